@@ -1,4 +1,6 @@
-"""Nodes to measure on, made like those of tests/evidence, with as many devices and as large modules."""
+"""Nodes for benchmarks, built like those of tests/evidence, with any number of devices and modules of real
+size.
+"""
 
 from __future__ import annotations
 
@@ -21,8 +23,9 @@ SIZES_BYTES = {
     "nvidia-peermem": 20 << 10, "mlx5_core": 3 << 20, "mlx5_ib": 700 << 10, "ib_core": 700 << 10,
     "ib_uverbs": 280 << 10, "rdma_cm": 200 << 10, "ib_cm": 150 << 10, "ib_umad": 60 << 10,
 }  # fmt: skip
-"""Stripped modules of the open 570 driver and of Ubuntu's 6.8 kernel, rounded; others stay as small as they
-are."""
+"""Sizes of stripped modules of the open 570 driver and of Ubuntu's 6.8 kernel, rounded. Others are not
+extended.
+"""
 
 ROOT = """
 0000:{bus:02x}:01.0 spr-root numa={numa}
@@ -39,7 +42,7 @@ MORE_NIC = """
 
 
 def outline(gpus: int, nics: int) -> str:
-    """Each GPU behind a switch with a NIC of its own, and further NICs at roots of their own."""
+    """Each GPU shares a switch with its own NIC; further NICs have their own root ports."""
     text = ""
     for i in range(nics):
         bus = 0x10 + 8 * i
@@ -50,9 +53,11 @@ def outline(gpus: int, nics: int) -> str:
 
 
 def build(folder: Path, gpus: int, nics: int, compress: str = "") -> Path:
-    """A node below a folder, as a user would name it: an unpacked bundle.
+    """Build a node below a folder: an unpacked bundle.
 
-    With `compress` (xz, zst) it is the root of a machine, its modules whole, of real size, and packed so."""
+    With `compress` (xz, zst) it is the file system of a machine, with complete modules of real size,
+    compressed.
+    """
     page = folder / "nodes" / f"{gpus}x{nics}{compress}"
     page.mkdir(parents=True)
     shutil.copy(EVIDENCE / "presets.toml", page.parent)
@@ -63,16 +68,16 @@ def build(folder: Path, gpus: int, nics: int, compress: str = "") -> Path:
             text = text.replace(table, f'{table}compress = "{compress}"\n')
     text += f'\n[pci]\nrepeat = []\noutline = """{outline(gpus, nics)}"""\n'
     (page / "node.toml").write_text(text)
-    place = folder / page.name
-    place.mkdir()
-    tree = node.write(page, place)
+    target = folder / page.name
+    target.mkdir()
+    tree = node.write(page, target)
     for module in tree.rglob("*.ko*") if compress else ():
         grow(module, compress)
     return tree
 
 
 def grow(module: Path, compress: str) -> None:
-    """Give a module as much code as a real one has, and sign it again."""
+    """Extend a module to its real size, and sign it again."""
     size = SIZES_BYTES.get(module.name.partition(".ko")[0])
     if size is None:
         return
@@ -86,13 +91,13 @@ def grow(module: Path, compress: str) -> None:
 
 
 def code(size_bytes: int) -> bytes:
-    """Machine code, that of a large library; none if the size is below zero."""
+    """Machine code from a large library; empty if the size is negative."""
     library = Path(_rust.__file__).read_bytes()
     return (library * (max(0, size_bytes) // len(library) + 1))[: max(0, size_bytes)]
 
 
 def packed(content: bytes, suffix: str) -> bytes:
-    """As the kernel's build packs modules: scripts/Makefile.modinst, cmd_xz and cmd_zstd."""
+    """Content compressed like the kernel's build does: scripts/Makefile.modinst, cmd_xz and cmd_zstd."""
     if suffix == ".xz":
         return lzma.compress(content, check=lzma.CHECK_CRC32, preset=6)
     if suffix == ".zst":

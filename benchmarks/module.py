@@ -1,9 +1,10 @@
-"""Reading one large module: plain, and packed against its decompressor alone, in turns in one process.
+"""Reading one large module: plain, and compressed, compared with its decompressor, in turns in one process.
 
     uv run --no-sync python -m benchmarks.module
 
-A module of 10 MB is asked what the loader asks: modinfo, imports with their checksums, exports, signer. Exit
-code 1 if a plain one takes more than 10 ms, or a packed one more than twice its decompressor.
+Reads from a module of 10 MB what the loader needs: modinfo, imports with their checksums, exports, signer.
+Exit code 1 if a plain module takes more than 10 ms, or a compressed one more than twice as long as its
+decompressor.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ def large_module() -> bytes:
 
 
 def ask(path: str) -> None:
-    """What the loader asks of a file, of a fresh node."""
+    """Read what the loader needs from a file, with a new node."""
     node = Node(LiveHost())
     module_files.information(node, path)
     module_files.imports(node, path)

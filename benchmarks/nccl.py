@@ -1,12 +1,13 @@
-"""`gdr nccl` on a log of 1 GB of 1,024 ranks, beside `grep -cE` for the same kinds of lines, in turns.
+"""`gdr nccl` on a log of 1 GB of 1,024 ranks, compared with `grep -cE` for the same kinds of lines, in
+turns.
 
     uv run --no-sync python -m benchmarks.nccl [MB]
 
-Two logs are made in a temporary folder (benchmarks/nccl_logs.py) and removed: one of NCCL_DEBUG=INFO alone,
-where nearly every line is a channel, and one with NCCL_DEBUG_SUBSYS=INIT,ENV,NET,GRAPH. grep runs in the C
-locale, where it is fastest, and writes to a file: to /dev/null it would stop at the first hit. Memory is the
-anonymous memory of our two processes together, sampled; the file's own pages are the kernel's. Exit code 1
-if a limit is passed.
+Two logs are written to a temporary folder (benchmarks/nccl_logs.py) and removed again: one with
+NCCL_DEBUG=INFO alone, in which nearly every line is a channel, and one with
+NCCL_DEBUG_SUBSYS=INIT,ENV,NET,GRAPH. grep runs in the C locale, where it is fastest, and writes to a file:
+with /dev/null it would stop at the first match. Memory is the sampled anonymous memory of our two
+processes together; the page cache of the file does not count. Exit code 1 if a limit is exceeded.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ FAMILIES = (
 
 
 def timed(argv: list[str], output: Path) -> tuple[float, float]:
-    """Wall and processor time of one run in ms, of all its processes."""
+    """Wall and CPU time of one run in ms, of all its processes."""
     before, start = os.times(), time.perf_counter()
     with output.open("wb") as out:
         subprocess.run(argv, stdout=out, check=False)
@@ -44,7 +45,7 @@ def timed(argv: list[str], output: Path) -> tuple[float, float]:
 
 
 def peak_mb(argv: list[str]) -> float:
-    """The most anonymous memory that a command and its child held at once, sampled every 10 ms."""
+    """The peak of the anonymous memory of a command and its child together, sampled every 10 ms."""
     silent = os.open(os.devnull, os.O_WRONLY)
     child = os.posix_spawn(argv[0], argv, os.environ, file_actions=[(os.POSIX_SPAWN_DUP2, silent, 1)])
     peak = 0
@@ -72,7 +73,7 @@ def _anonymous_kib(pid: int) -> int:
 
 
 def compare(name: str, path: Path) -> bool:
-    """Prints a line; whether the limits are kept."""
+    """Print a line; returns whether the limits are kept."""
     output = path.with_suffix(".out")
     commands = {
         "grep": [shutil.which("grep") or "grep", "-cE", FAMILIES, str(path)],
@@ -88,7 +89,7 @@ def compare(name: str, path: Path) -> bool:
     peak, size = peak_mb(commands["gdr"]), path.stat().st_size / 1e6
     print(
         f"{name:<20} {size:5.0f} MB  grep {grep:6.0f} ms  gdr {ours:6.0f} ms  {ours / grep:4.2f}x "
-        f"(limit {LIMIT:.0f}x)  processor {grep_cpu:.0f} and {ours_cpu:.0f} ms  "
+        f"(limit {LIMIT:.0f}x)  CPU {grep_cpu:.0f} and {ours_cpu:.0f} ms  "
         f"peak {peak:3.0f} MB (limit {MEMORY_LIMIT_MB})"
     )
     return ours / grep <= LIMIT and peak < MEMORY_LIMIT_MB

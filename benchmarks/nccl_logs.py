@@ -1,9 +1,9 @@
-"""Logs of NCCL as large jobs write them, made from the formats that NCCL 2.27 prints. No log is stored.
+"""Generates NCCL logs like those of large jobs, in the formats of NCCL 2.27. No log is stored.
 
 Each rank prints what NCCL_DEBUG=INFO with NCCL_DEBUG_SUBSYS=INIT,ENV,NET,GRAPH shows: settings, network,
-topology decisions, rings and trees, and then, as an all-to-all does, connections to other nodes, each with
+topology decisions, rings and trees, and then, as in an all-to-all, connections to other nodes, each with
 the lines of its proxy. `plain` is NCCL_DEBUG=INFO alone, where nearly every line is a channel. Ranks are
-interleaved a few lines at a time, as a launcher does. Source of the formats: NCCL v2.27.5-1, src/init.cc,
+interleaved a few lines at a time, as with a launcher. Source of the formats: NCCL v2.27.5-1, src/init.cc,
 src/transport/net.cc, src/transport/net_ib.cc, src/proxy.cc.
 """
 
@@ -16,11 +16,11 @@ from typing import BinaryIO
 GPUS = 8
 CHANNELS = 16
 BURST = 12
-"""Lines of one rank that stand together, at most: what a pipe hands on at once."""
+"""The most consecutive lines of one rank: what a pipe transfers at a time."""
 
 
 def write(out: BinaryIO, ranks: int, size_bytes: int, *, plain: bool = False, seed: int = 1) -> int:
-    """Write a log of at least that size; the number of its lines."""
+    """Write a log of at least that size; returns the number of its lines."""
     chance = random.Random(seed)
     streams = [_rank(rank, ranks, plain, random.Random(seed * 7919 + rank)) for rank in range(ranks)]
     out.write(b"NCCL version 2.27.5+cuda12.9\n")

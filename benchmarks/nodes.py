@@ -1,9 +1,9 @@
-"""What a node costs: processor time inside one process, and a whole `gdr doctor` beside `python3 -c pass`.
+"""The cost of a node: CPU time in one process, and a whole `gdr doctor` compared with `python3 -c pass`.
 
     uv run --no-sync python -m benchmarks.nodes
 
-The nodes are made here (benchmarks/machines.py). CPU is process time of a fresh host and node, from opening
-the target to the JSON, imports done; whole processes run in turns. Exit code 1 if a limit is passed.
+benchmarks/machines.py builds the nodes. CPU is the process time of a new host and node, from opening the
+target to the JSON, without imports. Whole processes run in turns. Exit code 1 if a limit is exceeded.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ CPU_LIMITS_MS = {"2 GPUs x 2 NICs": 25, "8 GPUs x 10 NICs": 60, "8 GPUs x 12 NIC
 
 
 def cpu_ms(target: str) -> tuple[float, int]:
-    """Median process time of one diagnosis, and the size of its report in bytes."""
+    """Median process time of one diagnosis in ms, and the size of its report in bytes."""
     times, size = [], 0
     for _ in range(ROUNDS + 1):
         start = time.process_time()
@@ -38,7 +38,7 @@ def cpu_ms(target: str) -> tuple[float, int]:
 
 
 def in_one_process(folder: Path) -> bool:
-    """Prints a line for each unpacked bundle; whether all keep their limits."""
+    """Print a line for each unpacked bundle; returns whether all keep their limits."""
     kept = True
     print(f"{'unpacked bundle':<34} {'CPU ms':>8} {'limit':>7} {'report KB':>10}")
     for name, limit in CPU_LIMITS_MS.items():
@@ -50,7 +50,7 @@ def in_one_process(folder: Path) -> bool:
 
 
 def as_processes(folder: Path) -> bool:
-    """Prints a line for each way to pack the modules of an 8-GPU tree; whether all keep the limit."""
+    """Print a line for each module compression of an 8-GPU tree; returns whether all keep the limit."""
     commands = {"python3 -c pass": [sys.executable, "-c", "pass"]}
     for packing in ("zst", "xz"):
         tree = build(folder, 8, 12, packing)

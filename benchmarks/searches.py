@@ -1,10 +1,10 @@
-"""How dropping secrets and names grows with the text, on texts made to hold a search up.
+"""How the time to remove secrets and names grows with the text, on texts that slow down a search.
 
     uv run --no-sync python -m benchmarks.searches
 
-Each text begins like a secret or an address again and again and is none. A text four times as long takes
-four times as long; where a search goes on from each place to the end, it takes sixteen times. Processor
-time, the best of some rounds. Exit code 1 if the limit is passed.
+Each text repeats the beginning of a secret or an address, without being one. A text four times as long
+should take four times as long; if a search continued from each position to the end, it would take sixteen
+times as long. CPU time, the best of some rounds. Exit code 1 if the limit is exceeded.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ TEXTS = {"one word": b"a", "words": b"key a.", "pairs": b"key 0:", "dots": b"a.b
 
 
 def best_ms(text: bytes) -> float:
-    """Processor time of the fastest round."""
+    """CPU time of the fastest round in ms."""
     anonymizer, rounds = Anonymizer([("host", "zgx-3285")]), []
     for _ in range(ROUNDS):
         start = time.process_time()

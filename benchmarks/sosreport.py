@@ -1,11 +1,11 @@
-"""Reading an archive, against `tar -t` of the same file in the same run.
+"""Reading an archive, compared with `tar -t` of the same file in the same run.
 
     uv run python benchmarks/sosreport.py [ARCHIVE ...]
 
-Without an archive: a sosreport that sos makes of this machine (needs root and the package sosreport), as it
-is and repacked with gzip, zstd and not at all. Two times are ours: `doctor` is from opening the archive to
-the JSON in a process that runs already, at most 3 times tar; `all` is with the interpreter's start and
-imports.
+Without an archive: a sosreport that sos makes of this machine (needs root and the package sosreport), as
+it is, and repacked with gzip, with zstd and without compression. There are two times of ours: `read` is
+the time to open the archive and to read some files and commands, at most 3 times tar; `all` includes the
+interpreter's start and imports.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ print(time.perf_counter() - start)
 
 
 def seconds(*command: str) -> tuple[float, str]:
-    """Wall clock of one run, and what it printed."""
+    """Wall time of one run in seconds, and its output."""
     start = time.perf_counter()
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     return time.perf_counter() - start, done.stdout
 
 
 def samples(folder: str) -> Iterator[str]:
-    """A fresh sosreport in four packings."""
+    """A new sosreport with four compressions."""
     command = ["sos", "report", "--batch", "--tmp-dir", folder]
     subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True)
     packed = str(next(Path(folder).glob("sosreport-*.tar.xz")))
@@ -66,7 +66,9 @@ def samples(folder: str) -> Iterator[str]:
 
 
 def compare(archive: str) -> float:
-    """Prints one line; the ratio of the medians, taken in turns so that noise falls on all alike."""
+    """Print one line; returns the ratio of the medians. The commands run in turns, so that noise affects
+    all.
+    """
     tar, whole, read = [], [], []
     for _ in range(ROUNDS):
         tar.append(seconds("tar", "-tf", archive)[0])
@@ -83,7 +85,7 @@ def compare(archive: str) -> float:
 
 
 def main() -> int:
-    """Exit code 1 if an archive takes more than 3 times tar."""
+    """Returns exit code 1 if an archive takes more than 3 times as long as tar."""
     if sys.argv[1:]:
         return int(max(compare(archive) for archive in sys.argv[1:]) > LIMIT)
     with tempfile.TemporaryDirectory() as folder:

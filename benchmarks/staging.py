@@ -1,14 +1,13 @@
-"""What keeps one message through host memory below a copy's own rate, on two GPUs.
+"""What keeps one message through host memory below the rate of a plain copy, on two GPUs.
 
     python -m benchmarks.staging [--gpus 0,1] [--json FILE]
 
-One process, pinned memory for all of the message, and no protocol: what a transport has to do beside
-that can only make it slower. Work is queued while its stream is held and timed from its release on, so
-Python's own time counts nowhere but where a chunk is queued because the one before it has arrived.
-For sixteen sizes of a copy it shows, too, how much later than from a word that the copying stream writes
-its end is known from a word that another stream writes, and from an event.
-`batch` needs cuMemcpyBatchAsync as CUDA 13 has it (driver 580 or later); it tells nothing of its parts, so
-no second copy could follow them.
+One process, pinned memory for the whole message, and no protocol: the further work of a transport can only
+make it slower. Work is queued while its stream is blocked, and timed from its release on. So Python's time
+counts only where a chunk is queued after the one before it has arrived. For sixteen copy sizes it also
+shows how the end of a copy is detected: how much later from a word that another stream writes, and from an
+event, than from a word that the copying stream writes. `batch` needs cuMemcpyBatchAsync of CUDA 13 (driver
+580 or later). A batch does not show when its parts are complete, so a second copy could not follow them.
 """
 
 from __future__ import annotations
@@ -28,16 +27,16 @@ from gdrkit.transport.native.cuda import cuda
 
 SIZE_BYTES = 256 << 20
 CHUNKS_MIB = (1, 2, 4, 6, 8, 12, 16)
-NOTICED_BYTES = tuple((1 << 20) + step * (96 << 10) for step in range(16))  # 1.8 us from one to the next
-_NOTICED = 30
+DETECTED_BYTES = tuple((1 << 20) + step * (96 << 10) for step in range(16))  # 1.8 us from one to the next
+_DETECTIONS = 30
 _REPEATS = 9
 _GO, _ARRIVED, _TAKEN = 0, 256, 512
-"""Offsets of the words that streams wait for, each in a cache line of its own."""
+"""Offsets of the words that streams wait for, each in its own cache line."""
 _SETTLE_SECONDS = 0.002
 _IN_STREAM_ORDER = 1  # CU_MEMCPY_SRC_ACCESS_ORDER_STREAM
 _T = TypeVar("_T")
 Cuts = list[tuple[int, int]]
-"""Where each chunk begins, and its bytes."""
+"""The offset and the size in bytes of each chunk."""
 
 
 class _Attributes(ctypes.Structure):
@@ -47,7 +46,7 @@ class _Attributes(ctypes.Structure):
 
 
 class Machine:
-    """The memory of a message on both GPUs and between them, and streams."""
+    """The memory of a message on both GPUs and in between, and streams."""
 
     def __init__(self, out: int, into: int) -> None:
         self.driver, self.out, self.into = cuda(), out, into
@@ -64,9 +63,9 @@ class Machine:
 
     def _host(self, size: int) -> int:
         self.driver.use(self.out)
-        place = self.driver.number("cuMemHostAlloc", size, REGISTER_PORTABLE)
-        ctypes.memset(place, 0, size)
-        return place
+        address = self.driver.number("cuMemHostAlloc", size, REGISTER_PORTABLE)
+        ctypes.memset(address, 0, size)
+        return address
 
     def word(self, offset: int) -> ctypes.c_uint32:
         return ctypes.c_uint32.from_address(self.words + offset)
@@ -75,23 +74,26 @@ class Machine:
         self.driver.call("cuStreamWaitValue32_v2", stream, self.words + offset, value, 0)
 
     def sides(self, device: int, gpu: _T, host: _T) -> tuple[_T, _T]:
-        """Destination and source: out of the GPU that sends, into the other."""
+        """Destination and source: from the sending GPU, or to the receiving one."""
         return (host, gpu) if device == self.out else (gpu, host)
 
     def copy(self, device: int, offset: int, size: int, stream: int) -> None:
-        """One chunk."""
-        to, of = self.sides(device, self.memory[device] + offset, self.host + offset)
-        self.driver.call("cuMemcpyAsync", to, of, size, stream)
+        """Queue one chunk."""
+        destination, source = self.sides(device, self.memory[device] + offset, self.host + offset)
+        self.driver.call("cuMemcpyAsync", destination, source, size, stream)
 
     def count(self, device: int, stream: int, offset: int, value: int) -> None:
-        """Set a word when a stream has come so far, through another one: its copies go on meanwhile."""
+        """Set a word after a stream's work so far, on another stream, so that the first one's copies
+        continue.
+        """
         counting = self.streams[device][2]
         self.driver.call("cuEventRecord", self.events[device], stream)
         self.driver.call("cuStreamWaitEvent", counting, self.events[device], 0)
         self.driver.call("cuStreamWriteValue32_v2", counting, self.words + offset, value, 0)
 
     def seconds(self, queue: Callable[[], object], follow: Callable[[], object] = lambda: None) -> float:
-        """From the release of what `queue` queues to the end of all streams, the median of some runs.
+        """Seconds from the release of the work that `queue` queues to the end of all streams, median of
+        some runs.
 
         `follow` runs after the release.
         """
@@ -114,7 +116,7 @@ class Machine:
         return statistics.median(samples)
 
     def settle(self) -> None:
-        """Wait for all that is queued."""
+        """Wait for all queued work."""
         for device in (self.out, self.into):
             self.driver.use(device)
             for stream in self.streams[device]:
@@ -130,7 +132,7 @@ def whole(machine: Machine, device: int) -> float:
 
 
 def chunked(machine: Machine, device: int, cuts: Cuts, streams: int) -> float:
-    """All chunks of one direction, on so many streams in turn."""
+    """All chunks of one direction, alternating between that many streams."""
 
     def queue() -> None:
         machine.driver.use(device)
@@ -141,7 +143,7 @@ def chunked(machine: Machine, device: int, cuts: Cuts, streams: int) -> float:
 
 
 def batch(machine: Machine, device: int, cuts: Cuts) -> float | None:
-    """All chunks of one direction in one call, or None where the driver has no such call."""
+    """All chunks of one direction in one call, or None if the driver has no such call."""
     function = getattr(load()[0], "cuMemcpyBatchAsync_v2", None)
     if function is None:
         return None
@@ -152,12 +154,14 @@ def batch(machine: Machine, device: int, cuts: Cuts) -> float | None:
     host = (ctypes.c_uint64 * count)(*(machine.host + offset for offset, _ in cuts))
     sizes = (ctypes.c_size_t * count)(*(size for _, size in cuts))
     attributes, first = _Attributes(order=_IN_STREAM_ORDER), ctypes.c_size_t(0)
-    to, of = machine.sides(device, gpu, host)
+    destination, source = machine.sides(device, gpu, host)
 
     def queue() -> None:
         machine.driver.use(device)
         stream = machine.streams[device][0]
-        result = function(to, of, sizes, count, ctypes.byref(attributes), ctypes.byref(first), 1, stream)
+        result = function(
+            destination, source, sizes, count, ctypes.byref(attributes), ctypes.byref(first), 1, stream
+        )
         if result:
             raise machine.driver.error("cuMemcpyBatchAsync_v2", result)
 
@@ -204,14 +208,15 @@ def chain(machine: Machine, cuts: Cuts, *, waits: str, ring: int = 0) -> float:
     return machine.seconds(both) if waits == "gpu" else machine.seconds(send, follow)
 
 
-def noticed(machine: Machine, device: int, size: int, way: str) -> float:
-    """Seconds from the call of one copy until this processor knows that it is over, the median of some: by a
-    word that the copying stream writes (`there`) or another one (`another stream`), or by `an event`.
+def detected(machine: Machine, device: int, size: int, way: str) -> float:
+    """Seconds from the call of one copy until this CPU detects its end, median of some: by a word that the
+    copying stream writes (`its stream`), by a word that another one writes (`another stream`), or by `an
+    event`.
     """
     driver, word, samples = machine.driver, machine.word(_ARRIVED), []
     query, copying = driver.function("cuEventQuery"), machine.streams[device][0]
     driver.use(device)
-    for number in range(1, _NOTICED + 1):
+    for number in range(1, _DETECTIONS + 1):
         begun = time.perf_counter()
         machine.copy(device, 0, size, copying)
         if way == "an event":
@@ -219,7 +224,7 @@ def noticed(machine: Machine, device: int, size: int, way: str) -> float:
             while query(machine.events[device]):
                 pass
         else:
-            if way == "there":
+            if way == "its stream":
                 driver.call("cuStreamWriteValue32_v2", copying, machine.words + _ARRIVED, number, 0)
             else:
                 machine.count(device, copying, _ARRIVED, number)
@@ -254,19 +259,19 @@ def _cut(steps: Iterator[int]) -> Iterator[tuple[int, int]]:
 
 
 def main() -> None:
-    options = argparse.ArgumentParser(
+    parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    options.add_argument("--gpus", default="0,1", help="the one that sends and the one that receives")
-    options.add_argument("--json", type=Path, help="write the numbers to this file")
-    asked = options.parse_args()
-    out, into = (int(number) for number in asked.gpus.split(","))
+    parser.add_argument("--gpus", default="0,1", help="the sending and the receiving GPU")
+    parser.add_argument("--json", type=Path, help="write the numbers to this file")
+    options = parser.parse_args()
+    out, into = (int(number) for number in options.gpus.split(","))
     machine, kept = Machine(out, into), dict[str, float]()
     bound = 0.0
 
     def show(name: str, seconds: float | None, base: float = 0.0, pauses: int = 0) -> None:
         if seconds is None:
-            print(f"{name:<44} this driver has no such call")
+            print(f"{name:<44} not supported by this driver")
             return
         kept[name] = seconds
         rate = f"{SIZE_BYTES / seconds / 1e9:6.1f} GB/s"
@@ -289,11 +294,11 @@ def main() -> None:
                 f"{way}, {mebibytes} MiB, one batch", batch(machine, device, cuts), alone[way], len(cuts) - 1
             )
     for way, device in ways.items():
-        there = [noticed(machine, device, size, "there") for size in NOTICED_BYTES]
+        its_stream = [detected(machine, device, size, "its stream") for size in DETECTED_BYTES]
         for other in ("another stream", "an event"):
             later = [
-                (noticed(machine, device, size, other) - base) * 1e6
-                for size, base in zip(NOTICED_BYTES, there, strict=True)
+                (detected(machine, device, size, other) - base) * 1e6
+                for size, base in zip(DETECTED_BYTES, its_stream, strict=True)
             ]
             kept[f"{way}, us later by {other}"] = statistics.mean(later)
             print(
@@ -317,8 +322,8 @@ def main() -> None:
         for first, last in ((8, 2), (12, 2), (2, 8), (4, 8), (8, 4)):
             cuts = varied(first << 20, last << 20)
             show(f"out and in, {first} to {last} MiB, the {waits} waits", chain(machine, cuts, waits=waits))
-    if asked.json:
-        asked.json.write_text(json.dumps(kept, indent=1))
+    if options.json:
+        options.json.write_text(json.dumps(kept, indent=1))
 
 
 if __name__ == "__main__":

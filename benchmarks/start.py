@@ -1,10 +1,11 @@
-"""How long `gdr` takes from nothing, beside `python3 -c pass`, interleaved in one run. Reports ratios.
+"""The run time of `gdr` as a new process, compared with `python3 -c pass`, in turns in one run. Reports
+ratios.
 
     uv run --no-sync python benchmarks/start.py [TARGET]
 
-The installed script is run with bytecode compiled, each command as often as the others, in turns, so that
-whatever else the machine does falls on all alike. Peak memory is the child's own, from wait4(2). Exit code 1
-if this machine is asked and a limit is passed.
+Runs the installed script with compiled bytecode. All commands run equally often, in turns, so that other
+load affects all of them. Peak memory is that of the child, from wait4(2). Exit code 1 if a limit is
+exceeded without a TARGET.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from pathlib import Path
 
 ROUNDS = 25
 LIMITS = {"gdr doctor --json": 9.0, "gdr doctor --line": 9.0, "gdr doctor": 14.0}
-"""Times of `python3 -c pass`."""
+"""Multiples of the time of `python3 -c pass`."""
 MEMORY_LIMIT_MB = 50
 GDR = str(Path(sys.executable).parent / "gdr")
 
@@ -47,7 +48,7 @@ def main() -> int:
     }
     runs: dict[str, list[tuple[float, int]]] = {name: [] for name in commands}
     for argv in commands.values():
-        once(argv)  # compiles what is not compiled yet
+        once(argv)  # compiles missing bytecode
     for _ in range(ROUNDS):
         for name, argv in commands.items():
             runs[name].append(once(argv))

@@ -1,10 +1,10 @@
-"""How long `gdr topo` takes as a whole process, beside `python3 -c pass`, interleaved in one run.
+"""The run time of `gdr topo` as a whole process, compared with `python3 -c pass`, in turns in one run.
 
     uv run --no-sync python -m benchmarks.topo
 
-Nodes of 8 GPUs, as benchmarks/machines.py makes them: an unpacked bundle, the same as NCCL's XML. On a live
-machine the same files are read from sysfs; the driver is asked only with --nvlink. Exit code 1 if a limit is
-passed.
+Uses a node with 8 GPUs from benchmarks/machines.py: as an unpacked bundle, and as NCCL's XML. On a live
+machine the same files are read from sysfs; the driver is only called with --nvlink. Exit code 1 if a limit
+is exceeded.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from benchmarks.start import GDR, once
 
 ROUNDS = 25
 LIMIT = 15.0
-"""Times of `python3 -c pass`: 150 ms, where that takes 10."""
+"""Multiples of the time of `python3 -c pass`: 150 ms if that takes 10."""
 
 
 def main() -> int:

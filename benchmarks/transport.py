@@ -1,13 +1,13 @@
-"""GPU to GPU between two processes: our paths against the copies that bound them, and against NCCL, in
+"""GPU to GPU between two processes: our paths compared with the copies that limit them, and with NCCL, in
 one run.
 
-    python -m benchmarks.transport             all that this machine has; --json FILE keeps the numbers
+    python -m benchmarks.transport [--paths A,B] [--json FILE]
 
-Ours is what `gdr bench pair` measures: one message as half of a ping-pong, so that it contains the
-filling of the pipeline, and streaming as messages one after another with one acknowledgement; every
-path's bytes are checked. The bound is the slower of the two copies between GPU and pinned memory in the
-same run. NCCL runs through PyTorch in the same manner, with NCCL_P2P_DISABLE=1 for the staged path.
-Needs two NVIDIA GPUs; NCCL's part PyTorch.
+Our numbers are those of `gdr bench pair`: the time of one message is half of a ping-pong, which includes
+the filling of the pipeline; streaming sends messages one after another with one acknowledgement. The bytes
+of every path are checked. The bound is the slower of the two copies between GPU and pinned memory in the
+same run. NCCL runs the same pattern through PyTorch, with NCCL_P2P_DISABLE=1 for the staged path. Needs
+two NVIDIA GPUs, and PyTorch for NCCL.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def nccl_rank(rank: int, port: int, device: int, report: str) -> None:
 
 
 def nccl(devices: tuple[int, int], report: Path, **environment: str) -> Rows | None:
-    """NCCL's send and receive, or None where PyTorch or a second GPU is missing."""
+    """The results of NCCL's send and receive, or None if PyTorch or a second GPU is missing."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     module = [sys.executable, "-m", "benchmarks.transport", "--nccl"]
@@ -133,28 +133,28 @@ def table(bound: float, results: dict[str, Rows | None]) -> str:
 
 
 def main() -> None:
-    options = argparse.ArgumentParser(
+    parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    options.add_argument("--json", type=Path, help="write the numbers to this file")
-    options.add_argument("--paths", default=",".join((*PATHS, "nccl")), help="which, with commas")
-    options.add_argument("--nccl", nargs=4, help=argparse.SUPPRESS)
-    asked = options.parse_args()
-    if asked.nccl:
-        rank, port, device, report = asked.nccl
+    parser.add_argument("--json", type=Path, help="write the numbers to this file")
+    parser.add_argument("--paths", default=",".join((*PATHS, "nccl")), help="comma-separated paths")
+    parser.add_argument("--nccl", nargs=4, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.nccl:
+        rank, port, device, report = options.nccl
         nccl_rank(int(rank), int(port), int(device), report)
         return
     devices = (0, 1 if cuda().device_count() > 1 else 0)
     bound = min(slower_copy(device) for device in devices)
-    chosen = asked.paths.split(",")
+    chosen = options.paths.split(",")
     results: dict[str, Rows | None] = {path: ours(path, devices) for path in PATHS if path in chosen}
     if devices[0] != devices[1] and "nccl" in chosen:
         report = Path("/tmp/gdrkit-benchmark-nccl.json")
         results["NCCL, P2P disabled"] = nccl(devices, report, NCCL_P2P_DISABLE="1")
         results["NCCL"] = nccl(devices, report)
     print(table(bound, results))
-    if asked.json:
-        asked.json.write_text(json.dumps({"bound": bound, "results": results}, indent=1))
+    if options.json:
+        options.json.write_text(json.dumps({"bound": bound, "results": results}, indent=1))
 
 
 if __name__ == "__main__":

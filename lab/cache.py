@@ -1,4 +1,4 @@
-"""Where the lab keeps what it fetched and built: outside the repository, by kernel version."""
+"""The lab's cache of downloaded and built files: outside the repository, by kernel version."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ from pathlib import Path
 
 
 class LabError(Exception):
-    """The lab itself could not do its work: no network, no QEMU, a guest that never finished.
-
-    Never a statement about a prediction.
+    """A failure of the lab itself: no network, no QEMU, a guest that never finished. Never about a
+    prediction.
     """
 
 
 def folder(*parts: str) -> Path:
-    """A folder of the cache, created. `GDRKIT_LAB_CACHE` moves it; else XDG_CACHE_HOME, else ~/.cache."""
+    """A folder of the cache, created if missing. Below GDRKIT_LAB_CACHE, else XDG_CACHE_HOME, else
+    ~/.cache.
+    """
     base = os.environ.get("GDRKIT_LAB_CACHE")
     root = (
         Path(base) if base else Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "gdrkit/lab"
@@ -30,7 +31,7 @@ def folder(*parts: str) -> Path:
 
 
 def digest(*parts: object) -> str:
-    """A short name for whatever determines a cached result."""
+    """A short name for everything that determines a cached result."""
     return hashlib.sha256("\0".join(repr(part) for part in parts).encode()).hexdigest()[:16]
 
 
@@ -38,12 +39,12 @@ _STARTED = time.monotonic()
 
 
 def say(text: str) -> None:
-    """Progress, on standard error, with seconds since the start."""
+    """Print progress to standard error, with seconds since the start."""
     print(f"[{time.monotonic() - _STARTED:6.1f} s] {text}", file=sys.stderr, flush=True)
 
 
 def command(*argv: str | Path, cwd: Path | None = None, stdin: bytes | None = None) -> bytes:
-    """Standard output of a host command. Raises LabError with its complaint, or naming the missing tool."""
+    """Standard output of a host command. Raises LabError with its error output, or with the missing tool."""
     if shutil.which(str(argv[0])) is None:
         raise LabError(f"{argv[0]} is not installed; {apt_command()}")
     done = subprocess.run(
@@ -55,7 +56,7 @@ def command(*argv: str | Path, cwd: Path | None = None, stdin: bytes | None = No
     return done.stdout
 
 
-TOOLS = {  # what the lab runs on this machine, and the Debian package that brings it
+TOOLS = {  # programs that the lab runs on this machine, and their Debian packages
     "qemu-system-x86_64": "qemu-system-x86",
     "make": "make",
     "gcc": "gcc",
@@ -73,12 +74,12 @@ FILES = {
 
 
 def missing_packages(tools: dict[str, str] = TOOLS) -> tuple[str, ...]:
-    """Debian packages that the lab lacks on this machine, sorted."""
-    lacking = {package for tool, package in tools.items() if shutil.which(tool) is None}
-    lacking |= {package for file, package in FILES.items() if not Path(file).exists()}
-    return tuple(sorted(lacking))
+    """Debian packages that the lab needs and this machine does not have, sorted."""
+    missing = {package for tool, package in tools.items() if shutil.which(tool) is None}
+    missing |= {package for file, package in FILES.items() if not Path(file).exists()}
+    return tuple(sorted(missing))
 
 
 def apt_command() -> str:
-    """The one command that makes the lab runnable."""
+    """The command that installs what the lab needs."""
     return "sudo apt-get install -y " + " ".join(missing_packages() or ("qemu-system-x86", "ovmf"))

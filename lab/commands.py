@@ -1,4 +1,4 @@
-"""What the words of the command line do. Each takes the parsed options and returns an exit code."""
+"""The lab's actions. Each takes the parsed options and returns an exit code."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lab import golden
 from lab.cache import LabError, say
 from lab.case import Case
 from lab.cases import CASES, of_groups
-from lab.compare import Comparison, Word, counts
+from lab.compare import Comparison, Result, counts
 from lab.compare import compare as judged
 from lab.kernels import FLAVOURS, Kernel, kernel
 from lab.merge import merged
@@ -38,7 +38,7 @@ def show(options: argparse.Namespace) -> int:
 def run(options: argparse.Namespace) -> int:
     chosen = profile(options.profile or "plain")
     cases = _selected(chosen, options.case)
-    session = boot(kernel(options.kernel), chosen, cases, seed=options.seed, heard=print_event)
+    session = boot(kernel(options.kernel), chosen, cases, seed=options.seed, on_event=print_event)
     say(f"{len(cases)} cases, {session.transcript.seconds:.1f} s")
     return 0
 
@@ -47,12 +47,12 @@ def _selected(chosen: Profile, pattern: str) -> tuple[Case, ...]:
     cases = of_groups(chosen.groups) if not pattern else CASES
     selected = tuple(case for case in cases if fnmatch.fnmatchcase(case.name, pattern or "*"))
     if not selected:
-        raise LabError(f"no case is called {pattern}")
+        raise LabError(f"no such case: {pattern}")
     return selected
 
 
 def print_event(event: dict[str, Any]) -> None:
-    """One case, in two or more lines."""
+    """Print one case, in one or more lines."""
     if event["event"] == "begin":
         print(event["version"])
     if event["event"] != "case":
@@ -120,19 +120,19 @@ def _sessions(options: argparse.Namespace) -> list[tuple[golden.Golden, dict[str
 
 
 def report(found: list[Comparison], *, verbose: bool = False) -> int:
-    """Print disagreements and totals; 0 only if nothing is wrong and nothing unanswered."""
+    """Print disagreements and totals; returns 0 only if no case is wrong or unanswered."""
     for row in found:
-        if verbose or row.word in (Word.WRONG, Word.UNANSWERED):
-            print(f"{row.word:10} {row.profile}/{row.case}")
+        if verbose or row.result in (Result.WRONG, Result.UNANSWERED):
+            print(f"{row.result:10} {row.profile}/{row.case}")
             for difference in row.differences:
                 print(f"    {difference}")
     totals = counts(found)
-    print(", ".join(f"{count} {word}" for word, count in totals.items()))
-    return 1 if totals[Word.WRONG] or totals[Word.UNANSWERED] else 0
+    print(", ".join(f"{count} {result}" for result, count in totals.items()))
+    return 1 if totals[Result.WRONG] or totals[Result.UNANSWERED] else 0
 
 
 def random(options: argparse.Namespace) -> int:
-    """Boot, predict, compare; 0 if prediction and kernel agree."""
+    """Boot, predict and compare; returns 0 if prediction and kernel agree."""
     from lab.predictor import predict
     from lab.random_cases import batches, bootable, keep
 
@@ -179,7 +179,7 @@ def fix(options: argparse.Namespace) -> int:
 
     found = judge(kernel(options.kernel), options.scenario)
     for name, wrong in found:
-        print(f"{name}: {'; '.join(wrong) or 'as it must be'}")
+        print(f"{name}: {'; '.join(wrong) or 'as expected'}")
     return 1 if any(wrong for _, wrong in found) else 0
 
 

@@ -1,8 +1,8 @@
-"""Prediction against kernel, case by case.
+"""Compares predictions with the kernel, case by case.
 
-Normalized away, and nothing else: source lines and pointers of libkmod's own messages, and stack traces.
-What a module's init returns is in no bundle, so a prediction may leave the result open; that is accepted
-only where an init really ran, as the kernel's trace shows, and counted apart.
+Only two things are normalized: source lines and pointers in libkmod's own messages, and stack traces. A
+module's init result is not in a bundle, so a prediction may leave the result open. That is accepted only
+if an init really ran, as the kernel's trace shows, and counted separately.
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 
 _LIBKMOD = re.compile(r"(\.\./libkmod/[\w-]+\.c):\d+")
 _OF_TIME = re.compile(r"^hrtimer: interrupt took \d+ ns|^clocksource: |: \d+ callbacks suppressed$")
-"""An emulated processor is slow, and a rate limit counts what was said before: neither tells of a case."""
+"""Effects of a slow emulated CPU, and of a rate limit that counts earlier lines: neither belongs to a
+case.
+"""
 _POINTER = re.compile(r"\bctx=0x[0-9a-f]+")
 _TRACE = re.compile(
     r"CPU: \d+ (UID: \d+ )?PID: \d+|Hardware name:|Call [Tt]race:| </?TASK>| \?? ?[\w.]+\+0x[0-9a-f]+/|"
@@ -31,21 +33,21 @@ _TRACE = re.compile(
 )
 
 
-class Word(enum.StrEnum):
-    """What became of a case."""
+class Result(enum.StrEnum):
+    """The result of comparing a case."""
 
     AGREES = "agrees"
-    OPEN = "open"  # an init ran, whose answer nobody could know
-    UNANSWERED = "unanswered"  # the bundle lacks something
+    OPEN = "open"  # an init ran, whose result cannot be predicted
+    UNANSWERED = "unanswered"  # evidence is missing in the bundle
     WRONG = "wrong"
 
 
 class Comparison(Struct, frozen=True):
-    """One case, judged."""
+    """One compared case."""
 
     profile: str
     case: str
-    word: Word
+    result: Result
     differences: tuple[str, ...] = ()
 
 
@@ -53,40 +55,40 @@ Predictor = Callable[[Node, Recorded], "Prediction"]
 
 
 def normal_error(text: str) -> str:
-    """modprobe's complaints without what only its own source decides."""
+    """modprobe's error output without source lines and pointers."""
     return _POINTER.sub("ctx=POINTER", _LIBKMOD.sub(r"\1:LINE", text)).strip()
 
 
 def normal_log(lines: Iterable[str]) -> tuple[str, ...]:
-    """The kernel's lines without stack traces, and without what speaks of time alone."""
+    """The kernel's lines without stack traces, and without lines that depend only on timing."""
     return tuple(line.rstrip() for line in lines if not _TRACE.match(line) and not _OF_TIME.search(line))
 
 
 def same_answer(first: Answer, second: Answer) -> tuple[str, ...]:
-    """How two answers of a kernel to one case differ; empty if they do not."""
+    """The differences between two answers of a kernel to one case."""
     pairs = {
         "exit code": (first.exit_code, second.exit_code),
         "stderr": (normal_error(first.stderr), normal_error(second.stderr)),
         "log": (normal_log(first.log), normal_log(second.log)),
         "loaded": (first.loaded, second.loaded),
-        "came": (sorted(first.new), sorted(second.new)),
+        "new modules": (sorted(first.new), sorted(second.new)),
     }
     return tuple(f"{name}: {old!r} is now {new!r}" for name, (old, new) in pairs.items() if old != new)
 
 
-def judge(prediction: Prediction, case: Recorded) -> tuple[Word, tuple[str, ...]]:
-    """The word for one prediction, and how it differs from what happened.
+def judge(prediction: Prediction, case: Recorded) -> tuple[Result, tuple[str, ...]]:
+    """The result for one prediction, and its differences from what happened.
 
-    A prediction that names a check which it could not make is no confident error, but no agreement either.
+    A wrong prediction that names a check it could not make is not wrong, but unanswered.
     """
     differences = _differences(prediction, case)
     if differences and _assumed_wrongly(prediction, case):
-        return Word.OPEN, ()
+        return Result.OPEN, ()
     if differences and prediction.unless:
-        return Word.UNANSWERED, (f"unless {', '.join(prediction.unless)}", *differences)
+        return Result.UNANSWERED, (f"unless {', '.join(prediction.unless)}", *differences)
     if differences:
-        return Word.WRONG, differences
-    return (Word.OPEN if prediction.result_unknown else Word.AGREES), ()
+        return Result.WRONG, differences
+    return (Result.OPEN if prediction.result_unknown else Result.AGREES), ()
 
 
 def _differences(prediction: Prediction, case: Recorded) -> tuple[str, ...]:
@@ -95,32 +97,34 @@ def _differences(prediction: Prediction, case: Recorded) -> tuple[str, ...]:
         if not (init_ran(case) or case.open_because):
             return (f"left open, but no init ran: {_short(answer)}",)
         return _log_differences(prediction, answer)
-    said, happened = normal_log(prediction.kernel_log), normal_log(answer.log)
+    predicted, happened = normal_log(prediction.kernel_log), normal_log(answer.log)
     pairs = {
         "exit code": (prediction.exit_code, answer.exit_code),
         "stderr": (normal_error("\n".join(prediction.stderr)), normal_error(answer.stderr)),
         "loaded": (prediction.loaded, answer.loaded),
-        "log": (said, happened),
+        "log": (predicted, happened),
     }
     return tuple(f"{name}: predicted {a!r}, was {b!r}" for name, (a, b) in pairs.items() if a != b)
 
 
 def _log_differences(prediction: Prediction, answer: Answer) -> tuple[str, ...]:
-    """How the log differs where inits decide: up to the first of them it is certain; if all goes well,
-    the rest comes too, with what the inits themselves say in between.
+    """The differences in the log if inits decide the result. It is certain up to the first init. If the load
+    succeeds, the other predicted lines must follow, with the inits' own lines in between.
     """
-    said, happened = normal_log(prediction.kernel_log), normal_log(answer.log)
+    predicted, happened = normal_log(prediction.kernel_log), normal_log(answer.log)
     certain = normal_log(prediction.kernel_log[: prediction.certain_lines])
     if happened[: len(certain)] != certain:
         return (f"log before init: predicted {certain!r}, was {happened!r}",)
     rest = iter(happened)
-    if answer.exit_code == 0 and answer.loaded and not all(line in rest for line in said):
-        return (f"log if all goes well: predicted {said!r}, was {happened!r}",)
+    if answer.exit_code == 0 and answer.loaded and not all(line in rest for line in predicted):
+        return (f"log of a successful load: predicted {predicted!r}, was {happened!r}",)
     return ()
 
 
 def _assumed_wrongly(prediction: Prediction, case: Recorded) -> bool:
-    """Whether an init failed that was taken to succeed, and all that does not hang on it is right."""
+    """Whether an init failed that was assumed to succeed, and everything that does not depend on it is
+    correct.
+    """
     answer = case.answer
     failed = [module for module in answer.ran or () if module not in answer.new]
     return (
@@ -131,9 +135,9 @@ def _assumed_wrongly(prediction: Prediction, case: Recorded) -> bool:
 
 
 def init_ran(case: Recorded) -> bool:
-    """Whether an init decided what happened: the module's own, or that of the last one before it."""
+    """Whether an init decided the result: the module's own, or that of the last module before it."""
     ran = case.answer.ran
-    if ran is None:  # the guest could not see; a module that came has run its init
+    if ran is None:  # the guest had no trace; a new module has run its init
         return case.answer.loaded or bool(case.answer.new)
     return case.module in ran or (bool(ran) and ran[-1] not in case.answer.new)
 
@@ -143,22 +147,22 @@ def _short(answer: Answer) -> str:
 
 
 def compare(golden: Golden, contents: Mapping[str, bytes], predictor: Predictor) -> list[Comparison]:
-    """Every case of a recorded session."""
+    """The results for all cases of a recorded session."""
     found = []
     for case, evidence in cases(golden):
         node = Node(host(evidence, contents))
         try:
-            word, differences = judge(predictor(node, case), case)
-        except EvidenceMissing as lacks:
-            missing = lacks.missing
-            word, differences = Word.UNANSWERED, (f"{missing.source}: {missing.why}; {missing.ask}",)
-        found.append(Comparison(golden.profile.name, case.name, word, differences))
+            result, differences = judge(predictor(node, case), case)
+        except EvidenceMissing as error:
+            missing = error.missing
+            result, differences = Result.UNANSWERED, (f"{missing.source}: {missing.why}; {missing.ask}",)
+        found.append(Comparison(golden.profile.name, case.name, result, differences))
     return found
 
 
 def counts(comparisons: Iterable[Comparison]) -> dict[str, int]:
-    """How many cases each word got."""
-    totals = {word.value: 0 for word in Word}
+    """The number of cases with each result."""
+    totals = {result.value: 0 for result in Result}
     for row in comparisons:
-        totals[row.word.value] += 1
+        totals[row.result.value] += 1
     return totals

@@ -1,6 +1,6 @@
 """Initramfs archives (cpio "newc", Documentation/driver-api/early-userspace/buffer-format.rst).
 
-Everything is owned by root and has time 0, so that equal trees give equal archives.
+All entries are owned by root and have time 0, so that equal trees give equal archives.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Entry:
 
 
 def tree(root: Path) -> dict[str, Entry]:
-    """Entries of a folder on this machine, by path below it."""
+    """Entries of a folder on this machine, by relative path."""
     entries: dict[str, Entry] = {}
     for folder, folders, files in os.walk(root):
         for name in sorted(folders + files):
@@ -38,7 +38,7 @@ def tree(root: Path) -> dict[str, Entry]:
 
 
 def files(contents: Mapping[str, bytes], mode: int = 0o644) -> dict[str, Entry]:
-    """Entries of regular files, with the folders above them."""
+    """Entries of regular files and their parent folders."""
     entries: dict[str, Entry] = {}
     for path, content in contents.items():
         parts = path.split("/")
@@ -49,7 +49,7 @@ def files(contents: Mapping[str, bytes], mode: int = 0o644) -> dict[str, Entry]:
 
 
 def links(targets: Mapping[str, str]) -> dict[str, Entry]:
-    """Entries of symbolic links, with the folders above them."""
+    """Entries of symbolic links and their parent folders."""
     folders = {
         path: entry for path, entry in files(dict.fromkeys(targets, b"")).items() if path not in targets
     }
@@ -57,7 +57,7 @@ def links(targets: Mapping[str, str]) -> dict[str, Entry]:
 
 
 def pack(entries: Mapping[str, Entry]) -> bytes:
-    """The archive, folders before what is in them."""
+    """The archive, with folders before their contents."""
     parts: list[bytes] = []
     for number, path in enumerate(sorted(entries), 1):
         parts.append(_record(path, entries[path], number))

@@ -1,4 +1,4 @@
-"""`gdr doctor` live in a guest, against `gdr doctor` here from the bundle that the guest made of itself."""
+"""Compares `gdr doctor` live in a guest with `gdr doctor` on this machine, from the guest's bundle."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _RUN = (
 
 
 class Verdicts(Struct, frozen=True):
-    """The same node's report, twice."""
+    """The two reports on the same node."""
 
     live: dict[str, Any]
     bundle: dict[str, Any]
@@ -40,7 +40,7 @@ class Verdicts(Struct, frozen=True):
 def verdicts(kernel: Kernel, profile: Profile) -> Verdicts:
     """Both reports of a guest with a software RDMA device and no GPU."""
     if kernel.flavour.architecture != "amd64" or sys.version_info[:2] != (3, 11):
-        raise LabError("the guest borrows this machine's compiled libraries: x86_64 and Python 3.11 only")
+        raise LabError("the guest uses this machine's compiled libraries: x86_64 and Python 3.11 only")
     scripts = [
         {"name": "setup", "argv": ["/bin/sh", "-c", SETUP], "seconds": 60},
         {"name": "live", "argv": gdr("doctor", "--json"), "seconds": 240},
@@ -48,9 +48,9 @@ def verdicts(kernel: Kernel, profile: Profile) -> Verdicts:
         {"name": "bundle", "argv": ["/bin/busybox", "base64", "/tmp/b.tar.gz"], "seconds": 60},
     ]
     session = boot(kernel, profile, (), seed=0, packages=RDMA, scripts=scripts, files=gdrkit_files())
-    said = {event["name"]: event for event in session.transcript.of("script")}
-    archive = base64.b64decode(said["bundle"]["stdout"])
-    return Verdicts(_report(said["live"]), _elsewhere(archive), archive)
+    events = {event["name"]: event for event in session.transcript.of("script")}
+    archive = base64.b64decode(events["bundle"]["stdout"])
+    return Verdicts(_report(events["live"]), _from_bundle(archive), archive)
 
 
 def gdr(*words: str) -> list[str]:
@@ -66,7 +66,7 @@ def _report(event: dict[str, Any]) -> dict[str, Any]:
     return report
 
 
-def _elsewhere(bundle: bytes) -> dict[str, Any]:
+def _from_bundle(bundle: bytes) -> dict[str, Any]:
     from tempfile import TemporaryDirectory
 
     import msgspec
@@ -83,15 +83,15 @@ def _elsewhere(bundle: bytes) -> dict[str, Any]:
 
 @functools.cache
 def gdrkit_files() -> dict[str, bytes]:
-    """gdrkit and the libraries it needs, as they are installed here, and their bytecode."""
+    """gdrkit and the libraries it needs, as installed on this machine, with bytecode."""
     files = dict(_installed())
     return files | dict(_compiled(path, source) for path, source in files.items() if path.endswith(".py"))
 
 
 def _compiled(path: str, source: bytes) -> tuple[str, bytes]:
-    """A module's bytecode where the guest's Python looks for it: a guest takes minutes to compile all.
+    """A module's bytecode at the path where the guest's Python looks for it: compiling there takes minutes.
 
-    Its validity is not checked against the source (PEP 552), whose time the archive does not keep.
+    Python does not check it against the source (PEP 552), since the archive does not keep the source's time.
     """
     code = compile(source, f"/{path}", "exec", dont_inherit=True)
     unchecked_hash = (1).to_bytes(4, "little")
@@ -106,7 +106,7 @@ def _installed() -> Iterator[tuple[str, bytes]]:
     for name in _LIBRARIES:
         found = importlib.util.find_spec(name)
         if found is None or found.origin is None:
-            raise LabError(f"{name} is not installed here")
+            raise LabError(f"{name} is not installed on this machine")
         origin = Path(found.origin)
         top = origin.parents[name.count(".") + 1] if origin.name == "__init__.py" else origin.parent
         files = origin.parent.rglob("*") if origin.name == "__init__.py" else (origin,)
@@ -116,7 +116,7 @@ def _installed() -> Iterator[tuple[str, bytes]]:
 
 
 def differences(both: Verdicts) -> tuple[str, ...]:
-    """Where the two reports disagree about the node; what each stands on may differ."""
+    """The differences between the two reports; the evidence may differ."""
     found = []
     for name in ("verdict", "consumers", "pairs", "plan"):
         if both.live[name] != both.bundle[name]:

@@ -1,4 +1,4 @@
-"""Byte edits of module files: just enough ELF64 (little endian) to damage one well."""
+"""Byte edits of module files (ELF64, little endian), to damage them in specific ways."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def sections(content: bytes) -> dict[str, tuple[int, int]]:
 
 
 def _headers(content: bytes) -> dict[str, int]:
-    """Name -> where the section's header stands (Elf64_Shdr: sh_offset at 0x18, sh_size at 0x20)."""
+    """Name -> offset of the section's header (Elf64_Shdr: sh_offset at 0x18, sh_size at 0x20)."""
     table, entry_size, count, names_index = _header(content)
     (names,) = struct.unpack_from("<Q", content, table + names_index * entry_size + 0x18)
     found = {}
@@ -34,7 +34,7 @@ def _header(content: bytes) -> tuple[int, int, int, int]:
 
 
 def replace_once(content: bytes, old: bytes, new: bytes) -> bytes:
-    """The content with its only occurrence of some bytes replaced by as many others."""
+    """The content with the only occurrence of some bytes replaced by others of the same length."""
     if content.count(old) != 1 or len(old) != len(new):
         raise LabError(f"{old!r} occurs {content.count(old)} times")
     return content.replace(old, new)
@@ -62,7 +62,7 @@ def modinfo(content: bytes, field: str) -> str:
 
 
 def edit_version(content: bytes, symbol: str, *, name: str | None = None) -> bytes:
-    """The CRC wanted of a symbol changed in one bit; or the entry renamed, so that there is none."""
+    """One bit of a symbol's expected CRC changed; or the entry renamed, so that the symbol has none."""
     offset, size = sections(content)["__versions"]
     edited = bytearray(content)
     for at in range(offset, offset + size, _VERSION_ENTRY):
@@ -89,7 +89,7 @@ def rename_section(content: bytes, old: str, new: str) -> bytes:
 
 
 def grow_section(content: bytes, name: str, more: int) -> bytes:
-    """A section's size as its header gives it, made larger; the bytes stay where they are."""
+    """A section's size in its header increased; the bytes do not move."""
     at = _headers(content)[name] + 0x20
     (size,) = struct.unpack_from("<Q", content, at)
     return content[:at] + struct.pack("<Q", size + more) + content[at + 8 :]
@@ -101,12 +101,12 @@ def set_machine(content: bytes, machine: int) -> bytes:
 
 
 def set_answer(content: bytes, magic: int, answer: int) -> bytes:
-    """What init returns, where the compiled file holds a magic number for it."""
+    """Set init's return value, for which the compiled file has a magic number."""
     return replace_once(content, struct.pack("<i", magic), struct.pack("<i", answer))
 
 
 def flip(content: bytes, section: str) -> bytes:
-    """The last byte of a section changed: enough to break a signature."""
+    """The last byte of a section changed, which breaks a signature."""
     offset, size = sections(content)[section]
     at = offset + size - 1
     return content[:at] + bytes([content[at] ^ 1]) + content[at + 1 :]

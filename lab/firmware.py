@@ -1,8 +1,8 @@
 """UEFI guests: a variable store with keys enrolled offline, and an ESP with the real shim and grub.
 
-OVMF with Microsoft's keys starts Debian's shim, which starts Debian's grub, which starts Debian's kernel:
-the chain of a real machine. Key enrolment, which there takes a person at the console, is written into the
-store beforehand with virt-fw-vars (PyPI virt-firmware), a tool of the lab alone.
+OVMF with Microsoft's keys starts Debian's shim, which starts Debian's grub, which starts Debian's kernel,
+as on a real machine. There a person enrols keys at the console; here virt-fw-vars (PyPI virt-firmware),
+which only the lab uses, writes them into the variable store before the boot.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _AUTHENTICATED = 0x27  # those, runtime access, time based authenticated write a
 
 
 def signature_list(kind: uuid.UUID, owner: uuid.UUID, contents: Iterable[bytes]) -> bytes:
-    """EFI_SIGNATURE_LISTs of one entry each (UEFI specification, 32.4.1)."""
+    """EFI_SIGNATURE_LISTs with one entry each (UEFI specification, 32.4.1)."""
     lists = []
     for content in contents:
         size = 16 + len(content)
@@ -49,7 +49,7 @@ def certificate(name: str) -> bytes:
 
 
 def to_be_signed(der: bytes) -> bytes:
-    """A certificate's inner SEQUENCE with its header: what a hash of its "TBS" covers (RFC 5280, 4.1)."""
+    """A certificate's inner SEQUENCE with its header, which a hash of its "TBS" covers (RFC 5280, 4.1)."""
     inner = 4 if der[1] == 0x82 else 2 if der[1] < 0x80 else 3
     length = der[inner + 1]
     if length == 0x82:
@@ -60,7 +60,7 @@ def to_be_signed(der: bytes) -> bytes:
 
 
 def firmware(profile: Profile) -> Firmware | None:
-    """What the profile starts from; None where the kernel is started without UEFI."""
+    """The profile's firmware, or None if the kernel is started without UEFI."""
     if not profile.firmware:
         return None
     if not _CODE.exists():
@@ -88,7 +88,7 @@ def variables(enrol: Enrolment) -> Path:
             arguments += ["--add-dbx-cert", str(SHIM), str(key_files(name)[2])]
         if enrol.disabled:
             arguments += ["--set-false", "SecureBootEnable"]
-        uv = os.environ.get("UV", "uv")  # `pipx run uv run` leaves it out of PATH, and says here where it is
+        uv = os.environ.get("UV", "uv")  # with `pipx run uv run` it is not in PATH, but in this variable
         command(uv, "tool", "run", "-q", "--from", _TOOL, "virt-fw-vars", *arguments)
         path.write_bytes(part.read_bytes())
     return path
@@ -102,7 +102,7 @@ def _table(enrol: Enrolment) -> list[dict[str, object]]:
     if enrol.mok_revoked:
         data = signature_list(_X509, SHIM, map(certificate, enrol.mok_revoked))
         rows.append(_row("MokListX", SHIM, _BOOT_ONLY, data))
-    if enrol.dbx_hashes:  # sha256 of the certificate's TBS, then a time of revocation, here none
+    if enrol.dbx_hashes:  # SHA-256 of the certificate's TBS, then a time of revocation (zero here)
         hashes = [
             hashlib.sha256(to_be_signed(certificate(name))).digest() + bytes(16) for name in enrol.dbx_hashes
         ]
@@ -118,7 +118,7 @@ def _row(name: str, guid: uuid.UUID, attributes: int, data: bytes) -> dict[str, 
 
 
 def _esp() -> Path:
-    """An ESP with Debian's shim and grub, both as they are signed and shipped."""
+    """An ESP with Debian's shim and grub, both as signed and shipped."""
     source = apt("amd64")
     packages = source.download("shim-signed", "grub-efi-amd64-signed")
     home = folder("esp", digest([package.version for package in packages]))

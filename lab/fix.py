@@ -1,4 +1,4 @@
-"""`gdr fix` in guests: broken, mended by gdr, judged by modprobe, taken back, compared byte for byte."""
+"""`gdr fix` in guests: break them, repair them with gdr, test with modprobe, undo, compare byte for byte."""
 
 from __future__ import annotations
 
@@ -27,32 +27,34 @@ from lab.variants import key_files
 
 _GUEST = Path(__file__).parent / "guest"
 _PACKAGES = (*BASE, "mokutil")
-_SECONDS = 240.0  # for a boot, and as much again for each scenario: ten times what an idle machine takes
+_SECONDS = 240.0  # for a boot, and the same for each scenario: ten times what an idle machine needs
 _SEED = 5
-_PATIENT = "no_timer_check"
-"""A guest on a busy machine misses timer interrupts, and panics: Linux arch/x86/kernel/apic/io_apic.c."""
+_NO_TIMER_CHECK = "no_timer_check"
+"""Without it a guest on a busy machine may panic: it misses timer interrupts (Linux
+arch/x86/kernel/apic/io_apic.c).
+"""
 
 
 def judge(kernel: Kernel, names: Iterable[str] = ()) -> list[tuple[str, list[str]]]:
-    """Every scenario (or those named) with what went wrong in it; an empty list is a success."""
+    """Every scenario (or those named) with its failures; an empty list is a success."""
     found: list[tuple[str, list[str]]] = []
     for boot_profile, rows in (("plain", PLAIN), ("sb-mok", SECURE), ("sb-microsoft", MADE_KEY)):
         chosen = [row for row in rows if not set(names) or row.name in set(names)]
         if not chosen:
             continue
-        told = _boot(kernel, profile(boot_profile), chosen)
+        results = _boot(kernel, profile(boot_profile), chosen)
         if rows is MADE_KEY:
-            told = [_after_reboot(kernel, chosen[0], told[0])]
-        for row, result in zip(chosen, told, strict=True):
+            results = [_after_reboot(kernel, chosen[0], results[0])]
+        for row, result in zip(chosen, results, strict=True):
             wrong = list(complaints(row, result))
-            say(f"{boot_profile}/{row.name}: {'; '.join(wrong) or 'as it must be'} ({result['seconds']} s)")
+            say(f"{boot_profile}/{row.name}: {'; '.join(wrong) or 'as expected'} ({result['seconds']} s)")
             _keep(kernel, row.name, result)
             found.append((row.name, wrong))
     return found
 
 
 def _keep(kernel: Kernel, name: str, result: dict[str, Any]) -> None:
-    """All that was said, for whoever wants to see why."""
+    """Save all output of a scenario, for debugging."""
     slim = {key: value for key, value in result.items() if key not in ("state", "snapshot")}
     (folder("fix", kernel.flavour.name) / f"{name}.json").write_text(json.dumps(slim, indent=1))
 
@@ -63,13 +65,13 @@ def _boot(
     compiled = built(kernel)
     files: dict[str, bytes] = {**gdrkit_files(), **_keys(), **(more or {})}
     files["lab/guest_fix.py"] = (_GUEST / "fix.py").read_bytes()
-    told = []
+    tasks = []
     for row in rows:
         ready = prepare(as_case(row), kernel, compiled, chosen.key, _SEED)
         files |= {f"lab/blobs/{name}": blob for name, blob in ready.blobs.items()}
-        told.append(_told(row, ready.told["files"]))
-    files["lab/fix.json"] = json.dumps(told).encode()
-    seconds = _SECONDS * (1 + len(told))
+        tasks.append(_task(row, ready.task["files"]))
+    files["lab/fix.json"] = json.dumps(tasks).encode()
+    seconds = _SECONDS * (1 + len(tasks))
     setup = "busybox mkdir -p /etc/modules-load.d /etc/modprobe.d; busybox chmod 600 /etc/lab-keys/*.key; "
     line = f"{setup} exec /usr/bin/python3 -S -E /lab/guest_fix.py"
     script = {"name": "fix", "argv": ["/bin/sh", "-c", line], "seconds": seconds}
@@ -78,17 +80,17 @@ def _boot(
         own = Path(scratch, "own.cpio")
         own.write_bytes(own_archive(kernel, chosen, plan, files))
         archives = (packages_archive(kernel.flavour, _PACKAGES), modules_archive(kernel), own)
-        words = f"{chosen.append} {_PATIENT}".strip()
+        words = f"{chosen.append} {_NO_TIMER_CHECK}".strip()
         machine = Boot(kernel, archives, words, firmware(chosen))
         transcript = run(machine, seconds=seconds + _SECONDS)
     (event,) = transcript.of("script")
     results = [json.loads(line) for line in event["stdout"].splitlines() if line.startswith("{")]
-    if len(results) != len(told):
+    if len(results) != len(tasks):
         raise SystemExit(f"the guest ended early\n{event['stdout'][-2000:]}\n{event['stderr'][-2000:]}")
     return results
 
 
-def _told(row: Scenario, files: dict[str, str]) -> dict[str, Any]:
+def _task(row: Scenario, files: dict[str, str]) -> dict[str, Any]:
     texts = {
         path: {"link": text.link} if text.link else {"text": text.text, "mode": text.mode}
         for path, text in row.texts
@@ -101,7 +103,7 @@ def _told(row: Scenario, files: dict[str, str]) -> dict[str, Any]:
 
 
 def _keys() -> dict[str, bytes]:
-    """The lab's key, plain and behind a password."""
+    """The lab's key, unencrypted and encrypted with a password."""
     private, der, _ = key_files("lab")
     protected = command(
         "openssl", "pkcs8", "-topk8", "-in", private, "-passout", f"pass:{PASSWORD}", "-v2", "aes-256-cbc"
@@ -114,7 +116,7 @@ def _keys() -> dict[str, bytes]:
 
 
 def _after_reboot(kernel: Kernel, row: Scenario, first: dict[str, Any]) -> dict[str, Any]:
-    """The second boot, with the key in the firmware that a person would have let in at the blue screen."""
+    """The second boot, with the key in the firmware that a person would have enrolled in MokManager."""
     if "state" not in first:
         return first
     certificate = base64.b64decode(first["certificate"])
@@ -133,33 +135,36 @@ def _after_reboot(kernel: Kernel, row: Scenario, first: dict[str, Any]) -> dict[
     return {**first, **second, "seconds": first["seconds"] + second["seconds"]}
 
 
-def complaints(row: Scenario, told: dict[str, Any]) -> Iterator[str]:
-    """What is not as it must be."""
-    if "broken" in told:
-        yield told["broken"]
+def complaints(row: Scenario, result: dict[str, Any]) -> Iterator[str]:
+    """The failures of a scenario."""
+    if "broken" in result:
+        yield result["broken"]
         return
-    before, after = told["before"], told["after"]
+    before, after = result["before"], result["after"]
     if row.fails and before["exit_code"] == 0 and before["loaded"]:
-        yield "it loaded although it was broken"
-    reason = told["predicted_before"].get("reason")
+        yield "the module loaded before the repair"
+    reason = result["predicted_before"].get("reason")
     if row.reason is not None and reason != row.reason:
-        yield f"gdr modprobe says {reason!r}, not {row.reason!r}"
-    if told["apply"][0] != row.apply_code:
-        yield f"apply: exit {told['apply'][0]}: {told['apply'][1][-600:]}"
+        yield f"gdr modprobe gave the reason {reason!r}, not {row.reason!r}"
+    if result["apply"][0] != row.apply_code:
+        yield f"apply: exit {result['apply'][0]}: {result['apply'][1][-600:]}"
     for key in ("again", "resume"):
-        if key in told and told[key][0] != 0:
-            yield f"{key}: exit {told[key][0]}: {told[key][1][-600:]}"
+        if key in result and result[key][0] != 0:
+            yield f"{key}: exit {result[key][0]}: {result[key][1][-600:]}"
     if row.loads and row.apply_code != 2 and not (after["exit_code"] == 0 and after["loaded"]):
         yield f"afterwards: {after}"
     if row.probe == "boot" and after["exit_code"] != 0:
         yield f"at boot: {after['said']}"
-    undo = told["undo_again" if row.kill_undo else "undo"]
+    undo = result["undo_again" if row.kill_undo else "undo"]
     if undo[0] not in (0, 1) or "left alone" in undo[1]:
         yield f"undo: exit {undo[0]}: {undo[1][-600:]}"
-    if told["differs"]:
-        yield f"not as before: {told['differs']}"
-    if (before["exit_code"], before["loaded"]) != (told["undone"]["exit_code"], told["undone"]["loaded"]):
-        yield f"modprobe before {before}, once undone {told['undone']}"
-    said = json.dumps({key: value for key, value in told.items() if key not in ("state", "snapshot")})
+    if result["differs"]:
+        yield f"not as before: {result['differs']}"
+    if (before["exit_code"], before["loaded"]) != (
+        result["undone"]["exit_code"],
+        result["undone"]["loaded"],
+    ):
+        yield f"modprobe before {before}, once undone {result['undone']}"
+    said = json.dumps({key: value for key, value in result.items() if key not in ("state", "snapshot")})
     if PASSWORD in said or "PRIVATE KEY" in said:
-        yield "a secret was told"
+        yield "a secret was printed"

@@ -1,7 +1,7 @@
-"""Recorded sessions: what each guest's bundle held before modprobe ran, and what the kernel then said.
+"""Recorded sessions: each case's bundle before modprobe ran, and the kernel's answer.
 
-One JSON file a profile, and beside them one solid archive of every content that they name. The first case
-holds the whole evidence, each further one only what differs from the one before.
+There is one JSON file per profile, and one archive with the contents of all files that they name. The
+first case has the complete evidence, each further one only the differences from the case before.
 """
 
 from __future__ import annotations
@@ -28,26 +28,26 @@ T = TypeVar("T")
 
 
 class Evidence(Struct, frozen=True, omit_defaults=True):
-    """A bundle as a table; in a delta, None takes an entry away.
+    """A bundle as a table; in a delta, None removes an entry.
 
-    `notes` and `folders` are the manifest's own words, kept as they are: gdrkit.evidence reads them.
+    `notes` and `folders` are copied from the manifest unchanged: gdrkit.evidence reads them.
     """
 
     contents: dict[str, str | None] = {}  # path -> name of its content in the archive
     links: dict[str, str | None] = {}
     notes: dict[str, dict[str, Any] | None] = {}
     folders: dict[str, dict[str, Any] | None] = {}
-    facts: dict[str, Any] | None = None  # the manifest's other words; None: as before
+    facts: dict[str, Any] | None = None  # the rest of the manifest; None: as before
 
 
 class Answer(Struct, frozen=True, omit_defaults=True):
-    """What the real modprobe and the real kernel did."""
+    """The result of the real modprobe and the real kernel."""
 
     exit_code: int | None
     stderr: str
     log: tuple[str, ...]
     loaded: bool
-    new: tuple[str, ...]  # every module that came, dependencies too
+    new: tuple[str, ...]  # every module that was loaded, including dependencies
     tainted: str
     stdout: str = ""
     ran: tuple[str, ...] | None = (
@@ -56,7 +56,7 @@ class Answer(Struct, frozen=True, omit_defaults=True):
 
 
 class Recorded(Struct, frozen=True, omit_defaults=True):
-    """One case as it went."""
+    """One recorded case."""
 
     name: str
     argv: tuple[str, ...]
@@ -64,13 +64,13 @@ class Recorded(Struct, frozen=True, omit_defaults=True):
     answer: Answer
     evidence: Evidence
     why: str = ""
-    open_because: str = ""  # what else than an init decided, and is in no bundle
-    complaints: tuple[str, ...] = ()  # of the commands that set the case up
-    stuck: tuple[str, ...] = ()  # modules that could not be taken out again
+    open_because: str = ""  # what decided the result, other than an init, and is not in a bundle
+    complaints: tuple[str, ...] = ()  # errors of the commands that set up the case
+    stuck: tuple[str, ...] = ()  # modules that could not be unloaded
 
 
 class KernelNote(Struct, frozen=True):
-    """Which kernel judged."""
+    """The kernel of a session."""
 
     flavour: str
     release: str
@@ -90,15 +90,15 @@ class Golden(Struct, frozen=True):
 
 
 def folder_of(flavour: str) -> Path:
-    """Where a kernel's recordings lie."""
+    """The folder of a kernel's recordings."""
     return HOME / flavour
 
 
-# -- making ----------------------------------------------------------------------------------------
+# -- recording -------------------------------------------------------------------------------------
 
 
 def of_session(session: Session) -> tuple[Golden, dict[str, bytes]]:
-    """A session as it is recorded, and the contents that it names."""
+    """A session as a recording, and the contents that it names."""
     begin = next(session.transcript.of("begin"))
     note = KernelNote(
         session.kernel.flavour.name,
@@ -113,12 +113,12 @@ def of_session(session: Session) -> tuple[Golden, dict[str, bytes]]:
     for event in session.transcript.of("case"):
         now = _of_bundle(event["evidence"]) if event["evidence"] is not None else before
         answer = msgspec.convert(event["answer"], Answer)
-        case, told = rows[event["name"]].case, rows[event["name"]].told
+        case, task = rows[event["name"]].case, rows[event["name"]].task
         cases.append(
             Recorded(
                 name=event["name"],
-                argv=tuple(told["argv"]),
-                module=told["module"],
+                argv=tuple(task["argv"]),
+                module=task["module"],
                 answer=answer,
                 evidence=delta(before, now),
                 why=case.why,
@@ -134,12 +134,12 @@ def of_session(session: Session) -> tuple[Golden, dict[str, bytes]]:
 def _of_bundle(bundle: dict[str, Any]) -> Evidence:
     manifest = dict(bundle["manifest"])
     notes, folders = manifest.pop("files"), manifest.pop("folders")
-    del manifest["collected"]  # changes with every case and tells nothing
+    del manifest["collected"]  # a time, which differs for every case
     return Evidence(bundle["contents"], bundle["links"], notes, folders, manifest)
 
 
 def delta(before: Evidence, now: Evidence) -> Evidence:
-    """What turns one into the other."""
+    """The changes from one to the other."""
     return Evidence(
         _changed(before.contents, now.contents),
         _changed(before.links, now.links),
@@ -171,7 +171,7 @@ def _merged(before: Mapping[str, T | None], change: Mapping[str, T | None]) -> d
 
 
 def write(golden: Golden, contents: dict[str, bytes]) -> None:
-    """Record a session beside the others of its kernel; contents that nobody names any more go."""
+    """Save a session with the others of its kernel; contents that no session names any more are removed."""
     with (folder() / "golden.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         _write(golden, contents)
@@ -212,7 +212,7 @@ def _replace(path: Path, data: bytes) -> None:
 
 
 def recorded(flavour: str) -> tuple[str, ...]:
-    """Names of the profiles recorded of a kernel."""
+    """Names of the profiles that are recorded for a kernel."""
     return tuple(sorted(path.name.removesuffix(".json.xz") for path in folder_of(flavour).glob("*.json.xz")))
 
 
@@ -238,7 +238,7 @@ def read_contents(flavour: str) -> dict[str, bytes]:
 
 
 def cases(golden: Golden) -> Iterator[tuple[Recorded, Evidence]]:
-    """Each case with its whole evidence."""
+    """Each case with its complete evidence."""
     evidence = Evidence()
     for case in golden.cases:
         evidence = applied(evidence, case.evidence)
@@ -249,7 +249,7 @@ def cases(golden: Golden) -> Iterator[tuple[Recorded, Evidence]]:
 
 
 class _Store:
-    """The files of a guest as `gdrkit.evidence` reads them."""
+    """The files of a guest, for `gdrkit.evidence`."""
 
     def __init__(self, evidence: Evidence, contents: Mapping[str, bytes], manifest: bytes) -> None:
         self.contents = ChainMap({GDR_MANIFEST: manifest}, contents)  # type: ignore[arg-type]
@@ -285,7 +285,7 @@ class _Store:
 
 
 def host(evidence: Evidence, contents: Mapping[str, bytes]) -> BundleHost:
-    """The guest as its bundle shows it, through the reader of bundles."""
-    told = {**(evidence.facts or {}), "files": evidence.notes, "folders": evidence.folders}
-    manifest = msgspec.json.encode(told)
+    """The guest as a host, through the reader of bundles."""
+    parts = {**(evidence.facts or {}), "files": evidence.notes, "folders": evidence.folders}
+    manifest = msgspec.json.encode(parts)
     return BundleHost(_Store(evidence, contents, manifest), BundleRecord(parse(manifest)), "bundle")

@@ -1,4 +1,4 @@
-"""Distribution kernels: which there are, their version today, and their files in the cache."""
+"""Distribution kernels: their current versions, and their files in the cache."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from lab.packages import DEBIAN, UBUNTU, Apt, Archive, unpack
 
 
 class Flavour(Struct, frozen=True):
-    """A kernel that the lab can boot, by the meta package that names it."""
+    """A kernel that the lab can boot, and its meta package."""
 
     name: str
-    architecture: str  # Debian's word: amd64, arm64
+    architecture: str  # Debian's name: amd64, arm64
     image: str  # meta package
     headers: str
     suite: str | None = None
@@ -44,7 +44,7 @@ class Kernel(Struct, frozen=True):
     release: str  # uname -r
     version: str  # of its Debian package
     image: Path  # unpacked image package
-    headers: Path  # the folder that `make -C` takes
+    headers: Path  # the folder for `make -C`
 
     @property
     def vmlinuz(self) -> Path:
@@ -65,16 +65,16 @@ class Kernel(Struct, frozen=True):
 
     @property
     def home(self) -> Path:
-        """Where things built for exactly this kernel are kept."""
+        """The folder for files built for exactly this kernel."""
         return folder(self.flavour.name, self.release)
 
 
 def flavour(name: str) -> Flavour:
-    """The flavour of that name. Raises LabError if there is none."""
+    """The flavour with that name. Raises LabError if there is none."""
     for candidate in FLAVOURS:
         if candidate.name == name:
             return candidate
-    raise LabError(f"no kernel {name}; there are {', '.join(f.name for f in FLAVOURS)}")
+    raise LabError(f"no such kernel: {name} (of {', '.join(f.name for f in FLAVOURS)})")
 
 
 @functools.cache
@@ -85,7 +85,7 @@ def apt(architecture: str, archive: Archive = DEBIAN) -> Apt:
 
 @functools.cache
 def kernel(name: str) -> Kernel:
-    """The current version of a flavour, fetched and unpacked if the cache lacks it."""
+    """The current version of a flavour, downloaded and unpacked if it is not in the cache."""
     wanted = flavour(name)
     source = apt(wanted.architecture, wanted.archive)
     image_name = source.dependency(wanted.image, r"linux-image-\d[\w.+-]+", wanted.suite)
@@ -94,7 +94,7 @@ def kernel(name: str) -> Kernel:
     home = folder(wanted.name, release)
     image, headers_root = home / "image", home / "headers"
     parts = [image_name]
-    if wanted.archive is UBUNTU:  # which has the image in one package and the modules in two
+    if wanted.archive is UBUNTU:  # the image is in one package, the modules are in two others
         parts += [f"linux-modules-{release}", f"linux-modules-extra-{release}"]
     packages = source.download(*parts)
     if not (home / "unpacked").exists():
@@ -108,9 +108,9 @@ def kernel(name: str) -> Kernel:
 
 
 def _headers(wanted: Flavour, headers_name: str, root: Path) -> None:
-    """Headers and build tools; the tools are those of this machine's architecture."""
+    """Unpack headers and build tools; the tools are for this machine's architecture."""
     source = apt(wanted.architecture, wanted.archive)
-    if wanted.archive is UBUNTU:  # links to its other half, which lies beside it
+    if wanted.archive is UBUNTU:  # the headers link to the package with the common files
         common = source.dependency(headers_name, r"linux-[\w.+-]*headers-\d[\w.+-]+")
         for package in source.download(headers_name, common):
             unpack(package, root)

@@ -1,7 +1,7 @@
-"""Boots one guest in QEMU and reads what it says, to the end mark or a time-out.
+"""Boots one guest in QEMU and reads its events, until the end mark or a timeout.
 
-TCG with one processor: nested virtualization cannot be counted on, and a second emulated processor only
-makes a boot slower. The guest talks through a virtio port; its console goes to a file, for the curious.
+Uses TCG with one CPU: nested virtualization is not always available, and a second emulated CPU only makes
+a boot slower. The guest sends its events through a virtio port; its console goes to a file, for debugging.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from msgspec import Struct
 from lab.cache import LabError, apt_command, folder, say
 from lab.kernels import Kernel
 
-BOOT_SECONDS = 300.0  # generous: a loaded machine takes three times as long as an idle one
+BOOT_SECONDS = 300.0  # generous: a loaded machine needs three times as long as an idle one
 CASE_SECONDS = 2.0  # added for each case: one takes 0.3 s, with a bundle 1.2 s
 SCRIPT_SECONDS = 20.0  # added for each script: gdrkit's processes take seconds to start
 
 
 class Firmware(Struct, frozen=True):
-    """How the guest starts: UEFI with a variable store, and an ESP folder where shim and grub are to run."""
+    """UEFI firmware with a variable store, and an ESP folder if shim and grub are used."""
 
     code: Path
     variables: Path
@@ -39,18 +39,18 @@ class Firmware(Struct, frozen=True):
 
 
 class Boot(Struct, frozen=True):
-    """One boot: a kernel, its initramfs parts in order, words for its command line."""
+    """One boot: a kernel, its initramfs parts in order, arguments for its command line."""
 
     kernel: Kernel
     initrds: tuple[Path, ...]
     append: str = ""
     firmware: Firmware | None = None
     memory_mib: int = 1280
-    extra: tuple[str, ...] = ()  # further words for QEMU
+    extra: tuple[str, ...] = ()  # further arguments for QEMU
 
 
 class Transcript(Struct):
-    """What a guest said: its events in order, and the contents it sent by digest."""
+    """A guest's events in order, and the contents that it sent, by digest."""
 
     events: list[dict[str, Any]]
     contents: dict[str, bytes]
@@ -64,21 +64,21 @@ def run(
     boot: Boot,
     *,
     seconds: float = BOOT_SECONDS,
-    heard: Callable[[dict[str, Any]], None] = lambda event: None,
+    on_event: Callable[[dict[str, Any]], None] = lambda event: None,
 ) -> Transcript:
-    """Boot, listen, and return everything said. Raises LabError where the end mark never came."""
+    """Boot a guest and return its transcript. Raises LabError if the end mark never came."""
     with _alone():
-        return _run(boot, seconds, heard)
+        return _run(boot, seconds, on_event)
 
 
 def run_together(boots: Sequence[Boot], *, seconds: float = BOOT_SECONDS) -> list[Transcript]:
-    """Boot several guests at once, for what they say to each other."""
+    """Boot several guests at the same time, so that they can communicate."""
     with _alone(), ThreadPoolExecutor(len(boots)) as pool:
         jobs = [pool.submit(_run, boot, seconds, lambda event: None) for boot in boots]
         return [job.result() for job in jobs]
 
 
-def _run(boot: Boot, seconds: float, heard: Callable[[dict[str, Any]], None]) -> Transcript:
+def _run(boot: Boot, seconds: float, on_event: Callable[[dict[str, Any]], None]) -> Transcript:
     with tempfile.TemporaryDirectory(prefix="gdrkit-lab-") as scratch:
         port, console = Path(scratch, "port"), Path(scratch, "console")
         initrd = Path(scratch, "initrd")
@@ -93,7 +93,7 @@ def _run(boot: Boot, seconds: float, heard: Callable[[dict[str, Any]], None]) ->
                 contents[event["name"]] = zlib.decompress(base64.b64decode(event["data"]))
                 continue
             events.append(event)
-            heard(event)
+            on_event(event)
             ended = ended or event["event"] == "end"
         if not ended:
             tail = console.read_text(errors="replace")[-3000:] if console.exists() else ""
@@ -103,13 +103,13 @@ def _run(boot: Boot, seconds: float, heard: Callable[[dict[str, Any]], None]) ->
 
 @contextlib.contextmanager
 def _alone() -> Iterator[None]:
-    """One guest at a time on a machine: two make each other miss their time-outs.
+    """Wait until no other guest runs on this machine: two guests slow each other down until they time out.
 
-    GDRKIT_LAB_GUESTS allows more, for machines with the processors.
+    GDRKIT_LAB_GUESTS allows more, for machines with enough CPUs.
     """
-    places = max(1, int(os.environ.get("GDRKIT_LAB_GUESTS", "1")))
+    slots = max(1, int(os.environ.get("GDRKIT_LAB_GUESTS", "1")))
     with contextlib.ExitStack() as stack:
-        names = ["guest.lock", *(f"guest.{number}.lock" for number in range(1, places))]
+        names = ["guest.lock", *(f"guest.{number}.lock" for number in range(1, slots))]
         locks = [stack.enter_context((folder() / name).open("w")) for name in names]
         for lock in reversed(locks):
             with contextlib.suppress(BlockingIOError):
@@ -122,7 +122,7 @@ def _alone() -> Iterator[None]:
 
 
 def write_initrd(path: Path, parts: Iterable[Path]) -> None:
-    """Archives one behind the other, each at a multiple of four bytes, as the kernel unpacks them."""
+    """Concatenate archives, each aligned to four bytes, as the kernel expects them."""
     with path.open("wb") as file:
         for part in parts:
             data = part.read_bytes()
@@ -130,7 +130,7 @@ def write_initrd(path: Path, parts: Iterable[Path]) -> None:
 
 
 def _listen(argv: list[str], port: Path, deadline: float) -> Iterator[dict[str, Any]]:
-    """Events as they come; returns when the guest has ended. A guest that is too slow is killed."""
+    """Events as they arrive; returns when the guest has ended. A guest that is too slow is killed."""
     port.touch()
     with tempfile.TemporaryFile() as complaints:
         try:
@@ -167,8 +167,8 @@ def arguments(boot: Boot, initrd: Path, scratch: str, port: str, serial: str) ->
     """QEMU's command line."""
     arm = boot.kernel.flavour.architecture == "arm64"
     console = "ttyAMA0" if arm else "ttyS0"
-    # log_buf_len: the whole log from boot stays; loglevel: the console is slow; no_timer_check: a guest that
-    # the machine is too busy for takes its timer for broken and panics (arch/x86/kernel/apic/io_apic.c)
+    # log_buf_len: keep the whole log since boot; loglevel: the console is slow; no_timer_check: on a busy
+    # machine a guest may consider its timer broken and panic (arch/x86/kernel/apic/io_apic.c)
     usual = "panic=-1 loglevel=3 log_buf_len=4M" + ("" if arm else " no_timer_check")
     append = f"console={console} {usual} {boot.append}".strip()
     argv = ["nice", "-n", "5", "qemu-system-aarch64" if arm else "qemu-system-x86_64", "-accel", "tcg"]
@@ -204,7 +204,7 @@ def _firmware(firmware: Firmware, scratch: str, arm: bool) -> list[str]:
 
 
 def _esp(boot: Boot, esp: Path, initrd: Path, append: str) -> list[str]:
-    """The ESP as a folder that QEMU shows as a FAT disk: shim, grub, a menu of one entry."""
+    """The ESP as a folder that QEMU presents as a FAT disk: shim, grub, a menu with one entry."""
     root = initrd.parent / "esp"
     for file in esp.rglob("*"):
         if file.is_file():

@@ -1,4 +1,4 @@
-"""A recording with some of its cases taken from a later session."""
+"""Merges some cases of a later session into a recording."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from lab.golden import Evidence, Golden, cases, delta
 
 
 def merged(old: Golden, now: Golden, chosen: Collection[str]) -> Golden:
-    """The old recording with the chosen cases as they went now, in the order of now.
+    """The old recording with the chosen cases from the new session, in the new order.
 
-    Raises LabError where the kernel is another one, or where a case that was not chosen answers otherwise.
+    Raises LabError if the kernel differs, or if a case that was not chosen has another answer.
     """
     if (old.kernel, old.profile, old.seed) != (now.kernel, now.profile, now.seed):
-        raise LabError(f"{old.profile.name} is of another kernel, profile or seed: record it whole")
+        raise LabError(f"{old.profile.name} has another kernel, profile or seed: record all its cases again")
     recorded = {case.name: (case, evidence) for case, evidence in cases(old)}
     rows, before = [], Evidence()
     for case, evidence in cases(now):
@@ -25,7 +25,7 @@ def merged(old: Golden, now: Golden, chosen: Collection[str]) -> Golden:
             if case.name not in recorded:
                 continue
             if changed := same_answer(recorded[case.name][0].answer, case.answer):
-                raise LabError(f"{case.name} was not to be recorded, but {'; '.join(changed)}")
+                raise LabError(f"{case.name} should not be recorded, but has changed: {'; '.join(changed)}")
             case, evidence = recorded[case.name]
         rows.append(msgspec.structs.replace(case, evidence=delta(before, evidence)))
         before = evidence

@@ -1,4 +1,4 @@
-"""Compiles the lab's modules against a kernel's headers, once, and keeps the result."""
+"""Compiles the lab's modules against a kernel's headers, once, and caches the result."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from lab.kernels import Kernel
 from lab.names import IDENTITIES, Name, fill, token
 from lab.sources import SOURCES, Export, Source
 
-ANSWER = 0x4C414221  # stands in a module's data where a variant puts what its init returns
+ANSWER = 0x4C414221  # in a module's data; a variant replaces it by init's return value
 
 
 def built(kernel: Kernel) -> dict[str, bytes]:
-    """Every source's .ko, by the source's name, stripped of debugging information."""
+    """Every source's .ko, by the source's name, without debugging information."""
     home = kernel.home / f"modules-{digest(SOURCES, _texts(), *_cross(kernel))}"
     if not (home / "built").exists():
         _build(kernel, home)
@@ -26,7 +26,9 @@ def built(kernel: Kernel) -> dict[str, bytes]:
 
 
 def _same_prototypes(files: dict[str, bytes], symvers: str) -> dict[str, bytes]:
-    """Exporters of one symbol with one prototype get one CRC: it covers names, and their tokens differ."""
+    """Give exporters of one symbol with one prototype the same CRC. They differ only because the tokens
+    do.
+    """
     crc = {line.split("\t")[1]: int(line.split("\t")[0], 16) for line in symvers.splitlines()}
     tokens = _symbol_tokens()
     first: dict[tuple[str, str, str], int] = {}
@@ -47,12 +49,12 @@ def _object(source: Source) -> str:
 
 
 def _variant(source: Source) -> int:
-    """Which of the builds of one module this is."""
+    """The number of this build among the builds of the same module."""
     return [row.name for row in SOURCES if row.identity == source.identity].index(source.name)
 
 
 def _symbol_tokens() -> dict[tuple[str, str], str]:
-    """(source, symbol) -> token: exporters of one symbol get a letter each, for modpost's sake."""
+    """(source, symbol) -> token. Each exporter of a symbol gets its own letter, as modpost requires."""
     tokens: dict[tuple[str, str], str] = {}
     count: dict[str, int] = {}
     for source in SOURCES:
@@ -68,7 +70,7 @@ def _texts() -> dict[str, str]:
 
 
 def c_text(source: Source) -> str:
-    """The C of one module."""
+    """The C source of one module."""
     tokens = _symbol_tokens()
     names = {name: token(name) for name in IDENTITIES}
     names[Name("module", source.identity)] = _object(source)
@@ -123,8 +125,8 @@ def _zeros(arguments: str) -> str:
 
 
 def _cross(kernel: Kernel) -> tuple[str, ...]:
-    """Words for make. With the small code model gcc takes the address of a weak symbol from a table (GOT)
-    that the kernel's module loader does not fill: arch/arm64/kernel/module.c.
+    """Arguments for make. With the small code model gcc takes the address of a weak symbol from a table
+    (GOT) that the kernel's module loader does not fill: arch/arm64/kernel/module.c.
     """
     if not kernel.cross:
         return ()
@@ -144,5 +146,5 @@ def _build(kernel: Kernel, home: Path) -> None:
     for source in SOURCES:
         module = home / f"{_object(source)}.ko"
         if not module.exists():
-            raise LabError(f"kbuild made no {module.name} for {source.name}")
+            raise LabError(f"kbuild did not make {module.name} for {source.name}")
         command(kernel.cross + "objcopy", "-g", module)

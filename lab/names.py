@@ -1,7 +1,8 @@
-"""Names in modules: tokens at compile time, random ones in every run, so that nothing is recognised by name.
+"""Names in modules: tokens at compile time, random names in every run, so that nothing is recognised by
+name.
 
-A token has the length of the name that will replace it, so a compiled module is renamed by replacing
-bytes. Modules search their export tables by bisection, so names keep the order of their tokens.
+A token has the length of the name that replaces it, so a compiled module is renamed by replacing bytes.
+The kernel searches export tables by bisection, so names keep the order of their tokens.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ PARAMETERS_KEPT = ("peerdirect_support", "persistent_api_support")
 
 
 class Name(Struct, frozen=True):
-    """Something in a module that has a name: its kind and its identity in the tables of sources."""
+    """A named thing in a module: its kind, and its identity in the tables of sources."""
 
     kind: str
     identity: str
@@ -47,7 +48,7 @@ IDENTITIES = _identities()
 
 
 def real(name: Name) -> str | None:
-    """The real-world name of an identity, where it has one."""
+    """The real name of an identity, or None."""
     if name.kind == "module":
         return MODULES_REAL.get(name.identity)
     if name.kind == "symbol":
@@ -56,16 +57,16 @@ def real(name: Name) -> str | None:
 
 
 def token(name: Name, variant: int = 0) -> str:
-    """What stands for a name in compiled modules; a variant for each source that defines it."""
+    """The token for a name in compiled modules; each source that defines the name has its own variant."""
     number = [n for n in IDENTITIES if n.kind == name.kind].index(name)
     if name.kind == "namespace":
-        number += 50  # shares its letter with aliases
+        number += 50  # namespaces share their letter with aliases
     length = len(real(name) or "") or _USUAL_LENGTH
     return f"z{_KINDS[name.kind]}{number:02d}{chr(ord('a') + variant)}".ljust(length, "y")
 
 
 class Naming(Struct, frozen=True):
-    """One choice of names for everything."""
+    """A choice of names for all identities."""
 
     seed: int
     names: Mapping[Name, str]
@@ -77,7 +78,7 @@ class Naming(Struct, frozen=True):
         return self.names[Name("symbol", identity)]
 
     def fill(self, text: str) -> str:
-        """Text with `{module:x}`, `{symbol:x}` and the like replaced by the chosen names."""
+        """Text with `{module:x}`, `{symbol:x}` and so on replaced by the chosen names."""
         return fill(text, self.names)
 
     def apply(self, content: bytes) -> bytes:
@@ -93,7 +94,7 @@ def fill(text: str, names: Mapping[Name, str]) -> str:
 
 
 def naming(seed: int, *, real_names: bool = False) -> Naming:
-    """Random names from a seed; with `real_names`, the peermem family keeps the names the field knows."""
+    """Random names from a seed; with `real_names`, the peermem family has its real names."""
     chosen = random.Random(seed)
     names: dict[Name, str] = {}
     for kind in _KINDS:

@@ -1,7 +1,7 @@
-"""Debian packages without installing any: a private apt root in the cache, and unpacked trees.
+"""Debian packages without installation: a private apt root in the cache, and unpacked trees.
 
-The machine's own package database and kernel are never touched: apt runs with its own state folder
-and an empty dpkg status, so that it resolves a guest's whole closure as for an empty machine.
+The machine's own package database and kernel are never touched: apt runs with its own state folder and an
+empty dpkg status, so it resolves all dependencies of a guest as for an empty machine.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from lab.cache import LabError, command, folder
 
 
 class Archive(Struct, frozen=True):
-    """A distribution's packages, and the keys that vouch for them."""
+    """A distribution's package archive and its signing keys."""
 
     name: str
     suites: tuple[tuple[str, str], ...]  # (address, suite)
-    keyring: str  # a file; empty: fetched from the archive and checked against `fingerprint`
+    keyring: str  # a file; empty: downloaded from the archive and checked against `fingerprint`
     fingerprint: str = ""
 
 
@@ -45,7 +45,7 @@ UBUNTU = Archive(
     "",
     "F6ECB3762474EDA9D21B7022871920D1991BC93C",  # Ubuntu Archive Automatic Signing Key (2018)
 )
-_LISTS_LIVE_SECONDS = 24 * 3600.0  # package lists older than a day are fetched anew
+_LISTS_LIVE_SECONDS = 24 * 3600.0  # package lists older than a day are downloaded again
 
 
 class Package(Struct, frozen=True):
@@ -57,7 +57,7 @@ class Package(Struct, frozen=True):
 
 
 class Apt:
-    """apt for one archive and architecture, on its own root. Creating it fetches lists that are old."""
+    """apt for one archive and architecture, with its own root. Creating it updates old package lists."""
 
     def __init__(self, architecture: str, archive: Archive = DEBIAN) -> None:
         self.architecture, self.archive = architecture, archive
@@ -76,14 +76,14 @@ class Apt:
         (self.root / "sources.list").write_text("".join(lines))
 
     def _fetch_keyring(self) -> str:
-        """The archive's own keyring package, believed because it holds the key that we expect."""
+        """The archive's own keyring package, trusted because it contains the expected key."""
         self._sources("trusted=yes")
         self._run("apt-get", "update")
         (package,) = self.download("ubuntu-keyring")
         unpack(package, self.root / "keyring")
         keyring = self.root / "keyring/usr/share/keyrings/ubuntu-archive-keyring.gpg"
         if self.archive.fingerprint not in fingerprints(keyring.read_bytes()):
-            raise LabError(f"the keyring of {self.archive.name} does not hold {self.archive.fingerprint}")
+            raise LabError(f"the keyring of {self.archive.name} does not contain {self.archive.fingerprint}")
         return str(keyring)
 
     def _run(self, tool: str, *arguments: str, cwd: Path | None = None) -> str:
@@ -103,37 +103,37 @@ class Apt:
         return command(tool, *flags, *arguments, cwd=cwd).decode()
 
     def version(self, name: str, suite: str | None = None) -> str:
-        """The version that would be installed; in a suite such as bookworm-backports if one is given."""
+        """The version that would be installed, from a suite such as bookworm-backports if given."""
         shown = self._run("apt-cache", "show", "--no-all-versions", _in_suite(name, suite))
         found = re.search(r"^Version: (.+)$", shown, re.MULTILINE)
         if found is None:
-            raise LabError(f"no package {name} for {self.architecture}")
+            raise LabError(f"no such package for {self.architecture}: {name}")
         return found[1]
 
     def dependency(self, name: str, pattern: str, suite: str | None = None) -> str:
-        """The first dependency of a package that matches a pattern: how a meta package names its kernel."""
+        """The first dependency of a package that matches a pattern, such as the kernel of a meta package."""
         shown = self._run("apt-cache", "show", "--no-all-versions", _in_suite(name, suite))
         depends = re.search(r"^Depends: (.+)$", shown, re.MULTILINE)
         found = re.search(pattern, depends[1]) if depends else None
         if found is None:
-            raise LabError(f"{name} for {self.architecture} names no {pattern}")
+            raise LabError(f"{name} for {self.architecture} has no dependency {pattern}")
         return found[0]
 
     def closure(self, *names: str) -> tuple[str, ...]:
-        """Every package, as name=version, that an empty machine would get with these."""
+        """Every package, as name=version, that an empty machine would install for these."""
         plan = self._run("apt-get", "install", "--simulate", "-y", "--no-install-recommends", *names)
         return tuple(
             f"{name}={version}" for name, version in re.findall(r"^Inst (\S+) \((\S+)", plan, re.MULTILINE)
         )
 
     def download(self, *names: str) -> tuple[Package, ...]:
-        """Package files, fetched once and kept. Names may carry `=version`."""
+        """Package files, downloaded once and cached. Names may include `=version`."""
         archives = self.root / "cache/archives"
         listed = self._run("apt-get", "download", "--print-uris", *names)
         files = {file.split("_")[0]: file for file in re.findall(r"^'[^']*' (\S+)", listed, re.MULTILINE)}
-        wanting = [name for name in names if not (archives / files[name.split("=")[0]]).exists()]
-        if wanting:
-            self._run("apt-get", "download", *wanting, cwd=archives)
+        missing = [name for name in names if not (archives / files[name.split("=")[0]]).exists()]
+        if missing:
+            self._run("apt-get", "download", *missing, cwd=archives)
         return tuple(_package(archives / files[name.split("=")[0]]) for name in names)
 
 
@@ -165,7 +165,7 @@ def _package(file: Path) -> Package:
 
 
 def unpack(package: Package, root: Path) -> None:
-    """A package's files into a tree, through the tree's own symbolic links (merged /usr)."""
+    """Unpack a package into a tree, following the tree's symbolic links (merged /usr)."""
     root.mkdir(parents=True, exist_ok=True)
     archive = command("dpkg-deb", "--fsys-tarfile", package.file)
     command("tar", "-x", "--keep-directory-symlink", "--no-same-owner", "-C", root, stdin=archive)

@@ -1,4 +1,4 @@
-"""The predictor under test, asked what the recorded modprobe command was asked."""
+"""The predictor under test, called with a recorded modprobe command."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from lab.golden import Recorded
 
 
 def predict(node: Node, case: Recorded) -> Prediction:
-    """What gdrkit says that this command will do on this node."""
+    """gdrkit's prediction for this command on this node."""
     flags = [word for word in case.argv[1:] if word.startswith("-")]
     name, *parameters = [word for word in case.argv[1:] if not word.startswith("-")]
     return modprobe(node, name, (*flags, *parameters))

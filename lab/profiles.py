@@ -1,4 +1,4 @@
-"""Boot profiles: how the kernel was started, and whom it trusts."""
+"""Boot profiles: how the kernel is started, and which keys it trusts."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from lab.cache import LabError
 
 
 class Enrolment(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a UEFI variable store holds beside Microsoft's keys. Names are those of the lab's keys."""
+    """The contents of a UEFI variable store, in addition to Microsoft's keys. Names are those of the lab's
+    keys.
+    """
 
     db: tuple[str, ...] = ()
     mok: tuple[str, ...] = ()
@@ -27,9 +29,9 @@ class Profile(Struct, frozen=True, kw_only=True):
     append: str = ""  # kernel command line
     firmware: str = ""  # "" (no UEFI), "direct" (UEFI, kernel from QEMU), "shim" (UEFI, shim, grub)
     enrol: Enrolment = Enrolment()
-    headers: bool = True  # whether the guest has the kernel's headers, as a machine with DKMS has
-    key: str = ""  # signs whatever a case leaves to the profile
-    pace_s: float = 0.0  # least time for a case
+    headers: bool = True  # whether the guest has the kernel's headers, like a machine with DKMS
+    key: str = ""  # signs the modules for which a case leaves the key to the profile
+    pace_s: float = 0.0  # minimum time for a case
     groups: tuple[str, ...] = ("matrix",)
 
 
@@ -145,8 +147,8 @@ PROFILES = (
 
 
 def profile(name: str) -> Profile:
-    """The profile of that name. Raises LabError if there is none."""
+    """The profile with that name. Raises LabError if there is none."""
     for candidate in PROFILES:
         if candidate.name == name:
             return candidate
-    raise LabError(f"no profile {name}; there are {', '.join(row.name for row in PROFILES)}")
+    raise LabError(f"no such profile: {name} (of {', '.join(row.name for row in PROFILES)})")

@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from lab import golden
-from lab.case import UPDATES, Case, Place
+from lab.case import UPDATES, Case, ModuleFile
 from lab.kernels import Kernel
 from lab.profiles import profile
 from lab.session import starts
@@ -34,14 +34,14 @@ PROFILES = (
     "sb-db-revoked",
     "sb-mok-revoked",
 )
-_BATCH = 80  # cases a boot
+_BATCH = 80  # cases per boot
 
 
 class Shape(Struct, frozen=True):
-    """Modules that belong together: the one asked for first, then what it needs, each with its choices."""
+    """Modules that belong together: first the one to load, then its dependencies, each with its choices."""
 
     choices: tuple[tuple[str, ...], ...]
-    symbols: tuple[str, ...] = ()  # whose CRC the first one wants
+    symbols: tuple[str, ...] = ()  # symbols whose CRC the first module expects
 
 
 _SHAPES = (
@@ -90,7 +90,7 @@ _DAMAGES = (
     "flip", "strip", "cut-magic", "flip-signature", "long-signature", "id-type", "reserved", "twice",
     "append",
 )  # fmt: skip
-_PLACES = (UPDATES, UPDATES, UPDATES, "updates", "extra", "kernel/drivers/misc")
+_FOLDERS = (UPDATES, UPDATES, UPDATES, "updates", "extra", "kernel/drivers/misc")
 _CONFIGURATION = (
     "blacklist {name}",
     "install {name} /bin/true",
@@ -126,7 +126,7 @@ class _Dice:
 
 
 def generate(seed: int, count: int) -> tuple[Case, ...]:
-    """So many cases; each depends on the seed and its own number alone."""
+    """`count` cases; each depends only on the seed and its number."""
     return tuple(
         _case(f"random-{seed}-{number}", _Dice(seed * 1_000_003 + number)) for number in range(count)
     )
@@ -136,28 +136,28 @@ def _case(name: str, dice: _Dice) -> Case:
     shape = dice.one(_SHAPES)
     sources = [choice for choice in (dice.one(row) for row in shape.choices) if choice]
     faulty = dice.random.randrange(len(sources))
-    places: list[Place] = []
+    placed: list[ModuleFile] = []
     for number, source_name in enumerate(sources):
         symbols = shape.symbols if number == 0 else ()
         variant = _variant(source_name, symbols, dice, odds=0.5 if number == faulty else 0.06)
-        if number and dice.chance(0.1):  # a user of it inherits the taint
+        if number and dice.chance(0.1):  # its users inherit the taint
             variant = _proprietary(variant)
-        places.append(Place(variant, dice.one(_PLACES), _file(variant)))
+        placed.append(ModuleFile(variant, dice.one(_FOLDERS), _file(variant)))
     if dice.chance(0.12):  # a second copy elsewhere
         copy = _variant(sources[0], shape.symbols, dice, odds=0.6)
-        where = dice.one([at for at in set(_PLACES) if at != places[0].at])
-        places.append(Place(copy, where, _file(copy)))
+        where = dice.one([at for at in set(_FOLDERS) if at != placed[0].at])
+        placed.append(ModuleFile(copy, where, _file(copy)))
     modules = [f"{{module:{source(row).identity}}}" for row in sources]
     return Case(
         name=name,
-        place=tuple(places),
+        modules=tuple(placed),
         load=modules[0],
         config=_config(modules, dice),
         arguments=tuple(dice.one(_ARGUMENTS) for _ in range(dice.one((0, 0, 1, 2))))
         if "taker" in sources[0]
         else (),
         flags=("-b",) if dice.chance(0.05) else ("-i",) if dice.chance(0.03) else (),
-        before=_before(modules, places, dice),
+        before=_before(modules, placed, dice),
         depmod=not dice.chance(0.02),
         real_names=dice.chance(0.5),
         groups=("random",),
@@ -222,26 +222,26 @@ def _config(modules: list[str], dice: _Dice) -> str:
     return "\n".join(lines).replace("{{", "{").replace("}}", "}") + "\n"
 
 
-def _before(modules: list[str], places: list[Place], dice: _Dice) -> tuple[tuple[str, ...], ...]:
+def _before(modules: list[str], placed: list[ModuleFile], dice: _Dice) -> tuple[tuple[str, ...], ...]:
     steps = []
     if dice.chance(0.12):
         steps.append(("/usr/sbin/modprobe", "-q", dice.one(modules)))
-    if len(places) > 1 and dice.chance(0.06):
-        gone = dice.one(places[1:])
+    if len(placed) > 1 and dice.chance(0.06):
+        gone = dice.one(placed[1:])
         ending = ".ko" + (f".{gone.variant.compression}" if gone.variant.compression else "")
         steps.append(("/bin/busybox", "rm", f"/usr/lib/modules/KERNEL/{gone.at}/{gone.file}{ending}"))
     return tuple(steps)
 
 
 def bootable(judge: Kernel) -> tuple[str, ...]:
-    """The profiles that random cases are booted with, of those that this kernel can be booted with."""
+    """The profiles for random cases that work with this kernel."""
     return tuple(name for name in PROFILES if starts(judge, profile(name)))
 
 
 def batches(
     seed: int, count: int, profiles: tuple[str, ...] = PROFILES
 ) -> list[tuple[str, tuple[Case, ...]]]:
-    """The cases by the profile that they are booted with, dealt out in turn; at least ten for each."""
+    """The cases by profile, distributed in turn; at least ten for each profile."""
     cases = generate(seed, count)
     profiles = profiles[: max(1, count // 10)]
     dealt = [(name, cases[number :: len(profiles)]) for number, name in enumerate(profiles)]
@@ -249,12 +249,12 @@ def batches(
 
 
 def keep(home: Path, recorded: golden.Golden, contents: dict[str, bytes]) -> None:
-    """A session in a file of its own, for looking into."""
+    """Save a session in its own file, for later inspection."""
     home.mkdir(parents=True, exist_ok=True)
     name = f"{recorded.profile.name}-{recorded.seed}-{recorded.cases[0].name.rsplit('-', 1)[1]}"
     (home / f"{name}.msgpack").write_bytes(msgspec.msgpack.encode((recorded, contents)))
 
 
 def kept(path: Path) -> tuple[golden.Golden, dict[str, bytes]]:
-    """What `keep` wrote."""
+    """A session that `keep` saved."""
     return msgspec.msgpack.decode(path.read_bytes(), type=tuple[golden.Golden, dict[str, bytes]])

@@ -1,6 +1,6 @@
-"""RDMA in a guest: rdma_rxe over a veth pair, the tools' own words about it, traffic, and a verbs program.
+"""RDMA in a guest: rdma_rxe over a veth pair, the output of the tools, traffic, and a verbs program.
 
-Emulated: it shows that things work and what they print, and says nothing about any real device's speed.
+The guest is emulated: this shows that things work and what they print, but not the speed of any real device.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ readlink -f /sys/class/infiniband/rxe0; ls /sys/class/infiniband/rxe0; ls -la /d
 
 
 class Step(Struct, frozen=True):
-    """A command whose output is kept under a name."""
+    """A command whose output is saved under a name."""
 
     name: str
     line: str
@@ -63,7 +63,7 @@ STEPS = (
     Step("verbs", "python3 -E /lab/verbs.py"),
     Step("ib_write_bw", _TRAFFIC, 120),
 )
-_EXPECTED = {  # what each step must show
+_EXPECTED = {  # the required output of each step
     "setup": r"",
     "ibv_devinfo": r"hca_id:\s+rxe0[\s\S]*state:\s+PORT_ACTIVE",
     "rdma_link": r"link rxe0/1 state ACTIVE physical_state LINK_UP netdev veth0",
@@ -76,7 +76,7 @@ _EXPECTED = {  # what each step must show
 
 
 def outputs(kernel: Kernel) -> dict[str, str]:
-    """What each step printed. Raises LabError where a step failed or did not show what it must."""
+    """The output of each step. Raises LabError if a step failed or did not print the required output."""
     guest = Path(__file__).parent / "guest/verbs.py"
     scripts = [
         {"name": step.name, "argv": ["/bin/sh", "-c", step.line], "seconds": step.seconds} for step in STEPS
@@ -112,11 +112,11 @@ busybox ping -c 1 -W 2 10.1.0.{other}
 """
 _SERVER = "busybox timeout 100 ib_write_bw -d rxe0 -x 1 -s 65536 -n 100"
 _CLIENT = f"for _ in 1 2 3 4 5 6; do sleep 4; {_SERVER} 10.1.0.1 && exit 0; done; exit 1"
-_WIRE = 24718  # a port on the loopback interface, for the cable between two guests
+_WIRE = 24718  # a port on the loopback interface, as the network cable between two guests
 
 
 def _between_two(kernel: Kernel) -> dict[str, str]:
-    """Two guests on one wire, one of which writes into the other's memory: what both printed."""
+    """The output of two guests on one network, one of which writes into the other's memory."""
     chosen = profile("plain")
     boots = []
     with TemporaryDirectory(prefix="gdrkit-lab-") as scratch:
@@ -138,19 +138,19 @@ def _between_two(kernel: Kernel) -> dict[str, str]:
     for role, transcript in zip(("server", "client"), transcripts, strict=True):
         for event in transcript.of("script"):
             if event["exit_code"] != 0:
-                told = f"{event['stdout']}\n{event['stderr']}\n{event['log']}"
-                raise LabError(f"{role}, {event['name']}: {told}")
+                output = f"{event['stdout']}\n{event['stderr']}\n{event['log']}"
+                raise LabError(f"{role}, {event['name']}: {output}")
             printed[f"two_guests_{role}_{event['name']}"] = event["stdout"]
     return printed
 
 
 def two_guests(kernel: Kernel, *, write: bool) -> int:
-    """Run traffic between two guests; keep what the tools printed if asked to."""
+    """Run traffic between two guests; with `write`, save the outputs as fixtures."""
     return _show(kernel, _between_two(kernel), write)
 
 
 def smoke(kernel: Kernel, *, write: bool) -> int:
-    """Run it all; keep the outputs as fixtures if asked to."""
+    """Run all steps; with `write`, save the outputs as fixtures."""
     return _show(kernel, outputs(kernel), write)
 
 

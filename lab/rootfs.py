@@ -1,7 +1,7 @@
 """The guest's file system: Debian packages unpacked into an initramfs, and the kernel's own modules.
 
-Two archives are built once and kept: the packages' (by their versions) and the modules' (by the kernel's).
-A boot adds a third, small one with its cases.
+Two archives are built once and cached: that of the packages (by their versions) and that of the modules
+(by the kernel's version). A boot adds a third, small one with its cases.
 """
 
 from __future__ import annotations
@@ -42,19 +42,19 @@ _APPLETS = (
 )  # fmt: skip
 
 TRANSPORT = ("virtio_pci", "virtio_console", "virtio_blk", "vfat", "nls_ascii", "efivarfs")
-STACK = (  # what a machine with RDMA has loaded or could load; crc32_generic: rdma_rxe asks for it by name
+STACK = (  # modules of a machine with RDMA; crc32_generic: rdma_rxe requests it by name
     "ib_core", "ib_uverbs", "ib_umad", "rdma_ucm", "rdma_rxe", "crc32_generic", "crc32c_generic", "veth",
     "dummy", "mlx5_ib", "drm", "virtio_net", "sha512_generic", "sha512_ssse3", "sha512_arm64",
 )  # fmt: skip
 
 
 _BUILTIN_KEPT = (b"unix", b"tpm", b"xz_dec")
-"""Built-in modules whose .modinfo a guest keeps: kmod 29 reads 8 KiB for each line of it, 12 s for all."""
+"""Built-in modules whose .modinfo a guest keeps: kmod 29 reads 8 KiB for each line, 12 s for all of them."""
 
 
 @functools.cache
 def packages_archive(flavour: Flavour, names: tuple[str, ...]) -> Path:
-    """The initramfs of some packages and all they depend on, compressed. apt takes seconds to say which."""
+    """The compressed initramfs of some packages and their dependencies. apt resolves these in seconds."""
     source = apt(flavour.architecture, flavour.archive)
     closure = source.closure(*names)
     home = folder(f"rootfs-{flavour.archive.name}-{flavour.architecture}")
@@ -64,7 +64,7 @@ def packages_archive(flavour: Flavour, names: tuple[str, ...]) -> Path:
     say(f"unpacking {len(closure)} packages of {flavour.archive.name}, {flavour.architecture}")
     root = home / "tree"
     shutil.rmtree(root, ignore_errors=True)
-    for top in ("bin", "sbin", "lib", "lib64"):  # merged /usr, as usrmerge has it
+    for top in ("bin", "sbin", "lib", "lib64"):  # merged /usr, as with usrmerge
         (root / "usr" / top).mkdir(parents=True)
         (root / top).symlink_to(f"usr/{top}")
     for package in source.download(*closure):
@@ -80,7 +80,7 @@ def _finish(root: Path) -> None:
         for path in root.glob(pattern):
             shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
     for applet in _APPLETS:
-        if not any((root / place / applet).exists() for place in ("usr/bin", "usr/sbin")):
+        if not any((root / folder / applet).exists() for folder in ("usr/bin", "usr/sbin")):
             (root / "usr/bin" / applet).symlink_to("busybox")
     for mount in ("proc", "sys", "dev", "run", "tmp", "etc/modprobe.d", "root"):
         (root / mount).mkdir(parents=True, exist_ok=True)
@@ -102,14 +102,14 @@ def _finish(root: Path) -> None:
 
 
 def write_archive(path: Path, entries: dict[str, cpio.Entry]) -> None:
-    """An initramfs, compressed so that the kernel unpacks it fast; appears only when complete."""
+    """Write an initramfs, compressed for fast unpacking; the file appears only when it is complete."""
     part = path.with_suffix(".part")
     part.write_bytes(command("zstd", "-q", "-6", "-c", stdin=cpio.pack(entries)))
     part.replace(path)
 
 
 def modules_archive(kernel: Kernel) -> Path:
-    """The initramfs of the kernel's own modules that a guest has, with depmod's files."""
+    """The initramfs with the guest's modules of the kernel, and depmod's files."""
     wanted = TRANSPORT + STACK
     archive = kernel.home / f"modules-{digest(wanted, kernel.version, _BUILTIN_KEPT, 3)}.cpio.zst"
     if archive.exists():
@@ -137,9 +137,8 @@ def modules_archive(kernel: Kernel) -> Path:
 
 
 def imported_symbols(kernel: Kernel) -> frozenset[str]:
-    """What the guest's own modules and the lab's import: of these the guest keeps the kernel's exports.
-
-    A collector keeps no more of the long tables, and the recordings stay small.
+    """The symbols that the guest's modules and the lab's modules import. The guest keeps only these
+    exports of the kernel, so that bundles and recordings stay small.
     """
     note = kernel.home / f"imported-{digest(TRANSPORT + STACK, SOURCES, kernel.version)}"
     if not note.exists():
@@ -159,7 +158,7 @@ def imported_symbols(kernel: Kernel) -> frozenset[str]:
 
 
 def headers_file(kernel: Kernel) -> dict[str, bytes]:
-    """Module.symvers where a machine that builds modules has it, cut to the imported symbols."""
+    """Module.symvers at its usual path, cut to the imported symbols."""
     wanted = imported_symbols(kernel)
     lines = (kernel.headers / "Module.symvers").read_text().splitlines(keepends=True)
     kept = "".join(line for line in lines if line.split("\t")[1] in wanted)
@@ -167,7 +166,7 @@ def headers_file(kernel: Kernel) -> dict[str, bytes]:
 
 
 def _closure(kernel: Kernel, wanted: tuple[str, ...]) -> list[str]:
-    """Paths of modules and of everything they depend on, from a modules.dep of the whole kernel."""
+    """Paths of modules and all their dependencies, from the modules.dep of the whole kernel."""
     if not (kernel.modules / "modules.dep").exists():
         command("depmod", "-b", kernel.image, kernel.release)
     needs: dict[str, list[str]] = {}
@@ -177,6 +176,6 @@ def _closure(kernel: Kernel, wanted: tuple[str, ...]) -> list[str]:
     names = {re.sub(r"\.ko(\.\w+)?$", "", path.rsplit("/", 1)[1]).replace("-", "_"): path for path in needs}
     chosen: dict[str, None] = {}
     for name in wanted:
-        if name in names:  # else built in, or not part of this kernel
+        if name in names:  # otherwise built in, or not part of this kernel
             chosen.update(dict.fromkeys([names[name], *needs[names[name]]]))
     return list(chosen)

@@ -1,4 +1,4 @@
-"""One boot of one profile with its cases: assembled, run, and turned into results."""
+"""One boot of one profile with its cases: prepare, run, return the transcript."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _BLACKLIST = "module_blacklist="
 
 
 class Session(Struct, frozen=True):
-    """What came of one boot."""
+    """The cases and the transcript of one boot."""
 
     kernel: Kernel
     profile: Profile
@@ -46,18 +46,19 @@ def boot(
     scripts: Iterable[dict[str, Any]] = (),
     files: dict[str, bytes] | None = None,
     collect: Collection[str] | None = None,
-    heard: Callable[[dict[str, Any]], None] = lambda event: None,
+    on_event: Callable[[dict[str, Any]], None] = lambda event: None,
 ) -> Session:
-    """Boot the profile and take every case through modprobe. Raises LabError if the guest broke down.
+    """Boot the profile and run modprobe for every case. Raises LabError if the guest fails.
 
-    `collect`: cases before which a bundle is made; None: all. A prediction needs it, a repetition does not.
+    `collect`: names of the cases that need a bundle; None: all. A prediction needs one, a repetition does
+    not.
     """
     if not starts(kernel, profile):
-        raise LabError(f"{profile.name}: Debian's shim starts no kernel of another distribution")
+        raise LabError(f"{profile.name}: Debian's shim does not start kernels of other distributions")
     compiled = built(kernel)
     prepared = tuple(prepare(case, kernel, compiled, profile.key, seed) for case in cases)
     plan = {
-        "cases": [row.told for row in prepared],
+        "cases": [row.task for row in prepared],
         "scripts": list(scripts),
         "pace": profile.pace_s,
         "collect": [row.case.name for row in prepared if collect is None or row.case.name in collect],
@@ -69,26 +70,28 @@ def boot(
         archives = (packages_archive(kernel.flavour, packages), modules_archive(kernel), own)
         limit = BOOT_SECONDS + len(prepared) * CASE_SECONDS + len(plan["scripts"]) * SCRIPT_SECONDS
         machine = Boot(kernel, archives, command_line(profile, prepared), firmware(profile))
-        transcript = run(machine, seconds=limit, heard=heard)
+        transcript = run(machine, seconds=limit, on_event=on_event)
     return Session(kernel, profile, seed, prepared, transcript)
 
 
 def starts(kernel: Kernel, profile: Profile) -> bool:
-    """Whether this kernel can be booted so: shim and grub are Debian's, and know Debian's keys."""
+    """Whether this kernel boots with the profile: shim and grub are Debian's, and only trust Debian's
+    keys.
+    """
     return profile.firmware != "shim" or kernel.flavour.archive is DEBIAN
 
 
 def command_line(profile: Profile, prepared: Iterable[Prepared]) -> str:
-    """The profile's words and the cases'. Of several `module_blacklist=` the kernel takes the last alone."""
+    """The arguments of the profile and of the cases. The kernel only uses the last `module_blacklist=`."""
     words = [word for row in prepared for word in row.append.split()]
-    shut_out = [word.partition("=")[2] for word in words if word.startswith(_BLACKLIST)]
+    blacklisted = [word.partition("=")[2] for word in words if word.startswith(_BLACKLIST)]
     kept = [word for word in words if not word.startswith(_BLACKLIST)]
-    lists = [_BLACKLIST + ",".join(shut_out)] if shut_out else []
+    lists = [_BLACKLIST + ",".join(blacklisted)] if blacklisted else []
     return " ".join((profile.append, *kept, *lists)).strip()
 
 
 def own_archive(kernel: Kernel, profile: Profile, plan: dict[str, Any], files: dict[str, bytes]) -> bytes:
-    """The small initramfs of one boot: what the runner shall do, and the runner."""
+    """The small initramfs of one boot: the runner and its plan."""
     contents = {"lab/boot.json": json.dumps(plan).encode(), "lab/collect.pyz": archive(), **files}
     for name in ("runner.py", "evidence.py"):
         contents[f"lab/{name}"] = (_GUEST / name).read_bytes()

@@ -1,4 +1,4 @@
-"""A guest with a shell on this terminal, to look at what a case met."""
+"""A guest with a shell on this terminal, for debugging cases."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from lab.rootfs import BASE, modules_archive, packages_archive
 
 
 def open_shell(kernel: Kernel, profile: Profile) -> int:
-    """Boot with the serial console here; returns QEMU's exit code."""
+    """Boot with the serial console on this terminal; returns QEMU's exit code."""
     init = (Path(__file__).parent / "guest/init.sh").read_bytes()
     entries = cpio.files({"lab/shell": b""}) | cpio.files({"init": init}, mode=0o755)
     with TemporaryDirectory(prefix="gdrkit-lab-") as scratch:

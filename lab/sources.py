@@ -1,11 +1,11 @@
-"""The lab's own kernel modules, as data: what each exports, calls, takes and returns.
+"""The lab's own kernel modules, as data: their exports, calls, parameters and init results.
 
-No vendor's source is here. The `peermem` family has the shape of a peer-memory client and of the two
-modules it stands between, no more: enough for the loader, which sees names, CRCs and an init's answer.
+They contain no vendor's source. The `peermem` family imitates a peer-memory client and the two modules
+that it connects, just enough for the loader, which sees only names, CRCs and init results.
 
-Names below are identities. In the compiled files each is a token of the same length as its real name
-(see `names.py`), so that one build serves any naming. Two sources may share an identity: builds of one
-module that differ.
+The names below are identities. In the compiled files each is a token of the same length as its real name
+(see `names.py`), so that one build can be renamed. Two sources may have the same identity: they are
+different builds of one module.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ class Export(Struct, frozen=True):
 
 
 class Source(Struct, frozen=True, kw_only=True):
-    """One module to compile. Its init returns 0 unless a variant patches its answer."""
+    """One module to compile. Its init returns 0 unless a variant patches the return value."""
 
     name: str
-    module: str = ""  # identity; its own name where empty
+    module: str = ""  # identity; empty: the same as `name`
     exports: tuple[Export, ...] = ()
     calls: tuple[str, ...] = ()  # symbol identities, called in init
     weak: tuple[str, ...] = ()
-    vmlinux: tuple[str, ...] = ()  # C statements in init that use the kernel's own exports
+    vmlinux: tuple[str, ...] = ()  # C statements in init that use exports of the kernel itself
     parameters: tuple[tuple[str, str], ...] = ()  # (C type, name)
     namespaces: tuple[str, ...] = ()  # imported
     extra: tuple[str, ...] = ()  # further lines at file scope
@@ -43,7 +43,7 @@ class Source(Struct, frozen=True, kw_only=True):
         return self.module or self.name
 
 
-SYMBOLS_REAL = {  # identity -> the real name whose length its token has
+SYMBOLS_REAL = {  # identity -> real name; its token has the same length
     "peer_register": "ib_register_peer_memory_client",
     "peer_unregister": "ib_unregister_peer_memory_client",
     "p2p_dma_map": "nvidia_p2p_dma_map_pages",
@@ -149,5 +149,5 @@ SOURCES = (
 
 
 def source(name: str) -> Source:
-    """The source of that name. Raises KeyError."""
+    """The source with that name. Raises KeyError."""
     return {row.name: row for row in SOURCES}[name]

@@ -1,4 +1,4 @@
-"""gdrkit's transport over rdma_rxe in a guest: messages, direct access, failures, a thousand connections."""
+"""gdrkit.transport over rdma_rxe in a guest: messages, direct access, failures, a thousand connections."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ SCENARIOS = (
 
 
 def answers(kernel: Kernel, *, scenarios: tuple[str, ...] = SCENARIOS, limit_s: int = 60) -> dict[str, Any]:
-    """What each scenario of lab/guest/transport.py answered; words of a scenario follow it after a space.
+    """The answer of each scenario of lab/guest/transport.py; a scenario's arguments follow it after a space.
 
-    Raises LabError where one of them failed.
+    Raises LabError if a scenario failed.
     """
     program = Path(__file__).parent / "guest/transport.py"
     scripts: list[dict[str, Any]] = [{"name": "setup", "argv": ["/bin/sh", "-c", SETUP], "seconds": 60}]
@@ -36,8 +36,8 @@ def answers(kernel: Kernel, *, scenarios: tuple[str, ...] = SCENARIOS, limit_s: 
     found = {}
     for event in session.transcript.of("script"):
         if event["exit_code"] != 0:
-            said = f"{event['stdout']}\n{event['stderr']}"
-            raise LabError(f"{event['name']}: exit {event['exit_code']}\n{said}")
+            output = f"{event['stdout']}\n{event['stderr']}"
+            raise LabError(f"{event['name']}: exit {event['exit_code']}\n{output}")
         if event["name"] != "setup":
             found[event["name"]] = json.loads(event["stdout"])
     return found

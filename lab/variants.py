@@ -1,4 +1,4 @@
-"""A module file as a case wants it: renamed, tampered with, signed, damaged, compressed. In this order."""
+"""A case's module file: renamed, tampered with, signed, damaged, compressed, in this order."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from lab.sources import source
 
 SIGNATURE_MAGIC = b"~Module signature appended~\n"  # include/linux/module_signature.h
 KEYS = ("lab", "unknown", "revoked", "second")
-DEFAULT_KEY = "default"  # whatever the boot profile signs with; in most, nothing
+DEFAULT_KEY = "default"  # the boot profile's key; most profiles have none
 ENOTSUPP = 524  # include/linux/errno.h: the kernel's own, unknown to user space
 _AARCH64, _X86_64 = 183, 62  # e_machine
 
@@ -31,15 +31,15 @@ class Variant(Struct, frozen=True):
     source: str
     answer: str = "0"  # what init returns: 0, +3, or an errno's name
     tamper: tuple[str, ...] = ()  # before signing
-    key: str = DEFAULT_KEY  # signs it; empty: unsigned
+    key: str = DEFAULT_KEY  # signs the module; empty: unsigned
     digest: str = "sha256"
     damage: tuple[str, ...] = ()  # after signing
     compression: str = ""  # xz, zst, gz
-    seal: str = ""  # a key that signs the compressed file, which no loader looks at
+    seal: str = ""  # a key that signs the compressed file; loaders ignore that signature
 
 
 def answer_value(word: str) -> int:
-    """What `answer` means as init's return value."""
+    """The return value of init for an `answer`."""
     if word == "ENOTSUPP":
         return -ENOTSUPP
     return int(word) if word.lstrip("+-").isdigit() else -int(getattr(errno, word))
@@ -84,7 +84,7 @@ def _tamper(content: bytes, word: str, naming: Naming, variant: Variant) -> byte
         case "architecture":
             (machine,) = struct.unpack_from("<H", content, 0x12)
             return elf_edit.set_machine(content, _AARCH64 if machine == _X86_64 else _X86_64)
-        case "struct-size":  # growing it harms no kernel that does not look: Linux before 6.4
+        case "struct-size":  # Linux before 6.4 does not check it
             return elf_edit.grow_section(content, ".gnu.linkonce.this_module", 64)
         case "truncate":
             return content[: len(content) * 2 // 3]
@@ -92,10 +92,10 @@ def _tamper(content: bytes, word: str, naming: Naming, variant: Variant) -> byte
             return b"this is not a kernel module\n" * 64
         case "empty":
             return b""
-        case "as":  # pass for another module of the same name length
+        case "as":  # take the name of another module, of the same length
             own, other = naming.module(source(variant.source).identity), naming.module(value)
             return content.replace(own.encode(), other.encode())
-    raise LabError(f"no tampering called {word}")
+    raise LabError(f"no such tampering: {word}")
 
 
 def _damage(content: bytes, word: str, kernel: Kernel) -> bytes:
@@ -112,7 +112,7 @@ def _damage(content: bytes, word: str, kernel: Kernel) -> bytes:
                 return path.read_bytes()
         case "cut-magic":
             return content[:-1]
-        case "flip-signature":  # in the signature's own number, which ends just before the trailer
+        case "flip-signature":  # in the signature value, which ends just before the trailer
             at = len(content) - len(SIGNATURE_MAGIC) - 12 - 5
             return content[:at] + bytes([content[at] ^ 1]) + content[at + 1 :]
         case "long-signature":  # struct module_signature.sig_len, the big endian word before the magic
@@ -128,25 +128,25 @@ def _damage(content: bytes, word: str, kernel: Kernel) -> bytes:
             return content + content[-12 - len(SIGNATURE_MAGIC) :]
         case "append":
             return content + b"\n"
-    raise LabError(f"no damage called {word}")
+    raise LabError(f"no such damage: {word}")
 
 
 def compress(content: bytes, kind: str) -> bytes:
-    """As depmod and modprobe read it (kmod: xz, zst, gz)."""
+    """Compressed content that depmod and modprobe can read (kmod: xz, zst, gz)."""
     match kind:
         case "":
             return content
-        case "xz":  # the kernel's own xz decoder takes no CRC64
+        case "xz":  # the kernel's xz decoder does not support CRC64
             return lzma.compress(content, check=lzma.CHECK_CRC32)
         case "gz":
             return gzip.compress(content, mtime=0)
         case "zst":
             return command("zstd", "-q", "-c", stdin=content)
-    raise LabError(f"no compression called {kind}")
+    raise LabError(f"no such compression: {kind}")
 
 
 def key_files(name: str) -> tuple[Path, Path, Path]:
-    """A signing key of the lab's own: private key, certificate as DER, certificate as PEM. Made once."""
+    """One of the lab's signing keys: private key, certificate as DER, certificate as PEM. Created once."""
     home = folder("keys")
     private, der, pem = home / f"{name}.priv", home / f"{name}.der", home / f"{name}.pem"
     if not der.exists():

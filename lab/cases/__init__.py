@@ -17,6 +17,6 @@ CASES: tuple[Case, ...] = (
 
 
 def of_groups(groups: tuple[str, ...]) -> tuple[Case, ...]:
-    """Cases of any of the groups, those that change the guest for good at the end."""
+    """Cases of any of the groups; those that change the guest permanently are last."""
     chosen = [case for case in CASES if set(case.groups) & set(groups)]
     return tuple(sorted(chosen, key=lambda case: case.last))

@@ -1,4 +1,4 @@
-"""modprobe.d: blacklists, install lines, soft dependencies, aliases, and who wins."""
+"""modprobe.d: blacklists, install lines, soft dependencies, aliases, and their precedence."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from lab.case import Case, one
 _PLAIN = (one("plain"),)
 _PAIR = (one("provider"), one("consumer"))
 _USER = "{module:consumer}"
-_WISH = "{module:wisher}"
+_SOFT_USER = "{module:wisher}"
 
 
 def _plain(name: str, config: str, *flags: str, why: str = "") -> Case:
-    return Case(name=name, place=_PLAIN, config=config, flags=flags, why=why)
+    return Case(name=name, modules=_PLAIN, config=config, flags=flags, why=why)
 
 
 CASES = (
@@ -22,7 +22,7 @@ CASES = (
     _plain("install-false-ignored", "install {module:plain} /bin/false\n", "-i"),
     Case(
         name="install-missing-command",
-        place=_PLAIN,
+        modules=_PLAIN,
         config="install {module:plain} /bin/nosuchcommand\n",
         open_because="whether the command exists, and what it does",
     ),
@@ -51,46 +51,48 @@ CASES = (
     ),
     _plain("install-commented", "# install {module:plain} /bin/false\n"),
     _plain("config-nonsense", "nonsense {module:plain}\ninstall\n", why="modprobe complains and goes on"),
-    Case(name="blacklist-dependency", place=_PAIR, load=_USER, config="blacklist {module:provider}\n"),
+    Case(name="blacklist-dependency", modules=_PAIR, load=_USER, config="blacklist {module:provider}\n"),
     Case(
         name="blacklist-dependency-b",
-        place=_PAIR,
+        modules=_PAIR,
         load=_USER,
         config="blacklist {module:provider}\n",
         flags=("-b",),
     ),
     Case(
         name="install-false-dependency",
-        place=_PAIR,
+        modules=_PAIR,
         load=_USER,
         config="install {module:provider} /bin/false\n",
     ),
     Case(
         name="install-true-dependency",
         why="the dependency is not loaded, its symbol is missing",
-        place=_PAIR,
+        modules=_PAIR,
         load=_USER,
         config="install {module:provider} /bin/true\n",
     ),
-    Case(name="softdep-missing", place=_PLAIN, config="softdep {module:plain} pre: nosuchmodule_at_all\n"),
-    Case(name="softdep-pre", place=(one("plain"), one("wisher")), load=_WISH),
-    Case(name="softdep-pre-fails", place=(one("plain", answer="EIO"), one("wisher")), load=_WISH),
+    Case(name="softdep-missing", modules=_PLAIN, config="softdep {module:plain} pre: nosuchmodule_at_all\n"),
+    Case(name="softdep-pre", modules=(one("plain"), one("wisher")), load=_SOFT_USER),
+    Case(name="softdep-pre-fails", modules=(one("plain", answer="EIO"), one("wisher")), load=_SOFT_USER),
     Case(
         name="softdep-post",
-        place=(one("plain"), one("other")),
+        modules=(one("plain"), one("other")),
         config="softdep {module:plain} post: {module:other}\n",
     ),
-    Case(name="alias-of-module", place=(one("aliased"),), load="{alias:handle}", judged="{module:aliased}"),
+    Case(
+        name="alias-of-module", modules=(one("aliased"),), load="{alias:handle}", judged="{module:aliased}"
+    ),
     Case(
         name="alias-in-config",
-        place=_PLAIN,
+        modules=_PLAIN,
         config="alias lab-nickname {module:plain}\n",
         load="lab-nickname",
         judged="{module:plain}",
     ),
     Case(
         name="alias-blacklisted",
-        place=(one("aliased"),),
+        modules=(one("aliased"),),
         load="{alias:handle}",
         judged="{module:aliased}",
         config="blacklist {module:aliased}\n",
@@ -99,7 +101,7 @@ CASES = (
     Case(
         name="config-precedence",
         why="a file in /etc hides the one of the same name below /usr/lib",
-        place=_PLAIN,
+        modules=_PLAIN,
         texts=(
             ("/etc/modprobe.d/same.conf", "# nothing\n"),
             ("/usr/lib/modprobe.d/same.conf", "install {module:plain} /bin/false\n"),
@@ -107,19 +109,19 @@ CASES = (
     ),
     Case(
         name="config-run",
-        place=_PLAIN,
+        modules=_PLAIN,
         texts=(("/run/modprobe.d/case.conf", "install {module:plain} /bin/false\n"),),
     ),
     Case(
         name="config-not-conf",
         why="only *.conf counts",
-        place=_PLAIN,
+        modules=_PLAIN,
         texts=(("/etc/modprobe.d/case.disabled", "install {module:plain} /bin/false\n"),),
     ),
     Case(
         name="install-twice",
         why="the first file by name wins",
-        place=_PLAIN,
+        modules=_PLAIN,
         texts=(
             ("/etc/modprobe.d/a.conf", "install {module:plain} /bin/false\n"),
             ("/etc/modprobe.d/b.conf", "install {module:plain} /bin/true\n"),
@@ -128,50 +130,50 @@ CASES = (
     Case(
         name="kernel-blacklist",
         why="the kernel's own list, which modprobe's is not",
-        place=_PLAIN,
+        modules=_PLAIN,
         append="module_blacklist={module:plain}",
     ),
     Case(
         name="kernel-blacklist-vermagic",
         why="the list is asked before anything is compared",
-        place=(one("plain", tamper=("vermagic-flags",)),),
+        modules=(one("plain", tamper=("vermagic-flags",)),),
         append="module_blacklist={module:plain}",
     ),
     Case(
         name="kernel-blacklist-architecture",
         why="but after the file was found to be a module",
-        place=(one("plain", tamper=("architecture",)),),
+        modules=(one("plain", tamper=("architecture",)),),
         append="module_blacklist={module:plain}",
     ),
     Case(
         name="boot-blacklist",
         why="modprobe's own list, from the kernel's command line",
-        place=_PLAIN,
+        modules=_PLAIN,
         append="modprobe.blacklist={module:plain}",
     ),
     Case(
         name="boot-blacklist-with-b",
-        place=_PLAIN,
+        modules=_PLAIN,
         append="modprobe.blacklist={module:plain}",
         flags=("-b",),
     ),
     Case(
         name="boot-parameter-bad",
         why="modprobe passes on what the kernel's command line says of a module",
-        place=(one("taker"),),
+        modules=(one("taker"),),
         load="{module:taker}",
         append="{module:taker}.{parameter:number}=five",
     ),
     Case(
         name="modules-disabled",
-        place=_PLAIN,
+        modules=_PLAIN,
         before=(("/bin/busybox", "sysctl", "-q", "-w", "kernel.modules_disabled=1"),),
         last=True,
         groups=("disabled",),
     ),
     Case(
         name="modules-disabled-garbage",
-        place=(one("plain", tamper=("garbage",), file="{module:plain}"),),
+        modules=(one("plain", tamper=("garbage",), file="{module:plain}"),),
         last=True,
         groups=("disabled",),
     ),

@@ -1,4 +1,4 @@
-"""Files that are not what they should be, and where depmod looks for them."""
+"""Faulty module files, and the folders in which depmod finds them."""
 
 from __future__ import annotations
 
@@ -10,72 +10,75 @@ CASES = (
     Case(
         name="vermagic-release",
         why="modversions let another release pass",
-        place=(one("plain", tamper=("vermagic-release",)),),
+        modules=(one("plain", tamper=("vermagic-release",)),),
     ),
-    Case(name="vermagic-flags", place=(one("plain", tamper=("vermagic-flags",)),)),
+    Case(name="vermagic-flags", modules=(one("plain", tamper=("vermagic-flags",)),)),
     Case(
         name="vermagic-release-no-versions",
-        place=(one("plain", tamper=("no-versions", "vermagic-release")),),
+        modules=(one("plain", tamper=("no-versions", "vermagic-release")),),
     ),
-    Case(name="no-versions", why="forced module taint", place=(one("plain", tamper=("no-versions",)),)),
+    Case(name="no-versions", why="forced module taint", modules=(one("plain", tamper=("no-versions",)),)),
     Case(
-        name="no-versions-symbols", place=(one("talker", tamper=("no-versions",)),), load="{module:talker}"
+        name="no-versions-symbols", modules=(one("talker", tamper=("no-versions",)),), load="{module:talker}"
     ),
     Case(
         name="struct-size",
         why="Linux 6.4 and later look at it",
-        place=(one("plain", tamper=("struct-size",)),),
+        modules=(one("plain", tamper=("struct-size",)),),
     ),
-    Case(name="truncated", place=(one("plain", tamper=("truncate",)),), depmod=True),
-    Case(name="garbage", place=(one("plain", tamper=("garbage",), file="{module:plain}"),)),
-    Case(name="empty", place=(one("plain", tamper=("empty",), file="{module:plain}"),)),
-    Case(name="other-architecture", place=(one("plain", tamper=("architecture",)),)),
+    Case(name="truncated", modules=(one("plain", tamper=("truncate",)),), depmod=True),
+    Case(name="garbage", modules=(one("plain", tamper=("garbage",), file="{module:plain}"),)),
+    Case(name="empty", modules=(one("plain", tamper=("empty",), file="{module:plain}"),)),
+    Case(name="other-architecture", modules=(one("plain", tamper=("architecture",)),)),
     Case(name="absent"),
-    Case(name="depmod-not-run", place=(one("plain"),), depmod=False),
-    Case(name="file-gone-after-depmod", place=(one("plain"),), before=(_RM,)),
-    Case(name="xz", place=(one("plain", compression="xz"),)),
-    Case(name="zst", place=(one("plain", compression="zst"),)),
-    Case(name="gz", place=(one("plain", compression="gz"),)),
-    Case(name="xz-truncated", place=(one("plain", tamper=("truncate",), compression="xz"),)),
+    Case(name="depmod-not-run", modules=(one("plain"),), depmod=False),
+    Case(name="file-gone-after-depmod", modules=(one("plain"),), before=(_RM,)),
+    Case(name="xz", modules=(one("plain", compression="xz"),)),
+    Case(name="zst", modules=(one("plain", compression="zst"),)),
+    Case(name="gz", modules=(one("plain", compression="gz"),)),
+    Case(name="xz-truncated", modules=(one("plain", tamper=("truncate",), compression="xz"),)),
     Case(
         name="updates-before-kernel",
         why="DKMS beside a distribution's copy; the good one is in updates",
-        place=(one("plain"), one("plain", tamper=("vermagic-flags",), at="kernel/drivers/misc")),
+        modules=(one("plain"), one("plain", tamper=("vermagic-flags",), at="kernel/drivers/misc")),
     ),
     Case(
         name="updates-bad-kernel-good",
-        place=(one("plain", tamper=("vermagic-flags",)), one("plain", at="kernel/drivers/misc")),
+        modules=(one("plain", tamper=("vermagic-flags",)), one("plain", at="kernel/drivers/misc")),
     ),
     Case(
         name="extra-and-kernel",
         why="Debian's depmod.d names updates alone",
-        place=(one("plain", tamper=("vermagic-flags",), at="extra"), one("plain", at="kernel/drivers/misc")),
+        modules=(
+            one("plain", tamper=("vermagic-flags",), at="extra"),
+            one("plain", at="kernel/drivers/misc"),
+        ),
     ),
     Case(
         name="depmod-search-extra-first",
-        place=(one("plain", tamper=("vermagic-flags",), at="extra"), one("plain")),
+        modules=(one("plain", tamper=("vermagic-flags",), at="extra"), one("plain")),
         texts=(("/etc/depmod.d/case.conf", "search extra updates built-in\n"),),
     ),
     Case(
         name="depmod-override",
-        place=(one("plain", tamper=("vermagic-flags",)), one("plain", at="extra")),
+        modules=(one("plain", tamper=("vermagic-flags",)), one("plain", at="extra")),
         texts=(("/etc/depmod.d/case.conf", "override {module:plain} * extra\n"),),
     ),
     Case(
         name="duplicate-compressed",
         why="one name, two endings in one folder",
-        place=(one("plain"), one("plain", tamper=("vermagic-flags",), compression="xz")),
+        modules=(one("plain"), one("plain", tamper=("vermagic-flags",), compression="xz")),
     ),
     Case(
         name="dash-in-file-name",
-        place=(one("plain", file="a-{module:plain}"),),
+        modules=(one("plain", file="a-{module:plain}"),),
         load="a-{module:plain}",
         judged="{module:plain}",
     ),
     Case(
         name="file-named-otherwise",
         why="modprobe goes by the file's name, the kernel by the module's",
-        place=(one("plain", file="{module:other}"),),
+        modules=(one("plain", file="{module:other}"),),
         load="{module:other}",
         judged="{module:plain}",
     ),

@@ -1,4 +1,4 @@
-"""Module parameters, on the command line of modprobe, in its configuration, on the kernel's."""
+"""Module parameters: on modprobe's command line, in its configuration, on the kernel command line."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ _TAKER = (one("taker"),)
 
 
 def _case(name: str, *arguments: str, config: str = "", why: str = "") -> Case:
-    return Case(name=name, place=_TAKER, load="{module:taker}", arguments=arguments, config=config, why=why)
+    return Case(
+        name=name, modules=_TAKER, load="{module:taker}", arguments=arguments, config=config, why=why
+    )
 
 
 CASES = (
@@ -39,7 +41,7 @@ CASES = (
     _case("options-unknown", config="options {module:taker} zz_unheard=1\n"),
     Case(
         name="options-of-dependency",
-        place=(one("taker"), one("wisher")),
+        modules=(one("taker"), one("wisher")),
         load="{module:wisher}",
         config=(
             "softdep {module:wisher} pre: {module:taker}\noptions {module:taker} {parameter:number}=bad\n"

@@ -1,4 +1,4 @@
-"""A peer-memory client in the shape of nvidia-peermem, with its driver and its RDMA stack. All C is ours."""
+"""A peer-memory client that imitates nvidia-peermem, with a driver and an RDMA stack. All C code is ours."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from typing import Any
 
 import msgspec
 
-from lab.case import Case, Place, one
+from lab.case import Case, ModuleFile, one
 
 _GPU, _OFED = one("gpu"), one("ofed")
 _CLIENT = one("peermem-full")
 
 
-def _case(name: str, *place: Place, why: str = "", **more: Any) -> Case:
+def _case(name: str, *place: ModuleFile, why: str = "", **more: Any) -> Case:
     return Case(
-        name=name, why=why, place=place, load="{module:peermem}", groups=("matrix", "peermem"), **more
+        name=name, why=why, modules=place, load="{module:peermem}", groups=("matrix", "peermem"), **more
     )
 
 
@@ -63,12 +63,12 @@ _DASHED = "nvidia-peermem"
 
 
 def _named(case: Case) -> Case:
-    """The same under the names that the field knows; the file has a dash, as NVIDIA's has."""
+    """The same case under the real names; the file has a dash, like NVIDIA's."""
     place = tuple(
         msgspec.structs.replace(row, file=_DASHED) if row.variant.source.startswith("peermem") else row
-        for row in case.place
+        for row in case.modules
     )
-    return msgspec.structs.replace(case, name="named-" + case.name, real_names=True, place=place)
+    return msgspec.structs.replace(case, name="named-" + case.name, real_names=True, modules=place)
 
 
 CASES = (*_RANDOM_NAMES, *(_named(case) for case in _RANDOM_NAMES))

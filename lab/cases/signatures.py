@@ -1,4 +1,4 @@
-"""Signatures: by whom, over what, and what happened to the file since."""
+"""Signatures: the key, the digest, and changes to the file after signing."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _GROUPS = ("matrix", "signature")
 
 
 def _plain(name: str, why: str = "", **changes: object) -> Case:
-    return Case(name=name, why=why, place=(one("plain", **changes),), groups=_GROUPS)
+    return Case(name=name, why=why, modules=(one("plain", **changes),), groups=_GROUPS)
 
 
 CASES = (
@@ -31,7 +31,7 @@ CASES = (
     Case(
         name="signature-sha1-symbols-missing",
         why="a digest that the kernel has no test for; it says so once a boot",
-        place=(one("orphan", key="lab", digest="sha1"),),
+        modules=(one("orphan", key="lab", digest="sha1"),),
         load="{module:orphan}",
         groups=_GROUPS,
     ),
@@ -60,37 +60,37 @@ CASES = (
     _plain("signed-einval", key="lab", answer="EINVAL"),
     Case(
         name="signed-symbols-missing",
-        place=(one("orphan", key="lab"),),
+        modules=(one("orphan", key="lab"),),
         load="{module:orphan}",
         groups=_GROUPS,
     ),
     Case(
         name="mixed-signers-dependency-unsigned",
-        place=(one("provider", key=""), one("consumer", key="lab")),
+        modules=(one("provider", key=""), one("consumer", key="lab")),
         load="{module:consumer}",
         groups=_GROUPS,
     ),
     Case(
         name="mixed-signers-dependency-unknown",
-        place=(one("provider", key="unknown"), one("consumer", key="lab")),
+        modules=(one("provider", key="unknown"), one("consumer", key="lab")),
         load="{module:consumer}",
         groups=_GROUPS,
     ),
     Case(
         name="mixed-signers-module-unsigned",
-        place=(one("provider", key="lab"), one("consumer", key="")),
+        modules=(one("provider", key="lab"), one("consumer", key="")),
         load="{module:consumer}",
         groups=_GROUPS,
     ),
     Case(
         name="signed-pair",
-        place=(one("provider", key="lab"), one("consumer", key="lab")),
+        modules=(one("provider", key="lab"), one("consumer", key="lab")),
         load="{module:consumer}",
         groups=_GROUPS,
     ),
     Case(
         name="unsigned-blacklisted-install",
-        place=(one("plain", key=""),),
+        modules=(one("plain", key=""),),
         config="install {module:plain} /bin/false\n",
         groups=_GROUPS,
     ),

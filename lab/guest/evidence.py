@@ -1,10 +1,10 @@
 """Runs in the guest: `gdr collect`, in this process, once for every case.
 
-Each case gets a whole bundle of its own. What makes hundreds of them bearable in an emulated machine is
-memory: three functions of the collector depend on their arguments alone. Two are asked once for equal
-arguments; the third, which goes through long tables line by line, is asked once for all lines of a table.
-For the first case it is asked outright, too, and must say the same. Nothing hangs in a guest, so files are
-read without the second thread that would give up on one.
+Each case gets its own complete bundle. A cache makes hundreds of them affordable in an emulated machine:
+three functions of the collector depend only on their arguments. Two run once for equal arguments. The
+third, which reads long tables line by line, runs once for all lines of a table; for the first case it also
+runs directly, and must give the same result. Files in a guest never hang, so they are read without the
+second thread that enforces a time limit.
 """
 
 import hashlib
@@ -39,43 +39,43 @@ def remembered(function):
 
 
 class Everything:
-    """A set that holds whatever it is asked about, and remembers that."""
+    """A set that contains everything, and records what was looked up."""
 
     def __init__(self):
-        self.asked = []
+        self.looked_up = []
 
     def __contains__(self, name):
-        self.asked.append(name)
+        self.looked_up.append(name)
         return True
 
 
 class Table:
-    """The lines of a table of symbols, and where each symbol stands in it."""
+    """The lines of a symbol table, and the line numbers of each symbol."""
 
     def __init__(self, function, path, data, wanted):
         everything = Everything()
         self.lines = function(path, data, everything, wanted).splitlines(True)
-        self.places, self.always = {}, []
-        for place, name in enumerate(everything.asked):
-            self.places.setdefault(name, []).append(place)
+        self.numbers, self.always = {}, []
+        for number, name in enumerate(everything.looked_up):
+            self.numbers.setdefault(name, []).append(number)
             if wanted.match(name):
-                self.always.append(place)
+                self.always.append(number)
 
     def about(self, symbols):
         chosen = set(self.always)
         for symbol in symbols:
-            chosen.update(self.places.get(symbol, ()))
-        return b"".join(self.lines[place] for place in sorted(chosen))
+            chosen.update(self.numbers.get(symbol, ()))
+        return b"".join(self.lines[number] for number in sorted(chosen))
 
 
 class Tables:
-    """The collector's symbol_table(), by tables that are kept. Only lines about modules change."""
+    """The collector's symbol_table(), with cached tables. Only lines about modules change."""
 
     def __init__(self, function):
         self.function, self.kept, self.checked = function, {}, set()
 
     def __call__(self, path, data, symbols, wanted):
-        if symbols is None:  # a module that cannot be unpacked here
+        if symbols is None:  # a module could not be unpacked
             return self.function(path, data, symbols, wanted)
         end = data.find(b"\t[") if path.endswith("kallsyms") else -1
         end = data.rfind(b"\n", 0, end) + 1 if end >= 0 else len(data)
@@ -86,7 +86,7 @@ class Tables:
         if path not in self.checked:
             self.checked.add(path)
             if lines != self.function(path, data, symbols, wanted):
-                raise AssertionError("a table of symbols was cut in another way: " + path)
+                raise AssertionError("the cached symbol table gives other lines: " + path)
         return lines
 
 
@@ -94,8 +94,8 @@ def at_once(self, function, *arguments):
     return function(*arguments)
 
 
-timeouts.Patience.call = at_once
-bundle.COMPRESSION = 0  # unpacked again at once
+timeouts.TimeLimitedCalls.call = at_once
+bundle.COMPRESSION = 0  # the bundle is unpacked again at once
 bundle.without_secrets = remembered(bundle.without_secrets)
 module_collector.small = remembered(module_collector.small)
 module_collector.symbol_table = Tables(module_collector.symbol_table)

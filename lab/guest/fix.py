@@ -1,7 +1,7 @@
-"""Runs in the guest: breaks it, lets gdr mend it, asks modprobe, lets gdr take it back.
+"""Runs in the guest: break it, repair it with gdr, test with modprobe, undo with gdr.
 
-Reads /lab/fix.json; prints one JSON object a scenario. gdr's commands run in forked children of this
-process, which has imported gdrkit already: under emulation an import takes seconds.
+Reads /lab/fix.json; prints one JSON object per scenario. gdr's commands run in forked children of this
+process, which has already imported gdrkit: an import takes seconds in an emulated machine.
 """
 
 import base64
@@ -44,13 +44,13 @@ def run(argv, seconds=60):
 
 
 def load_gdr():
-    """Import what the commands need, once."""
+    """Import the modules that the commands need, once."""
     for name in GDR:
         importlib.import_module(name)
 
 
 class Killer:
-    """Kills this process before the n-th line of gdrkit/repair/apply that it comes to."""
+    """Kills this process before it executes the n-th line of gdrkit/repair/apply."""
 
     def __init__(self, last):
         self.left = last
@@ -67,7 +67,7 @@ class Killer:
 
 
 def gdr(*words, secrets=None, kill=0):
-    """Exit code (negative: killed by that signal), and all that it printed."""
+    """gdr's exit code (negative: killed by that signal), and its output."""
     read, write = os.pipe()
     child = os.fork()
     if not child:
@@ -104,7 +104,7 @@ def gdr(*words, secrets=None, kill=0):
 
 
 def snapshot():
-    """Every file, link and folder that could matter, but for gdrkit's own journal and the lab's files."""
+    """Every file, link and folder that matters, except gdrkit's journal and the lab's files."""
     found = {}
     for top in WATCHED:
         for folder, folders, files in os.walk(top):
@@ -123,7 +123,7 @@ def snapshot():
     return found
 
 
-def place(scenario):
+def install(scenario):
     for path, blob in scenario["files"].items():
         os.makedirs(os.path.dirname(path), exist_ok=True)
         with open("/lab/blobs/" + blob, "rb") as source, open(path, "wb") as target:
@@ -159,7 +159,9 @@ def loaded():
 
 
 def at_boot():
-    """As systemd-modules-load does: every line of modules-load.d, blacklists obeyed; the worst exit code."""
+    """Load modules as systemd-modules-load does, with blacklists; returns the worst exit code and the
+    output.
+    """
     worst, said = 0, ""
     for name in sorted(os.listdir("/etc/modules-load.d")) if os.path.isdir("/etc/modules-load.d") else ():
         with open("/etc/modules-load.d/" + name) as file:
@@ -171,7 +173,7 @@ def at_boot():
 
 
 def ask(scenario):
-    """The real thing: does it load? What was loaded is taken out first."""
+    """Unload the modules, then run the real modprobe. Returns its result."""
     unload()
     if scenario["probe"] == "boot":
         code, said = at_boot()
@@ -183,14 +185,19 @@ def ask(scenario):
 def predicted():
     code, said = gdr("modprobe", "nvidia-peermem", "--json")
     try:
-        told = json.loads(said)
+        result = json.loads(said)
     except ValueError:
         return {"exit_code": code, "said": said}
-    return {"exit_code": code, "reason": told["reason"], "loaded": told["loaded"], "stderr": told["stderr"]}
+    return {
+        "exit_code": code,
+        "reason": result["reason"],
+        "loaded": result["loaded"],
+        "stderr": result["stderr"],
+    }
 
 
 def state():
-    """What a disk would have kept, as a tar file: owners and modes with it."""
+    """The files that a disk would have kept, as a tar file with owners and modes."""
     data = io.BytesIO()
     with tarfile.open(fileobj=data, mode="w:gz") as archive:
         for name in STATE:
@@ -210,60 +217,60 @@ def restore_state():
         )
 
 
-def first_half(scenario, told):
-    place(scenario)
+def first_half(scenario, result):
+    install(scenario)
     before = snapshot()
-    told["before"] = ask(scenario)
-    told["predicted_before"] = predicted()
+    result["before"] = ask(scenario)
+    result["predicted_before"] = predicted()
     unload()
     words = ["fix", *scenario["fix"], "--apply", "--yes"]
-    told["apply"] = gdr(*words, secrets=scenario["secrets"], kill=scenario["kill"])
+    result["apply"] = gdr(*words, secrets=scenario["secrets"], kill=scenario["kill"])
     if scenario["then"]:
-        told["again"] = gdr(*scenario["then"], secrets=scenario["secrets"])
+        result["again"] = gdr(*scenario["then"], secrets=scenario["secrets"])
     return before
 
 
-def second_half(scenario, told, before):
-    told["predicted_after"] = predicted()
-    told["after"] = ask(scenario)
-    told["changed"] = sum(1 for path, row in snapshot().items() if before.get(path) != row)
+def second_half(scenario, result, before):
+    result["predicted_after"] = predicted()
+    result["after"] = ask(scenario)
+    result["changed"] = sum(1 for path, row in snapshot().items() if before.get(path) != row)
     unload()
-    told["undo"] = gdr("fix", "--undo", secrets=scenario["secrets"], kill=scenario["kill_undo"])
+    result["undo"] = gdr("fix", "--undo", secrets=scenario["secrets"], kill=scenario["kill_undo"])
     if scenario["kill_undo"]:
-        told["undo_again"] = gdr("fix", "--undo", secrets=scenario["secrets"])
+        result["undo_again"] = gdr("fix", "--undo", secrets=scenario["secrets"])
     unload()
     now = snapshot()
-    told["differs"] = sorted(path for path in {*before, *now} if before.get(path) != now.get(path))
-    told["undone"] = ask(scenario)
+    result["differs"] = sorted(path for path in {*before, *now} if before.get(path) != now.get(path))
+    result["undone"] = ask(scenario)
     unload()
 
 
 def take(scenario):
-    told = {"name": scenario["name"]}
+    result = {"name": scenario["name"]}
     began = time.monotonic()
     try:
         if scenario["half"] == "second":
             with open("/lab/before.json") as file:
                 before = json.load(file)
             restore_state()
-            told["resume"] = gdr("fix", "--resume", "--yes", secrets=scenario["secrets"])
-            second_half(scenario, told, before)
+            result["resume"] = gdr("fix", "--resume", "--yes", secrets=scenario["secrets"])
+            second_half(scenario, result, before)
         else:
-            before = first_half(scenario, told)
+            before = first_half(scenario, result)
             if scenario["half"] == "first":
-                told["state"], told["snapshot"] = state(), before
+                result["state"], result["snapshot"] = state(), before
                 certificate = "/var/lib/gdrkit/keys/module-signing.der"
                 if os.path.exists(certificate):
                     with open(certificate, "rb") as file:
-                        told["certificate"] = base64.b64encode(file.read()).decode()
-                told["mok"] = run(["mokutil", "--list-new"])[1][:400]
+                        result["certificate"] = base64.b64encode(file.read()).decode()
+                result["mok"] = run(["mokutil", "--list-new"])[1][:400]
             else:
-                second_half(scenario, told, before)
+                second_half(scenario, result, before)
                 tidy(scenario)
     except Exception:
-        told["broken"] = traceback.format_exc()
-    told["seconds"] = round(time.monotonic() - began, 1)
-    return told
+        result["broken"] = traceback.format_exc()
+    result["seconds"] = round(time.monotonic() - began, 1)
+    return result
 
 
 def main():

@@ -1,5 +1,5 @@
 #!/bin/busybox sh
-# First process of a lab guest: mounts, the port to the host, then the runner. Its end is the guest's end.
+# First process of a lab guest: mounts, the port to the host, then the runner. The guest ends with it.
 export PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root PYTHONDONTWRITEBYTECODE=1
 busybox mount -t proc proc /proc
 busybox mount -t sysfs sysfs /sys

@@ -1,7 +1,7 @@
-"""Runs in the guest: takes each case through modprobe and says what the kernel said. Standard library only.
+"""Runs in the guest: run modprobe for each case and report the kernel's answer. Standard library only.
 
-Reads /lab/boot.json, writes one JSON object a line to a virtio port: begin, case (one each), end. Without
-the end line the host knows that something broke here, and believes nothing about the predictions.
+Reads /lab/boot.json, writes one JSON object per line to a virtio port: begin, one per case, end. Without
+the end line the host knows that the guest failed, and does not judge any prediction.
 """
 
 import base64
@@ -21,7 +21,7 @@ CASE_SECONDS = 60
 
 
 class Log:
-    """The kernel's log, from where we last read."""
+    """The kernel's log, read from the last position on."""
 
     def __init__(self):
         self.fd = os.open("/dev/kmsg", os.O_RDONLY | os.O_NONBLOCK)
@@ -34,7 +34,7 @@ class Log:
                 record = os.read(self.fd, 8192)
             except BlockingIOError:
                 return lines
-            except BrokenPipeError:  # overwritten before we came; the next read goes on
+            except BrokenPipeError:  # records were overwritten; the next read continues after them
                 lines.append("lab: records of the kernel log were lost")
                 continue
             head, _, text = record.decode("utf-8", "replace").partition(";")
@@ -43,7 +43,9 @@ class Log:
 
 
 class Trace:
-    """Whose init was called: the kernel's own event just before it (include/trace/events/module.h)."""
+    """The modules whose init was called, from the kernel's event just before it
+    (include/trace/events/module.h).
+    """
 
     BASE = "/sys/kernel/tracing"
 
@@ -55,7 +57,7 @@ class Trace:
             self.works = False
 
     def new(self):
-        """Names of modules whose init was called since we last asked; None where nobody can tell."""
+        """Names of modules whose init was called since the last call; None if tracing does not work."""
         if not self.works:
             return None
         names = re.findall(r"module_load: (\S+)", read(self.BASE + "/trace").decode())
@@ -64,7 +66,7 @@ class Trace:
 
 
 class Port:
-    """The line to the host. Contents travel once, by digest."""
+    """The connection to the host. Each content is sent once, by digest."""
 
     def __init__(self):
         self.file = open("/dev/vport0p1", "wb", buffering=0)
@@ -110,7 +112,9 @@ def loaded():
 
 
 def unload(before):
-    """Take out what a case loaded, users first; what cannot go stays, and is evidence for the next case."""
+    """Unload the modules of a case, users first. Those that cannot be unloaded remain, as evidence for the
+    next.
+    """
     for _ in range(4):
         extra = [name for name in loaded() if name not in before]
         if not extra:
@@ -120,7 +124,7 @@ def unload(before):
     return [name for name in loaded() if name not in before]
 
 
-def place(case):
+def install(case):
     for path, blob in case["files"].items():
         write(path, read("/lab/blobs/" + blob))
     for path, text in case["texts"].items():
@@ -143,10 +147,10 @@ def tidy(case, before):
 
 
 def judge(case, log, trace, port, whole):
-    """One case: evidence first, then the real thing."""
+    """Run one case: collect the bundle first, then run modprobe."""
     began = time.monotonic()
     before = loaded()
-    complaints = list(place(case))
+    complaints = list(install(case))
     placed = time.monotonic()
     there = evidence.snapshot(port.content, {case["module"], case["asked"]}) if whole else None
     log.new()
@@ -193,7 +197,7 @@ def main():
     )
     log = Log()
     trace = Trace()
-    if boot["pace"]:  # what was set up here counts too: let the kernel's limit on lines run out
+    if boot["pace"]:  # setting up the guest logs lines too: let the kernel's rate limit expire
         time.sleep(6)
     for case in boot["cases"]:
         began = time.monotonic()

@@ -1,4 +1,4 @@
-"""gdrkit's transport over rdma_rxe, two processes in one guest: what arrives, what breaks, and how fast.
+"""gdrkit.transport over rdma_rxe, two processes in one guest: transfers, failures, and speed.
 
 python3 transport.py WHAT      prints one line of JSON; WHAT is a function below
 """
@@ -26,16 +26,16 @@ def pattern(size):
 
 
 class Pair:
-    """A connection, and the process at its other end, which runs `other_<name>`."""
+    """A connection and the process at its other end, which runs `other_<name>`."""
 
     def __init__(self, name):
         self.key = generate_key()
-        self.door = listen("127.0.0.1", key=self.key, device="rxe0", paths=PATHS)
+        self.listener = listen("127.0.0.1", key=self.key, device="rxe0", paths=PATHS)
         self.process = subprocess.Popen(
-            [sys.executable, "-S", "-E", ME, f"other_{name}", str(self.door.address[1]), self.key.hex()]
+            [sys.executable, "-S", "-E", ME, f"other_{name}", str(self.listener.address[1]), self.key.hex()]
         )
-        self.connection = self.door.accept(60)
-        self.door.close()
+        self.connection = self.listener.accept(60)
+        self.listener.close()
 
     def __enter__(self):
         return self.connection
@@ -100,7 +100,7 @@ def other_sleeper():
 
 
 def failure(name, provoke, timeout=30):
-    """What a failure is called, and how long it took to be noticed."""
+    """A failure's error, and the time until it was detected."""
     pair = Pair(name)
     begun = time.monotonic()
     try:
@@ -133,7 +133,7 @@ def wrong_key():
 
 
 def queue_full():
-    """More requests than the queue holds, posted past the transport's own order."""
+    """Post more requests than the queue holds, bypassing the transport's own limit."""
     from gdrkit.transport.native.verbs import VerbsError
 
     pair = Pair("sleeper")
@@ -152,8 +152,9 @@ def queue_full():
 
 
 def link_down():
-    """The network under the device goes away. rdma_rxe itself cannot be removed while somebody has it open:
-    `rdma link delete` waits for us, since it has no disassociate_ucontext (kernel, uverbs_main.c)."""
+    """Take the network under the device down. rdma_rxe itself cannot be removed while it is open: `rdma link
+    delete` waits for us, since rdma_rxe has no disassociate_ucontext (kernel, uverbs_main.c).
+    """
 
     def provoke(pair):
         theirs = pair.connection.exchange(bytearray(1))
@@ -170,11 +171,11 @@ def link_down():
 
 def no_device():
     key = generate_key()
-    with listen("127.0.0.1", key=key, device="mlx5_0", paths=("verbs", "tcp")) as door:
+    with listen("127.0.0.1", key=key, device="mlx5_0", paths=("verbs", "tcp")) as listener:
         process = subprocess.Popen(
-            [sys.executable, "-S", "-E", ME, "other_fallback", str(door.address[1]), key.hex()]
+            [sys.executable, "-S", "-E", ME, "other_fallback", str(listener.address[1]), key.hex()]
         )
-        with door.accept(60) as connection:
+        with listener.accept(60) as connection:
             found = {"path": connection.path, "considered": connection.considered}
         process.wait()
     return found
@@ -195,17 +196,26 @@ def held():
 
 
 def connects():
-    """Connections made and closed again, with what the process holds afterwards."""
+    """Open and close connections, and return the resources that the process uses afterwards."""
     count = int(sys.argv[2]) if len(sys.argv) > 2 else 1000
     key = generate_key()
-    with listen("127.0.0.1", key=key, device="rxe0", paths=PATHS) as door:
+    with listen("127.0.0.1", key=key, device="rxe0", paths=PATHS) as listener:
         process = subprocess.Popen(
-            [sys.executable, "-S", "-E", ME, "other_connects", str(door.address[1]), key.hex(), str(count)]
+            [
+                sys.executable,
+                "-S",
+                "-E",
+                ME,
+                "other_connects",
+                str(listener.address[1]),
+                key.hex(),
+                str(count),
+            ]
         )
         before = (0, 0)
         begun = time.monotonic()
         for number in range(count):
-            with door.accept(60) as connection:
+            with listener.accept(60) as connection:
                 into = bytearray(1000)
                 connection.recv(into).wait(30)
                 assert into == pattern(1000)
@@ -226,7 +236,7 @@ SIZE, COUNT = 1 << 20, 100
 
 
 def speed():
-    """Our writes and ib_write_bw's, of 1 MiB, five runs of each in turns; MB/s (10**6)."""
+    """Our writes and ib_write_bw's, of 1 MiB, five runs of each, in turns; MB/s (10**6)."""
     ours, theirs, small = [], [], 0.0
     with Pair("sleeper") as connection:
         region = connection.exchange(bytearray(1))
@@ -248,7 +258,7 @@ def speed():
 
 
 def bench():
-    """`gdr bench --tools` as it is, and what of its children is left."""
+    """Run `gdr bench --tools`; returns its document, and child processes that are left."""
     program = (
         "import sys; sys.path[:0] = ['/lab/gdr', '/lab/site']; from gdrkit.cli import main; sys.exit(main())"
     )
@@ -280,7 +290,9 @@ def bench():
 
 
 def prove():
-    """`gdr prove` of host memory over RDMA: exit codes without and with --require direct, and its runs."""
+    """Run `gdr prove` with host memory over RDMA: exit codes without and with --require direct, and its
+    runs.
+    """
     program = (
         "import sys; sys.path[:0] = ['/lab/gdr', '/lab/site']; from gdrkit.cli import main; sys.exit(main())"
     )

@@ -1,8 +1,8 @@
 """Runs in the guest: a small verbs program. Writes memory to memory over a software RDMA device, then asks
 for a dma-buf registration with a descriptor that cannot be one. Prints one line for each step.
 
-The second part goes through ctypes, as gdrkit's own probe does: the errno tells whether the kernel's driver
-knows the call at all (EOPNOTSUPP) or only disliked the descriptor (EBADF).
+The second part uses ctypes, like gdrkit's own probe: the errno shows whether the kernel's driver does not
+support the call at all (EOPNOTSUPP) or only refused the descriptor (EBADF).
 """
 
 import ctypes

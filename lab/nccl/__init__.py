@@ -1,1 +1,1 @@
-"""NCCL as the judge of gdrkit's model of it: random topologies, run through NCCL itself."""
+"""Checks gdrkit's model of NCCL against NCCL itself, with random topologies."""

@@ -1,10 +1,10 @@
-"""NCCL's own graph code, built from its source at a tag, judges topologies without a GPU.
+"""Runs NCCL's own graph code, built from its source at a tag, on topologies without a GPU.
 
-`python -m lab.nccl.from_source REPOSITORY CUDA_INCLUDE WORK [SEEDS]` builds src/graph of every release that
-gdrkit knows (host code alone, with witness.cc and stubs.cc from here), runs random topologies through it
-and through gdrkit's model, and prints what differs; with `--record FILE`, writes digests of NCCL's answers,
-which a test holds the model against. What needs a communicator (GPUs that reach one another over the network
-only) is judged on real GPUs: on_gpus.py.
+`python -m lab.nccl.from_source REPOSITORY CUDA_INCLUDE WORK [SEEDS]` builds src/graph of every release
+that gdrkit supports (only host code, with graph_answers.cc and stubs.cc from this folder). It runs random
+topologies through it and through gdrkit's model, and prints the differences. With `--record FILE` it
+writes digests of NCCL's answers, with which a test compares the model. Cases that need a communicator
+(GPUs connected only by the network) run on real GPUs: on_gpus.py.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ MODES = {"": 0, "Default": 1, "PCI": 2}
 
 
 def build(repository: str, cuda: str, work: Path, version: str) -> Path:
-    """The program of one version. Raises CalledProcessError where a compiler refuses."""
-    program = work / f"witness-{version}"
+    """The program of one version. Raises CalledProcessError if it does not compile."""
+    program = work / f"graph-answers-{version}"
     if program.exists():
         return program
     tree = work / version
@@ -56,14 +56,14 @@ def build(repository: str, cuda: str, work: Path, version: str) -> Path:
     folders = (*(tree / "src" / name for name in below), Path(cuda))
     flags = ["-std=c++17", "-O1", "-w", "-fpermissive", "-DNCCL_OS_LINUX", f"-DNCCL_CODE={code}"]
     flags += [f"-I{folder}" for folder in (Path(cuda) / "cccl", *folders)]
-    files = [*(tree / "src" / name for name in SOURCES), HERE / "witness.cc", HERE / "stubs.cc"]
+    files = [*(tree / "src" / name for name in SOURCES), HERE / "graph_answers.cc", HERE / "stubs.cc"]
     link = ["-no-pie", "-Wl,--unresolved-symbols=ignore-all", "-lpthread", "-ldl"]
     subprocess.run(["g++", *flags, *map(str, files), "-o", str(program), *link], check=True)
     return program
 
 
 def ask(program: Path, one: Case) -> list[str]:
-    """What NCCL computes, line by line, in order."""
+    """NCCL's answers as sorted lines."""
     with tempfile.NamedTemporaryFile("w", suffix=".xml") as file:
         file.write(one.xml)
         file.flush()
@@ -77,7 +77,7 @@ def ask(program: Path, one: Case) -> list[str]:
 
 
 def predict(one: Case, version: str) -> list[str]:
-    """The same from gdrkit's model."""
+    """The same lines from gdrkit's model."""
     rules = release(version)
     given = settings(rules, one.environment)
     try:
@@ -126,15 +126,15 @@ def _nearest(system: NcclSystem, given: Settings) -> list[str]:
 
 
 def digest(lines: list[str]) -> str:
-    """A short name for an answer."""
+    """A short digest of an answer."""
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]
 
 
 def main() -> int:
-    """Exit code 1 where the model and NCCL differ."""
+    """Returns exit code 1 if the model and NCCL differ."""
     parser = argparse.ArgumentParser(prog="lab.nccl.from_source", description=__doc__)
     parser.add_argument("repository", help="git directory of github.com/NVIDIA/nccl")
-    parser.add_argument("cuda", help="CUDA's headers, with those of CCCL in cccl/ below")
+    parser.add_argument("cuda", help="CUDA's headers, with those of CCCL in its subfolder cccl")
     parser.add_argument("work", type=Path, help="where to build")
     parser.add_argument("seeds", nargs="?", type=int, default=100)
     parser.add_argument("--record", type=Path, help="write digests of NCCL's answers")
@@ -146,9 +146,9 @@ def main() -> int:
         wrong = []
         answers[version] = []
         for seed in range(options.seeds):
-            said = ask(program, one := case(seed))
-            answers[version].append(digest(said))
-            wrong += [seed] if said != predict(one, version) else []
+            answer = ask(program, one := case(seed))
+            answers[version].append(digest(answer))
+            wrong += [seed] if answer != predict(one, version) else []
         differ += len(wrong)
         print(f"NCCL {version}: {options.seeds} topologies, {len(wrong)} differ {wrong[:5]}", flush=True)
     if options.record:

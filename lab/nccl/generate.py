@@ -1,8 +1,9 @@
-"""Random topologies for NCCL, the same for the same seed: files for NCCL_TOPO_FILE, and an environment.
+"""Random topologies for NCCL, determined by the seed: files for NCCL_TOPO_FILE, and an environment.
 
-They are made to disagree about: depth of switches, Broadcom's double switches, links of odd speeds and
-widths, several NUMA nodes and kinds of CPU, NVLink in every shape, C2C, several NICs on one card, GPUs
-and NICs that cannot do GPUDirect RDMA, levels, and what else NCCL reads from its environment.
+They vary everything that could reveal differences: depth of switches, Broadcom's double switches, links of
+odd speeds and widths, several NUMA nodes and kinds of CPU, NVLink in every shape, C2C, several NICs on one
+card, GPUs and NICs without GPUDirect RDMA, levels, and the other variables that NCCL reads from its
+environment.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ LOWER = {BRIDGES[1]: ("0x1000", "0xc030", "0x1000", "0x1004")}
 
 
 class Case(NamedTuple):
-    """A topology file and an environment. `mode` says how the judge runs it: see lab/nccl/on_gpus.py."""
+    """A topology file and an environment. `mode` is how it runs on GPUs: see lab/nccl/on_gpus.py."""
 
     seed: int
     xml: str
@@ -42,7 +43,7 @@ class Case(NamedTuple):
 
 
 class Shape(NamedTuple):
-    """What a topology may hold. On real GPUs, their addresses and the names of interfaces are given."""
+    """What a topology may contain. On real GPUs, with their addresses and the names of interfaces."""
 
     gpus: tuple[str, ...] = ()
     nets: tuple[str, ...] = ()
@@ -50,7 +51,7 @@ class Shape(NamedTuple):
     cpus: tuple[tuple[str, str, int, int], ...] = CPUS
     c2c: bool = True
     nvlink_shapes: tuple[str, ...] = ("none", "switch", "mesh", "ring", "pairs", "cpu")
-    """`off` is a link of no width: on real GPUs, none at all would make NCCL look for links itself."""
+    """`off` is a link without width: on real GPUs, NCCL would look for links itself if there were none."""
 
 
 class _Builder:
@@ -59,7 +60,7 @@ class _Builder:
         self.shape = shape
         self.bus = 0x10
         pick = self.random
-        self.plain = pick.random() < 0.4  # links as machines have them, so that ties are common
+        self.plain = pick.random() < 0.4  # realistic links, so that ties are common
         count = len(shape.gpus) or pick.choice((1, 2, 2, 4, 8))
         self.gpus = list(shape.gpus) or [f"0000:{0x80 + at:02x}:00.0" for at in range(count)]
         self.nets = list(shape.nets) or [f"mlx5_{at}" for at in range(pick.choice((1, 2, 4, 8)))]
@@ -184,6 +185,6 @@ class _Builder:
 
 
 def case(seed: int, shape: Shape | None = None) -> Case:
-    """One case. The same seed and shape give the same."""
+    """One case, determined by the seed and the shape."""
     builder = _Builder(seed, shape or Shape())
     return Case(seed, builder.xml(), builder.environment())

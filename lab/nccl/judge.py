@@ -1,4 +1,4 @@
-"""Holds gdrkit's model against what NCCL printed: paths, bandwidths and decisions of every rank."""
+"""Compares gdrkit's model with NCCL's output: paths, bandwidths and decisions of every rank."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Job(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """What was held against one another, and what differs."""
+    """The numbers of compared paths and decisions, and the disagreements."""
 
     paths: int
     decisions: int
@@ -45,20 +45,20 @@ class Verdict(NamedTuple):
 
 
 def judge(job: Job, version: str) -> Verdict:
-    """All ranks of a job."""
+    """The verdict on all ranks of a job."""
     paths = decisions = 0
     wrong: list[str] = []
     for rank, lines in enumerate(job.ranks):
         model = _Model(job, rank, version)
         found = list(model.paths(lines))
-        said = list(model.decisions(lines))
-        paths, decisions = paths + len(found), decisions + len(said)
-        wrong += [f"{job.name} rank {rank}: {text}" for ok, text in (*found, *said) if not ok]
+        decided = list(model.decisions(lines))
+        paths, decisions = paths + len(found), decisions + len(decided)
+        wrong += [f"{job.name} rank {rank}: {text}" for ok, text in (*found, *decided) if not ok]
     return Verdict(paths, decisions, wrong)
 
 
 class _Model:
-    """gdrkit's idea of what one rank sees."""
+    """gdrkit's model of one rank."""
 
     def __init__(self, job: Job, rank: int, version: str) -> None:
         environment = job.environment | (ALONE if job.mode == "alone" else {})
@@ -70,7 +70,7 @@ class _Model:
         self.asked = settle(self.system, own, self.settings)
 
     def paths(self, lines: list[str]) -> Iterator[tuple[bool, str]]:
-        """Whether each path of NCCL's table is ours, and each of ours in it."""
+        """Whether each path of NCCL's table equals ours, and the table has all of ours."""
         nodes = {node.printed: node for kind in (GPU, CPU, NET, NVS) for node in self.system.nodes[kind]}
         seen = set()
         for line in lines:
@@ -98,7 +98,9 @@ class _Model:
         )
 
     def decisions(self, lines: list[str]) -> Iterator[tuple[bool, str]]:
-        """Lines about pairs against the tests that we would make; channels against our last word."""
+        """Compare lines about pairs with the checks that we would make, and channels with our final
+        decision.
+        """
         made = {_words(asked.gpu, asked.net, asked.sends, asked.check, self) for asked in self.asked}
         made.discard("")
         final = {}
@@ -111,11 +113,11 @@ class _Model:
         nets = {net.dev: net for net in self.system.nodes[NET]}
         gpus = {gpu.rank + self.first: gpu for gpu in self.system.nodes[GPU]}
         last = {_words(gpus[rank], nets[dev], sends, one, self) for (rank, dev, sends), one in final.items()}
-        said = {match[0] for line in lines if (match := _PAIR.search(line))}
+        printed = {match[0] for line in lines if (match := _PAIR.search(line))}
         for text in made:
-            yield text in said, f"we expected {text!r}"
-        for text in said:
-            yield text in made or text in last, f"NCCL said {text!r}"
+            yield text in printed, f"we expected {text!r}"
+        for text in printed:
+            yield text in made or text in last, f"NCCL printed {text!r}"
         for line in lines:
             if match := _CHANNEL.search(line):
                 yield self._channel(match, final), line
@@ -129,7 +131,7 @@ class _Model:
 
 
 def _words(gpu: GraphNode, net: GraphNode, sends: bool, one: GdrCheck, model: _Model) -> str:
-    """NCCL's own line about a test; "" where it says nothing."""
+    """NCCL's line about a check; "" if it prints none."""
     number = model.rules.order
     if one.refused_by and one.refused_by != "distance":
         return ""

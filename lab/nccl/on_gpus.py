@@ -1,13 +1,13 @@
-"""Runs NCCL on topologies of this lab's making, on a machine with two GPUs; needs Python and NCCL alone.
+"""Runs NCCL on generated topologies, on a machine with two GPUs; needs only Python and NCCL.
 
-`python3 -m lab.nccl.on_gpus OUT [SECONDS]` writes OUT/judge.json.xz: for each case its file's seed, what
-NCCL printed about its graph, its paths and its decisions, rank by rank, and the file that it dumped. NCCL
-takes a topology file at its word where addresses of GPUs and names of network interfaces are real;
-interfaces are aliases (eth0:1), which NCCL counts as such. A socket cannot do GPUDirect RDMA, so that jobs
-fail in the end: what NCCL decides, it prints before.
+`python3 -m lab.nccl.on_gpus OUT [SECONDS]` writes OUT/judge.json.xz: for each case the seed of its file,
+NCCL's output about its graph, paths and decisions for each rank, and the file that it dumped. NCCL trusts
+a topology file if the addresses of GPUs and the names of network interfaces are real. The interfaces are
+aliases (eth0:1), which NCCL counts as interfaces. Sockets do not support GPUDirect RDMA, so the jobs fail
+in the end; NCCL prints its decisions before that.
 
-Modes: `one` host with both GPUs; `two` hosts (NCCL_HOSTID) of both GPUs each, so that four ranks use the
-network; `alone`, where GPUs reach one another over the network only.
+Modes: `one` host with both GPUs; `two` hosts (NCCL_HOSTID) with both GPUs each, so that four ranks use the
+network; `alone`, where the GPUs are only connected by the network.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ PLAIN_JOBS: dict[str, tuple[str, dict[str, str]]] = {
     "shm-disabled": ("one", {"NCCL_P2P_DISABLE": "1", "NCCL_SHM_DISABLE": "1"}),
     "network": ("two", {}),
 }
-"""The machine as it is: mode and environment."""
+"""Jobs with the machine's real topology: mode and environment."""
 ALWAYS = {
     "NCCL_NET": "Socket",
     "NCCL_DEBUG": "INFO",
@@ -56,7 +56,7 @@ ALWAYS = {
 
 
 def interface() -> str:
-    """The first that has an address and is not loopback."""
+    """The first interface that has an address and is not loopback."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
         for _, name in socket.if_nameindex():
             try:
@@ -89,7 +89,7 @@ def interfaces(count: int) -> list[str]:
 
 
 def addresses() -> list[str]:
-    """Of the GPUs, as NCCL writes them in its files."""
+    """The addresses of the GPUs, as NCCL writes them in its files."""
     out = subprocess.run(
         ["nvidia-smi", "--query-gpu=pci.bus_id", "--format=csv,noheader"],
         capture_output=True,
@@ -111,7 +111,7 @@ class UniqueId(ctypes.Structure):
 def rank_main(
     nccl: ctypes.CDLL, rank: int, ranks: int, device: int, identity: int, others: list[int]
 ) -> int:
-    """One rank, in a process of its own: joins the communicator and ends. Returns NCCL's result."""
+    """One rank, in its own process: join the communicator and end. Returns NCCL's result."""
     cuda = ctypes.CDLL("libcuda.so.1")
     context = ctypes.c_void_p()
     handle = ctypes.c_int()
@@ -179,7 +179,9 @@ class Job:
             os._exit(code)
 
     def over(self) -> bool:
-        """Reaps processes; kills what is left a while after the first ended, or when time is up."""
+        """Whether all processes have ended. Kills the rest a while after the first has ended, or at the
+        time limit.
+        """
         now = time.monotonic()
         for process in list(self.processes):
             done, status = os.waitpid(process, os.WNOHANG)
@@ -214,7 +216,7 @@ class Job:
 
 
 def jobs_of(gpus: list[str], nets: list[str], folder: str) -> list[tuple[str, str, dict[str, str]]]:
-    """Name, mode and environment of every job: first the machine as it is, then the cases."""
+    """Name, mode and environment of every job: first those with the real topology, then the cases."""
     plain = {"NCCL_SOCKET_IFNAME": nets[0], "NCCL_GRAPH_DUMP_FILE": "graph.xml"}
     found = [(name, mode, plain | own) for name, (mode, own) in PLAIN_JOBS.items()]
     for seed in SEEDS:
@@ -227,7 +229,7 @@ def jobs_of(gpus: list[str], nets: list[str], folder: str) -> list[tuple[str, st
 
 
 def shape_of(gpus: list[str], nets: list[str], seed: int) -> Shape:
-    """What real GPUs allow: two of them, as many NICs as there are names, no NVLink to CPUs."""
+    """A shape for real GPUs: two GPUs, one NIC per interface name, no NVLink to CPUs."""
     count = (1, 2, 3, 4)[seed // 4 % 4]
     return Shape(
         gpus=tuple(gpus),
@@ -252,11 +254,11 @@ def main() -> None:
             waiting = []
         while waiting and len(running) < CONCURRENT:
             name, mode, environment = waiting.pop(0)
-            place = f"{folder}/job-{name}"
-            files = {"NCCL_TOPO_DUMP_FILE": f"{place}/dump.xml"}
+            job_folder = f"{folder}/job-{name}"
+            files = {"NCCL_TOPO_DUMP_FILE": f"{job_folder}/dump.xml"}
             if "NCCL_GRAPH_DUMP_FILE" in environment:
-                files["NCCL_GRAPH_DUMP_FILE"] = f"{place}/graph.xml"
-            running.append(Job(nccl, name, mode, {**environment, **files}, place))
+                files["NCCL_GRAPH_DUMP_FILE"] = f"{job_folder}/graph.xml"
+            running.append(Job(nccl, name, mode, {**environment, **files}, job_folder))
         for job in [job for job in running if job.over()]:
             running.remove(job)
             done.append(job.report(whole=not job.name.isdigit()))

@@ -1,8 +1,8 @@
-"""What on_gpus.py brought back, reduced to what the model is held against; the test's fixture.
+"""Reduces the output of on_gpus.py to what the model is compared with, the test's fixture.
 
-`python -m lab.nccl.record JUDGE.json.xz FIXTURE.json.xz`. Kept of each job: seed or name, mode, environment,
-the topology that NCCL dumped, and of each rank's log the lines with paths, pairs and network channels. Names
-of hosts and their hashes are not kept.
+`python -m lab.nccl.record JUDGE.json.xz FIXTURE.json.xz`. Kept for each job: seed or name, mode,
+environment, the topology that NCCL dumped, and the lines with paths, pairs and network channels of each
+rank's log. Names of hosts and their hashes are removed.
 """
 
 from __future__ import annotations

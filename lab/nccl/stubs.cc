@@ -1,4 +1,4 @@
-// What NCCL's graph code needs of the rest of NCCL: no log, and variables read from the environment.
+// Stubs for the rest of NCCL that its graph code needs: no log, and variables from the environment.
 #include <cstdint>
 #include <cstdlib>
 

@@ -1,8 +1,8 @@
-"""NCCL's own graph code judges the files that gdr topo writes.
+"""Checks the files that gdr topo writes with NCCL's own graph code.
 
-`python -m lab.nccl.written WORK [FILE...]` takes the programs that lab.nccl.from_source built in WORK,
-writes every evidence node of tests/ and every FILE as NCCL's XML, details filled in, and holds what each
-release computes of it against gdrkit's model: paths, bandwidths, decisions, nearest GPUs and NICs.
+`python -m lab.nccl.written WORK [FILE...]` uses the programs that lab.nccl.from_source built in WORK. It
+writes every evidence node of tests/ and every FILE as NCCL's XML, with defaults filled in, and compares
+each release's results with gdrkit's model: paths, bandwidths, decisions, nearest GPUs and NICs.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ from lab.nccl.from_source import ask, predict
 from lab.nccl.generate import Case
 
 NO_NUMA_NODE = ("CPU/ffffffffffffffff ", "CPU/ffffffffffffff ")
-"""How releases before and since 2.21 number a CPU of -1."""
+"""The number of a CPU with ID -1, in releases before and since 2.21."""
 
 
 def graphs(files: list[Path], folder: Path) -> Iterator[tuple[str, Topology]]:
     """Every node and every file that can be read."""
     for name in names():
-        place = folder / name
-        place.mkdir()
+        node_folder = folder / name
+        node_folder.mkdir()
         try:
-            yield name, from_node.topology(Node(open_host(str(build(name, place)))))
+            yield name, from_node.topology(Node(open_host(str(build(name, node_folder)))))
         except EvidenceMissing:
             print(f"{name}: no list of PCI devices")
     for path in files:
@@ -50,14 +50,14 @@ def graphs(files: list[Path], folder: Path) -> Iterator[tuple[str, Topology]]:
 
 
 def written(topology: Topology) -> str:
-    """The file, as of the machine that NCCL runs on: it looks for its own host among those of a file."""
+    """The file without host hashes, since NCCL looks for its own host among those of a file."""
     whole, _ = completed(topology)
     here = structs.replace(whole, cpus=tuple(structs.replace(cpu, host_hash="") for cpu in whole.cpus))
     return nccl_xml.written(system(here, details=True)).decode()
 
 
 def main() -> int:
-    """Exit code 1 where the model and NCCL differ."""
+    """Returns exit code 1 if the model and NCCL differ."""
     parser = argparse.ArgumentParser(prog="lab.nccl.written", description=__doc__)
     parser.add_argument("work", type=Path, help="where lab.nccl.from_source built")
     parser.add_argument("files", nargs="*", type=Path)
@@ -72,11 +72,11 @@ def main() -> int:
     for version in FROM_SOURCE:
         for xml, name in found.items():
             case = Case(0, xml, {})
-            said = ask(options.work / f"witness-{version}", case)
+            lines = ask(options.work / f"graph-answers-{version}", case)
             for number in NO_NUMA_NODE:
-                said = [line.replace(number, "CPU/-1 ") for line in said]
-            answers += len(said)
-            if sorted(said) != predict(case, version):
+                lines = [line.replace(number, "CPU/-1 ") for line in lines]
+            answers += len(lines)
+            if sorted(lines) != predict(case, version):
                 wrong.append(f"{name} as NCCL {version}")
     print(
         f"{len(found)} different files, {len(FROM_SOURCE)} releases, {answers} answers, {len(wrong)} differ"

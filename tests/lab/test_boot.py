@@ -1,6 +1,6 @@
-"""Boots real kernels and asks whether the golden files still hold, and whether random cases agree.
+"""Boots real kernels, and checks that the golden files are still correct and that random cases agree.
 
-`pytest -m lab` runs these; without QEMU they are skipped, but never in CI.
+`pytest -m lab` runs these; without QEMU they are skipped, except in CI.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import pytest
 from lab.cache import apt_command, missing_packages
 from lab.cases import of_groups
 from lab.commands import SEED
-from lab.compare import Word, compare, same_answer
+from lab.compare import Result, compare, same_answer
 from lab.doctor import differences, verdicts
 from lab.kernels import kernel
 from lab.predictor import predict
@@ -33,7 +33,7 @@ RANDOM_SEED, RANDOM_CASES = 2026, 12
 
 
 @pytest.mark.parametrize("name", ["plain", "sb-db"])
-def test_the_kernel_still_says_what_the_golden_file_holds(name: str) -> None:
+def test_the_kernel_still_answers_as_in_the_golden_file(name: str) -> None:
     chosen = profile(name)
     old = {case.name: case.answer for case in golden.read(KERNEL, name).cases}
     cases = of_groups(chosen.groups)
@@ -45,20 +45,20 @@ def test_the_kernel_still_says_what_the_golden_file_holds(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["plain", "sb-db"])
 def test_prediction_and_kernel_agree_on_random_cases(name: str) -> None:
-    print(f"seed {RANDOM_SEED}")  # shown with a failure; `lab random --seed` makes the same cases
+    print(f"seed {RANDOM_SEED}")  # pytest shows it on failure; `lab random --seed` makes the same cases
     cases = generate(RANDOM_SEED, RANDOM_CASES)
     recorded, contents = golden.of_session(boot(kernel(KERNEL), profile(name), cases, seed=RANDOM_SEED))
     rows = compare(recorded, contents, predict)
     assert len(rows) == RANDOM_CASES
-    assert [row for row in rows if row.word in (Word.WRONG, Word.UNANSWERED)] == []
+    assert [row for row in rows if row.result in (Result.WRONG, Result.UNANSWERED)] == []
 
 
-def test_doctor_says_the_same_in_the_guest_as_from_its_bundle() -> None:
+def test_doctor_reports_the_same_in_the_guest_as_from_its_bundle() -> None:
     both = verdicts(kernel(KERNEL), profile("plain"))
     assert differences(both) == ()
     assert both.live["verdict"]["state"] == "impossible"  # there is no GPU in a guest
 
 
-def test_rdma_works_over_software_and_says_that_it_takes_no_dmabuf() -> None:
+def test_software_rdma_works_and_refuses_dmabuf() -> None:
     printed = outputs(kernel(KERNEL))
     assert "ibv_reg_dmabuf_mr(fd=-1): EOPNOTSUPP" in printed["verbs"]

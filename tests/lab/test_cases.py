@@ -1,4 +1,4 @@
-"""The tables of cases and profiles, and how a case becomes files: without a guest."""
+"""The tables of cases and profiles, and the files of a case, without a guest."""
 
 from __future__ import annotations
 
@@ -16,47 +16,47 @@ from lab import cpio, elf_edit
 from tests.module_builder import build_module
 
 
-def test_there_are_at_least_sixty_cases_and_ten_profiles_with_names_of_their_own() -> None:
+def test_there_are_at_least_sixty_cases_and_ten_profiles_with_unique_names() -> None:
     assert len({case.name for case in CASES}) == len(CASES) >= 60
     assert len({row.name for row in PROFILES}) == len(PROFILES) >= 10
 
 
-def test_every_case_belongs_to_a_profile_that_boots_it() -> None:
+def test_every_case_belongs_to_a_profile() -> None:
     booted = {case.name for row in PROFILES for case in of_groups(row.groups)}
     assert booted == {case.name for case in CASES}
 
 
-def test_a_case_that_changes_the_guest_for_good_comes_last() -> None:
+def test_a_case_that_changes_the_guest_permanently_is_last() -> None:
     order = [case.last for case in of_groups(profile("disabled").groups)]
     assert order == sorted(order) and order[-1]
 
 
 def test_every_case_names_modules_that_exist() -> None:
     names = {source.name for source in SOURCES}
-    assert {place.variant.source for case in CASES for place in case.place} <= names
+    assert {module.variant.source for case in CASES for module in case.modules} <= names
 
 
-def test_names_are_random_and_equal_for_equal_seeds() -> None:
-    case = Case(name="some", place=(one("plain"),))
+def test_names_are_random_but_determined_by_the_seed() -> None:
+    case = Case(name="some", modules=(one("plain"),))
     assert names_of(case, 1).module("plain") == names_of(case, 1).module("plain")
     assert names_of(case, 1).module("plain") != names_of(case, 2).module("plain")
 
 
-def test_real_names_are_used_only_where_a_case_asks_for_them() -> None:
+def test_real_names_are_used_only_if_a_case_requests_them() -> None:
     assert naming(1, real_names=True).module("peermem") == MODULES_REAL["peermem"] == "nvidia_peermem"
     made_up = naming(1)
     assert made_up.module("peermem") not in MODULES_REAL.values()
     assert made_up.symbol("peer_register") not in SYMBOLS_REAL.values()
 
 
-def test_a_name_is_as_long_as_the_token_that_it_replaces() -> None:
+def test_a_name_is_as_long_as_its_token() -> None:
     for seed in range(20):
         for real in (False, True):
             names = naming(seed, real_names=real).names
             assert all(len(names[name]) == len(token(name)) for name in IDENTITIES)
 
 
-def test_random_symbols_keep_the_order_of_their_tokens_as_export_tables_are_searched_by_bisection() -> None:
+def test_random_symbols_keep_the_order_of_their_tokens() -> None:
     symbols = [name for name in IDENTITIES if name.kind == "symbol"]
     for seed in range(20):
         made_up = naming(seed)
@@ -77,27 +77,27 @@ def test_real_symbols_keep_the_order_of_their_tokens_within_each_module() -> Non
         )
 
 
-def test_random_cases_depend_on_seed_and_number_alone() -> None:
+def test_random_cases_depend_only_on_seed_and_number() -> None:
     assert generate(7, 30)[:10] == generate(7, 10)
     assert generate(7, 10) != generate(8, 10)
 
 
-def test_random_cases_are_dealt_to_profiles_without_losing_any() -> None:
+def test_random_cases_are_distributed_over_profiles_without_losing_any() -> None:
     dealt = [case for _, cases in batches(7, 200) for case in cases]
     assert sorted(case.name for case in dealt) == sorted(case.name for case in generate(7, 200))
 
 
 @pytest.mark.parametrize(("word", "value"), [("0", 0), ("+3", 3), ("EINVAL", -22), ("ENOTSUPP", -524)])
-def test_the_answer_of_an_init(word: str, value: int) -> None:
+def test_the_return_value_of_an_init(word: str, value: int) -> None:
     assert answer_value(word) == value
 
 
-def test_compressed_files_begin_as_kmod_expects() -> None:
+def test_compressed_files_have_the_magic_that_kmod_expects() -> None:
     assert compress(b"x", "xz").startswith(b"\xfd7zXZ\0")
     assert compress(b"x", "gz").startswith(b"\x1f\x8b")
 
 
-def test_an_archive_names_folders_before_their_files_and_ends_with_a_trailer() -> None:
+def test_an_archive_has_folders_before_their_files_and_ends_with_a_trailer() -> None:
     archive = cpio.pack(cpio.files({"a/b/c": b"content"}))
     assert (
         archive.index(b"a\0")
@@ -108,23 +108,23 @@ def test_an_archive_names_folders_before_their_files_and_ends_with_a_trailer() -
     assert len(archive) % 4 == 0
 
 
-def test_bytes_are_replaced_only_where_they_stand_once() -> None:
+def test_bytes_are_replaced_only_if_they_occur_once() -> None:
     assert elf_edit.replace_once(b"abc", b"b", b"x") == b"axc"
     with pytest.raises(Exception, match="occurs 2 times"):
         elf_edit.replace_once(b"abcb", b"b", b"x")
 
 
-def test_random_cases_meet_what_no_named_case_had_met() -> None:
+def test_random_cases_cover_more_than_the_named_cases() -> None:
     cases = generate(1, 500)
-    tampered = [(place.variant.source, place.variant.tamper) for case in cases for place in case.place]
+    tampered = [(module.variant.source, module.variant.tamper) for case in cases for module in case.modules]
     assert any("namespace:space_one" in tamper for _, tamper in tampered)
     assert any(source == "provider" and "license:Pro" in tamper for source, tamper in tampered)  # inherited
     revoking = [profile(name) for name, _ in batches(1, 500) if name.endswith("-revoked")]
     assert revoking and all(row.enrol.mok_revoked or row.enrol.dbx_hashes for row in revoking)
-    assert any(place.variant.key == "lab" for case in cases for place in case.place)  # the revoked one
+    assert any(module.variant.key == "lab" for case in cases for module in case.modules)  # the revoked one
 
 
-def test_a_section_grows_in_its_header_alone() -> None:
+def test_a_section_grows_only_in_its_header() -> None:
     content = build_module("x")
     grown = elf_edit.grow_section(content, ".modinfo", 64)
     (offset, size), (same, more) = (
@@ -134,7 +134,7 @@ def test_a_section_grows_in_its_header_alone() -> None:
     assert (same, more, len(grown)) == (offset, size + 64, len(content))
 
 
-def test_words_for_the_kernels_command_line_are_put_together_and_its_blacklist_into_one() -> None:
+def test_kernel_command_line_arguments_are_joined_and_its_blacklists_merged() -> None:
     rows = [
         Prepared(Case(name="c"), {}, {}, append=words)
         for words in ("module_blacklist=a", "x.y=1", "module_blacklist=b")

@@ -1,6 +1,6 @@
-"""A broken guest, `gdr fix --apply` in it, the real modprobe, `gdr fix --undo`: some of the lab's scenarios.
+"""Some scenarios of the lab: break a guest, run `gdr fix --apply`, the real modprobe, and `gdr fix --undo`.
 
-`python -m lab fix` runs all of them. Needs QEMU as `test_boot.py` does.
+`python -m lab fix` runs all of them. Needs QEMU, like `test_boot.py`.
 """
 
 from __future__ import annotations
@@ -20,6 +20,6 @@ pytestmark = [
 ]
 
 
-def test_what_was_broken_is_mended_and_put_back_byte_for_byte() -> None:
+def test_a_broken_guest_is_repaired_and_restored_byte_for_byte() -> None:
     found = judge(kernel("6.1-amd64"), ("blacklisted-and-unsigned", "unsigned-xz"))
     assert found == [("unsigned-xz", []), ("blacklisted-and-unsigned", [])]

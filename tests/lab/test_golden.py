@@ -1,4 +1,4 @@
-"""The predictor against every recorded session: real kernels' answers, without QEMU."""
+"""Compares the predictor with every recorded session, the answers of real kernels, without QEMU."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from lab.cache import LabError
 from lab.cases import of_groups
-from lab.compare import Comparison, Word, compare, counts
+from lab.compare import Comparison, Result, compare, counts
 from lab.kernels import FLAVOURS
 from lab.merge import merged
 from lab.predictor import predict
@@ -32,9 +32,9 @@ def judged(flavour: str, name: str) -> list[Comparison]:
 
 @pytest.mark.parametrize(("flavour", "name"), SESSIONS)
 def test_prediction_and_kernel_agree_on_every_case(flavour: str, name: str) -> None:
-    wrong = [row for row in judged(flavour, name) if row.word in (Word.WRONG, Word.UNANSWERED)]
+    wrong = [row for row in judged(flavour, name) if row.result in (Result.WRONG, Result.UNANSWERED)]
     assert not wrong, f"{counts(judged(flavour, name))}\n" + "\n".join(
-        f"{row.word} {row.case}: {'; '.join(row.differences)}" for row in wrong
+        f"{row.result} {row.case}: {'; '.join(row.differences)}" for row in wrong
     )
 
 
@@ -50,33 +50,34 @@ def test_every_session_has_all_cases_of_its_profile(flavour: str, name: str) -> 
 
 
 @pytest.mark.parametrize(("flavour", "name"), SESSIONS)
-def test_every_session_went_to_its_end_as_planned(flavour: str, name: str) -> None:
+def test_every_session_completed(flavour: str, name: str) -> None:
     session = golden.read(flavour, name)
     assert [case.name for case in session.cases if case.answer.exit_code is None] == []
     assert [case.name for case in session.cases if case.stuck] == []
 
 
-def test_some_cases_can_be_taken_from_a_later_session_and_the_rest_stays_as_it_was() -> None:
+def test_some_cases_can_be_taken_from_a_later_session_without_changing_the_rest() -> None:
     flavour, name = SESSIONS[0]
     old = golden.read(flavour, name)
     names = [case.name for case in old.cases]
-    mended = golden.Answer(0, "", (), True, (), "0")
+    repaired = golden.Answer(0, "", (), True, (), "0")
     later = [
-        msgspec.structs.replace(case, answer=mended) if case.name == names[1] else case for case in old.cases
+        msgspec.structs.replace(case, answer=repaired) if case.name == names[1] else case
+        for case in old.cases
     ]
     now = msgspec.structs.replace(old, cases=tuple(later))
     both = merged(msgspec.structs.replace(old, cases=old.cases[:-1]), now, {names[1], names[-1]})
     assert [case.name for case in both.cases] == names
-    assert both.cases[1].answer == mended
+    assert both.cases[1].answer == repaired
     assert [evidence for _, evidence in golden.cases(both)] == [
         evidence for _, evidence in golden.cases(old)
     ]
 
 
-def test_a_case_that_was_not_to_be_recorded_must_answer_as_it_did() -> None:
+def test_a_case_that_is_not_recorded_again_must_have_the_same_answer() -> None:
     flavour, name = SESSIONS[0]
     old = golden.read(flavour, name)
     other = msgspec.structs.replace(old.cases[0], answer=golden.Answer(9, "", (), True, (), "0"))
     now = msgspec.structs.replace(old, cases=(other, *old.cases[1:]))
-    with pytest.raises(LabError, match="was not to be recorded"):
+    with pytest.raises(LabError, match="should not be recorded"):
         merged(old, now, {old.cases[-1].name})

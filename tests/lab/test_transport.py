@@ -1,6 +1,6 @@
-"""gdrkit's transport over a real RDMA stack in a guest: what arrives, and how each failure is told.
+"""gdrkit.transport over a real RDMA stack in a guest: transfers, and the error for each failure.
 
-Two processes, rdma_rxe, no GPU. Needs QEMU as `test_boot.py` does.
+Two processes, rdma_rxe, no GPU. Needs QEMU, like `test_boot.py`.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ pytestmark = [
 
 
 @pytest.fixture(scope="module")
-def told(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> dict[str, Any]:
-    """One boot for all workers of a run; tests/conftest.py lets one test of the lab run at a time."""
+def outcomes(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> dict[str, Any]:
+    """One boot for all workers of a run; tests/conftest.py runs only one test of the lab at a time."""
     here = tmp_path_factory.getbasetemp()
     kept = (here if worker_id == "master" else here.parent) / "transport.json"
     if not kept.exists():
@@ -35,13 +35,13 @@ def told(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> dict[str, 
     return found
 
 
-def test_messages_of_every_size_go_both_ways_with_their_bytes_right(told: dict[str, Any]) -> None:
-    assert told["messages"]["path"] == "verbs"
+def test_messages_of_every_size_arrive_intact_in_both_directions(outcomes: dict[str, Any]) -> None:
+    assert outcomes["messages"]["path"] == "verbs"
 
 
-def test_exposed_memory_is_written_and_read_directly_and_not_beyond_its_end(told: dict[str, Any]) -> None:
-    assert told["one_sided"]["rkey"]
-    assert "do not fit into" in told["one_sided"]["beyond"]
+def test_exposed_memory_is_accessed_directly_but_not_beyond_its_end(outcomes: dict[str, Any]) -> None:
+    assert outcomes["one_sided"]["rkey"]
+    assert "do not fit into" in outcomes["one_sided"]["beyond"]
 
 
 @pytest.mark.parametrize(
@@ -49,25 +49,27 @@ def test_exposed_memory_is_written_and_read_directly_and_not_beyond_its_end(told
     [
         ("peer_killed", "PeerLost: the other"),
         ("wrong_key", "remote access error"),
-        ("link_down", "the device reports"),
+        ("link_down", "the RDMA device reports"),
     ],
 )
-def test_a_failure_is_named_and_noticed_in_time(told: dict[str, Any], scenario: str, words: str) -> None:
-    assert words in told[scenario]["said"]
-    assert told[scenario]["within"]
+def test_a_failure_is_detected_in_time_with_its_error(
+    outcomes: dict[str, Any], scenario: str, words: str
+) -> None:
+    assert words in outcomes[scenario]["said"]
+    assert outcomes[scenario]["within"]
 
 
-def test_a_full_queue_is_an_error_and_no_crash(told: dict[str, Any]) -> None:
-    assert "Cannot allocate memory" in told["queue_full"]["said"]
+def test_a_full_queue_is_an_error_and_not_a_crash(outcomes: dict[str, Any]) -> None:
+    assert "Cannot allocate memory" in outcomes["queue_full"]["said"]
 
 
-def test_without_the_device_the_next_path_is_taken_and_the_reason_told(told: dict[str, Any]) -> None:
-    assert told["no_device"]["path"] == "tcp"
-    assert told["no_device"]["considered"] == ["verbs: no RDMA device mlx5_0 here (of rxe0)"]
+def test_without_the_device_the_next_path_is_used_and_the_reason_given(outcomes: dict[str, Any]) -> None:
+    assert outcomes["no_device"]["path"] == "tcp"
+    assert outcomes["no_device"]["considered"] == ["verbs: no such RDMA device: mlx5_0 (of rxe0)"]
 
 
-def test_perftest_runs_beside_our_own_and_nothing_of_it_is_left(told: dict[str, Any]) -> None:
-    found = told["bench"]
+def test_perftest_runs_too_and_leaves_no_process(outcomes: dict[str, Any]) -> None:
+    found = outcomes["bench"]
     assert not found["left"], found
     runs = {run["tool"]: run for run in found["document"]["runs"]}
     assert list(runs) == ["gdrkit", "ib_write_bw", "ib_read_lat"]
@@ -76,8 +78,8 @@ def test_perftest_runs_beside_our_own_and_nothing_of_it_is_left(told: dict[str, 
         assert all(point[measured] > 0 for point in runs[tool]["points"])
 
 
-def test_rdma_of_host_memory_is_proven_to_be_that_and_never_direct(told: dict[str, Any]) -> None:
-    found = told["prove"]
+def test_rdma_of_host_memory_is_proven_and_never_direct(outcomes: dict[str, Any]) -> None:
+    found = outcomes["prove"]
     assert found["codes"] == [0, 3], found
     (run,) = found["runs"]
     assert run["proof"]["way"] == "nic-host" and run["proof"]["direct"] is None
@@ -85,8 +87,8 @@ def test_rdma_of_host_memory_is_proven_to_be_that_and_never_direct(told: dict[st
     assert run["trial"]["bytes_right"]
 
 
-def test_connections_leave_no_descriptor_and_no_memory_behind(told: dict[str, Any]) -> None:
-    found = told["connects 20"]
+def test_connections_leak_no_descriptors_and_no_memory(outcomes: dict[str, Any]) -> None:
+    found = outcomes["connects 20"]
     assert found["before"][0] == found["after"][0]
     assert found["after"][1] - found["before"][1] < 2048  # KiB
     assert found["other"] == 0

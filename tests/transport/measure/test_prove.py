@@ -1,4 +1,4 @@
-"""Trials on this machine: known bytes over real paths with host memory, and the readings before and after."""
+"""Trials on this machine: known bytes over real paths with host memory, and their readings."""
 
 import os
 import subprocess

@@ -50,7 +50,7 @@ def test_host_memory_unknown_to_cuda_has_no_device(driver):
 
 
 def test_the_gpu_reads_mapped_host_memory(driver):
-    """The copy uses only the device address; a second registration is refused and does not undo the first."""
+    """The copy uses only the device address. A second registration fails, and does not undo the first."""
     with mmap.mmap(-1, 1 << 16) as memory, driver.on(0):
         memory[:4] = b"host"
         view = (ctypes.c_char * len(memory)).from_buffer(memory)

@@ -129,7 +129,7 @@ def test_without_nvlink_counters_a_staged_transfer_is_still_found_in_host_memory
 
 
 def test_pcie_counters_cannot_distinguish_direct_from_bounced():
-    """NVLink still, PCIe moved, the bytes not in the receiver: the same as if the driver had bounced them."""
+    """NVLink still, PCIe moved, the bytes not in the receiver: the same as when the driver bounces them."""
     bounced = msgspec.structs.replace(real("shared"), search=MemorySearch(0, 300_000_000))
     proof = judge(bounced)
     assert not proof.proven

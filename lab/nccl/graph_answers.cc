@@ -1,4 +1,4 @@
-// Prints what NCCL's graph code computes of one topology file: paths, decisions, nearest GPUs and NICs.
+// Prints the results of NCCL's graph code for one topology file: paths, decisions, nearest GPUs and NICs.
 // Built with NCCL's own sources of one tag by from_source.py; NCCL_CODE is that tag's NCCL_VERSION_CODE.
 #include <cstdio>
 
