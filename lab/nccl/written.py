@@ -44,7 +44,7 @@ def graphs(files: list[Path], folder: Path) -> Iterator[tuple[str, Topology]]:
             print(f"{name}: no list of PCI devices")
     for path in files:
         try:
-            yield path.name, from_file.read(path.read_bytes()).topology
+            yield path.name, from_file.read_topology(path.read_bytes()).topology
         except FormatError as error:
             print(f"{path.name}: {error}")
 

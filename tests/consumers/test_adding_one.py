@@ -18,7 +18,7 @@ import pytest
 from gdrkit.consumers.consumer import Consumer, PathSupport, RequiredFiles
 from gdrkit.consumers.consumer import Path as Way
 from gdrkit.facts.libraries import LibraryCopy
-from gdrkit.rules.consumer_versions import overlooks, too_old
+from gdrkit.rules.consumer_versions import does_not_detect, version_too_old
 from gdrkit.rules.rule import Failed, NotApplicable, Passed
 from tests.evidence_nodes import build
 from tests.rules.machines import loaded, node
@@ -241,10 +241,10 @@ def made_up(version: str) -> Consumer:
 
 @pytest.mark.parametrize(("version", "kind"), [("1.9", Failed), ("2.0", Passed), ("10.1", Passed)])
 def test_a_rule_checks_whether_its_version_has_a_path(version: str, kind: type):
-    assert isinstance(too_old(node(), made_up(version), "peermem"), kind)
+    assert isinstance(version_too_old(node(), made_up(version), "peermem"), kind)
 
 
 @pytest.mark.parametrize(("version", "kind"), [("2.9", Failed), ("3.0", Passed)])
 def test_a_rule_checks_whether_its_version_finds_the_module(version: str, kind: type):
-    assert isinstance(overlooks(node(loaded("nvidia_peermem")), made_up(version)), kind)
-    assert isinstance(overlooks(node(), made_up(version)), NotApplicable)
+    assert isinstance(does_not_detect(node(loaded("nvidia_peermem")), made_up(version)), kind)
+    assert isinstance(does_not_detect(node(), made_up(version)), NotApplicable)

@@ -23,12 +23,12 @@ from gdrkit.consumers.nccl_releases import (
     VARIABLE_SINCE,
     ModelBasis,
     Release,
+    first_release_with,
     is_modelled,
     model_basis,
     release,
     releases,
     row,
-    since,
 )
 from gdrkit.formats.versions import numbers
 
@@ -229,7 +229,7 @@ def test_levels_are_path_types_up_to_sys():
 
 
 def test_the_consumer_takes_its_versions_from_the_table():
-    assert NCCL.use("dmabuf").since == numbers(since("has_dmabuf"))
+    assert NCCL.use("dmabuf").since == numbers(first_release_with("has_dmabuf"))
     for tag in TAGS[1:]:
         assert NCCL.files_wanted("peermem", tag) == release(tag).peermem_files
 

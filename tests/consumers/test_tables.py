@@ -10,7 +10,7 @@ from gdrkit.consumers.consumer import DIRECT, NEEDS, Capability, ConsumerPath, P
 from gdrkit.consumers.names import NAMES
 from gdrkit.consumers.nccl import NCCL
 from gdrkit.consumers.nvshmem import NVSHMEM
-from gdrkit.consumers.table import CELLS, CONSUMERS, cells_of, consumer_of, paths_of
+from gdrkit.consumers.table import CELLS, CONSUMERS, cells_of, consumer_of, paths_closed_by
 from gdrkit.consumers.ucx import UCX
 from gdrkit.consumers.verbs import VERBS
 from gdrkit.formats.versions import numbers
@@ -60,7 +60,7 @@ def test_without_a_capability_each_path_that_needs_it_is_lost(capability: Capabi
     cells = {(path.value, consumer.name) for path, consumer in CELLS if capability in NEEDS[path]}
 
     assert cells_of((capability,)) == cells
-    assert paths_of((capability,)) == tuple(path.value for path in Path if capability in NEEDS[path])
+    assert paths_closed_by((capability,)) == tuple(path.value for path in Path if capability in NEEDS[path])
 
 
 def test_a_programs_own_condition_affects_only_it():

@@ -7,7 +7,7 @@ import pytest
 
 from gdrkit.evidence import Confidence
 from gdrkit.evidence.target import open_host
-from gdrkit.facts.gpu import capability, cuda_attributes
+from gdrkit.facts.gpu import cuda_attributes, gpu_support
 from gdrkit.facts.pci import gpus
 from gdrkit.facts.probe import cuda_calls
 from gdrkit.node import Node
@@ -41,5 +41,5 @@ def test_an_attribute_unknown_to_the_driver_is_unknown_not_zero(node):
 @pytest.mark.parametrize("path", ["dmabuf", "peermem"])
 def test_a_probe_makes_a_capability_certain(node, path):
     (gpu,) = gpus(node)
-    assert capability(node, gpu, path).state == "yes"
-    assert node.trail(capability, gpu, path).confidence is Confidence.CERTAIN
+    assert gpu_support(node, gpu, path).state == "yes"
+    assert node.trail(gpu_support, gpu, path).confidence is Confidence.CERTAIN

@@ -38,43 +38,43 @@ class TestCapability:
     def test_a_gb10_is_certainly_unsupported_by_its_id(self, path):
         node = machine(SPARK)
         (gpu,) = pci.gpus(node)
-        support = facts.capability(node, gpu, path)
+        support = facts.gpu_support(node, gpu, path)
 
         assert (support.state, support.code, support.permanent) == ("no", "gpu-integrated", True)
-        assert node.trail(facts.capability, gpu, path).confidence is Confidence.CERTAIN
+        assert node.trail(facts.gpu_support, gpu, path).confidence is Confidence.CERTAIN
 
     @pytest.mark.parametrize("part", ["rtx-3090", "rtx-4090"])
     def test_a_geforce_is_likely_unsupported(self, path, part):
         node, gpu = with_gpu(part)
-        support = facts.capability(node, gpu, path)
+        support = facts.gpu_support(node, gpu, path)
 
         assert (support.state, support.code, support.permanent) == ("no", "gpu-consumer", True)
-        assert node.trail(facts.capability, gpu, path).confidence is Confidence.LIKELY
+        assert node.trail(facts.gpu_support, gpu, path).confidence is Confidence.LIKELY
 
     def test_a_data_centre_gpu_is_likely_supported_and_names_the_missing_evidence(self, path):
         node, gpu = with_gpu("h100-sxm", files=BARE_METAL | NOT_SPLIT)
-        support = facts.capability(node, gpu, path)
+        support = facts.gpu_support(node, gpu, path)
 
         assert support.state == "yes"
         assert "cuda-attribute-116" in [missing.source for missing in support.lacking]
         assert ("cuda-attribute-124" in [m.source for m in support.lacking]) == (path == "dmabuf")
-        assert node.trail(facts.capability, gpu, path).confidence is Confidence.LIKELY
+        assert node.trail(facts.gpu_support, gpu, path).confidence is Confidence.LIKELY
 
     def test_only_cudas_answer_is_certain(self, path):
         node, gpu = with_gpu("h100-sxm", commands=probe(ADDRESS, ASKED))
-        support = facts.capability(node, gpu, path)
+        support = facts.gpu_support(node, gpu, path)
 
         assert (support.state, support.lacking) == ("yes", ())
-        assert node.trail(facts.capability, gpu, path).confidence is Confidence.CERTAIN
+        assert node.trail(facts.gpu_support, gpu, path).confidence is Confidence.CERTAIN
 
     def test_cuda_takes_precedence_over_the_name_of_a_geforce(self, path):
         node, gpu = with_gpu("rtx-4090", commands=probe(ADDRESS, ASKED))
 
-        assert facts.capability(node, gpu, path).state == "yes"
+        assert facts.gpu_support(node, gpu, path).state == "yes"
 
     def test_a_gpu_that_is_not_listed_is_unknown(self, path):
         node = machine()
-        support = facts.capability(node, pci.PciGpu(ADDRESS, "2b00"), path)
+        support = facts.gpu_support(node, pci.PciGpu(ADDRESS, "2b00"), path)
 
         assert (support.state, support.code) == ("unknown", "gpu-unsupported")
         assert support.lacking[0].source == "cuda-attribute-116"
@@ -83,14 +83,14 @@ class TestCapability:
         node, gpu = with_gpu("h100-sxm", commands=probe(ADDRESS, ASKED | {116: 0}))
         other = machine(commands=probe(ADDRESS, ASKED | {116: 0}))
 
-        assert facts.capability(node, gpu, path).permanent is False
-        support = facts.capability(other, pci.PciGpu(ADDRESS, "2b00"), path)
+        assert facts.gpu_support(node, gpu, path).permanent is False
+        support = facts.gpu_support(other, pci.PciGpu(ADDRESS, "2b00"), path)
         assert (support.state, support.code, support.permanent) == ("no", "gpu-unsupported", True)
 
     def test_a_library_without_the_attribute_has_not_answered(self, path):
         node, gpu = with_gpu("h100-sxm", commands=probe(ADDRESS, {18: 0, 75: 9, 76: 0}))
 
-        assert facts.capability(node, gpu, path).lacking
+        assert facts.gpu_support(node, gpu, path).lacking
 
     @pytest.mark.parametrize(
         ("virtualization", "state"), [("Pass-Through", "yes"), ("VGPU", "unknown"), ("Host VGPU", "yes")]
@@ -99,35 +99,35 @@ class TestCapability:
         commands = smi(**{"Pass-Through": virtualization})
         node, gpu = with_gpu("h100-sxm", files=GUEST | NOT_SPLIT, commands=commands)
 
-        support = facts.capability(node, gpu, path)
+        support = facts.gpu_support(node, gpu, path)
         assert support.state == state
         assert support.code == ("gpu-vgpu" if state == "unknown" else "gpu-unsupported")
 
     def test_an_unprobed_guest_may_have_a_vgpu(self, path):
         node, gpu = with_gpu("h100-sxm", files=GUEST)
 
-        assert facts.capability(node, gpu, path).code == "gpu-vgpu"
+        assert facts.gpu_support(node, gpu, path).code == "gpu-vgpu"
 
     def test_mig_is_unknown_without_cudas_answer(self, path):
         split = {"proc/driver/nvidia/capabilities/gpu0/mig/gi1/access": ""}
         node, gpu = with_gpu("h100-sxm", files=BARE_METAL | NOT_SPLIT | split)
 
-        support = facts.capability(node, gpu, path)
+        support = facts.gpu_support(node, gpu, path)
         assert (support.state, support.code) == ("unknown", "gpu-mig")
 
     def test_confidential_computing_is_unknown_without_cudas_answer(self, path):
         asked = {("nvidia-smi", "conf-compute", "-f"): "CC status: ON\n"}
         node, gpu = with_gpu("h100-sxm", files=GUEST | NOT_SPLIT, commands=smi() | asked)
 
-        support = facts.capability(node, gpu, path)
+        support = facts.gpu_support(node, gpu, path)
         assert (support.state, support.code) == ("unknown", "gpu-confidential")
 
 
 def test_volta_supports_peermem_but_not_dmabuf():
     node, gpu = with_gpu("v100-sxm")
 
-    assert facts.capability(node, gpu, "peermem").state == "yes"
-    refused = facts.capability(node, gpu, "dmabuf")
+    assert facts.gpu_support(node, gpu, "peermem").state == "yes"
+    refused = facts.gpu_support(node, gpu, "dmabuf")
     assert (refused.state, refused.code, refused.permanent) == ("no", "gpu-before-turing", True)
 
 
@@ -135,18 +135,18 @@ def test_attribute_124_stops_only_dmabuf_and_not_permanently():
     """This is the answer with the proprietary kernel module."""
     node, gpu = with_gpu("h100-sxm", commands=probe(ADDRESS, ASKED | {124: 0}))
 
-    assert facts.capability(node, gpu, "peermem").state == "yes"
-    refused = facts.capability(node, gpu, "dmabuf")
+    assert facts.gpu_support(node, gpu, "peermem").state == "yes"
+    refused = facts.gpu_support(node, gpu, "dmabuf")
     assert (refused.state, refused.code, refused.permanent) == ("no", "gpu-unsupported", False)
 
 
 def test_a_change_of_driver_makes_the_probe_stale():
     """The probe ran before the supposed step of a remedy that changes the driver."""
     node, gpu = with_gpu("h100-sxm", commands=probe(ADDRESS, ASKED))
-    assert facts.capability(node, gpu, "dmabuf").lacking == ()
+    assert facts.gpu_support(node, gpu, "dmabuf").lacking == ()
 
     after = node.after("install another driver", [driver_version.becomes("595.45.04")])
-    assert facts.capability(after, gpu, "dmabuf").lacking
+    assert facts.gpu_support(after, gpu, "dmabuf").lacking
 
 
 def test_the_name_comes_from_the_driver_then_nvidia_smi_then_the_id():
@@ -169,7 +169,7 @@ def test_ats_does_not_decide():
     node, gpu = with_gpu("gh200", files=BARE_METAL | NOT_SPLIT, commands=text)
 
     assert facts.addressing_mode(node, gpu) == "ATS"
-    assert facts.capability(node, gpu, "peermem").state == "yes"
+    assert facts.gpu_support(node, gpu, "peermem").state == "yes"
     assert facts.is_coherent(node, gpu)
     assert not facts.is_integrated(node, gpu)
 
@@ -186,7 +186,7 @@ def test_a_gpu_of_which_only_the_name_is_known_is_judged_by_it():
             f"proc/driver/nvidia/gpus/{ADDRESS}/information": f"Model: {name}\nDevice Minor: 0\n",
             "proc/driver/nvidia/capabilities/mig/config": "",
         }
-        assert facts.capability(Node(MemoryHost(files, complete=True)), gpu, "peermem").state == state, name
+        assert facts.gpu_support(Node(MemoryHost(files, complete=True)), gpu, "peermem").state == state, name
 
 
 def test_mig_is_read_from_the_drivers_capabilities_then_nvidia_smi():

@@ -8,8 +8,8 @@ from gdrkit.facts.linkage import (
     SymbolFault,
     UnversionedSymbol,
     duplicate_export,
-    links,
     links_without,
+    symbol_links,
 )
 from gdrkit.facts.modules import exporter, kernel_exports, kernel_symbol, vermagic
 from tests.kernel_tree import FOLDER, KERNEL_SYMBOLS, KernelTree
@@ -19,7 +19,7 @@ PRINTK = {"_printk": KERNEL_SYMBOLS["_printk"].crc}
 
 
 def faults(tree: KernelTree, name: str) -> list[tuple[str, SymbolFault]]:
-    return [(problem.symbol, problem.fault) for problem in links(tree.node(), name).problems]
+    return [(problem.symbol, problem.fault) for problem in symbol_links(tree.node(), name).problems]
 
 
 def a_pair(wanted: int = 7, **user: object) -> KernelTree:
@@ -28,7 +28,7 @@ def a_pair(wanted: int = 7, **user: object) -> KernelTree:
 
 
 def test_a_module_whose_symbols_all_resolve_has_no_problem() -> None:
-    found = links(a_pair().node(), "user")
+    found = symbol_links(a_pair().node(), "user")
     assert (found.problems, found.unseen) == ((), ())
 
 
@@ -45,7 +45,7 @@ def test_a_symbol_without_a_crc_is_resolved_except_by_debians_kernels() -> None:
     tree = a_pair()
     tree.module("user", imports={"hello": None, **PRINTK}, depends=("provider",))
     assert faults(tree, "user") == []
-    assert links(tree.node(), "user").events == (UnversionedSymbol("hello"),)
+    assert symbol_links(tree.node(), "user").events == (UnversionedSymbol("hello"),)
     tree.put("proc/version", "Linux version 6.1.0-56-amd64 (debian-kernel@lists.debian.org) (gcc-12)\n")
     assert faults(tree, "user") == [("hello", SymbolFault.UNVERSIONED)]
 
@@ -92,7 +92,7 @@ def test_a_namespace_must_be_imported() -> None:
 def test_the_taint_of_a_proprietary_module_is_inherited_until_a_gpl_only_symbol_is_used() -> None:
     tree = KernelTree().module("closed", exports={"secret": 5}, license="NVIDIA")
     tree.module("user", imports={"secret": 5, "class_create": 0x11111111}, depends=("closed",))
-    found = links(tree.node(), "user")
+    found = symbol_links(tree.node(), "user")
     assert [type(event).__name__ for event in found.events] == ["InheritedTaint", "SymbolProblem"]
     assert found.problems[0].fault is SymbolFault.GPL_ONLY
     tree.module("user", imports={"class_create": 0x11111111, "secret": 5}, depends=("closed",))
@@ -114,7 +114,7 @@ def test_without_headers_the_crcs_come_from_reference_modules() -> None:
 def test_without_the_kernels_exports_a_symbol_is_unknown_not_missing() -> None:
     tree = KernelTree(complete=False)
     tree.symvers = False
-    found = links(tree.module("user", imports={"nowhere": 1}).node(), "user")
+    found = symbol_links(tree.module("user", imports={"nowhere": 1}).node(), "user")
     assert found.problems == ()
     assert [missing.source for missing in found.unseen] == ["proc/kallsyms"]
 
@@ -122,14 +122,14 @@ def test_without_the_kernels_exports_a_symbol_is_unknown_not_missing() -> None:
 def test_the_exports_of_a_loaded_module_without_a_file_are_unknown_not_missing() -> None:
     tree = a_pair()
     tree.loaded["provider"] = "OE"
-    found = links(tree.without(tree.path("provider")).node(), "user")
+    found = symbol_links(tree.without(tree.path("provider")).node(), "user")
     assert (found.problems, len(found.unseen)) == ((), 1)
 
 
 def test_a_kernel_without_a_symbol_list_can_export_symbols() -> None:
     tree = KernelTree()
     tree.symvers = False
-    found = links(tree.module("user", imports={"nowhere": 1}).node(), "user")
+    found = symbol_links(tree.module("user", imports={"nowhere": 1}).node(), "user")
     assert (found.problems, len(found.unseen)) == ((), 1)
 
 
@@ -139,8 +139,10 @@ def test_kallsyms_shows_exports_but_not_their_crcs() -> None:
     tree.put("proc/kallsyms", "0 r __ksymtab__printk\n0 T nowhere\n")
     tree.module("user", imports={"_printk": 1, "nowhere": 2})
     node = tree.node()
-    assert [(p.symbol, p.fault) for p in links(node, "user").problems] == [("nowhere", SymbolFault.MISSING)]
-    assert node.trail(links, "user").confidence is Confidence.LIKELY
+    assert [(p.symbol, p.fault) for p in symbol_links(node, "user").problems] == [
+        ("nowhere", SymbolFault.MISSING)
+    ]
+    assert node.trail(symbol_links, "user").confidence is Confidence.LIKELY
 
 
 def test_the_peer_api_is_never_in_the_image_of_a_kernel_with_a_modular_rdma_core() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gdrkit.evidence import EvidenceMissing, Missing, MissingReason
-from gdrkit.facts.linkage import Links, links
+from gdrkit.facts.linkage import Links, symbol_links
 from gdrkit.facts.loader_log import load_lines, silent
 from gdrkit.rules.engine import logged_failure
 from tests.kernel_tree import KernelTree
@@ -72,10 +72,12 @@ def test_a_log_that_lost_its_beginning_is_never_silent() -> None:
 def test_the_log_is_stale_for_what_a_step_changed() -> None:
     node = a_log("x: disagrees about version of symbol y").node()
     assert load_lines(node)
-    after = node.after("rebuild", [links.becomes(Links(), "x")])
+    after = node.after("rebuild", [symbol_links.becomes(Links(), "x")])
     assert logged_failure(after, "module-crc-mismatch", "x") is None
     uncertain = Missing("linkage", MissingReason.STALE, "modinfo x")
     assert (
-        logged_failure(node.after("rebuild", [links.becomes(uncertain, "x")]), "module-crc-mismatch", "x")
+        logged_failure(
+            node.after("rebuild", [symbol_links.becomes(uncertain, "x")]), "module-crc-mismatch", "x"
+        )
         is None
     )

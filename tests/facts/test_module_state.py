@@ -7,7 +7,14 @@ import lzma
 import pytest
 
 from gdrkit.evidence import EvidenceMissing
-from gdrkit.facts.module_state import Corruption, Misfit, boot_blacklist, fit, flaw, kernel_name
+from gdrkit.facts.module_state import (
+    Corruption,
+    Mismatch,
+    boot_blacklist,
+    file_flaw,
+    kernel_match,
+    kernel_name,
+)
 from tests.kernel_tree import KernelTree
 from tests.module_builder import STRUCT_MODULE_SIZE, VERMAGIC, build_module
 
@@ -29,28 +36,28 @@ GOOD = build_module("x")
 )
 def test_each_kind_of_damage_has_its_own_name(content: bytes, kind: Corruption) -> None:
     tree = KernelTree().module("x", content=content)
-    found = flaw(tree.node(), tree.path("x"))
+    found = file_flaw(tree.node(), tree.path("x"))
     assert found is not None and found.kind is kind
 
 
 def test_a_valid_file_has_no_flaw_compressed_or_not() -> None:
     tree = KernelTree().module("x", content=GOOD).module("y", content=lzma.compress(GOOD), file="y.ko.xz")
-    assert flaw(tree.node(), tree.path("x")) is None
-    assert flaw(tree.node(), tree.path("y")) is None
+    assert file_flaw(tree.node(), tree.path("x")) is None
+    assert file_flaw(tree.node(), tree.path("y")) is None
 
 
 def test_a_file_that_was_not_collected_is_not_corrupt() -> None:
     tree = KernelTree(complete=False).module("x")
     path = tree.path("x")
     with pytest.raises(EvidenceMissing):
-        flaw(tree.without(path).node(), path)
+        file_flaw(tree.without(path).node(), path)
 
 
-def a_fit(release: str = "", **shape: object) -> tuple[Misfit | None, tuple[str, ...]]:
+def a_fit(release: str = "", **shape: object) -> tuple[Mismatch | None, tuple[str, ...]]:
     tree = KernelTree().module("x", **shape)
     if release:
         tree.put("proc/sys/kernel/osrelease", release)
-    found = fit(tree.node(), "x")
+    found = kernel_match(tree.node(), "x")
     return found.misfit, found.forced
 
 
@@ -59,33 +66,33 @@ OTHER_RELEASE = VERMAGIC["x86_64"].replace("6.1.0-56", "6.1.0-9")
 
 def test_another_release_passes_with_symbol_versions_and_not_without() -> None:
     assert a_fit(vermagic=OTHER_RELEASE) == (None, ())
-    assert a_fit(vermagic=OTHER_RELEASE, versions=False) == (Misfit.VERMAGIC, ("module_layout",))
+    assert a_fit(vermagic=OTHER_RELEASE, versions=False) == (Mismatch.VERMAGIC, ("module_layout",))
 
 
 def test_other_flags_never_pass() -> None:
-    assert a_fit(vermagic=VERMAGIC["x86_64"].replace("SMP ", "")) == (Misfit.VERMAGIC, ())
+    assert a_fit(vermagic=VERMAGIC["x86_64"].replace("SMP ", "")) == (Mismatch.VERMAGIC, ())
 
 
 def test_another_layout_means_another_kernel() -> None:
-    assert a_fit(module_layout=1) == (Misfit.LAYOUT, ())
+    assert a_fit(module_layout=1) == (Mismatch.LAYOUT, ())
 
 
 def test_a_module_without_versions_is_forced_where_the_kernel_allows_it() -> None:
     assert a_fit(versions=False) == (None, ("module_layout",))
     tree = KernelTree().module("x", versions=False)
     tree.put("boot/config-6.1.0-56-amd64", "#\nCONFIG_MODULE_SIG=y\n")
-    assert fit(tree.node(), "x").misfit is Misfit.NO_VERSIONS
+    assert kernel_match(tree.node(), "x").misfit is Mismatch.NO_VERSIONS
 
 
 def test_the_size_of_struct_module_counts_since_linux_6_4() -> None:
     """Only the text of the release differs here; the folder is that of the tree."""
     tree = KernelTree().module("x", struct_module_size=STRUCT_MODULE_SIZE["x86_64"] + 64)
-    assert fit(tree.node(), "x").misfit is None
+    assert kernel_match(tree.node(), "x").misfit is None
     newer = {path.replace("6.1.0-56-amd64", "6.12.1-amd64"): content for path, content in tree.files.items()}
     lists = tree._lists()
     tree.files = newer | {k.replace("6.1.0-56-amd64", "6.12.1-amd64"): v for k, v in lists.items()}
     tree.put("proc/sys/kernel/osrelease", "6.12.1-amd64\n")
-    assert fit(tree.node(), "x").misfit is Misfit.STRUCT_SIZE
+    assert kernel_match(tree.node(), "x").misfit is Mismatch.STRUCT_SIZE
 
 
 def test_the_kernels_blacklist_is_the_last_one_on_its_command_line() -> None:

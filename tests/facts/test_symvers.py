@@ -7,11 +7,11 @@ import pytest
 from gdrkit.evidence import EvidenceMissing
 from gdrkit.facts.symvers import (
     PEER_API,
-    conftest_symvers,
     has_peer_api,
     ofed_build_trees,
     overlooked_symvers,
     rebuild_would_find,
+    symvers_seen_by_driver_build,
 )
 from gdrkit.node import Node
 from tests.memory_host import MemoryHost
@@ -50,7 +50,7 @@ def test_symbols_are_matched_as_in_conftest(text: str, found: bool):
 
 
 def test_conftest_looks_at_five_files_in_order():
-    paths = [candidate.path for candidate in conftest_symvers(host({"etc/hostname": ""}))]
+    paths = [candidate.path for candidate in symvers_seen_by_driver_build(host({"etc/hostname": ""}))]
 
     assert paths == [
         f"lib/modules/{KERNEL}/build/Module.symvers",
@@ -77,7 +77,9 @@ def test_on_arm_conftest_looks_under_the_kernels_name_and_misses_ofeds_own_folde
     ofed = f"usr/src/ofa_kernel/aarch64/{KERNEL}/Module.symvers"
     node = host({ofed: API}, "aarch64")
 
-    assert f"usr/src/ofa_kernel/arm64/{KERNEL}/Module.symvers" in [c.path for c in conftest_symvers(node)]
+    assert f"usr/src/ofa_kernel/arm64/{KERNEL}/Module.symvers" in [
+        c.path for c in symvers_seen_by_driver_build(node)
+    ]
     assert rebuild_would_find(node) == ""
     assert [candidate.path for candidate in overlooked_symvers(node)] == [ofed]
 
@@ -100,7 +102,7 @@ def test_one_dkms_build_is_found_two_are_not():
     assert rebuild_would_find(two) == ""
     assert len(ofed_build_trees(two)) == 2
     assert len(overlooked_symvers(two)) == 2
-    assert not conftest_symvers(two)[4].exists
+    assert not symvers_seen_by_driver_build(two)[4].exists
 
 
 def test_a_version_without_a_build_folder_does_not_count():
@@ -119,4 +121,4 @@ def test_a_file_with_the_api_counts_even_if_another_was_not_collected():
 
     assert rebuild_would_find(node) == f"lib/modules/{KERNEL}/build/Module.symvers"
     with pytest.raises(EvidenceMissing):
-        conftest_symvers(node)
+        symvers_seen_by_driver_build(node)

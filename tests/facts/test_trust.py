@@ -19,9 +19,9 @@ from gdrkit.facts.secure_boot import (
 from gdrkit.facts.trust import (
     SignatureState,
     signature,
+    signature_check,
     signature_fault,
     signer_name,
-    standing,
     trusted_keys,
     verified_by,
 )
@@ -63,7 +63,7 @@ def secured(*, enrolled: tuple[Key, ...] = (MOK,), firmware: tuple[Key, ...] = (
 
 def state(tree: KernelTree, content: bytes) -> SignatureState:
     tree.module("x", content=content)
-    return standing(tree.node(), tree.path("x")).state
+    return signature_check(tree.node(), tree.path("x")).state
 
 
 PLAIN = build_module("x")
@@ -178,7 +178,7 @@ def test_a_bundle_without_the_code_verifies_by_the_digest_it_recorded() -> None:
         "gdr_manifest.json",
         f'{{"files": {{"{tree.path("x")}": {{"status": "reduced", "digests": {{"sha256": "{digest}"}}}}}}}}',
     )
-    assert standing(tree.node(), tree.path("x")).state is SignatureState.VERIFIED
+    assert signature_check(tree.node(), tree.path("x")).state is SignatureState.VERIFIED
 
 
 def test_a_signer_can_be_identified_by_key_id() -> None:
@@ -190,7 +190,7 @@ def test_keys_without_any_evidence_are_unknown_not_untrusted() -> None:
     tree = KernelTree(complete=False).without("proc/keys")
     tree.module("x", content=sign(PLAIN, MOK))
     with pytest.raises(EvidenceMissing):
-        standing(tree.node(), tree.path("x"))
+        signature_check(tree.node(), tree.path("x"))
 
 
 def test_trusted_keys_show_their_keyring() -> None:

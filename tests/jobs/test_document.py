@@ -9,7 +9,7 @@ import jsonschema
 import pytest
 
 from gdrkit.cli.schema import schema_of
-from gdrkit.jobs.document import NcclDocument, document, encoded
+from gdrkit.jobs.document import NcclDocument, document, encode
 from gdrkit.jobs.job import LogPosition
 from tests.jobs.test_samples import analysed
 
@@ -23,7 +23,7 @@ n1:1:2 [0] NCCL WARN Call to ibv_reg_mr failed with error Bad address errno 14
 
 
 def written(text: str) -> Any:
-    return json.loads(encoded(document(analysed(text))))
+    return json.loads(encode(document(analysed(text))))
 
 
 def test_a_position_is_written_as_file_and_line():

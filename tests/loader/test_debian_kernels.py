@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gdrkit.facts.linkage import links
+from gdrkit.facts.linkage import symbol_links
 from gdrkit.facts.modules import kernel_symbol, module_layout_crc, vermagic
 from gdrkit.loader import modprobe
 from gdrkit.node import Node
@@ -91,4 +91,4 @@ def test_an_in_tree_module_loads_without_a_taint(node: Node, name: str) -> None:
     found = modprobe(node, name)
     assert (found.loaded, found.stderr, found.reason) == (True, (), "")
     assert found.kernel_log == ()
-    assert not links(node, name).problems
+    assert not symbol_links(node, name).problems

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from gdrkit.evidence import Confidence, EvidenceMissing, Missing, MissingReason
-from gdrkit.facts.linkage import InheritedTaint, Links, SymbolFault, SymbolProblem, links
+from gdrkit.facts.linkage import InheritedTaint, Links, SymbolFault, SymbolProblem, symbol_links
 from gdrkit.facts.module_state import Corruption, ModuleFlaw
 from gdrkit.facts.peer_memory import PeermemLinkage, peermem_linkage
-from gdrkit.facts.trust import SignatureStanding, SignatureState, standing
+from gdrkit.facts.trust import SignatureCheck, SignatureState, signature_check
 from gdrkit.loader import modprobe
 from gdrkit.loader.refusals import on_flaw, on_inherited, on_problem
 from tests.facts.test_trust import MOK, OTHER, PLAIN, altered, secured
@@ -519,8 +519,8 @@ def test_signing_a_stub_changes_one_error_into_another() -> None:
     signed = node.after(
         "sign it",
         [
-            standing.becomes(
-                SignatureStanding(SignatureState.VERIFIED, MOK.name), tree.path("nvidia_peermem")
+            signature_check.becomes(
+                SignatureCheck(SignatureState.VERIFIED, MOK.name), tree.path("nvidia_peermem")
             )
         ],
     )
@@ -538,7 +538,7 @@ def test_a_rebuild_that_finds_the_api_makes_it_load() -> None:
         "rebuild",
         [
             peermem_linkage.becomes(PeermemLinkage(uses_peer_api=True)),
-            links.becomes(Links(), "nvidia_peermem"),
+            symbol_links.becomes(Links(), "nvidia_peermem"),
         ],
     )
     assert modprobe(rebuilt, "nvidia_peermem").reason == ""

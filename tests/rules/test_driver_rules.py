@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gdrkit.consumers.table import paths_of
+from gdrkit.consumers.table import paths_closed_by
 from gdrkit.evidence import MissingReason
 from gdrkit.facts.commands import OWNERS_DPKG
 from gdrkit.rules.driver_mismatch import driver_mismatch
@@ -39,7 +39,7 @@ def test_a_gpu_without_its_driver_blocks_both_direct_paths():
     found = failed(node(GPU_FILES), driver_not_loaded)
 
     assert "not loaded" in found.seen
-    assert paths_of(driver_not_loaded.takes("node")) == DIRECT
+    assert paths_closed_by(driver_not_loaded.takes("node")) == DIRECT
 
 
 def test_nouveau_is_named_if_it_holds_the_gpu():
@@ -68,7 +68,7 @@ def test_without_a_list_of_modules_it_is_unknown():
 
 def test_proprietary_modules_block_only_dmabuf():
     assert "proprietary" in failed(node(driver(open_modules=False)), driver_proprietary).seen
-    assert paths_of(driver_proprietary.takes("node")) == ("dmabuf",)
+    assert paths_closed_by(driver_proprietary.takes("node")) == ("dmabuf",)
 
 
 def test_open_modules_pass():
@@ -153,7 +153,7 @@ def test_module_files_of_another_version_block_nothing_yet():
     files = installed({"updates/nvidia.ko": build_module("nvidia", modinfo={"version": "570.172.08"})})
     found = failed(linked("570.158.01", files), driver_mismatch)
 
-    assert (found.subject, paths_of(found.takes)) == ("nvidia", ())
+    assert (found.subject, paths_closed_by(found.takes)) == ("nvidia", ())
 
 
 @pytest.mark.parametrize("version", ["570.158.01"])

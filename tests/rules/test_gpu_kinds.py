@@ -2,7 +2,7 @@
 
 import pytest
 
-from gdrkit.consumers.table import paths_of
+from gdrkit.consumers.table import paths_closed_by
 from gdrkit.evidence import Confidence
 from gdrkit.facts import pci
 from gdrkit.rules.engine import judge
@@ -33,7 +33,7 @@ class TestIntegrated:
         found = failed(node, gpu_integrated)
         (gpu,) = pci.gpus(node)
 
-        assert (found.subject, paths_of(found.takes), paths_of(found.permanent)) == (
+        assert (found.subject, paths_closed_by(found.takes), paths_closed_by(found.permanent)) == (
             *("000f:01:00.0", ("dmabuf", "peermem"), ("dmabuf", "peermem")),
         )
         assert node.trail(judge, gpu_integrated, gpu).confidence is Confidence.CERTAIN
@@ -55,7 +55,9 @@ class TestConsumer:
     def test_a_geforce_blocks_both_direct_paths_permanently(self, part):
         found = failed(one(part), gpu_consumer)
 
-        assert (paths_of(found.takes), paths_of(found.permanent)) == (("dmabuf", "peermem"),) * 2
+        assert (paths_closed_by(found.takes), paths_closed_by(found.permanent)) == (
+            ("dmabuf", "peermem"),
+        ) * 2
 
     def test_a_professional_board_with_the_same_chip_passes(self):
         passed(one("l40s"), gpu_consumer)
@@ -72,7 +74,7 @@ class TestBeforeTuring:
     def test_a_volta_cannot_use_dmabuf(self):
         found = failed(one("v100-sxm"), gpu_before_turing)
 
-        assert (paths_of(found.takes), paths_of(found.permanent)) == (("dmabuf",), ("dmabuf",))
+        assert (paths_closed_by(found.takes), paths_closed_by(found.permanent)) == (("dmabuf",), ("dmabuf",))
 
     def test_an_ampere_can(self):
         passed(one("a100-sxm-80"), gpu_before_turing)
@@ -80,7 +82,7 @@ class TestBeforeTuring:
     def test_its_compute_capability_is_enough(self):
         attributes = {18: 0, 75: 7, 76: 0, 116: 1, 124: 0}
 
-        assert paths_of(
+        assert paths_closed_by(
             failed(one("v100-sxm", commands=probe(GPU, attributes)), gpu_before_turing).takes
         ) == ("dmabuf",)
 
@@ -99,12 +101,14 @@ class TestUnsupported:
         node = machine(UNLISTED, commands=probe(GPU, ASKED | {116: 0}))
         found = failed(node, gpu_unsupported)
 
-        assert (paths_of(found.takes), paths_of(found.permanent)) == (("dmabuf", "peermem"),) * 2
+        assert (paths_closed_by(found.takes), paths_closed_by(found.permanent)) == (
+            ("dmabuf", "peermem"),
+        ) * 2
 
     def test_attribute_124_blocks_dmabuf_and_a_remedy_may_help(self):
         found = failed(machine(commands=probe(GPU, ASKED | {124: 0})), gpu_unsupported)
 
-        assert (paths_of(found.takes), paths_of(found.permanent)) == (("dmabuf",), ())
+        assert (paths_closed_by(found.takes), paths_closed_by(found.permanent)) == (("dmabuf",), ())
 
     def test_a_gpu_in_no_table_is_unknown(self, unlisted):
         assert missing(machine(UNLISTED), gpu_unsupported).source == "cuda-attribute-116"

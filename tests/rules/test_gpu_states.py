@@ -2,7 +2,7 @@
 
 import pytest
 
-from gdrkit.consumers.table import paths_of
+from gdrkit.consumers.table import paths_closed_by
 from gdrkit.rules.gpu_cdmm import gpu_cdmm
 from gdrkit.rules.gpu_states import gpu_confidential, gpu_mig, gpu_vgpu
 from tests.facts.test_gpu import NOT_SPLIT, smi
@@ -24,7 +24,7 @@ class TestVgpu:
     def test_a_refused_vgpu_can_be_fixed_on_the_hypervisor(self):
         found = failed(machine(files=GUEST_UNSPLIT, commands=vgpu() | probe(GPU, REFUSED)), gpu_vgpu)
 
-        assert (paths_of(found.takes), found.permanent) == (("dmabuf", "peermem"), frozenset())
+        assert (paths_closed_by(found.takes), found.permanent) == (("dmabuf", "peermem"), frozenset())
 
     def test_a_vgpu_whose_profile_allows_it_passes(self):
         passed(machine(files=GUEST_UNSPLIT, commands=vgpu() | probe(GPU, ASKED)), gpu_vgpu)
@@ -85,7 +85,7 @@ def grace(mode, version):
 class TestCdmm:
     def test_the_580_branch_cannot_give_driver_managed_memory_to_peermem(self):
         assert failed(grace('"driver"', "580.126.09"), gpu_cdmm).seen.endswith("580.126.09")
-        assert paths_of(gpu_cdmm.takes(None)) == ("peermem",)
+        assert paths_closed_by(gpu_cdmm.takes(None)) == ("peermem",)
 
     @pytest.mark.parametrize(
         ("mode", "version"), [('""', "580.126.09"), ('"numa"', "580.126.09"), ('"driver"', "590.44.01")]

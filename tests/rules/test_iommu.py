@@ -2,7 +2,7 @@
 
 import pytest
 
-from gdrkit.consumers.table import paths_of
+from gdrkit.consumers.table import paths_closed_by
 from gdrkit.rules.iommu import iommu_groups_differ, iommu_translating
 from tests.hardware import SERVER, machine
 from tests.rules.hardware import failed, missing, not_applicable, outcome, passed
@@ -16,7 +16,7 @@ def test_a_translating_iommu_slows_both_paths(kind):
     found = failed(machine(spec={"iommu": kind}), iommu_translating)
 
     assert (found.subject, found.expected) == ("mlx5_0", "identity")
-    assert paths_of(iommu_translating.slows) == ("dmabuf", "peermem")
+    assert paths_closed_by(iommu_translating.slows) == ("dmabuf", "peermem")
 
 
 @pytest.mark.parametrize("kind", ["identity", "off"])
@@ -38,7 +38,7 @@ class TestGroups:
         node = machine(DIRECT.replace("driver=mlx5_ib group=2", "driver=mlx5_ib group=3"))
 
         assert failed(node, iommu_groups_differ).subject == "0008:06:00.0"
-        assert paths_of(iommu_groups_differ.slows) == ("dmabuf",)
+        assert paths_closed_by(iommu_groups_differ.slows) == ("dmabuf",)
 
     def test_one_group_passes(self):
         passed(machine(DIRECT), iommu_groups_differ)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gdrkit.consumers.table import paths_of
+from gdrkit.consumers.table import paths_closed_by
 from gdrkit.rules.links import link_degraded, link_narrower_than_port
 from gdrkit.rules.rule import Failed, Passed
 from tests.hardware import BARE_METAL, SERVER, SPARK, machine
@@ -101,5 +101,5 @@ class TestNarrow:
 
 @pytest.mark.parametrize("rule", [link_degraded, link_narrower_than_port])
 def test_both_rules_slow_paths_and_take_none(rule):
-    assert paths_of(rule.slows) == ("dmabuf", "peermem")
-    assert paths_of(rule.takes(None)) == ()
+    assert paths_closed_by(rule.slows) == ("dmabuf", "peermem")
+    assert paths_closed_by(rule.takes(None)) == ()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gdrkit.consumers.table import paths_of
+from gdrkit.consumers.table import paths_closed_by
 from gdrkit.rules.proof_misread import proof_misread
 from gdrkit.rules.ranks_differ import env_differs_between_ranks, versions_differ_between_ranks
 from gdrkit.rules.retry_exceeded import retry_exceeded
@@ -81,7 +81,7 @@ def test_a_completion_with_status_12_is_found():
     found = failed(node(log(A + COMPLETION.format(12, 129))), retry_exceeded, LOG)
 
     assert (found.seen, found.subject) == ("completion status 12, vendor error 129", f"{LOG}:1")
-    assert paths_of(retry_exceeded.takes(LOG)) == ()
+    assert paths_closed_by(retry_exceeded.takes(LOG)) == ()
 
 
 @pytest.mark.parametrize(("status", "vendor"), [(4, 81), (5, 249), (13, 135)])

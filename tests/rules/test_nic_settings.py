@@ -1,6 +1,6 @@
 """Small read requests, and one NIC that appears as several RDMA devices."""
 
-from gdrkit.consumers.table import paths_of
+from gdrkit.consumers.table import paths_closed_by
 from gdrkit.evidence import MissingReason
 from gdrkit.rules.read_request_small import read_request_small
 from gdrkit.rules.shared_nic import shared_nic
@@ -25,7 +25,7 @@ class TestReadRequest:
         found = failed(machine(SERVER.replace("cx7-ib", "cx7-ib mrrs=512")), read_request_small)
 
         assert (found.seen, found.subject) == ("512 bytes", "mlx5_0")
-        assert (paths_of(read_request_small.takes(None)), read_request_small.slows) == ((), ())
+        assert (paths_closed_by(read_request_small.takes(None)), read_request_small.slows) == ((), ())
         assert read_request_small.direction == "send"
 
     def test_4096_bytes_pass(self):

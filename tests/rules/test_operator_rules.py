@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gdrkit.consumers.table import paths_of
+from gdrkit.consumers.table import paths_closed_by
 from gdrkit.evidence import MissingReason
 from gdrkit.facts.kubernetes import UnreadableManifest, manifests
 from gdrkit.rules.gpu_operator import (
@@ -76,7 +76,7 @@ def test_the_containers_file_is_a_stub():
     found = failed(machine, operator_stub)
 
     assert found.seen == f"{EINVAL.partition(': ERROR: ')[2]}; useHostMofed: true"
-    assert paths_of(operator_stub.takes("node")) == ("peermem",)
+    assert paths_closed_by(operator_stub.takes("node")) == ("peermem",)
 
 
 def test_without_the_file_a_silent_kernel_log_decides():
@@ -229,7 +229,7 @@ def test_a_repeated_key_is_found_with_the_keys_that_are_lost():
 
     assert found.seen == "spec.driver at lines 4 and 10: the last counts; lost: enabled"
     assert found.subject == f"{FOLDER}/recipe.yaml:4"
-    assert paths_of(policy_duplicate_key.takes(subject)) == ()
+    assert paths_closed_by(policy_duplicate_key.takes(subject)) == ()
 
 
 def test_the_same_key_in_two_documents_is_not_repeated():
@@ -321,7 +321,7 @@ machine:
 
 def test_a_machine_configuration_with_the_entry_is_found():
     assert failed(node({f"{FOLDER}/mc.yaml": CONFIG}), talos_no_peermem).subject == f"{FOLDER}/mc.yaml:6"
-    assert paths_of(talos_no_peermem.takes("node")) == ("peermem",)
+    assert paths_closed_by(talos_no_peermem.takes("node")) == ("peermem",)
 
 
 def test_the_error_in_the_log_of_talos_is_found():

@@ -3,7 +3,7 @@
 import pytest
 
 from gdrkit.consumers.nccl import NCCL
-from gdrkit.consumers.table import paths_of
+from gdrkit.consumers.table import paths_closed_by
 from gdrkit.evidence import Confidence
 from gdrkit.facts.rdma import Pair
 from gdrkit.rules.engine import check_results, judge
@@ -30,7 +30,7 @@ def test_nccl_uses_the_direct_path_only_if_no_traffic_crosses_the_cpu(device, st
 
 def test_only_nccl_has_that_limit():
     assert pair_distant.takes(None) == NCCL.own("dmabuf", "peermem")
-    assert paths_of(pair_distant.takes(None)) == ("dmabuf", "peermem")
+    assert paths_closed_by(pair_distant.takes(None)) == ("dmabuf", "peermem")
 
 
 @pytest.mark.parametrize(
@@ -128,4 +128,4 @@ def test_without_the_pcie_path_it_is_unknown():
 @pytest.mark.parametrize(("device", "crosses"), [("mlx5_4", True), ("mlx5_3", False), ("mlx5_0", False)])
 def test_only_another_numa_node_is_another_socket(device, crosses):
     assert isinstance(about(machine(TREE), pair_cross_socket, device), Failed if crosses else Passed)
-    assert paths_of(pair_cross_socket.takes(None)) == ()
+    assert paths_closed_by(pair_cross_socket.takes(None)) == ()

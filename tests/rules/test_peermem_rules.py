@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gdrkit.consumers.table import paths_of
+from gdrkit.consumers.table import paths_closed_by
 from gdrkit.evidence import MissingReason
 from gdrkit.rules.legacy_nv_peer_mem import legacy_nv_peer_mem
 from gdrkit.rules.lock_inversion import lock_inversion
@@ -50,7 +50,7 @@ def test_a_module_without_the_import_is_a_stub_and_blocks_peermem():
 
     assert found.subject == "nvidia-peermem.ko"
     assert "no import of ib_register_peer_memory_client" in found.seen
-    assert paths_of(peermem_stub.takes(NAME)) == ("peermem",)
+    assert paths_closed_by(peermem_stub.takes(NAME)) == ("peermem",)
 
 
 def test_an_empty_depends_does_not_make_a_stub():
@@ -106,7 +106,7 @@ def test_an_unreadable_file_is_unknown_unless_it_is_loaded():
 
 def test_an_installed_module_that_is_not_loaded_is_found():
     assert failed(node(peermem()), peermem_not_loaded, NAME).subject == "nvidia-peermem.ko"
-    assert paths_of(peermem_not_loaded.takes(NAME)) == ("peermem",)
+    assert paths_closed_by(peermem_not_loaded.takes(NAME)) == ("peermem",)
 
 
 def test_a_loaded_module_passes_and_a_loaded_predecessor_does_not_apply():
@@ -194,7 +194,7 @@ def test_nvidia_peermem_is_not_its_predecessor():
 
 def test_a_module_loaded_by_hand_is_not_persistent():
     assert failed(node(peermem(), loaded(NAME)), peermem_not_persistent, NAME)
-    assert paths_of(peermem_not_persistent.takes(NAME)) == ()
+    assert paths_closed_by(peermem_not_persistent.takes(NAME)) == ()
 
 
 @pytest.mark.parametrize(
@@ -255,7 +255,7 @@ def with_dmabuf(verbs: dict[str, bytes]):
 
 def test_it_is_redundant_if_dmabuf_is_available():
     assert failed(with_dmabuf(NEW_VERBS), peermem_redundant, NAME)
-    assert paths_of(peermem_redundant.takes(NAME)) == ()
+    assert paths_closed_by(peermem_redundant.takes(NAME)) == ()
 
 
 def test_it_is_needed_if_dmabuf_is_not_available():

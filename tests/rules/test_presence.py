@@ -2,7 +2,7 @@
 
 import pytest
 
-from gdrkit.consumers.table import paths_of
+from gdrkit.consumers.table import paths_closed_by
 from gdrkit.node import Node
 from gdrkit.rules.no_gpu import no_gpu
 from gdrkit.rules.no_rdma_device import no_rdma_device
@@ -42,7 +42,7 @@ class TestNoRdmaDevice:
         )
 
         assert found.permanent
-        assert "socket" not in paths_of(no_rdma_device.takes(None))
+        assert "socket" not in paths_closed_by(no_rdma_device.takes(None))
 
     def test_a_connectx_without_its_driver_can_be_fixed(self):
         found = failed(machine(SERVER.replace(" rdma=mlx5_0", "")), no_rdma_device)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gdrkit.consumers.table import paths_of
+from gdrkit.consumers.table import paths_closed_by
 from gdrkit.evidence import EvidenceAbsent, MissingReason
 from gdrkit.facts.rdma import RdmaDevice, rdma_devices
 from gdrkit.rules.kernel_lacks_dmabuf import kernel_lacks_dmabuf
@@ -44,7 +44,7 @@ NAME = "nvidia_peermem"
 
 def test_a_stack_without_the_api_blocks_peermem():
     assert "nothing exports" in failed(node(peermem(provider={})), rdma_lacks_peer_api).seen
-    assert paths_of(rdma_lacks_peer_api.takes("node")) == ("peermem",)
+    assert paths_closed_by(rdma_lacks_peer_api.takes("node")) == ("peermem",)
 
 
 @pytest.mark.parametrize("owner", ["ib_core", "ib_uverbs"])
@@ -129,7 +129,7 @@ def test_a_library_without_the_call_blocks_dmabuf():
     old = {LIBRARY: shared_object("libibverbs.so.1", VERBS)}
 
     assert DMABUF_CALL in failed(node(old), verbs_lacks_dmabuf).seen
-    assert paths_of(verbs_lacks_dmabuf.takes("node")) == ("dmabuf",)
+    assert paths_closed_by(verbs_lacks_dmabuf.takes("node")) == ("dmabuf",)
 
 
 def test_a_library_with_the_call_passes():
@@ -157,7 +157,7 @@ def limits(soft: str) -> dict[str, str]:
 def test_the_default_limit_is_too_small():
     assert failed(node(rdma_device(), limits("8388608")), memlock_limit).seen == "8192 KiB"
     assert failed(node(rdma_device(), limits("65536")), memlock_limit).seen == "64 KiB"
-    assert paths_of(memlock_limit.takes("node")) == ()
+    assert paths_closed_by(memlock_limit.takes("node")) == ()
 
 
 def test_without_rdma_devices_the_limit_does_not_matter():
@@ -208,7 +208,7 @@ def test_a_core_without_the_export_blocks_dmabuf():
 
 def test_a_driver_without_the_import_blocks_dmabuf():
     assert "mlx5_ib imports no" in judged(stack({"ib_register_device": 1}), kernel_lacks_dmabuf).seen
-    assert paths_of(kernel_lacks_dmabuf.takes(None)) == ("dmabuf",)
+    assert paths_closed_by(kernel_lacks_dmabuf.takes(None)) == ("dmabuf",)
 
 
 def test_symbols_decide_whatever_the_version_says():

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from gdrkit.consumers.table import paths_of
+from gdrkit.consumers.table import paths_closed_by
 from gdrkit.evidence import Confidence
 from gdrkit.rules.data_direct_missing import data_direct_missing
 from gdrkit.rules.dmabuf_registration import dmabuf_mr_refused, dmabuf_no_p2p_importer
@@ -35,7 +35,7 @@ class TestDmabufRefused:
         found = failed(machine(commands=tried(number)), dmabuf_mr_refused)
 
         assert str(number) in found.seen
-        assert paths_of(dmabuf_mr_refused.takes(None)) == ("dmabuf",)
+        assert paths_closed_by(dmabuf_mr_refused.takes(None)) == ("dmabuf",)
 
     def test_a_bad_file_descriptor_is_the_good_answer(self):
         passed(machine(commands=tried(9)), dmabuf_mr_refused)
@@ -147,7 +147,7 @@ class TestMemory:
         node = machine(commands=probe(GPU, ASKED, call("cuMemGetHandleForAddressRange", 801)))
         found = failed(node, memory_not_registrable)
 
-        assert (paths_of(found.takes), found.subject) == (("dmabuf",), GPU)
+        assert (paths_closed_by(found.takes), found.subject) == (("dmabuf",), GPU)
         assert "801" in found.seen
 
     def test_a_pointer_without_the_capability_blocks_both(self):
@@ -175,7 +175,7 @@ class TestMemory:
         tried = memory(call("cuMemGetHandleForAddressRange", 999, "device plain"))
         found = failed(machine(commands=probe(GPU, ASKED) | tried), memory_not_registrable)
 
-        assert (paths_of(found.takes), "999" in found.seen) == (("dmabuf",), True)
+        assert (paths_closed_by(found.takes), "999" in found.seen) == (("dmabuf",), True)
 
     def test_a_mapping_over_pcie_and_of_host_memory_may_fail(self):
         """Recorded on an H200: 801 and 1 beside a plain export that works."""
@@ -198,7 +198,7 @@ class TestMemory:
             machine(commands=probe(GPU, ASKED) | resource_manager(status)), memory_not_registrable
         )
 
-        assert paths_of(found.takes) == ("peermem",)
+        assert paths_closed_by(found.takes) == ("peermem",)
         assert f"{status:#x}" in found.seen
 
     @pytest.mark.parametrize("status", [0, 0x1B, 0x63])
@@ -209,7 +209,7 @@ class TestMemory:
         tried = memory(call("cuMemGetHandleForAddressRange", 801, "device plain")) | resource_manager(0x56)
         found = failed(machine(commands=probe(GPU, ASKED) | tried), memory_not_registrable)
 
-        assert set(paths_of(found.takes)) == {"dmabuf", "peermem"}
+        assert set(paths_closed_by(found.takes)) == {"dmabuf", "peermem"}
 
     def test_without_a_probe_it_is_not_applicable(self):
         not_applicable(machine(), memory_not_registrable)
@@ -223,7 +223,7 @@ class TestContainer:
         node = machine(files=CONTAINER, spec={"device_nodes": False})
 
         assert failed(node, rdma_device_not_in_container).seen == "no /dev/infiniband/uverbs0"
-        assert "socket" not in paths_of(rdma_device_not_in_container.takes(None))
+        assert "socket" not in paths_closed_by(rdma_device_not_in_container.takes(None))
 
     def test_a_device_with_its_file_passes(self):
         passed(machine(files=CONTAINER), rdma_device_not_in_container)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gdrkit.consumers.consumer import ConsumerPath, Path
-from gdrkit.consumers.table import paths_of
+from gdrkit.consumers.table import paths_closed_by
 from gdrkit.facts.environment import nccl_sources, sources
 from gdrkit.facts.nccl_log import logs
 from gdrkit.facts.rdma import Pair, RdmaDevice, rdma_devices
@@ -159,7 +159,7 @@ def test_a_file_that_was_not_collected_is_unknown_unless_another_is_wrong():
 @pytest.mark.parametrize("value", ["ALL", "NODE", "sys", "-1", "SYS "])
 def test_a_value_that_nccl_does_not_understand(value: str):
     assert value in failed(node(conf(f"NCCL_NET_GDR_LEVEL={value}")), gdr_level_ignored, CONF).seen
-    assert paths_of(gdr_level_ignored.takes(CONF)) == ()
+    assert paths_closed_by(gdr_level_ignored.takes(CONF)) == ()
 
 
 @pytest.mark.parametrize("value", ["SYS", "5", "PXB", "2"])
@@ -246,7 +246,7 @@ def test_ucxs_switch_turns_both_paths_off_for_ucx():
 
     assert found.takes == own("ucx", *DIRECT)
     assert missing(node(complete=False), dmabuf_disabled_by_env, UCX)
-    assert paths_of(dmabuf_disabled_by_env.takes(UCX)) == ()
+    assert paths_closed_by(dmabuf_disabled_by_env.takes(UCX)) == ()
 
 
 # -- ib-disabled-by-env ------------------------------------------------------------------------------------

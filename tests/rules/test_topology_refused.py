@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gdrkit.consumers.table import paths_of
+from gdrkit.consumers.table import paths_closed_by
 from gdrkit.facts.rdma import Pair
 from gdrkit.rules.rule import DIRECT
 from gdrkit.rules.topology_refused import topology_refused
@@ -64,7 +64,7 @@ def test_altra_without_a_common_switch_is_refused():
 
     assert "1def:e100" in found.seen
     assert found.subject == "0000:02:00.0 mlx5_0"
-    assert paths_of(topology_refused.takes(PAIR)) == DIRECT
+    assert paths_closed_by(topology_refused.takes(PAIR)) == DIRECT
 
 
 def test_the_line_of_the_kernel_log_is_quoted():

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gdrkit.evidence.target import open_host
-from gdrkit.facts.usage import BUFINFO, parse_importers
+from gdrkit.facts.usage import BUFINFO, parse_dmabuf_importers
 from gdrkit.formats.errors import FormatError
 from gdrkit.node import Node
 from gdrkit.verdict import judge_node
@@ -76,16 +76,19 @@ def test_an_impossible_path_stays_impossible_even_if_a_buffer_is_in_use():
 
 
 def test_importers_are_those_of_nvidias_buffers():
-    assert parse_importers(TABLE.format(nic="0000:17:00.0")) == {"0000:17:00.0"}
+    assert parse_dmabuf_importers(TABLE.format(nic="0000:17:00.0")) == {"0000:17:00.0"}
 
 
 def test_an_empty_table_has_no_importers_and_garbage_is_none():
-    assert parse_importers("\nDma-buf Objects:\nsize\tflags\n\nTotal 0 objects, 0 bytes\n") == frozenset()
+    assert (
+        parse_dmabuf_importers("\nDma-buf Objects:\nsize\tflags\n\nTotal 0 objects, 0 bytes\n")
+        == frozenset()
+    )
     with pytest.raises(FormatError):
-        parse_importers("cat: bufinfo: Permission denied")
+        parse_dmabuf_importers("cat: bufinfo: Permission denied")
 
 
 @given(st.text())
 def test_any_text_is_a_table_or_a_format_error(text):
     with contextlib.suppress(FormatError):
-        parse_importers(text)
+        parse_dmabuf_importers(text)

@@ -101,7 +101,7 @@ def _topology(target: str | None) -> NodeLinks | None:
     from gdrkit.evidence.bug_report import START
     from gdrkit.evidence.errors import TargetError
     from gdrkit.fabric.ceilings.from_topology import node_links
-    from gdrkit.fabric.topology.from_file import kind_of, read
+    from gdrkit.fabric.topology.from_file import kind_of, read_topology
     from gdrkit.formats.errors import FormatError
 
     if target is None or not os.path.isfile(target):
@@ -111,7 +111,7 @@ def _topology(target: str | None) -> NodeLinks | None:
             head = file.read(1 << 16)
             if kind_of(head) is None or START in head:
                 return None
-            return node_links(read(head + file.read(LARGEST)).topology)
+            return node_links(read_topology(head + file.read(LARGEST)).topology)
     except OSError:
         return None  # open_host reports the error
     except FormatError as error:

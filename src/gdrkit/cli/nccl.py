@@ -37,7 +37,7 @@ def main(arguments: list[str]) -> int:
     from gdrkit.jobs import logs as job_logs
     from gdrkit.jobs import workers as job_workers
     from gdrkit.jobs.analyse import analyse
-    from gdrkit.jobs.document import document, encoded, exit_code
+    from gdrkit.jobs.document import document, encode, exit_code
 
     files = job_logs.find(options.logs)
     live = sys.stderr.isatty() and not options.quiet
@@ -52,7 +52,7 @@ def main(arguments: list[str]) -> int:
     elif options.json:
         import msgspec
 
-        write(msgspec.json.format(encoded(report), indent=1).decode() + "\n")
+        write(msgspec.json.format(encode(report), indent=1).decode() + "\n")
     else:
         from gdrkit.jobs.text import text
 

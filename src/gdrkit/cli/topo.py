@@ -162,11 +162,11 @@ def _reject_other_text(target: str, head: bytes, start: bytes) -> None:
 
 def _read_file(name: str, content: bytes) -> tuple[str, SavedTopology]:
     from gdrkit.evidence.errors import TargetError
-    from gdrkit.fabric.topology.from_file import read
+    from gdrkit.fabric.topology.from_file import read_topology
     from gdrkit.formats.errors import FormatError
 
     try:
-        saved = read(content)
+        saved = read_topology(content)
     except FormatError as error:
         raise TargetError(f"{name}: {error}") from None
     return f"{name}, {saved.kind}", saved

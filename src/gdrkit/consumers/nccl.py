@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gdrkit.consumers.consumer import DIRECT, Consumer, Path, PathSupport, RequiredFiles, Switch
-from gdrkit.consumers.nccl_releases import NEWEST, changing, release, since
+from gdrkit.consumers.nccl_releases import NEWEST, changing, first_release_with, release
 from gdrkit.evidence import EvidenceAbsent, EvidenceMissing, Missing, MissingReason
 from gdrkit.facts.environment import integer
 from gdrkit.facts.kubernetes import has_gpu_operator
@@ -39,7 +39,7 @@ NCCL = Consumer(
     version=nccl_version,
     common=True,
     uses=(
-        PathSupport(path=Path.DMABUF, since=numbers(since("has_dmabuf"))),
+        PathSupport(path=Path.DMABUF, since=numbers(first_release_with("has_dmabuf"))),
         PathSupport(
             path=Path.PEERMEM,
             required_files=tuple(

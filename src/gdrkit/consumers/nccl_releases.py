@@ -264,7 +264,7 @@ def release(version: str) -> Release:
     return _RELEASES[bisect_right(_NUMBERS, numbers(version))]
 
 
-def since(capability: str) -> str:
+def first_release_with(capability: str) -> str:
     """The first release that has a capability."""
     return next(
         one.since for one, made in zip(ROWS, _RELEASES[1:], strict=True) if getattr(made, capability)

@@ -31,7 +31,7 @@ def cells_of(takes: tuple[Need, ...] | frozenset[Need]) -> frozenset[tuple[str, 
     )
 
 
-def paths_of(takes: tuple[Need, ...] | frozenset[Need]) -> tuple[str, ...]:
+def paths_closed_by(takes: tuple[Need, ...] | frozenset[Need]) -> tuple[str, ...]:
     """The paths that some program cannot use without these capabilities, best first."""
     cells = cells_of(takes)
     return tuple(path.value for path in Path if any(cell[0] == path for cell in cells))

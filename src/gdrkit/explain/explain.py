@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from msgspec.structs import replace
 
-from gdrkit.consumers.table import paths_of
+from gdrkit.consumers.table import paths_closed_by
 from gdrkit.evidence import Confidence
 from gdrkit.explain.causes import decides, open_causes
 from gdrkit.explain.explanation import EstablishedProblem, Explanation, OpenLine, QuotedLine, TextMachine
@@ -122,7 +122,7 @@ def _established_by_rules(node: Node, host: TextHost) -> Iterator[EstablishedPro
             seen=outcome.seen,
             confidence=trail.confidence,
             proofs=found or proofs_of(node.trail(subjects_of, result.rule).sources, host),
-            blocks=paths_of(applies_to(result)),
+            blocks=paths_closed_by(applies_to(result)),
         )
 
 
@@ -133,7 +133,7 @@ def _layer(code: str) -> Layer:
 def _blocks(code: str, subject: str) -> tuple[str, ...]:
     """The paths that a code stops for a subject that is a module."""
     try:
-        return paths_of(BY_CODE[code].takes(subject))
+        return paths_closed_by(BY_CODE[code].takes(subject))
     except AttributeError:  # its subjects are GPUs or NICs, and the line names none
         return ("dmabuf", "peermem")
 

@@ -133,7 +133,7 @@ def _nccl_check(version: str) -> str:
         "check /sys/module/nvidia_peermem, only /sys/kernel/mm/memory_peers, which newer kernels do not"
         " have: its Disabled does not show what the kernel can do"
     )
-    since = nccl_releases.since("sees_module")
+    since = nccl_releases.first_release_with("sees_module")
     if not version:
         return (
             f"NCCL before {since} does not {blind}. NCCL {since} and newer do. The log does not show the"

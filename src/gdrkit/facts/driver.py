@@ -20,7 +20,7 @@ from gdrkit.facts.peer_memory import (
     peer_api_exporter,
     peermem_linkage,
 )
-from gdrkit.facts.symvers import PEER_API, Symvers, conftest_symvers
+from gdrkit.facts.symvers import PEER_API, Symvers, symvers_seen_by_driver_build
 from gdrkit.formats.errors import FormatError
 from gdrkit.node import Node, fact, first_collected, first_of, likely
 
@@ -32,7 +32,6 @@ __all__ = [
     "MemoryPeer",
     "PeermemLinkage",
     "Symvers",
-    "conftest_symvers",
     "disk_driver_flavour",
     "disk_driver_version",
     "driver_build",
@@ -46,6 +45,7 @@ __all__ = [
     "peer_api_exporter",
     "peermem_linkage",
     "peermem_path",
+    "symvers_seen_by_driver_build",
 ]  # fmt: skip
 
 PROC_VERSION = "proc/driver/nvidia/version"

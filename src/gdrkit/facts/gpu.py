@@ -254,7 +254,7 @@ def missing_attributes(path: str) -> tuple[Missing, ...]:
 
 
 @fact
-def capability(node: Node, gpu: PciGpu, path: str) -> GpuSupport:
+def gpu_support(node: Node, gpu: PciGpu, path: str) -> GpuSupport:
     """Whether a GPU can be one end of a direct path, `dmabuf` or `peermem`."""
     return (
         _by_probe(node, gpu, path)

@@ -14,10 +14,10 @@ from msgspec import Struct
 
 from gdrkit.evidence import EvidenceAbsent, EvidenceMissing, Missing, MissingReason
 from gdrkit.facts.kernel import release
-from gdrkit.facts.kernel_reference import first_from_reference, is_loaded_for_sure, loaded_path
 from gdrkit.facts.loaded_modules import loaded
 from gdrkit.facts.module_files import exports, versions
 from gdrkit.facts.module_index import builtin, dependencies, module_path, modules_dir, symbol_owner
+from gdrkit.facts.reference_modules import first_answer_of_references, is_loaded_for_sure, loaded_path
 from gdrkit.formats.errors import FormatError
 from gdrkit.node import Node, fact, if_absent, if_missing
 
@@ -60,7 +60,7 @@ def module_layout_crc(node: Node) -> int | None:
             return (None,)
         return (wanted["module_layout"],) if "module_layout" in wanted else None
 
-    return first_from_reference(node, crc, "the CRC of module_layout")[0]
+    return first_answer_of_references(node, crc, "the CRC of module_layout")[0]
 
 
 # -- symbols -------------------------------------------------------------------------------------------
@@ -137,7 +137,9 @@ def kernel_symbol(node: Node, symbol: str) -> KernelSymbol:
     if text is not None:
         return _symvers_export(text, symbol)
     try:
-        crc = first_from_reference(node, lambda path: _wanted(node, path, symbol), f"an import of {symbol}")
+        crc = first_answer_of_references(
+            node, lambda path: _wanted(node, path, symbol), f"an import of {symbol}"
+        )
     except EvidenceMissing:
         _in_kallsyms(node, symbol)
         return KernelSymbol(None, None, _is_gpl_only(node, symbol), None)

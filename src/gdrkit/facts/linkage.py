@@ -12,7 +12,6 @@ from msgspec import Struct
 
 from gdrkit.evidence import Confidence, EvidenceAbsent, EvidenceMissing, Missing, MissingReason
 from gdrkit.facts.kernel import architecture, built_by_debian, config_option
-from gdrkit.facts.kernel_reference import loaded_path
 from gdrkit.facts.kernel_symbols import (
     VMLINUX,
     Provider,
@@ -24,6 +23,7 @@ from gdrkit.facts.kernel_symbols import (
 from gdrkit.facts.loaded_modules import loaded
 from gdrkit.facts.module_files import exports, image, information, versions
 from gdrkit.facts.module_index import dependencies, module_path, symbol_owner
+from gdrkit.facts.reference_modules import loaded_path
 from gdrkit.messages.errors import EINVAL, ENOENT
 from gdrkit.node import Node, fact, if_absent, if_missing
 
@@ -97,7 +97,7 @@ def gpl_compatible(license: str) -> bool:
 
 
 @fact
-def links(node: Node, name: str) -> Links:
+def symbol_links(node: Node, name: str) -> Links:
     """How the kernel resolves a module's imports if modprobe loads it now, its dependencies first."""
     return _Linker(node, name, frozenset()).links()
 

@@ -7,11 +7,11 @@ import functools
 from gdrkit.evidence import EvidenceMissing, Missing, MissingReason
 from gdrkit.facts import kernel_log
 from gdrkit.facts.keyrings import enrolled_keys
-from gdrkit.facts.linkage import links
+from gdrkit.facts.linkage import symbol_links
 from gdrkit.facts.modprobe_config import configuration
 from gdrkit.facts.modules import module_path
 from gdrkit.facts.secure_boot import signatures_enforced
-from gdrkit.facts.trust import signature, standing, verified_by
+from gdrkit.facts.trust import signature, signature_check, verified_by
 from gdrkit.messages import kernel, modprobe
 from gdrkit.messages.message import Match, MessageMatcher
 from gdrkit.node import Node, observation
@@ -23,7 +23,14 @@ def _loading() -> MessageMatcher:
 
 
 @observation(
-    links, standing, verified_by, signature, signatures_enforced, configuration, module_path, enrolled_keys
+    symbol_links,
+    signature_check,
+    verified_by,
+    signature,
+    signatures_enforced,
+    configuration,
+    module_path,
+    enrolled_keys,
 )
 def load_lines(node: Node) -> tuple[Match, ...]:
     """Known lines of the module loader in the kernel's log, in order.

@@ -8,10 +8,10 @@ from msgspec import Struct
 
 from gdrkit.evidence import EvidenceAbsent, EvidenceMissing, Missing, MissingReason
 from gdrkit.facts.kernel import architecture, boot_parameter, built_by_debian, config_option, version
-from gdrkit.facts.kernel_reference import struct_module_bytes, vermagic
 from gdrkit.facts.kernel_symbols import module_layout_crc
 from gdrkit.facts.module_files import content, image, information, is_packed, versions
 from gdrkit.facts.module_index import module_path
+from gdrkit.facts.reference_modules import struct_module_size_bytes, vermagic
 from gdrkit.node import Node, fact, if_absent
 
 # The e_machine that the kernel requires of a module: Linux arch/*/include/asm/elf.h, elf_check_arch().
@@ -49,7 +49,7 @@ class ModuleFlaw(Struct, frozen=True):
 
 
 @fact
-def flaw(node: Node, path: str) -> ModuleFlaw | None:
+def file_flaw(node: Node, path: str) -> ModuleFlaw | None:
     """Why the kernel refuses a file as not a module; None if it does not.
 
     The order is that of Linux kernel/module/main.c, elf_validity_check(). An empty file, or one that cannot
@@ -103,7 +103,7 @@ def _garbled(error: EvidenceMissing, kind: Corruption) -> Corruption:
 # -- built for this kernel -----------------------------------------------------------------------------
 
 
-class Misfit(enum.StrEnum):
+class Mismatch(enum.StrEnum):
     """Why a module is for another kernel."""
 
     STRUCT_SIZE = "struct-size"
@@ -114,10 +114,10 @@ class Misfit(enum.StrEnum):
     NO_VERMAGIC = "no-vermagic"
 
 
-class ModuleFit(Struct, frozen=True):
+class KernelMatch(Struct, frozen=True):
     """Whether a module was built for this kernel."""
 
-    misfit: Misfit | None
+    misfit: Mismatch | None
     forced: tuple[str, ...] = ()  # reasons for the taint of a forced load, in order
     found: str = ""
     wanted: str = ""
@@ -125,7 +125,7 @@ class ModuleFit(Struct, frozen=True):
 
 
 @fact
-def fit(node: Node, name: str) -> ModuleFit:
+def kernel_match(node: Node, name: str) -> KernelMatch:
     """Whether a module was built for this kernel, as far as the kernel checks.
 
     Source: kernel/module/version.c, check_modstruct_version() and same_magic(): with symbol versions the
@@ -134,28 +134,31 @@ def fit(node: Node, name: str) -> ModuleFit:
     """
     path = module_path(node, name)
     if version(node) >= SIZE_IS_CHECKED:
-        size, wanted_size = image(node, path).size_of(".gnu.linkonce.this_module"), struct_module_bytes(node)
+        size, wanted_size = (
+            image(node, path).size_of(".gnu.linkonce.this_module"),
+            struct_module_size_bytes(node),
+        )
         if size != wanted_size:
-            return ModuleFit(Misfit.STRUCT_SIZE, found=str(size), wanted=str(wanted_size))
+            return KernelMatch(Mismatch.STRUCT_SIZE, found=str(size), wanted=str(wanted_size))
     forced: list[str] = []
     crcs, wanted = versions(node, path), module_layout_crc(node)
     if wanted is not None and crcs is None:
         if not _can_be_forced(node):
-            return ModuleFit(Misfit.NO_VERSIONS)
+            return KernelMatch(Mismatch.NO_VERSIONS)
         forced.append("module_layout")
     unversioned = wanted is not None and crcs is not None and "module_layout" not in crcs
     if unversioned and built_by_debian(node):
-        return ModuleFit(Misfit.NO_LAYOUT)
+        return KernelMatch(Mismatch.NO_LAYOUT)
     if wanted is not None and crcs is not None and crcs.get("module_layout", wanted) != wanted:
-        return ModuleFit(Misfit.LAYOUT, found=f"0x{crcs['module_layout']:08x}", wanted=f"0x{wanted:08x}")
+        return KernelMatch(Mismatch.LAYOUT, found=f"0x{crcs['module_layout']:08x}", wanted=f"0x{wanted:08x}")
     magic, right = information(node, path).vermagic, vermagic(node)
     if not magic:
         if not _can_be_forced(node):
-            return ModuleFit(Misfit.NO_VERMAGIC)
+            return KernelMatch(Mismatch.NO_VERMAGIC)
         forced.append("bad vermagic")
     elif not same_magic(magic, right, with_versions=crcs is not None):
-        return ModuleFit(Misfit.VERMAGIC, tuple(forced), magic, right, unversioned)
-    return ModuleFit(None, tuple(forced), unversioned=unversioned)
+        return KernelMatch(Mismatch.VERMAGIC, tuple(forced), magic, right, unversioned)
+    return KernelMatch(None, tuple(forced), unversioned=unversioned)
 
 
 def same_magic(found: str, wanted: str, *, with_versions: bool) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from gdrkit.facts.kernel_reference import loaded_path, struct_module_bytes, vermagic
 from gdrkit.facts.kernel_symbols import (
     VMLINUX,
     KernelSymbol,
@@ -36,11 +35,13 @@ from gdrkit.facts.module_index import (
     name_of,
     symbol_owner,
 )
+from gdrkit.facts.reference_modules import loaded_path, struct_module_size_bytes, vermagic
 
 __all__ = [
     "PEERMEM", "VMLINUX", "KernelSymbol", "LoadedModule", "ModInfo", "Provider", "RunningModule", "aliases",
     "all_paths", "builtin", "content", "dependencies", "exporter", "exports", "image",
     "imports", "information", "is_loaded", "kernel_exports", "kernel_symbol", "loaded", "loaded_path",
     "missing_dependency", "module_layout_crc", "module_path", "modules_dir", "name_of", "provider",
-    "running", "struct_module_bytes", "symbol_owner", "usable_by", "vermagic", "versions", "weak_imports",
+    "running", "struct_module_size_bytes", "symbol_owner", "usable_by", "vermagic",
+    "versions", "weak_imports",
 ]  # fmt: skip

@@ -114,7 +114,11 @@ def exported_crc(node: Node, symbol: str) -> int | None:
     offered = modules.exports(node, modules.loaded_path(node, provider)).get(symbol)
     if offered is None:
         raise EvidenceAbsent(
-            Missing(f"{provider} ({symbol})", MissingReason.ABSENT, f"modprobe --show-exports $(modinfo -n {provider})")
+            Missing(
+                f"{provider} ({symbol})",
+                MissingReason.ABSENT,
+                f"modprobe --show-exports $(modinfo -n {provider})",
+            )
         )
     return offered.crc
 

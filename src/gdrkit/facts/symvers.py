@@ -42,7 +42,7 @@ def has_peer_api(symvers: str) -> bool:
 
 
 @fact
-def conftest_symvers(node: Node) -> tuple[Symvers, ...]:
+def symvers_seen_by_driver_build(node: Node) -> tuple[Symvers, ...]:
     """The five files that conftest.sh looks at, in its order, and what it would find in each now."""
     return tuple(_candidate(node, folder) for folder in _folders(node))
 

@@ -12,11 +12,11 @@ from msgspec import Struct
 
 from gdrkit.evidence import Confidence, EvidenceMissing, Missing, MissingReason
 from gdrkit.facts.kernel import config_option, version
-from gdrkit.facts.kernel_reference import reference_files
 from gdrkit.facts.keyrings import BUILTIN, EnrolledCertificate, enrolled_keys, proc_keys, revoked
 from gdrkit.facts.loaded_modules import loaded
 from gdrkit.facts.module_files import content
 from gdrkit.facts.module_index import module_path
+from gdrkit.facts.reference_modules import reference_files
 from gdrkit.facts.secure_boot import (
     module_signatures_supported,
     secure_boot,
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from gdrkit.formats.module_signature import Signature
 
 __all__ = [
-    "SignatureStanding",
+    "SignatureCheck",
     "SignatureState",
     "TrustedKey",
     "module_signatures_supported",
@@ -40,10 +40,10 @@ __all__ = [
     "setup_mode",
     "shim_validation_disabled",
     "signature",
+    "signature_check",
     "signature_fault",
     "signatures_enforced",
     "signer_name",
-    "standing",
     "trusted_keys",
     "verified_by",
 ]  # fmt: skip
@@ -62,7 +62,7 @@ class SignatureState(enum.StrEnum):
     MALFORMED = "malformed"  # the signature cannot be parsed
 
 
-class SignatureStanding(Struct, frozen=True):
+class SignatureCheck(Struct, frozen=True):
     """A signature's state, and the key that made it."""
 
     state: SignatureState
@@ -182,7 +182,7 @@ def content_digest(node: Node, path: str, digest: str) -> bytes:
 
 
 @fact
-def standing(node: Node, path: str) -> SignatureStanding:
+def signature_check(node: Node, path: str) -> SignatureCheck:
     """The result of the kernel's signature check.
 
     Order as in Linux kernel/module/signing.c, mod_verify_sig(); certs/system_keyring.c,
@@ -192,7 +192,7 @@ def standing(node: Node, path: str) -> SignatureStanding:
 
     fault = signature_fault(node, path)
     if fault:
-        return SignatureStanding(
+        return SignatureCheck(
             SignatureState.UNSUPPORTED if fault == TrailerFault.BAD_ID_TYPE else SignatureState.MALFORMED
         )
     try:
@@ -200,13 +200,13 @@ def standing(node: Node, path: str) -> SignatureStanding:
     except EvidenceMissing as error:
         if error.missing.why is not MissingReason.GARBLED:
             raise
-        return SignatureStanding(SignatureState.MALFORMED)
+        return SignatureCheck(SignatureState.MALFORMED)
     if found is None:
-        return SignatureStanding(SignatureState.UNSIGNED)
+        return SignatureCheck(SignatureState.UNSIGNED)
     if found.has_attributes:
-        return SignatureStanding(SignatureState.ATTRIBUTES)
+        return SignatureCheck(SignatureState.ATTRIBUTES)
     if _is_foreign(found.digest, version(node)):
-        return SignatureStanding(SignatureState.UNSUPPORTED, found.issuer)
+        return SignatureCheck(SignatureState.UNSUPPORTED, found.issuer)
     return (
         _by_revocation(node, path, found)
         or _by_certificate(node, path, found)
@@ -230,7 +230,7 @@ def untested_digest(node: Node, path: str) -> str:
     The kernel prints a message at the first such check in a boot, which needs a key that it has. Source:
     Linux crypto/testmgr.c, alg_test_descs: pkcs1pad(rsa,...) is listed only with SHA-2 and SHA-3.
     """
-    found = standing(node, path)
+    found = signature_check(node, path)
     if found.state not in (SignatureState.VERIFIED, SignatureState.BROKEN, SignatureState.REVOKED):
         return ""
     signed = signature(node, path)
@@ -241,18 +241,18 @@ def untested_digest(node: Node, path: str) -> str:
     return "" if config_option(node, "CONFIG_CRYPTO_MANAGER_DISABLE_TESTS") == "y" else signed.digest
 
 
-def _by_revocation(node: Node, path: str, found: Signature) -> SignatureStanding | None:
+def _by_revocation(node: Node, path: str, found: Signature) -> SignatureCheck | None:
     from gdrkit.formats.module_signature import names, verify
 
     for certificate in revoked(node):
         if names(found, certificate) and verify(
             found, lambda digest: content_digest(node, path, digest), certificate
         ):
-            return SignatureStanding(SignatureState.REVOKED, certificate.kernel_name)
+            return SignatureCheck(SignatureState.REVOKED, certificate.kernel_name)
     return None
 
 
-def _by_certificate(node: Node, path: str, found: Signature) -> SignatureStanding | None:
+def _by_certificate(node: Node, path: str, found: Signature) -> SignatureCheck | None:
     """By the certificate that the signature names, if the kernel trusts it."""
     from gdrkit.formats.module_signature import names, verify
 
@@ -260,19 +260,19 @@ def _by_certificate(node: Node, path: str, found: Signature) -> SignatureStandin
         if names(found, key.certificate):
             valid = verify(found, lambda digest: content_digest(node, path, digest), key.certificate)
             node.cite(path, "signature", f"{'made' if valid else 'not made'} by {key.description}")
-            return SignatureStanding(
+            return SignatureCheck(
                 SignatureState.VERIFIED if valid else SignatureState.BROKEN, key.description
             )
     return None
 
 
-def _by_identity(node: Node, found: Signature) -> SignatureStanding | None:
+def _by_identity(node: Node, found: Signature) -> SignatureCheck | None:
     """By the signers of modules that this kernel has verified, since no file has its built-in
     certificates."""
     for key in chain(_signers_of_the_build(node), _signers_of_loaded(node)):
         if _same_signer(key, found):
             node.cite("signers of loaded modules", text=key.description, confidence=Confidence.LIKELY)
-            return SignatureStanding(SignatureState.VERIFIED, key.description)
+            return SignatureCheck(SignatureState.VERIFIED, key.description)
     return None
 
 
@@ -282,7 +282,7 @@ def _same_signer(key: TrustedKey, found: Signature) -> bool:
     return (found.issuer_der, found.serial) == (key.issuer_der, key.serial)
 
 
-def _by_name(node: Node, found: Signature) -> SignatureStanding:
+def _by_name(node: Node, found: Signature) -> SignatureCheck:
     """By the names and key ids in /proc/keys, for a signer whose certificate is not known."""
     build = _signers_of_the_build(node)
     try:
@@ -291,20 +291,20 @@ def _by_name(node: Node, found: Signature) -> SignatureStanding:
         if not build:
             raise
         node.cite("proc/keys", text="not readable", confidence=Confidence.LIKELY)
-        return SignatureStanding(SignatureState.UNKNOWN_KEY, found.issuer or found.subject_key_id or "")
+        return SignatureCheck(SignatureState.UNKNOWN_KEY, found.issuer or found.subject_key_id or "")
     if found.subject_key_id is not None:
         known = found.subject_key_id in held.names
-        return SignatureStanding(
+        return SignatureCheck(
             SignatureState.VERIFIED if known else SignatureState.UNKNOWN_KEY,
             held.names.get(found.subject_key_id, ""),
         )
     if not held.has_name(found.issuer):
-        return SignatureStanding(SignatureState.UNKNOWN_KEY, found.issuer)
+        return SignatureCheck(SignatureState.UNKNOWN_KEY, found.issuer)
     # A key of this name exists. Builds use one name for many keys; the serial number of the kernel's own
     # modules distinguishes its key from those of other builds.
     node.cite("proc/keys", text=found.issuer, confidence=Confidence.LIKELY)
     other_build = any(key.description == found.issuer for key in build)
-    return SignatureStanding(
+    return SignatureCheck(
         SignatureState.UNKNOWN_KEY if other_build else SignatureState.VERIFIED, found.issuer
     )
 
@@ -354,5 +354,5 @@ def trusted_keys(node: Node) -> tuple[TrustedKey, ...]:
 @fact
 def verified_by(node: Node, path: str) -> str:
     """The name of the trusted key that made a module's signature; "" if none did."""
-    found = standing(node, path)
+    found = signature_check(node, path)
     return found.key if found.state is SignatureState.VERIFIED else ""

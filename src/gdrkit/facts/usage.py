@@ -47,10 +47,10 @@ def dmabuf_importers(node: Node) -> frozenset[str]:
 
     Source: Linux drivers/dma-buf/dma-buf.c, dma_buf_debug_show().
     """
-    return parse_importers(node.text(BUFINFO))
+    return parse_dmabuf_importers(node.text(BUFINFO))
 
 
-def parse_importers(text: str) -> frozenset[str]:
+def parse_dmabuf_importers(text: str) -> frozenset[str]:
     """The devices attached to buffers that NVIDIA's module exports. Raises FormatError."""
     return frozenset(parse_attachments(text))
 

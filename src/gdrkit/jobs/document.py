@@ -74,7 +74,7 @@ def document(found: JobAnalysis) -> NcclDocument:
     )
 
 
-def encoded(result: NcclDocument) -> bytes:
+def encode(result: NcclDocument) -> bytes:
     """The document as JSON."""
     return msgspec.json.encode(result, enc_hook=str)  # positions are written as text
 

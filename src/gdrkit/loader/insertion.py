@@ -16,15 +16,15 @@ from gdrkit.facts.linkage import (
     SymbolProblem,
     UnversionedSymbol,
     duplicate_export,
-    links,
     links_without,
+    symbol_links,
 )
 from gdrkit.facts.module_arguments import reading
 from gdrkit.facts.module_init import InitOutcome, init
-from gdrkit.facts.module_state import Corruption, Misfit, fit, flaw, kernel_name
+from gdrkit.facts.module_state import Corruption, Mismatch, file_flaw, kernel_match, kernel_name
 from gdrkit.facts.modules import PEERMEM, content, module_path
 from gdrkit.facts.secure_boot import module_signatures_supported, signatures_enforced
-from gdrkit.facts.trust import SignatureState, signature_fault, standing, untested_digest
+from gdrkit.facts.trust import SignatureState, signature_check, signature_fault, untested_digest
 from gdrkit.loader.prediction import LoadRefusal
 from gdrkit.loader.refusals import REFUSED, on_flaw, on_inherited, on_problem, on_unsupported
 from gdrkit.loader.taints import Taints
@@ -120,7 +120,7 @@ class Kernel:
     def _file(self, name: str) -> LoadRefusal | None:
         """kmod opens and decompresses the file: kmod_file_open()."""
         try:
-            found = flaw(self.node, module_path(self.node, name))
+            found = file_flaw(self.node, module_path(self.node, name))
         except EvidenceAbsent:
             return LoadRefusal(ENOENT, "module-not-found")
         if found is not None and found.kind in (Corruption.EMPTY, Corruption.COMPRESSED):
@@ -158,7 +158,7 @@ class Kernel:
         if not module_signatures_supported(self.node):
             return None
         path = module_path(self.node, name)
-        return path, standing(self.node, path).state, signature_fault(self.node, path)
+        return path, signature_check(self.node, path).state, signature_fault(self.node, path)
 
     def _log_untested(self, path: str) -> None:
         digest = if_missing("", untested_digest, self.node, path)
@@ -172,7 +172,7 @@ class Kernel:
         """elf_validity_check()."""
         if not self._fails(module_corrupt, name):
             return None
-        found = flaw(self.node, module_path(self.node, name))
+        found = file_flaw(self.node, module_path(self.node, name))
         if found is not None and (line := on_flaw(self.node, found, name)):
             self.log.append(line)
         return LoadRefusal(ENOEXEC, "module-corrupt")
@@ -190,11 +190,11 @@ class Kernel:
     def _build(self, name: str) -> LoadRefusal | None:
         """check_modstruct_version() and check_modinfo()."""
         failed = self._fails(module_wrong_kernel, name)
-        found = if_missing(None, fit, self.node, name)
+        found = if_missing(None, kernel_match, self.node, name)
         if found is None:
             return None
         module = self._name(name)
-        if found.misfit is Misfit.NO_LAYOUT or (
+        if found.misfit is Mismatch.NO_LAYOUT or (
             found.unversioned and not self._was_logged(kernel.UNVERSIONED)
         ):
             self.log.append(kernel.UNVERSIONED.say(module=module, symbol="module_layout"))
@@ -202,11 +202,11 @@ class Kernel:
             self.taints.force(module, what)
         if not failed:
             return None
-        if found.misfit is Misfit.STRUCT_SIZE:
+        if found.misfit is Mismatch.STRUCT_SIZE:
             self.log.append(kernel.STRUCT_SIZE.say(module=module))
-        if found.misfit is Misfit.LAYOUT:
+        if found.misfit is Mismatch.LAYOUT:
             self.log.append(kernel.LAYOUT.say(module=module))
-        if found.misfit is Misfit.VERMAGIC:
+        if found.misfit is Mismatch.VERMAGIC:
             self.log.append(kernel.VERMAGIC.say(module=module, found=found.found, wanted=found.wanted))
         return LoadRefusal(ENOEXEC, "module-wrong-kernel")
 
@@ -215,7 +215,9 @@ class Kernel:
         verified: bool | None = None
         try:
             if module_signatures_supported(self.node):
-                verified = standing(self.node, module_path(self.node, name)).state is SignatureState.VERIFIED
+                verified = (
+                    signature_check(self.node, module_path(self.node, name)).state is SignatureState.VERIFIED
+                )
         except EvidenceMissing:
             self._note_unchecked("module-unknown-key")
         self.taints.add(name, self._name(name), verified)
@@ -227,7 +229,7 @@ class Kernel:
             found = (
                 links_without(self.node, name, frozenset(self.unavailable))
                 if self.unavailable
-                else links(self.node, name)
+                else symbol_links(self.node, name)
             )
         except EvidenceMissing:
             self._note_unchecked("module-symbol-missing")

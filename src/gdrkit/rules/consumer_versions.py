@@ -18,7 +18,7 @@ from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, rul
 NCCL_VERSION = "NCCL_DEBUG=VERSION, set for the job"
 
 
-def too_old(node: Node, consumer: Consumer, path: str) -> Outcome:
+def version_too_old(node: Node, consumer: Consumer, path: str) -> Outcome:
     """Failed if copies of a program are older than the release that added a path."""
     name, since = consumer.title, consumer.use(path).since
     try:
@@ -31,7 +31,7 @@ def too_old(node: Node, consumer: Consumer, path: str) -> Outcome:
     return _failed(consumer, old[0], copies, old, "", since)
 
 
-def overlooks(node: Node, consumer: Consumer) -> Outcome:
+def does_not_detect(node: Node, consumer: Consumer) -> Outcome:
     """Failed if copies of a program look for files that do not exist, although nvidia-peermem is loaded."""
     if not is_loaded(node, PEERMEM):
         return NotApplicable("nvidia_peermem is not loaded")
@@ -103,7 +103,7 @@ def nccl_misses_peermem(node: Node, _: str) -> Outcome:
 
     Source: NCCL src/transport/net_ib.cc, ncclIbGdrSupport(), at the tags from 2.4 to 2.30.
     """
-    return overlooks(node, NCCL)
+    return does_not_detect(node, NCCL)
 
 
 @rule(
@@ -131,7 +131,7 @@ def nccl_lacks_dmabuf(node: Node, _: str) -> Outcome:
 
     Source: NCCL src/init.cc, dmaBufSupported(), first in v2.13.4-1.
     """
-    return too_old(node, NCCL, "dmabuf")
+    return version_too_old(node, NCCL, "dmabuf")
 
 
 @rule(
@@ -159,7 +159,7 @@ def ucx_misses_peermem(node: Node, _: str) -> Outcome:
     Source: openucx/ucx src/uct/ib/base/ib_md.c, uct_ib_check_gpudirect_driver() and its callers, at the
     tags from 1.5 to 1.20.
     """
-    return overlooks(node, UCX)
+    return does_not_detect(node, UCX)
 
 
 @rule(
@@ -183,4 +183,4 @@ def ucx_lacks_dmabuf(node: Node, _: str) -> Outcome:
 
     Source: openucx/ucx src/uct/ib/base/ib_md.c, uct_ib_md_check_dmabuf(), first at v1.14.0.
     """
-    return too_old(node, UCX, "dmabuf")
+    return version_too_old(node, UCX, "dmabuf")

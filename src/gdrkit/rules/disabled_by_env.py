@@ -10,7 +10,7 @@ from gdrkit.consumers.table import CONSUMERS
 from gdrkit.facts.environment import UCX_CONF, Environment, Setting, nccl_sources, sources
 from gdrkit.node import Node
 from gdrkit.rules.deciding_command import DecidingCommand
-from gdrkit.rules.job_settings import reach, settings_of
+from gdrkit.rules.job_settings import settings_of, taken_by
 from gdrkit.rules.remedy_names import RemedyName
 from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, rule
 
@@ -48,7 +48,7 @@ def _judged(node: Node, found: Environment, network: bool, passed: str) -> Outco
         seen=", ".join(f"{setting.name}={setting.value}" for setting in wrong.values()),
         expected="unset",
         subject=node.describe_line(first.source, first.line),
-        takes=reach(found, tuple(dict.fromkeys(takes))),
+        takes=taken_by(found, tuple(dict.fromkeys(takes))),
     )
 
 
@@ -86,7 +86,7 @@ def gdr_read_off(node: Node, source: str) -> Outcome:
     if not READ.off(setting.value):
         return Passed(f"{READ.name}={setting.value}")
     where = node.describe_line(setting.source, setting.line)
-    return Failed(seen=f"{READ.name}=0", expected="unset, or 1", subject=where, takes=reach(found))
+    return Failed(seen=f"{READ.name}=0", expected="unset, or 1", subject=where, takes=taken_by(found))
 
 
 @rule(

@@ -15,7 +15,7 @@ from gdrkit.facts.rdma import Pair, distance, pairs
 from gdrkit.messages.nccl_records import PairLine
 from gdrkit.node import Node, if_missing
 from gdrkit.rules.deciding_command import DecidingCommand
-from gdrkit.rules.job_settings import first_wrong, reach, settings_of
+from gdrkit.rules.job_settings import first_wrong, settings_of, taken_by
 from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, Status, rule
 
 NAME = "NCCL_NET_GDR_LEVEL"
@@ -70,7 +70,7 @@ def gdr_level_too_low(node: Node, subject: Pair | str) -> Outcome:
             + (f", pair at {kind}" if level != "LOC" else ""),
             expected=f"{kind} or farther" if level != "LOC" else "unset",
             subject=_name(subject),
-            takes=reach(found),
+            takes=taken_by(found),
         )
 
     failed = first_wrong(node, NAME, wrong) or (_refused_in_log(node) if subject == "node" else None)
@@ -193,7 +193,7 @@ def gdr_level_pxb_on_c2c(node: Node, pair: Pair) -> Outcome:
             seen=f"{NAME}={setting.value} in {node.describe_line(setting.source, setting.line)}",
             expected="unset, or P2C",
             subject=_name(pair),
-            takes=reach(found),
+            takes=taken_by(found),
         )
 
     return first_wrong(node, NAME, wrong) or Passed(f"no {NAME} below P2C")

@@ -9,7 +9,7 @@ from gdrkit.facts.rdma import gids, ports, rdma_devices
 from gdrkit.messages.nccl_records import Failure
 from gdrkit.node import Node, if_missing
 from gdrkit.rules.deciding_command import DecidingCommand
-from gdrkit.rules.job_settings import reach, settings_of
+from gdrkit.rules.job_settings import settings_of, taken_by
 from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, rule
 
 EINVAL = 22
@@ -57,7 +57,7 @@ def gid_index_wrong(node: Node, source: str) -> Outcome:
         seen=f"NCCL_IB_GID_INDEX={index}, empty on {empty}",
         expected="an index in use, or -1",
         subject=node.describe_line(setting.source, setting.line),
-        takes=reach(found),
+        takes=taken_by(found),
     )
 
 

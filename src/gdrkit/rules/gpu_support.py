@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gdrkit.evidence import EvidenceMissing, Missing
-from gdrkit.facts.gpu import GpuSupport, capability
+from gdrkit.facts.gpu import GpuSupport, gpu_support
 from gdrkit.facts.pci import PciGpu
 from gdrkit.node import Node
 from gdrkit.rules.rule import ADDRESS, DIRECT, DMABUF, Failed, Passed
@@ -36,11 +36,11 @@ def only_cuda_knows(node: Node, gpu: PciGpu, code: str) -> Passed:
 
 def missing_for_certainty(node: Node, gpu: PciGpu) -> tuple[Missing, ...]:
     """The evidence that would make a likely answer about this GPU certain."""
-    supports = (capability(node, gpu, path) for path in DIRECT)
+    supports = (gpu_support(node, gpu, path) for path in DIRECT)
     return tuple(dict.fromkeys(missing for support in supports for missing in support.lacking))
 
 
 def _supports(node: Node, gpu: PciGpu, code: str) -> list[tuple[str, GpuSupport]]:
     """What is known about each direct path, where the answer belongs to this code."""
-    found = [(path, capability(node, gpu, path)) for path in DIRECT]
+    found = [(path, gpu_support(node, gpu, path)) for path in DIRECT]
     return [(path, support) for path, support in found if support.code == code]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gdrkit.evidence import EvidenceMissing
-from gdrkit.facts.gpu import capability
+from gdrkit.facts.gpu import gpu_support
 from gdrkit.facts.pci import PciGpu, gpus
 from gdrkit.node import Node
 from gdrkit.rules.deciding_command import CUDA_PROBE, DecidingCommand
@@ -45,7 +45,7 @@ def gpu_unsupported(node: Node, gpu: PciGpu) -> Outcome:
     failed = refused(node, gpu, "gpu-unsupported", "CUDA attributes 116 and 124 = 1")
     if failed is not None:
         return failed
-    supports = [capability(node, gpu, path) for path in DIRECT]
+    supports = [gpu_support(node, gpu, path) for path in DIRECT]
     unknown = next((s for s in supports if s.state == "unknown" and s.code == "gpu-unsupported"), None)
     if unknown is not None:
         raise EvidenceMissing(unknown.lacking[0])

@@ -7,7 +7,7 @@ from gdrkit.facts.environment import Environment, Setting, selects
 from gdrkit.facts.rdma import Pair, RdmaDevice, distance, pairs, rdma_devices
 from gdrkit.node import Node, if_missing
 from gdrkit.rules.deciding_command import DecidingCommand
-from gdrkit.rules.job_settings import first_wrong, reach
+from gdrkit.rules.job_settings import first_wrong, taken_by
 from gdrkit.rules.rule import Failed, Layer, Outcome, Passed, rule
 
 NEAREST_FIRST = ("PIX", "PXB", "PHB", "NODE", "SYS")
@@ -48,7 +48,7 @@ def hca_not_selected(node: Node, device: RdmaDevice) -> Outcome:
             seen=f"NCCL_IB_HCA={setting.value} in {node.describe_line(setting.source, setting.line)}",
             expected=f"a list with {device.name}",
             subject=device.name,
-            takes=reach(found),
+            takes=taken_by(found),
         )
 
     return first_wrong(node, "NCCL_IB_HCA", wrong) or Passed("selected, or nearest to no GPU")

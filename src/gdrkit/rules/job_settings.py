@@ -25,7 +25,7 @@ def settings_of(node: Node, source: str) -> Environment:
         raise
 
 
-def reach(found: Environment, takes: tuple[Need, ...] | None = None) -> tuple[Need, ...] | None:
+def taken_by(found: Environment, takes: tuple[Need, ...] | None = None) -> tuple[Need, ...] | None:
     """What a setting takes away on this node: nothing if it applies to one user only."""
     return () if found.scope == "user" else takes
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gdrkit.facts.module_state import Misfit, fit, flaw
+from gdrkit.facts.module_state import Mismatch, file_flaw, kernel_match
 from gdrkit.facts.modules import module_path
 from gdrkit.node import Node
 from gdrkit.rules.deciding_command import DMESG, MODINFO, DecidingCommand
@@ -12,12 +12,12 @@ from gdrkit.rules.rule import ADDRESS, Failed, Layer, Outcome, Passed, rule
 from gdrkit.rules.stage import LoadPosition, Stage
 
 _MISFITS = {
-    Misfit.STRUCT_SIZE: "struct module of {found} bytes",
-    Misfit.LAYOUT: "CRC {found} of module_layout",
-    Misfit.NO_LAYOUT: "symbol versions, but none of module_layout",
-    Misfit.NO_VERSIONS: "no symbol versions",
-    Misfit.VERMAGIC: "vermagic {found}",
-    Misfit.NO_VERMAGIC: "no vermagic",
+    Mismatch.STRUCT_SIZE: "struct module of {found} bytes",
+    Mismatch.LAYOUT: "CRC {found} of module_layout",
+    Mismatch.NO_LAYOUT: "symbol versions, but none of module_layout",
+    Mismatch.NO_VERSIONS: "no symbol versions",
+    Mismatch.VERMAGIC: "vermagic {found}",
+    Mismatch.NO_VERMAGIC: "no vermagic",
 }
 
 
@@ -52,7 +52,7 @@ def module_corrupt(node: Node, module: str) -> Outcome:
     if (not_applicable := not_applicable_if_loaded(node, module)) is not None:
         return not_applicable
     path = module_path(node, module)
-    found = flaw(node, path)
+    found = file_flaw(node, path)
     if found is None:
         return Passed("an ELF file that the kernel can read")
     node.cite(path, text=found.kind)
@@ -92,7 +92,7 @@ def module_wrong_kernel(node: Node, module: str) -> Outcome:
     """
     if (not_applicable := not_applicable_if_loaded(node, module)) is not None:
         return not_applicable
-    found = fit(node, module)
+    found = kernel_match(node, module)
     if found.misfit is None:
         return Passed("it passes the kernel's checks of its build")
     return Failed(

@@ -9,7 +9,7 @@ from __future__ import annotations
 from gdrkit.facts.kernel import lockdown
 from gdrkit.facts.modules import module_path
 from gdrkit.facts.secure_boot import module_signatures_supported, signatures_enforced
-from gdrkit.facts.trust import SignatureStanding, SignatureState, standing
+from gdrkit.facts.trust import SignatureCheck, SignatureState, signature_check
 from gdrkit.node import Node
 from gdrkit.rules.deciding_command import DMESG, MODINFO, DecidingCommand
 from gdrkit.rules.module_subjects import not_applicable_if_loaded, peermem_module
@@ -31,8 +31,8 @@ def _unchecked(node: Node, module: str) -> NotApplicable | None:
     return None
 
 
-def _standing(node: Node, module: str) -> SignatureStanding:
-    return standing(node, module_path(node, module))
+def _standing(node: Node, module: str) -> SignatureCheck:
+    return signature_check(node, module_path(node, module))
 
 
 @rule(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gdrkit.evidence import EvidenceMissing
-from gdrkit.facts.linkage import Links, SymbolFault, duplicate_export, links
+from gdrkit.facts.linkage import Links, SymbolFault, duplicate_export, symbol_links
 from gdrkit.node import Node
 from gdrkit.rules.deciding_command import DMESG, DecidingCommand
 from gdrkit.rules.module_subjects import not_applicable_if_loaded, peermem_module
@@ -30,7 +30,7 @@ def _judged(node: Node, module: str, expected: str, code: str) -> Outcome:
     """Failed if symbols have a fault of this code; unknown if some exporters are not known."""
     if (not_applicable := not_applicable_if_loaded(node, module)) is not None:
         return not_applicable
-    found = links(node, module)
+    found = symbol_links(node, module)
     problems = [problem for problem in found.problems if code_of(problem.fault) == code]
     if problems:
         names = ", ".join(problem.symbol for problem in problems[:3])

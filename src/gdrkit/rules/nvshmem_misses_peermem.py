@@ -6,7 +6,7 @@ from gdrkit.consumers.nvshmem import NVSHMEM
 from gdrkit.evidence import EvidenceMissing, Missing, MissingReason
 from gdrkit.formats.versions import numbers
 from gdrkit.node import Node
-from gdrkit.rules.consumer_versions import overlooks
+from gdrkit.rules.consumer_versions import does_not_detect
 from gdrkit.rules.deciding_command import DecidingCommand
 from gdrkit.rules.rule import Failed, Layer, Outcome, rule, the_node
 
@@ -48,7 +48,7 @@ def nvshmem_misses_peermem(node: Node, _: str) -> Outcome:
     Source: NVIDIA/nvshmem v3.4.5-0 src/modules/transport/common/transport_ib_common.cpp,
     nvshmemt_ib_common_nv_peer_mem_available().
     """
-    outcome = overlooks(node, NVSHMEM)
+    outcome = does_not_detect(node, NVSHMEM)
     if isinstance(outcome, Failed):
         versions = [numbers(copy.version) for copy in NVSHMEM.copies(node)]
         affected = [

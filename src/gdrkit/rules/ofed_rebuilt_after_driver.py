@@ -60,7 +60,11 @@ def ofed_rebuilt_after_driver(node: Node, module: str) -> Outcome:
         )
     if any(symbol in linkage.unseen for symbol in PEER_API) and not _runs(node):
         raise EvidenceMissing(
-            Missing("CRCs of the RDMA core", MissingReason.UNDECIDED, "modprobe --show-exports $(modinfo -n ib_core)")
+            Missing(
+                "CRCs of the RDMA core",
+                MissingReason.UNDECIDED,
+                "modprobe --show-exports $(modinfo -n ib_core)",
+            )
         )
     if any(symbol in linkage.unresolved for symbol in PEER_API):
         return NotApplicable("nothing exports the API, so there is nothing to compare")

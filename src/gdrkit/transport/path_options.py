@@ -73,7 +73,7 @@ def judged(node: Node, gpu: str, device: str) -> tuple[PathOption, ...]:
     from gdrkit.consumers.verbs import VERBS
     from gdrkit.rules import RULES
     from gdrkit.rules.engine import check_results
-    from gdrkit.verdict.matrix import concerns, judgements_at
+    from gdrkit.verdict.matrix import concerns, path_states_at
 
     pair = _pair(node, gpu, device.partition(":")[0])
     answers = [
@@ -84,7 +84,7 @@ def judged(node: Node, gpu: str, device: str) -> tuple[PathOption, ...]:
     # Verbs programs have no socket path, so it is judged for the first program that has one.
     sockets = next(consumer.name for consumer in CONSUMERS if Path.SOCKET in consumer.paths)
     cells = [*((path.value, VERBS.name) for path in VERBS.paths), (Path.SOCKET.value, sockets)]
-    table = judgements_at(node, answers, [pair], cells)[pair]
+    table = path_states_at(node, answers, [pair], cells)[pair]
     return tuple(
         _choice(node, answers, [state for state in table if state.path == path]) for path, _ in cells
     )

@@ -23,10 +23,10 @@ Matrix = dict[Pair | None, tuple[PathState, ...]]
 
 def matrix(node: Node, results: Iterable[CheckResult]) -> Matrix:
     """The states of every pair. Without pairs, the states of the node as a whole, under None."""
-    return judgements_at(node, results, pairs_or_gpus(node) or (None,))
+    return path_states_at(node, results, pairs_to_judge(node) or (None,))
 
 
-def judgements_at(
+def path_states_at(
     node: Node,
     results: Iterable[CheckResult],
     some_pairs: Iterable[Pair | None],
@@ -49,12 +49,14 @@ def judgements_at(
     return table
 
 
-def judge_pairs(node: Node, rules: Iterable[Rule], pairs: Iterable[Pair | None], consumer: str) -> Matrix:
+def path_states_of_pairs(
+    node: Node, rules: Iterable[Rule], pairs: Iterable[Pair | None], consumer: str
+) -> Matrix:
     """The states of a few pairs for one consumer, from the results that concern them."""
     pairs = tuple(pairs)
     wanted = {part for pair in pairs for part in _parts(pair)}
     results = check_results(node, rules, lambda subject: about(subject) in wanted)
-    return judgements_at(node, results, pairs, [cell for cell in COMBINATIONS if cell[1] == consumer])
+    return path_states_at(node, results, pairs, [cell for cell in COMBINATIONS if cell[1] == consumer])
 
 
 def _by_subject(node: Node, results: tuple[CheckResult, ...]) -> dict[object, dict[Cell, list[int]]]:
@@ -77,7 +79,7 @@ def _by_subject(node: Node, results: tuple[CheckResult, ...]) -> dict[object, di
     return found
 
 
-def pairs_or_gpus(node: Node) -> tuple[Pair, ...]:
+def pairs_to_judge(node: Node) -> tuple[Pair, ...]:
     """The pairs; if RDMA devices were not collected, each GPU paired with an unknown device, "".
 
     An unknown device does not mean that there is no pair: a GPU without support is impossible at any NIC.

@@ -8,14 +8,14 @@ from gdrkit.fabric.ceilings.from_topology import node_links
 from gdrkit.fabric.ceilings.node_links import Attachment, CommonPoint
 from gdrkit.fabric.ceilings.paths import chain, node_total
 from gdrkit.fabric.topology import from_node
-from gdrkit.fabric.topology.from_file import read
+from gdrkit.fabric.topology.from_file import read_topology
 from gdrkit.node import Node
 from tests.evidence_nodes import build
 from tests.fabric.topology.xml_files import DUMP, ONE_SWITCH
 
 
 def of(text):
-    return node_links(read(text.encode()).topology)
+    return node_links(read_topology(text.encode()).topology)
 
 
 def test_a_handwritten_file_has_links_and_no_ports():

@@ -7,7 +7,7 @@ from gdrkit.consumers.nccl_releases import release
 from gdrkit.fabric.nccl.merge import FusedNic, fuse
 from gdrkit.fabric.nccl.settings import settings
 from gdrkit.fabric.nccl.view import view
-from gdrkit.fabric.topology.from_file import read
+from gdrkit.fabric.topology.from_file import read_topology
 from gdrkit.formats import nccl_xml
 from gdrkit.formats.errors import FormatError
 from tests.fabric.nccl.nccl_topologies import cpu, gpu, net, nic, switch, system_xml
@@ -114,7 +114,7 @@ def test_a_port_of_unknown_link_layer_counts_as_like_the_others(kinds):
 
 
 def test_the_link_layers_of_a_graph_are_used():
-    saved = read(nccl_xml.written(TWO_PORTS))
+    saved = read_topology(nccl_xml.written(TWO_PORTS))
     nets = tuple(
         structs.replace(one, link_layer=layer)
         for one, layer in zip(saved.topology.nets, (IB, ETHERNET), strict=True)
@@ -124,7 +124,7 @@ def test_the_link_layers_of_a_graph_are_used():
 
 
 def test_both_ports_of_a_fused_nic_have_an_answer():
-    saved = read(nccl_xml.written(TWO_PORTS))
+    saved = read_topology(nccl_xml.written(TWO_PORTS))
     seen = view(saved, "2.28.9", {})
     assert [one.parts for one in seen.fused] == [("mlx5_0", "mlx5_1")]
     assert len(seen.pairs) == 2
@@ -132,14 +132,14 @@ def test_both_ports_of_a_fused_nic_have_an_answer():
 
 
 def test_a_port_that_is_left_out_is_not_fused():
-    saved = read(nccl_xml.written(TWO_PORTS))
+    saved = read_topology(nccl_xml.written(TWO_PORTS))
     seen = view(saved, "2.28.9", {"NCCL_IB_HCA": "=mlx5_0"})
     assert seen.fused == ()
     assert sorted(pair.send.because for pair in seen.pairs.values()) == ["", "NCCL_IB_HCA==mlx5_0"]
 
 
 def test_a_refusal_names_the_source_of_nccls_test():
-    saved = read(nccl_xml.written(TWO_PORTS))
+    saved = read_topology(nccl_xml.written(TWO_PORTS))
     seen = view(saved, "2.28.9", {"NCCL_NET_GDR_LEVEL": "LOC"})
     assert {pair.receive.because for pair in seen.pairs.values()} == {"PIX is farther than LOC"}
     assert {pair.receive.source for pair in seen.pairs.values()} == {

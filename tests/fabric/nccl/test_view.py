@@ -40,7 +40,7 @@ NEAR, FAR = ("0000:1b:00.0", "mlx5_0"), ("0000:4b:00.0", "mlx5_0")
 
 
 def read(text):
-    return from_file.read(text.encode())
+    return from_file.read_topology(text.encode())
 
 
 def judge(saved, environment, version="2.27.5"):
@@ -112,8 +112,8 @@ def test_a_node_has_the_same_paths_from_sysfs_hwloc_and_its_own_nccl_file(versio
     from gdrkit.fabric.nccl import writer as nccl_writer
 
     direct = from_node.topology(Node(open_host(str(build("ubuntu-6.8-h100", tmp_path)))))
-    hwloc = from_file.read(EXPORTED.read_bytes())
-    saved = from_file.read(nccl_xml.written(nccl_writer.system(direct, details=True)))
+    hwloc = from_file.read_topology(EXPORTED.read_bytes())
+    saved = from_file.read_topology(nccl_xml.written(nccl_writer.system(direct, details=True)))
     seen = view(SavedTopology(direct), version, {})
     types = {pair: found.path for pair, found in seen.pairs.items()}
     assert set(types.values()) == {"PIX", "PHB", "SYS"}
@@ -132,7 +132,7 @@ def test_a_missing_class_is_derived_from_what_is_below_the_function():
 @pytest.mark.parametrize("version", [OLDEST, "2.24.3", NEWEST])
 def test_the_model_computes_every_public_file(version, path):
     try:
-        saved = from_file.read(path.read_bytes())
+        saved = from_file.read_topology(path.read_bytes())
     except FormatError:
         return  # RCCL's, and graphs
     found = view(saved, version, {})

@@ -52,7 +52,7 @@ def test_nvlink_is_drawn_once_and_c2c_to_the_cpu():
 
 
 def test_a_matrix_is_drawn_with_its_names():
-    drawn = lines(from_file.read(MATRIX.encode()).topology)
+    drawn = lines(from_file.read_topology(MATRIX.encode()).topology)
     assert sum("NVLink x18" in line for line in drawn) == 1
     assert any(line.startswith('  "mlx5_0" [') for line in drawn)
 

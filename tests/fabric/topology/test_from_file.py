@@ -40,7 +40,7 @@ LISTING = """15:01.0 PCI bridge [0604]: Intel Corporation Device [8086:352a]
      (LISTING, Kind.LSPCI)],
 )  # fmt: skip
 def test_a_file_is_recognised_by_its_content(content, kind):
-    saved = from_file.read(content.encode())
+    saved = from_file.read_topology(content.encode())
     assert saved.kind is kind
     assert saved.topology.gpus
     assert (saved.system is not None) == (kind is Kind.NCCL)
@@ -50,16 +50,16 @@ def test_a_file_is_recognised_by_its_content(content, kind):
 def test_other_files_are_not_topologies(content):
     assert from_file.kind_of(content) is None
     with pytest.raises(FormatError):
-        from_file.read(content)
+        from_file.read_topology(content)
 
 
 def test_the_dialect_of_rccl_is_refused_in_one_sentence():
     with pytest.raises(FormatError, match="RCCL, for AMD GPUs"):
-        from_file.read(b'<system version="2"><cpu><pci busid="0000:c1:00.0"/></cpu></system>')
+        from_file.read_topology(b'<system version="2"><cpu><pci busid="0000:c1:00.0"/></cpu></system>')
 
 
 def test_a_matrix_has_only_distances_and_bonds():
-    found = from_file.read(MATRIX.encode()).topology
+    found = from_file.read_topology(MATRIX.encode()).topology
     assert smi_paths(found, found.gpus[0], found.nets[0]) == (SmiPath.PIX,)
     assert found.gpus[0].nvlinks == (NvLink("GPU1", 18),)
     assert [found.numa_node(gpu) for gpu in found.gpus] == [0, 1]
@@ -67,7 +67,7 @@ def test_a_matrix_has_only_distances_and_bonds():
 
 
 def test_a_drawing_has_the_tree_and_no_numa_nodes():
-    found = from_file.read(DRAWING.encode()).topology
+    found = from_file.read_topology(DRAWING.encode()).topology
     assert [gpu.id for gpu in found.gpus] == ["0000:19:00.0"], "its audio function is no GPU"
     near, far = found.nets
     assert smi_paths(found, found.gpus[0], near) == (SmiPath.PIX,)
@@ -77,11 +77,11 @@ def test_a_drawing_has_the_tree_and_no_numa_nodes():
 def test_a_drawing_without_names_is_refused():
     bare = "\n".join(line.partition("  ")[0] for line in DRAWING.splitlines())
     with pytest.raises(FormatError, match="lspci -tv"):
-        from_file.read(bare.encode())
+        from_file.read_topology(bare.encode())
 
 
 def test_a_listing_has_links_numa_nodes_and_bridges():
-    found = from_file.read(LISTING.encode()).topology
+    found = from_file.read_topology(LISTING.encode()).topology
     assert found.by_address["0000:16:00.0"].parent == "0000:15:01.0"
     assert found.numa_node(found.gpus[0]) == 0
 
@@ -90,9 +90,9 @@ def test_a_listing_has_links_numa_nodes_and_bridges():
 def test_public_files_are_read_or_refused_by_name(path):
     if "rccl" in path.name:
         with pytest.raises(FormatError, match="RCCL"):
-            from_file.read(path.read_bytes())
+            from_file.read_topology(path.read_bytes())
     else:
-        assert from_file.read(path.read_bytes()).topology.origin
+        assert from_file.read_topology(path.read_bytes()).topology.origin
 
 
 PARTS = ["<system", ' version="1"', ">", "<cpu/>", "</system>", "<topology>", "GPU0\t", "X\n", "PIX",
@@ -102,4 +102,4 @@ PARTS = ["<system", ' version="1"', ">", "<cpu/>", "</system>", "<topology>", "G
 @given(st.binary() | st.lists(st.sampled_from(PARTS)).map(lambda parts: "".join(parts).encode()))
 def test_any_bytes_give_a_graph_or_a_format_error(content):
     with contextlib.suppress(FormatError):
-        from_file.read(content)
+        from_file.read_topology(content)

@@ -64,7 +64,7 @@ def test_functions_of_one_card_have_one_number(tmp_path):
 def test_a_file_with_only_the_tree_is_judged_like_its_node(name, tmp_path):
     """Files of --write-nccl-xml do not show C2C: NCCL detects it by NVML."""
     direct = from_node.topology(Node(open_host(str(build(name, tmp_path)))))
-    bare = from_file.read(nccl_xml.written(nccl_writer.system(direct)))
+    bare = from_file.read_topology(nccl_xml.written(nccl_writer.system(direct)))
     here, there = (
         {(gpu, address[net]): pair.path for (gpu, net), pair in view(saved, NEWEST, {}).pairs.items()}
         for saved in (SavedTopology(direct), bare)

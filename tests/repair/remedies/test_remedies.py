@@ -105,7 +105,7 @@ def test_signing_a_stub_changes_one_error_into_another():
 
 def test_a_rebuild_sets_the_linkage_and_makes_the_signer_unknown():
     from gdrkit.facts.driver import peermem_linkage, peermem_path
-    from gdrkit.facts.trust import standing
+    from gdrkit.facts.trust import signature_check
 
     node, _ = judged("ofed-rebuilt")
     assert peermem_linkage(node).mismatched
@@ -114,7 +114,7 @@ def test_a_rebuild_sets_the_linkage_and_makes_the_signer_unknown():
     assert not peermem_linkage(after).mismatched
     assert after.trail(peermem_linkage).confidence is Confidence.ASSUMED
     with pytest.raises(EvidenceMissing) as caught:
-        standing(after, peermem_path(after))
+        signature_check(after, peermem_path(after))
     assert caught.value.missing.why is MissingReason.STALE
 
 

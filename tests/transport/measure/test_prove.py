@@ -35,7 +35,7 @@ def test_wrong_bytes_at_the_receiver_are_detected(monkeypatch):
     compare = prove._compare
 
     def tampered(connection, what):
-        prove.fill(what)
+        prove.fill_pattern(what)
         return compare(connection, what)
 
     monkeypatch.setattr(prove, "_compare", tampered)

@@ -54,7 +54,7 @@ class Compute(Struct, frozen=True):
     bound: BoundBy
 
 
-def held_bytes(model: ModelShape, layout: ParallelLayout, dtype: Dtype) -> float:
+def weight_bytes_per_gpu(model: ModelShape, layout: ParallelLayout, dtype: Dtype) -> float:
     """Bytes of weights on one GPU. Embeddings are spread over all stages, though only some stages have
     them."""
     routed = model.moe_layers * (model.experts.count if model.experts else 0) * expert_parameters(model)
@@ -99,7 +99,7 @@ def prefill(
     """All tokens of all prompts at once; logits only for the last token of each."""
     flop = _flop(model, layout, batch * prompt, batch)
     flop += batch * prefill_attention_flop(model, prompt) / layout.tensor
-    read = held_bytes(model, layout, dtype) * layout.pipeline
+    read = weight_bytes_per_gpu(model, layout, dtype) * layout.pipeline
     return _roofline(read, flop, gpu, dtype)
 
 
@@ -109,7 +109,7 @@ def training(
     """Forward and backward of one replica's batch, all stages at work at once (no bubble)."""
     flop = _flop(model, layout, batch * sequence, batch * sequence)
     flop += batch * prefill_attention_flop(model, sequence) / layout.tensor
-    read = TRAINING_FACTOR * held_bytes(model, layout, dtype)
+    read = TRAINING_FACTOR * weight_bytes_per_gpu(model, layout, dtype)
     return _roofline(read, TRAINING_FACTOR * flop / layout.pipeline, gpu, dtype)
 
 

@@ -107,7 +107,9 @@ def cost(job: Workload, paths: tuple[PathCost, ...]) -> Cost:
         element, end = WEIGHT_BYTES[job.kv_dtype], job.prompt + job.output
         cached = compute.cache_bytes(job.model, job.layout, end, job.batch, element) / job.layout.pipeline
     saved = tuple(saving for step in steps for saving in savings(step))
-    return Cost(job, tuple(steps), saved, compute.held_bytes(job.model, job.layout, job.dtype), cached)
+    return Cost(
+        job, tuple(steps), saved, compute.weight_bytes_per_gpu(job.model, job.layout, job.dtype), cached
+    )
 
 
 def _check(job: Workload) -> None:

@@ -64,7 +64,7 @@ def kind_of(content: bytes) -> TopologyFileKind | None:
     return None
 
 
-def read(content: bytes) -> SavedTopology:
+def read_topology(content: bytes) -> SavedTopology:
     """The graph of a file. Raises FormatError if it is not a topology, truncated or malformed."""
     kind = kind_of(content)
     match kind:

@@ -25,7 +25,7 @@ from gdrkit.fabric.topology.graph import (
     TopologySource,
 )
 from gdrkit.fabric.topology.roles import role
-from gdrkit.facts.gpu import capability, is_coherent, is_integrated, product_name
+from gdrkit.facts.gpu import gpu_support, is_coherent, is_integrated, product_name
 from gdrkit.facts.gpu_chips import compute_capability
 from gdrkit.facts.kernel import architecture
 from gdrkit.facts.nvidia_smi import smi_topology
@@ -252,7 +252,7 @@ def _host_bridges(tree: tuple[TopologyDevice, ...]) -> tuple[HostBridge, ...]:
 def _supported(node: Node, reader: _Reader, gpu: PciGpu) -> bool | None:
     """Whether a NIC can reach the GPU's memory on either path; None if not known."""
     paths = ("dmabuf", "peermem")
-    support = [reader("support of GPUs", partial(capability, node, gpu, path)) for path in paths]
+    support = [reader("support of GPUs", partial(gpu_support, node, gpu, path)) for path in paths]
     states = {found.state for found in support if found is not None}
     return True if "yes" in states else False if states == {"no"} else None
 

@@ -127,7 +127,7 @@ _BY_REMEDY = {
 }
 
 
-def parameters(request: ConfigRequest) -> tuple[tuple[str, str, str], ...]:
+def module_parameters(request: ConfigRequest) -> tuple[tuple[str, str, str], ...]:
     """The requested parameters, and those that fix a finding on the node: module, parameter, value."""
     found = dict.fromkeys(request.parameters)
     if request.node is not None:
@@ -139,7 +139,7 @@ def parameters(request: ConfigRequest) -> tuple[tuple[str, str, str], ...]:
 
 def modprobe(request: ConfigRequest) -> ConfigOutput | ConfigRefused:
     """A file for modprobe.d with module parameters, and a blacklist line for nv_peer_mem if it conflicts."""
-    chosen = parameters(request)
+    chosen = module_parameters(request)
     by_module: dict[str, dict[str, str]] = {}
     for module, name, value in chosen:
         by_module.setdefault(module, {})[name] = value

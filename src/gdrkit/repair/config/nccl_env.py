@@ -18,8 +18,8 @@ from gdrkit.repair.config.request import (
     ask,
     blockers_of,
     choose,
-    coherent,
-    integrated,
+    has_coherent_gpu,
+    has_integrated_gpu,
     nearest,
 )
 from gdrkit.repair.config.yaml_writer import Field, Items, lines
@@ -140,10 +140,10 @@ def _queue_pairs(ports: tuple[RdmaPort, ...]) -> EnvSetting:
 def _level(request: ConfigRequest) -> EnvSetting:
     """Set only if a GPU's nearest NIC is behind the CPU's host bridge."""
     name = "NCCL_NET_GDR_LEVEL"
-    if coherent(request):
+    if has_coherent_gpu(request):
         why = "NCCL 2.27 and newer use C2C by default; from 2.29.2 on, PIX and PXB would forbid it"
         return EnvSetting(name, "", why)
-    if integrated(request):
+    if has_integrated_gpu(request):
         return EnvSetting(name, "", "no level enables GPUDirect RDMA for a GPU without its own memory")
     pairs = ask(request, nearest)
     if not pairs:

@@ -12,15 +12,21 @@ from gdrkit.facts.pci import devices
 from gdrkit.facts.rdma import nic_address
 from gdrkit.formats.versions import numbers
 from gdrkit.node import Node
-from gdrkit.repair.config.boot_files import REASONS, impossible, never_peermem, parameters, state_of_dmabuf
+from gdrkit.repair.config.boot_files import (
+    REASONS,
+    impossible,
+    module_parameters,
+    never_peermem,
+    state_of_dmabuf,
+)
 from gdrkit.repair.config.output import ConfigOutput, ConfigRefused, OutputLine
 from gdrkit.repair.config.request import (
     ConfigRequest,
     PathChoice,
     active_ports,
     ask,
-    before_turing,
     choose_declared,
+    has_gpu_before_turing,
 )
 from gdrkit.repair.config.yaml_writer import Field, Literal, lines
 from gdrkit.verdict.path_state import State
@@ -53,7 +59,7 @@ def gpu_operator(request: ConfigRequest) -> ConfigOutput | ConfigRefused:
     fields = _driver(request, choice, assumed)
     writes = {"merge": _merge, "json-patch": _json_patch, "helm": _helm, "nvidiadriver": _nvidia_driver}
     title, file, use, out = writes[form](request, fields, assumed)
-    if parameters(request):
+    if module_parameters(request):
         notes.append(f"apply the ConfigMap {CONFIG_MAP} first: gdr config gpu-operator --form configmap")
     if choice.path == "dmabuf" and state_of_dmabuf(request) is not State.IMPOSSIBLE:
         notes.append(
@@ -68,7 +74,7 @@ def gpu_operator(request: ConfigRequest) -> ConfigOutput | ConfigRefused:
 def _driver(request: ConfigRequest, choice: PathChoice, assumed: list[str]) -> tuple[Field, ...]:
     """Fields of ClusterPolicy spec.driver, and of NVIDIADriver spec, which have the same names."""
     fields = []
-    if before_turing(request):
+    if has_gpu_before_turing(request):
         why = "the open kernel modules do not support GPUs before Turing"
         fields.append(Field("kernelModuleType", "proprietary", why))
     else:
@@ -80,7 +86,7 @@ def _driver(request: ConfigRequest, choice: PathChoice, assumed: list[str]) -> t
     if choice.path == "peermem":
         why = "precompiled images are built without OFED: their nvidia-peermem is a stub"
         fields.append(Field("usePrecompiled", False, why))
-    if parameters(request):
+    if module_parameters(request):
         why = "module parameters, from a ConfigMap in the operator's namespace"
         fields.append(Field("kernelModuleConfig", (Field("name", CONFIG_MAP),), why))
     return tuple(fields)
@@ -191,7 +197,7 @@ def _has_default(request: ConfigRequest, assumed: list[str]) -> bool:
 def _config_map(request: ConfigRequest) -> ConfigOutput | ConfigRefused:
     """Module parameters for the driver container: a file per module, one parameter per line."""
     by_module: dict[str, list[tuple[str, str]]] = {}
-    for module, name, value in parameters(request):
+    for module, name, value in module_parameters(request):
         by_module.setdefault(module, []).append((name, value))
     if not by_module:
         return ConfigRefused(

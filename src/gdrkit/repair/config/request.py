@@ -172,15 +172,15 @@ def any_gpu(request: ConfigRequest, test: Callable[[Node, PciGpu], bool]) -> boo
     return bool(ask(request, passes))
 
 
-def before_turing(request: ConfigRequest) -> bool:
+def has_gpu_before_turing(request: ConfigRequest) -> bool:
     return any_gpu(request, is_before_turing)
 
 
-def coherent(request: ConfigRequest) -> bool:
+def has_coherent_gpu(request: ConfigRequest) -> bool:
     return any_gpu(request, is_coherent)
 
 
-def integrated(request: ConfigRequest) -> bool:
+def has_integrated_gpu(request: ConfigRequest) -> bool:
     return any_gpu(request, is_integrated)
 
 

@@ -13,7 +13,7 @@ from gdrkit.facts.module_index import module_path, modules_dir, name_of
 from gdrkit.facts.modules import PEERMEM, dependencies, is_loaded
 from gdrkit.facts.packages import installed
 from gdrkit.facts.peer_memory import LEGACY
-from gdrkit.facts.trust import SignatureState, standing
+from gdrkit.facts.trust import SignatureState, signature_check
 from gdrkit.node import Node, if_absent, if_missing
 from gdrkit.repair.platforms import file_contents
 from gdrkit.repair.platforms.action import (
@@ -55,7 +55,7 @@ def to_sign(node: Node) -> tuple[str, ...]:
         folder = posixpath.dirname(path)
         chosen.update({f"{folder}/{name}": None for name in _nvidia(node, folder)})
     for path in _needed(node, name_of(peermem)):
-        if standing(node, path).state is not SignatureState.VERIFIED:
+        if signature_check(node, path).state is not SignatureState.VERIFIED:
             chosen[path] = None
     return tuple(chosen)
 

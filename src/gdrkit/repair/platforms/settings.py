@@ -13,7 +13,7 @@ _OFF = {
 """The value of each setting that turns off a path. Sources: the rules for these settings."""
 
 
-def turns_off(setting: Setting) -> bool:
+def disables_direct_path(setting: Setting) -> bool:
     """Whether a line of /etc/nccl.conf keeps NCCL from RDMA, or from one direct path."""
     if setting.name == "NCCL_NET":
         return setting.value.lower() == "socket"

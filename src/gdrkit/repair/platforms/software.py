@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gdrkit.consumers.nccl_releases import since
+from gdrkit.consumers.nccl_releases import first_release_with
 from gdrkit.facts.environment import NCCL_CONF, environment
 from gdrkit.facts.kernel import release
 from gdrkit.facts.module_index import modules_dir
@@ -17,7 +17,7 @@ from gdrkit.repair.platforms.choices import ProcedureChoices
 from gdrkit.repair.platforms.edits import without_lines
 from gdrkit.repair.platforms.loading import depmod, refresh_if_there
 from gdrkit.repair.platforms.platform import Platform
-from gdrkit.repair.platforms.settings import turns_off
+from gdrkit.repair.platforms.settings import disables_direct_path
 
 STARTERS = ("slurmd", "containerd", "docker", "kubelet", "pbs")
 """Units that start jobs, which inherit the unit's limits."""
@@ -156,7 +156,7 @@ def upgrade_nccl(node: Node, platform: Platform, choices: ProcedureChoices) -> I
     """Most jobs load NCCL from their image or environment, not from the machine's package."""
     del node, choices
     yield AskPerson(
-        what=f"use NCCL {since('sees_module')} or newer in the job's image or environment; "
+        what=f"use NCCL {first_release_with('sees_module')} or newer in the job's image or environment; "
         f"if the job uses the machine's NCCL: {' '.join((*platform.upgrade, *platform.nccl))}"
     )
 
@@ -164,7 +164,9 @@ def upgrade_nccl(node: Node, platform: Platform, choices: ProcedureChoices) -> I
 def clean_settings(node: Node, platform: Platform, choices: ProcedureChoices) -> Iterator[Action]:
     """Comment out lines of /etc/nccl.conf that turn off a direct path. Jobs' settings stay."""
     del platform, choices
-    lines = [setting.line for setting in environment(node, NCCL_CONF).settings if turns_off(setting)]
+    lines = [
+        setting.line for setting in environment(node, NCCL_CONF).settings if disables_direct_path(setting)
+    ]
     if lines:
         yield without_lines(node, NCCL_CONF, lines, "/etc", "comment out what turns off the direct path")
     else:

@@ -21,7 +21,7 @@ from gdrkit.facts.modprobe_config import autoload
 from gdrkit.facts.modules import PEERMEM, is_loaded
 from gdrkit.facts.peer_memory import LEGACY
 from gdrkit.facts.secure_boot import signatures_enforced
-from gdrkit.facts.trust import SignatureState, standing
+from gdrkit.facts.trust import SignatureState, signature_check
 from gdrkit.node import Node, Supposition, if_missing
 from gdrkit.repair.remedies.remedy import Remedy
 from gdrkit.rules.remedy_names import RemedyName
@@ -30,7 +30,10 @@ TOPOLOGY_CHECK = "GrdmaPciTopoCheckOverride"
 
 
 def _load(node: Node) -> Iterable[Supposition]:
-    if _signatures_decide(node) and standing(node, driver_path(node)).state is not SignatureState.VERIFIED:
+    if (
+        _signatures_decide(node)
+        and signature_check(node, driver_path(node)).state is not SignatureState.VERIFIED
+    ):
         raise EvidenceMissing(
             Missing("a driver that the kernel accepts", MissingReason.UNDECIDED, "gdr modprobe nvidia")
         )
@@ -48,7 +51,7 @@ def _open_modules(node: Node) -> Iterable[Supposition]:
     yield driver_flavour.becomes("open")
     yield disk_driver_flavour.becomes("open")
     for path in _files(node):
-        yield standing.becomes(
+        yield signature_check.becomes(
             Missing(f"signer of /{path}", MissingReason.STALE, f"modinfo -F signer /{path}"), path
         )
     if _signatures_decide(node):

@@ -9,12 +9,12 @@ from msgspec.structs import replace
 from gdrkit.evidence import EvidenceMissing, Missing, MissingReason
 from gdrkit.facts.driver import PEER_API, PeermemLinkage, peer_api_exporter, peermem_linkage, peermem_path
 from gdrkit.facts.driver_files import driver_path
-from gdrkit.facts.linkage import Links, links
+from gdrkit.facts.linkage import Links, symbol_links
 from gdrkit.facts.modprobe_config import AutoLoad, autoload, configuration
 from gdrkit.facts.module_init import InitOutcome, init
 from gdrkit.facts.modules import PEERMEM, dependencies, is_loaded, module_path
 from gdrkit.facts.peer_memory import MemoryPeer, memory_peers
-from gdrkit.facts.trust import SignatureStanding, SignatureState, standing
+from gdrkit.facts.trust import SignatureCheck, SignatureState, signature_check
 from gdrkit.loader import modprobe
 from gdrkit.node import Node, Supposition, each_known, if_absent, if_missing
 from gdrkit.repair.platforms.conflicting_config import conflicting_config
@@ -31,11 +31,11 @@ OWN_KEY = "a machine owner key"
 
 def _sign(node: Node) -> Iterable[Supposition]:
     """Signs every NVIDIA module, and each dependency of nvidia-peermem without a trusted signer."""
-    verified = SignatureStanding(SignatureState.VERIFIED, OWN_KEY)
+    verified = SignatureCheck(SignatureState.VERIFIED, OWN_KEY)
     paths = dict.fromkeys((peermem_path(node), *_driver(node)))
     paths.update(dict.fromkeys(path for path in _needed(node) if not _trusted(node, path)))
     for path in paths:
-        yield standing.becomes(verified, path)
+        yield signature_check.becomes(verified, path)
 
 
 def _driver(node: Node) -> tuple[str, ...]:
@@ -50,7 +50,7 @@ def _needed(node: Node) -> Iterator[str]:
 
 def _trusted(node: Node, path: str) -> bool:
     """Whether the kernel accepts its signature. Unknown counts as yes: this remedy does not sign it then."""
-    return if_missing(True, lambda: standing(node, path).state is SignatureState.VERIFIED)
+    return if_missing(True, lambda: signature_check(node, path).state is SignatureState.VERIFIED)
 
 
 def _install_ofed(node: Node) -> Iterable[Supposition]:
@@ -67,7 +67,7 @@ def _install_ofed(node: Node) -> Iterable[Supposition]:
             f"modprobe --dump-modversions /{peermem_path(node)}",
         )
         yield peermem_linkage.becomes(unsure)
-        yield links.becomes(unsure, _name(node))
+        yield symbol_links.becomes(unsure, _name(node))
 
 
 def _rebuild(node: Node) -> Iterable[Supposition]:
@@ -76,12 +76,12 @@ def _rebuild(node: Node) -> Iterable[Supposition]:
         raise EvidenceMissing(Missing(PEER_API[0], MissingReason.ABSENT, "install OFED first"))
     name, path = _name(node), peermem_path(node)
     yield peermem_linkage.becomes(PeermemLinkage(uses_peer_api=True))
-    yield links.becomes(Links(), name)
+    yield symbol_links.becomes(Links(), name)
     yield init.becomes(InitOutcome.REGISTERS, name)
     unsure = Missing(f"signer of the rebuilt {name}", MissingReason.STALE, f"modinfo -F signer {name}")
-    yield standing.becomes(unsure, path)
+    yield signature_check.becomes(unsure, path)
     for driver in _driver(node):
-        yield standing.becomes(unsure, driver)
+        yield signature_check.becomes(unsure, driver)
 
 
 def _load(node: Node) -> Iterable[Supposition]:

@@ -23,7 +23,7 @@ from gdrkit.rules import LOAD_ORDER, RULES, Code
 from gdrkit.rules.engine import CheckResult
 from gdrkit.rules.rule import Unknown
 from gdrkit.verdict import Verdict
-from gdrkit.verdict.matrix import Matrix, judge_pairs
+from gdrkit.verdict.matrix import Matrix, path_states_of_pairs
 from gdrkit.verdict.node_state import ConsumerState, consumer_state, nearest_pairs
 from gdrkit.verdict.path_state import PathState, State
 
@@ -73,7 +73,7 @@ def _follow(
         remedy, changes = choice
         node = node.after(remedy.name, changes)
         taken.append(remedy)
-        judgement = _worst(judge_pairs(node, RULES, (pair,), consumer), pair, path, consumer)
+        judgement = _worst(path_states_of_pairs(node, RULES, (pair,), consumer), pair, path, consumer)
         prediction = predicted(node) if path == "peermem" else None
         yield PlannedStep(remedy, StepOutcome(judgement.state, judgement.codes), prediction)
 
@@ -138,7 +138,7 @@ def _search(node: Node, verdict: Verdict, consumer: str, path: str) -> Chain:
                 continue
             seen.add(key)
             after = here.after(remedy.name, changes)
-            judged = judge_pairs(after, RULES, pairs, consumer)
+            judged = path_states_of_pairs(after, RULES, pairs, consumer)
             then = consumer_state(after, judged, consumer)
             still = [_worst(judged, pair, path, consumer) for pair in then.pairs or (None,)]
             codes = tuple(dict.fromkeys(code for judgement in still for code in judgement.codes))

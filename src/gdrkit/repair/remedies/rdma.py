@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from msgspec.structs import replace
 
-from gdrkit.consumers.nccl_releases import NEWEST, since
+from gdrkit.consumers.nccl_releases import NEWEST, first_release_with
 from gdrkit.evidence import EvidenceMissing, Missing, MissingReason
 from gdrkit.facts.environment import NCCL_CONF, environment
 from gdrkit.facts.libraries import (
@@ -16,7 +16,7 @@ from gdrkit.facts.libraries import (
     verbs_has_dmabuf,
 )
 from gdrkit.node import Node, Supposition
-from gdrkit.repair.platforms.settings import turns_off
+from gdrkit.repair.platforms.settings import disables_direct_path
 from gdrkit.repair.remedies.remedy import Remedy
 from gdrkit.rules.remedy_names import RemedyName
 
@@ -36,7 +36,7 @@ def _newer_nccl(node: Node) -> Iterable[Supposition]:
 def _clean_settings(node: Node) -> Iterable[Supposition]:
     """Only /etc/nccl.conf changes; settings of users and jobs are not touched."""
     found = environment(node, NCCL_CONF)
-    kept = tuple(setting for setting in found.settings if not turns_off(setting))
+    kept = tuple(setting for setting in found.settings if not disables_direct_path(setting))
     if kept == found.settings:
         raise EvidenceMissing(Missing(NCCL_CONF, MissingReason.UNDECIDED, f"cat /{NCCL_CONF}"))
     yield environment.becomes(replace(found, settings=kept), NCCL_CONF)
@@ -44,7 +44,7 @@ def _clean_settings(node: Node) -> Iterable[Supposition]:
 
 upgrade_nccl = Remedy(
     name=RemedyName.UPGRADE_NCCL,
-    title=f"use NCCL {since('sees_module')} or newer in the image or environment that the job loads",
+    title=f"use NCCL {first_release_with('sees_module')} or newer in the image or environment of the job",
     effect=_newer_nccl,
     becomes="NCCL detects nvidia-peermem and supports dma-buf",
     risk="all ranks of a job need the same NCCL",

@@ -16,7 +16,7 @@ from gdrkit.transport.measure.counters import Counters, CounterValue
 from gdrkit.transport.measure.job import MeasureEnd, session
 from gdrkit.transport.measure.prove_peer import CRC_BYTES, REGISTRATION_BYTES, WAIT_SECONDS
 from gdrkit.transport.measure.search import search
-from gdrkit.transport.measure.sweep import SweepMemory, fill
+from gdrkit.transport.measure.sweep import SweepMemory, fill_pattern
 from gdrkit.transport.path_names import PathName
 from gdrkit.transport.proof.evidence import CounterReading, MemorySearch, Registration, TrafficWindow, Trial
 from gdrkit.transport.proof.table import REGISTRATION_COUNTERS
@@ -78,7 +78,7 @@ def _run(
     registered, rdma = connection.register(what), connection.path == "verbs"
     registered_there = _receive_registration(connection)
     _round(connection, what, 1)
-    mark = fill(what)
+    mark = fill_pattern(what)
     windows = []
     for count in (repeats, 2 * repeats):
         windows.append(_window(counters, held, 0, lambda: time.sleep(IDLE_SECONDS)))

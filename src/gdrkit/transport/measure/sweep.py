@@ -56,7 +56,7 @@ class SweepMemory:
             driver = cuda()
             driver.use(self.device)
             found = Buffer(driver.number("cuMemAlloc_v2", size_bytes), size_bytes, self.device, None)
-        fill(found)
+        fill_pattern(found)
         return found
 
     def give_back(self, what: Buffer) -> None:
@@ -66,7 +66,7 @@ class SweepMemory:
             cuda().call("cuMemFree_v2", what.address)
 
 
-def fill(what: Buffer) -> bytes:
+def fill_pattern(what: Buffer) -> bytes:
     """Fill memory with new random bytes, 1 MiB repeated; returns the first of them, to search for."""
     pattern = os.urandom(min(_PATTERN_BYTES, what.size_bytes))
     contents = bytearray((pattern * (what.size_bytes // len(pattern) + 1))[: what.size_bytes])

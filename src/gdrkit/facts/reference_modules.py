@@ -120,7 +120,7 @@ def reference_files(node: Node) -> tuple[str, ...]:
     return tuple(path for path, _ in zip(found, range(3), strict=False))
 
 
-def first_from_reference(node: Node, ask: Callable[[str], T | None], what: str) -> T:
+def first_answer_of_references(node: Node, ask: Callable[[str], T | None], what: str) -> T:
     """The first answer, other than None, for a reference module. Raises EvidenceMissing if there is none."""
     for answer in each_known(ask, _references(node)):
         if answer is not None:
@@ -141,12 +141,12 @@ def vermagic(node: Node) -> str:
     def flags(path: str) -> str | None:
         return information(node, path).vermagic.partition(" ")[2] or None
 
-    return f"{release(node)} {first_from_reference(node, flags, 'vermagic')}"
+    return f"{release(node)} {first_answer_of_references(node, flags, 'vermagic')}"
 
 
 @fact
-def struct_module_bytes(node: Node) -> int:
+def struct_module_size_bytes(node: Node) -> int:
     """The size of the kernel's struct module, taken from a reference module's file."""
-    return first_from_reference(
+    return first_answer_of_references(
         node, lambda path: image(node, path).size_of(".gnu.linkonce.this_module"), "the module structure"
     )
