@@ -3,7 +3,7 @@
 import pytest
 
 from gdrkit.consumers.nccl_releases import NEWEST, OLDEST, release
-from gdrkit.fabric.nccl.graph import GPU
+from gdrkit.fabric.nccl.graph import GPU, NcclSystem
 from gdrkit.fabric.nccl.search import local_nets
 from gdrkit.formats.errors import FormatError
 from tests.fabric.nccl.nccl_topologies import (
@@ -245,3 +245,46 @@ def test_steps_are_few_and_grow_at_most_with_the_square_of_the_machine():
     half, whole = (steps(computed, machine(switches)) for switches in (2, 4))
     assert whole < 100_000
     assert whole < 4 * half
+
+
+def flat(count, *, below_a_switch=False, gdr=1):
+    """As many GPUs as NICs below one host bridge, or below one switch."""
+    gpus = [gpu(f"{at >> 4:x}{at & 15:x}", at, gdr=gdr) for at in range(count)]
+    nics = [nic(f"{at + count >> 4:x}{at + count & 15:x}", net(at, gdr=gdr)) for at in range(count)]
+    inside = (*gpus, *nics)
+    return system_xml(cpu(0, switch("ff", *inside) if below_a_switch else "".join(inside)))
+
+
+@pytest.mark.parametrize("version", ["2.18.1", "2.18.5", "2.28.9", NEWEST])
+@pytest.mark.parametrize("shape", [{}, {"below_a_switch": True}, {"below_a_switch": True, "gdr": 0}])
+def test_the_work_for_a_flat_machine_grows_with_the_number_of_pairs(shape, version):
+    """Four times the pairs; what is refused changes what is nearest, and that is searched again."""
+    few, many = (steps(computed, flat(count, **shape), version) for count in (12, 24))
+    assert many < 6.5 * few
+
+
+@pytest.mark.parametrize("version", ["2.18.1", "2.28.9", NEWEST])
+@pytest.mark.parametrize("shape", [{}, {"below_a_switch": True}, {"below_a_switch": True, "gdr": 0}])
+def test_what_searches_remember_is_what_they_would_find_now(shape, version, monkeypatch):
+    """Without any memory every path comes out the same."""
+
+    def paths_of(root):
+        _, gpus, nets, _ = computed(root, version)
+        ends = [*gpus.values(), *nets.values()]
+        return [
+            (one.printed, other.printed, path.type, path.bandwidth, path.hops)
+            for one in ends
+            for other, path in one.paths.items()
+        ]
+
+    root = flat(9, **shape)
+    remembered = paths_of(root)
+    forget = NcclSystem.replace_path
+
+    def forgetful(system, node, target, path):
+        forget(system, node, target, path)
+        for memory in (system.nearest, system.local_nets, system.local_gpus, system.masks):
+            memory.clear()
+
+    monkeypatch.setattr(NcclSystem, "replace_path", forgetful)
+    assert paths_of(root) == remembered

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from gdrkit.fabric.nccl import writer as nccl_writer
 from gdrkit.fabric.topology import from_nccl_xml
-from gdrkit.fabric.topology.graph import Role
+from gdrkit.fabric.topology.graph import Net, Role, Topology, TopologyGpu, TopologySource
 from gdrkit.formats import nccl_xml
 from gdrkit.formats.errors import FormatError
 from tests.fabric.topology.xml_files import DUMP, ONE_SWITCH
@@ -122,3 +122,13 @@ def test_any_elements_give_a_graph_that_is_written_and_read_again_or_a_format_er
     with contextlib.suppress(FormatError):
         found = read(f'<system version="1"><cpu numaid="0">{"".join(trees)}</cpu></system>')
         assert again(found) == found
+
+
+@pytest.mark.parametrize("gpus, nets", [(257, 256), (1025, 1)])
+def test_more_devices_than_any_machine_has_are_refused(gpus, nets):
+    with pytest.raises(FormatError, match=rf"{gpus} GPUs and {nets} NIC ports"):
+        Topology(
+            origin=TopologySource.NCCL_XML,
+            gpus=tuple(TopologyGpu(id=f"GPU{at}") for at in range(gpus)),
+            nets=tuple(Net(id=f"mlx5_{at}", device=f"mlx5_{at}") for at in range(nets)),
+        )

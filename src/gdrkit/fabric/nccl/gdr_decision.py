@@ -6,14 +6,15 @@ file does not state. This module does both.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import Literal
 
 from msgspec import Struct, structs
 
 from gdrkit.consumers.nccl_releases import Release
 from gdrkit.fabric.nccl.gdr_check import Condition, GdrCheck, Mode, check
-from gdrkit.fabric.nccl.graph import DEV, GPU, GraphNode, NcclSystem
+from gdrkit.fabric.nccl.graph import GraphNode, NcclSystem
 from gdrkit.fabric.nccl.nic import GpuEvidence, MechanismSupport, NicEvidence, dmabuf, peermem
 from gdrkit.fabric.nccl.paths import LoggedCheck
 from gdrkit.fabric.nccl.settings import Settings
@@ -74,6 +75,18 @@ def settled(known: GdrEvidence, rules: Release, settings: Settings, device: str)
     return structs.replace(known, file_says_nic=True not in works and None in works)
 
 
+FirstChecks = Mapping[tuple[GraphNode, GraphNode], GdrCheck]
+
+
+def first_checks(checks: Iterable[LoggedCheck]) -> FirstChecks:
+    """For each GPU and NIC the first check of a receive that NCCL makes, by the paths as they are then."""
+    found: dict[tuple[GraphNode, GraphNode], GdrCheck] = {}
+    for one in checks:
+        if not one.sends:
+            found.setdefault((one.gpu, one.net), one.check)
+    return found
+
+
 def decide(
     system: NcclSystem,
     gpu: GraphNode,
@@ -81,17 +94,15 @@ def decide(
     sends: bool,
     settings: Settings,
     evidence: GdrEvidence | None = None,
-    checks: Iterable[LoggedCheck] = (),
+    checks: FirstChecks = MappingProxyType({}),
 ) -> Decision:
     """NCCL's decision for a connected pair of a system whose paths are computed.
 
-    `checks` is what compute_paths() returned. A pair that was refused is routed through the CPU afterwards;
-    the distance that counts is the one before."""
+    `checks` is what first_checks() makes of compute_paths(). A pair that was refused is routed through the
+    CPU afterwards; the distance that counts is the one before."""
     known = evidence or GdrEvidence()
     near_enough = check(system, gpu, net, sends, settings)
-    before = next(
-        (one.check for one in checks if one.gpu is gpu and one.net is net and not one.sends), near_enough
-    )
+    before = checks.get((gpu, net), near_enough)
     sides = _sides(system, net, settings, known)
     reasons = [
         _nic(net, sides, known),
@@ -176,11 +187,7 @@ def _named_level(system: NcclSystem, settings: Settings, found: GdrCheck) -> str
     over C2C; without C2C that is PXB."""
     if settings.gdr_level or found.level != "P2C":
         return found.level
-    over_c2c = any(
-        system.rules.named(link.type) == "C2C"
-        for node in (*system.nodes[GPU], *system.nodes[DEV])
-        for link in node.links
-    )
+    over_c2c = any(system.rules.named(kind) == "C2C" for kind in system.gpu_link_types)
     return found.level if over_c2c else "PXB"
 
 

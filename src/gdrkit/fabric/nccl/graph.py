@@ -71,6 +71,11 @@ class NcclSystem:
         self.rules = rules
         self.nodes: dict[str, list[GraphNode]] = {kind: [] for kind in (GPU, PCI, NVS, CPU, NIC, NET, DEV)}
         self.hosts: list[int] = []
+        self.gpu_link_types: set[int] = set()
+        self.nearest: dict[tuple[GraphNode, str], list[GraphNode]] = {}
+        self.local_nets: dict[GraphNode, list[GraphNode]] = {}
+        self.local_gpus: dict[GraphNode, GraphNode | None] = {}
+        self.masks: dict[GraphNode, list[GraphNode]] = {}
 
     def create(self, kind: str, identity: int, system: int) -> GraphNode:
         node = GraphNode(kind, identity, system)
@@ -88,6 +93,36 @@ class NcclSystem:
         for others in self.nodes.values():
             for other in others:
                 other.links = [link for link in other.links if link.to is not node]
+        self.gpu_link_types = {
+            link.type for kind in (GPU, DEV) for gpu in self.nodes[kind] for link in gpu.links
+        }
+
+    def forget_paths(self) -> None:
+        """Drops all paths, and what the searches remember of them."""
+        for nodes in self.nodes.values():
+            for node in nodes:
+                node.paths = {}
+        for memory in (self.nearest, self.local_nets, self.local_gpus, self.masks):
+            memory.clear()
+
+    def replace_path(self, node: GraphNode, target: GraphNode, path: GraphPath) -> None:
+        """Gives a node another path. Searches forget what a path of another type or bandwidth may change.
+
+        The GPUs of a node's first NIC decide which NICs it uses: search.py, local_nets()."""
+        before = node.paths.get(target)
+        node.paths[target] = path
+        if before is not None and (before.type, before.bandwidth) == (path.type, path.bandwidth):
+            return
+        self.nearest.pop((node, target.kind), None)
+        if node.kind == GPU and target.kind == NET and not self.rules.nearest_nets_by_mask:
+            self.local_gpus.clear()
+            self.local_nets.pop(node, None)
+        elif node.kind == NET and target.kind == GPU:
+            self.local_gpus.clear()
+            self.masks.pop(target, None)
+            for gpu in self.nodes[GPU]:
+                if node in self.nearest.get((gpu, NET), ())[:1]:
+                    self.local_nets.pop(gpu, None)
 
     def link(self, node: GraphNode, to: GraphNode, kind: str, bandwidth: float) -> None:
         """Adds bandwidth to an existing or new link; links stay ordered, fastest first:
@@ -99,6 +134,8 @@ class NcclSystem:
         )
         if at == len(node.links):
             node.links.append(GraphLink(number, to, 0.0))
+        if node.kind in (GPU, DEV):
+            self.gpu_link_types.add(number)
         link = node.links.pop(at)
         link.bandwidth += bandwidth
         while at > 0 and node.links[at - 1].bandwidth < link.bandwidth:

@@ -30,9 +30,7 @@ def compute_paths(
 
     Without ranks, GPUs that cannot reach one another stay connected. Raises FormatError if NCCL would
     fail."""
-    for nodes in system.nodes.values():
-        for node in nodes:
-            node.paths = {}
+    system.forget_paths()
     for kind in (CPU, GPU, NET, NVS):
         for node in system.nodes[kind]:
             set_paths(system, node, settings)
@@ -84,9 +82,8 @@ def through(system: NcclSystem, middle: GraphNode, source: GraphNode, target: Gr
         kind = rules.order["P2C"]
     if middle.kind == GPU:
         kind = rules.order["PXN"]
-    source.paths[target] = GraphPath(
-        kind, min(first.bandwidth, second.bandwidth), first.nodes + second.nodes
-    )
+    bandwidth = min(first.bandwidth, second.bandwidth)
+    system.replace_path(source, target, GraphPath(kind, bandwidth, first.nodes + second.nodes))
 
 
 # -- between GPUs ---------------------------------------------------------------------------------------
@@ -96,6 +93,7 @@ def _route_gpus(system: NcclSystem, settings: Settings, between_ranks: bool) -> 
     """Routes GPUs that may not reach one another directly through the CPU, or disconnects them."""
     level = p2p_level(system, settings)
     network = system.rules.order["NET"]
+    nets = {gpu: _fastest_near_net(system, gpu) for gpu in system.nodes[GPU]}
     for target in system.nodes[GPU]:
         for source in system.nodes[GPU]:
             path = source.paths.get(target)
@@ -112,9 +110,9 @@ def _route_gpus(system: NcclSystem, settings: Settings, between_ranks: bool) -> 
             if (
                 source is not target
                 and path is not None
-                and not _connects(system, source, target, settings, level)
+                and not _connects(system, source, target, settings, level, nets)
             ):
-                source.paths[target] = GraphPath(network, path.bandwidth, path.nodes)
+                system.replace_path(source, target, GraphPath(network, path.bandwidth, path.nodes))
 
 
 def p2p_level(system: NcclSystem, settings: Settings) -> int:
@@ -135,11 +133,18 @@ def p2p_level(system: NcclSystem, settings: Settings) -> int:
 
 
 def _connects(
-    system: NcclSystem, source: GraphNode, target: GraphNode, settings: Settings, level: int
+    system: NcclSystem,
+    source: GraphNode,
+    target: GraphNode,
+    settings: Settings,
+    level: int,
+    nets: dict[GraphNode, float],
 ) -> bool:
-    """Whether two GPUs use their own links or shared memory, rather than the network."""
+    """Whether two GPUs use their own links or shared memory, rather than the network.
+
+    NICs near both that are faster than the path between them go first: ncclTopoCheckNet()."""
     path = source.paths[target]
-    slower = not settings.net_disable_intra and _network_is_faster(system, source, target)
+    slower = not settings.net_disable_intra and min(nets[source], nets[target]) > path.bandwidth
     if path.type <= level and (_leads_through_gpu(system, path) or not slower):
         return True
     return not settings.shm_disable and not slower
@@ -151,14 +156,11 @@ def _leads_through_gpu(system: NcclSystem, path: GraphPath) -> bool:
     return path.hops == 2 and path.nodes[0].kind == GPU
 
 
-def _network_is_faster(system: NcclSystem, source: GraphNode, target: GraphNode) -> bool:
-    """Whether NICs near both GPUs are faster than the path between them: ncclTopoCheckNet()."""
-    near, speed = system.rules.order["PXB"], source.paths[target].bandwidth
-    for gpu in (source, target):
-        paths = (gpu.paths.get(net) for net in system.nodes[NET])
-        if max((path.bandwidth for path in paths if path and path.type <= near), default=0.0) <= speed:
-            return False
-    return True
+def _fastest_near_net(system: NcclSystem, gpu: GraphNode) -> float:
+    """The bandwidth of the fastest NIC that is no farther than PXB; 0 if there is none."""
+    near = system.rules.order["PXB"]
+    paths = (gpu.paths.get(net) for net in system.nodes[NET])
+    return max((path.bandwidth for path in paths if path and path.type <= near), default=0.0)
 
 
 # -- between GPUs and NICs ------------------------------------------------------------------------------
@@ -188,7 +190,7 @@ def _is_p2c(system: NcclSystem, gpu: GraphNode, net: GraphNode, cpu: GraphNode) 
 def _bring_nearer(system: NcclSystem, node: GraphNode, other: GraphNode) -> None:
     path, p2c = node.paths[other], system.rules.order["P2C"]
     kind = p2c if system.rules.p2c == "pair" else min(p2c, path.type)
-    node.paths[other] = GraphPath(kind, path.bandwidth, path.nodes)
+    system.replace_path(node, other, GraphPath(kind, path.bandwidth, path.nodes))
 
 
 def _route_pair(

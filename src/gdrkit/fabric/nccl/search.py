@@ -88,6 +88,13 @@ def _type(rules: Release, base: GraphNode, node: GraphNode, link: GraphLink, pat
 
 def nearest(system: NcclSystem, node: GraphNode, kind: str) -> list[GraphNode]:
     """The nearest of the nodes of a kind with the most bandwidth from this node: ncclTopoGetLocal()."""
+    known = system.nearest.get((node, kind))
+    if known is None:
+        known = system.nearest[node, kind] = _nearest(system, node, kind)
+    return known
+
+
+def _nearest(system: NcclSystem, node: GraphNode, kind: str) -> list[GraphNode]:
     best, nearest_type = 0.0, system.rules.order["DIS"]
     found: list[GraphNode] = []
     for other in system.nodes[kind]:
@@ -115,6 +122,13 @@ def local_nets(system: NcclSystem, gpu: GraphNode, settings: Settings) -> list[G
     """The NICs that a GPU uses, in the order of channels: ncclTopoGetLocalNet() for each of them."""
     if system.rules.nearest_nets_by_mask:
         return _nets_of_mask(system, gpu)
+    known = system.local_nets.get(gpu)
+    if known is None:
+        known = system.local_nets[gpu] = _local_nets(system, gpu, settings)
+    return known
+
+
+def _local_nets(system: NcclSystem, gpu: GraphNode, settings: Settings) -> list[GraphNode]:
     nets = nearest(system, gpu, NET)
     if not nets:
         return []
@@ -151,6 +165,12 @@ def local_gpu(system: NcclSystem, net: GraphNode, settings: Settings) -> GraphNo
     """The GPU that a NIC serves first: ncclTopoGetLocalGpu()."""
     if system.rules.nearest_nets_by_mask:
         return _gpu_of_mask(system, net)
+    if net not in system.local_gpus:
+        system.local_gpus[net] = _local_gpu(system, net, settings)
+    return system.local_gpus[net]
+
+
+def _local_gpu(system: NcclSystem, net: GraphNode, settings: Settings) -> GraphNode | None:
     gpus = system.nodes[GPU] if system.rules.serves_any_gpu else nearest(system, net, GPU)
     served = [(gpu, local_nets(system, gpu, settings)) for gpu in gpus]
     for channel in range(max((len(nets) for _, nets in served), default=0)):
@@ -165,6 +185,13 @@ def local_gpu(system: NcclSystem, net: GraphNode, settings: Settings) -> GraphNo
 
 def _mask(system: NcclSystem, gpu: GraphNode) -> list[GraphNode]:
     """The NICs from which a GPU is reached best: getLocalNetMask()."""
+    known = system.masks.get(gpu)
+    if known is None:
+        known = system.masks[gpu] = _best_nets(system, gpu)
+    return known
+
+
+def _best_nets(system: NcclSystem, gpu: GraphNode) -> list[GraphNode]:
     best, nearest_type = 0.0, system.rules.order["DIS"]
     found: list[GraphNode] = []
     for net in system.nodes[NET]:

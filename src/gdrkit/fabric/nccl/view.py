@@ -10,7 +10,7 @@ from msgspec import Struct
 from gdrkit.consumers.nccl_releases import ModelBasis, Release, model_basis, release
 from gdrkit.fabric.nccl.evidence import gpu_evidence, nic_evidence, with_nic_side
 from gdrkit.fabric.nccl.gdr_check import Condition, Mode
-from gdrkit.fabric.nccl.gdr_decision import Decision, GdrEvidence, Mechanism, decide, settled
+from gdrkit.fabric.nccl.gdr_decision import Decision, GdrEvidence, Mechanism, decide, first_checks, settled
 from gdrkit.fabric.nccl.graph import GPU, NET, GraphNode, NcclSystem
 from gdrkit.fabric.nccl.merge import FusedNic, fuse
 from gdrkit.fabric.nccl.nic import unused
@@ -94,7 +94,7 @@ def view(saved: SavedTopology, version: str, environment: Mapping[str, str]) -> 
     layers = {dev: net.link_layer for net in whole.nets if (dev := _dev(net)) is not None}
     merged, fused = fuse(system, rules, given, out, layers)
     led = system_of(merged, rules)
-    checks = compute_paths(led, given)
+    checks = first_checks(compute_paths(led, given))
     ends = _ends(led) | _parts(led, system, fused)
     known = _known(saved.node, rules)
     pairs = {}

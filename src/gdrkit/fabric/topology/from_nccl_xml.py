@@ -80,6 +80,7 @@ class _Reader:
         self.peer_links: list[PeerLink] = []
         self.notes: list[str] = []
         self.seen: set[str] = set()
+        self.names: set[str] = set()
 
     def cpu(self, node: XmlNode) -> None:
         numa = _number(node, "numaid")
@@ -117,6 +118,7 @@ class _Reader:
         if role is Role.GPU and not gpus:
             self.gpus.append(nothing)
         if role is Role.NIC and not has_net:
+            self.names.add(address)
             self.nets.append(Net(id=address, device="", address=address))
         for child in node.all("pcilink"):
             self.peer_links.append(PeerLink(address, pci_address(child.get("target"))))
@@ -128,11 +130,11 @@ class _Reader:
     def nic(self, node: XmlNode, address: str, numa_node: int | None) -> None:
         for child in node.all("net"):
             net = _net(child, address, numa_node)
-            taken = {other.id for other in self.nets}
             names = (net.id, f"{net.device}/{net.number}", *(f"{net.device}#{n}" for n in range(2, 4096)))
-            name = next((name for name in names if name not in taken), None)
+            name = next((name for name in names if name not in self.names), None)
             if name is None:
                 raise FormatError(f"too many nets named {net.device}")
+            self.names.add(name)
             self.nets.append(structs.replace(net, id=name))
 
 

@@ -11,6 +11,8 @@ from functools import cached_property
 
 from msgspec import Struct
 
+from gdrkit.formats.errors import FormatError
+
 
 class TopologySource(enum.StrEnum):
     """The sources of topologies."""
@@ -218,6 +220,11 @@ class PeerLink(Struct, frozen=True):
     other: str
 
 
+PAIRS_LIMIT = 256 * 256
+GPUS_LIMIT = 1024
+"""The largest NVLink domain that is sold has 72 GPUs, the largest node 16 GPUs and some 40 ports."""
+
+
 class Topology(Struct, frozen=True, kw_only=True, dict=True):
     """One node. Devices are in the order of their source, parents before children."""
 
@@ -231,6 +238,12 @@ class Topology(Struct, frozen=True, kw_only=True, dict=True):
     stated: tuple[StatedPath, ...] = ()
     shows_ports: bool = False  # root ports and downstream ports are among the devices
     notes: tuple[str, ...] = ()  # what the source does not show
+
+    def __post_init__(self) -> None:
+        """Raises FormatError for more devices than any machine has: each pair is judged by itself."""
+        gpus, nets = len(self.gpus), len(self.nets)
+        if gpus * nets > PAIRS_LIMIT or gpus > GPUS_LIMIT:
+            raise FormatError(f"{gpus} GPUs and {nets} NIC ports are more than one machine has")
 
     @cached_property
     def by_address(self) -> dict[str, TopologyDevice]:
