@@ -25,8 +25,11 @@ PATH_LIMIT_BYTES = 4096
 """Linux include/uapi/linux/limits.h, PATH_MAX."""
 
 EXTENSION_LIMIT_BYTES = 1 << 20
-"""Largest extended header. It holds paths, security labels and access lists, at most 64 KiB each
+"""Extended headers of one member. They hold paths, security labels and access lists, at most 64 KiB each
 (xattr(7))."""
+
+EXTENSIONS_LIMIT_BYTES = 64 << 20
+"""Extended headers of one archive: 256 bytes for each of the most members that are read."""
 
 REGULAR, HARD_LINK, SYMBOLIC_LINK, DIRECTORY, OTHER_TYPE = "0", "1", "2", "5", "?"
 
@@ -55,6 +58,7 @@ def members(stream: Stream) -> Iterator[Member]:
 
     Raises StreamEnded if the archive is cut off (no end mark), DamagedArchive if a header is not valid."""
     extended: dict[str, str] = {}  # fields for the next member, from extended headers
+    of_member = of_archive = 0  # bytes of extended headers
     for _ in range(HEADERS_LIMIT):
         header = bytes(stream.take(BLOCK))
         kind = header[156]
@@ -65,8 +69,14 @@ def members(stream: Stream) -> Iterator[Member]:
             raise DamagedArchive
         size = _number(header[124:136])
         if kind in _EXTENSIONS:
+            of_member, of_archive = of_member + size, of_archive + size
+            if of_member > EXTENSION_LIMIT_BYTES:
+                raise DamagedArchive
+            if of_archive > EXTENSIONS_LIMIT_BYTES:
+                raise DamagedArchive(f"more than {EXTENSIONS_LIMIT_BYTES >> 20} MiB of extended headers")
             extended |= _extension(kind, stream, size)
             continue
+        of_member = 0
         name, link = _name(header), _text(header[157:257]) if header[157] else ""
         sparse = kind == _SPARSE
         if extended:
@@ -133,8 +143,6 @@ def _text(field: bytes) -> str:
 
 def _extension(kind: int, stream: Stream, size: int) -> dict[str, str]:
     """Fields for the next member, by name: GNU's long name or long link, or POSIX records."""
-    if size > EXTENSION_LIMIT_BYTES:
-        raise DamagedArchive
     data = bytes(stream.take(size + -size % BLOCK))[:size]
     if kind != ord("x"):
         return {"path" if kind == ord("L") else "linkpath": _text(data)}
@@ -152,6 +160,7 @@ def _records(data: bytes) -> dict[str, str]:
             break  # padding or garbage: the plain header still applies
         record = data[at + len(length) + 1 : at + int(length)]
         key, _, value = record.removesuffix(b"\n").partition(b"=")
-        records[_text(key)] = value.decode("utf-8", "replace")
+        if key in (b"path", b"linkpath", b"size") or key.startswith(b"GNU.sparse"):
+            records[_text(key)] = value.decode("utf-8", "replace")
         at += int(length)
     return records

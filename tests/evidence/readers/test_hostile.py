@@ -53,6 +53,34 @@ def measured(target: str, *paths: str) -> list[str]:
     return lines
 
 
+def extension(size_bytes: int) -> bytes:
+    """An extended header full of the shortest records, each of another key."""
+    info = tarfile.TarInfo("x")
+    info.type, info.size = tarfile.XHDTYPE, size_bytes
+    records = b"".join(b"13 k%06d=v\n" % number for number in range(size_bytes // 13))
+    return info.tobuf(tarfile.USTAR_FORMAT) + records.ljust(size_bytes + -size_bytes % 512, b"\0")
+
+
+class TestExtendedHeaders:
+    def test_many_of_them_before_one_member_are_damage(self, tmp_path):
+        content = sos_bytes(end=False) + extension(1 << 19) * 40
+        assert any(
+            "is damaged" in line for line in measured(write(tmp_path, lzma.compress(content, preset=0)))
+        )
+
+    def test_a_mebibyte_before_each_of_70_members_is_refused(self, tmp_path):
+        one = extension(1 << 20)
+        parts = [one + tar_bytes(member(f"sosreport-x/f{n}", b"x"), end=False) for n in range(70)]
+        content = sos_bytes(end=False) + b"".join(parts)
+        (line,) = measured(write(tmp_path, lzma.compress(content, preset=0)))
+        assert line.startswith("refused") and "64 MiB of extended headers" in line
+
+    def test_the_longest_name_of_a_real_archive_is_read(self, tmp_path):
+        name = "sosreport-x/" + "/".join(["d" * 200] * 19)
+        content = sos_bytes(member(name, b"deep\n"), form=tarfile.PAX_FORMAT)
+        assert open_host(write(tmp_path, content)).read(name.partition("/")[2]) == b"deep\n"
+
+
 class TestBombs:
     def test_a_small_xz_that_becomes_ten_gigabytes(self, tmp_path):
         one = lzma.compress(sos_bytes(member("sosreport-x/lib/zeros", size=10 << 30), end=False))
