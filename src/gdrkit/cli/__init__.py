@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import sys
+from typing import TYPE_CHECKING, cast
 
+from gdrkit.agent.streams import SafeStream
 from gdrkit.cli import process
-from gdrkit.cli.exit import INTERNAL, NO_INPUT, USAGE
+from gdrkit.cli.exit import INTERNAL, INTERRUPTED, NO_INPUT, NO_OUTPUT, USAGE
+
+if TYPE_CHECKING:
+    from typing import TextIO
 
 GROUPS = {
     "diagnose": {
@@ -40,12 +45,32 @@ COMMANDS = {name: line for group in GROUPS.values() for name, line in group.item
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run a command and return its exit code. The entry point of `gdr`."""
-    if arguments is None:
-        try:
-            return main(sys.argv[1:])
-        finally:
+    """Run a command and return its exit code. The entry point of `gdr`.
+
+    A reader that leaves early takes nothing from a verdict; what cannot be written for another reason is 74.
+    """
+    before = sys.stdout, sys.stderr
+    out, err = SafeStream(sys.stdout), SafeStream(sys.stderr)
+    sys.stdout, sys.stderr = cast("TextIO", out), cast("TextIO", err)
+    try:
+        code = _command(sys.argv[1:] if arguments is None else arguments)
+        out.flush()
+        if out.failure is not None and not isinstance(out.failure, BrokenPipeError):
+            err.write(f"gdr: cannot write to standard output: {out.failure.strerror}\n")
+            code = NO_OUTPUT
+        return code
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    finally:
+        err.flush()
+        sys.stdout, sys.stderr = before
+        if arguments is None:
+            out.give_up()
+            err.give_up()
             process.end()
+
+
+def _command(arguments: list[str]) -> int:
     if not arguments or arguments[0] in ("-h", "--help", "help"):
         sys.stdout.write(_help())
         return 0 if arguments else USAGE
@@ -74,11 +99,6 @@ def _run(command: str, arguments: list[str]) -> int:
     except TargetError as error:
         sys.stderr.write(f"gdr {command}: {error}\n" + (f"  {error.hint}\n" if error.hint else ""))
         return NO_INPUT
-    except BrokenPipeError:
-        sys.stderr.close()  # the reader closed the pipe; the flush at exit would print an error
-        return 0
-    except KeyboardInterrupt:
-        return 130
     except Exception as error:
         if debug:
             raise

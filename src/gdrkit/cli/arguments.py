@@ -7,6 +7,7 @@ import os
 import sys
 from typing import NoReturn
 
+from gdrkit.agent.streams import SafeStream, visible_json
 from gdrkit.cli.exit import USAGE
 
 
@@ -59,11 +60,31 @@ class Parser(argparse.ArgumentParser):
         self.add_argument("--json", action="store_true", help="write JSON to standard output")
 
 
-def write(text: str) -> None:
-    """Write to standard output; replace characters that its encoding does not have."""
-    stream = sys.stdout
-    encoding = stream.encoding or "utf-8"
-    stream.write(text.encode(encoding, "replace").decode(encoding))
+def write(text: str, *, styled: bool = False) -> None:
+    """Write to standard output; `styled` text has colours of ours, and what it quotes is `visible`."""
+    if styled and isinstance(sys.stdout, SafeStream):
+        sys.stdout.styled(text)
+    else:
+        sys.stdout.write(text)
+
+
+def write_json(document: object, indent: int = 1) -> None:
+    """Write a document to standard output as JSON: a struct, or bytes that are JSON already."""
+    import msgspec
+
+    encoded = document if isinstance(document, bytes) else msgspec.json.encode(document)
+    write(visible_json(msgspec.json.format(encoded, indent=indent).decode()) + "\n")
+
+
+def status(text: str) -> None:
+    """Show progress in one line of a terminal on standard error; "" clears it."""
+    if isinstance(sys.stderr, SafeStream) and sys.stderr.isatty():
+        sys.stderr.status(text)
+
+
+def can_ask() -> bool:
+    """Whether there is a terminal on standard input to answer a question."""
+    return sys.stdin is not None and sys.stdin.isatty()
 
 
 def print_notes(host: object) -> None:

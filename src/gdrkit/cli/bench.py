@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import argparse
 import re
-import sys
 from typing import TYPE_CHECKING
 
-from gdrkit.cli.arguments import Parser, write
+from gdrkit.cli.arguments import Parser, status, write, write_json
 from gdrkit.cli.exit import OK, UNKNOWN, WARNING
 
 if TYPE_CHECKING:
@@ -70,17 +69,16 @@ def add_ends(parser: Parser) -> None:
 
 def main(arguments: list[str]) -> int:
     options = parser().parse_args(arguments)
+    from gdrkit.agent.output_file import whole_file
     from gdrkit.transport.bench import document as bench
 
     document = _measured(options)
     for name, text in ((options.csv, bench.csv(document)), (options.plot, bench.svg(document))):
         if name:
-            with open(name, "w", encoding="utf-8", newline="") as file:
-                file.write(text)
+            with whole_file(name) as file:
+                file.write(text.encode())
     if options.json:
-        import msgspec
-
-        write(msgspec.json.format(msgspec.json.encode(document), indent=2).decode() + "\n")
+        write_json(document, indent=2)
     else:
         write(bench.as_text(document))
     return _exit_code(document)
@@ -170,8 +168,8 @@ def _run(path: PathName, here: MeasureEnd, there: MeasureEnd, options: argparse.
 
 def _show_progress(options: argparse.Namespace, text: str) -> None:
     """Overwrite the progress line, if standard error is a terminal."""
-    if not options.quiet and sys.stderr.isatty():
-        sys.stderr.write(f"\r{text}\033[K")
+    if not options.quiet:
+        status(text)
 
 
 def _limits(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from gdrkit.cli.arguments import Parser, write
+from gdrkit.cli.arguments import Parser, write, write_json
 from gdrkit.cli.exit import OK, USAGE
 
 if TYPE_CHECKING:
@@ -30,10 +30,8 @@ def main(arguments: list[str]) -> int:
     from gdrkit.report.pages import page, titles
 
     if options.json:
-        import msgspec
-
         rows = GLOSSARY if options.glossary else titles()
-        write(msgspec.json.format(msgspec.json.encode(rows), indent=2).decode() + "\n")
+        write_json(rows, indent=2)
     elif options.glossary:
         write("".join(_entry(entry) for entry in GLOSSARY))
     elif options.word is None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from gdrkit.cli.arguments import Parser, print_notes, write
-from gdrkit.cli.exit import BLOCKED, NO_INPUT, OK, UNKNOWN, USAGE, WARNING
+from gdrkit.cli.arguments import Parser, print_notes, write, write_json
+from gdrkit.cli.exit import BLOCKED, OK, UNKNOWN, USAGE, WARNING
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -206,26 +206,21 @@ def _document(found: ConfigOutput, text: str) -> dict[str, object]:
 
 
 def _write_json(document: object) -> None:
-    import msgspec
+    write_json(document, indent=2)
 
-    write(msgspec.json.format(msgspec.json.encode(document), indent=2).decode() + "\n")
+
+LIMIT_BYTES = 64 << 20
+"""A dump of every manifest of a large cluster has some 10 MB."""
 
 
 def _check(options: Namespace) -> int:
     if options.target is None:
         parser().error("missing FILE to check; - reads standard input")
     name = "<stdin>" if options.target == "-" else options.target
-    try:
-        if options.target == "-":
-            content = sys.stdin.buffer.read()
-        else:
-            with open(options.target, "rb") as file:
-                content = file.read()
-    except OSError as error:
-        sys.stderr.write(f"gdr config check: {name}: {error.strerror}\n")
-        return NO_INPUT
+    from gdrkit.cli.files import read_input
     from gdrkit.repair.config.check import check
 
+    content = read_input(options.target, LIMIT_BYTES)
     found = check(content, name, options.operator_version)
     if options.json:
         _write_json(found.document())

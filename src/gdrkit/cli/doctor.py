@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from gdrkit.cli.arguments import Parser, print_notes, write
+from gdrkit.cli.arguments import Parser, print_notes, write, write_json
 from gdrkit.cli.exit import STYLES
 from gdrkit.consumers.names import NAMES
 
@@ -56,9 +56,7 @@ def main(arguments: list[str]) -> int:
     if options.quiet:
         pass
     elif options.json:
-        import msgspec
-
-        write(msgspec.json.format(msgspec.json.encode(report), indent=1).decode() + "\n")
+        write_json(report)
     elif options.line:
         from gdrkit.report.line import line
 
@@ -66,5 +64,5 @@ def main(arguments: list[str]) -> int:
     else:
         from gdrkit.report.text import text
 
-        write(text(report, verbose=options.verbose, colour=sys.stdout.isatty()))
+        write(text(report, verbose=options.verbose, colour=sys.stdout.isatty()), styled=sys.stdout.isatty())
     return STYLES[options.exit_style][exit_code(report, options.require)]

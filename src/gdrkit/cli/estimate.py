@@ -8,7 +8,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from gdrkit.cli import estimate_model
-from gdrkit.cli.arguments import Parser, print_notes, write
+from gdrkit.cli.arguments import Parser, print_notes, write, write_json
 from gdrkit.cli.exit import NO_INPUT, OK, UNKNOWN, WARNING
 
 if TYPE_CHECKING:
@@ -73,21 +73,14 @@ def main(arguments: list[str]) -> int:
 
 def _read(names: list[str] | tuple[str, ...]) -> list[Measured] | None:
     """The runs in the files; None, after a message, if one is not readable."""
+    from gdrkit.cli.files import read_input
     from gdrkit.fabric.ceilings.measured import sniff
     from gdrkit.formats.errors import FormatError
 
     found = []
     for name in names:
         try:
-            if name == "-":
-                content = sys.stdin.buffer.read(LARGEST)
-            else:
-                with open(name, "rb") as file:
-                    content = file.read(LARGEST)
-            found.append(sniff(content.decode("utf-8", "replace")))
-        except OSError as error:
-            sys.stderr.write(f"gdr estimate: {name}: {error.strerror}\n")
-            return None
+            found.append(sniff(read_input(name, LARGEST).decode("utf-8", "replace")))
         except FormatError as error:
             sys.stderr.write(f"gdr estimate: {name}: {error}\n")
             return None
@@ -144,14 +137,13 @@ def _report(
         readings=[reading for one in measured for reading in readings(found, one)],
     )
     if options.json:
-        import msgspec
-
-        write(msgspec.json.format(msgspec.json.encode(estimate), indent=1).decode() + "\n")
+        write_json(estimate)
     elif not options.quiet:
         from gdrkit.fabric.ceilings.text import measured_text, text
 
         shown = measured_text if measured else text
-        write(shown(estimate, colour=sys.stdout.isatty()))
+        terminal = sys.stdout.isatty()
+        write(shown(estimate, colour=terminal), styled=terminal)
     return _code(estimate) if measured else OK if estimate.network.rate else UNKNOWN
 
 

@@ -6,7 +6,7 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from gdrkit.cli.arguments import write
+from gdrkit.cli.arguments import write, write_json
 from gdrkit.cli.exit import NO_INPUT, OK, UNKNOWN, USAGE
 
 if TYPE_CHECKING:
@@ -88,13 +88,11 @@ def answer(options: argparse.Namespace, node: Node | None) -> int:
 
     report = document(found, unknown)
     if options.json:
-        import msgspec
-
-        write(msgspec.json.format(msgspec.json.encode(report), indent=1).decode() + "\n")
+        write_json(report)
     else:
         from gdrkit.fabric.cost.text import text
 
-        write(text(report, colour=sys.stdout.isatty()))
+        write(text(report, colour=sys.stdout.isatty()), styled=sys.stdout.isatty())
     return OK if found.savings or not any(step.network_bytes for step in found.steps) else UNKNOWN
 
 

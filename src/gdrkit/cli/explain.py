@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import sys
 
-from gdrkit.cli.arguments import Parser, write
+from gdrkit.cli.arguments import Parser, write, write_json
 
 LIMIT_BYTES = 64 << 20
 """Longest text that is accepted. A kernel log has a few MB; more is a mistake or many machines."""
+
+
+PIPE = "name a file, or pipe something in: dmesg | gdr explain"
 
 
 def parser() -> Parser:
@@ -41,33 +44,21 @@ def main(arguments: list[str]) -> int:
     if options.quiet:
         pass
     elif options.json:
-        import msgspec
-
-        write(msgspec.json.format(msgspec.json.encode(explanation), indent=1).decode() + "\n")
+        write_json(explanation)
     else:
         from gdrkit.explain.text import text
 
-        write(text(explanation, verbose=options.verbose, colour=sys.stdout.isatty()))
+        terminal = sys.stdout.isatty()
+        write(text(explanation, verbose=options.verbose, colour=terminal), styled=terminal)
     return explanation.exit_code
 
 
 def _content(file: str) -> bytes:
-    """The bytes of a file or of standard input. Raises TargetError if it cannot be read or is too long."""
+    """The bytes of a file or of standard input. Raises TargetError if there are none or too many."""
+    from gdrkit.cli.files import read_input
     from gdrkit.evidence.errors import TargetError
 
-    if file != "-":
-        try:
-            with open(file, "rb") as text:
-                content = text.read(LIMIT_BYTES + 1)
-        except OSError as error:
-            raise TargetError(f"{file}: {(error.strerror or str(error)).lower()}") from None
-    elif sys.stdin.isatty():
-        raise TargetError(
-            "no text: standard input is a terminal",
-            "name a file or pipe text into it: dmesg | gdr explain",
-        )
-    else:
-        content = sys.stdin.buffer.read(LIMIT_BYTES + 1)
-    if len(content) > LIMIT_BYTES:
-        raise TargetError(f"text is longer than {LIMIT_BYTES >> 20} MB", "cut it to the relevant part")
+    content = read_input(file, LIMIT_BYTES, PIPE)
+    if not content.strip():
+        raise TargetError("no text: the input is empty", PIPE)
     return content

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from gdrkit.cli.arguments import Parser, print_notes, write
+from gdrkit.cli.arguments import Parser, print_notes, write, write_json
 from gdrkit.cli.exit import OK
 from gdrkit.consumers.names import NAMES
 
@@ -118,9 +118,7 @@ def make_plan(options: argparse.Namespace) -> FixReport:
 def _print(options: argparse.Namespace) -> int:
     report = make_plan(options)
     if options.json:
-        import msgspec
-
-        write(msgspec.json.format(msgspec.json.encode(report), indent=1).decode() + "\n")
+        write_json(report)
     elif not options.quiet:
         from gdrkit.report.fix_text import fix_text
 

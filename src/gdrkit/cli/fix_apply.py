@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from gdrkit.cli.arguments import write
+from gdrkit.cli.arguments import can_ask, write
 from gdrkit.cli.exit import BLOCKED, BUSY, NO_PERMISSION, OK, UNKNOWN, WARNING
 from gdrkit.repair.apply.errors import AlreadyRunning, ApplyError
 
@@ -95,7 +95,7 @@ def _apply(options: argparse.Namespace, root: RootFS, plan: Plan) -> int:
         return exit_code_without_plan(report)
     if not 1 <= options.way <= len(report.ways):
         raise ApplyError(f"there is no plan {options.way}", f"--way takes 1 to {len(report.ways)}")
-    if not options.yes and not sys.stdin.isatty():
+    if not options.yes and not can_ask():
         raise ApplyError(*_NO_TERMINAL)
     steps = tuple(step.remedy for step in report.ways[options.way - 1].steps)
     choices = ProcedureChoices(
@@ -175,7 +175,7 @@ def _confirmation(options: argparse.Namespace) -> ConfirmStep:
             sys.stdout.flush()
         if options.yes:
             return True
-        if not sys.stdin.isatty():
+        if not can_ask():
             raise ApplyError(*_NO_TERMINAL)
         return input("   carry out this step? [y/N] ").strip().lower() in ("y", "yes")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from gdrkit.cli.arguments import Parser, print_notes, write
+from gdrkit.cli.arguments import Parser, print_notes, write, write_json
 from gdrkit.cli.exit import BLOCKED, OK, UNKNOWN
 
 if TYPE_CHECKING:
@@ -56,13 +56,9 @@ def main(arguments: list[str]) -> int:
         sys.stderr.write(f"gdr modprobe: {missing.source}: {why}\n  to find out, run: {missing.ask}\n")
         return UNKNOWN
     if options.json:
-        import msgspec
-
         from gdrkit.report.build import modprobe_section
 
-        write(
-            msgspec.json.format(msgspec.json.encode(modprobe_section(prediction)), indent=2).decode() + "\n"
-        )
+        write_json(modprobe_section(prediction), indent=2)
     elif not options.quiet:
         write(_text(prediction))
         sys.stdout.flush()

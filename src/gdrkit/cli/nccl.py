@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from gdrkit.cli.arguments import Parser, write
+from gdrkit.cli.arguments import Parser, status, write, write_json
 
 
 def parser() -> Parser:
@@ -43,20 +43,19 @@ def main(arguments: list[str]) -> int:
     live = sys.stderr.isatty() and not options.quiet
     counted = job_workers.count(files, _Progress() if live else _silent)
     if live:
-        sys.stderr.write("\r\x1b[K")
+        status("")
     for note in counted.notes:
         sys.stderr.write(f"note: {note}\n")
     report = document(analyse(counted.tally, counted.position))
     if options.quiet:
         pass
     elif options.json:
-        import msgspec
-
-        write(msgspec.json.format(encode(report), indent=1).decode() + "\n")
+        write_json(encode(report))
     else:
         from gdrkit.jobs.text import text
 
-        write(text(report, rank=options.rank, every=options.all, colour=sys.stdout.isatty()))
+        terminal = sys.stdout.isatty()
+        write(text(report, rank=options.rank, every=options.all, colour=terminal), styled=terminal)
     return exit_code(report)
 
 
@@ -83,5 +82,4 @@ class _Progress:
             words = f"[{'#' * (percent * 3 // 10):<30}] {percent:3} % of {size / 1e6:,.0f} MB"
         else:
             words = f"{done / 1e6:,.0f} MB"
-        sys.stderr.write(f"\r\x1b[K{words}")
-        sys.stderr.flush()
+        status(words)

@@ -9,7 +9,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from gdrkit.cli import bench
-from gdrkit.cli.arguments import Parser, write
+from gdrkit.cli.arguments import Parser, status, write, write_json
 from gdrkit.cli.exit import NO_INPUT
 
 if TYPE_CHECKING:
@@ -73,9 +73,7 @@ def main(arguments: list[str]) -> int:
         logs.append(judged)
     document = _proven(options, tuple(logs))
     if options.json:
-        import msgspec
-
-        write(msgspec.json.format(msgspec.json.encode(document), indent=1).decode() + "\n")
+        write_json(document)
     else:
         write(prove.as_text(document, every=options.all))
     return int(prove.exit_code(document, options.require))
@@ -135,10 +133,9 @@ def _run(
     from gdrkit.transport.proof.document import PathProof
     from gdrkit.transport.proof.proof import judge
 
-    live = not options.quiet and sys.stderr.isatty()
-    if live:
+    if not options.quiet:
         what = "control run, host memory" if watched else path
-        sys.stderr.write(f"\r{what}: moving {3 * options.repeats * options.size / 1e9:.1f} GB\033[K")
+        status(f"{what}: moving {3 * options.repeats * options.size / 1e9:.1f} GB")
     try:
         made = trial(
             path, here, there, options.size, options.repeats,
@@ -147,8 +144,8 @@ def _run(
     except (TransportError, CudaNotAvailable, CudaError) as error:
         return PathProof(path, unavailable=str(error), asked=bool(options.paths) and not watched)
     finally:
-        if live:
-            sys.stderr.write("\r\033[K")
+        if not options.quiet:
+            status("")
     return PathProof(path, judge(made, control), made, asked=bool(options.paths) and not watched)
 
 

@@ -8,7 +8,7 @@ import sys
 from stat import S_ISREG
 from typing import TYPE_CHECKING
 
-from gdrkit.cli.arguments import Parser, print_notes, write
+from gdrkit.cli.arguments import Parser, print_notes, write, write_json
 from gdrkit.cli.exit import OK, UNKNOWN, WARNING
 
 if TYPE_CHECKING:
@@ -177,6 +177,7 @@ def _read_file(name: str, content: bytes) -> tuple[str, SavedTopology]:
 
 def _write_xml(saved: SavedTopology, file_name: str) -> int:
     """Writes a file for NCCL_TOPO_FILE, but never over a file of another kind, which may be evidence."""
+    from gdrkit.agent.output_file import whole_file
     from gdrkit.evidence.errors import TargetError
     from gdrkit.fabric.nccl.writer import system
     from gdrkit.fabric.topology.from_file import TopologyFileKind, kind_of
@@ -195,7 +196,7 @@ def _write_xml(saved: SavedTopology, file_name: str) -> int:
                     raise TargetError(
                         f"{file_name} exists and is not a topology file", "name another output file"
                     )
-        with open(file_name, "wb") as file:
+        with whole_file(file_name) as file:
             file.write(content)
     except OSError as error:
         raise TargetError(f"{file_name}: {(error.strerror or str(error)).lower()}") from None
@@ -216,15 +217,13 @@ def _report(options: argparse.Namespace, source: str, saved: SavedTopology) -> i
     if options.quiet:
         pass
     elif options.json:
-        import msgspec
-
-        write(msgspec.json.format(msgspec.json.encode(document), indent=1).decode() + "\n")
+        write_json(document)
     else:
         from gdrkit.fabric.topo_text import WIDTH, text
 
         terminal = sys.stdout.isatty()
         width = os.get_terminal_size(sys.stdout.fileno()).columns if terminal else WIDTH
-        write(text(document, ports=options.verbose, colour=terminal, width=width))
+        write(text(document, ports=options.verbose, colour=terminal, width=width), styled=terminal)
     if document.nccl is None and (options.nccl or options.env) and not options.quiet:
         sys.stderr.write("gdr topo: --nccl and --env have no effect without a PCIe tree\n")
     return _exit_code(document)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from gdrkit.agent.streams import visible
 from gdrkit.fabric.topo_document import NcclSection, TopoDocument, TopoPair
 from gdrkit.fabric.topo_tree import tree
 
@@ -24,6 +25,7 @@ def _tree(document: TopoDocument, ports: bool, colour: bool) -> Iterator[str]:
     if document.topology.devices:
         for words, mark in tree(document.topology, ports=ports):
             shown = f"  ! {mark}" if mark else ""
+            words, shown = visible(words), visible(shown)
             yield words + (f"{MARK}{shown}{PLAIN}" if colour and shown else shown)
         yield ""
 

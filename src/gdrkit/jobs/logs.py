@@ -46,8 +46,9 @@ def find(arguments: list[str]) -> list[str]:
     found: dict[str, None] = {}
     for argument in arguments or [STDIN]:
         if argument == STDIN:
-            if sys.stdin.isatty():
-                raise TargetError("no log: standard input is a terminal", "name a file, or pipe a log in")
+            if sys.stdin is None or sys.stdin.isatty():
+                why = "closed" if sys.stdin is None else "a terminal"
+                raise TargetError(f"no log: standard input is {why}", "name a file, or pipe a log in")
             found[STDIN] = None
         elif os.path.isdir(argument):
             files = list(_below(argument))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from gdrkit.agent.streams import visible
+
 Row = tuple[int, str, str]  # indent, style or name of a style, text
 
 WIDTH = 100
@@ -25,6 +27,7 @@ def render(
         highlight=False, emoji=False, markup=False,
     )  # fmt: skip
     for indent, style, words in rows:
+        words = visible(words)
         line = Text(words, style=styles.get(style, style))
         for piece in line.wrap(console, console.width - indent) if words else [line]:
             piece.rstrip()  # a line that is broken at a space keeps it

@@ -6,9 +6,9 @@ import argparse
 import json
 import os
 import sys
-import tempfile
 from typing import IO, Any, Dict, List, NoReturn, Optional, Tuple
 
+from ..output_file import whole_file
 from .collector import Collection, CollectOptions, CollectSummary
 from .progress import Progress
 from .version import VERSION
@@ -88,9 +88,8 @@ def _write_pyz(path: str, progress: Progress) -> int:
 
     try:
         data = archive()
-        with open(path, "wb") as stream:
+        with whole_file(path, 0o755) as stream:
             stream.write(data)
-        os.chmod(path, 0o755)
     except OSError as error:
         progress.problem(f"gdr collect: cannot write {path}: {error.strerror or error}")
         return CANNOT_CREATE
@@ -140,19 +139,10 @@ def _stream(collection: Collection, stream: IO[bytes]) -> CollectSummary:
 
 
 def _file(collection: Collection, path: str) -> Tuple[CollectSummary, int]:
-    """Write a temporary file and rename it, so that no incomplete bundle appears. mkstemp sets mode 0600."""
-    folder = os.path.dirname(os.path.abspath(path))
-    descriptor, partial = tempfile.mkstemp(prefix=".gdr-", suffix=".partial", dir=folder)
-    try:
-        with os.fdopen(descriptor, "wb") as stream:
-            summary = collection.write(stream)
-            size = stream.tell()
-        if os.path.exists(path) and not os.path.isfile(path):
-            raise OSError(22, "it exists and is not a regular file")
-        os.replace(partial, path)
-    except BaseException:
-        os.unlink(partial)
-        raise
+    """Write the bundle to a file, for its owner alone: it may hold what only root can read."""
+    with whole_file(path, 0o600) as stream:
+        summary = collection.write(stream)
+        size = stream.tell()
     return summary, size
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import shutil
 import sys
 import time
-from typing import TextIO
+from typing import Any
+
+from ..streams import SafeStream
 
 _SECONDS_BETWEEN = 0.05
 
@@ -13,8 +15,9 @@ _SECONDS_BETWEEN = 0.05
 class Progress:
     """Writes to a stream what is being collected."""
 
-    def __init__(self, stream: TextIO = sys.stderr, *, quiet: bool = False, verbose: bool = False) -> None:
-        self._stream, self._quiet, self._verbose = stream, quiet, verbose
+    def __init__(self, stream: Any = sys.stderr, *, quiet: bool = False, verbose: bool = False) -> None:
+        self._stream = stream if isinstance(stream, SafeStream) else SafeStream(stream)
+        self._quiet, self._verbose = quiet, verbose
         self._live = not quiet and not verbose and stream.isatty()
         self._last = 0.0
         self._shown = False
@@ -34,7 +37,7 @@ class Progress:
         elif self._live and time.monotonic() - self._last >= _SECONDS_BETWEEN:
             self._last = time.monotonic()
             width = shutil.get_terminal_size().columns - 1
-            self._write(f"\r\x1b[K{f'collecting {text}'[:width]}")
+            self._stream.status(f"collecting {text}"[:width])
             self._shown = True
 
     def line(self, text: str) -> None:
@@ -50,10 +53,9 @@ class Progress:
 
     def _clear(self) -> None:
         if self._shown:
-            self._write("\r\x1b[K")
+            self._stream.status("")
             self._shown = False
 
     def _write(self, text: str) -> None:
-        encoding = getattr(self._stream, "encoding", None) or "utf-8"
-        self._stream.write(text.encode(encoding, "replace").decode(encoding))
+        self._stream.write(text)
         self._stream.flush()

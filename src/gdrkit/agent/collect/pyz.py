@@ -34,12 +34,12 @@ def archive() -> bytes:
     Raises OSError if run from such an archive. Source: PEP 441."""
     package = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     members = {"__main__.py": _MAIN}
-    members.update((f"gdrkit/{folder}__init__.py", b"") for folder in ("", "agent/"))
-    for folder in ("agent/collect", "agent/native", "agent/probe"):
+    members["gdrkit/__init__.py"] = b""
+    for folder in ("agent", "agent/collect", "agent/native", "agent/probe"):
         members.update(_sources(package, folder))
     buffer = io.BytesIO()
     buffer.write(SHEBANG)
-    # Stored, not deflated: the output of zlib differs between versions, and the file has only 100 KB.
+    # Stored, not deflated: the output of zlib differs between versions, and the file has only 200 KB.
     with zipfile.ZipFile(buffer, "a", zipfile.ZIP_STORED) as pyz:
         for name in sorted(members):
             entry = zipfile.ZipInfo(name, _EPOCH)
