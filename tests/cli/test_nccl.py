@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import io
 import json
+import sys
 from importlib.resources import files
 from pathlib import Path
 
 import jsonschema
 import pytest
 
+from gdrkit.agent.streams import SafeStream
 from gdrkit.cli import main
 from gdrkit.cli.schema import schema_of
 from gdrkit.jobs.document import NcclDocument
@@ -136,14 +139,20 @@ def test_the_published_schema_is_current():
     assert published == schema_of(NcclDocument, "gdrkit.nccl/1")
 
 
-def test_progress_of_large_logs_is_shown_once_per_percent(capsys):
+def test_progress_of_large_logs_is_shown_once_per_percent(monkeypatch):
     from gdrkit.cli.nccl import WORTH_A_BAR_BYTES, _Progress
 
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", SafeStream(terminal))
     bar, size = _Progress(), 4 * WORTH_A_BAR_BYTES
     for done in range(0, size, size // 1000):
         bar(done, size)
     _Progress()(1000, 1000)
-    shown = capsys.readouterr().err
+    shown = terminal.getvalue()
 
     assert shown.count("\r") == 100, "0 to 99; the last step is not reached"
     assert f"[{'#' * 15}{' ' * 15}]  50 % of 67 MB" in shown

@@ -6,6 +6,7 @@ import argparse
 import re
 from typing import TYPE_CHECKING
 
+from gdrkit.agent.launch import is_destination
 from gdrkit.cli.arguments import Parser, status, write, write_json
 from gdrkit.cli.exit import OK, UNKNOWN, WARNING
 
@@ -59,12 +60,26 @@ def parser() -> Parser:
 def add_ends(parser: Parser) -> None:
     """Add the options that name the two ends; `ends` reads them."""
     add = parser.add_argument
-    add("--host", metavar="[USER@]NODE", help="node of the other end (ssh, Python 3.9 or newer)")
-    add("--address", help="this machine's address for the other node (the one that ssh connects from)")
+    add("--host", type=_host, metavar="[USER@]NODE", help="node of the other end (ssh, Python 3.9 or newer)")
+    add(
+        "--address", type=_host, help="this machine's address for the other node (the one ssh connects from)"
+    )
     add("--gpu", type=int, default=0, metavar="N", help="CUDA ordinal of this end's GPU (0)")
     add("--peer-gpu", type=int, metavar="N", help="CUDA ordinal of the other end's GPU (the next one)")
-    add("--device", metavar="NAME[:PORT]", help="this end's RDMA device, for the path verbs")
-    add("--peer-device", metavar="NAME[:PORT]", help="the other end's RDMA device (the same name)")
+    add("--device", type=_device, metavar="NAME[:PORT]", help="this end's RDMA device, for the path verbs")
+    add("--peer-device", type=_device, metavar="NAME[:PORT]", help="the other end's (the same name)")
+
+
+def _host(text: str) -> str:
+    if not is_destination(text):
+        raise argparse.ArgumentTypeError(f"not a host: {text!r}")
+    return text
+
+
+def _device(text: str) -> str:
+    if not re.fullmatch(r"[\w.][\w.-]{0,62}(:\d{1,3})?", text, re.ASCII):
+        raise argparse.ArgumentTypeError(f"not an RDMA device: {text!r}")
+    return text
 
 
 def main(arguments: list[str]) -> int:

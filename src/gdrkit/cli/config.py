@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import sys
+from argparse import ArgumentTypeError
 from typing import TYPE_CHECKING
 
 from gdrkit.cli.arguments import Parser, print_notes, write, write_json
@@ -58,7 +60,11 @@ def parser() -> Parser:
     )
     parser.add_argument("--role", metavar="ROLE", default="worker", help="MachineConfigPool on OpenShift")
     parser.add_argument(
-        "--interface", metavar="NAME", default="", help="network interface for NCCL_SOCKET_IFNAME"
+        "--interface",
+        type=_interface,
+        metavar="NAME",
+        default="",
+        help="network interface for NCCL_SOCKET_IFNAME",
     )
     parser.add_argument(
         "--parameter",
@@ -142,6 +148,13 @@ def _request(options: Namespace) -> ConfigRequest:
         interface=options.interface,
         parameters=tuple(map(_parameter, options.parameter)),
     )
+
+
+def _interface(name: str) -> str:
+    """A name that Linux gives a network interface: net/core/dev.c, dev_valid_name(), and printable."""
+    if not re.fullmatch(r"[!-.0-9;-~]{1,15}", name) or name in (".", ".."):
+        raise ArgumentTypeError(f"not a network interface: {name!r}")
+    return name
 
 
 def _parameter(word: str) -> tuple[str, str, str]:

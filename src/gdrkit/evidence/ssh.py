@@ -9,11 +9,9 @@ import re
 import sys
 from typing import IO
 
+from gdrkit.agent.launch import is_destination, ssh
 from gdrkit.evidence.bundle import BundleHost
 from gdrkit.evidence.errors import TargetError
-
-CONNECT_TIMEOUT_S = 10
-"""How long OpenSSH may take to connect; a switch that drops packets never answers."""
 
 COLLECT_TIMEOUT_S = 180
 """How long the collector may take: each command has 10 s, and about 20 MB may cross a slow line."""
@@ -22,10 +20,8 @@ BUNDLE_LIMIT_BYTES = 1 << 30
 """Bundles are 5 to 60 MB; anything larger than this is not a bundle."""
 
 TARGET = re.compile(
-    r"ssh://(?:(?P<user>[\w.][\w.@+-]*)@)?(?P<host>[\w.][\w.-]*|\[[\w:.%]+\])(?::(?P<port>\d{1,5}))?/?",
-    re.ASCII,
+    r"ssh://(?P<destination>(?:[^/@]+@)?(?:\[[^\]]*\]|[^/:\[\]]+))(?::(?P<port>\d{1,5}))?/?", re.ASCII
 )
-"""No part may begin with a dash, which ssh would take for an option (as in CVE-2017-1000117)."""
 
 
 def open_ssh(target: str, probe: bool = False) -> BundleHost:
@@ -33,7 +29,7 @@ def open_ssh(target: str, probe: bool = False) -> BundleHost:
     import tempfile
 
     match = TARGET.fullmatch(target)
-    if match is None:
+    if match is None or not is_destination(match["destination"]):
         raise TargetError(f"not a valid ssh target: {target!r}", "write it as ssh://[user@]host[:port]")
     with tempfile.TemporaryFile() as bundle:
         code, last_line = _collect(_command(match, probe), bundle)
@@ -44,18 +40,9 @@ def open_ssh(target: str, probe: bool = False) -> BundleHost:
 
 
 def _command(match: re.Match[str], probe: bool) -> list[str]:
-    """The argument list of ssh. BatchMode: never ask for a password; host keys are checked as usual."""
-    host = match["host"].strip("[]")
-    return [
-        "ssh",
-        *("-o", "BatchMode=yes", "-o", f"ConnectTimeout={CONNECT_TIMEOUT_S}"),
-        *("-o", "ServerAliveInterval=15", "-T"),
-        *(("-p", match["port"]) if match["port"] else ()),
-        *(("-l", match["user"]) if match["user"] else ()),
-        "--",
-        host,
-        "python3 - -o -" if probe else "python3 - -o - --no-probe",
-    ]
+    """The argument list of ssh. Host keys are checked as usual."""
+    program = "python3 - -o -" if probe else "python3 - -o - --no-probe"
+    return ssh(match["destination"], program, match["port"] or "")
 
 
 def _collect(command: list[str], bundle: IO[bytes]) -> tuple[int, str]:

@@ -13,6 +13,7 @@ from gdrkit.transport import TransportError
 from gdrkit.transport.measure import job
 from gdrkit.transport.measure.job import MeasureEnd, measure
 from gdrkit.transport.measure.peer import PeerTask
+from tests.transport.measure import A_SHELL_FOR_SSH
 
 SIZES = (1, 4096, 300_000)
 
@@ -79,7 +80,7 @@ def test_code_sent_to_another_node_is_valid_python_3_9():
 def test_another_node_runs_the_code_from_memory(tmp_path, monkeypatch):
     """The unchanged remote command, with a shell instead of ssh."""
     shell = tmp_path / "ssh"
-    shell.write_text('#!/bin/sh\nshift 2\nSSH_CONNECTION="127.0.0.1 5 127.0.0.1 22" exec sh -c "$*"\n')
+    shell.write_text(A_SHELL_FOR_SSH)
     shell.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     points = measure("tcp", MeasureEnd(), MeasureEnd(), (1000,), host="node-b")

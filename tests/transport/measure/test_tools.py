@@ -13,6 +13,7 @@ from gdrkit.cli import bench_tools
 from gdrkit.transport.measure import tools
 from gdrkit.transport.measure.job import MeasureEnd
 from gdrkit.transport.measure.tools import ToolEnd, ToolFailed, cuda_flags, perftest, sendrecv
+from tests.transport.measure import A_SHELL_FOR_SSH
 
 HELP = "      --use_cuda=<cuda device id> Use CUDA specific device for GPUDirect RDMA testing\n"
 DMABUF = "      --use_cuda_dmabuf Use CUDA DMA-BUF for GPUDirect RDMA testing\n"
@@ -117,7 +118,7 @@ def test_a_client_on_another_node_has_its_own_time_limit(install, tmp_path):
     """The command line for ssh, with a shell instead of ssh."""
     log = install("ib_write_bw")
     shell = tmp_path / "ssh"
-    shell.write_text('#!/bin/sh\nshift 2\nSSH_CONNECTION="127.0.0.1 5 127.0.0.1 22" exec sh -c "$*"\n')
+    shell.write_text(A_SHELL_FOR_SSH)
     shell.chmod(0o755)
     assert "RDMA_Write" in perftest("ib_write_bw", ToolEnd("a"), ToolEnd("b"), 4096, host="node-b")
     assert log.read_text().splitlines()[-1].endswith(" 127.0.0.1")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+
 from msgspec import Struct
 
 from gdrkit.consumers.nccl_levels import path_type
@@ -218,12 +220,21 @@ def _plain(found: tuple[EnvSetting, ...], form: str) -> tuple[OutputLine, ...]:
         if not setting.value:
             out.append(OutputLine(f"# {setting.name} is not set: {setting.why}"))
         elif form == "slurm":
-            out.append(OutputLine(f"echo 'export {setting.name}={setting.value}'", setting.why))
+            line = (
+                f"export {setting.name}={setting.value}"  # slurmd takes the value as it is: task/task_prolog
+            )
+            out.append(OutputLine(f"echo {shlex.quote(line)}", setting.why))
         elif form == "shell":
-            out.append(OutputLine(f"export {setting.name}='{setting.value}'", setting.why))
+            out.append(OutputLine(f"export {setting.name}={_quoted(setting.value)}", setting.why))
         else:
             out.append(OutputLine(f"{setting.name}={setting.value}", setting.why))
     return tuple(out)
+
+
+def _quoted(value: str) -> str:
+    """Always in quotes, so that a value that is edited later stays one word."""
+    quoted = shlex.quote(value)
+    return quoted if quoted != value else f"'{value}'"
 
 
 def _kubernetes(found: tuple[EnvSetting, ...]) -> tuple[OutputLine, ...]:

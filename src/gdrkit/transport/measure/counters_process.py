@@ -9,10 +9,10 @@ it never did. The cause is unknown; a crash here costs only a reading.
 from __future__ import annotations
 
 import contextlib
-import os
 import subprocess
 import sys
 
+from gdrkit.agent.launch import isolated
 from gdrkit.transport.measure.counters_nvml import NvmlError, nvml
 
 _GONE = "the process that reads NVML has ended"
@@ -23,9 +23,8 @@ class NvmlProcess:
 
     def __init__(self) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "gdrkit.transport.measure.counters_process"],
+            isolated("gdrkit.transport.measure.counters_process"),
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(part for part in sys.path if part)},
         )  # fmt: skip
 
     def ask(self, address: str, field: int, scope: int) -> tuple[int | None, str]:

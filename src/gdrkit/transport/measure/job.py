@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import io
 import os
+import shlex
 import subprocess
-import sys
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
+from gdrkit.agent.launch import isolated, ssh
 from gdrkit.transport import Connection, TransportError, generate_key, listen
 from gdrkit.transport.measure.peer import PeerTask
 from gdrkit.transport.measure.sweep import SweepMemory, SweepPoint, lead
 
 CONNECT_SECONDS = 60.0
-_SENT = ("agent/native", "transport", "transport/native", "transport/measure")
+_SENT = ("agent", "agent/native", "transport", "transport/native", "transport/measure")
 _REMOTE = """import os, sys
 if sys.version_info < (3, 9):
     sys.exit("gdrkit needs Python 3.9 or later on this node; found %d.%d" % sys.version_info[:2])
@@ -101,14 +102,13 @@ def _other(host: str | None) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
     block.
     """
     if host is None:
-        command = [sys.executable, "-m", "gdrkit.transport.measure.peer"]
+        command = isolated("gdrkit.transport.measure.peer")
     else:
         # The program is not secret, so it is an argument; its input, with the key, goes over standard input.
-        command = ["ssh", "-oBatchMode=yes", host, "exec", "python3", "-c", _quoted(_REMOTE)]
+        command = ssh(host, f"exec python3 -I -c {shlex.quote(_REMOTE)}")
     process = subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        env={**os.environ, "PYTHONPATH": _own_path()} if host is None else None,
-    )  # fmt: skip
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
     try:
         yield process, _introduce(process) if host is not None else ""
     finally:
@@ -156,22 +156,9 @@ def _packed() -> bytes:
     package = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
-        for above in ("gdrkit", "gdrkit/agent"):
-            archive.writestr(f"{above}/__init__.py", "")
+        archive.writestr("gdrkit/__init__.py", "")
         for folder in _SENT:
             for name in sorted(os.listdir(os.path.join(package, folder))):
                 if name.endswith(".py"):
                     archive.write(os.path.join(package, folder, name), f"gdrkit/{folder}/{name}")
     return buffer.getvalue()
-
-
-def _own_path() -> str:
-    """The PYTHONPATH with which a child finds this gdrkit."""
-    return os.pathsep.join(part for part in sys.path if part)
-
-
-def _quoted(text: str) -> str:
-    """One shell word: ssh joins its arguments and passes them to a shell on the other node."""
-    import shlex
-
-    return shlex.quote(text)

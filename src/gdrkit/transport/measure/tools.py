@@ -18,6 +18,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import IO, NamedTuple
 
+from gdrkit.agent.launch import ssh
+
 PERFTEST = ("ib_write_bw", "ib_read_lat")
 SENDRECV = "sendrecv_perf"
 RUN_SECONDS = 120.0
@@ -87,7 +89,7 @@ def perftest(
     else:
         target = shlex.quote(address) if address else "${SSH_CONNECTION%% *}"
         line = f"exec timeout {int(seconds)} {shlex.join(client)} {target}"
-        client = ["ssh", "-oBatchMode=yes", host, line]
+        client = ssh(host, line)
     with _server(server) as (process, output):
         _wait_for(process, port, output)
         return _output(client, {}, seconds)
