@@ -1,4 +1,4 @@
-"""gdrkit that starts elsewhere runs nothing of somebody else's."""
+"""A second gdrkit, here or over ssh, runs no foreign code."""
 
 import os
 import subprocess

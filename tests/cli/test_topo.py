@@ -70,7 +70,8 @@ def test_standard_input_is_read(capsys, monkeypatch):
 
 @pytest.mark.parametrize(
     "content, words",
-    [('<system version="2"><cpu/></system>', "RCCL"), (DUMP[:300], "cut"), ("<topology/>", "one outermost object"),
+    [('<system version="2"><cpu/></system>', "RCCL"), (DUMP[:300], "cut"),
+     ("<topology/>", "one outermost object"),
      ("\tGPU0\tNIC0\nGPU0\t X \n", "cut")],
 )  # fmt: skip
 def test_an_unreadable_file_is_reported_in_one_sentence(content, words, saved, capsys):

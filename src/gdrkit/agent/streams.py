@@ -1,6 +1,6 @@
 """The standard streams of a process that prints what strangers wrote. Runs on Python 3.8, alone.
 
-A terminal obeys escape sequences, whoever wrote them: a device that is named ESC ] 0 ; x BEL renames the
+A terminal obeys escape sequences from any source: a device that is named ESC ] 0 ; x BEL renames the
 window, a carriage return overwrites a verdict, a bidirectional mark reorders a line (CVE-2021-42574). So
 all text leaves through `SafeStream`, which shows such characters as escapes.
 """

@@ -157,7 +157,7 @@ def _leads_through_gpu(system: NcclSystem, path: GraphPath) -> bool:
 
 
 def _fastest_near_net(system: NcclSystem, gpu: GraphNode) -> float:
-    """The bandwidth of the fastest NIC that is no farther than PXB; 0 if there is none."""
+    """The bandwidth of the fastest NIC within PXB; 0 if there is none."""
     near = system.rules.order["PXB"]
     paths = (gpu.paths.get(net) for net in system.nodes[NET])
     return max((path.bandwidth for path in paths if path and path.type <= near), default=0.0)
