@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 
 import pytest
 
@@ -113,4 +114,25 @@ def test_the_exit_code_of_a_check_shows_the_worst_fault(capsys, tmp_path, text, 
 
 def test_a_missing_file_gives_the_exit_code_for_no_input(capsys):
     assert gdr("check", "/nonexistent/file.yaml") == 66
-    assert "No such file" in capsys.readouterr().err
+    assert "no such file" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "name", ["eth0'; id; '", "a b", "eth0\nNCCL_DEBUG=INFO", "x" * 16, "..", "a/b", "a:b"]
+)
+def test_an_interface_that_no_kernel_has_is_refused(name, capsys):
+    with pytest.raises(SystemExit) as stopped:
+        main(["config", "nccl-env", "--interface", name])
+    assert stopped.value.code == 64
+    assert "not a network interface" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("form", ["shell", "slurm"])
+def test_a_value_that_a_shell_would_run_stays_one_word(form, capsys, tmp_path):
+    assert main(["config", "nccl-env", "--form", form, "--interface", "a'$(id)`;\\"]) == 0
+    script = tmp_path / "env.sh"
+    script.write_text(
+        capsys.readouterr().out + '\nprintf "export NCCL_SOCKET_IFNAME=%s\\n" "$NCCL_SOCKET_IFNAME"\n'
+    )
+    done = subprocess.run(["sh", script], capture_output=True, text=True, check=True, timeout=10)
+    assert "export NCCL_SOCKET_IFNAME==a'$(id)`;\\" in done.stdout.splitlines()

@@ -152,7 +152,7 @@ def _request(options: Namespace) -> ConfigRequest:
 
 def _interface(name: str) -> str:
     """A name that Linux gives a network interface: net/core/dev.c, dev_valid_name(), and printable."""
-    if not re.fullmatch(r"[!-.0-9;-~]{1,15}", name) or name in (".", ".."):
+    if name and (not re.fullmatch(r"[!-.0-9;-~]{1,15}", name) or name in (".", "..")):
         raise ArgumentTypeError(f"not a network interface: {name!r}")
     return name
 

@@ -38,7 +38,7 @@ def settings_of(name: str) -> dict[str, str]:
     """The variables that an output sets."""
     found = {}
     for line in OUTPUTS[name].lines:
-        match = re.fullmatch(r"(?:echo ')?(?:export )?(NCCL_\w+)=(.*?)'?", line.text)
+        match = re.fullmatch(r"(?:printf '%s\\n' ')?(?:export )?(NCCL_\w+)=(.*?)'?", line.text)
         if match:
             found[match[1]] = match[2].strip("'")
     return found

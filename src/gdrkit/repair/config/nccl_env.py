@@ -223,7 +223,7 @@ def _plain(found: tuple[EnvSetting, ...], form: str) -> tuple[OutputLine, ...]:
             line = (
                 f"export {setting.name}={setting.value}"  # slurmd takes the value as it is: task/task_prolog
             )
-            out.append(OutputLine(f"echo {shlex.quote(line)}", setting.why))
+            out.append(OutputLine(f"printf '%s\\n' {shlex.quote(line)}", setting.why))
         elif form == "shell":
             out.append(OutputLine(f"export {setting.name}={_quoted(setting.value)}", setting.why))
         else:
