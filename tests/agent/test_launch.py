@@ -9,7 +9,7 @@ from gdrkit.agent.launch import is_destination, isolated, ssh
 
 
 @pytest.mark.parametrize(
-    "name", ["node17", "root@node-17.lab", "192.0.2.7", "[2001:db8::7]", "2001:db8::7", "a_b@x"]
+    "name", ["node17", "root@node-17.example", "192.0.2.7", "[2001:db8::7]", "2001:db8::7", "a_b@x"]
 )
 def test_hosts_and_users(name):
     assert is_destination(name)
