@@ -7,10 +7,11 @@ all text leaves through `SafeStream`, which shows such characters as escapes.
 
 from __future__ import annotations
 
-import contextlib
 import os
-import re
-from typing import Any, Dict, Iterator, Optional
+
+TYPE_CHECKING = False  # typing takes longer to import than `gdr --help` takes
+if TYPE_CHECKING:
+    from typing import Any, Dict, Optional
 
 _UNSAFE: Dict[int, str] = {
     **{
@@ -39,6 +40,9 @@ def visible_json(text: str) -> str:
     return text.translate(_IN_JSON)
 
 
+CLOSED = "the stream is closed"
+
+
 class SafeStream:
     """Standard output or standard error. Never raises: `failure` is why text could not be written."""
 
@@ -52,6 +56,8 @@ class SafeStream:
 
     def styled(self, text: str) -> int:
         """Write text that has colours of our own; what it quotes has passed `visible` already."""
+        import re
+
         parts = re.split(r"(\x1b\[[0-9;]*m)", text)
         return self._write("".join(part if at % 2 else visible(part) for at, part in enumerate(parts)))
 
@@ -61,43 +67,42 @@ class SafeStream:
         self.flush()
 
     def _write(self, text: str) -> int:
-        if self.failure is None:
+        def write() -> None:
             encoding = getattr(self._stream, "encoding", None) or "utf-8"
-            with self._noted():
-                if self._stream is None:
-                    raise ValueError
-                self._stream.write(text.encode(encoding, "replace").decode(encoding))
+            self._stream.write(text.encode(encoding, "replace").decode(encoding))
+
+        if self._stream is None:
+            self.failure = self.failure or OSError(9, CLOSED)
+        elif self.failure is None:
+            self._attempt(write)
         return len(text)
 
     def flush(self) -> None:
         if self.failure is None and self._stream is not None:
-            with self._noted():
-                self._stream.flush()
+            self._attempt(self._stream.flush)
 
-    @contextlib.contextmanager
-    def _noted(self) -> Iterator[None]:
+    def _attempt(self, action: Any) -> Any:
+        """What an action on the stream returns; where it fails, None, and the failure is kept."""
         try:
-            yield
+            return action()
         except OSError as error:
             self.failure = error
         except ValueError:  # I/O operation on closed file
-            self.failure = OSError(9, "the stream is closed")
+            self.failure = OSError(9, CLOSED)
+        return None
 
     def give_up(self) -> None:
         """Where writing failed, let what is still buffered go nowhere when the interpreter ends."""
         if self.failure is not None and self._stream is not None:
-            with contextlib.suppress(OSError, ValueError):
-                nowhere = os.open(os.devnull, os.O_WRONLY)
-                os.dup2(nowhere, self._stream.fileno())
-                os.close(nowhere)
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            self._attempt(lambda: os.dup2(nowhere, self._stream.fileno()))
+            os.close(nowhere)
 
     def isatty(self) -> bool:
-        with self._noted():
-            return self._stream is not None and bool(self._stream.isatty())
-        return False
+        return self._stream is not None and bool(self._attempt(self._stream.isatty))
 
     def __getattr__(self, name: str) -> Any:
         """`buffer`, `fileno`, `encoding` and the like are those of the stream itself."""
         if self._stream is None:
-            raise OSError(9, "the stream is closed")
+            raise OSError(9, CLOSED)
         return getattr(self._stream, name)

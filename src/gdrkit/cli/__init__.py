@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, cast
 
 from gdrkit.agent.streams import SafeStream
 from gdrkit.cli import process
 from gdrkit.cli.exit import INTERNAL, INTERRUPTED, NO_INPUT, NO_OUTPUT, USAGE
-
-if TYPE_CHECKING:
-    from typing import TextIO
 
 GROUPS = {
     "diagnose": {
@@ -51,7 +47,7 @@ def main(arguments: list[str] | None = None) -> int:
     """
     before = sys.stdout, sys.stderr
     out, err = SafeStream(sys.stdout), SafeStream(sys.stderr)
-    sys.stdout, sys.stderr = cast("TextIO", out), cast("TextIO", err)
+    sys.stdout, sys.stderr = out, err
     try:
         code = _command(sys.argv[1:] if arguments is None else arguments)
         out.flush()
