@@ -164,6 +164,8 @@ def a_remedy(copy: Copy) -> None:
         "    RemedyName.PAINT_SKY: sky.paint,\n",
     )
 
+    copy.line("repair/platforms/command_shapes.py", "depmod -a ", "brush --blue\n")
+
     assert "brush --blue" in copy.gdr("fix", copy.node, "--steps", "paint-sky")
 
 

@@ -25,6 +25,13 @@ def fix(*words: str, fds: tuple[int, ...] = (), stdin: str = "") -> subprocess.C
     return subprocess.run([GDR, "fix", *words], capture_output=True, text=True, pass_fds=fds, input=stdin)
 
 
+@pytest.fixture(autouse=True)
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of journals of trees that are not this machine."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    return tmp_path / "state/gdrkit/fix"
+
+
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
     return machine(tmp_path / "root")
@@ -113,7 +120,7 @@ def test_doctor_accepts_the_signatures_of_signed_modules(root):
 
 
 @needs_depmod
-def test_no_secret_is_printed_or_written(root):
+def test_no_secret_is_printed_or_written(root, state):
     """Creates a protected key with a password from a descriptor."""
     read, write = os.pipe()
     os.write(write, PASSWORD.encode() + b"\n")
@@ -126,7 +133,7 @@ def test_no_secret_is_printed_or_written(root):
     inner = private.splitlines()[1]
     printed = run.stdout + run.stderr + fix("--status", "--root", str(root)).stdout
     bundle = root.parent / "bundle.tar"
-    subprocess.run(["tar", "-cf", bundle, "-C", str(root), "var/lib/gdrkit/fix"], check=True)
+    subprocess.run(["tar", "-cf", bundle, "-C", str(state), "."], check=True)
     for secret in (PASSWORD, inner, "PRIVATE KEY"):
         assert secret not in printed
         assert secret.encode() not in bundle.read_bytes()
@@ -151,9 +158,9 @@ def test_a_key_readable_by_others_is_rejected_before_any_change(root):
 
 
 @needs_depmod
-def test_a_second_run_at_the_same_time_is_refused(root):
-    folder = root / "var/lib/gdrkit/fix"
-    folder.mkdir()
+def test_a_second_run_at_the_same_time_is_refused(root, state):
+    assert fix("--resume", "--root", str(root)).stdout == "nothing to resume\n"
+    (folder,) = state.iterdir()
     with (folder / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         run = fix("--apply", "--yes", "--steps", "raise-memlock", "--root", str(root))

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from gdrkit.cli.arguments import can_ask, write
-from gdrkit.cli.exit import BLOCKED, BUSY, NO_PERMISSION, OK, UNKNOWN, WARNING
+from gdrkit.cli.exit import BLOCKED, BUSY, NO_OUTPUT, NO_PERMISSION, OK, UNKNOWN, WARNING
 from gdrkit.repair.apply.errors import AlreadyRunning, ApplyError
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from gdrkit.report.fix_document import FixReport, StepSection
 
 Plan = Callable[[], "FixReport"]
+_NOT_DONE = "gdr fix --status shows whether a run began; --resume continues it, --undo undoes it"
 _NO_TERMINAL = ("cannot ask for confirmation: no terminal", "--yes carries out every step without asking")
 
 
@@ -32,6 +33,7 @@ def carry_out(options: argparse.Namespace, plan: Plan) -> int:
 
     try:
         root = RootFS(options.root)
+        _mention_journal_inside(root)
         if options.status:
             return _status(root)
         if root.is_machine and (code := _check_permitted(options, plan)):
@@ -47,6 +49,18 @@ def carry_out(options: argparse.Namespace, plan: Plan) -> int:
     except PermissionError as error:
         sys.stderr.write(f"gdr fix: {error.filename}: {(error.strerror or '').lower()}\n")
         return NO_PERMISSION
+    except OSError as error:
+        name = f"{error.filename}: " if isinstance(error.filename, str) else ""
+        why = ApplyError(f"{name}{(error.strerror or str(error)).lower()}", _NOT_DONE)
+        return _print_error(why, NO_OUTPUT)
+
+
+def _mention_journal_inside(root: RootFS) -> None:
+    from gdrkit.repair.apply.store import MACHINE
+
+    inside = f"{root.path}{MACHINE}"
+    if not root.is_machine and os.path.lexists(inside):
+        sys.stderr.write(f"gdr fix: ignored: {inside}: a journal inside a tree is not trusted\n")
 
 
 def _print_error(error: ApplyError, code: int) -> int:
@@ -121,10 +135,11 @@ def exit_code_without_plan(report: FixReport) -> int:
 def _check_key(root: RootFS, key: str, certificate: str, passwords: Passwords) -> None:
     """Check that the user's key can be used, before anything changes. Raises ApplyError."""
     if key:
-        from gdrkit.repair.apply.executor import read_key
+        from gdrkit.repair.apply.executor import read_given, read_key
         from gdrkit.repair.apply.signing import signer
 
-        signer(read_key(root, key), root.read(certificate), passwords.key_password)
+        public, _ = read_given(root, certificate, "certificate")
+        signer(read_key(root, key), public, passwords.key_password)
 
 
 def _resume(options: argparse.Namespace, root: RootFS) -> int:
@@ -285,10 +300,9 @@ def _status(root: RootFS) -> int:
         write("no runs on this machine\n")
     for run in found:
         journal = Journal(root, run)
-        journal.open()
+        journal.read()
         if journal.is_begun:
             write(f"{run}  {_state(journal):<15}  {', '.join(journal.begin.steps)}\n")
-        journal.close()
     return OK
 
 

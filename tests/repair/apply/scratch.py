@@ -91,14 +91,12 @@ def machine(root: Path) -> Path:
 
 
 def snapshot(root: Path) -> dict[str, tuple[object, ...]]:
-    """Kind, mode, owner, content and attributes of every path outside gdrkit's journals, by path."""
+    """Kind, mode, owner, content and attributes of every path, by path."""
     found: dict[str, tuple[object, ...]] = {}
     for folder, folders, files in os.walk(root):
         for name in (*folders, *files):
             path = Path(folder, name)
             short = str(path.relative_to(root))
-            if short.startswith("var/lib/gdrkit/fix"):
-                continue
             status = path.lstat()
             content: object = None
             if stat.S_ISREG(status.st_mode):

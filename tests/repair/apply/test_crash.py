@@ -128,6 +128,14 @@ def broken(memory: Path) -> Path:
     return machine(memory / "broken")
 
 
+@pytest.fixture(autouse=True)
+def state(memory: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of journals, which belong to the path of a tree."""
+    folder = Path(tempfile.mkdtemp(dir=memory))
+    monkeypatch.setenv("XDG_STATE_HOME", str(folder))
+    return folder / "gdrkit"
+
+
 @pytest.fixture
 def scratch(memory: Path) -> Path:
     return Path(tempfile.mkdtemp(dir=memory))
@@ -136,13 +144,14 @@ def scratch(memory: Path) -> Path:
 class _Copies:
     """Makes copies of a broken machine."""
 
-    def __init__(self, broken: Path, folder: Path) -> None:
-        self.broken, self.folder, self.number = broken, folder, 0
+    def __init__(self, broken: Path, folder: Path, state: Path) -> None:
+        self.broken, self.folder, self.state, self.number = broken, folder, state, 0
 
     def copy(self) -> Path:
         self.number += 1
         target = self.folder / str(self.number % 2)
         shutil.rmtree(target, ignore_errors=True)
+        shutil.rmtree(self.state, ignore_errors=True)
         return Path(shutil.copytree(self.broken, target, symlinks=True))
 
 
@@ -153,9 +162,9 @@ def sampled(lines: int) -> list[int]:
 @pytest.mark.slow
 @pytest.mark.parametrize("own_key", [False, True], ids=["own key given", "key made"])
 def test_a_run_killed_at_any_write_can_be_undone_or_resumed(
-    broken: Path, scratch: Path, own_key: bool
+    broken: Path, scratch: Path, state: Path, own_key: bool
 ) -> None:
-    lab = _Copies(broken, scratch)
+    lab = _Copies(broken, scratch, state)
     before = snapshot(broken)
     whole = lab.copy()
     start(whole, own_key=own_key)
@@ -179,35 +188,38 @@ def test_a_run_killed_at_any_write_can_be_undone_or_resumed(
 
 
 @pytest.mark.slow
-def test_an_undo_killed_at_any_write_is_finished_by_the_next(broken: Path, scratch: Path) -> None:
-    lab = _Copies(broken, scratch)
+def test_an_undo_killed_at_any_write_is_finished_by_the_next(
+    broken: Path, scratch: Path, state: Path
+) -> None:
+    lab = _Copies(broken, scratch, state)
     before = snapshot(broken)
     whole = lab.copy()
     start(whole, own_key=False)
     finish(whole)
     changed = snapshot(whole)
-    kept = scratch / "changed"
+    kept, kept_state = scratch / "changed", scratch / "state"
     shutil.copytree(whole, kept, symlinks=True)
+    shutil.copytree(state, kept_state)
     assert snapshot(kept) == changed
     code, lines = in_child(lambda: undo(whole))
     assert code == 0 and snapshot(whole) == before
     print(f"{lines} lines, {len(sampled(lines))} of them tried")
     for n in sampled(lines):
-        root = scratch / "undoing"
-        shutil.rmtree(root, ignore_errors=True)
-        shutil.copytree(kept, root, symlinks=True)
-        assert in_child(functools.partial(undo, root), n)[0] == KILLED
-        undo(root)
-        assert snapshot(root) == before, n
+        for folder, source in ((whole, kept), (state, kept_state)):
+            shutil.rmtree(folder, ignore_errors=True)
+            shutil.copytree(source, folder, symlinks=True)
+        assert in_child(functools.partial(undo, whole), n)[0] == KILLED
+        undo(whole)
+        assert snapshot(whole) == before, n
 
 
-def test_a_truncated_last_line_of_a_journal_is_ignored(broken: Path, scratch: Path) -> None:
+def test_a_truncated_last_line_of_a_journal_is_ignored(broken: Path, scratch: Path, state: Path) -> None:
     from gdrkit.repair.apply.journal import parse, whole_bytes
 
-    root = _Copies(broken, scratch).copy()
+    root = _Copies(broken, scratch, state).copy()
     start(root, own_key=False)
     finish(root)
-    (path,) = (root / "var/lib/gdrkit/fix").glob("*/journal.jsonl")
+    (path,) = state.glob("fix/*/*/journal.jsonl")
     content = path.read_bytes()
     records = parse(content)
     begun = content.rfind(b"\n", 0, len(content) - 1) + 1

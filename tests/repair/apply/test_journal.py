@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gdrkit.repair.apply import store
 from gdrkit.repair.apply.errors import ApplyError
 from gdrkit.repair.apply.journal import (
     ActionDone,
@@ -26,6 +27,12 @@ from gdrkit.repair.apply.journal import (
 )
 from gdrkit.repair.apply.root_fs import FileState, RootFS
 from gdrkit.repair.platforms.action import Action
+
+
+@pytest.fixture(autouse=True)
+def state(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
+
 
 JOURNAL_OF_0_1 = Path(__file__).parent / "journals" / "of-0.1.jsonl"
 """Written by commit 65b8ae7 for a run on the machine of scratch.py. Records that cannot occur in a folder (a
@@ -77,16 +84,16 @@ def test_runs_of_the_same_second_have_different_names_and_private_folders(tmp_pa
     root = RootFS(str(tmp_path))
     first, second = new_run(root, "20260101-000000"), new_run(root, "20260101-000000")
     assert runs(root) == (first.run, second.run) and first.run != second.run
-    assert (tmp_path / "var/lib/gdrkit/fix").stat().st_mode & 0o777 == 0o700
+    assert Path(store.home(root)).stat().st_mode & 0o777 == 0o700
 
 
 def test_a_damaged_backup_is_never_restored(tmp_path):
     (tmp_path / "x").write_bytes(b"content")
     root = RootFS(str(tmp_path))
     journal = new_run(root, "20260101-000000")
-    state = journal.back_up(root.state("/x"), "copy")
+    state = journal.back_up(root.state("/x"), "00-00-000")
     assert journal.backup_of(state) == b"content"
-    (tmp_path / f"var/lib/gdrkit/fix/{journal.run}/backups/copy").write_bytes(b"other")
+    (Path(journal.folder) / "backups/00-00-000").write_bytes(b"other")
     with pytest.raises(ApplyError, match="damaged"):
         journal.backup_of(state)
 

@@ -1,46 +1,91 @@
-"""Runs commands from argument lists, without a shell."""
+"""Runs commands from argument lists, without a shell, and with nothing of the caller's environment."""
 
 from __future__ import annotations
 
 import os
+import posixpath
 import shlex
+import shutil
+
+from msgspec.structs import replace
 
 from gdrkit.repair.apply.errors import ApplyError
 from gdrkit.repair.apply.root_fs import RootFS
+from gdrkit.repair.platforms.action import Action, Procedure, RunCommand
+from gdrkit.repair.platforms.command_shapes import FOLDERS
 
+SEARCH_PATH = ":".join(FOLDERS)
+ENVIRONMENT = {
+    "PATH": SEARCH_PATH, "LC_ALL": "C", "DEBIAN_FRONTEND": "noninteractive", "HOME": "/root", "TERM": "dumb",
+}  # fmt: skip
+"""All that a command sees: LD_PRELOAD, PYTHONPATH and a PATH of somebody's would run their code as root."""
 _SHOWN_LINES = 5
 """Last lines of a failed command's output that an error quotes."""
 _ELSEWHERE = "not run: this is not the running machine"
 
 
-def run_command(
-    root: RootFS, argv: tuple[str, ...], in_root: tuple[str, ...] = (), *, may_fail: bool = False
-) -> str:
+def find(name: str) -> str | None:
+    """The absolute path of a program, whether `name` has a folder or not; None if it is not installed."""
+    folder, base = posixpath.split(name)
+    return shutil.which(base, path=SEARCH_PATH) if not folder or folder in SEARCH_PATH.split(":") else None
+
+
+def with_programs(procedure: Procedure) -> Procedure:
+    """The same procedure with absolute names of the programs that are installed."""
+    return replace(procedure, actions=tuple(map(_with_programs, procedure.actions)))
+
+
+def _with_programs(action: Action) -> Action:
+    if not isinstance(action, RunCommand):
+        return action
+    undo = tuple(map(_absolute, action.undo))
+    return replace(action, argv=_absolute(action.argv), undo=undo, in_root=_absolute(action.in_root))
+
+
+def _absolute(argv: tuple[str, ...]) -> tuple[str, ...]:
+    return (find(argv[0]) or argv[0], *argv[1:]) if argv else argv
+
+
+def run_command(root: RootFS, action: RunCommand) -> str:
     """Run a command: `argv` on the running machine, `in_root` on any other tree.
 
-    Returns why it was not run; "" if it ran. Raises ApplyError if it failed and `may_fail` is false.
+    Returns why it was not run; "" if it ran. Raises ApplyError if it failed and may not.
     """
+    argv = action.argv if root.is_machine else action.in_root
+    if not argv:
+        return _ELSEWHERE
     if not root.is_machine:
-        if not in_root:
-            return _ELSEWHERE
-        argv = tuple(word.format(root=root.path) for word in in_root)
+        for pattern in action.touches:
+            _check_inside(root, posixpath.dirname(pattern))
+        argv = tuple(root.path if word == "{root}" else word for word in argv)
     code, output = run_captured(argv)
-    if code and not may_fail:
+    if code and not action.may_fail:
         lines = "\n  ".join(output.strip().splitlines()[-_SHOWN_LINES:])
         raise ApplyError(f"{shlex.join(argv)}: exit code {code}" + (f"\n  {lines}" if lines else ""))
     return ""
+
+
+def _check_inside(root: RootFS, folder: str) -> None:
+    """Raises ApplyError if a folder of the tree is a link that leads a program out of the tree."""
+    real = os.path.realpath(root.path + folder)
+    if not real.startswith(root.path + "/"):
+        raise ApplyError(
+            f"{folder} of this tree leads to {real}, outside of it", "replace the link by a folder"
+        )
 
 
 def run_captured(argv: tuple[str, ...], stdin: bytes = b"") -> tuple[int, str]:
     """Exit code and output of a command; 127 if the command does not exist. No timeout: builds take long."""
     import subprocess
 
-    environment = dict(os.environ, LC_ALL="C", DEBIAN_FRONTEND="noninteractive")
-    environment["PATH"] = environment.get("PATH", "/usr/bin:/bin") + ":/usr/sbin:/sbin"
+    program = find(argv[0])
+    if program is None:
+        return 127, f"{argv[0]}: not found in {SEARCH_PATH}"
     try:
         done = subprocess.run(
-            argv, input=stdin, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=environment, check=False
-        )
+            (program, *argv[1:]), input=stdin, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            env=ENVIRONMENT, cwd="/", check=False,
+        )  # fmt: skip
     except OSError as error:
         return 127, f"{argv[0]}: {(error.strerror or str(error)).lower()}"
     return done.returncode, done.stdout.decode("utf-8", "replace")

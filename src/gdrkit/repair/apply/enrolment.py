@@ -8,7 +8,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 
-from gdrkit.repair.apply.commands import run_captured
+from gdrkit.repair.apply.commands import find, run_captured
 from gdrkit.repair.apply.errors import ApplyError
 from gdrkit.repair.apply.passwords import Passwords
 from gdrkit.repair.apply.root_fs import RootFS
@@ -19,7 +19,6 @@ BLUE_SCREEN = (
     "Press any key; choose `Enroll MOK`, `Continue`, `Yes`; type the enrolment password; choose `Reboot`. "
     "If you miss it, the machine boots as before: run `mokutil --import` again."
 )
-_PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 def _enrolment_state(certificate: str) -> str:
@@ -35,7 +34,7 @@ def enrol(root: RootFS, action: EnrolKey, passwords: Passwords, notify: Callable
     by_hand = f"mokutil --import {action.certificate}"
     if not root.is_machine:
         return "not run: this is not the running machine"
-    if shutil.which("mokutil", path=_PATH) is None:
+    if find("mokutil") is None:
         notify(f"do this by hand: install mokutil, then run {by_hand}")
         return "mokutil is not installed"
     state = _enrolment_state(action.certificate)
@@ -65,7 +64,7 @@ def withdraw(
 
     The certificate is copied to `copy` first, because undo deletes the original with the key.
     """
-    if not root.is_machine or shutil.which("mokutil", path=_PATH) is None:
+    if not root.is_machine or find("mokutil") is None:
         return
     state = _enrolment_state(action.certificate)
     if state == "staged":

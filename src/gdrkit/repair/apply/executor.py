@@ -10,8 +10,9 @@ from gdrkit.repair.apply.commands import run_command
 from gdrkit.repair.apply.enrolment import enrol
 from gdrkit.repair.apply.errors import ApplyError
 from gdrkit.repair.apply.journal import ActionDone, ActionIntent, Journal
+from gdrkit.repair.apply.labels import relabel
 from gdrkit.repair.apply.passwords import Passwords
-from gdrkit.repair.apply.root_fs import FileState, RootFS
+from gdrkit.repair.apply.root_fs import FileState, RootFS, free_bytes, open_regular
 from gdrkit.repair.apply.signing import make_pair, signed, signer
 from gdrkit.repair.platforms.action import (
     Action,
@@ -23,6 +24,7 @@ from gdrkit.repair.platforms.action import (
     SignModules,
     WriteFile,
 )
+from gdrkit.repair.platforms.command_shapes import fault
 
 Notify = Callable[[str], None]
 PRIVATE, PUBLIC = 0o600, 0o644
@@ -41,6 +43,8 @@ class Executor:
         """Execute an action, or continue one that a crash interrupted. Raises ApplyError."""
         if self.journal.done_of(step, number):
             return
+        if why := fault(action):
+            raise ApplyError(f"refused: {why}")
         intent = self.journal.intent_of(step, number)
         if intent is None:
             intent = self._intend(step, number, action)
@@ -48,11 +52,17 @@ class Executor:
         for folder in intent.folders:
             private = isinstance(action, MakeKey)
             self.root.make_folder(folder, 0o700 if private and folder == intent.folders[-1] else 0o755)
-        note = self._do(action, intent)
+        note = self._do(action, intent) or self._relabel(action, intent)
         after = {path: self.root.digest(path) for path in self._paths(action)}
         if isinstance(action, MakeKey):
             after = dict.fromkeys(after, "")
         self.journal.append(ActionDone(step=step, action=number, after=after, note=note))
+
+    def _relabel(self, action: Action, intent: ActionIntent) -> str:
+        if not isinstance(action, WriteFile | MakeKey):
+            return ""
+        new = [state.path for state in intent.states if state.kind != "file"]
+        return relabel(self.root, [*intent.folders, *new])
 
     def _paths(self, action: Action) -> tuple[str, ...]:
         match action:
@@ -104,9 +114,8 @@ class Executor:
     def _check_free_space(self, states: list[FileState]) -> None:
         sizes = {s.path: os.path.getsize(self.root.real(s.path)) for s in states if s.kind == "file"}
         needed = 2 * sum(sizes.values()) + _SPARE_BYTES
-        for path in ("/var/lib/gdrkit/fix", *(path for path in sizes)):
-            folder = path if path == "/var/lib/gdrkit/fix" else path.rpartition("/")[0]
-            if sizes and self.root.free_bytes(folder) < needed:
+        for folder in (self.journal.folder, *(os.path.dirname(self.root.real(path)) for path in sizes)):
+            if sizes and free_bytes(folder) < needed:
                 raise ApplyError(
                     f"{folder} has less than {needed >> 20} MiB free",
                     "free some space, then run gdr fix --resume",
@@ -128,7 +137,7 @@ class Executor:
             case EnrolKey():
                 return enrol(self.root, action, self.passwords, self.notify)
             case RunCommand():
-                return run_command(self.root, action.argv, action.in_root, may_fail=action.may_fail)
+                return run_command(self.root, action)
             case AskPerson():
                 self.notify(f"do this by hand: {action.what}")
                 return "by hand"
@@ -155,7 +164,9 @@ class Executor:
     def _sign(self, action: SignModules, intent: ActionIntent) -> None:
         """Sign each module from its backup, so that repeating it gives the same result."""
         module_signer = signer(
-            read_key(self.root, action.key), self.root.read(action.certificate), self.passwords.key_password
+            read_key(self.root, action.key),
+            read_given(self.root, action.certificate, "certificate")[0],
+            self.passwords.key_password,
         )
         for state in intent.states:
             content = self.journal.backup_of(state)
@@ -172,11 +183,18 @@ class Executor:
 
 def read_key(root: RootFS, path: str) -> bytes:
     """The content of a private key's file. Raises ApplyError if group or others have access to it."""
-    real = root.real(path)
-    try:
-        mode = os.stat(real).st_mode
-    except FileNotFoundError:
-        raise ApplyError(f"key not found: {path}") from None
+    content, mode = read_given(root, path, "key")
     if mode & 0o077:
         raise ApplyError(f"{path} is accessible to users other than its owner", f"chmod 600 {path}")
-    return root.read(path)
+    return content
+
+
+def read_given(root: RootFS, path: str, what: str) -> tuple[bytes, int]:
+    """Content and mode of a file that the user named. Raises ApplyError if it cannot be read."""
+    try:
+        with open_regular(root.real(root.resolved(path))) as file:
+            return file.read(), os.fstat(file.fileno()).st_mode
+    except FileNotFoundError:
+        raise ApplyError(f"{what} not found: {path}", "give the path of an existing file") from None
+    except OSError as error:
+        raise ApplyError(f"{what} {path}: {(error.strerror or str(error)).lower()}") from None

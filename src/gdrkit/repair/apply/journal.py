@@ -7,6 +7,7 @@ private keys only the path.
 from __future__ import annotations
 
 import os
+import posixpath
 import re
 import shutil
 from collections.abc import Mapping
@@ -14,12 +15,13 @@ from collections.abc import Mapping
 import msgspec
 from msgspec import Struct
 
+from gdrkit.repair.apply import store
 from gdrkit.repair.apply.errors import ApplyError
-from gdrkit.repair.apply.root_fs import FileState, RootFS, sync_folder
+from gdrkit.repair.apply.root_fs import FileState, RootFS, open_regular
 from gdrkit.repair.platforms.action import Procedure
 from gdrkit.repair.platforms.choices import ProcedureChoices
+from gdrkit.repair.platforms.command_shapes import is_plain
 
-HOME = "/var/lib/gdrkit/fix"
 JOURNAL, BACKUPS = "journal.jsonl", "backups"
 
 
@@ -52,6 +54,10 @@ class ActionIntent(Struct, frozen=True, kw_only=True, tag="intent"):
     action: int
     folders: tuple[str, ...] = ()  # to create
     states: tuple[FileState, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not all(map(is_plain, self.folders)):
+            raise ValueError("a folder is not a plain path")
 
 
 class ActionDone(Struct, frozen=True, kw_only=True, tag="done"):
@@ -107,10 +113,10 @@ def parse(content: bytes) -> list[JournalRecord]:
     for number, line in enumerate(lines, 1):
         try:
             records.append(decoder.decode(line))
-        except msgspec.MsgspecError:
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             if number == len(lines) and not rest:  # power failed before its blocks reached the disk
                 break
-            raise ApplyError(f"line {number} of the journal is damaged") from None
+            raise ApplyError(f"line {number} of the journal is damaged: {error}") from None
     return records
 
 
@@ -127,22 +133,41 @@ class Journal:
 
     def __init__(self, root: RootFS, run: str) -> None:
         self.root, self.run = root, run
-        self.folder = root.real(f"{HOME}/{run}")
+        self.folder = posixpath.join(store.home(root), run)
         self.records: list[JournalRecord] = []
         self._fd = -1
 
+    def read(self) -> None:
+        """Read the records, and change nothing. A run without a journal has none."""
+        with store.folder(self.root, self.run) as folder:
+            try:
+                fd = store.open_file(folder, JOURNAL, os.O_RDONLY)
+            except FileNotFoundError:
+                return
+        with open(fd, "rb") as file:
+            self._parse(file.read())
+
     def open(self) -> None:
         """Read the records, truncate a partial last line, and open the journal for appending."""
-        path = f"{self.folder}/{JOURNAL}"
-        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-        with open(path, "rb") as file:
-            content = file.read()
-        size = whole_bytes(content)
-        self.records = parse(content[:size])
-        if size < len(content):
-            os.ftruncate(self._fd, size)
-        os.fsync(self._fd)
-        sync_folder(self.folder)
+        with store.folder(self.root, self.run) as folder:
+            self._fd = store.open_file(folder, JOURNAL, os.O_RDWR | os.O_CREAT | os.O_APPEND)
+            with open(self._fd, "rb", closefd=False) as file:
+                content = file.read()
+            size = self._parse(content)
+            if size < len(content):
+                os.ftruncate(self._fd, size)
+            os.fsync(self._fd)
+            store.sync(folder)
+
+    def _parse(self, content: bytes) -> int:
+        """The size of what is whole, in bytes."""
+        try:
+            size = whole_bytes(content)
+            self.records = parse(content[:size])
+        except ApplyError as error:
+            self.close()
+            raise ApplyError(f"{self.folder}: {error}", "move this folder away") from None
+        return size
 
     def append(self, record: JournalRecord) -> None:
         """Write a record; it is on disk when this returns."""
@@ -163,12 +188,10 @@ class Journal:
         """Back up a file's content; returns the state with the backup's name."""
         if state.kind != "file":
             return state
-        source = self.root.real(state.path)
-        target = f"{self.folder}/{BACKUPS}/{name}"
-        fd = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-        with open(source, "rb") as file, open(fd, "wb") as copy:
-            while chunk := file.read(1 << 20):
-                copy.write(chunk)
+        with store.folder(self.root, self.run, BACKUPS) as folder:
+            fd = store.open_file(folder, name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        with open_regular(self.root.real(state.path)) as file, open(fd, "wb") as copy:
+            shutil.copyfileobj(file, copy, 1 << 20)
             copy.flush()
             os.fsync(fd)
         return msgspec.structs.replace(state, backup=name)
@@ -179,7 +202,9 @@ class Journal:
             return b""
         import hashlib
 
-        with open(f"{self.folder}/{BACKUPS}/{state.backup}", "rb") as file:
+        with store.folder(self.root, self.run, BACKUPS) as folder:
+            fd = store.open_file(folder, state.backup, os.O_RDONLY)
+        with open(fd, "rb") as file:
             content = file.read()
         if hashlib.sha256(content).hexdigest() != state.digest:
             raise ApplyError(
@@ -191,10 +216,12 @@ class Journal:
         """Delete the backups after an undo that restored every file."""
         ended = [record for record in self.records if isinstance(record, UndoEnded)]
         if ended and not ended[-1].kept:
-            shutil.rmtree(f"{self.folder}/{BACKUPS}", ignore_errors=True)
+            with store.folder(self.root, self.run) as folder:
+                shutil.rmtree(BACKUPS, ignore_errors=True, dir_fd=folder)
 
     def sync_backups(self) -> None:
-        sync_folder(f"{self.folder}/{BACKUPS}")
+        with store.folder(self.root, self.run, BACKUPS) as folder:
+            store.sync(folder)
 
     # -- the records --------------------------------------------------------------------------------------
 
@@ -250,10 +277,10 @@ _RUN = re.compile(r"\d{8}-\d{6}-\d{2}")
 
 
 def runs(root: RootFS) -> tuple[str, ...]:
-    """The names of all runs below a root, oldest first."""
-    home = root.real(f"{HOME}/x").rpartition("/")[0]
+    """The names of all runs on a root, oldest first."""
     try:
-        names = os.listdir(home)
+        with store.folder(root) as home:
+            names = os.listdir(home)
     except FileNotFoundError:
         return ()
     return tuple(sorted(name for name in names if _RUN.fullmatch(name)))
@@ -261,10 +288,10 @@ def runs(root: RootFS) -> tuple[str, ...]:
 
 def new_run(root: RootFS, now: str) -> Journal:
     """A journal in a new folder. `now` is the time, as YYYYmmdd-HHMMSS."""
-    for folder in root.missing_folders(f"{HOME}/x"):
-        root.make_folder(folder, 0o700 if folder == HOME else 0o755)
-    taken = runs(root)
+    with store.folder(root, create=True):
+        taken = runs(root)
     run = next(name for name in (f"{now}-{n:02d}" for n in range(100)) if name not in taken)
-    root.make_folder(f"{HOME}/{run}", 0o700)
-    root.make_folder(f"{HOME}/{run}/{BACKUPS}", 0o700)
+    for inside in ((run,), (run, BACKUPS)):
+        with store.folder(root, *inside, create=True):
+            pass
     return Journal(root, run)

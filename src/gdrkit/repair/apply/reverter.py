@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from gdrkit.repair.apply.commands import run_captured, run_command
 from gdrkit.repair.apply.enrolment import withdraw
 from gdrkit.repair.apply.errors import ApplyError
@@ -10,6 +12,7 @@ from gdrkit.repair.apply.journal import ActionDone, ActionIntent, ActionUndone, 
 from gdrkit.repair.apply.passwords import Passwords
 from gdrkit.repair.apply.root_fs import FileState
 from gdrkit.repair.platforms.action import Action, EnrolKey, MakeKey, RunCommand
+from gdrkit.repair.platforms.command_shapes import fault
 
 
 class Reverter:
@@ -50,7 +53,12 @@ class Reverter:
         procedure = self.journal.procedure_for_step(intent.step)
         if procedure is None:
             raise ApplyError(f"the journal has no record of step {intent.step}")
-        return procedure.actions[intent.action]
+        if not 0 <= intent.action < len(procedure.actions):
+            raise ApplyError(f"step {intent.step} of the journal has no action {intent.action}")
+        action = procedure.actions[intent.action]
+        if why := fault(action):
+            raise ApplyError(f"refused: {why}")
+        return action
 
     # -- files --------------------------------------------------------------------------------------------
 
@@ -102,7 +110,7 @@ class Reverter:
             if isinstance(action, RunCommand) and action.again and action.argv not in seen:
                 seen.add(action.argv)
                 try:
-                    run_command(self.root, action.argv, action.in_root)
+                    run_command(self.root, replace(action, may_fail=False))
                 except ApplyError as error:
                     self.notify(str(error))
 

@@ -13,14 +13,18 @@ import glob
 import hashlib
 import os
 import posixpath
+import re
 import stat
 from collections.abc import Iterator, Mapping
+from io import BufferedReader
 
 from msgspec import Struct
 
 from gdrkit.repair.apply.errors import ApplyError
+from gdrkit.repair.platforms.command_shapes import is_plain
 
 _MOST_LINKS = 40  # path_resolution(7): ELOOP
+_BACKUP = re.compile(r"[0-9-]*", re.ASCII)
 _UNSUPPORTED = (errno.ENOTSUP, errno.EPERM, errno.EACCES, errno.ENODATA)
 
 
@@ -37,6 +41,13 @@ class FileState(Struct, frozen=True, kw_only=True, omit_defaults=True):
     target: str = ""
     attributes: Mapping[str, str] = {}  # extended attributes, base64
     backup: str = ""
+
+    def __post_init__(self) -> None:
+        """A journal's path or backup that leads elsewhere is not read."""
+        if not is_plain(self.path):
+            raise ValueError("not a plain path")
+        if not _BACKUP.fullmatch(self.backup):
+            raise ValueError("not the name of a backup")
 
 
 class RootFS:
@@ -82,13 +93,13 @@ class RootFS:
 
     def state(self, path: str) -> FileState:
         """The present state of a path. Raises ApplyError for folders and devices, which are not replaced."""
-        real = self.real(path)
+        real = self.real(_unicode(path))
         try:
             found = os.lstat(real)
         except (FileNotFoundError, NotADirectoryError):
             return FileState(path=path)
         if stat.S_ISLNK(found.st_mode):
-            target = os.readlink(real)
+            target = _unicode(os.readlink(real))
             digest = hashlib.sha256(target.encode()).hexdigest()
             return FileState(
                 path=path, kind="link", uid=found.st_uid, gid=found.st_gid, mtime_ns=found.st_mtime_ns,
@@ -112,17 +123,22 @@ class RootFS:
         return self.state(path).digest
 
     def read(self, path: str) -> bytes:
-        with open(self.real(path), "rb") as file:
+        with open_regular(self.real(path)) as file:
             return file.read()
+
+    def resolved(self, path: str) -> str:
+        """A path without a link in its last part: links followed inside the root."""
+        for _ in range(_MOST_LINKS):
+            real = self.real(path)
+            if not os.path.islink(real):
+                return path
+            path = posixpath.normpath(posixpath.join(posixpath.dirname(path), os.readlink(real)))
+        raise ApplyError(f"{path}: too many symbolic links")
 
     def content(self, path: str) -> bytes:
         """The content of a path, links followed inside the root; b"" if there is no file."""
-        for _ in range(_MOST_LINKS):
-            state = self.state(path)
-            if state.kind != "link":
-                return self.read(path) if state.kind == "file" else b""
-            path = posixpath.join(posixpath.dirname(path), state.target)
-        raise ApplyError(f"{path}: too many symbolic links")
+        path = self.resolved(path)
+        return self.read(path) if self.state(path).kind == "file" else b""
 
     def matching(self, pattern: str) -> tuple[str, ...]:
         """Files whose path matches a shell pattern, sorted."""
@@ -139,11 +155,6 @@ class RootFS:
             missing.insert(0, folder)
             folder = posixpath.dirname(folder)
         return tuple(missing)
-
-    def free_bytes(self, path: str) -> int:
-        """Free space on the file system of an existing folder."""
-        found = os.statvfs(self._folder(path))
-        return found.f_bavail * found.f_frsize
 
     # -- writing ----------------------------------------------------------------------------------------
 
@@ -204,8 +215,32 @@ def _without_backup(state: FileState) -> tuple[object, ...]:
     return state.kind, state.mode, state.uid, state.gid, state.digest, dict(state.attributes)
 
 
+def free_bytes(real: str) -> int:
+    """Free space on the file system of an existing folder."""
+    found = os.statvfs(real)
+    return found.f_bavail * found.f_frsize
+
+
+def _unicode(name: str) -> str:
+    """A name that a journal can hold. Raises ApplyError for another."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        raise ApplyError(f"not UTF-8: {name!r}", "rename it") from None
+    return name
+
+
+def open_regular(real: str) -> BufferedReader:
+    """A file to read. Raises ApplyError for what is no regular file, OSError for a link."""
+    fd = os.open(real, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise ApplyError(f"{real} is not a regular file")
+    return open(fd, "rb")
+
+
 def _digest(real: str) -> str:
-    with open(real, "rb") as file:
+    with open_regular(real) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 

@@ -13,10 +13,11 @@ from msgspec import Struct
 from gdrkit.evidence import Host
 from gdrkit.evidence.target import open_host
 from gdrkit.node import Node
+from gdrkit.repair.apply import store
+from gdrkit.repair.apply.commands import with_programs
 from gdrkit.repair.apply.errors import AlreadyRunning, ApplyError
 from gdrkit.repair.apply.executor import Executor, Notify
 from gdrkit.repair.apply.journal import (
-    HOME,
     ActionFailed,
     Journal,
     RebootWanted,
@@ -55,9 +56,8 @@ class RunOutcome(Struct, frozen=True):
 @contextlib.contextmanager
 def exclusive_lock(root: RootFS) -> Iterator[None]:
     """Lock this root against other runs. Raises AlreadyRunning. A dead process holds no lock: flock(2)."""
-    for folder in root.missing_folders(f"{HOME}/lock"):
-        root.make_folder(folder, 0o700 if folder == HOME else 0o755)
-    fd = os.open(root.real(f"{HOME}/lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    with store.folder(root, create=True) as home:
+        fd = store.open_file(home, "lock", os.O_RDWR | os.O_CREAT)
     try:
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -178,7 +178,9 @@ class Runner:
         if procedure is None:
             node = Node(host_of(self.root))
             choices, replaces = self.journal.begin.choices, remedy.replaces_driver
-            procedure = procedure_for(node, remedy.name, remedy.becomes, choices, replaces_driver=replaces)
+            procedure = with_programs(
+                procedure_for(node, remedy.name, remedy.becomes, choices, replaces_driver=replaces)
+            )
             if not self.confirm(number, remedy, procedure):
                 return False
             self.journal.append(StepBegun(step=number, procedure=procedure))

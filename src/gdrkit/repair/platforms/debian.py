@@ -45,9 +45,9 @@ def _open_modules(node: Node) -> tuple[Action, ...]:
     if not branch:
         return (AskPerson(what="install the open kernel modules of the driver branch in use"),)
     flavour = f"{branch}{server}"
-    prebuilt = f"linux-modules-nvidia-{flavour}-{{}}{release(node)}"
     if any(_PREBUILT.match(name) for name in _installed(node)):
-        new, old = prebuilt.format("open-"), prebuilt.format("")
+        prebuilt, kernel = f"linux-modules-nvidia-{flavour}", release(node)
+        new, old = f"{prebuilt}-open-{kernel}", f"{prebuilt}-{kernel}"
     else:
         new, old = f"nvidia-dkms-{flavour}-open", f"nvidia-dkms-{flavour}"
     return (

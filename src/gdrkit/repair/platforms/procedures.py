@@ -10,6 +10,7 @@ from gdrkit.node import Node
 from gdrkit.repair.platforms import fabric, loading, software
 from gdrkit.repair.platforms.action import Action, AskPerson, Procedure
 from gdrkit.repair.platforms.choices import ProcedureChoices
+from gdrkit.repair.platforms.command_shapes import fault
 from gdrkit.repair.platforms.debian import DEBIAN
 from gdrkit.repair.platforms.platform import Platform, family
 from gdrkit.repair.platforms.rhel import RHEL
@@ -69,6 +70,9 @@ def procedure_for(
     except EvidenceMissing as error:
         missing = error.missing
         what = f"{_achieve(becomes)} (no exact commands: {missing.source} is missing; {missing.ask})"
+        return Procedure(remedy=remedy, platform=platform.name, actions=(AskPerson(what=what),))
+    if wrong := next(filter(None, map(fault, actions)), ""):
+        what = f"{_achieve(becomes)} (no exact commands: {wrong})"
         return Procedure(remedy=remedy, platform=platform.name, actions=(AskPerson(what=what),))
     return Procedure(remedy=remedy, platform=platform.name, actions=actions)
 
