@@ -199,6 +199,11 @@ def a_distribution(copy: Copy) -> None:
         "from gdrkit.repair.platforms.skynix import SKYNIX\n",
     )
     copy.line("repair/platforms/procedures.py", "SUSE)\n", "SKYNIX, ")
+    copy.line(
+        "repair/platforms/command_shapes.py",
+        "zypper --non-interactive update ",
+        "sky --non-interactive update PACKAGE+\n",
+    )
     (copy.source / "etc").mkdir()
     (copy.source / "etc/os-release").write_text("ID=skynix\n")
 

@@ -73,6 +73,28 @@ def test_a_command_has_no_input_and_no_shell(tmp_path):
     assert subprocesses.run(["tool", "$(id); *"], 5, 100, path).output == b"$(id); *\n"
 
 
+def test_a_program_in_the_current_folder_is_not_run_whatever_path_says(tmp_path, monkeypatch):
+    planted = script(tmp_path, "uname", f"touch {tmp_path}/ran")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", f".:{planted}")
+
+    assert subprocesses.run(["uname"], 5, 100).output == b"Linux\n"
+    assert not (tmp_path / "ran").exists()
+
+
+def test_a_command_that_root_runs_sees_nothing_of_the_callers_environment(tmp_path, monkeypatch):
+    path = script(tmp_path, "tool", "/usr/bin/env")
+    for name in ("PYTHONPATH", "HOME", "BASH_ENV", "LD_PRELOAD"):
+        monkeypatch.setenv(name, "/planted")
+    monkeypatch.setenv("LD_LIBRARY_PATH", f".::{tmp_path}/planted:/planted:/usr/lib")
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+
+    output = subprocesses.run(["tool"], 5, 1000, path).output
+
+    assert b"LC_ALL=C\n" in output and b"planted" not in output
+    assert b"LD_LIBRARY_PATH=/usr/lib\n" in output
+
+
 @pytest.mark.parametrize("folder", ["/usr/sbin", "/sbin"])
 def test_programs_in_sbin_are_found(folder):
     assert folder in subprocesses.search_path().split(":")

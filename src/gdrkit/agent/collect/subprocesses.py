@@ -1,16 +1,22 @@
-"""Run commands without input and shell, with limited output and a timeout."""
+"""Run commands without input and shell, with limited output and a timeout.
+
+The caller's PATH does not count, nor for root the rest of the environment: with PATH=.: a program in the
+current folder would run as root.
+"""
 
 from __future__ import annotations
 
 import os
 import selectors
 import shutil
+import stat
 import subprocess
 import time
 from typing import Dict, List, NamedTuple, Optional, Sequence
 
 STDERR_LIMIT_BYTES = 2048
-_SEARCH = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin", "/usr/lib/wsl/lib")
+_SEARCH = ("/usr/sbin", "/usr/bin", "/sbin", "/bin", "/usr/lib/wsl/lib")
+"""Folders where only root writes: file-hierarchy(7); WSL's has nvidia-smi."""
 _KILLED_WAIT_S = 0.5
 
 
@@ -24,13 +30,13 @@ class CommandResult(NamedTuple):
 
 
 def find(program: str, path: Optional[str] = None) -> Optional[str]:
-    """The path of a program; searches also sbin, which is not in the PATH of ordinary users."""
+    """The absolute path of a program, in the system's folders if `path` names no others."""
     return shutil.which(program, path=search_path() if path is None else path)
 
 
 def search_path() -> str:
-    """PATH followed by the system's folders."""
-    return os.pathsep.join([*filter(None, os.environ.get("PATH", "").split(os.pathsep)), *_SEARCH])
+    """The system's folders, as PATH."""
+    return os.pathsep.join(_SEARCH)
 
 
 def run(
@@ -56,8 +62,13 @@ def run(
 
 
 def _environment() -> Dict[str, str]:
-    kept = ("LD_LIBRARY_PATH", "CUDA_VISIBLE_DEVICES", "HOME")
+    root = os.geteuid() == 0
+    kept = ("CUDA_VISIBLE_DEVICES",) if root else ("CUDA_VISIBLE_DEVICES", "HOME")
     chosen = {name: os.environ[name] for name in kept if name in os.environ}
+    libraries = os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep)
+    trusted = [folder for folder in libraries if folder and (not root or _is_roots(folder))]
+    if trusted:  # images for GPUs name libcuda's folder so
+        chosen["LD_LIBRARY_PATH"] = os.pathsep.join(trusted)
     return {
         **chosen,
         "PATH": search_path(),
@@ -66,6 +77,22 @@ def _environment() -> Dict[str, str]:
         "SYSTEMD_COLORS": "0",
         "PAGER": "cat",
     }
+
+
+def _is_roots(folder: str) -> bool:
+    """Whether only root can write to a folder, and to each above it."""
+    if not folder.startswith("/"):
+        return False
+    while True:
+        try:
+            found = os.lstat(folder)
+        except OSError:
+            return False
+        if not stat.S_ISDIR(found.st_mode) or found.st_uid != 0 or found.st_mode & 0o022:
+            return False
+        if folder == "/":
+            return True
+        folder = os.path.dirname(folder)
 
 
 def _finished(child: "subprocess.Popen[bytes]", timeout_s: float, limit_bytes: int) -> CommandResult:
