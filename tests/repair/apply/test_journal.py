@@ -27,6 +27,7 @@ from gdrkit.repair.apply.journal import (
 )
 from gdrkit.repair.apply.root_fs import FileState, RootFS
 from gdrkit.repair.platforms.action import Action
+from gdrkit.repair.platforms.command_shapes import fault
 
 
 @pytest.fixture(autouse=True)
@@ -107,6 +108,9 @@ def test_a_journal_of_version_0_1_is_read_and_encoded_back_unchanged():
         type(a) for record in records if isinstance(record, StepBegun) for a in record.procedure.actions
     }
     assert actions == set(get_args(Action))
+    assert not any(
+        fault(a) for record in records if isinstance(record, StepBegun) for a in record.procedure.actions
+    )
     begun = records[0]
     assert isinstance(begun, RunBegun)
     assert (begun.consumer, begun.choices.digest, begun.choices.acs) == ("ucx", "sha512", "volatile")

@@ -95,6 +95,11 @@ def fits(argv: tuple[str, ...]) -> bool:
     return folder in ("", *FOLDERS) and any(shape.fullmatch(joined) for shape in _SHAPES)
 
 
+def is_release(text: str) -> bool:
+    """Whether a text may be a kernel's release: a folder's name, and no option of a program."""
+    return re.fullmatch(_WORDS["KERNEL"], text) is not None and text not in (".", "..")
+
+
 def is_plain(path: str) -> bool:
     """Whether a path is absolute and normalized: without `..`, and without a second name for it."""
     return path.startswith("/") and posixpath.normpath(path) == path and "\0" not in path

@@ -6,11 +6,12 @@ from collections.abc import Callable, Iterator, Mapping
 
 from gdrkit.evidence import EvidenceMissing
 from gdrkit.facts.driver_files import has_driver_container
-from gdrkit.node import Node
+from gdrkit.facts.kernel import release
+from gdrkit.node import Node, if_missing
 from gdrkit.repair.platforms import fabric, loading, software
 from gdrkit.repair.platforms.action import Action, AskPerson, Procedure
 from gdrkit.repair.platforms.choices import ProcedureChoices
-from gdrkit.repair.platforms.command_shapes import fault
+from gdrkit.repair.platforms.command_shapes import fault, is_release
 from gdrkit.repair.platforms.debian import DEBIAN
 from gdrkit.repair.platforms.platform import Platform, family
 from gdrkit.repair.platforms.rhel import RHEL
@@ -71,7 +72,9 @@ def procedure_for(
         missing = error.missing
         what = f"{_achieve(becomes)} (no exact commands: {missing.source} is missing; {missing.ask})"
         return Procedure(remedy=remedy, platform=platform.name, actions=(AskPerson(what=what),))
-    if wrong := next(filter(None, map(fault, actions)), ""):
+    kernel = if_missing("", release, node)
+    unusual = f"not a kernel release: {kernel}" if kernel and not is_release(kernel) else ""
+    if wrong := next(filter(None, (unusual, *map(fault, actions))), ""):
         what = f"{_achieve(becomes)} (no exact commands: {wrong})"
         return Procedure(remedy=remedy, platform=platform.name, actions=(AskPerson(what=what),))
     return Procedure(remedy=remedy, platform=platform.name, actions=actions)
