@@ -11,9 +11,8 @@ import pytest
 
 from gdrkit.cli import main
 from gdrkit.cli.verdict_snapshot import take_snapshot
-from gdrkit.repair.apply import commands, labels, store
+from gdrkit.repair.apply import commands, store
 from gdrkit.repair.apply.errors import ApplyError
-from gdrkit.repair.apply.executor import Executor
 from gdrkit.repair.apply.journal import (
     ActionIntent,
     Journal,
@@ -29,7 +28,7 @@ from gdrkit.repair.apply.passwords import Passwords
 from gdrkit.repair.apply.reverter import Reverter
 from gdrkit.repair.apply.root_fs import FileState, RootFS
 from gdrkit.repair.apply.runner import Runner, exclusive_lock
-from gdrkit.repair.platforms.action import Procedure, RunCommand, WriteFile
+from gdrkit.repair.platforms.action import Procedure, RunCommand
 from gdrkit.repair.platforms.choices import ProcedureChoices
 from gdrkit.repair.platforms.command_shapes import fits
 from tests.repair.apply.scratch import machine, needs_depmod
@@ -366,53 +365,3 @@ def test_a_command_sees_an_environment_of_ours_alone(monkeypatch):
     code, output = commands.run_captured(("env",))
     found = dict(line.split("=", 1) for line in output.splitlines())
     assert code == 0 and found == commands.ENVIRONMENT
-
-
-# -- SELinux ----------------------------------------------------------------------------------------------
-
-
-class Machine(RootFS):
-    """A tree that is treated as the running machine."""
-
-    is_machine = True  # type: ignore[assignment]
-
-
-@pytest.fixture
-def restorecon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The log of a program that stands in for restorecon, on a machine that has SELinux."""
-    folder = tmp_path / "sbin"
-    folder.mkdir()
-    program = folder / "restorecon"
-    program.write_text(f'#!/bin/sh\nfor path; do echo "$path"; done >>{tmp_path}/log\n')
-    program.chmod(0o755)
-    monkeypatch.setattr(commands, "SEARCH_PATH", str(folder))
-    monkeypatch.setattr(labels, "SELINUX", str(folder))
-    return tmp_path / "log"
-
-
-def write(root: RootFS, path: str) -> str:
-    """Write a file as a step does; the note in the journal."""
-    journal = new_run(root, RUN[:-3])
-    journal.open()
-    Executor(journal, Passwords(), lambda _: None).execute(0, 0, WriteFile(path=path, content="x", why="x"))
-    done = journal.done_of(0, 0)
-    journal.close()
-    assert done is not None
-    return done.note
-
-
-def test_a_new_file_and_its_new_folders_get_their_selinux_context(tree, restorecon, monkeypatch, tmp_path):
-    monkeypatch.setattr(store, "MACHINE", str(tmp_path / "state/machine"))
-    root = Machine(str(tree))
-    assert "restorecon" in write(root, "/etc/modprobe.d/x.conf")
-    assert restorecon.read_text().split() == [f"{tree}/etc/modprobe.d", f"{tree}/etc/modprobe.d/x.conf"]
-
-
-def test_a_replaced_file_and_a_machine_without_selinux_get_none(tree, restorecon, monkeypatch, tmp_path):
-    monkeypatch.setattr(store, "MACHINE", str(tmp_path / "state/machine"))
-    (tree / "etc/x").write_text("old")
-    assert write(Machine(str(tree)), "/etc/x") == ""
-    assert write(RootFS(str(tree)), "/etc/y") == ""  # another tree: this machine's policy says nothing of it
-    monkeypatch.setattr(labels, "SELINUX", str(tmp_path / "none"))
-    assert write(Machine(str(tree)), "/etc/z") == ""
-    assert not restorecon.exists()

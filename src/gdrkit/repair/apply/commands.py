@@ -1,4 +1,4 @@
-"""Runs commands from argument lists, without a shell, and with nothing of the caller's environment."""
+"""Runs commands from argument lists, without a shell, and without the caller's environment."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SEARCH_PATH = ":".join(FOLDERS)
 ENVIRONMENT = {
     "PATH": SEARCH_PATH, "LC_ALL": "C", "DEBIAN_FRONTEND": "noninteractive", "HOME": "/root", "TERM": "dumb",
 }  # fmt: skip
-"""All that a command sees: LD_PRELOAD, PYTHONPATH and a PATH of somebody's would run their code as root."""
+"""All that a command sees: LD_PRELOAD, PYTHONPATH or the PATH of another user could run that user's code."""
 _SHOWN_LINES = 5
 """Last lines of a failed command's output that an error quotes."""
 _ELSEWHERE = "not run: this is not the running machine"

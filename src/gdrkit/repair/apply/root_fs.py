@@ -231,7 +231,7 @@ def _unicode(name: str) -> str:
 
 
 def open_regular(real: str) -> BufferedReader:
-    """A file to read. Raises ApplyError for what is no regular file, OSError for a link."""
+    """A file to read. Raises ApplyError for a folder, device or pipe, OSError for a link."""
     fd = os.open(real, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     if not stat.S_ISREG(os.fstat(fd).st_mode):
         os.close(fd)

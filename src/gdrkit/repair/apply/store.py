@@ -1,8 +1,8 @@
-"""Where journals, backups and the lock are: never inside a tree that somebody else made.
+"""Where journals, backups and the lock are: never inside a tree from another person.
 
-A journal says what to restore, so whoever writes it writes any file as root. That of the running machine is
+A journal lists what to restore, so its author can write any file as root. That of the running machine is
 in /var/lib, that of any other tree below the state folder of the user who repairs it. Each folder on the way
-belongs to root or to that user, and nobody else can write to it; files are opened by descriptor and
+belongs to root or to that user, and is not writable by others; files are opened by descriptor and
 without links.
 """
 
@@ -40,7 +40,7 @@ def home(root: RootFS) -> str:
 def folder(root: RootFS, *inside: str, create: bool = False) -> Iterator[int]:
     """A descriptor of the folder of a root's runs, or of one inside.
 
-    Raises FileNotFoundError if it does not exist, and ApplyError if somebody else could have written there.
+    Raises FileNotFoundError if it does not exist, and ApplyError if other users can write there.
     """
     path = posixpath.join(home(root), *inside)
     fd = _walk(path, create=create)
@@ -124,7 +124,7 @@ def _check(fd: int, path: str) -> None:
 
 
 def _link(fd: int, here: str, part: str) -> str:
-    """The target of a link of root's or of our own; "" if the part is no link."""
+    """The target of a link of root's or of our own; "" if the part is not a link."""
     try:
         found = os.lstat(part, dir_fd=fd)
     except FileNotFoundError:

@@ -1,7 +1,7 @@
 """The commands that steps may run, word by word.
 
-Evidence stands in plans, and plans stand in journals. A kernel release `--outdir=x`, or a command that
-somebody else wrote into a journal, fits no row: it is neither planned nor run.
+Plans contain evidence, and journals contain plans. A kernel release `--outdir=x`, or a command that
+another user wrote into a journal, fits no row: it is neither planned nor run.
 """
 
 from __future__ import annotations
