@@ -37,6 +37,8 @@ def parser() -> Parser:
 
 def main(arguments: list[str]) -> int:
     options = parser().parse_intermixed_args(arguments)
+    if not options.module.isprintable() or not options.module.strip():
+        parser().error(f"not a module's name: {options.module!r}")
     targets = [word for word in options.parameters if "=" not in word]
     if len(targets) > 1:
         parser().error(f"expected at most one target, got {len(targets)}")

@@ -13,7 +13,8 @@ import re
 
 from msgspec import Struct
 
-_OPERATOR = re.compile(r"\s*(;|&&|\|\|)\s*")
+_OPERATOR = re.compile(r"(;|&&|\|\|)")
+_STATUS = re.compile(r"[0-9]{1,9}")
 # Anything that sh would expand, redirect, group or run in the background. kmod expands $CMDLINE_OPTS itself.
 _UNSUPPORTED = re.compile(r"[`<>(){}*?~!#\\|&]|\$(?!CMDLINE_OPTS)")
 
@@ -43,7 +44,7 @@ def commands(line: str) -> tuple[SimpleCommand, ...] | None:
     parts = _OPERATOR.split(line.strip().rstrip(";").strip())
     found = []
     for index in range(0, len(parts), 2):
-        part = parts[index]
+        part = parts[index].strip()
         if not part or _UNSUPPORTED.search(part):
             return None
         words = tuple(word.strip("'\"") for word in part.split())
@@ -59,8 +60,9 @@ def status(command: SimpleCommand) -> int | None:
         return 0
     if command.program == "false":
         return 1
-    if command.words[0] == "exit" and (len(command.words) == 1 or command.words[1].isdigit()):
-        return int(command.words[1]) & 0xFF if len(command.words) > 1 else 0
+    if command.words[0] == "exit":
+        given = command.words[1] if len(command.words) > 1 else "0"
+        return int(given) & 0xFF if _STATUS.fullmatch(given) else None
     return None
 
 
@@ -74,7 +76,8 @@ def effect(line: str) -> Effect:
         if (command.after == "&&" and last) or (command.after == "||" and not last):
             continue
         if command.program == "modprobe":
-            last, loads = 0, True
+            named = any(word and not word.startswith("-") for word in command.words[1:])
+            last, loads = int(not named), loads or named
             continue
         result = status(command)
         if result is None:

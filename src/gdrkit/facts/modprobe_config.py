@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from gdrkit.facts.kernel import command_line
 from gdrkit.facts.module_index import modules_dir
+from gdrkit.formats.errors import FormatError
 from gdrkit.formats.module_name import canonical
 from gdrkit.node import Node, fact, if_absent, if_missing
 
@@ -23,6 +24,13 @@ FOLDERS = (
     "usr/lib/modprobe.d",
     "lib/modprobe.d",
 )
+
+
+DIRECTIVES_LIMIT = 10_000
+"""The most lines that count. Distributions' files and depmod's softdep list have some hundreds."""
+
+PATTERNS_LIMIT = 1000
+"""The most lines with a wildcard: each is compared with each name."""
 
 
 class Directive(Struct, frozen=True):
@@ -61,7 +69,7 @@ class ModprobeConfig(Struct, frozen=True):
 
     def install_command(self, name: str) -> Directive | None:
         """The command that modprobe runs instead of loading a module: the first whose pattern matches."""
-        return next((e for e in self.install if fnmatchcase(canonical(name), e.name)), None)
+        return next((entry for entry in self.install if _matches(entry.name, name)), None)
 
     def options_of(self, name: str) -> tuple[Directive, ...]:
         """Options for a module, in order. If a parameter is given twice, the kernel uses the last."""
@@ -73,11 +81,21 @@ class ModprobeConfig(Struct, frozen=True):
 
     def soft_dependencies(self, name: str) -> SoftDependency | None:
         """The first soft dependency whose pattern matches."""
-        return next((s for s in self.softdep if fnmatchcase(canonical(name), s.name)), None)
+        return next((entry for entry in self.softdep if _matches(entry.name, name)), None)
 
     def modules_of_alias(self, alias: str) -> tuple[Directive, ...]:
         """The alias entries that match."""
-        return tuple(entry for entry in self.alias if fnmatchcase(canonical(alias), entry.name))
+        return tuple(entry for entry in self.alias if _matches(entry.name, alias))
+
+
+def _is_pattern(name: str) -> bool:
+    return "*" in name or "?" in name or "[" in name
+
+
+def _matches(pattern: str, name: str) -> bool:
+    """Whether a name fits the pattern of a directive: fnmatch(3) without flags."""
+    wanted = canonical(name)
+    return pattern == wanted or (_is_pattern(pattern) and fnmatchcase(wanted, pattern))
 
 
 class AutoLoad(Struct, frozen=True):
@@ -126,10 +144,16 @@ class _Directives:
             kind: [] for kind in ("blacklist", "install", "remove", "options", "alias", "ignored")
         }
         self.softdeps: list[SoftDependency] = []
+        self._count = self._patterns = 0
 
     def read(self, file: str, text: str) -> None:
+        """Collect the lines of a file. Raises FormatError for more than any machine has."""
         for number, line in _lines(text):
             if line and not line.startswith("#"):
+                self._count += 1
+                self._patterns += _is_pattern(_token(_token(line)[1])[0])
+                if self._count > DIRECTIVES_LIMIT or self._patterns > PATTERNS_LIMIT:
+                    raise FormatError("more lines in modprobe's configuration than any machine has")
                 self._directive(line, file, number)
 
     def _directive(self, line: str, file: str, number: int) -> None:

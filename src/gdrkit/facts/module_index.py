@@ -18,6 +18,9 @@ from gdrkit.formats.module_name import canonical
 from gdrkit.node import Node, fact, if_absent, if_missing, seek
 
 _DASHES = bytes.maketrans(b"-", b"_")
+DEPENDENCIES_LIMIT = 500
+"""The most modules that one may need. In a distribution's kernel the largest number is about 60."""
+
 _SUFFIXES = (".ko", ".ko.xz", ".ko.zst", ".ko.gz")  # kmod, libkmod-util.c, kmod_exts
 
 
@@ -53,22 +56,30 @@ def _dependency_file(node: Node) -> _Dependencies:
 def _dependency_line(node: Node, name: str) -> tuple[str, ...]:
     """Paths below the modules' folder: the module's, then its dependencies'. Raises EvidenceAbsent."""
     index = _dependency_file(node)
-    wanted = canonical(name).encode()
+    wanted = canonical(name).encode("utf-8", "replace")
     start = 0
-    while (start := index.folded.find(wanted + b".ko", start)) >= 0:
+    while wanted and (start := index.folded.find(wanted + b".ko", start)) >= 0:
         # The path at the start of the line, before the colon, must end in this name: /<name>.ko[.xz]:
         line_start = index.text.rfind(b"\n", 0, start) + 1
         line_end = index.text.find(b"\n", start)
-        line = index.text[line_start : line_end if line_end >= 0 else len(index.text)]
-        own, colon, needed = line.partition(b":")
+        line_end = line_end if line_end >= 0 else len(index.text)
+        own, colon, needed = index.text[line_start:line_end].partition(b":")
         if colon and _file_name(own).translate(_DASHES) == wanted:
-            return tuple(path.decode() for path in (own, *needed.split()))
-        start += len(wanted)
+            return tuple(path.decode("utf-8", "replace") for path in (own, *_needed(needed)))
+        start = line_end
     path = f"{modules_dir(node)}/modules.dep"
     node.cite(path, canonical(name), "absent")
     raise EvidenceAbsent(
         Missing(f"{path} ({canonical(name)})", MissingReason.ABSENT, f"modinfo -n {canonical(name)}")
     )
+
+
+def _needed(text: bytes) -> list[bytes]:
+    """The paths after the colon. Raises FormatError for more than any module needs."""
+    paths = text.split(maxsplit=DEPENDENCIES_LIMIT)
+    if len(paths) > DEPENDENCIES_LIMIT:
+        raise FormatError(f"a module with more than {DEPENDENCIES_LIMIT} dependencies")
+    return paths
 
 
 def _file_name(path: bytes) -> bytes:

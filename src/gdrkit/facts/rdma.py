@@ -57,6 +57,10 @@ _NAME = re.compile(r"[\w.][\w.@+-]{0,62}", re.ASCII)
 and would end up in commands and settings."""
 
 
+_INDEX = re.compile(r"[0-9]{1,5}")
+"""The number of a port or of a GID: both are at most 16 bits wide."""
+
+
 # -- devices ---------------------------------------------------------------------------------------
 
 
@@ -166,7 +170,7 @@ def ports(node: Node, device: str) -> tuple[RdmaPort, ...]:
     """The ports of a device, sorted by number."""
 
     def in_sysfs() -> tuple[RdmaPort, ...]:
-        numbers = sorted(int(n) for n in node.list(f"{CLASS}/{device}/ports") if n.isascii() and n.isdigit())
+        numbers = sorted(int(n) for n in node.list(f"{CLASS}/{device}/ports") if _INDEX.fullmatch(n))
         return tuple(_port(node, device, number) for number in numbers)
 
     def in_text() -> tuple[RdmaPort, ...]:
@@ -243,7 +247,7 @@ def gids(node: Node, device: str, number: int) -> tuple[tuple[int, str, str], ..
     """The GIDs of a port: index, value, and type (IB/RoCE v1, RoCE v2). Empty entries are left out."""
     folder = f"{CLASS}/{device}/ports/{number}"
     found = []
-    for index in sorted(int(name) for name in node.list(f"{folder}/gids") if name.isdigit()):
+    for index in sorted(int(name) for name in node.list(f"{folder}/gids") if _INDEX.fullmatch(name)):
         value = node.text(f"{folder}/gids/{index}").strip()
         if value.strip("0:"):
             found.append((index, value, _gid_kind(node, folder, index)))

@@ -8,13 +8,14 @@ from __future__ import annotations
 import msgspec
 from msgspec import Struct
 
-from gdrkit.evidence import Confidence, EvidenceAbsent, EvidenceMissing
+from gdrkit.evidence import Confidence, EvidenceAbsent, EvidenceMissing, MissingReason
 from gdrkit.facts import install_command
 from gdrkit.facts.kernel import release
 from gdrkit.facts.kmod import command_place, dependency_place, insertion_place
 from gdrkit.facts.modprobe_config import ModprobeConfig, configuration
 from gdrkit.facts.modules import builtin, dependencies, is_loaded, missing_dependency, module_path
 from gdrkit.formats.module_name import canonical
+from gdrkit.loader.effort import STEP_BYTES, Effort
 from gdrkit.loader.insertion import Kernel
 from gdrkit.loader.prediction import Prediction
 from gdrkit.loader.probing import LoadStep, LoadTarget, probe_list, targets
@@ -23,6 +24,10 @@ from gdrkit.messages.errors import EEXIST, EINVAL, words_of
 from gdrkit.node import Node, fact, if_absent, if_missing
 
 _NESTED_LIMIT = 8  # install lines that call modprobe in turn; more is a loop
+
+
+ARGUMENT_LIMIT_BYTES = 1 << 17
+"""The longest command line that sh can be given: Linux include/uapi/linux/binfmts.h, MAX_ARG_STRLEN."""
 
 
 class ModprobeOptions(Struct, frozen=True):
@@ -112,12 +117,15 @@ class ModprobeRun:
         self.reason = ""
         self.command_unknown = False
         self.depth = 0
+        self.effort = Effort()
 
     def _configuration(self) -> ModprobeConfig:
         """modprobe's configuration. If it was not collected: an empty one, and `unless` records it."""
         try:
             return configuration(self.node)
-        except EvidenceMissing:
+        except EvidenceMissing as error:
+            if error.missing.why is MissingReason.GARBLED:
+                raise
             self.kernel.unless.append("install-override")
             return ModprobeConfig()
 
@@ -128,6 +136,7 @@ class ModprobeRun:
 
     def modprobe(self, name: str, options: ModprobeOptions) -> int:
         """The exit status of modprobe for this name."""
+        self.effort.spend()
         found = targets(self.node, self.config, name)
         self.target = self.target or (found[0].name if found else canonical(name))
         if not found:
@@ -154,6 +163,7 @@ class ModprobeRun:
 
     def _probe(self, target: LoadTarget, options: ModprobeOptions) -> int:
         """Load a module and its dependencies; returns the errno, 0 on success."""
+        self.effort.spend()
         if target.builtin or self._in_kernel(target.name):
             return EEXIST if options.first_time else 0
         blacklisted = self.config.blacklisted(target.name)
@@ -164,7 +174,8 @@ class ModprobeRun:
         if options.dry_run:
             return 0
         self._note_missing_files(target.name)
-        for step in probe_list(self.node, self.config, target.name, options.ignore_install):
+        steps = probe_list(self.node, self.config, target.name, options.ignore_install, self.effort)
+        for step in steps:
             if self._in_kernel(step.name):
                 continue
             errno = self._load(step, options.arguments if step.name == target.name else "")
@@ -225,8 +236,12 @@ class ModprobeRun:
     def _install(self, name: str, command: str, options: str) -> int:
         """Run an install line: command_do()."""
         before = len(self.kernel.inserted)
+        if len(command) + command.count("$CMDLINE_OPTS") * len(options) > ARGUMENT_LIMIT_BYTES:
+            return self._unknown()
+        line = command.replace("$CMDLINE_OPTS", options)
+        self.effort.spend(1 + len(line) // STEP_BYTES)
         self.depth += 1
-        status = self._shell(command.replace("$CMDLINE_OPTS", options))
+        status = self._shell(line)
         self.depth -= 1
         if len(self.kernel.inserted) > before:  # usually the same module under another file name
             self.present.add(name)
@@ -235,7 +250,6 @@ class ModprobeRun:
                 self.reason = self.reason or "install-override"
             return 0
         self.reason = self.reason or "install-override"
-        line = command.replace("$CMDLINE_OPTS", options)
         self.stderr.append(
             modprobe_messages.COMMAND_FAILED.say(
                 place=command_place(self.node), command=line, module=name, status=status
@@ -250,6 +264,7 @@ class ModprobeRun:
             return self._unknown()
         status = 0
         for command in commands:
+            self.effort.spend()
             if (command.after == "&&" and status) or (command.after == "||" and not status):
                 continue
             if command.program == "modprobe":
@@ -271,7 +286,7 @@ class ModprobeRun:
 
     def _nested(self, given: tuple[str, ...]) -> int:
         names = [word for word in given if not word.startswith("-")]
-        if not names:
+        if not names or not names[0]:
             return 1
         flags = tuple(word for word in given if word.startswith("-"))
         return self.modprobe(names[0], options_of((*flags, *names[1:])))

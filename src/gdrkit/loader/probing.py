@@ -10,6 +10,7 @@ from msgspec import Struct
 from gdrkit.facts.modprobe_config import ModprobeConfig
 from gdrkit.facts.modules import aliases, builtin, dependencies, missing_dependency, module_path
 from gdrkit.formats.module_name import canonical
+from gdrkit.loader.effort import STEPS_LIMIT, Effort
 from gdrkit.node import Node, each_known, if_absent
 
 
@@ -45,10 +46,18 @@ def targets(node: Node, config: ModprobeConfig, name: str) -> tuple[LoadTarget, 
     return if_absent((), lambda: (LoadTarget(wanted, builtin=True),) if builtin(node, wanted) else ())
 
 
-def probe_list(node: Node, config: ModprobeConfig, name: str, ignore_install: bool) -> tuple[LoadStep, ...]:
-    """The modules that modprobe loads for a module, in order, including that module."""
+MODULES_LIMIT = 200
+"""The most modules that are followed for one. A graphics driver with all its dependencies needs about 40."""
+
+
+def probe_list(
+    node: Node, config: ModprobeConfig, name: str, ignore_install: bool, effort: Effort
+) -> tuple[LoadStep, ...]:
+    """The modules that modprobe loads for a module, in order, including that module.
+
+    Raises EvidenceMissing for more than any module needs."""
     required = {name, *_dependencies(node, name)}
-    walk = _Walk(node, config)
+    walk = _Walk(node, config, effort)
     walk.visit(name, ignore_install)
     return tuple(LoadStep(module, module in required, ignore) for module, ignore in walk.order.items())
 
@@ -56,8 +65,8 @@ def probe_list(node: Node, config: ModprobeConfig, name: str, ignore_install: bo
 class _Walk:
     """Walks from a module to all modules that are loaded with it."""
 
-    def __init__(self, node: Node, config: ModprobeConfig) -> None:
-        self.node, self.config = node, config
+    def __init__(self, node: Node, config: ModprobeConfig, effort: Effort) -> None:
+        self.node, self.config, self.effort = node, config, effort
         self.order: dict[str, bool] = {}  # module -> whether its install line is ignored
         self.visited: set[str] = set()
 
@@ -66,6 +75,7 @@ class _Walk:
         if name in self.visited:
             return
         self.visited.add(name)
+        self.effort.spend(1 if len(self.visited) <= MODULES_LIMIT else STEPS_LIMIT + 1)
         for needed in _dependencies(self.node, name):
             self._with_soft_dependencies(needed)
         if ignore_install:
@@ -75,6 +85,7 @@ class _Walk:
 
     def _with_soft_dependencies(self, name: str) -> None:
         """A module with soft dependencies ignores its install line: __kmod_module_fill_softdep()."""
+        self.effort.spend()
         soft = self.config.soft_dependencies(name)
         pre = self._known(soft.pre if soft else ())
         post = self._known(soft.post if soft else ())
@@ -86,6 +97,7 @@ class _Walk:
 
     def _known(self, names: tuple[str, ...]) -> list[str]:
         """The modules that soft dependencies resolve to. Unknown ones are ignored."""
+        self.effort.spend(len(names))
         known = each_known(lambda name: targets(self.node, self.config, name), names)
         return [target.name for found in known for target in found]
 

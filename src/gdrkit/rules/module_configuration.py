@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+
 from gdrkit.evidence import EvidenceMissing, Missing, MissingReason
 from gdrkit.facts.install_command import Effect, effect
 from gdrkit.facts.modprobe_config import configuration
@@ -54,7 +56,11 @@ def install_override(node: Node, module: str) -> Outcome:
     found = effect(entry.value)
     if found is Effect.UNKNOWN:
         raise EvidenceMissing(
-            Missing(f"install {entry.name} in {where}", MissingReason.UNDECIDED, entry.value)
+            Missing(
+                f"install {entry.name} in {where}",
+                MissingReason.UNDECIDED,
+                shlex.join(("modprobe", "--show-depends", module)),
+            )
         )
     if found is Effect.LOADS:
         return Passed(f"the install line in {where} loads a module")
