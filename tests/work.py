@@ -12,10 +12,10 @@ from typing import Any
 
 @contextmanager
 def within(seconds: float) -> Iterator[None]:
-    """Raises TimeoutError in the block after some seconds, so that work without end fails a test."""
+    """Raises AssertionError in the block after some seconds, so that work without end fails a test."""
 
     def late(number: int, frame: object) -> None:
-        raise TimeoutError(f"not done after {seconds:g} s")
+        raise AssertionError(f"not done after {seconds:g} s")
 
     before = signal.signal(signal.SIGALRM, late)
     signal.setitimer(signal.ITIMER_REAL, seconds)

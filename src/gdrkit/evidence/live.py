@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from errno import EPERM
 from stat import S_ISCHR, S_ISDIR, S_ISREG
+from typing import TYPE_CHECKING
 
 from gdrkit.evidence import Command, EvidenceAbsent, EvidenceMissing
 from gdrkit.evidence.missing import (
@@ -22,6 +23,9 @@ from gdrkit.evidence.missing import (
     unreadable,
 )
 
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
 READ_LIMIT_BYTES = 256 << 20
 """The most that is read into memory. The largest file a fact reads whole is a module with debug symbols;
 nvidia.ko of the open 580 driver, unstripped, is about 100 MB."""
@@ -29,13 +33,17 @@ nvidia.ko of the open 580 driver, unstripped, is about 100 MB."""
 COMMAND_TIMEOUT_S = 10
 """nvidia-smi without persistence mode takes seconds on 8 GPUs; one that takes longer hangs in the kernel."""
 
+COMMAND_LIMIT_BYTES = 32 << 20
+"""The most that a command may print. nvidia-smi -q prints 1 MB on 8 GPUs, as does a list of packages."""
+
 DMESG = ("dmesg",)
 UNAME = ("uname", "-a")
 """Commands that are answered without a child process."""
 
 PROBE = ("gdr", "probe")
+PROBES = ("rm", "cuda", "memory", "verbs")
 PROBE_TIMEOUT_S = 60
-"""cuInit wakes every GPU: 10 to 20 s for 8 of them without persistence mode."""
+"""cuInit wakes every GPU: 10 to 20 s for 8 of them without persistence mode. All probes share it."""
 
 _FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
 
@@ -47,6 +55,17 @@ class LiveHost:
 
     def __init__(self, probe: bool = False) -> None:
         self._probe = probe
+        self._probes: dict[str, Future[bytes]] = {}
+
+    def start_probes(self) -> None:
+        """Start all probes side by side. `run` then waits for the one that is asked for."""
+        from concurrent.futures import ThreadPoolExecutor
+
+        pool = ThreadPoolExecutor(len(PROBES))
+        for name in PROBES:
+            command = Command((*PROBE, name, "--json"), ())
+            self._probes[name] = pool.submit(run_command, command, _probe_argv(command), PROBE_TIMEOUT_S)
+        pool.shutdown(wait=False)
 
     def read(self, path: str) -> bytes:
         try:
@@ -109,6 +128,8 @@ class LiveHost:
         if command.argv[:2] == PROBE:
             if not self._probe:
                 raise of_command(command, "not run; to run it: gdr doctor --probe")
+            if started := self._probes.get(command.argv[2]):
+                return started.result()
             return run_command(command, _probe_argv(command), PROBE_TIMEOUT_S)
         if command.argv == DMESG:
             return _kernel_log(command)
@@ -211,25 +232,17 @@ def _probe_argv(command: Command) -> tuple[str, ...]:
 
 
 def run_command(command: Command, argv: tuple[str, ...], timeout_s: float) -> bytes:
-    """Standard output of a command. Raises EvidenceMissing, quoting the error message, if it failed.
+    """Standard output of a command. Raises EvidenceMissing, quoting the error message, if it failed, printed
+    without end, or took too long; it and its children are killed then."""
+    from gdrkit.agent.collect.subprocesses import run
 
-    A child that hangs in the kernel (nvidia-smi on a GPU that fell off the bus) cannot be killed, so this
-    does not wait for it after the timeout."""
-    import subprocess
-
-    env = dict(os.environ, LC_ALL="C")
-    env["PATH"] = env.get("PATH", "/usr/bin:/bin") + ":/usr/sbin:/sbin"
-    pipe = subprocess.PIPE
-    try:
-        child = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, env=env)
-    except OSError:
-        raise of_command(command, "the command is not installed") from None
-    try:
-        output, complaint = child.communicate(timeout=timeout_s)
-    except subprocess.TimeoutExpired:
-        child.kill()
-        raise of_command(command, f"timed out after {timeout_s} s") from None
-    if child.returncode and not (command.argv[0] in GO_ON and output.strip()):
-        message = complaint.decode("utf-8", "replace").strip() or output.decode("utf-8", "replace").strip()
-        raise of_command(command, message or f"exit code {child.returncode}")
-    return output
+    result = run(argv, timeout_s, COMMAND_LIMIT_BYTES)
+    if result.status == "not-installed":
+        raise of_command(command, "the command is not installed")
+    if result.status == "timed-out":
+        raise of_command(command, f"timed out after {timeout_s:.3g} s")
+    if result.status == "truncated":
+        raise truncated(command.line, f"printed more than {COMMAND_LIMIT_BYTES >> 20} MiB")
+    if result.status == "failed" and not (command.argv[0] in GO_ON and result.output.strip()):
+        raise of_command(command, result.complaint or f"exit code {result.exit_code}")
+    return result.output

@@ -5,8 +5,11 @@ The collector is sent to the standard input of `python3 -`; its bundle comes bac
 
 from __future__ import annotations
 
+import contextlib
+import os
 import re
 import sys
+import time
 from typing import IO
 
 from gdrkit.agent.launch import is_destination, ssh
@@ -18,6 +21,14 @@ COLLECT_TIMEOUT_S = 180
 
 BUNDLE_LIMIT_BYTES = 1 << 30
 """Bundles are 5 to 60 MB; anything larger than this is not a bundle."""
+
+BLOCK_BYTES = 1 << 16
+LINE_LIMIT_BYTES = 1000
+SHOWN_LIMIT_BYTES = 1 << 15
+"""Of standard error: the collector writes some tens of lines."""
+
+REST_S = 1
+"""How long to wait for the rest of standard error after ssh has ended."""
 
 TARGET = re.compile(
     r"ssh://(?P<destination>(?:[^/@]+@)?(?:\[[^\]]*\]|[^/:\[\]]+))(?::(?P<port>\d{1,5}))?/?", re.ASCII
@@ -51,58 +62,111 @@ def _collect(command: list[str], bundle: IO[bytes]) -> tuple[int, str]:
     import subprocess
     import threading
 
+    from gdrkit.agent.pipes import end_group
+
     pipe = subprocess.PIPE
     try:
-        child = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe)
+        child = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, start_new_session=True)
     except FileNotFoundError:
         raise TargetError("ssh is not installed here", "install openssh-client") from None
+    deadline = time.monotonic() + COLLECT_TIMEOUT_S
     assert child.stdin and child.stdout and child.stderr  # all are pipes
-    lines: list[str] = []
-    writer = threading.Thread(target=_send, args=(child.stdin,), daemon=True)
-    reader = threading.Thread(target=_show, args=(child.stderr, lines), daemon=True)
-    timer = threading.Timer(COLLECT_TIMEOUT_S, child.kill)
-    for thread in (writer, reader, timer):
-        thread.start()
+    lines = _RemoteLines()
+    threading.Thread(target=_send, args=(child.stdin, deadline), daemon=True).start()
     try:
-        left = BUNDLE_LIMIT_BYTES
-        while block := child.stdout.read(1 << 20):
-            bundle.write(block)
-            left -= len(block)
+        _receive(child.stdout, child.stderr, bundle, lines, deadline)
+        code = child.wait(max(0.0, deadline - time.monotonic()))
+        _receive_rest(child.stderr, lines)
+    except (TimeoutError, subprocess.TimeoutExpired):
+        raise TargetError(
+            f"timed out: no bundle within {COLLECT_TIMEOUT_S} s",
+            "run gdr collect there, and copy the bundle",
+        ) from None
+    finally:
+        end_group(child)
+    return code, lines.last
+
+
+def _send(pipe: IO[bytes], deadline: float) -> None:
+    """Send the program to the remote interpreter. If that has ended, ssh reports it."""
+    from gdrkit.agent.pipes import send
+
+    try:
+        send(pipe, collector_program(), deadline)
+        pipe.close()
+    except (BrokenPipeError, TimeoutError):
+        return
+
+
+def _receive(
+    stdout: IO[bytes], stderr: IO[bytes], bundle: IO[bytes], lines: _RemoteLines, deadline: float
+) -> None:
+    """Write all of standard output to a file, and show standard error meanwhile. Raises TimeoutError."""
+    import selectors
+
+    left = BUNDLE_LIMIT_BYTES
+    with selectors.DefaultSelector() as selector:
+        selector.register(stdout, selectors.EVENT_READ)
+        selector.register(stderr, selectors.EVENT_READ)
+        while stdout in (key.fileobj for key in selector.get_map().values()):
+            if time.monotonic() > deadline:
+                raise TimeoutError
+            for key, _ in selector.select(max(0.0, deadline - time.monotonic())):
+                block = os.read(key.fd, BLOCK_BYTES)
+                if not block:
+                    selector.unregister(key.fileobj)
+                elif key.fileobj is stderr:
+                    lines.add(block)
+                else:
+                    bundle.write(block)
+                    left -= len(block)
             if left < 0:
-                child.kill()
                 raise TargetError(
                     f"not a bundle: received more than {BUNDLE_LIMIT_BYTES >> 30} GiB",
                     "run gdr collect there, and copy the bundle",
                 )
-        code = child.wait()
-    finally:
-        timed_out = not timer.is_alive()
-        timer.cancel()
-    reader.join(1)
-    if timed_out:
-        raise TargetError(
-            f"timed out: no bundle within {COLLECT_TIMEOUT_S} s",
-            "run gdr collect there, and copy the bundle",
-        )
-    return code, lines[-1] if lines else ""
 
 
-def _send(pipe: IO[bytes]) -> None:
-    """Send the program to the remote interpreter. If that has ended, ssh reports it."""
-    try:
-        pipe.write(collector_program())
-        pipe.close()
-    except BrokenPipeError:
-        return
+def _receive_rest(stderr: IO[bytes], lines: _RemoteLines) -> None:
+    """Show what is left on standard error. A process that ssh left behind may keep it open."""
+    from gdrkit.agent.pipes import receive
+
+    with contextlib.suppress(TimeoutError, OverflowError):
+        while block := receive(stderr, BLOCK_BYTES, time.monotonic() + REST_S, until=b"\n"):
+            lines.add(block)
+            if lines.left <= 0:
+                break
+    lines.end()
 
 
-def _show(pipe: IO[bytes], lines: list[str]) -> None:
-    for line in pipe:
+class _RemoteLines:
+    """Shows the lines that the other machine writes: bounded ones, and no more than a collector writes."""
+
+    def __init__(self) -> None:
+        self.last = ""
+        self.left = SHOWN_LIMIT_BYTES
+        self._started = b""
+
+    def add(self, block: bytes) -> None:
+        *lines, self._started = (self._started + block).split(b"\n")
+        for line in lines if self.left > 0 else lines[-1:]:
+            self._show(line)
+        if len(self._started) > LINE_LIMIT_BYTES:
+            self.end()
+
+    def end(self) -> None:
+        self._show(self._started)
+        self._started = b""
+
+    def _show(self, line: bytes) -> None:
+        line = line[:LINE_LIMIT_BYTES]
         text = "".join(letter for letter in line.decode("utf-8", "replace") if letter.isprintable())
-        if text:
+        if not text:
+            return
+        self.last = text
+        if self.left > 0:
             print(text, file=sys.stderr, flush=True)
-            lines.append(text)
-            del lines[:-20]
+        self.left -= len(line)
 
 
 def _failure(target: str, code: int, last_line: str) -> TargetError:

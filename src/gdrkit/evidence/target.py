@@ -19,7 +19,10 @@ def open_host(target: str | None, *, probe: bool = False) -> Host:
 
     `probe`: query the drivers in a separate process; only for this machine and ssh://."""
     if target is None:
-        return LiveHost(probe)
+        host = LiveHost(probe)
+        if probe:
+            host.start_probes()
+        return host
     if target.startswith("ssh://"):
         from gdrkit.evidence.ssh import open_ssh
 

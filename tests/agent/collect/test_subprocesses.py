@@ -67,6 +67,15 @@ def test_endless_output_is_truncated(tmp_path):
     assert len(result.output) == 1000
 
 
+def test_endless_errors_end_with_the_time(tmp_path):
+    path = script(tmp_path, "tool", "while :; do echo no >&2; done")
+
+    result = subprocesses.run(["tool"], 0.5, 1000, path)
+
+    assert result.status == "timed-out"
+    assert not running(str(tmp_path / "tool"))
+
+
 def test_a_command_has_no_input_and_no_shell(tmp_path):
     path = script(tmp_path, "tool", 'cat; echo "$1"')
 

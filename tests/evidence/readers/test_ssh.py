@@ -13,6 +13,7 @@ from gdrkit.evidence import ssh
 from gdrkit.evidence.errors import TargetError
 from gdrkit.evidence.target import open_host
 from tests.evidence.readers.tars import sos_bytes
+from tests.work import within
 
 PYTHON_PROGRAM = """
 import sys
@@ -170,3 +171,43 @@ def test_collecting_from_this_machine_over_ssh(fake_ssh):
 
     assert host.record.manifest.schema == "gdrkit.bundle/1"
     assert host.read("proc/sys/kernel/osrelease").decode().strip() == os.uname().release
+
+
+HOSTILE = {
+    "no newline": "head -c 300000000 /dev/zero | tr '\\0' x >&2; exit 3",
+    "many lines": "yes evil | head -c 100000000 >&2; exit 3",
+}
+
+
+@pytest.mark.parametrize("script", HOSTILE.values(), ids=HOSTILE)
+def test_an_endless_complaint_is_shown_in_part(fake_ssh, script, capsys):
+    fake_ssh(script)
+    with within(60), pytest.raises(TargetError) as error:
+        open_host("ssh://node1")
+
+    assert len(str(error.value)) < 1200
+    assert len(capsys.readouterr().err) < 2 * ssh.SHOWN_LIMIT_BYTES
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "while :; do printf x; sleep 0.05; done",
+        "while :; do printf x >&2; done",
+        "sleep 60 & exit 0",
+        "trap '' TERM; sleep 60",
+    ],
+)
+def test_a_machine_that_keeps_the_line_open_times_out(fake_ssh, monkeypatch, script):
+    fake_ssh(script)
+    monkeypatch.setattr(ssh, "COLLECT_TIMEOUT_S", 1)
+    with within(10), pytest.raises(TargetError, match="timed out"):
+        open_host("ssh://node1")
+
+
+def test_an_error_that_another_process_keeps_open_does_not_delay_the_bundle(fake_ssh, monkeypatch):
+    """As with ControlPersist: ssh leaves a process behind that holds standard error."""
+    fake_ssh('sleep 60 >/dev/null & exec sh -c "$last"')
+    monkeypatch.setattr(ssh, "collector_program", lambda: sends(sos_bytes()))
+    with within(10):
+        assert open_host("ssh://node1").read("etc/os-release") == b"ID=debian\n"

@@ -58,7 +58,11 @@ def run(
         )
     except OSError as error:
         return CommandResult("failed", None, b"", error.strerror or str(error))
-    return _finished(child, timeout_s, limit_bytes)
+    try:
+        return _finished(child, timeout_s, limit_bytes)
+    except BaseException:  # an interrupt does not reach a child in its own session
+        _ended(child, 0.0)
+        raise
 
 
 def _environment() -> Dict[str, str]:
@@ -107,7 +111,7 @@ def _finished(child: "subprocess.Popen[bytes]", timeout_s: float, limit_bytes: i
         selector.register(child.stderr, selectors.EVENT_READ, complaint)
         while selector.get_map() and not status:
             ready = selector.select(max(0.0, deadline - time.monotonic()))
-            if not ready:
+            if not ready or time.monotonic() > deadline:  # the latter for one that never stops printing
                 status = "timed-out"
             for key, _ in ready:
                 chunk = os.read(key.fd, 65536)

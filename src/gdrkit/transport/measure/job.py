@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 import io
+import ipaddress
 import os
+import select
 import shlex
 import subprocess
+import time
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
 
 from gdrkit.agent.launch import isolated, ssh
+from gdrkit.agent.pipes import end_group, receive, send
 from gdrkit.transport import Connection, TransportError, generate_key, listen
 from gdrkit.transport.measure.peer import PeerTask
 from gdrkit.transport.measure.sweep import SweepMemory, SweepPoint, lead
 
 CONNECT_SECONDS = 60.0
+_END_SECONDS = 10.0
+_ANSWER_BYTES, _ERROR_BYTES, _WORDS_BYTES = 512, 1 << 16, 300
+"""The most that is read of the other node's first line and of its errors, and that is quoted of one."""
+
 _SENT = ("agent", "agent/native", "transport", "transport/native", "transport/measure")
 _REMOTE = """import os, sys
 if sys.version_info < (3, 9):
@@ -86,9 +94,7 @@ def session(
             task = PeerTask(
                 *listener.address, key.hex(), path, list(sizes), there.gpu, there.device, list(rounds)
             )
-            assert process.stdin
-            process.stdin.write(task.line())
-            process.stdin.flush()
+            _tell(process, task.line())
             try:
                 with listener.accept(CONNECT_SECONDS) as connection:
                     yield connection, process.pid
@@ -107,7 +113,11 @@ def _other(host: str | None) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
         # The program is not secret, so it is an argument; its input, with the key, goes over standard input.
         command = ssh(host, f"exec python3 -I -c {shlex.quote(_REMOTE)}")
     process = subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
     )
     try:
         yield process, _introduce(process) if host is not None else ""
@@ -118,26 +128,48 @@ def _other(host: str | None) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
                     stream.close()
                 except BrokenPipeError:  # it ended first
                     continue
-        try:
-            process.wait(10)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+        end_group(process, _END_SECONDS)
 
 
 def _introduce(process: subprocess.Popen[bytes]) -> str:
-    """Send gdrkit; returns the address that the other node sees us connect from."""
+    """Send gdrkit; returns the address that the other node sees us connect from. Raises TransportError."""
     packed = _packed()
-    assert process.stdin and process.stdout
+    _tell(process, b"%d\n" % len(packed) + packed)
+    assert process.stdout
     try:
-        process.stdin.write(b"%d\n" % len(packed) + packed)
-        process.stdin.flush()
+        answer = receive(process.stdout, _ANSWER_BYTES, time.monotonic() + CONNECT_SECONDS, until=b"\n")
+    except TimeoutError:
+        raise TransportError(f"the other node did not answer within {CONNECT_SECONDS:g} s") from None
+    except OverflowError:
+        raise TransportError("the other node sent something else than gdrkit's answer") from None
+    words = answer.decode("ascii", "replace").split()
+    if not words and not answer:
+        raise TransportError(f"the other node did not start Python{_last_words(process)}")
+    if not words:
+        return ""
+    return _address(words[0])  # sshd(8), SSH_CONNECTION: the client's address comes first
+
+
+def _address(word: str) -> str:
+    """The address that the other node names. Raises TransportError for what cannot be one."""
+    try:
+        found = ipaddress.ip_address(word.partition("%")[0])
+    except ValueError:
+        raise TransportError(f"the other node sent no address: {word[:60]!r}") from None
+    if found.is_unspecified or found.is_multicast:
+        raise TransportError(f"not an address that this node connects from: {word}")
+    return word
+
+
+def _tell(process: subprocess.Popen[bytes], content: bytes) -> None:
+    """Write to the other process. Raises TransportError if it has ended, or does not read in time."""
+    assert process.stdin
+    try:
+        send(process.stdin, content, time.monotonic() + CONNECT_SECONDS)
     except BrokenPipeError:
         raise TransportError(f"the other node did not start Python{_last_words(process)}") from None
-    line = process.stdout.readline().decode("ascii", "replace").split()
-    if not line and process.poll() is not None:
-        raise TransportError(f"the other node did not start Python{_last_words(process)}")
-    return line[0] if line else ""  # sshd(8), SSH_CONNECTION: the client's address comes first
+    except TimeoutError:
+        raise TransportError(f"the other node read nothing within {CONNECT_SECONDS:g} s") from None
 
 
 def _last_words(process: subprocess.Popen[bytes]) -> str:
@@ -147,8 +179,16 @@ def _last_words(process: subprocess.Popen[bytes]) -> str:
     except subprocess.TimeoutExpired:
         return ""
     assert process.stderr
-    words = process.stderr.read(4000).decode("utf-8", "replace").strip().splitlines()
-    return f"; {words[-1]}" if words else ""
+    text = b""
+    while len(text) < _ERROR_BYTES and (block := _at_once(process.stderr)):
+        text += block
+    words = text.decode("utf-8", "replace").strip().splitlines()
+    return f"; {words[-1][:_WORDS_BYTES]}" if words else ""
+
+
+def _at_once(pipe: IO[bytes]) -> bytes:
+    """What a pipe holds now; empty at its end, or if a process that lives on keeps it open."""
+    return os.read(pipe.fileno(), 4096) if select.select([pipe], [], [], 0)[0] else b""
 
 
 def _packed() -> bytes:

@@ -15,6 +15,8 @@ from gdrkit.transport.measure import prove_peer
 from gdrkit.transport.measure.sweep import SweepMemory, follow
 from gdrkit.transport.native.cuda import CudaError, CudaNotAvailable
 
+TASK_LIMIT = 1 << 20  # letters of a task's line: some hundreds are usual
+
 
 class PeerTask(NamedTuple):
     """Where to connect, and what to measure. `gpu` None is host memory."""
@@ -51,7 +53,7 @@ def run(task: PeerTask) -> None:
 
 def main() -> int:
     try:
-        run(PeerTask(**json.loads(sys.stdin.readline())))
+        run(PeerTask(**json.loads(sys.stdin.readline(TASK_LIMIT))))
     except (TransportError, CudaNotAvailable, CudaError) as error:
         sys.stderr.write(f"the other side: {error}\n")
         return 1

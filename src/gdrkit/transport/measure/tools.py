@@ -19,6 +19,7 @@ from contextlib import contextmanager, suppress
 from typing import IO, NamedTuple
 
 from gdrkit.agent.launch import ssh
+from gdrkit.agent.pipes import receive
 
 PERFTEST = ("ib_write_bw", "ib_read_lat")
 SENDRECV = "sendrecv_perf"
@@ -30,6 +31,8 @@ _FEWEST, _MOST, _BYTES = 5, 1000, 256 << 20
 precision.
 """
 _LARGEST = 1 << 31  # bytes of one message: InfiniBand specification 1.4, 9.7.2
+_LINE_LIMIT = 300
+_OUTPUT_BYTES = 8 << 20  # a run prints some kB
 _LISTENING = "0A"  # TCP_LISTEN: Linux include/net/tcp_states.h
 
 
@@ -177,11 +180,19 @@ def _output(command: list[str], more: dict[str, str], seconds: float, *, any_exi
         command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         start_new_session=True, env={**os.environ, **more},
     )  # fmt: skip
+    assert process.stdout
+    deadline = time.monotonic() + seconds
     try:
-        text = process.communicate(timeout=seconds)[0].decode("utf-8", "replace")
-    except subprocess.TimeoutExpired:
+        text = receive(process.stdout, _OUTPUT_BYTES, deadline).decode("utf-8", "replace")
+        process.wait(max(0.0, deadline - time.monotonic()))
+    except (TimeoutError, subprocess.TimeoutExpired):
         raise ToolFailed(f"{os.path.basename(command[0])}: not done after {seconds:g} s") from None
+    except OverflowError:
+        raise ToolFailed(
+            f"{os.path.basename(command[0])}: more than {_OUTPUT_BYTES >> 20} MiB of output"
+        ) from None
     finally:
+        process.stdout.close()
         _end_all(process)
     if process.returncode and not any_exit:
         raise ToolFailed(_last(text) or f"{os.path.basename(command[0])}: exit code {process.returncode}")
@@ -197,4 +208,4 @@ def _end_all(process: subprocess.Popen[bytes]) -> None:
 
 def _last(text: str) -> str:
     lines = [line.strip() for line in text.splitlines() if line.strip(" -\t")]
-    return lines[-1] if lines else ""
+    return lines[-1][:_LINE_LIMIT] if lines else ""

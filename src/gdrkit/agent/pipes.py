@@ -1,0 +1,62 @@
+"""Pipes to processes that may be hostile or hang: each call ends at a deadline and has a limit.
+
+A deadline is a time of time.monotonic(). The pipes must not be read or written in any other way.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal
+import subprocess
+import time
+from typing import IO
+
+BLOCK_BYTES = 1 << 16
+
+
+def send(pipe: IO[bytes], content: bytes, deadline: float) -> None:
+    """Write all of it. Raises TimeoutError if the other end does not read, BrokenPipeError as write(2)."""
+    os.set_blocking(pipe.fileno(), False)
+    left = memoryview(content)
+    while left:
+        if not select.select([], [pipe], [], _remaining(deadline))[1]:
+            raise TimeoutError("the other end does not read")
+        left = left[os.write(pipe.fileno(), left[:BLOCK_BYTES]) :]
+
+
+def receive(pipe: IO[bytes], limit_bytes: int, deadline: float, until: bytes = b"") -> bytes:
+    """What arrives until the end of the pipe, up to a limit, and up to `until` in one of its blocks.
+
+    Raises TimeoutError if none of these comes before the deadline, OverflowError for more than the limit."""
+    blocks = []
+    left = limit_bytes
+    while True:
+        if not select.select([pipe], [], [], _remaining(deadline))[0]:
+            raise TimeoutError("the other end does not answer")
+        block = os.read(pipe.fileno(), BLOCK_BYTES)
+        blocks.append(block)
+        left -= len(block)
+        if not block or (until and until in block):
+            return b"".join(blocks)
+        if left < 0 or time.monotonic() > deadline:
+            raise OverflowError(f"more than {limit_bytes} bytes") if left < 0 else TimeoutError("too slow")
+
+
+def end_group(process: subprocess.Popen[bytes], wait_s: float = 0.0) -> None:
+    """Kill a process and its children, which share its session; first give it some time to end.
+
+    Does not wait long for one that hangs in the kernel."""
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(wait_s)
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+    try:
+        process.wait(1)
+    except subprocess.TimeoutExpired:
+        process.returncode = -signal.SIGKILL  # so that Python does not wait for it at exit
+
+
+def _remaining(deadline: float) -> float:
+    return max(0.0, deadline - time.monotonic())
