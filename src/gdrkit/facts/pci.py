@@ -12,6 +12,7 @@ from collections.abc import Callable
 from msgspec import Struct
 
 from gdrkit.evidence import EvidenceAbsent, EvidenceMissing, Missing, MissingReason
+from gdrkit.evidence.errors import TargetError
 from gdrkit.facts.nvidia_smi import smi_gpus
 from gdrkit.facts.pci_text import text_device, text_devices
 from gdrkit.facts.pci_tree import tree_positions
@@ -91,9 +92,23 @@ def _listed_devices(node: Node) -> tuple[PciDevice, ...]:
     )
 
 
+GPUS_LIMIT = 256
+"""The most GPUs that are judged. The largest machine has 16, which are up to 112 with MIG or SR-IOV."""
+
+
 @fact
 def gpus(node: Node) -> tuple[PciGpu, ...]:
-    """The NVIDIA GPUs, sorted by address; () where there are none.
+    """The NVIDIA GPUs, sorted by address; () where there are none. Raises TargetError for too many."""
+    found = _gpus(node)
+    if len(found) > GPUS_LIMIT:
+        raise TargetError(
+            f"{len(found)} GPUs are more than one machine has", "check that all files are of one machine"
+        )
+    return found
+
+
+def _gpus(node: Node) -> tuple[PciGpu, ...]:
+    """The GPUs of the first source that has any.
 
     Only sysfs is complete and ends the search. Any other source without a GPU may be a part of the output,
     so the next source is read. An empty list of the driver does not count: a driver that is not loaded lists

@@ -10,8 +10,9 @@ import re
 from msgspec import Struct
 
 from gdrkit.evidence import Confidence, EvidenceAbsent, EvidenceMissing, Missing, MissingReason
+from gdrkit.evidence.errors import TargetError
 from gdrkit.facts.nvidia_smi import smi_topology
-from gdrkit.facts.pci import ROOT, bridges_above, gpus, numa_node, root_bus
+from gdrkit.facts.pci import ROOT, PciGpu, bridges_above, gpus, numa_node, root_bus
 from gdrkit.facts.supplied import not_collected
 from gdrkit.facts.verbs_text import TextRdmaDevice, listed_rdma_devices
 from gdrkit.formats.errors import FormatError
@@ -57,6 +58,10 @@ _NAME = re.compile(r"[\w.][\w.@+-]{0,62}", re.ASCII)
 and would end up in commands and settings."""
 
 
+DEVICES_LIMIT, PAIRS_LIMIT = 1024, 4096
+"""The most RDMA devices, and pairs with GPUs, that are judged: 16 GPUs and 40 ports are the largest machine,
+8 GPUs and 500 virtual functions are possible. Each pair takes about 1 ms."""
+
 _INDEX = re.compile(r"[0-9]{1,5}")
 """The number of a port or of a GID: both are at most 16 bits wide."""
 
@@ -70,9 +75,11 @@ def rdma_devices(node: Node) -> tuple[RdmaDevice, ...]:
 
     def in_sysfs() -> tuple[RdmaDevice, ...]:
         names = if_absent((), node.list, CLASS)  # absent: ib_core is not loaded, or nothing registered
+        _check_count(len(names))
         return tuple(_device(node, name) for name in names if _NAME.fullmatch(name))
 
     def in_text() -> tuple[RdmaDevice, ...]:
+        _check_count(len(listed_rdma_devices(node)))
         return tuple(
             RdmaDevice(
                 d.name,
@@ -87,6 +94,14 @@ def rdma_devices(node: Node) -> tuple[RdmaDevice, ...]:
         )
 
     return first_collected(in_sysfs, in_text)
+
+
+def _check_count(devices: int) -> None:
+    if devices > DEVICES_LIMIT:
+        raise TargetError(
+            f"{devices} RDMA devices are more than one machine has",
+            "check that all files are of one machine",
+        )
 
 
 def _device(node: Node, name: str) -> RdmaDevice:
@@ -263,14 +278,23 @@ def _gid_kind(node: Node, folder: str, index: int) -> str:
 
 @fact
 def pairs(node: Node) -> tuple[Pair, ...]:
-    """Every GPU with every RDMA device."""
-    return tuple(Pair(gpu.address, device.name) for gpu in gpus(node) for device in rdma_devices(node))
+    """Every GPU with every RDMA device. Raises TargetError for more pairs than any machine has."""
+    return _paired(gpus(node), rdma_devices(node))
 
 
 @fact
 def hardware_pairs(node: Node) -> tuple[Pair, ...]:
     """Every GPU with every RDMA device that is hardware: only these have a path between them."""
-    return tuple(Pair(gpu.address, device.name) for gpu in gpus(node) for device in nics(node))
+    return _paired(gpus(node), nics(node))
+
+
+def _paired(some_gpus: tuple[PciGpu, ...], devices: tuple[RdmaDevice, ...]) -> tuple[Pair, ...]:
+    if len(some_gpus) * len(devices) > PAIRS_LIMIT:
+        raise TargetError(
+            f"{len(some_gpus)} GPUs and {len(devices)} RDMA devices are more than one machine has",
+            "check that all files are of one machine",
+        )
+    return tuple(Pair(gpu.address, device.name) for gpu in some_gpus for device in devices)
 
 
 @fact
