@@ -22,9 +22,16 @@ MOUNT_POINTS = (
 """Mount points. If one is empty, nothing is mounted there, and nothing below it counts as absent."""
 
 
+def _word(path: str) -> str:
+    """A path as one word of a shell: names in a stranger's evidence may hold anything."""
+    from shlex import quote
+
+    return quote("/" + path)
+
+
 def absent(path: str) -> EvidenceAbsent:
     """The path does not exist."""
-    return EvidenceAbsent(Missing(path, MissingReason.ABSENT, f"ls -ld /{path}"))
+    return EvidenceAbsent(Missing(path, MissingReason.ABSENT, f"ls -ld {_word(path)}"))
 
 
 def not_collected(path: str, note: str = "") -> EvidenceMissing:
@@ -44,7 +51,7 @@ def truncated(path: str, note: str = "") -> EvidenceMissing:
 
 def unreadable(path: str, note: str) -> EvidenceMissing:
     """The path exists, but cannot be read: a directory, a device, an error from the kernel."""
-    return EvidenceMissing(Missing(path, MissingReason.UNDECIDED, _ask(f"ls -ld /{path}", note)))
+    return EvidenceMissing(Missing(path, MissingReason.UNDECIDED, _ask(f"ls -ld {_word(path)}", note)))
 
 
 def timed_out(path: str) -> EvidenceMissing:
@@ -60,7 +67,7 @@ def of_path(
     path: str, why: MissingReason, note: str = "", kind: QuestionKind = QuestionKind.READ
 ) -> Missing:
     """A Missing for a path, with the command that answers this kind of question."""
-    command = f"{COMMANDS[kind]} /{path}"
+    command = f"{COMMANDS[kind]} {_word(path)}"
     return Missing(
         path, why, _ask(f"sudo {command}" if why is MissingReason.DENIED else command, note), kind, note
     )

@@ -7,6 +7,7 @@ Addresses always have the form 0000:1b:00.0.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 from msgspec import Struct
@@ -23,6 +24,10 @@ from gdrkit.node import Node, fact, first_collected, if_missing
 ROOT = "sys/bus/pci/devices"
 NVIDIA = "10de"
 DISPLAY_CLASSES = ("0300", "0302")  # pci.ids: VGA compatible controller, 3D controller
+
+
+_ADDRESS = re.compile(r"[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]", re.ASCII)
+"""Any other name did not come from a kernel, and would end up in commands: drivers/pci/probe.c."""
 
 
 class PciDevice(Struct, frozen=True):
@@ -56,7 +61,7 @@ def devices(node: Node) -> tuple[PciDevice, ...]:
 @fact
 def sysfs_devices(node: Node) -> tuple[PciDevice, ...]:
     """Every PCI function that the running kernel knows."""
-    return tuple(_sysfs_device(node, address) for address in node.list(ROOT) if address.count(":") == 2)
+    return tuple(_sysfs_device(node, address) for address in node.list(ROOT) if _ADDRESS.fullmatch(address))
 
 
 def _sysfs_device(node: Node, address: str) -> PciDevice:
@@ -120,7 +125,7 @@ def _gpus(node: Node) -> tuple[PciGpu, ...]:
     sources: tuple[Callable[[], tuple[PciGpu, ...]], ...] = (
         lambda: _among(_listed_devices(node)),
         lambda: tuple(sorted(PciGpu(gpu.address, gpu.device_id or "") for gpu in smi_gpus(node))),
-        lambda: tuple(PciGpu(name) for name in node.list("proc/driver/nvidia/gpus")),
+        lambda: _by_driver(node),
     )
     for ask in sources:
         try:
@@ -133,6 +138,11 @@ def _gpus(node: Node) -> tuple[PciGpu, ...]:
     if looked:
         return ()
     raise reason
+
+
+def _by_driver(node: Node) -> tuple[PciGpu, ...]:
+    names = node.list("proc/driver/nvidia/gpus")
+    return tuple(PciGpu(name) for name in names if _ADDRESS.fullmatch(name))
 
 
 def _among(found: tuple[PciDevice, ...]) -> tuple[PciGpu, ...]:
