@@ -53,10 +53,11 @@ class ModuleCollector:
         for pattern in MODULE_FOLDERS:
             folder = pattern.replace("<release>", self.walker.release)
             for path in self._choose(folder):
-                chosen.setdefault(self.walker.tree.resolve(path), path)
+                chosen.setdefault(self.walker.resolved(path) or "", path)
         for path in self.walker.matches(DKMS_MODULES):
             if _matches(posixpath.basename(path), WHOLE_MODULES):
-                chosen.setdefault(self.walker.tree.resolve(path), path)
+                chosen.setdefault(self.walker.resolved(path) or "", path)
+        chosen.pop("", None)  # links that could not be followed
         with ThreadPoolExecutor(WORKERS) as pool:
             jobs = [(real, pool.submit(self._module, real, path)) for real, path in sorted(chosen.items())]
             for real, job in jobs:
@@ -96,10 +97,11 @@ class ModuleCollector:
     def _choose(self, folder: str) -> List[str]:
         """Paths of the module files to keep, below a folder of modules."""
         tree = self.walker.tree
-        if tree.resolve(folder) in self._kept or not tree.is_folder(tree.resolve(folder)):
+        real = self.walker.resolved(folder)
+        if real is None or real in self._kept or not tree.is_folder(real):
             self.walker.listing(folder)
             return []
-        self._kept.add(tree.resolve(folder))
+        self._kept.add(real)
         files = list(self._files(folder))
         peek = tree.peek
         needs = module_choice.dependencies(
@@ -154,8 +156,8 @@ class ModuleCollector:
 
     def _table(self, path: str, limit_bytes: int) -> None:
         walker = self.walker
-        real = walker.tree.resolve(path)
-        if real in self._kept:
+        real = walker.resolved(path)
+        if real is None or real in self._kept:
             return
         self._kept.add(real)
         try:
@@ -195,15 +197,19 @@ class ModuleCollector:
 
     def _library(self, path: str, show: Callable[[str], None]) -> None:
         walker = self.walker
+        real = walker.resolved(path)
+        if real is None or real in self._kept:
+            return
         try:
-            real = walker.tree.resolve(path)
-            if real in self._kept:
-                return
-            status = os.stat(walker.tree.at(real))
-            show(path)
-            reduced = self._dynamic(walker.tree.at(real), posixpath.basename(real))
+            fd = walker.tree.open(real)
+            try:
+                status = os.fstat(fd)
+                show(path)
+                reduced = self._dynamic(fd, posixpath.basename(real))
+            finally:
+                os.close(fd)
         except (OSError, ValueError) as error:
-            walker.fails(walker.tree.resolve(path), error)
+            walker.fails(real, error)
             return
         self._kept.add(real)
         if reduced is None:
@@ -213,9 +219,9 @@ class ModuleCollector:
                 real, reduced, int(status.st_mtime), "reduced", text=False, size=status.st_size
             )
 
-    def _dynamic(self, place: str, name: str) -> Optional[bytes]:
+    def _dynamic(self, fd: int, name: str) -> Optional[bytes]:
         """A library's dynamic symbols, followed by NCCL's version if the file's name does not have it."""
-        with open(place, "rb") as stream, mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        with mmap.mmap(fd, 0, access=mmap.ACCESS_READ) as data:
             reduced = elf_reduce.reduce(data, elf_reduce.KEEP_OF_LIBRARY)
             version = b""
             if name.startswith("libnccl.so") and name.count(".") < 3:

@@ -10,8 +10,10 @@ import errno
 import os
 import posixpath
 import stat
-from typing import Dict, List, NamedTuple, Optional, Tuple
+from itertools import islice
+from typing import Dict, List, NamedTuple, Optional, Set, Tuple
 
+from .ownership import NotTheirs, check, home_of, is_trusted, open_below
 from .timeouts import TimeLimitedCalls
 
 LINKS_LIMIT = 40
@@ -27,8 +29,17 @@ MOUNT_POINTS = (
 )
 """Mount points. If one is empty, nothing is mounted there, and nothing below it counts as absent."""
 
-_SLOW = ("proc/", "sys/", "run/", "dev/")
-"""Where reading may hang in a driver, so that a second thread is needed for the timeout."""
+NAMES_LIMIT = 20000
+"""Most names recorded of one folder. /usr/lib of a desktop has 3,000; no system folder has more than
+this."""
+
+_HOMES = ("home/", "root/", "var/home/")
+_SLOW = ("proc/", "sys/", "run/", "dev/", *_HOMES)
+"""Where reading may hang, in a driver or in a network file system, so that a second thread is needed for the
+timeout."""
+
+_KERNELS = ("proc/", "sys/", "dev/")
+"""Where only the kernel makes files, if the root is this machine's."""
 
 _FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY | os.O_NOFOLLOW
 
@@ -55,6 +66,7 @@ class Tree:
         """Every link followed so far, by path: its target, relative and inside the root."""
         self._timed = TimeLimitedCalls(limit_s)
         self._seen: Dict[str, Optional[str]] = {}  # by path: the target of a link, None if it is not a link
+        self._users: Dict[str, int] = {}  # by path of a link of an ordinary user: that user
         self._folders: Dict[str, str] = {"": ""}  # by path: the folder with its links followed
         self._names: Dict[str, List[str]] = {}
         self._holds: Dict[str, bool] = {}
@@ -68,7 +80,22 @@ class Tree:
     def resolve(self, path: str, last: bool = True) -> str:
         """The path with its links followed, as far as it exists; the last part only if `last`.
 
-        Raises OSError (ELOOP) for a loop of links."""
+        Raises OSError (ELOOP) for a loop of links, NotTheirs for a link of a user that leads out of the home
+        or to what is not that user's."""
+        real = self._resolve(path, last)
+        home = self._resolve(home_of(path), True)
+        if home and not f"{real}/".startswith(home + "/"):
+            self._forget(path)
+            raise NotTheirs("a link out of the home")
+        return real
+
+    def owner(self, path: str) -> Optional[int]:
+        """The user id that must own a file, by the path that was asked for: the home's; None for no
+        home."""
+        home = home_of(path)
+        return self.status(self._resolve(home, True)).st_uid if home else None
+
+    def _resolve(self, path: str, last: bool) -> str:
         folder, _, name = path.rpartition("/")
         if name in ("", ".", ".."):
             return self._follow(path, last)
@@ -81,6 +108,7 @@ class Tree:
         done: List[str] = []
         rest = path.split("/")[::-1]
         links = 0
+        users: Set[int] = set()
         while rest:
             part = rest.pop()
             if part in ("", "."):
@@ -93,13 +121,24 @@ class Tree:
             if target is None:
                 done.append(part)
                 continue
+            users.update({self._users[here]} if here in self._users else ())
             links += 1
             if links > LINKS_LIMIT:
                 raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
             if target.startswith("/"):
                 done = []
             rest.extend(target.split("/")[::-1])
-        return "/".join(done)
+        real = "/".join(done)
+        if users and os.path.lexists(self.at(real)) and users != {self.status(real).st_uid}:
+            self._forget(path)
+            raise NotTheirs("a link of a user to what is not that user's")
+        return real
+
+    def _forget(self, path: str) -> None:
+        """Leave the links of a refused path out of the bundle: readers look for the reason at this path."""
+        for link in [link for link in self.links if f"{path}/".startswith(link + "/")]:
+            if home_of(link) or link in self._users:
+                del self.links[link]
 
     def _target(self, path: str) -> Optional[str]:
         """The target of a link, as written; None if the path is not a link or does not exist."""
@@ -108,12 +147,15 @@ class Tree:
                 self._seen[path] = None
                 return None
             try:
-                target = os.readlink(self.at(path))
+                in_home = path.startswith(_HOMES)
+                target, user = self._timed.call(_link, self.at(path)) if in_home else _link(self.at(path))
             except OSError:  # EINVAL: not a link. ENOENT, EACCES: opening the path reports them
                 self._seen[path] = None
             else:
                 self._seen[path] = target
                 self.links[path] = _inside(path, target)
+                if not is_trusted(user):
+                    self._users[path] = user
         return self._seen[path]
 
     def is_link(self, path: str) -> bool:
@@ -123,23 +165,40 @@ class Tree:
 
     # -- files and folders -------------------------------------------------------------------------
 
-    def read(self, path: str, limit_bytes: int) -> FileContent:
-        """The beginning of a file, by resolved path. Raises OSError, TimeoutError among them."""
-        if path.startswith(_SLOW):
-            content: FileContent = self._timed.call(self._read, path, limit_bytes)
-            return content
-        return self._read(path, limit_bytes)
+    def read(self, path: str, limit_bytes: int, owner: Optional[int] = None) -> FileContent:
+        """The beginning of a file, by resolved path; only a file of this user id if `owner` is given.
 
-    def _read(self, path: str, limit_bytes: int) -> FileContent:
-        fd = os.open(self.at(path), _FLAGS)
+        Raises OSError, TimeoutError and NotTheirs among them."""
+        if path.startswith(_SLOW):
+            content: FileContent = self._timed.call(self._read, path, limit_bytes, owner)
+            return content
+        return self._read(path, limit_bytes, owner)
+
+    def open(self, path: str, owner: Optional[int] = None) -> int:
+        """A descriptor of a regular file, by resolved path. Raises OSError."""
+        if self.root == "/" and path.startswith(_KERNELS):
+            fd, folder = os.open(self.at(path), _FLAGS), None
+        else:
+            fd, folder = open_below(self.root, path, _FLAGS)
         try:
             status = os.fstat(fd)
+            if stat.S_ISDIR(status.st_mode):
+                raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+            if stat.S_ISCHR(status.st_mode) and path.startswith(("proc/", "sys/")):
+                raise MaskedFile(errno.EACCES, "hidden from this container")
             if not stat.S_ISREG(status.st_mode):
-                if stat.S_ISDIR(status.st_mode):
-                    raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-                if stat.S_ISCHR(status.st_mode) and path.startswith(("proc/", "sys/")):
-                    raise MaskedFile(errno.EACCES, "hidden from this container")
                 raise OSError(errno.EINVAL, "not a regular file")
+            if folder is not None:
+                check(status, folder, owner)
+        except OSError:
+            os.close(fd)
+            raise
+        return fd
+
+    def _read(self, path: str, limit_bytes: int, owner: Optional[int]) -> FileContent:
+        fd = self.open(path, owner)
+        try:
+            status = os.fstat(fd)
             chunks = []
             left = limit_bytes + 1
             while left > 0:
@@ -163,13 +222,20 @@ class Tree:
             return b""
 
     def names(self, path: str) -> List[str]:
-        """Sorted printable names in a folder, by resolved path.
-
-        Raises OSError."""
+        """Sorted printable names in a folder, by resolved path; of more than NAMES_LIMIT, one more than
+        that. Raises OSError."""
         if path not in self._names:
-            found = self._timed.call(os.listdir, self.at(path))
+            found = self._timed.call(self._listed, path)
             self._names[path] = sorted(name for name in found if name.isprintable())
         return self._names[path]
+
+    def _listed(self, path: str) -> List[str]:
+        fd, _ = open_below(self.root, path, _FLAGS | os.O_DIRECTORY)
+        try:
+            with os.scandir(fd) as entries:
+                return [entry.name for entry in islice(entries, NAMES_LIMIT + 1)]
+        finally:
+            os.close(fd)
 
     def status(self, path: str) -> os.stat_result:
         """lstat(2) of a resolved path. Raises OSError."""
@@ -198,6 +264,11 @@ class Tree:
 
     def close(self) -> None:
         self._timed.close()
+
+
+def _link(place: str) -> Tuple[str, int]:
+    """Where a link leads, and whose it is."""
+    return os.readlink(place), os.lstat(place).st_uid
 
 
 def _inside(path: str, target: str) -> str:

@@ -7,16 +7,13 @@ import posixpath
 from typing import Callable, Dict, List, Optional, Set, Tuple
 
 from .bundle import Bundle
+from .ownership import NotTheirs
 from .patterns import alternatives, folders, is_name, select, unfold
 from .pci import relevant, without_serial_number
 from .redact import NEVER_OPENED, is_private
 from .reductions import BY_NAME
 from .sources import GID_ATTRIBUTES, GIDS, FileSource, FolderSource
-from .tree import MOUNT_POINTS, FileContent, Tree, outcome
-
-NAMES_LIMIT = 20000
-"""Most names recorded of one folder. /usr/lib of a desktop has 3,000; no system folder has more than
-this."""
+from .tree import MOUNT_POINTS, NAMES_LIMIT, FileContent, Tree, outcome
 
 GID_LIMIT_BYTES = 64  # 39 characters and a line feed; other attributes are shorter
 
@@ -49,7 +46,7 @@ class Walker:
         top = folders(row.pattern)[0]
         listed: Dict[str, Set[str]] = {top: set()}
         for path in found:
-            if self._content(path, 0) is not None:
+            if self._is_there(path):
                 self.file(path, row)
                 while path != top:
                     path, _, name = path.rpartition("/")
@@ -93,7 +90,7 @@ class Walker:
             here = posixpath.join(path, name)
             if depth == 1 and not row.limit_bytes:
                 continue
-            is_link, real = self.tree.is_link(here), self._resolved(here)
+            is_link, real = self.tree.is_link(here), self.resolved(here)
             if real is None:
                 continue
             if self.tree.is_folder(real):
@@ -111,7 +108,7 @@ class Walker:
                 content = self._content(posixpath.join(folder, index), GID_LIMIT_BYTES)
                 if content is not None and index.isdecimal() and content.data.strip(b"0:\n"):
                     used[index] = content
-            real = self._resolved(folder)
+            real = self.resolved(folder)
             if real is None or not self.tree.is_folder(real):
                 continue
             for index, content in used.items():
@@ -136,7 +133,7 @@ class Walker:
     def file(self, path: str, row: FileSource) -> Optional[bytes]:
         """Collect one file; for a folder, its names. Returns the content in the bundle, None if there is
         none."""
-        real = self._resolved(path)
+        real = self.resolved(path)
         if real is None or real in self._done:
             return None
         self._done.add(real)
@@ -144,7 +141,7 @@ class Walker:
             self.bundle.note(real, "denied", NEVER_OPENED)
             return None
         try:
-            content = self.tree.read(real, row.limit_bytes)
+            content = self.tree.read(real, row.limit_bytes, self.tree.owner(path))
         except IsADirectoryError:
             self.listing(
                 real
@@ -184,7 +181,7 @@ class Walker:
         return self._listed[path]
 
     def _list(self, path: str) -> Optional[List[str]]:
-        real = self._resolved(path)
+        real = self.resolved(path)
         if real is None:
             return None
         try:
@@ -200,14 +197,15 @@ class Walker:
         if not names and real in MOUNT_POINTS:
             self.bundle.folder(real, "not-collected", why="nothing is mounted there")
         elif len(names) > NAMES_LIMIT:
-            self.bundle.folder(real, "truncated", why=f"{len(names)} names")
+            self.bundle.folder(real, "truncated", why=f"more than {NAMES_LIMIT} names")
         else:
             self.bundle.folder(real, "listed", names)
         return names
 
     # -- reading without recording ---------------------------------------------------------------------
 
-    def _resolved(self, path: str) -> Optional[str]:
+    def resolved(self, path: str) -> Optional[str]:
+        """The path with its links followed; None, and recorded, if they cannot be followed."""
         try:
             return self.tree.resolve(path)
         except OSError as error:
@@ -220,6 +218,16 @@ class Walker:
         except OSError:
             return None
 
+    def _is_there(self, path: str) -> bool:
+        """Whether a file can be read, or is refused: the manifest says why."""
+        try:
+            self.tree.read(self.tree.resolve(path), 0, self.tree.owner(path))
+        except NotTheirs:
+            return True
+        except (OSError, ValueError):
+            return False
+        return True
+
     def _content(self, path: str, limit_bytes: int) -> Optional[FileContent]:
         try:
             return self.tree.read(self.tree.resolve(path), limit_bytes)
@@ -230,7 +238,7 @@ class Walker:
         if self._cards is None:
             names = self._names("sys/bus/pci/devices") or []
             devices: List[Tuple[str, str]] = [
-                (name, self._resolved(f"sys/bus/pci/devices/{name}") or "") for name in names
+                (name, self.resolved(f"sys/bus/pci/devices/{name}") or "") for name in names
             ]
             self._cards = relevant(devices, lambda path: self.tree.peek(path, 64))
         return self._cards
