@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import io
 import os
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from gdrkit.agent.collect import collector, sources
 from gdrkit.agent.collect.patterns import alternatives, expression, folders, select, unfold
+from gdrkit.agent.collect.progress import Progress
 from gdrkit.agent.collect.timeouts import TimeLimitedCalls
 from gdrkit.agent.collect.tree import Tree, outcome
 
@@ -77,6 +81,18 @@ def test_a_call_that_hangs_times_out():
     patience.close()
 
 
+def test_calls_that_hang_again_and_again_take_a_limited_time(monkeypatch):
+    """A driver that hangs does so for each of its files."""
+    monkeypatch.setattr("gdrkit.agent.collect.timeouts.TOTAL_LIMIT_S", 0.4)
+    calls = TimeLimitedCalls(limit_s=0.2)
+    start = time.monotonic()
+    for _ in range(8):
+        with pytest.raises(TimeoutError):
+            calls.call(time.sleep, 2)
+
+    assert time.monotonic() - start < 0.4 + 6 * 0.1 + 0.4
+
+
 def test_errors_of_a_call_are_raised():
     with pytest.raises(FileNotFoundError):
         TimeLimitedCalls().call(os.listdir, "/does/not/exist")
@@ -113,3 +129,39 @@ def test_patterns_as_regular_expressions(pattern, path, fits):
 
 def test_folders_that_are_listed_for_a_pattern():
     assert folders("sys/*/x/{a,b}") == ["sys", "sys/*/x"]
+
+
+# -- commands that hang ----------------------------------------------------------------------------
+
+
+def test_commands_and_probes_that_hang_take_a_limited_time(monkeypatch):
+    """Three probes that hang, behind a dozen commands that hang: each has its own time, and all together."""
+    rows = tuple(sources.CommandSource(("sleep", f"{60 + number}"), "hangs") for number in range(12))
+    monkeypatch.setattr(collector, "COMMANDS", rows)
+    monkeypatch.setattr(collector, "COMMANDS_LIMIT_S", 1.5)
+    monkeypatch.setattr(collector, "program", lambda script: "import time; time.sleep(60)")
+    collection = collector.Collection(collector.CollectOptions(), Progress(io.StringIO(), quiet=True))
+    start = time.monotonic()
+
+    with ThreadPoolExecutor(4) as pool, ThreadPoolExecutor(3) as probes:
+        jobs = collection._start(pool, probes)
+        statuses = [job.result().status for _, job in jobs]
+
+    assert statuses == ["timed-out"] * 15
+    assert time.monotonic() - start < 5
+
+
+def test_a_probe_that_prints_without_end_is_cut_off(monkeypatch):
+    """A libcuda that prints: what it fills is bounded, and the others are not held up."""
+    monkeypatch.setattr(collector, "COMMANDS", ())
+    endless = "import os\nwhile True: os.write(1, b'x' * 65536)"
+    monkeypatch.setattr(
+        collector, "program", lambda script: endless if script == "cuda_probe" else "print(1)"
+    )
+    collection = collector.Collection(collector.CollectOptions(), Progress(io.StringIO(), quiet=True))
+
+    with ThreadPoolExecutor(1) as pool, ThreadPoolExecutor(3) as probes:
+        results = [(row, job.result()) for row, job in collection._start(pool, probes)]
+
+    assert [result.status for _, result in results] == ["truncated", "found", "found"]
+    assert all(len(result.output) <= row.limit_bytes for row, result in results)

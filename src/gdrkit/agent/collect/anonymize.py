@@ -11,14 +11,21 @@ from __future__ import annotations
 
 import ipaddress
 import re
+from functools import partial
 from typing import Callable, Container, Dict, Iterable, List, Pattern, Tuple
+
+from .identities import ADDRESS_BEFORE, HOSTNAME_AT, HOSTNAMES, TOKENS
+from .ordinary_words import ORDINARY
 
 _ADDRESSES = re.compile(
     rb"""(?ix)
     (?P<uuid> (?<![0-9a-f]) (?<![0-9a-f]-) [0-9a-f]{8} (?:-[0-9a-f]{4}){3} -[0-9a-f]{12} (?![0-9a-f-]) )
-    | (?P<dashed> (?<![0-9a-f-]) (?:[0-9a-f]{2}-){7} [0-9a-f]{2} (?![0-9a-f-]) )
+    | (?P<dashed> (?<![0-9a-z-]) (?:[0-9a-f]{2}-){5,7} [0-9a-f]{2} (?![0-9a-z-]) )
     | (?P<guid> (?<![0-9a-f:.]) (?:[0-9a-f]{4}:){3} [0-9a-f]{4} (?![0-9a-f:.]) )
-    | (?P<pairs> (?<![0-9a-f:]) (?:[0-9a-f]{2}:){5,19} [0-9a-f]{2} (?![0-9a-f:]) )
+    | (?P<pairs> (?: (?<![0-9a-z_:]) | (?<=[0-9a-z_.-]{3}:) | (?<=[^0-9a-f:][0-9a-z_]:) | (?<=[g-z_.-]:)
+        | (?<=::) ) (?:[0-9a-f]{2}:){5,19} [0-9a-f]{2} (?![0-9a-z_]) (?!:[0-9a-f]{2}(?![0-9a-z_])) )
+    | (?P<dotted> (?<![0-9a-z_.-]) (?:[0-9a-f]{4}\.){2} [0-9a-f]{4} (?![0-9a-z_.-]) )
+    | (?P<bare> (?<![0-9a-z_]) (?:0x)? (?:[0-9a-f]{16}|[0-9a-f]{12}) (?![0-9a-z_]) )
     | (?P<ipv6> (?<![0-9a-z:.]) (?= [0-9a-f:]* :: | (?:[0-9a-f]{1,4}:){7} ) 
         [0-9a-f:]*:[0-9a-f:.]* (?![0-9a-z:]) )
     | (?P<ipv4> (?<![\w.+~-]) (?:(?:25[0-5]|2[0-4]\d|1?\d?\d)\.){3} (?:25[0-5]|2[0-4]\d|1?\d?\d)
@@ -40,42 +47,14 @@ _SERIAL = re.compile(
 _VPD = re.compile(rb"(?m)^(?P<name>\s*\[(?:SN|V[0-9A-Z]|Y[0-9A-Z])\] [^:\n]*: )(?P<value>[^\n]+)")
 _PROCESS_NAME = re.compile(rb"(?m)^(?P<name>\s+Name\s+: )(?P<value>[^\n]+)")  # nvidia-smi -q, Processes
 _AUDIT = re.compile(rb"(?m)(?P<name>\baudit: type=\d+ )(?P<value>audit\([^\n]*)")
+_URL_USER = re.compile(rb"(?P<name>\b[a-z]{2,16}://)(?P<value>[^\s/:@]{1,64})(?=(?::\(dropped\))?@)", re.I)
 _HOME = re.compile(rb"(?P<name>/(?:home|Users)/)(?P<value>[\w.+-]+)")
 _USER = re.compile(
     rb"""(?ix) (?P<name> \b (?:user|username|login|logname|acct|account|owner) [=:] [ ]? ["']? )
         (?P<value> [a-z_][\w.-]+ )"""
 )
 
-_HOSTNAME = re.compile(rb"(?P<name>\A\s*)(?P<value>\S+)")
-_HOSTNAME_AT = {
-    "etc/hostname": _HOSTNAME,
-    "proc/sys/kernel/hostname": _HOSTNAME,
-    "sos_commands/kernel/uname_-a": re.compile(rb"\A(?P<name>Linux )(?P<value>\S+)"),
-}
-_HOSTNAME_SET = re.compile(rb"(?P<name>\bHostname set to <)(?P<value>[^>\n]+)")  # systemd, in the kernel log
-"""Where a name is known to be the machine's, even if it is an ordinary word."""
-
 _NO_SERIALS = (b"n/a", b"none", b"unknown", b"0", b"number", b"[n/a]", b"not")
-
-_ORDINARY = """
-    localhost localdomain local host node linux kernel debian ubuntu rocky centos fedora rhel redhat suse
-    talos
-    nvidia mellanox mlx mlx5 spark dgx gpu nic rdma roce infiniband ib root admin user users test build
-    builder
-    server worker master compute login head none unknown default daemon system module modules peer peermem
-    mem
-    core net eth pci cuda nccl ucx ofed dkms lib bin usr etc var proc sys dev run opt home srv boot key keys
-    cloud
-    state speed width device devices driver drivers version memory power pages enable enabled class vendor
-    resource
-    config active initial ports group guest support table index rate level model family stepping processor
-    physical virtual registered bridge switch upstream signed signer signature certificate secure loading
-    loaded
-    intel amd arm grace hopper orin xavier jetson tegra vm kvm qemu docker containerd container pod gdr main
-    """
-_NOT_NAMES = frozenset(_ORDINARY.split())
-"""Words that are common in kernel logs. As names of machines or users they identify nothing, and replacing
-them would destroy the text."""
 
 _VENDOR_GUIDS = re.compile(
     rb"(?i)8be4df61-93ca-11d2-aa0d-00e098032b8c|605dab50-e046-4300-abb6-3dd810dd8b23|"
@@ -96,18 +75,22 @@ class Anonymizer:
         self._counts: Dict[str, int] = {}
         self._networks: Dict[bytes, List[bytes]] = {}
         self._names: Dict[bytes, bytes] = {}
-        for kind, name in sorted(set(names), key=lambda pair: (-len(pair[1]), pair)):
+        names = set(names)
+        for kind, name in sorted(names, key=lambda pair: (-len(pair[1]), pair)):
             text = name.encode()
             if is_identifying(name) and name not in keep:
                 self._names.setdefault(text.lower(), self._name(kind, text.lower()))
         self._named = _words(self._names)
+        # An ordinary word is replaced only where it can be nothing else.
+        words = [name.encode() for kind, name in names if kind == "host" and name.lower() in ORDINARY]
+        self._at = re.compile(rb"(?i)(?P<name>@)(?P<value>" + (b"|".join(words) or b"$^") + rb")(?![\w-])")
 
     # -- entry points -----------------------------------------------------------------------
 
     def content(self, data: bytes, addresses: bool = True, path: str = "") -> bytes:
         """The content of a file, anonymized; only names if it is binary or `addresses` is False."""
-        if path in _HOSTNAME_AT:
-            data = _HOSTNAME_AT[path].sub(self._host, data)
+        if path in HOSTNAME_AT:
+            data = HOSTNAME_AT[path].sub(self._host, data)
         if not addresses or is_binary(data):
             return self._rename(data)
         return self._rename(self._text(data))
@@ -128,6 +111,14 @@ class Anonymizer:
         """The replacement of a host name, even of one that is an ordinary word."""
         return self._name("host", name.lower().encode()).decode()
 
+    def _identity(self, form: bytes, match: "re.Match[bytes]") -> bytes:
+        value = match.group("value")
+        quote = value[:1] if value[:1] in (b'"', b"'") else b""
+        made = self._token(
+            form.decode(), value.strip(b"\"'"), lambda number: form % number if b"%" in form else form
+        )
+        return match.group("name") + quote + made + quote
+
     def _host(self, match: "re.Match[bytes]") -> bytes:
         return match.group("name") + self._name("host", match.group("value").lower())
 
@@ -144,17 +135,25 @@ class Anonymizer:
         data = _SERIAL.sub(self._serial, data)
         data = _AUDIT.sub(rb"\g<name>(dropped)", data)
         data = _PROCESS_NAME.sub(rb"\g<name>(dropped)", data)
+        for form, pattern in TOKENS:
+            data = pattern.sub(partial(self._identity, form), data)
         data = _ADDRESSES.sub(self._address, data)
-        for context in (_HOME, _USER):
+        for context in (_HOME, _USER, _URL_USER):
             data = context.sub(self._user, data)
-        return _HOSTNAME_SET.sub(self._host, data)
+        for context in (*HOSTNAMES, self._at):
+            data = context.sub(self._host, data)
+        return data
 
     def _address(self, match: "re.Match[bytes]") -> bytes:
         text, kind = match.group(), match.lastgroup
         if kind == "uuid":
             return self._uuid(text)
         if kind == "dashed":
-            return _grouped(self.guid(_value(text)), 1, b"-")
+            return _grouped(self._hardware(_value(text)), 1, b"-")
+        if kind == "dotted":
+            return _grouped(self._mac(_value(text)), 2, b".") if re.search(rb"[A-Fa-f]", text) else text
+        if kind == "bare":
+            return self._bare(text, match.string[max(0, match.start() - 48) : match.start()])
         if kind == "guid":
             return _grouped(self.guid(_value(text)), 2, b":")
         if kind == "pairs":
@@ -175,13 +174,24 @@ class Anonymizer:
 
     def _pairs(self, text: bytes) -> bytes:
         value = _value(text)
-        if len(value) == 6:
-            return _grouped(self._mac(value), 1, b":")
-        if len(value) == 8:
-            return _grouped(self.guid(value), 1, b":")
+        if len(value) <= 8:
+            return _grouped(self._hardware(value), 1, b":")
         if len(value) == 20 and value[0] & 0x80:  # IPoIB: flags and queue pair number, then a GID
             return _grouped(value[:4] + self._gid(value[4:]), 1, b":")
         return text  # a fingerprint
+
+    def _hardware(self, value: bytes) -> bytes:
+        """A MAC address, perhaps after the type of the network (PXE's BOOTIF), or a GUID of 8 bytes."""
+        return self.guid(value) if len(value) == 8 else value[:-6] + self._mac(value[-6:])
+
+    def _bare(self, text: bytes, before: bytes) -> bytes:
+        """An address without separators, if it is known or the text before it shows that it is one."""
+        digits = text[-16:] if len(text) in (16, 18) else text[-12:]
+        value = bytes.fromhex(digits.decode())
+        known = ("mac" if len(value) == 6 else "guid", value) in self._tokens
+        if not known and not ADDRESS_BEFORE.search(before):
+            return text
+        return text[: -len(digits)] + self._hardware(value).hex().encode()
 
     def _mac(self, value: bytes) -> bytes:
         if value in (bytes(6), b"\xff" * 6):
@@ -242,7 +252,7 @@ class Anonymizer:
 
     def _user(self, match: "re.Match[bytes]") -> bytes:
         value = match.group("value").lower()
-        if value.decode("utf-8", "replace") in _NOT_NAMES:
+        if value.decode("utf-8", "replace") in ORDINARY:
             return match.group()
         return match.group("name") + self._name("user", value)
 
@@ -273,7 +283,7 @@ class Anonymizer:
 def is_identifying(name: str) -> bool:
     """Whether a name can be replaced wherever it occurs: not an ordinary word, and not too short."""
     distinctive = len(name) >= 3 and any(character in "0123456789.-" for character in name)
-    return (distinctive or len(name) >= 5) and name.lower() not in _NOT_NAMES and not name.isdigit()
+    return (distinctive or len(name) >= 5) and name.lower() not in ORDINARY and not name.isdigit()
 
 
 def is_binary(data: bytes) -> bool:
@@ -292,7 +302,7 @@ def _words(names: Iterable[bytes]) -> Pattern[bytes]:
 
 
 def _value(digits: bytes) -> bytes:
-    return bytes.fromhex(digits.translate(None, b":-").decode())
+    return bytes.fromhex(digits.translate(None, b":-.").decode())
 
 
 def _grouped(value: bytes, size: int, separator: bytes) -> bytes:

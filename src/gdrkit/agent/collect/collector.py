@@ -6,7 +6,7 @@ import os
 import sys
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import IO, List, NamedTuple, Optional, Tuple
+from typing import IO, List, NamedTuple, Optional, Sequence, Tuple
 
 from ..probe.program import program
 from . import identity, subprocesses
@@ -21,6 +21,10 @@ from .tree import Tree
 from .walker import Walker
 
 PARALLEL_COMMANDS = 4
+
+COMMANDS_LIMIT_S = 60.0
+"""All commands and probes together: each may take no more than what is left of this. On a sound machine they
+take 3 s."""
 
 
 class CollectOptions(NamedTuple):
@@ -68,7 +72,10 @@ class Collection:
             for folder in ("sys/class/net", "sys/class/infiniband", "sys/module")
             for name in self._in(folder)
         }
-        return Anonymizer(identity.names(peek, self._in("home"), environment), keep)
+        anonymizer = Anonymizer(identity.names(peek, self._in("home"), environment), keep)
+        for address in identity.addresses(peek, self._in):  # so that it knows them without separators too
+            anonymizer.content(address)
+        return anonymizer
 
     def _in(self, folder: str) -> List[str]:
         try:
@@ -84,8 +91,8 @@ class Collection:
         bundle = Bundle(stream, self.top, self.anonymizer)
         walker = Walker(self.tree, bundle, self.release)
         loading = ModuleCollector(walker, self.options.modules)
-        with ThreadPoolExecutor(PARALLEL_COMMANDS) as pool:
-            running = self._start(pool)
+        with ThreadPoolExecutor(PARALLEL_COMMANDS) as pool, ThreadPoolExecutor(len(PROBES)) as probes:
+            running = self._start(pool, probes)
             self._files(walker)
             self.progress.stage("libraries")
             loading.libraries(self.progress.step)
@@ -127,22 +134,27 @@ class Collection:
     # -- commands ----------------------------------------------------------------------------------
 
     def _start(
-        self, pool: ThreadPoolExecutor
+        self, pool: ThreadPoolExecutor, probes: ThreadPoolExecutor
     ) -> "List[Tuple[CommandSource, Future[subprocesses.CommandResult]]]":
-        """Start every command and probe; none for a tree that is not this machine's root."""
+        """Start every command, and the probes beside them, so that none that hangs holds another up.
+
+        Starts none for a tree that is not this machine's root."""
         if self.options.root != "/":
             return []
         rows = [row for row in COMMANDS if not row.instead_of]
-        path = self.options.search_path
-        jobs = [
-            (row, pool.submit(subprocesses.run, row.argv, row.timeout_s, row.limit_bytes, path))
-            for row in rows
-        ]
+        jobs = [(row, pool.submit(self._run, row, row.argv)) for row in rows]
         for probe in PROBES if self.options.probe else ():
             row = CommandSource(probe.argv, probe.why, timeout_s=probe.timeout_s)
-            argv = [sys.executable or "python3", "-I", "-c", program(probe.script)]
-            jobs.append((row, pool.submit(subprocesses.run, argv, row.timeout_s, row.limit_bytes, path)))
+            argv = (sys.executable or "python3", "-I", "-c", program(probe.script))
+            jobs.append((row, probes.submit(self._run, row, argv)))
         return jobs
+
+    def _run(self, row: CommandSource, argv: Sequence[str]) -> subprocesses.CommandResult:
+        left_s = self._started + COMMANDS_LIMIT_S - time.monotonic()
+        if left_s <= 0:
+            return subprocesses.CommandResult("timed-out", None, b"", "other commands took all the time")
+        path = self.options.search_path
+        return subprocesses.run(argv, min(row.timeout_s, left_s), row.limit_bytes, path)
 
     def _command(self, bundle: Bundle, row: CommandSource, result: subprocesses.CommandResult) -> None:
         file = {probe.argv: probe.file for probe in PROBES}.get(row.argv, row.file)
@@ -156,8 +168,7 @@ class Collection:
         for row in COMMANDS:
             if row.instead_of and not bundle.begins_at_boot(row.instead_of):
                 self.progress.step(" ".join(row.argv))
-                path = self.options.search_path
-                self._command(bundle, row, subprocesses.run(row.argv, row.timeout_s, row.limit_bytes, path))
+                self._command(bundle, row, self._run(row, row.argv))
 
     def _summary(self, bundle: Bundle) -> CollectSummary:
         files: "dict[str, int]" = {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from typing import Callable, List, Mapping, Set, Tuple
+from typing import Callable, Iterator, List, Mapping, Set, Tuple
 
 _CONTAINER_FILES = (".dockerenv", "run/.containerenv", "run/systemd/container")
 _CONTAINER_CGROUP = re.compile(rb"docker|kubepods|/lxc/|libpod|containerd|crio|machine\.slice/machine-")
@@ -62,3 +62,15 @@ def names(peek: Peek, homes: List[str], environment: Mapping[str, str]) -> Set[T
         ("user", environment[key]) for key in ("USER", "LOGNAME", "SUDO_USER") if environment.get(key)
     )
     return {(kind, name) for kind, name in found if name}
+
+
+def addresses(peek: Peek, names_in: Callable[[str], List[str]]) -> Iterator[bytes]:
+    """The addresses of the machine's cards, as the kernel writes them."""
+    for folder, file in (
+        ("sys/class/net", "address"),
+        ("sys/class/infiniband", "node_guid"),
+        ("sys/class/fc_host", "port_name"),
+        ("sys/class/fc_host", "node_name"),
+    ):
+        for name in names_in(folder):
+            yield b"wwn " + peek(f"{folder}/{name}/{file}")

@@ -14,6 +14,11 @@ LIMIT_S = 5.0
 """Timeout of one read. The slowest known one that succeeds, /proc/driver/nvidia/gpus/*/information, wakes a
 GPU: 1 to 3 s."""
 
+TOTAL_LIMIT_S = 60.0
+"""How long calls that time out may take together; after that each has only BRIEFLY_S. A driver that hangs
+does so for hundreds of files."""
+BRIEFLY_S = 0.1
+
 _Job = Tuple[Callable[..., Any], Tuple[Any, ...]]
 
 
@@ -42,7 +47,7 @@ class TimeLimitedCalls:
     """Makes calls in another thread, with a timeout for each."""
 
     def __init__(self, limit_s: float = LIMIT_S) -> None:
-        self.limit_s = limit_s
+        self.limit_s, self._left_s = limit_s, TOTAL_LIMIT_S
         self._worker: Optional[_Worker] = None
 
     def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
@@ -50,11 +55,13 @@ class TimeLimitedCalls:
         limit."""
         worker = self._worker = self._worker or _Worker()
         worker.jobs.put((function, arguments))
+        limit_s = min(self.limit_s, max(BRIEFLY_S, self._left_s))
         try:
-            answer, error = worker.answers.get(timeout=self.limit_s)
+            answer, error = worker.answers.get(timeout=limit_s)
         except Empty:
             self._worker = None
-            raise TimeoutError(f"timed out after {self.limit_s:g} s") from None
+            self._left_s -= limit_s
+            raise TimeoutError(f"timed out after {limit_s:g} s") from None
         if error is not None:
             raise error
         return answer
