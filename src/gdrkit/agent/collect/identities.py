@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import Dict, Pattern, Tuple
 
-_FIRST = re.compile(rb"(?P<name>\A\s*)(?P<value>[^\s(]\S*)")  # (none) is no name
+_FIRST = re.compile(rb"(?P<name>\A\s*)(?P<value>[^\s(]\S*)")  # but not (none)
 HOSTNAME_AT: Dict[str, Pattern[bytes]] = {
     "etc/hostname": _FIRST,
     "proc/sys/kernel/hostname": _FIRST,
