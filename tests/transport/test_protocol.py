@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from gdrkit.transport import TransportError, protocol
 
 MESSAGES = [
-    protocol.Hello(1, "boot", "0000:1b:00.0", "mlx5_0", ("verbs", "tcp")),
+    protocol.Hello("boot", "pid:[1]", "0000:1b:00.0", "mlx5_0", ("verbs", "tcp")),
     protocol.Proposal("shared", ("/dev/shm/gdrkit-a",)),
     protocol.Proposal("verbs", (), (protocol.RdmaEnd(17, "00" * 16, 0, 3),)),
     protocol.ProposalAnswer("no"),
@@ -42,8 +42,8 @@ def test_a_message_is_decoded_as_it_was_encoded(message):
         b'["RequestGranted"]',
         b'["RequestGranted", true]',
         b'["RequestGranted", "1"]',
-        b'["Hello", 1, "b", "", "", "tcp"]',
-        b'["Hello", 1, "b", "", "", [1]]',
+        b'["Hello", "b", "", "", "", "tcp", false]',
+        b'["Hello", "b", "", "", "", [1], false]',
         b'["ProposalAnswer", "", [[1, "gid", 0]]]',
         b'["ProposalAnswer", "", ["abcd"]]',
         b"[" * 100_000,

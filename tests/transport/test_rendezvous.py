@@ -15,7 +15,7 @@ from gdrkit.transport import (
     generate_key,
     listen,
 )
-from gdrkit.transport.handshake import FRAME_LIMIT, read_frame
+from gdrkit.transport.sealed_socket import FRAME_LIMIT, SealedSocket
 from tests.transport.peer import peer
 
 KEY = generate_key()
@@ -86,7 +86,7 @@ def test_a_frame_above_the_limit_is_not_read():
     with ours, theirs:
         theirs.sendall((FRAME_LIMIT + 1).to_bytes(4, "big"))
         with pytest.raises(TransportError, match="control message too long"):
-            read_frame(ours)
+            SealedSocket(ours, KEY, "listen").receive_message()
 
 
 def test_the_best_path_that_both_allow_is_used():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import socket
 import threading
 import time
 from collections.abc import Callable
@@ -14,11 +13,12 @@ from typing import Any, TypeVar
 from gdrkit.transport import protocol
 from gdrkit.transport.buffers import Buffer, buffer
 from gdrkit.transport.errors import PeerLost, TransportError
-from gdrkit.transport.handshake import read_frame, write_frame
 from gdrkit.transport.mapped import MappedMemory
 from gdrkit.transport.operation import Channel, Operation
 from gdrkit.transport.rdma import Endpoint, RdmaChannel
 from gdrkit.transport.registration import RegistrationRefusal
+from gdrkit.transport.sealed_socket import SealedSocket
+from gdrkit.transport.shared_file import FOLDER
 from gdrkit.transport.transfer import OneSided, Transfer
 from gdrkit.transport.window import Window, open_window
 
@@ -39,20 +39,22 @@ class Connection:
 
     def __init__(
         self,
-        sock: socket.socket,
+        sock: SealedSocket,
         channels: tuple[Channel, Channel, Channel],
         considered: tuple[str, ...],
         endpoint: Endpoint | None = None,
         *,
         listening: bool = False,
         gpu: int | None = None,
+        folder: str | None = FOLDER,
     ) -> None:
         self.path = channels[MESSAGES].name
         self.considered = considered
         self._sock, self._endpoint = sock, endpoint
-        self._listening, self._gpu = listening, gpu
+        self._listening, self._gpu, self._folder = listening, gpu, folder
         self._channels: tuple[Channel, ...] = channels
-        self._sock.settimeout(None)
+        sock.deadline = None
+        sock.sock.settimeout(None)
         self._broken: TransportError | None = None
         self._peer_closed_at: float | None = None
         self._lock, self._sending = threading.RLock(), threading.Lock()
@@ -132,6 +134,7 @@ class Connection:
                 size_bytes,
                 self._gpu,
                 creates=self._listening,
+                folder=self._folder,
                 send=self.send_control,
                 receive=lambda: self._next_of(self._windows, timeout, "did not call window"),
             )
@@ -233,7 +236,7 @@ class Connection:
     def send_control(self, message: protocol.ProtocolMessage) -> None:
         """Send a control message. Raises PeerLost."""
         with self._sending:
-            write_frame(self._sock, protocol.encode(message))
+            self._sock.send_message(protocol.encode(message))
 
     def break_(self, error: TransportError) -> None:
         """Make the connection unusable, and end all waits, on the CPU and on the GPU."""
@@ -242,21 +245,15 @@ class Connection:
                 self._broken = error
                 for channel in self._channels:
                     channel.abandon()
-                self._hang_up()
+                self._sock.shut_down()
         with self._lock:
             self._offered.notify_all()
-
-    def _hang_up(self) -> None:
-        try:
-            self._sock.shutdown(socket.SHUT_RDWR)
-        except OSError:  # already shut down
-            return
 
     def _listen(self) -> None:
         """The control thread: handle messages until the other side closes the connection or is lost."""
         try:
             while True:
-                message = protocol.decode(read_frame(self._sock))
+                message = protocol.decode(self._sock.receive_message())
                 if isinstance(message, protocol.Bye):
                     self._peer_closed_at = time.monotonic()
                     return
@@ -333,7 +330,7 @@ class Connection:
             except TransportError as error:
                 self.break_(error)
             self._broken = self._broken or PeerLost("this side has closed the connection")
-        self._hang_up()
+        self._sock.shut_down()
         if threading.current_thread() is not self._reader:
             self._reader.join()
         for channel in self._channels:
@@ -342,7 +339,7 @@ class Connection:
         if self._endpoint:
             self._endpoint.close()
         self._channels, self._endpoint = (), None
-        self._sock.close()
+        self._sock.sock.close()
 
     def __enter__(self) -> Connection:
         return self

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 from collections.abc import Sequence
 from typing import NamedTuple, TypeVar
 
@@ -14,7 +13,9 @@ from gdrkit.transport.operation import Channel
 from gdrkit.transport.path_names import PATHS
 from gdrkit.transport.rdma import Endpoint, RdmaChannel
 from gdrkit.transport.ring import RING_BYTES, Ring
+from gdrkit.transport.sealed_socket import SealedSocket
 from gdrkit.transport.shared import SharedChannel
+from gdrkit.transport.shared_file import FOLDER, pid_namespace
 from gdrkit.transport.socket_channel import PeerChannel, TcpChannel
 
 DIRECTIONS = 6
@@ -24,12 +25,15 @@ _Link = TypeVar("_Link")
 
 
 class LocalSide(NamedTuple):
-    """What one process offers: the CUDA ordinal of its GPU, its RDMA device, the paths it allows."""
+    """What one process offers: the CUDA ordinal of its GPU, its RDMA device, the paths it allows, and
+    whether data on sockets must carry a MAC.
+    """
 
     gpu: int | None
     device: str | None
     gid_index: int | None
     paths: tuple[str, ...]
+    authenticate_data: bool = False
 
     def hello(self) -> protocol.Hello:
         address = ""
@@ -37,14 +41,18 @@ class LocalSide(NamedTuple):
             from gdrkit.transport.native.cuda import cuda
 
             address = cuda().address(self.gpu)
-        return protocol.Hello(protocol.VERSION, _boot_id(), address, self.device or "", self.paths)
+        return protocol.Hello(
+            _boot_id(), pid_namespace(), address, self.device or "", self.paths, self.authenticate_data
+        )
 
 
 class PreparedPath:
     """One side's resources for a path, before it is known whether the other side can use it."""
 
-    def __init__(self, path: str, side: LocalSide) -> None:
+    def __init__(self, path: str, side: LocalSide, mine: protocol.Hello, theirs: protocol.Hello) -> None:
         self.path = path
+        self.folder = memory_folder(mine, theirs)
+        self._authenticate_data = mine.authenticate_data or theirs.authenticate_data
         self.rings: list[Ring] = []
         self.endpoint: Endpoint | None = None
         if path == "verbs":
@@ -62,7 +70,7 @@ class PreparedPath:
         if self.path == "shared":
             for index in range(DIRECTIONS):
                 share = 1 if index < 2 else _SERVICE_SHARE
-                self.rings.append(Ring.create(ring_bytes=RING_BYTES // share))
+                self.rings.append(Ring.create(self.folder, RING_BYTES // share))
 
     def open_rings(self, names: Sequence[str]) -> None:
         """Open the shared memory; the connector does this. Raises PathUnavailable."""
@@ -88,16 +96,17 @@ class PreparedPath:
             self.endpoint.close()
 
     def channels(
-        self, sockets: Sequence[socket.socket], *, listening: bool
+        self, sockets: Sequence[SealedSocket], *, listening: bool
     ) -> tuple[Channel, Channel, Channel]:
         """The channels for messages, for our requests and for the other side's requests."""
         for ring in self.rings:
             ring.unlink()
         made: list[Channel] = []
+        checked = self._authenticate_data
         if self.path == "shared":
             made = [SharedChannel(out, into) for out, into in _directions(self.rings, listening)]
         elif self.path == "peer":
-            made = [PeerChannel(out, into) for out, into in _directions(sockets, listening)]
+            made = [PeerChannel(out, into, checked) for out, into in _directions(sockets, listening)]
         elif self.endpoint:
             endpoint = self.endpoint
             made = [
@@ -105,7 +114,7 @@ class PreparedPath:
                 for index, (out, into) in enumerate(_directions(sockets, listening))
             ]
         else:
-            made = [TcpChannel(out, into) for out, into in _directions(sockets, listening)]
+            made = [TcpChannel(out, into, checked) for out, into in _directions(sockets, listening)]
         # The second channel is for the listener's requests, the third for the connector's.
         return (made[0], made[1], made[2]) if listening else (made[0], made[2], made[1])
 
@@ -122,12 +131,19 @@ def check_possible(path: str, mine: protocol.Hello, theirs: protocol.Hello) -> N
         raise PathUnavailable("not allowed on both sides")
     if path in ("peer", "shared") and mine.boot_id != theirs.boot_id:
         raise PathUnavailable("the two processes are on different machines")
+    if path == "verbs" and (mine.authenticate_data or theirs.authenticate_data):
+        raise PathUnavailable("an RDMA device does not authenticate data")
     if path == "verbs" and not (mine.device and theirs.device):
         raise PathUnavailable("both sides must name an RDMA device")
     if path == "peer":
         if not (mine.gpu and theirs.gpu):
             raise PathUnavailable("both sides must name a GPU")
         _check_peer_access(mine.gpu, theirs.gpu)
+
+
+def memory_folder(mine: protocol.Hello, theirs: protocol.Hello) -> str | None:
+    """Where shared memory is created: as in SharedFile."""
+    return None if mine.pid_namespace and mine.pid_namespace == theirs.pid_namespace else FOLDER
 
 
 def check_paths(paths: tuple[str, ...]) -> None:

@@ -9,21 +9,23 @@ from typing import Any, NamedTuple, Union
 
 from gdrkit.transport.errors import TransportError
 
-VERSION = 3
+VERSION = 4
 
 
 class Hello(NamedTuple):
-    """One side's identity.
+    """One side's identity. The version is not in it: the handshake needs the same one on both sides.
 
-    `boot_id` shows whether both run on one kernel, `gpu` is a PCI address or "", `device` an RDMA device
-    or "".
+    `boot_id` shows whether both run on one kernel, `pid_namespace` whether they see each other in /proc (""
+    if unknown). `gpu` is a PCI address or "", `device` an RDMA device or "". `authenticate_data`: this side
+    wants a MAC for data on sockets too.
     """
 
-    version: int
     boot_id: str
+    pid_namespace: str
     gpu: str
     device: str
     paths: tuple[str, ...]
+    authenticate_data: bool = False
 
 
 class RdmaEnd(NamedTuple):

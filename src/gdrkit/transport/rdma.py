@@ -12,7 +12,6 @@ access. Run over rdma_rxe. Never run with GPU memory on a real RDMA device.
 from __future__ import annotations
 
 import os
-import socket
 import struct
 import threading
 from collections.abc import Callable
@@ -27,7 +26,6 @@ from gdrkit.transport.errors import (
     RemoteRefused,
     TransportError,
 )
-from gdrkit.transport.handshake import read_exactly
 from gdrkit.transport.native.verbs import (
     Completion,
     CompletionQueue,
@@ -38,6 +36,7 @@ from gdrkit.transport.native.verbs import (
 )
 from gdrkit.transport.operation import Operation, back_off, until
 from gdrkit.transport.registration import Registered, register
+from gdrkit.transport.sealed_socket import SealedSocket
 from gdrkit.transport.socket_channel import SocketChannel
 from gdrkit.transport.staging import Staging
 
@@ -142,7 +141,7 @@ class RdmaChannel(SocketChannel):
 
     name = "verbs"
 
-    def __init__(self, out: socket.socket, into: socket.socket, endpoint: Endpoint, index: int) -> None:
+    def __init__(self, out: SealedSocket, into: SealedSocket, endpoint: Endpoint, index: int) -> None:
         super().__init__(out, into)
         self._endpoint, self._pair = endpoint, endpoint.pairs[index]
         self._sent, self._received = endpoint.queues(index)
@@ -155,7 +154,7 @@ class RdmaChannel(SocketChannel):
         self.announce(what, crc32)
         done = 0
         while done < what.size_bytes:
-            address, rkey, size = _OFFER.unpack(read_exactly(self._out, _OFFER.size))
+            address, rkey, size = _OFFER.unpack(self._out.receive(_OFFER.size))
             if not 0 < size <= what.size_bytes - done:
                 raise TransportError(f"invalid offer of {size} bytes; {what.size_bytes - done} are left")
             self._write(what.part(done, size), staging, address, rkey, notify=True)
@@ -257,7 +256,7 @@ class RdmaChannel(SocketChannel):
     def _offer(self, address: int, size_bytes: int, found: Registered) -> None:
         assert found.region is not None
         self._pair.post_receive(0)
-        self.answer(_OFFER.pack(address, found.region.rkey, size_bytes))
+        self._into.send(_OFFER.pack(address, found.region.rkey, size_bytes))
         self._until(self._received_notification)
 
     def _do(self, opcode: str, address: int, size: int, lkey: int, remote: int, rkey: int) -> None:

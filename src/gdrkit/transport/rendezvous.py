@@ -1,8 +1,10 @@
-"""Rendezvous: two processes connect, authenticate, and negotiate the best path that both can use."""
+"""Rendezvous: two processes connect, authenticate, and negotiate the best path that both can use.
+
+Every time limit is absolute: it ends at the given time, however slowly the other side sends.
+"""
 
 from __future__ import annotations
 
-import hashlib
 import socket
 import time
 from types import TracebackType
@@ -10,22 +12,22 @@ from typing import TypeVar
 
 from gdrkit.transport import protocol
 from gdrkit.transport.connection import Connection
-from gdrkit.transport.errors import (
-    AuthenticationFailed,
-    PathUnavailable,
-    PeerLost,
-    TimedOut,
-    TransportError,
+from gdrkit.transport.errors import PathUnavailable, PeerLost, TimedOut, TransportError
+from gdrkit.transport.handshake import (
+    NEW_SESSION,
+    authenticate,
+    authentication,
+    data_purpose,
+    identity,
+    send_all,
 )
-from gdrkit.transport.handshake import authenticate, read_exactly, read_frame, write_frame
 from gdrkit.transport.negotiation import DIRECTIONS, LocalSide, PreparedPath, check_paths, check_possible
 from gdrkit.transport.path_names import PATHS
+from gdrkit.transport.reception import Arrival, Reception, is_unspecified, tune
+from gdrkit.transport.sealed_socket import SealedSocket
 
 _Wanted = TypeVar("_Wanted", bound=protocol.ProtocolMessage)
-_NEW_SESSION, _IDENTITY_BYTES = bytes(16), 16
-_HANDSHAKE_SECONDS = 5.0  # how long an unauthenticated peer can block a listener
-_KEEPALIVE = {socket.TCP_KEEPIDLE: 5, socket.TCP_KEEPINTVL: 2, socket.TCP_KEEPCNT: 3}
-"""A machine that dies silently is detected after 5 + 2 * 3 s: tcp(7)."""
+_BACKLOG = 128  # connections that the kernel keeps while nobody calls `accept`
 
 
 class Listener:
@@ -35,125 +37,106 @@ class Listener:
 
     def __init__(self, host: str, port: int, key: bytes, side: LocalSide) -> None:
         family, kind, number, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        if address[0] in ("0.0.0.0", "::"):
+        if is_unspecified(str(address[0])):
             raise TransportError(f"listening on all addresses is not allowed: {host}; give one address")
-        self._key, self._side = key, side
+        self._side = side
         self._socket = socket.socket(family, kind, number)
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        self._socket.bind(address)
-        self._socket.listen(16)
-        self._waiting: list[tuple[bytes, socket.socket]] = []
+        try:
+            self._socket.bind(address)
+            self._socket.listen(_BACKLOG)
+        except OSError:
+            self._socket.close()
+            raise
+        self._reception = Reception(self._socket, key)
         self.address: tuple[str, int] = self._socket.getsockname()[:2]
-        self.rejected = 0
+
+    @property
+    def rejected(self) -> int:
+        return self._reception.rejected
 
     def accept(self, timeout: float = 60) -> Connection:
-        """A connection to the next peer that has the key. Raises TimedOut, which gives the number of
-        rejected connections.
+        """A connection to the next peer that has the key. Raises TimedOut after `timeout` seconds, which
+        gives the number of rejected connections.
         """
-        deadline, last = time.monotonic() + timeout, ""
+        deadline = time.monotonic() + timeout
         while True:
-            identity, sock = self._next(deadline, last)
+            arrival = self._reception.next(deadline, data=False)
             try:
-                if identity != _NEW_SESSION:
-                    raise AuthenticationFailed("a data connection of an unknown session")
-                sock.settimeout(_HANDSHAKE_SECONDS)
-                secret = authenticate(sock, self._key, "listen")
-                sock.settimeout(max(1.0, deadline - time.monotonic()))
-                return self._negotiate(sock, secret, deadline)
+                return self._negotiate(arrival, deadline)
             except PathUnavailable:
+                arrival.sock.close()
                 raise
             except TransportError as error:
-                sock.close()
-                self.rejected += 1
-                last = str(error)
+                self._reception.reject(arrival.sock, str(error))
+            finally:
+                self._reception.expect_data(None)
 
-    def _next(self, deadline: float, last: str = "") -> tuple[bytes, socket.socket]:
-        """The next connection's session identity and socket."""
-        while True:
-            left = deadline - time.monotonic()
-            if left <= 0:
-                raise TimedOut(f"timed out: no authenticated peer{self._rejections(last)}")
-            self._socket.settimeout(left)
-            try:
-                sock, _ = self._socket.accept()
-            except TimeoutError:
-                continue
-            sock.settimeout(_HANDSHAKE_SECONDS)
-            try:
-                return read_exactly(sock, _IDENTITY_BYTES), sock
-            except TransportError:
-                sock.close()
-                self.rejected += 1
-
-    def _rejections(self, last: str) -> str:
-        if not self.rejected:
-            return ""
-        connections = "connection" if self.rejected == 1 else "connections"
-        reason = f", the last one: {last}" if last else ""
-        return f" ({self.rejected} {connections} rejected{reason})"
-
-    def _negotiate(self, sock: socket.socket, secret: bytes, deadline: float) -> Connection:
-        theirs = _expect(sock, protocol.Hello)
+    def _negotiate(self, arrival: Arrival, deadline: float) -> Connection:
+        sealed = SealedSocket(arrival.sock, arrival.secret, "listen", deadline)
+        theirs = _expect(sealed, protocol.Hello)
         mine = self._side.hello()
-        write_frame(sock, protocol.encode(mine))
-        if theirs.version != mine.version:
-            raise PeerLost(
-                f"the other side uses protocol version {theirs.version}, this side version {mine.version}"
-            )
+        sealed.send_message(protocol.encode(mine))
         considered: list[str] = []
         for path in self._side.paths:
             try:
                 check_possible(path, mine, theirs)
-                prepared = PreparedPath(path, self._side)
+                prepared = PreparedPath(path, self._side, mine, theirs)
             except PathUnavailable as error:
                 considered.append(f"{path}: {error}")
                 continue
             try:
-                sockets = self._propose(prepared, sock, secret, deadline)
+                sockets = self._propose(prepared, sealed, arrival.secret, deadline)
             except TransportError as error:
                 prepared.release()
                 if not isinstance(error, PathUnavailable):
                     raise
                 considered.append(f"{path}: {error}")
                 continue
-            channels = prepared.channels(sockets, listening=True)
             return Connection(
-                sock, channels, tuple(considered), prepared.endpoint, listening=True, gpu=self._side.gpu
+                sealed,
+                prepared.channels(sockets, listening=True),
+                tuple(considered),
+                prepared.endpoint,
+                listening=True,
+                gpu=self._side.gpu,
+                folder=prepared.folder,
             )
-        write_frame(sock, protocol.encode(protocol.Proposal("")))
-        sock.close()
+        sealed.send_message(protocol.encode(protocol.Proposal("")))
         raise PathUnavailable("; ".join(considered) or "no path was allowed")
 
     def _propose(
-        self, prepared: PreparedPath, sock: socket.socket, secret: bytes, deadline: float
-    ) -> list[socket.socket]:
+        self, prepared: PreparedPath, sealed: SealedSocket, secret: bytes, deadline: float
+    ) -> list[SealedSocket]:
         """Propose one path, and return its sockets, if it needs any. Raises PathUnavailable."""
         prepared.make_rings()
         names = tuple(ring.path for ring in prepared.rings)
-        proposal = protocol.Proposal(prepared.path, names, prepared.ends())
-        write_frame(sock, protocol.encode(proposal))
-        answer = _expect(sock, protocol.ProposalAnswer)
+        self._reception.expect_data(secret, DIRECTIONS if prepared.needs_sockets else 0)
+        sealed.send_message(protocol.encode(protocol.Proposal(prepared.path, names, prepared.ends())))
+        answer = _expect(sealed, protocol.ProposalAnswer)
         if answer.refused:
             raise PathUnavailable(answer.refused)
         prepared.connect(answer.ends)
-        return self._accept_data(secret, deadline) if prepared.needs_sockets else []
+        return self._accept_data(deadline) if prepared.needs_sockets else []
 
-    def _accept_data(self, secret: bytes, deadline: float) -> list[socket.socket]:
-        """The data sockets of a session; each authenticates with the session's secret."""
-        sockets: dict[int, socket.socket] = {}
-        while len(sockets) < DIRECTIONS:
-            identity, sock = self._next(deadline)
-            try:
-                if identity != _identity(secret):
-                    raise AuthenticationFailed("not a connection of this session")
-                authenticate(sock, secret, "listen", b"data")
-                sockets[read_exactly(sock, 1)[0] % DIRECTIONS] = sock
-            except TransportError:
-                sock.close()
-                self.rejected += 1
+    def _accept_data(self, deadline: float) -> list[SealedSocket]:
+        """The data sockets of the session, in the order of their indices."""
+        sockets: dict[int, SealedSocket] = {}
+        try:
+            while len(sockets) < DIRECTIONS:
+                index, sock, secret = self._reception.next(deadline, data=True)
+                if index is None or index in sockets:
+                    self._reception.reject(sock, "a data connection that exists already")
+                    continue
+                sockets[index] = SealedSocket(sock, secret, "listen")
+        except TransportError:
+            for sealed in sockets.values():
+                sealed.sock.close()
+            raise
         return [sockets[index] for index in range(DIRECTIONS)]
 
     def close(self) -> None:
+        self._reception.close()
         self._socket.close()
 
     def __enter__(self) -> Listener:
@@ -174,15 +157,17 @@ def listen(
     device: str | None = None,
     gid_index: int | None = None,
     paths: tuple[str, ...] = PATHS,
+    authenticate_data: bool = False,
 ) -> Listener:
     """Listen for peers on one address of this machine.
 
     `gpu` is the CUDA ordinal of the GPU whose memory will be sent or received, `device` an RDMA device
-    ("mlx5_0" or "mlx5_0:1"); `paths` are the allowed paths, best first. Raises TransportError for a wildcard
+    ("mlx5_0" or "mlx5_0:1"); `paths` are the allowed paths, best first. With `authenticate_data` on either
+    side, data on sockets carries a MAC, and the path verbs is not used. Raises TransportError for a wildcard
     address, and OSError.
     """
     check_paths(paths)
-    return Listener(host, port, key, LocalSide(gpu, device, gid_index, paths))
+    return Listener(host, port, key, LocalSide(gpu, device, gid_index, paths, authenticate_data))
 
 
 def connect(
@@ -195,22 +180,26 @@ def connect(
     gid_index: int | None = None,
     paths: tuple[str, ...] = PATHS,
     timeout: float = 30,
+    authenticate_data: bool = False,
 ) -> Connection:
-    """Connect to a listener. Raises AuthenticationFailed, TimedOut, PeerLost, and PathUnavailable with the
-    reason for each path if no path is available.
+    """Connect to a listener within `timeout` seconds. The other arguments are as in `listen`. Raises
+    AuthenticationFailed, TimedOut, PeerLost, and PathUnavailable with the reason for each path if no path is
+    available.
     """
     check_paths(paths)
-    side = LocalSide(gpu, device, gid_index, paths)
-    sock = _dial(host, port, timeout)
+    side = LocalSide(gpu, device, gid_index, paths, authenticate_data)
+    deadline = time.monotonic() + timeout
+    sock = _dial(host, port, deadline)
     try:
-        sock.sendall(_NEW_SESSION)
-        secret = authenticate(sock, key, "connect")
+        send_all(sock, NEW_SESSION, deadline)
+        secret = authenticate(sock, authentication(key, "connect"), deadline)
+        sealed = SealedSocket(sock, secret, "connect", deadline)
         mine = side.hello()
-        write_frame(sock, protocol.encode(mine))
-        theirs = _expect(sock, protocol.Hello)
+        sealed.send_message(protocol.encode(mine))
+        theirs = _expect(sealed, protocol.Hello)
         considered: list[str] = []
         while True:
-            proposal = _expect(sock, protocol.Proposal)
+            proposal = _expect(sealed, protocol.Proposal)
             if not proposal.path:
                 raise PathUnavailable(
                     "; ".join(considered) or "the two sides have no allowed path in common"
@@ -219,14 +208,17 @@ def connect(
                 prepared = _answer(proposal, side, mine, theirs)
             except PathUnavailable as error:
                 considered.append(f"{proposal.path}: {error}")
-                write_frame(sock, protocol.encode(protocol.ProposalAnswer(str(error))))
+                sealed.send_message(protocol.encode(protocol.ProposalAnswer(str(error))))
                 continue
-            write_frame(sock, protocol.encode(protocol.ProposalAnswer(ends=prepared.ends())))
-            sockets: list[socket.socket] = []
-            if prepared.needs_sockets:
-                sockets = [_bind(host, port, secret, index, timeout) for index in range(DIRECTIONS)]
-            channels = prepared.channels(sockets, listening=False)
-            return Connection(sock, channels, tuple(considered), prepared.endpoint, gpu=gpu)
+            sockets = _complete(prepared, sealed, (host, port), secret, deadline)
+            return Connection(
+                sealed,
+                prepared.channels(sockets, listening=False),
+                tuple(considered),
+                prepared.endpoint,
+                gpu=gpu,
+                folder=prepared.folder,
+            )
     except (TransportError, OSError) as error:
         sock.close()
         if isinstance(error, TransportError):
@@ -239,7 +231,7 @@ def _answer(
 ) -> PreparedPath:
     """The connector's half of a path. Raises PathUnavailable."""
     check_possible(proposal.path, mine, theirs)
-    prepared = PreparedPath(proposal.path, side)
+    prepared = PreparedPath(proposal.path, side, mine, theirs)
     try:
         prepared.open_rings(proposal.rings)
         prepared.connect(proposal.ends)
@@ -249,20 +241,46 @@ def _answer(
     return prepared
 
 
-def _bind(host: str, port: int, secret: bytes, index: int, timeout: float) -> socket.socket:
-    sock = _dial(host, port, timeout)
-    sock.sendall(_identity(secret))
-    authenticate(sock, secret, "connect", b"data")
-    sock.sendall(bytes([index]))
-    return sock
+def _complete(
+    prepared: PreparedPath,
+    sealed: SealedSocket,
+    address: tuple[str, int],
+    secret: bytes,
+    deadline: float,
+) -> list[SealedSocket]:
+    """Accept the proposal, and open the path's sockets, if it needs any. Raises TransportError."""
+    sockets: list[SealedSocket] = []
+    try:
+        sealed.send_message(protocol.encode(protocol.ProposalAnswer(ends=prepared.ends())))
+        while prepared.needs_sockets and len(sockets) < DIRECTIONS:
+            sockets.append(_bind(address, secret, len(sockets), deadline))
+    except TransportError:
+        for opened in sockets:
+            opened.sock.close()
+        prepared.release()
+        raise
+    return sockets
 
 
-def _dial(host: str, port: int, timeout: float) -> socket.socket:
+def _bind(address: tuple[str, int], secret: bytes, index: int, deadline: float) -> SealedSocket:
+    sock = _dial(*address, deadline)
+    try:
+        send_all(sock, identity(secret, index), deadline)
+        steps = authentication(secret, "connect", data_purpose(index))
+        return SealedSocket(sock, authenticate(sock, steps, deadline), "connect")
+    except TransportError:
+        sock.close()
+        raise
+
+
+def _dial(host: str, port: int, deadline: float) -> socket.socket:
     """A connected socket; retries while the port is not open yet. Raises TimedOut, PeerLost."""
-    deadline = time.monotonic() + timeout
     while True:
+        left = deadline - time.monotonic()
         try:
-            sock = socket.create_connection((host, port), timeout=timeout)
+            if left <= 0:
+                raise ConnectionRefusedError
+            sock = socket.create_connection((host, port), timeout=left)
             break
         except ConnectionRefusedError:
             if time.monotonic() > deadline:
@@ -270,19 +288,12 @@ def _dial(host: str, port: int, timeout: float) -> socket.socket:
             time.sleep(0.05)
         except OSError as error:
             raise PeerLost(f"{host}:{port}: {error.strerror or error}") from None
-    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for option, value in _KEEPALIVE.items():
-        sock.setsockopt(socket.IPPROTO_TCP, option, value)
+    tune(sock)
     return sock
 
 
-def _identity(secret: bytes) -> bytes:
-    return hashlib.sha256(b"gdrkit session" + secret).digest()[:_IDENTITY_BYTES]
-
-
-def _expect(sock: socket.socket, kind: type[_Wanted]) -> _Wanted:
-    message = protocol.decode(read_frame(sock))
+def _expect(sealed: SealedSocket, kind: type[_Wanted]) -> _Wanted:
+    message = protocol.decode(sealed.receive_message())
     if not isinstance(message, kind):
         raise PeerLost(f"the other side sent {type(message).__name__} where {kind.__name__} was expected")
     return message

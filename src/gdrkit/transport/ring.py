@@ -12,11 +12,11 @@ import ctypes
 import math
 import mmap
 import os
-import secrets
 from collections.abc import Iterator
 from functools import lru_cache
 
 from gdrkit.transport.errors import PathUnavailable, TransportError
+from gdrkit.transport.shared_file import FOLDER, SharedFile, open_file, remove
 
 RING_BYTES = 64 << 20
 UNIT_BYTES = 4096
@@ -57,10 +57,12 @@ class _Header(ctypes.Structure):
 
 
 class Ring:
-    """The shared memory of one direction. `path` is its file, until both have opened it."""
+    """The shared memory of one direction. `path` is its name, until both have opened it; `file` is the
+    creator's.
+    """
 
-    def __init__(self, descriptor: int, path: str, ring_bytes: int) -> None:
-        self.path, self.units = path, ring_bytes // UNIT_BYTES
+    def __init__(self, descriptor: int, path: str, ring_bytes: int, file: SharedFile | None = None) -> None:
+        self.path, self._file, self.units = path, file, ring_bytes // UNIT_BYTES
         self.largest_step = self.units // _CHUNKS * UNIT_BYTES  # bytes of the largest chunk
         self.size_bytes = _HEADER + ring_bytes
         self._map = mmap.mmap(descriptor, self.size_bytes)
@@ -73,28 +75,26 @@ class Ring:
         self._device_offset = 0
 
     @classmethod
-    def create(cls, folder: str = "/dev/shm", ring_bytes: int = RING_BYTES) -> Ring:
-        """A new ring, readable only by this user, and smaller if the file system has too little space.
+    def create(cls, folder: str | None = FOLDER, ring_bytes: int = RING_BYTES) -> Ring:
+        """A new ring, readable only by this user, and smaller if there is too little space. `folder` as in
+        SharedFile.
 
         Raises PathUnavailable if there is not enough space even for the smallest ring (a container's
         /dev/shm is often 64 MiB).
         """
-        descriptor, path = new_file(folder)
-        try:
-            while True:
-                try:
-                    # Reserve the space, not just the size: if the file system is full, this fails here, and
-                    # not later with SIGBUS.
-                    os.posix_fallocate(descriptor, 0, _HEADER + ring_bytes)
-                    break
-                except OSError as error:
-                    ring_bytes //= 2
-                    if ring_bytes < _SMALLEST_RING:
-                        os.unlink(path)
-                        raise PathUnavailable(f"{folder}: {error.strerror}") from None
-            ring = cls(descriptor, path, ring_bytes)
-        finally:
-            os.close(descriptor)
+        file = SharedFile(folder)
+        while True:
+            try:
+                # Reserve the space, not just the size: if the file system is full, this fails here, and
+                # not later with SIGBUS.
+                os.posix_fallocate(file.descriptor, 0, _HEADER + ring_bytes)
+                break
+            except OSError as error:
+                ring_bytes //= 2
+                if ring_bytes < _SMALLEST_RING:
+                    file.unlink()
+                    raise PathUnavailable(f"{folder or 'memfd'}: {error.strerror}") from None
+        ring = cls(file.descriptor, file.path, ring_bytes, file)
         ring.header.ring_bytes = ring_bytes
         ring.header.magic = _MAGIC
         return ring
@@ -117,7 +117,10 @@ class Ring:
 
     def unlink(self) -> None:
         """Remove the file's name; both mappings remain."""
-        remove(self.path)
+        if self._file:
+            self._file.unlink()
+        else:
+            remove(self.path)
 
     @property
     def filled(self) -> int:
@@ -217,35 +220,6 @@ def _step(size_bytes: int, ring_units: int, most: int, busy: bool) -> int:
     divided = min(size_bytes, ring_units * UNIT_BYTES)
     count = -(-divided // wanted) or 1
     return min(most, max(1, -(-divided // (count * UNIT_BYTES))) * UNIT_BYTES)
-
-
-def new_file(folder: str) -> tuple[int, str]:
-    """A new file that only this user may open: its descriptor and path. Raises PathUnavailable."""
-    path = f"{folder}/gdrkit-{secrets.token_hex(16)}"
-    try:
-        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), path
-    except OSError as error:
-        raise PathUnavailable(f"{folder}: {error.strerror}") from None
-
-
-def open_file(path: str) -> int:
-    """The descriptor of a file that the other process created. Raises PathUnavailable if it cannot be
-    opened, or if its name is not one that `new_file` makes.
-    """
-    if not path.startswith("/dev/shm/gdrkit-") or "/" in path.removeprefix("/dev/shm/"):
-        raise PathUnavailable(f"not the name of a ring or a window: {path}")
-    try:
-        return os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
-    except OSError as error:
-        raise PathUnavailable(f"{path}: {error.strerror}") from None
-
-
-def remove(path: str) -> None:
-    """Remove a file's name, if it still exists."""
-    try:
-        os.unlink(path)
-    except FileNotFoundError:
-        return
 
 
 def units(size_bytes: int) -> int:

@@ -7,19 +7,21 @@ receiver.
 
 from __future__ import annotations
 
-import socket
+import hmac
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 from gdrkit.agent.native.cuda_abi import IPC_LAZY_PEER_ACCESS
 from gdrkit.transport.buffers import Buffer, memory
 from gdrkit.transport.errors import PeerLost, TransportError
-from gdrkit.transport.handshake import read_exactly
+from gdrkit.transport.handshake import read_exactly, send_all
 from gdrkit.transport.operation import Operation, ThreadedOperation
+from gdrkit.transport.sealed_socket import TAG_BYTES, SealedSocket, check
 from gdrkit.transport.staging import Staging, Tickets, recorded
 
 _HEADER = struct.Struct("!QII")  # bytes, CRC-32, the flags below
+_MAC_PIECE = 256 << 10
 CHECKED, ON_GPU = 1, 2
 """Flags of a message: it has a CRC-32; the sender's memory is GPU memory."""
 
@@ -29,11 +31,11 @@ class SocketChannel:
 
     name = "socket"
 
-    def __init__(self, out: socket.socket, into: socket.socket) -> None:
+    def __init__(self, out: SealedSocket, into: SealedSocket) -> None:
         self._out, self._into = out, into
-        for sock in (out, into):
-            sock.settimeout(None)
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        for sealed in (out, into):
+            sealed.deadline = None
+            sealed.sock.settimeout(None)
         self._senders, self._receivers = _Worker("send"), _Worker("receive")
 
     def transmit(self, what: Buffer, stream: int | None, crc32: int | None) -> Operation:
@@ -66,45 +68,27 @@ class SocketChannel:
     def announce(self, what: Buffer, crc32: int | None, flags: int = 0) -> None:
         """Send the header of the next message."""
         checked = CHECKED if crc32 is not None else 0
-        self.send(_HEADER.pack(what.size_bytes, crc32 or 0, flags | checked))
+        self._out.send(_HEADER.pack(what.size_bytes, crc32 or 0, flags | checked))
 
     def announced(self, into: Buffer) -> tuple[int | None, int]:
         """The CRC-32 (or None) and the flags of the next message. Raises TransportError if its size
         differs.
         """
-        size, crc, flags = _HEADER.unpack(read_exactly(self._into, _HEADER.size))
+        size, crc, flags = _HEADER.unpack(self._into.receive(_HEADER.size))
         if size != into.size_bytes:
             raise TransportError(f"message of {size} bytes received where {into.size_bytes} were expected")
         return (crc if flags & CHECKED else None), flags
 
-    def send(self, data: bytes | memoryview) -> None:
-        """Send all of the data. Raises PeerLost."""
-        _send(self._out, data)
-
-    def answer(self, data: bytes) -> None:
-        """Send data back to a sender, on the socket that it sends on. Raises PeerLost."""
-        _send(self._into, data)
-
     def abandon(self) -> None:
-        for sock in (self._out, self._into):
-            try:
-                sock.shutdown(socket.SHUT_RDWR)
-            except OSError:  # already closed by the other side
-                continue
+        for sealed in (self._out, self._into):
+            sealed.shut_down()
 
     def close(self) -> None:
         self.abandon()
         self._senders.close()
         self._receivers.close()
-        self._out.close()
-        self._into.close()
-
-
-def _send(sock: socket.socket, data: bytes | memoryview) -> None:
-    try:
-        sock.sendall(data)
-    except OSError as error:
-        raise PeerLost(f"the connection broke: {error.strerror}") from None
+        self._out.sock.close()
+        self._into.sock.close()
 
 
 class _Worker:
@@ -147,9 +131,17 @@ class _Worker:
 
 
 class TcpChannel(SocketChannel):
-    """Bytes over TCP. GPU memory is staged through pinned memory; copies and socket I/O overlap."""
+    """Bytes over TCP. GPU memory is staged through pinned memory; copies and socket I/O overlap.
+
+    With `authenticate` a message's bytes are followed by their tag, which `pull` checks at the end: the
+    memory is written before that, but the message is not done.
+    """
 
     name = "tcp"
+
+    def __init__(self, out: SealedSocket, into: SealedSocket, authenticate: bool = False) -> None:
+        super().__init__(out, into)
+        self._authenticate = authenticate
 
     def push(self, what: Buffer, staging: Staging | None, crc32: int | None) -> int | None:
         self.announce(what, crc32)
@@ -163,28 +155,42 @@ class TcpChannel(SocketChannel):
 
     def push_bytes(self, what: Buffer, staging: Staging | None) -> None:
         """Send the contents through the socket."""
-        if staging is not None:
-            for piece in staging.out_of(what):
-                self.send(piece)
-        elif what.size_bytes:
-            self.send(memory(what.address, what.size_bytes))
+        mac = self._out.data_sent() if self._authenticate else None
+        for piece in staging.out_of(what) if staging is not None else _of_host(what, mac is not None):
+            if mac:
+                mac.update(piece)
+            send_all(self._out.sock, piece)
+        if mac:
+            send_all(self._out.sock, mac.digest())
 
     def pull_bytes(self, into: Buffer, staging: Staging | None) -> None:
         """Receive the contents from the socket."""
+        mac = self._into.data_received() if self._authenticate else None
         if staging is not None:
-            staging.into(into, self._fill)
+            staging.into(into, lambda target: self._fill(target, mac))
         elif into.size_bytes:
-            self._fill(memory(into.address, into.size_bytes))
+            self._fill(memory(into.address, into.size_bytes), mac)
+        if mac:
+            check(mac, read_exactly(self._into.sock, TAG_BYTES))
 
-    def _fill(self, target: memoryview) -> None:
+    def _fill(self, target: memoryview, mac: hmac.HMAC | None) -> None:
         while target:
             try:
-                count = self._into.recv_into(target)
+                count = self._into.sock.recv_into(target)
             except OSError as error:
                 raise PeerLost(f"the connection broke: {error.strerror}") from None
             if not count:
                 raise PeerLost("the other side closed the connection")
+            if mac:
+                mac.update(target[:count])
             target = target[count:]
+
+
+def _of_host(what: Buffer, in_pieces: bool) -> Iterator[memoryview]:
+    """Host memory to send: as a whole, or in pieces that a CPU's cache still holds after hashing them."""
+    step = _MAC_PIECE if in_pieces else what.size_bytes
+    for offset in range(0, what.size_bytes, step or 1):
+        yield memory(what.address + offset, min(step, what.size_bytes - offset))
 
 
 _OFFER = struct.Struct("!64sQ")  # the allocation's IPC handle, offset into it
@@ -201,8 +207,8 @@ class PeerChannel(TcpChannel):
 
     name = "peer"
 
-    def __init__(self, out: socket.socket, into: socket.socket) -> None:
-        super().__init__(out, into)
+    def __init__(self, out: SealedSocket, into: SealedSocket, authenticate: bool = False) -> None:
+        super().__init__(out, into, authenticate)
         self._opened: dict[bytes, int] = {}
 
     def push(self, what: Buffer, staging: Staging | None, crc32: int | None) -> int | None:
@@ -213,7 +219,7 @@ class PeerChannel(TcpChannel):
         if staging is None:
             self.push_bytes(what, None)
             return None
-        handle, offset = _OFFER.unpack(read_exactly(self._out, _OFFER.size))
+        handle, offset = _OFFER.unpack(self._out.receive(_OFFER.size))
         if handle == _NO_HANDLE:
             self.push_bytes(what, staging)
             return None
@@ -221,15 +227,15 @@ class PeerChannel(TcpChannel):
             opened = IpcHandle.from_buffer_copy(handle)
             self._opened[handle] = cuda().number("cuIpcOpenMemHandle_v2", opened, IPC_LAZY_PEER_ACCESS)
         staging.copy(self._opened[handle] + offset, what.address, what.size_bytes)
-        self.send(b"\0")
+        self._out.send(b"\0")
         return None
 
     def pull(self, into: Buffer, staging: Staging | None) -> int | None:
         crc, flags = self.announced(into)
         if flags & ON_GPU:
-            self.answer(_OFFER.pack(*(_ipc_handle(into) if staging else (_NO_HANDLE, 0))))
+            self._into.send(_OFFER.pack(*(_ipc_handle(into) if staging else (_NO_HANDLE, 0))))
             if staging:
-                read_exactly(self._into, 1)
+                self._into.receive(1)
                 return crc
         self.pull_bytes(into, staging)
         return crc

@@ -13,7 +13,7 @@ from gdrkit.transport import protocol
 from gdrkit.transport.errors import PathUnavailable, TransportError
 from gdrkit.transport.mapped import MappedMemory
 from gdrkit.transport.native.cuda import CudaError, CudaNotAvailable, cuda
-from gdrkit.transport.ring import new_file, open_file, remove
+from gdrkit.transport.shared_file import SharedFile, open_file
 
 
 class Window(MappedMemory, mmap.mmap):
@@ -66,34 +66,33 @@ def open_window(
     gpu: int | None,
     *,
     creates: bool,
+    folder: str | None,
     send: Callable[[protocol.WindowOffer], None],
     receive: Callable[[], protocol.WindowOffer],
 ) -> Window:
-    """The same window on both sides. The side with `creates` creates the file, whose name is removed again
-    before this returns. Raises TransportError, the same on both sides.
+    """The same window on both sides. The side with `creates` creates the memory in `folder` (as SharedFile),
+    whose name is removed again before this returns. Raises TransportError, the same on both sides.
     """
     if not creates:
         return _join(receive(), size_bytes, gpu, send)
     try:
-        descriptor, path = new_file("/dev/shm")
+        file = SharedFile(folder)
     except PathUnavailable as error:
         send(protocol.WindowOffer(size_bytes, "", str(error)))
         raise
     try:
         # Reserve the space, not just the size: if the file system is full, this fails here, and not later
         # with SIGBUS.
-        os.posix_fallocate(descriptor, 0, size_bytes)
-        made = Window(descriptor, size_bytes, gpu)
+        os.posix_fallocate(file.descriptor, 0, size_bytes)
+        made = Window(file.descriptor, size_bytes, gpu)
     except (OSError, TransportError) as error:
-        remove(path)
+        file.unlink()
         reason = error.strerror if isinstance(error, OSError) else error
-        why = f"cannot create a window of {size_bytes} bytes in /dev/shm: {reason}"
+        why = f"cannot create a window of {size_bytes} bytes in shared memory: {reason}"
         send(protocol.WindowOffer(size_bytes, "", why))
         raise PathUnavailable(why) from None
-    finally:
-        os.close(descriptor)
     try:
-        send(protocol.WindowOffer(size_bytes, path))
+        send(protocol.WindowOffer(size_bytes, file.path))
         answer = receive()
         if answer.why:
             raise TransportError(answer.why)
@@ -101,7 +100,7 @@ def open_window(
         made.close()
         raise
     finally:
-        remove(path)
+        file.unlink()
     return made
 
 
