@@ -18,7 +18,6 @@ from gdrkit.transport.operation import Channel, Operation
 from gdrkit.transport.rdma import Endpoint, RdmaChannel
 from gdrkit.transport.registration import RegistrationRefusal
 from gdrkit.transport.sealed_socket import SealedSocket
-from gdrkit.transport.shared_file import FOLDER
 from gdrkit.transport.transfer import OneSided, Transfer
 from gdrkit.transport.window import Window, open_window
 
@@ -46,12 +45,12 @@ class Connection:
         *,
         listening: bool = False,
         gpu: int | None = None,
-        folder: str | None = FOLDER,
+        anonymous: bool = False,
     ) -> None:
         self.path = channels[MESSAGES].name
         self.considered = considered
         self._sock, self._endpoint = sock, endpoint
-        self._listening, self._gpu, self._folder = listening, gpu, folder
+        self._listening, self._gpu, self._anonymous = listening, gpu, anonymous
         self._channels: tuple[Channel, ...] = channels
         sock.deadline = None
         sock.sock.settimeout(None)
@@ -134,7 +133,7 @@ class Connection:
                 size_bytes,
                 self._gpu,
                 creates=self._listening,
-                folder=self._folder,
+                anonymous=self._anonymous,
                 send=self.send_control,
                 receive=lambda: self._next_of(self._windows, timeout, "did not call window"),
             )

@@ -15,7 +15,7 @@ from gdrkit.transport.rdma import Endpoint, RdmaChannel
 from gdrkit.transport.ring import RING_BYTES, Ring
 from gdrkit.transport.sealed_socket import SealedSocket
 from gdrkit.transport.shared import SharedChannel
-from gdrkit.transport.shared_file import FOLDER, pid_namespace
+from gdrkit.transport.shared_file import pid_namespace
 from gdrkit.transport.socket_channel import PeerChannel, TcpChannel
 
 DIRECTIONS = 6
@@ -51,7 +51,7 @@ class PreparedPath:
 
     def __init__(self, path: str, side: LocalSide, mine: protocol.Hello, theirs: protocol.Hello) -> None:
         self.path = path
-        self.folder = memory_folder(mine, theirs)
+        self.anonymous = mine.pid_namespace == theirs.pid_namespace != ""
         self._authenticate_data = mine.authenticate_data or theirs.authenticate_data
         self.rings: list[Ring] = []
         self.endpoint: Endpoint | None = None
@@ -70,7 +70,7 @@ class PreparedPath:
         if self.path == "shared":
             for index in range(DIRECTIONS):
                 share = 1 if index < 2 else _SERVICE_SHARE
-                self.rings.append(Ring.create(self.folder, RING_BYTES // share))
+                self.rings.append(Ring.create(ring_bytes=RING_BYTES // share, anonymous=self.anonymous))
 
     def open_rings(self, names: Sequence[str]) -> None:
         """Open the shared memory; the connector does this. Raises PathUnavailable."""
@@ -139,11 +139,6 @@ def check_possible(path: str, mine: protocol.Hello, theirs: protocol.Hello) -> N
         if not (mine.gpu and theirs.gpu):
             raise PathUnavailable("both sides must name a GPU")
         _check_peer_access(mine.gpu, theirs.gpu)
-
-
-def memory_folder(mine: protocol.Hello, theirs: protocol.Hello) -> str | None:
-    """Where shared memory is created: as in SharedFile."""
-    return None if mine.pid_namespace and mine.pid_namespace == theirs.pid_namespace else FOLDER
 
 
 def check_paths(paths: tuple[str, ...]) -> None:

@@ -100,7 +100,7 @@ class Listener:
                 prepared.endpoint,
                 listening=True,
                 gpu=self._side.gpu,
-                folder=prepared.folder,
+                anonymous=prepared.anonymous,
             )
         sealed.send_message(protocol.encode(protocol.Proposal("")))
         raise PathUnavailable("; ".join(considered) or "no path was allowed")
@@ -217,7 +217,7 @@ def connect(
                 tuple(considered),
                 prepared.endpoint,
                 gpu=gpu,
-                folder=prepared.folder,
+                anonymous=prepared.anonymous,
             )
     except (TransportError, OSError) as error:
         sock.close()

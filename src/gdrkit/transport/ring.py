@@ -75,14 +75,14 @@ class Ring:
         self._device_offset = 0
 
     @classmethod
-    def create(cls, folder: str | None = FOLDER, ring_bytes: int = RING_BYTES) -> Ring:
-        """A new ring, readable only by this user, and smaller if there is too little space. `folder` as in
-        SharedFile.
+    def create(cls, folder: str = FOLDER, ring_bytes: int = RING_BYTES, *, anonymous: bool = False) -> Ring:
+        """A new ring, readable only by this user, and smaller if there is too little space.
+        `anonymous` as in SharedFile.
 
         Raises PathUnavailable if there is not enough space even for the smallest ring (a container's
         /dev/shm is often 64 MiB).
         """
-        file = SharedFile(folder)
+        file = SharedFile(folder, anonymous=anonymous)
         while True:
             try:
                 # Reserve the space, not just the size: if the file system is full, this fails here, and
@@ -93,7 +93,7 @@ class Ring:
                 ring_bytes //= 2
                 if ring_bytes < _SMALLEST_RING:
                     file.unlink()
-                    raise PathUnavailable(f"{folder or 'memfd'}: {error.strerror}") from None
+                    raise PathUnavailable(f"{folder}: {error.strerror}") from None
         ring = cls(file.descriptor, file.path, ring_bytes, file)
         ring.header.ring_bytes = ring_bytes
         ring.header.magic = _MAGIC

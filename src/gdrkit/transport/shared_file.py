@@ -1,9 +1,9 @@
 """Memory that another process of this user can open by a name.
 
-It is a memfd that the other process opens through /proc: it has no entry in any file system, so nothing
-remains if a process is killed at any moment, and the size of /dev/shm does not matter. Processes with
-different PID namespaces do not see each other there; for them it is a file in /dev/shm, whose name is
-removed once both have opened it.
+It is a file in /dev/shm that never has a name there (O_TMPFILE): the other process opens it through /proc.
+So nothing remains if a process is killed at any moment. (A memfd would have no limit except the machine's
+memory.) Processes with different PID namespaces do not see each other in /proc; for them the file has a name,
+which is removed once both have opened it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from gdrkit.transport.errors import PathUnavailable
 
 FOLDER = "/dev/shm"
 _NAME = "gdrkit-"
-_MEMFD = re.compile(r"/proc/([1-9][0-9]*)/fd/([0-9]+)\?(gdrkit-[0-9a-f]{32})")
+_ANONYMOUS = re.compile(r"(/proc/[1-9][0-9]*/fd/[0-9]+)\?([0-9]+)\.([0-9]+)")
 _FILE = re.compile(rf"{FOLDER}/gdrkit-[0-9A-Za-z-]+")
 
 
@@ -32,22 +32,24 @@ def pid_namespace() -> str:
 class SharedFile:
     """A new file that only this user can open. `path` is its name for the other process until `unlink`."""
 
-    def __init__(self, folder: str | None = FOLDER) -> None:
-        """In `folder`, or with None as a memfd if this system has them. Raises PathUnavailable."""
-        name = _NAME + secrets.token_hex(16)
-        if folder is None:
-            try:
-                self.descriptor = os.memfd_create(name, os.MFD_CLOEXEC)
-                os.fchmod(self.descriptor, 0o600)
-                self.path, self._file = f"/proc/{os.getpid()}/fd/{self.descriptor}?{name}", ""
-                return
-            except (AttributeError, OSError):  # an old C library, or a sandbox
-                folder = FOLDER
-        self.path = self._file = f"{folder}/{name}"
+    def __init__(self, folder: str = FOLDER, *, anonymous: bool = False) -> None:
+        """Raises PathUnavailable. If this system has no files without a name, it has one anyway."""
+        self._file = ""
         try:
-            self.descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+            if anonymous:
+                with contextlib.suppress(OSError):
+                    self._open(folder, os.O_TMPFILE)
+                    found = os.fstat(self.descriptor)
+                    self.path = f"/proc/{os.getpid()}/fd/{self.descriptor}?{found.st_dev}.{found.st_ino}"
+                    return
+            self.path = f"{folder}/{_NAME}{secrets.token_hex(16)}"
+            self._open(self.path, os.O_CREAT | os.O_EXCL)
+            self._file = self.path
         except OSError as error:
             raise PathUnavailable(f"{folder}: {error.strerror}") from None
+
+    def _open(self, path: str, flags: int) -> None:
+        self.descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC | flags, 0o600)
 
     def unlink(self) -> None:
         """Make the name invalid; mappings remain. May be called twice."""
@@ -64,8 +66,8 @@ def open_file(path: str) -> int:
     opened, or if its name is not one that SharedFile makes.
     """
     try:
-        if found := _MEMFD.fullmatch(path):
-            return _open_memfd(*found.groups())
+        if found := _ANONYMOUS.fullmatch(path):
+            return _open_anonymous(found[1], (int(found[2]), int(found[3])))
         if _FILE.fullmatch(path):
             return os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError as error:
@@ -73,21 +75,24 @@ def open_file(path: str) -> int:
     raise PathUnavailable(f"not the name of a ring or a window: {path}")
 
 
-def _open_memfd(process: str, number: str, name: str) -> int:
-    """Open another process's memfd. Its random name shows that the process is the one that sent it, and
-    that opening it has no effect on anything else. Raises OSError, PathUnavailable.
+def _open_anonymous(link: str, identity: tuple[int, int]) -> int:
+    """Open another process's file. Device and inode are compared first, without opening anything: in another
+    PID namespace the link may be something else. Raises OSError, PathUnavailable.
     """
-    link, target = f"/proc/{process}/fd/{number}", f"/memfd:{name} (deleted)"
-    if os.readlink(link) == target:
+    if _identity(os.stat(link)) == identity:
         descriptor = os.open(link, os.O_RDWR | os.O_CLOEXEC)
-        if os.readlink(f"/proc/self/fd/{descriptor}") == target:
+        if _identity(os.fstat(descriptor)) == identity:
             return descriptor
         os.close(descriptor)
     raise PathUnavailable(f"{link} is not the other side's memory")
 
 
+def _identity(found: os.stat_result) -> tuple[int, int]:
+    return found.st_dev, found.st_ino
+
+
 def remove(path: str) -> None:
     """Remove a file's name, if it is a file and neither side has removed it yet."""
-    if not _MEMFD.fullmatch(path):
+    if not _ANONYMOUS.fullmatch(path):
         with contextlib.suppress(FileNotFoundError):
             os.unlink(path)

@@ -66,17 +66,17 @@ def open_window(
     gpu: int | None,
     *,
     creates: bool,
-    folder: str | None,
+    anonymous: bool,
     send: Callable[[protocol.WindowOffer], None],
     receive: Callable[[], protocol.WindowOffer],
 ) -> Window:
-    """The same window on both sides. The side with `creates` creates the memory in `folder` (as SharedFile),
-    whose name is removed again before this returns. Raises TransportError, the same on both sides.
+    """The same window on both sides. The side with `creates` creates the memory (`anonymous` as in
+    SharedFile), whose name is removed again before this returns. Raises TransportError, the same on both sides.
     """
     if not creates:
         return _join(receive(), size_bytes, gpu, send)
     try:
-        file = SharedFile(folder)
+        file = SharedFile(anonymous=anonymous)
     except PathUnavailable as error:
         send(protocol.WindowOffer(size_bytes, "", str(error)))
         raise
@@ -88,7 +88,7 @@ def open_window(
     except (OSError, TransportError) as error:
         file.unlink()
         reason = error.strerror if isinstance(error, OSError) else error
-        why = f"cannot create a window of {size_bytes} bytes in shared memory: {reason}"
+        why = f"cannot create a window of {size_bytes} bytes in /dev/shm: {reason}"
         send(protocol.WindowOffer(size_bytes, "", why))
         raise PathUnavailable(why) from None
     try:
