@@ -2,8 +2,8 @@
 
 It is a file in /dev/shm that never has a name there (O_TMPFILE): the other process opens it through /proc.
 So nothing remains if a process is killed at any moment. (A memfd would have no limit except the machine's
-memory.) Processes with different PID namespaces do not see each other in /proc; for them the file has a name,
-which is removed once both have opened it.
+memory.) Processes with different PID namespaces do not see each other in /proc; for them the file has a
+name, which is removed once both have opened it.
 """
 
 from __future__ import annotations

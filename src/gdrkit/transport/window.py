@@ -71,7 +71,8 @@ def open_window(
     receive: Callable[[], protocol.WindowOffer],
 ) -> Window:
     """The same window on both sides. The side with `creates` creates the memory (`anonymous` as in
-    SharedFile), whose name is removed again before this returns. Raises TransportError, the same on both sides.
+    SharedFile), whose name is removed again before this returns. Raises TransportError, the same on both
+    sides.
     """
     if not creates:
         return _join(receive(), size_bytes, gpu, send)
