@@ -78,7 +78,7 @@ class Reception:
         absolute (time.monotonic).
         """
         away = time.monotonic() - self._left
-        for pending in self._pending.values():  # nobody heard them meanwhile
+        for pending in self._pending.values():  # they could not be served meanwhile
             pending.expires += away
         try:
             while True:

@@ -27,7 +27,7 @@ from gdrkit.transport.reception import Arrival, Reception, is_unspecified, tune
 from gdrkit.transport.sealed_socket import SealedSocket
 
 _Wanted = TypeVar("_Wanted", bound=protocol.ProtocolMessage)
-_BACKLOG = 128  # connections that the kernel keeps while nobody calls `accept`
+_BACKLOG = 128  # connections that the kernel keeps between two calls of `accept`
 
 
 class Listener:
@@ -194,36 +194,41 @@ def connect(
         send_all(sock, NEW_SESSION, deadline)
         secret = authenticate(sock, authentication(key, "connect"), deadline)
         sealed = SealedSocket(sock, secret, "connect", deadline)
-        mine = side.hello()
-        sealed.send_message(protocol.encode(mine))
-        theirs = _expect(sealed, protocol.Hello)
-        considered: list[str] = []
-        while True:
-            proposal = _expect(sealed, protocol.Proposal)
-            if not proposal.path:
-                raise PathUnavailable(
-                    "; ".join(considered) or "the two sides have no allowed path in common"
-                )
-            try:
-                prepared = _answer(proposal, side, mine, theirs)
-            except PathUnavailable as error:
-                considered.append(f"{proposal.path}: {error}")
-                sealed.send_message(protocol.encode(protocol.ProposalAnswer(str(error))))
-                continue
-            sockets = _complete(prepared, sealed, (host, port), secret, deadline)
-            return Connection(
-                sealed,
-                prepared.channels(sockets, listening=False),
-                tuple(considered),
-                prepared.endpoint,
-                gpu=gpu,
-                anonymous=prepared.anonymous,
-            )
+        return _agreed(sealed, side, (host, port), secret, deadline)
     except (TransportError, OSError) as error:
         sock.close()
         if isinstance(error, TransportError):
             raise
         raise PeerLost(f"the other side is not a gdrkit transport: {error}") from None
+
+
+def _agreed(
+    sealed: SealedSocket, side: LocalSide, address: tuple[str, int], secret: bytes, deadline: float
+) -> Connection:
+    """The connector's side of the negotiation. Raises TransportError."""
+    mine = side.hello()
+    sealed.send_message(protocol.encode(mine))
+    theirs = _expect(sealed, protocol.Hello)
+    considered: list[str] = []
+    while True:
+        proposal = _expect(sealed, protocol.Proposal)
+        if not proposal.path:
+            raise PathUnavailable("; ".join(considered) or "the two sides have no allowed path in common")
+        try:
+            prepared = _answer(proposal, side, mine, theirs)
+        except PathUnavailable as error:
+            considered.append(f"{proposal.path}: {error}")
+            sealed.send_message(protocol.encode(protocol.ProposalAnswer(str(error))))
+            continue
+        sockets = _complete(prepared, sealed, address, secret, deadline)
+        return Connection(
+            sealed,
+            prepared.channels(sockets, listening=False),
+            tuple(considered),
+            prepared.endpoint,
+            gpu=side.gpu,
+            anonymous=prepared.anonymous,
+        )
 
 
 def _answer(
