@@ -24,7 +24,7 @@ import os
 import re
 import sys
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -80,12 +80,12 @@ def _literals(tree: ast.Module) -> Iterator[str]:
                 yield text
 
 
-def build_nodes(folder: Path) -> dict[str, str]:
-    """Build each node of tests/evidence in a folder, once; return the paths by name."""
+def build_nodes(folder: Path, only: Sequence[str] = ()) -> dict[str, str]:
+    """Build each node of tests/evidence in a folder, or `only` these, once; return the paths by name."""
     from tests.evidence_nodes import build, names
 
     paths = {}
-    for name in names():
+    for name in only or names():
         target, mark = folder / "nodes" / name, folder / "nodes" / f"{name}.path"
         if not mark.exists():
             target.mkdir(parents=True, exist_ok=True)

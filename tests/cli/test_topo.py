@@ -106,14 +106,15 @@ def test_a_written_file_has_the_switches_that_nccl_shows(tmp_path, capsys):
     found = from_nccl_xml.topology(nccl_xml.parse(target.read_bytes()))
     assert sum(device.role is Role.BRIDGE for device in found.devices) == 8
     assert "NCCL_TOPO_FILE" in capsys.readouterr().err
-    assert main(["topo", str(target), "--write-nccl-xml", str(target)]) == OK, "a topology is written over"
+    assert main(["topo", str(target), "--write-nccl-xml", str(target)]) == 64, "never the input"
     assert from_nccl_xml.topology(nccl_xml.parse(target.read_bytes())) == found
 
 
 def test_evidence_is_never_overwritten(saved, tmp_path, capsys):
     evidence = tmp_path / "sosreport.txt"
     evidence.write_text("precious")
-    assert main(["topo", str(saved), "--write-nccl-xml", str(evidence)]) == NO_INPUT
+    assert main(["topo", str(saved), "--write-nccl-xml", str(evidence)]) == 64
+    assert main(["topo", str(saved), "--write-nccl-xml", str(evidence), "--force"]) == 64
     assert evidence.read_text() == "precious"
     assert "is not a topology file" in capsys.readouterr().err
 

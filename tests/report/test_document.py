@@ -94,10 +94,11 @@ def test_unknowns_that_one_command_answers_are_listed_once():
 
 
 @pytest.mark.parametrize("name", names())
-def test_the_line_has_at_most_80_characters_and_starts_with_the_state(name):
+def test_the_line_has_at_most_80_characters_and_names_host_and_state(name):
     short = line(report(name))
     assert len(short) <= 80 and "\n" not in short
-    assert short.startswith(report(name).verdict.state)
+    host = report(name).node.hostname
+    assert short.startswith(f"{host}: {report(name).verdict.state}" if host else report(name).verdict.state)
 
 
 def test_pairs_refer_to_every_judgement_and_to_no_other():

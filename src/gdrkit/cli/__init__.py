@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sys
 
-from gdrkit.agent.streams import SafeStream
-from gdrkit.cli import process
-from gdrkit.cli.exit import INTERNAL, INTERRUPTED, NO_INPUT, NO_OUTPUT, USAGE
+TYPE_CHECKING = False  # what `main` needs is imported there, where an interrupt is expected
+if TYPE_CHECKING:
+    from gdrkit.agent.streams import SafeStream
 
 GROUPS = {
     "diagnose": {
@@ -44,29 +44,54 @@ def main(arguments: list[str] | None = None) -> int:
     """Run a command and return its exit code. The entry point of `gdr`.
 
     A reader that leaves early takes nothing from a verdict; what cannot be written for another reason is 74.
+    Whatever the end, the code is in the style that the caller asked for.
     """
+    words = sys.argv[1:] if arguments is None else arguments
+    try:
+        from gdrkit.cli.exit import in_style
+
+        code = _streamed(words, whole_process=arguments is None)
+    except KeyboardInterrupt:
+        from gdrkit.cli.exit import INTERRUPTED, in_style
+
+        code = INTERRUPTED
+    return in_style(code, words)
+
+
+def _streamed(words: list[str], *, whole_process: bool) -> int:
+    """Run a command with streams that show what a terminal would obey, and never raise."""
+    from gdrkit.agent.streams import SafeStream
+    from gdrkit.cli import process
+
     before = sys.stdout, sys.stderr
     out, err = SafeStream(sys.stdout), SafeStream(sys.stderr)
     sys.stdout, sys.stderr = out, err
     try:
-        code = _command(sys.argv[1:] if arguments is None else arguments)
-        out.flush()
-        if out.failure is not None and not isinstance(out.failure, BrokenPipeError):
-            err.write(f"gdr: cannot write to standard output: {out.failure.strerror}\n")
-            code = NO_OUTPUT
-        return code
-    except KeyboardInterrupt:
-        return INTERRUPTED
+        return _written(_command(words), out)
     finally:
+        if whole_process:
+            process.end()
         err.flush()
         sys.stdout, sys.stderr = before
-        if arguments is None:
+        if whole_process:
             out.give_up()
             err.give_up()
-            process.end()
+
+
+def _written(code: int, out: SafeStream) -> int:
+    """The code, or NO_OUTPUT if standard output could not take what was printed."""
+    from gdrkit.cli.exit import NO_OUTPUT
+
+    out.flush()
+    if out.failure is None or isinstance(out.failure, BrokenPipeError):
+        return code
+    sys.stderr.write(f"gdr: cannot write to standard output: {out.failure.strerror}\n")
+    return NO_OUTPUT
 
 
 def _command(arguments: list[str]) -> int:
+    from gdrkit.cli.exit import INTERRUPTED, USAGE
+
     if not arguments or arguments[0] in ("-h", "--help", "help"):
         sys.stdout.write(_help())
         return 0 if arguments else USAGE
@@ -80,27 +105,38 @@ def _command(arguments: list[str]) -> int:
             f"gdr: unknown command {arguments[0]!r}{_suggestion(arguments[0])}\n  see gdr --help\n"
         )
         return USAGE
-    return _run(arguments[0], arguments[1:])
+    try:
+        return _run(arguments[0], arguments[1:])
+    except SystemExit as end:  # argparse: --help, or wrong usage
+        return end.code if isinstance(end.code, int) else 0 if end.code is None else USAGE
+    except KeyboardInterrupt:
+        sys.stderr.write(f"gdr {arguments[0]}: interrupted\n")
+        return INTERRUPTED
 
 
 def _run(command: str, arguments: list[str]) -> int:
     from importlib import import_module
 
+    from gdrkit.cli import process
+    from gdrkit.cli.exit import INTERNAL, NO_INPUT
+
     process.begin()
+    from gdrkit.cli.files import OutputRefused
     from gdrkit.evidence.errors import TargetError
 
-    debug = "--debug" in arguments
     try:
         code: int = import_module(f"gdrkit.cli.{command}").main([a for a in arguments if a != "--debug"])
-    except TargetError as error:
+    except (TargetError, OutputRefused) as error:
         sys.stderr.write(f"gdr {command}: {error}\n" + (f"  {error.hint}\n" if error.hint else ""))
-        return NO_INPUT
+        return NO_INPUT if isinstance(error, TargetError) else error.code
     except Exception as error:
-        if debug:
-            raise
-        location = _location(error)
+        if "--debug" in arguments:
+            import traceback
+
+            sys.stderr.write(traceback.format_exc())
+            return INTERNAL
         sys.stderr.write(
-            f"gdr {command}: internal error: {type(error).__name__}: {error} ({location})\n"
+            f"gdr {command}: internal error: {type(error).__name__}: {error} ({_location(error)})\n"
             "  please report it with the traceback: run the command again with --debug\n"
         )
         return INTERNAL

@@ -41,6 +41,10 @@ class Parser(argparse.ArgumentParser):
         )
         self.add_argument("--debug", action="store_true", help="show the traceback of an internal error")
 
+    def parse(self, arguments: list[str]) -> argparse.Namespace:
+        """The options, which may stand before, between and after the words."""
+        return self.parse_intermixed_args(arguments)
+
     def error(self, message: str) -> NoReturn:
         sys.stderr.write(f"{self.prog}: {message}\n  see {self.prog} --help\n")
         raise SystemExit(USAGE)
@@ -54,6 +58,10 @@ class Parser(argparse.ArgumentParser):
             help="a root folder, a bundle of gdr collect, a sosreport, nvidia-bug-report.log.gz, "
             "an rdma_topo dump, or ssh://[user@]host; this machine if omitted",
         )
+
+    def force(self) -> None:
+        """Add --force."""
+        self.add_argument("--force", action="store_true", help="replace an existing output file")
 
     def output(self) -> None:
         """Add --json."""

@@ -52,6 +52,7 @@ def parser() -> Parser:
     )
     add("--csv", metavar="FILE", help="also write the results as CSV")
     add("--plot", metavar="FILE.svg", help="also plot bandwidth over message size")
+    parser.force()
     add("-q", "--quiet", action="store_true", help="do not show progress")
     parser.output()
     return parser
@@ -83,15 +84,17 @@ def _device(text: str) -> str:
 
 
 def main(arguments: list[str]) -> int:
-    options = parser().parse_args(arguments)
-    from gdrkit.agent.output_file import whole_file
+    options = parser().parse(arguments)
+    from gdrkit.cli.files import check_output, write_output
     from gdrkit.transport.bench import document as bench
 
+    for name in (options.csv, options.plot):
+        if name:
+            check_output(name, force=options.force)  # before minutes of measuring
     document = _measured(options)
     for name, text in ((options.csv, bench.csv(document)), (options.plot, bench.svg(document))):
         if name:
-            with whole_file(name) as file:
-                file.write(text.encode())
+            write_output(name, text.encode(), force=options.force)
     if options.json:
         write_json(document, indent=2)
     else:

@@ -8,7 +8,7 @@ from argparse import ArgumentTypeError
 from typing import TYPE_CHECKING
 
 from gdrkit.cli.arguments import Parser, print_notes, write, write_json
-from gdrkit.cli.exit import BLOCKED, OK, UNKNOWN, USAGE, WARNING
+from gdrkit.cli.exit import BLOCKED, OK, UNKNOWN, WARNING
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -26,6 +26,18 @@ EXAMPLES = (
     "exit codes: 0 written, or no faults; 1 the check found warnings; 2 refused, or the check found\n"
     "errors; 3 the check found unreadable parts"
 )
+
+
+USED_BY = {
+    "operator_version": ("gpu-operator", "network-operator", "check"),
+    "ofed_version": ("network-operator",),
+    "driver_version": ("gpu-operator",),
+    "role": ("machineconfig", "butane"),
+    "interface": ("nccl-env",),
+    "ofed": ("gpu-operator", "network-operator"),
+    "parameter": ("modprobe", "gpu-operator", "machineconfig", "butane", "talos", "cloud-init"),
+}
+"""The kinds that use an option; the others refuse it."""
 
 
 def parser() -> Parser:
@@ -50,20 +62,15 @@ def parser() -> Parser:
         "--ofed", choices=("network-operator", "host"), default="", help="what provides OFED for peermem"
     )
     parser.add_argument(
-        "--operator-version", metavar="V", default="", help="version of the operator, such as v26.7.0"
+        "--operator-version", metavar="V", type=_release, help="version of the operator, such as v26.7.0"
     )
-    parser.add_argument(
-        "--ofed-version", metavar="V", default="", help="version of the Network Operator's OFED"
-    )
-    parser.add_argument(
-        "--driver-version", metavar="V", default="", help="version of the NVIDIADriver's image"
-    )
-    parser.add_argument("--role", metavar="ROLE", default="worker", help="MachineConfigPool on OpenShift")
+    parser.add_argument("--ofed-version", metavar="V", help="version of the Network Operator's OFED")
+    parser.add_argument("--driver-version", metavar="V", help="version of the NVIDIADriver's image")
+    parser.add_argument("--role", metavar="ROLE", help="MachineConfigPool on OpenShift")
     parser.add_argument(
         "--interface",
         type=_interface,
         metavar="NAME",
-        default="",
         help="network interface for NCCL_SOCKET_IFNAME",
     )
     parser.add_argument(
@@ -74,19 +81,24 @@ def parser() -> Parser:
         help="module parameter to set",
     )
     parser.add_argument("--explain", action="store_true", help="explain each line")
-    parser.add_argument("-o", "--output", metavar="FILE", help="write to a new file")
+    parser.add_argument("-o", "--output", metavar="FILE", help="write to a file")
+    parser.force()
     parser.add_argument("-q", "--quiet", action="store_true", help="print no notes on standard error")
     parser.output()
     return parser
 
 
 def main(arguments: list[str]) -> int:
-    options = parser().parse_args(arguments)
+    options = parser().parse(arguments)
     if options.list:
         write(_listed(explain=options.explain))
         return OK
     if options.kind is None:
         parser().error("missing KIND; gdr config --list shows all kinds")
+    for name, kinds in USED_BY.items():
+        if getattr(options, name) and options.kind not in kinds:
+            option = "--" + name.replace("_", "-")
+            parser().error(f"{option} has no effect on {options.kind}; it is for {', '.join(kinds)}")
     if options.kind == "check":
         return _check(options)
     from gdrkit.repair.config import KINDS, ConfigRefused, generate
@@ -141,11 +153,11 @@ def _request(options: Namespace) -> ConfigRequest:
         path=options.path,
         ofed=options.ofed,
         form=options.form,
-        operator_version=options.operator_version,
-        ofed_version=options.ofed_version,
-        driver_version=options.driver_version,
-        role=options.role,
-        interface=options.interface,
+        operator_version=options.operator_version or "",
+        ofed_version=options.ofed_version or "",
+        driver_version=options.driver_version or "",
+        role=options.role or "worker",
+        interface=options.interface or "",
         parameters=tuple(map(_parameter, options.parameter)),
     )
 
@@ -155,6 +167,13 @@ def _interface(name: str) -> str:
     if name and (not re.fullmatch(r"[!-.0-9;-~]{1,15}", name) or name in (".", "..")):
         raise ArgumentTypeError(f"not a network interface: {name!r}")
     return name
+
+
+def _release(text: str) -> str:
+    """A tag of NVIDIA's operators: v26.7.0, 25.10.1, v25.7.0-beta.2."""
+    if not re.fullmatch(r"v?\d{1,3}(\.\d{1,4}){1,3}([-+][\w.+-]{1,40})?", text, re.ASCII):
+        raise ArgumentTypeError(f"not a version: {text!r}; expected one such as v26.7.0")
+    return text
 
 
 def _parameter(word: str) -> tuple[str, str, str]:
@@ -181,12 +200,9 @@ def _write(found: ConfigOutput, options: Namespace) -> int:
 
     text = rendered(found, explain=options.explain)
     if options.output is not None:
-        try:
-            with open(options.output, "x", encoding="utf-8") as file:
-                file.write(text)
-        except OSError as error:
-            sys.stderr.write(f"gdr config: {options.output}: {error.strerror}\n")
-            return USAGE
+        from gdrkit.cli.files import write_output
+
+        write_output(options.output, text.encode(), force=options.force, inputs=(options.target,))
     if options.json:
         _write_json(_document(found, text))
     elif options.output is None:
@@ -234,7 +250,7 @@ def _check(options: Namespace) -> int:
     from gdrkit.repair.config.check import check
 
     content = read_input(options.target, LIMIT_BYTES)
-    found = check(content, name, options.operator_version)
+    found = check(content, name, options.operator_version or "")
     if options.json:
         _write_json(found.document())
     else:

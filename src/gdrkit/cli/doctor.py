@@ -20,11 +20,11 @@ def parser() -> Parser:
         "  gdr doctor ssh://admin@node17 --line   judge a node over ssh, print one line\n"
         "  gdr doctor --require direct            exit with 2 also if the hardware cannot do it\n\n"
         "exit codes: 0 nothing to fix, 1 works with warnings, 2 blocked, 3 unknown,\n"
-        "64 and above usage and internal errors",
+        "64 and above usage and internal errors; with --exit-style every error is the caller's unknown",
     )
     parser.target()
     parser.output()
-    parser.add_argument("--line", action="store_true", help="print one line of at most 80 characters")
+    parser.add_argument("--line", action="store_true", help="print host, state and reason in 80 characters")
     parser.add_argument("-v", "--verbose", action="store_true", help="show the evidence of every finding")
     parser.add_argument("-q", "--quiet", action="store_true", help="print nothing; only set the exit code")
     parser.add_argument("--probe", action="store_true", help="also ask the CUDA driver, in a child process")
@@ -45,7 +45,7 @@ def parser() -> Parser:
 
 
 def main(arguments: list[str]) -> int:
-    options = parser().parse_args(arguments)
+    options = parser().parse(arguments)
     from gdrkit.diagnosis import diagnose
     from gdrkit.evidence.target import open_host
     from gdrkit.report.exit_code import exit_code
@@ -60,9 +60,9 @@ def main(arguments: list[str]) -> int:
     elif options.line:
         from gdrkit.report.line import line
 
-        write(line(report) + "\n")
+        write(line(report, nagios=options.exit_style == "nagios") + "\n")
     else:
         from gdrkit.report.text import text
 
         write(text(report, verbose=options.verbose, colour=sys.stdout.isatty()), styled=sys.stdout.isatty())
-    return STYLES[options.exit_style][exit_code(report, options.require)]
+    return exit_code(report, options.require)  # gdrkit.cli.main puts it in the style

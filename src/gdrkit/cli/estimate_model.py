@@ -23,9 +23,12 @@ EXAMPLES = (
 )
 
 
+GROUP = "cost of a job"
+
+
 def add_options(parser: argparse.ArgumentParser) -> None:
     """The options that describe a job."""
-    group = parser.add_argument_group("cost of a job")
+    group = parser.add_argument_group(GROUP)
     group.add_argument("--model", metavar="NAME|config.json", help="known model, or Hugging Face config")
     for option, default, words in (
         ("tp", 1, "GPUs that share each layer"), ("pp", 1, "pipeline stages"),
@@ -55,6 +58,16 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--path", action="append", default=[], metavar="NAME=LOW[:HIGH]",
         help="GB/s of a path, instead of its ceiling: direct, host-mapped, staged or socket",
     )  # fmt: skip
+
+
+def given_options(parser: argparse.ArgumentParser, options: argparse.Namespace) -> list[str]:
+    """The options of a job, but for --model, that differ from their defaults."""
+    group = next(one for one in parser._action_groups if one.title == GROUP)
+    return [
+        action.option_strings[0]
+        for action in group._group_actions
+        if action.dest != "model" and getattr(options, action.dest) != action.default
+    ]
 
 
 def answer(options: argparse.Namespace, node: Node | None) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 OK, WARNING, BLOCKED, UNKNOWN = 0, 1, 2, 3
-USAGE, NO_INPUT, INTERNAL, NO_OUTPUT = 64, 66, 70, 74
+USAGE, NO_INPUT, INTERNAL, CANNOT_CREATE, NO_OUTPUT = 64, 66, 70, 73, 74
 BUSY, NO_PERMISSION, INTERRUPTED = 75, 77, 130
 
 STYLES = {
@@ -16,3 +16,27 @@ STYLES = {
     "slurm": {OK: 0, WARNING: 0, BLOCKED: 1, UNKNOWN: 0},
 }
 """The exit codes that other programs expect for the same verdict."""
+
+
+def in_style(code: int, words: list[str]) -> int:
+    """The exit code that the caller expects: in a style, what is no verdict is the caller's *unknown*."""
+    table = STYLES[_style(words)]
+    return code if table is STYLES["gdr"] else table.get(code, table[UNKNOWN])
+
+
+def _style(words: list[str]) -> str:
+    """The style that the arguments ask for, also if they are wrong: a misspelt style or option of a
+    Prolog must not drain its nodes. The last one that is understood counts, as in argparse."""
+    if not any(word.lower().startswith("--e") for word in words):  # spares the import
+        return "gdr"
+    from difflib import get_close_matches
+
+    style = "gdr"
+    for at, word in enumerate(words):
+        name, equals, value = word.partition("=")
+        if not (name.startswith("--") and get_close_matches(name.lower(), ["--exit-style"], cutoff=0.7)):
+            continue
+        value = value if equals else words[at + 1] if at + 1 < len(words) else ""
+        close = get_close_matches(value.strip().lower(), STYLES, n=1)
+        style = close[0] if close else style
+    return style

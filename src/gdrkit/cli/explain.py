@@ -36,7 +36,7 @@ def parser() -> Parser:
 
 
 def main(arguments: list[str]) -> int:
-    options = parser().parse_args(arguments)
+    options = parser().parse(arguments)
     from gdrkit.explain.explain import explain
     from gdrkit.explain.pasted_host import PastedHost
 

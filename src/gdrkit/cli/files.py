@@ -2,11 +2,46 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
+from gdrkit.cli.exit import CANNOT_CREATE, USAGE
 from gdrkit.evidence.errors import TargetError
 
 STDIN = "-"
+
+
+class OutputRefused(Exception):
+    """Why a file that the user asked for is not written, in one line; `hint` says what to do."""
+
+    def __init__(self, message: str, hint: str = "", code: int = USAGE) -> None:
+        super().__init__(message)
+        self.hint, self.code = hint, code
+
+
+def write_output(name: str, content: bytes, *, force: bool, inputs: tuple[str | None, ...] = ()) -> None:
+    """Write a whole file; an existing one only with `force`, and never one of the inputs.
+
+    Raises OutputRefused."""
+    for source in inputs:
+        if source and os.path.exists(source) and os.path.exists(name) and os.path.samefile(source, name):
+            raise OutputRefused(f"{name} is the input", "name another output file")
+    check_output(name, force=force)
+    from gdrkit.agent.output_file import whole_file
+
+    try:
+        with whole_file(name) as file:
+            file.write(content)
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else None
+        words = f"cannot write {name}: {(reason or str(error)).lower()}"
+        raise OutputRefused(words, code=CANNOT_CREATE) from None
+
+
+def check_output(name: str, *, force: bool) -> None:
+    """Raises OutputRefused if the file exists, unless `force`; call before work that takes long."""
+    if os.path.lexists(name) and not force:
+        raise OutputRefused(f"{name} exists", "name another output file, or replace it with --force")
 
 
 def read_input(name: str, limit_bytes: int, hint: str = "") -> bytes:

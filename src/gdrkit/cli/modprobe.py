@@ -36,7 +36,7 @@ def parser() -> Parser:
 
 
 def main(arguments: list[str]) -> int:
-    options = parser().parse_intermixed_args(arguments)
+    options = parser().parse(arguments)
     if not options.module.isprintable() or not options.module.strip():
         parser().error(f"not a module's name: {options.module!r}")
     targets = [word for word in options.parameters if "=" not in word]

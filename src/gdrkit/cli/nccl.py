@@ -33,7 +33,7 @@ def parser() -> Parser:
 
 
 def main(arguments: list[str]) -> int:
-    options = parser().parse_args(arguments)
+    options = parser().parse(arguments)
     from gdrkit.jobs import logs as job_logs
     from gdrkit.jobs import workers as job_workers
     from gdrkit.jobs.analyse import analyse

@@ -58,7 +58,7 @@ def parser() -> Parser:
 
 
 def main(arguments: list[str]) -> int:
-    options = parser().parse_args(arguments)
+    options = parser().parse(arguments)
     from gdrkit.evidence import EvidenceMissing
     from gdrkit.facts.probe import parse
     from gdrkit.formats.errors import FormatError

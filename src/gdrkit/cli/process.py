@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
+import signal
 import sys
 
 COLLECT_AFTER = 100_000
@@ -30,5 +32,9 @@ def _import_msgspec_alone() -> None:
 
 
 def end() -> None:
-    """Skip the two garbage collections of the interpreter at exit: frozen objects are not examined."""
+    """Skip the two garbage collections of the interpreter at exit: frozen objects are not examined.
+
+    The result is known, so an interrupt changes it no more; Python would print a traceback."""
+    with contextlib.suppress(ValueError):  # not the main thread
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
     gc.freeze()

@@ -60,7 +60,7 @@ def parser() -> Parser:
 
 
 def main(arguments: list[str]) -> int:
-    options = parser().parse_args(arguments)
+    options = parser().parse(arguments)
     if options.kind == "log" and not options.log:
         parser().error("log needs --log FILE")
     from gdrkit.transport.proof import document as prove

@@ -68,6 +68,7 @@ def parser() -> Parser:
         const="-",
         help="write a topology for NCCL_TOPO_FILE; without FILE, to standard output",
     )
+    parser.force()
     parser.add_argument("--dot", action="store_true", help="write the graph for Graphviz")
     return parser
 
@@ -80,7 +81,7 @@ def _assignment(text: str) -> tuple[str, str]:
 
 
 def main(arguments: list[str]) -> int:
-    options = parser().parse_args(arguments)
+    options = parser().parse(arguments)
     from gdrkit.evidence import EvidenceMissing
 
     try:
@@ -91,7 +92,7 @@ def main(arguments: list[str]) -> int:
         sys.stderr.write(f"gdr topo: not known: {missing.source} ({why})\n  {missing.ask}\n")
         return UNKNOWN
     if options.write_nccl_xml is not None:
-        return _write_xml(saved, options.write_nccl_xml)
+        return _write_xml(saved, options)
     if options.dot:
         from gdrkit.fabric.topology.dot import dot
 
@@ -175,33 +176,37 @@ def _read_file(name: str, content: bytes) -> tuple[str, SavedTopology]:
 # -- writing ---------------------------------------------------------------------------------------
 
 
-def _write_xml(saved: SavedTopology, file_name: str) -> int:
-    """Writes a file for NCCL_TOPO_FILE, but never over a file of another kind, which may be evidence."""
-    from gdrkit.agent.output_file import whole_file
+def _write_xml(saved: SavedTopology, options: argparse.Namespace) -> int:
+    """Writes a file for NCCL_TOPO_FILE, but never over its own input or a file of another kind, which may be
+    evidence. Raises TargetError and OutputRefused."""
+    from gdrkit.cli.files import OutputRefused, write_output
     from gdrkit.evidence.errors import TargetError
     from gdrkit.fabric.nccl.writer import system
-    from gdrkit.fabric.topology.from_file import TopologyFileKind, kind_of
     from gdrkit.formats.nccl_xml import written
 
+    name: str = options.write_nccl_xml
     if not saved.topology.devices:
         raise TargetError("the source does not show a PCIe tree", "name a bundle, or XML of NCCL or hwloc")
     content = written(system(saved.topology))
-    if file_name == "-":
+    if name == "-":
         write(content.decode())
         return OK
-    try:
-        if os.path.exists(file_name):
-            with open(file_name, "rb") as file:
-                if (head := file.read(PEEK_BYTES)) and kind_of(head) is not TopologyFileKind.NCCL:
-                    raise TargetError(
-                        f"{file_name} exists and is not a topology file", "name another output file"
-                    )
-        with whole_file(file_name) as file:
-            file.write(content)
-    except OSError as error:
-        raise TargetError(f"{file_name}: {(error.strerror or str(error)).lower()}") from None
-    sys.stderr.write(f"{file_name}: set NCCL_TOPO_FILE to its path on every rank\n")
+    if options.force and os.path.isfile(name) and not _is_replaceable(name):
+        raise OutputRefused(f"{name} exists and is not a topology file", "name another output file")
+    write_output(name, content, force=options.force, inputs=(options.target,))
+    sys.stderr.write(f"{name}: set NCCL_TOPO_FILE to its path on every rank\n")
     return OK
+
+
+def _is_replaceable(name: str) -> bool:
+    from gdrkit.fabric.topology.from_file import TopologyFileKind, kind_of
+
+    try:
+        with open(name, "rb") as file:
+            head = file.read(PEEK_BYTES)
+    except OSError:
+        return False
+    return not head or kind_of(head) is TopologyFileKind.NCCL
 
 
 def _report(options: argparse.Namespace, source: str, saved: SavedTopology) -> int:

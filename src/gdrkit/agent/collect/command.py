@@ -56,6 +56,7 @@ def parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--pyz", metavar="FILE", help="write the collector as one file instead of collecting"
     )
+    parser.add_argument("--force", action="store_true", help="replace an existing output file")
     parser.add_argument("-q", "--quiet", action="store_true", help="print only errors")
     parser.add_argument("-v", "--verbose", action="store_true", help="print every source")
     parser.add_argument("--json", action="store_true", help="print the summary as JSON")
@@ -72,6 +73,12 @@ def main(argv: Optional[List[str]] = None) -> int:
         return end.code if isinstance(end.code, int) else 0
     progress = Progress(sys.stderr, quiet=arguments.quiet, verbose=arguments.verbose)
     try:
+        written = arguments.pyz or arguments.output
+        if written and written != "-" and os.path.lexists(written) and not arguments.force:
+            progress.problem(
+                f"gdr collect: {written} exists\n  name another output file, or replace it with --force"
+            )
+            return USAGE
         if arguments.pyz:
             return _write_pyz(arguments.pyz, progress)
         return _collect(arguments, progress)
