@@ -72,9 +72,7 @@ def test_a_refusal_is_not_repeated_if_channels_show_it(log, capsys):
 
 def test_wrong_usage_and_missing_files(capsys):
     assert main(["nccl", "/nowhere/job.log"]) == 66
-    with pytest.raises(SystemExit) as left:
-        main(["nccl", "--rank", "x"])
-    assert left.value.code == 64
+    assert main(["nccl", "--rank", "x"]) == 64
     assert "no such file" in capsys.readouterr().err
 
 

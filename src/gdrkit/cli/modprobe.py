@@ -20,7 +20,7 @@ def parser() -> Parser:
         "  gdr modprobe nvidia-peermem                    this machine\n"
         "  gdr modprobe nvidia_peermem sosreport.tar.xz   a node from its sosreport\n"
         "  gdr modprobe mlx5_ib --json\n"
-        "  gdr modprobe nvidia NVreg_EnableResizableBar=1 with a module parameter\n\n"
+        "  gdr modprobe nvidia NVreg_EnableResizableBar=1  with a module parameter\n\n"
         "exit codes: 0 the module would load, 2 it would not, 3 unknown",
     )
     parser.add_argument("module", metavar="NAME", help="module name or alias")
