@@ -118,7 +118,7 @@ def _run(command: str, arguments: list[str]) -> int:
     from importlib import import_module
 
     from gdrkit.cli import process
-    from gdrkit.cli.exit import INTERNAL, NO_INPUT
+    from gdrkit.cli.exit import INTERNAL, NO_INPUT, UNKNOWN
 
     process.begin()
     from gdrkit.cli.files import OutputRefused
@@ -130,6 +130,9 @@ def _run(command: str, arguments: list[str]) -> int:
         sys.stderr.write(f"gdr {command}: {error}\n" + (f"  {error.hint}\n" if error.hint else ""))
         return NO_INPUT if isinstance(error, TargetError) else error.code
     except Exception as error:
+        if (reason := _unknown(error)) is not None:
+            sys.stderr.write(f"gdr {command}: {reason}\n")
+            return UNKNOWN
         if "--debug" in arguments:
             import traceback
 
@@ -141,6 +144,16 @@ def _run(command: str, arguments: list[str]) -> int:
         )
         return INTERNAL
     return code
+
+
+def _unknown(error: Exception) -> str | None:
+    """Why the evidence does not answer, where a command has no answer of its own for that."""
+    from gdrkit.evidence import EvidenceMissing
+
+    if not isinstance(error, EvidenceMissing):
+        return None
+    missing = error.missing
+    return f"not known: {missing.source} ({missing.why.value.replace('-', ' ')})\n  {missing.ask}"
 
 
 def _location(error: BaseException) -> str:

@@ -176,6 +176,15 @@ def _failure(command: Command, note: CommandNote, data: bytes | memoryview = b""
     return of_command(command, message or f"exit code {note.exit_code}")
 
 
+def _manifest(read: Callable[[str], memoryview], name: str) -> memoryview:
+    """The content of a manifest; raises TargetError, as nothing can be judged without it."""
+    try:
+        return read(name)
+    except EvidenceMissing as error:
+        why = error.missing.note or error.missing.why.value
+        raise TargetError(f"cannot read {name}: {why}", "copy the archive again") from None
+
+
 def recognise(
     kind: Callable[[str], str | None], read: Callable[[str], memoryview], *, cut_off: bool = False
 ) -> tuple[str, CollectionRecord]:
@@ -183,7 +192,7 @@ def recognise(
     manifest."""
     if kind(GDR_MANIFEST) == FILE:
         try:
-            return "bundle", BundleRecord(parse(read(GDR_MANIFEST)))
+            return "bundle", BundleRecord(parse(_manifest(read, GDR_MANIFEST)))
         except ValueError as error:
             raise TargetError(str(error), "collect again: gdr collect") from None
 
@@ -191,7 +200,7 @@ def recognise(
         if kind(SOS_MANIFEST) != FILE:
             return {}
         try:
-            return parse_sos(read(SOS_MANIFEST))
+            return parse_sos(_manifest(read, SOS_MANIFEST))
         except (
             ValueError
         ):  # then failures are recognised by the text of the output, as in sosreports before 4.0
