@@ -42,7 +42,7 @@ class Parser(argparse.ArgumentParser):
         self.add_argument("--debug", action="store_true", help="show the traceback of an internal error")
 
     def parse(self, arguments: list[str]) -> argparse.Namespace:
-        """The options, which may stand before, between and after the words."""
+        """The options, given before, between or after the positional arguments."""
         return self.parse_intermixed_args(arguments)
 
     def error(self, message: str) -> NoReturn:
