@@ -1,4 +1,4 @@
-"""Options that have no effect are refused; they stand before or after the target; no file is replaced."""
+"""Options without effect are refused; they may come before or after the target; no file is replaced."""
 
 import pytest
 

@@ -19,7 +19,7 @@ STYLES = {
 
 
 def in_style(code: int, words: list[str]) -> int:
-    """The exit code that the caller expects: in a style, what is no verdict is the caller's *unknown*."""
+    """The exit code that the caller expects: in its style, any code but a verdict's is its *unknown*."""
     table = STYLES[_style(words)]
     return code if table is STYLES["gdr"] else table.get(code, table[UNKNOWN])
 
