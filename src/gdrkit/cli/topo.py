@@ -61,6 +61,11 @@ def parser() -> Parser:
     parser.add_argument(
         "--nvlink", action="store_true", help="read NVLink from this machine's driver (runs nvidia-smi)"
     )
+    _add_outputs(parser)
+    return parser
+
+
+def _add_outputs(parser: Parser) -> None:
     parser.add_argument(
         "--write-nccl-xml",
         metavar="FILE",
@@ -70,7 +75,6 @@ def parser() -> Parser:
     )
     parser.force()
     parser.add_argument("--dot", action="store_true", help="write the graph for Graphviz")
-    return parser
 
 
 def _assignment(text: str) -> tuple[str, str]:
