@@ -9,6 +9,7 @@ import subprocess
 
 import pytest
 
+from gdrkit.agent.collect import subprocesses
 from gdrkit.evidence import EvidenceMissing, MissingReason
 from gdrkit.evidence.kernel_log import DEVICE, as_lines, dmesg
 from gdrkit.evidence.live import LiveHost
@@ -109,7 +110,7 @@ def test_dmesg_is_run_if_the_device_does_not_exist(monkeypatch, tmp_path):
     program = tmp_path / "dmesg"
     program.write_text("#!/bin/sh\necho '[    0.000000] Linux version 6.8.0'\n")
     program.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    monkeypatch.setattr(subprocesses, "_SEARCH", (str(tmp_path), "/usr/bin", "/bin"))
     refuse(monkeypatch, errno.ENOENT)
 
     assert lines(Node(LiveHost())).complete

@@ -131,7 +131,7 @@ class TestCommands:
         output = LiveHost().run(Command(("env",), ())).decode()
 
         assert "LC_ALL=C\n" in output
-        assert ":/usr/sbin:" in output
+        assert "PATH=/usr/sbin:/usr/bin:" in output, "the caller's PATH does not count"
 
     def test_uname_is_answered_without_a_child_process(self, monkeypatch, tmp_path):
         expected = subprocess.run(["uname", "-a"], capture_output=True, check=True).stdout

@@ -85,7 +85,7 @@ _WORDS = """
     should shows shstrndx signature signaturecheck signatures signaturestate signed signer signers
     signing simple simplify since single sizes skipped socket softdep something sosreport source space
     spark sparse spectre speed spelled split spool srcvalid srcversion srv stack staging stale stamped
-    standard start starting starts state states status stderr stdin stdout stepping storage stream
+    standard start starting starts state states status stderr stdin stdout stepping steps storage stream
     streams string strings stripped struct structure structures subject subordinate subsys subsystem
     subtype successfully support supported supports suppressed suse switch symbol symbolic symbols
     symtab symvers sys system systemd table taint tainted tainting taints taken talos tarball target
