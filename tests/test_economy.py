@@ -11,6 +11,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from tools.architecture import SOURCE
 
 from gdrkit.diagnosis import diagnose
 from gdrkit.evidence import Command, Host, TextOrigin
@@ -77,9 +78,19 @@ def test_help_imports_no_package_of_the_core():
 
 
 def test_help_imports_nothing_that_python_has_not_imported_already():
-    program = "import sys; from gdrkit.cli import main; main(['--help']); print(*sys.modules)"
-    done = subprocess.run([sys.executable, "-I", "-c", program], capture_output=True, text=True, check=True)
-    assert not {"re", "typing", "contextlib", "functools", "json"} & set(done.stdout.split())
+    program = "import sys; sys.path.append(sys.argv.pop(1)); from gdrkit.cli import main; main(['--help'])"
+    words = [
+        sys.executable,
+        "-I",
+        "-S",
+        "-c",
+        f"{program}; print(*sys.modules, file=sys.stderr)",
+        str(SOURCE.parent),
+    ]
+    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    imported = set(done.stderr.split())
+    assert "gdrkit.cli" in imported
+    assert not {"re", "typing", "contextlib", "functools", "json"} & imported
 
 
 @pytest.mark.parametrize("name", ["no-gpu", "ubuntu-6.8-h100", "rhel-9-mofed", "geforce-desktop"])

@@ -47,11 +47,11 @@ def test_verbose_prints_more():
     assert len(gdr("-v", stdin=EINVAL).stdout) > len(gdr(stdin=EINVAL).stdout)
 
 
-def test_empty_input_shows_no_problem():
+def test_empty_input_is_refused():
     answer = gdr()
 
-    assert answer.returncode == 0
-    assert "Nothing in this text" in answer.stdout
+    assert answer.returncode == 66
+    assert "no text: the input is empty" in answer.stderr
 
 
 def test_a_nonexistent_file_is_reported_in_one_line():

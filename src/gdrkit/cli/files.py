@@ -61,7 +61,7 @@ def read_input(name: str, limit_bytes: int, hint: str = "") -> bytes:
         else:
             content = sys.stdin.buffer.read(limit_bytes + 1)
     except OSError as error:
-        raise TargetError(f"{shown(name)}: {(error.strerror or str(error)).lower()}", hint) from None
+        raise TargetError(f"{shown(name)}: {(error.strerror or str(error)).lower()}") from None
     if len(content) > limit_bytes:
         raise TargetError(
             f"{shown(name)}: larger than {limit_bytes >> 20} MiB", "cut it down to what matters"

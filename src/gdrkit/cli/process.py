@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import gc
-import signal
 import sys
 
 COLLECT_AFTER = 100_000
@@ -35,6 +33,10 @@ def end() -> None:
     """Skip the two garbage collections of the interpreter at exit: frozen objects are not examined.
 
     The result is known, so an interrupt changes it no more; Python would print a traceback."""
-    with contextlib.suppress(ValueError):  # not the main thread
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
+    import _signal  # type: ignore[import-not-found]  # signal itself takes longer than `gdr --help`
+
+    try:  # noqa: SIM105, contextlib takes longer than `gdr --help`
+        _signal.signal(_signal.SIGINT, _signal.SIG_IGN)
+    except ValueError:  # not the main thread
+        pass
     gc.freeze()
