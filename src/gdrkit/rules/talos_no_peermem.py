@@ -36,7 +36,7 @@ def talos_no_peermem(node: Node, _: str) -> Outcome:
     and Talos does not offer an OFED extension. Modules built by anyone else are refused:
     module.sig_enforce=1, and the signing key is discarded after each build.
 
-    Source: Siderolabs/talos issue 12021; siderolabs/pkgs and siderolabs/extensions, the NVIDIA recipes.
+    Source: siderolabs/talos issue 12021; siderolabs/pkgs and siderolabs/extensions, the NVIDIA recipes.
     """
     for manifest in manifests(node):
         line = asks_for_peermem(manifest)
