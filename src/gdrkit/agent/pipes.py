@@ -14,6 +14,7 @@ import time
 from typing import IO
 
 BLOCK_BYTES = 1 << 16
+_KILLED_WAIT_S = 0.5
 
 
 def send(pipe: IO[bytes], content: bytes, deadline: float) -> None:
@@ -45,15 +46,22 @@ def receive(pipe: IO[bytes], limit_bytes: int, deadline: float, until: bytes = b
 
 
 def end_group(process: subprocess.Popen[bytes], wait_s: float = 0.0) -> None:
-    """Kill a process and its children, which share its session; first give it some time to end.
-
-    Does not wait long for one that hangs in the kernel."""
+    """Kill a process and its children, which share its session; first give it some time to end."""
     with contextlib.suppress(subprocess.TimeoutExpired):
         process.wait(wait_s)
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, signal.SIGKILL)
+    kill_group(process)
+
+
+def kill_group(process: subprocess.Popen[bytes]) -> None:
+    """Kill a process and its children, which share its session.
+
+    Does not wait long for one that hangs in the kernel."""
     try:
-        process.wait(1)
+        os.killpg(process.pid, signal.SIGKILL)
+    except (ProcessLookupError, PermissionError):
+        process.kill()
+    try:
+        process.wait(_KILLED_WAIT_S)
     except subprocess.TimeoutExpired:
         process.returncode = -signal.SIGKILL  # so that Python does not wait for it at exit
 

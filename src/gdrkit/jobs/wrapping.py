@@ -12,8 +12,6 @@ import re
 
 import msgspec
 
-from gdrkit.formats.errors import FormatError
-
 PARTIAL_BYTES = 1 << 16
 """How much of a line that a runtime split is joined again. Both split at 16 KiB."""
 
@@ -110,14 +108,3 @@ def _stamp() -> re.Pattern[bytes]:
 @functools.cache
 def _colour() -> re.Pattern[bytes]:
     return re.compile(rb"\x1b\[[0-9;:?]*[ -/]*[@-~]")
-
-
-def is_text(head: bytes) -> bool:
-    """Whether the first bytes of a file may be a log: without zero bytes, which binaries and UTF-16 have."""
-    return b"\0" not in head
-
-
-def check(head: bytes) -> None:
-    """Raises FormatError if a file cannot be a log."""
-    if not is_text(head):
-        raise FormatError("not a text file")

@@ -14,10 +14,11 @@ import subprocess
 import time
 from typing import Dict, List, NamedTuple, Optional, Sequence
 
+from ..pipes import kill_group
+
 STDERR_LIMIT_BYTES = 2048
 _SEARCH = ("/usr/sbin", "/usr/bin", "/sbin", "/bin", "/usr/lib/wsl/lib")
 """Folders where only root writes: file-hierarchy(7); WSL's has nvidia-smi."""
-_KILLED_WAIT_S = 0.5
 
 
 class CommandResult(NamedTuple):
@@ -138,13 +139,5 @@ def _ended(child: "subprocess.Popen[bytes]", wait_s: float) -> Optional[int]:
     try:
         return child.wait(wait_s)
     except subprocess.TimeoutExpired:
-        pass
-    try:
-        os.killpg(child.pid, 9)
-    except (ProcessLookupError, PermissionError):
-        child.kill()
-    try:
-        child.wait(_KILLED_WAIT_S)
-    except subprocess.TimeoutExpired:
-        child.returncode = -9  # so that Python does not wait for it at exit
-    return None
+        kill_group(child)
+        return None

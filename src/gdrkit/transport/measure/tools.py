@@ -10,16 +10,15 @@ import os
 import random
 import shlex
 import shutil
-import signal
 import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import IO, NamedTuple
 
 from gdrkit.agent.launch import ssh
-from gdrkit.agent.pipes import receive
+from gdrkit.agent.pipes import kill_group, receive
 
 PERFTEST = ("ib_write_bw", "ib_read_lat")
 SENDRECV = "sendrecv_perf"
@@ -147,7 +146,7 @@ def _server(command: list[str]) -> Iterator[tuple[subprocess.Popen[bytes], IO[by
             try:
                 process.wait(2)  # the server exits after its client
             except subprocess.TimeoutExpired:
-                _end_all(process)
+                kill_group(process)
 
 
 def _wait_for(process: subprocess.Popen[bytes], port: int, output: IO[bytes]) -> None:
@@ -193,17 +192,10 @@ def _output(command: list[str], more: dict[str, str], seconds: float, *, any_exi
         ) from None
     finally:
         process.stdout.close()
-        _end_all(process)
+        kill_group(process)
     if process.returncode and not any_exit:
         raise ToolFailed(_last(text) or f"{os.path.basename(command[0])}: exit code {process.returncode}")
     return text
-
-
-def _end_all(process: subprocess.Popen[bytes]) -> None:
-    """Kill a child and its own children, which share its session."""
-    with suppress(ProcessLookupError):  # they have all ended
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
 
 
 def _last(text: str) -> str:
