@@ -19,27 +19,16 @@ from typing import Any, Dict, List, Optional
 from ..native.cuda import load
 from ..native.cuda_abi import DEVICE_ATTRIBUTES
 from ..native.library import complaint
+from .record import Calls
 
 SCHEMA = "gdrkit.probe.cuda/1"
 
 DEVICES_LIMIT = 64  # the largest HGX has 16
 
 
-class CudaCalls:
-    """The calls, in order, with their results."""
-
-    def __init__(self) -> None:
-        self.made: List[Dict[str, Any]] = []
-
-    def add(self, call: str, argument: str, device: str, result: int, value: Any) -> None:
-        self.made.append(
-            {"call": call, "argument": argument, "device": device, "result": result, "value": value}
-        )
-
-
 def ask(libcuda: Any) -> List[Dict[str, Any]]:
     """Every call of the probe, with its CUresult and value."""
-    calls = CudaCalls()
+    calls = Calls()
     version, count = ctypes.c_int(-1), ctypes.c_int(-1)
     result = libcuda.cuDriverGetVersion(ctypes.byref(version))
     calls.add("cuDriverGetVersion", "", "", result, version.value if result == 0 else None)
@@ -54,7 +43,7 @@ def ask(libcuda: Any) -> List[Dict[str, Any]]:
     return calls.made
 
 
-def ask_device(libcuda: Any, ordinal: int, calls: CudaCalls) -> None:
+def ask_device(libcuda: Any, ordinal: int, calls: Calls) -> None:
     """Query one device's name and attributes. `device` is its PCI address, or `#<ordinal>` if it has
     none."""
     handle = ctypes.c_int(-1)

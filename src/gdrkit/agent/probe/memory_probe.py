@@ -28,6 +28,7 @@ from ..native.cuda_abi import (
 from ..native.library import complaint
 from ..native.verbs import REMOTE_ACCESS
 from ..native.verbs import load as load_verbs
+from .record import Calls
 
 SCHEMA = "gdrkit.probe.memory/1"
 SIZE_BYTES = 2 << 20  # the granularity of GPU memory: cuMemGetAllocationGranularity
@@ -36,17 +37,12 @@ DEVICES_LIMIT = 64
 NUMBER, SIZE = ctypes.c_uint64, ctypes.c_size_t
 
 
-class MemoryCalls:
-    """The calls, in order, with their results."""
+class MemoryCalls(Calls):
+    """Calls of libcuda, which may lack some of its functions."""
 
     def __init__(self, cuda: Any) -> None:
+        super().__init__()
         self.cuda = cuda
-        self.made: List[Dict[str, Any]] = []
-
-    def add(self, call: str, argument: str, device: str, result: int, value: Any = None) -> None:
-        self.made.append(
-            {"call": call, "argument": argument, "device": device, "result": result, "value": value}
-        )
 
     def call(self, name: str, argument: str, device: str, *arguments: Any) -> int:
         """Call libcuda and record the CUresult; -1 if it does not have the function."""

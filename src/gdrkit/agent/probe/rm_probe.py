@@ -23,6 +23,8 @@ import struct
 import sys
 from typing import Any, Dict, List, NamedTuple, Optional
 
+from .record import Calls
+
 SCHEMA = "gdrkit.probe.rm/1"
 
 CONTROL = "/dev/nvidiactl"
@@ -86,21 +88,16 @@ def request(number: int, size: int) -> int:
     return 3 << 30 | size << 16 | ord("F") << 8 | number
 
 
-class Session:
+class Session(Calls):
     """One client of the resource manager, and its calls."""
 
     def __init__(self, kernel: Any) -> None:
+        super().__init__()
         self.kernel = kernel
-        self.made: List[Dict[str, Any]] = []
         self.opened: List[int] = []
         self.client = 0
         self.objects = 0
         self.status_at: Optional[int] = None  # offset in NVOS21, known after the first result
-
-    def add(self, call: str, argument: str, device: str, result: int, value: Any = None) -> None:
-        self.made.append(
-            {"call": call, "argument": argument, "device": device, "result": result, "value": value}
-        )
 
     def open(self, path: str, device: str = "") -> Optional[int]:
         try:

@@ -17,6 +17,7 @@ from typing import Any, Dict, List
 
 from ..native.library import complaint
 from ..native.verbs import GID_BYTES, LIBRARY, REMOTE_ACCESS, VerbsStruct, load
+from .record import Calls
 
 SCHEMA = "gdrkit.probe.verbs/1"
 DEVICES_LIMIT = 1024  # with virtual functions; each takes a few milliseconds
@@ -27,24 +28,17 @@ PORT_FIELDS = ("state", "active_mtu", "gid_tbl_len", "lid", "link_layer")
 """Numbers as libibverbs gives them: state 4 is active, active_mtu 5 means 4096, link_layer 2 is Ethernet."""
 
 
-class VerbsCalls:
+class VerbsCalls(Calls):
     """The calls, in order, with the errno of those that failed."""
 
-    def __init__(self) -> None:
-        self.made: List[Dict[str, Any]] = []
-
-    def add(self, call: str, argument: str, device: str, failed: bool, value: Any = None) -> None:
-        result = ctypes.get_errno() if failed else 0
-        self.made.append(
-            {"call": call, "argument": argument, "device": device, "result": result, "value": value}
-        )
+    def checked(self, call: str, argument: str, device: str, failed: bool, value: Any = None) -> None:
+        """Record a call that sets errno if it fails."""
+        self.add(call, argument, device, ctypes.get_errno() if failed else 0, value)
 
     def answered(self, call: str, argument: str, device: str, returned: int) -> bool:
         """Record a call that returns 0, an errno, or -1 with errno set; returns whether it succeeded."""
         errno = 0 if returned == 0 else returned if returned > 0 else ctypes.get_errno() or -1
-        self.made.append(
-            {"call": call, "argument": argument, "device": device, "result": errno, "value": None}
-        )
+        self.add(call, argument, device, errno)
         return errno == 0
 
 
@@ -54,7 +48,7 @@ def ask(verbs: Any) -> List[Dict[str, Any]]:
     count = ctypes.c_int(0)
     ctypes.set_errno(0)
     devices = verbs.ibv_get_device_list(ctypes.byref(count))
-    calls.add("ibv_get_device_list", "", "", not devices, count.value if devices else None)
+    calls.checked("ibv_get_device_list", "", "", not devices, count.value if devices else None)
     if not devices:
         return calls.made
     for index in range(min(count.value, DEVICES_LIMIT)):
@@ -68,19 +62,19 @@ def ask_device(verbs: Any, device: Any, calls: VerbsCalls) -> None:
     name = (verbs.ibv_get_device_name(device) or b"?").decode("utf-8", "replace")
     ctypes.set_errno(0)
     context = verbs.ibv_open_device(device)
-    calls.add("ibv_open_device", "", name, not context)
+    calls.checked("ibv_open_device", "", name, not context)
     if not context:
         return
     ask_ports(verbs, context, name, calls)
     ctypes.set_errno(0)
     domain = verbs.ibv_alloc_pd(context)
-    calls.add("ibv_alloc_pd", "", name, not domain)
+    calls.checked("ibv_alloc_pd", "", name, not domain)
     if domain:
         ask_host_memory(verbs, domain, name, calls)
         if hasattr(verbs, "ibv_reg_dmabuf_mr"):
             ctypes.set_errno(0)
             region = verbs.ibv_reg_dmabuf_mr(domain, 0, 0, 0, -1, 0)
-            calls.add("ibv_reg_dmabuf_mr", "fd=-1", name, not region)
+            calls.checked("ibv_reg_dmabuf_mr", "fd=-1", name, not region)
         verbs.ibv_dealloc_pd(domain)
     verbs.ibv_close_device(context)
 
@@ -90,7 +84,7 @@ def ask_host_memory(verbs: Any, domain: Any, name: str, calls: VerbsCalls) -> No
     page = ctypes.create_string_buffer(PAGE_BYTES)
     ctypes.set_errno(0)
     region = verbs.ibv_reg_mr(domain, ctypes.addressof(page), PAGE_BYTES, REMOTE_ACCESS)
-    calls.add("ibv_reg_mr", "host", name, not region)
+    calls.checked("ibv_reg_mr", "host", name, not region)
     if region:
         verbs.ibv_dereg_mr(region)
 
