@@ -14,6 +14,7 @@ import socket
 import struct
 import time
 from collections.abc import Generator
+from contextlib import suppress
 
 from gdrkit.transport.errors import AuthenticationFailed, PeerLost, TimedOut, TransportError
 from gdrkit.transport.protocol import VERSION
@@ -100,8 +101,9 @@ def authenticate(sock: socket.socket, steps: Steps, deadline: float) -> bytes:
     try:
         out, count = next(steps)
         while True:
-            send_all(sock, out, deadline)
             try:
+                with suppress(PeerLost):  # before it closed, it may have sent why
+                    send_all(sock, out, deadline)
                 received = read_exactly(sock, count, deadline)
             except PeerLost as error:
                 out, count = steps.throw(error)
