@@ -198,7 +198,7 @@ def test_a_program_without_a_direct_path_is_reported_so(no_direct_path: Trees, m
     assert "made_up impossible; falls back to staged" in text
     assert code == 0
     assert asked.startswith("IMPOSSIBLE  made_up has no direct path")
-    assert line == "impossible made_up has no direct path\n"
+    assert line == "r9-gpu01: impossible made_up has no direct path\n"
 
 
 def test_its_switch_disables_only_its_own_path(peermem_alone: Trees, tmp_path: Path):

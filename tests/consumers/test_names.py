@@ -27,6 +27,7 @@ LABELS = {
     ("cli/schema.py", "nccl"): DOCUMENT,
     ("cli/probe.py", "verbs"): PROBE,
     ("agent/collect/sources.py", "verbs"): PROBE,
+    ("evidence/live.py", "verbs"): PROBE,
     ("facts/commands.py", "verbs"): PROBE,
     ("facts/probe.py", "verbs"): PROBE,
     ("cli/bench.py", "verbs"): WAY,
