@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gdrkit.evidence.target import open_host
-from gdrkit.facts.usage import BUFINFO, parse_dmabuf_importers
+from gdrkit.facts.usage import BUFINFO, parse_attachments
 from gdrkit.formats.errors import FormatError
 from gdrkit.node import Node
 from gdrkit.verdict import judge_node
@@ -20,7 +20,7 @@ from tests.evidence_nodes import build
 TABLE = """
 Dma-buf Objects:
 size    \tflags   \tmode    \tcount   \texp_name\tino     \tname
-02097152\t00000002\t00080007\t00000002\tnvidia\t00000004\t<none>
+02097152\t00000002\t00080007\t00000002\t{exporter}\t00000004\t<none>
 \tAttached Devices:
 \t{nic}
 Total 1 devices attached
@@ -61,34 +61,37 @@ def states(content: str, name: str = "ubuntu-6.8-h100") -> dict[str, str]:
         }
 
 
-def test_a_nic_that_holds_gpu_memory_makes_its_pairs_active_and_no_others():
-    found = states(TABLE.format(nic="0000:18:00.0"))
+@pytest.mark.parametrize("exporter", ["nvidia", "nv_dmabuf"])  # before and since driver 580.65.06
+def test_a_nic_that_holds_gpu_memory_makes_its_pairs_active_and_no_others(exporter):
+    found = states(TABLE.format(nic="0000:18:00.0", exporter=exporter))
     active = {pair.split()[1] for pair, state in found.items() if state == "active"}
     assert len(active) == 1 and any(state == "ready" for state in found.values())
 
 
-def test_buffers_of_other_exporters_are_not_evidence():
-    assert "active" not in states(TABLE.format(nic="none")).values()
+@pytest.mark.parametrize("exporter", ["amdgpu", "nvidia_drm"])
+def test_buffers_of_other_exporters_are_not_evidence(exporter):
+    assert "active" not in states(TABLE.format(nic="0000:18:00.0", exporter=exporter)).values()
 
 
 def test_an_impossible_path_stays_impossible_even_if_a_buffer_is_in_use():
-    assert set(states(TABLE.format(nic="0000:01:00.1"), "zgx-3285").values()) == {"impossible"}
+    table = TABLE.format(nic="0000:01:00.1", exporter="nv_dmabuf")
+    assert set(states(table, "zgx-3285").values()) == {"impossible"}
 
 
-def test_importers_are_those_of_nvidias_buffers():
-    assert parse_dmabuf_importers(TABLE.format(nic="0000:17:00.0")) == {"0000:17:00.0"}
+def test_attachments_are_counted_by_exporter_and_device():
+    assert parse_attachments(TABLE.format(nic="0000:17:00.0", exporter="nv_dmabuf")) == {
+        "nv_dmabuf": {"0000:17:00.0": 1},
+        "udmabuf": {"0000:99:00.0": 1},
+    }
 
 
-def test_an_empty_table_has_no_importers_and_garbage_is_none():
-    assert (
-        parse_dmabuf_importers("\nDma-buf Objects:\nsize\tflags\n\nTotal 0 objects, 0 bytes\n")
-        == frozenset()
-    )
+def test_an_empty_table_has_no_attachments_and_garbage_is_none():
+    assert parse_attachments("\nDma-buf Objects:\nsize\tflags\n\nTotal 0 objects, 0 bytes\n") == {}
     with pytest.raises(FormatError):
-        parse_dmabuf_importers("cat: bufinfo: Permission denied")
+        parse_attachments("cat: bufinfo: Permission denied")
 
 
 @given(st.text())
 def test_any_text_is_a_table_or_a_format_error(text):
     with contextlib.suppress(FormatError):
-        parse_dmabuf_importers(text)
+        parse_attachments(text)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 
 from gdrkit.evidence import EvidenceMissing, Missing, MissingReason
 from gdrkit.facts.driver import driver_flavour, peermem_linkage
@@ -12,9 +13,9 @@ from gdrkit.formats.errors import FormatError
 from gdrkit.node import Node, observation
 
 BUFINFO = "sys/kernel/debug/dma_buf/bufinfo"
-EXPORTER = "nvidia"
-"""The exporter name of NVIDIA's module: open-gpu-kernel-modules kernel-open/nvidia/nv-dmabuf.c,
-DEFINE_DMA_BUF_EXPORT_INFO, which uses the module's name."""
+EXPORTERS = ("nv_dmabuf", "nvidia")
+"""The exporter names of NVIDIA's module: open-gpu-kernel-modules kernel-open/nvidia/nv-dmabuf.c. Since
+580.65.06 it sets exp_name; before, DEFINE_DMA_BUF_EXPORT_INFO took the module's name."""
 
 _ADDRESS = re.compile(r"[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 
@@ -39,33 +40,28 @@ def dmabuf_importers(node: Node) -> frozenset[str]:
     """PCI addresses of devices that are attached to dma-bufs of GPU memory now. Readable by root only.
 
         Dma-buf Objects:
-        size      flags     mode      count     exp_name  ino       name
-        02097152  00000002  00080007  00000002  nvidia    00000004  <none>
+        size      flags     mode      count     exp_name   ino       name
+        02097152  00000002  00080007  00000002  nv_dmabuf  00000004  <none>
                 Attached Devices:
                 0000:17:00.0
         Total 1 devices attached
 
     Source: Linux drivers/dma-buf/dma-buf.c, dma_buf_debug_show().
     """
-    return parse_dmabuf_importers(node.text(BUFINFO))
+    attached = parse_attachments(node.text(BUFINFO))
+    return frozenset(nic for exporter in EXPORTERS for nic in attached.get(exporter, {}))
 
 
-def parse_dmabuf_importers(text: str) -> frozenset[str]:
-    """The devices attached to buffers that NVIDIA's module exports. Raises FormatError."""
-    return frozenset(parse_attachments(text))
-
-
-def parse_attachments(text: str) -> dict[str, int]:
-    """How often each device is attached to buffers that NVIDIA's module exports. Raises FormatError."""
-    lines = text.splitlines()
-    if not lines or "Dma-buf Objects" not in text[:200]:
+def parse_attachments(text: str) -> dict[str, Counter[str]]:
+    """For each exporter, how often each device is attached to its buffers. Raises FormatError."""
+    if "Dma-buf Objects" not in text[:200]:
         raise FormatError("no line `Dma-buf Objects`")
-    found: dict[str, int] = {}
-    ours = False
-    for line in lines:
+    found: dict[str, Counter[str]] = {}
+    exporter = ""
+    for line in text.splitlines():
         words = line.split()
         if len(words) >= 5 and words[0].isdigit():
-            ours = EXPORTER in words[4:6]
-        elif ours and len(words) == 1 and _ADDRESS.fullmatch(words[0]):
-            found[words[0]] = found.get(words[0], 0) + 1
+            exporter = words[4]
+        elif exporter and len(words) == 1 and _ADDRESS.fullmatch(words[0]):
+            found.setdefault(exporter, Counter())[words[0]] += 1
     return found

@@ -82,7 +82,7 @@ DEV = """Inter-|   Receive                                                |  Tra
 BUFINFO = """
 Dma-buf Objects:
 size    \tflags   \tmode    \tcount   \texp_name\tino     \tname
-02097152\t00000002\t00080007\t00000002\tnvidia\t00000004\t<none>
+02097152\t00000002\t00080007\t00000002\tnv_dmabuf\t00000004\t<none>
 \tAttached Devices:
 \t0000:17:00.0
 \t0000:18:00.0
@@ -125,6 +125,18 @@ def test_counters_from_files_are_read_in_bytes_and_objects(root):
         "pcie-out": None,
         "pcie-in": None,
     }
+
+
+def test_buffers_of_an_unknown_exporter_count_only_if_the_nic_holds_them(root):
+    bufinfo = root / "sys/kernel/debug/dma_buf/bufinfo"
+    nic = root / "sys/devices/pci0000:16/0000:17:00.0"
+    nic.mkdir(parents=True)
+    (root / "sys/class/infiniband/mlx5_0/device").symlink_to(nic)
+    bufinfo.write_text(BUFINFO.replace("nv_dmabuf", "nv_next"))
+    held = Counters(None, None, "mlx5_0:2", str(root)).held()["dmabuf-attachments"]
+    assert held.value is None and held.unreadable.endswith("mlx5_0:2 holds buffers of nv_next")
+    bufinfo.write_text(BUFINFO.replace("nv_dmabuf", "nv_next").replace("0000:17:00.0", "0000:02:00.0"))
+    assert Counters(None, None, "mlx5_0:2", str(root)).held()["dmabuf-attachments"].value == 0
 
 
 def test_a_counter_that_cannot_be_read_has_a_reason(tmp_path, root):

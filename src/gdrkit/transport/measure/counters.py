@@ -21,6 +21,7 @@ _WRAP_32 = 1 << 32
 _PEERMEM = "sys/module/nvidia_peermem/refcnt"
 _PEERS = "sys/kernel/mm/memory_peers"
 _BUFINFO = "sys/kernel/debug/dma_buf/bufinfo"
+_DEVICES = "sys/class/infiniband"
 _REGISTRATIONS = ("num_alloc_mrs", "num_reg_mrs")
 
 
@@ -102,9 +103,14 @@ class Counters:
         if self._device is None:
             return CounterValue(None, "no RDMA device")
         name, _, port = self._device.partition(":")
-        path = f"sys/class/infiniband/{name}/ports/{port or '1'}/counters/port_xmit_data"
+        path = f"{_DEVICES}/{name}/ports/{port or '1'}/counters/port_xmit_data"
         found = self._number(path, f"{name} has no byte counter")
         return found if found.value is None else CounterValue(found.value * WORD_BYTES)
+
+    def _nic_address(self) -> str:
+        """The NIC's PCI address, or a word that is none."""
+        name = (self._device or "").partition(":")[0]
+        return os.path.basename(os.path.realpath(os.path.join(self._root, f"{_DEVICES}/{name}/device")))
 
     def _registrations(self) -> CounterValue:
         """The number of registrations made so far with clients of the peer-memory API."""
@@ -122,16 +128,23 @@ class Counters:
         return CounterValue(total) if seen else CounterValue(None, f"/{_PEERS}: no registration counter")
 
     def _attachments(self) -> CounterValue:
-        from gdrkit.facts.usage import parse_attachments
+        """Attachments to buffers of NVIDIA's module. Unknown if the NIC holds only buffers of others: its
+        exporter may have a new name."""
+        from gdrkit.facts.usage import EXPORTERS, parse_attachments
         from gdrkit.formats.errors import FormatError
 
         try:
             with open(os.path.join(self._root, _BUFINFO), encoding="utf-8", errors="replace") as file:
-                return CounterValue(sum(parse_attachments(file.read()).values()))
+                attached = parse_attachments(file.read())
         except OSError as error:
             return CounterValue(None, f"/{_BUFINFO}: {error.strerror}")
         except FormatError as error:
             return CounterValue(None, f"/{_BUFINFO}: {error}")
+        ours = sum(attached[name].total() for name in EXPORTERS if name in attached)
+        others = [name for name, nics in attached.items() if self._nic_address() in nics]
+        if others and not ours:
+            return CounterValue(None, f"/{_BUFINFO}: {self._device} holds buffers of {', '.join(others)}")
+        return CounterValue(ours)
 
     def _number(self, path: str, absent: str) -> CounterValue:
         try:
