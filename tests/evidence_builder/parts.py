@@ -92,6 +92,7 @@ PARTS = {
     "cx5-ib": _nic("15b3:1019:15b3:0008", "16.0x16", "MT28800 Family [ConnectX-5 Ex]", 0x020700),
     "cx4-lx": _nic("15b3:1015:15b3:0003", "8.0x8", "MT27710 Family [ConnectX-4 Lx]"),
     "cx5-vf": _nic("15b3:1018:15b3:0000", "8.0x8", "MT27800 Family [ConnectX-5 Virtual Function]"),
+    "efa": _nic("1d0f:efa2:1d0f:efa2", "16.0x16", "Elastic Fabric Adapter (EFA)", driver="efa"),
     "i225": _nic("8086:15f3:1043:87d2", "5.0x1", "Ethernet Controller I225-V", driver="igc"),
     # bridges
     "spr-root": _port("root-port", "8086:352a:8086:0000", "32.0x16", 0x30),

@@ -1,7 +1,7 @@
 """RDMA devices in sysfs: sys/class/infiniband, their network interfaces, /dev/infiniband.
 
 Attributes of the outline's lines: `rdma` the device's name, `net` its interface, `state`, `rate` in Gb/s,
-`card` for functions of one card, `guid` of that card, `port_name`. Formats: Linux
+`card` for functions of one card, `guid` of that card, `port_name`, `board` id. Formats: Linux
 drivers/infiniband/core/sysfs.c, drivers/infiniband/hw/mlx5/main.c (hca_type, board_id)."""
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ MODELS = {  # PCI device id -> hca_type, firmware, board_id
     0x1019: ("MT4121", "16.35.4030", "MT_0000000013"),
     0x101B: ("MT4123", "20.39.3004", "MT_0000000223"),
     0x101D: ("MT4125", "22.39.2048", "MT_0000000359"),
+    0xEFA2: ("EFA", "0.0.0.0", ""),
     0x1021: ("MT4129", "28.43.2026", "MT_0000000838"),
 }
 
@@ -84,7 +85,7 @@ def _device(tree: Tree, device: Device, number: int, spec: Mapping[str, Any]) ->
     tree.line(f"{at}/hca_type", model)
     tree.line(f"{at}/hw_rev", "0")
     tree.line(f"{at}/fw_ver", spec.get("firmware", firmware))
-    tree.line(f"{at}/board_id", spec.get("board_id", board))
+    tree.line(f"{at}/board_id", device.attributes.get("board", spec.get("board_id", board)))
     _port(tree, f"{at}/ports/1", device, node)
     tree.line(f"sys/class/infiniband_verbs/uverbs{number}/ibdev", name)
     tree.line(f"sys/class/infiniband_verbs/uverbs{number}/abi_version", "1")

@@ -10,7 +10,7 @@ from gdrkit.rules.engine import check_results, judge
 from gdrkit.rules.pair_distance import pair_cross_socket, pair_distant
 from gdrkit.rules.rule import Failed, Passed, Unknown
 from tests.facts.test_rdma import TREE
-from tests.hardware import BARE_METAL, SPARK, machine
+from tests.hardware import BARE_METAL, GUEST, SPARK, machine
 
 GPU = "0000:1b:00.0"
 
@@ -129,3 +129,19 @@ def test_without_the_pcie_path_it_is_unknown():
 def test_only_another_numa_node_is_another_socket(device, crosses):
     assert isinstance(about(machine(TREE), pair_cross_socket, device), Failed if crosses else Passed)
     assert paths_closed_by(pair_cross_socket.takes(None)) == ()
+
+
+@pytest.mark.parametrize(("device", "kind"), [("mlx5_0", Passed), ("mlx5_4", Unknown)])
+def test_in_a_virtual_machine_a_job_may_give_nccl_another_topology(device, kind):
+    outcome = about(machine(TREE, files=GUEST), pair_distant, device)
+    assert isinstance(outcome, kind)
+    assert kind is Passed or "NCCL_TOPO_FILE" in outcome.missing.source
+
+
+def test_on_efa_the_plugin_gives_nccl_the_topology():
+    far = "0000:15:01.0 spr-root numa=0\n  0000:1b:00.0 h100-sxm\n0000:97:01.0 spr-root numa=1\n  0000:9a:00.0 {nic}\n"
+    (efa,) = check_results(machine(far.format(nic="efa rdma=rdmap0s0")), [pair_distant])
+    (connectx,) = check_results(machine(far.format(nic="cx7-ib rdma=mlx5_0")), [pair_distant])
+
+    assert isinstance(efa.outcome, Unknown) and "aws-ofi-nccl" in efa.outcome.missing.source
+    assert isinstance(connectx.outcome, Failed)

@@ -337,7 +337,9 @@ def _one_numa_node(node: Node) -> bool:
     return if_missing(False, lambda: node.text("sys/devices/system/node/online").strip() == "0")
 
 
-DISTANCES = ("PIX", "PXB", "PHB", "NODE", "SYS")
+DISTANCES = ("PIX", "PXB", "PHB", "NODE", "SYS")  # nearest first
+NEAR = ("PIX", "PXB")
+"""Below a common switch: traffic does not pass through the CPU."""
 
 
 def below_common_bridge(

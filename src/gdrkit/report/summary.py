@@ -12,7 +12,7 @@ WIDTH = 80
 def summary(state: ConsumerState) -> str:
     """One sentence about a state. It is shown next to the name of the state and does not repeat it."""
     pair = state.pairs[0] if state.pairs else None
-    worst = next((j for j in state.judgements if j.state is state.state), None)
+    worst = state.worst
     match state.state:
         case State.ACTIVE:
             sentence = f"GPU memory reaches the network directly over {state.path}: seen in use"

@@ -33,6 +33,7 @@ from gdrkit.rules.gpu_operator import (
     operator_stub,
     operator_waits_for_ofed,
 )
+from gdrkit.rules.gpu_passed_through import gpu_passed_through
 from gdrkit.rules.gpu_states import gpu_confidential, gpu_mig, gpu_vgpu
 from gdrkit.rules.gpu_unsupported import gpu_unsupported
 from gdrkit.rules.hca_not_selected import hca_not_selected
@@ -47,6 +48,7 @@ from gdrkit.rules.lock_inversion import lock_inversion
 from gdrkit.rules.manifest_invalid import manifest_invalid
 from gdrkit.rules.memlock_limit import memlock_limit
 from gdrkit.rules.memory_not_registrable import memory_not_registrable
+from gdrkit.rules.missing_neighbours import gpu_missing, nic_missing
 from gdrkit.rules.mixed_signers import mixed_signers
 from gdrkit.rules.net_plugin_replaced import net_plugin_replaced
 from gdrkit.rules.no_gpu import no_gpu
@@ -80,6 +82,7 @@ from gdrkit.rules.verbs_library_old import verbs_library_old
 from gdrkit.rules.wsl import wsl
 
 HARDWARE: tuple[Rule, ...] = (
+    gpu_passed_through,
     gpu_cdmm,
     gpu_integrated,
     gpu_consumer,
@@ -89,7 +92,9 @@ HARDWARE: tuple[Rule, ...] = (
     gpu_mig,
     gpu_unsupported,
     no_gpu,
+    gpu_missing,
     no_rdma_device,
+    nic_missing,
     port_down,
     rdma_device_software,
     wsl,

@@ -8,6 +8,7 @@ from gdrkit.facts.modules import is_loaded
 from gdrkit.facts.pci import gpus
 from gdrkit.node import Node, if_missing
 from gdrkit.rules.deciding_command import DRIVER_VERSION, DecidingCommand
+from gdrkit.rules.gpu_passed_through import is_passed_through
 from gdrkit.rules.remedy_names import RemedyName
 from gdrkit.rules.rule import (
     REGISTRATION,
@@ -54,6 +55,9 @@ def driver_not_loaded(node: Node, _: str) -> Outcome:
         return Passed("nvidia is loaded")
     if _has_no_gpu(node):
         return NotApplicable("no NVIDIA GPU")
+    found = if_missing((), gpus, node)
+    if found and all(is_passed_through(node, gpu) for gpu in found):
+        return NotApplicable("every GPU belongs to a virtual machine")
     if _nouveau(node):
         return Failed(seen="nouveau is loaded, nvidia is not", expected="nvidia loaded", subject=DRIVER)
     return Failed(seen=f"nvidia is not loaded; {_on_disk(node)}", expected="nvidia loaded", subject=DRIVER)

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from gdrkit.consumers.nccl import NCCL
 from gdrkit.facts.environment import Environment, Setting, selects
-from gdrkit.facts.rdma import Pair, RdmaDevice, distance, pairs, rdma_devices
+from gdrkit.facts.rdma import DISTANCES, Pair, RdmaDevice, distance, pairs, rdma_devices
 from gdrkit.node import Node, if_missing
 from gdrkit.rules.deciding_command import DecidingCommand
 from gdrkit.rules.job_settings import first_wrong, taken_by
 from gdrkit.rules.rule import Failed, Layer, Outcome, Passed, rule
-
-NEAREST_FIRST = ("PIX", "PXB", "PHB", "NODE", "SYS")
 
 
 @rule(
@@ -56,7 +54,7 @@ def hca_not_selected(node: Node, device: RdmaDevice) -> Outcome:
 
 def _is_nearest(node: Node, device: RdmaDevice) -> bool:
     """Whether some GPU has no NIC nearer than this one. True also if distances are not known."""
-    far = if_missing({}, lambda: {p: NEAREST_FIRST.index(distance(node, p)) for p in pairs(node)})
+    far = if_missing({}, lambda: {p: DISTANCES.index(distance(node, p)) for p in pairs(node)})
     nearest: dict[str, int] = {}
     for pair, steps in far.items():
         nearest[pair.gpu] = min(steps, nearest.get(pair.gpu, steps))

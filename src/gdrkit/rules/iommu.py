@@ -7,9 +7,10 @@ from gdrkit.facts.driver_log import last_line_if_any
 from gdrkit.facts.gpu import is_coherent
 from gdrkit.facts.pci import gpus, iommu_group, iommu_type
 from gdrkit.facts.rdma import Pair, RdmaDevice, hardware_pairs, nic_address, nics
-from gdrkit.node import Node, if_absent
+from gdrkit.node import Node, if_absent, if_missing
 from gdrkit.rules.data_direct_missing import data_direct_functions
 from gdrkit.rules.deciding_command import DecidingCommand
+from gdrkit.rules.gpu_passed_through import is_passed_through
 from gdrkit.rules.remedy_names import RemedyName
 from gdrkit.rules.rule import DMABUF, REGISTRATION, Failed, Layer, NotApplicable, Outcome, Passed, rule
 
@@ -52,6 +53,8 @@ def iommu_translating(node: Node, device: RdmaDevice) -> Outcome:
     except EvidenceAbsent:
         return Passed("the NIC is not behind an IOMMU")
     if kind.startswith("DMA"):
+        if any(is_passed_through(node, gpu) for gpu in if_missing((), gpus, node)):
+            return Passed(f"{kind}, as passing GPUs through to virtual machines requires")
         return Failed(seen=f"IOMMU group of type {kind}", expected="identity", subject=device.name)
     if kind == "identity":
         return Passed("identity")

@@ -10,15 +10,13 @@ from gdrkit.facts.environment import NCCL_CONF, Environment, environment, intege
 from gdrkit.facts.gpu import is_coherent
 from gdrkit.facts.libraries import nccl_version
 from gdrkit.facts.pci import gpus
-from gdrkit.facts.rdma import Pair, distance, hardware_pairs
-from gdrkit.node import Node
+from gdrkit.facts.rdma import NEAR, Pair, distance, hardware_pairs, rdma_device
+from gdrkit.facts.virtual import virtual_machine
+from gdrkit.node import Node, if_missing
 from gdrkit.rules.deciding_command import DecidingCommand
 from gdrkit.rules.rule import REGISTRATION, Failed, Layer, Outcome, Passed, rule
 
 FAR = "NODE or SYS"
-NEAR = ("PIX", "PXB")
-"""NCCL's default level is PXB since 2.6: src/graph/paths.cc, ncclTopoCheckGdr()."""
-
 LEVEL = "NCCL_NET_GDR_LEVEL"
 
 TOPOLOGY_FILE = "run/nvidia-topologyd/virtualTopology.xml"
@@ -44,8 +42,10 @@ def pair_distant(node: Node, pair: Pair) -> Outcome:
     pair.
 
     What to do: Use a NIC below the GPU's PCIe switch. If there is none, set `NCCL_NET_GDR_LEVEL=PHB` (or
-    SYS) and measure: through the CPU, direct traffic can be slower than a copy, or fail with an IOMMU. In
-    virtual machines that flatten the PCIe tree, a topology file (NCCL_TOPO_FILE) is the better solution.
+    SYS) and measure: through the CPU, direct traffic can be slower than a copy, or fail with an IOMMU.
+
+    In a virtual machine and on EFA, jobs usually give NCCL a topology file (NCCL_TOPO_FILE), which decides
+    instead of the tree that the kernel shows. Without a look at the job, the answer is unknown there.
 
     This check reads only /etc/nccl.conf; the environment of a job may set another value. It does not
     consider PXN, with which a GPU sends through the NIC of its neighbour.
@@ -63,7 +63,7 @@ def pair_distant(node: Node, pair: Pair) -> Outcome:
         if error.missing.why is not MissingReason.UNDECIDED:
             raise
         how_far = FAR  # several host bridges, and firmware does not name their NUMA nodes
-    if how_far in NEAR:
+    if how_far in NEAR:  # NCCL's default level is PXB since 2.6: src/graph/paths.cc, ncclTopoCheckGdr()
         return Passed(how_far)
     gpu = next(gpu for gpu in gpus(node) if gpu.address == pair.gpu)
     settings = _settings(node)
@@ -73,6 +73,7 @@ def pair_distant(node: Node, pair: Pair) -> Outcome:
     needed = "SYS" if how_far in ("SYS", FAR) else "PHB"
     if allows(level, needed):
         return Passed(f"{how_far}, and {NCCL_CONF} allows {level}")
+    _check_own_topology(node, pair)
     return Failed(seen=how_far, expected=f"{level} or nearer", subject=f"{pair.gpu} {pair.device}")
 
 
@@ -89,6 +90,21 @@ def _settings(node: Node) -> Environment:
     if has_topology_file:
         raise EvidenceMissing(Missing("topology file for NCCL", MissingReason.UNDECIDED, "NCCL_DEBUG=INFO"))
     return settings
+
+
+def _check_own_topology(node: Node, pair: Pair) -> None:
+    """Raises EvidenceMissing where NCCL is usually given another topology than the kernel's, by the job.
+
+    On EFA, NCCL moves data through aws-ofi-nccl, which sets NCCL_TOPO_FILE to the file of the instance type
+    (its src/platform-aws.cpp, topology/). Clouds with flattened PCIe trees publish such files, too: Azure's
+    ndv4-topo.xml, Google's in its plugin's image."""
+    if if_missing("", lambda: rdma_device(node, pair.device).driver) == "efa":
+        assumed = "the topology file that aws-ofi-nccl gives NCCL for this instance"
+    elif if_missing("none", virtual_machine, node) != "none":
+        assumed = "a topology file for NCCL (NCCL_TOPO_FILE) in the jobs of this virtual machine"
+    else:
+        return
+    raise EvidenceMissing(Missing(assumed, MissingReason.UNDECIDED, "NCCL_DEBUG=INFO, in a job"))
 
 
 def _level(settings: Environment) -> str:

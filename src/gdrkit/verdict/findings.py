@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from gdrkit.consumers.names import NAMES
 from gdrkit.evidence import Confidence, Source
+from gdrkit.facts.pci import PciGpu
 from gdrkit.facts.rdma import Pair
 from gdrkit.node import Node
 from gdrkit.rules import Code
@@ -134,17 +135,24 @@ def status_of(result: CheckResult, table: Matrix, states: Iterable[ConsumerState
     blocked = [s for s in states if any(would_block(result, path, s.consumer) for path in DIRECT)]
     if blocked:
         return _status_of_blocker(result, table, blocked)
+    if _is_about_a_gpu_that_cannot(result, states):
+        return Status.NOTE
     return Status.WARNING if result.rule.slows else result.rule.default_status
 
 
+def _is_about_a_gpu_that_cannot(result: CheckResult, states: Iterable[ConsumerState]) -> bool:
+    """Whether it is about a GPU that does not count, since it can never have a direct path."""
+    counted = {pair.gpu for state in states for pair in state.pairs}
+    return isinstance(result.subject, PciGpu) and bool(counted) and result.subject.address not in counted
+
+
 def _status_of_blocker(result: CheckResult, table: Matrix, blocked: Iterable[ConsumerState]) -> Status:
-    """Failed if the first program of NAMES loses a path by it, a warning if only others do, else a note."""
+    """Failed if the first program of NAMES lacks a path because of it, a warning if only others do, else a
+    note."""
     affected = [
         state.consumer
         for state in blocked
-        if not all(
-            _has_direct_path(table, pair, state.consumer) for pair in _concerned_pairs(result, table, state)
-        )
+        if any(_is_lacked(result, table, pair, state) for pair in _concerned_pairs(result, table, state))
     ]
     if not affected:
         return Status.NOTE
@@ -156,5 +164,13 @@ def _concerned_pairs(result: CheckResult, table: Matrix, state: ConsumerState) -
     return [pair for pair in state.pairs or (None,) if concerns(result.subject, pair)]
 
 
-def _has_direct_path(table: Matrix, pair: Pair | None, consumer: str) -> bool:
-    return any(j.state in GOOD for j in table[pair] if j.path in DIRECT and j.consumer == consumer)
+def _is_lacked(result: CheckResult, table: Matrix, pair: Pair | None, state: ConsumerState) -> bool:
+    """Whether a program lacks a direct path at this pair because of this result.
+
+    It does not if a path is open, nor if another path lacks only a part of what this one lacks: where a port
+    is down, that peermem would also need another driver is not why dma-buf is blocked."""
+    judgements = [j for j in table[pair] if j.path in DIRECT and j.consumer == state.consumer]
+    if any(j.state in GOOD for j in judgements):
+        return False
+    lacking = [set(j.blocked_by) for j in judgements if j.state is not State.UNKNOWN]
+    return any(result in mine and not any(other < mine for other in lacking) for mine in lacking)

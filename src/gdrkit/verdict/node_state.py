@@ -7,33 +7,40 @@ from msgspec import Struct
 from gdrkit.consumers.consumer import Fallback
 from gdrkit.facts.gpu import is_integrated
 from gdrkit.facts.pci import gpus
-from gdrkit.facts.rdma import Pair, distance, ports
+from gdrkit.facts.rdma import DISTANCES, Pair, distance, ports
 from gdrkit.node import Node, if_missing
 from gdrkit.rules.rule import DIRECT, Layer
 from gdrkit.verdict.matrix import Matrix
 from gdrkit.verdict.path_state import BEST_FIRST, WORST_FIRST, PathState, State
 
-NEAREST_FIRST = ("PIX", "PXB", "PHB", "NODE", "SYS")
-
 
 class ConsumerState(Struct, frozen=True, kw_only=True):
-    """The state for one consumer: that of the worst GPU, each by its best direct path at its nearest NIC."""
+    """The state for one consumer: that of the worst GPU, each by its best direct path at its nearest NIC.
+
+    A GPU that can never have a direct path counts only where none can: a display card beside an H100 does
+    not make the node impossible."""
 
     consumer: str
     state: State
     path: str  # the direct path of that GPU; "" for a program without direct paths
     first_broken_layer: Layer | None
     best_fallback: Fallback | None
-    judgements: tuple[PathState, ...]  # for each GPU, the one that decided
+    judgements: tuple[PathState, ...]  # for each GPU that counts, the one that decided
     pairs: tuple[Pair, ...]  # the pairs of these judgements
+
+    @property
+    def worst(self) -> PathState | None:
+        """The judgement of the worst GPU; of several, the one with the problem in the lowest layer."""
+        return min(self.judgements, key=_badness, default=None)
 
 
 def consumer_state(node: Node, table: Matrix, consumer: str) -> ConsumerState:
     """The state of the node for one consumer. Fallbacks never improve it; `best_fallback` names the best."""
     best = (_best_direct(table, here, consumer) for here in _by_gpu(node, table))
-    chosen = [choice for choice in best if choice is not None]
+    found = [choice for choice in best if choice is not None]
+    chosen = [choice for choice in found if choice[1].state is not State.IMPOSSIBLE] or found
     judgements = tuple(judgement for _, judgement in chosen)
-    worst = min(judgements, key=lambda j: WORST_FIRST.index(j.state), default=None)
+    worst = min(judgements, key=_badness, default=None)
     state = worst.state if worst else State.IMPOSSIBLE
     broken = state in (State.BLOCKED, State.IMPOSSIBLE)
     return ConsumerState(
@@ -47,31 +54,37 @@ def consumer_state(node: Node, table: Matrix, consumer: str) -> ConsumerState:
     )
 
 
+def _badness(judgement: PathState) -> tuple[int, int]:
+    layer = judgement.first_broken_layer
+    return WORST_FIRST.index(judgement.state), len(Layer) if layer is None else layer.rank
+
+
 def nearest_pairs(node: Node, table: Matrix) -> tuple[Pair | None, ...]:
     """The pairs that determine the state of the node."""
     return tuple(pair for here in _by_gpu(node, table) for pair in here)
 
 
 def _by_gpu(node: Node, table: Matrix) -> list[list[Pair | None]]:
-    """For each GPU, its pairs with the nearest devices that have a port that may be active."""
+    """For each GPU, its pairs with the nearest devices, without those that are down if others are equally
+    near.
+
+    If all of the nearest are down, that is what the GPU lacks: the next device, which is farther away and
+    belongs to another GPU, does not replace them."""
     groups: dict[str, list[Pair]] = {}
     for pair in table:
         if pair is not None:
             groups.setdefault(pair.gpu, []).append(pair)
     if not groups:
         return [[None]]
-    return [_nearest(node, [p for p in here if not _is_down(node, p)] or here) for here in groups.values()]
+    return [_nearest(node, here) for here in groups.values()]
 
 
 def _nearest(node: Node, here: list[Pair]) -> list[Pair | None]:
     """The nearest pairs, and those of unknown distance: any of them may be nearer."""
     ranks = {pair: _distance_rank(node, pair) for pair in here}
     nearest = min((rank for rank in ranks.values() if rank is not None), default=None)
-    return [pair for pair in here if ranks[pair] in (nearest, None)]
-
-
-def _distance_rank(node: Node, pair: Pair) -> int | None:
-    return if_missing(None, lambda: NEAREST_FIRST.index(distance(node, pair)))
+    near = [pair for pair in here if ranks[pair] in (nearest, None)]
+    return [*(pair for pair in near if not _is_down(node, pair))] or [*near]
 
 
 def _is_down(node: Node, pair: Pair) -> bool:
@@ -79,11 +92,15 @@ def _is_down(node: Node, pair: Pair) -> bool:
     return if_missing(False, lambda: all(port.state != "ACTIVE" for port in ports(node, pair.device)))
 
 
+def _distance_rank(node: Node, pair: Pair) -> int | None:
+    return if_missing(None, lambda: DISTANCES.index(distance(node, pair)))
+
+
 def _best_direct(
     table: Matrix, here: list[Pair | None], consumer: str
 ) -> tuple[Pair | None, PathState] | None:
     """The best direct path among a GPU's pairs, where the worse of two directions counts; None for a program
-    that has no direct path."""
+    that has no direct path. Of several paths that are blocked, the best is the one that lacks least."""
     choices = []
     for pair in here:
         for path in DIRECT:
@@ -91,7 +108,12 @@ def _best_direct(
             if not both:
                 continue  # this program does not have this path
             choices.append((pair, min(both, key=lambda j: WORST_FIRST.index(j.state))))
-    return min(choices, key=lambda choice: BEST_FIRST.index(choice[1].state), default=None)
+    return min(choices, key=_rank, default=None)
+
+
+def _rank(choice: tuple[Pair | None, PathState]) -> tuple[int, int]:
+    judgement = choice[1]
+    return BEST_FIRST.index(judgement.state), len(judgement.codes)
 
 
 def _best_fallback(node: Node, table: Matrix, consumer: str) -> Fallback | None:

@@ -10,7 +10,7 @@ from gdrkit.consumers.nccl_levels import path_type
 from gdrkit.consumers.nccl_releases import release
 from gdrkit.facts.driver import driver_flavour
 from gdrkit.facts.libraries import nccl_version
-from gdrkit.facts.rdma import RdmaPort, gids
+from gdrkit.facts.rdma import NEAR, RdmaPort, gids
 from gdrkit.facts.virtual import virtual_machine
 from gdrkit.node import Node
 from gdrkit.repair.config.output import ConfigOutput, ConfigRefused, OutputLine
@@ -28,8 +28,6 @@ from gdrkit.repair.config.yaml_writer import Field, Items, lines
 from gdrkit.repair.platforms import file_contents
 
 FORMS = ("shell", "conf", "kubernetes", "slurm")
-NEAR = ("PIX", "PXB")
-"""Distances that NCCL allows by default: src/graph/paths.cc, PATH_PXB (P2C if CPU and GPU are coherent)."""
 
 
 class EnvSetting(Struct, frozen=True):

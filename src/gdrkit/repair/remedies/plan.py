@@ -7,7 +7,7 @@ path. The *plan* is a search whose results all end in ready, so that no dead end
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from msgspec import Struct
 
@@ -52,20 +52,34 @@ Chain = tuple[PlannedStep, ...]
 
 
 def what_then(node: Node, verdict: Verdict, consumer: str) -> tuple[Chain, ...]:
-    """For each direct path that does not work: the obvious steps in order, each with what it leads to."""
-    pair = next(iter(verdict.of(consumer).pairs), None)
+    """For each direct path that does not work: the obvious steps in order, each with what it leads to.
+
+    The state after a step is that of the path at the worst GPU. Empty where something that no remedy cures,
+    such as a port that is down, blocks every path: no step would change the verdict."""
+    state = verdict.of(consumer)
+    if state.state is State.BLOCKED and _blocks_every_path(verdict.matrix, state):
+        return ()
     chains = []
     for path in consumer_of(consumer).direct:
-        if (chain := tuple(_follow(node, verdict, pair, path, consumer))) and chain not in chains:
+        if (chain := tuple(_follow(node, verdict, state, path))) and chain not in chains:
             chains.append(chain)
     return tuple(chains)
 
 
-def _follow(
-    node: Node, verdict: Verdict, pair: Pair | None, path: str, consumer: str
-) -> Iterator[PlannedStep]:
+def _blocks_every_path(table: Matrix, state: ConsumerState) -> bool:
+    """Whether all paths of a GPU have a blocker in common that has no remedy."""
+    for pair in state.pairs or (None,):
+        paths = [_worst(table, (pair,), path, state.consumer) for path in consumer_of(state.consumer).direct]
+        common = set.intersection(*(set(judgement.blocked_by) for judgement in paths))
+        if any(not result.rule.remedies for result in common):
+            return True
+    return False
+
+
+def _follow(node: Node, verdict: Verdict, state: ConsumerState, path: str) -> Iterator[PlannedStep]:
     taken: list[Remedy] = []
-    judgement = _worst(verdict.matrix, pair, path, consumer)
+    pairs, consumer = state.pairs or (None,), state.consumer
+    judgement = _worst(verdict.matrix, pairs, path, consumer)
     while judgement.state not in GOOD:
         choice = next(_choices(node, _in_kernel_order(judgement), taken, path), None)
         if choice is None:
@@ -73,7 +87,7 @@ def _follow(
         remedy, changes = choice
         node = node.after(remedy.name, changes)
         taken.append(remedy)
-        judgement = _worst(path_states_of_pairs(node, RULES, (pair,), consumer), pair, path, consumer)
+        judgement = _worst(path_states_of_pairs(node, RULES, pairs, consumer), pairs, path, consumer)
         prediction = predicted(node) if path == "peermem" else None
         yield PlannedStep(remedy, StepOutcome(judgement.state, judgement.codes), prediction)
 
@@ -83,10 +97,10 @@ def predicted(node: Node) -> Prediction | None:
     return if_missing(None, modprobe, node, PEERMEM)
 
 
-def _worst(table: Matrix, pair: Pair | None, path: str, consumer: str) -> PathState:
-    """Of a path's two directions, the one with more blockers, then with more unknowns."""
-    both = [j for j in table[pair] if j.path == path and j.consumer == consumer]
-    return max(both, key=lambda j: (len(j.blocked_by), len(j.open)))
+def _worst(table: Matrix, pairs: Iterable[Pair | None], path: str, consumer: str) -> PathState:
+    """Of a path's states at these pairs, in both directions, the one with most blockers, then unknowns."""
+    judgements = (j for pair in pairs for j in table[pair] if j.path == path and j.consumer == consumer)
+    return max(judgements, key=lambda j: (len(j.blocked_by), len(j.open)))
 
 
 def _in_kernel_order(judgement: PathState) -> list[CheckResult]:
@@ -140,7 +154,7 @@ def _search(node: Node, verdict: Verdict, consumer: str, path: str) -> Chain:
             after = here.after(remedy.name, changes)
             judged = path_states_of_pairs(after, RULES, pairs, consumer)
             then = consumer_state(after, judged, consumer)
-            still = [_worst(judged, pair, path, consumer) for pair in then.pairs or (None,)]
+            still = [_worst(judged, (pair,), path, consumer) for pair in then.pairs or (None,)]
             codes = tuple(dict.fromkeys(code for judgement in still for code in judgement.codes))
             longer = (*chain, PlannedStep(remedy, StepOutcome(then.state, codes), None))
             if then.state in GOOD:
@@ -152,7 +166,7 @@ def _search(node: Node, verdict: Verdict, consumer: str, path: str) -> Chain:
 
 def _obstacles(table: Matrix, state: ConsumerState, path: str) -> list[CheckResult]:
     """What blocks the path at the GPUs' chosen pairs; nothing if it is impossible at one of them."""
-    judgements = [_worst(table, pair, path, state.consumer) for pair in state.pairs or (None,)]
+    judgements = [_worst(table, (pair,), path, state.consumer) for pair in state.pairs or (None,)]
     if any(judgement.state is State.IMPOSSIBLE for judgement in judgements):
         return []
     return list(dict.fromkeys(result for j in judgements for result in _in_kernel_order(j)))

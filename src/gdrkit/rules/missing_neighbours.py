@@ -1,0 +1,143 @@
+"""GPUs and NICs without the neighbour below their PCIe switch that their peers have."""
+
+from __future__ import annotations
+
+from gdrkit.evidence import EvidenceMissing, MissingReason
+from gdrkit.facts.pci import PciGpu, gpus
+from gdrkit.facts.rdma import (
+    NEAR,
+    Pair,
+    RdmaDevice,
+    distance,
+    hardware_pairs,
+    is_virtual_function,
+    nics,
+)
+from gdrkit.node import Node, if_missing
+from gdrkit.rules.deciding_command import DecidingCommand
+from gdrkit.rules.rule import (
+    WIRE,
+    Failed,
+    Layer,
+    NotApplicable,
+    Outcome,
+    Passed,
+    Status,
+    rule,
+    the_node,
+)
+
+LEAST_PEERS = 3
+"""Fewer devices that agree prove nothing: a server may have one NIC for two GPUs."""
+
+USUAL_COUNTS = (1, 2, 4, 8, 16)
+"""GPUs of one model in a baseboard, a tray, a server or a partition of NVSwitches: NVIDIA Fabric Manager
+User Guide, partitions; HGX and DGX user guides."""
+
+
+@rule(
+    "nic-missing",
+    Layer.HARDWARE,
+    per=gpus,
+    takes=(WIRE,),
+    whole_machine=True,
+    reported_by=(DecidingCommand("nvidia-smi topo -m", "one row without PIX or PXB, unlike the others"),),
+    cost="This GPU's data goes through a NIC of another GPU, on a slower way.",
+)
+def nic_missing(node: Node, gpu: PciGpu) -> Outcome:
+    """This GPU has no NIC below its PCIe switch, and the other GPUs of its kind have one.
+
+    Cost: The GPU uses a NIC that belongs to another GPU. NCCL then copies through host memory, or through
+    that GPU (PXN); a collective over all GPUs is as slow as this one.
+
+    How to tell: In `nvidia-smi topo -m`, this GPU's row has no PIX or PXB where the others have one.
+    `lspci` lists fewer NICs than the same machine beside it.
+
+    What to do: Look for the NIC with `lspci -d 15b3:`. If it is listed but has no RDMA device, its driver
+    refused it: `dmesg | grep mlx5_core`. If it is not listed, it is off or broken: a cold restart, then
+    reseating the card or its riser, often brings it back. If this machine is built so, nothing is wrong.
+
+    Why: The NIC failed, was removed, is turned off in firmware, belongs to a virtual machine, or its driver
+    did not start.
+
+    Source: NVIDIA DGX and HGX user guides: one NIC for each GPU, or for each two, below a common switch.
+    """
+    peers = [other for other in gpus(node) if other.device_id == gpu.device_id and other != gpu]
+    if not gpu.device_id or len(peers) < LEAST_PEERS - 1:
+        return NotApplicable("too few GPUs of this kind to compare")
+    try:
+        own = _near(node, gpu)
+        equipped = [peer for peer in peers if _near(node, peer)]
+    except EvidenceMissing as error:
+        return Passed("not known: nothing shows that it lacks one", lacking=(error.missing,))
+    if own or len(equipped) < len(peers) / 2 + 1:
+        return Passed(", ".join(own) or "most GPUs of this kind have no NIC of their own")
+    return Failed(
+        seen=f"no NIC below this GPU's switch; {len(equipped)} other GPUs have one",
+        expected="a NIC like the other GPUs",
+        subject=gpu.address,
+    )
+
+
+@rule(
+    "gpu-missing",
+    Layer.HARDWARE,
+    per=the_node,
+    whole_machine=True,
+    default_status=Status.WARNING,
+    reported_by=(DecidingCommand("nvidia-smi -L", "fewer GPUs than the machine has"),),
+    cost="Jobs that ask for all GPUs of the machine do not start, or use fewer.",
+)
+def gpu_missing(node: Node, subject: str) -> Outcome:
+    """A NIC has no GPU beside it, the other NICs of its kind have one, and the number of GPUs is odd.
+
+    Cost: The machine has fewer GPUs than it should. Those that are there are not affected.
+
+    How to tell: `nvidia-smi -L` and `lspci -d 10de:` list, say, seven GPUs on a machine of eight.
+
+    What to do: Search the kernel log for `Xid` 79 and `fallen off the bus`. Reset or restart the machine
+    with power removed; if the GPU stays away, it needs service. If this machine is built so, nothing is
+    wrong.
+
+    Why: The GPU fell off the bus, failed at start, or was removed.
+
+    Source: NVIDIA GPU Debug Guidelines, Xid 79; NVIDIA Fabric Manager User Guide, partitions.
+    """
+    models = {gpu.device_id for gpu in gpus(node)}
+    count = len(gpus(node))
+    if len(models) != 1 or count in USUAL_COUNTS:
+        return Passed(f"{count} GPUs")
+    beside = {device for gpu in gpus(node) for device in _near(node, gpu)}
+    for board, alike in _by_board(node).items():
+        alone = [device.name for device in alike if device.name not in beside]
+        if board and alone and len(alike) - len(alone) >= LEAST_PEERS * len(alone):
+            names, others = ", ".join(alone), len(alike) - len(alone)
+            return Failed(
+                seen=f"{count} GPUs: {names} has none beside it, {others} NICs of its kind have one",
+                expected="a GPU beside every NIC of this kind",
+                subject=alone[0],
+            )
+    return Passed(f"{count} GPUs, and no NIC without a GPU that its peers have")
+
+
+def _near(node: Node, gpu: PciGpu) -> list[str]:
+    """The NICs below a switch that is also above the GPU."""
+    mine = (pair for pair in hardware_pairs(node) if pair.gpu == gpu.address)
+    return [pair.device for pair in mine if _below_one_switch(node, pair)]
+
+
+def _below_one_switch(node: Node, pair: Pair) -> bool:
+    try:
+        return distance(node, pair) in NEAR
+    except EvidenceMissing as error:
+        if error.missing.why is not MissingReason.UNDECIDED:
+            raise
+        return False  # several host bridges, whose NUMA nodes are not known
+
+
+def _by_board(node: Node) -> dict[str, list[RdmaDevice]]:
+    boards: dict[str, list[RdmaDevice]] = {}
+    for device in nics(node):
+        if not if_missing(False, is_virtual_function, node, device.name):
+            boards.setdefault(device.board_id, []).append(device)
+    return boards
