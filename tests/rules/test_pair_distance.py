@@ -139,7 +139,12 @@ def test_in_a_virtual_machine_a_job_may_give_nccl_another_topology(device, kind)
 
 
 def test_on_efa_the_plugin_gives_nccl_the_topology():
-    far = "0000:15:01.0 spr-root numa=0\n  0000:1b:00.0 h100-sxm\n0000:97:01.0 spr-root numa=1\n  0000:9a:00.0 {nic}\n"
+    far = """
+0000:15:01.0 spr-root numa=0
+  0000:1b:00.0 h100-sxm
+0000:97:01.0 spr-root numa=1
+  0000:9a:00.0 {nic}
+"""
     (efa,) = check_results(machine(far.format(nic="efa rdma=rdmap0s0")), [pair_distant])
     (connectx,) = check_results(machine(far.format(nic="cx7-ib rdma=mlx5_0")), [pair_distant])
 

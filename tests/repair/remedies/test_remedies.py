@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import sys
 
@@ -15,7 +16,9 @@ from gdrkit.node import Fact, Node
 from gdrkit.repair.remedies import BY_NAME, REMEDIES
 from gdrkit.repair.remedies.plan import STEPS_AT_MOST, plan, what_then
 from gdrkit.rules import RULES
+from gdrkit.rules.engine import check_results
 from gdrkit.rules.remedy_names import RemedyName
+from gdrkit.rules.rule import Failed
 from gdrkit.verdict import Verdict, judge_node
 from gdrkit.verdict.path_state import State
 from tests.evidence_nodes import laid_down, names
@@ -148,3 +151,18 @@ def test_new_modules_are_planned_only_if_no_signature_is_required(name, there):
     first = [chain[0].remedy.name for chain in plan(*judged(name), "nccl")]
     assert ("open-kernel-modules" in first) is there
     assert first  # another plan remains
+
+
+@each_node
+def test_a_remedy_cures_what_names_it_or_does_so_with_those_after_it(name):
+    """A stub needs OFED first, and then a build against it: the remedies of a rule are in that order."""
+    node, verdict = judged(name)
+    failed = {result.rule for result in verdict.check_results if isinstance(result.outcome, Failed)}
+    for rule in failed:
+        after, applied = node, []
+        for remedy in map(BY_NAME.__getitem__, rule.remedies):
+            with contextlib.suppress(EvidenceMissing):  # it is not possible here
+                after = after.after(remedy.name, tuple(remedy.effect(after)))
+                applied.append(remedy.name)
+        left = [r.subject for r in check_results(after, [rule]) if isinstance(r.outcome, Failed)]
+        assert not applied or not left, f"{rule.code} is left by {applied} at {left}"

@@ -18,7 +18,7 @@ from gdrkit.facts.driver import (
     peermem_path,
 )
 from gdrkit.facts.modprobe_config import autoload
-from gdrkit.facts.modules import PEERMEM, is_loaded
+from gdrkit.facts.modules import PEERMEM, is_loaded, module_path
 from gdrkit.facts.peer_memory import LEGACY
 from gdrkit.facts.secure_boot import signatures_enforced
 from gdrkit.facts.trust import SignatureState, signature_check
@@ -74,6 +74,7 @@ def _files(node: Node) -> Iterable[str]:
 
 def _dmabuf_alone(node: Node) -> Iterable[Supposition]:
     yield autoload.becomes(tuple(entry for entry in autoload(node) if entry.name != PEERMEM))
+    yield is_loaded.becomes(False, PEERMEM)
 
 
 def _reboot(node: Node) -> Iterable[Supposition]:
@@ -83,6 +84,7 @@ def _reboot(node: Node) -> Iterable[Supposition]:
 def _without_legacy(node: Node) -> Iterable[Supposition]:
     yield legacy_peer_mem.becomes(LegacyPeerMem(loaded=False, path=""))
     yield is_loaded.becomes(False, LEGACY)
+    yield module_path.becomes(Missing(LEGACY, MissingReason.ABSENT, f"modinfo -n {LEGACY}"), LEGACY)
 
 
 def _allow_topology(node: Node) -> Iterable[Supposition]:
@@ -103,7 +105,7 @@ use_dmabuf = Remedy(
     name=RemedyName.USE_DMABUF,
     title="use dma-buf, and stop loading nvidia-peermem",
     effect=_dmabuf_alone,
-    becomes="nvidia-peermem is not loaded at boot; programs use dma-buf if the node supports it",
+    becomes="nvidia-peermem is not loaded from the next boot on; programs use dma-buf where they can",
     risk="programs that support only peermem, such as NCCL before 2.13, lose the direct path",
     undo="add nvidia-peermem to /etc/modules-load.d again",
     paths=("dmabuf",),

@@ -6,32 +6,37 @@ from collections.abc import Iterable
 
 from msgspec.structs import replace
 
-from gdrkit.facts.pci import bridges_above, gpus, iommu_type
+from gdrkit.facts.pci import gpus, iommu_type
 from gdrkit.facts.pci_registers import acs, bar1_bytes, read_request_bytes
 from gdrkit.facts.rdma import nic_address, nics
 from gdrkit.node import Node, Supposition, each_known
+from gdrkit.repair.platforms.fabric import REDIRECTS, redirecting
 from gdrkit.repair.remedies.remedy import Remedy
 from gdrkit.rules.read_request_small import WANTED_BYTES
 from gdrkit.rules.remedy_names import RemedyName
 
-REDIRECTS = 0x04 | 0x08 | 0x10
-"""P2P Request Redirect, P2P Completion Redirect, Upstream Forwarding in the ACS Control Register.
-Source: PCI Express Base Specification, 7.7.11.3; Linux include/uapi/linux/pci_regs.h, PCI_ACS_RR."""
 LARGE_BAR1_BYTES = 1 << 37
 """Assumed size of a BAR1 that covers all GPU memory: 128 GiB, the BAR1 of an H100 with 80 GB."""
 
 
 def _clear_redirects(node: Node) -> Iterable[Supposition]:
-    """Bridges above a GPU no longer redirect; bridges whose ACS register was not read stay as they are."""
-    bridges = dict.fromkeys(b for gpu in gpus(node) for b in bridges_above(node, gpu.address))
-    for bridge, found in each_known(lambda bridge: (bridge, acs(node, bridge)), bridges):
+    """Bridges between a GPU and a NIC no longer redirect; those whose register was not read stay as they
+    are."""
+    for bridge, control in redirecting(node).items():
+        found = acs(node, bridge)
         if found is not None:
-            yield acs.becomes(replace(found, control=found.control & ~REDIRECTS), bridge)
+            yield acs.becomes(replace(found, control=control & ~REDIRECTS), bridge)
 
 
 def _passthrough(node: Node) -> Iterable[Supposition]:
-    for gpu in gpus(node):
-        yield iommu_type.becomes("identity", gpu.address)
+    for address in _endpoints(node):
+        yield iommu_type.becomes("identity", address)
+
+
+def _endpoints(node: Node) -> Iterable[str]:
+    """The PCI addresses of the GPUs and of the NICs."""
+    yield from (gpu.address for gpu in gpus(node))
+    yield from each_known(lambda device: nic_address(node, device.name), nics(node))
 
 
 def _large_bar(node: Node) -> Iterable[Supposition]:

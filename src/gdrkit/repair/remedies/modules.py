@@ -14,7 +14,7 @@ from gdrkit.facts.modprobe_config import AutoLoad, autoload, configuration
 from gdrkit.facts.module_init import InitOutcome, init
 from gdrkit.facts.modules import PEERMEM, dependencies, is_loaded, module_path
 from gdrkit.facts.peer_memory import MemoryPeer, memory_peers
-from gdrkit.facts.trust import SignatureCheck, SignatureState, signature_check
+from gdrkit.facts.trust import SignatureCheck, SignatureState, signature_check, signer_name
 from gdrkit.loader import modprobe
 from gdrkit.node import Node, Supposition, each_known, if_absent, if_missing
 from gdrkit.repair.platforms.conflicting_config import conflicting_config
@@ -36,6 +36,7 @@ def _sign(node: Node) -> Iterable[Supposition]:
     paths.update(dict.fromkeys(path for path in _needed(node) if not _trusted(node, path)))
     for path in paths:
         yield signature_check.becomes(verified, path)
+        yield signer_name.becomes(OWN_KEY, path)
 
 
 def _driver(node: Node) -> tuple[str, ...]:
