@@ -26,15 +26,16 @@ _ADDRESSES = re.compile(
         | (?<=::) ) (?:[0-9a-f]{2}:){5,19} [0-9a-f]{2} (?![0-9a-z_]) (?!:[0-9a-f]{2}(?![0-9a-z_])) )
     | (?P<dotted> (?<![0-9a-z_.-]) (?:[0-9a-f]{4}\.){2} [0-9a-f]{4} (?![0-9a-z_.-]) )
     | (?P<bare> (?<![0-9a-z_]) (?:0x)? (?:[0-9a-f]{16}|[0-9a-f]{12}) (?![0-9a-z_]) )
-    | (?P<ipv6> (?<![0-9a-z:.]) (?= [0-9a-f:]* :: | (?:[0-9a-f]{1,4}:){7} ) 
-        [0-9a-f:]*:[0-9a-f:.]* (?![0-9a-z:]) )
+    | (?P<ipv6> (?<![0-9a-z:.]) (?= [0-9a-f:]{0,40} :: | (?:[0-9a-f]{1,4}:){7} )
+        [0-9a-f:][0-9a-f:.]{1,44} (?<!\.) (?![0-9a-z:]) )
     | (?P<ipv4> (?<![\w.+~-]) (?:(?:25[0-5]|2[0-4]\d|1?\d?\d)\.){3} (?:25[0-5]|2[0-4]\d|1?\d?\d)
         (?![\w.+~-]*\w) )
     | (?P<named> \b (?:enx|wlx|wwx|ibx|rocex|iwx|opax|usx|infx) (?:[0-9a-f]{16}|[0-9a-f]{12}) \b )
     """
 )
 """One pattern and one pass, so that nothing is replaced twice. The last alternative matches names that
-contain an address: systemd.net-naming-scheme(7); rdma-core kernel-boot/rdma_rename.c, NAME_GUID."""
+contain an address: systemd.net-naming-scheme(7); rdma-core kernel-boot/rdma_rename.c, NAME_GUID. An IPv6
+address has at most 45 characters (RFC 4291, 2.2)."""
 
 _VERSION_BEFORE = re.compile(
     rb"(?:version|revision|firmware|release|build|ver|rev|fw|v|bios)[\s:=\"'(]*\Z", re.I
@@ -44,8 +45,8 @@ _SERIAL = re.compile(
     rb"""(?ix) (?P<name> (?:serial (?:[ ]|[_-])? (?:number|no|nr)? | [ ]pdi | chassis[_ ]id)
         ["']? [ \t]* [:=] [ \t]* ["']? ) (?P<value>[\w./:+-]+)"""
 )
-_VPD = re.compile(rb"(?m)^(?P<name>\s*\[(?:SN|V[0-9A-Z]|Y[0-9A-Z])\] [^:\n]*: )(?P<value>[^\n]+)")
-_PROCESS_NAME = re.compile(rb"(?m)^(?P<name>\s+Name\s+: )(?P<value>[^\n]+)")  # nvidia-smi -q, Processes
+_VPD = re.compile(rb"(?m)^(?P<name>[ \t]*\[(?:SN|V[0-9A-Z]|Y[0-9A-Z])\] [^:\n]*: )(?P<value>[^\n]+)")
+_PROCESS_NAME = re.compile(rb"(?m)^(?P<name>[ \t]+Name[ \t]+: )(?P<value>[^\n]+)")  # nvidia-smi -q
 _AUDIT = re.compile(rb"(?m)(?P<name>\baudit: type=\d+ )(?P<value>audit\([^\n]*)")
 _URL_USER = re.compile(rb"(?P<name>\b[a-z]{2,16}://)(?P<value>[^\s/:@]{1,64})(?=(?::\(dropped\))?@)", re.I)
 _HOME = re.compile(rb"(?P<name>/(?:home|Users)/)(?P<value>[\w.+-]+)")

@@ -27,7 +27,9 @@ HOSTNAMES: Tuple[Pattern[bytes], ...] = (
         rb"(?i)(?P<name>\b(?:hostname|host_name|nodename|fqdn)[\"']?[ \t]*[=:][ \t]*[\"']?)"
         rb"(?P<value>(?!localhost\b)[a-z0-9][\w.-]*)"
     ),
-    re.compile(rb"(?P<name>\bip=(?:(?:\[[^\]\s]*\]|[^\s:\[]*):){4})(?P<value>[A-Za-z0-9][\w.-]*)(?=:)"),
+    re.compile(
+        rb"(?P<name>\bip=(?:(?:\[[^\]\s]{0,64}\]|[^\s:\[]{0,64}):){4})(?P<value>[A-Za-z0-9][\w.-]*)(?=:)"
+    ),
 )
 """Where journalctl(1), systemd(1) and dracut.cmdline(7) have a host's name."""
 

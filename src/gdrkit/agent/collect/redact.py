@@ -14,46 +14,75 @@ NEVER_OPENED = "a private key: never opened"
 """The reason in the manifest. Running as root does not change it."""
 
 _HINT = re.compile(
-    rb"key|token|pass|pw|secret|psk|credential|bearer|basic|authorization|://|iscsi:|pbkdf2|[$]|\s-{1,2}u"
-    rb"|\s--proxy-u",
+    rb"key|token|pass|pw|secret|psk|credential|bearer|basic|auth|cookie|pin-value|login|mysql|ipmi|://|iscsi:"
+    rb"|pbkdf2|[$]|\s-{1,2}u|\s--proxy-u",
     re.IGNORECASE,
 )
 """A fast check: almost no file matches, and the others need no further search."""
 
+_QUOTED = rb""""[^"\\\n]*(?:\\.[^"\\\n]*)*"?|'[^'\n]*'?"""
+"""A quotation, up to the end of the line if it has no end: each character is looked at once."""
+
+_VALUE = _QUOTED + rb"""|\\"[^"\n]*"?|[^\s"',;]+(?:[,;](?![\w.-]+=)[^\s"',;]+)*"""
+"""Of an assignment; a quotation in JSON that is itself quoted begins with a backslash. What follows a comma
+belongs to it, unless that is the next assignment, as among the options of mount(8)."""
+
 _ASSIGNED = re.compile(
     rb"""(?ix)
     (?P<name> (?<![\w.-]) [\w.-]{0,64}?
-        (?: passw(?:or)?d | passphrase | secret | token | psk | credentials? | api_?key
-        | access_?key | auth_?key | private_?key | account_?key | shared_?key | encryption_?key
-        | (?: wifi | wlan | wep | wpa ) [\w.-]{0,32}? key ) [\w.-]* ["']? [ \t]* (?: = | : (?!:) ) [ \t]* )
-    (?P<value> "[^"\n]*" | '[^'\n]*' | [^\s"',;]+ )"""
+        (?: passw(?:or)?d | passphrase | secret | token | psk | credentials? | api[_-]?key | key-data
+        | access_?key | auth_?key | private_?key | account_?key | shared_?key | encryption_?key | pin-value
+        | (?: wifi | wlan | wep | wpa ) [\w.-]{0,32}? key )
+        [\w.-]* (?: \\? ["'] )? [ \t]* (?: = | : (?!:) ) [ \t]* ) (?P<value> """
+    + _VALUE
+    + rb")"
 )
 _UPPER_KEY = re.compile(
-    rb"""(?P<name>\b(?!CONFIG_)[A-Z][A-Z0-9_]*KEY=)(?P<value>"[^"\n]*"|'[^'\n]*'|[^\s"']+)"""
+    rb"(?P<name>\b(?!CONFIG_)[A-Z][A-Z0-9_]*(?<!_P)KEY=)(?P<value>" + _QUOTED + rb"""|[^\s"']+)"""
 )
-"""Only `=` after KEY, not `:`. The kernel log has `key: <fingerprint>`, which is public and needed."""
+"""Only `=` after KEY, not `:`. The kernel log has `key: <fingerprint>`, which is public and needed.
+Partition keys of InfiniBand, as in NCCL_IB_PKEY, are numbers that everybody may know."""
 
 _SHORT = re.compile(
-    rb"""(?ix) (?P<name> (?<![\w.-]) [\w.-]{0,64}? (?<!by) (?: pw | pass ) ["']? [ \t]* = [ \t]* )
-    (?P<value> "[^"\n]*" | '[^'\n]*' | [^\s"',;]+ )"""
+    rb"""(?ix) (?P<name> (?<![\w.-]) [\w.-]{0,64}? (?<!by) (?: pw | pass | pwd (?==[^/]) ) ["']?
+        [ \t]* = [ \t]* ) (?P<value> """
+    + _VALUE
+    + rb")"
 )
 """Only `=`, and nothing between: the kernel log has `selftest pass: 3`. kickstart(5) and dracut have
-`rootpw=`."""
+`rootpw=`. A shell's PWD is a path."""
 
 _FOLLOWING = re.compile(
-    rb"""(?imx) (?P<name> (?: ^ [ \t]* (?: rootpw | bindpw | password (?: _pbkdf2 )? [ \t]+ \S{1,64} )
-        (?: [ \t]+ --\w+ )? | (?<!\S) --? (?: [\w-]{0,32} - )? (?: password | passwd | passphrase | passin
-        | passout | token | secret | api-?key ) | \b sshpass [ \t]+ -p
-        | \b wifi [ \t][^\n]{0,160}? [ \t] password
-        | \b iw (?: config )? [ \t][^\n]{0,160}? [ \t] keys? ) [ \t]+ )
-        (?P<value> "[^"\n]*" | '[^'\n]*' | [^\s"'-][^\s"']* )"""
+    rb"""(?imx) (?P<name> (?: ^ [ \t]* password (?: _pbkdf2 )? [ \t]+ \S{1,64} (?: [ \t]+ --\w+ )?
+        | (?<!\S) (?: rootpw | bindpw ) (?: [ \t]+ --\w+ )? | (?<!\S) password (?= [ \t]+ ["'] )
+        | (?<!\S) --? (?: [\w-]{0,32} - )? (?: password | passwd | passphrase | passin | passout | token
+        | secret | api-?key ) | \b (?: wandb | huggingface-cli | hf [ \t] auth | ngc ) [ \t] login
+        | \b login [ \t]+ \S{1,64} [ \t]+ password | \b wifi [ \t][^\n]{0,160}? [ \t] password
+        | \b iw (?: config )? [ \t][^\n]{0,160}? [ \t] keys? | \b ssh-keygen [ \t][^\n]{0,160}? -N
+        | \b ipmi\w{0,16} [ \t][^\n]{0,160}? [ \t] -P ) [ \t]+
+        | (?: \b sshpass | \b mysql\w{0,16} (?: [ \t][^\n]{0,160}? )?
+        | \b (?: docker | podman | nerdctl | buildah | skopeo | helm ) [ \t] (?: registry [ \t] )? login
+        (?: [ \t][^\n]{0,160}? )? ) [ \t]+ -p [ \t]* )
+        (?P<value> """
+    + _QUOTED
+    + rb"""| [^\s"'-][^\s"']* )"""
 )
-"""A secret after a blank: options of programs, nmcli(1), iwconfig(8), ldap.conf(5), and in grub.cfg
-`password root x`."""
+"""A secret after a blank: options of programs, nmcli(1), iwconfig(8), ldap.conf(5), netrc(5), and in
+grub.cfg `password root x`."""
+
+_LISTED = re.compile(
+    rb"""(?ix) (?P<name> \b name \\?["']? [ \t]* : [ \t]* \\?["']? [\w.-]{0,64}?
+        (?<!_p) (?: key | token | secret | passw(?:or)?d | pass | psk | credentials? )
+        \\?["']? [ \t]{0,64} ,? \s{0,64} \\?["']? value \\?["']? [ \t]* : [ \t]*
+        | \b [\w.-]{0,64}? (?: secret | token | passw(?:or)?d | api_?key | credentials? ) \w{0,32} [ ] set [ ] (?: (?: by | from ) [ ] environment [ ] )? to [ ] ) (?P<value> """
+    + _VALUE
+    + rb")"
+)
+"""In the env: of a pod, and in NCCL's log."""
 
 _OF_USER = re.compile(
     rb"""(?ix) (?P<name> (?<!\S) (?: -u | -U | --user | --proxy-user ) [ \t=]* )
-        (?P<value> "[^"\n:]*:[^"\n]*" | '[^'\n:]*:[^'\n]*' | [^\s"':-][^\s"':]*:[^\s"']+ )"""
+        (?P<value> "[^"\n:]*:[^"\n]*"? | '[^'\n:]*:[^'\n]*'? | [^\s"':-][^\s"':]*:[^\s"']+ )"""
 )
 """curl -u user:password."""
 
@@ -66,20 +95,46 @@ _HASH = re.compile(rb"\bgrub\.pbkdf2\.\S+|\$(?:[1567y]|2[abxy]|gy|sha1|md5)\$[\w
 _AUTHORIZATION = re.compile(
     rb"(?P<name>\bauthorization[\"']?[ \t]*[:=][ \t]*[\"']?)(?P<value>[^\s\"'][^\n\"']*)", re.IGNORECASE
 )
-_BEARER = re.compile(rb"(?P<name>\b(?:Bearer|Basic)\s+)(?P<value>[\w.~+/=-]{8,})")
-_IN_URL = re.compile(
-    rb"(?P<name>\b[a-z][a-z0-9+.-]{0,20}://[^\s/:@]{0,64}:)(?P<value>[^\s/]{1,512})(?=@)", re.IGNORECASE
+_BEARER = re.compile(
+    rb"(?P<name>\b(?:Bearer|Basic)\s+|\b(?i:bearer)\s+(?=[\w.~+/=-]*\d))(?P<value>[\w.~+/=-]{8,})"
 )
+_COOKIE = re.compile(rb"(?P<name>\bcookie2?:[ \t]*)(?P<value>[^\s=\"';]{1,128}=[^\n\"']*)", re.IGNORECASE)
+_REGISTRY = re.compile(rb"(?P<name>\"auth\\?\"[ \t]*:[ \t]*)(?P<value>\\?\"[\w+/=-]{12,}\\?\"?)")
+"""config.json of Docker: user:password in base64."""
+
+_IN_URL = re.compile(
+    rb"(?P<name>\b[a-z][a-z0-9+.-]{0,20}://[^\s/:@\[]{0,64}:)(?P<value>(?!\d{1,5}/)[^\s\"'<>]{1,512})(?=@)",
+    re.IGNORECASE,
+)
+_USER_IN_URL = re.compile(
+    rb"(?P<name>\b[a-z][a-z0-9+.-]{0,20}://)(?P<value>(?=[^\s/:@]{0,512}\d)[^\s/:@]{16,512})(?=@)",
+    re.IGNORECASE,
+)
+"""A token in place of a user: `https://TOKEN@github.com/`."""
+
+_WEBHOOK = re.compile(
+    rb"(?P<name>\b(?:hooks\.slack\.com/\w{1,16}|discord(?:app)?\.com/api/webhooks|webhook\.office\.com/\w{1,16})/"
+    rb"|[?&](?:sig|x-amz-(?:signature|credential)|x-goog-signature|code)=)(?P<value>[^\s\"'<>&]+)",
+    re.IGNORECASE,
+)
+"""Whoever has the address may post, or read: incoming webhooks, and addresses that are signed."""
+
 _WELL_KNOWN = re.compile(
     rb"\b(?:gh[pousr]_\w{20,}|github_pat_\w{20,}|glpat-[\w-]{16,}|A[KS]IA[0-9A-Z]{16}|nvapi-[\w-]{16,}"
-    rb"|hf_\w{20,}|sk-[\w-]{20,}|AIza[\w-]{35}|glsa_\w{20,}|hvs\.[\w-]{20,}|npm_\w{20,}|xox[abprs]-[\w-]{10,}|eyJ[\w-]{10,}\.[\w-]{10,}\.[\w-]*)"
+    rb"|hf_\w{20,}|sk-[\w-]{20,}|AIza[\w-]{35}|glsa_\w{20,}|hv[bsr]\.[\w-]{20,}|npm_\w{20,}|xox[abprs]-[\w-]{10,}"
+    rb"|[rs]k_(?:live|test)_\w{16,}|ya29\.[\w-]{16,}|SG\.[\w-]{16,}\.[\w-]{16,}|AGE-SECRET-KEY-1\w{20,}"
+    rb"|eyJ[\w+/=-]{10,}(?:\.[\w-]*){0,2})"
 )
+"""Tokens that show what they are. eyJ begins every JSON object in base64: JWT, and Docker's credentials."""
+
 _PATTERNS = (
-    *(_AUTHORIZATION, _ASSIGNED, _SHORT, _UPPER_KEY, _FOLLOWING),
-    *(_OF_USER, _BEARER, _IN_URL, _ISCSI),
+    *(_AUTHORIZATION, _REGISTRY, _LISTED, _ASSIGNED, _SHORT, _UPPER_KEY, _FOLLOWING),
+    *(_OF_USER, _BEARER, _COOKIE, _WEBHOOK, _IN_URL, _USER_IN_URL, _ISCSI),
 )
 _PRIVATE_KEY = re.compile(
-    rb"-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----.*?(?:-----END [A-Z0-9 ]*PRIVATE KEY-----|\Z)", re.DOTALL
+    rb"-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----.*?"
+    rb"(?:-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----|\Z)",
+    re.DOTALL,
 )
 
 _NEVER_OPENED = re.compile(

@@ -35,7 +35,7 @@ _PACKAGES = (
 )  # fmt: skip
 
 _LIBRARIES = re.compile(
-    rb"lib(?:ibverbs|mlx[45]|efa|nccl|cuda|nvidia-ml|uc[pstm]|rdmacm|ibumad|gdrapi|fabric|mpi)[\w.+-]*\s"
+    rb"lib(?:ibverbs|mlx[45]|efa|nccl|cuda|nvidia-ml|uc[pstm]|rdmacm|ibumad|gdrapi|fabric|mpi)[\w.+-]{0,255}\s"
 )
 
 _VIRTUAL_NETDEVS = re.compile(
@@ -150,7 +150,7 @@ def cards(data: bytes) -> bytes:
     """`ip -j addr`: network cards and their addresses, without loopback, bridges and tunnels."""
     try:
         entries = json.loads(data.decode("utf-8", "replace"))
-    except ValueError:
+    except (ValueError, RecursionError):
         return data
     keys = ("ifname", "flags", "mtu", "operstate", "link_type", "address", "altnames")
     parts = ("family", "local", "prefixlen", "scope")
