@@ -6,8 +6,9 @@ import sys
 
 from gdrkit.cli.arguments import Parser, write, write_json
 
-LIMIT_BYTES = 64 << 20
-"""Longest text that is accepted. A kernel log has a few MB; more is a mistake or many machines."""
+LIMIT_BYTES, LINES_LIMIT = 16 << 20, 400_000
+"""Longest text that is accepted. A kernel log has a few MB and some 10,000 lines; more is a mistake or many
+machines, and each line takes memory."""
 
 
 PIPE = "name a file, or pipe something in: dmesg | gdr explain"
@@ -55,10 +56,12 @@ def main(arguments: list[str]) -> int:
 
 def _content(file: str) -> bytes:
     """The bytes of a file or of standard input. Raises TargetError if there are none or too many."""
-    from gdrkit.cli.files import read_input
+    from gdrkit.cli.files import read_input, shown
     from gdrkit.evidence.errors import TargetError
 
     content = read_input(file, LIMIT_BYTES, PIPE)
     if not content.strip():
         raise TargetError("no text: the input is empty", PIPE)
+    if content.count(b"\n") > LINES_LIMIT:
+        raise TargetError(f"{shown(file)}: more than {LINES_LIMIT:,} lines", "cut it down to what matters")
     return content

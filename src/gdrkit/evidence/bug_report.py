@@ -52,7 +52,8 @@ _SEPARATOR = re.compile(rb"^_{40,100}\r?\n\r?\n?", re.M)
 _FILE = re.compile(rb"\*\*\* (/[^\n]*?)\r?\n(?:\*\*\* ls: [^\n]*\n)?")
 _NOT_READ = re.compile(rb"(.*?) (does not exist|is not readable)")
 _COMMAND = re.compile(
-    rb"^((?:/[\w./-]*/)?(?:nvidia-smi|lspci|ibstat|dmidecode|numactl)|dmesg:)([^\n]*)\n[ \t]*\n", re.M
+    rb"^((?:/[\w./-]{0,200}/)?(?:nvidia-smi|lspci|ibstat|dmidecode|numactl)|dmesg:)([^\n]{0,200})\n[ \t]*\n",
+    re.M,
 )
 _PARAMETER = re.compile(rb"^(/sys/module/\w+/parameters/\w+):([^\n]*)\n", re.M)
 _LISTED = re.compile(rb"^((?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]) ", re.M)

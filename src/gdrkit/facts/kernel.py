@@ -144,10 +144,15 @@ def command_line(node: Node) -> tuple[str, ...]:
     return split_command_line(node.text("proc/cmdline"))
 
 
+COMMAND_LINE_CHARACTERS = 1 << 16
+"""The longest command line that is read: the kernel's are 4096 bytes or less (asm/setup.h,
+COMMAND_LINE_SIZE)."""
+
+
 def split_command_line(text: str) -> tuple[str, ...]:
     """Words of a kernel command line or of a module's arguments, without their quotes."""
     words, word, quoted = [], "", False
-    for letter in text.strip() + " ":
+    for letter in text[:COMMAND_LINE_CHARACTERS].strip() + " ":
         if letter == '"':
             quoted = not quoted
         elif letter.isspace() and not quoted:

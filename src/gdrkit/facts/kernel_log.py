@@ -29,6 +29,11 @@ _DROPPED = re.compile(
 )
 
 
+LINE_CHARACTERS = 4096
+"""How much of a line is read: twice what the kernel prints at most (include/linux/printk.h,
+PRINTK_MESSAGE_MAX)."""
+
+
 class KernelLogLine(Struct, frozen=True):
     """One message of the kernel."""
 
@@ -59,7 +64,7 @@ def parse(text: str, source: str) -> KernelLog:
     """
     found: list[KernelLogLine] = []
     for number, raw in enumerate(text.splitlines(), 1):
-        line = _line(raw, number)
+        line = _line(raw[:LINE_CHARACTERS], number)
         if line is not None:
             found.append(line)
     if not found:

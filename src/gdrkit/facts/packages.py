@@ -119,7 +119,7 @@ def parse_packages(text: str, manager: str) -> dict[str, Package]:
             name, version = words[1].partition(":")[0], words[2]
         elif manager == "dpkg" and len(words) == 2 and words[1][0].isdigit():
             name, version = words
-        elif manager == "rpm" and (match := _RPM.match(line)):
+        elif manager == "rpm" and (match := _RPM.match(line[:LINE_CHARACTERS])):
             name, version = match["name"], match["version"]
         else:
             continue
@@ -128,6 +128,8 @@ def parse_packages(text: str, manager: str) -> dict[str, Package]:
         raise FormatError("no installed package listed")
     return found
 
+
+LINE_CHARACTERS = 512  # of `rpm -qa`: a name, a version and a date
 
 _RPM = re.compile(r"(?P<name>\S+)-(?P<version>[^-\s]+-[^-\s]+?)(?:\.(?:noarch|x86_64|aarch64))?(?=\s|$)")
 

@@ -231,13 +231,15 @@ ELF_MACHINE = _line(
 ELF_TABLE_SIZE = _line("Invalid ELF section header size", _CORRUPT, source=_ELF_TABLE, versions=_SAID_SINCE)
 ELF_TABLE = _line("Invalid ELF section header overflow", _CORRUPT, source=_ELF_TABLE, versions=_SAID_SINCE)
 ELF_NAMES = _line(
-    "Invalid ELF section name index: {found} || e_shstrndx ({index}) >= e_shnum ({count})",
+    r"Invalid ELF section name index: {found:\d{1,10}} || "
+    r"e_shstrndx ({index:\d{1,10}}) >= e_shnum ({count:\d{1,10}})",
     _CORRUPT,
     source="kernel/module/main.c, elf_validity_cache_secstrings()",
     versions=_SAID_SINCE,
+    sample="Invalid ELF section name index: 70 || e_shstrndx (70) >= e_shnum (40)",
 )
 ELF_SECTION = _line(
-    "Invalid ELF section in module (section {number} type {type})",
+    r"Invalid ELF section in module (section {number:\d{1,10}} type {type:\w{1,20}})",
     _CORRUPT,
     source=_ELF_TABLE,
     versions="5.4.214 and later; not 4.18",

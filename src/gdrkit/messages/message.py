@@ -18,6 +18,10 @@ from gdrkit.formats.module_name import canonical
 from gdrkit.messages import errors
 
 _PLACEHOLDER = re.compile(r"\{(\w*)(?::((?:[^{}]|\{[^{}]*\})*))?\}")
+LINE_CHARACTERS = 4096
+"""How much of a line is searched. The kernel prints at most 2048 characters (include/linux/printk.h,
+PRINTK_MESSAGE_MAX), NCCL 4096 (src/debug.cc); a longer line was made to keep a reader busy."""
+
 _NAMES = ("module", "symbol", "owner", "namespace")
 
 
@@ -48,7 +52,7 @@ class MessageTemplate(Struct, frozen=True, eq=False):
         return self._search(text, number) if _constant(self) in text else None
 
     def _search(self, text: str, number: int) -> Match | None:
-        found = _pattern(self).search(text)
+        found = _pattern(self).search(text, 0, LINE_CHARACTERS)
         if found is None:
             return None
         values = found.groupdict()

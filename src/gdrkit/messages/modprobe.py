@@ -31,7 +31,7 @@ COMMAND_FAILED = MessageTemplate(
 )
 DEPENDENCY_GONE = MessageTemplate(
     "modprobe",
-    "modprobe: ERROR: {place}ctx={pointer} path={path} error=No such file or directory",
+    r"modprobe: ERROR: {place}ctx={pointer:\S{1,32}} path={path:\S*} error=No such file or directory",
     ("dependency-failed",),
     source=f"{_LIBKMOD}, kmod_module_parse_depline()",
     loads=True,

@@ -157,7 +157,7 @@ _PAIR = (
     r"{:(?:, read (?P<read>[01]))?(?: mode (?P<mode>\w+))?}"
 )
 _STATE = "{state:Enabled|Disabled}"
-_ERRNO = r"{text:.+?}{:(?: errno (?P<number>\d{1,4}))?\s*$}"
+_ERRNO = r"{text:.+?}{:(?: errno (?P<number>\d{1,4}))?$}"
 
 
 def _completion(status: int, name: str) -> str:
@@ -232,7 +232,7 @@ ROWS = (
         make=lambda m: records.Version(m.values["text"], m.values["library"]),
         sample="NCCL version 2.21.5+cuda12.4",
     ),
-    _line(r"Using network {text:.+?}{:\s*$}", make=lambda m: records.Network(m.values["text"])),
+    _line(r"Using network {text:.+}", make=lambda m: records.Network(m.values["text"])),
     _line(
         r"NET/OFI NIC group {group:\d{1,4}} device #{number:\d+} {address:[0-9a-f:.]+}",
         make=lambda m: records.OfiNic(int(m.values["group"]), m.values["address"]),
@@ -337,8 +337,8 @@ ROWS = (
         sample="NET/IB : Got completion from peer 10.0.0.2<1> with status=12 opcode=0 len=0 vendor err 129",
     ),
     _line(
-        r"Got completion {:.*?(?:with error |status=(?:\w+\()?)}{number:\d{1,4}}"
-        r"{:\)?.*?vendor[ _]err[ =]}{vendor:\d{1,6}}{:(?:.* hca (?P<device>[\w.-]+))?}",
+        r"Got completion {:.{0,400}?(?:with error |status=(?:\w+\()?)}{number:\d{1,4}}"
+        r"{:\)?.{0,200}?vendor[ _]err[ =]}{vendor:\d{1,6}}{:(?:.* hca (?P<device>[\w.-]+))?}",
         make=_failure,
         sample="NET/IB : Got completion from peer 10.0.0.2<1> with status=5 opcode=0 len=0 vendor err 244",
     ),

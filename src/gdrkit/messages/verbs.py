@@ -92,7 +92,8 @@ def _failed(call: str, *numbers: int) -> str:
     """A template for messages that name a call and, shortly after, an error by text or number."""
     texts = "|".join(strerror(number) for number in numbers)
     digits = "|".join(map(str, numbers))
-    return rf"{{:\w*}}{call}{{how:\w*(?:\(\))?\W.{{0,80}}?}}{{answer:{texts}|err\w*[ =:]+(?:{digits})\b}}"
+    answer = rf"{{answer:{texts}|err\w{{0,9}}[ =:]{{1,9}}(?:{digits})\b}}"
+    return rf"{{:\w{{0,32}}}}{call}{{how:\w{{0,32}}(?:\(\))?\W.{{0,80}}?}}{answer}"
 
 
 ROWS = (

@@ -40,7 +40,7 @@ class SavedTopology(Struct, frozen=True):
 
 _DRAWING = re.compile(r"^-(?:\+-)?\[[0-9a-f]{4,8}:[0-9a-f]{2}\]", re.MULTILINE)
 _LISTING = re.compile(r"^(?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[01][0-9a-f]\.[0-7] \S", re.MULTILINE)
-_MATRIX = re.compile(r"^\s*(?:\x1b\[\d*m)?\s*GPU0\s", re.MULTILINE)
+_MATRIX = re.compile(r"^[ \t]{0,80}(?:\x1b\[\d{0,4}m)?[ \t]{0,80}GPU0\s", re.MULTILINE)
 
 
 def kind_of(content: bytes) -> TopologyFileKind | None:

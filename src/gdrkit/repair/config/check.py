@@ -104,7 +104,7 @@ def _duplicate_keys(value: Value) -> Iterator[ConfigFault]:
         )
 
 
-_SETTING = re.compile(r"^\s*(?:export\s+|set\s+|-x\s+)?NCCL_NET_GDR_LEVEL=[\"']?([\w-]*)", re.MULTILINE)
+_SETTING = re.compile(r"^[ \t]*(?:export\s+|set\s+|-x\s+)?NCCL_NET_GDR_LEVEL=[\"']?([\w-]*)", re.MULTILINE)
 
 
 def _settings(text: str) -> Iterator[ConfigFault]:
