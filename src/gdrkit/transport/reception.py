@@ -6,6 +6,7 @@ Beyond a bound the oldest handshake ends, of the source that has most, so that a
 
 from __future__ import annotations
 
+import errno
 import ipaddress
 import selectors
 import socket
@@ -27,6 +28,7 @@ from gdrkit.transport.handshake import (
 HANDSHAKE_SECONDS = 5.0
 MOST, MOST_PER_SOURCE = 128, 32
 _IPV6_SITE = 64  # bits of an IPv6 address that belong to one site, which owns all addresses below: RFC 6177
+_NO_ROOM = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 _KEEPALIVE = {socket.TCP_KEEPIDLE: 5, socket.TCP_KEEPINTVL: 2, socket.TCP_KEEPCNT: 3}
 """A machine that dies silently is detected after 5 + 2 * 3 s: tcp(7)."""
 
@@ -113,7 +115,9 @@ class Reception:
     def _admit(self) -> None:
         try:
             sock, address = self._listening.accept()
-        except (BlockingIOError, ConnectionAbortedError):
+        except OSError as error:  # of a connection that has gone (accept(2)), unless there is no room
+            if error.errno in _NO_ROOM:
+                self._give_up_one(error)
             return
         source = _source(address[0])
         self._make_room(source)
@@ -121,6 +125,13 @@ class Reception:
         pending = _Pending(sock, source, self._greeting(sock))
         self._pending[sock] = pending
         self._selector.register(sock, selectors.EVENT_READ, sock)
+
+    def _give_up_one(self, error: OSError) -> None:
+        """Close the oldest handshake, so that its descriptor is free. Raises TransportError if there is
+        none."""
+        if not self._pending:
+            raise TransportError(f"cannot accept a connection: {error.strerror}")
+        self.reject(next(iter(self._pending)), f"no room for more connections: {error.strerror}")
 
     def _make_room(self, source: str) -> None:
         sources = Counter(pending.source for pending in self._pending.values())

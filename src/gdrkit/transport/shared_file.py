@@ -12,12 +12,13 @@ import contextlib
 import os
 import re
 import secrets
+import stat
 
 from gdrkit.transport.errors import PathUnavailable
 
 FOLDER = "/dev/shm"
 _NAME = "gdrkit-"
-_ANONYMOUS = re.compile(r"(/proc/[1-9][0-9]*/fd/[0-9]+)\?([0-9]+)\.([0-9]+)")
+_ANONYMOUS = re.compile(r"(/proc/[1-9][0-9]{0,9}/fd/[0-9]{1,10})\?([0-9]{1,20})\.([0-9]{1,20})")
 _FILE = re.compile(rf"{FOLDER}/gdrkit-[0-9A-Za-z-]+")
 
 
@@ -79,12 +80,23 @@ def _open_anonymous(link: str, identity: tuple[int, int]) -> int:
     """Open another process's file. Device and inode are compared first, without opening anything: in another
     PID namespace the link may be something else. Raises OSError, PathUnavailable.
     """
-    if _identity(os.stat(link)) == identity:
+    if _is_memory(os.stat(link)) and _identity(os.stat(link)) == identity:
         descriptor = os.open(link, os.O_RDWR | os.O_CLOEXEC)
         if _identity(os.fstat(descriptor)) == identity:
             return descriptor
         os.close(descriptor)
     raise PathUnavailable(f"{link} is not the other side's memory")
+
+
+def _is_memory(found: os.stat_result) -> bool:
+    """Whether this may be a file that SharedFile made. The other side chooses the link, and could name any
+    file that some process has open: this process may be root's, and would write there."""
+    return (
+        stat.S_ISREG(found.st_mode)
+        and found.st_nlink == 0
+        and found.st_uid == os.geteuid()
+        and found.st_dev == os.stat(FOLDER).st_dev
+    )
 
 
 def _identity(found: os.stat_result) -> tuple[int, int]:
