@@ -55,6 +55,7 @@ class RootFS:
 
     def __init__(self, root: str = "/") -> None:
         self.path = os.path.realpath(root)
+        self._is_checked = False
         if not os.path.isdir(self.path):
             raise ApplyError(f"not a directory: {root}")
 
@@ -69,6 +70,7 @@ class RootFS:
         return posixpath.join(self._folder(folder), name)
 
     def _folder(self, folder: str) -> str:
+        self._check_above()
         parts = [part for part in reversed(folder.split("/")) if part]
         here: list[str] = []
         links = 0
@@ -86,8 +88,32 @@ class RootFS:
                 here = [] if target.startswith("/") else here
                 parts += [word for word in reversed(target.split("/")) if word not in ("", ".")]
             elif part != ".":
+                self._check(full)
                 here.append(part)
         return posixpath.join(self.path, *here)
+
+    def _check_above(self) -> None:
+        """Check the root itself, and the folders above it, once."""
+        if not self._is_checked:
+            parts = self.path.split("/")
+            for number in range(1, len(parts) + 1):
+                self._check("/".join(parts[:number]) or "/")
+            self._is_checked = True
+
+    def _check(self, real: str) -> None:
+        """Raise ApplyError for a folder that a user could replace by a link while root works in it."""
+        if self.is_machine or os.geteuid() != 0:
+            return
+        try:
+            found = os.lstat(real)
+        except (FileNotFoundError, NotADirectoryError):
+            return
+        shared = found.st_mode & 0o022 and not found.st_mode & stat.S_ISVTX
+        if stat.S_ISDIR(found.st_mode) and (found.st_uid != 0 or shared):
+            raise ApplyError(
+                f"{real} belongs to user {found.st_uid}, or others can write to it: not safe for root",
+                "run as its owner, or copy the tree to a folder that only root can write to",
+            )
 
     # -- reading ----------------------------------------------------------------------------------------
 
