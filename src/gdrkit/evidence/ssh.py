@@ -1,6 +1,6 @@
 """Collect from another machine through the system's OpenSSH. Nothing is installed or left there.
 
-The collector is sent to the standard input of `python3 -`; its bundle comes back on standard output.
+The collector is sent to the standard input of `python3 -I -`; its bundle comes back on standard output.
 """
 
 from __future__ import annotations
@@ -52,7 +52,8 @@ def open_ssh(target: str, probe: bool = False) -> BundleHost:
 
 def _command(match: re.Match[str], probe: bool) -> list[str]:
     """The argument list of ssh. Host keys are checked as usual."""
-    program = "python3 - -o -" if probe else "python3 - -o - --no-probe"
+    # -I: a module in the folder that ssh starts in must not take the place of Python's own (python(1)).
+    program = "python3 -I - -o -" if probe else "python3 -I - -o - --no-probe"
     return ssh(match["destination"], program, match["port"] or "")
 
 

@@ -54,7 +54,7 @@ def test_the_program_is_sent_and_the_bundle_received(fake_ssh, monkeypatch, caps
     assert host.read("etc/os-release") == b"ID=debian\n"
     assert capsys.readouterr().err == "half way\n"
     given = words.read_text().splitlines()
-    assert given[-3:] == ["--", "node1", "python3 - -o - --no-probe"]
+    assert given[-3:] == ["--", "node1", "python3 -I - -o - --no-probe"]
     assert [*given[given.index("-p") :][:2], *given[given.index("-l") :][:2]] == [
         "-p",
         "2222",
