@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from gdrkit.fabric.ceilings.node_links import NodeLinks
     from gdrkit.node import Node
 
-LARGEST = 1 << 26
-"""The most bytes of a benchmark's output that are read; those of whole clusters have a few megabytes."""
+LARGEST, LARGEST_RUN = 1 << 26, 8 << 20
+"""The most bytes of a topology, and of a benchmark's output: those of a whole cluster have a few MB."""
 
 
 def parser() -> Parser:
@@ -82,7 +82,7 @@ def _read(names: list[str] | tuple[str, ...]) -> list[Measured] | None:
     found = []
     for name in names:
         try:
-            found.append(sniff(read_input(name, LARGEST).decode("utf-8", "replace")))
+            found.append(sniff(read_input(name, LARGEST_RUN).decode("utf-8", "replace")))
         except FormatError as error:
             sys.stderr.write(f"gdr estimate: {name}: {error}\n")
             return None

@@ -14,11 +14,14 @@ from msgspec import DecodeError, Struct
 
 from gdrkit.formats.errors import FormatError
 
+LINE_CHARACTERS = 1024
+"""How much of a line is read: a row of results has about 150 characters."""
+
 PREFIX = re.compile(r"^(?:\[\d+,\d+\]<(?:stdout|stderr)>:?|\d+: ?) ?")
 """The prefix that mpirun --tag-output and srun --label put before a line."""
 
 RANK = re.compile(
-    r"^#\s+Rank\s+(\d+)\s+(?:Group\s+(\d+)\s+)?Pid\s+\d+\s+on\s+(\S+)\s+device\s+(\d+)\s+\[([0-9a-fA-Fx:]+)\]\s*(.*?)\s*$"
+    r"^#\s+Rank\s+(\d+)\s+(?:Group\s+(\d+)\s+)?Pid\s+\d+\s+on\s+(\S+)\s+device\s+(\d+)\s+\[([0-9a-fA-Fx:]+)\]\s*(\S.*)?$"
 )
 PROGRAM = re.compile(r"\b(\w+)_perf(?:_mpi)?\b")
 
@@ -78,7 +81,7 @@ def parse_nccl_tests(text: str) -> tuple[NcclTest, ...]:
     """The runs in a text, in order; at least one. Raises FormatError."""
     if text.lstrip().startswith("{"):
         return (_parse_json(text),)
-    lines = [PREFIX.sub("", line) for line in text.splitlines()]
+    lines = [PREFIX.sub("", line[:LINE_CHARACTERS]) for line in text.splitlines()]
     runs = tuple(run for run in map(_run, _blocks(lines)) if run is not None)
     if not runs:
         raise FormatError("no table of nccl-tests")
@@ -132,7 +135,7 @@ def _rank(line: str) -> NcclRank | None:
     found = RANK.match(line)
     if found is None or len(found[1]) > 9 or len(found[4]) > 9:
         return None
-    return NcclRank(int(found[1]), found[3], int(found[4]), found[6])
+    return NcclRank(int(found[1]), found[3], int(found[4]), (found[6] or "").rstrip())
 
 
 def _columns(line: str) -> list[str]:

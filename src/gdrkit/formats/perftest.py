@@ -18,6 +18,9 @@ GB_PER_S = {"MB/sec": 2**20 / 1e9, "MiB/sec": 2**20 / 1e9, "Gb/sec": 1 / 8}
 """A column's unit in GB/s. perftest's MB has always been 2**20 bytes; newer versions print MiB:
 perftest_parameters.c, format_factor."""
 
+LINE_CHARACTERS = 1024
+"""How much of a line is read: a row of results has about 100 characters, a command some more."""
+
 COLUMN = re.compile(r"(?:BW |MsgRate ?|99(?:\.9+)?% |tps )?[#\w.%]+(?:\[[^\]]*\])?")
 COMMAND = re.compile(r"^.*?\b((?:ib|raw_ethernet)_(?:write|read|send|atomic)_(?:bw|lat)\b.*)$")
 TITLE = re.compile(r"^\s+((?:RDMA_|Send|Atomic_|Raw|WriteImm)\S*(?: \S+)*) Test\s*$")
@@ -72,7 +75,7 @@ def parse_perftest(text: str) -> tuple[Perftest, ...]:
         return (_parse_json(text),)
     runs: list[Perftest] = []
     first = 1
-    for block in _blocks(text.splitlines()):
+    for block in _blocks([line[:LINE_CHARACTERS] for line in text.splitlines()]):
         if (run := _run(block, first)) is not None:
             runs.append(run)
         first += len(block)
