@@ -1,4 +1,4 @@
-"""A peer that has the key and names files of others as its memory, and strangers who take all descriptors."""
+"""A peer that has the key and names files of others as its memory, and strangers who take descriptors."""
 
 from __future__ import annotations
 

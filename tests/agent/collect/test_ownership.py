@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import operator
 import os
+import threading
+import time
 
 import pytest
 
@@ -161,6 +164,34 @@ def test_a_users_own_link_is_followed(collected, root):
     given_to(ALICE, *(root.folder / name for name in names))
 
     assert collected().text("srv/config-6.1") == "CONFIG_PCI_P2PDMA=y\n"
+
+
+@as_root
+@pytest.mark.parametrize("call", ["os.readlink", "os.path.lexists", "os.lstat"])
+def test_a_file_system_of_a_user_that_never_answers_does_not_hold_the_collector(root, monkeypatch, call):
+    """A user's link leads into a mount of that user's (fuse) whose server sleeps."""
+    root.link("srv/link", "/mnt/hung/file")
+    root.file("mnt/hung/file", "x")
+    given_to(ALICE, root.folder / "srv/link")
+    hung, real = str(root.folder / "mnt/hung"), operator.attrgetter(call.removeprefix("os."))(os)
+    released = threading.Event()
+
+    def answers(path, *arguments, **more):
+        if str(path).startswith(hung):
+            released.wait(60)
+        return real(path, *arguments, **more)
+
+    monkeypatch.setattr(call, answers)
+    tree = Tree(str(root.folder), limit_s=0.1)
+    begun = time.monotonic()
+    try:
+        try:
+            tree.read(tree.resolve("srv/link"), 10)
+        except OSError as error:
+            assert isinstance(error, (TimeoutError, NotTheirs))
+        assert time.monotonic() - begun < 30
+    finally:
+        released.set()
 
 
 def test_a_folder_that_becomes_a_link_before_the_file_is_opened_is_not_followed(root):

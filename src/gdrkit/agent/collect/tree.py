@@ -11,7 +11,7 @@ import os
 import posixpath
 import stat
 from itertools import islice
-from typing import Dict, List, NamedTuple, Optional, Set, Tuple
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Set, Tuple
 
 from .ownership import NotTheirs, check, home_of, is_trusted, open_below
 from .timeouts import TimeLimitedCalls
@@ -34,9 +34,9 @@ NAMES_LIMIT = 20000
 this."""
 
 _HOMES = ("home/", "root/", "var/home/")
-_SLOW = ("proc/", "sys/", "run/", "dev/", *_HOMES)
-"""Where reading may hang, in a driver or in a network file system, so that a second thread is needed for the
-timeout."""
+_SYSTEM = ("boot/", "etc/", "lib/", "usr/", "var/")
+"""Where reading does not hang. Elsewhere it may, in a driver, in a network file system or in one that a user
+provides (fuse(8)), so that a second thread is needed for the timeout."""
 
 _KERNELS = ("proc/", "sys/", "dev/")
 """Where only the kernel makes files, if the root is this machine's."""
@@ -129,7 +129,7 @@ class Tree:
                 done = []
             rest.extend(target.split("/")[::-1])
         real = "/".join(done)
-        if users and os.path.lexists(self.at(real)) and users != {self.status(real).st_uid}:
+        if users and self._exists(real) and users != {self.status(real).st_uid}:
             self._forget(path)
             raise NotTheirs("a link of a user to what is not that user's")
         return real
@@ -147,8 +147,8 @@ class Tree:
                 self._seen[path] = None
                 return None
             try:
-                in_home = path.startswith(_HOMES)
-                target, user = self._timed.call(_link, self.at(path)) if in_home else _link(self.at(path))
+                call = self._timed.call if _may_hang(path) and not path.startswith(_KERNELS) else _directly
+                target, user = call(_link, self.at(path))
             except OSError:  # EINVAL: not a link. ENOENT, EACCES: opening the path reports them
                 self._seen[path] = None
             else:
@@ -169,7 +169,7 @@ class Tree:
         """The beginning of a file, by resolved path; only a file of this user id if `owner` is given.
 
         Raises OSError, TimeoutError and NotTheirs among them."""
-        if path.startswith(_SLOW):
+        if _may_hang(path):
             content: FileContent = self._timed.call(self._read, path, limit_bytes, owner)
             return content
         return self._read(path, limit_bytes, owner)
@@ -242,6 +242,10 @@ class Tree:
         found: os.stat_result = self._timed.call(os.lstat, self.at(path))
         return found
 
+    def _exists(self, path: str) -> bool:
+        found: bool = self._timed.call(os.path.lexists, self.at(path))
+        return found
+
     def is_folder(self, path: str) -> bool:
         """Whether a resolved path is a folder; False if that cannot be determined."""
         try:
@@ -255,7 +259,7 @@ class Tree:
             if path == point or path.startswith(point + "/"):
                 if point not in self._holds:
                     try:
-                        self._holds[point] = bool(os.listdir(self.at(point)))
+                        self._holds[point] = bool(self._timed.call(os.listdir, self.at(point)))
                     except OSError:
                         self._holds[point] = True
                 if not self._holds[point]:
@@ -264,6 +268,14 @@ class Tree:
 
     def close(self) -> None:
         self._timed.close()
+
+
+def _may_hang(path: str) -> bool:
+    return path.startswith(_HOMES) or not path.startswith(_SYSTEM)
+
+
+def _directly(function: Callable[..., Any], *arguments: Any) -> Any:
+    return function(*arguments)
 
 
 def _link(place: str) -> Tuple[str, int]:

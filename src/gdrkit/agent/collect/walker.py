@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import posixpath
 from typing import Callable, Dict, List, Optional, Set, Tuple
 
@@ -246,6 +245,6 @@ class Walker:
     def size(self, path: str) -> int:
         """A file's size in bytes; a large number if it is not known."""
         try:
-            return os.stat(self.tree.at(self.tree.resolve(path))).st_size
+            return self.tree.status(self.tree.resolve(path)).st_size
         except OSError:
             return 1 << 62
