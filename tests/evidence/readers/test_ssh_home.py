@@ -1,4 +1,4 @@
-"""A home on the other machine in which somebody else can write: ssh starts Python there."""
+"""A home on the other machine that others can write to: ssh starts Python there."""
 
 from __future__ import annotations
 
