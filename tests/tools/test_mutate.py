@@ -1,0 +1,194 @@
+"""The mutation tester changes what code means, and tells which changes the tests notice."""
+
+from __future__ import annotations
+
+import ast
+import os
+import shutil
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from tools.mutate import COLUMNS, GROUPS, PER_FUNCTION, draw, row_of, write_row
+from tools.mutations import changed_by, mutations
+
+ROOT = Path(__file__).parent.parent.parent
+
+LIMITS = """\
+\"\"\"Limits.\"\"\"
+
+
+def is_large(count: int) -> bool:
+    return count > 10
+
+
+def is_small(count: int) -> bool:
+    return count < 3
+
+
+def is_odd(count: int) -> bool:
+    return count % 2 == 1
+
+
+def in_a_child(count: int) -> bool:
+    return count != 4
+"""
+TESTS = """\
+import subprocess
+import sys
+
+from gdrkit.limits import is_large, is_small
+
+
+def test_large_starts_above_ten():
+    assert is_large(11) and not is_large(10)
+
+
+def test_one_is_small_and_nine_is_not():
+    assert is_small(1) and not is_small(9)
+
+
+def test_four_is_refused_by_a_child():
+    program = "import sys; from gdrkit.limits import in_a_child; sys.exit(in_a_child(4))"
+    assert subprocess.run([sys.executable, "-I", "-c", program]).returncode == 0
+"""
+
+
+def changed(source: str) -> set[str]:
+    """What the changes of one line make of it."""
+    texts = [text for row in mutations(source) if (text := changed_by(row, source))]
+    return {ast.unparse(ast.parse(text)) for text in texts}
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("a < b", {"a <= b"}),
+        ("a is not b", {"a is b"}),
+        ("state == 'up'", {"state != 'up'", "state == 'up~'"}),
+        ("a and b", {"a or b", "a", "b"}),
+        ("x = not a", {"x = a"}),
+        ("x = 3", {"x = 4", "x = 2"}),
+        ("x = True", {"x = False"}),
+        ("x = a[1:]", {"x = a[:]", "x = a[2:]", "x = a[0:]"}),
+        ("x = any(rows)", {"x = all(rows)"}),
+        ("x = copy(a, b)", {"x = copy(b, a)"}),
+        ("x = [a for a in b if a.c]", {"x = [a for a in b if True]"}),
+        ("fsync(a)", {"pass"}),
+        ("raise Refused", {"pass"}),
+        ("x = a if b else c", {"x = a if not b else c"}),
+    ],
+)
+def test_a_change_is_small_and_changes_the_meaning(source, expected):
+    assert changed(source) == expected
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        '"""Words with 3 numbers, and more."""',
+        "def f(a: Literal[3]) -> tuple[int, 4]: ...",
+        "Row = tuple[str, 3]",
+        "TIMEOUT_S = 3",
+        "x = wait(timeout_s=3)",
+        "def f(pause_s=3): ...",
+        "x = 'text that is shown'",
+        "x = f'{a + 1} rows'",
+        "assert a == 3",
+        "if TYPE_CHECKING:\n    x = 3",
+        "@lru_cache(maxsize=3)\ndef f(): ...",
+        "class A(Struct, frozen=True): ...",
+        "def __repr__(self):\n    return a < 3",
+    ],
+)
+def test_what_no_test_should_notice_is_not_changed(source):
+    assert changed(source) == set()
+
+
+def test_a_change_replaces_its_own_text_only():
+    """Columns are counted in bytes, and a change may span lines."""
+    source = 'before = "é"; x = (a <\n    b)  # why\nafter = 1\n'
+    (comparison,) = [row for row in mutations(source) if row.kind == "comparison"]
+    assert comparison.apply(source) == 'before = "é"; x = ((a <= b))  # why\nafter = 1\n'
+
+
+def test_a_seed_repeats_its_draw_and_another_draws_otherwise():
+    first, again, other = (draw("verdict", seed, 20) for seed in (1, 1, 2))
+    assert first == again and first != other
+    assert len(first) == 20
+    assert max(Counter((row.path, row.mutation.function) for row in first).values()) <= PER_FUNCTION
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_every_group_has_more_changes_than_are_drawn(group):
+    assert len({(row.path, row.mutation) for row in draw(group, 3, 70)}) == 70
+
+
+def test_a_row_replaces_the_row_of_the_same_group_and_seed(tmp_path):
+    page = tmp_path / "testing.md"
+    page.write_text(f"# Tests\n\n{COLUMNS}\n|---|\n\nEnd\n")
+    for group, seed in (("loader", 2), ("verdict", 10), ("loader", 2), ("verdict", 9)):
+        write_row(row_of(group, seed, []), page)
+    rows = page.read_text().splitlines()
+    keys = [[cell.strip() for cell in row.split("|")[1:3]] for row in rows[4:7]]
+    assert keys == [["verdict", "9"], ["verdict", "10"], ["loader", "2"]]
+    assert rows[:4] == ["# Tests", "", COLUMNS, "|---|"] and rows[7:] == ["", "End"]
+
+
+@pytest.fixture(scope="module")
+def toy(tmp_path_factory):
+    """A repository with one module, whose coverage was recorded; returns a runner of the tool in it."""
+    if not shutil.which("git"):
+        pytest.skip("sudo apt-get install git")
+    root = tmp_path_factory.mktemp("toy")
+    for folder in ("src/gdrkit", "tests", "tools", "docs"):
+        (root / folder).mkdir(parents=True)
+    for path in (ROOT / "tools").glob("muta*.py"):
+        shutil.copy(path, root / "tools")
+    (root / "src/gdrkit/__init__.py").write_text("")
+    (root / "src/gdrkit/limits.py").write_text(LIMITS)
+    (root / "tests/test_limits.py").write_text(TESTS)
+    (root / "pyproject.toml").write_text('[tool.pytest.ini_options]\nmarkers = ["slow", "lab"]\n')
+    subprocess.run(["git", "init", "-q"], cwd=root, check=True)
+
+    def run(*words):
+        command = [sys.executable, "-m", "tools.mutate", "--coverage", str(root.parent / "record"), *words]
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST")}
+        done = subprocess.run(command, cwd=root, capture_output=True, text=True, env=environment)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    run("--record")
+    return run
+
+
+def outcomes(toy, source_line):
+    line = LIMITS.splitlines().index(source_line) + 1
+    rows = toy("--only", f"src/gdrkit/limits.py:{line}").splitlines()[1:]
+    return [row for row in rows if not row.startswith(" ")], [row for row in rows if row.startswith(" ")]
+
+
+def test_a_change_at_a_tested_limit_is_killed(toy):
+    judged, shown = outcomes(toy, "    return count > 10")
+    assert len(judged) == 4 and all(row.startswith("killed") for row in judged)
+    assert shown == []
+
+
+def test_a_change_at_a_limit_that_no_test_tries_survives_and_is_shown(toy):
+    judged, shown = outcomes(toy, "    return count < 3")
+    (survivor,) = [row for row in judged if "comparison" in row]
+    assert survivor.startswith("survived")
+    assert "    +    return (count <= 3)" in shown
+
+
+def test_a_change_that_no_test_reaches_is_no_kill(toy):
+    judged, _ = outcomes(toy, "    return count % 2 == 1")
+    assert judged and all(row.startswith("not reached") for row in judged)
+
+
+def test_a_line_that_only_a_child_reaches_is_judged_by_the_test_of_the_child(toy):
+    judged, _ = outcomes(toy, "    return count != 4")
+    (comparison,) = [row for row in judged if "comparison" in row]
+    assert comparison.startswith("killed")
