@@ -32,6 +32,8 @@ LEFT_OUT = (
 )
 """Tests of the text of the source, not of what it does, and tests that are too slow."""
 
+FILES = 15
+"""Files of tests that are collected besides those nearest to a change."""
 NO_TESTS = 5
 """pytest's exit status when no test was chosen."""
 COVERAGE = """\
@@ -183,6 +185,8 @@ class Coverage:
         others: dict[str, list[str]] = defaultdict(list)
         for name in sorted(reached - set(near), key=self._cost):
             others[file_of(name)].append(name)
+        most = sorted(others, key=lambda file: -len(others[file]))[:FILES]  # collecting takes its time too
+        others = {file: others[file] for file in most}
         in_turn = [name for row in zip_longest(*others.values()) for name in row if name]
         known = {*in_turn, *near, *self.failing}
         shared = [name for file in others for name in self.in_file[file] if name not in known]
@@ -227,10 +231,15 @@ def _line_then(old: str, new: str, line: int) -> int:
 
 
 def _first_line(text: str, line: int) -> int:
-    """The first line of the innermost statement that holds a line."""
+    """The first line of the innermost statement that holds a line.
+
+    For `continue` and `break` that of the statement around it: CPython jumps over most of them, so that no
+    line is recorded.
+    """
     rows = (row for row in ast.walk(ast.parse(text)) if isinstance(row, ast.stmt))
-    holding = [row.lineno for row in rows if row.lineno <= line <= (row.end_lineno or 0)]
-    return max(holding, default=line)
+    holding = [row for row in rows if row.lineno <= line <= (row.end_lineno or 0)]
+    plain = [row.lineno for row in holding if not isinstance(row, ast.Continue | ast.Break)]
+    return max(plain, default=line)
 
 
 def run_tests(tree: Path, coverage: Coverage, tests: list[str]) -> str:

@@ -34,12 +34,21 @@ def is_odd(count: int) -> bool:
 
 def in_a_child(count: int) -> bool:
     return count != 4
+
+
+def evens(counts: list[int]) -> list[int]:
+    kept = []
+    for count in counts:
+        if count % 2:
+            continue
+        kept.append(count)
+    return kept
 """
 TESTS = """\
 import subprocess
 import sys
 
-from gdrkit.limits import is_large, is_small
+from gdrkit.limits import evens, is_large, is_small
 
 
 def test_large_starts_above_ten():
@@ -48,6 +57,10 @@ def test_large_starts_above_ten():
 
 def test_one_is_small_and_nine_is_not():
     assert is_small(1) and not is_small(9)
+
+
+def test_odd_counts_are_left_out():
+    assert evens([1, 2, 3, 4]) == [2, 4]
 
 
 def test_four_is_refused_by_a_child():
@@ -192,3 +205,8 @@ def test_a_line_that_only_a_child_reaches_is_judged_by_the_test_of_the_child(toy
     judged, _ = outcomes(toy, "    return count != 4")
     (comparison,) = [row for row in judged if "comparison" in row]
     assert comparison.startswith("killed")
+
+
+def test_a_jump_that_the_interpreter_skips_is_judged_by_the_tests_of_its_condition(toy):
+    judged, _ = outcomes(toy, "            continue")
+    assert [row.split()[0] for row in judged] == ["killed"]
