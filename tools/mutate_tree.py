@@ -70,11 +70,9 @@ def _make_environment(tree: Path) -> None:
         subprocess.run([sys.executable, "-m", "venv", "--without-pip", tree / ".venv"], check=True)
     version = f"python{sys.version_info.major}.{sys.version_info.minor}"
     packages = tree / ".venv" / "lib" / version / "site-packages"
-    rows = [
-        str(tree / "src"),
-        sysconfig.get_paths()["purelib"],
-        "import coverage; coverage.process_startup()",
-    ]
+    recording = 'os.environ.get("COVERAGE_PROCESS_START")'
+    start = f"import os; {recording} and __import__('coverage').process_startup()"
+    rows = [str(tree / "src"), sysconfig.get_paths()["purelib"], start]
     (packages / "mutate.pth").write_text("\n".join(rows) + "\n")
     script = tree / ".venv" / "bin" / "gdr"
     script.write_text(
