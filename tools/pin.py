@@ -1,6 +1,7 @@
-"""Pin every dependency: requirements-dev.txt with hashes, and the same versions in pyproject.toml.
+"""Pin every dependency: requirements-dev.txt and requirements-uv.txt with hashes, and the same versions in
+pyproject.toml, there also of what builds the package.
 
-Run it as `uv run --no-sync python tools/pin.py` when a dependency is added or raised; commit both files.
+Run it as `uv run --no-sync python tools/pin.py` when a dependency is added or raised; commit all three files.
 No lock file is committed: it would name the registry of its author.
 """
 
@@ -12,27 +13,48 @@ import subprocess
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-PINNED = ROOT / "requirements-dev.txt"
-COMPILE = [
-    os.environ.get("UV", "uv"),  # set by `uv run`, which may not be on the path itself
-    "pip", "compile", "pyproject.toml", "--universal", "--generate-hashes", "--all-extras",
-    "--group", "dev", "--python-version", "3.11",
-    "--no-emit-index-url", "--no-emit-find-links", "--no-header", "--quiet",
-    "--output-file", PINNED.name,
-]  # fmt: skip
+PINNED, UV = ROOT / "requirements-dev.txt", ROOT / "requirements-uv.txt"
+BUILD = ("hatchling", "editables")
+"""What builds the package, and what hatchling needs besides for an editable installation."""
+OPTIONS = (
+    "--universal", "--python-version", "3.11", "--no-emit-index-url", "--no-emit-find-links", "--no-header",
+    "--quiet",
+)  # fmt: skip
+DEVELOPMENT = ("pyproject.toml", "--all-extras", "--group", "dev")
 REQUIREMENT = re.compile(r"^([A-Za-z0-9_.-]+==[^\s\\;]+)( ; [^\\]+)?", re.MULTILINE)
 
 
+def resolved(*words: str, given: str = "") -> str:
+    """What `uv pip compile` prints: every requirement with its version."""
+    command = [os.environ.get("UV", "uv"), "pip", "compile", *words, *OPTIONS]  # UV is set by `uv run`
+    environment = {**os.environ, "UV_NO_CONFIG": "1"}
+    done = subprocess.run(
+        command, cwd=ROOT, input=given, check=True, env=environment, capture_output=True, text=True
+    )
+    return done.stdout
+
+
+def pins(text: str) -> list[str]:
+    """The requirements of a resolution, each with its marker."""
+    return [name + (marker or "").rstrip() for name, marker in REQUIREMENT.findall(text)]
+
+
+def block(name: str, rows: list[str]) -> str:
+    return f"{name} = [\n" + "".join(f'  "{row}",\n' for row in rows) + "]\n"
+
+
 def main() -> None:
-    PINNED.unlink(missing_ok=True)
     text = (ROOT / "pyproject.toml").read_text()
-    without = re.sub(r"constraint-dependencies = \[[^\]]*\]\n", "", text)
-    (ROOT / "pyproject.toml").write_text(without)
-    subprocess.run(COMPILE, cwd=ROOT, check=True, env={**os.environ, "UV_NO_CONFIG": "1"})
-    pins = [name + (marker or "").rstrip() for name, marker in REQUIREMENT.findall(PINNED.read_text())]
-    rows = "".join(f'  "{pin}",\n' for pin in pins)
-    block = f"[tool.uv]\nconstraint-dependencies = [\n{rows}]\n"
-    (ROOT / "pyproject.toml").write_text(without.replace("[tool.uv]\n", block, 1))
+    text = re.sub(r"(build-)?constraint-dependencies = \[[^\]]*\]\n", "", text)
+    (ROOT / "pyproject.toml").write_text(text)
+    PINNED.write_text(resolved(*DEVELOPMENT, "--generate-hashes"))
+    UV.write_text(resolved("-", "--generate-hashes", given="uv\n"))
+    build = pins(resolved("-", "--constraint", PINNED.name, given="\n".join(BUILD)))
+    (hatchling,) = [row for row in build if row.startswith("hatchling==")]
+    text = re.sub(r'"hatchling==[^"]*"\]', f'"{hatchling}"]', text, count=1)
+    blocks = block("constraint-dependencies", pins(PINNED.read_text()))
+    blocks += block("build-constraint-dependencies", build)
+    (ROOT / "pyproject.toml").write_text(text.replace("[tool.uv]\n", f"[tool.uv]\n{blocks}", 1))
 
 
 if __name__ == "__main__":

@@ -1,0 +1,61 @@
+"""Every program that is downloaded and run here, as root in CI, is pinned: by hash where one is checked."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+PIN = re.compile(r"([A-Za-z0-9_.-]+)==([^\s;\\]+)")
+
+
+def hashed(name: str) -> dict[str, str]:
+    """The versions of a file whose every requirement has a hash."""
+    found = {}
+    for block in re.split(r"^(?=\S)", (ROOT / name).read_text(), flags=re.MULTILINE)[1:]:
+        match = PIN.match(block)
+        assert match and "--hash=sha256:" in block, block.partition("\n")[0]
+        found[match[1]] = match[2]
+    return found
+
+
+def versions(rows: list[str]) -> dict[str, str]:
+    found = [PIN.match(row) for row in rows]
+    assert all(found), rows
+    return {match[1]: match[2] for match in found if match}
+
+
+def test_what_builds_the_package_is_pinned_by_version_and_by_hash():
+    pinned = hashed("requirements-dev.txt")
+    build = versions(PROJECT["build-system"]["requires"])
+    assert set(build) == {"hatchling"}
+    assert build.items() <= pinned.items()
+    constraints = versions(PROJECT["tool"]["uv"]["build-constraint-dependencies"])
+    assert {"hatchling", "editables"} <= set(constraints)
+    assert constraints.items() <= pinned.items()
+
+
+def test_both_lists_have_the_same_versions():
+    pinned = hashed("requirements-dev.txt")
+    assert versions(PROJECT["tool"]["uv"]["constraint-dependencies"]) == pinned
+
+
+def test_uv_is_pinned_by_hash():
+    assert set(hashed("requirements-uv.txt")) == {"uv"}
+
+
+@pytest.mark.parametrize(
+    "unsafe", [r"\bpipx\b", r"\bcurl\b", r"\bwget\b", r"pip install (?!.*(--require-hashes|--no-deps))"]
+)
+def test_ci_downloads_nothing_that_is_not_pinned(unsafe):
+    lines = [line for line in (ROOT / ".ci" / "run").read_text().splitlines() if not line.startswith("#")]
+    assert [line for line in lines if re.search(unsafe, line)] == []
+
+
+def test_ci_builds_the_package_with_the_pinned_builder():
+    (line,) = [line for line in (ROOT / ".ci" / "run").read_text().splitlines() if "--editable" in line]
+    assert "--no-build-isolation" in line and "--no-deps" in line
