@@ -5,6 +5,7 @@ size.
 from __future__ import annotations
 
 import lzma
+import os
 import shutil
 from pathlib import Path
 
@@ -105,3 +106,39 @@ def packed(content: bytes, suffix: str) -> bytes:
 
         return zstd.compress(content, 19)
     return content
+
+
+def flat_tree(folder: Path, gpus: int, nics: int) -> Path:
+    """Write a plain tree of a made-up node: each H100 and each ConnectX-7 on a bus of its own."""
+    _put(folder / "proc/sys/kernel/osrelease", "6.8.0-45-generic\n")
+    _put(folder / "etc/os-release", "ID=ubuntu\n")
+    for index in range(gpus):
+        _function(folder, index + 1, "10DE:2330", "30200", "nvidia")
+    for index in range(nics):
+        device = _function(folder, gpus + 1 + index, "15B3:1021", "20700", "mlx5_core")
+        port = device / f"infiniband/mlx5_{index}/ports/1"
+        values = {"state": "4: ACTIVE", "phys_state": "5: LinkUp", "rate": "400 Gb/sec (4X NDR)"}
+        for name, text in {**values, "link_layer": "InfiniBand"}.items():
+            _put(port / name, f"{text}\n")
+        _link(folder / f"sys/class/infiniband/mlx5_{index}", device / f"infiniband/mlx5_{index}")
+    return folder
+
+
+def _function(folder: Path, number: int, vendor: str, device_class: str, driver: str) -> Path:
+    address = f"{number >> 8:04x}:{number & 255:02x}:00.0"
+    device = folder / f"sys/devices/pci{number >> 8:04x}:00/{address}"
+    lines = f"DRIVER={driver}\nPCI_CLASS={device_class}\nPCI_ID={vendor}\nPCI_SLOT_NAME={address}\n"
+    _put(device / "uevent", lines)
+    _put(device / "numa_node", "0\n")
+    _link(folder / f"sys/bus/pci/devices/{address}", device)
+    return device
+
+
+def _put(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+
+
+def _link(path: Path, target: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.symlink_to(os.path.relpath(target, path.parent))
