@@ -1,8 +1,8 @@
 """Pin every dependency: requirements-dev.txt and requirements-uv.txt with hashes, and the same versions in
 pyproject.toml, there also of what builds the package.
 
-Run it as `uv run --no-sync python tools/pin.py` when a dependency is added or raised; commit all three files.
-No lock file is committed: it would name the registry of its author.
+Run it as `uv run --no-sync python tools/pin.py` when a dependency is added or raised, and commit what it
+writes. No lock file is committed: it would name the registry of its author.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).parent.parent
-PROSE = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs", "lab")
+PROSE = ("README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md", "docs", "lab")
 CODE = ("src", "tests", "lab", "tools", "benchmarks")
 NOT_OURS = ("tests/evidence/nodes", "tools/plain_english.py", "lab/recordings")
 MARK = "not ours"

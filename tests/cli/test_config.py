@@ -132,5 +132,5 @@ def test_a_value_that_a_shell_would_run_stays_one_word(form, capsys, tmp_path):
     script.write_text(
         capsys.readouterr().out + '\nprintf "export NCCL_SOCKET_IFNAME=%s\\n" "$NCCL_SOCKET_IFNAME"\n'
     )
-    done = subprocess.run(["sh", script], capture_output=True, text=True, check=True, timeout=10)
+    done = subprocess.run(["sh", script], capture_output=True, text=True, check=True, timeout=60)
     assert "export NCCL_SOCKET_IFNAME==a'$(id)`;\\" in done.stdout.splitlines()

@@ -1,15 +1,17 @@
-"""Every example of a command in help, README and docs is valid, and runs where it needs no other machine."""
+"""Every example of a command in help, README and docs is valid, and runs unless it needs another machine."""
 
 import gzip
 import json
 import re
 import shlex
+import shutil
 import subprocess
 import tarfile
 from importlib import import_module
 from pathlib import Path
 
 import pytest
+from tools.shown import EXAMPLES
 
 from gdrkit.cli import COMMANDS
 from tests.cli.test_streams import GDR
@@ -19,16 +21,15 @@ from tests.fabric.topology.xml_files import DUMP
 ROOT = Path(__file__).parent.parent.parent
 EXAMPLE = re.compile(r"^(?:\$ )?(?P<before>[\w -]+ \| )?(?:sudo )?gdr (?P<words>[a-z].*)$")
 
-NOT_RUN = {
-    r"doctor ssh://": "needs another machine",
-    r"doctor --probe|probe": "asks the drivers of this machine",
-    r"collect (?!--pyz)|collect$": "reads all of this machine",
-    r"fix .*--(apply|resume|undo|status)": "changes this machine, or reads its journal",
-    r"topo --write-nccl-xml": "needs PCI devices",
-    r"bench": "measures this machine",
-    r"prove (?!log)": "measures this machine",
-}
+NOT_RUN = {r"doctor ssh://|.* --host ": "needs another machine"}
 """Examples that are parsed but not run, by pattern, and why."""
+ADDED = {
+    r"fix --": ("--root", "tree", "--yes"),  # a copy of a node, not this machine
+    r"topo --write-nccl-xml": ("tree",),  # this machine may have no PCI devices
+    r"bench (?!.*--sizes)": ("--sizes", "4K"),
+    r"prove (?!log)": ("--size", "1M"),
+}
+"""What is added to examples that would change this machine, or take long; the last of two options counts."""
 
 LOG = (
     "h:1:2 [0] NCCL INFO NCCL version 2.21.5+cuda12.4\n"
@@ -48,13 +49,19 @@ PERFTEST = """---
 """
 
 
+PAGES = (
+    *(ROOT / f"{name}.md" for name in ("README", "CONTRIBUTING", "SECURITY")),
+    *sorted((ROOT / "docs").rglob("*.md")),
+)
+
+
 def examples():
     """The text after `gdr` of each example, with whether something is piped into it."""
     found = {}
     for command in COMMANDS:
         text = import_module(f"gdrkit.cli.{command}").parser().epilog
         found.update(_in([line.strip() for line in text.splitlines() if line.startswith("  ")]))
-    for page in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))):
+    for page in PAGES:
         blocks = re.findall(r"^```[^\n]*\n(.*?)^```", page.read_text(), re.DOTALL | re.MULTILINE)
         found.update(_in([line for block in blocks for line in block.splitlines()]))
     return sorted(found)
@@ -72,19 +79,18 @@ def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("examples")
     node = laid_down("acs-redirect")
     for name in ("bundle.tar.gz", "node.tar.gz", "gdr-r9-a100.tar.gz", "sosreport.tar.xz", "node17.tar.xz",
-                 "sosreport-node17.tar.xz"):  # fmt: skip
+                 "sosreport-node17.tar.xz", "zgx-3285.tar.gz"):  # fmt: skip
         with tarfile.open(folder / name, f"w:{name[-2:]}") as tar:
             tar.add(node, node.name)
-    for name in ("nccl.log", "job.log", "post.txt", "logs/rank.log"):
+    for name in ("nccl.log", "post.txt", "logs/rank.log"):
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text(LOG)
     (folder / "rank-0.log.gz").write_bytes(gzip.compress(LOG.encode()))
-    for name in ("cluster-policy.yaml", "policy.yaml", "recipe.yaml"):
+    for name in ("cluster-policy.yaml", "policy.yaml"):
         (folder / name).write_text(POLICY)
+    shutil.copytree(EXAMPLES, folder, dirs_exist_ok=True)
     (folder / "topo.xml").write_text(DUMP)
     (folder / "config.json").write_text(json.dumps(CONFIG))
-    (folder / "ib_write_bw.log").write_text(PERFTEST)
-    (folder / "all_gather_perf.log").write_text(PERFTEST)
     return folder
 
 
@@ -96,7 +102,7 @@ def _split(words):
 
 
 @pytest.mark.parametrize("words, piped", examples())
-def test_an_example_is_valid_and_runs(words, piped, folder):
+def test_an_example_is_valid_and_runs(words, piped, folder, tmp_path, monkeypatch):
     arguments, given = _split(words)
     parser = import_module(f"gdrkit.cli.{arguments[0]}").parser()
     if any(action.nargs in ("*", "?") for action in parser._get_positional_actions()):
@@ -105,7 +111,11 @@ def test_an_example_is_valid_and_runs(words, piped, folder):
         parser.parse_args(arguments[1:])
     if any(re.match(pattern, words) for pattern in NOT_RUN):
         return
-    for option in ("-o", "--write-nccl-xml", "--pyz"):
+    shutil.rmtree(folder / "tree", ignore_errors=True)
+    shutil.copytree(laid_down("acs-redirect"), folder / "tree", symlinks=True)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    arguments += [word for pattern, added in ADDED.items() if re.match(pattern, words) for word in added]
+    for option in ("-o", "--write-nccl-xml", "--pyz", "--plot"):
         if option in arguments:
             (folder / arguments[arguments.index(option) + 1]).unlink(missing_ok=True)
     text = Path(folder, given).read_text() if given else INPUT.get(arguments[0], LOG) if piped else PERFTEST
@@ -123,5 +133,19 @@ def test_examples_are_found_and_each_reason_is_needed():
     found = [words for words, _ in examples()]
     assert len(found) > 90
     assert {words.split()[0] for words in found} == set(COMMANDS) - {"completion"}
-    for pattern in NOT_RUN:
+    for pattern in (*NOT_RUN, *ADDED):
         assert any(re.match(pattern, words) for words in found), pattern
+
+
+def test_every_option_that_a_page_names_is_one_of_its_command():
+    wrong = []
+    for page in PAGES:
+        for span in re.findall(r"(?<!`)`(?:sudo )?gdr ([^`\n]+)`(?!`)", page.read_text()):
+            command, *words = span.split()
+            if command in COMMANDS and command != "completion":
+                known = import_module(f"gdrkit.cli.{command}").parser()._option_string_actions
+                options = [
+                    word.partition("=")[0].strip(".,") for word in words if re.match(r"--?[a-z]", word)
+                ]
+                wrong += [(page.name, span) for option in options if option not in known]
+    assert wrong == []

@@ -102,7 +102,7 @@ w[{HEAD_BYTES}:] = array.array("I", range({COUNT})).tobytes()
 w[:4] = struct.pack("<I", 1)
 begun = time.monotonic()
 while w[4:8] == bytes(4):
-    assert time.monotonic() - begun < 15, "the kernel does not answer"
+    assert time.monotonic() - begun < 60, "the kernel does not answer"
 assert w[{HEAD_BYTES}:] == array.array("I", (3 * n + 1 for n in range({COUNT}))).tobytes()
 c.send(b"!").wait(20)
 sys.stdin.read()

@@ -1,6 +1,7 @@
 """Attacks on connections: strangers who hold up a listener, and a man in the middle of a connection."""
 
 import contextlib
+import itertools
 import os
 import selectors
 import socket
@@ -37,14 +38,27 @@ def in_thread(work):
     thread = threading.Thread(target=work, daemon=True)
     thread.start()
     yield thread
-    thread.join(20)
+    thread.join(120)
     assert not thread.is_alive()
 
 
+@contextlib.contextmanager
+def without_hanging(done):
+    """Fails if the block lasts for a minute, of which it needs a second or two: no speed is measured.
+
+    `done` then ends what the attacker does, and with it the block."""
+    late = threading.Timer(60, done.set)
+    late.start()
+    yield
+    assert not done.is_set(), "the attacker ended it, not the deadline"
+    late.cancel()
+    done.set()
+
+
 def trickle(sock, data, done):
-    """Send one byte after another, slowly."""
+    """Send one byte after another, slowly, and without an end until `done`."""
     with contextlib.suppress(OSError):
-        for byte in data:
+        for byte in itertools.chain(data, itertools.repeat(0)):
             if done.wait(0.1):
                 return
             sock.sendall(bytes([byte]))
@@ -57,12 +71,10 @@ def test_a_stranger_who_sends_byte_by_byte_does_not_prolong_accept(data):
         listen("127.0.0.1", key=KEY) as listener,
         socket.create_connection(listener.address) as stranger,
         in_thread(lambda: trickle(stranger, data, done)),
+        without_hanging(done),
+        pytest.raises(TimedOut),
     ):
-        begun = time.monotonic()
-        with pytest.raises(TimedOut):
-            listener.accept(1)
-        assert time.monotonic() - begun < 10
-        done.set()
+        listener.accept(1)
 
 
 def test_a_peer_that_sends_byte_by_byte_after_it_authenticated_does_not_prolong_accept():
@@ -74,12 +86,13 @@ def test_a_peer_that_sends_byte_by_byte_after_it_authenticated_does_not_prolong_
             authenticate(sock, authentication(KEY, "connect"), time.monotonic() + 10)
             trickle(sock, bytes(3) + b"\xff" + bytes(200), done)
 
-    with listen("127.0.0.1", key=KEY) as listener, in_thread(slow):
-        begun = time.monotonic()
-        with pytest.raises(TimedOut):
-            listener.accept(1.5)
-        assert time.monotonic() - begun < 15
-        done.set()
+    with (
+        listen("127.0.0.1", key=KEY) as listener,
+        in_thread(slow),
+        without_hanging(done),
+        pytest.raises(TimedOut),
+    ):
+        listener.accept(1.5)
 
 
 def test_a_listener_that_sends_byte_by_byte_does_not_prolong_connect():
@@ -87,12 +100,10 @@ def test_a_listener_that_sends_byte_by_byte_does_not_prolong_connect():
     with (
         socket.create_server(("127.0.0.1", 0)) as server,
         in_thread(lambda: trickle(server.accept()[0], ZEROS_AND_MORE[16:], done)),
+        without_hanging(done),
+        pytest.raises(TimedOut),
     ):
-        begun = time.monotonic()
-        with pytest.raises(TimedOut):
-            connect("127.0.0.1", server.getsockname()[1], key=KEY, timeout=1)
-        assert time.monotonic() - begun < 10
-        done.set()
+        connect("127.0.0.1", server.getsockname()[1], key=KEY, timeout=1)
 
 
 @pytest.mark.parametrize("count", [16, 64, 100])
@@ -104,12 +115,10 @@ def test_silent_sockets_do_not_shut_out_the_peer_that_has_the_key(count):
             sock.connect_ex(listener.address)
 
         def join():
-            connect("127.0.0.1", listener.address[1], key=KEY, paths=("tcp",), timeout=20).close()
+            connect("127.0.0.1", listener.address[1], key=KEY, paths=("tcp",), timeout=60).close()
 
         with in_thread(join):
-            begun = time.monotonic()
-            listener.accept(20).close()
-            assert time.monotonic() - begun < 15
+            listener.accept(60).close()
         assert listener.rejected >= count - MOST_PER_SOURCE
 
 

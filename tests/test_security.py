@@ -1,0 +1,87 @@
+"""What SECURITY.md promises about the code as a whole."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+from gdrkit.cli import COMMANDS
+
+ROOT = Path(__file__).parent.parent
+SOURCES = sorted((ROOT / "src" / "gdrkit").rglob("*.py"))
+PAGE = (ROOT / "SECURITY.md").read_text()
+CLIENTS = {
+    "urllib.request",
+    "http",
+    "requests",
+    "httpx",
+    "aiohttp",
+    "smtplib",
+    "ftplib",
+    "xmlrpc",
+    "socketserver",
+}
+LOADERS = {"pickle", "marshal", "shelve", "dill"}
+OWN = {
+    "jobs/workers.py": "unpickles what its own child wrote into a pipe",
+    "agent/probe/program.py": "the text of our own probes, as one program",
+}
+"""Files that may do what no other may, and why."""
+
+
+def imported(path: Path) -> set[str]:
+    """The modules that a file imports anywhere, and the packages that they are in."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {name.name for name in node.names}
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            found.add(node.module or "")
+    return found | {name.partition(".")[0] for name in found}
+
+
+def is_own(path: Path) -> bool:
+    return str(path.relative_to(ROOT / "src/gdrkit")) in OWN
+
+
+def test_only_the_transport_opens_network_connections():
+    using = {path for path in SOURCES if "socket" in imported(path)}
+    assert using
+    assert {path.relative_to(ROOT / "src/gdrkit").parts[0] for path in using} == {"transport"}
+
+
+@pytest.mark.parametrize("names", [CLIENTS, LOADERS], ids=["clients", "loaders"])
+def test_nothing_reports_home_and_nothing_is_unpickled(names):
+    found = {str(path): sorted(imported(path) & names) for path in SOURCES if not is_own(path)}
+    assert {path: names for path, names in found.items() if names} == {}
+
+
+def test_no_shell_is_started_and_nothing_that_was_read_is_executed():
+    unsafe = re.compile(r"shell=True|\bos\.(?:system|popen)\(|(?<![\w.])(?:eval|exec)\(")
+    found = [
+        f"{path}:{number}"
+        for path in SOURCES
+        if not is_own(path)
+        for number, line in enumerate(path.read_text().splitlines(), 1)
+        if unsafe.search(line.partition("#")[0])
+    ]
+    assert found == []
+
+
+def test_the_page_has_a_row_for_every_command():
+    rows = [line.split("|")[1] for line in PAGE.splitlines() if line.startswith("| `")]
+    named = {word.split()[0] for row in rows for word in re.findall(r"`([^`]+)`", row)}
+    printers = {"codes", "schema", "completion"}  # print what gdrkit itself contains
+    assert set(COMMANDS) - printers <= named
+    assert printers.isdisjoint(named)
+
+
+def test_every_option_and_file_that_the_page_names_exists():
+    source = "".join(path.read_text() for path in SOURCES)
+    for option in set(re.findall(r"`[^`]*?(--[a-z][a-z-]+)", PAGE)) - {"--host"}:
+        assert option in source, option
+    for name in set(re.findall(r"`((?:tools|agent|src|formats)/[\w/.]*)`", PAGE)) - {"tools/mutate.py"}:
+        assert (ROOT / name).exists() or (ROOT / "src/gdrkit" / name).exists(), name

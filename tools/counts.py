@@ -1,0 +1,186 @@
+"""What the repository holds, counted: for blocks `<!-- counted: NAME -->` of pages (tools/measured.py)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from importlib import import_module
+from pathlib import Path
+
+NCCL = Path(__file__).parent.parent / "tests" / "fabric" / "nccl"
+
+
+def counted(name: str) -> str:
+    """The text of a block. Raises KeyError if there is no such count."""
+    return COUNTS[name]()
+
+
+def table(head: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
+    """A table in Markdown."""
+    cells = [list(head), *([str(cell) for cell in row] for row in rows)]
+    cells.insert(1, ["---"] * len(cells[0]))
+    return "".join(f"| {' | '.join(row)} |\n" for row in cells)
+
+
+def lab() -> str:
+    """Every recorded case of the lab, compared with the prediction."""
+    from lab.compare import Result, compare, counts
+    from lab.kernels import FLAVOURS
+    from lab.predictor import predict
+
+    from lab import golden
+
+    rows: list[tuple[object, ...]] = []
+    sums = dict.fromkeys(Result, 0)
+    for flavour in FLAVOURS:
+        sessions, contents = golden.recorded(flavour.name), golden.read_contents(flavour.name)
+        found = [
+            row for name in sessions for row in compare(golden.read(flavour.name, name), contents, predict)
+        ]
+        totals = counts(found)
+        sums = {result: sums[result] + totals[result] for result in Result}
+        rows.append((f"`{flavour.name}`", len(sessions), len(found), *(totals[result] for result in Result)))
+    rows.append(("all", sum(int(str(row[1])) for row in rows), sum(sums.values()), *sums.values()))
+    return table(("kernel", "profiles", "cases", *Result), rows)
+
+
+def fix_scenarios() -> str:
+    """What the lab does to `gdr fix` besides letting it finish."""
+    from lab.fix_scenarios import MADE_KEY, PLAIN, SECURE
+
+    every = (*PLAIN, *SECURE, *MADE_KEY)
+    killed = [row for row in every if row.apply_code == -9 or row.kill_undo]
+    stopped = [row for row in every if row.apply_code == 1]
+    failed = [row for row in every if row.apply_code == 2]
+    rows = [
+        ("without enforced signatures", len(PLAIN), ""),
+        ("with Secure Boot", len(SECURE), ""),
+        ("a key that gdr makes and the firmware enrols, with a reboot in between", len(MADE_KEY), ""),
+        ("of all these, gdr is killed", len(killed), _names(killed)),
+        ("gdr stops for a reboot", len(stopped), _names(stopped)),
+        ("a step fails or is refused", len(failed), _names(failed)),
+    ]
+    return table(("scenarios", "number", "which"), rows)
+
+
+def _names(rows: Iterable[object]) -> str:
+    return ", ".join(f"`{row.name}`" for row in rows)
+
+
+def nccl_gpus() -> str:
+    """The comparison with NCCL on GPUs: lab/nccl/on_gpus.py recorded its answers."""
+    from lab.nccl.judge import judge
+    from lab.nccl.record import jobs_in
+
+    version, jobs = jobs_in((NCCL / "nccl_on_h200.json.xz").read_bytes())
+    verdicts = [judge(job, version) for job in jobs]
+    drawn = sum(job.name.isdigit() for job in jobs)
+    differ = sum(len(verdict.disagreements) for verdict in verdicts)
+    rows = (
+        ("entries of path tables: type, GB/s, hops", f"{sum(row.paths for row in verdicts):,}"),
+        (
+            "lines about pairs and network channels, each direction",
+            f"{sum(row.decisions for row in verdicts):,}",
+        ),
+        ("of both, different", differ),
+    )
+    head = (
+        f"NCCL {version}, {drawn} random topologies and {len(jobs) - drawn} runs of the machine",
+        "number",
+    )
+    return table(head, rows)
+
+
+def nccl_source() -> str:
+    """The kept answers of NCCL's own graph code, which tests/fabric/nccl/test_judge.py compares."""
+    answers = json.loads((NCCL / "nccl_from_source.json").read_text())
+    each = sorted({len(row) for row in answers.values()})
+    return table(
+        ("kept of NCCL's graph code", "number"),
+        (
+            ("releases", len(answers)),
+            ("topologies for each", " to ".join(map(str, dict.fromkeys((each[0], each[-1]))))),
+            ("answers, of which the tests compare all", f"{sum(map(len, answers.values())):,}"),
+        ),
+    )
+
+
+def ceilings() -> str:
+    """How far `gdr estimate` is from published measurements (docs/measurements.md)."""
+    import statistics
+
+    from tests.fabric.ceilings.published import PUBLISHED
+
+    errors = [row.prediction_error for row in PUBLISHED if row.saturates]
+    return table(
+        ("published measurements", "number"),
+        (
+            ("rows, none of which exceeds its upper bound by more than its own error", len(PUBLISHED)),
+            ("rows that one link or port limits", len(errors)),
+            ("of these, distance of the middle of the interval, median", f"{statistics.median(errors):.1%}"),
+            ("at most", f"{max(errors):.1%}"),
+        ),
+    )
+
+
+BYTES, SECONDS, NUMBER = "bytes", "s", ""
+LIMITS = (
+    ("file that is unpacked to", "evidence.stream", "TOTAL_LIMIT_BYTES", BYTES),
+    ("unpacked to packed, for larger files", "evidence.stream", "RATIO_LIMIT", NUMBER),
+    ("members of an archive", "evidence.archive", "MEMBERS_LIMIT", NUMBER),
+    ("extended header of one member", "evidence.archive", "EXTENSION_LIMIT_BYTES", BYTES),
+    ("extended headers of an archive", "evidence.archive", "EXTENSIONS_LIMIT_BYTES", BYTES),
+    ("file of an archive that is kept", "evidence.tarball", "FILE_LIMIT_BYTES", BYTES),
+    ("files of an archive in memory", "evidence.memory_store", "MEMORY_LIMIT_BYTES", BYTES),
+    ("files of an archive on disk", "evidence.memory_store", "SPILL_LIMIT_BYTES", BYTES),
+    ("file of this machine", "evidence.live", "READ_LIMIT_BYTES", BYTES),
+    ("output of a command", "evidence.live", "COMMAND_LIMIT_BYTES", BYTES),
+    ("time of a command", "evidence.live", "COMMAND_TIMEOUT_S", SECONDS),
+    ("time of all probes together", "evidence.live", "PROBE_TIMEOUT_S", SECONDS),
+    ("time of all commands of `collect`", "agent.collect.collector", "COMMANDS_LIMIT_S", SECONDS),
+    ("time of a read of `collect`", "agent.collect.timeouts", "LIMIT_S", SECONDS),
+    ("bundle that `collect` writes", "agent.collect.bundle", "TOTAL_LIMIT_BYTES", BYTES),
+    ("time to connect by ssh", "agent.launch", "CONNECT_TIMEOUT_S", SECONDS),
+    ("time of a node behind ssh", "evidence.ssh", "COLLECT_TIMEOUT_S", SECONDS),
+    ("bundle of a node behind ssh", "evidence.ssh", "BUNDLE_LIMIT_BYTES", BYTES),
+    ("error output of a node that is shown", "evidence.ssh", "SHOWN_LIMIT_BYTES", BYTES),
+    ("RDMA devices of a node", "facts.rdma", "DEVICES_LIMIT", NUMBER),
+    ("pairs that `doctor` judges", "facts.rdma", "PAIRS_LIMIT", NUMBER),
+    ("pairs that `topo` judges", "fabric.topology.graph", "PAIRS_LIMIT", NUMBER),
+    ("XML", "formats.xml_text", "MAX_BYTES", BYTES),
+    ("YAML, in characters", "formats.yaml_text", "CHARACTERS_LIMIT", NUMBER),
+    ("text for `explain`", "cli.explain", "LIMIT_BYTES", BYTES),
+    ("file for `config check`", "cli.config", "LIMIT_BYTES", BYTES),
+    ("line of a job's log", "jobs.logs", "LONGEST_LINE_BYTES", BYTES),
+    ("steps of a prediction of modprobe", "loader.effort", "STEPS_LIMIT", NUMBER),
+    ("time of a handshake", "transport.reception", "HANDSHAKE_SECONDS", SECONDS),
+    ("handshakes at a time", "transport.reception", "MOST", NUMBER),
+    ("handshakes of one address or IPv6 /64", "transport.reception", "MOST_PER_SOURCE", NUMBER),
+    ("control message", "transport.sealed_socket", "FRAME_LIMIT", BYTES),
+)
+
+
+def limits() -> str:
+    """The bounds on what a stranger can make gdr read, keep or wait for, with the home of each constant."""
+
+    def shown(value: float, unit: str) -> str:
+        if unit != BYTES:
+            return f"{value:,g} {unit}".rstrip() if value < 1e6 else f"{value:,.0f}"
+        power = next(power for power in (30, 20, 10) if value >= 1 << power)
+        return f"{int(value) >> power} {'KMG'[power // 10 - 1]}iB"
+
+    rows = []
+    for what, module, name, unit in LIMITS:
+        value = getattr(import_module(f"gdrkit.{module}"), name)
+        rows.append((what, shown(value, unit), f"`{name}`, `{module.replace('.', '/')}.py`"))
+    return table(("of", "at most", "constant"), rows)
+
+
+COUNTS: dict[str, Callable[[], str]] = {
+    "lab": lab,
+    "ceilings": ceilings,
+    "limits": limits,
+    "fix scenarios": fix_scenarios,
+    "NCCL on GPUs": nccl_gpus,
+    "NCCL from source": nccl_source,
+}
