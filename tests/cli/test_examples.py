@@ -11,6 +11,7 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
+from tools.measured import BLOCK
 from tools.shown import EXAMPLES
 
 from gdrkit.cli import COMMANDS
@@ -62,7 +63,8 @@ def examples():
         text = import_module(f"gdrkit.cli.{command}").parser().epilog
         found.update(_in([line.strip() for line in text.splitlines() if line.startswith("  ")]))
     for page in PAGES:
-        blocks = re.findall(r"^```[^\n]*\n(.*?)^```", page.read_text(), re.DOTALL | re.MULTILINE)
+        commands = BLOCK.sub(lambda block: "" if block[1] == "measured" else block[0], page.read_text())
+        blocks = re.findall(r"^```[^\n]*\n(.*?)^```", commands, re.DOTALL | re.MULTILINE)
         found.update(_in([line for block in blocks for line in block.splitlines()]))
     return sorted(found)
 
