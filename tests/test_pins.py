@@ -59,3 +59,4 @@ def test_ci_downloads_nothing_that_is_not_pinned(unsafe):
 def test_ci_builds_the_package_with_the_pinned_builder():
     (line,) = [line for line in (ROOT / ".ci" / "run").read_text().splitlines() if "--editable" in line]
     assert "--no-build-isolation" in line and "--no-deps" in line
+    assert "uv run --no-sync pytest" in (ROOT / ".ci" / "run").read_text()

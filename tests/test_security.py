@@ -59,8 +59,8 @@ def test_nothing_reports_home_and_nothing_is_unpickled(names):
     assert {path: names for path, names in found.items() if names} == {}
 
 
-def test_no_shell_is_started_and_nothing_that_was_read_is_executed():
-    unsafe = re.compile(r"shell=True|\bos\.(?:system|popen)\(|(?<![\w.])(?:eval|exec)\(")
+def test_nothing_that_was_read_is_executed():
+    unsafe = re.compile(r"\bos\.(?:system|popen)\(|(?<![\w.])(?:eval|exec)\(")  # shells: test_linters.py
     found = [
         f"{path}:{number}"
         for path in SOURCES
