@@ -26,6 +26,7 @@ from lab.variants import key_files
 _CODE = Path("/usr/share/OVMF/OVMF_CODE_4M.ms.fd")
 _VARIABLES = Path("/usr/share/OVMF/OVMF_VARS_4M.ms.fd")  # Microsoft's PK, KEK and db
 _TOOL = "virt-firmware==26.10"
+_PINS = Path(__file__).parent.parent / "requirements-lab.txt"  # what it needs: tools/pin.py
 SHIM = uuid.UUID("605dab50-e046-4300-abb6-3dd810dd8b23")  # shim: lib/guid.c, SHIM_LOCK_GUID
 _IMAGE_SECURITY = uuid.UUID("d719b2cb-3d3a-4596-a3bc-dad00e67656f")  # UEFI: EFI_IMAGE_SECURITY_DATABASE_GUID
 _X509 = uuid.UUID("a5c059a1-94e4-4aa7-87b5-ab155c2bf072")  # UEFI: EFI_CERT_X509_GUID
@@ -89,7 +90,9 @@ def variables(enrol: Enrolment) -> Path:
         if enrol.disabled:
             arguments += ["--set-false", "SecureBootEnable"]
         uv = os.environ.get("UV", "uv")  # with `pipx run uv run` it is not in PATH, but in this variable
-        command(uv, "tool", "run", "-q", "--from", _TOOL, "virt-fw-vars", *arguments)
+        command(
+            uv, "tool", "run", "-q", "--constraints", str(_PINS), "--from", _TOOL, "virt-fw-vars", *arguments
+        )
         path.write_bytes(part.read_bytes())
     return path
 

@@ -146,6 +146,7 @@ def test_no_registry_is_named():
         Path("pyproject.toml"),
         Path("requirements-dev.txt"),
         Path("requirements-uv.txt"),
+        Path("requirements-lab.txt"),
         *(path for path in FILES if path.parts[0] == ".ci"),
     ]
     assert matches(r"https?://|--(extra-)?index-url|--find-links|\[\[tool\.uv\.index", pins) == []

@@ -56,6 +56,14 @@ def test_ci_downloads_nothing_that_is_not_pinned(unsafe):
     assert [line for line in lines if re.search(unsafe, line)] == []
 
 
+def test_the_tool_that_the_lab_runs_is_pinned_with_all_that_it_needs():
+    rows = [row for row in (ROOT / "requirements-lab.txt").read_text().splitlines() if row[:1].isalnum()]
+    assert "virt-firmware" in versions(rows)
+    code = (ROOT / "lab" / "firmware.py").read_text()
+    assert f'_TOOL = "virt-firmware=={versions(rows)["virt-firmware"]}"' in code
+    assert '"--constraints", str(_PINS)' in code
+
+
 def test_ci_builds_the_package_with_the_pinned_builder():
     (line,) = [line for line in (ROOT / ".ci" / "run").read_text().splitlines() if "--editable" in line]
     assert "--no-build-isolation" in line and "--no-deps" in line

@@ -1,5 +1,6 @@
-"""Pin every dependency: requirements-dev.txt and requirements-uv.txt with hashes, and the same versions in
-pyproject.toml, there also of what builds the package.
+"""Pin every dependency: requirements-dev.txt and requirements-uv.txt with hashes, the same versions in
+pyproject.toml, there also of what builds the package, and requirements-lab.txt without hashes, since
+`uv tool run` compares none.
 
 Run it as `uv run --no-sync python tools/pin.py` when a dependency is added or raised, and commit what it
 writes. No lock file is committed: it would name the registry of its author.
@@ -13,7 +14,7 @@ import subprocess
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-PINNED, UV = ROOT / "requirements-dev.txt", ROOT / "requirements-uv.txt"
+PINNED, UV, LAB = (ROOT / f"requirements-{name}.txt" for name in ("dev", "uv", "lab"))
 BUILD = ("hatchling", "editables")
 """What builds the package, and what hatchling needs besides for an editable installation."""
 OPTIONS = (
@@ -49,6 +50,8 @@ def main() -> None:
     (ROOT / "pyproject.toml").write_text(text)
     PINNED.write_text(resolved(*DEVELOPMENT, "--generate-hashes"))
     UV.write_text(resolved("-", "--generate-hashes", given="uv\n"))
+    (tool,) = re.findall(r'^_TOOL = "(.+)"$', (ROOT / "lab/firmware.py").read_text(), re.MULTILINE)
+    LAB.write_text(resolved("-", given=f"{tool}\n"))
     build = pins(resolved("-", "--constraint", PINNED.name, given="\n".join(BUILD)))
     (hatchling,) = [row for row in build if row.startswith("hatchling==")]
     text = re.sub(r'"hatchling==[^"]*"\]', f'"{hatchling}"]', text, count=1)
