@@ -30,6 +30,7 @@ from pathlib import Path
 
 import msgspec
 from msgspec import Struct
+
 from tools import counts, shown
 
 ROOT = Path(__file__).parent.parent

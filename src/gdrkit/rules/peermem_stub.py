@@ -26,7 +26,7 @@ from gdrkit.rules.stage import LoadPosition, Stage
         DecidingCommand(MODINFO, "an empty `depends:`"),
         DecidingCommand(DMESG, "nothing about {module} except taint, if the log reaches back far enough"),
     ),
-    remedies=(RemedyName.INSTALL_OFED, RemedyName.REBUILD_DRIVER),
+    remedies=(RemedyName.USE_DMABUF, RemedyName.INSTALL_OFED, RemedyName.REBUILD_DRIVER),
     cost="nvidia-peermem can never load; only dma-buf gives a direct path.",
     references=("https://github.com/NVIDIA/open-gpu-kernel-modules/blob/main/kernel-open/conftest.sh",),
 )
