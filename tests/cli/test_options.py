@@ -1,8 +1,12 @@
 """Options without effect are refused; they may come before or after the target; no file is replaced."""
 
+from __future__ import annotations
+
+from importlib import import_module
+
 import pytest
 
-from gdrkit.cli import main
+from gdrkit.cli import COMMANDS, main
 from tests.evidence_nodes import laid_down
 from tests.fabric.topology.xml_files import DUMP
 
@@ -33,10 +37,117 @@ def test_an_option_without_effect_is_refused(arguments, right, capsys):
     assert right in printed.err and not printed.out
 
 
+TOGETHER = """
+doctor --json --line | doctor --json -v | doctor --line -q | doctor -vq | doctor --verbose --line
+explain --json -v | explain -q -v | explain -q --json | modprobe nvidia -q --json | probe -v --json
+collect --pyz x -o y | collect --pyz x --anonymize | collect --pyz x --module a | collect --pyz x --no-probe
+collect --pyz x --root /tmp | collect --pyz x --json | collect --pyz x -v | collect -q -v
+collect -o - --force
+fix --yes | fix --status --yes | fix --force | fix --apply --force | fix --resume --force
+fix --apply --json | fix --status --json | fix --undo --json | fix --status -q | fix --json -q
+fix --module --way 1 | fix --steps reboot --way 1
+fix --status --module | fix --undo --steps reboot | fix --resume --way 1
+fix --resume --consumer ucx | fix --resume --key a --certificate b | fix --undo --digest sha512
+fix --status --no-enrol | fix --resume --acs unit | fix --key a | fix --certificate b
+fix --ask-key-password | fix --status --ask-key-password | fix --key-password-fd 0 | fix --mok-password-fd 0
+fix --apply --ask-key-password --key-password-fd 0 | fix --apply --no-enrol --mok-password-fd 0
+fix --root /tmp / | fix --apply --resume | fix --module --steps reboot | fix --apply / | fix --status /
+config --list udev | config --list --form x | config --list -o x | config --list --json | config --list -q
+config --list --role worker | config check x --form y | config check x --explain | config check x -o y
+config check x --path dmabuf | config udev --force | config udev --path dmabuf
+config modprobe --path dmabuf | config gpu-operator --driver-version 580.65.06
+config gpu-operator --form merge --driver-version 580.65.06 | config gpu-operator --ofed host
+config gpu-operator --path dmabuf --ofed host | config machineconfig --parameter nvidia:a=1
+config butane --parameter nvidia:a=1 | config talos --parameter nvidia:a=1
+config cloud-init --parameter nvidia:a=1
+topo --json -v | topo --json --dot | topo -q --dot | topo --dot --write-nccl-xml x | topo --json -q
+topo --write-nccl-xml - --json | topo --force | topo --force --write-nccl-xml | topo --dot --nccl 2.27.5
+topo --dot --env NCCL_DEBUG=INFO | topo --write-nccl-xml x --nccl 2.27.5 | topo --nvlink /
+nccl --json --rank 0 | nccl --rank 0 --all | nccl -q --all | nccl --json -q
+estimate --json -q | estimate --tp 1 | estimate --training | estimate --gpu H200 | estimate --dtype bf16
+estimate --model llama-3-8b --measured x | estimate --model llama-3-8b -q
+estimate --model llama-3-8b --training --output 3 | estimate --model llama-3-8b --training --kv-transfer
+estimate --model llama-3-8b --training --kv-dtype fp8
+estimate --model llama-3-8b --path direct=1 --path direct=2
+bench host --gpu 0 | bench host --peer-gpu 1 | bench loopback --peer-gpu 1 | bench pair --peer-device mlx5_0
+bench host --force | bench host --paths tcp --device mlx5_0
+prove log --log x --path tcp | prove log --log x --size 1M | prove log --log x --repeats 4
+prove log --log x --host a | prove log --log x --gpu 0 | prove log --log x --device a | prove log
+prove host --gpu 0 | prove host --json --all | prove pair --peer-device mlx5_0
+codes PXB --glossary | codes PXB --json | --version doctor | --help doctor | -h doctor | -V doctor
+"""
+
+
+@pytest.mark.parametrize("line", [c.strip() for row in TOGETHER.strip().split("\n") for c in row.split("|")])
+def test_options_of_which_one_has_no_effect_are_refused(line, capsys):
+    words = line.split()
+    assert main(words) == 64, capsys.readouterr()
+    printed = capsys.readouterr()
+    message, hint = printed.err.splitlines()
+    assert not printed.out and "--help" in hint
+    assert any(word in message for word in words if word.startswith("-")) or "--" in message
+
+
+ABSURD = ("?!", "", "-1", "\x1b]0;x\n")
+BEFORE = {
+    "bench": ["host"], "prove": ["host"], "config": ["gpu-operator"], "completion": ["bash"],
+    "modprobe": ["nvidia"], "estimate": ["--model", "llama-3-8b"],
+}  # fmt: skip
+FILES = {
+    "collect": ("--output", "--root", "--pyz"), "config": ("--output",), "bench": ("--csv", "--plot"),
+    "fix": ("--root", "--key", "--certificate"), "prove": ("--log",), "topo": ("--write-nccl-xml",),
+    "estimate": ("--measured",),
+}  # fmt: skip
+"""Names of files and folders: any text is one, but an empty text."""
+WITH_VALUE = [
+    (command, action.option_strings[-1])
+    for command in COMMANDS
+    for action in import_module(f"gdrkit.cli.{command}").parser()._actions
+    if action.option_strings and action.nargs != 0
+]
+
+
+@pytest.mark.parametrize("command, option", WITH_VALUE)
+def test_an_absurd_value_is_refused_by_the_name_of_its_option(command, option, capsys):
+    for value in [""] if option in FILES.get(command, ()) else ABSURD:
+        for words in ([option, value], [f"{option}={value}"]):
+            assert main([command, *BEFORE.get(command, []), *words]) == 64, (words, capsys.readouterr())
+            printed = capsys.readouterr()
+            assert option in printed.err.partition("\n")[0] and not printed.out, printed
+            assert "\x1b" not in printed.err and len(printed.err.splitlines()) <= 2
+
+
+def test_every_command_has_options_with_and_without_values():
+    """Else the walk above passes over a command."""
+    assert len(WITH_VALUE) > 60 and {name for name, _ in WITH_VALUE} > {"doctor", "fix", "config", "bench"}
+    assert all((command, option) in WITH_VALUE for command in FILES for option in FILES[command])
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_an_empty_argument_is_refused(command, capsys):
+    assert main([command, *(["log"] if command == "prove" else []), ""]) == 64
+    assert capsys.readouterr().err.startswith(f"gdr {command}: ")
+
+
+def test_a_plan_that_does_not_exist_is_refused(capsys):
+    target = str(laid_down("ofed-rebuilt"))
+    assert main(["fix", target, "--way", "99"]) == 64
+    assert "--way 99" in capsys.readouterr().err
+    assert main(["fix", target, "--way", "1"]) == 0
+    assert "plan 2" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("steps", [",", "reboot,", " ", "reboot,,reboot"])
+def test_a_list_of_steps_without_a_name_is_refused(steps, capsys):
+    assert main(["fix", str(laid_down(NODE)), "--steps", steps]) == 64
+    assert "--steps" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     "command, options",
     [("doctor", ["--line", "--consumer", "ucx"]), ("topo", ["--nccl", "2.27.5"]), ("estimate", ["--json"]),
-     ("modprobe nvidia", ["--json"]), ("config nccl-env", ["--form", "conf"])],
+     ("modprobe nvidia", ["--json"]), ("config nccl-env", ["--form", "conf"]),
+     ("fix", ["--steps", "raise-memlock"]), ("fix", ["--json"])],
 )  # fmt: skip
 def test_options_stand_before_or_after_the_target(command, options, capsys):
     name, *words = command.split()

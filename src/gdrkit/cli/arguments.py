@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import sys
+from collections.abc import Callable, Iterable
 from typing import NoReturn
 
 from gdrkit.agent.streams import SafeStream, visible_json
@@ -39,14 +41,72 @@ class Parser(argparse.ArgumentParser):
             formatter_class=_Help,
             allow_abbrev=False,
         )
+        self.needed: list[tuple[str, tuple[str, ...]]] = []
+        self.useless: list[tuple[str, tuple[str, ...]]] = []
         self.add_argument("--debug", action="store_true", help="show the traceback of an internal error")
 
+    def only_with(self, option: str, *others: str) -> None:
+        """Refuse an option unless one of the others is given too."""
+        self.needed.append((option, others))
+
+    def never_with(self, option: str, *others: str) -> None:
+        """Refuse an option that has no effect with any of the others."""
+        self.useless.append((option, others))
+
     def parse(self, arguments: list[str]) -> argparse.Namespace:
-        """The options, given before, between or after the positional arguments."""
-        return self.parse_intermixed_args(arguments)
+        """The options, given before, between or after the positional arguments.
+
+        What would be taken without an effect is an error: an empty value, and an option that only works with
+        or without another. `given` of the result names the options, each by the last of its names."""
+        options = self.parse_intermixed_args(arguments)
+        given = self._given(arguments)
+        for option, others in self.needed:
+            if option in given and given.isdisjoint(others):
+                self.error(f"{option} has no effect without {' or '.join(others)}")
+        for option, others in self.useless:
+            if option in given and (other := next((o for o in others if o in given), "")):
+                self.error(f"{option} has no effect with {other}")
+        options.given = given
+        return options
+
+    def refuse(self, options: argparse.Namespace, names: Iterable[str], why: str) -> None:
+        """Exit with USAGE if one of these options was given; `why` follows "has no effect"."""
+        for name in sorted(options.given.intersection(names)):
+            self.error(f"{name} has no effect {why}")
+
+    def _given(self, arguments: list[str]) -> set[str]:
+        """The options among the arguments, each by the last of its names."""
+        given: set[str] = set()
+        waits = ""
+        for word in arguments:
+            option, equals, value = word.partition("=") if word.startswith("--") else (word, "", "")
+            if not word or (equals and not value):
+                self.error(f"empty value of {option or waits or 'an argument'}")
+            if word == "--":
+                break
+            waits = ""
+            for name in self._names(option):
+                action = self._option_string_actions[name]
+                given.add(action.option_strings[-1])
+                waits = "" if action.nargs == 0 else name
+        return given
+
+    def _names(self, word: str) -> list[str]:
+        """The options in a word: `--json`, and of `-qv` both; not the value in `-oFILE`."""
+        if word in self._option_string_actions:
+            return [word]
+        names = []
+        for letter in word[1:] if word.startswith("-") and not word.startswith("--") else "":
+            if (action := self._option_string_actions.get(f"-{letter}")) is None:
+                break
+            names.append(f"-{letter}")
+            if action.nargs != 0:
+                break
+        return names
 
     def error(self, message: str) -> NoReturn:
-        sys.stderr.write(f"{self.prog}: {message}\n  see {self.prog} --help\n")
+        line = message.replace("\n", "\\n")
+        sys.stderr.write(f"{self.prog}: {line}\n  see {self.prog} --help\n")
         raise SystemExit(USAGE)
 
     def target(self) -> None:
@@ -59,13 +119,41 @@ class Parser(argparse.ArgumentParser):
             "an rdma_topo dump, or ssh://[user@]host; this machine if omitted",
         )
 
-    def force(self) -> None:
-        """Add --force."""
+    def force(self, *outputs: str) -> None:
+        """Add --force, for the options that name an output file."""
         self.add_argument("--force", action="store_true", help="replace an existing output file")
+        self.only_with("--force", *outputs)
 
     def output(self) -> None:
         """Add --json."""
         self.add_argument("--json", action="store_true", help="write JSON to standard output")
+
+    def one_output(self, *options: str) -> None:
+        """Refuse two of these options together: each asks for another form of the output."""
+        for number, option in enumerate(options):
+            self.never_with(option, *options[:number])
+
+
+def number(least: int, most: int) -> Callable[[str], int]:
+    """A type for add_argument(): a whole number within these bounds. It raises ArgumentTypeError."""
+
+    def parsed(text: str) -> int:
+        if not (text.isascii() and text.isdecimal() and len(text) < 20 and least <= int(text) <= most):
+            raise argparse.ArgumentTypeError(f"not a number from {least} to {most}: {text!r}")
+        return int(text)
+
+    return parsed
+
+
+def matching(pattern: str, expected: str) -> Callable[[str], str]:
+    """A type for add_argument(): a text that matches a pattern. It raises ArgumentTypeError."""
+
+    def parsed(text: str) -> str:
+        if not re.fullmatch(pattern, text, re.ASCII):
+            raise argparse.ArgumentTypeError(f"not {expected}: {text!r}")
+        return text
+
+    return parsed
 
 
 def write(text: str, *, styled: bool = False) -> None:

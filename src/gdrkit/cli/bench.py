@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING
 
 from gdrkit.agent.launch import is_destination
-from gdrkit.cli.arguments import Parser, status, write, write_json
+from gdrkit.cli.arguments import Parser, number, status, write, write_json
 from gdrkit.cli.exit import OK, UNKNOWN, WARNING
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def parser() -> Parser:
     )
     add("--csv", metavar="FILE", help="also write the results as CSV")
     add("--plot", metavar="FILE.svg", help="also plot bandwidth over message size")
-    parser.force()
+    parser.force("--csv", "--plot")
     add("-q", "--quiet", action="store_true", help="do not show progress")
     parser.output()
     return parser
@@ -65,10 +65,18 @@ def add_ends(parser: Parser) -> None:
     add(
         "--address", type=_host, help="this machine's address for the other node (the one ssh connects from)"
     )
-    add("--gpu", type=int, default=0, metavar="N", help="CUDA ordinal of this end's GPU (0)")
-    add("--peer-gpu", type=int, metavar="N", help="CUDA ordinal of the other end's GPU (the next one)")
+    ordinal = number(0, 255)
+    add("--gpu", type=ordinal, default=0, metavar="N", help="CUDA ordinal of this end's GPU (0)")
+    add("--peer-gpu", type=ordinal, metavar="N", help="CUDA ordinal of the other end's GPU (the next one)")
     add("--device", type=_device, metavar="NAME[:PORT]", help="this end's RDMA device, for the path verbs")
     add("--peer-device", type=_device, metavar="NAME[:PORT]", help="the other end's (the same name)")
+    parser.only_with("--peer-device", "--device")
+
+
+def check_ends(parser: Parser, options: argparse.Namespace) -> None:
+    """Exit with USAGE if a GPU is named that these two ends do not use."""
+    unused = {"host": ("--gpu", "--peer-gpu"), "loopback": ("--peer-gpu",)}
+    parser.refuse(options, unused.get(options.kind, ()), f"on {options.kind}; it is for pair")
 
 
 def _host(text: str) -> str:
@@ -78,13 +86,16 @@ def _host(text: str) -> str:
 
 
 def _device(text: str) -> str:
-    if not re.fullmatch(r"[\w.][\w.-]{0,62}(:\d{1,3})?", text, re.ASCII):
+    if not re.fullmatch(r"[\w.][\w.-]{0,62}(:0*[1-9]\d{0,2})?", text, re.ASCII):
         raise argparse.ArgumentTypeError(f"not an RDMA device: {text!r}")
     return text
 
 
 def main(arguments: list[str]) -> int:
     options = parser().parse(arguments)
+    check_ends(parser(), options)
+    if options.paths and "verbs" not in options.paths and not options.tools:
+        parser().refuse(options, ("--device",), "on these paths; it is for verbs, or --tools")
     from gdrkit.cli.files import check_output, write_output
     from gdrkit.transport.bench import document as bench
 
@@ -247,7 +258,7 @@ def path_names(text: str) -> tuple[PathName, ...]:
     names, known = text.split(","), {str(path): path for path in PATHS}
     if unknown := [name for name in names if name not in known]:
         raise argparse.ArgumentTypeError(f"no such path: {unknown[0]} (of {', '.join(PATHS)})")
-    return tuple(known[name] for name in names)
+    return tuple(known[name] for name in dict.fromkeys(names))
 
 
 def sizes_of(text: str) -> tuple[int, ...]:

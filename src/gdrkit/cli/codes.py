@@ -26,6 +26,9 @@ def parser() -> Parser:
 
 def main(arguments: list[str]) -> int:
     options = parser().parse(arguments)
+    if options.word is not None and (options.glossary or options.json):
+        other = "--glossary" if options.glossary else "--json"
+        parser().error(f"{other} prints the whole list; omit {options.word!r}")
     from gdrkit.report.glossary import GLOSSARY, term
     from gdrkit.report.pages import page, titles
 

@@ -19,7 +19,7 @@ def parser() -> Parser:
 
 
 def main(arguments: list[str]) -> int:
-    options = parser().parse_args(arguments)
+    options = parser().parse(arguments)
     write({"bash": _bash, "zsh": _zsh, "fish": _fish}[options.shell](_options()))
     return OK
 

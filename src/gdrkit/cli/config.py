@@ -7,7 +7,7 @@ import sys
 from argparse import ArgumentTypeError
 from typing import TYPE_CHECKING
 
-from gdrkit.cli.arguments import Parser, print_notes, write, write_json
+from gdrkit.cli.arguments import Parser, matching, print_notes, write, write_json
 from gdrkit.cli.exit import BLOCKED, OK, UNKNOWN, WARNING
 
 if TYPE_CHECKING:
@@ -29,15 +29,21 @@ EXAMPLES = (
 
 
 USED_BY = {
-    "operator_version": ("gpu-operator", "network-operator", "check"),
-    "ofed_version": ("network-operator",),
-    "driver_version": ("gpu-operator",),
-    "role": ("machineconfig", "butane"),
-    "interface": ("nccl-env",),
-    "ofed": ("gpu-operator", "network-operator"),
-    "parameter": ("modprobe", "gpu-operator", "machineconfig", "butane", "talos", "cloud-init"),
-}
+    "--operator-version": ("gpu-operator", "network-operator", "check"),
+    "--ofed-version": ("network-operator",),
+    "--driver-version": ("gpu-operator",),
+    "--role": ("machineconfig", "butane"),
+    "--interface": ("nccl-env",),
+    "--ofed": ("gpu-operator", "network-operator"),
+    "--parameter": ("modprobe", "gpu-operator"),
+    "--path": (
+        "modules-load", "gpu-operator", "network-operator", "machineconfig", "butane", "talos", "cloud-init",
+        "nccl-env",
+    ),
+}  # fmt: skip
 """The kinds that use an option; the others refuse it."""
+WRITING = ("--form", "--explain", "--output")
+"""The options of every kind, but not of check."""
 
 
 def parser() -> Parser:
@@ -64,42 +70,58 @@ def parser() -> Parser:
     parser.add_argument(
         "--operator-version", metavar="V", type=_release, help="version of the operator, such as v26.7.0"
     )
-    parser.add_argument("--ofed-version", metavar="V", help="version of the Network Operator's OFED")
-    parser.add_argument("--driver-version", metavar="V", help="version of the NVIDIADriver's image")
-    parser.add_argument("--role", metavar="ROLE", help="MachineConfigPool on OpenShift")
+    image = matching(r"\w[\w.-]{0,127}", "a version")  # a tag of an image: OCI distribution specification
     parser.add_argument(
-        "--interface",
-        type=_interface,
-        metavar="NAME",
-        help="network interface for NCCL_SOCKET_IFNAME",
+        "--ofed-version", metavar="V", type=image, help="version of the Network Operator's OFED"
+    )
+    parser.add_argument(
+        "--driver-version", metavar="V", type=image, help="version of the NVIDIADriver's image"
+    )
+    parser.add_argument(
+        "--role",
+        metavar="ROLE",
+        type=matching(r"[a-z0-9]([a-z0-9-]{0,40}[a-z0-9])?", "the name of a pool, such as worker"),
+        help="MachineConfigPool on OpenShift",
+    )
+    parser.add_argument(
+        "--interface", type=_interface, metavar="NAME", help="network interface for NCCL_SOCKET_IFNAME"
     )
     parser.add_argument(
         "--parameter",
         action="append",
         default=[],
+        type=_parameter,
         metavar="MODULE:NAME=VALUE",
         help="module parameter to set",
     )
+    _add_output(parser)
+    return parser
+
+
+def _add_output(parser: Parser) -> None:
     parser.add_argument("--explain", action="store_true", help="explain each line")
     parser.add_argument("-o", "--output", metavar="FILE", help="write to a file")
-    parser.force()
+    parser.force("--output")
     parser.add_argument("-q", "--quiet", action="store_true", help="print no notes on standard error")
     parser.output()
-    return parser
+    others = (*USED_BY, "--form", "--output", "--quiet", "--json")
+    parser.never_with("--list", *others)
 
 
 def main(arguments: list[str]) -> int:
     options = parser().parse(arguments)
     if options.list:
+        if options.kind is not None:
+            parser().error(f"--list lists all kinds; omit {options.kind!r}")
         write(_listed(explain=options.explain))
         return OK
     if options.kind is None:
         parser().error("missing KIND; gdr config --list shows all kinds")
-    for name, kinds in USED_BY.items():
-        if getattr(options, name) and options.kind not in kinds:
-            option = "--" + name.replace("_", "-")
-            parser().error(f"{option} has no effect on {options.kind}; it is for {', '.join(kinds)}")
+    for option, kinds in USED_BY.items():
+        if options.kind not in kinds:
+            parser().refuse(options, (option,), f"on {options.kind}; it is for {', '.join(kinds)}")
     if options.kind == "check":
+        parser().refuse(options, WRITING, "on check, which writes nothing")
         return _check(options)
     from gdrkit.repair.config import KINDS, ConfigRefused, generate
 
@@ -108,11 +130,20 @@ def main(arguments: list[str]) -> int:
     forms = KINDS[options.kind].forms
     if options.form and options.form not in forms:
         known = f"it has {', '.join(forms)}" if forms else "it has only one form"
-        parser().error(f"{options.kind} has no form {options.form!r}: {known}")
+        parser().error(f"--form: {options.kind} has no form {options.form!r}: {known}")
+    _check_choices(options)
     found = generate(options.kind, _request(options))
     if isinstance(found, ConfigRefused):
         return _refused(found, options)
     return _write(found, options)
+
+
+def _check_choices(options: Namespace) -> None:
+    """Exit with USAGE for an option that this form, or this path, does not use."""
+    if options.kind == "gpu-operator" and options.form != "nvidiadriver":
+        parser().refuse(options, ("--driver-version",), "without --form nvidiadriver")
+    if options.path == "dmabuf" or (not options.path and options.target is None):
+        parser().refuse(options, ("--ofed",), "on dma-buf; it is for --path peermem")
 
 
 def _suggestion(word: str, known: object) -> str:
@@ -158,13 +189,13 @@ def _request(options: Namespace) -> ConfigRequest:
         driver_version=options.driver_version or "",
         role=options.role or "worker",
         interface=options.interface or "",
-        parameters=tuple(map(_parameter, options.parameter)),
+        parameters=tuple(options.parameter),
     )
 
 
 def _interface(name: str) -> str:
     """A name that Linux gives a network interface: net/core/dev.c, dev_valid_name(), and printable."""
-    if name and (not re.fullmatch(r"[!-.0-9;-~]{1,15}", name) or name in (".", "..")):
+    if not re.fullmatch(r"[!-.0-9;-~]{1,15}", name) or name in (".", ".."):
         raise ArgumentTypeError(f"not a network interface: {name!r}")
     return name
 
@@ -177,11 +208,10 @@ def _release(text: str) -> str:
 
 
 def _parameter(word: str) -> tuple[str, str, str]:
-    module, colon, rest = word.partition(":")
-    name, equals, value = rest.partition("=")
-    if not (colon and equals and module and name) or any(c.isspace() for c in word):
-        parser().error(f"invalid --parameter: {word!r}; expected MODULE:NAME=VALUE")
-    return module, name, value
+    """MODULE:NAME=VALUE: modprobe.d(5) has no escapes but a backslash, so that a value is one plain word."""
+    if (found := re.fullmatch(r"([\w-]{1,55}):(\w[\w-]*)=([!-~]*)", word, re.ASCII)) is None:
+        raise ArgumentTypeError(f"{word!r}; expected MODULE:NAME=VALUE")
+    return found[1], found[2], found[3]
 
 
 def _refused(found: ConfigRefused, options: Namespace) -> int:

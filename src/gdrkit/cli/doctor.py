@@ -41,6 +41,7 @@ def parser() -> Parser:
         default="gdr",
         help="exit codes that another program expects",
     )
+    parser.one_output("--json", "--line", "--verbose", "--quiet")
     return parser
 
 

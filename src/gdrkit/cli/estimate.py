@@ -45,17 +45,13 @@ def parser() -> Parser:
     parser.add_argument("-q", "--quiet", action="store_true", help="print nothing, only set the exit code")
     parser.output()
     estimate_model.add_options(parser)
+    estimate_model.add_rules(parser)
+    parser.one_output("--json", "--quiet")
     return parser
 
 
 def main(arguments: list[str]) -> int:
     options = parser().parse(arguments)
-    if options.model and options.measured:
-        parser().error("--model and --measured cannot be combined: run gdr estimate once for each")
-    if options.model and options.quiet:
-        parser().error("--quiet is not useful with --model: the exit code is the same for any cost")
-    if not options.model and (given := estimate_model.given_options(parser(), options)):
-        parser().error(f"{', '.join(given)}: needs --model, such as --model llama-3-70b")
     from gdrkit.evidence.target import open_host
     from gdrkit.node import Node
 

@@ -6,7 +6,7 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from gdrkit.cli.arguments import write, write_json
+from gdrkit.cli.arguments import Parser, number, write, write_json
 from gdrkit.cli.exit import NO_INPUT, OK, UNKNOWN, USAGE
 
 if TYPE_CHECKING:
@@ -24,6 +24,8 @@ EXAMPLES = (
 
 
 GROUP = "cost of a job"
+LIMIT = 1 << 20
+"""As fabric/cost/layout.py: a higher number is a typing error."""
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -37,10 +39,13 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         ("output", 512, "output tokens"),
     ):  # fmt: skip
         group.add_argument(
-            f"--{option}", type=int, default=default, metavar="N", help=f"{words} ({default})"
+            f"--{option}", type=number(1, LIMIT), default=default, metavar="N", help=f"{words} ({default})"
         )
     group.add_argument(
-        "--gpus-per-node", type=int, metavar="N", help="GPUs per node (default: as the target)"
+        "--gpus-per-node",
+        type=number(1, LIMIT),
+        metavar="N",
+        help="GPUs per node (default: as the target)",
     )
     group.add_argument(
         "--dtype", default="bf16", help="type of weights: bf16, fp16, fp32, fp8, int8, int4, mxfp4 (bf16)"
@@ -60,14 +65,14 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
 
 
-def given_options(parser: argparse.ArgumentParser, options: argparse.Namespace) -> list[str]:
-    """The options of a job, but for --model, that differ from their defaults."""
+def add_rules(parser: Parser) -> None:
+    """Which of these options have no effect without, or with, which others."""
     group = next(one for one in parser._action_groups if one.title == GROUP)
-    return [
-        action.option_strings[0]
-        for action in group._group_actions
-        if action.dest != "model" and getattr(options, action.dest) != action.default
-    ]
+    for option in group._group_actions:
+        if option.dest != "model":
+            parser.only_with(option.option_strings[-1], "--model")
+    parser.never_with("--model", "--measured", "--quiet")
+    parser.never_with("--training", "--kv-transfer", "--kv-dtype", "--output")
 
 
 def answer(options: argparse.Namespace, node: Node | None) -> int:
@@ -81,6 +86,8 @@ def answer(options: argparse.Namespace, node: Node | None) -> int:
         model = _model(options.model)
         gpus = options.gpus_per_node or _gpu_count(node)
         given = tuple(_given(words) for words in options.path)
+        if len({path.name for path in given}) < len(given):
+            raise CostError(f"--path: the same path twice: {' '.join(options.path)}")
         layout = ParallelLayout(
             tensor=options.tp, pipeline=options.pp, expert=options.ep, data=options.dp, gpus_per_node=gpus
         )
@@ -92,7 +99,9 @@ def answer(options: argparse.Namespace, node: Node | None) -> int:
         )  # fmt: skip
         found = cost(job, paths)
     except (CostError, UnknownModel) as error:
-        sys.stderr.write(f"gdr estimate: {error}\n")
+        option = "--model: " if isinstance(error, UnknownModel) else ""
+        why = str(error).replace("\n", "\\n")
+        sys.stderr.write(f"gdr estimate: {option}{why}\n  see gdr estimate --help\n")
         return USAGE
     except (FormatError, OSError) as error:
         sys.stderr.write(f"gdr estimate: {options.model}: {error}\n")

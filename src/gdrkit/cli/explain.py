@@ -33,6 +33,7 @@ def parser() -> Parser:
     parser.output()
     parser.add_argument("-v", "--verbose", action="store_true", help="show how to check each possible cause")
     parser.add_argument("-q", "--quiet", action="store_true", help="print nothing; only set the exit code")
+    parser.one_output("--json", "--verbose", "--quiet")
     return parser
 
 

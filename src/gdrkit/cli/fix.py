@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from gdrkit.cli.arguments import Parser, print_notes, write, write_json
+from gdrkit.cli.arguments import Parser, matching, number, print_notes, write, write_json
 from gdrkit.cli.exit import OK
 from gdrkit.consumers.names import NAMES
 
@@ -34,13 +34,17 @@ def parser() -> Parser:
     mode = parser.add_mutually_exclusive_group()
     mode.add_argument("--apply", action="store_true", help="carry out the steps on this machine")
     mode.add_argument("--resume", action="store_true", help="continue an unfinished run")
-    mode.add_argument("--undo", nargs="?", const="last", metavar="RUN", help="undo the last run, or RUN")
+    mode.add_argument(
+        "--undo", nargs="?", const="last", type=_RUN, metavar="RUN", help="undo the last run, or RUN"
+    )
     mode.add_argument("--status", action="store_true", help="list all runs and their states")
     goal = parser.add_mutually_exclusive_group()
     goal.add_argument("--module", action="store_true", help="make nvidia-peermem load")
-    goal.add_argument("--steps", metavar="NAMES", help="carry out these steps, separated by commas")
+    goal.add_argument(
+        "--steps", metavar="NAMES", type=_steps, help="carry out these steps, separated by commas"
+    )
     parser.add_argument(
-        "--way", type=int, default=1, metavar="N", help="number of the plan to use (default: 1)"
+        "--way", type=number(1, 99), metavar="N", help="number of the plan to use (default: 1)"
     )
     parser.add_argument("--consumer", choices=NAMES, default=NAMES[0], help="the program that must work")
     parser.add_argument("-y", "--yes", action="store_true", help="do not ask before each step")
@@ -50,7 +54,35 @@ def parser() -> Parser:
         "--force", action="store_true", help="with --undo: also restore files that changed since"
     )
     _signing(parser)
+    parser.only_with("--yes", "--apply", "--resume", "--undo")
+    parser.only_with("--force", "--undo")
+    parser.never_with("--way", "--module", "--steps")
+    parser.never_with("--quiet", "--json", "--status")
+    parser.never_with("--json", *_MODES)
+    for option in ("--module", "--steps", "--way", "--consumer", *_CHOICES):
+        parser.never_with(option, *_MODES[1:])
+    for option in ("--ask-key-password", "--key-password-fd", "--mok-password-fd"):
+        parser.only_with(option, *_MODES[:3])
+    parser.never_with("--ask-key-password", "--key-password-fd")
+    parser.never_with("--mok-password-fd", "--no-enrol")
     return parser
+
+
+_MODES = ("--apply", "--resume", "--undo", "--status")
+_CHOICES = ("--key", "--certificate", "--digest", "--no-enrol", "--acs")
+"""A run keeps them in its journal."""
+_RUN = matching(r"last|\d{8}-\d{6}-\d{2}", "the name of a run, as in gdr fix --status")
+
+
+def _steps(text: str) -> tuple[str, ...]:
+    """The names of a comma-separated list of steps. Raises ArgumentTypeError."""
+    from gdrkit.rules.remedy_names import RemedyName
+
+    names = tuple(name.strip() for name in text.split(","))
+    if unknown := [name for name in names if name not in list(RemedyName)]:
+        known = ", ".join(RemedyName)
+        raise argparse.ArgumentTypeError(f"unknown step: {unknown[0]!r}; known steps: {known}")
+    return tuple(dict.fromkeys(names))
 
 
 def _signing(parser: argparse.ArgumentParser) -> None:
@@ -61,11 +93,14 @@ def _signing(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--no-enrol", action="store_true", help="do not enrol the key in the firmware")
     parser.add_argument("--ask-key-password", action="store_true", help="ask for the key's password")
     parser.add_argument(
-        "--key-password-fd", type=int, metavar="FD", help="read the key's password from descriptor FD"
+        "--key-password-fd",
+        type=number(0, 1 << 20),
+        metavar="FD",
+        help="read the key's password from descriptor FD",
     )
     parser.add_argument(
         "--mok-password-fd",
-        type=int,
+        type=number(0, 1 << 20),
         metavar="FD",
         help="read the MOK enrolment password from descriptor FD",
     )
@@ -74,10 +109,12 @@ def _signing(parser: argparse.ArgumentParser) -> None:
 
 
 def main(arguments: list[str]) -> int:
-    options = parser().parse_args(arguments)
+    options = parser().parse(arguments)
     changes = options.apply or options.resume or options.undo or options.status
     if options.target and changes:
         parser().error("--apply, --resume, --undo and --status work on this machine only; omit the target")
+    if options.target:
+        parser().refuse(options, ("--root",), "with a target")
     if bool(options.key) != bool(options.certificate):
         parser().error("--key and --certificate must be given together")
     if not changes:
@@ -92,14 +129,8 @@ def make_plan(options: argparse.Namespace) -> FixReport:
     from gdrkit.evidence.target import open_host
     from gdrkit.node import Node
     from gdrkit.repair.platforms.choices import ProcedureChoices
-    from gdrkit.repair.remedies import REMEDIES
     from gdrkit.report.fix import FixOptions, fix_report
 
-    steps = tuple(name.strip() for name in (options.steps or "").split(",") if name.strip())
-    known = [remedy.name for remedy in REMEDIES]
-    for name in steps:
-        if name not in known:
-            parser().error(f"unknown step: {name}; known steps: {', '.join(known)}")
     host = open_host(options.target or (options.root if options.root != "/" else None))
     print_notes(host)
     choices = ProcedureChoices(
@@ -109,14 +140,22 @@ def make_plan(options: argparse.Namespace) -> FixReport:
         enrol=not options.no_enrol,
         acs=options.acs,
     )
-    goal: Goal = "steps" if steps else "module" if options.module else "verdict"
-    return fix_report(
-        Node(host), FixOptions(consumer=options.consumer, goal=goal, steps=steps, choices=choices)
+    goal: Goal = "steps" if options.steps else "module" if options.module else "verdict"
+    report = fix_report(
+        Node(host),
+        FixOptions(consumer=options.consumer, goal=goal, steps=options.steps or (), choices=choices),
     )
+    if report.ways and (options.way or 1) > len(report.ways):
+        parser().error(f"--way {options.way}: there are only {len(report.ways)} plans; gdr fix lists them")
+    return report
 
 
 def _print(options: argparse.Namespace) -> int:
+    from msgspec.structs import replace
+
     report = make_plan(options)
+    if options.way is not None and report.ways:
+        report = replace(report, ways=(report.ways[options.way - 1],))
     if options.json:
         write_json(report)
     elif not options.quiet:

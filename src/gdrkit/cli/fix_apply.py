@@ -77,7 +77,7 @@ def _check_permitted(options: argparse.Namespace, plan: Plan) -> int:
     if os.geteuid() != 0:
         sys.stderr.write("gdr fix: root is required; gdr does not call sudo itself\n")
         if options.apply:
-            for way in plan().ways[options.way - 1 : options.way]:
+            for way in plan().ways[(options.way or 1) - 1 : options.way or 1]:
                 for step in way.steps:
                     sys.stderr.write(
                         f"  {step.remedy}: {'needs root' if step.needs_root else 'does not need root'}\n"
@@ -107,11 +107,9 @@ def _apply(options: argparse.Namespace, root: RootFS, plan: Plan) -> int:
 
         write(fix_text(report))
         return exit_code_without_plan(report)
-    if not 1 <= options.way <= len(report.ways):
-        raise ApplyError(f"there is no plan {options.way}", f"--way takes 1 to {len(report.ways)}")
     if not options.yes and not can_ask():
         raise ApplyError(*_NO_TERMINAL)
-    steps = tuple(step.remedy for step in report.ways[options.way - 1].steps)
+    steps = tuple(step.remedy for step in report.ways[(options.way or 1) - 1].steps)
     choices = ProcedureChoices(
         key=options.key and os.path.abspath(options.key),
         certificate=options.certificate and os.path.abspath(options.certificate),

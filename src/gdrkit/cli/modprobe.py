@@ -32,6 +32,7 @@ def parser() -> Parser:
     )
     parser.add_argument("-q", "--quiet", action="store_true", help="print nothing; only set the exit code")
     parser.output()
+    parser.one_output("--json", "--quiet")
     return parser
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import sys
 
-from gdrkit.cli.arguments import Parser, status, write, write_json
+from gdrkit.cli.arguments import Parser, number, status, write, write_json
+
+MOST_RANKS = 1 << 20
 
 
 def parser() -> Parser:
@@ -26,9 +28,15 @@ def parser() -> Parser:
         "logs", nargs="*", metavar="LOG", help="file, folder or pattern; standard input if - or none"
     )
     parser.output()
-    parser.add_argument("--rank", type=int, metavar="N", help="show only this rank, with every proving line")
+    parser.add_argument(
+        "--rank",
+        type=number(0, MOST_RANKS),
+        metavar="N",
+        help="show only this rank, with every proving line",
+    )
     parser.add_argument("--all", action="store_true", help="show every rank, with every proving line")
     parser.add_argument("-q", "--quiet", action="store_true", help="print nothing, only set the exit code")
+    parser.one_output("--json", "--rank", "--all", "--quiet")
     return parser
 
 

@@ -54,6 +54,7 @@ def parser() -> Parser:
     parser.add_argument("what", nargs="?", choices=PROBES, help="one of the four probes (all)")
     parser.add_argument("-v", "--verbose", action="store_true", help="show every call")
     parser.output()
+    parser.one_output("--json", "--verbose")
     return parser
 
 

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from gdrkit.transport.proof.log import LogProof
 
 _MOST_REPEATS = 1000
+_FOR_LOGS = {"--log", "--require", "--all", "--quiet", "--json", "--debug"}
+"""The options that also apply where only logs are judged."""
 
 
 def parser() -> Parser:
@@ -56,13 +58,17 @@ def parser() -> Parser:
     add("--all", action="store_true", help="print every reading, also for proven paths")
     add("-q", "--quiet", action="store_true", help="do not show progress")
     parser.output()
+    parser.one_output("--json", "--all")
     return parser
 
 
 def main(arguments: list[str]) -> int:
     options = parser().parse(arguments)
-    if options.kind == "log" and not options.log:
-        parser().error("log needs --log FILE")
+    bench.check_ends(parser(), options)
+    if options.kind == "log":
+        if not options.log:
+            parser().error("log needs --log FILE")
+        parser().refuse(options, options.given - _FOR_LOGS, "on log: nothing is moved")
     from gdrkit.transport.proof import document as prove
 
     logs = []

@@ -27,7 +27,7 @@ def parser() -> Parser:
 
 
 def main(arguments: list[str]) -> int:
-    what: str = parser().parse_args(arguments).what
+    what: str = parser().parse(arguments).what
     write(schema_of(_document(what), f"gdrkit.{what}/1"))
     return OK
 

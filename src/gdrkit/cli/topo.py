@@ -73,8 +73,11 @@ def _add_outputs(parser: Parser) -> None:
         const="-",
         help="write a topology for NCCL_TOPO_FILE; without FILE, to standard output",
     )
-    parser.force()
+    parser.force("--write-nccl-xml")
     parser.add_argument("--dot", action="store_true", help="write the graph for Graphviz")
+    parser.one_output("--json", "--verbose", "--quiet", "--dot", "--write-nccl-xml")
+    for option in ("--nccl", "--env"):
+        parser.never_with(option, "--dot", "--write-nccl-xml")
 
 
 def _assignment(text: str) -> tuple[str, str]:
@@ -86,6 +89,10 @@ def _assignment(text: str) -> tuple[str, str]:
 
 def main(arguments: list[str]) -> int:
     options = parser().parse(arguments)
+    if options.nvlink and options.target is not None:
+        parser().error("--nvlink has no effect with a target: it asks this machine's driver")
+    if options.force and options.write_nccl_xml == "-":
+        parser().error("--force has no effect without a file of --write-nccl-xml")
     from gdrkit.evidence import EvidenceMissing
 
     try:

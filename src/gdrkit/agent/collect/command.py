@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import sys
 from typing import IO, Any, Dict, List, NoReturn, Optional, Tuple
 
@@ -45,7 +46,12 @@ def parser() -> argparse.ArgumentParser:
         "--anonymize", action="store_true", help="replace names, addresses, GUIDs and serial numbers"
     )
     parser.add_argument(
-        "--module", action="append", default=[], metavar="NAME", help="also collect this kernel module"
+        "--module",
+        action="append",
+        default=[],
+        type=_module,
+        metavar="NAME",
+        help="also collect this kernel module",
     )
     parser.add_argument(
         "--no-probe", action="store_true", help="do not query libcuda, libibverbs and the kernel module"
@@ -65,10 +71,39 @@ def parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _module(text: str) -> str:
+    """The name of a module: Linux include/linux/module.h, MODULE_NAME_LEN."""
+    if not re.fullmatch(r"\w[\w-]{0,54}", text, re.ASCII):
+        raise argparse.ArgumentTypeError(f"not a module's name: {text!r}")
+    return text
+
+
+def parse(argv: Optional[List[str]]) -> argparse.Namespace:
+    """The options. Exits with USAGE, and a line that names the option, if one would have no effect."""
+    command = parser()
+    given = command.parse_args(argv)
+    bundle = {
+        "--output": given.output is not None, "--anonymize": given.anonymize, "--module": given.module,
+        "--no-probe": given.no_probe, "--root": given.root != "/", "--json": given.json,
+        "--verbose": given.verbose,
+    }  # fmt: skip
+    for option, value in (("--output", given.output), ("--root", given.root), ("--pyz", given.pyz)):
+        if value == "":
+            command.error(f"empty value of {option}")
+    wrong = next((option for option, is_given in bundle.items() if is_given), "")
+    if given.pyz is not None and wrong:
+        command.error(f"{wrong} has no effect with --pyz, which collects nothing")
+    if given.quiet and given.verbose:
+        command.error("--verbose has no effect with --quiet")
+    if given.force and given.output == "-":
+        command.error("--force has no effect with -o -")
+    return given
+
+
 def main(argv: Optional[List[str]] = None) -> int:
     """Run with these arguments (the process's own if None); returns the exit code."""
     try:
-        arguments = parser().parse_args(argv)
+        arguments = parse(argv)
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else 0
     progress = Progress(sys.stderr, quiet=arguments.quiet, verbose=arguments.verbose)
