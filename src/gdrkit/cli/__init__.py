@@ -71,6 +71,8 @@ def _streamed(words: list[str], *, whole_process: bool) -> int:
     finally:
         if whole_process:
             process.end()
+        if commands := sys.modules.get("gdrkit.agent.collect.subprocesses"):
+            commands.kill_all()
         err.flush()
         sys.stdout, sys.stderr = before
         if whole_process:

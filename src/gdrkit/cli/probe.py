@@ -10,7 +10,7 @@ from gdrkit.cli.arguments import Parser, write
 from gdrkit.cli.exit import OK, UNKNOWN
 
 if TYPE_CHECKING:
-    from gdrkit.evidence import Command, EvidenceMissing
+    from gdrkit.evidence import EvidenceMissing
     from gdrkit.facts.probe import ProbeCall
 
 PROBES = ("rm", "cuda", "memory", "verbs")
@@ -85,28 +85,25 @@ def _ask(names: tuple[str, ...]) -> dict[str, str | EvidenceMissing]:
     """Each probe's record, or the missing evidence. The probes run in parallel: cuInit alone takes a third
     of a second with one GPU, and two of them call it.
     """
-    from concurrent.futures import ThreadPoolExecutor
-
     from gdrkit.evidence import EvidenceMissing
     from gdrkit.evidence.live import LiveHost
     from gdrkit.facts import commands
 
     host = LiveHost(probe=True)
+    host.start_probes(names)
     table = {
         "rm": commands.PROBE_RM,
         "cuda": commands.PROBE_CUDA,
         "memory": commands.PROBE_MEMORY,
         "verbs": commands.PROBE_VERBS,
     }
-
-    def one(command: Command) -> str | EvidenceMissing:
+    answers: dict[str, str | EvidenceMissing] = {}
+    for name in names:
         try:
-            return host.run(command).decode("utf-8", "replace")
+            answers[name] = host.run(table[name]).decode("utf-8", "replace")
         except EvidenceMissing as missing:
-            return missing
-
-    with ThreadPoolExecutor(len(names)) as pool:
-        return dict(zip(names, pool.map(one, (table[name] for name in names)), strict=True))
+            answers[name] = missing
+    return answers
 
 
 def _as_text(name: str, text: str, verbose: bool) -> str:

@@ -24,6 +24,7 @@ from gdrkit.evidence.missing import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from concurrent.futures import Future
 
 READ_LIMIT_BYTES = 256 << 20
@@ -57,15 +58,18 @@ class LiveHost:
         self._probe = probe
         self._probes: dict[str, Future[bytes]] = {}
 
-    def start_probes(self) -> None:
-        """Start all probes side by side. `run` then waits for the one that is asked for."""
-        from concurrent.futures import ThreadPoolExecutor
+    def start_probes(self, names: Sequence[str] = PROBES) -> None:
+        """Start probes side by side. `run` then waits for the one that is asked for.
 
-        pool = ThreadPoolExecutor(len(PROBES))
-        for name in PROBES:
+        Python waits at its end for threads of a pool, but not for these: an interrupt ends the command."""
+        from concurrent.futures import Future
+        from threading import Thread
+
+        for name in names:
             command = Command((*PROBE, name, "--json"), ())
-            self._probes[name] = pool.submit(run_command, command, _probe_argv(command), PROBE_TIMEOUT_S)
-        pool.shutdown(wait=False)
+            answer: Future[bytes] = Future()
+            self._probes[name] = answer
+            Thread(target=_answer, args=(answer, command, _probe_argv(command)), daemon=True).start()
 
     def read(self, path: str) -> bytes:
         try:
@@ -229,6 +233,13 @@ def _probe_argv(command: Command) -> tuple[str, ...]:
         return (sys.executable, "-I", "-c", program(f"{command.argv[2]}_probe"))
     except OSError:
         raise of_command(command, "unknown probe") from None
+
+
+def _answer(answer: Future[bytes], command: Command, argv: tuple[str, ...]) -> None:
+    try:
+        answer.set_result(run_command(command, argv, PROBE_TIMEOUT_S))
+    except BaseException as error:
+        answer.set_exception(error)
 
 
 def run_command(command: Command, argv: tuple[str, ...], timeout_s: float) -> bytes:

@@ -92,18 +92,12 @@ class Collection:
         walker = Walker(self.tree, bundle, self.release)
         loading = ModuleCollector(walker, self.options.modules)
         with ThreadPoolExecutor(PARALLEL_COMMANDS) as pool, ThreadPoolExecutor(len(PROBES)) as probes:
-            running = self._start(pool, probes)
-            self._files(walker)
-            self.progress.stage("libraries")
-            loading.libraries(self.progress.step)
-            self.progress.stage("modules")
-            loading.modules(self.progress.step)
-            self.progress.stage("tables of symbols")
-            loading.tables(self.progress.step)
-            self.progress.stage("commands")
-            for row, job in running:
-                self.progress.step(" ".join(row.argv))
-                self._command(bundle, row, job.result())
+            try:
+                self._write_all(bundle, walker, loading, self._start(pool, probes))
+            except BaseException:  # an interrupt: the pools wait for what runs and what waits to be run
+                self._started = float("-inf")
+                subprocesses.kill_all()
+                raise
         if self.options.root == "/":
             self._run_replacements(bundle)
         for path, target in sorted(self.tree.links.items()):
@@ -112,6 +106,22 @@ class Collection:
         bundle.close(scope=self.scope, user=user, kernel=self._named(self.release))
         self.tree.close()
         return self._summary(bundle)
+
+    def _write_all(
+        self, bundle: Bundle, walker: Walker, loading: ModuleCollector,
+        running: "List[Tuple[CommandSource, Future[subprocesses.CommandResult]]]",
+    ) -> None:  # fmt: skip
+        self._files(walker)
+        self.progress.stage("libraries")
+        loading.libraries(self.progress.step)
+        self.progress.stage("modules")
+        loading.modules(self.progress.step)
+        self.progress.stage("tables of symbols")
+        loading.tables(self.progress.step)
+        self.progress.stage("commands")
+        for row, job in running:
+            self.progress.step(" ".join(row.argv))
+            self._command(bundle, row, job.result())
 
     def _named(self, text: str) -> str:
         return text if self.anonymizer is None else self.anonymizer.words(text)

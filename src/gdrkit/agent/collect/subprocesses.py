@@ -6,19 +6,26 @@ current folder would run as root.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import selectors
 import shutil
+import signal
 import stat
 import subprocess
+import threading
 import time
-from typing import Dict, List, NamedTuple, Optional, Sequence
+from typing import Dict, List, NamedTuple, Optional, Sequence, Set
 
 from ..pipes import kill_group
 
 STDERR_LIMIT_BYTES = 2048
 _SEARCH = ("/usr/sbin", "/usr/bin", "/sbin", "/bin", "/usr/lib/wsl/lib")
 """Folders where only root writes: file-hierarchy(7); WSL's has nvidia-smi."""
+
+
+_running: "Set[subprocess.Popen[bytes]]" = set()
+_starting = threading.Lock()
 
 
 class CommandResult(NamedTuple):
@@ -48,15 +55,17 @@ def run(
     if program is None:
         return CommandResult("not-installed", None, b"", "")
     try:
-        child = subprocess.Popen(
-            [program, *argv[1:]],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env=_environment(),
-            cwd="/",
-            start_new_session=True,
-        )
+        with _starting:
+            child = subprocess.Popen(
+                [program, *argv[1:]],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                env=_environment(),
+                cwd="/",
+                start_new_session=True,
+            )
+            _running.add(child)
     except OSError as error:
         return CommandResult("failed", None, b"", error.strerror or str(error))
     try:
@@ -64,6 +73,17 @@ def run(
     except BaseException:  # an interrupt does not reach a child in its own session
         _ended(child, 0.0)
         raise
+    finally:
+        _running.discard(child)
+
+
+def kill_all() -> None:
+    """Kill every command that a thread still runs, with its children: nobody waits for them any more."""
+    with _starting:
+        for child in tuple(_running):
+            if child.poll() is None:
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.killpg(child.pid, signal.SIGKILL)
 
 
 def _environment() -> Dict[str, str]:

@@ -1,0 +1,64 @@
+"""Ctrl-C while probes or commands hang: the command ends at once, and nothing that it started goes on."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+HANGING = """
+import sys
+from gdrkit.agent.collect import collector
+from gdrkit.evidence import live
+hang = "import signal, subprocess, sys; signal.signal(signal.SIGTERM, signal.SIG_IGN); "
+hang += "subprocess.run([sys.executable, '-c', 'import time; time.sleep(60)', sys.argv[1]])"
+live._probe_argv = lambda command: (sys.executable, "-I", "-c", hang, "MARK")
+collector.program = lambda script: hang.replace("sys.argv[1]", "'MARK'")
+from gdrkit.cli import main
+sys.exit(main())
+"""
+MOST_S = 3
+"""Two slow cores; without an end to the probes it takes 60 s."""
+
+
+def processes(mark: str) -> list[str]:
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            if mark in (process / "cmdline").read_text() and int(process.name) != os.getpid():
+                found.append(process.name)
+        except OSError:
+            continue
+    return found
+
+
+@pytest.mark.parametrize("command", ["doctor --probe", "probe", "probe cuda", "collect -o -"])
+@pytest.mark.parametrize("times", [1, 2])
+def test_an_interrupt_ends_hanging_probes(command, times, tmp_path):
+    mark = f"interrupt-{os.getpid()}-{time.monotonic_ns()}"
+    with (tmp_path / "out").open("wb") as out:
+        run = subprocess.Popen(
+            [sys.executable, "-c", HANGING.replace("MARK", mark), *command.split()],
+            stdout=out, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, start_new_session=True,
+        )  # fmt: skip
+        deadline = time.monotonic() + 60
+        wanted = 3 if command == "probe cuda" else 5  # a probe and its child: two of each, and gdr itself
+        while len(processes(mark)) < wanted:
+            assert run.poll() is None and time.monotonic() < deadline
+            time.sleep(0.05)
+        time.sleep(0.5)
+        start = time.monotonic()
+        for _ in range(times):
+            run.send_signal(signal.SIGINT)
+            time.sleep(0.02)
+        _, said = run.communicate(timeout=60)
+    assert time.monotonic() - start < MOST_S
+    assert run.returncode == 130, said
+    assert b"interrupted" in said and b"Traceback" not in said
+    time.sleep(0.2)
+    assert not processes(mark)
