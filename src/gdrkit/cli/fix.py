@@ -54,6 +54,12 @@ def parser() -> Parser:
         "--force", action="store_true", help="with --undo: also restore files that changed since"
     )
     _signing(parser)
+    _add_rules(parser)
+    return parser
+
+
+def _add_rules(parser: Parser) -> None:
+    """Which options have no effect without, or with, which others."""
     parser.only_with("--yes", "--apply", "--resume", "--undo")
     parser.only_with("--force", "--undo")
     parser.never_with("--way", "--module", "--steps")
@@ -65,7 +71,6 @@ def parser() -> Parser:
         parser.only_with(option, *_MODES[:3])
     parser.never_with("--ask-key-password", "--key-password-fd")
     parser.never_with("--mok-password-fd", "--no-enrol")
-    return parser
 
 
 _MODES = ("--apply", "--resume", "--undo", "--status")

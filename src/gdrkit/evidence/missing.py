@@ -24,9 +24,9 @@ MOUNT_POINTS = (
 
 def _word(path: str) -> str:
     """A path as one word of a shell: names in a stranger's evidence may hold anything."""
-    from shlex import quote
+    from gdrkit.evidence.quoting import quoted
 
-    return quote("/" + path)
+    return quoted("/" + path)
 
 
 def absent(path: str) -> EvidenceAbsent:

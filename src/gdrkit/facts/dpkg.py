@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from gdrkit.evidence import EvidenceAbsent, EvidenceMissing, Missing, MissingReason
+from gdrkit.evidence.quoting import quoted
 from gdrkit.formats.errors import FormatError
 from gdrkit.node import Node, fact, if_absent
 
@@ -71,12 +72,16 @@ def owner_by_lists(node: Node, path: str) -> str:
             if any(b"\n%s\n" % spelling in content for spelling in spellings):
                 node.cite(f"{LISTS}/{name}", text=path)
                 return name.removesuffix(".list").partition(":")[0]
-    raise EvidenceMissing(Missing(f"owner of {path}", MissingReason.NOT_COLLECTED, f"dpkg -S /{path}"))
+    raise EvidenceMissing(
+        Missing(f"owner of {path}", MissingReason.NOT_COLLECTED, f"dpkg -S {quoted(f'/{path}')}")
+    )
 
 
 def version(node: Node, package: str) -> str:
     """The version of one installed package. Raises EvidenceAbsent if it is not installed."""
     found = versions(node).get(package)
     if found is None:
-        raise EvidenceAbsent(Missing(f"{STATUS} ({package})", MissingReason.ABSENT, f"dpkg -s {package}"))
+        raise EvidenceAbsent(
+            Missing(f"{STATUS} ({package})", MissingReason.ABSENT, f"dpkg -s {quoted(package)}")
+        )
     return found

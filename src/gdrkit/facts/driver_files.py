@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from gdrkit.evidence import EvidenceAbsent, EvidenceMissing, Missing, MissingReason
+from gdrkit.evidence.quoting import quoted
 from gdrkit.facts import modules
 from gdrkit.facts.kernel import release
 from gdrkit.facts.modinfo_text import printed_module
@@ -59,7 +60,11 @@ def _file(node: Node, module: str, renamed: str) -> str:
                 node.cite(f"{folder}/modules.dep", text=path)
                 return path.lstrip("/") if path.startswith("/") else f"{folder}/{path}"
         raise EvidenceAbsent(
-            Missing(f"{folder}/modules.dep", MissingReason.ABSENT, f"grep {DRIVER} /{folder}/modules.dep")
+            Missing(
+                f"{folder}/modules.dep",
+                MissingReason.ABSENT,
+                f"grep {DRIVER} {quoted(f'/{folder}/modules.dep')}",
+            )
         )
 
     def in_the_driver_container() -> str:
@@ -69,7 +74,9 @@ def _file(node: Node, module: str, renamed: str) -> str:
             for ending in _ENDINGS:
                 if node.exists(path := f"{root}/{folder}/{name}{ending}"):
                     return path
-        raise EvidenceAbsent(Missing(root, MissingReason.ABSENT, f"find /{root} -name '{name}.ko*'"))
+        raise EvidenceAbsent(
+            Missing(root, MissingReason.ABSENT, f"find {quoted(f'/{root}')} -name {quoted(f'{name}.ko*')}")
+        )
 
     reasons: list[EvidenceMissing] = []
     for ask in (as_modprobe_would, by_another_name, in_the_driver_container):
@@ -87,6 +94,6 @@ def _as_modinfo_printed(node: Node, module: str) -> str:
     path = printed_module(node, module).fields.get("filename", "")
     if not path.startswith("/"):
         raise EvidenceMissing(
-            Missing(f"path of {module}", MissingReason.NOT_COLLECTED, f"modinfo -n {module}")
+            Missing(f"path of {module}", MissingReason.NOT_COLLECTED, f"modinfo -n {quoted(module)}")
         )
     return path.lstrip("/")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from gdrkit.evidence import EvidenceAbsent, EvidenceMissing, Missing, MissingReason
 from gdrkit.facts.commands import UNAME
 from gdrkit.facts.machine import CpuIdentity, Distribution, Product, cpu, distribution, one_line, product
@@ -26,25 +28,34 @@ def release(node: Node) -> str:
     """The running kernel's release, as `uname -r` prints it."""
 
     def the_running_kernel() -> str:
-        return one_line(node.text("proc/sys/kernel/osrelease"))
+        return _checked(one_line(node.text("proc/sys/kernel/osrelease")))
 
     def the_kernel_banner() -> str:
         words = node.text("proc/version").split()
         if words[:2] != ["Linux", "version"] or len(words) < 3:
             raise FormatError("/proc/version does not begin with the words Linux version")
-        return words[2]
+        return _checked(words[2])
 
     def uname() -> str:
-        return _uname(node)[2]
+        return _checked(_uname(node)[2])
 
     def the_only_kernel_with_modules() -> str:
         folders = [name for name in _module_folders(node) if name[:1].isdigit()]
         if len(folders) != 1:
             missing = Missing("lib/modules", MissingReason.UNDECIDED, "uname -r")
             raise EvidenceMissing(missing)
-        return folders[0]
+        return _checked(folders[0])
 
     return first_of(the_running_kernel, the_kernel_banner, uname, likely(node, the_only_kernel_with_modules))
+
+
+def _checked(text: str) -> str:
+    """A release, which names folders and is a word of commands: Linux Makefile, filechk_kernel.release.
+
+    Raises FormatError for one with a letter that no build of a kernel has, such as a blank or a quote."""
+    if not re.fullmatch(r"[A-Za-z0-9._+~][A-Za-z0-9._+~-]{0,63}", text) or text in (".", ".."):
+        raise FormatError(f"not a kernel release: {text!r}")
+    return text
 
 
 @fact

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from gdrkit.evidence import EvidenceAbsent, EvidenceMissing, Missing, MissingReason
+from gdrkit.evidence.quoting import quoted
 from gdrkit.facts.kernel import release
 from gdrkit.facts.loaded_modules import loaded
 from gdrkit.facts.module_files import exports, versions
@@ -96,7 +97,7 @@ def symvers(node: Node) -> bytes:
         if b"\tmodule_layout\tvmlinux\t" in text:  # others belong to modules that were built separately
             return b"\n" + text
     raise reason or EvidenceAbsent(
-        Missing("Module.symvers", MissingReason.ABSENT, f"ls /{folder}/build/Module.symvers")
+        Missing("Module.symvers", MissingReason.ABSENT, f"ls {quoted(f'/{folder}/build/Module.symvers')}")
     )
 
 
@@ -111,7 +112,9 @@ def _symvers_export(text: bytes, symbol: str) -> KernelSymbol:
     at = text.find(f"\t{symbol}\t{VMLINUX}\t".encode())
     if at < 0:
         raise EvidenceAbsent(
-            Missing(f"Module.symvers ({symbol})", MissingReason.ABSENT, f"grep {symbol} Module.symvers")
+            Missing(
+                f"Module.symvers ({symbol})", MissingReason.ABSENT, f"grep {quoted(symbol)} Module.symvers"
+            )
         )
     start, end = text.rfind(b"\n", 0, at) + 1, text.find(b"\n", at)
     words = text[start : end if end >= 0 else len(text)].decode("ascii", "replace").split("\t")
@@ -131,7 +134,9 @@ def kernel_symbol(node: Node, symbol: str) -> KernelSymbol:
     for prefix, module in _EXPORTED_BY:
         if symbol.startswith(prefix) and _is_a_module(node, module):
             raise EvidenceAbsent(
-                Missing(f"{VMLINUX} ({symbol})", MissingReason.ABSENT, f"grep -w {symbol} /proc/kallsyms")
+                Missing(
+                    f"{VMLINUX} ({symbol})", MissingReason.ABSENT, f"grep -w {quoted(symbol)} /proc/kallsyms"
+                )
             )
     text = if_missing(None, symvers, node)
     if text is not None:
@@ -159,7 +164,9 @@ def _in_kallsyms(node: Node, symbol: str) -> None:
     """Raises EvidenceAbsent if the kernel image exports no such symbol."""
     if f" __ksymtab_{symbol}\n".encode() not in export_tables(node):
         raise EvidenceAbsent(
-            Missing(f"proc/kallsyms ({symbol})", MissingReason.ABSENT, f"grep -w {symbol} /proc/kallsyms")
+            Missing(
+                f"proc/kallsyms ({symbol})", MissingReason.ABSENT, f"grep -w {quoted(symbol)} /proc/kallsyms"
+            )
         )
 
 
@@ -218,7 +225,7 @@ def provider(node: Node, symbol: str, importer: str) -> Provider:
         if offered is not None:
             crc = offered.crc
             return Provider(owner, KernelSymbol(crc, crc is not None, offered.gpl_only, offered.namespace))
-    raise EvidenceAbsent(Missing(f"{owner} ({symbol})", MissingReason.ABSENT, f"modprobe {owner}"))
+    raise EvidenceAbsent(Missing(f"{owner} ({symbol})", MissingReason.ABSENT, f"modprobe {quoted(owner)}"))
 
 
 def _exports_of(node: Node, owner: str) -> Mapping[str, Export]:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from gdrkit.evidence import EvidenceAbsent, EvidenceMissing, Missing, MissingReason
+from gdrkit.evidence.quoting import quoted
 from gdrkit.facts import packages
 from gdrkit.facts.commands import UCX_INFO
 from gdrkit.formats.errors import FormatError
@@ -74,8 +75,12 @@ def find(node: Node, name: str, folders: tuple[str, ...] = FOLDERS) -> str:
             if node.exists(path):
                 return path
         except EvidenceMissing as error:
-            reason = reason or EvidenceMissing(Missing(library, error.missing.why, f"ls -l /{path}"))
-    raise reason or EvidenceAbsent(Missing(library, MissingReason.ABSENT, f"ldconfig -p | grep {library}"))
+            reason = reason or EvidenceMissing(
+                Missing(library, error.missing.why, f"ls -l {quoted(f'/{path}')}")
+            )
+    raise reason or EvidenceAbsent(
+        Missing(library, MissingReason.ABSENT, f"ldconfig -p | grep {quoted(library)}")
+    )
 
 
 @fact
@@ -181,7 +186,11 @@ def nvshmem_copies(node: Node) -> tuple[LibraryCopy, ...]:
     if not found:
         find(node, NVSHMEM_HOST, (*FOLDERS, *MORE_FOLDERS))
         raise EvidenceMissing(
-            Missing(NVSHMEM_HOST, MissingReason.UNDECIDED, f"strings {NVSHMEM_HOST} | grep -i 'NVSHMEM v'")
+            Missing(
+                NVSHMEM_HOST,
+                MissingReason.UNDECIDED,
+                f"strings {NVSHMEM_HOST} | grep -i 'NVSHMEM v'",
+            )
         )
     return found
 

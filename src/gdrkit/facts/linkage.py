@@ -11,6 +11,7 @@ import enum
 from msgspec import Struct
 
 from gdrkit.evidence import Confidence, EvidenceAbsent, EvidenceMissing, Missing, MissingReason
+from gdrkit.evidence.quoting import quoted
 from gdrkit.facts.kernel import architecture, built_by_debian, config_option
 from gdrkit.facts.kernel_symbols import (
     VMLINUX,
@@ -161,7 +162,9 @@ class _Linker:
         if found.symbol.gpl_only is None:
             raise EvidenceMissing(
                 Missing(
-                    f"Module.symvers ({symbol})", MissingReason.UNDECIDED, f"grep {symbol} Module.symvers"
+                    f"Module.symvers ({symbol})",
+                    MissingReason.UNDECIDED,
+                    f"grep {quoted(symbol)} Module.symvers",
                 )
             )
         return found.symbol.gpl_only

@@ -12,6 +12,7 @@ import re
 from msgspec import Struct
 
 from gdrkit.evidence import EvidenceAbsent, Missing, MissingReason
+from gdrkit.evidence.quoting import quoted
 from gdrkit.facts.kernel import release
 from gdrkit.formats.errors import FormatError
 from gdrkit.formats.module_name import canonical
@@ -38,7 +39,7 @@ def modules_dir(node: Node) -> str:
     folder = seek((f"lib/modules/{kernel}", f"usr/lib/modules/{kernel}"), node.exists)
     if folder is None:
         raise EvidenceAbsent(
-            Missing(f"lib/modules/{kernel}", MissingReason.ABSENT, f"ls /lib/modules/{kernel}")
+            Missing(f"lib/modules/{kernel}", MissingReason.ABSENT, f"ls {quoted(f'/lib/modules/{kernel}')}")
         )
     return folder
 
@@ -70,7 +71,7 @@ def _dependency_line(node: Node, name: str) -> tuple[str, ...]:
     path = f"{modules_dir(node)}/modules.dep"
     node.cite(path, canonical(name), "absent")
     raise EvidenceAbsent(
-        Missing(f"{path} ({canonical(name)})", MissingReason.ABSENT, f"modinfo -n {canonical(name)}")
+        Missing(f"{path} ({canonical(name)})", MissingReason.ABSENT, f"modinfo -n {quoted(canonical(name))}")
     )
 
 

@@ -7,6 +7,7 @@ import enum
 from msgspec import Struct
 
 from gdrkit.evidence import EvidenceAbsent, EvidenceMissing, Missing, MissingReason
+from gdrkit.evidence.quoting import quoted
 from gdrkit.facts.kernel import architecture, boot_parameter, built_by_debian, config_option, version
 from gdrkit.facts.kernel_symbols import module_layout_crc
 from gdrkit.facts.module_files import content, image, information, is_packed, versions
@@ -194,6 +195,10 @@ def kernel_name(node: Node, name: str) -> str:
     found = image(node, path).this_module_name()
     if found is None:
         raise EvidenceAbsent(
-            Missing(f"{path} (.gnu.linkonce.this_module)", MissingReason.ABSENT, f"modinfo -F name /{path}")
+            Missing(
+                f"{path} (.gnu.linkonce.this_module)",
+                MissingReason.ABSENT,
+                f"modinfo -F name {quoted(f'/{path}')}",
+            )
         )
     return found

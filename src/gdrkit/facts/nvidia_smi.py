@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from msgspec import Struct
 
 from gdrkit.evidence import Command, EvidenceAbsent, EvidenceMissing, Missing, MissingReason
+from gdrkit.evidence.quoting import quoted
 from gdrkit.facts.commands import NVIDIA_SMI, NVIDIA_SMI_MEMORY, NVIDIA_SMI_TOPO
 from gdrkit.formats import topo_matrix
 from gdrkit.formats.errors import FormatError
@@ -187,7 +188,9 @@ def _find(gpus: tuple[SmiGpu, ...], address: str) -> SmiGpu:
         if gpu.address == address:
             return gpu
     raise EvidenceMissing(
-        Missing(f"nvidia-smi -q of {address}", MissingReason.NOT_COLLECTED, f"nvidia-smi -q -i {address}")
+        Missing(
+            f"nvidia-smi -q of {address}", MissingReason.NOT_COLLECTED, f"nvidia-smi -q -i {quoted(address)}"
+        )
     )
 
 
@@ -200,8 +203,12 @@ def printed_field(node: Node, gpu: SmiGpu, name: str, command: Command = NVIDIA_
         return value
     source = f"nvidia-smi -q: {name.replace('_', ' ')} of {gpu.address}"
     if name in gpu.not_available:
-        raise EvidenceAbsent(Missing(source, MissingReason.ABSENT, f"nvidia-smi -q -i {gpu.address}"))
-    raise EvidenceMissing(Missing(source, MissingReason.NOT_COLLECTED, f"nvidia-smi -q -i {gpu.address}"))
+        raise EvidenceAbsent(
+            Missing(source, MissingReason.ABSENT, f"nvidia-smi -q -i {quoted(gpu.address)}")
+        )
+    raise EvidenceMissing(
+        Missing(source, MissingReason.NOT_COLLECTED, f"nvidia-smi -q -i {quoted(gpu.address)}")
+    )
 
 
 class SmiTopology(Struct, frozen=True):

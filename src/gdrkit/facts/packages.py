@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from msgspec import Struct
 
 from gdrkit.evidence import Confidence, EvidenceAbsent, EvidenceMissing, Missing, MissingReason
+from gdrkit.evidence.quoting import quoted
 from gdrkit.facts import dpkg as dpkg_files
 from gdrkit.facts import modules
 from gdrkit.facts.commands import DKMS_STATUS, OFED_INFO, OWNERS_DPKG, PACKAGES_DPKG, PACKAGES_RPM
@@ -166,12 +167,12 @@ def _dpkg_owner(node: Node, path: str) -> Package:
             return Package(name, "", "dpkg")
     if not any(": /" in line for line in lines):
         raise FormatError("no line names a package and a file")
-    raise EvidenceAbsent(Missing(f"owner of {path}", MissingReason.ABSENT, f"dpkg -S /{path}"))
+    raise EvidenceAbsent(Missing(f"owner of {path}", MissingReason.ABSENT, f"dpkg -S {quoted(f'/{path}')}"))
 
 
 def _rpm_owner(node: Node, path: str) -> Package:
     """By the package's name, since bundles have no lists of files: the first package of NVIDIA's modules."""
-    missing = Missing(f"owner of {path}", MissingReason.NOT_COLLECTED, f"rpm -qf /{path}")
+    missing = Missing(f"owner of {path}", MissingReason.NOT_COLLECTED, f"rpm -qf {quoted(f'/{path}')}")
     known = installed(node)
     is_rpm = any(package.manager == "rpm" for package in known.values())
     if not is_rpm or not path.rpartition("/")[2].startswith("nvidia"):

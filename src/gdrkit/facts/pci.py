@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from gdrkit.evidence import EvidenceAbsent, EvidenceMissing, Missing, MissingReason
 from gdrkit.evidence.errors import TargetError
+from gdrkit.evidence.quoting import quoted
 from gdrkit.facts.nvidia_smi import smi_gpus
 from gdrkit.facts.pci_text import text_device, text_devices
 from gdrkit.facts.pci_tree import tree_positions
@@ -160,7 +161,9 @@ def device_at(node: Node, address: str) -> PciDevice:
     for device in devices(node):
         if device.address == address:
             return device
-    raise EvidenceAbsent(Missing(f"PCI device {address}", MissingReason.ABSENT, f"lspci -nn -s {address}"))
+    raise EvidenceAbsent(
+        Missing(f"PCI device {address}", MissingReason.ABSENT, f"lspci -nn -s {quoted(address)}")
+    )
 
 
 # -- where they are --------------------------------------------------------------------------------
@@ -241,7 +244,7 @@ def iommu_group(node: Node, address: str) -> str:
 
     def in_sysfs() -> str:
         if not node.exists(link):
-            raise EvidenceAbsent(Missing(link, MissingReason.ABSENT, f"ls -l /{link}"))
+            raise EvidenceAbsent(Missing(link, MissingReason.ABSENT, f"ls -l {quoted(f'/{link}')}"))
         return node.resolve(link).rsplit("/", 1)[-1]
 
     def in_text() -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from gdrkit.evidence import EvidenceAbsent, EvidenceMissing, Missing, MissingReason
+from gdrkit.evidence.quoting import quoted
 from gdrkit.facts.pci_registers import config
 from gdrkit.facts.pci_text import text_device
 from gdrkit.facts.supplied import not_collected
@@ -31,10 +32,12 @@ def port_registers(node: Node, address: str) -> PortRegisters:
         found = config(node, address).express
         if isinstance(found, Truncated):
             source = f"sys/bus/pci/devices/{address}/config beyond byte {found.size_bytes}"
-            raise EvidenceMissing(Missing(source, MissingReason.DENIED, f"sudo lspci -vvv -s {address}"))
+            raise EvidenceMissing(
+                Missing(source, MissingReason.DENIED, f"sudo lspci -vvv -s {quoted(address)}")
+            )
         if found is None:
             raise EvidenceAbsent(
-                Missing(f"PCI Express of {address}", MissingReason.ABSENT, f"lspci -vv -s {address}")
+                Missing(f"PCI Express of {address}", MissingReason.ABSENT, f"lspci -vv -s {quoted(address)}")
             )
         return PortRegisters(
             found.port_type,
@@ -64,9 +67,11 @@ def serial_number(node: Node, address: str) -> str:
     found = config(node, address).serial_number
     if isinstance(found, Truncated):
         source = f"sys/bus/pci/devices/{address}/config beyond byte {found.size_bytes}"
-        raise EvidenceMissing(Missing(source, MissingReason.DENIED, f"sudo lspci -vvv -s {address}"))
+        raise EvidenceMissing(Missing(source, MissingReason.DENIED, f"sudo lspci -vvv -s {quoted(address)}"))
     if found is None:
         raise EvidenceAbsent(
-            Missing(f"serial number of {address}", MissingReason.ABSENT, f"sudo lspci -vvv -s {address}")
+            Missing(
+                f"serial number of {address}", MissingReason.ABSENT, f"sudo lspci -vvv -s {quoted(address)}"
+            )
         )
     return found

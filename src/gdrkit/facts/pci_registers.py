@@ -11,6 +11,7 @@ from typing import TypeVar
 from msgspec import Struct
 
 from gdrkit.evidence import EvidenceAbsent, EvidenceMissing, Missing, MissingReason
+from gdrkit.evidence.quoting import quoted
 from gdrkit.facts.nvidia_smi import printed_field, smi_gpu
 from gdrkit.facts.pci import ROOT, there
 from gdrkit.facts.pci_text import TextDevice, text_device
@@ -57,7 +58,7 @@ def _capability(node: Node, address: str, found: T | Truncated) -> T:
             Missing(
                 f"{ROOT}/{address}/config beyond byte {found.size_bytes}",
                 MissingReason.DENIED,
-                f"sudo lspci -vvv -s {address}",
+                f"sudo lspci -vvv -s {quoted(address)}",
             )
         )
     return found
@@ -67,7 +68,11 @@ def _express(node: Node, address: str) -> Express:
     express = _capability(node, address, config(node, address).express)
     if express is None:
         raise EvidenceAbsent(
-            Missing(f"PCI Express capability of {address}", MissingReason.ABSENT, f"lspci -vv -s {address}")
+            Missing(
+                f"PCI Express capability of {address}",
+                MissingReason.ABSENT,
+                f"lspci -vv -s {quoted(address)}",
+            )
         )
     return express
 
@@ -150,7 +155,9 @@ GENERATIONS: dict[object, float] = {1: 2.5, 2: 5.0, 3: 8.0, 4: 16.0, 5: 32.0, 6:
 def _link_in_config(node: Node, address: str) -> LinkSpeeds:
     found = _express(node, address).link
     if found is None:
-        raise EvidenceAbsent(Missing(f"link of {address}", MissingReason.ABSENT, f"lspci -vv -s {address}"))
+        raise EvidenceAbsent(
+            Missing(f"link of {address}", MissingReason.ABSENT, f"lspci -vv -s {quoted(address)}")
+        )
     return _link(address, found.current_gt_per_s, found.current_width, found.max_gt_per_s, found.max_width)
 
 
@@ -162,7 +169,7 @@ def _link(address: str, *numbers: object) -> LinkSpeeds:
         speed = width = max_speed = max_width = 0.0
     if not (speed > 0 and max_speed > 0 and 0 < width <= 32 and 0 < max_width <= 32):  # x32 is the widest
         raise EvidenceMissing(
-            Missing(f"link of {address}", MissingReason.UNDECIDED, f"sudo lspci -vv -s {address}")
+            Missing(f"link of {address}", MissingReason.UNDECIDED, f"sudo lspci -vv -s {quoted(address)}")
         )
     return LinkSpeeds(speed, int(width), max_speed, int(max_width))
 
@@ -211,7 +218,9 @@ def region_bytes(resource: str) -> tuple[int, ...]:
 def _second(address: str, sizes: tuple[int, ...]) -> int:
     if len(sizes) < 2:
         raise EvidenceAbsent(
-            Missing(f"BAR1 of {address}", MissingReason.ABSENT, f"cat /{ROOT}/{address}/resource")
+            Missing(
+                f"BAR1 of {address}", MissingReason.ABSENT, f"cat {quoted(f'/{ROOT}/{address}/resource')}"
+            )
         )
     return sizes[1]
 
@@ -219,6 +228,6 @@ def _second(address: str, sizes: tuple[int, ...]) -> int:
 def _capabilities_of(node: Node, address: str) -> TextDevice:
     device = text_device(node, address)
     if device.denied:
-        ask = f"sudo lspci -vvv -s {address}"
+        ask = f"sudo lspci -vvv -s {quoted(address)}"
         raise EvidenceMissing(Missing(f"lspci: capabilities of {address}", MissingReason.DENIED, ask))
     return device

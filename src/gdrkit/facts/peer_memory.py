@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from msgspec import Struct
 
 from gdrkit.evidence import EvidenceAbsent, EvidenceMissing, Missing, MissingReason
+from gdrkit.evidence.quoting import quoted
 from gdrkit.facts import modules
 from gdrkit.facts.driver_files import peermem_path
 from gdrkit.facts.kernel_symbols import export_tables
@@ -117,7 +118,7 @@ def exported_crc(node: Node, symbol: str) -> int | None:
             Missing(
                 f"{provider} ({symbol})",
                 MissingReason.ABSENT,
-                f"modprobe --show-exports $(modinfo -n {provider})",
+                f"modprobe --show-exports $(modinfo -n {quoted(provider)})",
             )
         )
     return offered.crc
@@ -144,7 +145,7 @@ def exporter(node: Node, symbol: str) -> str:
             raise
     if missing.why is MissingReason.ABSENT:  # depmod's lists are absent, the symbol may still be exported
         missing = Missing(
-            f"exporter of {symbol}", MissingReason.UNDECIDED, f"grep -w {symbol} /proc/kallsyms"
+            f"exporter of {symbol}", MissingReason.UNDECIDED, f"grep -w {quoted(symbol)} /proc/kallsyms"
         )
     try:
         symbols = export_tables(node)
@@ -153,7 +154,9 @@ def exporter(node: Node, symbol: str) -> str:
     found = re.search(rb" __ksymtab_%s(?:\t\[(\w+)\])?\n" % symbol.encode(), symbols)
     if found is None:
         raise EvidenceAbsent(
-            Missing(f"proc/kallsyms ({symbol})", MissingReason.ABSENT, f"grep -w {symbol} /proc/kallsyms")
+            Missing(
+                f"proc/kallsyms ({symbol})", MissingReason.ABSENT, f"grep -w {quoted(symbol)} /proc/kallsyms"
+            )
         )
     return found[1].decode() if found[1] else modules.VMLINUX
 

@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from gdrkit.evidence import Confidence, EvidenceAbsent, EvidenceMissing, Missing, MissingReason
 from gdrkit.evidence.errors import TargetError
+from gdrkit.evidence.quoting import quoted
 from gdrkit.facts.nvidia_smi import smi_topology
 from gdrkit.facts.pci import ROOT, PciGpu, bridges_above, gpus, numa_node, root_bus
 from gdrkit.facts.supplied import not_collected
@@ -152,7 +153,7 @@ def nic_address(node: Node, name: str) -> str:
         return device.pci_address
     link = f"{CLASS}/{name}/device"
     if device.virtual:
-        raise EvidenceAbsent(Missing(link, MissingReason.ABSENT, f"readlink -f /{link}"))
+        raise EvidenceAbsent(Missing(link, MissingReason.ABSENT, f"readlink -f {quoted(f'/{link}')}"))
     raise not_collected(link, f"readlink -f /{link}")
 
 
@@ -244,7 +245,9 @@ def netdev(node: Node, device: str, number: int) -> str:
         names = node.list(f"{ROOT}/{nic_address(node, device)}/net")
     if not names:
         raise EvidenceAbsent(
-            Missing(f"interface of {device}/{number}", MissingReason.ABSENT, f"rdma link show {device}")
+            Missing(
+                f"interface of {device}/{number}", MissingReason.ABSENT, f"rdma link show {quoted(device)}"
+            )
         )
     return names[min(number, len(names)) - 1]
 

@@ -11,6 +11,7 @@ from itertools import islice
 from typing import TypeVar
 
 from gdrkit.evidence import Confidence, EvidenceMissing, Missing, MissingReason
+from gdrkit.evidence.quoting import quoted
 from gdrkit.facts.kernel import release
 from gdrkit.facts.loaded_modules import is_loaded, loaded, running
 from gdrkit.facts.module_files import image, information
@@ -67,7 +68,7 @@ def loaded_path(node: Node, name: str) -> str:
         if information(node, other).srcversion == wanted:
             return other
     raise EvidenceMissing(
-        Missing(f"the file of the loaded {name}", MissingReason.UNDECIDED, f"modinfo {name}")
+        Missing(f"the file of the loaded {name}", MissingReason.UNDECIDED, f"modinfo {quoted(name)}")
     )
 
 
@@ -91,7 +92,7 @@ def _reference(node: Node, name: str) -> str:
     path = loaded_path(node, name)
     if not is_loaded_for_sure(node, name):
         if not information(node, path).intree:
-            raise EvidenceMissing(Missing(path, MissingReason.UNDECIDED, f"modprobe {name}"))
+            raise EvidenceMissing(Missing(path, MissingReason.UNDECIDED, f"modprobe {quoted(name)}"))
         node.cite(path, ".modinfo", "built with the kernel", Confidence.LIKELY)
     return path
 
@@ -128,7 +129,9 @@ def first_answer_of_references(node: Node, ask: Callable[[str], T | None], what:
     folder = f"lib/modules/{release(node)}"
     raise EvidenceMissing(
         Missing(
-            f"{what} of a module in {folder}/kernel", MissingReason.NOT_COLLECTED, f"ls -R /{folder}/kernel"
+            f"{what} of a module in {folder}/kernel",
+            MissingReason.NOT_COLLECTED,
+            f"ls -R {quoted(f'/{folder}/kernel')}",
         )
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gdrkit.evidence import EvidenceAbsent, EvidenceMissing, Missing, MissingReason
+from gdrkit.evidence.quoting import quoted
 from gdrkit.facts import kernel_log
 from gdrkit.facts.commands import MOKUTIL_SB_STATE
 from gdrkit.facts.kernel import boot_parameter, config_option
@@ -29,7 +30,11 @@ def efi_variable(node: Node, name: str, vendor: str) -> bytes:
             raise
         if not any("-" in variable for variable in node.list(EFIVARS)):
             raise EvidenceMissing(
-                Missing(EFIVARS, MissingReason.NOT_COLLECTED, f"mount -t efivarfs efivarfs /{EFIVARS}")
+                Missing(
+                    EFIVARS,
+                    MissingReason.NOT_COLLECTED,
+                    f"mount -t efivarfs efivarfs /{EFIVARS}",
+                )
             ) from None
         raise
     if len(content) < _ATTRIBUTE_BYTES:
@@ -151,7 +156,9 @@ def signatures_enforced(node: Node) -> bool:
     def only_secure_boot() -> bool:
         if not _set_at_boot(node) and not kernel_sees_secure_boot(node):
             missing = "sys/module/module/parameters/sig_enforce"
-            raise EvidenceMissing(Missing(missing, MissingReason.NOT_COLLECTED, f"cat /{missing}"))
+            raise EvidenceMissing(
+                Missing(missing, MissingReason.NOT_COLLECTED, f"cat {quoted(f'/{missing}')}")
+            )
         return True
 
     return first_of(the_kernel, likely(node, boot_settings), likely(node, only_secure_boot))

@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from gdrkit.evidence import Confidence, EvidenceMissing, Missing, MissingReason
+from gdrkit.evidence.quoting import quoted
 from gdrkit.facts.kernel import config_option, version
 from gdrkit.facts.keyrings import BUILTIN, EnrolledCertificate, enrolled_keys, proc_keys, revoked
 from gdrkit.facts.loaded_modules import loaded
@@ -169,7 +170,9 @@ def content_digest(node: Node, path: str, digest: str) -> bytes:
         if digest not in recorded:
             raise EvidenceMissing(
                 Missing(
-                    f"{path} ({digest})", MissingReason.NOT_COLLECTED, f"modinfo -F sig_hashalgo /{path}"
+                    f"{path} ({digest})",
+                    MissingReason.NOT_COLLECTED,
+                    f"modinfo -F sig_hashalgo {quoted(f'/{path}')}",
                 )
             )
         return bytes.fromhex(recorded[digest])

@@ -6,6 +6,7 @@ import re
 from collections import Counter
 
 from gdrkit.evidence import EvidenceMissing, Missing, MissingReason
+from gdrkit.evidence.quoting import quoted
 from gdrkit.facts.driver import driver_flavour, peermem_linkage
 from gdrkit.facts.loaded_modules import running
 from gdrkit.facts.modules import PEERMEM
@@ -30,7 +31,7 @@ def peermem_regions(node: Node) -> int:
     count = running(node, PEERMEM).reference_count
     if count is None:
         path = f"sys/module/{PEERMEM}/refcnt"
-        raise EvidenceMissing(Missing(path, MissingReason.NOT_COLLECTED, f"cat /{path}"))
+        raise EvidenceMissing(Missing(path, MissingReason.NOT_COLLECTED, f"cat {quoted(f'/{path}')}"))
     node.cite(f"sys/module/{PEERMEM}/refcnt", text=str(count))
     return count
 

@@ -41,6 +41,7 @@ from gdrkit.evidence import (
     Source,
 )
 from gdrkit.evidence.missing import for_names
+from gdrkit.evidence.quoting import in_prose
 from gdrkit.formats.errors import FormatError
 from gdrkit.node.fallbacks import each_known, first_collected, first_of, if_absent, if_missing, seek
 
@@ -182,7 +183,8 @@ class Node:
             answer.error = error
         except FormatError as error:  # parsers do not know file names; the trail does
             name = ", ".join(source.name for source in answer.sources) or fact.__name__
-            answer.error = EvidenceMissing(Missing(name, MissingReason.GARBLED, f"look at {name}: {error}"))
+            ask = f"look at {in_prose(f'{name}: {error}')}"
+            answer.error = EvidenceMissing(Missing(name, MissingReason.GARBLED, ask))
         finally:
             self._open.pop()
         return answer

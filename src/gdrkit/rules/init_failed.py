@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gdrkit.evidence import Confidence, Missing, MissingReason
+from gdrkit.evidence.quoting import quoted
 from gdrkit.facts.module_init import InitOutcome, init
 from gdrkit.node import Node
 from gdrkit.rules.deciding_command import DMESG, DecidingCommand
@@ -47,6 +48,8 @@ def init_failed(node: Node, module: str) -> Outcome:
         return NotApplicable("a stub, which has a finding of its own")
     node.cite(f"init of {module}", text="not known", confidence=Confidence.LIKELY)
     missing = Missing(
-        f"init of {module}", MissingReason.UNDECIDED, f"sudo modprobe {module}; sudo dmesg | tail"
+        f"init of {module}",
+        MissingReason.UNDECIDED,
+        f"sudo modprobe {quoted(module)}; sudo dmesg | tail",
     )
     return Passed("no reason is known why its init would fail", lacking=(missing,))

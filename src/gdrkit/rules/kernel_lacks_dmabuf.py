@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gdrkit.evidence import EvidenceMissing, Missing, MissingReason
+from gdrkit.evidence.quoting import quoted
 from gdrkit.facts.rdma import RdmaDevice, rdma_devices
 from gdrkit.facts.verbs_kernel import dmabuf_exporter, takes_dmabuf, verbs_module
 from gdrkit.node import Node
@@ -63,5 +64,5 @@ def _driver(device: RdmaDevice) -> str:
         return "mlx5_core"
     if device.virtual:
         return device.name.rstrip("0123456789_")
-    ask = f"readlink /sys/class/infiniband/{device.name}/device/driver"
+    ask = f"readlink {quoted(f'/sys/class/infiniband/{device.name}/device/driver')}"
     raise EvidenceMissing(Missing(f"driver of {device.name}", MissingReason.NOT_COLLECTED, ask))

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from msgspec import Struct
 
 from gdrkit.evidence import EvidenceMissing, Missing, MissingReason
+from gdrkit.evidence.quoting import in_prose
 from gdrkit.facts.kubernetes import UnreadableManifest, manifests, unreadable
 from gdrkit.formats.yaml_values import Value, YamlMapping, at, duplicates
 from gdrkit.node import Node
@@ -74,7 +75,7 @@ def policy_duplicate_key(node: Node, subject: RepeatedKey | UnreadableManifest) 
             Missing(
                 node.describe_line(subject.source, subject.line),
                 MissingReason.GARBLED,
-                f"yamllint {subject.source}: {subject.fault}",
+                f"yamllint {in_prose(f'{subject.source}: {subject.fault}')}",
             )
         )
     lost = f"; lost: {', '.join(subject.lost)}" if subject.lost else ""

@@ -53,14 +53,19 @@ def rendered(output: ConfigOutput, *, explain: bool = False) -> str:
     if not output.commentable:
         return "".join(f"{line.text}\n" for line in output.lines)
     text = [output.lead] if output.lead else []
-    text += [f"# {line}" for line in head(output)]
+    text += [f"# {_one_line(line)}" for line in head(output)]
     explain = explain or output.always_explained
     for line in output.lines:
         if explain and line.why:
             indent = line.text[: len(line.text) - len(line.text.lstrip())]
-            text.append(f"{indent}# {line.why}")
+            text.append(f"{indent}# {_one_line(line.why)}")
         text.append(line.text)
     return "\n".join(text) + "\n"
+
+
+def _one_line(text: str) -> str:
+    """A comment ends with its line: what evidence says in one must not become a setting."""
+    return " ".join(text.split()) if not text.isprintable() else text
 
 
 def explained(output: ConfigOutput) -> str:

@@ -62,7 +62,14 @@ def scalar(value: str | int | bool) -> str:
         return str(value)
     if _PLAIN.fullmatch(value) and value.lower() not in _RESERVED_WORDS:
         return value
-    return '"' + value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
+    return '"' + "".join(map(_escaped, value)) + '"'
+
+
+def _escaped(letter: str) -> str:
+    """A letter between double quotes: YAML 1.2, 5.7, escaped characters."""
+    if letter in '"\\':
+        return f"\\{letter}"
+    return "\\n" if letter == "\n" else letter if letter.isprintable() else f"\\U{ord(letter):08x}"
 
 
 def _mapping(fields: tuple[Field, ...], indent: str) -> Iterator[OutputLine]:

@@ -7,6 +7,7 @@ import posixpath
 from collections.abc import Iterable
 
 from gdrkit.evidence import EvidenceMissing, Missing, MissingReason
+from gdrkit.evidence.quoting import quoted
 from gdrkit.node import Node
 from gdrkit.repair.platforms.action import WriteFile
 from gdrkit.repair.platforms.file_contents import commented_out
@@ -23,7 +24,7 @@ def without_lines(node: Node, file: str, lines: Iterable[int], etc: str, why: st
         text = content.decode()
     except UnicodeDecodeError:
         raise EvidenceMissing(
-            Missing(file, MissingReason.GARBLED, f"edit /{file} by hand: it is not UTF-8")
+            Missing(file, MissingReason.GARBLED, f"edit {quoted(f'/{file}')} by hand: it is not UTF-8")
         ) from None
     own = file.startswith("etc/")
     return WriteFile(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from gdrkit.evidence import EvidenceAbsent, EvidenceMissing, Missing, MissingReason
+from gdrkit.evidence.quoting import quoted
 from gdrkit.facts.driver import (
     DRIVER,
     LegacyPeerMem,
@@ -52,7 +53,8 @@ def _open_modules(node: Node) -> Iterable[Supposition]:
     yield disk_driver_flavour.becomes("open")
     for path in _files(node):
         yield signature_check.becomes(
-            Missing(f"signer of /{path}", MissingReason.STALE, f"modinfo -F signer /{path}"), path
+            Missing(f"signer of /{path}", MissingReason.STALE, f"modinfo -F signer {quoted(f'/{path}')}"),
+            path,
         )
     if _signatures_decide(node):
         ask = "modinfo -F signer nvidia"

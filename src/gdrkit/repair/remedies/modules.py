@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from msgspec.structs import replace
 
 from gdrkit.evidence import EvidenceMissing, Missing, MissingReason
+from gdrkit.evidence.quoting import quoted
 from gdrkit.facts.driver import PEER_API, PeermemLinkage, peer_api_exporter, peermem_linkage, peermem_path
 from gdrkit.facts.driver_files import driver_path
 from gdrkit.facts.linkage import Links, symbol_links
@@ -65,7 +66,7 @@ def _install_ofed(node: Node) -> Iterable[Supposition]:
         unsure = Missing(
             f"CRC of {PEER_API[0]}",
             MissingReason.STALE,
-            f"modprobe --dump-modversions /{peermem_path(node)}",
+            f"modprobe --dump-modversions {quoted(f'/{peermem_path(node)}')}",
         )
         yield peermem_linkage.becomes(unsure)
         yield symbol_links.becomes(unsure, _name(node))
@@ -79,7 +80,9 @@ def _rebuild(node: Node) -> Iterable[Supposition]:
     yield peermem_linkage.becomes(PeermemLinkage(uses_peer_api=True))
     yield symbol_links.becomes(Links(), name)
     yield init.becomes(InitOutcome.REGISTERS, name)
-    unsure = Missing(f"signer of the rebuilt {name}", MissingReason.STALE, f"modinfo -F signer {name}")
+    unsure = Missing(
+        f"signer of the rebuilt {name}", MissingReason.STALE, f"modinfo -F signer {quoted(name)}"
+    )
     yield signature_check.becomes(unsure, path)
     for driver in _driver(node):
         yield signature_check.becomes(unsure, driver)
