@@ -15,6 +15,7 @@ UNKNOWN = {"nagios": 3, "npd": 2, "slurm": 0}
 WRONG = (
     ["doctor", "--no-such-option"], ["doctor", "a", "b"], ["doctor", "/nope"], ["docktor"],
     ["doctor", "/dev/null"],    ["doctor", "--consumer", "banana"], ["fix"], ["doctor", "--require"],
+    ["doctor", "--json", "--line"], ["doctor", ""], ["help", "doctor", "--line"],
 )  # fmt: skip
 
 

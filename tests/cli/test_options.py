@@ -171,8 +171,9 @@ def test_a_topology_is_never_written_over_its_input(tmp_path, capsys):
 
 OUTPUTS = (
     (lambda path: ["topo", str(laid_down(NODE)), "--write-nccl-xml", path], b"<system></system>"),
-    (lambda path: ["config", "gpu-operator", "-o", path], b"old"),
+    (lambda path: ["config", "gpu-operator", "--output", path], b"old"),
     (lambda path: ["collect", "--pyz", path], b"old"),
+    (lambda path: ["collect", "-q", "--root", str(laid_down(NODE)), "--output", path], b"old"),
     (lambda path: ["bench", "host", "--paths", "shared", "--sizes", "64K", "--csv", path], b"old"),
     (lambda path: ["bench", "host", "--paths", "shared", "--sizes", "64K", "--plot", path], b"old"),
 )
@@ -189,7 +190,7 @@ def test_an_existing_file_is_replaced_only_with_force(output, tmp_path, capsys):
     assert file.read_bytes() != old
 
 
-@pytest.mark.parametrize("output", OUTPUTS[:3], ids=lambda output: " ".join(output[0]("FILE"))[-24:])
+@pytest.mark.parametrize("output", OUTPUTS[:4], ids=lambda output: " ".join(output[0]("FILE"))[-24:])
 @pytest.mark.parametrize("path", ["missing/folder/out", "dangling/out", "file/out", "/dev/full"])
 def test_a_file_that_cannot_be_written(output, path, tmp_path, capsys):
     (tmp_path / "dangling").symlink_to("/nowhere")
@@ -197,3 +198,26 @@ def test_a_file_that_cannot_be_written(output, path, tmp_path, capsys):
     assert main([*output[0](str(tmp_path / path)), "--force"]) in (64, 73)
     error = capsys.readouterr().err
     assert len(error.splitlines()) <= 2 and "internal error" not in error
+
+
+def test_every_option_that_writes_a_file_is_among_these():
+    words = {word for arguments, _ in OUTPUTS for word in arguments("FILE")}
+    assert {"--output", "--pyz", "--csv", "--plot", "--write-nccl-xml"} <= words
+    reads = {"--measured", "--log", "--key", "--certificate", "--root"}
+    assert {option for options in FILES.values() for option in options} - reads <= words
+
+
+@pytest.mark.parametrize("force", [[], ["--force"]])
+@pytest.mark.parametrize("output", OUTPUTS, ids=lambda output: " ".join(output[0]("FILE"))[-24:])
+def test_a_link_in_place_of_the_file_is_not_followed(output, force, tmp_path, capsys):
+    """Root writes into a folder where another user has put a link to a file of root's."""
+    secret = tmp_path / "secret"
+    secret.write_bytes(output[1])
+    for target in (secret, tmp_path / "new"):
+        link = tmp_path / f"link-to-{target.name}"
+        link.symlink_to(target)
+        assert main([*output[0](str(link)), *force]) in (64, 73)
+        printed = capsys.readouterr().err
+        assert str(link) in printed and "internal error" not in printed
+        assert link.is_symlink() and secret.read_bytes() == output[1]
+    assert not (tmp_path / "new").exists()

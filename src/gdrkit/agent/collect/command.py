@@ -108,11 +108,7 @@ def main(argv: Optional[List[str]] = None) -> int:
         return end.code if isinstance(end.code, int) else 0
     progress = Progress(sys.stderr, quiet=arguments.quiet, verbose=arguments.verbose)
     try:
-        written = arguments.pyz or arguments.output
-        if written and written != "-" and os.path.lexists(written) and not arguments.force:
-            progress.problem(
-                f"gdr collect: {written} exists\n  name another output file, or replace it with --force"
-            )
+        if _exists(arguments.pyz or arguments.output or "-", arguments, progress):
             return USAGE
         if arguments.pyz:
             return _write_pyz(arguments.pyz, progress)
@@ -123,6 +119,14 @@ def main(argv: Optional[List[str]] = None) -> int:
     except BrokenPipeError:
         progress.problem("gdr collect: standard output was closed; the bundle is incomplete")
         return CANNOT_CREATE
+
+
+def _exists(path: str, arguments: argparse.Namespace, progress: Progress) -> bool:
+    """Whether a file is there that may not be replaced; says so."""
+    if path == "-" or arguments.force or not os.path.lexists(path):
+        return False
+    progress.problem(f"gdr collect: {path} exists\n  name another output file, or replace it with --force")
+    return True
 
 
 def _write_pyz(path: str, progress: Progress) -> int:
@@ -158,6 +162,8 @@ def _collect(arguments: argparse.Namespace, progress: Progress) -> int:
     options = CollectOptions(root, arguments.anonymize, tuple(arguments.module), not arguments.no_probe)
     collection = Collection(options, progress)
     path = arguments.output or f"{collection.top}.tar.gz"
+    if not arguments.output and _exists(path, arguments, progress):
+        return USAGE
     try:
         if to_stdout:
             summary, size = _stream(collection, sys.stdout.buffer), 0
