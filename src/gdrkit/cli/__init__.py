@@ -94,9 +94,9 @@ def _written(code: int, out: SafeStream) -> int:
 def _command(arguments: list[str]) -> int:
     from gdrkit.cli.exit import INTERRUPTED, USAGE
 
-    if arguments[:1] == ["help"] and arguments[1:]:
+    if arguments[:1] == ["help"] and len(arguments) == 2:
         arguments = [arguments[1], "--help"]
-    if arguments[1:] and arguments[0] in ("-h", "--help", "-V", "--version"):
+    if arguments[1:] and arguments[0] in ("-h", "--help", "-V", "--version", "help"):
         sys.stderr.write(f"gdr: {arguments[0]} is for gdr itself, or follows a command\n  see gdr --help\n")
         return USAGE
     if not arguments or arguments[0] in ("-h", "--help", "help"):

@@ -1,4 +1,4 @@
-"""Words of commands that a user is told to run. Names in evidence may be chosen by a stranger."""
+"""Words of commands that gdr suggests. Names in evidence may be chosen by a stranger."""
 
 from __future__ import annotations
 
