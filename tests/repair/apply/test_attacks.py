@@ -81,7 +81,8 @@ def inside(tree: Path, content: bytes) -> Path:
 def test_a_journal_inside_a_tree_is_ignored_and_mentioned(tree, tmp_path, capsys, mode):
     marker = tmp_path / "marker"
     inside(tree, lines(planted(marker)))
-    assert main(["fix", mode, "--yes", "--root", str(tree)]) == 0
+    sure = [] if mode == "--status" else ["--yes"]
+    assert main(["fix", mode, *sure, "--root", str(tree)]) == 0
     printed = capsys.readouterr()
     assert not marker.exists() and RUN not in printed.out
     assert "ignored" in printed.err and printed.err.count("\n") == 1

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
-from gdrkit.evidence import EvidenceMissing
+from gdrkit.evidence import EvidenceMissing, MissingReason
 from gdrkit.facts.driver_files import has_driver_container
 from gdrkit.facts.kernel import release
-from gdrkit.node import Node, if_missing
+from gdrkit.node import Node
 from gdrkit.repair.platforms import fabric, loading, software
 from gdrkit.repair.platforms.action import Action, AskPerson, Procedure
 from gdrkit.repair.platforms.choices import ProcedureChoices
@@ -72,12 +72,19 @@ def procedure_for(
         missing = error.missing
         what = f"{_achieve(becomes)} (no exact commands: {missing.source} is missing; {missing.ask})"
         return Procedure(remedy=remedy, platform=platform.name, actions=(AskPerson(what=what),))
-    kernel = if_missing("", release, node)
-    unusual = f"not a kernel release: {kernel}" if kernel and not is_release(kernel) else ""
-    if wrong := next(filter(None, (unusual, *map(fault, actions))), ""):
+    if wrong := next(filter(None, (_unusual_release(node), *map(fault, actions))), ""):
         what = f"{_achieve(becomes)} (no exact commands: {wrong})"
         return Procedure(remedy=remedy, platform=platform.name, actions=(AskPerson(what=what),))
     return Procedure(remedy=remedy, platform=platform.name, actions=actions)
+
+
+def _unusual_release(node: Node) -> str:
+    """Why the kernel's release fits no command; "" if it does, or is only not collected."""
+    try:
+        kernel = release(node)
+    except EvidenceMissing as error:
+        return error.missing.ask if error.missing.why is MissingReason.GARBLED else ""
+    return "" if is_release(kernel) else f"not a kernel release: {kernel}"
 
 
 def _achieve(becomes: str) -> str:
