@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from gdrkit.agent.native.cuda_abi import DEVICE_ATTRIBUTES, INVALID_VALUE, REFUSALS
 from gdrkit.cli.arguments import Parser, write
 from gdrkit.cli.exit import OK, UNKNOWN
+from gdrkit.formats.whole_number import whole_number
 
 if TYPE_CHECKING:
     from gdrkit.evidence import EvidenceMissing
@@ -138,7 +139,7 @@ def _value(name: str, call: ProbeCall) -> str:
 
 def _decides(call: ProbeCall) -> bool:
     if call.call == "cuDeviceGetAttribute":
-        return call.argument.isdigit() and int(call.argument) in MARKED
+        return whole_number(call.argument) in MARKED
     return call.call in DECIDING or _is_object(call)
 
 
@@ -147,7 +148,7 @@ def _is_object(call: ProbeCall) -> bool:
 
 
 def _what(call: ProbeCall) -> str:
-    number = int(call.argument) if call.argument.isdigit() else -1
+    number = whole_number(call.argument)
     marked = f" {MARKED[number]}" if call.call == "cuDeviceGetAttribute" and number in MARKED else ""
     return f"{call.call}({call.argument}{marked})"
 

@@ -14,6 +14,8 @@ from msgspec import Struct
 from gdrkit.evidence import EvidenceAbsent, EvidenceMissing
 from gdrkit.evidence.manifest import MANIFEST_LIMIT_BYTES, CommandNote
 from gdrkit.evidence.missing import absent, not_collected, not_mounted, truncated
+from gdrkit.formats import json_text
+from gdrkit.formats.errors import FormatError
 
 SOS_MANIFEST = "sos_reports/manifest.json"
 
@@ -56,9 +58,9 @@ def parse_sos(data: bytes | memoryview) -> dict[str, CommandNote]:
     if len(data) > MANIFEST_LIMIT_BYTES:
         raise ValueError(f"{SOS_MANIFEST} is larger than {MANIFEST_LIMIT_BYTES >> 20} MiB")
     try:
-        manifest = msgspec.json.decode(data, type=_SosManifest)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise ValueError(f"{SOS_MANIFEST} is damaged: {error}") from None
+        manifest = json_text.decode(data, _SosManifest)
+    except FormatError as error:
+        raise FormatError(f"{SOS_MANIFEST} is damaged: {error}") from None
     notes = {}
     for plugin in manifest.components.report.plugins.values():
         for command in plugin.commands:

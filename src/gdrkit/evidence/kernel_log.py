@@ -32,22 +32,30 @@ def as_lines(records: Iterator[bytes]) -> Iterator[bytes]:
     does.
 
     A record is "priority,sequence,microseconds,flags...;text", then lines of " KEY=value" that dmesg drops.
-    Gaps in the sequence are records that were overwritten during the read.
+    Gaps in the sequence are records that were overwritten during the read. What is not a record is skipped,
+    as by dmesg: a container may show another file in this place.
     """
     following = None
     for record in records:
         head, _, body = record.partition(b";")
-        _, sequence, microseconds, *_ = head.split(b",")
-        seconds, rest = divmod(int(microseconds), 1_000_000)
+        _, sequence_word, stamp_word, *_ = (*head.split(b","), b"", b"")
+        if not _is_number(sequence_word) or not _is_number(stamp_word):
+            continue
+        sequence, microseconds = int(sequence_word), int(stamp_word)
+        seconds, rest = divmod(microseconds, 1_000_000)
         stamp = b"[%5d.%06d] " % (seconds, rest)
-        if following is not None and int(sequence) != following:
-            yield b"%s** %d printk messages dropped **\n" % (stamp, int(sequence) - following)
-        following = int(sequence) + 1
+        if following is not None and sequence != following:
+            yield b"%s** %d printk messages dropped **\n" % (stamp, sequence - following)
+        following = sequence + 1
         text = body.partition(b"\n")[0]
         if b"\\x" in text:
             text = _unescaped(text)
         for line in text.split(b"\n"):
             yield b"%s%s\n" % (stamp, line)
+
+
+def _is_number(word: bytes) -> bool:
+    return word.isdigit() and len(word) <= 20
 
 
 def _unescaped(text: bytes) -> bytes:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import posixpath
 from typing import Protocol
 
-import msgspec
 from msgspec import Struct
 
 from gdrkit.evidence import EvidenceAbsent, EvidenceMissing
 from gdrkit.evidence.missing import absent, denied, not_collected, timed_out, truncated, unreadable
+from gdrkit.formats import json_text
+from gdrkit.formats.errors import FormatError
 
 GDR_MANIFEST = "gdr_manifest.json"
 SCHEMA = "gdrkit.bundle/"
@@ -86,9 +87,9 @@ def parse(data: bytes | memoryview) -> BundleManifest:
     if len(data) > MANIFEST_LIMIT_BYTES:
         raise ValueError(f"{GDR_MANIFEST} is larger than {MANIFEST_LIMIT_BYTES >> 20} MiB")
     try:
-        manifest = msgspec.json.decode(data, type=BundleManifest)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise ValueError(f"{GDR_MANIFEST} is damaged: {error}") from None
+        manifest = json_text.decode(data, BundleManifest)
+    except FormatError as error:
+        raise FormatError(f"{GDR_MANIFEST} is damaged: {error}") from None
     if not manifest.schema.startswith(SCHEMA):
         raise ValueError(f"{GDR_MANIFEST} has an unknown schema: {manifest.schema[:40]!r}")
     return manifest

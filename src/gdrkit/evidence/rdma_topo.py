@@ -9,7 +9,6 @@ from __future__ import annotations
 import binascii
 import posixpath
 
-import msgspec
 from msgspec import Struct
 
 from gdrkit.evidence.bundle import BundleHost
@@ -18,6 +17,7 @@ from gdrkit.evidence.foreign import ForeignRecord
 from gdrkit.evidence.memory_store import EmptyEntry, MemoryStore, StoredLink
 from gdrkit.evidence.stream import Stream, read_all
 from gdrkit.evidence.sysfs import ADDRESS, put_device, put_iommu_group, put_number
+from gdrkit.formats import json_text
 
 DUMP_LIMIT_BYTES = 64 << 20
 """A node has a few hundred PCI functions of about 2 kB each."""
@@ -40,10 +40,7 @@ class DumpedFunction(Struct):
 
 def parse(data: bytes) -> list[DumpedFunction]:
     """The functions of a dump. Raises ValueError for anything else."""
-    try:
-        return msgspec.json.decode(data, type=list[DumpedFunction])
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise ValueError(str(error)) from None
+    return json_text.decode(data, list[DumpedFunction])
 
 
 def open_rdma_topo(stream: Stream, name: str) -> BundleHost:

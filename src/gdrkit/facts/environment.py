@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from gdrkit.evidence import EvidenceAbsent
 from gdrkit.facts import nccl_log
+from gdrkit.formats.whole_number import MOST_DIGITS, whole_number
 from gdrkit.messages.nccl_records import Variable
 from gdrkit.node import Node, fact, if_missing
 
@@ -158,10 +159,12 @@ def integer(value: str) -> int | None:
 
     Words give None because versions differ on whether `false` is 0 or the default: src/misc/param.cc.
     """
-    match = re.match(r"\s*([+-]?)(0[xX][0-9a-fA-F]+|0[0-7]*|[1-9]\d*)", value)
+    match = re.match(r"\s*([+-]?)(0[xX][0-9a-fA-F]+|0[0-7]*|[1-9][0-9]*)", value)
     if match is None:
         return None
     digits = match[2]
+    if len(digits) > MOST_DIGITS:  # strtoll() fails with ERANGE
+        return None
     base = 16 if digits[:2] in ("0x", "0X") else 8 if digits.startswith("0") else 10
     return int(match[1] + digits, base)
 
@@ -181,7 +184,7 @@ def selects(spec: str, device: str, port: int | None = None) -> bool:
     for entry in entries:
         name, _, wanted = entry.partition(":")
         ports = wanted.partition(":")[0]
-        if ports.isdigit() and port is not None and int(ports) != port:
+        if ports.isdigit() and port is not None and whole_number(ports) != port:
             continue
         if device == name if exact else device.startswith(name):
             return not exclude

@@ -24,6 +24,7 @@ from gdrkit.facts.probe import cuda_calls
 from gdrkit.facts.supplied import not_collected
 from gdrkit.facts.virtual import virtual_machine
 from gdrkit.formats.errors import FormatError
+from gdrkit.formats.whole_number import whole_number
 from gdrkit.node import Node, fact, first_collected, if_absent, if_missing, observation
 
 INTEGRATED = DEVICE_ATTRIBUTES["INTEGRATED"]
@@ -164,7 +165,9 @@ def mig_enabled(node: Node, gpu: PciGpu) -> bool:
         return False
 
     def by_driver() -> bool:
-        minor = gpu_information(node, gpu.address)["Device Minor"]
+        minor = gpu_information(node, gpu.address).get("Device Minor", "")
+        if whole_number(minor) is None:
+            raise FormatError(f"not a device's minor number: {minor[:20]!r}")
         folder = f"proc/driver/nvidia/capabilities/gpu{minor}/mig"
         # The driver has no capabilities for a GPU that cannot be split.
         return if_absent(False, lambda: any(name.startswith("gi") for name in node.list(folder)))
@@ -232,13 +235,13 @@ def cuda_attributes(node: Node, address: str) -> Mapping[int, int]:
 
     Raises EvidenceMissing where no probe was run, or the probe did not reach this GPU."""
     found = {
-        int(c.argument): c.value
+        number: c.value
         for c in cuda_calls(node)
         if c.call == "cuDeviceGetAttribute"
         and c.subject == address
         and c.result == 0
         and c.value is not None
-        and c.argument.isdigit()
+        and (number := whole_number(c.argument)) is not None
     }
     if not found:
         raise EvidenceMissing(Missing(f"CUDA attributes of {address}", MissingReason.UNDECIDED, ASK_PROBE))

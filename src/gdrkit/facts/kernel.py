@@ -8,6 +8,7 @@ from gdrkit.evidence import EvidenceAbsent, EvidenceMissing, Missing, MissingRea
 from gdrkit.facts.commands import UNAME
 from gdrkit.facts.machine import CpuIdentity, Distribution, Product, cpu, distribution, one_line, product
 from gdrkit.formats.errors import FormatError
+from gdrkit.formats.whole_number import whole_number
 from gdrkit.node import Node, fact, first_of, if_missing, likely
 
 __all__ = [
@@ -77,9 +78,10 @@ def version(node: Node) -> tuple[int, int]:
     """Major and minor version of the running kernel. For wording of messages only, never for
     capabilities."""
     numbers = release(node).split("-")[0].split("+")[0].split(".")
-    if len(numbers) < 2 or not (numbers[0].isdigit() and numbers[1].isdigit()):
+    major, minor = (whole_number(number) for number in (*numbers, "", "")[:2])
+    if major is None or minor is None:
         raise FormatError(f"not a kernel release: {release(node)}")
-    return int(numbers[0]), int(numbers[1])
+    return major, minor
 
 
 @fact
@@ -293,6 +295,7 @@ def modules_disabled(node: Node) -> bool:
 def tainted(node: Node) -> int:
     """The kernel's taint as a bit mask. Source: Linux Documentation/admin-guide/tainted-kernels.rst."""
     text = one_line(node.text("proc/sys/kernel/tainted"))
-    if not text.isdigit() or len(text) > 20:
+    taint = whole_number(text)
+    if taint is None:
         raise FormatError(f"the taint is not a number: {text[:20]!r}")
-    return int(text)
+    return taint

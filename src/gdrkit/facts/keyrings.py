@@ -12,6 +12,7 @@ from gdrkit.evidence import Confidence, EvidenceMissing, Missing, MissingReason
 from gdrkit.facts.kernel import config_option, distribution
 from gdrkit.facts.secure_boot import DATABASE, SHIM, efi_variable, kernel_sees_secure_boot
 from gdrkit.formats.errors import FormatError
+from gdrkit.formats.whole_number import whole_number
 from gdrkit.node import Node, fact, if_absent, if_missing
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ def parse(text: str) -> ProcKeys:
         description = found["description"]
         if found["type"] == "keyring":
             name, _, count = description.rpartition(": ")
-            keyrings[name] = int(count) if count.isdigit() else 0
+            keyrings[name] = whole_number(count) or 0
         elif found["type"] == "asymmetri":  # the column is nine characters wide
             described = re.fullmatch(r"(?P<name>.*): (?P<id>[0-9a-f]+): \S+.*", description)
             if described is not None:

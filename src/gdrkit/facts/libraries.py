@@ -310,7 +310,7 @@ def memlock_limit_bytes(node: Node) -> int | None:
     Source: proc(5), /proc/<pid>/limits. In a bundle it is the collector's limit, which equals a shell's.
     """
     match = re.search(
-        r"^Max locked memory +(?P<soft>\d+|unlimited) ", node.text("proc/self/limits"), re.MULTILINE
+        r"^Max locked memory +(?P<soft>[0-9]{1,20}|unlimited) ", node.text("proc/self/limits"), re.MULTILINE
     )
     if match is None:
         raise FormatError("no line `Max locked memory`")

@@ -9,6 +9,7 @@ from msgspec import Struct
 from gdrkit.evidence import EvidenceMissing
 from gdrkit.formats.errors import FormatError
 from gdrkit.formats.module_name import canonical
+from gdrkit.formats.whole_number import signed_number, whole_number
 from gdrkit.node import Node, each_known, fact, if_absent
 
 PEERMEM = "nvidia_peermem"
@@ -48,11 +49,12 @@ def parse(text: str) -> dict[str, LoadedModule]:
     for line in text.splitlines():
         words = line.split()
         # name size references users state address (taint); old captures have no address
-        if len(words) < 5 or not words[1].isdigit() or not words[2].lstrip("-").isdigit():
+        size, references = (whole_number(words[1]), signed_number(words[2])) if len(words) > 4 else (None, 0)
+        if size is None or references is None:
             raise FormatError(f"malformed line in /proc/modules: {line[:40]!r}")
         taint = words[-1].strip("()+-") if words[-1].startswith("(") else ""
         users = tuple(user for user in words[3].split(",") if user not in ("", "-", "[permanent]"))
-        modules[words[0]] = LoadedModule(words[0], int(words[1]), int(words[2]), users, words[4], taint)
+        modules[words[0]] = LoadedModule(words[0], size, references, users, words[4], taint)
     return modules
 
 
@@ -79,12 +81,11 @@ def running(node: Node, name: str) -> RunningModule:
     def text(file: str) -> str:
         return node.text(f"{folder}/{file}").strip() if file in names else ""
 
-    count = text("refcnt")
     return RunningModule(
         text("version"),
         text("srcversion"),
         text("taint"),
-        int(count) if count.lstrip("-").isdigit() else None,
+        signed_number(text("refcnt")),
         _parameters(node, folder) if "parameters" in names else {},
     )
 

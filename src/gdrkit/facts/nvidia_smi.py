@@ -6,6 +6,7 @@ is printed as N/A does not exist for this GPU.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from msgspec import Struct
@@ -15,6 +16,7 @@ from gdrkit.evidence.quoting import quoted
 from gdrkit.facts.commands import NVIDIA_SMI, NVIDIA_SMI_MEMORY, NVIDIA_SMI_TOPO
 from gdrkit.formats import topo_matrix
 from gdrkit.formats.errors import FormatError
+from gdrkit.formats.whole_number import whole_number
 from gdrkit.node import Node, fact
 
 
@@ -86,8 +88,8 @@ def parse(text: str) -> tuple[SmiGpu, ...]:
             sections = []
             continue
         key, colon, value = (part.strip() for part in words.partition(":"))
-        if key == "Attached GPUs" and value.isdigit():
-            attached = int(value)
+        if key == "Attached GPUs":
+            attached = whole_number(value)
         if not gpus:
             continue
         indent = len(line) - len(line.lstrip())
@@ -116,15 +118,15 @@ def _header(words: str) -> str | None:
         return None
 
 
+_ADDRESS = re.compile(r"(?:([0-9a-fA-F]{1,8}):)?([0-9a-fA-F]{1,2}):([0-9a-fA-F]{1,2})(?:\.([0-9a-fA-F]))?")
+
+
 def pci_address(text: str) -> str:
     """`00000000:1B:00.0` as `0000:1b:00.0`. NVML prints domains with eight digits, sysfs with four."""
-    domain, bus, slot = text.split(":") if text.count(":") == 2 else ("0", *text.split(":", 1))
-    device, _, function = slot.partition(".")
-    try:
-        numbers = int(domain, 16), int(bus, 16), int(device, 16), int(function or "0", 16)
-    except ValueError:
-        raise FormatError(f"not a PCI address: {text[:20]!r}") from None
-    return "{:04x}:{:02x}:{:02x}.{:x}".format(*numbers)
+    found = _ADDRESS.fullmatch(text)
+    if found is None:
+        raise FormatError(f"not a PCI address: {text[:20]!r}")
+    return "{:04x}:{:02x}:{:02x}.{:x}".format(*(int(number or "0", 16) for number in found.groups()))
 
 
 def _gpu(title: Printed, fields: dict[tuple[str, ...], Printed]) -> SmiGpu:
@@ -150,7 +152,7 @@ def _gpu(title: Printed, fields: dict[tuple[str, ...], Printed]) -> SmiGpu:
 def _number(value: str) -> int | None:
     """`143771 MiB` or `16x` as a number."""
     digits = value.split()[0].rstrip("x") if value else ""
-    return int(digits) if digits.isascii() and digits.isdigit() else None
+    return whole_number(digits)
 
 
 def _id(value: str, name: str) -> str | None:

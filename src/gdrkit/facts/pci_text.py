@@ -16,6 +16,7 @@ from gdrkit.facts.commands import LSPCI
 from gdrkit.facts.supplied import not_collected
 from gdrkit.formats.errors import FormatError
 from gdrkit.formats.pci_express import Acs
+from gdrkit.formats.whole_number import whole_number
 from gdrkit.node import Node, fact
 
 
@@ -135,6 +136,10 @@ def _title(rest: str) -> dict[str, object]:
     }
 
 
+_LINK = re.compile(r"Speed (\d{1,4}(?:\.\d{1,4})?)?(?:GT/s|unknown).*?Width x(\d{1,3})")
+_BUSES = re.compile(r"secondary=([0-9a-f]{1,4}), subordinate=([0-9a-f]{1,4})")
+
+
 def _body(below: list[str]) -> dict[str, object]:
     answers: dict[str, object] = {}
     regions: list[tuple[int, int]] = []
@@ -143,18 +148,18 @@ def _body(below: list[str]) -> dict[str, object]:
     for line in below:
         key, colon, value = (part.strip() for part in line.partition(":"))
         if not colon:
-            if words := re.search(r"MaxReadReq (\d+) bytes", line):  # second line of DevCtl
+            if words := re.search(r"MaxReadReq (\d{1,9}) bytes", line):  # second line of DevCtl
                 answers["read_request_bytes"] = int(words[1])
-            if words := re.search(r"MaxPayload (\d+) bytes", line):
+            if words := re.search(r"MaxPayload (\d{1,9}) bytes", line):
                 answers["payload_bytes"] = int(words[1])
             continue
-        if key.startswith("Region "):
-            if (size := re.search(r"\[size=(\d+)([KMGT]?)\]", value)) and value.startswith("Memory"):
-                regions.append((int(key.split()[1]), int(size[1]) * SIZES[size[2]]))
-        elif key == "DevCap" and (words := re.match(r"MaxPayload (\d+) bytes", value)):
+        if region := re.fullmatch(r"Region (\d{1,3})", key):
+            if (size := re.search(r"\[size=(\d{1,9})([KMGT]?)\]", value)) and value.startswith("Memory"):
+                regions.append((int(region[1]), int(size[1]) * SIZES[size[2]]))
+        elif key == "DevCap" and (words := re.match(r"MaxPayload (\d{1,9}) bytes", value)):
             answers["max_payload_bytes"] = int(words[1])
         elif key in ("LnkCap", "LnkSta"):
-            if found := re.search(r"Speed ([\d.]+)?(?:GT/s|unknown).*?Width x(\d+)", value):
+            if found := _LINK.search(value):
                 link[key] = float(found[1]) if found[1] else None, int(found[2])
         elif key in ("ACSCap", "ACSCtl"):
             acs[key] = sum(1 << i for i, bit in enumerate(ACS_BITS) if f"{bit}+" in value)
@@ -172,7 +177,7 @@ def _field(key: str, value: str) -> Iterator[tuple[str, object]]:
     """The fields in one line `key: value`."""
     if key == "Subsystem" and (ids := re.search(r"\[([0-9a-f]{4}:[0-9a-f]{4})\]$", value)):
         yield "subsystem", ids[1]
-    elif key == "Bus" and (buses := re.search(r"secondary=([0-9a-f]+), subordinate=([0-9a-f]+)", value)):
+    elif key == "Bus" and (buses := _BUSES.search(value)):
         yield "buses", (int(buses[1], 16), int(buses[2], 16))
     elif key == "Capabilities":
         if value == "<access denied>":
@@ -183,10 +188,10 @@ def _field(key: str, value: str) -> Iterator[tuple[str, object]]:
             yield "extended", True
     elif key == "ATSCtl":
         yield "ats_enabled", value.startswith("Enable+")
-    elif key == "IOMMU group" and value.isdigit():
+    elif key == "IOMMU group" and whole_number(value) is not None:
         yield "iommu_group", value
-    elif key == "NUMA node" and value.isdigit():
-        yield "numa_node", int(value)
+    elif key == "NUMA node" and (number := whole_number(value)) is not None:
+        yield "numa_node", number
     elif key == "Kernel driver in use":
         yield "driver", value
 

@@ -15,6 +15,7 @@ from gdrkit.facts.kernel_symbols import export_tables
 from gdrkit.facts.modinfo_text import modinfo, printed_module
 from gdrkit.facts.symvers import PEER_API
 from gdrkit.formats.errors import FormatError
+from gdrkit.formats.whole_number import whole_number
 from gdrkit.node import Node, fact, first_collected, if_absent
 
 LEGACY = "nv_peer_mem"
@@ -176,9 +177,10 @@ def _peer(node: Node, client: str) -> MemoryPeer:
     names = node.list(f"{MEMORY_PEERS}/{client}")
     values = {name: node.text(f"{MEMORY_PEERS}/{client}/{name}").strip() for name in names}
     version = values.pop("version", "")
-    if any(not value.isdigit() for value in values.values()):
+    counters = {name: number for name, text in values.items() if (number := whole_number(text)) is not None}
+    if len(counters) < len(values):
         raise FormatError(f"a counter in {MEMORY_PEERS}/{client} is not a number")
-    return MemoryPeer(client, version, {name: int(value) for name, value in values.items()})
+    return MemoryPeer(client, version, counters)
 
 
 @fact

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import re
 
-import msgspec
 from msgspec import Struct, field
 
 from gdrkit.agent.native.cuda_abi import DEVICE_ATTRIBUTES
 from gdrkit.evidence import EvidenceMissing
 from gdrkit.facts.commands import PROBE_CUDA, PROBE_MEMORY, PROBE_RM, PROBE_VERBS
 from gdrkit.facts.nvidia_smi import pci_address
+from gdrkit.formats import json_text
 from gdrkit.formats.errors import FormatError
 from gdrkit.node import Node, fact
 
@@ -62,8 +62,8 @@ def complaint(text: str) -> str:
 
 def _decoded(text: str) -> _Record:
     try:
-        record = msgspec.json.decode(text, type=_Record)
-    except msgspec.MsgspecError as error:
+        record = json_text.decode(text, _Record)
+    except FormatError as error:
         raise FormatError(f"not a record of a probe: {error}") from None
     if record.schema not in SCHEMAS:
         raise FormatError(f"unsupported schema of a probe's record: {record.schema[:40]!r}")

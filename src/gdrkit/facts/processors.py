@@ -14,6 +14,7 @@ from gdrkit.evidence import EvidenceMissing
 from gdrkit.facts.commands import LSCPU
 from gdrkit.facts.machine import colon_pairs
 from gdrkit.formats.errors import FormatError
+from gdrkit.formats.whole_number import whole_number
 from gdrkit.node import Node, fact
 
 NODES = "sys/devices/system/node"
@@ -54,9 +55,9 @@ def parse_list(text: str) -> tuple[int, ...]:
     numbers: list[int] = []
     for part in text.strip().split(",") if text.strip() else ():
         low, dash, high = part.strip().partition("-")
-        if not (low.isascii() and low.isdigit() and (not dash or (high.isascii() and high.isdigit()))):
+        first, last = whole_number(low), whole_number(high if dash else low)
+        if first is None or last is None:
             raise FormatError(f"not a list of processors: {text[:30]!r}")
-        first, last = int(low), int(high or low)
         if last < first or last >= MAX_CPUS:
             raise FormatError(f"not a list of processors: {text[:30]!r}")
         numbers.extend(range(first, last + 1))
@@ -86,13 +87,9 @@ def processor(node: Node) -> CpuModel:
         values = _first_block(node.run(LSCPU))
         names = ("Vendor ID", "CPU family", "Model", "Model name")
     vendor, family, model, name = (values.get(key, "") for key in names)
-    return CpuModel(vendor, _number(family), _number(model), name)
+    return CpuModel(vendor, whole_number(family), whole_number(model), name)
 
 
 def _first_block(text: str) -> dict[str, str]:
     """The `name : value` lines up to the first empty one: in /proc/cpuinfo, the first processor."""
     return colon_pairs("\n".join(takewhile(str.strip, text.lstrip().splitlines())))
-
-
-def _number(text: str) -> int | None:
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else None

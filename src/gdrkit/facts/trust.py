@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from itertools import chain
 from typing import TYPE_CHECKING
 
-import msgspec
 from msgspec import Struct
 
 from gdrkit.evidence import Confidence, EvidenceMissing, Missing, MissingReason
@@ -25,6 +24,7 @@ from gdrkit.facts.secure_boot import (
     shim_validation_disabled,
     signatures_enforced,
 )
+from gdrkit.formats import json_text
 from gdrkit.formats.errors import FormatError
 from gdrkit.node import Node, each_known, fact, if_absent
 
@@ -156,8 +156,8 @@ class _Manifest(Struct, frozen=True):
 def _recorded_digests(node: Node) -> dict[str, dict[str, str]]:
     """Digests of the signed content of modules that are in a bundle without their code, by path."""
     try:
-        manifest = msgspec.json.decode(node.read("gdr_manifest.json"), type=_Manifest)
-    except (EvidenceMissing, msgspec.MsgspecError):
+        manifest = json_text.decode(node.read("gdr_manifest.json"), _Manifest)
+    except (EvidenceMissing, FormatError):
         return {}
     return {path: file.digests for path, file in manifest.files.items() if file.digests}
 

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from typing import Any
 
-from msgspec import DecodeError, Struct
+from msgspec import Struct
 
+from gdrkit.formats import json_text
 from gdrkit.formats.errors import FormatError
 
 LINE_CHARACTERS = 1024
@@ -185,11 +187,9 @@ def _timing(words: list[str]) -> Timing | None:
 
 def _parse_json(text: str) -> NcclTest:
     """One file of -J. Raises FormatError."""
-    import msgspec
-
     try:
-        document = msgspec.json.decode(text.encode("utf-8", "replace"))
-    except (DecodeError, RecursionError) as error:
+        document: Any = json_text.decode(text.encode("utf-8", "replace"), object)
+    except FormatError as error:
         raise FormatError(f"not the JSON of nccl-tests: {error}") from None
     results = document.get("results") if isinstance(document, dict) else None
     if not isinstance(results, list):

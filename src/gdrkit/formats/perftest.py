@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from typing import Any
 
-from msgspec import DecodeError, Struct
+from msgspec import Struct
 
+from gdrkit.formats import json_text
 from gdrkit.formats.errors import FormatError
 
 GB_PER_S = {"MB/sec": 2**20 / 1e9, "MiB/sec": 2**20 / 1e9, "Gb/sec": 1 / 8}
@@ -153,7 +155,7 @@ def _settings(lines: list[str]) -> dict[str, str]:
     """The settings above the table: ` Number of qps   : 1		Transport type : IB`, two in a line."""
     found: dict[str, str] = {}
     for line in lines:
-        for half in re.split(r"\t+|\s{4,}(?=[A-Z][\w ]*:)", line):
+        for half in re.split(r"\t+|(?<![^\S\t])\s{4,}(?=[A-Z][\w ]*:)", line):
             if match := re.fullmatch(r"\s*([A-Z][\w*. -]*?)\s*:\s+(\S+)\s*", half):
                 found.setdefault(match[1], match[2])
     return found
@@ -202,11 +204,9 @@ def _row(cells: Mapping[str, str]) -> PerftestRow | None:
 def _parse_json(text: str) -> Perftest:
     """One file of --out_json. Raises FormatError, also for versions before 2024, whose strings have no
     quotes."""
-    import msgspec
-
     try:
-        document = msgspec.json.decode(text.encode("utf-8", "replace"))
-    except (DecodeError, RecursionError) as error:
+        document: Any = json_text.decode(text.encode("utf-8", "replace"), object)
+    except FormatError as error:
         raise FormatError(f"not the JSON of perftest: {error}") from None
     about = document.get("test_info") if isinstance(document, dict) else None
     if not isinstance(about, dict):

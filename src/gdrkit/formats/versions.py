@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from gdrkit.formats.whole_number import whole_number
+
 
 def numbers(version: str) -> tuple[int, ...]:
     """The leading numbers of a version: "2.23.4-1+cuda12" is (2, 23, 4); () if it starts with no number.
@@ -11,9 +13,10 @@ def numbers(version: str) -> tuple[int, ...]:
     found = []
     for word in version.split("."):
         digits = word[: len(word) - len(word.lstrip("0123456789"))]
-        if not digits:
+        number = whole_number(digits)
+        if number is None:
             break
-        found.append(int(digits))
+        found.append(number)
         if digits != word:
             break
     return tuple(found)

@@ -84,7 +84,7 @@ def _logged(line: bytes) -> _Logged | None:
     """A line with a logged text in JSON; None for any other line."""
     try:
         found = _decoder().decode(line)
-    except (msgspec.DecodeError, UnicodeError):
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
         return None
     named = (found.log, found.message, found.msg, found.textPayload)
     return found if any(text is not None for text in named) else None

@@ -29,7 +29,9 @@ class RingConsumer(Engine):
         self._second = self.stream()
         self._in_flight: deque[int] = deque()  # the end positions of queued, unfinished copies
         asked = os.environ.get("CUDA_DEVICE_MAX_CONNECTIONS", "")
-        self._may_wait = not asked.isdigit() or int(asked) >= _QUEUES
+        self._may_wait = (
+            not (asked.isascii() and asked.isdigit() and len(asked) < 10) or int(asked) >= _QUEUES
+        )
 
     def _move(self, message: RingMessage, stream: int | None, idle: bool) -> None:
         if stream is None and not (message.short and self._may_wait):

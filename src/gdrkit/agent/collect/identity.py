@@ -54,7 +54,11 @@ def names(peek: Peek, homes: List[str], environment: Mapping[str, str]) -> Set[T
             found.update({("host", first), ("net", domain)})
     for line in peek("etc/passwd").decode("utf-8", "replace").splitlines():
         fields = line.split(":")
-        if len(fields) > 4 and fields[2].isdigit() and _FIRST_USER <= int(fields[2]) < _LAST_USER:
+        if (
+            len(fields) > 4
+            and re.match("[0-9]{1,10}$", fields[2])
+            and _FIRST_USER <= int(fields[2]) < _LAST_USER
+        ):
             found.add(("user", fields[0]))
             found.update(("user", word) for word in re.findall(r"[\w.-]{5,}", fields[4]))
     found.update(("user", home) for home in homes)

@@ -37,6 +37,7 @@ from gdrkit.facts.rdma import (
 )
 from gdrkit.facts.rdma import RdmaPort as _Port
 from gdrkit.formats.pci_express import Express
+from gdrkit.formats.whole_number import whole_number
 from gdrkit.node import Node, fact, if_missing
 
 T = TypeVar("T")
@@ -123,7 +124,7 @@ def _down(known: tuple[_Port, ...]) -> str:
 
 def _interface_mtu(node: Node, device: str, number: int) -> int | None:
     text = node.text(f"sys/class/net/{netdev(node, device, number)}/mtu").strip()
-    return int(text) if text.isascii() and text.isdigit() else None
+    return whole_number(text)
 
 
 def _port(node: Node, port: _Port, interface_mtu: int | None) -> NetworkPort:

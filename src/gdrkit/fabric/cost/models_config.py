@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import msgspec
-
 from gdrkit.fabric.cost.models import Experts, Latent, ModelShape
+from gdrkit.formats import json_text
 from gdrkit.formats.errors import FormatError
 
 LIMITS = {"vocab_size": 1 << 24, "num_hidden_layers": 4096}
@@ -55,8 +54,8 @@ embedding."""
 def parse_config(text: bytes | str, name: str) -> ModelShape:
     """The model that a config.json describes. Raises FormatError, which names the key."""
     try:
-        content = msgspec.json.decode(text)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        content = json_text.decode(text, object)
+    except FormatError as error:
         raise FormatError(f"config.json: not JSON: {error}") from None
     if not isinstance(content, dict):
         raise FormatError("config.json: not an object")

@@ -20,6 +20,7 @@ from gdrkit.fabric.topology.roles import role
 from gdrkit.facts.processors import mask
 from gdrkit.formats.errors import FormatError
 from gdrkit.formats.hwloc_xml import HwlocObject
+from gdrkit.formats.whole_number import whole_number
 
 OPENFABRICS, NETWORK = "3", "2"
 ARCHITECTURES = {"aarch64": "arm64", "ppc64le": "ppc64"}  # NCCL src/graph/xml.cc, the values of `arch`
@@ -90,8 +91,8 @@ class _Reader:
                     numa_node=thing.os_index,
                     arch=ARCHITECTURES.get(arch, arch),
                     vendor=about.get("CPUVendor", ""),
-                    family=_number(about.get("CPUFamilyNumber", "")),
-                    model=_number(about.get("CPUModelNumber", "")),
+                    family=whole_number(about.get("CPUFamilyNumber", "")),
+                    model=whole_number(about.get("CPUModelNumber", "")),
                     name=about.get("CPUModel", ""),
                     affinity=mask(thing.cpus),
                 )
@@ -158,7 +159,3 @@ def _with_bridges(devices: dict[str, TopologyDevice]) -> tuple[TopologyDevice, .
             kept.add(step.address)
             step = devices.get(step.parent)
     return tuple(device for device in devices.values() if device.address in kept)
-
-
-def _number(text: str) -> int | None:
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else None

@@ -65,7 +65,7 @@ def topology(root: XmlNode) -> Topology:
 
 def speed_gt_per_s(text: str) -> float | None:
     """`32.0 GT/s PCIe` as 32.0; None for an empty or unknown speed."""
-    found = re.match(r"(\d+(?:\.\d+)?) ?GT/s", text)
+    found = re.match(r"(\d{1,4}(?:\.\d{1,4})?) ?GT/s", text)
     return float(found[1]) if found and float(found[1]) > 0 else None
 
 

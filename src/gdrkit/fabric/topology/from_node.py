@@ -48,6 +48,7 @@ from gdrkit.facts.pci_registers import acs, ats_enabled, link
 from gdrkit.facts.pci_text import ACS_BITS
 from gdrkit.facts.processors import CpuModel, mask, numa_nodes, processor
 from gdrkit.facts.rdma import RdmaDevice, netdev, nics, phys_port_name, ports
+from gdrkit.formats.whole_number import whole_number
 from gdrkit.node import Node, if_absent, if_missing
 
 T = TypeVar("T")
@@ -307,7 +308,9 @@ def _nets(
 
 def natural_sort_key(name: str) -> tuple[tuple[int, str], ...]:
     """A key that sorts mlx5_2 before mlx5_10."""
-    return tuple((int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", name))
+    return tuple(
+        (int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d{1,18})", name)
+    )
 
 
 # -- NVLink ----------------------------------------------------------------------------------------
@@ -331,9 +334,11 @@ def _with_nvlinks(gpu: TopologyGpu, stated: tuple[StatedPath, ...], switches: bo
 
     More links in total than a GPU has mean that all go to a switch, as does a switch among the devices."""
     bonds = {
-        cell.other: int(cell.word[2:])
+        cell.other: count
         for cell in stated
-        if cell.one == gpu.id and cell.word.startswith("NV") and cell.word[2:].isdigit()
+        if cell.one == gpu.id
+        and cell.word.startswith("NV")
+        and (count := whole_number(cell.word[2:])) is not None
     }
     if not stated:
         return gpu

@@ -113,7 +113,7 @@ def parse(content: bytes) -> list[JournalRecord]:
     for number, line in enumerate(lines, 1):
         try:
             records.append(decoder.decode(line))
-        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             if number == len(lines) and not rest:  # power failed before its blocks reached the disk
                 break
             raise ApplyError(f"line {number} of the journal is damaged: {error}") from None
