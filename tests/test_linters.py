@@ -216,7 +216,6 @@ def _prose(text: str) -> set[int]:
 
 CLOCKS = r"\b(perf_counter|process_time|monotonic|thread_time|time\.time|timeit)\b|\bdeadline=[^N]"
 WAITING = {
-    "tests/formats/fuzz.py",  # a program of its own: `python -m tests.formats.fuzz`
     # The others use a clock only to stop waiting.
     "tests/transport/peer.py",
     "tests/transport/test_engine.py",

@@ -299,12 +299,14 @@ def _status(root: RootFS) -> int:
     for run in found:
         journal = Journal(root, run)
         journal.read()
-        if journal.is_begun:
-            write(f"{run}  {_state(journal):<15}  {', '.join(journal.begin.steps)}\n")
+        steps = ", ".join(journal.begin.steps) if journal.is_begun else "nothing was changed"
+        write(f"{run}  {_state(journal):<15}  {steps}\n")
     return OK
 
 
 def _state(journal: Journal) -> str:
+    if not journal.is_begun:
+        return "not begun"
     if journal.is_undone:
         return "undone"
     if journal.is_undoing:

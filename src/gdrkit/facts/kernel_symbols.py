@@ -179,7 +179,7 @@ def export_tables(node: Node) -> bytes:
     The file has 10 MB or more and takes the kernel 50 ms to write, so it is read once, and only if needed.
     """
     text = if_absent(b"", node.read, "proc/kallsyms")
-    found = b"".join(re.findall(rb" (?:__ksymtab_[^\n]*|__start___ksymtab_gpl)\n", text))
+    found = b"".join(re.findall(rb" (?:__ksymtab_[^ \n]*|__start___ksymtab_gpl)\n", text))
     if b" __ksymtab_" not in found:
         raise EvidenceMissing(
             Missing("proc/kallsyms (__ksymtab)", MissingReason.UNDECIDED, "grep -w vmlinux Module.symvers")
@@ -279,7 +279,7 @@ class _KernelExports(Mapping[str, "KernelSymbol"]):
         for line in symvers(self.node).splitlines():
             words = line.split(b"\t")
             if words[2:3] == [VMLINUX.encode()]:
-                yield words[1].decode()
+                yield words[1].decode("utf-8", "replace")
 
     def __len__(self) -> int:
         return sum(1 for _ in self)

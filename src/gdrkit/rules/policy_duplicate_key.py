@@ -41,6 +41,8 @@ def keys_lost(value: Value, path: tuple[str, ...]) -> tuple[str, ...]:
     if not isinstance(parent, YamlMapping):
         return ()
     same = [entry.value for entry in parent.entries if entry.key == path[-1]]
+    if not same:  # a key further up is repeated too, and `parent` is below the last one
+        return ()
     kept = {entry.key for entry in same[-1].entries} if isinstance(same[-1], YamlMapping) else set()
     earlier = [entry.key for value in same[:-1] if isinstance(value, YamlMapping) for entry in value.entries]
     return tuple(dict.fromkeys(key for key in earlier if key not in kept))

@@ -172,9 +172,13 @@ class Journal:
     def append(self, record: JournalRecord) -> None:
         """Write a record; it is on disk when this returns."""
         data = msgspec.json.encode(record) + b"\n"
-        while data:
-            data = data[os.write(self._fd, data) :]
-        os.fsync(self._fd)
+        try:
+            while data:
+                data = data[os.write(self._fd, data) :]
+            os.fsync(self._fd)
+        except OSError as error:
+            error.filename = posixpath.join(self.folder, JOURNAL)
+            raise
         self.records.append(record)
 
     def close(self) -> None:

@@ -61,6 +61,7 @@ def open_file(at: int, name: str, flags: int) -> int:
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.EISDIR, errno.ENXIO):
             raise ApplyError(f"{_shown(at, name)} is not a regular file", "move it away") from None
+        error.filename = _shown(at, name)
         raise
     found = os.fstat(fd)
     why = ""
@@ -101,15 +102,17 @@ def _walk(path: str, *, create: bool, links: int = 0) -> int:
                 return _walk(rest, create=create, links=links + 1)
             if create:
                 _make(fd, part, 0o700 if number == len(parts) else 0o755)
-            here = posixpath.join(here, part)
             try:
                 below = os.open(part, os.O_PATH | _FOLDER, dir_fd=fd)
             except NotADirectoryError:
-                raise ApplyError(f"{here} is not a folder", "move it away") from None
+                raise ApplyError(f"{posixpath.join(here, part)} is not a folder", "move it away") from None
             os.close(fd)
-            fd = below
+            fd, here = below, posixpath.join(here, part)
             _check(fd, here)
         return os.dup(fd)
+    except OSError as error:  # of a call that takes a descriptor, so it names only the last part
+        error.filename = posixpath.join(here, str(error.filename or ""))
+        raise
     finally:
         os.close(fd)
 
