@@ -20,6 +20,7 @@ from gdrkit.facts.module_files import exports, versions
 from gdrkit.facts.module_index import builtin, dependencies, module_path, modules_dir, symbol_owner
 from gdrkit.facts.reference_modules import first_answer_of_references, is_loaded_for_sure, loaded_path
 from gdrkit.formats.errors import FormatError
+from gdrkit.formats.whole_number import hex_number
 from gdrkit.node import Node, fact, if_absent, if_missing
 
 if TYPE_CHECKING:
@@ -118,10 +119,9 @@ def _symvers_export(text: bytes, symbol: str) -> KernelSymbol:
         )
     start, end = text.rfind(b"\n", 0, at) + 1, text.find(b"\n", at)
     words = text[start : end if end >= 0 else len(text)].decode("ascii", "replace").split("\t")
-    try:
-        crc = int(words[0], 16)
-    except ValueError:
-        raise FormatError(f"the line of {symbol} in Module.symvers has no CRC") from None
+    crc = hex_number(words[0])
+    if crc is None:
+        raise FormatError(f"the line of {symbol} in Module.symvers has no CRC")
     # A kernel without symbol versions writes zero for all: Documentation/kbuild/modules.rst.
     return KernelSymbol(
         crc or None, crc != 0, words[3].startswith("EXPORT_SYMBOL_GPL"), words[4] if len(words) > 4 else ""

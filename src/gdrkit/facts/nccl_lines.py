@@ -18,6 +18,7 @@ MARKS = (" NCCL INFO ", " NCCL WARN ", " NCCL TRACE ")
 HEAD_CHARACTERS = 400
 """How far before the mark a frame can begin: host names have at most 255 characters, hostname(7)."""
 LINE_CHARACTERS = 4096
+COMMAND_CHARACTERS = 8192
 """How much of a line is parsed. NCCL cuts its lines at 1024 or 4096: src/debug.cc."""
 
 
@@ -91,6 +92,7 @@ def given(line: str) -> Iterator[Variable]:
     """Variables set in a line that NCCL did not print: `export`, `mpirun -x`, `docker -e`, output of env."""
     if "NCCL_" not in line:
         return
+    line = line[:COMMAND_CHARACTERS]
     whole = _listed().match(line)
     if whole is not None:
         yield Variable(whole["name"], whole["value"].strip("\"'"), resolved=False)
@@ -112,7 +114,7 @@ def _passed() -> re.Pattern[str]:
     # several, and assignments before a command.
     return re.compile(
         rf"(?:\s(?:-x|-e|--env|-genv|export)[ =]|--export=\S*?|^(?:[$#+] )?(?:export |env )?"
-        rf"(?=(?:\w+=\S* +)+{_COMMAND})|(?<=\S) (?=(?:\w+=\S* +)*{_COMMAND}))"
+        rf"(?=(?:\w+=\S* +)+{_COMMAND})|(?<=\S) (?={_NAME}=)(?=(?:\w+=\S* +)*{_COMMAND}))"
         rf"(?P<name>{_NAME})[= ](?P<value>{_VALUE})(?=[\s;,&]|$)"
     )
 

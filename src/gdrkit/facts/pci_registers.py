@@ -21,6 +21,7 @@ from gdrkit.formats.errors import FormatError
 from gdrkit.formats.pci_config import Config
 from gdrkit.formats.pci_express import Acs, Express
 from gdrkit.formats.pci_registers import Truncated
+from gdrkit.formats.whole_number import hex_number
 from gdrkit.node import Node, fact, first_collected
 
 T = TypeVar("T")
@@ -205,13 +206,12 @@ def region_bytes(resource: str) -> tuple[int, ...]:
     are for virtual functions or for the devices below a bridge."""
     sizes = []
     for line in resource.splitlines()[:6]:
-        words = line.split()
-        try:
-            start, end, flags = (int(word, 16) for word in words)
-        except ValueError:
-            raise FormatError(f"not a line of a resource file: {line[:40]!r}") from None
-        if flags & 0x200 and end > start:
-            sizes.append(end - start + 1)
+        match [hex_number(word) for word in line.split()]:
+            case [int(start), int(end), int(flags)]:
+                if flags & 0x200 and end > start:
+                    sizes.append(end - start + 1)
+            case _:
+                raise FormatError(f"not a line of a resource file: {line[:40]!r}")
     return tuple(sizes)
 
 
