@@ -1,24 +1,94 @@
-"""Altered input breaks no command; the longer run is `python -m tools.fuzz --seconds N`."""
+"""Altered input breaks nothing; longer runs are `python -m tools.fuzz --seconds N`."""
 
 import io
+import random
 import tarfile
 
 import pytest
-from tools import fuzz
+from tools.fuzz import __main__ as fuzz
+from tools.fuzz.altering import altered
+from tools.fuzz.commands import Commands, run
+from tools.fuzz.corpus import Corpus
+from tools.fuzz.target import Parser, Sample, why_broken
+
+NODES = ("wsl2", "no-gpu", "h200-vm")
 
 
-def test_altered_input_breaks_no_command(tmp_path):
-    inputs = fuzz.Inputs(tmp_path, ("wsl2", "no-gpu", "h200-vm"))
-    assert list(fuzz.failures(inputs, seed=1, numbers=iter(range(25)))) == []
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory):
+    return Corpus(tmp_path_factory.mktemp("fuzz"), NODES)
 
 
-def test_a_broken_command_is_noticed(tmp_path, monkeypatch):
-    """An exception in a command, and its exit code 70, are failures that name the input."""
-    inputs = fuzz.Inputs(tmp_path, ("wsl2",))
+def test_altered_input_breaks_no_parser_and_no_fact(corpus):
+    targets = [target for target in fuzz.targets(corpus) if not isinstance(target, Commands)]
+    counts = fuzz.drive(targets, seed=1, first=0, most=15, seconds=0)
+    assert len(counts) > 100
+    assert {name: count.kinds for name, count in counts.items() if count.kinds or count.inputs != 15} == {}
+
+
+@pytest.mark.parametrize("kind", ["text", "node"])
+def test_altered_input_breaks_no_command(corpus, kind):
+    target = Commands(f"commands/{kind}", corpus)
+    assert [why for number in range(12) if (why := why_broken(target, 1, number))] == []
+
+
+def test_a_broken_command_is_noticed(corpus, monkeypatch):
+    """An exception in a command, and its exit code 70, are failures that name the call."""
     monkeypatch.setattr("gdrkit.explain.explain.explain", lambda host: 1 / 0)
-    found = list(fuzz.failures(inputs, seed=1, numbers=iter(range(12))))
-    assert found and all("ZeroDivisionError" in failure.why for failure in found)
-    assert found == list(fuzz.failures(inputs, seed=1, numbers=iter(range(12))))
+    target = Commands("commands/text", corpus)
+    found = [why_broken(target, 1, number) for number in range(12)]
+    assert any(why.startswith("gdr explain ") and "ZeroDivisionError" in why for why in found)
+    assert found == [why_broken(target, 1, number) for number in range(12)]
+
+
+def endless(content):
+    while content:
+        pass
+
+
+@pytest.mark.parametrize(
+    ("read", "why"),
+    [
+        (lambda content: {}["missing"], "KeyError"),
+        (lambda content: int("x"), ""),
+        (lambda content: bytearray(1 << 40), "MemoryError"),
+        (endless, "took more than 0.2 s"),
+    ],
+)
+def test_what_a_parser_does_not_document_is_noticed(read, why):
+    target = Parser("a parser", [Sample(b"a\n" * 9, read)], (ValueError,), seconds=0.2)
+    found = [why_broken(target, 7, number) for number in range(9)]
+    assert any(found) == bool(why)
+    assert all(why in one for one in found)
+
+
+def test_an_input_depends_on_seed_and_number_alone(corpus):
+    content = b"a 1 0x2\nb 3\n" * 20
+    many = [altered(content, random.Random(f"1:{number}")) for number in range(300)]
+    assert many == [altered(content, random.Random(f"1:{number}")) for number in range(300)]
+    assert len(set(many)) > 200 and any(b"1" * 5000 in one for one in many)
+
+
+def test_a_run_prints_its_failures_and_a_table(tmp_path, monkeypatch, capsys):
+    broken = Parser("parsers/broken", [Sample(b"abcd", lambda content: {}["missing"])], ())
+    monkeypatch.setattr(fuzz, "targets", lambda corpus: [broken])
+    arguments = [
+        "--seed",
+        "3",
+        "--count",
+        "5",
+        "--target",
+        "broken",
+        "--inputs",
+        str(tmp_path),
+        "--node",
+        "wsl2",
+    ]
+
+    assert fuzz.main(arguments) == 1
+    out = capsys.readouterr().out
+    assert "parsers/broken, input 0 of seed 3" in out and "| parsers/broken | 5 |" in out
+    assert out.count("Traceback") == 1
 
 
 @pytest.mark.parametrize(
@@ -26,12 +96,12 @@ def test_a_broken_command_is_noticed(tmp_path, monkeypatch):
 )
 @pytest.mark.parametrize("kept", [0, 1, 700])
 def test_an_archive_that_is_cut_inside_its_manifest(command, kept, tmp_path):
-    """Found with seed 1, input 16: the manifest's header is there, and its content is not."""
+    """The manifest's header is there, and its content is not."""
     at = tmp_path / "node.tar"
     with tarfile.open(at, "w") as tar:
         entry = tarfile.TarInfo("gdr-node/gdr_manifest.json")
         entry.size = 4096
         tar.addfile(entry, io.BytesIO(b'{"schema": "gdrkit.bundle/1", "files": {'.ljust(4096)))
     at.write_bytes(at.read_bytes()[: 512 + kept])
-    code, _, error = fuzz.run((*command.split(), str(at)))
+    code, _, error = run((*command.split(), str(at)))
     assert code == 66 and "Traceback" not in error and len(error.splitlines()) <= 3

@@ -11,6 +11,7 @@ from msgspec import Struct
 from gdrkit.facts.commands import IBV_DEVINFO
 from gdrkit.formats.errors import FormatError
 from gdrkit.node import Node, fact
+from gdrkit.formats.whole_number import whole_number
 
 NONE_FOUND = "No IB devices found"  # devinfo.c, main(); sosreports keep stderr with the output
 
@@ -47,7 +48,9 @@ def parse(text: str) -> tuple[TextRdmaDevice, ...]:
             blocks.append(({"name": value}, []))
         elif not blocks:
             continue
-        elif key == "port" and value.isdigit():
+        elif key == "port":
+            if whole_number(value) is None:
+                raise FormatError(f"not the number of a port: {value[:20]!r}")
             blocks[-1][1].append({"number": value})
         else:
             device, ports = blocks[-1]
