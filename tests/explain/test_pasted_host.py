@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gdrkit.evidence import Command, EvidenceAbsent, EvidenceMissing, MissingReason, TextOrigin
-from gdrkit.explain.pasted_host import PastedHost
+from gdrkit.evidence.errors import TargetError
+from gdrkit.explain.pasted_host import MACHINES_LIMIT, PastedHost
 from gdrkit.facts.commands import DMESG, MOKUTIL_SB_STATE
 
 
@@ -84,3 +85,11 @@ def test_any_bytes_are_a_host(data):
             machine.run(DMESG)
         with contextlib.suppress(EvidenceMissing):
             machine.list("sos_commands/nccl")
+
+
+def test_a_text_with_more_machines_than_anybody_pastes_is_refused():
+    """Each machine is judged by every rule: 10,000 of them in 1 MB took minutes."""
+    many = "".join(f"root@host{number}:~# dmesg\n[    1.0] x\n" for number in range(MACHINES_LIMIT + 1))
+    with pytest.raises(TargetError, match="more than 250 machines"):
+        PastedHost(many).machines()
+    assert len(PastedHost(many.partition("root@host200:")[0]).machines()) == 200

@@ -155,7 +155,7 @@ def _others() -> Iterable[tuple[Any, ...]]:
     yield "evidence/rdma_topo", _of_stream(rdma_topo.open_rdma_topo), TargetError, StreamEnded
     yield "evidence/bug_report", _of_stream(open_bug_report), TargetError, StreamEnded
     yield "evidence/tarball", _of_stream(open_tarball), TargetError, StreamEnded, DamagedArchive
-    yield "explain/explain", lambda data: explain(PastedHost(data))
+    yield "explain/explain", lambda data: explain(PastedHost(data)), TargetError
     yield "fabric/cost/models_config", lambda data: parse_config(data, "a model")
     yield "formats/compressed", lambda data: decompress(data, 1 << 20)
     yield "formats/yaml_text", lambda data: [d.value for d in documents(data.decode("utf-8", "replace"))]

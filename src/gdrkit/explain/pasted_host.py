@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 from gdrkit.evidence import Command, EvidenceAbsent, EvidenceMissing, Missing, MissingReason, TextOrigin
+from gdrkit.evidence.errors import TargetError
 from gdrkit.evidence.missing import absent, denied, not_collected
 from gdrkit.explain.outputs import CommandAnswer, MachineOutputs, outputs
 from gdrkit.explain.transcript import TextLine, machine_names, read
 from gdrkit.formats.module_name import canonical
 
 DEVINFO = ("ibv_devinfo",)
+
+MACHINES_LIMIT = 250
+"""Most machines of a text: each is judged by every rule, which takes about 5 ms."""
 
 
 class PastedHost:
@@ -23,15 +29,20 @@ class PastedHost:
         self._outputs: MachineOutputs | None = None
 
     def machines(self) -> tuple[PastedHost, ...]:
-        """A host for each machine in the text."""
+        """A host for each machine in the text. Raises TargetError for more than anybody pastes."""
+        names = machine_names(self.lines)
+        if len(names) > MACHINES_LIMIT:
+            raise TargetError(
+                f"a text with more than {MACHINES_LIMIT} machines", "cut it down to what matters"
+            )
         found = []
-        for machine in machine_names(self.lines):
+        for machine in names:
             host = object.__new__(PastedHost)
             host.text, host.lines, host.machine, host._outputs = self.text, self.lines, machine, None
             found.append(host)
         return tuple(found)
 
-    @property
+    @cached_property
     def own_lines(self) -> tuple[TextLine, ...]:
         """The lines of this machine."""
         return tuple(line for line in self.lines if line.host == self.machine)

@@ -10,8 +10,8 @@ from msgspec import Struct
 
 from gdrkit.facts.commands import IBV_DEVINFO
 from gdrkit.formats.errors import FormatError
-from gdrkit.node import Node, fact
 from gdrkit.formats.whole_number import whole_number
+from gdrkit.node import Node, fact
 
 NONE_FOUND = "No IB devices found"  # devinfo.c, main(); sosreports keep stderr with the output
 
