@@ -29,7 +29,7 @@ ON_NODE: tuple[tuple[str, ...], ...] = (
     *(("config", kind) for kind in KINDS),
 )  # fmt: skip
 ON_TEXT: tuple[tuple[str, ...], ...] = (
-    ("explain",), ("explain", "-v", "--json"), ("nccl",), ("nccl", "--json"), ("config", "check"), ("topo",),
+    ("explain",), ("explain", "-v"), ("nccl",), ("nccl", "--json"), ("config", "check"), ("topo",),
     ("estimate", "/nowhere", "--measured"), ("prove", "log", "--log"), ("doctor",), ("modprobe", "nvidia"),
     ("estimate", "/nowhere", "--tp", "2", "--model"),
 )  # fmt: skip

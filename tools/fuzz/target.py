@@ -67,7 +67,7 @@ def why_broken(target: Target, seed: int, number: int) -> str:
     """How an input of a target broke it; "" if it did not."""
     draw = random.Random(f"{seed}:{target.name}:{number}")
     try:
-        with _limited(target.seconds):
+        with limited(target.seconds):
             target.drive(draw)
     except Broken as broken:
         return str(broken)
@@ -89,7 +89,7 @@ def bounded_memory() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _limited(seconds: float) -> Iterator[None]:
+def limited(seconds: float) -> Iterator[None]:
     """Raise TooLong in what runs longer, in processor time: the machine may be busy with other work."""
 
     def stop(number: int, frame: object) -> None:

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gdrkit.cli import main
 from gdrkit.repair.apply import store
 from gdrkit.repair.apply.errors import ApplyError
 from gdrkit.repair.apply.journal import (
@@ -115,3 +116,32 @@ def test_a_journal_of_version_0_1_is_read_and_encoded_back_unchanged():
     assert isinstance(begun, RunBegun)
     assert (begun.consumer, begun.choices.digest, begun.choices.acs) == ("ucx", "sha512", "volatile")
     assert (begun.before.states["nccl"], begun.before.peermem) == ("impossible", "install-override")
+
+
+def test_a_run_that_never_began_is_listed(tmp_path, capsys):
+    """The disk was full before its first record was written."""
+    run = new_run(RootFS(str(tmp_path)), "20261120-120000").run
+    assert main(["fix", "--status", "--root", str(tmp_path)]) == 0
+    assert capsys.readouterr().out.split() == [run, "not", "begun", "nothing", "was", "changed"]
+
+
+@pytest.mark.parametrize("mode", ["--status", "--undo", "--resume"])
+def test_a_dangling_folder_of_a_run_is_named_in_full(tmp_path, capsys, mode):
+    folder = Path(new_run(RootFS(str(tmp_path / ".")), "20261120-120000").folder)
+    (folder / "backups").rmdir()
+    folder.rmdir()
+    folder.symlink_to(tmp_path / "gone")
+    assert main(["fix", mode, "--root", str(tmp_path)]) == 74
+    error = capsys.readouterr().err
+    assert f"{tmp_path}/gone: no such file" in error and len(error.splitlines()) == 2
+
+
+def test_a_record_that_the_disk_does_not_take_names_the_journal(tmp_path, monkeypatch):
+    journal = new_run(RootFS(str(tmp_path)), "20261120-120000")
+    journal.open()
+    monkeypatch.setattr("os.fsync", lambda fd: (_ for _ in ()).throw(OSError(28, "No space left on device")))
+    with pytest.raises(OSError, match="No space left") as caught:
+        journal.append(StepEnded(step=0))
+    monkeypatch.undo()
+    journal.close()
+    assert caught.value.filename == f"{journal.folder}/journal.jsonl"
