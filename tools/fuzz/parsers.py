@@ -1,4 +1,4 @@
-"""The registry of parsers: every function that reads what somebody else wrote."""
+"""The registry of parsers: the functions that read what strangers wrote."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tools.fuzz.target import Parser, Sample
 
 MOST_SAMPLES, FEWEST_SAMPLES, FIRST_TRIED = 200, 5, 400
 SMALL_BYTES = 1 << 12
-"""Larger samples are used only where a parser makes nothing of smaller ones."""
+"""Larger samples are used only for parsers that accept few smaller ones."""
 
 Read = Callable[[bytes], object]
 
@@ -61,7 +61,7 @@ BYTES = (
 
 
 def parsers(corpus: Corpus) -> list[Parser]:
-    """Every parser, with the files of the corpus that it makes something of."""
+    """Every parser, with the files of the corpus that it accepts."""
     from gdrkit.formats.errors import FormatError
 
     every: dict[str, Read] = {}
@@ -79,7 +79,7 @@ def parsers(corpus: Corpus) -> list[Parser]:
 
 
 class _Samples(Sequence[Sample]):
-    """The contents of a corpus that a parser makes something of, chosen when they are asked for."""
+    """The contents of a corpus that a parser accepts, chosen when they are asked for."""
 
     def __init__(self, corpus: Corpus, read: Read, *documented: type[Exception]) -> None:
         self.corpus, self.read, self.documented = corpus, read, documented
@@ -89,12 +89,12 @@ class _Samples(Sequence[Sample]):
         every = self.corpus.contents
         small = [content for content in every if len(content) <= SMALL_BYTES]
         for contents in (small[:: 1 + len(small) // FIRST_TRIED], small, every[len(small) :]):
-            chosen = [content for content in contents if self._makes_something_of(content)]
+            chosen = [content for content in contents if self._accepts(content)]
             if len(chosen) >= FEWEST_SAMPLES:
                 break
         return tuple(Sample(content, self.read) for content in chosen[:MOST_SAMPLES] or small)
 
-    def _makes_something_of(self, content: bytes) -> bool:
+    def _accepts(self, content: bytes) -> bool:
         try:
             return bool(self.read(content))
         except Exception:  # an honest file that breaks a parser is found below, like any other
