@@ -44,12 +44,16 @@ def test_both_lists_have_the_same_versions():
     assert versions(PROJECT["tool"]["uv"]["constraint-dependencies"]) == pinned
 
 
-def test_uv_is_pinned_by_hash():
-    assert set(hashed("requirements-uv.txt")) == {"uv"}
+def test_ci_runs_the_commands_of_the_readme_with_the_pinned_uv():
+    assert set(versions((ROOT / "requirements-uv.txt").read_text().split())) == {"uv"}
+    script = (ROOT / ".ci" / "run").read_text()
+    assert "PIP_CONSTRAINT=$PWD/requirements-uv.txt UV_NO_SYNC=1" in script
+    command = "pipx run uv run --all-groups --all-extras pytest"
+    assert script.endswith(f"\n{command}\n") and command in (ROOT / "README.md").read_text()
 
 
 @pytest.mark.parametrize(
-    "unsafe", [r"\bpipx\b", r"\bcurl\b", r"\bwget\b", r"pip install (?!.*(--require-hashes|--no-deps))"]
+    "unsafe", [r"\bpipx run (?!uv )", r"\bcurl\b", r"\bwget\b", r"pip install (?!.*--no-deps)"]
 )
 def test_ci_downloads_nothing_that_is_not_pinned(unsafe):
     lines = [line for line in (ROOT / ".ci" / "run").read_text().splitlines() if not line.startswith("#")]
@@ -67,4 +71,3 @@ def test_the_tool_that_the_lab_runs_is_pinned_with_all_that_it_needs():
 def test_ci_builds_the_package_with_the_pinned_builder():
     (line,) = [line for line in (ROOT / ".ci" / "run").read_text().splitlines() if "--editable" in line]
     assert "--no-build-isolation" in line and "--no-deps" in line
-    assert "uv run --no-sync pytest" in (ROOT / ".ci" / "run").read_text()

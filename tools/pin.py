@@ -1,4 +1,4 @@
-"""Pin every dependency: requirements-dev.txt and requirements-uv.txt with hashes, the same versions in
+"""Pin every dependency: requirements-dev.txt with hashes, requirements-uv.txt, the same versions in
 pyproject.toml, there also of what builds the package, and requirements-lab.txt without hashes, since
 `uv tool run` compares none.
 
@@ -49,7 +49,7 @@ def main() -> None:
     text = re.sub(r"(build-)?constraint-dependencies = \[[^\]]*\]\n", "", text)
     (ROOT / "pyproject.toml").write_text(text)
     PINNED.write_text(resolved(*DEVELOPMENT, "--generate-hashes"))
-    UV.write_text(resolved("-", "--generate-hashes", given="uv\n"))
+    UV.write_text(resolved("-", "--no-annotate", given="uv\n"))
     (tool,) = re.findall(r'^_TOOL = "(.+)"$', (ROOT / "lab/firmware.py").read_text(), re.MULTILINE)
     LAB.write_text(resolved("-", given=f"{tool}\n"))
     build = pins(resolved("-", "--constraint", PINNED.name, given="\n".join(BUILD)))

@@ -13,18 +13,16 @@ from gdrkit.formats.errors import FormatError
 from tests.shared_data import shared_files
 
 LOGS = shared_files("data/h200x2/forced_*.log.txt")
-TOPOLOGIES = [
-    path for path in shared_files("data/topologies/*.xml") if b"<system" in path.read_bytes()[:4096]
-]
+TOPOLOGIES = shared_files("data/topologies/*.xml", holds=b"<system")
 ENVIRONMENTS = {"PHB": {"NCCL_NET_GDR_LEVEL": "PHB"}, "SYS": {"NCCL_NET_GDR_LEVEL": "SYS"}}
 
 
-@pytest.mark.parametrize("path", LOGS, ids=lambda path: path.name)
+@pytest.mark.parametrize("path", LOGS)
 def test_tables_in_logs_equal_ours(path):
     stem = path.name.removesuffix(".log.txt")
     dump = path.with_name(f"{stem}.dump.xml.txt")
     if not dump.exists():
-        pytest.skip("no dump for this log")
+        pytest.skip("no dump beside this log")
     lines = [line for line in path.read_text().splitlines() if " NCCL INFO " in line]
     ranks = [
         [line.partition(" NCCL INFO ")[2] for line in lines if f"[{rank}] NCCL" in line] for rank in range(2)
@@ -35,7 +33,7 @@ def test_tables_in_logs_equal_ours(path):
     assert found.paths > 10
 
 
-@pytest.mark.parametrize("path", TOPOLOGIES, ids=lambda path: path.name)
+@pytest.mark.parametrize("path", TOPOLOGIES)
 @pytest.mark.parametrize("version", ["2.18.1", "2.22.3", "2.26.2", "2.28.9", "2.30.7"])
 def test_published_topologies_are_computed_or_refused(path, version):
     try:

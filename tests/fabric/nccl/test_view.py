@@ -128,7 +128,7 @@ def test_a_missing_class_is_derived_from_what_is_below_the_function():
     assert found.pairs == judge(read(TWO_SOCKETS.format(gdr=1)), {}).pairs
 
 
-@pytest.mark.parametrize("path", shared_files("data/topologies/*.xml", "data/h200x2/*.xml.txt"), ids=str)
+@pytest.mark.parametrize("path", shared_files("data/topologies/*.xml", "data/h200x2/*.xml.txt"))
 @pytest.mark.parametrize("version", [OLDEST, "2.24.3", NEWEST])
 def test_the_model_computes_every_public_file(version, path):
     try:

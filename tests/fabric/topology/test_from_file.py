@@ -86,7 +86,7 @@ def test_a_listing_has_links_numa_nodes_and_bridges():
     assert found.numa_node(found.gpus[0]) == 0
 
 
-@pytest.mark.parametrize("path", shared_files("data/topologies/*.xml", "data/h200x2/topo.txt"), ids=str)
+@pytest.mark.parametrize("path", shared_files("data/topologies/*.xml", "data/h200x2/topo.txt"))
 def test_public_files_are_read_or_refused_by_name(path):
     if "rccl" in path.name:
         with pytest.raises(FormatError, match="RCCL"):

@@ -55,7 +55,7 @@ def test_written_files_have_all_that_was_read(text):
     assert again(found) == found
 
 
-@pytest.mark.parametrize("path", shared_files("data/topologies/*.xml", "data/h200x2/*.xml.txt"), ids=str)
+@pytest.mark.parametrize("path", shared_files("data/topologies/*.xml", "data/h200x2/*.xml.txt"))
 def test_public_files_are_written_again_completely(path):
     try:
         found = from_nccl_xml.topology(nccl_xml.parse(path.read_bytes()))

@@ -1,20 +1,13 @@
 """The outputs of `gdr config` fit the schemas of their readers.
 
 The schemas in src/gdrkit/repair/config/schemas are written for this project, reduced to what affects
-GPUDirect RDMA. The published ones are used if present: CustomResourceDefinitions below
-$GDRKIT_SHARED/data/crds, and in $GDRKIT_SCHEMAS: ignition-3.2.json (coreos/ignition
-config/v3_2/schema/ignition.json), talos-1.13.json (siderolabs/talos v1.13.0
-pkg/machinery/config/schemas/config.schema.json), talos-1.14.json and schema-cloud-config-v1.json (in the
-package cloud-init).
+GPUDirect RDMA. The published ones are in the folder schemas beside this file.
 """
 
 from __future__ import annotations
 
 import copy
-import functools
-import json
-import os
-from pathlib import Path
+import re
 from typing import Any
 
 import jsonschema
@@ -24,62 +17,9 @@ import yaml
 from gdrkit.repair.config.output import rendered
 from gdrkit.repair.config.schema_check import BY_KIND, schema
 from tests.repair.config.outputs import OUTPUTS, names_of
+from tests.repair.config.published import FOLDER, published, strict
 
-SHARED = Path(os.environ.get("GDRKIT_SHARED", Path(__file__).parents[4] / "shared"))
-CRDS = SHARED / "data" / "crds"
-WHOLE = Path(os.environ.get("GDRKIT_SCHEMAS", "/nonexistent"))
-FILES = {
-    "ClusterPolicy-v25.3.4": "gpu-operator_v25.3.4_nvidia.com_clusterpolicies.yaml",
-    "ClusterPolicy-v26.7.0": "gpu-operator_v26.7.0_nvidia.com_clusterpolicies.yaml",
-    "NVIDIADriver-v25.3.4": "gpu-operator_v25.3.4_nvidia.com_nvidiadrivers.yaml",
-    "NVIDIADriver-v26.7.0": "gpu-operator_v26.7.0_nvidia.com_nvidiadrivers.yaml",
-    "NicClusterPolicy-v25.7.0": "network-operator_v25.7.0_mellanox.com_nicclusterpolicies.yaml",
-    "NicClusterPolicy-v26.4.1": "network-operator_v26.4.1_mellanox.com_nicclusterpolicies.yaml",
-}
-NEWEST = {
-    "ClusterPolicy": "gpu-operator_nvidia.com_clusterpolicies.yaml",
-    "NVIDIADriver": "gpu-operator_nvidia.com_nvidiadrivers.yaml",
-    "NicClusterPolicy": "network-operator_mellanox.com_nicclusterpolicies.yaml",
-}
-
-
-@functools.cache
-def crd(file: str) -> dict[str, Any]:
-    if not CRDS.is_dir():
-        pytest.skip("set GDRKIT_SHARED to a folder with data/crds")
-    found: dict[str, Any] = yaml.safe_load((CRDS / file).read_text())["spec"]["versions"][0]
-    return found["schema"]["openAPIV3Schema"]
-
-
-@functools.cache
-def whole(file: str) -> dict[str, Any]:
-    if not (WHOLE / file).is_file():
-        pytest.skip(f"put {file} into a folder and set GDRKIT_SCHEMAS to it")
-    found: dict[str, Any] = json.loads((WHOLE / file).read_text())
-    return found
-
-
-def strict(found: dict[str, Any], *, patch: bool) -> dict[str, Any]:
-    """A schema that rejects unknown keys, like --validate=strict, and for a patch requires none."""
-    found = copy.deepcopy(found)
-
-    def tighten(here: object) -> None:
-        if isinstance(here, list):
-            for item in here:
-                tighten(item)
-        if not isinstance(here, dict):
-            return
-        if isinstance(here.get("properties"), dict) and "x-kubernetes-preserve-unknown-fields" not in here:
-            here.setdefault("additionalProperties", False)
-        if patch and isinstance(here.get("required"), list):
-            del here["required"]
-        for value in list(here.values()):
-            tighten(value)
-
-    tighten(found)
-    if isinstance(found.get("properties", {}).get("metadata"), dict):
-        found["properties"]["metadata"] = {"type": "object"}
-    return found
+CRDS = [name for kind in ("ClusterPolicy", "NVIDIADriver", "NicClusterPolicy") for name in BY_KIND[kind]]
 
 
 def objects(name: str) -> list[Any]:
@@ -110,14 +50,8 @@ def test_a_policy_patch_fits_both_versions(name, which):
 
 
 @pytest.mark.parametrize("which", BY_KIND["ClusterPolicy"])
-def test_a_policy_patch_fits_both_whole_versions(which):
-    wanted = strict(crd(FILES[which]), patch=True)
-    for found in (found for name in POLICY for found in objects(name)):
-        jsonschema.validate(found, wanted)
-
-
-def test_a_policy_patch_fits_the_newest():
-    wanted = strict(crd(NEWEST["ClusterPolicy"]), patch=True)
+def test_a_policy_patch_fits_both_published_versions(which):
+    wanted = strict(published(which), patch=True)
     for found in (found for name in POLICY for found in objects(name)):
         jsonschema.validate(found, wanted)
 
@@ -127,36 +61,44 @@ def test_a_policy_patch_fits_the_newest():
 )
 def test_a_resource_fits_the_version_it_is_for(name, which):
     for found in objects(name):
-        jsonschema.validate(found, strict(schema(which), patch=False))
+        jsonschema.validate(found, strict(schema(which)))
 
 
 @pytest.mark.parametrize(
     ("name", "which"), of_version(DRIVERS, "NVIDIADriver") + of_version(NIC, "NicClusterPolicy")
 )
-def test_a_resource_fits_the_whole_version_it_is_for(name, which):
-    wanted = strict(crd(FILES[which]), patch=False)
+def test_a_resource_fits_the_published_version_it_is_for(name, which):
+    wanted = strict(published(which))
     for found in objects(name):
         jsonschema.validate(found, wanted)
 
 
-@pytest.mark.parametrize("name", [n for n in DRIVERS + NIC if not n.endswith("oldest")])
-def test_a_resource_fits_the_newest(name):
-    for found in objects(name):
-        jsonschema.validate(found, strict(crd(NEWEST[found["kind"]]), patch=False))
-
-
-def test_a_wrong_key_is_rejected():
+@pytest.mark.parametrize("schema_of", [schema, published], ids=["ours", "published"])
+@pytest.mark.parametrize(
+    "wrong", [{"rdma": {"enable": True}}, {"rdma": {"enabled": "true"}}, {"kernelModuleType": "closed"}]
+)
+def test_a_wrong_setting_of_the_driver_is_rejected(wrong, schema_of):
     """The validation that these tests use does reject faults."""
-    for wrong in ({"rdma": {"enable": True}}, {"rdma": {"enabled": "true"}}, {"kernelModuleType": "closed"}):
+    for which, found in (
+        ("ClusterPolicy-v26.7.0", {"spec": {"driver": wrong}}),
+        ("NVIDIADriver-v26.7.0", {"spec": wrong}),
+    ):
         with pytest.raises(jsonschema.ValidationError):
-            jsonschema.validate(
-                {"spec": {"driver": wrong}}, strict(schema("ClusterPolicy-v26.7.0"), patch=True)
-            )
+            jsonschema.validate(found, strict(schema_of(which), patch=True))
 
 
-@pytest.mark.parametrize("which", FILES)
+@pytest.mark.parametrize("name", NIC)
+def test_a_wrong_resource_of_the_network_operator_is_rejected(name):
+    ((_, which),) = of_version([name], "NicClusterPolicy")
+    (found,) = objects(name)
+    for wrong in ({"ofedDrivers": {}}, {"ofedDriver": {"image": 1}}, {"ofedDriver": {"version": "1"}}):
+        with pytest.raises(jsonschema.ValidationError):
+            jsonschema.validate({**found, "spec": {**found["spec"], **wrong}}, strict(published(which)))
+
+
+@pytest.mark.parametrize("which", CRDS)
 def test_the_reduced_schema_agrees_with_the_published_one(which):
-    compare(schema(which)["properties"]["spec"], crd(FILES[which])["properties"]["spec"], which)
+    compare(schema(which)["properties"]["spec"], published(which)["properties"]["spec"], which)
 
 
 def compare(reduced: Any, full: dict[str, Any], path: str) -> None:
@@ -172,54 +114,88 @@ def compare(reduced: Any, full: dict[str, Any], path: str) -> None:
 # -- OpenShift, Talos, cloud-init --------------------------------------------------------------------
 
 
-MACHINE_CONFIGS = names_of("machineconfig")
-TALOS = names_of("talos", "machine")
-TALOS_DOCUMENTS = names_of("talos", "documents")
-
-
-@pytest.mark.parametrize("name", MACHINE_CONFIGS)
+@pytest.mark.parametrize("name", names_of("machineconfig"))
 def test_a_machine_config_contains_valid_ignition(name):
     (found,) = objects(name)
-    jsonschema.validate(found, strict(schema("MachineConfig"), patch=False))
-    jsonschema.validate(found["spec"]["config"], strict(schema("Ignition"), patch=False))
-
-
-@pytest.mark.parametrize("name", MACHINE_CONFIGS)
-def test_a_machine_config_fits_the_schema_that_ignition_publishes(name):
-    published = whole("ignition-3.2.json")
-    jsonschema.validate(objects(name)[0]["spec"]["config"], published)
+    jsonschema.validate(found, strict(schema("MachineConfig")))
+    for wanted in (schema("Ignition"), published("Ignition-3.2")):
+        jsonschema.validate(found["spec"]["config"], strict(wanted))
 
 
 @pytest.mark.parametrize("name", names_of("butane"))
 def test_butane_knows_every_key(name):
     (found,) = objects(name)
-    jsonschema.validate(found, strict(schema("Butane"), patch=False))
+    jsonschema.validate(found, strict(schema("Butane")))
 
 
-@pytest.mark.parametrize("name", TALOS + TALOS_DOCUMENTS)
-def test_talos_knows_every_key(name):
+TALOS = [
+    *((name, "MachineConfiguration", "Talos-1.13") for name in names_of("talos", "machine")),
+    *((name, "KernelModuleConfig", "Talos-1.14") for name in names_of("talos", "documents")),
+]
+
+
+@pytest.mark.parametrize(("name", "ours", "theirs"), TALOS)
+def test_talos_knows_every_key(name, ours, theirs):
     for found in objects(name):
-        kind = found.get("kind", "MachineConfiguration")
-        jsonschema.validate(found, strict(schema(kind), patch=False))
+        for wanted in (schema(ours), published(theirs)):
+            jsonschema.validate(found, strict(wanted))
 
 
-@pytest.mark.parametrize("name", TALOS)
-def test_every_key_is_in_the_published_talos_schema(name):
-    published = whole("talos-1.13.json")
-    jsonschema.validate(objects(name)[0], published)
-
-
-@pytest.mark.parametrize("name", TALOS_DOCUMENTS)
-def test_every_document_is_in_the_published_talos_schema(name):
-    published = whole("talos-1.14.json")
+@pytest.mark.parametrize("name", names_of("talos", "schematic"))
+def test_the_image_factory_knows_every_key(name):
     for found in objects(name):
-        jsonschema.validate(found, published)
+        jsonschema.validate(found, strict(published("Talos-schematic")))
 
 
 @pytest.mark.parametrize("name", names_of("cloud-init"))
-def test_every_key_is_in_the_published_cloud_init_schema(name):
-    published = whole("schema-cloud-config-v1.json")
+def test_cloud_init_knows_every_key(name):
+    assert rendered(OUTPUTS[name]).startswith("#cloud-config\n")
     (found,) = objects(name)
-    jsonschema.validate(found, published)
-    known = {key for one in published["$defs"].values() for key in one.get("properties", {})}
-    assert set(found) <= known
+    jsonschema.validate(found, strict(published("cloud-config")))
+
+
+WRONG = [
+    ("Butane", "butane:only:plain", "storage.files.0.contents.inlined", "x"),
+    ("Butane", "butane:only:plain", "storage.files.0.mode", "0644"),
+    ("Ignition-3.2", "machineconfig:only:plain", "storage.files.0.contents.inline", "x"),
+    ("Ignition-3.2", "machineconfig:only:plain", "storage.files.0.owner", "root"),
+    ("Ignition-3.2", "machineconfig:only:plain", "storage.files.0.mode", "0644"),
+    ("Ignition-3.2", "machineconfig:only:plain", "ignition.version", 3.2),
+    ("Talos-1.13", "talos:machine:plain", "machine.kernel.module", []),
+    ("Talos-1.13", "talos:machine:plain", "machine.kernel.modules.0", "nvidia"),
+    ("Talos-1.14", "talos:documents:plain", "kind", "KernelModulesConfig"),
+    ("Talos-1.14", "talos:documents:plain", "module", "nvidia"),
+    ("Talos-schematic", "talos:schematic:plain", "customization.extensions", []),
+    ("cloud-config", "cloud-init:only:plain", "write_file", []),
+    ("cloud-config", "cloud-init:only:plain", "write_files.0.mode", "0644"),
+    ("cloud-config", "cloud-init:only:plain", "write_files.0.permissions", 420),
+    ("cloud-config", "cloud-init:only:plain", "runcmd", "reboot"),
+]
+"""A schema, an output that fits it, and a place in that with a value that does not."""
+
+
+@pytest.mark.parametrize(("which", "name", "place", "value"), WRONG)
+def test_a_wrong_place_or_value_is_rejected(which, name, place, value):
+    wanted = strict(schema(which) if which == "Butane" else published(which))
+    found = objects(name)[0]
+    found = copy.deepcopy(found["spec"]["config"] if which.startswith("Ignition") else found)
+    jsonschema.validate(found, wanted)
+    *way, last = [int(word) if word.isdigit() else word for word in place.split(".")]
+    here: Any = found
+    for word in way:
+        here = here[word]
+    here[last] = value
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(found, wanted)
+
+
+def test_each_schema_has_a_source_and_a_licence():
+    rows = re.findall(r"(?m)^\| (\S+)\.json \| .+ \| Apache-2\.0[^|]* \| (?:[0-9a-f]{64}|-) \|$",
+                      (FOLDER / "README.md").read_text())  # fmt: skip
+    assert sorted(rows) == sorted(path.stem for path in FOLDER.glob("*.json"))
+
+
+def test_the_lists_of_outputs_are_not_empty():
+    """The tests above run over these lists."""
+    kinds = ("machineconfig", "butane", "cloud-init", "talos:machine", "talos:documents", "talos:schematic")
+    assert all((POLICY, DRIVERS, NIC, *(names_of(*kind.split(":")) for kind in kinds)))

@@ -1,0 +1,62 @@
+"""The schemas that the readers of `gdr config` publish: schemas/README.md says where each is from."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+FOLDER = Path(__file__).parent / "schemas"
+_OPEN = "x-kubernetes-preserve-unknown-fields"
+
+
+@functools.cache
+def published(name: str) -> dict[str, Any]:
+    """A schema of the folder, by its file name without .json."""
+    found: dict[str, Any] = json.loads((FOLDER / f"{name}.json").read_text())
+    return found
+
+
+def strict(found: dict[str, Any], *, patch: bool = False) -> dict[str, Any]:
+    """A schema that rejects unknown keys, like --validate=strict, and for a patch requires none.
+
+    Keywords: https://json-schema.org/draft/2020-12/json-schema-core section 10. A part of an allOf stays
+    open; the schema around it is closed instead.
+    """
+    found = copy.deepcopy(found)
+    schemas = list(_schemas(found))
+    parts = [_target(found, part) for here in schemas for part in here.get("allOf", [])]
+    for here in schemas:
+        known = here.get("properties", {})
+        for part in here.get("allOf", []):
+            known = {**{key: {} for key in _target(found, part).get("properties", {})}, **known}
+        if known and not any(here is part for part in parts) and not here.get(_OPEN):
+            here["properties"] = known
+            here.setdefault("additionalProperties", False)
+        if patch and isinstance(here.get("required"), list):
+            del here["required"]
+    if isinstance(found.get("properties", {}).get("metadata"), dict):
+        found["properties"]["metadata"] = {"type": "object"}
+    return found
+
+
+def _schemas(here: object) -> Iterator[dict[str, Any]]:
+    """Every mapping of a schema, itself first. A mapping of properties is harmless among them."""
+    if isinstance(here, list):
+        for item in here:
+            yield from _schemas(item)
+    if isinstance(here, dict):
+        yield here
+        for value in here.values():
+            yield from _schemas(value)
+
+
+def _target(root: dict[str, Any], part: dict[str, Any]) -> dict[str, Any]:
+    """What a schema of the form {"$ref": "#/a/b"} refers to; other schemas themselves."""
+    found: Any = root
+    for name in part.get("$ref", "").split("/")[1:]:
+        found = found[name]
+    return found if "$ref" in part else part
