@@ -110,3 +110,17 @@ def test_nagios_gets_performance_data(capsys):
     for field in data.split():
         label, _, values = field.partition("=")
         assert label.isidentifier() and all(part.isdigit() or not part for part in values.split(";"))
+
+
+@pytest.mark.parametrize(
+    ("name", "codes"),
+    [
+        ("ubuntu-6.8-h100", {"gdr": 0, "nagios": 0, "npd": 0, "slurm": 0}),
+        ("acs-redirect", {"gdr": 1, "nagios": 1, "npd": 0, "slurm": 0}),  # a warning drains nothing
+        ("peermem-blacklisted", {"gdr": 2, "nagios": 2, "npd": 1, "slurm": 1}),
+        ("talos", {"gdr": 3, "nagios": 3, "npd": 2, "slurm": 0}),
+    ],
+)
+def test_a_verdict_has_the_code_of_its_caller(name, codes):
+    target = str(laid_down(name))
+    assert {style: main(["doctor", target, "--exit-style", style]) for style in STYLES} == codes

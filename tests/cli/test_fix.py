@@ -102,6 +102,18 @@ def test_undo_restores_every_file(root):
 
 
 @needs_depmod
+@pytest.mark.parametrize(("option", "enrols"), [([], True), (["--no-enrol"], False)])
+def test_a_key_is_enrolled_unless_that_is_declined(option, enrols, root, state):
+    """In the printed plan and in a run. Only the machine's own firmware gets a key, so a run records it."""
+    words = ("--steps", "sign-module", "--root", str(root), *option)
+    plan = fix(*words)
+    assert plan.returncode == 0 and ("mokutil --import" in plan.stdout) is enrols, plan.stdout
+    assert fix("--apply", "--yes", *words).returncode == 0
+    (journal,) = state.glob("*/*/journal.jsonl")
+    assert ("enrol-key" in journal.read_text()) is enrols
+
+
+@needs_depmod
 def test_doctor_accepts_the_signatures_of_signed_modules(root):
     from gdrkit.evidence.target import open_host
     from gdrkit.facts.trust import signature, signature_fault

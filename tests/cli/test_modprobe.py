@@ -45,3 +45,10 @@ def test_without_collected_modules_the_result_is_unknown(
     *_, error, hint = printed.err.splitlines()
     assert error.endswith("not collected")
     assert hint == "  to find out, run: ls /lib/modules/6.8.0-45-generic"
+
+
+@pytest.mark.parametrize("option", [[], ["-q"], ["--json"]])
+def test_an_unknown_result_is_no_success(option: list[str], tmp_path: Path) -> None:
+    """An install command decides whether the module loads, and nobody has run it."""
+    target = str(build("dgx-os-5-nv-peer-mem", tmp_path))
+    assert main(["nvidia_peermem", target, *option]) == UNKNOWN

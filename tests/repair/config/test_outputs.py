@@ -6,10 +6,11 @@ import io
 
 import pytest
 import yaml
+from msgspec import structs
 from ruamel.yaml import YAML
 
 from gdrkit.facts.libraries import nccl_version
-from gdrkit.facts.rdma import distance, gids, pairs
+from gdrkit.facts.rdma import distance, gids, pairs, ports
 from gdrkit.repair.config import KINDS, ConfigRefused, ConfigRequest, generate
 from gdrkit.repair.config.check import check
 from gdrkit.repair.config.nccl_env import settings
@@ -204,6 +205,16 @@ def test_nccl_gets_only_the_nearest_nics():
     assert not isinstance(output, ConfigRefused)
     text = rendered(output)
     assert "mlx5_7:1'" in text and "left out: mlx5_8, mlx5_9" in text and "ECMP" not in text
+
+
+def test_nccl_gets_only_the_fastest_of_the_nearest_ports():
+    """A slow port beside fast ones is for management."""
+    whole = node("dgx-a100-proprietary")
+    slow = [structs.replace(port, rate_gbit_per_s=25.0) for port in ports(whole, "mlx5_0")]
+    other = whole.after("a slow port", [ports.becomes(tuple(slow), "mlx5_0")])
+    (found,) = (s for s in settings(ConfigRequest(node=other)) if s.name == "NCCL_IB_HCA")
+    assert found.value == "=" + ",".join(f"mlx5_{number}:1" for number in range(1, 8))
+    assert found.why.endswith("left out: mlx5_0")
 
 
 def test_talos_never_loads_peermem():

@@ -10,6 +10,7 @@ import pytest
 
 from gdrkit.evidence import Confidence, EvidenceMissing, Missing, MissingReason
 from gdrkit.evidence.target import open_host
+from gdrkit.facts.environment import Environment, environment, parse_conf
 from gdrkit.facts.modules import PEERMEM
 from gdrkit.loader import modprobe
 from gdrkit.node import Fact, Node
@@ -89,6 +90,22 @@ def test_a_plan_ends_in_ready_and_is_short(name):
         assert chain[-1].then.state in (State.READY, State.ACTIVE)
         assert 1 <= len(chain) <= STEPS_AT_MOST
         assert len({step.remedy.name for step in chain}) == len(chain)
+
+
+def test_the_shortest_plan_is_the_first():
+    """In either order of the paths: the second node needs a further step for dma-buf."""
+    one, _ = judged("nv-peer-mem-conflict")
+    other, _ = judged("peermem-blacklisted")
+    conf = "etc/nccl.conf"
+    off = Environment(conf, "node", parse_conf("NCCL_DMABUF_ENABLE=0\n", conf))
+    other = other.after("a setting", [environment.becomes(off, conf)])
+    assert [
+        [[step.remedy.name for step in chain] for chain in plan(node, judge_node(node), "nccl")]
+        for node in (one, other)
+    ] == [
+        [["open-kernel-modules"], ["remove-nv-peer-mem", "load-peermem"]],
+        [["load-peermem"], ["open-kernel-modules", "clean-nccl-settings"]],
+    ]
 
 
 @each_node
