@@ -49,6 +49,6 @@ def test_without_collected_modules_the_result_is_unknown(
 
 @pytest.mark.parametrize("option", [[], ["-q"], ["--json"]])
 def test_an_unknown_result_is_no_success(option: list[str], tmp_path: Path) -> None:
-    """An install command decides whether the module loads, and nobody has run it."""
+    """An install command decides whether the module loads, and it is not run."""
     target = str(build("dgx-os-5-nv-peer-mem", tmp_path))
     assert main(["nvidia_peermem", target, *option]) == UNKNOWN

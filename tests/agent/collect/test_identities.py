@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import gdrkit
 from gdrkit.agent.collect.anonymize import Anonymizer, is_identifying
+from gdrkit.agent.collect.identity import names
 from gdrkit.agent.collect.ordinary_words import ORDINARY
 from gdrkit.agent.collect.redact import without_secrets
 
@@ -212,3 +213,16 @@ def test_a_host_whose_name_is_a_word_keeps_its_text_and_is_not_named(name):
     assert f" {name} " not in anonymizer.content(log.encode()).decode()
     assert f"<{name}>" not in anonymizer.content(log.encode()).decode()
     assert name.encode() not in anonymizer.content(f"root@{name}:/".encode())
+
+
+@pytest.mark.parametrize("variable", ["USER", "LOGNAME", "SUDO_USER"])
+def test_the_user_who_collects_is_named_by_the_environment(variable):
+    """Also one whom /etc/passwd does not list, such as a user of LDAP who became root by sudo."""
+    assert ("user", "wilhelmina") in names(lambda path: b"", [], {variable: "wilhelmina"})
+
+
+@pytest.mark.parametrize("kind", "abprs")
+def test_a_token_of_slack_is_dropped_wherever_it_stands(kind):
+    token = f"xox{kind}-1234567890-abcdefghij".encode()
+    for text in (b"%b", b"hook %b\n", b"curl -d %b https://h/x", b"options x y=%b"):
+        assert token not in without_secrets(text % token)

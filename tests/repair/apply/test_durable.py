@@ -7,6 +7,7 @@ kernel's cache survives that, so it cannot show what only a loss of power would 
 from __future__ import annotations
 
 import os
+import signal
 import stat
 from pathlib import Path
 
@@ -130,7 +131,10 @@ def test_a_link_in_place_of_a_file_of_ours_is_not_followed(flags, root, tmp_path
 def test_a_pipe_in_place_of_a_file_of_ours_is_not_waited_for(root, calls):
     journal = new_run(root, "20260101-000000")
     os.mkfifo(Path(journal.folder, "pipe"), 0o600)
+    signal.signal(signal.SIGALRM, signal.default_int_handler)
+    signal.alarm(20)
     for flags in (os.O_RDONLY, os.O_WRONLY):
         refused = pytest.raises(ApplyError, match="not a regular file")
         with store.folder(root, journal.run) as folder, refused:
             os.close(store.open_file(folder, "pipe", flags))
+    signal.alarm(0)

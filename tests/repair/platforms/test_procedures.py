@@ -121,22 +121,27 @@ def test_a_hostile_kernel_release_gets_no_commands(release):
 
 
 def test_commands_that_the_lab_has_not_run_are_marked_never_executed():
-    tested = {"depmod", "modprobe", "rmmod"}
+    tested, seen = {"depmod", "modprobe", "rmmod"}, set()
     for name in names():
         for family in FAMILIES:
             for procedure in procedures(name, family, ProcedureChoices()):
                 for action in procedure.actions:
                     if isinstance(action, RunCommand):
                         assert action.never_executed or action.argv[0] in tested, action
+                        seen.add(action.never_executed)
+    assert seen == {False, True}
 
 
 def test_written_paths_are_absolute_and_in_allowed_folders():
     allowed = ("/etc/", "/lib/modules/", "/usr/lib/modules/", "/var/lib/gdrkit/")
+    paths = set()
     for name in names():
         for procedure in procedures(name, "debian", ProcedureChoices()):
             for action in procedure.actions:
                 if isinstance(action, WriteFile | RemoveFile):
                     assert action.path.startswith(allowed) and ".." not in action.path
+                    paths.add(action.path)
+    assert len(paths) > 5
 
 
 @pytest.mark.parametrize("name", ["talos"])
