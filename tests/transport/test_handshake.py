@@ -1,11 +1,15 @@
-"""Both proofs of a handshake are compared whole, in both roles."""
+"""Both proofs of a handshake are compared whole, in both roles; and a seal says what it seals."""
 
 from __future__ import annotations
+
+import socket
+import time
 
 import pytest
 
 from gdrkit.transport import AuthenticationFailed, generate_key
 from gdrkit.transport.handshake import MAGIC, NONCE_BYTES, PROOF_BYTES, authentication, data_purpose
+from gdrkit.transport.sealed_socket import SealedSocket
 
 KEY = generate_key()
 SIDES = ("listen", "connect")
@@ -77,3 +81,17 @@ def test_a_proof_of_another_handshake_role_or_purpose_is_refused():
     listener.hear(connector.nonce)
     with pytest.raises(AuthenticationFailed):
         listener.believe(connector.hear(listener.nonce))
+
+
+def test_a_seal_of_data_is_not_one_of_a_control_frame():
+    """An intruder moves bytes that were sealed as data to where a frame of the same number is read."""
+    secret = generate_key()
+    ends = socket.socketpair()
+    with ends[0], ends[1]:
+        sender = SealedSocket(ends[0], secret, "connect")
+        receiver = SealedSocket(ends[1], secret, "listen", time.monotonic() + 20)
+        mac = sender.data_sent()
+        mac.update(b"a request")
+        ends[0].sendall(b"a request" + mac.digest())
+        with pytest.raises(AuthenticationFailed, match="seal"):
+            receiver.receive(len(b"a request"))
