@@ -18,6 +18,10 @@ FENCED = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 UNITS = r"ns|us|ms|s|seconds|minutes|[KMGT]i?B|kB|[KMGT]i?B/s|Gb/s|[GT]FLOP/s|%"
 MEASURE = re.compile(rf"\d[\d.,]*(?: (?:{UNITS})(?![\w/])|%)|\b\d[\d,]* (?:of|times) \d")
 SOURCES: dict[str, dict[str, str]] = {
+    "CONTRIBUTING.md": {
+        "Tests that can fail": "a rule of this project",
+        "Add a parser": "TIME_LIMIT_S and MEMORY_BYTES of tools/fuzz",
+    },
     "docs/bundles.md": {"The manifest": "COMMANDS_LIMIT_S of agent/collect/collector.py"},
     "docs/cost.md": {
         "How it is computed": "fabric/cost/, a source at each constant",
@@ -39,6 +43,7 @@ SOURCES: dict[str, dict[str, str]] = {
         "How it works": "IDLE_SECONDS of transport/measure/prove.py",
         "What counts as evidence": "32 bits",
     },
+    "docs/testing.md": {"How a change is judged": "the limits of tools/mutate.py"},
     "docs/topo.md": {"What each source shows": "MAX_BYTES of formats/xml_text.py"},
     "docs/transport.md": {
         "Few hardware queues": "seen on H200s, without a time: tests/transport/driver_model.py",

@@ -16,14 +16,14 @@ import sys
 from gdrkit.agent.collect import collector
 from gdrkit.evidence import live
 hang = "import signal, subprocess, sys; signal.signal(signal.SIGTERM, signal.SIG_IGN); "
-hang += "subprocess.run([sys.executable, '-c', 'import time; time.sleep(60)', sys.argv[1]])"
+hang += "subprocess.run([sys.executable, '-c', 'import time; time.sleep(600)', sys.argv[1]])"
 live._probe_argv = lambda command: (sys.executable, "-I", "-c", hang, "MARK")
 collector.program = lambda script: hang.replace("sys.argv[1]", "'MARK'")
 from gdrkit.cli import main
 sys.exit(main())
 """
-MOST_S = 3
-"""Two slow cores; without an end to the probes it takes 60 s."""
+ENDS_WITHIN_S = 30
+"""Probes that are not ended are given up after 60 s."""
 
 
 def processes(mark: str) -> list[str]:
@@ -40,24 +40,23 @@ def processes(mark: str) -> list[str]:
 @pytest.mark.parametrize("command", ["doctor --probe", "probe", "probe cuda", "collect -o -"])
 @pytest.mark.parametrize("times", [1, 2])
 def test_an_interrupt_ends_hanging_probes(command, times, tmp_path):
-    mark = f"interrupt-{os.getpid()}-{time.monotonic_ns()}"
+    mark = f"interrupt-{os.getpid()}-{tmp_path.name}"
     with (tmp_path / "out").open("wb") as out:
         run = subprocess.Popen(
             [sys.executable, "-c", HANGING.replace("MARK", mark), *command.split()],
             stdout=out, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, start_new_session=True,
         )  # fmt: skip
-        deadline = time.monotonic() + 60
         wanted = 3 if command == "probe cuda" else 5  # a probe and its child: two of each, and gdr itself
-        while len(processes(mark)) < wanted:
-            assert run.poll() is None and time.monotonic() < deadline
+        for _ in range(1200):
+            if len(processes(mark)) >= wanted:
+                break
+            assert run.poll() is None
             time.sleep(0.05)
         time.sleep(0.5)
-        start = time.monotonic()
         for _ in range(times):
             run.send_signal(signal.SIGINT)
             time.sleep(0.02)
-        _, said = run.communicate(timeout=60)
-    assert time.monotonic() - start < MOST_S
+        _, said = run.communicate(timeout=ENDS_WITHIN_S)
     assert run.returncode == 130, said
     assert b"interrupted" in said and b"Traceback" not in said
     time.sleep(0.2)

@@ -79,7 +79,7 @@ def test_secrets_of_strangers_are_dropped(text):
         "srun -p gpu -N 2 ib_write_bw -p 18515",
         "name: mlx5_0\nvalue: 8",
         "name: NCCL_IB_PKEY\nvalue: 1",
-        "http://mirror:8080/path@2x.png",
+        "http://mirror:8080/path@2x",
         "bearer of bad news",
         "cookie: unknown operand",
         "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",

@@ -111,7 +111,7 @@ _USER_IN_URL = re.compile(
     rb"(?P<name>\b[a-z][a-z0-9+.-]{0,20}://)(?P<value>(?=[^\s/:@]{0,512}\d)[^\s/:@]{16,512})(?=@)",
     re.IGNORECASE,
 )
-"""A token in place of a user: `https://TOKEN@github.com/`."""
+"""A token in place of a user: `https://TOKEN@host/`."""
 
 _WEBHOOK = re.compile(
     rb"(?P<name>\b(?:hooks\.slack\.com/\w{1,16}|discord(?:app)?\.com/api/webhooks|webhook\.office\.com/\w{1,16})/"
