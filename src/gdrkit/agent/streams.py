@@ -44,14 +44,17 @@ CLOSED = "the stream is closed"
 
 
 class SafeStream:
-    """Standard output or standard error. Never raises: `failure` is why text could not be written."""
+    """Standard output or standard error. Never raises: `failure` is why text could not be written.
+    `first_line` is the line that was written first."""
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
         self.failure: Optional[OSError] = None
+        self.first_line = ""
 
     def write(self, text: str) -> int:
         """Write text as `visible` shows it."""
+        self.first_line = self.first_line or visible(text.strip().partition("\n")[0])
         return self._write(visible(text))
 
     def styled(self, text: str) -> int:

@@ -67,7 +67,9 @@ def _streamed(words: list[str], *, whole_process: bool) -> int:
     out, err = SafeStream(sys.stdout), SafeStream(sys.stderr)
     sys.stdout, sys.stderr = out, err
     try:
-        return _written(_command(words), out)
+        code = _command(words)
+        _tell_monitor(code, words, out, err)
+        return _written(code, out)
     finally:
         if whole_process:
             process.end()
@@ -78,6 +80,15 @@ def _streamed(words: list[str], *, whole_process: bool) -> int:
         if whole_process:
             out.give_up()
             err.give_up()
+
+
+def _tell_monitor(code: int, words: list[str], out: SafeStream, err: SafeStream) -> None:
+    """Repeat the reason of an error on standard output, the only stream that Nagios and
+    node-problem-detector show."""
+    from gdrkit.cli.exit import USAGE, style_of
+
+    if code >= USAGE and not out.first_line and style_of(words) in ("nagios", "npd"):
+        out.write(f"unknown {err.first_line or 'gdr failed'}\n")
 
 
 def _written(code: int, out: SafeStream) -> int:

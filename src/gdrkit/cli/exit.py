@@ -20,11 +20,11 @@ STYLES = {
 
 def in_style(code: int, words: list[str]) -> int:
     """The exit code that the caller expects: in its style, any code but a verdict's is its *unknown*."""
-    table = STYLES[_style(words)]
+    table = STYLES[style_of(words)]
     return code if table is STYLES["gdr"] else table.get(code, table[UNKNOWN])
 
 
-def _style(words: list[str]) -> str:
+def style_of(words: list[str]) -> str:
     """The style that the arguments ask for, also if they are wrong: a misspelt style or option of a
     Prolog must not drain its nodes. The last one that is understood counts, as in argparse."""
     if not any(word.lower().startswith("--e") for word in words):  # spares the import
