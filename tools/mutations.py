@@ -26,7 +26,7 @@ ASKS = {
 DURATION = re.compile(r"(_s|seconds?|timeout|deadline|interval|pause|delay|grace)$", re.IGNORECASE)
 UNTOUCHED_FUNCTIONS = {"__repr__", "__str__", "__rich__"}
 UNTOUCHED_CALLS = {"cast", "sleep", "TypeVar", "NewType", "isinstance", "issubclass", "assert_never", "log"}
-SYMMETRIC = {"min", "max", "zip", "gcd", "lcm", "samefile"}
+SYMMETRIC = {"compare_digest", "min", "max", "zip", "gcd", "lcm", "samefile"}
 FIXED_KEYWORDS = {"strict", "check", "errors", "encoding", "help", "hint", "maxsize", "flush", "text"}
 
 

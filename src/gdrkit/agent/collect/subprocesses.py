@@ -78,7 +78,7 @@ def run(
 
 
 def kill_all() -> None:
-    """Kill every command that a thread still runs, with its children: nobody waits for them any more."""
+    """Kill every command that a thread still runs, with its children: the command has ended."""
     with _starting:
         for child in tuple(_running):
             if child.poll() is None:
