@@ -1,0 +1,108 @@
+"""Cases: a healthy machine, the faults that are planted in it, and the truth about both."""
+
+from __future__ import annotations
+
+import copy
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from machines import draw
+from machines.faults import BY_NAME, FAULTS
+from machines.faults.fault import Fault
+from machines.machine import Machine
+from machines.truth import CONSUMERS, Truth, judge
+
+TRIES = 3000
+_SPECIAL = ("Spark", "WSL", "Talos")
+_WORKING = ("ready", "unknown")
+
+
+@dataclass
+class Case:
+    """One machine with its faults."""
+
+    seed: int
+    number: int
+    healthy: Machine
+    machine: Machine
+    faults: tuple[Fault, ...]
+    truth: Truth
+    healthy_truth: Truth
+
+    @property
+    def repairable(self) -> bool:
+        return all(fault.repairable for fault in self.faults)
+
+    @property
+    def named(self) -> tuple[tuple[str, ...], ...]:
+        """For each fault, the codes of which one must be reported."""
+        return tuple(fault.codes for fault in self.faults)
+
+
+def cases(seed: int, count: int, only: str = "", number: int | None = None) -> Iterator[Case]:
+    """The machines of a seed. Each fault is the first one in its turn, so that none is rare."""
+    for at in range(count) if number is None else (number,):
+        yield case(seed, at, only)
+
+
+def case(seed: int, number: int, only: str = "") -> Case:
+    """The machine with this number of a seed."""
+    source = random.Random(f"{seed} {number} {only}")
+    if not only and source.random() < 0.08:
+        return _build(seed, number, source, ())
+    order = list(FAULTS)
+    random.Random(f"{seed} {number // len(order)}").shuffle(order)
+    first = BY_NAME[only] if only else order[number % len(order)]
+    more = 0 if only else source.choice((0, 0, 0, 1, 1, 2))
+    return _build(seed, number, source, (first, *source.sample(FAULTS, more * 4)), 1 + more)
+
+
+def _build(seed: int, number: int, source: random.Random, wanted: tuple[Fault, ...], most: int = 0) -> Case:
+    first = wanted[0] if wanted else None
+    healthy = _healthy(number, source, first)
+    truth = judge(healthy)
+    machine, chosen = copy.deepcopy(healthy), []
+    for fault in wanted:
+        if len(chosen) == most or fault in chosen or not _agrees(fault, machine, healthy):
+            continue
+        if chosen and (not chosen[0].repairable or not fault.repairable):
+            continue
+        changed = copy.deepcopy(machine)
+        fault.plant(changed, source)
+        if chosen and not _still(changed, [*chosen, fault]):
+            continue
+        machine = changed
+        chosen.append(fault)
+    return Case(seed, number, healthy, machine, tuple(chosen), judge(machine), truth)
+
+
+def _agrees(fault: Fault, machine: Machine, healthy: Machine) -> bool:
+    """Whether a fault can be planted: on the machine as it was drawn, and as it is by now."""
+    if fault.platform:
+        return machine.platform == fault.platform
+    if machine.platform in _SPECIAL or not machine.gpus or not machine.nics or machine.driver is None:
+        return False
+    return fault.fits(healthy) and fault.fits(machine)
+
+
+def _still(machine: Machine, chosen: list[Fault]) -> bool:
+    """Whether every fault can still be seen: its own codes are true of the machine with all of them."""
+    codes = judge(machine).codes
+    return all(codes & set(fault.codes) for fault in chosen)
+
+
+def _healthy(number: int, source: random.Random, fault: Fault | None) -> Machine:
+    """A machine that works and that the fault fits."""
+    if fault and fault.platform:
+        return draw.machine(number, source, fault.platform)
+    for _ in range(TRIES):
+        drawn = draw.machine(number, source)
+        if fault and not fault.fits(drawn):
+            continue
+        if drawn.platform == "AWS" and fault is not None and source.random() < 0.8:
+            continue
+        truth = judge(drawn)
+        if all(truth.states[name] & set(_WORKING) for name in CONSUMERS[:1]):
+            return drawn
+    raise RuntimeError(f"no healthy machine for {fault.name if fault else 'no fault'} in {TRIES} tries")

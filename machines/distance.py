@@ -1,0 +1,30 @@
+"""How far a NIC is from a GPU, in the words of `nvidia-smi topo -m`."""
+
+from __future__ import annotations
+
+from machines.hardware import BRIDGES
+from machines.machine import Function, Machine
+
+NEAR = ("PIX", "PXB")
+_ORDER = ("PIX", "PXB", "PHB", "NODE", "SYS")
+
+
+def distance(machine: Machine, gpu: Function, nic: Function) -> str:
+    """PIX or PXB below a common switch, PHB below one host bridge, NODE in one socket, else SYS."""
+    ours, theirs = machine.chain(gpu), machine.chain(nic)
+    common = [bridge for bridge in ours if bridge in theirs]
+    switches = [bridge for bridge in common if BRIDGES[bridge.part].kind != "root"]
+    if switches:
+        return "PIX"
+    if common or (gpu.address[:7] == nic.address[:7] and gpu.numa == nic.numa):
+        return "PHB"
+    return "NODE" if gpu.numa == nic.numa else "SYS"
+
+
+def own(machine: Machine, gpu: Function, nics: list[Function]) -> list[Function]:
+    """The NICs nearest to a GPU, whatever their ports do."""
+    ranks = {nic.address: _ORDER.index(distance(machine, gpu, nic)) for nic in nics}
+    # root ports of one socket are equally far, whether or not they share a host bridge
+    least = max(min(ranks.values()), 0)
+    allowed = {least} if least < 2 else {2, 3} if least < 4 else {4}
+    return [nic for nic in nics if ranks[nic.address] in allowed]

@@ -1,0 +1,114 @@
+"""Every statement, by its public code, that is true of a machine, whether or not it matters there."""
+
+from __future__ import annotations
+
+from machines.distance import NEAR, distance
+from machines.install import files, running
+from machines.loading import Loading, modprobe, signature, symbols
+from machines.machine import Machine
+
+
+def facts(machine: Machine, loading: Loading) -> set[str]:
+    """The codes that are true."""
+    true = set(loading.causes)
+    true |= _hardware(machine) | _driver(machine) | _modules(machine) | _stack(machine) | _libraries(machine)
+    if loading.loaded and not machine.peermem.loaded and machine.peermem.kind == "full":
+        true.add("peermem-not-loaded")
+    return true
+
+
+def _hardware(machine: Machine) -> set[str]:
+    true = set()
+    for gpu in machine.gpus:
+        product = gpu.gpu
+        assert product
+        true |= {"gpu-before-turing"} if product.architecture in ("volta", "pascal") else set()
+        true |= {f"gpu-{product.kind}"} if product.kind in ("consumer", "integrated", "vgpu") else set()
+        size = product.bar1_mib if gpu.bar1_mib < 0 else gpu.bar1_mib
+        true |= {"bar1-small"} if 0 < size <= 256 else set()
+        for nic in machine.nics:
+            if not nic.nic:
+                continue
+            far = distance(machine, gpu, nic)
+            true |= set() if far in NEAR else {"pair-distant", "pair-cross-socket"}
+    true |= {"gpu-mig"} if machine.mig else set()
+    true |= {"gpu-confidential"} if machine.confidential else set()
+    hardware = [nic for nic in machine.nics if nic.nic] if machine.rdma_driver_loaded else []
+    true |= set() if machine.gpus else {"no-gpu"}
+    true |= set() if hardware else {"no-rdma-device"}
+    if any(not nic.nic for nic in machine.nics):
+        true.add("rdma-device-software")
+    if any(nic.state != "ACTIVE" for nic in machine.nics):
+        true.add("port-down")
+    return true
+
+
+def _driver(machine: Machine) -> set[str]:
+    driver, true = machine.driver, set()
+    if machine.platform == "WSL":
+        return {"wsl", "driver-not-loaded", "module-not-found"}
+    if driver is None:
+        return {"driver-not-loaded", "module-not-found"}
+    true |= set() if driver.is_open else {"driver-proprietary"}
+    true |= set() if driver.loaded else {"driver-not-loaded", *modprobe(machine, "nvidia").causes}
+    return true
+
+
+def _modules(machine: Machine) -> set[str]:
+    """What is wrong with each of NVIDIA's files, whether or not another thing is refused first."""
+    true: set[str] = set()
+    loaded = {module.name: module for module in running(machine)}
+    ours = {module.name: module for module in files(machine) if module.name in ("nvidia", "nvidia_peermem")}
+    for module in ours.values():
+        refused = signature(machine, module)
+        true |= {refused[1]} if refused else set()
+        others = {**ours, **loaded}
+        others.pop(module.name, None)
+        true |= set((symbols(machine, module, others) or ("",))[1:])
+        true |= {"module-wrong-kernel"} if module.flags else set()
+        true |= {"module-corrupt"} if module.damage in ("empty", "truncated", "foreign") else set()
+        true |= {"module-signature-broken"} if module.damage == "altered" else set()
+    if len({module.signer for module in ours.values()}) > 1:
+        true.add("mixed-signers")
+    true |= {"peermem-stub"} if machine.peermem.kind == "stub" else set()
+    if "nvidia_peermem" not in ours:
+        true.add("module-not-found")
+    return true
+
+
+def _stack(machine: Machine) -> set[str]:
+    true: set[str] = set()
+    inbox = machine.running_stack == machine.inbox_tag
+    true |= set() if machine.provider(machine.running_stack) else {"rdma-lacks-peer-api"}
+    true |= {"kernel-lacks-dmabuf"} if inbox and not machine.kernel.dmabuf else set()
+    true |= {"kernel-lacks-odp"} if inbox and not machine.kernel.odp else set()
+    against = machine.peermem.built_against
+    if machine.peermem.kind == "full" and against not in (machine.running_stack, machine.disk_stack):
+        true.add("ofed-rebuilt-after-driver")
+    if machine.ofed and machine.running_stack != machine.disk_stack and machine.peermem.kind == "full":
+        true.add("ofed-rebuilt-after-driver")
+    return true
+
+
+def _libraries(machine: Machine) -> set[str]:
+    libraries, true = machine.libraries, set()
+
+    def number(version: str) -> tuple[int, ...]:
+        return tuple(int(part) for part in version.split("."))
+
+    if libraries.verbs and not libraries.verbs_dmabuf:
+        true |= {"verbs-lacks-dmabuf", "verbs-library-old"}
+    if libraries.second_verbs:
+        true.add("verbs-library-old")
+    if libraries.nccl:
+        true |= {"nccl-lacks-dmabuf"} if number(libraries.nccl) < (2, 13, 4) else set()
+        true |= {"nccl-misses-peermem"} if number(libraries.nccl) < (2, 23, 4) else set()
+    if libraries.ucx:
+        true |= {"ucx-lacks-dmabuf"} if number(libraries.ucx) < (1, 14) else set()
+        true |= {"ucx-misses-peermem"} if number(libraries.ucx) < (1, 18) else set()
+    if libraries.nvshmem and number(libraries.nvshmem) <= (3, 2, 5):
+        true.add("nvshmem-misses-peermem")
+    true |= {"net-plugin-replaced"} if libraries.net_plugin else set()
+    if machine.kernel.mm_kobj and machine.peermem.loaded:
+        true -= {"nccl-misses-peermem", "ucx-misses-peermem", "nvshmem-misses-peermem"}
+    return true

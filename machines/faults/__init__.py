@@ -1,0 +1,26 @@
+"""Faults that can be planted in a healthy machine."""
+
+from __future__ import annotations
+
+from machines.faults.fault import Fault
+from machines.faults.files import FAULTS as FILES
+from machines.faults.hardware import FAULTS as HARDWARE
+from machines.faults.links import FAULTS as LINKS
+from machines.faults.programs import FAULTS as PROGRAMS
+from machines.faults.stacks import FAULTS as STACKS
+
+FAULTS: tuple[Fault, ...] = (*HARDWARE, *FILES, *STACKS, *LINKS, *PROGRAMS)
+BY_NAME = {fault.name: fault for fault in FAULTS}
+
+NOT_SHOWN = {
+    "env-differs-between-ranks": "shown by the log of a job",
+    "versions-differ-between-ranks": "shown by the log of a job",
+    "perftest-tests-other-path": "shown by the command line of a run",
+    "proof-misread": "shown by pasted text",
+    "retry-exceeded": "shown by the log of a job",
+    "manifest-invalid": "shown by a manifest",
+    "policy-duplicate-key": "shown by a manifest",
+    "init-failed": "what an init function returns is in no file",
+    "memory-not-registrable": "needs the answer of a probe with memory of the GPU",
+}
+"""Codes that no machine shows by itself."""

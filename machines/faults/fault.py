@@ -1,0 +1,26 @@
+"""What a fault is."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import NamedTuple
+
+from machines.machine import Machine
+
+
+def anywhere(machine: Machine) -> bool:
+    """The fault fits every machine."""
+    return True
+
+
+class Fault(NamedTuple):
+    """One way in which a machine is broken, slowed down or worth a note."""
+
+    name: str
+    codes: tuple[str, ...]  # one of these names it; the first is its own
+    plant: Callable[[Machine, random.Random], None]
+    fits: Callable[[Machine], bool] = anywhere
+    platform: str = ""  # the only one that has it
+    repairable: bool = True  # False: no machine without it is the same machine
+    modprobe: bool = True  # whether the truth about modprobe is known

@@ -1,0 +1,206 @@
+"""Faults of GPUs, NICs and firmware."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+from machines.distance import own
+from machines.faults.fault import Fault
+from machines.machine import Function, Machine, Peermem
+
+
+def _set_products(machine: Machine, part: str) -> None:
+    for gpu in machine.gpus:
+        gpu.part = part
+
+
+def _consumer(machine: Machine, source: random.Random) -> None:
+    assert machine.driver
+    blackwell = machine.driver.branch >= 570 and machine.driver.is_open
+    _set_products(machine, "RTX 5090" if blackwell else source.choice(("RTX 3090", "RTX 4090")))
+
+
+def _vgpu(machine: Machine, source: random.Random) -> None:
+    _set_products(machine, "A40 vGPU")
+
+
+def _before_turing(machine: Machine, source: random.Random) -> None:
+    """A Volta under the proprietary driver, whose nvidia-peermem was built without the API."""
+    assert machine.driver
+    _set_products(machine, "V100")
+    machine.driver = replace(machine.driver, version="550.90.07", is_open=False)
+    machine.peermem = Peermem("stub", machine.inbox_tag)
+
+
+def _no_gpu(machine: Machine, source: random.Random) -> None:
+    machine.functions = [function for function in machine.functions if not function.gpu]
+    assert machine.driver
+    machine.driver.loaded = machine.peermem.loaded = False
+
+
+def _without_nics(machine: Machine) -> None:
+    machine.functions = [function for function in machine.functions if not function.nic]
+
+
+def _no_nic(machine: Machine, source: random.Random) -> None:
+    _without_nics(machine)
+
+
+def _nothing(machine: Machine, source: random.Random) -> None:
+    machine.functions = [f for f in machine.functions if not f.gpu and not f.nic]
+    machine.driver, machine.peermem, machine.ofed = None, Peermem("none"), None
+    machine.libraries.nccl = ""
+
+
+def _rdma_driver(machine: Machine, source: random.Random) -> None:
+    machine.rdma_driver_loaded = machine.peermem.loaded = False
+    for nic in machine.nics:
+        nic.driver = ""
+
+
+def _software(machine: Machine, source: random.Random) -> None:
+    _without_nics(machine)
+    root = next(function for function in machine.functions if function.is_bridge and not function.above)
+    machine.functions.append(Function("0000:04:00.0", "igc", numa=0, driver="igc", net="eno1"))
+    machine.functions.append(Function("rxe", "rxe", rdma="rxe0", numa=root.numa))
+
+
+def _one_gpus_nics(machine: Machine, source: random.Random) -> list[Function]:
+    return own(machine, source.choice(machine.gpus), machine.nics)
+
+
+def _port_down(machine: Machine, source: random.Random) -> None:
+    for nic in _one_gpus_nics(machine, source):
+        nic.state = "DOWN"
+
+
+def _port_init(machine: Machine, source: random.Random) -> None:
+    for nic in _one_gpus_nics(machine, source):
+        nic.state = "INIT"
+
+
+def _spare_down(machine: Machine, source: random.Random) -> None:
+    """A port without cable beside one that serves the same GPUs."""
+    nearest = own(machine, machine.gpus[0], machine.nics)
+    nearest[0].state = "DOWN"
+
+
+def _rail_missing(machine: Machine, source: random.Random) -> None:
+    for nic in _one_gpus_nics(machine, source):
+        machine.functions.remove(nic)
+    machine.claims.add("rail-missing")
+
+
+def _small_bar(machine: Machine, source: random.Random) -> None:
+    for gpu in machine.gpus:
+        gpu.bar1_mib = 256
+
+
+def _full_bar(machine: Machine, source: random.Random) -> None:
+    source.choice(machine.gpus).bar1_free_mib = source.choice((0, 20, 36))
+    machine.claims.add("bar1-exhausted")
+
+
+def _unsupported(machine: Machine, source: random.Random) -> None:
+    machine.probe["cuda"] = [("cuInit", "0", "", 0, 0)]
+    for gpu in machine.gpus:
+        for attribute, value in (("18", 0), ("75", 8), ("76", 0), ("116", 0), ("124", 0)):
+            machine.probe["cuda"].append(("cuDeviceGetAttribute", attribute, gpu.address, 0, value))
+    machine.claims.add("gpu-unsupported")
+
+
+def _passthrough(machine: Machine, source: random.Random) -> None:
+    for gpu in machine.gpus:
+        gpu.driver = "vfio-pci"
+    machine.iommu = "DMA-FQ"
+    assert machine.driver
+    machine.driver.loaded = machine.peermem.loaded = False
+    machine.claims.add("driver-not-loaded")
+
+
+def _mig(machine: Machine, source: random.Random) -> None:
+    machine.mig = True
+
+
+def _confidential(machine: Machine, source: random.Random) -> None:
+    machine.confidential = True
+
+
+def _cdmm(machine: Machine, source: random.Random) -> None:
+    assert machine.driver
+    machine.driver.parameters["CoherentGPUMemoryMode"] = '"driver"'
+    machine.claims.add("gpu-cdmm")
+
+
+def _nothing_to_do(machine: Machine, source: random.Random) -> None:
+    """The platform is the fault."""
+
+
+def _of(*parts: str) -> object:
+    return lambda machine: all(gpu.part in parts for gpu in machine.gpus)
+
+
+def _metal(machine: Machine) -> bool:
+    return not machine.virtual and machine.platform in ("rails", "shared switches", "Arm server")
+
+
+def _x86_metal(machine: Machine) -> bool:
+    return _metal(machine) and machine.kernel.arch == "x86_64"
+
+
+def _several_rails(machine: Machine) -> bool:
+    return machine.platform in ("rails", "Arm server") and len(machine.gpus) > 1
+
+
+def _infiniband(machine: Machine) -> bool:
+    return any(nic.nic and not nic.nic.ethernet for nic in machine.nics) and _metal(machine)
+
+
+def _spare(machine: Machine) -> bool:
+    return _metal(machine) and len(own(machine, machine.gpus[0], machine.nics)) > 1
+
+
+def _cuts(machine: Machine) -> bool:
+    return all(
+        gpu.part in ("A100", "H100", "H200", "B200", "H100 PCIe", "A100 PCIe") for gpu in machine.gpus
+    )
+
+
+def _protects(machine: Machine) -> bool:
+    return machine.platform == "VM with a switch" and all(
+        gpu.part in ("H100", "H200") for gpu in machine.gpus
+    )
+
+
+def _may_be_managed(machine: Machine) -> bool:
+    return machine.platform == "coherent" and bool(machine.driver) and machine.driver.branch == 580  # type: ignore
+
+
+def _old_kernel(machine: Machine) -> bool:
+    return _x86_metal(machine) and machine.kernel.number < (6, 9) and machine.ofed is None
+
+
+FAULTS = (
+    Fault("consumer GPU", ("gpu-consumer",), _consumer, _x86_metal, repairable=False),
+    Fault("integrated GPU", ("gpu-integrated",), _nothing_to_do, platform="Spark", repairable=False),
+    Fault("Volta with a stub", ("gpu-before-turing",), _before_turing, _old_kernel),
+    Fault("vGPU", ("gpu-vgpu",), _vgpu, lambda machine: machine.platform == "VM with a switch"),
+    Fault("MIG", ("gpu-mig",), _mig, _cuts),
+    Fault("confidential computing", ("gpu-confidential",), _confidential, _protects),
+    Fault("CDMM", ("gpu-cdmm",), _cdmm, _may_be_managed),
+    Fault("CUDA refuses", ("gpu-unsupported",), _unsupported, _metal),
+    Fault("passed through", ("driver-not-loaded",), _passthrough, _x86_metal),
+    Fault("no GPU", ("no-gpu",), _no_gpu, _metal),
+    Fault("no NIC", ("no-rdma-device",), _no_nic, _metal),
+    Fault("no RDMA driver", ("no-rdma-device",), _rdma_driver, _metal),
+    Fault("neither GPU nor NIC", ("no-gpu", "no-rdma-device"), _nothing, _metal, repairable=False),
+    Fault("only Soft-RoCE", ("rdma-device-software",), _software, _metal),
+    Fault("WSL", ("wsl",), _nothing_to_do, platform="WSL", repairable=False),
+    Fault("port down", ("port-down",), _port_down, _metal),
+    Fault("port in INIT", ("port-down",), _port_init, _infiniband),
+    Fault("spare port down", ("port-down",), _spare_down, _spare),
+    Fault("rail without NIC", ("no-rdma-device", "nic-missing"), _rail_missing, _several_rails),
+    Fault("small BAR1", ("bar1-small",), _small_bar, _metal),
+    Fault("full BAR1", ("bar1-exhausted",), _full_bar, _metal),
+)

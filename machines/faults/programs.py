@@ -1,0 +1,183 @@
+"""Faults of libraries, settings and operators."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+from machines.faults.fault import Fault
+from machines.faults.files import full
+from machines.machine import Machine
+from machines.truth import number
+
+
+def _ordinary(machine: Machine) -> bool:
+    return machine.platform not in ("AWS", "Talos", "Spark", "VM, flat") and bool(machine.libraries.nccl)
+
+
+def _nccl(version: str) -> Callable[[Machine, random.Random], None]:
+    def plant(machine: Machine, source: random.Random) -> None:
+        machine.libraries.nccl = version
+
+    return plant
+
+
+def _ucx(version: str) -> Callable[[Machine, random.Random], None]:
+    def plant(machine: Machine, source: random.Random) -> None:
+        machine.libraries.ucx = version
+
+    return plant
+
+
+def _setting(name: str, values: tuple[str, ...], claim: str) -> Callable[[Machine, random.Random], None]:
+    def plant(machine: Machine, source: random.Random) -> None:
+        machine.nccl_conf[name] = source.choice(values)
+        machine.claims.add(claim)
+
+    return plant
+
+
+def _nvshmem(machine: Machine, source: random.Random) -> None:
+    machine.libraries.nvshmem = "3.2.5"
+
+
+def _plugin(machine: Machine, source: random.Random) -> None:
+    machine.libraries.net_plugin = True
+
+
+def _not_selected(machine: Machine, source: random.Random) -> None:
+    gone = source.choice(machine.gpus)
+    nearest = next(
+        (nic for nic in machine.nics if nic.nic and nic.above and _near(machine, gone.address, nic.address)),
+        None,
+    )
+    kept = [nic.rdma for nic in machine.nics if nic is not nearest]
+    machine.nccl_conf["NCCL_IB_HCA"] = "=" + ",".join(kept)
+    machine.claims.add("hca-not-selected")
+
+
+def _near(machine: Machine, gpu: str, nic: str) -> bool:
+    ours = {bridge.address for bridge in machine.chain(machine.at(gpu))}
+    return any(bridge.address in ours for bridge in machine.chain(machine.at(nic)))
+
+
+def _operator(log: str) -> Callable[[Machine, random.Random], None]:
+    """The driver runs in the GPU Operator's container, whose log says this."""
+
+    def plant(machine: Machine, source: random.Random) -> None:
+        driver, peermem = machine.driver, machine.peermem
+        assert driver
+        driver.root, driver.folder, driver.packaged = "run/nvidia/driver", "kernel/drivers/video", False
+        stamp = "2026-11-20T15:59:58.123456789Z stderr F "
+        machine.operator = "".join(
+            stamp + line + "\n" for line in log.format(machine.kernel.release).splitlines()
+        )
+        peermem.loaded = False
+        if "not found" in log:
+            driver.on_disk = False
+            peermem.kind = "none"
+        machine.files["run/nvidia/validations/.driver-ctr-ready"] = ""
+
+    return plant
+
+
+_FAILED = "modprobe: ERROR: could not insert 'nvidia_peermem': Invalid argument\nfailed to load nvidia-peermem module"
+_MISSING = "modprobe: FATAL: Module nvidia-peermem not found in directory /lib/modules/{}\nfailed to load nvidia-peermem module"
+_WAITS = "waiting for mellanox ofed and nvidia drivers to be installed\n" * 6
+
+
+def _stub(machine: Machine, source: random.Random) -> None:
+    _operator(_FAILED)(machine, source)
+    machine.peermem.kind, machine.peermem.built_against = "stub", machine.inbox_tag
+    machine.claims.add("operator-stub")
+
+
+def _changed(machine: Machine, source: random.Random) -> None:
+    _operator(_FAILED)(machine, source)
+    assert machine.ofed
+    machine.ofed.tag = machine.ofed.running = machine.ofed.tag + "-rebuilt"
+    machine.log += ["nvidia_peermem: disagrees about version of symbol ib_register_peer_memory_client",
+                    "nvidia_peermem: Unknown symbol ib_register_peer_memory_client (err -22)"]  # fmt: skip
+    machine.claims |= {"operator-ofed-changed", "module-crc-mismatch", "ofed-rebuilt-after-driver"}
+
+
+def _module_missing(machine: Machine, source: random.Random) -> None:
+    _operator(_MISSING)(machine, source)
+    machine.claims |= {"operator-module-missing", "module-not-found"}
+
+
+def _waits(machine: Machine, source: random.Random) -> None:
+    _operator(_WAITS)(machine, source)
+    machine.claims.add("operator-waits-for-ofed")
+
+
+def _talos(machine: Machine, source: random.Random) -> None:
+    machine.log.append('[talos] controller failed {"component": "controller-runtime", "controller": '
+                       '"runtime.KernelModuleSpecController", "error": "error loading module \\"nvidia_peermem\\": '
+                       'load nvidia_peermem failed: invalid argument"}')  # fmt: skip
+    machine.claims.add("talos-no-peermem")
+
+
+def _old_kernel(machine: Machine) -> bool:
+    hopper = any(gpu.gpu and gpu.gpu.architecture in ("hopper", "blackwell") for gpu in machine.gpus)
+    return _ordinary(machine) and not hopper
+
+
+def _no_folder(machine: Machine) -> bool:
+    return full(machine) and _ordinary(machine) and machine.peermem.loaded and not machine.kernel.mm_kobj \
+        and machine.platform != "coherent" \
+        and not any(gpu.gpu and gpu.gpu.architecture == "blackwell" for gpu in machine.gpus)  # fmt: skip
+
+
+def _on_host(machine: Machine) -> bool:
+    return (
+        _ordinary(machine)
+        and bool(machine.driver)
+        and not machine.virtual
+        and machine.trust.name != "lockdown"
+    )
+
+
+def _can_wait(machine: Machine) -> bool:
+    return _on_host(machine) and machine.ofed is None and machine.peermem.kind == "stub"
+
+
+def _new_enough(machine: Machine) -> bool:
+    return machine.platform == "coherent" and number(machine.libraries.nccl) >= (2, 29, 2)
+
+
+def _rails(machine: Machine) -> bool:
+    return machine.platform == "rails" and len(machine.gpus) > 1 and _ordinary(machine)
+
+
+def _roce(machine: Machine) -> bool:
+    return _ordinary(machine) and all(nic.nic and nic.nic.ethernet for nic in machine.nics)
+
+
+FAULTS = (
+    Fault("NCCL before dma-buf", ("nccl-lacks-dmabuf",), _nccl("2.12.12"), _old_kernel),
+    Fault("NCCL that misses peermem", ("nccl-misses-peermem",), _nccl("2.21.5"), _no_folder),
+    Fault("UCX before dma-buf", ("ucx-lacks-dmabuf",), _ucx("1.12.1"), _ordinary),
+    Fault("UCX that misses peermem", ("ucx-misses-peermem",), _ucx("1.15.0"), _no_folder),
+    Fault("NVSHMEM that misses peermem", ("nvshmem-misses-peermem",), _nvshmem, _no_folder),
+    Fault("network plugin", ("net-plugin-replaced",), _plugin, _ordinary),
+    Fault("NCCL_DMABUF_ENABLE=0", ("dmabuf-disabled-by-env",), _setting("NCCL_DMABUF_ENABLE", ("0",), "dmabuf-disabled-by-env"),
+          _ordinary),
+    Fault("NCCL_IB_DISABLE=1", ("ib-disabled-by-env",), _setting("NCCL_IB_DISABLE", ("1",), "ib-disabled-by-env"), _ordinary),
+    Fault("NCCL_NET=Socket", ("ib-disabled-by-env",), _setting("NCCL_NET", ("Socket",), "ib-disabled-by-env"), _ordinary),
+    Fault("NCCL_NET_GDR_LEVEL=ALL", ("gdr-level-ignored",),
+          _setting("NCCL_NET_GDR_LEVEL", ("ALL", "NODE", "sys"), "gdr-level-ignored"), _ordinary),
+    Fault("NCCL_NET_GDR_LEVEL=LOC", ("gdr-level-too-low",), _setting("NCCL_NET_GDR_LEVEL", ("LOC", "0"), "gdr-level-too-low"),
+          _ordinary),
+    Fault("NCCL_NET_GDR_LEVEL=PXB on Grace", ("gdr-level-pxb-on-c2c",),
+          _setting("NCCL_NET_GDR_LEVEL", ("PXB", "PIX"), "gdr-level-pxb-on-c2c"), _new_enough),
+    Fault("NCCL_NET_GDR_READ=0", ("gdr-read-off",), _setting("NCCL_NET_GDR_READ", ("0",), "gdr-read-off"), _ordinary),
+    Fault("NCCL_IB_GID_INDEX=9", ("gid-index-wrong",), _setting("NCCL_IB_GID_INDEX", ("9",), "gid-index-wrong"), _roce),
+    Fault("NIC left out", ("hca-not-selected",), _not_selected, _rails),
+    Fault("operator's stub", ("operator-stub",), _stub, lambda m: _on_host(m) and m.ofed is None, modprobe=False),
+    Fault("operator without modules", ("operator-module-missing",), _module_missing, _on_host, modprobe=False),
+    Fault("operator, OFED changed", ("operator-ofed-changed",), _changed, lambda m: _on_host(m) and full(m) and bool(m.ofed),
+          modprobe=False),
+    Fault("operator waits", ("operator-waits-for-ofed",), _waits, _can_wait, modprobe=False),
+    Fault("Talos with peermem", ("talos-no-peermem",), _talos, platform="Talos", repairable=False, modprobe=False),
+)  # fmt: skip

@@ -1,0 +1,172 @@
+"""Ask gdrkit about a machine, as a user would, and compare its answers with the truth."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from machines import compose
+from machines.cases import Case
+from machines.install import memory
+from machines.loading import NOT_FOUND
+from machines.machine import Machine
+from machines.truth import CONSUMERS
+
+SEEN = ("failed", "warning", "note")
+CONFIDENT = ("certain", "likely")
+ANY_STATUS = ("failed", "warning", "note", "unknown", "passed", "not-applicable")
+
+
+class Answer(NamedTuple):
+    """What gdrkit says of one machine."""
+
+    report: dict[str, Any]
+    exit_code: int
+    modprobe: dict[str, Any]
+    modprobe_code: int
+    complaint: str = ""
+
+    @property
+    def state(self) -> str:
+        return str(self.report.get("verdict", {}).get("state", "none"))
+
+    @property
+    def headline(self) -> str:
+        return str(self.report.get("verdict", {}).get("summary", "")).split(":")[0].split(" ")[0]
+
+    def codes(self, *statuses: str) -> dict[str, list[dict[str, Any]]]:
+        found: dict[str, list[dict[str, Any]]] = {}
+        for finding in self.report.get("findings", []):
+            if finding["status"] in statuses:
+                found.setdefault(finding["code"], []).append(finding)
+        return found
+
+
+class Miss(NamedTuple):
+    """One thing that gdrkit says differently."""
+
+    kind: str  # state, headline, named, claim, modprobe, repair, crash
+    expected: str
+    got: str
+
+
+@contextlib.contextmanager
+def written(machine: Machine) -> Iterator[Path]:
+    """The machine as a folder that is removed afterwards."""
+    folder = tempfile.mkdtemp(prefix="machines-", dir=memory())
+    try:
+        yield compose.write(machine, Path(folder))
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def ask(machine: Machine) -> Answer:
+    """gdrkit's answers about a machine."""
+    with written(machine) as path:
+        return ask_about(path)
+
+
+def ask_about(path: Path) -> Answer:
+    """gdrkit's answers about a folder of evidence."""
+    code, report, complaint = _gdr("doctor", "--json", str(path))
+    modprobe_code, modprobe, other = _gdr("modprobe", "--json", "nvidia-peermem", str(path))
+    return Answer(report, code, modprobe, modprobe_code, complaint or other)
+
+
+def _gdr(*words: str) -> tuple[int, dict[str, Any], str]:
+    from gdrkit.cli import main
+
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        code = main(list(words))
+    try:
+        return code, json.loads(out.getvalue()), err.getvalue() if code >= 64 else ""
+    except ValueError:
+        return code, {}, err.getvalue()
+
+
+def compare(case: Case, answer: Answer) -> list[Miss]:
+    """Everything that gdrkit says differently from the truth."""
+    if answer.complaint and not answer.report:
+        return [Miss("crash", "an answer", answer.complaint.strip().splitlines()[-1][:200])]
+    truth = case.truth
+    misses = []
+    consumers = answer.report["consumers"]
+    for name in CONSUMERS:
+        state = consumers[name]["state"]
+        if state not in truth.states[name] and not (state == "active" and "ready" in truth.states[name]):
+            misses.append(Miss("state" if name == "nccl" else "other state", f"{name} {'/'.join(truth.states[name])}",
+                               f"{name} {state}"))  # fmt: skip
+    if truth.headline and answer.headline not in truth.headline:
+        misses.append(Miss("headline", "/".join(sorted(truth.headline)), answer.headline))
+    misses += _unnamed(case, answer) + _claims(case, answer)
+    if all(fault.modprobe for fault in case.faults):
+        misses += _modprobe(case, answer)
+    return misses
+
+
+def _unnamed(case: Case, answer: Answer) -> list[Miss]:
+    seen = answer.codes(*SEEN, "unknown")
+    return [
+        Miss(
+            "named",
+            fault.codes[0],
+            "not reported" + (" (unknown)" if _is_unknown(fault.codes, answer) else ""),
+        )
+        for fault in case.faults
+        if not set(fault.codes) & set(seen)
+    ]
+
+
+def _is_unknown(codes: tuple[str, ...], answer: Answer) -> bool:
+    return bool(set(codes) & set(answer.codes("unknown")))
+
+
+def _claims(case: Case, answer: Answer) -> list[Miss]:
+    """Confident claims that are not true, and failures on a machine where nothing fails."""
+    misses = []
+    working = all(states <= {"ready", "active"} for states in case.truth.states.values())
+    for code, findings in answer.codes("failed").items():
+        sure = [finding for finding in findings if finding["confidence"] in CONFIDENT]
+        if not sure:
+            continue
+        about = f"{code} {sure[0]['subject']}: {sure[0]['seen']}"[:150]
+        if code not in case.truth.codes:
+            misses.append(Miss("claim", "not true", about))
+        elif working:
+            misses.append(Miss("claim", "nothing fails", about))
+    for code, findings in answer.codes("warning", "note").items():
+        if code not in case.truth.codes and code not in _HARMLESS:
+            sure = findings[0]
+            misses.append(Miss("untrue note", "not true", f"{code} {sure['subject']}: {sure['seen']}"[:150]))
+    return misses
+
+
+_HARMLESS = ("peermem-redundant", "peermem-not-persistent", "peermem-blocks-ofed", "shared-nic", "mixed-signers",
+             "verbs-library-old", "peermem-not-loaded")  # fmt: skip
+
+
+def _modprobe(case: Case, answer: Answer) -> list[Miss]:
+    loading, got = case.truth.modprobe, answer.modprobe
+    exit_code = 0 if not loading.error else 2
+    allowed = {exit_code} | ({3} if loading.unsure else set())
+    if case.machine.driver and case.machine.driver.running_version:
+        allowed.add(3)  # the checksums of what runs are in no file
+    if answer.modprobe_code not in allowed:
+        expected = loading.error or ("loads" if loading.loaded else "exits 0, loads nothing")
+        said = f"exit {answer.modprobe_code}: {got.get('stderr', '')[-90:]} ({got.get('reason', '')})"
+        return [Miss("modprobe", f"exit {exit_code}: {expected} ({'/'.join(sorted(loading.causes))})", said)]
+    if answer.modprobe_code == 2:
+        text = got["stderr"]
+        wanted = loading.error if loading.error != NOT_FOUND else "not found in directory"
+        if wanted not in text:
+            return [Miss("modprobe", wanted, text[-120:])]
+    if answer.modprobe_code == 0 and got.get("loaded") is not None and got["loaded"] != loading.loaded:
+        return [Miss("modprobe", f"loaded {loading.loaded}", f"loaded {got['loaded']}")]
+    return []

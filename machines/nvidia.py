@@ -1,0 +1,164 @@
+"""What a loaded NVIDIA driver shows: /proc/driver/nvidia, device nodes, nvidia-smi.
+
+Formats: NVIDIA open-gpu-kernel-modules kernel-open/nvidia/nv-procfs.c; `nvidia-smi -q` of public reports."""
+
+from __future__ import annotations
+
+from machines import pci
+from machines.machine import Driver, Function, Machine
+from machines.tree import Tree
+
+_PARAMETERS = {
+    "ResmanDebugLevel": "4294967295", "ModifyDeviceFiles": "1", "EnableMSI": "1", "EnableStreamMemOPs": "0",
+    "PreserveVideoMemoryAllocations": "0", "DynamicPowerManagement": "3", "RegisterPCIDriver": "1",
+    "EnablePCIERelaxedOrderingMode": "0", "EnableGpuFirmware": "18", "OpenRmEnableUnsupportedGpus": "1",
+    "RegistryDwords": '""', "RmMsg": '""',
+}  # fmt: skip
+_LATER = {"EnableResizableBar": ((530, 30, 2), "0"), "DmaRemapPeerMmio": ((515,), "1"),
+          "GrdmaPciTopoCheckOverride": ((570,), "0"), "CoherentGPUMemoryMode": ((580,), '""')}  # fmt: skip
+_GENERATION = {"2.5": 1, "5.0": 2, "8.0": 3, "16.0": 4, "32.0": 5, "64.0": 6}
+
+
+def served(machine: Machine) -> list[Function]:
+    """The GPUs that the driver has."""
+    return [gpu for gpu in machine.gpus if gpu.bound == "nvidia"]
+
+
+def write(tree: Tree, machine: Machine) -> None:
+    """Write the driver's files, if it is loaded."""
+    driver = machine.driver
+    if driver is None or not driver.loaded:
+        if driver:
+            message = "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.\n"
+            argv = ("nvidia-smi", "-q")
+            tree.command("sos_commands/gdr/nvidia-smi_-q", argv, "", 9, "failed", message)
+        return
+    arch, version = machine.kernel.arch, driver.running_version or driver.version
+    kind = f"Open Kernel Module for {arch}" if driver.is_open else f"{arch} Kernel Module"
+    tree.file(
+        "proc/driver/nvidia/version",
+        f"NVRM version: NVIDIA UNIX {kind}  {version}  Release Build  {driver.builder}  "
+        "Wed Jan  7 22:33:56 UTC 2026\nGCC version:  gcc version 12.3.0\n",
+    )
+    parameters = dict(_PARAMETERS)
+    parameters |= {name: value for name, (since, value) in _LATER.items() if driver.number >= since}
+    parameters |= driver.parameters
+    tree.file(
+        "proc/driver/nvidia/params", "".join(f"{name}: {value}\n" for name, value in parameters.items())
+    )
+    tree.file("proc/driver/nvidia/registry", 'Binary: ""\n')
+    tree.folders.add("proc/driver/nvidia/capabilities")
+    tree.folders.add("proc/driver/nvidia/gpus")
+    for name in ("nvidiactl", "nvidia-uvm", "nvidia-uvm-tools"):
+        tree.file(f"dev/{name}", "")
+    for minor, gpu in enumerate(served(machine)):
+        tree.file(f"dev/nvidia{minor}", "")
+        tree.file(f"proc/driver/nvidia/gpus/{gpu.address}/information", _information(gpu, minor, version))
+        if machine.mig:
+            tree.line(f"proc/driver/nvidia/capabilities/gpu{minor}/mig/gi1/access", "DeviceFileMinor: 3")
+    _smi(tree, machine, driver)
+
+
+def _information(gpu: Function, minor: int, version: str) -> str:
+    assert gpu.gpu
+    rows = {"Model": gpu.gpu.name, "IRQ": 40 + minor, "GPU UUID": f"GPU-00000000-0000-0000-0000-{minor:012d}",
+            "Video BIOS": "??.??.??.??.??", "Bus Type": "PCIe", "DMA Size": "52 bits",
+            "DMA Mask": "0xfffffffffffff", "Bus Location": gpu.address, "Device Minor": minor,
+            "GPU Firmware": version, "GPU Excluded": "No"}  # fmt: skip
+    return "".join(f"{name + ':':<12}\t {value}\n" for name, value in rows.items())
+
+
+def _smi(tree: Tree, machine: Machine, driver: Driver) -> None:
+    argv = ("nvidia-smi", "-q")
+    version = driver.running_version or driver.version
+    if driver.library_version and driver.library_version != version:
+        message = "Failed to initialize NVML: Driver/library version mismatch\n"
+        tree.command("sos_commands/gdr/nvidia-smi_-q", argv, "", 18, "failed", message)
+        return
+    gpus = served(machine)
+    lines = ["", "==============NVSMI LOG==============", ""]
+    head = {
+        "Timestamp": "Fri Nov 20 16:02:10 2026",
+        "Driver Version": version,
+        "CUDA Version": _cuda(driver),
+    }
+    lines += [f"{name:<42}: {value}" for name, value in head.items()]
+    lines += ["", f"{'Attached GPUs':<42}: {len(gpus)}"]
+    for minor, gpu in enumerate(gpus):
+        lines += _smi_gpu(machine, gpu, minor, version)
+    tree.command("sos_commands/gdr/nvidia-smi_-q", argv, "\n".join(lines) + "\n")
+    memory = ["", f"{'Attached GPUs':<42}: {len(gpus)}"]
+    for gpu in gpus:
+        memory += ["", f"GPU {_bus(gpu)}", *_memory(gpu)]
+    tree.command("sos_commands/gdr/nvidia-smi_-q_-d_MEMORY", ("nvidia-smi", "-q", "-d", "MEMORY"),
+                 "\n".join(memory) + "\n")  # fmt: skip
+    state = "ON" if machine.confidential else "OFF"
+    tree.command("sos_commands/gdr/nvidia-smi_conf-compute_-f", ("nvidia-smi", "conf-compute", "-f"),
+                 f"CC status: {state}\n")  # fmt: skip
+
+
+def _cuda(driver: Driver) -> str:
+    versions = {470: "11.4", 525: "12.0", 535: "12.2", 550: "12.4", 560: "12.6", 570: "12.8", 575: "12.9",
+                580: "13.0"}  # fmt: skip
+    return versions.get(driver.branch, "13.1")
+
+
+def _bus(gpu: Function) -> str:
+    domain, bus, rest = gpu.address.split(":")
+    return f"{domain.upper():0>8}:{bus.upper()}:{rest.upper()}"
+
+
+def bar1(gpu: Function) -> int:
+    """The size of BAR1 in MiB."""
+    assert gpu.gpu
+    return gpu.gpu.bar1_mib if gpu.bar1_mib < 0 else gpu.bar1_mib
+
+
+def _memory(gpu: Function) -> list[str]:
+    assert gpu.gpu
+    integrated = gpu.gpu.kind == "integrated"
+    size = bar1(gpu)
+    free = size - 1 if gpu.bar1_free_mib < 0 else gpu.bar1_free_mib
+    rows = [("    FB Memory Usage", ""), ("        Total", "N/A" if integrated else "81559 MiB"),
+            ("        Used", "N/A" if integrated else "0 MiB"), ("        Free", "N/A" if integrated else "81005 MiB"),
+            ("    BAR1 Memory Usage", ""), ("        Total", f"{size} MiB" if size else "N/A"),
+            ("        Used", f"{size - free} MiB" if size else "N/A"),
+            ("        Free", f"{free} MiB" if size else "N/A")]  # fmt: skip
+    return [f"{name:<42}: {value}" if value else name for name, value in rows]
+
+
+def _smi_gpu(machine: Machine, gpu: Function, minor: int, version: str) -> list[str]:
+    product = gpu.gpu
+    assert product
+    now, most = pci.links(gpu)
+    consumer = product.kind == "consumer"
+    virtual = "None"
+    if machine.virtual:
+        virtual = "VGPU" if product.kind == "vgpu" else "Pass-Through"
+    ats = "ATS" if product.coherent or product.kind == "integrated" else "None"
+    can_mig = product.architecture in ("hopper", "blackwell") or product.name.startswith("NVIDIA A100")
+    mig = ("Enabled" if machine.mig else "Disabled") if can_mig and not consumer else "N/A"
+    architecture = {"volta": "Volta", "turing": "Turing", "ampere": "Ampere", "ada": "Ada Lovelace", "hopper": "Hopper",
+                    "blackwell": "Blackwell", "pascal": "Pascal"}[product.architecture]  # fmt: skip
+    rows: list[tuple[str, object]] = [
+        ("    Product Name", product.name), ("    Product Brand", "GeForce" if consumer else "NVIDIA"),
+        ("    Product Architecture", architecture), ("    Persistence Mode", "Enabled"),
+        ("    Addressing Mode", ats), ("    MIG Mode", ""), ("        Current", mig), ("        Pending", mig),
+        ("    Minor Number", minor), ("    GPU C2C Mode", "Enabled" if product.coherent else "Disabled"),
+        ("    GPU Virtualization Mode", ""), ("        Virtualization Mode", virtual),
+        ("        Host VGPU Mode", "N/A"), ("    GSP Firmware Version", version), ("    PCI", ""),
+        ("        Bus Id", _bus(gpu)), ("        GPU Link Info", ""), ("            PCIe Generation", ""),
+        ("                Max", _GENERATION[most[0]]), ("                Current", _GENERATION[now[0]]),
+        ("            Link Width", ""), ("                Max", f"{most[1]}x"),
+        ("                Current", f"{now[1]}x"),
+    ]  # fmt: skip
+    lines = ["", f"GPU {_bus(gpu)}"] + [
+        f"{name:<42}: {value}" if value != "" else name for name, value in rows
+    ]
+    protected = "79872 MiB" if machine.confidential else "0 MiB"
+    return [
+        *lines,
+        *_memory(gpu),
+        "    Conf Compute Protected Memory Usage",
+        f"{'        Total':<42}: {protected}",
+    ]

@@ -1,0 +1,106 @@
+"""The tables that `python -m machines` prints."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+
+from machines.faults import FAULTS
+from machines.run import Result
+
+MAIN = ("state", "headline", "named", "claim", "modprobe", "crash")
+
+
+def describe(result: Result) -> str:
+    """One machine in a few lines."""
+    lines = [
+        f"machine {result.number} of seed {result.seed}: "
+        + (", ".join(name for name, _ in result.faults) or "healthy")
+    ]
+    lines.append("  " + "; ".join(f"{name} {cell}" for name, cell in result.cells.items()))
+    lines.append(f"  truth: {'/'.join(result.states)} {'/'.join(result.headline)}   gdrkit: {result.said}")
+    lines += [f"  {miss.kind}: expected {miss.expected}, got {miss.got}" for miss in result.misses]
+    return "\n".join(lines)
+
+
+def rates(results: list[Result]) -> dict[str, float]:
+    """The shares that count, in percent."""
+    count = max(len(results), 1)
+    planted = [result for result in results if result.faults]
+    return {
+        "state": 100 * sum("state" not in r.kinds for r in results) / count,
+        "headline": 100 * sum(not {"state", "headline", "crash"} & r.kinds for r in results) / count,
+        "named": 100 * sum("named" not in r.kinds for r in planted) / max(len(planted), 1),
+        "modprobe": 100 * sum("modprobe" not in r.kinds for r in results) / count,
+        "repair": 100 * sum("repair" not in r.kinds for r in planted) / max(len(planted), 1),
+        "claims": sum(miss.kind == "claim" for r in results for miss in r.misses),
+        "crashes": sum("crash" in r.kinds for r in results),
+    }
+
+
+def table(results: list[Result], seed: int, only: str = "") -> str:
+    """Everything about a run."""
+    share = rates(results)
+    lines = [f"{len(results)} machines, seed {seed}"]
+    for name, text in (("state", "state of NCCL right"), ("headline", "state and headline right"),
+                       ("named", "every planted fault named"), ("modprobe", "modprobe right"),
+                       ("repair", "ready without the faults")):  # fmt: skip
+        lines.append(f"  {text:<28} {share[name]:5.1f} %")
+    lines.append(f"  {'confident wrong claims':<28} {share['claims']:5.0f}")
+    lines.append(f"  {'crashes':<28} {share['crashes']:5.0f}")
+    lines += ["", *_by_fault(results), "", *coverage(results), "", *_kinds(results)]
+    return "\n".join(lines)
+
+
+def _by_fault(results: list[Result]) -> list[str]:
+    planted: Counter[str] = Counter()
+    headline: Counter[str] = Counter()
+    named: Counter[str] = Counter()
+    for result in results:
+        missing = {miss.expected for miss in result.misses if miss.kind == "named"}
+        for name, codes in result.faults:
+            planted[name] += 1
+            headline[name] += not {"state", "headline", "crash"} & result.kinds
+            named[name] += codes[0] not in missing and "crash" not in result.kinds
+    lines = [f"{'fault':<40} {'code':<30} planted headline named"]
+    for fault in FAULTS:
+        if planted[fault.name]:
+            lines.append(f"{fault.name:<40} {fault.codes[0]:<30} {planted[fault.name]:7} {headline[fault.name]:8} "
+                         f"{named[fault.name]:5}")  # fmt: skip
+    return lines
+
+
+def coverage(results: Iterable[Result]) -> list[str]:
+    """Machines by each dimension, against the kinds of OFED."""
+    counts: dict[str, Counter[tuple[str, str]]] = defaultdict(Counter)
+    kinds: set[str] = set()
+    for result in results:
+        kinds.add(result.cells["OFED"])
+        for name, cell in result.cells.items():
+            counts[name][cell, result.cells["OFED"]] += 1
+    columns = sorted(kinds)
+    lines = ["coverage: " + " | ".join(columns)]
+    for name, cells in counts.items():
+        lines.append(f"{name}")
+        for row in sorted({row for row, _ in cells}):
+            shown = " ".join(f"{cells[row, column] or '-':>4}" for column in columns)
+            lines.append(f"  {row:<34} {sum(n for (r, _), n in cells.items() if r == row):5}  {shown}")
+    return lines
+
+
+def _kinds(results: list[Result]) -> list[str]:
+    """What gdrkit says wrongly, the most frequent first, each with machines that show it."""
+    groups: dict[tuple[str, str, str, str], list[int]] = defaultdict(list)
+    for result in results:
+        for miss in result.misses:
+            first = result.faults[0][0] if result.faults else "healthy"
+            got = miss.got.split(" ")[0] if miss.kind in ("claim", "untrue note") else miss.got
+            groups[miss.kind, miss.expected, got, first if miss.kind != "repair" else ""].append(
+                result.number
+            )
+    ranked = sorted(groups.items(), key=lambda item: (-len(item[1]), item[0]))
+    lines = ["misses by frequency (kind: expected -> got; first fault; machines)"]
+    for (kind, expected, got, first), numbers in ranked:
+        shown = " ".join(str(number) for number in numbers[:5])
+        lines.append(f"{len(numbers):4}  {kind}: {expected} -> {got}; {first}; {shown}")
+    return lines

@@ -1,0 +1,276 @@
+"""What is true of a machine: the state for each program, what stops it, which statements would be true.
+
+Sources: NCCL's, UCX's and NVSHMEM's tests at their tags, Linux and NVIDIA's open modules, as machines/README.md
+lists them. Nothing here was taken from gdrkit's rules."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from machines.distance import NEAR, distance, own
+from machines.facts import facts
+from machines.loading import Loading, modprobe
+from machines.machine import Function, Machine
+
+CONSUMERS = ("nccl", "ucx", "verbs", "nvshmem")
+LAYERS = ("hardware", "firmware", "kernel", "driver", "rdma", "pcie", "library", "application")
+FORBIDDEN = {"integrated": "gpu-integrated", "consumer": "gpu-consumer"}
+
+
+class Blocker(NamedTuple):
+    """One thing that closes a path."""
+
+    layer: str
+    code: str
+    for_ever: bool = False
+
+
+@dataclass
+class Truth:
+    """The truth about one machine."""
+
+    states: dict[str, frozenset[str]] = field(default_factory=dict)
+    headline: frozenset[str] = frozenset()  # codes that name the cause; empty if nothing is blocked
+    blockers: dict[str, dict[str, list[Blocker]]] = field(default_factory=dict)  # consumer, path
+    codes: frozenset[str] = frozenset()  # statements that are true
+    modprobe: Loading = field(default_factory=Loading)
+    nothing_to_judge: bool = False
+
+
+def judge(machine: Machine) -> Truth:
+    """The truth about a machine."""
+    truth = Truth(modprobe=modprobe(machine))
+    loading = truth.modprobe
+    truth.codes = frozenset(facts(machine, loading)) | machine.claims
+    if machine.platform == "WSL":
+        truth.states = dict.fromkeys(CONSUMERS, frozenset({"impossible"}))
+        truth.headline = frozenset({"wsl"})
+        return truth
+    usable = [gpu for gpu in machine.gpus if gpu.gpu and gpu.gpu.kind not in FORBIDDEN]
+    hardware = [nic for nic in machine.nics if nic.nic] if machine.rdma_driver_loaded else []
+    if not machine.gpus or not hardware:
+        return _absent(machine, truth, bool(usable), bool(hardware))
+    if not usable:
+        codes = {FORBIDDEN[gpu.gpu.kind] for gpu in machine.gpus if gpu.gpu}
+        truth.states = dict.fromkeys(CONSUMERS, frozenset({"impossible"}))
+        truth.headline = frozenset(codes)
+        return truth
+    for consumer in CONSUMERS:
+        truth.states[consumer], paths = _consumer(machine, consumer, usable, hardware, loading)
+        truth.blockers[consumer] = paths
+    best = truth.blockers["nccl"]
+    if truth.states["nccl"] & {"blocked", "impossible"}:
+        truth.headline = _headline(best)
+    return truth
+
+
+def _absent(machine: Machine, truth: Truth, gpu: bool, nic: bool) -> Truth:
+    """No GPU, no NIC, or neither. A GPU that never could makes the rest unimportant."""
+    if not machine.gpus and not nic and machine.driver is None:
+        truth.nothing_to_judge = True
+        truth.states = dict.fromkeys(CONSUMERS, frozenset({"impossible", "unknown"}))
+        truth.headline = frozenset({"no-gpu", "no-rdma-device"})
+        return truth
+    state = {"blocked"} if gpu or not machine.gpus else {"impossible"}
+    codes = set() if machine.gpus else {"no-gpu"}
+    codes |= set() if nic else {"no-rdma-device", "rdma-device-software"} & truth.codes
+    codes |= {FORBIDDEN[g.gpu.kind] for g in machine.gpus if g.gpu and g.gpu.kind in FORBIDDEN}
+    truth.states = dict.fromkeys(CONSUMERS, frozenset(state))
+    truth.headline = frozenset(codes)
+    return truth
+
+
+def _consumer(machine: Machine, consumer: str, gpus: list[Function], nics: list[Function], loading: Loading
+              ) -> tuple[frozenset[str], dict[str, list[Blocker]]]:  # fmt: skip
+    """The state of the worst GPU, and for each path what stops it anywhere."""
+    merged: dict[str, list[Blocker]] = {"dmabuf": [], "peermem": []}
+    any_blocked = False
+    for gpu in gpus:
+        shared = _pair(machine, consumer, gpu, nics)
+        paths = {"dmabuf": shared + _dmabuf(machine, consumer, gpu, nics),
+                 "peermem": shared + _peermem(machine, consumer, loading)}  # fmt: skip
+        if all(paths.values()):
+            any_blocked = True
+            for path, blockers in paths.items():
+                merged[path] += [blocker for blocker in blockers if blocker not in merged[path]]
+    if any_blocked:
+        closed = all(any(blocker.for_ever for blocker in blockers) for blockers in merged.values())
+        return frozenset({"impossible" if closed else "blocked"}), merged
+    if machine.mig or machine.confidential or any(gpu.gpu and gpu.gpu.kind == "vgpu" for gpu in gpus):
+        return frozenset({"unknown"}), merged
+    if consumer == "nccl" and _topology_unknown(machine, gpus, nics):
+        return frozenset({"unknown"}), merged
+    if not machine.libraries.verbs and machine.distribution.family == "talos":
+        return frozenset({"unknown"}), merged
+    installed = {
+        "ucx": machine.libraries.ucx,
+        "nvshmem": machine.libraries.nvshmem,
+        "nccl": machine.libraries.nccl,
+    }
+    if not installed.get(consumer, "yes"):
+        return frozenset({"ready", "unknown"}), merged
+    if any(nic.part == "EFA" for nic in nics):
+        return frozenset({"ready", "unknown"}), merged
+    return frozenset({"ready"}), merged
+
+
+def _topology_unknown(machine: Machine, gpus: list[Function], nics: list[Function]) -> bool:
+    """A virtual machine that hides its topology: a file that NCCL is given may show it, and was not seen."""
+    if not machine.virtual or machine.topology_file:
+        return False
+    return any(distance(machine, gpu, nic) not in NEAR for gpu in gpus for nic in own(machine, gpu, nics))
+
+
+def _pair(machine: Machine, consumer: str, gpu: Function, nics: list[Function]) -> list[Blocker]:
+    """What closes both paths between a GPU and its own NIC."""
+    found: list[Blocker] = []
+    driver = machine.driver
+    if gpu.bound == "vfio-pci" or driver is None or not driver.loaded:
+        found.append(Blocker("driver", "driver-not-loaded"))
+    elif driver.library_version and driver.library_version != (driver.running_version or driver.version):
+        found.append(Blocker("driver", "driver-mismatch"))
+    if not machine.device_nodes:
+        found.append(Blocker("rdma", "rdma-device-not-in-container"))
+    nearest = own(machine, gpu, nics)
+    if not any(nic.state == "ACTIVE" for nic in nearest):
+        found.append(Blocker("hardware", "port-down"))
+    if refused(machine, gpu, nearest):
+        found.append(Blocker("driver", "topology-refused"))
+    found += [Blocker(layer, code) for layer, code in _closing(machine, consumer)]
+    if consumer == "nccl":
+        found += _nccl_pair(machine, gpu, nearest)
+    return found
+
+
+_CLOSING = {  # codes that close both paths, for which programs
+    "gpu-unsupported": ("hardware", CONSUMERS), "memory-not-registrable": ("rdma", ()),
+    "ib-disabled-by-env": ("application", ("nccl",)), "gdr-level-too-low": ("application", ("nccl",)),
+    "rail-missing": ("hardware", CONSUMERS),
+}  # fmt: skip
+
+
+def _closing(machine: Machine, consumer: str) -> list[tuple[str, str]]:
+    return [
+        (layer, code)
+        for code, (layer, whom) in _CLOSING.items()
+        if code in machine.claims and consumer in whom
+    ]
+
+
+def _nccl_pair(machine: Machine, gpu: Function, nearest: list[Function]) -> list[Blocker]:
+    """NCCL's own limit of distance: PXB, or the processor's own root ports where GPU and CPU are coherent."""
+    if machine.virtual or any(distance(machine, gpu, nic) in NEAR for nic in nearest):
+        return []
+    far = any(distance(machine, gpu, nic) == "SYS" for nic in nearest)
+    if gpu.gpu and gpu.gpu.coherent and number(machine.libraries.nccl) >= (2, 27) and not far:
+        return []
+    return [Blocker("pcie", "pair-distant")]
+
+
+def refused(machine: Machine, gpu: Function, nearest: list[Function]) -> bool:
+    """nvidia.ko's own check, from 580.65.06 on: on Grace and Altra, GPU and NIC need a common bridge.
+
+    Source: kernel-open/nvidia/nv-pci.c, nv_grdma_pci_topology_supported()."""
+    driver = machine.driver
+    if (
+        not driver
+        or driver.number < (580, 65, 6)
+        or machine.cpu not in ("altra", "grace")
+        or machine.virtual
+    ):
+        return False
+    if driver.parameters.get("GrdmaPciTopoCheckOverride") == "1" or (gpu.gpu and gpu.gpu.coherent):
+        return False
+    return not any(distance(machine, gpu, nic) in NEAR for nic in nearest)
+
+
+def _dmabuf(machine: Machine, consumer: str, gpu: Function, nics: list[Function]) -> list[Blocker]:
+    found = []
+    driver, libraries = machine.driver, machine.libraries
+    if gpu.gpu and gpu.gpu.architecture in ("volta", "pascal"):
+        found.append(Blocker("hardware", "gpu-before-turing", True))
+    if driver and not driver.is_open:
+        found.append(Blocker("driver", "driver-proprietary"))
+    inbox = machine.running_stack == machine.inbox_tag
+    mlx = any(nic.part != "EFA" for nic in nics)
+    if inbox and not machine.kernel.dmabuf:
+        found.append(Blocker("kernel", "kernel-lacks-dmabuf"))
+    elif inbox and mlx and not machine.kernel.odp:
+        found.append(Blocker("kernel", "kernel-lacks-odp"))
+    if libraries.verbs and not libraries.verbs_dmabuf:
+        found.append(Blocker("rdma", "verbs-lacks-dmabuf"))
+    for code in ("dmabuf-mr-refused", "dmabuf-no-p2p-importer"):
+        if code in machine.claims:
+            found.append(Blocker("rdma", code))
+    if consumer == "nccl" and libraries.nccl and number(libraries.nccl) < (2, 13, 4):
+        found.append(Blocker("library", "nccl-lacks-dmabuf"))
+    if consumer == "ucx" and libraries.ucx and number(libraries.ucx) < (1, 14):
+        found.append(Blocker("library", "ucx-lacks-dmabuf"))
+    if consumer == "nccl" and machine.nccl_conf.get("NCCL_DMABUF_ENABLE") == "0":
+        found.append(Blocker("application", "dmabuf-disabled-by-env"))
+    return found
+
+
+def _peermem(machine: Machine, consumer: str, loading: Loading) -> list[Blocker]:
+    state, libraries = machine.peermem, machine.libraries
+    legacy = (
+        machine.legacy_client == "loaded"
+        and machine.driver is not None
+        and machine.driver.number < (525, 105, 17)
+    )
+    if not state.loaded and not legacy:
+        return _closed(machine, loading)
+    folder = machine.kernel.mm_kobj
+    seen = True
+    if consumer == "nccl":
+        seen = folder or number(libraries.nccl or "9") >= (2, 23, 4)
+    elif consumer == "ucx":
+        seen = folder or number(libraries.ucx or "9") >= (1, 18)
+    elif consumer == "nvshmem":
+        seen = folder or number(libraries.nvshmem or "9") > (3, 2, 5)
+    found = [] if seen else [Blocker("library", f"{consumer}-misses-peermem")]
+    coherent = any(gpu.gpu and gpu.gpu.coherent for gpu in machine.gpus)
+    driver = machine.driver
+    if (
+        driver
+        and coherent
+        and driver.parameters.get("CoherentGPUMemoryMode") == '"driver"'
+        and driver.branch < 590
+    ):
+        found.append(Blocker("hardware", "gpu-cdmm"))
+    if any(nic.part == "EFA" for nic in machine.nics):
+        found.append(Blocker("rdma", "rdma-lacks-peer-api"))
+    return found
+
+
+_LAYER_OF = {"peermem-stub": "driver", "peermem-not-loaded": "driver", "peermem-registration-refused": "driver",
+             "driver-mismatch": "driver", "driver-not-loaded": "driver", "legacy-nv-peer-mem": "driver",
+             "no-gpu": "hardware"}  # fmt: skip
+
+
+def _closed(machine: Machine, loading: Loading) -> list[Blocker]:
+    """Why the module is not there: what stops modprobe, or that nobody ran it."""
+    if machine.peermem.kind == "none" and machine.operator:
+        return [Blocker("kernel", "module-not-found")]
+    if loading.loaded:
+        return [Blocker("driver", "peermem-not-loaded")]
+    causes = sorted(loading.causes - {"dependency-failed"})
+    found = [Blocker(_LAYER_OF.get(code, "kernel"), code) for code in causes]
+    return found or [Blocker("driver", "peermem-not-loaded")]
+
+
+def _headline(paths: dict[str, list[Blocker]]) -> frozenset[str]:
+    """The codes of the lowest layer on the path that lacks least; both paths where they lack equally much."""
+    least = min(len(blockers) for blockers in paths.values() if not any(b.for_ever for b in blockers))
+    codes: set[str] = set()
+    for blockers in paths.values():
+        if len(blockers) == least and not any(blocker.for_ever for blocker in blockers):
+            lowest = min(LAYERS.index(blocker.layer) for blocker in blockers)
+            codes |= {blocker.code for blocker in blockers if LAYERS.index(blocker.layer) == lowest}
+    return frozenset(codes)
+
+
+def number(version: str) -> tuple[int, ...]:
+    """A version as numbers; () for an unknown one."""
+    return tuple(int(part) for part in version.split(".")) if version else ()
