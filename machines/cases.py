@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from machines import draw
 from machines.faults import BY_NAME, FAULTS
 from machines.faults.fault import Fault
+from machines.install import running
+from machines.loading import signature
 from machines.machine import Machine
 from machines.truth import CONSUMERS, Truth, judge
 
@@ -83,6 +85,8 @@ def _agrees(fault: Fault, machine: Machine, healthy: Machine) -> bool:
         return machine.platform == fault.platform
     if machine.platform in _SPECIAL or not machine.gpus or not machine.nics or machine.driver is None:
         return False
+    if not machine.rdma_driver_loaded or not all(nic.nic for nic in machine.nics):
+        return False
     return fault.fits(healthy) and fault.fits(machine)
 
 
@@ -102,7 +106,14 @@ def _healthy(number: int, source: random.Random, fault: Fault | None) -> Machine
             continue
         if drawn.platform == "AWS" and fault is not None and source.random() < 0.8:
             continue
+        if not consistent(drawn):
+            continue
         truth = judge(drawn)
         if all(truth.states[name] & set(_WORKING) for name in CONSUMERS[:1]):
             return drawn
     raise RuntimeError(f"no healthy machine for {fault.name if fault else 'no fault'} in {TRIES} tries")
+
+
+def consistent(machine: Machine) -> bool:
+    """Whether every module that is loaded could have been loaded."""
+    return all(signature(machine, module) is None for module in running(machine))

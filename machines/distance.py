@@ -28,3 +28,20 @@ def own(machine: Machine, gpu: Function, nics: list[Function]) -> list[Function]
     least = max(min(ranks.values()), 0)
     allowed = {least} if least < 2 else {2, 3} if least < 4 else {4}
     return [nic for nic in nics if ranks[nic.address] in allowed]
+
+
+def refused(machine: Machine, gpu: Function, nearest: list[Function]) -> bool:
+    """nvidia.ko's own check, from 580.65.06 on: on Grace and Altra, GPU and NIC need a common bridge.
+
+    Source: kernel-open/nvidia/nv-pci.c, nv_grdma_pci_topology_supported()."""
+    driver = machine.driver
+    if (
+        not driver
+        or driver.number < (580, 65, 6)
+        or machine.cpu not in ("altra", "grace")
+        or machine.virtual
+    ):
+        return False
+    if driver.parameters.get("GrdmaPciTopoCheckOverride") == "1" or (gpu.gpu and gpu.gpu.coherent):
+        return False
+    return not any(distance(machine, gpu, nic) in NEAR for nic in nearest)

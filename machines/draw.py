@@ -24,7 +24,7 @@ TRUSTS = (
 NCCLS = ("2.18.5", "2.20.5", "2.21.5", "2.22.3", "2.23.4", "2.25.1", "2.26.2", "2.27.5", "2.28.9", "2.29.2")
 UCXS = ("", "1.12.1", "1.15.0", "1.17.0", "1.18.0", "1.19.0")
 NVSHMEMS = ("", "", "3.2.5", "3.4.5")
-USUAL_PLATFORMS = ("rails", "rails", "shared switches", "Arm server", "coherent", "VM with a switch", "VM, flat",
+USUAL_PLATFORMS = ("rails", "rails", "rails", "shared switches", "shared switches", "VM with a switch", "Arm server", "coherent", "VM with a switch", "VM, flat",
                    "display card beside", "AWS")  # fmt: skip
 
 

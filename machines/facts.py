@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from machines.distance import NEAR, distance
+from machines.distance import NEAR, distance, refused
 from machines.install import files, running
 from machines.loading import Loading, modprobe, signature, symbols
 from machines.machine import Machine
@@ -12,7 +12,7 @@ def facts(machine: Machine, loading: Loading) -> set[str]:
     """The codes that are true."""
     true = set(loading.causes)
     true |= _hardware(machine) | _driver(machine) | _modules(machine) | _stack(machine) | _libraries(machine)
-    if loading.loaded and not machine.peermem.loaded and machine.peermem.kind == "full":
+    if not machine.peermem.loaded and machine.peermem.kind == "full":
         true.add("peermem-not-loaded")
     return true
 
@@ -31,6 +31,7 @@ def _hardware(machine: Machine) -> set[str]:
                 continue
             far = distance(machine, gpu, nic)
             true |= set() if far in NEAR else {"pair-distant", "pair-cross-socket"}
+            true |= {"topology-refused"} if refused(machine, gpu, [nic]) else set()
     true |= {"gpu-mig"} if machine.mig else set()
     true |= {"gpu-confidential"} if machine.confidential else set()
     hardware = [nic for nic in machine.nics if nic.nic] if machine.rdma_driver_loaded else []
@@ -38,6 +39,7 @@ def _hardware(machine: Machine) -> set[str]:
     true |= set() if hardware else {"no-rdma-device"}
     if any(not nic.nic for nic in machine.nics):
         true.add("rdma-device-software")
+    true |= {"link-narrower-than-port", "shared-nic"} if machine.platform == "Spark" else set()
     if any(nic.state != "ACTIVE" for nic in machine.nics):
         true.add("port-down")
     return true
@@ -50,7 +52,22 @@ def _driver(machine: Machine) -> set[str]:
     if driver is None:
         return {"driver-not-loaded", "module-not-found"}
     true |= set() if driver.is_open else {"driver-proprietary"}
+    true |= {"driver-modified"} if driver.loaded and "ExperimentalDmaBufP2P" in driver.parameters else set()
+    true |= _loaded(machine) if driver.loaded and machine.peermem.loaded else set()
+    if machine.peermem.at_boot and machine.peermem.kind == "stub":
+        true.add("peermem-redundant")
     true |= set() if driver.loaded else {"driver-not-loaded", *modprobe(machine, "nvidia").causes}
+    return true
+
+
+def _loaded(machine: Machine) -> set[str]:
+    """What is true of an nvidia-peermem that is loaded."""
+    true = {"peermem-redundant"} if machine.driver and machine.driver.is_open else set()
+    true |= set() if machine.peermem.at_boot else {"peermem-not-persistent"}
+    true |= {"peermem-blocks-ofed"} if machine.ofed and machine.ofed.running else set()
+    true |= (
+        {"lock-inversion"} if any("peerdirect_support=1" in line for line in machine.modprobe_d) else set()
+    )
     return true
 
 
@@ -109,6 +126,11 @@ def _libraries(machine: Machine) -> set[str]:
     if libraries.nvshmem and number(libraries.nvshmem) <= (3, 2, 5):
         true.add("nvshmem-misses-peermem")
     true |= {"net-plugin-replaced"} if libraries.net_plugin else set()
-    if machine.kernel.mm_kobj and machine.peermem.loaded:
+    if (
+        machine.kernel.mm_kobj
+        or not machine.peermem.loaded
+        or not machine.driver
+        or not machine.driver.loaded
+    ):
         true -= {"nccl-misses-peermem", "ucx-misses-peermem", "nvshmem-misses-peermem"}
     return true

@@ -52,9 +52,20 @@ def modprobe(machine: Machine, name: str = "nvidia_peermem") -> Loading:
         if step.error or not step.loaded:
             if need != name:
                 step = step._replace(causes=step.causes | {"dependency-failed"})
-            return step._replace(unsure=unsure and not step.error)
+            return step._replace(unsure=step.unsure)
         loaded[need] = on_disk[need]
     return Loading(unsure=unsure)
+
+
+def alone(machine: Machine) -> Loading:
+    """What stops nvidia-peermem itself, once everything that it needs is loaded."""
+    on_disk = _winners(machine)
+    if "nvidia_peermem" not in on_disk:
+        return Loading(NOT_FOUND, frozenset({"module-not-found"}), False)
+    override = _override(machine, "nvidia_peermem")
+    return override or insert(
+        machine, on_disk["nvidia_peermem"], {**on_disk, **{m.name: m for m in running(machine)}}
+    )
 
 
 def insert(machine: Machine, module: Module, loaded: dict[str, Module]) -> Loading:
@@ -66,7 +77,8 @@ def insert(machine: Machine, module: Module, loaded: dict[str, Module]) -> Loadi
     if machine.modules_disabled:
         return fails(NOT_PERMITTED, "modules-disabled")
     if module.damage == "empty":
-        return fails(INVALID, "module-corrupt")
+        # a compressed file is passed as memory, and that of no bytes has no header
+        return fails(EXEC if machine.distribution.compress else INVALID, "module-corrupt")
     if refused := signature(machine, module):
         return fails(*refused)
     if module.damage in ("truncated", "foreign"):
@@ -81,7 +93,7 @@ def insert(machine: Machine, module: Module, loaded: dict[str, Module]) -> Loadi
         if line.startswith(f"options {module.name.replace('_', '-')} ") and "=yes" in line:
             return fails(INVALID, "module-bad-parameter")
     if module.name == "nvidia" and not any(gpu.bound in ("nvidia", "") for gpu in machine.gpus):
-        return fails(NO_DEVICE, "no-gpu", "init-failed", "driver-not-loaded")
+        return fails(NO_DEVICE, "no-gpu", "init-failed", "driver-not-loaded")._replace(unsure=True)
     if module.name == "nvidia_peermem":
         return _init(machine, module)
     return Loading(module=module.name)
@@ -180,9 +192,14 @@ def _closure(on_disk: dict[str, Module], name: str) -> list[str]:
     def visit(current: str) -> None:
         if current in order:
             return
-        for symbol, _, _ in on_disk[current].imports:
+        readable = on_disk[current].damage not in ("truncated", "empty")
+        for symbol, _, _ in on_disk[current].imports if readable else ():
             for owner in on_disk.values():
-                if symbol in owner.exports and owner.name != current:
+                if (
+                    symbol in owner.exports
+                    and owner.name != current
+                    and owner.damage not in ("truncated", "empty")
+                ):
                     visit(owner.name)
         if current not in order:
             order.append(current)

@@ -16,6 +16,11 @@ _OTHER = {"virtio-net": (0x1AF4, 0x1041, 0x020000), "nvme": (0x144D, 0xA808, 0x0
           "wsl-gpu": (0x1414, 0x008E, 0x030200)}  # fmt: skip
 
 
+def real(machine: Machine) -> list[Function]:
+    """The functions that are PCI functions: a software RDMA device is none."""
+    return [function for function in machine.functions if function.part != "rxe"]
+
+
 def folder(machine: Machine, function: Function) -> str:
     """Its folder in sys/devices."""
     chain = [bridge.address for bridge in reversed(machine.chain(function))]
@@ -59,7 +64,7 @@ def write(tree: Tree, machine: Machine) -> None:
     """Write every function, its driver and its IOMMU group."""
     tree.folders |= {"sys/bus/pci/devices", "sys/class/iommu", "sys/kernel/iommu_groups"}
     base = 0x2000_0000_0000
-    for function in machine.functions:
+    for function in real(machine):
         placed = []
         for register, mib in bars(function):
             base = -(-base // (mib * MIB)) * mib * MIB
@@ -80,7 +85,7 @@ def write(tree: Tree, machine: Machine) -> None:
 def _groups(machine: Machine) -> dict[str, list[Function]]:
     """Functions that the IOMMU cannot keep apart: those below ports that do not redirect."""
     groups: dict[str, list[Function]] = {}
-    for function in machine.functions:
+    for function in real(machine):
         key = function.group or function.address
         if not function.group:
             for bridge in machine.chain(function):

@@ -31,7 +31,7 @@ def write(tree: Tree, machine: Machine) -> None:
     devices = machine.nics if machine.rdma_driver_loaded else []
     for number, function in enumerate(devices):
         _device(tree, machine, function, number)
-    for function in machine.functions:
+    for function in pci.real(machine):
         if function.net:
             _interface(tree, machine, function)
     if machine.device_nodes and devices:

@@ -90,17 +90,18 @@ def coverage(results: Iterable[Result]) -> list[str]:
 
 def _kinds(results: list[Result]) -> list[str]:
     """What gdrkit says wrongly, the most frequent first, each with machines that show it."""
-    groups: dict[tuple[str, str, str, str], list[int]] = defaultdict(list)
+    groups: dict[tuple[str, str, str], list[Result]] = defaultdict(list)
     for result in results:
         for miss in result.misses:
-            first = result.faults[0][0] if result.faults else "healthy"
             got = miss.got.split(" ")[0] if miss.kind in ("claim", "untrue note") else miss.got
-            groups[miss.kind, miss.expected, got, first if miss.kind != "repair" else ""].append(
-                result.number
-            )
-    ranked = sorted(groups.items(), key=lambda item: (-len(item[1]), item[0]))
-    lines = ["misses by frequency (kind: expected -> got; first fault; machines)"]
-    for (kind, expected, got, first), numbers in ranked:
-        shown = " ".join(str(number) for number in numbers[:5])
-        lines.append(f"{len(numbers):4}  {kind}: {expected} -> {got}; {first}; {shown}")
+            if miss.kind == "state":
+                got += " " + result.said.split(" ")[-1]
+            groups[miss.kind, miss.expected, got].append(result)
+    ranked = sorted(groups.items(), key=lambda item: (item[0][0] == "other state", -len(item[1]), item[0]))
+    lines = ["misses by frequency (kind: expected -> got; machines and what was planted in the first ones)"]
+    for (kind, expected, got), found in ranked:
+        shown = "; ".join(
+            f"{r.number} {' + '.join(name for name, _ in r.faults) or 'healthy'}" for r in found[:4]
+        )
+        lines.append(f"{len(found):4}  {kind}: {expected} -> {got}; {shown}")
     return lines

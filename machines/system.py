@@ -195,7 +195,9 @@ def _libraries(tree: Tree, machine: Machine) -> None:
         install(place, "libibverbs.so.1", f"libibverbs.so.1.14.{held.verbs}.0", names)
         install(place, "libmlx5.so.1", f"libmlx5.so.1.24.{held.verbs}.0", ("mlx5dv_open_device",))
     if held.second_verbs:
-        install("usr/local/lib", "libibverbs.so.1", f"libibverbs.so.1.8.{held.second_verbs}.0", _VERBS)
+        install(
+            "opt/mellanox/ucx/lib", "libibverbs.so.1", f"libibverbs.so.1.8.{held.second_verbs}.0", _VERBS
+        )
     if held.nccl:
         data = f"NCCL version {held.nccl}+cuda12.8\0".encode()
         install(place, "libnccl.so.2", f"libnccl.so.{held.nccl}", _NCCL, data)

@@ -111,6 +111,5 @@ class Tree:
             folder(f"{top}/{posixpath.dirname(path)}")
             if not os.path.lexists(f"{top}/{path}"):
                 os.symlink(target, f"{top}/{path}")
-        with open(f"{top}/gdr_manifest.json", "w") as out:
-            json.dump(self.manifest(head), out)
+        Path(top, "gdr_manifest.json").write_text(json.dumps(self.manifest(head)))
         return root

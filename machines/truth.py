@@ -8,9 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from machines.distance import NEAR, distance, own
+from machines.distance import NEAR, distance, own, refused
 from machines.facts import facts
-from machines.loading import Loading, modprobe
+from machines.loading import Loading, alone, modprobe
 from machines.machine import Function, Machine
 
 CONSUMERS = ("nccl", "ucx", "verbs", "nvshmem")
@@ -32,6 +32,7 @@ class Truth:
 
     states: dict[str, frozenset[str]] = field(default_factory=dict)
     headline: frozenset[str] = frozenset()  # codes that name the cause; empty if nothing is blocked
+    perhaps: frozenset[str] = frozenset()  # codes that may or may not be called a blocker
     blockers: dict[str, dict[str, list[Blocker]]] = field(default_factory=dict)  # consumer, path
     codes: frozenset[str] = frozenset()  # statements that are true
     modprobe: Loading = field(default_factory=Loading)
@@ -62,6 +63,25 @@ def judge(machine: Machine) -> Truth:
     best = truth.blockers["nccl"]
     if truth.states["nccl"] & {"blocked", "impossible"}:
         truth.headline = _headline(best)
+    if "driver-not-loaded" in truth.headline:  # the cause, or its echo
+        truth.headline |= modprobe(machine, "nvidia").causes
+    return _open_questions(machine, truth)
+
+
+_PERHAPS = {  # they slow down, or stop one direction or large memory only: whether that is blocked is a matter of words
+    "gdr-read-off": ("nccl",), "gid-index-wrong": ("nccl",), "bar1-exhausted": CONSUMERS, "gpu-unsupported": (),
+}  # fmt: skip
+
+
+def _open_questions(machine: Machine, truth: Truth) -> Truth:
+    """Accept both states where a word decides, not a fact."""
+    for code, whom in _PERHAPS.items():
+        if code in machine.claims:
+            truth.perhaps |= {code}
+            for name in whom:
+                truth.states[name] |= {"blocked"}
+    if "gpu-unsupported" in machine.claims:
+        truth.states = {name: states | {"impossible"} for name, states in truth.states.items()}
     return truth
 
 
@@ -146,7 +166,9 @@ def _pair(machine: Machine, consumer: str, gpu: Function, nics: list[Function]) 
 _CLOSING = {  # codes that close both paths, for which programs
     "gpu-unsupported": ("hardware", CONSUMERS), "memory-not-registrable": ("rdma", ()),
     "ib-disabled-by-env": ("application", ("nccl",)), "gdr-level-too-low": ("application", ("nccl",)),
-    "rail-missing": ("hardware", CONSUMERS),
+    "no-rdma-device": ("hardware", CONSUMERS),
+    "hca-not-selected": ("application", ("nccl",)),
+    "gdr-level-pxb-on-c2c": ("application", ("nccl",)),
 }  # fmt: skip
 
 
@@ -166,23 +188,6 @@ def _nccl_pair(machine: Machine, gpu: Function, nearest: list[Function]) -> list
     if gpu.gpu and gpu.gpu.coherent and number(machine.libraries.nccl) >= (2, 27) and not far:
         return []
     return [Blocker("pcie", "pair-distant")]
-
-
-def refused(machine: Machine, gpu: Function, nearest: list[Function]) -> bool:
-    """nvidia.ko's own check, from 580.65.06 on: on Grace and Altra, GPU and NIC need a common bridge.
-
-    Source: kernel-open/nvidia/nv-pci.c, nv_grdma_pci_topology_supported()."""
-    driver = machine.driver
-    if (
-        not driver
-        or driver.number < (580, 65, 6)
-        or machine.cpu not in ("altra", "grace")
-        or machine.virtual
-    ):
-        return False
-    if driver.parameters.get("GrdmaPciTopoCheckOverride") == "1" or (gpu.gpu and gpu.gpu.coherent):
-        return False
-    return not any(distance(machine, gpu, nic) in NEAR for nic in nearest)
 
 
 def _dmabuf(machine: Machine, consumer: str, gpu: Function, nics: list[Function]) -> list[Blocker]:
@@ -255,6 +260,9 @@ def _closed(machine: Machine, loading: Loading) -> list[Blocker]:
         return [Blocker("kernel", "module-not-found")]
     if loading.loaded:
         return [Blocker("driver", "peermem-not-loaded")]
+    driver = machine.driver
+    if driver is None or not driver.loaded:
+        loading = alone(machine)
     causes = sorted(loading.causes - {"dependency-failed"})
     found = [Blocker(_LAYER_OF.get(code, "kernel"), code) for code in causes]
     return found or [Blocker("driver", "peermem-not-loaded")]

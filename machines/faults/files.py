@@ -11,7 +11,10 @@ from machines.machine import Machine
 
 def full(machine: Machine) -> bool:
     """nvidia-peermem is whole, so that something can be wrong with it."""
-    return machine.peermem.kind == "full" and bool(machine.driver) and machine.platform != "AWS"
+    state = machine.peermem
+    if state.damage or state.flags or state.extra_imports or state.signer is not None or state.driver_tag:
+        return False
+    return state.kind == "full" and bool(machine.driver) and machine.platform != "AWS"
 
 
 def _enforced(machine: Machine) -> bool:
@@ -25,6 +28,12 @@ def _locked(machine: Machine) -> bool:
 def _signed(machine: Machine) -> bool:
     assert machine.driver
     return full(machine) and machine.trust.trusts(machine.driver.signer, machine.builtin)
+
+
+def _verifiable(machine: Machine) -> bool:
+    """The certificate of the signer is in the evidence: those of built-in keys are not."""
+    assert machine.driver
+    return _signed(machine) and machine.driver.signer in (*machine.trust.mok, *machine.trust.db)
 
 
 def _own_key(machine: Machine) -> bool:
@@ -96,7 +105,6 @@ def _mixed(machine: Machine, source: random.Random) -> None:
 def _lock_inversion(machine: Machine, source: random.Random) -> None:
     machine.modprobe_d.append("options nvidia-peermem peerdirect_support=1")
     machine.peermem.loaded = machine.peermem.at_boot = True
-    machine.claims.add("lock-inversion")
 
 
 def _not_loaded(machine: Machine, source: random.Random) -> None:
@@ -105,12 +113,10 @@ def _not_loaded(machine: Machine, source: random.Random) -> None:
 
 def _not_persistent(machine: Machine, source: random.Random) -> None:
     machine.peermem.loaded, machine.peermem.at_boot = True, False
-    machine.claims.add("peermem-not-persistent")
 
 
 def _redundant(machine: Machine, source: random.Random) -> None:
     machine.peermem.at_boot = True
-    machine.claims.add("peermem-redundant")
 
 
 def _stub(machine: Machine, source: random.Random) -> None:
@@ -125,7 +131,6 @@ def _stub_at_boot(machine: Machine) -> bool:
 
 def _blocks_ofed(machine: Machine, source: random.Random) -> None:
     machine.peermem.loaded = machine.peermem.at_boot = True
-    machine.claims.add("peermem-blocks-ofed")
 
 
 FAULTS = (
@@ -139,7 +144,7 @@ FAULTS = (
           _line("options nvidia-peermem peerdirect_support=yes"), full),
     Fault("value that peermem refuses", ("module-bad-parameter",),
           _line("options nvidia-peermem peerdirect_support=5"), full),
-    Fault("altered after signing", ("module-signature-broken",), _change(damage="altered"), _signed),
+    Fault("altered after signing", ("module-signature-broken",), _change(damage="altered"), _verifiable),
     Fault("key revoked", ("module-key-revoked",), _revoked, _own_key),
     Fault("peermem unsigned", ("module-unsigned",), _change(signer=""), _enforced),
     Fault("peermem signed by a stranger", ("module-unknown-key",), _change(signer="Somebody's own key"), _enforced),

@@ -89,7 +89,7 @@ def _spare_down(machine: Machine, source: random.Random) -> None:
 def _rail_missing(machine: Machine, source: random.Random) -> None:
     for nic in _one_gpus_nics(machine, source):
         machine.functions.remove(nic)
-    machine.claims.add("rail-missing")
+    machine.claims |= {"no-rdma-device", "nic-missing"}
 
 
 def _small_bar(machine: Machine, source: random.Random) -> None:
@@ -116,7 +116,6 @@ def _passthrough(machine: Machine, source: random.Random) -> None:
     machine.iommu = "DMA-FQ"
     assert machine.driver
     machine.driver.loaded = machine.peermem.loaded = False
-    machine.claims.add("driver-not-loaded")
 
 
 def _mig(machine: Machine, source: random.Random) -> None:

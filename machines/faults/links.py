@@ -147,7 +147,7 @@ FAULTS = (
     Fault("lost lanes", ("link-degraded",), _narrow, _degradable),
     Fault("small slot", ("link-narrower-than-port",), _small_slot, _metal),
     Fault("NIC at another root port", ("pair-distant",), _distant, _one_gpu),
-    Fault("NIC at the other socket", ("pair-cross-socket",), _other_socket, _one_gpu),
+    Fault("NIC at the other socket", ("pair-cross-socket", "pair-distant"), _other_socket, _one_gpu),
     Fault("Altra without a common switch", ("topology-refused",), _distant, _altra),
     Fault("small read requests", ("read-request-small",), _small_reads, _metal),
     Fault("one card on two links", ("shared-nic",), _one_card, _two_nics),

@@ -69,7 +69,6 @@ def _modified(machine: Machine, source: random.Random) -> None:
     machine.driver.builder = "(root@workstation)"
     machine.driver.packaged = False
     machine.driver.parameters["ExperimentalDmaBufP2P"] = "1"
-    machine.claims.add("driver-modified")
 
 
 def _proprietary(machine: Machine, source: random.Random) -> None:
