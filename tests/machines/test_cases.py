@@ -1,0 +1,79 @@
+"""The cases themselves: what is planted, how often, and that a seed gives the same machine everywhere."""
+
+from __future__ import annotations
+
+import copy
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from machines.cases import case, cases, consistent
+from machines.compose import compose
+from machines.draw import TRUSTS
+from machines.faults import FAULTS, NOT_SHOWN
+from machines.hardware import GPUS, NICS
+from machines.kernels import KERNELS
+from machines.run import cells
+
+CODES = {page.stem for page in Path("docs/codes").glob("*.md")} - {"index"}
+NOT_YET_PUBLIC = {"nic-missing"}
+
+
+def test_every_code_that_a_machine_can_show_has_a_fault():
+    planted = {code for fault in FAULTS for code in fault.codes[:1]}
+    also = {code for fault in FAULTS for code in fault.codes[1:]}
+
+    assert CODES - planted - set(NOT_SHOWN) - {"dependency-failed"} == set()
+    assert (planted | also | set(NOT_SHOWN)) - CODES == NOT_YET_PUBLIC
+
+
+@pytest.mark.slow
+def test_a_thousand_machines_have_each_code_ten_times_and_every_part():
+    """No cell of the coverage is empty."""
+    codes: Counter[str] = Counter()
+    seen: dict[str, set[str]] = {}
+    for made in cases(1, 1000):
+        codes.update({fault.codes[0] for fault in made.faults})
+        for name, cell in cells(made).items():
+            seen.setdefault(name, set()).update(cell.split(" + "))
+    assert {code: codes[code] for code in CODES - set(NOT_SHOWN) if codes[code] < 10} == {}
+    assert set(GPUS) - seen["GPU"] - {"GT 1030"} == set()
+    assert set(NICS) - seen["NIC"] == set()
+    assert set(TRUSTS) - seen["keys"] == set()
+    assert {f"{k.distribution} {'.'.join(k.release.split('.')[:2])} {k.arch}" for k in KERNELS} - seen["kernel"] == set()
+    wanted = {f"{kind} {state}" for kind in ("mlnx", "doca") for state in ("running", "not running", "rebuilt", "removed")}
+    assert wanted | {"inbox"} <= seen["OFED"]
+    assert {"DOWN", "INIT"} <= {state for cell in seen["port"] for state in cell.split("/")}
+    assert {"MIG", "confidential", "passed through", "operator", "container", "host"} <= seen["mode"]
+    assert {"off", "identity", "DMA", "DMA-FQ"} <= seen["IOMMU"]
+
+
+@pytest.mark.parametrize("number", range(0, 40, 4))
+def test_a_seed_gives_the_same_machine_again(number):
+    one, two = case(3, number), case(3, number)
+
+    assert one.machine == two.machine
+    assert compose(one.machine).files == compose(two.machine).files
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
+def test_a_planted_fault_changes_the_evidence_and_is_true(fault):
+    """The healthy machine works; with the fault, one of its codes is true, and something is different."""
+    made = case(11, 0, fault.name)
+
+    assert made.faults == (fault,)
+    assert made.truth.codes & set(fault.codes)
+    if fault.repairable:
+        assert consistent(made.healthy)
+        assert made.healthy_truth.states["nccl"] & {"ready", "unknown"}
+        assert made.machine != made.healthy
+    assert compose(made.machine).files or fault.platform
+
+
+def test_composing_does_not_change_the_description():
+    made = case(5, 7)
+    before = copy.deepcopy(made.machine)
+    compose(made.machine)
+
+    assert made.machine == before

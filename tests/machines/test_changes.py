@@ -1,0 +1,61 @@
+"""What must not matter does not matter, and missing evidence makes unknown."""
+
+from __future__ import annotations
+
+import random
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from machines import compose
+from machines.cases import Case, case
+from machines.changes import hide, renamed
+from machines.judge import Answer, ask, ask_about
+from machines.truth import CONSUMERS
+
+MAY_DIFFER = 2
+"""Most machines of each test that gdrkit judges otherwise. Lower it; 0 is the aim."""
+
+
+def states(answer: Answer) -> dict[str, str]:
+    return {name: answer.report["consumers"][name]["state"] for name in CONSUMERS}
+
+
+def codes(answer: Answer) -> dict[str, set[str]]:
+    return {status: set(answer.codes(status)) for status in ("failed", "warning", "note", "unknown")}
+
+
+def drawn(seed: int, count: int) -> list[Case]:
+    return [case(seed, number) for number in range(count)]
+
+
+@pytest.mark.slow
+def test_order_names_and_addresses_change_nothing():
+    different = []
+    for made in drawn(31, 25):
+        first = ask(made.machine)
+        changed, _ = renamed(made.machine, random.Random(made.number))
+        second = ask(changed)
+        if first.report and (states(first), codes(first), first.modprobe) != (states(second), codes(second), second.modprobe):
+            different.append((made.number, [fault.name for fault in made.faults], states(first), states(second)))
+
+    assert len(different) <= MAY_DIFFER, different
+
+
+@pytest.mark.slow
+def test_hidden_evidence_moves_a_state_only_toward_unknown():
+    different = []
+    for made in drawn(32, 40):
+        source = random.Random(made.number)
+        first = ask(made.machine)
+        tree, path = hide(made.machine, source)
+        with tempfile.TemporaryDirectory() as folder:
+            second = ask_about(tree.write(Path(folder), compose.head(made.machine)))
+        if not first.report or not second.report:
+            continue
+        for name, state in states(second).items():
+            if state not in (states(first)[name], "unknown"):
+                different.append((made.number, path, name, states(first)[name], state))
+
+    assert len(different) <= MAY_DIFFER, different
