@@ -73,7 +73,8 @@ def _build(seed: int, number: int, source: random.Random, wanted: tuple[Fault, .
     first = wanted[0] if wanted else None
     healthy = _healthy(number, source, first)
     truth = judge(healthy)
-    machine, chosen = copy.deepcopy(healthy), []
+    machine = copy.deepcopy(healthy)
+    chosen: list[Fault] = []
     for fault in wanted:
         if len(chosen) == most or fault in chosen or not _agrees(fault, machine, healthy):
             continue

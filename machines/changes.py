@@ -19,16 +19,17 @@ def renamed(machine: Machine, source: random.Random) -> tuple[Machine, dict[str,
     changed = copy.deepcopy(machine)
     names = _addresses(changed, source)
     devices = [nic.rdma for nic in changed.nics if nic.rdma.startswith("mlx5_")]
-    names |= dict(zip(devices, source.sample([f"mlx5_{n}" for n in range(len(devices))], len(devices)), strict=True))
+    names |= dict(
+        zip(devices, source.sample([f"mlx5_{n}" for n in range(len(devices))], len(devices)), strict=True)
+    )
     for function in changed.functions:
         function.address = names[function.address]
         function.above = names.get(function.above, "")
         function.rdma = names.get(function.rdma, function.rdma)
     source.shuffle(changed.functions)
-    changed.probe = {
-        probe: [(call, argument, names.get(device, device), *rest) for call, argument, device, *rest in calls]  # type: ignore[misc]
-        for probe, calls in changed.probe.items()
-    }
+    for calls in changed.probe.values():
+        for at, (call, argument, device, result, value) in enumerate(calls):
+            calls[at] = (call, argument, names.get(device, device), result, value)
     if wanted := changed.nccl_conf.get("NCCL_IB_HCA"):
         kept = [names.get(name, name) for name in wanted.lstrip("=").split(",")]
         changed.nccl_conf["NCCL_IB_HCA"] = "=" + ",".join(kept)
@@ -51,9 +52,14 @@ def _addresses(machine: Machine, source: random.Random) -> dict[str, str]:
             below = [function for function in functions if root in machine.chain(function)]
             own = {bus: following + at for at, bus in enumerate(sorted({f.address[5:7] for f in below}))}
             following += len(own)
-            for function, bus in [(root, fresh.get(root.address[5:7], 0)), *((f, own[f.address[5:7]]) for f in below)]:
+            for function, bus in [
+                (root, fresh.get(root.address[5:7], 0)),
+                *((f, own[f.address[5:7]]) for f in below),
+            ]:
                 rest = function.address[7:]
-                names[function.address] = f"{domain}:{bus:02x}{rest}" if ":" in function.address else function.address
+                names[function.address] = (
+                    f"{domain}:{bus:02x}{rest}" if ":" in function.address else function.address
+                )
     return names
 
 
@@ -69,5 +75,9 @@ def candidates(tree: Tree) -> list[str]:
     """What a collector may have missed: single files, and the folders that hold one subject."""
     folders = {"/".join(path.split("/")[:depth]) for path in tree.files for depth in (2, 3, 4, 5)}
     subjects = [path for path in sorted(folders) if path.count("/") < 6 and path not in tree.files]
-    files = [path for path in sorted(tree.files) if path not in _NEVER_HIDDEN and not path.startswith("sys/devices/")]
+    files = [
+        path
+        for path in sorted(tree.files)
+        if path not in _NEVER_HIDDEN and not path.startswith("sys/devices/")
+    ]
     return files + subjects

@@ -20,8 +20,10 @@ def compose(machine: Machine) -> Tree:
     rdma.write(tree, machine)
     nvidia.write(tree, machine)
     for name, calls in machine.probe.items():
-        rows = [{"call": call, "argument": argument, "device": device, "result": result, "value": value}
-                for call, argument, device, result, value in calls]  # fmt: skip
+        rows = [
+            {"call": call, "argument": argument, "device": device, "result": result, "value": value}
+            for call, argument, device, result, value in calls
+        ]
         text = json.dumps({"schema": f"gdrkit.probe.{name}/1", "calls": rows})
         tree.command(f"sos_commands/gdr/probe_{name}", ("gdr", "probe", name, "--json"), text)
     for path in machine.dropped:
@@ -35,8 +37,14 @@ def compose(machine: Machine) -> Tree:
 
 def head(machine: Machine) -> dict[str, Any]:
     """The manifest's own fields."""
-    return {"collector": "0.1.0", "collected": "2026-11-20T16:00:00Z", "anonymized": False, "scope": machine.scope,
-            "user": "root", "kernel": machine.kernel.release}  # fmt: skip
+    return {
+        "collector": "0.1.0",
+        "collected": "2026-11-20T16:00:00Z",
+        "anonymized": False,
+        "scope": machine.scope,
+        "user": "root",
+        "kernel": machine.kernel.release,
+    }
 
 
 def write(machine: Machine, root: Path) -> Path:

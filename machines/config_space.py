@@ -37,8 +37,9 @@ def build(space: Space) -> bytes:
     """The registers as bytes."""
     raw = bytearray(4096)
     bridge = space.kind != "endpoint"
-    struct.pack_into("<HHHHI", raw, 0, space.vendor, space.device, 0x0406, 0x10,
-                     space.class_code << 8 | space.revision)  # fmt: skip
+    struct.pack_into(
+        "<HHHHI", raw, 0, space.vendor, space.device, 0x0406, 0x10, space.class_code << 8 | space.revision
+    )
     raw[0x0E] = 1 if bridge else 0
     raw[0x34] = 0x60
     if bridge:

@@ -9,8 +9,18 @@ from machines.kernels import KERNELS, TALOS, WSL, Kernel
 from machines.machine import Driver, Libraries, Machine, Ofed, Peermem, Trust
 from machines.platforms import ORDINARY_GPUS, ORDINARY_NICS, PLATFORMS
 
-DRIVERS = ("470.256.02", "525.147.05", "535.183.01", "550.90.07", "560.35.05", "570.158.01", "575.57.08", "580.95.05",
-           "590.48.01", "595.45.04")  # fmt: skip
+DRIVERS = (
+    "470.256.02",
+    "525.147.05",
+    "535.183.01",
+    "550.90.07",
+    "560.35.05",
+    "570.158.01",
+    "575.57.08",
+    "580.95.05",
+    "590.48.01",
+    "595.45.04",
+)
 OFEDS = {"mlnx": ("5.8-4.1.5.0", "23.10-2.1.3.1", "24.10-1.1.4.0"), "doca": ("25.01-0.6.0", "25.07-0.9.7")}
 TRUSTS = (
     "no Secure Boot",
@@ -24,8 +34,20 @@ TRUSTS = (
 NCCLS = ("2.18.5", "2.20.5", "2.21.5", "2.22.3", "2.23.4", "2.25.1", "2.26.2", "2.27.5", "2.28.9", "2.29.2")
 UCXS = ("", "1.12.1", "1.15.0", "1.17.0", "1.18.0", "1.19.0")
 NVSHMEMS = ("", "", "3.2.5", "3.4.5")
-USUAL_PLATFORMS = ("rails", "rails", "rails", "shared switches", "shared switches", "VM with a switch", "Arm server", "coherent", "VM with a switch", "VM, flat",
-                   "display card beside", "AWS")  # fmt: skip
+USUAL_PLATFORMS = (
+    "rails",
+    "rails",
+    "rails",
+    "shared switches",
+    "shared switches",
+    "VM with a switch",
+    "Arm server",
+    "coherent",
+    "VM with a switch",
+    "VM, flat",
+    "display card beside",
+    "AWS",
+)
 
 
 def machine(number: int, source: random.Random, platform: str = "") -> Machine:
@@ -213,8 +235,13 @@ def _special(number: int, source: random.Random, platform: str) -> Machine:
     made.driver = Driver("595.45.04", True, TALOS_KEY, "kernel/drivers/video", packaged=False)
     made.trust, made.libraries = trust("sig_enforce"), Libraries(0, False, 0, "")
     made.peermem = Peermem("stub", made.inbox_tag)
-    made.hidden = {f"usr/lib/{made.kernel.arch}-linux-gnu": "not-collected", "usr/lib64": "not-collected",
-                   "lib64": "not-collected", "opt": "not-collected", "usr/local": "not-collected"}  # fmt: skip
+    made.hidden = {
+        f"usr/lib/{made.kernel.arch}-linux-gnu": "not-collected",
+        "usr/lib64": "not-collected",
+        "lib64": "not-collected",
+        "opt": "not-collected",
+        "usr/local": "not-collected",
+    }
     return made
 
 

@@ -144,11 +144,41 @@ def _file(sections: list[_Section], kind: int, architecture: int) -> bytes:
     for at_name, section in zip(at_names, everything, strict=True):
         body += bytes(-len(body) % max(section.align, 1))
         offset = len(body) if section.kind else 0
-        headers += struct.pack("<IIQQQQIIQQ", at_name, section.kind, section.flags, 0, offset,
-                               len(section.body), section.link, section.info, section.align,
-                               section.entry)  # fmt: skip
+        headers += struct.pack(
+            "<IIQQQQIIQQ",
+            at_name,
+            section.kind,
+            section.flags,
+            0,
+            offset,
+            len(section.body),
+            section.link,
+            section.info,
+            section.align,
+            section.entry,
+        )
         body += section.body
     body += bytes(-len(body) % 8)
-    body[:64] = struct.pack("<4s5B7xHHIQQQIHHHHHH", b"\x7fELF", 2, 1, 1, 0, 0, kind, architecture, 1, 0, 0,
-                            len(body), 0, 64, 0, 0, 64, len(everything), len(everything) - 1)  # fmt: skip
+    body[:64] = struct.pack(
+        "<4s5B7xHHIQQQIHHHHHH",
+        b"\x7fELF",
+        2,
+        1,
+        1,
+        0,
+        0,
+        kind,
+        architecture,
+        1,
+        0,
+        0,
+        len(body),
+        0,
+        64,
+        0,
+        0,
+        64,
+        len(everything),
+        len(everything) - 1,
+    )
     return bytes(body) + headers

@@ -37,8 +37,20 @@ def running(machine: Machine) -> list[Module]:
     loaded: list[Module] = []
     if machine.rdma_driver_loaded:
         stack = {module.name: module for module in stacks.rdma_stack(machine, machine.running_stack)}
-        order = ("mlx_compat", "ib_core", "ib_uverbs", "ib_cm", "iw_cm", "rdma_cm", "rdma_ucm", "ib_umad", "mlxfw",
-                 "mlx5_core", "mlx5_ib", "efa")  # fmt: skip
+        order = (
+            "mlx_compat",
+            "ib_core",
+            "ib_uverbs",
+            "ib_cm",
+            "iw_cm",
+            "rdma_cm",
+            "rdma_ucm",
+            "ib_umad",
+            "mlxfw",
+            "mlx5_core",
+            "mlx5_ib",
+            "efa",
+        )
         vendors = {nic.bound for nic in machine.functions if nic.nic}
         skipped = set() if "mlx5_core" in vendors else {"mlxfw", "mlx5_core", "mlx5_ib"}
         loaded += [stack[name] for name in order if name in stack and name not in skipped]
@@ -136,8 +148,13 @@ def _running(tree: Tree, machine: Machine, loaded: list[Module]) -> None:
             f"{module.name} {size} {len(users)} {held} Live 0x{_ZERO}" + (f" ({taint})" if taint else "")
         )
         at = f"sys/module/{module.name}"
-        values: dict[str, object] = {"initstate": "live", "coresize": size, "refcnt": len(users), "taint": taint,
-                                     "srcversion": stacks.srcversion(module)}  # fmt: skip
+        values: dict[str, object] = {
+            "initstate": "live",
+            "coresize": size,
+            "refcnt": len(users),
+            "taint": taint,
+            "srcversion": stacks.srcversion(module),
+        }
         if module.version:
             values["version"] = module.version
         for name, value in values.items():

@@ -66,15 +66,17 @@ def written(machine: Machine) -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def ask(machine: Machine) -> Answer:
+def ask(machine: Machine, modprobe: bool = True) -> Answer:
     """gdrkit's answers about a machine."""
     with written(machine) as path:
-        return ask_about(path)
+        return ask_about(path, modprobe)
 
 
-def ask_about(path: Path) -> Answer:
+def ask_about(path: Path, modprobe_too: bool = True) -> Answer:
     """gdrkit's answers about a folder of evidence."""
     code, report, complaint = _gdr("doctor", "--json", str(path))
+    if not modprobe_too:
+        return Answer(report, code, {}, 0, complaint)
     modprobe_code, modprobe, other = _gdr("modprobe", "--json", "nvidia-peermem", str(path))
     return Answer(report, code, modprobe, modprobe_code, complaint or other)
 
@@ -101,8 +103,13 @@ def compare(case: Case, answer: Answer) -> list[Miss]:
     for name in CONSUMERS:
         state = consumers[name]["state"]
         if state not in truth.states[name] and not (state == "active" and "ready" in truth.states[name]):
-            misses.append(Miss("state" if name == "nccl" else "other state", f"{name} {'/'.join(truth.states[name])}",
-                               f"{name} {state}"))  # fmt: skip
+            misses.append(
+                Miss(
+                    "state" if name == "nccl" else "other state",
+                    f"{name} {'/'.join(truth.states[name])}",
+                    f"{name} {state}",
+                )
+            )
     stopped = answer.state in ("blocked", "impossible")
     if (
         stopped
@@ -148,13 +155,22 @@ def _claims(case: Case, answer: Answer) -> list[Miss]:
             misses.append(Miss("claim", "nothing fails", about))
     for code, findings in answer.codes("warning", "note").items():
         if code not in case.truth.codes and code not in _HARMLESS:
-            sure = findings[0]
-            misses.append(Miss("untrue note", "not true", f"{code} {sure['subject']}: {sure['seen']}"[:150]))
+            first = findings[0]
+            misses.append(
+                Miss("untrue note", "not true", f"{code} {first['subject']}: {first['seen']}"[:150])
+            )
     return misses
 
 
-_HARMLESS = ("peermem-redundant", "peermem-not-persistent", "peermem-blocks-ofed", "shared-nic", "mixed-signers",
-             "verbs-library-old", "peermem-not-loaded")  # fmt: skip
+_HARMLESS = (
+    "peermem-redundant",
+    "peermem-not-persistent",
+    "peermem-blocks-ofed",
+    "shared-nic",
+    "mixed-signers",
+    "verbs-library-old",
+    "peermem-not-loaded",
+)
 
 
 def _modprobe(case: Case, answer: Answer) -> list[Miss]:

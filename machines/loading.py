@@ -1,7 +1,7 @@
 """What `modprobe nvidia-peermem` does on a machine: the steps of kmod and of the kernel, one after another.
 
-Sources: kmod libkmod/libkmod-module.c; Linux kernel/module/{main,signing,version}.c; nvidia-peermem.c from 515
-to 595; the order of the checks was measured on Debian's kernels 6.1 and 6.12."""
+Sources: kmod libkmod/libkmod-module.c; Linux kernel/module/{main,signing,version}.c; nvidia-peermem.c
+from 515 to 595; the order of the checks was measured on Debian's kernels 6.1 and 6.12."""
 
 from __future__ import annotations
 

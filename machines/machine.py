@@ -196,6 +196,16 @@ class Machine:
     claims: set[str] = field(default_factory=set)  # codes that are true because a fault made them so
 
     @property
+    def branch(self) -> int:
+        """The driver's branch; 0 without a driver."""
+        return self.driver.branch if self.driver else 0
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the driver's modules are the open ones."""
+        return bool(self.driver and self.driver.is_open)
+
+    @property
     def distribution(self) -> Distribution:
         return DISTRIBUTIONS[self.kernel.distribution]
 

@@ -9,13 +9,25 @@ from machines.machine import Driver, Function, Machine
 from machines.tree import Tree
 
 _PARAMETERS = {
-    "ResmanDebugLevel": "4294967295", "ModifyDeviceFiles": "1", "EnableMSI": "1", "EnableStreamMemOPs": "0",
-    "PreserveVideoMemoryAllocations": "0", "DynamicPowerManagement": "3", "RegisterPCIDriver": "1",
-    "EnablePCIERelaxedOrderingMode": "0", "EnableGpuFirmware": "18", "OpenRmEnableUnsupportedGpus": "1",
-    "RegistryDwords": '""', "RmMsg": '""',
-}  # fmt: skip
-_LATER = {"EnableResizableBar": ((530, 30, 2), "0"), "DmaRemapPeerMmio": ((515,), "1"),
-          "GrdmaPciTopoCheckOverride": ((570,), "0"), "CoherentGPUMemoryMode": ((580,), '""')}  # fmt: skip
+    "ResmanDebugLevel": "4294967295",
+    "ModifyDeviceFiles": "1",
+    "EnableMSI": "1",
+    "EnableStreamMemOPs": "0",
+    "PreserveVideoMemoryAllocations": "0",
+    "DynamicPowerManagement": "3",
+    "RegisterPCIDriver": "1",
+    "EnablePCIERelaxedOrderingMode": "0",
+    "EnableGpuFirmware": "18",
+    "OpenRmEnableUnsupportedGpus": "1",
+    "RegistryDwords": '""',
+    "RmMsg": '""',
+}
+_LATER = {
+    "EnableResizableBar": ((530, 30, 2), "0"),
+    "DmaRemapPeerMmio": ((515,), "1"),
+    "GrdmaPciTopoCheckOverride": ((570,), "0"),
+    "CoherentGPUMemoryMode": ((580,), '""'),
+}
 _GENERATION = {"2.5": 1, "5.0": 2, "8.0": 3, "16.0": 4, "32.0": 5, "64.0": 6}
 
 
@@ -61,10 +73,19 @@ def write(tree: Tree, machine: Machine) -> None:
 
 def _information(gpu: Function, minor: int, version: str) -> str:
     assert gpu.gpu
-    rows = {"Model": gpu.gpu.name, "IRQ": 40 + minor, "GPU UUID": f"GPU-00000000-0000-0000-0000-{minor:012d}",
-            "Video BIOS": "??.??.??.??.??", "Bus Type": "PCIe", "DMA Size": "52 bits",
-            "DMA Mask": "0xfffffffffffff", "Bus Location": gpu.address, "Device Minor": minor,
-            "GPU Firmware": version, "GPU Excluded": "No"}  # fmt: skip
+    rows = {
+        "Model": gpu.gpu.name,
+        "IRQ": 40 + minor,
+        "GPU UUID": f"GPU-00000000-0000-0000-0000-{minor:012d}",
+        "Video BIOS": "??.??.??.??.??",
+        "Bus Type": "PCIe",
+        "DMA Size": "52 bits",
+        "DMA Mask": "0xfffffffffffff",
+        "Bus Location": gpu.address,
+        "Device Minor": minor,
+        "GPU Firmware": version,
+        "GPU Excluded": "No",
+    }
     return "".join(f"{name + ':':<12}\t {value}\n" for name, value in rows.items())
 
 
@@ -90,16 +111,30 @@ def _smi(tree: Tree, machine: Machine, driver: Driver) -> None:
     memory = ["", f"{'Attached GPUs':<42}: {len(gpus)}"]
     for gpu in gpus:
         memory += ["", f"GPU {_bus(gpu)}", *_memory(gpu)]
-    tree.command("sos_commands/gdr/nvidia-smi_-q_-d_MEMORY", ("nvidia-smi", "-q", "-d", "MEMORY"),
-                 "\n".join(memory) + "\n")  # fmt: skip
+    tree.command(
+        "sos_commands/gdr/nvidia-smi_-q_-d_MEMORY",
+        ("nvidia-smi", "-q", "-d", "MEMORY"),
+        "\n".join(memory) + "\n",
+    )
     state = "ON" if machine.confidential else "OFF"
-    tree.command("sos_commands/gdr/nvidia-smi_conf-compute_-f", ("nvidia-smi", "conf-compute", "-f"),
-                 f"CC status: {state}\n")  # fmt: skip
+    tree.command(
+        "sos_commands/gdr/nvidia-smi_conf-compute_-f",
+        ("nvidia-smi", "conf-compute", "-f"),
+        f"CC status: {state}\n",
+    )
 
 
 def _cuda(driver: Driver) -> str:
-    versions = {470: "11.4", 525: "12.0", 535: "12.2", 550: "12.4", 560: "12.6", 570: "12.8", 575: "12.9",
-                580: "13.0"}  # fmt: skip
+    versions = {
+        470: "11.4",
+        525: "12.0",
+        535: "12.2",
+        550: "12.4",
+        560: "12.6",
+        570: "12.8",
+        575: "12.9",
+        580: "13.0",
+    }
     return versions.get(driver.branch, "13.1")
 
 
@@ -119,11 +154,16 @@ def _memory(gpu: Function) -> list[str]:
     integrated = gpu.gpu.kind == "integrated"
     size = bar1(gpu)
     free = size - 1 if gpu.bar1_free_mib < 0 else gpu.bar1_free_mib
-    rows = [("    FB Memory Usage", ""), ("        Total", "N/A" if integrated else "81559 MiB"),
-            ("        Used", "N/A" if integrated else "0 MiB"), ("        Free", "N/A" if integrated else "81005 MiB"),
-            ("    BAR1 Memory Usage", ""), ("        Total", f"{size} MiB" if size else "N/A"),
-            ("        Used", f"{size - free} MiB" if size else "N/A"),
-            ("        Free", f"{free} MiB" if size else "N/A")]  # fmt: skip
+    rows = [
+        ("    FB Memory Usage", ""),
+        ("        Total", "N/A" if integrated else "81559 MiB"),
+        ("        Used", "N/A" if integrated else "0 MiB"),
+        ("        Free", "N/A" if integrated else "81005 MiB"),
+        ("    BAR1 Memory Usage", ""),
+        ("        Total", f"{size} MiB" if size else "N/A"),
+        ("        Used", f"{size - free} MiB" if size else "N/A"),
+        ("        Free", f"{free} MiB" if size else "N/A"),
+    ]
     return [f"{name:<42}: {value}" if value else name for name, value in rows]
 
 
@@ -138,20 +178,40 @@ def _smi_gpu(machine: Machine, gpu: Function, minor: int, version: str) -> list[
     ats = "ATS" if product.coherent or product.kind == "integrated" else "None"
     can_mig = product.architecture in ("hopper", "blackwell") or product.name.startswith("NVIDIA A100")
     mig = ("Enabled" if machine.mig else "Disabled") if can_mig and not consumer else "N/A"
-    architecture = {"volta": "Volta", "turing": "Turing", "ampere": "Ampere", "ada": "Ada Lovelace", "hopper": "Hopper",
-                    "blackwell": "Blackwell", "pascal": "Pascal"}[product.architecture]  # fmt: skip
+    architecture = {
+        "volta": "Volta",
+        "turing": "Turing",
+        "ampere": "Ampere",
+        "ada": "Ada Lovelace",
+        "hopper": "Hopper",
+        "blackwell": "Blackwell",
+        "pascal": "Pascal",
+    }[product.architecture]
     rows: list[tuple[str, object]] = [
-        ("    Product Name", product.name), ("    Product Brand", "GeForce" if consumer else "NVIDIA"),
-        ("    Product Architecture", architecture), ("    Persistence Mode", "Enabled"),
-        ("    Addressing Mode", ats), ("    MIG Mode", ""), ("        Current", mig), ("        Pending", mig),
-        ("    Minor Number", minor), ("    GPU C2C Mode", "Enabled" if product.coherent else "Disabled"),
-        ("    GPU Virtualization Mode", ""), ("        Virtualization Mode", virtual),
-        ("        Host VGPU Mode", "N/A"), ("    GSP Firmware Version", version), ("    PCI", ""),
-        ("        Bus Id", _bus(gpu)), ("        GPU Link Info", ""), ("            PCIe Generation", ""),
-        ("                Max", _GENERATION[most[0]]), ("                Current", _GENERATION[now[0]]),
-        ("            Link Width", ""), ("                Max", f"{most[1]}x"),
+        ("    Product Name", product.name),
+        ("    Product Brand", "GeForce" if consumer else "NVIDIA"),
+        ("    Product Architecture", architecture),
+        ("    Persistence Mode", "Enabled"),
+        ("    Addressing Mode", ats),
+        ("    MIG Mode", ""),
+        ("        Current", mig),
+        ("        Pending", mig),
+        ("    Minor Number", minor),
+        ("    GPU C2C Mode", "Enabled" if product.coherent else "Disabled"),
+        ("    GPU Virtualization Mode", ""),
+        ("        Virtualization Mode", virtual),
+        ("        Host VGPU Mode", "N/A"),
+        ("    GSP Firmware Version", version),
+        ("    PCI", ""),
+        ("        Bus Id", _bus(gpu)),
+        ("        GPU Link Info", ""),
+        ("            PCIe Generation", ""),
+        ("                Max", _GENERATION[most[0]]),
+        ("                Current", _GENERATION[now[0]]),
+        ("            Link Width", ""),
+        ("                Max", f"{most[1]}x"),
         ("                Current", f"{now[1]}x"),
-    ]  # fmt: skip
+    ]
     lines = ["", f"GPU {_bus(gpu)}"] + [
         f"{name:<42}: {value}" if value != "" else name for name, value in rows
     ]

@@ -11,9 +11,13 @@ from machines.machine import Function, Machine
 from machines.tree import Tree
 
 MIB = 1 << 20
-_OTHER = {"virtio-net": (0x1AF4, 0x1041, 0x020000), "nvme": (0x144D, 0xA808, 0x010802),
-          "igc": (0x8086, 0x15F3, 0x020000), "data-direct": (0x15B3, 0x2100, 0x120000),
-          "wsl-gpu": (0x1414, 0x008E, 0x030200)}  # fmt: skip
+_OTHER = {
+    "virtio-net": (0x1AF4, 0x1041, 0x020000),
+    "nvme": (0x144D, 0xA808, 0x010802),
+    "igc": (0x8086, 0x15F3, 0x020000),
+    "data-direct": (0x15B3, 0x2100, 0x120000),
+    "wsl-gpu": (0x1414, 0x008E, 0x030200),
+}
 
 
 def real(machine: Machine) -> list[Function]:
@@ -108,14 +112,26 @@ def _function(
     alias += f"bc{kind >> 16:02X}sc{kind >> 8 & 0xFF:02X}i{kind & 0xFF:02X}"
     now, most = links(function)
     values: dict[str, object] = {
-        "vendor": f"0x{vendor:04x}", "device": f"0x{device:04x}", "class": f"0x{kind:06x}", "revision": "0xa1",
-        "subsystem_vendor": f"0x{subsystem[0]:04x}", "subsystem_device": f"0x{subsystem[1]:04x}",
-        "numa_node": function.numa, "local_cpulist": "0-31" if function.numa < 1 else "32-63", "enable": 1,
-        "modalias": alias, "power_state": "D0", "ari_enabled": 0,
-    }  # fmt: skip
+        "vendor": f"0x{vendor:04x}",
+        "device": f"0x{device:04x}",
+        "class": f"0x{kind:06x}",
+        "revision": "0xa1",
+        "subsystem_vendor": f"0x{subsystem[0]:04x}",
+        "subsystem_device": f"0x{subsystem[1]:04x}",
+        "numa_node": function.numa,
+        "local_cpulist": "0-31" if function.numa < 1 else "32-63",
+        "enable": 1,
+        "modalias": alias,
+        "power_state": "D0",
+        "ari_enabled": 0,
+    }
     if not (function.part == "GB10" or (machine.virtual and not bridge and not function.above)):
-        values |= {"current_link_speed": f"{now[0]} GT/s PCIe", "current_link_width": now[1],
-                   "max_link_speed": f"{most[0]} GT/s PCIe", "max_link_width": most[1]}  # fmt: skip
+        values |= {
+            "current_link_speed": f"{now[0]} GT/s PCIe",
+            "current_link_width": now[1],
+            "max_link_speed": f"{most[0]} GT/s PCIe",
+            "max_link_width": most[1],
+        }
     for name, value in values.items():
         tree.line(f"{at}/{name}", value)
     driver = function.bound
@@ -129,12 +145,27 @@ def _function(
     below = [other for other in machine.functions if function in machine.chain(other)] if bridge else []
     buses = sorted({int(other.address[5:7], 16) for other in below})
     usual = 4096 if function.nic else 512
-    tree.file(f"{at}/config", config_space.build(Space(
-        vendor, device, kind, 0xA1, subsystem, bridge.kind if bridge else "endpoint", now, most, placed,
-        (int(function.address[5:7], 16), min(buses, default=0), max(buses, default=0)),
-        function.read_request or usual, function.acs if bridge and bridge.kind != "up" else None,
-        False if function.nic else None, zlib.crc32(function.address.encode()) << 8 if function.nic else 0,
-    )))  # fmt: skip
+    tree.file(
+        f"{at}/config",
+        config_space.build(
+            Space(
+                vendor,
+                device,
+                kind,
+                0xA1,
+                subsystem,
+                bridge.kind if bridge else "endpoint",
+                now,
+                most,
+                placed,
+                (int(function.address[5:7], 16), min(buses, default=0), max(buses, default=0)),
+                function.read_request or usual,
+                function.acs if bridge and bridge.kind != "up" else None,
+                False if function.nic else None,
+                zlib.crc32(function.address.encode()) << 8 if function.nic else 0,
+            )
+        ),
+    )
 
 
 def _resource(placed: list[tuple[int, int, int, bool]]) -> str:

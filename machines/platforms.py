@@ -20,8 +20,16 @@ class _Builder:
         self.domain = domain
         self.devices = 0
 
-    def add(self, bus: int, slot: int, part: str, above: Function | None = None, numa: int = 0, function: int = 0,
-            **more: object) -> Function:  # fmt: skip
+    def add(
+        self,
+        bus: int,
+        slot: int,
+        part: str,
+        above: Function | None = None,
+        numa: int = 0,
+        function: int = 0,
+        **more: object,
+    ) -> Function:
         address = f"{self.domain:04x}:{bus:02x}:{slot:02x}.{function:x}"
         made = Function(address, part, above.address if above else "", numa)
         for name, value in more.items():
@@ -56,7 +64,7 @@ class _Builder:
 
 def rails(random: random.Random, gpu: str, nic: str, cpu: str = "intel") -> list[Function]:
     """One switch for each GPU with its NIC, as in DGX and HGX machines, and perhaps a NIC for storage."""
-    count = random.choice((1, 2, 2, 4, 8))
+    count = random.choice((1, 1, 2, 2, 2, 4, 4, 8))
     made = _Builder()
     for index in range(count):
         below = made.switch(_SPREAD[index], cpu, index * 2 // count if count > 1 else 0)
@@ -94,15 +102,29 @@ def coherent(random: random.Random, gpu: str, nic: str, cpu: str = "grace") -> l
 def spark(random: random.Random, gpu: str, nic: str, cpu: str = "gb10") -> list[Function]:
     """A DGX Spark or a relative: one card on two links, each port on both."""
     made = _Builder()
-    names = (("rocep1s0f0", "enp1s0f0np0"), ("rocep1s0f1", "enp1s0f1np1"), ("roceP2p1s0f0", "enP2p1s0f0np0"),
-             ("roceP2p1s0f1", "enP2p1s0f1np1"))  # fmt: skip
+    names = (
+        ("rocep1s0f0", "enp1s0f0np0"),
+        ("rocep1s0f1", "enp1s0f1np1"),
+        ("roceP2p1s0f0", "enP2p1s0f0np0"),
+        ("roceP2p1s0f1", "enP2p1s0f1np1"),
+    )
     for link in range(2):
         made.domain = 2 * link
         root = made.add(0, 0, "gb10")
         for port in range(2):
             rdma, net = names[2 * link + port]
-            made.add(1, 0, "CX7 Spark", root, function=port, rdma=rdma, net=net, card="spark",
-                     state="ACTIVE" if port == 0 else "DOWN", port_name=f"p{port}")  # fmt: skip
+            made.add(
+                1,
+                0,
+                "CX7 Spark",
+                root,
+                function=port,
+                rdma=rdma,
+                net=net,
+                card="spark",
+                state="ACTIVE" if port == 0 else "DOWN",
+                port_name=f"p{port}",
+            )
     made.domain = 15
     made.add(1, 0, "GB10", made.add(0, 0, "gb10-gpu"))
     return made.functions
@@ -123,7 +145,7 @@ def vm_flat(random: random.Random, gpu: str, nic: str, cpu: str = "qemu") -> lis
     """A virtual machine that shows every device at a root port of its own."""
     made = _Builder()
     made.add(0, 4, "virtio-net", net="eth0")
-    count = random.choice((1, 2, 8))
+    count = random.choice((1, 1, 2, 2, 8))
     for index in range(count):
         made.add(0x10 + index, 0, gpu, made.add(0, 8 + index, "qemu"))
     for index in range(count):
@@ -152,6 +174,17 @@ PLATFORMS: dict[str, tuple[Callable[..., list[Function]], tuple[str, ...], tuple
     "AWS": (vm_flat, ("qemu",), ("A100", "H100", "H200")),
     "Spark": (spark, ("gb10",), ("GB10",)),
 }
-ORDINARY_GPUS = ("V100", "T4", "A100", "A100 PCIe", "L40S", "H100", "H100 PCIe", "H200", "B200", "RTX A6000",
-                 "RTX PRO 6000")  # fmt: skip
+ORDINARY_GPUS = (
+    "V100",
+    "T4",
+    "A100",
+    "A100 PCIe",
+    "L40S",
+    "H100",
+    "H100 PCIe",
+    "H200",
+    "B200",
+    "RTX A6000",
+    "RTX PRO 6000",
+)
 ORDINARY_NICS = ("CX4 Lx", "CX5", "CX6", "CX6 Dx", "CX7 IB", "CX7", "CX8", "BF3 NIC", "BF3 DPU")

@@ -16,8 +16,13 @@ _STATES = {
     "INIT": ("2: INIT", "5: LinkUp"),
     "ACTIVE": ("4: ACTIVE", "5: LinkUp"),
 }
-_RATES = {25: "25 Gb/sec (1X EDR)", 40: "40 Gb/sec (4X QDR)", 100: "100 Gb/sec (4X EDR)",
-          200: "200 Gb/sec (4X HDR)", 400: "400 Gb/sec (4X NDR)"}  # fmt: skip
+_RATES = {
+    25: "25 Gb/sec (1X EDR)",
+    40: "40 Gb/sec (4X QDR)",
+    100: "100 Gb/sec (4X EDR)",
+    200: "200 Gb/sec (4X HDR)",
+    400: "400 Gb/sec (4X NDR)",
+}
 
 
 def write(tree: Tree, machine: Machine) -> None:
@@ -90,11 +95,14 @@ def _port(tree: Tree, at: str, machine: Machine, function: Function, node: int) 
     rate = function.rate or (nic.gbit_per_s if nic else 25)
     layer = "Unspecified" if function.part == "EFA" else "Ethernet" if ethernet else "InfiniBand"
     values: dict[str, object] = {
-        "state": state, "phys_state": physical, "link_layer": layer,
+        "state": state,
+        "phys_state": physical,
+        "link_layer": layer,
         "rate": _RATES[40 if function.state == "DOWN" else rate],
-        "lid": "0x0" if ethernet else f"0x{node % 200 + 1:x}", "sm_lid": "0x0" if ethernet else "0x1",
+        "lid": "0x0" if ethernet else f"0x{node % 200 + 1:x}",
+        "sm_lid": "0x0" if ethernet else "0x1",
         "cap_mask": "0x00010000" if ethernet else "0xa751e848",
-    }  # fmt: skip
+    }
     for name, value in values.items():
         tree.line(f"{at}/{name}", value)
     low = _guid(node)

@@ -42,9 +42,13 @@ def table(results: list[Result], seed: int, only: str = "") -> str:
     """Everything about a run."""
     share = rates(results)
     lines = [f"{len(results)} machines, seed {seed}"]
-    for name, text in (("state", "state of NCCL right"), ("headline", "state and headline right"),
-                       ("named", "every planted fault named"), ("modprobe", "modprobe right"),
-                       ("repair", "ready without the faults")):  # fmt: skip
+    for name, text in (
+        ("state", "state of NCCL right"),
+        ("headline", "state and headline right"),
+        ("named", "every planted fault named"),
+        ("modprobe", "modprobe right"),
+        ("repair", "ready without the faults"),
+    ):
         lines.append(f"  {text:<28} {share[name]:5.1f} %")
     lines.append(f"  {'confident wrong claims':<28} {share['claims']:5.0f}")
     lines.append(f"  {'crashes':<28} {share['crashes']:5.0f}")
@@ -65,8 +69,10 @@ def _by_fault(results: list[Result]) -> list[str]:
     lines = [f"{'fault':<40} {'code':<30} planted headline named"]
     for fault in FAULTS:
         if planted[fault.name]:
-            lines.append(f"{fault.name:<40} {fault.codes[0]:<30} {planted[fault.name]:7} {headline[fault.name]:8} "
-                         f"{named[fault.name]:5}")  # fmt: skip
+            lines.append(
+                f"{fault.name:<40} {fault.codes[0]:<30} {planted[fault.name]:7} {headline[fault.name]:8} "
+                f"{named[fault.name]:5}"
+            )
     return lines
 
 

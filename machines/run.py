@@ -51,15 +51,21 @@ def judge_one(seed: int, only: str, number: int) -> Result:
     if made.faults and made.repairable:
         misses += repaired(made)
     return Result(
-        seed, number, only, tuple((fault.name, fault.codes) for fault in made.faults), tuple(misses),
-        tuple(sorted(made.truth.states["nccl"])), tuple(sorted(made.truth.headline)),
-        f"{answer.state} {answer.headline}", cells(made),
-    )  # fmt: skip
+        seed,
+        number,
+        only,
+        tuple((fault.name, fault.codes) for fault in made.faults),
+        tuple(misses),
+        tuple(sorted(made.truth.states["nccl"])),
+        tuple(sorted(made.truth.headline)),
+        f"{answer.state} {answer.headline}",
+        cells(made),
+    )
 
 
 def repaired(made: Case) -> list[Miss]:
     """What gdrkit says wrongly of the machine without its faults."""
-    answer: Answer = ask(made.healthy)
+    answer: Answer = ask(made.healthy, modprobe=False)
     if not answer.report:
         return [Miss("crash", "an answer", answer.complaint)]
     said = {name: answer.report["consumers"][name]["state"] for name in CONSUMERS}
@@ -86,12 +92,18 @@ def cells(made: Case) -> dict[str, str]:
         "driver": f"{driver.branch} {'open' if driver.is_open else 'proprietary'}" if driver else "none",
         "OFED": f"{machine.ofed.kind} {machine.ofed_state}" if machine.ofed else "inbox",
         "keys": machine.trust.name,
-        "kernel": f"{machine.kernel.distribution} {'.'.join(machine.kernel.release.split('.')[:2])} {machine.kernel.arch}",
+        "kernel": machine.kernel.title,
         "topology": machine.platform,
         "NIC": " + ".join(nics) or ("software" if machine.nics else "none"),
         "port": "/".join(sorted(ports)) or "none",
         "IOMMU": machine.iommu,
-        "mode": "MIG" if machine.mig else "confidential" if machine.confidential else
-                "passed through" if any(gpu.bound == "vfio-pci" for gpu in machine.gpus) else
-                "operator" if machine.operator else machine.scope,
-    }  # fmt: skip
+        "mode": "MIG"
+        if machine.mig
+        else "confidential"
+        if machine.confidential
+        else "passed through"
+        if any(gpu.bound == "vfio-pci" for gpu in machine.gpus)
+        else "operator"
+        if machine.operator
+        else machine.scope,
+    }

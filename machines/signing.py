@@ -1,7 +1,7 @@
 """Keys, certificates and module signatures that are the same in every run.
 
-A key's primes follow from its name, so a seed gives the same bytes everywhere. 1024 bits are enough here:
-nobody relies on these keys. Formats: Linux scripts/sign-file.c, include/linux/module_signature.h; RFC 5652."""
+A key's primes follow from its name, so a seed gives the same bytes everywhere. 1024 bits are enough:
+nobody relies on these keys. Formats: Linux scripts/sign-file.c, module_signature.h; RFC 5652."""
 
 from __future__ import annotations
 
@@ -53,8 +53,14 @@ class Key:
     def signature(self, content: bytes) -> bytes:
         """A detached PKCS#7 signature without attributes, as sign-file makes it."""
         signed = self.private.sign(content, padding.PKCS1v15(), hashes.SHA512())
-        signer = _der(0x30, _integer(1) + _der(0x30, self.issuer + _integer(self.serial))
-                      + _SHA512 + _RSA + _der(0x04, signed))  # fmt: skip
+        signer = _der(
+            0x30,
+            _integer(1)
+            + _der(0x30, self.issuer + _integer(self.serial))
+            + _SHA512
+            + _RSA
+            + _der(0x04, signed),
+        )
         body = _der(0x30, _integer(1) + _der(0x31, _SHA512) + _DATA + _der(0x31, signer))
         return _der(0x30, _SIGNED_DATA + _der(0xA0, body))
 
@@ -86,9 +92,10 @@ def _private_key(name: str) -> rsa.RSAPrivateKey:
 def _prime(source: random.Random, bits: int = 512) -> int:
     while True:
         candidate = source.getrandbits(bits) | 3 << (bits - 2) | 1
-        if all(candidate % small for small in _SMALL_PRIMES) and candidate % _EXPONENT != 1:
-            if all(_may_be_prime(candidate, source.randrange(2, candidate - 1)) for _ in range(20)):
-                return candidate
+        if candidate % _EXPONENT == 1 or not all(candidate % small for small in _SMALL_PRIMES):
+            continue
+        if all(_may_be_prime(candidate, source.randrange(2, candidate - 1)) for _ in range(20)):
+            return candidate
 
 
 def _may_be_prime(candidate: int, base: int) -> bool:

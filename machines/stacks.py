@@ -19,23 +19,58 @@ from machines.kernels import Kernel
 from machines.machine import Machine
 
 PEER_API = ("ib_register_peer_memory_client", "ib_unregister_peer_memory_client")
-P2P = ("nvidia_p2p_get_pages", "nvidia_p2p_put_pages", "nvidia_p2p_dma_map_pages", "nvidia_p2p_dma_unmap_pages",
-       "nvidia_p2p_free_page_table", "nvidia_p2p_free_dma_mapping")  # fmt: skip
+P2P = (
+    "nvidia_p2p_get_pages",
+    "nvidia_p2p_put_pages",
+    "nvidia_p2p_dma_map_pages",
+    "nvidia_p2p_dma_unmap_pages",
+    "nvidia_p2p_free_page_table",
+    "nvidia_p2p_free_dma_mapping",
+)
 P2P_PERSISTENT = ("nvidia_p2p_get_pages_persistent", "nvidia_p2p_put_pages_persistent")
-DMA_BUF = ("dma_buf_export", "dma_buf_fd", "dma_buf_put", "dma_buf_get", "dma_buf_dynamic_attach",
-           "dma_buf_map_attachment", "dma_buf_pin", "dma_buf_unpin")  # fmt: skip
+DMA_BUF = (
+    "dma_buf_export",
+    "dma_buf_fd",
+    "dma_buf_put",
+    "dma_buf_get",
+    "dma_buf_dynamic_attach",
+    "dma_buf_map_attachment",
+    "dma_buf_pin",
+    "dma_buf_unpin",
+)
 GPL_ONLY = ("class_create", "device_create", "mmu_interval_notifier_remove", "hmm_range_fault")
-VMLINUX = ("kfree", "__kmalloc", "param_ops_int", "param_ops_uint", "param_ops_bool", "param_ops_charp", "init_net",
-           "dma_map_resource", "dma_map_sg_attrs", "__pci_register_driver", "pci_unregister_driver",
-           "register_netdev", "unregister_netdev", "pin_user_pages_fast", "__module_get", "module_put", "cdev_add",
-           "module_layout")  # fmt: skip
+VMLINUX = (
+    "kfree",
+    "__kmalloc",
+    "param_ops_int",
+    "param_ops_uint",
+    "param_ops_bool",
+    "param_ops_charp",
+    "init_net",
+    "dma_map_resource",
+    "dma_map_sg_attrs",
+    "__pci_register_driver",
+    "pci_unregister_driver",
+    "register_netdev",
+    "unregister_netdev",
+    "pin_user_pages_fast",
+    "__module_get",
+    "module_put",
+    "cdev_add",
+    "module_layout",
+)
 UMEM = ("ib_umem_get", "ib_umem_release", "ib_umem_find_best_pgsz")
 UMEM_DMABUF = ("ib_umem_dmabuf_get", "ib_umem_dmabuf_get_pinned", "ib_umem_dmabuf_map_pages")
 UMEM_ODP = ("ib_umem_odp_get", "ib_umem_odp_release")
 CORE = ("ib_register_client", "ib_register_device", "ib_alloc_pd_user", "ib_query_port")
-_PLACES = {"mlx5_ib": "drivers/infiniband/hw/mlx5", "mlx5_core": "drivers/net/ethernet/mellanox/mlx5/core",
-           "mlxfw": "drivers/net/ethernet/mellanox/mlxfw", "efa": "drivers/infiniband/hw/efa",
-           "rdma_rxe": "drivers/infiniband/sw/rxe", "mlx_compat": "compat"}  # fmt: skip
+_PLACES = {
+    "mlx5_ib": "drivers/infiniband/hw/mlx5",
+    "mlx5_core": "drivers/net/ethernet/mellanox/mlx5/core",
+    "mlxfw": "drivers/net/ethernet/mellanox/mlxfw",
+    "efa": "drivers/infiniband/hw/efa",
+    "rdma_rxe": "drivers/infiniband/sw/rxe",
+    "mlx_compat": "compat",
+}
 HYPHENS = ("nvidia_uvm", "nvidia_modeset", "nvidia_drm", "nvidia_peermem")
 SIZES = {"nvidia": 14299136, "mlx5_core": 2678784, "ib_core": 462848, "ib_uverbs": 188416}
 
@@ -126,7 +161,8 @@ def rdma_stack(machine: Machine, tag: str) -> list[Module]:
         exports[provider] = (*exports[provider], *PEER_API)
     wants: dict[str, dict[str, str]] = {
         "ib_core": {"init_net": ""},
-        "ib_uverbs": dict.fromkeys(CORE[:2], "ib_core") | (dict.fromkeys(DMA_BUF[3:], "") if dmabuf else {})
+        "ib_uverbs": dict.fromkeys(CORE[:2], "ib_core")
+        | (dict.fromkeys(DMA_BUF[3:], "") if dmabuf else {})
         | {"pin_user_pages_fast": ""},
         "ib_cm": {"ib_register_client": "ib_core"},
         "iw_cm": {"ib_query_port": "ib_core"},
@@ -137,7 +173,7 @@ def rdma_stack(machine: Machine, tag: str) -> list[Module]:
         "mlx5_core": {"mlxfw_firmware_flash": "mlxfw", "__pci_register_driver": "", "register_netdev": ""},
         "mlx5_ib": {"ib_register_device": "ib_core", "mlx5_cmd_exec": "mlx5_core"}
         | dict.fromkeys(exports["ib_uverbs"], "ib_uverbs"),
-    }  # fmt: skip
+    }
     if inbox and any(nic.part == "EFA" for nic in machine.functions):
         exports["efa"] = ()
         wants["efa"] = {"ib_register_device": "ib_core"} | dict.fromkeys(UMEM, "ib_uverbs")
@@ -147,8 +183,14 @@ def rdma_stack(machine: Machine, tag: str) -> list[Module]:
     return [_rdma_module(machine, tag, name, exports, wants[name], dmabuf) for name in exports]
 
 
-def _rdma_module(machine: Machine, tag: str, name: str, exports: dict[str, tuple[str, ...]], wanted: dict[str, str],
-                 dmabuf: bool) -> Module:  # fmt: skip
+def _rdma_module(
+    machine: Machine,
+    tag: str,
+    name: str,
+    exports: dict[str, tuple[str, ...]],
+    wanted: dict[str, str],
+    dmabuf: bool,
+) -> Module:
     kernel, ofed = machine.kernel, machine.ofed
     inbox = tag == machine.inbox_tag
     place = _PLACES.get(name, "drivers/infiniband/core")
@@ -200,8 +242,22 @@ def nvidia_stack(machine: Machine) -> list[Module]:
         if name == "nvidia" and driver.signed_nvidia is not None:
             signer = driver.signed_nvidia
         damage = driver.damage if name == "nvidia" and driver.damage != "namespace" else ""
-        modules.append(Module(name, driver.tag, driver.folder, imports, gives.get(name, ()), license, driver.version,
-                              parameters.get(name, ()), spaces, signer, damage, driver.flags))  # fmt: skip
+        modules.append(
+            Module(
+                name,
+                driver.tag,
+                driver.folder,
+                imports,
+                gives.get(name, ()),
+                license,
+                driver.version,
+                parameters.get(name, ()),
+                spaces,
+                signer,
+                damage,
+                driver.flags,
+            )
+        )
     if machine.peermem.kind != "none":
         modules.append(peermem(machine, p2p))
     return modules
@@ -231,8 +287,20 @@ def peermem(machine: Machine, p2p: tuple[str, ...]) -> Module:
     imports = tuple((symbol, by, tag) for symbol, (by, tag) in names.items())
     version = (state.driver_tag or driver.tag).split("-")[1]
     signer = driver.signer if state.signer is None else state.signer
-    return Module("nvidia_peermem", f"{driver.tag}+{state.built_against}", driver.folder, imports, (), license, version,
-                  tuple(parameters), (), signer, state.damage, state.flags)  # fmt: skip
+    return Module(
+        "nvidia_peermem",
+        f"{driver.tag}+{state.built_against}",
+        driver.folder,
+        imports,
+        (),
+        license,
+        version,
+        tuple(parameters),
+        (),
+        signer,
+        state.damage,
+        state.flags,
+    )
 
 
 def has_persistent(number: tuple[int, ...]) -> bool:

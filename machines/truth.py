@@ -1,7 +1,7 @@
 """What is true of a machine: the state for each program, what stops it, which statements would be true.
 
-Sources: NCCL's, UCX's and NVSHMEM's tests at their tags, Linux and NVIDIA's open modules, as machines/README.md
-lists them. Nothing here was taken from gdrkit's rules."""
+Sources: NCCL's, UCX's and NVSHMEM's tests at their tags, Linux, and NVIDIA's open modules. Nothing here was
+taken from gdrkit's rules."""
 
 from __future__ import annotations
 
@@ -68,9 +68,12 @@ def judge(machine: Machine) -> Truth:
     return _open_questions(machine, truth)
 
 
-_PERHAPS = {  # they slow down, or stop one direction or large memory only: whether that is blocked is a matter of words
-    "gdr-read-off": ("nccl",), "gid-index-wrong": ("nccl",), "bar1-exhausted": CONSUMERS, "gpu-unsupported": (),
-}  # fmt: skip
+_PERHAPS = {  # they stop one direction, or large memory only: whether that is blocked is a matter of words
+    "gdr-read-off": ("nccl",),
+    "gid-index-wrong": ("nccl",),
+    "bar1-exhausted": CONSUMERS,
+    "gpu-unsupported": (),
+}
 
 
 def _open_questions(machine: Machine, truth: Truth) -> Truth:
@@ -101,15 +104,18 @@ def _absent(machine: Machine, truth: Truth, gpu: bool, nic: bool) -> Truth:
     return truth
 
 
-def _consumer(machine: Machine, consumer: str, gpus: list[Function], nics: list[Function], loading: Loading
-              ) -> tuple[frozenset[str], dict[str, list[Blocker]]]:  # fmt: skip
+def _consumer(
+    machine: Machine, consumer: str, gpus: list[Function], nics: list[Function], loading: Loading
+) -> tuple[frozenset[str], dict[str, list[Blocker]]]:
     """The state of the worst GPU, and for each path what stops it anywhere."""
     merged: dict[str, list[Blocker]] = {"dmabuf": [], "peermem": []}
     any_blocked = False
     for gpu in gpus:
         shared = _pair(machine, consumer, gpu, nics)
-        paths = {"dmabuf": shared + _dmabuf(machine, consumer, gpu, nics),
-                 "peermem": shared + _peermem(machine, consumer, loading)}  # fmt: skip
+        paths = {
+            "dmabuf": shared + _dmabuf(machine, consumer, gpu, nics),
+            "peermem": shared + _peermem(machine, consumer, loading),
+        }
         if all(paths.values()):
             any_blocked = True
             for path, blockers in paths.items():
@@ -164,12 +170,14 @@ def _pair(machine: Machine, consumer: str, gpu: Function, nics: list[Function]) 
 
 
 _CLOSING = {  # codes that close both paths, for which programs
-    "gpu-unsupported": ("hardware", CONSUMERS), "memory-not-registrable": ("rdma", ()),
-    "ib-disabled-by-env": ("application", ("nccl",)), "gdr-level-too-low": ("application", ("nccl",)),
+    "gpu-unsupported": ("hardware", CONSUMERS),
+    "memory-not-registrable": ("rdma", ()),
+    "ib-disabled-by-env": ("application", ("nccl",)),
+    "gdr-level-too-low": ("application", ("nccl",)),
     "no-rdma-device": ("hardware", CONSUMERS),
     "hca-not-selected": ("application", ("nccl",)),
     "gdr-level-pxb-on-c2c": ("application", ("nccl",)),
-}  # fmt: skip
+}
 
 
 def _closing(machine: Machine, consumer: str) -> list[tuple[str, str]]:
@@ -181,7 +189,7 @@ def _closing(machine: Machine, consumer: str) -> list[tuple[str, str]]:
 
 
 def _nccl_pair(machine: Machine, gpu: Function, nearest: list[Function]) -> list[Blocker]:
-    """NCCL's own limit of distance: PXB, or the processor's own root ports where GPU and CPU are coherent."""
+    """NCCL's own limit of distance: PXB, or the processor's root ports where GPU and CPU are coherent."""
     if machine.virtual or any(distance(machine, gpu, nic) in NEAR for nic in nearest):
         return []
     far = any(distance(machine, gpu, nic) == "SYS" for nic in nearest)
@@ -249,9 +257,15 @@ def _peermem(machine: Machine, consumer: str, loading: Loading) -> list[Blocker]
     return found
 
 
-_LAYER_OF = {"peermem-stub": "driver", "peermem-not-loaded": "driver", "peermem-registration-refused": "driver",
-             "driver-mismatch": "driver", "driver-not-loaded": "driver", "legacy-nv-peer-mem": "driver",
-             "no-gpu": "hardware"}  # fmt: skip
+_LAYER_OF = {
+    "peermem-stub": "driver",
+    "peermem-not-loaded": "driver",
+    "peermem-registration-refused": "driver",
+    "driver-mismatch": "driver",
+    "driver-not-loaded": "driver",
+    "legacy-nv-peer-mem": "driver",
+    "no-gpu": "hardware",
+}
 
 
 def _closed(machine: Machine, loading: Loading) -> list[Blocker]:
@@ -269,7 +283,7 @@ def _closed(machine: Machine, loading: Loading) -> list[Blocker]:
 
 
 def _headline(paths: dict[str, list[Blocker]]) -> frozenset[str]:
-    """The codes of the lowest layer on the path that lacks least; both paths where they lack equally much."""
+    """The codes of the lowest layer on the path that lacks least; of both if they lack equally much."""
     least = min(len(blockers) for blockers in paths.values() if not any(b.for_ever for b in blockers))
     codes: set[str] = set()
     for blockers in paths.values():

@@ -9,6 +9,9 @@ from typing import NamedTuple
 from machines.machine import Machine
 
 
+Plant = Callable[[Machine, random.Random], None]
+
+
 def anywhere(machine: Machine) -> bool:
     """The fault fits every machine."""
     return True
@@ -19,7 +22,7 @@ class Fault(NamedTuple):
 
     name: str
     codes: tuple[str, ...]  # one of these names it; the first is its own
-    plant: Callable[[Machine, random.Random], None]
+    plant: Plant
     fits: Callable[[Machine], bool] = anywhere
     platform: str = ""  # the only one that has it
     repairable: bool = True  # False: no machine without it is the same machine

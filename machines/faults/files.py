@@ -21,6 +21,12 @@ def _enforced(machine: Machine) -> bool:
     return full(machine) and machine.trust.sig_enforce
 
 
+def _of_another(machine: Machine) -> bool:
+    """The driver's signer is not that of the kernel."""
+    assert machine.driver
+    return _signed(machine) and machine.driver.signer != machine.distribution.kernel_key
+
+
 def _locked(machine: Machine) -> bool:
     return full(machine) and machine.trust.name == "lockdown"
 
@@ -46,10 +52,6 @@ def _own_key(machine: Machine) -> bool:
         and machine.trust.secure_boot
         and signer in (*machine.trust.mok, *machine.trust.db)
     )
-
-
-def _old_licence(machine: Machine) -> bool:
-    return full(machine) and bool(machine.driver) and machine.driver.branch < 535  # type: ignore[union-attr]
 
 
 def _change(**values: object) -> Callable[[Machine, random.Random], None]:
@@ -135,34 +137,80 @@ def _blocks_ofed(machine: Machine, source: random.Random) -> None:
 
 FAULTS = (
     Fault("peermem file missing", ("module-not-found",), _change(kind="none"), full),
-    Fault("install line with false", ("install-override",), _line("install nvidia-peermem /bin/false"), full),
+    Fault(
+        "install line with false", ("install-override",), _line("install nvidia-peermem /bin/false"), full
+    ),
     Fault("install line with true", ("install-override",), _line("install nvidia-peermem /bin/true"), full),
     Fault("on the kernel's list", ("module-blacklisted",), _kernel_list, full),
     Fault("on modprobe's list", ("module-blacklisted",), _list, full),
     Fault("no more modules", ("modules-disabled",), _modules_disabled, full),
-    Fault("no number for a parameter", ("module-bad-parameter",),
-          _line("options nvidia-peermem peerdirect_support=yes"), full),
-    Fault("value that peermem refuses", ("module-bad-parameter",),
-          _line("options nvidia-peermem peerdirect_support=5"), full),
+    Fault(
+        "no number for a parameter",
+        ("module-bad-parameter",),
+        _line("options nvidia-peermem peerdirect_support=yes"),
+        full,
+    ),
+    Fault(
+        "value that peermem refuses",
+        ("module-bad-parameter",),
+        _line("options nvidia-peermem peerdirect_support=5"),
+        full,
+    ),
     Fault("altered after signing", ("module-signature-broken",), _change(damage="altered"), _verifiable),
     Fault("key revoked", ("module-key-revoked",), _revoked, _own_key),
     Fault("peermem unsigned", ("module-unsigned",), _change(signer=""), _enforced),
-    Fault("peermem signed by a stranger", ("module-unknown-key",), _change(signer="Somebody's own key"), _enforced),
-    Fault("peermem unsigned under lockdown", ("lockdown-blocks-module",),
-          _change(signer=["", "Somebody's own key"]), _locked),
-    Fault("damaged file", ("module-corrupt", "module-unsigned", "lockdown-blocks-module"),
-          _change(damage=["empty", "truncated", "foreign"]), lambda m: full(m) and not m.trust.sig_enforce),
-    Fault("peermem of another flavour", ("module-wrong-kernel",), _change(flags="SMP mod_unload modversions "), full),
-    Fault("symbol of nobody", ("module-symbol-missing",), _change(extra_imports=("nvidia_p2p_put_rsync_registers",)),
-          full),
-    Fault("GPL symbol", ("module-symbol-gpl-only",),
-          _change(extra_imports=("mmu_interval_notifier_remove",), license="Linux-OpenIB"), full),
-    Fault("peermem of another driver", ("module-crc-mismatch",), _change(driver_tag="nvidia-535.54.03-open"), full),
-    Fault("two signers", ("mixed-signers",), _mixed, lambda m: _signed(m) and m.driver.signer != m.distribution.kernel_key),  # type: ignore
+    Fault(
+        "peermem signed by a stranger",
+        ("module-unknown-key",),
+        _change(signer="Somebody's own key"),
+        _enforced,
+    ),
+    Fault(
+        "peermem unsigned under lockdown",
+        ("lockdown-blocks-module",),
+        _change(signer=["", "Somebody's own key"]),
+        _locked,
+    ),
+    Fault(
+        "damaged file",
+        ("module-corrupt", "module-unsigned", "lockdown-blocks-module"),
+        _change(damage=["empty", "truncated", "foreign"]),
+        lambda m: full(m) and not m.trust.sig_enforce,
+    ),
+    Fault(
+        "peermem of another flavour",
+        ("module-wrong-kernel",),
+        _change(flags="SMP mod_unload modversions "),
+        full,
+    ),
+    Fault(
+        "symbol of nobody",
+        ("module-symbol-missing",),
+        _change(extra_imports=("nvidia_p2p_put_rsync_registers",)),
+        full,
+    ),
+    Fault(
+        "GPL symbol",
+        ("module-symbol-gpl-only",),
+        _change(extra_imports=("mmu_interval_notifier_remove",), license="Linux-OpenIB"),
+        full,
+    ),
+    Fault(
+        "peermem of another driver",
+        ("module-crc-mismatch",),
+        _change(driver_tag="nvidia-535.54.03-open"),
+        full,
+    ),
+    Fault(
+        "two signers",
+        ("mixed-signers",),
+        _mixed,
+        _of_another,
+    ),
     Fault("legacy PeerDirect", ("lock-inversion",), _lock_inversion, full),
     Fault("peermem not loaded", ("peermem-not-loaded",), _not_loaded, full),
     Fault("peermem not at boot", ("peermem-not-persistent",), _not_persistent, full),
     Fault("stub at boot", ("peermem-redundant", "peermem-stub"), _redundant, _stub_at_boot),
     Fault("stub instead", ("peermem-stub",), _stub, full),
     Fault("peermem holds OFED", ("peermem-blocks-ofed",), _blocks_ofed, lambda m: full(m) and bool(m.ofed)),
-)  # fmt: skip
+)

@@ -136,10 +136,6 @@ def _nothing_to_do(machine: Machine, source: random.Random) -> None:
     """The platform is the fault."""
 
 
-def _of(*parts: str) -> object:
-    return lambda machine: all(gpu.part in parts for gpu in machine.gpus)
-
-
 def _metal(machine: Machine) -> bool:
     return not machine.virtual and machine.platform in ("rails", "shared switches", "Arm server")
 
@@ -173,7 +169,7 @@ def _protects(machine: Machine) -> bool:
 
 
 def _may_be_managed(machine: Machine) -> bool:
-    return machine.platform == "coherent" and bool(machine.driver) and machine.driver.branch == 580  # type: ignore
+    return machine.platform == "coherent" and machine.branch == 580
 
 
 def _old_kernel(machine: Machine) -> bool:

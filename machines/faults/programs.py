@@ -81,8 +81,9 @@ def _operator(log: str) -> Callable[[Machine, random.Random], None]:
     return plant
 
 
-_FAILED = "modprobe: ERROR: could not insert 'nvidia_peermem': Invalid argument\nfailed to load nvidia-peermem module"
-_MISSING = "modprobe: FATAL: Module nvidia-peermem not found in directory /lib/modules/{}\nfailed to load nvidia-peermem module"
+_GIVES_UP = "\nfailed to load nvidia-peermem module"
+_FAILED = "modprobe: ERROR: could not insert 'nvidia_peermem': Invalid argument" + _GIVES_UP
+_MISSING = "modprobe: FATAL: Module nvidia-peermem not found in directory /lib/modules/{}" + _GIVES_UP
 _WAITS = "waiting for mellanox ofed and nvidia drivers to be installed\n" * 6
 
 
@@ -96,8 +97,10 @@ def _changed(machine: Machine, source: random.Random) -> None:
     _operator(_FAILED)(machine, source)
     assert machine.ofed
     machine.ofed.tag = machine.ofed.running = machine.ofed.tag + "-rebuilt"
-    machine.log += ["nvidia_peermem: disagrees about version of symbol ib_register_peer_memory_client",
-                    "nvidia_peermem: Unknown symbol ib_register_peer_memory_client (err -22)"]  # fmt: skip
+    machine.log += [
+        "nvidia_peermem: disagrees about version of symbol ib_register_peer_memory_client",
+        "nvidia_peermem: Unknown symbol ib_register_peer_memory_client (err -22)",
+    ]
     machine.claims |= {"operator-ofed-changed", "module-crc-mismatch", "ofed-rebuilt-after-driver"}
 
 
@@ -112,9 +115,11 @@ def _waits(machine: Machine, source: random.Random) -> None:
 
 
 def _talos(machine: Machine, source: random.Random) -> None:
-    machine.log.append('[talos] controller failed {"component": "controller-runtime", "controller": '
-                       '"runtime.KernelModuleSpecController", "error": "error loading module \\"nvidia_peermem\\": '
-                       'load nvidia_peermem failed: invalid argument"}')  # fmt: skip
+    machine.log.append(
+        '[talos] controller failed {"component": "controller-runtime", "controller": '
+        '"runtime.KernelModuleSpecController", "error": "error loading module \\"nvidia_peermem\\": '
+        'load nvidia_peermem failed: invalid argument"}'
+    )
     machine.claims.add("talos-no-peermem")
 
 
@@ -124,9 +129,14 @@ def _old_kernel(machine: Machine) -> bool:
 
 
 def _no_folder(machine: Machine) -> bool:
-    return full(machine) and _ordinary(machine) and machine.peermem.loaded and not machine.kernel.mm_kobj \
-        and machine.platform != "coherent" \
-        and not any(gpu.gpu and gpu.gpu.architecture == "blackwell" for gpu in machine.gpus)  # fmt: skip
+    return (
+        full(machine)
+        and _ordinary(machine)
+        and machine.peermem.loaded
+        and not machine.kernel.mm_kobj
+        and machine.platform != "coherent"
+        and not any(gpu.gpu and gpu.gpu.architecture == "blackwell" for gpu in machine.gpus)
+    )
 
 
 def _on_host(machine: Machine) -> bool:
@@ -161,23 +171,79 @@ FAULTS = (
     Fault("UCX that misses peermem", ("ucx-misses-peermem",), _ucx("1.15.0"), _no_folder),
     Fault("NVSHMEM that misses peermem", ("nvshmem-misses-peermem",), _nvshmem, _no_folder),
     Fault("network plugin", ("net-plugin-replaced",), _plugin, _ordinary),
-    Fault("NCCL_DMABUF_ENABLE=0", ("dmabuf-disabled-by-env",), _setting("NCCL_DMABUF_ENABLE", ("0",), "dmabuf-disabled-by-env"),
-          _ordinary),
-    Fault("NCCL_IB_DISABLE=1", ("ib-disabled-by-env",), _setting("NCCL_IB_DISABLE", ("1",), "ib-disabled-by-env"), _ordinary),
-    Fault("NCCL_NET=Socket", ("ib-disabled-by-env",), _setting("NCCL_NET", ("Socket",), "ib-disabled-by-env"), _ordinary),
-    Fault("NCCL_NET_GDR_LEVEL=ALL", ("gdr-level-ignored",),
-          _setting("NCCL_NET_GDR_LEVEL", ("ALL", "NODE", "sys"), "gdr-level-ignored"), _ordinary),
-    Fault("NCCL_NET_GDR_LEVEL=LOC", ("gdr-level-too-low",), _setting("NCCL_NET_GDR_LEVEL", ("LOC", "0"), "gdr-level-too-low"),
-          _ordinary),
-    Fault("NCCL_NET_GDR_LEVEL=PXB on Grace", ("gdr-level-pxb-on-c2c",),
-          _setting("NCCL_NET_GDR_LEVEL", ("PXB", "PIX"), "gdr-level-pxb-on-c2c"), _new_enough),
-    Fault("NCCL_NET_GDR_READ=0", ("gdr-read-off",), _setting("NCCL_NET_GDR_READ", ("0",), "gdr-read-off"), _ordinary),
-    Fault("NCCL_IB_GID_INDEX=9", ("gid-index-wrong",), _setting("NCCL_IB_GID_INDEX", ("9",), "gid-index-wrong"), _roce),
+    Fault(
+        "NCCL_DMABUF_ENABLE=0",
+        ("dmabuf-disabled-by-env",),
+        _setting("NCCL_DMABUF_ENABLE", ("0",), "dmabuf-disabled-by-env"),
+        _ordinary,
+    ),
+    Fault(
+        "NCCL_IB_DISABLE=1",
+        ("ib-disabled-by-env",),
+        _setting("NCCL_IB_DISABLE", ("1",), "ib-disabled-by-env"),
+        _ordinary,
+    ),
+    Fault(
+        "NCCL_NET=Socket",
+        ("ib-disabled-by-env",),
+        _setting("NCCL_NET", ("Socket",), "ib-disabled-by-env"),
+        _ordinary,
+    ),
+    Fault(
+        "NCCL_NET_GDR_LEVEL=ALL",
+        ("gdr-level-ignored",),
+        _setting("NCCL_NET_GDR_LEVEL", ("ALL", "NODE", "sys"), "gdr-level-ignored"),
+        _ordinary,
+    ),
+    Fault(
+        "NCCL_NET_GDR_LEVEL=LOC",
+        ("gdr-level-too-low",),
+        _setting("NCCL_NET_GDR_LEVEL", ("LOC", "0"), "gdr-level-too-low"),
+        _ordinary,
+    ),
+    Fault(
+        "NCCL_NET_GDR_LEVEL=PXB on Grace",
+        ("gdr-level-pxb-on-c2c",),
+        _setting("NCCL_NET_GDR_LEVEL", ("PXB", "PIX"), "gdr-level-pxb-on-c2c"),
+        _new_enough,
+    ),
+    Fault(
+        "NCCL_NET_GDR_READ=0",
+        ("gdr-read-off",),
+        _setting("NCCL_NET_GDR_READ", ("0",), "gdr-read-off"),
+        _ordinary,
+    ),
+    Fault(
+        "NCCL_IB_GID_INDEX=9",
+        ("gid-index-wrong",),
+        _setting("NCCL_IB_GID_INDEX", ("9",), "gid-index-wrong"),
+        _roce,
+    ),
     Fault("NIC left out", ("hca-not-selected",), _not_selected, _rails),
-    Fault("operator's stub", ("operator-stub",), _stub, lambda m: _on_host(m) and m.ofed is None, modprobe=False),
-    Fault("operator without modules", ("operator-module-missing",), _module_missing, _on_host, modprobe=False),
-    Fault("operator, OFED changed", ("operator-ofed-changed",), _changed, lambda m: _on_host(m) and full(m) and bool(m.ofed),
-          modprobe=False),
+    Fault(
+        "operator's stub",
+        ("operator-stub",),
+        _stub,
+        lambda m: _on_host(m) and m.ofed is None,
+        modprobe=False,
+    ),
+    Fault(
+        "operator without modules", ("operator-module-missing",), _module_missing, _on_host, modprobe=False
+    ),
+    Fault(
+        "operator, OFED changed",
+        ("operator-ofed-changed",),
+        _changed,
+        lambda m: _on_host(m) and full(m) and bool(m.ofed),
+        modprobe=False,
+    ),
     Fault("operator waits", ("operator-waits-for-ofed",), _waits, _can_wait, modprobe=False),
-    Fault("Talos with peermem", ("talos-no-peermem",), _talos, platform="Talos", repairable=False, modprobe=False),
-)  # fmt: skip
+    Fault(
+        "Talos with peermem",
+        ("talos-no-peermem",),
+        _talos,
+        platform="Talos",
+        repairable=False,
+        modprobe=False,
+    ),
+)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from machines.faults.fault import Fault
+from machines.faults.fault import Fault, Plant
 from machines.faults.files import full
 from machines.machine import Machine, Peermem
 
@@ -35,7 +35,7 @@ def _unsigned(machine: Machine, source: random.Random) -> None:
     machine.driver.signed_nvidia = ""
 
 
-def _damage(name: str) -> object:
+def _damage(name: str) -> Plant:
     def plant(machine: Machine, source: random.Random) -> None:
         _unload(machine)
         assert machine.driver
@@ -78,8 +78,10 @@ def _proprietary(machine: Machine, source: random.Random) -> None:
 
 def _nv_peer_mem(machine: Machine, source: random.Random) -> None:
     machine.legacy_client, machine.peermem.loaded = "loaded", False
-    machine.log.append("nvidia-peermem nv_mem_legacy_client_init:560 ERROR nv_mem_legacy_client_init -- error while "
-                       "registering traditional client")  # fmt: skip
+    machine.log.append(
+        "nvidia-peermem nv_mem_legacy_client_init:560 ERROR nv_mem_legacy_client_init -- error while "
+        "registering traditional client"
+    )
     machine.claims |= {"legacy-nv-peer-mem", "peermem-registration-refused"}
 
 
@@ -170,8 +172,18 @@ def _container(machine: Machine, source: random.Random) -> None:
     machine.scope, machine.device_nodes = "container", False
     machine.claims.add("rdma-device-not-in-container")
     release = machine.kernel.release
-    machine.dropped += ["lib/modules", "boot", "usr/src", "sys/kernel/security", "proc/keys", "proc/kallsyms", "var/lib/dkms",
-                        "sys/firmware", "dev/infiniband", f"boot/config-{release}"]  # fmt: skip
+    machine.dropped += [
+        "lib/modules",
+        "boot",
+        "usr/src",
+        "sys/kernel/security",
+        "proc/keys",
+        "proc/kallsyms",
+        "var/lib/dkms",
+        "sys/firmware",
+        "dev/infiniband",
+        f"boot/config-{release}",
+    ]
 
 
 def _enforced_nvidia(machine: Machine) -> bool:
@@ -185,9 +197,9 @@ def _inbox(machine: Machine) -> bool:
 def _dmabuf_only(machine: Machine) -> bool:
     return (
         _driver(machine)
-        and machine.driver.is_open
+        and machine.is_open
         and not any(g.gpu.open_only for g in machine.gpus if g.gpu)
-    )  # type: ignore
+    )
 
 
 def _ofed(machine: Machine) -> bool:
@@ -199,11 +211,11 @@ def _peer_kernel(machine: Machine) -> bool:
 
 
 def _namespaced(machine: Machine) -> bool:
-    return _driver(machine) and machine.driver.is_open and machine.kernel.namespaces  # type: ignore[union-attr]
+    return _driver(machine) and machine.is_open and machine.kernel.namespaces
 
 
 def _recent(machine: Machine) -> bool:
-    return _driver(machine) and machine.driver.branch >= 580  # type: ignore[union-attr]
+    return _driver(machine) and machine.branch >= 580
 
 
 def _dkms_ofed(machine: Machine) -> bool:
@@ -212,10 +224,22 @@ def _dkms_ofed(machine: Machine) -> bool:
 
 FAULTS = (
     Fault("driver not loaded", ("driver-not-loaded",), _not_loaded, _driver),
-    Fault("driver not built for this kernel", ("module-not-found", "driver-not-loaded"), _not_built, _driver),
-    Fault("nvidia unsigned", ("dependency-failed", "module-unsigned"), _unsigned, lambda m: _enforced_nvidia(m) and full(m)),
-    Fault("nvidia damaged", ("module-corrupt", "module-unsigned", "lockdown-blocks-module"), _damage("truncated"), _driver),  # type: ignore
-    Fault("nvidia without its namespace", ("module-symbol-namespace",), _damage("namespace"), _namespaced),  # type: ignore
+    Fault(
+        "driver not built for this kernel", ("module-not-found", "driver-not-loaded"), _not_built, _driver
+    ),
+    Fault(
+        "nvidia unsigned",
+        ("dependency-failed", "module-unsigned"),
+        _unsigned,
+        lambda m: _enforced_nvidia(m) and full(m),
+    ),
+    Fault(
+        "nvidia damaged",
+        ("module-corrupt", "module-unsigned", "lockdown-blocks-module"),
+        _damage("truncated"),
+        _driver,
+    ),
+    Fault("nvidia without its namespace", ("module-symbol-namespace",), _damage("namespace"), _namespaced),
     Fault("nvidia of another flavour", ("module-wrong-kernel",), _other_kernel, _driver),
     Fault("symbols taken", ("module-symbol-duplicate",), _duplicate, _driver),
     Fault("driver updated, not reloaded", ("driver-mismatch",), _mismatch, _driver),
@@ -225,21 +249,38 @@ FAULTS = (
     Fault("registration refused", ("peermem-registration-refused",), _nv_peer_mem, full),
     Fault("nv_peer_mem installed", ("legacy-nv-peer-mem",), _nv_peer_mem_file, full),
     Fault("old gdrdrv", ("p2p-page-table-version",), _old_gdrdrv, _recent),
-    Fault("OFED removed", ("module-symbol-missing",), _removed, lambda m: _ofed(m) and not m.kernel.peer_api),
-    Fault("OFED not running", ("module-symbol-missing", "rdma-lacks-peer-api", "ofed-rebuilt-after-driver"), _not_running,
-          lambda m: _ofed(m) and not m.kernel.peer_api),
-    Fault("OFED not running, kernel with the API", ("ofed-rebuilt-after-driver", "module-crc-mismatch"), _not_running,
-          lambda m: _ofed(m) and bool(m.kernel.peer_api)),
+    Fault(
+        "OFED removed", ("module-symbol-missing",), _removed, lambda m: _ofed(m) and not m.kernel.peer_api
+    ),
+    Fault(
+        "OFED not running",
+        ("module-symbol-missing", "rdma-lacks-peer-api", "ofed-rebuilt-after-driver"),
+        _not_running,
+        lambda m: _ofed(m) and not m.kernel.peer_api,
+    ),
+    Fault(
+        "OFED not running, kernel with the API",
+        ("ofed-rebuilt-after-driver", "module-crc-mismatch"),
+        _not_running,
+        lambda m: _ofed(m) and bool(m.kernel.peer_api),
+    ),
     Fault("OFED rebuilt", ("ofed-rebuilt-after-driver", "module-crc-mismatch"), _rebuilt, _ofed),
     Fault("OFED rebuilt, not restarted", ("ofed-rebuilt-after-driver",), _rebuilt_on_disk, _ofed),
     Fault("two OFEDs in DKMS", ("ofed-multiple-dkms",), _two_ofeds, _dkms_ofed),
     Fault("kernel without the API", ("rdma-lacks-peer-api",), _no_api, _peer_kernel),
-    Fault("kernel without dma-buf", ("kernel-lacks-dmabuf",), _no_dmabuf, lambda m: _inbox(m) and m.kernel.dmabuf),
+    Fault(
+        "kernel without dma-buf",
+        ("kernel-lacks-dmabuf",),
+        _no_dmabuf,
+        lambda m: _inbox(m) and m.kernel.dmabuf,
+    ),
     Fault("kernel without ODP", ("kernel-lacks-odp",), _no_odp, lambda m: _inbox(m) and m.kernel.dmabuf),
     Fault("NIC refuses dma-buf", ("dmabuf-mr-refused",), _refused_region, _dmabuf_only),
     Fault("importer without peers", ("dmabuf-no-p2p-importer",), _no_peer_importer, _dmabuf_only),
     Fault("little locked memory", ("memlock-limit",), _memlock, _driver),
     Fault("old libibverbs", ("verbs-lacks-dmabuf",), _old_verbs, _driver),
     Fault("second libibverbs", ("verbs-library-old",), _second_verbs, _driver),
-    Fault("container without devices", ("rdma-device-not-in-container",), _container, _driver, modprobe=False),
-)  # fmt: skip
+    Fault(
+        "container without devices", ("rdma-device-not-in-container",), _container, _driver, modprobe=False
+    ),
+)

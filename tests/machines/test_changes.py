@@ -7,12 +7,12 @@ import tempfile
 from pathlib import Path
 
 import pytest
-
-from machines import compose
 from machines.cases import Case, case
 from machines.changes import hide, renamed
 from machines.judge import Answer, ask, ask_about
 from machines.truth import CONSUMERS
+
+from machines import compose
 
 MAY_DIFFER = 2
 """Most machines of each test that gdrkit judges otherwise. Lower it; 0 is the aim."""
@@ -37,8 +37,14 @@ def test_order_names_and_addresses_change_nothing():
         first = ask(made.machine)
         changed, _ = renamed(made.machine, random.Random(made.number))
         second = ask(changed)
-        if first.report and (states(first), codes(first), first.modprobe) != (states(second), codes(second), second.modprobe):
-            different.append((made.number, [fault.name for fault in made.faults], states(first), states(second)))
+        if first.report and (states(first), codes(first), first.modprobe) != (
+            states(second),
+            codes(second),
+            second.modprobe,
+        ):
+            different.append(
+                (made.number, [fault.name for fault in made.faults], states(first), states(second))
+            )
 
     assert len(different) <= MAY_DIFFER, different
 

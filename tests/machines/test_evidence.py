@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from cryptography.hazmat.primitives.serialization import Encoding
 from elftools.elf.elffile import ELFFile
-
-from machines import install, loading, signing, stacks
 from machines.cases import case
 from machines.compose import compose, write
 from machines.pci import real
+
+from machines import install, loading, signing, stacks
 
 MACHINES = [case(21, number).healthy for number in range(8)]
 
@@ -43,7 +43,9 @@ def test_openssl_verifies_a_signature(tmp_path):
     Path(tmp_path, "signature").write_bytes(key.signature(content))
     words = "openssl cms -verify -binary -inform DER -in signature -content content -certfile certificate -nointern"
 
-    done = subprocess.run([*words.split(), "-noverify", "-out", "/dev/null"], cwd=tmp_path, capture_output=True, check=False)
+    done = subprocess.run(
+        [*words.split(), "-noverify", "-out", "/dev/null"], cwd=tmp_path, capture_output=True, check=False
+    )
 
     assert done.returncode == 0, done.stderr
 
@@ -55,7 +57,11 @@ def test_readelf_finds_imports_and_checksums(tmp_path):
     file.write_bytes(stacks.image(module, machine.kernel))
     with file.open("rb") as opened:
         elf = ELFFile(opened)
-        names = {symbol.name for symbol in elf.get_section_by_name(".symtab").iter_symbols() if symbol["st_shndx"] == "SHN_UNDEF"}
+        names = {
+            symbol.name
+            for symbol in elf.get_section_by_name(".symtab").iter_symbols()
+            if symbol["st_shndx"] == "SHN_UNDEF"
+        }
         size = elf.get_section_by_name("__versions").data_size
 
     assert {symbol for symbol, _, _ in module.imports} <= names
@@ -82,10 +88,16 @@ def test_lspci_reads_the_configuration_space(tmp_path):
     text = ""
     for function in real(machine):
         raw = tree.files[tree_path(tree, function.address)]
-        text += f"{function.address} x\n" + "".join(f"{at:02x}: {raw[at : at + 16].hex(' ')}\n" for at in range(0, 4096, 16)) + "\n"
+        text += (
+            f"{function.address} x\n"
+            + "".join(f"{at:02x}: {raw[at : at + 16].hex(' ')}\n" for at in range(0, 4096, 16))
+            + "\n"
+        )
     (tmp_path / "dump").write_text(text)
 
-    shown = subprocess.run(["lspci", "-vvv", "-F", tmp_path / "dump"], capture_output=True, text=True, check=True).stdout
+    shown = subprocess.run(
+        ["lspci", "-vvv", "-F", tmp_path / "dump"], capture_output=True, text=True, check=True
+    ).stdout
 
     assert shown.count("LnkSta:") == len(real(machine))
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 
 import pytest
-
 from machines.report import rates, table
 from machines.run import Result, judged
 
