@@ -13,7 +13,7 @@ from machines.faults.fault import Fault
 from machines.install import running
 from machines.loading import signature
 from machines.machine import Machine
-from machines.truth import Truth, judge
+from machines.truth import Truth, judge, lowest, opened
 
 TRIES = 3000
 HEALTHY_EVERY = 13
@@ -78,7 +78,7 @@ def _build(seed: int, number: int, source: random.Random, wanted: tuple[Fault, .
     for fault in wanted:
         if len(chosen) == most or fault in chosen or not _agrees(fault, machine, healthy):
             continue
-        if chosen and (not chosen[0].repairable or not fault.repairable):
+        if chosen and any(not one.repairable or one.alone for one in (chosen[0], fault)):
             continue
         changed = copy.deepcopy(machine)
         fault.plant(changed, source)
@@ -86,7 +86,11 @@ def _build(seed: int, number: int, source: random.Random, wanted: tuple[Fault, .
             continue
         machine = changed
         chosen.append(fault)
-    return Case(seed, number, healthy, machine, tuple(chosen), judge(machine), truth)
+    made = Case(seed, number, healthy, machine, tuple(chosen), judge(machine), truth)
+    if made.truth.headline and made.truth.blockers:  # also what stops the path that was open before
+        for path in opened(healthy):
+            made.truth.headline |= lowest(made.truth.blockers["nccl"][path])
+    return made
 
 
 def _agrees(fault: Fault, machine: Machine, healthy: Machine) -> bool:

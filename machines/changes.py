@@ -66,7 +66,10 @@ def _addresses(machine: Machine, source: random.Random) -> dict[str, str]:
 def hide(machine: Machine, source: random.Random) -> tuple[Tree, str]:
     """The machine's evidence without one file, folder or output, which the manifest calls not collected."""
     tree = compose(machine)
-    path = source.choice(candidates(tree))
+    groups: dict[str, list[str]] = {}
+    for candidate in candidates(tree):  # each subject is as likely as another, however many files it has
+        groups.setdefault("/".join(candidate.split("/")[:2]), []).append(candidate)
+    path = source.choice(groups[source.choice(sorted(groups))])
     tree.hide(path)
     return tree, path
 

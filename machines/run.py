@@ -13,7 +13,7 @@ from machines.truth import CONSUMERS
 
 
 class Result(NamedTuple):
-    """What came of one machine; small enough to go between processes."""
+    """The result of one machine; small enough to go between processes."""
 
     seed: int
     number: int

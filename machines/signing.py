@@ -1,7 +1,7 @@
 """Keys, certificates and module signatures that are the same in every run.
 
 A key's primes follow from its name, so a seed gives the same bytes everywhere. 1024 bits are enough:
-nobody relies on these keys. Formats: Linux scripts/sign-file.c, module_signature.h; RFC 5652."""
+these keys protect nothing. Formats: Linux scripts/sign-file.c, module_signature.h; RFC 5652."""
 
 from __future__ import annotations
 

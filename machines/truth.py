@@ -269,7 +269,7 @@ _LAYER_OF = {
 
 
 def _closed(machine: Machine, loading: Loading) -> list[Blocker]:
-    """Why the module is not there: what stops modprobe, or that nobody ran it."""
+    """Why the module is not there: what stops modprobe, or that it was not run."""
     if machine.peermem.kind == "none" and machine.operator:
         return [Blocker("kernel", "module-not-found")]
     if loading.loaded:
@@ -279,7 +279,29 @@ def _closed(machine: Machine, loading: Loading) -> list[Blocker]:
         loading = alone(machine)
     causes = sorted(loading.causes - {"dependency-failed"})
     found = [Blocker(_LAYER_OF.get(code, "kernel"), code) for code in causes]
+    if "peermem-stub" in causes and not machine.provider(machine.running_stack):
+        found.append(Blocker("rdma", "rdma-lacks-peer-api"))
     return found or [Blocker("driver", "peermem-not-loaded")]
+
+
+def opened(machine: Machine, consumer: str = "nccl") -> list[str]:
+    """The paths that nothing closes for any GPU."""
+    usable = [gpu for gpu in machine.gpus if gpu.gpu and gpu.gpu.kind not in FORBIDDEN]
+    nics = [nic for nic in machine.nics if nic.nic]
+    loading, paths = modprobe(machine), ["dmabuf", "peermem"]
+    for gpu in usable if nics else ():
+        shared = _pair(machine, consumer, gpu, nics)
+        if shared or _dmabuf(machine, consumer, gpu, nics):
+            paths = [path for path in paths if path != "dmabuf"]
+        if shared or _peermem(machine, consumer, loading):
+            paths = [path for path in paths if path != "peermem"]
+    return paths
+
+
+def lowest(blockers: list[Blocker]) -> set[str]:
+    """The codes of the lowest layer."""
+    layer = min((LAYERS.index(blocker.layer) for blocker in blockers), default=0)
+    return {blocker.code for blocker in blockers if LAYERS.index(blocker.layer) == layer}
 
 
 def _headline(paths: dict[str, list[Blocker]]) -> frozenset[str]:
@@ -288,8 +310,7 @@ def _headline(paths: dict[str, list[Blocker]]) -> frozenset[str]:
     codes: set[str] = set()
     for blockers in paths.values():
         if len(blockers) == least and not any(blocker.for_ever for blocker in blockers):
-            lowest = min(LAYERS.index(blocker.layer) for blocker in blockers)
-            codes |= {blocker.code for blocker in blockers if LAYERS.index(blocker.layer) == lowest}
+            codes |= lowest(blockers)
     return frozenset(codes)
 
 

@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 from machines.machine import Machine
 
-
 Plant = Callable[[Machine, random.Random], None]
 
 
@@ -26,4 +25,5 @@ class Fault(NamedTuple):
     fits: Callable[[Machine], bool] = anywhere
     platform: str = ""  # the only one that has it
     repairable: bool = True  # False: no machine without it is the same machine
+    alone: bool = False  # it hides, or is hidden by, most others
     modprobe: bool = True  # whether the truth about modprobe is known

@@ -137,7 +137,7 @@ def _translates(machine: Machine) -> bool:
 
 
 def _is_coherent(machine: Machine) -> bool:
-    return machine.platform == "coherent"
+    return machine.platform == "coherent" and machine.iommu != "off"
 
 
 FAULTS = (

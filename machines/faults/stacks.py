@@ -195,11 +195,7 @@ def _inbox(machine: Machine) -> bool:
 
 
 def _dmabuf_only(machine: Machine) -> bool:
-    return (
-        _driver(machine)
-        and machine.is_open
-        and not any(g.gpu.open_only for g in machine.gpus if g.gpu)
-    )
+    return _driver(machine) and machine.is_open and not any(g.gpu.open_only for g in machine.gpus if g.gpu)
 
 
 def _ofed(machine: Machine) -> bool:
@@ -281,6 +277,11 @@ FAULTS = (
     Fault("old libibverbs", ("verbs-lacks-dmabuf",), _old_verbs, _driver),
     Fault("second libibverbs", ("verbs-library-old",), _second_verbs, _driver),
     Fault(
-        "container without devices", ("rdma-device-not-in-container",), _container, _driver, modprobe=False
+        "container without devices",
+        ("rdma-device-not-in-container",),
+        _container,
+        _driver,
+        alone=True,
+        modprobe=False,
     ),
 )

@@ -1,4 +1,4 @@
-"""gdrkit judges machines that nobody here has seen; what it gets right is held, and grows."""
+"""gdrkit judges machines that it has never seen; what it gets right is held, and grows."""
 
 from __future__ import annotations
 
