@@ -82,7 +82,7 @@ def _build(seed: int, number: int, source: random.Random, wanted: tuple[Fault, .
             continue
         changed = copy.deepcopy(machine)
         fault.plant(changed, source)
-        if chosen and not _still(changed, [*chosen, fault]):
+        if chosen and not (consistent(changed) and _still(changed, [*chosen, fault])):
             continue
         machine = changed
         chosen.append(fault)

@@ -52,6 +52,8 @@ def _driver(machine: Machine) -> set[str]:
     if driver is None:
         return {"driver-not-loaded", "module-not-found"}
     true |= set() if driver.is_open else {"driver-proprietary"}
+    full = any(gpu.bar1_free_mib >= 0 for gpu in machine.gpus)  # as nvidia-smi says
+    true |= {"bar1-exhausted"} if full and driver.loaded and not driver.library_version else set()
     true |= {"driver-modified"} if driver.loaded and "ExperimentalDmaBufP2P" in driver.parameters else set()
     true |= _loaded(machine) if driver.loaded and machine.peermem.loaded else set()
     if machine.peermem.at_boot and machine.peermem.kind == "stub":
@@ -79,7 +81,8 @@ def _modules(machine: Machine) -> set[str]:
     for module in ours.values():
         refused = signature(machine, module)
         true |= {refused[1]} if refused else set()
-        others = {**ours, **loaded}
+        others = {name: other for name, other in ours.items() if other.damage not in ("empty", "truncated")}
+        others |= loaded
         others.pop(module.name, None)
         true |= set((symbols(machine, module, others) or ("",))[1:])
         true |= {"module-wrong-kernel"} if module.flags else set()

@@ -8,6 +8,7 @@ import functools
 import posixpath
 import subprocess
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 from machines import stacks
@@ -100,12 +101,16 @@ def write(tree: Tree, machine: Machine) -> None:
     tables = _depmod(tuple(placed), kernel, compress, machine.distribution.search)
     for name, content in tables.items():
         tree.file(f"{at}/{name}", content)
-    in_tree = [path for module, path in placed if module.in_tree]
-    tree.file(f"{at}/modules.order", "".join(f"{path}\n" for path in in_tree))
+    tree.file(f"{at}/modules.order", _order(placed))
     tree.file(f"{at}/modules.builtin", "kernel/drivers/dma-buf/udmabuf.ko\n")
     _running(tree, machine, running(machine))
     _symvers(tree, machine, on_disk)
     _system_map(tree, kernel)
+
+
+def _order(placed: Sequence[tuple[Module, str]]) -> str:
+    """modules.order: in-tree modules as they were built, before they were compressed."""
+    return "".join(f"{module.folder}/{module.file}\n" for module, _ in placed if module.in_tree)
 
 
 @functools.lru_cache(maxsize=4000)
@@ -119,7 +124,7 @@ def _depmod(
             (top / path).parent.mkdir(parents=True, exist_ok=True)
             (top / path).write_bytes(stacks.packed(module, kernel, compress))
         top.mkdir(parents=True, exist_ok=True)
-        (top / "modules.order").write_text("".join(f"{path}\n" for module, path in placed if module.in_tree))
+        (top / "modules.order").write_text(_order(placed))
         (top / "modules.builtin").write_text("")
         settings = Path(folder, "depmod.conf")
         settings.write_text(f"search {search}\n")

@@ -74,10 +74,10 @@ def ask(machine: Machine, modprobe: bool = True) -> Answer:
 
 def ask_about(path: Path, modprobe_too: bool = True) -> Answer:
     """gdrkit's answers about a folder of evidence."""
-    code, report, complaint = _gdr("doctor", "--json", str(path))
+    code, report, complaint = _gdr("doctor", "--json", "--debug", str(path))
     if not modprobe_too:
         return Answer(report, code, {}, 0, complaint)
-    modprobe_code, modprobe, other = _gdr("modprobe", "--json", "nvidia-peermem", str(path))
+    modprobe_code, modprobe, other = _gdr("modprobe", "--json", "--debug", "nvidia-peermem", str(path))
     return Answer(report, code, modprobe, modprobe_code, complaint or other)
 
 
@@ -133,6 +133,10 @@ def _unnamed(case: Case, answer: Answer) -> list[Miss]:
         )
         for fault in case.faults
         if not set(fault.codes) & set(seen)
+        and not (
+            # not loaded, and not loadable: what stops it says as much
+            fault.codes[0] == "peermem-not-loaded" and case.truth.modprobe.causes & set(seen)
+        )
     ]
 
 

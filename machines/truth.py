@@ -79,7 +79,7 @@ _PERHAPS = {  # they stop one direction, or large memory only: whether that is b
 def _open_questions(machine: Machine, truth: Truth) -> Truth:
     """Accept both states where a word decides, not a fact."""
     for code, whom in _PERHAPS.items():
-        if code in machine.claims:
+        if code in truth.codes:
             truth.perhaps |= {code}
             for name in whom:
                 truth.states[name] |= {"blocked"}

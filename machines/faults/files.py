@@ -12,7 +12,14 @@ from machines.machine import Machine
 def full(machine: Machine) -> bool:
     """nvidia-peermem is whole, so that something can be wrong with it."""
     state = machine.peermem
-    if state.damage or state.flags or state.extra_imports or state.signer is not None or state.driver_tag:
+    if (
+        machine.operator
+        or state.damage
+        or state.flags
+        or state.extra_imports
+        or state.signer is not None
+        or state.driver_tag
+    ):
         return False
     return state.kind == "full" and bool(machine.driver) and machine.platform != "AWS"
 

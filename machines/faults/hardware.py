@@ -99,7 +99,6 @@ def _small_bar(machine: Machine, source: random.Random) -> None:
 
 def _full_bar(machine: Machine, source: random.Random) -> None:
     source.choice(machine.gpus).bar1_free_mib = source.choice((0, 20, 36))
-    machine.claims.add("bar1-exhausted")
 
 
 def _unsupported(machine: Machine, source: random.Random) -> None:
@@ -187,10 +186,10 @@ FAULTS = (
     Fault("CUDA refuses", ("gpu-unsupported",), _unsupported, _metal),
     Fault("passed through", ("driver-not-loaded",), _passthrough, _x86_metal, alone=True),
     Fault("no GPU", ("no-gpu",), _no_gpu, _metal, alone=True),
-    Fault("no NIC", ("no-rdma-device",), _no_nic, _metal),
-    Fault("no RDMA driver", ("no-rdma-device",), _rdma_driver, _metal),
+    Fault("no NIC", ("no-rdma-device",), _no_nic, _metal, alone=True),
+    Fault("no RDMA driver", ("no-rdma-device",), _rdma_driver, _metal, alone=True),
     Fault("neither GPU nor NIC", ("no-gpu", "no-rdma-device"), _nothing, _metal, repairable=False),
-    Fault("only Soft-RoCE", ("rdma-device-software",), _software, _metal),
+    Fault("only Soft-RoCE", ("rdma-device-software",), _software, _metal, alone=True),
     Fault("WSL", ("wsl",), _nothing_to_do, platform="WSL", repairable=False),
     Fault("port down", ("port-down",), _port_down, _metal),
     Fault("port in INIT", ("port-down",), _port_init, _infiniband),

@@ -41,7 +41,8 @@ def test_openssl_verifies_a_signature(tmp_path):
     Path(tmp_path, "certificate").write_bytes(key.certificate.public_bytes(Encoding.PEM))
     Path(tmp_path, "content").write_bytes(content)
     Path(tmp_path, "signature").write_bytes(key.signature(content))
-    words = "openssl cms -verify -binary -inform DER -in signature -content content -certfile certificate -nointern"
+    words = "openssl cms -verify -binary -inform DER -in signature -content content -nointern"
+    words += " -certfile certificate"
 
     done = subprocess.run(
         [*words.split(), "-noverify", "-out", "/dev/null"], cwd=tmp_path, capture_output=True, check=False
