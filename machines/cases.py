@@ -118,8 +118,6 @@ def _healthy(number: int, source: random.Random, fault: Fault | None) -> Machine
         drawn = draw.machine(number, source)
         if fault and not fault.fits(drawn):
             continue
-        if drawn.platform == "AWS" and fault is not None and source.random() < 0.8:
-            continue
         if not consistent(drawn):
             continue
         truth = judge(drawn)

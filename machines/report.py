@@ -34,6 +34,9 @@ def rates(results: list[Result]) -> dict[str, float]:
         "modprobe": 100 * sum("modprobe" not in r.kinds for r in results) / count,
         "repair": 100 * sum("repair" not in r.kinds for r in planted) / max(len(planted), 1),
         "claims": sum(miss.kind == "claim" for r in results for miss in r.misses),
+        "untrue": sum(
+            miss.kind == "claim" and miss.expected == "not true" for r in results for miss in r.misses
+        ),
         "crashes": sum("crash" in r.kinds for r in results),
     }
 
@@ -51,6 +54,7 @@ def table(results: list[Result], seed: int, only: str = "") -> str:
     ):
         lines.append(f"  {text:<28} {share[name]:5.1f} %")
     lines.append(f"  {'confident wrong claims':<28} {share['claims']:5.0f}")
+    lines.append(f"  {'  of them plainly untrue':<28} {share['untrue']:5.0f}")
     lines.append(f"  {'crashes':<28} {share['crashes']:5.0f}")
     lines += ["", *_by_fault(results), "", *coverage(results), "", *_kinds(results)]
     return "\n".join(lines)

@@ -138,6 +138,8 @@ def _consumer(
         return frozenset({"ready", "unknown"}), merged
     if any(nic.part == "EFA" for nic in nics):
         return frozenset({"ready", "unknown"}), merged
+    if machine.ofed and machine.ofed.running and machine.running_stack != machine.disk_stack:
+        return frozenset({"ready", "unknown"}), merged  # what runs is in no file
     return frozenset({"ready"}), merged
 
 

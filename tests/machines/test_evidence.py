@@ -15,7 +15,7 @@ from machines.pci import real
 
 from machines import install, loading, signing, stacks
 
-MACHINES = [case(21, number).healthy for number in range(8)]
+MACHINES = [made for number in range(12) if (made := case(21, number).healthy).platform != "WSL"][:8]
 
 
 def modules(machine):

@@ -1,0 +1,101 @@
+"""The truth against what was measured on real kernels, and against documents."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from machines.distance import distance, own
+from machines.loading import EXEC, INVALID, NOT_FOUND, NOT_PERMITTED, REJECTED, UNKNOWN_SYMBOL, modprobe
+from machines.machine import Machine, Peermem
+from machines.truth import judge
+
+from machines import draw
+
+
+def server(**values: object) -> Machine:
+    """A healthy x86 server whose kernel has the peer-memory API, with values of its description changed."""
+    for number in range(2000):
+        made = draw.machine(number, random.Random(number), "rails")
+        if made.kernel.release == "5.15.0-119-generic" and not made.ofed and made.peermem.kind == "full":
+            made.trust = draw.trust("no Secure Boot")
+            made.peermem = Peermem("full", made.inbox_tag)
+            for name, value in values.items():
+                setattr(made, name, value)
+            return made
+    raise AssertionError("no such machine")
+
+
+def file_with(**values: object) -> Peermem:
+    return Peermem(**{"kind": "full", "built_against": "kernel-5.15.0-119-generic", **values})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("trust", "signer", "error"),
+    [
+        ("no Secure Boot", "", ""),
+        ("no Secure Boot", "a stranger", ""),
+        ("sig_enforce", "", REJECTED),
+        ("sig_enforce", "a stranger", REJECTED),
+        ("lockdown", "", NOT_PERMITTED),
+        ("lockdown", "a stranger", NOT_PERMITTED),
+        ("Secure Boot", "", REJECTED),
+        ("shim validation off", "", ""),
+        ("sig_enforce", "Canonical Ltd. Kernel Module Signing", ""),
+    ],
+)
+def test_signatures_are_refused_as_on_debians_kernels(trust, signer, error):
+    machine = server(peermem=file_with(signer=signer))
+    machine.trust = draw.trust(trust)
+
+    assert modprobe(machine).error == error
+
+
+@pytest.mark.parametrize(
+    ("peermem", "error"),
+    [
+        (file_with(kind="none"), NOT_FOUND),
+        (file_with(kind="stub"), INVALID),
+        (file_with(damage="truncated"), EXEC),
+        (file_with(damage="empty"), INVALID),
+        (file_with(flags="SMP mod_unload modversions "), EXEC),
+        (file_with(extra_imports=("a_symbol_of_nobody",)), UNKNOWN_SYMBOL),
+        (file_with(extra_imports=("class_create",), license="Linux-OpenIB"), UNKNOWN_SYMBOL),
+        (file_with(built_against="another kernel"), INVALID),
+    ],
+)
+def test_a_file_is_refused_with_the_words_of_the_kernel(peermem, error):
+    assert modprobe(server(peermem=peermem)).error == error
+
+
+def test_install_lines_and_lists_decide_before_the_file_is_opened():
+    broken = file_with(damage="truncated")
+
+    hidden = modprobe(server(peermem=broken, modprobe_d=["install nvidia-peermem /bin/true"]))
+    refused = modprobe(server(peermem=broken, modprobe_d=["install nvidia-peermem /bin/false"]))
+    listed = modprobe(server(peermem=file_with(), module_blacklist=["nvidia_peermem"]))
+
+    assert (hidden.error, hidden.loaded) == ("", False)
+    assert refused.error == INVALID
+    assert listed.error == NOT_PERMITTED
+    assert modprobe(server(peermem=file_with(), modprobe_d=["blacklist nvidia-peermem"])).loaded
+
+
+def test_a_gpu_is_judged_at_its_own_nic_whatever_its_port_does():
+    machine = next(m for n in range(999) if len((m := draw.machine(n, random.Random(n), "rails")).gpus) > 1)
+    gpu = machine.gpus[-1]
+    nearest = own(machine, gpu, machine.nics)
+    for nic in nearest:
+        nic.state = "DOWN"
+
+    assert {distance(machine, gpu, nic) for nic in nearest} == {"PIX"}
+    assert own(machine, gpu, machine.nics) == nearest
+    assert "blocked" in judge(machine).states["verbs"] | judge(machine).states["nccl"]
+
+
+def test_a_display_card_beside_an_accelerator_does_not_count():
+    for number in range(300):
+        machine = draw.machine(number, random.Random(number), "display card beside")
+        if judge(machine).states["nccl"] == {"ready"}:
+            return
+    raise AssertionError("no such machine works")
