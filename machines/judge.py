@@ -14,13 +14,13 @@ from typing import Any, NamedTuple
 from machines import compose
 from machines.cases import Case
 from machines.install import memory
-from machines.loading import NOT_FOUND
+from machines.loading import NOT_FOUND, modprobe
 from machines.machine import Machine
 from machines.truth import CONSUMERS
 
 SEEN = ("failed", "warning", "note")
 CONFIDENT = ("certain", "likely")
-ANY_STATUS = ("failed", "warning", "note", "unknown", "passed", "not-applicable")
+EXITS = {"active": (0, 1), "ready": (0, 1), "blocked": (2,), "unknown": (3,), "impossible": (0,)}
 
 
 class Answer(NamedTuple):
@@ -117,7 +117,9 @@ def compare(case: Case, answer: Answer) -> list[Miss]:
         and answer.headline not in truth.headline | truth.perhaps
     ):
         misses.append(Miss("headline", "/".join(sorted(truth.headline)), answer.headline))
-    misses += _unnamed(case, answer) + _claims(case, answer)
+    misses += _unnamed(case, answer) + _claims(case, answer) + _plans(case, answer)
+    if answer.exit_code not in EXITS[answer.state]:
+        misses.append(Miss("exit", f"{answer.state}: {EXITS[answer.state]}", str(answer.exit_code)))
     if all(fault.modprobe for fault in case.faults):
         misses += _modprobe(case, answer)
     return misses
@@ -163,6 +165,20 @@ def _claims(case: Case, answer: Answer) -> list[Miss]:
             misses.append(
                 Miss("untrue note", "not true", f"{code} {first['subject']}: {first['seen']}"[:150])
             )
+    return misses
+
+
+def _plans(case: Case, answer: Answer) -> list[Miss]:
+    """Plans of one step that loads a module which modprobe cannot load."""
+    refused = {
+        "load-peermem": case.truth.modprobe.error,
+        "load-driver": modprobe(case.machine, "nvidia").error if case.machine.driver else "",
+    }
+    misses = []
+    for plan in answer.report["plan"]:
+        steps = [step["remedy"] for step in plan["steps"]]
+        if len(steps) == 1 and (error := refused.get(steps[0])):
+            misses.append(Miss("plan", error, f"{steps[0]} then ready"))
     return misses
 
 
