@@ -30,6 +30,16 @@ _LATER = {
 }
 _GENERATION = {"2.5": 1, "5.0": 2, "8.0": 3, "16.0": 4, "32.0": 5, "64.0": 6}
 
+_ARCHITECTURES = {
+    "volta": "Volta",
+    "turing": "Turing",
+    "ampere": "Ampere",
+    "ada": "Ada Lovelace",
+    "hopper": "Hopper",
+    "blackwell": "Blackwell",
+    "pascal": "Pascal",
+}
+
 
 def served(machine: Machine) -> list[Function]:
     """The GPUs that the driver has."""
@@ -178,19 +188,10 @@ def _smi_gpu(machine: Machine, gpu: Function, minor: int, version: str) -> list[
     ats = "ATS" if product.coherent or product.kind == "integrated" else "None"
     can_mig = product.architecture in ("hopper", "blackwell") or product.name.startswith("NVIDIA A100")
     mig = ("Enabled" if machine.mig else "Disabled") if can_mig and not consumer else "N/A"
-    architecture = {
-        "volta": "Volta",
-        "turing": "Turing",
-        "ampere": "Ampere",
-        "ada": "Ada Lovelace",
-        "hopper": "Hopper",
-        "blackwell": "Blackwell",
-        "pascal": "Pascal",
-    }[product.architecture]
     rows: list[tuple[str, object]] = [
         ("    Product Name", product.name),
         ("    Product Brand", "GeForce" if consumer else "NVIDIA"),
-        ("    Product Architecture", architecture),
+        ("    Product Architecture", _ARCHITECTURES[product.architecture]),
         ("    Persistence Mode", "Enabled"),
         ("    Addressing Mode", ats),
         ("    MIG Mode", ""),

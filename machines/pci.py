@@ -142,30 +142,33 @@ def _function(
         tree.link(f"{at}/driver", f"sys/bus/pci/drivers/{driver}")
         tree.link(f"sys/bus/pci/drivers/{driver}/{function.address}", at)
     tree.file(f"{at}/resource", _resource(placed))
+    tree.file(f"{at}/config", _config(machine, function, placed))
+
+
+def _config(machine: Machine, function: Function, placed: list[tuple[int, int, int, bool]]) -> bytes:
+    vendor, device, kind = identity(function)
+    bridge = BRIDGES.get(function.part)
+    now, most = links(function)
     below = [other for other in machine.functions if function in machine.chain(other)] if bridge else []
     buses = sorted({int(other.address[5:7], 16) for other in below})
     usual = 4096 if function.nic else 512
-    tree.file(
-        f"{at}/config",
-        config_space.build(
-            Space(
-                vendor,
-                device,
-                kind,
-                0xA1,
-                subsystem,
-                bridge.kind if bridge else "endpoint",
-                now,
-                most,
-                placed,
-                (int(function.address[5:7], 16), min(buses, default=0), max(buses, default=0)),
-                function.read_request or usual,
-                function.acs if bridge and bridge.kind != "up" else None,
-                False if function.nic else None,
-                zlib.crc32(function.address.encode()) << 8 if function.nic else 0,
-            )
-        ),
+    space = Space(
+        vendor,
+        device,
+        kind,
+        0xA1,
+        (vendor, device ^ 0x1234),
+        bridge.kind if bridge else "endpoint",
+        now,
+        most,
+        placed,
+        (int(function.address[5:7], 16), min(buses, default=0), max(buses, default=0)),
+        function.read_request or usual,
+        function.acs if bridge and bridge.kind != "up" else None,
+        False if function.nic else None,
+        zlib.crc32(function.address.encode()) << 8 if function.nic else 0,
     )
+    return config_space.build(space)
 
 
 def _resource(placed: list[tuple[int, int, int, bool]]) -> str:

@@ -217,7 +217,6 @@ def nvidia_stack(machine: Machine) -> list[Module]:
     common = dict.fromkeys(_common(kernel), "")
     dmabuf = dict.fromkeys(DMA_BUF[:5], "") if driver.is_open else {}
     p2p = (*P2P, *(P2P_PERSISTENT if has_persistent(driver.number) else ()))
-    license = "Dual MIT/GPL" if driver.is_open else "NVIDIA"
     wants = {
         "nvidia": {"dma_map_resource": "", "__pci_register_driver": "", "cdev_add": ""} | dmabuf,
         "nvidia_uvm": {"nvUvmInterfaceRegisterGpu": "nvidia"},
@@ -235,13 +234,11 @@ def nvidia_stack(machine: Machine) -> list[Module]:
             (symbol, by, driver.tag if by else machine.inbox_tag)
             for symbol, by in {**common, **wanted}.items()
         )
-        spaces = ("DMA_BUF",) if name == "nvidia" and driver.is_open and kernel.namespaces else ()
-        if driver.damage == "namespace":
-            spaces = ()
-        signer = driver.signer
-        if name == "nvidia" and driver.signed_nvidia is not None:
-            signer = driver.signed_nvidia
-        damage = driver.damage if name == "nvidia" and driver.damage != "namespace" else ""
+        main = name == "nvidia"
+        imported = main and driver.is_open and kernel.namespaces and driver.damage != "namespace"
+        spaces = ("DMA_BUF",) if imported else ()
+        signer = driver.signed_nvidia if main and driver.signed_nvidia is not None else driver.signer
+        damage = driver.damage if main and driver.damage != "namespace" else ""
         modules.append(
             Module(
                 name,
@@ -249,7 +246,7 @@ def nvidia_stack(machine: Machine) -> list[Module]:
                 driver.folder,
                 imports,
                 gives.get(name, ()),
-                license,
+                "Dual MIT/GPL" if driver.is_open else "NVIDIA",
                 driver.version,
                 parameters.get(name, ()),
                 spaces,
