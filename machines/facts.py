@@ -25,6 +25,7 @@ def _hardware(machine: Machine) -> set[str]:
         true |= {"gpu-before-turing"} if product.architecture in ("volta", "pascal") else set()
         true |= {f"gpu-{product.kind}"} if product.kind in ("consumer", "integrated", "vgpu") else set()
         size = product.bar1_mib if gpu.bar1_mib < 0 else gpu.bar1_mib
+        true |= {"gpu-passed-through"} if gpu.bound == "vfio-pci" else set()
         true |= {"bar1-small"} if 0 < size <= 256 else set()
         for nic in machine.nics:
             if not nic.nic:
@@ -36,6 +37,7 @@ def _hardware(machine: Machine) -> set[str]:
     true |= {"gpu-confidential"} if machine.confidential else set()
     hardware = [nic for nic in machine.nics if nic.nic] if machine.rdma_driver_loaded else []
     true |= set() if machine.gpus else {"no-gpu"}
+    true |= _neighbours(machine)
     true |= set() if hardware else {"no-rdma-device"}
     if any(not nic.nic for nic in machine.nics):
         true.add("rdma-device-software")
@@ -43,6 +45,17 @@ def _hardware(machine: Machine) -> set[str]:
     if any(nic.state != "ACTIVE" for nic in machine.nics):
         true.add("port-down")
     return true
+
+
+def _neighbours(machine: Machine) -> set[str]:
+    """GPUs and NICs that lack what is below the switch of most others."""
+    hardware = [nic for nic in machine.nics if nic.nic]
+    near = {
+        gpu.address: any(distance(machine, gpu, nic) in NEAR for nic in hardware) for gpu in machine.gpus
+    }
+    alone = len(near) - sum(near.values())
+    true = {"nic-missing"} if 0 < alone < len(near) and len(near) > 2 else set()
+    return true | ({"gpu-missing"} if len(near) not in (1, 2, 4, 8, 16) else set())
 
 
 def _driver(machine: Machine) -> set[str]:

@@ -57,6 +57,10 @@ def judge(machine: Machine) -> Truth:
         truth.states = dict.fromkeys(CONSUMERS, frozenset({"impossible"}))
         truth.headline = frozenset(codes)
         return truth
+    if all(gpu.bound == "vfio-pci" for gpu in machine.gpus):  # they are a virtual machine's
+        truth.states = dict.fromkeys(CONSUMERS, frozenset({"impossible"}))
+        truth.headline = frozenset({"gpu-passed-through"})
+        return truth
     for consumer in CONSUMERS:
         truth.states[consumer], paths = _consumer(machine, consumer, usable, hardware, loading)
         truth.blockers[consumer] = paths

@@ -184,7 +184,7 @@ FAULTS = (
     Fault("confidential computing", ("gpu-confidential",), _confidential, _protects),
     Fault("CDMM", ("gpu-cdmm",), _cdmm, _may_be_managed),
     Fault("CUDA refuses", ("gpu-unsupported",), _unsupported, _metal),
-    Fault("passed through", ("driver-not-loaded",), _passthrough, _x86_metal, alone=True),
+    Fault("passed through", ("gpu-passed-through",), _passthrough, _x86_metal, alone=True),
     Fault("no GPU", ("no-gpu",), _no_gpu, _metal, alone=True),
     Fault("no NIC", ("no-rdma-device",), _no_nic, _metal, alone=True),
     Fault("no RDMA driver", ("no-rdma-device",), _rdma_driver, _metal, alone=True),

@@ -11,7 +11,7 @@ HELD = SERVER.replace("h100-sxm", "h100-sxm driver=vfio-pci")
 TRANSLATING = {"iommu": "DMA-FQ"}
 
 
-def test_a_gpu_that_a_virtual_machine_has_is_nothing_to_repair_here():
+def test_a_gpu_that_a_virtual_machine_has_is_said_as_such():
     node = machine(HELD)
     verdict = judge_node(node)
 

@@ -89,7 +89,7 @@ def test_settings_that_were_not_collected_are_likely_the_default():
         ("2.28.9", "NCCL_NET_GDR_C2C=0 ", True),
         ("2.28.9", "NCCL_NET_GDR_C2C =0", False),
         ("2.29.2", "", False),
-        ("2.29.2", "NCCL_NET_GDR_LEVEL=PXB", True),
+        ("2.29.2", "NCCL_NET_GDR_LEVEL=PXB", False),  # gdr-level-pxb-on-c2c reports it
         ("2.29.2", "NCCL_NET_GDR_LEVEL=PHB", False),
     ],
 )

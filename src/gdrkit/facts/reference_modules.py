@@ -56,7 +56,10 @@ def loaded_path(node: Node, name: str) -> str:
         now = running(node, name)
         wanted, taint = now.srcversion, now.taint
     except EvidenceMissing:
-        wanted, taint = "", loaded(node)[name].taint
+        entry = loaded(node).get(name)
+        if entry is None:  # a step loads it: from this file
+            return path
+        wanted, taint = "", entry.taint
     module = information(node, path)
     if not wanted or not module.srcversion:
         if not module.intree or "O" in taint:  # else both were built with the kernel

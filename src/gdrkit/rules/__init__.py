@@ -82,6 +82,7 @@ from gdrkit.rules.verbs_library_old import verbs_library_old
 from gdrkit.rules.wsl import wsl
 
 HARDWARE: tuple[Rule, ...] = (
+    wsl,
     gpu_passed_through,
     gpu_cdmm,
     gpu_integrated,
@@ -97,7 +98,6 @@ HARDWARE: tuple[Rule, ...] = (
     nic_missing,
     port_down,
     rdma_device_software,
-    wsl,
 )
 FIRMWARE: tuple[Rule, ...] = (
     bar1_small,

@@ -8,7 +8,8 @@ from gdrkit.evidence import EvidenceAbsent
 from gdrkit.facts.pci import PciGpu, gpus
 from gdrkit.facts.pci_path import Segment, links_to_root
 from gdrkit.facts.rdma import RdmaDevice, nic_address, nics, ports
-from gdrkit.node import Node
+from gdrkit.facts.virtual import virtual_machine
+from gdrkit.node import Node, if_missing
 from gdrkit.rules.rule import REGISTRATION, Failed, Layer, NotApplicable, Outcome, Passed, rule
 
 
@@ -46,7 +47,7 @@ def link_degraded(node: Node, end: PciGpu | RdmaDevice) -> Outcome:
     """
     address = end.address if isinstance(end, PciGpu) else nic_address(node, end.name)
     try:
-        segments = links_to_root(node, address)
+        segments = _real_links(node, address)
     except EvidenceAbsent:
         return NotApplicable("the device has no PCIe link")
     for segment in segments:
@@ -61,6 +62,13 @@ def link_degraded(node: Node, end: PciGpu | RdmaDevice) -> Outcome:
     if own.gt_per_s < own.best_gt_per_s:
         return Passed(f"x{own.width}, idle at {own.gt_per_s:g} of {own.best_gt_per_s:g} GT/s")
     return Passed(f"{own.gt_per_s:g} GT/s x{own.width}")
+
+
+def _real_links(node: Node, address: str) -> tuple[Segment, ...]:
+    """The links from a device to the root complex; in a virtual machine the device's own alone: the bridges
+    above it are the hypervisor's, with made-up speeds. Raises EvidenceAbsent if it has none."""
+    links = tuple(links_to_root(node, address))
+    return links[:1] if if_missing("none", virtual_machine, node) != "none" else links
 
 
 def _failed(segment: Segment, seen: str, expected: str) -> Failed:
@@ -99,7 +107,7 @@ def link_narrower_than_port(node: Node, device: RdmaDevice) -> Outcome:
         return NotApplicable("no active port")
     rate = sum(port.rate_gbit_per_s for port in active)
     try:
-        segments = links_to_root(node, nic_address(node, device.name))
+        segments = _real_links(node, nic_address(node, device.name))
     except EvidenceAbsent:
         return NotApplicable("the device has no PCIe link")
     narrowest = min(segments, key=lambda segment: segment.gbit_per_s)

@@ -7,17 +7,17 @@ from gdrkit.facts.modprobe_config import configuration
 from gdrkit.facts.module_state import boot_blacklist, kernel_name
 from gdrkit.node import Node
 from gdrkit.rules.deciding_command import DMESG, DecidingCommand
-from gdrkit.rules.module_subjects import not_applicable_if_loaded, peermem_module
+from gdrkit.rules.module_subjects import lost_without, modules_to_load, not_applicable_if_loaded
 from gdrkit.rules.remedy_names import RemedyName
-from gdrkit.rules.rule import ADDRESS, Failed, Layer, Outcome, Passed, Status, rule
+from gdrkit.rules.rule import Failed, Layer, Outcome, Passed, Status, rule
 from gdrkit.rules.stage import LoadPosition, Stage
 
 
 @rule(
     "modules-disabled",
     Layer.KERNEL,
-    per=peermem_module,
-    takes=(ADDRESS,),
+    per=modules_to_load,
+    takes=lost_without,
     loading=LoadPosition(Stage.PERMISSION, 1),
     reported_by=(DecidingCommand("cat /proc/sys/kernel/modules_disabled", "1"),),
     cost="No module can be loaded or unloaded until the next boot.",
@@ -49,8 +49,8 @@ def modules_are_disabled(node: Node, module: str) -> Outcome:
 @rule(
     "module-blacklisted",
     Layer.KERNEL,
-    per=peermem_module,
-    takes=(ADDRESS,),
+    per=modules_to_load,
+    takes=lost_without,
     default_status=Status.WARNING,
     loading=LoadPosition(Stage.BLACKLIST, 1),
     reported_by=(DecidingCommand(DMESG, "`Module {module} is blacklisted`"),),

@@ -6,9 +6,9 @@ from gdrkit.facts.module_state import Mismatch, file_flaw, kernel_match
 from gdrkit.facts.modules import module_path
 from gdrkit.node import Node
 from gdrkit.rules.deciding_command import DMESG, MODINFO, DecidingCommand
-from gdrkit.rules.module_subjects import not_applicable_if_loaded, peermem_module
+from gdrkit.rules.module_subjects import lost_without, modules_to_load, not_applicable_if_loaded
 from gdrkit.rules.remedy_names import RemedyName
-from gdrkit.rules.rule import ADDRESS, Failed, Layer, Outcome, Passed, rule
+from gdrkit.rules.rule import Failed, Layer, Outcome, Passed, rule
 from gdrkit.rules.stage import LoadPosition, Stage
 
 _MISFITS = {
@@ -24,8 +24,8 @@ _MISFITS = {
 @rule(
     "module-corrupt",
     Layer.KERNEL,
-    per=peermem_module,
-    takes=(ADDRESS,),
+    per=modules_to_load,
+    takes=lost_without,
     loading=LoadPosition(Stage.FILE, 1),
     reported_by=(
         DecidingCommand(DMESG, "`Invalid ELF ...`, or `No module found in object`"),
@@ -64,8 +64,8 @@ def module_corrupt(node: Node, module: str) -> Outcome:
 @rule(
     "module-wrong-kernel",
     Layer.KERNEL,
-    per=peermem_module,
-    takes=(ADDRESS,),
+    per=modules_to_load,
+    takes=lost_without,
     loading=LoadPosition(Stage.BUILD, 1),
     logged=True,
     reported_by=(DecidingCommand(DMESG, "`version magic ... should be ...`, or `symbol module_layout`"),),

@@ -10,17 +10,17 @@ from gdrkit.facts.modprobe_config import configuration
 from gdrkit.facts.module_arguments import reading
 from gdrkit.node import Node
 from gdrkit.rules.deciding_command import DMESG, DecidingCommand
-from gdrkit.rules.module_subjects import not_applicable_if_loaded, peermem_module
+from gdrkit.rules.module_subjects import lost_without, modules_to_load, not_applicable_if_loaded
 from gdrkit.rules.remedy_names import RemedyName
-from gdrkit.rules.rule import ADDRESS, Failed, Layer, Outcome, Passed, rule
+from gdrkit.rules.rule import Failed, Layer, Outcome, Passed, rule
 from gdrkit.rules.stage import LoadPosition, Stage
 
 
 @rule(
     "install-override",
     Layer.KERNEL,
-    per=peermem_module,
-    takes=(ADDRESS,),
+    per=modules_to_load,
+    takes=lost_without,
     loading=LoadPosition(Stage.MODPROBE, 2),
     reported_by=(DecidingCommand("modprobe --show-depends {module}", "a line that begins with `install`"),),
     remedies=(RemedyName.ALLOW_MODULE,),
@@ -74,8 +74,8 @@ def install_override(node: Node, module: str) -> Outcome:
 @rule(
     "module-bad-parameter",
     Layer.KERNEL,
-    per=peermem_module,
-    takes=(ADDRESS,),
+    per=modules_to_load,
+    takes=lost_without,
     loading=LoadPosition(Stage.PARAMETERS, 1),
     logged=True,
     reported_by=(

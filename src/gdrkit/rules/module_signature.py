@@ -12,9 +12,9 @@ from gdrkit.facts.secure_boot import module_signatures_supported, signatures_enf
 from gdrkit.facts.trust import SignatureCheck, SignatureState, signature_check
 from gdrkit.node import Node
 from gdrkit.rules.deciding_command import DMESG, MODINFO, DecidingCommand
-from gdrkit.rules.module_subjects import not_applicable_if_loaded, peermem_module
+from gdrkit.rules.module_subjects import lost_without, modules_to_load, not_applicable_if_loaded
 from gdrkit.rules.remedy_names import RemedyName
-from gdrkit.rules.rule import ADDRESS, Failed, Layer, NotApplicable, Outcome, Passed, rule
+from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, rule
 from gdrkit.rules.stage import LoadPosition, Stage
 
 _UNTRUSTED = (SignatureState.UNSIGNED, SignatureState.UNKNOWN_KEY, SignatureState.UNSUPPORTED)
@@ -38,8 +38,8 @@ def _standing(node: Node, module: str) -> SignatureCheck:
 @rule(
     "module-signature-broken",
     Layer.KERNEL,
-    per=peermem_module,
-    takes=(ADDRESS,),
+    per=modules_to_load,
+    takes=lost_without,
     loading=LoadPosition(Stage.SIGNATURE, 1),
     reported_by=(DecidingCommand(DMESG, "no line about keys: the kernel does not log a wrong signature"),),
     cost="The module cannot be loaded, with Secure Boot or without.",
@@ -77,8 +77,8 @@ def module_signature_broken(node: Node, module: str) -> Outcome:
 @rule(
     "module-key-revoked",
     Layer.KERNEL,
-    per=peermem_module,
-    takes=(ADDRESS,),
+    per=modules_to_load,
+    takes=lost_without,
     loading=LoadPosition(Stage.SIGNATURE, 2),
     reported_by=(DecidingCommand("mokutil --list-enrolled --mokx", "the signer's certificate"),),
     cost="The module cannot be loaded, with Secure Boot or without.",
@@ -115,8 +115,8 @@ def module_key_revoked(node: Node, module: str) -> Outcome:
 @rule(
     "module-unsigned",
     Layer.KERNEL,
-    per=peermem_module,
-    takes=(ADDRESS,),
+    per=modules_to_load,
+    takes=lost_without,
     loading=LoadPosition(Stage.SIGNATURE, 3),
     logged=True,
     reported_by=(
@@ -159,8 +159,8 @@ def module_unsigned(node: Node, module: str) -> Outcome:
 @rule(
     "module-unknown-key",
     Layer.KERNEL,
-    per=peermem_module,
-    takes=(ADDRESS,),
+    per=modules_to_load,
+    takes=lost_without,
     loading=LoadPosition(Stage.SIGNATURE, 4),
     logged=True,
     reported_by=(
@@ -215,8 +215,8 @@ def _not_enforced(node: Node, module: str) -> NotApplicable | None:
 @rule(
     "lockdown-blocks-module",
     Layer.KERNEL,
-    per=peermem_module,
-    takes=(ADDRESS,),
+    per=modules_to_load,
+    takes=lost_without,
     loading=LoadPosition(Stage.SIGNATURE, 5),
     logged=True,
     reported_by=(DecidingCommand(DMESG, "`Lockdown: modprobe: unsigned module loading is restricted`"),),

@@ -4,16 +4,38 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from gdrkit.facts.driver_files import peermem_path
+from gdrkit.consumers.consumer import Need
+from gdrkit.facts.driver import DRIVER
+from gdrkit.facts.driver_files import driver_path, peermem_path
 from gdrkit.facts.modules import PEERMEM, is_loaded, module_path, name_of
 from gdrkit.facts.pci import gpus
 from gdrkit.node import Node, if_missing
-from gdrkit.rules.rule import NotApplicable
+from gdrkit.rules.gpu_passed_through import is_passed_through
+from gdrkit.rules.rule import ADDRESS, REGISTRATION, NotApplicable
 
 
 def peermem_module(node: Node) -> Iterable[str]:
     """nvidia_peermem, by the name of its file, which some distributions change."""
     return (file_name(node),) if gpu_expected(node) else ()
+
+
+def modules_to_load(node: Node) -> Iterable[str]:
+    """nvidia_peermem, and nvidia where a GPU of this machine waits for it."""
+    yield from peermem_module(node)
+    if if_missing(False, lambda: _waits_for_driver(node)):
+        yield DRIVER
+
+
+def _waits_for_driver(node: Node) -> bool:
+    """Whether nvidia is not loaded although its file is there and a GPU is not passed through."""
+    if is_loaded(node, DRIVER) or not driver_path(node):
+        return False
+    return any(not is_passed_through(node, gpu) for gpu in gpus(node))
+
+
+def lost_without(module: str) -> tuple[Need, ...]:
+    """What a machine lacks without a module: without nvidia, GPU memory cannot be registered at all."""
+    return REGISTRATION if module == DRIVER else (ADDRESS,)
 
 
 def peermem(node: Node) -> Iterable[str]:

@@ -6,9 +6,9 @@ from gdrkit.evidence import EvidenceMissing
 from gdrkit.facts.linkage import Links, SymbolFault, duplicate_export, symbol_links
 from gdrkit.node import Node
 from gdrkit.rules.deciding_command import DMESG, DecidingCommand
-from gdrkit.rules.module_subjects import not_applicable_if_loaded, peermem_module
+from gdrkit.rules.module_subjects import lost_without, modules_to_load, not_applicable_if_loaded
 from gdrkit.rules.remedy_names import RemedyName
-from gdrkit.rules.rule import ADDRESS, Failed, Layer, Outcome, Passed, rule
+from gdrkit.rules.rule import Failed, Layer, Outcome, Passed, rule
 from gdrkit.rules.stage import LoadPosition, Stage
 
 _CODES = {
@@ -58,8 +58,8 @@ _SEEN = {
 @rule(
     "module-symbol-missing",
     Layer.KERNEL,
-    per=peermem_module,
-    takes=(ADDRESS,),
+    per=modules_to_load,
+    takes=lost_without,
     loading=LoadPosition(Stage.SYMBOLS, 1),
     logged=True,
     reported_by=(
@@ -94,8 +94,8 @@ def module_symbol_missing(node: Node, module: str) -> Outcome:
 @rule(
     "module-symbol-gpl-only",
     Layer.KERNEL,
-    per=peermem_module,
-    takes=(ADDRESS,),
+    per=modules_to_load,
+    takes=lost_without,
     loading=LoadPosition(Stage.SYMBOLS, 2),
     logged=True,
     reported_by=(
@@ -134,8 +134,8 @@ def module_symbol_gpl_only(node: Node, module: str) -> Outcome:
 @rule(
     "module-crc-mismatch",
     Layer.KERNEL,
-    per=peermem_module,
-    takes=(ADDRESS,),
+    per=modules_to_load,
+    takes=lost_without,
     loading=LoadPosition(Stage.SYMBOLS, 3),
     logged=True,
     reported_by=(DecidingCommand(DMESG, "`{module}: disagrees about version of symbol ...`"),),
@@ -164,8 +164,8 @@ def module_crc_mismatch(node: Node, module: str) -> Outcome:
 @rule(
     "module-symbol-namespace",
     Layer.KERNEL,
-    per=peermem_module,
-    takes=(ADDRESS,),
+    per=modules_to_load,
+    takes=lost_without,
     loading=LoadPosition(Stage.SYMBOLS, 4),
     logged=True,
     reported_by=(DecidingCommand(DMESG, "`{module}: module uses symbol (...) from namespace ...`"),),
@@ -194,8 +194,8 @@ def module_symbol_namespace(node: Node, module: str) -> Outcome:
 @rule(
     "module-symbol-duplicate",
     Layer.KERNEL,
-    per=peermem_module,
-    takes=(ADDRESS,),
+    per=modules_to_load,
+    takes=lost_without,
     loading=LoadPosition(Stage.EXPORTS, 1),
     logged=True,
     reported_by=(DecidingCommand(DMESG, "`{module}: exports duplicate symbol ...`"),),

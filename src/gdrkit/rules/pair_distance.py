@@ -117,13 +117,12 @@ def _counts_c2c(node: Node, settings: Environment) -> bool:
     """Whether NCCL uses the direct path through the CPU that a GPU is coherent with.
 
     NCCL_NET_GDR_C2C is 1 by default since 2.27.3; from 2.29.2 on this path has its own level, P2C, which is
-    the default, and which an explicit PIX or PXB excludes. Source: NCCL src/graph/paths.cc at these tags.
+    the default. That an explicit PIX or PXB excludes it is gdr-level-pxb-on-c2c. Source: NCCL
+    src/graph/paths.cc at these tags.
     """
     nccl = release(nccl_version(node))
     given = settings.get("NCCL_NET_GDR_C2C")
-    if not nccl.gdr_c2c or (given is not None and integer(given.value) == 0):
-        return False
-    return not nccl.compares_p2c or settings.get(LEVEL) is None or allows(_level(settings), "P2C")
+    return bool(nccl.gdr_c2c) and (given is None or integer(given.value) != 0)
 
 
 @rule(
