@@ -180,7 +180,7 @@ _CLOSING = {  # codes that close both paths, for which programs
     "memory-not-registrable": ("rdma", ()),
     "ib-disabled-by-env": ("application", ("nccl",)),
     "gdr-level-too-low": ("application", ("nccl",)),
-    "no-rdma-device": ("hardware", CONSUMERS),
+    "nic-missing": ("hardware", CONSUMERS),
     "hca-not-selected": ("application", ("nccl",)),
     "gdr-level-pxb-on-c2c": ("application", ("nccl",)),
 }

@@ -89,7 +89,11 @@ def _spare_down(machine: Machine, source: random.Random) -> None:
 def _rail_missing(machine: Machine, source: random.Random) -> None:
     for nic in _one_gpus_nics(machine, source):
         machine.functions.remove(nic)
-    machine.claims |= {"no-rdma-device", "nic-missing"}
+    machine.claims.add("nic-missing")
+
+
+def _gpu_missing(machine: Machine, source: random.Random) -> None:
+    machine.functions.remove(source.choice(machine.gpus))
 
 
 def _small_bar(machine: Machine, source: random.Random) -> None:
@@ -144,7 +148,8 @@ def _x86_metal(machine: Machine) -> bool:
 
 
 def _several_rails(machine: Machine) -> bool:
-    return machine.platform in ("rails", "Arm server") and len(machine.gpus) > 1
+    """Enough rails for three to show what the fourth lacks."""
+    return machine.platform in ("rails", "Arm server") and len(machine.gpus) > 3
 
 
 def _infiniband(machine: Machine) -> bool:
@@ -194,7 +199,8 @@ FAULTS = (
     Fault("port down", ("port-down",), _port_down, _metal),
     Fault("port in INIT", ("port-down",), _port_init, _infiniband),
     Fault("spare port down", ("port-down",), _spare_down, _spare),
-    Fault("rail without NIC", ("no-rdma-device", "nic-missing"), _rail_missing, _several_rails),
+    Fault("rail without NIC", ("nic-missing",), _rail_missing, _several_rails),
+    Fault("GPU gone", ("gpu-missing",), _gpu_missing, _several_rails),
     Fault("small BAR1", ("bar1-small",), _small_bar, _metal),
     Fault("full BAR1", ("bar1-exhausted",), _full_bar, _metal),
 )

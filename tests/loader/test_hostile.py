@@ -44,7 +44,7 @@ def test_a_name_that_no_module_has_is_an_error_of_usage(
     with pytest.raises(SystemExit) as ended:
         main([name, "/nowhere"])
     assert ended.value.code == USAGE
-    assert "not a module's name" in capsys.readouterr().err
+    assert ("not a module's name" if name else "empty value") in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

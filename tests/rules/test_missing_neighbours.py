@@ -71,5 +71,9 @@ class TestGpuMissing:
         storage = rail(4, gpu="", nic="cx7-ib rdma=mlx5_4 board=MT_0999")
         assert passed(machine("".join([*rails(3), storage])), gpu_missing)
 
+    def test_a_nic_of_the_same_kind_in_a_slot_of_its_own_is_not_one_of_them(self):
+        own_slot = "0000:05:01.0 spr-root numa=0\n  0000:06:00.0 cx7-ib rdma=mlx5_4\n"
+        assert passed(machine("".join([*rails(3), own_slot])), gpu_missing)
+
     def test_a_machine_built_for_four_gpus_has_all_of_them(self):
         assert passed(machine("".join([*rails(4), rail(4, gpu="")])), gpu_missing).why == "4 GPUs"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gdrkit.evidence import EvidenceMissing, MissingReason
-from gdrkit.facts.pci import PciGpu, gpus
+from gdrkit.facts.pci import PciGpu, bridges_above, gpus
 from gdrkit.facts.rdma import (
     NEAR,
     Pair,
@@ -11,6 +11,7 @@ from gdrkit.facts.rdma import (
     distance,
     hardware_pairs,
     is_virtual_function,
+    nic_address,
     nics,
 )
 from gdrkit.node import Node, if_missing
@@ -108,9 +109,9 @@ def gpu_missing(node: Node, subject: str) -> Outcome:
     if len(models) != 1 or count in USUAL_COUNTS:
         return Passed(f"{count} GPUs")
     beside = {device for gpu in gpus(node) for device in _near(node, gpu)}
-    for board, alike in _by_board(node).items():
+    for alike in _alike(node):
         alone = [device.name for device in alike if device.name not in beside]
-        if board and alone and len(alike) - len(alone) >= LEAST_PEERS * len(alone):
+        if alone and len(alike) - len(alone) >= LEAST_PEERS * len(alone):
             names, others = ", ".join(alone), len(alike) - len(alone)
             return Failed(
                 seen=f"{count} GPUs: {names} has none beside it, {others} NICs of its kind have one",
@@ -135,9 +136,11 @@ def _below_one_switch(node: Node, pair: Pair) -> bool:
         return False  # several host bridges, whose NUMA nodes are not known
 
 
-def _by_board(node: Node) -> dict[str, list[RdmaDevice]]:
-    boards: dict[str, list[RdmaDevice]] = {}
+def _alike(node: Node) -> list[list[RdmaDevice]]:
+    """The NICs by kind: the same board, equally many bridges below the root."""
+    groups: dict[tuple[str, int], list[RdmaDevice]] = {}
     for device in nics(node):
-        if not if_missing(False, is_virtual_function, node, device.name):
-            boards.setdefault(device.board_id, []).append(device)
-    return boards
+        if device.board_id and not if_missing(False, is_virtual_function, node, device.name):
+            bridges = bridges_above(node, nic_address(node, device.name))
+            groups.setdefault((device.board_id, len(bridges)), []).append(device)
+    return list(groups.values())
