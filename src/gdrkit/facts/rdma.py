@@ -335,6 +335,15 @@ def distance(node: Node, pair: Pair) -> str:
     return first_collected(by_path, by_smi)
 
 
+@fact
+def below_one_switch(node: Node, pair: Pair) -> bool:
+    """Whether the distance of a pair is PIX or PXB. NUMA nodes need not be known for that."""
+    return first_collected(
+        lambda: bool(below_common_bridge(node, pair.gpu, nic_address(node, pair.device))[0]),
+        lambda: distance(node, pair) in NEAR,
+    )
+
+
 def _one_numa_node(node: Node) -> bool:
     """Whether the machine has only one NUMA node, so that firmware need not define the node of a device."""
     return if_missing(False, lambda: node.text("sys/devices/system/node/online").strip() == "0")

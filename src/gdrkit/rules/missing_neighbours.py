@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from gdrkit.evidence import EvidenceMissing, MissingReason
+from gdrkit.evidence import EvidenceMissing
 from gdrkit.facts.pci import PciGpu, bridges_above, gpus
 from gdrkit.facts.rdma import (
-    NEAR,
-    Pair,
     RdmaDevice,
-    distance,
+    below_one_switch,
     hardware_pairs,
     is_virtual_function,
     nic_address,
@@ -124,16 +122,7 @@ def gpu_missing(node: Node, subject: str) -> Outcome:
 def _near(node: Node, gpu: PciGpu) -> list[str]:
     """The NICs below a switch that is also above the GPU."""
     mine = (pair for pair in hardware_pairs(node) if pair.gpu == gpu.address)
-    return [pair.device for pair in mine if _below_one_switch(node, pair)]
-
-
-def _below_one_switch(node: Node, pair: Pair) -> bool:
-    try:
-        return distance(node, pair) in NEAR
-    except EvidenceMissing as error:
-        if error.missing.why is not MissingReason.UNDECIDED:
-            raise
-        return False  # several host bridges, whose NUMA nodes are not known
+    return [pair.device for pair in mine if below_one_switch(node, pair)]
 
 
 def _alike(node: Node) -> list[list[RdmaDevice]]:

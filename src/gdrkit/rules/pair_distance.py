@@ -5,12 +5,13 @@ from __future__ import annotations
 from gdrkit.consumers.nccl import NCCL
 from gdrkit.consumers.nccl_levels import allows, gdr_level
 from gdrkit.consumers.nccl_releases import release
-from gdrkit.evidence import Confidence, EvidenceMissing, Missing, MissingReason
+from gdrkit.evidence import Confidence, EvidenceAbsent, EvidenceMissing, Missing, MissingReason
 from gdrkit.facts.environment import NCCL_CONF, Environment, environment, integer
 from gdrkit.facts.gpu import is_coherent
 from gdrkit.facts.libraries import nccl_version
+from gdrkit.facts.nccl_topology import DEFAULT_FILE, distance_in_topology_file
 from gdrkit.facts.pci import gpus
-from gdrkit.facts.rdma import NEAR, Pair, distance, hardware_pairs, rdma_device
+from gdrkit.facts.rdma import NEAR, Pair, below_one_switch, distance, hardware_pairs, rdma_device
 from gdrkit.facts.virtual import virtual_machine
 from gdrkit.node import Node, if_missing
 from gdrkit.rules.deciding_command import DecidingCommand
@@ -18,9 +19,6 @@ from gdrkit.rules.rule import REGISTRATION, Failed, Layer, Outcome, Passed, rule
 
 FAR = "NODE or SYS"
 LEVEL = "NCCL_NET_GDR_LEVEL"
-
-TOPOLOGY_FILE = "run/nvidia-topologyd/virtualTopology.xml"
-"""NCCL reads it if it exists: src/graph/topo.cc, which names /var/run, a link to /run."""
 
 
 @rule(
@@ -57,12 +55,7 @@ def pair_distant(node: Node, pair: Pair) -> Outcome:
 
     Source: NCCL src/graph/paths.cc, ncclTopoCheckGdr(), v2.6 to v2.30; NCCL User Guide.
     """
-    try:
-        how_far = distance(node, pair)
-    except EvidenceMissing as error:
-        if error.missing.why is not MissingReason.UNDECIDED:
-            raise
-        how_far = FAR  # several host bridges, and firmware does not name their NUMA nodes
+    how_far = _distance(node, pair)
     if how_far in NEAR:  # NCCL's default level is PXB since 2.6: src/graph/paths.cc, ncclTopoCheckGdr()
         return Passed(how_far)
     gpu = next(gpu for gpu in gpus(node) if gpu.address == pair.gpu)
@@ -77,19 +70,33 @@ def pair_distant(node: Node, pair: Pair) -> Outcome:
     return Failed(seen=how_far, expected=f"{level} or nearer", subject=f"{pair.gpu} {pair.device}")
 
 
-def _settings(node: Node) -> Environment:
-    """NCCL's settings for the whole machine; if the files were not collected, its defaults, as likely.
-
-    Raises EvidenceMissing if a file gives NCCL another topology than the machine's."""
+def _distance(node: Node, pair: Pair) -> str:
+    """The distance as NCCL sees it: in its topology file if there is one, else in the kernel's tree."""
     try:
-        settings = environment(node, NCCL_CONF)
-        has_topology_file = node.exists(TOPOLOGY_FILE) or settings.get("NCCL_TOPO_FILE") is not None
+        return distance_in_topology_file(node, pair)
+    except EvidenceAbsent:
+        pass
+    except EvidenceMissing as error:
+        if error.missing.why is MissingReason.UNDECIDED:
+            if if_missing(False, below_one_switch, node, pair):
+                return distance(node, pair)  # NCCL adds what the file does not have
+            raise
+        node.cite(f"{NCCL_CONF}, {DEFAULT_FILE}", text="not seen", confidence=Confidence.LIKELY)
+    try:
+        return distance(node, pair)
+    except EvidenceMissing as error:
+        if error.missing.why is not MissingReason.UNDECIDED:
+            raise
+        return FAR  # several host bridges, and firmware does not name their NUMA nodes
+
+
+def _settings(node: Node) -> Environment:
+    """NCCL's settings for the whole machine; if the file was not collected, its defaults, as likely."""
+    try:
+        return environment(node, NCCL_CONF)
     except EvidenceMissing:
-        node.cite(f"{NCCL_CONF}, {TOPOLOGY_FILE}", text="not seen", confidence=Confidence.LIKELY)
+        node.cite(NCCL_CONF, text="not seen", confidence=Confidence.LIKELY)
         return Environment(NCCL_CONF, "node", ())
-    if has_topology_file:
-        raise EvidenceMissing(Missing("topology file for NCCL", MissingReason.UNDECIDED, "NCCL_DEBUG=INFO"))
-    return settings
 
 
 def _check_own_topology(node: Node, pair: Pair) -> None:
