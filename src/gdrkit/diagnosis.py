@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from gdrkit.consumers.names import NAMES
-from gdrkit.evidence import Host
+from gdrkit.evidence import Host, Source
+from gdrkit.facts.expectation import Supplied, expectation
 from gdrkit.node import Node
 from gdrkit.repair.remedies.plan import plan, predicted, what_then
 from gdrkit.report.build import build
@@ -11,9 +12,12 @@ from gdrkit.report.document import Ceiling, Report
 from gdrkit.verdict import judge_node
 
 
-def diagnose(host: Host, consumer: str = NAMES[0]) -> Report:
-    """The report on the node that a host shows; the verdict for `consumer` comes first."""
+def diagnose(host: Host, consumer: str = NAMES[0], expected: Supplied | None = None) -> Report:
+    """The report on the node that a host shows; the verdict for `consumer` comes first. With what is
+    `expected`, differences are findings."""
     node = Node(host)
+    if expected is not None:
+        node.supply(Source(expected.file), expectation.becomes(expected))
     verdict = judge_node(node, asked=consumer)
     return build(
         node,

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 GROUPS = {
     "diagnose": {
         "doctor": "judge a node: does GPU memory reach the network directly, and if not, why",
+        "expect": "write down what a good node has, to compare others with it",
         "explain": "find the cause in pasted text: an error, a log, a forum post",
         "modprobe": "predict what modprobe would print for a module, without loading it",
         "probe": "ask the CUDA and RDMA drivers what each device can do",

@@ -8,6 +8,10 @@ from gdrkit.cli.arguments import Parser, print_notes, write, write_json
 from gdrkit.cli.exit import STYLES
 from gdrkit.consumers.names import NAMES
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from gdrkit.facts.expectation import Supplied
+
 
 def parser() -> Parser:
     parser = Parser(
@@ -18,7 +22,8 @@ def parser() -> Parser:
         "  gdr doctor -v                          show the evidence of every finding\n"
         "  gdr doctor bundle.tar.gz --json        judge a bundle, print JSON\n"
         "  gdr doctor ssh://admin@node17 --line   judge a node over ssh, print one line\n"
-        "  gdr doctor --require direct            exit with 2 also if the hardware cannot do it\n\n"
+        "  gdr doctor --require direct            exit with 2 also if the hardware cannot do it\n"
+        "  gdr doctor --expect node.toml          also compare it with a file of gdr expect\n\n"
         "exit codes: 0 nothing to fix, 1 works with warnings, 2 blocked, 3 unknown,\n"
         "64 and above usage and internal errors; with --exit-style every error is the caller's unknown",
     )
@@ -33,6 +38,9 @@ def parser() -> Parser:
         choices=NAMES,
         default=NAMES[0],
         help="program that the verdict is about",
+    )
+    parser.add_argument(
+        "--expect", metavar="FILE", help="what the node should have, as TOML; gdr expect writes such a file"
     )
     parser.add_argument("--require", choices=("direct",), help="exit with 2 if a direct path is impossible")
     parser.add_argument(
@@ -51,9 +59,10 @@ def main(arguments: list[str]) -> int:
     from gdrkit.evidence.target import open_host
     from gdrkit.report.exit_code import exit_code
 
+    expected = None if options.expect is None else _expected(options.expect)
     host = open_host(options.target, probe=options.probe)
     print_notes(host)
-    report = diagnose(host, options.consumer)
+    report = diagnose(host, options.consumer, expected)
     if options.quiet:
         pass
     elif options.json:
@@ -67,3 +76,23 @@ def main(arguments: list[str]) -> int:
 
         write(text(report, verbose=options.verbose, colour=sys.stdout.isatty()), styled=sys.stdout.isatty())
     return exit_code(report, options.require)  # gdrkit.cli.main puts it in the style
+
+
+def _expected(name: str) -> Supplied:
+    """The expectation in a file. Raises TargetError, with one line that says what is wrong."""
+    from gdrkit.cli.files import read_input, shown
+    from gdrkit.evidence.errors import TargetError
+    from gdrkit.facts.expectation import Supplied
+    from gdrkit.formats.errors import FormatError
+    from gdrkit.formats.expectation import LIMIT_BYTES, parse
+
+    content = read_input(name, LIMIT_BYTES, "name a file that gdr expect wrote")
+    try:
+        return Supplied(shown(name), parse(content.decode()))
+    except UnicodeDecodeError:
+        reason = "not UTF-8"
+    except FormatError as error:
+        reason = str(error)
+    raise TargetError(
+        f"{shown(name)}: {reason}", "gdr expect writes such a file; docs/expect.md describes it"
+    )

@@ -189,6 +189,13 @@ class Node:
             self._open.pop()
         return answer
 
+    def supply(self, source: Source, *answers: Supposition) -> None:
+        """Set answers that the user supplies beside the host; no assumption, unlike those of `after`."""
+        for supplied in answers:
+            answer = self._answers[supplied.key] = _Answer()
+            answer.value = supplied.answer
+            answer.sources[source] = None
+
     def trail(self, fact: Fact[*Subject, Any], /, *subject: *Subject) -> Trail:
         """The evidence of an answer. Raises KeyError if the fact was not asked yet."""
         sources: dict[Source, None] = {}

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from msgspec.structs import replace
 
 from gdrkit.consumers.consumer import Fallback, Path
+from gdrkit.facts.expectation import expectation
 from gdrkit.facts.kernel import hostname, release
 from gdrkit.facts.probe import probe_calls
 from gdrkit.facts.rdma import distance
@@ -18,7 +19,9 @@ from gdrkit.report.document import (
     Ceiling,
     ChainStep,
     ConsumerSection,
+    ExpectationSection,
     JudgementSection,
+    Met,
     ModprobeOutcome,
     ModprobeSection,
     NodeSection,
@@ -29,6 +32,8 @@ from gdrkit.report.document import (
     VerdictSection,
 )
 from gdrkit.report.summary import summary
+from gdrkit.rules.expectation import COMPARISONS
+from gdrkit.rules.rule import Failed, Unknown
 from gdrkit.verdict import Assumption, Verdict
 from gdrkit.verdict.node_state import ConsumerState
 from gdrkit.verdict.path_state import PathState
@@ -66,7 +71,20 @@ def build(
         modprobe=None if prediction is None else modprobe_section(prediction),
         probes=if_missing((), probe_calls, node),
         measurements=(),
+        expectation=_expectation(node, verdict),
     )
+
+
+def _expectation(node: Node, verdict: Verdict) -> ExpectationSection | None:
+    """Whether the expectation is met; what is not known is not met, and not a difference."""
+    supplied = expectation(node)
+    if not supplied.file:
+        return None
+    compared = [result for result in verdict.check_results if result.rule in COMPARISONS]
+    differs = [result.rule.code for result in compared if isinstance(result.outcome, Failed)]
+    unknown = any(isinstance(result.outcome, Unknown) for result in compared)
+    met: Met = "no" if differs else "unknown" if unknown else "yes"
+    return ExpectationSection(file=supplied.file, met=met, differs=tuple(dict.fromkeys(differs)))
 
 
 def _pairs(

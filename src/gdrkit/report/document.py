@@ -11,7 +11,7 @@ PlanStep with its risk and undo; a ModprobeSection has null for results that can
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
@@ -27,6 +27,8 @@ from gdrkit.verdict.findings import Finding
 from gdrkit.verdict.path_state import State
 
 ConsumerName = Annotated[str, Meta(extra_json_schema={"enum": sorted(NAMES)})]
+
+Met = Literal["yes", "no", "unknown"]
 
 
 class NodeSection(Struct, frozen=True, kw_only=True):
@@ -115,6 +117,14 @@ class ModprobeSection(Struct, frozen=True, kw_only=True):
     assumes: tuple[str, ...] = ()  # modules whose init function is assumed to succeed
 
 
+class ExpectationSection(Struct, frozen=True, kw_only=True):
+    """Whether the node has what the user expects: `gdr doctor --expect`."""
+
+    file: str
+    met: Met
+    differs: tuple[Code, ...]  # the codes of the findings about it
+
+
 class MeasurementSection(Struct, frozen=True, kw_only=True):
     name: str
     value: float
@@ -135,3 +145,4 @@ class Report(Struct, frozen=True, kw_only=True, tag_field="schema", tag="gdrkit.
     modprobe: ModprobeSection | None
     probes: tuple[ProbeCall, ...]
     measurements: tuple[MeasurementSection, ...]
+    expectation: ExpectationSection | None = None  # null without one

@@ -19,10 +19,16 @@ def line(report: Report, *, nagios: bool = False) -> str:
         words = f"{verdict.state}, warning {warning.code}: {warning.seen}"
     else:
         layer = f" [{verdict.first_broken_layer}]" if verdict.first_broken_layer else ""
-        words = f"{verdict.state}{layer} {verdict.summary}"
+        words = f"{verdict.state}{layer} {_unsure(report)}{verdict.summary}"
     host = f"{report.node.hostname}: " if report.node.hostname else ""
     text = host + clip(" ".join(words.split()), max(WIDTH - len(host), WIDTH // 2))
     return f"{text.replace('|', '/')} | {_performance(report)}" if nagios else text
+
+
+def _unsure(report: Report) -> str:
+    """What the exit code follows, where the verdict is good and the expectation could not be compared."""
+    unknown = report.expectation is not None and report.expectation.met == "unknown"
+    return "expectation unknown, " if unknown and report.verdict.state != State.BLOCKED else ""
 
 
 def _performance(report: Report) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from gdrkit.report.document import ChainStep, PlanSection, Report
+from gdrkit.report.document import ChainStep, ExpectationSection, PlanSection, Report
 from gdrkit.report.terminal import Row, render
 from gdrkit.rules.rule import Layer
 from gdrkit.verdict.findings import Finding
@@ -43,6 +43,20 @@ def _headline(report: Report) -> Iterator[Row]:
         direct = f", direct over {consumer.path}" if consumer.state in ("ready", "active") else ""
         fallback = "" if direct else _fallback(consumer.best_fallback)
         yield 2, consumer.state.removeprefix("bold "), f"{name:<{width}} {consumer.state}{direct}{fallback}"
+    yield from _expectation(report.expectation)
+
+
+def _expectation(section: ExpectationSection | None) -> Iterator[Row]:
+    if section is None:
+        return
+    about = {
+        "yes": ("ok", "this node is as expected"),
+        "no": ("warning", f"this node is not as expected: {', '.join(section.differs)}"),
+        "unknown": ("unknown", "not everything could be compared"),
+    }
+    style, words = about[section.met]
+    yield 0, "", ""
+    yield 0, style, f"{section.file}: {words}"
 
 
 def _fallback(fallback: str | None) -> str:

@@ -23,6 +23,14 @@ from gdrkit.rules.driver_mismatch import driver_mismatch
 from gdrkit.rules.driver_modified import driver_modified
 from gdrkit.rules.driver_not_loaded import driver_not_loaded
 from gdrkit.rules.driver_proprietary import driver_proprietary
+from gdrkit.rules.expectation import (
+    expected_firmware_differs,
+    expected_gpu_missing,
+    expected_nic_missing,
+    expected_rail_differs,
+    expected_version_differs,
+    unexpected_device,
+)
 from gdrkit.rules.gdr_level import gdr_level_ignored, gdr_level_pxb_on_c2c, gdr_level_too_low
 from gdrkit.rules.gid_index_wrong import gid_index_wrong
 from gdrkit.rules.gpu_cdmm import gpu_cdmm
@@ -93,15 +101,19 @@ HARDWARE: tuple[Rule, ...] = (
     gpu_mig,
     gpu_unsupported,
     no_gpu,
+    expected_gpu_missing,
     gpu_missing,
     no_rdma_device,
+    expected_nic_missing,
     nic_missing,
+    unexpected_device,
     port_down,
     rdma_device_software,
 )
 FIRMWARE: tuple[Rule, ...] = (
     bar1_small,
     bar1_exhausted,
+    expected_firmware_differs,
 )
 KERNEL: tuple[Rule, ...] = (
     *OF_ANY_MODULE,
@@ -143,6 +155,7 @@ PCIE: tuple[Rule, ...] = (
     acs_redirect,
     iommu_translating,
     iommu_groups_differ,
+    expected_rail_differs,
     link_degraded,
     link_narrower_than_port,
     pair_distant,
@@ -151,6 +164,7 @@ PCIE: tuple[Rule, ...] = (
     shared_nic,
 )
 LIBRARY: tuple[Rule, ...] = (
+    expected_version_differs,
     nccl_lacks_dmabuf,
     nccl_misses_peermem,
     net_plugin_replaced,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gdrkit.evidence import EvidenceMissing
+from gdrkit.facts.expectation import counted_nics, expectation
 from gdrkit.facts.pci import PciGpu, bridges_above, gpus
 from gdrkit.facts.rdma import (
     RdmaDevice,
@@ -54,13 +55,17 @@ def nic_missing(node: Node, gpu: PciGpu) -> Outcome:
 
     What to do: Look for the NIC with `lspci -d 15b3:`. If it is listed but has no RDMA device, its driver
     refused it: `dmesg | grep mlx5_core`. If it is not listed, it is off or broken: a cold restart, then
-    reseating the card or its riser, often brings it back. If this machine is built so, nothing is wrong.
+    reseating the card or its riser, often brings it back. If this machine is built so, write that down with
+    `gdr expect -o FILE`, and judge it with `gdr doctor --expect FILE`.
 
     Why: The NIC failed, was removed, is turned off in firmware, belongs to a virtual machine, or its driver
     did not start.
 
     Source: NVIDIA DGX and HGX user guides: one NIC for each GPU, or for each two, below a common switch.
     """
+    wanted = expectation(node).content
+    if wanted.rails or (wanted.nics is not None and len(counted_nics(node)) >= wanted.nics):
+        return NotApplicable("the expectation says which NICs there are")
     peers = [other for other in gpus(node) if other.device_id == gpu.device_id and other != gpu]
     if not gpu.device_id or len(peers) < LEAST_PEERS - 1:
         return NotApplicable("too few GPUs of this kind to compare")
@@ -95,13 +100,16 @@ def gpu_missing(node: Node, subject: str) -> Outcome:
     How to tell: `nvidia-smi -L` and `lspci -d 10de:` list, say, seven GPUs on a machine of eight.
 
     What to do: Search the kernel log for `Xid` 79 and `fallen off the bus`. Reset or restart the machine
-    with power removed; if the GPU stays away, it needs service. If this machine is built so, nothing is
-    wrong.
+    with power removed; if the GPU stays away, it needs service. If this machine is built so, write that
+    down with `gdr expect -o FILE`, and judge it with `gdr doctor --expect FILE`.
 
     Why: The GPU fell off the bus, failed at start, or was removed.
 
     Source: NVIDIA GPU Debug Guidelines, Xid 79; NVIDIA Fabric Manager User Guide, partitions.
     """
+    wanted = expectation(node).content
+    if wanted.gpus is not None or wanted.gpu_models:
+        return NotApplicable("the expectation says how many GPUs there are")
     models = {gpu.device_id for gpu in gpus(node)}
     count = len(gpus(node))
     if len(models) != 1 or count in USUAL_COUNTS:

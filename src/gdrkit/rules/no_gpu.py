@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from gdrkit.evidence import EvidenceMissing, Missing, MissingReason
+from gdrkit.facts.expectation import expectation, missing_gpus
+from gdrkit.facts.expected_gpu import sign_of_gpu
 from gdrkit.facts.gpu import is_tegra
 from gdrkit.facts.pci import gpus
+from gdrkit.facts.rdma import rdma_devices
 from gdrkit.facts.virtual import is_wsl
 from gdrkit.node import Node, if_absent, if_missing
 from gdrkit.rules.rule import GPU, Failed, Layer, NotApplicable, Outcome, Passed, rule, the_node
+
+NONE_EXPECTED = "gdr doctor --expect FILE with gpus = 0"
+"""How the user says that a machine has no GPU."""
 
 
 @rule(
@@ -27,16 +33,28 @@ def no_gpu(node: Node, subject: str) -> Outcome:
     How to tell: `lspci -nn -d 10de:` lists no device of class 0300 or 0302.
 
     What to do: If the machine should have a GPU, run `lspci -d 10de:` on the host, and search the kernel log
-    for `Xid` and `fallen off the bus`.
+    for `Xid` and `fallen off the bus`; a restart with power removed often brings the GPU back. If it should
+    have none, say so: `gdr doctor --expect FILE`, where the file has the line `gpus = 0`.
 
     Why: No GPU is installed, it has fallen off the bus, or the hypervisor did not pass it through to this
-    machine. The GPU of a Jetson is not a PCI device; this check does not look for it.
+    machine. The GPU of a Jetson is not a PCI device; this check does not look for it. If NVIDIA's driver or
+    container toolkit is installed, or the GPU Operator is configured, somebody expects a GPU, and the
+    machine is blocked. Otherwise there is nothing to judge.
 
-    Source: pci.ids for vendor and classes.
+    Source: pci.ids for vendor and classes; NVIDIA GPU Debug Guidelines, Xid 79; NVIDIA Container Toolkit
+    documentation for what the toolkit installs and generates.
     """
     found = gpus(node)
     if found:
         return Passed(f"{len(found)} GPU{'s' if len(found) > 1 else ''}")
+    wanted = expectation(node)
+    if wanted.content.gpus == 0:
+        return Failed(
+            seen="no NVIDIA GPU, as expected: nothing to judge",
+            expected=f"gpus = 0, by {wanted.file}",
+            subject="node",
+            as_expected=True,
+        )
     if if_absent(False, is_wsl, node):
         return NotApplicable("WSL shows no GPU on the PCI bus")
     tegra = if_missing(False, is_tegra, node)
@@ -44,4 +62,16 @@ def no_gpu(node: Node, subject: str) -> Outcome:
         raise EvidenceMissing(
             Missing("GPU of a Jetson", MissingReason.UNDECIDED, "cat /etc/nv_tegra_release")
         )
-    return Failed(seen="no PCI function of an NVIDIA GPU", expected="at least one", subject="node")
+    if missing_gpus(node):
+        count = sum(missing_gpus(node).values())
+        return _lacking("no NVIDIA GPU", f"{count}, by {wanted.file}")
+    sign = sign_of_gpu(node)
+    if sign:
+        return _lacking(f"no NVIDIA GPU, but {sign}", f"a GPU; if none: {NONE_EXPECTED}")
+    nothing = "no NVIDIA GPU" if if_missing(True, rdma_devices, node) else "neither GPU nor RDMA device"
+    return Failed(seen=f"{nothing}, and nothing expects one: nothing to judge", expected="", subject="node")
+
+
+def _lacking(seen: str, expected: str) -> Failed:
+    """A GPU is missing, and can come back."""
+    return Failed(seen=seen, expected=expected, subject="node", permanent=frozenset())

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from gdrkit.facts.pci import PciDevice, devices
+from gdrkit.facts.expectation import expectation, missing_gpus
+from gdrkit.facts.expected_gpu import is_data_centre, sign_of_gpu
+from gdrkit.facts.pci import PciDevice, devices, gpus
 from gdrkit.facts.rdma import rdma_devices
-from gdrkit.facts.virtual import scope
-from gdrkit.node import Node, if_missing
+from gdrkit.facts.virtual import is_wsl, scope
+from gdrkit.node import Node, if_missing, seek
 from gdrkit.rules.deciding_command import DEVINFO, DecidingCommand
 from gdrkit.rules.rule import WIRE, Failed, Layer, Outcome, Passed, rule, the_node
 
@@ -24,6 +26,9 @@ RDMA_MODULE = {  # PCI driver -> the module that creates its RDMA devices
 """Linux drivers/infiniband/hw: the auxiliary and PCI drivers each module binds to."""
 
 MELLANOX = "15b3"  # pci.ids
+
+NONE_EXPECTED = "gdr doctor --expect FILE with nics = 0"
+"""How the user says that a machine has no NIC."""
 
 
 @rule(
@@ -46,16 +51,28 @@ def no_rdma_device(node: Node, subject: str) -> Outcome:
 
     What to do: If `lspci` shows a ConnectX, run `modprobe mlx5_ib`, then check with `rdma system` whether
     RDMA devices are limited to one network namespace. If this is a container, start it with the RDMA device.
-    Otherwise, install a NIC that supports RDMA.
+    Otherwise, install a NIC that supports RDMA. If the machine should have none, say so:
+    `gdr doctor --expect FILE`, where the file has the line `nics = 0`.
 
     Why: No NIC supports RDMA, or its driver created no RDMA device: mlx5_ib is not loaded, RoCE is turned
-    off in firmware, or the device is in another network namespace.
+    off in firmware, or the device is in another network namespace. A machine with a GPU for the data centre
+    is meant to have a NIC, and so is a server with professional GPUs: there, the machine is blocked. On a
+    workstation, nothing is wrong.
 
-    Source: Linux drivers/infiniband/core/device.c.
+    Source: Linux drivers/infiniband/core/device.c; NVIDIA Data Center Drivers, "Supported products", for the
+    kinds of GPUs.
     """
     found = rdma_devices(node)
     if found:
         return Passed(", ".join(device.name for device in found))
+    wanted = expectation(node)
+    if wanted.content.nics == 0:
+        return Failed(
+            seen="no RDMA device, as expected",
+            expected=f"nics = 0, by {wanted.file}",
+            subject="node",
+            as_expected=True,
+        )
     dormant = _dormant(node)
     if dormant is not None:
         module = RDMA_MODULE.get(dormant.driver, "mlx5_ib")
@@ -65,12 +82,29 @@ def no_rdma_device(node: Node, subject: str) -> Outcome:
             subject=dormant.address,
             permanent=frozenset(),
         )
+    reason = _reason_for_a_nic(node)
+    beside = f" beside {reason}" if reason else ""
     return Failed(
-        seen="no RDMA device",
-        expected="at least one in /sys/class/infiniband",
+        seen=f"no RDMA device{beside}",
+        expected=f"at least one; if none: {NONE_EXPECTED}"
+        if reason
+        else "at least one in /sys/class/infiniband",
         subject="node",
-        permanent=frozenset((WIRE,)) if _is_host(node) else frozenset(),
+        permanent=frozenset() if reason or not _is_host(node) else frozenset((WIRE,)),
     )
+
+
+def _reason_for_a_nic(node: Node) -> str:
+    """What a NIC is expected beside; "" if the machine is not known to be meant for one."""
+    if is_wsl(node):
+        return ""
+    if expectation(node).content.nics:
+        return f"{len(gpus(node))} GPUs, where the expectation has {expectation(node).content.nics}"
+    if not gpus(node):
+        return "the GPU that is expected" if missing_gpus(node) or sign_of_gpu(node) else ""
+    if seek(gpus(node), lambda gpu: is_data_centre(node, gpu)) is not None:
+        return "a data-centre GPU"
+    return ""
 
 
 def _dormant(node: Node) -> PciDevice | None:

@@ -132,6 +132,8 @@ def status_of(result: CheckResult, table: Matrix, states: Iterable[ConsumerState
     """
     if isinstance(result.outcome, Unknown):
         return Status.UNKNOWN
+    if isinstance(result.outcome, Failed) and result.outcome.as_expected:
+        return Status.NOTE
     blocked = [s for s in states if any(would_block(result, path, s.consumer) for path in DIRECT)]
     if blocked:
         return _status_of_blocker(result, table, blocked)

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from msgspec.structs import replace
 
 from gdrkit.consumers.table import CELLS, cells_of
+from gdrkit.facts.expectation import absent_gpus
 from gdrkit.facts.pci import PciGpu, gpus
 from gdrkit.facts.rdma import Pair, RdmaDevice, RdmaPort, pairs
 from gdrkit.node import Node, if_missing
@@ -83,9 +84,13 @@ def pairs_to_judge(node: Node) -> tuple[Pair, ...]:
     """The pairs; if RDMA devices were not collected, each GPU paired with an unknown device, "".
 
     An unknown device does not mean that there is no pair: a GPU without support is impossible at any NIC.
+    A GPU that is expected and not there is such a pair too: what lies in its way is that it is missing.
     """
     found = if_missing(None, pairs, node)
-    return tuple(Pair(gpu.address, "") for gpu in if_missing((), gpus, node)) if found is None else found
+    if found is None:
+        found = tuple(Pair(gpu.address, "") for gpu in if_missing((), gpus, node))
+    absent = if_missing((), absent_gpus, node) if found else ()
+    return (*found, *(Pair(gpu.address, "") for gpu in absent))
 
 
 def _by_direction(node: Node, results: list[CheckResult], path: str, consumer: str) -> tuple[PathState, ...]:

@@ -89,10 +89,14 @@ def _nearest(node: Node, here: list[Pair]) -> list[Pair | None]:
 
 def _is_down(node: Node, pair: Pair) -> bool:
     """Whether none of the device's ports is active; unknown counts as active."""
-    return if_missing(False, lambda: all(port.state != "ACTIVE" for port in ports(node, pair.device)))
+    return bool(pair.device) and if_missing(
+        False, lambda: all(port.state != "ACTIVE" for port in ports(node, pair.device))
+    )
 
 
 def _distance_rank(node: Node, pair: Pair) -> int | None:
+    if not pair.device:
+        return None
     return if_missing(None, lambda: DISTANCES.index(distance(node, pair)))
 
 

@@ -198,6 +198,8 @@ FOLDERS: Tuple[FolderSource, ...] = (
     FolderSource("etc/dkms", "module signing", 2),
     FolderSource("etc/rdma", "RDMA services", 2),
     FolderSource("run/nvidia/validations", "GPU Operator", 1, 4 * KIB),
+    FolderSource("etc/cdi", "GPUs for containers", 1, 0),
+    FolderSource("run/cdi", "GPUs for containers", 1, 0),
     # without contents
     FolderSource("", "names in the root", 1, 0),
     FolderSource("usr/lib", "Python environments", 1, 0),

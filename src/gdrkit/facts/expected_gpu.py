@@ -1,0 +1,94 @@
+"""What shows that a machine is meant to have a GPU, or that its GPU is meant for a data centre."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from gdrkit.evidence import EvidenceAbsent
+from gdrkit.facts import gpu_ids
+from gdrkit.facts.driver_files import CONTAINER, DRIVER, driver_path, has_driver_container
+from gdrkit.facts.gpu import is_consumer, product_name
+from gdrkit.facts.kubernetes import gpu_operator, pod_logs
+from gdrkit.facts.machine import product
+from gdrkit.facts.modules import is_loaded
+from gdrkit.facts.packages import installed
+from gdrkit.facts.pci import PciGpu
+from gdrkit.node import Node, fact, if_absent, if_missing, seek
+
+CDI_FOLDERS = ("etc/cdi", "run/cdi")
+"""NVIDIA Container Toolkit documentation, "Support for Container Device Interface"; /var/run is /run."""
+
+_CDI_FILE = re.compile(r"nvidia\.(?:ya?ml|json)|.*nvidia\.com-gpu.*")
+"""nvidia.yaml of nvidia-ctk, management.nvidia.com-gpu.yaml of the GPU Operator. Plugins for NICs also use
+nvidia.com as a vendor."""
+
+_TOOLKIT = "nvidia-container-toolkit"
+
+_WORKSTATION = re.compile(
+    r"Quadro|\bRTX\b(?!.*Server Edition)|\bActive\b|\bDGXS\b|K40c|\bNVS\b|Laptop|\bT\d{3,4}\b"
+)
+"""Product names of boards for workstations: NVIDIA Data Center Drivers, "Supported products", which lists
+the RTX and Quadro series apart from those of the data centre. T4 is Tesla's; T400 to T1200 are not."""
+
+_SERVERS = ("17", "23", "25", "28", "29")
+"""SMBIOS 3.7, 7.4.1: main server chassis, rack mount chassis, multi-system chassis, blade, blade
+enclosure."""
+
+
+@fact
+def sign_of_gpu(node: Node) -> str:
+    """Why this machine is expected to have a GPU, in words; "" if nothing expects one.
+
+    One sign is enough. Raises EvidenceMissing where none was seen and one was not readable."""
+    signs: dict[str, Callable[[], bool]] = {
+        "NVIDIA's driver is loaded": lambda: is_loaded(node, DRIVER),
+        f"the GPU Operator's driver container is in /{CONTAINER}": lambda: has_driver_container(node),
+        "the GPU Operator is configured for it": lambda: gpu_operator(node) is not None,
+        "the GPU Operator's driver pod ran on it": lambda: bool(pod_logs(node)),
+        f"{_TOOLKIT} is installed": lambda: _has_toolkit(node),
+        "NVIDIA's driver is installed": lambda: _has_driver_file(node),
+    }
+    return seek(signs, lambda sign: signs[sign]()) or ""
+
+
+def _has_driver_file(node: Node) -> bool:
+    """Whether the running kernel has a module file of the driver."""
+    return bool(if_absent("", driver_path, node))
+
+
+def _has_toolkit(node: Node) -> bool:
+    """Whether the container toolkit or what it generates is there.
+
+    The toolkit writes the specifications, so without them the list of packages is enough."""
+    for folder in CDI_FOLDERS:
+        for name in if_missing((), node.list, folder):
+            if _CDI_FILE.fullmatch(name):
+                node.cite(f"{folder}/{name}")
+                return True
+    return _TOOLKIT in if_absent({}, installed, node)
+
+
+@fact
+def is_data_centre(node: Node, gpu: PciGpu) -> bool:
+    """Whether a machine with this GPU is meant to have a NIC for it.
+
+    Boards for the data centre are, except in a DGX Station, and boards for workstations where a server holds
+    them. GeForce never is. The class does not decide: a laptop's GeForce is a 3D controller too, and a mode
+    switch makes an A40 or a Tesla M60 a VGA controller (gpumodeswitch user guide, DU-07764-001). Raises
+    EvidenceMissing for a product without a known name."""
+    if gpu.device_id in gpu_ids.INTEGRATED or is_consumer(node, gpu):
+        return False
+    name = gpu_ids.SUPPORTED.get(gpu.device_id) or product_name(node, gpu)
+    if _WORKSTATION.search(name):
+        return _in_server(node)
+    if gpu.device_id in gpu_ids.COHERENT:  # a DGX Station of this generation has a ConnectX
+        return True
+    return not if_missing(False, lambda: "DGX Station" in product(node).name)
+
+
+def _in_server(node: Node) -> bool:
+    try:
+        return node.text("sys/class/dmi/id/chassis_type").strip() in _SERVERS
+    except EvidenceAbsent:
+        return False

@@ -1,0 +1,323 @@
+"""What differs from the expectation that the user gave with `gdr doctor --expect`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gdrkit.facts.expectation import (
+    Track,
+    absent_gpus,
+    counted_nics,
+    differences,
+    expectation,
+    is_kind,
+    is_model,
+    missing_gpus,
+    model,
+    number_of,
+    tracks,
+    version,
+)
+from gdrkit.facts.pci import PciGpu, gpus
+from gdrkit.facts.rdma import RdmaDevice, nics
+from gdrkit.facts.supplied import not_collected
+from gdrkit.formats.expectation import fits
+from gdrkit.node import Node
+from gdrkit.rules.rule import (
+    GPU,
+    REGISTRATION,
+    WIRE,
+    Failed,
+    Layer,
+    NotApplicable,
+    Outcome,
+    Passed,
+    Rule,
+    Status,
+    rule,
+)
+
+
+def _source(node: Node) -> str:
+    return expectation(node).file
+
+
+def _gpus_to_compare(node: Node) -> Iterator[PciGpu | str]:
+    """The stand-ins for GPUs that are missing, or the node where none is."""
+    wanted = expectation(node).content
+    if wanted.gpus is not None or wanted.gpu_models or wanted.rails:
+        yield from absent_gpus(node) or ("node",)
+
+
+@rule(
+    "expected-gpu-missing",
+    Layer.HARDWARE,
+    per=_gpus_to_compare,
+    takes=(GPU,),
+    whole_machine=True,
+    default_status=Status.WARNING,
+    cost="Jobs that ask for all GPUs of the machine do not start, or use fewer.",
+)
+def expected_gpu_missing(node: Node, gpu: PciGpu | str) -> Outcome:
+    """The machine has fewer GPUs, or fewer of a model, than the expectation says.
+
+    Cost: The machine has fewer GPUs than it should. Those that are there are not affected: `gdr doctor
+    --json` still shows their paths as ready.
+
+    How to tell: Compare `nvidia-smi -L` and `lspci -d 10de:` with `gpus` and `gpu_models` in the file that
+    you gave to `gdr doctor --expect`.
+
+    What to do: Search the kernel log for `Xid` 79 and `fallen off the bus`. Restart the machine with power
+    removed; if the GPU stays away, it needs service. If the machine has changed for good, write a new
+    expectation with `gdr expect`.
+
+    Why: The GPU fell off the bus, failed at start, was removed, or was given to another virtual machine.
+
+    Source: NVIDIA GPU Debug Guidelines, Xid 79; the file given with --expect.
+    """
+    if isinstance(gpu, str):
+        return Passed(f"{len(gpus(node))} GPUs")
+    have = number_of(node, gpu.address)
+    count = have + missing_gpus(node)[gpu.address]
+    return Failed(seen=f"{have} of {count}", expected=f"{count}, by {_source(node)}", subject=gpu.address)
+
+
+def _nics_to_compare(node: Node) -> Iterator[PciGpu | str]:
+    """The GPUs whose NICs are expected, and the node where their number is."""
+    if expectation(node).content.nics is not None:
+        yield "node"
+    yield from dict.fromkeys(track.gpu for track in tracks(node))
+
+
+@rule(
+    "expected-nic-missing",
+    Layer.HARDWARE,
+    per=_nics_to_compare,
+    takes=(WIRE,),
+    whole_machine=True,
+    default_status=Status.WARNING,
+    cost="The GPU's data goes through a NIC of another GPU, on a slower way.",
+)
+def expected_nic_missing(node: Node, subject: PciGpu | str) -> Outcome:
+    """The machine has fewer NICs than the expectation says, or a GPU lacks the NIC of its rail.
+
+    Cost: A GPU without its NIC uses one that belongs to another GPU, on a slower way. Where only the number
+    of NICs is too small, no GPU is known to lack one, and it is a warning.
+
+    How to tell: Compare `ls /sys/class/infiniband` and `nvidia-smi topo -m` with `nics` and `rails` in the
+    file that you gave to `gdr doctor --expect`. Devices implemented in software and virtual functions are
+    not counted.
+
+    What to do: Look for the NIC with `lspci -d 15b3:`. If it is listed but has no RDMA device, its driver
+    refused it: `dmesg | grep mlx5_core`. If it is not listed, try a cold restart, then reseat the card. If
+    the machine has changed for good, write a new expectation with `gdr expect`; `nics = 0` says that it
+    should have none.
+
+    Why: The NIC failed, was removed, is turned off in firmware, belongs to a virtual machine, or its driver
+    did not start.
+
+    Source: the file given with --expect.
+    """
+    if isinstance(subject, str):
+        wanted, have = expectation(node).content.nics or 0, len(counted_nics(node))
+        if have >= wanted:
+            return Passed(f"{have} NICs")
+        return Failed(
+            seen=f"{have} NICs", expected=f"{wanted}, by {_source(node)}", subject="node", takes=()
+        )
+    for track in tracks(node):
+        rail = track.rail
+        if track.gpu == subject and len(track.nics) < rail.nics:
+            at = f" at distance {rail.distance}" if rail.distance else ""
+            return Failed(
+                seen=f"{len(track.nics) or 'no'} NIC{_of_kind(track)}{at}",
+                expected=f"{rail.nics}, by {_source(node)}",
+                subject=subject.address,
+                takes=None if track.unique else (),
+            )
+    return Passed("the NICs that are expected")
+
+
+def _of_kind(track: Track) -> str:
+    return f" {track.rail.nic}" if track.rail.nic else ""
+
+
+def _unexpected(node: Node) -> Iterator[str]:
+    wanted = expectation(node).content
+    if wanted.gpus is not None or wanted.gpu_models:
+        yield "GPUs"
+    if wanted.nics is not None:
+        yield "NICs"
+
+
+@rule(
+    "unexpected-device",
+    Layer.HARDWARE,
+    per=_unexpected,
+    default_status=Status.WARNING,
+    cost="Programs may use a device that they should not, such as a card for a display.",
+)
+def unexpected_device(node: Node, what: str) -> Outcome:
+    """The machine has GPUs or NICs that the expectation does not have.
+
+    Cost: Programs that count devices find more than they should. NCCL and CUDA use every device that is not
+    hidden from them.
+
+    How to tell: Compare `nvidia-smi -L` and `ls /sys/class/infiniband` with `gpus`, `gpu_models` and `nics`
+    in the file that you gave to `gdr doctor --expect`.
+
+    What to do: Remove the device, or hide it with CUDA_VISIBLE_DEVICES or NCCL_IB_HCA. If it is there to
+    stay, write a new expectation with `gdr expect`.
+
+    Why: A card was added or replaced by one of another model, or the expectation is that of another machine.
+
+    Source: the file given with --expect.
+    """
+    wanted = expectation(node).content
+    count, limit = len(gpus(node)), wanted.gpus
+    if what == "NICs":
+        count, limit = len(counted_nics(node)), wanted.nics
+    elif limit is None:
+        limit = max(count, sum(wanted.gpu_models.values()))
+    others = _other_models(node) if what == "GPUs" else ""
+    if (limit is not None and count > limit) or others:
+        return Failed(
+            seen=f"{count} {what}{others}",
+            expected=f"{limit if limit != count else 'other models'}, by {_source(node)}",
+            subject="node",
+        )
+    return Passed(f"{count} {what}")
+
+
+def _other_models(node: Node) -> str:
+    """The models of which there are more than expected, where models are expected."""
+    wanted = expectation(node).content.gpu_models
+    names = dict.fromkeys(
+        model(node, gpu) for gpu in gpus(node) if not any(is_model(node, gpu, name) for name in wanted)
+    )
+    return f", also {', '.join(names)}" if wanted and names else ""
+
+
+def _rail_nics(node: Node) -> Iterator[RdmaDevice]:
+    yield from dict.fromkeys(nic for track in tracks(node) for nic in track.nics)
+
+
+@rule(
+    "expected-rail-differs",
+    Layer.PCIE,
+    per=_rail_nics,
+    slows=REGISTRATION,
+    cost="A collective over all GPUs is as slow as its slowest rail.",
+)
+def expected_rail_differs(node: Node, nic: RdmaDevice) -> Outcome:
+    """The NIC of a rail has another port state, a lower rate or fewer PCIe lanes than the expectation says.
+
+    Cost: The bandwidth of this rail drops in proportion, and a collective over all GPUs is as slow as its
+    slowest rail.
+
+    How to tell: Compare `cat /sys/class/infiniband/<device>/ports/*/{state,rate}` and
+    `cat /sys/class/infiniband/<device>/device/current_link_width` with `rails` in the file that you gave to
+    `gdr doctor --expect`.
+
+    What to do: For the port, check the cable and the switch: `mlxlink -d <device>`. For the lanes, reseat
+    the card or change the riser. If the machine has changed for good, write a new expectation with
+    `gdr expect`.
+
+    Why: A cable or transceiver is bad or of a slower kind, the switch port is set to a lower rate, or the
+    card is not seated well.
+
+    Source: Linux drivers/infiniband/core/sysfs.c, rate_show(); the file given with --expect.
+    """
+    for track in tracks(node):
+        found = differences(node, track.rail, nic) if nic in track.nics else ()
+        if found:
+            return Failed(
+                seen=", ".join(seen for seen, _ in found),
+                expected=f"{', '.join(wanted for _, wanted in found)}, by {_source(node)}",
+                subject=nic.name,
+            )
+    return Passed("as expected")
+
+
+def _with_firmware(node: Node) -> Iterator[RdmaDevice]:
+    if expectation(node).content.firmware:
+        yield from nics(node)
+
+
+@rule(
+    "expected-firmware-differs",
+    Layer.FIRMWARE,
+    per=_with_firmware,
+    default_status=Status.WARNING,
+    cost="NICs of one fabric behave differently, and errors are hard to compare.",
+)
+def expected_firmware_differs(node: Node, nic: RdmaDevice) -> Outcome:
+    """The firmware of a NIC is not the version that the expectation says.
+
+    Cost: NICs of one fabric behave differently. Fixes that the other machines have are missing here.
+
+    How to tell: Compare `cat /sys/class/infiniband/<device>/fw_ver` with `firmware` in the file that you
+    gave to `gdr doctor --expect`, by the board id in `board_id`.
+
+    What to do: `mlxfwmanager --query` shows the firmware that is installed and the one that is running.
+    Install the expected version, then restart or run `mlxfwreset`. If the new version is right, change the
+    expectation.
+
+    Why: A NIC was replaced, an update failed or was not activated by a reset, or OFED updated the firmware.
+
+    Source: Linux Documentation/ABI/stable/sysfs-class-infiniband, fw_ver; the file given with --expect.
+    """
+    for name, wanted in expectation(node).content.firmware.items():
+        if is_kind(node, nic, name):
+            if not nic.firmware:
+                raise not_collected(f"firmware of {nic.name}", f"ibv_devinfo -d {nic.name}")
+            if not fits(nic.firmware, wanted):
+                return Failed(seen=nic.firmware, expected=f"{wanted}, by {_source(node)}", subject=nic.name)
+            return Passed(nic.firmware)
+    return NotApplicable("no firmware is expected for this kind of NIC")
+
+
+def _versions(node: Node) -> Iterator[str]:
+    wanted = expectation(node).content.versions
+    yield from (name for name in wanted.__struct_fields__ if getattr(wanted, name) is not None)
+
+
+@rule(
+    "expected-version-differs",
+    Layer.LIBRARY,
+    per=_versions,
+    default_status=Status.WARNING,
+    cost="Nodes of one job run different software, so one of them may work differently.",
+)
+def expected_version_differs(node: Node, name: str) -> Outcome:
+    """The kernel, the driver, its module flavour, OFED or NCCL is not the version that the expectation says.
+
+    Cost: Nodes of one job run different software, so one of them may take another path or fail where the
+    others do not.
+
+    How to tell: Compare `uname -r`, `cat /proc/driver/nvidia/version`, `ofed_info -s` and the installed
+    NCCL with `versions` in the file that you gave to `gdr doctor --expect`.
+
+    What to do: Install the expected version. If the new version is right, change the expectation;
+    `>= 570.86` accepts later versions too.
+
+    Why: The machine was updated alone, an update failed, or the running module is older than the installed
+    one until the next restart.
+
+    Source: the file given with --expect.
+    """
+    wanted = getattr(expectation(node).content.versions, name)
+    found = version(node, name)
+    if fits(found, wanted):
+        return Passed(found)
+    return Failed(seen=f"{name} {found}", expected=f"{wanted}, by {_source(node)}", subject=name)
+
+
+COMPARISONS: tuple[Rule, ...] = (
+    expected_gpu_missing,
+    expected_nic_missing,
+    unexpected_device,
+    expected_rail_differs,
+    expected_firmware_differs,
+    expected_version_differs,
+)
