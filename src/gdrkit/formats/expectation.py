@@ -199,8 +199,12 @@ def _assignments(table: Mapping[str, object]) -> list[str]:
     return [f"{_key(key)} = {_value(value)}" for key, value in table.items()]
 
 
+_OURS = frozenset(Rail.__struct_fields__ + Versions.__struct_fields__)
+
+
 def _key(key: str) -> str:
-    return key if key.isascii() and key.replace("_", "").isalnum() else _quoted(key)
+    """A name of ours as it is, a name of a product in quotes."""
+    return key if key in _OURS else _quoted(key)
 
 
 def _value(value: object) -> str:

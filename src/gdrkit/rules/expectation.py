@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gdrkit.facts.expectation import (
+    ANY_MODEL,
     Track,
     absent_gpus,
     counted_nics,
@@ -18,11 +19,12 @@ from gdrkit.facts.expectation import (
     tracks,
     version,
 )
+from gdrkit.facts.gpu import product_name
 from gdrkit.facts.pci import PciGpu, gpus
-from gdrkit.facts.rdma import RdmaDevice, nics
+from gdrkit.facts.rdma import RdmaDevice, nics, pairs, rdma_devices
 from gdrkit.facts.supplied import not_collected
 from gdrkit.formats.expectation import fits
-from gdrkit.node import Node
+from gdrkit.node import Node, if_absent, if_missing
 from gdrkit.rules.rule import (
     GPU,
     REGISTRATION,
@@ -76,10 +78,16 @@ def expected_gpu_missing(node: Node, gpu: PciGpu | str) -> Outcome:
     Source: NVIDIA GPU Debug Guidelines, Xid 79; the file given with --expect.
     """
     if isinstance(gpu, str):
-        return Passed(f"{len(gpus(node))} GPUs")
+        return Passed(plural(len(gpus(node)), "GPU"))
     have = number_of(node, gpu.address)
     count = have + missing_gpus(node)[gpu.address]
-    return Failed(seen=f"{have} of {count}", expected=f"{count}, by {_source(node)}", subject=gpu.address)
+    kind = plural(count, ANY_MODEL) if gpu.address == ANY_MODEL else f"{count} {gpu.address}"
+    return Failed(
+        seen=f"{have} of {kind}",
+        expected=f"{count}, by {_source(node)}",
+        subject="node",
+        takes=None if if_missing(True, pairs, node) else (),
+    )
 
 
 def _nics_to_compare(node: Node) -> Iterator[PciGpu | str]:
@@ -121,9 +129,13 @@ def expected_nic_missing(node: Node, subject: PciGpu | str) -> Outcome:
     if isinstance(subject, str):
         wanted, have = expectation(node).content.nics or 0, len(counted_nics(node))
         if have >= wanted:
-            return Passed(f"{have} NICs")
+            return Passed(plural(have, "NIC"))
         return Failed(
-            seen=f"{have} NICs", expected=f"{wanted}, by {_source(node)}", subject="node", takes=()
+            seen=plural(have, "NIC"),
+            expected=f"{wanted}, by {_source(node)}",
+            subject="node",
+            cost="Fewer NICs than expected carry the machine's data.",
+            takes=(),
         )
     for track in tracks(node):
         rail = track.rail
@@ -133,7 +145,7 @@ def expected_nic_missing(node: Node, subject: PciGpu | str) -> Outcome:
                 seen=f"{len(track.nics) or 'no'} NIC{_of_kind(track)}{at}",
                 expected=f"{rail.nics}, by {_source(node)}",
                 subject=subject.address,
-                takes=None if track.unique else (),
+                takes=None if track.unique and rdma_devices(node) else (),
             )
     return Passed("the NICs that are expected")
 
@@ -174,28 +186,31 @@ def unexpected_device(node: Node, what: str) -> Outcome:
     Source: the file given with --expect.
     """
     wanted = expectation(node).content
-    count, limit = len(gpus(node)), wanted.gpus
     if what == "NICs":
-        count, limit = len(counted_nics(node)), wanted.nics
-    elif limit is None:
-        limit = max(count, sum(wanted.gpu_models.values()))
-    others = _other_models(node) if what == "GPUs" else ""
-    if (limit is not None and count > limit) or others:
+        count, limit, others = len(counted_nics(node)), wanted.nics, ""
+    else:
+        count, limit, others = len(gpus(node)), wanted.gpus, _other_models(node)
+    most = [f"at most {limit}"] if limit is not None and count > limit else []
+    only = [f"only {', '.join(wanted.gpu_models)}"] if others else []
+    if most or only:
         return Failed(
-            seen=f"{count} {what}{others}",
-            expected=f"{limit if limit != count else 'other models'}, by {_source(node)}",
+            seen=f"{plural(count, what[:-1])}{others}",
+            expected=f"{', '.join(most + only)}, by {_source(node)}",
             subject="node",
         )
-    return Passed(f"{count} {what}")
+    return Passed(plural(count, what[:-1]))
+
+
+def plural(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 def _other_models(node: Node) -> str:
-    """The models of which there are more than expected, where models are expected."""
+    """The models that are not expected, where models are."""
     wanted = expectation(node).content.gpu_models
-    names = dict.fromkeys(
-        model(node, gpu) for gpu in gpus(node) if not any(is_model(node, gpu, name) for name in wanted)
-    )
-    return f", also {', '.join(names)}" if wanted and names else ""
+    others = [gpu for gpu in gpus(node) if not any(is_model(node, gpu, name) for name in wanted)]
+    names = dict.fromkeys(if_missing(model(node, gpu), product_name, node, gpu) for gpu in others)
+    return f", among them {', '.join(names)}" if wanted and names else ""
 
 
 def _rail_nics(node: Node) -> Iterator[RdmaDevice]:
@@ -307,10 +322,14 @@ def expected_version_differs(node: Node, name: str) -> Outcome:
     Source: the file given with --expect.
     """
     wanted = getattr(expectation(node).content.versions, name)
-    found = version(node, name)
-    if fits(found, wanted):
+    found = if_absent("", version, node, name)
+    if found and fits(found, wanted):
         return Passed(found)
-    return Failed(seen=f"{name} {found}", expected=f"{wanted}, by {_source(node)}", subject=name)
+    return Failed(
+        seen=f"{name} {found}" if found else f"no {name}: not loaded, or not installed",
+        expected=f"{wanted}, by {_source(node)}",
+        subject=name,
+    )
 
 
 COMPARISONS: tuple[Rule, ...] = (

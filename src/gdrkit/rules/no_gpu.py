@@ -67,7 +67,7 @@ def no_gpu(node: Node, subject: str) -> Outcome:
         return _lacking("no NVIDIA GPU", f"{count}, by {wanted.file}")
     sign = sign_of_gpu(node)
     if sign:
-        return _lacking(f"no NVIDIA GPU, but {sign}", f"a GPU; if none: {NONE_EXPECTED}")
+        return _lacking(f"no NVIDIA GPU, but {sign}", f"a GPU, or {NONE_EXPECTED}")
     nothing = "no NVIDIA GPU" if if_missing(True, rdma_devices, node) else "neither GPU nor RDMA device"
     return Failed(seen=f"{nothing}, and nothing expects one: nothing to judge", expected="", subject="node")
 

@@ -82,13 +82,14 @@ def no_rdma_device(node: Node, subject: str) -> Outcome:
             subject=dormant.address,
             permanent=frozenset(),
         )
+    if wanted.content.nics:
+        number = f"{wanted.content.nics}, by {wanted.file}"
+        return Failed(seen="no RDMA device", expected=number, subject="node", permanent=frozenset())
     reason = _reason_for_a_nic(node)
     beside = f" beside {reason}" if reason else ""
     return Failed(
         seen=f"no RDMA device{beside}",
-        expected=f"at least one; if none: {NONE_EXPECTED}"
-        if reason
-        else "at least one in /sys/class/infiniband",
+        expected=f"at least one, or {NONE_EXPECTED}" if reason else "at least one in /sys/class/infiniband",
         subject="node",
         permanent=frozenset() if reason or not _is_host(node) else frozenset((WIRE,)),
     )
@@ -98,8 +99,6 @@ def _reason_for_a_nic(node: Node) -> str:
     """What a NIC is expected beside; "" if the machine is not known to be meant for one."""
     if is_wsl(node):
         return ""
-    if expectation(node).content.nics:
-        return f"{len(gpus(node))} GPUs, where the expectation has {expectation(node).content.nics}"
     if not gpus(node):
         return "the GPU that is expected" if missing_gpus(node) or sign_of_gpu(node) else ""
     if seek(gpus(node), lambda gpu: is_data_centre(node, gpu)) is not None:
