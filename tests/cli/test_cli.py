@@ -156,7 +156,7 @@ def test_bash_completes_commands_and_options(tmp_path):
     COMP_WORDS=(gdr doctor --ex); COMP_CWORD=2; _gdr; echo "${{COMPREPLY[*]}}"
     """
     run = subprocess.run(["bash", "-c", script], capture_output=True, text=True)
-    assert run.stdout.split() == ["doctor", "--exit-style"]
+    assert run.stdout.split() == ["doctor", "--expect", "--exit-style"]
 
 
 def test_a_closed_pipe_is_not_an_error(spark):

@@ -91,6 +91,7 @@ def folder(tmp_path_factory):
     for name in ("cluster-policy.yaml", "policy.yaml"):
         (folder / name).write_text(POLICY)
     shutil.copytree(EXAMPLES, folder, dirs_exist_ok=True)
+    (folder / "node.toml").write_text("gpus = 1\n")
     (folder / "topo.xml").write_text(DUMP)
     (folder / "config.json").write_text(json.dumps(CONFIG))
     return folder

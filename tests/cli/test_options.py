@@ -172,6 +172,7 @@ def test_a_topology_is_never_written_over_its_input(tmp_path, capsys):
 OUTPUTS = (
     (lambda path: ["topo", str(laid_down(NODE)), "--write-nccl-xml", path], b"<system></system>"),
     (lambda path: ["config", "gpu-operator", "--output", path], b"old"),
+    (lambda path: ["expect", str(laid_down(NODE)), "-o", path], b"old"),
     (lambda path: ["collect", "--pyz", path], b"old"),
     (lambda path: ["collect", "-q", "--root", str(laid_down(NODE)), "--output", path], b"old"),
     (lambda path: ["bench", "host", "--paths", "shared", "--sizes", "64K", "--csv", path], b"old"),

@@ -83,6 +83,9 @@ PARTS = {
     "rtx-4090": _gpu(
         "10de:2684:10de:16f4", "16.0x16", "NVIDIA GeForce RTX 4090", 256, class_code=0x030000, old=True
     ),
+    "rtx-a6000": _gpu(
+        "10de:2230:10de:1459", "16.0x16", "NVIDIA RTX A6000", 256, class_code=0x030000, old=True
+    ),
     # NICs
     "cx7-ib": _nic("15b3:1021:15b3:0040", "32.0x16", "MT2910 Family [ConnectX-7]", 0x020700),
     "cx7-eth": _nic("15b3:1021:15b3:0041", "32.0x16", "MT2910 Family [ConnectX-7]"),

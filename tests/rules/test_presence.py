@@ -9,18 +9,70 @@ from gdrkit.rules.no_rdma_device import no_rdma_device
 from gdrkit.rules.rdma_ports import port_down, rdma_device_software
 from gdrkit.rules.rule import Failed, Passed
 from gdrkit.rules.wsl import wsl
+from gdrkit.verdict import judge_node
+from gdrkit.verdict.path_state import State
 from tests.hardware import BARE_METAL, SERVER, SPARK, machine
 from tests.memory_host import MemoryHost
 from tests.rules.hardware import failed, missing, not_applicable, outcomes, passed
 
 EMPTY = "0000:15:01.0 spr-root\n"
+LOADED = "nvidia 1000 0 - Live 0x0 (O)\n"
+GPU_ALONE = "0000:15:01.0 spr-root\n  0000:1b:00.0 {}\n"
+ON_HOST = BARE_METAL | {"proc/1/cgroup": "0::/init.scope\n"}
+POLICY = (
+    "apiVersion: nvidia.com/v1\nkind: ClusterPolicy\nmetadata: {name: p}\nspec: {driver: {enabled: true}}\n"
+)
+MODULES = "lib/modules/6.8.0-45-generic"
+SIGNS = {
+    "loaded driver": {"proc/modules": LOADED},
+    "driver file": {
+        f"{MODULES}/modules.dep": "updates/dkms/nvidia.ko:\n",
+        f"{MODULES}/updates/dkms/nvidia.ko": b"\x7fELF",
+    },
+    "toolkit": {"etc/nvidia-container-runtime/config.toml": ""},
+    "CDI of nvidia-ctk": {"etc/cdi/nvidia.yaml": ""},
+    "CDI of the operator": {"run/cdi/management.nvidia.com-gpu.yaml": ""},
+    "driver container": {"run/nvidia/driver/etc/os-release": ""},
+    "cluster policy": {"sos_commands/kubernetes/policy.yaml": POLICY},
+}  # fmt: skip
+NO_SIGNS = {
+    "CDI of a NIC's plugin": {"etc/cdi/sriov-dp_nvidia.com_mlnxnics.yaml": ""},
+    "empty CDI folder": {"etc/cdi/README": ""},
+    "policy for NICs": {
+        "sos_commands/kubernetes/nic.yaml": POLICY.replace("ClusterPolicy", "NicClusterPolicy")
+    },
+    "nouveau": {"proc/modules": "nouveau 1000 0 - Live 0x0\n"},
+}
 WSL = {"proc/sys/kernel/osrelease": "5.15.167.4-microsoft-standard-WSL2\n"}
 
 
 class TestNoGpu:
-    def test_a_machine_without_a_gpu_is_impossible_for_good(self):
-        assert failed(machine(EMPTY), no_gpu)
-        assert no_gpu.permanent
+    def test_where_nothing_expects_a_gpu_there_is_nothing_to_judge(self):
+        found = failed(machine(EMPTY), no_gpu)
+        verdict = judge_node(machine(EMPTY)).of("nccl")
+
+        assert no_gpu.permanent and found.permanent is None
+        assert found.seen == "neither GPU nor RDMA device, and nothing expects one: nothing to judge"
+        assert verdict.state is State.IMPOSSIBLE
+
+    @pytest.mark.parametrize("files", SIGNS.values(), ids=SIGNS)
+    def test_where_something_expects_a_gpu_it_is_missing(self, files):
+        node = machine(EMPTY, files=BARE_METAL | files)
+        found = failed(node, no_gpu)
+
+        assert found.permanent == frozenset() and "gpus = 0" in found.expected
+        assert judge_node(node).of("nccl").state is State.BLOCKED
+
+    @pytest.mark.parametrize("files", NO_SIGNS.values(), ids=NO_SIGNS)
+    def test_what_is_there_for_other_devices_expects_no_gpu(self, files):
+        assert failed(machine(EMPTY, files=BARE_METAL | files), no_gpu).permanent is None
+
+    def test_whether_one_is_expected_is_unknown_where_no_sign_was_collected(self):
+        assert missing(machine(EMPTY, without=("etc/cdi",)), no_gpu).source == "etc/cdi"
+
+    def test_one_sign_is_enough_where_another_was_not_collected(self):
+        files = BARE_METAL | {"proc/modules": LOADED}
+        assert failed(machine(EMPTY, files=files, without=("etc/cdi",)), no_gpu).permanent == frozenset()
 
     def test_one_gpu_passes(self):
         assert passed(machine(), no_gpu).why == "1 GPU"
@@ -60,6 +112,40 @@ class TestNoRdmaDevice:
 
     def test_a_folder_that_was_not_collected_is_unknown(self):
         missing(machine(EMPTY, without=("sys/class/infiniband",)), no_rdma_device)
+
+    @pytest.mark.parametrize("model", ["h100-sxm", "l40s", "v100-sxm", "gh200"])
+    def test_beside_a_gpu_for_the_data_centre_it_is_missing(self, model):
+        node = machine(GPU_ALONE.format(model), files=ON_HOST)
+        found = failed(node, no_rdma_device)
+
+        assert found.permanent == frozenset() and "nics = 0" in found.expected
+        assert judge_node(node).of("nccl").state is State.BLOCKED
+
+    @pytest.mark.parametrize(
+        "chassis, blocked", [("23\n", True), ("17\n", True), ("7\n", False), ("3\n", False)]
+    )
+    def test_a_professional_gpu_is_meant_for_a_nic_only_in_a_server(self, chassis, blocked):
+        files = ON_HOST | {"sys/class/dmi/id/chassis_type": chassis}
+        found = failed(machine(GPU_ALONE.format("rtx-a6000"), files=files), no_rdma_device)
+
+        assert (found.permanent == frozenset()) is blocked
+
+    def test_a_professional_gpu_in_an_unknown_chassis_is_unknown(self):
+        node = machine(GPU_ALONE.format("rtx-a6000"), files=ON_HOST, without=("sys/class/dmi",))
+        assert "chassis_type" in missing(node, no_rdma_device).source
+
+    @pytest.mark.parametrize("model", ["rtx-4090", "gb10"])
+    def test_a_geforce_or_a_spark_is_complete_without_a_nic(self, model):
+        files = ON_HOST | {"sys/class/dmi/id/chassis_type": "23\n"}
+        assert failed(machine(GPU_ALONE.format(model), files=files), no_rdma_device).permanent
+
+    def test_a_dgx_station_is_a_workstation(self):
+        files = ON_HOST | {"sys/class/dmi/id/product_name": "DGX Station A100 920-23487-2530-000R0\n"}
+        assert failed(machine(GPU_ALONE.format("a100-sxm-80"), files=files), no_rdma_device).permanent
+
+    def test_a_server_whose_gpus_and_nics_are_gone_lacks_both(self):
+        found = failed(machine(EMPTY, files=ON_HOST | {"proc/modules": LOADED}), no_rdma_device)
+        assert found.permanent == frozenset()
 
 
 class TestPortDown:

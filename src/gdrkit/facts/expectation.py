@@ -160,15 +160,33 @@ def near_nics(node: Node, gpu: PciGpu, rail: Rail) -> tuple[RdmaDevice, ...]:
     """The NICs of the rail's kind within its distance of a GPU, as many as it has, those that fit best."""
     alike = [nic for nic in counted_nics(node) if is_kind(node, nic, rail.nic)]
     if rail.distance:
-        within = DISTANCES[: DISTANCES.index(rail.distance) + 1]
-        alike = [nic for nic in alike if distance(node, Pair(gpu.address, nic.name)) in within]
+        alike = [nic for nic in alike if _is_within(node, Pair(gpu.address, nic.name), rail.distance)]
 
     def misfit(nic: RdmaDevice) -> tuple[int, int]:
-        pair = Pair(gpu.address, nic.name)
-        rank = if_missing(len(DISTANCES), lambda: DISTANCES.index(distance(node, pair)))
-        return rank, len(if_missing((), differences, node, rail, nic))
+        far = if_missing(FARTHEST, known_distance, node, Pair(gpu.address, nic.name)) or FARTHEST
+        return DISTANCES.index(far), len(if_missing((), differences, node, rail, nic))
 
     return tuple(sorted(alike, key=misfit)[: rail.nics])
+
+
+FARTHEST = DISTANCES[-1]
+
+
+def known_distance(node: Node, pair: Pair) -> str:
+    """The distance of a pair; "" below different host bridges whose NUMA nodes are not known."""
+    try:
+        return distance(node, pair)
+    except EvidenceMissing as error:
+        if error.missing.why is not MissingReason.UNDECIDED:
+            raise
+        return ""
+
+
+def _is_within(node: Node, pair: Pair, wanted: str) -> bool:
+    found = known_distance(node, pair)
+    if not found and wanted == "NODE":  # it is NODE or SYS
+        return distance(node, pair) == wanted
+    return DISTANCES.index(found or FARTHEST) <= DISTANCES.index(wanted)
 
 
 def _misfit(node: Node, rail: Rail, found: tuple[RdmaDevice, ...]) -> tuple[int, int]:

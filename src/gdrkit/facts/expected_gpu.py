@@ -14,16 +14,21 @@ from gdrkit.facts.machine import product
 from gdrkit.facts.modules import is_loaded
 from gdrkit.facts.packages import installed
 from gdrkit.facts.pci import PciGpu
-from gdrkit.node import Node, fact, if_absent, if_missing, seek
+from gdrkit.node import Node, fact, first_collected, if_absent, if_missing, seek
 
-CDI_FOLDERS = ("etc/cdi", "run/cdi")
-"""NVIDIA Container Toolkit documentation, "Support for Container Device Interface"; /var/run is /run."""
-
-_CDI_FILE = re.compile(r"nvidia\.(?:ya?ml|json)|.*nvidia\.com-gpu.*")
+_GPU_FILE = re.compile(r"nvidia\.(?:ya?ml|json)|.*nvidia\.com-gpu.*")
 """nvidia.yaml of nvidia-ctk, management.nvidia.com-gpu.yaml of the GPU Operator. Plugins for NICs also use
 nvidia.com as a vendor."""
 
-_TOOLKIT = "nvidia-container-toolkit"
+FOLDERS = {
+    "etc/cdi": _GPU_FILE,
+    "run/cdi": _GPU_FILE,
+    "etc/nvidia-container-runtime": re.compile(r"config\.toml"),
+}
+"""Folders of the container toolkit, and their files that are about GPUs. Source: NVIDIA Container Toolkit
+documentation, "Support for Container Device Interface" and "Installing"; /var/run is /run."""
+
+TOOLKIT = "nvidia-container-toolkit"
 
 _WORKSTATION = re.compile(
     r"Quadro|\bRTX\b(?!.*Server Edition)|\bActive\b|\bDGXS\b|K40c|\bNVS\b|Laptop|\bT\d{3,4}\b"
@@ -46,7 +51,7 @@ def sign_of_gpu(node: Node) -> str:
         f"the GPU Operator's driver container is in /{CONTAINER}": lambda: has_driver_container(node),
         "the GPU Operator is configured for it": lambda: gpu_operator(node) is not None,
         "the GPU Operator's driver pod ran on it": lambda: bool(pod_logs(node)),
-        f"{_TOOLKIT} is installed": lambda: _has_toolkit(node),
+        f"{TOOLKIT} is installed": lambda: _has_toolkit(node),
         "NVIDIA's driver is installed": lambda: _has_driver_file(node),
     }
     return seek(signs, lambda sign: signs[sign]()) or ""
@@ -58,15 +63,16 @@ def _has_driver_file(node: Node) -> bool:
 
 
 def _has_toolkit(node: Node) -> bool:
-    """Whether the container toolkit or what it generates is there.
+    """Whether the container toolkit or what it generates is there; where its folders were not collected, by
+    the list of packages."""
+    return first_collected(
+        lambda: seek(FOLDERS, lambda folder: _is_filled(node, folder)) is not None,
+        lambda: TOOLKIT in if_absent({}, installed, node),
+    )
 
-    The toolkit writes the specifications, so without them the list of packages is enough."""
-    for folder in CDI_FOLDERS:
-        for name in if_missing((), node.list, folder):
-            if _CDI_FILE.fullmatch(name):
-                node.cite(f"{folder}/{name}")
-                return True
-    return _TOOLKIT in if_absent({}, installed, node)
+
+def _is_filled(node: Node, folder: str) -> bool:
+    return any(FOLDERS[folder].fullmatch(name) for name in if_absent((), node.list, folder))
 
 
 @fact

@@ -7,10 +7,18 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from gdrkit.evidence import EvidenceAbsent, EvidenceMissing
-from gdrkit.facts.expectation import best_port, counted_nics, kind, model, version
+from gdrkit.facts.expectation import (
+    FARTHEST,
+    best_port,
+    counted_nics,
+    kind,
+    known_distance,
+    model,
+    version,
+)
 from gdrkit.facts.pci import PciGpu, gpus
 from gdrkit.facts.pci_registers import link
-from gdrkit.facts.rdma import DISTANCES, Pair, RdmaDevice, distance, nic_address
+from gdrkit.facts.rdma import DISTANCES, Pair, RdmaDevice, nic_address
 from gdrkit.formats.expectation import Expectation, Rail, Versions
 from gdrkit.node import Node, if_missing
 
@@ -56,8 +64,8 @@ class Observer:
 
     def _rails_of(self, gpu: PciGpu) -> list[Rail]:
         node = self._node
-        distances = {nic: distance(node, Pair(gpu.address, nic.name)) for nic in counted_nics(node)}
-        nearest = min(distances.values(), key=DISTANCES.index, default="")
+        distances = {nic: known_distance(node, Pair(gpu.address, nic.name)) for nic in counted_nics(node)}
+        nearest = min(distances.values(), key=lambda far: DISTANCES.index(far or FARTHEST), default="")
         alike = Counter(
             self._rail(gpu, nic, nearest) for nic, found in distances.items() if found == nearest
         )

@@ -140,8 +140,6 @@ def _check(found: Expectation) -> None:
             raise FormatError(
                 f"rails.distance: {_quoted(rail.distance)} is not one of {', '.join(DISTANCES)}"
             )
-        if not rail.rate >= 0:
-            raise FormatError("rails.rate: not a number")
     if found.versions.modules not in (None, "open", "proprietary"):
         raise FormatError(f"versions.modules: {_quoted(found.versions.modules)} is not open or proprietary")
     for where, wanted in _conditions(found):

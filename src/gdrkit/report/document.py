@@ -145,4 +145,4 @@ class Report(Struct, frozen=True, kw_only=True, tag_field="schema", tag="gdrkit.
     modprobe: ModprobeSection | None
     probes: tuple[ProbeCall, ...]
     measurements: tuple[MeasurementSection, ...]
-    expectation: ExpectationSection | None = None  # null without one
+    expectation: ExpectationSection | None  # null without --expect

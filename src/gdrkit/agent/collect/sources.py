@@ -200,6 +200,7 @@ FOLDERS: Tuple[FolderSource, ...] = (
     FolderSource("run/nvidia/validations", "GPU Operator", 1, 4 * KIB),
     FolderSource("etc/cdi", "GPUs for containers", 1, 0),
     FolderSource("run/cdi", "GPUs for containers", 1, 0),
+    FolderSource("etc/nvidia-container-runtime", "GPUs for containers", 1, 0),
     # without contents
     FolderSource("", "names in the root", 1, 0),
     FolderSource("usr/lib", "Python environments", 1, 0),
