@@ -1,4 +1,4 @@
-"""`gdr expect` and `gdr doctor --expect`, as somebody uses them who has one good node and many others."""
+"""`gdr expect` and `gdr doctor --expect`, as the owner of one good node and many others uses them."""
 
 import json
 import tomllib
@@ -92,8 +92,10 @@ def test_the_first_screen_and_the_page_name_that_way_out(node, way, capsys):
 def test_what_cannot_be_compared_is_unknown_and_no_pass(tmp_path, capsys):
     path = tmp_path / "x.toml"
     path.write_text('[versions]\nnccl = "2.26.2"\n')
+    styles = ("gdr", "nagios", "npd", "slurm")
     codes = {
-        style: doctor("gh200", path, "--line", "--exit-style", style) for style in ("gdr", "nagios", "npd")
+        style: doctor("gpu-operator-already-loaded", path, "--line", "--exit-style", style)
+        for style in styles
     }
     line = capsys.readouterr().out.splitlines()[0]
 
@@ -122,9 +124,9 @@ def test_a_bad_node_is_written_with_a_note(capsys):
 
 
 def test_what_the_evidence_does_not_show_is_left_out_and_named(capsys):
-    main(["expect", str(laid_down("gh200"))])
+    main(["expect", str(laid_down("gpu-operator-already-loaded"))])
     text = capsys.readouterr().out
-    assert "# not known: versions.nccl: libnccl (not-collected)" in text
+    assert "# not known: versions.nccl: libnccl (not collected)" in text
     assert "nccl" not in tomllib.loads(text)["versions"]
 
 

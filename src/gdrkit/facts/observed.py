@@ -49,7 +49,8 @@ class Observer:
             return ask()
         except EvidenceMissing as error:
             if not isinstance(error, EvidenceAbsent):
-                self.unknown.append(f"{what}: {error.missing.source} ({error.missing.why.value})")
+                why = error.missing.why.value.replace("-", " ")
+                self.unknown.append(f"{what}: {error.missing.source} ({why})")
             return None
 
     def _version(self, name: str) -> str | None:

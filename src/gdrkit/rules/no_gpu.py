@@ -38,8 +38,8 @@ def no_gpu(node: Node, subject: str) -> Outcome:
 
     Why: No GPU is installed, it has fallen off the bus, or the hypervisor did not pass it through to this
     machine. The GPU of a Jetson is not a PCI device; this check does not look for it. If NVIDIA's driver or
-    container toolkit is installed, or the GPU Operator is configured, somebody expects a GPU, and the
-    machine is blocked. Otherwise there is nothing to judge.
+    container toolkit is installed, or the GPU Operator is configured, a GPU is expected, and the machine is
+    blocked. Otherwise there is nothing to judge.
 
     Source: pci.ids for vendor and classes; NVIDIA GPU Debug Guidelines, Xid 79; NVIDIA Container Toolkit
     documentation for what the toolkit installs and generates.

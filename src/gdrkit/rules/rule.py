@@ -69,7 +69,7 @@ class Failed(Struct, frozen=True, kw_only=True):
     cost: str = ""  # what it costs here; if empty, the cost that the rule declares
     takes: tuple[Need, ...] | None = None
     permanent: frozenset[Need] | None = None
-    as_expected: bool = False  # the user said that it is so: a note, whatever it takes
+    as_expected: bool = False  # the user expects this: a note, whatever it takes
 
 
 class Passed(Struct, frozen=True):

@@ -124,8 +124,7 @@ _LOADING = (
                "users"),
     FileSource("sys/module/{nvidia*,ib_core,ib_uverbs,mlx5_*}/notes/.note.gnu.build-id", "build loaded",
                4 * KIB),
-
-                  FileSource("{usr/,}lib/modules/<release>/modules.{dep,softdep,weakdep,builtin,builtin.modinfo,order,devname}",
+    FileSource("{usr/,}lib/modules/<release>/modules.{dep,softdep,weakdep,builtin,builtin.modinfo,order,devname}",
           "index of modules", 8 * MIB),
     FileSource("etc/{modules,modprobe.conf,nccl.conf,environment}", "loading and NCCL settings",
                listed=False,
