@@ -231,10 +231,10 @@ def version(node: Node, name: str) -> str:
             return driver_version(node)
         case "modules":
             return driver_flavour(node)
-        case "nccl":
-            return nccl_version(node)
-        case _:
+        case "ofed":
             return _ofed_version(node)
+        case _:
+            return nccl_version(node)
 
 
 def _ofed_version(node: Node) -> str:

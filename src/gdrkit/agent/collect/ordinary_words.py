@@ -15,11 +15,11 @@ _WORDS = """
     board bochs boot booted bounced bracket brackets bridge bridges broken buffer buffers buffsize
     bufinfo build builder buildibvsymbols built builtin bundle busbw buses busid bytes cache callback
     callbacks calling calls cannot capabilities capability carry catalog causes centos certain
-    certificate cgroup changed channel channels character characters charp check children claims class
-    client close closed closing cloud clusterpolicy cmdline cmpltredir coherent collect collected
+    certificate cgroup changed channel channels character characters charp chassis check children claims
+    class client close closed closing cloud clusterpolicy cmdline cmpltredir coherent collect collected
     collection collective collector collnet columns comma command commands commid common communicate
     compared compat compatible compiled compiler complete completion complex compressed compression
-    compute computing conda confidential confidentiality config configuration connect connected
+    compute computing conda confidential confidentiality config configuration configured connect connected
     connection connectx constraints consumer container containerd containerenv containers contains
     content contradict controller controllers copies core corporation corrupt could couldn count counted
     counter counts cpuidentity cpuinfo cpulist cpuset crash create creating credits cross crypto
@@ -49,7 +49,7 @@ _WORDS = """
     instead insufficient integer integrated integrity intel interface internal intree invalid invbool
     invoking iommu irdma issue issuer items iterations itself jetson jetsons journal journalctl journald
     kallsyms keeps kepler kernel kernels kernelsymbol key keyring keys kflagstab kinds known kstrtabns
-    ksymtab kubectl kubepods kubernetes kvm lacks large larger later latin layer layout ldconfig least
+    ksymtab kubectl kubepods kubernetes kvm lacks laptop large larger later latin layer layout ldconfig least
     leaves legacy legacypeermem length level levels lib libcuda libibverbs libkmod libnccl libnvshmem
     libpod library libucp license likely limit limits lines linkage linkonce linkpath linux listed lists
     little livepatch lnkcap lnksta loaded loadedmodule loading loads local localdomain localhost
@@ -57,7 +57,7 @@ _WORDS = """
     major making malformed manager manifest mapped mapping mappings master match matrix maxpayload
     maxreadreq maxwell mcount meaning means media mellanox mem members memfd memlock memory memorypeer
     merge merged mergeddev message messages metadata metal method microsoft minor misleading mismatch
-    mismatched missed misses missing mitigation mixed mlx mlx5 modalias model modify modinfo modprobe
+    mismatched missed misses missing mitigation mixed mlx mlx5 modalias model models modify modinfo modprobe
     module modules moklistrt moklistxrt moksbstatert mokutil mount mounted mountinfo moved mpiexec
     mpirun msgrate msgsize namedtemporaryfile names namespace nccl ncclibinit ncclibinitdevices
     nccltopocheckgdr ndevs needs neither nested net network nic nicclusterpolicy nicnodepolicy nndvvvxxx
@@ -85,13 +85,13 @@ _WORDS = """
     should shows shstrndx signature signaturecheck signatures signaturestate signed signer signers
     signing simple simplify since single sizes skipped socket softdep something sosreport source space
     spark sparse spectre speed spelled split spool srcvalid srcversion srv stack staging stale stamped
-    standard start starting starts state states status stderr stdin stdout stepping steps storage stream
-    streams string strings stripped struct structure structures subject subordinate subsys subsystem
+    standard start starting starts state states station status stderr stdin stdout stepping steps storage
+    stream streams string strings stripped struct structure structures subject subordinate subsys subsystem
     subtype successfully support supported supports suppressed suse switch symbol symbolic symbols
     symtab symvers sys system systemd table taint tainted tainting taints taken talos tarball target
     technologies tegra tempfile temporarily temporary terminal tesla test tested testmgr tests texport
-    there third three through timed timeout times titan tmpdir token tools topology torch torchrun total
-    trace tracing trailer transblk translating transport truncated trusted trustedkey turing txpci types
+    there third three through timed timeout times titan tmpdir token toolkit tools topology torch torchrun
+    total trace tracing trailer transblk translating transport truncated trusted trustedkey turing txpci types
     typical ubuntu ucx uevent ullong ulong unable uname unavailable undecided undefined undefinedsymbol
     unexpected unknown unless unlimited unnumbered unpack unpacks unquote unreachable unreadable
     unregister unset unsigned unspecified unsupported unversioned updates upstream upstreamfwd usable
