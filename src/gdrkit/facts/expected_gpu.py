@@ -30,9 +30,7 @@ documentation, "Support for Container Device Interface" and "Installing"; /var/r
 
 TOOLKIT = "nvidia-container-toolkit"
 
-_WORKSTATION = re.compile(
-    r"Quadro|RTX(?!.*Server Edition)|Active|DGXS|K40c|NVS|Laptop|\bT\d{3,4}\b"
-)
+_WORKSTATION = re.compile(r"Quadro|RTX(?!.*Server Edition)|Active|DGXS|K40c|NVS|Laptop|\bT\d{3,4}\b")
 """Product names of boards for workstations: NVIDIA Data Center Drivers, "Supported products", which lists
 the RTX and Quadro series apart from those of the data centre. T4 is Tesla's; T400 to T1200 are not."""
 

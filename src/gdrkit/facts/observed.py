@@ -64,24 +64,33 @@ class Observer:
         return tuple(_times(rail, count) for rail, count in found.items())
 
     def _rails_of(self, gpu: PciGpu) -> list[Rail]:
+        """One rail for each kind of NIC that is nearest to the GPU."""
         node = self._node
         distances = {nic: known_distance(node, Pair(gpu.address, nic.name)) for nic in counted_nics(node)}
         nearest = min(distances.values(), key=lambda far: DISTANCES.index(far or FARTHEST), default="")
-        alike = Counter(
-            self._rail(gpu, nic, nearest) for nic, found in distances.items() if found == nearest
-        )
-        return [_with_nics(rail, nics) for rail, nics in alike.items()]
+        kinds: dict[str, list[RdmaDevice]] = {}
+        for nic, found in distances.items():
+            if found == nearest:
+                kinds.setdefault(kind(node, nic), []).append(nic)
+        return [self._rail(model(node, gpu), name, alike, nearest) for name, alike in kinds.items()]
 
-    def _rail(self, gpu: PciGpu, nic: RdmaDevice, nearest: str) -> Rail:
+    def _rail(self, gpu: str, name: str, alike: list[RdmaDevice], nearest: str) -> Rail:
+        """A rail of NICs of one kind: of those with an active port, if there are any; with the least that
+        all of them have."""
         node = self._node
-        port = if_missing(None, best_port, node, nic.name)
+        ports = {nic: if_missing(None, best_port, node, nic.name) for nic in alike}
+        active = [port for port in ports.values() if port and port.state == "ACTIVE"]
+        used = [nic for nic, port in ports.items() if port in active] if active else alike
+        states = {port.state if port else "" for port in (active or ports.values())}
+        widths = [if_missing(0, _width, node, nic) for nic in used]
         return Rail(
-            gpu=model(node, gpu),
-            nic=kind(node, nic),
+            gpu=gpu,
+            nics=len(used),
+            nic=name,
             distance=nearest,
-            state=port.state if port else "",
-            rate=port.rate_gbit_per_s if port and port.state == "ACTIVE" else 0,
-            width=if_missing(0, lambda: link(node, nic_address(node, nic.name)).current_width),
+            state=states.pop() if len(states) == 1 else "",
+            rate=min((port.rate_gbit_per_s for port in active), default=0),
+            width=min(widths),
         )
 
     def _firmware(self) -> dict[str, str]:
@@ -105,7 +114,5 @@ def _times(rail: Rail, count: int) -> Rail:
     return replace(rail, count=count)
 
 
-def _with_nics(rail: Rail, nics: int) -> Rail:
-    from msgspec.structs import replace
-
-    return replace(rail, nics=nics)
+def _width(node: Node, nic: RdmaDevice) -> int:
+    return link(node, nic_address(node, nic.name)).current_width

@@ -91,8 +91,8 @@ _WORDS = """
     symtab symvers sys system systemd table taint tainted tainting taints taken talos tarball target
     technologies tegra tempfile temporarily temporary terminal tesla test tested testmgr tests texport
     there third three through timed timeout times titan tmpdir token toolkit tools topology torch torchrun
-    total trace tracing trailer transblk translating transport truncated trusted trustedkey turing txpci types
-    typical ubuntu ucx uevent ullong ulong unable uname unavailable undecided undefined undefinedsymbol
+    total trace tracing trailer transblk translating transport truncated trusted trustedkey turing txpci
+    types typical ubuntu ucx uevent ullong ulong unable uname unavailable undecided undefined undefinedsymbol
     unexpected unknown unless unlimited unnumbered unpack unpacks unquote unreachable unreadable
     unregister unset unsigned unspecified unsupported unversioned updates upstream upstreamfwd usable
     usage usehostmofed usenvidiadrivercrd useprecompiled user users ushort using usr ustar uverbs valid
