@@ -25,7 +25,8 @@ EXAMPLE = re.compile(r"^(?:\$ )?(?P<before>[\w -]+ \| )?(?:sudo )?gdr (?P<words>
 NOT_RUN = {r"doctor ssh://|.* --host ": "needs another machine"}
 """Examples that are parsed but not run, by pattern, and why."""
 ADDED = {
-    r"fix --": ("--root", "tree", "--yes"),  # a copy of a node, not this machine
+    r"fix --": ("--root", "tree"),  # a copy of a node, not this machine
+    r"fix --(apply|resume|undo)": ("--root", "tree", "--yes"),
     r"topo --write-nccl-xml": ("tree",),  # this machine may have no PCI devices
     r"bench (?!.*--sizes)": ("--sizes", "4K"),
     r"prove (?!log)": ("--size", "1M"),

@@ -96,7 +96,7 @@ BEFORE = {
 FILES = {
     "collect": ("--output", "--root", "--pyz"), "config": ("--output",), "bench": ("--csv", "--plot"),
     "fix": ("--root", "--key", "--certificate"), "prove": ("--log",), "topo": ("--write-nccl-xml",),
-    "estimate": ("--measured",),
+    "estimate": ("--measured",), "doctor": ("--expect",), "expect": ("--output",),
 }  # fmt: skip
 """Names of files and folders: any text is one, but an empty text."""
 WITH_VALUE = [
@@ -172,7 +172,7 @@ def test_a_topology_is_never_written_over_its_input(tmp_path, capsys):
 OUTPUTS = (
     (lambda path: ["topo", str(laid_down(NODE)), "--write-nccl-xml", path], b"<system></system>"),
     (lambda path: ["config", "gpu-operator", "--output", path], b"old"),
-    (lambda path: ["expect", str(laid_down(NODE)), "-o", path], b"old"),
+    (lambda path: ["expect", str(laid_down(NODE)), "--output", path], b"old"),
     (lambda path: ["collect", "--pyz", path], b"old"),
     (lambda path: ["collect", "-q", "--root", str(laid_down(NODE)), "--output", path], b"old"),
     (lambda path: ["bench", "host", "--paths", "shared", "--sizes", "64K", "--csv", path], b"old"),
@@ -204,7 +204,7 @@ def test_a_file_that_cannot_be_written(output, path, tmp_path, capsys):
 def test_every_option_that_writes_a_file_is_among_these():
     words = {word for arguments, _ in OUTPUTS for word in arguments("FILE")}
     assert {"--output", "--pyz", "--csv", "--plot", "--write-nccl-xml"} <= words
-    reads = {"--measured", "--log", "--key", "--certificate", "--root"}
+    reads = {"--measured", "--expect", "--log", "--key", "--certificate", "--root"}
     assert {option for options in FILES.values() for option in options} - reads <= words
 
 

@@ -25,7 +25,7 @@ def parser() -> Parser:
     )
     parser.target()
     parser.add_argument("-o", "--output", metavar="FILE", help="write to a file instead of standard output")
-    parser.force()
+    parser.force("--output")
     return parser
 
 
