@@ -210,3 +210,17 @@ class TestWsl:
 
     def test_without_a_kernel_release_it_is_unknown(self):
         missing(Node(MemoryHost()), wsl)
+
+
+class TestOnlySoftware:
+    RXE = "0000:15:01.0 spr-root\n  0000:1b:00.0 {gpu}\n"
+
+    @pytest.mark.parametrize(("gpu", "state"), [("h100-sxm", "blocked"), ("rtx-4090", "impossible")])
+    def test_soft_roce_replaces_no_nic_beside_a_gpu_for_the_data_centre(self, gpu, state):
+        node = machine(
+            self.RXE.format(gpu=gpu),
+            files=BARE_METAL
+            | {"sys/class/infiniband/rxe0/node_guid": "0\n", "sys/class/dmi/id/chassis_type": "23\n"},
+        )
+        assert failed(node, rdma_device_software).subject == "rxe0"
+        assert judge_node(node).of("verbs").state == state

@@ -63,7 +63,7 @@ def no_rdma_device(node: Node, subject: str) -> Outcome:
     kinds of GPUs.
     """
     found = rdma_devices(node)
-    if found:
+    if found:  # rdma-device-software reports those that are software
         return Passed(", ".join(device.name for device in found))
     dormant = _dormant(node)
     if dormant is not None and expectation(node).content.nics != 0:
@@ -99,6 +99,12 @@ def _none(node: Node) -> Failed:
         subject="node",
         permanent=frozenset((WIRE,)) if _is_host(node) else frozenset(),
     )
+
+
+def nic_expected(node: Node) -> bool:
+    """Whether the machine is meant to have a NIC: an expectation says so, or its GPUs do."""
+    wanted = expectation(node).content.nics
+    return bool(_reason_for_a_nic(node)) if wanted is None else wanted > 0
 
 
 def _reason_for_a_nic(node: Node) -> str:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from gdrkit.facts.rdma import RdmaDevice, ports, rdma_devices
-from gdrkit.node import Node
+from gdrkit.facts.rdma import RdmaDevice, nics, ports, rdma_devices
+from gdrkit.node import Node, if_missing
 from gdrkit.rules.deciding_command import DEVINFO, DecidingCommand
+from gdrkit.rules.no_rdma_device import nic_expected
 from gdrkit.rules.rule import REGISTRATION, WIRE, Failed, Layer, Outcome, Passed, rule
 
 
@@ -67,7 +68,8 @@ def rdma_device_software(node: Node, device: RdmaDevice) -> Outcome:
     How to tell: The device is below /sys/devices/virtual, or is called rxe or siw.
 
     What to do: Nothing makes this device direct; use it only to try programs out.
-    `rdma link delete <device>` removes it.
+    `rdma link delete <device>` removes it. A machine with a GPU for the data centre and no other RDMA device
+    is blocked: it needs a NIC.
 
     Why: rdma_rxe and siw emulate an RDMA device on top of any network interface. The CPU reads the memory
     and sends it; no device does.
@@ -79,5 +81,6 @@ def rdma_device_software(node: Node, device: RdmaDevice) -> Outcome:
             seen="an RDMA device implemented in software",
             expected="a NIC that reads memory itself",
             subject=device.name,
+            permanent=frozenset() if not nics(node) and if_missing(False, nic_expected, node) else None,
         )
     return Passed(f"a PCI device, {device.pci_address}" if device.pci_address else "not rxe or siw")

@@ -115,9 +115,16 @@ def _best_direct(
     return min(choices, key=_rank, default=None)
 
 
-def _rank(choice: tuple[Pair | None, PathState]) -> tuple[int, int]:
+def _rank(choice: tuple[Pair | None, PathState]) -> tuple[int, int, int]:
+    """The state, then how many problems, then how many of them have no remedy.
+
+    What stops the loading of a module is one problem, however many rules name it: that the module is not
+    loaded follows."""
     judgement = choice[1]
-    return BEST_FIRST.index(judgement.state), len(judgement.codes)
+    rules = {result.rule.code: result.rule for result in judgement.blocked_by}.values()
+    alone = [rule for rule in rules if rule.loading is None]
+    problems = len(alone) + (len(alone) < len(rules))
+    return BEST_FIRST.index(judgement.state), problems, sum(not rule.remedies for rule in rules)
 
 
 def _best_fallback(node: Node, table: Matrix, consumer: str) -> Fallback | None:
