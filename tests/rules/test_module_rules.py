@@ -272,3 +272,19 @@ def test_every_rule_of_loading_has_a_page() -> None:
     for rule in (*OF_ANY_MODULE, dependency_failed, init_failed, mixed_signers):
         for heading in HEADINGS[1:]:
             assert f"\n    {heading}: " in rule.page, rule.code
+
+
+ABOUT_THE_FILE = (module_signature_broken, module_corrupt, module_wrong_kernel, module_crc_mismatch)
+
+
+@pytest.mark.parametrize("rule", ABOUT_THE_FILE, ids=lambda rule: rule.code)
+def test_a_module_without_a_file_has_no_questions_about_its_file(rule):
+    """The one finding is module-not-found: nothing that could be collected would answer more."""
+    assert isinstance(ask(module_not_found, KernelTree()), Failed)
+    assert isinstance(ask(rule, KernelTree()), NotApplicable)
+
+
+@pytest.mark.parametrize("rule", ABOUT_THE_FILE, ids=lambda rule: rule.code)
+@pytest.mark.parametrize("tree", [KernelTree().put(".dockerenv", ""), unseen()], ids=["container", "unseen"])
+def test_they_stay_unknown_where_the_file_may_exist(rule, tree):
+    assert isinstance(ask(rule, tree), Unknown)

@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterable
 
 from msgspec import Struct
 
-from gdrkit.evidence import Confidence, EvidenceMissing
+from gdrkit.evidence import Confidence, EvidenceAbsent, EvidenceMissing
 from gdrkit.facts.loader_log import load_lines
 from gdrkit.node import Node, Trail, fact, if_missing
-from gdrkit.rules.rule import Failed, Outcome, Rule, Unknown
+from gdrkit.rules.module_not_found import module_not_found
+from gdrkit.rules.rule import Failed, NotApplicable, Outcome, Rule, Unknown
 
 
 class CheckResult(Struct, frozen=True):
@@ -51,11 +52,24 @@ def subjects_of(node: Node, rule: Rule) -> tuple[object, ...]:
 
 @fact
 def judge(node: Node, rule: Rule, subject: object) -> Outcome:
-    """The outcome of the rule; if evidence is missing, a failure that the kernel log shows unambiguously."""
+    """The outcome of the rule. If evidence is missing: a failure that the kernel log shows unambiguously, or
+    not applicable if the rule asks for the file of a module that has none."""
     try:
         return rule.check(node, subject)
     except EvidenceMissing as error:
-        return logged_failure(node, rule.code, subject) or Unknown(error.missing)
+        if (logged := logged_failure(node, rule.code, subject)) is not None:
+            return logged
+        if isinstance(error, EvidenceAbsent) and _is_about_a_file(rule) and _has_no_file(node, subject):
+            return NotApplicable(f"{subject} has no file")
+        return Unknown(error.missing)
+
+
+def _is_about_a_file(rule: Rule) -> bool:
+    return rule.loading is not None and rule is not module_not_found
+
+
+def _has_no_file(node: Node, module: object) -> bool:
+    return isinstance(judge(node, module_not_found, module), Failed)
 
 
 def logged_failure(node: Node, code: str, subject: object) -> Failed | None:
