@@ -195,9 +195,10 @@ def test_a_program_without_a_direct_path_is_reported_so(no_direct_path: Trees, m
         ("doctor", path, "--consumer", "made_up", "--line"),
     )  # fmt: skip
 
-    assert "made_up impossible; falls back to staged" in text
+    assert "made_up: impossible; falls back to staged" in text
     assert code == 0
-    assert asked.startswith("IMPOSSIBLE  made_up has no direct path")
+    assert asked.startswith("IMPOSSIBLE  0 of 1 GPU reaches its NIC directly.")
+    assert "made_up has no direct path." in asked
     assert line == "r9-gpu01: impossible made_up has no direct path\n"
 
 

@@ -20,14 +20,21 @@ class _Help(argparse.RawDescriptionHelpFormatter):
         super().__init__(prog, width=_columns() - 2)
 
 
-def _columns() -> int:
+def _columns(otherwise: int = 80) -> int:
     """The width of the terminal, as shutil.get_terminal_size() determines it."""
     if (columns := os.environ.get("COLUMNS", "")).isdecimal() and int(columns):
         return int(columns)
     try:
-        return os.get_terminal_size(sys.stdout.fileno()).columns or 80
+        return os.get_terminal_size(sys.stdout.fileno()).columns or otherwise
     except (AttributeError, ValueError, OSError):  # closed, or not a terminal
-        return 80
+        return otherwise
+
+
+def text_width() -> int:
+    """Columns for text: the terminal's, within what can be read; WIDTH if the output is not a terminal."""
+    from gdrkit.report.terminal import WIDTH
+
+    return min(max(_columns(WIDTH), 60), 200)
 
 
 class Parser(argparse.ArgumentParser):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from gdrkit.cli.arguments import Parser, print_notes, write, write_json
+from gdrkit.cli.arguments import Parser, print_notes, text_width, write, write_json
 from gdrkit.cli.exit import STYLES
 from gdrkit.consumers.names import NAMES
 
@@ -56,6 +56,7 @@ def parser() -> Parser:
 def main(arguments: list[str]) -> int:
     options = parser().parse(arguments)
     from gdrkit.diagnosis import diagnose
+    from gdrkit.evidence.quoting import quoted
     from gdrkit.evidence.target import open_host
     from gdrkit.report.exit_code import exit_code
 
@@ -74,7 +75,10 @@ def main(arguments: list[str]) -> int:
     else:
         from gdrkit.report.text import text
 
-        write(text(report, verbose=options.verbose, colour=sys.stdout.isatty()), styled=sys.stdout.isatty())
+        tty = sys.stdout.isatty()
+        target = quoted(options.target) if options.target else ""
+        words = text(report, verbose=options.verbose, colour=tty, width=text_width(), target=target)
+        write(words, styled=tty)
     return exit_code(report, options.require)  # gdrkit.cli.main puts it in the style
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from msgspec.structs import replace
 
-from gdrkit.consumers.consumer import Fallback, Path
+from gdrkit.consumers.consumer import DIRECT, Fallback, Path
 from gdrkit.facts.expectation import expectation
 from gdrkit.facts.kernel import hostname, release
+from gdrkit.facts.pci import gpus
 from gdrkit.facts.probe import probe_calls
 from gdrkit.facts.rdma import distance
 from gdrkit.facts.virtual import scope
@@ -20,6 +21,7 @@ from gdrkit.report.document import (
     ChainStep,
     ConsumerSection,
     ExpectationSection,
+    GpuSection,
     JudgementSection,
     Met,
     ModprobeOutcome,
@@ -32,11 +34,12 @@ from gdrkit.report.document import (
     VerdictSection,
 )
 from gdrkit.report.summary import summary
+from gdrkit.rules import Code
 from gdrkit.rules.expectation import COMPARISONS
 from gdrkit.rules.rule import Failed, Unknown
 from gdrkit.verdict import Assumption, Verdict
 from gdrkit.verdict.node_state import ConsumerState
-from gdrkit.verdict.path_state import PathState
+from gdrkit.verdict.path_state import PathState, State
 
 Ceilings = Callable[[Node], Mapping[tuple[str, str], Ceiling]]
 """Computes the ceiling of each pair, by GPU and RDMA device."""
@@ -63,6 +66,7 @@ def build(
         ),
         verdict=_verdict(verdict, consumer),
         consumers={state.consumer: _consumer(state) for state in verdict.states},
+        gpus=tuple(_gpus(node, verdict, consumer)),
         pairs=pairs,
         judgements=table.sections,
         findings=verdict.findings,
@@ -129,6 +133,38 @@ def _consumer(state: ConsumerState) -> ConsumerSection:
         first_broken_layer=state.first_broken_layer,
         best_fallback=state.best_fallback,
     )
+
+
+def _gpus(node: Node, verdict: Verdict, consumer: str) -> Iterator[GpuSection]:
+    """Each GPU, judged at its own NIC. Without any NIC, all share the judgement of the node."""
+    state = verdict.of(consumer)
+    judged = {
+        pair.gpu: (pair.device, judgement)
+        for pair, judgement in zip(state.pairs, state.judgements, strict=False)
+    }
+    present = if_missing((), lambda: tuple(gpu.address for gpu in gpus(node)))
+    for address in present or judged:
+        device, judgement = judged.get(address, ("", None if judged else state.worst))
+        yield GpuSection(
+            gpu=address,
+            device=device,
+            path=judgement.path if judgement else "",
+            state=judgement.state if judgement else State.IMPOSSIBLE,
+            blocked_by=judgement.codes if judgement else _why_never(verdict, address, consumer),
+            counts=judgement is not None or not judged,
+        )
+
+
+def _why_never(verdict: Verdict, gpu: str, consumer: str) -> tuple[Code, ...]:
+    """What makes every direct path of a GPU impossible that therefore does not count."""
+    found = (
+        judgement.codes
+        for pair, judgements in verdict.matrix.items()
+        for judgement in judgements
+        if pair is not None and pair.gpu == gpu and judgement.consumer == consumer
+        if judgement.state is State.IMPOSSIBLE and judgement.path in DIRECT
+    )
+    return next(found, ())
 
 
 class _JudgementTable:

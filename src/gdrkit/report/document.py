@@ -53,6 +53,17 @@ class ConsumerSection(Struct, frozen=True, kw_only=True):
     best_fallback: Fallback | None = None
 
 
+class GpuSection(Struct, frozen=True, kw_only=True):
+    """One GPU at the NIC that is its own, for the program that the verdict is about."""
+
+    gpu: str  # PCI address
+    device: str  # RDMA device; empty if there is none
+    path: str  # the direct path with this state; empty for a GPU that does not count
+    state: State
+    blocked_by: tuple[Code, ...]  # the lowest layer first
+    counts: bool  # false for a GPU that never can, where others can
+
+
 class Ceiling(Struct, frozen=True, kw_only=True):
     low_gb_per_s: float
     high_gb_per_s: float
@@ -137,6 +148,7 @@ class Report(Struct, frozen=True, kw_only=True, tag_field="schema", tag="gdrkit.
     node: NodeSection
     verdict: VerdictSection
     consumers: dict[ConsumerName, ConsumerSection]
+    gpus: tuple[GpuSection, ...]
     pairs: tuple[PairSection, ...]
     judgements: dict[str, JudgementSection]
     findings: tuple[Finding, ...]

@@ -10,6 +10,7 @@ class Term(Struct, frozen=True):
 
     name: str
     text: str
+    short: str = ""  # a few words, shown where `gdr doctor` first uses the term; empty if it needs none
     also: tuple[str, ...] = ()
     codes: tuple[str, ...] = ()  # codes whose pages explain more
 
@@ -20,6 +21,7 @@ GLOSSARY = (
         "Access Control Services: bits in a PCIe port that send traffic between two devices up to the "
         "root complex, where the IOMMU checks it, instead of straight across the switch. Virtual "
         "machines need that; on bare metal it costs bandwidth.",
+        short="a check that sends PCIe traffic through the CPU",
         also=("access-control-services",),
         codes=("acs-redirect",),
     ),
@@ -31,12 +33,14 @@ GLOSSARY = (
         "ATS",
         "Address Translation Services: a PCIe device asks the IOMMU for translations in advance and "
         "caches them.",
+        short="lets a device ask for address translations in advance",
         also=("address-translation-services",),
     ),
     Term(
         "BAR1",
         "The window in PCIe address space through which other devices reach GPU memory. Memory "
         "outside of it, or beyond its size, cannot be registered with a NIC.",
+        short="the window through which a NIC reaches GPU memory",
         also=("bar",),
         codes=("bar1-small", "bar1-exhausted"),
     ),
@@ -96,6 +100,7 @@ GLOSSARY = (
         "The kernel's mechanism for sharing memory between devices, and the preferred direct path: the GPU "
         "driver exports a buffer, the RDMA driver imports it. Needs NVIDIA's open kernel modules and "
         "Linux 5.12 or newer; nvidia-peermem is not needed.",
+        short="the kernel's way to share GPU memory with a NIC",
         also=("dmabuf",),
         codes=("driver-proprietary", "kernel-lacks-dmabuf", "verbs-lacks-dmabuf"),
     ),
@@ -118,6 +123,7 @@ GLOSSARY = (
     Term(
         "GID",
         "Global identifier: the address of an RDMA port. On RoCE a port has one per IP address and version.",
+        short="the address of an RDMA port",
     ),
     Term(
         "GPUDirect RDMA",
@@ -133,6 +139,7 @@ GLOSSARY = (
         "host-mapped",
         "Path: GPU and NIC share pinned host memory. On an integrated GPU this is as good as direct; "
         "elsewhere every byte crosses PCIe twice.",
+        short="GPU and NIC share pinned host memory",
     ),
     Term(
         "impossible",
@@ -153,6 +160,7 @@ GLOSSARY = (
         "Translates the addresses that devices use. In translation mode traffic between GPU and NIC "
         "goes through the root complex; in passthrough mode (`iommu=pt`) addresses are used as they "
         "are.",
+        short="translates the addresses that devices use",
         also=("iommu=pt", "passthrough"),
         codes=("iommu-translating",),
     ),
@@ -192,11 +200,13 @@ GLOSSARY = (
     Term(
         "NODE",
         "Distance in `nvidia-smi topo -m`: through two host bridges of one NUMA node.",
+        short="far: through two host bridges of one CPU",
     ),
     Term(
         "nvidia-peermem",
         "NVIDIA's kernel module that registers GPU memory with the RDMA core through the peer-memory "
         "API: the older direct path. Not needed where dma-buf works.",
+        short="NVIDIA's older module for the direct path",
         also=("peermem", "nvidia_peermem"),
         codes=("peermem-stub", "peermem-not-loaded"),
     ),
@@ -209,6 +219,7 @@ GLOSSARY = (
         "OFED",
         "RDMA drivers and libraries from NVIDIA that replace the kernel's own: MLNX_OFED, today "
         "DOCA-OFED. They provide the peer-memory API.",
+        short="NVIDIA's RDMA drivers, instead of the kernel's",
         also=("mlnx_ofed", "doca-ofed", "doca"),
     ),
     Term(
@@ -234,20 +245,24 @@ GLOSSARY = (
         "peer-memory API",
         "ib_register_peer_memory_client(): functions of the RDMA core through which nvidia-peermem "
         "registers. OFED's RDMA core has them; the kernel's own has them only on some distributions.",
+        short="what nvidia-peermem needs from the RDMA driver",
         also=("peer memory", "peerdirect"),
         codes=("rdma-lacks-peer-api", "peermem-stub"),
     ),
     Term(
         "PHB",
         "Distance in `nvidia-smi topo -m`: through a PCIe host bridge, that is, through the CPU.",
+        short="far: through the CPU's host bridge",
     ),
     Term(
         "PIX",
         "Distance in `nvidia-smi topo -m`: through at most one PCIe switch. The best for a GPU and its NIC.",
+        short="near: at most one PCIe switch",
     ),
     Term(
         "PXB",
         "Distance in `nvidia-smi topo -m`: through several PCIe switches, but not through the CPU.",
+        short="near: several PCIe switches, not the CPU",
     ),
     Term(
         "PXN",
@@ -286,17 +301,20 @@ GLOSSARY = (
     Term(
         "staged",
         "Path: GPU memory is copied to pinned host memory, and the NIC sends it from there.",
+        short="copied through host memory",
     ),
     Term(
         "stub",
         "A nvidia-peermem that was built without the peer-memory API: it can only fail with `Invalid "
         "argument`.",
+        short="an empty build that can never load",
         also=("empty module",),
         codes=("peermem-stub",),
     ),
     Term(
         "SYS",
         "Distance in `nvidia-smi topo -m`: across the link between two CPU sockets.",
+        short="far: on another CPU socket",
         codes=("pair-cross-socket",),
     ),
     Term(

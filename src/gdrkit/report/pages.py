@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from gdrkit.repair.remedies import BY_NAME
-from gdrkit.rules import RULES
+from gdrkit.rules import BY_CODE, RULES
 from gdrkit.rules.rule import Rule
 
 HEADINGS = ("What it means", "How to tell", "What to do", "Why", "Source")
@@ -47,6 +47,12 @@ def page(code: str) -> str:
         if more.get(heading):
             lines += [*more[heading], ""]
     return "\n".join(lines)
+
+
+def code_page(code: str) -> tuple[str, str]:
+    """The first sentence of a code's page, and its section "What to do"."""
+    title, parts = sections(BY_CODE[code])
+    return title, parts["What to do"]
 
 
 def sections(rule: Rule) -> tuple[str, dict[str, str]]:

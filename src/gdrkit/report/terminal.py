@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 
 from gdrkit.agent.streams import visible
 
-Row = tuple[int, str, str]  # indent, style or name of a style, text
+Row = tuple[int, str, str] | tuple[int, str, str, str]
+"""Indent, style or name of a style, text; a label that stands in the indent of the first line."""
 
 WIDTH = 100
 """Columns if the output is not a terminal, for example a mail or a ticket."""
+
+_PARTS = re.compile(r"[^/,;:=_.@|-]*[/,;:=_.@|-]+|[^/,;:=_.@|-]+")
+"""Where a word that is longer than a line may be broken: after a separator of paths and names."""
+
+_WORDS = re.compile(r"`[^`]{1,40}`\S*\s*|\S+\s*|^\s+")
+"""What stays on one line: a word, and a short `command`, which somebody may copy."""
 
 
 def render(
@@ -26,10 +34,47 @@ def render(
         file=out, width=width or WIDTH, force_terminal=colour, color_system="standard" if colour else None,
         highlight=False, emoji=False, markup=False,
     )  # fmt: skip
-    for indent, style, words in rows:
-        words = visible(words)
-        line = Text(words, style=styles.get(style, style))
-        for piece in line.wrap(console, console.width - indent) if words else [line]:
-            piece.rstrip()  # a line that is broken at a space keeps it
-            console.print(Text(" " * indent) + piece, no_wrap=True, overflow="ignore", crop=False)
+    for row in rows:
+        indent, style, words = row[:3]
+        label = row[3] if len(row) == 4 else ""
+        for piece in wrapped(visible(words), console.width - indent):
+            start = Text(label.ljust(indent), style="bold" if label else "")
+            console.print(
+                start + Text(piece, style=styles.get(style, style)),
+                no_wrap=True, overflow="ignore", crop=False,
+            )  # fmt: skip
+            label = ""
     return out.getvalue()
+
+
+def wrapped(words: str, width: int) -> Iterator[str]:
+    """Lines of at most `width` columns, broken at spaces; a longer word after a separator (/ . - _ ...).
+
+    A word without a separator, longer than a line, is broken anywhere."""
+    from rich.cells import cell_len
+
+    line = ""
+    for word in _WORDS.findall(words) or [""]:
+        if cell_len(line + word.rstrip()) <= width:
+            line += word
+            continue
+        if line:
+            yield line.rstrip()
+        *full, line = _broken(word, width)
+        yield from full
+    yield line.rstrip()
+
+
+def _broken(word: str, width: int) -> list[str]:
+    """A word as pieces that each fit into a line; mostly a single one."""
+    from rich.cells import cell_len, chop_cells
+
+    pieces = [""]
+    for part in _PARTS.findall(word.rstrip()):
+        for chunk in chop_cells(part, width):
+            if cell_len(pieces[-1] + chunk) <= width:
+                pieces[-1] += chunk
+            else:
+                pieces.append(chunk)
+    pieces[-1] += word[len(word.rstrip()) :]
+    return pieces

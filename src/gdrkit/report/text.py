@@ -1,48 +1,77 @@
-"""Render a report for a terminal: verdict, layers, effect of each fix, evidence."""
+"""Render a report for a terminal: three answers, layers, effect of each fix, notes, evidence."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from gdrkit.report.answers import GOOD, PATH_NAMES, answers, cause_layer, deciding
 from gdrkit.report.document import ChainStep, ExpectationSection, PlanSection, Report
+from gdrkit.report.first_use import COMMAND, explained
 from gdrkit.report.terminal import Row, render
 from gdrkit.rules.rule import Layer
 from gdrkit.verdict.findings import Finding
 
 WORST_FIRST = ("failed", "unknown", "warning", "note")
+UNKNOWNS_SHOWN = 3
+"""If more pieces of evidence are missing, the first screen only has the commands that would find out."""
+
 STYLES = {
     "active": "bold green", "ready": "bold green", "blocked": "bold red", "impossible": "bold yellow",
     "unknown": "bold magenta", "failed": "red", "warning": "yellow", "note": "dim", "ok": "green",
 }  # fmt: skip
 
 
-def text(report: Report, *, verbose: bool = False, colour: bool = False, width: int | None = None) -> str:
-    """The report as lines of `width` columns, with ANSI colours if `colour`."""
-    return render(_lines(report, verbose), STYLES, colour=colour, width=width)
+def text(
+    report: Report,
+    *,
+    verbose: bool = False,
+    colour: bool = False,
+    width: int | None = None,
+    target: str = "",
+) -> str:
+    """The report as lines of `width` columns, with ANSI colours if `colour`.
+
+    `target` is the node as the user named it, for the commands that the text suggests."""
+    return render(_lines(report, verbose, target), STYLES, colour=colour, width=width)
 
 
-def _lines(report: Report, verbose: bool) -> Iterator[Row]:
-    yield from _headline(report)
-    yield from _layers(report)
-    yield from _fixes(report)
+def _lines(report: Report, verbose: bool, target: str) -> Iterator[Row]:
+    yield from explained(_screen(report, verbose, target))
     if verbose:
         yield from _evidence(report.findings)
     else:
         yield 0, "", ""
-        yield 0, "dim", "-v shows the evidence; gdr codes CODE explains a code"
+        yield 0, "dim", "-v shows the evidence; gdr codes WORD explains a code or a word"
 
 
-def _headline(report: Report) -> Iterator[Row]:
-    verdict, node = report.verdict, report.node
-    about = " ".join(part for part in (node.hostname, node.kernel, f"({_source(report)})") if part)
-    yield 0, verdict.state, f"{verdict.state.upper()}  {verdict.summary}"
-    yield 0, "dim", about
+def _screen(report: Report, verbose: bool, target: str) -> Iterator[Row]:
+    yield from answers(report, target)
     yield 0, "", ""
-    width = max(6, *map(len, report.consumers))
+    node = report.node
+    kernel = f"Linux {node.kernel}" if node.kernel else ""
+    yield 0, "dim", " ".join(part for part in (node.hostname, kernel, f"({_source(report)})") if part)
+    yield from _programs(report)
+    yield from _layers(report, verbose)
+    yield from _fixes(report)
+    notes = [f for f in report.findings if f.status == "note"]
+    if notes:
+        yield 0, "", ""
+        yield 0, "", "Notes, without effect on the answer"
+        for finding in _merged(notes):
+            yield 2, "note", _finding(finding)
+
+
+def _programs(report: Report) -> Iterator[Row]:
+    """The state of each program; those with the same state share a line."""
+    alike: dict[tuple[str, str], list[str]] = {}
     for name, consumer in report.consumers.items():
-        direct = f", direct over {consumer.path}" if consumer.state in ("ready", "active") else ""
-        fallback = "" if direct else _fallback(consumer.best_fallback)
-        yield 2, consumer.state.removeprefix("bold "), f"{name:<{width}} {consumer.state}{direct}{fallback}"
+        good = consumer.state in GOOD
+        words = f", direct over {PATH_NAMES.get(consumer.path, consumer.path)}" if good else ""
+        alike.setdefault(
+            (consumer.state, words or ("" if good else _fallback(consumer.best_fallback))), []
+        ).append(name)
+    for (state, words), names in alike.items():
+        yield 2, state, f"{', '.join(names)}: {state}{words}"
     yield from _expectation(report.expectation)
 
 
@@ -66,7 +95,7 @@ def _fallback(fallback: str | None) -> str:
         case "staged":
             return "; falls back to staged: copied through pinned host memory"
         case "socket":
-            return "; falls back to socket"
+            return "; falls back to socket: ordinary TCP"
         case _:
             return ""
 
@@ -76,24 +105,33 @@ def _source(report: Report) -> str:
     return ", ".join(part for part in (report.node.source, scope) if part)
 
 
-def _layers(report: Report) -> Iterator[Row]:
-    """Every layer, hardware first, with the first broken one marked."""
+def _layers(report: Report, verbose: bool) -> Iterator[Row]:
+    """The layers with a problem, hardware first, the cause marked; the others in one line."""
     yield 0, "", ""
+    cause = cause_layer(report)
+    needed = {finding.seen for finding in deciding(report)}
+    if len(needed) > UNKNOWNS_SHOWN:
+        needed = set()  # their commands follow below
+    fine, later = [], 0
     for layer in Layer:
-        here = [f for f in report.findings if f.layer == layer]
-        worst = min((f.status for f in here), key=WORST_FIRST.index, default="ok")
-        mark = ">" if layer == report.verdict.first_broken_layer else " "
-        yield 0, worst, f"{mark} {layer:<12} {worst}"
-        for finding in _merged(f for f in here if f.status not in ("note", "unknown")):
+        here = [f for f in report.findings if f.layer == layer and f.status != "note"]
+        unknown = [f for f in here if f.status == "unknown"]
+        shown = unknown if verbose else [f for f in unknown if f.seen in needed]
+        later += len(unknown) - len(shown)
+        matter = [f for f in here if f not in unknown]
+        if not matter and not shown:
+            fine += [] if unknown else [str(layer)]
+            continue
+        worst = min((f.status for f in matter or shown), key=WORST_FIRST.index)
+        yield 0, worst, f"{'>' if layer == cause else ' '} {layer:<12} {worst}"
+        for finding in _merged(matter):
             yield 4, finding.status, _finding(finding)
-        for line in _unknowns(f for f in here if f.status == "unknown"):
+        for line in _unknowns(shown):
             yield 4, "unknown", line
-    notes = [f for f in report.findings if f.status == "note"]
-    if notes:
-        yield 0, "", ""
-        yield 0, "", "Notes"
-        for finding in _merged(notes):
-            yield 2, "note", _finding(finding)
+    if fine:
+        yield 0, "ok", f"  ok: {', '.join(fine)}"
+    if later:
+        yield 0, "dim", f"  {later} check{'s' if later > 1 else ''} lacked evidence; -v lists them"
 
 
 def _merged(findings: Iterable[Finding]) -> Iterator[Finding]:
@@ -158,23 +196,17 @@ def _fixes(report: Report) -> Iterator[Row]:
 
 def _commands(report: Report) -> Iterator[Row]:
     """The commands that would collect the evidence that the unknown paths need."""
-    missing = {m for j in report.judgements.values() if j.state == "unknown" for m in j.missing}
-    commands = {
-        f.expected: f.code
-        for f in report.findings
-        if f.status == "unknown" and f.seen.rpartition(": ")[0] in missing
-    }
-    if commands:
+    if commands := [finding.expected for finding in deciding(report)]:
         yield 0, "", ""
-        yield 0, "bold", "To find out, run"
+        yield 0, "bold", "To find out, run" if len(commands) == 1 else "Or find out one by one"
         for command in commands:
-            yield 2, "", command
+            yield 2, COMMAND, command
 
 
 def _plan(plan: PlanSection) -> Iterator[Row]:
     for number, step in enumerate(plan.steps, 1):
         reboot = ", needs a reboot" if step.needs_reboot else ""
-        yield 2, "", f"{number}. {step.remedy}: {step.effect}{reboot}"
+        yield 5, "", f"{step.remedy}: {step.effect}{reboot}", f"  {number}. "
         blocked = f" by {', '.join(step.then.blocked_by)}" if step.then.blocked_by else ""
         yield 5, "dim", f"then {step.then.state}{blocked}. Risk: {step.risk}. Undo: {step.undo}"
 

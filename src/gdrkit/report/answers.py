@@ -1,0 +1,203 @@
+"""The three answers at the top of a report: does it work, why not, what now."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from gdrkit.consumers.names import NAMES
+from gdrkit.evidence import MissingReason
+from gdrkit.report.document import GpuSection, Report
+from gdrkit.report.terminal import Row
+from gdrkit.rules import BY_CODE
+from gdrkit.rules.rule import WIRE, Layer
+from gdrkit.verdict.findings import Finding
+from gdrkit.verdict.path_state import State
+
+GOOD = (State.ACTIVE, State.READY)
+COLLECTABLE = {MissingReason.DENIED.value, MissingReason.NOT_COLLECTED.value, MissingReason.TRUNCATED.value}
+"""Reasons that a collection as root removes."""
+
+PATH_NAMES = {"dmabuf": "dma-buf", "peermem": "nvidia-peermem"}
+INDENT = 9
+
+ADVICE_CHARACTERS = 240
+"""Sentences of a code's page are quoted up to about this length, two to four lines. It has more."""
+
+
+def answers(report: Report, target: str = "") -> Iterator[Row]:
+    """Does it work, why not, what now; one row each. `target` is what the commands name."""
+    state = report.verdict.state
+    indent = max(INDENT, len(state) + 2)
+    yield indent, state, works(report), state.upper()
+    cause = first_cause(report)
+    if cause is not None:
+        yield indent, "", _plain(cause), "But" if state in GOOD else "Why not"
+    elif state is State.UNKNOWN:
+        yield indent, "", _what_is_missing(report), "Why not"
+    elif state not in GOOD:
+        yield indent, "", f"{report.verdict.summary}.", "Why not"
+    yield indent, "", now(report, cause, target), "Now"
+
+
+def works(report: Report) -> str:
+    """Whether GPU memory reaches the network directly, with the number of GPUs that do."""
+    counted = [gpu for gpu in report.gpus if gpu.counts]
+    if not counted:
+        return "No GPU reaches a NIC directly."
+    many = len(counted)
+    direct = [gpu for gpu in counted if gpu.state in GOOD]
+    unknown = [gpu for gpu in counted if gpu.state is State.UNKNOWN]
+    others = [gpu for gpu in counted if gpu not in direct and gpu not in unknown]
+    noun = "GPU" if many == 1 else "GPUs"
+    verb = "reaches its NIC directly" if many == 1 else "reach their NIC directly"
+    if len(unknown) == many:
+        return f"Not known for {many} of {many} {noun} whether {'it' if many == 1 else 'they'} {verb}."
+    paths = " and ".join(dict.fromkeys(PATH_NAMES.get(gpu.path, gpu.path) for gpu in direct))
+    parts = [f"{len(direct)} of {many} {noun} {verb}{f' over {paths}' if paths else ''}"]
+    if direct and others:
+        parts.append(f"{_these(others)} {'does' if len(others) == 1 else 'do'} not")
+    if unknown:
+        parts.append(f"not known for {_these(unknown)}")
+    if never := [gpu for gpu in report.gpus if not gpu.counts]:
+        codes = ", ".join(dict.fromkeys(code for gpu in never for code in gpu.blocked_by[:1]))
+        parts.append(f"{_these(never)} can never do it, and {_is_are(never)} not counted [{codes}]")
+    return "; ".join(parts) + "."
+
+
+def _these(some: list[GpuSection]) -> str:
+    """One or two GPUs by address, more by their number."""
+    return f"{len(some)} GPUs" if len(some) > 2 else "GPU " + " and ".join(gpu.gpu for gpu in some)
+
+
+def _is_are(some: list[GpuSection]) -> str:
+    return "is" if len(some) == 1 else "are"
+
+
+def first_cause(report: Report) -> Finding | None:
+    """What stops the direct path: what the first step of the plan cures, else what the hardware lacks for
+    good, else the verdict's first blocker.
+
+    Where the path works, the first warning. None if nothing is wrong, or evidence is missing."""
+    state = report.verdict.state
+    if state in GOOD:
+        return next((f for f in report.findings if f.status == "warning"), None)
+    if state is State.UNKNOWN:
+        return None
+    failed = [f for f in report.findings if f.status == "failed"]
+    if report.plan:
+        remedy = report.plan[0].steps[0].remedy
+        chosen = [f for f in failed if remedy in f.remedies]
+    elif state is State.IMPOSSIBLE:
+        permanent = [f for f in failed if BY_CODE[f.code].permanent]
+        chosen = sorted(permanent, key=lambda f: WIRE in BY_CODE[f.code].permanent)  # a NIC can be added
+    else:
+        chosen = []
+    named = report.verdict.summary.partition(":")[0]
+    if named not in BY_CODE:
+        return None  # a program that has no direct path
+    return next(iter((*chosen, *(f for f in failed if f.code == named), *failed)), None)
+
+
+def cause_layer(report: Report) -> Layer | None:
+    """The layer of the first cause, if the path does not work."""
+    cause = first_cause(report)
+    return cause.layer if cause is not None and report.verdict.state not in GOOD else None
+
+
+def _plain(finding: Finding) -> str:
+    """The first sentence of the code's page, what was seen here, and the code."""
+    from gdrkit.report.pages import code_page
+
+    title = code_page(finding.code)[0].removesuffix(".")
+    seen = "" if finding.seen.casefold() in title.casefold() else finding.seen
+    subject = "" if finding.subject in ("", "node") or finding.subject in seen else finding.subject
+    about = f" ({subject})" if subject else ""
+    here = f"; here: {f'{subject}: ' if subject else ''}{seen}" if seen else about
+    return f"{title}{here}. [{finding.code}]"
+
+
+def _what_is_missing(report: Report) -> str:
+    found = deciding(report)
+    if not found:
+        return "Evidence is missing."
+    source, _, why = found[0].seen.rpartition(": ")
+    more = f", and {len(found) - 1} more" if len(found) > 1 else ""
+    return f"What decides it is missing: {source} ({why.replace('-', ' ')}){more}."
+
+
+def deciding(report: Report) -> list[Finding]:
+    """Of a verdict that is unknown: the unknown findings whose evidence it needs, one for each command."""
+    if report.verdict.state is not State.UNKNOWN:
+        return []
+    missing = {m for j in report.judgements.values() if j.state == "unknown" for m in j.missing}
+    found = [f for f in report.findings if f.status == "unknown" and f.seen.rpartition(": ")[0] in missing]
+    return list({f.expected: f for f in reversed(found)}.values())[::-1]
+
+
+def now(report: Report, cause: Finding | None, target: str = "") -> str:
+    """The next command, or why there is nothing to do."""
+    if report.verdict.state is State.UNKNOWN:
+        return _find_out(report)
+    if report.plan:
+        return _fix(report, target)
+    if cause is not None:
+        return f"{advice(cause)} More: `gdr codes {cause.code}`"
+    for name, program in report.consumers.items():
+        if program.state not in GOOD:
+            more = f"`gdr doctor --consumer {name}` is about {name}, which is {program.state}"
+            return f"Nothing for {report.verdict.consumer}; {more}."
+    if error := _needless_error(report):
+        return (
+            f"Nothing: ignore the error of `modprobe nvidia-peermem` ({error}), because dma-buf already "
+            "does the same."
+        )
+    return "Nothing."
+
+
+def _fix(report: Report, target: str) -> str:
+    steps, asked = report.plan[0].steps, report.verdict.consumer
+    consumer = "" if asked == NAMES[0] else f"--consumer {asked}"
+    command = " ".join(part for part in ("gdr fix", consumer, target) if part)
+    names = " and ".join(step.remedy for step in steps)
+    reboot = " (needs a reboot)" if any(step.needs_reboot for step in steps) else ""
+    return f"`{command}` prints the commands for {names}{reboot}; then it is {steps[-1].then.state}."
+
+
+def _needless_error(report: Report) -> str:
+    """The error of modprobe for nvidia-peermem that does not matter: every program has dma-buf instead."""
+    prediction = report.modprobe
+    needless = all(program.path == "dmabuf" for program in report.consumers.values())
+    if prediction is None or not needless or not prediction.exit_code or prediction.loaded:
+        return ""
+    return prediction.stderr.rpartition(": ")[2].strip()
+
+
+def _find_out(report: Report) -> str:
+    """The single command that makes it known: the only one that is needed, or the one that collects all."""
+    found = deciding(report)
+    if not found:
+        return "Run `gdr doctor -v` to see what is missing."
+    reasons = {finding.seen.rpartition(": ")[2] for finding in found}
+    if len(found) == 1 or not reasons <= COLLECTABLE:
+        more = "" if len(found) == 1 else "; the other commands are below"
+        return f"Run `{found[0].expected}` to find out{more}."
+    if report.node.source == "live":
+        return "Run `sudo gdr doctor`: root may read what is missing."
+    return (
+        "Run `sudo gdr collect` on that machine, then `gdr doctor` with the file that it writes: that "
+        "holds what is missing here."
+    )
+
+
+def advice(finding: Finding) -> str:
+    """The first sentences of "What to do" on the code's page."""
+    from gdrkit.report.pages import code_page
+
+    sentences = re.split(r"(?<=\D[.]) (?=[A-Z`\d])", " ".join(code_page(finding.code)[1].split()))
+    chosen = ""
+    for sentence in sentences:
+        if chosen and len(chosen) + len(sentence) > ADVICE_CHARACTERS:
+            break
+        chosen = f"{chosen} {sentence}".strip()
+    return chosen

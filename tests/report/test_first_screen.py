@@ -1,0 +1,230 @@
+"""The first screen: does it work, why not, what now; readable at 60 to 200 columns."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from msgspec.structs import replace
+
+from gdrkit.report.answers import answers, first_cause, works
+from gdrkit.report.document import GpuSection, Report
+from gdrkit.report.first_use import COMMAND, explained
+from gdrkit.report.terminal import render, wrapped
+from gdrkit.report.text import text
+from gdrkit.verdict.path_state import State
+from tests.evidence_nodes import names
+from tests.test_verdicts import report
+
+SCREENS = (
+    "ubuntu-6.8-h100", "gpu-gone", "nic-x4", "rail-down", "nic-gone", "ofed-rebuilt", "mixed-signers",
+    "kernel-upgraded", "zgx-3285", "geforce-desktop", "dgx-os-5-nv-peer-mem", "no-gpu", "no-rdma-device",
+    "h200-vm", "container-no-infiniband", "display-card",
+)  # fmt: skip
+
+
+def screen(whole: Report, width: int = 100) -> str:
+    """The three answers, as they are at the top of the text."""
+    return text(whole, width=width, target="node.tar.gz").split("\n\n")[0]
+
+
+def answer(whole: Report, label: str) -> str:
+    return next((words for _, _, words, *rest in answers(whole, "node.tar.gz") if rest == [label]), "")
+
+
+@pytest.mark.parametrize("name", SCREENS)
+def test_the_first_screen(name, snapshot):
+    assert screen(report(name), 80) == snapshot
+
+
+@pytest.mark.parametrize("width", [60, 80, 120, 200])
+@pytest.mark.parametrize("name", names())
+def test_no_line_is_longer_than_the_terminal_and_no_word_is_lost(name, width):
+    narrow, wide = text(report(name), width=width), text(report(name), width=10_000)
+    assert max(map(len, narrow.splitlines())) <= width
+    assert "".join(narrow.split()) == "".join(wide.split())
+
+
+@pytest.mark.parametrize("name", ["ubuntu-6.8-h100", "rail-down", "zgx-3285"])
+def test_a_wide_terminal_is_used(name):
+    assert max(map(len, text(report(name), width=200).splitlines())) > 150
+
+
+def test_a_word_longer_than_the_line_is_broken_after_a_separator():
+    path = "/lib/modules/5.14.0-427.13.1.el9_4.x86_64/extra/nvidia-peermem.ko.xz"
+    pieces = list(wrapped(f"see {path} for more", 40))
+    assert "".join(pieces[1:]).startswith(path.rpartition("/")[0])
+    assert all(len(piece) <= 40 for piece in pieces)
+    assert all(piece[-1] in "/.-_" for piece in pieces[1:-1])
+
+
+def test_a_short_command_stays_on_one_line():
+    assert list(wrapped("Look at it with `lspci -d 15b3:` now", 27)) == [
+        "Look at it with",
+        "`lspci -d 15b3:` now",
+    ]
+
+
+COUNTS = {
+    "ubuntu-6.8-h100": "8 of 8 GPUs reach their NIC directly over dma-buf.",
+    "gpu-gone": "7 of 7 GPUs reach their NIC directly over dma-buf.",
+    "rail-down": "7 of 8 GPUs reach their NIC directly over dma-buf; GPU 0000:df:00.0 does not.",
+    "ofed-rebuilt": "0 of 1 GPU reaches its NIC directly.",
+    "h200-vm": "0 of 2 GPUs reach their NIC directly.",
+    "dgx-os-5-nv-peer-mem": "Not known for 8 of 8 GPUs whether they reach their NIC directly.",
+    "no-gpu": "No GPU reaches a NIC directly.",
+    "display-card": "8 of 8 GPUs reach their NIC directly over dma-buf; GPU 0000:27:00.0 can never do it, "
+    "and is not counted [gpu-consumer].",
+}
+
+
+@pytest.mark.parametrize("name", COUNTS)
+def test_the_first_sentence_counts_the_gpus(name):
+    assert works(report(name)) == COUNTS[name]
+
+
+def test_gpus_of_three_states_are_counted_apart():
+    def gpus(state: State, numbers: range) -> tuple[GpuSection, ...]:
+        return tuple(
+            GpuSection(gpu=f"g{n}", device="", path="dmabuf", state=state, blocked_by=(), counts=True)
+            for n in numbers
+        )
+
+    mixed = (
+        *gpus(State.READY, range(4)),
+        *gpus(State.BLOCKED, range(4, 7)),
+        *gpus(State.UNKNOWN, range(7, 8)),
+    )
+    assert works(replace(report("rail-down"), gpus=mixed)) == (
+        "4 of 8 GPUs reach their NIC directly over dma-buf; 3 GPUs do not; not known for GPU g7."
+    )
+
+
+def test_each_gpu_is_in_the_document_with_its_own_nic():
+    gpus = report("rail-down").gpus
+    assert [gpu.device for gpu in gpus if gpu.state is State.BLOCKED] == ["mlx5_7"]
+    assert len(gpus) == 8 and all(gpu.counts for gpu in gpus)
+    assert [gpu.gpu for gpu in report("display-card").gpus if not gpu.counts] == ["0000:27:00.0"]
+
+
+CAUSES = {
+    "gpu-gone": "gpu-missing",
+    "nic-x4": "link-degraded",
+    "rail-down": "port-down",
+    "nic-gone": "nic-missing",
+    "mixed-signers": "module-unknown-key",  # what the plan cures, not driver-proprietary
+    "kernel-upgraded": "driver-not-loaded",
+    "wsl2": "wsl",  # not the NIC that it lacks too
+}
+
+
+@pytest.mark.parametrize("name", CAUSES)
+def test_the_first_cause(name):
+    assert first_cause(report(name)).code == CAUSES[name]
+
+
+def test_a_stub_beside_dmabuf_is_to_be_ignored():
+    assert answer(report("ubuntu-6.8-h100"), "Now") == (
+        "Nothing: ignore the error of `modprobe nvidia-peermem` (Invalid argument), because dma-buf already "
+        "does the same."
+    )
+
+
+def test_a_stub_where_dmabuf_is_blocked_is_not_to_be_ignored():
+    """The same stub at a dead port, and where dma-buf is unknown."""
+    for name in ("rail-down", "ubuntu-6.8-h100-no-verbs"):
+        assert any(finding.code == "peermem-stub" for finding in report(name).findings)
+        assert "ignore" not in text(report(name))
+
+
+def test_a_stub_that_one_program_needs_is_not_to_be_ignored():
+    whole = report("ubuntu-6.8-h100")
+    blocked = replace(whole.consumers["ucx"], state=State.BLOCKED)
+    now = answer(replace(whole, consumers={**whole.consumers, "ucx": blocked}), "Now")
+    assert now == "Nothing for nccl; `gdr doctor --consumer ucx` is about ucx, which is blocked."
+    peermem = replace(whole.consumers["ucx"], path="peermem")
+    assert answer(replace(whole, consumers={**whole.consumers, "ucx": peermem}), "Now") == "Nothing."
+
+
+def test_nothing_is_said_only_of_the_programs_that_work():
+    assert answer(report("gpu-operator-already-loaded"), "Now") == (
+        "Nothing for nccl; `gdr doctor --consumer ucx` is about ucx, which is unknown."
+    )
+
+
+def test_where_modprobe_would_succeed_there_is_no_error_to_ignore():
+    assert answer(report("rhel-9-mofed"), "Now") == "Nothing."
+
+
+def test_the_plan_is_named_with_the_target_and_the_program():
+    assert "`gdr fix node.tar.gz`" in answer(report("ofed-rebuilt"), "Now")
+    whole = report("ofed-rebuilt")
+    other = replace(whole, verdict=replace(whole.verdict, consumer="ucx"))
+    assert "`gdr fix --consumer ucx node.tar.gz`" in answer(other, "Now")
+
+
+def test_one_command_answers_what_is_unknown():
+    assert answer(report("h100-confidential"), "Now") == "Run `gdr doctor --probe` to find out."
+    assert "`sudo gdr collect`" in answer(report("dgx-os-5-nv-peer-mem"), "Now")
+
+
+def test_on_this_machine_root_finds_out_what_was_denied():
+    whole = report("dgx-os-5-nv-peer-mem")
+    assert "`sudo gdr doctor`" in answer(replace(whole, node=replace(whole.node, source="live")), "Now")
+
+
+def test_layers_without_a_problem_are_one_line():
+    assert "  ok: firmware, kernel, driver, rdma, pcie, library, application" in text(report("rail-down"))
+    assert not re.search(r"^  firmware +ok", text(report("rail-down")), re.MULTILINE)
+
+
+def test_a_layer_with_a_question_is_not_called_ok():
+    shown = text(report("h200-vm"))
+    assert "  ok: firmware, pcie, library, application\n" in shown
+    assert "15 checks lacked evidence; -v lists them" in shown
+    assert "? module-signature-broken" not in shown
+    assert "? module-signature-broken" in text(report("h200-vm"), verbose=True)
+
+
+def test_a_module_without_a_file_raises_no_questions():
+    assert not [f for f in report("kernel-upgraded").findings if f.status == "unknown"]
+
+
+@pytest.mark.parametrize("name", names())
+def test_notes_come_last(name):
+    shown = text(report(name))
+    if "\nNotes" in shown:
+        assert shown.rindex("\nNotes") > shown.rindex("\n\n", 0, shown.rindex("\nNotes"))
+        assert not re.search(r"\n(What to do|Where each|Nothing to fix)", shown.partition("\nNotes")[2])
+
+
+def test_a_term_is_explained_where_it_comes_first_and_only_there():
+    shown = " ".join(text(report("nic-gone")).split())
+    assert shown.count("PXB (near: several PCIe switches, not the CPU)") == 1
+    assert "over dma-buf (the kernel's way to share GPU memory with a NIC)" in shown
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "peermem-stub x",
+        "see docs/stub.md",
+        "staged: copied",
+        "`staged`",
+        "NCCL_ACS=1",
+        "ACS (bits)",
+        "(ACS on)",
+    ],
+)
+def test_codes_paths_commands_and_what_is_explained_already_stay_as_they_are(words):
+    assert list(explained([(0, "", words)])) == [(0, "", words)]
+
+
+def test_commands_to_copy_have_no_marks_and_no_explanations():
+    shown = text(report("ubuntu-6.8-h100-no-verbs"), width=200)
+    assert "\n  nm -D $(ldconfig -p | grep -o '/.*libibverbs.so.1$') | grep ibv_reg_dmabuf_mr\n" in shown
+    assert list(explained([(2, COMMAND, "echo staged")])) == [(2, COMMAND, "echo staged")]
+
+
+def test_a_label_stands_before_the_first_line_only():
+    assert render([(6, "", "one two three", "Now")], {}, width=14) == "Now   one two\n      three\n"
