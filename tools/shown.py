@@ -10,6 +10,7 @@ files of tests/cli/examples/. Without such a name the node is the target, as if 
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import shutil
@@ -35,7 +36,10 @@ def printed(spec: str) -> str:
         shutil.copytree(EXAMPLES, folder, dirs_exist_ok=True)
         words = [*words, *_target(match["node"], words, folder)]
         text = (folder / given).read_text() if given else None
-        done = subprocess.run([*GDR, *words], cwd=folder, input=text, capture_output=True, text=True)
+        environment = {key: value for key, value in os.environ.items() if key != "COLUMNS"}
+        done = subprocess.run(
+            [*GDR, *words], cwd=folder, input=text, capture_output=True, text=True, env=environment
+        )
     if done.returncode not in range(4):
         raise ValueError(f"{spec}: exit code {done.returncode}: {done.stderr}")
     shown = f"$ gdr {match['words']}" + (f" < {given}" if given else "")

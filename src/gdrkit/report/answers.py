@@ -21,7 +21,7 @@ COLLECTABLE = {MissingReason.DENIED.value, MissingReason.NOT_COLLECTED.value, Mi
 PATH_NAMES = {"dmabuf": "dma-buf", "peermem": "nvidia-peermem"}
 INDENT = 9
 
-ADVICE_CHARACTERS = 240
+ADVICE_CHARACTERS = 260
 """Sentences of a code's page are quoted up to about this length, two to four lines. It has more."""
 
 

@@ -14,7 +14,7 @@ COMMAND = "none"
 _SHORT = {entry.name: entry.short for entry in GLOSSARY if entry.short}
 _NAMES = "|".join(map(re.escape, sorted(_SHORT, key=len, reverse=True)))
 _TERM = re.compile(rf"(?<![\w/.-])({_NAMES})(?![\w/=-]|\.\w| \(|: )")
-"""A term that stands alone: not in a code such as peermem-stub, in a path, or before its explanation."""
+"""A term on its own: not in a code such as peermem-stub, in a path, or before its explanation."""
 
 
 def explained(rows: Iterable[Row]) -> Iterator[Row]:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from gdrkit.agent.streams import visible
 
 Row = tuple[int, str, str] | tuple[int, str, str, str]
-"""Indent, style or name of a style, text; a label that stands in the indent of the first line."""
+"""Indent, style or name of a style, text; the label in the indent of the first line."""
 
 WIDTH = 100
 """Columns if the output is not a terminal, for example a mail or a ticket."""
@@ -17,7 +17,7 @@ _PARTS = re.compile(r"[^/,;:=_.@|-]*[/,;:=_.@|-]+|[^/,;:=_.@|-]+")
 """Where a word that is longer than a line may be broken: after a separator of paths and names."""
 
 _WORDS = re.compile(r"`[^`]{1,40}`\S*\s*|\S+\s*|^\s+")
-"""What stays on one line: a word, and a short `command`, which somebody may copy."""
+"""What stays on one line: a word, and a short `command`, which is easier to copy so."""
 
 
 def render(

@@ -29,9 +29,9 @@ def gpu_integrated(node: Node, gpu: PciGpu) -> Outcome:
     (INTEGRATED) = 1 and 116 (GPU_DIRECT_RDMA_SUPPORTED) = 0. `nvidia-smi -q` prints the frame buffer's size
     as N/A. Addressing mode ATS is not a sign of it: GH200 and GB200 have it too, and are supported.
 
-    What to do: Nothing: GPU memory is host memory on this machine, and the NIC reaches that. Programs that
-    allocate with cudaHostAlloc and register with ibv_reg_mr need no copy; NCCL makes one copy by itself.
-    Signing or rebuilding nvidia-peermem changes only its error. Do not rely on perftest: its --use_cuda
+    What to do: Nothing: GPU memory is host memory on this machine, and the NIC reaches that. Signing or
+    rebuilding nvidia-peermem changes only its error. Programs that allocate with cudaHostAlloc and register
+    with ibv_reg_mr need no copy; NCCL makes one copy by itself. Do not rely on perftest: its --use_cuda
     allocates host memory on such a GPU, so a run that succeeds proves nothing.
 
     Why: CPU and GPU of a DGX Spark and its relatives share one memory. On them, PCI Express devices cannot
