@@ -200,4 +200,4 @@ def advice(finding: Finding) -> str:
         if chosen and len(chosen) + len(sentence) > ADVICE_CHARACTERS:
             break
         chosen = f"{chosen} {sentence}".strip()
-    return chosen
+    return re.sub(r"(?<=\. )\d\. ", "", chosen)  # the numbers of a list

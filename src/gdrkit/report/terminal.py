@@ -38,7 +38,7 @@ def render(
         indent, style, words = row[:3]
         label = row[3] if len(row) == 4 else ""
         for piece in wrapped(visible(words), console.width - indent):
-            start = Text(label.ljust(indent), style="bold" if label else "")
+            start = Text(label.ljust(indent), style=styles.get(style, style) or "bold")
             console.print(
                 start + Text(piece, style=styles.get(style, style)),
                 no_wrap=True, overflow="ignore", crop=False,

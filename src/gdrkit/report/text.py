@@ -129,7 +129,7 @@ def _layers(report: Report, verbose: bool) -> Iterator[Row]:
         for line in _unknowns(shown):
             yield 4, "unknown", line
     if fine:
-        yield 0, "ok", f"  ok: {', '.join(fine)}"
+        yield 6, "ok", ", ".join(fine), "  ok:"
     if later:
         yield 0, "dim", f"  {later} check{'s' if later > 1 else ''} lacked evidence; -v lists them"
 
