@@ -49,3 +49,26 @@ def test_the_entries_are_in_alphabetical_order_and_the_page_has_them_all():
 
 def test_an_unknown_word_has_no_entry():
     assert term("flux capacitor") is None
+
+
+@pytest.mark.parametrize(
+    "word",
+    [
+        "stub",
+        "PXB",
+        "PHB",
+        "SYS",
+        "NODE",
+        "peer-memory API",
+        "staged",
+        "dma-buf",
+        "BAR1",
+        "ACS",
+        "ATS",
+        "IOMMU",
+    ],
+)
+def test_words_that_an_admin_may_not_know_have_a_short_explanation(word):
+    """It is put into a sentence, in parentheses."""
+    short = term(word).short
+    assert short and len(short) <= 60 and not set("().") & set(short)
