@@ -178,8 +178,10 @@ def stack(mlx5_ib: dict[str, int], exports: dict[str, int] | None = None, **more
         exports = {**DMABUF, **ODP}
     files = installed(
         {
-            "kernel/ib_uverbs.ko": build_module("ib_uverbs", exports=exports or {"ib_uverbs_x": 1}),
-            "kernel/mlx5_ib.ko": build_module("mlx5_ib", imports=mlx5_ib),
+            "kernel/ib_uverbs.ko": build_module(
+                "ib_uverbs", exports=exports or {"ib_uverbs_x": 1}, intree=True
+            ),
+            "kernel/mlx5_ib.ko": build_module("mlx5_ib", imports=mlx5_ib, intree=True),
         },
         exporters=dict.fromkeys(exports, "ib_uverbs"),
     )

@@ -18,7 +18,8 @@ from gdrkit.facts.kernel import release
 from gdrkit.facts.loaded_modules import loaded
 from gdrkit.facts.module_files import exports, versions
 from gdrkit.facts.module_index import builtin, dependencies, module_path, modules_dir, symbol_owner
-from gdrkit.facts.reference_modules import first_answer_of_references, is_loaded_for_sure, loaded_path
+from gdrkit.facts.reference_modules import first_answer_of_references
+from gdrkit.facts.running_files import is_loaded_for_sure, loaded_path, not_the_file, running_file
 from gdrkit.formats.errors import FormatError
 from gdrkit.formats.whole_number import hex_number
 from gdrkit.node import Node, fact, if_absent, if_missing
@@ -30,7 +31,7 @@ VMLINUX = "vmlinux"
 _GPL_MARK = b" __start___ksymtab_gpl\n"
 _SYMVERS_LIMIT_BYTES = 64 << 20  # Module.symvers has 1 to 3 MB; kallsyms about 12 MB
 # Symbols that only these modules export: the kernel image has them only if the module is built in.
-_EXPORTED_BY = (("nvidia_p2p_", "nvidia"), ("ib_", "ib_core"))
+_EXPORTED_BY = (("nvidia_p2p_", "nvidia"), ("ib_", "ib_core", "ib_uverbs"))
 
 
 class KernelSymbol(Struct, frozen=True):
@@ -131,7 +132,7 @@ def _symvers_export(text: bytes, symbol: str) -> KernelSymbol:
 @fact
 def kernel_symbol(node: Node, symbol: str) -> KernelSymbol:
     """How the kernel image exports a symbol. Raises EvidenceAbsent if it does not."""
-    for prefix, module in _EXPORTED_BY:
+    for prefix, module, *_ in _EXPORTED_BY:
         if symbol.startswith(prefix) and _is_a_module(node, module):
             raise EvidenceAbsent(
                 Missing(
@@ -212,20 +213,43 @@ def holder_of(node: Node, symbol: str) -> str:
 
 
 @fact
+def lists_modules(node: Node) -> bool:
+    """Whether kallsyms lists the exports of modules, so that a symbol it does not list is not exported."""
+    return b"\t[" in if_missing(b"", export_tables, node)
+
+
+@fact
 def provider(node: Node, symbol: str, importer: str) -> Provider:
     """What exports a symbol when modprobe loads `importer`: a dependency, a loaded module, or the image.
 
     Raises EvidenceAbsent if nothing does.
     """
     owner = _owner(node, symbol, importer)
-    if not owner:
+    if owner == VMLINUX:
         return Provider(VMLINUX, kernel_symbol(node, symbol))
-    if owner in usable_by(node, importer):
-        offered = _exports_of(node, owner).get(symbol)
-        if offered is not None:
-            crc = offered.crc
-            return Provider(owner, KernelSymbol(crc, crc is not None, offered.gpl_only, offered.namespace))
-    raise EvidenceAbsent(Missing(f"{owner} ({symbol})", MissingReason.ABSENT, f"modprobe {quoted(owner)}"))
+    if owner not in usable_by(node, importer):
+        raise _not_exported(owner, symbol, f"modprobe {quoted(owner)}")
+    found = export_of(node, owner, symbol)
+    return Provider(owner, KernelSymbol(found.crc, found.crc is not None, found.gpl_only, found.namespace))
+
+
+@fact
+def export_of(node: Node, owner: str, symbol: str) -> Export:
+    """How a module exports a symbol: the loaded one, else the file that modprobe would load.
+
+    Raises EvidenceAbsent if it does not, EvidenceMissing if the loaded one exports it and no file is that
+    module's: the kernel does not show the CRC.
+    """
+    found = _exports_of(node, owner).get(symbol)
+    if found is not None:
+        return found
+    if if_missing("", holder_of, node, symbol) == owner:
+        raise EvidenceMissing(not_the_file(owner, f"it exports {symbol}"))
+    raise _not_exported(owner, symbol, f"modprobe --show-exports $(modinfo -n {quoted(owner)})")
+
+
+def _not_exported(owner: str, symbol: str, ask: str) -> EvidenceAbsent:
+    return EvidenceAbsent(Missing(f"{owner} ({symbol})", MissingReason.ABSENT, ask))
 
 
 def _exports_of(node: Node, owner: str) -> Mapping[str, Export]:
@@ -239,12 +263,18 @@ def _exports_of(node: Node, owner: str) -> Mapping[str, Export]:
 
 
 def _owner(node: Node, symbol: str, importer: str) -> str:
-    """The module that exports a symbol, by depmod's list, else by the dependencies' files; "" if none."""
+    """The module that exports a symbol, or "vmlinux"; by depmod's list, else by the dependencies' files."""
     try:
-        return symbol_owner(node, symbol)
+        return exporter(node, symbol)
     except EvidenceMissing:
-        needed = dependencies(node, importer)
-    return next((name for name in needed if symbol in _exports_of(node, name)), "")
+        if _has_symbol_list(node):
+            raise
+    needed = dependencies(node, importer)
+    return next((name for name in needed if symbol in _exports_of(node, name)), VMLINUX)
+
+
+def _has_symbol_list(node: Node) -> bool:
+    return if_missing(False, lambda: symbol_owner(node, "") == "")
 
 
 @fact
@@ -255,12 +285,48 @@ def usable_by(node: Node, name: str) -> frozenset[str]:
 
 @fact
 def exporter(node: Node, symbol: str) -> str:
-    """The module that exports a symbol by depmod's list, or "vmlinux". Raises EvidenceAbsent if none
-    does."""
-    owner = symbol_owner(node, symbol)
-    if not owner:
-        kernel_symbol(node, symbol)
-    return owner or VMLINUX
+    """The module that exports a symbol, or "vmlinux": by depmod's list, but what is loaded comes first.
+
+    Raises EvidenceAbsent if none does. kallsyms decides about a loaded module that is not the file on disk.
+    """
+    listed = symbol_owner(node, symbol)
+    if not listed:
+        try:
+            kernel_symbol(node, symbol)
+        except EvidenceAbsent:
+            return _running_exporter(node, symbol, _candidates(symbol))
+        return VMLINUX
+    if _is_replaced(node, listed):
+        return _running_exporter(node, symbol, (listed,))
+    return listed
+
+
+def _candidates(symbol: str) -> tuple[str, ...]:
+    """The modules that may export a symbol that depmod does not list."""
+    return next((tuple(modules) for prefix, *modules in _EXPORTED_BY if symbol.startswith(prefix)), ())
+
+
+def _is_replaced(node: Node, name: str) -> bool:
+    """Whether a module is loaded that is not the file that modprobe would load."""
+    found = if_missing(None, running_file, node, name)
+    return found is not None and bool(found.differs)
+
+
+def _running_exporter(node: Node, symbol: str, candidates: tuple[str, ...]) -> str:
+    """The loaded module that exports a symbol, by kallsyms, else by the file of a candidate.
+
+    Raises EvidenceAbsent if none does.
+    """
+    replaced = [name for name in candidates if _is_replaced(node, name)]
+    if replaced and lists_modules(node):
+        if found := holder_of(node, symbol):
+            return found
+    else:
+        for name in replaced:
+            if symbol in exports(node, loaded_path(node, name)):
+                return name
+    owner = next(iter(replaced), VMLINUX)
+    raise _not_exported(owner, symbol, f"grep -w {quoted(symbol)} /proc/kallsyms")
 
 
 class _KernelExports(Mapping[str, "KernelSymbol"]):

@@ -24,7 +24,7 @@ from gdrkit.facts.kernel_symbols import (
 from gdrkit.facts.loaded_modules import loaded
 from gdrkit.facts.module_files import exports, image, information, versions
 from gdrkit.facts.module_index import dependencies, module_path, symbol_owner
-from gdrkit.facts.reference_modules import loaded_path
+from gdrkit.facts.running_files import loaded_path
 from gdrkit.messages.errors import EINVAL, ENOENT
 from gdrkit.node import Node, fact, if_absent, if_missing
 

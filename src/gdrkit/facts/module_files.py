@@ -118,3 +118,9 @@ def exports(node: Node, path: str) -> Mapping[str, Export]:
     offered = image(node, path).exports()
     node.cite(path, "__ksymtab")
     return offered
+
+
+@fact
+def build_id(node: Node, path: str) -> bytes:
+    """The note with the module's build id, as /sys/module/<name>/notes shows it; b"" if it has none."""
+    return bytes(image(node, path).section(".note.gnu.build-id") or b"")

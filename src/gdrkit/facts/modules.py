@@ -6,6 +6,7 @@ from gdrkit.facts.kernel_symbols import (
     VMLINUX,
     KernelSymbol,
     Provider,
+    export_of,
     exporter,
     kernel_exports,
     kernel_symbol,
@@ -35,11 +36,12 @@ from gdrkit.facts.module_index import (
     name_of,
     symbol_owner,
 )
-from gdrkit.facts.reference_modules import loaded_path, struct_module_size_bytes, vermagic
+from gdrkit.facts.reference_modules import struct_module_size_bytes, vermagic
+from gdrkit.facts.running_files import loaded_path
 
 __all__ = [
     "PEERMEM", "VMLINUX", "KernelSymbol", "LoadedModule", "ModInfo", "Provider", "RunningModule", "aliases",
-    "all_paths", "builtin", "content", "dependencies", "exporter", "exports", "image",
+    "all_paths", "builtin", "content", "dependencies", "export_of", "exporter", "exports", "image",
     "imports", "information", "is_loaded", "kernel_exports", "kernel_symbol", "loaded", "loaded_path",
     "missing_dependency", "module_layout_crc", "module_path", "modules_dir", "name_of", "provider",
     "running", "struct_module_size_bytes", "symbol_owner", "usable_by", "vermagic",

@@ -113,16 +113,7 @@ def exported_crc(node: Node, symbol: str) -> int | None:
     provider = modules.exporter(node, symbol)
     if provider == modules.VMLINUX:
         return modules.kernel_symbol(node, symbol).crc
-    offered = modules.exports(node, modules.loaded_path(node, provider)).get(symbol)
-    if offered is None:
-        raise EvidenceAbsent(
-            Missing(
-                f"{provider} ({symbol})",
-                MissingReason.ABSENT,
-                f"modprobe --show-exports $(modinfo -n {quoted(provider)})",
-            )
-        )
-    return offered.crc
+    return modules.export_of(node, provider, symbol).crc
 
 
 @fact

@@ -13,9 +13,9 @@ from typing import TypeVar
 from gdrkit.evidence import Confidence, EvidenceMissing, Missing, MissingReason
 from gdrkit.evidence.quoting import quoted
 from gdrkit.facts.kernel import release
-from gdrkit.facts.loaded_modules import is_loaded, loaded, running
+from gdrkit.facts.loaded_modules import loaded
 from gdrkit.facts.module_files import image, information
-from gdrkit.facts.module_index import all_paths, module_path
+from gdrkit.facts.running_files import is_loaded_for_sure, loaded_path
 from gdrkit.node import Node, each_known, fact, if_missing
 
 T = TypeVar("T")
@@ -37,42 +37,6 @@ _PREFERRED = (
         "e1000e",
     ),
 )
-
-
-# -- the file of a loaded module -----------------------------------------------------------------------
-
-
-@fact
-def loaded_path(node: Node, name: str) -> str:
-    """The file that a loaded module came from; if it is not loaded, the file that modprobe would load.
-
-    Identified by srcversion, a hash of its sources: Linux scripts/mod/sumversion.c. Raises EvidenceMissing
-    if no file on disk has the loaded module's.
-    """
-    path = module_path(node, name)
-    if not is_loaded(node, name):
-        return path
-    try:
-        now = running(node, name)
-        wanted, taint = now.srcversion, now.taint
-    except EvidenceMissing:
-        entry = loaded(node).get(name)
-        if entry is None:  # a step loads it: from this file
-            return path
-        wanted, taint = "", entry.taint
-    module = information(node, path)
-    if not wanted or not module.srcversion:
-        if not module.intree or "O" in taint:  # else both were built with the kernel
-            node.cite(f"sys/module/{name}/srcversion", text="not known", confidence=Confidence.LIKELY)
-        return path
-    if module.srcversion == wanted:
-        return path
-    for other in all_paths(node, name):
-        if information(node, other).srcversion == wanted:
-            return other
-    raise EvidenceMissing(
-        Missing(f"the file of the loaded {name}", MissingReason.UNDECIDED, f"modinfo {quoted(name)}")
-    )
 
 
 # -- references ----------------------------------------------------------------------------------------
@@ -98,12 +62,6 @@ def _reference(node: Node, name: str) -> str:
             raise EvidenceMissing(Missing(path, MissingReason.UNDECIDED, f"modprobe {quoted(name)}"))
         node.cite(path, ".modinfo", "built with the kernel", Confidence.LIKELY)
     return path
-
-
-@fact
-def is_loaded_for_sure(node: Node, name: str) -> bool:
-    """Whether the module is loaded; False also where that is not known."""
-    return if_missing(False, is_loaded, node, name)
 
 
 def _references(node: Node) -> Iterator[str]:
