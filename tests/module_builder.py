@@ -34,7 +34,7 @@ VERMAGIC = {
 STRUCT_MODULE_SIZE = {"x86_64": 0x480, "aarch64": 0x400, "riscv64": 0x400}
 MAGIC = b"~Module signature appended~\n"
 
-_NULL, _PROGBITS, _SYMTAB, _STRTAB, _NOBITS = 0, 1, 2, 3, 8
+_NULL, _PROGBITS, _SYMTAB, _STRTAB, _NOTE, _NOBITS = 0, 1, 2, 3, 7, 8
 _WRITE, _ALLOC, _EXEC = 1, 2, 4
 _LOCAL, _GLOBAL, _WEAK = 0, 1, 2
 
@@ -78,6 +78,7 @@ def build_module(
     intree: bool = False,
     code_bytes: int = 32,
     static_symbols: Iterable[str] = (),  # defined but not exported
+    build_id: bytes = b"",  # the whole note
 ) -> bytes:
     """A module file, unsigned and uncompressed."""
     exported = {symbol: e if isinstance(e, Export) else Export(e) for symbol, e in exports.items()}
@@ -104,6 +105,8 @@ def build_module(
         _Section(".gnu.linkonce.this_module", _PROGBITS, _ALLOC | _WRITE, this_module, alignment=64),
         _Section(".bss", _NOBITS, _ALLOC | _WRITE, b"\0" * 64),
     ]
+    if build_id:
+        sections.append(_Section(".note.gnu.build-id", _NOTE, _ALLOC, build_id))
     if versions:
         sections.append(_Section("__versions", _PROGBITS, _ALLOC, _versions(crcs), alignment=32))
     if versions and extended_versions:

@@ -23,6 +23,10 @@ def kernel_of(spec: Mapping[str, Any]) -> Kernel:
     )
 
 
+_IN_MEMORY = {"root": "run/replaced", "memory_only": True}
+"""A build that is loaded, whose files are gone."""
+
+
 def builds(spec: Mapping[str, Any]) -> tuple[list[Build], set[str]]:
     """Every module file of the node, and the names of those that are loaded."""
     shape = kernel_of(spec)
@@ -34,14 +38,23 @@ def builds(spec: Mapping[str, Any]) -> tuple[list[Build], set[str]]:
     if stack.get("ofed"):
         client = stack["peer_api"]
         found += _ofed(shape, stack)
+    if stack.get("running"):
+        found += _ofed(shape, {**stack, "ofed": stack["running"], **_IN_MEMORY})
     if gpu:
         found += _nvidia(shape, gpu, gpu.get("peermem_client", client))
+    if gpu.get("running"):
+        found += _nvidia(shape, {**gpu, "version": gpu["running"], **_IN_MEMORY}, client)
     for extra in spec.get("module", []):
         found.append(_extra(shape, extra, client, gpu))
         if extra.get("loaded"):
             running.add(extra["name"])
-    ours = stack.get("loaded_from", "ofed" if stack.get("ofed") else "inbox")
-    return [_mark(build, running, ours, inbox, spec) for build in found], running
+    ours = stack.get("loaded_from", "ofed" if stack.get("ofed") or stack.get("running") else "inbox")
+    marked = [_mark(build, running, ours, inbox, spec) for build in found]
+    old = {build.shape.name for build in marked if build.loaded and build.root == _IN_MEMORY["root"]}
+    return [
+        build._replace(loaded=False) if build.shape.name in old and not build.root else build
+        for build in marked
+    ], running
 
 
 def _ofed(shape: Kernel, stack: Mapping[str, Any]) -> list[Build]:

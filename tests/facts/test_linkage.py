@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+import pytest
+
 from gdrkit.evidence import Confidence
 from gdrkit.facts.linkage import (
     DuplicateExport,
@@ -12,6 +16,7 @@ from gdrkit.facts.linkage import (
     symbol_links,
 )
 from gdrkit.facts.modules import exporter, kernel_exports, kernel_symbol, vermagic
+from gdrkit.facts.running_files import running_file
 from tests.kernel_tree import FOLDER, KERNEL_SYMBOLS, KernelTree
 from tests.module_builder import Export
 
@@ -165,6 +170,45 @@ def test_a_loaded_modules_exports_are_those_of_its_loaded_file() -> None:
     tree.loaded["ib_core"] = ""
     tree.put("sys/module/ib_core/srcversion", "INBOX\n")
     assert faults(tree, "user") == []
+
+
+@pytest.mark.parametrize(
+    ("taint", "shown", "differs"),
+    [
+        ("OE", {"srcversion": "OFED\n"}, ""),
+        ("OE", {"srcversion": "OLDER\n"}, "its srcversion is OLDER, the file's OFED"),
+        ("OE", {"holders/mlx5_ib": ""}, "its srcversion is not set, the file's OFED"),
+        ("OE", {"refcnt": "1\n"}, ""),  # a sosreport without srcversion
+        ("", {}, "it is of the kernel's own build"),
+        ("OE", {"notes/.note.gnu.build-id": "other", "srcversion": "OFED\n"}, "its build id is another"),
+        ("", {"notes/.note.gnu.build-id": "\x04same"}, ""),
+    ],
+)
+def test_a_loaded_module_is_compared_with_its_file(
+    taint: str, shown: Mapping[str, str], differs: str
+) -> None:
+    tree = KernelTree()
+    tree.module("ib_core", modinfo={"srcversion": "OFED"}, build_id=b"\x04same", loaded=taint)
+    for name, content in shown.items():
+        tree.put(f"sys/module/ib_core/{name}", content)
+    assert running_file(tree.node(), "ib_core").differs == differs
+
+
+def test_kallsyms_decides_about_a_loaded_module_that_is_not_the_file() -> None:
+    tree = KernelTree().module("ib_core", exports={"ib_reg": 9}, modinfo={"srcversion": "OFED"}, loaded="")
+    tree.module("user", imports={"ib_reg": 9}, depends=("ib_core",))
+    assert (symbol_links(tree.node(), "user").problems, faults(tree, "user")) == ((), [])
+    assert "the running ib_core" in symbol_links(tree.node(), "user").unseen[0].source
+    tree.put("proc/kallsyms", "0 r __ksymtab__printk\n0 r __ksymtab_other\t[ib_core]\n")
+    assert faults(tree, "user") == [("ib_reg", SymbolFault.MISSING)]
+
+
+def test_kallsyms_without_the_exports_of_modules_decides_nothing() -> None:
+    tree = KernelTree().module("ib_core", exports={"ib_reg": 9}, loaded="")
+    tree.module("user", imports={"ib_reg": 9}, depends=("ib_core",))
+    tree.put("proc/kallsyms", "0 r __ksymtab__printk\n")
+    found = symbol_links(tree.node(), "user")
+    assert (found.problems, len(found.unseen)) == ((), 1)
 
 
 def test_a_symbol_can_have_only_one_exporter() -> None:

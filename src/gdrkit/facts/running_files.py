@@ -16,6 +16,8 @@ from gdrkit.facts.module_index import all_paths, module_path
 from gdrkit.formats.module_name import canonical
 from gdrkit.node import Node, fact, if_missing
 
+_GONE = "its file is gone"
+
 
 class RunningFile(Struct, frozen=True):
     """The file of a loaded module."""
@@ -37,7 +39,7 @@ def running_file(node: Node, name: str) -> RunningFile:
         path = module_path(node, name)
         differs = _difference(node, name, path)
     except EvidenceAbsent:
-        return RunningFile("", "its file is gone")
+        return RunningFile("", _GONE)
     if not differs:
         return RunningFile(path)
     for other in all_paths(node, name):
@@ -67,7 +69,7 @@ def _difference(node: Node, name: str, path: str) -> str:
     shown = if_missing((), node.list, folder)
     for field in ("srcversion", "version") if now is not None else ():
         runs, found = getattr(now, field), getattr(module, field)
-        # A field that the module does not have is no file in sysfs; sosreports copy only some of the files.
+        # sysfs has no file for a field that the module does not have; sosreports copy only some of the files.
         if runs != found and ((runs and found) or "holders" in shown):
             return f"its {field} is {runs or 'not set'}, the file's {found or 'not set'}"
     if not (now and now.srcversion) and (foreign or not module.intree):
@@ -91,10 +93,10 @@ def loaded_path(node: Node, name: str) -> str:
 
 def not_the_file(name: str, differs: str) -> Missing:
     """That the contents of a running module are not known, as no file has them."""
+    source = f"the running {canonical(name)} is not the file on disk ({differs})"
+    ask = "sudo /etc/init.d/openibd restart, or reboot" if _of_rdma(name) else "reboot"
     return Missing(
-        f"the running {canonical(name)} is not the file on disk ({differs})",
-        MissingReason.UNDECIDED,
-        "sudo /etc/init.d/openibd restart, or reboot" if _of_rdma(name) else "reboot",
+        source, MissingReason.UNDECIDED, f"install it again, then {ask}" if _GONE in differs else ask
     )
 
 
