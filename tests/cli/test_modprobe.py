@@ -9,7 +9,7 @@ import pytest
 from gdrkit.cli.exit import BLOCKED, UNKNOWN
 from gdrkit.cli.modprobe import _text, main
 from gdrkit.loader import Prediction
-from tests.evidence_nodes import build
+from tests.evidence_nodes import build, laid_down
 
 REFUSED = Prediction(
     module="x", exit_code=1, loaded=False, reason="module-crc-mismatch", assumes=("nvidia",), certain_lines=0
@@ -52,3 +52,12 @@ def test_an_unknown_result_is_no_success(option: list[str], tmp_path: Path) -> N
     """An install command decides whether the module loads, and it is not run."""
     target = str(build("dgx-os-5-nv-peer-mem", tmp_path))
     assert main(["nvidia_peermem", target, *option]) == UNKNOWN
+
+
+def test_a_success_with_a_check_that_was_not_made_is_unknown(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = Prediction(module="x", exit_code=0, loaded=True, unless=("module-symbol-missing",))
+    monkeypatch.setattr("gdrkit.loader.modprobe", lambda *_: found)
+    assert main(["x", str(laid_down("no-gpu"))]) == UNKNOWN
+    assert "unless module-symbol-missing (not checked: evidence missing)" in capsys.readouterr().out

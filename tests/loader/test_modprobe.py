@@ -9,11 +9,13 @@ from gdrkit.facts.linkage import InheritedTaint, Links, SymbolFault, SymbolProbl
 from gdrkit.facts.module_state import Corruption, ModuleFlaw
 from gdrkit.facts.peer_memory import PeermemLinkage, peermem_linkage
 from gdrkit.facts.trust import SignatureCheck, SignatureState, signature_check
-from gdrkit.loader import modprobe
+from gdrkit.loader import Prediction, modprobe
 from gdrkit.loader.refusals import on_flaw, on_inherited, on_problem
+from gdrkit.node import Node
 from tests.facts.test_trust import MOK, OTHER, PLAIN, altered, secured
-from tests.kernel_tree import KERNEL_SYMBOLS, KernelTree
-from tests.module_builder import RELEASE, VERMAGIC, append_signature, build_module, sign
+from tests.kernel_tree import FOLDER, KERNEL_SYMBOLS, KernelTree, symvers
+from tests.memory_host import MemoryHost
+from tests.module_builder import RELEASE, VERMAGIC, Export, append_signature, build_module, sign
 
 OUT_OF_TREE = "x: loading out-of-tree module taints kernel."
 UNVERIFIED = "x: module verification failed: signature and/or required key missing - tainting kernel"
@@ -505,6 +507,15 @@ def test_the_stub_is_recognised_by_content_not_by_name() -> None:
     assert modprobe(named.node(), "nvidia_peermem").result_unknown
 
 
+@pytest.mark.parametrize("function", ["_printk", "printk"])
+def test_a_stub_of_the_drivers_before_560_imports_printk(function: str) -> None:
+    """It checks a parameter before it returns: nvidia-peermem.c of 515.43.04 to 555.58.02."""
+    content = build_module("x", imports={function: None}, parameters={"peerdirect_support": "int"})
+    tree = KernelTree().module("x", content=content)
+    tree.put(f"{FOLDER}/build/Module.symvers", symvers(KERNEL_SYMBOLS | {"printk": Export(1)}))
+    assert modprobe(tree.node(), "x").reason == "peermem-stub"
+
+
 def test_the_full_module_loads_with_its_provider_and_the_driver() -> None:
     found = modprobe(full(KernelTree()).node(), "nvidia_peermem")
     assert (found.loaded, found.result_unknown, found.reason) == (True, False, "")
@@ -581,6 +592,34 @@ def test_a_module_whose_file_was_not_collected_is_not_checked() -> None:
 def test_without_any_list_of_modules_there_is_no_prediction() -> None:
     with pytest.raises(EvidenceMissing):
         modprobe(KernelTree(complete=False).without("proc/sys/kernel/osrelease").node(), "x")
+
+
+@pytest.mark.parametrize("gone", ["proc/sys/kernel/osrelease", f"{FOLDER}/modules.dep", FOLDER])
+@pytest.mark.parametrize("conf", ["", "alias nvidia-peermem x\n"])
+def test_without_an_index_it_is_not_known_which_modules_there_are(gone: str, conf: str) -> None:
+    """A container, or a system that keeps its modules elsewhere: no module is known to be absent."""
+    whole = KernelTree().module("x").put("etc/modprobe.d/a.conf", conf).host()
+    files = {path: content for path, content in whole.files.items() if not path.startswith(gone)}
+    with pytest.raises(EvidenceMissing) as caught:
+        modprobe(Node(MemoryHost(files, complete=True)), "nvidia-peermem")
+    assert caught.value.missing.why is MissingReason.UNDECIDED
+
+
+@pytest.mark.parametrize(
+    ("loaded", "exit_code", "unless", "undecided"),
+    [
+        (True, 0, (), False),
+        (True, 0, ("module-symbol-missing",), True),
+        (False, 1, ("module-symbol-missing",), False),  # refused, whichever check comes first
+        (False, 1, ("install-override",), True),
+        (False, 0, ("module-unknown-key",), True),
+    ],
+)
+def test_a_check_that_was_not_made_leaves_only_a_success_open(
+    loaded: bool, exit_code: int, unless: tuple[str, ...], undecided: bool
+) -> None:
+    found = Prediction(module="x", exit_code=exit_code, loaded=loaded, unless=unless)
+    assert found.undecided is undecided
 
 
 # -- a module without a file -------------------------------------------------------------------------

@@ -21,7 +21,7 @@ def parser() -> Parser:
         "  gdr modprobe nvidia_peermem sosreport.tar.xz   a node from its sosreport\n"
         "  gdr modprobe mlx5_ib --json\n"
         "  gdr modprobe nvidia NVreg_EnableResizableBar=1  with a module parameter\n\n"
-        "exit codes: 0 the module would load, 2 it would not, 3 unknown",
+        "exit codes: 0 the module would load, 2 it would not, 3 unknown, or a check could not be made",
     )
     parser.add_argument("module", metavar="NAME", help="module name or alias")
     parser.add_argument(
@@ -56,7 +56,9 @@ def main(arguments: list[str]) -> int:
     except EvidenceMissing as error:  # the folder of modules was not collected
         missing = error.missing
         why = missing.why.replace("-", " ")
-        sys.stderr.write(f"gdr modprobe: {missing.source}: {why}\n  to find out, run: {missing.ask}\n")
+        sys.stderr.write(
+            f"gdr modprobe: cannot tell: {missing.source}: {why}\n  to find out, run: {missing.ask}\n"
+        )
         return UNKNOWN
     if options.json:
         from gdrkit.report.build import modprobe_section
@@ -65,7 +67,7 @@ def main(arguments: list[str]) -> int:
     elif not options.quiet:
         write(_text(prediction))
         sys.stdout.flush()
-    if prediction.result_unknown:
+    if prediction.undecided:
         return UNKNOWN
     return OK if prediction.loaded or prediction.exit_code == 0 else BLOCKED
 

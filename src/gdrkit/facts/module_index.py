@@ -11,7 +11,7 @@ import re
 
 from msgspec import Struct
 
-from gdrkit.evidence import EvidenceAbsent, Missing, MissingReason
+from gdrkit.evidence import Confidence, EvidenceAbsent, EvidenceMissing, Missing, MissingReason
 from gdrkit.evidence.quoting import quoted
 from gdrkit.facts.kernel import release
 from gdrkit.formats.errors import FormatError
@@ -42,6 +42,23 @@ def modules_dir(node: Node) -> str:
             Missing(f"lib/modules/{kernel}", MissingReason.ABSENT, f"ls {quoted(f'/lib/modules/{kernel}')}")
         )
     return folder
+
+
+@fact
+def require_index(node: Node) -> None:
+    """Raises EvidenceMissing if there is no modules.dep of the running kernel: then no module is known to be
+    absent.
+
+    Some systems keep their modules elsewhere, a container has no /lib/modules, depmod may not have run."""
+    try:
+        path = f"{modules_dir(node)}/modules.dep"
+        if node.confidence(modules_dir) is not Confidence.CERTAIN:
+            path = "proc/sys/kernel/osrelease"
+        elif node.exists(path):
+            return
+    except EvidenceAbsent as absent:
+        path = absent.missing.source
+    raise EvidenceMissing(Missing(path, MissingReason.UNDECIDED, "ls /lib/modules/$(uname -r)/modules.dep"))
 
 
 @fact

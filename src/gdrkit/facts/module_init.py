@@ -15,13 +15,17 @@ from gdrkit.node import Node, fact, if_absent
 # A parameter of nvidia-peermem in every version since 470: open-gpu-kernel-modules nvidia-peermem.c.
 _PARAMETER = "peerdirect_support"
 # Imports that compilers and kernel headers add to a module that does nothing: x86 and arm64, gcc and clang.
-_TRIVIAL = ("param_ops_int", "param_ops_uint", "_mcount", "alt_cb_patch_nops", "alt_cb_patch_nops_bti")
+# Before 560.28.03 a stub checks its parameter first, nv_mem_param_conf_check(), and so imports printk.
+_TRIVIAL = (
+    *("param_ops_int", "param_ops_uint", "_mcount", "alt_cb_patch_nops", "alt_cb_patch_nops_bti"),
+    *("_printk", "printk"),  # the name changed in Linux 5.15
+)
 
 
 class InitOutcome(enum.StrEnum):
     """The outcome of a module's init function."""
 
-    STUB = "stub"  # always returns EINVAL, without a message
+    STUB = "stub"  # always returns EINVAL
     REGISTERS = "registers"  # registers with the RDMA core, which is loaded, and succeeds
     UNKNOWN = "unknown"
 
@@ -31,8 +35,9 @@ def init(node: Node, name: str) -> InitOutcome:
     """The outcome of a module's init function, as far as it is known.
 
     nvidia-peermem is recognized by its contents, never by its name: it has peermem's parameter, and imports
-    either the peer-memory API or no function at all. Source: nvidia-peermem.c, where everything but the
-    parameters and `return -EINVAL` is compiled only with NV_MLNX_IB_PEER_MEM_SYMBOLS_PRESENT.
+    either the peer-memory API or no function but printk. Source: nvidia-peermem.c in every tag from
+    515.43.04 to 595.45.04: everything but the parameters, the check of one of them in 515 to 555, and
+    `return -EINVAL` is compiled only with NV_MLNX_IB_PEER_MEM_SYMBOLS_PRESENT.
     """
     path = module_path(node, name)
     if _PARAMETER not in information(node, path).parameters:

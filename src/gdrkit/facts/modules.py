@@ -34,6 +34,7 @@ from gdrkit.facts.module_index import (
     module_path,
     modules_dir,
     name_of,
+    require_index,
     symbol_owner,
 )
 from gdrkit.facts.reference_modules import struct_module_size_bytes, vermagic
@@ -44,6 +45,6 @@ __all__ = [
     "all_paths", "builtin", "content", "dependencies", "export_of", "exporter", "exports", "image",
     "imports", "information", "is_loaded", "kernel_exports", "kernel_symbol", "loaded", "loaded_path",
     "missing_dependency", "module_layout_crc", "module_path", "modules_dir", "name_of", "provider",
-    "running", "struct_module_size_bytes", "symbol_owner", "usable_by", "vermagic",
+    "require_index", "running", "struct_module_size_bytes", "symbol_owner", "usable_by", "vermagic",
     "versions", "weak_imports",
 ]  # fmt: skip

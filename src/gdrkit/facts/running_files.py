@@ -69,7 +69,7 @@ def _difference(node: Node, name: str, path: str) -> str:
     shown = if_missing((), node.list, folder)
     for field in ("srcversion", "version") if now is not None else ():
         runs, found = getattr(now, field), getattr(module, field)
-        # sysfs has no file for a field that the module does not have; sosreports copy only some of the files.
+        # sysfs has no file for a field that a module lacks; a sosreport has only some of the files.
         if runs != found and ((runs and found) or "holders" in shown):
             return f"its {field} is {runs or 'not set'}, the file's {found or 'not set'}"
     if not (now and now.srcversion) and (foreign or not module.intree):

@@ -219,7 +219,9 @@ class Kernel:
                     signature_check(self.node, module_path(self.node, name)).state is SignatureState.VERIFIED
                 )
         except EvidenceMissing:
-            self._note_unchecked("module-unknown-key")
+            if if_missing(True, signatures_enforced, self.node):
+                self._note_unchecked("module-unknown-key")
+            self.mark_uncertain()  # whether it taints the kernel
         self.taints.add(name, self._name(name), verified)
         return None
 

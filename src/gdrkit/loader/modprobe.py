@@ -13,7 +13,14 @@ from gdrkit.facts import install_command
 from gdrkit.facts.kernel import release
 from gdrkit.facts.kmod import command_place, dependency_place, insertion_place
 from gdrkit.facts.modprobe_config import ModprobeConfig, configuration
-from gdrkit.facts.modules import builtin, dependencies, is_loaded, missing_dependency, module_path
+from gdrkit.facts.modules import (
+    builtin,
+    dependencies,
+    is_loaded,
+    missing_dependency,
+    module_path,
+    require_index,
+)
 from gdrkit.formats.module_name import canonical
 from gdrkit.loader.effort import STEP_BYTES, Effort
 from gdrkit.loader.insertion import Kernel
@@ -75,9 +82,10 @@ def modprobe(node: Node, name: str, arguments: tuple[str, ...] = ()) -> Predicti
     """The predicted output and exit code of `modprobe [options] NAME [arguments]` as root, and the kernel
     log.
 
-    Nothing is loaded. Raises EvidenceMissing if the module's file cannot be determined. A prediction is as
+    Nothing is loaded. Raises EvidenceMissing if the index of modules is not known. A prediction is as
     certain as its weakest evidence, and at most likely if a check could not be made.
     """
+    require_index(node)
     prediction = _prediction(node, name, arguments)
     confidence = node.confidence(_prediction, name, arguments)
     if prediction.unless:

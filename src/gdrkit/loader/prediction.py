@@ -24,6 +24,13 @@ class Prediction(Struct, frozen=True, kw_only=True):
     certain_lines: int | None = None  # of the log, before the first of them; None: all
     result_unknown: bool = False  # only an init or command of unknown result may stop it
 
+    @property
+    def undecided(self) -> bool:
+        """Whether what is not known may change the outcome. A module that is refused is refused, whichever
+        check comes first; only an install line that was not collected could do otherwise."""
+        succeeds = self.loaded or not self.exit_code
+        return self.result_unknown or bool(self.unless if succeeds else "install-override" in self.unless)
+
 
 class LoadRefusal(Struct, frozen=True):
     """Why a module was not loaded."""

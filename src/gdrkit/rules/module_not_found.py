@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gdrkit.evidence import EvidenceAbsent
 from gdrkit.facts.modprobe_config import configuration
-from gdrkit.facts.modules import builtin, module_path, modules_dir
+from gdrkit.facts.modules import builtin, module_path, modules_dir, require_index
 from gdrkit.facts.virtual import scope
 from gdrkit.node import Node, if_absent, if_missing
 from gdrkit.rules.deciding_command import DecidingCommand
@@ -54,6 +54,7 @@ def module_not_found(node: Node, module: str) -> Outcome:
             return NotApplicable("a container's /lib/modules is not its host's")
         if configuration(node).install_command(module) is not None:
             return NotApplicable(f"an install line runs a command instead of loading {module}")
+        require_index(node)
         return Failed(
             seen=f"{absent.missing.source} is not there",
             expected=f"{module}.ko below /{_folder(node)}, in depmod's list",
