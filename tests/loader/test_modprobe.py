@@ -523,6 +523,56 @@ def test_the_full_module_loads_with_its_provider_and_the_driver() -> None:
     assert (unknown.loaded, unknown.result_unknown) == (True, True)
 
 
+@pytest.mark.parametrize(
+    ("version", "argument", "reason"),
+    [
+        ("550.54.15", "peerdirect_support=2", "module-bad-parameter"),
+        ("550.54.15", "peerdirect_support=-1", "module-bad-parameter"),
+        ("550.54.15", "peerdirect_support=0x1", ""),
+        ("550.54.15", "persistent_api_support=2", ""),  # unknown to it, and ignored
+        ("595.45.04", "persistent-api-support=2", "module-bad-parameter"),
+        ("595.45.04", "persistent_api_support=0", ""),
+        ("595.45.04", "peerdirect_support=5", "module-bad-parameter"),
+        ("", "peerdirect_support=5", ""),  # not NVIDIA's own: its init is not known
+    ],
+)
+def test_peermems_own_check_of_its_parameters(version: str, argument: str, reason: str) -> None:
+    """nvidia-peermem.c: its init takes only 0 and 1, of the second parameter since 560.28.03."""
+    tree = full(KernelTree())
+    parameters = {"peerdirect_support": "int"}
+    parameters |= {"persistent_api_support": "int"} if version.startswith("595") else {}
+    tree.module(
+        "nvidia_peermem",
+        file="nvidia-peermem.ko",
+        imports={"nvidia_p2p_get_pages": 1, "ib_register_peer_memory_client": 2},
+        parameters=parameters,
+        modinfo={"version": version} if version else {},
+        depends=("nvidia", "ib_core"),
+    )
+    found = modprobe(tree.node(), "nvidia_peermem", (argument,))
+    assert (found.reason, found.loaded) == (reason, not reason)
+    assert found.stderr == (could_not("Invalid argument", "nvidia_peermem") if reason else ())
+    assert (found.certain_lines is not None) is bool(reason)  # its line has a line number of its source
+
+
+def test_a_loaded_nv_peer_mem_has_the_name_that_peermem_registers() -> None:
+    tree = full(KernelTree()).module("nv_peer_mem", loaded="OE")
+    assert modprobe(tree.node(), "nvidia_peermem").loaded  # the core does not compare names
+    tree.put("sys/kernel/mm/memory_peers/nv_mem/version", "1.3-0\n")
+    found = modprobe(tree.node(), "nvidia_peermem")
+    assert (found.loaded, found.reason) == (False, "peermem-registration-refused")
+    assert found.stderr == could_not("Invalid argument", "nvidia_peermem")
+
+
+def test_an_old_refusal_whose_cause_may_be_gone_leaves_the_result_open() -> None:
+    tree = full(KernelTree()).module("nv_peer_mem")
+    line = "nvidia-peermem nv_mem_client_init:482 nv_mem_client_init -- error while registering nc client"
+    tree.commands[("dmesg",)] = f"[    0.0] Linux version\n[   10.0] {line}\n"
+    found = modprobe(tree.node(), "nvidia_peermem")
+    assert (found.loaded, found.undecided) == (True, True)
+    assert found.unless == ("peermem-registration-refused",)
+
+
 def test_signing_a_stub_changes_one_error_into_another() -> None:
     tree = secured().module("nvidia_peermem", content=stub("nvidia_peermem"), file="nvidia-peermem.ko")
     node = tree.node()

@@ -58,6 +58,13 @@ def provider() -> KernelTree:
     return KernelTree().module("provider", exports={"hello": 7})
 
 
+def peermem_with(argument: str) -> KernelTree:
+    """nvidia-peermem of driver 550, with an options line."""
+    parameters, version = {"peerdirect_support": "int"}, {"version": "550.54.15"}
+    tree = KernelTree().module("x", parameters=parameters, modinfo=version)
+    return tree.put("etc/modprobe.d/a.conf", f"options x {argument}\n")
+
+
 BAD: list[tuple[Rule, KernelTree]] = [
     (module_not_found, KernelTree()),
     (install_override, KernelTree().module("x").put("etc/modprobe.d/a.conf", "install x /bin/false\n")),
@@ -98,6 +105,7 @@ BAD: list[tuple[Rule, KernelTree]] = [
         module_bad_parameter,
         KernelTree().module("x", parameters={"n": "int"}).put("etc/modprobe.d/a.conf", "options x n=one\n"),
     ),
+    (module_bad_parameter, peermem_with("peerdirect_support=2")),
     (
         dependency_failed,
         secured()
@@ -144,6 +152,8 @@ NEAR: list[tuple[Rule, KernelTree]] = [
         module_bad_parameter,
         KernelTree().module("x", parameters={"n": "int"}).put("etc/modprobe.d/a.conf", "options x m=one\n"),
     ),
+    (module_bad_parameter, peermem_with("peerdirect_support=1")),
+    (module_bad_parameter, peermem_with("persistent_api_support=2")),
     (dependency_failed, provider().module("x", imports={"hello": 7}, depends=("provider",))),
 ]
 MISSING: list[tuple[Rule, KernelTree]] = [

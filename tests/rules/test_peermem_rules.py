@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from gdrkit.consumers.table import paths_closed_by
-from gdrkit.evidence import MissingReason
+from gdrkit.evidence import Confidence, MissingReason
+from gdrkit.rules.engine import judge
 from gdrkit.rules.legacy_nv_peer_mem import legacy_nv_peer_mem
 from gdrkit.rules.lock_inversion import lock_inversion
 from gdrkit.rules.p2p_page_table_version import p2p_page_table_version
@@ -15,7 +16,7 @@ from gdrkit.rules.peermem_not_persistent import peermem_not_persistent
 from gdrkit.rules.peermem_redundant import peermem_redundant
 from gdrkit.rules.peermem_registration_refused import peermem_registration_refused
 from gdrkit.rules.peermem_stub import peermem_stub
-from gdrkit.rules.rule import Passed
+from gdrkit.rules.rule import Failed, Passed, Unknown
 from tests.evidence_builder.library import DMABUF as DMABUF_CALL
 from tests.evidence_builder.library import VERBS, shared_object
 from tests.module_builder import build_module
@@ -146,6 +147,52 @@ REFUSED = (
 )
 def test_the_refusal_is_found_in_the_wording_of_every_driver(line: str):
     assert failed(node(peermem(), log=kernel_log(line)), peermem_registration_refused, NAME).seen == line
+
+
+PEERS = {f"sys/kernel/mm/memory_peers/nv_mem/{name}": "1\n" for name in ("version", "num_alloc_mrs")}
+
+
+def test_the_predecessor_refuses_it_where_the_core_compares_names():
+    """peer_mem.c of MLNX_OFED: create_peer_sysfs() fails for a second folder of a name; others have none."""
+    both = (peermem(), loaded("nv_peer_mem"))
+    found = failed(node(*both, PEERS, log=kernel_log()), peermem_registration_refused, NAME)
+
+    assert found.seen == "nv_peer_mem is loaded and is registered as nv_mem"
+    assert passes(node(*both, log=kernel_log()), peermem_registration_refused, NAME)
+    unseen = node(*both, complete=False, absent={"sys/module/nvidia_peermem/initstate"})
+    assert failed(unseen, peermem_registration_refused, NAME)
+    assert unseen.confidence(judge, peermem_registration_refused, NAME) is Confidence.LIKELY
+
+
+def test_a_refusal_alone_is_likely():
+    machine = node(peermem(), log=kernel_log(REFUSED))
+
+    assert failed(machine, peermem_registration_refused, NAME)
+    assert machine.confidence(judge, peermem_registration_refused, NAME) is Confidence.LIKELY
+
+
+def test_a_refusal_decides_nothing_once_the_predecessor_was_unloaded():
+    beside = installed({"extra/nv_peer_mem.ko": build_module("nv_peer_mem")})
+    found = missing(node(beside, log=kernel_log(REFUSED)), peermem_registration_refused, NAME)
+
+    assert "nv_peer_mem is installed, and not loaded now" in found.source
+
+
+@pytest.mark.parametrize(
+    ("version", "line", "decides"),
+    [
+        ("550.54.15", REFUSED, True),
+        ("580.65.06", REFUSED, False),
+        ("550.54.15", REFUSED.replace("nv_mem_client_init:", "nv_mem_nc_client_init:"), False),
+        ("580.65.06", REFUSED.replace("nv_mem_client_init:", "nv_mem_nc_client_init:"), True),
+    ],
+)
+def test_a_refusal_decides_nothing_once_the_module_was_replaced(version: str, line: str, decides: bool):
+    """The line names the function that printed it, which has another name since 560.28.03."""
+    module = build_module("nvidia_peermem", imports={**API}, modinfo={"version": version})
+    found = outcome(node(peermem(module), log=kernel_log(line)), peermem_registration_refused, NAME)
+
+    assert isinstance(found, Failed if decides else Unknown)
 
 
 def test_a_log_without_it_passes_and_a_truncated_one_names_what_is_missing():

@@ -116,20 +116,27 @@ def _boolean(value: str) -> bool:
 def _number(kind: str, value: str) -> int:
     """kstrtoint() and similar: the prefix sets the base, one line end is allowed, out of range is an
     error."""
-    base = 16 if kind == "hexint" else 0
-    found = re.fullmatch(r"([+-]?)(0[xX][0-9a-fA-F]+|[0-9a-fA-F]+)\n?", value)
-    if found is None or (found[1] == "-" and kind not in _SIGNED):
+    found = number(value, 16 if kind == "hexint" else 0)
+    if found is None or (value.startswith("-") and kind not in _SIGNED):
         return EINVAL
+    if kind in _SIGNED:
+        limit = 2 ** _SIGNED[kind]
+        return 0 if -limit <= found < limit else ERANGE
+    return 0 if found < 2 ** _UNSIGNED[kind] else ERANGE
+
+
+def number(value: str, base: int = 0) -> int | None:
+    """The number that kstrtoint() and similar read, of any size; None if it is none."""
+    found = re.fullmatch(r"([+-]?)(0[xX][0-9a-fA-F]+|[0-9a-fA-F]+)\n?", value)
+    if found is None:
+        return None
     digits = found[2].lower()
     if digits.startswith("0x"):
         base, digits = 16, digits[2:]
     elif base == 0:
         base = 8 if digits.startswith("0") and len(digits) > 1 else 10
     try:
-        number = int(digits, base)
+        size = int(digits, base)
     except ValueError:
-        return EINVAL
-    if kind in _SIGNED:
-        limit = 2 ** _SIGNED[kind]
-        return 0 if number < limit or (found[1] == "-" and number == limit) else ERANGE
-    return 0 if number < 2 ** _UNSIGNED[kind] else ERANGE
+        return None
+    return -size if found[1] == "-" else size

@@ -6,14 +6,17 @@ import enum
 
 from gdrkit.facts.driver_files import DRIVER, peermem_path
 from gdrkit.facts.loaded_modules import is_loaded
-from gdrkit.facts.module_files import imports, information, weak_imports
+from gdrkit.facts.module_arguments import Argument, number, split_arguments
+from gdrkit.facts.module_files import ModInfo, imports, information, weak_imports
 from gdrkit.facts.module_index import dependencies, module_path
 from gdrkit.facts.peer_memory import peermem_linkage
 from gdrkit.facts.symvers import PEER_API
 from gdrkit.node import Node, fact, if_absent
 
-# A parameter of nvidia-peermem in every version since 470: open-gpu-kernel-modules nvidia-peermem.c.
+# Parameters of nvidia-peermem, in the order in which its init checks them. The first is in every version
+# since 470, the second since 560.28.03: open-gpu-kernel-modules nvidia-peermem.c.
 _PARAMETER = "peerdirect_support"
+_CHECKED = (_PARAMETER, "persistent_api_support")
 # Imports that compilers and kernel headers add to a module that does nothing: x86 and arm64, gcc and clang.
 # Before 560.28.03 a stub checks its parameter first, nv_mem_param_conf_check(), and so imports printk.
 _TRIVIAL = (
@@ -48,6 +51,28 @@ def init(node: Node, name: str) -> InitOutcome:
     if DRIVER in needed and all(is_loaded(node, other) for other in needed):
         return InitOutcome.REGISTERS
     return InitOutcome.UNKNOWN
+
+
+@fact
+def refused_argument(node: Node, name: str, text: str) -> Argument | None:
+    """The first argument whose value nvidia-peermem's init refuses with EINVAL; None if it refuses none.
+
+    Its parameters take 0 and 1. Source: nvidia-peermem.c, nv_mem_param_conf_check() in 515 to 555,
+    nv_mem_param_peerdirect_conf_check() and nv_mem_param_persistent_api_conf_check() since 560.28.03, where
+    a stub no longer calls them. Only NVIDIA's own module, which has a version, is known to check.
+    """
+    module = information(node, module_path(node, name))
+    if _PARAMETER not in module.parameters or not module.version:
+        return None
+    given = {
+        argument.name.replace("-", "_"): argument for argument in split_arguments(text)
+    }  # the last wins
+    return next((given[key] for key in _CHECKED if key in given and _is_refused(module, given[key])), None)
+
+
+def _is_refused(module: ModInfo, argument: Argument) -> bool:
+    kind = module.parameters.get(argument.name.replace("-", "_"))
+    return kind == "int" and number(argument.shown) not in (0, 1)
 
 
 def _uses_peer_api(node: Node, path: str) -> bool:

@@ -6,6 +6,7 @@ the messages of the kernel if one fails.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 from gdrkit.evidence import EvidenceAbsent, EvidenceMissing, MissingReason
@@ -20,7 +21,7 @@ from gdrkit.facts.linkage import (
     symbol_links,
 )
 from gdrkit.facts.module_arguments import reading
-from gdrkit.facts.module_init import InitOutcome, init
+from gdrkit.facts.module_init import InitOutcome, init, refused_argument
 from gdrkit.facts.module_state import Corruption, Mismatch, file_flaw, kernel_match, kernel_name
 from gdrkit.facts.modules import PEERMEM, content, module_path
 from gdrkit.facts.secure_boot import module_signatures_supported, signatures_enforced
@@ -37,6 +38,7 @@ from gdrkit.rules.load_order import checks_at
 from gdrkit.rules.module_admission import module_blacklisted, modules_are_disabled
 from gdrkit.rules.module_build import module_corrupt, module_wrong_kernel
 from gdrkit.rules.module_symbols import code_of
+from gdrkit.rules.peermem_registration_refused import REFUSED as REFUSED_CLIENT
 from gdrkit.rules.peermem_registration_refused import peermem_registration_refused
 from gdrkit.rules.rule import Failed, Rule, Unknown
 from gdrkit.rules.stage import Stage
@@ -69,7 +71,7 @@ class Kernel:
             lambda: self._symbols(name),
             lambda: self._exports(name),
             lambda: self._arguments(name, arguments),
-            lambda: self._init(name),
+            lambda: self._init(name, arguments),
         )
         if self._is_not_collected(name):
             self._assume(name)
@@ -289,20 +291,35 @@ class Kernel:
                 self.log.append(line.say(module=module, value=value, parameter=name))
         return LoadRefusal(found.bad[-1].errno, "module-bad-parameter") if found.bad else None
 
-    def _init(self, name: str) -> LoadRefusal | None:
+    def _init(self, name: str, arguments: str) -> LoadRefusal | None:
         """do_init_module()."""
         try:
             found = init(self.node, name)
         except EvidenceMissing:
             self._note_unchecked("peermem-stub")
             found = InitOutcome.UNKNOWN
+        bad = if_missing(None, refused_argument, self.node, name, arguments)
+        if bad is not None:
+            self.mark_uncertain()  # it logs a line whose text has a line number of its source
         if found is InitOutcome.STUB:
             return LoadRefusal(EINVAL, "peermem-stub")
-        if found is not InitOutcome.UNKNOWN or self._name(name) == PEERMEM:
-            refused = judge(self.node, peermem_registration_refused, PEERMEM)
-            if isinstance(refused, Failed):  # as it did earlier in this boot
-                self.log.append(refused.seen)
-                return LoadRefusal(EINVAL, peermem_registration_refused.code)
+        if bad is not None:
+            return LoadRefusal(EINVAL, "module-bad-parameter")
+        if (found is not InitOutcome.UNKNOWN or self._name(name) == PEERMEM) and self._is_refused():
+            return LoadRefusal(EINVAL, peermem_registration_refused.code)
         if found is InitOutcome.UNKNOWN:
             self._assume(self._name(name))
         return None
+
+    def _is_refused(self) -> bool:
+        """Whether the RDMA core refuses to register nvidia-peermem."""
+        outcome = judge(self.node, peermem_registration_refused, PEERMEM)
+        if isinstance(outcome, Unknown):
+            self._note_unchecked(peermem_registration_refused.code)
+        if not isinstance(outcome, Failed):
+            return False
+        if re.search(REFUSED_CLIENT, outcome.seen):  # as it did earlier in this boot
+            self.log.append(outcome.seen)
+        else:
+            self.mark_uncertain()
+        return True

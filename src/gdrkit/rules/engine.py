@@ -79,7 +79,8 @@ def logged_failure(node: Node, code: str, subject: object) -> Failed | None:
     """
     for line in reversed(if_missing((), load_lines, node)):
         if line.causes == (code,) and line.values.get("module") == subject:
-            node.cite("dmesg", text=line.text, line=line.number)
+            # The module, the keys or the settings may have changed since.
+            node.cite("dmesg", text=line.text, line=line.number, confidence=Confidence.LIKELY)
             return Failed(seen=line.text, expected="no such line in the kernel log", subject=str(subject))
     return None
 

@@ -8,6 +8,7 @@ from gdrkit.evidence import EvidenceMissing, Missing, MissingReason
 from gdrkit.facts.install_command import Effect, effect
 from gdrkit.facts.modprobe_config import configuration
 from gdrkit.facts.module_arguments import reading
+from gdrkit.facts.module_init import refused_argument
 from gdrkit.node import Node
 from gdrkit.rules.deciding_command import DMESG, DecidingCommand
 from gdrkit.rules.module_subjects import lost_without, modules_to_load, not_applicable_if_loaded
@@ -94,24 +95,29 @@ def module_bad_parameter(node: Node, module: str) -> Outcome:
     Cost: The module cannot be loaded until the value is right.
 
     How to tell: modprobe says "Invalid argument" or "Numerical result out of range", and the kernel's log
-    says "...: `...' invalid for parameter `...'". `modprobe -c | grep nvidia_peermem` prints the options. A
+    says "...: `...' invalid for parameter `...'", or nvidia-peermem's own "invalid peerdirect_support param
+    value ...". `modprobe -c | grep nvidia_peermem` prints the options. A
     parameter that the module does not have is ignored, with a line in the log.
 
     What to do: Correct the line; `modinfo -p nvidia-peermem` lists the parameters and their types.
 
     Why: There is a typing error in an options line or on the kernel command line, or the type of a
-    parameter changed with the driver's version.
+    parameter changed with the driver's version. Both parameters of nvidia-peermem take only 0 and 1, and
+    persistent_api_support exists since driver 560.28.03.
 
-    Source: Linux kernel/params.c, parse_args(); lib/kstrtox.c.
+    Source: Linux kernel/params.c, parse_args(); lib/kstrtox.c; open-gpu-kernel-modules
+    kernel-open/nvidia-peermem/nvidia-peermem.c, nv_mem_param_conf_check() in 515 to 555,
+    nv_mem_param_peerdirect_conf_check() and nv_mem_param_persistent_api_conf_check() since 560.28.03.
     """
     if (not_applicable := not_applicable_if_loaded(node, module)) is not None:
         return not_applicable
-    found = reading(node, module, configuration(node).arguments_of(module))
-    if not found.bad:
+    arguments = configuration(node).arguments_of(module)
+    found = reading(node, module, arguments)
+    argument = found.bad[0].argument if found.bad else refused_argument(node, module, arguments)
+    if argument is None:
         return Passed("every option is valid")
-    argument = found.bad[0].argument
     return Failed(
         seen=f"{argument.name}={argument.shown}",
-        expected="a value of the parameter's type",
+        expected="a value of the parameter's type" if found.bad else "0 or 1",
         subject=module,
     )

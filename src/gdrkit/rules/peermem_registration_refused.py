@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
-from gdrkit.evidence import Confidence, EvidenceMissing
+import re
+
+from gdrkit.evidence import Confidence, EvidenceAbsent, EvidenceMissing, Missing, MissingReason
+from gdrkit.facts.driver_files import peermem_path
 from gdrkit.facts.driver_log import last_line
-from gdrkit.facts.modules import PEERMEM, is_loaded
+from gdrkit.facts.modules import PEERMEM, information, is_loaded, module_path
+from gdrkit.facts.peer_memory import LEGACY, MEMORY_PEERS, memory_peers
 from gdrkit.formats.module_name import canonical
-from gdrkit.node import Node
+from gdrkit.formats.versions import numbers
+from gdrkit.node import Node, if_missing
 from gdrkit.rules.deciding_command import DMESG, LSMOD, DecidingCommand
 from gdrkit.rules.module_subjects import peermem
 from gdrkit.rules.remedy_names import RemedyName
 from gdrkit.rules.rule import ADDRESS, Failed, Layer, NotApplicable, Outcome, Passed, rule
 from gdrkit.rules.stage import LoadPosition, Stage
 
+_NAME = "nv_mem"
+_FIRST_WITH_TWO_FUNCTIONS = (560,)
+"""The line names nv_mem_client_init before 560.28.03, and nv_mem_legacy_client_init or
+nv_mem_nc_client_init since: nvidia-peermem.c."""
+_ONE_FUNCTION = re.compile(r"nvidia-peermem nv_mem_client_init:")
 REFUSED = r"nvidia-peermem .*error while registering (?:traditional|nc) client"
 
 
@@ -38,7 +48,8 @@ def peermem_registration_refused(node: Node, module: str) -> Outcome:
     Cost: The peermem path is closed.
 
     How to tell: `modprobe nvidia-peermem` says `Invalid argument`, and the kernel log shows
-    `nvidia-peermem ... error while registering traditional client` or `... nc client`.
+    `nvidia-peermem ... error while registering traditional client` or `... nc client`. An earlier line tells
+    nothing once nv_peer_mem was unloaded or the driver was replaced: load the module again and look.
 
     What to do: Run `lsmod | grep nv_peer_mem`.
 
@@ -48,15 +59,23 @@ def peermem_registration_refused(node: Node, module: str) -> Outcome:
        stack that is loaded.
 
     Why: The RDMA core returns no handle if a client with the same name, nv_mem, is already registered (the
-    older nv_peer_mem uses this name), if a mandatory callback is missing, or if it is out of memory.
+    older nv_peer_mem uses this name), if a mandatory callback is missing, or if it is out of memory. Only a
+    core that has a folder for each client in /sys/kernel/mm/memory_peers compares the names.
 
     Source: open-gpu-kernel-modules kernel-open/nvidia-peermem/nvidia-peermem.c, nv_mem_legacy_client_init()
-    and nv_mem_nc_client_init(); MLNX_OFED drivers/infiniband/core/peer_mem.c.
+    and nv_mem_nc_client_init(); MLNX_OFED drivers/infiniband/core/peer_mem.c,
+    ib_register_peer_memory_client() and create_peer_sysfs().
     """
     if canonical(module) != PEERMEM:
         return NotApplicable("not nvidia-peermem")
     if is_loaded(node, PEERMEM):
         return Passed("it is loaded, so it is registered")
+    if if_missing(False, is_loaded, node, LEGACY) and _compares_names(node):
+        return Failed(
+            seen=f"{LEGACY} is loaded and is registered as {_NAME}",
+            expected="no other client of that name",
+            subject=PEERMEM,
+        )
     try:
         line = last_line(node, REFUSED)
     except EvidenceMissing as error:  # a refusal is rare, and an attempt to load shows it
@@ -64,4 +83,29 @@ def peermem_registration_refused(node: Node, module: str) -> Outcome:
         return Passed("no refusal was seen", (error.missing,))
     if line is None:
         return Passed("no refusal in the log of this boot")
+    if gone := _cause_is_gone(node, line.text):
+        ask = "sudo modprobe nvidia-peermem; sudo dmesg | tail"
+        raise EvidenceMissing(Missing(f"whether it is still refused ({gone})", MissingReason.UNDECIDED, ask))
+    node.cite("the cause of the refusal", text="not known to have gone", confidence=Confidence.LIKELY)
     return Failed(seen=line.text, expected="a registered client", subject=PEERMEM)
+
+
+def _compares_names(node: Node) -> bool:
+    """Whether the RDMA core refuses a second client of a name: if it lists the first one."""
+    try:
+        return any(peer.client == _NAME for peer in memory_peers(node))
+    except EvidenceAbsent:
+        return False
+    except EvidenceMissing:
+        node.cite(MEMORY_PEERS, text="not known, as most RDMA stacks have it", confidence=Confidence.LIKELY)
+        return True
+
+
+def _cause_is_gone(node: Node, line: str) -> str:
+    """What shows that the refusal in the log says nothing of the next attempt; "" if nothing does."""
+    if if_missing("", module_path, node, LEGACY) and not if_missing(True, is_loaded, node, LEGACY):
+        return f"{LEGACY} is installed, and not loaded now"
+    version = if_missing("", lambda: information(node, peermem_path(node)).version)
+    if version and (numbers(version) >= _FIRST_WITH_TWO_FUNCTIONS) is bool(_ONE_FUNCTION.search(line)):
+        return f"the line is not that of nvidia-peermem {version}"
+    return ""
