@@ -8,15 +8,19 @@ from typing import Any
 
 import pytest
 
+from gdrkit.evidence import EvidenceMissing
 from gdrkit.evidence.target import open_host
 from gdrkit.facts.peer_memory import peer_api_exporter
 from gdrkit.facts.running_files import RunningFile, running_file
 from gdrkit.loader import modprobe
 from gdrkit.node import Node
+from gdrkit.repair.remedies import BY_NAME
 from gdrkit.rules.engine import judge
 from gdrkit.rules.module_symbols import module_crc_mismatch, module_symbol_missing
 from gdrkit.rules.ofed_rebuilt_after_driver import ofed_rebuilt_after_driver
-from gdrkit.rules.rule import Outcome, Passed, Unknown
+from gdrkit.rules.rdma_lacks_peer_api import rdma_lacks_peer_api
+from gdrkit.rules.remedy_names import RemedyName
+from gdrkit.rules.rule import Failed, Outcome, Passed, Unknown
 from tests.evidence_builder import node as nodes
 from tests.evidence_nodes import FOLDER
 
@@ -63,6 +67,22 @@ def test_ofed_is_installed_and_the_kernels_own_stack_runs(machine):
     assert (found.exit_code, found.reason) == (1, "module-symbol-missing")
     assert "nvidia_peermem: Unknown symbol ib_register_peer_memory_client (err -2)" in found.kernel_log
     assert peer_api_exporter(node) == ""
+    missing = judge(node, module_symbol_missing, "nvidia_peermem")
+    for outcome in (judge(node, rdma_lacks_peer_api, "node"), missing):
+        assert isinstance(outcome, Failed)
+        assert outcome.seen.endswith(
+            "the file of ib_uverbs on disk does, but another build runs: restart openibd or reboot"
+        )
+
+
+def test_a_reboot_is_the_way_to_the_installed_stack(machine):
+    node = machine(rdma={"loaded_from": "inbox"}, driver=FOR_NEW)
+    after = node.after("reboot", tuple(BY_NAME[RemedyName.REBOOT].effect(node)))
+
+    assert peer_api_exporter(after) == "ib_uverbs"
+    assert isinstance(judge(after, module_symbol_missing, "nvidia_peermem"), Passed)
+    with pytest.raises(EvidenceMissing):  # a second one changes nothing
+        tuple(BY_NAME[RemedyName.REBOOT].effect(after))
 
 
 @pytest.mark.parametrize("built_for", [OLD, NEW])

@@ -19,7 +19,7 @@ from gdrkit.facts.loaded_modules import loaded
 from gdrkit.facts.module_files import exports, versions
 from gdrkit.facts.module_index import builtin, dependencies, module_path, modules_dir, symbol_owner
 from gdrkit.facts.reference_modules import first_answer_of_references
-from gdrkit.facts.running_files import is_loaded_for_sure, loaded_path, not_the_file, running_file
+from gdrkit.facts.running_files import is_loaded_for_sure, loaded_path, not_the_file, replaced
 from gdrkit.formats.errors import FormatError
 from gdrkit.formats.whole_number import hex_number
 from gdrkit.node import Node, fact, if_absent, if_missing
@@ -296,7 +296,7 @@ def exporter(node: Node, symbol: str) -> str:
         except EvidenceAbsent:
             return _running_exporter(node, symbol, _candidates(symbol))
         return VMLINUX
-    if _is_replaced(node, listed):
+    if replaced(node, listed):
         return _running_exporter(node, symbol, (listed,))
     return listed
 
@@ -306,26 +306,20 @@ def _candidates(symbol: str) -> tuple[str, ...]:
     return next((tuple(modules) for prefix, *modules in _EXPORTED_BY if symbol.startswith(prefix)), ())
 
 
-def _is_replaced(node: Node, name: str) -> bool:
-    """Whether a module is loaded that is not the file that modprobe would load."""
-    found = if_missing(None, running_file, node, name)
-    return found is not None and bool(found.differs)
-
-
 def _running_exporter(node: Node, symbol: str, candidates: tuple[str, ...]) -> str:
     """The loaded module that exports a symbol, by kallsyms, else by the file of a candidate.
 
     Raises EvidenceAbsent if none does.
     """
-    replaced = [name for name in candidates if _is_replaced(node, name)]
-    if replaced and lists_modules(node):
+    others = [name for name in candidates if replaced(node, name)]
+    if others and lists_modules(node):
         if found := holder_of(node, symbol):
             return found
     else:
-        for name in replaced:
+        for name in others:
             if symbol in exports(node, loaded_path(node, name)):
                 return name
-    owner = next(iter(replaced), VMLINUX)
+    owner = next(iter(others), VMLINUX)
     raise _not_exported(owner, symbol, f"grep -w {quoted(symbol)} /proc/kallsyms")
 
 

@@ -38,13 +38,13 @@ from gdrkit.facts.module_index import (
     symbol_owner,
 )
 from gdrkit.facts.reference_modules import struct_module_size_bytes, vermagic
-from gdrkit.facts.running_files import loaded_path
+from gdrkit.facts.running_files import loaded_path, replaced
 
 __all__ = [
     "PEERMEM", "VMLINUX", "KernelSymbol", "LoadedModule", "ModInfo", "Provider", "RunningModule", "aliases",
     "all_paths", "builtin", "content", "dependencies", "export_of", "exporter", "exports", "image",
     "imports", "information", "is_loaded", "kernel_exports", "kernel_symbol", "loaded", "loaded_path",
     "missing_dependency", "module_layout_crc", "module_path", "modules_dir", "name_of", "provider",
-    "require_index", "running", "struct_module_size_bytes", "symbol_owner", "usable_by", "vermagic",
-    "versions", "weak_imports",
+    "replaced", "require_index", "running", "struct_module_size_bytes", "symbol_owner", "usable_by",
+    "vermagic", "versions", "weak_imports",
 ]  # fmt: skip

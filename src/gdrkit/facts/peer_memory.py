@@ -16,7 +16,7 @@ from gdrkit.facts.modinfo_text import modinfo, printed_module
 from gdrkit.facts.symvers import PEER_API
 from gdrkit.formats.errors import FormatError
 from gdrkit.formats.whole_number import whole_number
-from gdrkit.node import Node, fact, first_collected, if_absent
+from gdrkit.node import Node, fact, first_collected, if_absent, if_missing
 
 LEGACY = "nv_peer_mem"
 MEMORY_PEERS = "sys/kernel/mm/memory_peers"
@@ -151,6 +151,15 @@ def exporter(node: Node, symbol: str) -> str:
             )
         )
     return found[1].decode() if found[1] else modules.VMLINUX
+
+
+@fact
+def peer_api_waits_in(node: Node) -> str:
+    """The module whose file exports the peer-memory API, where another build of it runs that does not; "" if
+    that is not so. It runs after a restart of the RDMA stack."""
+    owner = if_missing("", modules.symbol_owner, node, PEER_API[0])
+    waits = owner and modules.replaced(node, owner) and not if_missing("?", peer_api_exporter, node)
+    return owner if waits else ""
 
 
 @fact

@@ -100,6 +100,13 @@ def not_the_file(name: str, differs: str) -> Missing:
     )
 
 
+@fact
+def replaced(node: Node, name: str) -> str:
+    """How the file that modprobe would load differs from the loaded module; "" if it does not, or if that is
+    not known."""
+    return if_missing("", lambda: running_file(node, name).differs)
+
+
 def _of_rdma(name: str) -> bool:
     return canonical(name).startswith(("ib_", "mlx", "rdma_", "iw_"))
 

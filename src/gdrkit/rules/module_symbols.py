@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from gdrkit.evidence import EvidenceMissing
 from gdrkit.facts.linkage import Links, SymbolFault, duplicate_export, symbol_links
+from gdrkit.facts.symvers import PEER_API
 from gdrkit.node import Node
 from gdrkit.rules.deciding_command import DMESG, DecidingCommand
 from gdrkit.rules.module_subjects import lost_without, modules_to_load, not_applicable_if_loaded
+from gdrkit.rules.rdma_lacks_peer_api import not_restarted
 from gdrkit.rules.remedy_names import RemedyName
 from gdrkit.rules.rule import Failed, Layer, Outcome, Passed, rule
 from gdrkit.rules.stage import LoadPosition, Stage
@@ -35,7 +37,9 @@ def _judged(node: Node, module: str, expected: str, code: str) -> Outcome:
     if problems:
         names = ", ".join(problem.symbol for problem in problems[:3])
         more = f" and {len(problems) - 3} more" if len(problems) > 3 else ""
-        return Failed(seen=f"{_SEEN[problems[0].fault]} {names}{more}", expected=expected, subject=module)
+        api = code == "module-symbol-missing" and any(problem.symbol in PEER_API for problem in problems)
+        seen = f"{_SEEN[problems[0].fault]} {names}{more}{not_restarted(node) if api else ''}"
+        return Failed(seen=seen, expected=expected, subject=module)
     _require_all(found)
     return Passed("every symbol resolves")
 
@@ -66,7 +70,7 @@ _SEEN = {
         DecidingCommand(DMESG, "`{module}: Unknown symbol ... (err -2)`"),
         DecidingCommand("grep -w ib_register_peer_memory_client /proc/kallsyms", "nothing"),
     ),
-    remedies=(RemedyName.INSTALL_OFED, RemedyName.REBUILD_DRIVER),
+    remedies=(RemedyName.REBOOT, RemedyName.INSTALL_OFED, RemedyName.REBUILD_DRIVER),
     cost="The module cannot be loaded.",
 )
 def module_symbol_missing(node: Node, module: str) -> Outcome:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from gdrkit.evidence import EvidenceAbsent, EvidenceMissing, Missing, MissingReason
 from gdrkit.facts.driver import PEER_API, peer_api_exporter, peermem_linkage, peermem_path
 from gdrkit.facts.modules import PEERMEM, is_loaded
+from gdrkit.facts.peer_memory import exported_crc
 from gdrkit.node import Node, if_missing
 from gdrkit.rules.module_subjects import peermem
 from gdrkit.rules.remedy_names import RemedyName
@@ -58,7 +59,9 @@ def ofed_rebuilt_after_driver(node: Node, module: str) -> Outcome:
             takes=() if loaded else None,
             cost="The loaded module keeps working; after the next boot it cannot load." if loaded else "",
         )
-    if any(symbol in linkage.unseen for symbol in PEER_API) and not _runs(node):
+    unseen = [symbol for symbol in PEER_API if symbol in linkage.unseen]
+    if unseen and not _runs(node):
+        exported_crc(node, unseen[0])  # raises what is missing, unless a step was supposed
         raise EvidenceMissing(
             Missing(
                 "CRCs of the RDMA core",

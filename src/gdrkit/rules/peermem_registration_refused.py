@@ -102,7 +102,7 @@ def _compares_names(node: Node) -> bool:
 
 
 def _cause_is_gone(node: Node, line: str) -> str:
-    """What shows that the refusal in the log says nothing of the next attempt; "" if nothing does."""
+    """What shows that the next attempt may not be refused as the one in the log; "" if nothing does."""
     if if_missing("", module_path, node, LEGACY) and not if_missing(True, is_loaded, node, LEGACY):
         return f"{LEGACY} is installed, and not loaded now"
     version = if_missing("", lambda: information(node, peermem_path(node)).version)

@@ -6,6 +6,7 @@ from gdrkit.evidence import EvidenceMissing
 from gdrkit.facts.driver import PEER_API, peer_api_exporter
 from gdrkit.facts.modules import PEERMEM, is_loaded
 from gdrkit.facts.packages import ofed
+from gdrkit.facts.peer_memory import peer_api_waits_in
 from gdrkit.node import Node, if_missing
 from gdrkit.rules.module_subjects import node_with_gpu
 from gdrkit.rules.remedy_names import RemedyName
@@ -17,7 +18,7 @@ from gdrkit.rules.rule import ADDRESS, Failed, Layer, Outcome, Passed, rule
     Layer.RDMA,
     per=node_with_gpu,
     takes=(ADDRESS,),
-    remedies=(RemedyName.INSTALL_OFED,),
+    remedies=(RemedyName.REBOOT, RemedyName.INSTALL_OFED),
     cost="No build of nvidia-peermem can work here; dma-buf is not affected.",
     references=("https://discourse.ubuntu.com/t/nvidia-gpudirect-over-infiniband-migration-paths/44425",),
 )
@@ -30,8 +31,9 @@ def rdma_lacks_peer_api(node: Node, _: str) -> Outcome:
     How to tell: Neither a module nor the kernel itself exports ib_register_peer_memory_client: it is not in
     depmod's modules.symbols and has no __ksymtab entry in /proc/kallsyms.
 
-    What to do: Use dma-buf, which does not need this API. Otherwise install DOCA-OFED, then rebuild the
-    NVIDIA driver.
+    What to do: Use dma-buf, which does not need this API. If OFED is installed and the kernel's own RDMA
+    modules still run, restart it (`/etc/init.d/openibd restart`) or reboot. Otherwise install DOCA-OFED,
+    then rebuild the NVIDIA driver.
 
     Why: The API was never part of Linux. MLNX_OFED and DOCA-OFED add it, in ib_core or in ib_uverbs.
     Ubuntu's kernels had it up to 6.5, some of NVIDIA's own flavours for longer. Look for the symbol:
@@ -44,10 +46,18 @@ def rdma_lacks_peer_api(node: Node, _: str) -> Outcome:
     if exporter:
         return Passed(exporter)
     return Failed(
-        seen=f"nothing exports {PEER_API[0]}{_stack(node)}",
+        seen=f"nothing exports {PEER_API[0]}{_stack(node)}{not_restarted(node)}",
         expected="an export by ib_core or ib_uverbs",
         subject="ib_core",
     )
+
+
+def not_restarted(node: Node) -> str:
+    """That the RDMA stack that runs is not the installed one, as the end of a sentence; "" if it is."""
+    owner = peer_api_waits_in(node)
+    if not owner:
+        return ""
+    return f"; the file of {owner} on disk does, but another build runs: restart openibd or reboot"
 
 
 def _exporter(node: Node) -> str:
