@@ -61,14 +61,7 @@ def ofed_rebuilt_after_driver(node: Node, module: str) -> Outcome:
         )
     unseen = [symbol for symbol in PEER_API if symbol in linkage.unseen]
     if unseen and not _runs(node):
-        exported_crc(node, unseen[0])  # raises what is missing, unless a step was supposed
-        raise EvidenceMissing(
-            Missing(
-                "CRCs of the RDMA core",
-                MissingReason.UNDECIDED,
-                "modprobe --show-exports $(modinfo -n ib_core)",
-            )
-        )
+        raise _unseen(node, unseen[0])
     if any(symbol in linkage.unresolved for symbol in PEER_API):
         return NotApplicable("nothing exports the API, so there is nothing to compare")
     return Passed("the CRCs agree")
@@ -76,3 +69,13 @@ def ofed_rebuilt_after_driver(node: Node, module: str) -> Outcome:
 
 def _runs(node: Node) -> bool:
     return if_missing(False, is_loaded, node, PEERMEM)
+
+
+def _unseen(node: Node, symbol: str) -> EvidenceMissing:
+    """Why it is not known how a symbol is exported."""
+    try:
+        exported_crc(node, symbol)
+    except EvidenceMissing as error:
+        return error
+    ask = "modprobe --show-exports $(modinfo -n ib_core)"
+    return EvidenceMissing(Missing("CRCs of the RDMA core", MissingReason.UNDECIDED, ask))
