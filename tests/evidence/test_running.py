@@ -8,18 +8,16 @@ from typing import Any
 
 import pytest
 
-from gdrkit.evidence import EvidenceMissing
 from gdrkit.evidence.target import open_host
-from gdrkit.facts.peer_memory import peer_api_exporter
+from gdrkit.facts.modules import module_path, replaced
+from gdrkit.facts.peer_memory import peer_api_exporter, peer_api_waits_in
 from gdrkit.facts.running_files import RunningFile, running_file
 from gdrkit.loader import modprobe
 from gdrkit.node import Node
-from gdrkit.repair.remedies import BY_NAME
 from gdrkit.rules.engine import judge
 from gdrkit.rules.module_symbols import module_crc_mismatch, module_symbol_missing
 from gdrkit.rules.ofed_rebuilt_after_driver import ofed_rebuilt_after_driver
 from gdrkit.rules.rdma_lacks_peer_api import rdma_lacks_peer_api
-from gdrkit.rules.remedy_names import RemedyName
 from gdrkit.rules.rule import Failed, Outcome, Passed, Unknown
 from tests.evidence_builder import node as nodes
 from tests.evidence_nodes import FOLDER
@@ -75,14 +73,17 @@ def test_ofed_is_installed_and_the_kernels_own_stack_runs(machine):
         )
 
 
-def test_a_reboot_is_the_way_to_the_installed_stack(machine):
+def test_once_the_files_run_the_symbols_are_there(machine):
     node = machine(rdma={"loaded_from": "inbox"}, driver=FOR_NEW)
-    after = node.after("reboot", tuple(BY_NAME[RemedyName.REBOOT].effect(node)))
+    modules = [name for name in ("ib_core", "ib_uverbs") if replaced(node, name)]
+    after = node.after(
+        "restart OFED",
+        [running_file.becomes(RunningFile(module_path(node, name)), name) for name in modules],
+    )
 
-    assert peer_api_exporter(after) == "ib_uverbs"
+    assert peer_api_waits_in(node) == "ib_uverbs"
+    assert (peer_api_exporter(after), peer_api_waits_in(after)) == ("ib_uverbs", "")
     assert isinstance(judge(after, module_symbol_missing, "nvidia_peermem"), Passed)
-    with pytest.raises(EvidenceMissing):  # a second one changes nothing
-        tuple(BY_NAME[RemedyName.REBOOT].effect(after))
 
 
 @pytest.mark.parametrize("built_for", [OLD, NEW])

@@ -19,16 +19,14 @@ from gdrkit.facts.driver import (
     peermem_path,
 )
 from gdrkit.facts.modprobe_config import autoload
-from gdrkit.facts.modules import PEERMEM, is_loaded, module_path, replaced
+from gdrkit.facts.modules import PEERMEM, is_loaded, module_path
 from gdrkit.facts.peer_memory import LEGACY
-from gdrkit.facts.running_files import RunningFile, running_file
 from gdrkit.facts.secure_boot import signatures_enforced
 from gdrkit.facts.trust import SignatureState, signature_check
 from gdrkit.node import Node, Supposition, if_missing
 from gdrkit.repair.remedies.remedy import Remedy
 from gdrkit.rules.remedy_names import RemedyName
 
-_RUNNING = (DRIVER, "ib_core", "ib_uverbs", "mlx5_core", "mlx5_ib")
 TOPOLOGY_CHECK = "GrdmaPciTopoCheckOverride"
 
 
@@ -82,16 +80,7 @@ def _dmabuf_alone(node: Node) -> Iterable[Supposition]:
 
 
 def _reboot(node: Node) -> Iterable[Supposition]:
-    """What runs then is what is installed now; without a difference, a reboot changes nothing."""
-    others = [name for name in _RUNNING if replaced(node, name)]
-    installed = if_missing("", disk_driver_version, node)
-    updated = installed not in ("", if_missing(installed, driver_version, node))
-    if not others and not updated:
-        raise EvidenceMissing(Missing("modules to boot into", MissingReason.UNDECIDED, "they run already"))
-    if updated:
-        yield driver_version.becomes(installed)
-    for name in others:
-        yield running_file.becomes(RunningFile(module_path(node, name)), name)
+    yield driver_version.becomes(disk_driver_version(node))
 
 
 def _without_legacy(node: Node) -> Iterable[Supposition]:
@@ -138,9 +127,9 @@ open_modules = Remedy(
 )
 reboot = Remedy(
     name=RemedyName.REBOOT,
-    title="reboot into the modules that are installed",
+    title="reboot into the driver that is installed",
     effect=_reboot,
-    becomes="the loaded modules of driver and RDMA stack are the installed ones",
+    becomes="the loaded driver is the installed one",
     risk="everything on the machine stops",
     undo="not needed",
     needs_reboot=True,
