@@ -214,12 +214,15 @@ def _chain(chain: Chain) -> tuple[ChainStep, ...]:
             remedy=step.remedy.name,
             effect=step.remedy.becomes,
             then=step.then,
-            modprobe=None
-            if step.modprobe is None
-            else ModprobeOutcome(stderr="\n".join(step.modprobe.stderr)),
+            modprobe=None if step.modprobe is None else _modprobe_outcome(step.modprobe),
         )
         for step in chain
     )
+
+
+def _modprobe_outcome(prediction: Prediction) -> ModprobeOutcome:
+    known = not (prediction.result_unknown or (prediction.loaded and prediction.unless))
+    return ModprobeOutcome(stderr="\n".join(prediction.stderr), loaded=prediction.loaded if known else None)
 
 
 def _plan(chain: Chain) -> PlanSection:

@@ -92,6 +92,7 @@ class JudgementSection(Struct, frozen=True, kw_only=True):
 
 class ModprobeOutcome(Struct, frozen=True, kw_only=True):
     stderr: str
+    loaded: bool | None = None  # null if the result is not known
 
 
 class ChainStep(Struct, frozen=True, kw_only=True):

@@ -215,7 +215,8 @@ def _step(step: ChainStep) -> str:
     modprobe = ""
     if step.modprobe is not None:
         error = step.modprobe.stderr.rpartition(": ")[2].strip()
-        modprobe = f"modprobe: {error}; " if error else "nvidia-peermem loads; "
+        loads = "loads" if step.modprobe.loaded else "may load"
+        modprobe = f"modprobe: {error}; " if error else f"nvidia-peermem {loads}; "
     blocked = f": {', '.join(step.then.blocked_by)}" if step.then.blocked_by else ""
     return f"{step.remedy} ({modprobe}{step.then.state}{blocked})"
 

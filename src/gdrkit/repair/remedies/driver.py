@@ -18,12 +18,15 @@ from gdrkit.facts.driver import (
     legacy_peer_mem,
     peermem_path,
 )
+from gdrkit.facts.gpu import is_before_turing
 from gdrkit.facts.modprobe_config import autoload
 from gdrkit.facts.modules import PEERMEM, is_loaded, module_path
+from gdrkit.facts.pci import gpus
 from gdrkit.facts.peer_memory import LEGACY
 from gdrkit.facts.secure_boot import signatures_enforced
 from gdrkit.facts.trust import SignatureState, signature_check
-from gdrkit.node import Node, Supposition, if_missing
+from gdrkit.loader import modprobe
+from gdrkit.node import Node, Supposition, each_known, if_missing
 from gdrkit.repair.remedies.remedy import Remedy
 from gdrkit.rules.remedy_names import RemedyName
 
@@ -31,7 +34,10 @@ TOPOLOGY_CHECK = "GrdmaPciTopoCheckOverride"
 
 
 def _load(node: Node) -> Iterable[Supposition]:
-    if (
+    """Only possible if modprobe is predicted to load it, with a signature that is known to be accepted."""
+    prediction = modprobe(node, DRIVER)
+    refused = not prediction.loaded and not prediction.result_unknown
+    if refused or (
         _signatures_decide(node)
         and signature_check(node, driver_path(node)).state is not SignatureState.VERIFIED
     ):
@@ -49,6 +55,8 @@ def _open_modules(node: Node) -> Iterable[Supposition]:
         raise EvidenceMissing(
             Missing("open kernel modules", MissingReason.UNDECIDED, "they are loaded already")
         )
+    if any(each_known(lambda gpu: is_before_turing(node, gpu), gpus(node))):
+        raise EvidenceMissing(Missing("a GPU of Turing or later", MissingReason.ABSENT, "nvidia-smi -L"))
     yield driver_flavour.becomes("open")
     yield disk_driver_flavour.becomes("open")
     for path in _files(node):

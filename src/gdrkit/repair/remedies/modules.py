@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from msgspec.structs import replace
 
@@ -15,6 +15,7 @@ from gdrkit.facts.modprobe_config import AutoLoad, autoload, configuration
 from gdrkit.facts.module_init import InitOutcome, init
 from gdrkit.facts.modules import PEERMEM, dependencies, is_loaded, module_path
 from gdrkit.facts.peer_memory import MemoryPeer, memory_peers
+from gdrkit.facts.secure_boot import signatures_enforced
 from gdrkit.facts.trust import SignatureCheck, SignatureState, signature_check, signer_name
 from gdrkit.loader import modprobe
 from gdrkit.node import Node, Supposition, each_known, if_absent, if_missing
@@ -93,12 +94,24 @@ def _load(node: Node) -> Iterable[Supposition]:
     prediction = modprobe(node, PEERMEM)
     if not prediction.loaded and not prediction.result_unknown:
         raise EvidenceMissing(Missing(PEERMEM, MissingReason.UNDECIDED, f"sudo modprobe {PEERMEM}"))
+    _not_stale(lambda: symbol_links(node, _name(node)))
+    if if_missing(False, signatures_enforced, node):
+        _not_stale(lambda: signature_check(node, peermem_path(node)))
     yield is_loaded.becomes(True, PEERMEM)
     if (name := _name(node)) != PEERMEM:
         yield is_loaded.becomes(True, name)
     peers = if_absent(None, memory_peers, node)
     if peers is not None:  # an RDMA core without that folder does not create it
         yield memory_peers.becomes((*peers, MemoryPeer(CLIENT, "", {})))
+
+
+def _not_stale(ask: Callable[[], object]) -> None:
+    """Raise if an earlier step made an answer uncertain: a new OFED needs a build, a build a signature."""
+    try:
+        ask()
+    except EvidenceMissing as error:
+        if error.missing.why is MissingReason.STALE:
+            raise
 
 
 def _allow(node: Node) -> Iterable[Supposition]:

@@ -34,10 +34,10 @@ GOOD = (State.READY, State.ACTIVE)
 
 
 class StepOutcome(Struct, frozen=True):
-    """The state of the path (in a plan: of the node) after a step."""
+    """The verdict on the node after a step: worst GPU, best path."""
 
     state: State
-    blocked_by: tuple[Code, ...] = ()
+    blocked_by: tuple[Code, ...] = ()  # what the path that the steps are for still lacks; () unless blocked
 
 
 class PlannedStep(Struct, frozen=True):
@@ -52,18 +52,17 @@ Chain = tuple[PlannedStep, ...]
 
 
 def what_then(node: Node, verdict: Verdict, consumer: str) -> tuple[Chain, ...]:
-    """For each direct path that does not work: the obvious steps in order, each with what it leads to.
+    """For each direct path of a node without one: the obvious steps in order, each with what it leads to.
 
-    The state after a step is that of the path at the worst GPU. Empty where something that no remedy cures,
-    such as a port that is down, blocks every path: no step would change the verdict."""
+    Empty for a node that needs no fix, or whose verdict is unknown; and where something that no remedy
+    cures, such as a port that is down, blocks every path: no step would change the verdict."""
     state = verdict.of(consumer)
+    if state.state not in (State.BLOCKED, State.IMPOSSIBLE):
+        return ()
     if state.state is State.BLOCKED and _blocks_every_path(verdict.matrix, state):
         return ()
-    chains = []
-    for path in consumer_of(consumer).direct:
-        if (chain := tuple(_follow(node, verdict, state, path))) and chain not in chains:
-            chains.append(chain)
-    return tuple(chains)
+    chains = (tuple(_follow(node, verdict, consumer, path)) for path in consumer_of(consumer).direct)
+    return _distinct(chain for chain in chains if chain)
 
 
 def _blocks_every_path(table: Matrix, state: ConsumerState) -> bool:
@@ -76,20 +75,44 @@ def _blocks_every_path(table: Matrix, state: ConsumerState) -> bool:
     return False
 
 
-def _follow(node: Node, verdict: Verdict, state: ConsumerState, path: str) -> Iterator[PlannedStep]:
+def _follow(node: Node, verdict: Verdict, consumer: str, path: str) -> Iterator[PlannedStep]:
+    pairs = nearest_pairs(node, verdict.matrix)  # no step moves a device, so these stay the nearest
     taken: list[Remedy] = []
-    pairs, consumer = state.pairs or (None,), state.consumer
-    judgement = _worst(verdict.matrix, pairs, path, consumer)
-    while judgement.state not in GOOD:
+    table, state = verdict.matrix, verdict.of(consumer)
+    while state.state not in GOOD:
+        judgement = _worst(table, state.pairs or (None,), path, consumer)
         choice = next(_choices(node, _in_kernel_order(judgement), taken, path), None)
         if choice is None:
             return
         remedy, changes = choice
         node = node.after(remedy.name, changes)
         taken.append(remedy)
-        judgement = _worst(path_states_of_pairs(node, RULES, pairs, consumer), pairs, path, consumer)
+        table = path_states_of_pairs(node, RULES, pairs, consumer)
+        state = consumer_state(node, table, consumer)
         prediction = predicted(node) if path == "peermem" else None
-        yield PlannedStep(remedy, StepOutcome(judgement.state, judgement.codes), prediction)
+        yield PlannedStep(remedy, _outcome(table, state, path), prediction)
+
+
+def _outcome(table: Matrix, state: ConsumerState, path: str) -> StepOutcome:
+    """The verdict, and what this path still lacks at the pairs that decided."""
+    if state.state not in (State.BLOCKED, State.IMPOSSIBLE):
+        return StepOutcome(state.state)
+    left = (_worst(table, (pair,), path, state.consumer) for pair in state.pairs or (None,))
+    return StepOutcome(state.state, tuple(dict.fromkeys(code for j in left for code in j.codes)))
+
+
+def _distinct(chains: Iterable[Chain]) -> tuple[Chain, ...]:
+    """The chains, without those that take every step of an earlier one."""
+    kept: list[Chain] = []
+    for chain in chains:
+        steps = _names(chain)
+        if not any(_names(other) <= steps for other in kept):
+            kept.append(chain)
+    return tuple(kept)
+
+
+def _names(chain: Chain) -> set[str]:
+    return {step.remedy.name for step in chain}
 
 
 def predicted(node: Node) -> Prediction | None:
@@ -104,10 +127,10 @@ def _worst(table: Matrix, pairs: Iterable[Pair | None], path: str, consumer: str
 
 
 def _in_kernel_order(judgement: PathState) -> list[CheckResult]:
-    """The blockers: first those that stop the loading, in the kernel's order. Then stale unknowns."""
+    """The blockers and the stale unknowns: first those that stop the loading, in the kernel's order."""
     order = {rule.code: rank for rank, rule in enumerate(LOAD_ORDER)}
-    blocking = sorted(judgement.blocked_by, key=lambda r: order.get(r.rule.code, len(order)))
-    return [*blocking, *(result for result in judgement.open if _is_stale(result))]
+    results = [*judgement.blocked_by, *(result for result in judgement.open if _is_stale(result))]
+    return sorted(results, key=lambda result: order.get(result.rule.code, len(order)))
 
 
 def _is_stale(result: CheckResult) -> bool:
@@ -127,14 +150,12 @@ def _choices(
 def plan(node: Node, verdict: Verdict, consumer: str) -> tuple[Chain, ...]:
     """The shortest plans from blocked to ready: at most one for each direct path, the shortest first.
 
-    The state after a step is the node's: worst GPU, best path. Empty for a node that is not blocked.
+    Empty for a node that is not blocked.
     """
     if verdict.of(consumer).state is not State.BLOCKED:
         return ()
-    chains = [
-        found for path in consumer_of(consumer).direct if (found := _search(node, verdict, consumer, path))
-    ]
-    return tuple(sorted(chains, key=len))
+    chains = (_search(node, verdict, consumer, path) for path in consumer_of(consumer).direct)
+    return _distinct(sorted((chain for chain in chains if chain), key=len))
 
 
 def _search(node: Node, verdict: Verdict, consumer: str, path: str) -> Chain:
@@ -154,9 +175,7 @@ def _search(node: Node, verdict: Verdict, consumer: str, path: str) -> Chain:
             after = here.after(remedy.name, changes)
             judged = path_states_of_pairs(after, RULES, pairs, consumer)
             then = consumer_state(after, judged, consumer)
-            still = [_worst(judged, (pair,), path, consumer) for pair in then.pairs or (None,)]
-            codes = tuple(dict.fromkeys(code for judgement in still for code in judgement.codes))
-            longer = (*chain, PlannedStep(remedy, StepOutcome(then.state, codes), None))
+            longer = (*chain, PlannedStep(remedy, _outcome(judged, then, path), None))
             if then.state in GOOD:
                 return longer
             if len(longer) < STEPS_AT_MOST:

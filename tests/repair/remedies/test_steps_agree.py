@@ -1,0 +1,118 @@
+"""What a step is said to lead to is what gdrkit says of the node after that step: on every node of
+tests/evidence, for every program, what-then, plan, `gdr doctor`, `gdr modprobe` and `gdr fix` agree."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+
+import pytest
+
+from gdrkit.consumers.names import NAMES
+from gdrkit.evidence.target import open_host
+from gdrkit.facts.driver import DRIVER
+from gdrkit.facts.modules import PEERMEM
+from gdrkit.loader import modprobe
+from gdrkit.node import Node
+from gdrkit.repair.remedies.plan import GOOD, Chain, PlannedStep, plan, predicted, what_then
+from gdrkit.report.fix import FixOptions, fix_report
+from gdrkit.rules.remedy_names import RemedyName
+from gdrkit.verdict import Verdict, judge_node
+from gdrkit.verdict.path_state import State
+from tests.evidence_nodes import laid_down, names
+
+each_node = pytest.mark.parametrize("name", names())
+LOADED_BY = {RemedyName.LOAD_PEERMEM: PEERMEM, RemedyName.LOAD_DRIVER: DRIVER}
+
+
+@functools.cache
+def judged(name: str) -> tuple[Node, Verdict]:
+    node = Node(open_host(str(laid_down(name))))
+    return node, judge_node(node)
+
+
+def chains(name: str, consumer: str) -> tuple[Chain, ...]:
+    node, verdict = judged(name)
+    return (*what_then(node, verdict, consumer), *plan(node, verdict, consumer))
+
+
+def walked(name: str) -> Iterator[tuple[str, PlannedStep, Node, Node]]:
+    """Every step with its program, and the nodes before and after it."""
+    for consumer in NAMES:
+        for chain in chains(name, consumer):
+            here, _ = judged(name)
+            for step in chain:
+                after = here.after(step.remedy.name, tuple(step.remedy.effect(here)))
+                yield consumer, step, here, after
+                here = after
+
+
+@each_node
+def test_the_state_after_a_step_is_the_verdict_on_the_node_after_it(name):
+    known: dict[tuple[str, ...], Verdict] = {}
+    for consumer in NAMES:
+        for chain in chains(name, consumer):
+            here, taken = judged(name)[0], ()
+            for step in chain:
+                here = here.after(step.remedy.name, tuple(step.remedy.effect(here)))
+                taken = (*taken, step.remedy.name)
+                if taken not in known:
+                    known[taken] = judge_node(here)
+                verdict = known[taken]
+                assert step.then.state == verdict.of(consumer).state, (consumer, taken)
+                if step.then.state in (State.BLOCKED, State.IMPOSSIBLE):
+                    assert step.then.blocked_by, (consumer, taken)
+                else:
+                    assert step.then.blocked_by == (), (consumer, taken)
+
+
+@each_node
+def test_the_prediction_after_a_step_is_that_of_gdr_modprobe(name):
+    for _, step, before, after in walked(name):
+        if step.modprobe is not None:
+            assert step.modprobe == predicted(after)
+        if (module := LOADED_BY.get(step.remedy.name)) is not None:
+            said = modprobe(before, module)
+            assert said.loaded or said.result_unknown, step.remedy.name
+
+
+@each_node
+def test_a_build_comes_right_after_ofed_and_before_the_module_is_loaded(name):
+    for consumer in NAMES:
+        for chain in chains(name, consumer):
+            steps = [step.remedy.name for step in chain]
+            if "install-ofed" in steps and "load-peermem" in steps:
+                at = steps.index("install-ofed")
+                assert steps[at + 1] == "rebuild-driver", steps
+            if "rebuild-driver" in steps and "load-peermem" in steps:
+                assert steps.index("rebuild-driver") < steps.index("load-peermem"), steps
+
+
+@each_node
+def test_every_plan_ends_in_ready_and_none_repeats_another(name):
+    node, verdict = judged(name)
+    for consumer in NAMES:
+        plans = plan(node, verdict, consumer)
+        assert all(chain[-1].then.state in GOOD for chain in plans)
+        assert all(step.then.state not in GOOD for chain in plans for step in chain[:-1])
+        for found in (plans, what_then(node, verdict, consumer)):
+            sets = [{step.remedy.name for step in chain} for chain in found]
+            assert not any(a <= b for i, a in enumerate(sets) for b in sets[i + 1 :]), sets
+
+
+@each_node
+def test_gdr_fix_shows_the_plans_of_gdr_doctor(name):
+    node, verdict = judged(name)
+    for consumer in NAMES:
+        shown = fix_report(node, FixOptions(consumer=consumer)).ways
+        assert [[(step.remedy, step.then) for step in way.steps] for way in shown] == [
+            [(step.remedy.name, step.then) for step in chain] for chain in plan(node, verdict, consumer)
+        ]
+
+
+def test_the_tests_above_see_steps_of_every_kind():
+    """They pass where there is no chain."""
+    seen = [(name, step) for name in names() for _, step, _, _ in walked(name)]
+    assert {step.then.state for _, step in seen} == {*State} - {State.ACTIVE}
+    assert {"rebuild-driver", "load-peermem", "sign-module"} <= {step.remedy.name for _, step in seen}
+    assert len({name for name, _ in seen}) > 10
