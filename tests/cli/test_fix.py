@@ -41,7 +41,7 @@ def test_a_bundle_gets_a_plan_with_commands_risks_and_the_verdict_after_each_ste
     run = fix(str(build("ofed-rebuilt", tmp_path)))
     assert run.returncode == 0
     for word in (
-        "$ dkms build -m nvidia",
+        "$ sudo dkms build -m nvidia",
         "risk",
         "needs    root",
         "undo",

@@ -27,10 +27,11 @@ from gdrkit.repair.remedies import BY_NAME, REMEDIES
 from gdrkit.repair.remedies.loading_plan import loading_plan
 from gdrkit.repair.remedies.plan import StepOutcome, plan
 from gdrkit.repair.remedies.remedy import Remedy
+from gdrkit.report.advice import advice
 from gdrkit.report.build import build
 from gdrkit.report.document import Report
 from gdrkit.report.fix_document import ActionSection, FixReport, Goal, StepSection, WaySection
-from gdrkit.verdict import judge_node
+from gdrkit.verdict import Verdict, judge_node
 
 _REPAIRED = ("failed", "warning")
 BLUE_SCREEN = "at the next boot's blue screen: Enroll MOK, Continue, Yes, the password, Reboot"
@@ -63,8 +64,13 @@ def fix_report(node: Node, options: FixOptions) -> FixReport:
         verdict=report.verdict,
         aim=options.goal,
         ways=tuple(ways),
+        by_hand=_by_hand(node, verdict, options) if options.goal == "verdict" and not ways else (),
         further=_further(node, report, options, planned) if options.goal == "verdict" else (),
     )
+
+
+def _by_hand(node: Node, verdict: Verdict, options: FixOptions) -> tuple[ActionSection, ...]:
+    return tuple(_action(action) for action in advice(node, verdict, options.consumer))
 
 
 def _named(names: Iterable[str]) -> tuple[Remedy, ...]:
@@ -88,7 +94,8 @@ def _further(node: Node, report: Report, options: FixOptions, planned: set[str])
     }
     if report.verdict.state in ("impossible", "blocked"):
         return ()
-    return tuple(_step(node, report, options, remedy, None) for remedy in REMEDIES if remedy.name in names)
+    steps = (_step(node, report, options, remedy, None) for remedy in REMEDIES if remedy.name in names)
+    return tuple(step for step in steps if step.actions)
 
 
 def _step(
@@ -137,10 +144,10 @@ def _action(action: Action) -> ActionSection:
         case RunCommand():
             return ActionSection(
                 kind="run",
-                line=shlex.join(action.argv),
+                line=_as_root(action.argv),
                 why=action.why,
                 argv=action.argv,
-                undo=tuple(shlex.join(argv) for argv in _inverse(action)),
+                undo=tuple(_as_root(argv) for argv in _inverse(action)),
                 never_executed=action.never_executed,
             )
         case MakeKey():
@@ -153,11 +160,18 @@ def _action(action: Action) -> ActionSection:
         case EnrolKey():
             argv = ("mokutil", "--import", action.certificate)
             return ActionSection(
-                kind="enrol-key", line=shlex.join(argv), why=f"{action.why}; {BLUE_SCREEN}", argv=argv,
-                undo=("mokutil --revoke-import", f"mokutil --delete {shlex.quote(action.certificate)}"),
+                kind="enrol-key", line=_as_root(argv), why=f"{action.why}; {BLUE_SCREEN}", argv=argv,
+                undo=("sudo mokutil --revoke-import", _as_root(("mokutil", "--delete", action.certificate))),
             )  # fmt: skip
         case AskPerson():
-            return ActionSection(kind="ask-person", line=action.what)
+            return ActionSection(
+                kind="ask-person", line=action.what, commands=action.commands, content=action.content
+            )
+
+
+def _as_root(argv: tuple[str, ...]) -> str:
+    """A command as a user types it: each of them changes the system."""
+    return f"sudo {shlex.join(argv)}"
 
 
 def _inverse(action: RunCommand) -> tuple[tuple[str, ...], ...]:

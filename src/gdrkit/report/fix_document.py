@@ -25,9 +25,10 @@ class ActionSection(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One action of a step. Commands have `argv`, written files have `content`."""
 
     kind: ActionKind
-    line: str  # a command line, or a description
+    line: str  # a command line, with sudo, or a description
     why: str = ""
     argv: tuple[str, ...] = ()
+    commands: tuple[str, ...] = ()  # that a person runs in a shell
     path: str = ""
     content: str = ""
     undo: tuple[str, ...] = ()  # commands that undo it; files are restored from backups
@@ -63,6 +64,7 @@ class FixReport(Struct, frozen=True, kw_only=True, tag_field="schema", tag="gdrk
     verdict: VerdictSection
     aim: Goal
     ways: tuple[WaySection, ...]  # plans, shortest first; any one of them is enough
+    by_hand: tuple[ActionSection, ...]  # without a plan: what a person can do about the blockers
     further: tuple[
         StepSection, ...
     ]  # steps outside the plans, for findings that slow the node down or will break it

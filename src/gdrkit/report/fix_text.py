@@ -16,6 +16,8 @@ def fix_text(report: FixReport) -> str:
     lines = [f"{verdict.state} for {verdict.consumer}: {verdict.summary}", ""]
     if not report.ways:
         lines += [_without_plan(report), ""]
+    for action in report.by_hand:
+        lines += [*action_lines(action), ""]
     for number, way in enumerate(report.ways, 1):
         name = f"plan {number} of {len(report.ways)} (--way {number})" if len(report.ways) > 1 else "plan"
         last = way.steps[-1].then
@@ -37,6 +39,8 @@ def _count(steps: int) -> str:
 def _without_plan(report: FixReport) -> str:
     if report.aim == "module":
         return "no plan makes nvidia-peermem load here; gdr modprobe nvidia-peermem shows why"
+    if report.by_hand:
+        return "no step of gdrkit cures this; what a person can do:"
     return {
         "ready": "nothing to fix",
         "active": "nothing to fix",
@@ -78,7 +82,11 @@ def action_lines(action: ActionSection) -> list[str]:
         case "run" | "enrol-key":
             return [f"do       $ {action.line}{why}"]
         case "ask-person":
-            return [f"by hand  {action.line}"]
+            return [
+                f"by hand  {action.line}",
+                *(f"           | {line}" for line in action.content.splitlines()),
+                *(f"         $ {command}" for command in action.commands),
+            ]
         case "write" | "sign":
             return [
                 f"do       {action.line}{why}",

@@ -140,6 +140,8 @@ class Executor:
                 return run_command(self.root, action)
             case AskPerson():
                 self.notify(f"do this by hand: {action.what}")
+                for line in (*action.content.splitlines(), *action.commands):
+                    self.notify(f"  {line}")
                 return "by hand"
         return ""
 

@@ -67,6 +67,8 @@ class AskPerson(Struct, frozen=True, kw_only=True, tag="ask-person", omit_defaul
     """Something that only a person can do. `what` is what to do."""
 
     what: str
+    commands: tuple[str, ...] = ()  # lines for a shell; gdrkit never runs them
+    content: str = ""  # of a file that the person applies
 
 
 Action = WriteFile | RemoveFile | RunCommand | MakeKey | SignModules | EnrolKey | AskPerson

@@ -13,6 +13,7 @@ from gdrkit.repair.platforms.action import Action, AskPerson, Procedure
 from gdrkit.repair.platforms.choices import ProcedureChoices
 from gdrkit.repair.platforms.command_shapes import fault, is_release
 from gdrkit.repair.platforms.debian import DEBIAN
+from gdrkit.repair.platforms.operator import change_policy
 from gdrkit.repair.platforms.platform import Platform, family
 from gdrkit.repair.platforms.rhel import RHEL
 from gdrkit.repair.platforms.suse import SUSE
@@ -48,12 +49,6 @@ PROCEDURES: Mapping[str, Planner] = {
 """The function that plans a remedy's actions, by the remedy's name."""
 
 
-_OPERATOR = (
-    "change the GPU Operator's ClusterPolicy: its container rebuilds the driver at each start; "
-    "gdr config gpu-operator writes the patch"
-)
-
-
 def procedure_for(
     node: Node, remedy: str, becomes: str, choices: ProcedureChoices, *, replaces_driver: bool = False
 ) -> Procedure:
@@ -65,7 +60,7 @@ def procedure_for(
     if platform is None:
         return Procedure(remedy=remedy, platform="", actions=(AskPerson(what=_achieve(becomes)),))
     if replaces_driver and has_driver_container(node):
-        return Procedure(remedy=remedy, platform=platform.name, actions=(AskPerson(what=_OPERATOR),))
+        return Procedure(remedy=remedy, platform=platform.name, actions=(change_policy(node, remedy),))
     try:
         actions = tuple(PROCEDURES[remedy](node, platform, choices))
     except EvidenceMissing as error:

@@ -11,7 +11,7 @@ from gdrkit.facts.module_index import modules_dir
 from gdrkit.facts.modules import PEERMEM
 from gdrkit.facts.packages import DkmsModule, dkms
 from gdrkit.node import Node, if_missing
-from gdrkit.repair.platforms import file_contents
+from gdrkit.repair.platforms import doca, file_contents
 from gdrkit.repair.platforms.action import Action, AskPerson, RunCommand, WriteFile
 from gdrkit.repair.platforms.choices import ProcedureChoices
 from gdrkit.repair.platforms.edits import without_lines
@@ -47,9 +47,7 @@ def open_modules(node: Node, platform: Platform, choices: ProcedureChoices) -> I
 def install_ofed(node: Node, platform: Platform, choices: ProcedureChoices) -> Iterator[Action]:
     """Install OFED from NVIDIA's repository, which a person must set up once."""
     del choices
-    yield AskPerson(
-        what="set up NVIDIA's DOCA repository for this distribution (docs.nvidia.com/doca, DOCA-Host)"
-    )
+    yield doca.repository(node)
     yield platform.packages(
         platform.headers.format(kernel=release(node)),
         *platform.ofed,
@@ -157,7 +155,7 @@ def upgrade_nccl(node: Node, platform: Platform, choices: ProcedureChoices) -> I
     del node, choices
     yield AskPerson(
         what=f"use NCCL {first_release_with('sees_module')} or newer in the job's image or environment; "
-        f"if the job uses the machine's NCCL: {' '.join((*platform.upgrade, *platform.nccl))}"
+        f"if the job uses the machine's NCCL: sudo {' '.join((*platform.upgrade, *platform.nccl))}"
     )
 
 

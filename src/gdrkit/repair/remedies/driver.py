@@ -108,7 +108,7 @@ load_driver = Remedy(
     effect=_load,
     becomes="nvidia is loaded",
     risk="none beyond that of any driver; if nouveau uses the GPU, it has to be blacklisted first",
-    undo="modprobe -r nvidia_drm nvidia_modeset nvidia_uvm nvidia",
+    undo="sudo modprobe -r nvidia_drm nvidia_modeset nvidia_uvm nvidia",
     replaces_driver=True,
 )
 use_dmabuf = Remedy(

@@ -135,7 +135,7 @@ sign_module = Remedy(
     effect=_sign,
     becomes="every NVIDIA module is signed by a machine owner key that the kernel trusts",
     risk="a private key that signs kernel modules is stored on this machine; keep it readable by root only",
-    undo="remove the key with mokutil --delete and reinstall the driver's modules",
+    undo="remove the key with sudo mokutil --delete and reinstall the driver's modules",
     needs_reboot=True,
     paths=("peermem",),
     replaces_driver=True,
@@ -176,7 +176,7 @@ load_peermem = Remedy(
     effect=_load,
     becomes="nvidia-peermem is loaded, and /etc/modules-load.d names it",
     risk="OFED cannot be restarted while it is loaded",
-    undo="rmmod nvidia_peermem, and remove the line from /etc/modules-load.d",
+    undo="sudo rmmod nvidia_peermem, and remove the line from /etc/modules-load.d",
     paths=("peermem",),
 )
 persist_peermem = Remedy(

@@ -1,0 +1,126 @@
+"""What `gdr fix` says where no step of its own cures a node, and how it writes what a person does."""
+
+from __future__ import annotations
+
+import subprocess
+
+import pytest
+
+from gdrkit.evidence.target import open_host
+from gdrkit.facts.kernel import architecture
+from gdrkit.facts.machine import Distribution, distribution
+from gdrkit.facts.rdma import ports
+from gdrkit.node import Node
+from gdrkit.repair.config.operators import gpu_operator
+from gdrkit.repair.config.output import ConfigOutput, rendered
+from gdrkit.repair.config.request import ConfigRequest
+from gdrkit.repair.platforms import doca
+from gdrkit.report.fix import FixOptions, fix_report
+from gdrkit.report.fix_document import FixReport
+from gdrkit.report.fix_text import fix_text
+from tests.evidence_nodes import laid_down, names
+
+
+def node(name: str) -> Node:
+    return Node(open_host(str(laid_down(name))))
+
+
+def report(where: Node, **options: object) -> FixReport:
+    return fix_report(where, FixOptions(**options))  # type: ignore[arg-type]
+
+
+def with_port(state: str, physical: str, layer: str = "InfiniBand") -> Node:
+    """rail-down, whose dead port is in another state."""
+    from msgspec.structs import replace
+
+    where = node("rail-down")
+    (port,) = ports(where, "mlx5_7")
+    changed = replace(port, state=state, physical_state=physical, link_layer=layer)
+    return where.after("the port", [ports.becomes((changed,), "mlx5_7")])
+
+
+@pytest.mark.parametrize(
+    ("where", "word"),
+    [
+        (with_port("INIT", "LinkUp"), "subnet manager"),
+        (with_port("DOWN", "Polling"), "check the cable and the port at its other end"),
+        (with_port("DOWN", "Disabled"), "ibportstate -C mlx5_7 -D 0 1 enable"),
+        (with_port("DOWN", "Disabled", "Ethernet"), "sudo ip link set"),
+    ],
+    ids=["init", "polling", "disabled", "ethernet"],
+)
+def test_a_port_that_is_not_active_gets_advice_and_no_plan(where, word):
+    found = report(where)
+    assert found.verdict.state == "blocked" and found.ways == () and found.further == ()
+    (action,) = found.by_hand
+    assert action.kind == "ask-person" and word in action.line and "port 1 of mlx5_7 is" in action.line
+    assert "install-ofed" not in fix_text(found) and word in fix_text(found)
+
+
+def test_a_missing_nic_gets_the_advice_of_its_page():
+    found = report(node("nic-gone"))
+    assert found.by_hand[0].line.startswith("nic-missing: Look for the NIC with `lspci -d 15b3:`.")
+    assert found.ways == ()
+
+
+def test_on_a_node_of_the_gpu_operator_the_patch_is_that_of_gdr_config():
+    where = node("gpu-operator-stub")
+    patch = gpu_operator(ConfigRequest(node=where))
+    assert isinstance(patch, ConfigOutput)
+    assert report(where).by_hand[-1].content == rendered(patch)
+    assert "           |     kernelModuleType: open" in fix_text(report(where)).splitlines()
+    steps = report(where, goal="steps", steps=("open-kernel-modules",)).ways[0].steps
+    assert steps[0].actions[0].content.endswith("useHostMofed: false\n")
+    assert steps[0].actions[0].commands[0].startswith("kubectl patch clusterpolicy/cluster-policy")
+
+
+def test_advice_stands_only_where_there_is_no_plan_and_no_step_that_does_nothing_is_recommended():
+    seen = {"by hand": 0, "further": 0}
+    for name in names():
+        found = report(node(name))
+        assert not (found.ways and found.by_hand), name
+        assert not found.by_hand or found.verdict.state == "blocked", name
+        assert all(step.actions for step in found.further), name
+        seen["by hand"] += bool(found.by_hand)
+        seen["further"] += bool(found.further)
+    assert min(seen.values()) > 2
+
+
+def test_every_command_that_a_user_copies_has_sudo():
+    for name in ("ofed-rebuilt", "mixed-signers", "acs-redirect"):
+        found = report(node(name))
+        for step in (*found.further, *(step for way in found.ways for step in way.steps)):
+            for action in step.actions:
+                if action.argv:
+                    assert action.line.startswith("sudo ") and action.argv[0] != "sudo"
+                    assert all(line.startswith("sudo ") for line in action.undo)
+
+
+REPOSITORIES = {
+    ("ubuntu", "24.04", "x86_64"): "3.2.1/ubuntu24.04/x86_64/",
+    ("ubuntu", "22.04", "aarch64"): "3.2.1/ubuntu22.04/arm64-sbsa/",
+    ("rocky", "9.6", "x86_64"): "3.2.1/rhel9/x86_64/",
+    ("rhel", "10.0", "aarch64"): "3.2.1/rhel10/arm64-sbsa/",
+    ("ubuntu", "20.04", "x86_64"): "",
+    ("sles", "15.6", "x86_64"): "",
+    ("ubuntu", "24.04", "riscv64"): "",
+}
+
+
+@pytest.mark.parametrize(("system", "folder"), REPOSITORIES.items(), ids=str)
+def test_the_repository_of_doca_is_set_up_by_commands_where_its_folder_is_known(system, folder, tmp_path):
+    name, version, arch = system
+    where = node("ofed-removed").after(
+        "elsewhere",
+        [distribution.becomes(Distribution(name, version, (), name)), architecture.becomes(arch)],
+    )
+    found = doca.repository(where)
+    assert "DOCA 3.2.1" in found.what
+    if not folder:
+        assert found.commands == () and "docs.nvidia.com/doca" in found.what
+        return
+    script = tmp_path / "all.sh"
+    script.write_text("\n".join(found.commands))
+    assert subprocess.run(["bash", "-n", script]).returncode == 0
+    assert f"https://linux.mellanox.com/public/repo/doca/{folder}" in script.read_text()
+    assert all("sudo" in command for command in found.commands)
