@@ -29,7 +29,7 @@ from gdrkit.rules.rule import (
     per=the_node,
     takes=REGISTRATION,
     reported_by=(DecidingCommand(DRIVER_VERSION, "`No such file or directory`"),),
-    remedies=(RemedyName.LOAD_DRIVER,),
+    remedies=(RemedyName.BUILD_DRIVER_FOR_KERNEL, RemedyName.LOAD_DRIVER),
     settled_by=SettledBy.DRIVER,
     cost="No program can use the GPU at all.",
     references=("https://docs.nvidia.com/datacenter/tesla/driver-installation-guide/",),

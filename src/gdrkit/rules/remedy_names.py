@@ -11,6 +11,7 @@ import enum
 class RemedyName(enum.StrEnum):
     """A remedy, as `gdr fix --steps` and the JSON documents name it."""
 
+    BUILD_DRIVER_FOR_KERNEL = "build-driver-for-kernel"
     LOAD_DRIVER = "load-driver"
     REBOOT = "reboot"
     USE_DMABUF = "use-dmabuf"

@@ -39,8 +39,10 @@ apt-get install -y --only-upgrade PACKAGE+
 apt-get remove -y PACKAGE+
 depmod -a KERNEL
 depmod -b {root} KERNEL
+dkms autoinstall -k KERNEL
 dkms build -m DKMS -v VERSION -k KERNEL --force
 dkms install -m DKMS -v VERSION -k KERNEL --force
+dkms uninstall -m DKMS -v VERSION -k KERNEL
 dnf install -y PACKAGE+
 dnf remove -y PACKAGE+
 dnf swap -y PACKAGE PACKAGE

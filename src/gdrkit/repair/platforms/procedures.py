@@ -8,7 +8,7 @@ from gdrkit.evidence import EvidenceMissing, MissingReason
 from gdrkit.facts.driver_files import has_driver_container
 from gdrkit.facts.kernel import release
 from gdrkit.node import Node
-from gdrkit.repair.platforms import fabric, loading, software
+from gdrkit.repair.platforms import driver_packages, fabric, loading, software
 from gdrkit.repair.platforms.action import Action, AskPerson, Procedure
 from gdrkit.repair.platforms.choices import ProcedureChoices
 from gdrkit.repair.platforms.command_shapes import fault, is_release
@@ -25,6 +25,7 @@ PLATFORMS = (DEBIAN, RHEL, SUSE)
 Planner = Callable[[Node, Platform, ProcedureChoices], Iterator[Action]]
 
 PROCEDURES: Mapping[str, Planner] = {
+    RemedyName.BUILD_DRIVER_FOR_KERNEL: driver_packages.for_kernel,
     RemedyName.LOAD_DRIVER: software.load_driver,
     RemedyName.REBOOT: software.reboot,
     RemedyName.USE_DMABUF: loading.stop_loading,

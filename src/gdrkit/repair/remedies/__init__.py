@@ -13,6 +13,7 @@ from gdrkit.repair.remedies.driver import (
     use_dmabuf,
 )
 from gdrkit.repair.remedies.fabric import disable_redirect, enlarge_bar, large_requests, passthrough
+from gdrkit.repair.remedies.kernel_upgrade import build_for_kernel
 from gdrkit.repair.remedies.modules import (
     allow_module,
     install_ofed,
@@ -25,6 +26,7 @@ from gdrkit.repair.remedies.rdma import clean_settings, raise_memlock, upgrade_n
 from gdrkit.repair.remedies.remedy import Remedy
 
 REMEDIES: tuple[Remedy, ...] = (
+    build_for_kernel,
     load_driver,
     reboot,
     use_dmabuf,

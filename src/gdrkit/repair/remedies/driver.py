@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from gdrkit.evidence import EvidenceAbsent, EvidenceMissing, Missing, MissingReason
+from gdrkit.evidence import EvidenceMissing, Missing, MissingReason
 from gdrkit.evidence.quoting import quoted
 from gdrkit.facts.driver import (
     DRIVER,
@@ -75,11 +75,8 @@ def _signatures_decide(node: Node) -> bool:
 
 
 def _files(node: Node) -> Iterable[str]:
-    for ask in (driver_path, peermem_path):
-        try:
-            yield ask(node)
-        except EvidenceAbsent:
-            continue
+    """The known files; those that an earlier step builds have no path yet."""
+    return each_known(lambda ask: ask(node), (driver_path, peermem_path))
 
 
 def _dmabuf_alone(node: Node) -> Iterable[Supposition]:
