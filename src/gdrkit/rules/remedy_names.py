@@ -21,6 +21,7 @@ class RemedyName(enum.StrEnum):
     SIGN_MODULE = "sign-module"
     ALLOW_MODULE = "allow-module"
     INSTALL_OFED = "install-ofed"
+    RESTART_OFED = "restart-ofed"
     REBUILD_DRIVER = "rebuild-driver"
     REMOVE_NV_PEER_MEM = "remove-nv-peer-mem"
     LOAD_PEERMEM = "load-peermem"

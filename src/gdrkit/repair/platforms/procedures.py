@@ -35,6 +35,7 @@ PROCEDURES: Mapping[str, Planner] = {
     RemedyName.SIGN_MODULE: loading.sign,
     RemedyName.ALLOW_MODULE: loading.allow,
     RemedyName.INSTALL_OFED: software.install_ofed,
+    RemedyName.RESTART_OFED: software.restart_ofed,
     RemedyName.REBUILD_DRIVER: software.rebuild_driver,
     RemedyName.REMOVE_NV_PEER_MEM: loading.remove_legacy,
     RemedyName.LOAD_PEERMEM: loading.load,

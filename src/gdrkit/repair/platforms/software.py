@@ -56,6 +56,19 @@ def install_ofed(node: Node, platform: Platform, choices: ProcedureChoices) -> I
     )
 
 
+def restart_ofed(node: Node, platform: Platform, choices: ProcedureChoices) -> Iterator[Action]:
+    """Ask for a restart: it cuts every link. An initramfs with the former modules would load them again."""
+    del choices
+    yield from refresh_if_there(node, platform, "it may contain the kernel's own RDMA modules")
+    if if_missing(False, node.exists, "etc/init.d/openibd"):
+        yield AskPerson(
+            what="reboot; or restart OFED, if neither your login nor storage uses these NICs",
+            commands=("sudo /etc/init.d/openibd restart",),
+        )
+    else:
+        yield AskPerson(what="reboot")
+
+
 def rebuild_driver(node: Node, platform: Platform, choices: ProcedureChoices) -> Iterator[Action]:
     """Rebuild NVIDIA's modules with DKMS, against OFED. Source: dkms(8), build and install."""
     del platform, choices

@@ -22,6 +22,7 @@ from gdrkit.repair.remedies.modules import (
     rebuild_driver,
     sign_module,
 )
+from gdrkit.repair.remedies.ofed_restart import restart_ofed
 from gdrkit.repair.remedies.rdma import clean_settings, raise_memlock, upgrade_nccl, upgrade_verbs
 from gdrkit.repair.remedies.remedy import Remedy
 
@@ -36,6 +37,7 @@ REMEDIES: tuple[Remedy, ...] = (
     sign_module,
     allow_module,
     install_ofed,
+    restart_ofed,
     rebuild_driver,
     remove_legacy,
     load_peermem,

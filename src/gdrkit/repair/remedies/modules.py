@@ -21,6 +21,7 @@ from gdrkit.loader import modprobe
 from gdrkit.node import Node, Supposition, each_known, if_absent, if_missing
 from gdrkit.repair.platforms.conflicting_config import conflicting_config
 from gdrkit.repair.platforms.file_contents import MODULES_LOAD
+from gdrkit.repair.remedies.ofed_restart import waits_for_restart
 from gdrkit.repair.remedies.remedy import Remedy
 from gdrkit.rules.module_subjects import file_name
 from gdrkit.rules.remedy_names import RemedyName
@@ -94,6 +95,8 @@ def _load(node: Node) -> Iterable[Supposition]:
     prediction = modprobe(node, PEERMEM)
     if not prediction.loaded and not prediction.result_unknown:
         raise EvidenceMissing(Missing(PEERMEM, MissingReason.UNDECIDED, f"sudo modprobe {PEERMEM}"))
+    if waits_for_restart(node):
+        raise EvidenceMissing(Missing("OFED's running modules", MissingReason.ABSENT, "restart OFED first"))
     _not_stale(lambda: symbol_links(node, _name(node)))
     if if_missing(False, signatures_enforced, node):
         _not_stale(lambda: signature_check(node, peermem_path(node)))

@@ -1,0 +1,60 @@
+"""The remedy for an OFED that is installed while the kernel's own RDMA stack still runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from gdrkit.evidence import EvidenceMissing, Missing, MissingReason
+from gdrkit.facts.driver import peer_api_exporter
+from gdrkit.facts.linkage import Links, symbol_links
+from gdrkit.facts.modules import VMLINUX, is_loaded, loaded_path, module_path
+from gdrkit.node import Node, Supposition, if_missing
+from gdrkit.repair.remedies.remedy import Remedy
+from gdrkit.rules.module_subjects import file_name
+from gdrkit.rules.remedy_names import RemedyName
+
+COMPAT = "mlx_compat"
+"""Every module of MLNX_OFED and DOCA-OFED needs it; no kernel has it: Mellanox/mlnx-ofa_kernel, compat/."""
+_STACK = ("ib_core", "ib_uverbs", "mlx5_core", "mlx5_ib")
+
+
+def waits_for_restart(node: Node) -> bool:
+    """Whether OFED's modules are installed, but the kernel's own RDMA core runs. False also if not known."""
+    return if_missing(
+        False,
+        lambda: (
+            is_loaded(node, "ib_core")
+            and not is_loaded(node, COMPAT)
+            and bool(module_path(node, COMPAT))
+            and peer_api_exporter(node) not in ("", VMLINUX)
+        ),
+    )
+
+
+def _restart(node: Node) -> Iterable[Supposition]:
+    """OFED's files run. Whether nvidia-peermem was built against them is known only after a build."""
+    if not waits_for_restart(node):
+        raise EvidenceMissing(
+            Missing("an OFED that does not run yet", MissingReason.UNDECIDED, f"modinfo -n ib_core {COMPAT}")
+        )
+    yield is_loaded.becomes(True, COMPAT)
+    for name in _STACK:
+        if if_missing(False, is_loaded, node, name):
+            yield loaded_path.becomes(module_path(node, name), name)
+    name = file_name(node)
+    if if_missing(None, symbol_links, node, name) != Links():
+        ask = "sudo modprobe nvidia-peermem"
+        unsure = Missing("symbols of the restarted OFED", MissingReason.STALE, ask)
+        yield symbol_links.becomes(unsure, name)
+
+
+restart_ofed = Remedy(
+    name=RemedyName.RESTART_OFED,
+    title="start the OFED that is installed",
+    effect=_restart,
+    becomes="OFED's RDMA modules run, not the kernel's own",
+    risk="all links of the NICs go down meanwhile, also a login or storage over them",
+    undo="uninstall OFED and reboot",
+    needs_reboot=True,
+    paths=("peermem",),
+)
