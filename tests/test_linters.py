@@ -128,6 +128,7 @@ PUBLIC = (
     "git.kernel.org", "lore.kernel.org", "www.kernel.org", "developer.nvidia.com",
     "forums.developer.nvidia.com", "ubuntu.com", "uefi.org", "pcisig.com", "cateee.net", "example.com",
     "example.org", "factory.talos.dev", "graphviz.org", "rcuda.net", "www.w3.org",
+    "linux.mellanox.com",  # NVIDIA's repository of DOCA, in commands that users copy; nothing here reads it
     "discord.com", "hooks.slack.com", "account.blob.core.windows.net",  # the forms of secrets in a test
 )  # fmt: skip
 """Cited sources, and Debian's archive, which lab and tests read. No registries and no mirrors."""

@@ -169,9 +169,19 @@ def load(node: Node, platform: Platform, choices: ProcedureChoices) -> Iterator[
 
 
 def stop_loading(node: Node, platform: Platform, choices: ProcedureChoices) -> Iterator[Action]:
-    """Stop loading nvidia-peermem at boot. If it is loaded, it stays until the next boot."""
+    """Stop loading nvidia-peermem at boot, and unload it, unless a program uses it."""
     del platform, choices
     yield from _comment_out_autoload(node, PEERMEM, "do not load it at boot: dma-buf does not need it")
+    for path in (file_contents.OPENIBD_DROP_IN, file_contents.PEERMEM_UNIT):
+        if if_missing(False, node.exists, path.lstrip("/")):
+            yield RemoveFile(path=path, why="it loads nvidia-peermem with OFED")
+    if if_missing(False, is_loaded, node, PEERMEM):
+        yield RunCommand(
+            argv=("rmmod", PEERMEM),
+            why="unload it now; if a program uses it, it stays until the next boot",
+            undo=(("modprobe", file_contents.PEERMEM_MODULE),),
+            may_fail=True,
+        )
 
 
 def _comment_out_autoload(node: Node, module: str, why: str) -> Iterator[Action]:

@@ -160,7 +160,9 @@ def upgrade_verbs(node: Node, platform: Platform, choices: ProcedureChoices) -> 
         why="a libibverbs that supports dma-buf",
         never_executed=True,
     )
-    yield AskPerson(what="use rdma-core 34 or newer also in the images of jobs")
+    yield AskPerson(
+        what="use rdma-core 34 or newer also in the images of jobs, and update other copies of libibverbs"
+    )
 
 
 def upgrade_nccl(node: Node, platform: Platform, choices: ProcedureChoices) -> Iterator[Action]:

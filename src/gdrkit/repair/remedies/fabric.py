@@ -6,12 +6,17 @@ from collections.abc import Iterable
 
 from msgspec.structs import replace
 
+from gdrkit.evidence import Missing, MissingReason
+from gdrkit.facts.commands import NVIDIA_SMI_MEMORY
+from gdrkit.facts.driver_log import last_line
+from gdrkit.facts.nvidia_smi import smi_memory
 from gdrkit.facts.pci import gpus, iommu_type
 from gdrkit.facts.pci_registers import acs, bar1_bytes, read_request_bytes
 from gdrkit.facts.rdma import nic_address, nics
 from gdrkit.node import Node, Supposition, each_known
 from gdrkit.repair.platforms.fabric import REDIRECTS, redirecting
 from gdrkit.repair.remedies.remedy import Remedy
+from gdrkit.rules.bar1 import NO_SPACE
 from gdrkit.rules.read_request_small import WANTED_BYTES
 from gdrkit.rules.remedy_names import RemedyName
 
@@ -40,8 +45,11 @@ def _endpoints(node: Node) -> Iterable[str]:
 
 
 def _large_bar(node: Node) -> Iterable[Supposition]:
+    """What was seen of the former window, in use or full, says nothing of the new one."""
     for gpu in gpus(node):
         yield bar1_bytes.becomes(LARGE_BAR1_BYTES, gpu.address)
+    yield smi_memory.becomes(Missing("use of BAR1", MissingReason.STALE, NVIDIA_SMI_MEMORY.line))
+    yield last_line.becomes(None, NO_SPACE)
 
 
 def _large_requests(node: Node) -> Iterable[Supposition]:

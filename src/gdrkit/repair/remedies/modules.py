@@ -13,6 +13,7 @@ from gdrkit.facts.driver_files import driver_path
 from gdrkit.facts.linkage import Links, symbol_links
 from gdrkit.facts.modprobe_config import AutoLoad, autoload, configuration
 from gdrkit.facts.module_init import InitOutcome, init
+from gdrkit.facts.module_state import KernelMatch, kernel_match
 from gdrkit.facts.modules import PEERMEM, dependencies, is_loaded, module_path
 from gdrkit.facts.peer_memory import MemoryPeer, memory_peers
 from gdrkit.facts.secure_boot import signatures_enforced
@@ -82,6 +83,7 @@ def _rebuild(node: Node) -> Iterable[Supposition]:
     yield peermem_linkage.becomes(PeermemLinkage(uses_peer_api=True))
     yield symbol_links.becomes(Links(), name)
     yield init.becomes(InitOutcome.REGISTERS, name)
+    yield kernel_match.becomes(KernelMatch(misfit=None), name)
     unsure = Missing(
         f"signer of the rebuilt {name}", MissingReason.STALE, f"modinfo -F signer {quoted(name)}"
     )

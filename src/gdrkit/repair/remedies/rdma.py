@@ -11,11 +11,13 @@ from gdrkit.evidence import EvidenceMissing, Missing, MissingReason
 from gdrkit.facts.environment import NCCL_CONF, environment
 from gdrkit.facts.libraries import (
     LibraryCopy,
+    has_dmabuf,
     memlock_limit_bytes,
     nccl_copies,
+    other_libibverbs,
     verbs_has_dmabuf,
 )
-from gdrkit.node import Node, Supposition
+from gdrkit.node import Node, Supposition, if_missing
 from gdrkit.repair.platforms.settings import disables_direct_path
 from gdrkit.repair.remedies.remedy import Remedy
 from gdrkit.rules.remedy_names import RemedyName
@@ -23,6 +25,8 @@ from gdrkit.rules.remedy_names import RemedyName
 
 def _newer_verbs(node: Node) -> Iterable[Supposition]:
     yield verbs_has_dmabuf.becomes(True)
+    for copy in if_missing((), other_libibverbs, node):
+        yield has_dmabuf.becomes(True, copy.path)
 
 
 def _unlimited(node: Node) -> Iterable[Supposition]:

@@ -1,0 +1,187 @@
+"""Each remedy against each code that names it: on nodes of tests/evidence, and where none fails the code, on
+one that is derived by a supposition."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from gdrkit.evidence import EvidenceMissing, Missing, MissingReason
+from gdrkit.evidence.target import open_host
+from gdrkit.facts.driver import DRIVER, driver_parameters, driver_path, driver_version, peermem_path
+from gdrkit.facts.driver_log import last_line
+from gdrkit.facts.environment import Environment, environment, parse_conf
+from gdrkit.facts.kernel import lockdown
+from gdrkit.facts.kernel_log import KernelLogLine
+from gdrkit.facts.libraries import (
+    Library,
+    LibraryCopy,
+    has_dmabuf,
+    nccl_copies,
+    other_libibverbs,
+    verbs_has_dmabuf,
+)
+from gdrkit.facts.modprobe_config import Directive, configuration
+from gdrkit.facts.module_state import KernelMatch, Mismatch, kernel_match
+from gdrkit.facts.modules import PEERMEM, is_loaded
+from gdrkit.facts.nvidia_smi import smi_memory
+from gdrkit.facts.pci_registers import read_request_bytes
+from gdrkit.facts.rdma import nic_address, nics
+from gdrkit.facts.secure_boot import signatures_enforced
+from gdrkit.facts.trust import SignatureCheck, SignatureState, signature_check
+from gdrkit.node import Node, Supposition
+from gdrkit.repair.platforms.action import RunCommand
+from gdrkit.repair.platforms.choices import ProcedureChoices
+from gdrkit.repair.platforms.procedures import procedure_for
+from gdrkit.repair.remedies import BY_NAME
+from gdrkit.repair.remedies.driver import TOPOLOGY_CHECK
+from gdrkit.rules import BY_CODE, RULES
+from gdrkit.rules.bar1 import NO_SPACE
+from gdrkit.rules.engine import check_results
+from gdrkit.rules.rule import Failed, Rule
+from tests.evidence_nodes import laid_down, names
+from tests.repair.remedies.test_ofed_restart import with_inbox_running
+
+Pair = tuple[str, str]
+
+
+@functools.cache
+def plain(name: str) -> Node:
+    return Node(open_host(str(laid_down(name))))
+
+
+def after(name: str, *changes: Supposition) -> Node:
+    return plain(name).after("derived", changes)
+
+
+def with_setting(line: str) -> Node:
+    conf = "etc/nccl.conf"
+    found = Environment(conf, "node", parse_conf(f"{line}\n", conf))
+    return after("ubuntu-6.8-h100", environment.becomes(found, conf))
+
+
+def with_signature(state: SignatureState, *, enforced: bool, of_driver: bool = False) -> Node:
+    """peermem-blacklisted, whose nvidia-peermem fits, with another signature."""
+    node = plain("peermem-blacklisted")
+    path = driver_path(node) if of_driver else peermem_path(node)
+    changes = [
+        signature_check.becomes(SignatureCheck(state), path),
+        signatures_enforced.becomes(enforced),
+        lockdown.becomes("none" if enforced else "integrity"),
+    ]
+    if of_driver:
+        changes.append(is_loaded.becomes(False, DRIVER))
+    return node.after("derived", changes)
+
+
+def with_line(kind: str, value: str) -> Node:
+    node = plain("peermem-blacklisted")
+    line = Directive(PEERMEM, value, "etc/modprobe.d/x.conf", 1)
+    return node.after("derived", [configuration.becomes(replace(configuration(node), **{kind: (line,)}))])
+
+
+def small_requests() -> Node:
+    node = plain("ubuntu-6.8-h100")
+    return node.after(
+        "derived", [read_request_bytes.becomes(512, nic_address(node, device.name)) for device in nics(node)]
+    )
+
+
+def old_copy() -> Node:
+    path = "opt/hpcx/lib/libibverbs.so.1"
+    return after(
+        "ubuntu-6.8-h100",
+        other_libibverbs.becomes((Library(path, ""),)),
+        has_dmabuf.becomes(False, path),
+    )
+
+
+def refusing_all() -> Node:
+    node = plain("ubuntu-6.8-h100")
+    parameters = {**driver_parameters(node), TOPOLOGY_CHECK: "2"}
+    return node.after(
+        "derived", [driver_parameters.becomes(parameters), driver_version.becomes("580.95.05")]
+    )
+
+
+def full_window() -> Node:
+    line = KernelLogLine(1, 0.0, f"NVRM: {NO_SPACE}")
+    unseen = Missing("nvidia-smi", MissingReason.NOT_COLLECTED, "nvidia-smi -q -d MEMORY")
+    return after("peermem-blacklisted", last_line.becomes(line, NO_SPACE), smi_memory.becomes(unseen))
+
+
+DERIVED: dict[str, Callable[[], Node]] = {
+    "bar1-exhausted": full_window,
+    "dependency-failed": lambda: with_signature(SignatureState.UNSIGNED, enforced=True, of_driver=True),
+    "dmabuf-disabled-by-env": lambda: with_setting("NCCL_DMABUF_ENABLE=0"),
+    "gdr-read-off": lambda: with_setting("NCCL_NET_GDR_READ=0"),
+    "ib-disabled-by-env": lambda: with_setting("NCCL_IB_DISABLE=1"),
+    "driver-mismatch": lambda: after("ofed-rebuilt", driver_version.becomes("500.1")),
+    "driver-not-loaded": lambda: after("peermem-blacklisted", is_loaded.becomes(False, DRIVER)),
+    "install-override": lambda: with_line("install", "/bin/false"),
+    "module-bad-parameter": lambda: with_line("options", "peerdirect_support=many"),
+    "lockdown-blocks-module": lambda: with_signature(SignatureState.UNSIGNED, enforced=False),
+    "module-unsigned": lambda: with_signature(SignatureState.UNSIGNED, enforced=True),
+    "module-wrong-kernel": lambda: after(
+        "peermem-blacklisted", kernel_match.becomes(KernelMatch(Mismatch.VERMAGIC, found="5.4"), PEERMEM)
+    ),
+    "nccl-lacks-dmabuf": lambda: after(
+        "ubuntu-6.8-h100", nccl_copies.becomes((LibraryCopy("2.12.7", "image"),))
+    ),
+    "read-request-small": small_requests,
+    "topology-refused": refusing_all,
+    "verbs-lacks-dmabuf": lambda: after("ubuntu-6.8-h100", verbs_has_dmabuf.becomes(False)),
+    "verbs-library-old": old_copy,
+}
+"""By code, a node that fails it."""
+
+
+def crossed(node: Node, rule: Rule) -> tuple[list[str], list[str]]:
+    """The remedies of a rule that are possible on a node, one after the other, and the subjects left."""
+    here, applied = node, []
+    for remedy in map(BY_NAME.__getitem__, rule.remedies):
+        with contextlib.suppress(EvidenceMissing):
+            here = here.after(remedy.name, tuple(remedy.effect(here)))
+            applied.append(str(remedy.name))
+    return applied, [r.subject for r in check_results(here, [rule]) if isinstance(r.outcome, Failed)]
+
+
+def failed(node: Node, rules: tuple[Rule, ...] = RULES) -> list[Rule]:
+    found = [r.rule for r in check_results(node, rules) if isinstance(r.outcome, Failed)]
+    return list(dict.fromkeys(rule for rule in found if rule.remedies))
+
+
+@pytest.mark.parametrize("code", DERIVED)
+def test_a_derived_node_fails_its_code_and_its_remedies_cure_it(code):
+    node = DERIVED[code]()
+    assert failed(node, (BY_CODE[code],)), f"{code} does not fail"
+    applied, left = crossed(node, BY_CODE[code])
+    assert applied, f"no remedy of {code} is possible"
+    assert not left
+
+
+def test_every_remedy_of_every_rule_is_possible_on_a_node_that_fails_it(tmp_path):
+    met: set[Pair] = set()
+    nodes = [plain(name) for name in names()]
+    nodes += [make() for make in DERIVED.values()]
+    for name in ("ofed-rebuilt", "nv-peer-mem-conflict"):
+        (tmp_path / name).mkdir()
+        nodes.append(with_inbox_running(name, Path(tmp_path / name)))
+    for node in nodes:
+        for rule in failed(node):
+            met |= {(rule.code, remedy) for remedy in crossed(node, rule)[0]}
+    wanted = {(rule.code, str(remedy)) for rule in RULES for remedy in rule.remedies}
+    assert sorted(wanted - met) == []
+
+
+def test_a_redundant_module_is_unloaded_now_and_not_only_at_the_next_boot():
+    node = plain("rhel-9-mofed")
+    remedy = BY_NAME["use-dmabuf"]
+    actions = procedure_for(node, remedy.name, remedy.becomes, ProcedureChoices()).actions
+    unload = [action for action in actions if isinstance(action, RunCommand)]
+    assert [(action.argv, action.may_fail) for action in unload] == [(("rmmod", PEERMEM), True)]
