@@ -24,6 +24,7 @@ from gdrkit.facts.libraries import (
     has_dmabuf,
     nccl_copies,
     other_libibverbs,
+    ucx_version,
     verbs_has_dmabuf,
 )
 from gdrkit.facts.modprobe_config import Directive, configuration
@@ -31,6 +32,7 @@ from gdrkit.facts.module_state import KernelMatch, Mismatch, kernel_match
 from gdrkit.facts.modules import PEERMEM, is_loaded
 from gdrkit.facts.nvidia_smi import smi_memory
 from gdrkit.facts.pci_registers import read_request_bytes
+from gdrkit.facts.peer_memory import memory_peers
 from gdrkit.facts.rdma import nic_address, nics
 from gdrkit.facts.secure_boot import signatures_enforced
 from gdrkit.facts.trust import SignatureCheck, SignatureState, signature_check
@@ -185,3 +187,14 @@ def test_a_redundant_module_is_unloaded_now_and_not_only_at_the_next_boot():
     actions = procedure_for(node, remedy.name, remedy.becomes, ProcedureChoices()).actions
     unload = [action for action in actions if isinstance(action, RunCommand)]
     assert [(action.argv, action.may_fail) for action in unload] == [(("rmmod", PEERMEM), True)]
+
+
+def test_an_old_ucx_finds_the_loaded_module_where_the_rdma_core_lists_its_clients():
+    """UCX up to 1.17 looks for a file that the RDMA core of some kernels only creates."""
+    node = after("peermem-blacklisted", ucx_version.becomes("1.17.0"), memory_peers.becomes(()))
+    rule, known = BY_CODE["ucx-misses-peermem"], is_loaded.becomes(True, PEERMEM)
+    assert [isinstance(r.outcome, Failed) for r in check_results(node.after("x", [known]), (rule,))] == [
+        True
+    ]
+    loaded = node.after("load", tuple(BY_NAME["load-peermem"].effect(node)))
+    assert [isinstance(r.outcome, Failed) for r in check_results(loaded, (rule,))] == [False]

@@ -11,7 +11,7 @@ import pytest
 from gdrkit.evidence import Confidence, EvidenceMissing, Missing, MissingReason
 from gdrkit.evidence.target import open_host
 from gdrkit.facts.environment import Environment, environment, parse_conf
-from gdrkit.facts.modules import PEERMEM
+from gdrkit.facts.modules import PEERMEM, is_loaded
 from gdrkit.loader import modprobe
 from gdrkit.node import Fact, Node, each_known
 from gdrkit.repair.remedies import BY_NAME, REMEDIES
@@ -80,10 +80,15 @@ def with_a_setting() -> Node:
     return judged("peermem-blacklisted")[0].after("a setting", [environment.becomes(off, conf)])
 
 
+def with_inbox_running() -> Node:
+    """A node with OFED that runs the kernel's own RDMA stack."""
+    return judged("ofed-rebuilt")[0].after("before a restart", [is_loaded.becomes(False, "mlx_compat")])
+
+
 def test_each_remedy_is_possible_on_some_node_and_each_observation_is_changed_by_one():
     """The tests around this one return early on a node where a remedy is not possible."""
     changed, possible = set(), set()
-    for node in (*(judged(name)[0] for name in names()), with_a_setting()):
+    for node in (*(judged(name)[0] for name in names()), with_a_setting(), with_inbox_running()):
         for remedy, effect in each_known(lambda remedy, at=node: (remedy, [*remedy.effect(at)]), REMEDIES):
             changed |= {change.key[0] for change in effect}
             possible.add(remedy.name)

@@ -45,7 +45,7 @@ def _endpoints(node: Node) -> Iterable[str]:
 
 
 def _large_bar(node: Node) -> Iterable[Supposition]:
-    """What was seen of the former window, in use or full, says nothing of the new one."""
+    """What was seen of the former window, in use or full, does not show how the new one is used."""
     for gpu in gpus(node):
         yield bar1_bytes.becomes(LARGE_BAR1_BYTES, gpu.address)
     yield smi_memory.becomes(Missing("use of BAR1", MissingReason.STALE, NVIDIA_SMI_MEMORY.line))
