@@ -70,7 +70,7 @@ _SEEN = {
         DecidingCommand(DMESG, "`{module}: Unknown symbol ... (err -2)`"),
         DecidingCommand("grep -w ib_register_peer_memory_client /proc/kallsyms", "nothing"),
     ),
-    remedies=(RemedyName.INSTALL_OFED, RemedyName.RESTART_OFED, RemedyName.REBUILD_DRIVER),
+    remedies=(RemedyName.RESTART_OFED, RemedyName.INSTALL_OFED, RemedyName.REBUILD_DRIVER),
     cost="The module cannot be loaded.",
 )
 def module_symbol_missing(node: Node, module: str) -> Outcome:

@@ -22,7 +22,7 @@ from gdrkit.rules.stage import LoadPosition, Stage
     takes=(ADDRESS,),
     loading=LoadPosition(Stage.LOADED, 1),
     reported_by=(DecidingCommand(LSMOD, "nothing"),),
-    remedies=(RemedyName.RESTART_OFED, RemedyName.LOAD_PEERMEM),
+    remedies=(RemedyName.LOAD_PEERMEM,),
     cost="GPU memory cannot be registered with plain ibv_reg_mr (EFAULT); dma-buf is not affected.",
     references=("https://docs.nvidia.com/cuda/gpudirect-rdma/",),
 )

@@ -18,7 +18,7 @@ from gdrkit.rules.rule import ADDRESS, Failed, Layer, Outcome, Passed, rule
     Layer.RDMA,
     per=node_with_gpu,
     takes=(ADDRESS,),
-    remedies=(RemedyName.INSTALL_OFED,),
+    remedies=(RemedyName.RESTART_OFED, RemedyName.INSTALL_OFED),
     cost="No build of nvidia-peermem can work here; dma-buf is not affected.",
     references=("https://discourse.ubuntu.com/t/nvidia-gpudirect-over-infiniband-migration-paths/44425",),
 )

@@ -64,6 +64,8 @@ def _install_ofed(node: Node) -> Iterable[Supposition]:
         raise EvidenceMissing(
             Missing(PEER_API[0], MissingReason.UNDECIDED, "the kernel already has the peer-memory API")
         )
+    if waits_for_restart(node):
+        raise EvidenceMissing(Missing(PEER_API[0], MissingReason.UNDECIDED, "OFED is installed; restart it"))
     yield peer_api_exporter.becomes("ib_core")
     if peermem_linkage(node).uses_peer_api:
         unsure = Missing(

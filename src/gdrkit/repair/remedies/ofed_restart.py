@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from gdrkit.evidence import EvidenceMissing, Missing, MissingReason
-from gdrkit.facts.driver import peer_api_exporter
 from gdrkit.facts.linkage import Links, symbol_links
-from gdrkit.facts.modules import VMLINUX, is_loaded, loaded_path, module_path
+from gdrkit.facts.modules import is_loaded, module_path
+from gdrkit.facts.peer_memory import peer_api_waits_in
+from gdrkit.facts.running_files import RunningFile, replaced, running_file
 from gdrkit.node import Node, Supposition, if_missing
 from gdrkit.repair.remedies.remedy import Remedy
 from gdrkit.rules.module_subjects import file_name
@@ -19,16 +20,8 @@ _STACK = ("ib_core", "ib_uverbs", "mlx5_core", "mlx5_ib")
 
 
 def waits_for_restart(node: Node) -> bool:
-    """Whether OFED's modules are installed, but the kernel's own RDMA core runs. False also if not known."""
-    return if_missing(
-        False,
-        lambda: (
-            is_loaded(node, "ib_core")
-            and not is_loaded(node, COMPAT)
-            and bool(module_path(node, COMPAT))
-            and peer_api_exporter(node) not in ("", VMLINUX)
-        ),
-    )
+    """Whether OFED's modules are installed, but others run. False also if that is not known."""
+    return bool(if_missing("", peer_api_waits_in, node))
 
 
 def _restart(node: Node) -> Iterable[Supposition]:
@@ -37,10 +30,11 @@ def _restart(node: Node) -> Iterable[Supposition]:
         raise EvidenceMissing(
             Missing("an OFED that does not run yet", MissingReason.UNDECIDED, f"modinfo -n ib_core {COMPAT}")
         )
-    yield is_loaded.becomes(True, COMPAT)
+    if if_missing("", module_path, node, COMPAT):
+        yield is_loaded.becomes(True, COMPAT)
     for name in _STACK:
-        if if_missing(False, is_loaded, node, name):
-            yield loaded_path.becomes(module_path(node, name), name)
+        if replaced(node, name):
+            yield running_file.becomes(RunningFile(module_path(node, name)), name)
     name = file_name(node)
     if if_missing(None, symbol_links, node, name) != Links():
         ask = "sudo modprobe nvidia-peermem"
