@@ -75,6 +75,7 @@ def peermem_registration_refused(node: Node, module: str) -> Outcome:
             seen=f"{LEGACY} is loaded and is registered as {_NAME}",
             expected="no other client of that name",
             subject=PEERMEM,
+            takes=(),  # nv_peer_mem serves the path itself: legacy-nv-peer-mem tells whether it can
         )
     try:
         line = last_line(node, REFUSED)
