@@ -21,6 +21,12 @@ NOT_SHOWN = {
     "manifest-invalid": "shown by a manifest",
     "policy-duplicate-key": "shown by a manifest",
     "init-failed": "what an init function returns is in no file",
+    "expected-gpu-missing": "needs an expectation",
+    "expected-nic-missing": "needs an expectation",
+    "expected-rail-differs": "needs an expectation",
+    "expected-firmware-differs": "needs an expectation",
+    "expected-version-differs": "needs an expectation",
+    "unexpected-device": "needs an expectation",
     "memory-not-registrable": "needs the answer of a probe with memory of the GPU",
 }
 """Codes that no machine shows by itself."""

@@ -275,6 +275,7 @@ COMPARES = {
     "rules/legacy_nv_peer_mem.py": "the driver's version",
     "rules/lock_inversion.py": "the OFED's version",
     "rules/p2p_page_table_version.py": "the driver's version, and gdrdrv's",
+    "rules/peermem_registration_refused.py": "nvidia-peermem's version",
     "rules/topology_refused.py": "the driver's version",
     "explain/causes.py": "the driver's version",
     "facts/libraries.py": "how many numbers a version has, and rdma-core's",

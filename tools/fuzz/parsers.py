@@ -35,7 +35,7 @@ TEXTS = (
     "facts.packages:parse_dkms_status", "facts.packages:parse_ofed_info", "facts.pci_registers:region_bytes",
     "facts.pci_text:parse", "facts.pci_tree:parse", "facts.perftest_log:parse", "facts.probe:parse",
     "facts.processors:parse_list", "facts.rdma:parse_state", "facts.rdma:parse_rate",
-    "facts.symvers:has_peer_api", "facts.usage:parse_dmabuf_importers", "facts.usage:parse_attachments",
+    "facts.symvers:has_peer_api", "facts.usage:parse_attachments", "facts.usage:parse_attachments",
     "facts.verbs_text:parse", "formats.dmon:parse_dmon", "formats.lspci_tree:parse",
     "formats.module_name:canonical", "formats.nccl_tests:parse_nccl_tests",
     "formats.perftest:parse_perftest",

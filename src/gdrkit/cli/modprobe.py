@@ -10,6 +10,7 @@ from gdrkit.cli.exit import BLOCKED, OK, UNKNOWN
 
 if TYPE_CHECKING:
     from gdrkit.loader import Prediction
+    from gdrkit.report.document import ModprobeSection
 
 
 def parser() -> Parser:
@@ -59,6 +60,8 @@ def main(arguments: list[str]) -> int:
         sys.stderr.write(
             f"gdr modprobe: cannot tell: {missing.source}: {why}\n  to find out, run: {missing.ask}\n"
         )
+        if options.json:
+            write_json(_unknown(options.module), indent=2)
         return UNKNOWN
     if options.json:
         from gdrkit.report.build import modprobe_section
@@ -70,6 +73,16 @@ def main(arguments: list[str]) -> int:
     if prediction.undecided:
         return UNKNOWN
     return OK if prediction.loaded or prediction.exit_code == 0 else BLOCKED
+
+
+def _unknown(module: str) -> ModprobeSection:
+    from gdrkit.evidence import Confidence
+    from gdrkit.report.document import ModprobeSection
+
+    return ModprobeSection(
+        module=module, exit_code=None, loaded=None, stderr="", kernel_log=(), reason="",
+        confidence=Confidence.CERTAIN,
+    )  # fmt: skip
 
 
 def _text(prediction: Prediction) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from gdrkit.evidence import EvidenceAbsent
 from gdrkit.facts import gpu_ids
 from gdrkit.facts.driver_files import CONTAINER, DRIVER, driver_path, has_driver_container
 from gdrkit.facts.gpu import is_consumer, product_name
@@ -92,7 +91,4 @@ def is_data_centre(node: Node, gpu: PciGpu) -> bool:
 
 
 def _in_server(node: Node) -> bool:
-    try:
-        return node.text("sys/class/dmi/id/chassis_type").strip() in _SERVERS
-    except EvidenceAbsent:
-        return False
+    return if_absent("", node.text, "sys/class/dmi/id/chassis_type").strip() in _SERVERS

@@ -5,7 +5,7 @@ from __future__ import annotations
 from gdrkit.consumers.nccl import NCCL
 from gdrkit.consumers.nccl_levels import allows, gdr_level
 from gdrkit.consumers.nccl_releases import release
-from gdrkit.evidence import Confidence, EvidenceAbsent, EvidenceMissing, Missing, MissingReason
+from gdrkit.evidence import Confidence, EvidenceMissing, Missing, MissingReason
 from gdrkit.facts.environment import NCCL_CONF, Environment, environment, integer
 from gdrkit.facts.gpu import is_coherent
 from gdrkit.facts.libraries import nccl_version
@@ -13,7 +13,7 @@ from gdrkit.facts.nccl_topology import DEFAULT_FILE, distance_in_topology_file
 from gdrkit.facts.pci import gpus
 from gdrkit.facts.rdma import NEAR, Pair, below_one_switch, distance, hardware_pairs, rdma_device
 from gdrkit.facts.virtual import virtual_machine
-from gdrkit.node import Node, if_missing
+from gdrkit.node import Node, if_absent, if_missing
 from gdrkit.rules.deciding_command import DecidingCommand
 from gdrkit.rules.rule import REGISTRATION, Failed, Layer, Outcome, Passed, rule
 
@@ -73,9 +73,9 @@ def pair_distant(node: Node, pair: Pair) -> Outcome:
 def _distance(node: Node, pair: Pair) -> str:
     """The distance as NCCL sees it: in its topology file if there is one, else in the kernel's tree."""
     try:
-        return distance_in_topology_file(node, pair)
-    except EvidenceAbsent:
-        pass
+        in_file = if_absent("", distance_in_topology_file, node, pair)
+        if in_file:
+            return in_file
     except EvidenceMissing as error:
         if error.missing.why is MissingReason.UNDECIDED:
             if if_missing(False, below_one_switch, node, pair):

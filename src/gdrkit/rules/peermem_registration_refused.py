@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 
-from gdrkit.evidence import Confidence, EvidenceAbsent, EvidenceMissing, Missing, MissingReason
+from gdrkit.evidence import Confidence, EvidenceMissing, Missing, MissingReason
 from gdrkit.facts.driver_files import peermem_path
 from gdrkit.facts.driver_log import last_line
 from gdrkit.facts.modules import PEERMEM, information, is_loaded, module_path
 from gdrkit.facts.peer_memory import LEGACY, MEMORY_PEERS, memory_peers
 from gdrkit.formats.module_name import canonical
 from gdrkit.formats.versions import numbers
-from gdrkit.node import Node, if_missing
+from gdrkit.node import Node, if_absent, if_missing
 from gdrkit.rules.deciding_command import DMESG, LSMOD, DecidingCommand
 from gdrkit.rules.module_subjects import peermem
 from gdrkit.rules.remedy_names import RemedyName
@@ -94,9 +94,7 @@ def peermem_registration_refused(node: Node, module: str) -> Outcome:
 def _compares_names(node: Node) -> bool:
     """Whether the RDMA core refuses a second client of a name: if it lists the first one."""
     try:
-        return any(peer.client == _NAME for peer in memory_peers(node))
-    except EvidenceAbsent:
-        return False
+        return any(peer.client == _NAME for peer in if_absent((), memory_peers, node))
     except EvidenceMissing:
         node.cite(MEMORY_PEERS, text="not known, as most RDMA stacks have it", confidence=Confidence.LIKELY)
         return True

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import posixpath
 from collections.abc import Iterable
 
@@ -19,6 +18,8 @@ def without_lines(node: Node, file: str, lines: Iterable[int], etc: str, why: st
     modprobe.d(5) and modules-load.d(5): a file in /etc overrides files of the same name elsewhere. Raises
     EvidenceMissing if the file is not UTF-8: it could not be rewritten unchanged.
     """
+    from hashlib import sha256  # loads OpenSSL, which doctor does not need
+
     content = node.read(file)
     try:
         text = content.decode()
@@ -31,5 +32,5 @@ def without_lines(node: Node, file: str, lines: Iterable[int], etc: str, why: st
         path=f"/{file}" if own else f"{etc}/{posixpath.basename(file)}",
         content=commented_out(text, lines),
         why=why if own else f"{why}; overrides /{file}",
-        was=hashlib.sha256(content).hexdigest() if own else "",
+        was=sha256(content).hexdigest() if own else "",
     )
