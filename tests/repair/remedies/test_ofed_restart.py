@@ -32,7 +32,7 @@ def with_inbox_running(name: str, folder: Path) -> Node:
     return Node(open_host(str(builder.write(folder / name, folder / "out"))))
 
 
-@pytest.mark.parametrize("name", ["ofed-rebuilt", "nv-peer-mem-conflict"])
+@pytest.mark.parametrize("name", ["ofed-rebuilt"])
 def test_every_plan_for_peermem_restarts_ofed_first(name, tmp_path):
     node = with_inbox_running(name, tmp_path)
     assert waits_for_restart(node)

@@ -118,12 +118,12 @@ def test_a_plan_ends_in_ready_and_is_short():
 
 def test_the_shortest_plan_is_the_first():
     """In either order of the paths: the second node needs a further step for dma-buf."""
-    one, _ = judged("nv-peer-mem-conflict")
+    one, _ = judged("ofed-rebuilt")
     assert [
         [[step.remedy.name for step in chain] for chain in plan(node, judge_node(node), "nccl")]
         for node in (one, with_a_setting())
     ] == [
-        [["open-kernel-modules"], ["remove-nv-peer-mem", "load-peermem"]],
+        [["open-kernel-modules"], ["rebuild-driver", "load-peermem", "upgrade-nccl"]],
         [["load-peermem"], ["open-kernel-modules", "clean-nccl-settings"]],
     ]
 
