@@ -17,8 +17,13 @@ def quick(monkeypatch):
 
 
 def test_host_memory_is_proven_to_be_host_memory(capsys):
-    assert prove.main(["host", "--size", "4M", "--repeats", "1", "--json"]) == 0
-    document = json.loads(capsys.readouterr().out)
+    for _ in range(8):  # other tests use the loopback device at the same time, which leaves a run open
+        code = prove.main(["host", "--size", "4M", "--repeats", "1", "--json"])
+        document = json.loads(capsys.readouterr().out)
+        if code == 0:
+            break
+        assert {run["proof"]["way"] for run in document["runs"]} <= {"", "host", "tcp"}
+    assert code == 0
     assert document["schema"] == "gdrkit.prove/1"
     assert {run["path"]: run["proof"]["way"] for run in document["runs"]} == {"shared": "host", "tcp": "tcp"}
     windows = document["runs"][0]["trial"]["windows"]
