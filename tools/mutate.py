@@ -203,7 +203,7 @@ def parser() -> argparse.ArgumentParser:
     add("--seed", type=int, help="repeat the draw of this seed (default: a new one, printed)")
     add("--count", type=int, default=60, help="changes in each group (default: 60)")
     add("--only", metavar="FILE:LINE", help="judge every change of one line")
-    add("--jobs", type=int, choices=(1, 2), default=2, help="changes at a time (default: 2)")
+    add("--jobs", type=int, default=2, help="changes, or tests to record, at a time (default: 2)")
     add("--list", action="store_true", help="show what is drawn and run nothing")
     add("--write", action="store_true", help=f"write the result into {PAGE.relative_to(ROOT)}")
     add("--coverage", type=Path, default=RECORD, help=f"where --record writes (default: {RECORD})")
@@ -213,7 +213,7 @@ def parser() -> argparse.ArgumentParser:
 def main(words: list[str]) -> int:
     arguments = parser().parse_args(words)
     if arguments.record is not None:
-        record(arguments.coverage, arguments.record)
+        record(arguments.coverage, arguments.record, arguments.jobs)
         return 0
     coverage = Coverage(arguments.coverage / "coverage.json")
     seed = random.SystemRandom().randrange(10_000) if arguments.seed is None else arguments.seed

@@ -91,7 +91,7 @@ def environment(**more: str) -> dict[str, str]:
     return {**kept, "CI": "", **more}
 
 
-def record(work: Path, tests: list[str]) -> None:
+def record(work: Path, tests: list[str], jobs: int) -> None:
     """Run tests (all, if none are named) once with coverage.py, and write work/coverage.json."""
     tree, folder = work / "tree", work / "parts"
     tree.mkdir(parents=True, exist_ok=True)
@@ -105,7 +105,8 @@ def record(work: Path, tests: list[str]) -> None:
         "GDRKIT_MUTATE_CONTEXT": "",
     }
     command = [python_of(tree), "-m", "pytest", "-p", "tools.mutate_plugin", "-p", "no:cacheprovider"]
-    command += ["-o", "addopts=--strict-markers -n 2 --dist loadscope", "-q", "-m", "not slow and not lab"]
+    command += ["-o", f"addopts=--strict-markers -n {jobs} --dist loadscope"]
+    command += ["-q", "-m", "not slow and not lab"]
     command += [f"--ignore={name}" for name in LEFT_OUT] + tests
     subprocess.run(command, cwd=tree, env=environment(**more), check=False)
     (work / "coverage.json").write_text(json.dumps(_merged(folder, tree)))
