@@ -12,9 +12,8 @@ from gdrkit.report.terminal import Row
 from gdrkit.rules import BY_CODE
 from gdrkit.rules.rule import WIRE, Layer
 from gdrkit.verdict.findings import Finding
-from gdrkit.verdict.path_state import State
+from gdrkit.verdict.path_state import GOOD, State
 
-GOOD = (State.ACTIVE, State.READY)
 COLLECTABLE = {MissingReason.DENIED.value, MissingReason.NOT_COLLECTED.value, MissingReason.TRUNCATED.value}
 """Reasons that a collection as root removes."""
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from gdrkit.report.answers import GOOD, PATH_NAMES, answers, cause_layer, deciding
+from gdrkit.report.answers import PATH_NAMES, answers, cause_layer, deciding
 from gdrkit.report.document import ChainStep, ExpectationSection, PlanSection, Report
 from gdrkit.report.first_use import COMMAND, explained
 from gdrkit.report.terminal import Row, render
 from gdrkit.rules.rule import Layer
 from gdrkit.verdict.findings import Finding
+from gdrkit.verdict.path_state import GOOD
 
 WORST_FIRST = ("failed", "unknown", "warning", "note")
 UNKNOWNS_SHOWN = 3

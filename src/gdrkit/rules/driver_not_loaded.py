@@ -53,20 +53,14 @@ def driver_not_loaded(node: Node, _: str) -> Outcome:
     """
     if is_loaded(node, DRIVER):
         return Passed("nvidia is loaded")
-    if _has_no_gpu(node):
+    found = if_missing(None, gpus, node)  # if that is not known, a missing driver is still worth reporting
+    if found is not None and not found:
         return NotApplicable("no NVIDIA GPU")
-    found = if_missing((), gpus, node)
     if found and all(is_passed_through(node, gpu) for gpu in found):
         return NotApplicable("every GPU belongs to a virtual machine")
     if _nouveau(node):
         return Failed(seen="nouveau is loaded, nvidia is not", expected="nvidia loaded", subject=DRIVER)
     return Failed(seen=f"nvidia is not loaded; {_on_disk(node)}", expected="nvidia loaded", subject=DRIVER)
-
-
-def _has_no_gpu(node: Node) -> bool:
-    """Whether the node has no NVIDIA GPU. False if that is not known: a missing driver is still worth
-    reporting."""
-    return if_missing(False, lambda: not gpus(node))
 
 
 def _nouveau(node: Node) -> bool:

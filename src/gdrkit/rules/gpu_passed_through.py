@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gdrkit.facts.pci import PciGpu, devices, gpus
+from gdrkit.facts.pci import PciGpu, device_at, gpus
 from gdrkit.node import Node, if_missing
 from gdrkit.rules.deciding_command import DecidingCommand
 from gdrkit.rules.rule import GPU, Failed, Layer, Outcome, Passed, rule
@@ -13,8 +13,7 @@ VFIO = "vfio-pci"
 
 def is_passed_through(node: Node, gpu: PciGpu) -> bool:
     """Whether vfio-pci holds the GPU. False also if its driver is not known."""
-    found = if_missing((), devices, node)
-    return any(device.address == gpu.address and device.driver == VFIO for device in found)
+    return if_missing("", lambda: device_at(node, gpu.address).driver) == VFIO
 
 
 @rule(

@@ -18,9 +18,7 @@ from gdrkit.rules.remedy_names import RemedyName
 from gdrkit.rules.rule import DIRECT, Failed, Layer, Status, Unknown
 from gdrkit.verdict.matrix import Matrix, concerns
 from gdrkit.verdict.node_state import ConsumerState
-from gdrkit.verdict.path_state import State, would_block
-
-GOOD = (State.READY, State.ACTIVE)
+from gdrkit.verdict.path_state import GOOD, State, would_block
 
 EVIDENCE_SHOWN = 12
 EVIDENCE_SHOWN_OF_UNKNOWN = 3

@@ -25,6 +25,9 @@ class State(enum.StrEnum):
     IMPOSSIBLE = "impossible"  # no remedy exists on this hardware
 
 
+GOOD = (State.ACTIVE, State.READY)
+"""States in which nothing needs to be done."""
+
 BEST_FIRST = (State.ACTIVE, State.READY, State.UNKNOWN, State.BLOCKED, State.IMPOSSIBLE)
 """Of several paths of one GPU, the best counts: an unknown one may turn out to be ready."""
 

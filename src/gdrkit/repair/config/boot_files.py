@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from gdrkit.evidence import EvidenceMissing
+from gdrkit.facts.acs_redirects import bridges_between, redirect_control
 from gdrkit.facts.machine import distribution
-from gdrkit.facts.pci_registers import acs
-from gdrkit.facts.rdma import below_common_bridge, hardware_pairs, nic_address
+from gdrkit.facts.rdma import hardware_pairs
 from gdrkit.node import Node
 from gdrkit.repair.config.output import ConfigOutput, ConfigRefused, OutputLine, annotated
 from gdrkit.repair.config.request import (
@@ -20,7 +20,7 @@ from gdrkit.repair.config.request import (
     verdict,
 )
 from gdrkit.repair.platforms import file_contents
-from gdrkit.repair.platforms.fabric import REDIRECTS, set_acs
+from gdrkit.repair.platforms.fabric import set_acs
 from gdrkit.rules.data_direct_missing import data_direct_functions
 from gdrkit.rules.remedy_names import RemedyName
 from gdrkit.verdict.path_state import State
@@ -172,19 +172,15 @@ def modprobe(request: ConfigRequest) -> ConfigOutput | ConfigRefused:
 # -- ACS at boot -------------------------------------------------------------------------------------
 
 
-def redirecting(node: Node) -> dict[str, str]:
-    """Bridges below a switch shared by GPU and NIC that redirect their traffic to the CPU, by address.
+def pairs_redirected(node: Node) -> dict[str, str]:
+    """Bridges that redirect the traffic between a GPU and a NIC, by address; the value names the two.
 
-    The value names the GPU and NIC. Ports above the shared switch keep their isolation. Raises
-    EvidenceMissing if registers that need root were not read."""
-    found: dict[str, str] = {}
-    for pair in hardware_pairs(node):
-        shared, to_gpu, to_nic = below_common_bridge(node, pair.gpu, nic_address(node, pair.device))
-        for bridge in (*to_gpu, *to_nic) if shared else ():
-            capability = acs(node, bridge)
-            if capability is not None and capability.control & REDIRECTS:
-                found.setdefault(bridge, f"between GPU {pair.gpu} and {pair.device}")
-    return found
+    Raises EvidenceMissing if registers that need root were not read."""
+    return {
+        bridge: f"between GPU {pair.gpu} and {pair.device}"
+        for bridge, pair in bridges_between(node).items()
+        if redirect_control(node, bridge)
+    }
 
 
 def _bridges(kind: str, request: ConfigRequest) -> dict[str, str] | ConfigRefused:
@@ -201,7 +197,7 @@ def _bridges(kind: str, request: ConfigRequest) -> dict[str, str] | ConfigRefuse
             instead="sudo rdma_topo check; sudo rdma_topo write-grub-acs",
         )
     try:
-        found = redirecting(request.node)
+        found = pairs_redirected(request.node)
     except EvidenceMissing as error:
         missing = error.missing
         return ConfigRefused(

@@ -12,7 +12,7 @@ from gdrkit.repair.config.boot_files import (
     impossible,
     needs_passthrough,
     never_peermem,
-    redirecting,
+    pairs_redirected,
     state_of_dmabuf,
 )
 from gdrkit.repair.config.nccl_env import conf_text
@@ -55,7 +55,7 @@ def crio_limits() -> str:
 
 
 def _unit(request: ConfigRequest) -> str:
-    bridges = ask(request, redirecting)
+    bridges = ask(request, pairs_redirected)
     return acs_unit_text(request, tuple(bridges)) if bridges else ""
 
 

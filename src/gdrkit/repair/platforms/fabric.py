@@ -4,39 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from gdrkit.facts.acs_redirects import REDIRECTS, redirecting
 from gdrkit.facts.kernel import version
-from gdrkit.facts.pci_registers import acs, read_request_bytes
-from gdrkit.facts.rdma import below_common_bridge, hardware_pairs, nic_address, nics
+from gdrkit.facts.pci_registers import read_request_bytes
+from gdrkit.facts.rdma import nic_address, nics
 from gdrkit.node import Node, each_known, if_missing
 from gdrkit.repair.platforms import file_contents
 from gdrkit.repair.platforms.action import Action, AskPerson, RunCommand, WriteFile
 from gdrkit.repair.platforms.choices import ProcedureChoices
 from gdrkit.repair.platforms.platform import Platform
 
-REDIRECTS = 0x04 | 0x08 | 0x10
-"""P2P Request Redirect, P2P Completion Redirect, Upstream Forwarding: PCI Express Base 5.0, 7.7.8.3."""
 READ_REQUEST_MASK = 0x7000
 READ_REQUEST_4096 = 0x5000
 """Max_Read_Request_Size is bits 14:12 of Device Control; 5 is 4096 bytes: PCI Express Base 5.0, 7.5.3.4."""
 _CONFIG_ACS_SINCE = (6, 12)
 """`pci=config_acs=`: Linux drivers/pci/pci.c. Older kernels have disable_acs_redir, since 4.19."""
 RDMA_TOPO = "usr/sbin/rdma_topo"
-
-
-def redirecting(node: Node) -> dict[str, int]:
-    """ACS Control Registers, by address, of bridges that redirect between a GPU and a NIC below one switch.
-
-    Bridges above that switch do not matter. Bridges whose registers are not readable are left out.
-    """
-    found = {}
-    between: dict[str, None] = {}
-    for pair in hardware_pairs(node):
-        shared, to_gpu, to_nic = below_common_bridge(node, pair.gpu, nic_address(node, pair.device))
-        between.update(dict.fromkeys((*to_gpu, *to_nic) if shared else ()))
-    for bridge, capability in each_known(lambda bridge: (bridge, acs(node, bridge)), between):
-        if capability is not None and capability.control & REDIRECTS:
-            found[bridge] = capability.control
-    return found
 
 
 def set_acs(bridge: str, value: int) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from msgspec.structs import replace
 
 from gdrkit.evidence import Missing, MissingReason
+from gdrkit.facts.acs_redirects import REDIRECTS, redirecting
 from gdrkit.facts.commands import NVIDIA_SMI_MEMORY
 from gdrkit.facts.driver_log import last_line
 from gdrkit.facts.nvidia_smi import smi_memory
@@ -14,7 +15,6 @@ from gdrkit.facts.pci import gpus, iommu_type
 from gdrkit.facts.pci_registers import acs, bar1_bytes, read_request_bytes
 from gdrkit.facts.rdma import nic_address, nics
 from gdrkit.node import Node, Supposition, each_known
-from gdrkit.repair.platforms.fabric import REDIRECTS, redirecting
 from gdrkit.repair.remedies.remedy import Remedy
 from gdrkit.rules.bar1 import NO_SPACE
 from gdrkit.rules.read_request_small import WANTED_BYTES

@@ -9,9 +9,9 @@ from gdrkit.facts.driver import DRIVER, driver_flavour, driver_path, driver_vers
 from gdrkit.facts.libraries import libcuda_version
 from gdrkit.facts.module_state import kernel_match
 from gdrkit.facts.modules import PEERMEM, is_loaded, module_path
+from gdrkit.facts.other_kernels import driver_elsewhere
 from gdrkit.facts.secure_boot import signatures_enforced
 from gdrkit.node import Node, Supposition, if_missing
-from gdrkit.repair.platforms.driver_packages import driver_elsewhere
 from gdrkit.repair.remedies.remedy import Remedy
 from gdrkit.rules.remedy_names import RemedyName
 

@@ -25,12 +25,10 @@ from gdrkit.rules.rule import Unknown
 from gdrkit.verdict import Verdict
 from gdrkit.verdict.matrix import Matrix, path_states_of_pairs
 from gdrkit.verdict.node_state import ConsumerState, consumer_state, nearest_pairs
-from gdrkit.verdict.path_state import PathState, State
+from gdrkit.verdict.path_state import GOOD, PathState, State
 
 STEPS_AT_MOST = 5
 """Keeps the search small; a plan with more steps than this amounts to a reinstallation."""
-
-GOOD = (State.READY, State.ACTIVE)
 
 
 class StepOutcome(Struct, frozen=True):

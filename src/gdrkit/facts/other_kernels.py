@@ -1,0 +1,50 @@
+"""The driver that a machine has for other kernels than the running one."""
+
+from __future__ import annotations
+
+import re
+
+from msgspec import Struct
+
+from gdrkit.facts.packages import DkmsModule, dkms, installed
+from gdrkit.node import Node, if_missing
+
+_PREBUILT = re.compile(r"(linux-modules-nvidia-\d+(?:-server)?(-open)?)-(\d+\.\d+\.\d+-[\w.-]+)")
+"""Ubuntu's packages of modules for one kernel. Other names end in a flavour: they are metapackages."""
+
+
+class DriverElsewhere(Struct, frozen=True):
+    """A driver of another kernel."""
+
+    flavour: str  # open, proprietary; "" if not known
+    version: str  # "" if not known
+    dkms: DkmsModule | None = None
+    prebuilt: str = ""  # the package's name without the kernel
+
+
+def driver_elsewhere(node: Node) -> DriverElsewhere | None:
+    """The driver that DKMS has, or else that a package has for another kernel; None if neither is known."""
+    for module in if_missing((), dkms, node):
+        if module.name.startswith("nvidia"):
+            return DriverElsewhere(_flavour(node, module.name), module.version, dkms=module)
+    for name in if_missing((), lambda: tuple(installed(node))):
+        if found := _PREBUILT.fullmatch(name):
+            flavour = "open" if found[2] else "proprietary"
+            return DriverElsewhere(flavour, _user_space_version(node), prebuilt=found[1])
+    return None
+
+
+def _user_space_version(node: Node) -> str:
+    """The version of the driver's other packages, which those of the modules require."""
+    for name, package in if_missing({}, installed, node).items():
+        if name.startswith(("nvidia-utils-", "libnvidia-compute-", "nvidia-kernel-common-")):
+            return re.split(r"[-+~]", package.version)[0].rpartition(":")[2]
+    return ""
+
+
+def _flavour(node: Node, module: str) -> str:
+    """By the name of the DKMS package, of which Debian, Ubuntu and NVIDIA have one for each flavour."""
+    names = [n for n in if_missing((), lambda: tuple(installed(node))) if "nvidia" in n and "dkms" in n]
+    if "open" in module or (names and all("open" in name for name in names)):
+        return "open"
+    return "proprietary" if names and not any("open" in name for name in names) else ""
