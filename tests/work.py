@@ -4,26 +4,17 @@ from __future__ import annotations
 
 import signal
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from types import FrameType
 from typing import Any
 
+from tools.fuzz.target import limited
 
-@contextmanager
-def within(seconds: float) -> Iterator[None]:
-    """Raises AssertionError in the block after some seconds, so that work without end fails a test."""
 
-    def late(number: int, frame: object) -> None:
-        raise AssertionError(f"not done after {seconds:g} s")
-
-    before = signal.signal(signal.SIGALRM, late)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+def within(seconds: float) -> AbstractContextManager[None]:
+    """Raises TooLong in the block after some seconds, so that work or waiting without end fails a test."""
+    return limited(seconds, signal.ITIMER_REAL)
 
 
 def steps(work: Callable[..., object], *arguments: object) -> int:

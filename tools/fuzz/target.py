@@ -89,16 +89,19 @@ def bounded_memory() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def limited(seconds: float) -> Iterator[None]:
-    """Raise TooLong in what runs longer, in processor time: the machine may be busy with other work."""
+def limited(seconds: float, timer: int = signal.ITIMER_PROF) -> Iterator[None]:
+    """Raise TooLong in what runs longer, in processor time: the machine may be busy with other work.
 
-    def stop(number: int, frame: object) -> None:
+    With ITIMER_REAL in time, for what may wait without end."""
+    number = {signal.ITIMER_PROF: signal.SIGPROF, signal.ITIMER_REAL: signal.SIGALRM}[timer]
+
+    def stop(_: int, frame: object) -> None:
         raise TooLong(f"took more than {seconds:g} s")
 
-    before = signal.signal(signal.SIGPROF, stop)
-    signal.setitimer(signal.ITIMER_PROF, seconds)
+    before = signal.signal(number, stop)
+    signal.setitimer(timer, seconds)
     try:
         yield
     finally:
-        signal.setitimer(signal.ITIMER_PROF, 0)
-        signal.signal(signal.SIGPROF, before)
+        signal.setitimer(timer, 0)
+        signal.signal(number, before)
