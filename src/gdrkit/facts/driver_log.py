@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from gdrkit.evidence import EvidenceMissing, Missing, MissingReason
+from gdrkit.evidence.quoting import quoted
 from gdrkit.facts import kernel_log, modules
 from gdrkit.facts.commands import DMESG
 from gdrkit.facts.driver import driver_parameters, driver_version
@@ -27,7 +28,7 @@ def last_line(node: Node, pattern: str) -> KernelLogLine | None:
             return line
     if not log.complete:
         raise EvidenceMissing(
-            Missing(log.source, MissingReason.TRUNCATED, f"journalctl -k -b | grep -E '{pattern}'")
+            Missing(log.source, MissingReason.TRUNCATED, f"journalctl -k -b | grep -E {quoted(pattern)}")
         )
     node.cite(DMESG.line, text=f"no line with {pattern}")
     return None

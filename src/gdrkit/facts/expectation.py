@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from msgspec import Struct
 
 from gdrkit.evidence import EvidenceMissing, Missing, MissingReason
+from gdrkit.evidence.quoting import quoted
 from gdrkit.facts import gpu_ids
 from gdrkit.facts.commands import OFED_INFO
 from gdrkit.facts.driver import driver_flavour, driver_version
@@ -214,7 +215,7 @@ def best_port(node: Node, device: str) -> RdmaPort:
     found = ports(node, device)
     if not found:
         source = f"ports of {device}"
-        raise EvidenceMissing(Missing(source, MissingReason.UNDECIDED, f"ibv_devinfo -d {device}"))
+        raise EvidenceMissing(Missing(source, MissingReason.UNDECIDED, f"ibv_devinfo -d {quoted(device)}"))
     return max(found, key=lambda port: (port.state == "ACTIVE", port.rate_gbit_per_s, -port.number))
 
 

@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from gdrkit.agent.native.cuda_abi import DEVICE_ATTRIBUTES
 from gdrkit.evidence import Confidence, EvidenceAbsent, EvidenceMissing, Missing, MissingReason
+from gdrkit.evidence.quoting import quoted
 from gdrkit.facts import gpu_ids
 from gdrkit.facts.commands import NVIDIA_SMI_CONFIDENTIAL
 from gdrkit.facts.driver import driver_flavour, driver_version, gpu_information
@@ -56,7 +57,7 @@ def product_name(node: Node, gpu: PciGpu) -> str:
         name = text_device(node, gpu.address).name
         _, bracket, rest = name.rpartition("[")
         if not bracket:  # "NVIDIA Corporation Device": the pci.ids file is older than the GPU
-            raise not_collected(f"name of {gpu.address}", f"lspci -s {gpu.address}")
+            raise not_collected(f"name of {gpu.address}", f"lspci -s {quoted(gpu.address)}")
         return rest.rstrip("]")
 
     sources: tuple[Callable[[], str], ...] = (

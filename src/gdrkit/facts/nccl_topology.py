@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gdrkit.evidence import EvidenceAbsent, EvidenceMissing, Missing, MissingReason
+from gdrkit.evidence.quoting import quoted
 from gdrkit.facts.environment import NCCL_CONF, environment
 from gdrkit.facts.rdma import Pair, nic_address
 from gdrkit.formats import xml_text
@@ -41,7 +42,9 @@ def distance_in_topology_file(node: Node, pair: Pair) -> str:
     Raises EvidenceAbsent without a file, EvidenceMissing if the file was not collected, cannot be read, or
     does not have both."""
     path = topology_file(node)
-    undecided = Missing(f"{pair.gpu} and {pair.device} in /{path}", MissingReason.UNDECIDED, f"cat /{path}")
+    undecided = Missing(
+        f"{pair.gpu} and {pair.device} in /{path}", MissingReason.UNDECIDED, f"cat {quoted(f'/{path}')}"
+    )
     try:
         system = xml_text.parse(node.read(path))
     except (EvidenceMissing, FormatError):  # it is there, or a setting names it

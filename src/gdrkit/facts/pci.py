@@ -195,7 +195,7 @@ def _position_in_sysfs(node: Node, address: str) -> tuple[str, tuple[str, ...]]:
     steps = node.resolve(f"{ROOT}/{address}").split("/")
     roots = [step for step in steps if step.startswith("pci") and ":" in step]
     if not roots or steps[-1] != address:
-        raise not_collected(f"{ROOT}/{address}", f"readlink -f /{ROOT}/{address}")
+        raise not_collected(f"{ROOT}/{address}", f"readlink -f {quoted(f'/{ROOT}/{address}')}")
     above = steps[steps.index(roots[-1]) + 1 : -1]
     return roots[-1].removeprefix("pci"), tuple(step for step in above if step.count(":") == 2)
 
@@ -230,7 +230,7 @@ def numa_node(node: Node, address: str) -> int | None:
     def in_text() -> int | None:
         device = text_device(node, address)
         if not device.verbose:
-            raise not_collected(f"NUMA node of {address}", f"cat /{ROOT}/{address}/numa_node")
+            raise not_collected(f"NUMA node of {address}", f"cat {quoted(f'/{ROOT}/{address}/numa_node')}")
         return device.numa_node  # lspci prints the line only where it is known: lspci.c, show_verbose()
 
     found = first_collected(lambda: _number(node.text(f"{ROOT}/{address}/numa_node")), in_text)
@@ -250,7 +250,7 @@ def iommu_group(node: Node, address: str) -> str:
     def in_text() -> str:
         group = text_device(node, address).iommu_group
         if not group:  # an old lspci never prints it
-            raise not_collected(link, f"readlink /{link}")
+            raise not_collected(link, f"readlink {quoted(f'/{link}')}")
         return group
 
     return first_collected(in_sysfs, in_text)

@@ -50,7 +50,7 @@ def port_registers(node: Node, address: str) -> PortRegisters:
     def in_text() -> PortRegisters:
         device = text_device(node, address)
         if not device.port_type:
-            raise not_collected(f"PCI Express of {address}", f"sudo lspci -vvv -s {address}")
+            raise not_collected(f"PCI Express of {address}", f"sudo lspci -vvv -s {quoted(address)}")
         return PortRegisters(
             device.port_type.lower().replace(" ", "-"),
             device.payload_bytes,

@@ -47,7 +47,9 @@ def config(node: Node, address: str) -> Config:
         try:
             return node.read(f"proc/bus/pci/{folder}/{slot}")
         except EvidenceAbsent:
-            raise not_collected(f"{ROOT}/{address}/config", f"sudo lspci -vvv -s {address}") from None
+            raise not_collected(
+                f"{ROOT}/{address}/config", f"sudo lspci -vvv -s {quoted(address)}"
+            ) from None
 
     return pci_config.parse(first_collected(lambda: node.read(f"{ROOT}/{address}/config"), in_proc))
 
@@ -87,7 +89,7 @@ def acs(node: Node, address: str) -> Acs | None:
     def in_text() -> Acs | None:
         device = _capabilities_of(node, address)
         if device.acs is None and not device.extended and "Express" not in device.class_name:
-            raise not_collected(f"ACS of {address}", f"sudo lspci -vvv -s {address}")
+            raise not_collected(f"ACS of {address}", f"sudo lspci -vvv -s {quoted(address)}")
         return device.acs
 
     return first_collected(lambda: _capability(node, address, config(node, address).acs), in_text)
@@ -112,7 +114,7 @@ def read_request_bytes(node: Node, address: str) -> int:
     def in_text() -> int:
         device = _capabilities_of(node, address)
         if device.read_request_bytes is None:
-            raise not_collected(f"MaxReadReq of {address}", f"sudo lspci -vvv -s {address}")
+            raise not_collected(f"MaxReadReq of {address}", f"sudo lspci -vvv -s {quoted(address)}")
         return device.read_request_bytes
 
     return first_collected(lambda: _express(node, address).read_request_bytes, in_text)
@@ -136,7 +138,7 @@ def link(node: Node, address: str) -> LinkSpeeds:
     def in_text() -> LinkSpeeds:
         found = _capabilities_of(node, address).link
         if found is None:
-            raise not_collected(f"link of {address}", f"sudo lspci -vvv -s {address}")
+            raise not_collected(f"link of {address}", f"sudo lspci -vvv -s {quoted(address)}")
         return _link(
             address, found.current_gt_per_s, found.current_width, found.max_gt_per_s, found.max_width
         )
@@ -189,7 +191,7 @@ def bar1_bytes(node: Node, address: str) -> int:
     def in_text() -> int:
         device = text_device(node, address)
         if not device.memory_bytes:
-            raise not_collected(f"regions of {address}", f"cat /{ROOT}/{address}/resource")
+            raise not_collected(f"regions of {address}", f"cat {quoted(f'/{ROOT}/{address}/resource')}")
         return _second(address, device.memory_bytes)
 
     def in_smi() -> int:

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
+from gdrkit.evidence.quoting import quoted
 from gdrkit.facts.commands import LSPCI
 from gdrkit.facts.supplied import not_collected
 from gdrkit.formats.errors import FormatError
@@ -208,4 +209,4 @@ def text_device(node: Node, address: str) -> TextDevice:
         if device.address == address:
             node.mark(LSPCI.line, device.line)
             return device
-    raise not_collected(f"lspci of {address}", f"lspci -nnvvv -s {address}")
+    raise not_collected(f"lspci of {address}", f"lspci -nnvvv -s {quoted(address)}")

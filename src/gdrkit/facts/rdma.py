@@ -154,7 +154,7 @@ def nic_address(node: Node, name: str) -> str:
     link = f"{CLASS}/{name}/device"
     if device.virtual:
         raise EvidenceAbsent(Missing(link, MissingReason.ABSENT, f"readlink -f {quoted(f'/{link}')}"))
-    raise not_collected(link, f"readlink -f /{link}")
+    raise not_collected(link, f"readlink -f {quoted(f'/{link}')}")
 
 
 @fact
@@ -174,7 +174,7 @@ def character_device(node: Node, name: str) -> str:
         if entry.startswith("uverbs") and node.text(f"{folder}/{entry}/ibdev").strip() == name:
             return f"dev/infiniband/{entry}"
     raise EvidenceAbsent(
-        Missing(f"{folder}/*/ibdev of {name}", MissingReason.ABSENT, f"grep . /{folder}/*/ibdev")
+        Missing(f"uverbs of {name}", MissingReason.ABSENT, "grep . /sys/class/infiniband_verbs/*/ibdev")
     )
 
 
@@ -233,7 +233,7 @@ def _listed(node: Node, device: str) -> TextRdmaDevice:
     for found in listed_rdma_devices(node):
         if found.name == device:
             return found
-    raise not_collected(f"ibv_devinfo of {device}", f"ibv_devinfo -v -d {device}")
+    raise not_collected(f"ibv_devinfo of {device}", f"ibv_devinfo -v -d {quoted(device)}")
 
 
 @fact

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from gdrkit.evidence.quoting import quoted
 from gdrkit.facts.expectation import (
     ANY_MODEL,
     Track,
@@ -285,7 +286,7 @@ def expected_firmware_differs(node: Node, nic: RdmaDevice) -> Outcome:
     for name, wanted in expectation(node).content.firmware.items():
         if is_kind(node, nic, name):
             if not nic.firmware:
-                raise not_collected(f"firmware of {nic.name}", f"ibv_devinfo -d {nic.name}")
+                raise not_collected(f"firmware of {nic.name}", f"ibv_devinfo -d {quoted(nic.name)}")
             if not fits(nic.firmware, wanted):
                 return Failed(seen=nic.firmware, expected=f"{wanted}, by {_source(node)}", subject=nic.name)
             return Passed(nic.firmware)
