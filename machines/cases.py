@@ -90,6 +90,10 @@ def _build(seed: int, number: int, source: random.Random, wanted: tuple[Fault, .
     if made.truth.headline and made.truth.blockers:  # also what stops the path that was open before
         for path in opened(healthy):
             made.truth.headline |= lowest(made.truth.blockers["nccl"][path])
+        blockers = {blocker.code for path in made.truth.blockers["nccl"].values() for blocker in path}
+        for codes in made.named:  # the other names of a fault that is the cause
+            if made.truth.headline & set(codes):
+                made.truth.headline |= blockers & set(codes)
     return made
 
 
@@ -134,5 +138,7 @@ def _matters(fault: Fault, machine: Machine) -> bool:
 
 
 def consistent(machine: Machine) -> bool:
-    """Whether every module that is loaded could have been loaded."""
-    return all(signature(machine, module) is None for module in running(machine))
+    """Whether every module that is loaded could have been loaded: by its signature, after what it needs."""
+    loaded = running(machine)
+    names = {module.name for module in loaded}
+    return all(signature(machine, module) is None and names >= set(module.needs) for module in loaded)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from machines.distance import NEAR, distance, refused
 from machines.install import files, running
 from machines.loading import Loading, modprobe, signature, symbols
-from machines.machine import Machine
+from machines.machine import Function, Machine
+from machines.pci import links
 
 
 def facts(machine: Machine, loading: Loading) -> set[str]:
@@ -41,10 +42,22 @@ def _hardware(machine: Machine) -> set[str]:
     true |= set() if hardware else {"no-rdma-device"}
     if any(not nic.nic for nic in machine.nics):
         true.add("rdma-device-software")
-    true |= {"link-narrower-than-port", "shared-nic"} if machine.platform == "Spark" else set()
+    true |= {"shared-nic"} if machine.platform == "Spark" else set()
+    if any(
+        _narrow(nic) for nic in hardware if nic.state != "DOWN"
+    ):  # the rate of a port that is down is none
+        true.add("link-narrower-than-port")
     if any(nic.state != "ACTIVE" for nic in machine.nics):
         true.add("port-down")
     return true
+
+
+def _narrow(nic: Function) -> bool:
+    """Whether a NIC's link carries less than its port: PCI Express Base 6.0, 4.2.1, for the encodings."""
+    assert nic.nic
+    speed, lanes = links(nic)[0]
+    encoding = 0.8 if speed in ("2.5", "5.0") else 128 / 130
+    return float(speed) * lanes * encoding < (nic.rate or nic.nic.gbit_per_s)
 
 
 def _neighbours(machine: Machine) -> set[str]:
@@ -68,6 +81,7 @@ def _driver(machine: Machine) -> set[str]:
     full = any(gpu.bar1_free_mib >= 0 for gpu in machine.gpus)  # as nvidia-smi says
     true |= {"bar1-exhausted"} if full and driver.loaded and not driver.library_version else set()
     true |= {"driver-modified"} if driver.loaded and "ExperimentalDmaBufP2P" in driver.parameters else set()
+    true |= {"driver-mismatch"} if driver.loaded and driver.running_version else set()
     true |= _loaded(machine) if driver.loaded and machine.peermem.loaded else set()
     if machine.peermem.at_boot and machine.peermem.kind == "stub":
         true.add("peermem-redundant")
@@ -103,7 +117,8 @@ def _modules(machine: Machine) -> set[str]:
         true |= {"module-signature-broken"} if module.damage == "altered" else set()
     if len({module.signer for module in ours.values()}) > 1:
         true.add("mixed-signers")
-    true |= {"peermem-stub"} if machine.peermem.kind == "stub" else set()
+    stub = machine.peermem.kind == "stub" and machine.driver is not None and machine.driver.on_disk
+    true |= {"peermem-stub"} if stub else set()
     if "nvidia_peermem" not in ours:
         true.add("module-not-found")
     return true

@@ -60,12 +60,15 @@ def modprobe(machine: Machine, name: str = "nvidia_peermem") -> Loading:
 def alone(machine: Machine) -> Loading:
     """What stops nvidia-peermem itself, once everything that it needs is loaded."""
     on_disk = _winners(machine)
+    if machine.driver and machine.driver.root and machine.driver.on_disk:  # the operator's container has it
+        on_disk |= {module.name: module for module in stacks.nvidia_stack(machine)}
     if "nvidia_peermem" not in on_disk:
         return Loading(NOT_FOUND, frozenset({"module-not-found"}), False)
     override = _override(machine, "nvidia_peermem")
-    return override or insert(
-        machine, on_disk["nvidia_peermem"], {**on_disk, **{m.name: m for m in running(machine)}}
-    )
+    present = {**on_disk, **{module.name: module for module in running(machine)}}
+    if "nvidia" in present:  # its exports are its own, whatever took them before
+        present["nvidia"] = present.pop("nvidia")
+    return override or insert(machine, on_disk["nvidia_peermem"], present)
 
 
 def insert(machine: Machine, module: Module, loaded: dict[str, Module]) -> Loading:
@@ -156,7 +159,7 @@ def _init(machine: Machine, module: Module) -> Loading:
         )
     if not full:
         return Loading(INVALID, frozenset({"peermem-stub"}), False)
-    if machine.legacy_client == "loaded":
+    if machine.legacy_client == "loaded" and machine.kernel.mm_kobj:  # else no one compares the names
         return Loading(INVALID, frozenset({"peermem-registration-refused", "legacy-nv-peer-mem"}), False)
     return Loading()
 

@@ -67,8 +67,8 @@ def judge(machine: Machine) -> Truth:
     best = truth.blockers["nccl"]
     if truth.states["nccl"] & {"blocked", "impossible"}:
         truth.headline = _headline(best)
-    if "driver-not-loaded" in truth.headline:  # the cause, or its echo
-        truth.headline |= modprobe(machine, "nvidia").causes
+    if any(blocker.code == "driver-not-loaded" for path in best.values() for blocker in path):
+        truth.headline |= modprobe(machine, "nvidia").causes if truth.headline else set()
     return _open_questions(machine, truth)
 
 
@@ -236,7 +236,7 @@ def _peermem(machine: Machine, consumer: str, loading: Loading) -> list[Blocker]
     legacy = (
         machine.legacy_client == "loaded"
         and machine.driver is not None
-        and machine.driver.number < (525, 105, 17)
+        and machine.driver.number < (580, 65, 6)  # then the version of its page tables changed
     )
     if not state.loaded and not legacy:
         return _closed(machine, loading)
@@ -278,6 +278,8 @@ def _closed(machine: Machine, loading: Loading) -> list[Blocker]:
     """Why the module is not there: what stops modprobe, or that it was not run."""
     if machine.peermem.kind == "none" and machine.operator:
         return [Blocker("kernel", "module-not-found")]
+    if machine.operator:  # its container has the module, and runs modprobe
+        loading = alone(machine)
     if loading.loaded:
         return [Blocker("driver", "peermem-not-loaded")]
     driver = machine.driver

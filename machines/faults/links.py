@@ -44,7 +44,7 @@ def _narrow(machine: Machine, source: random.Random) -> None:
     device.link = f"{speed}x{int(lanes) // 2}"
     port = machine.at(device.above)
     port.most, port.link = f"{speed}x{lanes}", device.link
-    machine.claims |= {"link-degraded", "link-narrower-than-port"}
+    machine.claims.add("link-degraded")
 
 
 def _small_slot(machine: Machine, source: random.Random) -> None:
@@ -55,7 +55,6 @@ def _small_slot(machine: Machine, source: random.Random) -> None:
         nic.link = f"{speed}x2"
         port = machine.at(nic.above)
         port.most = port.link = f"{speed}x2"
-    machine.claims.add("link-narrower-than-port")
 
 
 def _move(machine: Machine, gpu: Function, numa: int) -> None:

@@ -37,6 +37,15 @@ def _setting(name: str, values: tuple[str, ...], claim: str) -> Callable[[Machin
     return plant
 
 
+def _unset(*names: str) -> Callable[[Machine], bool]:
+    """No setting of these names: two values would make one fault of two."""
+
+    def fits(machine: Machine) -> bool:
+        return _ordinary(machine) and not any(name in machine.nccl_conf for name in names)
+
+    return fits
+
+
 def _nvshmem(machine: Machine, source: random.Random) -> None:
     machine.libraries.nvshmem = "3.2.5"
 
@@ -143,6 +152,7 @@ def _on_host(machine: Machine) -> bool:
     return (
         _ordinary(machine)
         and bool(machine.driver)
+        and not machine.operator
         and not machine.virtual
         and machine.trust.name != "lockdown"
     )
@@ -153,7 +163,11 @@ def _can_wait(machine: Machine) -> bool:
 
 
 def _new_enough(machine: Machine) -> bool:
-    return machine.platform == "coherent" and number(machine.libraries.nccl) >= (2, 29, 2)
+    return (
+        _unset("NCCL_NET_GDR_LEVEL")(machine)
+        and machine.platform == "coherent"
+        and number(machine.libraries.nccl) >= (2, 29, 2)
+    )
 
 
 def _rails(machine: Machine) -> bool:
@@ -175,31 +189,31 @@ FAULTS = (
         "NCCL_DMABUF_ENABLE=0",
         ("dmabuf-disabled-by-env",),
         _setting("NCCL_DMABUF_ENABLE", ("0",), "dmabuf-disabled-by-env"),
-        _ordinary,
+        _unset("NCCL_DMABUF_ENABLE"),
     ),
     Fault(
         "NCCL_IB_DISABLE=1",
         ("ib-disabled-by-env",),
         _setting("NCCL_IB_DISABLE", ("1",), "ib-disabled-by-env"),
-        _ordinary,
+        _unset("NCCL_IB_DISABLE"),
     ),
     Fault(
         "NCCL_NET=Socket",
         ("ib-disabled-by-env",),
         _setting("NCCL_NET", ("Socket",), "ib-disabled-by-env"),
-        _ordinary,
+        _unset("NCCL_NET"),
     ),
     Fault(
         "NCCL_NET_GDR_LEVEL=ALL",
         ("gdr-level-ignored",),
         _setting("NCCL_NET_GDR_LEVEL", ("ALL", "NODE", "sys"), "gdr-level-ignored"),
-        _ordinary,
+        _unset("NCCL_NET_GDR_LEVEL"),
     ),
     Fault(
         "NCCL_NET_GDR_LEVEL=LOC",
         ("gdr-level-too-low",),
         _setting("NCCL_NET_GDR_LEVEL", ("LOC", "0"), "gdr-level-too-low"),
-        _ordinary,
+        _unset("NCCL_NET_GDR_LEVEL"),
     ),
     Fault(
         "NCCL_NET_GDR_LEVEL=PXB on Grace",
@@ -211,7 +225,7 @@ FAULTS = (
         "NCCL_NET_GDR_READ=0",
         ("gdr-read-off",),
         _setting("NCCL_NET_GDR_READ", ("0",), "gdr-read-off"),
-        _ordinary,
+        _unset("NCCL_NET_GDR_READ"),
     ),
     Fault(
         "NCCL_IB_GID_INDEX=9",

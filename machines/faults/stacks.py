@@ -61,7 +61,6 @@ def _mismatch(machine: Machine, source: random.Random) -> None:
     branch, rest = machine.driver.version.split(".", 1)
     machine.driver.running_version = f"{branch}.{max(int(rest.split('.')[0]) - 20, 10)}.01"
     machine.driver.library_version = machine.driver.version
-    machine.claims.add("driver-mismatch")
 
 
 def _modified(machine: Machine, source: random.Random) -> None:
@@ -78,11 +77,17 @@ def _proprietary(machine: Machine, source: random.Random) -> None:
 
 def _nv_peer_mem(machine: Machine, source: random.Random) -> None:
     machine.legacy_client, machine.peermem.loaded = "loaded", False
+    machine.claims.add("legacy-nv-peer-mem")
+
+
+def _refused(machine: Machine, source: random.Random) -> None:
+    """nvidia-peermem was loaded beside it: nvidia-peermem.c, the function's name changed in 560."""
+    _nv_peer_mem(machine, source)
+    name = "nv_mem_legacy_client_init" if machine.branch >= 560 else "nv_mem_client_init"
     machine.log.append(
-        "nvidia-peermem nv_mem_legacy_client_init:560 ERROR nv_mem_legacy_client_init -- error while "
-        "registering traditional client"
+        f"nvidia-peermem {name}:560 ERROR {name} -- error while registering traditional client"
     )
-    machine.claims |= {"legacy-nv-peer-mem", "peermem-registration-refused"}
+    machine.claims.add("peermem-registration-refused")
 
 
 def _nv_peer_mem_file(machine: Machine, source: random.Random) -> None:
@@ -206,12 +211,20 @@ def _peer_kernel(machine: Machine) -> bool:
     return full(machine) and machine.ofed is None and bool(machine.kernel.peer_api)
 
 
+def _takes_clients(machine: Machine) -> bool:
+    return full(machine) and bool(machine.driver and machine.driver.loaded)
+
+
 def _namespaced(machine: Machine) -> bool:
     return _driver(machine) and machine.is_open and machine.kernel.namespaces
 
 
 def _recent(machine: Machine) -> bool:
     return _driver(machine) and machine.branch >= 580
+
+
+def _takes_version(machine: Machine) -> bool:
+    return _driver(machine) and bool(machine.driver and machine.driver.loaded)
 
 
 def _dkms_ofed(machine: Machine) -> bool:
@@ -238,11 +251,16 @@ FAULTS = (
     Fault("nvidia without its namespace", ("module-symbol-namespace",), _damage("namespace"), _namespaced),
     Fault("nvidia of another flavour", ("module-wrong-kernel",), _other_kernel, _driver),
     Fault("symbols taken", ("module-symbol-duplicate",), _duplicate, _driver),
-    Fault("driver updated, not reloaded", ("driver-mismatch",), _mismatch, _driver),
+    Fault("driver updated, not reloaded", ("driver-mismatch",), _mismatch, _takes_version),
     Fault("driver of a fork", ("driver-modified",), _modified, _dmabuf_only),
     Fault("proprietary driver", ("driver-proprietary",), _proprietary, _dmabuf_only),
-    Fault("nv_peer_mem loaded", ("legacy-nv-peer-mem",), _nv_peer_mem, full),
-    Fault("registration refused", ("peermem-registration-refused",), _nv_peer_mem, full),
+    Fault("nv_peer_mem loaded", ("legacy-nv-peer-mem",), _nv_peer_mem, _takes_clients),
+    Fault(
+        "registration refused",
+        ("peermem-registration-refused",),
+        _refused,
+        lambda m: _takes_clients(m) and m.kernel.mm_kobj,
+    ),
     Fault("nv_peer_mem installed", ("legacy-nv-peer-mem",), _nv_peer_mem_file, full),
     Fault("old gdrdrv", ("p2p-page-table-version",), _old_gdrdrv, _recent),
     Fault(
