@@ -71,6 +71,21 @@ class TestMig:
         missing(machine(without=("proc/driver/nvidia",)), gpu_mig)
 
 
+class TestSeveralStates:
+    BOTH = GUEST | SPLIT
+
+    def test_every_state_is_unknown_until_cuda_is_asked(self):
+        node = machine(files=self.BOTH, commands=smi() | CC_ON)
+
+        assert missing(node, gpu_mig).source == missing(node, gpu_confidential).source
+
+    def test_a_refusal_is_reported_for_one_of_them(self):
+        node = machine(files=self.BOTH, commands=smi() | CC_ON | probe(GPU, REFUSED))
+
+        failed(node, gpu_confidential)
+        assert passed(node, gpu_mig).why.startswith("refused for another reason")
+
+
 PARAMETERS = "CoherentGPUMemoryMode: {mode}\nDmaRemapPeerMmio: 1\n"
 
 

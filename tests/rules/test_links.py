@@ -95,6 +95,11 @@ class TestNarrow:
         outline = SERVER.replace("mlx5_0", "mlx5_0 state=DOWN").replace("cx7-ib", "cx7-ib max=8.0x1")
         not_applicable(machine(outline), link_narrower_than_port)
 
+    @pytest.mark.parametrize("state", ["INIT", "ARMED"])
+    def test_a_port_that_waits_for_a_subnet_manager_has_its_rate(self, state):
+        outline = SERVER.replace("mlx5_0", f"mlx5_0 state={state}").replace("cx7-ib", "cx7-ib max=8.0x1")
+        assert failed(machine(outline), link_narrower_than_port).subject == "mlx5_0"
+
     def test_ports_that_were_not_collected_are_unknown(self):
         missing(machine(without=(f"{NIC_FOLDER}/infiniband/mlx5_0/ports",)), link_narrower_than_port)
 

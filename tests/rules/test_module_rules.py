@@ -34,7 +34,7 @@ from gdrkit.rules.module_symbols import (
 )
 from gdrkit.rules.rule import Failed, NotApplicable, Outcome, Passed, Rule, Unknown
 from tests.facts.test_trust import MOK, OTHER, PLAIN, altered, efi_list, secured
-from tests.kernel_tree import KernelTree
+from tests.kernel_tree import RELEASE, KernelTree
 from tests.memory_host import MemoryHost
 from tests.module_builder import VERMAGIC, build_module, sign
 
@@ -64,6 +64,8 @@ def peermem_with(argument: str) -> KernelTree:
     tree = KernelTree().module("x", parameters=parameters, modinfo=version)
     return tree.put("etc/modprobe.d/a.conf", f"options x {argument}\n")
 
+
+IN_THE_DRIVER_CONTAINER = f"run/nvidia/driver/lib/modules/{RELEASE}/kernel/drivers/video/nvidia-peermem.ko"
 
 BAD: list[tuple[Rule, KernelTree]] = [
     (module_not_found, KernelTree()),
@@ -116,6 +118,7 @@ BAD: list[tuple[Rule, KernelTree]] = [
 NEAR: list[tuple[Rule, KernelTree]] = [
     (module_not_found, KernelTree().module("x")),
     (module_not_found, KernelTree().put(".dockerenv", "")),
+    (module_not_found, KernelTree().put(IN_THE_DRIVER_CONTAINER, PLAIN)),
     (install_override, KernelTree().module("x").put("etc/modprobe.d/a.conf", "install x modprobe -i x\n")),
     (
         install_override,

@@ -79,6 +79,22 @@ def test_a_loaded_module_keeps_working():
     assert failed(node(peermem(provider=OTHER), loaded(NAME)), ofed_rebuilt_after_driver, NAME).takes == ()
 
 
+def test_a_stack_that_runs_after_a_reboot_is_compared_too():
+    """ib_core on disk is another build than the one that runs, by its taint."""
+    running = loaded(NAME, "ib_core")
+    found = failed(node(peermem(provider=OTHER), running), ofed_rebuilt_after_driver, NAME)
+
+    assert "after a reboot" in found.seen
+    assert found.takes == ()
+    assert passes(node(peermem(), running), ofed_rebuilt_after_driver, NAME)
+
+
+def test_a_module_that_is_not_loaded_depends_on_the_stack_that_runs():
+    found = missing(node(peermem(provider=OTHER), loaded("ib_core")), ofed_rebuilt_after_driver, NAME)
+
+    assert "the running ib_core is not the file on disk" in found.source
+
+
 def test_equal_crcs_a_stub_or_no_api_are_not_a_mismatch():
     assert passes(node(peermem()), ofed_rebuilt_after_driver, NAME)
     assert does_not_apply(node(peermem(STUB, provider=OTHER)), ofed_rebuilt_after_driver, NAME)

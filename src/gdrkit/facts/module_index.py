@@ -14,6 +14,7 @@ from msgspec import Struct
 from gdrkit.evidence import Confidence, EvidenceAbsent, EvidenceMissing, Missing, MissingReason
 from gdrkit.evidence.quoting import quoted
 from gdrkit.facts.kernel import release
+from gdrkit.facts.virtual import is_wsl
 from gdrkit.formats.errors import FormatError
 from gdrkit.formats.module_name import canonical
 from gdrkit.node import Node, fact, if_absent, if_missing, seek
@@ -49,7 +50,8 @@ def require_index(node: Node) -> None:
     """Raises EvidenceMissing if there is no modules.dep of the running kernel: then no module is known to be
     absent.
 
-    Some systems keep their modules elsewhere, a container has no /lib/modules, depmod may not have run."""
+    Some systems keep their modules elsewhere, a container has no /lib/modules, depmod may not have run. Only
+    WSL is known to have no modules where it has no such folder: microsoft/WSL issue 10586."""
     try:
         path = f"{modules_dir(node)}/modules.dep"
         if node.confidence(modules_dir) is not Confidence.CERTAIN:
@@ -57,6 +59,8 @@ def require_index(node: Node) -> None:
         elif node.exists(path):
             return
     except EvidenceAbsent as absent:
+        if is_wsl(node):
+            return
         path = absent.missing.source
     raise EvidenceMissing(Missing(path, MissingReason.UNDECIDED, "ls /lib/modules/$(uname -r)/modules.dep"))
 

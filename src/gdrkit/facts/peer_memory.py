@@ -32,6 +32,7 @@ class PeermemLinkage(Struct, frozen=True):
     unresolved: tuple[str, ...] = ()  # nothing on this node exports them
     mismatched: tuple[str, ...] = ()  # exported with another CRC than the expected one
     unseen: tuple[str, ...] = ()  # not known whether or how they are exported
+    outdated: tuple[str, ...] = ()  # the installed module, which does not run yet, exports them with another
 
 
 class MemoryPeer(Struct, frozen=True):
@@ -86,7 +87,7 @@ ASK_DEPENDS = "modinfo -F depends nvidia-peermem"
 
 def _linkage_of_file(node: Node, path: str) -> PeermemLinkage:
     wanted = modules.imports(node, path)
-    unresolved, mismatched, unseen = [], [], []
+    unresolved, mismatched, unseen, outdated = [], [], [], []
     for symbol, crc in sorted(wanted.items()):
         if symbol not in PEER_API and not symbol.startswith("nvidia_p2p_"):
             continue
@@ -99,8 +100,22 @@ def _linkage_of_file(node: Node, path: str) -> PeermemLinkage:
         else:
             if crc is not None and exported is not None and crc != exported:
                 mismatched.append(symbol)
+        if crc is not None and if_missing(None, _crc_after_a_reboot, node, symbol) not in (crc, None):
+            outdated.append(symbol)
     node.cite(path, ".symtab", f"{'imports' if PEER_API[0] in wanted else 'no import of'} {PEER_API[0]}")
-    return PeermemLinkage(PEER_API[0] in wanted, tuple(unresolved), tuple(mismatched), tuple(unseen))
+    return PeermemLinkage(
+        PEER_API[0] in wanted, tuple(unresolved), tuple(mismatched), tuple(unseen), tuple(outdated)
+    )
+
+
+def _crc_after_a_reboot(node: Node, symbol: str) -> int | None:
+    """The CRC with which a symbol will be exported, if another build of its module is installed than the one
+    that runs; else None."""
+    owner = modules.symbol_owner(node, symbol)
+    if not owner or not modules.replaced(node, owner):
+        return None
+    export = modules.exports(node, modules.module_path(node, owner)).get(symbol)
+    return export.crc if export else None
 
 
 @fact

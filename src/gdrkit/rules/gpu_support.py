@@ -27,11 +27,15 @@ def refused(node: Node, gpu: PciGpu, code: str, expected: str) -> Failed | None:
 
 
 def only_cuda_knows(node: Node, gpu: PciGpu, code: str) -> Passed:
-    """Passed: CUDA reports support despite the GPU's state. Raises EvidenceMissing if CUDA was not asked."""
-    for _, support in _supports(node, gpu, code):
+    """Passed: CUDA reports support despite the GPU's state, or refuses it for a reason of another code.
+
+    Raises EvidenceMissing if CUDA was not asked."""
+    supports = [gpu_support(node, gpu, path) for path in DIRECT]
+    for support in supports:
         if support.state == "unknown":
             raise EvidenceMissing(support.lacking[0])
-    return Passed("CUDA reports support")
+    others = [support.why for support in supports if support.state == "no" and support.code != code]
+    return Passed(f"refused for another reason: {others[0]}" if others else "CUDA reports support")
 
 
 def missing_for_certainty(node: Node, gpu: PciGpu) -> tuple[Missing, ...]:

@@ -12,6 +12,9 @@ from gdrkit.facts.virtual import virtual_machine
 from gdrkit.node import Node, if_missing
 from gdrkit.rules.rule import REGISTRATION, Failed, Layer, NotApplicable, Outcome, Passed, rule
 
+_LINKED = ("ACTIVE", "ARMED", "INIT")
+"""States of a port whose cable has a link, so that its rate is real: InfiniBand specification, 14.2.5.6."""
+
 
 def gpus_and_nics(node: Node) -> Iterator[PciGpu | RdmaDevice]:
     """Every device that a pair can have."""
@@ -89,7 +92,8 @@ def link_narrower_than_port(node: Node, device: RdmaDevice) -> Outcome:
     Spark's), not the port's.
 
     How to tell: Find the narrowest link between the NIC and the root complex, with `sudo lspci -vv`
-    (LnkSta). Its speed times its width, less the encoding, is below the rate of the device's active ports
+    (LnkSta). Its speed times its width, less the encoding, is below the rate of the device's ports with a
+    link, in state ACTIVE, ARMED or INIT
     (`cat /sys/class/infiniband/<device>/ports/*/rate`). On a DGX Spark: 32 GT/s x4 = 126 Gbit/s for a port
     of 200 Gbit/s.
 
@@ -102,10 +106,10 @@ def link_narrower_than_port(node: Node, device: RdmaDevice) -> Outcome:
     Source: Encodings of PCI Express Base 5.0, 4.2.1, and 6.0, 4.2.3; NVIDIA DGX Spark playbooks,
     performance benchmarking guide.
     """
-    active = [port for port in ports(node, device.name) if port.state == "ACTIVE"]
-    if not active:
-        return NotApplicable("no active port")
-    rate = sum(port.rate_gbit_per_s for port in active)
+    linked = [port for port in ports(node, device.name) if port.state in _LINKED]
+    if not linked:
+        return NotApplicable("no port has a link")
+    rate = sum(port.rate_gbit_per_s for port in linked)
     try:
         segments = _real_links(node, nic_address(node, device.name))
     except EvidenceAbsent:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gdrkit.evidence import EvidenceAbsent
+from gdrkit.facts.driver_files import CONTAINER, peermem_path
 from gdrkit.facts.modprobe_config import configuration
 from gdrkit.facts.modules import builtin, module_path, modules_dir, require_index
 from gdrkit.facts.virtual import scope
@@ -52,6 +53,8 @@ def module_not_found(node: Node, module: str) -> Outcome:
             return NotApplicable(f"{module} is built into the kernel")
         if _in_a_container(node):
             return NotApplicable("a container's /lib/modules is not its host's")
+        if if_missing("", peermem_path, node).startswith(f"{CONTAINER}/"):
+            return NotApplicable("the driver's container has the file, and loads it")
         if configuration(node).install_command(module) is not None:
             return NotApplicable(f"an install line runs a command instead of loading {module}")
         require_index(node)

@@ -49,22 +49,29 @@ def ofed_rebuilt_after_driver(node: Node, module: str) -> Outcome:
         return NotApplicable("no nvidia-peermem is installed")
     if not linkage.uses_peer_api:
         return NotApplicable("a stub does not import the API")
-    differing = [symbol for symbol in PEER_API if symbol in linkage.mismatched]
-    if differing:
-        loaded = _runs(node)
-        return Failed(
-            seen=f"CRC of {differing[0]} in {peermem_path(node)} differs from {peer_api_exporter(node)}'s",
-            expected="equal CRCs",
-            subject=module,
-            takes=() if loaded else None,
-            cost="The loaded module keeps working; after the next boot it cannot load." if loaded else "",
-        )
+    path = peermem_path(node)
+    if differing := [symbol for symbol in PEER_API if symbol in linkage.mismatched]:
+        seen = f"CRC of {differing[0]} in {path} differs from {peer_api_exporter(node)}'s"
+        return _differ(module, seen, works=_runs(node))
     unseen = [symbol for symbol in PEER_API if symbol in linkage.unseen]
     if unseen and not _runs(node):
         raise _unseen(node, unseen[0])
+    if later := [symbol for symbol in PEER_API if symbol in linkage.outdated]:
+        seen = f"CRC of {later[0]} in {path} differs from that of the RDMA stack that runs after a reboot"
+        return _differ(module, seen, works=True)
     if any(symbol in linkage.unresolved for symbol in PEER_API):
         return NotApplicable("nothing exports the API, so there is nothing to compare")
     return Passed("the CRCs agree")
+
+
+def _differ(module: str, seen: str, works: bool) -> Failed:
+    return Failed(
+        seen=seen,
+        expected="equal CRCs",
+        subject=module,
+        takes=() if works else None,
+        cost="The loaded module keeps working; after the next boot it cannot load." if works else "",
+    )
 
 
 def _runs(node: Node) -> bool:
