@@ -6,7 +6,7 @@ from gdrkit.consumers.names import NAMES
 from gdrkit.evidence import Host, Source
 from gdrkit.facts.expectation import Supplied, expectation
 from gdrkit.node import Node
-from gdrkit.repair.remedies.plan import plan, predicted, what_then
+from gdrkit.repair.remedies.plan import explained, plan, predicted, what_then
 from gdrkit.report.build import build
 from gdrkit.report.document import Ceiling, Report
 from gdrkit.verdict import judge_node
@@ -19,12 +19,14 @@ def diagnose(host: Host, consumer: str = NAMES[0], expected: Supplied | None = N
     if expected is not None:
         node.supply(Source(expected.file), expectation.becomes(expected))
     verdict = judge_node(node, asked=consumer)
+    plans = plan(node, verdict, consumer)
+    chains = what_then(node, verdict, consumer)
     return build(
         node,
-        verdict,
+        explained(node, verdict, consumer, plans),
         consumer,
-        chains=what_then(node, verdict, consumer),
-        plans=plan(node, verdict, consumer),
+        chains=chains,
+        plans=plans,
         prediction=predicted(node),
         ceilings=_ceilings,
     )

@@ -9,8 +9,6 @@ from gdrkit.consumers.names import NAMES
 from gdrkit.evidence import MissingReason
 from gdrkit.report.document import GpuSection, Report
 from gdrkit.report.terminal import Row
-from gdrkit.rules import BY_CODE
-from gdrkit.rules.rule import WIRE, Layer
 from gdrkit.verdict.findings import Finding
 from gdrkit.verdict.path_state import GOOD, State
 
@@ -74,34 +72,13 @@ def _is_are(some: list[GpuSection]) -> str:
 
 
 def first_cause(report: Report) -> Finding | None:
-    """What stops the direct path: what the first step of the plan cures, else what the hardware lacks for
-    good, else the verdict's first blocker.
+    """The finding about the verdict's cause; where the path works, the first warning.
 
-    Where the path works, the first warning. None if nothing is wrong, or evidence is missing."""
-    state = report.verdict.state
-    if state in GOOD:
+    None if nothing is wrong, evidence is missing, or the program has no direct path."""
+    if report.verdict.state in GOOD:
         return next((f for f in report.findings if f.status == "warning"), None)
-    if state is State.UNKNOWN:
-        return None
-    failed = [f for f in report.findings if f.status == "failed"]
-    if report.plan:
-        remedy = report.plan[0].steps[0].remedy
-        chosen = [f for f in failed if remedy in f.remedies]
-    elif state is State.IMPOSSIBLE:
-        permanent = [f for f in failed if BY_CODE[f.code].permanent]
-        chosen = sorted(permanent, key=lambda f: WIRE in BY_CODE[f.code].permanent)  # a NIC can be added
-    else:
-        chosen = []
-    named = report.verdict.summary.partition(":")[0]
-    if named not in BY_CODE:
-        return None  # a program that has no direct path
-    return next(iter((*chosen, *(f for f in failed if f.code == named), *failed)), None)
-
-
-def cause_layer(report: Report) -> Layer | None:
-    """The layer of the first cause, if the path does not work."""
-    cause = first_cause(report)
-    return cause.layer if cause is not None and report.verdict.state not in GOOD else None
+    found = [f for f in report.findings if f.code == report.verdict.cause]
+    return min(found, key=lambda finding: finding.status != "failed", default=None)
 
 
 def _plain(finding: Finding) -> str:

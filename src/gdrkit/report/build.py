@@ -121,6 +121,7 @@ def _verdict(verdict: Verdict, consumer: str) -> VerdictSection:
         state=state.state,
         consumer=consumer,
         first_broken_layer=state.first_broken_layer,
+        cause=state.cause.rule.code if state.cause else None,
         best_fallback=_best_fallback(verdict, consumer),
         summary=summary(state),
     )

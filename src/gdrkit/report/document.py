@@ -42,6 +42,7 @@ class VerdictSection(Struct, frozen=True, kw_only=True):
     state: State
     consumer: ConsumerName  # whose state this is
     first_broken_layer: Layer | None
+    cause: Code | None  # of the problem to solve first; null unless blocked or impossible
     best_fallback: Fallback | None
     summary: Annotated[str, Meta(max_length=80)]
 

@@ -23,7 +23,7 @@ def summary(state: ConsumerState) -> str:
             missing = f": {worst.missing[0].source}" if worst and worst.missing else ""
             sentence = f"evidence missing{missing}"
         case State.BLOCKED | State.IMPOSSIBLE:
-            first = worst.blocked_by[0] if worst and worst.blocked_by else None
+            first = state.cause
             outcome = first.outcome if first else None
             what = f"{first.rule.code}: {outcome.seen}" if first and isinstance(outcome, Failed) else ""
             sentence = what or f"{state.consumer} has no direct path"

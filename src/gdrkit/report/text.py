@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from gdrkit.report.answers import PATH_NAMES, answers, cause_layer, deciding
+from gdrkit.report.answers import PATH_NAMES, answers, deciding
 from gdrkit.report.document import ChainStep, ExpectationSection, PlanSection, Report
 from gdrkit.report.first_use import COMMAND, explained
 from gdrkit.report.terminal import Row, render
@@ -109,7 +109,6 @@ def _source(report: Report) -> str:
 def _layers(report: Report, verbose: bool) -> Iterator[Row]:
     """The layers with a problem, hardware first, the cause marked; the others in one line."""
     yield 0, "", ""
-    cause = cause_layer(report)
     needed = {finding.seen for finding in deciding(report)}
     if len(needed) > UNKNOWNS_SHOWN:
         needed = set()  # their commands follow below
@@ -124,7 +123,7 @@ def _layers(report: Report, verbose: bool) -> Iterator[Row]:
             fine += [] if unknown else [str(layer)]
             continue
         worst = min((f.status for f in matter or shown), key=WORST_FIRST.index)
-        yield 0, worst, f"{'>' if layer == cause else ' '} {layer:<12} {worst}"
+        yield 0, worst, f"{'>' if layer == report.verdict.first_broken_layer else ' '} {layer:<12} {worst}"
         for finding in _merged(matter):
             yield 4, finding.status, _finding(finding)
         for line in _unknowns(shown):

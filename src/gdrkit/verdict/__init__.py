@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from gdrkit.consumers.names import NAMES
 from gdrkit.consumers.table import CONSUMERS, consumer_of
@@ -37,6 +38,11 @@ class Verdict(Struct, frozen=True, kw_only=True):
 
     def of(self, consumer: str) -> ConsumerState:
         return next(state for state in self.states if state.consumer == consumer)
+
+    def toward(self, node: Node, consumer: str, path: str) -> Verdict:
+        """The same verdict, where of several paths with the same state this one decides for a consumer."""
+        chosen = consumer_state(node, self.matrix, consumer, path)
+        return replace(self, states=tuple(chosen if s.consumer == consumer else s for s in self.states))
 
 
 def judge_node(node: Node, rules: Iterable[Rule] = RULES, asked: str = NAMES[0]) -> Verdict:

@@ -9,6 +9,7 @@ from gdrkit.facts.gpu import is_integrated
 from gdrkit.facts.pci import gpus
 from gdrkit.facts.rdma import DISTANCES, Pair, distance, ports
 from gdrkit.node import Node, if_missing
+from gdrkit.rules.engine import CheckResult
 from gdrkit.rules.rule import DIRECT, Layer
 from gdrkit.verdict.matrix import Matrix
 from gdrkit.verdict.path_state import BEST_FIRST, WORST_FIRST, PathState, State
@@ -23,7 +24,6 @@ class ConsumerState(Struct, frozen=True, kw_only=True):
     consumer: str
     state: State
     path: str  # the direct path of that GPU; "" for a program without direct paths
-    first_broken_layer: Layer | None
     best_fallback: Fallback | None
     judgements: tuple[PathState, ...]  # for each GPU that counts, the one that decided
     pairs: tuple[Pair, ...]  # the pairs of these judgements
@@ -33,21 +33,31 @@ class ConsumerState(Struct, frozen=True, kw_only=True):
         """The judgement of the worst GPU; of several, the one with the problem in the lowest layer."""
         return min(self.judgements, key=_badness, default=None)
 
+    @property
+    def cause(self) -> CheckResult | None:
+        """What stops the direct path; None unless it is blocked or impossible."""
+        broken = self.state in (State.BLOCKED, State.IMPOSSIBLE)
+        return self.worst.cause if self.worst and broken else None
 
-def consumer_state(node: Node, table: Matrix, consumer: str) -> ConsumerState:
-    """The state of the node for one consumer. Fallbacks never improve it; `best_fallback` names the best."""
-    best = (_best_direct(table, here, consumer) for here in _by_gpu(node, table))
+    @property
+    def first_broken_layer(self) -> Layer | None:
+        return self.cause.rule.layer if self.cause else None
+
+
+def consumer_state(node: Node, table: Matrix, consumer: str, toward: str = "") -> ConsumerState:
+    """The state of the node for one consumer. Fallbacks never improve it; `best_fallback` names the best.
+
+    Of two paths with the same state, the one that lacks less decides, but before it the path `toward`."""
+    best = (_best_direct(table, here, consumer, toward) for here in _by_gpu(node, table))
     found = [choice for choice in best if choice is not None]
     chosen = [choice for choice in found if choice[1].state is not State.IMPOSSIBLE] or found
     judgements = tuple(judgement for _, judgement in chosen)
     worst = min(judgements, key=_badness, default=None)
     state = worst.state if worst else State.IMPOSSIBLE
-    broken = state in (State.BLOCKED, State.IMPOSSIBLE)
     return ConsumerState(
         consumer=consumer,
         state=state,
         path=worst.path if worst else "",
-        first_broken_layer=worst.first_broken_layer if worst and broken else None,
         best_fallback=_best_fallback(node, table, consumer),
         judgements=judgements,
         pairs=tuple(pair for pair, _ in chosen if pair is not None),
@@ -101,7 +111,7 @@ def _distance_rank(node: Node, pair: Pair) -> int | None:
 
 
 def _best_direct(
-    table: Matrix, here: list[Pair | None], consumer: str
+    table: Matrix, here: list[Pair | None], consumer: str, toward: str
 ) -> tuple[Pair | None, PathState] | None:
     """The best direct path among a GPU's pairs, where the worse of two directions counts; None for a program
     that has no direct path. Of several paths that are blocked, the best is the one that lacks least."""
@@ -112,11 +122,11 @@ def _best_direct(
             if not both:
                 continue  # this program does not have this path
             choices.append((pair, min(both, key=lambda j: WORST_FIRST.index(j.state))))
-    return min(choices, key=_rank, default=None)
+    return min(choices, key=lambda choice: _rank(choice, toward), default=None)
 
 
-def _rank(choice: tuple[Pair | None, PathState]) -> tuple[int, int, int]:
-    """The state, then how many problems, then how many of them have no remedy.
+def _rank(choice: tuple[Pair | None, PathState], toward: str) -> tuple[int, bool, int, int]:
+    """The state, then the path, then how many problems, then how many of them have no remedy.
 
     What stops the loading of a module is one problem, however many rules name it: that the module is not
     loaded follows."""
@@ -124,7 +134,8 @@ def _rank(choice: tuple[Pair | None, PathState]) -> tuple[int, int, int]:
     rules = {result.rule.code: result.rule for result in judgement.blocked_by}.values()
     alone = [rule for rule in rules if rule.loading is None]
     problems = len(alone) + (len(alone) < len(rules))
-    return BEST_FIRST.index(judgement.state), problems, sum(not rule.remedies for rule in rules)
+    without_remedy = sum(not rule.remedies for rule in rules)
+    return BEST_FIRST.index(judgement.state), judgement.path != toward, problems, without_remedy
 
 
 def _best_fallback(node: Node, table: Matrix, consumer: str) -> Fallback | None:

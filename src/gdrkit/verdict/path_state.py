@@ -12,7 +12,7 @@ from gdrkit.consumers.table import cells_of
 from gdrkit.evidence import Confidence, Missing
 from gdrkit.node import Node
 from gdrkit.rules.engine import CheckResult, confidence_of
-from gdrkit.rules.rule import Failed, Layer, NotApplicable, Passed, Unknown
+from gdrkit.rules.rule import WIRE, Failed, Layer, NotApplicable, Passed, Unknown
 
 
 class State(enum.StrEnum):
@@ -42,14 +42,15 @@ class PathState(Struct, frozen=True, kw_only=True):
     consumer: str
     direction: Direction
     state: State
-    blocked_by: tuple[CheckResult, ...]
+    blocked_by: tuple[CheckResult, ...]  # the lowest layer first
+    cause: CheckResult | None  # the blocker to name first; None if nothing blocks the path
     open: tuple[CheckResult, ...]  # results that are unknown
     missing: tuple[Missing, ...]
     confidence: Confidence
 
     @property
     def first_broken_layer(self) -> Layer | None:
-        return min((result.rule.layer for result in self.blocked_by), default=None)
+        return self.cause.rule.layer if self.cause else None
 
     @property
     def codes(self) -> tuple[str, ...]:
@@ -95,10 +96,16 @@ def judge_path(
         direction=direction,
         state=state,
         blocked_by=tuple(blockers),
+        cause=min(permanent, key=_can_be_added) if permanent else next(iter(blockers), None),
         open=tuple(open_questions),
         missing=missing,
         confidence=confidence,
     )
+
+
+def _can_be_added(result: CheckResult) -> bool:
+    """Whether only a NIC is missing, which matters less than what the machine can never do."""
+    return WIRE in result.rule.permanent
 
 
 def applies_to(result: CheckResult) -> tuple[Need, ...]:

@@ -42,6 +42,7 @@ class PlannedStep(Struct, frozen=True):
     """One step, and what it leads to."""
 
     remedy: Remedy
+    path: str  # which the steps are for
     then: StepOutcome
     modprobe: Prediction | None  # None unless the step affects whether nvidia-peermem loads
 
@@ -88,7 +89,7 @@ def _follow(node: Node, verdict: Verdict, consumer: str, path: str) -> Iterator[
         table = path_states_of_pairs(node, RULES, pairs, consumer)
         state = consumer_state(node, table, consumer)
         prediction = predicted(node) if path == "peermem" else None
-        yield PlannedStep(remedy, _outcome(table, state, path), prediction)
+        yield PlannedStep(remedy, path, _outcome(table, state, path), prediction)
 
 
 def _outcome(table: Matrix, state: ConsumerState, path: str) -> StepOutcome:
@@ -156,6 +157,16 @@ def plan(node: Node, verdict: Verdict, consumer: str) -> tuple[Chain, ...]:
     return _distinct(sorted((chain for chain in chains if chain), key=len))
 
 
+def explained(node: Node, verdict: Verdict, consumer: str, plans: tuple[Chain, ...]) -> Verdict:
+    """The verdict as it is shown with its plans: a cause with other remedies than those of the first plan
+    would not explain it. Then the path that this plan opens decides, although another one lacks less."""
+    cause = verdict.of(consumer).cause
+    remedies = cause.rule.remedies if cause else ()
+    if not plans or not remedies or {step.remedy.name for step in plans[0]} & {*remedies}:
+        return verdict
+    return verdict.toward(node, consumer, plans[0][0].path)
+
+
 def _search(node: Node, verdict: Verdict, consumer: str, path: str) -> Chain:
     """A breadth-first search over remedies for what blocks this path at the GPUs' chosen pairs."""
     pairs = nearest_pairs(node, verdict.matrix)  # no step moves a device, so these stay the nearest
@@ -173,7 +184,7 @@ def _search(node: Node, verdict: Verdict, consumer: str, path: str) -> Chain:
             after = here.after(remedy.name, changes)
             judged = path_states_of_pairs(after, RULES, pairs, consumer)
             then = consumer_state(after, judged, consumer)
-            longer = (*chain, PlannedStep(remedy, _outcome(judged, then, path), None))
+            longer = (*chain, PlannedStep(remedy, path, _outcome(judged, then, path), None))
             if then.state in GOOD:
                 return longer
             if len(longer) < STEPS_AT_MOST:

@@ -1,0 +1,52 @@
+"""The cause of a verdict: one for the first screen, for --line and for the document."""
+
+from __future__ import annotations
+
+import pytest
+
+from gdrkit.report.answers import first_cause
+from gdrkit.report.line import line
+from gdrkit.rules import BY_CODE
+from gdrkit.verdict.path_state import State
+from tests.evidence_nodes import names
+from tests.test_verdicts import report
+
+BROKEN = (State.BLOCKED, State.IMPOSSIBLE)
+
+
+@pytest.mark.parametrize("name", names())
+def test_every_view_names_the_same_cause(name):
+    whole = report(name)
+    if whole.verdict.state not in BROKEN:
+        assert whole.verdict.cause is None
+        assert whole.verdict.first_broken_layer is None
+        return
+    finding = first_cause(whole)
+    assert finding is not None
+    assert finding.code == whole.verdict.cause
+    assert finding.layer == whole.verdict.first_broken_layer
+    assert whole.verdict.summary.startswith(f"{finding.code}: ")
+    assert whole.consumers[whole.verdict.consumer].first_broken_layer == finding.layer
+
+
+CAUSES = {
+    "mixed-signers": "module-unknown-key",
+    "ofed-not-running": "module-symbol-missing",
+    "wsl2": "wsl",
+}
+
+
+@pytest.mark.parametrize("name", CAUSES)
+def test_a_cause_that_the_plan_does_not_cure_is_not_named(name):
+    """dma-buf lacks less, yet the plan leads to nvidia-peermem. WSL lacks a NIC too, which can be added."""
+    assert report(name).verdict.cause == CAUSES[name]
+    assert CAUSES[name] in line(report(name))
+
+
+@pytest.mark.parametrize("name", names())
+def test_a_plan_cures_the_cause_or_goes_around_one_without_a_remedy(name):
+    whole = report(name)
+    if whole.plan and whole.verdict.state is State.BLOCKED:
+        planned = {step.remedy for step in whole.plan[0].steps}
+        remedies = set(BY_CODE[whole.verdict.cause].remedies)
+        assert planned & remedies or not remedies
