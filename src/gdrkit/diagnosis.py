@@ -15,9 +15,7 @@ from gdrkit.verdict import judge_node
 def diagnose(host: Host, consumer: str = NAMES[0], expected: Supplied | None = None) -> Report:
     """The report on the node that a host shows; the verdict for `consumer` comes first. With what is
     `expected`, differences are findings."""
-    node = Node(host)
-    if expected is not None:
-        node.supply(Source(expected.file), expectation.becomes(expected))
+    node = node_of(host, expected)
     verdict = judge_node(node, asked=consumer)
     plans = plan(node, verdict, consumer)
     chains = what_then(node, verdict, consumer)
@@ -30,6 +28,14 @@ def diagnose(host: Host, consumer: str = NAMES[0], expected: Supplied | None = N
         prediction=predicted(node),
         ceilings=_ceilings,
     )
+
+
+def node_of(host: Host, expected: Supplied | None = None) -> Node:
+    """The node that a host shows, with what is expected of it."""
+    node = Node(host)
+    if expected is not None:
+        node.supply(Source(expected.file), expectation.becomes(expected))
+    return node
 
 
 def _ceilings(node: Node) -> dict[tuple[str, str], Ceiling]:

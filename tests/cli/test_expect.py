@@ -83,6 +83,25 @@ def test_an_expectation_of_none_is_one_way_out(node, text, tmp_path, capsys):
     assert screen.startswith("IMPOSSIBLE") and ", as expected" in screen
 
 
+@pytest.mark.parametrize("node, text", [("no-rdma-device", "nics = 0"), ("gpus-gone", "gpus = 0")])
+def test_a_repair_follows_the_same_expectation(node, text, tmp_path, capsys):
+    path = tmp_path / "none.toml"
+    path.write_text(text)
+    target = str(laid_down(node))
+
+    assert main(["fix", target, "-q"]) == 2
+    assert main(["fix", target, "--expect", str(path), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["verdict"]["state"] == "impossible"
+
+
+def test_a_repair_refuses_a_file_that_is_no_expectation(tmp_path, capsys):
+    path = tmp_path / "none.toml"
+    path.write_text("nics = none")
+
+    assert main(["fix", str(laid_down(GOOD)), "--expect", str(path)]) >= 64
+    assert "none.toml: " in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("node, way", [("no-rdma-device", "nics = 0"), ("gpus-gone", "gpus = 0")])
 def test_the_first_screen_and_the_page_name_that_way_out(node, way, capsys):
     main(["doctor", str(laid_down(node))])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -61,3 +62,5 @@ def test_a_success_with_a_check_that_was_not_made_is_unknown(
     monkeypatch.setattr("gdrkit.loader.modprobe", lambda *_: found)
     assert main(["x", str(laid_down("no-gpu"))]) == UNKNOWN
     assert "unless module-symbol-missing (not checked: evidence missing)" in capsys.readouterr().out
+    assert main(["x", str(laid_down("no-gpu")), "--json"]) == UNKNOWN
+    assert json.loads(capsys.readouterr().out)["unless"] == ["module-symbol-missing"]

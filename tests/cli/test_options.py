@@ -95,7 +95,8 @@ BEFORE = {
 }  # fmt: skip
 FILES = {
     "collect": ("--output", "--root", "--pyz"), "config": ("--output",), "bench": ("--csv", "--plot"),
-    "fix": ("--root", "--key", "--certificate"), "prove": ("--log",), "topo": ("--write-nccl-xml",),
+    "fix": ("--root", "--key", "--certificate", "--expect"), "prove": ("--log",),
+    "topo": ("--write-nccl-xml",),
     "estimate": ("--measured",), "doctor": ("--expect",), "expect": ("--output",),
 }  # fmt: skip
 """Names of files and folders: any text is one, but an empty text."""

@@ -8,10 +8,6 @@ from gdrkit.cli.arguments import Parser, print_notes, text_width, write, write_j
 from gdrkit.cli.exit import STYLES
 from gdrkit.consumers.names import NAMES
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from gdrkit.facts.expectation import Supplied
-
 
 def parser() -> Parser:
     parser = Parser(
@@ -55,12 +51,13 @@ def parser() -> Parser:
 
 def main(arguments: list[str]) -> int:
     options = parser().parse(arguments)
+    from gdrkit.cli.expectation import read_expectation
     from gdrkit.diagnosis import diagnose
     from gdrkit.evidence.quoting import quoted
     from gdrkit.evidence.target import open_host
     from gdrkit.report.exit_code import exit_code
 
-    expected = None if options.expect is None else _expected(options.expect)
+    expected = None if options.expect is None else read_expectation(options.expect)
     host = open_host(options.target, probe=options.probe)
     print_notes(host)
     report = diagnose(host, options.consumer, expected)
@@ -80,23 +77,3 @@ def main(arguments: list[str]) -> int:
         words = text(report, verbose=options.verbose, colour=tty, width=text_width(), target=target)
         write(words, styled=tty)
     return exit_code(report, options.require)  # gdrkit.cli.main puts it in the style
-
-
-def _expected(name: str) -> Supplied:
-    """The expectation in a file. Raises TargetError, with one line that says what is wrong."""
-    from gdrkit.cli.files import read_input, shown
-    from gdrkit.evidence.errors import TargetError
-    from gdrkit.facts.expectation import Supplied
-    from gdrkit.formats.errors import FormatError
-    from gdrkit.formats.expectation import LIMIT_BYTES, parse
-
-    content = read_input(name, LIMIT_BYTES, "name a file that gdr expect wrote")
-    try:
-        return Supplied(shown(name), parse(content.decode()))
-    except UnicodeDecodeError:
-        reason = "not UTF-8"
-    except FormatError as error:
-        reason = str(error)
-    raise TargetError(
-        f"{shown(name)}: {reason}", "gdr expect writes such a file; docs/expect.md describes it"
-    )

@@ -47,6 +47,9 @@ def parser() -> Parser:
         "--way", type=number(1, 99), metavar="N", help="number of the plan to use (default: 1)"
     )
     parser.add_argument("--consumer", choices=NAMES, default=NAMES[0], help="the program that must work")
+    parser.add_argument(
+        "--expect", metavar="FILE", help="what the node should have, as TOML; see gdr doctor --expect"
+    )
     parser.add_argument("-y", "--yes", action="store_true", help="do not ask before each step")
     parser.add_argument("-q", "--quiet", action="store_true", help="print only what must be done by hand")
     parser.add_argument("--root", default="/", metavar="DIR", help="work on the system tree in DIR")
@@ -65,7 +68,8 @@ def _add_rules(parser: Parser) -> None:
     parser.never_with("--way", "--module", "--steps")
     parser.never_with("--quiet", "--json", "--status")
     parser.never_with("--json", *_MODES)
-    for option in ("--module", "--steps", "--way", "--consumer", *_CHOICES):
+    parser.never_with("--expect", "--module", "--steps")
+    for option in ("--module", "--steps", "--way", "--consumer", "--expect", *_CHOICES):
         parser.never_with(option, *_MODES[1:])
     for option in ("--ask-key-password", "--key-password-fd", "--mok-password-fd"):
         parser.only_with(option, *_MODES[:3])
@@ -131,11 +135,13 @@ def main(arguments: list[str]) -> int:
 
 def make_plan(options: argparse.Namespace) -> FixReport:
     """The plans for the goal that the options name."""
+    from gdrkit.cli.expectation import read_expectation
+    from gdrkit.diagnosis import node_of
     from gdrkit.evidence.target import open_host
-    from gdrkit.node import Node
     from gdrkit.repair.platforms.choices import ProcedureChoices
     from gdrkit.report.fix import FixOptions, fix_report
 
+    expected = None if options.expect is None else read_expectation(options.expect)
     host = open_host(options.target or (options.root if options.root != "/" else None))
     print_notes(host)
     choices = ProcedureChoices(
@@ -147,7 +153,7 @@ def make_plan(options: argparse.Namespace) -> FixReport:
     )
     goal: Goal = "steps" if options.steps else "module" if options.module else "verdict"
     report = fix_report(
-        Node(host),
+        node_of(host, expected),
         FixOptions(consumer=options.consumer, goal=goal, steps=options.steps or (), choices=choices),
     )
     if report.ways and (options.way or 1) > len(report.ways):

@@ -255,4 +255,5 @@ def modprobe_section(prediction: Prediction) -> ModprobeSection:
         reason=prediction.reason,
         confidence=prediction.confidence,
         assumes=prediction.assumes,
+        unless=prediction.unless,
     )

@@ -128,6 +128,7 @@ class ModprobeSection(Struct, frozen=True, kw_only=True):
     reason: str  # the code of the problem that stops it; empty if there is none
     confidence: Confidence
     assumes: tuple[str, ...] = ()  # modules whose init function is assumed to succeed
+    unless: tuple[Code, ...] = ()  # of checks that could not be made, and that may stop it first
 
 
 class ExpectationSection(Struct, frozen=True, kw_only=True):

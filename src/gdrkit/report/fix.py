@@ -25,7 +25,7 @@ from gdrkit.repair.platforms.choices import ProcedureChoices
 from gdrkit.repair.platforms.procedures import procedure_for
 from gdrkit.repair.remedies import BY_NAME, REMEDIES
 from gdrkit.repair.remedies.loading_plan import loading_plan
-from gdrkit.repair.remedies.plan import StepOutcome, plan
+from gdrkit.repair.remedies.plan import StepOutcome, explained, plan
 from gdrkit.repair.remedies.remedy import Remedy
 from gdrkit.report.advice import advice
 from gdrkit.report.build import build
@@ -49,10 +49,12 @@ class FixOptions(Struct, frozen=True, kw_only=True):
 def fix_report(node: Node, options: FixOptions) -> FixReport:
     """Plans that reach the goal, and further repairs. Raises KeyError for an unknown step."""
     verdict = judge_node(node, asked=options.consumer)
-    report = build(node, verdict, options.consumer, chains=(), plans=(), prediction=None)
+    plans = plan(node, verdict, options.consumer)
+    shown = explained(node, verdict, options.consumer, plans)
+    report = build(node, shown, options.consumer, chains=(), plans=(), prediction=None)
     ways: list[WaySection] = []
     if options.goal == "verdict":
-        for chain in plan(node, verdict, options.consumer):
+        for chain in plans:
             ways.append(_way(node, report, options, [(step.remedy, step.then) for step in chain]))
     else:
         steps = _named(options.steps) if options.goal == "steps" else loading_plan(node)
