@@ -7,10 +7,12 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
-from gdrkit.transport import Connection, generate_key, listen
+from gdrkit.transport import Connection, TransportError, generate_key, listen
 from tests.transport import driver_model
 
 PRELUDE = """
@@ -83,3 +85,25 @@ def peer(
                 process.stdin.close()
             process.kill()
             process.wait(10)
+
+
+@contextlib.contextmanager
+def running(work: Callable[[], object]) -> Iterator[list[Any]]:
+    """What a function in another thread returns or raises, complete after the block."""
+    found: list[Any] = []
+
+    def run() -> None:
+        try:
+            found.append(work())
+        except TransportError as error:
+            found.append(error)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    yield found
+    thread.join(60)
+    assert found, "it did not end"
+
+
+def descriptors() -> int:
+    return len(os.listdir("/proc/self/fd"))

@@ -1,7 +1,11 @@
 """Rendezvous of two processes: only with the key, and on the best common path."""
 
+import contextlib
+import errno
+import re
 import socket
 import threading
+import time
 
 import pytest
 
@@ -9,6 +13,7 @@ from gdrkit.transport import (
     AuthenticationFailed,
     Listener,
     PathUnavailable,
+    PeerLost,
     TimedOut,
     TransportError,
     connect,
@@ -16,7 +21,8 @@ from gdrkit.transport import (
     listen,
 )
 from gdrkit.transport.sealed_socket import FRAME_LIMIT, SealedSocket
-from tests.transport.peer import peer
+from tests.transport import wire
+from tests.transport.peer import descriptors, peer, running
 
 KEY = generate_key()
 
@@ -118,4 +124,70 @@ def test_connecting_to_a_closed_port_times_out():
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
     with pytest.raises(TimedOut, match="no listener on"):
+        connect("127.0.0.1", port, key=KEY, timeout=0.2)
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
+def test_the_address_is_host_and_port_which_peers_connect_to(host):
+    with listen(host, key=KEY, paths=("tcp",)) as listener:
+        assert listener.address == (host, listener._socket.getsockname()[1])
+        with running(lambda: connect(*listener.address, key=KEY, paths=("tcp",))) as made:
+            connection = listener.accept(30)
+    with connection, made[0]:
+        assert (connection.path, connection.considered, listener.rejected) == ("tcp", (), 0)
+
+
+def test_a_port_that_is_in_use_is_an_error_that_keeps_nothing_open():
+    with listen("127.0.0.1", key=KEY) as listener:
+        before = descriptors()
+        with pytest.raises(OSError) as caught:
+            listen(*listener.address, key=KEY)
+        assert caught.value.errno == errno.EADDRINUSE
+        assert descriptors() == before
+
+
+def test_a_listener_is_started_again_at_once_on_its_port():
+    with listen("127.0.0.1", key=KEY, paths=("tcp",)) as listener:
+        address = listener.address
+        with running(lambda: wire.Peer.connector(address, KEY)) as made, pytest.raises(TimedOut):
+            listener.accept(0.3)  # which closes its end first
+        assert made[0].has_been_closed()
+        made[0].sock.close()
+    before = descriptors()
+    with listen(*address, key=KEY) as again:
+        assert again.address == address
+    assert descriptors() == before
+
+
+def test_a_name_that_means_no_address_is_the_loss_of_the_peer():
+    with pytest.raises(PeerLost, match=r"^::1%no-such-link:9: Name or service not known$"):
+        connect("::1%no-such-link", 9, key=KEY, timeout=5)
+
+
+def test_a_listener_that_does_not_accept_is_not_connected_to():
+    with socket.create_server(("127.0.0.1", 0), backlog=0) as server, contextlib.ExitStack() as stack:
+        host, port = server.getsockname()
+        for _ in range(4):
+            sock = stack.enter_context(socket.socket())
+            sock.setblocking(False)
+            sock.connect_ex((host, port))
+        with pytest.raises(PeerLost, match=rf"^{host}:{port}: timed out$"):
+            connect(host, port, key=KEY, timeout=0.3)
+
+
+def test_a_port_that_opens_later_is_waited_for():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    with running(lambda: connect("127.0.0.1", port, key=KEY, paths=("tcp",), timeout=30)) as made:
+        time.sleep(0.2)
+        with listen("127.0.0.1", port, key=KEY, paths=("tcp",)) as listener:
+            connection = listener.accept(30)
+    with connection, made[0]:
+        assert connection.path == "tcp"
+
+
+def test_the_port_that_stays_closed_is_named():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    with pytest.raises(TimedOut, match=re.escape(f"timed out: no listener on 127.0.0.1:{port}")):
         connect("127.0.0.1", port, key=KEY, timeout=0.2)

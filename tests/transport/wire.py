@@ -11,7 +11,6 @@ import struct
 from typing import Any
 
 MAGIC = b"gdrkit-transport/4\n"
-HELLO = ["Hello", "another machine", "", "", "", ["tcp"], False]
 
 
 def mac(key: bytes, *parts: bytes) -> bytes:
@@ -44,7 +43,10 @@ def seal(secret: bytes, sender: str, kind: int, number: int, text: bytes) -> byt
 
 
 def exactly(sock: socket.socket, count: int) -> bytes:
-    return sock.recv(count, socket.MSG_WAITALL)
+    found = b""
+    while len(found) < count and (piece := sock.recv(count - len(found))):
+        found += piece
+    return found
 
 
 class Peer:
@@ -62,7 +64,7 @@ class Peer:
         mine = os.urandom(32)
         sock.sendall(greeting + MAGIC + mine)
         if exactly(sock, len(MAGIC)) != MAGIC:
-            raise ConnectionResetError
+            raise ConnectionResetError("it was refused before the handshake")
         theirs = exactly(sock, 32)
         sock.sendall(proof(key, b"connect", purpose, mine, theirs))
         assert exactly(sock, 32) == proof(key, b"listen", purpose, mine, theirs)

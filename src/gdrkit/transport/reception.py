@@ -97,7 +97,7 @@ class Reception:
         if now >= deadline:
             raise TimedOut(f"timed out: no authenticated peer{self._rejections()}")
         until = min([deadline, *(pending.expires for pending in self._pending.values())])
-        for key, _ in self._selector.select(max(0.0, until - now)):
+        for key, _ in self._selector.select(until - now):
             if key.fileobj is self._listening:
                 self._admit()
             elif (pending := self._pending.get(key.data)) is not None:
@@ -210,14 +210,14 @@ def tune(sock: socket.socket) -> None:
 
 def is_unspecified(address: str) -> bool:
     """Whether a numeric address, in whatever spelling, means all addresses of this machine."""
-    parsed = ipaddress.ip_address(address.partition("%")[0])
+    parsed = ipaddress.ip_address(address)
     mapped = getattr(parsed, "ipv4_mapped", None)
     return parsed.is_unspecified or (mapped is not None and mapped.is_unspecified)
 
 
 def _source(address: str) -> str:
     """Whose bound a connection counts against: an IPv4 address, or an IPv6 network of one site."""
-    parsed = ipaddress.ip_address(address.partition("%")[0])
+    parsed = ipaddress.ip_address(address)
     if isinstance(parsed, ipaddress.IPv4Address):
         return str(parsed)
     if parsed.ipv4_mapped:

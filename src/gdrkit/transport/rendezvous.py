@@ -125,7 +125,8 @@ class Listener:
         try:
             while len(sockets) < DIRECTIONS:
                 index, sock, secret = self._reception.next(deadline, data=True)
-                if index is None or index in sockets:
+                assert index is not None
+                if index in sockets:
                     self._reception.reject(sock, "a data connection that exists already")
                     continue
                 sockets[index] = SealedSocket(sock, secret, "listen")
