@@ -66,3 +66,31 @@ def test_any_bytes_give_a_message_or_an_error(body):
         assert type(protocol.decode(body)).__name__ in {type(message).__name__ for message in MESSAGES}
     except TransportError:
         return
+
+
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        (b'["Bye", 1]', "Bye must have 0 fields"),
+        (b'["RequestGranted"]', "RequestGranted must have 1 fields"),
+        (b'["RequestGranted", true]', "not of type int: True"),
+        (b'["Hello", "b", "", "", "", "tcp", false]', "not a list: 'tcp'"),
+        (b'["ProposalAnswer", "", [[1, "gid", 0]]]', "RdmaEnd must have 4 fields"),
+        (b'["ProposalAnswer", "", ["abcd"]]', "RdmaEnd must have 4 fields"),
+        (b'["Region", 0, 1, 1, true, 0, 0]', "not of type bool: 1"),
+        (b'["Proposal", "", {"' + b"a" * 99 + b'": 1}, []]', "not a list: {'" + "a" * 38),
+        (b'["Nothing"]', "'Nothing'"),
+    ],
+)
+def test_an_error_says_what_is_wrong(body, why):
+    with pytest.raises(TransportError) as caught:
+        protocol.decode(body)
+    assert str(caught.value) == f"invalid control message: {why}"
+
+
+def test_what_is_not_said_is_nothing():
+    assert protocol.Hello("boot", "", "", "", ()).authenticate_data is False
+    assert protocol.Region(0, 1, True, True)[4:] == (0, 0)
+    assert protocol.encode(protocol.Proposal("tcp")) == b'["Proposal", "tcp", [], []]'
+    assert protocol.encode(protocol.ProposalAnswer()) == b'["ProposalAnswer", "", []]'
+    assert protocol.encode(protocol.WindowOffer(1)) == b'["WindowOffer", 1, "", ""]'
