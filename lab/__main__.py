@@ -7,13 +7,16 @@ import sys
 from collections.abc import Sequence
 
 from lab import commands
-from lab.cache import LabError
+from lab.cache import LabError, require_tools
+from lab.kernels import flavour
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Returns the exit code: 0 success, 1 a disagreement, 2 a failure of the lab itself."""
     options = _parser().parse_args(arguments)
     try:
+        if options.boots or getattr(options, "boot", False):
+            require_tools(flavour(options.kernel).architecture)
         code: int = options.act(options)
     except LabError as error:
         print(f"lab: {error}", file=sys.stderr)
@@ -25,17 +28,20 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="gdr-lab", description="Compare predictions with real kernels.")
     actions = parser.add_subparsers(required=True, metavar="ACTION")
 
-    def action(name: str, text: str, act: object) -> argparse.ArgumentParser:
+    def action(name: str, text: str, act: object, *, boots: bool = True) -> argparse.ArgumentParser:
         sub = actions.add_parser(name, help=text, description=text)
-        sub.set_defaults(act=act)
+        sub.set_defaults(act=act, boots=boots)
         sub.add_argument("-k", "--kernel", default="6.1-amd64", help="the kernel to use (see list)")
         return sub
 
-    action("list", "list kernels, profiles and cases", commands.show)
+    action("list", "list kernels, profiles and cases", commands.show, boots=False)
     run = action("run", "boot a profile and print the kernel's answers", commands.run)
     record = action("record", "boot profiles and write their golden files", commands.record)
     compare = action(
-        "compare", "compare predictions with golden files, or with a fresh boot", commands.compare
+        "compare",
+        "compare predictions with golden files, or with a fresh boot",
+        commands.compare,
+        boots=False,
     )
     compare.add_argument("--boot", action="store_true", help="boot instead of reading golden files")
     compare.add_argument(

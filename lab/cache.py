@@ -58,6 +58,10 @@ def command(*argv: str | Path, cwd: Path | None = None, stdin: bytes | None = No
 
 TOOLS = {  # programs that the lab runs on this machine, and their Debian packages
     "qemu-system-x86_64": "qemu-system-x86",
+    "apt-get": "apt",
+    "unshare": "util-linux",
+    "git": "git",
+    "tar": "tar",
     "make": "make",
     "gcc": "gcc",
     "objcopy": "binutils",
@@ -67,6 +71,7 @@ TOOLS = {  # programs that the lab runs on this machine, and their Debian packag
     "depmod": "kmod",
     "dpkg-deb": "dpkg",
 }
+ARM_TOOLS = {"qemu-system-aarch64": "qemu-system-arm", "aarch64-linux-gnu-gcc": "gcc-aarch64-linux-gnu"}
 FILES = {
     "/usr/share/OVMF/OVMF_CODE_4M.ms.fd": "ovmf",
     "/usr/share/keyrings/debian-archive-keyring.gpg": "debian-archive-keyring",
@@ -78,6 +83,18 @@ def missing_packages(tools: dict[str, str] = TOOLS) -> tuple[str, ...]:
     missing = {package for tool, package in tools.items() if shutil.which(tool) is None}
     missing |= {package for file, package in FILES.items() if not Path(file).exists()}
     return tuple(sorted(missing))
+
+
+def require_tools(architecture: str) -> None:
+    """Raises LabError that names everything that is missing for guests of an architecture, before anything
+    is downloaded or built.
+    """
+    tools = TOOLS | (ARM_TOOLS if architecture == "arm64" else {})
+    missing = [tool for tool in tools if shutil.which(tool) is None]
+    missing += [file for file in FILES if not Path(file).exists()]
+    if missing:
+        packages = " ".join(missing_packages(tools))
+        raise LabError(f"missing: {', '.join(missing)}; sudo apt-get install -y {packages}")
 
 
 def apt_command() -> str:

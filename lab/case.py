@@ -21,7 +21,7 @@ class ModuleFile(Struct, frozen=True):
     """A module file and its folder below /lib/modules/RELEASE."""
 
     variant: Variant
-    at: str = UPDATES
+    at: str = UPDATES  # or an absolute path, where depmod does not see it
     file: str = ""  # name without extensions; empty: the module's own name
 
 
@@ -38,11 +38,13 @@ class Case(Struct, frozen=True, kw_only=True):
     config: str = ""  # a file in /etc/modprobe.d
     append: str = ""  # for the kernel command line, which all cases of a boot share
     texts: tuple[tuple[str, str], ...] = ()  # other files: (path, content)
-    before: tuple[tuple[str, ...], ...] = ()  # commands after depmod, before the bundle is collected
+    before: tuple[tuple[str, ...], ...] = ()
+    """Commands after depmod, before the bundle is collected; the first word "-" means that it may fail."""
     after: tuple[tuple[str, ...], ...] = ()  # commands that clean up
     depmod: bool = True
     real_names: bool = False  # the peermem family under its real names
     last: bool = False  # changes the guest permanently
+    complains: str = ""  # why a command that sets the case up may fail
     open_because: str = ""  # what decides the result, other than an init, and is not in a bundle
     groups: tuple[str, ...] = ("matrix",)
 
@@ -81,7 +83,8 @@ def prepare(case: Case, kernel: Kernel, compiled: dict[str, bytes], key: str, se
         blobs[blob] = content
         ending = ".ko" + (f".{variant.compression}" if variant.compression else "")
         name = names.fill(module.file) if module.file else names.module(source(variant.source).identity)
-        files[f"/usr/lib/modules/{kernel.release}/{module.at}/{name}{ending}"] = blob
+        where = module.at if module.at.startswith("/") else f"/usr/lib/modules/{kernel.release}/{module.at}"
+        files[f"{where}/{name}{ending}"] = blob
     texts = {path.replace("KERNEL", kernel.release): names.fill(text) for path, text in case.texts}
     if case.config:
         texts["/etc/modprobe.d/case.conf"] = names.fill(case.config)

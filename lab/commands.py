@@ -5,30 +5,33 @@ from __future__ import annotations
 import argparse
 import fnmatch
 import os
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 from lab import golden
 from lab.cache import LabError, say
 from lab.case import Case
-from lab.cases import CASES, of_groups
+from lab.cases import CASES, of_groups, possible
 from lab.compare import Comparison, Result, counts
 from lab.compare import compare as judged
-from lab.kernels import FLAVOURS, Kernel, kernel
+from lab.kernels import FLAVOURS, Flavour, Kernel, flavour, kernel
 from lab.merge import merged
 from lab.profiles import PROFILES, Profile, profile
-from lab.session import boot, starts
+from lab.session import Session, boot, starts
 
 SEED = 20261  # of the recorded names
 
 
 def show(options: argparse.Namespace) -> int:
+    judge = flavour(options.kernel)
     print("kernels")
-    for flavour in FLAVOURS:
-        print(f"  {flavour.name:24} {flavour.image} {flavour.suite or 'bookworm'} ({flavour.architecture})")
+    for known in FLAVOURS:
+        suite = known.suite or known.archive.suites[0][1]
+        print(f"  {known.name:24} {known.image} {suite} ({known.architecture})")
     print("profiles")
     for row in PROFILES:
-        print(f"  {row.name:24} {len(of_groups(row.groups)):4} cases  {row.why}")
+        print(f"  {row.name:24} {len(of_groups(row.groups, judge)):4} cases  {row.why}")
     print("cases")
     for case in CASES:
         print(f"  {case.name:36} {case.why}")
@@ -37,14 +40,14 @@ def show(options: argparse.Namespace) -> int:
 
 def run(options: argparse.Namespace) -> int:
     chosen = profile(options.profile or "plain")
-    cases = _selected(chosen, options.case)
+    cases = _selected(chosen, options.case, flavour(options.kernel))
     session = boot(kernel(options.kernel), chosen, cases, seed=options.seed, on_event=print_event)
     say(f"{len(cases)} cases, {session.transcript.seconds:.1f} s")
     return 0
 
 
-def _selected(chosen: Profile, pattern: str) -> tuple[Case, ...]:
-    cases = of_groups(chosen.groups) if not pattern else CASES
+def _selected(chosen: Profile, pattern: str, judge: Flavour) -> tuple[Case, ...]:
+    cases = CASES if pattern else of_groups(chosen.groups, judge)
     selected = tuple(case for case in cases if fnmatch.fnmatchcase(case.name, pattern or "*"))
     if not selected:
         raise LabError(f"no such case: {pattern}")
@@ -71,10 +74,20 @@ def record(options: argparse.Namespace) -> int:
         if options.case or options.missing:
             _record_some(judge, chosen, options)
             continue
-        session = boot(judge, chosen, of_groups(chosen.groups), seed=options.seed)
-        golden.write(*golden.of_session(session))
+        session = boot(judge, chosen, of_groups(chosen.groups, judge.flavour), seed=options.seed)
+        recorded, contents = golden.of_session(session)
+        _require_prepared(session, recorded)
+        golden.write(recorded, contents)
         say(f"{chosen.name}: {len(session.cases)} cases in {session.transcript.seconds:.1f} s")
     return 0
+
+
+def _require_prepared(session: Session, recorded: golden.Golden) -> None:
+    """Raises LabError if a case was not set up as its row says: it would test something else."""
+    allowed = {row.case.name for row in session.cases if row.case.complains}
+    for case in recorded.cases:
+        if case.complaints and case.name not in allowed:
+            raise LabError(f"{case.name} could not be set up: {'; '.join(case.complaints)}")
 
 
 def _record_some(judge: Kernel, chosen: Profile, options: argparse.Namespace) -> None:
@@ -82,7 +95,7 @@ def _record_some(judge: Kernel, chosen: Profile, options: argparse.Namespace) ->
     before; bundles are made for those alone, and the others must answer as they did.
     """
     old = golden.read(judge.flavour.name, chosen.name)
-    cases = of_groups(chosen.groups)
+    cases = of_groups(chosen.groups, judge.flavour)
     there = {case.name for case in old.cases}
     wanted = frozenset(
         case.name
@@ -95,6 +108,7 @@ def _record_some(judge: Kernel, chosen: Profile, options: argparse.Namespace) ->
         return
     session = boot(judge, chosen, cases, seed=options.seed, collect=wanted)
     now, contents = golden.of_session(session)
+    _require_prepared(session, now)
     golden.write(merged(old, now, wanted), contents)
     say(f"{chosen.name}: {len(wanted)} of {len(cases)} cases in {session.transcript.seconds:.1f} s")
 
@@ -110,9 +124,9 @@ def compare(options: argparse.Namespace) -> int:
 
 
 def _sessions(options: argparse.Namespace) -> list[tuple[golden.Golden, dict[str, bytes]]]:
-    if options.boot:
+    if getattr(options, "boot", False):
         chosen = profile(options.profile or "plain")
-        cases = _selected(chosen, options.case)
+        cases = _selected(chosen, options.case, flavour(options.kernel))
         return [golden.of_session(boot(kernel(options.kernel), chosen, cases, seed=options.seed))]
     names = [options.profile] if options.profile else golden.recorded(options.kernel)
     contents = golden.read_contents(options.kernel)
@@ -140,7 +154,11 @@ def random(options: argparse.Namespace) -> int:
     print(f"seed {seed}")
     judge, found = kernel(options.kernel), list[Comparison]()
     profiles = (options.profile,) if options.profile else bootable(judge)
-    for chosen, cases in batches(seed, options.count, profiles):
+    dealt = batches(seed, options.count, profiles)
+    drawn = Counter(chosen for chosen, cases in dealt for _ in cases)
+    print(f"profiles: {', '.join(f'{name} {count}' for name, count in drawn.items())}")
+    for chosen, rows in dealt:
+        cases = tuple(case for case in rows if possible(case, judge.flavour))
         session = boot(judge, profile(chosen), cases, seed=seed)
         recorded, contents = golden.of_session(session)
         say(f"{chosen}: {len(cases)} cases in {session.transcript.seconds:.1f} s")

@@ -106,7 +106,9 @@ def set_answer(content: bytes, magic: int, answer: int) -> bytes:
 
 
 def flip(content: bytes, section: str) -> bytes:
-    """The last byte of a section changed, which breaks a signature."""
+    """The last byte of a section changed, which breaks a signature. Raises LabError for an empty section."""
     offset, size = sections(content)[section]
+    if not size:
+        raise LabError(f"{section} is empty")
     at = offset + size - 1
     return content[:at] + bytes([content[at] ^ 1]) + content[at + 1 :]

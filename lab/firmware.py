@@ -19,7 +19,7 @@ from pathlib import Path
 from lab.cache import LabError, command, digest, folder, say
 from lab.kernels import apt
 from lab.machine import Firmware
-from lab.packages import unpack
+from lab.packages import Archive, Package, unpack
 from lab.profiles import Enrolment, Profile
 from lab.variants import key_files
 
@@ -60,13 +60,18 @@ def to_be_signed(der: bytes) -> bytes:
     return der[inner : inner + size]
 
 
-def firmware(profile: Profile) -> Firmware | None:
-    """The profile's firmware, or None if the kernel is started without UEFI."""
+def firmware(profile: Profile, archive: Archive) -> Firmware | None:
+    """The profile's firmware, with the distribution's own shim and grub; None without UEFI."""
     if not profile.firmware:
         return None
     if not _CODE.exists():
         raise LabError("OVMF is not installed; sudo apt-get install -y ovmf")
-    return Firmware(_CODE, variables(profile.enrol), _esp() if profile.firmware == "shim" else None)
+    ovmf = command("dpkg-query", "-W", "-f", "ovmf ${Version}", "ovmf").decode()
+    if profile.firmware != "shim":
+        return Firmware(_CODE, variables(profile.enrol), packages=(ovmf,))
+    packages = apt("amd64", archive).download("shim-signed", "grub-efi-amd64-signed")
+    versions = (f"{package.name} {package.version}" for package in packages)
+    return Firmware(_CODE, variables(profile.enrol), _esp(packages), (ovmf, *versions))
 
 
 def variables(enrol: Enrolment) -> Path:
@@ -120,10 +125,8 @@ def _row(name: str, guid: uuid.UUID, attributes: int, data: bytes) -> dict[str, 
     return row
 
 
-def _esp() -> Path:
+def _esp(packages: tuple[Package, ...]) -> Path:
     """An ESP with Debian's shim and grub, both as signed and shipped."""
-    source = apt("amd64")
-    packages = source.download("shim-signed", "grub-efi-amd64-signed")
     home = folder("esp", digest([package.version for package in packages]))
     boot = home / "EFI/BOOT"
     if boot.exists():

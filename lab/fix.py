@@ -81,7 +81,7 @@ def _boot(
         own.write_bytes(own_archive(kernel, chosen, plan, files))
         archives = (packages_archive(kernel.flavour, _PACKAGES), modules_archive(kernel), own)
         words = f"{chosen.append} {_NO_TIMER_CHECK}".strip()
-        machine = Boot(kernel, archives, words, firmware(chosen))
+        machine = Boot(kernel, archives, words, firmware(chosen, kernel.flavour.archive))
         transcript = run(machine, seconds=seconds + _SECONDS)
     (event,) = transcript.of("script")
     results = [json.loads(line) for line in event["stdout"].splitlines() if line.startswith("{")]

@@ -20,6 +20,7 @@ from gdrkit.evidence.bundle import FILE, FOLDER, LINK, BundleHost
 from gdrkit.evidence.manifest import GDR_MANIFEST, BundleRecord, parse
 from lab.cache import folder
 from lab.profiles import Profile
+from lab.provenance import Provenance, provenance
 from lab.session import Session
 
 SCHEMA = "gdrkit.lab/1"
@@ -87,6 +88,7 @@ class Golden(Struct, frozen=True):
     seed: int
     cases: tuple[Recorded, ...]
     schema: str = SCHEMA
+    made: Provenance = Provenance()
 
 
 def folder_of(flavour: str) -> Path:
@@ -128,7 +130,8 @@ def of_session(session: Session) -> tuple[Golden, dict[str, bytes]]:
             )
         )
         before = now
-    return Golden(note, session.profile, session.seed, tuple(cases)), session.transcript.contents
+    recorded = Golden(note, session.profile, session.seed, tuple(cases), made=provenance(session.firmware))
+    return recorded, session.transcript.contents
 
 
 def _of_bundle(bundle: dict[str, Any]) -> Evidence:

@@ -9,7 +9,8 @@ from pathlib import Path
 from msgspec import Struct
 
 from lab.cache import LabError, folder, say
-from lab.packages import DEBIAN, UBUNTU, Apt, Archive, unpack
+from lab.packages import DEBIAN, DEBIAN_13, UBUNTU, Apt, Archive, merged_tree, unpack
+from lab.toolchain import unpack_tools
 
 
 class Flavour(Struct, frozen=True):
@@ -21,11 +22,29 @@ class Flavour(Struct, frozen=True):
     headers: str
     suite: str | None = None
     archive: Archive = DEBIAN
+    symbol_versions: bool = True  # CONFIG_MODVERSIONS
 
 
 FLAVOURS = (
     Flavour("6.1-amd64", "amd64", "linux-image-amd64", "linux-headers-amd64"),
     Flavour("6.12-amd64", "amd64", "linux-image-amd64", "linux-headers-amd64", "bookworm-backports"),
+    Flavour(
+        "6.12-debian13-amd64",
+        "amd64",
+        "linux-image-amd64",
+        "linux-headers-amd64",
+        "trixie-security",
+        DEBIAN_13,
+    ),
+    Flavour(
+        "7-debian13-amd64",
+        "amd64",
+        "linux-image-amd64",
+        "linux-headers-amd64",
+        "trixie-backports",
+        DEBIAN_13,
+        symbol_versions=False,
+    ),
     Flavour("6.1-arm64", "arm64", "linux-image-arm64", "linux-headers-arm64"),
     Flavour(
         "6.8-ubuntu-amd64",
@@ -45,18 +64,21 @@ class Kernel(Struct, frozen=True):
     version: str  # of its Debian package
     image: Path  # unpacked image package
     headers: Path  # the folder for `make -C`
+    tools: Path | None = None  # a tree with the distribution's own compiler; None: this machine's compiler
 
-    @property
-    def vmlinuz(self) -> Path:
-        return self.image / "boot" / f"vmlinuz-{self.release}"
+    def file(self, name: str) -> Path:
+        """vmlinuz, config or System.map: in /boot, or beside the modules as in Debian since 7.2."""
+        old = self.image / "boot" / f"{name}-{self.release}"
+        return old if old.exists() else self.modules / name
 
     @property
     def modules(self) -> Path:
         return self.image / "lib/modules" / self.release
 
     @property
-    def sign_file(self) -> Path:
-        return self.headers / "scripts/sign-file"
+    def own_headers(self) -> str:
+        """The folder for `make -C` as the compiler sees it."""
+        return f"/{self.headers.relative_to(self.tools)}" if self.tools else str(self.headers)
 
     @property
     def cross(self) -> str:
@@ -93,23 +115,28 @@ def kernel(name: str) -> Kernel:
     release = image_name.removeprefix("linux-image-")
     home = folder(wanted.name, release)
     image, headers_root = home / "image", home / "headers"
-    parts = [image_name]
-    if wanted.archive is UBUNTU:  # the image is in one package, the modules are in two others
-        parts += [f"linux-modules-{release}", f"linux-modules-extra-{release}"]
+    parts = [image_name, *source.dependencies(image_name, r"linux-(?:base|binary|modules)-\d[\w.+-]+")]
+    if wanted.archive is UBUNTU:
+        parts.append(f"linux-modules-extra-{release}")
     packages = source.download(*parts)
     if not (home / "unpacked").exists():
         say(f"unpacking {image_name} {packages[0].version}")
+        merged_tree(image)
         for package in packages:
             unpack(package, image)
         _headers(wanted, headers_name, headers_root)
         (home / "unpacked").touch()
     headers = headers_root / "usr/src" / headers_name
-    return Kernel(wanted, release, packages[0].version, image, headers)
+    tools = headers_root if wanted.archive.own_tools else None
+    return Kernel(wanted, release, packages[0].version, image, headers, tools)
 
 
 def _headers(wanted: Flavour, headers_name: str, root: Path) -> None:
     """Unpack headers and build tools; the tools are for this machine's architecture."""
     source = apt(wanted.architecture, wanted.archive)
+    if wanted.archive.own_tools:
+        unpack_tools(source, headers_name, root)
+        return
     if wanted.archive is UBUNTU:  # the headers link to the package with the common files
         common = source.dependency(headers_name, r"linux-[\w.+-]*headers-\d[\w.+-]+")
         for package in source.download(headers_name, common):

@@ -36,6 +36,7 @@ class Firmware(Struct, frozen=True):
     code: Path
     variables: Path
     esp: Path | None = None
+    packages: tuple[str, ...] = ()  # their names and versions
 
 
 class Boot(Struct, frozen=True):
@@ -180,7 +181,7 @@ def arguments(boot: Boot, initrd: Path, scratch: str, port: str, serial: str) ->
     if boot.firmware is not None:
         argv += _firmware(boot.firmware, scratch, arm)
     if boot.firmware is None or boot.firmware.esp is None:
-        argv += ["-kernel", str(boot.kernel.vmlinuz), "-initrd", str(initrd), "-append", append]
+        argv += ["-kernel", str(boot.kernel.file("vmlinuz")), "-initrd", str(initrd), "-append", append]
     else:
         argv += _esp(boot, boot.firmware.esp, initrd, append)
     return argv
@@ -211,7 +212,7 @@ def _esp(boot: Boot, esp: Path, initrd: Path, append: str) -> list[str]:
             target = root / file.relative_to(esp)
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_bytes(file.read_bytes())
-    (root / "vmlinuz").write_bytes(boot.kernel.vmlinuz.read_bytes())
+    (root / "vmlinuz").write_bytes(boot.kernel.file("vmlinuz").read_bytes())
     initrd.replace(root / "initrd")
     menu = root / "EFI/debian/grub.cfg"
     menu.parent.mkdir(parents=True, exist_ok=True)

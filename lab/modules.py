@@ -11,8 +11,16 @@ from lab.elf_edit import replace_once
 from lab.kernels import Kernel
 from lab.names import IDENTITIES, Name, fill, token
 from lab.sources import SOURCES, Export, Source
+from lab.toolchain import WORK, inside
 
 ANSWER = 0x4C414221  # in a module's data; a variant replaces it by init's return value
+_SPACE = (  # a namespace is a string since Linux 6.13
+    "#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 13, 0)",
+    "#define SPACE(name) #name",
+    "#else",
+    "#define SPACE(name) name",
+    "#endif",
+)
 
 
 def built(kernel: Kernel) -> dict[str, bytes]:
@@ -27,9 +35,11 @@ def built(kernel: Kernel) -> dict[str, bytes]:
 
 def _same_prototypes(files: dict[str, bytes], symvers: str) -> dict[str, bytes]:
     """Give exporters of one symbol with one prototype the same CRC. They differ only because the tokens
-    do.
+    do. A kernel without symbol versions has no CRCs.
     """
     crc = {line.split("\t")[1]: int(line.split("\t")[0], 16) for line in symvers.splitlines()}
+    if not any(crc.values()):
+        return {}
     tokens = _symbol_tokens()
     first: dict[tuple[str, str, str], int] = {}
     changed = {}
@@ -76,6 +86,8 @@ def c_text(source: Source) -> str:
     names[Name("module", source.identity)] = _object(source)
     exporters = {export.symbol: export for row in reversed(SOURCES) for export in row.exports}
     lines = ['#define pr_fmt(fmt) KBUILD_MODNAME ": " fmt', "#include <linux/module.h>"]
+    if source.namespaces or any(export.namespace for export in source.exports):
+        lines += ["#include <linux/version.h>", *_SPACE]
     if source.vmlinux:
         lines += ["#include <linux/debugfs.h>", "#include <linux/err.h>"]
     lines += [f"static volatile int lab_answer = {ANSWER:#x};"]
@@ -93,7 +105,7 @@ def c_text(source: Source) -> str:
         for line in _export(export, tokens[source.name, export.symbol], names)
     ]
     lines += [fill(line, names) for line in source.extra]
-    lines += [f"MODULE_IMPORT_NS({names[Name('namespace', space)]});" for space in source.namespaces]
+    lines += [f"MODULE_IMPORT_NS(SPACE({names[Name('namespace', space)]}));" for space in source.namespaces]
     lines += ["static int __init lab_init(void) {", " int answer = lab_answer;"]
     lines += [f" {fill(source.init, names)}"] if source.init else []
     lines += [f" {statement}" for statement in source.vmlinux]
@@ -114,7 +126,7 @@ def _export(export: Export, word: str, names: dict[Name, str]) -> list[str]:
     declared = f"{export.result} {word}({export.arguments})"
     gpl = "_GPL" if export.gpl else ""
     if export.namespace:
-        macro = f"EXPORT_SYMBOL_NS{gpl}({word}, {names[Name('namespace', export.namespace)]});"
+        macro = f"EXPORT_SYMBOL_NS{gpl}({word}, SPACE({names[Name('namespace', export.namespace)]}));"
     else:
         macro = f"EXPORT_SYMBOL{gpl}({word});"
     return [f"{declared};", f"{declared} {{ {export.body} }}", macro]
@@ -140,9 +152,13 @@ def _build(kernel: Kernel, home: Path) -> None:
         (home / f"{name}.c").write_text(text)
     objects = " ".join(f"{_object(source)}.o" for source in SOURCES)
     (home / "Makefile").write_text(f"obj-m := {objects}\nccflags-y := -w\n")
-    arguments = ["nice", "make", "-s", f"-j{os.cpu_count() or 1}", "-C", str(kernel.headers), f"M={home}"]
-    arguments += ["KBUILD_MODPOST_WARN=1", "CONFIG_DEBUG_INFO_BTF_MODULES="]
-    command(*arguments, *_cross(kernel), "modules")
+    where = WORK if kernel.tools else home
+    arguments = ["nice", "make", "-s", f"-j{os.cpu_count() or 1}", "-C", kernel.own_headers, f"M={where}"]
+    arguments += ["KBUILD_MODPOST_WARN=1", "CONFIG_DEBUG_INFO_BTF_MODULES=", *_cross(kernel), "modules"]
+    if kernel.tools is None:
+        command(*arguments)
+    else:
+        inside(kernel.tools, home, *arguments)
     for source in SOURCES:
         module = home / f"{_object(source)}.ko"
         if not module.exists():

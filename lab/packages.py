@@ -23,6 +23,7 @@ class Archive(Struct, frozen=True):
     suites: tuple[tuple[str, str], ...]  # (address, suite)
     keyring: str  # a file; empty: downloaded from the archive and checked against `fingerprint`
     fingerprint: str = ""
+    own_tools: bool = False  # its kernels' build tools and compiler are too new for Debian 12
 
 
 DEBIAN = Archive(
@@ -34,6 +35,17 @@ DEBIAN = Archive(
         ("http://deb.debian.org/debian", "bookworm-backports"),
     ),
     "/usr/share/keyrings/debian-archive-keyring.gpg",
+)
+DEBIAN_13 = Archive(
+    "debian-13",
+    (
+        ("http://deb.debian.org/debian", "trixie"),
+        ("http://deb.debian.org/debian", "trixie-updates"),
+        ("http://deb.debian.org/debian-security", "trixie-security"),
+        ("http://deb.debian.org/debian", "trixie-backports"),
+    ),
+    "/usr/share/keyrings/debian-archive-keyring.gpg",
+    own_tools=True,
 )
 UBUNTU = Archive(
     "ubuntu",
@@ -110,12 +122,16 @@ class Apt:
             raise LabError(f"no such package for {self.architecture}: {name}")
         return found[1]
 
-    def dependency(self, name: str, pattern: str, suite: str | None = None) -> str:
-        """The first dependency of a package that matches a pattern, such as the kernel of a meta package."""
+    def dependencies(self, name: str, pattern: str, suite: str | None = None) -> tuple[str, ...]:
+        """Every dependency of a package that matches a pattern without groups, each once."""
         shown = self._run("apt-cache", "show", "--no-all-versions", _in_suite(name, suite))
         depends = re.search(r"^Depends: (.+)$", shown, re.MULTILINE)
-        found = re.search(pattern, depends[1]) if depends else None
-        if found is None:
+        return tuple(dict.fromkeys(re.findall(pattern, depends[1]))) if depends else ()
+
+    def dependency(self, name: str, pattern: str, suite: str | None = None) -> str:
+        """The first dependency of a package that matches a pattern, such as the kernel of a meta package."""
+        found = self.dependencies(name, pattern, suite)
+        if not found:
             raise LabError(f"{name} for {self.architecture} has no dependency {pattern}")
         return found[0]
 
@@ -162,6 +178,14 @@ def _in_suite(name: str, suite: str | None) -> str:
 def _package(file: Path) -> Package:
     name, version, _ = file.name.split("_")
     return Package(name, version.replace("%3a", ":"), file)
+
+
+def merged_tree(root: Path) -> None:
+    """The folders of an empty machine whose /bin, /sbin and /lib are in /usr, as with usrmerge."""
+    for top in ("bin", "sbin", "lib", "lib64"):
+        (root / "usr" / top).mkdir(parents=True, exist_ok=True)
+        if not (root / top).is_symlink():
+            (root / top).symlink_to(f"usr/{top}")
 
 
 def unpack(package: Package, root: Path) -> None:

@@ -19,10 +19,11 @@ from lab import cpio
 from lab.cache import command, digest, folder, say
 from lab.kernels import Flavour, Kernel, apt
 from lab.modules import built
-from lab.packages import unpack
+from lab.packages import merged_tree, unpack
 from lab.sources import SOURCES
+from lab.toolchain import inside
 
-BASE = ("busybox-static", "kmod", "python3", "zstd")
+BASE = ("base-files", "busybox-static", "kmod", "python3", "zstd")
 RDMA = (
     *BASE, "ibverbs-providers", "ibverbs-utils", "iproute2", "perftest", "python3-pyverbs", "rdma-core",
     "rdmacm-utils", "keyutils",
@@ -58,45 +59,46 @@ def packages_archive(flavour: Flavour, names: tuple[str, ...]) -> Path:
     source = apt(flavour.architecture, flavour.archive)
     closure = source.closure(*names)
     home = folder(f"rootfs-{flavour.archive.name}-{flavour.architecture}")
-    archive = home / f"{digest(closure, _APPLETS, _DROPPED, 3)}.cpio.zst"
+    archive = home / f"{digest(closure, _APPLETS, _DROPPED, 4)}.cpio.zst"
     if archive.exists():
         return archive
     say(f"unpacking {len(closure)} packages of {flavour.archive.name}, {flavour.architecture}")
     root = home / "tree"
     shutil.rmtree(root, ignore_errors=True)
-    for top in ("bin", "sbin", "lib", "lib64"):  # merged /usr, as with usrmerge
-        (root / "usr" / top).mkdir(parents=True)
-        (root / top).symlink_to(f"usr/{top}")
+    merged_tree(root)
     for package in source.download(*closure):
         unpack(package, root)
-    _finish(root)
+    _finish(root, flavour.architecture)
     write_archive(archive, cpio.tree(root))
     shutil.rmtree(root)
     return archive
 
 
-def _finish(root: Path) -> None:
+def _finish(root: Path, architecture: str) -> None:
     for pattern in _DROPPED:
         for path in root.glob(pattern):
             shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
     for applet in _APPLETS:
         if not any((root / folder / applet).exists() for folder in ("usr/bin", "usr/sbin")):
             (root / "usr/bin" / applet).symlink_to("busybox")
-    for mount in ("proc", "sys", "dev", "run", "tmp", "etc/modprobe.d", "root"):
+    for mount in ("proc", "sys", "dev", "run", "tmp", "etc/modprobe.d", "root", "work"):
         (root / mount).mkdir(parents=True, exist_ok=True)
-    if not (root / "etc/os-release").exists():
-        (root / "etc/os-release").write_text(
-            'PRETTY_NAME="Debian GNU/Linux 12 (bookworm)"\nID=debian\nVERSION_ID="12"\n'
-        )
+    (root / "dev/null").touch()
     (root / "etc/hostname").write_text("lab\n")
     (root / "etc/passwd").write_text("root:x:0:0:root:/root:/bin/sh\n")
     (root / "etc/group").write_text("root:x:0:\n")
-    if sys.version_info[:2] == (
-        3,
-        11,
-    ):  # Debian 12's: compiled here, once, instead of emulated in every boot
+    _compile(root, architecture)
+
+
+def _compile(root: Path, architecture: str) -> None:
+    """Compile Python's library here, once, instead of emulated in every boot."""
+    (library,) = (root / "usr/lib").glob("python3.*")
+    if architecture == "amd64":  # the distribution's own Python runs here
+        inside(root, folder("keys"), "python3", "-S", "-E", "-m", "compileall", "-qq", "--invalidation-mode",
+               "unchecked-hash", f"/usr/lib/{library.name}")  # fmt: skip
+    elif library.name == f"python3.{sys.version_info[1]}":
         compileall.compile_dir(
-            str(root / "usr/lib/python3.11"), quiet=2, stripdir=str(root),
+            str(library), quiet=2, stripdir=str(root),
             invalidation_mode=compileall.py_compile.PycInvalidationMode.UNCHECKED_HASH,  # type: ignore[attr-defined]
         )  # fmt: skip
 
@@ -126,8 +128,10 @@ def modules_archive(kernel: Kernel) -> Path:
     modinfo = (kernel.modules / "modules.builtin.modinfo").read_bytes().split(b"\0")
     kept = [entry for entry in modinfo if entry.partition(b".")[0] in _BUILTIN_KEPT]
     (target / "modules.builtin.modinfo").write_bytes(b"".join(entry + b"\0" for entry in kept))
-    (root / "boot").mkdir()
-    shutil.copy(kernel.image / f"boot/config-{kernel.release}", root / "boot")
+    config = kernel.file("config")
+    place = root / ("boot" if config.parent.name == "boot" else f"usr/lib/modules/{kernel.release}")
+    place.mkdir(exist_ok=True)
+    shutil.copy(config, place)
     (root / "lib").symlink_to("usr/lib")
     command("depmod", "-b", root, kernel.release)
     (root / "lib").unlink()

@@ -16,9 +16,9 @@ from lab.cache import LabError
 from lab.case import Case, Prepared, prepare
 from lab.firmware import firmware
 from lab.kernels import Kernel
-from lab.machine import BOOT_SECONDS, CASE_SECONDS, SCRIPT_SECONDS, Boot, Transcript, run
+from lab.machine import BOOT_SECONDS, CASE_SECONDS, SCRIPT_SECONDS, Boot, Firmware, Transcript, run
 from lab.modules import built
-from lab.packages import DEBIAN
+from lab.packages import UBUNTU
 from lab.profiles import Profile
 from lab.rootfs import BASE, headers_file, modules_archive, packages_archive
 
@@ -34,6 +34,7 @@ class Session(Struct, frozen=True):
     seed: int
     cases: tuple[Prepared, ...]
     transcript: Transcript
+    firmware: Firmware | None = None
 
 
 def boot(
@@ -69,16 +70,17 @@ def boot(
         own.write_bytes(own_archive(kernel, profile, plan, contents | (files or {})))
         archives = (packages_archive(kernel.flavour, packages), modules_archive(kernel), own)
         limit = BOOT_SECONDS + len(prepared) * CASE_SECONDS + len(plan["scripts"]) * SCRIPT_SECONDS
-        machine = Boot(kernel, archives, command_line(profile, prepared), firmware(profile))
+        uefi = firmware(profile, kernel.flavour.archive)
+        machine = Boot(kernel, archives, command_line(profile, prepared), uefi)
         transcript = run(machine, seconds=limit, on_event=on_event)
-    return Session(kernel, profile, seed, prepared, transcript)
+    return Session(kernel, profile, seed, prepared, transcript, uefi)
 
 
 def starts(kernel: Kernel, profile: Profile) -> bool:
     """Whether this kernel boots with the profile: shim and grub are Debian's, and only trust Debian's
     keys.
     """
-    return profile.firmware != "shim" or kernel.flavour.archive is DEBIAN
+    return profile.firmware != "shim" or kernel.flavour.archive is not UBUNTU
 
 
 def command_line(profile: Profile, prepared: Iterable[Prepared]) -> str:

@@ -23,5 +23,5 @@ def open_shell(kernel: Kernel, profile: Profile) -> int:
         own.write_bytes(cpio.pack(entries))
         archives = (packages_archive(kernel.flavour, BASE), modules_archive(kernel), own)
         write_initrd(initrd, archives)
-        boot = Boot(kernel, archives, profile.append, firmware(profile))
+        boot = Boot(kernel, archives, profile.append, firmware(profile, kernel.flavour.archive))
         return subprocess.call(arguments(boot, initrd, scratch, "null,id=lab", "stdio"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import gzip
 import lzma
+import shutil
 import struct
 import tempfile
 from pathlib import Path
@@ -17,6 +18,7 @@ from lab.kernels import Kernel
 from lab.modules import ANSWER
 from lab.names import Name, Naming
 from lab.sources import source
+from lab.toolchain import WORK, inside
 
 SIGNATURE_MAGIC = b"~Module signature appended~\n"  # include/linux/module_signature.h
 KEYS = ("lab", "unknown", "revoked", "second")
@@ -101,9 +103,7 @@ def _tamper(content: bytes, word: str, naming: Naming, variant: Variant) -> byte
 def _damage(content: bytes, word: str, kernel: Kernel) -> bytes:
     match word:
         case "flip":
-            return elf_edit.flip(
-                content, ".modinfo" if ".text" not in elf_edit.sections(content) else ".text"
-            )
+            return elf_edit.flip(content, ".comment")  # the compiler's name, which nothing reads
         case "strip":
             with tempfile.TemporaryDirectory() as scratch:
                 path = Path(scratch, "x.ko")
@@ -170,5 +170,11 @@ def sign(kernel: Kernel, content: bytes, key: str, digest: str = "sha256") -> by
     with tempfile.TemporaryDirectory() as scratch:
         path = Path(scratch, "x.ko")
         path.write_bytes(content)
-        command(kernel.sign_file, digest, private, der, path)
+        if kernel.tools is None:
+            command(f"{kernel.own_headers}/scripts/sign-file", digest, private, der, path)
+        else:
+            for key_file in (private, der):
+                shutil.copy(key_file, scratch)
+            files = (f"{WORK}/{file.name}" for file in (private, der, path))
+            inside(kernel.tools, Path(scratch), f"{kernel.own_headers}/scripts/sign-file", digest, *files)
         return path.read_bytes()

@@ -33,7 +33,10 @@ def lab() -> str:
     rows: list[tuple[object, ...]] = []
     sums = dict.fromkeys(Result, 0)
     for flavour in FLAVOURS:
-        sessions, contents = golden.recorded(flavour.name), golden.read_contents(flavour.name)
+        sessions = golden.recorded(flavour.name)
+        if not sessions:
+            continue
+        contents = golden.read_contents(flavour.name)
         found = [
             row for name in sessions for row in compare(golden.read(flavour.name, name), contents, predict)
         ]

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from lab.case import Case
 from lab.cases import answers, configuration, files, parameters, peermem, signatures, symbols
+from lab.kernels import Flavour
+
+_OF_VERSIONS = ("crc:", "no-crc:", "no-versions")  # of lab.variants, _tamper()
 
 CASES: tuple[Case, ...] = (
     *answers.CASES,
@@ -16,7 +19,15 @@ CASES: tuple[Case, ...] = (
 )
 
 
-def of_groups(groups: tuple[str, ...]) -> tuple[Case, ...]:
-    """Cases of any of the groups; those that change the guest permanently are last."""
-    chosen = [case for case in CASES if set(case.groups) & set(groups)]
+def of_groups(groups: tuple[str, ...], flavour: Flavour) -> tuple[Case, ...]:
+    """Cases of any of the groups that this kernel can have; those that change the guest permanently are
+    last.
+    """
+    chosen = [case for case in CASES if set(case.groups) & set(groups) and possible(case, flavour)]
     return tuple(sorted(chosen, key=lambda case: case.last))
+
+
+def possible(case: Case, flavour: Flavour) -> bool:
+    """Whether a case can be made for a kernel: without symbol versions there is no CRC to change."""
+    tampered = [word for module in case.modules for word in module.variant.tamper]
+    return flavour.symbol_versions or not any(word.startswith(_OF_VERSIONS) for word in tampered)

@@ -7,7 +7,6 @@ runs directly, and must give the same result. Files in a guest never hang, so th
 second thread that enforces a time limit.
 """
 
-import hashlib
 import io
 import json
 import sys
@@ -20,9 +19,7 @@ from gdrkit.agent.collect.collector import Collection, CollectOptions
 from gdrkit.agent.collect.progress import Progress
 
 
-def key_of(argument):
-    if isinstance(argument, bytes):
-        return hashlib.sha256(argument).digest()
+def key_of(argument):  # a digest of large tables takes a second in an emulated machine, comparing them not
     return frozenset(argument) if isinstance(argument, set) else argument
 
 
@@ -79,10 +76,10 @@ class Tables:
             return self.function(path, data, symbols, wanted)
         end = data.find(b"\t[") if path.endswith("kallsyms") else -1
         end = data.rfind(b"\n", 0, end) + 1 if end >= 0 else len(data)
-        key = path, key_of(data[:end])
-        if key not in self.kept:
-            self.kept[key] = Table(self.function, path, data[:end], wanted)
-        lines = self.kept[key].about(symbols) + self.function(path, data[end:], symbols, wanted)
+        head = data[:end]
+        if path not in self.kept or self.kept[path][0] != head:
+            self.kept[path] = head, Table(self.function, path, head, wanted)
+        lines = self.kept[path][1].about(symbols) + self.function(path, data[end:], symbols, wanted)
         if path not in self.checked:
             self.checked.add(path)
             if lines != self.function(path, data, symbols, wanted):

@@ -13,7 +13,7 @@ from lab.cases import of_groups
 from lab.commands import SEED
 from lab.compare import Result, compare, same_answer
 from lab.doctor import differences, verdicts
-from lab.kernels import kernel
+from lab.kernels import flavour, kernel
 from lab.predictor import predict
 from lab.profiles import profile
 from lab.random_cases import generate
@@ -36,7 +36,7 @@ RANDOM_SEED, RANDOM_CASES = 2026, 12
 def test_the_kernel_still_answers_as_in_the_golden_file(name: str) -> None:
     chosen = profile(name)
     old = {case.name: case.answer for case in golden.read(KERNEL, name).cases}
-    cases = of_groups(chosen.groups)
+    cases = of_groups(chosen.groups, flavour(KERNEL))
     assert [case.name for case in cases] == list(old)
     now, _ = golden.of_session(boot(kernel(KERNEL), chosen, cases, seed=SEED, collect=()))
     changed = {case.name: same_answer(old[case.name], case.answer) for case in now.cases}

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from lab.cache import LabError
 from lab.case import Case, Prepared, names_of, one
 from lab.cases import CASES, of_groups
+from lab.kernels import FLAVOURS, flavour
 from lab.names import IDENTITIES, naming, token
 from lab.profiles import PROFILES, profile
 from lab.random_cases import batches, generate
@@ -22,13 +24,21 @@ def test_there_are_at_least_sixty_cases_and_ten_profiles_with_unique_names() -> 
 
 
 def test_every_case_belongs_to_a_profile() -> None:
-    booted = {case.name for row in PROFILES for case in of_groups(row.groups)}
+    booted = {case.name for row in PROFILES for case in of_groups(row.groups, FLAVOURS[0])}
     assert booted == {case.name for case in CASES}
 
 
 def test_a_case_that_changes_the_guest_permanently_is_last() -> None:
-    order = [case.last for case in of_groups(profile("disabled").groups)]
+    order = [case.last for case in of_groups(profile("disabled").groups, FLAVOURS[0])]
     assert order == sorted(order) and order[-1]
+
+
+def test_a_kernel_without_symbol_versions_has_no_case_that_changes_them() -> None:
+    with_versions = {case.name for case in of_groups(("matrix",), flavour("6.12-debian13-amd64"))}
+    without = {case.name for case in of_groups(("matrix",), flavour("7-debian13-amd64"))}
+    assert without < with_versions
+    assert {"crc-of-dependency", "no-versions", "crc-entry-missing"} <= with_versions - without
+    assert "vermagic-release" in without
 
 
 def test_every_case_names_modules_that_exist() -> None:
@@ -122,6 +132,17 @@ def test_random_cases_cover_more_than_the_named_cases() -> None:
     revoking = [profile(name) for name, _ in batches(1, 500) if name.endswith("-revoked")]
     assert revoking and all(row.enrol.mok_revoked or row.enrol.dbx_hashes for row in revoking)
     assert any(module.variant.key == "lab" for case in cases for module in case.modules)  # the revoked one
+
+
+def test_a_flip_changes_one_byte_of_its_section_and_never_the_header() -> None:
+    content = build_module("x")
+    flipped = elf_edit.flip(content, ".modinfo")
+    (changed,) = [at for at in range(len(content)) if content[at] != flipped[at]]
+    offset, size = elf_edit.sections(content)[".modinfo"]
+    assert offset <= changed < offset + size
+    empty = elf_edit.grow_section(content, ".modinfo", -size)
+    with pytest.raises(LabError, match="is empty"):
+        elf_edit.flip(empty, ".modinfo")
 
 
 def test_a_section_grows_only_in_its_header() -> None:

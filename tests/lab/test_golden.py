@@ -11,6 +11,7 @@ from lab.cache import LabError
 from lab.cases import of_groups
 from lab.compare import Comparison, Result, compare, counts
 from lab.kernels import FLAVOURS
+from lab.kernels import flavour as kernel_of
 from lab.merge import merged
 from lab.predictor import predict
 from lab.profiles import profile
@@ -46,7 +47,7 @@ def test_at_least_three_kernels_and_ten_profiles_are_recorded() -> None:
 @pytest.mark.parametrize(("flavour", "name"), SESSIONS)
 def test_every_session_has_all_cases_of_its_profile(flavour: str, name: str) -> None:
     recorded = [case.name for case in golden.read(flavour, name).cases]
-    assert recorded == [case.name for case in of_groups(profile(name).groups)]
+    assert recorded == [case.name for case in of_groups(profile(name).groups, kernel_of(flavour))]
 
 
 @pytest.mark.parametrize(("flavour", "name"), SESSIONS)

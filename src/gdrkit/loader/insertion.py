@@ -51,7 +51,7 @@ class Kernel:
         self.node = node
         self.taints = Taints(node)
         self.log = self.taints.log
-        self.inserted: set[str] = set()  # modules loaded by this modprobe
+        self.inserted: dict[str, None] = {}  # modules loaded by this modprobe, in order
         self.unavailable: set[str] = set()  # dependencies that modprobe treats as loaded, but which are not
         self.unless: list[str] = []
         self.init_unknown = False
@@ -76,13 +76,13 @@ class Kernel:
         if self._is_not_collected(name):
             self._assume(name)
             self._note_unchecked("module-corrupt")
-            self.inserted.add(name)
+            self.inserted[name] = None
             return None
         for step in steps:
             refusal = step()
             if refusal is not None:
                 return refusal
-        self.inserted.add(name)
+        self.inserted[name] = None
         return None
 
     def mark_uncertain(self) -> None:

@@ -13,6 +13,7 @@ from gdrkit.facts import install_command
 from gdrkit.facts.kernel import release
 from gdrkit.facts.kmod import command_place, dependency_place, insertion_place
 from gdrkit.facts.modprobe_config import ModprobeConfig, configuration
+from gdrkit.facts.module_state import kernel_name
 from gdrkit.facts.modules import (
     builtin,
     dependencies,
@@ -107,6 +108,8 @@ def _prediction(node: Node, name: str, arguments: tuple[str, ...]) -> Prediction
         unless=tuple(run.kernel.unless),
         assumes=tuple(run.kernel.assumes),
         certain_lines=run.kernel.certain_lines,
+        inserted=tuple(if_missing(name, kernel_name, node, name) for name in run.kernel.inserted),
+        tainted=run.kernel.taints.mask,
         result_unknown=run.undecided and not status,
         confidence=Confidence.LIKELY if run.undecided else Confidence.CERTAIN,
     )

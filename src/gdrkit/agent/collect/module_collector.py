@@ -17,6 +17,7 @@ from .sources import (
     DKMS_MODULES,
     LIBRARIES,
     LIBRARY_FOLDERS,
+    MODPROBE_FILES,
     MODULE_FOLDERS,
     MODULES,
     SYMBOL_TABLES,
@@ -107,11 +108,9 @@ class ModuleCollector:
         needs = module_choice.dependencies(
             peek(f"{folder}/modules.dep", 16 << 20).decode("utf-8", "replace")
         )
-        soft = module_choice.soft_dependencies(
-            b"".join(peek(f"{folder}/modules.{name}") for name in ("softdep", "weakdep")).decode(
-                "utf-8", "replace"
-            )
-        )
+        lists = [f"{folder}/modules.{name}" for name in ("softdep", "weakdep")]
+        lists += self.walker.matches(MODPROBE_FILES, listed=False)
+        soft = module_choice.soft_dependencies(b"\n".join(map(peek, lists)).decode("utf-8", "replace"))
         text = peek("proc/modules", 1 << 20).decode("utf-8", "replace")
         table = [line.split() for line in text.splitlines()]
         loaded = [words[0] for words in table if words]

@@ -178,6 +178,7 @@ GIDS = FolderSource("sys/class/infiniband/*/ports/*/gids", "GIDs in use; empty s
 GID_ATTRIBUTES = FolderSource("sys/class/infiniband/*/ports/*/gid_attrs", "their types and network devices")
 
 _CONFIGURATION = ("etc", "run", "usr/local/lib", "usr/lib", "lib")
+MODPROBE_FILES = f"{{{','.join(_CONFIGURATION)}}}/modprobe.d/*.conf"
 
 FOLDERS: Tuple[FolderSource, ...] = (
     FolderSource("proc/driver/nvidia", "state of the driver"),
