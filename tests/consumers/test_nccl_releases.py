@@ -40,12 +40,12 @@ TAGS = tuple(
         (10, (3,)), (11, (4,)), (12, (7, 10, 12)), (13, (4,)), (14, (3,)), (15, (1, 5)), (16, (2, 5)),
         (17, (1,)), (18, (1, 3, 5, 6)), (19, (1, 3, 4)), (20, (3, 5)), (21, (5,)), (22, (3,)), (23, (4,)),
         (24, (3,)), (25, (1,)), (26, (2, 3, 5, 6)), (27, (3, 5, 6, 7)), (28, (3, 7, 9)), (29, (2, 3, 7)),
-        (30, (3, 4, 7)), (31, (2,)),
+        (30, (3, 4, 7)), (31, (2,)), (32, (3,)),
     )
     for patch in patches
 )  # fmt: skip
-"""github.com/NVIDIA/nccl, tags, without their v and -1; 2.31.2 as github.com/meta-pytorch/torchcomms has it
-in comms/ncclx/v2_31."""
+"""github.com/NVIDIA/nccl, tags, without their v and -1; 2.31.2 and 2.32.3 as github.com/meta-pytorch/torchcomms
+has them in comms/ncclx/v2_31 and v2_32."""
 
 OLD = "LOC NVL PIX PXB PHB SYS NET"
 NVB = "LOC NVL NVB PIX PXB PHB SYS"
@@ -68,6 +68,8 @@ CHANGES: tuple[tuple[str, str, object, object, str], ...] = (
     ("2.19.1", "reads_need_nvlink", True, False, "v2.19.1 paths.cc:365"),
     ("2.26.2", "modes", False, True, "v2.26.2 paths.cc, ncclTopoCheckGdr()"),
     ("2.30.7", "mlopart", False, True, "v2.30.7 paths.cc: NCCL_NET_GDR_MLOPART"),
+    ("2.32.3", "mlopart", True, False, "2.32 paths.cc, ncclTopoCheckGdr()"),
+    ("2.32.3", "words_are_zero", True, False, "2.32 param.cc, ncclLoadParam()"),
     # graph/topo.h, include/graph.h: PATH_*
     ("2.6.4", "path_types", "", OLD, "v2.6.4 topo.h"),
     ("2.8.3", "path_types", OLD, NVB, "v2.8.3 topo.h"),

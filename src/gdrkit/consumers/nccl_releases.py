@@ -47,6 +47,7 @@ class Release(Struct, frozen=True, kw_only=True):
     reads_need_nvlink: bool = True  # sends are direct with NVLink alone, also on Ampere and later
     modes: bool = False  # a PCIe mapping is asked for where C2C exists and is not used
     mlopart: bool = False  # partitions of a GPU are refused without NCCL_NET_GDR_MLOPART
+    words_are_zero: bool = True  # a word is 0 as the value of an integer variable, else the default stays
 
     # path types
     path_types: tuple[str, ...] = ()  # nearest first, each at the number that it prints
@@ -228,6 +229,10 @@ ROWS: tuple[ReleaseRow, ...] = (
         spreads_by_local_index=False, spreads_connectx8=True, amd_links=(16.0, 24.0, 32.0),
         knows_granite_rapids=True,
     ),
+    row(
+        "2.32.3", "src/graph/paths.cc, ncclTopoCheckGdr(); src/misc/param.cc, ncclLoadParam()",
+        mlopart=False, words_are_zero=False,
+    ),
 )  # fmt: skip
 """Oldest first. A release without changes has a row too, if the model was verified against it."""
 
@@ -256,6 +261,11 @@ _RELEASES = releases(ROWS)
 _NUMBERS = tuple(numbers(row.since) for row in ROWS)
 VARIABLE_SINCE: Mapping[str, str] = {name: row.since for row in ROWS for name in row.variables}
 """By variable, the first release that reads it."""
+
+
+def every_release() -> tuple[Release, ...]:
+    """All releases, oldest first."""
+    return _RELEASES
 
 
 @lru_cache(maxsize=64)

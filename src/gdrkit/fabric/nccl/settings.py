@@ -1,7 +1,8 @@
 """NCCL's variables as it reads them, as far as they affect paths and GPUDirect RDMA.
 
-Source: NCCL src/misc/param.cc, ncclLoadParam(): strtoll() with base 0, so that a word is 0 and an empty
-value is the default; src/graph/paths.cc, ncclGetLevel(); topo.cc, getNetDevsPolicyOnce().
+Source: NCCL src/misc/param.cc, ncclLoadParam(): strtoll() with base 0, so that a word is 0 (the default from
+2.32 on) and an empty value is the default; src/graph/paths.cc, ncclGetLevel(); topo.cc,
+getNetDevsPolicyOnce().
 """
 
 from __future__ import annotations
@@ -121,9 +122,10 @@ class _Reader:
         if not value:
             return default
         read = integer(value)
-        if read is None:
-            self._ignore(name, "a word is read as 0")
-        return read or 0
+        if read is not None:
+            return read
+        self._ignore(name, "a word is read as 0" if self.rules.words_are_zero else "a word is ignored")
+        return 0 if self.rules.words_are_zero else default
 
     def level(self, name: str) -> str | None:
         if name not in self.environment:
