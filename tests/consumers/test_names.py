@@ -43,6 +43,7 @@ LABELS = {
     ("jobs/tally.py", "nccl"): LINE,
     ("messages/nccl_records.py", "nccl"): "the library that a log says it is of, NCCL or RCCL",
     ("messages/nccl.py", "nccl"): TABLE,
+    ("messages/nccl_networks.py", "nccl"): TABLE,
     ("messages/verbs.py", "verbs"): TABLE,
     ("transport/bench/document.py", "nccl"): WAY,
     ("transport/path_names.py", "verbs"): WAY,

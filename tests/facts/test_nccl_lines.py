@@ -32,6 +32,13 @@ MASKED = "X" * 4
         ("(Worker pid=7, ip=10.0.0.9) :40:41 [0] NCCL INFO Using network IB", "ray 7, ip=10.0.0.9:40", 0),
         (f"<cluster_name>:{MASKED}:{MASKED} [0] NCCL INFO Using network IB", f"<cluster_name>:{MASKED}", 0),
         (" [2] NCCL INFO Using network IB", "", 2),
+        ("NCCL INFO Using network IB", "", None),
+        ("n1:40 [3] NCCL INFO Using network IB", "n1:40", 3),
+        ("[2026-01-02 03:04:05] n1:40:41 [3] init.cc:9 (fn) NCCL ATTN Using network IB", "n1:40", 3),
+        ("n1:40:41 [3] 12.5 bootstrapRoot:103 NCCL TRACE Using network IB", "n1:40", 3),
+        ("n1:40 NCCL DIAG Using network IB", "n1:40", None),
+        ("n1:40:41 NCCL CALL Using network IB", "n1:40", None),
+        ("# Using network IB", "", None),
         ("Using network IB", "", None),
     ],
 )
@@ -72,6 +79,19 @@ def test_a_line_that_another_line_interrupts_is_cut(line: str):
         ("Channel 00 : 3[3] -> 4[4] via P2P/direct pointer/read", Via("p2p", how="direct pointer/read")),
         ("Channel 00/0 : 3[3] -> 4[4] via P2P/CUMEM/CE", Via("p2p", how="CUMEM/CE")),
         ("Channel 00 : 3[3] -> 4[4] via P2P/indirect/5[5d000]", Via("p2p", how="indirect/5[5d000]")),
+        (
+            "Channel 00/0 : 3[3] -> 8[0] [receive] via NET/IB/2/GDRDMA(PCI)/Shared/flush=C2c",
+            Via("net", "IB", 2, gdr=True, pci=True, shared=True),
+        ),
+        (
+            "Channel 00/0 : 3[3] -> 8[0] [receive] via NET/Libfabric/0/GDRDMA/flush=None",
+            Via("net", "Libfabric", 0, gdr=True),
+        ),
+        (
+            "Channel 00/0 : 3[3] -> 8[0] [send] via NET/IB/2/GDRDMA/plane=1/later",
+            Via("net", "IB", 2, gdr=True),
+        ),
+        ("Channel 00/0 : 3[3] -> 8[0] via P2P/MNNVL/read", Via("p2p", how="MNNVL/read")),
         ("Channel 00 : 3[3] -> 4[4] via direct shared memory", Via("shm", how="direct shared memory")),
         ("Channel 00 : 3[3] -> 4[4] via SHM/CE/CE", Via("shm", how="SHM/CE/CE")),
         (
@@ -94,6 +114,8 @@ def test_the_transport_of_a_channel_is_found(text: str, carried: Via):
         "Channel 00/0 : 3[3] -> 8[0] [send] via NET/IB/0/GDRD",
         "Channel 00/0 : 3[3] -> 8[0] [send] via NET/IB/0/GDRDMAn1:4:5 [0] x",
         "Channel 00/0 : 3[3] -> 8[0] [send] via WARP/0",
+        "Channel 00/0 : 3[3] -> 8[0] [receive] via NET/IB/0/flush=None",
+        "Channel 00/0 : 3[3] -> 8[0] [receive] via NET/IB/0/Shar",
         "Channel 00/02 :    0   1   2   3",
     ],
 )
@@ -120,6 +142,23 @@ def test_a_cut_or_unknown_channel_line_gives_none(text: str):
         ("Call to ibv_modify_qp failed with 110 Connection timed out, on dev mlx5_1:1, curr state INIT, "
          "next state RTR, local GID index 3",
          records.Failure("ibv_modify_qp", 110, "Connection timed out", None, "mlx5_1", "INIT to RTR")),
+        ("Call to ibv_modify_qp failed with 110 Connection timed out, on dev mlx5_1:1, curr state INIT, "
+         "next state RTR, local GID index 3, retrying 3/35 after 300 msec of sleep",
+         records.Remark("qp-retry", "Call to ibv_modify_qp failed with 110 Connection timed out, on dev "
+                        "mlx5_1:1, curr state INIT, next state RTR, local GID index 3, retrying 3/35 after")),
+        ("NET/IB : Got completion from peer 10.0.0.2<1> with error 12, opcode 0, len",
+         records.Failure("completion", 12, "Got completion from peer 10.0.0.2<1> with error 12")),
+        ("MNNVL busId 0x801000 fabric UUID 0.0 cliqueId 0x0 state 3 healthMask 0x0",
+         records.Fabric("", "0", 3)),
+        ("MNNVL 1 cliqueId 7ffe cliqueSize 8 cliqueRank 2 nvlDomainSize 16", records.Clique("7ffe", 8)),
+        ("comm 0x9a39870 rank 0 nRanks 8 nNodes 1 localRanks 8 localRank 0 MNNVL 1",
+         records.Placement(8, 1, 8, True)),
+        ("comm 0x9a39870 rank 0 nRanks 8 nNodes 2 localRanks 4 localRank 0 MNNVL 0",
+         records.Placement(8, 2, 4)),
+        ("Assigned NET plugin AWS Libfabric to comm", records.Network("AWS Libfabric")),
+        ("Error: network gIB not found.",
+         records.Failure("network plugin", None, "Error: network gIB not found.")),
+        ("RCCL version : 2.26.6-HEAD:f224e2c", records.Version("2.26.6", "RCCL")),
         ("Failed to open mlx5dv symbols", records.DataDirect(False, "Failed to open mlx5dv symbols")),
         ("NET/IB : mlx5_0:1 GID table changed", records.AsyncEvent("NET/IB : mlx5_0:1 GID table changed")),
         ("RCCL version 2.18.6+hip6.0", records.Version("2.18.6", "RCCL")),

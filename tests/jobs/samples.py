@@ -186,7 +186,7 @@ SAMPLES = (
         + info("dgxh100-4:460770", 0, "Using non-device net plugin version 0", "Using network IB")
         + warn("dgxh100-4:460770", 0, "misc/ibvwrap.cc:187",
                "Call to ibv_modify_qp failed with error Network is unreachable"),
-        state="unknown", legs=(0, 0, 0), ranks=0, version="2.19.3",
+        state="unknown", legs=(0, 0, 0), ranks=1, version="2.19.3",
     ),
     Sample(
         name="2.20.5: two ports fused by NET/IB, Disabled for both",  # NVIDIA/nccl issue 1537
@@ -396,7 +396,7 @@ SAMPLES = (
         text=info("n1:7", 0, "NCCL version 2.30.7+cuda13.2", "Using network IB")
         + warn("n1:7", 0, "misc/ibvwrap.cc:305",
                "Call to ibv_reg_mr_iova2 failed with error Bad address errno 14"),
-        state="blocked", legs=(0, 0, 0), ranks=0, version="2.30.7",
+        state="blocked", legs=(0, 0, 0), ranks=1, version="2.30.7",
         causes=(
             "peermem-not-loaded", "gpu-integrated", "gpu-consumer", "gpu-unsupported", "gpu-vgpu",
             "gpu-confidential", "gpu-mig", "bar1-exhausted", "memory-not-registrable",

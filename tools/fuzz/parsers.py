@@ -40,7 +40,7 @@ TEXTS = (
     "formats.module_name:canonical", "formats.nccl_tests:parse_nccl_tests",
     "formats.perftest:parse_perftest",
     "formats.topo_matrix:parse", "formats.versions:numbers", "messages.catalogue:match",
-    "messages.errors:number_in", "messages.errors:causes", "messages.nccl:via",
+    "messages.errors:number_in", "messages.errors:causes", "messages.nccl_channels:via",
     "repair.config.recognise:recognise",
 )  # fmt: skip
 """Parsers of text. They document FormatError alone."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gdrkit.consumers.nccl_releases import NEWEST, Release, release
+from gdrkit.consumers.nccl_releases import NEWEST, Release, every_release, release
 from gdrkit.facts.environment import integer
 
 LEVELS = ("LOC", "NVL", "NVB", "C2C", "PIX", "PXB", "P2C", "PXN", "PHB", "SYS")
@@ -43,6 +43,21 @@ def path_type(distance: str) -> str:
 def allows(level: str, distance: str) -> bool:
     """Whether a level covers a distance, both as NCCL's path types."""
     return LEVELS.index(distance) <= LEVELS.index(level)
+
+
+def types_of_lines(version: str, level: str, limit: int | None, *, modes: bool) -> list[tuple[str, ...]]:
+    """The path types by number, of each release that can have printed a line on a pair: of one release if
+    the version is known. `limit` is the level's number in that line, and `level` its name in another."""
+    if version:
+        return [release(version).path_types]
+    found = dict.fromkeys(
+        one.path_types
+        for one in every_release()
+        if one.path_types and not one.silent_pairs and (one.modes or not modes)
+    )
+    if limit is None or not level:
+        return list(found)
+    return [types for types in found if limit < len(types) and types[limit] == level]
 
 
 def printed_type(number: int, version: str) -> str:

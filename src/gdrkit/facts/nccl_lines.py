@@ -1,7 +1,7 @@
-"""Parser of NCCL's log lines, from 2.4.2 to 2.30.7: the process that printed a line, and its contents.
+"""Parser of NCCL's log lines, from 2.4.2 to 2.32: the process that printed a line, and its contents.
 
 Lines of an unknown form are ignored, and so are lines that another line interrupts. The known forms are in
-messages/nccl.py.
+messages/nccl*.py. Sources of the frames: NCCL src/debug.cc, and src/ras/diagnostics.cc since 2.31.
 """
 
 from __future__ import annotations
@@ -10,11 +10,10 @@ import functools
 import re
 from collections.abc import Iterator
 
-from gdrkit.messages import nccl
+from gdrkit.messages import nccl, nccl_networks
 from gdrkit.messages.message import MessageMatcher
 from gdrkit.messages.nccl_records import Frame, NcclRecord, Variable
 
-MARKS = (" NCCL INFO ", " NCCL WARN ", " NCCL TRACE ")
 HEAD_CHARACTERS = 400
 """How far before the mark a frame can begin: host names have at most 255 characters, hostname(7)."""
 LINE_CHARACTERS = 4096
@@ -26,37 +25,49 @@ def frame(line: str) -> Frame:
     """The process that printed a line, and the message. A line without a frame is a message of no
     process."""
     line = line[:LINE_CHARACTERS]
-    at, mark = _first_mark(line)
-    if at < 0:
-        return Frame("", None, line.strip())
-    message = line[at + len(mark) :]
-    cut = _first_mark(message)[0] >= 0
-    head = line[max(0, at - HEAD_CHARACTERS) : at]
-    found = _frame().search(head)
+    mark = _mark().search(line) if "NCCL" in line else None
+    if mark is None:
+        return Frame("", None, line.strip().lstrip("#>|* "))
+    message = line[mark.end() :]
+    cut = _mark().search(message) is not None
+    head = line[max(0, mark.start() - HEAD_CHARACTERS) : mark.start()]
+    found = (_frame_of_process() if mark["level"] in WITHOUT_DEVICE else _frame()).search(head)
     if found is None:
-        device = re.search(r"\[(-?\d{1,4})\](?:\s+\S+){0,3}$", head)
-        return Frame(_tag(head), int(device[1]) if device else None, message.rstrip(), cut)
+        alone = re.search(r"\[(-?\d{1,4})\](?:\s+\S+){0,3}\s*$", head)
+        return Frame(_tag(head), int(alone[1]) if alone else None, message.rstrip(), cut)
     before = head[: found.start()]
     cut = cut or re.search(r"[\w.-]:(?:\d+|X+):$", before) is not None
-    host = found["host"] or _tag(before)
-    process = f"{host}:{found['pid']}"
-    return Frame(process, int(found["device"]), message.rstrip(), cut)
+    parts = found.groupdict()
+    host = parts.get("name") or parts["host"] or _tag(before)
+    process = f"{host}:{parts.get('process') or parts['pid']}"
+    device = parts.get("device")
+    return Frame(process, None if device is None else int(device), message.rstrip(), cut)
 
 
-def _first_mark(line: str) -> tuple[int, str]:
-    if "NCCL" not in line:
-        return -1, ""
-    found = [(at, mark) for mark in MARKS if (at := line.find(mark)) >= 0]
-    return min(found, default=(-1, ""))
+WITHOUT_DEVICE = ("CALL", "DIAG")
+"""Levels whose frame has no device: host:pid:tid NCCL CALL, and host:pid NCCL DIAG since 2.31."""
+
+
+@functools.cache
+def _mark() -> re.Pattern[str]:
+    # At the beginning of a line too: people remove the frame before they paste. ATTN exists since 2.32.
+    return re.compile(r"(?<!\S)NCCL (?P<level>INFO|WARN|ATTN|TRACE|CALL|DIAG) ")
 
 
 @functools.cache
 def _frame() -> re.Pattern[str]:
-    # Words between device and mark: file and line of a warning, and since 2.30 a function.
+    # Words between device and mark: file and line of a warning, and since 2.30 a function. NCCL 2.3 prints
+    # no thread.
     return re.compile(
-        r"(?P<host>[^\s:\[\]]*):(?P<pid>\d{1,10}|X+):(?:\d{1,10}|X+)\s+\[(?P<device>-?\d{1,4})\]"
-        r"(?:\s+\S+){0,3}$"
+        r"(?:(?P<host>[^\s:\[\]]*):(?P<pid>\d{1,10}|X+):(?:\d{1,10}|X+)"
+        r"|(?P<name>[A-Za-z][^\s:\[\]]*):(?P<process>\d{1,10}|X+))"
+        r"\s+\[(?P<device>-?\d{1,4})\](?:\s+\S+){0,3}\s*$"
     )
+
+
+@functools.cache
+def _frame_of_process() -> re.Pattern[str]:
+    return re.compile(r"(?P<host>[^\s:\[\]]*):(?P<pid>\d{1,10}|X+)(?::(?:\d{1,10}|X+))?\s*$")
 
 
 @functools.cache
@@ -85,7 +96,7 @@ def record(message: str) -> NcclRecord | None:
 
 @functools.cache
 def _records() -> MessageMatcher:
-    return MessageMatcher(row for row in nccl.ROWS if row.make)
+    return MessageMatcher(row for row in (*nccl.ROWS, *nccl_networks.ROWS) if row.make)
 
 
 def given(line: str) -> Iterator[Variable]:

@@ -24,10 +24,12 @@ from gdrkit.jobs.misleading import misleading
 from gdrkit.jobs.parts import parts
 from gdrkit.jobs.reasons import ReasonFinder
 from gdrkit.jobs.tally import Tally
+from gdrkit.jobs.without_channel import is_local, network_without_channel
 from gdrkit.messages import nccl_records
 from gdrkit.messages.nccl_records import OVER_NETWORK, Carrier
 
 INDIRECT = (Carrier.BOUNCED, Carrier.SOCKET)
+BETWEEN_HOSTS = (*OVER_NETWORK, Carrier.NVLINK)
 
 
 def analyse(tally: Tally, where: Callable[[int], LogPosition]) -> JobAnalysis:
@@ -42,51 +44,67 @@ def analyse(tally: Tally, where: Callable[[int], LogPosition]) -> JobAnalysis:
                 replace(route, reasons=why.of(rank, route)) if route.carried in INDIRECT else route
                 for route in rank.routes
             )
+            if not any(route.carried in BETWEEN_HOSTS for route in rank.routes):
+                rank.network_path, rank.network_reasons = network_without_channel(why, rank)
     counts = _counts(jobs)
     failed = errors(gathered)
     return JobAnalysis(
         jobs=jobs,
         counts=counts,
-        state=_state(counts, failed),
+        state=_state(jobs, counts, failed, gathered),
         findings=findings(gathered, jobs, failed),
         errors=failed,
         misleading=[*_claimed_sockets(jobs), *misleading(gathered, counts)],
         damaged=tally.damaged + gathered.cut_lines,
         first_damaged=where(tally.first_damaged) if tally.damaged else None,
         logged=_logged(gathered, jobs),
-        refused=[] if counts.direct or counts.bounced or counts.socket else _refused(gathered),
+        refused=[] if _is_decided(jobs, counts) else _refused(gathered),
     )
 
 
 def _counts(jobs: list[JobPart]) -> LegCounts:
     """Legs by what carries them. For a rank's channel and direction, the worst counts."""
-    totals = dict.fromkeys(OVER_NETWORK, 0)
+    totals = dict.fromkeys(BETWEEN_HOSTS, 0)
     most = 0
     for rank in (rank for job in jobs for rank in job.ranks):
         legs: dict[tuple[str, int], int] = {}
         for route in rank.routes:
-            if route.carried not in OVER_NETWORK:
+            if route.carried not in BETWEEN_HOSTS:
                 continue
-            worst = OVER_NETWORK.index(route.carried)
+            worst = BETWEEN_HOSTS.index(route.carried)
             for channel in route.channels:
                 key = route.direction, channel
                 legs[key] = max(worst, legs.get(key, 0))
         most = max(most, len({channel for _, channel in legs}))
         for worst in legs.values():
-            totals[OVER_NETWORK[worst]] += 1
+            totals[BETWEEN_HOSTS[worst]] += 1
     present = sum(len(job.ranks) for job in jobs)
     expected = sum(max(job.expected or 0, len(job.ranks)) for job in jobs)
     return LegCounts(
         ranks=present, expected=expected, channels=most, direct=totals[Carrier.DIRECT],
-        bounced=totals[Carrier.BOUNCED], socket=totals[Carrier.SOCKET], unknown=expected - present,
+        bounced=totals[Carrier.BOUNCED], socket=totals[Carrier.SOCKET], nvlink=totals[Carrier.NVLINK],
+        unknown=expected - present,
     )  # fmt: skip
 
 
-def _state(counts: LegCounts, failed: list[JobError]) -> State:
-    """active: every leg is direct. blocked: a leg is not, or GPU memory was refused. Else unknown."""
+def _state(jobs: list[JobPart], counts: LegCounts, failed: list[JobError], gathered: GatheredRanks) -> State:
+    """active: every leg is direct. blocked: a leg is not, or cannot be, or GPU memory was refused. Else
+    unknown."""
     if counts.bounced or counts.socket or any(error.call in BLOCKING for error in failed):
         return "blocked"
-    return "active" if counts.direct else "unknown"
+    if counts.direct or counts.nvlink:
+        return "active"
+    unable = any(
+        rank.network_path in INDIRECT for job in jobs if not is_local(gathered, job) for rank in job.ranks
+    )
+    return "blocked" if unable else "unknown"
+
+
+def _is_decided(jobs: list[JobPart], counts: LegCounts) -> bool:
+    """Whether a channel or another line shows what the network uses."""
+    if counts.direct or counts.bounced or counts.socket:
+        return True
+    return any(rank.network_path for job in jobs for rank in job.ranks)
 
 
 def _refused(gathered: GatheredRanks) -> list[tuple[str, LegReason]]:

@@ -20,10 +20,12 @@ from gdrkit.jobs.job import (
     LegRoute,
     LoggedKinds,
     LogLineNumber,
+    LogPosition,
     MisleadingLine,
     Rank,
     State,
 )
+from gdrkit.messages.nccl_records import Carrier
 from gdrkit.report.summary import WIDTH, clip
 from gdrkit.rules import Code
 
@@ -83,6 +85,11 @@ def summary(found: JobAnalysis) -> str:
     """The verdict in one line of at most 80 characters."""
     counts = found.counts
     if not (counts.direct or counts.bounced or counts.socket):
+        if counts.nvlink:
+            legs = _counted(counts.nvlink, "leg")
+            return clip(f"{_counted(counts.ranks, 'rank')}: {legs} over NVLink between hosts, no NIC", WIDTH)
+        if found.state == "blocked" and (decided := _decided(found)):
+            return decided
         if found.errors:
             return clip(f"no channel over a network; {found.errors[0].words}", WIDTH)
         if found.logged.channels:
@@ -91,8 +98,20 @@ def summary(found: JobAnalysis) -> str:
     ranks = _counted(counts.ranks, "rank") + (f" of {counts.expected}" if counts.unknown else "")
     socket = f", {counts.socket} TCP" if counts.socket else ""
     unknown = _counted(counts.unknown, "rank")
-    legs = f"{counts.direct} direct, {counts.bounced} bounced{socket}, {unknown} unknown"
+    nvlink = f", {counts.nvlink} NVLink" if counts.nvlink else ""
+    legs = f"{counts.direct} direct, {counts.bounced} bounced{socket}{nvlink}, {unknown} unknown"
     return clip(f"{ranks} x {_counted(counts.channels, 'channel')}: {legs}", WIDTH)
+
+
+def _decided(found: JobAnalysis) -> str:
+    """The verdict in one line, if lines without a channel decide it; else ""."""
+    paths = [rank.network_path for job in found.jobs for rank in job.ranks if rank.network_path]
+    if not paths:
+        return ""
+    verb = "cannot use GPUDirect RDMA"
+    if Carrier.SOCKET in paths:
+        verb = "uses TCP" if len(paths) == 1 else "use TCP"
+    return clip(f"no channel line, but {_counted(len(paths), 'rank')} {verb}", WIDTH)
 
 
 def _counted(number: int, what: str) -> str:
@@ -110,20 +129,33 @@ def exit_code(result: NcclDocument) -> int:
 
 def _why(found: JobAnalysis) -> tuple[WhySection, ...]:
     """Reasons, those of most ranks first."""
-    groups: dict[tuple[str, tuple[str, ...]], list[tuple[Rank, LegRoute, LegReason]]] = defaultdict(list)
+    groups: dict[tuple[str, tuple[str, ...]], list[tuple[Rank, LegRoute | None, LegReason]]] = defaultdict(
+        list
+    )
     for rank in (rank for job in found.jobs for rank in job.ranks):
         for route in rank.routes:
             for reason in route.reasons:
                 groups[reason.text, reason.codes].append((rank, route, reason))
+        for reason in rank.network_reasons:
+            if reason.line is not UNSET:
+                groups[reason.text, reason.codes].append((rank, None, reason))
     made = [
         WhySection(
             text=text, codes=codes, ranks=len({(r.process, r.cuda_device) for r, _, _ in group}),
-            directions=tuple(sorted({route.direction for _, route, _ in group})),
-            line=min(route.line if reason.line is UNSET else reason.line for _, route, reason in group),
+            directions=tuple(sorted({route.direction for _, route, _ in group if route is not None})),
+            line=min(_line(route, reason) for _, route, reason in group),
         )
         for (text, codes), group in groups.items()
     ]  # fmt: skip
     return _ordered(made)
+
+
+def _line(route: LegRoute | None, reason: LegReason) -> LogPosition:
+    """The line that shows a reason, or the route that it is about."""
+    if reason.line is not UNSET:
+        return reason.line
+    assert route is not None  # the reasons of a rank have lines
+    return route.line
 
 
 def _refused(found: JobAnalysis) -> tuple[WhySection, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
 from msgspec.structs import replace
@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from gdrkit.jobs.job import LegDirection, LegRoute, LogPosition, Rank
 from gdrkit.jobs.tally import LogUnit, Tally, TallyEntry
 from gdrkit.messages import nccl_records
-from gdrkit.messages.nccl import via
+from gdrkit.messages.nccl_channels import via
 
 R = TypeVar("R")
 Where = Callable[[int], LogPosition]
@@ -74,6 +74,10 @@ class GatheredRanks:
                 here[found] = min(entry.position, here.get(found, entry.position))
         self.cut_lines = 0
         self.around = self.processes.get("") or JobProcess("")
+        for process in self.processes.values():
+            if ":" not in process.name:  # lines without a frame: their messages belong to any of the ranks
+                for kind, records in self.around.records.items():
+                    process.records.setdefault(kind, records)
         self._first_legs: dict[str, int] = {}
         for (number, _), first in tally.firsts.items():
             name = self.units[number].process
@@ -102,7 +106,7 @@ class GatheredRanks:
             shapes[unit][tail] = before[0] | channels, min(position, before[1])
             owns[unit][first.rank] = min(position, owns[unit].get(first.rank, position))
             gpus[unit] = gpus.get(unit) or first.gpu
-        units = dict.fromkeys((*self.communicators, *shapes))
+        units = dict.fromkeys((*self.communicators, *shapes, *self._with_network(shapes)))
         framed = any(":" in unit.process for unit in units)
         cut = [
             unit
@@ -114,6 +118,16 @@ class GatheredRanks:
         for unit in cut:  # rear halves of lines: all others have a prefix with host and process
             del units[unit]
         return [self._rank(unit, shapes[unit], owns[unit], gpus.get(unit, "")) for unit in units]
+
+    def _with_network(self, shapes: Iterable[LogUnit]) -> Iterator[LogUnit]:
+        """The units with a line about their network, of processes without a channel or communicator."""
+        known = {unit.process for unit in (*self.communicators, *shapes)}
+        if any(":" not in name for name in known):
+            known.add("")
+        for number, found in self.tally.entries:
+            unit = self.units[number]
+            if isinstance(found, ABOUT_NETWORK) and unit.process not in known:
+                yield unit
 
     def _rank(
         self, unit: LogUnit, shapes: dict[bytes, tuple[int, int]], owns: dict[int, int], gpu: str
@@ -181,6 +195,11 @@ def device_names(process: JobProcess) -> dict[int, str]:
     return names | {fused.index: fused.name for fused in process.all(nccl_records.FusedDevice)}
 
 
+ABOUT_NETWORK = (
+    nccl_records.Network, nccl_records.NetDevice, nccl_records.NoIbDevice, nccl_records.VerbsUnavailable,
+    nccl_records.PairLine, nccl_records.Clique,
+)  # fmt: skip
+"""Records that each rank makes while it chooses its network."""
 GLUED_KINDS = 2
 """The most kinds of lines of a false process: a line or two whose beginning was overwritten."""
 

@@ -90,6 +90,8 @@ class Rank(Struct, kw_only=True):
     cuda_device: int | None
     gpu: str  # bus id, 1b000, or NVML index, as the log has it
     routes: tuple[LegRoute, ...]
+    network_path: Carrier | None = None  # what its network would use, if lines show that without a channel
+    network_reasons: tuple[LegReason, ...] = ()  # why that is not direct
 
     @property
     def host(self) -> str:
@@ -152,13 +154,14 @@ class MisleadingLine(Struct, frozen=True, kw_only=True):
 class LegCounts(Struct, frozen=True, kw_only=True):
     """Legs by what carries them. A leg is one channel of one rank in one direction over a network."""
 
-    ranks: int  # with channels or a communicator in the logs
+    ranks: int  # with channels, a communicator or a network in the logs
     expected: int  # ranks of the communicators, in the logs or not
     unknown: int  # expected ranks without any line
     channels: int  # of the rank with the most channels
     direct: int
     bounced: int
     socket: int
+    nvlink: int  # over NVLink in a domain of several hosts (MNNVL), without a NIC
 
 
 class LoggedKinds(Struct, frozen=True, kw_only=True):

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from msgspec import UNSET, UnsetType
 
-from gdrkit.consumers.nccl_levels import gdr_level, printed_type
+from gdrkit.consumers.nccl_levels import gdr_level, types_of_lines
 from gdrkit.consumers.nccl_releases import release
 from gdrkit.facts.environment import integer
 from gdrkit.jobs.gather import GatheredRanks, JobProcess
@@ -50,9 +50,16 @@ class ReasonFinder:
                 yield LegReason(
                     f"GPU {pair.gpu} and HCA {pair.hca}: {reason.text}", reason.codes, reason.line
                 )
+        yield from self.refused_devices(process)
+
+    def refused_devices(self, process: JobProcess) -> Iterator[LegReason]:
+        """Why network devices of a process have no GPUDirect RDMA, whatever the GPU."""
         for device, entry in process.all(nccl_records.NetDevice).items():
             if not device.enabled and device.network != "Socket":
                 yield self._no_nic_side(process, device, self.gathered.where(entry.position))
+        for remark, entry in process.all(nccl_records.Remark).items():
+            if remark.form == "ofi-without-gdr":
+                yield LegReason(remark.text, (), self.gathered.where(entry.position))
 
     # -- sockets -----------------------------------------------------------------------------------------
 
@@ -60,7 +67,7 @@ class ReasonFinder:
         if route.how:
             text = "a topology file states support for the socket, but TCP has no direct path"
             yield LegReason(text)
-        for name, off in (("NCCL_IB_DISABLE", _not_zero), ("NCCL_NET", _is_socket)):
+        for name, off in (("NCCL_IB_DISABLE", not_zero), ("NCCL_NET", _is_socket)):
             value, position = self.variable(process, name)
             if value is not None and off(value):
                 yield LegReason(f"{name}={value} keeps NCCL from RDMA", ("ib-disabled-by-env",), position)
@@ -120,16 +127,39 @@ class ReasonFinder:
             words = "the pair is refused, and the line shows no distance"
         else:
             words = f"distance {pair.distance} exceeds level {pair.level}"
-        kind = printed_type(pair.distance, self.version) if pair.distance is not None else ""
-        level = printed_type(pair.level, self.version) if pair.level is not None else ""
-        if kind and level:
-            words += f": {kind}, but {level} is the farthest allowed"
+        kinds, levels = self._types(process, pair)
+        if kinds and levels:
+            words += f": {' or '.join(kinds)}, but {' or '.join(levels)} is the farthest allowed"
         elif pair.distance is not None:
             words += " (the meaning of the numbers depends on the version, which the log does not show)"
         if self.variable(process, "NCCL_NET_GDR_LEVEL")[0] is not None:
             return LegReason(words, ("gdr-level-too-low",), position)
-        codes = {"SYS": ("pair-cross-socket",), "": ("pair-distant", "pair-cross-socket")}
-        return LegReason(words, codes.get(kind, ("pair-distant",)), position)
+        if kinds == ("SYS",):
+            return LegReason(words, ("pair-cross-socket",), position)
+        if kinds and "SYS" not in kinds:
+            return LegReason(words, ("pair-distant",), position)
+        return LegReason(words, ("pair-distant", "pair-cross-socket"), position)
+
+    def _types(
+        self, process: JobProcess, pair: nccl_records.PairLine
+    ) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """The path types that a line's distance and level can mean; () if too much is open.
+
+        Without a version the level decides, if NCCL printed its name: it gave this number to it."""
+        if pair.distance is None or pair.level is None:
+            return (), ()
+        set_level = process.variable("NCCL_NET_GDR_LEVEL", resolved=True)
+        name = set_level[0] if set_level else ""
+        if not self.version and not name:
+            return (), ()
+        tables = types_of_lines(self.version, name, pair.level, modes=bool(pair.mode))
+        found = [
+            (types[pair.distance], types[pair.level])
+            for types in tables
+            if max(pair.distance, pair.level) < len(types)
+        ]
+        kinds, levels = (tuple(dict.fromkeys(one[i] for one in found)) for i in (0, 1))
+        return kinds, levels
 
     def _no_nic_side(
         self, process: JobProcess, device: nccl_records.NetDevice, position: LogPosition
@@ -171,7 +201,7 @@ class ReasonFinder:
         return LegReason(f"the log does not show why: it has no NET lines about it ({ASK})")
 
 
-def _not_zero(value: str) -> bool:
+def not_zero(value: str) -> bool:
     return integer(value) not in (None, 0)
 
 

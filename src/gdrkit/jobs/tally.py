@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from gdrkit.facts.nccl_lines import frame, given, record
 from gdrkit.formats.errors import FormatError
-from gdrkit.messages.nccl_records import Failure, Leg, NcclRecord, Version
+from gdrkit.messages.nccl_records import Communicator, Failure, Frame, Leg, NcclRecord, Version
 
 MARK, WARNS, VIA = b" NCCL INFO ", b" NCCL WARN ", b" via "
 MOST_CHANNELS = 64
@@ -24,9 +24,9 @@ MOST_CHANNELS = 64
 
 WANTED = frozenset(
     (
-        b"Call", b"Chan", b"Coll", b"Conn", b"Coun", b"DMA-", b"Data", b"Fail", b"GPU ", b"Got ", b"HINT",
-        b"Mism", b"NCCL", b"NET/", b"P2P ", b"Plug", b"Ring", b"Succ", b"Usin", b"[Ran", b"comm", b"dlvs",
-        b"mess", b"nccl",
+        b"Assi", b"Call", b"Chan", b"Coll", b"Conn", b"Coun", b"DMA-", b"Data", b"Dete", b"Fail", b"GPU ",
+        b"Got ", b"HINT", b"MNNV", b"Mism", b"NCCL", b"NET/", b"P2P ", b"Plug", b"RCCL", b"Ring", b"Subn",
+        b"Succ", b"Usin", b"[Ran", b"comm", b"dlvs", b"mess", b"nccl",
     )
 )  # fmt: skip
 """The first four bytes of messages that may have a known form."""
@@ -92,14 +92,15 @@ class Tally:
         base = self.lines.get(section, 0) + 1
         self.lines[section] = base - 1 + len(shapes)
         wanted = _candidates(set(shapes) - self._seen)
+        each = {shape for shape in wanted if WARNS in shape or _is_anonymous(shape)}
         lines = chunk.split(b"\n") if wanted or last else []
-        for number in _positions(shapes, wanted):
+        for number in _positions(shapes, wanted, each):
             if not self._another_channel(shapes[number]):
                 self._slow(lines[number], (section << 40) + base + number)
         if len(self._seen) > CACHED:
             self._seen.clear()
             self._heads.clear()
-        self._seen.update(shape for shape in wanted if WARNS not in shape)
+        self._seen.update(shape for shape in wanted if shape not in each)
         if last and ends_whole:
             self.lines[section] += 1
             self._slow(lines[-1], (section << 40) + self.lines[section])
@@ -124,8 +125,8 @@ class Tally:
         number = self.lines.get(section, 0) + 1
         self.lines[section] = number
         words = line.partition(MARK)[2]
-        whole = line.endswith((b"GDRDMA", b"/Shared", b"(PCI)")) or (
-            VIA not in line and b" set " not in words
+        whole = (
+            b"/GDRDMA" in line or line.endswith(b"/Shared") or (VIA not in line and b" set " not in words)
         )
         if whole or number == 1:
             self._slow(line, (section << 40) + number)
@@ -139,7 +140,7 @@ class Tally:
         text = line.decode("utf-8", "replace")
         prefix = frame(text)
         if prefix.cut:
-            parts = _screen().split(text)
+            parts = (_screen() if prefix.process else _screen_without_hosts()).split(text)
             if len(parts) == 1:
                 self._damage(position)
             for part in parts if len(parts) > 1 else ():
@@ -150,21 +151,22 @@ class Tally:
             if prefix.device is None:
                 for variable in given(text):
                     self._record(self._unit(LogUnit("", None)), variable, position, text, False)
-            elif " via " in prefix.message and prefix.message[:7] == "Channel":
+            if _ANY_CHANNEL.match(prefix.message):
                 self._damage(position)
             return
         if isinstance(found, Leg):
-            self._leg(line, prefix.process, prefix.device, found, position)
+            self._leg(line, prefix, found, position)
             return
-        unit = self._unit(LogUnit(prefix.process, prefix.device if not isinstance(found, Version) else None))
+        unit = self._unit(_unit_of(prefix, found))
         if isinstance(found, Failure) and found.call == "completion":
             found = replace(found, text="")  # names the peer: as many texts as peers
         self._record(unit, found, position, prefix.message, WARNS in line)
 
-    def _leg(self, line: bytes, process: str, device: int | None, leg: Leg, position: int) -> None:
-        words = line.partition(MARK)[2]
+    def _leg(self, line: bytes, prefix: Frame, leg: Leg, position: int) -> None:
+        words = prefix.message.encode()
         own = leg.target if leg.direction == "receive" and leg.target is not None else leg.source
-        unit = self._unit(LogUnit(process, device) if process else LogUnit(f"rank {own}", None))
+        process = prefix.process
+        unit = self._unit(LogUnit(process, prefix.device) if process else _anonymous(own))
         shapes = self.legs[unit]
         tail = words.rpartition(b" [")[2] if leg.direction else words.partition(VIA)[2]
         if process:
@@ -226,6 +228,24 @@ class Tally:
         self.first_damaged = min(positions, default=-1)
 
 
+def _unit_of(prefix: Frame, found: NcclRecord) -> LogUnit:
+    """The origin of a record that is not a channel."""
+    if isinstance(found, Communicator) and not prefix.process:
+        return _anonymous(found.rank)
+    return LogUnit(prefix.process, None if isinstance(found, Version) else prefix.device)
+
+
+def _anonymous(rank: int) -> LogUnit:
+    """The origin of lines without a process, as people paste them: the rank stands for it."""
+    return LogUnit(f"rank {rank}", None)
+
+
+def _is_anonymous(shape: bytes) -> bool:
+    """Whether a shape is a channel of no process: then the ranks in it are the only names, so all lines
+    count."""
+    return VIA in shape and not frame(shape.decode("utf-8", "replace")).process
+
+
 @functools.cache
 def _peers() -> re.Pattern[bytes]:
     """The two ranks, in which channel lines of one shape differ; never across lines."""
@@ -238,8 +258,22 @@ def _screen() -> re.Pattern[str]:
     return re.compile(r"\s{2,}(?=[^\s:]{1,255}:\d{1,10}:\d{1,10} \[\d{1,4}\] NCCL )")
 
 
+@functools.cache
+def _screen_without_hosts() -> re.Pattern[str]:
+    """The same between messages from which people removed the hosts."""
+    return re.compile(r"\s+(?=\[\d{1,4}\] NCCL (?:INFO|WARN) )")
+
+
 _CHANNEL = re.compile(rb"Channel \d\d(?:/\d+)? {1,2}(?:\[(?:send|receive)\] )?via [^\[:]*$")
 """A channel line without its ranks, and without parts of another line."""
+
+
+_ANY_CHANNEL = re.compile(r"(?:Channel|Ring|CollNet|Coll) \d\d(?:/\d+)? : (?:\d+\[\w+\] -> |.{0,60} via )")
+"""The beginning of a line about one channel, whole or cut; lines about a whole ring are others."""
+_BARE = re.compile(
+    rb"[\s#>|*]{0,8}(?:(?:Channel|Ring|CollNet|Coll) \d\d|NET/|MNNVL |GPU Direct RDMA |comm 0x)"
+)
+"""Messages that people paste without the frame."""
 
 
 def _candidates(shapes: set[bytes]) -> list[bytes]:
@@ -248,7 +282,7 @@ def _candidates(shapes: set[bytes]) -> list[bytes]:
     for shape in shapes:
         at = shape.find(MARK)
         if at < 0:
-            if b"NCCL" in shape:
+            if b"NCCL" in shape or _BARE.match(shape):
                 found.append(shape)
             continue
         kind = shape[at + 11 : at + 15]
@@ -260,17 +294,17 @@ def _candidates(shapes: set[bytes]) -> list[bytes]:
     return found
 
 
-def _positions(shapes: list[bytes], wanted: list[bytes]) -> Iterator[int]:
-    """The first index of each wanted shape; of warnings every index, since each one counts."""
+def _positions(shapes: list[bytes], wanted: list[bytes], each: set[bytes]) -> Iterator[int]:
+    """The first index of each wanted shape, and every index of those of which each one counts."""
     if not wanted:
         return
-    if len(wanted) < FEW and not any(WARNS in shape for shape in wanted):
+    if len(wanted) < FEW and not each:
         yield from sorted(map(shapes.index, wanted))
         return
     left = set(wanted)
     for number, shape in enumerate(shapes):
         if shape in left:
-            if WARNS not in shape:
+            if shape not in each:
                 left.discard(shape)
             yield number
 

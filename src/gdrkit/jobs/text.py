@@ -17,7 +17,8 @@ EACH = 16
 """Up to this number ranks are listed one by one; with more, equal ones share a row."""
 WORDS = 150
 CARRIED = {
-    "direct": "GDRDMA", "bounced": "through host memory", "socket": "TCP", "p2p": "P2P", "shm": "host SHM",
+    "direct": "GDRDMA", "bounced": "through host memory", "socket": "TCP", "nvlink": "NVLink (MNNVL)",
+    "p2p": "P2P", "shm": "host SHM",
 }  # fmt: skip
 ASK = "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,ENV,NET,GRAPH"
 
@@ -85,7 +86,8 @@ def _why(document: NcclDocument) -> Iterator[Row]:
     yield 0, "head", "Why not direct"
     for why in undecided[:EACH]:
         causes = f"; possible causes: {', '.join(why.codes)}" if why.codes else ""
-        ranks = f"{_count(why.ranks, 'rank')}, {' and '.join(filter(None, why.directions))}"
+        directions = " and ".join(filter(None, why.directions))
+        ranks = _count(why.ranks, "rank") + (f", {directions}" if directions else "")
         yield 2, "", f"{ranks}: {why.text}{causes}"
         yield 6, "quote", str(why.line)
     if len(undecided) > EACH:
@@ -139,12 +141,12 @@ def _table(job: JobPart, several: bool) -> Iterator[Row]:
     yield 0, "head", f"Ranks of job {job.number}" if several else "Ranks"
     if len(job.ranks) <= EACH:
         for rank in job.ranks:
-            what = "; ".join(_words(rank.routes, device=True)) or "no channel line"
+            what = "; ".join(_words(rank.routes, device=True)) or _without_channel(rank)
             yield 2, "", f"{_name(rank)}  {what}"
         return
     groups: dict[tuple[str, ...], list[Rank]] = defaultdict(list)
     for rank in job.ranks:
-        groups[tuple(_words(rank.routes, device=False))].append(rank)
+        groups[tuple(_words(rank.routes, device=False)) or (_without_channel(rank),)].append(rank)
     for words, ranks in sorted(groups.items(), key=lambda group: -len(group[1])):
         numbers = _spans(rank.rank for rank in ranks if rank.rank is not None)
         devices = {route.device for rank in ranks for route in rank.routes if route.device}
@@ -152,13 +154,18 @@ def _table(job: JobPart, several: bool) -> Iterator[Row]:
         yield (
             2,
             "",
-            f"{_count(len(ranks), 'rank')} ({numbers}){over}: {'; '.join(words) or 'no channel line'}",
+            f"{_count(len(ranks), 'rank')} ({numbers}){over}: {'; '.join(words)}",
         )
 
 
 def _name(rank: Rank) -> str:
     number = f"rank {rank.rank}" if rank.rank is not None else "rank ?"
     return f"{number}  {rank.process}" + (f" GPU {rank.gpu}" if rank.gpu else "")
+
+
+def _without_channel(rank: Rank) -> str:
+    path = f": its network uses {CARRIED[rank.network_path]}" if rank.network_path else ""
+    return f"no channel line{path}".replace("uses through", "goes through")
 
 
 def _words(routes: Iterable[LegRoute], *, device: bool) -> list[str]:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import functools
 
-from gdrkit.messages import driver, kernel, modprobe, nccl, operator, perftest, verbs
+from gdrkit.messages import driver, kernel, modprobe, nccl, nccl_networks, operator, perftest, verbs
 from gdrkit.messages.message import Match, MessageMatcher
 
 CATALOGUE = (
     *perftest.ROWS, *verbs.ROWS, *driver.ROWS, *operator.ROWS, *modprobe.ROWS, *kernel.ROWS,
-    *modprobe.LOADERS, *nccl.ROWS,
+    *modprobe.LOADERS, *nccl.ROWS, *nccl_networks.ROWS,
 )  # fmt: skip
 """All rows. The first one that a line contains is its match."""
 

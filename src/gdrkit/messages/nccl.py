@@ -1,6 +1,7 @@
-"""Messages of NCCL and its plugins, from 2.4.2 to 2.30.7: their causes, and the records that they make.
+"""Messages of NCCL and its plugins, from 2.4.2 to 2.32: their causes, and the records that they make.
 
-Other lines are ignored. facts/nccl_lines.py matches those that make a record, against lines without their
+Those on the choice of a network and on NVLink between hosts are in nccl_networks.py. Other lines are
+ignored. facts/nccl_lines.py matches those that make a record, against lines without their
 frame; explain matches all. Sources: NCCL at the tags from v2.4.2-1 to v2.30.7-1, whose files
 nccl_records.py names; Mellanox/nccl-rdma-sharp-plugins src/p2p_plugin.c; aws/aws-ofi-nccl
 src/nccl_ofi_net.cpp.
@@ -14,7 +15,8 @@ import re
 from gdrkit.messages import errors
 from gdrkit.messages import nccl_records as records
 from gdrkit.messages.message import Match, MessageTemplate
-from gdrkit.messages.nccl_records import Hca, Leg, Variable, Via
+from gdrkit.messages.nccl_channels import CHANNEL, leg
+from gdrkit.messages.nccl_records import Hca, Variable
 from gdrkit.messages.verbs import NO_DMABUF, causes_of
 
 _line = functools.partial(
@@ -30,63 +32,6 @@ _NO_NET_GDR = (
 )  # fmt: skip
 """Why NCCL's network reports no GPUDirect RDMA: neither a file of nvidia-peermem nor dma-buf, for which the
 GPU's side (CUDA attribute 124) counts too. Source: NCCL src/graph/topo.cc and transport/net_ib."""
-
-# -- channel lines -------------------------------------------------------------------------------------
-
-_CHANNEL = (
-    # Only at the beginning of a message: lines that are cut or mixed from two processes are ignored.
-    r"{:(?:\A|(?<= NCCL INFO ))(?:Channel|Ring|CollNet|Coll)} {channel:\d{1,4}}{:(?:/\d{1,4})?}"
-    r" : {source:\d{1,7}}{:(?:\[(?P<source_gpu>-?[0-9a-f]{1,12})\])?}"
-    r"{:(?: -> (?P<target>\d{1,7})(?:\[(?P<target_gpu>-?[0-9a-f]{1,12})\])?)?}"
-    r"{:(?: \[(?P<direction>send|receive)\])?} via {via:.+$}"
-)
-# RCCL ends channel lines with `comm 0x... nRanks 16`.
-_END = r"(?: comm 0x[0-9a-f]+ nRanks \d+)?\s*$"
-_NET = (
-    r"(?P<kind>NET|COLLNET)/(?P<network>[A-Za-z][\w .+-]{0,40})/(?P<index>\d{1,4})"
-    rf"(?:\((?P<proxy>\d{{1,7}})\))?(?P<gdr>/GDRDMA)?(?P<pci>\(PCI\))?(?P<shared>/Shared)?{_END}"
-)
-_INSIDE = (
-    r"(?:P2P/(?P<p2p>(?:direct pointer|IPC|CUMEM|common device|indirect/\d+\[[0-9a-f]+\])(?:/read|/CE)*)"
-    rf"|(?P<shm>direct shared memory|SHM/[A-Za-z]+(?:/[A-Za-z]+)?)){_END}"
-)
-
-
-@functools.cache
-def _via_patterns() -> tuple[re.Pattern[str], re.Pattern[str]]:
-    return re.compile(_NET), re.compile(_INSIDE)
-
-
-def via(text: str) -> Via | None:
-    """The transport after `via` in a channel line; None if it is cut or not recognised."""
-    net, inside = _via_patterns()
-    if found := net.match(text):
-        return Via(
-            found["kind"].lower(), found["network"], int(found["index"]),
-            gdr=found["gdr"] is not None, pci=found["pci"] is not None,
-            proxy=int(found["proxy"]) if found["proxy"] else None, shared=found["shared"] is not None,
-        )  # fmt: skip
-    if found := inside.match(text):
-        return Via("p2p", how=found["p2p"]) if found["p2p"] else Via("shm", how=found["shm"])
-    return None
-
-
-def _leg(found: Match) -> Leg | None:
-    values = found.values
-    transport = via(values["via"])
-    if transport is None:
-        return None
-    direction, target = values.get("direction", ""), values.get("target")
-    own = values.get("target_gpu" if direction == "receive" else "source_gpu", "")
-    return Leg(
-        int(values["channel"]),
-        int(values["source"]),
-        int(target) if target else None,
-        direction,
-        transport,
-        own,
-    )
-
 
 # -- the other lines -----------------------------------------------------------------------------------
 
@@ -168,9 +113,7 @@ def _completion(status: int, name: str) -> str:
 
 
 ROWS = (
-    _line(
-        _CHANNEL, make=_leg, sample="h1:1:2 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[0] [send] via NET/IB/0"
-    ),
+    _line(CHANNEL, make=leg, sample="h1:1:2 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[0] [send] via NET/IB/0"),
     _line(
         r"{name:NCCL_\w+} set {:(?:(?:by|from) environment )?}to {value:\S+}",
         make=lambda m: Variable(m.values["name"], m.values["value"].removesuffix(".").strip("\"'")),
@@ -228,7 +171,7 @@ ROWS = (
         make=lambda m: records.MixedVersions(m.words),
     ),
     _line(
-        r"{library:R?N?CCL} version {text:\d+\.\d+\.\d+}",
+        r"{library:R?N?CCL} version {:(?:: )?}{text:\d+\.\d+\.\d+}",
         make=lambda m: records.Version(m.values["text"], m.values["library"]),
         sample="NCCL version 2.21.5+cuda12.4",
     ),
@@ -300,6 +243,14 @@ ROWS = (
         make=_communicator,
         sample="comm 0x55aa rank 3 nranks 8 cudaDev 3 busId 5d000 - Init COMPLETE",
     ),
+    _line(  # up to 34 times, for a minute: misc/ibvwrap.cc, wrap_ibv_modify_qp()
+        r"Call to ibv_modify_qp failed with {number:\d{1,4}} {text:[^,]*},{:.*} "
+        r"retrying {count:\d+/\d+} after",
+        make=_remark("qp-retry"),
+        versions="2.24.3 and later",
+        sample="Call to ibv_modify_qp failed with 110 Connection timed out, on dev mlx5_1:1, "
+        "curr state INIT, next state RTR, local GID index 3, retrying 3/35 after 300 msec of sleep",
+    ),
     _line(
         "Call to ibv_modify_qp failed with {answer:error Invalid argument|22 }",
         causes_of("ibv_modify_qp", errors.EINVAL),
@@ -338,13 +289,12 @@ ROWS = (
     ),
     _line(
         r"Got completion {:.{0,400}?(?:with error |status=(?:\w+\()?)}{number:\d{1,4}}"
-        r"{:\)?.{0,200}?vendor[ _]err[ =]}{vendor:\d{1,6}}{:(?:.* hca (?P<device>[\w.-]+))?}",
+        r"{:(?=[\s,)])(?:\)?.{0,200}?vendor[ _]err[ =](?P<vendor>\d{1,6})(?:.* hca (?P<device>[\w.-]+))?)?}",
         make=_failure,
         sample="NET/IB : Got completion from peer 10.0.0.2<1> with status=5 opcode=0 len=0 vendor err 244",
     ),
     _line(
-        r"NET/IB : {:(?:\S+:\d+ )?(?:Got async(?: error)? event|Got non-fatal async event"
-        r"|async fatal event)[^(]*}",
+        r"NET/IB : {:(?:\S+:\d+ )?(?:Got async(?: error)? event|Got non-fatal async event)[^(]*}",
         make=lambda m: records.AsyncEvent(m.words.strip()),
         sample="NET/IB : mlx5_0:1 Got async event : port error",
     ),

@@ -1,8 +1,8 @@
 """Records made from single lines of NCCL's log, without their position.
 
 Source of the formats: NCCL src/init.cc, src/misc/param.cc, src/graph/*.cc, src/transport/*.cc,
-src/plugin/*.cc at the tags from v2.4.2-1 to v2.30.7-1; Mellanox/nccl-rdma-sharp-plugins src/p2p_plugin.c;
-aws/aws-ofi-nccl src/nccl_ofi_net.cpp.
+src/plugin/*.cc at the tags from v2.4.2-1 to v2.30.7-1, and of 2.31.2;
+Mellanox/nccl-rdma-sharp-plugins src/p2p_plugin.c; aws/aws-ofi-nccl src/nccl_ofi_net.cpp.
 """
 
 from __future__ import annotations
@@ -128,6 +128,7 @@ class Carrier(StrEnum):
     DIRECT = "direct"  # the NIC reads or writes GPU memory
     BOUNCED = "bounced"  # a copy in host memory
     SOCKET = "socket"  # TCP
+    NVLINK = "nvlink"  # GPU to GPU in an NVLink domain of several hosts (MNNVL)
     PEER = "p2p"  # GPU to GPU inside a node
     SHARED = "shm"  # host memory inside a node
 
@@ -151,6 +152,8 @@ class Via(Struct, frozen=True):
     def carried(self) -> Carrier:
         """What the bytes go through. TCP has no direct path, even if a topology file makes NCCL print
         one."""
+        if self.how.startswith("MNNVL"):
+            return Carrier.NVLINK
         if self.kind in ("p2p", "shm"):
             return Carrier(self.kind)
         if self.network == "Socket":
@@ -170,9 +173,10 @@ class Leg(Struct, frozen=True):
 
 
 class Failure(Struct, frozen=True):
-    """A call or a work completion that failed. `number` is the errno, or the completion status."""
+    """A call, a work completion or a step of the start that failed. `number` is the errno, or the completion
+    status."""
 
-    call: str  # ibv_reg_mr, ibv_reg_dmabuf_mr, ibv_modify_qp, completion
+    call: str  # ibv_reg_mr, ibv_reg_dmabuf_mr, ibv_modify_qp, completion, or a name in FAILED_STEPS
     number: int | None
     text: str
     vendor_error: int | None = None
@@ -194,6 +198,32 @@ class Communicator(Struct, frozen=True):
     cuda_device: int
     bus_id: str = ""  # hex, such as 1b000
     identifier: str = ""  # commId, since 2.16.2
+
+
+class Placement(Struct, frozen=True):
+    """Where the ranks of a communicator are. With MNNVL a node is an NVLink domain, and local ranks can be
+    on several hosts."""
+
+    ranks: int
+    nodes: int
+    local_ranks: int
+    mnnvl: bool = False
+
+
+class Fabric(Struct, frozen=True):
+    """A GPU's membership in an NVLink fabric, as NVML reports it. Without a cluster there is no fabric of
+    several hosts: HGX machines report the state too."""
+
+    cluster: str  # "" for zeros
+    clique: str
+    state: int  # 3: completed
+
+
+class Clique(Struct, frozen=True):
+    """`MNNVL 1 cliqueId`: the ranks that share an NVLink domain and use it."""
+
+    identifier: str
+    size: int
 
 
 class DataDirect(Struct, frozen=True):
@@ -219,6 +249,6 @@ class Remark(Struct, frozen=True):
 
 NcclRecord = (
     Variable | Version | MixedVersions | Network | Plugin | Hcas | NoIbDevice | VerbsUnavailable | NetDevice
-    | FusedDevice | DmabufGpu | Rings | PairLine | Leg | Failure | AsyncEvent | Communicator | DataDirect
-    | OfiNic | Remark
+    | FusedDevice | DmabufGpu | Rings | PairLine | Leg | Failure | AsyncEvent | Communicator | Placement
+    | Fabric | Clique | DataDirect | OfiNic | Remark
 )  # fmt: skip

@@ -1,0 +1,63 @@
+"""What a rank's network would use, from lines that decide it before any channel exists.
+
+Source: NCCL src/init.cc and src/plugin/net.cc, in the order in which they choose a network.
+"""
+
+from __future__ import annotations
+
+from gdrkit.jobs.gather import GatheredRanks, JobProcess
+from gdrkit.jobs.job import JobPart, LegDirection, LegReason, LegRoute, LogPosition, Rank
+from gdrkit.jobs.reasons import ReasonFinder, not_zero
+from gdrkit.messages import nccl_records
+from gdrkit.messages.nccl_records import Carrier
+
+NOWHERE = LogPosition("", 0)
+
+
+def network_without_channel(why: ReasonFinder, rank: Rank) -> tuple[Carrier | None, tuple[LegReason, ...]]:
+    """What would carry a rank's network traffic, and why it is not direct; None if no line decides."""
+    process = why.gathered.processes[rank.process]
+    if process.records.get(nccl_records.Clique):
+        return Carrier.NVLINK, ()
+    if _is_socket(why, process):
+        route = LegRoute(
+            direction=LegDirection.NOT_PRINTED, carried=Carrier.SOCKET, channels=(), line=NOWHERE
+        )
+        return Carrier.SOCKET, why.of(rank, route)
+    refused = tuple(why.refused_devices(process))
+    devices = process.all(nccl_records.NetDevice)
+    if refused and not any(device.enabled for device in devices):
+        return Carrier.BOUNCED, refused
+    return None, ()
+
+
+def _is_socket(why: ReasonFinder, process: JobProcess) -> bool:
+    """Whether NCCL uses TCP: it says so, or nothing else is left."""
+    named = [network.name for network in process.all(nccl_records.Network)]
+    if named:
+        return named[-1] == "Socket"
+    if process.records.get(nccl_records.Plugin):
+        return False
+    disabled, _ = why.variable(process, "NCCL_IB_DISABLE")
+    return (
+        bool(process.records.get(nccl_records.NoIbDevice))
+        or bool(process.records.get(nccl_records.VerbsUnavailable))
+        or (disabled is not None and not_zero(disabled))
+    )
+
+
+def is_local(gathered: GatheredRanks, job: JobPart) -> bool:
+    """Whether a job is known to need no network: all its ranks are on one host, or in one NVLink domain."""
+    processes = {rank.process for rank in job.ranks}
+    placements = [
+        placement for name in processes for placement in gathered.processes[name].all(nccl_records.Placement)
+    ]
+    if placements:
+        return all(placement.nodes == 1 for placement in placements)
+    if job.expected == 1:
+        return True
+    if len({rank.host for rank in job.ranks}) != 1 or not all(":" in name for name in processes):
+        return False
+    if job.expected is not None:
+        return len(job.ranks) >= job.expected
+    return len(job.ranks) > 1 and any(rank.routes for rank in job.ranks)
