@@ -44,8 +44,8 @@ TAGS = tuple(
     )
     for patch in patches
 )  # fmt: skip
-"""github.com/NVIDIA/nccl, tags, without their v and -1; 2.31.2 and 2.32.3 as github.com/meta-pytorch/torchcomms
-has them in comms/ncclx/v2_31 and v2_32."""
+"""github.com/NVIDIA/nccl, tags, without their v and -1; 2.31.2 and 2.32.3 as
+github.com/meta-pytorch/torchcomms has them in comms/ncclx/v2_31 and v2_32."""
 
 OLD = "LOC NVL PIX PXB PHB SYS NET"
 NVB = "LOC NVL NVB PIX PXB PHB SYS"

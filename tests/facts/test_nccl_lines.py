@@ -144,8 +144,8 @@ def test_a_cut_or_unknown_channel_line_gives_none(text: str):
          records.Failure("ibv_modify_qp", 110, "Connection timed out", None, "mlx5_1", "INIT to RTR")),
         ("Call to ibv_modify_qp failed with 110 Connection timed out, on dev mlx5_1:1, curr state INIT, "
          "next state RTR, local GID index 3, retrying 3/35 after 300 msec of sleep",
-         records.Remark("qp-retry", "Call to ibv_modify_qp failed with 110 Connection timed out, on dev "
-                        "mlx5_1:1, curr state INIT, next state RTR, local GID index 3, retrying 3/35 after")),
+         records.Remark("qp-retry", "Call to ibv_modify_qp failed with 110 Connection timed out, on dev mlx5"
+                        "_1:1, curr state INIT, next state RTR, local GID index 3, retrying 3/35 after")),
         ("NET/IB : Got completion from peer 10.0.0.2<1> with error 12, opcode 0, len",
          records.Failure("completion", 12, "Got completion from peer 10.0.0.2<1> with error 12")),
         ("MNNVL busId 0x801000 fabric UUID 0.0 cliqueId 0x0 state 3 healthMask 0x0",

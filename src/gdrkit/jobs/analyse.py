@@ -6,6 +6,8 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
+from gdrkit.consumers.nccl_releases import NEWEST
+from gdrkit.formats.versions import numbers
 from gdrkit.jobs.errors import BLOCKING, errors
 from gdrkit.jobs.findings import findings
 from gdrkit.jobs.gather import GatheredRanks
@@ -22,6 +24,7 @@ from gdrkit.jobs.job import (
 )
 from gdrkit.jobs.misleading import misleading
 from gdrkit.jobs.parts import parts
+from gdrkit.jobs.rails import crossing
 from gdrkit.jobs.reasons import ReasonFinder
 from gdrkit.jobs.tally import Tally
 from gdrkit.jobs.without_channel import is_local, network_without_channel
@@ -59,6 +62,10 @@ def analyse(tally: Tally, where: Callable[[int], LogPosition]) -> JobAnalysis:
         first_damaged=where(tally.first_damaged) if tally.damaged else None,
         logged=_logged(gathered, jobs),
         refused=[] if _is_decided(jobs, counts) else _refused(gathered),
+        crossing=crossing(gathered, jobs),
+        newer=tuple(
+            sorted({version for job in jobs for version in job.nccl_versions if _is_newer(version)})
+        ),
     )
 
 
@@ -98,6 +105,11 @@ def _state(jobs: list[JobPart], counts: LegCounts, failed: list[JobError], gathe
         rank.network_path in INDIRECT for job in jobs if not is_local(gathered, job) for rank in job.ranks
     )
     return "blocked" if unable else "unknown"
+
+
+def _is_newer(version: str) -> bool:
+    """Whether a version has a newer minor number than the newest one that is known."""
+    return numbers(version)[:2] > numbers(NEWEST)[:2]
 
 
 def _is_decided(jobs: list[JobPart], counts: LegCounts) -> bool:

@@ -22,6 +22,7 @@ from gdrkit.jobs.job import (
     LogLineNumber,
     LogPosition,
     MisleadingLine,
+    RailCrossing,
     Rank,
     State,
 )
@@ -58,6 +59,8 @@ class NcclDocument(Struct, frozen=True, kw_only=True, tag_field="schema", tag="g
     damaged_lines: int
     jobs: list[JobPart]
     refused: tuple[WhySection, ...]  # what NCCL refused, if no channel shows the result
+    rail_crossing: RailCrossing | None  # null: none is seen
+    newer_versions: tuple[str, ...]  # of NCCL, read as far as their lines are known
 
 
 def document(found: JobAnalysis) -> NcclDocument:
@@ -73,6 +76,8 @@ def document(found: JobAnalysis) -> NcclDocument:
         damaged_lines=found.damaged,
         jobs=found.jobs,
         refused=_refused(found),
+        rail_crossing=found.crossing,
+        newer_versions=found.newer,
     )
 
 
@@ -87,8 +92,10 @@ def summary(found: JobAnalysis) -> str:
     if not (counts.direct or counts.bounced or counts.socket):
         if counts.nvlink:
             legs = _counted(counts.nvlink, "leg")
-            return clip(f"{_counted(counts.ranks, 'rank')}: {legs} over NVLink between hosts, no NIC", WIDTH)
-        if found.state == "blocked" and (decided := _decided(found)):
+            return clip(
+                f"{_counted(counts.ranks, 'rank')}: {legs} over NVLink (MNNVL), none over a NIC", WIDTH
+            )
+        if decided := _decided(found):
             return decided
         if found.errors:
             return clip(f"no channel over a network; {found.errors[0].words}", WIDTH)
@@ -106,11 +113,12 @@ def summary(found: JobAnalysis) -> str:
 def _decided(found: JobAnalysis) -> str:
     """The verdict in one line, if lines without a channel decide it; else ""."""
     paths = [rank.network_path for job in found.jobs for rank in job.ranks if rank.network_path]
-    if not paths:
+    if not paths or (found.state == "unknown" and set(paths) != {Carrier.NVLINK}):
         return ""
     verb = "cannot use GPUDirect RDMA"
-    if Carrier.SOCKET in paths:
-        verb = "uses TCP" if len(paths) == 1 else "use TCP"
+    if Carrier.BOUNCED not in paths:
+        what = "TCP" if Carrier.SOCKET in paths else "NVLink between hosts (MNNVL)"
+        verb = f"{'uses' if len(paths) == 1 else 'use'} {what}"
     return clip(f"no channel line, but {_counted(len(paths), 'rank')} {verb}", WIDTH)
 
 

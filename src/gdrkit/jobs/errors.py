@@ -1,13 +1,15 @@
-"""Calls and transfers that failed: their number, first line, meaning and possible causes."""
+"""Calls, transfers and steps that failed: their number, first line, meaning and possible causes."""
 
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterator
 
 from gdrkit.jobs.gather import GatheredRanks
 from gdrkit.jobs.job import JobError
 from gdrkit.jobs.tally import TallyEntry
-from gdrkit.messages.nccl_records import Failure
+from gdrkit.messages.nccl_networks import FAILED_STEPS, NO_CHANNEL, NO_FABRIC_MEMORY, NO_IMEX
+from gdrkit.messages.nccl_records import Clique, Fabric, Failure
 from gdrkit.messages.verbs import FAILINGS, FailureMeaning
 
 BLOCKING = ("ibv_reg_mr", "ibv_reg_dmabuf_mr")
@@ -16,11 +18,14 @@ BLOCKING = ("ibv_reg_mr", "ibv_reg_dmabuf_mr")
 
 def errors(gathered: GatheredRanks) -> list[JobError]:
     """Every kind of failure by its first line; those that only follow from others last."""
+    fabric = _needs_fabric_memory(gathered)
     found: dict[tuple[str, int | None, int | None], list[tuple[str, Failure, TallyEntry]]] = defaultdict(
         list
     )
     for process in gathered.processes.values():
         for failure, entry in process.all(Failure).items():
+            if failure.call == NO_FABRIC_MEMORY and not fabric:
+                continue
             found[failure.call, failure.number, failure.vendor_error].append((process.name, failure, entry))
     made = []
     for (call, number, vendor), seen in found.items():
@@ -34,9 +39,53 @@ def errors(gathered: GatheredRanks) -> list[JobError]:
                 line=gathered.where(first.position), words=first.words,
             )
         )  # fmt: skip
+    made += _fabric(gathered)
     return sorted(made, key=lambda error: (_failing(error.call, error.number).follows, error.line))
 
 
 def _failing(call: str, number: int | None) -> FailureMeaning:
-    unknown = FailureMeaning("")
-    return unknown if number is None else FAILINGS.get((call, number), unknown)
+    if number is None:
+        return FAILED_STEPS.get(call, FailureMeaning(""))
+    return FAILINGS.get((call, number), FailureMeaning(""))
+
+
+# -- NVLink between hosts --------------------------------------------------------------------------------
+
+COMPLETED = 3
+"""nvml.h, NVML_GPU_FABRIC_STATE_COMPLETED."""
+
+
+def _needs_fabric_memory(gathered: GatheredRanks) -> bool:
+    """Whether NCCL uses NVLink between hosts, and does not name what is missing for it."""
+    processes = gathered.processes.values()
+    if any(failure.call in (NO_CHANNEL, NO_IMEX) for one in processes for failure in one.all(Failure)):
+        return False
+    return any(one.records.get(Clique) or any(f.cluster for f in one.all(Fabric)) for one in processes)
+
+
+def _fabric(gathered: GatheredRanks) -> Iterator[JobError]:
+    """What keeps GPUs of NVLink fabrics from each other, of which NCCL prints no warning."""
+    cliques: dict[str, tuple[int, str]] = {}
+    for process in gathered.processes.values():
+        for fabric, entry in process.all(Fabric).items():
+            if fabric.cluster:
+                cliques.setdefault(fabric.clique, (entry.position, entry.words))
+            if fabric.cluster and fabric.state != COMPLETED:
+                yield _of_fabric(
+                    gathered, "NVLink fabric",
+                    f"a GPU has not joined its fabric (state {fabric.state}), so that NCCL uses the NICs",
+                    entry.position, entry.words,
+                )  # fmt: skip
+        for clique, entry in process.all(Clique).items():
+            cliques.setdefault(clique.identifier, (entry.position, entry.words))
+    if len(cliques) > 1:
+        names = ", ".join(sorted(cliques))
+        meaning = f"{len(cliques)} NVLink cliques ({names}): between them NCCL uses the NICs"
+        yield _of_fabric(gathered, "NVLink cliques", meaning, *min(cliques.values()))
+
+
+def _of_fabric(gathered: GatheredRanks, call: str, meaning: str, position: int, words: str) -> JobError:
+    return JobError(
+        call=call, number=None, vendor_error=None, meaning=meaning, codes=(), ranks=1, count=1,
+        line=gathered.where(position), words=words,
+    )  # fmt: skip

@@ -164,6 +164,19 @@ class LegCounts(Struct, frozen=True, kw_only=True):
     nvlink: int  # over NVLink in a domain of several hosts (MNNVL), without a NIC
 
 
+class RailCrossing(Struct, frozen=True, kw_only=True):
+    """Connections between NICs of different rails, and the first of them."""
+
+    count: int
+    checked: int  # connections of which the logs show both ends
+    channel: int
+    sender: int
+    receiver: int
+    sending_device: str
+    receiving_device: str
+    line: LogLineNumber
+
+
 class LoggedKinds(Struct, frozen=True, kw_only=True):
     """Which kinds of lines the logs have. An absent kind does not prove anything."""
 
@@ -186,3 +199,5 @@ class JobAnalysis(Struct, kw_only=True):
     first_damaged: LogPosition | None
     logged: LoggedKinds
     refused: list[tuple[str, LegReason]]  # by process, if no channel shows the result
+    crossing: RailCrossing | None
+    newer: tuple[str, ...]  # versions of NCCL that are newer than what gdrkit knows

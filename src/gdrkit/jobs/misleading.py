@@ -26,6 +26,8 @@ def _dmabuf_gpu(found: nccl_records.NcclRecord, counts: LegCounts) -> str:
 def _device(found: nccl_records.NcclRecord, counts: LegCounts) -> str:
     if not isinstance(found, nccl_records.NetDevice):
         return ""
+    if not found.enabled and counts.nvlink and not counts.bounced:
+        return "harmless while all traffic stays in one NVLink domain"
     if found.network == "Socket":
         return "normal: a socket has no direct path; the line is not about InfiniBand or RoCE"
     if found.enabled and (counts.bounced or not counts.direct):
@@ -50,8 +52,27 @@ def _plugin(found: nccl_records.NcclRecord, counts: LegCounts) -> str:
         return ""
     if found.form == "no-plugin":
         return "normal: without a plugin, or with one of another version, NCCL uses its own network code"
-    if found.form == "hint":
-        return "this advice is for one error but printed after others, too: rely on the error number"
+    return REMARKS.get(found.form, "")
+
+
+REMARKS = {
+    "hint": "this advice is for one error but printed after others, too: rely on the error number",
+    "qp-retry": "a retry, not yet a failure: NCCL tries for about a minute, and warns without `retrying` at "
+    "the end",
+    "failover": "NCCL goes on with its other NICs: a failure only if a warning follows",
+    "nic-replaced": "the NIC of this leg is not the one in its channel line",
+    "network-refused": "NCCL tries the next network: a failure only if a warning says `any NET plugin`",
+    "nic-counts": "the check for equal numbers of NICs is off: such a job can hang without a message",
+    "rails-crossed": "a connection crosses rails: slower, and possible only where switches route it",
+}
+"""Lines that are neither a failure nor the whole truth, by their form."""
+
+
+def _socket(found: nccl_records.NcclRecord, counts: LegCounts) -> str:
+    if not isinstance(found, nccl_records.Network) or found.name != "Socket":
+        return ""
+    if counts.nvlink and not counts.socket:
+        return "harmless while all traffic stays in one NVLink domain; to another domain it goes over TCP"
     return ""
 
 
@@ -67,6 +88,7 @@ TESTS: dict[type, Test] = {
     nccl_records.Rings: _rings,
     nccl_records.Remark: _plugin,
     nccl_records.DataDirect: _data_direct,
+    nccl_records.Network: _socket,
 }
 
 

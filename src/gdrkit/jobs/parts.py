@@ -34,7 +34,9 @@ def _communicators(gathered: GatheredRanks, rank: Rank) -> dict[nccl_records.Com
 
 def _size(gathered: GatheredRanks, rank: Rank) -> int:
     """The number of ranks in a rank's largest communicator; 0 if no line shows it."""
-    return max((one.ranks for one in _communicators(gathered, rank)), default=0)
+    placements = gathered.processes[rank.process].all(nccl_records.Placement)
+    sizes = [one.ranks for one in _communicators(gathered, rank)] + [one.ranks for one in placements]
+    return max(sizes, default=0)
 
 
 def _groups(gathered: GatheredRanks, ranks: list[Rank]) -> list[list[Rank]]:

@@ -49,11 +49,14 @@ class LogUnit(NamedTuple):
 
 
 class FirstSeen(NamedTuple):
-    """The first line of a shape: its position, and the rank and GPU whose end of the channel it shows."""
+    """The first line of a shape: its position, the rank and GPU whose end of the channel it shows, and the
+    other end."""
 
     position: int
     rank: int
     gpu: str
+    channel: int
+    peer: int | None
 
 
 class TallyEntry:
@@ -174,7 +177,8 @@ class Tally:
         if tail not in shapes:
             if len(self.firsts) >= MOST_SHAPES:
                 raise FormatError(f"more than {MOST_SHAPES} kinds of channels")
-            self.firsts[unit, tail] = FirstSeen(position, own, leg.own_gpu)
+            peer = leg.source if own == leg.target else leg.target
+            self.firsts[unit, tail] = FirstSeen(position, own, leg.own_gpu, leg.channel, peer)
         shapes[tail] = shapes.get(tail, 0) | (1 << leg.channel % MOST_CHANNELS)
 
     def _record(self, unit: int, found: NcclRecord, position: int, words: str, warns: bool) -> None:

@@ -43,6 +43,7 @@ def _page(document: NcclDocument) -> Iterator[Row]:
     yield from _why(document)
     yield from _refused(document)
     yield from _errors(document)
+    yield from _rails(document)
     for job in document.jobs:
         yield from _table(job, len(document.jobs) > 1)
     yield from _misleading(document)
@@ -50,9 +51,17 @@ def _page(document: NcclDocument) -> Iterator[Row]:
         yield (
             0,
             "note",
-            f"{document.damaged_lines} lines are truncated or mixed into each other: not counted",
+            f"{document.damaged_lines} lines are truncated, mixed into each other or of an unknown form: "
+            "not counted",
         )
-    if not document.logged.net:
+    for version in document.newer_versions:
+        yield (
+            0,
+            "note",
+            f"NCCL {version} is newer than this gdrkit: lines of unknown forms are skipped",
+        )
+    legs = document.counts
+    if not document.logged.net and not (legs.nvlink and not legs.bounced and not legs.socket):
         yield 0, "note", f"the logs have no NET lines, which proves nothing; {ASK} shows them"
 
 
@@ -123,6 +132,22 @@ def _errors(document: NcclDocument) -> Iterator[Row]:
     yield 0, "", ""
 
 
+def _rails(document: NcclDocument) -> Iterator[Row]:
+    found = document.rail_crossing
+    if found is None:
+        return
+    yield 0, "head", "Rails"
+    ends = (
+        f"rank {found.sender} sends channel {found.channel} by {found.sending_device}, and rank "
+        f"{found.receiver} receives it by {found.receiving_device}"
+    )
+    of = _count(found.checked, "connection")
+    yield 2, "", f"{found.count:,} of {of} with both ends in the logs cross rails: {ends}"
+    yield 6, "quote", str(found.line)
+    yield 6, "", "such traffic needs a route between rails; NCCL_CROSS_NIC=0 keeps it on one"
+    yield 0, "", ""
+
+
 def _misleading(document: NcclDocument) -> Iterator[Row]:
     if not document.misleading:
         return
@@ -160,7 +185,8 @@ def _table(job: JobPart, several: bool) -> Iterator[Row]:
 
 def _name(rank: Rank) -> str:
     number = f"rank {rank.rank}" if rank.rank is not None else "rank ?"
-    return f"{number}  {rank.process}" + (f" GPU {rank.gpu}" if rank.gpu else "")
+    process = f"  {rank.process}" if ":" in rank.process else ""
+    return f"{number}{process}" + (f" GPU {rank.gpu}" if rank.gpu else "")
 
 
 def _without_channel(rank: Rank) -> str:
@@ -174,10 +200,11 @@ def _words(routes: Iterable[LegRoute], *, device: bool) -> list[str]:
     for route in routes:
         carried = CARRIED[route.carried] + ("(PCI)" if route.forced_pcie else "")
         carried += " by PXN" if route.pxn_proxy is not None else ""
-        direction = "inside" if route.direction is LegDirection.BOTH else route.direction or "CollNet"
+        inside = "domain" if route.carried == "nvlink" else "inside"
+        direction = inside if route.direction is LegDirection.BOTH else route.direction or "CollNet"
         name = route.device or (f"{route.network}/{route.index}" if route.network else "")
         found[direction, carried][name if device else route.network] = None
-    order = ("send", "receive", "CollNet", "inside")
+    order = ("send", "receive", "CollNet", "domain", "inside")
     return [
         " ".join(filter(None, (direction, carried, " ".join(names)))).rstrip()
         for (direction, carried), names in sorted(found.items(), key=lambda item: order.index(item[0][0]))

@@ -1,0 +1,80 @@
+"""Connections whose two ends use different NICs: their traffic crosses rails.
+
+A rail is the set of NICs of the same index on all hosts. Source: NCCL src/graph/search.cc, crossNic.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+
+from gdrkit.jobs.gather import GatheredRanks
+from gdrkit.jobs.job import JobPart, LegDirection, LegRoute, RailCrossing, Rank
+from gdrkit.jobs.tally import FirstSeen, LogUnit
+from gdrkit.messages.nccl_records import Carrier
+
+ON_RAILS = (Carrier.DIRECT, Carrier.BOUNCED)
+
+
+def crossing(gathered: GatheredRanks, jobs: Iterable[JobPart]) -> RailCrossing | None:
+    """The connections that cross rails, with the first one; None if both ends of none are in the logs, or
+    all stay on their rail."""
+    found, checked = [], 0
+    for job in jobs:
+        for crossed in _connections(gathered, job):
+            checked += 1
+            if crossed is not None:
+                found.append(crossed)
+    if not found:
+        return None
+    first = min(found, key=lambda one: one[1].position)
+    (sender, receiver), seen, (left, entered) = first
+    return RailCrossing(
+        count=len(found), checked=checked, channel=seen.channel, sender=sender, receiver=receiver,
+        sending_device=left, receiving_device=entered, line=gathered.where(seen.position),
+    )  # fmt: skip
+
+
+_Crossed = tuple[tuple[int, int], FirstSeen, tuple[str, str]]
+
+
+def _connections(gathered: GatheredRanks, job: JobPart) -> Iterator[_Crossed | None]:
+    """Each connection of which both ends are known: the ranks, line and NICs if it crosses rails, else None.
+
+    Rank numbers name ranks only in one communicator."""
+    ranks = {rank.rank: rank for rank in job.ranks if rank.rank is not None}
+    if job.communicators > 1 or len(ranks) < len(job.ranks):
+        return
+    arriving = {number: _devices(rank, LegDirection.RECEIVE) for number, rank in ranks.items()}
+    leaving = {number: _devices(rank, LegDirection.SEND) for number, rank in ranks.items()}
+    for unit, seen in _firsts(gathered, job):
+        sender = ranks.get(seen.rank)
+        if sender is None or LogUnit(sender.process, sender.cuda_device) != unit or seen.peer is None:
+            continue
+        left = leaving[seen.rank].get(seen.channel)
+        entered = arriving.get(seen.peer, {}).get(seen.channel)
+        if not left or not entered or len(left) > 1:
+            continue
+        crossed = not left & entered
+        yield ((seen.rank, seen.peer), seen, (min(left), min(entered))) if crossed else None
+
+
+def _firsts(gathered: GatheredRanks, job: JobPart) -> Iterator[tuple[LogUnit, FirstSeen]]:
+    members = {LogUnit(rank.process, rank.cuda_device) for rank in job.ranks}
+    for (number, tail), seen in gathered.tally.firsts.items():
+        if gathered.units[number] in members and tail.startswith(b"send]"):
+            yield gathered.units[number], seen
+
+
+def _devices(rank: Rank, direction: LegDirection) -> dict[int, set[str]]:
+    """The NICs of a rank by channel, for one direction."""
+    found: dict[int, set[str]] = defaultdict(set)
+    for route in rank.routes:
+        if route.direction is direction and route.carried in ON_RAILS and not route.collnet:
+            for channel in route.channels:
+                found[channel].add(_name(route))
+    return found
+
+
+def _name(route: LegRoute) -> str:
+    return route.device or f"{route.network}/{route.index}"
