@@ -164,7 +164,7 @@ def test_a_port_excluded_by_a_variable_is_not_used(saved, capsys):
 def test_gpus_without_support_never_use_gpudirect_rdma(tmp_path, capsys):
     main(["topo", str(build("zgx-3285", tmp_path))])
     out = capsys.readouterr().out
-    assert "no: the GPU does not support it (4 directions)" in out
+    assert "no: this GPU has no memory of its own that a NIC could reach (4 directions)" in out
     assert "no: the port is DOWN (4 directions)" in out
     assert "as one NIC" not in out, "NCCL uses only active ports"
 
@@ -182,10 +182,41 @@ def test_a_node_without_pairs_is_unknown(tmp_path, capsys):
         assert "no GPU-NIC pairs" in capsys.readouterr().out
 
 
-def test_a_matrix_is_reported_as_lacking_the_tree_for_nccl(saved, capsys):
-    saved.write_text("\tGPU0\tNIC0\nGPU0\t X \tNODE\nNIC0\tNODE\t X \n\nNIC Legend:\n\n  NIC0: mlx5_0\n")
-    assert main(["topo", str(saved), "--env", "NCCL_NET_GDR_LEVEL=SYS"]) == OK
-    assert "without a PCIe tree" in capsys.readouterr().err
+@pytest.mark.parametrize(
+    "cell, variable, code, shown",
+    [("NODE", "", WARNING, "no: PHB is farther than PXB"), ("NODE", "NCCL_NET_GDR_LEVEL=SYS", OK, "yes"),
+     ("PXB", "", OK, "yes"), ("PIX", "NCCL_IB_DISABLE=1", WARNING, "no: NCCL_IB_DISABLE")],
+)  # fmt: skip
+def test_a_matrix_decides_by_distance(cell, variable, code, shown, saved, capsys):
+    saved.write_text(f"> \tGPU0\tNIC0\n> GPU0\t X \t{cell}\n")
+    assert main(["topo", str(saved), *(["--env", variable] if variable else [])]) == code
+    assert shown in capsys.readouterr().out
+
+
+def test_a_matrix_of_a_coherent_gpu_decides_nothing(saved, capsys):
+    """Its memory is a NUMA node: NCCL reaches it over C2C, which the matrix does not show."""
+    saved.write_text(
+        "\tGPU0\tNIC0\tCPU Affinity\tNUMA Affinity\tGPU NUMA ID\nGPU0\t X \tSYS\t0-71\t0\t\t2\n"
+    )
+    assert main(["topo", str(saved)]) == UNKNOWN
+    assert "SYS   NIC0  (NCCL: not known)" in capsys.readouterr().out
+
+
+def test_the_nearest_ports_of_each_gpu_come_before_all_tables(tmp_path, capsys):
+    main(["topo", str(build("ubuntu-6.8-h100", tmp_path))])
+    shown = capsys.readouterr().out.splitlines()
+    at = shown.index("nearest ports of each GPU")
+    assert at < 4
+    assert len(shown[at + 1 : shown.index("", at)]) == 8, "one line for each GPU"
+    assert all("PIX" in line for line in shown[at + 1 : at + 9])
+
+
+def test_a_file_without_any_direct_path_says_what_to_do(saved, capsys):
+    saved.write_text("\tGPU0\tGPU1\tNIC0\nGPU0\t X \tSYS\tSYS\nGPU1\tSYS\t X \tPHB\n")
+    assert main(["topo", str(saved)]) == WARNING
+    shown = capsys.readouterr().out.partition("what to do:")[2]
+    assert "NCCL_TOPO_FILE" in shown
+    assert "NCCL_NET_GDR_LEVEL=PHB: then 2 of 4 directions" in shown
 
 
 def test_a_newer_version_is_judged_as_the_newest_with_a_note(saved, capsys):

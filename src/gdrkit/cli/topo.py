@@ -32,7 +32,8 @@ def parser() -> Parser:
         "  gdr topo --nccl 2.27.5 --env NCCL_NET_GDR_LEVEL=PHB    the effect of a variable\n"
         "  gdr topo --write-nccl-xml topo.xml      a file for NCCL_TOPO_FILE\n"
         "  gdr topo --dot | dot -Tsvg > topo.svg   a drawing\n\n"
-        "exit codes: 0 no obstacle on any path, 1 obstacles, 3 no path is known, or no GPU-NIC pair",
+        "exit codes: 0 no obstacle on any path, 1 obstacles, or NCCL would use no direct path,\n"
+        "3 no path is known, or no GPU-NIC pair",
     )
     parser.add_argument(
         "target",
@@ -241,7 +242,7 @@ def _report(options: argparse.Namespace, source: str, saved: SavedTopology) -> i
         width = os.get_terminal_size(sys.stdout.fileno()).columns if terminal else WIDTH
         write(text(document, ports=options.verbose, colour=terminal, width=width), styled=terminal)
     if document.nccl is None and (options.nccl or options.env) and not options.quiet:
-        sys.stderr.write("gdr topo: --nccl and --env have no effect without a PCIe tree\n")
+        sys.stderr.write("gdr topo: --nccl and --env have no effect without a PCIe tree or a matrix\n")
     return _exit_code(document)
 
 
@@ -256,7 +257,11 @@ def _version(version: str) -> str:
 
 
 def _exit_code(document: TopoDocument) -> int:
-    """1 if a pair has an obstacle, 3 if there is no pair, or no path is known."""
-    if any(pair.obstacles for pair in document.pairs):
+    """1 if a pair has an obstacle, or NCCL would use no direct path; 3 if there is no pair, or NCCL's answer
+    is not known of any."""
+    from gdrkit.fabric.topo_advice import all_refused
+
+    views = [view for pair in document.pairs for view in (pair.send, pair.receive)]
+    if any(pair.obstacles for pair in document.pairs) or all_refused(views):
         return WARNING
-    return OK if any(pair.nvidia_smi or pair.nccl for pair in document.pairs) else UNKNOWN
+    return OK if any(view is not None for view in views) else UNKNOWN

@@ -2,42 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Literal
 
 from msgspec import Struct
 
 from gdrkit.fabric.nccl.settings import not_modelled
 from gdrkit.fabric.nccl.view import DirectionView, NcclPair, NcclView, view
+from gdrkit.fabric.nccl.view_of_matrix import matrix_view, nccl_paths
+from gdrkit.fabric.topo_advice import advice
+from gdrkit.fabric.topo_pairs import Rail, TopoPair, rails
 from gdrkit.fabric.topology.from_file import SavedTopology
-from gdrkit.fabric.topology.graph import NcclPath, Net, SmiPath, Topology, TopologyGpu, TopologySource
-from gdrkit.fabric.topology.paths import Obstacle, obstacles, smi_paths, unknown_ports
-
-NCCL_OF = {
-    SmiPath.PIX: (NcclPath.PIX,),
-    SmiPath.PXB: (NcclPath.PIX, NcclPath.PXB),  # NCCL merges two levels of Broadcom switches: topo.cc
-    SmiPath.PHB: (NcclPath.PHB,),
-    SmiPath.NODE: (NcclPath.PHB,),
-    SmiPath.SYS: (NcclPath.SYS,),
-}
-"""The path types of NCCL that are possible if only nvidia-smi's is known."""
-
+from gdrkit.fabric.topology.graph import Net, Topology, TopologyGpu, TopologySource
+from gdrkit.fabric.topology.paths import obstacles, smi_paths, unknown_ports
 
 Sense = Literal["send", "receive"]
-
-
-class TopoPair(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One GPU and one port. Of several path types, the source does not show which one applies."""
-
-    gpu: str
-    net: str
-    nvidia_smi: tuple[SmiPath, ...] = ()
-    nccl: tuple[NcclPath, ...] = ()
-    gbyte_per_s: float | None = None  # the bandwidth that NCCL assumes for this path
-    send: DirectionView | None = None
-    receive: DirectionView | None = None
-    obstacles: tuple[Obstacle, ...] = ()
-    unknown_ports: tuple[str, ...] = ()  # not known whether they redirect
 
 
 class NcclChange(Struct, frozen=True, kw_only=True):
@@ -71,14 +51,17 @@ class TopoDocument(
     source: str
     topology: Topology
     pairs: tuple[TopoPair, ...]
+    rails: tuple[Rail, ...] = ()
     nccl: NcclSection | None = None
+    advice: tuple[str, ...] = ()  # what to do if NCCL would use no direct path
     contradictions: tuple[str, ...] = ()  # where nvidia-smi's path type differs from the tree
 
 
 def build(source: str, saved: SavedTopology, version: str, environment: dict[str, str]) -> TopoDocument:
     """The document of a graph. Raises FormatError if NCCL would fail with it."""
     topology = saved.topology
-    now = view(saved, version, environment) if topology.devices else NcclView({})
+    see = partial(_view, saved, version)
+    now = see(environment)
     found = tuple(
         _pair(topology, gpu, net, now.pairs.get((gpu.id, net.id)))
         for gpu in topology.gpus
@@ -86,12 +69,13 @@ def build(source: str, saved: SavedTopology, version: str, environment: dict[str
     )
     changes: tuple[NcclChange, ...] = ()
     if environment and now.pairs:
-        before = view(saved, version, {})
+        before = see({})
         changes = tuple(_changes(before, now))
     return TopoDocument(
         source=source,
         topology=topology,
         pairs=found,
+        rails=rails(found),
         nccl=NcclSection(
             version=version,
             environment=environment,
@@ -104,22 +88,28 @@ def build(source: str, saved: SavedTopology, version: str, environment: dict[str
         )
         if now.pairs
         else None,
+        advice=advice(topology, now, environment, see),
         contradictions=contradictions(topology, found),
     )
 
 
+def _view(saved: SavedTopology, version: str, environment: Mapping[str, str]) -> NcclView:
+    """NCCL's view of a tree, or of a matrix; empty if the source has neither."""
+    if saved.topology.devices:
+        return view(saved, version, environment)
+    if saved.topology.origin is TopologySource.NVIDIA_SMI_TOPO:
+        return matrix_view(saved.topology, version, environment)
+    return NcclView({})
+
+
 def _pair(topology: Topology, gpu: TopologyGpu, net: Net, judged: NcclPair | None) -> TopoPair:
     near = smi_paths(topology, gpu, net)
-    named = tuple(dict.fromkeys(word for path in near for word in NCCL_OF[path]))
+    by_matrix = topology.origin is TopologySource.NVIDIA_SMI_TOPO
     return TopoPair(
         gpu=gpu.id,
         net=net.id,
         nvidia_smi=near,
-        nccl=(judged.path,)
-        if judged
-        else named
-        if topology.origin is TopologySource.NVIDIA_SMI_TOPO
-        else (),
+        nccl=nccl_paths(near) if by_matrix else (judged.path,) if judged else (),
         gbyte_per_s=judged.gbyte_per_s if judged else None,
         send=judged.send if judged else None,
         receive=judged.receive if judged else None,

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gdrkit.agent.streams import visible
-from gdrkit.fabric.topo_document import NcclSection, TopoDocument, TopoPair
+from gdrkit.fabric.topo_document import NcclSection, TopoDocument
+from gdrkit.fabric.topo_pairs import TopoPair
 from gdrkit.fabric.topo_tree import tree
 
 WIDTH = 100
+PORTS_SHOWN = 4
+"""How many ports of a GPU are named if all are equally near."""
 MARK, DIM, PLAIN = "\x1b[31m", "\x1b[2m", "\x1b[0m"
 
 
@@ -22,6 +25,7 @@ def text(document: TopoDocument, *, ports: bool = False, colour: bool = False, w
 def _tree(document: TopoDocument, ports: bool, colour: bool) -> Iterator[str]:
     yield f"{document.source}: {_count(document)}"
     yield ""
+    yield from _rails(document)
     if document.topology.devices:
         for words, mark in tree(document.topology, ports=ports):
             shown = f"  ! {mark}" if mark else ""
@@ -39,6 +43,23 @@ def _count(document: TopoDocument) -> str:
 
 def _several(number: int, word: str) -> str:
     return f"{number} {word}{'' if number == 1 else 's'}"
+
+
+def _rails(document: TopoDocument) -> Iterator[str]:
+    """The nearest ports of each GPU, the first thing that one wants to know of a node."""
+    if not document.rails:
+        return
+    names = _gpu_names(document)
+    first = max(len(names[rail.gpu]) for rail in document.rails)
+    down = {net.id: net.state for net in document.topology.nets if net.state not in ("", "ACTIVE")}
+    words = {True: "", False: "  (NCCL: not direct)", None: "  (NCCL: not known)"}
+    yield "nearest ports of each GPU"
+    for rail in document.rails:
+        ports = [f"{name} ({down[name]})" if name in down else name for name in rail.nearest[:PORTS_SHOWN]]
+        if len(rail.nearest) > PORTS_SHOWN:
+            ports.append(f"{len(rail.nearest) - PORTS_SHOWN} more")
+        yield f"{names[rail.gpu].ljust(first)}  {rail.path.ljust(4)}  {', '.join(ports)}{words[rail.direct]}"
+    yield ""
 
 
 # -- tables ----------------------------------------------------------------------------------------
@@ -185,3 +206,7 @@ def _findings(document: TopoDocument) -> Iterator[str]:
         yield f"ACS is not known of {_several(len(unknown), 'port')} between GPUs and NICs"
     yield from document.contradictions
     yield from document.topology.notes
+    if document.advice:
+        yield ""
+        yield "what to do:"
+        yield from (f"  {words}" for words in document.advice)

@@ -122,6 +122,8 @@ class _Drawer:
                 about = "port" if self.is_port(device) else f"switch{_maker(device)}"
             case _:
                 about = f"device {device.vendor}:{device.device}".removesuffix(" :")
+                if not device.class_code and not device.vendor:
+                    about = "device whose kind is not stated"
         return "  ".join(word for word in (about, link_words(device.link)) if word)
 
     def marks(self, device: TopologyDevice) -> tuple[str, ...]:

@@ -221,8 +221,11 @@ class SmiTopology(Struct, frozen=True):
 
 
 def parse_topology(text: str) -> SmiTopology:
-    """The matrix, with NIC0 replaced by its device name in the legend. Raises FormatError."""
+    """The matrix, with NIC0 replaced by its device name in the legend. Raises FormatError, also if a row is
+    cut or missing."""
     matrix = topo_matrix.parse(text)
+    if len(matrix.rows) < len(matrix.names):
+        raise FormatError(f"nvidia-smi topo -m is cut: {len(matrix.rows)} of {len(matrix.names)} rows")
     return SmiTopology(matrix.names, matrix.cells)
 
 

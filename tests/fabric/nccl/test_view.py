@@ -96,8 +96,35 @@ def test_a_port_that_is_down_is_not_used_and_not_fused_with_another(tmp_path):
     found = view(SavedTopology(direct), NEWEST, {})
     because = {net: pair.receive.because for (_, net), pair in found.pairs.items()}
     assert because["rocep1s0f0"] == because["roceP2p1s0f0"] == "the port is DOWN"
-    assert because["rocep1s0f1"] == "the GPU does not support it"
+    assert because["rocep1s0f1"] == "this GPU has no memory of its own that a NIC could reach"
     assert found.fused == ()
+
+
+@pytest.mark.parametrize(
+    "device, gdr, because",
+    [("0x2684", "0", "NVIDIA does not support GPUDirect RDMA on GeForce GPUs"),
+     ("0x2e12", "0", "this GPU has no memory of its own that a NIC could reach"),
+     ("0x2330", "0", "the NIC's side does not support it"),
+     ("0x2684", "1", "the NIC's side does not support it")],
+)  # fmt: skip
+def test_a_reason_that_lasts_comes_before_one_that_can_be_removed(device, gdr, because):
+    """The last GPU is a GeForce of which NCCL found that it does support it."""
+    text = TWO_SOCKETS.format(gdr=0).replace('rank="0" gdr="1"', f'rank="0" gdr="{gdr}"')
+    text = text.replace('busid="0000:1b:00.0" class', f'busid="0000:1b:00.0" device="{device}" class')
+    assert judge(read(text), {}).pairs[NEAR].receive.because == because
+
+
+def test_what_nccl_reads_from_its_machine_is_not_called_a_refusal():
+    """The form of AWS's g5.48xlarge file: places of functions, and nothing else."""
+    bare = '<system version="1"><cpu numaid="0"><pci busid="0000:00:16.0"/></cpu></system>'
+    saved = read(bare)
+    assert judge(saved, {}).pairs == {}
+    assert any("NCCL reads class and link from" in note for note in saved.topology.notes)
+    lacks_class = TWO_SOCKETS.format(gdr=1).replace('class="0x060400" ', "")
+    found = judge(read(lacks_class), {})
+    assert found.pairs[NEAR].path == "PIX", "a function with others below it is a bridge"
+    assert any("NCCL reads it from the machine" in words for words in found.assumed)
+    assert not any("refuses" in words for words in found.assumed)
 
 
 def test_a_port_of_unknown_state_counts_as_active():

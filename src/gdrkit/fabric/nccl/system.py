@@ -87,12 +87,26 @@ def number(text: str, base: int = 0) -> int:
     return int(match[1] + digits)
 
 
+FROM_THE_MACHINE = {
+    "cpu": ("numaid", "arch", "vendor", "familyid", "modelid"),
+    "pci": ("class", "link_speed", "link_width"),
+    "gpu": ("sm", "dev", "gdr"),
+    "nvlink": ("tclass",),
+}
+"""Attributes that NCCL reads from /sys, the processor or NVML if a file lacks them, for the devices of its
+ranks: xml.cc, ncclTopoGetXmlFromCpu(), ncclTopoGetXmlFromSys(), ncclTopoGetXmlFromGpu(). Elements above
+which it finds no device of a rank are removed before: ncclTopoTrimXml()."""
+
+
 def attribute(node: XmlNode, name: str) -> str:
-    """An attribute that NCCL needs. Raises FormatError if it is missing, as NCCL then fails."""
+    """An attribute that NCCL needs. Raises FormatError if it is missing: then NCCL reads it from the machine
+    that it runs on, or fails."""
     if name not in node.attributes:
         where = node.get("busid") or node.get("name") or node.get("numaid")
         element = f"<{node.name}> {where}".rstrip()
-        raise FormatError(f"{element} has no {name}; NCCL refuses to start")
+        found = name in FROM_THE_MACHINE.get(node.name, ())
+        then = "NCCL reads it from the machine that it runs on" if found else "NCCL refuses to start"
+        raise FormatError(f"{element} has no {name}; {then}")
     return node.attributes[name]
 
 

@@ -19,8 +19,9 @@ from gdrkit.fabric.nccl.settings import Settings, settings
 from gdrkit.fabric.nccl.system import number, system_of
 from gdrkit.fabric.nccl.writer import system as written
 from gdrkit.fabric.topology.from_file import SavedTopology
-from gdrkit.fabric.topology.graph import NcclPath, Net, Topology
+from gdrkit.fabric.topology.graph import NcclPath, Net, Topology, TopologyGpu
 from gdrkit.fabric.topology.nccl_defaults import completed
+from gdrkit.facts import gpu_ids
 from gdrkit.formats.errors import FormatError
 from gdrkit.formats.xml_text import XmlNode
 from gdrkit.node import Node
@@ -48,7 +49,7 @@ class NcclPair(Struct, frozen=True):
     """One GPU and one net. The path is that of the hardware, before any of NCCL's decisions."""
 
     path: NcclPath
-    gbyte_per_s: float
+    gbyte_per_s: float | None  # the bandwidth that NCCL assumes; None where links are not known
     send: DirectionView
     receive: DirectionView
 
@@ -70,6 +71,22 @@ WORDS = {
     Condition.PARTITION: "the GPU is a partition",
     Condition.READ: "NICs do not read this GPU's memory",
 }
+LASTING = {
+    "consumer": "NVIDIA does not support GPUDirect RDMA on GeForce GPUs",
+    "integrated": "this GPU has no memory of its own that a NIC could reach",
+}
+"""Reasons that no change of the machine removes, by what the product is."""
+GB10 = 121
+"""The compute capability of the only GPU without memory of its own."""
+
+
+def lasting(topology: Topology, gpu: TopologyGpu) -> str:
+    """Why this product never does GPUDirect RDMA, by its PCI id or compute capability; "" if it may."""
+    function = topology.by_address.get(gpu.address)
+    device = function.device if function else ""
+    if gpu.is_integrated or device in gpu_ids.INTEGRATED or gpu.compute_capability == GB10:
+        return LASTING["integrated"]
+    return LASTING["consumer"] if gpu.gdr is not True and gpu_ids.is_consumer(device) else ""
 
 
 def view(saved: SavedTopology, version: str, environment: Mapping[str, str]) -> NcclView:
@@ -90,7 +107,7 @@ def view(saved: SavedTopology, version: str, environment: Mapping[str, str]) -> 
         assumed = (*assumed, f"attributes that the file lacks are added: {error}")
         system = written(whole, details=True)
         bare = _ends(_physical(system_of(system, rules)))
-    out = {net.device for net in whole.nets if net.address and _left_out(given, net)}
+    out = {net.device for net in whole.nets if net.address and left_out(given, net)}
     layers = {dev: net.link_layer for net in whole.nets if (dev := _dev(net)) is not None}
     merged, fused = fuse(system, rules, given, out, layers)
     led = system_of(merged, rules)
@@ -108,9 +125,14 @@ def view(saved: SavedTopology, version: str, environment: Mapping[str, str]) -> 
                 decided = partial(decide, led, ends[keys[0]], ends[keys[1]], settings=given, checks=checks)
                 decided = partial(decided, evidence=sides)
                 judge = partial(_direction, whole, decided, (ends[keys[0]], ends[keys[1]]), given, net)
+                judge = partial(judge, lasting(topology, gpu))
                 pairs[gpu.id, net.id] = NcclPair(kind, physical.bandwidth, judge(True), judge(False))
-    ignored = tuple(f"{setting.name}={setting.value}: {setting.why}" for setting in given.ignored)
-    return NcclView(pairs, ignored, assumed, fused, model_basis(version))
+    return NcclView(pairs, ignored_settings(given), assumed, fused, model_basis(version))
+
+
+def ignored_settings(given: Settings) -> tuple[str, ...]:
+    """The variables without effect, each with the reason."""
+    return tuple(f"{setting.name}={setting.value}: {setting.why}" for setting in given.ignored)
 
 
 def _parts(
@@ -156,10 +178,11 @@ def _direction(
     ends: tuple[GraphNode, GraphNode],
     given: Settings,
     port: Net,
+    never: str,
     sends: bool,
 ) -> DirectionView:
     gpu, net = ends
-    if port.address and (without := _left_out(given, port)):
+    if port.address and (without := left_out(given, port)):
         return DirectionView(False, without, source=_INIT)
     if net not in gpu.paths or gpu not in net.paths:
         return DirectionView(False, "NCCL does not connect them")
@@ -168,11 +191,11 @@ def _direction(
     reason = found.because
     if reason is None:
         return DirectionView(True, "", found.mode, through, mechanism=found.mechanism)
-    because = WORDS.get(reason.condition) or reason.seen
+    because = never or WORDS.get(reason.condition) or reason.seen
     return DirectionView(False, because, "", through, reason.source, reason.seen)
 
 
-def _left_out(given: Settings, port: Net) -> str:
+def left_out(given: Settings, port: Net) -> str:
     """Why NET/IB does not use a port; "" if it does, or if the port's state is not known."""
     if port.state and port.state != "ACTIVE":
         return f"the port is {port.state}"

@@ -40,7 +40,6 @@ class SavedTopology(Struct, frozen=True):
 
 _DRAWING = re.compile(r"^-(?:\+-)?\[[0-9a-f]{4,8}:[0-9a-f]{2}\]", re.MULTILINE)
 _LISTING = re.compile(r"^(?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[01][0-9a-f]\.[0-7] \S", re.MULTILINE)
-_MATRIX = re.compile(r"^[ \t]{0,80}(?:\x1b\[\d{0,4}m)?[ \t]{0,80}GPU0\s", re.MULTILINE)
 
 
 def kind_of(content: bytes) -> TopologyFileKind | None:
@@ -54,8 +53,9 @@ def kind_of(content: bytes) -> TopologyFileKind | None:
     if b"\0" in content[:4096]:
         return None
     text = content.decode("utf-8", "replace")
+    if topo_matrix.has_matrix(text):
+        return TopologyFileKind.MATRIX
     for pattern, kind in (
-        (_MATRIX, TopologyFileKind.MATRIX),
         (_DRAWING, TopologyFileKind.DRAWING),
         (_LISTING, TopologyFileKind.LSPCI),
     ):

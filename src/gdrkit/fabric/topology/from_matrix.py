@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from gdrkit.fabric.topology.graph import (
+    C2C,
     Net,
     NvLink,
     StatedPath,
@@ -13,7 +14,7 @@ from gdrkit.fabric.topology.graph import (
     TopologyGpu,
     TopologySource,
 )
-from gdrkit.formats.topo_matrix import Matrix
+from gdrkit.formats.topo_matrix import Matrix, MatrixRow
 
 NOTES = (
     "nvidia-smi shows no addresses: links, ACS, IOMMU and the tree are not known",
@@ -27,6 +28,7 @@ def topology(matrix: Matrix) -> Topology:
     numa_nodes = sorted(
         {number for row in matrix.rows.values() if (number := _numa_node(row.numa_affinity)) is not None}
     )
+    rows = {name: matrix.rows.get(name, MatrixRow()) for name in gpus}
     return Topology(
         origin=TopologySource.NVIDIA_SMI_TOPO,
         cpus=tuple(TopologyCpu(numa_node=number) for number in numa_nodes),
@@ -34,8 +36,9 @@ def topology(matrix: Matrix) -> Topology:
             TopologyGpu(
                 id=name,
                 index=int(name[3:]),
-                numa_node=_numa_node(matrix.rows[name].numa_affinity),
+                numa_node=_numa_node(rows[name].numa_affinity),
                 nvlinks=_nvlinks(matrix, name, gpus),
+                c2c=C2C(None, None) if rows[name].gpu_numa_id else None,  # its memory is a NUMA node
             )
             for name in gpus
         ),
@@ -45,12 +48,12 @@ def topology(matrix: Matrix) -> Topology:
             for (one, other), word in matrix.cells.items()
             if one != other and word != "N/A"
         ),
-        notes=NOTES,
+        notes=(*matrix.notes, *NOTES),
     )
 
 
 def _nvlinks(matrix: Matrix, name: str, gpus: tuple[str, ...]) -> tuple[NvLink, ...]:
-    words = ((other, matrix.cells[name, other]) for other in gpus if other != name)
+    words = ((other, matrix.cells.get((name, other), "")) for other in gpus if other != name)
     return tuple(NvLink(other, int(word[2:])) for other, word in words if word.startswith("NV"))
 
 

@@ -30,7 +30,9 @@ from gdrkit.formats.errors import FormatError
 from gdrkit.formats.xml_text import XmlNode
 
 ANY_SWITCH = "fffffff:ff:ff.0"
-"""The target of a link to an NVSwitch without an address. Source: xml.cc, ncclTopoGetXmlFromGpu()."""
+ANY_SWITCHES = (ANY_SWITCH, "fffffff:ffff:ff", "")
+"""The target of a link to an NVSwitch without an address, as NCCL writes it until 2.30.7 and, for all links
+to switches together, since 2.31. Source: xml.cc, ncclTopoGetXmlFromGpu()."""
 NVSWITCH_CLASS = "0680"
 
 _ADDRESS = re.compile(r"(?:0{0,4})([0-9a-f]{4}):([0-9a-f]{2}):([0-9a-f]{2})\.([0-9a-f])")
@@ -50,6 +52,11 @@ def topology(root: XmlNode) -> Topology:
     for cpu in cpus:
         if cpu.get("host_hash") == hosts[0]:
             reader.cpu(cpu)
+    if unknown := sum(_kind_not_stated(device) for device in reader.devices):
+        reader.notes.append(
+            f"the file does not state what {unknown} of its functions are: NCCL reads class and link from "
+            "/sys of the machine that it runs on; NCCL_TOPO_DUMP_FILE there writes a complete file"
+        )
     if len(hosts) > 1:
         reader.notes.append(f"the file has {len(hosts)} hosts; this is the first")
     return Topology(
@@ -61,6 +68,10 @@ def topology(root: XmlNode) -> Topology:
         peer_links=tuple(reader.peer_links),
         notes=(*reader.notes, "NCCL's files show neither host bridges nor ports of switches"),
     )
+
+
+def _kind_not_stated(device: TopologyDevice) -> bool:
+    return device.role is Role.OTHER and not device.class_code
 
 
 def speed_gt_per_s(text: str) -> float | None:
@@ -192,7 +203,7 @@ def _nvlinks(gpu: XmlNode) -> Iterator[NvLink]:
     for node in gpu.all("nvlink"):
         target = node.get("target").lower()
         yield NvLink(
-            "" if target in (ANY_SWITCH, "") else pci_address(target),
+            "" if target in ANY_SWITCHES else pci_address(target),
             _number(node, "count") or 0,
             _digits(node, "tclass", 6),
         )

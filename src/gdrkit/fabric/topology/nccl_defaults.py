@@ -15,6 +15,7 @@ from gdrkit.fabric.topology.graph import (
     C2C,
     NcclNet,
     Net,
+    Role,
     Topology,
     TopologyCpu,
     TopologyGpu,
@@ -30,12 +31,16 @@ NO_LIMIT_GBIT_PER_S = 1600.0
 SAPPHIRE_RAPIDS = 0x8F  # Linux arch/x86/include/asm/intel-family.h
 CAPABILITY = 80
 """For an unknown chip: from 8.0 on NCCL's rules for GPUDirect RDMA are the same."""
+ASSUMED_CAPABILITY = "GPUs are of compute capability 8.0 or newer"
+ASSUMED_GPUS = "the driver supports GPUDirect RDMA on these GPUs; gdr doctor checks that"
+ASSUMED_NICS = "NICs support GPUDirect RDMA by nvidia-peermem or dma-buf; gdr doctor checks that"
 
 
 def completed(topology: Topology) -> tuple[Topology, tuple[str, ...]]:
     """A graph with everything that NCCL needs, and the assumptions, a line each.
 
-    Ports without a known PCI function are left out, since their position would be a guess."""
+    Ports without a known PCI function are left out, since their position would be a guess, and functions of
+    unknown kind with nothing below: NCCL removes what is neither on the way to a GPU nor to a NIC."""
     assumed: dict[str, None] = {}
     placed = tuple(net for net in topology.nets if net.address or topology.origin is TopologySource.NCCL_XML)
     if len(topology.gpus) > 1 and topology.origin is not TopologySource.NCCL_XML and _lacks_nvlink(topology):
@@ -48,6 +53,7 @@ def completed(topology: Topology) -> tuple[Topology, tuple[str, ...]]:
     devices = tuple(
         device if device.class_code else structs.replace(device, class_code=CLASS_OF.get(device.role, ""))
         for device in topology.devices
+        if device.class_code or device.role is not Role.OTHER
     )
     whole = structs.replace(topology, cpus=cpus, devices=devices, gpus=gpus, nets=nets)
     return whole, tuple(assumed)
@@ -71,12 +77,12 @@ def _gpu(topology: Topology, gpu: TopologyGpu, index: int, assumed: dict[str, No
     capability = gpu.compute_capability or by_device_id(device_id)
     if capability is None:
         capability = CAPABILITY
-        assumed["GPUs are of compute capability 8.0 or newer"] = None
+        assumed[ASSUMED_CAPABILITY] = None
     gdr = gpu.gdr
     if gdr is None:
         gdr = not (gpu.is_integrated or device_id in gpu_ids.INTEGRATED or gpu_ids.is_consumer(device_id))
         if gdr:
-            assumed["the driver supports GPUDirect RDMA on these GPUs; gdr doctor checks that"] = None
+            assumed[ASSUMED_GPUS] = None
     c2c = gpu.c2c
     if c2c is None and gpu.compute_capability is None and device_id in gpu_ids.COHERENT:
         c2c = C2C(None, None)  # NCCL asks NVML if a file does not describe the GPU: xml.cc
@@ -96,7 +102,7 @@ def _gpu(topology: Topology, gpu: TopologyGpu, index: int, assumed: dict[str, No
 def _net(net: Net, free: Iterator[str], assumed: dict[str, None]) -> Net:
     known = net.nccl or NcclNet()
     if not known.gdr:
-        assumed["NICs support GPUDirect RDMA by nvidia-peermem or dma-buf; gdr doctor checks that"] = None
+        assumed[ASSUMED_NICS] = None
     rate = net.rate_gbit_per_s
     if rate is None:
         rate = NO_LIMIT_GBIT_PER_S
