@@ -23,6 +23,15 @@ from gdrkit.rules.driver_mismatch import driver_mismatch
 from gdrkit.rules.driver_modified import driver_modified
 from gdrkit.rules.driver_not_loaded import driver_not_loaded
 from gdrkit.rules.driver_proprietary import driver_proprietary
+from gdrkit.rules.efa import (
+    efa_driver_too_old,
+    efa_gdr_unsupported_instance,
+    efa_p2p_unavailable,
+    efa_peermem_proprietary_driver,
+    libfabric_too_old,
+    ofi_dmabuf_off_by_default,
+    ofi_lacks_hmem,
+)
 from gdrkit.rules.expectation import (
     expected_firmware_differs,
     expected_gpu_missing,
@@ -32,7 +41,24 @@ from gdrkit.rules.expectation import (
     unexpected_device,
 )
 from gdrkit.rules.gdr_level import gdr_level_ignored, gdr_level_pxb_on_c2c, gdr_level_too_low
+from gdrkit.rules.gdrcopy import (
+    gdrcopy_built_for_proprietary,
+    gdrcopy_not_loaded,
+    gdrcopy_version_mismatch,
+)
 from gdrkit.rules.gid_index_wrong import gid_index_wrong
+from gdrkit.rules.gin import (
+    gdaki_kernel_too_old,
+    gin_library_mismatch,
+    gin_nics_fused,
+    gin_unavailable,
+    ibgda_cpu_assisted,
+    ibgda_peer_mapping_denied,
+    nic_atomics_off,
+    nic_buffers_not_mappable,
+    nic_not_mlx5,
+    vmm_not_rdma_capable,
+)
 from gdrkit.rules.gpu_cdmm import gpu_cdmm
 from gdrkit.rules.gpu_kinds import gpu_before_turing, gpu_consumer, gpu_integrated
 from gdrkit.rules.gpu_operator import (
@@ -58,6 +84,13 @@ from gdrkit.rules.memlock_limit import memlock_limit
 from gdrkit.rules.memory_not_registrable import memory_not_registrable
 from gdrkit.rules.missing_neighbours import gpu_missing, nic_missing
 from gdrkit.rules.mixed_signers import mixed_signers
+from gdrkit.rules.mnnvl import (
+    mnnvl_clique_differs,
+    mnnvl_cumem_off,
+    mnnvl_fabric_incomplete,
+    mnnvl_imex_channel_missing,
+    mnnvl_imex_not_ready,
+)
 from gdrkit.rules.net_plugin_replaced import net_plugin_replaced
 from gdrkit.rules.no_gpu import no_gpu
 from gdrkit.rules.no_rdma_device import no_rdma_device
@@ -83,9 +116,33 @@ from gdrkit.rules.read_request_small import read_request_small
 from gdrkit.rules.retry_exceeded import retry_exceeded
 from gdrkit.rules.rule import Rule
 from gdrkit.rules.shared_nic import shared_nic
+from gdrkit.rules.storage import (
+    gds_compat_mode,
+    gds_p2pdma_off,
+    nvidia_fs_not_loaded,
+    nvidia_fs_symbols_missing,
+)
 from gdrkit.rules.talos_no_peermem import talos_no_peermem
+from gdrkit.rules.tcp_to_gpu import (
+    devmem_header_split_off,
+    gcp_devices_missing,
+    tcpx_rxdm_missing,
+)
 from gdrkit.rules.topology_refused import topology_refused
+from gdrkit.rules.transport_choice import (
+    gdr_disabled_by_env,
+    mooncake_forces_peermem,
+    rdma_transport_not_chosen,
+    torch_expandable_segments,
+    ucx_lacks_cuda,
+    ucx_transport_excluded,
+)
 from gdrkit.rules.verbs_lacks_dmabuf import verbs_lacks_dmabuf
+from gdrkit.rules.verbs_libraries import (
+    mkeys_exhausted,
+    verbs_library_missing,
+    verbs_provider_mismatch,
+)
 from gdrkit.rules.verbs_library_old import verbs_library_old
 from gdrkit.rules.wsl import wsl
 
@@ -109,11 +166,16 @@ HARDWARE: tuple[Rule, ...] = (
     unexpected_device,
     port_down,
     rdma_device_software,
+    efa_gdr_unsupported_instance,
+    mnnvl_clique_differs,
+    mnnvl_fabric_incomplete,
 )
 FIRMWARE: tuple[Rule, ...] = (
     bar1_small,
     bar1_exhausted,
     expected_firmware_differs,
+    mkeys_exhausted,
+    nic_atomics_off,
 )
 KERNEL: tuple[Rule, ...] = (
     *OF_ANY_MODULE,
@@ -122,6 +184,7 @@ KERNEL: tuple[Rule, ...] = (
     mixed_signers,
     kernel_lacks_dmabuf,
     kernel_lacks_odp,
+    gdaki_kernel_too_old,
 )
 DRIVER: tuple[Rule, ...] = (
     driver_mismatch,
@@ -138,6 +201,15 @@ DRIVER: tuple[Rule, ...] = (
     peermem_registration_refused,
     peermem_stub,
     topology_refused,
+    efa_peermem_proprietary_driver,
+    gcp_devices_missing,
+    gdrcopy_built_for_proprietary,
+    gdrcopy_not_loaded,
+    gdrcopy_version_mismatch,
+    ibgda_peer_mapping_denied,
+    mnnvl_imex_channel_missing,
+    nvidia_fs_not_loaded,
+    nvidia_fs_symbols_missing,
 )
 RDMA: tuple[Rule, ...] = (
     data_direct_missing,
@@ -150,6 +222,11 @@ RDMA: tuple[Rule, ...] = (
     rdma_device_not_in_container,
     rdma_lacks_peer_api,
     verbs_lacks_dmabuf,
+    devmem_header_split_off,
+    efa_driver_too_old,
+    efa_p2p_unavailable,
+    nic_buffers_not_mappable,
+    nic_not_mlx5,
 )
 PCIE: tuple[Rule, ...] = (
     acs_redirect,
@@ -173,6 +250,12 @@ LIBRARY: tuple[Rule, ...] = (
     ucx_lacks_dmabuf,
     ucx_misses_peermem,
     verbs_library_old,
+    gin_library_mismatch,
+    libfabric_too_old,
+    ofi_lacks_hmem,
+    ucx_lacks_cuda,
+    verbs_library_missing,
+    verbs_provider_mismatch,
 )
 APPLICATION: tuple[Rule, ...] = (
     dmabuf_disabled_by_env,
@@ -194,6 +277,21 @@ APPLICATION: tuple[Rule, ...] = (
     retry_exceeded,
     talos_no_peermem,
     versions_differ_between_ranks,
+    gdr_disabled_by_env,
+    gds_compat_mode,
+    gds_p2pdma_off,
+    gin_nics_fused,
+    gin_unavailable,
+    ibgda_cpu_assisted,
+    mnnvl_cumem_off,
+    mnnvl_imex_not_ready,
+    mooncake_forces_peermem,
+    ofi_dmabuf_off_by_default,
+    rdma_transport_not_chosen,
+    tcpx_rxdm_missing,
+    torch_expandable_segments,
+    ucx_transport_excluded,
+    vmm_not_rdma_capable,
 )
 
 RULES: tuple[Rule, ...] = (

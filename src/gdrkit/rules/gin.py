@@ -1,0 +1,271 @@
+"""Communication that GPU kernels start themselves: NVSHMEM's IBGDA, NCCL's GIN and GDAKI, UCX's GDA."""
+
+from __future__ import annotations
+
+from gdrkit.node import Node
+from gdrkit.rules.deciding_command import VERBS_PROBE, DecidingCommand
+from gdrkit.rules.rule import Layer, Outcome, rule, the_node
+from gdrkit.rules.shown_by_messages import SHOWN_BY_MESSAGES
+
+_DEVICE_API = "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/usage/deviceapi.html"
+_NVSHMEM = "https://docs.nvidia.com/nvshmem/release-notes-install-guide/install-guide/"
+_PARAMETERS = "grep RegistryDwords /proc/driver/nvidia/params"
+_NCCL_LOG = "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NET, set for the job"
+
+
+@rule(
+    "ibgda-peer-mapping-denied",
+    Layer.DRIVER,
+    per=the_node,
+    reported_by=(DecidingCommand(_PARAMETERS, "no PeerMappingOverride=1"),),
+    cost="The GPU cannot ring the NIC's doorbell: a CPU thread does, or the program stops.",
+    references=(_NVSHMEM,),
+)
+def ibgda_peer_mapping_denied(node: Node, _: str) -> Outcome:
+    """The driver does not let the GPU map the NIC's doorbell page.
+
+    Cost: IBGDA and GDAKI use a thread of the processor for each message, or stop. GPU memory itself can
+    still be registered.
+
+    How to tell: The kernel log has `permission denied, allowPeermapping=0`. The program works as root on the
+    host or in a privileged container, and fails otherwise.
+
+    What to do: Load the driver with `options nvidia NVreg_EnableStreamMemOPs=1
+    NVreg_RegistryDwords="PeerMappingOverride=1;"` in a file of /etc/modprobe.d, renew the initramfs and
+    reboot.
+
+    Why: Mapping the memory of another device is reserved for administrators unless the option allows it.
+
+    Source: open-gpu-kernel-modules src/nvidia/arch/nvalloc/unix/src/osmemdesc.c.
+    """
+    return SHOWN_BY_MESSAGES
+
+
+@rule(
+    "ibgda-cpu-assisted",
+    Layer.APPLICATION,
+    per=the_node,
+    reported_by=(DecidingCommand("NVSHMEM_DEBUG=INFO, set for the job", "NIC handler will be CPU"),),
+    cost="Messages cost more time; the data still goes directly.",
+    references=(_NVSHMEM,),
+)
+def ibgda_cpu_assisted(node: Node, _: str) -> Outcome:
+    """The processor rings the NIC's doorbell for the GPU.
+
+    Cost: Small messages are slower. The NIC still reads and writes GPU memory directly.
+
+    How to tell: NVSHMEM prints `NIC handler will be CPU`, DOCA `Enabling CPU proxy mode`.
+
+    What to do: Nothing if the rate of messages suffices. Otherwise see ibgda-peer-mapping-denied.
+
+    Why: Either it was asked for, or the GPU may not map the NIC's doorbell.
+
+    Source: NVIDIA/nvshmem src/modules/transport/ibgda/ibgda.cpp; NVIDIA/nccl src/transport/net_ib/gdaki.
+    """
+    return SHOWN_BY_MESSAGES
+
+
+@rule(
+    "nic-buffers-not-mappable",
+    Layer.RDMA,
+    per=the_node,
+    reported_by=(
+        DecidingCommand("NVSHMEM_IBGDA_FORCE_NIC_BUF_MEMTYPE=hostmem, set for the job", "it works then"),
+    ),
+    cost="IBGDA and GDAKI cannot keep the NIC's queues in GPU memory.",
+    references=(_NVSHMEM,),
+)
+def nic_buffers_not_mappable(node: Node, _: str) -> Outcome:
+    """The NIC's own queues cannot be placed in GPU memory.
+
+    Cost: IBGDA skips the device, or keeps its queues in host memory, which is slower.
+
+    How to tell: NVSHMEM prints `cannot allocate buffer on the specified memory type`.
+
+    What to do: Load nvidia_peermem, or use a kernel of 6.1 or newer with a newer rdma-core. Until then set
+    NVSHMEM_IBGDA_FORCE_NIC_BUF_MEMTYPE=hostmem.
+
+    Why: The queues are registered as user memory of the device (DEVX umem), which needs dma-buf support of
+    its own, or nvidia-peermem.
+
+    Source: NVIDIA/nvshmem src/modules/transport/ibgda/ibgda.cpp, ibgda_check_nic_mapping_memtypes().
+    """
+    return SHOWN_BY_MESSAGES
+
+
+@rule(
+    "gdaki-kernel-too-old",
+    Layer.KERNEL,
+    per=the_node,
+    reported_by=(DecidingCommand("uname -r", "a kernel before 6.1, and nvidia_peermem is not loaded"),),
+    cost="The NIC's queues in GPU memory need nvidia_peermem.",
+    references=(_DEVICE_API,),
+)
+def gdaki_kernel_too_old(node: Node, _: str) -> Outcome:
+    """The kernel cannot register the NIC's queues in GPU memory as a dma-buf.
+
+    Cost: GDAKI and IBGDA need nvidia_peermem here, although buffers of data are registered as dma-buf.
+
+    How to tell: The kernel is older than 6.1, and a program prints `DEVX UMEM doesn't support DMA-BUF` or
+    `does not support registering the NIC control buffers with DMABUF`.
+
+    What to do: Load nvidia_peermem, or use a kernel of 6.1 or newer, or a DOCA-OFED that has the change.
+
+    Why: mlx5 accepts dma-bufs for DEVX memory later than for memory regions.
+
+    Source: NVIDIA/nccl docs, deviceapi.rst; NVIDIA/nvshmem issue 67; openucx/ucx src/uct/ib/mlx5/gdaki.
+    """
+    return SHOWN_BY_MESSAGES
+
+
+@rule(
+    "nic-atomics-off",
+    Layer.FIRMWARE,
+    per=the_node,
+    reported_by=(DecidingCommand("mlxconfig -d DEVICE q PCI_ATOMIC_MODE", "a mode without atomics"),),
+    cost="IBGDA skips this NIC.",
+    references=(_NVSHMEM,),
+)
+def nic_atomics_off(node: Node, _: str) -> Outcome:
+    """The NIC's firmware does not offer the atomic operations that IBGDA needs.
+
+    Cost: NVSHMEM skips the device; without another one it has no IBGDA.
+
+    How to tell: NVSHMEM prints `does not support all necessary atomic operations`, and
+    `mlxconfig -d <device> q PCI_ATOMIC_MODE` shows a mode without them. Virtual functions can lack them too.
+
+    What to do: Set PCI_ATOMIC_MODE with mlxconfig and restart the machine, or use the physical function.
+
+    Why: The setting limits which atomic operations the NIC sends over PCIe.
+
+    Source: NVIDIA/nvshmem src/modules/transport/ibgda/ibgda.cpp.
+    """
+    return SHOWN_BY_MESSAGES
+
+
+@rule(
+    "nic-not-mlx5",
+    Layer.RDMA,
+    per=the_node,
+    reported_by=(DecidingCommand("ibv_devices", "names that do not begin with mlx5"),),
+    cost="NVSHMEM's IBGDA and ibdevx skip this NIC.",
+    references=(_NVSHMEM,),
+)
+def nic_not_mlx5(node: Node, _: str) -> Outcome:
+    """NVSHMEM does not take this NIC for one of the mlx5 driver.
+
+    Cost: NVSHMEM skips the device; without another one its transport between nodes is missing.
+
+    How to tell: `ibv_devices` lists names such as `ibp27s0` or `rocep1s0`, or devices of another driver.
+
+    What to do: For a renamed ConnectX, set NVSHMEM_HCA_PREFIX to the beginning of its name. In a container,
+    install libmlx5. Other NICs need NVSHMEM_REMOTE_TRANSPORT=ibrc or libfabric.
+
+    Why: NVSHMEM searches for the prefix `mlx5` in the name, and then asks libmlx5 whether it is one.
+
+    Source: NVIDIA/nvshmem src/modules/transport/ibgda/ibgda.cpp, nvshmemt_init().
+    """
+    return SHOWN_BY_MESSAGES
+
+
+@rule(
+    "gin-unavailable",
+    Layer.APPLICATION,
+    per=the_node,
+    reported_by=(DecidingCommand(_NCCL_LOG, "a line with GIN that has the reason"),),
+    cost="Programs that need GIN stop; NCCL's own collectives do not need it.",
+    references=(_DEVICE_API,),
+)
+def gin_unavailable(node: Node, _: str) -> Outcome:
+    """NCCL offers no GIN, so GPU kernels cannot send by themselves.
+
+    Cost: DeepEP from version 2 on and other users of NCCL's device API stop.
+
+    How to tell: A program says that GIN is unavailable or unsupported. NCCL's log with NCCL_DEBUG=INFO has
+    the reason in its lines with `GIN`.
+
+    What to do: Follow the reason: no peer memory, different settings among the ranks, NICs that NCCL joined
+    (gin-nics-fused), or a network plugin without GIN.
+
+    Why: GIN needs registrable GPU memory on every rank, the same type everywhere, and each NIC in reach of
+    each other.
+
+    Source: NVIDIA/nccl src/plugin/gin.cc, and src/dev_runtime.cc.
+    """
+    return SHOWN_BY_MESSAGES
+
+
+@rule(
+    "gin-nics-fused",
+    Layer.APPLICATION,
+    per=the_node,
+    reported_by=(DecidingCommand(_NCCL_LOG, "Made virtual device, with ndevs=2"),),
+    cost="GIN is off, or reaches only the NICs of the same rail.",
+    references=(_DEVICE_API,),
+)
+def gin_nics_fused(node: Node, _: str) -> Outcome:
+    """NCCL joined two ports into one network device, with which GIN does not work.
+
+    Cost: DeepEP from version 2 on and other users of GIN stop, or reach a part of the ranks.
+
+    How to tell: NCCL prints `Made virtual device` with `ndevs=2`, or the program asks for a connection to
+    all NICs and gets one along the rail.
+
+    What to do: Set NCCL_IB_MERGE_NICS=0, and leave NCCL_CROSS_NIC unset.
+
+    Why: NCCL joins the ports of one NIC by default. GIN needs one device for each connection.
+
+    Source: NVIDIA/nccl src/graph/topo.cc, src/dev_runtime.cc; deepseek-ai/DeepEP issue 628.
+    """
+    return SHOWN_BY_MESSAGES
+
+
+@rule(
+    "gin-library-mismatch",
+    Layer.LIBRARY,
+    per=the_node,
+    reported_by=(DecidingCommand("grep -h libnccl /proc/PID/maps", "two files, or another version"),),
+    cost="The program stops when it starts.",
+    references=(_DEVICE_API,),
+)
+def gin_library_mismatch(node: Node, _: str) -> Outcome:
+    """The program was built with another NCCL than the one that it loads.
+
+    Cost: DeepEP and other users of NCCL's device API stop. Direct paths are not the cause.
+
+    How to tell: The message names both versions, or two files of libnccl. /proc/PID/maps lists what is
+    loaded.
+
+    What to do: Build again with the NCCL that runs, or remove the second libnccl from LD_LIBRARY_PATH,
+    LD_PRELOAD and the Python environment.
+
+    Why: Code on the GPU includes structures of NCCL, which changed between releases up to 2.31.
+
+    Source: deepseek-ai/DeepEP csrc/kernels/backend/nccl.cu; NVIDIA/nccl src/devcomm.
+    """
+    return SHOWN_BY_MESSAGES
+
+
+@rule(
+    "vmm-not-rdma-capable",
+    Layer.APPLICATION,
+    per=the_node,
+    reported_by=(DecidingCommand(VERBS_PROBE, "plain memory is registered, so only this kind is refused"),),
+    cost="This memory cannot be registered, or is copied through host memory.",
+    references=("https://docs.nvidia.com/cuda/gpudirect-rdma/",),
+)
+def vmm_not_rdma_capable(node: Node, _: str) -> Outcome:
+    """Memory from cuMemCreate was not created for RDMA, or the GPU does not support that.
+
+    Cost: Registration fails with EFAULT; symmetric memory and GIN are off.
+
+    How to tell: `gdr probe cuda` shows attribute 110 (GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED) as 0, or the
+    program does not set gpuDirectRDMACapable.
+
+    What to do: Set gpuDirectRDMACapable in CUmemAllocationProp, or allocate with cudaMalloc.
+
+    Why: The driver pins such memory for a NIC only if it was asked for when it was created.
+
+    Source: cuda.h, CUmemAllocationProp; deepseek-ai/DeepEP csrc/kernels/backend/symmetric.hpp.
+    """
+    return SHOWN_BY_MESSAGES

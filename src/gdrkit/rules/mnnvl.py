@@ -1,0 +1,143 @@
+"""NVLink between hosts (MNNVL): what keeps GB200 and GB300 racks on the NICs."""
+
+from __future__ import annotations
+
+from gdrkit.node import Node
+from gdrkit.rules.deciding_command import DecidingCommand
+from gdrkit.rules.rule import Layer, Outcome, rule, the_node
+from gdrkit.rules.shown_by_messages import SHOWN_BY_MESSAGES
+
+_IMEX = "https://docs.nvidia.com/multi-node-nvlink-systems/imex-guide/"
+_MNNVL = "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html#nccl-mnnvl-enable"
+_SOURCE_FABRIC = "nvidia-smi -q | grep -A 6 Fabric"
+_COST = "Traffic between the hosts of a rack goes through the NICs, or the job stops."
+
+
+@rule(
+    "mnnvl-imex-channel-missing",
+    Layer.DRIVER,
+    per=the_node,
+    reported_by=(
+        DecidingCommand("ls -l /dev/nvidia-caps-imex-channels", "no channel that the job may open"),
+    ),
+    cost=_COST,
+    references=(_IMEX,),
+)
+def mnnvl_imex_channel_missing(node: Node, _: str) -> Outcome:
+    """The process has no IMEX channel, so it cannot share memory over NVLink with other hosts.
+
+    Cost: NCCL up to 2.26 goes over the NICs or stops; from 2.27.3 on it stops with a warning.
+
+    How to tell: /dev/nvidia-caps-imex-channels has no channel0 in the host or container of the job, or its
+    permissions or the container's device list forbid it. CUDA returns error 800 or 801 for a fabric handle.
+
+    What to do: Load the driver with NVreg_CreateImexChannel0=1, or run `nvidia-modprobe -c 0`. In containers
+    set NVIDIA_IMEX_CHANNELS=0; in Kubernetes use a ComputeDomain of the DRA driver.
+
+    Why: The driver allows sharing between hosts only to processes that hold the same channel.
+
+    Source: NVIDIA/nccl src/mnnvl.cc; open-gpu-kernel-modules kernel-open/nvidia/nv-caps-imex.c.
+    """
+    return SHOWN_BY_MESSAGES
+
+
+@rule(
+    "mnnvl-imex-not-ready",
+    Layer.APPLICATION,
+    per=the_node,
+    reported_by=(
+        DecidingCommand("nvidia-imex-ctl -N", "a domain state other than UP, or a node not READY"),
+    ),
+    cost=_COST,
+    references=(_IMEX,),
+)
+def mnnvl_imex_not_ready(node: Node, _: str) -> Outcome:
+    """The IMEX daemon does not connect all hosts of the job.
+
+    Cost: Memory of one host cannot be opened on another; NCCL from 2.25.1 on stops with a warning.
+
+    How to tell: `nvidia-imex-ctl -N` shows a domain state other than UP, or a node that is not READY.
+
+    What to do: Start nvidia-imex on every node with the same nodes_config.cfg and the same version, and let
+    its ports through the firewall.
+
+    Why: The daemons exchange the handles of memory over TCP. One that is missing or different breaks it.
+
+    Source: NVIDIA/nccl src/mnnvl.cc, ncclMnnvlCheck(); NVIDIA IMEX guide.
+    """
+    return SHOWN_BY_MESSAGES
+
+
+@rule(
+    "mnnvl-fabric-incomplete",
+    Layer.HARDWARE,
+    per=the_node,
+    reported_by=(DecidingCommand(_SOURCE_FABRIC, "a State other than Completed, or no cluster UUID"),),
+    cost=_COST,
+    references=(_IMEX,),
+)
+def mnnvl_fabric_incomplete(node: Node, _: str) -> Outcome:
+    """The GPU has not joined an NVLink fabric of several hosts.
+
+    Cost: Programs use the NICs between hosts. NCCL does so without a message.
+
+    How to tell: `nvidia-smi -q` shows a fabric State other than Completed, or a ClusterUUID of zeros. A
+    single HGX host has Completed and zeros: that is normal there.
+
+    What to do: Check the fabric manager (NMX) on the switch trays and the cabling, then reset the GPU.
+
+    Why: The fabric manager gives each GPU its cluster and clique. Until then the driver offers no handles.
+
+    Source: NVIDIA/nccl src/init.cc, fillInfo(); nvml.h, nvmlGpuFabricInfo_t.
+    """
+    return SHOWN_BY_MESSAGES
+
+
+@rule(
+    "mnnvl-clique-differs",
+    Layer.HARDWARE,
+    per=the_node,
+    reported_by=(DecidingCommand(_SOURCE_FABRIC, "different clique IDs or cluster UUIDs on the hosts"),),
+    cost="Traffic between the two groups of hosts goes through the NICs.",
+    references=(_IMEX,),
+)
+def mnnvl_clique_differs(node: Node, _: str) -> Outcome:
+    """The hosts of the job are in different NVLink cliques.
+
+    Cost: Only hosts of the same clique reach each other over NVLink.
+
+    How to tell: `nvidia-smi -q` shows different CliqueId or ClusterUUID on the hosts. NCCL prints
+    `cliqueSize`: it is less than the ranks of the job.
+
+    What to do: Place the job in one rack and partition, or join the partitions in the fabric manager.
+
+    Why: A partition of the NVLink switches separates cliques, as a VLAN separates hosts.
+
+    Source: NVIDIA/nccl src/mnnvl.cc, ncclMnnvlCheck().
+    """
+    return SHOWN_BY_MESSAGES
+
+
+@rule(
+    "mnnvl-cumem-off",
+    Layer.APPLICATION,
+    per=the_node,
+    reported_by=(DecidingCommand("env | grep NCCL, in the job", "NCCL_CUMEM_ENABLE=0"),),
+    cost=_COST,
+    references=(_MNNVL,),
+)
+def mnnvl_cumem_off(node: Node, _: str) -> Outcome:
+    """NCCL_CUMEM_ENABLE=0 turns NVLink between hosts off, and symmetric memory with it.
+
+    Cost: NCCL uses the NICs between hosts without a message.
+
+    How to tell: The job has NCCL_CUMEM_ENABLE=0; older versions of vLLM and SGLang set it. NCCL prints
+    `MNNVL 0`, or `cuMemEnable 0`.
+
+    What to do: Remove the variable, or set it to 1.
+
+    Why: Memory for other hosts must come from cuMemCreate with a fabric handle.
+
+    Source: NVIDIA/nccl src/mnnvl.cc, and src/init.cc, initTransportsRank().
+    """
+    return SHOWN_BY_MESSAGES

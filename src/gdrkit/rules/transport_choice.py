@@ -1,0 +1,174 @@
+"""Settings and builds that make a program choose another transport than RDMA with GPU memory."""
+
+from __future__ import annotations
+
+from gdrkit.node import Node
+from gdrkit.rules.deciding_command import DecidingCommand
+from gdrkit.rules.rule import Layer, Outcome, rule, the_node
+from gdrkit.rules.shown_by_messages import SHOWN_BY_MESSAGES
+
+_UCX = "https://openucx.readthedocs.io/en/master/faq.html"
+_MOONCAKE = "https://kvcache-ai.github.io/Mooncake/"
+_COST = "Data goes over TCP or through host memory."
+
+
+@rule(
+    "ucx-lacks-cuda",
+    Layer.LIBRARY,
+    per=the_node,
+    reported_by=(DecidingCommand("ucx_info -d | grep -i cuda", "nothing"),),
+    cost="GPU memory is taken for host memory: registration fails, or the program crashes.",
+    references=(_UCX,),
+)
+def ucx_lacks_cuda(node: Node, _: str) -> Outcome:
+    """This UCX was built without CUDA, or does not find its CUDA module.
+
+    Cost: UCX takes a GPU's address for host memory.
+
+    How to tell: `ucx_info -d | grep cuda` prints nothing in the job's environment, or `ldd` of
+    libuct_cuda.so shows a missing library.
+
+    What to do: Use a UCX with CUDA, such as that of HPC-X or of NIXL's own package, and make libcuda.so.1
+    visible. UCX_MODULE_DIR must point to the modules of the same UCX.
+
+    Why: UCX loads its CUDA support as a module, and goes on without it.
+
+    Source: openucx/ucx src/ucm/cuda, src/uct/cuda; ai-dynamo/nixl src/plugins/ucx/ucx_utils.cpp.
+    """
+    return SHOWN_BY_MESSAGES
+
+
+@rule(
+    "ucx-transport-excluded",
+    Layer.APPLICATION,
+    per=the_node,
+    reported_by=(DecidingCommand("env | grep UCX_, in the job", "UCX_TLS or UCX_NET_DEVICES"),),
+    cost=_COST,
+    references=(_UCX,),
+)
+def ucx_transport_excluded(node: Node, _: str) -> Outcome:
+    """UCX_TLS or UCX_NET_DEVICES leaves out a transport that GPU memory needs.
+
+    Cost: UCX finds no usable transport, or uses TCP.
+
+    How to tell: The job's environment has UCX_TLS without `cuda` or without `rc`, or UCX_NET_DEVICES with a
+    device that does not exist there.
+
+    What to do: Remove the variables, or name them completely, as in `UCX_TLS=rc,cuda` with `cuda_ipc` and
+    `cuda_copy` included by `cuda`.
+
+    Why: UCX_TLS is a list of what is allowed; what it does not name is off.
+
+    Source: openucx/ucx src/ucp/core/ucp_context.c.
+    """
+    return SHOWN_BY_MESSAGES
+
+
+@rule(
+    "rdma-transport-not-chosen",
+    Layer.APPLICATION,
+    per=the_node,
+    reported_by=(DecidingCommand("ibv_devices", "a device, in the container of the job"),),
+    cost=_COST,
+    references=(_MOONCAKE,),
+)
+def rdma_transport_not_chosen(node: Node, _: str) -> Outcome:
+    """The program chose another transport than the RDMA device that it has, or found none.
+
+    Cost: KV caches and other data go over TCP.
+
+    How to tell: Mooncake prints `Using TCP transport` or `MC_FORCE_TCP is set`; NIXL advises another backend
+    for EFA.
+
+    What to do: Remove MC_FORCE_TCP, give the container its devices, or choose the backend that the message
+    names.
+
+    Why: The choice depends on settings, on the build, and on the devices that the container shows.
+
+    Source: kvcache-ai/Mooncake mooncake-transfer-engine/src/transfer_engine_impl.cpp; ai-dynamo/nixl
+    src/core/nixl_agent.cpp.
+    """
+    return SHOWN_BY_MESSAGES
+
+
+@rule(
+    "mooncake-forces-peermem",
+    Layer.APPLICATION,
+    per=the_node,
+    reported_by=(
+        DecidingCommand(
+            "env | grep WITH_NVIDIA_PEERMEM, in the job", "nothing, or 1: it never uses dma-buf"
+        ),
+    ),
+    cost="Mooncake needs nvidia_peermem, although dma-buf works.",
+    references=(_MOONCAKE,),
+)
+def mooncake_forces_peermem(node: Node, _: str) -> Outcome:
+    """Mooncake registers GPU memory only by address, which needs nvidia_peermem.
+
+    Cost: Registration fails with EFAULT where nvidia_peermem is not loaded, although dma-buf would work.
+
+    How to tell: Mooncake prints `Failed to register memory` with `Bad address [14]`, and nvidia_peermem is
+    not loaded. All releases but 0.3.11 do so by default.
+
+    What to do: Set WITH_NVIDIA_PEERMEM=0 (from 0.3.11-rc1 on), or load nvidia_peermem. Older releases need
+    a build without that option.
+
+    Why: Mooncake tries one of the two paths, never both.
+
+    Source: kvcache-ai/Mooncake mooncake-common/src/environ.cpp, mooncake-transfer-engine rdma_context.cpp.
+    """
+    return SHOWN_BY_MESSAGES
+
+
+@rule(
+    "torch-expandable-segments",
+    Layer.APPLICATION,
+    per=the_node,
+    reported_by=(DecidingCommand("env | grep ALLOC_CONF, in the job", "expandable_segments:True"),),
+    cost="Memory of PyTorch cannot be registered, or is copied through host memory.",
+    references=("https://github.com/pytorch/pytorch/pull/153261",),
+)
+def torch_expandable_segments(node: Node, _: str) -> Outcome:
+    """PyTorch's expandable segments are memory that older versions do not create for RDMA.
+
+    Cost: Registration fails with EFAULT, or UCX moves the data over TCP without an error.
+
+    How to tell: PYTORCH_CUDA_ALLOC_CONF or PYTORCH_ALLOC_CONF has `expandable_segments:True`, and the same
+    job works without it.
+
+    What to do: Remove the setting, or use a PyTorch from May 2025 on, which sets gpuDirectRDMACapable.
+
+    Why: Such a segment is mapped from several pieces of cuMemCreate. A range over several pieces is not one
+    dma-buf either.
+
+    Source: pytorch/pytorch pull 153261; ai-dynamo/nixl issue 1754; kvcache-ai/Mooncake pull 3538.
+    """
+    return SHOWN_BY_MESSAGES
+
+
+@rule(
+    "gdr-disabled-by-env",
+    Layer.APPLICATION,
+    per=the_node,
+    reported_by=(
+        DecidingCommand("env | grep -E 'FI_|disable_gpu_direct', in the job", "the setting that is named"),
+    ),
+    cost="GPU memory is copied through host memory.",
+    references=("https://ofiwg.github.io/libfabric/main/man/fi_efa.7.html",),
+)
+def gdr_disabled_by_env(node: Node, _: str) -> Outcome:
+    """A setting of libfabric or Mooncake turns the direct path off.
+
+    Cost: Data is copied through host memory, or GPU memory is refused.
+
+    How to tell: The message names the setting, such as FI_EFA_USE_DEVICE_RDMA=0, FI_HMEM_DISABLE_P2P=1 or
+    disable_gpu_direct_rdma.
+
+    What to do: Remove the setting. libfabric calls the second one FI_HMEM_P2P_DISABLED in its message.
+
+    Why: Somebody set it, often in an image or a job script.
+
+    Source: ofiwg/libfabric prov/efa/src/efa_prov_info.c, efa_user_info.c; kvcache-ai/Mooncake tent.
+    """
+    return SHOWN_BY_MESSAGES
