@@ -6,6 +6,7 @@ from gdrkit.messages.message import MessageTemplate
 
 FILLING = {
     "address": "0000:1b:00.0", "algorithm": "pkcs1pad(rsa,sha1) (pkcs1pad(rsa-generic,sha1))",
+    "answer": "Operation not supported", "device": "mlx5_0",
     "command": "/bin/false", "count": "40", "directory": "/lib/modules/6.1", "error": "Invalid argument",
     "file": "x.ko", "folder": "/lib/modules/6.1/extra/", "found": "6.1 SMP",
     "function": "mlx5dv_reg_dmabuf_mr",
@@ -13,7 +14,7 @@ FILLING = {
     "machine": "183", "module": "nvidia_peermem", "name": "mlx5_0+mlx5_1", "namespace": "DMA_BUF",
     "number": "3", "oid": "2.16.840.1.101.3.4.2.8", "owner": "ib_core", "packed": ".xz",
     "parameter": "peerdirect_support", "parts": "2", "path": "/lib/x.ko", "place": "", "pointer": "0x0",
-    "process": "modprobe", "pxn": "1", "quote": '"', "size": "40", "speed": "400000", "status": "1",
+    "prefix": "mlx5", "process": "modprobe", "pxn": "1", "quote": '"', "size": "40", "speed": "400000", "status": "1",
     "symbol": "ib_register_peer_memory_client", "text": "IB", "type": "1", "unquote": '"', "value": "on",
     "wanted": "6.8 SMP", "what": "module_layout",
 }  # fmt: skip

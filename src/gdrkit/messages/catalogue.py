@@ -4,14 +4,30 @@ from __future__ import annotations
 
 import functools
 
-from gdrkit.messages import driver, kernel, modprobe, nccl, nccl_networks, operator, perftest, verbs
+from gdrkit.messages import (
+    driver,
+    gdrcopy,
+    gin,
+    kernel,
+    modprobe,
+    mooncake,
+    nccl,
+    nccl_networks,
+    nvshmem,
+    ofi,
+    operator,
+    perftest,
+    ucx,
+    verbs,
+)
 from gdrkit.messages.message import Match, MessageMatcher
 
 CATALOGUE = (
-    *perftest.ROWS, *verbs.ROWS, *driver.ROWS, *operator.ROWS, *modprobe.ROWS, *kernel.ROWS,
-    *modprobe.LOADERS, *nccl.ROWS, *nccl_networks.ROWS,
+    *perftest.ROWS, *ucx.ROWS, *nvshmem.ROWS, *mooncake.ROWS, *ofi.ROWS, *gin.ROWS, *gdrcopy.ROWS,
+    *verbs.ROWS, *driver.ROWS, *operator.ROWS, *modprobe.ROWS, *kernel.ROWS, *modprobe.LOADERS, *nccl.ROWS,
+    *nccl_networks.ROWS,
 )  # fmt: skip
-"""All rows. The first one that a line contains is its match."""
+"""All rows. The first one that a line contains is its match; rows of one program precede general ones."""
 
 
 def match(text: str, number: int = 0) -> Match | None:

@@ -105,6 +105,23 @@ ROWS = (
         sample="NVRM: API mismatch: the client has the version 580.95.05, but",
     ),
     MessageTemplate(
+        "nvidia",
+        r"NVRM: The NVIDIA probe routine was not called for {number:\d+} device(s)",
+        ("gpu-passed-through", "driver-not-loaded"),
+        source=f"{_OPEN} kernel-open/nvidia/nv.c, nv_module_init(): another driver has the device",
+        open_end=True,
+        decides=False,
+    ),
+    MessageTemplate(
+        "nvidia",
+        "NVRM: No NVIDIA {what:GPU found|devices probed|PCI devices found}",
+        ("driver-not-loaded", "gpu-passed-through"),
+        source=f"{_OPEN} kernel-open/nvidia/nv.c, nv_module_init()",
+        open_end=True,
+        decides=False,
+        sample="NVRM: No NVIDIA GPU found.",
+    ),
+    MessageTemplate(
         "nvidia-smi",
         "Failed to initialize NVML: Driver/library version mismatch",
         ("driver-mismatch",),

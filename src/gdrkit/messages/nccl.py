@@ -180,7 +180,12 @@ ROWS = (
         r"NET/OFI NIC group {group:\d{1,4}} device #{number:\d+} {address:[0-9a-f:.]+}",
         make=lambda m: records.OfiNic(int(m.values["group"]), m.values["address"]),
     ),
-    _line("NET/OFI {what:.*}disabling GDR{:.*}", make=_remark("ofi-without-gdr")),
+    _line(
+        "NET/OFI {what:.*}disabling GDR{:.*}",
+        ("efa-p2p-unavailable", "libfabric-too-old"),
+        source="aws/aws-ofi-nccl src/nccl_ofi_ofiutils.cpp, and src/nccl_ofi_net.c in 1.7",
+        make=_remark("ofi-without-gdr"),
+    ),
     _line("NET/OFI {what:.*}", make=lambda m: records.Plugin(m.words)),
     _line(
         r"P2P plugin {:(?:v\d+ )?(?:IBext|UCX)\S*}",
@@ -215,12 +220,14 @@ ROWS = (
     ),
     _line(
         "Failed to open libibverbs.so{what:.*}",
+        ("verbs-library-missing",),
         make=lambda m: records.VerbsUnavailable(m.words),
         source="NCCL src/misc/ibvsymbols.cc, buildIbvSymbols()",
         versions="2.29.7 and before",
     ),
     _line(  # the last name that NCCL tries
         "Count not open libibverbs.so.1",
+        ("verbs-library-missing",),
         make=lambda m: records.VerbsUnavailable(m.words),
         source="NCCL src/misc/ibvsymbols.cc, buildIbvSymbols(), as it is spelled there",
         versions="2.30.3 and later",

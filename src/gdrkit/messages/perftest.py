@@ -75,4 +75,27 @@ ROWS = (
         decides=False,
         open_end=True,
     ),
+    MessageTemplate(
+        "perftest",
+        "DMABUF requested but not supported in this build",
+        ("verbs-library-old", "verbs-lacks-dmabuf"),
+        source=f"{_RESOURCES}, register_mr(): perftest was built with a libibverbs without dma-buf",
+        open_end=True,
+    ),
+    MessageTemplate(
+        "perftest",
+        r"cuMemGetHandleForAddressRange error={number:\d+}",
+        ("driver-proprietary", "memory-not-registrable", "gpu-integrated", *NO_GPU),
+        source="perftest src/cuda_memory.c, cuda_allocate_device_memory_buffer()",
+        open_end=True,
+    ),
+    MessageTemplate(
+        "perftest",
+        "{what:No data direct support|Couldn't get data direct sysfs path|Data Direct is not supported}",
+        ("data-direct-missing", "verbs-library-old"),
+        source=f"{_RESOURCES}, register_mr(); src/perftest_parameters.c",
+        versions="25.01 and later",
+        open_end=True,
+        sample=" Data Direct is not supported",
+    ),
 )

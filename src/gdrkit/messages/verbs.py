@@ -130,6 +130,76 @@ ROWS = (
         sample="ibv_reg_dmabuf_mr failed: Invalid argument",
     ),
     MessageTemplate(
+        "verbs",
+        _failed("ibv_reg_dmabuf_mr", EFAULT),
+        causes_of("ibv_reg_dmabuf_mr", EFAULT),
+        source="Linux drivers/infiniband/core/umem_dmabuf.c, ib_umem_dmabuf_map_pages()",
+        open_end=True,
+        decides=False,
+        sample="ibv_reg_dmabuf_mr failed: Bad address",
+    ),
+    MessageTemplate(
+        "verbs",
+        _failed("ibv_reg_dmabuf_mr", ENOMEM),
+        causes_of("ibv_reg_dmabuf_mr", ENOMEM),
+        source="ibv_reg_mr(3)",
+        open_end=True,
+        sample="ibv_reg_dmabuf_mr(fd=31) failed: Cannot allocate memory",
+    ),
+    MessageTemplate(
+        "verbs",
+        _failed("ibv_reg_mr", EINVAL),
+        causes_of("ibv_reg_mr", EINVAL),
+        source="ibv_reg_mr(3)",
+        open_end=True,
+        decides=False,
+        sample="Call to ibv_reg_mr failed with error Invalid argument",
+    ),
+    MessageTemplate(
+        "verbs",
+        r"{status:[Tt]ransport retry count(?:er)? exceeded|"
+        r"(?:work item failed: status|Failed status) 12\b}",
+        causes_of("completion", 12),
+        source="ibv_wc_status_str(3); openucx/ucx src/uct/ib/mlx5/ib_mlx5_log.c; microsoft/mscclpp "
+        "src/connection.cc up to 0.6.0; perftest src/perftest_resources.h",
+        open_end=True,
+        decides=False,  # a consequence, if the peer stopped first
+        sample="an IB work item failed: transport retry counter exceeded",
+    ),
+    MessageTemplate(
+        "libibverbs",
+        "libibverbs: Warning: couldn't load driver '{path:[^']+}'",
+        ("verbs-provider-mismatch", "verbs-library-missing"),
+        source="rdma-core libibverbs/dynamic_driver.c",
+        open_end=True,
+        decides=False,  # harmless for a NIC that is not in the machine
+        sample="libibverbs: Warning: couldn't load driver 'libmlx5-rdmav34.so': cannot open shared object",
+    ),
+    MessageTemplate(
+        "ld.so",
+        r"version `IBVERBS_PRIVATE_{number:\d+}' not {state:defined|found}",
+        ("verbs-provider-mismatch",),
+        source="GNU C Library elf/dl-version.c; rdma-core libibverbs/libibverbs.map.in",
+        open_end=True,
+        sample="/lib64/libmlx5.so.1: symbol ibv_x, version `IBVERBS_PRIVATE_34' not defined in file "
+        "libibverbs.so.1 with link time reference",
+    ),
+    MessageTemplate(
+        "ld.so",
+        "libibverbs.so.1: cannot open shared object file",
+        ("verbs-library-missing",),
+        source="GNU C Library elf/dl-load.c",
+        open_end=True,
+    ),
+    MessageTemplate(
+        "mlx5_core",
+        "CREATE_MKEY({opcode:0x[0-9a-f]+}) op_mod(0x0) failed, status limits exceeded(0x8)",
+        ("mkeys-exhausted",),
+        source="Linux drivers/net/ethernet/mellanox/mlx5/core/cmd.c, mlx5_cmd_out_err()",
+        open_end=True,
+        sample="mlx5_core 0000:1b:00.0: CREATE_MKEY(0x200) op_mod(0x0) failed, status limits exceeded(0x8)",
+    ),
+    MessageTemplate(
         "ibv_devinfo",
         "No IB devices found",
         ("no-rdma-device", "rdma-device-not-in-container"),

@@ -32,6 +32,7 @@ NO_SPACE = "no space for BAR1 mappings"  # the same file; printed at error level
     Layer.FIRMWARE,
     per=gpus,
     default_status=Status.WARNING,
+    reported_by=(DecidingCommand("nvidia-smi -q -d MEMORY", "BAR1 Memory Usage, Total: 256 MiB"),),
     remedies=(RemedyName.ENLARGE_BAR1,),
     cost="No more than about 220 MiB of GPU memory can be registered at a time.",
     references=("https://docs.nvidia.com/cuda/gpudirect-rdma/",),

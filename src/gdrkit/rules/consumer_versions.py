@@ -139,6 +139,7 @@ def nccl_lacks_dmabuf(node: Node, _: str) -> Outcome:
     Layer.LIBRARY,
     per=the_node,
     takes=UCX.own("peermem"),
+    reported_by=(DecidingCommand("ucx_info -v", "a version before 1.18, on a kernel without memory_peers"),),
     cost="UCX stages GPU memory through host memory although nvidia-peermem works.",
     references=("https://github.com/openucx/ucx/blob/master/src/uct/ib/base/ib_md.c",),
 )
@@ -167,6 +168,7 @@ def ucx_misses_peermem(node: Node, _: str) -> Outcome:
     Layer.LIBRARY,
     per=the_node,
     takes=UCX.own("dmabuf"),
+    reported_by=(DecidingCommand("ucx_info -v", "a version before 1.14"),),
     cost="UCX needs nvidia-peermem, or stages GPU memory through host memory.",
     references=("https://github.com/openucx/ucx/releases/tag/v1.14.0",),
 )

@@ -6,6 +6,7 @@ from gdrkit.facts.gpu import is_coherent
 from gdrkit.facts.pci import PciDevice, device_at, devices, gpus
 from gdrkit.facts.rdma import RdmaDevice, nic_address, nics
 from gdrkit.node import Node, fact, seek
+from gdrkit.rules.deciding_command import DecidingCommand
 from gdrkit.rules.rule import DMABUF, Failed, Layer, NotApplicable, Outcome, Passed, rule
 
 MELLANOX, CONNECTX_8, DATA_DIRECT = "15b3", "1023", "2100"
@@ -23,6 +24,7 @@ def data_direct_functions(node: Node) -> tuple[PciDevice, ...]:
     Layer.RDMA,
     per=nics,
     slows=(DMABUF,),
+    reported_by=(DecidingCommand("lspci -k -d 15b3:2100", "no function, or none that mlx5_ib drives"),),
     cost="Traffic to the GPU goes through the CPU's fabric instead of the switch that both share.",
     references=("https://docs.kernel.org/networking/device_drivers/ethernet/mellanox/mlx5/",),
 )

@@ -78,6 +78,9 @@ def dmabuf_mr_refused(node: Node, device: RdmaDevice) -> Outcome:
     per=the_node,
     takes=(DMABUF,),
     at_registration=True,
+    reported_by=(
+        DecidingCommand("sudo dmesg | grep 'dma-buf attach failed'", "importer unable to handle MMIO"),
+    ),
     cost="The NIC's driver cannot import a dma-buf in device memory.",
 )
 def dmabuf_no_p2p_importer(node: Node, subject: str) -> Outcome:

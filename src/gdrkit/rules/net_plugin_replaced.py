@@ -6,6 +6,7 @@ from gdrkit.facts.libraries import net_plugins
 from gdrkit.facts.nccl_log import nccl_logs
 from gdrkit.messages.nccl_records import Network
 from gdrkit.node import Node
+from gdrkit.rules.deciding_command import DecidingCommand
 from gdrkit.rules.rule import Failed, Layer, Outcome, Passed, rule, the_node
 
 
@@ -13,6 +14,11 @@ from gdrkit.rules.rule import Failed, Layer, Outcome, Passed, rule, the_node
     "net-plugin-replaced",
     Layer.LIBRARY,
     per=the_node,
+    reported_by=(
+        DecidingCommand(
+            "NCCL_DEBUG=INFO, set for the job", "Using network, with a name other than IB or Socket"
+        ),
+    ),
     cost="Findings about NCCL apply to its own NET/IB; the plugin may behave differently.",
     references=("https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html#nccl-net-plugin",),
 )

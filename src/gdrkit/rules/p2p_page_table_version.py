@@ -8,6 +8,7 @@ from gdrkit.facts.driver_log import last_line_if_any
 from gdrkit.facts.modules import is_loaded, running
 from gdrkit.formats.versions import numbers
 from gdrkit.node import Node, if_missing
+from gdrkit.rules.deciding_command import DecidingCommand
 from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, Status, rule, the_node
 
 FIRST_WITH_TABLE_2 = (580,)
@@ -24,6 +25,11 @@ REJECTED = r"incompatible page table version (0x[0-9a-f]+)"
     Layer.DRIVER,
     per=the_node,
     default_status=Status.WARNING,
+    reported_by=(
+        DecidingCommand(
+            "sudo dmesg | grep 'page table version'", "incompatible page table version 0x00020000"
+        ),
+    ),
     cost="A module built for an older driver, such as gdrdrv, fails; peermem and dma-buf are not affected.",
     references=("https://github.com/NVIDIA/gdrcopy/releases/tag/v2.5",),
 )

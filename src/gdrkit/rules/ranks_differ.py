@@ -5,6 +5,7 @@ from __future__ import annotations
 from gdrkit.facts.nccl_log import COMPARED, nccl_logs
 from gdrkit.messages.nccl_records import MixedVersions, Variable, Version
 from gdrkit.node import Node
+from gdrkit.rules.deciding_command import DecidingCommand
 from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, Status, rule, the_node
 
 
@@ -73,6 +74,7 @@ def _two_different(values: dict[str, str]) -> tuple[tuple[str, str], tuple[str, 
     Layer.APPLICATION,
     per=the_node,
     default_status=Status.WARNING,
+    reported_by=(DecidingCommand("NCCL_DEBUG=VERSION, set for all ranks", "two versions of NCCL"),),
     cost="NCCL refuses to start, or ranks decide differently about the direct path.",
     references=("https://docs.nvidia.com/deeplearning/nccl/release-notes/",),
 )

@@ -6,6 +6,7 @@ from gdrkit.evidence import EvidenceMissing
 from gdrkit.facts.nccl_log import logs, nccl_log
 from gdrkit.messages.nccl_records import Failure
 from gdrkit.node import Node
+from gdrkit.rules.deciding_command import DecidingCommand
 from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, Status, rule
 
 RETRY_EXCEEDED = 12
@@ -17,6 +18,7 @@ RETRY_EXCEEDED = 12
     Layer.APPLICATION,
     per=logs,
     default_status=Status.WARNING,
+    reported_by=(DecidingCommand("rdma statistic show", "counters of lost or repeated packets that grow"),),
     cost="The job fails. The direct path is not the cause.",
     references=("https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html",),
 )

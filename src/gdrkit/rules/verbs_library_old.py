@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gdrkit.facts.libraries import DMABUF_CALL, Library, has_dmabuf, other_libibverbs
 from gdrkit.node import Node
+from gdrkit.rules.deciding_command import DecidingCommand
 from gdrkit.rules.remedy_names import RemedyName
 from gdrkit.rules.rule import Failed, Layer, Outcome, Passed, SettledBy, Status, rule
 
@@ -13,6 +14,11 @@ from gdrkit.rules.rule import Failed, Layer, Outcome, Passed, SettledBy, Status,
     Layer.LIBRARY,
     per=other_libibverbs,
     default_status=Status.WARNING,
+    reported_by=(
+        DecidingCommand(
+            "nm -D libibverbs.so.1 | grep ibv_reg_dmabuf_mr", "nothing, for the copy that the program loads"
+        ),
+    ),
     remedies=(RemedyName.UPGRADE_RDMA_CORE,),
     settled_by=SettledBy.IMAGE,
     cost="A program that loads this copy cannot use dma-buf, even if the system's own libibverbs can.",

@@ -1,0 +1,199 @@
+"""Messages of NVSHMEM's transports, and of DeepEP, which uses NVSHMEM and, from version 2 on, NCCL's GIN.
+
+Errors go to standard error, warnings to standard output, both always; the others need NVSHMEM_DEBUG=INFO.
+Read at NVIDIA/nvshmem v3.4.5-0 and its newest commit of 2025-10-16 (3.5.1), deepseek-ai/DeepEP v1.2.1 and
+its newest commit of 2026-07-14. Older releases of NVSHMEM have the same texts as far as copies show.
+"""
+
+from __future__ import annotations
+
+import functools
+
+from gdrkit.messages.errors import EFAULT, EINVAL, ENOMEM, strerror
+from gdrkit.messages.message import MessageTemplate
+from gdrkit.messages.verbs import causes_of
+
+_line = functools.partial(MessageTemplate, "nvshmem", open_end=True)
+_MODULES = "NVIDIA/nvshmem src/modules/transport"
+_IBGDA = f"{_MODULES}/ibgda/ibgda.cpp"
+_COMMON = f"{_MODULES}/common/transport_ib_common.cpp"
+_GDR = f"{_MODULES}/common/transport_gdr_common.cpp"
+_SKIPPED = ("nic-not-mlx5", "nic-atomics-off", "nic-buffers-not-mappable", "no-rdma-device", "port-down")
+_NO_TRANSPORT = ("peermem-not-loaded", "nvshmem-misses-peermem", "verbs-library-missing", *_SKIPPED)
+"""Consequences: lines above them say `Skipping transport` or `init failed for transport`."""
+
+_deepep = functools.partial(MessageTemplate, "deepep", open_end=True, decides=False)
+_TRAFFIC = ("retry-exceeded", "gid-index-wrong", "acs-redirect", "ibgda-peer-mapping-denied")
+"""Time-outs of DeepEP: memory was registered, so packets or doorbells are lost."""
+
+ROWS = (
+    _line(
+        "neither nv_peer_mem, or nvidia_peermem detected. Skipping transport",
+        ("peermem-not-loaded", "nvshmem-misses-peermem", "driver-proprietary", "dmabuf-disabled-by-env",
+         "gpu-unsupported"),
+        source=f"{_IBGDA}, ibrc.cpp, ibdevx.cpp: printed only without dma-buf",
+    ),
+    _line(
+        f"mem registration failed. Reason: {strerror(EFAULT)}",
+        (*causes_of("ibv_reg_mr", EFAULT), "torch-expandable-segments"),
+        source=f"{_COMMON}, nvshmemt_ib_common_reg_mem_handle(): the errno of its last try, ibv_reg_mr",
+    ),
+    _line(
+        f"mem registration failed. Reason: {strerror(ENOMEM)}",
+        (*causes_of("ibv_reg_mr", ENOMEM), "mkeys-exhausted"),
+        source=f"{_COMMON}, nvshmemt_ib_common_reg_mem_handle()",
+    ),
+    _line(
+        f"mem registration failed. Reason: {strerror(EINVAL)}",
+        causes_of("ibv_reg_mr", EINVAL),
+        source=f"{_COMMON}, nvshmemt_ib_common_reg_mem_handle()",
+        decides=False,
+    ),
+    _line(
+        "ibv_reg_dmabuf_mr handle {pointer:0x[0-9a-f]+} mr (nil)",
+        ("dmabuf-mr-refused", "verbs-lacks-dmabuf", "kernel-lacks-dmabuf"),
+        source=f"{_COMMON}, nvshmemt_ib_common_reg_mem_handle()",
+    ),
+    _line(
+        r"device {device:\S+} cannot allocate buffer on the specified memory type",
+        ("nic-buffers-not-mappable", "peermem-not-loaded", "gdaki-kernel-too-old"),
+        source=_IBGDA,
+    ),
+    _line(
+        "The system does not support registering the NIC control buffers with DMABUF",
+        ("gdaki-kernel-too-old", "verbs-library-old"),
+        source=_IBGDA,
+    ),
+    _line(
+        r"device {device:\S+} does not support all necessary atomic operations",
+        ("nic-atomics-off",),
+        source=_IBGDA,
+    ),
+    _line(r"device {device:\S+} is not enumerated as an mlx5 device", ("nic-not-mlx5",), source=_IBGDA),
+    _line(
+        r"device {device:\S+} is not supported (expected HCA interface: {prefix:\S*})",
+        ("nic-not-mlx5",),
+        source=_IBGDA,
+    ),
+    _line(
+        "ibgda_alloc_and_map_qp_uar with GPU as handler failed",
+        ("ibgda-peer-mapping-denied",),
+        source=_IBGDA,
+    ),
+    _line(
+        "NIC handler will be CPU with {backend:gdrcopy|host memory} backend",
+        ("ibgda-cpu-assisted", "ibgda-peer-mapping-denied"),
+        source=_IBGDA,
+        sample="NIC handler will be CPU with gdrcopy backend.",
+    ),
+    _line("NIC buffer will be on host memory", ("nic-buffers-not-mappable",), source=_IBGDA, decides=False),
+    _line("NVSHMEM_IBGDA_NIC_HANDLER=cpu requires GDRCopy", ("gdrcopy-not-loaded",), source=_IBGDA),
+    _line(
+        "no active IB device that supports GPU-initiated communication is found", _SKIPPED, source=_IBGDA
+    ),
+    _line(
+        "GPU-initiated communication is compiled with GPU memory support only",
+        ("nic-buffers-not-mappable",),
+        source=_IBGDA,
+    ),
+    _line(
+        r"cound not find user specified HCA name: {device:\S*} port:",
+        ("hca-not-selected",),
+        source=f"{_IBGDA}, as it is spelled there",
+    ),
+    _line(
+        r"Unable to dlopen libibverbs. Skipping {transport:\w+} transport",
+        ("verbs-library-missing",),
+        source=f"{_IBGDA}; ibrc.cpp names the devx transport too",
+        sample="Unable to dlopen libibverbs. Skipping IBGDA transport.",
+    ),
+    _line(
+        "Unable to dlopen libmlx5dv. Disabling directNIC features",
+        ("data-direct-missing", "verbs-library-missing"),
+        source=_IBGDA,
+    ),
+    _line("GDRCopy library not found. disabling GDRCopy", ("gdrcopy-not-loaded",), source=_GDR),
+    _line("GDRCopy open call failed, disabling GDRCopy", ("gdrcopy-not-loaded",), source=_GDR),
+    _line("GDRCopy library is older than v2.0", ("gdrcopy-version-mismatch",), source=_GDR),
+    _line(
+        "GDRCopy library version is not compatible with gdrapi.h", ("gdrcopy-version-mismatch",), source=_GDR
+    ),
+    _line(
+        "EFA Provider requires GDRCopy, but it was disabled at compile time",
+        ("gdrcopy-not-loaded",),
+        source=f"{_MODULES}/libfabric/libfabric.cpp",
+    ),
+    _line(
+        "GDRCopy Initialization failed. Device memory will not be supported",
+        ("gdrcopy-not-loaded",),
+        source=f"{_MODULES}/libfabric/libfabric.cpp",
+    ),
+    _line(
+        "GDRCopy support not enabled. Unable to register gpu memory handle info",
+        ("gdrcopy-not-loaded",),
+        source=f"{_MODULES}/libfabric/libfabric.cpp",
+    ),
+    _line(
+        r"[GPU {own:\d+}] Peer GPU {gpu:\d+} is not accessible, exiting",
+        _NO_TRANSPORT,
+        source="NVIDIA/nvshmem src/host/topo/topo.cpp",
+        sample="[GPU 0] Peer GPU 8 is not accessible, exiting ...",
+    ),
+    _line(
+        "building transport map failed", _NO_TRANSPORT, source="NVIDIA/nvshmem src/host/init/init.cu"
+    ),
+    _line(
+        "Unable to initialize any transports. returning error",
+        ("no-rdma-device", "verbs-library-missing"),
+        source="NVIDIA/nvshmem src/host/transport/transport.cpp",
+    ),
+    _line(
+        "init failed for transport: IBGDA",
+        ("peermem-not-loaded", "nvshmem-misses-peermem", "ibgda-peer-mapping-denied", *_SKIPPED),
+        source="NVIDIA/nvshmem src/host/transport/transport.cpp",
+    ),
+    _deepep(
+        "NCCL GIN is unavailable. This is usually due to a network configuration issue",
+        ("gin-unavailable", "gin-nics-fused", "peermem-not-loaded"),
+        source="deepseek-ai/DeepEP csrc/kernels/backend/nccl.cu",
+        versions="2 and later",
+    ),
+    _deepep(
+        "NCCL compile-time and runtime versions must be the same",
+        ("gin-library-mismatch",),
+        source="deepseek-ai/DeepEP csrc/kernels/backend/nccl.cu",
+        versions="2 and later",
+    ),
+    _deepep(
+        "GPUDirect RDMA with CUDA VMM is not supported on this device",
+        ("vmm-not-rdma-capable", "gpu-consumer", "gpu-unsupported"),
+        source="deepseek-ai/DeepEP csrc/kernels/backend/symmetric.hpp",
+        versions="2 and later",
+    ),
+    _deepep(
+        "Duplicate NCCL runtime found in the current system",
+        ("gin-library-mismatch",),
+        source="deepseek-ai/DeepEP deep_ep/__init__.py",
+        versions="2 and later",
+    ),
+    _deepep(
+        r"Invalid NCCL versions: {loaded:\S+} (loaded) v.s. ",
+        ("gin-library-mismatch",),
+        source="deepseek-ai/DeepEP deep_ep/__init__.py",
+        versions="2 and later",
+        sample="Invalid NCCL versions: 2.28.3 (loaded) v.s. 2.30.4 (expected), ",
+    ),
+    _deepep(
+        "DeepEP error: {what:CPU recv timeout|timeout (?:.dispatch CPU)}",
+        _TRAFFIC,
+        source="deepseek-ai/DeepEP csrc/deep_ep.cpp",
+        versions="1.2.1 and later",
+        sample="DeepEP error: CPU recv timeout",
+    ),
+    _deepep(
+        "DeepEP {what:dispatch|combine|Gin barrier}{:[ \\w]*} timeout, ",
+        _TRAFFIC,
+        source="deepseek-ai/DeepEP csrc/kernels/internode.cu; deep_ep/include/deep_ep/common/comm.cuh",
+        sample="DeepEP dispatch RDMA sender timeout, channel: 3, RDMA: 1, nvl: 0",
+    ),
+)  # fmt: skip

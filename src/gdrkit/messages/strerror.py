@@ -1,0 +1,175 @@
+"""Texts of strerror(3) in other languages, in English.
+
+Programs that call setlocale(3) print the C library's errors in the user's language; modprobe and the kernel
+never do. Source: the message catalogues po/{de,es,fr,ja,ko,ru,zh_CN,zh_TW}.po of the GNU C Library 2.17 and
+2.42 (LGPL-2.1-or-later), of which this has the texts of a few errors, as programs print them.
+"""
+
+# ruff: noqa: RUF001 - these are letters of other alphabets
+
+from __future__ import annotations
+
+import functools
+import re
+
+from gdrkit.messages.errors import strerror
+
+_TRANSLATIONS: dict[int, tuple[str, ...]] = {
+    1: (
+        "Die Operation ist nicht erlaubt",
+        "Operación no permitida",
+        "Opération non permise",
+        "Операция не позволена",
+        "不允许的操作",
+        "此項操作並不被允許",
+        "許可されていない操作です",
+        "명령을 허용하지 않음",
+    ),
+    2: (
+        "Aucun fichier ou dossier de ce nom",
+        "Aucun fichier ou dossier de ce type",
+        "Datei oder Verzeichnis nicht gefunden",
+        "No existe el fichero o el directorio",
+        "Нет такого файла или каталога",
+        "そのようなファイルやディレクトリはありません",
+        "沒有此一檔案或目錄",
+        "没有那个文件或目录",
+        "그런 파일이나 디렉터리가 없습니다",
+    ),
+    5: (
+        "Eingabe-/Ausgabefehler",
+        "Erreur d'entrée/sortie",
+        "Error de entrada/salida",
+        "Ошибка ввода/вывода",
+        "入力/出力エラーです",
+        "輸入/輸出錯誤",
+        "输入/输出错误",
+        "입력/출력 오류",
+    ),
+    8: (
+        "Erreur de format pour exec()",
+        "Exec 형식 오류",
+        "Fehler im Format der Programmdatei",
+        "Formato de ejecutable incorrecto",
+        "Ошибка формата выполняемого файла",
+        "可執行檔格式錯誤",
+        "可执行文件格式错误",
+        "実行形式エラー",
+    ),
+    11: (
+        "Die Ressource ist zur Zeit nicht verfügbar",
+        "Recurso no disponible temporalmente",
+        "Ressource temporairement non disponible",
+        "Ресурс временно недоступен",
+        "リソースが一時的に利用できません",
+        "資源暫時無法取得",
+        "资源暂时不可用",
+        "자원이 일시적으로 사용 불가능함",
+    ),
+    12: (
+        "Ne peut allouer de la mémoire",
+        "Nicht genügend Hauptspeicher verfügbar",
+        "No se pudo asignar memoria",
+        "Невозможно выделить память",
+        "メモリを確保できません",
+        "无法分配内存",
+        "無法配置記憶體",
+        "메모리를 할당할 수 없습니다",
+    ),
+    13: (
+        "Keine Berechtigung",
+        "Permiso denegado",
+        "Permission non accordée",
+        "Отказано в доступе",
+        "拒絕不符權限的操作",
+        "权限不够",
+        "許可がありません",
+        "허가 거부",
+    ),
+    14: (
+        "Dirección incorrecta",
+        "Mauvaise adresse",
+        "Ungültige Adresse",
+        "Неправильный адрес",
+        "不正なアドレスです",
+        "錯誤的位址",
+        "错误的地址",
+        "잘못된 주소",
+        "주소가 잘못됨",
+    ),
+    19: (
+        "Aucun périphérique de ce type",
+        "Kein passendes Gerät gefunden",
+        "No existe el dispositivo",
+        "Нет такого устройства",
+        "そのようなデバイスはありません",
+        "沒有此一裝置",
+        "没有那个设备",
+        "그런 장치가 없음",
+    ),
+    22: (
+        "Argument invalide",
+        "Argumento inválido",
+        "Das Argument ist ungültig",
+        "Недопустимый аргумент",
+        "不適用的引數",
+        "无效的参数",
+        "無効な引数です",
+        "부적절한 인수",
+    ),
+    93: (
+        "Das Protokoll wird nicht unterstützt",
+        "Protocole non supporté",
+        "Protocolo no soportado",
+        "Протокол не поддерживается",
+        "プロトコルはサポートされていません",
+        "不支持的协议",
+        "協定不支援",
+        "규약을 지원하지 않음",
+    ),
+    95: (
+        "Die Operation wird nicht unterstützt",
+        "La operación no está soportada",
+        "Opération non supportée",
+        "Неподдерживаемая операция",
+        "サポートされていない操作です",
+        "不支持的操作",
+        "此項操作並不被支援",
+        "명령을 지원하지 않음",
+    ),
+    110: (
+        "Connexion terminée par expiration du délai d'attente",
+        "Die Wartezeit für die Verbindung ist abgelaufen",
+        "Expiró el tiempo de conexión",
+        "Время ожидания соединения истекло",
+        "接続がタイムアウトしました",
+        "连接超时",
+        "連線超過時間",
+        "연결 시간 초과",
+    ),
+}
+"""By errno of Linux."""
+
+
+def in_english(text: str) -> str:
+    """The text with the C library's own words for each error that it names in another language."""
+    if text.isascii() and _ascii_starts().isdisjoint(text.split()):
+        return text
+    return _pattern().sub(lambda found: _english()[found[0]], text)
+
+
+@functools.cache
+def _english() -> dict[str, str]:
+    return {text: strerror(number) for number, texts in _TRANSLATIONS.items() for text in texts}
+
+
+@functools.cache
+def _ascii_starts() -> frozenset[str]:
+    """The first words of the texts that have nothing but ASCII letters."""
+    return frozenset(text.split()[0] for text in _english() if text.isascii())
+
+
+@functools.cache
+def _pattern() -> re.Pattern[str]:
+    longest_first = sorted(_english(), key=len, reverse=True)
+    return re.compile("|".join(map(re.escape, longest_first)))
