@@ -186,6 +186,11 @@ def test_a_loader_of_another_name_matches_with_its_module():
         (("ibv_reg_dmabuf_mr", 95), "Call to ibv_reg_dmabuf_mr failed with error Operation not supported"),
         (("ibv_reg_dmabuf_mr", 93), "ibv_reg_dmabuf_mr: Protocol not supported"),
         (("ibv_reg_dmabuf_mr", 22), "Call to ibv_reg_dmabuf_mr failed with error Invalid argument"),
+        (("ibv_reg_dmabuf_mr", 14), "Call to ibv_reg_dmabuf_mr failed with error Bad address"),
+        (("ibv_reg_dmabuf_mr", 12), "ibv_reg_dmabuf_mr: Cannot allocate memory"),
+        (("ibv_reg_mr", 22), "ibv_reg_mr failed (errno 22)"),
+        (("completion", 12), "a work item failed: status 12"),
+        (("completion", 12), "Transport retry count exceeded on mlx5_0:1/RoCE (synd 0x15 vend 0x81)"),
         (("ibv_modify_qp", 22), "Call to ibv_modify_qp failed with error Invalid argument"),
         (
             ("completion", 4),

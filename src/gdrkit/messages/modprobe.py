@@ -101,6 +101,22 @@ ROWS = (
         "nvidia_p2p_get_pages",
     ),
     MessageTemplate(
+        "rmmod",
+        r"rmmod: ERROR: Module {owner} is in use by: {users:[\w ]*\b(?:nvidia_peermem|nv_peer_mem)\b}",
+        ("peermem-blocks-ofed",),
+        source="kmod tools/rmmod.c, check_module_inuse(); openibd and OFED containers show it",
+        open_end=True,
+        sample="rmmod: ERROR: Module ib_core is in use by: ib_uverbs nvidia_peermem",
+    ),
+    MessageTemplate(
+        "modprobe.d",
+        r"alias {name:nvidia[\w-]*} off",
+        ("module-blacklisted",),
+        source="modprobe.d(5): bumblebee and prime-select write it; a file alone is not proof of use",
+        decides=False,
+        sample="alias nvidia off",
+    ),
+    MessageTemplate(
         "nvidia-installer",
         "Unable to load the kernel module '{module}.ko'",
         (
