@@ -15,8 +15,8 @@ FILLING = {
     "number": "3", "oid": "2.16.840.1.101.3.4.2.8", "owner": "ib_core", "packed": ".xz",
     "parameter": "peerdirect_support", "parts": "2", "path": "/lib/x.ko", "place": "", "pointer": "0x0",
     "prefix": "mlx5", "process": "modprobe", "pxn": "1", "quote": '"', "size": "40", "speed": "400000",
-    "status": "1", "symbol": "ib_register_peer_memory_client", "text": "IB", "type": "1", "unquote": '"', "value": "on",
-    "wanted": "6.8 SMP", "what": "module_layout",
+    "status": "1", "symbol": "ib_register_peer_memory_client", "text": "IB", "type": "1", "unquote": '"',
+    "value": "on", "wanted": "6.8 SMP", "what": "module_layout",
 }  # fmt: skip
 
 
