@@ -6,8 +6,8 @@ import functools
 import re
 
 _SYSLOG = (
-    r"(?:[A-Z][a-z]{2} [ \d]\d [\d:]{8}(?:\.\d+)?|\d{4}-\d\d-\d\dT\S+) "
-    r"(?P<host>[\w.-]+) [\w.@()/-]+(?:\[\d+\])?: "
+    r"(?:(?:[A-Z][a-z]{2} [ \d]\d [\d:]{8}(?:\.\d+)?|\d{4}-\d\d-\d\dT\S+) "
+    r"(?=\S+ [\w.@()/-]+(?:\[\d+\])?: )|\[ *\d+\.\d+\] (?=\S+ kernel: ))(?P<host>[\w.-]+) "
 )
 _NCCL = r"(?:^|.*?[\s:>)])(?P<host>[A-Za-z][\w.-]*):\d+:\d+ \[-?\d+\] (?:\S+ )?NCCL "
 _NOUN = r"(?:node|host|server|machine|box|worker|rank|system|vm|spark|instance|laptop|workstation)"
@@ -82,8 +82,11 @@ class Attribution:
         """Set the machine from a prompt."""
         self._name(_short(host), "prompt", self._level)
 
-    def of_line(self, text: str) -> str:
-        """The machine that a log line names in its prefix; "" if it names none."""
+    def of_line(self, text: str, wrapped_by: str = "") -> str:
+        """The machine that a log line or its wrapper names in its prefix; "" if it names none."""
+        if wrapped_by:
+            self.authors[self.author].setdefault(_short(wrapped_by), "log")
+            return _short(wrapped_by)
         if ": " not in text and "NCCL" not in text:
             return ""
         how, found = "log", _compiled("syslog").match(text.lstrip())

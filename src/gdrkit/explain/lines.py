@@ -60,7 +60,8 @@ STAMP = (
 )
 _CORE = (
     r"(?:sudo: )?(?:modprobe|insmod|rmmod|modinfo|libkmod|depmod): (?:ERROR|FATAL|WARNING)"
-    r"|(?:[\w.-]*:\d+:\d+ \[-?\d+\] )(?:\S+ )?NCCL (?:INFO|WARN|version)\b|NCCL (?:INFO|WARN|version) "
+    r"|(?:(?:<[\w .-]+>|[\w.-]*):(?:\d+|X+):(?:\d+|X+) \[-?\d+\] )(?:\S+ ){0,3}NCCL (?:[A-Z]{4,5}|version)\b"
+    r"|(?:\[-?\d+\] )?(?:[\w./-]+\.(?:cc|cu|c|h):\d+ )?(?:\(\w+\) )?NCCL (?:INFO|WARN|ATTN|TRACE|version) "
     r"|NET/(?:IB|Plugin|OFI|Socket) ?: ?[A-Z]|(?:Channel|Ring) \d+(?:/\d+)? : \d+\[\w+\] -> "
     r"|NVRM: |nvidia-peermem \w+:\d+ |nvidia-fs:|gdrdrv:"
     r"|(?:nvidia(?:[-_]\w+)?|nv_peer_mem|mlx\w+|ib_\w+|rdma_\w+|gdrdrv|irdma|bnxt_re)"
@@ -82,7 +83,7 @@ _CORE = (
 )
 _PATTERNS = {
     "fence": r"\s*(?:```|~~~|\[/?code\])",
-    "quotation": r"\s*>+(?: |$)(?P<text>.*)",
+    "quotation": r"(?:\s{0,3}>)+(?: |$)(?P<text>.*)",
     "prompt": (
         r"\s*`?(?:\([\w.-]+\)\s*)?"  # (base)
         r"(?:\[?(?P<user>[\w.-]+)@ ?(?P<host>[\w.-]+)(?::? ?|\s)(?P<path>[^\]$#%>]{0,80})\]?\s?[:>]?\s*)?"
@@ -138,11 +139,25 @@ def is_fence(text: str) -> bool:
 
 
 def without_quotation_mark(text: str) -> str | None:
-    """The text after `>`; None if the line is not a quotation."""
+    """The text after every `>`; None if the line is not a quotation."""
     if not text.lstrip().startswith(">"):
         return None
     found = _compiled("quotation").match(text)
     return found["text"] if found else None
+
+
+def without_common_quotation(lines: list[str]) -> list[str]:
+    """The lines without the quotation mark that all of them have: a paste, and not a conversation."""
+    for _ in range(MOST_QUOTATIONS):
+        shown = [line for line in lines if line.strip()]
+        if len(shown) < 2 or not all(line.lstrip()[:1] == ">" for line in shown):
+            break
+        lines = [line.lstrip()[1:].removeprefix(" ") for line in lines]
+    return lines
+
+
+MOST_QUOTATIONS = 8
+"""Quotations within quotations at most; a line with more marks was made to keep a reader busy."""
 
 
 def typed(text: str) -> TypedCommand | None:

@@ -11,6 +11,7 @@ from gdrkit.explain.transcript import TextLine
 from gdrkit.facts.modules import PEERMEM
 from gdrkit.messages import catalogue, errors, kernel
 from gdrkit.messages.message import MessageTemplate
+from gdrkit.messages.strerror import in_english
 from gdrkit.rules import BY_CODE
 
 NEARBY_LINES = 4
@@ -45,7 +46,7 @@ def events(lines: Iterable[TextLine]) -> tuple[LogEvent, ...]:
 
 
 def _event(line: TextLine, position: int) -> LogEvent | None:
-    match = catalogue.match(line.text)
+    match = catalogue.match(in_english(line.text))
     if match is None or not match.causes:
         return None
     message = match.message
@@ -56,7 +57,7 @@ def _event(line: TextLine, position: int) -> LogEvent | None:
     error = match.values.get("error")
     if error is not None:
         return _from_loader(line, position, module, error)
-    if (line.cut and message.decides) or not (message.open_end or _ends_line(line.text, message)):
+    if (line.cut and message.decides) or not (message.open_end or _ends_line(match.text, message)):
         return None
     return LogEvent(
         line=line,

@@ -19,6 +19,7 @@ from gdrkit.explain.manifests import manifests
 from gdrkit.explain.transcript import TextLine
 from gdrkit.facts import kubernetes
 from gdrkit.formats.module_name import canonical
+from gdrkit.messages.strerror import in_english
 
 ONE_LINE_FILES = re.compile(
     r"sys/(?:module|kernel|class|bus|devices|firmware)/.*|proc/sys/kernel/\w+|proc/cmdline|proc/version"
@@ -55,11 +56,17 @@ def outputs(lines: Iterable[TextLine]) -> MachineOutputs:
     return _Collector(tuple(lines)).outputs()
 
 
+def _in_english(line: TextLine) -> TextLine:
+    """A line with the errors of the C library in English, as facts expect them."""
+    text = in_english(line.text) if line.kind in EVIDENCE else line.text
+    return line if text is line.text else replace(line, text=text)
+
+
 class _Collector:
     def __init__(self, lines: tuple[TextLine, ...]) -> None:
-        self.lines = lines
-        self.evidence = tuple(line for line in lines if line.kind in EVIDENCE)
-        self.blocks = blocks(lines)
+        self.lines = tuple(_in_english(line) for line in lines)
+        self.evidence = tuple(line for line in self.lines if line.kind in EVIDENCE)
+        self.blocks = blocks(self.lines)
         self.files: dict[str, CommandAnswer] = {}
         self.commands: dict[tuple[str, ...], CommandAnswer] = {}
         self.modules: dict[str, int] = {}

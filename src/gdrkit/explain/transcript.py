@@ -14,6 +14,8 @@ from msgspec.structs import replace
 
 from gdrkit.explain import lines as lines_of
 from gdrkit.explain.attribution import Attribution
+from gdrkit.explain.recognition import is_output
+from gdrkit.explain.wrappers import unwrap
 
 LINE_CHARACTERS = 4096
 """Length at which a line is cut. The longest output of these programs is a kernel message of 2048
@@ -50,9 +52,10 @@ class _Reader:
         self.attribution = Attribution()
         self.command, self.typed_at = "", 0
         self.fenced = self.advice = self.blank = self.listing = False
+        self.wrapped_by = ""  # the machine that a wrapper of the current line names
 
     def lines(self, text: str) -> Iterator[TextLine]:
-        raw = text.split("\n")
+        raw = lines_of.without_common_quotation(text.split("\n"))
         found: list[tuple[TextLine, str]] = []
         for number, whole in enumerate(raw, 1):
             line = self.line(number, lines_of.clean(whole[:LINE_CHARACTERS]))
@@ -75,13 +78,20 @@ class _Reader:
             self.blank = True
             return None
         blank, self.blank = self.blank, False
+        text = self._unwrapped(text)
         quoted = lines_of.without_quotation_mark(text)
         if quoted is not None:
-            return TextLine(number, quoted, "quoted", self.attribution.machine)
+            return TextLine(number, self._unwrapped(quoted), "quoted", self.attribution.machine)
         typed = lines_of.typed(text)
         if typed is not None:
             return self._typed(number, typed)
         return self._other(number, text, blank)
+
+    def _unwrapped(self, text: str) -> str:
+        """A line without what runtimes and launchers put around it."""
+        found = unwrap(text, fenced=self.fenced)
+        self.wrapped_by = found.host
+        return found.text
 
     def _typed(self, number: int, typed: lines_of.TypedCommand) -> TextLine:
         if typed.host:
@@ -99,7 +109,7 @@ class _Reader:
         if machine or self._continues(text, blank):
             text = lines_of.without_comment_mark(text)
             kind = "quoted" if self.advice else "machine"
-            host = self.attribution.of_line(text) or self._host()
+            host = self.attribution.of_line(text, self.wrapped_by) or self._host()
             return TextLine(number, text, kind, host, self.command, self.typed_at)
         if self.fenced:
             kind = "quoted" if self.advice else "shown"
@@ -118,7 +128,7 @@ class _Reader:
             return True
         if text.lstrip().startswith("#") and not (self.command or self.fenced):
             return False
-        return lines_of.is_machine(text)
+        return is_output(text, fenced=self.fenced)
 
     def _continues(self, text: str, blank: bool) -> bool:
         """Whether an unrecognized line is output of the command before it."""

@@ -1,8 +1,7 @@
 """Removes what container runtimes and terminals add to each line.
 
 Lines keep their numbers: if a runtime splits a long line in two, the first becomes empty.
-Sources: Kubernetes pkg/kubelet/kuberuntime/logs (`time stream P|F text`, CRI); Docker
-daemon/logger/jsonfilelog (`{"log": ..., "stream": ...}`); ECMA-48, 5.4 for colours.
+Sources: formats/container_log.py; ECMA-48, 5.4 for colours.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from __future__ import annotations
 import functools
 import re
 
-import msgspec
+from gdrkit.formats.container_log import CRI, logged_line
 
 PARTIAL_BYTES = 1 << 16
 """How much of a line that a runtime split is joined again. Both split at 16 KiB."""
@@ -23,7 +22,7 @@ class Unwrapper:
         first = next((line for line in head.split(b"\n") if line.strip()), b"")
         if _cri().match(first):
             self.kind = "cri"
-        elif first.lstrip()[:1] == b"{" and _logged(first) is not None:
+        elif first.lstrip()[:1] == b"{" and logged_line(first) is not None:
             self.kind = "json"
         elif _stamp().match(first):
             self.kind = "stamped"
@@ -51,7 +50,7 @@ class Unwrapper:
         return line if found is None else self._whole(found[1], line[found.end() :], found[2] == b"P")
 
     def _json(self, line: bytes) -> bytes:
-        logged = _logged(line)
+        logged = logged_line(line)
         if logged is None:
             return line
         text = logged.text.encode()
@@ -66,38 +65,9 @@ class Unwrapper:
         return before + text
 
 
-class _Logged(msgspec.Struct):
-    """One line in JSON, from Docker or from a collector that uses another key for the text."""
-
-    log: str | None = None
-    message: str | None = None
-    msg: str | None = None
-    textPayload: str | None = None
-    stream: str = ""
-
-    @property
-    def text(self) -> str:
-        return next((t for t in (self.log, self.message, self.msg, self.textPayload) if t is not None), "")
-
-
-def _logged(line: bytes) -> _Logged | None:
-    """A line with a logged text in JSON; None for any other line."""
-    try:
-        found = _decoder().decode(line)
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
-        return None
-    named = (found.log, found.message, found.msg, found.textPayload)
-    return found if any(text is not None for text in named) else None
-
-
-@functools.cache
-def _decoder() -> msgspec.json.Decoder[_Logged]:
-    return msgspec.json.Decoder(_Logged)
-
-
 @functools.cache
 def _cri() -> re.Pattern[bytes]:
-    return re.compile(rb"(?m)^\d{4}-\d\d-\d\dT[0-9:.]+(?:Z|[+-]\d\d:\d\d) (stdout|stderr) ([PF]) ?")
+    return re.compile(b"(?m)^" + CRI.encode())
 
 
 @functools.cache

@@ -221,6 +221,7 @@ ROWS = (
     _line(
         "Failed to open libibverbs.so{what:.*}",
         ("verbs-library-missing",),
+        decides=False,  # on a machine without RDMA it is normal
         make=lambda m: records.VerbsUnavailable(m.words),
         source="NCCL src/misc/ibvsymbols.cc, buildIbvSymbols()",
         versions="2.29.7 and before",
@@ -228,6 +229,7 @@ ROWS = (
     _line(  # the last name that NCCL tries
         "Count not open libibverbs.so.1",
         ("verbs-library-missing",),
+        decides=False,  # on a machine without RDMA it is normal
         make=lambda m: records.VerbsUnavailable(m.words),
         source="NCCL src/misc/ibvsymbols.cc, buildIbvSymbols(), as it is spelled there",
         versions="2.30.3 and later",

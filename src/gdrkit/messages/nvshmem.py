@@ -112,8 +112,13 @@ ROWS = (
         ("data-direct-missing", "verbs-library-missing"),
         source=_IBGDA,
     ),
-    _line("GDRCopy library not found. disabling GDRCopy", ("gdrcopy-not-loaded",), source=_GDR),
-    _line("GDRCopy open call failed, disabling GDRCopy", ("gdrcopy-not-loaded",), source=_GDR),
+    _line(
+        "GDRCopy {what:library not found. disabling|open call failed, disabling} GDRCopy",
+        ("gdrcopy-not-loaded",),
+        source=f"{_GDR}: it costs nothing but atomics through the processor",
+        decides=False,
+        sample="GDRCopy open call failed, disabling GDRCopy.",
+    ),
     _line("GDRCopy library is older than v2.0", ("gdrcopy-version-mismatch",), source=_GDR),
     _line(
         "GDRCopy library version is not compatible with gdrapi.h", ("gdrcopy-version-mismatch",), source=_GDR

@@ -52,7 +52,7 @@ ROWS = (
     ),
     _fi(
         r"{kind:cuda|FI_HMEM_CUDA} P2P support is not available", ("efa-p2p-unavailable",), source=_HMEM,
-        versions="2.0.0 and later", sample="FI_HMEM_CUDA P2P support is not available.",
+        versions="2.0.0 and later", decides=False, sample="FI_HMEM_CUDA P2P support is not available.",
     ),
     _fi(
         "cuda dmabuf support status: 0", (*_NO_EXPORT, "dmabuf-disabled-by-env"),
@@ -88,7 +88,7 @@ ROWS = (
     ),
     _fi(
         "HMEM interface but the interface does not support p2p transfers", ("efa-p2p-unavailable",),
-        source=_INFO, versions="2.1.0 and later",
+        source=_INFO, versions="2.1.0 and later", decides=False,
     ),
     _fi(
         r"assumed dmabuf support for {kind:\S+} was incorrect", ("efa-driver-too-old", "dmabuf-mr-refused"),
@@ -111,6 +111,7 @@ ROWS = (
         ("efa-p2p-unavailable",),
         source="ofiwg/libfabric prov/efa/src/rdm",
         versions="2.0.0 and later",
+        decides=False,
     ),
     _fi(
         "None of the copy methods: localread, gdrcopy or cudaMemcpy is available",

@@ -1,0 +1,53 @@
+"""Whether a line was printed by a program: by its form, or because it has a message of the catalogue."""
+
+from __future__ import annotations
+
+import functools
+import re
+
+from gdrkit.explain.lines import is_machine
+from gdrkit.messages import catalogue
+from gdrkit.messages.strerror import in_english
+
+
+def is_output(text: str, *, fenced: bool = False) -> bool:
+    """Whether a line has the form of a program's output, or has a known message after nothing but a prefix.
+
+    In a code block any text may precede a message."""
+    return is_machine(text) or is_message(text, fenced=fenced)
+
+
+def is_message(text: str, *, fenced: bool = False) -> bool:
+    """Whether a line has a message of the catalogue that reports a failure, not quoted in a sentence."""
+    found = catalogue.match(in_english(text))
+    if found is None or not (found.causes or "error" in found.values):
+        return False
+    before, _, after = in_english(text).partition(found.words)
+    return fenced or (_is_prefix(before) and not _compiled("talk").match(after))
+
+
+def _is_prefix(text: str) -> bool:
+    """Whether a text may be what a logger prints before a message: times, levels, places; no words."""
+    words = text.split()
+    return len(words) <= MOST_WORDS and all(_compiled("prefix").fullmatch(word) for word in words)
+
+
+MOST_WORDS = 14
+"""Words that loggers print before a message at most: a date, a level, a process, a place, a function."""
+
+
+@functools.cache
+def _compiled(name: str) -> re.Pattern[str]:
+    return re.compile(_PATTERNS[name])
+
+
+_PATTERNS = {
+    # A word with a sign or a digit that no sentence has, a level, or the name of a program.
+    "prefix": (
+        r"(?=\S*[\d\[\]()<>/=_|@#{}])\S{1,200}|\S*(?:Error|Exception|Warning):|[-*.,:]+|[A-Z]{3,12}:?"
+        r"|(?i:error|warning|warn|info|fatal|kernel|terminate|what):?"
+    ),
+    "talk": (
+        r"[`'\"*.,]*\s*(?:is|was|means?|errors?|messages?|appears?|comes?|in my|when I|but|and then)\b"
+    ),
+}
