@@ -218,11 +218,12 @@ def test_titles_with_numbers_are_not_machines(title):
     assert machine_names(read(f"{title}\n{ERROR}\n")) == ("",)
 
 
-def test_authors_of_a_thread_have_separate_machines():
+def test_the_name_of_an_author_is_no_machine():
     posts = ("ann \u00b7 description \u00b7 2026", "bob \u00b7 comment \u00b7 2026", "1 Like")
-    text = "".join(f"{post}\n{ERROR}\n" for post in posts)
+    lines = read("".join(f"{post}\n{ERROR}\n" for post in posts))
 
-    assert [line.host for line in read(text) if line.kind == "machine"] == ["ann", "bob", "post 4"]
+    assert [line.host for line in lines if line.kind == "machine"] == ["", "", ""]
+    assert [line.author for line in lines if line.kind == "machine"] == ["ann", "bob", "post 4"]
 
 
 @pytest.mark.parametrize(

@@ -57,8 +57,8 @@ class Attribution:
     """The machine and the author of the current line, derived from the lines before it.
 
     A heading applies until the next one of the same or a higher level. A prompt or a log prefix names a
-    machine for certain; a heading such as "second node" shows that there are two. Each author of a thread
-    is assumed to have a machine of their own.
+    machine for certain; a heading such as "second node" shows that there are two. The name of an author is
+    no machine; machines.py decides which authors share one.
     """
 
     def __init__(self) -> None:
@@ -70,13 +70,19 @@ class Attribution:
     def name_of(self, author: str, prose: bool) -> str:
         """The machine of an author's unattributed lines: the only one that prompts and NCCL lines name.
 
-        A syslog may be from another machine, unless the text has no prose. If several machines are named,
-        the lines are attributed to the author."""
+        A syslog may be from another machine, unless the text has no prose."""
         named = self.authors[author]
-        candidates = [name for name, how in named.items() if how != "log" or not prose]
-        if len(candidates) == 1 and "heading" not in named.values() and (prose or len(self.authors) == 1):
-            return candidates[0]
-        return author
+        if "heading" in named.values() or not (prose or len(self.authors) == 1):
+            return ""
+        candidates = _certain(named, prose)
+        return candidates[0] if len(candidates) == 1 else ""
+
+    def home(self, prose: bool) -> str:
+        """The only machine that all authors together name; "" if they name none, or several."""
+        if any("heading" in named.values() for named in self.authors.values()):
+            return ""
+        candidates = {name for named in self.authors.values() for name in _certain(named, prose)}
+        return candidates.pop() if len(candidates) == 1 else ""
 
     def prompt(self, host: str) -> None:
         """Set the machine from a prompt."""
@@ -143,6 +149,11 @@ class Attribution:
     def _name(self, name: str, how: str, scope: int) -> None:
         self.authors[self.author].setdefault(name, how)
         self.machine, self._scope = name, scope
+
+
+def _certain(named: dict[str, str], prose: bool) -> list[str]:
+    """The machines that an author names by more than the prefix of a log, which may be somebody else's."""
+    return [name for name, how in named.items() if how != "log" or not prose]
 
 
 def _machine(title: str) -> str:

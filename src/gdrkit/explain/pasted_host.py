@@ -7,8 +7,9 @@ from functools import cached_property
 from gdrkit.evidence import Command, EvidenceAbsent, EvidenceMissing, Missing, MissingReason, TextOrigin
 from gdrkit.evidence.errors import TargetError
 from gdrkit.evidence.missing import absent, denied, not_collected
+from gdrkit.explain.machines import joined
 from gdrkit.explain.outputs import CommandAnswer, MachineOutputs, outputs
-from gdrkit.explain.transcript import TextLine, machine_names, read
+from gdrkit.explain.transcript import TextLine, machine_names, read_with_home
 from gdrkit.formats.module_name import canonical
 
 DEVINFO = ("ibv_devinfo",)
@@ -24,7 +25,7 @@ class PastedHost:
 
     def __init__(self, text: str | bytes, machine: str | None = None) -> None:
         self.text = text if isinstance(text, str) else _decoded(text)
-        self.lines: tuple[TextLine, ...] = read(self.text)
+        self.lines: tuple[TextLine, ...] = joined(*read_with_home(self.text))
         self.machine = machine_names(self.lines)[0] if machine is None else machine
         self._outputs: MachineOutputs | None = None
 

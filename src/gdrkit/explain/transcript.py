@@ -32,11 +32,19 @@ class TextLine(Struct, frozen=True):
     command: str = ""  # the command that printed it; empty if unknown
     typed_at: int = 0  # number of the line with that command
     cut: bool = False  # the last line of the text, without a line end; or a line that is too long
+    author: str = ""  # who posted it; empty before the first post that names somebody
 
 
 def read(text: str) -> tuple[TextLine, ...]:
     """Every line that is not blank, in order, classified."""
     return tuple(_Reader().lines(text))
+
+
+def read_with_home(text: str) -> tuple[tuple[TextLine, ...], str]:
+    """The lines, and the only machine that they name for certain; "" if there is none, or several."""
+    reader = _Reader()
+    lines = tuple(reader.lines(text))
+    return lines, reader.attribution.home(any(line.kind == "prose" for line in lines))
 
 
 def machine_names(lines: tuple[TextLine, ...]) -> tuple[str, ...]:
@@ -56,18 +64,19 @@ class _Reader:
 
     def lines(self, text: str) -> Iterator[TextLine]:
         raw = lines_of.without_common_quotation(text.split("\n"))
-        found: list[tuple[TextLine, str]] = []
+        found: list[TextLine] = []
         for number, whole in enumerate(raw, 1):
             line = self.line(number, lines_of.clean(whole[:LINE_CHARACTERS]))
             if line is None:
                 continue
             if len(whole) > LINE_CHARACTERS or (number == len(raw) and whole):
                 line = replace(line, cut=True)
-            found.append((line, self.attribution.author))
-        prose = any(line.kind == "prose" for line, _ in found)
+            found.append(replace(line, author=self.attribution.author))
+        prose = any(line.kind == "prose" for line in found)
         names = {author: self.attribution.name_of(author, prose) for author in self.attribution.authors}
-        for line, author in found:
-            yield line if line.host or not names[author] else replace(line, host=names[author])
+        for line in found:
+            name = names[line.author]
+            yield line if line.host or not name else replace(line, host=name)
 
     def line(self, number: int, text: str) -> TextLine | None:
         if lines_of.is_fence(text):
