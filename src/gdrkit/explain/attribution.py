@@ -57,8 +57,8 @@ class Attribution:
     """The machine and the author of the current line, derived from the lines before it.
 
     A heading applies until the next one of the same or a higher level. A prompt or a log prefix names a
-    machine for certain; a heading such as "second node" shows that there are two. The name of an author is
-    no machine; machines.py decides which authors share one.
+    machine for certain; a heading such as "second node" shows that there are two. An author does
+    not name a machine; machines.py decides which authors share one.
     """
 
     def __init__(self) -> None:
@@ -152,7 +152,7 @@ class Attribution:
 
 
 def _certain(named: dict[str, str], prose: bool) -> list[str]:
-    """The machines that an author names by more than the prefix of a log, which may be somebody else's."""
+    """The machines that an author names by more than the prefix of a log, which may be about another one."""
     return [name for name, how in named.items() if how != "log" or not prose]
 
 

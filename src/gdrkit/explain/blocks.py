@@ -22,26 +22,37 @@ class Block(Struct, frozen=True):
     filtered: bool  # a pipe removed lines of the output
     lines: tuple[TextLine, ...]
     ended: bool  # a prompt or prose follows, so an output without lines was empty
+    command: str = ""  # the whole command line
+    prompted: bool = False  # prompts stand before the command and after its output, as in a terminal
 
 
 def blocks(lines: Iterable[TextLine]) -> tuple[Block, ...]:
     """Every typed command of one machine, in order, with its output."""
     found: list[tuple[TextLine, list[TextLine]]] = []
     ended: set[int] = set()
+    prompted: set[int] = set()
     last = 0
     for line in lines:
         if line.kind == "typed":
             ended.add(last)
+            if line.prompted and found and found[-1][0].prompted and found[-1][0].number == last:
+                prompted.add(last)
             last = line.number
             found.append((line, []))
         elif line.kind in EVIDENCE and line.typed_at and found and found[-1][0].number == line.typed_at:
             found[-1][1].append(line)
         elif last:
             ended.add(last)
+            last = 0
     answers = []
     for typed, output in found:
         argv, filtered = command_of(typed.text)
-        answers.append(Block(typed.number, argv, filtered, tuple(output), typed.number in ended))
+        answers.append(
+            Block(
+                typed.number, argv, filtered, tuple(output), typed.number in ended, typed.text,
+                typed.number in prompted,
+            )
+        )  # fmt: skip
     return tuple(answers)
 
 

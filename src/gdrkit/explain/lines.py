@@ -39,8 +39,9 @@ _ENGLISH = {
 class TypedCommand(Struct, frozen=True):
     """A command line, and the machine at whose prompt it was typed."""
 
-    command: str
+    command: str  # "" at a prompt where nothing was typed
     host: str = ""
+    prompted: bool = True  # it stands after a prompt
 
 
 @functools.cache
@@ -87,7 +88,11 @@ _PATTERNS = {
     "prompt": (
         r"\s*`?(?:\([\w.-]+\)\s*)?"  # (base)
         r"(?:\[?(?P<user>[\w.-]+)@ ?(?P<host>[\w.-]+)(?::? ?|\s)(?P<path>[^\]$#%>]{0,80})\]?\s?[:>]?\s*)?"
-        r"(?P<sign>[$#%>])\s+(?P<command>(?:\w+=\S* )*[a-z./~][\w./-]*(?:\s.*)?)`?$"
+        r"(?P<sign>[$#%>])\s+(?P<command>(?:\w+=\S* )*[a-z./~][\w./-]*(?:[\s|;&].*)?)`?$"
+    ),
+    "empty_prompt": (
+        r"\s*(?:\([\w.-]+\)\s*)?\[?[\w.-]+@ ?(?P<host>[\w.-]+)(?::? ?|\s)[^\]$#%>]{0,80}\]?\s?[:>]?\s*"
+        r"[$#%>]\s*$|\s*[$#]\s*$"
     ),
     "fish": r"\s*(?P<user>[\w.-]+)@(?P<host>[\w.-]+) [~/]\S{0,60}> (?P<command>[a-z./].*)$",
     "machine": rf"(?:\s{{0,16}}(?:#|//) ?)?\s{{0,16}}(?:{STAMP})*(?:{_CORE})",
@@ -166,9 +171,12 @@ def typed(text: str) -> TypedCommand | None:
         found = _compiled("fish").match(text) or _compiled("prompt").match(text)
         if found is not None and (found["host"] or found["sign"] in "$%" or _is_command(found["command"])):
             return TypedCommand(found["command"].strip().rstrip("`"), found["host"] or "")
+        empty = _compiled("empty_prompt").match(text) if found is None else None
+        if empty is not None:
+            return TypedCommand("", empty["host"] or "")
     command = text.strip(" `")
     if _is_command(command) and not is_machine(text):
-        return TypedCommand(command)
+        return TypedCommand(command, prompted=False)
     return None
 
 

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from msgspec import Struct
 from msgspec.structs import replace
 
+from gdrkit.explain.absent_modules import absent_modules
 from gdrkit.explain.blocks import EVIDENCE, Block, blocks
 from gdrkit.explain.gpus import lspci_text, smi_text
 from gdrkit.explain.logs import kernel_log, log_files
@@ -78,6 +79,9 @@ class _Collector:
         self._modinfo()
         for line in self.evidence:
             self._line(line)
+        for module, numbers in absent_modules(self.blocks).items():
+            for path in (f"sys/module/{module}", f"sys/module/{module}/initstate"):
+                self.files.setdefault(path, CommandAnswer("", numbers, missing="absent"))
         self._listings()
         self._logs()
         return MachineOutputs(self.files, self.commands, self.modules, self.modinfo)

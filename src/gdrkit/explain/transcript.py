@@ -32,7 +32,8 @@ class TextLine(Struct, frozen=True):
     command: str = ""  # the command that printed it; empty if unknown
     typed_at: int = 0  # number of the line with that command
     cut: bool = False  # the last line of the text, without a line end; or a line that is too long
-    author: str = ""  # who posted it; empty before the first post that names somebody
+    prompted: bool = False  # a typed line that stands after a prompt
+    author: str = ""  # who posted it; empty before the first post with a name
 
 
 def read(text: str) -> tuple[TextLine, ...]:
@@ -107,7 +108,9 @@ class _Reader:
             self.attribution.prompt(typed.host)
         self.command, self.typed_at = typed.command, number
         kind = "quoted" if self.advice else "typed"
-        return TextLine(number, typed.command, kind, self._host(), typed.command, number)
+        return TextLine(
+            number, typed.command, kind, self._host(), typed.command, number, prompted=typed.prompted
+        )
 
     def _other(self, number: int, text: str, blank: bool) -> TextLine:
         machine = self._prints(text)

@@ -1,0 +1,91 @@
+"""Modules that a text shows to be not loaded: `lsmod`, or a search in it, that does not list them."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterable, Mapping
+
+from gdrkit.explain.blocks import Block
+from gdrkit.facts.modules import PEERMEM
+from gdrkit.facts.peer_memory import LEGACY
+
+SOUGHT = (PEERMEM, LEGACY)
+"""The modules that provide the peermem path."""
+
+NOTHING = re.compile(
+    r"[(<\[#\s]*(?:there is |prints? |returns? )?(?:no|nothing|empty|none|blank)"
+    r"(?: (?:output|result|match)s?| returned| shown| printed| here)?[)>\]\s.]*",
+    re.IGNORECASE,
+)
+"""What people write in place of an output that is empty."""
+
+PATTERN_CHARACTERS = 60
+"""Length of a search pattern that is understood at most."""
+
+
+def absent_modules(blocks: Iterable[Block]) -> Mapping[str, tuple[int, ...]]:
+    """The modules that are not loaded, with the lines that show it.
+
+    An output without lines counts only between two prompts, in a text where other commands have outputs: a
+    list of commands to run has none."""
+    shown = tuple(blocks)
+    transcript = any(block.lines for block in shown)
+    found: dict[str, tuple[int, ...]] = {}
+    for block in shown:
+        lists = _listing(block.command)
+        if lists is None or not _is_whole(block, transcript):
+            continue
+        names = {line.text.split()[0] for line in block.lines if line.text.strip()}
+        for module in SOUGHT:
+            if lists.search(f"{module} 16384 0") and module not in names:
+                numbers = (block.number, *(line.number for line in block.lines[:1]))
+                found.setdefault(module, numbers)
+    return found
+
+
+def _is_whole(block: Block, transcript: bool) -> bool:
+    """Whether an output of lsmod is shown completely."""
+    texts = [line.text.strip() for line in block.lines]
+    if not texts:
+        return block.prompted and transcript
+    if len(texts) == 1 and NOTHING.fullmatch(texts[0]):
+        return True
+    rows = [text for text in texts if not text.startswith("Module ")]
+    if not block.ended or any(line.cut for line in block.lines):
+        return False
+    listed = len(rows) < len(texts) or "grep" in block.command
+    return listed and all(_compiled("row").match(text) for text in rows)
+
+
+def _listing(command: str) -> re.Pattern[str] | None:
+    """What a command shows of the list of modules: rows that the pattern matches; None for another
+    command."""
+    found = _compiled("lsmod").search(command) or _compiled("modules").search(command)
+    if found is None:
+        return None
+    pattern = (found["pattern"] or "").strip("'\"").replace("\\?", "?").replace("\\|", "|")
+    if (
+        len(pattern) > PATTERN_CHARACTERS
+        or pattern.count("?") > 2
+        or not _compiled("plain").fullmatch(pattern)
+    ):
+        return None
+    return re.compile(pattern, re.IGNORECASE if "i" in (found["options"] or "") else 0)
+
+
+@functools.cache
+def _compiled(name: str) -> re.Pattern[str]:
+    return re.compile(_PATTERNS[name])
+
+
+_GREP = (
+    r"(?:sudo )?[ez]?grep (?:--colou?r\S* )?(?:-(?P<options>[iEwF]{1,4}) )?"
+    r"(?P<pattern>'[^']*'|\"[^\"]*\"|[^\s'\"]+)"
+)
+_PATTERNS = {
+    "lsmod": rf"(?:\blsmod|\bcat /proc/modules)(?:\s*\|\s*{_GREP})?\s*['\"]?$",
+    "modules": rf"^{_GREP} /proc/modules\s*$",
+    "plain": r"(?:\w|[|.^$-]|(?<=\w)\?)*",
+    "row": r"[a-z]\w* +\d{3,} +-?\d+(?: |$)",
+}

@@ -1,0 +1,99 @@
+"""A search in lsmod that finds nothing shows that the module is not loaded, if the text shows it whole."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gdrkit.explain.absent_modules import absent_modules
+from gdrkit.explain.blocks import blocks
+from gdrkit.explain.transcript import read
+from tests.explain.explaining import explained
+
+HEAD = "Module                  Size  Used by\n"
+UNAME = "root@alpha:~# uname -r\n6.8.0-90-generic\n"
+
+
+def absent(text: str) -> set[str]:
+    return set(absent_modules(blocks(read(text))))
+
+
+@pytest.mark.parametrize(
+    "search",
+    [
+        "lsmod | grep nvidia_peermem",
+        "lsmod | grep -i peermem",
+        "lsmod|grep peer",
+        "sudo lsmod | grep -E 'nvidia_peermem|xyz'",
+        "lsmod | grep 'nv_peer\\|nvidia_peer'",
+        "lsmod | grep -E 'peer_?mem'",
+        "cat /proc/modules | grep nvidia_peermem",
+        "grep nvidia_peermem /proc/modules",
+    ],
+)
+@pytest.mark.parametrize(
+    "end",
+    [
+        "root@alpha:~# ",
+        "root@alpha:~# date",
+        "(no output)\n",
+        "nothing",
+        "# returns nothing\n",
+        "\n\nroot@alpha:~# \n",
+    ],
+)
+def test_a_search_that_finds_nothing_shows_an_absence(search, end):
+    assert "nvidia_peermem" in absent(f"{UNAME}root@alpha:~# {search}\n{end}")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"{UNAME}root@alpha:~# lsmod | grep nvidia_peermem\n",  # the text ends
+        f"{UNAME}root@alpha:~# lsmod | grep nvidia_peermem\nso what now, is it there?\n",
+        f"{UNAME}root@alpha:~# lsmod | grep mlx5\nroot@alpha:~# date\n",
+        f"{UNAME}root@alpha:~# lsmod | grep -v nvidia_peermem\nroot@alpha:~# date\n",
+        f"{UNAME}root@alpha:~# lsmod | grep nvidia_peermem | head -1\nroot@alpha:~# date\n",
+        f"{UNAME}root@alpha:~# lsmod | grep nvidia_peermem\nnvidia_peermem 16384 0\nroot@alpha:~# date\n",
+        "$ sudo modprobe nvidia-peermem\n$ lsmod | grep nvidia_peermem\n$ ibv_devinfo\n",  # commands to run
+        f"{UNAME}root@alpha:~# lsmod | grep '(a+)+peermem'\nroot@alpha:~# date\n",
+    ],
+)
+def test_other_searches_show_none(text):
+    assert absent(text) == set()
+
+
+def test_a_whole_listing_without_the_module_shows_an_absence():
+    listing = f"root@alpha:~# lsmod\n{HEAD}nvidia 1000000 4\nib_core 50000 2\n"
+
+    assert absent(f"{listing}root@alpha:~# date\n") == {"nvidia_peermem", "nv_peer_mem"}
+    assert absent(f"{listing}...\nroot@alpha:~# date\n") == set()
+    assert absent(listing) == set()
+
+
+def test_rows_of_the_search_that_do_not_have_the_module_show_its_absence():
+    assert absent(
+        "root@alpha:~# lsmod | grep nvidia\nnvidia_uvm 1000 0\nnvidia 5000 1\nroot@alpha:~# \n"
+    ) == {"nvidia_peermem"}
+
+
+def test_an_absence_decides_that_the_module_is_not_loaded():
+    text = f"{UNAME}root@alpha:~# lsmod | grep nvidia_peermem\nroot@alpha:~# date\nMon Mar 2\n"
+    (machine,) = explained(text).machines
+
+    assert [found.code for found in machine.established] == ["peermem-not-loaded"]
+    assert "nvidia_peermem: not loaded" in [f"{fact.name}: {fact.value}" for fact in machine.known]
+
+
+def test_a_module_that_is_loaded_later_is_loaded():
+    text = (
+        f"{UNAME}root@alpha:~# lsmod | grep nvidia_peermem\nroot@alpha:~# modprobe nvidia-peermem\n"
+        "root@alpha:~# lsmod | grep nvidia_peermem\nnvidia_peermem 16384 0\nroot@alpha:~# \n"
+    )
+    (machine,) = explained(text).machines
+
+    assert machine.established == ()
+
+
+@given(st.text(alphabet="lsmod |grep'\"-iE?\\^$nvidia_peerm"))
+def test_any_search_can_be_read(pattern):
+    absent(f"$ uname -r\n6.8.0\n$ lsmod | grep {pattern}\n$ date\n")
