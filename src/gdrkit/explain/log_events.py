@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
+from gdrkit.explain.readings import readings
 from gdrkit.explain.transcript import TextLine
 from gdrkit.facts.modules import PEERMEM
 from gdrkit.messages import catalogue, errors, kernel
@@ -36,13 +37,17 @@ class LogEvent(Struct, frozen=True, kw_only=True):
 
 def events(lines: Iterable[TextLine]) -> tuple[LogEvent, ...]:
     """The lines of one machine that report a failure, in order."""
-    found = []
-    for position, line in enumerate(lines):
+    own_lines = tuple(lines)
+    found = [
+        LogEvent(line=one.line, position=one.position, codes=one.codes, decides=False, note=one.note)
+        for one in readings(own_lines)
+    ]
+    for position, line in enumerate(own_lines):
         if line.kind == "machine":
             event = _event(line, position)
             if event is not None:
                 found.append(event)
-    return tuple(found)
+    return tuple(sorted(found, key=lambda event: event.position))
 
 
 def _event(line: TextLine, position: int) -> LogEvent | None:

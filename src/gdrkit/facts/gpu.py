@@ -7,6 +7,7 @@ the same two).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 
 from msgspec import Struct
@@ -198,7 +199,17 @@ def vgpu_guest(node: Node, gpu: PciGpu) -> bool:
     def by_smi() -> bool:
         return str(printed_field(node, smi_gpu(node, gpu.address), "virtualization_mode")).upper() == "VGPU"
 
-    return first_collected(by_machine, by_smi)
+    def by_name() -> bool:
+        if not VGPU_NAME.search(product_name(node, gpu)):
+            raise not_collected(f"virtualization mode of {gpu.address}", "nvidia-smi -q")
+        return True
+
+    return first_collected(by_machine, by_smi, by_name)
+
+
+VGPU_NAME = re.compile(r"[A-Z]\w*(?:-\d)?-\d{1,3}(?:[ABCQ]|CME)$")
+"""A vGPU is called by its board, the memory of its share in GiB and its series, such as `NVIDIA A30-8C` or
+`GRID A100-1-5C`. Source: NVIDIA vGPU User Guide, virtual GPU types."""
 
 
 @fact

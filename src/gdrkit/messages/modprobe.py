@@ -101,6 +101,23 @@ ROWS = (
         "nvidia_p2p_get_pages",
     ),
     MessageTemplate(
+        "modinfo",
+        "modinfo: ERROR: Module {:(?:name |alias )?}{module} not found",
+        ("module-not-found",),
+        source="kmod tools/modinfo.c, modinfo_do()",
+        decides=False,  # it may be there for another kernel, or built in
+        open_end=True,
+        sample="modinfo: ERROR: Module nvidia-peermem not found.",
+    ),
+    MessageTemplate(
+        "systemd",
+        "Module '{module}' is {how:deny-listed|blacklisted}",
+        ("module-blacklisted",),
+        source="systemd src/shared/module-util.c, module_load_and_warn()",
+        open_end=True,
+        sample="systemd-modules-load[252]: Module 'nvidia_peermem' is deny-listed",
+    ),
+    MessageTemplate(
         "rmmod",
         r"rmmod: ERROR: Module {owner} is in use by: {users:[\w ]*\b(?:nvidia_peermem|nv_peer_mem)\b}",
         ("peermem-blocks-ofed",),

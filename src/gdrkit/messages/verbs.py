@@ -176,6 +176,34 @@ ROWS = (
         sample="libibverbs: Warning: couldn't load driver 'libmlx5-rdmav34.so': cannot open shared object",
     ),
     MessageTemplate(
+        "libibverbs",
+        "libibverbs: Warning: no userspace device-specific driver found for",
+        ("verbs-provider-mismatch", "verbs-library-missing"),
+        source="rdma-core libibverbs/init.c, try_all_drivers()",
+        open_end=True,
+        decides=False,
+    ),
+    MessageTemplate(
+        "verbs",
+        r"{what:Call to ibv_open_device failed|NET/IB : Unable to open device|"
+        r"ibv_open_device\(?[^)]{0,60}\)? failed}",
+        ("rdma-device-not-in-container", "verbs-provider-mismatch"),
+        source="NCCL src/misc/ibvwrap.cc, src/transport/net_ib.cc; openucx/ucx src/uct/ib/base/ib_md.c",
+        open_end=True,
+        decides=False,
+        sample="NET/IB : Unable to open device mlx5_0",
+    ),
+    MessageTemplate(
+        "lspci",
+        r"ACSCtl:{:\s*}SrcValid"
+        r"{rest:[+-] TransBlk[+-] (?:ReqRedir\+ CmpltRedir[+-]|ReqRedir- CmpltRedir\+)}",
+        ("acs-redirect",),
+        source="pciutils ls-ecaps.c, cap_acs(): of one port, which may not be between a GPU and a NIC",
+        open_end=True,
+        decides=False,
+        sample="ACSCtl: SrcValid+ TransBlk- ReqRedir+ CmpltRedir+ UpstreamFwd+ EgressCtrl- DirectTrans-",
+    ),
+    MessageTemplate(
         "ld.so",
         r"version `IBVERBS_PRIVATE_{number:\d+}' not {state:defined|found}",
         ("verbs-provider-mismatch",),

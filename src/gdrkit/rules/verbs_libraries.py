@@ -47,12 +47,13 @@ def verbs_library_missing(node: Node, _: str) -> Outcome:
     references=(_LOADER,),
 )
 def verbs_provider_mismatch(node: Node, _: str) -> Outcome:
-    """libibverbs and the library of the NIC (such as libmlx5) are not from one package.
+    """libibverbs finds no library for the NIC (such as libmlx5), or one that is not from its own package.
 
-    Cost: libibverbs cannot load the library of the NIC, and shows no device; NCCL uses sockets.
+    Cost: libibverbs shows no device; NCCL uses sockets.
 
-    How to tell: A program prints `couldn't load driver 'libmlx5-rdmav34.so'`, or that IBVERBS_PRIVATE_34 is
-    not defined. `ldconfig -p` and LD_LIBRARY_PATH show two copies.
+    How to tell: A program prints `no userspace device-specific driver found`, `couldn't load driver
+    'libmlx5-rdmav34.so'`, or that IBVERBS_PRIVATE_34 is not defined. `ldconfig -p` and LD_LIBRARY_PATH show
+    no copy, or two.
 
     What to do: Install libibverbs1 and ibverbs-providers of one source in the image: the distribution's, or
     MLNX_OFED's or DOCA's. Do not mount the host's libraries over those of the image.

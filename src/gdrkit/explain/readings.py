@@ -1,0 +1,156 @@
+"""What listings of ports and distances show: `ibstat` and the like, and the matrix of `nvidia-smi topo -m`.
+
+A listing may leave devices out, so it decides nothing alone: it opens a cause where everything that it shows
+is down, or far.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterable, Iterator
+
+from msgspec import Struct
+
+from gdrkit.explain.blocks import EVIDENCE
+from gdrkit.explain.transcript import TextLine
+from gdrkit.facts.gpu import VGPU_NAME
+from gdrkit.formats import topo_matrix
+from gdrkit.formats.errors import FormatError
+
+DISTANCES = ("PIX", "PXB", "PHB", "NODE", "SYS")
+"""Nearest first. NCCL's default level allows the first two: NCCL src/graph/paths.cc."""
+
+
+class Reading(Struct, frozen=True):
+    """What a listing shows, and the line that shows it."""
+
+    line: TextLine
+    position: int  # index of the line among those of its machine
+    codes: tuple[str, ...]
+    note: str
+
+
+def readings(lines: tuple[TextLine, ...]) -> Iterator[Reading]:
+    """Ports of which none is up, GPUs without a near NIC, and GPUs with the name of a vGPU."""
+    yield from _ports(lines)
+    yield from _distances(lines)
+    yield from _vgpus(lines)
+
+
+# -- ports -----------------------------------------------------------------------------------------------
+
+
+class PortState(Struct, frozen=True):
+    """The state of a port, as a listing names it."""
+
+    device: str
+    state: str  # active, down, init, armed, polling
+    position: int
+
+
+def port_states(lines: Iterable[TextLine]) -> Iterator[PortState]:
+    """The ports that ibstat, ibstatus, ibv_devinfo, ibdev2netdev and `rdma link` list.
+
+    Sources: infiniband-diags ibstat.c, ibstatus; rdma-core libibverbs/examples/devinfo.c; MLNX_OFED's
+    ibdev2netdev; iproute2 rdma/link.c."""
+    device = ""
+    for position, line in enumerate(lines):
+        if line.kind not in EVIDENCE:
+            continue
+        if found := _compiled("device").match(line.text):
+            device = found["old"] or found["new"] or found["verbs"]
+        elif found := _compiled("one_line").search(line.text):
+            state = found["state"] or found["netdev"] or found["link"]
+            yield PortState(found["name"] or found["linked"], _word(state), position)
+        elif device and (found := _compiled("state").match(line.text)):
+            yield PortState(device, _word(found["state"]), position)
+
+
+def _word(state: str) -> str:
+    word = state.lower().removeprefix("port_")
+    return {"up": "active", "initializing": "init"}.get(word, word)
+
+
+def _ports(lines: tuple[TextLine, ...]) -> Iterator[Reading]:
+    states = tuple(port_states(lines))
+    if not states or any(port.state == "active" for port in states):
+        return
+    first = states[0]
+    names = ", ".join(dict.fromkeys(f"{port.device} ({port.state})" for port in states))
+    note = f"no port that is shown is up: {names}"
+    yield Reading(lines[first.position], first.position, ("port-down",), note)
+
+
+# -- distances -------------------------------------------------------------------------------------------
+
+
+def _distances(lines: tuple[TextLine, ...]) -> Iterator[Reading]:
+    """GPUs whose nearest NIC is beyond the GPU's own PCIe switches."""
+    shown = [(index, line) for index, line in enumerate(lines) if line.kind in ("machine", "shown", "prose")]
+    if not any("GPU0" in line.text for _, line in shown):
+        return
+    try:
+        matrix = topo_matrix.parse("\n".join(line.text for _, line in shown))
+    except FormatError:
+        return
+    far: dict[str, list[str]] = {}
+    for gpu in (name for name in matrix.names if name.startswith("GPU")):
+        near = _nearest(matrix, gpu)
+        if near is not None and near[0] not in ("PIX", "PXB"):
+            far.setdefault(near[0], []).append(f"{gpu} ({near[1]})")
+    for distance, pairs in far.items():
+        name = pairs[0].split()[0]
+        rows = (found for found in shown if _compiled("row").match(found[1].text) and name in found[1].text)
+        row = next(rows, None)
+        if row is not None:
+            code = "pair-cross-socket" if distance == "SYS" else "pair-distant"
+            note = f"the nearest NIC is at {distance} from {', '.join(pairs[:4])}"
+            yield Reading(row[1], row[0], (code, "gdr-level-too-low"), note)
+
+
+def _nearest(matrix: topo_matrix.Matrix, gpu: str) -> tuple[str, str] | None:
+    """The distance of the nearest NIC, and its name; None if the matrix has none."""
+    nics = [name for name in matrix.names if _compiled("nic").match(name)]
+    cells = [(matrix.cells.get((gpu, nic), ""), nic) for nic in nics]
+    known = [cell for cell in cells if cell[0] in DISTANCES]
+    return min(known, key=lambda cell: DISTANCES.index(cell[0]), default=None)
+
+
+# -- names -----------------------------------------------------------------------------------------------
+
+
+def _vgpus(lines: tuple[TextLine, ...]) -> Iterator[Reading]:
+    """The first vGPU that is listed. Whether its profile allows GPUDirect RDMA, no name shows."""
+    for position, line in enumerate(lines):
+        found = _compiled("listed_gpu").search(line.text) if line.kind in EVIDENCE else None
+        if found is not None and VGPU_NAME.search(found["name"]):
+            yield Reading(line, position, ("gpu-vgpu",), f"{found['name']} is the name of a vGPU")
+            return
+
+
+@functools.cache
+def _compiled(name: str) -> re.Pattern[str]:
+    return re.compile(_PATTERNS[name])
+
+
+_STATE = r"(?:PORT_)?(?:ACTIVE|DOWN|INIT|ARMED|Active|Down|Initializing|Armed|Polling)"
+_NAME = r"[a-z][\w.-]{1,40}"
+_DEVICE = (
+    rf"(?:CA '(?P<old>{_NAME})'|Infiniband device '(?P<new>{_NAME})' port|hca_id:\s*(?P<verbs>{_NAME}))"
+)
+_PATTERNS = {
+    "device": rf"\s*{_DEVICE}",
+    "state": rf"\s+[Ss]tate:\s+(?:\d: )?(?P<state>{_STATE})\b",
+    "one_line": (
+        rf"(?<![\w.-])(?:(?P<name>{_NAME})\b.{{0,160}}? port \d+ (?:\((?P<state>{_STATE})\) )?"
+        r"==> \S+ \((?P<netdev>Up|Down)\)"
+        rf"|link (?P<linked>{_NAME})/\d+ .{{0,80}}?\bstate (?P<link>{_STATE})\b)"
+    ),
+    "row": r"[\s|>*]*GPU\d+\s",
+    "nic": r"NIC\d|mlx|ib|roce|bnxt|irdma|efa|rdma|hfi|cxi|hns",
+    "listed_gpu": (
+        r"(?:GPU \d+: |Product Name\s*: |\|\s+\d+\s+|device name = \[)"
+        r"(?P<name>(?:NVIDIA|GRID|Tesla) [\w -]{2,40}?)(?= \(|\]|\s{2,}|\s*$)"
+    ),
+}

@@ -1,0 +1,135 @@
+"""Listings of ports and distances open a cause where all that they show is down, or far."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gdrkit.explain.readings import port_states, readings
+from gdrkit.explain.transcript import read
+from tests.explain.explaining import explained
+
+IBSTAT = """$ ibstat
+CA 'mlx5_0'
+\tCA type: MT4129
+\tNumber of ports: 1
+\tPort 1:
+\t\tState: {}
+\t\tPhysical state: Polling
+\t\tRate: 40
+"""
+IBSTATUS = """$ ibstatus
+Infiniband device 'mlx5_0' port 1 status:
+\tdefault gid:\t fe80:0000:0000:0000:0000:0000:0000:0001
+\tstate:\t\t {}
+\tphys state:\t 3: Disabled
+"""
+DEVINFO = """$ ibv_devinfo
+hca_id:\tmlx5_0
+\ttransport:\t\tInfiniBand (0)
+\t\tport:\t1
+\t\t\tstate:\t\t\t{} (1)
+"""
+NETDEV = "$ ibdev2netdev\nmlx5_0 port 1 ==> ens1f0np0 ({})\n"
+NETDEV_V = "$ ibdev2netdev -v\n0000:1b:00.0 mlx5_0 (MT4129 - x) CX7 fw 28.40 port 1 ({}) ==> ib0 (Down)\n"
+LINK = "$ rdma link\nlink mlx5_0/1 state {} physical_state DISABLED netdev ens1f0np0\n"
+DOWN = [
+    IBSTAT.format("Down"),
+    IBSTATUS.format("1: DOWN"),
+    DEVINFO.format("PORT_DOWN"),
+    NETDEV.format("Down"),
+    NETDEV_V.format("DOWN"),
+    LINK.format("DOWN"),
+]
+UP = [
+    IBSTAT.format("Active"),
+    IBSTATUS.format("4: ACTIVE"),
+    DEVINFO.format("PORT_ACTIVE"),
+    NETDEV.format("Up"),
+    NETDEV_V.format("ACTIVE"),
+    LINK.format("ACTIVE"),
+]
+
+
+def opened(text: str) -> list[str]:
+    return [code for found in readings(read(text)) for code in found.codes]
+
+
+@pytest.mark.parametrize(
+    ("text", "state"), [*((one, "down") for one in DOWN), *((one, "active") for one in UP)]
+)
+def test_the_state_of_a_port_is_read_from_every_tool(text, state):
+    assert [(port.device, port.state) for port in port_states(read(text))] == [("mlx5_0", state)]
+
+
+@pytest.mark.parametrize("text", DOWN)
+def test_a_listing_without_a_port_that_is_up_opens_port_down(text):
+    (machine,) = explained(text).machines
+
+    assert [line.codes for line in machine.open] == [("port-down",)]
+    assert "mlx5_0 (down)" in machine.open[0].note
+
+
+@pytest.mark.parametrize("text", UP)
+def test_a_second_port_that_is_down_is_normal(text):
+    assert opened(text + IBSTAT.format("Down").replace("mlx5_0", "mlx5_1")) == []
+
+
+def test_a_port_without_a_subnet_manager_is_not_up():
+    assert opened(IBSTAT.format("Initializing")) == ["port-down"]
+
+
+MATRIX = """\tGPU0\tGPU1\tmlx5_0\tmlx5_1\tCPU Affinity
+GPU0\t X \tNV8\t{a}\t{b}\t0-31
+GPU1\tNV8\t X \tSYS\tPIX\t32-63
+mlx5_0\t{a}\tSYS\t X \tSYS
+mlx5_1\t{b}\tPIX\tSYS\t X
+"""
+
+
+@pytest.mark.parametrize(
+    ("near", "other", "code"),
+    [
+        ("SYS", "SYS", "pair-cross-socket"),
+        ("NODE", "SYS", "pair-distant"),
+        ("SYS", "PHB", "pair-distant"),
+    ],
+)
+def test_a_gpu_whose_nearest_nic_is_far_opens_a_cause(near, other, code):
+    (found,) = readings(read(MATRIX.format(a=near, b=other)))
+
+    assert found.codes[0] == code
+    assert found.line.text.startswith("GPU0")
+    assert "GPU0 (" in found.note and "GPU1" not in found.note
+
+
+@pytest.mark.parametrize("cells", [("PIX", "SYS"), ("SYS", "PXB")])
+def test_a_gpu_with_a_near_nic_opens_nothing(cells):
+    assert opened(MATRIX.format(a=cells[0], b=cells[1])) == []
+
+
+def test_a_matrix_without_a_nic_opens_nothing():
+    assert opened("\tGPU0\tGPU1\tCPU Affinity\nGPU0\t X \tSYS\t0-31\nGPU1\tSYS\t X \t0-31\n") == []
+
+
+@pytest.mark.parametrize(
+    "listed",
+    [
+        "$ nvidia-smi -L\nGPU 0: NVIDIA A30-8C (UUID: GPU-1)\n",
+        "$ nvidia-smi -q\nGPU 00000000:02:00.0\n    Product Name                    : GRID A100-1-5C\n",
+        "|   0  NVIDIA L40S-48Q         On  |   00000000:02:00.0 Off |                    0 |\n",
+    ],
+)
+def test_the_name_of_a_vgpu_opens_its_cause(listed):
+    (machine,) = explained(listed).machines
+
+    assert [line.codes for line in machine.open] == [("gpu-vgpu",)]
+
+
+@pytest.mark.parametrize("name", ["Tesla V100-SXM2-32GB", "NVIDIA H100 80GB HBM3", "NVIDIA A100-PCIE-40GB"])
+def test_a_whole_gpu_is_no_vgpu(name):
+    assert opened(f"$ nvidia-smi -L\nGPU 0: {name} (UUID: GPU-1)\n$ date\n") == []
+
+
+@given(st.text(alphabet="CA mlx5_0'\n\tSstate: DOWNport1==>()GPUXSY0"))
+def test_any_listing_can_be_read(text):
+    tuple(readings(read(text)))
