@@ -15,7 +15,8 @@ The class of an answer is decided by its structure alone:
   lacks, where the text decides nothing.
 
 WRONG comes before all others. `must_not` is read as follows: CODE is neither headline nor established; `CODE
-as certain` is not established; CODE with other words after it is not the headline. A cause without a code
+as certain` is not established; `CODE for SUBJECT` is not a headline with that word; CODE with other words
+after it is not the headline. A cause without a code
 starts with `~`; threads-uncoded.tsv says which codes, or which words of the headline, are that cause
 (`a & b`: both; regular expressions), and which words no sentence may have. These were written from the
 words of the truth before a run. A row without them is an error, so that it is not judged by its answer.
@@ -61,6 +62,7 @@ class Answer(Struct, frozen=True, kw_only=True):
 
     headline: str
     cause: str  # the code of the headline; "" if it names no single cause
+    certain: bool  # the headline
     established: tuple[str, ...]
     listed: tuple[str, ...]  # codes of all causes, established or open
     sentences: tuple[str, ...]  # the headline, and each fact as `name: value`
@@ -99,22 +101,24 @@ def _words(cell: str) -> tuple[str, ...]:
 
 def answer(explanation: Explanation) -> Answer:
     """The parts of an explanation that are judged."""
-    machines = explanation.machines
+    given, machines = explanation.answer, explanation.machines
     established = tuple(found.code for machine in machines for found in machine.established)
-    lines = [line for machine in machines for line in machine.open]
-    open_codes = tuple(code for line in lines for code in line.codes)
-    first = established[0] if established else ""
-    if not first and lines and len(lines[0].codes) == 1:
-        first = lines[0].codes[0]
-    seen = next((found.seen for machine in machines for found in machine.established), "")
-    headline = f"{first}: {seen}" if seen else first or "nothing" if not machines else first or "open"
-    facts = (f"{fact.name}: {fact.value}" for machine in machines for fact in machine.known)
+    open_codes = tuple(code for machine in machines for line in machine.open for code in line.codes)
+    others = tuple(cause.code for cause in given.others)
+    cause = given.cause or ""
+    words = " ".join((given.sentence, *(line.text for line in given.lines[:1])))
+    facts = (
+        f"{machine.name and f'{machine.name}: '}{fact.name}: {fact.value}"
+        for machine in machines
+        for fact in machine.known
+    )
     return Answer(
-        headline=headline,
-        cause=first,
+        headline=words,
+        cause=cause,
+        certain=given.sureness == "certain",
         established=established,
-        listed=tuple(dict.fromkeys((*established, *open_codes))),
-        sentences=(headline, *facts),
+        listed=tuple(code for code in dict.fromkeys((cause, *others, *established, *open_codes)) if code),
+        sentences=(given.sentence, *facts),
     )
 
 
@@ -143,15 +147,22 @@ def _names(thread: Thread, given: Answer) -> bool:
 
 
 def _is_wrong(thread: Thread, given: Answer) -> bool:
-    for entry in thread.must_not:
-        code, _, limit = entry.partition(" ")
-        if code not in BY_CODE:
-            continue
-        headline, established = code == given.cause, code in given.established
-        if (established and limit in ("", "as certain")) or (headline and limit != "as certain"):
-            return True
-    never = thread.never
-    return bool(never) and any(re.search(never, said, re.IGNORECASE) for said in given.sentences)
+    if any(_is_claimed(entry, given) for entry in thread.must_not):
+        return True
+    return bool(thread.never) and any(re.search(thread.never, said, re.I) for said in given.sentences)
+
+
+def _is_claimed(entry: str, given: Answer) -> bool:
+    """Whether an answer claims what an entry of `must_not` forbids."""
+    code, _, limit = entry.partition(" ")
+    if code not in BY_CODE:
+        return False
+    headline, established = code == given.cause, code in given.established
+    if limit == "as certain":
+        return established or (headline and given.certain)
+    if limit.startswith("for "):
+        return headline and limit.removeprefix("for ") in given.headline
+    return headline or (established and not limit)
 
 
 def run(thread: Thread, folder: Path) -> Answer | None:

@@ -25,6 +25,7 @@ def given(headline: str, *, listed: tuple[str, ...] = (), established: tuple[str
     return Answer(
         headline=headline or "nothing",
         cause=headline,
+        certain=False,
         established=established,
         listed=(*established, *listed),
         sentences=(headline,),
@@ -61,8 +62,15 @@ def test_a_forbidden_cause_is_wrong_in_the_headline_and_where_it_is_established(
 def test_what_is_forbidden_as_certain_may_lead_and_what_is_forbidden_as_cause_may_be_established():
     assert judge(DECIDED, given("peermem-stub", listed=("memlock-limit",))) == "LISTED"
     assert judge(DECIDED, given("memlock-limit", established=("peermem-stub",))) == "WRONG"
+    assert judge(DECIDED, replace(given("peermem-stub"), certain=True)) == "WRONG"
     assert judge(DECIDED, given("port-down")) == "WRONG"
     assert judge(DECIDED, given("memlock-limit", established=("port-down",))) == "RIGHT"
+
+
+def test_what_is_forbidden_for_a_subject_may_lead_for_another():
+    thread = replace(DECIDED, must_not=("memlock-limit for client",), cause="gpu-mig")
+    assert judge(thread, replace(given("memlock-limit"), headline="limits of the server")) == "MISSED"
+    assert judge(thread, replace(given("memlock-limit"), headline="limits of the client")) == "WRONG"
 
 
 def test_a_cause_without_a_code_is_right_if_all_its_words_are_in_the_headline():

@@ -13,37 +13,47 @@ from msgspec.structs import replace
 
 from gdrkit.consumers.table import paths_closed_by
 from gdrkit.evidence import Confidence
+from gdrkit.explain.answer import answer
 from gdrkit.explain.causes import decides, open_causes
+from gdrkit.explain.claims import claims
 from gdrkit.explain.explanation import EstablishedProblem, Explanation, OpenLine, QuotedLine, TextMachine
-from gdrkit.explain.facts import cause_of, contradictions, known, mentioned
+from gdrkit.explain.facts import cause_of, contradictions, known
 from gdrkit.explain.gpus import gpu_label
 from gdrkit.explain.log_events import LogEvent, events, module_named_nearby
+from gdrkit.explain.mentions import mentioned
 from gdrkit.explain.question import question
+from gdrkit.explain.sentences import sentences
+from gdrkit.explain.subject import Topics, topics
 from gdrkit.explain.text_host import TextHost, proofs_of
 from gdrkit.explain.transcript import TextLine
 from gdrkit.formats.module_name import canonical
 from gdrkit.node import Node
 from gdrkit.rules import BY_CODE, RULES
 from gdrkit.rules.engine import check_results, subjects_of, trail_of
-from gdrkit.rules.rule import Failed, Layer
+from gdrkit.rules.rule import Failed, Layer, Passed
 from gdrkit.verdict.path_state import applies_to
 
 
 def explain(text: TextHost) -> Explanation:
     """The explanation of a text, with a section for each machine whose output it holds."""
-    machines = [_machine(host) for host in text.machines()]
-    suspected = mentioned(text.lines, {found.code for machine in machines for found in machine.established})
+    about = topics(text.lines)
+    machines = [_machine(host, about) for host in text.machines()]
+    said = sentences(text.lines)
+    named = claims(said)
+    proven = {found.code for machine in machines for found in machine.established}
+    suspected = mentioned(text.lines, named, proven)
     if suspected:
         machines[0] = replace(machines[0], open=(*machines[0].open, *suspected))
     shown = tuple(machine for machine in machines if machine.has_content)
     return Explanation(
+        answer=answer(text.lines, said, named, shown, about),
         machines=shown,
         question=question(shown, {line.command for line in text.lines if line.kind == "typed"}),
         lines=sum(line.kind in ("machine", "shown") for line in text.lines),
     )
 
 
-def _machine(host: TextHost) -> TextMachine:
+def _machine(host: TextHost, about: Topics) -> TextMachine:
     node = Node(host)
     all_events = events(host.own_lines)
     by_rules = tuple(_established_by_rules(node, host))
@@ -59,9 +69,11 @@ def _machine(host: TextHost) -> TextMachine:
     established = tuple(sorted(proven.values(), key=lambda found: (_layer(found.code), _first_line(found))))
     return TextMachine(
         name=host.machine,
-        established=established,
+        established=tuple(found for found in established if not _is_note(found, about)),
+        notes=tuple(found for found in established if _is_note(found, about)),
         open=tuple(_open(node, all_events, established)),
         known=known(node, host),
+        cleared=_cleared(node, host),
         contradictions=contradictions(node, host),
     )
 
@@ -126,6 +138,30 @@ def _established_by_rules(node: Node, host: TextHost) -> Iterator[EstablishedPro
         )
 
 
+def _is_note(found: EstablishedProblem, about: Topics) -> bool:
+    """Whether a problem closes dma-buf alone, or replaces NCCL's network, in a text not about dma-buf."""
+    alone = found.blocks == ("dmabuf",) or found.code == "net-plugin-replaced"
+    return alone and not about.dmabuf and not _is_printed(found)
+
+
+def _is_printed(found: EstablishedProblem) -> bool:
+    """Whether a line that reports a failure proves a problem, and not only facts of the machine."""
+    return found.subject == NODE and any(found.seen == proof.text for proof in found.proofs)
+
+
+def _cleared(node: Node, host: TextHost) -> tuple[str, ...]:
+    """Codes of the problems that lines of the text exclude for certain, for every subject."""
+    results = tuple(check_results(node, (rule for rule in RULES if not rule.whole_machine)))
+    kept = {result.rule.code for result in results if not isinstance(result.outcome, Passed)}
+    found: dict[str, None] = {}
+    for result in results:
+        if isinstance(result.outcome, Passed) and result.rule.code not in kept:
+            trail = trail_of(node, result)
+            if trail.confidence is Confidence.CERTAIN and proofs_of(trail.sources, host):
+                found[result.rule.code] = None
+    return tuple(found)
+
+
 def _layer(code: str) -> Layer:
     return BY_CODE[code].layer
 
@@ -162,6 +198,7 @@ def _open(
             ruled_out=ruled_out,
             note=NO_MODULE if unnamed else same[0].note,
             claimed=False,
+            leads=same[0].leads,
         )
 
 

@@ -6,6 +6,7 @@ default, so every field is always present in the JSON.
 
 from __future__ import annotations
 
+import enum
 from typing import Annotated
 
 from msgspec import Meta, Struct
@@ -63,6 +64,7 @@ class OpenLine(Struct, frozen=True, kw_only=True):
     ruled_out: tuple[RuledOut, ...]
     note: str  # why it proves nothing, where that is not obvious
     claimed: bool  # a person mentions it; no output shows it
+    leads: bool  # the first cause is by far the likeliest
 
     @property
     def codes(self) -> tuple[str, ...]:
@@ -90,13 +92,15 @@ class TextMachine(Struct, frozen=True, kw_only=True):
 
     name: str
     established: tuple[EstablishedProblem, ...]
+    notes: tuple[EstablishedProblem, ...]  # proven, but without effect on what the text is about
     open: tuple[OpenLine, ...]
     known: tuple[KnownFact, ...]
+    cleared: tuple[Code, ...]  # causes that its outputs exclude for certain
     contradictions: tuple[Contradiction, ...]
 
     @property
     def has_content(self) -> bool:
-        return bool(self.established or self.open or self.known or self.contradictions)
+        return bool(self.established or self.notes or self.open or self.known or self.contradictions)
 
 
 class AnswerMeaning(Struct, frozen=True):
@@ -115,9 +119,51 @@ class Question(Struct, frozen=True, kw_only=True):
     otherwise: tuple[Code, ...]  # causes that stay open if it shows none of these
 
 
+class AnswerKind(enum.StrEnum):
+    """What an answer rests on."""
+
+    CAUSE = "cause"  # one cause is established, or clearly the likeliest
+    SEVERAL = "several"  # something failed, and the text does not decide between the causes
+    STATED = "stated"  # the text gives a reason in its own words, which gdrkit has no code for
+    ELSEWHERE = "elsewhere"  # a message about something else, or one without harm
+    WORKING = "working"  # the text shows GPU memory on the network, and no problem
+    DOCUMENTATION = "documentation"  # the text explains something, and reports no problem
+    NOTHING = "nothing"
+
+
+class Sureness(enum.StrEnum):
+    """How sure an answer is."""
+
+    CERTAIN = "certain"  # an output proves it
+    LIKELY = "likely"  # an output points to it, or a person found it to be the cause
+    POSSIBLE = "possible"  # it fits what the text says
+
+
+class RankedCause(Struct, frozen=True):
+    """A possible cause, in words, and where the text points to it."""
+
+    code: Code
+    title: str
+    line: LineNumber | None
+
+
+class Answer(Struct, frozen=True, kw_only=True):
+    """The answer in short: the most likely cause, how sure it is, and what to do now."""
+
+    kind: AnswerKind
+    sentence: str
+    cause: Code | None  # the code of the sentence, if it has one
+    sureness: Sureness
+    claimed: bool  # only people say so; no output shows it
+    lines: tuple[QuotedLine, ...]  # on which the sentence stands
+    now: tuple[str, ...]  # what to do
+    others: tuple[RankedCause, ...]  # what else it could be, likeliest first
+
+
 class Explanation(Struct, frozen=True, kw_only=True, tag_field="schema", tag="gdrkit.explanation/1"):
     """What a text proves, what it leaves open, and the command to run next."""
 
+    answer: Answer
     machines: tuple[TextMachine, ...]
     question: Question | None
     lines: int  # lines of the text that were recognized as output of a machine

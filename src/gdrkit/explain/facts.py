@@ -1,18 +1,14 @@
-"""Facts that a pasted text shows, contradictions in it, and hardware that people mention."""
+"""Facts that a pasted text shows, and contradictions in it."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable
 
 from gdrkit.consumers import nccl_releases
 from gdrkit.evidence import EvidenceMissing, Missing, MissingReason
-from gdrkit.explain.explanation import Cause, Contradiction, KnownFact, OpenLine
+from gdrkit.explain.explanation import Cause, Contradiction, KnownFact
 from gdrkit.explain.gpus import gpu_label
-from gdrkit.explain.lines import is_advice
-from gdrkit.explain.log_events import events
 from gdrkit.explain.text_host import TextHost, proofs_of, quote
-from gdrkit.explain.transcript import TextLine
 from gdrkit.facts.driver import driver_flavour, driver_version
 from gdrkit.facts.gpu import product_name
 from gdrkit.facts.kernel import lockdown, release
@@ -144,83 +140,6 @@ def _nccl_check(version: str) -> str:
     return (
         f"NCCL {version} does check /sys/module/nvidia_peermem: the module was loaded later, or the job ran"
         " on another machine or in a container whose /sys does not show it"
-    )
-
-
-# -- mentions by people --------------------------------------------------------------------------------
-
-MENTIONS = (
-    ("gpu-integrated", r"\bGB10\b|\bDGX Sparks?\b|\bZGX Nano\b"),
-    (
-        "gpu-consumer",
-        r"\bGeForce\b|\bTITAN (?:X|V|RTX|Xp)\b|\bRTX ?(?:20[678]0|30[5-9]0|40[5-9]0|50[5-9]0)\b",
-    ),
-    ("wsl", r"\bWSL ?2?\b"),
-    ("gpu-vgpu", r"\bv[Gg]PU\b"),
-)
-"""Hardware and environments where GPUDirect RDMA cannot work, or works differently."""
-
-NEGATION = re.compile(
-    r"(?:\bnot?\b|n't\b|\bnever\b|\bwithout\b|\bunlike\b|\binstead of\b|\bother than\b|\brather than\b"
-    r"|\bcompared (?:to|with)\b|\bspecific to\b)[^.;!?]{0,40}$",
-    re.IGNORECASE,
-)
-"""A negation shortly before something that is mentioned."""
-
-
-INLINE_CODE = re.compile(r"`([^`]*)`")
-"""Inline code in Markdown."""
-
-
-def mentioned(lines: Iterable[TextLine], established: set[str]) -> tuple[OpenLine, ...]:
-    """Hardware that people mention and errors that they quote in a sentence: possible causes, not proof."""
-    found: dict[str, OpenLine] = {}
-    for line in lines:
-        if line.kind not in ("prose", "shown") or line.text.startswith(
-            "|"
-        ):  # a table may be about any machine
-            continue
-        for code, pattern in MENTIONS if line.kind == "prose" else MENTIONS[:2]:
-            hit = re.search(pattern, line.text)
-            if (
-                hit
-                and code not in found
-                and code not in established
-                and not _is_negated(line.text, hit.start())
-            ):
-                found[code] = _mention(line, (code,), "a person mentions it; no output shows it")
-        for quoted in INLINE_CODE.finditer(line.text) if line.kind == "prose" else ():
-            codes = _codes_of(quoted[1])
-            if codes and quoted[1] not in found and not _is_negated(line.text, quoted.start()):
-                found[quoted[1]] = _mention(line, codes, "quoted in a sentence; no output shows it")
-    return tuple(found.values())[:MAX_MENTIONS]
-
-
-MAX_MENTIONS = 8
-"""Mentions that are listed at most: a text with more is documentation, not a report of one problem."""
-
-
-def _is_negated(text: str, start: int) -> bool:
-    """Whether a sentence negates what it mentions at `start`, or gives advice."""
-    return NEGATION.search(text[:start]) is not None or is_advice(text)
-
-
-def _codes_of(words: str) -> tuple[str, ...]:
-    """The possible causes of a quoted error; () if it is not one."""
-    found = events((TextLine(0, words, "machine"),))
-    return found[0].codes if found else ()
-
-
-def _mention(line: TextLine, codes: tuple[str, ...], note: str) -> OpenLine:
-    return OpenLine(
-        line=line.number,
-        text=line.text,
-        count=1,
-        subject="",
-        causes=tuple(cause_of(code, "") for code in codes),
-        ruled_out=(),
-        note=note,
-        claimed=True,
     )
 
 

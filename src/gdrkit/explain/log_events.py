@@ -31,6 +31,7 @@ class LogEvent(Struct, frozen=True, kw_only=True):
     from_loader: bool = False  # an error of modprobe, insmod or another loader
     from_kernel: bool = False  # a message of the kernel's module loader; all of these are in the catalogue
     needs_module: bool = False  # it is about a module, but does not name it
+    leads: bool = False  # its first cause is by far the likeliest
     note: str = ""
     message: str = ""  # its name in the catalogue, if it has one
 
@@ -72,6 +73,7 @@ def _event(line: TextLine, position: int) -> LogEvent | None:
         decides=message.decides,
         from_loader=message.loads,
         from_kernel=from_kernel,
+        leads=message.leads,
         needs_module=not module and (from_kernel or message.loads),
         message=message.name,
     )

@@ -134,6 +134,7 @@ ROWS = (
         ("driver-not-loaded", "driver-mismatch"),
         source="nvidia-smi(1); the program's own source is closed",
         decides=False,
+        leads=True,
         open_end=True,
         sample="NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.",
     ),

@@ -39,6 +39,7 @@ class MessageTemplate(Struct, frozen=True, eq=False):
     module: str = ""  # the module that it is about, if its text implies one
     decides: bool = True  # a single cause is certain: not temporary, and never harmless
     loads: bool = False  # printed by a program that loads modules, and names the requested module
+    leads: bool = False  # its first cause is what it says itself, or by far the most frequent
     open_end: bool = False  # more text may follow it
     sample: str = ""  # an example, if the placeholders alone do not make one
     make: Callable[[Match], Any] | None = None  # makes a record from a match

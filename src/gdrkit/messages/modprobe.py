@@ -20,6 +20,14 @@ NOT_FOUND = MessageTemplate(
     versions="22 and later",
     loads=True,
 )
+NOT_FOUND_ANYWHERE = MessageTemplate(
+    "modprobe",
+    "modprobe: FATAL: Module {module} not found.",
+    ("module-not-found",),
+    source="module-init-tools modprobe.c, and kmod tools/modprobe.c before 22",
+    versions="21 and before",
+    loads=True,
+)
 COMMAND_FAILED = MessageTemplate(
     "modprobe",
     "modprobe: ERROR: {place}Error running install command '{command}' for module {module}: "
@@ -64,6 +72,12 @@ TOOLS = (
         loads=True,
     ),
     MessageTemplate(
+        "nvidia-installer",
+        "Kernel module load error: {error}",
+        source="NVIDIA/nvidia-installer kernel.c, test_kernel_modules_helper()",
+        loads=True,
+    ),
+    MessageTemplate(
         "systemd",
         "Failed to insert module '{module}': {error}",
         source="systemd src/shared/module-util.c, module_load_and_warn()",
@@ -77,7 +91,16 @@ TOOLS = (
     ),
 )
 
-LOADERS = (NOT_FOUND, COMMAND_FAILED, DEPENDENCY_GONE, NO_FILE, PRESENT, COULD_NOT, *TOOLS)
+LOADERS = (
+    NOT_FOUND,
+    NOT_FOUND_ANYWHERE,
+    COMMAND_FAILED,
+    DEPENDENCY_GONE,
+    NO_FILE,
+    PRESENT,
+    COULD_NOT,
+    *TOOLS,
+)
 """Programs that load modules. Their messages may be in the kernel log too, like systemd's early in a
 boot."""
 

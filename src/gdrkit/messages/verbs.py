@@ -21,7 +21,7 @@ from gdrkit.messages.errors import (
 from gdrkit.messages.message import MessageTemplate
 
 NO_GPU = ("gpu-consumer", "gpu-unsupported", "gpu-vgpu", "gpu-confidential", "gpu-mig")
-NO_DMABUF = ("verbs-lacks-dmabuf", "kernel-lacks-dmabuf", "kernel-lacks-odp", "dmabuf-mr-refused")
+NO_DMABUF = ("dmabuf-mr-refused", "kernel-lacks-dmabuf", "kernel-lacks-odp", "verbs-lacks-dmabuf")
 _UNCLAIMED = ("peermem-not-loaded", "gpu-integrated", *NO_GPU, "bar1-exhausted", "memory-not-registrable")
 """Why ibv_reg_mr returns EFAULT for GPU memory. In the API since MOFED 5.1 the core first pins the pages
 itself, which fails, and keeps that error unless a peer-memory client claims them; nvidia-peermem answers
@@ -118,6 +118,7 @@ ROWS = (
         _failed("ibv_reg_dmabuf_mr", *UNSUPPORTED),
         NO_DMABUF,
         source="rdma-core libibverbs/verbs.c; Linux drivers/infiniband/hw/mlx5/mr.c",
+        leads=True,
         open_end=True,
         sample="Call to ibv_reg_dmabuf_mr failed with error Operation not supported",
     ),

@@ -1,0 +1,174 @@
+"""The answer of `gdr explain` in short: the likeliest cause, how sure, what to do, what else it could be.
+
+One cause is named only if the text points to it: outputs prove it, a line has no other cause, or people name
+it. If a line has several causes and nothing ranks them, the answer says what failed and asks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from gdrkit.explain import subject
+from gdrkit.explain.claims import Claim, stated_reason
+from gdrkit.explain.explanation import (
+    Answer,
+    AnswerKind,
+    QuotedLine,
+    RankedCause,
+    Sureness,
+    TextMachine,
+)
+from gdrkit.explain.otherwise import OtherLine, other_line
+from gdrkit.explain.ranking import Candidate, ranked
+from gdrkit.explain.sentences import Sentence
+from gdrkit.explain.subject import Topics
+from gdrkit.explain.transcript import TextLine
+from gdrkit.report.pages import code_page
+
+NAMED = 4.0
+"""Weight from which a cause is named: a sentence that says it, or a line that leaves no other."""
+
+ONLY = 2.0
+"""Weight from which the only cause of a text is named: a person asks about it."""
+
+MAX_OTHERS = 5
+
+
+def answer(
+    lines: tuple[TextLine, ...],
+    said: tuple[Sentence, ...],
+    named: tuple[Claim, ...],
+    machines: tuple[TextMachine, ...],
+    about: Topics,
+) -> Answer:
+    """The answer to a text, given its sentences, the causes that they name, and its machines."""
+    other = other_line(lines)
+    printed = other is not None and other.line.kind == "machine"
+    proven = any(machine.established for machine in machines)
+    if not (printed or proven) and subject.explains(lines, said):
+        return _documentation(said, named)
+    found = ranked(machines, _standing(named, machines), about)
+    if other is not None and other.weight > (found[0].weight if found else 0):
+        return _elsewhere(other, found)
+    if found and _is_named(found):
+        return _cause(found)
+    reason = stated_reason(said)
+    if reason is not None:
+        return _stated(reason, found)
+    if found:
+        return _several(found)
+    return _working(machines) or _nothing(about)
+
+
+def _standing(found: tuple[Claim, ...], machines: Iterable[TextMachine]) -> tuple[Claim, ...]:
+    """The claims that no output contradicts."""
+    cleared = {code for machine in machines for code in machine.cleared}
+    return tuple(claim for claim in found if claim.code not in cleared)
+
+
+def _is_named(found: tuple[Candidate, ...]) -> bool:
+    return found[0].weight >= NAMED or (len(found) == 1 and found[0].weight >= ONLY)
+
+
+# -- the kinds of answers ------------------------------------------------------------------------------
+
+
+def _cause(found: tuple[Candidate, ...]) -> Answer:
+    first = found[0]
+    title, todo = code_page(first.code)
+    return Answer(
+        kind=AnswerKind.CAUSE,
+        sentence=title,
+        cause=first.code,
+        sureness=first.sureness,
+        claimed=first.claimed,
+        lines=first.lines,
+        now=_steps(todo),
+        others=_others(found[1:]),
+    )
+
+
+def _steps(todo: str) -> tuple[str, ...]:
+    return tuple(" ".join(paragraph.split()) for paragraph in todo.split("\n\n") if paragraph)
+
+
+def _others(found: Iterable[Candidate]) -> tuple[RankedCause, ...]:
+    rest = list(found)[:MAX_OTHERS]
+    return tuple(
+        RankedCause(one.code, code_page(one.code)[0], one.lines[0].line if one.lines else None)
+        for one in rest
+    )
+
+
+def _plain(kind: AnswerKind, sentence: str, **more: object) -> Answer:
+    values: dict[str, object] = {
+        "cause": None, "sureness": Sureness.POSSIBLE, "claimed": False, "lines": (), "now": (), "others": (),
+    }  # fmt: skip
+    return Answer(kind=kind, sentence=sentence, **{**values, **more})  # type: ignore[arg-type]
+
+
+def _elsewhere(other: OtherLine, found: tuple[Candidate, ...]) -> Answer:
+    line = other.line
+    return _plain(
+        AnswerKind.ELSEWHERE,
+        f"{other.means}.",
+        sureness=Sureness.LIKELY,
+        claimed=line.kind != "machine",
+        lines=(QuotedLine(line.number, line.text.strip()),),
+        now=(f"{other.todo}.",),
+        others=_others(found),
+    )
+
+
+def _stated(reason: Sentence, found: tuple[Candidate, ...]) -> Answer:
+    return _plain(
+        AnswerKind.STATED,
+        f"The text gives the reason in its own words: {reason.text}",
+        claimed=True,
+        lines=(QuotedLine(reason.line, reason.text),),
+        others=_others(found),
+    )
+
+
+def _several(found: tuple[Candidate, ...]) -> Answer:
+    lines = found[0].lines[:1]
+    return _plain(
+        AnswerKind.SEVERAL,
+        "The text shows what failed, but not why: it does not decide between these causes.",
+        claimed=found[0].claimed,
+        lines=lines,
+        others=_others(found),
+    )
+
+
+def _working(machines: Iterable[TextMachine]) -> Answer | None:
+    for machine in machines:
+        for fact in machine.known:
+            if fact.name == "NCCL channels" and not fact.value.startswith("0 ") and fact.line is not None:
+                return _plain(
+                    AnswerKind.WORKING,
+                    f"The text shows no problem, and NCCL accesses GPU memory directly: {fact.value}.",
+                    sureness=Sureness.CERTAIN,
+                    lines=(QuotedLine(fact.line, fact.text),),
+                )
+    return None
+
+
+def _documentation(said: tuple[Sentence, ...], named: tuple[Claim, ...]) -> Answer:
+    codes = tuple(dict.fromkeys(claim.code for claim in named))[:MAX_OTHERS]
+    return _plain(
+        AnswerKind.DOCUMENTATION,
+        "This text explains or guides; it does not report a problem of a machine.",
+        claimed=True,
+        lines=tuple(QuotedLine(one.line, one.text) for one in said[:1]),
+        others=tuple(RankedCause(code, code_page(code)[0], None) for code in codes),
+    )
+
+
+def _nothing(about: Topics) -> Answer:
+    if not about.rdma:
+        return _plain(AnswerKind.NOTHING, "Nothing in this text is about GPUDirect RDMA.")
+    return _plain(
+        AnswerKind.NOTHING,
+        "The text is about RDMA or GPU memory, but it shows no failure whose cause gdr knows.",
+    )

@@ -1,0 +1,110 @@
+"""What people say in a text: causes that they name, hardware that they mention, errors that they quote."""
+
+from __future__ import annotations
+
+import enum
+import re
+from collections.abc import Iterable, Iterator
+
+from msgspec import Struct
+
+from gdrkit.explain import cues
+from gdrkit.explain.lines import is_advice
+from gdrkit.explain.sentences import Place, Sentence
+from gdrkit.explain.statement_rows import HARDWARE
+from gdrkit.explain.statements import readings
+
+HARDWARE_CODES = frozenset(row.code for row in HARDWARE)
+
+
+class Stance(enum.StrEnum):
+    """How a person means what a sentence says; the strongest first."""
+
+    FOUND = "found"  # named as the cause, or as what cured the problem
+    TITLE = "title"  # in the title or a heading
+    SAID = "said"
+    ASKED = "asked"  # a question or a guess
+    CONTEXT = "context"  # makes a cause likelier that something else points to
+    ADVISED = "advised"  # an instruction, or what holds in general
+
+
+class Claim(Struct, frozen=True):
+    """A cause that a person names. It proves nothing."""
+
+    code: str
+    sentence: Sentence
+    stance: Stance
+
+    @property
+    def hardware(self) -> bool:
+        """Whether it only mentions hardware that has a limit."""
+        return self.code in HARDWARE_CODES
+
+
+def claims(found: tuple[Sentence, ...]) -> tuple[Claim, ...]:
+    """Every cause that the sentences of a text name, in order. What a sentence negates is left out."""
+    return tuple(dict.fromkeys(claim for index in range(len(found)) for claim in _in(found, index)))
+
+
+def _in(found: tuple[Sentence, ...], index: int) -> Iterator[Claim]:
+    sentence = found[index]
+    stance = _stance(found, index)
+    table = sentence.text.startswith("|")  # a row may be about any machine
+    for reading in readings(sentence.text, cures=stance is Stance.FOUND):
+        if cues.is_negated(sentence.text, reading.start) or (table and reading.code in HARDWARE_CODES):
+            continue
+        yield Claim(reading.code, sentence, Stance.CONTEXT if reading.context else stance)
+
+
+def _stance(found: tuple[Sentence, ...], index: int) -> Stance:
+    sentence = found[index]
+    if cues.is_guess(sentence.text):
+        return Stance.ASKED
+    if cues.names_a_cause(sentence.text) or _is_named_around(found, index):
+        return Stance.FOUND
+    if cues.is_instruction(sentence.text) or is_advice(sentence.text):
+        return Stance.ADVISED
+    return Stance.SAID if sentence.place is Place.BODY else Stance.TITLE
+
+
+_BACK = re.compile(r"^\W*(?:yes,? |ok,? |indeed,? )?(?:that|this|it)\b", re.IGNORECASE)
+
+
+def _is_named_around(found: tuple[Sentence, ...], index: int) -> bool:
+    """Whether the next sentence ("that was the issue") or the heading above makes a sentence the cause."""
+    after = found[index + 1] if index + 1 < len(found) else None
+    if after is not None and _BACK.match(after.text) and cues.names_a_cause(after.text):
+        return not cues.is_guess(after.text)
+    before = found[index - 1] if index else None
+    while before is not None and before.paragraph == found[index].paragraph and index > 1:
+        index -= 1
+        before = found[index - 1]
+    return before is not None and before.place is Place.HEADING and cues.names_a_cause(before.text)
+
+
+# -- a reason that the text gives in its own words -------------------------------------------------------
+
+_TECHNICAL = re.compile(
+    r"`|\b(?:nvidia|NCCL|UCX|RDMA|IB|RoCE|GPUs?|NICs?|HCA|mlx\w*|modules?|drivers?|kernel|plugin|library"
+    r"|lib\w+|gdr\w*|peer_?mem\w*|dma-?buf|BAR\d?|IOMMU|ACS|PCIe|CUDA|OFED|DOCA|firmware|/dev/\w+|NVSHMEM"
+    r"|EFA|GDR|UAR|QP|GID|MTU|container|image|version|[A-Z]{2,}_[A-Z_]{2,}|\w+_\w+)\b"
+)
+MIN_WORDS = 5
+"""Words of a sentence that can give a reason; "it works now" alone is none."""
+
+
+def stated_reason(found: Iterable[Sentence]) -> Sentence | None:
+    """The sentence in which the text itself gives the reason of the problem; None if there is none."""
+    scored = [(score, -sentence.line, sentence) for sentence in found if (score := _reason_score(sentence))]
+    return max(scored, key=lambda row: row[:2])[2] if scored else None
+
+
+def _reason_score(sentence: Sentence) -> float:
+    text = sentence.text
+    if cues.is_guess(text) or (len(text.split()) < MIN_WORDS and text.isascii()):
+        return 0
+    technical = len(set(_TECHNICAL.findall(text)))
+    found, follows = cues.names_a_cause(text), cues.gives_a_reason(text)
+    if not technical or not (found or follows):
+        return 0
+    return found + follows + min(technical, 4) / 4 - (0.5 if cues.is_instruction(text) else 0)

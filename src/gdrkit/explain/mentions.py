@@ -1,0 +1,109 @@
+"""Lines that people's words leave open: causes that they name, hardware they mention, errors they quote.
+
+They prove nothing. Every such line is marked as claimed.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterable, Iterator
+
+from gdrkit.explain import cues
+from gdrkit.explain.claims import Claim, Stance
+from gdrkit.explain.explanation import OpenLine
+from gdrkit.explain.facts import cause_of
+from gdrkit.explain.lines import is_advice
+from gdrkit.explain.log_events import events
+from gdrkit.explain.statement_rows import HARDWARE
+from gdrkit.explain.statements import readings
+from gdrkit.explain.transcript import TextLine
+from gdrkit.messages import catalogue
+
+MAX_MENTIONS = 8
+"""Mentions that are listed at most: a text with more is documentation, not a report of one problem."""
+
+MAX_QUOTED = 20_000
+"""Lines of people and of unrecognised output that are searched for errors."""
+
+INLINE_CODE = re.compile(r"`([^`]{8,400})`")
+_FAILURE = re.compile(
+    r"error|warn|fail|disabled|too low|not supported|unsupported|cannot|refused|denied|unable|invalid", re.I
+)
+
+
+def mentioned(
+    lines: Iterable[TextLine], claims: Iterable[Claim], established: set[str]
+) -> tuple[OpenLine, ...]:
+    """The causes that people name, and the errors that they quote, each once."""
+    found: dict[tuple[str, ...], OpenLine] = {}
+    strongest = sorted(claims, key=lambda claim: list(Stance).index(claim.stance))
+    for claim in strongest:
+        if claim.stance not in (Stance.ADVISED, Stance.CONTEXT) and claim.code not in established:
+            found.setdefault((claim.code,), _of_claim(claim))
+    for line in quoted_errors(lines):
+        if not established & set(line.codes):
+            found.setdefault(line.codes, line)
+    return tuple(sorted(tuple(found.values())[:MAX_MENTIONS], key=lambda line: line.line))
+
+
+def quoted_errors(lines: Iterable[TextLine]) -> Iterator[OpenLine]:
+    """Errors in sentences, quotations and unrecognised output."""
+    searched = (line for line in lines if line.kind in ("prose", "quoted", "shown"))
+    for line, _ in zip(searched, range(MAX_QUOTED), strict=False):
+        if line.kind == "shown":
+            yield from _shown(line)
+        elif not is_advice(line.text):
+            yield from _in_sentence(line)
+
+
+def _shown(line: TextLine) -> Iterator[OpenLine]:
+    """An error in unrecognised output: a message of the catalogue, hardware, or words that name a cause."""
+    match = catalogue.match(line.text)
+    if match is not None and match.causes:
+        yield _open(line, match.causes, "the line has an unusual form", match.message.leads)
+        return
+    hardware = not line.text.startswith("|")
+    for reading in readings(line.text, cures=False):
+        if reading.code in _hardware() and hardware:
+            yield _open(line, (reading.code,), "mentioned; no output shows it")
+        elif reading.code not in _hardware() and _FAILURE.search(line.text):
+            yield _open(line, (reading.code,), "the program is not known to gdr")
+
+
+@functools.cache
+def _hardware() -> frozenset[str]:
+    return frozenset(row.code for row in HARDWARE[:2])
+
+
+def _in_sentence(line: TextLine) -> Iterator[OpenLine]:
+    """An error within a sentence, preferably one in inline code, where it is quoted as it was printed."""
+    for words in (*INLINE_CODE.findall(line.text), line.text):
+        event = next(iter(events((TextLine(line.number, words.strip(" `"), "machine"),))), None)
+        if event is not None and not cues.is_negated(line.text, line.text.find(words)):
+            yield _open(line, event.codes, "quoted by a person; no output shows it", event.leads)
+            return
+
+
+def _of_claim(claim: Claim) -> OpenLine:
+    note = (
+        "a person mentions it; no output shows it"
+        if claim.hardware
+        else "the text says so; no output shows it"
+    )
+    line = TextLine(claim.sentence.line, claim.sentence.text, "prose")
+    return _open(line, (claim.code,), note)
+
+
+def _open(line: TextLine, codes: tuple[str, ...], note: str, leads: bool = False) -> OpenLine:
+    return OpenLine(
+        line=line.number,
+        text=line.text.strip(),
+        count=1,
+        subject="",
+        causes=tuple(cause_of(code, "") for code in codes),
+        ruled_out=(),
+        note=note,
+        claimed=True,
+        leads=leads,
+    )

@@ -1,0 +1,87 @@
+"""What a text shows without a code: messages about something else, a misspelt setting, unequal nodes."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterable, Iterator
+
+from msgspec import Struct
+
+from gdrkit.explain.misspelt import misspelt
+from gdrkit.explain.ranking import BY_LINE, NOTE, QUOTED
+from gdrkit.explain.transcript import TextLine
+from gdrkit.messages import elsewhere
+
+
+class OtherLine(Struct, frozen=True):
+    """A line about something else: what it means, what to do, and its weight among the causes."""
+
+    line: TextLine
+    means: str
+    todo: str
+    weight: float
+
+
+def other_line(lines: tuple[TextLine, ...]) -> OtherLine | None:
+    """The line about something else that weighs most, the first of several; None if there is none."""
+    found = (*_messages(lines), *_misspelt(lines), *_unequal_plugins(lines))
+    return max(found, key=lambda other: other.weight, default=None)
+
+
+WEIGHTS = {"failure": BY_LINE, "follows": NOTE, "harmless": NOTE / 2}
+
+
+def _messages(lines: Iterable[TextLine]) -> Iterator[OtherLine]:
+    for line in lines:
+        match = elsewhere.match(line.text)
+        if match is not None:
+            said = 1 if line.kind in ("machine", "shown") else QUOTED
+            yield OtherLine(line, match.means, match.todo, WEIGHTS[match.kind] * said)
+
+
+def _misspelt(lines: Iterable[TextLine]) -> Iterator[OtherLine]:
+    for line in lines:
+        if (names := misspelt(line.text)) is not None:
+            name, meant = names
+            yield OtherLine(
+                line,
+                f"{name} is misspelt: no program reads it, so the setting {meant} is not made",
+                f"Write {meant}",
+                BY_LINE * QUOTED,
+            )
+
+
+def _unequal_plugins(lines: Iterable[TextLine]) -> Iterator[OtherLine]:
+    """NCCL loads a network plugin on some hosts of the text, and finds none on others."""
+    have: dict[str, TextLine] = {}
+    lack: dict[str, TextLine] = {}
+    for line in lines:
+        if "lugin" not in line.text or (host := _host().search(line.text)) is None:
+            continue
+        if _LACKS.search(line.text):
+            lack.setdefault(host[1], line)
+        elif _HAS.search(line.text):
+            have.setdefault(host[1], line)
+    without = [host for host in lack if host not in have]
+    if have and without:
+        yield OtherLine(
+            lack[without[0]],
+            f"The NCCL network plugin is on some hosts only: {_some(list(have))} loads it,"
+            f" {_some(without)} does not; ranks with different networks cannot connect",
+            "Use one image on all hosts, or set NCCL_NET_PLUGIN=none on all of them",
+            BY_LINE * QUOTED,
+        )
+
+
+_LACKS = re.compile(r"NET/Plugin ?: ?(?:Could not find|No plugin found)")
+_HAS = re.compile(r"Plugin Path ?: ?\S|NET/Plugin ?: ?Loaded net plugin|P2P plugin ")
+
+
+@functools.cache
+def _host() -> re.Pattern[str]:
+    return re.compile(r"(?<![\w.-])([A-Za-z][\w.-]{0,80}):\d{1,10}:\d{1,10} \[")
+
+
+def _some(hosts: list[str]) -> str:
+    return hosts[0] if len(hosts) == 1 else f"{hosts[0]} and {len(hosts) - 1} more"

@@ -1,0 +1,178 @@
+"""Rank the causes of a text: by what outputs prove, what people say, and how often a message means one.
+
+The weights only order evidence of different kinds; they are not probabilities. Outputs that prove a cause
+come before all words of people. A problem that closes one of the two direct paths alone, or none, is a note
+about the machine, unless the text is about that path.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from gdrkit.evidence import Confidence
+from gdrkit.explain.claims import HARDWARE_CODES, Claim, Stance
+from gdrkit.explain.explanation import EstablishedProblem, OpenLine, QuotedLine, Sureness, TextMachine
+from gdrkit.explain.subject import Topics
+from gdrkit.rules import BY_CODE
+from gdrkit.rules.rule import DIRECT
+
+BY_LINE, BY_RULE, SLOWER, NOTE = 20.0, 12.0, 5.0, 1.0
+"""A cause that a failing line proves; one that outputs prove and that stops a path; one that stops none; and
+a fact about the machine that does not matter here."""
+
+ONLY_CAUSE, LEADING, FIRST_CAUSE = 7.0, 6.0, 3.0
+"""The only possible cause of a failing line; one that is by far the likeliest; and the first of several. The
+n-th counts 1/n of it."""
+
+QUOTED = 0.7
+"""A line that a person quotes counts this much of one that a machine printed."""
+
+STANCES = {
+    Stance.FOUND: 9.0,
+    Stance.TITLE: 5.0,
+    Stance.SAID: 4.0,
+    Stance.ASKED: 2.5,
+    Stance.CONTEXT: 0.5,
+    Stance.ADVISED: 1.0,
+}
+HARDWARE = 6.0
+"""Hardware that can never do it, in a text about it; a mere mention is enough."""
+
+CONTEXT = 2.5
+"""What a setting of the machine, such as Secure Boot, adds to a cause that something else points to."""
+
+AGAIN = 0.25
+"""Each further sentence that says the same counts this much of its own weight."""
+
+
+class Candidate(Struct, frozen=True, kw_only=True):
+    """A cause with its weight and its evidence."""
+
+    code: str
+    weight: float
+    sureness: Sureness
+    claimed: bool
+    lines: tuple[QuotedLine, ...]
+    context: bool = False
+
+
+def ranked(
+    machines: tuple[TextMachine, ...], claims: tuple[Claim, ...], topics: Topics
+) -> tuple[Candidate, ...]:
+    """Every cause that a text proves, leaves open or names, the likeliest first."""
+    found: dict[str, list[Candidate]] = {}
+    named = {(claim.code,) for claim in claims} | {(code,) for code in HARDWARE_CODES}
+    for machine in machines:
+        for problem in machine.established:
+            _add(found, _of_problem(problem, topics, failing=any(not line.claimed for line in machine.open)))
+        for line in machine.open:
+            if line.codes in named:
+                continue  # weighed as a claim
+            for candidate in _of_line(line):
+                _add(found, candidate)
+    for claim in claims:
+        _add(found, _of_claim(claim, topics))
+    merged = (_merged(candidates) for candidates in found.values())
+    ordered = sorted((one for one in merged if one.weight > 0), key=lambda one: -one.weight)
+    return tuple(_deepest_first(ordered))
+
+
+BEHIND = {
+    "operator-module-missing": ("module-not-found",),
+    "operator-stub": ("peermem-stub",),
+    "rdma-device-not-in-container": ("no-rdma-device",),
+    "lockdown-blocks-module": ("module-unsigned", "module-unknown-key"),
+    "gpu-integrated": ("peermem-stub", "peermem-not-loaded", "nccl-misses-peermem"),
+    "module-wrong-kernel": ("driver-not-loaded",),
+}
+"""Causes that bring others about: by each cause, those that it brings about."""
+
+SUPPORTED = 1.5
+"""Weight from which a cause is behind another: something in the text points to it."""
+
+
+def _deepest_first(ordered: list[Candidate]) -> list[Candidate]:
+    """The candidates, but a cause that brings the first one about comes before it."""
+    first = ordered[0].code if ordered else ""
+    for candidate in ordered[1:]:
+        if first in BEHIND.get(candidate.code, ()) and candidate.weight >= SUPPORTED:
+            deeper = replace(candidate, weight=max(candidate.weight, ordered[0].weight))
+            return [deeper, *(one for one in ordered if one is not candidate)]
+    return ordered
+
+
+def _add(found: dict[str, list[Candidate]], candidate: Candidate) -> None:
+    found.setdefault(candidate.code, []).append(candidate)
+
+
+def _of_problem(problem: EstablishedProblem, topics: Topics, *, failing: bool) -> Candidate:
+    """A problem that outputs prove. One that stops nothing is not why another line fails."""
+    if any(problem.seen == proof.text for proof in problem.proofs):
+        weight = BY_LINE
+    elif set(problem.blocks) & set(DIRECT):
+        weight = BY_RULE if topics.dmabuf or problem.blocks != ("dmabuf",) else NOTE
+    else:
+        weight = NOTE if failing else SLOWER
+    return Candidate(
+        code=problem.code,
+        weight=weight,
+        sureness=Sureness.CERTAIN if problem.confidence is Confidence.CERTAIN else Sureness.LIKELY,
+        claimed=False,
+        lines=problem.proofs,
+    )
+
+
+def _of_line(line: OpenLine) -> Iterator[Candidate]:
+    first = ONLY_CAUSE if len(line.causes) == 1 and not line.ruled_out else FIRST_CAUSE
+    for index, code in enumerate(line.codes):
+        weight = LEADING if line.leads and index == 0 and len(line.causes) > 1 else first / (index + 1)
+        yield Candidate(
+            code=code,
+            weight=weight * (QUOTED if line.claimed else 1),
+            sureness=Sureness.LIKELY if first == ONLY_CAUSE and not line.claimed else Sureness.POSSIBLE,
+            claimed=line.claimed,
+            lines=(QuotedLine(line.line, line.text),),
+        )
+
+
+def _of_claim(claim: Claim, topics: Topics) -> Candidate:
+    weight = STANCES[claim.stance]
+    if claim.hardware and claim.stance is not Stance.ADVISED:
+        matters = topics.rdma or (claim.code == "wsl" and topics.collective)
+        weight = max(weight, HARDWARE) if matters else 0.0
+    return Candidate(
+        code=claim.code,
+        weight=weight,
+        sureness=Sureness.LIKELY if claim.stance is Stance.FOUND else Sureness.POSSIBLE,
+        claimed=True,
+        lines=(QuotedLine(claim.sentence.line, claim.sentence.text),),
+        context=claim.stance is Stance.CONTEXT,
+    )
+
+
+def _merged(candidates: Iterable[Candidate]) -> Candidate:
+    """One candidate of all evidence for a code: the strongest kind leads, the rest adds to its weight."""
+    first, *rest = sorted(candidates, key=lambda one: -one.weight)
+    lines = {line.line: line for one in (first, *rest) for line in one.lines if one.weight}
+    weight = first.weight + AGAIN * sum(one.weight for one in rest[:4])
+    if any(one.context for one in rest):
+        weight += CONTEXT
+    return Candidate(
+        code=first.code,
+        weight=weight,
+        sureness=first.sureness,
+        claimed=first.claimed and all(one.claimed for one in rest),
+        lines=tuple(lines.values())[:MAX_LINES],
+    )
+
+
+MAX_LINES = 4
+"""Lines that are quoted for one cause at most."""
+
+
+def permanent(code: str) -> bool:
+    """Whether nothing fixes a cause."""
+    return bool(BY_CODE[code].permanent)

@@ -1,0 +1,139 @@
+"""The sentences that people wrote in a pasted text, each with its line and its place.
+
+Outputs, commands and code blocks are left out. A paragraph that is wrapped over several lines is joined
+first, so that a sentence is searched as a whole. Quoted lines of a post count as sentences too.
+"""
+
+from __future__ import annotations
+
+import enum
+import functools
+import re
+from collections.abc import Iterable, Iterator
+
+from msgspec import Struct
+
+from gdrkit.explain.lines import is_machine, is_sentence
+from gdrkit.explain.transcript import TextLine
+
+MAX_SENTENCES, MAX_CHARACTERS = 1000, 500
+"""Sentences that are read, and the length at which one is cut. A report of a problem is shorter."""
+
+
+class Place(enum.StrEnum):
+    """Where in a text a sentence stands."""
+
+    TITLE = "title"  # the first line
+    HEADING = "heading"
+    BODY = "body"
+
+
+class Sentence(Struct, frozen=True):
+    """One sentence of a person."""
+
+    line: int  # of its first word
+    text: str
+    place: Place
+    paragraph: int  # sentences of one paragraph have the same number
+    host: str = ""  # the machine that the headings above it name
+
+
+def sentences(lines: Iterable[TextLine]) -> tuple[Sentence, ...]:
+    """The sentences of a text, in order."""
+    found = []
+    for sentence in _all(tuple(lines)):
+        found.append(sentence)
+        if len(found) == MAX_SENTENCES:
+            break
+    return tuple(found)
+
+
+def _all(lines: tuple[TextLine, ...]) -> Iterator[Sentence]:
+    for number, paragraph in enumerate(_paragraphs(lines)):
+        first = paragraph[0]
+        place = Place.BODY
+        if first is lines[0]:
+            place = Place.TITLE
+        elif len(paragraph) == 1 and _compiled("heading").match(first.text):
+            place = Place.HEADING
+        for line, text in _split(paragraph):
+            yield Sentence(line.number, text[:MAX_CHARACTERS], place, number, line.host)
+            if place is Place.TITLE:
+                place = Place.BODY  # the text has no title: only its first sentence counts as one
+
+
+def _paragraphs(lines: tuple[TextLine, ...]) -> Iterator[list[TextLine]]:
+    """Lines of people that belong together: adjacent, and none of them starts a list item or a heading."""
+    current: list[TextLine] = []
+    for line in lines:
+        if not _is_written(line):
+            if current:
+                yield current
+            current = []
+            continue
+        adjacent = bool(current) and line.number == current[-1].number + 1 and line.kind == current[-1].kind
+        if not adjacent or _compiled("item").match(line.text) or _ends_alone(current[-1].text):
+            if current:
+                yield current
+            current = []
+        current.append(line)
+    if current:
+        yield current
+
+
+def _is_written(line: TextLine) -> bool:
+    """Whether a person wrote a line: prose or a quotation, not a log line that no program is known for.
+
+    A sentence right after a command looks like its output, unless it has the form of a sentence."""
+    if _compiled("logged").match(line.text):
+        return False
+    if line.kind == "machine":
+        introduces = line.text.rstrip().endswith((":", ".")) and not line.text.startswith(("/", "-"))
+        written = (introduces or is_sentence(line.text)) and len(line.text.split()) >= MIN_WORDS
+        return written and not is_machine(line.text)
+    return line.kind in ("prose", "quoted")
+
+
+MIN_WORDS = 5
+"""Words of a sentence among lines of output, at least."""
+
+
+def _ends_alone(text: str) -> bool:
+    """Whether a line is too short to be wrapped, or a heading: the next line starts anew."""
+    return len(text) < MIN_WRAPPED or text.lstrip().startswith("#")
+
+
+MIN_WRAPPED = 45
+"""Length of the shortest line that an editor wraps; a shorter one ends where its writer ended it."""
+
+
+def _split(paragraph: list[TextLine]) -> Iterator[tuple[TextLine, str]]:
+    """The sentences of a paragraph, each with the line on which it starts."""
+    text, starts = "", []
+    for line in paragraph:
+        starts.append((len(text), line))
+        text += line.text.strip() + " "
+    at = 0
+    for end in (*(found.end() for found in _compiled("end").finditer(text)), len(text)):
+        words = text[at:end].strip()
+        if words:
+            yield next(line for start, line in reversed(starts) if start <= at), words
+        at = end
+
+
+@functools.cache
+def _compiled(name: str) -> re.Pattern[str]:
+    return re.compile(_PATTERNS[name])
+
+
+_PATTERNS = {
+    "item": r"\s*(?:[-*+\u2022|#]|\d{1,2}[.)])\s",
+    "heading": r"\s*#{1,6}\s|\*\*[^*]+\*\*:?\s*$|[^.?!:\u3002]{1,40}:\s*$|[^\x00-\x7f]{2,12}$",
+    # time stamps of glog, ISO, the kernel and syslog; mpirun --tag-output; NCCL's prefix
+    "logged": (
+        r"\s*(?:[IWEF]\d{4} [\d:]{8}|\[?\d{4}-\d\d-\d\d[T ]\d\d:|\[ *\d+\.\d+\]|\[\d+,\d+\]<"
+        r"|[A-Z][a-z]{2} [ \d]\d [\d:]{8} |[\w.<>-]{1,60}:\d+:\d+ \[-?\d+\] )"
+    ),
+    # Not after a single letter or a number ("e.g. this", "version 2. 1").
+    "end": r"(?<=[\w)\]`'\"*]{2})[.?!](?=[\s\"')*]{1,4}[^a-z])|[\u3002\uff01\uff1f]",
+}

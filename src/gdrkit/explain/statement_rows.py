@@ -1,0 +1,389 @@
+"""The words by which each cause is recognised in a sentence: one row for each way to say it.
+
+Sources: posts in the trackers of NCCL, UCX, perftest, nv_peer_memory, GDRCopy, GPU Operator and others. The
+words are the usual ones of the field; no row is for a single post.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+PEERMEM = r"\b(?:nvidia|nv)[-_ ]?peer[-_ ]?mem(?:ory)?\w*|\bpeer[-_]?mem(?:ory)?\b"
+_DMABUF = r"\bdma[-_ ]?buf\b|dmabuf"
+_FAILS = r"fail|error|refus|reject|cannot|can't|unable|not permitted|won't|doesn't load|not load|invalid"
+_LACKS = r"\bnot\b|n't\b|\bno\b|missing|lacks?\b|without|absent|unavailable|undefined|unresolved"
+_OLD = r"too old|older|old version|outdated|not new enough|before \d|upgrade|update|newer"
+_OFF = (
+    r"disabl|turn(?:ed|ing)? off|switch(?:ed|ing)? off|\boff\b|\bpt\b|passthrough|\u5173\u95ed|\u7981\u7528"
+)
+_ON = r"enabl|turned on|switched on|\bon\b|active|\bset\b|\u542f\u7528|\u6253\u5f00|\u5f00\u542f"
+_BLOCKS = r"block|prevent|redirect|interfer|break|forbid|\u963b\u6b62|\u5bfc\u81f4"
+_LOAD = r"modprobe|insmod|load"
+
+
+class Statement(Struct, frozen=True):
+    """One way to say that a cause is there."""
+
+    code: str
+    topic: str
+    state: str = ""  # "": to mention the topic is enough
+    cure: str = ""  # counts only where the sentence says what cured the problem
+    unless: str = ""  # words that make it another statement
+    context: bool = False  # only makes a cause likelier that something else points to
+
+
+HARDWARE = (
+    Statement("gpu-integrated", r"\bGB10\b|\bDGX[- ]Sparks?\b|\bZGX Nano\b|\bAscent GX10\b"),
+    Statement(
+        "gpu-consumer",
+        r"\bGeForce\b|\bTITAN (?:X|V|RTX|Xp)\b|\bRTX[- ]?(?:20[678]0|30[5-9]0|40[5-9]0|50[5-9]0)\b"
+        r"|\b(?:20[678]0|30[5-9]0|40[5-9]0|50[5-9]0)(?: ?Ti| super)?s? (?:GPUs?|cards?)\b"
+        r"|\bconsumer (?:GPUs?|cards?)\b",
+    ),
+    Statement("wsl", r"\bWSL ?2?\b|microsoft-standard-WSL"),
+    Statement("gpu-vgpu", r"\bv[Gg]PU\b|\bGRID [A-Z]\d+|\b[AL]\d{1,3}S?-\d{1,2}[CQ]\b"),
+)
+"""Hardware and environments in which GPUDirect RDMA cannot work, or works differently."""
+
+LOADING = (
+    Statement("module-not-found", r"\bmodule\b|\.ko\b", r"(?:not found|does not exist|no such)"),
+    Statement(
+        "module-not-found",
+        r"linux-headers|kernel[- ]headers|kernel-devel",
+        r"missing|not installed",
+        "install",
+    ),
+    Statement("install-override", r"\balias \S+ off\b|\binstall \S+ /(?:usr/)?bin/(?:true|false)"),
+    Statement("modules-disabled", r"\bmodules_disabled\b", r"=\s*1|is 1|set"),
+    Statement(
+        "module-unsigned",
+        r"\bunsigned\b.{0,40}\bmodules?\b|\bmodules? (?:is|are|was) (?:not signed|unsigned)",
+    ),
+    Statement(
+        "module-unknown-key",
+        r"\bkeys?\b.{0,40}\b(?:rejected|unavailable|not (?:been )?(?:enrolled|trusted))\b",
+    ),
+    Statement(
+        "module-unknown-key",
+        r"\bMOK\b|\bsigning key\b",
+        r"not (?:been )?(?:enrolled|imported|trusted)",
+        "enrol|import",
+    ),
+    Statement(
+        "lockdown-blocks-module",
+        r"\b(?:kernel )?lockdown\b|secure ?boot",
+        _BLOCKS + r"|restrict|not permitted",
+        _OFF,
+    ),
+    Statement("lockdown-blocks-module", r"\bsecure ?boot\b", _ON, context=True),
+    Statement("module-blacklisted", r"\b(?:black|deny)-?list(?:ed|s|ing)?\b", "", unless="nouveau$"),
+    Statement(
+        "module-wrong-kernel",
+        r"(?:built|compiled|build) (?:only )?(?:for|against) (?:another|a different|the (?:old|wrong"
+        r"|previous)) kernel"
+        r"|\bvermagic\b.{0,60}(?:differ|mismatch|not match)",
+    ),
+    Statement("module-symbol-missing", r"\bunknown symbols?\b|\bmissing symbols?\b|\bunresolved symbols?\b"),
+    Statement(
+        "module-crc-mismatch",
+        r"disagrees about version of symbol|\bsymbol versions?\b",
+        r"differ|mismatch|disagree",
+    ),
+    Statement("module-signature-broken", r"\b(?:stripped|strip)\b", "signature|signed"),
+)
+
+DRIVER = (
+    Statement(
+        "driver-mismatch",
+        r"driver/library version mismatch|\bversion mismatch\b.{0,60}\b(?:nvidia|driver|NVML)",
+    ),
+    Statement("driver-not-loaded", r"couldn't communicate with the NVIDIA driver|NVML: Driver Not Loaded"),
+    Statement(
+        "driver-not-loaded",
+        r"\bnvidia(?:\.ko| kernel module| driver| module)\b",
+        r"not (?:been )?loaded|isn't loaded",
+    ),
+    Statement(
+        "driver-proprietary",
+        r"\b(?:proprietary|closed)\b.{0,40}\b(?:driver|modules?|flavou?r)\b",
+        _DMABUF,
+        r"open(?: kernel)? (?:driver|modules?)|-open\b",
+    ),
+    Statement("legacy-nv-peer-mem", r"\bnv_peer_mem\b", r"conflict|old module|legacy|archived|deprecated"),
+    Statement("lock-inversion", PEERMEM, r"dead-?lock|lock inversion|hangs? in"),
+    Statement("p2p-page-table-version", r"page[- _]table", r"version|580|incompatible"),
+    Statement(
+        "peermem-blocks-ofed",
+        r"\bopenibd\b|\bOFED\b|\bib_(?:uverbs|core)\b",
+        PEERMEM
+        + r".{0,40}(?:\bin use|depend|\bholds?\b|keeps? )|(?:unload|restart|stop)\w*.{0,60}"
+        + PEERMEM,
+        unless=r"\bstub\b|requires",
+    ),
+    Statement("peermem-blocks-ofed", r"\bopenibd\b", PEERMEM),
+    Statement(
+        "peermem-not-loaded",
+        PEERMEM,
+        r"(?:not|n't|never|forgot to|without) (?:been |be |being |yet )?(?:load|there\b|present|exist"
+        r"|installed|running)"
+        r"|\bmissing\b|\babsent\b|do(?:es)?(?: not|n't) exist|isn't (?:loaded|there)|no module",
+        _LOAD,
+        unless=r"stub|persist|reboot|invalid argument|not found in directory",
+    ),
+    Statement(
+        "peermem-not-persistent",
+        PEERMEM + r"|\bmodules?\b",
+        r"(?:after|every|each|on|at) (?:a |the |my |our |every )?(?:re)?(?:boot|start)\b.{0,160}"
+        r"(?:not|n't|again|gone|disappear|lost|missing|every time)|(?:gone|disappear\w*|dissap\w+"
+        r"|lost|unloaded|vanish\w*)"
+        r".{0,40}(?:re)?(?:boot|start)",
+        r"modules-load\.d|/etc/modules",
+    ),
+    Statement("peermem-stub", PEERMEM, r"\bstub\b|(?:built|compiled) without|-EINVAL|empty `?depends"),
+    Statement(
+        "peermem-registration-refused",
+        r"ib_register_peer_memory_client",
+        r"fail|refus|returns? (?:NULL|an error)",
+        unless=r"\bstub\b|export",
+    ),
+    Statement(
+        "topology-refused", _DMABUF + r"|P2P|mapping", r"-?524\b|ENOTSUPP\b|topology (?:is )?not supported"
+    ),
+    Statement("driver-modified", r"\bpatched (?:driver|kernel module)|\bmodified driver"),
+)
+
+RDMA = (
+    Statement(
+        "no-rdma-device", r"\bno (?:IB|InfiniBand|RDMA|HCA|RoCE)s? (?:devices?|cards?|NICs?|adapters?)\b"
+    ),
+    Statement("no-rdma-device", r"RDMA|\bIB\b", r"\u6ca1\u5f00|\u627e\u4e0d\u5230|\u672a\u542f\u7528"),
+    Statement(
+        "port-down",
+        r"\b(?:ports?|links?|interfaces?|mlx\w+|ib\d)\b",
+        r"\b(?:is|was|are|were|state:?|stays?|in)\b.{0,24}[\"'\u201c`]?\b(?:down|polling|initializ\w+|INIT|inactive|"
+        r"disabled|not active)\b",
+        unless=r"bandwidth|throughput",
+    ),
+    Statement("port-down", r"\b(?:port|link)\b", r"not (?:up|active)\b|went down|flapp"),
+    Statement("rdma-device-software", r"\b(?:soft-?roce|rdma_rxe|rxe\d|siw|soft-?iwarp)\b"),
+    Statement("bar1-small", r"\bBAR[ -]?1?\b", r"\b(?:16|32|64|128|256) ?Mi?B?\b|too small|small|limit"),
+    Statement(
+        "bar1-small", r"\bresizable BAR\b|\bReBAR\b|\babove 4G decoding\b", r"\bnot\b|n't|off|disabled", _ON
+    ),
+    Statement(
+        "bar1-exhausted",
+        r"\bBAR ?1?\b",
+        r"exhaust|\bfull\b|used up|run(?:s|ning)? out|no (?:more )?space|insufficient",
+    ),
+    Statement(
+        "memlock-limit",
+        r"\bmemlock\b|\bulimit\b|locked[- ]memory|\bmlock\b|\bLimitMEMLOCK\b|\bIPC_LOCK\b",
+        r"too (?:low|small)|limit(?:ed)? (?:is|was|to)|not enough|insufficient|low\b|\d+ ?(?:KB|kbytes)",
+        r"unlimited|infinity|ulimit|memlock|-1|IPC_LOCK",
+    ),
+    Statement(
+        "memory-not-registrable",
+        r"\bcuMemCreate\b|\bVMM\b|expandable_segments|cudaMallocAsync|cudaMallocManaged|managed"
+        r" memory|cuMemMap",
+        r"register|ibv_reg|pin\b|RDMA",
+        r"cudaMalloc\b|expandable|disabl|cuMemCreate|gpuDirectRDMACapable",
+    ),
+    Statement(
+        "rdma-device-not-in-container",
+        r"\bcontainers?\b|\bpods?\b|\bdocker\b|\bkubernetes\b|\bk8s\b|device[- ]cgroup",
+        r"/dev/infiniband|\buverbs\b|ibv_open_device|\b(?:RDMA|IB|HCA) devices?\b.{0,40}(?:not|n't"
+        r"|missing|no)",
+        r"/dev/infiniband|--device|--privileged|device plugin|rdma/",
+    ),
+    Statement("rdma-device-not-in-container", r"\bibv_open_device\b", "fail|cannot|unable"),
+    Statement(
+        "rdma-lacks-peer-api", r"ib_register_peer_memory_client|peer[- ]memory API", _LACKS, unless="stub"
+    ),
+    Statement(
+        "verbs-lacks-dmabuf",
+        r"ibv_reg_dmabuf_mr|\brdma-core\b|\blibibverbs\b",
+        r"(?:not|n't|does not|lacks?|without|new enough|undefined|missing).{0,60}(?:ibv_reg_dmabuf_mr"
+        r"|function|symbol|dma)"
+        r"|too old|older than|ibv_reg_dmabuf_mr.{0,40}(?:undefined|not found|missing)",
+        r"rdma-core|upgrad|newer",
+    ),
+    Statement(
+        "kernel-lacks-dmabuf",
+        r"\bkernel\b.{0,60}(?:" + _OLD + "|lacks|does not|doesn't)",
+        _DMABUF,
+        r"kernel",
+    ),
+    Statement(
+        "dmabuf-mr-refused", r"ibv_reg_dmabuf_mr|reg_dmabuf", r"fail|not supported|EOPNOTSUPP|refus|EINVAL"
+    ),
+    Statement(
+        "dmabuf-mr-refused",
+        r"\b(?:IB|OFED|mlx5|NIC) driver\b",
+        r"(?:too old|not support|n't support).{0,60}dma",
+    ),
+    Statement("data-direct-missing", r"\bdata[- ]direct\b", _LACKS + "|fail"),
+    Statement(
+        "ofed-rebuilt-after-driver",
+        r"\bOFED\b|\bDOCA\b",
+        r"(?:after|before) (?:the )?(?:nvidia |GPU |cuda )?driver|reinstalled",
+        r"reinstall|rebuil",
+    ),
+)
+
+PATH = (
+    Statement(
+        "acs-redirect",
+        r"\bACS\b|\bACSCtl\b|Access Control Services",
+        _BLOCKS + "|" + _ON,
+        _OFF + r"|ACSCtl|ReqRedir",
+    ),
+    Statement(
+        "iommu-translating",
+        r"\bIOMMU\b|\bVT-d\b|\bAMD-Vi\b|\bSMMU\b|iommu=pt",
+        r"translat|" + _BLOCKS + r"|(?:is|was|are) (?:en|turned on|on\b)",
+        _OFF,
+    ),
+    Statement("iommu-groups-differ", r"\bIOMMU groups?\b", r"differ|not the same|separate"),
+    Statement(
+        "link-degraded",
+        r"\bLnkSta\b|\bPCIe (?:link|gen ?\d)|\bx(?:16|8|4)\b",
+        r"downgrad|degrad|trained (?:at|to)|instead of",
+    ),
+    Statement(
+        "pair-cross-socket",
+        r"\b(?:sockets?|NUMA nodes?|QPI|UPI|CPUs?)\b",
+        r"\b(?:different|other|across|cross\w*|between)\b.{0,40}\b(?:sockets?|NUMA|QPI|UPI|CPUs?)\b",
+        unless=r"\bNVMe|\bSSDs?\b|storage",
+    ),
+    Statement(
+        "pair-distant",
+        r"\b(?:root complex(?:es)?|root ports?|host bridges?|PCIe switch(?:es)?)\b",
+        r"\b(?:different|distinct|separate|other|not .{0,24}same|across)\b",
+        unless=r"\bNVMe|\bSSDs?\b|storage",
+    ),
+    Statement(
+        "read-request-small",
+        r"\bMaxReadReq\b|max(?:imum)? read request",
+        r"\b(?:128|256|512|1024)\b|small",
+        "4096",
+    ),
+    Statement(
+        "net-plugin-replaced",
+        r"\blibnccl-net\b|net(?:work)? plugin\b",
+        r"replac|instead of|overrid|conflict|old",
+        r"remov|uninstall|NCCL_NET_PLUGIN",
+    ),
+)
+
+PROGRAMS = (
+    Statement(
+        "nccl-misses-peermem",
+        r"\bNCCL\b",
+        PEERMEM + r".{0,120}(?:not|n't|only|never|fail).{0,40}|(?:not|n't|only|never).{0,60}(?:check|detect"
+        r"|see|find|look|recogni)"
+        r".{0,60}(?:" + PEERMEM + r"|memory_peers)",
+        r"memory_peers|nv_mem\b|nvidia_peermem/version",
+        unless=r"NVSHMEM|\bUCX\b|not (?:been )?loaded",
+    ),
+    Statement(
+        "nvshmem-misses-peermem",
+        r"\bNVSHMEM\b",
+        PEERMEM + r".{0,120}(?:not|n't|never|fail)|(?:not|n't|never).{0,60}(?:" + PEERMEM + ")",
+    ),
+    Statement(
+        "ucx-misses-peermem",
+        r"\bUCX\b|\bib_md\b",
+        PEERMEM + r".{0,120}(?:not|n't|never|fail)|(?:not|n't|never).{0,60}(?:" + PEERMEM + ")",
+    ),
+    Statement(
+        "ucx-lacks-dmabuf", r"\bUCX\b", r"(?:" + _DMABUF + r").{0,60}(?:" + _LACKS + "|since|" + _OLD + ")"
+    ),
+    Statement(
+        "nccl-lacks-dmabuf",
+        r"\bNCCL\b",
+        r"(?:" + _OLD + r").{0,60}(?:" + _DMABUF + ")",
+        unless="kernel|driver",
+    ),
+    Statement(
+        "versions-differ-between-ranks",
+        r"\bNCCL\b|versions?\b",
+        r"different (?:NCCL )?versions? (?:of NCCL|on|between)|versions? (?:differ|mismatch)\w*"
+        r" (?:between|on|across)",
+    ),
+    Statement("perftest-tests-other-path", r"--use_cuda(?:\b|$)", r"--use_cuda_dmabuf|dmabuf", "dmabuf"),
+)
+
+SETTINGS = (
+    Statement(
+        "ib-disabled-by-env",
+        r"\bNCCL_IB_DISABLE\b",
+        r"NCCL_IB_DISABLE\W{0,3}(?:=|:)\s*[\"']?1|(?:set|is|was) (?:to )?[\"'`]?1\b|\bdisables\b",
+    ),
+    Statement(
+        "ib-disabled-by-env", r"\bUCX_TLS\b|\bNCCL_NET\b", r"(?:UCX_TLS|NCCL_NET)\s*=\s*[\"']?(?:tcp|Socket)"
+    ),
+    Statement(
+        "dmabuf-disabled-by-env",
+        r"\b(?:NCCL|NVSHMEM_IB|UCX_IB)_(?:DMABUF|DMA_BUF|GPU_DIRECT)\w*",
+        r"=\s*[\"']?(?:0|n\b|no\b|false)",
+    ),
+    Statement(
+        "gdr-level-too-low",
+        r"\bNCCL_NET_GDR_LEVEL\b",
+        r"=\s*[\"']?(?:0|LOC|PIX|PXB)\b|too (?:low|strict|small)",
+        r"NCCL_NET_GDR_LEVEL\W{0,3}(?:=|to)\s*[\"']?(?:SYS|PHB|NODE|\d)",
+        unless=r"disabl\w* (?:direct|GDR|GPU)|works|\bfine\b|\u7981\u7528|\u6b63\u5e38",
+    ),
+    Statement(
+        "gdr-read-off",
+        r"\bNCCL_NET_GDR_READ\b",
+        r"=\s*[\"']?0|\boff\b|default",
+        r"NCCL_NET_GDR_READ\W{0,3}(?:=|to)\s*[\"']?1",
+    ),
+    Statement(
+        "gid-index-wrong",
+        r"\bGID(?:[ _]index)?\b|NCCL_IB_GID_INDEX|UCX_IB_GID_INDEX",
+        r"wrong|incorrect|invalid|not (?:valid|exist|match)|mismatch",
+        r"GID_INDEX|index",
+    ),
+    Statement(
+        "hca-not-selected",
+        r"\bNCCL_IB_HCA\b|UCX_NET_DEVICES",
+        r"wrong|not (?:include|list|select)|leaves? out|excludes?|incorrect|typo",
+        r"NCCL_IB_HCA|UCX_NET_DEVICES",
+    ),
+    Statement(
+        "env-differs-between-ranks",
+        r"\b(?:env\w*|variables?|settings?)\b",
+        r"(?:differ\w*|not the same) (?:between|on|across) (?:the )?(?:ranks?|nodes?|hosts?|workers?)"
+        r"|only on (?:the )?(?:head|master|first|rank 0)",
+    ),
+    Statement(
+        "retry-exceeded",
+        r"\bRETRY_EXC(?:_ERR)?\b|retry (?:counter |count )?exceeded|\bvendor[ _]err(?:or)? 129\b"
+        r"|\bstatus[= :]{1,3}12\b",
+    ),
+    Statement(
+        "operator-module-missing",
+        r"\b(?:driver|peermem)\b.{0,80}\b(?:containers?|pods?|sidecar)\b|userspace-only|fast path",
+        r"(?:empty|not found|missing|skip|never be loaded|userspace-only).{0,80}|/lib/modules",
+    ),
+    Statement(
+        "operator-stub",
+        r"\b(?:gpu[- ]operator|driver container)\b",
+        r"(?:" + PEERMEM + r").{0,60}(?:stub|invalid argument)",
+    ),
+    Statement(
+        "operator-waits-for-ofed", r"waiting for mellanox ofed|\bwaits? for (?:the )?(?:MOFED|OFED)\b"
+    ),
+    Statement(
+        "operator-ofed-changed",
+        r"\b(?:MOFED|OFED|DOCA)[- ]?(?:driver )?(?:container|pod)\b",
+        r"restart|upgrad|replac|updat|reload",
+        unless=PEERMEM,
+    ),
+    Statement("talos-no-peermem", r"\btalos\b", PEERMEM),
+)
+
+STATEMENTS = (*HARDWARE, *LOADING, *DRIVER, *RDMA, *PATH, *PROGRAMS, *SETTINGS)
+"""All rows."""

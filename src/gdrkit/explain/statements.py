@@ -1,0 +1,55 @@
+"""How people say that a cause is there: which rows of the table a sentence matches.
+
+A sentence names a cause if it has the topic and the state of a row ("ACS", "is enabled"). A sentence that
+says what cured the problem names it by the topic and the cure ("ACS", "disabled": "fixed by disabling ACS").
+A person's words prove nothing: they open a cause, or rank it.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterator
+
+from msgspec import Struct
+
+from gdrkit.explain.statement_rows import STATEMENTS, Statement
+
+FLAGS = re.IGNORECASE | re.ASCII
+"""ASCII: a word ends where Chinese characters begin, also without a space."""
+
+
+class Reading(Struct, frozen=True):
+    """A statement found in a sentence."""
+
+    code: str
+    start: int  # where its state begins, or its topic if it has none
+    cured: bool  # recognised by what cured the problem
+    context: bool
+
+
+def readings(text: str, *, cures: bool) -> Iterator[Reading]:
+    """The statements in a sentence; those by a cure only if the sentence says what cured the problem."""
+    for row, (topic, state, cure, unless) in _compiled():
+        about = topic.search(text)
+        if about is None or (unless is not None and unless.search(text)):
+            continue
+        found = about if state is None else state.search(text)
+        if found is not None:
+            yield Reading(row.code, found.start(), cured=False, context=row.context)
+        elif cures and cure is not None and (found := cure.search(text)) is not None:
+            yield Reading(row.code, found.start(), cured=True, context=row.context)
+
+
+_Patterns = tuple[re.Pattern[str], re.Pattern[str] | None, re.Pattern[str] | None, re.Pattern[str] | None]
+
+
+@functools.cache
+def _compiled() -> tuple[tuple[Statement, _Patterns], ...]:
+    def one(pattern: str) -> re.Pattern[str] | None:
+        return re.compile(pattern, FLAGS) if pattern else None
+
+    return tuple(
+        (row, (re.compile(row.topic, FLAGS), one(row.state), one(row.cure), one(row.unless)))
+        for row in STATEMENTS
+    )

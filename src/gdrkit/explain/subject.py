@@ -1,0 +1,85 @@
+"""What a pasted text is about, and whether it reports a problem or explains something."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterable
+
+from msgspec import Struct
+
+from gdrkit.explain import cues
+from gdrkit.explain.blocks import EVIDENCE
+from gdrkit.explain.sentences import Place, Sentence
+from gdrkit.explain.transcript import TextLine
+
+_PATTERNS = {
+    "rdma": (
+        r"GPU ?Direct[ -]?RDMA|\bGDR(?:DMA)?\b|\bRDMA\b|peer_?mem|InfiniBand|\bHCAs?\b|\bmlx\d"
+        r"|gdrcopy|gdrdrv"
+        r"|\bRoCE|\bConnectX|NVSHMEM|nvshmem|\bibv_|GPU memory.{0,20}regist|dma-?buf"
+    ),
+    "dmabuf": r"dma[-_ ]?buf",
+    "socket": r"NET/Socket ?: GPU Direct RDMA Disabled",
+    "guide": (
+        r"\bhow[- ]to\b|\bguide\b|\btutorial\b|\bfaq\b|frequently asked|\bchapter \d|\bintroduction\b"
+        r"|\boverview\b"
+        r"|\bprerequisites?\b|\bstep[- ]by[- ]step\b|\bcommon causes\b|^\W*symptoms\b|\bbest practices\b"
+        r"|\bdocumentation\b|\bwhat is (?:a |the )?[A-Z]|\bin this (?:post|article|chapter|section|guide)\b"
+        r"|\bverify (?:that|the)\b|\u6559\u7a0b|\u6307\u5357|\u4f7f\u7528.{0,20}\u5f00\u53d1"
+        r"|\u53ef\u80fd\u7684?\u539f\u56e0|\uad6c\uc131|\uc124\uc815|\u8a2d\u5b9a\u65b9\u6cd5|\u624b\u9806|\bAnleitung\b|\bselbst\b.{0,20}\bbaut\b"
+    ),
+    "report": (
+        r"\bdescribe the bug\b|\bsteps to reproduce\b|\b(?:expected|actual) behaviou?r\b|^\W*environment\b"
+    ),
+    "trouble": (
+        r"\b(?:I|we|my|our|us|me)\b.{0,120}(?:fail|error|problem|issue|slow|crash|hang|stuck|not work"
+        r"|n't work|unable|cannot|can't|get|see|degrad|lost|wrong)"
+        r"|(?:fail|crash|hang|stop|broke|does not work|doesn't work)\w* (?:on|with|after|when)"
+        r"|\?\s*$|\uff1f|\u65e0\u6cd5|\u62a5\u9519|\u5931\u8d25"
+    ),
+}
+
+
+@functools.cache
+def _compiled(name: str) -> re.Pattern[str]:
+    return re.compile(_PATTERNS[name], re.IGNORECASE)
+
+
+class Topics(Struct, frozen=True):
+    """What a text is about."""
+
+    rdma: bool  # GPU memory on the network; messages of NCCL's sockets do not count
+    dmabuf: bool
+    collective: bool  # NCCL, with or without a network
+
+
+def topics(lines: Iterable[TextLine]) -> Topics:
+    """The topics of a text, by the words in any of its lines."""
+    rdma = dmabuf = collective = False
+    for line in lines:
+        text = line.text
+        rdma = rdma or bool(_compiled("rdma").search(text) and not _compiled("socket").search(text))
+        dmabuf = dmabuf or _compiled("dmabuf").search(text) is not None
+        collective = collective or "NCCL" in text or "nccl" in text
+    return Topics(rdma, dmabuf, collective)
+
+
+def explains(lines: tuple[TextLine, ...], found: tuple[Sentence, ...]) -> bool:
+    """Whether a text is documentation or a tutorial: it guides a reader, and no one reports a problem."""
+    outputs = any(line.kind in EVIDENCE and line.typed_at for line in lines)
+    if not found or any(_compiled("report").search(sentence.text) for sentence in found):
+        return False
+    guides = sum(_compiled("guide").search(sentence.text) is not None for sentence in found)
+    advice = sum(cues.is_instruction(sentence.text) for sentence in found)
+    trouble = sum(_compiled("trouble").search(sentence.text) is not None for sentence in found)
+    titled = any(
+        sentence.place is not Place.BODY and _compiled("guide").search(sentence.text) for sentence in found
+    )
+    if guides >= GUIDES and guides >= trouble:
+        return True
+    return not (trouble or outputs) and (titled or (advice * 3 >= len(found) and len(found) >= GUIDES))
+
+
+GUIDES = 2
+"""Sentences of a guide that make a text documentation."""
