@@ -19,7 +19,7 @@ from gdrkit.explain.explanation import (
     TextMachine,
 )
 from gdrkit.explain.otherwise import OtherLine, other_line
-from gdrkit.explain.ranking import Candidate, ranked
+from gdrkit.explain.ranking import Candidate
 from gdrkit.explain.sentences import Sentence
 from gdrkit.explain.subject import Topics
 from gdrkit.explain.transcript import TextLine
@@ -39,15 +39,15 @@ def answer(
     said: tuple[Sentence, ...],
     named: tuple[Claim, ...],
     machines: tuple[TextMachine, ...],
+    found: tuple[Candidate, ...],
     about: Topics,
 ) -> Answer:
-    """The answer to a text, given its sentences, the causes that they name, and its machines."""
+    """The answer to a text, from its sentences, what they name, its machines, and its ranked causes."""
     other = other_line(lines)
     printed = other is not None and other.line.kind == "machine"
     proven = any(machine.established for machine in machines)
     if not (printed or proven) and subject.explains(lines, said):
         return _documentation(said, named)
-    found = ranked(machines, _standing(named, machines), about)
     if other is not None and other.weight > (found[0].weight if found else 0):
         return _elsewhere(other, found)
     if found and _is_named(found):
@@ -60,10 +60,12 @@ def answer(
     return _working(machines) or _nothing(about)
 
 
-def _standing(found: tuple[Claim, ...], machines: Iterable[TextMachine]) -> tuple[Claim, ...]:
-    """The claims that no output contradicts."""
-    cleared = {code for machine in machines for code in machine.cleared}
-    return tuple(claim for claim in found if claim.code not in cleared)
+def standing(found: tuple[Claim, ...], machines: Iterable[TextMachine]) -> tuple[Claim, ...]:
+    """The claims that no output of the same machine, or of one without a name, contradicts."""
+    cleared = {(machine.name, code) for machine in machines for code in machine.cleared}
+    return tuple(
+        claim for claim in found if not {("", claim.code), (claim.sentence.host, claim.code)} & cleared
+    )
 
 
 def _is_named(found: tuple[Candidate, ...]) -> bool:
@@ -80,6 +82,8 @@ def _cause(found: tuple[Candidate, ...]) -> Answer:
         kind=AnswerKind.CAUSE,
         sentence=title,
         cause=first.code,
+        subject=first.subject,
+        machine=first.machine,
         sureness=first.sureness,
         claimed=first.claimed,
         lines=first.lines,
@@ -102,7 +106,8 @@ def _others(found: Iterable[Candidate]) -> tuple[RankedCause, ...]:
 
 def _plain(kind: AnswerKind, sentence: str, **more: object) -> Answer:
     values: dict[str, object] = {
-        "cause": None, "sureness": Sureness.POSSIBLE, "claimed": False, "lines": (), "now": (), "others": (),
+        "cause": None, "subject": "", "machine": "", "sureness": Sureness.POSSIBLE, "claimed": False,
+        "lines": (), "now": (), "others": (),
     }  # fmt: skip
     return Answer(kind=kind, sentence=sentence, **{**values, **more})  # type: ignore[arg-type]
 

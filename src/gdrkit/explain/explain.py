@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from gdrkit.consumers.table import paths_closed_by
 from gdrkit.evidence import Confidence
-from gdrkit.explain.answer import answer
+from gdrkit.explain.answer import answer, standing
 from gdrkit.explain.causes import decides, open_causes
 from gdrkit.explain.claims import claims
 from gdrkit.explain.explanation import EstablishedProblem, Explanation, OpenLine, QuotedLine, TextMachine
@@ -22,12 +22,16 @@ from gdrkit.explain.gpus import gpu_label
 from gdrkit.explain.log_events import LogEvent, events, module_named_nearby
 from gdrkit.explain.mentions import mentioned
 from gdrkit.explain.question import question
+from gdrkit.explain.ranking import ranked
 from gdrkit.explain.sentences import sentences
 from gdrkit.explain.subject import Topics, topics
 from gdrkit.explain.text_host import TextHost, proofs_of
 from gdrkit.explain.transcript import TextLine
+from gdrkit.facts.perftest_log import perftest_run, runs
 from gdrkit.formats.module_name import canonical
-from gdrkit.node import Node
+from gdrkit.messages.errors import EFAULT
+from gdrkit.messages.verbs import causes_of
+from gdrkit.node import Node, if_missing
 from gdrkit.rules import BY_CODE, RULES
 from gdrkit.rules.engine import check_results, subjects_of, trail_of
 from gdrkit.rules.rule import Failed, Layer, Passed
@@ -45,10 +49,15 @@ def explain(text: TextHost) -> Explanation:
     if suspected:
         machines[0] = replace(machines[0], open=(*machines[0].open, *suspected))
     shown = tuple(machine for machine in machines if machine.has_content)
+    found = ranked(shown, standing(named, shown), about)
     return Explanation(
-        answer=answer(text.lines, said, named, shown, about),
+        answer=answer(text.lines, said, named, shown, found, about),
         machines=shown,
-        question=question(shown, {line.command for line in text.lines if line.kind == "typed"}),
+        question=question(
+            shown,
+            {line.command for line in text.lines if line.kind == "typed"},
+            {one.code: one.weight for one in found},
+        ),
         lines=sum(line.kind in ("machine", "shown") for line in text.lines),
     )
 
@@ -159,7 +168,19 @@ def _cleared(node: Node, host: TextHost) -> tuple[str, ...]:
             trail = trail_of(node, result)
             if trail.confidence is Confidence.CERTAIN and proofs_of(trail.sources, host):
                 found[result.rule.code] = None
+    if _registered_gpu_memory(node):
+        found.update(dict.fromkeys(causes_of("ibv_reg_mr", EFAULT)))
     return tuple(found)
+
+
+def _registered_gpu_memory(node: Node) -> bool:
+    """Whether a run of perftest that worked registered GPU memory by its address."""
+    found = (if_missing(None, perftest_run, node, path) for path in if_missing((), runs, node))
+    return any(
+        run.uses_gpu and run.bandwidth_shown and not run.uses_dmabuf and not run.integrated_gpu
+        for run in found
+        if run is not None
+    )
 
 
 def _layer(code: str) -> Layer:

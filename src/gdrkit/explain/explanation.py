@@ -153,6 +153,8 @@ class Answer(Struct, frozen=True, kw_only=True):
     kind: AnswerKind
     sentence: str
     cause: Code | None  # the code of the sentence, if it has one
+    subject: str  # the module, GPU or device that it is about; empty if none
+    machine: str  # on which it is proven; empty if people say it, or the text names none
     sureness: Sureness
     claimed: bool  # only people say so; no output shows it
     lines: tuple[QuotedLine, ...]  # on which the sentence stands

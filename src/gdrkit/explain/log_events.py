@@ -15,6 +15,9 @@ from gdrkit.messages.message import MessageTemplate
 from gdrkit.messages.strerror import in_english
 from gdrkit.rules import BY_CODE
 
+STUB = "peermem-stub"
+"""By far the most frequent reason for EINVAL of nvidia_peermem: most kernels have no peer-memory API."""
+
 NEARBY_LINES = 4
 """Distance in lines, at most, between a kernel message without a module name and the error of modprobe that
 names it: a prompt, a command, and two kernel messages about taint may be between them."""
@@ -108,6 +111,7 @@ def _from_loader(line: TextLine, position: int, module: str, error: str) -> LogE
         position=position,
         codes=_for_module(codes, module),
         module=module,
+        leads=module == PEERMEM and not note and codes[0] == STUB,
         from_loader=True,
         note=note,
     )

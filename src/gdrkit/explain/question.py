@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from gdrkit.explain.explanation import AnswerMeaning, OpenLine, Question, TextMachine
 from gdrkit.rules import BY_CODE
@@ -18,16 +18,23 @@ ONLY_CAUSE_WEIGHT = 1.5
 """Weight of a command that would confirm the only possible cause of a line."""
 
 
-def question(machines: tuple[TextMachine, ...], typed: set[str]) -> Question | None:
-    """The command that distinguishes the most causes of all open lines; None if nothing is open."""
+def question(
+    machines: tuple[TextMachine, ...], typed: set[str], weights: Mapping[str, float]
+) -> Question | None:
+    """The command that best distinguishes the likely causes of all open lines; None if nothing is open.
+
+    Each cause counts by its weight (code: weight), and a command by the causes that it would show."""
     scores: dict[tuple[str, str], float] = {}
     for machine in machines:
         if any(BY_CODE[found.code].permanent for found in machine.established):
             continue  # the hardware cannot do it, whatever the open causes are
         for line in machine.open:
             for code, deciding in _deciding_commands(line):
+                if code in machine.cleared:
+                    continue
                 key = fill(deciding.command, line.subject), machine.name
-                scores[key] = scores.get(key, 0) + _weight(code, line, deciding, typed)
+                weight = _weight(code, line, deciding, typed) * (1 + weights.get(code, 0))
+                scores[key] = scores.get(key, 0) + weight
     if not scores:
         return None
     command, name = max(scores, key=lambda key: scores[key])  # of equal scores the first command wins

@@ -44,6 +44,9 @@ HARDWARE = 6.0
 CONTEXT = 2.5
 """What a setting of the machine, such as Secure Boot, adds to a cause that something else points to."""
 
+CARDS = ("gpu-consumer", "gpu-integrated")
+"""Hardware that a text about a data-centre GPU does not mean."""
+
 AGAIN = 0.25
 """Each further sentence that says the same counts this much of its own weight."""
 
@@ -56,6 +59,8 @@ class Candidate(Struct, frozen=True, kw_only=True):
     sureness: Sureness
     claimed: bool
     lines: tuple[QuotedLine, ...]
+    subject: str = ""
+    machine: str = ""
     context: bool = False
 
 
@@ -64,17 +69,8 @@ def ranked(
 ) -> tuple[Candidate, ...]:
     """Every cause that a text proves, leaves open or names, the likeliest first."""
     found: dict[str, list[Candidate]] = {}
-    named = {(claim.code,) for claim in claims} | {(code,) for code in HARDWARE_CODES}
-    for machine in machines:
-        for problem in machine.established:
-            _add(found, _of_problem(problem, topics, failing=any(not line.claimed for line in machine.open)))
-        for line in machine.open:
-            if line.codes in named:
-                continue  # weighed as a claim
-            for candidate in _of_line(line):
-                _add(found, candidate)
-    for claim in claims:
-        _add(found, _of_claim(claim, topics))
+    for candidate in (*_of_machines(machines, claims, topics), *(_of_claim(one, topics) for one in claims)):
+        found.setdefault(candidate.code, []).append(candidate)
     merged = (_merged(candidates) for candidates in found.values())
     ordered = sorted((one for one in merged if one.weight > 0), key=lambda one: -one.weight)
     return tuple(_deepest_first(ordered))
@@ -104,11 +100,23 @@ def _deepest_first(ordered: list[Candidate]) -> list[Candidate]:
     return ordered
 
 
-def _add(found: dict[str, list[Candidate]], candidate: Candidate) -> None:
-    found.setdefault(candidate.code, []).append(candidate)
+def _of_machines(
+    machines: tuple[TextMachine, ...], claims: tuple[Claim, ...], topics: Topics
+) -> Iterator[Candidate]:
+    """The causes that outputs prove or leave open, without those that they exclude."""
+    claimed = {(claim.code,) for claim in claims} | {(code,) for code in HARDWARE_CODES}
+    for machine in machines:
+        failing = any(not line.claimed for line in machine.open)
+        for problem in machine.established:
+            yield _of_problem(problem, machine.name, topics, failing=failing)
+        for line in machine.open:
+            for candidate in _of_line(line) if line.codes not in claimed else ():
+                excluded = topics.datacenter and candidate.code in CARDS
+                if not excluded and candidate.code not in machine.cleared:
+                    yield candidate
 
 
-def _of_problem(problem: EstablishedProblem, topics: Topics, *, failing: bool) -> Candidate:
+def _of_problem(problem: EstablishedProblem, machine: str, topics: Topics, *, failing: bool) -> Candidate:
     """A problem that outputs prove. One that stops nothing is not why another line fails."""
     if any(problem.seen == proof.text for proof in problem.proofs):
         weight = BY_LINE
@@ -122,6 +130,8 @@ def _of_problem(problem: EstablishedProblem, topics: Topics, *, failing: bool) -
         sureness=Sureness.CERTAIN if problem.confidence is Confidence.CERTAIN else Sureness.LIKELY,
         claimed=False,
         lines=problem.proofs,
+        subject=problem.subject if problem.subject != "node" else "",
+        machine=machine,
     )
 
 
@@ -157,15 +167,20 @@ def _merged(candidates: Iterable[Candidate]) -> Candidate:
     """One candidate of all evidence for a code: the strongest kind leads, the rest adds to its weight."""
     first, *rest = sorted(candidates, key=lambda one: -one.weight)
     lines = {line.line: line for one in (first, *rest) for line in one.lines if one.weight}
+    sureness = first.sureness
+    if first.claimed and first.code in HARDWARE_CODES and any(not one.claimed for one in rest):
+        sureness = Sureness.LIKELY  # what fails fits the hardware that the text names
     weight = first.weight + AGAIN * sum(one.weight for one in rest[:4])
     if any(one.context for one in rest):
         weight += CONTEXT
     return Candidate(
         code=first.code,
         weight=weight,
-        sureness=first.sureness,
-        claimed=first.claimed and all(one.claimed for one in rest),
+        sureness=sureness,
+        claimed=first.claimed,
         lines=tuple(lines.values())[:MAX_LINES],
+        subject=first.subject,
+        machine=first.machine,
     )
 
 

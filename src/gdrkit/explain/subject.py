@@ -20,6 +20,10 @@ _PATTERNS = {
         r"|\bRoCE|\bConnectX|NVSHMEM|nvshmem|\bibv_|GPU memory.{0,20}regist|dma-?buf"
     ),
     "dmabuf": r"dma[-_ ]?buf",
+    "datacenter": (
+        r"\bTesla\b|\b(?:[AHBV][12]00|H20|H800|A800|GH200|GB[23]00|[KMP]\d0|P100|K20m|T4|L40S?|A[1346]0)\b"
+    ),
+    "desktop": r"GeForce|\bRTX[- ]?\d{4}|\bTITAN\b|\bGB10\b|\bSpark\b",
     "socket": r"NET/Socket ?: GPU Direct RDMA Disabled",
     "guide": (
         r"\bhow[- ]to\b|\bguide\b|\btutorial\b|\bfaq\b|frequently asked|\bchapter \d|\bintroduction\b"
@@ -52,17 +56,20 @@ class Topics(Struct, frozen=True):
     rdma: bool  # GPU memory on the network; messages of NCCL's sockets do not count
     dmabuf: bool
     collective: bool  # NCCL, with or without a network
+    datacenter: bool  # it names a GPU for data centres, and none for desktops
 
 
 def topics(lines: Iterable[TextLine]) -> Topics:
     """The topics of a text, by the words in any of its lines."""
-    rdma = dmabuf = collective = False
+    rdma = dmabuf = collective = datacenter = desktop = False
     for line in lines:
         text = line.text
         rdma = rdma or bool(_compiled("rdma").search(text) and not _compiled("socket").search(text))
         dmabuf = dmabuf or _compiled("dmabuf").search(text) is not None
         collective = collective or "NCCL" in text or "nccl" in text
-    return Topics(rdma, dmabuf, collective)
+        datacenter = datacenter or _compiled("datacenter").search(text) is not None
+        desktop = desktop or _compiled("desktop").search(text) is not None
+    return Topics(rdma, dmabuf, collective, datacenter and not desktop)
 
 
 def explains(lines: tuple[TextLine, ...], found: tuple[Sentence, ...]) -> bool:

@@ -1,28 +1,43 @@
-"""Render an explanation for a terminal: what is established, what is open, the command to run."""
+"""Render an explanation for a terminal: the cause, what to do, what else it could be, what else is shown."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from gdrkit.explain.explanation import (
+    Answer,
+    AnswerKind,
     EstablishedProblem,
     Explanation,
     OpenLine,
     Question,
     QuotedLine,
+    Sureness,
     TextMachine,
 )
+from gdrkit.report.pages import code_page
 from gdrkit.report.terminal import Row, render
 from gdrkit.rules import BY_CODE
+from gdrkit.rules.rule import DIRECT
 
 STYLES = {"head": "bold", "bad": "red", "open": "magenta", "quote": "dim", "ask": "bold green"}
 QUOTE_CHARACTERS = 160
 """Length at which quoted lines are cut: two rows of a terminal."""
+MAX_QUOTES = 2
+"""Lines that are quoted below the answer."""
 
 HELPFUL = (
     "Useful input: the output of modprobe, dmesg, modinfo nvidia-peermem, nvidia-smi -q, lspci -nnvvv or"
     " perftest, or an NCCL log with NCCL_DEBUG=INFO."
 )
+HEADS = {
+    AnswerKind.SEVERAL: "Several causes are possible",
+    AnswerKind.STATED: "The text names a reason",
+    AnswerKind.ELSEWHERE: "What the text shows",
+    AnswerKind.WORKING: "No problem",
+    AnswerKind.DOCUMENTATION: "Not a report of a problem",
+    AnswerKind.NOTHING: "No cause found",
+}
 
 
 def text(
@@ -34,27 +49,115 @@ def text(
 
 def _rows(explanation: Explanation, verbose: bool) -> Iterator[Row]:
     machines = explanation.machines
-    if not machines:
-        yield 0, "head", "Nothing in this text is about GPUDirect RDMA"
-        why = (
-            "gdr recognizes no line of it"
-            if explanation.lines == 0
-            else "The output that it contains shows no problem"
-        )
-        yield 2, "", f"{why}. {HELPFUL}"
-        return
-    yield from _section("Established", machines, _established, verbose)
-    if not any(machine.established for machine in machines):
-        yield 0, "head", "Established"
-        yield 2, "", "nothing"
+    yield from _answer(explanation, verbose)
+    if explanation.answer.kind is AnswerKind.NOTHING:
+        yield 2, "", HELPFUL
         yield 0, "", ""
+    yield from _others(explanation.answer, explanation.question, len(machines) > 1)
+    yield from _section("Also proven", machines, _established(explanation.answer), verbose)
     yield from _section("Contradictions", machines, _contradictions, verbose)
-    yield from _section("Still open", machines, _open, verbose)
-    if explanation.question is not None:
-        yield from _question(explanation.question, len(machines) > 1)
+    if verbose:
+        yield from _section("Lines with open causes", machines, _open, verbose)
     yield from _section("Also shown", machines, _known, verbose)
-    if not verbose:
-        yield 0, "dim", "-v shows how to check each cause; gdr codes CODE explains a code"
+    if machines and not verbose:
+        yield 0, "dim", "-v shows every open cause and how to check it; gdr codes CODE explains a code"
+
+
+# -- the answer ----------------------------------------------------------------------------------------
+
+
+def _answer(explanation: Explanation, verbose: bool) -> Iterator[Row]:
+    answer = explanation.answer
+    yield 0, "head", _head(answer)
+    code = f" ({', '.join(filter(None, (answer.cause, answer.subject)))})" if answer.cause else ""
+    yield 2, "bad" if answer.cause else "", f"{answer.sentence}{code}"
+    if how := _how_sure(answer):
+        yield 2, "", how
+    for line in answer.lines[: None if verbose else MAX_QUOTES]:
+        if line.text not in answer.sentence:
+            yield from _quote(line)
+    yield 0, "", ""
+    steps = answer.now if verbose else answer.now[:1]
+    if _is_final(explanation):
+        yield 0, "head", "What to do now"
+        yield 2, "", "No fix exists for this hardware: plan with staging through host memory."
+        yield from ((2, "", step) for step in steps)
+        yield 0, "", ""
+    elif steps:
+        yield 0, "head", "What to do now"
+        yield from ((2, "", step) for step in steps)
+        yield 0, "", ""
+
+
+def _head(answer: Answer) -> str:
+    if answer.kind is not AnswerKind.CAUSE:
+        return HEADS[answer.kind]
+    return {
+        Sureness.CERTAIN: "The cause",
+        Sureness.LIKELY: "Most likely cause",
+        Sureness.POSSIBLE: "A possible cause",
+    }[answer.sureness]
+
+
+def _how_sure(answer: Answer) -> str:
+    """How sure an answer is, and on which line it stands."""
+    if answer.kind in (AnswerKind.NOTHING, AnswerKind.DOCUMENTATION) or not answer.lines:
+        return ""
+    number = f"line {answer.lines[0].line}"
+    if answer.kind is AnswerKind.SEVERAL:
+        return f"What failed is in {number}."
+    if answer.kind is AnswerKind.STATED:
+        return f"So says {number}. gdr has no code for this reason, and cannot check it."
+    if answer.claimed:
+        return f"How sure: {answer.sureness}. The text says so ({number}); no output in it proves it."
+    by = {
+        Sureness.CERTAIN: "proves it",
+        Sureness.LIKELY: "points to it",
+        Sureness.POSSIBLE: "has this cause most often",
+    }
+    where = f", on {answer.machine}" if answer.machine else ""
+    return f"How sure: {answer.sureness}. {number.capitalize()} {by[answer.sureness]}{where}."
+
+
+def _is_final(explanation: Explanation) -> bool:
+    """Whether the cause is hardware that can use neither direct path, whatever is done."""
+    cause = explanation.answer.cause
+    if cause is None or not BY_CODE[cause].permanent:
+        return False
+    problems = [found for machine in explanation.machines for found in machine.established]
+    return any(found.code == cause and set(found.blocks) >= set(DIRECT) for found in problems)
+
+
+def _others(answer: Answer, question: Question | None, several: bool) -> Iterator[Row]:
+    if not answer.others and question is None:
+        return
+    heads = {
+        AnswerKind.SEVERAL: "It can be, likeliest first",
+        AnswerKind.DOCUMENTATION: "What it is about, as gdr knows it",
+    }
+    if answer.others:
+        yield 0, "head", heads.get(answer.kind, "What else it could be")
+    for other in answer.others:
+        where = f", line {other.line}" if other.line is not None else ""
+        yield 2, "", f"{other.title} ({other.code}{where})"
+    if question is not None and answer.kind is not AnswerKind.DOCUMENTATION:
+        yield from _question(question, several)
+    yield 0, "", ""
+
+
+def _question(question: Question, several: bool) -> Iterator[Row]:
+    where = f" {_name(question.machine)}" if several else ""
+    one = len(question.answers) == 1 and not question.otherwise
+    yield 2, "head", f"To {'check it' if one else 'tell the causes apart'}, run{where}"
+    yield 4, "ask", question.command
+    for answer in question.answers:
+        yield 6, "", f"if it shows {answer.shows}: {', '.join(answer.codes)}"
+    if question.otherwise:
+        yield 6, "", f"if it shows none of these, still open: {', '.join(question.otherwise)}"
+    yield 4, "quote", "Or run gdr doctor on the machine itself: it checks all causes."
+
+
+# -- sections with a part for each machine --------------------------------------------------------------
 
 
 def _section(title: str, machines: tuple[TextMachine, ...], rows: object, verbose: bool) -> Iterator[Row]:
@@ -78,42 +181,42 @@ def _name(name: str) -> str:
     return f"on {name}" if name else "on a machine that the text does not name"
 
 
-def _established(machine: TextMachine, verbose: bool) -> Iterator[Row]:
-    for found in machine.established:
-        yield 2, "bad" if found.blocks else "", _headline(found)
-        for proof in found.proofs[: None if verbose else 2]:
-            yield from _quote(proof)
-    if any(BY_CODE[found.code].permanent for found in machine.established):
-        more = ", whatever the open causes below turn out to be" if machine.open else ""
-        yield 2, "", f"No fix exists for this hardware{more}."
+def _established(answer: Answer) -> object:
+    """The rows of what is proven besides the answer, and of notes."""
+    quoted = {line.line for line in answer.lines[:MAX_QUOTES]}
+
+    def rows(machine: TextMachine, verbose: bool) -> Iterator[Row]:
+        for found in (*machine.established, *machine.notes):
+            if found.code == answer.cause and not verbose and {p.line for p in found.proofs} & quoted:
+                continue
+            yield 2, "bad" if found.blocks and found not in machine.notes else "", _headline(found)
+            for proof in found.proofs[: None if verbose else 1]:
+                yield from _quote(proof)
+
+    return rows
 
 
 def _headline(found: EstablishedProblem) -> str:
     subject = "" if found.subject in ("", "node") else f" {found.subject}"
     sure = "" if found.confidence == "certain" else f" ({found.confidence})"
     quoted = any(found.seen == proof.text for proof in found.proofs)
-    return f"{found.code}{subject}{sure}" + ("" if quoted else f": {found.seen}")
+    title = code_page(found.code)[0]
+    return f"{title} ({found.code}{subject}){sure}" + ("" if quoted else f" Seen: {found.seen}")
 
 
 def _open(machine: TextMachine, verbose: bool) -> Iterator[Row]:
     for line in machine.open:
         times = f", and {line.count - 1} more like it" if line.count > 1 else ""
         yield from _quote(QuotedLine(line.line, line.text), 2, times)
-        yield from _causes(line, verbose)
+        yield from _causes(line)
 
 
-def _causes(line: OpenLine, verbose: bool) -> Iterator[Row]:
+def _causes(line: OpenLine) -> Iterator[Row]:
     if line.note:
         yield 6, "", f"{line.note}."
-    if verbose:
-        for cause in line.causes:
-            sign = (
-                f"{cause.ask} shows {cause.shows}" if cause.ask else "run gdr doctor on the machine itself"
-            )
-            yield 6, "open", f"{cause.code}: {sign}"
-    else:
-        label = "possible cause" if len(line.causes) == 1 else "possible causes"
-        yield 6, "open", f"{label}: {', '.join(cause.code for cause in line.causes)}"
+    for cause in line.causes:
+        sign = f"{cause.ask} shows {cause.shows}" if cause.ask else "run gdr doctor on the machine itself"
+        yield 6, "open", f"{cause.code}: {sign}"
     reasons: dict[str, list[str]] = {}
     for excluded in line.ruled_out:
         reasons.setdefault(excluded.why, []).append(excluded.code)
@@ -132,18 +235,6 @@ def _known(machine: TextMachine, verbose: bool) -> Iterator[Row]:
     for fact in machine.known:
         number = f"  (line {fact.line})" if fact.line is not None else ""
         yield 2, "", f"{fact.name}: {fact.value}{number}"
-
-
-def _question(question: Question, several: bool) -> Iterator[Row]:
-    where = f" {_name(question.machine)}" if several else ""
-    yield 0, "head", f"To find out, run{where}"
-    yield 2, "ask", question.command
-    for answer in question.answers:
-        yield 4, "", f"if it shows {answer.shows}: {', '.join(answer.codes)}"
-    if question.otherwise:
-        yield 4, "", f"if it shows none of these, still open: {', '.join(question.otherwise)}"
-    yield 2, "quote", "Or run gdr doctor on the machine itself: it checks all causes."
-    yield 0, "", ""
 
 
 def _quote(proof: QuotedLine, indent: int = 6, more: str = "") -> Iterator[Row]:

@@ -8,7 +8,7 @@ _OPEN = "open-gpu-kernel-modules"  # read at tags from 515.43.04 to 595.45.04
 _ATTACH = f"{_OPEN} kernel-open/nvidia/nv-dmabuf.c, nv_dma_buf_attach()"
 _P2P = f"{_OPEN} src/nvidia/src/kernel/gpu/bus/p2p.c"
 _NO_PEER_OBJECT = (
-    "gpu-integrated", "gpu-consumer", "gpu-unsupported", "gpu-vgpu", "gpu-confidential", "gpu-mig",
+    "gpu-consumer", "gpu-integrated", "gpu-unsupported", "gpu-vgpu", "gpu-confidential", "gpu-mig",
 )  # fmt: skip
 """Why nvidia_p2p_get_pages() returns EINVAL: the process has no NV50_THIRD_PARTY_P2P object."""
 

@@ -91,17 +91,20 @@ NO_SYMBOL_ONCE = _line(
     source="kernel/module.c, simplify_symbols(), which took NULL for an error",
     versions="before 4.19",
     open_end=True,
+    leads=True,
 )
 NO_SYMBOL = _line(
     "{module}: Unknown symbol {symbol} (err -2)",
     ("module-symbol-missing", "module-symbol-gpl-only"),
     source="kernel/module/main.c, simplify_symbols()",
     versions="4.19 and later",
+    leads=True,
 )
 BAD_SYMBOL = _line(
     "{module}: Unknown symbol {symbol} (err -22)",
     ("module-crc-mismatch", "module-symbol-namespace"),
     source="kernel/module/main.c, simplify_symbols()",
+    leads=True,
 )
 LAYOUT = _line(
     "{module}: disagrees about version of symbol module_layout",
