@@ -49,10 +49,12 @@ def mentioned(
 
 def quoted_errors(lines: Iterable[TextLine]) -> Iterator[OpenLine]:
     """Errors in sentences, quotations and unrecognised output."""
-    searched = (line for line in lines if line.kind in ("prose", "quoted", "shown"))
+    searched = (line for line in lines if line.kind in ("prose", "quoted", "shown") or line.cut)
     for line, _ in zip(searched, range(MAX_QUOTED), strict=False):
-        if line.kind == "shown":
+        if line.kind == "shown" or (line.kind == "machine" and not events((line,))):
             yield from _shown(line)
+        elif line.kind == "machine":
+            continue
         elif not is_advice(line.text):
             yield from _in_sentence(line)
 

@@ -49,7 +49,7 @@ def misspelt(text: str) -> tuple[str, str] | None:
 def _meant(name: str) -> str:
     if name in VARIABLES or len(name) < MIN_LETTERS:
         return ""
-    close = [known for known in VARIABLES if _is_one_edit_away(name, known)]
+    close = [known for known in VARIABLES if len(known) >= MIN_LETTERS and _is_one_edit_away(name, known)]
     return close[0] if len(close) == 1 else ""
 
 

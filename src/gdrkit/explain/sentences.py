@@ -89,8 +89,10 @@ def _is_written(line: TextLine) -> bool:
         return False
     if line.kind == "machine":
         introduces = line.text.rstrip().endswith((":", ".")) and not line.text.startswith(("/", "-"))
-        written = (introduces or is_sentence(line.text)) and len(line.text.split()) >= MIN_WORDS
-        return written and not is_machine(line.text)
+        if len(line.text.split()) < MIN_WORDS:
+            return False
+        ends = line.text.rstrip().endswith((".", "?", "!"))
+        return (ends or not is_machine(line.text)) and (introduces or is_sentence(line.text))
     return line.kind in ("prose", "quoted")
 
 

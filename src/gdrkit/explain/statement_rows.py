@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-PEERMEM = r"\b(?:nvidia|nv)[-_ ]?peer[-_ ]?mem(?:ory)?\w*|\bpeer[-_]?mem(?:ory)?\b"
-_DMABUF = r"\bdma[-_ ]?buf\b|dmabuf"
+PEERMEM = r"(?:\b(?:nvidia|nv)[-_ ]?peer[-_ ]?mem(?:ory)?\w*|\bpeer[-_]?mem(?:ory)?\b)"
+_DMABUF = r"(?:\bdma[-_ ]?buf\b|dmabuf)"
 _FAILS = r"fail|error|refus|reject|cannot|can't|unable|not permitted|won't|doesn't load|not load|invalid"
 _LACKS = r"\bnot\b|n't\b|\bno\b|missing|lacks?\b|without|absent|unavailable|undefined|unresolved"
 _OLD = r"too old|older|old version|outdated|not new enough|before \d|upgrade|update|newer"
@@ -66,7 +66,7 @@ LOADING = (
     Statement(
         "module-unknown-key",
         r"\bMOK\b|\bsigning key\b",
-        r"not (?:been )?(?:enrolled|imported|trusted)",
+        r"(?:not|never) (?:been )?(?:enrolled|imported|trusted)",
         "enrol|import",
     ),
     Statement(
@@ -124,7 +124,7 @@ DRIVER = (
     Statement(
         "peermem-not-loaded",
         PEERMEM,
-        r"(?:not|n't|never|forgot to|without) (?:been |be |being |yet )?(?:load|there\b|present|exist"
+        r"(?:not|n't|never|forgot to|without) (?:been |be |being |yet )?(?:loaded|there\b|present|exist"
         r"|installed|running)"
         r"|\bmissing\b|\babsent\b|do(?:es)?(?: not|n't) exist|isn't (?:loaded|there)|no module",
         _LOAD,
@@ -136,7 +136,7 @@ DRIVER = (
         r"(?:after|every|each|on|at) (?:a |the |my |our |every )?(?:re)?(?:boot|start)\b.{0,160}"
         r"(?:not|n't|again|gone|disappear|lost|missing|every time)|(?:gone|disappear\w*|dissap\w+"
         r"|lost|unloaded|vanish\w*)"
-        r".{0,40}(?:re)?(?:boot|start)",
+        r".{0,40}(?:re)?(?:boot|start)|(?:not|n't) surviv\w* (?:a |the |any )?(?:re)?(?:boot|start)",
         r"modules-load\.d|/etc/modules",
     ),
     Statement("peermem-stub", PEERMEM, r"\bstub\b|(?:built|compiled) without|-EINVAL|empty `?depends"),
@@ -178,7 +178,8 @@ RDMA = (
     Statement(
         "memlock-limit",
         r"\bmemlock\b|\bulimit\b|locked[- ]memory|\bmlock\b|\bLimitMEMLOCK\b|\bIPC_LOCK\b",
-        r"too (?:low|small)|limit(?:ed)? (?:is|was|to)|not enough|insufficient|low\b|\d+ ?(?:KB|kbytes)",
+        r"too (?:low|small)|limit(?:ed)? (?:is|was|to) (?!unlimited)|not enough|insufficient|low\b"
+        r"|\d+ ?(?:KB|kbytes)",
         r"unlimited|infinity|ulimit|memlock|-1|IPC_LOCK",
     ),
     Statement(
@@ -191,8 +192,10 @@ RDMA = (
     Statement(
         "rdma-device-not-in-container",
         r"\bcontainers?\b|\bpods?\b|\bdocker\b|\bkubernetes\b|\bk8s\b|device[- ]cgroup",
-        r"/dev/infiniband|\buverbs\b|ibv_open_device|\b(?:RDMA|IB|HCA) devices?\b.{0,40}(?:not|n't"
-        r"|missing|no)",
+        r"(?:\bno|not|n't|missing|without|lacks?|fail\w*|cannot)\b.{0,60}(?:/dev/infiniband|\buverbs"
+        r"|ibv_open_device|(?:RDMA|IB|HCA) devices?)"
+        r"|(?:/dev/infiniband|\buverbs\w*|ibv_open_device\S*|(?:RDMA|IB|HCA) devices?)\b.{0,40}"
+        r"(?:not|n't|missing|fail)",
         r"/dev/infiniband|--device|--privileged|device plugin|rdma/",
     ),
     Statement("rdma-device-not-in-container", r"\bibv_open_device\b", "fail|cannot|unable"),

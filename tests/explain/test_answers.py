@@ -1,0 +1,236 @@
+"""The first thing that `explain` answers to posts, in the words in which people write them."""
+
+from __future__ import annotations
+
+import pytest
+
+from gdrkit.explain.explanation import Answer
+from tests.explain.explaining import explained
+
+
+def answered(text: str) -> Answer:
+    return explained(text).answer
+
+
+POSTS = (
+    # -- hardware
+    ("Does GPUDirect RDMA work on a DGX Spark? perftest says ok, NCCL prints no GDRDMA.", "gpu-integrated"),
+    ("We have two servers with RTX 4090 cards and ConnectX-6. ib_write_bw --use_cuda=0 cannot register"
+     " memory.", "gpu-consumer"),
+    ("My cluster of 3090 GPUs with InfiniBand: is GDR possible?", "gpu-consumer"),
+    ("Trying RDMA from inside WSL2, ibv_devices lists nothing and NCCL uses sockets.", "wsl"),
+    ("The VM has a vGPU (GRID A100-40C) and GPUDirect RDMA registration fails.", "gpu-vgpu"),
+    # -- modules
+    ("Title: modprobe fails\n\nThe reason was that the module had been built for a different kernel.",
+     "module-wrong-kernel"),
+    ("nvidia-peermem does not load. It turned out that the MOK was never enrolled.", "module-unknown-key"),
+    ("nvidia_peermem was blacklisted in /etc/modprobe.d, that was the issue.", "module-blacklisted"),
+    ("After every reboot nvidia_peermem is gone and I have to modprobe it again.", "peermem-not-persistent"),
+    ("nvidia_peermem does not survive a reboot; lsmod is empty afterwards.", "peermem-not-persistent"),
+    ("GDR was disabled because nvidia_peermem was not loaded on the second node.", "peermem-not-loaded"),
+    ("Solved: after `modprobe nvidia_peermem` NCCL prints GDRDMA.", "peermem-not-loaded"),
+    ("The distribution's nvidia-peermem is only a stub, built without the OFED headers.", "peermem-stub"),
+    ("The kernel module of the driver was not loaded: nvidia.ko was not loaded after the update.",
+     "driver-not-loaded"),
+    ("Failed to initialize NVML: Driver/library version mismatch", "driver-mismatch"),
+    ("dma-buf export fails since we run the proprietary driver; switching to the open kernel modules fixed"
+     " it.", "driver-proprietary"),
+    ("Restarting openibd fails because ib_core is in use by nvidia_peermem.", "peermem-blocks-ofed"),
+    # -- RDMA
+    ("NCCL falls back to TCP as the machine has no InfiniBand devices.", "no-rdma-device"),
+    ("ibstat says that the port is down, so RDMA cannot work.", "port-down"),
+    ("State of mlx5_1 is Polling, the cable was bad. GPUDirect RDMA is slow.", "port-down"),
+    ("Registering more than 256 MB fails, and BAR1 is 256 MiB on this card.", "bar1-small"),
+    ("Resizable BAR is disabled in the BIOS and registration of large GPU buffers over RDMA fails.",
+     "bar1-small"),
+    ("BAR1 is exhausted after some registrations, nvidia-smi shows it full.", "bar1-exhausted"),
+    ("ibv_reg_mr returns ENOMEM. The memlock limit was too low in the container.", "memlock-limit"),
+    ("Fixed by `ulimit -l unlimited` in the Slurm daemon: ibv_reg_mr works now.", "memlock-limit"),
+    ("In the pod there is no /dev/infiniband, so ibv_get_device_list finds nothing.",
+     "rdma-device-not-in-container"),
+    ("Running docker with --device=/dev/infiniband solved it: NCCL finds the HCAs.",
+     "rdma-device-not-in-container"),
+    ("The cause was rdma-core 28, which is too old and has no ibv_reg_dmabuf_mr.", "verbs-lacks-dmabuf"),
+    ("Our kernel 5.4 is too old for dma-buf, so NCCL does not use it.", "kernel-lacks-dmabuf"),
+    ("Memory of cuMemCreate cannot be registered with ibv_reg_mr; with cudaMalloc it works.",
+     "memory-not-registrable"),
+    # -- PCIe
+    ("All-reduce hung until we disabled ACS on the PCIe switches.", "acs-redirect"),
+    ("ACS was enabled in the BIOS, and this was the reason for the low bandwidth.", "acs-redirect"),
+    ("With the IOMMU enabled GPUDirect RDMA transfers corrupt data; iommu=off fixed it.",
+     "iommu-translating"),
+    ("GPU and NIC sit on different CPU sockets, therefore GDR is slow.", "pair-cross-socket"),
+    ("The NIC is attached to another NUMA node than the GPU, traffic goes across UPI.", "pair-cross-socket"),
+    ("The GPU and the HCA are below different root complexes, so NCCL stages through host memory.",
+     "pair-distant"),
+    ("The NIC trained at x8 instead of x16, LnkSta says downgraded.", "link-degraded"),
+    # -- programs and settings
+    ("NCCL 2.18 does not check for nvidia_peermem, it only looks for memory_peers.", "nccl-misses-peermem"),
+    ("NVSHMEM does not find nvidia_peermem although the module is loaded.", "nvshmem-misses-peermem"),
+    ("The image sets NCCL_IB_DISABLE=1, which is why RDMA was never used.", "ib-disabled-by-env"),
+    ("It turned out somebody exported NCCL_DMABUF_ENABLE=0 in the job script.", "dmabuf-disabled-by-env"),
+    ("With NCCL_NET_GDR_LEVEL=PIX set we saw no GDRDMA, SYS solved it.", "gdr-level-too-low"),
+    ("Setting NCCL_NET_GDR_READ=1 fixed the slow sends.", "gdr-read-off"),
+    ("The GID index was wrong, NCCL_IB_GID_INDEX=3 fixed the timeouts.", "gid-index-wrong"),
+    ("NCCL_IB_HCA was wrong: it did not list the NIC of our GPU.", "hca-not-selected"),
+    ("The nodes had different NCCL versions, versions differ between head and workers.",
+     "versions-differ-between-ranks"),
+    ("Completion with status 12, transport retry counter exceeded, on RoCE.", "retry-exceeded"),
+    ("The environment variables differ between the nodes: only on the head node NCCL_IB_HCA is set.",
+     "env-differs-between-ranks"),
+    ("The peermem container waits for MOFED: waiting for mellanox ofed and nvidia drivers to be installed",
+     "operator-waits-for-ofed"),
+    ("After an upgrade of the MOFED pod the driver pod has to be restarted.", "operator-ofed-changed"),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(("post", "code"), POSTS)
+def test_a_post_is_answered_with_the_cause_that_it_names(post: str, code: str):
+    assert answered(post).cause == code
+
+
+NOT_NAMED = (
+    ("ACS is not enabled on our PCIe switches, and GPUDirect RDMA is slow.", "acs-redirect"),
+    ("The IOMMU is off and nvidia_peermem is loaded, GDR is slow all the same.", "iommu-translating"),
+    ("nvidia_peermem is loaded on both nodes.", "peermem-not-loaded"),
+    ("If nvidia_peermem is not loaded, load it with modprobe.", "peermem-not-loaded"),
+    ("You should load nvidia_peermem and disable ACS.", "acs-redirect"),
+    ("P2P copies between my two RTX 4090 cards fail in one desktop.", "gpu-consumer"),
+    ("This is not a GeForce but an A100; RDMA registration fails.", "gpu-consumer"),
+    ("The NVMe drive and the GPU are below different root complexes, and GPUDirect Storage is slow.",
+     "pair-distant"),
+    ("With NCCL_NET_GDR_LEVEL=0 everything works, with GDR it hangs.", "gdr-level-too-low"),
+    ("NCCL_IB_DISABLE=0 is set and the log shows NET/IB.", "ib-disabled-by-env"),
+    ("The memlock limit is unlimited in the container, ibv_reg_mr fails nevertheless.", "memlock-limit"),
+    ("Secure Boot is enabled and the driver works.", "lockdown-blocks-module"),
+    ("The port is up and active, ib_write_bw reaches line rate.", "port-down"),
+    ("BAR1 is 128 GiB here.", "bar1-small"),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(("post", "code"), NOT_NAMED)
+def test_a_post_that_denies_or_does_not_name_a_cause_is_not_answered_with_it(post: str, code: str):
+    assert answered(post).cause != code
+
+
+DOCUMENTS = (
+    "How to enable GPUDirect RDMA\n\nPrerequisites\n\nInstall the driver.\nLoad"
+    " nvidia_peermem.\nCheck that ACS is"
+    " off.\n",
+    "Chapter 7. Peer memory\n\nThe module nvidia-peermem must be loaded. It is required to use MLNX_OFED.\n",
+    "Troubleshooting guide for NCCL\n\nThis guide lists common causes.\n\n- ACS is enabled\n-"
+    " nvidia_peermem is not"
+    " loaded\n- the port is down\n",
+)
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_documentation_is_told_as_such_and_names_no_cause(document: str):
+    found = answered(document)
+    assert (found.kind, found.cause) == ("documentation", None)
+    assert explained(document).machines == () or explained(document).machines[0].established == ()
+
+
+def test_a_report_with_the_headings_of_a_template_is_no_documentation():
+    head = "### Describe the bug\nNCCL hangs.\n### Steps to reproduce\nRun it."
+    post = f"{head} ACS is enabled, this is the cause.\n"
+    assert answered(post).cause == "acs-redirect"
+
+
+# -- messages about something else -----------------------------------------------------------------------
+
+
+def test_a_message_about_something_else_is_named_with_what_it_means():
+    found = answered(
+        "h1:1:2 [0] NCCL WARN Call to ibv_modify_qp failed with 110 Connection timed out, on dev mlx5_1\n"
+    )
+    assert found.kind == "elsewhere"
+    assert "does not answer from this NIC" in found.sentence
+    assert found.now
+
+
+def test_a_harmless_line_does_not_hide_a_failure():
+    harmless = (
+        "[ 9.0] nvidia-peermem nv_get_p2p_free_callback:127 ERROR detected invalid context, skipping\n"
+    )
+    assert "harmless" in answered(harmless).sentence
+    both = (
+        harmless
+        + "[ 9.1] nvidia_peermem: disagrees about version of symbol ib_register_peer_memory_client\n"
+    )
+    assert answered(both).cause == "module-crc-mismatch"
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        ("export NCCL_IB_GID_INDX=3\n", "NCCL_IB_GID_INDEX"),
+        ("mpirun -x NCL_NET_GDR_LEVEL=SYS ./all_reduce_perf\n", "NCCL_NET_GDR_LEVEL"),
+        ("I set NCCL_SOKCET_IFNAME to eth0\n", "NCCL_SOCKET_IFNAME"),
+    ],
+)
+def test_a_misspelt_setting_is_named_with_the_one_that_was_meant(text: str, meant: str):
+    assert f"the setting {meant} is not made" in answered(text).sentence
+
+
+@pytest.mark.parametrize(
+    "name", ["RCCL_NET_GDR_LEVEL", "NCCL_IB_GID_INDEX", "NCCL_MY_OWN_SETTING", "NCCL_IB_TCP"]
+)
+def test_names_of_other_libraries_and_unknown_names_are_not_misspelt(name: str):
+    assert "misspelt" not in answered(f"export {name}=1\n").sentence
+
+
+def test_a_plugin_on_some_hosts_only_is_named():
+    have = "n1:1:2 [0] NCCL INFO NET/Plugin: Loaded net plugin Libfabric (v8)\n"
+    lack = "n2:1:2 [0] NCCL INFO NET/Plugin: Could not find: libnccl-net.so\n"
+    assert "n1 loads it, n2 does not" in answered(have + lack).sentence
+    assert "n1" not in answered(have + lack.replace("n2", "n1")).sentence
+
+
+# -- how sure --------------------------------------------------------------------------------------------
+
+
+def test_outputs_come_before_words():
+    post = (
+        "I think ACS is enabled.\n\n```\n[ 1.1] nvidia_peermem: disagrees about version of symbol x\n```\n"
+    )
+    found = answered(post)
+    assert (found.cause, found.sureness, found.claimed) == ("module-crc-mismatch", "certain", False)
+    assert [other.code for other in found.others] == ["acs-redirect"]
+
+
+def test_a_cause_that_was_found_is_likelier_than_one_that_is_only_mentioned():
+    post = "The memlock limit is 64 KB.\n\nThe root cause was that ACS was enabled.\n"
+    found = answered(post)
+    assert (found.cause, found.sureness, found.claimed) == ("acs-redirect", "likely", True)
+    assert answered("ACS is enabled. Does that matter for GDR?\n").sureness == "possible"
+
+
+def test_a_line_with_several_causes_names_none_unless_words_rank_them():
+    error = "modprobe: ERROR: could not insert 'nvidia': Operation not permitted\n"
+    found = answered(error)
+    assert (found.kind, found.cause) == ("several", None)
+    assert found.others[0].code == "lockdown-blocks-module"
+    assert answered(f"Secure Boot is enabled here.\n\n{error}").cause == "lockdown-blocks-module"
+
+
+def test_what_an_output_excludes_is_not_answered():
+    lsmod = "$ lsmod | grep peermem\nnvidia_peermem         16384  0\n"
+    assert answered("nvidia_peermem is not loaded, is it?\n").cause == "peermem-not-loaded"
+    assert answered(f"nvidia_peermem is not loaded, is it?\n\n{lsmod}").cause is None
+
+
+def test_the_reason_in_the_own_words_of_a_text_is_quoted_where_no_code_fits():
+    found = answered("Transfers of frobnicated GPU buffers fail because the NIC firmware 12.3 drops them.\n")
+    assert (found.kind, found.cause, found.claimed) == ("stated", None, True)
+    assert "firmware 12.3 drops them" in found.sentence
+
+
+def test_a_volta_without_dmabuf_words_is_not_told_that_nothing_can_be_fixed():
+    disabled = "NET/IB : GPU Direct RDMA Disabled for HCA 0 'mlx5_0'\n"
+    post = f"```\nGPU 0: Tesla V100-SXM2-32GB (UUID: GPU-1)\n```\n{disabled}"
+    found = explained(post)
+    assert found.answer.cause != "gpu-before-turing"
+    assert [note.code for machine in found.machines for note in machine.notes] == ["gpu-before-turing"]
+    spoken = explained(post + "Why does dma-buf not work?\n")
+    assert [one.code for machine in spoken.machines for one in machine.established] == ["gpu-before-turing"]
