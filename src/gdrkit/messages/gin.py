@@ -16,7 +16,6 @@ _gin = functools.partial(MessageTemplate, "nccl", open_end=True)
 _NO_MEMORY = ("peermem-not-loaded", "driver-proprietary", "gpu-consumer", "gpu-unsupported", *NO_DMABUF)
 _DOCA = "NVIDIA/nccl src/transport/net_ib/gdaki/doca-gpunetio/src"
 _GDAKI = "NVIDIA/nccl src/transport/net_ib/gdaki/gin_host_gdaki.cc"
-_MNNVL = "NVIDIA/nccl src/mnnvl.cc, ncclMnnvlCheck()"
 _PROXY = ("ibgda-cpu-assisted", "ibgda-peer-mapping-denied")
 
 ROWS = (
@@ -127,32 +126,6 @@ ROWS = (
         source="NVIDIA/nccl src/graph/topo.cc",
         versions="2.26.2 and later",
         decides=False,
-    ),
-    _gin(
-        r"MNNVL (cliqueSize {size:\d+}) is available but not supported on this system",
-        ("mnnvl-imex-not-ready", "mnnvl-imex-channel-missing"),
-        source=_MNNVL,
-        versions="2.25.1 to 2.26.6",
-    ),
-    _gin(
-        r"MNNVL (cliqueSize {size:\d+}) is available but not working on this system. "
-        "Check the IMEX channel configuration",
-        ("mnnvl-imex-channel-missing",),
-        source=_MNNVL,
-        versions="2.27.3 and later",
-    ),
-    _gin(
-        r"MNNVL (cliqueSize {size:\d+}) is available but not working on this system. "
-        "Check the IMEX configuration",
-        ("mnnvl-imex-not-ready", "mnnvl-clique-differs"),
-        source=_MNNVL,
-        versions="2.27.3 and later",
-    ),
-    _gin(
-        "MNNVL is not supported on this system",
-        ("mnnvl-fabric-incomplete", "mnnvl-cumem-off", "mnnvl-clique-differs"),
-        source="NVIDIA/nccl src/init.cc: only with NCCL_MNNVL_ENABLE=1",
-        versions="2.20.3 to 2.24.3",
     ),
     _gin(
         "this error indicates that the IMEX (NVLink fabric) service is not running",

@@ -114,25 +114,31 @@ ROWS = (
         sample="MNNVL 1 cliqueId 2786 cliqueSize 4 cliqueRank 0 nvlDomainSize 4",
     ),
     _line(
-        "MNNVL (cliqueSize {size:.*}Check the IMEX channel configuration", make=_step(NO_CHANNEL),
-        versions="2.27.3 and later",
+        "MNNVL (cliqueSize {size:.*}Check the IMEX channel configuration",
+        ("mnnvl-imex-channel-missing",), make=_step(NO_CHANNEL), versions="2.27.3 and later",
         sample="MNNVL (cliqueSize 8) is available but not working on this system. "
         "Check the IMEX channel configuration (/dev/nvidia-caps-imex-channels).",
     ),
     _line(
-        "MNNVL (cliqueSize {size:.*}Check the IMEX configuration", make=_step(NO_IMEX),
+        "MNNVL (cliqueSize {size:.*}Check the IMEX configuration",
+        ("mnnvl-imex-not-ready", "mnnvl-imex-channel-missing", "mnnvl-clique-differs"), make=_step(NO_IMEX),
         versions="2.25.1 and later",
         sample="MNNVL (cliqueSize 8) is available but not supported on this system. "
         "Check the IMEX configuration.",
     ),
-    _line("MNNVL is not supported on this system", make=_step(NO_IMEX), versions="2.20.3 to 2.24.3"),
+    _line(
+        "MNNVL is not supported on this system",
+        ("mnnvl-fabric-incomplete", "mnnvl-cumem-off", "mnnvl-clique-differs"), make=_step(NO_IMEX),
+        source="NCCL src/init.cc: only with NCCL_MNNVL_ENABLE=1", versions="2.20.3 to 2.24.3",
+    ),
     _line(  # a failure only beside lines about MNNVL: jobs/errors.py
         r"Cuda failure {number:80[01]} '", make=_step(NO_FABRIC_MEMORY), source="NCCL src/transport/p2p.cc",
         sample="transport/p2p.cc:281 NCCL WARN Cuda failure 801 'operation not supported'",
     ),
     # NET/IB before a channel works
     _net_ib(
-        r"Unable to open device {device:[\w.:-]+}", make=_step(OPEN_DEVICE), decides=False,
+        r"Unable to open device {device:[\w.:-]+}",
+        ("rdma-device-not-in-container", "verbs-provider-mismatch"), make=_step(OPEN_DEVICE), decides=False,
         sample="NET/IB : Unable to open device mlx5_bond_0",
     ),
     _net_ib(

@@ -186,13 +186,12 @@ ROWS = (
     ),
     MessageTemplate(
         "verbs",
-        r"{what:Call to ibv_open_device failed|NET/IB : Unable to open device|"
-        r"ibv_open_device\(?[^)]{0,60}\)? failed}",
+        r"{what:Call to ibv_open_device failed|ibv_open_device\(?[^)]{0,60}\)? failed}",
         ("rdma-device-not-in-container", "verbs-provider-mismatch"),
-        source="NCCL src/misc/ibvwrap.cc, src/transport/net_ib.cc; openucx/ucx src/uct/ib/base/ib_md.c",
+        source="NCCL src/misc/ibvwrap.cc; openucx/ucx src/uct/ib/base/ib_md.c",
         open_end=True,
         decides=False,
-        sample="NET/IB : Unable to open device mlx5_0",
+        sample="ibv_open_device(mlx5_0) failed",
     ),
     MessageTemplate(
         "lspci",
