@@ -8,10 +8,11 @@ import pytest
 
 from gdrkit.evidence import Confidence, EvidenceMissing
 from gdrkit.evidence.missing import not_collected
-from gdrkit.loader import Prediction, modprobe
+from gdrkit.loader import Prediction
 from gdrkit.node import Node
 from tests.facts.test_trust import MOK, OTHER, PLAIN, altered, secured
 from tests.kernel_tree import KernelTree
+from tests.known_answers import modprobe
 from tests.loader.test_modprobe import full, stub
 from tests.memory_host import MemoryHost
 from tests.module_builder import sign

@@ -11,8 +11,9 @@ from gdrkit.cli.modprobe import main
 from gdrkit.evidence import EvidenceMissing, MissingReason
 from gdrkit.facts.install_command import Effect, effect
 from gdrkit.facts.modprobe_config import FOLDERS
-from gdrkit.loader import Prediction, modprobe
+from gdrkit.loader import Prediction
 from tests.kernel_tree import FOLDER, KernelTree
+from tests.known_answers import modprobe
 from tests.work import within
 
 CONF = "etc/modprobe.d/x.conf"

@@ -9,11 +9,12 @@ from gdrkit.facts.linkage import InheritedTaint, Links, SymbolFault, SymbolProbl
 from gdrkit.facts.module_state import Corruption, ModuleFlaw
 from gdrkit.facts.peer_memory import PeermemLinkage, peermem_linkage
 from gdrkit.facts.trust import SignatureCheck, SignatureState, signature_check
-from gdrkit.loader import Prediction, modprobe
+from gdrkit.loader import Prediction
 from gdrkit.loader.refusals import on_flaw, on_inherited, on_problem
 from gdrkit.node import Node
 from tests.facts.test_trust import MOK, OTHER, PLAIN, altered, secured
 from tests.kernel_tree import FOLDER, KERNEL_SYMBOLS, KernelTree, symvers
+from tests.known_answers import modprobe
 from tests.memory_host import MemoryHost
 from tests.module_builder import RELEASE, VERMAGIC, Export, append_signature, build_module, sign
 

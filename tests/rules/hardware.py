@@ -6,6 +6,7 @@ from gdrkit.evidence import Missing
 from gdrkit.node import Node
 from gdrkit.rules.engine import check_results
 from gdrkit.rules.rule import Failed, NotApplicable, Outcome, Passed, Rule, Unknown
+from tests.known_answers import note, outcome_text
 
 GPU, NIC = "0000:1b:00.0", "0000:18:00.0"
 GPU_FOLDER = f"sys/devices/pci0000:15/0000:15:01.0/0000:16:00.0/0000:17:00.0/{GPU}"
@@ -13,8 +14,11 @@ NIC_FOLDER = f"sys/devices/pci0000:15/0000:15:01.0/0000:16:00.0/0000:17:01.0/{NI
 
 
 def outcomes(node: Node, rule: Rule) -> list[Outcome]:
-    """The rule's outcome for each of its subjects."""
-    return [result.outcome for result in check_results(node, [rule])]
+    """The rule's outcome for each of its subjects, which are compared whole at the end of the test."""
+    results = check_results(node, [rule])
+    for result in results:
+        note(outcome_text(node, result))
+    return [result.outcome for result in results]
 
 
 def outcome(node: Node, rule: Rule) -> Outcome:

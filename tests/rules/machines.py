@@ -8,8 +8,9 @@ from gdrkit.evidence import Command, Missing
 from gdrkit.facts.commands import DMESG
 from gdrkit.facts.symvers import PEER_API
 from gdrkit.node import Node
-from gdrkit.rules.engine import judge
+from gdrkit.rules.engine import CheckResult, judge
 from gdrkit.rules.rule import Failed, NotApplicable, Outcome, Passed, Rule, Unknown
+from tests.known_answers import note, outcome_text
 from tests.memory_host import MemoryHost
 from tests.module_builder import RELEASE, build_module
 
@@ -123,7 +124,10 @@ def kernel_log(*lines: str, from_boot: bool = True) -> str:
 
 
 def outcome(machine: Node, rule: Rule, subject: object = "node") -> Outcome:
-    return judge(machine, rule, subject)
+    """The outcome, which is compared whole at the end of the test."""
+    found = judge(machine, rule, subject)
+    note(outcome_text(machine, CheckResult(rule, subject, found)))
+    return found
 
 
 def failed(machine: Node, rule: Rule, subject: object = "node") -> Failed:

@@ -19,9 +19,10 @@ from gdrkit.rules.missing_neighbours import gpu_missing, nic_missing
 from gdrkit.rules.no_gpu import no_gpu
 from gdrkit.rules.no_rdma_device import no_rdma_device
 from gdrkit.rules.rule import Failed, NotApplicable, Passed, Unknown
-from gdrkit.verdict import Verdict, judge_node
+from gdrkit.verdict import Verdict
 from gdrkit.verdict.path_state import State
 from tests.hardware import BARE_METAL, machine
+from tests.known_answers import judged
 from tests.rules.hardware import failed, missing, outcomes, passed
 from tests.rules.test_missing_neighbours import rail, rails
 from tests.rules.test_presence import GPU_ALONE, LOADED, ON_HOST
@@ -84,7 +85,7 @@ class TestOrderAndNames:
 class TestGpuMissing:
     def test_a_missing_gpu_blocks_the_node_and_no_path_of_the_others(self):
         node = compared(*rails(3), rail(3, gpu=""))
-        verdict = judge_node(node)
+        verdict = judged(node)
         codes = {
             pair.gpu: {code for j in here for code in j.codes}
             for pair, here in verdict.matrix.items()
@@ -111,7 +112,7 @@ class TestGpuMissing:
 
     def test_where_no_gpu_is_left_that_is_the_headline(self):
         node = compared(rail(0, gpu=""))
-        state = judge_node(node).of("nccl")
+        state = judged(node).of("nccl")
 
         assert (failed(node, no_gpu).permanent, failed(node, no_gpu).expected) == (
             frozenset(), "4, by node.toml",
@@ -131,7 +132,7 @@ def failed_one(node: Node, rule) -> Failed:
 class TestNicMissing:
     def test_the_gpu_whose_rail_has_no_nic_is_blocked(self):
         node = compared(*rails(3), rail(3, nic=""))
-        state = judge_node(node).of("nccl")
+        state = judged(node).of("nccl")
         found = [o for o in outcomes(node, expected_nic_missing) if isinstance(o, Failed)]
 
         assert [o.subject for o in found] == ["node", "0000:43:00.0"]
@@ -141,7 +142,7 @@ class TestNicMissing:
     def test_a_nic_less_that_belongs_to_no_gpu_is_a_warning(self):
         storage = "0000:f0:01.0 spr-root numa=0\n  0000:f1:00.0 cx7-eth rdma=mlx5_9 board=MT_0000000001\n"
         node = compared(*rails(4), wanted=good(*rails(4), storage))
-        verdict = judge_node(node)
+        verdict = judged(node)
 
         assert failed_one(node, expected_nic_missing).seen == "4 NICs"
         assert statuses(verdict)["expected-nic-missing"] == "warning"
@@ -166,14 +167,14 @@ class TestNicMissing:
     def test_a_machine_that_is_built_without_one_is_as_expected(self):
         parts = [*rails(3), rail(3, nic="")]
         node = compared(*parts, wanted=good(*parts))
-        assert judge_node(node).of("nccl").worst.codes[:1] != ("nic-missing",)
+        assert judged(node).of("nccl").worst.codes[:1] != ("nic-missing",)
         assert {type(o) for o in outcomes(node, expected_nic_missing)} == {Passed}
 
 
 class TestNoneExpected:
     def test_no_nic_as_expected_is_impossible_and_a_note(self):
         node = expecting(machine(GPU_ALONE.format("h100-sxm"), files=ON_HOST), "nics = 0")
-        verdict = judge_node(node)
+        verdict = judged(node)
 
         assert failed(node, no_rdma_device).seen == "no RDMA device, as expected"
         assert verdict.of("nccl").state is State.IMPOSSIBLE
@@ -183,7 +184,7 @@ class TestNoneExpected:
         node = expecting(machine(rail(0, gpu=""), files=BARE_METAL | {"proc/modules": LOADED}), "gpus = 0")
 
         assert failed(node, no_gpu).as_expected
-        assert judge_node(node).of("nccl").state is State.IMPOSSIBLE
+        assert judged(node).of("nccl").state is State.IMPOSSIBLE
 
     def test_a_nic_where_none_is_expected_is_unexpected(self):
         assert failed(expecting(machine(rail(0)), "nics = 0"), unexpected_device).seen == "1 NIC"
@@ -200,7 +201,7 @@ class TestUnexpected:
 
         assert found.seen.startswith("5 GPUs, among them 10de:2684")
         assert found.expected == f"at most 4, only {H100}, by node.toml"
-        assert statuses(judge_node(node))["unexpected-device"] == "warning"
+        assert statuses(judged(node))["unexpected-device"] == "warning"
 
 
 class TestRail:
@@ -222,7 +223,7 @@ class TestRail:
 
         assert (found.subject, found.seen) == ("mlx5_3", seen)
         assert found.expected == f"{wanted}, by node.toml"
-        assert statuses(judge_node(node))["expected-rail-differs"] == "warning"
+        assert statuses(judged(node))["expected-rail-differs"] == "warning"
 
     def test_a_faster_rail_is_no_difference(self):
         slow, fast = ([rail(0, nic=f"cx7-ib rdma=mlx5_0 rate={rate}")] for rate in (200, 400))

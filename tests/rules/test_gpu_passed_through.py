@@ -3,8 +3,8 @@
 from gdrkit.rules.driver_not_loaded import driver_not_loaded
 from gdrkit.rules.gpu_passed_through import gpu_passed_through
 from gdrkit.rules.iommu import iommu_translating
-from gdrkit.verdict import judge_node
 from tests.hardware import SERVER, machine
+from tests.known_answers import judged
 from tests.rules.hardware import failed, not_applicable, passed
 
 HELD = SERVER.replace("h100-sxm", "h100-sxm driver=vfio-pci")
@@ -13,7 +13,7 @@ TRANSLATING = {"iommu": "DMA-FQ"}
 
 def test_a_gpu_that_a_virtual_machine_has_is_said_as_such():
     node = machine(HELD)
-    verdict = judge_node(node)
+    verdict = judged(node)
 
     assert failed(node, gpu_passed_through).subject == "0000:1b:00.0"
     assert verdict.of("nccl").state == "impossible"
@@ -33,7 +33,7 @@ def test_translation_is_intended_where_gpus_are_passed_through():
 
 def test_one_gpu_of_two_leaves_the_other_to_judge():
     second = SERVER.replace("0000:1", "0000:2").replace("mlx5_0", "mlx5_1")
-    verdict = judge_node(machine(HELD + second))
+    verdict = judged(machine(HELD + second))
 
     assert verdict.of("nccl").state == "blocked"
     assert {f.status for f in verdict.findings if f.code == "gpu-passed-through"} == {"note"}

@@ -2,9 +2,9 @@
 
 from gdrkit.rules.missing_neighbours import gpu_missing, nic_missing
 from gdrkit.rules.rule import Failed, NotApplicable, Passed
-from gdrkit.verdict import judge_node
 from gdrkit.verdict.path_state import State
 from tests.hardware import machine
+from tests.known_answers import judged
 from tests.rules.hardware import failed, outcomes, passed
 
 
@@ -30,7 +30,7 @@ class TestNicMissing:
     def test_the_gpu_whose_switch_has_no_nic_is_blocked_by_that_and_not_by_distance(self):
         node = machine("".join([*rails(3), rail(3, nic="")]))
         kinds = [type(outcome) for outcome in outcomes(node, nic_missing)]
-        state = judge_node(node).of("nccl")
+        state = judged(node).of("nccl")
 
         assert kinds == [Passed, Passed, Passed, Failed]
         assert (state.state, state.first_broken_layer) == (State.BLOCKED, "hardware")
@@ -62,7 +62,7 @@ class TestGpuMissing:
         assert "3 GPUs" in found.seen
 
     def test_it_is_a_warning_that_closes_no_path_of_the_other_gpus(self):
-        verdict = judge_node(machine("".join([*rails(3), rail(3, gpu="")])))
+        verdict = judged(machine("".join([*rails(3), rail(3, gpu="")])))
 
         assert "gpu-missing" not in {code for j in verdict.of("nccl").judgements for code in j.codes}
         assert {f.status for f in verdict.findings if f.code == "gpu-missing"} == {"warning"}

@@ -9,7 +9,6 @@ import pytest
 from gdrkit.node import Node
 from gdrkit.report.pages import HEADINGS
 from gdrkit.rules.dependency_failed import dependency_failed
-from gdrkit.rules.engine import judge
 from gdrkit.rules.init_failed import init_failed
 from gdrkit.rules.load_order import OF_ANY_MODULE
 from gdrkit.rules.mixed_signers import mixed_signers
@@ -37,10 +36,11 @@ from tests.facts.test_trust import MOK, OTHER, PLAIN, altered, efi_list, secured
 from tests.kernel_tree import RELEASE, KernelTree
 from tests.memory_host import MemoryHost
 from tests.module_builder import VERMAGIC, build_module, sign
+from tests.rules.machines import outcome
 
 
 def ask(rule: Rule, tree: KernelTree, module: str = "x") -> Outcome:
-    return judge(tree.node(), rule, module)
+    return outcome(tree.node(), rule, module)
 
 
 def unseen(**shape: Any) -> KernelTree:
@@ -249,17 +249,21 @@ def a_driver(driver: bytes, peermem: bytes) -> Node:
 
 def test_two_signers_in_one_folder_fail_even_if_signatures_are_not_enforced() -> None:
     driver, peermem = build_module("nvidia"), build_module("nvidia_peermem")
-    outcome = judge(a_driver(sign(driver, MOK), sign(peermem, OTHER)), mixed_signers, "node")
-    assert isinstance(outcome, Failed)
-    assert outcome.seen == f"nvidia-peermem.ko signed by {OTHER.name}, nvidia.ko signed by {MOK.name}"
-    assert isinstance(judge(a_driver(sign(driver, MOK), sign(peermem, MOK)), mixed_signers, "node"), Passed)
-    assert isinstance(judge(a_driver(driver, peermem), mixed_signers, "node"), Passed)
+    found = outcome(a_driver(sign(driver, MOK), sign(peermem, OTHER)), mixed_signers, "node")
+    assert isinstance(found, Failed)
+    assert found.seen == f"nvidia-peermem.ko signed by {OTHER.name}, nvidia.ko signed by {MOK.name}"
+    assert isinstance(
+        outcome(a_driver(sign(driver, MOK), sign(peermem, MOK)), mixed_signers, "node"), Passed
+    )
+    assert isinstance(outcome(a_driver(driver, peermem), mixed_signers, "node"), Passed)
 
 
 def test_signers_of_missing_modules_are_not_compared() -> None:
-    assert isinstance(judge(KernelTree().node(), mixed_signers, "node"), NotApplicable)
+    assert isinstance(outcome(KernelTree().node(), mixed_signers, "node"), NotApplicable)
     assert isinstance(
-        judge(KernelTree(complete=False).without("proc/sys/kernel/osrelease").node(), mixed_signers, "node"),
+        outcome(
+            KernelTree(complete=False).without("proc/sys/kernel/osrelease").node(), mixed_signers, "node"
+        ),
         Unknown,
     )
 

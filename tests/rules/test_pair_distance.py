@@ -6,17 +6,19 @@ from gdrkit.consumers.nccl import NCCL
 from gdrkit.consumers.table import paths_closed_by
 from gdrkit.evidence import Confidence
 from gdrkit.facts.rdma import Pair
-from gdrkit.rules.engine import check_results, judge
+from gdrkit.rules.engine import judge
 from gdrkit.rules.pair_distance import pair_cross_socket, pair_distant
 from gdrkit.rules.rule import Failed, Passed, Unknown
 from tests.facts.test_rdma import TREE
 from tests.hardware import BARE_METAL, GUEST, SPARK, machine
+from tests.rules.hardware import outcomes
+from tests.rules.machines import outcome
 
 GPU = "0000:1b:00.0"
 
 
 def about(node, rule, device="mlx5_0", gpu=GPU):
-    return {r.subject: r.outcome for r in check_results(node, [rule])}[Pair(gpu, device)]
+    return outcome(node, rule, Pair(gpu, device))
 
 
 @pytest.mark.parametrize(
@@ -145,8 +147,8 @@ def test_on_efa_the_plugin_gives_nccl_the_topology():
 0000:97:01.0 spr-root numa=1
   0000:9a:00.0 {nic}
 """
-    (efa,) = check_results(machine(far.format(nic="efa rdma=rdmap0s0")), [pair_distant])
-    (connectx,) = check_results(machine(far.format(nic="cx7-ib rdma=mlx5_0")), [pair_distant])
+    (efa,) = outcomes(machine(far.format(nic="efa rdma=rdmap0s0")), pair_distant)
+    (connectx,) = outcomes(machine(far.format(nic="cx7-ib rdma=mlx5_0")), pair_distant)
 
-    assert isinstance(efa.outcome, Unknown) and "aws-ofi-nccl" in efa.outcome.missing.source
-    assert isinstance(connectx.outcome, Failed)
+    assert isinstance(efa, Unknown) and "aws-ofi-nccl" in efa.missing.source
+    assert isinstance(connectx, Failed)

@@ -9,9 +9,9 @@ from gdrkit.rules.no_rdma_device import no_rdma_device
 from gdrkit.rules.rdma_ports import port_down, rdma_device_software
 from gdrkit.rules.rule import Failed, Passed
 from gdrkit.rules.wsl import wsl
-from gdrkit.verdict import judge_node
 from gdrkit.verdict.path_state import State
 from tests.hardware import BARE_METAL, SERVER, SPARK, machine
+from tests.known_answers import judged
 from tests.memory_host import MemoryHost
 from tests.rules.hardware import failed, missing, not_applicable, outcomes, passed
 
@@ -49,7 +49,7 @@ WSL = {"proc/sys/kernel/osrelease": "5.15.167.4-microsoft-standard-WSL2\n"}
 class TestNoGpu:
     def test_where_nothing_expects_a_gpu_there_is_nothing_to_judge(self):
         found = failed(machine(EMPTY), no_gpu)
-        verdict = judge_node(machine(EMPTY)).of("nccl")
+        verdict = judged(machine(EMPTY)).of("nccl")
 
         assert no_gpu.permanent and found.permanent is None
         assert found.seen == "neither GPU nor RDMA device, and nothing expects one: nothing to judge"
@@ -61,7 +61,7 @@ class TestNoGpu:
         found = failed(node, no_gpu)
 
         assert found.permanent == frozenset() and "gpus = 0" in found.expected
-        assert judge_node(node).of("nccl").state is State.BLOCKED
+        assert judged(node).of("nccl").state is State.BLOCKED
 
     @pytest.mark.parametrize("files", NO_SIGNS.values(), ids=NO_SIGNS)
     def test_what_is_there_for_other_devices_expects_no_gpu(self, files):
@@ -119,7 +119,7 @@ class TestNoRdmaDevice:
         found = failed(node, no_rdma_device)
 
         assert found.permanent == frozenset() and "nics = 0" in found.expected
-        assert judge_node(node).of("nccl").state is State.BLOCKED
+        assert judged(node).of("nccl").state is State.BLOCKED
 
     @pytest.mark.parametrize(
         "chassis, blocked", [("23\n", True), ("17\n", True), ("7\n", False), ("3\n", False)]
@@ -223,4 +223,4 @@ class TestOnlySoftware:
             | {"sys/class/infiniband/rxe0/node_guid": "0\n", "sys/class/dmi/id/chassis_type": "23\n"},
         )
         assert failed(node, rdma_device_software).subject == "rxe0"
-        assert judge_node(node).of("verbs").state == state
+        assert judged(node).of("verbs").state == state

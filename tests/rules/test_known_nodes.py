@@ -1,0 +1,38 @@
+"""What every rule says of every node in tests/evidence, as it was reviewed.
+
+Equal outcomes of one rule are listed once, with the nodes and the number of their subjects."""
+
+from __future__ import annotations
+
+import functools
+from collections import Counter
+
+import pytest
+
+from gdrkit.evidence.target import open_host
+from gdrkit.node import Node
+from gdrkit.rules import RULES
+from gdrkit.rules.engine import check_results
+from gdrkit.rules.rule import Rule
+from tests.evidence_nodes import laid_down, names
+from tests.known_answers import outcome_text
+
+
+@functools.cache
+def node(name: str) -> Node:
+    return Node(open_host(str(laid_down(name))))
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.code)
+def test_the_outcomes_of_a_rule(rule: Rule, snapshot):
+    found: dict[str, Counter[str]] = {}
+    for name in names():
+        for result in check_results(node(name), [rule]):
+            outcome = outcome_text(node(name), result, places=False).partition(": ")[2]
+            found.setdefault(outcome, Counter())[name] += 1
+    rows = [f"{outcome}\n  at {_listed(where)}" for outcome, where in found.items()]
+    assert "\n".join(rows) == snapshot
+
+
+def _listed(where: Counter[str]) -> str:
+    return ", ".join(name if number == 1 else f"{name} x{number}" for name, number in where.items())
