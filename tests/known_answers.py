@@ -56,6 +56,10 @@ def outcome_text(node: Node, result: CheckResult, places: bool = True) -> str:
     return "\n".join(rows)
 
 
+def fields_text(answer: Struct) -> str:
+    return "\n".join(_fields(answer))
+
+
 def _fields(answer: Struct) -> list[str]:
     """A row for each field, and for each of several values; none for what is empty."""
     found = asdict(answer).items()
