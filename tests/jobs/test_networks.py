@@ -257,3 +257,21 @@ def test_a_retry_is_not_the_failure():
 
     assert analysed(retries).errors == []
     assert [error.number for error in analysed(retries + ended).errors] == [110]
+
+
+def test_a_name_is_not_compared_with_an_index():
+    using = "NET/IB : Using [0]mlx5_4:1/IB [RO]; OOB eth0:10.0.0.1<0>"
+    found = analysed(
+        info("a:7", 0, init(0, 2), using, leg(0, 1, "send", 0)),
+        info("b:7", 0, init(1, 2), leg(1, 0, "receive", 0)),
+    )
+
+    assert found.crossing is None
+
+
+def test_no_module_is_printed_only_by_releases_without_dmabuf():
+    line = "NET/IB : GPU Direct RDMA Disabled for HCA 0 'mlx5_0'"
+    old, new = (analysed(info("n1:7", 0, init(0, 2), line + more)) for more in (" (no module)", ""))
+
+    assert "verbs-lacks-dmabuf" not in ranks(old)[0].network_reasons[0].codes
+    assert "verbs-lacks-dmabuf" in ranks(new)[0].network_reasons[0].codes

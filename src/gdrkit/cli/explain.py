@@ -25,7 +25,8 @@ def parser() -> Parser:
         "  journalctl -b | gdr explain -v      show how to check each cause\n"
         "  gdr explain --json < nccl.log\n\n"
         "exit codes: 0 no problem found, 1 a problem is proven that does not stop a path, 2 one is proven\n"
-        "that does, 3 possible causes stay open, 64 and above usage and internal errors",
+        "that does, 3 possible causes stay open, 64 and above usage and internal errors; for an NCCL log,\n"
+        "those of gdr nccl",
     )
     parser.add_argument(
         "file", nargs="?", default="-", metavar="FILE", help="text file; standard input if - or omitted"
@@ -39,20 +40,31 @@ def parser() -> Parser:
 
 def main(arguments: list[str]) -> int:
     options = parser().parse(arguments)
+    import msgspec
+
+    from gdrkit.cli.explained import combined_exit_code, explained_text
+    from gdrkit.cli.files import shown
     from gdrkit.explain.explain import explain
     from gdrkit.explain.pasted_host import PastedHost
+    from gdrkit.jobs.pasted import pasted_job
 
-    explanation = explain(PastedHost(_content(options.file)))
+    content = _content(options.file)
+    explanation = explain(PastedHost(content))
+    job = pasted_job(content, shown(options.file)) if b"NCCL " in content else None
     if options.quiet:
         pass
     elif options.json:
-        write_json(explanation)
+        write_json(msgspec.json.encode(explained_text(explanation, job), enc_hook=str))
     else:
         from gdrkit.explain.text import text
+        from gdrkit.jobs.text import text as text_of_job
 
         terminal = sys.stdout.isatty()
-        write(text(explanation, verbose=options.verbose, colour=terminal), styled=terminal)
-    return explanation.exit_code
+        page = text(explanation, verbose=options.verbose, colour=terminal)
+        if job is not None:
+            page += f"\nThe job of the NCCL log\n{text_of_job(job.document, colour=terminal)}"
+        write(page, styled=terminal)
+    return combined_exit_code(explanation, job)
 
 
 def _content(file: str) -> bytes:

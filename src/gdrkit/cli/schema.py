@@ -56,9 +56,9 @@ def _document(what: str) -> type:
 
             return FixReport
         case "explanation":
-            from gdrkit.explain.explanation import Explanation
+            from gdrkit.cli.explained import ExplainedText
 
-            return Explanation
+            return ExplainedText
         case "nccl":
             from gdrkit.jobs.document import NcclDocument
 

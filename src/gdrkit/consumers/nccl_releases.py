@@ -298,3 +298,8 @@ def is_modelled(version: str) -> bool:
     """Whether the model covers a version: one that was read, or a newer one of the same major number."""
     number = numbers(version)
     return number >= numbers(OLDEST) and number[0] == numbers(NEWEST)[0]
+
+
+def is_newer(version: str) -> bool:
+    """Whether a version has a newer minor number than the newest one that is known."""
+    return numbers(version)[:2] > numbers(NEWEST)[:2]

@@ -44,6 +44,11 @@ def frame(line: str) -> Frame:
     return Frame(process, None if device is None else int(device), message.rstrip(), cut)
 
 
+def is_framed(line: str) -> bool:
+    """Whether NCCL printed a line, with or without the process in front."""
+    return "NCCL" in line and _mark().search(line[:LINE_CHARACTERS]) is not None
+
+
 WITHOUT_DEVICE = ("CALL", "DIAG")
 """Levels whose frame has no device: host:pid:tid NCCL CALL, and host:pid NCCL DIAG since 2.31."""
 

@@ -6,8 +6,7 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
-from gdrkit.consumers.nccl_releases import NEWEST
-from gdrkit.formats.versions import numbers
+from gdrkit.consumers.nccl_releases import is_newer
 from gdrkit.jobs.errors import BLOCKING, errors
 from gdrkit.jobs.findings import findings
 from gdrkit.jobs.gather import GatheredRanks
@@ -63,9 +62,7 @@ def analyse(tally: Tally, where: Callable[[int], LogPosition]) -> JobAnalysis:
         logged=_logged(gathered, jobs),
         refused=[] if _is_decided(jobs, counts) else _refused(gathered),
         crossing=crossing(gathered, jobs),
-        newer=tuple(
-            sorted({version for job in jobs for version in job.nccl_versions if _is_newer(version)})
-        ),
+        newer=tuple(sorted({version for job in jobs for version in job.nccl_versions if is_newer(version)})),
     )
 
 
@@ -105,11 +102,6 @@ def _state(jobs: list[JobPart], counts: LegCounts, failed: list[JobError], gathe
         rank.network_path in INDIRECT for job in jobs if not is_local(gathered, job) for rank in job.ranks
     )
     return "blocked" if unable else "unknown"
-
-
-def _is_newer(version: str) -> bool:
-    """Whether a version has a newer minor number than the newest one that is known."""
-    return numbers(version)[:2] > numbers(NEWEST)[:2]
 
 
 def _is_decided(jobs: list[JobPart], counts: LegCounts) -> bool:

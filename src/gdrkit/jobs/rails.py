@@ -41,7 +41,8 @@ _Crossed = tuple[tuple[int, int], FirstSeen, tuple[str, str]]
 def _connections(gathered: GatheredRanks, job: JobPart) -> Iterator[_Crossed | None]:
     """Each connection of which both ends are known: the ranks, line and NICs if it crosses rails, else None.
 
-    Rank numbers name ranks only in one communicator."""
+    Rank numbers name ranks only in one communicator. NICs are compared by name, since their order can differ
+    between hosts, or by index if a name is not known."""
     ranks = {rank.rank: rank for rank in job.ranks if rank.rank is not None}
     if job.communicators > 1 or len(ranks) < len(job.ranks):
         return
@@ -55,8 +56,10 @@ def _connections(gathered: GatheredRanks, job: JobPart) -> Iterator[_Crossed | N
         entered = arriving.get(seen.peer, {}).get(seen.channel)
         if not left or not entered or len(left) > 1:
             continue
-        crossed = not left & entered
-        yield ((seen.rank, seen.peer), seen, (min(left), min(entered))) if crossed else None
+        names = all(route.device for route in (*left, *entered))
+        ends = [{route.device if names else str(route.index) for route in one} for one in (left, entered)]
+        crossed = not ends[0] & ends[1]
+        yield ((seen.rank, seen.peer), seen, (_name(left[0]), _name(entered[0]))) if crossed else None
 
 
 def _firsts(gathered: GatheredRanks, job: JobPart) -> Iterator[tuple[LogUnit, FirstSeen]]:
@@ -66,13 +69,13 @@ def _firsts(gathered: GatheredRanks, job: JobPart) -> Iterator[tuple[LogUnit, Fi
             yield gathered.units[number], seen
 
 
-def _devices(rank: Rank, direction: LegDirection) -> dict[int, set[str]]:
-    """The NICs of a rank by channel, for one direction."""
-    found: dict[int, set[str]] = defaultdict(set)
+def _devices(rank: Rank, direction: LegDirection) -> dict[int, list[LegRoute]]:
+    """The routes of a rank over NICs by channel, for one direction."""
+    found: dict[int, list[LegRoute]] = defaultdict(list)
     for route in rank.routes:
         if route.direction is direction and route.carried in ON_RAILS and not route.collnet:
             for channel in route.channels:
-                found[channel].add(_name(route))
+                found[channel].append(route)
     return found
 
 

@@ -172,9 +172,10 @@ class ReasonFinder:
         text = f"NCCL finds neither nvidia-peermem nor dma-buf for {device.device}"
         if not release(self.version).sees_module:
             causes = ("nccl-misses-peermem", *causes)
-        if self.version and not release(self.version).has_dmabuf:
+        if device.no_module or (self.version and not release(self.version).has_dmabuf):
             causes = ("nccl-misses-peermem", "nccl-lacks-dmabuf", "peermem-not-loaded")
-            text = f"NCCL {self.version} has no dma-buf and does not find nvidia-peermem for {device.device}"
+            nccl = f"NCCL {self.version or 'of this release'}"
+            text = f"{nccl} has no dma-buf and does not find nvidia-peermem for {device.device}"
         return LegReason(text, causes, position)
 
     # -- reasons that are not printed --------------------------------------------------------------------

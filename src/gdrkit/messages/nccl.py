@@ -79,7 +79,8 @@ def _communicator(found: Match) -> records.Communicator:
 def _device(found: Match) -> records.NetDevice:
     values = found.values
     network, enabled = values.get("network", "IB"), values.get("state") == "Enabled"
-    return records.NetDevice(network, int(values["index"]), values["device"], enabled)
+    without = "no_module" in values
+    return records.NetDevice(network, int(values["index"]), values["device"], enabled, no_module=without)
 
 
 def _device_of_hpcx(found: Match) -> records.NetDevice:
@@ -120,7 +121,7 @@ ROWS = (
         sample="h1:1:2 [0] NCCL INFO NCCL_IB_HCA set by environment to mlx5_0",
     ),
     _line(
-        f"NET/IB : GPU Direct RDMA Disabled for {_HCA}",
+        f"NET/IB : GPU Direct RDMA Disabled for {_HCA}{{:(?:'(?P<no_module> .no module.))?}}",
         _NO_NET_GDR,
         source=f"{_NET_IB}; src/graph/topo.cc since 2.13.4",
         name="hca-disabled",
@@ -138,7 +139,7 @@ ROWS = (
         sample="NET/IB : GPU Direct RDMA (DMABUF) enabled for HCA 0 'mlx5_0",
     ),
     _line(
-        rf"GPU Direct RDMA Disabled for GPU {{gpu:\d+}}[{{number:\d+}}] / {_HCA}' (no module",
+        rf"GPU Direct RDMA Disabled for GPU {{gpu:\d+}}[{{number:\d+}}] / {_HCA}' {{no_module:.no module}}",
         make=_device,
         sample="NET/IB : GPU Direct RDMA Disabled for GPU 2[2] / HCA 0 'mlx5_0' "
         "(no module or not supported by GPU)",

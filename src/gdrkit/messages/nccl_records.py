@@ -86,6 +86,7 @@ class NetDevice(Struct, frozen=True):
     device: str
     enabled: bool
     how: str = ""  # nvidia-peermem or DMABUF, as HPC-X prints it
+    no_module: bool = False  # `(no module)`, which only releases without dma-buf print
 
 
 class FusedDevice(Struct, frozen=True):

@@ -1,0 +1,91 @@
+"""`gdr explain` and `gdr nccl` give one answer to one log."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+from gdrkit.cli import main
+from gdrkit.cli.explained import ExplainedText
+from gdrkit.cli.schema import schema_of
+from tests.jobs.samples import SAMPLES, Sample, info
+
+BOUNCED = info("n1:7", 0, "Using network IB", "Channel 00/0 : 0[0] -> 1[0] [send] via NET/IB/0")
+DIRECT = info("n1:7", 0, "Using network IB", "Channel 00/0 : 0[0] -> 1[0] [send] via NET/IB/0/GDRDMA")
+POST = (
+    "It was fast before the update.\n\nAnybody?\n\nThese are the lines:\n\n{}\nThanks a lot\nfor any help\n"
+)
+EINVAL = "modprobe: ERROR: could not insert 'nvidia_peermem': Invalid argument\n"
+SCHEMA = jsonschema.Draft202012Validator(json.loads(schema_of(ExplainedText, "gdrkit.explanation/1")))
+
+
+@pytest.fixture
+def both(tmp_path: Path, capsys):
+    """The exit codes and documents of both commands for one text."""
+
+    def run(text: str):
+        path = tmp_path / "job.log"
+        path.write_text(text)
+        found = []
+        for command in ("nccl", "explain"):
+            code = main([command, "--json", str(path)])
+            found.append((code, json.loads(capsys.readouterr().out)))
+        return found
+
+    return run
+
+
+@pytest.mark.parametrize("sample", SAMPLES, ids=lambda sample: sample.name)
+def test_a_log_gives_the_same_legs_reasons_and_exit_code(both, sample: Sample):
+    (code, job), (explained, explanation) = both(sample.text)
+
+    assert explained == code
+    assert explanation["job"] == job
+    assert SCHEMA.is_valid(explanation)
+
+
+@pytest.mark.parametrize(
+    ("log", "more", "code", "state"),
+    [
+        (BOUNCED, "", 2, "blocked"),
+        (BOUNCED, EINVAL, 2, "blocked"),
+        (DIRECT, "", 0, "active"),
+        (DIRECT, EINVAL, 3, "active"),  # the causes of modprobe's error stay open
+    ],
+)
+def test_a_post_with_a_log_has_the_worse_exit_code_of_both(both, log: str, more: str, code: int, state: str):
+    (_, job), (explained, explanation) = both(POST.format(log + more))
+
+    assert explained == code
+    assert (explanation["job"]["verdict"]["state"], explanation["job"]["counts"]) == (state, job["counts"])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        EINVAL,
+        "",
+        POST.format("NCCL INFO Channel 00/0 : 0[0] -> 1[0] [send] via NET/IB/0"),  # perhaps an example
+        POST.format("Channel 00/0 : 0[0] -> 1[0] [send] via NET/IB/0"),
+    ],
+)
+def test_a_text_without_a_log_has_no_job(tmp_path: Path, capsys, text: str):
+    path = tmp_path / "post.txt"
+    path.write_text(text + "hello\n")
+    main(["explain", "--json", str(path)])
+
+    assert json.loads(capsys.readouterr().out)["job"] is None
+
+
+def test_the_page_has_the_legs_after_the_explanation(tmp_path: Path, capsys):
+    path = tmp_path / "post.txt"
+    path.write_text(BOUNCED)
+    main(["explain", str(path)])
+    page = capsys.readouterr().out
+
+    assert (
+        page.index("Also shown") < page.index("The job of the NCCL log") < page.index("through host memory")
+    )
