@@ -82,13 +82,13 @@ ROWS = (
         "Symmetric memory is not supported. cuMemEnable 0",
         ("mnnvl-cumem-off",),
         source="NVIDIA/nccl src/init.cc",
-        versions="2.30.7",
+        versions="2.30.7 and perhaps others",
     ),
     _gin(
         "Symmetric memory is not supported. cuMemEnable 1, globalGinSupport 0",
         ("gin-unavailable",),
         source="NVIDIA/nccl src/init.cc",
-        versions="2.30.7",
+        versions="2.30.7 and perhaps others",
     ),
     _gin(
         r"User requested GIN but not all ranks in the communicator support GIN",

@@ -391,10 +391,8 @@ def _expressions() -> Tuple[Pattern[str], ...]:
         whole = [row.path for row in (*FOLDERS, GIDS, GID_ATTRIBUTES) if row.path and row.limit_bytes]
         whole += ["{usr/,}lib/modules/<release>", MODULE_FOLDERS[2]]
         listings = [folder for pattern in plain for folder in folders(pattern)]
-        listings += [row.path for row in FOLDERS] + [
-            "sys/class/infiniband/*/ports",
-            "sys/bus/pci/devices/<pci>",
-        ]
+        listings += [row.path for row in FOLDERS]
+        listings += ["sys/class/infiniband/*/ports", "sys/bus/pci/devices/<pci>"]
         below = [row.path for row in FOLDERS if row.path and row.depth > 1] + whole
         patterns = [expression(pattern) for pattern in dict.fromkeys(plain + listings)]
         _compiled = (*patterns, *(expression(pattern, below=True) for pattern in dict.fromkeys(below)))
