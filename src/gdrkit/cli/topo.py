@@ -121,8 +121,7 @@ def _read(target: str | None, nvlink: bool) -> tuple[str, SavedTopology]:
 
     Raises TargetError, and EvidenceMissing if the PCI devices are not known."""
     from gdrkit.evidence.target import open_host
-    from gdrkit.fabric.topology.from_file import SavedTopology
-    from gdrkit.fabric.topology.from_node import topology
+    from gdrkit.fabric.topology.from_file import of_node
     from gdrkit.node import Node
 
     if target is not None and (content := _saved_content(target)) is not None:
@@ -130,8 +129,7 @@ def _read(target: str | None, nvlink: bool) -> tuple[str, SavedTopology]:
     host = open_host(target)
     print_notes(host)
     source = "this machine" if target is None else os.path.basename(target.rstrip("/")) or target
-    node = Node(host)
-    return source, SavedTopology(topology(node, ask_driver=nvlink or host.source != "live"), node=node)
+    return source, of_node(Node(host), ask_driver=nvlink or host.source != "live")
 
 
 def _saved_content(target: str) -> bytes | None:

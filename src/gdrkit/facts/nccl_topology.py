@@ -36,23 +36,31 @@ def topology_file(node: Node) -> str:
 
 
 @fact
+def topology_system(node: Node) -> XmlNode:
+    """The content of that file.
+
+    Raises EvidenceAbsent without a file, EvidenceMissing if it was not collected or cannot be read."""
+    path = topology_file(node)
+    try:
+        return xml_text.parse(node.read(path))
+    except (EvidenceMissing, FormatError):  # it is there, or a setting names it
+        ask = f"cat {quoted(f'/{path}')}"
+        raise EvidenceMissing(Missing(f"/{path}", MissingReason.UNDECIDED, ask)) from None
+
+
+@fact
 def distance_in_topology_file(node: Node, pair: Pair) -> str:
     """PIX, PXB, PHB or SYS: the distance of a pair in NCCL's topology file.
 
     Raises EvidenceAbsent without a file, EvidenceMissing if the file was not collected, cannot be read, or
     does not have both."""
     path = topology_file(node)
-    undecided = Missing(
-        f"{pair.gpu} and {pair.device} in /{path}", MissingReason.UNDECIDED, f"cat {quoted(f'/{path}')}"
-    )
-    try:
-        system = xml_text.parse(node.read(path))
-    except (EvidenceMissing, FormatError):  # it is there, or a setting names it
-        raise EvidenceMissing(undecided) from None
-    places = dict(_places(system, ()))
+    places = dict(_places(topology_system(node), ()))
     gpu, nic = places.get(pair.gpu), places.get(nic_address(node, pair.device))
     if gpu is None or nic is None:
-        raise EvidenceMissing(undecided)
+        source = f"{pair.gpu} and {pair.device} in /{path}"
+        ask = f"cat {quoted(f'/{path}')}"
+        raise EvidenceMissing(Missing(source, MissingReason.UNDECIDED, ask))
     node.cite(path, text=f"{pair.gpu}, {pair.device}")
     shared = [one for one, other in zip(gpu, nic, strict=False) if one is other]
     switches = [element for element in shared if element.name == "pci"]

@@ -15,6 +15,7 @@ from gdrkit.fabric.nccl.graph import GPU, NET, GraphNode, NcclSystem
 from gdrkit.fabric.nccl.merge import FusedNic, fuse
 from gdrkit.fabric.nccl.nic import unused
 from gdrkit.fabric.nccl.paths import compute_paths
+from gdrkit.fabric.nccl.placement import placed
 from gdrkit.fabric.nccl.settings import Settings, settings
 from gdrkit.fabric.nccl.system import number, system_of
 from gdrkit.fabric.nccl.writer import system as written
@@ -100,12 +101,12 @@ def view(saved: SavedTopology, version: str, environment: Mapping[str, str]) -> 
         topology = with_nic_side(topology, saved.node, rules, given)
     whole, assumed = completed(topology)
     if system is None or assumed or _hosts(system) > 1:
-        system = written(whole, details=True)
+        system = _system(whole, saved.placement)
     try:
         bare = _ends(_physical(system_of(system, rules)))
     except FormatError as error:  # the file lacks attributes that the graph does not need
         assumed = (*assumed, f"attributes that the file lacks are added: {error}")
-        system = written(whole, details=True)
+        system = _system(whole, saved.placement)
         bare = _ends(_physical(system_of(system, rules)))
     out = {net.device for net in whole.nets if net.address and left_out(given, net)}
     layers = {dev: net.link_layer for net in whole.nets if (dev := _dev(net)) is not None}
@@ -133,6 +134,12 @@ def view(saved: SavedTopology, version: str, environment: Mapping[str, str]) -> 
 def ignored_settings(given: Settings) -> tuple[str, ...]:
     """The variables without effect, each with the reason."""
     return tuple(f"{setting.name}={setting.value}: {setting.why}" for setting in given.ignored)
+
+
+def _system(whole: Topology, placement: XmlNode | None) -> XmlNode:
+    """NCCL's tree of a graph, and of the topology file that NCCL reads, if there is one."""
+    system = written(whole, details=True)
+    return system if placement is None else placed(system, placement)
 
 
 def _parts(

@@ -6,12 +6,14 @@ import enum
 import re
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from gdrkit.evidence import Command, EvidenceMissing, Missing, MissingReason
+from gdrkit.evidence import Command, EvidenceAbsent, EvidenceMissing, Missing, MissingReason
 from gdrkit.evidence.missing import not_collected
 from gdrkit.fabric.topology import from_hwloc, from_lspci_tree, from_matrix, from_nccl_xml, from_node
 from gdrkit.fabric.topology.graph import Topology
 from gdrkit.facts.commands import LSPCI
+from gdrkit.facts.nccl_topology import topology_file, topology_system
 from gdrkit.formats import hwloc_xml, lspci_tree, nccl_xml, topo_matrix
 from gdrkit.formats.errors import FormatError
 from gdrkit.formats.xml_text import XmlNode
@@ -30,12 +32,35 @@ class TopologyFileKind(enum.StrEnum):
 
 class SavedTopology(Struct, frozen=True):
     """A graph and its source. `system` is NCCL's own tree if it was read from NCCL's file; `node` is set if
-    it was not read from a file."""
+    it was not read from a file, and `placement` is the topology file that NCCL reads on it."""
 
     topology: Topology
     kind: TopologyFileKind | None = None
     system: XmlNode | None = None
     node: Node | None = None
+    placement: XmlNode | None = None
+
+
+def of_node(node: Node, *, ask_driver: bool = True) -> SavedTopology:
+    """The graph of a node, with the topology file that NCCL reads there. Raises EvidenceMissing if its PCI
+    devices are not known."""
+    graph = from_node.topology(node, ask_driver=ask_driver)
+    file: XmlNode | None = None
+    try:
+        name = topology_file(node)
+        file = topology_system(node)
+        from_nccl_xml.topology(file)
+    except EvidenceAbsent:
+        return SavedTopology(graph, node=node)
+    except EvidenceMissing as error:
+        if error.missing.why is MissingReason.NOT_COLLECTED:  # most machines have none
+            return SavedTopology(graph, node=node)
+        file, note = None, f"not known: NCCL's topology file ({error.missing.source})"
+    except FormatError as error:
+        file, note = None, f"/{name}: {error}; NCCL's path types are those of the kernel's tree"
+    else:
+        note = f"NCCL's path types are those of /{name}, which NCCL reads instead of the kernel's tree"
+    return SavedTopology(replace(graph, notes=(*graph.notes, note)), node=node, placement=file)
 
 
 _DRAWING = re.compile(r"^-(?:\+-)?\[[0-9a-f]{4,8}:[0-9a-f]{2}\]", re.MULTILINE)
