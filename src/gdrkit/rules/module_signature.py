@@ -42,6 +42,7 @@ def _standing(node: Node, module: str) -> SignatureCheck:
     takes=lost_without,
     loading=LoadPosition(Stage.SIGNATURE, 1),
     reported_by=(DecidingCommand(DMESG, "no line about keys: the kernel does not log a wrong signature"),),
+    remedies=(RemedyName.REBUILD_DRIVER,),
     cost="The module cannot be loaded, with Secure Boot or without.",
     references=(_SIGNING,),
 )

@@ -12,6 +12,7 @@ from gdrkit.evidence import Confidence, EvidenceMissing, Missing, MissingReason
 from gdrkit.evidence.target import open_host
 from gdrkit.facts.environment import Environment, environment, parse_conf
 from gdrkit.facts.modules import PEERMEM, is_loaded
+from gdrkit.facts.secure_boot import firmware_is_efi
 from gdrkit.loader import modprobe
 from gdrkit.node import Fact, Node, each_known
 from gdrkit.repair.remedies import BY_NAME, REMEDIES
@@ -179,14 +180,35 @@ def test_a_missing_in_a_supposition_is_kept_unchanged():
     assert caught.value.missing == unsure
 
 
-@pytest.mark.parametrize(
-    ("name", "there"), [("mixed-signers", False), ("ofed-rebuilt", True)], ids=["enforced", "not-enforced"]
-)
-def test_new_modules_are_planned_only_if_no_signature_is_required(name, there):
-    """The signer of the open modules is unknown, so no plan ends with them under Secure Boot."""
-    first = [chain[0].remedy.name for chain in plan(*judged(name), "nccl")]
-    assert ("open-kernel-modules" in first) is there
-    assert first  # another plan remains
+SIGNED_AGAIN = {
+    "mixed-signers": ["open-kernel-modules", "sign-module", "load-driver"],
+    "signature-altered": ["rebuild-driver", "sign-module", "load-peermem"],
+    "ofed-rebuilt": ["open-kernel-modules"],  # signatures are not enforced
+}
+
+
+@pytest.mark.parametrize("name", SIGNED_AGAIN)
+def test_new_modules_are_signed_only_where_signatures_are_enforced(name):
+    """The signer of new modules is unknown, so that under Secure Boot the plan signs them."""
+    plans = [[step.remedy.name for step in chain] for chain in plan(*judged(name), "nccl")]
+
+    assert SIGNED_AGAIN[name] in plans
+    assert all("sign-module" in steps for steps in plans) is (name != "ofed-rebuilt")
+
+
+def test_what_then_signs_what_was_built_after_a_first_signing():
+    (chain,) = what_then(*judged("zgx-3285"), "nccl")
+    steps = [step.remedy.name for step in chain]
+
+    assert steps == ["sign-module", "install-ofed", "rebuild-driver", "sign-module", "load-peermem"]
+    assert chain[-1].modprobe is not None and chain[-1].modprobe.loaded
+
+
+def test_a_machine_without_efi_has_no_key_of_its_owner():
+    node, verdict = judged("mixed-signers")
+    bios = node.after("BIOS", [firmware_is_efi.becomes(False)])
+
+    assert not any("sign-module" in [s.remedy.name for s in chain] for chain in plan(bios, verdict, "nccl"))
 
 
 @each_node

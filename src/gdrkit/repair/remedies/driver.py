@@ -129,6 +129,7 @@ open_modules = Remedy(
     needs_reboot=True,
     paths=("dmabuf",),
     replaces_driver=True,
+    drops_signatures=True,
 )
 reboot = Remedy(
     name=RemedyName.REBOOT,

@@ -55,4 +55,5 @@ build_for_kernel = Remedy(
     "signed by a trusted key, as those of distributions are",
     undo="boot the former kernel, which keeps its modules",
     replaces_driver=True,
+    drops_signatures=True,
 )

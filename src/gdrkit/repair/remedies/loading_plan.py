@@ -13,7 +13,7 @@ from gdrkit.node import Node, Supposition, each_known
 from gdrkit.repair.remedies import REMEDIES
 from gdrkit.repair.remedies.modules import load_peermem
 from gdrkit.repair.remedies.plan import STEPS_AT_MOST, predicted
-from gdrkit.repair.remedies.remedy import Remedy
+from gdrkit.repair.remedies.remedy import Remedy, standing
 from gdrkit.rules import BY_CODE
 
 
@@ -23,7 +23,7 @@ def loading_plan(node: Node) -> tuple[Remedy, ...] | None:
     None if no such steps are known. A prediction with an unknown result of the module's init is accepted.
     """
     queue: deque[tuple[Node, tuple[Remedy, ...]]] = deque([(node, ())])
-    seen: set[frozenset[str]] = set()
+    seen: set[tuple[str, ...]] = set()
     while queue:
         here, steps = queue.popleft()
         prediction = predicted(here)
@@ -32,7 +32,7 @@ def loading_plan(node: Node) -> tuple[Remedy, ...] | None:
         if len(steps) + 1 >= STEPS_AT_MOST:
             continue
         for remedy, changes in _applicable(here, prediction, steps):
-            key = frozenset(step.name for step in (*steps, remedy))
+            key = tuple(sorted(step.name for step in (*steps, remedy)))
             if key not in seen:
                 seen.add(key)
                 queue.append((here.after(remedy.name, changes), (*steps, remedy)))
@@ -45,5 +45,6 @@ def _applicable(
     """Possible remedies for what stops the loading, or for what an earlier step made uncertain."""
     stops = ("module-unsigned",) if prediction is None else (prediction.reason, *prediction.unless)
     names = {name for code in stops if code in BY_CODE for name in BY_CODE[code].remedies}
-    remedies = (r for r in REMEDIES if "peermem" in r.paths and r not in taken and r.name in names)
+    done = standing(taken)
+    remedies = (r for r in REMEDIES if "peermem" in r.paths and r not in done and r.name in names)
     return each_known(lambda remedy: (remedy, tuple(remedy.effect(node))), remedies)

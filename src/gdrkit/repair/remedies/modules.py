@@ -16,7 +16,7 @@ from gdrkit.facts.module_init import InitOutcome, init
 from gdrkit.facts.module_state import KernelMatch, kernel_match
 from gdrkit.facts.modules import PEERMEM, dependencies, is_loaded, module_path
 from gdrkit.facts.peer_memory import MemoryPeer, memory_peers
-from gdrkit.facts.secure_boot import signatures_enforced
+from gdrkit.facts.secure_boot import firmware_is_efi, signatures_enforced
 from gdrkit.facts.trust import SignatureCheck, SignatureState, signature_check, signer_name
 from gdrkit.loader import modprobe
 from gdrkit.node import Node, Supposition, each_known, if_absent, if_missing
@@ -34,7 +34,11 @@ OWN_KEY = "a machine owner key"
 
 
 def _sign(node: Node) -> Iterable[Supposition]:
-    """Signs every NVIDIA module, and each dependency of nvidia-peermem without a trusted signer."""
+    """Signs every NVIDIA module, and each dependency of nvidia-peermem without a trusted signer.
+
+    shim keeps the machine owner's keys, so a machine without EFI has none."""
+    if not if_missing(True, firmware_is_efi, node):
+        raise EvidenceMissing(Missing(OWN_KEY, MissingReason.ABSENT, "mokutil --sb-state"))
     verified = SignatureCheck(SignatureState.VERIFIED, OWN_KEY)
     paths = dict.fromkeys((peermem_path(node), *_driver(node)))
     paths.update(dict.fromkeys(path for path in _needed(node) if not _trusted(node, path)))
@@ -144,7 +148,6 @@ sign_module = Remedy(
     risk="a private key that signs kernel modules is stored on this machine; keep it readable by root only",
     undo="remove the key with sudo mokutil --delete and reinstall the driver's modules",
     needs_reboot=True,
-    paths=("peermem",),
     replaces_driver=True,
 )
 install_ofed = Remedy(
@@ -167,6 +170,7 @@ rebuild_driver = Remedy(
     undo="reinstall the packaged modules for this kernel",
     paths=("peermem",),
     replaces_driver=True,
+    drops_signatures=True,
 )
 allow_module = Remedy(
     name=RemedyName.ALLOW_MODULE,

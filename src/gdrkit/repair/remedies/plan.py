@@ -15,12 +15,14 @@ from gdrkit.consumers.table import consumer_of
 from gdrkit.evidence import MissingReason
 from gdrkit.facts.modules import PEERMEM
 from gdrkit.facts.rdma import Pair
+from gdrkit.facts.secure_boot import signatures_enforced
 from gdrkit.loader import Prediction, modprobe
 from gdrkit.node import Node, Supposition, each_known, if_missing
 from gdrkit.repair.remedies import BY_NAME
-from gdrkit.repair.remedies.remedy import Remedy
+from gdrkit.repair.remedies.remedy import Remedy, needs_signing, standing
 from gdrkit.rules import LOAD_ORDER, RULES, Code
 from gdrkit.rules.engine import CheckResult
+from gdrkit.rules.remedy_names import RemedyName
 from gdrkit.rules.rule import Unknown
 from gdrkit.verdict import Verdict
 from gdrkit.verdict.matrix import Matrix, path_states_of_pairs
@@ -141,8 +143,12 @@ def _choices(
     node: Node, results: list[CheckResult], taken: list[Remedy], path: str
 ) -> Iterator[tuple[Remedy, tuple[Supposition, ...]]]:
     """The remedies for these results that serve this path and are possible on this node."""
-    named = (BY_NAME[name] for result in results for name in result.rule.remedies)
-    fitting = (remedy for remedy in named if path in remedy.paths and remedy not in taken)
+    names = [name for result in results for name in result.rule.remedies]
+    if needs_signing(taken) and if_missing(False, signatures_enforced, node):
+        names.insert(0, RemedyName.SIGN_MODULE)
+    named = (BY_NAME[name] for name in dict.fromkeys(names))
+    done = standing(taken)
+    fitting = (remedy for remedy in named if path in remedy.paths and remedy not in done)
     return each_known(lambda remedy: (remedy, tuple(remedy.effect(node))), fitting)
 
 
@@ -172,12 +178,12 @@ def _search(node: Node, verdict: Verdict, consumer: str, path: str) -> Chain:
     pairs = nearest_pairs(node, verdict.matrix)  # no step moves a device, so these stay the nearest
     queue: deque[tuple[Node, Matrix, ConsumerState, Chain]] = deque()
     queue.append((node, verdict.matrix, verdict.of(consumer), ()))
-    seen: set[frozenset[str]] = set()
+    seen: set[tuple[str, ...]] = set()
     while queue:
         here, table, state, chain = queue.popleft()
         taken = [step.remedy for step in chain]
         for remedy, changes in _choices(here, _obstacles(table, state, path), taken, path):
-            key = frozenset((*(step.name for step in taken), remedy.name))
+            key = tuple(sorted((*(step.name for step in taken), remedy.name)))
             if key in seen:
                 continue
             seen.add(key)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from msgspec import Struct
 
@@ -24,3 +24,19 @@ class Remedy(Struct, frozen=True, kw_only=True, eq=False):
     needs_reboot: bool = False
     paths: tuple[str, ...] = DIRECT  # the paths that it serves
     replaces_driver: bool = False  # if an operator's container installs the driver, change that one
+    drops_signatures: bool = False  # NVIDIA's modules are other files afterwards, whoever signs those
+
+
+def standing(taken: Sequence[Remedy]) -> Sequence[Remedy]:
+    """The steps that still hold after all of them: modules that are built after a signing need another."""
+    built = _last_build(taken)
+    return [step for at, step in enumerate(taken) if at > built or step.name != RemedyName.SIGN_MODULE]
+
+
+def needs_signing(taken: Sequence[Remedy]) -> bool:
+    """Whether modules were replaced, and not signed since."""
+    return _last_build(taken) >= 0 and all(s.name != RemedyName.SIGN_MODULE for s in standing(taken))
+
+
+def _last_build(taken: Sequence[Remedy]) -> int:
+    return max((at for at, step in enumerate(taken) if step.drops_signatures), default=-1)
