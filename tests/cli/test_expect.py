@@ -34,7 +34,7 @@ def test_the_file_is_small_and_says_what_the_node_has(capsys):
     assert (table["gpus"], table["nics"], len(table["rails"])) == (8, 10, 1)
     assert table["rails"][0] == {
         "count": 8, "gpu": "NVIDIA H100 80GB HBM3", "nics": 1, "nic": "MT_0000000838", "distance": "PIX",
-        "state": "ACTIVE", "rate": 400, "width": 16,
+        "state": "ACTIVE", "rate": 400, "width": 16, "gpu_width": 16,
     }  # fmt: skip
     assert table["versions"]["modules"] == "open"
 

@@ -225,6 +225,17 @@ class TestRail:
         assert found.expected == f"{wanted}, by node.toml"
         assert statuses(judged(node))["expected-rail-differs"] == "warning"
 
+    def test_a_gpu_that_trained_narrower_differs_although_its_nic_does_not(self):
+        narrow = rail(0).replace("h100-sxm", "h100-sxm link=32.0x8")
+        found = failed(compared(narrow, wanted=good(rail(0))), expected_rail_differs)
+
+        assert found.seen.startswith("GPU 0000:") and found.seen.endswith(" PCIe x8")
+        assert found.expected == "x16, by node.toml"
+
+    def test_an_idle_gpu_and_one_of_unknown_width_are_no_difference(self):
+        idle = rail(0).replace("h100-sxm", "h100-sxm link=2.5x16")
+        assert passed(compared(idle, wanted=good(rail(0))), expected_rail_differs)
+
     def test_a_faster_rail_is_no_difference(self):
         slow, fast = ([rail(0, nic=f"cx7-ib rdma=mlx5_0 rate={rate}")] for rate in (200, 400))
         assert passed(compared(*fast, wanted=good(*slow)), expected_rail_differs)

@@ -210,6 +210,13 @@ def differences(node: Node, rail: Rail, nic: RdmaDevice) -> tuple[tuple[str, str
     return tuple(found)
 
 
+def gpu_differences(node: Node, rail: Rail, gpu: PciGpu) -> tuple[tuple[str, str], ...]:
+    """The same for the rail's GPU: its lanes. Its speed is not compared, which it lowers when it is idle."""
+    if not rail.gpu_width or (width := link(node, gpu.address).current_width) >= rail.gpu_width:
+        return ()
+    return ((f"GPU {gpu.address} PCIe x{width}", f"x{rail.gpu_width}"),)
+
+
 def best_port(node: Node, device: str) -> RdmaPort:
     """The fastest active port, else the first. The rate of a port that is down means nothing."""
     found = ports(node, device)

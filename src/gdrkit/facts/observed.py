@@ -72,9 +72,9 @@ class Observer:
         for nic, found in distances.items():
             if found == nearest:
                 kinds.setdefault(kind(node, nic), []).append(nic)
-        return [self._rail(model(node, gpu), name, alike, nearest) for name, alike in kinds.items()]
+        return [self._rail(gpu, name, alike, nearest) for name, alike in kinds.items()]
 
-    def _rail(self, gpu: str, name: str, alike: list[RdmaDevice], nearest: str) -> Rail:
+    def _rail(self, gpu: PciGpu, name: str, alike: list[RdmaDevice], nearest: str) -> Rail:
         """A rail of NICs of one kind: of those with an active port, if there are any; with the least that
         all of them have."""
         node = self._node
@@ -84,13 +84,14 @@ class Observer:
         states = {port.state if port else "" for port in (active or ports.values())}
         widths = [if_missing(0, _width, node, nic) for nic in used]
         return Rail(
-            gpu=gpu,
+            gpu=model(node, gpu),
             nics=len(used),
             nic=name,
             distance=nearest,
             state=states.pop() if len(states) == 1 else "",
             rate=min((port.rate_gbit_per_s for port in active), default=0),
             width=min(widths),
+            gpu_width=if_missing(0, lambda: link(node, gpu.address).current_width),
         )
 
     def _firmware(self) -> dict[str, str]:

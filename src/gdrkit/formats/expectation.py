@@ -14,6 +14,7 @@
     state = "ACTIVE"
     rate = 400
     width = 16
+    gpu_width = 16
 
     [firmware]
     "MT_0000000838" = ">= 28.39"
@@ -57,6 +58,7 @@ class Rail(Struct, frozen=True, kw_only=True, omit_defaults=True):
     state: str = ""  # of a port
     rate: Annotated[float, Meta(ge=0, le=100_000)] = 0  # Gbit/s of a port, at least
     width: Annotated[int, Meta(ge=0, le=32)] = 0  # PCIe lanes of the NIC, at least
+    gpu_width: Annotated[int, Meta(ge=0, le=32)] = 0  # PCIe lanes of the GPU, at least; idle, it is as wide
 
 
 class Versions(Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -12,6 +12,7 @@ from gdrkit.facts.expectation import (
     counted_nics,
     differences,
     expectation,
+    gpu_differences,
     is_kind,
     is_model,
     missing_gpus,
@@ -226,14 +227,14 @@ def _rail_nics(node: Node) -> Iterator[RdmaDevice]:
     cost="A collective over all GPUs is as slow as its slowest rail.",
 )
 def expected_rail_differs(node: Node, nic: RdmaDevice) -> Outcome:
-    """The NIC of a rail has another port state, a lower rate or fewer PCIe lanes than the expectation says.
+    """A rail has another port state, a lower rate, or fewer PCIe lanes at NIC or GPU than is expected.
 
     Cost: The bandwidth of this rail drops in proportion, and a collective over all GPUs is as slow as its
     slowest rail.
 
     How to tell: Compare `cat /sys/class/infiniband/<device>/ports/*/{state,rate}` and
-    `cat /sys/class/infiniband/<device>/device/current_link_width` with `rails` in the file that you gave to
-    `gdr doctor --expect`.
+    `cat /sys/class/infiniband/<device>/device/current_link_width`, and that file of the GPU in
+    /sys/bus/pci/devices, with `rails` in the file that you gave to `gdr doctor --expect`.
 
     What to do: For the port, check the cable and the switch: `mlxlink -d <device>`. For the lanes, reseat
     the card or change the riser. If the machine has changed for good, write a new expectation with
@@ -245,7 +246,9 @@ def expected_rail_differs(node: Node, nic: RdmaDevice) -> Outcome:
     Source: Linux drivers/infiniband/core/sysfs.c, rate_show(); the file given with --expect.
     """
     for track in tracks(node):
-        found = differences(node, track.rail, nic) if nic in track.nics else ()
+        if nic not in track.nics:
+            continue
+        found = (*differences(node, track.rail, nic), *gpu_differences(node, track.rail, track.gpu))
         if found:
             return Failed(
                 seen=", ".join(seen for seen, _ in found),
