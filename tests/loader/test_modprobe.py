@@ -517,6 +517,15 @@ def test_a_stub_of_the_drivers_before_560_imports_printk(function: str) -> None:
     assert modprobe(tree.node(), "x").reason == "peermem-stub"
 
 
+@pytest.mark.parametrize(("version", "logs"), [("555.58.02", True), ("560.35.03", False)])
+def test_a_stub_logs_a_refused_parameter_only_before_560(version: str, logs: bool) -> None:
+    content = stub("nvidia_peermem", modinfo={"version": version})
+    tree = KernelTree().module("nvidia_peermem", content=content, file="nvidia-peermem.ko")
+    found = modprobe(tree.node(), "nvidia_peermem", ("peerdirect_support=5",))
+    assert found.reason == "peermem-stub"
+    assert any("param value 5" in line for line in found.kernel_log) is logs
+
+
 def test_the_full_module_loads_with_its_provider_and_the_driver() -> None:
     found = modprobe(full(KernelTree()).node(), "nvidia_peermem")
     assert (found.loaded, found.result_unknown, found.reason) == (True, False, "")
@@ -553,7 +562,35 @@ def test_peermems_own_check_of_its_parameters(version: str, argument: str, reaso
     found = modprobe(tree.node(), "nvidia_peermem", (argument,))
     assert (found.reason, found.loaded) == (reason, not reason)
     assert found.stderr == (could_not("Invalid argument", "nvidia_peermem") if reason else ())
-    assert (found.certain_lines is not None) is bool(reason)  # its line has a line number of its source
+    assert found.certain_lines is None
+
+
+@pytest.mark.parametrize(
+    ("version", "argument", "place"),
+    [
+        ("515.43.04", "peerdirect_support=2", "nv_mem_param_conf_check:429"),
+        ("535.288.01", "peerdirect_support=-1", "nv_mem_param_conf_check:481 ERROR"),
+        ("550.163.01", "peerdirect_support=2", "nv_mem_param_conf_check:492 ERROR"),
+        ("595.45.04", "peerdirect_support=2", "nv_mem_param_peerdirect_conf_check:619 ERROR"),
+        ("575.64.05", "persistent_api_support=2", "nv_mem_param_persistent_api_conf_check:579 ERROR"),
+    ],
+)
+def test_the_line_about_a_refused_parameter_is_that_of_the_version(
+    version: str, argument: str, place: str
+) -> None:
+    """As logged in a guest of the lab by NVIDIA's own module of these versions."""
+    tree = full(KernelTree()).module(
+        "nvidia_peermem",
+        file="nvidia-peermem.ko",
+        imports={"nvidia_p2p_get_pages": 1, "ib_register_peer_memory_client": 2},
+        parameters={"peerdirect_support": "int", "persistent_api_support": "int"},
+        modinfo={"version": version},
+        depends=("nvidia", "ib_core"),
+    )
+    found = modprobe(tree.node(), "nvidia_peermem", (argument,))
+    name, _, value = argument.partition("=")
+    assert found.kernel_log[-1] == f"nvidia-peermem {place} invalid {name} param value {value}"
+    assert found.certain_lines is None
 
 
 def test_a_loaded_nv_peer_mem_has_the_name_that_peermem_registers() -> None:
@@ -572,6 +609,16 @@ def test_an_old_refusal_whose_cause_may_be_gone_leaves_the_result_open() -> None
     found = modprobe(tree.node(), "nvidia_peermem")
     assert (found.loaded, found.undecided) == (True, True)
     assert found.unless == ("peermem-registration-refused",)
+
+
+def test_an_old_refusal_alone_does_not_decide_and_a_new_rdma_core_has_no_clients() -> None:
+    line = "nvidia-peermem nv_mem_client_init:482 nv_mem_client_init -- error while registering nc client"
+    for core, unless in (("OE", ("peermem-registration-refused",)), (None, ())):
+        tree = full(KernelTree(), loaded=core)
+        tree.commands[("dmesg",)] = f"[    0.0] Linux version\n[   10.0] {line}\n"
+        found = modprobe(tree.node(), "nvidia_peermem")
+        assert (found.loaded, found.reason, found.unless) == (True, "", unless)
+        assert line not in found.kernel_log
 
 
 def test_signing_a_stub_changes_one_error_into_another() -> None:

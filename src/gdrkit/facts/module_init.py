@@ -70,6 +70,14 @@ def refused_argument(node: Node, name: str, text: str) -> Argument | None:
     return next((given[key] for key in _CHECKED if key in given and _is_refused(module, given[key])), None)
 
 
+def is_legacy(text: str) -> bool:
+    """Whether arguments set persistent_api_support to 0, so that both clients are registered."""
+    given = [
+        argument for argument in split_arguments(text) if argument.name.replace("-", "_") == _CHECKED[1]
+    ]
+    return bool(given) and number(given[-1].shown) == 0
+
+
 def _is_refused(module: ModInfo, argument: Argument) -> bool:
     kind = module.parameters.get(argument.name.replace("-", "_"))
     return kind == "int" and number(argument.shown) not in (0, 1)

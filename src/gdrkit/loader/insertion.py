@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 from gdrkit.evidence import EvidenceAbsent, EvidenceMissing, MissingReason
 from gdrkit.facts import kernel_log
+from gdrkit.facts.driver_files import DRIVER
 from gdrkit.facts.linkage import (
     InheritedTaint,
     Links,
@@ -20,10 +21,11 @@ from gdrkit.facts.linkage import (
     links_without,
     symbol_links,
 )
-from gdrkit.facts.module_arguments import reading
-from gdrkit.facts.module_init import InitOutcome, init, refused_argument
+from gdrkit.facts.module_arguments import number, reading
+from gdrkit.facts.module_init import InitOutcome, init, is_legacy, refused_argument
 from gdrkit.facts.module_state import Corruption, Mismatch, file_flaw, kernel_match, kernel_name
-from gdrkit.facts.modules import PEERMEM, content, module_path
+from gdrkit.facts.modules import PEERMEM, content, dependencies, information, module_path
+from gdrkit.facts.peermem_source import parameter_line, registration_line, stub_checks
 from gdrkit.facts.secure_boot import module_signatures_supported, signatures_enforced
 from gdrkit.facts.trust import SignatureState, signature_check, signature_fault, untested_digest
 from gdrkit.loader.prediction import LoadRefusal
@@ -299,27 +301,37 @@ class Kernel:
             self._note_unchecked("peermem-stub")
             found = InitOutcome.UNKNOWN
         bad = if_missing(None, refused_argument, self.node, name, arguments)
-        if bad is not None:
-            self.mark_uncertain()  # it logs a line whose text has a line number of its source
+        version = if_missing("", lambda: information(self.node, module_path(self.node, name)).version)
+        if bad is not None and (found is not InitOutcome.STUB or stub_checks(version)):
+            value = number(bad.shown)
+            self._log_of_peermem(parameter_line(version, bad.name.replace("-", "_"), value or 0))
         if found is InitOutcome.STUB:
             return LoadRefusal(EINVAL, "peermem-stub")
         if bad is not None:
             return LoadRefusal(EINVAL, "module-bad-parameter")
         if (found is not InitOutcome.UNKNOWN or self._name(name) == PEERMEM) and self._is_refused():
+            self._log_of_peermem(registration_line(version, legacy=is_legacy(arguments)))
             return LoadRefusal(EINVAL, peermem_registration_refused.code)
         if found is InitOutcome.UNKNOWN:
             self._assume(self._name(name))
         return None
 
-    def _is_refused(self) -> bool:
-        """Whether the RDMA core refuses to register nvidia-peermem."""
-        outcome = judge(self.node, peermem_registration_refused, PEERMEM)
-        if isinstance(outcome, Unknown):
-            self._note_unchecked(peermem_registration_refused.code)
-        if not isinstance(outcome, Failed):
-            return False
-        if re.search(REFUSED_CLIENT, outcome.seen):  # as it did earlier in this boot
-            self.log.append(outcome.seen)
+    def _log_of_peermem(self, line: str) -> None:
+        """Append a line that nvidia-peermem logs; "" if its text is not known for this version."""
+        if line:
+            self.log.append(line)
         else:
             self.mark_uncertain()
-        return True
+
+    def _is_refused(self) -> bool:
+        """Whether the RDMA core refuses to register nvidia-peermem.
+
+        An earlier refusal in the log does not decide: what caused it may be gone, and if the core was not
+        loaded, a new one starts without any client.
+        """
+        outcome = judge(self.node, peermem_registration_refused, PEERMEM)
+        earlier = isinstance(outcome, Failed) and re.search(REFUSED_CLIENT, outcome.seen) is not None
+        new_core = self.inserted.keys() & set(dependencies(self.node, PEERMEM)) - {DRIVER}
+        if (isinstance(outcome, Unknown) or earlier) and not new_core:
+            self._note_unchecked(peermem_registration_refused.code)
+        return isinstance(outcome, Failed) and not earlier
