@@ -6,7 +6,8 @@ from collections.abc import Mapping
 
 import pytest
 
-from gdrkit.evidence import Confidence
+from gdrkit.evidence import Confidence, EvidenceMissing
+from gdrkit.facts.kernel_symbols import KernelSymbol, symvers
 from gdrkit.facts.linkage import (
     DuplicateExport,
     SymbolFault,
@@ -114,6 +115,19 @@ def test_without_headers_the_crcs_come_from_reference_modules() -> None:
     assert exporter(node, "_printk") == "vmlinux"
     assert kernel_exports(node)["_printk"].crc == PRINTK["_printk"]
     assert kernel_symbol(node, "_printk").gpl_only is None
+
+
+def test_a_kernel_without_symbol_versions_exports_no_module_layout_and_its_list_counts() -> None:
+    """Debian's 7.3 has no CONFIG_MODVERSIONS: every CRC in its Module.symvers is zero."""
+    tree = KernelTree().module("user", license="Proprietary", imports={"kept": None})
+    lines = "0x00000000\topen\tvmlinux\tEXPORT_SYMBOL\t\n0x00000000\tkept\tvmlinux\tEXPORT_SYMBOL_GPL\t\n"
+    node = tree.put(f"{FOLDER}/build/Module.symvers", lines).node()
+    assert kernel_symbol(node, "kept") == KernelSymbol(None, False, True, "")
+    assert symbol_links(node, "user").problems[0].fault is SymbolFault.GPL_ONLY
+    foreign = lines.replace("vmlinux", "/tmp/x/other")
+    built_separately = tree.put(f"{FOLDER}/build/Module.symvers", foreign).node()
+    with pytest.raises(EvidenceMissing):
+        symvers(built_separately)
 
 
 def test_without_the_kernels_exports_a_symbol_is_unknown_not_missing() -> None:

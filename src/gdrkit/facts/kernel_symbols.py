@@ -96,7 +96,7 @@ def symvers(node: Node) -> bytes:
         from gdrkit.formats.compressed import decompress
 
         text = bytes(decompress(content, _SYMVERS_LIMIT_BYTES))
-        if b"\tmodule_layout\tvmlinux\t" in text:  # others belong to modules that were built separately
+        if f"\t{VMLINUX}\t".encode() in text:  # others belong to modules that were built separately
             return b"\n" + text
     raise reason or EvidenceAbsent(
         Missing("Module.symvers", MissingReason.ABSENT, f"ls {quoted(f'/{folder}/build/Module.symvers')}")

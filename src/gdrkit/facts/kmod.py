@@ -21,11 +21,12 @@ _OF_RELEASES = {
     ("rhel", "8"): 25,
     ("rhel", "9"): 28,
 }
-# Where command_do() reports a failed command: libkmod/libkmod-module.c at the tags v27 to v34.
-_COMMAND_LINES = {27: 990, 28: 990, 29: 990, 30: 1047, 31: 1084, 32: 1084, 33: 1072, 34: 796}
+# Where command_do() reports a failed command: libkmod/libkmod-module.c at the tags v27 to v33.
+_COMMAND_LINES = {27: 990, 28: 990, 29: 990, 30: 1047, 31: 1084, 32: 1084, 33: 1072}
 # Likewise for kmod_module_parse_depline() and kmod_module_insert_module().
-_DEPENDENCY_LINES = {27: 191, 28: 191, 29: 191, 30: 191, 31: 191, 32: 191, 33: 177, 34: 163}
-_INSERTION_LINES = {27: 838, 28: 838, 29: 838, 30: 895, 31: 968, 32: 968, 33: 956, 34: 699}
+_DEPENDENCY_LINES = {27: 191, 28: 191, 29: 191, 30: 191, 31: 191, 32: 191, 33: 177}
+_INSERTION_LINES = {27: 838, 28: 838, 29: 838, 30: 895, 31: 968, 32: 968, 33: 956}
+_NO_POSITION = 34
 
 
 @fact
@@ -68,8 +69,11 @@ def insertion_place(node: Node) -> str:
 
 
 def _source_position(node: Node, function: str, lines: Mapping[int, int]) -> str:
-    """Only Debian and Ubuntu print it; they build kmod with --enable-debug: kmod tools/log.c, log_kmod()."""
+    """Only Debian and Ubuntu print it, which build kmod with --enable-debug: kmod tools/log.c, log_kmod().
+    Since 34 they build it with meson, whose option debug-messages is off: Debian 13 prints none."""
     if distribution(node).family.isdisjoint(("debian", "ubuntu")):
+        return ""
+    if kmod_version(node) >= _NO_POSITION:
         return ""
     line = lines.get(kmod_version(node))
     if line is None:

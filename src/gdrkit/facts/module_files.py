@@ -7,11 +7,18 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from gdrkit.node import Node, fact
+from gdrkit.evidence import EvidenceMissing
+from gdrkit.facts.kernel import config_option
+from gdrkit.facts.kmod import kmod_version
+from gdrkit.formats import json_text
+from gdrkit.formats.errors import FormatError
+from gdrkit.node import Node, fact, first_of, if_missing
 
 if TYPE_CHECKING:
+    from gdrkit.formats.compressed import Packing
     from gdrkit.formats.elf import Buffer, Elf, Export
 
+_LEAVES_IT_TO_THE_KERNEL = 31  # the version of kmod
 # A limit against decompression bombs, far above the largest modules in use (nvidia.ko: tens of MB).
 _LIMIT_BYTES = 512 << 20
 
@@ -35,12 +42,74 @@ class ModInfo(Struct, frozen=True):
     alias: tuple[str, ...]
 
 
+class Stored(Struct, frozen=True):
+    """What a bundle's manifest records about a module that it keeps without its code."""
+
+    digests: dict[str, str] = {}  # of the signed content, by hashlib's name
+    head: str = ""  # the first bytes of a file that was compressed, in hex
+
+
+class _Manifest(Struct, frozen=True):
+    files: dict[str, Stored] = {}
+
+
+@fact
+def stored(node: Node) -> Mapping[str, Stored]:
+    """The records of a bundle's manifest, by path; empty where there is no bundle."""
+    try:
+        return json_text.decode(node.read("gdr_manifest.json"), _Manifest).files
+    except (EvidenceMissing, FormatError):
+        return {}
+
+
+@fact
+def packing(node: Node, path: str) -> Packing | None:
+    """How the file is compressed; None if it is not."""
+    from gdrkit.formats.compressed import packing as by_head
+
+    found = stored(node).get(path)
+    try:
+        return by_head(bytes.fromhex(found.head) if found is not None and found.head else node.map(path))
+    except ValueError:
+        return None
+
+
+@fact
+def kernel_unpacks(node: Node) -> str:
+    """The compression of modules that modprobe leaves to the kernel: xz, zstd or gzip; "" if none.
+
+    Source: kmod libkmod/libkmod-module.c, do_finit_module(), since 31; Linux kernel/module/decompress.c,
+    since 5.17. /sys/module/compression says which one; without it, the kernel's configuration does.
+    """
+    if if_missing(0, kmod_version, node) < _LEAVES_IT_TO_THE_KERNEL:
+        return ""
+
+    def the_kernel() -> str:
+        return node.text("sys/module/compression").strip()
+
+    def its_configuration() -> str:
+        if config_option(node, "CONFIG_MODULE_DECOMPRESS") != "y":
+            return ""
+        kinds = ("gzip", "xz", "zstd")
+        return next(
+            (k for k in kinds if config_option(node, f"CONFIG_MODULE_COMPRESS_{k.upper()}") == "y"), ""
+        )
+
+    return if_missing("", lambda: first_of(the_kernel, its_configuration))
+
+
 @fact
 def content(node: Node, path: str) -> Buffer:
-    """The whole file, decompressed if necessary."""
-    from gdrkit.formats.compressed import decompress
+    """The whole file, decompressed if necessary. The kernel ignores what follows a compressed stream."""
+    from gdrkit.formats.compressed import compression, decompress
 
-    return decompress(node.map(path), _LIMIT_BYTES)
+    data = node.map(path)
+    try:
+        return decompress(data, _LIMIT_BYTES)
+    except FormatError:
+        if kernel_unpacks(node) != compression(data):
+            raise
+        return decompress(data, _LIMIT_BYTES, first=True)
 
 
 @fact

@@ -12,6 +12,7 @@ from gdrkit.facts.kernel import architecture, boot_parameter, built_by_debian, c
 from gdrkit.facts.kernel_symbols import module_layout_crc
 from gdrkit.facts.module_files import content, image, information, is_packed, versions
 from gdrkit.facts.module_index import module_path
+from gdrkit.facts.module_packing import unpack_fault
 from gdrkit.facts.reference_modules import struct_module_size_bytes, vermagic
 from gdrkit.node import Node, fact, if_absent
 
@@ -58,6 +59,8 @@ def file_flaw(node: Node, path: str) -> ModuleFlaw | None:
     """
     if len(node.map(path)) < _SNIFFED_BYTES:
         return ModuleFlaw(Corruption.EMPTY)
+    if unpack_fault(node, path) is not None:
+        return ModuleFlaw(Corruption.COMPRESSED)
     try:
         data = content(node, path)
     except EvidenceMissing as error:

@@ -14,7 +14,7 @@ from gdrkit.evidence.quoting import quoted
 from gdrkit.facts.kernel import config_option, version
 from gdrkit.facts.keyrings import BUILTIN, EnrolledCertificate, enrolled_keys, proc_keys, revoked
 from gdrkit.facts.loaded_modules import loaded
-from gdrkit.facts.module_files import content
+from gdrkit.facts.module_files import content, stored
 from gdrkit.facts.module_index import module_path
 from gdrkit.facts.reference_modules import reference_files
 from gdrkit.facts.secure_boot import (
@@ -24,7 +24,6 @@ from gdrkit.facts.secure_boot import (
     shim_validation_disabled,
     signatures_enforced,
 )
-from gdrkit.formats import json_text
 from gdrkit.formats.errors import FormatError
 from gdrkit.node import Node, each_known, fact, if_absent
 
@@ -144,29 +143,12 @@ def signer_name(node: Node, path: str) -> str:
     return "" if found is None else found.issuer or found.subject_key_id or ""
 
 
-class _Digests(Struct, frozen=True):
-    digests: dict[str, str] = {}
-
-
-class _Manifest(Struct, frozen=True):
-    files: dict[str, _Digests] = {}
-
-
-@fact
-def _recorded_digests(node: Node) -> dict[str, dict[str, str]]:
-    """Digests of the signed content of modules that are in a bundle without their code, by path."""
-    try:
-        manifest = json_text.decode(node.read("gdr_manifest.json"), _Manifest)
-    except (EvidenceMissing, FormatError):
-        return {}
-    return {path: file.digests for path, file in manifest.files.items() if file.digests}
-
-
 @fact
 def content_digest(node: Node, path: str, digest: str) -> bytes:
     """The digest of a module's signed content; `digest` is hashlib's name."""
-    recorded = _recorded_digests(node).get(path)
-    if recorded is not None:
+    found = stored(node).get(path)
+    recorded = found.digests if found is not None else {}
+    if recorded:
         if digest not in recorded:
             raise EvidenceMissing(
                 Missing(

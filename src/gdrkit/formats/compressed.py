@@ -9,6 +9,8 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
+from msgspec import Struct
+
 from gdrkit.formats.errors import FormatError
 
 if TYPE_CHECKING:
@@ -36,10 +38,34 @@ def compression(data: Buffer) -> str:
     return ""
 
 
-def decompress(data: Buffer, limit_bytes: int) -> Buffer:
+class Packing(Struct, frozen=True):
+    """How a file was compressed, by its header."""
+
+    kind: str  # xz, zstd, gzip
+    check: str = ""  # of xz: none, crc32, crc64, sha256
+    sized: bool = True  # whether a zstd file has the size of its content
+
+
+_XZ_CHECKS = {0: "none", 1: "crc32", 4: "crc64", 10: "sha256"}  # xz file format 2.1.1.2
+
+
+def packing(head: Buffer) -> Packing | None:
+    """How a file was compressed, by its first 16 bytes; None if it is not compressed."""
+    kind, first = compression(head), bytes(head[:16])
+    if kind == "xz" and len(first) > 7:
+        return Packing(kind, check=_XZ_CHECKS.get(first[7] & 15, ""))
+    if (
+        kind == "zstd" and len(first) > 4
+    ):  # RFC 8878, 3.1.1.1.1: Frame_Content_Size_flag, Single_Segment_flag
+        return Packing(kind, sized=bool(first[4] & 0xE0))
+    return Packing(kind) if kind else None
+
+
+def decompress(data: Buffer, limit_bytes: int, *, first: bool = False) -> Buffer:
     """The content of a file, decompressed if necessary. Uncompressed data is returned without a copy.
 
-    Raises FormatError if the content is larger than the limit, cut off or damaged.
+    `first`: only the first stream; what follows it may be anything. Raises FormatError if the content is
+    larger than the limit, cut off or damaged.
     """
     kind = compression(data)
     if not kind:
@@ -47,7 +73,7 @@ def decompress(data: Buffer, limit_bytes: int) -> Buffer:
             raise FormatError(f"larger than {limit_bytes} bytes")
         return data
     try:
-        content = _streams(kind, memoryview(data), limit_bytes)
+        content = _streams(kind, memoryview(data), limit_bytes, first)
     except damage(kind) as error:
         memory = ", or needs too much memory" if kind == "xz" else ""
         raise FormatError(f"the {kind} file is damaged{memory}") from error
@@ -129,13 +155,15 @@ def zstd() -> Any:
     return zstd
 
 
-def _streams(kind: str, data: memoryview, limit_bytes: int) -> bytes:
+def _streams(kind: str, data: memoryview, limit_bytes: int, first: bool) -> bytes:
     """All streams of a file, concatenated, up to one byte more than the limit."""
     start = decoder(kind)
     stream = start()
     part = stream.decompress(data, limit_bytes + 1)
     if not stream.eof and len(part) <= limit_bytes:
         raise FormatError(f"the {kind} file is cut off")
+    if first:
+        return part
     parts, left = [part], limit_bytes + 1 - len(part)
     at = len(data) - len(stream.unused_data)
     count = 1

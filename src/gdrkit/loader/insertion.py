@@ -23,6 +23,7 @@ from gdrkit.facts.linkage import (
 )
 from gdrkit.facts.module_arguments import number, reading
 from gdrkit.facts.module_init import InitOutcome, init, is_legacy, refused_argument
+from gdrkit.facts.module_packing import unpack_fault
 from gdrkit.facts.module_state import Corruption, Mismatch, file_flaw, kernel_match, kernel_name
 from gdrkit.facts.modules import PEERMEM, content, dependencies, information, module_path
 from gdrkit.facts.peermem_source import parameter_line, registration_line, stub_checks
@@ -31,7 +32,7 @@ from gdrkit.facts.trust import SignatureState, signature_check, signature_fault,
 from gdrkit.loader.prediction import LoadRefusal
 from gdrkit.loader.refusals import REFUSED, on_flaw, on_inherited, on_problem, on_unsupported
 from gdrkit.loader.taints import Taints
-from gdrkit.messages import kernel
+from gdrkit.messages import kernel, modprobe
 from gdrkit.messages.errors import EBADMSG, EINVAL, EKEYREJECTED, ENOENT, ENOEXEC, ENOSPC, EPERM
 from gdrkit.messages.message import MessageTemplate
 from gdrkit.node import Node, if_missing
@@ -65,6 +66,7 @@ class Kernel:
         steps: tuple[Callable[[], LoadRefusal | None], ...] = (
             lambda: self._file(name),
             lambda: self._permission(name),
+            lambda: self._unpacking(name),
             lambda: self._signature(name),
             lambda: self._form(name),
             lambda: self._admission(name),
@@ -127,12 +129,25 @@ class Kernel:
             found = file_flaw(self.node, module_path(self.node, name))
         except EvidenceAbsent:
             return LoadRefusal(ENOENT, "module-not-found")
-        if found is not None and found.kind in (Corruption.EMPTY, Corruption.COMPRESSED):
-            return LoadRefusal(EINVAL, "module-corrupt")
-        return None
+        if found is None or found.kind not in (Corruption.EMPTY, Corruption.COMPRESSED):
+            return None
+        fault = unpack_fault(self.node, module_path(self.node, name))
+        if fault is not None and fault.status is not None:
+            return None  # the kernel finds it
+        words = fault.said if fault is not None else ""
+        said = (modprobe.NOT_UNPACKED.say(place="", damage=words),) if words else ()
+        return LoadRefusal(EINVAL, "module-corrupt", said)
 
     def _permission(self, name: str) -> LoadRefusal | None:
         return LoadRefusal(EPERM, "modules-disabled") if self._fails(modules_are_disabled, name) else None
+
+    def _unpacking(self, name: str) -> LoadRefusal | None:
+        """module_decompress()."""
+        fault = if_missing(None, unpack_fault, self.node, module_path(self.node, name))
+        if fault is None or fault.status is None:
+            return None
+        self.log.append(kernel.NOT_UNPACKED.say(status=fault.status))
+        return LoadRefusal(EINVAL, "module-corrupt")
 
     def _signature(self, name: str) -> LoadRefusal | None:
         """module_sig_check()."""

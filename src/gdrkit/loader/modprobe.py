@@ -233,6 +233,7 @@ class ModprobeRun:
             self._note_unlisted(step.name)
             refusal = self.kernel.insert(step.name, options)
             errno = refusal.errno if refusal is not None else 0
+            self.stderr += refusal.said if refusal is not None else ()
             if refusal is not None and step.required:
                 other = step.name != self.target and self.depth == 0
                 self.reason = self.reason or ("dependency-failed" if other else refusal.reason)

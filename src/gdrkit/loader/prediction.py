@@ -39,3 +39,4 @@ class LoadRefusal(Struct, frozen=True):
 
     errno: int
     reason: str
+    said: tuple[str, ...] = ()  # lines of modprobe before its error

@@ -215,6 +215,13 @@ ATTRIBUTES = _line(
     source="crypto/asymmetric_keys/pkcs7_verify.c, pkcs7_verify()",
 )
 _CORRUPT = ("module-corrupt",)
+NOT_UNPACKED = _line(
+    r"decompression failed with status {status:\d{1,3}}",
+    _CORRUPT,
+    source="kernel/module/decompress.c, module_xz_decompress(), module_gzip_decompress()",
+    versions="5.17 and later; seen with 7.3",
+    sample="decompression failed with status 6",
+)
 _ELF = "kernel/module/main.c, elf_validity_ehdr()"
 _ELF_TABLE = "kernel/module/main.c, elf_validity_cache_sechdrs()"
 ELF_INVALID = _line(

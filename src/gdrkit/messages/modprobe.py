@@ -51,6 +51,14 @@ NO_FILE = MessageTemplate(
     source=f"{_LIBKMOD}, kmod_module_insert_module()",
     loads=True,
 )
+NOT_UNPACKED = MessageTemplate(
+    "modprobe",
+    r"modprobe: ERROR: {place:(?:\S{1,40} \S{1,40} )?}{damage:(?:xz|zstd|gzip): [^\n]{1,80}}",
+    ("module-corrupt",),
+    source="kmod libkmod/libkmod-file-xz.c, -zstd.c, -zlib.c; libkmod-file.c up to 32",
+    decides=False,  # it names no file
+    sample="modprobe: ERROR: zstd: Failed to determine decompression size",
+)
 PRESENT = MessageTemplate(
     "modprobe",
     "modprobe: ERROR: could not insert '{module}': Module already in kernel",
@@ -105,6 +113,7 @@ LOADERS = (
 boot."""
 
 ROWS = (
+    NOT_UNPACKED,
     MessageTemplate(
         "depmod",
         r"depmod: WARNING: {folder:\S*/}{module}.ko{packed:\S*} needs unknown symbol {symbol}",

@@ -52,6 +52,11 @@ def test_a_reduced_module_gives_the_same_facts(machine, extended):
     assert answers(reduced(module)) == answers(module)
 
 
+def test_the_flags_of_exports_that_linux_7_has_instead_of_a_second_table_are_kept():
+    module = build_module("m", exports={"ours": 1}, static_symbols=["__flags_ours", "helper"])
+    assert b"__flags_ours" in reduced(module) and b"helper" not in reduced(module)
+
+
 def test_code_and_local_symbols_are_removed():
     small = reduced(MODULE)
 

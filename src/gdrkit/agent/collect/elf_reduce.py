@@ -30,7 +30,7 @@ KEEP_OF_MODULE = re.compile(
 )
 KEEP_OF_LIBRARY = re.compile(rb"\.dynsym\0|\.dynstr\0|\.dynamic\0|\.gnu\.version|\.note|\.gnu_debuglink\0")
 _EXPORTED = b"__ksymtab_"
-_LOCAL_OF_EXPORTS = re.compile(rb"__(?:crc|ksymtab|kstrtab|kstrtabns|export_symbol)_")
+_LOCAL_OF_EXPORTS = re.compile(rb"__(?:crc|flags|ksymtab|kstrtab|kstrtabns|export_symbol)_")
 
 
 class Reduced(NamedTuple):

@@ -15,9 +15,9 @@ from .patterns import is_name, select
 from .reductions import aliases, symbol_table
 from .sources import (
     DKMS_MODULES,
+    FOLDERS,
     LIBRARIES,
     LIBRARY_FOLDERS,
-    MODPROBE_FILES,
     MODULE_FOLDERS,
     MODULES,
     SYMBOL_TABLES,
@@ -93,6 +93,7 @@ class ModuleCollector:
             size=content.size,
             content_size=module.content_size,
             digests=module.digests,
+            head=module.head,
         )
 
     def _choose(self, folder: str) -> List[str]:
@@ -109,7 +110,9 @@ class ModuleCollector:
             peek(f"{folder}/modules.dep", 16 << 20).decode("utf-8", "replace")
         )
         lists = [f"{folder}/modules.{name}" for name in ("softdep", "weakdep")]
-        lists += self.walker.matches(MODPROBE_FILES, listed=False)
+        for row in FOLDERS:
+            if row.path.endswith("/modprobe.d"):
+                lists += self.walker.matches(f"{row.path}/*.conf", listed=False)
         soft = module_choice.soft_dependencies(b"\n".join(map(peek, lists)).decode("utf-8", "replace"))
         text = peek("proc/modules", 1 << 20).decode("utf-8", "replace")
         table = [line.split() for line in text.splitlines()]

@@ -10,10 +10,13 @@ import struct
 from typing import Dict, FrozenSet, NamedTuple, Optional, Tuple
 
 from . import elf_reduce
-from .unpack import DecompressionFailed, DecompressorMissing, unpack
+from .unpack import DecompressionFailed, DecompressorMissing, compression, unpack
 
 FILE_LIMIT_BYTES = 256 << 20
 """The largest module, compressed and decompressed: nvidia.ko with debug symbols is about 100 MB."""
+
+HEAD_BYTES = 16
+"""More than the headers of xz (12 bytes) and zstd (up to where it gives the content's size) need."""
 
 BROKEN_LIMIT_BYTES = 16 << 20
 """The most that is kept of a file that cannot be reduced."""
@@ -46,6 +49,7 @@ class StoredModule(NamedTuple):
     digests: Dict[str, str]  # of the signed content; empty if it could not be decompressed
     content_size: int  # bytes of the signed content; 0 if it could not be decompressed
     linked: Optional[FrozenSet[bytes]]  # symbols imported or exported; None: not known
+    head: str = ""  # the first bytes of a compressed file, in hex: how it was compressed
 
 
 def small(raw: bytes, whole: bool) -> StoredModule:
@@ -64,7 +68,8 @@ def small(raw: bytes, whole: bool) -> StoredModule:
     if reduced is None:
         kept = _unchanged(raw, "not a valid ELF file")
         return kept._replace(digests=digests, content_size=len(body))
-    return StoredModule(reduced.data + trailer, "reduced", "", digests, len(body), reduced.linked)
+    head = raw[:HEAD_BYTES].hex() if compression(raw) else ""
+    return StoredModule(reduced.data + trailer, "reduced", "", digests, len(body), reduced.linked, head)
 
 
 def _unchanged(raw: bytes, why: str) -> StoredModule:

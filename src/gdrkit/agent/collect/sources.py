@@ -86,7 +86,6 @@ _SYSTEM = (
     FileSource("proc/device-tree/{model,compatible}", "product", listed=False),
     FileSource("sys/firmware/devicetree/base/{model,compatible}", "product", listed=False),
     FileSource("sys/class/dmi/id/{sys_vendor,product_name,product_version,product_family,product_sku,"
-
          "board_vendor,board_name,board_version,bios_vendor,bios_version,bios_date,chassis_type,chassis_vendor}",
           "product"),
     FileSource("sys/hypervisor/{type,uuid}", "virtual machine", listed=False),
@@ -116,6 +115,7 @@ _TRUST = (
 
 _LOADING = (
     FileSource("proc/modules", "loaded modules", 2 * MIB),
+    FileSource("sys/module/compression", "which modules the kernel decompresses itself", listed=False),
     FileSource("sys/module/*/{version,srcversion,taint,refcnt,initstate,coresize}", "loaded modules",
                4 * KIB),
     FileSource("sys/module/{module,nvidia*,nv_peer_mem,gdrdrv,ib_*,mlx*,rdma_*,irdma,bnxt_re,efa,siw,"
@@ -178,7 +178,6 @@ GIDS = FolderSource("sys/class/infiniband/*/ports/*/gids", "GIDs in use; empty s
 GID_ATTRIBUTES = FolderSource("sys/class/infiniband/*/ports/*/gid_attrs", "their types and network devices")
 
 _CONFIGURATION = ("etc", "run", "usr/local/lib", "usr/lib", "lib")
-MODPROBE_FILES = f"{{{','.join(_CONFIGURATION)}}}/modprobe.d/*.conf"
 
 FOLDERS: Tuple[FolderSource, ...] = (
     FolderSource("proc/driver/nvidia", "state of the driver"),
