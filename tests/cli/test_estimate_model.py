@@ -7,8 +7,10 @@ import json
 
 import pytest
 
-from gdrkit.cli import estimate_model
+from gdrkit.cli import estimate_model, main
 from gdrkit.cli.exit import NO_INPUT, OK, UNKNOWN, USAGE
+from gdrkit.fabric.cost.job_machine import JobMachine
+from tests.fabric.topology.xml_files import DUMP
 
 PATHS = ("--path", "direct=20:24", "--path", "staged=10:14")
 
@@ -17,7 +19,7 @@ def run(*words: str) -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--json", action="store_true")
     estimate_model.add_options(parser)
-    return estimate_model.answer(parser.parse_args(words), None)
+    return estimate_model.answer(parser.parse_args(words), JobMachine(None, "no target", 0, ""))
 
 
 def test_a_known_model_on_given_paths_has_a_cost(capsys):
@@ -78,3 +80,13 @@ def test_a_missing_config_is_refused(tmp_path, capsys):
 def test_wrong_values_are_refused_by_name(capsys, words, named):
     assert run(*words) == USAGE
     assert named in capsys.readouterr().err
+
+
+def test_a_saved_topology_is_a_target_as_for_ceilings(tmp_path, capsys):
+    """Its NICs give the paths, its PCI ids the product."""
+    saved = tmp_path / "topo.xml"
+    saved.write_text(DUMP.replace('class="0x030200"', 'class="0x030200" device="0x2330"'))
+    assert main(["estimate", "--model", "llama-3-8b", "--tp", "4", str(saved), "--json"]) in (OK, UNKNOWN)
+    cost = json.loads(capsys.readouterr().out)["cost"]
+    assert cost["job"]["layout"]["gpus_per_node"] == 2
+    assert [on["path"]["name"] for on in cost["steps"][0]["paths"]] != []

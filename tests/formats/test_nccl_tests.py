@@ -180,3 +180,29 @@ def test_any_json_is_a_run_or_refused(value: object):
 
     with contextlib.suppress(FormatError):
         parse_nccl_tests("{" + msgspec.json.encode(value).decode().lstrip("{"))
+
+
+@pytest.mark.parametrize(
+    "row, best",
+    [("  1024  256  float  sum  -1  20.5  0.05  0.09  0  19.5  0.05  0.10  0", 0.10),
+     ("  1024  256  half  sum  20.5  0.05  0.09  0e+00  19.5  0.05  0.08  N/A", 0.09),
+     ("  1024  256  float  27.5  0.04  0.03  0  28.5  0.04  0.03  0", 0.03),
+     ("  1024  256  float  none  2  27.5  0.04  0.03  0", 0.03)],
+)  # fmt: skip
+def test_a_row_without_its_header_is_recognised(row, best):
+    """With and without operation and root, one group of columns or two."""
+    (found,) = parse_nccl_tests(row)[0].rows
+    assert (found.size_bytes, found.best.bus_gb_per_s) == (1024, best)
+
+
+@pytest.mark.parametrize("line", ["  1024  256  float  sum  20.5  0.05", "  1024 files of float 1 2 3 4"])
+def test_another_line_of_numbers_is_no_row(line):
+    with pytest.raises(FormatError):
+        parse_nccl_tests(line)
+
+
+def test_the_first_version_lists_ranks_without_processes():
+    row = " 1024 256 float sum 20 0.1 0.1 0 20 0.1 0.1 0\n"
+    text = f"#   Rank  0 on   node-a device  3 [0x07] Tesla V100\n{row}"
+    (rank,) = parse_nccl_tests(text)[0].ranks
+    assert (rank.hostname, rank.device, rank.product) == ("node-a", 3, "Tesla V100")

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from gdrkit.fabric.ceilings.document import EstimateDocument
     from gdrkit.fabric.ceilings.measured import Measured
     from gdrkit.fabric.ceilings.node_links import NodeLinks
+    from gdrkit.fabric.topology.graph import Topology
     from gdrkit.node import Node
 
 LARGEST, LARGEST_RUN = 1 << 26, 8 << 20
@@ -58,15 +59,27 @@ def main(arguments: list[str]) -> int:
     measured = _read(options.measured or ())
     if measured is None:
         return NO_INPUT
-    saved = None if options.model else _topology(options.target)
+    saved = _topology(options.target)
     if saved is not None:
-        return _report(options, saved, os.path.basename(options.target), "topology", measured)
+        return _of_saved(options, saved, measured)
     host = open_host(options.target)
     print_notes(host)
     node = Node(host)
     if options.model:
-        return estimate_model.answer(options, node)
+        from gdrkit.fabric.cost.job_machine import of_node
+
+        return estimate_model.answer(options, of_node(node))
     return _ceilings(options, node, measured)
+
+
+def _of_saved(options: argparse.Namespace, saved: Topology, measured: list[Measured]) -> int:
+    from gdrkit.fabric.ceilings.from_topology import node_links
+
+    if options.model:
+        from gdrkit.fabric.cost.job_machine import of_topology
+
+        return estimate_model.answer(options, of_topology(saved))
+    return _report(options, node_links(saved), os.path.basename(options.target), "topology", measured)
 
 
 def _read(names: list[str] | tuple[str, ...]) -> list[Measured] | None:
@@ -85,13 +98,12 @@ def _read(names: list[str] | tuple[str, ...]) -> list[Measured] | None:
     return found
 
 
-def _topology(target: str | None) -> NodeLinks | None:
-    """The links of a saved topology: XML of NCCL or hwloc, output of lspci -vvv. None for another target.
+def _topology(target: str | None) -> Topology | None:
+    """A saved topology: XML of NCCL or hwloc, output of lspci -vvv. None for another target.
 
     Raises TargetError."""
     from gdrkit.evidence.bug_report import START
     from gdrkit.evidence.errors import TargetError
-    from gdrkit.fabric.ceilings.from_topology import node_links
     from gdrkit.fabric.topology.from_file import kind_of, read_topology
     from gdrkit.formats.errors import FormatError
 
@@ -102,7 +114,7 @@ def _topology(target: str | None) -> NodeLinks | None:
             head = file.read(1 << 16)
             if kind_of(head) is None or START in head:
                 return None
-            return node_links(read_topology(head + file.read(LARGEST)).topology)
+            return read_topology(head + file.read(LARGEST)).topology
     except OSError:
         return None  # open_host reports the error
     except FormatError as error:

@@ -11,9 +11,9 @@ from gdrkit.cli.exit import NO_INPUT, OK, UNKNOWN, USAGE
 
 if TYPE_CHECKING:
     from gdrkit.fabric.cost.gpus import GpuRates
+    from gdrkit.fabric.cost.job_machine import JobMachine
     from gdrkit.fabric.cost.models import ModelShape
     from gdrkit.fabric.cost.paths import PathCost
-    from gdrkit.node import Node
 
 EXAMPLES = (
     "  gdr estimate --model llama-3-70b --tp 2 --gpus-per-node 1   two nodes, one GPU each\n"
@@ -75,8 +75,8 @@ def add_rules(parser: Parser) -> None:
     parser.never_with("--training", "--kv-transfer", "--kv-dtype", "--output")
 
 
-def answer(options: argparse.Namespace, node: Node | None) -> int:
-    """Print the cost of a job on a node, or without a node on the paths of --path. Returns the exit code."""
+def answer(options: argparse.Namespace, machine: JobMachine) -> int:
+    """Print the cost of a job on a machine. Returns the exit code."""
     from gdrkit.fabric.cost.cost import Workload, cost
     from gdrkit.fabric.cost.layout import CostError, ParallelLayout
     from gdrkit.fabric.cost.models import UnknownModel
@@ -84,18 +84,19 @@ def answer(options: argparse.Namespace, node: Node | None) -> int:
 
     try:
         model = _model(options.model)
-        gpus = options.gpus_per_node or _gpu_count(node)
+        gpus = options.gpus_per_node or machine.gpus or 1
         given = tuple(_given(words) for words in options.path)
         if len({path.name for path in given}) < len(given):
             raise CostError(f"--path: the same path twice: {' '.join(options.path)}")
         layout = ParallelLayout(
             tensor=options.tp, pipeline=options.pp, expert=options.ep, data=options.dp, gpus_per_node=gpus
         )
-        paths, unknown = _paths(node, layout.ranks, gpus, given)
+        paths, unknown = _paths(machine, layout.ranks, gpus, given)
         job = Workload(
             model=model, layout=layout, batch=options.batch, prompt=options.prompt, output=options.output,
             dtype=options.dtype, kv_dtype=options.kv_dtype, sequence_parallel=options.sequence_parallel,
-            kv_transfer=options.kv_transfer, training=options.training, gpu=_gpu(options.gpu, node),
+            kv_transfer=options.kv_transfer, training=options.training,
+            gpu=_gpu(options.gpu, machine.product),
         )  # fmt: skip
         found = cost(job, paths)
     except (CostError, UnknownModel) as error:
@@ -152,50 +153,31 @@ def _given(words: str) -> PathCost:
 
 
 def _paths(
-    node: Node | None, ranks: int, gpus: int, given: tuple[PathCost, ...]
+    machine: JobMachine, ranks: int, gpus: int, given: tuple[PathCost, ...]
 ) -> tuple[tuple[PathCost, ...], tuple[str, ...]]:
-    """The given paths and the node's other ones, and why the rest are missing."""
+    """The given paths and the machine's other ones, and why the rest are missing."""
     names = {path.name for path in given}
-    if node is None or len(names) == 4:
+    if len(names) == 4:
         return given, ()
-    from gdrkit.evidence import EvidenceMissing
-    from gdrkit.fabric.ceilings.from_node import node_links
+    if machine.links is None:
+        return given, (f"paths of this node: {machine.missing}",)
     from gdrkit.fabric.cost.node import node_paths
 
-    try:
-        found, unknown = node_paths(node_links(node), min(ranks, gpus))
-    except EvidenceMissing as error:
-        return given, (f"paths of this node: {error.missing.why.value}: {error.missing.ask}",)
+    found, unknown = node_paths(machine.links, min(ranks, gpus))
     kept = tuple(path for path in found if path.name not in names)
     order = ("direct", "host-mapped", "staged", "socket")
     missing = tuple(words for words in unknown if words.partition(":")[0] not in names)
     return tuple(sorted(given + kept, key=lambda path: order.index(path.name))), missing
 
 
-def _gpu_count(node: Node | None) -> int:
-    from gdrkit.facts.pci import gpus
-    from gdrkit.node import if_missing
-
-    return len(if_missing((), gpus, node)) or 1 if node is not None else 1
-
-
-def _gpu(named: str | None, node: Node | None) -> GpuRates | None:
-    """The rates of a named product, which must be known; else of the node's first GPU, or None."""
+def _gpu(named: str | None, product: str) -> GpuRates | None:
+    """The rates of a named product, which must be known; else of the machine's, or None."""
     from gdrkit.fabric.cost.gpus import GPUS, rates_of
     from gdrkit.fabric.cost.layout import CostError
-    from gdrkit.facts.gpu import product_name
-    from gdrkit.facts.pci import gpus
-    from gdrkit.node import if_missing
 
-    if named is not None:
-        rates = rates_of(named)
-        if rates is None:
-            raise CostError(
-                f"--gpu: unknown product {named!r}; known: {', '.join(gpu.name for gpu in GPUS)}"
-            )
-        return rates
-    if node is None:
-        return None
-    gpu = next(iter(if_missing((), gpus, node)), None)
-    name = None if gpu is None else if_missing(None, product_name, node, gpu)
-    return None if name is None else rates_of(name)
+    if named is None:
+        return rates_of(product) if product else None
+    rates = rates_of(named)
+    if rates is None:
+        raise CostError(f"--gpu: unknown product {named!r}; known: {', '.join(gpu.name for gpu in GPUS)}")
+    return rates

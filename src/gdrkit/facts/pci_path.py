@@ -14,6 +14,11 @@ ENCODING = {2.5: 8 / 10, 5.0: 8 / 10, 64.0: 236 / 256}
 5.0, 4.2.1), FLITs of 256 bytes with 236 bytes of packets at 64 GT/s (Base 6.0, 4.2.3)."""
 
 
+def raw_gbit_per_s(gt_per_s: float, width: int) -> float:
+    """A link's bandwidth in one direction in Gbit/s, packet headers included; payload is always less."""
+    return gt_per_s * width * ENCODING.get(gt_per_s, 128 / 130)
+
+
 class Segment(Struct, frozen=True):
     """One link on the path: the function at its lower end, its current speed and width, the best of both
     ends."""
@@ -26,8 +31,8 @@ class Segment(Struct, frozen=True):
 
     @property
     def gbit_per_s(self) -> float:
-        """Bandwidth in one direction in Gbit/s, packet headers included; payload is always less."""
-        return self.gt_per_s * self.width * ENCODING.get(self.gt_per_s, 128 / 130)
+        """Its bandwidth as it runs."""
+        return raw_gbit_per_s(self.gt_per_s, self.width)
 
 
 @fact

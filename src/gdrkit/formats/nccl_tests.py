@@ -23,8 +23,27 @@ PREFIX = re.compile(r"^(?:\[\d+,\d+\]<(?:stdout|stderr)>:?|\d+: ?) ?")
 """The prefix that mpirun --tag-output and srun --label put before a line."""
 
 RANK = re.compile(
-    r"^#\s+Rank\s+(\d+)\s+(?:Group\s+(\d+)\s+)?Pid\s+\d+\s+on\s+(\S+)\s+device\s+(\d+)\s+\[([0-9a-fA-Fx:]+)\]\s*(\S.*)?$"
+    r"^#\s+Rank\s+(\d+)\s+(?:Group\s+(\d+)\s+)?(?:Pid\s+\d+\s+)?on\s+(\S+)\s+device\s+(\d+)\s+\[([0-9a-fA-Fx:]+)\]\s*(\S.*)?$"
 )
+TYPES = (
+    "int8",
+    "uint8",
+    "int32",
+    "uint32",
+    "int64",
+    "uint64",
+    "half",
+    "float",
+    "double",
+    "bfloat16",
+    "f8e4m3",
+    "f8e5m2",
+)
+"""Types of elements, as a row names them: src/common.cu, test_typenames."""
+BARE_ROW = re.compile(
+    rf"\s*\d+\s+\d+\s+(?:{'|'.join(TYPES)})\s+(?P<redop>[a-z]+\s+)?(?P<root>-?\d+\s+)?(?=\d)"
+)
+"""The first columns of a row, by which it is recognised where its header was cut off."""
 PROGRAM = re.compile(r"\b(\w+)_perf(?:_mpi)?\b")
 
 
@@ -90,6 +109,11 @@ def parse_nccl_tests(text: str) -> tuple[NcclTest, ...]:
     return runs
 
 
+def has_rows(text: str) -> bool:
+    """Whether a text has rows of results, though no header."""
+    return any(BARE_ROW.match(PREFIX.sub("", line[:LINE_CHARACTERS])) for line in text.splitlines())
+
+
 def _blocks(lines: list[str]) -> Iterator[list[str]]:
     """The lines of a text, split where a run begins after the end of another."""
     block: list[str] = []
@@ -151,14 +175,30 @@ def _rows(lines: list[str]) -> Iterator[NcclRow]:
     for line in lines:
         if found := _columns(line):
             columns = found
-        elif columns and (row := _row(columns, line.split())) is not None:
+        elif (row := _row(columns or _columns_of_bare_row(line), line.split())) is not None:
             yield row
+
+
+def _columns_of_bare_row(line: str) -> list[str]:
+    """The columns of a row whose header is missing; [] for any other line. Times have a point, and a root
+    is -1 or a rank: a whole number before three others is the root."""
+    found = BARE_ROW.match(line)
+    if found is None:
+        return []
+    rest = len(line[found.start("root") if found["root"] else found.end() :].split())
+    lead = ["size", "count", "type", *(["redop"] if found["redop"] else [])]
+    group = ["time", "algbw", "busbw", "#wrong"]
+    for root in (["root"], []) if found["root"] else ([],):
+        for groups in (2, 1):
+            if rest == len(root) + groups * len(group):
+                return [*lead, *root, *group * groups]
+    return []
 
 
 def _row(columns: list[str], words: list[str]) -> NcclRow | None:
     """A line of numbers below its header. A run that measures only one of two groups leaves the first blank,
     the out-of-place one (util.cu, writeBenchMarkLineNullBody())."""
-    first = next(i for i, name in enumerate(columns) if name == "busbw") - 2
+    first = next((i for i, name in enumerate(columns) if name == "busbw"), 0) - 2
     if first < 0 or not words or not words[0].isascii() or not words[0].isdigit() or len(words[0]) > 18:
         return None
     lead, rest = columns[:first], words[first:]

@@ -89,3 +89,14 @@ def test_a_virtual_machine_without_a_nic_has_gpus_and_no_routes(read):
     assert found.gpus
     assert found.routes == ()
     assert node_total(found).rate is None
+
+
+def test_an_efa_is_known_by_its_pci_id(tmp_path):
+    """Its driver reports 100 Gb/s of every generation; the id is that of a card of 200 Gb/s."""
+    path = build("acs-redirect", tmp_path)
+    uevent = path.resolve() / "sys/bus/pci/devices/0000:18:00.0/uevent"
+    uevent.write_text(uevent.read_text().replace("PCI_ID=15B3:1021", "PCI_ID=1D0F:EFA2"))
+    (path.resolve() / "sys/class/infiniband/mlx5_0/ports/1/rate").write_text("100 Gb/sec (4X EDR)\n")
+    found = {function.name: function for function in node_links(Node(open_host(str(path)))).functions}
+
+    assert str(found["mlx5_0"].port) == "200 Gb/s EFA"

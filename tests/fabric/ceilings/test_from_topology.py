@@ -97,3 +97,10 @@ def test_a_node_and_its_graph_have_the_same_routes(name, tmp_path):
 
     assert routes(by_graph) == routes(by_facts)
     assert down(by_graph) == down(by_facts)
+
+
+def test_the_id_of_an_efa_counts_more_than_the_rate_in_a_file():
+    """NCCL's plugin writes the rate that the driver reports."""
+    efa = 'class="0x020000" vendor="0x1d0f" device="0xefa3"'
+    (function,) = of(ONE_SWITCH.replace('class="0x020700"', efa)).functions
+    assert str(function.port) == "400 Gb/s EFA"

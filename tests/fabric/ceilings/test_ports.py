@@ -2,7 +2,7 @@
 
 import pytest
 
-from gdrkit.fabric.ceilings.ports import NetworkPort, payload, roce_mtu, tcp_payload
+from gdrkit.fabric.ceilings.ports import NetworkPort, efa_port, payload, roce_mtu, tcp_payload
 
 
 def roce(rate, mtu=None, version=4):
@@ -62,6 +62,16 @@ def test_a_port_of_another_kind_is_bounded_only_by_its_rate():
 
     assert bounds.high_gb_per_s == 12.5
     assert bounds.low_gb_per_s < 10
+
+
+@pytest.mark.parametrize(
+    ("vendor", "device", "reported", "expected"),
+    [("1d0f", "efa0", 100.0, 100.0), ("1d0f", "efa2", 100.0, 200.0), ("1d0f", "efa3", 0.0, 400.0),
+     ("1d0f", "efa2", 800.0, 800.0), ("15b3", "efa2", 100.0, None), ("1d0f", "efa9", 100.0, None)],
+)  # fmt: skip
+def test_the_id_of_an_efa_tells_a_rate_that_its_driver_may_not_know(vendor, device, reported, expected):
+    port = efa_port(vendor, device, reported)
+    assert (port.rate_gbit_per_s if port else None) == expected
 
 
 @pytest.mark.parametrize(

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from gdrkit.fabric.ceilings.links import PcieLink
 from gdrkit.fabric.cost.cost import Workload, cost
 from gdrkit.fabric.cost.gpus import rates_of
 from gdrkit.fabric.cost.layout import ParallelLayout
 from gdrkit.fabric.cost.models import known_model
 from gdrkit.fabric.cost.paths import given_path
+from gdrkit.facts.pci_path import raw_gbit_per_s
 
 CLAIMED_GB_PER_S = 15.0
 PATHS = (given_path("direct", 23.5, 23.5, "the port"), given_path("staged", 12, 15, "the article"))
@@ -26,7 +26,7 @@ def layer(step):
 
 
 def test_gen5_x4_is_126_gbit_per_s_before_packets_are_counted():
-    raw = PcieLink(gt_per_s=32.0, width=4).raw_gbit_per_s
+    raw = raw_gbit_per_s(32.0, 4)
 
     assert raw == pytest.approx(126, abs=0.1)
     assert 1 - raw / 200 == pytest.approx(0.37, abs=0.005)  # of a 200 Gb/s port, for one of two links

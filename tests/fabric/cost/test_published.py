@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gdrkit.fabric.cost.cost import Workload, cost
-from gdrkit.fabric.cost.gpus import rates_of
+from gdrkit.fabric.cost.gpus import FRAMEWORK_FACTOR, rates_of
 from gdrkit.fabric.cost.layout import ParallelLayout, RankGroup
 from gdrkit.fabric.cost.models import known_model
 from gdrkit.fabric.cost.paths import all_reduce, given_path, path_cost
@@ -59,6 +59,8 @@ def test_tokens_on_one_spark_are_within_our_bounds(model, dtype, kv_dtype, token
 
     assert decode.compute is not None
     assert decode.compute.time.low_s <= 1 / tokens_per_s <= decode.compute.time.high_s
+    low, high = FRAMEWORK_FACTOR
+    assert low <= 1 / tokens_per_s / decode.compute.time.low_s <= high, "as the assumptions say"
 
 
 def test_a_path_without_a_lower_bound_has_no_known_cost():

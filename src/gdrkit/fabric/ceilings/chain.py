@@ -23,6 +23,7 @@ LimitName = Literal[
     "host-copy",
     "tcp",
     "network",
+    "nvlink",
 ]
 
 
@@ -34,6 +35,13 @@ class Limit(Struct, frozen=True):
     description: str  # what it is: "32 GT/s x4, MaxPayload 256"
     rate: Interval
     shared_with: tuple[str, ...]  # GPUs and RDMA devices that use it too
+
+
+class LatencyRange(Struct, frozen=True):
+    """Microseconds of a small message between GPUs of two nodes, from best to worst."""
+
+    low_us: float
+    high_us: float
 
 
 class Chain(Struct, frozen=True):
@@ -48,6 +56,7 @@ class Chain(Struct, frozen=True):
     tightest: Limit | None
     limits: tuple[Limit, ...]
     unknown: tuple[str, ...]  # then the rate's lower bound is 0
+    latency: LatencyRange | None = None  # of one hop; null for cards and nodes
 
 
 def chained(path: PathName, limits: tuple[Limit, ...], unknown: tuple[str, ...] = ()) -> Chain:

@@ -12,8 +12,9 @@ from msgspec.structs import replace
 from gdrkit.fabric.ceilings import paths
 from gdrkit.fabric.ceilings.chain import Chain, Limit
 from gdrkit.fabric.ceilings.measured_rate import MeasuredRate
-from gdrkit.fabric.ceilings.node_links import CommonPoint, NodeLinks, PairRoute
+from gdrkit.fabric.ceilings.node_links import Attachment, CommonPoint, NodeLinks, PairRoute
 from gdrkit.fabric.ceilings.remarks import remarks
+from gdrkit.fabric.cost.paths import hop_latency
 
 DIGITS, DIGITS_OF_SHARE = 3, 4
 
@@ -72,7 +73,13 @@ def _pair(machine: NodeLinks, route: PairRoute) -> PairEstimate:
         gpu=route.gpu.address,
         device=route.function.name,
         common_point=route.common_point,
-        paths=tuple(_chain(paths.chain(machine, route, path)) for path in paths.possible(route)),
+        paths=tuple(
+            replace(
+                _chain(paths.chain(machine, route, path)),
+                latency=hop_latency(path, in_place=route.gpu.attachment is Attachment.INTEGRATED),
+            )
+            for path in paths.possible(route)
+        ),
     )
 
 

@@ -18,7 +18,7 @@ from gdrkit.fabric.ceilings.node_links import (
     PairRoute,
     UpstreamLink,
 )
-from gdrkit.fabric.ceilings.ports import DOWN, NetworkPort, roce_mtu
+from gdrkit.fabric.ceilings.ports import DOWN, NetworkPort, efa_port, roce_mtu
 from gdrkit.facts import pci
 from gdrkit.facts.gpu import is_coherent, is_integrated
 from gdrkit.facts.pci_path import Segment, links_to_root
@@ -103,7 +103,7 @@ def _function(node: Node, device: RdmaDevice, one_card: bool) -> NicFunction:
         card=card or device.pci_address[:-2] or device.name,
         links=links,
         port_name=if_missing("", phys_port_name, node, device.name, port.number if port else 1),
-        port=_port(node, port, mtu) if port else None,
+        port=_efa(node, device, port) or _port(node, port, mtu) if port else None,
         active=port is not None,
         down=_down(known),
         interface_mtu=mtu,
@@ -125,6 +125,12 @@ def _down(known: tuple[_Port, ...]) -> str:
 def _interface_mtu(node: Node, device: str, number: int) -> int | None:
     text = node.text(f"sys/class/net/{netdev(node, device, number)}/mtu").strip()
     return whole_number(text)
+
+
+def _efa(node: Node, device: RdmaDevice, port: _Port) -> NetworkPort | None:
+    """The port of an Elastic Fabric Adapter, whose PCI id tells its rate; None for any other device."""
+    found = if_missing(None, pci.device_at, node, device.pci_address) if device.pci_address else None
+    return efa_port(found.vendor, found.device, port.rate_gbit_per_s) if found is not None else None
 
 
 def _port(node: Node, port: _Port, interface_mtu: int | None) -> NetworkPort:

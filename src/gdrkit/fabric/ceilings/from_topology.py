@@ -16,7 +16,7 @@ from gdrkit.fabric.ceilings.node_links import (
     PairRoute,
     UpstreamLink,
 )
-from gdrkit.fabric.ceilings.ports import DOWN, NetworkPort
+from gdrkit.fabric.ceilings.ports import DOWN, NetworkPort, efa_port
 from gdrkit.fabric.topology import graph
 from gdrkit.fabric.topology.graph import Net, Role, SmiPath, Topology, TopologyDevice
 from gdrkit.fabric.topology.paths import DevicePath, device_path, obstacles, smi_paths
@@ -81,16 +81,23 @@ def _function(topology: Topology, net: Net) -> NicFunction:
     card = guid if guid.strip("0:") else ""
     if not card and any(_is_integrated(topology, gpu) for gpu in topology.gpus):
         card = "ConnectX-7"  # the one NIC of such a machine: DGX Spark User Guide
-    rate = net.rate_gbit_per_s
     return NicFunction(
         name=net.id,
         card=card or net.address[:-2],
         links=_links(topology, net.address, idles=False),
         port_name=net.port_name or f"function {net.address[-1]} port {net.number or 1}",
-        port=NetworkPort(rate_gbit_per_s=rate, link_layer=net.link_layer or NOT_STATED) if rate else None,
+        port=_port(topology, net),
         active=net.state in ("ACTIVE", ""),
         down=net.state if net.state in DOWN else "",
     )
+
+
+def _port(topology: Topology, net: Net) -> NetworkPort | None:
+    """A port by its stated rate; of an Elastic Fabric Adapter, by its PCI id."""
+    device, rate = topology.by_address.get(net.address), net.rate_gbit_per_s
+    if device is not None and (known := efa_port(device.vendor, device.device, rate or 0.0)) is not None:
+        return known
+    return NetworkPort(rate_gbit_per_s=rate, link_layer=net.link_layer or NOT_STATED) if rate else None
 
 
 def _links(topology: Topology, address: str, *, idles: bool) -> tuple[UpstreamLink, ...]:

@@ -12,7 +12,7 @@ from typing import Literal
 from msgspec import Struct
 
 from gdrkit.fabric.ceilings.interval import Interval, between, least
-from gdrkit.facts.pci_path import ENCODING
+from gdrkit.facts.pci_path import raw_gbit_per_s
 
 Direction = Literal["read", "write"]
 
@@ -46,11 +46,6 @@ class PcieLink(Struct, frozen=True, kw_only=True):
     max_payload_bytes: int | None = None  # device control, Max_Payload_Size as set
     read_request_bytes: int | None = None  # device control, Max_Read_Request_Size, of the reader
 
-    @property
-    def raw_gbit_per_s(self) -> float:
-        """Packets with their headers, in Gbit/s."""
-        return self.gt_per_s * self.width * ENCODING.get(self.gt_per_s, 128 / 130)
-
     def __str__(self) -> str:
         return f"{self.gt_per_s:g} GT/s x{self.width}"
 
@@ -64,7 +59,7 @@ def payload(link: PcieLink, direction: Direction) -> Interval:
     if direction == "read" and link.read_request_bytes:
         sizes = [min(size, link.read_request_bytes) for size in sizes]
     shares = [_share(link.gt_per_s, size, direction) for size in sizes]
-    gb_per_s = link.raw_gbit_per_s / 8
+    gb_per_s = raw_gbit_per_s(link.gt_per_s, link.width) / 8
     return between(gb_per_s * min(shares) * TUNED_SHARE, gb_per_s * max(shares))
 
 

@@ -12,9 +12,10 @@ from gdrkit.fabric.ceilings.links import TUNED_SHARE, PcieLink
 from gdrkit.fabric.ceilings.measured_rate import MeasuredRate, judged, plateau, reading
 from gdrkit.fabric.ceilings.node_links import Attachment, NicFunction, NodeLinks
 from gdrkit.fabric.cost import collectives
+from gdrkit.facts.pci_path import raw_gbit_per_s
 from gdrkit.formats.dmon import DmonTraffic, parse_dmon
 from gdrkit.formats.errors import FormatError
-from gdrkit.formats.nccl_tests import NcclTest, parse_nccl_tests
+from gdrkit.formats.nccl_tests import NcclTest, has_rows, parse_nccl_tests
 from gdrkit.formats.perftest import Perftest, parse_perftest
 
 
@@ -32,7 +33,7 @@ def sniff(text: str) -> Measured:
     Raises FormatError for any other text."""
     if '"test_info"' in text:
         return Measured(perftest=parse_perftest(text))
-    if "busbw" in text or '"bus_bw"' in text:
+    if "busbw" in text or '"bus_bw"' in text or has_rows(text):
         return Measured(nccl=parse_nccl_tests(text))
     if "rxpci" in text:
         return Measured(traffic=parse_dmon(text))
@@ -151,7 +152,7 @@ def _one_way(direction: str, rates: list[float | None], link: PcieLink | None) -
     note = "Packets are counted with their headers, including read requests."
     if link is None:
         return reading(what, gb_per_s, sentences=(note, "The speed of its link is not known."))
-    raw = link.raw_gbit_per_s / 8
+    raw = raw_gbit_per_s(link.gt_per_s, link.width) / 8
     share = gb_per_s / raw
     verdict = "the link is the limit" if share >= BUSY else "the link is not the limit"
     busy = f"The link, PCIe {link}, was {share * 100:.0f} % busy (of {raw:.2f} GB/s): {verdict}."

@@ -33,6 +33,7 @@ NAMES = {
     "host-copy": "copying through host memory by GPU",
     "tcp": "TCP over",
     "network": "the network of this node,",
+    "nvlink": "NVLink between",
 }
 """How a sentence names a limit, before its subject."""
 
@@ -111,6 +112,8 @@ def _verdict(share: float, gb_per_s: float, ceiling: Interval, tightest: Limit) 
     at = f"You are at {share * 100:.0f} % of what {link} can do ({high:.2f} GB/s; {tightest.description})"
     if gb_per_s < ceiling.low_gb_per_s:
         return f"{at}. Tuned runs reach at least {ceiling.low_gb_per_s:.2f}: something else limits this one."
+    if not ceiling.low_gb_per_s:
+        return f"{at}. No lower bound of tuned runs is known for this operation and size."
     if share >= CLOSE:
         return f"{at}: this is the ceiling, and tuning cannot raise it."
     return f"{at}. Tuned runs reach {ceiling.low_gb_per_s:.2f} and more: this is one of them."

@@ -37,6 +37,13 @@ OTHER_SHARE = 0.75
 """The same for a port that is neither InfiniBand nor Ethernet (EFA reports Unspecified): its headers are not
 public. A conservative guess."""
 
+AMAZON = "1d0f"
+EFA_GBIT_PER_S = {"efa0": 100.0, "efa1": 100.0, "efa2": 200.0, "efa3": 400.0}
+"""The rate of an Elastic Fabric Adapter by its PCI device id: p4d, p5, p5en and P6-B200, whose
+4, 32, 16 and 8 cards have 400, 3200, 3200 and 3200 Gb/s together (Amazon EC2, "Accelerated computing").
+Drivers that do not know the speed report 100 Gb/s for all of them: Linux
+drivers/infiniband/hw/efa/efa_verbs.c, efa_query_port()."""
+
 INFINIBAND_MTU, ROCE_MTU = (2048, 4096), (1024, 4096)
 """The range of path MTUs where they are not readable. A subnet manager sets 2048 or 4096 (opensm(8),
 partition configuration); an Ethernet MTU of 1500 leads to 1024."""
@@ -65,6 +72,14 @@ class NetworkPort(Struct, frozen=True, kw_only=True):
         speed = f" {self.generation}" if self.generation else ""
         mtu = f", MTU {self.mtu_bytes}" if self.mtu_bytes else ""
         return f"{self.rate_gbit_per_s:g} Gb/s {self.link_layer}{speed}{mtu}"
+
+
+def efa_port(vendor: str, device: str, rate_gbit_per_s: float) -> NetworkPort | None:
+    """The port of an Elastic Fabric Adapter, by its PCI id; None for any other function."""
+    known = EFA_GBIT_PER_S.get(device)
+    if known is None or vendor != AMAZON:
+        return None
+    return NetworkPort(rate_gbit_per_s=max(known, rate_gbit_per_s), link_layer="EFA")
 
 
 def roce_mtu(interface_mtu: int) -> int | None:

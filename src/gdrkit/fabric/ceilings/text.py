@@ -99,7 +99,8 @@ def _pairs(pairs: list[PairEstimate]) -> Iterator[Row]:
     yield 0, "head", f"{count} {COMMON_POINTS[first.common_point]}: {names}{more}"
     alone = len(pairs) == 1
     for index, path in enumerate(first.paths):
-        yield 2, "", f"{path.path:<11} {_range(path.rate)}   {_bound(path)}"
+        late = f", {path.latency.low_us:g} to {path.latency.high_us:g} us" if path.latency else ""
+        yield 2, "", f"{path.path:<11} {_range(path.rate)}{late}   {_bound(path)}"
         if index == 0:
             for limit in path.limits:
                 style = "tightest" if limit == path.tightest else "quiet"

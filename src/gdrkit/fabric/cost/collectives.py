@@ -2,31 +2,48 @@
 
 Bus bandwidth is the rate of data (algorithm bandwidth) times a factor of the operation, so that with a ring
 it is the rate of the slowest link: NVIDIA/nccl-tests doc/PERFORMANCE.md. How much must cross a node's
-boundary at least depends on the operation only."""
+boundary at least depends on the operation only. Where NVLink joins nodes (MNNVL), its domain takes the place
+of the node."""
 
 from __future__ import annotations
 
-from collections import Counter
-
 from gdrkit.fabric.ceilings import paths
-from gdrkit.fabric.ceilings.chain import Chain, chained
-from gdrkit.fabric.ceilings.interval import Interval
-from gdrkit.fabric.ceilings.measured_rate import MeasuredRate, judged, plateau, reading
-from gdrkit.fabric.ceilings.node_links import CommonPoint, LinkedGpu, NodeLinks
+from gdrkit.fabric.ceilings.chain import Chain, Limit, chained
+from gdrkit.fabric.ceilings.interval import Interval, between
+from gdrkit.fabric.ceilings.measured_rate import ROUNDING, MeasuredRate, judged, plateau, reading
+from gdrkit.fabric.ceilings.node_links import Attachment, CommonPoint, LinkedGpu, NodeLinks
+from gdrkit.fabric.cost.gpus import rates_of
+from gdrkit.fabric.cost.run_shape import RunShape, shape_of
 from gdrkit.formats.nccl_tests import NcclTest
 
 NEAREST = (CommonPoint.SWITCH, CommonPoint.ROOT_COMPLEX, CommonPoint.UNKNOWN, CommonPoint.SOCKETS)
 """NCCL uses the NICs nearest to a GPU: src/graph/topo.cc, ncclTopoGetLocal()."""
 
+TUNED_SHARE = 0.8
+"""The lowest share of the network's ceiling that healthy runs of ring operations reach with at least 1 GiB:
+4 and 8 nodes of 8 H100 with 400 GB/s of NICs reach 323.5 (all_gather, Voltage Park, "NCCL tests"), 330.9 and
+365.8 (all_reduce, github.com/NVIDIA/nccl-tests/issues/309), 320; tuned fabrics reach 0.9 to 0.96."""
+LARGE_BYTES = 1 << 30
+RING_OPERATIONS = ("all_reduce", "all_gather", "reduce_scatter", "sendrecv", "")
+"""Operations of which such runs are published. "": not named, as a rule all_reduce."""
+
+LARGEST_DOMAIN = 72
+"""GPUs of one NVLink domain: GB200 NVL72, GB300 NVL72."""
+DOMAIN_GB_PER_S = 900.0
+"""NVLink 5 of a GB200 or GB300 in one direction, all 18 links: NVIDIA GB200 NVL72 datasheet."""
+DOMAIN_SHARE = 0.75
+"""What healthy runs inside one domain reach of that: 697 to 847 GB/s,
+github.com/coreweave/nccl-tests/pull/43 and github.com/Azure/AI-benchmarking-guide."""
+
 
 def compare(machine: NodeLinks, run: NcclTest) -> MeasuredRate:
     """One run of nccl-tests compared with the ceiling of its nodes, all assumed to be like this one."""
-    per_host = Counter(rank.hostname for rank in run.ranks)
-    nodes = "1 node" if len(per_host) == 1 else f"{len(per_host)} nodes" if per_host else "nodes not shown"
+    shape = shape_of(run, len(machine.gpus))
     operation = run.program or "an unnamed operation of nccl-tests"
-    what = f"{operation}, {len(run.ranks)} GPUs on {nodes}"
+    what = f"{operation}, {shape}"
     rates = {r.size_bytes: r.best.bus_gb_per_s for r in run.rows if r.best and r.best.bus_gb_per_s}
     gb_per_s, notes = plateau({size: rate for size, rate in rates.items() if rate is not None})
+    notes += (shape.note,) if shape.note else ()
     if run.average_bus_gb_per_s and len(rates) > 1:
         average = f"{run.average_bus_gb_per_s:g} GB/s"
         notes += (f"No ceiling applies to the average over all sizes that the run prints, {average}.",)
@@ -35,17 +52,81 @@ def compare(machine: NodeLinks, run: NcclTest) -> MeasuredRate:
     if run.alone:
         alone = "Every process is rank 0: each ran alone, as nccl-tests do if built without MPI (MPI=1)."
         return reading(what, gb_per_s, sentences=(*notes, alone))
-    if len(per_host) < 2:
+    if shape.nodes is None or shape.nodes < 2:
         inside = "One node: this measures the paths between its GPUs, not the network."
         cut = "The output does not show which nodes took part."
-        return reading(what, gb_per_s, sentences=(*notes, inside if per_host else cut))
-    used = [_gpu(machine, rank.device) for rank in run.ranks if rank.hostname == run.hosts[0]]
-    chain = network(machine, tuple(gpu for gpu in used if gpu is not None))
+        return reading(what, gb_per_s, sentences=(*notes, inside if shape.nodes else cut))
+    return _between_nodes(machine, run, shape, what, gb_per_s, notes)
+
+
+def _between_nodes(
+    machine: NodeLinks,
+    run: NcclTest,
+    shape: RunShape,
+    what: str,
+    gb_per_s: float,
+    notes: tuple[str, ...],
+) -> MeasuredRate:
+    first = run.hosts[0] if run.hosts else ""
+    used = [_gpu(machine, rank.device) for rank in run.ranks if rank.hostname == first]
+    whole = len(run.ranks) == shape.ranks
+    chain = network(machine, tuple(gpu for gpu in used if gpu is not None) if whole else ())
     bounds = chain.rate
+    if _joins_nodes(machine, run):
+        nics = bounds.high_gb_per_s if bounds is not None else 0.0
+        if gb_per_s > nics * ROUNDING or (shape.ranks or 0) > LARGEST_DOMAIN:
+            domain = _domain(run, shape, chain)
+            return judged(what, gb_per_s, domain.rate, domain, notes)
+        notes += (
+            "NVLink may join these nodes: in one domain runs reach at least "
+            f"{DOMAIN_GB_PER_S * DOMAIN_SHARE:.0f} GB/s. If they are in one, NCCL did not use it: "
+            "`gdr nccl` on the log of the job shows whether it did (MNNVL 1).",
+        )
     if bounds is None:
         return judged(what, gb_per_s, None, None, notes)
-    ceiling, more_notes = _ceiling(run, bounds, max(per_host.values()), gb_per_s)
+    ceiling, more_notes = _ceiling(run, _tuned(run, bounds), shape, gb_per_s)
     return judged(what, gb_per_s, ceiling, chain.tightest, (*notes, *more_notes))
+
+
+def _tuned(run: NcclTest, ring: Interval) -> Interval:
+    """The network's ceiling with the lower bound of whole collectives; 0 where no healthy run tells it."""
+    large = max((row.size_bytes for row in run.rows), default=0) >= LARGE_BYTES
+    if run.program == "sendrecv":
+        return ring
+    if not large or run.program not in RING_OPERATIONS:
+        return between(0.0, ring.high_gb_per_s)
+    return between(min(ring.low_gb_per_s, ring.high_gb_per_s * TUNED_SHARE), ring.high_gb_per_s)
+
+
+# -- NVLink between nodes --------------------------------------------------------------------------
+
+
+def _joins_nodes(machine: NodeLinks, run: NcclTest) -> bool:
+    """Whether NVLink may join the nodes of a run: by the products in its list, else by this node's GPUs, two
+    of which share a Grace."""
+    named = [rates for rank in run.ranks if (rates := rates_of(rank.product)) is not None]
+    if named:
+        return all(rates.joins_nodes for rates in named)
+    return bool(machine.gpus) and all(gpu.attachment is Attachment.C2C_SHARED for gpu in machine.gpus)
+
+
+def _domain(run: NcclTest, shape: RunShape, nics: Chain) -> Limit:
+    """The limit of NVLink in a domain; between domains, of the NICs of all nodes of a domain. With
+    multicast a GPU sends and receives the data once in an all_reduce."""
+    n = shape.ranks or LARGEST_DOMAIN
+    most = 2 * (n - 1) / n if run.program in ("all_reduce", "") else 1.0
+    high, low = DOMAIN_GB_PER_S * most, DOMAIN_GB_PER_S * DOMAIN_SHARE
+    if n <= LARGEST_DOMAIN:
+        words = f"NVLink in one domain, {DOMAIN_GB_PER_S:g} GB/s in one direction"
+        return Limit("nvlink", f"{n} GPUs", words, between(low, high), ())
+    if nics.rate is not None:
+        together = nics.rate.high_gb_per_s * LARGEST_DOMAIN / (shape.per_node or 1)
+        high, low = min(high, together), min(low, nics.rate.low_gb_per_s)
+    words = "NVLink, and between domains the NICs of all nodes of a domain"
+    return Limit("nvlink", f"{n} GPUs", words, between(0.0 if nics.rate is None else low, high), ())
+
+
+# -- the network -----------------------------------------------------------------------------------
 
 
 def network(machine: NodeLinks, gpus: tuple[LinkedGpu, ...]) -> Chain:
@@ -77,14 +158,16 @@ def _gpu(machine: NodeLinks, index: int) -> LinkedGpu | None:
     return gpus[index] if index < len(gpus) else None
 
 
-def _ceiling(run: NcclTest, ring: Interval, g: int, gb_per_s: float) -> tuple[Interval, tuple[str, ...]]:
+def _ceiling(
+    run: NcclTest, ring: Interval, shape: RunShape, gb_per_s: float
+) -> tuple[Interval, tuple[str, ...]]:
     """The highest possible bus bandwidth, from what must cross each node's boundary; of n ranks, g are here.
 
     A ring carries the bus bandwidth over every link, so the network's own ceiling applies to all operations
     that use one. Without a ring less crosses: for all_reduce, once each way in a tree between two nodes or
     with switches that reduce, 2 (n - 1) / n; for all_gather, reduce_scatter, gather and scatter, only what
     other nodes hold, (n - 1) / (n - g). alltoall never uses a ring: the same for each of g ranks."""
-    n = len(run.ranks)
+    n, g = shape.ranks or 2, shape.per_node or 1
     gather = (n - 1) / (n - g)
     if run.program in ("alltoall", "alltoallv"):
         return ring.scaled(gather / g), ()
@@ -92,10 +175,10 @@ def _ceiling(run: NcclTest, ring: Interval, g: int, gb_per_s: float) -> tuple[In
         return ring, ()
     high = ring.high_gb_per_s
     if run.program in ("all_reduce", "all_reduce_group", ""):
-        nodes = len(run.hosts)
-        algorithm = "a tree, which crosses it once" if nodes == 2 else "switches that reduce (SHARP)"
+        algorithm = "a tree, which crosses it once" if shape.nodes == 2 else "switches that reduce (SHARP)"
         most = 2 * (n - 1) / n
-        note = f"busbw above the {high:.2f} GB/s of the network is normal on {nodes} nodes with {algorithm}"
+        above = f"busbw above the {high:.2f} GB/s of the network"
+        note = f"{above} is normal on {shape.nodes} nodes with {algorithm}"
     elif run.program in ("all_gather", "reduce_scatter", "gather", "scatter"):
         most = gather
         note = f"busbw above the {high:.2f} GB/s of the network is normal without a ring"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from gdrkit.fabric.cost.cost import Cost, Phase, PhaseCost, PhaseOnPath, Saving
-from gdrkit.fabric.cost.gpus import COMPUTE_EFFICIENCY, MEMORY_EFFICIENCY
+from gdrkit.fabric.cost.gpus import COMPUTE_EFFICIENCY, FRAMEWORK_FACTOR, MEMORY_EFFICIENCY
 
 PHASES: dict[Phase, str] = {
     "decode": "a token",
@@ -101,6 +101,11 @@ def assumptions(cost: Cost) -> tuple[str, ...]:
     if any(step.phase == "decode" for step in cost.steps):
         middle = job.prompt + job.output // 2
         lines.append(f"the token of a decode step is in the middle of the output, after {middle} tokens")
+        low, high = FRAMEWORK_FACTOR
+        lines.append(
+            "the framework's own time is left out: sampling, scheduling, and the gaps between kernels; "
+            f"published decode rates lie {low:g} to {high:g} times below the fastest step shown here"
+        )
     if job.training:
         lines.append("gradients are summed in BF16, and the stages of a pipeline never wait for each other")
         lines.append("gradients and the optimizer's state also need memory, which is not counted")

@@ -11,6 +11,11 @@ Between: 72 % for Llama 7B on one A100, pytorch.org/blog/accelerating-generative
 an H200 reached of its 4800 GB/s in our measurement: 4352 reading 4 GiB, 4267 copying 1 GiB (driver
 580.159.04)."""
 
+FRAMEWORK_FACTOR = (1.3, 3.6)
+"""By how much published decode rates lie below the fastest step, in which only reading, computing and
+sending take time: 1.3 to 1.6 on one GPU, 2.1 to 3.6 on two nodes with few bytes per token, where the work
+between kernels counts most: docs/cost.md, "Comparison with published measurements", with the sources."""
+
 COMPUTE_EFFICIENCY = (0.38, 0.80)
 """The share of the dense peak that prompts and training reach. Low: 38 to 43 % model FLOP utilisation in
 training Llama 3 405B, arXiv 2407.21783, table 4. High: more than an H200 reached of its 989.5 TFLOP/s in our
@@ -27,12 +32,15 @@ class GpuRates(Struct, frozen=True):
     fp8_tflop_per_s: float | None  # None: has no FP8 arithmetic
     source: str
     words: tuple[str, ...] = ()  # a product whose name has all of them is this row
+    joins_nodes: bool = False  # whether NVLink may connect it with GPUs of other nodes (MNNVL)
 
 
-VARIANTS = frozenset(("TI", "D", "SUPER", "LAPTOP"))
-"""Words that mark another product than the known one: an RTX 3090 Ti reads faster, a 4090 D computes
-less."""
+VARIANTS = frozenset(("TI", "D", "SUPER", "LAPTOP", "MAX"))
+"""Words that mark another product than the known one: an RTX 3090 Ti reads faster, a 4090 D and a
+Max-Q compute less."""
 
+_HALF = "half of the rates with sparsity"
+_RTX_PRO = "NVIDIA RTX Blackwell PRO GPU architecture whitepaper"
 _H100 = "NVIDIA H100 Tensor Core GPU datasheet, half of the rates with sparsity"
 GPUS: tuple[GpuRates, ...] = (
     GpuRates("GH200-144GB", 4900, 144, 989.5, 1979, "NVIDIA GH200 datasheet, HBM3e", ("GH200", "144")),
@@ -42,14 +50,38 @@ GPUS: tuple[GpuRates, ...] = (
     GpuRates("H100-NVL", 3900, 94, 835.5, 1671, _H100, ("H100", "NVL")),
     GpuRates("H100-PCIe", 2000, 80, 756, 1513, _H100 + " (2022 edition, PCIe)", ("H100", "PCIe")),
     GpuRates("H100-SXM", 3350, 80, 989.5, 1979, _H100, ("H100",)),
+    GpuRates("H800-PCIe", 2000, 80, 756, 1513, "as H100-PCIe; NVLink of H800 is cut", ("H800", "PCIe")),
+    GpuRates("H800", 3350, 80, 989.5, 1979, "as H100-SXM; NVLink is 400 GB/s in both directions", ("H800",)),
+    GpuRates("H20-3e", 4800, 141, 148, 296, "NVIDIA H20 datasheet, HBM3e", ("H20", "3e")),
+    GpuRates("H20", 4000, 96, 148, 296, "NVIDIA H20 datasheet, dense", ("H20",)),
     GpuRates("A100-40GB", 1555, 40, 312, None, "NVIDIA A100 datasheet", ("A100", "40GB")),
     GpuRates("A100-80GB-PCIe", 1935, 80, 312, None, "NVIDIA A100 datasheet", ("A100", "80GB", "PCIe")),
     GpuRates("A100-80GB", 2039, 80, 312, None, "NVIDIA A100 datasheet, SXM", ("A100",)),
+    GpuRates("A30", 933, 24, 165, None, "NVIDIA A30 datasheet", ("A30",)),
+    GpuRates("A40", 696, 48, 149.7, None, "NVIDIA A40 datasheet", ("A40",)),
+    GpuRates("A10", 600, 24, 125, None, "NVIDIA A10 datasheet", ("A10",)),
     GpuRates("B200", 7700, 180, 2250, 4500, "NVIDIA HGX B200 datasheet", ("B200",)),
+    GpuRates("B300", 8000, 288, 2250, 4500, f"NVIDIA DGX B300 datasheet, {_HALF}", ("B300",)),
+    GpuRates(
+        "GB200", 8000, 186, 2500, 5000, f"NVIDIA GB200 NVL72 datasheet, per GPU, {_HALF}",
+        ("GB200",), joins_nodes=True,
+    ),
+    GpuRates(
+        "GB300", 8000, 288, 2500, 5000, f"NVIDIA GB300 NVL72 datasheet, per GPU, {_HALF}",
+        ("GB300",), joins_nodes=True,
+    ),
     GpuRates(
         "GB10", 273, 128, 125, 250,
         "NVIDIA DGX Spark hardware overview: 273 GB/s, 1 PFLOP/s of FP4 with sparsity; dense is half, "
         "FP8 half again, BF16 half again, which is inferred", ("GB10",),
+    ),
+    GpuRates("L4", 300, 24, 121, 242.5, f"NVIDIA L4 datasheet, {_HALF}", ("L4",)),
+    GpuRates("RTX-PRO-6000-Server", 1597, 96, 500, 1000, f"NVIDIA RTX PRO 6000 Blackwell Server Edition "
+             f"datasheet, {_HALF}", ("RTX", "PRO", "6000", "Server")),
+    GpuRates("RTX-PRO-6000", 1792, 96, 503.8, 1007.6, _RTX_PRO, ("RTX", "PRO", "6000")),
+    GpuRates(
+        "RTX-5090", 1792, 32, 209.5, 419, "NVIDIA RTX Blackwell GPU whitepaper: FP32 accumulation",
+        ("5090",),
     ),
     GpuRates("L40S", 864, 48, 362, 733, "NVIDIA L40S datasheet", ("L40S",)),
     GpuRates(

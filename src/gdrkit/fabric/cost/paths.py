@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from gdrkit.fabric.ceilings.chain import Chain, PathName
+from gdrkit.fabric.ceilings.chain import Chain, LatencyRange, PathName
 from gdrkit.fabric.cost.layout import RankGroup
 
 LAUNCH_US = (0.0, 6.6)
@@ -76,7 +76,7 @@ def path_cost(chain: Chain, *, possible: bool = True, in_place: bool = False) ->
     bounds = chain.rate
     if bounds is None or bounds.low_gb_per_s <= 0:
         return None
-    low, high = EXTRA_HOP_US["direct" if in_place and chain.path == "host-mapped" else chain.path]
+    low, high = _extra_hop(chain.path, in_place)
     tightest = chain.tightest
     limit = f"{tightest.name}: {tightest.description}" if tightest else ""
     return PathCost(
@@ -89,6 +89,16 @@ def path_cost(chain: Chain, *, possible: bool = True, in_place: bool = False) ->
         limit,
         possible,
     )
+
+
+def _extra_hop(path: PathName, in_place: bool) -> tuple[float, float]:
+    return EXTRA_HOP_US["direct" if in_place and path == "host-mapped" else path]
+
+
+def hop_latency(path: PathName, *, in_place: bool = False) -> LatencyRange:
+    """The time of a small message over one hop of NCCL, with LL, from GPU to GPU."""
+    extra = _extra_hop(path, in_place)
+    return LatencyRange(HOP_LL_US[0] + extra[0], HOP_LL_US[1] + extra[1])
 
 
 def given_path(name: str, low_gb_per_s: float, high_gb_per_s: float, source: str) -> PathCost:

@@ -21,7 +21,7 @@ from gdrkit.fabric.topology.graph import (
     TopologyGpu,
     TopologySource,
 )
-from gdrkit.facts.pci_path import ENCODING
+from gdrkit.facts.pci_path import raw_gbit_per_s
 from gdrkit.facts.pci_registers import GENERATIONS
 from gdrkit.formats.nccl_xml import VERSION
 from gdrkit.formats.xml_text import XmlNode
@@ -180,7 +180,7 @@ def _lanes(link: DeviceLink) -> tuple[float | None, int | None]:
         return link.max_gt_per_s, link.max_width
     for width in (16, 8, 4, 2, 1):
         for speed in GENERATIONS.values():
-            carried = speed * width * ENCODING.get(speed, 128 / 130) / 8
+            carried = raw_gbit_per_s(speed, width) / 8
             if 0.99 < carried / link.gbyte_per_s < 1.01:  # hwloc writes six digits
                 return speed, width
     return None, None

@@ -1,0 +1,119 @@
+"""Published runs of healthy clusters compared with the ceilings of their nodes."""
+
+import pytest
+from msgspec.structs import replace
+
+from gdrkit.fabric.ceilings.measured_rate import ROUNDING
+from gdrkit.fabric.ceilings.node_links import Attachment, CommonPoint, LinkedGpu, NodeLinks, PairRoute
+from gdrkit.fabric.ceilings.ports import NetworkPort
+from tests.fabric.ceilings.test_measured import nccl, only
+from tests.fabric.ceilings.test_paths import infiniband, link, nic
+
+GIB = 1 << 30
+
+
+def node(gpus, nics, port, gt_per_s=32.0, attachment=Attachment.PCIE):
+    """A node whose GPUs and NICs share switches in turn."""
+    all_gpus = tuple(
+        LinkedGpu(f"0000:{n + 1:02x}:00.0", attachment, (link(f"0000:{n + 1:02x}:00", gt_per_s, 16),))
+        for n in range(gpus)
+    )
+    all_nics = tuple(
+        nic(f"mlx5_{n}", [link(f"0000:{n + 64:02x}:00", gt_per_s, 16)], port) for n in range(nics)
+    )
+    routes = tuple(
+        PairRoute(gpu, all_nics[n % nics], CommonPoint.SWITCH, gpu.links, all_nics[n % nics].links)
+        for n, gpu in enumerate(all_gpus)
+    )
+    return NodeLinks(all_gpus, all_nics, routes)
+
+
+H100 = node(8, 8, infiniband(400, "NDR"))
+A100 = node(8, 8, infiniband(200, "HDR"), 16.0)
+A100_HALF = node(8, 4, infiniband(200, "HDR"), 16.0)
+P6 = node(8, 8, NetworkPort(rate_gbit_per_s=400, link_layer="EFA"))
+GB200 = node(4, 4, infiniband(400, "NDR"), attachment=Attachment.C2C_SHARED)
+
+TESTS, NCCL = "github.com/NVIDIA/nccl-tests/issues", "github.com/NVIDIA/nccl/issues"
+HEALTHY = [  # node, operation, nodes, GPUs of each, GiB, busbw, source
+    (H100, "all_reduce", 4, 8, 16, 365.8, f"{TESTS}/309"),
+    (H100, "all_reduce", 4, 8, 1, 358.0, f"{TESTS}/309"),
+    (H100, "all_reduce", 4, 8, 16, 330.9, "Voltage Park, NCCL 2.24.3"),
+    (H100, "all_gather", 4, 8, 16, 323.5, "Voltage Park, NCCL 2.24.3"),
+    (H100, "broadcast", 4, 8, 16, 286.3, "Voltage Park, NCCL 2.24.3"),
+    (H100, "all_reduce", 8, 8, 16, 320.0, f"{TESTS}/309"),
+    (H100, "all_reduce", 248, 8, 0.5, 350.0, f"{TESTS}/283, H200"),
+    (P6, "all_reduce", 4, 8, 16, 381.8, "github.com/stas00/ml-engineering"),
+    (P6, "all_reduce", 4, 8, 1, 362.0, "github.com/stas00/ml-engineering"),
+    (A100, "all_reduce", 4, 8, 8, 192.0, f"{NCCL}/812"),
+    (A100_HALF, "all_reduce", 3, 8, 1, 96.0, f"{TESTS}/119"),
+    (A100_HALF, "all_reduce", 2, 8, 1, 91.0, f"{TESTS}/100"),
+    (H100, "all_reduce", 2, 8, 8, 469.0, f"{TESTS}/309, NVLSTree"),
+    (H100, "all_reduce", 2, 8, 8, 484.0, "OpenShift, H200"),
+    (GB200, "all_reduce", 18, 4, 8, 846.8, "github.com/coreweave/nccl-tests/pull/43"),
+    (GB200, "all_reduce", 18, 4, 4, 747.0, "github.com/Azure/AI-benchmarking-guide/issues/7"),
+    (GB200, "all_reduce", 2, 4, 8, 811.0, "two trays"),
+    (GB200, "all_reduce", 2, 4, 8, 697.0, "two trays"),
+    (GB200, "all_reduce", 360, 4, 4, 346.0, "github.com/coreweave/nccl-tests/pull/48, 20 racks"),
+]
+
+
+@pytest.mark.parametrize("machine, program, nodes, per_node, gib, busbw, source", HEALTHY)
+def test_a_healthy_run_is_within_its_ceiling(machine, program, nodes, per_node, gib, busbw, source):
+    size = int(gib * GIB)
+    reading = only(machine, nccl(program, busbw, nodes, per_node, (size // 4, size // 2, size)))
+    assert reading.ceiling is not None, source
+    assert reading.ceiling.low_gb_per_s <= busbw <= reading.ceiling.high_gb_per_s * ROUNDING
+    assert not any("something else limits" in words or "more than" in words for words in reading.sentences)
+
+
+@pytest.mark.parametrize(
+    "machine, program, nodes, busbw",
+    [(H100, "all_reduce", 4, 130.0), (H100, "all_gather", 4, 300.0), (A100, "all_reduce", 4, 10.0)],
+)
+def test_a_run_far_below_healthy_ones_is_disturbed(machine, program, nodes, busbw):
+    """180 to 10 GB/s without GPUDirect RDMA: github.com/NVIDIA/nccl/issues/1676."""
+    reading = only(machine, nccl(program, busbw, nodes, 8, (GIB, 2 * GIB, 4 * GIB)))
+    assert "something else limits this one" in reading.sentences[-1]
+
+
+@pytest.mark.parametrize(
+    "program, size", [("all_reduce", 1 << 28), ("alltoall", 4 * GIB), ("reduce", 4 * GIB)]
+)
+def test_no_lower_bound_is_stated_for_what_no_published_run_tells(program, size):
+    reading = only(H100, nccl(program, 20.0, 4, 8, (size // 4, size // 2, size)))
+    assert reading.ceiling.low_gb_per_s == 0
+    assert "No lower bound" in reading.sentences[-1]
+
+
+def test_trays_that_stay_below_their_nics_are_told_about_nvlink():
+    reading = only(GB200, nccl("all_reduce", 180.0, 2, 4, (GIB, 2 * GIB, 4 * GIB)))
+    assert reading.ceiling.high_gb_per_s < 200
+    assert any("MNNVL 1" in words for words in reading.sentences)
+
+
+def test_nvlink_between_nodes_is_only_assumed_of_products_that_have_it():
+    """The list of ranks names the product, whatever this node has."""
+    text = nccl("all_reduce", 800.0, 2, 4, (GIB, 2 * GIB, 4 * GIB))
+    assert "more than" in only(GB200, text.replace("] GPU", "] NVIDIA H100 80GB HBM3")).sentences[-1]
+    assert only(H100, text.replace("] GPU", "] NVIDIA GB300")).tightest.name == "nvlink"
+
+
+def test_the_end_of_a_paste_is_enough_for_a_rack():
+    """Rank 71 and one row, without the header of the table."""
+    text = (
+        "all_reduce_perf -b 512M\n"
+        "#  Rank 71 Group  0 Pid  1 on rack-9 device  3 [0x01] NVIDIA Graphics Device\n"
+        "  8589934592    2147483648     float     sum      -1"
+        "    20299  423.16  834.57      0    20006  429.37  846.82      0\n"
+    )
+    reading = only(GB200, text)
+    assert reading.what == "all_reduce, 72 GPUs on 18 nodes"
+    assert reading.tightest.name == "nvlink"
+    assert reading.share < 1
+
+
+def test_a_node_without_known_nics_still_has_a_domain():
+    alone = replace(GB200, functions=(), routes=())
+    reading = only(alone, nccl("all_reduce", 811.0, 2, 4, (GIB, 2 * GIB, 4 * GIB)))
+    assert reading.tightest.name == "nvlink"
