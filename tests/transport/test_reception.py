@@ -208,6 +208,7 @@ def test_the_time_in_which_nobody_served_is_not_that_of_a_handshake(desk, monkey
     desk.serve_until(lambda: bool(desk.reception._pending))
     now = time.monotonic()
     monkeypatch.setattr(time, "monotonic", lambda: now + 1000)
+    assert not next(iter(desk.reception._pending)).getblocking()  # no stranger makes the others wait
     early.sendall(bytes(15) + wire.MAGIC + bytes(32))
     with pytest.raises(TimedOut, match=r"^timed out: no authenticated peer$"):
         desk.reception.next(now + 1000, data=False)

@@ -166,7 +166,7 @@ class Reception:
             pending.got += piece
             while len(pending.got) == pending.wanted:
                 out, wanted = pending.steps.send(pending.got)
-                if out and sock.send(out) != len(out):  # a new socket has room for it
+                if sock.send(out) != len(out):  # a new socket has room for it
                     raise PeerLost("the other side reads nothing")
                 pending.got, pending.wanted = b"", wanted
         except StopIteration as done:
