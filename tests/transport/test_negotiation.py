@@ -19,7 +19,7 @@ from gdrkit.transport import (
     listen,
 )
 from gdrkit.transport.rendezvous import Listener
-from gdrkit.transport.ring import _MAGIC
+from gdrkit.transport.ring import _MAGIC, Ring
 from gdrkit.transport.shared_file import SharedFile
 from tests.transport import wire
 from tests.transport.peer import descriptors, running
@@ -227,19 +227,19 @@ def offered(*script: Any, paths: tuple[str, ...] = ("tcp",), timeout: float = 30
 
 
 def test_each_path_that_the_connector_cannot_use_is_answered_with_the_reason():
+    file, ring = SharedFile(anonymous=True), Ring.create(ring_bytes=1 << 20, anonymous=True)
     before = shared_memory()
-    file = SharedFile(anonymous=True)
     received, error = offered(
         None, here("shared", "tcp"), ("Proposal", "shared", [], []), None,
-        ("Proposal", "shared", [file.path] * 6, []), None,
+        ("Proposal", "shared", [ring.path, *[file.path] * 5], []), None,
         ("Proposal", "verbs", [], []), None, ("Proposal", "", [], []), paths=("shared",),
     )  # fmt: skip
     whys = ["the other side named no rings", f"{file.path} is not a ring", "not allowed on both sides"]
-    file.unlink()
+    assert shared_memory() == before
+    file.unlink(), ring.close()
     assert received[1:] == [["ProposalAnswer", why, []] for why in whys]
     assert type(error) is PathUnavailable
     assert str(error) == f"shared: {whys[0]}; shared: {whys[1]}; verbs: {whys[2]}"
-    assert shared_memory() == before
 
 
 def test_a_ring_that_cannot_be_mapped_is_no_ring_of_ours():

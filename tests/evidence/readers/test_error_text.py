@@ -1,4 +1,4 @@
-"""An error message that was stored as an output is told from an output."""
+"""Stored error messages, and outputs that only contain some."""
 
 from __future__ import annotations
 

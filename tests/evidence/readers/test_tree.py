@@ -11,6 +11,7 @@ import pytest
 from gdrkit.evidence import Command, EvidenceAbsent, EvidenceMissing, MissingReason
 from gdrkit.evidence.errors import TargetError
 from gdrkit.evidence.target import open_host
+from gdrkit.evidence.tree import DirectoryStore, open_tree
 
 LSMOD = Command(("lsmod",), ("sos_commands/kernel/lsmod",))
 
@@ -234,3 +235,103 @@ class TestMissingSymlinkedFolders:
         plant(tmp_path, {"etc/modprobe.d/x": ""})
         with pytest.raises(EvidenceAbsent):
             open_host(str(tmp_path)).list("etc/modprobe.d/sub")
+
+
+def asked(ask, *args) -> tuple[str, str]:
+    """What is missing, and the question about it."""
+    with pytest.raises(EvidenceMissing) as error:
+        ask(*args)
+    return error.value.missing.source, error.value.missing.ask
+
+
+def test_each_error_of_the_system_is_a_reason_for_its_path(tmp_path, monkeypatch):
+    store = DirectoryStore(plant(tmp_path, {"etc/a": "text", "etc/b": "x" * (1 << 17)}))
+
+    def refuses(name: str) -> None:
+        def refuse(*_: object, **__: object) -> None:
+            raise PermissionError(13, "Permission denied")
+
+        monkeypatch.setattr(os, name, refuse)
+
+    assert [store.kind(path) for path in ("etc", "etc/a", "etc/b", "etc/c")] == [
+        "folder",
+        "file",
+        "file",
+        None,
+    ]
+    assert store.kind("etc/\0") is None and store.kind("etc/\udcff\ud800") is None
+    assert bytes(store.read("etc/a")) == b"text"
+    assert (len(store.read("etc/b")), type(store.read("etc/b").obj).__name__) == (1 << 17, "mmap")
+    assert asked(store.names, "etc/a") == ("etc/a", "ls -ld /etc/a")
+    assert asked(store.target, "etc/a") == ("etc/a", "ls -ld /etc/a (Invalid argument)")
+    assert asked(store.read, "etc") == ("etc", "ls -ld /etc (a directory)")
+    for name, ask in (("open", store.read), ("readlink", store.target), ("listdir", store.names)):
+        with monkeypatch.context():
+            refuses(name)
+            assert asked(ask, "etc/a") == ("etc/a", "sudo cat /etc/a")
+        monkeypatch.undo()
+    refuses("lstat")
+    assert asked(store.kind, "etc/d") == ("etc/d", "sudo cat /etc/d")
+
+
+def test_a_file_that_was_moved_while_it_was_read_says_so(tmp_path):
+    plant(tmp_path, {"root/var/secret": "inside", "other/secret": "outside"})
+    store = DirectoryStore(str(tmp_path / "root"))
+    assert store.kind("var/secret") == "file"
+    (tmp_path / "root/var").rename(tmp_path / "gone")
+    (tmp_path / "root/var").symlink_to(tmp_path / "other")
+    question = "ls -ld /var/secret (it was moved while being read)"
+    assert asked(store.read, "var/secret") == ("var/secret", question)
+
+
+def test_names_are_sorted_and_printable(tmp_path):
+    store = DirectoryStore(plant(tmp_path, {"etc/b": "", "etc/a": "", "etc/two\nlines": ""}))
+    assert store.names("etc") == ("a", "b")
+
+
+@pytest.mark.parametrize(
+    ("folders", "files", "unmounted"),
+    [
+        (("proc", "sys"), (), True),
+        (("proc",), ("sys/x",), False),
+        (("sys",), (), False),
+        ((), ("proc",), False),
+    ],
+)
+def test_nothing_is_known_below_an_empty_mount_point(tmp_path, folders, files, unmounted):
+    for name in folders:
+        (tmp_path / name).mkdir()
+    store = DirectoryStore(plant(tmp_path, dict.fromkeys(files, "")))
+    assert store.unmounted("proc/x") is (unmounted or "proc" in folders)
+    assert store.unmounted("sys/x") is (unmounted or "sys" in folders)
+    assert not store.unmounted("proc") and not store.unmounted("procedure/x")
+
+
+def test_one_folder_around_the_evidence_is_entered(tmp_path):
+    plant(tmp_path, {"node1/etc/a": "text", "README": "text"})
+    assert open_host(str(tmp_path)).read("etc/a") == b"text"
+    plant(tmp_path, {"node2/etc/a": "text"})
+    with pytest.raises(TargetError, match=f"^no evidence of a node in {tmp_path}$") as error:
+        open_host(str(tmp_path))
+    hint = "name a directory that contains etc, proc, sys or sos_commands, or a bundle from gdr collect"
+    assert error.value.hint == hint
+
+
+def test_a_link_around_the_evidence_is_not_entered(tmp_path):
+    plant(tmp_path, {"away/etc/a": "text"})
+    (tmp_path / "here").mkdir()
+    (tmp_path / "here/node1").symlink_to(tmp_path / "away")
+    with pytest.raises(TargetError, match=r"^no evidence of a node in"):
+        open_host(str(tmp_path / "here"))
+
+
+def test_a_folder_that_cannot_be_listed_says_why(tmp_path, monkeypatch):
+    for number, hint in ((13, "run as root"), (5, "")):
+
+        def refuse(*_: object, number: int = number) -> None:
+            raise OSError(number, os.strerror(number))
+
+        monkeypatch.setattr(os, "listdir", refuse)
+        with pytest.raises(TargetError, match=f"^{tmp_path}: {os.strerror(number)}$") as error:
+            open_tree(str(tmp_path))
+        assert error.value.hint == hint
