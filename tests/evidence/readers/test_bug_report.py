@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from gdrkit.evidence import EvidenceMissing, MissingReason, bug_report
 from gdrkit.evidence.errors import TargetError
+from gdrkit.evidence.stream import open_stream
 from gdrkit.evidence.target import open_host
 from gdrkit.facts.commands import DMESG, LSPCI, NVIDIA_SMI
 from tests.evidence.readers.tars import write
@@ -167,3 +168,103 @@ def test_random_bytes_do_not_crash_the_reader(tmp_path, noise, at):
         return
     for name in host.store.names(""):
         assert name.isprintable()
+
+
+DEVICES = "sys/bus/pci/devices"
+
+
+def report(tmp_path, *sections: str, end: str = "End of NVIDIA bug report log file.\n"):
+    start = f"{LINE}Start of NVIDIA bug report log file.\n"
+    return open_host(write(tmp_path, gzip.compress((start + "".join(sections) + LINE + end).encode())))
+
+
+def test_hex_dumps_end_where_their_offsets_do(tmp_path):
+    rows = hex_dump(CONFIG).splitlines(keepends=True)
+    odd = "".join((*rows[:3], "40: " + rows[4][4:], *rows[3:]))
+    dump = f"1b:00.0 one\n{odd}1c:00.0 two\n{rows[1]}10001:1d:00.0 three\n{''.join(rows[:2])}"
+    host = report(tmp_path, f"{LINE}/usr/bin/lspci -xxxx\n\n{dump}\n")
+    assert host.read(f"{DEVICES}/0000:1b:00.0/config") == CONFIG[:48]
+    assert why_not(host.read, f"{DEVICES}/0000:1c:00.0/config") is MissingReason.NOT_COLLECTED
+    assert host.read(f"{DEVICES}/10001:1d:00.0/config") == CONFIG[:32]
+
+
+@pytest.mark.parametrize("block", [50, 64, 97, 1000])
+def test_the_same_is_found_in_blocks_of_any_size(tmp_path, monkeypatch, block):
+    monkeypatch.setattr(bug_report, "BLOCK_BYTES", block)
+    whole = [bytes(row) for row in bug_report._sections(opened(tmp_path, REPORT))]
+    assert whole == [row.encode() for row in REPORT.split(LINE)]
+
+
+def opened(tmp_path, text: str):
+    path = tmp_path / "report"
+    path.write_text(text)
+    return open_stream(path.open("rb"), "report")
+
+
+@pytest.mark.parametrize("block", [64, 1 << 20])
+def test_a_section_beyond_the_limit_is_empty_and_the_next_is_not(tmp_path, monkeypatch, block):
+    monkeypatch.setattr(bug_report, "BLOCK_BYTES", block)
+    monkeypatch.setattr(bug_report, "SECTION_LIMIT_BYTES", 2000)
+    monkeypatch.setattr(bug_report, "SEPARATOR_BYTES", 128)
+    text = f"\n{LINE}".join(("first", "x" * 5000, "third", "y" * 1500, "z" * 9000))
+    found = [bytes(row) for row in bug_report._sections(opened(tmp_path, text))]
+    if block == 64:
+        assert found == [b"first\n", b"", b"third\n", b"y" * 1500 + b"\n", b""]
+    else:
+        assert [row[:1] for row in found] == [b"f", b"x", b"t", b"y", b""]
+
+
+def test_sections_are_limited(tmp_path, monkeypatch):
+    monkeypatch.setattr(bug_report, "SECTIONS_LIMIT", 3)
+    file = file_section("/etc/issue", "text\n")
+    assert report(tmp_path, file).read("etc/issue") == b"text\n"  # the number of the last one is 3
+    with pytest.raises(TargetError, match=r"^refusing .*: more than 3 sections$"):
+        report(tmp_path, file, file)
+
+
+def test_the_whole_list_of_a_folder_is_known_for_two_kinds(tmp_path):
+    host = report(
+        tmp_path,
+        f"{LINE}/sys/module/nvidia/parameters/NVreg_A:1\n/sys/module/nvidia/parameters/NVreg_B:\n",
+        file_section("/proc/driver/nvidia/gpus/0000:1b:00.0/information", "Model: H100\n"),
+        file_section("/proc/driver/nvidia/version", "NVRM\n"),
+        file_section("/sys/module/nvidia/version", "580\n"),
+        file_section("/etc/x/parameters", "text\n"),
+        f"{LINE}*** /etc/hidden is not readable\n\n",
+        f"{LINE}*** /etc/none does not exist\n\n",
+        f"{LINE}*** /../up does not exist\n\n",
+    )
+    assert host.list("sys/module/nvidia/parameters") == ("NVreg_A", "NVreg_B")
+    assert host.read("sys/module/nvidia/parameters/NVreg_B") == b"\n"
+    assert host.list("proc/driver/nvidia/gpus") == ("0000:1b:00.0",)
+    for path in ("proc/driver/nvidia", "sys/module/nvidia", "sys/module", "etc", "sys/module/x/parameters"):
+        assert why_not(host.list, path) is MissingReason.NOT_COLLECTED, path
+    assert why_not(host.list, "etc/hidden") is MissingReason.DENIED
+    assert why_not(host.list, "etc/none") is MissingReason.ABSENT
+    assert host.exists("etc/hidden") and not host.exists("etc/none")
+    assert why_not(host.exists, "etc/other") is MissingReason.NOT_COLLECTED
+    assert why_not(host.read, "up") is MissingReason.ABSENT
+
+
+def test_every_output_is_where_a_sosreport_keeps_it(tmp_path):
+    sections = [
+        f"{LINE}/usr/bin/{program} {words}\n\noutput {program} {words}\n\n"
+        for program, words in bug_report.OUTPUTS
+    ]
+    sections = [row.replace("/usr/bin/dmesg: \n", "dmesg:\n") for row in sections]
+    host = report(tmp_path, *sections)
+    last = {file: f"output {program} {words}\n" for (program, words), file in bug_report.OUTPUTS.items()}
+    assert {file: host.read(file).decode() for file in last} == last
+    more = report(tmp_path, f"{LINE}uname: Linux node1 6.8\n/sys/module/a/parameters/b:c\n")
+    assert more.read("sos_commands/kernel/uname_-a") == b"Linux node1 6.8\n"
+    assert more.read("sys/module/a/parameters/b") == b"c\n"
+
+
+def test_the_hints_of_a_report(tmp_path):
+    cut = report(tmp_path, file_section("/etc/issue", "text\n"), end="")
+    assert [row.partition(" ")[2] for row in cut.notes] == [
+        "is incomplete: the script hung, or the file was cut off"
+    ]
+    with pytest.raises(TargetError, match=r"^empty bug report: ") as error:
+        report(tmp_path)
+    assert error.value.hint == "create it again as root: nvidia-bug-report.sh"

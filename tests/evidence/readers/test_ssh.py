@@ -211,3 +211,50 @@ def test_an_error_that_another_process_keeps_open_does_not_delay_the_bundle(fake
     monkeypatch.setattr(ssh, "collector_program", lambda: sends(sos_bytes()))
     with within(10):
         assert open_host("ssh://node1").read("etc/os-release") == b"ID=debian\n"
+
+
+def test_lines_of_the_other_machine_are_shown_whole_cut_and_counted(capsys):
+    lines = ssh._RemoteLines()
+    lines.add(b"first\nsec")
+    lines.add(b"ond\n\n \x1b[31m\x07red\r\nlast")
+    assert capsys.readouterr().err == "first\nsecond\n [31mred\n"
+    assert (lines.last, lines.left) == (" [31mred", ssh.SHOWN_LIMIT_BYTES - 5 - 6 - 11)
+    lines.end()
+    assert (lines.last, capsys.readouterr().err) == ("last", "last\n")
+    lines.end()
+    assert capsys.readouterr().err == ""
+    lines.add(b"x" * ssh.LINE_LIMIT_BYTES)
+    assert capsys.readouterr().err == ""  # it may go on
+    lines.add(b"y")
+    assert capsys.readouterr().err == "x" * ssh.LINE_LIMIT_BYTES + "\n"
+    lines.left = 3
+    lines.add(b"abc\nhidden\nalso\n")
+    assert capsys.readouterr().err == "abc\n"
+    assert (lines.left, lines.last) == (-10, "also")
+    lines.add(b"hidden too\nthe last word\n")
+    assert (capsys.readouterr().err, lines.last) == ("", "the last word")
+    lines.add(b"hidden too\nunfinished")
+    assert lines.last == "hidden too"
+
+
+def test_the_rest_of_an_error_is_shown_in_part(monkeypatch, capsys):
+    monkeypatch.setattr(ssh, "REST_S", 10)
+    for limit, shown in ((1 << 15, "one\ntwo\nthree\n"), (3, "one\n")):
+        monkeypatch.setattr(ssh, "SHOWN_LIMIT_BYTES", limit)
+        reader, writer = os.pipe()
+        os.write(writer, b"one\ntwo\nthree")
+        os.close(writer)
+        with os.fdopen(reader, "rb") as pipe:
+            ssh._receive_rest(pipe, ssh._RemoteLines())
+        assert capsys.readouterr().err == shown
+
+
+def test_the_rest_ends_at_the_limit_though_more_may_come(monkeypatch, capsys):
+    monkeypatch.setattr(ssh, "SHOWN_LIMIT_BYTES", 3)
+    reader, writer = os.pipe()
+    with os.fdopen(reader, "rb") as pipe, os.fdopen(writer, "wb", 0) as more:
+        more.write(b"one\n")
+        monkeypatch.setattr(ssh, "REST_S", 300)
+        with within(60):
+            ssh._receive_rest(pipe, ssh._RemoteLines())
+    assert capsys.readouterr().err == "one\n"
