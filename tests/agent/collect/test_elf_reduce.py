@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import struct
 
 import pytest
@@ -169,3 +170,39 @@ def test_real_modules_give_the_same_facts_when_reduced(version, machine, name):
     assert small.status == "reduced"
     assert len(small.data) * 4 < len(body)
     assert answers(module_files.split(small.data)[0]) == answers(body)
+
+
+def test_digests_are_those_that_the_signature_names():
+    sha512 = bytes.fromhex("0609608648016503040203")
+
+    def names(trailer: bytes) -> list[str]:
+        return list(module_files.digests_of(b"body", trailer))
+
+    assert names(b"") == ["sha256"]
+    assert names(b"x" + sha512 + b"y") == ["sha256", "sha512"]
+    assert len(names(b"none of them")) > 3
+    assert module_files.digests_of(b"body", b"")["sha256"] == hashlib.sha256(b"body").hexdigest()
+
+
+def test_a_digest_that_this_openssl_lacks_is_left_out(monkeypatch):
+    new = hashlib.new
+
+    def without_sha1(name: str, data: bytes = b"") -> object:
+        if name == "sha1":
+            raise ValueError("disabled for FIPS")
+        return new(name, data)
+
+    everything = list(module_files.digests_of(b"body", b"none of them"))
+    assert "sha1" in everything
+    monkeypatch.setattr(hashlib, "new", without_sha1)
+    assert list(module_files.digests_of(b"body", b"none of them")) == [n for n in everything if n != "sha1"]
+
+
+def test_one_section_without_a_name_makes_the_file_invalid():
+    """Not only if all have none."""
+    changed = bytearray(MODULE)
+    start = struct.unpack_from("<Q", MODULE, 0x28)[0]
+    struct.pack_into("<I", changed, start + 3 * 64, 0xFFFFFF)
+    assert elf_reduce.reduce(bytes(changed), elf_reduce.KEEP_OF_MODULE) is None
+    assert elf_reduce.linked(bytes(changed)) == frozenset()
+    assert elf_reduce.linked(MODULE) == {b"one", b"two", b"maybe", b"ours", b"plain"}

@@ -214,3 +214,59 @@ def test_no_text_makes_a_search_slow(text):
     a text, `benchmarks.searches` measures.
     """
     assert Anonymizer([("host", "zgx-3285")]).content(without_secrets(text)) == text
+
+
+# -- symbol tables -----------------------------------------------------------------------------
+
+WANTED = re.compile(rb"ib_register")
+VERSIONS = b"0x1\tours\tvmlinux\tEXPORT_SYMBOL\t\nshort\n0x2\tib_register_x\tib_core\tE\n0x3\tother\tx\tE\n"
+ADDRESSES = (
+    b"ffffffff81000000 T ib_register_y\t[ib_core]\nbad line\nffffffff81000010 r __ksymtab_ours\n"
+    b"ffffffff81000020 A __crc_ours\nffffffff81000030 r __kstrtabns_ours\nffffffff81000040 t ours\n"
+    b"ffffffff81000050 t __ksymtab_other\nffffffff81000060 t other\n"
+)
+
+
+def symbols(path, data, linked=frozenset({b"ours"})):
+    return reductions.symbol_table(path, data, linked, WANTED).splitlines()
+
+
+def test_symbols_that_are_linked_or_wanted_are_kept_in_each_table():
+    rows = VERSIONS.splitlines()
+    assert symbols("x/Module.symvers", VERSIONS) == [rows[0], rows[2]]
+    table = b"# Aliases\nalias symbol:ours a\nalias symbol:other b\nalias symbol:ib_register_x c\n"
+    rows = table.splitlines()
+    assert symbols("x/modules.symbols", table) == [rows[1], rows[3]]
+    rows = ADDRESSES.splitlines()
+    assert symbols("boot/System.map-6.1", ADDRESSES) == [rows[0], *rows[2:6]]
+    zeroed = [b"0" * 16 + row[16:] for row in (rows[0], *rows[2:6])]
+    assert symbols("proc/kallsyms", ADDRESSES) == zeroed
+
+
+def test_without_modules_all_exports_are_kept_if_the_table_shows_them():
+    rows = ADDRESSES.splitlines()
+    assert symbols("boot/System.map", ADDRESSES, None) == [rows[0], *rows[2:]]
+    none = b"ffffffff81000060 t other\nffffffff81000070 t more\n"
+    assert symbols("boot/System.map", none, None) == none.splitlines()
+    rows = VERSIONS.splitlines()
+    assert symbols("x/Module.symvers", VERSIONS, None) == [rows[0], rows[2], rows[3]]
+
+
+def test_aliases_of_the_collected_modules_and_those_of_no_device_are_kept():
+    data = (
+        b"# comment\nalias pci:v0 mlx5-core\nalias pci:v1 e1000e\nalias net-pf-10 ipv6\nalias a:b\n"
+        b"alias usb:x mlx5_core extra\n"
+    )
+    kept = reductions.aliases(data, {"mlx5_core"})
+    assert kept == data.replace(b"alias pci:v1 e1000e\n", b"")
+
+
+def test_keys_of_the_system_are_kept():
+    line = b"0b8e I--Q---     1 perm 1f0b0000     0     0 %s %s: x\n"
+    kinds = [
+        (b"asymmetri", b"Debian", True), (b"blacklist", b"bin:00", True), (b"keyring", b".ima", True),
+        (b"keyring", b"_uid.1000", False), (b"user", b".x", False),
+    ]  # fmt: skip
+    data = b"short line\n" + b"".join(line % (kind, name) for kind, name, _ in kinds)
+    kept = b"".join(line % (kind, name) for kind, name, wanted in kinds if wanted)
+    assert reductions.trusted_keys(data) == kept

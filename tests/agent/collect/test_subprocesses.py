@@ -107,3 +107,38 @@ def test_a_command_that_root_runs_sees_nothing_of_the_callers_environment(tmp_pa
 @pytest.mark.parametrize("folder", ["/usr/sbin", "/sbin"])
 def test_programs_in_sbin_are_found(folder):
     assert folder in subprocesses.search_path().split(":")
+
+
+def test_a_child_that_keeps_the_output_open_is_a_command_that_timed_out(tmp_path):
+    """The command itself has ended, and well; its output has not."""
+    path = script(tmp_path, "tool", "echo so far; sleep 60 &")
+
+    result = subprocesses.run(["tool"], 0.3, 100, path)
+
+    assert result == subprocesses.CommandResult("timed-out", None, b"so far\n", "")
+
+
+@pytest.mark.parametrize(
+    ("limit", "status", "output"), [(9, "truncated", b"012345678"), (10, "found", b"0123456789")]
+)
+def test_output_up_to_the_limit_is_kept(tmp_path, limit, status, output):
+    path = script(tmp_path, "tool", "printf 0123456789")
+
+    result = subprocesses.run(["tool"], 30, limit, path)
+
+    assert (result.status, result.output) == (status, output)
+
+
+def test_an_error_message_is_cut():
+    result = subprocesses.run(["sh", "-c", "head -c 5000 /dev/zero | tr '\\0' x >&2; exit 3"], 30, 100)
+
+    assert result == subprocesses.CommandResult("failed", 3, b"", "x" * subprocesses.STDERR_LIMIT_BYTES)
+
+
+def test_a_program_that_cannot_be_started_failed(tmp_path):
+    (tmp_path / "tool").write_bytes(b"\x7fELF")
+    (tmp_path / "tool").chmod(0o755)
+
+    result = subprocesses.run(["tool"], 5, 100, str(tmp_path))
+
+    assert result == subprocesses.CommandResult("failed", None, b"", "Exec format error")

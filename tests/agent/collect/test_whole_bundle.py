@@ -53,7 +53,8 @@ ssh-ed25519 AAAAC3NzaC1lZDI1NTE5 carol@host sk-ssh-ed25519@openssh.com AAAAGnNr
 audit: type=1400 audit(1700000000.1:2): apparmor="DENIED" name="/home/frank/x"
     Name                              : /home/frank/train.py
 lab.example.com {machine.HOSTNAME}.lab.example.com zgx-3285x x-zgx-3285 ALICE bob7 max alice2
-link 5 mlx5_0 0000:03:00.0 6.1.0-56-amd64
+link 5 mlx5_0 0000:03:00.0 6.1.0-56-amd64 corp7.example.net 9.example Liddell nobody9 backup9 broken9
+version{" " * 20}192.168.77.14
 """
 
 
@@ -102,6 +103,7 @@ def build(folder: Path) -> machine.Root:
     root.file("sys/class/fc_host/host0/port_name", "0x500507630300c562\n")
     root.file(f"{NIC}/vpd", b"\x82\x04\0CX-7\x90\x0b\0SN\x08MT2043X1")
     root.file(f"{NIC}/resource", "0x0 0x1 0x2\n" * 3)
+    root.file("proc/modules", "ib_core 479232 1 ib_uverbs, Live 0x0\n\ntiny 16384 0 - Live 0x0 (O)\n")
     root.file("proc/meminfo", "MemTotal: 1 kB\n")
     root.file("boot/config-6.1.0-56-amd64", "CONFIG_DMABUF=y\nCONFIG_KEY=x\n")
     return root

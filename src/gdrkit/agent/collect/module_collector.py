@@ -115,8 +115,8 @@ class ModuleCollector:
                 lists += self.walker.matches(f"{row.path}/*.conf", listed=False)
         soft = module_choice.soft_dependencies(b"\n".join(map(peek, lists)).decode("utf-8", "replace"))
         text = peek("proc/modules", 1 << 20).decode("utf-8", "replace")
-        table = [line.split() for line in text.splitlines()]
-        loaded = [words[0] for words in table if words]
+        table = [words for words in map(str.split, text.splitlines()) if words]
+        loaded = [words[0] for words in table]
         foreign = [words[0] for words in table if "O" in words[-1].strip("()") and words[-1].startswith("(")]
         seeds = [*MODULES, *self.extra, *foreign[:FOREIGN_LIMIT]]
         names = module_choice.closure(files, seeds, needs, soft, self._declared)
