@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from gdrkit.agent.collect import subprocesses
 from gdrkit.evidence import Command, EvidenceAbsent, EvidenceMissing, MissingReason, live
 from gdrkit.evidence.errors import TargetError
 from gdrkit.evidence.live import LiveHost
@@ -221,3 +222,113 @@ def test_no_slow_module_is_imported():
 
     for heavy in ("subprocess", "pathlib", "tarfile", "json", "lzma", "zlib", "tempfile", "mmap"):
         assert heavy not in loaded
+
+
+def asked(ask, *args) -> tuple[MissingReason, str]:
+    with pytest.raises(EvidenceMissing) as error:
+        ask(*args)
+    return error.value.missing.why, error.value.missing.ask
+
+
+class TestFiles:
+    """Files of any size, up to a limit, and devices, pipes and folders."""
+
+    @pytest.mark.parametrize("size", [0, 1, 4095, 4096, 4097, 65535, 65536, 65537, 300_000])
+    def test_all_of_a_file_is_read(self, tmp_path, size):
+        path = tmp_path / "file"
+        path.write_bytes(os.urandom(size))
+        asked = str(path).lstrip("/")
+        assert LiveHost().read(asked) == bytes(LiveHost().map(asked)) == path.read_bytes()
+
+    def test_a_file_whose_size_is_made_up_is_read_to_its_end(self, monkeypatch, tmp_path):
+        """As in proc and sysfs."""
+        content = os.urandom(5_000_000)
+        (tmp_path / "file").write_bytes(content)
+        for size in live.MADE_UP_SIZES:
+            monkeypatch.setattr(live, "_size_of_file", lambda fd, path, size=size: size)
+            assert LiveHost().read(str(tmp_path / "file").lstrip("/")) == content
+            (tmp_path / "page").write_bytes(content[:4096])
+            assert LiveHost().read(str(tmp_path / "page").lstrip("/")) == content[:4096]
+
+    def test_a_file_beyond_the_limit_is_not_read(self, monkeypatch, tmp_path):
+        monkeypatch.setattr(live, "READ_LIMIT_BYTES", 1 << 20)
+        path = tmp_path / "file"
+        path.write_bytes(bytes(1 << 20))
+        asked_path = str(path).lstrip("/")
+        assert len(LiveHost().read(asked_path)) == 1 << 20
+        path.write_bytes(bytes((1 << 20) + 1))
+        found = (MissingReason.TRUNCATED, f"cat {path} (larger than 1 MiB)")
+        assert asked(LiveHost().read, asked_path) == found
+        monkeypatch.setattr(live, "_size_of_file", lambda fd, path: 0)
+        assert asked(LiveHost().read, asked_path) == found
+        path.write_bytes(bytes(1 << 20))
+        assert len(LiveHost().read(asked_path)) == 1 << 20
+
+    def test_devices_pipes_and_folders_say_what_they_are(self, tmp_path):
+        os.mkfifo(tmp_path / "pipe")
+        pipe = str(tmp_path / "pipe")
+        for ask in (LiveHost().read, LiveHost().map):
+            assert asked(ask, "etc") == (MissingReason.UNDECIDED, "ls -ld /etc (a directory)")
+            why_not = (MissingReason.UNDECIDED, f"ls -ld {pipe} (not a regular file)")
+            assert asked(ask, pipe.lstrip("/")) == why_not
+            why_not = (MissingReason.UNDECIDED, "ls -ld /dev/null (not a regular file)")
+            assert asked(ask, "dev/null") == why_not
+
+    def test_names_that_hold_a_zero_are_absent(self):
+        host = LiveHost()
+        assert not host.exists("etc/nul\0byte")
+        assert asked(host.resolve, "etc/nul\0byte")[0] is MissingReason.ABSENT
+
+    def test_a_loop_of_links_is_no_absence(self, tmp_path):
+        (tmp_path / "loop").symlink_to("loop")
+        loop = str(tmp_path / "loop").lstrip("/")
+        found = (MissingReason.UNDECIDED, f"ls -ld /{loop} (symbolic link loop)")
+        for ask in (LiveHost().read, LiveHost().exists, LiveHost().resolve):
+            assert asked(ask, loop) == found
+
+
+class TestWhyACommandFailed:
+    """The reasons, whole."""
+
+    @pytest.mark.parametrize(
+        ("line", "reason", "ask"),
+        [
+            ("exit 3", MissingReason.NOT_COLLECTED, "exit code 3"),
+            ("echo out; exit 3", MissingReason.NOT_COLLECTED, "out"),
+            (
+                "echo 'must be: Permission denied' >&2; exit 1",
+                MissingReason.DENIED,
+                "must be: Permission denied",
+            ),
+        ],
+    )
+    def test_by_itself(self, line, reason, ask):
+        prefix = "sudo " if reason is MissingReason.DENIED else ""
+        assert asked(LiveHost().run, Command(("sh", "-c", line), ())) == (
+            reason,
+            f"{prefix}sh -c {line} ({ask})",
+        )
+
+    def test_by_a_limit(self, monkeypatch):
+        monkeypatch.setattr(live, "COMMAND_LIMIT_BYTES", 1 << 20)
+        monkeypatch.setattr(live, "COMMAND_TIMEOUT_S", 0.25)
+        why = (MissingReason.TIMED_OUT, "sleep 60 (timed out after 0.25 s)")
+        assert asked(LiveHost().run, Command(("sleep", "60"), ())) == why
+        monkeypatch.setattr(live, "COMMAND_TIMEOUT_S", 30)
+        many = Command(("head", "-c", "1048577", "/dev/zero"), ())
+        source = "'/head -c 1048577 /dev/zero'"
+        why = (MissingReason.TRUNCATED, f"cat {source} (printed more than 1 MiB)")
+        assert asked(LiveHost().run, many) == why
+        assert len(LiveHost().run(Command(("head", "-c", "1048576", "/dev/zero"), ()))) == 1 << 20
+
+    def test_modinfo_of_several_modules_goes_on_after_one_that_is_unknown(self, monkeypatch):
+        result = subprocesses.CommandResult(
+            "failed", 1, b"filename: x\n", "modinfo: ERROR: Module y not found."
+        )
+        monkeypatch.setattr(subprocesses, "run", lambda *_: result)
+        assert LiveHost().run(Command(("modinfo", "x", "y"), ())) == b"filename: x\n"
+        assert asked(LiveHost().run, Command(("lsmod",), ()))[0] is MissingReason.NOT_COLLECTED
+        monkeypatch.setattr(subprocesses, "run", lambda *_: result._replace(output=b" \n"))
+        assert asked(LiveHost().run, Command(("modinfo", "y"), ()))[1].endswith(
+            "(modinfo: ERROR: Module y not found.)"
+        )

@@ -252,3 +252,24 @@ def test_a_mapping_in_a_sequence_keeps_its_keys_together():
     inner = (Field("a", 1), Field("b", (Field("c", True),)), Field("d", Literal("x\n\ny\n")))
     text = "".join(f"{line.text}\n" for line in lines((Field("list", Items((inner, "s"))),)))
     assert ruamel(text) == [{"list": [{"a": 1, "b": {"c": True}, "d": "x\n\ny\n"}, "s"]}]
+
+
+@pytest.mark.parametrize("value", [Literal("text"), Items(("a",))])
+def test_a_block_within_a_sequence_is_refused(value):
+    with pytest.raises(TypeError, match="a block within a sequence has no key to explain it"):
+        lines((Field("list", Items((value,))),))
+
+
+def test_every_kind_of_value_has_its_lines():
+    fields = (
+        Field("map", (Field("on", True, "why"), Field("off", False), Field("number", 420))),
+        Field("list", Items(("a", "yes", (Field("x", 1, "first"), Field("y", "z"))))),
+        Field("text", Literal("one\n\n  two\n"), "why"),
+        Field("a: b", 'quote " back \\ line\nend \x1b é'),
+    )
+    assert [(line.text, line.why) for line in lines(fields)] == [
+        ("map:", ""), ('  "on": true', "why"), ('  "off": false', ""), ("  number: 420", ""), ("list:", ""),
+        ("  - a", ""), ('  - "yes"', ""), ("  - x: 1", "first"), ('    "y": z', ""), ("text: |", "why"),
+        ("  one", ""), ("", ""), ("    two", ""),
+        ('"a: b": "quote \\" back \\\\ line\\nend \\U0000001b é"', ""),
+    ]  # fmt: skip
