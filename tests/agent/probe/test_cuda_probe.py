@@ -90,6 +90,7 @@ def test_without_libcuda_the_json_has_an_error():
     code += program("cuda_probe")
 
     child = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
+    assert child.stdout.endswith(b"}\n")
     report = json.loads(child.stdout)
 
     assert report["library"] is None

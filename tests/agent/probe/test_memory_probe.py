@@ -15,6 +15,7 @@ import pytest
 
 from gdrkit.agent.probe import memory_probe
 from gdrkit.agent.probe.program import program
+from tests.agent.probe.traced import Traced
 
 HERE = Path(__file__).parent
 NOT_SUPPORTED, OUT_OF_MEMORY, INVALID_VALUE = 801, 2, 1
@@ -229,7 +230,66 @@ def test_alone_on_this_machine_it_answers_in_json():
     child = subprocess.run(
         [sys.executable, "-I", "-c", program("memory_probe")], capture_output=True, check=True
     )
+    assert child.stdout.endswith(b"}\n")
     report = json.loads(child.stdout)
 
     assert report["schema"] == "gdrkit.probe.memory/1"
     assert report["error"] or report["calls"][0]["call"] == "cuInit"
+
+
+class TwoDevices(Verbs):
+    """The first cannot be opened, the second has no name."""
+
+    def ibv_get_device_list(self, count: Any) -> list[int]:
+        count._obj.value = 2
+        return [7, 6]
+
+    def ibv_get_device_name(self, device: int) -> bytes | None:
+        return b"mlx5_0" if device == 7 else None
+
+    def ibv_open_device(self, device: int) -> int:
+        return 0 if device == 7 else super().ibv_open_device(device)
+
+
+def test_every_call_and_what_frees_it_in_order():
+    lines: list[str] = []
+    cuda = Cuda((b"A", b"A", b"B"))
+    calls = memory_probe.ask(Traced(cuda, lines), Traced(TwoDevices(), lines))
+    assert not cuda.contexts and not cuda.memory
+    fd = str(cuda.exported[0])
+    shown = [line.replace(f", {fd}, 7)", ", FD, 7)") for line in lines]
+    assert [line.partition("(")[0] for line in shown[:6]] == [
+        "cuInit", "cuDeviceGetCount", "cuDeviceGetName", "cuDeviceGetPCIBusId", "cuDevicePrimaryCtxRetain",
+        "cuCtxSetCurrent",
+    ]  # fmt: skip
+    size = 2 << 20
+    assert shown[6:22] == [
+        f"cuMemAlloc_v2(&, {size})", f"cuPointerGetAttribute(&, 15, {MEMORY})",
+        f"cuMemGetHandleForAddressRange(&, {MEMORY}, {size}, 1, 0)",
+        "ibv_get_device_list(&)", "ibv_get_device_name(7)", "ibv_open_device(7)", "ibv_get_device_name(6)",
+        "ibv_open_device(6)", "ibv_alloc_pd(8)", f"ibv_reg_dmabuf_mr(9, 0, {size}, {MEMORY}, FD, 7)",
+        "ibv_dereg_mr(1)", f"ibv_reg_mr(9, {MEMORY}, {size}, 7)", "ibv_dealloc_pd(9)", "ibv_close_device(8)",
+        "ibv_free_device_list([7, 6])", f"cuMemGetHandleForAddressRange(&, {MEMORY}, {size}, 1, 1)",
+    ]  # fmt: skip
+    assert shown[22:27] == [
+        f"cuMemFree_v2({MEMORY})", f"cuMemHostAlloc(&, {size}, 3)",
+        f"cuMemGetHandleForAddressRange(&, {HOST}, {size}, 1, 0)", f"cuMemFreeHost({HOST})",
+        "cuDevicePrimaryCtxRelease_v2(0)",
+    ]  # fmt: skip
+    for name, rows in (
+        ("GetName", [f"cuDeviceGetName([256], 256, {number})" for number in range(3)]),
+        ("Release", [f"cuDevicePrimaryCtxRelease_v2({number})" for number in (0, 2)]),
+    ):
+        assert [line for line in lines if name in line] == rows
+    first = [c for c in calls if c["device"] in ("", "0000:1b:00.0")]
+    assert [(c["call"], c["argument"], c["result"], c["value"]) for c in first] == [
+        ("cuInit", "0", 0, None), ("cuDeviceGetCount", "", 0, 3), ("cuDevicePrimaryCtxRetain", "0", 0, None),
+        ("cuCtxSetCurrent", "", 0, None), ("cuMemAlloc_v2", str(size), 0, None),
+        ("cuPointerGetAttribute", "15", 0, 1), ("cuMemGetHandleForAddressRange", "device plain", 0, None),
+        ("readlink", "device plain", 0, "/dev/null"), ("ibv_reg_dmabuf_mr", "?", 0, None),
+        ("ibv_reg_mr", "?", EFAULT, None), ("cuMemGetHandleForAddressRange", "device pcie", 0, None),
+        ("readlink", "device pcie", 0, "/dev/null"), ("cuMemFree_v2", "", 0, None),
+        ("cuMemHostAlloc", str(size), 0, None), ("cuMemGetHandleForAddressRange", "host plain", 0, None),
+        ("readlink", "host plain", 0, "/dev/null"), ("cuMemFreeHost", "", 0, None),
+        ("cuDevicePrimaryCtxRelease_v2", "0", 0, None),
+    ]  # fmt: skip

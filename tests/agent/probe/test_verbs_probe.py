@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import json
+import re
 import struct
 import subprocess
 import sys
@@ -15,6 +16,7 @@ import pytest
 
 from gdrkit.agent.probe import verbs_probe
 from gdrkit.agent.probe.program import program
+from tests.agent.probe.traced import Traced
 
 
 class Verbs:
@@ -147,7 +149,20 @@ def test_alone_on_this_machine_it_answers_in_json():
     child = subprocess.run(
         [sys.executable, "-I", "-c", program("verbs_probe")], capture_output=True, check=True
     )
+    assert child.stdout.endswith(b"}\n")
     report = json.loads(child.stdout)
 
     assert report["schema"] == "gdrkit.probe.verbs/1"
     assert report["error"] or report["calls"][0]["call"] == "ibv_get_device_list"
+
+
+def test_every_call_in_order():
+    lines: list[str] = []
+    verbs_probe.ask(Traced(Verbs(), lines))
+    counted = [f"ibv_query_gid(8, 1, {index}, [16])" for index in range(3)]
+    assert [re.sub(r"\d{6,}", "N", line) for line in lines] == [
+        "ibv_get_device_list(&)", "ibv_get_device_name(7)", "ibv_open_device(7)", "ibv_query_device(8, N)",
+        "ibv_query_port(8, 1, N)", *counted, "ibv_alloc_pd(8)", "ibv_reg_mr(9, N, 4096, 7)",
+        "ibv_dereg_mr(11)", "ibv_reg_dmabuf_mr(9, 0, 0, 0, -1, 0)", "ibv_dealloc_pd(9)",
+        "ibv_close_device(8)", "ibv_free_device_list([7])",
+    ]  # fmt: skip
