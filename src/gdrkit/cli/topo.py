@@ -29,6 +29,7 @@ def parser() -> Parser:
         "  gdr topo sosreport.tar.xz               a node from its sosreport\n"
         "  gdr topo topo.xml                       XML of NCCL_TOPO_DUMP_FILE or of lstopo --of xml\n"
         "  nvidia-smi topo -m | gdr topo -         a matrix, or output of lspci -tv or lspci -vvv\n"
+        "  gdr topo job.log                        the tree that NCCL_DEBUG_SUBSYS=GRAPH prints\n"
         "  gdr topo --nccl 2.27.5 --env NCCL_NET_GDR_LEVEL=PHB    the effect of a variable\n"
         "  gdr topo --write-nccl-xml topo.xml      a file for NCCL_TOPO_FILE\n"
         "  gdr topo --dot | dot -Tsvg > topo.svg   a drawing\n\n"
@@ -146,6 +147,8 @@ def _saved_content(target: str) -> bytes | None:
                 return None
             with open(target, "rb") as file:
                 head = file.read(PEEK_BYTES)
+                if kind_of(head) is None and b"\0" not in head:  # the tree in a log may come late
+                    head += file.read(MAX_BYTES + 1 - len(head))
                 other = kind_of(head) is None or START in head
                 content = b"" if other else head + file.read(MAX_BYTES + 1 - len(head))
         except (OSError, ValueError):
@@ -166,8 +169,8 @@ def _reject_other_text(target: str, head: bytes, start: bytes) -> None:
     if text and start not in head and head.lstrip()[:1] != b"[":  # an rdma_topo dump is JSON
         raise TargetError(
             f"unsupported format: {target} is not a topology",
-            "supported: XML of NCCL or hwloc, output of nvidia-smi topo -m, lspci -tv or lspci -vvv; "
-            "for a job's log: gdr nccl",
+            "supported: XML of NCCL or hwloc, output of nvidia-smi topo -m, lspci -tv or lspci -vvv, an "
+            "NCCL log with NCCL_DEBUG_SUBSYS=GRAPH; for any other log of a job: gdr nccl",
         )
 
 
@@ -220,13 +223,16 @@ def _is_replaceable(name: str) -> bool:
 
 
 def _report(options: argparse.Namespace, source: str, saved: SavedTopology) -> int:
-    from gdrkit.consumers.nccl_releases import NEWEST_HELD
+    from gdrkit.consumers.nccl_releases import NEWEST_HELD, is_modelled
     from gdrkit.evidence.errors import TargetError
+    from gdrkit.fabric.nccl.settings import KNOWN
     from gdrkit.fabric.topo_document import build
     from gdrkit.formats.errors import FormatError
 
     try:
-        document = build(source, saved, options.nccl or NEWEST_HELD, dict(options.env))
+        logged = saved.version if is_modelled(saved.version) else ""
+        environment = {name: v for name, v in saved.environment.items() if name in KNOWN} | dict(options.env)
+        document = build(source, saved, options.nccl or logged or NEWEST_HELD, environment)
     except FormatError as error:
         raise TargetError(f"{source}: {error}") from None
     if options.quiet:

@@ -61,6 +61,8 @@ MODELLED = frozenset(
      "NCCL_IB_MERGE_NICS", "NCCL_NETDEVS_POLICY", "NCCL_TOPO_SCATTER_START_NET")
 )  # fmt: skip
 """Variables of which every value is modelled."""
+KNOWN = MODELLED | {"NCCL_NET", "NCCL_NET_MERGE_LEVEL", "NCCL_NET_FORCE_MERGE"}
+"""Variables that can change what is modelled."""
 
 
 def not_modelled(environment: Mapping[str, str]) -> tuple[str, ...]:

@@ -10,7 +10,14 @@ from msgspec.structs import replace
 
 from gdrkit.evidence import Command, EvidenceAbsent, EvidenceMissing, Missing, MissingReason
 from gdrkit.evidence.missing import not_collected
-from gdrkit.fabric.topology import from_hwloc, from_lspci_tree, from_matrix, from_nccl_xml, from_node
+from gdrkit.fabric.topology import (
+    from_hwloc,
+    from_lspci_tree,
+    from_matrix,
+    from_nccl_log,
+    from_nccl_xml,
+    from_node,
+)
 from gdrkit.fabric.topology.graph import Topology
 from gdrkit.facts.commands import LSPCI
 from gdrkit.facts.nccl_topology import topology_file, topology_system
@@ -24,6 +31,7 @@ class TopologyFileKind(enum.StrEnum):
     """The formats of files."""
 
     NCCL = "NCCL topology XML"
+    LOG = "tree in an NCCL log"
     HWLOC = "hwloc XML"
     MATRIX = "output of nvidia-smi topo -m"
     LSPCI = "output of lspci -vvv"
@@ -32,13 +40,16 @@ class TopologyFileKind(enum.StrEnum):
 
 class SavedTopology(Struct, frozen=True):
     """A graph and its source. `system` is NCCL's own tree if it was read from NCCL's file; `node` is set if
-    it was not read from a file, and `placement` is the topology file that NCCL reads on it."""
+    it was not read from a file, and `placement` is the topology file that NCCL reads on it. A log has the
+    version and settings of its job."""
 
     topology: Topology
     kind: TopologyFileKind | None = None
     system: XmlNode | None = None
     node: Node | None = None
     placement: XmlNode | None = None
+    version: str = ""
+    environment: dict[str, str] = {}
 
 
 def of_node(node: Node, *, ask_driver: bool = True) -> SavedTopology:
@@ -78,6 +89,8 @@ def kind_of(content: bytes) -> TopologyFileKind | None:
     if b"\0" in content[:4096]:
         return None
     text = content.decode("utf-8", "replace")
+    if from_nccl_log.has_dump(text):
+        return TopologyFileKind.LOG
     if topo_matrix.has_matrix(text):
         return TopologyFileKind.MATRIX
     for pattern, kind in (
@@ -96,6 +109,11 @@ def read_topology(content: bytes) -> SavedTopology:
         case TopologyFileKind.NCCL:
             system = nccl_xml.parse(content)
             return SavedTopology(from_nccl_xml.topology(system), kind, system)
+        case TopologyFileKind.LOG:
+            logged = from_nccl_log.topology(_text(content))
+            return SavedTopology(
+                logged.topology, kind, version=logged.version, environment=logged.environment
+            )
         case TopologyFileKind.HWLOC:
             return SavedTopology(from_hwloc.topology(hwloc_xml.parse(content)), kind)
         case TopologyFileKind.MATRIX:
@@ -106,7 +124,8 @@ def read_topology(content: bytes) -> SavedTopology:
             return SavedTopology(_of_listing(content), kind)
         case _:
             raise FormatError(
-                "unsupported format: not XML of NCCL or hwloc, nor output of nvidia-smi topo -m or lspci"
+                "unsupported format: not XML of NCCL or hwloc, output of nvidia-smi topo -m or lspci, nor "
+                "an NCCL log with a tree"
             )
 
 

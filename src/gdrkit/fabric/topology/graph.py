@@ -22,6 +22,7 @@ class TopologySource(enum.StrEnum):
     LSPCI_TREE = "lspci-tree"  # the drawing: no NUMA, no links, no ids
     NVIDIA_SMI_TOPO = "nvidia-smi-topo"  # a matrix: no addresses, no tree
     NCCL_XML = "nccl-xml"
+    NCCL_LOG = "nccl-log"  # a tree in a log of NCCL's
     HWLOC_XML = "hwloc-xml"
 
 

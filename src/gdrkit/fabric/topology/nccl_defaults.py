@@ -42,7 +42,8 @@ def completed(topology: Topology) -> tuple[Topology, tuple[str, ...]]:
     Ports without a known PCI function are left out, since their position would be a guess, and functions of
     unknown kind with nothing below: NCCL removes what is neither on the way to a GPU nor to a NIC."""
     assumed: dict[str, None] = {}
-    placed = tuple(net for net in topology.nets if net.address or topology.origin is TopologySource.NCCL_XML)
+    of_nccl = topology.origin in (TopologySource.NCCL_XML, TopologySource.NCCL_LOG)
+    placed = tuple(net for net in topology.nets if net.address or of_nccl)
     if len(topology.gpus) > 1 and topology.origin is not TopologySource.NCCL_XML and _lacks_nvlink(topology):
         assumed["no NVLink between GPUs"] = None
     gpus = tuple(_gpu(topology, gpu, index, assumed) for index, gpu in enumerate(topology.gpus))
