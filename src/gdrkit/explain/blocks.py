@@ -23,7 +23,7 @@ class Block(Struct, frozen=True):
     lines: tuple[TextLine, ...]
     ended: bool  # a prompt or prose follows, so an output without lines was empty
     command: str = ""  # the whole command line
-    prompted: bool = False  # prompts are before the command and after its output, as in a terminal
+    prompted: bool = False  # between two prompts, as in a terminal
 
 
 def blocks(lines: Iterable[TextLine]) -> tuple[Block, ...]:

@@ -41,7 +41,7 @@ class TypedCommand(Struct, frozen=True):
 
     command: str  # "" at a prompt where nothing was typed
     host: str = ""
-    prompted: bool = True  # it follows a prompt
+    prompted: bool = True  # a prompt precedes it
 
 
 @functools.cache

@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from gdrkit.explain.blocks import EVIDENCE, Block
 from gdrkit.explain.lines import is_kernel_line
+from gdrkit.explain.settings import settings
 from gdrkit.explain.transcript import TextLine
 from gdrkit.facts import kubernetes, nccl_log, perftest_log
 
@@ -82,19 +83,19 @@ class TextLog(Struct, frozen=True):
 
 def log_files(blocks: Iterable[Block], lines: Iterable[TextLine]) -> tuple[TextLog, ...]:
     """The logs of NCCL, the GPU Operator and perftest."""
-    everything = tuple(lines)
+    everything, shown = tuple(lines), tuple(blocks)
     evidence = [line for line in everything if line.kind in EVIDENCE]
     found = [
         TextLog(
             f"{nccl_log.FOLDER}/pasted.log",
             "nccl log",
-            {**_lines_with(evidence, "NCCL", "NET/"), **_job_environment(everything, evidence)},
+            {**_lines_with(evidence, "NCCL", "NET/"), **_job_environment(shown, everything, evidence)},
         )
     ]
     if any(words in line.text for line in evidence for words in OPERATOR_CONTAINER_LINES):
         container = _lines_with(evidence, "peermem", "mellanox ofed")
         found.append(TextLog(f"{kubernetes.FOLDER}/pasted.log", "kubernetes log", container))
-    for number, run in _perftest_runs(tuple(blocks), evidence).items():
+    for number, run in _perftest_runs(shown, evidence).items():
         path = f"{perftest_log.FOLDER}/line-{number}.log"
         found.append(TextLog(path, f"perftest at line {number}", run, numbered=False))
     return tuple(log for log in found if log.lines)
@@ -104,23 +105,23 @@ def _lines_with(lines: Iterable[TextLine], *words: str) -> dict[int, str]:
     return {line.number: line.text.strip() for line in lines if any(word in line.text for word in words)}
 
 
-def _job_environment(lines: tuple[TextLine, ...], evidence: list[TextLine]) -> dict[int, str]:
-    """Commands and `export` lines that set NCCL variables of the job that wrote the log.
+def _job_environment(
+    blocks: tuple[Block, ...], lines: tuple[TextLine, ...], evidence: list[TextLine]
+) -> Mapping[int, str]:
+    """The lines that set NCCL variables of a job. Without a sign of a job, the result is empty: a tutorial
+    sets variables, too.
 
-    Variables within a sentence are left out. Without a line of NCCL there is no job, and the result is
-    empty."""
-    from gdrkit.facts import nccl_lines
+    A job has lines of NCCL or of its tests, or is a command with variables that printed something."""
+    found = settings(lines)
+    ran = any(
+        block.lines and block.number in found and "NCCL_" in block.command.partition(" ")[2]
+        for block in blocks
+    )
+    return found if ran or any(_OF_JOB.search(line.text) for line in evidence) else {}
 
-    if not any(nccl_lines.frame(line.text).device is not None for line in evidence if "NCCL" in line.text):
-        return {}
-    return {
-        line.number: line.text.strip()
-        for line in lines
-        if line.kind in ("typed", "prose")
-        and "NCCL_" in line.text
-        and (line.kind == "typed" or line.text.lstrip().startswith("export "))
-        and any(nccl_lines.given(line.text))
-    }
+
+_OF_JOB = re.compile(r"NCCL (?:INFO|WARN|version)|Out of bounds values|Avg bus bandwidth|vLLM is using nccl")
+"""What only a job with NCCL prints: NCCL src/debug.cc; nccl-tests src/common.cu; vLLM pynccl.py."""
 
 
 def _perftest_runs(blocks: tuple[Block, ...], lines: list[TextLine]) -> dict[int, dict[int, str]]:

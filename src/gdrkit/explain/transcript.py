@@ -32,7 +32,7 @@ class TextLine(Struct, frozen=True):
     command: str = ""  # the command that printed it; empty if unknown
     typed_at: int = 0  # number of the line with that command
     cut: bool = False  # the last line of the text, without a line end; or a line that is too long
-    prompted: bool = False  # a typed line that follows a prompt
+    prompted: bool = False  # a typed line after a prompt
     author: str = ""  # who posted it; empty before the first post with a name
 
 

@@ -1,0 +1,88 @@
+"""A setting counts wherever a text sets it for a job, and not where a sentence mentions it."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gdrkit.explain.settings import settings
+from gdrkit.explain.transcript import read
+from gdrkit.facts import nccl_lines
+from tests.explain.explaining import explained
+
+SET = ("NCCL_IB_DISABLE", "1")
+LOG = "h1:10:11 [0] NCCL INFO NET/Socket : Using [0]eth0:10.0.0.1<0>\n"
+RAN = f"```\n{LOG}```\n"
+
+
+def found(text: str) -> list[tuple[str, str]]:
+    lines = settings(read(text))
+    return [(one.name, one.value) for line in lines.values() for one in nccl_lines.given(line)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "$ export NCCL_IB_DISABLE=1\n",
+        "export NCCL_IB_DISABLE=1\n",
+        "$ NCCL_IB_DISABLE=1 torchrun train.py\n",
+        "$ mpirun -np 2 -x NCCL_IB_DISABLE=1 ./all_reduce_perf\n",
+        "$ mpirun -np 2 \\\n  -x NCCL_IB_DISABLE=1 \\\n  ./all_reduce_perf\n",
+        "$ docker run -e NCCL_IB_DISABLE=1 image\n",
+        "$ docker run --env NCCL_IB_DISABLE=1 image\n",
+        "```\nFROM base\nENV NCCL_IB_DISABLE=1\n```\n",
+        "```\nFROM base\nENV NCCL_IB_DISABLE 1\n```\n",
+        "```\nenv:\n- name: NCCL_IB_DISABLE\n  value: '1'\n```\n",
+        '```\nenv:\n  - name: "NCCL_IB_DISABLE"\n    value: "1"\n```\n',
+        "```\nenv:\n- {name: NCCL_IB_DISABLE, value: '1'}\n```\n",
+        '```\nenvironment:\n  NCCL_IB_DISABLE: "1"\n```\n',
+        "```\nenvironment:\n  - NCCL_IB_DISABLE=1\n```\n",
+        '```\n{"env": {\n  "NCCL_IB_DISABLE": "1",\n```\n',
+        "```\nos.environ['NCCL_IB_DISABLE'] = '1'\n```\n",
+        "$ env | grep NCCL\nNCCL_IB_DISABLE=1\n",
+    ],
+)
+def test_a_setting_is_found(text):
+    assert found(text) == [SET]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "I set NCCL_IB_DISABLE=1 once, and it was no better.\n",
+        "> export NCCL_IB_DISABLE=1\n\nI would not do that.\n",
+        "```\n- name: NCCL_IB_DISABLE\n  valueFrom: x\n  value: '1'\n```\n",
+        "```\nname: other\nvalue: '1'\n```\n",
+        "h1:10:11 [0] NCCL INFO NCCL_IB_DISABLE set by environment to 1.\n",  # NCCL's own line
+    ],
+)
+def test_other_lines_set_nothing(text):
+    assert found(text) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "```\nenv:\n- name: NCCL_IB_DISABLE\n  value: '1'\n```\nThe pod prints:\n\n" + RAN,
+        "```\nENV NCCL_IB_DISABLE=1\n```\nThe container prints:\n\n" + RAN,
+        "$ mpirun -np 2 -x NCCL_IB_DISABLE=1 ./all_reduce_perf\n# Avg bus bandwidth    : 1.2\n",
+    ],
+)
+def test_a_setting_of_a_job_that_ran_decides(text):
+    codes = [one.code for machine in explained(text).machines for one in machine.established]
+
+    assert "ib-disabled-by-env" in codes
+
+
+def test_a_setting_without_a_job_decides_nothing():
+    codes = [
+        one.code
+        for machine in explained("```\nENV NCCL_IB_DISABLE=1\n```\n").machines
+        for one in machine.established
+    ]
+
+    assert codes == []
+
+
+@given(st.text(alphabet="-x export NCCL_IB=1:{}[]\"'name value,\n"))
+def test_any_text_can_be_read(text):
+    found(text)
