@@ -26,6 +26,9 @@ MAX_MENTIONS = 8
 MAX_QUOTED = 20_000
 """Lines of people and of unrecognised output that are searched for errors."""
 
+MAX_READ = 500
+"""Lines of unrecognised output that are read as words."""
+
 INLINE_CODE = re.compile(r"`([^`]{8,400})`")
 _FAILURE = re.compile(
     r"error|warn|fail|disabled|too low|not supported|unsupported|cannot|refused|denied|unable|invalid", re.I
@@ -50,27 +53,42 @@ def mentioned(
 def quoted_errors(lines: Iterable[TextLine]) -> Iterator[OpenLine]:
     """Errors in sentences, quotations and unrecognised output."""
     searched = (line for line in lines if line.kind in ("prose", "quoted", "shown") or line.cut)
+    words = MAX_READ
     for line, _ in zip(searched, range(MAX_QUOTED), strict=False):
-        if line.kind == "shown" or (line.kind == "machine" and not events((line,))):
-            yield from _shown(line)
-        elif line.kind == "machine":
-            continue
-        elif not is_advice(line.text):
-            yield from _in_sentence(line)
+        if line.kind in ("prose", "quoted"):
+            if not is_advice(line.text):
+                yield from _in_sentence(line)
+        elif line.kind == "shown" or not events((line,)):
+            words -= 1
+            yield from _printed(line) or (_worded(line) if words > 0 else ())
 
 
-def _shown(line: TextLine) -> Iterator[OpenLine]:
-    """An error in unrecognised output: a message of the catalogue, hardware, or words that name a cause."""
+def _printed(line: TextLine) -> tuple[OpenLine, ...]:
+    """A message of the catalogue in unrecognised output."""
     match = catalogue.match(line.text)
-    if match is not None and match.causes:
-        yield _open(line, match.causes, "the line has an unusual form", match.message.leads)
+    if match is None or not match.causes:
+        return ()
+    return (_open(line, match.causes, "the line has an unusual form", match.message.leads),)
+
+
+def _worded(line: TextLine) -> Iterator[OpenLine]:
+    """Hardware in unrecognised output, or a failure in words that name a cause."""
+    hardware = not line.text.startswith("|") and _hardware_words().search(line.text) is not None
+    if not hardware and not _FAILURE.search(line.text):
         return
-    hardware = not line.text.startswith("|")
     for reading in readings(line.text, cures=False):
-        if reading.code in _hardware() and hardware:
+        if reading.context:
+            continue
+        if reading.code not in _hardware():
+            if _FAILURE.search(line.text):
+                yield _open(line, (reading.code,), "the program is not known to gdr")
+        elif hardware:
             yield _open(line, (reading.code,), "mentioned; no output shows it")
-        elif reading.code not in _hardware() and _FAILURE.search(line.text):
-            yield _open(line, (reading.code,), "the program is not known to gdr")
+
+
+@functools.cache
+def _hardware_words() -> re.Pattern[str]:
+    return re.compile("|".join(row.topic for row in HARDWARE[:2]))
 
 
 @functools.cache

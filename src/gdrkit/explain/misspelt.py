@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import re
 
-VARIABLES = (
+VARIABLES = frozenset((
     "NCCL_ALGO", "NCCL_BUFFSIZE", "NCCL_COLLNET_ENABLE", "NCCL_COMM_BLOCKING", "NCCL_CROSS_NIC",
     "NCCL_CUMEM_ENABLE", "NCCL_CUMEM_HOST_ENABLE", "NCCL_DEBUG_FILE", "NCCL_DEBUG_SUBSYS",
     "NCCL_DMABUF_ENABLE", "NCCL_GRAPH_DUMP_FILE", "NCCL_GRAPH_FILE", "NCCL_IB_ADAPTIVE_ROUTING",
@@ -24,7 +24,7 @@ VARIABLES = (
     "NCCL_SHM_USE_CUDA_MEMCPY", "NCCL_SOCKET_FAMILY", "NCCL_SOCKET_IFNAME", "NCCL_SOCKET_NTHREADS",
     "NCCL_TOPO_DUMP_FILE", "NCCL_TOPO_FILE", "NCCL_TUNER_PLUGIN", "UCX_IB_GID_INDEX",
     "UCX_IB_GPU_DIRECT_RDMA", "UCX_NET_DEVICES",
-)  # fmt: skip
+))  # fmt: skip
 """Variables that posts set. Source: NCCL User Guide, Environment Variables; UCX `ucx_info -c`."""
 
 _NAME = re.compile(r"(?<![\w/.-])[A-Z][A-Z0-9]{1,30}(?:_[A-Z0-9]{1,30}){2,8}(?![\w(])")
@@ -49,23 +49,27 @@ def misspelt(text: str) -> tuple[str, str] | None:
 def _meant(name: str) -> str:
     if name in VARIABLES or len(name) < MIN_LETTERS:
         return ""
-    close = [known for known in VARIABLES if len(known) >= MIN_LETTERS and _is_one_edit_away(name, known)]
-    return close[0] if len(close) == 1 else ""
+    shorter = _without_a_letter()
+    swapped = (name[:at] + name[at + 1] + name[at] + name[at + 2 :] for at in range(1, len(name) - 1))
+    close = {known for known in swapped if known in VARIABLES} | set(shorter.get(name, ()))
+    for at in range(len(name)):
+        without = name[:at] + name[at + 1 :]
+        if without in VARIABLES and len(without) >= MIN_LETTERS:
+            close.add(without)
+        close.update(known for known in shorter.get(without, ()) if known[:1] == name[:1])
+    return close.pop() if len(close) == 1 else ""
 
 
 MIN_LETTERS = 11
 """Shorter names resemble too many others."""
 
 
-def _is_one_edit_away(name: str, known: str) -> bool:
-    """Whether one letter was left out, added or changed (not the first), or two neighbours swapped."""
-    if abs(len(name) - len(known)) > 1:
-        return False
-    same = next((at for at, pair in enumerate(zip(name, known, strict=False)) if pair[0] != pair[1]), None)
-    if same is None:
-        return True
-    rest, wanted = name[same:], known[same:]
-    if len(name) == len(known):
-        swapped = rest[:2] == wanted[1::-1] and rest[2:] == wanted[2:]
-        return same > 0 and (rest[1:] == wanted[1:] or swapped)
-    return rest[1:] == wanted or rest == wanted[1:]
+@functools.cache
+def _without_a_letter() -> dict[str, tuple[str, ...]]:
+    """The variables by what is left of them without one letter."""
+    found: dict[str, tuple[str, ...]] = {}
+    for known in VARIABLES:
+        for at in range(len(known) if len(known) >= MIN_LETTERS else 0):
+            left = known[:at] + known[at + 1 :]
+            found[left] = (*found.get(left, ()), known)
+    return {left: tuple(dict.fromkeys(known)) for left, known in found.items()}

@@ -16,7 +16,7 @@ from msgspec import Struct
 from gdrkit.explain.lines import is_machine, is_sentence
 from gdrkit.explain.transcript import TextLine
 
-MAX_SENTENCES, MAX_CHARACTERS = 1000, 500
+MAX_SENTENCES, MAX_CHARACTERS = 400, 500
 """Sentences that are read, and the length at which one is cut. A report of a problem is shorter."""
 
 
@@ -72,6 +72,7 @@ def _paragraphs(lines: tuple[TextLine, ...]) -> Iterator[list[TextLine]]:
             current = []
             continue
         adjacent = bool(current) and line.number == current[-1].number + 1 and line.kind == current[-1].kind
+        adjacent = adjacent and len(current) < MAX_WRAPPED
         if not adjacent or _compiled("item").match(line.text) or _ends_alone(current[-1].text):
             if current:
                 yield current
@@ -105,6 +106,8 @@ def _ends_alone(text: str) -> bool:
     return len(text) < MIN_WRAPPED or text.lstrip().startswith("#")
 
 
+MAX_WRAPPED = 60
+"""Lines of a paragraph at most."""
 MIN_WRAPPED = 45
 """Length of the shortest line that an editor wraps; a shorter one ends where its writer ended it."""
 

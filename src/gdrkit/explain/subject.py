@@ -24,7 +24,7 @@ _PATTERNS = {
         r"\bTesla\b|\b(?:[AHBV][12]00|H20|H800|A800|GH200|GB[23]00|[KMP]\d0|P100|K20m|T4|L40S?|A[1346]0)\b"
     ),
     "desktop": r"GeForce|\bRTX[- ]?\d{4}|\bTITAN\b|\bGB10\b|\bSpark\b",
-    "socket": r"NET/Socket ?: GPU Direct RDMA Disabled",
+    "nccl": "nccl",
     "guide": (
         r"\bhow[- ]to\b|\bguide\b|\btutorial\b|\bfaq\b|frequently asked|\bchapter \d|\bintroduction\b"
         r"|\boverview\b"
@@ -60,16 +60,18 @@ class Topics(Struct, frozen=True):
 
 
 def topics(lines: Iterable[TextLine]) -> Topics:
-    """The topics of a text, by the words in any of its lines."""
-    rdma = dmabuf = collective = datacenter = desktop = False
-    for line in lines:
-        text = line.text
-        rdma = rdma or bool(_compiled("rdma").search(text) and not _compiled("socket").search(text))
-        dmabuf = dmabuf or _compiled("dmabuf").search(text) is not None
-        collective = collective or "NCCL" in text or "nccl" in text
-        datacenter = datacenter or _compiled("datacenter").search(text) is not None
-        desktop = desktop or _compiled("desktop").search(text) is not None
-    return Topics(rdma, dmabuf, collective, datacenter and not desktop)
+    """The topics of a text, by the words in its first lines; a longer text is a log of one subject."""
+    first = (line.text[:MAX_CHARACTERS] for line, _ in zip(lines, range(MAX_LINES), strict=False))
+    words = "\n".join(text for text in first if "NET/Socket" not in text)
+    found = {
+        name: _compiled(name).search(words) is not None for name in ("rdma", "dmabuf", "nccl", "desktop")
+    }
+    datacenter = not found["desktop"] and _compiled("datacenter").search(words) is not None
+    return Topics(found["rdma"], found["dmabuf"], found["nccl"], datacenter)
+
+
+MAX_LINES, MAX_CHARACTERS = 2000, 400
+"""How much of a text tells what it is about."""
 
 
 def explains(lines: tuple[TextLine, ...], found: tuple[Sentence, ...]) -> bool:

@@ -6,7 +6,6 @@ to a problem elsewhere. Each row says what the line means and what to do, in wor
 
 from __future__ import annotations
 
-import functools
 import re
 from typing import Literal
 
@@ -19,6 +18,7 @@ Kind = Literal["failure", "follows", "harmless"]
 class OtherMessage(Struct, frozen=True):
     """A message, what it means, and what to do."""
 
+    word: str  # that every such line contains
     pattern: str
     means: str
     todo: str
@@ -28,6 +28,7 @@ class OtherMessage(Struct, frozen=True):
 
 ROWS = (
     OtherMessage(
+        "detected invalid context",
         r"nv_get_p2p_free_callback\S* ?.{0,40}detected invalid context",
         "This line is harmless: a check in nvidia-peermem, in drivers before 560, skips a context"
         " that is gone",
@@ -36,6 +37,7 @@ ROWS = (
         kind="harmless",
     ),
     OtherMessage(
+        "invalid page_table",
         r"nv_get_p2p_free_callback.{0,60}invalid page_table",
         "A known bug of older GPU drivers, fixed in R510 and in R470 of May 2021, frees the page"
         " table twice",
@@ -43,6 +45,7 @@ ROWS = (
         "Mellanox/nv_peer_memory nv_peer_mem.c, nv_get_p2p_free_callback(); NVIDIA driver release notes",
     ),
     OtherMessage(
+        "iommu_group are bound",
         r"ensure all devices within the iommu_group are bound to their vfio bus driver",
         "A function in the IOMMU group of the device, such as the GPU's audio function, is not bound"
         " to vfio-pci",
@@ -50,12 +53,14 @@ ROWS = (
         "QEMU hw/vfio/container.c, vfio_container_connect()",
     ),
     OtherMessage(
+        "non-zero usage count",
         r"[Aa]ttempting to remove device \S+ with non-zero usage count",
         "The GPU is still in use, so the NVIDIA driver cannot release it",
         "Stop every process that uses the GPU, the persistence daemon included, then unbind it again",
         "open-gpu-kernel-modules kernel-open/nvidia/nv-pci.c, nv_pci_remove()",
     ),
     OtherMessage(
+        "not signed with a trusted key",
         r"PKCS#7 signature not signed with a trusted key",
         "This line is only a notice where signatures are not enforced: the module may load all the same",
         "Find out whether it loaded: `lsmod | grep nvidia`",
@@ -63,6 +68,7 @@ ROWS = (
         kind="harmless",
     ),
     OtherMessage(
+        "required key missing",
         r"module verification failed: signature and/or required key missing",
         "This line is harmless: the module was loaded without a trusted signature, and the kernel notes it",
         "Nothing has to be done",
@@ -70,6 +76,7 @@ ROWS = (
         kind="harmless",
     ),
     OtherMessage(
+        "no symbol version for",
         r"\w+: no symbol version for \w+",
         "This line is a warning: the module was built without versions of these symbols, and may load",
         "Find out whether it loaded: `lsmod`",
@@ -77,6 +84,7 @@ ROWS = (
         kind="harmless",
     ),
     OtherMessage(
+        "NVLS multicast",
         r"NVLS multicast support is not available",
         "This line is harmless: NVLink multicast is a feature of some machines only",
         "Nothing has to be done",
@@ -84,6 +92,7 @@ ROWS = (
         kind="harmless",
     ),
     OtherMessage(
+        "GPU Direct RDMA Disabled",
         r"NET/Socket ?: GPU Direct RDMA Disabled",
         "NCCL uses TCP sockets, which never access GPU memory; the line does not name a fault of"
         " GPUDirect RDMA",
@@ -93,18 +102,21 @@ ROWS = (
         kind="harmless",
     ),
     OtherMessage(
+        "ibv_modify_qp",
         r"Call to ibv_modify_qp failed with (?:error )?(?:110|Connection timed out)",
         "NCCL could not set up the connection: the address of the peer's NIC does not answer from this NIC",
         "Check that each NIC reaches the peer's NIC of the same rail: `ping -I NIC PEER`, and its MTU",
         "Linux drivers/infiniband/core/addr.c; NCCL src/misc/ibvwrap.cc",
     ),
     OtherMessage(
+        "ibv_modify_qp",
         r"ibv_modify_qp.{0,60}(?:Network is unreachable|No route to host)",
         "NCCL could not set up the connection: this NIC has no route to the address of the peer's NIC",
         "Check the IP addresses and routes of the NICs on both nodes, and that rails are in one subnet",
         "Linux drivers/infiniband/core/addr.c; NCCL src/misc/ibvwrap.cc",
     ),
     OtherMessage(
+        "ibv_modify_qp",
         r"ibv_modify_qp.{0,60}No such device",
         "The connection could not be set up: the GID that was chosen belongs to no network interface here,"
         " as in a container without that interface",
@@ -112,6 +124,7 @@ ROWS = (
         "Linux drivers/infiniband/core/roce_gid_mgmt.c",
     ),
     OtherMessage(
+        "collective operation timeout",
         r"Watchdog caught collective operation timeout|collective operation timeout: WorkNCCL",
         "A collective operation did not finish in time; the line does not say why",
         "Look for the first error of all ranks; without one, find the rank that did not arrive",
@@ -119,12 +132,14 @@ ROWS = (
         kind="follows",
     ),
     OtherMessage(
+        "Message truncated",
         r"NCCL WARN Message truncated : received \d+ bytes instead of",
         "Two programs with different jobs or NCCL versions talked to each other while NCCL started",
         "End processes that are left from earlier runs, and use one NCCL version on all ranks",
         "NCCL src/bootstrap.cc",
     ),
     OtherMessage(
+        "is not accessible",
         r"Peer GPU \d+ is not accessible",
         "NVSHMEM found no way between two GPUs: neither NVLink or PCIe inside the machine, nor a"
         " network transport",
@@ -133,6 +148,7 @@ ROWS = (
         kind="follows",
     ),
     OtherMessage(
+        "driver is in use",
         r"Could not unload NVIDIA driver kernel modules, driver is in use",
         "The driver container cannot unload the NVIDIA driver: another module, such as gdrdrv, or a"
         " process uses it",
@@ -141,12 +157,14 @@ ROWS = (
         "NVIDIA/gpu-driver-container nvidia-driver, _unload_driver()",
     ),
     OtherMessage(
+        "Cannot locate nvidia modules",
         r"Cannot locate nvidia modules",
         "The build found no NVIDIA kernel module for that kernel, so nv_peer_mem cannot be built for it",
         "Install the NVIDIA driver for that kernel first; DKMS also builds for kernels that do not run",
         "Mellanox/nv_peer_memory create_nv.symvers.sh",
     ),
     OtherMessage(
+        "device-specific driver found",
         r"no userspace device-specific driver found for",
         "libibverbs has no provider library (such as libmlx5) for this NIC, so programs find no HCA",
         "Install the providers where the program runs, in the container too: ibverbs-providers"
@@ -155,6 +173,7 @@ ROWS = (
         "rdma-core libibverbs/init.c",
     ),
     OtherMessage(
+        "gdrdrv",
         r"Error getting the gdrdrv driver version|gdrdrv might be too old",
         "The GDRCopy library cannot talk to gdrdrv: the module is too old, or /dev/gdrdrv has not its device"
         " number (major)",
@@ -162,6 +181,7 @@ ROWS = (
         "NVIDIA/gdrcopy src/gdrapi.c, gdr_open()",
     ),
     OtherMessage(
+        "could not insert",
         r"could not insert ['`\u2018]?off\b",
         "A line `alias nvidia off` in modprobe's configuration sends nvidia to a module named off,"
         " which is none",
@@ -169,6 +189,7 @@ ROWS = (
         "modprobe.d(5); bumblebee and prime-select write such a line",
     ),
     OtherMessage(
+        "nv-p2p-dummy",
         r"depends: *nv-p2p-dummy",
         "This gdrdrv was built against nv-p2p-dummy, a stub, instead of the NVIDIA driver: it cannot work",
         "Build gdrdrv again where the sources of the installed driver are found (its DKMS package,"
@@ -180,10 +201,7 @@ ROWS = (
 
 def match(text: str) -> OtherMessage | None:
     """The first message that a line contains; None if it contains none."""
-    found = _any().search(text)
-    return None if found is None else next(row for at, row in enumerate(ROWS) if found[f"r{at}"] is not None)
-
-
-@functools.cache
-def _any() -> re.Pattern[str]:
-    return re.compile("|".join(f"(?P<r{index}>{row.pattern})" for index, row in enumerate(ROWS)))
+    for row in ROWS:
+        if row.word in text and re.search(row.pattern, text):
+            return row
+    return None

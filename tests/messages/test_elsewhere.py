@@ -1,0 +1,62 @@
+"""Messages about something else: each is recognised in a line as it is printed."""
+
+from __future__ import annotations
+
+import pytest
+
+from gdrkit.messages import catalogue
+from gdrkit.messages.elsewhere import ROWS, match
+
+LINES = (
+    "[ 25.2] nvidia-peermem nv_get_p2p_free_callback:127 ERROR detected invalid context, skipping",
+    "nv_mem nv_get_p2p_free_callback:144 nv_get_p2p_free_callback -- invalid page_table",
+    "vfio 0000:01:00.0: Please ensure all devices within the iommu_group are bound to their vfio bus driver.",
+    "NVRM: Attempting to remove device 0000:3b:00.0 with non-zero usage count!",
+    "kernel: [  8.5] PKCS#7 signature not signed with a trusted key",
+    "nvidia: module verification failed: signature and/or required key missing - tainting kernel",
+    "[ 69.4] nvidia_fs: no symbol version for nvidia_p2p_put_pages",
+    "n1:1:2 [7] NCCL INFO NVLS multicast support is not available on dev 7",
+    "n1:1:2 [2] NCCL INFO NET/Socket : GPU Direct RDMA Disabled for HCA 0 'eno1'",
+    "n1:1:2 [0] NCCL WARN Call to ibv_modify_qp failed with 110 Connection timed out, on dev mlx5_1:1",
+    "n1:1:2 [0] NCCL WARN Call to ibv_modify_qp failed with error Network is unreachable",
+    "UCX  ERROR mlx5_1: ibv_modify_qp(UMR QP 0x1) failed to modify to RTR: No such device",
+    "[rank3]:[E1] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=1)",
+    "n1:1:2 [0] bootstrap.cc:77 NCCL WARN Message truncated : received 172 bytes instead of 64",
+    "topo.cpp:469: [GPU 1] Peer GPU 0 is not accessible, exiting ...",
+    "Could not unload NVIDIA driver kernel modules, driver is in use",
+    "-E- Cannot locate nvidia modules!",
+    "libibverbs: Warning: no userspace device-specific driver found for /sys/class/infiniband_verbs/uverbs0",
+    "ERR:  Error getting the gdrdrv driver version with ioctl error (errno=22). gdrdrv might be too old.",
+    "modprobe: ERROR: could not insert 'off': Unknown symbol in module, or unknown parameter (see dmesg)",
+    "depends:        nv-p2p-dummy",
+)
+"""One line for each row, in the order of the rows."""
+
+
+@pytest.mark.parametrize(
+    ("row", "line"), list(zip(ROWS, LINES, strict=True)), ids=lambda value: str(value)[:40]
+)
+def test_a_line_is_recognised_by_its_row_and_by_no_code(row, line):
+    assert match(line) is row
+    known = catalogue.match(line)
+    assert known is None or not known.causes or "off" in line
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.word)
+def test_a_row_has_sentences_without_a_full_stop_and_a_source(row):
+    assert row.means and row.todo and row.source
+    assert not row.means.endswith(".")
+    assert not row.todo.endswith(".")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "NET/IB : GPU Direct RDMA Disabled for HCA 0 'mlx5_0'",
+        "Call to ibv_modify_qp failed with error Invalid argument",
+        "modprobe: ERROR: could not insert 'office': Invalid argument",
+        "depends:        nvidia",
+    ],
+)
+def test_a_similar_line_is_not_recognised(line):
+    assert match(line) is None
