@@ -234,3 +234,16 @@ def test_a_volta_without_dmabuf_words_is_not_told_that_nothing_can_be_fixed():
     assert [note.code for machine in found.machines for note in machine.notes] == ["gpu-before-turing"]
     spoken = explained(post + "Why does dma-buf not work?\n")
     assert [one.code for machine in spoken.machines for one in machine.established] == ["gpu-before-turing"]
+
+
+def test_a_text_about_another_makers_gpus_gets_no_cause_of_nvidias():
+    error = "ib_md.c:309  UCX  ERROR ibv_reg_mr(address=0x7fe3, length=16) failed: Bad address\n"
+    assert [cause.code for cause in answered(error).others]
+    found = answered(f"# OSU MPI-ROCM Bandwidth Test\n{error}")
+    assert (found.cause, found.others) == (None, ())
+    assert "AMD" in found.sentence
+
+
+def test_a_failure_without_a_known_reason_is_not_the_cause():
+    found = answered("```\nCall to ibv_reg_mr failed with error Invalid argument\n```\n")
+    assert found.cause is None

@@ -48,7 +48,7 @@ def answer(
     proven = any(machine.established for machine in machines)
     if not (printed or proven) and subject.explains(lines, said):
         return _documentation(said, named)
-    if other is not None and other.weight > (found[0].weight if found else 0):
+    if other is not None and _leads(other, found):
         return _elsewhere(other, found)
     if found and _is_named(found):
         return _cause(found)
@@ -68,8 +68,22 @@ def standing(found: tuple[Claim, ...], machines: Iterable[TextMachine]) -> tuple
     )
 
 
+def _leads(other: OtherLine, found: tuple[Candidate, ...]) -> bool:
+    """Whether a line about something else weighs more than every cause, or reads the same line better."""
+    if not found or other.weight > found[0].weight:
+        return True
+    same = other.line.number in {line.line for line in found[0].lines}
+    return same and other.weight == found[0].weight
+
+
 def _is_named(found: tuple[Candidate, ...]) -> bool:
+    if found[0].code in GENERIC and not found[0].claimed and found[0].sureness is not Sureness.CERTAIN:
+        return False
     return found[0].weight >= NAMED or (len(found) == 1 and found[0].weight >= ONLY)
+
+
+GENERIC = ("memory-not-registrable", "gpu-unsupported", "init-failed", "dependency-failed")
+"""Codes for failures whose reason is open: a failing line alone does not make one the answer."""
 
 
 # -- the kinds of answers ------------------------------------------------------------------------------
@@ -171,6 +185,11 @@ def _documentation(said: tuple[Sentence, ...], named: tuple[Claim, ...]) -> Answ
 
 
 def _nothing(about: Topics) -> Answer:
+    if about.foreign:
+        return _plain(
+            AnswerKind.ELSEWHERE,
+            f"This text is about an accelerator of {about.foreign}; gdr knows the GPUs of NVIDIA.",
+        )
     if not about.rdma:
         return _plain(AnswerKind.NOTHING, "Nothing in this text is about GPUDirect RDMA.")
     return _plain(

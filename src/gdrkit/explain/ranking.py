@@ -16,6 +16,8 @@ from gdrkit.evidence import Confidence
 from gdrkit.explain.claims import HARDWARE_CODES, Claim, Stance
 from gdrkit.explain.explanation import EstablishedProblem, OpenLine, QuotedLine, Sureness, TextMachine
 from gdrkit.explain.subject import Topics
+from gdrkit.messages.errors import EFAULT
+from gdrkit.messages.verbs import causes_of
 from gdrkit.rules import BY_CODE
 from gdrkit.rules.rule import DIRECT
 
@@ -43,6 +45,9 @@ HARDWARE = 6.0
 
 CONTEXT = 2.5
 """What a setting of the machine, such as Secure Boot, adds to a cause that something else points to."""
+
+OF_NVIDIA = frozenset((*causes_of("ibv_reg_mr", EFAULT), "peermem-stub", "memory-not-registrable"))
+"""Causes that only NVIDIA's GPUs and drivers have."""
 
 CARDS = ("gpu-consumer", "gpu-integrated")
 """Hardware that a text about a data-centre GPU does not mean."""
@@ -111,7 +116,9 @@ def _of_machines(
             yield _of_problem(problem, machine.name, topics, failing=failing)
         for line in machine.open:
             for candidate in _of_line(line) if line.codes not in claimed else ():
-                excluded = topics.datacenter and candidate.code in CARDS
+                excluded = (topics.datacenter and candidate.code in CARDS) or (
+                    topics.foreign and candidate.code in OF_NVIDIA
+                )
                 if not excluded and candidate.code not in machine.cleared:
                     yield candidate
 

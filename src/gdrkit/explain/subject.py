@@ -25,6 +25,11 @@ _PATTERNS = {
     ),
     "desktop": r"GeForce|\bRTX[- ]?\d{4}|\bTITAN\b|\bGB10\b|\bSpark\b",
     "nccl": "nccl",
+    "nvidia": r"nvidia|\bcuda|\bnccl",
+    "foreign": (
+        r"(?P<AMD>\bROCm|\bamdgpu\b|\bInstinct\b|\bMI[1-4]\d{2}\w?\b|\bhipMalloc)|(?P<Huawei>\bAscend\b|\bHCCL\b)"
+        r"|(?P<Intel>\bGaudi\b|\bHabana|\bPonte Vecchio\b|\bLevel Zero\b)"
+    ),
     "guide": (
         r"\bhow[- ]to\b|\bguide\b|\btutorial\b|\bfaq\b|frequently asked|\bchapter \d|\bintroduction\b"
         r"|\boverview\b"
@@ -56,6 +61,7 @@ class Topics(Struct, frozen=True):
     rdma: bool  # GPU memory on the network; messages of NCCL's sockets do not count
     dmabuf: bool
     collective: bool  # NCCL, with or without a network
+    foreign: str  # the maker of other accelerators that the text is about; empty for NVIDIA's
     datacenter: bool  # it names a GPU for data centres, and none for desktops
 
 
@@ -67,7 +73,13 @@ def topics(lines: Iterable[TextLine]) -> Topics:
         name: _compiled(name).search(words) is not None for name in ("rdma", "dmabuf", "nccl", "desktop")
     }
     datacenter = not found["desktop"] and _compiled("datacenter").search(words) is not None
-    return Topics(found["rdma"], found["dmabuf"], found["nccl"], datacenter)
+    maker = "" if _compiled("nvidia").search(words) else _maker(words)
+    return Topics(found["rdma"], found["dmabuf"], found["nccl"], maker, datacenter)
+
+
+def _maker(words: str) -> str:
+    found = _compiled("foreign").search(words)
+    return "" if found is None or found.lastgroup is None else found.lastgroup.replace("_", " ")
 
 
 MAX_LINES, MAX_CHARACTERS = 2000, 400

@@ -139,6 +139,16 @@ ROWS = (
         sample="NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.",
     ),
     MessageTemplate(
+        "cufile",
+        r"Inc-bar-usage failed: size {size:\d+} remaining bytes {left:\d+}",
+        ("bar1-exhausted",),
+        source="the log of libcufile, which is closed: a request does not fit into the rest of BAR1",
+        decides=False,
+        leads=True,
+        open_end=True,
+        sample="ERROR 0:1072 Inc-bar-usage failed: size 1048576 remaining bytes 65536",
+    ),
+    MessageTemplate(
         "nvidia-fs",
         "Error ret -22 invoking nvidia_p2p_get_pages",
         _NO_PEER_OBJECT,

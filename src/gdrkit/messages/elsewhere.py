@@ -173,10 +173,26 @@ ROWS = (
         "rdma-core libibverbs/init.c",
     ),
     OtherMessage(
+        "gdr_pin_buffer",
+        r"gdr_pin_buffer failed.{0,60}\bret ?: ?25\b",
+        "GDRCopy's library and the module gdrdrv are of different versions: gdrdrv does not know the request"
+        " (25 is ENOTTY)",
+        "Use one version of GDRCopy in the container and on the host",
+        "openucx/ucx src/uct/cuda/gdr_copy/gdr_copy_md.c; NVIDIA/gdrcopy src/gdrdrv/gdrdrv.c,"
+        " gdrdrv_ioctl()",
+    ),
+    OtherMessage(
+        "FI_HMEM",
+        r"FI_HMEM capability requires RDMA, which this device does not support",
+        "The EFA device of this instance has no RDMA, so it cannot access GPU memory",
+        "Use an instance type whose EFA supports RDMA, such as p4d and newer; elsewhere NCCL copies through"
+        " host memory",
+        "libfabric prov/efa/src/rxr/rxr_init.c, rxr_info_to_rxr(), of 1.11 to 1.17",
+    ),
+    OtherMessage(
         "gdrdrv",
-        r"Error getting the gdrdrv driver version|gdrdrv might be too old",
-        "The GDRCopy library cannot talk to gdrdrv: the module is too old, or /dev/gdrdrv has not its device"
-        " number (major)",
+        r"Error getting the gdrdrv driver version with ioctl error \(errno=22\)",
+        "Another driver answers for /dev/gdrdrv: its device number (major) is no longer that of gdrdrv",
         "Compare `grep gdrdrv /proc/devices` with `ls -l /dev/gdrdrv`; load gdrdrv again if they differ",
         "NVIDIA/gdrcopy src/gdrapi.c, gdr_open()",
     ),
