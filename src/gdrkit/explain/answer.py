@@ -129,7 +129,7 @@ def _plain(kind: AnswerKind, sentence: str, **more: object) -> Answer:
 def _elsewhere(other: OtherLine, found: tuple[Candidate, ...]) -> Answer:
     line = other.line
     return _plain(
-        AnswerKind.ELSEWHERE,
+        AnswerKind.HARMLESS if other.harmless else AnswerKind.ELSEWHERE,
         f"{other.means}.",
         sureness=Sureness.LIKELY,
         claimed=line.kind != "machine",
@@ -190,9 +190,9 @@ def _nothing(about: Topics) -> Answer:
             AnswerKind.ELSEWHERE,
             f"This text is about an accelerator of {about.foreign}; gdr knows the GPUs of NVIDIA.",
         )
-    if not about.rdma:
+    if not (about.rdma or about.collective):
         return _plain(AnswerKind.NOTHING, "Nothing in this text is about GPUDirect RDMA.")
+    about_what = "RDMA or GPU memory" if about.rdma else "NCCL"
     return _plain(
-        AnswerKind.NOTHING,
-        "The text is about RDMA or GPU memory, but it shows no failure whose cause gdr knows.",
+        AnswerKind.NOTHING, f"The text is about {about_what}, but it shows no failure whose cause gdr knows."
     )

@@ -125,7 +125,8 @@ class AnswerKind(enum.StrEnum):
     CAUSE = "cause"  # one cause is established, or clearly the likeliest
     SEVERAL = "several"  # something failed, and the text does not decide between the causes
     STATED = "stated"  # the text gives a reason in its own words, which gdrkit has no code for
-    ELSEWHERE = "elsewhere"  # a message about something else, or one without harm
+    ELSEWHERE = "elsewhere"  # a failure of something else
+    HARMLESS = "harmless"  # a line that looks like a failure and is none
     WORKING = "working"  # the text shows GPU memory on the network, and no problem
     DOCUMENTATION = "documentation"  # the text explains something, and reports no problem
     NOTHING = "nothing"
@@ -172,10 +173,14 @@ class Explanation(Struct, frozen=True, kw_only=True, tag_field="schema", tag="gd
 
     @property
     def exit_code(self) -> int:
-        """2 if an established problem stops a path, 3 if causes are open, 1 for other problems, else 0."""
+        """2 if an established problem stops a path, 3 if causes are open, 1 for other problems, else 0.
+
+        What documentation mentions leaves nothing open."""
         established = [found for machine in self.machines for found in machine.established]
         if any(found.blocks for found in established):
             return 2
-        if any(machine.open or machine.contradictions for machine in self.machines):
+        documents = self.answer.kind is AnswerKind.DOCUMENTATION
+        stated = self.answer.kind is AnswerKind.STATED
+        if stated or any((m.open and not documents) or m.contradictions for m in self.machines):
             return 3
-        return 1 if established else 0
+        return 1 if established or self.answer.kind is AnswerKind.ELSEWHERE else 0

@@ -21,6 +21,7 @@ class OtherLine(Struct, frozen=True):
     means: str
     todo: str
     weight: float
+    harmless: bool = False
 
 
 def other_line(lines: tuple[TextLine, ...]) -> OtherLine | None:
@@ -37,7 +38,9 @@ def _messages(lines: Iterable[TextLine]) -> Iterator[OtherLine]:
         match = elsewhere.match(line.text)
         if match is not None:
             said = 1 if line.kind in ("machine", "shown") else QUOTED
-            yield OtherLine(line, match.means, match.todo, WEIGHTS[match.kind] * said)
+            yield OtherLine(
+                line, match.means, match.todo, WEIGHTS[match.kind] * said, match.kind == "harmless"
+            )
 
 
 def _misspelt(lines: Iterable[TextLine]) -> Iterator[OtherLine]:

@@ -47,7 +47,7 @@ CONTEXT = 2.5
 """What a setting of the machine, such as Secure Boot, adds to a cause that something else points to."""
 
 OF_NVIDIA = frozenset((*causes_of("ibv_reg_mr", EFAULT), "peermem-stub", "memory-not-registrable"))
-"""Causes that only NVIDIA's GPUs and drivers have."""
+"""Causes that only NVIDIA's GPUs and drivers have: a text that mentions no GPU has none of them."""
 
 CARDS = ("gpu-consumer", "gpu-integrated")
 """Hardware that a text about a data-centre GPU does not mean."""
@@ -92,14 +92,16 @@ BEHIND = {
 """Causes that bring others about: by each cause, those that it brings about."""
 
 SUPPORTED = 1.5
-"""Weight from which a cause is behind another: something in the text points to it."""
+"""Weight from which a cause is behind another: a line of its own points to it."""
 
 
 def _deepest_first(ordered: list[Candidate]) -> list[Candidate]:
     """The candidates, but a cause that brings the first one about comes before it."""
     first = ordered[0].code if ordered else ""
+    known = {line.line for line in ordered[0].lines} if ordered else set()
     for candidate in ordered[1:]:
-        if first in BEHIND.get(candidate.code, ()) and candidate.weight >= SUPPORTED:
+        own = any(line.line not in known for line in candidate.lines)
+        if own and first in BEHIND.get(candidate.code, ()) and candidate.weight >= SUPPORTED:
             deeper = replace(candidate, weight=max(candidate.weight, ordered[0].weight))
             return [deeper, *(one for one in ordered if one is not candidate)]
     return ordered
@@ -117,7 +119,7 @@ def _of_machines(
         for line in machine.open:
             for candidate in _of_line(line) if line.codes not in claimed else ():
                 excluded = (topics.datacenter and candidate.code in CARDS) or (
-                    topics.foreign and candidate.code in OF_NVIDIA
+                    candidate.code in OF_NVIDIA and (topics.foreign or not topics.gpu)
                 )
                 if not excluded and candidate.code not in machine.cleared:
                     yield candidate

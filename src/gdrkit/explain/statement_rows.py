@@ -368,6 +368,11 @@ SETTINGS = (
     ),
     Statement(
         "operator-module-missing",
+        r"\bgpu[- ]operator\b|\bdriver (?:daemonset|container|pod)\b|nvidia-(?:peermem|driver)-ctr",
+        context=True,
+    ),
+    Statement(
+        "operator-module-missing",
         r"\b(?:driver|peermem)\b.{0,80}\b(?:containers?|pods?|sidecar)\b|userspace-only|fast path",
         r"(?:empty|not found|missing|skip|never be loaded|userspace-only).{0,80}|/lib/modules",
     ),

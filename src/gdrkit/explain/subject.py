@@ -25,6 +25,7 @@ _PATTERNS = {
     ),
     "desktop": r"GeForce|\bRTX[- ]?\d{4}|\bTITAN\b|\bGB10\b|\bSpark\b",
     "nccl": "nccl",
+    "gpu": r"\bGPUs?\b|cuda|\bVRAM\b|nvidia|nccl|nvshmem|peer_?mem|GeForce|\bGDR|gdr_?copy|nvfs",
     "nvidia": r"nvidia|\bcuda|\bnccl",
     "foreign": (
         r"(?P<AMD>\bROCm|\bamdgpu\b|\bInstinct\b|\bMI[1-4]\d{2}\w?\b|\bhipMalloc)|(?P<Huawei>\bAscend\b|\bHCCL\b)"
@@ -58,6 +59,7 @@ def _compiled(name: str) -> re.Pattern[str]:
 class Topics(Struct, frozen=True):
     """What a text is about."""
 
+    gpu: bool  # it mentions a GPU, its memory, or a program that is for GPUs
     rdma: bool  # GPU memory on the network; messages of NCCL's sockets do not count
     dmabuf: bool
     collective: bool  # NCCL, with or without a network
@@ -69,12 +71,11 @@ def topics(lines: Iterable[TextLine]) -> Topics:
     """The topics of a text, by the words in its first lines; a longer text is a log of one subject."""
     first = (line.text[:MAX_CHARACTERS] for line, _ in zip(lines, range(MAX_LINES), strict=False))
     words = "\n".join(text for text in first if "NET/Socket" not in text)
-    found = {
-        name: _compiled(name).search(words) is not None for name in ("rdma", "dmabuf", "nccl", "desktop")
-    }
+    names = ("gpu", "rdma", "dmabuf", "nccl", "desktop")
+    found = {name: _compiled(name).search(words) is not None for name in names}
     datacenter = not found["desktop"] and _compiled("datacenter").search(words) is not None
     maker = "" if _compiled("nvidia").search(words) else _maker(words)
-    return Topics(found["rdma"], found["dmabuf"], found["nccl"], maker, datacenter)
+    return Topics(found["gpu"], found["rdma"], found["dmabuf"], found["nccl"], maker, datacenter)
 
 
 def _maker(words: str) -> str:

@@ -34,6 +34,7 @@ HEADS = {
     AnswerKind.SEVERAL: "Several causes are possible",
     AnswerKind.STATED: "The text names a reason",
     AnswerKind.ELSEWHERE: "What the text shows",
+    AnswerKind.HARMLESS: "No problem",
     AnswerKind.WORKING: "No problem",
     AnswerKind.DOCUMENTATION: "Not a report of a problem",
     AnswerKind.NOTHING: "No cause found",
