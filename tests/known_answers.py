@@ -64,20 +64,21 @@ def _fields(answer: Struct) -> list[str]:
     """A row for each field, and for each of several values; none for what is empty."""
     found = asdict(answer).items()
     rows = [(name, part) for name, value in found for part in (value if type(value) is tuple else (value,))]
-    texts = [(name, _value_text(value)) for name, value in rows]
+    texts = [(name, value_text(value)) for name, value in rows]
     return [f"  {name}: {text}" for name, text in texts if text not in ("", "None", "False")]
 
 
-def _value_text(value: object) -> str:
+def value_text(value: object) -> str:
+    """A value in one row; parts of a structure and of a set in an order that never changes."""
     match value:
         case frozenset():
-            return ", ".join(sorted(map(_value_text, value)))
+            return ", ".join(sorted(map(value_text, value)))
         case tuple():
-            return ", ".join(map(_value_text, value))
+            return ", ".join(map(value_text, value))
         case CheckResult(rule=rule, subject=subject):
             return f"{rule.code} {subject_name(subject)}".strip()
         case Struct():
-            return " | ".join(text for part in asdict(value).values() if (text := _value_text(part)))
+            return " | ".join(text for part in asdict(value).values() if (text := value_text(part)))
         case enum.Enum():
             return value.name.lower()
     return str(value)
@@ -116,7 +117,7 @@ def finding_text(finding: Finding) -> str:
     """All fields; of one that is unknown what was not found, in fewer rows."""
     if finding.status is Status.UNKNOWN:
         subjects = ", ".join(filter(None, (finding.subject, *finding.also)))
-        evidence = "; ".join(map(_value_text, finding.evidence))
+        evidence = "; ".join(map(value_text, finding.evidence))
         rows = (f"{finding.code} {subjects}: unknown, {finding.confidence.name}", finding.seen)
         return "\n  ".join((*rows, finding.expected, f"evidence: {evidence}"))
     return "\n".join([finding.code, *_fields(finding)[1:]])
@@ -132,7 +133,7 @@ def verdict_text(verdict: Verdict) -> str:
     rows = [*map(finding_text, verdict.findings)]
     for state in verdict.states:
         rows += [_state_text(state), *(f"  {subject_name(pair)}" for pair in state.pairs)]
-    return "\n".join([*rows, *(f"assumes {_value_text(row)}" for row in verdict.assumes)])
+    return "\n".join([*rows, *(f"assumes {value_text(row)}" for row in verdict.assumes)])
 
 
 def matrix_text(verdict: Verdict) -> str:

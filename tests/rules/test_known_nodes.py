@@ -15,7 +15,7 @@ from gdrkit.rules import RULES
 from gdrkit.rules.engine import check_results
 from gdrkit.rules.rule import Rule
 from tests.evidence_nodes import laid_down, names
-from tests.known_answers import outcome_text
+from tests.known_answers import outcome_text, value_text
 
 
 @functools.cache
@@ -30,8 +30,21 @@ def test_the_outcomes_of_a_rule(rule: Rule, snapshot):
         for result in check_results(node(name), [rule]):
             outcome = outcome_text(node(name), result, places=False).partition(": ")[2]
             found.setdefault(outcome, Counter())[name] += 1
-    rows = [f"{outcome}\n  at {_listed(where)}" for outcome, where in found.items()]
+    rows = [_declared(rule), *(f"{outcome}\n  at {_listed(where)}" for outcome, where in found.items())]
     assert "\n".join(rows) == snapshot
+
+
+DECLARED = (
+    "layer", "permanent", "slows", "direction", "default_status", "loading", "module", "logged",
+    "at_registration", "whole_machine", "reported_by", "remedies", "settled_by", "cost", "references",
+)  # fmt: skip
+
+
+def _declared(rule: Rule) -> str:
+    """What a rule says of its code on any node."""
+    rows = [f"takes: {value_text(rule.takes('nccl'))}"]
+    rows += [f"{name}: {value_text(getattr(rule, name))}" for name in DECLARED if getattr(rule, name)]
+    return "\n".join(rows)
 
 
 def _listed(where: Counter[str]) -> str:

@@ -119,9 +119,8 @@ def _best_direct(
     for pair in here:
         for path in DIRECT:
             both = [j for j in table[pair] if j.path == path and j.consumer == consumer]
-            if not both:
-                continue  # this program does not have this path
-            choices.append((pair, min(both, key=lambda j: WORST_FIRST.index(j.state))))
+            if both:  # else this program does not have this path
+                choices.append((pair, min(both, key=lambda j: WORST_FIRST.index(j.state))))
     return min(choices, key=lambda choice: _rank(choice, toward), default=None)
 
 

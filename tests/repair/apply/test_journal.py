@@ -18,6 +18,7 @@ from gdrkit.repair.apply.journal import (
     ActionIntent,
     Journal,
     JournalRecord,
+    RebootWanted,
     RunBegun,
     StepBegun,
     StepEnded,
@@ -60,6 +61,47 @@ def test_bytes_after_the_last_complete_line_are_cut_off(rest):
 def test_a_damaged_line_in_the_middle_is_an_error():
     with pytest.raises(ApplyError, match="line 1"):
         parse(b'{"type":"ste\n{"type":"step-ended","step":0}\n')
+
+
+def test_only_a_last_line_that_nothing_follows_may_be_damaged():
+    """Power failed before its blocks reached the disk."""
+    whole, torn = b'{"type":"step-ended","step":0}\n', b"\0\0\0\n"
+    assert parse(whole + torn) == [StepEnded(step=0)]
+    assert (whole_bytes(whole + torn), whole_bytes(torn), whole_bytes(b"")) == (len(whole), 0, 0)
+    for rest in (torn + b"x", torn + torn, torn + whole):
+        with pytest.raises(ApplyError, match=r"^line 2 of the journal is damaged: "):
+            parse(whole + rest)
+
+
+@pytest.mark.parametrize("records", [[], [StepEnded(step=0)]])
+def test_a_journal_without_its_first_record_is_an_error(tmp_path, records):
+    journal = new_run(RootFS(str(tmp_path)), "20260101-000000")
+    journal.records = records
+    with pytest.raises(ApplyError, match=f"^the journal of run {journal.run} does not begin with a `begin`"):
+        _ = journal.begin
+
+
+def test_the_last_record_of_an_action_counts_and_no_other_actions(tmp_path):
+    journal = new_run(RootFS(str(tmp_path)), "20260101-000000")
+    first, second = ActionDone(step=0, action=1, note="a"), ActionDone(step=0, action=1, note="b")
+    other = ActionIntent(step=1, action=0, folders=("/a",))
+    wanted = RebootWanted(step=0, boot_id="x")
+    journal.records = [first, ActionDone(step=1, action=1), second, other, StepEnded(step=1)]
+    assert (journal.done_of(0, 1), journal.done_of(1, 0), journal.done_of(0, 0)) == (second, None, None)
+    assert (journal.intent_of(1, 0), journal.intent_of(0, 1), journal.intent_of(0, 0)) == (other, None, None)
+    assert (journal.has_ended(0), journal.has_ended(1), journal.reboot) == (False, True, None)
+    journal.records.append(wanted)
+    assert journal.reboot == wanted
+    journal.records.append(StepEnded(step=0))
+    assert journal.reboot is None
+
+
+def test_a_hundred_runs_of_one_second_have_names(tmp_path):
+    root = RootFS(str(tmp_path))
+    names = [new_run(root, "20260101-000000").run for _ in range(100)]
+    assert names == [f"20260101-000000-{number:02d}" for number in range(100)]
+    (Path(store.home(root)) / "20260101-000000-1").mkdir()
+    assert list(runs(root)) == names
 
 
 def test_appended_records_are_read_back(tmp_path):

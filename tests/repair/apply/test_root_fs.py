@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 from pathlib import Path
 
 import pytest
 
 from gdrkit.repair.apply.errors import ApplyError
-from gdrkit.repair.apply.root_fs import FileState, RootFS
+from gdrkit.repair.apply.root_fs import FileState, RootFS, open_regular
 
 OTHER_UID = 4711 if os.geteuid() == 0 else os.geteuid()
 """Another owner, if we may change owners."""
@@ -73,6 +74,96 @@ def test_a_loop_of_links_is_an_error(tmp_path):
     (tmp_path / "b").symlink_to("a")
     with pytest.raises(ApplyError, match="too many symbolic links"):
         RootFS(str(tmp_path)).real("/a/x")
+    with pytest.raises(ApplyError, match=r"^/a: too many symbolic links$"):
+        RootFS(str(tmp_path)).content("/a")
+
+
+@pytest.mark.parametrize(("number", "fits"), [(40, True), (41, False)])
+def test_forty_links_are_followed(tmp_path, number, fits):
+    """As many as the kernel follows: path_resolution(7)."""
+    (tmp_path / "0").mkdir()
+    for link in range(number):
+        (tmp_path / str(link + 1)).symlink_to(f"./{link}//")
+    if fits:
+        assert RootFS(str(tmp_path)).real(f"/{number}/x") == str(tmp_path / "0/x")
+    else:
+        with pytest.raises(ApplyError, match=r"^/41: too many symbolic links$"):
+            RootFS(str(tmp_path)).real(f"/{number}/x")
+
+
+def test_odd_spellings_of_a_path_lead_to_one_file(tmp_path):
+    root = RootFS(str(tmp_path))
+    (tmp_path / "a/b").mkdir(parents=True)
+    for path in ("/a/b/x", "/a//./b/x", "/a/c/../b/x", "/../a/b/x", "/a/b/x/"):
+        assert root.real(path) == str(tmp_path / "a/b/x"), path
+
+
+def test_only_files_are_read(tmp_path):
+    (tmp_path / "file").write_bytes(b"content")
+    (tmp_path / "link").symlink_to("file")
+    os.mkfifo(tmp_path / "pipe")
+    with open_regular(str(tmp_path / "file")) as file:
+        assert file.read() == b"content"
+    with pytest.raises(OSError, match="symbolic links"):
+        open_regular(str(tmp_path / "link"))
+    for name in ("pipe", "."):
+        with pytest.raises(ApplyError, match=r"is not a regular file$"):
+            open_regular(f"{tmp_path}/{name}")
+
+
+def test_a_root_that_is_no_folder_is_named(tmp_path):
+    (tmp_path / "file").touch()
+    for name in ("file", "none"):
+        with pytest.raises(ApplyError, match=f"^not a directory: {tmp_path}/{name}$"):
+            RootFS(f"{tmp_path}/{name}")
+
+
+def test_a_name_that_a_journal_cannot_hold_is_an_error(tmp_path):
+    with pytest.raises(ApplyError) as caught:
+        RootFS(str(tmp_path)).state("/\udcff")
+    assert (str(caught.value), caught.value.hint) == ("not UTF-8: '/\\udcff'", "rename it")
+
+
+@pytest.mark.parametrize("number", [errno.ENOTSUP, errno.EPERM, errno.EACCES, errno.ENODATA, errno.EIO])
+def test_only_a_file_system_without_attributes_may_do_without(tmp_path, monkeypatch, number):
+    def failing(*_: object, **__: object) -> list[str]:
+        raise OSError(number, os.strerror(number))
+
+    (tmp_path / "x").write_bytes(b"x")
+    root = RootFS(str(tmp_path))
+    like = FileState(
+        path="/y", mode=0o600, uid=os.geteuid(), gid=os.getegid(), attributes={"user.a": "YQ=="}
+    )
+    monkeypatch.setattr(os, "listxattr", failing)
+    monkeypatch.setattr(os, "setxattr", failing)
+    if number == errno.EIO:
+        with pytest.raises(OSError, match="Input/output error"):
+            root.state("/x")
+        with pytest.raises(OSError, match="Input/output error"):
+            root.write("/y", b"y", like, "t")
+    else:
+        assert root.state("/x").attributes == {}
+        root.write("/y", b"y", like, "t")
+        assert (tmp_path / "y").read_bytes() == b"y"
+
+
+def test_files_that_match_are_listed_in_order_without_folders(tmp_path):
+    folder = tmp_path / "m[1]"
+    (folder / "modules.folder").mkdir(parents=True)
+    for name in ("modules.b", "modules.a", "other"):
+        (folder / name).touch()
+    (folder / "modules.link").symlink_to("none")
+    found = RootFS(str(tmp_path)).matching("/m[1]/modules.[a-z]*")
+    assert found == ("/m[1]/modules.a", "/m[1]/modules.b", "/m[1]/modules.link")
+
+
+def test_a_folder_is_removed_only_if_it_is_empty(tmp_path):
+    (tmp_path / "a/b").mkdir(parents=True)
+    root = RootFS(str(tmp_path))
+    for folder in ("/a", "/none", "/a/b"):
+        root.remove_folder(folder)
+    assert [path.name for path in (tmp_path / "a").iterdir()] == [] and (tmp_path / "a").exists()
+    root.remove("/none/x")
 
 
 def test_a_folder_in_place_of_a_file_is_an_error(tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import hashlib
 import lzma
 import os
@@ -11,12 +12,13 @@ from pathlib import Path
 
 import pytest
 from cryptography import x509 as certificates
+from cryptography.hazmat.primitives.asymmetric import rsa
 
 from gdrkit.formats import module_signature, x509
 from gdrkit.formats.compressed import compression, decompress
 from gdrkit.repair.apply.errors import ApplyError
 from gdrkit.repair.apply.passwords import Passwords, read_password
-from gdrkit.repair.apply.signing import NeedsPassword, make_pair, pack, signed, signer, trailer
+from gdrkit.repair.apply.signing import NeedsPassword, make_pair, pack, signed, signer, trailer, verify
 from tests.module_builder import build_module, make_key, sign
 
 BODY = build_module("nvidia_peermem", imports={"nvidia_p2p_get_pages": 1})
@@ -132,6 +134,55 @@ def test_a_protected_key_opens_only_with_its_password():
 def test_a_certificate_of_another_key_is_rejected(pair):
     with pytest.raises(ApplyError, match="does not belong to this key"):
         signer(pair[0], make_pair(None)[1], None)
+
+
+@pytest.mark.parametrize("certificate", [b"", b"no certificate", b"-----BEGIN CERTIFICATE-----"])
+def test_what_is_no_certificate_is_rejected(pair, certificate):
+    with pytest.raises(ApplyError, match=r"^not a valid certificate$"):
+        signer(pair[0], certificate, None)
+
+
+def test_a_kind_of_key_that_the_kernel_does_not_know_is_rejected(pair):
+    from cryptography.hazmat.primitives import serialization
+    from cryptography.hazmat.primitives.asymmetric import ed25519
+
+    key = ed25519.Ed25519PrivateKey.generate().private_bytes(
+        serialization.Encoding.DER, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    with pytest.raises(ApplyError, match=r"^unsupported key type: the kernel supports RSA and elliptic"):
+        signer(key, pair[1], None)
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (lambda made: BODY, "is not as written"),
+        (lambda made: b"x" + made, "is not as written"),
+        (lambda made: made.replace(module_signature.MARKER, b"~Module signature missing~~\n"), "is not as"),
+        (lambda made: made[:-50] + b"\0" * 10 + made[-40:], "does not match the module"),
+    ],
+    ids=["unsigned", "other content", "no marker", "other signature"],
+)
+def test_a_module_that_was_not_written_as_signed_is_noticed(who, change, why):
+    made = signed(BODY, who, "sha256")
+    verify(made, who, BODY)
+    with pytest.raises(ApplyError, match=f"^verification failed: the signature {why}"):
+        verify(change(made), who, BODY)
+
+
+def test_the_certificate_is_valid_since_yesterday_and_for_thirty_years(pair):
+    """Clocks of fresh machines are behind; the kernel ignores the dates, firmware may not."""
+    found = certificates.load_der_x509_certificate(pair[1])
+    days = (found.not_valid_after_utc - found.not_valid_before_utc).days
+    assert days == 1 + 365 * 30
+    assert datetime.datetime.now(datetime.UTC) - found.not_valid_before_utc >= datetime.timedelta(days=1)
+    usage = found.extensions.get_extension_for_class(certificates.KeyUsage)
+    assert usage.critical and usage.value.digital_signature
+    assert not any((usage.value.content_commitment, usage.value.key_cert_sign, usage.value.crl_sign))
+    basic = found.extensions.get_extension_for_class(certificates.BasicConstraints)
+    key = found.public_key()
+    assert isinstance(key, rsa.RSAPublicKey)
+    assert basic.critical and (key.key_size, key.public_numbers().e) == (2048, 65537)
 
 
 def test_a_password_for_an_unprotected_key_is_an_error(pair):

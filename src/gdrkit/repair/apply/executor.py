@@ -155,8 +155,7 @@ class Executor:
 
     def _make_key(self, action: MakeKey, intent: ActionIntent) -> str:
         """Write both files. The certificate is written last: if it exists, the key is complete."""
-        key, certificate = intent.states
-        if certificate.kind == "file" and key.kind == "file":
+        if intent.states[1].kind != "absent":
             return "the key already exists"
         private, public = make_pair(self.passwords.key_password)
         self._write(action.key, private, FileState(path=action.key), PRIVATE)

@@ -114,9 +114,8 @@ def parse(content: bytes) -> list[JournalRecord]:
         try:
             records.append(decoder.decode(line))
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-            if number == len(lines) and not rest:  # power failed before its blocks reached the disk
-                break
-            raise ApplyError(f"line {number} of the journal is damaged: {error}") from None
+            if number < len(lines) or rest:  # else power failed before its blocks reached the disk
+                raise ApplyError(f"line {number} of the journal is damaged: {error}") from None
     return records
 
 

@@ -92,11 +92,9 @@ class Reverter:
     # -- commands -----------------------------------------------------------------------------------------
 
     def _run_inverse(self, action: RunCommand, done: ActionDone | None) -> None:
-        if done is not None and done.note:  # it did not run
+        if not self.root.is_machine or (done is not None and done.note):  # it did not run
             return
         for argv in action.undo:
-            if not self.root.is_machine:
-                continue
             code, output = run_captured(argv)
             if code:
                 last = output.strip().splitlines()[-1:] or [""]

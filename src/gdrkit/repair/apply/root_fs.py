@@ -71,11 +71,13 @@ class RootFS:
 
     def _folder(self, folder: str) -> str:
         self._check_above()
-        parts = [part for part in reversed(folder.split("/")) if part]
+        parts = folder.split("/")[::-1]
         here: list[str] = []
         links = 0
         while parts:
             part = parts.pop()
+            if part in ("", "."):
+                continue
             if part == "..":
                 here = here[:-1]
                 continue
@@ -86,8 +88,8 @@ class RootFS:
                     raise ApplyError(f"{folder}: too many symbolic links")
                 target = os.readlink(full)
                 here = [] if target.startswith("/") else here
-                parts += [word for word in reversed(target.split("/")) if word not in ("", ".")]
-            elif part != ".":
+                parts += target.split("/")[::-1]
+            else:
                 self._check(full)
                 here.append(part)
         return posixpath.join(self.path, *here)
