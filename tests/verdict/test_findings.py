@@ -2,12 +2,17 @@
 
 import pytest
 
+from gdrkit.evidence import Missing, MissingReason
 from gdrkit.evidence.target import open_host
-from gdrkit.facts.libraries import LibraryCopy, nccl_copies, ucx_version
+from gdrkit.facts.gpu import is_integrated
+from gdrkit.facts.libraries import LibraryCopy, nccl_copies, nvshmem_copies, ucx_version
+from gdrkit.facts.pci import gpus
 from gdrkit.node import Node
+from gdrkit.rules import RULES
 from gdrkit.rules.rule import Status
 from gdrkit.verdict import Verdict, judge_node
-from tests.evidence_nodes import build
+from gdrkit.verdict.matrix import path_states_of_pairs
+from tests.evidence_nodes import build, laid_down
 
 
 @pytest.fixture(scope="module")
@@ -17,6 +22,33 @@ def stub(tmp_path_factory) -> Node:
     node = Node(open_host(str(path)))
     judge_node(node)  # reads the files while they exist
     return node
+
+
+@pytest.mark.parametrize(("asked", "wanted"), [("nccl", Status.NOTE), ("nvshmem", Status.WARNING)])
+def test_a_program_that_few_jobs_use_counts_only_if_it_is_asked_about(asked, wanted):
+    node = Node(open_host(str(laid_down("a100-nccl-2.20"))))
+    old = node.after("an old NVSHMEM", [nvshmem_copies.becomes((LibraryCopy("3.2.5", "image"),))])
+    assert status(judge_node(old, asked=asked), "nvshmem-misses-peermem") is wanted
+
+
+def test_mapped_host_memory_is_the_best_fallback_only_where_every_gpu_is_integrated(stub: Node):
+    first, *others = gpus(stub)
+    assert others
+    for integrated, best in (((), "staged"), ((first,), "staged"), ((first, *others), "host-mapped")):
+        node = stub.after(
+            "integrated", [is_integrated.becomes(gpu in integrated, gpu) for gpu in gpus(stub)]
+        )
+        assert judge_node(node).of("verbs").best_fallback == best
+    unknown = Missing("attributes", MissingReason.NOT_COLLECTED, "nvidia-smi")
+    unseen = stub.after("unseen", [is_integrated.becomes(unknown, gpu) for gpu in gpus(stub)])
+    assert judge_node(unseen).of("verbs").best_fallback != "host-mapped"
+
+
+def test_the_states_of_a_few_pairs_for_one_program_are_those_of_the_whole_matrix(stub: Node):
+    whole = judge_node(stub).matrix
+    some = list(whole)[:3]
+    found = path_states_of_pairs(stub, RULES, some, "ucx")
+    assert found == {pair: tuple(j for j in whole[pair] if j.consumer == "ucx") for pair in some}
 
 
 def status(verdict: Verdict, code: str) -> Status:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from gdrkit.evidence import Missing, MissingReason
 from gdrkit.evidence.target import open_host
-from gdrkit.facts.rdma import Pair, distance, pairs
+from gdrkit.facts.rdma import Pair, distance, pairs, ports
 from gdrkit.node import Node
 from gdrkit.verdict import judge_node
 from gdrkit.verdict.node_state import nearest_pairs
@@ -38,6 +39,55 @@ def test_a_pair_of_unknown_distance_counts_too(node):
     before = counting(node)
     (far, *_) = [pair for pair in pairs(node) if pair not in before]
     assert counting(node.after("unseen", [distance.becomes(UNKNOWN, far)])) == {*before, far}
+
+
+def near_of(node: Node, gpu: str) -> list[Pair]:
+    return [pair for pair in counting(node) if pair.gpu == gpu]
+
+
+def with_states(node: Node, **states: tuple[str, ...]) -> Node:
+    """The node with other states of the ports of some devices."""
+    changes = []
+    for device, found in states.items():
+        first = ports(node, device)[0]
+        new = tuple(replace(first, number=n, state=state) for n, state in enumerate(found, 1))
+        changes.append(ports.becomes(new, device))
+    return node.after("other ports", changes)
+
+
+@pytest.mark.parametrize(
+    ("states", "counts"),
+    [
+        (("DOWN",), False),
+        (("INIT",), False),
+        (("ACTIVE",), True),
+        (("DOWN", "ACTIVE"), True),
+        (("DOWN", "INIT"), False),
+        ((), False),
+    ],
+)
+def test_of_two_equally_near_devices_one_without_an_active_port_does_not_count(node, states, counts):
+    gpu = pairs(node)[0].gpu
+    both = near_of(node, gpu)
+    assert len(both) == 2
+    one, other = sorted(both)
+    assert sorted(near_of(with_states(node, **{one.device: states}), gpu)) == ([one] if counts else []) + [
+        other
+    ]
+
+
+def test_if_all_of_the_nearest_are_down_they_count_and_no_farther_one_does(node):
+    gpu = pairs(node)[0].gpu
+    both = near_of(node, gpu)
+    down = with_states(node, **{pair.device: ("DOWN",) for pair in both})
+    assert near_of(down, gpu) == both
+
+
+def test_a_device_whose_ports_were_not_read_counts(node):
+    gpu = pairs(node)[0].gpu
+    both = near_of(node, gpu)
+    unread = node.after("unread", [ports.becomes(UNKNOWN, pair.device) for pair in both[:1]])
+    assert near_of(unread, gpu) == both
 
 
 def test_without_any_distance_all_pairs_count(node):

@@ -10,12 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gdrkit.evidence import Confidence
 from gdrkit.evidence.target import open_host
+from gdrkit.facts.loaded_modules import PEERMEM, RunningModule, running
 from gdrkit.facts.usage import BUFINFO, parse_attachments
 from gdrkit.formats.errors import FormatError
 from gdrkit.node import Node
 from gdrkit.verdict import judge_node
-from tests.evidence_nodes import build
+from tests.evidence_nodes import build, laid_down
 
 TABLE = """
 Dma-buf Objects:
@@ -76,6 +78,28 @@ def test_buffers_of_other_exporters_are_not_evidence(exporter):
 def test_an_impossible_path_stays_impossible_even_if_a_buffer_is_in_use():
     table = TABLE.format(nic="0000:01:00.1", exporter="nv_dmabuf")
     assert set(states(table, "zgx-3285").values()) == {"impossible"}
+
+
+def with_regions(name: str, references: str | None) -> dict[str, set[str]]:
+    """The states of the paths of a node where nvidia-peermem is loaded and has so many users."""
+    node = Node(open_host(str(laid_down(name))))
+    module = RunningModule("", "", "", None if references is None else int(references), {})
+    changed = node.after("in use", [running.becomes(module, PEERMEM)])
+    found: dict[str, set[str]] = {}
+    for here in judge_node(changed).matrix.values():
+        for judgement in here:
+            found.setdefault(judgement.path, set()).add(judgement.state)
+            if judgement.state == "active":
+                assert (judgement.missing, judgement.confidence) == ((), Confidence.LIKELY)
+    return found
+
+
+@pytest.mark.parametrize(("references", "active"), [("0", False), ("1", True), ("2", True), (None, False)])
+def test_a_region_of_peermem_makes_its_path_active_at_every_nic_and_no_other_path(references, active):
+    """nvidia-peermem counts regions, not the NICs that hold them."""
+    found = with_regions("a100-nccl-2.20", references)
+    assert ("active" in found["peermem"]) is active
+    assert not any("active" in states for path, states in found.items() if path != "peermem")
 
 
 def test_attachments_are_counted_by_exporter_and_device():
