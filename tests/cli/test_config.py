@@ -8,6 +8,7 @@ import subprocess
 import pytest
 
 from gdrkit.cli import main
+from gdrkit.cli.exit import OK
 from gdrkit.repair.config import KINDS
 from tests.evidence_nodes import build
 
@@ -134,3 +135,23 @@ def test_a_value_that_a_shell_would_run_stays_one_word(form, capsys, tmp_path):
     )
     done = subprocess.run(["sh", script], capture_output=True, text=True, check=True, timeout=60)
     assert "export NCCL_SOCKET_IFNAME==a'$(id)`;\\" in done.stdout.splitlines()
+
+
+def test_nccl_env_takes_a_saved_topology(tmp_path, capsys):
+    """As gdr estimate does; a pasted matrix names the NICs nearest to GPUs."""
+    matrix = tmp_path / "topo.txt"
+    matrix.write_text("> \tGPU0\tmlx5_0\tmlx5_1\n> GPU0\t X \tPIX\tSYS\n")
+    assert main(["config", "nccl-env", str(matrix)]) == OK
+    shown = capsys.readouterr().out
+    assert "NCCL_IB_HCA='=mlx5_0:1'" in shown
+    assert "GIDs and subnets are unknown" in shown
+    assert "no node is given" not in shown
+
+
+def test_a_spark_gets_both_devices_of_a_cable_and_its_rails(tmp_path, capsys):
+    assert main(["config", "nccl-env", str(build("spark-two-cables", tmp_path))]) == OK
+    shown = capsys.readouterr().out
+    assert "a cable shows as two devices" in shown
+    assert "NCCL_CROSS_NIC='0'" in shown
+    assert "4 ports are in 4 subnets" in shown
+    assert "NCCL_SOCKET_IFNAME is not set: bootstrap needs the one interface" in shown

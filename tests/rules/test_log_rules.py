@@ -6,6 +6,7 @@ import pytest
 
 from gdrkit.consumers.table import paths_closed_by
 from gdrkit.rules.proof_misread import proof_misread
+from gdrkit.rules.rail_unreachable import rail_unreachable
 from gdrkit.rules.ranks_differ import env_differs_between_ranks, versions_differ_between_ranks
 from gdrkit.rules.retry_exceeded import retry_exceeded
 from tests.rules.machines import does_not_apply, failed, node, passes
@@ -88,6 +89,30 @@ def test_a_completion_with_status_12_is_found():
 def test_other_completion_errors_are_not_found(status: int, vendor: int):
     assert passes(node(log(A + COMPLETION.format(status, vendor))), retry_exceeded, LOG)
     assert does_not_apply(node(log("no line of NCCL's")), retry_exceeded, LOG)
+
+
+# -- rail-unreachable --------------------------------------------------------------------------------------
+
+
+MODIFY = "Call to ibv_modify_qp failed with {}"
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["110 Connection timed out, on dev mlx5_1:1, curr state INIT, next state RTR, local GID index 3",
+     "error Connection timed out errno 110"],
+)  # fmt: skip
+def test_an_address_that_does_not_resolve_is_found(words: str):
+    found = failed(node(log(A + MODIFY.format(words))), rail_unreachable, LOG)
+
+    assert "ibv_modify_qp failed with 110" in found.seen
+    assert paths_closed_by(rail_unreachable.takes(LOG)) == (), "it says nothing against the direct path"
+
+
+def test_another_error_of_the_same_call_is_not_found():
+    words = "22 Invalid argument, on dev mlx5_1:1, curr state INIT, next state RTR"
+    assert passes(node(log(A + MODIFY.format(words))), rail_unreachable, LOG)
+    assert does_not_apply(node(log("no line of NCCL's")), rail_unreachable, LOG)
 
 
 # -- proof-misread -----------------------------------------------------------------------------------------

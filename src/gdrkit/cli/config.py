@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from gdrkit.repair.config import ConfigOutput, ConfigRefused, ConfigRequest
     from gdrkit.repair.config.check import CheckedFile
+    from gdrkit.repair.config.request import SavedMachine
 
 EXAMPLES = (
     "  gdr config --list                              list all kinds and their forms\n"
@@ -59,7 +60,7 @@ def parser() -> Parser:
         "target",
         nargs="?",
         metavar="TARGET | FILE",
-        help="the node to write for: any target of gdr doctor, or / for this machine; for check, the file",
+        help="a target of gdr doctor (nccl-env: of gdr estimate), / for this machine; for check, the file",
     )
     parser.add_argument("--list", action="store_true", help="list all kinds and their forms")
     parser.add_argument("--form", metavar="FORM", default="", help="form of the kind (see --list)")
@@ -171,8 +172,8 @@ def _listed(*, explain: bool) -> str:
 def _request(options: Namespace) -> ConfigRequest:
     from gdrkit.repair.config import ConfigRequest
 
-    node = None
-    if options.target is not None:
+    node, saved = None, _saved(options)
+    if options.target is not None and saved is None:
         from gdrkit.evidence.target import open_host
         from gdrkit.node import Node
 
@@ -181,6 +182,7 @@ def _request(options: Namespace) -> ConfigRequest:
         node = Node(host)
     return ConfigRequest(
         node=node,
+        saved=saved,
         path=options.path,
         ofed=options.ofed,
         form=options.form,
@@ -191,6 +193,20 @@ def _request(options: Namespace) -> ConfigRequest:
         interface=options.interface or "",
         parameters=tuple(options.parameter),
     )
+
+
+def _saved(options: Namespace) -> SavedMachine | None:
+    """A saved topology as the machine to write for; None for any other target. Only nccl-env takes one."""
+    if options.kind != "nccl-env" or options.target is None:
+        return None
+    from gdrkit.cli.estimate import saved_topology
+
+    found = saved_topology(options.target)
+    if found is None:
+        return None
+    from gdrkit.fabric.topology.for_config import saved_machine
+
+    return saved_machine(found)
 
 
 def _interface(name: str) -> str:

@@ -59,7 +59,7 @@ def main(arguments: list[str]) -> int:
     measured = _read(options.measured or ())
     if measured is None:
         return NO_INPUT
-    saved = _topology(options.target)
+    saved = saved_topology(options.target)
     if saved is not None:
         return _of_saved(options, saved, measured)
     host = open_host(options.target)
@@ -98,7 +98,7 @@ def _read(names: list[str] | tuple[str, ...]) -> list[Measured] | None:
     return found
 
 
-def _topology(target: str | None) -> Topology | None:
+def saved_topology(target: str | None) -> Topology | None:
     """A saved topology: XML of NCCL or hwloc, output of lspci -vvv. None for another target.
 
     Raises TargetError."""

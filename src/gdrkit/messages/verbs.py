@@ -59,7 +59,7 @@ FAILINGS: dict[tuple[str, int], FailureMeaning] = {
     ),
     ("ibv_modify_qp", EINVAL): FailureMeaning("the GID index has no address in use", ("gid-index-wrong",)),
     ("ibv_modify_qp", 110): FailureMeaning(
-        "the peer's address does not resolve from this NIC: rails without a route"
+        "the peer's address does not resolve from this NIC: rails without a route", ("rail-unreachable",)
     ),
     ("ibv_modify_qp", 101): FailureMeaning("no route to the peer's address from this NIC"),
     ("ibv_modify_qp", 19): FailureMeaning("the device or its network interface was removed", ("port-down",)),

@@ -108,6 +108,7 @@ from gdrkit.rules.peermem_stub import peermem_stub
 from gdrkit.rules.perftest_tests_other_path import perftest_tests_other_path
 from gdrkit.rules.policy_duplicate_key import policy_duplicate_key
 from gdrkit.rules.proof_misread import proof_misread
+from gdrkit.rules.rail_unreachable import rail_unreachable
 from gdrkit.rules.ranks_differ import env_differs_between_ranks, versions_differ_between_ranks
 from gdrkit.rules.rdma_device_not_in_container import rdma_device_not_in_container
 from gdrkit.rules.rdma_lacks_peer_api import rdma_lacks_peer_api
@@ -275,6 +276,7 @@ APPLICATION: tuple[Rule, ...] = (
     policy_duplicate_key,
     proof_misread,
     retry_exceeded,
+    rail_unreachable,
     talos_no_peermem,
     versions_differ_between_ranks,
     gdr_disabled_by_env,

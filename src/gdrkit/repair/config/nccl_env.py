@@ -4,25 +4,24 @@ from __future__ import annotations
 
 import shlex
 
-from msgspec import Struct
-
 from gdrkit.consumers.nccl_levels import path_type
 from gdrkit.consumers.nccl_releases import release
 from gdrkit.facts.driver import driver_flavour
 from gdrkit.facts.libraries import nccl_version
-from gdrkit.facts.rdma import NEAR, RdmaPort, gids
+from gdrkit.facts.rdma import NEAR, RdmaPort
 from gdrkit.facts.virtual import virtual_machine
 from gdrkit.node import Node
 from gdrkit.repair.config.output import ConfigOutput, ConfigRefused, OutputLine
+from gdrkit.repair.config.rail_settings import EnvSetting, rail_settings, roce_v2_gids
 from gdrkit.repair.config.request import (
     ConfigRequest,
-    active_ports,
     ask,
     blockers_of,
     choose,
     has_coherent_gpu,
     has_integrated_gpu,
-    nearest,
+    known_nearest,
+    known_ports,
 )
 from gdrkit.repair.config.yaml_writer import Field, Items, lines
 from gdrkit.repair.platforms import file_contents
@@ -30,21 +29,18 @@ from gdrkit.repair.platforms import file_contents
 FORMS = ("shell", "conf", "kubernetes", "slurm")
 
 
-class EnvSetting(Struct, frozen=True):
-    """A variable, and why it is set or, without a value, why it is not."""
-
-    name: str
-    value: str
-    why: str
+SPARK_INTERFACE = "enP7s7"
+"""The 10 GbE port of a DGX Spark, which NVIDIA's own script uses for bootstrap:
+github.com/NVIDIA/dgx-spark-playbooks, multi-sparks, spark_cluster_setup.py."""
 
 
 def settings(request: ConfigRequest) -> tuple[EnvSetting, ...]:
     """Every variable that may depend on the topology, in the order of NCCL's guide."""
     path = choose(request).path
-    ports = ask(request, active_ports) or ()
+    ports = known_ports(request)
     near = _near(request, ports) if ports else ()
-    found = [_interface(request), *_hcas(ports, near), *_gid_index(request, near), _queue_pairs(near)]
-    found.append(_level(request))
+    found = [_interface(request), *_hcas(request, ports, near), *_gid_index(request, near)]
+    found += [_queue_pairs(near), *rail_settings(request, near), _level(request)]
     if path == "peermem":
         found.append(_dmabuf(request))
     return tuple(found)
@@ -69,17 +65,30 @@ def _interface(request: ConfigRequest) -> EnvSetting:
         return EnvSetting(
             name, f"={request.interface}", "used for bootstrap between ranks; = means exactly this name"
         )
+    if has_integrated_gpu(request):
+        if ask(request, lambda node: node.exists(f"sys/class/net/{SPARK_INTERFACE}")):
+            why = "bootstrap over the network that all nodes share, not over a cable between two of them"
+            return EnvSetting(name, f"={SPARK_INTERFACE}", why)
+        why = (
+            "bootstrap needs the one interface over which all nodes reach each other, on a DGX Spark "
+            f"{SPARK_INTERFACE}; --interface sets it"
+        )
+        return EnvSetting(name, "", why)
     why = "NCCL prefers ib*, then any interface but lo, docker* and virbr*; --interface sets it"
     return EnvSetting(name, "", why)
 
 
-def _hcas(ports: tuple[RdmaPort, ...], chosen: tuple[RdmaPort, ...]) -> tuple[EnvSetting, ...]:
+def _hcas(
+    request: ConfigRequest, ports: tuple[RdmaPort, ...], chosen: tuple[RdmaPort, ...]
+) -> tuple[EnvSetting, ...]:
     name = "NCCL_IB_HCA"
     if not ports:
         return (EnvSetting(name, "", "no active port is known: NCCL uses every active one"),)
     value = "=" + ",".join(f"{port.device}:{port.number}" for port in chosen)
     left = sorted({port.device for port in ports} - {port.device for port in chosen})
     why = f"active ports nearest to a GPU; = matches whole names, so not mlx5_10 for mlx5_1{_left(left)}"
+    if has_integrated_gpu(request) and len(chosen) > 1:
+        why = f"a cable shows as two devices, on two PCIe links; one alone carries half{_left(left)}"
     return (EnvSetting(name, value, why),)
 
 
@@ -91,7 +100,7 @@ def _near(request: ConfigRequest, ports: tuple[RdmaPort, ...]) -> tuple[RdmaPort
     """Ports of the devices nearest to a GPU that have the fastest rate among them.
 
     A slower port beside fast ones is for management, but NCCL would use it too."""
-    near = {pair.device for pair, _ in ask(request, nearest) or ()}
+    near = {pair.device for pair, _ in known_nearest(request)}
     candidates = [port for port in ports if port.device in near] or list(ports)
     fastest = max(port.rate_gbit_per_s for port in candidates)
     return tuple(port for port in candidates if port.rate_gbit_per_s == fastest)
@@ -119,10 +128,7 @@ def _gid_index(request: ConfigRequest, ports: tuple[RdmaPort, ...]) -> tuple[Env
 
 def _roce_v2(node: Node, port: RdmaPort) -> int | None:
     """The first index of a RoCE v2 GID with an IPv4-mapped address (RFC 4291, 2.5.5.2), or None."""
-    for index, value, kind in gids(node, port.device, port.number):
-        if kind == "RoCE v2" and value.startswith("0000:0000:0000:0000:0000:ffff:"):
-            return index
-    return None
+    return next((index for index, _ in roce_v2_gids(node, port)), None)
 
 
 def _queue_pairs(ports: tuple[RdmaPort, ...]) -> EnvSetting:
@@ -145,7 +151,7 @@ def _level(request: ConfigRequest) -> EnvSetting:
         return EnvSetting(name, "", why)
     if has_integrated_gpu(request):
         return EnvSetting(name, "", "no level enables GPUDirect RDMA for a GPU without its own memory")
-    pairs = ask(request, nearest)
+    pairs = known_nearest(request)
     if not pairs:
         return EnvSetting(name, "", "the default, PXB, is right if GPU and NIC share a PCIe switch")
     far = {path_type(distance) for _, distance in pairs} - set(NEAR)
@@ -167,7 +173,11 @@ def nccl_env(request: ConfigRequest) -> ConfigOutput | ConfigRefused:
     form = request.form or "shell"
     choice = choose(request)
     found = settings(request)
-    assumed = () if request.node is not None else ("no node is given: GPUs and NICs are unknown",)
+    assumed: tuple[str, ...] = ()
+    if request.saved is not None:
+        assumed = ("a topology shows neither the driver nor addresses: GIDs and subnets are unknown",)
+    elif request.node is None:
+        assumed = ("no node is given: GPUs and NICs are unknown",)
     title, file, use, lead = _FORMS[form]
     return ConfigOutput(
         kind="nccl-env",
@@ -184,10 +194,10 @@ def nccl_env(request: ConfigRequest) -> ConfigOutput | ConfigRefused:
 
 
 def _node_notes(request: ConfigRequest) -> tuple[str, ...]:
-    if request.node is None:
-        return ()
-    version = ask(request, nccl_version)
     own = "the device names are valid for machines built like this one"
+    if request.node is None:
+        return (own,) if request.saved is not None else ()
+    version = ask(request, nccl_version)
     return (own, *((f"written for NCCL {version}, the oldest found on the node",) if version else ()))
 
 

@@ -21,10 +21,20 @@ from gdrkit.verdict.path_state import BEST_FIRST, PathState, State, is_permanent
 T = TypeVar("T")
 
 
+class SavedMachine(Struct, frozen=True, kw_only=True):
+    """What a saved topology shows of a machine, in place of a node."""
+
+    ports: tuple[RdmaPort, ...] = ()
+    nearest: tuple[tuple[Pair, str], ...] = ()  # each GPU's nearest devices, and their distance
+    coherent: bool = False
+    integrated: bool = False
+
+
 class ConfigRequest(Struct, frozen=True, kw_only=True):
     """The user's options. "" and () mean: not given."""
 
     node: Node | None = None
+    saved: SavedMachine | None = None
     path: str = ""  # dmabuf, peermem
     ofed: str = ""  # network-operator, host
     form: str = ""
@@ -177,10 +187,14 @@ def has_gpu_before_turing(request: ConfigRequest) -> bool:
 
 
 def has_coherent_gpu(request: ConfigRequest) -> bool:
+    if request.saved is not None:
+        return request.saved.coherent
     return any_gpu(request, is_coherent)
 
 
 def has_integrated_gpu(request: ConfigRequest) -> bool:
+    if request.saved is not None:
+        return request.saved.integrated
     return any_gpu(request, is_integrated)
 
 
@@ -200,3 +214,13 @@ def nearest(node: Node) -> tuple[tuple[Pair, str], ...]:
         if pair is not None:
             found.append((pair, distance(node, pair)))
     return tuple(found)
+
+
+def known_ports(request: ConfigRequest) -> tuple[RdmaPort, ...]:
+    """The active ports; () if they are not known."""
+    return request.saved.ports if request.saved is not None else ask(request, active_ports) or ()
+
+
+def known_nearest(request: ConfigRequest) -> tuple[tuple[Pair, str], ...]:
+    """Each GPU's nearest devices, and their distances; () if they are not known."""
+    return request.saved.nearest if request.saved is not None else ask(request, nearest) or ()
