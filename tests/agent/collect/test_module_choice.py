@@ -12,7 +12,8 @@ from gdrkit.agent.collect.pci import relevant, without_serial_number
     ("path", "name"),
     [
         ("kernel/a-b.ko", "a_b"), ("x/y_z.ko.gz", "y_z"), ("c.ko.xz", "c"), ("c.ko.zst", "c"),
-        ("c.ko.bz2", None), ("c.kod", None), (".ko", None), ("ko/c", None), ("a.ko.ko", "a.ko"), ("c.ko\n", None),
+        ("c.ko.bz2", None), ("c.kod", None), (".ko", None),
+        ("ko/c", None), ("a.ko.ko", "a.ko"), ("c.ko\n", None),
     ],
 )  # fmt: skip
 def test_the_module_of_a_file(path, name):
