@@ -206,3 +206,14 @@ def test_one_section_without_a_name_makes_the_file_invalid():
     assert elf_reduce.reduce(bytes(changed), elf_reduce.KEEP_OF_MODULE) is None
     assert elf_reduce.linked(bytes(changed)) == frozenset()
     assert elf_reduce.linked(MODULE) == {b"one", b"two", b"maybe", b"ours", b"plain"}
+
+
+def test_a_section_may_end_with_the_file_and_not_beyond():
+    """The kernel's own bound: kernel/module/main.c, validate_section_offset()."""
+    start = struct.unpack_from("<Q", MODULE, 0x28)[0]
+    for more, valid in ((0, True), (1, False)):
+        changed = bytearray(MODULE)
+        entry = start + 3 * 64
+        offset = struct.unpack_from("<Q", changed, entry + 0x18)[0]
+        struct.pack_into("<Q", changed, entry + 0x20, len(MODULE) - offset + more)
+        assert (elf_reduce.reduce(bytes(changed), elf_reduce.KEEP_OF_MODULE) is not None) is valid

@@ -5,10 +5,13 @@ Its rules are those of thirdpartyp2pConstruct_IMPL (src/nvidia/src/kernel/gpu/bu
 from __future__ import annotations
 
 import ctypes
+import fcntl
 import json
+import os
 import struct
 import subprocess
 import sys
+import termios
 from pathlib import Path
 
 import pytest
@@ -298,3 +301,79 @@ def test_alone_on_this_machine_it_answers_in_json():
 
     assert report["schema"] == "gdrkit.probe.rm/1"
     assert report["calls"][0]["call"] == "open"
+
+
+# -- the machine's own files -----------------------------------------------------------------------
+
+
+def test_device_files_are_opened_to_write_not_inherited_and_closed(tmp_path):
+    path, files = tmp_path / "nvidiactl", rm_probe.DeviceFiles()
+    path.write_bytes(b"abc")
+    fd = files.open(str(path))
+    assert fcntl.fcntl(fd, fcntl.F_GETFL) & os.O_ACCMODE == os.O_RDWR
+    assert not os.get_inheritable(fd)
+    files.close(fd)
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(fd)
+
+
+def test_an_ioctl_writes_into_the_data_and_may_point_to_more():
+    """FIONREAD writes the number of bytes that a pipe holds: ioctl_tty(2)."""
+    files = rm_probe.DeviceFiles()
+    reader, writer = os.pipe()
+    os.write(writer, b"four")
+    data = bytearray(4)
+    files.ioctl(reader, termios.FIONREAD, data)
+    assert struct.unpack("=i", data) == (4,)
+    assert ctypes.string_at(files.address(data), 4) == bytes(data)
+    for end in (reader, writer):
+        os.close(end)
+
+
+CALLS = ("NV_ESC_CARD_INFO", "NV_ESC_RM_ALLOC NV01_ROOT_CLIENT", "NV_ESC_REGISTER_FD", "NV_ESC_RM_CONTROL",
+         "NV_ESC_RM_ALLOC NV01_DEVICE_0", "NV_ESC_RM_ALLOC NV20_SUBDEVICE_0",
+         "NV_ESC_RM_ALLOC NV50_THIRD_PARTY_P2P BAR1", "NV_ESC_RM_FREE")  # fmt: skip
+
+
+class Failing(Driver):
+    """Its ioctl of this number, from 0, fails."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self.left = number
+
+    def ioctl(self, fd: int, request: int, data: bytearray) -> None:
+        self.left -= 1
+        if self.left == -1:
+            raise OSError(EINVAL, "no")
+        super().ioctl(fd, request, data)
+
+
+@pytest.mark.parametrize("number", range(len(CALLS)))
+def test_an_ioctl_that_fails_is_recorded_and_ends_what_needs_it(number):
+    driver = Failing(number)
+    calls = rm_probe.ask(driver)
+    assert not driver.files, "a file was left open"
+    device = "" if number in (0, 1, 7) else ADDRESS
+    failed = {"call": "ioctl", "argument": CALLS[number], "device": device, "result": EINVAL, "value": None}
+    freed = [c["call"] for c in calls[calls.index(failed) + 1 :]]
+    assert freed == (["NV_ESC_RM_FREE"] if 1 < number < 7 else [])
+    if number != 7:
+        assert not driver.objects
+
+
+def test_every_call_of_a_machine_with_two_gpus():
+    rows = [(c["call"], c["argument"], c["device"], c["result"], c["value"]) for c in asked(Driver(gpus=2))]
+    second = "0000:1c:00.0"
+    assert rows == [
+        ("open", "/dev/nvidiactl", "", 0, None), ("NV_ESC_CARD_INFO", "32", "", 0, 2),
+        ("NV_ESC_RM_ALLOC", "NV01_ROOT_CLIENT", "", 0, None), ("NVOS21.status", "offset", "", 0, 28),
+        *(row for number, device in enumerate((ADDRESS, second)) for row in (
+            ("BAR1", "bytes", device, 0, 256 << 30), ("open", f"/dev/nvidia{number}", device, 0, None),
+            ("NV_ESC_RM_CONTROL", "GPU_GET_ID_INFO_V2", device, 0, number),
+            ("NV_ESC_RM_ALLOC", "NV01_DEVICE_0", device, 0, None),
+            ("NV_ESC_RM_ALLOC", "NV20_SUBDEVICE_0", device, 0, None),
+            ("NV_ESC_RM_ALLOC", "NV50_THIRD_PARTY_P2P BAR1", device, 0, None),
+        )),
+        ("NV_ESC_RM_FREE", "NV01_ROOT_CLIENT", "", 0, None),
+    ]  # fmt: skip
