@@ -43,7 +43,7 @@ def settings(lines: Iterable[TextLine]) -> Mapping[int, str]:
 
 
 KINDS = ("typed", "shown", "machine")
-"""Lines that are not somebody's sentence."""
+"""Lines that are not part of a sentence."""
 
 
 def _of_line(line: TextLine, text: str) -> str:

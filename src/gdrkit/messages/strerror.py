@@ -46,16 +46,6 @@ _TRANSLATIONS: dict[int, tuple[str, ...]] = {
         "输入/输出错误",
         "입력/출력 오류",
     ),
-    8: (
-        "Erreur de format pour exec()",
-        "Exec 형식 오류",
-        "Fehler im Format der Programmdatei",
-        "Formato de ejecutable incorrecto",
-        "Ошибка формата выполняемого файла",
-        "可執行檔格式錯誤",
-        "可执行文件格式错误",
-        "実行形式エラー",
-    ),
     11: (
         "Die Ressource ist zur Zeit nicht verfügbar",
         "Recurso no disponible temporalmente",
