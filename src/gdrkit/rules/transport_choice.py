@@ -7,8 +7,8 @@ from gdrkit.rules.deciding_command import DecidingCommand
 from gdrkit.rules.rule import Layer, Outcome, rule, the_node
 from gdrkit.rules.shown_by_messages import SHOWN_BY_MESSAGES
 
-_UCX = "https://openucx.readthedocs.io/en/master/faq.html"
-_MOONCAKE = "https://kvcache-ai.github.io/Mooncake/"
+_UCX = "https://github.com/openucx/ucx"
+_MOONCAKE = "https://github.com/kvcache-ai/Mooncake"
 _COST = "Data goes over TCP or through host memory."
 
 
@@ -155,7 +155,7 @@ def torch_expandable_segments(node: Node, _: str) -> Outcome:
         DecidingCommand("env | grep -E 'FI_|disable_gpu_direct', in the job", "the setting that is named"),
     ),
     cost="GPU memory is copied through host memory.",
-    references=("https://ofiwg.github.io/libfabric/main/man/fi_efa.7.html",),
+    references=("https://github.com/ofiwg/libfabric/blob/main/man/fi_efa.7.md",),
 )
 def gdr_disabled_by_env(node: Node, _: str) -> Outcome:
     """A setting of libfabric or Mooncake turns the direct path off.
