@@ -151,7 +151,7 @@ def test_a_negated_error_establishes_nothing():
 
 
 def test_hardware_in_prose_is_a_possible_cause():
-    found = explained("We have two DGX Sparks (GB10) here.\n")
+    found = explained("We have two DGX Sparks (GB10) here and want GPUDirect RDMA.\n")
 
     assert [e for machine in found.machines for e in machine.established] == []
     (line,) = found.machines[0].open

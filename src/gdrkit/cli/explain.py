@@ -18,13 +18,13 @@ def parser() -> Parser:
     parser = Parser(
         "explain",
         "Find the cause of a problem in pasted text: a modprobe error, an excerpt of dmesg, an NCCL log,\n"
-        "output of nvidia-smi, lspci, modinfo or perftest, a whole forum post. Prints what is proven, by\n"
-        "which line, which causes stay open, and the command that best distinguishes them.",
+        "output of nvidia-smi, lspci, modinfo or perftest, a whole forum post. Prints the most likely\n"
+        "cause, how sure it is and by which line, what to do, and the command that tells other causes apart.",
         "  gdr explain post.txt\n"
         "  dmesg | gdr explain\n"
         "  journalctl -b | gdr explain -v      show how to check each cause\n"
         "  gdr explain --json < nccl.log\n\n"
-        "exit codes: 0 no problem found, 1 a problem is proven that does not stop a path, 2 one is proven\n"
+        "exit codes: 0 no problem found, 1 a problem is shown that does not stop a path, 2 one is proven\n"
         "that does, 3 possible causes stay open, 64 and above usage and internal errors; for an NCCL log,\n"
         "those of gdr nccl",
     )

@@ -77,7 +77,7 @@ def _leads(other: OtherLine, found: tuple[Candidate, ...]) -> bool:
 
 
 def _is_named(found: tuple[Candidate, ...]) -> bool:
-    if found[0].code in GENERIC and not found[0].claimed and found[0].sureness is not Sureness.CERTAIN:
+    if found[0].code in GENERIC and not found[0].said and found[0].sureness is not Sureness.CERTAIN:
         return False
     return found[0].weight >= NAMED or (len(found) == 1 and found[0].weight >= ONLY)
 
@@ -151,9 +151,10 @@ def _stated(reason: Sentence, found: tuple[Candidate, ...]) -> Answer:
 
 def _several(found: tuple[Candidate, ...]) -> Answer:
     lines = found[0].lines[:1]
+    between = ": it does not decide between these causes" if len(found) > 1 else ""
     return _plain(
         AnswerKind.SEVERAL,
-        "The text shows what failed, but not why: it does not decide between these causes.",
+        f"The text shows what failed, but not why{between}.",
         claimed=found[0].claimed,
         lines=lines,
         others=_others(found),

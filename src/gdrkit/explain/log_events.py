@@ -10,7 +10,7 @@ from msgspec import Struct
 from gdrkit.explain.readings import readings
 from gdrkit.explain.transcript import TextLine
 from gdrkit.facts.modules import PEERMEM
-from gdrkit.messages import catalogue, errors, kernel
+from gdrkit.messages import catalogue, errors, kernel, registration
 from gdrkit.messages.message import MessageTemplate
 from gdrkit.messages.strerror import in_english
 from gdrkit.rules import BY_CODE
@@ -57,7 +57,8 @@ def events(lines: Iterable[TextLine]) -> tuple[LogEvent, ...]:
 def _event(line: TextLine, position: int) -> LogEvent | None:
     match = catalogue.match(in_english(line.text))
     if match is None or not match.causes:
-        return None
+        codes = registration.causes(line.text)
+        return LogEvent(line=line, position=position, codes=codes, decides=False) if codes else None
     message = match.message
     from_kernel = message.program == kernel.PROGRAM
     module = message.module or match.values.get("module", "")

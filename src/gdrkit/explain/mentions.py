@@ -65,10 +65,13 @@ def quoted_errors(lines: Iterable[TextLine]) -> Iterator[OpenLine]:
 
 def _printed(line: TextLine) -> tuple[OpenLine, ...]:
     """A message of the catalogue in unrecognised output."""
+    note = "the line has an unusual form"
+    for event in events((TextLine(line.number, line.text, "machine"),)):
+        return (_open(line, event.codes, note, event.leads),)
     match = catalogue.match(line.text)
     if match is None or not match.causes:
         return ()
-    return (_open(line, match.causes, "the line has an unusual form", match.message.leads),)
+    return (_open(line, match.causes, note, match.message.leads),)
 
 
 def _worded(line: TextLine) -> Iterator[OpenLine]:

@@ -30,16 +30,16 @@ def question(
             continue  # the hardware cannot do it, whatever the open causes are
         for line in machine.open:
             for code, deciding in _deciding_commands(line):
-                if code in machine.cleared:
-                    continue
+                if code not in weights:
+                    continue  # the text excludes it
                 key = fill(deciding.command, line.subject), machine.name
-                weight = _weight(code, line, deciding, typed) * (1 + weights.get(code, 0))
+                weight = _weight(code, line, deciding, typed) * (1 + weights[code])
                 scores[key] = scores.get(key, 0) + weight
     if not scores:
         return None
     command, name = max(scores, key=lambda key: scores[key])  # of equal scores the first command wins
     machine = next(machine for machine in machines if machine.name == name)
-    return _question(command, machine)
+    return _question(command, machine, weights)
 
 
 def _deciding_commands(line: OpenLine) -> Iterator[tuple[str, DecidingCommand]]:
@@ -59,17 +59,17 @@ def _weight(code: str, line: OpenLine, deciding: DecidingCommand, typed: set[str
     return PARTLY_SHOWN_WEIGHT if shown else 1
 
 
-def _question(command: str, machine: TextMachine) -> Question:
+def _question(command: str, machine: TextMachine, weights: Mapping[str, float]) -> Question:
     answers: dict[str, list[str]] = {}
     open_codes: list[str] = []
     for line in machine.open:
         answered = [
             (code, deciding)
             for code, deciding in _deciding_commands(line)
-            if fill(deciding.command, line.subject) == command
+            if fill(deciding.command, line.subject) == command and code in weights
         ]
         if answered:
-            open_codes += line.codes
+            open_codes += (code for code in line.codes if code in weights)
         for code, deciding in answered:
             shows = fill(deciding.shows, line.subject)
             if code not in answers.setdefault(shows, []):

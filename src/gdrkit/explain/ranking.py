@@ -67,6 +67,7 @@ class Candidate(Struct, frozen=True, kw_only=True):
     subject: str = ""
     machine: str = ""
     context: bool = False
+    said: bool = False  # a person names it; else a line shows or quotes an error
 
 
 def ranked(
@@ -169,6 +170,7 @@ def _of_claim(claim: Claim, topics: Topics) -> Candidate:
         claimed=True,
         lines=(QuotedLine(claim.sentence.line, claim.sentence.text),),
         context=claim.stance is Stance.CONTEXT,
+        said=True,
     )
 
 
@@ -190,6 +192,7 @@ def _merged(candidates: Iterable[Candidate]) -> Candidate:
         lines=tuple(lines.values())[:MAX_LINES],
         subject=first.subject,
         machine=first.machine,
+        said=first.said,
     )
 
 

@@ -21,7 +21,7 @@ _PATTERNS = {
     ),
     "dmabuf": r"dma[-_ ]?buf",
     "datacenter": (
-        r"\bTesla\b|\b(?:[AHBV][12]00|H20|H800|A800|GH200|GB[23]00|[KMP]\d0|P100|K20m|T4|L40S?|A[1346]0)\b"
+        r"\bTesla\b|\b(?:[AHBV][12]00|H20|H800|A800|GH200|GB[23]00|[KMP]\d0|P100|K20m|T4|L[42]0S?|A[1346]0)\b"
     ),
     "desktop": r"GeForce|\bRTX[- ]?\d{4}|\bTITAN\b|\bGB10\b|\bSpark\b",
     "nccl": "nccl",
@@ -73,9 +73,11 @@ def topics(lines: Iterable[TextLine]) -> Topics:
     words = "\n".join(text for text in first if "NET/Socket" not in text)
     names = ("gpu", "rdma", "dmabuf", "nccl", "desktop")
     found = {name: _compiled(name).search(words) is not None for name in names}
-    datacenter = not found["desktop"] and _compiled("datacenter").search(words) is not None
+    cards = _compiled("datacenter").search(words) is not None
+    datacenter = cards and not found["desktop"]
     maker = "" if _compiled("nvidia").search(words) else _maker(words)
-    return Topics(found["gpu"], found["rdma"], found["dmabuf"], found["nccl"], maker, datacenter)
+    gpu = found["gpu"] or found["desktop"] or cards
+    return Topics(gpu, found["rdma"], found["dmabuf"], found["nccl"], maker, datacenter)
 
 
 def _maker(words: str) -> str:

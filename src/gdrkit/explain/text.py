@@ -31,7 +31,7 @@ HELPFUL = (
     " perftest, or an NCCL log with NCCL_DEBUG=INFO."
 )
 HEADS = {
-    AnswerKind.SEVERAL: "Several causes are possible",
+    AnswerKind.SEVERAL: "The cause is open",
     AnswerKind.STATED: "The text names a reason",
     AnswerKind.ELSEWHERE: "What the text shows",
     AnswerKind.HARMLESS: "No problem",
@@ -54,7 +54,8 @@ def _rows(explanation: Explanation, verbose: bool) -> Iterator[Row]:
     if explanation.answer.kind is AnswerKind.NOTHING:
         yield 2, "", HELPFUL
         yield 0, "", ""
-    yield from _others(explanation.answer, explanation.question, len(machines) > 1)
+    asks = explanation.question if explanation.answer.kind is not AnswerKind.NOTHING else None
+    yield from _others(explanation.answer, asks, len(machines) > 1)
     yield from _section("Also proven", machines, _established(explanation.answer), verbose)
     yield from _section("Contradictions", machines, _contradictions, verbose)
     if verbose:
