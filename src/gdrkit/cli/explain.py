@@ -19,7 +19,7 @@ def parser() -> Parser:
         "explain",
         "Find the cause of a problem in pasted text: a modprobe error, an excerpt of dmesg, an NCCL log,\n"
         "output of nvidia-smi, lspci, modinfo or perftest, a whole forum post. Prints the most likely\n"
-        "cause, how sure it is and by which line, what to do, and the command that tells other causes apart.",
+        "cause, how sure it is, by which line, what to do, and the command that tells other causes apart.",
         "  gdr explain post.txt\n"
         "  dmesg | gdr explain\n"
         "  journalctl -b | gdr explain -v      show how to check each cause\n"
