@@ -81,6 +81,18 @@ POSTS = (
     ("The peermem container waits for MOFED: waiting for mellanox ofed and nvidia drivers to be installed",
      "operator-waits-for-ofed"),
     ("After an upgrade of the MOFED pod the driver pod has to be restarted.", "operator-ofed-changed"),
+    # -- other languages
+    ("GDR\u4e0d\u80fd\u7528\uff0c\u539f\u56e0\u662f\u6ca1\u6709\u52a0\u8f7dnvidia_peermem\u3002",
+     "peermem-not-loaded"),
+    ("\u7531\u4e8eBIOS\u4e2dACS\u6ca1\u6709\u5173\u95ed\uff0cGPUDirect RDMA\u5f88\u6162\u3002", "acs-redirect"),
+    ("GPUDirect RDMA ging nicht, weil nvidia_peermem nicht geladen war.", "peermem-not-loaded"),
+    # -- outputs with words
+    ("modprobe: ERROR: could not insert 'nvidia_peermem': Key was rejected by service\n\nI signed it, but"
+     " never enrolled the key.", "module-unknown-key"),
+    ("n1:1:2 [0] NCCL INFO NET/IB : GPU Direct RDMA Disabled for HCA 0 'mlx5_0' (no module)\n\nlsmod shows"
+     " nothing for nvidia_peermem.", "peermem-not-loaded"),
+    ("n1:1:2 [0] NCCL WARN NET/IB : Got completion from peer 10.0.0.2<1> with status=4 opcode=1 len=0 vendor"
+     " err 81 (Recv)\n\nDisabling ACS solved it.", "acs-redirect"),
 )  # fmt: skip
 
 

@@ -19,7 +19,7 @@ from gdrkit.explain.explanation import (
     TextMachine,
 )
 from gdrkit.explain.otherwise import OtherLine, other_line
-from gdrkit.explain.ranking import Candidate
+from gdrkit.explain.ranking import BY_LINE, Candidate
 from gdrkit.explain.sentences import Sentence
 from gdrkit.explain.subject import Topics
 from gdrkit.explain.transcript import TextLine
@@ -73,7 +73,7 @@ def _leads(other: OtherLine, found: tuple[Candidate, ...]) -> bool:
     if not found or other.weight > found[0].weight:
         return True
     same = other.line.number in {line.line for line in found[0].lines}
-    return same and other.weight == found[0].weight
+    return same and other.weight >= BY_LINE
 
 
 def _is_named(found: tuple[Candidate, ...]) -> bool:

@@ -44,7 +44,7 @@ HARDWARE = 6.0
 """Hardware that can never do it, in a text about it; a mere mention is enough."""
 
 CONTEXT = 2.5
-"""What a setting of the machine, such as Secure Boot, adds to a cause that something else points to."""
+"""What the setting, such as Secure Boot or a container, adds to the first cause of a line, or to a claim."""
 
 OF_NVIDIA = frozenset((*causes_of("ibv_reg_mr", EFAULT), "peermem-stub", "memory-not-registrable"))
 """Causes that only NVIDIA's GPUs and drivers have: a text that mentions no GPU has none of them."""
@@ -77,7 +77,7 @@ def ranked(
     found: dict[str, list[Candidate]] = {}
     for candidate in (*_of_machines(machines, claims, topics), *(_of_claim(one, topics) for one in claims)):
         found.setdefault(candidate.code, []).append(candidate)
-    merged = (_merged(candidates) for candidates in found.values())
+    merged = (_merged(some) for some in found.values() if not all(one.context for one in some))
     ordered = sorted((one for one in merged if one.weight > 0), key=lambda one: -one.weight)
     return tuple(_deepest_first(ordered))
 
@@ -182,7 +182,7 @@ def _merged(candidates: Iterable[Candidate]) -> Candidate:
     if first.claimed and first.code in HARDWARE_CODES and any(not one.claimed for one in rest):
         sureness = Sureness.LIKELY  # what fails fits the hardware that the text names
     weight = first.weight + AGAIN * sum(one.weight for one in rest[:4])
-    if any(one.context for one in rest):
+    if first.weight >= FIRST_CAUSE * QUOTED and any(one.context for one in rest):
         weight += CONTEXT
     return Candidate(
         code=first.code,

@@ -9,16 +9,28 @@ from __future__ import annotations
 from msgspec import Struct
 
 PEERMEM = r"(?:\b(?:nvidia|nv)[-_ ]?peer[-_ ]?mem(?:ory)?\w*|\bpeer[-_]?mem(?:ory)?\b)"
-_DMABUF = r"(?:\bdma[-_ ]?buf\b|dmabuf)"
+DMABUF = r"(?:\bdma[-_ ]?buf\b|dmabuf)"
 _FAILS = r"fail|error|refus|reject|cannot|can't|unable|not permitted|won't|doesn't load|not load|invalid"
-_LACKS = r"\bnot\b|n't\b|\bno\b|missing|lacks?\b|without|absent|unavailable|undefined|unresolved"
-_OLD = r"too old|older|old version|outdated|not new enough|before \d|upgrade|update|newer"
+LACKS = r"\bnot\b|n't\b|\bno\b|missing|lacks?\b|without|absent|unavailable|undefined|unresolved"
+OLD = r"too old|older|old version|outdated|not new enough|before \d|upgrade|update|newer"
 _OFF = (
     r"disabl|turn(?:ed|ing)? off|switch(?:ed|ing)? off|\boff\b|\bpt\b|passthrough|\u5173\u95ed|\u7981\u7528"
 )
-_ON = r"enabl|turned on|switched on|\bon\b|active|\bset\b|\u542f\u7528|\u6253\u5f00|\u5f00\u542f"
+_ON = (
+    r"enabl|turned on|switched on|\bon\b|active|\bset\b|\u542f\u7528|\u6253\u5f00|\u5f00\u542f"
+    r"|\u6ca1\u6709?\u5173"
+)
 _BLOCKS = r"block|prevent|redirect|interfer|break|forbid|\u963b\u6b62|\u5bfc\u81f4"
 _LOAD = r"modprobe|insmod|load"
+_NOT_LOADED = (
+    r"(?:not|n't|never|forgot to|without) (?:been |be |being |yet )?(?:loaded|there\b|present|exist"
+    r"|installed"
+    r"|running)|\bmissing\b|\babsent\b|do(?:es)?(?: not|n't) exist|no module|shows? nothing|prints? nothing"
+    r"|\u6ca1\u6709?\u52a0\u8f7d|\u672a\u52a0\u8f7d|nicht geladen|pas charg\u00e9|no (?:est[\u00e1a]"
+    r" )?cargad"
+    r"|\u30ed\u30fc\u30c9\u3055\u308c\u3066\u3044|\ub85c\ub4dc\ub418\uc9c0|\u043d\u0435"
+    r" \u0437\u0430\u0433\u0440\u0443\u0436"
+)
 
 
 class Statement(Struct, frozen=True):
@@ -65,7 +77,7 @@ LOADING = (
     ),
     Statement(
         "module-unknown-key",
-        r"\bMOK\b|\bsigning key\b",
+        r"\bMOK\b|\bkeys?\b",
         r"(?:not|never) (?:been )?(?:enrolled|imported|trusted)",
         "enrol|import",
     ),
@@ -106,7 +118,7 @@ DRIVER = (
     Statement(
         "driver-proprietary",
         r"\b(?:proprietary|closed)\b.{0,40}\b(?:driver|modules?|flavou?r)\b",
-        _DMABUF,
+        DMABUF,
         r"open(?: kernel)? (?:driver|modules?)|-open\b",
     ),
     Statement("legacy-nv-peer-mem", r"\bnv_peer_mem\b", r"conflict|old module|legacy|archived|deprecated"),
@@ -124,9 +136,7 @@ DRIVER = (
     Statement(
         "peermem-not-loaded",
         PEERMEM,
-        r"(?:not|n't|never|forgot to|without) (?:been |be |being |yet )?(?:loaded|there\b|present|exist"
-        r"|installed|running)"
-        r"|\bmissing\b|\babsent\b|do(?:es)?(?: not|n't) exist|isn't (?:loaded|there)|no module",
+        _NOT_LOADED,
         _LOAD,
         unless=r"stub|persist|reboot|invalid argument|not found in directory",
     ),
@@ -147,7 +157,7 @@ DRIVER = (
         unless=r"\bstub\b|export",
     ),
     Statement(
-        "topology-refused", _DMABUF + r"|P2P|mapping", r"-?524\b|ENOTSUPP\b|topology (?:is )?not supported"
+        "topology-refused", DMABUF + r"|P2P|mapping", r"-?524\b|ENOTSUPP\b|topology (?:is )?not supported"
     ),
     Statement("driver-modified", r"\bpatched (?:driver|kernel module)|\bmodified driver"),
 )
@@ -188,6 +198,7 @@ RDMA = (
         r" memory|cuMemMap",
         r"register|ibv_reg|pin\b|RDMA",
         r"cudaMalloc\b|expandable|disabl|cuMemCreate|gpuDirectRDMACapable",
+        unless=r"expandable",
     ),
     Statement(
         "rdma-device-not-in-container",
@@ -198,9 +209,14 @@ RDMA = (
         r"(?:not|n't|missing|fail)",
         r"/dev/infiniband|--device|--privileged|device plugin|rdma/",
     ),
+    Statement(
+        "rdma-device-not-in-container",
+        r"\b(?:docker|containers?|podman|kubernetes|k8s|pods?|singularity|enroot)\b",
+        context=True,
+    ),
     Statement("rdma-device-not-in-container", r"\bibv_open_device\b", "fail|cannot|unable"),
     Statement(
-        "rdma-lacks-peer-api", r"ib_register_peer_memory_client|peer[- ]memory API", _LACKS, unless="stub"
+        "rdma-lacks-peer-api", r"ib_register_peer_memory_client|peer[- ]memory API", LACKS, unless="stub"
     ),
     Statement(
         "verbs-lacks-dmabuf",
@@ -212,8 +228,8 @@ RDMA = (
     ),
     Statement(
         "kernel-lacks-dmabuf",
-        r"\bkernel\b.{0,60}(?:" + _OLD + "|lacks|does not|doesn't)",
-        _DMABUF,
+        r"\bkernel\b.{0,60}(?:" + OLD + "|lacks|does not|doesn't)",
+        DMABUF,
         r"kernel",
     ),
     Statement(
@@ -224,7 +240,7 @@ RDMA = (
         r"\b(?:IB|OFED|mlx5|NIC) driver\b",
         r"(?:too old|not support|n't support).{0,60}dma",
     ),
-    Statement("data-direct-missing", r"\bdata[- ]direct\b", _LACKS + "|fail"),
+    Statement("data-direct-missing", r"\bdata[- ]direct\b", LACKS + "|fail"),
     Statement(
         "ofed-rebuilt-after-driver",
         r"\bOFED\b|\bDOCA\b",
@@ -278,120 +294,5 @@ PATH = (
     ),
 )
 
-PROGRAMS = (
-    Statement(
-        "nccl-misses-peermem",
-        r"\bNCCL\b",
-        PEERMEM + r".{0,120}(?:not|n't|only|never|fail).{0,40}|(?:not|n't|only|never).{0,60}(?:check|detect"
-        r"|see|find|look|recogni)"
-        r".{0,60}(?:" + PEERMEM + r"|memory_peers)",
-        r"memory_peers|nv_mem\b|nvidia_peermem/version",
-        unless=r"NVSHMEM|\bUCX\b|not (?:been )?loaded",
-    ),
-    Statement(
-        "nvshmem-misses-peermem",
-        r"\bNVSHMEM\b",
-        PEERMEM + r".{0,120}(?:not|n't|never|fail)|(?:not|n't|never).{0,60}(?:" + PEERMEM + ")",
-    ),
-    Statement(
-        "ucx-misses-peermem",
-        r"\bUCX\b|\bib_md\b",
-        PEERMEM + r".{0,120}(?:not|n't|never|fail)|(?:not|n't|never).{0,60}(?:" + PEERMEM + ")",
-    ),
-    Statement(
-        "ucx-lacks-dmabuf", r"\bUCX\b", r"(?:" + _DMABUF + r").{0,60}(?:" + _LACKS + "|since|" + _OLD + ")"
-    ),
-    Statement(
-        "nccl-lacks-dmabuf",
-        r"\bNCCL\b",
-        r"(?:" + _OLD + r").{0,60}(?:" + _DMABUF + ")",
-        unless="kernel|driver",
-    ),
-    Statement(
-        "versions-differ-between-ranks",
-        r"\bNCCL\b|versions?\b",
-        r"different (?:NCCL )?versions? (?:of NCCL|on|between)|versions? (?:differ|mismatch)\w*"
-        r" (?:between|on|across)",
-    ),
-    Statement("perftest-tests-other-path", r"--use_cuda(?:\b|$)", r"--use_cuda_dmabuf|dmabuf", "dmabuf"),
-)
-
-SETTINGS = (
-    Statement(
-        "ib-disabled-by-env",
-        r"\bNCCL_IB_DISABLE\b",
-        r"NCCL_IB_DISABLE\W{0,3}(?:=|:)\s*[\"']?1|(?:set|is|was) (?:to )?[\"'`]?1\b|\bdisables\b",
-    ),
-    Statement(
-        "ib-disabled-by-env", r"\bUCX_TLS\b|\bNCCL_NET\b", r"(?:UCX_TLS|NCCL_NET)\s*=\s*[\"']?(?:tcp|Socket)"
-    ),
-    Statement(
-        "dmabuf-disabled-by-env",
-        r"\b(?:NCCL|NVSHMEM_IB|UCX_IB)_(?:DMABUF|DMA_BUF|GPU_DIRECT)\w*",
-        r"=\s*[\"']?(?:0|n\b|no\b|false)",
-    ),
-    Statement(
-        "gdr-level-too-low",
-        r"\bNCCL_NET_GDR_LEVEL\b",
-        r"=\s*[\"']?(?:0|LOC|PIX|PXB)\b|too (?:low|strict|small)",
-        r"NCCL_NET_GDR_LEVEL\W{0,3}(?:=|to)\s*[\"']?(?:SYS|PHB|NODE|\d)",
-        unless=r"disabl\w* (?:direct|GDR|GPU)|works|\bfine\b|\u7981\u7528|\u6b63\u5e38",
-    ),
-    Statement(
-        "gdr-read-off",
-        r"\bNCCL_NET_GDR_READ\b",
-        r"=\s*[\"']?0|\boff\b|default",
-        r"NCCL_NET_GDR_READ\W{0,3}(?:=|to)\s*[\"']?1",
-    ),
-    Statement(
-        "gid-index-wrong",
-        r"\bGID(?:[ _]index)?\b|NCCL_IB_GID_INDEX|UCX_IB_GID_INDEX",
-        r"wrong|incorrect|invalid|not (?:valid|exist|match)|mismatch",
-        r"GID_INDEX|index",
-    ),
-    Statement(
-        "hca-not-selected",
-        r"\bNCCL_IB_HCA\b|UCX_NET_DEVICES",
-        r"wrong|not (?:include|list|select)|leaves? out|excludes?|incorrect|typo",
-        r"NCCL_IB_HCA|UCX_NET_DEVICES",
-    ),
-    Statement(
-        "env-differs-between-ranks",
-        r"\b(?:env\w*|variables?|settings?)\b",
-        r"(?:differ\w*|not the same) (?:between|on|across) (?:the )?(?:ranks?|nodes?|hosts?|workers?)"
-        r"|only on (?:the )?(?:head|master|first|rank 0)",
-    ),
-    Statement(
-        "retry-exceeded",
-        r"\bRETRY_EXC(?:_ERR)?\b|retry (?:counter |count )?exceeded|\bvendor[ _]err(?:or)? 129\b"
-        r"|\bstatus[= :]{1,3}12\b",
-    ),
-    Statement(
-        "operator-module-missing",
-        r"\bgpu[- ]operator\b|\bdriver (?:daemonset|container|pod)\b|nvidia-(?:peermem|driver)-ctr",
-        context=True,
-    ),
-    Statement(
-        "operator-module-missing",
-        r"\b(?:driver|peermem)\b.{0,80}\b(?:containers?|pods?|sidecar)\b|userspace-only|fast path",
-        r"(?:empty|not found|missing|skip|never be loaded|userspace-only).{0,80}|/lib/modules",
-    ),
-    Statement(
-        "operator-stub",
-        r"\b(?:gpu[- ]operator|driver container)\b",
-        r"(?:" + PEERMEM + r").{0,60}(?:stub|invalid argument)",
-    ),
-    Statement(
-        "operator-waits-for-ofed", r"waiting for mellanox ofed|\bwaits? for (?:the )?(?:MOFED|OFED)\b"
-    ),
-    Statement(
-        "operator-ofed-changed",
-        r"\b(?:MOFED|OFED|DOCA)[- ]?(?:driver )?(?:container|pod)\b",
-        r"restart|upgrad|replac|updat|reload",
-        unless=PEERMEM,
-    ),
-    Statement("talos-no-peermem", r"\btalos\b", PEERMEM),
-)
-
-STATEMENTS = (*HARDWARE, *LOADING, *DRIVER, *RDMA, *PATH, *PROGRAMS, *SETTINGS)
-"""All rows."""
+STATEMENTS = (*HARDWARE, *LOADING, *DRIVER, *RDMA, *PATH)
+"""All rows of this module; program_rows.py has those of programs and settings."""

@@ -15,7 +15,8 @@ from gdrkit.explain.transcript import TextLine
 
 _PATTERNS = {
     "rdma": (
-        r"GPU ?Direct[ -]?RDMA|\bGDR(?:DMA)?\b|\bRDMA\b|peer_?mem|InfiniBand|\bHCAs?\b|\bmlx\d"
+        r"\bUCX\b|\blibibverbs\b|libfabric|\bEFA\b|\bIMEX\b|GPUDirect Storage|nvidia-fs|GPU"
+        r" ?Direct[ -]?RDMA|\bGDR(?:DMA)?\b|\bRDMA\b|peer_?mem|InfiniBand|\bHCAs?\b|\bmlx\d"
         r"|gdrcopy|gdrdrv"
         r"|\bRoCE|\bConnectX|NVSHMEM|nvshmem|\bibv_|GPU memory.{0,20}regist|dma-?buf"
     ),

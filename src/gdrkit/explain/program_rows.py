@@ -1,0 +1,277 @@
+"""How people say that a program's own condition is not met, or that a setting is the cause."""
+
+from __future__ import annotations
+
+from gdrkit.explain.statement_rows import DMABUF, LACKS, OLD, PEERMEM, Statement
+
+_OFF = r"=\s*[\"']?(?:0|n\b|no\b|false|off)|\bdisabled\b|turned off"
+
+PROGRAMS = (
+    Statement(
+        "nccl-misses-peermem",
+        r"\bNCCL\b",
+        PEERMEM + r".{0,120}(?:not|n't|only|never|fail).{0,40}|(?:not|n't|only|never).{0,60}(?:check|detect"
+        r"|see|find|look|recogni)"
+        r".{0,60}(?:" + PEERMEM + r"|memory_peers)",
+        r"memory_peers|nv_mem\b|nvidia_peermem/version",
+        unless=r"NVSHMEM|\bUCX\b|not (?:been )?loaded",
+    ),
+    Statement(
+        "nvshmem-misses-peermem",
+        r"\bNVSHMEM\b",
+        PEERMEM + r".{0,120}(?:not|n't|never|fail)|(?:not|n't|never).{0,60}(?:" + PEERMEM + ")",
+    ),
+    Statement(
+        "ucx-misses-peermem",
+        r"\bUCX\b|\bib_md\b",
+        PEERMEM + r".{0,120}(?:not|n't|never|fail)|(?:not|n't|never).{0,60}(?:" + PEERMEM + ")",
+    ),
+    Statement(
+        "ucx-lacks-dmabuf", r"\bUCX\b", r"(?:" + DMABUF + r").{0,60}(?:" + LACKS + "|since|" + OLD + ")"
+    ),
+    Statement(
+        "nccl-lacks-dmabuf",
+        r"\bNCCL\b",
+        r"(?:" + OLD + r").{0,60}(?:" + DMABUF + ")",
+        unless="kernel|driver",
+    ),
+    Statement(
+        "versions-differ-between-ranks",
+        r"\bNCCL\b|versions?\b",
+        r"different (?:NCCL )?versions? (?:of NCCL|on|between)|versions? (?:differ|mismatch)\w*"
+        r" (?:between|on|across)",
+    ),
+    Statement("perftest-tests-other-path", r"--use_cuda(?:\b|$)", r"--use_cuda_dmabuf|dmabuf", "dmabuf"),
+)
+
+SETTINGS = (
+    Statement(
+        "ib-disabled-by-env",
+        r"\bNCCL_IB_DISABLE\b",
+        r"NCCL_IB_DISABLE\W{0,3}(?:=|:)\s*[\"']?1|(?:set|is|was) (?:to )?[\"'`]?1\b|\bdisables\b",
+    ),
+    Statement(
+        "ib-disabled-by-env",
+        r"\bUCX_TLS\b|\bNCCL_NET\b",
+        r"(?:UCX_TLS|NCCL_NET)\s*=\s*[\"']?(?:tcp|Socket)(?![\w,])",
+    ),
+    Statement(
+        "dmabuf-disabled-by-env",
+        r"\b(?:NCCL|NVSHMEM_IB|UCX_IB)_(?:DMABUF|DMA_BUF|GPU_DIRECT)\w*",
+        r"=\s*[\"']?(?:0|n\b|no\b|false)",
+    ),
+    Statement(
+        "gdr-level-too-low",
+        r"\bNCCL_NET_GDR_LEVEL\b",
+        r"=\s*[\"']?(?:0|LOC|PIX|PXB)\b|too (?:low|strict|small)",
+        r"NCCL_NET_GDR_LEVEL\W{0,3}(?:=|to)\s*[\"']?(?:SYS|PHB|NODE|\d)",
+        unless=r"disabl\w* (?:direct|GDR|GPU)|works|\bfine\b|\u7981\u7528|\u6b63\u5e38",
+    ),
+    Statement(
+        "gdr-read-off",
+        r"\bNCCL_NET_GDR_READ\b",
+        r"=\s*[\"']?0|\boff\b|default",
+        r"NCCL_NET_GDR_READ\W{0,3}(?:=|to)\s*[\"']?1",
+    ),
+    Statement(
+        "gid-index-wrong",
+        r"\bGID(?:[ _]index)?\b|NCCL_IB_GID_INDEX|UCX_IB_GID_INDEX",
+        r"wrong|incorrect|invalid|not (?:valid|exist|match)|mismatch",
+        r"GID_INDEX|index",
+    ),
+    Statement(
+        "hca-not-selected",
+        r"\bNCCL_IB_HCA\b|UCX_NET_DEVICES",
+        r"wrong|not (?:include|list|select)|leaves? out|excludes?|incorrect|typo",
+        r"NCCL_IB_HCA|UCX_NET_DEVICES",
+    ),
+    Statement(
+        "env-differs-between-ranks",
+        r"\b(?:env\w*|variables?|settings?)\b",
+        r"(?:differ\w*|not the same) (?:between|on|across) (?:the )?(?:ranks?|nodes?|hosts?|workers?)"
+        r"|only on (?:the )?(?:head|master|first|rank 0)",
+    ),
+    Statement(
+        "retry-exceeded",
+        r"\bRETRY_EXC(?:_ERR)?\b|retry (?:counter |count )?exceeded|\bvendor[ _]err(?:or)? 129\b"
+        r"|\bstatus[= :]{1,3}12\b",
+    ),
+    Statement(
+        "operator-module-missing",
+        r"\bgpu[- ]operator\b|\bdriver (?:daemonset|container|pod)\b|nvidia-(?:peermem|driver)-ctr",
+        context=True,
+    ),
+    Statement(
+        "operator-module-missing",
+        r"\b(?:driver|peermem)\b.{0,80}\b(?:containers?|pods?|sidecar)\b|userspace-only|fast path",
+        r"(?:empty|not found|missing|skip|never be loaded|userspace-only).{0,80}|/lib/modules",
+    ),
+    Statement(
+        "operator-stub",
+        r"\b(?:gpu[- ]operator|driver container)\b",
+        r"(?:" + PEERMEM + r").{0,60}(?:stub|invalid argument)",
+    ),
+    Statement(
+        "operator-waits-for-ofed", r"waiting for mellanox ofed|\bwaits? for (?:the )?(?:MOFED|OFED)\b"
+    ),
+    Statement(
+        "operator-ofed-changed",
+        r"\b(?:MOFED|OFED|DOCA)[- ]?(?:driver )?(?:container|pod)\b",
+        r"restart|upgrad|replac|updat|reload",
+        unless=PEERMEM,
+    ),
+    Statement("talos-no-peermem", r"\btalos\b", PEERMEM),
+)
+
+OTHERS = (
+    # -- NVSHMEM, DeepEP, NCCL's device API
+    Statement(
+        "ibgda-peer-mapping-denied",
+        r"PeerMappingOverride|\bdoorbell\b|\bUAR\b|cuMemHostRegister",
+        r"fail|denied|not permitted|cannot|not mapp|solved|fixed",
+        r"PeerMappingOverride",
+    ),
+    Statement(
+        "nic-not-mlx5",
+        r"\bIBGDA\b|\bNVSHMEM\b",
+        r"\b(?:only|requires?|needs?)\b.{0,40}\bmlx5\b|not an? mlx5",
+    ),
+    Statement(
+        "nic-atomics-off",
+        r"PCI_ATOMIC_MODE|\batomics?\b.{0,30}(?:NIC|firmware|HCA)",
+        r"off|disabled|not|=\s*0",
+        r"=",
+    ),
+    Statement("gin-unavailable", r"\bGIN\b", r"unavailable|not (?:supported|available)|disabled"),
+    Statement(
+        "gin-library-mismatch",
+        r"\bNCCL\b|\bNVSHMEM\b",
+        r"(?:built|compiled) (?:with|against) (?:another|a different|a newer|an older)",
+    ),
+    # -- NVLink between hosts
+    Statement("mnnvl-imex-channel-missing", r"imex[- ]channels?", LACKS, r"imex"),
+    Statement(
+        "mnnvl-imex-not-ready",
+        r"\bnvidia-imex\b|\bIMEX (?:daemon|service)\b",
+        r"not (?:run|start|ready|up)|isn't running|down|fail",
+        r"nvidia-imex",
+    ),
+    Statement("mnnvl-cumem-off", r"\bNCCL_CUMEM_ENABLE\b", r"=\s*[\"']?0"),
+    Statement("mnnvl-clique-differs", r"\bclique\b", r"differ|not the same|another"),
+    Statement(
+        "mnnvl-fabric-incomplete",
+        r"\bfabric\b.{0,30}\b(?:state|manager|status)\b",
+        r"not|in progress|incomplete|fail",
+    ),
+    # -- UCX, NIXL, Mooncake, PyTorch
+    Statement(
+        "ucx-lacks-cuda",
+        r"\bUCX\b|ucx_info",
+        r"(?:without|no|lacks?|not)\b.{0,24}\b(?:CUDA|cuda_copy|gdr_copy)\b",
+        r"--with-cuda",
+    ),
+    Statement(
+        "ucx-transport-excluded",
+        r"\bUCX_TLS\b|\bUCX_NET_DEVICES\b",
+        r"UCX_TLS\s*=\s*\S+|excludes?|leaves? out|not list|without (?:rc|dc|ib)",
+    ),
+    Statement(
+        "rdma-transport-not-chosen",
+        r"\b(?:Mooncake|NIXL|transfer engine|UCX|libfabric)\b",
+        r"(?:uses?|chose|falls? back to|via|over) (?:the )?TCP\b",
+    ),
+    Statement(
+        "mooncake-forces-peermem",
+        r"\bMooncake\b",
+        r"(?:only|needs?|requires?)\b.{0,80}(?:" + PEERMEM + r"|ibv_reg_mr)|WITH_NVIDIA_PEERMEM",
+    ),
+    Statement(
+        "torch-expandable-segments",
+        r"expandable[_ ]segments",
+        r"true|fail|cannot|not|enabled|caus",
+        r"expandable",
+    ),
+    Statement(
+        "vmm-not-rdma-capable",
+        r"\bcuMemCreate\b|gpuDirectRDMACapable|\bVMM\b",
+        r"gpuDirectRDMACapable|not RDMA[- ]capable",
+    ),
+    # -- libraries
+    Statement(
+        "verbs-library-missing",
+        r"\blibibverbs(?:\.so\S*|1)?\b",
+        r"(?:lacks?|missing|without|not (?:installed|found)|no|cannot open|fail\w* to open)\b",
+        r"install|apt|dnf|yum",
+        r"ibv_reg_dmabuf|dma-?buf|symbol|version|too old",
+    ),
+    Statement(
+        "verbs-provider-mismatch",
+        r"\blibmlx5\b|\brdma-core\b|IBVERBS_PRIVATE",
+        r"mismatch|differ|not from|IBVERBS_PRIVATE|another version",
+        r"same version",
+    ),
+    Statement(
+        "mkeys-exhausted",
+        r"\bmkeys?\b|memory keys?\b|CREATE_MKEY",
+        r"exhaust|no (?:space|room|more)|limit|run(?:s|ning)? out|too many",
+    ),
+    # -- GDRCopy, GPUDirect Storage
+    Statement(
+        "gdrcopy-not-loaded",
+        r"\bgdrdrv\b|\bgdrcopy\b|\bgdr_open\b",
+        r"not (?:been )?(?:loaded|installed|found)|isn't loaded|missing|Is gdrdrv driver installed|no"
+        r" /dev/gdrdrv",
+        r"modprobe|insmod|load",
+    ),
+    Statement(
+        "gdrcopy-version-mismatch",
+        r"\bgdrdrv\b|\bgdrcopy\b|libgdrapi",
+        r"mismatch|too old|incompatible|different versions?|\d\.\d.{0,60}\bhost\b.{0,40}\d\.\d",
+        r"same version",
+    ),
+    Statement(
+        "gdrcopy-built-for-proprietary",
+        r"\bgdrdrv\b|\bgdrcopy\b",
+        r"built for (?:the )?(?:proprietary|open)|(?:proprietary|open).{0,30}flavou?r",
+    ),
+    Statement(
+        "nvidia-fs-not-loaded",
+        r"\bnvidia[-_]fs\b",
+        r"not (?:been )?loaded|isn't loaded|missing|not installed",
+        r"modprobe|load",
+    ),
+    Statement("nvidia-fs-symbols-missing", r"\bnvidia[-_]fs\b", r"unknown symbol|missing symbol|undefined"),
+    Statement("gds-compat-mode", r"compat(?:ible|ibility)?[ _]mode", r"cufile|GDS|gds", unless="not loaded"),
+    # -- AWS, Google
+    Statement(
+        "efa-gdr-unsupported-instance",
+        r"\bEFA\b|\binstances?\b",
+        r"(?:not|n't|without|no) (?:support|have|EFA)?.{0,24}\b(?:RDMA|GDR|GPUDirect)\b",
+    ),
+    Statement(
+        "efa-driver-too-old", r"\bEFA (?:kernel )?(?:driver|module|installer)\b", OLD, r"upgrad|newer|update"
+    ),
+    Statement(
+        "efa-p2p-unavailable",
+        r"\bEFA\b|\blibfabric\b",
+        r"(?:p2p|peer[- ]to[- ]peer).{0,40}(?:not|un)(?: |-)?(?:available|supported)",
+    ),
+    Statement(
+        "libfabric-too-old", r"\blibfabric\b", OLD, r"upgrad|newer|update", r"EFA (?:driver|installer)"
+    ),
+    Statement(
+        "ofi-lacks-hmem",
+        r"\bFI_HMEM\b|\blibfabric\b",
+        r"without (?:CUDA|HMEM)|no (?:CUDA|HMEM) support|lacks? (?:CUDA|HMEM)",
+        r"--with-cuda",
+    ),
+    Statement(
+        "ofi-dmabuf-off-by-default", r"OFI_NCCL_DISABLE_DMABUF|FI_\w*DMABUF", _OFF + r"|=\s*1|default"
+    ),
+    Statement("gdr-disabled-by-env", r"FI_HMEM_DISABLE_P2P|FI_EFA_USE_DEVICE_RDMA|MC_\w*GDR\w*", r"=|set"),
+    Statement("tcpx-rxdm-missing", r"\brxdm\b|TCPX", r"not (?:run|start|reach)|missing|cannot connect"),
+    Statement("gcp-devices-missing", r"\bdmabuf_import_helper\b|/dev/\w*tcp\w*", LACKS),
+)
+"""Conditions of single programs."""
+
+PROGRAM_STATEMENTS = (*PROGRAMS, *SETTINGS, *OTHERS)
