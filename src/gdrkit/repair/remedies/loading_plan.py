@@ -12,7 +12,7 @@ from gdrkit.loader import Prediction
 from gdrkit.node import Node, Supposition, each_known
 from gdrkit.repair.remedies import REMEDIES
 from gdrkit.repair.remedies.modules import load_peermem
-from gdrkit.repair.remedies.plan import STEPS_AT_MOST, predicted
+from gdrkit.repair.remedies.plan import STEPS_AT_MOST, predicted, untried
 from gdrkit.repair.remedies.remedy import Remedy, standing
 from gdrkit.rules import BY_CODE
 
@@ -29,12 +29,8 @@ def loading_plan(node: Node) -> tuple[Remedy, ...] | None:
         prediction = predicted(here)
         if prediction is not None and (prediction.loaded or prediction.result_unknown):
             return (*steps, load_peermem)
-        if len(steps) + 1 >= STEPS_AT_MOST:
-            continue
-        for remedy, changes in _applicable(here, prediction, steps):
-            key = tuple(sorted(step.name for step in (*steps, remedy)))
-            if key not in seen:
-                seen.add(key)
+        if len(steps) + 1 < STEPS_AT_MOST:
+            for remedy, changes in untried(_applicable(here, prediction, steps), steps, seen):
                 queue.append((here.after(remedy.name, changes), (*steps, remedy)))
     return None
 

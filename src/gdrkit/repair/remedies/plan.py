@@ -182,11 +182,8 @@ def _search(node: Node, verdict: Verdict, consumer: str, path: str) -> Chain:
     while queue:
         here, table, state, chain = queue.popleft()
         taken = [step.remedy for step in chain]
-        for remedy, changes in _choices(here, _obstacles(table, state, path), taken, path):
-            key = tuple(sorted((*(step.name for step in taken), remedy.name)))
-            if key in seen:
-                continue
-            seen.add(key)
+        choices = _choices(here, _obstacles(table, state, path), taken, path)
+        for remedy, changes in untried(choices, taken, seen):
             after = here.after(remedy.name, changes)
             judged = path_states_of_pairs(after, RULES, pairs, consumer)
             then = consumer_state(after, judged, consumer)
@@ -196,6 +193,20 @@ def _search(node: Node, verdict: Verdict, consumer: str, path: str) -> Chain:
             if len(longer) < STEPS_AT_MOST:
                 queue.append((after, judged, then, longer))
     return ()
+
+
+Choice = tuple[Remedy, tuple[Supposition, ...]]
+
+
+def untried(
+    choices: Iterable[Choice], taken: Iterable[Remedy], seen: set[frozenset[str]]
+) -> Iterator[Choice]:
+    """The choices that make a set of steps that was not seen yet: their order makes no other node."""
+    for remedy, changes in choices:
+        key = frozenset(step.name for step in (*taken, remedy))
+        if key not in seen:
+            seen.add(key)
+            yield remedy, changes
 
 
 def _obstacles(table: Matrix, state: ConsumerState, path: str) -> list[CheckResult]:
