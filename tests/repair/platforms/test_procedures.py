@@ -10,11 +10,13 @@ import subprocess
 import pytest
 
 from gdrkit.evidence.target import open_host
+from gdrkit.facts.kernel import architecture
 from gdrkit.facts.machine import Distribution, distribution
 from gdrkit.node import Node
 from gdrkit.repair.platforms import file_contents
 from gdrkit.repair.platforms.action import AskPerson, EnrolKey, Procedure, RemoveFile, RunCommand, WriteFile
 from gdrkit.repair.platforms.choices import ProcedureChoices
+from gdrkit.repair.platforms.doca import repository
 from gdrkit.repair.platforms.procedures import PLATFORMS, PROCEDURES, procedure_for
 from gdrkit.repair.remedies import REMEDIES
 from tests.evidence_nodes import laid_down, names
@@ -219,3 +221,34 @@ def test_units_pass_systemd_analyze_verify(tmp_path):
             ["systemd-analyze", "verify", "--man=no", path], capture_output=True, text=True
         )
         assert path.name not in checked.stderr, checked.stderr
+
+
+@pytest.mark.parametrize(
+    ("system", "folder"),
+    [
+        (Distribution("ubuntu", "22.04", ("debian",), ""), "ubuntu22.04"),
+        (Distribution("ubuntu", "24.04", ("debian",), ""), "ubuntu24.04"),
+        (Distribution("ubuntu", "20.04", ("debian",), ""), ""),
+        (Distribution("pop", "24.04", ("ubuntu", "debian"), ""), ""),
+        (Distribution("debian", "12", (), ""), ""),
+        (Distribution("rocky", "9.4", ("rhel",), ""), "rhel9"),
+        (Distribution("almalinux", "10", ("rhel",), ""), "rhel10"),
+        (Distribution("rhel", "8.10", (), ""), "rhel8"),
+        (Distribution("rhel", "7.9", (), ""), ""),
+        (Distribution("rhel", "", (), ""), ""),
+        (Distribution("centos", "9", ("rhel",), ""), ""),
+        (Distribution("sles", "15.6", ("suse",), ""), ""),
+    ],
+    ids=lambda value: f"{value.id} {value.version}" if isinstance(value, Distribution) else "",
+)
+@pytest.mark.parametrize(
+    ("processor", "below"), [("x86_64", "x86_64"), ("aarch64", "arm64-sbsa"), ("ppc64le", "")]
+)
+def test_docas_repository_is_one_that_nvidia_publishes(system, folder, processor, below):
+    changes = [distribution.becomes(system), architecture.becomes(processor)]
+    action = repository(node("ofed-rebuilt").after("elsewhere", changes))
+    address = f"https://linux.mellanox.com/public/repo/doca/3.2.1/{folder}/{below}/"
+    known = bool(folder and below)
+    assert any(address in command for command in action.commands) is known
+    assert ("for this distribution (docs.nvidia.com/doca, DOCA-Host)" in action.what) is not known
+    assert ("EPEL" in action.what) is (known and folder.startswith("rhel"))

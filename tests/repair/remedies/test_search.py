@@ -1,0 +1,65 @@
+"""The searches for steps: how far they go, and at which GPU they look."""
+
+from __future__ import annotations
+
+import pytest
+
+from gdrkit.facts.libraries import verbs_has_dmabuf
+from gdrkit.facts.nvidia_smi import SmiGpu, smi_memory
+from gdrkit.facts.pci import gpus
+from gdrkit.node import Node
+from gdrkit.repair.remedies import BY_NAME, loading_plan, plan
+from gdrkit.repair.remedies.plan import untried, what_then
+from gdrkit.verdict import judge_node
+from tests.repair.remedies.test_pairs import after, plain, with_line
+
+
+def loading_steps(node: Node) -> list[str] | None:
+    found = loading_plan.loading_plan(node)
+    return None if found is None else [step.name for step in found]
+
+
+@pytest.mark.parametrize(("limit", "found"), [(2, ["rebuild-driver", "load-peermem"]), (1, None)])
+def test_the_last_step_counts_too(monkeypatch, limit, found):
+    monkeypatch.setattr(loading_plan, "STEPS_AT_MOST", limit)
+    assert loading_steps(plain("ofed-rebuilt")) == found
+
+
+@pytest.mark.parametrize(("limit", "longest"), [(1, 1), (3, 3)])
+def test_a_plan_has_no_more_steps_than_the_limit(monkeypatch, limit, longest):
+    monkeypatch.setattr(plan, "STEPS_AT_MOST", limit)
+    node = plain("ofed-rebuilt")
+    assert max(map(len, plan.plan(node, judge_node(node), "nccl"))) == longest
+
+
+def test_a_module_that_a_command_may_load_needs_no_other_step():
+    """What the command does is not known, and no step would tell."""
+    assert loading_steps(with_line("install", "/usr/bin/decide")) == ["load-peermem"]
+
+
+def test_steps_that_were_taken_in_another_order_are_not_tried_again():
+    one, two, three = (BY_NAME[name] for name in ("sign-module", "allow-module", "load-peermem"))
+    seen = {frozenset((one.name, two.name))}
+    choices = [(two, ()), (three, ())]
+    assert list(untried(choices, (one,), seen)) == [(three, ())]
+    assert seen == {frozenset((one.name, two.name)), frozenset((one.name, three.name))}
+    assert list(untried(choices, (one,), seen)) == []
+
+
+def full_at(*numbers: int) -> Node:
+    """Eight GPUs without dma-buf in libibverbs; some have no room left in BAR1 (36 MiB are reserved)."""
+    node = plain("ubuntu-6.8-h100")
+    shown = tuple(
+        SmiGpu(address=gpu.address, bar1_free_mib=36 if number in numbers else 37)
+        for number, gpu in enumerate(gpus(node))
+    )
+    return after("ubuntu-6.8-h100", verbs_has_dmabuf.becomes(False), smi_memory.becomes(shown))
+
+
+@pytest.mark.parametrize("numbers", [(0,), (5,), (7,), (1, 2)])
+def test_the_gpu_that_lacks_most_decides_on_the_next_step(numbers):
+    node = full_at(*numbers)
+    (chain, *_) = what_then(node, judge_node(node), "nccl")
+    steps = [(step.remedy.name, step.then.state.value, step.then.blocked_by) for step in chain]
+    assert sorted(name for name, _, _ in steps) == ["enlarge-bar1", "upgrade-rdma-core"]
+    assert [state for _, state, _ in steps] == ["blocked", "ready"]
