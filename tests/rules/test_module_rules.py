@@ -119,6 +119,7 @@ NEAR: list[tuple[Rule, KernelTree]] = [
     (module_not_found, KernelTree().module("x")),
     (module_not_found, KernelTree().put(".dockerenv", "")),
     (module_not_found, KernelTree().put(IN_THE_DRIVER_CONTAINER, PLAIN)),
+    (module_not_found, KernelTree().put("etc/modprobe.d/a.conf", "install x modprobe y\n")),
     (install_override, KernelTree().module("x").put("etc/modprobe.d/a.conf", "install x modprobe -i x\n")),
     (
         install_override,

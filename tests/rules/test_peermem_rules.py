@@ -247,7 +247,7 @@ def test_a_module_loaded_by_hand_is_not_persistent():
 @pytest.mark.parametrize(
     "files",
     [
-        {"etc/modules-load.d/gpu.conf": "# GPU\nnvidia-peermem\n"},
+        {"etc/modules-load.d/gpu.conf": "# GPU\nib_umad\nnvidia-peermem\n"},
         {"etc/modules": "nvidia_peermem\n"},
         {"etc/modprobe.d/nvidia.conf": "softdep nvidia post: nvidia-peermem\n"},
         {"usr/lib/systemd/system/nvidia-peermem-loader.service": "[Service]\n"},
@@ -255,6 +255,21 @@ def test_a_module_loaded_by_hand_is_not_persistent():
 )
 def test_each_of_four_ways_makes_it_persistent(files: dict[str, str]):
     assert passes(node(peermem(), loaded(NAME), files), peermem_not_persistent, NAME)
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"etc/modules-load.d/gpu.conf": "ib_umad\n"},
+        {"etc/modprobe.d/nvidia.conf": "softdep nvidia post: ib_umad\n"},
+        {"etc/modprobe.d/nvidia.conf": "softdep ib_core post: nvidia-peermem\n"},
+        {"usr/lib/systemd/system/nvidia-peermem.target": "", "usr/lib/systemd/system/other.service": ""},
+    ],
+)
+def test_what_loads_another_module_does_not(files: dict[str, str]):
+    found = failed(node(peermem(), loaded(NAME), files), peermem_not_persistent, NAME)
+
+    assert found.seen == "nothing loads it at boot"
 
 
 def test_a_blacklist_entry_overrides_the_line():
@@ -287,9 +302,13 @@ OLD_VERBS = {f"{LIB}/libibverbs.so.1": shared_object("libibverbs.so.1", VERBS)}
 
 
 def test_a_stub_in_modules_load_d_is_found():
-    assert (
-        "etc/modules-load.d/gpu.conf:1" in failed(node(peermem(STUB), ASKED), peermem_redundant, NAME).seen
-    )
+    found = failed(node(peermem(STUB), ASKED), peermem_redundant, NAME)
+    assert found.seen == "etc/modules-load.d/gpu.conf:1 names a module that is a stub"
+    later = {"etc/modules-load.d/gpu.conf": "ib_umad\nnvidia-peermem\n"}
+    found = failed(node(peermem(STUB), later), peermem_redundant, NAME)
+    assert found.seen == "etc/modules-load.d/gpu.conf:2 names a module that is a stub"
+    other = {"etc/modules-load.d/gpu.conf": "ib_umad\n"}
+    assert does_not_apply(node(peermem(STUB), other), peermem_redundant, NAME)
 
 
 def with_dmabuf(verbs: dict[str, bytes]):

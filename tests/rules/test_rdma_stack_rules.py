@@ -289,6 +289,15 @@ def test_modules_that_were_not_collected_are_unknown():
     assert missing(machine, kernel_lacks_odp, the_device(machine))
 
 
+def test_a_device_whose_driver_was_not_collected_is_unknown_unless_its_name_tells():
+    machine = stack({**DMABUF, **ODP})
+
+    assert passes(machine, kernel_lacks_dmabuf, RdmaDevice("mlx5_7"))
+    found = missing(machine, kernel_lacks_dmabuf, RdmaDevice("ib mlx5"))
+    assert found.source == "driver of ib mlx5"
+    assert found.ask == "readlink '/sys/class/infiniband/ib mlx5/device/driver'"
+
+
 def test_a_software_device_has_no_dmabuf():
     files = installed(
         {

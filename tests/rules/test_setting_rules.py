@@ -139,6 +139,17 @@ def test_a_pasted_log_without_a_machine():
     assert "(PHB > PXB)" in failed(machine, gdr_level_too_low).seen
 
 
+def test_the_first_refused_pair_is_named_and_allowed_ones_are_not():
+    lines = ("GPU Direct RDMA Enabled for GPU 1a000 / HCA 0 (distance 4 <= 5), read 1",
+             "GPU Direct RDMA Disabled for GPU 1b000 / HCA 1 (distance 8 > 5)",
+             "GPU Direct RDMA Disabled for GPU 1c000 / HCA 2 (distance 9 > 5)")  # fmt: skip
+    machine = node(job(*lines), complete=False, absent={CONF, "etc/environment"})
+
+    assert failed(machine, gdr_level_too_low).subject == "GPU 1b000 HCA 1"
+    allowed = node(job(lines[0]), complete=False, absent={CONF, "etc/environment"})
+    assert passes(allowed, gdr_level_too_low)
+
+
 def test_numbers_of_an_unknown_version_are_not_decoded():
     refused = job("GPU Direct RDMA Disabled for GPU 1b000 / HCA 1 (distance 7 > 4)", version="")
 
@@ -333,6 +344,25 @@ def test_an_index_without_a_gid():
     machine = node(pair_at("PIX"), conf("NCCL_IB_GID_INDEX=5"))
 
     assert "empty on mlx5_0 port 1" in failed(machine, gid_index_wrong, CONF).seen
+
+
+@pytest.mark.parametrize(
+    ("link_layer", "state"),
+    [("InfiniBand", "4: ACTIVE"), ("Ethernet", "1: DOWN"), ("InfiniBand", "1: DOWN")],
+)
+def test_only_active_roce_ports_need_a_gid(link_layer: str, state: str):
+    """The port before one that does."""
+    first, later = pair_at("PIX"), "sys/devices/pci0000:00/0000:00:01.0/0000:10:00.0/0000:12:00.0/" + NIC
+    one, two = (f"{later}/infiniband/mlx5_0/ports/{number}" for number in (1, 2))
+    second = {path.replace(one, two): text for path, text in first.files.items() if path.startswith(one)}
+    other = {f"{one}/link_layer": f"{link_layer}\n", f"{one}/state": f"{state}\n"}
+    machine = node(first, second, other, conf("NCCL_IB_GID_INDEX=5"))
+
+    found = failed(machine, gid_index_wrong, CONF)
+    assert found.seen == "NCCL_IB_GID_INDEX=5, empty on mlx5_0 port 2"
+    without = {path: text for path, text in first.files.items() if path not in second}
+    assert passes(node(MemoryHost(without, links=first.links), other, conf("NCCL_IB_GID_INDEX=5")),
+                  gid_index_wrong, CONF)  # fmt: skip
 
 
 @pytest.mark.parametrize("value", ["3", "0"])

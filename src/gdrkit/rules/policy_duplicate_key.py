@@ -44,8 +44,8 @@ def keys_lost(value: Value, path: tuple[str, ...]) -> tuple[str, ...]:
     if not same:  # a key further up is repeated too, and `parent` is below the last one
         return ()
     kept = {entry.key for entry in same[-1].entries} if isinstance(same[-1], YamlMapping) else set()
-    earlier = [entry.key for value in same[:-1] if isinstance(value, YamlMapping) for entry in value.entries]
-    return tuple(dict.fromkeys(key for key in earlier if key not in kept))
+    every = [entry.key for value in same if isinstance(value, YamlMapping) for entry in value.entries]
+    return tuple(dict.fromkeys(key for key in every if key not in kept))
 
 
 @rule(
