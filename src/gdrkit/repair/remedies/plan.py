@@ -199,11 +199,11 @@ Choice = tuple[Remedy, tuple[Supposition, ...]]
 
 
 def untried(
-    choices: Iterable[Choice], taken: Iterable[Remedy], seen: set[frozenset[str]]
+    choices: Iterable[Choice], taken: Iterable[Remedy], seen: set[tuple[str, ...]]
 ) -> Iterator[Choice]:
-    """The choices that make a set of steps that was not seen yet: their order makes no other node."""
+    """The choices that make steps that were not seen yet: their order makes no other node."""
     for remedy, changes in choices:
-        key = frozenset(step.name for step in (*taken, remedy))
+        key = tuple(sorted(step.name for step in (*taken, remedy)))  # a step may occur twice
         if key not in seen:
             seen.add(key)
             yield remedy, changes
