@@ -17,6 +17,7 @@ NOT_SHOWN = {
     "versions-differ-between-ranks": "shown by the log of a job",
     "perftest-tests-other-path": "shown by the command line of a run",
     "proof-misread": "shown by pasted text",
+    "rail-unreachable": "shown by the log of a job",
     "retry-exceeded": "shown by the log of a job",
     "manifest-invalid": "shown by a manifest",
     "policy-duplicate-key": "shown by a manifest",
