@@ -132,3 +132,15 @@ def test_more_devices_than_any_machine_has_are_refused(gpus, nets):
             gpus=tuple(TopologyGpu(id=f"GPU{at}") for at in range(gpus)),
             nets=tuple(Net(id=f"mlx5_{at}", device=f"mlx5_{at}") for at in range(nets)),
         )
+
+
+@pytest.mark.parametrize("target", ["fffffff:ff:ff.0", "fffffff:ffff:ff"])
+def test_a_link_to_any_switch_is_read_as_every_release_writes_it(target):
+    """From 2.31 on all links to switches are one element, with a target of another spelling."""
+    text = (
+        '<system version="1"><cpu numaid="0" arch="arm64"><pci busid="0000:01:00.0" class="0x030200" '
+        'link_speed="32.0 GT/s PCIe" link_width="16"><gpu dev="0" sm="90" rank="0" gdr="1">'
+        f'<nvlink target="{target}" count="18" tclass="0x068000"/></gpu></pci></cpu></system>'
+    )
+    (gpu,) = from_nccl_xml.topology(nccl_xml.parse(text.encode())).gpus
+    assert [(link.target, link.count) for link in gpu.nvlinks] == [("", 18)]
