@@ -19,7 +19,7 @@ TRIES = 3000
 HEALTHY_EVERY = 13
 """One machine in so many has no fault."""
 _SPECIAL = ("Spark", "WSL", "Talos")
-_WORKING = ("ready", "unknown")
+_WORKING = ("active", "ready", "unknown")
 
 
 @dataclass

@@ -71,6 +71,10 @@ def machine(number: int, source: random.Random, platform: str = "") -> Machine:
     _signers(source, drawn)
     _peermem(source, drawn)
     drawn.libraries = _libraries(source, drawn)
+    drawn.imex = any(gpu.part == "GB200" for gpu in drawn.gpus) and source.random() < 0.6
+    drawn.build_ids = source.random() < 0.7
+    if source.random() < 0.15:
+        drawn.in_use = "dmabuf"
     drawn.iommu = source.choice(("identity", "identity", "off")) if cpu != "qemu" else "off"
     return drawn
 
@@ -120,6 +124,8 @@ def _driver(source: random.Random, machine: Machine) -> Driver:
         since = max(since, 550)
     if machine.kernel.number >= (6, 14):
         since = max(since, 570)
+    if machine.kernel.number >= (6, 18):
+        since = max(since, 580)
     versions = [version for version in DRIVERS if since <= int(version.split(".")[0]) <= until]
     version = source.choice(versions)
     branch = int(version.split(".")[0])
@@ -137,6 +143,8 @@ def _ofed(source: random.Random, machine: Machine) -> None:
         kind = "none"
     if kind == "mlnx" and machine.kernel.number >= (6, 9):
         kind = "doca"
+    if machine.kernel.number >= (6, 18):
+        kind = "none"  # DOCA 3.2's list of kernels ends before
     if kind == "none" or machine.trust.name == "sig_enforce":
         return
     versions = OFEDS[kind]

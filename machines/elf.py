@@ -52,6 +52,7 @@ def module(
     exports: Iterable[Export],
     architecture: str,
     layout_checksum: int,
+    build_id: bytes = b"",
 ) -> bytes:
     """An unsigned module. `info`: the pairs of .modinfo; `imports`: checksums by symbol."""
     checksums = {"module_layout": layout_checksum, **imports}
@@ -68,6 +69,8 @@ def module(
         _Section("__versions", 1, _ALLOC, versions, align=32),
         _Section(".gnu.linkonce.this_module", 1, _ALLOC | _WRITE, this, align=64),
     ]
+    if build_id:
+        sections.append(_Section(".note.gnu.build-id", 7, _ALLOC, build_id, align=4))
     strings = _Strings()
     local, public = [bytes(24)], []
     public.append(_symbol(strings.add("init_module"), 0x12, 2, 0, 4))

@@ -34,8 +34,9 @@ def _hardware(machine: Machine) -> set[str]:
             far = distance(machine, gpu, nic)
             true |= set() if far in NEAR else {"pair-distant", "pair-cross-socket"}
             true |= {"topology-refused"} if refused(machine, gpu, [nic]) else set()
-    true |= {"gpu-mig"} if machine.mig else set()
-    true |= {"gpu-confidential"} if machine.confidential else set()
+    shown = machine.driver is not None and machine.driver.loaded
+    true |= {"gpu-mig"} if machine.mig and shown else set()
+    true |= {"gpu-confidential"} if machine.confidential and shown else set()
     hardware = [nic for nic in machine.nics if nic.nic] if machine.rdma_driver_loaded else []
     true |= set() if machine.gpus else {"no-gpu"}
     true |= _neighbours(machine)
@@ -81,6 +82,8 @@ def _driver(machine: Machine) -> set[str]:
     full = any(gpu.bar1_free_mib >= 0 for gpu in machine.gpus)  # as nvidia-smi says
     true |= {"bar1-exhausted"} if full and driver.loaded and not driver.library_version else set()
     true |= {"driver-modified"} if driver.loaded and "ExperimentalDmaBufP2P" in driver.parameters else set()
+    if machine.legacy_client == "loaded" and machine.kernel.mm_kobj:
+        true.add("peermem-registration-refused")
     true |= {"driver-mismatch"} if driver.loaded and driver.running_version else set()
     true |= _loaded(machine) if driver.loaded and machine.peermem.loaded else set()
     if machine.peermem.at_boot and machine.peermem.kind == "stub":

@@ -94,10 +94,11 @@ def write(tree: Tree, machine: Machine) -> None:
     if machine.driver and machine.driver.root:
         for module in stacks.nvidia_stack(machine) if machine.driver.on_disk else []:
             tree.file(
-                f"{machine.driver.root}/{at}/{stacks.path(module, '')}", stacks.packed(module, kernel, "")
+                f"{machine.driver.root}/{at}/{stacks.path(module, '')}",
+                stacks.packed(module, kernel, "", machine.build_ids),
             )
     for module, path in placed:
-        tree.file(f"{at}/{path}", stacks.packed(module, kernel, compress))
+        tree.file(f"{at}/{path}", stacks.packed(module, kernel, compress, machine.build_ids))
     tables = _depmod(tuple(placed), kernel, compress, machine.distribution.search)
     for name, content in tables.items():
         tree.file(f"{at}/{name}", content)
@@ -164,6 +165,8 @@ def _running(tree: Tree, machine: Machine, loaded: list[Module]) -> None:
             values["version"] = module.version
         for name, value in values.items():
             tree.line(f"{at}/{name}", value)
+        if machine.build_ids:
+            tree.file(f"{at}/notes/.note.gnu.build-id", stacks.build_id(module))
         tree.folders.add(f"{at}/holders")
         for user in users:
             tree.link(f"{at}/holders/{user}", f"sys/module/{user}")

@@ -78,6 +78,15 @@ DISTRIBUTIONS = {
         50,
         "zst",
     ),
+    "ubuntu-26.04": Distribution(
+        _os("Ubuntu", "ubuntu", "26.04", "debian"),
+        "deb",
+        _UBUNTU_KEY,
+        _CANONICAL,
+        "updates ubuntu built-in",
+        61,
+        "zst",
+    ),
     "debian-12": Distribution(
         _os("Debian GNU/Linux", "debian", "12"), "deb", "Debian Secure Boot CA", "", "updates built-in", 44
     ),
@@ -166,6 +175,10 @@ KERNELS = (
     Kernel("6.17.0-1004-aws", "ubuntu-24.04"),
     Kernel("6.1.0-22-amd64", "debian-12", mm_kobj=True),
     Kernel("6.12.43+deb13-amd64", "debian-13"),
+    Kernel("6.18.12+deb13-amd64", "debian-13"),
+    Kernel("6.19.6-1-default", "sles-15"),
+    Kernel("7.0.0-14-generic", "ubuntu-26.04"),
+    Kernel("7.0.0-14-generic", "ubuntu-26.04", "aarch64"),
     Kernel("4.18.0-372.9.1.el8.x86_64", "rhel-8", dmabuf=False, namespaces=False, mm_kobj=True),
     Kernel("4.18.0-553.el8_10.x86_64", "rhel-8", mm_kobj=True, namespaces=False),
     Kernel("5.14.0-427.13.1.el9_4.x86_64", "rhel-9", mm_kobj=True),

@@ -38,7 +38,7 @@ def modprobe(machine: Machine, name: str = "nvidia_peermem") -> Loading:
     if name in loaded:
         return Loading()
     override = _override(machine, name)
-    if override is not None:
+    if override is not None and name not in on_disk:  # else modprobe loads what it needs first
         return override
     if name not in on_disk:
         return Loading(NOT_FOUND, frozenset({"module-not-found"}), False, name)

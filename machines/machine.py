@@ -34,6 +34,7 @@ class Function:
     bar1_free_mib: int = -1
     group: str = ""  # IOMMU group, if not by itself
     rate: int = 0
+    bond: str = ""  # the bond whose ports its card has; it is one RDMA device then
 
     @property
     def gpu(self) -> GpuProduct | None:
@@ -191,6 +192,9 @@ class Machine:
     hidden: dict[str, str] = field(default_factory=dict)
     dkms_builds: list[str] = field(default_factory=list)  # OFED versions with a build folder
     device_nodes: bool = True
+    build_ids: bool = False  # whether modules have one, and the kernel shows it
+    imex: bool = False  # a domain of NVLink over several machines is set up
+    in_use: str = ""  # "dmabuf": a job has GPU memory attached to its own NIC
     probe: dict[str, list[tuple[str, str, str, int, int]]] = field(default_factory=dict)
     operator: str = ""  # log of the container nvidia-peermem-ctr
     claims: set[str] = field(default_factory=set)  # codes that are true because a fault made them so

@@ -5,6 +5,7 @@ Formats: NVIDIA open-gpu-kernel-modules kernel-open/nvidia/nv-procfs.c; `nvidia-
 from __future__ import annotations
 
 from machines import pci
+from machines.distance import own
 from machines.machine import Driver, Function, Machine
 from machines.tree import Tree
 
@@ -78,7 +79,36 @@ def write(tree: Tree, machine: Machine) -> None:
         tree.file(f"proc/driver/nvidia/gpus/{gpu.address}/information", _information(gpu, minor, version))
         if machine.mig:
             tree.line(f"proc/driver/nvidia/capabilities/gpu{minor}/mig/gi1/access", "DeviceFileMinor: 3")
+    if machine.imex:  # NVIDIA IMEX Service for NVLink Networks, guide: channels and configuration
+        tree.file("dev/nvidia-caps-imex-channels/channel0", "")
+        tree.file("etc/nvidia-imex/nodes_config.cfg", "10.0.0.1\n10.0.0.2\n")
+    if attached := in_use(machine):
+        tree.file("sys/kernel/debug/dma_buf/bufinfo", _buffers(driver, attached))
     _smi(tree, machine, driver)
+
+
+def in_use(machine: Machine) -> list[Function]:
+    """The NICs that have GPU memory attached: each GPU's own ones, if a job runs that uses dma-buf."""
+    inbox = machine.running_stack == machine.inbox_tag
+    exports = machine.driver is not None and machine.driver.loaded and machine.driver.is_open
+    imports = machine.rdma_driver_loaded and (machine.kernel.dmabuf or not inbox)
+    if machine.in_use != "dmabuf" or not (exports and imports):
+        return []
+    usable = [gpu for gpu in served(machine) if gpu.gpu and gpu.gpu.kind not in ("consumer", "integrated")]
+    hardware = [nic for nic in machine.nics if nic.nic]
+    near = [nic for gpu in usable for nic in own(machine, gpu, hardware)] if hardware else []
+    return list({nic.address: nic for nic in near if nic.state == "ACTIVE"}.values())
+
+
+def _buffers(driver: Driver, nics: list[Function]) -> str:
+    """dma_buf_debug_show() of Linux drivers/dma-buf/dma-buf.c. The exporter's name changed in 580.65.06."""
+    name = "nv_dmabuf" if driver.number >= (580, 65, 6) else "nvidia"
+    head = "size    \tflags   \tmode    \tcount   \texp_name\tino     \tname\n"
+    lines = ["\nDma-buf Objects:", head.rstrip("\n")]
+    for nic in nics:
+        lines += [f"02097152\t00000002\t00080007\t00000002\t{name}\t00000004\t<none>"]
+        lines += ["\tAttached Devices:", f"\t{nic.address}", "Total 1 devices attached", ""]
+    return "\n".join([*lines, f"Total {len(nics)} objects, {2097152 * len(nics)} bytes", ""])
 
 
 def _information(gpu: Function, minor: int, version: str) -> str:

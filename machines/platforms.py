@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from dataclasses import replace
 
 from machines.hardware import GPUS, NICS
 from machines.machine import Function
@@ -48,6 +49,13 @@ class _Builder:
             nic.net = f"{'ens' if product.ethernet else 'ib'}{self.devices}np0"
         self.devices += 1
 
+    def bond(self, first: Function, number: int) -> None:
+        """A second port of the card, bonded with the first: mlx5's LAG has one RDMA device for both."""
+        first.rdma, first.bond = f"mlx5_bond_{number}", f"bond{number}"
+        second = replace(first, address=first.address[:-1] + "1", rdma="", port_name="p1")
+        second.net = f"{first.net}b"
+        self.functions.append(second)
+
     def switch(
         self, bus: int, root: str, numa: int, kinds: str = "switch"
     ) -> Callable[[int, str], Function]:
@@ -66,10 +74,13 @@ def rails(random: random.Random, gpu: str, nic: str, cpu: str = "intel") -> list
     """One switch for each GPU with its NIC, as in DGX and HGX machines, and perhaps a NIC for storage."""
     count = random.choice((1, 1, 2, 2, 2, 4, 4, 8))
     made = _Builder()
+    bonded = NICS[nic].ethernet and NICS[nic].driver == "mlx5_core" and random.random() < 0.2
     for index in range(count):
         below = made.switch(_SPREAD[index], cpu, index * 2 // count if count > 1 else 0)
-        below(0, nic)
+        first = below(0, nic)
         below(1, gpu)
+        if bonded:
+            made.bond(first, index)
     if random.random() < 0.4:
         root = made.add(0x05, 1, cpu)
         made.add(0x06, 0, "CX6 Dx", root, rate=100)

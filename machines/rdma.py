@@ -44,9 +44,25 @@ def write(tree: Tree, machine: Machine) -> None:
         for number in range(len(devices)):
             tree.file(f"dev/infiniband/uverbs{number}", "")
             tree.file(f"dev/infiniband/umad{number}", "")
+    for bond in sorted({nic.bond for nic in devices if nic.bond}):
+        _bond(tree, machine, bond)
     listing = ", ".join(f'{{"ifindex":{n},"ifname":"{f.rdma}"}}' for n, f in enumerate(devices))
     tree.command("sos_commands/gdr/rdma_-j_dev", ("rdma", "-j", "dev"), f"[{listing}]\n")
     tree.command("sos_commands/gdr/rdma_system", ("rdma", "system"), "netns shared copy-on-fork on\n")
+
+
+def _bond(tree: Tree, machine: Machine, name: str) -> None:
+    """A bond of the two ports of a card: Linux Documentation/networking/bonding.rst."""
+    ports = [function for function in machine.functions if function.bond == name]
+    at = f"sys/devices/virtual/net/{name}"
+    tree.link(f"sys/class/net/{name}", at)
+    tree.line(f"{at}/operstate", "up")
+    tree.line(f"{at}/mtu", 9000)
+    tree.line(f"{at}/type", 1)
+    tree.line(f"{at}/bonding/mode", "802.3ad 4")
+    tree.line(f"{at}/bonding/slaves", " ".join(port.net for port in ports))
+    for port in ports:
+        tree.link(f"{pci.folder(machine, port)}/net/{port.net}/master", at)
 
 
 def _guid(value: int) -> str:
@@ -117,7 +133,7 @@ def _port(tree: Tree, at: str, machine: Machine, function: Function, node: int) 
         tree.line(f"{at}/gids/{index}", gid)
         tree.line(f"{at}/gid_attrs/types/{index}", kind)
         if ethernet and function.net:
-            tree.line(f"{at}/gid_attrs/ndevs/{index}", function.net)
+            tree.line(f"{at}/gid_attrs/ndevs/{index}", function.bond or function.net)
 
 
 def _interface(tree: Tree, machine: Machine, function: Function) -> None:

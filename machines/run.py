@@ -8,7 +8,8 @@ from concurrent.futures import ProcessPoolExecutor
 from typing import NamedTuple
 
 from machines.cases import Case, case
-from machines.judge import Answer, Miss, ask, compare
+from machines.judge import Answer, Miss, accepts, ask, compare
+from machines.nvidia import in_use
 from machines.truth import CONSUMERS
 
 
@@ -76,7 +77,7 @@ def repaired(made: Case) -> list[Miss]:
             f"{name} {state} {answer.headline}",
         )
         for name, state in said.items()
-        if name == "nccl" and state not in made.healthy_truth.states[name]
+        if name == "nccl" and not accepts(made.healthy_truth.states[name], state)
     ]
 
 
@@ -97,6 +98,10 @@ def cells(made: Case) -> dict[str, str]:
         "NIC": " + ".join(nics) or ("software" if machine.nics else "none"),
         "port": "/".join(sorted(ports)) or "none",
         "IOMMU": machine.iommu,
+        "build ids": "yes" if machine.build_ids else "no",
+        "in use": "dma-buf" if in_use(machine) else "no",
+        "IMEX": "yes" if machine.imex else "no",
+        "bond": "yes" if any(nic.bond for nic in machine.nics) else "no",
         "mode": "MIG"
         if machine.mig
         else "confidential"

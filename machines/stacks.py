@@ -7,8 +7,10 @@ nvidia-peermem.c at the tags from 515 to 595), MLNX_OFED's mlx_compat."""
 from __future__ import annotations
 
 import functools
+import hashlib
 import lzma
 import posixpath
+import struct
 import zlib
 from typing import NamedTuple
 
@@ -116,6 +118,12 @@ def srcversion(module: Module) -> str:
     """The srcversion of a build: 24 upper-case hex digits (modpost's hash of the sources)."""
     text = f"{module.name} {module.tag} {module.damage} {module.exports}"
     return f"{zlib.crc32(text.encode()):08X}{zlib.crc32(text[::-1].encode()):08X}A7C0FFEE"
+
+
+def build_id(module: Module) -> bytes:
+    """The note .note.gnu.build-id of a build: 20 bytes that the linker makes of its content (ld(1))."""
+    text = f"{module.name} {module.tag} {module.damage} {module.exports} {module.imports}"
+    return struct.pack("<III4s", 4, 20, 3, b"GNU") + hashlib.sha1(text.encode()).digest()
 
 
 def log_function(kernel: Kernel) -> str:
@@ -311,8 +319,8 @@ def flags_of(kernel: Kernel) -> str:
 
 
 @functools.lru_cache(maxsize=20000)
-def image(module: Module, kernel: Kernel) -> bytes:
-    """The bytes of a module file, signed, not compressed."""
+def image(module: Module, kernel: Kernel, identified: bool = False) -> bytes:
+    """The bytes of a module file, signed, not compressed; with a build id if it is `identified`."""
     if module.damage == "empty":
         return b""
     info = [("license", module.license)]
@@ -335,6 +343,7 @@ def image(module: Module, kernel: Kernel) -> bytes:
         [elf.Export(name, checksum(name, module.tag)) for name in module.exports],
         arch,
         checksum("module_layout", inbox),
+        build_id(module) if identified else b"",
     )
     if module.signer:
         content = signing.sign(content, module.signer)
@@ -344,9 +353,9 @@ def image(module: Module, kernel: Kernel) -> bytes:
 
 
 @functools.lru_cache(maxsize=20000)
-def packed(module: Module, kernel: Kernel, compress: str) -> bytes:
+def packed(module: Module, kernel: Kernel, compress: str, identified: bool = False) -> bytes:
     """The file on disk: the image, compressed where the distribution does so."""
-    content = image(module, kernel)
+    content = image(module, kernel, identified)
     if compress == "xz":
         return lzma.compress(content, preset=0, check=lzma.CHECK_CRC32)
     return zstd.compress(content, 1) if compress == "zst" else content

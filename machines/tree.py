@@ -91,8 +91,8 @@ class Tree:
         ]
         return {"schema": "gdrkit.bundle/1", **head, "files": files, "folders": folders, "commands": rows}
 
-    def write(self, root: Path, head: dict[str, Any]) -> Path:
-        """Write an unpacked bundle below `root`."""
+    def write(self, root: Path, head: dict[str, Any] | None = None) -> Path:
+        """Write an unpacked bundle below `root`; without `head`, a folder without a manifest."""
         top = str(root)
         made: set[str] = set()
 
@@ -111,5 +111,6 @@ class Tree:
             folder(f"{top}/{posixpath.dirname(path)}")
             if not os.path.lexists(f"{top}/{path}"):
                 os.symlink(target, f"{top}/{path}")
-        Path(top, "gdr_manifest.json").write_text(json.dumps(self.manifest(head)))
+        if head is not None:
+            Path(top, "gdr_manifest.json").write_text(json.dumps(self.manifest(head)))
         return root

@@ -12,6 +12,7 @@ from machines.distance import NEAR, distance, own, refused
 from machines.facts import facts
 from machines.loading import Loading, alone, modprobe
 from machines.machine import Function, Machine
+from machines.nvidia import in_use
 
 CONSUMERS = ("nccl", "ucx", "verbs", "nvshmem")
 LAYERS = ("hardware", "firmware", "kernel", "driver", "rdma", "pcie", "library", "application")
@@ -64,12 +65,23 @@ def judge(machine: Machine) -> Truth:
     for consumer in CONSUMERS:
         truth.states[consumer], paths = _consumer(machine, consumer, usable, hardware, loading)
         truth.blockers[consumer] = paths
+    _active(machine, truth, usable, hardware)
     best = truth.blockers["nccl"]
     if truth.states["nccl"] & {"blocked", "impossible"}:
         truth.headline = _headline(best)
     if any(blocker.code == "driver-not-loaded" for path in best.values() for blocker in path):
         truth.headline |= modprobe(machine, "nvidia").causes if truth.headline else set()
     return _open_questions(machine, truth)
+
+
+def _active(machine: Machine, truth: Truth, gpus: list[Function], nics: list[Function]) -> None:
+    """What is ready is active where each GPU's memory is attached to its own NICs."""
+    attached = {nic.address for nic in in_use(machine)}
+    for consumer, states in truth.states.items():
+        closed = [_dmabuf(machine, consumer, gpu, nics) for gpu in gpus]
+        wanted = {nic.address for gpu in gpus for nic in own(machine, gpu, nics) if nic.state == "ACTIVE"}
+        if attached and wanted <= attached and not any(closed) and states & {"ready", "unknown"}:
+            truth.states[consumer] = frozenset({"active"}) if states == {"ready"} else states | {"active"}
 
 
 _PERHAPS = {  # they stop one direction, or large memory only: whether that is blocked is a matter of words

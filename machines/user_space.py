@@ -179,6 +179,7 @@ def _dkms(tree: Tree, machine: Machine) -> None:
     for module in [m for m in files(machine) if m.name.startswith("nvidia")]:
         name = module.file + (f".{machine.distribution.compress}" if machine.distribution.compress else "")
         tree.file(
-            f"{place}/module/{name}", stacks.packed(module, machine.kernel, machine.distribution.compress)
+            f"{place}/module/{name}",
+            stacks.packed(module, machine.kernel, machine.distribution.compress, machine.build_ids),
         )
     tree.link(f"var/lib/dkms/nvidia/kernel-{release}-{arch}", place)

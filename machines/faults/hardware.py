@@ -161,7 +161,7 @@ def _spare(machine: Machine) -> bool:
 
 
 def _cuts(machine: Machine) -> bool:
-    return all(
+    return "gpu-unsupported" not in machine.claims and all(
         gpu.part in ("A100", "H100", "H200", "B200", "H100 PCIe", "A100 PCIe") for gpu in machine.gpus
     )
 
@@ -188,7 +188,7 @@ FAULTS = (
     Fault("MIG", ("gpu-mig",), _mig, _cuts),
     Fault("confidential computing", ("gpu-confidential",), _confidential, _protects),
     Fault("CDMM", ("gpu-cdmm",), _cdmm, _may_be_managed),
-    Fault("CUDA refuses", ("gpu-unsupported",), _unsupported, _metal),
+    Fault("CUDA refuses", ("gpu-unsupported",), _unsupported, lambda m: _metal(m) and not m.mig),
     Fault("passed through", ("gpu-passed-through",), _passthrough, _x86_metal, alone=True),
     Fault("no GPU", ("no-gpu",), _no_gpu, _metal, alone=True),
     Fault("no NIC", ("no-rdma-device",), _no_nic, _metal, alone=True),

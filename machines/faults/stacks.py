@@ -267,6 +267,12 @@ FAULTS = (
         "OFED removed", ("module-symbol-missing",), _removed, lambda m: _ofed(m) and not m.kernel.peer_api
     ),
     Fault(
+        "MLNX_OFED removed",
+        ("module-symbol-missing",),
+        _removed,
+        lambda m: _ofed(m) and bool(m.ofed and m.ofed.kind == "mlnx") and not m.kernel.peer_api,
+    ),
+    Fault(
         "OFED not running",
         ("module-symbol-missing", "rdma-lacks-peer-api", "ofed-rebuilt-after-driver"),
         _not_running,

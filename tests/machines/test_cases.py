@@ -49,6 +49,8 @@ def test_a_thousand_machines_have_each_code_ten_times_and_every_part():
     assert {"DOWN", "INIT"} <= {state for cell in seen["port"] for state in cell.split("/")}
     assert {"MIG", "confidential", "passed through", "operator", "container", "host"} <= seen["mode"]
     assert {"off", "identity", "DMA", "DMA-FQ"} <= seen["IOMMU"]
+    assert all(seen[name] == {"yes", "no"} for name in ("bond", "build ids", "IMEX"))
+    assert seen["in use"] == {"dma-buf", "no"}
 
 
 @pytest.mark.parametrize("number", range(0, 40, 4))
@@ -68,7 +70,7 @@ def test_a_planted_fault_changes_the_evidence_and_is_true(fault):
     assert made.truth.codes & set(fault.codes)
     if fault.repairable:
         assert consistent(made.healthy)
-        assert made.healthy_truth.states["nccl"] & {"ready", "unknown"}
+        assert made.healthy_truth.states["nccl"] & {"active", "ready", "unknown"}
         assert made.machine != made.healthy
     assert compose(made.machine).files or fault.platform
 

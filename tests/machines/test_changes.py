@@ -12,7 +12,7 @@ from machines.changes import hide, renamed
 from machines.judge import Answer, ask, ask_about
 from machines.truth import CONSUMERS
 
-from machines import compose
+from machines import compose, sosreport
 
 MAY_DIFFER = 2
 """Most machines of each test that gdrkit judges otherwise. Lower it; 0 is the aim."""
@@ -45,6 +45,22 @@ def test_order_names_and_addresses_change_nothing():
             different.append(
                 (made.number, [fault.name for fault in made.faults], states(first), states(second))
             )
+
+    assert len(different) <= MAY_DIFFER, different
+
+
+@pytest.mark.slow
+def test_a_sosreport_says_less_and_nothing_else():
+    """It lacks modules and most of sysfs: a state is that of the bundle, or unknown."""
+    different = []
+    for made in drawn(33, 25):
+        first = ask(made.machine)
+        with tempfile.TemporaryDirectory() as folder:
+            second = ask_about(sosreport.write(made.machine, Path(folder)))
+        assert second.report, second.complaint
+        for name, state in states(second).items():
+            if state not in (states(first)[name], "unknown"):
+                different.append((made.number, name, states(first)[name], state))
 
     assert len(different) <= MAY_DIFFER, different
 

@@ -11,14 +11,14 @@ from machines.run import Result, judged
 FIXED_SEED = 20261122
 COUNT = 100
 
-FLOORS = {"state": 94.0, "headline": 92.0, "named": 90.0, "modprobe": 90.0}
+FLOORS = {"state": 98.0, "headline": 98.0, "named": 96.0, "modprobe": 98.0}
 """Least percentages. Raise them as gdrkit improves; 98 is the aim, and 100 for `named`."""
 
-MOST_CLAIMS = 3
+MOST_CLAIMS = 1
 """Most confident wrong claims in one run. Lower it; 0 is the aim."""
 
-MOST_CRASHES = 1
-"""Most machines in one run that gdrkit cannot judge at all. Lower it; 0 is the aim."""
+MOST_CRASHES = 0
+"""Most machines in one run that gdrkit cannot judge at all."""
 
 
 def check(results: list[Result], seed: int) -> None:
