@@ -24,7 +24,7 @@ class Remedy(Struct, frozen=True, kw_only=True, eq=False):
     needs_reboot: bool = False
     paths: tuple[str, ...] = DIRECT  # the paths that it serves
     replaces_driver: bool = False  # if an operator's container installs the driver, change that one
-    drops_signatures: bool = False  # NVIDIA's modules are other files afterwards, whoever signs those
+    drops_signatures: bool = False  # NVIDIA's modules are other files afterwards, with another signer
 
 
 def standing(taken: Sequence[Remedy]) -> Sequence[Remedy]:
