@@ -81,6 +81,23 @@ def test_install_lines_and_lists_decide_before_the_file_is_opened():
     assert modprobe(server(peermem=file_with(), modprobe_d=["blacklist nvidia-peermem"])).loaded
 
 
+def test_what_a_module_needs_is_loaded_before_its_install_line_runs():
+    """kmod: __kmod_module_get_probe_list() lists the dependencies whatever command the module has."""
+    machine = server(modprobe_d=["install nvidia-peermem /bin/false"])
+    machine.driver.loaded, machine.driver.signed_nvidia = False, ""
+    machine.trust = draw.trust("sig_enforce")
+
+    assert modprobe(machine).error == REJECTED
+
+
+def test_nv_peer_mem_serves_drivers_whose_page_tables_it_knows():
+    for version, state in (("570.158.01", "ready"), ("580.95.05", "blocked")):
+        machine = server(legacy_client="loaded")
+        machine.driver.version, machine.driver.is_open = version, False
+
+        assert judge(machine).states["verbs"] == {state}
+
+
 def test_a_gpu_is_judged_at_its_own_nic_whatever_its_port_does():
     machine = next(m for n in range(999) if len((m := draw.machine(n, random.Random(n), "rails")).gpus) > 1)
     gpu = machine.gpus[-1]
