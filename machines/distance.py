@@ -37,6 +37,7 @@ def refused(machine: Machine, gpu: Function, nearest: list[Function]) -> bool:
     driver = machine.driver
     if (
         not driver
+        or not driver.loaded
         or driver.number < (580, 65, 6)
         or machine.cpu not in ("altra", "grace")
         or machine.virtual

@@ -105,10 +105,10 @@ def insert(machine: Machine, module: Module, loaded: dict[str, Module]) -> Loadi
 def signature(machine: Machine, module: Module) -> tuple[str, ...] | None:
     """The words and the code of a refused signature; None if it passes."""
     trust = machine.trust
-    if module.signer and module.signer in trust.revoked:
+    has_trailer = module.signer and module.damage != "truncated"
+    if has_trailer and module.signer in trust.revoked:
         return REJECTED, "module-key-revoked"
     trusted = trust.trusts(module.signer, machine.builtin) if module.signer else False
-    has_trailer = module.signer and module.damage != "truncated"
     if has_trailer and trusted and module.damage == "altered":
         return REJECTED, "module-signature-broken"
     if has_trailer and trusted:

@@ -70,8 +70,6 @@ def _move(machine: Machine, gpu: Function, numa: int) -> None:
 def _distant(machine: Machine, source: random.Random) -> None:
     gpu = machine.gpus[0]
     _move(machine, gpu, gpu.numa)
-    if machine.cpu == "altra":
-        machine.claims.add("topology-refused")
 
 
 def _other_socket(machine: Machine, source: random.Random) -> None:
