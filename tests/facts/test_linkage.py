@@ -19,7 +19,7 @@ from gdrkit.facts.linkage import (
 from gdrkit.facts.modules import exporter, kernel_exports, kernel_symbol, vermagic
 from gdrkit.facts.running_files import running_file
 from tests.kernel_tree import FOLDER, KERNEL_SYMBOLS, KernelTree
-from tests.module_builder import Export
+from tests.module_builder import RELEASE, Export, build_module
 
 PRINTK = {"_printk": KERNEL_SYMBOLS["_printk"].crc}
 
@@ -128,6 +128,33 @@ def test_a_kernel_without_symbol_versions_exports_no_module_layout_and_its_list_
     built_separately = tree.put(f"{FOLDER}/build/Module.symvers", foreign).node()
     with pytest.raises(EvidenceMissing):
         symvers(built_separately)
+
+
+def running_without_a_file(config: str) -> KernelTree:
+    """A provider that runs, while depmod no longer knows it: its file is gone."""
+    tree = KernelTree().module("provider", exports={"hello": 7}, loaded="OE")
+    tree.module("user", imports={"hello": 7, **PRINTK})
+    tree.put("proc/kallsyms", "0 r __ksymtab_hello\t[provider]\n0 r __ksymtab__printk\n")
+    tree.put(f"boot/config-{RELEASE}", f"#\nCONFIG_X=y\n{config}\n").without(tree.path("provider"))
+    tree.exports["provider"], tree.paths["provider"] = (), "updates/dkms/gone.ko"
+    return tree.put(f"{FOLDER}/updates/dkms/gone.ko", build_module("gone"))
+
+
+def test_a_running_module_without_a_file_still_exports_what_kallsyms_lists() -> None:
+    """As in the lab: running-provider-gone-from-disk. Only where there are CRCs is its own not known."""
+    found = symbol_links(running_without_a_file("# CONFIG_MODVERSIONS is not set").node(), "user")
+    assert (found.problems, found.unseen) == ((), ())
+    versioned = symbol_links(running_without_a_file("CONFIG_MODVERSIONS=y").node(), "user")
+    assert versioned.problems == () and len(versioned.unseen) == 1
+
+
+def test_a_running_build_without_the_symbol_exports_none_whatever_its_file_has() -> None:
+    """As in the lab: peer-ofed-installed-not-restarted."""
+    tree = a_pair().module("provider", exports={"hello": 7}, loaded="OE")
+    tree.put("proc/kallsyms", "0 r __ksymtab__printk\n0 r __ksymtab_other\t[another]\n")
+    assert faults(tree, "user") == [("hello", SymbolFault.MISSING)]
+    tree.put("proc/kallsyms", "0 r __ksymtab__printk\n0 r __ksymtab_hello\t[provider]\n")
+    assert faults(tree, "user") == []
 
 
 def test_without_the_kernels_exports_a_symbol_is_unknown_not_missing() -> None:

@@ -25,7 +25,7 @@ from gdrkit.facts.trust import (
     trusted_keys,
     verified_by,
 )
-from tests.kernel_tree import KernelTree, keys
+from tests.kernel_tree import FOLDER, KernelTree, keys
 from tests.module_builder import Key, append_signature, build_module, make_key, sign
 
 MOK = make_key("Example machine owner key")
@@ -67,6 +67,15 @@ def state(tree: KernelTree, content: bytes) -> SignatureState:
 
 
 PLAIN = build_module("x")
+
+
+def test_a_copy_with_the_signature_of_the_kernels_own_file_and_another_content_is_broken() -> None:
+    """Debian's kernels refuse it even if nothing is enforced: in-tree-altered in the lab."""
+    own = sign(build_module("x", intree=True), BUILD)
+    for content, expected in ((own, SignatureState.VERIFIED), (altered(own), SignatureState.BROKEN)):
+        tree = secured().module("x", content=content).put(f"{FOLDER}/kernel/drivers/x.ko", own)
+        tree.put(f"{FOLDER}/modules.order", "kernel/drivers/x.o\n")
+        assert signature_check(tree.node(), tree.path("x")).state is expected
 
 
 def altered(content: bytes) -> bytes:

@@ -83,6 +83,7 @@ def test_a_kernel_that_does_not_decompress_leaves_it_to_kmod() -> None:
     ("data", "said"),
     [
         (UNSIZED, "zstd: Failed to determine decompression size"),
+        (UNSIZED + b"more", "zstd: Failed to determine decompression size"),
         (SIZED[: len(SIZED) // 2], "zstd: Src size is incorrect"),
     ],
 )

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from gdrkit.evidence import EvidenceAbsent, EvidenceMissing, Missing, MissingReason
 from gdrkit.evidence.quoting import quoted
-from gdrkit.facts.kernel import release
+from gdrkit.facts.kernel import config_option, release
 from gdrkit.facts.loaded_modules import loaded
 from gdrkit.facts.module_files import exports, versions
 from gdrkit.facts.module_index import builtin, dependencies, module_path, modules_dir, symbol_owner
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from gdrkit.formats.elf import Export
 
 VMLINUX = "vmlinux"
+_VERSIONS = "CONFIG_MODVERSIONS"
 _GPL_MARK = b" __start___ksymtab_gpl\n"
 _SYMVERS_LIMIT_BYTES = 64 << 20  # Module.symvers has 1 to 3 MB; kallsyms about 12 MB
 # Symbols that only these modules export: the kernel image has them only if the module is built in.
@@ -229,7 +230,15 @@ def provider(node: Node, symbol: str, importer: str) -> Provider:
         return Provider(VMLINUX, kernel_symbol(node, symbol))
     if owner not in usable_by(node, importer):
         raise _not_exported(owner, symbol, f"modprobe {quoted(owner)}")
-    found = export_of(node, owner, symbol)
+    try:
+        found = export_of(node, owner, symbol)
+    except EvidenceAbsent:
+        raise
+    except EvidenceMissing:
+        # Nothing but its CRC is needed of an export whose module's file is gone, and here there are no CRCs.
+        if if_missing("", holder_of, node, symbol) != owner or config_option(node, _VERSIONS) == "y":
+            raise
+        return Provider(owner, KernelSymbol(None, False, None, None))
     return Provider(owner, KernelSymbol(found.crc, found.crc is not None, found.gpl_only, found.namespace))
 
 
@@ -298,6 +307,8 @@ def exporter(node: Node, symbol: str) -> str:
         return VMLINUX
     if replaced(node, listed):
         return _running_exporter(node, symbol, (listed,))
+    if is_loaded_for_sure(node, listed) and lists_modules(node):  # another build of it may run
+        return holder_of(node, symbol) or _running_exporter(node, symbol, ())
     return listed
 
 
@@ -312,7 +323,7 @@ def _running_exporter(node: Node, symbol: str, candidates: tuple[str, ...]) -> s
     Raises EvidenceAbsent if none does.
     """
     others = [name for name in candidates if replaced(node, name)]
-    if others and lists_modules(node):
+    if lists_modules(node):
         if found := holder_of(node, symbol):
             return found
     else:

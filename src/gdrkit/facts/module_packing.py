@@ -40,14 +40,13 @@ def unpack_fault(node: Node, path: str) -> UnpackFault | None:
     found = packing(node, path)
     if found is None:
         return None
-    damage = _damage(node, path)
-    if damage:
+    if found.kind == "zstd" and not found.sized and _prints(node) and kernel_unpacks(node) != "zstd":
+        return UnpackFault("zstd: Failed to determine decompression size")
+    if damage := _damage(node, path):
         return _damaged(node, path, found.kind, cut=_CUT in damage)
     if found.kind == "xz" and found.check not in _KNOWN_TO_THE_KERNEL and kernel_unpacks(node) == "xz":
         node.cite(path, "xz", f"the kernel does not know its check, {found.check}")
         return UnpackFault(status=_OPTIONS_ERROR)
-    if found.kind == "zstd" and not found.sized and _prints(node) and kernel_unpacks(node) != "zstd":
-        return UnpackFault("zstd: Failed to determine decompression size")
     return None
 
 

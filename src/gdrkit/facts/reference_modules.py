@@ -48,9 +48,13 @@ def _reference_names(node: Node) -> tuple[str, ...]:
     present = if_missing({}, loaded, node)
     accepted = [module for module in present.values() if "F" not in module.taint]
     by_size = sorted(accepted, key=lambda module: module.size_bytes)
-    names = [name for name in _PREFERRED if name in present]
-    names += [module.name for module in by_size if module.name not in _PREFERRED]
-    return (*names, *(name for name in _PREFERRED if name not in present))
+    others = [module for module in by_size if module.name not in _PREFERRED]
+    return (
+        *(name for name in _PREFERRED if name in present),
+        *(module.name for module in others if "O" not in module.taint),
+        *(name for name in _PREFERRED if name not in present),
+        *(module.name for module in others if "O" in module.taint),  # its file may have been replaced since
+    )
 
 
 @fact

@@ -15,7 +15,7 @@ from gdrkit.facts.kernel import config_option, version
 from gdrkit.facts.keyrings import BUILTIN, EnrolledCertificate, enrolled_keys, proc_keys, revoked
 from gdrkit.facts.loaded_modules import loaded
 from gdrkit.facts.module_files import content, stored
-from gdrkit.facts.module_index import module_path
+from gdrkit.facts.module_index import all_paths, module_path, modules_dir, name_of
 from gdrkit.facts.reference_modules import reference_files
 from gdrkit.facts.secure_boot import (
     module_signatures_supported,
@@ -25,7 +25,7 @@ from gdrkit.facts.secure_boot import (
     signatures_enforced,
 )
 from gdrkit.formats.errors import FormatError
-from gdrkit.node import Node, each_known, fact, if_absent
+from gdrkit.node import Node, each_known, fact, if_absent, if_missing
 
 if TYPE_CHECKING:
     from gdrkit.formats.module_signature import Signature
@@ -195,7 +195,7 @@ def signature_check(node: Node, path: str) -> SignatureCheck:
     return (
         _by_revocation(node, path, found)
         or _by_certificate(node, path, found)
-        or _by_identity(node, found)
+        or _by_identity(node, path, found)
         or _by_name(node, found)
     )
 
@@ -251,14 +251,33 @@ def _by_certificate(node: Node, path: str, found: Signature) -> SignatureCheck |
     return None
 
 
-def _by_identity(node: Node, found: Signature) -> SignatureCheck | None:
+def _by_identity(node: Node, path: str, found: Signature) -> SignatureCheck | None:
     """By the signers of modules that this kernel has verified, since no file has its built-in
     certificates."""
     for key in chain(_signers_of_the_build(node), _signers_of_loaded(node)):
         if _same_signer(key, found):
+            if twin := _altered_copy_of(node, path):
+                node.cite(twin, "signature", "the same, of another content", confidence=Confidence.LIKELY)
+                return SignatureCheck(SignatureState.BROKEN, key.description)
             node.cite("signers of loaded modules", text=key.description, confidence=Confidence.LIKELY)
             return SignatureCheck(SignatureState.VERIFIED, key.description)
     return None
+
+
+def _altered_copy_of(node: Node, path: str) -> str:
+    """The kernel's own file of the same name with the same signature but another content; "" if there is
+    none: no signature fits two contents, and the kernel's own file is the likelier original."""
+    own, pkcs7 = f"{modules_dir(node)}/kernel/", _split(node, path)[2]
+    if path.startswith(own):
+        return ""
+
+    def is_original(other: str) -> bool:
+        if not other.startswith(own) or _split(node, other)[2] != pkcs7:
+            return False
+        return content_digest(node, other, "sha256") != content_digest(node, path, "sha256")
+
+    others = if_missing((), all_paths, node, name_of(path))
+    return next((other for other in others if if_missing(False, is_original, other)), "")
 
 
 def _same_signer(key: TrustedKey, found: Signature) -> bool:
