@@ -1,4 +1,4 @@
-"""`python -m lab`: list, run, record, compare, random, rdma, doctor, fix, transport, shell."""
+"""`python -m lab`: list, run, record, words, compare, random, rdma, doctor, fix, transport, shell."""
 
 from __future__ import annotations
 
@@ -47,6 +47,8 @@ def _parser() -> argparse.ArgumentParser:
     compare.add_argument(
         "-v", "--verbose", action="store_true", help="print each case, not only disagreements"
     )
+    keep = action("words", "keep the expected word of each recorded case", commands.words, boots=False)
+    keep.set_defaults(profile="")
     for sub in (run, compare):
         sub.add_argument("profile", nargs="?", default="")
         sub.add_argument("case", nargs="?", default="", help="a shell pattern")

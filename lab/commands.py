@@ -123,6 +123,16 @@ def compare(options: argparse.Namespace) -> int:
     return report(found, verbose=options.verbose)
 
 
+def words(options: argparse.Namespace) -> int:
+    """Keep the words of all recorded cases of a kernel, after an intended change of the predictor."""
+    from lab.predictor import predict
+    from lab.words import write
+
+    found = [row for recorded, contents in _sessions(options) for row in judged(recorded, contents, predict)]
+    write(options.kernel, found)
+    return report(found)
+
+
 def _sessions(options: argparse.Namespace) -> list[tuple[golden.Golden, dict[str, bytes]]]:
     if getattr(options, "boot", False):
         chosen = profile(options.profile or "plain")

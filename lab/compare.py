@@ -1,8 +1,9 @@
 """Compares predictions with the kernel, case by case.
 
-Only two things are normalized: source lines and pointers in libkmod's own messages, and stack traces. A
-module's init result is not in a bundle, so a prediction may leave the result open. That is accepted only
-if an init really ran, as the kernel's trace shows, and counted separately.
+Only two things are normalized: pointers in libkmod's own messages, and stack traces. A module's init result
+is not in a bundle, so a prediction may leave the result open. That is accepted only if an init really ran,
+as the kernel's trace shows, and counted separately. Each recording keeps the word that is expected for each
+case (lab/words.py), so that a prediction which no longer dares to answer is noticed.
 """
 
 from __future__ import annotations
@@ -21,11 +22,11 @@ from lab.golden import Answer, Golden, Recorded, cases, host
 if TYPE_CHECKING:
     from gdrkit.loader import Prediction
 
-_LIBKMOD = re.compile(r"(\.\./libkmod/[\w-]+\.c):\d+")
 _OF_TIME = re.compile(r"^hrtimer: interrupt took \d+ ns|^clocksource: |: \d+ callbacks suppressed$")
 """Effects of a slow emulated CPU, and of a rate limit that counts earlier lines: neither belongs to a
 case.
 """
+_CHECKSUMS = ("sha512", "sha3")  # modules of the kernel's crypto
 _POINTER = re.compile(r"\bctx=0x[0-9a-f]+")
 _TRACE = re.compile(
     r"CPU: \d+ (UID: \d+ )?PID: \d+|Hardware name:|Call [Tt]race:| </?TASK>| \?? ?[\w.]+\+0x[0-9a-f]+/|"
@@ -49,14 +50,23 @@ class Comparison(Struct, frozen=True):
     case: str
     result: Result
     differences: tuple[str, ...] = ()
+    reason: str = ""  # what leaves an open result open
+    unless: tuple[str, ...] = ()  # codes that the prediction could not check
+
+    @property
+    def word(self) -> str:
+        """The result with its reason, as words.py keeps it."""
+        if self.result is Result.OPEN:
+            return f"{self.result}: {self.reason}"
+        return f"{self.result}, unless {', '.join(self.unless)}" if self.unless else str(self.result)
 
 
 Predictor = Callable[[Node, Recorded], "Prediction"]
 
 
 def normal_error(text: str) -> str:
-    """modprobe's error output without source lines and pointers."""
-    return _POINTER.sub("ctx=POINTER", _LIBKMOD.sub(r"\1:LINE", text)).strip()
+    """modprobe's error output without pointers."""
+    return _POINTER.sub("ctx=POINTER", text).strip()
 
 
 def normal_log(lines: Iterable[str]) -> tuple[str, ...]:
@@ -72,6 +82,8 @@ def same_answer(first: Answer, second: Answer) -> tuple[str, ...]:
         "log": (normal_log(first.log), normal_log(second.log)),
         "loaded": (first.loaded, second.loaded),
         "new modules": (sorted(first.new), sorted(second.new)),
+        "stdout": (first.stdout, second.stdout),
+        "taint": (first.tainted, second.tainted),
     }
     return tuple(f"{name}: {old!r} is now {new!r}" for name, (old, new) in pairs.items() if old != new)
 
@@ -96,15 +108,38 @@ def _differences(prediction: Prediction, case: Recorded) -> tuple[str, ...]:
     if prediction.result_unknown:
         if not (init_ran(case) or case.open_because):
             return (f"left open, but no init ran: {_short(answer)}",)
-        return _log_differences(prediction, answer)
+        return (*_log_differences(prediction, answer), *_state_differences(prediction, answer))
     predicted, happened = normal_log(prediction.kernel_log), normal_log(answer.log)
     pairs = {
         "exit code": (prediction.exit_code, answer.exit_code),
         "stderr": (normal_error("\n".join(prediction.stderr)), normal_error(answer.stderr)),
         "loaded": (prediction.loaded, answer.loaded),
         "log": (predicted, happened),
+        "stdout": ("", answer.stdout),
+        "modules": (sorted(prediction.inserted), _inserted(answer)),
+        "taint": (prediction.tainted, int(answer.tainted)),
     }
     return tuple(f"{name}: predicted {a!r}, was {b!r}" for name, (a, b) in pairs.items() if a != b)
+
+
+def _state_differences(prediction: Prediction, answer: Answer) -> tuple[str, ...]:
+    """The differences in modules and taint if inits decide the result: those of a load that succeeds are as
+    predicted, one that fails has no others.
+    """
+    modules, there, taint = set(prediction.inserted), set(_inserted(answer)), int(answer.tainted)
+    whole = answer.exit_code == 0 and answer.loaded
+    failed = set(answer.ran or ()) - there
+    found = []
+    if modules - failed != there if whole else not modules >= there:
+        found.append(f"modules: predicted {sorted(modules)!r}, was {sorted(there)!r}")
+    if prediction.tainted != taint if whole else taint & ~prediction.tainted:
+        found.append(f"taint: predicted {prediction.tainted}, was {taint}")
+    return tuple(found)
+
+
+def _inserted(answer: Answer) -> list[str]:
+    """The modules that modprobe loaded, without those that the kernel asked for to check a signature."""
+    return sorted(name for name in answer.new if not name.startswith(_CHECKSUMS))
 
 
 def _log_differences(prediction: Prediction, answer: Answer) -> tuple[str, ...]:
@@ -131,6 +166,7 @@ def _assumed_wrongly(prediction: Prediction, case: Recorded) -> bool:
         any(module in prediction.assumes for module in failed)
         and (prediction.exit_code, prediction.loaded) == (answer.exit_code, answer.loaded)
         and not _log_differences(prediction, answer)
+        and not _state_differences(prediction, answer)
     )
 
 
@@ -142,6 +178,18 @@ def init_ran(case: Recorded) -> bool:
     return case.module in ran or (bool(ran) and ran[-1] not in case.answer.new)
 
 
+def reason(case: Recorded) -> str:
+    """What decides an open result, by the kernel's own trace."""
+    answer = case.answer
+    if case.open_because:
+        return case.open_because
+    if answer.ran is None:
+        return "an init, which the guest could not trace"
+    if case.module in answer.ran:
+        return "its init returned 0" if answer.loaded else "its init failed"
+    return "the init of a dependency failed"
+
+
 def _short(answer: Answer) -> str:
     return f"exit {answer.exit_code}, {answer.stderr.strip()!r}, log {list(answer.log)!r}"
 
@@ -151,12 +199,16 @@ def compare(golden: Golden, contents: Mapping[str, bytes], predictor: Predictor)
     found = []
     for case, evidence in cases(golden):
         node = Node(host(evidence, contents))
+        unless: tuple[str, ...] = ()
         try:
-            result, differences = judge(predictor(node, case), case)
+            prediction = predictor(node, case)
+            unless = prediction.unless
+            result, differences = judge(prediction, case)
         except EvidenceMissing as error:
             missing = error.missing
             result, differences = Result.UNANSWERED, (f"{missing.source}: {missing.why}; {missing.ask}",)
-        found.append(Comparison(golden.profile.name, case.name, result, differences))
+        why = reason(case) if result is Result.OPEN else ""
+        found.append(Comparison(golden.profile.name, case.name, result, differences, why, unless))
     return found
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shutil
 import struct
 import tempfile
 import uuid
@@ -95,6 +96,8 @@ def variables(enrol: Enrolment) -> Path:
         if enrol.disabled:
             arguments += ["--set-false", "SecureBootEnable"]
         uv = os.environ.get("UV", "uv")  # with `pipx run uv run` it is not in PATH, but in this variable
+        if shutil.which(uv) is None:
+            raise LabError("uv is not installed; pipx install uv")
         command(
             uv, "tool", "run", "-q", "--constraints", str(_PINS), "--from", _TOOL, "virt-fw-vars", *arguments
         )

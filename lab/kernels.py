@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import functools
+import lzma
 import re
 from pathlib import Path
 
 from msgspec import Struct
 
-from lab.cache import LabError, folder, say
+from lab.cache import LabError, command, folder, say
 from lab.packages import DEBIAN, DEBIAN_13, UBUNTU, Apt, Archive, merged_tree, unpack
 from lab.toolchain import unpack_tools
 
@@ -70,6 +71,14 @@ class Kernel(Struct, frozen=True):
         """vmlinuz, config or System.map: in /boot, or beside the modules as in Debian since 7.2."""
         old = self.image / "boot" / f"{name}-{self.release}"
         return old if old.exists() else self.modules / name
+
+    def module(self, name: str) -> bytes:
+        """One of the kernel's own modules, decompressed."""
+        (path,) = self.modules.glob(f"kernel/**/{name}.ko*")
+        content = path.read_bytes()
+        if path.suffix == ".zst":
+            return command("zstd", "-dcq", path)
+        return lzma.decompress(content) if path.suffix == ".xz" else content
 
     @property
     def modules(self) -> Path:

@@ -26,7 +26,7 @@ from lab.cache import LabError, apt_command, folder, say
 from lab.kernels import Kernel
 
 BOOT_SECONDS = 300.0  # generous: a loaded machine needs three times as long as an idle one
-CASE_SECONDS = 2.0  # added for each case: one takes 0.3 s, with a bundle 1.2 s
+CASE_SECONDS = 10.0  # added for each case: one takes 0.3 s, with a bundle 1 to 5 s on a busy machine
 SCRIPT_SECONDS = 20.0  # added for each script: gdrkit's processes take seconds to start
 
 

@@ -40,7 +40,7 @@ _LOCKDOWN_PACE_S = 0.6  # lockdown's own lines are rate limited to 10 in 5 s: in
 _KEYS = ("signature", "peermem")
 
 PROFILES = (
-    Profile(name="plain", why="nothing is enforced"),
+    Profile(name="plain", why="nothing is enforced", groups=("matrix", "plain")),
     Profile(
         name="no-headers",
         why="a machine on which nothing is compiled",

@@ -56,6 +56,7 @@ def boot(
     """
     if not starts(kernel, profile):
         raise LabError(f"{profile.name}: Debian's shim does not start kernels of other distributions")
+    uefi = firmware(profile, kernel.flavour.archive)  # first, as it may miss a tool
     compiled = built(kernel)
     prepared = tuple(prepare(case, kernel, compiled, profile.key, seed) for case in cases)
     plan = {
@@ -70,7 +71,6 @@ def boot(
         own.write_bytes(own_archive(kernel, profile, plan, contents | (files or {})))
         archives = (packages_archive(kernel.flavour, packages), modules_archive(kernel), own)
         limit = BOOT_SECONDS + len(prepared) * CASE_SECONDS + len(plan["scripts"]) * SCRIPT_SECONDS
-        uefi = firmware(profile, kernel.flavour.archive)
         machine = Boot(kernel, archives, command_line(profile, prepared), uefi)
         transcript = run(machine, seconds=limit, on_event=on_event)
     return Session(kernel, profile, seed, prepared, transcript, uefi)

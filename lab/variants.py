@@ -22,6 +22,7 @@ from lab.toolchain import WORK, inside
 
 SIGNATURE_MAGIC = b"~Module signature appended~\n"  # include/linux/module_signature.h
 KEYS = ("lab", "unknown", "revoked", "second")
+OF_THE_KERNEL = "kernel:"  # before the name of one of the kernel's own modules, with its signature
 DEFAULT_KEY = "default"  # the boot profile's key; most profiles have none
 ENOTSUPP = 524  # include/linux/errno.h: the kernel's own, unknown to user space
 _AARCH64, _X86_64 = 183, 62  # e_machine
@@ -37,6 +38,8 @@ class Variant(Struct, frozen=True):
     digest: str = "sha256"
     damage: tuple[str, ...] = ()  # after signing
     compression: str = ""  # xz, zst, gz
+    packing: str = ""  # how: crc64 (xz's own default), sized (zstd with the content's size)
+    torn: str = ""  # a change of the compressed file: cut, altered
     seal: str = ""  # a key that signs the compressed file; loaders ignore that signature
 
 
@@ -49,15 +52,18 @@ def answer_value(word: str) -> int:
 
 def make(kernel: Kernel, compiled: dict[str, bytes], naming: Naming, variant: Variant) -> bytes:
     """The module file's bytes."""
-    content = elf_edit.set_answer(compiled[variant.source], ANSWER, answer_value(variant.answer))
-    content = naming.apply(content)
+    if variant.source.startswith(OF_THE_KERNEL):
+        content = kernel.module(variant.source.removeprefix(OF_THE_KERNEL))
+    else:
+        content = elf_edit.set_answer(compiled[variant.source], ANSWER, answer_value(variant.answer))
+        content = naming.apply(content)
     for word in variant.tamper:
         content = _tamper(content, word, naming, variant)
     if variant.key:
         content = sign(kernel, content, variant.key, variant.digest)
     for word in variant.damage:
         content = _damage(content, word, kernel)
-    content = compress(content, variant.compression)
+    content = _tear(compress(content, variant.compression, variant.packing), variant.torn)
     return sign(kernel, content, variant.seal, variant.digest) if variant.seal else content
 
 
@@ -103,7 +109,7 @@ def _tamper(content: bytes, word: str, naming: Naming, variant: Variant) -> byte
 def _damage(content: bytes, word: str, kernel: Kernel) -> bytes:
     match word:
         case "flip":
-            return elf_edit.flip(content, ".comment")  # the compiler's name, which nothing reads
+            return elf_edit.flip(content, ".note.gnu.build-id")  # which no loader reads
         case "strip":
             with tempfile.TemporaryDirectory() as scratch:
                 path = Path(scratch, "x.ko")
@@ -131,18 +137,31 @@ def _damage(content: bytes, word: str, kernel: Kernel) -> bytes:
     raise LabError(f"no such damage: {word}")
 
 
-def compress(content: bytes, kind: str) -> bytes:
+def compress(content: bytes, kind: str, packing: str = "") -> bytes:
     """Compressed content that depmod and modprobe can read (kmod: xz, zst, gz)."""
     match kind:
         case "":
             return content
-        case "xz":  # the kernel's xz decoder does not support CRC64
-            return lzma.compress(content, check=lzma.CHECK_CRC32)
+        case "xz":  # with CRC32, as the kernel's own modules: scripts/Makefile.modinst
+            return lzma.compress(content, check=lzma.CHECK_CRC64 if packing == "crc64" else lzma.CHECK_CRC32)
         case "gz":
             return gzip.compress(content, mtime=0)
-        case "zst":
-            return command("zstd", "-q", "-c", stdin=content)
+        case "zst":  # from standard input zstd does not know the size
+            size = (f"--stream-size={len(content)}",) if packing == "sized" else ()
+            return command("zstd", "-q", "-c", *size, stdin=content)
     raise LabError(f"no such compression: {kind}")
+
+
+def _tear(content: bytes, how: str) -> bytes:
+    match how:
+        case "":
+            return content
+        case "cut":
+            return content[: len(content) // 2]
+        case "altered":
+            at = len(content) // 2
+            return content[:at] + bytes([content[at] ^ 0xFF]) + content[at + 1 :]
+    raise LabError(f"no such tear: {how}")
 
 
 def key_files(name: str) -> tuple[Path, Path, Path]:

@@ -47,6 +47,27 @@ def lab() -> str:
     return table(("kernel", "profiles", "cases", *Result), rows)
 
 
+def lab_open() -> str:
+    """What leaves the open cases of the lab open, by the kernel's trace: tests/lab/golden/*/words.json."""
+    from lab.compare import Result
+    from lab.kernels import FLAVOURS
+
+    from lab import golden, words
+
+    rows: dict[str, dict[str, int]] = {}
+    recorded = [flavour.name for flavour in FLAVOURS if golden.recorded(flavour.name)]
+    for name in recorded:
+        for profile in words.read(name).values():
+            for word, cases in profile.items():
+                if word.startswith(Result.OPEN):
+                    row = rows.setdefault(word.removeprefix(f"{Result.OPEN}: "), dict.fromkeys(recorded, 0))
+                    row[name] += len(cases)
+    return table(
+        ("open, because the bundle does not show", *(f"`{name}`" for name in recorded)),
+        ((reason, *row.values()) for reason, row in sorted(rows.items())),
+    )
+
+
 def fix_scenarios() -> str:
     """What the lab does to `gdr fix` besides letting it finish."""
     from lab.fix_scenarios import MADE_KEY, PLAIN, SECURE
@@ -181,6 +202,7 @@ def limits() -> str:
 
 COUNTS: dict[str, Callable[[], str]] = {
     "lab": lab,
+    "lab open": lab_open,
     "ceilings": ceilings,
     "limits": limits,
     "fix scenarios": fix_scenarios,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lab.case import Case
-from lab.cases import answers, configuration, files, parameters, peermem, signatures, symbols
+from lab.cases import answers, configuration, files, parameters, peermem, running, signatures, symbols
 from lab.kernels import Flavour
 
 _OF_VERSIONS = ("crc:", "no-crc:", "no-versions")  # of lab.variants, _tamper()
@@ -16,6 +16,7 @@ CASES: tuple[Case, ...] = (
     *configuration.CASES,
     *signatures.CASES,
     *peermem.CASES,
+    *running.CASES,
 )
 
 

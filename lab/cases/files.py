@@ -36,6 +36,24 @@ CASES = (
     Case(name="xz", modules=(one("plain", compression="xz"),)),
     Case(name="zst", modules=(one("plain", compression="zst"),)),
     Case(name="gz", modules=(one("plain", compression="gz"),)),
+    *(
+        Case(
+            name=f"{kind}-{word}",
+            why=why,
+            modules=(one("plain", compression=kind, **changes),),
+            groups=("plain",),
+        )
+        for kind, word, why, changes in (
+            ("xz", "crc64", "xz's own default, which Linux does not check", {"packing": "crc64"}),
+            ("zst", "sized", "kmod 34 needs the size of the content", {"packing": "sized"}),
+            ("xz", "cut", "", {"torn": "cut"}),
+            ("zst", "cut", "", {"packing": "sized", "torn": "cut"}),
+            ("gz", "cut", "", {"torn": "cut"}),
+            ("xz", "altered", "", {"torn": "altered"}),
+            ("zst", "altered", "", {"packing": "sized", "torn": "altered"}),
+            ("gz", "altered", "", {"torn": "altered"}),
+        )
+    ),
     Case(name="xz-truncated", modules=(one("plain", tamper=("truncate",), compression="xz"),)),
     Case(
         name="updates-before-kernel",

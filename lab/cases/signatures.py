@@ -101,4 +101,11 @@ CASES = (
         groups=_GROUPS,
     ),
     Case(name="debian-signed", load="dummy", groups=_GROUPS),
+    Case(
+        name="in-tree-altered",
+        why="the kernel's own key, and another content: refused even if nothing is enforced",
+        modules=(one("kernel:dummy", key="", damage=("flip",), file="dummy"),),
+        load="dummy",
+        groups=("plain",),
+    ),
 )

@@ -12,7 +12,7 @@ from lab.profiles import PROFILES, profile
 from lab.random_cases import batches, generate
 from lab.session import command_line
 from lab.sources import MODULES_REAL, SOURCES, SYMBOLS_REAL
-from lab.variants import answer_value, compress
+from lab.variants import OF_THE_KERNEL, answer_value, compress
 
 from lab import cpio, elf_edit
 from tests.module_builder import build_module
@@ -41,9 +41,15 @@ def test_a_kernel_without_symbol_versions_has_no_case_that_changes_them() -> Non
     assert "vermagic-release" in without
 
 
+def test_a_file_that_replaces_another_later_is_where_depmod_does_not_see_it() -> None:
+    later = [module for case in CASES for module in case.modules if module.at.startswith("/")]
+    assert later and not any(module.at.startswith(("/lib/modules", "/usr/lib/modules")) for module in later)
+
+
 def test_every_case_names_modules_that_exist() -> None:
     names = {source.name for source in SOURCES}
-    assert {module.variant.source for case in CASES for module in case.modules} <= names
+    used = {module.variant.source for case in CASES for module in case.modules}
+    assert {source for source in used if not source.startswith(OF_THE_KERNEL)} <= names
 
 
 def test_names_are_random_but_determined_by_the_seed() -> None:
