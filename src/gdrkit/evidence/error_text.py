@@ -43,10 +43,9 @@ def complaint(data: bytes | memoryview) -> str:
     lines = _lines(bytes(data[:HEAD_BYTES]), whole=len(data) <= HEAD_BYTES)
     if not lines or not all(_complains(line) for line in lines):
         return ""
-    if len(data) > HEAD_BYTES:
-        tail = _lines(bytes(data[-HEAD_BYTES:])[::-1], whole=False)
-        if not all(_complains(line[::-1]) for line in tail):
-            return ""
+    tail = _lines(bytes(data[-HEAD_BYTES:])[::-1], whole=False)
+    if not all(_complains(line[::-1]) for line in tail):
+        return ""
     return next((line.strip() for line in lines if _known(line)), "")
 
 

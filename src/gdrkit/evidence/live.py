@@ -161,7 +161,7 @@ def read_open(fd: int, path: str) -> bytes:
     size = _size_of_file(fd, path)
     if size > READ_LIMIT_BYTES:
         raise truncated(path, f"larger than {READ_LIMIT_BYTES >> 20} MiB")
-    first = os.read(fd, max(size + 1, 1 << 16))
+    first = os.read(fd, size + (1 << 16))
     if not first or (len(first) == size and size not in MADE_UP_SIZES):
         return first
     chunks = [first]
