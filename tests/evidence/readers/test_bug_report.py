@@ -268,3 +268,11 @@ def test_the_hints_of_a_report(tmp_path):
     with pytest.raises(TargetError, match=r"^empty bug report: ") as error:
         report(tmp_path)
     assert error.value.hint == "create it again as root: nvidia-bug-report.sh"
+
+
+def test_the_limits():
+    assert (bug_report.SECTION_LIMIT_BYTES, bug_report.SECTIONS_LIMIT, bug_report.SEPARATOR_BYTES) == (
+        16 << 20,
+        50_000,
+        256,
+    )

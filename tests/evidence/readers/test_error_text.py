@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from gdrkit.evidence import error_text
 from gdrkit.evidence.error_text import COMPLAINTS, HEAD_BYTES, complaint, without_complaints
 
 LONG = b"bash: line 1: lspci: command not found\n" * 100
@@ -58,3 +59,7 @@ def test_a_line_that_is_cut_at_the_limit_is_not_judged():
 def test_an_output_without_its_error_messages():
     text = b"modinfo: ERROR: Module x not found.\nfilename: /a\r\nsh: 1: y: Command not found\n\nb: c"
     assert without_complaints(text) == without_complaints(memoryview(text)) == b"filename: /a\r\n\nb: c"
+
+
+def test_the_limits():
+    assert error_text.HEAD_BYTES == 2048

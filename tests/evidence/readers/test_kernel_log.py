@@ -10,7 +10,7 @@ import subprocess
 import pytest
 
 from gdrkit.agent.collect import subprocesses
-from gdrkit.evidence import EvidenceMissing, MissingReason
+from gdrkit.evidence import EvidenceMissing, MissingReason, kernel_log
 from gdrkit.evidence.kernel_log import DEVICE, as_lines, dmesg
 from gdrkit.evidence.live import LiveHost
 from gdrkit.facts.commands import DMESG
@@ -114,3 +114,7 @@ def test_dmesg_is_run_if_the_device_does_not_exist(monkeypatch, tmp_path):
     refuse(monkeypatch, errno.ENOENT)
 
     assert lines(Node(LiveHost())).complete
+
+
+def test_the_limits():
+    assert (kernel_log.LOG_LIMIT_BYTES, kernel_log.RECORD_BYTES) == (64 << 20, 8192)

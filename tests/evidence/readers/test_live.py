@@ -332,3 +332,7 @@ class TestWhyACommandFailed:
         assert asked(LiveHost().run, Command(("modinfo", "y"), ()))[1].endswith(
             "(modinfo: ERROR: Module y not found.)"
         )
+
+
+def test_the_limits():
+    assert (live.READ_LIMIT_BYTES, live.COMMAND_LIMIT_BYTES) == (256 << 20, 32 << 20)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gdrkit.evidence import Command, EvidenceMissing, MissingReason
+from gdrkit.evidence import Command, EvidenceMissing, MissingReason, manifest
 from gdrkit.evidence.errors import TargetError
 from gdrkit.evidence.foreign import parse_sos
 from gdrkit.evidence.manifest import parse
@@ -156,3 +156,7 @@ def test_any_bytes_are_a_manifest_or_an_error(data):
     for parser in (parse, parse_sos):
         with contextlib.suppress(ValueError):
             parser(data)
+
+
+def test_the_limits():
+    assert manifest.MANIFEST_LIMIT_BYTES == 16 << 20

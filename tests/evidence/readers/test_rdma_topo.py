@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gdrkit.evidence import EvidenceMissing, MissingReason
+from gdrkit.evidence import EvidenceMissing, MissingReason, rdma_topo
 from gdrkit.evidence.errors import TargetError
 from gdrkit.evidence.rdma_topo import parse
 from gdrkit.evidence.target import open_host
@@ -127,3 +127,7 @@ def test_any_bytes_are_a_dump_or_an_error(data):
         parse(data)
     except ValueError as error:
         assert str(error)
+
+
+def test_the_limits():
+    assert (rdma_topo.DUMP_LIMIT_BYTES, rdma_topo.PART_LIMIT_BYTES) == (64 << 20, 1 << 16)

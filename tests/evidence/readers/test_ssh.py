@@ -258,3 +258,7 @@ def test_the_rest_ends_at_the_limit_though_more_may_come(monkeypatch, capsys):
         with within(60):
             ssh._receive_rest(pipe, ssh._RemoteLines())
     assert capsys.readouterr().err == "one\n"
+
+
+def test_the_limits():
+    assert (ssh.BUNDLE_LIMIT_BYTES, ssh.LINE_LIMIT_BYTES, ssh.SHOWN_LIMIT_BYTES) == (1 << 30, 1000, 1 << 15)

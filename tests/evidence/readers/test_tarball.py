@@ -11,7 +11,7 @@ import tarfile
 
 import pytest
 
-from gdrkit.evidence import Command, EvidenceMissing, MissingReason, memory_store
+from gdrkit.evidence import Command, EvidenceMissing, MissingReason, memory_store, tarball
 from gdrkit.evidence.errors import TargetError
 from gdrkit.evidence.target import open_host
 from tests.evidence.readers.tars import PACK, member, sos_bytes, tar_bytes, write
@@ -215,3 +215,11 @@ class TestRefused:
             with pytest.raises(TargetError) as error:
                 open_host(name)
             assert "\n" not in str(error.value)
+
+
+def test_the_limits():
+    assert (tarball.FILE_LIMIT_BYTES, tarball.NAMES_LIMIT, tarball.UNWANTED_ABOVE_BYTES) == (
+        256 << 20,
+        64 << 20,
+        4096,
+    )

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gdrkit.evidence import Command, EvidenceAbsent, EvidenceMissing, MissingReason
+from gdrkit.evidence import Command, EvidenceAbsent, EvidenceMissing, MissingReason, tree
 from gdrkit.evidence.errors import TargetError
 from gdrkit.evidence.target import open_host
 from gdrkit.evidence.tree import DirectoryStore, open_tree
@@ -335,3 +335,7 @@ def test_a_folder_that_cannot_be_listed_says_why(tmp_path, monkeypatch):
         with pytest.raises(TargetError, match=f"^{tmp_path}: {os.strerror(number)}$") as error:
             open_tree(str(tmp_path))
         assert error.value.hint == hint
+
+
+def test_the_limits():
+    assert tree.SMALL_BYTES == 1 << 16
