@@ -159,8 +159,8 @@ def _modules(file: Value, text: str, path: str) -> Iterator[ConfigFault]:
     """NVIDIA modules in a host's modules-load.d: with the GPU Operator, the driver is in a container."""
     if "/modules-load.d/" not in text_at(file, "path"):
         return
-    names = [canonical(line.strip()) for line in text.splitlines() if line.strip() and line[0] not in "#;"]
-    nvidia = [name for name in names if name.startswith("nvidia")]
+    names = [canonical(line.strip()) for line in text.splitlines()]
+    nvidia = [name for name in names if name.startswith("nvidia")]  # comments do not
     if nvidia:
         seen = f"loads {', '.join(nvidia)} on the host"
         expected = "the GPU Operator to load them: its driver is not in the host's /lib/modules"
