@@ -140,3 +140,67 @@ def test_an_interrupt_leaves_no_partial_file(root, tmp_path, monkeypatch):
 
     assert main(["--root", str(root.folder), "-o", str(target / "b.tar.gz"), "--quiet"]) == 130
     assert list(target.iterdir()) == []
+
+
+# -- what it says ----------------------------------------------------------------------------------
+
+
+def said(capsys, *arguments: str) -> tuple[int, str, str]:
+    code = main([*arguments])
+    found = capsys.readouterr()
+    return code, found.out, found.err
+
+
+EXISTS = "gdr collect: {} exists\n  name another output file, or replace it with --force\n"
+
+
+def test_an_existing_file_is_replaced_only_with_force(root, tmp_path, capsys):
+    path = tmp_path / "bundle.tar.gz"
+    path.write_text("mine")
+    arguments = ("--root", str(root.folder), "-o", str(path), "--quiet")
+    assert said(capsys, *arguments) == (64, "", EXISTS.format(path))
+    assert path.read_text() == "mine"
+    assert said(capsys, *arguments, "--force") == (0, "", "")
+    assert tarfile.is_tarfile(path)
+    assert said(capsys, "--pyz", str(path)) == (64, "", EXISTS.format(path))
+
+
+def test_a_file_that_is_named_like_standard_output_is_no_obstacle(root, tmp_path, capfdbinary, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "-").write_text("mine")
+    assert main(["--root", str(root.folder), "-o", "-", "--quiet"]) == 0
+    found = capfdbinary.readouterr()
+    assert (found.out[:2], found.err) == (b"\x1f\x8b", b"")
+    assert (tmp_path / "-").read_text() == "mine"
+
+
+def test_what_cannot_be_done_is_said(root, tmp_path, capsys):
+    assert said(capsys, "--root", str(tmp_path / "none")) == (
+        64, "", f"gdr collect: not a directory: {tmp_path / 'none'}\n",
+    )  # fmt: skip
+    both = "gdr collect: --json and -o - both write to standard output\n  use -o FILE with --json\n"
+    assert said(capsys, "-o", "-", "--json") == (64, "", both)
+    path = str(tmp_path / "no/such/bundle")
+    code, out, err = said(capsys, "--root", str(root.folder), "-o", path, "--quiet")
+    assert (code, out, err) == (73, "", f"gdr collect: cannot write {path}: No such file or directory\n")
+    path = str(tmp_path / "no/such.pyz")
+    code, out, err = said(capsys, "--pyz", path)
+    assert (code, out, err) == (73, "", f"gdr collect: cannot write {path}: No such file or directory\n")
+
+
+def test_the_summary_counts_what_was_found(root, tmp_path, capsys):
+    path = tmp_path / "bundle.tar.gz"
+    code, out, err = said(capsys, "--root", str(root.folder), "-o", str(path), "--json")
+    report = json.loads(out)
+    files = report["files"]
+    kept = sum(files.get(status, 0) for status in ("found", "reduced", "listed"))
+    size = path.stat().st_size
+    assert (code, report["schema"]) == (0, "gdrkit.collect/1")
+    assert (report["file"], report["size_bytes"]) == (str(path), size)
+    assert files["absent"] > 100 and kept > 50 and report["commands"] == {}
+    last = err.splitlines()[-1]
+    counted = (
+        f"{path}, {size / 1e6:.1f} MB: {kept} found, {files['denied']} denied, {files['absent']} absent"
+    )
+    assert re.fullmatch(re.escape(f"{counted}; 0 of 0 commands succeeded; ") + r"\d+\.\d s", last)
+    assert report["denied"] == []  # a private key is not: root would not read it either

@@ -57,7 +57,8 @@ def test_every_name_of_the_machine_its_networks_and_its_users():
             "\n10.0.0.2\n"
         ),
         "etc/resolv.conf": (
-            "# search not.this\nsearch a.example .\ndomain b.example.\nnameserver 10.0.0.3\n\noptions rotate\n"
+            "# search not.this\nsearch a.example .\ndomain b.example.\nnameserver 10.0.0.3\n"
+            "\noptions rotate\n"
         ),
         "etc/passwd": (
             "root:x:0:0:Root User:/root:/bin/sh\nlow:x:999:1:Lower Bound::\n"
