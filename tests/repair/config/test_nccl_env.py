@@ -1,0 +1,105 @@
+"""NCCL's variables for nodes whose ports, GIDs and versions are varied one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+from msgspec import structs
+
+from gdrkit.facts.libraries import nccl_version
+from gdrkit.facts.rdma import RdmaPort, distance, gids, pairs, ports
+from gdrkit.facts.virtual import virtual_machine
+from gdrkit.repair.config import ConfigRequest
+from gdrkit.repair.config.nccl_env import EnvSetting, settings
+from gdrkit.repair.config.request import active_ports
+from tests.repair.config.outputs import node
+
+MAPPED = "0000:0000:0000:0000:0000:ffff:0a00:0001"
+LOCAL = "fe80:0000:0000:0000:0000:0000:0000:0001"
+
+
+def of(whole: Any, changes: Iterable[Any], name: str, **options: str) -> tuple[str, str] | None:
+    """The value and the reason of a variable on a changed node; None if it is not mentioned."""
+    request = ConfigRequest(node=whole.after("varied", [*changes]), **options)
+    found: dict[str, EnvSetting] = {setting.name: setting for setting in settings(request)}
+    return (found[name].value, found[name].why) if name in found else None
+
+
+DIFFERS = "the index of the RoCE v2 GID differs between ports: use NCCL 2.21 or newer, which chooses it"
+RIGHT, WRONG = (3, MAPPED, "RoCE v2"), [(0, LOCAL, "RoCE v2"), (1, MAPPED, "IB/RoCE v1")]
+
+
+@pytest.mark.parametrize(
+    ("tables", "version", "found"),
+    [
+        ([[*WRONG, RIGHT]], "2.18.3",
+         ("3", "NCCL 2.18.3 does not choose it; RoCE v2 with IPv4 has index 3 on all ports")),
+        ([[*WRONG, RIGHT]], "", ("", "NCCL 2.21 and newer choose it; older versions need 3 here")),
+        ([[*WRONG, RIGHT], [RIGHT, (4, MAPPED, "RoCE v2")]], "2.18.3",
+         ("3", "NCCL 2.18.3 does not choose it; RoCE v2 with IPv4 has index 3 on all ports")),
+        ([[RIGHT], [(2, MAPPED, "RoCE v2")]], "2.18.3", ("", DIFFERS)),
+        ([[RIGHT], WRONG], "2.18.3", ("", DIFFERS)),
+        ([WRONG], "2.18.3", ("", DIFFERS)),
+        ([[]], "", ("", DIFFERS)),
+        ([WRONG], "2.21.5", ("", "NCCL 2.21.5 finds the RoCE v2 GID itself (since 2.21)")),
+    ],
+)  # fmt: skip
+def test_the_gid_index(tables, version, found):
+    whole = node("spark-two-cables")
+    rows = [row for row in active_ports(whole) if row.link_layer == "Ethernet"]
+    assert len(rows) > 1
+    changes = [nccl_version.becomes(version or None)]
+    changes += [
+        gids.becomes(tuple(tables[number % len(tables)]), row.device, row.number)
+        for number, row in enumerate(rows)
+    ]
+    assert of(whole, changes, "NCCL_IB_GID_INDEX") == found
+
+
+def changed(whole: Any, **fields: object) -> list[Any]:
+    """The first active port with other fields."""
+    first = active_ports(whole)[0]
+    rows: tuple[RdmaPort, ...] = tuple(structs.replace(row, **fields) for row in ports(whole, first.device))
+    return [ports.becomes(rows, first.device)]
+
+
+ECMP = "1 is enough, unless switches spread flows over several paths (ECMP)"
+DEFAULT = "the default, 1, is enough, since no port is a bond"
+
+
+def test_queue_pairs_depend_on_the_link_layer_of_any_port():
+    whole = node("dgx-a100-proprietary")
+    assert of(whole, [], "NCCL_IB_QPS_PER_CONNECTION") == ("", DEFAULT)
+    one = changed(whole, link_layer="Ethernet")
+    assert of(whole, one, "NCCL_IB_QPS_PER_CONNECTION") == ("", ECMP)
+    assert of(whole, [], "NCCL_IB_GID_INDEX") is None
+    assert of(whole, one, "NCCL_IB_GID_INDEX") is not None
+
+
+@pytest.mark.parametrize(
+    ("types", "virtual", "value", "why"),
+    [
+        (("PIX",), "none", "", "the default, PXB, covers every GPU's nearest NIC"),
+        (("PIX", "PXB"), "none", "", "the default, PXB, covers every GPU's nearest NIC"),
+        (("PIX", "PHB"), "none", "PHB", "a GPU's nearest NIC is behind the CPU's host bridge, which the"
+         " default, PXB, excludes"),
+        (("PHB",), "kvm", "", "a virtual machine does not show real distances; set NCCL_TOPO_FILE instead"),
+        (("PXB",), "kvm", "", "the default, PXB, covers every GPU's nearest NIC"),
+        (("SYS", "PIX"), "none", "", "a GPU's nearest NIC is on another socket: SYS allows it, but may be"
+         " slower; measure first"),
+    ],
+)  # fmt: skip
+def test_the_level_depends_on_the_farthest_of_the_nearest(types, virtual, value, why):
+    whole = node("dgx-a100-proprietary")
+    gpus = list(dict.fromkeys(pair.gpu for pair in pairs(whole)))
+    kind = {gpu: types[number % len(types)] for number, gpu in enumerate(gpus)}
+    changes = [distance.becomes(kind[pair.gpu], pair) for pair in pairs(whole)]
+    found = of(whole, [*changes, virtual_machine.becomes(virtual)], "NCCL_NET_GDR_LEVEL")
+    assert found == (value, why)
+
+
+def test_the_interface_that_is_named_is_used_alone():
+    found = of(node("h200-vm"), [], "NCCL_SOCKET_IFNAME", interface="eth0")
+    assert found == ("=eth0", "used for bootstrap between ranks; = means exactly this name")
