@@ -24,7 +24,7 @@ COMMAND_CHARACTERS = 8192
 def frame(line: str) -> Frame:
     """The process that printed a line, and the message. A line without a frame is a message of no
     process."""
-    line = line[:LINE_CHARACTERS]
+    line = _without_comment(line[:LINE_CHARACTERS])
     mark = _mark().search(line) if "NCCL" in line else None
     if mark is None:
         return Frame("", None, line.strip().lstrip("#>|* "))
@@ -51,6 +51,18 @@ def is_framed(line: str) -> bool:
 
 WITHOUT_DEVICE = ("CALL", "DIAG")
 """Levels whose frame has no device: host:pid:tid NCCL CALL, and host:pid NCCL DIAG since 2.31."""
+
+
+def _without_comment(line: str) -> str:
+    """A line without what people write behind it: `# <- here`, at least two blanks after the message."""
+    if "  #" not in line and "  <-" not in line and "  \u2190" not in line:
+        return line
+    return _comment().split(line, 1)[0]
+
+
+@functools.cache
+def _comment() -> re.Pattern[str]:
+    return re.compile("(?<=\\S) {2,}(?:# ?|<-|\u2190)")
 
 
 @functools.cache

@@ -14,6 +14,7 @@ from gdrkit.facts.nccl_log import COMPARED
 from gdrkit.jobs.errors import BLOCKING
 from gdrkit.jobs.gather import GatheredRanks, JobProcess
 from gdrkit.jobs.job import JobError, JobFinding, JobPart, LegReason, LogPosition, Rank, Status
+from gdrkit.jobs.without_channel import is_local
 from gdrkit.messages import nccl_records
 from gdrkit.rules import BY_CODE, Code
 
@@ -26,6 +27,7 @@ def findings(gathered: GatheredRanks, jobs: list[JobPart], errors: list[JobError
     """All findings, those that keep ranks from the direct path first."""
     found = [
         *_of_reasons(jobs),
+        *(one for job in jobs for one in _without_channel(gathered, job)),
         *(one for job in jobs for one in _of_job(gathered, job)),
         *_versions(gathered, jobs),
         *_level_ignored(gathered, jobs),
@@ -75,6 +77,24 @@ def _of_reasons(jobs: list[JobPart]) -> Iterator[JobFinding]:
         yield _found(
             code=code, status="failed", subject=first[0].name, seen=first[1].text,
             expected="a channel with GDRDMA", ranks=len(ranks), lines=tuple(positions[:QUOTED]),
+        )  # fmt: skip
+
+
+def _without_channel(gathered: GatheredRanks, job: JobPart) -> Iterator[JobFinding]:
+    """One finding for each code that is the only reason why networks are not direct, without a channel that
+    shows it. A job on one host needs no network."""
+    found: dict[str, list[tuple[Rank, LegReason]]] = defaultdict(list)
+    for rank in job.ranks:
+        for reason in rank.network_reasons:
+            if reason.sure:
+                found[reason.codes[0]].append((rank, reason))
+    for code, ranks in found.items():
+        rank, reason = ranks[0]
+        positions = sorted({one.line for _, one in ranks if one.line is not UNSET})
+        yield _found(
+            code=code, status="note" if is_local(gathered, job) else "failed", subject=rank.name,
+            seen=reason.text, expected="a network with GPUDirect RDMA", ranks=len(ranks),
+            lines=tuple(positions[:QUOTED]),
         )  # fmt: skip
 
 

@@ -126,7 +126,7 @@ class GatheredRanks:
             known.add("")
         for number, found in self.tally.entries:
             unit = self.units[number]
-            if isinstance(found, ABOUT_NETWORK) and unit.process not in known:
+            if unit.process not in known and _is_about_network(found):
                 yield unit
 
     def _rank(
@@ -178,6 +178,13 @@ class GatheredRanks:
 
 def _order(route: LegRoute) -> tuple[str, str, int, int, LogPosition]:
     return route.direction, route.carried, route.index or 0, route.pxn_proxy or 0, route.line
+
+
+def _is_about_network(found: nccl_records.NcclRecord) -> bool:
+    """Whether a rank makes a record while it chooses its network."""
+    if isinstance(found, nccl_records.Variable):
+        return found.resolved and found.name == "NCCL_IB_DISABLE"
+    return isinstance(found, ABOUT_NETWORK)
 
 
 def device_names(process: JobProcess) -> dict[int, str]:
