@@ -275,3 +275,19 @@ def test_no_module_is_printed_only_by_releases_without_dmabuf():
 
     assert "verbs-lacks-dmabuf" not in ranks(old)[0].network_reasons[0].codes
     assert "verbs-lacks-dmabuf" in ranks(new)[0].network_reasons[0].codes
+
+
+def test_the_setting_that_turns_rdma_off_is_a_finding_and_only_a_note_on_one_host():
+    line = "NCCL_IB_DISABLE set by environment to 1."
+    two = analysed(info("n1:7", 0, init(0, 2), line))
+    one = analysed(info("n1:7", 0, init(0, 1), line))
+
+    assert [(found.code, found.status) for found in two.findings] == [("ib-disabled-by-env", "failed")]
+    assert [(found.code, found.status) for found in one.findings] == [("ib-disabled-by-env", "note")]
+
+
+@pytest.mark.parametrize("comment", ["  # <- here", "   <-- no GDRDMA", "  \u2190 look"])
+def test_what_people_write_behind_a_line_is_not_part_of_it(comment: str):
+    found = analysed(info("a:7", 0, leg(0, 1, "send", 0) + comment))
+
+    assert (found.counts.direct, found.damaged) == (1, 0)
