@@ -36,11 +36,6 @@ ADDED = {
 LOG = (
     "h:1:2 [0] NCCL INFO NCCL version 2.21.5+cuda12.4\n"
     "h:1:2 [0] NCCL INFO Channel 00/0 : 0[0] -> 8[0] [send] via NET/IB/0/GDRDMA\n"
-    "h:1:2 [0] NCCL INFO === System : maxBw 24.0 totalBw 24.0 ===\n"
-    "h:1:2 [0] NCCL INFO CPU/0-0 (1/1/2)\n"
-    "h:1:2 [0] NCCL INFO + PCI[24.0] - GPU/0-19000 (0)\n"
-    "h:1:2 [0] NCCL INFO + PCI[24.0] - NIC/0-1a000\n"
-    "h:1:2 [0] NCCL INFO               + NET[25.0] - NET/0 (1/1/25.000000)\n"
 )
 POLICY = "apiVersion: nvidia.com/v1\nkind: ClusterPolicy\nmetadata: {name: x}\nspec: {driver: {rdma: {}}}\n"
 CONFIG = {
