@@ -1,5 +1,6 @@
 """Lines that name no machine belong to the only one that the text names, unless they contradict it."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -51,6 +52,22 @@ def test_a_post_that_shows_another_gpu_is_about_another_machine():
     )
 
     assert machines(text) == ["", "bob's machine"]
+
+
+def test_a_table_with_another_gpu_at_the_same_address_is_of_another_machine():
+    row = "|   0  NVIDIA {:<20} On  |   00000000:1B:00.0 Off |                    0 |\n"
+
+    assert machines(posted(ann=row.format("H200"), bob=row.format("L40S"))) == ["", "bob's machine"]
+    assert machines(posted(ann=row.format("H200"), bob=row.format("H200"))) == [""]
+
+
+@pytest.mark.parametrize("loaded_first", [True, False])
+def test_a_module_that_is_loaded_for_one_and_absent_for_another_tells_two_machines_apart(loaded_first):
+    loaded = "$ lsmod | grep nvidia_peermem\nnvidia_peermem 16384 0\n"
+    absent = "$ uname -m\nx86_64\n$ lsmod | grep nvidia_peermem\n$ date\n"
+    ann, bob = (loaded, absent) if loaded_first else (absent, loaded)
+
+    assert machines(posted(ann=ann, bob=bob)) == ["", "bob's machine"]
 
 
 def test_two_named_machines_stay_two_and_an_unnamed_one_is_neither():

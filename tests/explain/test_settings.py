@@ -39,6 +39,7 @@ def found(text: str) -> list[tuple[str, str]]:
         '```\n{"env": {\n  "NCCL_IB_DISABLE": "1",\n```\n',
         "```\nos.environ['NCCL_IB_DISABLE'] = '1'\n```\n",
         "$ env | grep NCCL\nNCCL_IB_DISABLE=1\n",
+        "env:\n- name: NCCL_IB_DISABLE\n  value: '1'\n",
     ],
 )
 def test_a_setting_is_found(text):
@@ -49,6 +50,8 @@ def test_a_setting_is_found(text):
     "text",
     [
         "I set NCCL_IB_DISABLE=1 once, and it was no better.\n",
+        "Run it as mpirun -x NCCL_IB_DISABLE=1 if you can.\n",
+        "> - name: NCCL_IB_DISABLE\n>   value: '1'\n\nI would not do that.\n",
         "> export NCCL_IB_DISABLE=1\n\nI would not do that.\n",
         "```\n- name: NCCL_IB_DISABLE\n  valueFrom: x\n  value: '1'\n```\n",
         "```\nname: other\nvalue: '1'\n```\n",

@@ -31,9 +31,11 @@ def settings(lines: Iterable[TextLine]) -> Mapping[int, str]:
     found: dict[int, str] = {}
     named = ""  # by the line before, in a Kubernetes list
     for line in lines:
+        if line.kind == "quoted":
+            continue
         text = line.text.strip()
         value = _compiled("value").fullmatch(text) if named else None
-        if value is not None and line.kind in KINDS:
+        if value is not None:
             found[line.number] = f"{named}={_bare(value['value'])}"
         name = _compiled("named").fullmatch(text) if "NCCL_" in text else None
         named = name["name"] if name is not None else ""
@@ -42,23 +44,15 @@ def settings(lines: Iterable[TextLine]) -> Mapping[int, str]:
     return found
 
 
-KINDS = ("typed", "shown", "machine")
-"""Lines that are not part of a sentence."""
-
-
 def _of_line(line: TextLine, text: str) -> str:
     """What a line sets; "" if it sets nothing."""
-    if line.kind == "prose" and not text.startswith(("export ", "ENV ")):
-        return ""
-    if line.kind not in (*KINDS, "prose"):
-        return ""
     for form in FORMS:
         found = _compiled(form).fullmatch(text)
         if found is not None:
             return f"{found['name']}={_bare(found['value'])}"
     if text.startswith(OPTIONS):  # a line of a command that a backslash continues
         text = f" {text}"
-    elif line.kind == "machine":
+    elif line.kind == "machine" or (line.kind == "prose" and not text.startswith("export ")):
         return ""
     return text if any(nccl_lines.given(text)) else ""
 
