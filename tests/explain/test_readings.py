@@ -130,6 +130,29 @@ def test_a_whole_gpu_is_no_vgpu(name):
     assert opened(f"$ nvidia-smi -L\nGPU 0: {name} (UUID: GPU-1)\n$ date\n") == []
 
 
+GIDS = """$ show_gids
+DEV     PORT    INDEX   GID                                     IPv4            VER     DEV
+---     ----    -----   ---                                     ------------    ---     ---
+mlx5_0  1       0       fe80:0000:0000:0000:0a00:27ff:fe00:0001                 v1      ens1
+mlx5_0  1       1       fe80:0000:0000:0000:0a00:27ff:fe00:0001                 v2      ens1
+mlx5_0  1       2       0000:0000:0000:0000:0000:ffff:0a00:0001 10.0.0.1        v1      ens1
+mlx5_0  1       3       0000:0000:0000:0000:0000:ffff:0a00:0001 10.0.0.1        v2      ens1
+n_gids_found=4
+"""
+PRINTED = "h1:1:2 [0] NCCL INFO NCCL_IB_GID_INDEX set by environment to {}.\n"
+GIVEN = "$ mpirun -x NCCL_IB_GID_INDEX={} ./all_reduce_perf\n"
+
+
+@pytest.mark.parametrize("setting", [PRINTED, GIVEN])
+@pytest.mark.parametrize(("index", "codes"), [(2, ["gid-index-wrong"]), (7, ["gid-index-wrong"]), (3, [])])
+def test_a_gid_index_that_the_nic_does_not_have_opens_its_cause(setting, index, codes):
+    assert opened(GIDS + setting.format(index)) == codes
+
+
+def test_a_list_of_gids_without_a_setting_opens_nothing():
+    assert opened(GIDS + "What about NCCL_IB_GID_INDEX=7 then?\n") == []
+
+
 @given(st.text(alphabet="CA mlx5_0'\n\tSstate: DOWNport1==>()GPUXSY0"))
 def test_any_listing_can_be_read(text):
     tuple(readings(read(text)))

@@ -1,4 +1,4 @@
-"""What listings of ports and distances show: `ibstat` and the like, and the matrix of `nvidia-smi topo -m`.
+"""What listings show: ports in `ibstat` and the like, distances in `topo -m`, GIDs in `show_gids`.
 
 A listing may leave devices out, so it decides nothing alone: it opens a cause where everything that it shows
 is down, or far.
@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 from msgspec import Struct
 
 from gdrkit.explain.blocks import EVIDENCE
+from gdrkit.explain.settings import settings
 from gdrkit.explain.transcript import TextLine
 from gdrkit.facts.gpu import VGPU_NAME
 from gdrkit.formats import topo_matrix
@@ -32,8 +33,10 @@ class Reading(Struct, frozen=True):
 
 
 def readings(lines: tuple[TextLine, ...]) -> Iterator[Reading]:
-    """Ports of which none is up, GPUs without a near NIC, and GPUs with the name of a vGPU."""
+    """Ports of which none is up, GPUs without a near NIC, GPUs with the name of a vGPU, and a GID index that
+    a job sets and a NIC does not have."""
     yield from _ports(lines)
+    yield from _gid_indices(lines)
     yield from _distances(lines)
     yield from _vgpus(lines)
 
@@ -117,6 +120,38 @@ def _nearest(matrix: topo_matrix.Matrix, gpu: str) -> tuple[str, str] | None:
     return min(known, key=lambda cell: DISTANCES.index(cell[0]), default=None)
 
 
+# -- addresses -------------------------------------------------------------------------------------------
+
+
+def _gid_indices(lines: tuple[TextLine, ...]) -> Iterator[Reading]:
+    """The index that a job sets, where show_gids lists a NIC's GIDs without it, or with RoCE v1 there."""
+    listed: dict[str, dict[int, str]] = {}
+    for line in lines:
+        found = _compiled("gid").match(line.text) if line.kind in EVIDENCE else None
+        if found is not None:
+            listed.setdefault(found["device"], {})[int(found["index"])] = found["version"]
+    wanted = _gid_index(lines) if listed else None
+    if wanted is None:
+        return
+    index, line = wanted
+    for device, versions in listed.items():
+        if versions.get(index) != "v2" and "v2" in versions.values():
+            have = ", ".join(str(number) for number, version in versions.items() if version == "v2")
+            note = f"the RoCE v2 addresses of {device} have index {have}, and the job asks for {index}"
+            yield Reading(line, lines.index(line), ("gid-index-wrong",), note)
+            return
+
+
+def _gid_index(lines: tuple[TextLine, ...]) -> tuple[int, TextLine] | None:
+    """The value of NCCL_IB_GID_INDEX, and the line that sets or prints it; None if none does."""
+    given = settings(lines)
+    for line in lines:
+        found = _compiled("gid_index").search(given.get(line.number, line.text))
+        if found is not None and (line.number in given or line.kind == "machine"):
+            return int(found[1]), line
+    return None
+
+
 # -- names -----------------------------------------------------------------------------------------------
 
 
@@ -149,6 +184,11 @@ _PATTERNS = {
     ),
     "row": r"[\s|>*]*GPU\d+\s",
     "nic": r"NIC\d|mlx|ib|roce|bnxt|irdma|efa|rdma|hfi|cxi|hns",
+    "gid": (
+        rf"\s*(?P<device>{_NAME})\s+\d{{1,3}}\s+(?P<index>\d{{1,4}})\s+[0-9a-f:]{{39}}\s+(?:[\d.]+\s+)?"
+        r"(?P<version>v[12])\b"
+    ),
+    "gid_index": r"NCCL_IB_GID_INDEX(?: set by environment to |=)(\d{1,4})\b",
     "listed_gpu": (
         r"(?:GPU \d+: |Product Name\s*: |\|\s+\d+\s+|device name = \[)"
         r"(?P<name>(?:NVIDIA|GRID|Tesla) [\w -]{2,40}?)(?= \(|\]|\s{2,}|\s*$)"
