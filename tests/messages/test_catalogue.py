@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gdrkit.messages import catalogue, errors, kernel
+from gdrkit.messages import catalogue, errors, kernel, modprobe
 from gdrkit.messages.catalogue import CATALOGUE
 from gdrkit.messages.message import Match, MessageMatcher, MessageTemplate
 from gdrkit.messages.verbs import FAILINGS
@@ -62,6 +62,7 @@ def test_a_line_has_the_causes_of_only_one_row():
 
     assert both == {
         (kernel.LAYOUT.template, kernel.VERSION.template),
+        ("{what:could not insert 'off'|Module off not found}", modprobe.NOT_FOUND.template),
         (
             r'error loading module {quote:\\?"}{module:nvidia[-_]peermem}{unquote:\\?"}',
             "load {module} failed: {error}",
@@ -157,6 +158,18 @@ def test_lines_without_a_failure_have_no_cause(text: str):
     found = catalogue.match(text)
 
     assert found is None or found.causes == ()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "ibv_devinfo: symbol lookup error: ibv_devinfo: undefined symbol: ibv_x, version IBVERBS_PRIVATE_34",
+        "/lib/libmlx5.so.1: symbol ibv_x, version IBVERBS_PRIVATE_34 not defined in file libibverbs.so.1",
+        "OSError: /lib/libmlx5.so.1: version `IBVERBS_PRIVATE_34' not found (required by libx.so)",
+    ],
+)
+def test_each_form_of_a_private_version_that_is_missing_has_the_same_cause(line: str):
+    assert a_match(line).causes == ("verbs-provider-mismatch",)
 
 
 def test_a_line_on_module_layout_means_another_kernel_not_another_crc():

@@ -166,6 +166,15 @@ ROWS = (
         sample="alias nvidia off",
     ),
     MessageTemplate(
+        "modprobe",
+        "{what:could not insert 'off'|Module off not found}",
+        ("module-blacklisted",),
+        source=f"{_KMOD}; modprobe.d(5): an alias sends a module to one that is called off",
+        decides=False,
+        open_end=True,
+        sample="modprobe: FATAL: Module off not found in directory /lib/modules/6.8.0",
+    ),
+    MessageTemplate(
         "nvidia-installer",
         "Unable to load the kernel module '{module}.ko'",
         (

@@ -205,7 +205,8 @@ ROWS = (
     ),
     MessageTemplate(
         "ld.so",
-        r"version `IBVERBS_PRIVATE_{number:\d+}' not {state:defined|found}",
+        r"{what:(?:symbol lookup error: \S+ )?undefined symbol: \S{1,80} version IBVERBS_PRIVATE_\d+"
+        r"|(?:symbol \S{1,80} )?version `?IBVERBS_PRIVATE_\d+'? not (?:defined|found)}",
         ("verbs-provider-mismatch",),
         source="GNU C Library elf/dl-version.c; rdma-core libibverbs/libibverbs.map.in",
         open_end=True,
