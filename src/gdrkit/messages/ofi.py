@@ -191,9 +191,10 @@ ROWS = (
         source="aws/aws-ofi-nccl src",
     ),
     _ofi(
-        "Unable to find a protocol that worked. Failing initialization",
+        "Unable to find a protocol that worked.{: {1,2}}Failing initialization",
         ("efa-p2p-unavailable", "no-rdma-device", "rdma-device-not-in-container"),
         source="aws/aws-ofi-nccl src",
+        sample="Unable to find a protocol that worked.  Failing initialization.",
     ),
     _efa(
         "efa_nv_peermem: Nvidia proprietary is unsupported", ("efa-peermem-proprietary-driver",),
