@@ -84,8 +84,7 @@ POSTS = (
     # -- other languages
     ("GDR\u4e0d\u80fd\u7528\uff0c\u539f\u56e0\u662f\u6ca1\u6709\u52a0\u8f7dnvidia_peermem\u3002",
      "peermem-not-loaded"),
-    ("\u7531\u4e8eBIOS\u4e2dACS\u6ca1\u6709\u5173\u95ed\uff0cGPUDirect RDMA\u5f88\u6162\u3002",
-     "acs-redirect"),
+    ("\u7531\u4e8eBIOS\u4e2dACS\u6ca1\u6709\u5173\u95ed\uff0cGDR\u5f88\u6162\u3002", "acs-redirect"),
     ("GPUDirect RDMA ging nicht, weil nvidia_peermem nicht geladen war.", "peermem-not-loaded"),
     # -- outputs with words
     ("modprobe: ERROR: could not insert 'nvidia_peermem': Key was rejected by service\n\nI signed it, but"

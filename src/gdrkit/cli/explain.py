@@ -1,10 +1,10 @@
-"""`gdr explain [FILE]`: what a pasted text proves, what it leaves open, and the command to run next."""
+"""`gdr explain [FILE]`: the likeliest cause in a pasted text, what to do, and what else it could be."""
 
 from __future__ import annotations
 
 import sys
 
-from gdrkit.cli.arguments import Parser, write, write_json
+from gdrkit.cli.arguments import Parser, text_width, write, write_json
 
 LIMIT_BYTES, LINES_LIMIT = 16 << 20, 400_000
 """Longest text that is accepted. A kernel log has a few MB and some 10,000 lines; more is a mistake or many
@@ -60,7 +60,7 @@ def main(arguments: list[str]) -> int:
         from gdrkit.jobs.text import text as text_of_job
 
         terminal = sys.stdout.isatty()
-        page = text(explanation, verbose=options.verbose, colour=terminal)
+        page = text(explanation, verbose=options.verbose, colour=terminal, width=text_width())
         if job is not None:
             page += f"\nThe job of the NCCL log\n{text_of_job(job.document, colour=terminal)}"
         write(page, styled=terminal)

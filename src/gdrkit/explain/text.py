@@ -18,7 +18,7 @@ from gdrkit.explain.explanation import (
 from gdrkit.report.pages import code_page
 from gdrkit.report.terminal import Row, render
 from gdrkit.rules import BY_CODE
-from gdrkit.rules.rule import DIRECT
+from gdrkit.rules.rule import DIRECT, REGISTRATION
 
 STYLES = {"head": "bold", "bad": "red", "open": "magenta", "quote": "dim", "ask": "bold green"}
 QUOTE_CHARACTERS = 160
@@ -111,7 +111,9 @@ def _how_sure(answer: Answer) -> str:
     if answer.kind is AnswerKind.STATED:
         return f"So says {number}. gdr has no code for this reason, and cannot check it."
     if answer.claimed:
-        return f"How sure: {answer.sureness}. The text says so ({number}); no output in it proves it."
+        return (
+            f"How sure: {answer.sureness}. {number.capitalize()} says so; no output in the text proves it."
+        )
     by = {
         Sureness.CERTAIN: "proves it",
         Sureness.LIKELY: "points to it",
@@ -124,7 +126,7 @@ def _how_sure(answer: Answer) -> str:
 def _is_final(explanation: Explanation) -> bool:
     """Whether the cause is hardware that can use neither direct path, whatever is done."""
     cause = explanation.answer.cause
-    if cause is None or not BY_CODE[cause].permanent:
+    if cause is None or not BY_CODE[cause].permanent >= set(REGISTRATION):
         return False
     problems = [found for machine in explanation.machines for found in machine.established]
     return any(found.code == cause and set(found.blocks) >= set(DIRECT) for found in problems)
