@@ -193,7 +193,7 @@ def _nothing(about: Topics) -> Answer:
         )
     if not (about.rdma or about.collective):
         return _plain(AnswerKind.NOTHING, "Nothing in this text is about GPUDirect RDMA.")
-    about_what = "RDMA or GPU memory" if about.rdma else "NCCL"
+    about_what = "about RDMA or GPU memory" if about.rdma else "about NCCL"
     return _plain(
-        AnswerKind.NOTHING, f"The text is about {about_what}, but it shows no failure whose cause gdr knows."
+        AnswerKind.NOTHING, f"The text is {about_what}, but it shows no failure whose cause gdr knows."
     )

@@ -25,7 +25,7 @@ _PATTERNS = {
         r"\bTesla\b|\b(?:[AHBV][12]00|H20|H800|A800|GH200|GB[23]00|[KMP]\d0|P100|K20m|T4|L[42]0S?|A[1346]0)\b"
     ),
     "desktop": r"GeForce|\bRTX[- ]?\d{4}|\bTITAN\b|\bGB10\b|\bSpark\b",
-    "nccl": "nccl",
+    "collective": r"nccl\w*",
     "gpu": r"\bGPUs?\b|cuda|\bVRAM\b|nvidia|nccl|nvshmem|peer_?mem|GeForce|\bGDR|gdr_?copy|nvfs",
     "nvidia": r"nvidia|\bcuda|\bnccl",
     "foreign": (
@@ -72,13 +72,13 @@ def topics(lines: Iterable[TextLine]) -> Topics:
     """The topics of a text, by the words in its first lines; a longer text is a log of one subject."""
     first = (line.text[:MAX_CHARACTERS] for line, _ in zip(lines, range(MAX_LINES), strict=False))
     words = "\n".join(text for text in first if "NET/Socket" not in text)
-    names = ("gpu", "rdma", "dmabuf", "nccl", "desktop")
+    names = ("gpu", "rdma", "dmabuf", "collective", "desktop")
     found = {name: _compiled(name).search(words) is not None for name in names}
     cards = _compiled("datacenter").search(words) is not None
     datacenter = cards and not found["desktop"]
     maker = "" if _compiled("nvidia").search(words) else _maker(words)
     gpu = found["gpu"] or found["desktop"] or cards
-    return Topics(gpu, found["rdma"], found["dmabuf"], found["nccl"], maker, datacenter)
+    return Topics(gpu, found["rdma"], found["dmabuf"], found["collective"], maker, datacenter)
 
 
 def _maker(words: str) -> str:
