@@ -6,15 +6,17 @@ from __future__ import annotations
 
 import functools
 from collections import Counter
+from collections.abc import Iterator
 
 import pytest
 
 from gdrkit.evidence.target import open_host
 from gdrkit.node import Node
 from gdrkit.rules import RULES
-from gdrkit.rules.engine import check_results
-from gdrkit.rules.rule import Rule
+from gdrkit.rules.engine import check_results, judge
+from gdrkit.rules.rule import Failed, Passed, Rule, Unknown
 from tests.evidence_nodes import laid_down, names
+from tests.hiding_host import HidingHost
 from tests.known_answers import outcome_text, value_text
 
 
@@ -49,3 +51,45 @@ def _declared(rule: Rule) -> str:
 
 def _listed(where: Counter[str]) -> str:
     return ", ".join(name if number == 1 else f"{name} x{number}" for name, number in where.items())
+
+
+HIDDEN = 12
+"""Sources that are hidden, one at a time, of those that an outcome is based on."""
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.code)
+def test_what_a_rule_says_without_one_of_its_sources(rule: Rule, snapshot):
+    """On the first node where it fails and the first where it passes, for the first such subject."""
+    rows = []
+    for kind in (Failed, Passed):
+        where = next(_judged_so(rule, kind), None)
+        if where is None:
+            continue
+        name, subject = where
+        whole = HidingHost(node(name).host)
+        rows.append(f"at {name}: {_outcome(whole, rule, subject)}")
+        asked = list(whole.asked)
+        by_outcome: dict[str, list[str]] = {}
+        for source in asked[:: len(asked) // HIDDEN + 1]:
+            changed = _outcome(HidingHost(node(name).host, {source}), rule, subject)
+            by_outcome.setdefault(changed, []).append(source)
+        rows += [f"  {outcome}\n    without {', '.join(hidden)}" for outcome, hidden in by_outcome.items()]
+    assert "\n".join(rows) == snapshot
+
+
+def _judged_so(rule: Rule, kind: type[Failed | Passed]) -> Iterator[tuple[str, object]]:
+    for name in names():
+        for result in check_results(node(name), [rule]):
+            if isinstance(result.outcome, kind):
+                yield name, result.subject
+
+
+def _outcome(host: HidingHost, rule: Rule, subject: object) -> str:
+    """The outcome in one row."""
+    found = judge(Node(host), rule, subject)
+    match found:
+        case Failed():
+            return f"failed: {found.seen}"
+        case Unknown():
+            return f"unknown: {found.missing.source}, {found.missing.why.value}"
+    return f"{type(found).__name__}: {found.why}"
