@@ -37,10 +37,9 @@ def check_results(
             subjects = subjects_of(node, rule)
         except EvidenceMissing as error:
             results.append(CheckResult(rule, None, Unknown(error.missing)))
-            continue
-        results.extend(
-            CheckResult(rule, subject, judge(node, rule, subject)) for subject in subjects if about(subject)
-        )
+        else:
+            wanted = (subject for subject in subjects if about(subject))
+            results.extend(CheckResult(rule, subject, judge(node, rule, subject)) for subject in wanted)
     return tuple(results)
 
 

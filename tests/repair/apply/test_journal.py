@@ -68,6 +68,7 @@ def test_only_a_last_line_that_nothing_follows_may_be_damaged():
     whole, torn = b'{"type":"step-ended","step":0}\n', b"\0\0\0\n"
     assert parse(whole + torn) == [StepEnded(step=0)]
     assert (whole_bytes(whole + torn), whole_bytes(torn), whole_bytes(b"")) == (len(whole), 0, 0)
+    assert whole_bytes(whole + torn + b"half a line") == len(whole)
     for rest in (torn + b"x", torn + torn, torn + whole):
         with pytest.raises(ApplyError, match=r"^line 2 of the journal is damaged: "):
             parse(whole + rest)

@@ -142,7 +142,10 @@ def test_which_run_is_continued_and_which_is_undone(root, state):
     above = journal_of(root, begun(), UndoBegun(intact=()), UndoEnded(), second=2)
     for opened in (below, journal, above):
         opened.close()
+    descriptors = Path("/proc/self/fd")
+    before = len([*descriptors.iterdir()])
     continued, newest = unfinished_run(root), newest_not_undone(root)
+    assert len([*descriptors.iterdir()]) == before + (continued is not None) + (newest is not None)
     assert (continued.run if continued else None) == (journal.run if unfinished else None)
     assert newest is not None and newest.run == (journal.run if undoable else below.run)
     newest.close()

@@ -252,3 +252,23 @@ def test_docas_repository_is_one_that_nvidia_publishes(system, folder, processor
     assert any(address in command for command in action.commands) is known
     assert ("for this distribution (docs.nvidia.com/doca, DOCA-Host)" in action.what) is not known
     assert ("EPEL" in action.what) is (known and folder.startswith("rhel"))
+
+
+@pytest.mark.parametrize(
+    ("family", "tool", "argv"),
+    [
+        ("debian", "usr/sbin/update-initramfs", ("update-initramfs", "-u", "-k", "6.1.0-9-amd64")),
+        ("rhel", "usr/bin/dracut", ("dracut", "--force", "--kver", "6.1.0-9-amd64")),
+        ("suse", "usr/bin/dracut", ("dracut", "--force", "--kver", "6.1.0-9-amd64")),
+    ],
+)
+def test_the_initramfs_is_rebuilt_by_the_familys_own_tool_where_it_is(family, tool, argv):
+    lists = {
+        "lib/modules/6.1.0-9-amd64/modules.dep": b"updates/nvidia-peermem.ko:\n",
+        "lib/modules/6.1.0-9-amd64/updates/nvidia-peermem.ko": b"",
+    }
+    for there in (tool, "usr/sbin/other", "usr/bin/other"):
+        where = _host(**{**lists, there: b""}).after("elsewhere", [distribution.becomes(FAMILIES[family])])
+        procedure = procedure_for(where, "sign-module", "x", ProcedureChoices())
+        run = [row.argv for row in procedure.actions if isinstance(row, RunCommand)]
+        assert (argv in run) is (there == tool), procedure

@@ -1,0 +1,79 @@
+"""What lies where the folders of journals should be."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gdrkit.repair.apply import store
+from gdrkit.repair.apply.errors import ApplyError
+from gdrkit.repair.apply.root_fs import RootFS
+
+
+@pytest.fixture
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    return tmp_path / "state"
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> RootFS:
+    (tmp_path / "tree").mkdir()
+    return RootFS(str(tmp_path / "tree"))
+
+
+@pytest.mark.parametrize("place", ["", "gdrkit", "gdrkit/fix"])
+@pytest.mark.parametrize("create", [False, True])
+def test_a_file_in_place_of_a_folder_is_named(root, state, place, create):
+    path = state / place
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.touch()
+    with pytest.raises(ApplyError) as caught, store.folder(root, create=create):
+        pass
+    assert (str(caught.value), caught.value.hint) == (f"{path} is not a folder", "move it away")
+
+
+def test_a_file_in_place_of_the_innermost_folder_is_named(root, state):
+    path = Path(store.home(root))
+    path.parent.mkdir(parents=True)
+    path.touch()
+    with pytest.raises(ApplyError, match=f"^{path} is not a folder$"), store.folder(root):
+        pass
+
+
+def test_a_folder_that_does_not_exist_is_created_only_if_that_is_wanted(root, state):
+    with pytest.raises(FileNotFoundError) as caught, store.folder(root):
+        pass
+    assert str(state) in str(caught.value.filename)
+    with store.folder(root, "run", create=True):
+        pass
+    path = Path(store.home(root))
+    assert [folder.stat().st_mode & 0o777 for folder in (path / "run", path, path.parent, state)] == [
+        0o700, 0o755, 0o755, 0o755,
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("number", "fits"), [(40, True), (41, False)])
+def test_forty_links_of_our_own_are_followed(root, state, tmp_path, monkeypatch, number, fits):
+    (tmp_path / "0").mkdir()
+    for link in range(number):
+        (tmp_path / str(link + 1)).symlink_to(str(link))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / str(number)))
+    if fits:
+        with store.folder(root, create=True):
+            assert (tmp_path / "0/gdrkit/fix").is_dir()
+    else:
+        with pytest.raises(ApplyError, match=r"too many symbolic links$"), store.folder(root, create=True):
+            pass
+
+
+def test_a_relative_state_folder_is_ignored(root, monkeypatch, tmp_path):
+    """XDG Base Directory Specification: such a path is invalid."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    homes = set()
+    for value in ("", "state", "./state"):
+        monkeypatch.setenv("XDG_STATE_HOME", value)
+        homes.add(store.home(root))
+    (only,) = homes
+    assert only.startswith(f"{tmp_path}/.local/state/gdrkit/fix/") and len(only.rpartition("/")[2]) == 32
