@@ -198,3 +198,17 @@ def test_steps_are_counted_to_the_limit() -> None:
     effort.spend()
     with pytest.raises(EvidenceMissing, match="2000 steps"):
         effort.spend()
+
+
+@pytest.mark.parametrize(("release", "twice"), [((6, 3), False), ((6, 4), True), ((6, 8), True)])
+def test_a_license_that_taints_is_said_twice_since_6_4(release: tuple[int, ...], twice: bool) -> None:
+    node = KernelTree().module("x", license="NVIDIA").node().after("another", [version.becomes(release)])
+    assert ("x: module license taints kernel." in modprobe(node, "x").kernel_log) is twice
+
+
+def test_without_the_file_of_one_dependency_those_that_are_loaded_still_serve() -> None:
+    tree = KernelTree().module("there", exports={"alpha": 1}, loaded="OE").module("gone")
+    tree.module("x", imports={"alpha": 1}, depends=("there", "gone")).without(tree.path("gone"))
+    found = modprobe(tree.node(), "x")
+    assert found.reason == "" and len(found.stderr) == 2
+    assert not any("Unknown symbol" in line for line in found.kernel_log)

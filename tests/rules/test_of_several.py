@@ -11,7 +11,7 @@ from gdrkit.evidence import Missing, MissingReason
 from gdrkit.evidence.target import open_host
 from gdrkit.facts.driver import PEER_API, PeermemLinkage, peermem_linkage
 from gdrkit.facts.environment import Environment, environment, parse_conf
-from gdrkit.facts.libraries import LibraryCopy, libcuda_version, nccl_copies
+from gdrkit.facts.libraries import LibraryCopy, libcuda_version, nccl_copies, nvshmem_copies
 from gdrkit.facts.pci import gpus
 from gdrkit.facts.rdma import rdma_devices
 from gdrkit.formats.expectation import Expectation
@@ -25,18 +25,25 @@ from gdrkit.rules.expectation import expected_firmware_differs, unexpected_devic
 from gdrkit.rules.gpu_operator import operator_ofed_changed
 from gdrkit.rules.hca_not_selected import hca_not_selected
 from gdrkit.rules.iommu import iommu_translating
-from gdrkit.rules.rule import Failed, Passed
+from gdrkit.rules.missing_neighbours import gpu_missing
+from gdrkit.rules.module_symbols import module_symbol_missing
+from gdrkit.rules.nvshmem_misses_peermem import nvshmem_misses_peermem
+from gdrkit.rules.ofed_rebuilt_after_driver import ofed_rebuilt_after_driver
+from gdrkit.rules.proof_misread import proof_misread
+from gdrkit.rules.rule import Failed, Passed, Unknown
 from tests.evidence_nodes import laid_down
 from tests.facts.test_trust import MOK, secured
 from tests.hardware import SERVER, machine
 from tests.hiding_host import HidingHost
+from tests.kernel_tree import KernelTree
 from tests.memory_host import MemoryHost
 from tests.module_builder import build_module, sign
 from tests.rules.hardware import outcomes
-from tests.rules.machines import failed, missing, passes
+from tests.rules.machines import does_not_apply, failed, missing, node, outcome, passes
 from tests.rules.test_expectation import expecting
 from tests.rules.test_gpu_passed_through import HELD
-from tests.rules.test_missing_neighbours import rails
+from tests.rules.test_log_rules import CLAIMS, LOG, STAGED, A, log
+from tests.rules.test_missing_neighbours import rail, rails
 
 
 @functools.cache
@@ -48,6 +55,7 @@ def after(name: str, *changes: Supposition) -> Node:
     return plain(name).after("derived", changes)
 
 
+GPU_CASES = [(7, 1, Failed), (7, 2, Failed), (6, 2, Failed), (5, 2, Passed), (3, 1, Failed), (8, 1, Passed)]
 SECOND = SERVER.replace("0000:1", "0000:2").replace("mlx5_0", "mlx5_1")
 VERSIONS = ("2.20.5", "2.12.12", "2.11.4", "2.27.5")
 COPIES = tuple(LibraryCopy(version, f"copy {version}") for version in VERSIONS)
@@ -135,3 +143,48 @@ def test_a_nic_whose_firmware_was_not_read_is_unknown():
     assert missing(node, expected_firmware_differs, unread).source == f"firmware of {device.name}"
     assert passes(node, expected_firmware_differs, fits)
     assert failed(node, expected_firmware_differs, other).seen == "28.39"
+
+
+@pytest.mark.parametrize(
+    ("symbols", "said"), [(1, "a"), (3, "a, b, c"), (4, "a, b, c and 1 more"), (6, "a, b, c and 3 more")]
+)
+def test_three_symbols_are_named(symbols, said):
+    tree = KernelTree().module("x", imports=dict.fromkeys("abcdef"[:symbols], 1))
+    assert failed(tree.node(), module_symbol_missing, "x").seen == f"nothing exports {said}"
+
+
+@pytest.mark.parametrize(
+    ("versions", "kind"),
+    [
+        (("3.2.5",), Failed),
+        (("3.3.20",), Unknown),
+        (("3.3.20", "3.2.5"), Failed),
+        (("3.2.5", "3.3.20"), Failed),
+        (("3.3.9", "3.3.20"), Unknown),
+        (("3.4.5",), Passed),
+    ],
+)
+def test_one_nvshmem_that_is_known_not_to_look_is_enough(versions, kind):
+    copies = tuple(LibraryCopy(version, f"copy {version}") for version in versions)
+    found = outcome(after("a100-nccl-2.20", nvshmem_copies.becomes(copies)), nvshmem_misses_peermem)
+    assert type(found) is kind
+
+
+@pytest.mark.parametrize("symbols", [PEER_API[:1], PEER_API[1:], PEER_API])
+def test_without_one_symbol_of_the_api_there_is_nothing_to_compare(symbols):
+    linkage = PeermemLinkage(uses_peer_api=True, unresolved=symbols)
+    node = after("ofed-rebuilt", peermem_linkage.becomes(linkage))
+    assert does_not_apply(node, ofed_rebuilt_after_driver, "nvidia_peermem")
+
+
+def test_one_leg_through_tcp_is_said_beside_others():
+    socket = (STAGED + "/GDRDMA").replace("NET/IB", "NET/Socket")
+    for legs in ((socket, STAGED), (STAGED, socket)):
+        found = failed(node(log(A + CLAIMS[0], *(A + leg for leg in legs))), proof_misread, LOG)
+        assert found.seen == f"{CLAIMS[0]}, and 2 channel lines through TCP or host memory"
+
+
+@pytest.mark.parametrize(("beside", "alone", "kind"), GPU_CASES)
+def test_a_gpu_is_missed_where_most_nics_of_the_kind_have_one(beside, alone, kind):
+    parts = [rail(number, gpu="" if number >= beside else "h100-sxm") for number in range(beside + alone)]
+    assert {type(row) for row in outcomes(machine("".join(parts)), gpu_missing)} == {kind}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from pathlib import Path
 from types import SimpleNamespace
@@ -150,6 +151,20 @@ def test_the_file_systems_of_the_files_count_too(run, tree, monkeypatch):
     with pytest.raises(ApplyError, match=f"^{tree} has less than 64 MiB free$"):
         run.execute(RemoveFile(path="/x", why="x"))
     run.execute(RemoveFile(path="/none", why="nothing is copied, so nothing has to be free"))
+
+
+def test_a_file_that_changed_since_the_plan_is_left_as_it_is(run, tree):
+    (tree / "x").write_bytes(b"mine")
+    planned = hashlib.sha256(b"planned").hexdigest()
+    with pytest.raises(ApplyError) as caught:
+        run.execute(WriteFile(path="/x", content="new", why="x", was=planned))
+    assert (str(caught.value), caught.value.hint) == (
+        "/x changed since the plan was made",
+        "run gdr fix again",
+    )
+    assert ((tree / "x").read_bytes(), run.journal.records) == (b"mine", [])
+    run.execute(WriteFile(path="/x", content="new", why="x", was=hashlib.sha256(b"mine").hexdigest()))
+    assert (tree / "x").read_bytes() == b"new"
 
 
 def test_new_folders_are_named_once_and_only_that_of_a_key_is_private(run, tree):

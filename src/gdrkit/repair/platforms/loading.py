@@ -5,7 +5,7 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Iterable, Iterator
 
-from gdrkit.evidence import EvidenceAbsent, EvidenceMissing
+from gdrkit.evidence import EvidenceMissing
 from gdrkit.facts.driver_files import driver_path, peermem_path
 from gdrkit.facts.kernel import release
 from gdrkit.facts.modprobe_config import Directive, autoload, configuration
@@ -72,10 +72,8 @@ def _nvidia(node: Node, folder: str) -> Iterator[str]:
 
 def _needed(node: Node, name: str) -> Iterator[str]:
     for needed in if_absent((), dependencies, node, name):
-        try:
-            yield module_path(node, needed)
-        except EvidenceAbsent:
-            continue
+        if path := if_absent("", module_path, node, needed):
+            yield path
 
 
 def sign(node: Node, platform: Platform, choices: ProcedureChoices) -> Iterator[Action]:
