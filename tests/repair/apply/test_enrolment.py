@@ -85,7 +85,7 @@ def test_another_tree_gets_no_key_and_loses_none(programs, tmp_path):
 
 
 def undo(programs: Programs, root: ThisMachine, passwords: Passwords) -> tuple[list[str], list[str]]:
-    """What is told to the user, and which commands run, after the question."""
+    """The messages to the user, and the commands that run after the question."""
     certificate = programs.folder / "k.der"
     certificate.write_bytes(b"a certificate")
     told: list[str] = []
