@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import gzip
 import hashlib
 import lzma
 import os
@@ -168,6 +169,13 @@ def test_a_module_that_was_not_written_as_signed_is_noticed(who, change, why):
     verify(made, who, BODY)
     with pytest.raises(ApplyError, match=f"^verification failed: the signature {why}"):
         verify(change(made), who, BODY)
+
+
+def test_a_module_that_is_packed_wrongly_is_not_returned(who, monkeypatch):
+    compress = gzip.compress
+    monkeypatch.setattr(gzip, "compress", lambda content, mtime: compress(content[:-1] + b"~", mtime=mtime))
+    with pytest.raises(ApplyError, match=r"^verification failed: the signature is not as written"):
+        signed(compress(BODY), who, "sha256")
 
 
 def test_the_certificate_is_valid_since_yesterday_and_for_thirty_years(pair):
