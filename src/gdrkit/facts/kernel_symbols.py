@@ -209,8 +209,14 @@ def _is_gpl_only(node: Node, symbol: str) -> bool | None:
 def holder_of(node: Node, symbol: str) -> str:
     """The loaded module whose export table has a symbol; "" if none. Raises EvidenceMissing without
     kallsyms."""
-    found = re.search(rf" __ksymtab_{re.escape(symbol)}\t\[([^]\n]+)\]\n".encode(), export_tables(node))
-    return found[1].decode("ascii", "replace") if found else ""
+    return _holders(node).get(symbol, "")
+
+
+@fact
+def _holders(node: Node) -> Mapping[str, str]:
+    """The loaded module that exports each symbol that is not of the image."""
+    found = re.findall(rb" __ksymtab_([^ \t\n]+)\t\[([^]\n]+)\]\n", export_tables(node))
+    return {symbol.decode("ascii", "replace"): name.decode("ascii", "replace") for symbol, name in found}
 
 
 @fact
