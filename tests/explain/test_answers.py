@@ -126,6 +126,7 @@ def test_a_post_that_denies_or_does_not_name_a_cause_is_not_answered_with_it(pos
 
 
 DOCUMENTS = (
+    "Symptoms\n\nTransfers fail after an update.\n\nCommon causes\n\nACS is enabled.\n\nStep-by-step fix\n",
     "How to enable GPUDirect RDMA\n\nPrerequisites\n\nInstall the driver.\nLoad"
     " nvidia_peermem.\nCheck that ACS is"
     " off.\n",
