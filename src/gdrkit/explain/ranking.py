@@ -18,7 +18,6 @@ from gdrkit.explain.explanation import EstablishedProblem, OpenLine, QuotedLine,
 from gdrkit.explain.subject import Topics
 from gdrkit.messages.errors import EFAULT
 from gdrkit.messages.verbs import causes_of
-from gdrkit.rules import BY_CODE
 from gdrkit.rules.rule import DIRECT
 
 BY_LINE, BY_RULE, SLOWER, NOTE = 20.0, 12.0, 5.0, 1.0
@@ -198,8 +197,3 @@ def _merged(candidates: Iterable[Candidate]) -> Candidate:
 
 MAX_LINES = 4
 """Lines that are quoted for one cause at most."""
-
-
-def permanent(code: str) -> bool:
-    """Whether nothing fixes a cause."""
-    return bool(BY_CODE[code].permanent)

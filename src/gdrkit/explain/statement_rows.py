@@ -10,7 +10,6 @@ from msgspec import Struct
 
 PEERMEM = r"(?:\b(?:nvidia|nv)[-_ ]?peer[-_ ]?mem(?:ory)?\w*|\bpeer[-_]?mem(?:ory)?\b)"
 DMABUF = r"(?:\bdma[-_ ]?buf\b|dmabuf)"
-_FAILS = r"fail|error|refus|reject|cannot|can't|unable|not permitted|won't|doesn't load|not load|invalid"
 LACKS = r"\bnot\b|n't\b|\bno\b|missing|lacks?\b|without|absent|unavailable|undefined|unresolved"
 OLD = r"too old|older|old version|outdated|not new enough|before \d|upgrade|update|newer"
 _OFF = (
