@@ -112,7 +112,7 @@ def _receive(
         while stdout in (key.fileobj for key in selector.get_map().values()):
             if time.monotonic() > deadline:
                 raise TimeoutError
-            for key, _ in selector.select(max(0.0, deadline - time.monotonic())):
+            for key, _ in selector.select(deadline - time.monotonic()):
                 block = os.read(key.fd, BLOCK_BYTES)
                 if not block:
                     selector.unregister(key.fileobj)

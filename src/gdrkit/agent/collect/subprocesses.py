@@ -131,7 +131,7 @@ def _finished(child: "subprocess.Popen[bytes]", timeout_s: float, limit_bytes: i
         selector.register(child.stdout, selectors.EVENT_READ, output)
         selector.register(child.stderr, selectors.EVENT_READ, complaint)
         while selector.get_map() and not status:
-            ready = selector.select(max(0.0, deadline - time.monotonic()))
+            ready = selector.select(deadline - time.monotonic())
             if not ready or time.monotonic() > deadline:  # the latter for one that never stops printing
                 status = "timed-out"
             for key, _ in ready:
