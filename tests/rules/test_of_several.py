@@ -20,6 +20,7 @@ from gdrkit.rules import RULES
 from gdrkit.rules.consumer_versions import nccl_misses_peermem
 from gdrkit.rules.dependency_failed import dependency_failed
 from gdrkit.rules.driver_mismatch import driver_mismatch
+from gdrkit.rules.driver_not_loaded import driver_not_loaded
 from gdrkit.rules.engine import check_results
 from gdrkit.rules.expectation import expected_firmware_differs, unexpected_device
 from gdrkit.rules.gpu_operator import operator_ofed_changed
@@ -188,3 +189,11 @@ def test_one_leg_through_tcp_is_said_beside_others():
 def test_a_gpu_is_missed_where_most_nics_of_the_kind_have_one(beside, alone, kind):
     parts = [rail(number, gpu="" if number >= beside else "h100-sxm") for number in range(beside + alone)]
     assert {type(row) for row in outcomes(machine("".join(parts)), gpu_missing)} == {kind}
+
+
+def test_a_driver_is_missed_where_it_is_not_known_whether_there_is_a_gpu():
+    """Without any GPU it is not missed."""
+    unseen = Missing("GPUs", MissingReason.NOT_COLLECTED, "lspci")
+    bare = machine()
+    assert failed(bare.after("unseen", [gpus.becomes(unseen)]), driver_not_loaded).subject == "nvidia"
+    assert does_not_apply(bare.after("none", [gpus.becomes(())]), driver_not_loaded)

@@ -4,14 +4,16 @@ import pytest
 
 from gdrkit.evidence import Missing, MissingReason
 from gdrkit.evidence.target import open_host
+from gdrkit.facts.expectation import absent_gpus
 from gdrkit.facts.gpu import is_integrated
 from gdrkit.facts.libraries import LibraryCopy, nccl_copies, nvshmem_copies, ucx_version
-from gdrkit.facts.pci import gpus
+from gdrkit.facts.pci import PciGpu, gpus
+from gdrkit.facts.rdma import Pair, pairs
 from gdrkit.node import Node
 from gdrkit.rules import RULES
 from gdrkit.rules.rule import Status
 from gdrkit.verdict import Verdict, judge_node
-from gdrkit.verdict.matrix import path_states_of_pairs
+from gdrkit.verdict.matrix import pairs_to_judge, path_states_of_pairs
 from tests.evidence_nodes import build, laid_down
 
 
@@ -77,3 +79,9 @@ def test_it_fails_the_node_if_the_first_program_needs_it(stub: Node):
 
     assert status(verdict, "nccl-lacks-dmabuf") is Status.FAILED
     assert status(verdict, "peermem-stub") is Status.FAILED
+
+
+def test_a_gpu_that_is_expected_and_not_there_has_a_pair_of_its_own(stub: Node):
+    assert pairs_to_judge(stub)[-1] in pairs(stub)
+    absent = stub.after("expected", [absent_gpus.becomes((PciGpu("an H100"),))])
+    assert pairs_to_judge(absent) == (*pairs(stub), Pair("an H100", ""))
