@@ -10,9 +10,9 @@ import pytest
 
 from gdrkit.facts.linkage import symbol_links
 from gdrkit.facts.modules import kernel_symbol, module_layout_crc, vermagic
+from gdrkit.loader import modprobe
 from gdrkit.node import Node
 from tests.debian_kernels import KERNELS, modules_of
-from tests.known_answers import modprobe
 from tests.memory_host import MemoryHost
 
 DEPMOD = shutil.which("depmod") or shutil.which("depmod", path="/usr/sbin:/sbin")
