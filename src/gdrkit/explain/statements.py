@@ -15,7 +15,6 @@ from msgspec import Struct
 
 from gdrkit.explain.program_rows import PROGRAM_STATEMENTS
 from gdrkit.explain.statement_rows import STATEMENTS, Statement
-from gdrkit.rules import BY_CODE
 
 FLAGS = re.IGNORECASE | re.ASCII
 """ASCII: a word ends where Chinese characters begin, also without a space."""
@@ -54,5 +53,4 @@ def _compiled() -> tuple[tuple[Statement, _Patterns], ...]:
     return tuple(
         (row, (re.compile(row.topic, FLAGS), one(row.state), one(row.cure), one(row.unless)))
         for row in (*STATEMENTS, *PROGRAM_STATEMENTS)
-        if row.code in BY_CODE
     )

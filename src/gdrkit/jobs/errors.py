@@ -74,18 +74,21 @@ def _fabric(gathered: GatheredRanks) -> Iterator[JobError]:
                 yield _of_fabric(
                     gathered, "NVLink fabric",
                     f"a GPU has not joined its fabric (state {fabric.state}), so that NCCL uses the NICs",
-                    entry.position, entry.words,
+                    "mnnvl-fabric-incomplete", entry.position, entry.words,
                 )  # fmt: skip
         for clique, entry in process.all(Clique).items():
             cliques.setdefault(clique.identifier, (entry.position, entry.words))
     if len(cliques) > 1:
         names = ", ".join(sorted(cliques))
         meaning = f"{len(cliques)} NVLink cliques ({names}): between them NCCL uses the NICs"
-        yield _of_fabric(gathered, "NVLink cliques", meaning, *min(cliques.values()))
+        code = "mnnvl-clique-differs"
+        yield _of_fabric(gathered, "NVLink cliques", meaning, code, *min(cliques.values()))
 
 
-def _of_fabric(gathered: GatheredRanks, call: str, meaning: str, position: int, words: str) -> JobError:
+def _of_fabric(
+    gathered: GatheredRanks, call: str, meaning: str, code: str, position: int, words: str
+) -> JobError:
     return JobError(
-        call=call, number=None, vendor_error=None, meaning=meaning, codes=(), ranks=1, count=1,
+        call=call, number=None, vendor_error=None, meaning=meaning, codes=(code,), ranks=1, count=1,
         line=gathered.where(position), words=words,
     )  # fmt: skip

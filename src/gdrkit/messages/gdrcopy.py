@@ -34,7 +34,7 @@ ROWS = (
     ),
     _gdr(
         "Error getting the gdrdrv driver version with ioctl error", ("gdrcopy-version-mismatch",),
-        source=f"{_API}, gdr_open()",
+        source=f"{_API}, gdr_open()", decides=False,  # also another driver that has the device number
     ),
     _gdr(
         "gdrcopy requires gdrdrv or CUDA driver with dmabuf mmap support", ("gdrcopy-not-loaded",),

@@ -28,13 +28,16 @@ FAILED_STEPS: dict[str, FailureMeaning] = {
     ),
     NO_CHANNEL: FailureMeaning(
         "NVLink between hosts needs an IMEX channel (/dev/nvidia-caps-imex-channels), and the process has "
-        "none: the job stops"
+        "none: the job stops",
+        ("mnnvl-imex-channel-missing",),
     ),
     NO_IMEX: FailureMeaning(
-        "the IMEX service does not share memory between the hosts (nvidia-imex-ctl -N): the job stops"
+        "the IMEX service does not share memory between the hosts (nvidia-imex-ctl -N): the job stops",
+        ("mnnvl-imex-not-ready", "mnnvl-imex-channel-missing", "mnnvl-clique-differs"),
     ),
     NO_FABRIC_MEMORY: FailureMeaning(
-        "CUDA refuses memory that other hosts can open: IMEX channel not permitted, or IMEX not running"
+        "CUDA refuses memory that other hosts can open: IMEX channel not permitted, or IMEX not running",
+        ("mnnvl-imex-channel-missing", "mnnvl-imex-not-ready"),
     ),
     NIC_COUNTS: FailureMeaning("a NIC is missing on some rank: NCCL_IB_HCA, a container or a link differs"),
     LINK_LAYERS: FailureMeaning("InfiniBand and RoCE ports cannot be connected: NCCL_IB_HCA selects both"),

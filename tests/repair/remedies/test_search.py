@@ -10,6 +10,7 @@ from gdrkit.facts.pci import gpus
 from gdrkit.node import Node
 from gdrkit.repair.remedies import BY_NAME, loading_plan, plan
 from gdrkit.repair.remedies.plan import untried, what_then
+from gdrkit.repair.remedies.remedy import Remedy
 from gdrkit.verdict import judge_node
 from tests.repair.remedies.test_pairs import after, plain, with_line
 
@@ -39,11 +40,16 @@ def test_a_module_that_a_command_may_load_needs_no_other_step():
 
 def test_steps_that_were_taken_in_another_order_are_not_tried_again():
     one, two, three = (BY_NAME[name] for name in ("sign-module", "allow-module", "load-peermem"))
-    seen = {frozenset((one.name, two.name))}
+    seen = {steps(one, two)}
     choices = [(two, ()), (three, ())]
     assert list(untried(choices, (one,), seen)) == [(three, ())]
-    assert seen == {frozenset((one.name, two.name)), frozenset((one.name, three.name))}
+    assert seen == {steps(one, two), steps(one, three)}
     assert list(untried(choices, (one,), seen)) == []
+    assert list(untried([(one, ())], (one,), seen)) == [(one, ())], "once more is something else"
+
+
+def steps(*remedies: Remedy) -> tuple[str, ...]:
+    return tuple(sorted(remedy.name for remedy in remedies))
 
 
 def full_at(*numbers: int) -> Node:
