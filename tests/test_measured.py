@@ -69,7 +69,9 @@ def test_every_result_names_a_command_that_exists_a_day_and_a_commit(name):
     assert re.fullmatch(r"[0-9a-f]{7,12}", row.commit)
     assert row.machine and row.output.strip()
     program, *words = re.sub(r"^(?:\w+=\w+ )+", "", row.command).split()
-    if program == "gdr":
+    if row.command == "a comparison outside the repository":
+        assert name == "lab-peermem"  # of NVIDIA's module, which is not ours to publish
+    elif program == "gdr":
         assert words[0].rstrip(",") in COMMANDS
     else:
         assert (program, words[0]) == ("python", "-m")

@@ -12,6 +12,19 @@ from machines.faults.stacks import FAULTS as STACKS
 FAULTS: tuple[Fault, ...] = (*HARDWARE, *FILES, *STACKS, *LINKS, *PROGRAMS)
 BY_NAME = {fault.name: fault for fault in FAULTS}
 
+OF_MESSAGES = (
+    "devmem-header-split-off", "efa-driver-too-old", "efa-gdr-unsupported-instance",
+    "efa-p2p-unavailable", "efa-peermem-proprietary-driver", "gcp-devices-missing",
+    "gdaki-kernel-too-old", "gdr-disabled-by-env", "gdrcopy-built-for-proprietary", "gdrcopy-not-loaded",
+    "gdrcopy-version-mismatch", "gds-compat-mode", "gds-p2pdma-off", "gin-library-mismatch",
+    "gin-nics-fused", "gin-unavailable", "ibgda-cpu-assisted", "ibgda-peer-mapping-denied",
+    "libfabric-too-old", "mkeys-exhausted", "mnnvl-clique-differs", "mnnvl-cumem-off",
+    "mnnvl-fabric-incomplete", "mnnvl-imex-channel-missing", "mnnvl-imex-not-ready",
+    "mooncake-forces-peermem", "nic-atomics-off", "nic-buffers-not-mappable", "nic-not-mlx5",
+    "nvidia-fs-not-loaded", "nvidia-fs-symbols-missing", "ofi-dmabuf-off-by-default", "ofi-lacks-hmem",
+    "rdma-transport-not-chosen", "tcpx-rxdm-missing", "torch-expandable-segments", "ucx-lacks-cuda",
+    "ucx-transport-excluded", "verbs-library-missing", "verbs-provider-mismatch", "vmm-not-rdma-capable",
+)  # fmt: skip
 NOT_SHOWN = {
     "env-differs-between-ranks": "shown by the log of a job",
     "versions-differ-between-ranks": "shown by the log of a job",
@@ -29,5 +42,6 @@ NOT_SHOWN = {
     "expected-version-differs": "needs an expectation",
     "unexpected-device": "needs an expectation",
     "memory-not-registrable": "needs the answer of a probe with memory of the GPU",
+    **dict.fromkeys(OF_MESSAGES, "shown only by a message of a program"),
 }
 """Codes that no machine shows by itself."""

@@ -280,6 +280,7 @@ COMPARES = {
     "rules/peermem_registration_refused.py": "nvidia-peermem's version",
     "rules/topology_refused.py": "the driver's version",
     "explain/causes.py": "the driver's version",
+    "facts/peermem_source.py": "nvidia-peermem's version",
     "facts/libraries.py": "how many numbers a version has, and rdma-core's",
 }
 """Modules that compare versions of something else."""

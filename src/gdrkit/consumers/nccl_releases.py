@@ -220,7 +220,7 @@ ROWS: tuple[ReleaseRow, ...] = (
     row("2.30.4", basis=BUILT),
     row(
         "2.30.7", "src/graph/paths.cc, ncclTopoSetPaths() and ncclTopoCheckGdr(); topo.cc,"
-        " ncclTopoGetLocalNet()", BUILT, ("NCCL_NET_GDR_MLOPART",),
+        " ncclTopoGetLocalNet()", BUILT, ("NCCL_NET_GDR_MLOPART", "NCCL_IB_SUBNET_AWARE_ROUTING"),
         best_type_first=True, nearest_cpu_by_bandwidth=True, spreads_by_local_index=True, mlopart=True,
     ),
     row(

@@ -152,9 +152,9 @@ OTHERS = (
     Statement("mnnvl-imex-channel-missing", r"imex[- ]channels?", LACKS, r"imex"),
     Statement(
         "mnnvl-imex-not-ready",
-        r"\bnvidia-imex\b|\bIMEX (?:daemon|service)\b",
+        r"\bnvidia[-]imex\b|\bIMEX (?:daemon|service)\b",
         r"not (?:run|start|ready|up)|isn't running|down|fail",
-        r"nvidia-imex",
+        r"nvidia[-]imex",
     ),
     Statement("mnnvl-cumem-off", r"\bNCCL_CUMEM_ENABLE\b", r"=\s*[\"']?0"),
     Statement("mnnvl-clique-differs", r"\bclique\b", r"differ|not the same|another"),

@@ -189,7 +189,7 @@ def _columns_of_bare_row(line: str) -> list[str]:
     lead = ["size", "count", "type", *(["redop"] if found["redop"] else [])]
     group = ["time", "algbw", "busbw", "#wrong"]
     for root in (["root"], []) if found["root"] else ([],):
-        for groups in (2, 1):
+        for groups in range(2, 0, -1):
             if rest == len(root) + groups * len(group):
                 return [*lead, *root, *group * groups]
     return []

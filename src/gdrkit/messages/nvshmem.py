@@ -143,6 +143,7 @@ ROWS = (
         _NO_TRANSPORT,
         source="NVIDIA/nvshmem src/host/topo/topo.cpp",
         sample="[GPU 0] Peer GPU 8 is not accessible, exiting ...",
+        decides=False,  # also two GPUs of one node that cannot reach each other
     ),
     _line(
         "building transport map failed", _NO_TRANSPORT, source="NVIDIA/nvshmem src/host/init/init.cu"

@@ -6,8 +6,8 @@ from msgspec import Struct
 
 from gdrkit.consumers.consumer import Fallback
 from gdrkit.facts.gpu import is_integrated
-from gdrkit.facts.pci import gpus
-from gdrkit.facts.rdma import DISTANCES, Pair, distance, ports
+from gdrkit.facts.pci import gpus, root_bus
+from gdrkit.facts.rdma import DISTANCES, Pair, below_one_switch, distance, nic_address, ports
 from gdrkit.node import Node, if_missing
 from gdrkit.rules.engine import CheckResult
 from gdrkit.rules.rule import DIRECT, Layer
@@ -90,10 +90,10 @@ def _by_gpu(node: Node, table: Matrix) -> list[list[Pair | None]]:
 
 
 def _nearest(node: Node, here: list[Pair]) -> list[Pair | None]:
-    """The nearest pairs, and those of unknown distance: any of them may be nearer."""
+    """The nearest pairs, and those of unknown distance that may be as near."""
     ranks = {pair: _distance_rank(node, pair) for pair in here}
-    nearest = min((rank for rank in ranks.values() if rank is not None), default=None)
-    near = [pair for pair in here if ranks[pair] in (nearest, None)]
+    nearest = min((rank for rank, known in ranks.values() if known), default=len(DISTANCES))
+    near = [pair for pair in here if ranks[pair][0] <= nearest]
     return [*(pair for pair in near if not _is_down(node, pair))] or [*near]
 
 
@@ -104,10 +104,21 @@ def _is_down(node: Node, pair: Pair) -> bool:
     )
 
 
-def _distance_rank(node: Node, pair: Pair) -> int | None:
+def _distance_rank(node: Node, pair: Pair) -> tuple[int, bool]:
+    """The place of a pair's distance in DISTANCES, and True; if it is not known, the nearest that it may be,
+    and False."""
     if not pair.device:
-        return None
-    return if_missing(None, lambda: DISTANCES.index(distance(node, pair)))
+        return 0, False
+    found = if_missing(None, lambda: DISTANCES.index(distance(node, pair)))
+    if found is not None:
+        return found, True
+    return (DISTANCES.index("NODE") if if_missing(False, _is_apart, node, pair) else 0), False
+
+
+def _is_apart(node: Node, pair: Pair) -> bool:
+    """Whether GPU and NIC are below different host bridges: only their NUMA nodes are in question."""
+    nic = nic_address(node, pair.device)
+    return not below_one_switch(node, pair) and root_bus(node, pair.gpu) != root_bus(node, nic)
 
 
 def _best_direct(

@@ -6,16 +6,15 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
+from gdrkit.consumers.nccl_releases import release
 from gdrkit.facts.libraries import nccl_version
 from gdrkit.facts.rdma import RdmaPort, gids
-from gdrkit.formats.versions import numbers
 from gdrkit.node import Node
 from gdrkit.repair.config.request import ConfigRequest, ask, has_integrated_gpu
 
 PREFIX_BITS = 24
 """How much of an IPv4 address names its subnet: the default of NCCL_IB_SUBNET_PREFIX_LEN, NCCL 2.30.7
 net_ib/connect.cc. A GID does not show its netmask."""
-SUBNET_AWARE = (2, 30, 7)
 MAPPED = "0000:0000:0000:0000:0000:ffff:"
 """IPv4-mapped: RFC 4291, 2.5.5.2."""
 
@@ -59,7 +58,7 @@ def _subnet_aware(request: ConfigRequest) -> EnvSetting:
     """For cables that connect port 0 with port 1, as in a ring of DGX Sparks."""
     name = "NCCL_IB_SUBNET_AWARE_ROUTING"
     version = ask(request, nccl_version)
-    if version and numbers(version) < SUBNET_AWARE:
+    if version and name not in release(version).variables:
         return EnvSetting(name, "", f"unknown to NCCL {version}; from 2.30.7 on, 1 allows crossed cables")
     return EnvSetting(name, "1", "from 2.30.7 on, NCCL chooses the port in the peer's subnet")
 

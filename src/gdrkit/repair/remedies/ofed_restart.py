@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from gdrkit.evidence import EvidenceMissing, Missing, MissingReason
+from gdrkit.facts.kernel_symbols import lists_modules
 from gdrkit.facts.linkage import Links, symbol_links
 from gdrkit.facts.modules import is_loaded, module_path
 from gdrkit.facts.peer_memory import peer_api_waits_in
@@ -32,6 +33,7 @@ def _restart(node: Node) -> Iterable[Supposition]:
         )
     if if_missing("", module_path, node, COMPAT):
         yield is_loaded.becomes(True, COMPAT)
+    yield lists_modules.becomes(False)  # kallsyms is that of the former stack
     for name in _STACK:
         if replaced(node, name):
             yield running_file.becomes(RunningFile(module_path(node, name)), name)
