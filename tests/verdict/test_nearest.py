@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from gdrkit.evidence import Missing, MissingReason
 from gdrkit.evidence.target import open_host
-from gdrkit.facts.rdma import Pair, distance, pairs, ports
+from gdrkit.facts.rdma import Pair, below_one_switch, distance, pairs, ports
 from gdrkit.node import Node
 from gdrkit.verdict import judge_node
 from gdrkit.verdict.node_state import nearest_pairs
@@ -38,7 +38,15 @@ def test_the_nearest_pairs_of_each_gpu_count(node):
 def test_a_pair_of_unknown_distance_counts_too(node):
     before = counting(node)
     (far, *_) = [pair for pair in pairs(node) if pair not in before]
-    assert counting(node.after("unseen", [distance.becomes(UNKNOWN, far)])) == {*before, far}
+    unseen = [fact.becomes(UNKNOWN, far) for fact in (distance, below_one_switch)]
+    assert counting(node.after("unseen", unseen)) == {*before, far}
+
+
+def test_a_pair_of_other_host_bridges_is_no_nearer_than_a_numa_node(node):
+    """Only its NUMA nodes are not known: it does not replace a NIC below the GPU's switch."""
+    before = counting(node)
+    (far, *_) = [pair for pair in pairs(node) if pair not in before]
+    assert counting(node.after("unseen", [distance.becomes(UNKNOWN, far)])) == before
 
 
 def near_of(node: Node, gpu: str) -> list[Pair]:
