@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from gdrkit.consumers.consumer import Fallback
+from gdrkit.evidence import Missing, MissingReason
 from gdrkit.facts.gpu import is_integrated
 from gdrkit.facts.pci import gpus, root_bus
 from gdrkit.facts.rdma import DISTANCES, Pair, below_one_switch, distance, nic_address, ports
@@ -49,7 +51,7 @@ def consumer_state(node: Node, table: Matrix, consumer: str, toward: str = "") -
 
     Of two paths with the same state, the one that lacks less decides, but before it the path `toward`."""
     best = (_best_direct(table, here, consumer, toward) for here in _by_gpu(node, table))
-    found = [choice for choice in best if choice is not None]
+    found = [_unless_farther(node, table, *choice) for choice in best if choice is not None]
     chosen = [choice for choice in found if choice[1].state is not State.IMPOSSIBLE] or found
     judgements = tuple(judgement for _, judgement in chosen)
     worst = min(judgements, key=_badness, default=None)
@@ -62,6 +64,21 @@ def consumer_state(node: Node, table: Matrix, consumer: str, toward: str = "") -
         judgements=judgements,
         pairs=tuple(pair for pair, _ in chosen if pair is not None),
     )
+
+
+def _unless_farther(
+    node: Node, table: Matrix, pair: Pair | None, judgement: PathState
+) -> tuple[Pair | None, PathState]:
+    """The judgement, but unknown if only a NIC of unknown distance is ready while a known one is down: that
+    one may be the nearest."""
+    if pair is None or judgement.state is not State.READY or _distance_rank(node, pair)[1]:
+        return pair, judgement
+    others = (other for other in table if other is not None and other.gpu == pair.gpu)
+    if not any(_distance_rank(node, other)[1] and _is_down(node, other) for other in others):
+        return pair, judgement
+    source = f"distance of {pair.gpu} and {pair.device}"
+    missing = Missing(source, MissingReason.UNDECIDED, "nvidia-smi topo -m")
+    return pair, replace(judgement, state=State.UNKNOWN, missing=(*judgement.missing, missing))
 
 
 def _badness(judgement: PathState) -> tuple[int, int]:
