@@ -96,21 +96,25 @@ def _failed(call: str, *numbers: int) -> str:
     return rf"{{:\w{{0,32}}}}{call}{{how:\w{{0,32}}(?:\(\))?\W.{{0,80}}?}}{answer}"
 
 
+def _failure(call: str, number: int, *, source: str, sample: str, decides: bool = True) -> MessageTemplate:
+    """A call that failed with one errno, and what that means for it."""
+    return MessageTemplate(
+        "verbs", _failed(call, number), causes_of(call, number), source=source, open_end=True,
+        decides=decides, sample=sample,
+    )  # fmt: skip
+
+
 ROWS = (
-    MessageTemplate(
-        "verbs",
-        _failed("ibv_reg_mr", EFAULT),
-        causes_of("ibv_reg_mr", EFAULT),
+    _failure(
+        "ibv_reg_mr",
+        EFAULT,
         source="ibv_reg_mr(3)",
-        open_end=True,
         sample="h1:1:2 [0] NCCL WARN Call to ibv_reg_mr failed with error Bad address",
     ),
-    MessageTemplate(
-        "verbs",
-        _failed("ibv_reg_mr", ENOMEM),
-        causes_of("ibv_reg_mr", ENOMEM),
+    _failure(
+        "ibv_reg_mr",
+        ENOMEM,
         source="ibv_reg_mr(3)",
-        open_end=True,
         sample="Call to ibv_reg_mr_iova2 failed with error Cannot allocate memory",
     ),
     MessageTemplate(
@@ -122,39 +126,31 @@ ROWS = (
         open_end=True,
         sample="Call to ibv_reg_dmabuf_mr failed with error Operation not supported",
     ),
-    MessageTemplate(
-        "verbs",
-        _failed("ibv_reg_dmabuf_mr", EINVAL),
-        causes_of("ibv_reg_dmabuf_mr", EINVAL),
+    _failure(
+        "ibv_reg_dmabuf_mr",
+        EINVAL,
         source="Linux drivers/infiniband/hw/mlx5/mr.c",
-        open_end=True,
         sample="ibv_reg_dmabuf_mr failed: Invalid argument",
     ),
-    MessageTemplate(
-        "verbs",
-        _failed("ibv_reg_dmabuf_mr", EFAULT),
-        causes_of("ibv_reg_dmabuf_mr", EFAULT),
+    _failure(
+        "ibv_reg_dmabuf_mr",
+        EFAULT,
         source="Linux drivers/infiniband/core/umem_dmabuf.c, ib_umem_dmabuf_map_pages()",
-        open_end=True,
-        decides=False,
         sample="ibv_reg_dmabuf_mr failed: Bad address",
+        decides=False,
     ),
-    MessageTemplate(
-        "verbs",
-        _failed("ibv_reg_dmabuf_mr", ENOMEM),
-        causes_of("ibv_reg_dmabuf_mr", ENOMEM),
+    _failure(
+        "ibv_reg_dmabuf_mr",
+        ENOMEM,
         source="ibv_reg_mr(3)",
-        open_end=True,
         sample="ibv_reg_dmabuf_mr(fd=31) failed: Cannot allocate memory",
     ),
-    MessageTemplate(
-        "verbs",
-        _failed("ibv_reg_mr", EINVAL),
-        causes_of("ibv_reg_mr", EINVAL),
+    _failure(
+        "ibv_reg_mr",
+        EINVAL,
         source="ibv_reg_mr(3)",
-        open_end=True,
-        decides=False,
         sample="Call to ibv_reg_mr failed with error Invalid argument",
+        decides=False,
     ),
     MessageTemplate(
         "verbs",
