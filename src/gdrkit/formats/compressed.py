@@ -24,6 +24,8 @@ ZSTD_WINDOW_LOG = 27
 # Files can have several streams (RFC 1952, 2.2; RFC 8878, 3; xz file format 2). Each further stream costs a
 # copy of a piece, so pieces are small and streams are limited; in total at most 1 GiB is copied.
 _PIECE_BYTES, _MOST_STREAMS = 1 << 16, 1 << 14
+CUT_OFF = "cut off"
+"""In the message of a FormatError about a file that ends too soon."""
 
 
 def compression(data: Buffer) -> str:
@@ -161,7 +163,7 @@ def _streams(kind: str, data: memoryview, limit_bytes: int, first: bool) -> byte
     stream = start()
     part = stream.decompress(data, limit_bytes + 1)
     if not stream.eof and len(part) <= limit_bytes:
-        raise FormatError(f"the {kind} file is cut off")
+        raise FormatError(f"the {kind} file is {CUT_OFF}")
     if first:
         return part
     parts, left = [part], limit_bytes + 1 - len(part)
@@ -174,7 +176,7 @@ def _streams(kind: str, data: memoryview, limit_bytes: int, first: bool) -> byte
         stream = start()
         while left > 0 and not stream.eof:
             if at >= len(data):
-                raise FormatError(f"the {kind} file is cut off")
+                raise FormatError(f"the {kind} file is {CUT_OFF}")
             piece = data[at : at + _PIECE_BYTES]
             part = stream.decompress(piece, left)
             parts.append(part)

@@ -134,9 +134,10 @@ class Kernel:
         fault = unpack_fault(self.node, module_path(self.node, name))
         if fault is not None and fault.status is not None:
             return None  # the kernel finds it
-        words = fault.said if fault is not None else ""
-        said = (modprobe.NOT_UNPACKED.say(place="", damage=words),) if words else ()
-        return LoadRefusal(EINVAL, "module-corrupt", said)
+        if fault is None:
+            return LoadRefusal(EINVAL, "module-corrupt")
+        said = (modprobe.NOT_UNPACKED.say(place="", damage=fault.said),) if fault.said else ()
+        return LoadRefusal(fault.error, "module-corrupt", said)
 
     def _permission(self, name: str) -> LoadRefusal | None:
         return LoadRefusal(EPERM, "modules-disabled") if self._fails(modules_are_disabled, name) else None
