@@ -63,6 +63,7 @@ ABOUT_ONE = {
     "rules": "rules about a program",
     "fabric/nccl/nic.py": "the model of NCCL",
     "fabric/nccl/evidence.py": "the model of NCCL",
+    "repair/platforms/settings.py": "the lines of NCCL's own file of settings",
     "transport/path_options.py": "gdrkit's own transport is a verbs program",
 }
 """Modules that may import the table of one program."""

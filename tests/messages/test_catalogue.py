@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 from gdrkit.messages import catalogue, errors, kernel, modprobe
 from gdrkit.messages.catalogue import CATALOGUE
 from gdrkit.messages.message import Match, MessageMatcher, MessageTemplate
+from gdrkit.messages.nccl_networks import FAILED_STEPS, NO_FABRIC_MEMORY
+from gdrkit.messages.nccl_records import Failure
 from gdrkit.messages.verbs import FAILINGS
 from gdrkit.rules import BY_CODE, RULES
 from tests.messages.samples import FILLING, sample
@@ -215,6 +217,28 @@ def test_a_loader_of_another_name_matches_with_its_module():
 )
 def test_an_error_of_a_call_has_the_same_causes_in_a_line_and_by_number(key: tuple[str, int], line: str):
     assert FAILINGS[key].causes == a_match(line).causes
+
+
+def test_a_failed_step_has_the_same_causes_in_a_line_and_by_name():
+    rows = [row for row in CATALOGUE if row.make is not None and row.program == "nccl"]
+    steps = {
+        row.template: (row.causes, FAILED_STEPS[record.call].causes)
+        for row in rows
+        if isinstance(record := row.make(found(row)), Failure) and record.call in FAILED_STEPS
+    }
+
+    assert {text: pair for text, pair in steps.items() if pair[0] != pair[1]} == {
+        # a failure only beside lines about NVLink between hosts
+        r"Cuda failure {number:80[01]} '": ((), FAILED_STEPS[NO_FABRIC_MEMORY].causes)
+    }
+    assert len(steps) > 8
+
+
+def found(row: MessageTemplate) -> Match:
+    """The match of a row in its own line."""
+    match = row.match(sample(row))
+    assert match is not None
+    return match
 
 
 def test_causes_of_failed_calls_are_declared():

@@ -24,7 +24,8 @@ class TestVgpu:
     def test_a_refused_vgpu_can_be_fixed_on_the_hypervisor(self):
         found = failed(machine(files=GUEST_UNSPLIT, commands=vgpu() | probe(GPU, REFUSED)), gpu_vgpu)
 
-        assert (paths_closed_by(found.takes), found.permanent) == (("dmabuf", "peermem"), frozenset())
+        assert (paths_closed_by(found.takes), found.permanent) == (("dmabuf", "peermem"), None)
+        assert not gpu_vgpu.permanent
 
     def test_a_vgpu_whose_profile_allows_it_passes(self):
         passed(machine(files=GUEST_UNSPLIT, commands=vgpu() | probe(GPU, ASKED)), gpu_vgpu)
@@ -44,7 +45,8 @@ class TestConfidential:
     def test_a_refusal_under_confidential_computing_is_not_permanent(self):
         node = machine(files=GUEST_UNSPLIT, commands=smi() | CC_ON | probe(GPU, REFUSED))
 
-        assert failed(node, gpu_confidential).permanent == frozenset()
+        assert failed(node, gpu_confidential).permanent is None
+        assert not gpu_confidential.permanent
 
     def test_off_or_on_bare_metal_it_passes(self):
         off = {("nvidia-smi", "conf-compute", "-f"): "CC status: OFF\n"}
@@ -61,7 +63,8 @@ class TestMig:
     def test_a_refusal_on_a_split_gpu_is_not_permanent(self):
         found = failed(machine(files=BARE_METAL | SPLIT, commands=probe(GPU, REFUSED)), gpu_mig)
 
-        assert (found.subject, found.permanent) == (GPU, frozenset())
+        assert (found.subject, found.permanent) == (GPU, None)
+        assert not gpu_mig.permanent
 
     def test_a_gpu_that_could_be_split_and_is_not_passes(self):
         passed(machine(files=BARE_METAL | NOT_SPLIT), gpu_mig)

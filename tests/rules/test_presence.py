@@ -102,6 +102,17 @@ class TestNoRdmaDevice:
         assert (found.subject, found.permanent) == ("0000:18:00.0", frozenset())
         assert "mlx5_ib" in found.expected
 
+    @pytest.mark.parametrize(
+        "driver, module", [("hns3", "hns_roce_hw_v2"), ("idpf", "irdma"), ("efa", "efa"), ("erdma", "erdma")]
+    )
+    def test_a_dormant_nic_of_any_driver_names_the_module_that_it_waits_for(self, driver, module):
+        found = failed(machine(EMPTY + f"  0000:18:00.0 i225 driver={driver}\n"), no_rdma_device)
+
+        assert (found.subject, found.expected) == ("0000:18:00.0", f"an RDMA device created by {module}")
+
+    def test_a_nic_without_rdma_waits_for_no_module(self):
+        assert failed(machine(EMPTY + "  0000:18:00.0 i225\n", files=ON_HOST), no_rdma_device).permanent
+
     def test_in_a_container_the_device_may_be_elsewhere(self):
         node = machine(EMPTY, files=BARE_METAL | {".dockerenv": ""})
 

@@ -189,10 +189,7 @@ def _layer(code: str) -> Layer:
 
 def _blocks(code: str, subject: str) -> tuple[str, ...]:
     """The paths that a code stops for a subject that is a module."""
-    try:
-        return paths_closed_by(BY_CODE[code].takes(subject))
-    except AttributeError:  # its subjects are GPUs or NICs, and the line names none
-        return ("dmabuf", "peermem")
+    return paths_closed_by(BY_CODE[code].takes(subject))
 
 
 # -- open ----------------------------------------------------------------------------------------------

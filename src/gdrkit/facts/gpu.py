@@ -285,17 +285,14 @@ def _by_probe(node: Node, gpu: PciGpu, path: str) -> GpuSupport | None:
     if found.get(GPU_DIRECT_RDMA_SUPPORTED) == 0:
         code = _kind_of_refusal(node, gpu)
         elsewhere = gpu.device_id in gpu_ids.SUPPORTED  # then the cause is on this node, not the product
-        permanent = code in PERMANENT or (code == "gpu-unsupported" and not elsewhere)
+        permanent = code == "gpu-unsupported" and not elsewhere
         return GpuSupport("no", code, "CUDA attribute 116 (GPU_DIRECT_RDMA_SUPPORTED) is 0", permanent)
     if path == "dmabuf" and found.get(DMA_BUF_SUPPORTED) == 0:
         code = "gpu-before-turing" if is_before_turing(node, gpu) else "gpu-unsupported"
-        return GpuSupport("no", code, "CUDA attribute 124 (DMA_BUF_SUPPORTED) is 0", code in PERMANENT)
+        return GpuSupport("no", code, "CUDA attribute 124 (DMA_BUF_SUPPORTED) is 0")
     if GPU_DIRECT_RDMA_SUPPORTED not in found or (path == "dmabuf" and DMA_BUF_SUPPORTED not in found):
         return None  # no probe, or a libcuda older than the attribute
     return GpuSupport("yes", "gpu-unsupported", "reported by CUDA")
-
-
-PERMANENT = ("gpu-integrated", "gpu-consumer", "gpu-before-turing")
 
 
 def _kind_of_refusal(node: Node, gpu: PciGpu) -> str:
@@ -322,7 +319,7 @@ def _by_kind(node: Node, gpu: PciGpu, path: str) -> GpuSupport | None:
     )
     for code, why, ask in kinds:
         if if_missing(False, ask):
-            return GpuSupport("no", code, why, permanent=True)
+            return GpuSupport("no", code, why)
     return None
 
 

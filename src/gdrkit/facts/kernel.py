@@ -75,8 +75,9 @@ def _module_folders(node: Node) -> tuple[str, ...]:
 
 @fact
 def version(node: Node) -> tuple[int, int]:
-    """Major and minor version of the running kernel. For wording of messages only, never for
-    capabilities."""
+    """Major and minor version of the running kernel.
+
+    Distributions backport: where evidence shows a capability, ask for that instead."""
     numbers = release(node).split("-")[0].split("+")[0].split(".")
     major, minor = (whole_number(number) for number in (*numbers, "", "")[:2])
     if major is None or minor is None:

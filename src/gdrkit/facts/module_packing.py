@@ -13,8 +13,8 @@ from gdrkit.node import Node, fact, if_missing
 
 # kmod libkmod/libkmod-file-zstd.c, kmod_file_load_zstd(): before 34 it needed no size, and gave the kernel
 # what a file that is cut off still holds. Most modules are one block, of which that is nothing (RFC 8878,
-# 3.1.1.2). Until 30 its errors had no context to print with, and until 33 Debian's and Ubuntu's name a line of
-# its source.
+# 3.1.1.2). Until 30 its errors had no context to print with, and until 33 Debian's and Ubuntu's name a line
+# of its source.
 _NEEDS_SIZE = 34
 # Linux include/linux/xz.h, enum xz_ret. Where a file is cut off, the decoder stops without an error.
 _OK, _OPTIONS_ERROR, _DATA_ERROR = 0, 6, 7

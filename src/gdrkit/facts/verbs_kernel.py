@@ -22,9 +22,11 @@ VERBS_MODULES = {
     "hns3": "hns_roce_hw_v2",
     "cxgb4": "iw_cxgb4",
     "qede": "qedr",
+    "efa": "efa",
+    "erdma": "erdma",
     "rxe": "rdma_rxe",
 }
-"""The verbs module of a PCI driver; other drivers are one module (efa, erdma, siw, hfi1).
+"""The verbs module of a PCI driver; other drivers are one module (siw, hfi1).
 Source: Linux drivers/infiniband/hw/*/Makefile, and each module's auxiliary bus table."""
 
 DMABUF_SYMBOLS = ("ib_umem_dmabuf_get", "ib_umem_dmabuf_get_pinned")

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from gdrkit.jobs.gather import GatheredRanks
 from gdrkit.jobs.job import JobError
 from gdrkit.jobs.tally import TallyEntry
-from gdrkit.messages.nccl_networks import FAILED_STEPS, NO_CHANNEL, NO_FABRIC_MEMORY, NO_IMEX
+from gdrkit.messages.nccl_networks import FAILED_STEPS, NO_CHANNEL, NO_FABRIC_MEMORY, NO_IMEX, NO_MNNVL
 from gdrkit.messages.nccl_records import Clique, Fabric, Failure
 from gdrkit.messages.verbs import FAILINGS, FailureMeaning
 
@@ -58,7 +58,9 @@ COMPLETED = 3
 def _needs_fabric_memory(gathered: GatheredRanks) -> bool:
     """Whether NCCL uses NVLink between hosts, and does not name what is missing for it."""
     processes = gathered.processes.values()
-    if any(failure.call in (NO_CHANNEL, NO_IMEX) for one in processes for failure in one.all(Failure)):
+    if any(
+        failure.call in (NO_CHANNEL, NO_IMEX, NO_MNNVL) for one in processes for failure in one.all(Failure)
+    ):
         return False
     return any(one.records.get(Clique) or any(f.cluster for f in one.all(Fabric)) for one in processes)
 

@@ -9,16 +9,18 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from typing import Any
 
 from gdrkit.messages import nccl_records as records
 from gdrkit.messages.message import Match, MessageTemplate
 from gdrkit.messages.verbs import FailureMeaning
 
 _line = functools.partial(MessageTemplate, "nccl", open_end=True, source="NCCL src/{init,mnnvl}.cc")
-_net_ib = functools.partial(_line, source="NCCL src/transport/net_ib/{connect,init,p2p_resiliency}.cc")
+_NET_IB = "NCCL src/transport/net_ib/{connect,init,p2p_resiliency}.cc"
+_net_ib = functools.partial(_line, source=_NET_IB)
 
 NO_PLUGIN = "network plugin"
-NO_CHANNEL, NO_IMEX, NO_FABRIC_MEMORY = "IMEX channel", "IMEX", "fabric memory"
+NO_CHANNEL, NO_IMEX, NO_MNNVL, NO_FABRIC_MEMORY = "IMEX channel", "IMEX", "MNNVL", "fabric memory"
 NIC_COUNTS, LINK_LAYERS, OPEN_DEVICE = "number of NICs", "link layers", "ibv_open_device"
 FATAL_EVENT, PEER_COPY = "async fatal event", "peer copy"
 
@@ -35,6 +37,10 @@ FAILED_STEPS: dict[str, FailureMeaning] = {
         "the IMEX service does not share memory between the hosts (nvidia-imex-ctl -N): the job stops",
         ("mnnvl-imex-not-ready", "mnnvl-imex-channel-missing", "mnnvl-clique-differs"),
     ),
+    NO_MNNVL: FailureMeaning(
+        "NCCL_MNNVL_ENABLE=1 asks for NVLink between hosts, which this system does not offer: the job stops",
+        ("mnnvl-fabric-incomplete", "mnnvl-cumem-off", "mnnvl-clique-differs"),
+    ),
     NO_FABRIC_MEMORY: FailureMeaning(
         "CUDA refuses memory that other hosts can open: IMEX channel not permitted, or IMEX not running",
         ("mnnvl-imex-channel-missing", "mnnvl-imex-not-ready"),
@@ -42,7 +48,8 @@ FAILED_STEPS: dict[str, FailureMeaning] = {
     NIC_COUNTS: FailureMeaning("a NIC is missing on some rank: NCCL_IB_HCA, a container or a link differs"),
     LINK_LAYERS: FailureMeaning("InfiniBand and RoCE ports cannot be connected: NCCL_IB_HCA selects both"),
     OPEN_DEVICE: FailureMeaning(
-        "the device exists, but the process may not open it", ("rdma-device-not-in-container",)
+        "the device exists, but the process may not open it",
+        ("rdma-device-not-in-container", "verbs-provider-mismatch"),
     ),
     FATAL_EVENT: FailureMeaning(
         "the NIC stopped a queue: different MTUs, ACS, or a NIC that is not for this traffic"
@@ -54,9 +61,14 @@ FAILED_STEPS: dict[str, FailureMeaning] = {
 """What it means that a step of the start fails, by its name in records.Failure."""
 
 
-def _step(name: str) -> Callable[[Match], records.Failure]:
+def _failure(name: str) -> Callable[[Match], records.Failure]:
     """Makes the record of a failed step."""
     return lambda found: records.Failure(name, None, found.words, device=found.values.get("device", ""))
+
+
+def _step(name: str, template: str, **row: Any) -> MessageTemplate:
+    """A line that names a failed step, with the causes of that step."""
+    return _line(template, FAILED_STEPS[name].causes, make=_failure(name), **row)
 
 
 def _remark(form: str) -> Callable[[Match], records.Remark]:
@@ -89,12 +101,12 @@ ROWS = (
         r"Failed to initialize NET plugin {text:\S+}", make=_remark("network-refused"),
         versions="2.28.3 and later",
     ),
-    _line(
-        "Failed to initialize any NET plugin", make=_step(NO_PLUGIN), source="NCCL src/plugin/net.cc",
+    _step(
+        NO_PLUGIN, "Failed to initialize any NET plugin", source="NCCL src/plugin/net.cc",
         versions="2.27.3 and later",
     ),
-    _line(
-        r"Error: network {text:\S.*?} not found.", make=_step(NO_PLUGIN),
+    _step(
+        NO_PLUGIN, r"Error: network {text:\S.*?} not found.",
         source="NCCL src/init.cc, ncclNetInit()", versions="2.10.3 to 2.26.6",
     ),
     # NVLink between hosts
@@ -116,32 +128,29 @@ ROWS = (
         versions="2.21.5 and later",
         sample="MNNVL 1 cliqueId 2786 cliqueSize 4 cliqueRank 0 nvlDomainSize 4",
     ),
-    _line(
-        "MNNVL (cliqueSize {size:.*}Check the IMEX channel configuration",
-        ("mnnvl-imex-channel-missing",), make=_step(NO_CHANNEL), versions="2.27.3 and later",
+    _step(
+        NO_CHANNEL, "MNNVL (cliqueSize {size:.*}Check the IMEX channel configuration",
+        versions="2.27.3 and later",
         sample="MNNVL (cliqueSize 8) is available but not working on this system. "
         "Check the IMEX channel configuration (/dev/nvidia-caps-imex-channels).",
     ),
-    _line(
-        "MNNVL (cliqueSize {size:.*}Check the IMEX configuration",
-        ("mnnvl-imex-not-ready", "mnnvl-imex-channel-missing", "mnnvl-clique-differs"), make=_step(NO_IMEX),
-        versions="2.25.1 and later",
+    _step(
+        NO_IMEX, "MNNVL (cliqueSize {size:.*}Check the IMEX configuration", versions="2.25.1 and later",
         sample="MNNVL (cliqueSize 8) is available but not supported on this system. "
         "Check the IMEX configuration.",
     ),
-    _line(
-        "MNNVL is not supported on this system",
-        ("mnnvl-fabric-incomplete", "mnnvl-cumem-off", "mnnvl-clique-differs"), make=_step(NO_IMEX),
+    _step(
+        NO_MNNVL, "MNNVL is not supported on this system",
         source="NCCL src/init.cc: only with NCCL_MNNVL_ENABLE=1", versions="2.20.3 to 2.24.3",
     ),
-    _line(  # a failure only beside lines about MNNVL: jobs/errors.py
-        r"Cuda failure {number:80[01]} '", make=_step(NO_FABRIC_MEMORY), source="NCCL src/transport/p2p.cc",
+    _line(  # no cause by itself: a failure only beside lines about MNNVL (jobs/errors.py)
+        r"Cuda failure {number:80[01]} '", make=_failure(NO_FABRIC_MEMORY),
+        source="NCCL src/transport/p2p.cc",
         sample="transport/p2p.cc:281 NCCL WARN Cuda failure 801 'operation not supported'",
     ),
     # NET/IB before a channel works
-    _net_ib(
-        r"Unable to open device {device:[\w.:-]+}",
-        ("rdma-device-not-in-container", "verbs-provider-mismatch"), make=_step(OPEN_DEVICE), decides=False,
+    _step(
+        OPEN_DEVICE, r"Unable to open device {device:[\w.:-]+}", source=_NET_IB, decides=False,
         sample="NET/IB : Unable to open device mlx5_bond_0",
     ),
     _net_ib(
@@ -149,16 +158,16 @@ ROWS = (
         sample="Detected mixed local Net device counts across ranks (min 1, max 2). Ignoring due to "
         "NCCL_IGNORE_NET_MISMATCH.",
     ),
-    _net_ib("Detected mixed local Net device counts across ranks", make=_step(NIC_COUNTS)),
-    _net_ib(
-        "Attempted to connect incompatible devices", make=_step(LINK_LAYERS), versions="2.26.2 and later"
+    _step(NIC_COUNTS, "Detected mixed local Net device counts across ranks", source=_NET_IB),
+    _step(
+        LINK_LAYERS, "Attempted to connect incompatible devices", source=_NET_IB, versions="2.26.2 and later"
     ),
-    _net_ib(
-        r"NET/IB : Remote {kind:\S+} device is incompatible with the local", make=_step(LINK_LAYERS),
+    _step(
+        LINK_LAYERS, r"NET/IB : Remote {kind:\S+} device is incompatible with the local", source=_NET_IB,
         versions="2.26.2 and later", sample="NET/IB : Remote RoCE device is incompatible with the local [0]",
     ),
-    _net_ib(
-        r"NET/IB : {device:\S+} async fatal event", make=_step(FATAL_EVENT),
+    _step(
+        FATAL_EVENT, r"NET/IB : {device:\S+} async fatal event", source=_NET_IB,
         sample="NET/IB : mlx5_0:1 async fatal event on QP: local access violation work queue error",
     ),
     _net_ib(
@@ -176,8 +185,8 @@ ROWS = (
         versions="2.29.7 and later",
     ),
     # diagnostics of 2.31
-    _line(
-        "p2p: {kind:write|read} mismatch", make=_step(PEER_COPY), source="NCCL src/diagnostics/p2p.cc",
+    _step(
+        PEER_COPY, "p2p: {kind:write|read} mismatch", source="NCCL src/diagnostics/p2p.cc",
         versions="2.31 and later", sample="[INFO] p2p: write mismatch rank 0 expected=1 got=2 verify=0",
     ),
 )  # fmt: skip

@@ -9,13 +9,13 @@ from __future__ import annotations
 import functools
 import re
 
-from gdrkit.messages.errors import EFAULT, EINVAL, ENOMEM, EOPNOTSUPP, EPROTONOSUPPORT, strerror
+from gdrkit.messages.errors import EFAULT, EINVAL, ENOMEM, UNSUPPORTED, strerror
 from gdrkit.messages.verbs import NO_DMABUF, causes_of
 
 ENOTSUPP = 524
 """What drivers return for a mapping they do not support; it has no text. Linux include/linux/errno.h."""
 
-_ERRORS = (ENOMEM, EFAULT, EINVAL, EPROTONOSUPPORT, EOPNOTSUPP, ENOTSUPP)
+_ERRORS = (ENOMEM, EFAULT, EINVAL, *UNSUPPORTED, ENOTSUPP)
 _WORDS = re.compile(
     r"\bregist\w*\b.{0,60}\b(?:memory|buffers?|regions?|MRs?|address|mr)\b"
     r"|\b(?:memory|buffers?|regions?|MR)\b.{0,30}\bregist\w*|\w*_?reg_?mr\w*|\b(?:create|allocate) MR\b",
@@ -34,7 +34,7 @@ def causes(text: str) -> tuple[str, ...]:
     number = next(int(name[1:]) for name, value in found.groupdict().items() if value)
     if number == ENOTSUPP:
         return ("topology-refused", "iommu-groups-differ")
-    if number in (EOPNOTSUPP, EPROTONOSUPPORT):
+    if number in UNSUPPORTED:
         return NO_DMABUF if re.search("dma-?buf", text, re.IGNORECASE) else ("memory-not-registrable",)
     return causes_of("ibv_reg_mr", number)
 

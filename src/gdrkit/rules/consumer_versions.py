@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gdrkit.consumers.consumer import Consumer
 from gdrkit.consumers.nccl import NCCL
+from gdrkit.consumers.nccl_releases import first_release_with
 from gdrkit.consumers.ucx import UCX
 from gdrkit.evidence import EvidenceAbsent, EvidenceMissing
 from gdrkit.facts.libraries import LibraryCopy
@@ -80,7 +81,12 @@ def _one_exists(node: Node, files: tuple[str, ...]) -> bool:
     Layer.LIBRARY,
     per=the_node,
     takes=NCCL.own("peermem"),
-    reported_by=(DecidingCommand(NCCL_VERSION, "a version before 2.23.4, while nvidia_peermem is loaded"),),
+    reported_by=(
+        DecidingCommand(
+            NCCL_VERSION,
+            f"a version before {first_release_with('sees_module')}, while nvidia_peermem is loaded",
+        ),
+    ),
     remedies=(RemedyName.UPGRADE_NCCL,),
     cost="NCCL copies through host memory, although nvidia-peermem works: 10, not 180 GB/s, in one report.",
     references=("https://github.com/NVIDIA/nccl/issues/1676",),
@@ -111,7 +117,7 @@ def nccl_misses_peermem(node: Node, _: str) -> Outcome:
     Layer.LIBRARY,
     per=the_node,
     takes=NCCL.own("dmabuf"),
-    reported_by=(DecidingCommand(NCCL_VERSION, "a version before 2.13.4"),),
+    reported_by=(DecidingCommand(NCCL_VERSION, f"a version before {first_release_with('has_dmabuf')}"),),
     remedies=(RemedyName.UPGRADE_NCCL,),
     cost="NCCL needs nvidia-peermem, or copies through host memory.",
     references=("https://docs.nvidia.com/deeplearning/nccl/release-notes/",),

@@ -22,7 +22,9 @@ def refused(node: Node, gpu: PciGpu, code: str, expected: str) -> Failed | None:
         expected=expected,
         subject=gpu.address,
         takes=tuple(refusals),
-        permanent=frozenset(need for need, support in refusals.items() if support.permanent),
+        permanent=None
+        if code != "gpu-unsupported"
+        else frozenset(need for need, support in refusals.items() if support.permanent),
     )
 
 

@@ -6,24 +6,11 @@ from gdrkit.facts.expectation import expectation, missing_gpus
 from gdrkit.facts.expected_gpu import is_data_centre, sign_of_gpu
 from gdrkit.facts.pci import PciDevice, devices, gpus
 from gdrkit.facts.rdma import rdma_devices
+from gdrkit.facts.verbs_kernel import VERBS_MODULES
 from gdrkit.facts.virtual import is_wsl, scope
 from gdrkit.node import Node, if_missing, seek
 from gdrkit.rules.deciding_command import DEVINFO, DecidingCommand
 from gdrkit.rules.rule import WIRE, Failed, Layer, Outcome, Passed, rule, the_node
-
-RDMA_MODULE = {  # PCI driver -> the module that creates its RDMA devices
-    "mlx5_core": "mlx5_ib",
-    "mlx4_core": "mlx4_ib",
-    "ice": "irdma",
-    "i40e": "irdma",
-    "bnxt_en": "bnxt_re",
-    "efa": "efa",
-    "cxgb4": "iw_cxgb4",
-    "qede": "qedr",
-    "mana": "mana_ib",
-    "erdma": "erdma",
-}
-"""Linux drivers/infiniband/hw: the auxiliary and PCI drivers each module binds to."""
 
 MELLANOX = "15b3"  # pci.ids
 
@@ -67,7 +54,7 @@ def no_rdma_device(node: Node, subject: str) -> Outcome:
         return Passed(", ".join(device.name for device in found))
     dormant = _dormant(node)
     if dormant is not None and expectation(node).content.nics != 0:
-        module = RDMA_MODULE.get(dormant.driver, "mlx5_ib")
+        module = VERBS_MODULES.get(dormant.driver, "mlx5_ib")
         return Failed(
             seen=f"a NIC at {dormant.address} (driver {dormant.driver or 'none'}), but no RDMA device",
             expected=f"an RDMA device created by {module}",
@@ -122,7 +109,7 @@ def _dormant(node: Node) -> PciDevice | None:
     """A NIC whose driver could create an RDMA device; None also if the PCI devices are unknown."""
     for device in if_missing((), devices, node):
         network = device.class_code.startswith("02")  # pci.ids: 0200 Ethernet, 0207 InfiniBand
-        if network and (device.vendor == MELLANOX or device.driver in RDMA_MODULE):
+        if network and (device.vendor == MELLANOX or device.driver in VERBS_MODULES):
             return device
     return None
 

@@ -29,7 +29,7 @@ def nvidia_fs_not_loaded(node: Node, _: str) -> Outcome:
     What to do: Install nvidia-fs-dkms (nvidia-gds) and load nvidia-fs. From CUDA 12.8 on, P2PDMA can
     replace it on newer kernels: see gds-p2pdma-off.
 
-    Why: cuFile opens the module's device when it starts; without it only the compatible mode is left.
+    Why: cuFile opens the module's device when it starts; without it only the compatibility mode is left.
 
     Source: gds-nvidia-fs src/nvfs-core.c; GPUDirect Storage troubleshooting guide.
     """
@@ -72,7 +72,7 @@ def nvidia_fs_symbols_missing(node: Node, _: str) -> Outcome:
     references=(_GUIDE,),
 )
 def gds_compat_mode(node: Node, _: str) -> Outcome:
-    """cuFile runs in compatible mode: POSIX reads, and copies through host memory.
+    """cuFile runs in compatibility mode: POSIX reads, and copies through host memory.
 
     Cost: Reads are slower and use the processor. GPUDirect RDMA between nodes is not affected.
 
@@ -82,7 +82,7 @@ def gds_compat_mode(node: Node, _: str) -> Outcome:
     What to do: Remove the reason that the error names: nvidia-fs, the mount, or a buffer that cannot be
     registered.
 
-    Why: cufile.json allows the compatible mode by default, so that programs run everywhere.
+    Why: cufile.json allows the compatibility mode by default, so that programs run everywhere.
 
     Source: ai-dynamo/nixl src/plugins/gds_mt; GPUDirect Storage troubleshooting guide.
     """

@@ -27,7 +27,7 @@ def of(whole: Any, changes: Iterable[Any], name: str, **options: str) -> tuple[s
     return (found[name].value, found[name].why) if name in found else None
 
 
-DIFFERS = "the index of the RoCE v2 GID differs between ports: use NCCL 2.21 or newer, which chooses it"
+DIFFERS = "the index of the RoCE v2 GID differs between ports: use NCCL 2.21.5 or newer, which chooses it"
 RIGHT, WRONG = (3, MAPPED, "RoCE v2"), [(0, LOCAL, "RoCE v2"), (1, MAPPED, "IB/RoCE v1")]
 
 
@@ -36,14 +36,14 @@ RIGHT, WRONG = (3, MAPPED, "RoCE v2"), [(0, LOCAL, "RoCE v2"), (1, MAPPED, "IB/R
     [
         ([[*WRONG, RIGHT]], "2.18.3",
          ("3", "NCCL 2.18.3 does not choose it; RoCE v2 with IPv4 has index 3 on all ports")),
-        ([[*WRONG, RIGHT]], "", ("", "NCCL 2.21 and newer choose it; older versions need 3 here")),
+        ([[*WRONG, RIGHT]], "", ("", "NCCL 2.21.5 and newer choose it; older versions need 3 here")),
         ([[*WRONG, RIGHT], [RIGHT, (4, MAPPED, "RoCE v2")]], "2.18.3",
          ("3", "NCCL 2.18.3 does not choose it; RoCE v2 with IPv4 has index 3 on all ports")),
         ([[RIGHT], [(2, MAPPED, "RoCE v2")]], "2.18.3", ("", DIFFERS)),
         ([[RIGHT], WRONG], "2.18.3", ("", DIFFERS)),
         ([WRONG], "2.18.3", ("", DIFFERS)),
         ([[]], "", ("", DIFFERS)),
-        ([WRONG], "2.21.5", ("", "NCCL 2.21.5 finds the RoCE v2 GID itself (since 2.21)")),
+        ([WRONG], "2.21.5", ("", "NCCL 2.21.5 finds the RoCE v2 GID itself (since 2.21.5)")),
     ],
 )  # fmt: skip
 def test_the_gid_index(tables, version, found):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 
 from gdrkit.consumers.nccl_levels import path_type
-from gdrkit.consumers.nccl_releases import release
+from gdrkit.consumers.nccl_releases import first_release_with, release
 from gdrkit.facts.driver import driver_flavour
 from gdrkit.facts.libraries import nccl_version
 from gdrkit.facts.rdma import NEAR, RdmaPort
@@ -108,22 +108,23 @@ def _near(request: ConfigRequest, ports: tuple[RdmaPort, ...]) -> tuple[RdmaPort
 
 def _gid_index(request: ConfigRequest, ports: tuple[RdmaPort, ...]) -> tuple[EnvSetting, ...]:
     """Set only for RoCE, and only if this NCCL does not choose the index itself."""
-    name = "NCCL_IB_GID_INDEX"
+    name, since = "NCCL_IB_GID_INDEX", first_release_with("chooses_gid")
     roce = [port for port in ports if port.link_layer == "Ethernet"]
     if not roce:
         return ()
     version = ask(request, nccl_version)
     if version and release(version).chooses_gid:
-        return (EnvSetting(name, "", f"NCCL {version} finds the RoCE v2 GID itself (since 2.21)"),)
+        return (EnvSetting(name, "", f"NCCL {version} finds the RoCE v2 GID itself (since {since})"),)
     indexes = {ask(request, lambda node, port=port: _roce_v2(node, port)) for port in roce}  # type: ignore[misc]
     if len(indexes) > 1 or None in indexes:
-        why = "the index of the RoCE v2 GID differs between ports: use NCCL 2.21 or newer, which chooses it"
+        differ = "the index of the RoCE v2 GID differs between ports"
+        why = f"{differ}: use NCCL {since} or newer, which chooses it"
         return (EnvSetting(name, "", why),)
     index = indexes.pop()
     if version:
         why = f"NCCL {version} does not choose it; RoCE v2 with IPv4 has index {index} on all ports"
         return (EnvSetting(name, str(index), why),)
-    return (EnvSetting(name, "", f"NCCL 2.21 and newer choose it; older versions need {index} here"),)
+    return (EnvSetting(name, "", f"NCCL {since} and newer choose it; older versions need {index} here"),)
 
 
 def _roce_v2(node: Node, port: RdmaPort) -> int | None:

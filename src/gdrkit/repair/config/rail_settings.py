@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from gdrkit.consumers.nccl_releases import release
+from gdrkit.consumers.nccl_releases import VARIABLE_SINCE, release
 from gdrkit.facts.libraries import nccl_version
 from gdrkit.facts.rdma import RdmaPort, gids
 from gdrkit.node import Node
@@ -57,10 +57,11 @@ def rail_settings(request: ConfigRequest, ports: tuple[RdmaPort, ...]) -> Iterat
 def _subnet_aware(request: ConfigRequest) -> EnvSetting:
     """For cables that connect port 0 with port 1, as in a ring of DGX Sparks."""
     name = "NCCL_IB_SUBNET_AWARE_ROUTING"
+    since = VARIABLE_SINCE[name]
     version = ask(request, nccl_version)
     if version and name not in release(version).variables:
-        return EnvSetting(name, "", f"unknown to NCCL {version}; from 2.30.7 on, 1 allows crossed cables")
-    return EnvSetting(name, "1", "from 2.30.7 on, NCCL chooses the port in the peer's subnet")
+        return EnvSetting(name, "", f"unknown to NCCL {version}; from {since} on, 1 allows crossed cables")
+    return EnvSetting(name, "1", f"from {since} on, NCCL chooses the port in the peer's subnet")
 
 
 def roce_v2_gids(node: Node, port: RdmaPort) -> Iterator[tuple[int, str]]:

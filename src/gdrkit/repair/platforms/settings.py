@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-from gdrkit.facts.environment import Setting, integer
+from gdrkit.consumers.nccl import NCCL
+from gdrkit.facts.environment import Setting
 
-_OFF = {
-    "NCCL_DMABUF_ENABLE": 0,
-    "OFI_NCCL_DISABLE_DMABUF": 1,
-    "NCCL_IB_DISABLE": 1,
-    "NCCL_NET_GDR_READ": 0,
-}
-"""The value of each setting that turns off a path. Sources: the rules for these settings."""
+_SWITCHES = {switch.name: switch for switch in NCCL.switches}
 
 
 def disables_direct_path(setting: Setting) -> bool:
     """Whether a line of /etc/nccl.conf keeps NCCL from RDMA, or from one direct path."""
-    if setting.name == "NCCL_NET":
-        return setting.value.lower() == "socket"
-    return setting.name in _OFF and integer(setting.value) == _OFF[setting.name]
+    switch = _SWITCHES.get(setting.name)
+    return switch is not None and switch.off(setting.value)
