@@ -40,7 +40,7 @@ class TestCapability:
         (gpu,) = pci.gpus(node)
         support = facts.gpu_support(node, gpu, path)
 
-        assert (support.state, support.code, support.permanent) == ("no", "gpu-integrated", True)
+        assert (support.state, support.code) == ("no", "gpu-integrated")
         assert node.trail(facts.gpu_support, gpu, path).confidence is Confidence.CERTAIN
 
     @pytest.mark.parametrize("part", ["rtx-3090", "rtx-4090"])
@@ -48,7 +48,7 @@ class TestCapability:
         node, gpu = with_gpu(part)
         support = facts.gpu_support(node, gpu, path)
 
-        assert (support.state, support.code, support.permanent) == ("no", "gpu-consumer", True)
+        assert (support.state, support.code) == ("no", "gpu-consumer")
         assert node.trail(facts.gpu_support, gpu, path).confidence is Confidence.LIKELY
 
     def test_a_data_centre_gpu_is_likely_supported_and_names_the_missing_evidence(self, path):
@@ -128,7 +128,7 @@ def test_volta_supports_peermem_but_not_dmabuf():
 
     assert facts.gpu_support(node, gpu, "peermem").state == "yes"
     refused = facts.gpu_support(node, gpu, "dmabuf")
-    assert (refused.state, refused.code, refused.permanent) == ("no", "gpu-before-turing", True)
+    assert (refused.state, refused.code) == ("no", "gpu-before-turing")
 
 
 def test_attribute_124_stops_only_dmabuf_and_not_permanently():

@@ -57,11 +57,6 @@ def test_the_architecture_shows_in_cpuinfo(text: str, machine: str) -> None:
     assert kernel.architecture(a_node({"proc/cpuinfo": text})) == machine
 
 
-def test_a_processor_of_arm_has_an_implementer_and_no_model_name() -> None:
-    found = kernel.cpu(a_node({"proc/cpuinfo": "CPU implementer\t: 0x41\nCPU part\t: 0xd4f\n"}))
-    assert (found.implementer, found.part, found.model) == ("0x41", "0xd4f", "")
-
-
 def test_quotes_on_the_command_line_keep_spaces_together() -> None:
     node = a_node({"proc/cmdline": 'ro foo.bar="a b" "baz=c d" lockdown=integrity -- init=x\n'})
     assert kernel.command_line(node) == (

@@ -22,7 +22,6 @@ from gdrkit.facts.trust import (
     signature_check,
     signature_fault,
     signer_name,
-    trusted_keys,
     verified_by,
 )
 from tests.kernel_tree import FOLDER, KernelTree, keys
@@ -200,11 +199,6 @@ def test_keys_without_any_evidence_are_unknown_not_untrusted() -> None:
     tree.module("x", content=sign(PLAIN, MOK))
     with pytest.raises(EvidenceMissing):
         signature_check(tree.node(), tree.path("x"))
-
-
-def test_trusted_keys_show_their_keyring() -> None:
-    found = {key.description: key.keyring for key in trusted_keys(secured().node())}
-    assert found == {BUILD.name: ".builtin_trusted_keys", MOK.name: ".machine"}
 
 
 # -- whether anything is enforced ----------------------------------------------------------------------

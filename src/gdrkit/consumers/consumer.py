@@ -90,7 +90,6 @@ class PathSupport(Struct, frozen=True, kw_only=True):
     path: Path
     since: tuple[int, ...] = ()  # the first version that has it
     required_files: tuple[RequiredFiles, ...] = ()  # newest first; () if it requires none
-    also: frozenset[Capability] = frozenset()  # needed in addition to NEEDS
 
 
 class Consumer(Struct, frozen=True, kw_only=True, eq=False):
@@ -130,7 +129,7 @@ class Consumer(Struct, frozen=True, kw_only=True, eq=False):
         return tuple(ConsumerPath(self.name, Path(path)) for path in paths)
 
     def needs(self, path: Path) -> frozenset[Need]:
-        return NEEDS[path] | self.use(path).also | {ConsumerPath(self.name, path)}
+        return NEEDS[path] | {ConsumerPath(self.name, path)}
 
     def files_wanted(self, path: str, version: str) -> tuple[str, ...]:
         """The files of which this version requires one; () if it requires none."""

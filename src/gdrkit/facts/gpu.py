@@ -43,7 +43,7 @@ class GpuSupport(Struct, frozen=True):
     state: str  # yes, no, unknown
     code: str  # of the reason for no or unknown; gpu-unsupported where it is yes
     why: str
-    permanent: bool = False
+    permanent: bool = False  # of gpu-unsupported: the product, not this node, is the reason
     lacking: tuple[Missing, ...] = ()  # evidence that would make it certain, or known at all
 
 

@@ -6,15 +6,15 @@ import re
 
 from gdrkit.evidence import EvidenceAbsent, EvidenceMissing, Missing, MissingReason
 from gdrkit.facts.commands import UNAME
-from gdrkit.facts.machine import CpuIdentity, Distribution, Product, cpu, distribution, one_line, product
+from gdrkit.facts.machine import Distribution, Product, distribution, one_line, product
 from gdrkit.formats.errors import FormatError
 from gdrkit.formats.whole_number import whole_number
 from gdrkit.node import Node, fact, first_of, if_missing, likely
 
 __all__ = [
-    "CpuIdentity", "Distribution", "Product", "architecture", "boot_parameter", "command_line",
+    "Distribution", "Product", "architecture", "boot_parameter", "command_line",
     "config_option",
-    "cpu", "distribution", "hostname", "lockdown", "modules_disabled", "product", "release",
+    "distribution", "hostname", "lockdown", "modules_disabled", "product", "release",
     "split_command_line", "tainted", "version",
 ]  # fmt: skip
 

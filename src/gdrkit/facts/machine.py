@@ -5,9 +5,8 @@ from __future__ import annotations
 from msgspec import Struct
 
 from gdrkit.evidence import EvidenceAbsent
-from gdrkit.facts.commands import LSCPU
 from gdrkit.formats.errors import FormatError
-from gdrkit.node import Node, fact, first_of, if_absent
+from gdrkit.node import Node, fact, if_absent
 
 
 class Distribution(Struct, frozen=True):
@@ -30,15 +29,6 @@ class Product(Struct, frozen=True):
     vendor: str
     name: str
     board: str
-
-
-class CpuIdentity(Struct, frozen=True):
-    """The first processor, as /proc/cpuinfo names it."""
-
-    vendor: str  # GenuineIntel, AuthenticAMD, ARM, ...; empty if not shown
-    model: str  # model name; empty on most Arm machines
-    implementer: str  # Arm main id register, "0x41"; empty on x86
-    part: str  # of the same register, "0xd4f"; empty on x86
 
 
 @fact
@@ -82,26 +72,6 @@ def product(node: Node) -> Product:
         name,
         if_absent("", lambda: node.text(folder + "board_name").strip()),
     )
-
-
-@fact
-def cpu(node: Node) -> CpuIdentity:
-    """The first processor, from /proc/cpuinfo, else from lscpu."""
-
-    def the_kernel() -> CpuIdentity:
-        values = colon_pairs(node.text("proc/cpuinfo"))
-        return CpuIdentity(
-            values.get("vendor_id", ""),
-            values.get("model name", ""),
-            values.get("CPU implementer", ""),
-            values.get("CPU part", ""),
-        )
-
-    def lscpu() -> CpuIdentity:
-        values = colon_pairs(node.run(LSCPU))
-        return CpuIdentity(values.get("Vendor ID", ""), values.get("Model name", ""), "", "")
-
-    return first_of(the_kernel, lscpu)
 
 
 def colon_pairs(text: str) -> dict[str, str]:

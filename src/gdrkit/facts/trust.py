@@ -12,7 +12,7 @@ from msgspec import Struct
 from gdrkit.evidence import Confidence, EvidenceMissing, Missing, MissingReason
 from gdrkit.evidence.quoting import quoted
 from gdrkit.facts.kernel import config_option, version
-from gdrkit.facts.keyrings import BUILTIN, EnrolledCertificate, enrolled_keys, proc_keys, revoked
+from gdrkit.facts.keyrings import BUILTIN, enrolled_keys, proc_keys, revoked
 from gdrkit.facts.loaded_modules import loaded
 from gdrkit.facts.module_files import content, stored
 from gdrkit.facts.module_index import all_paths, module_path, modules_dir, name_of
@@ -44,7 +44,6 @@ __all__ = [
     "signature_fault",
     "signatures_enforced",
     "signer_name",
-    "trusted_keys",
     "verified_by",
 ]  # fmt: skip
 
@@ -336,23 +335,6 @@ def _signers_of_loaded(node: Node) -> Iterator[TrustedKey]:
 def _key(found: Signature, keyring: str) -> TrustedKey:
     name = found.issuer or found.subject_key_id or ""
     return TrustedKey(name, keyring, found.subject_key_id or "", found.serial, found.issuer_der)
-
-
-@fact
-def trusted_keys(node: Node) -> tuple[TrustedKey, ...]:
-    """The known keys that the kernel trusts for modules."""
-
-    def enrolled(key: EnrolledCertificate) -> TrustedKey:
-        certificate = key.certificate
-        return TrustedKey(
-            key.description, key.keyring, certificate.key_id, certificate.serial, certificate.issuer_der
-        )
-
-    return (
-        *_signers_of_the_build(node),
-        *(enrolled(key) for key in enrolled_keys(node)),
-        *dict.fromkeys(_signers_of_loaded(node)),
-    )
 
 
 @fact

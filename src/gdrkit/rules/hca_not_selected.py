@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from gdrkit.consumers.nccl import NCCL
 from gdrkit.facts.environment import Environment, Setting, selects
-from gdrkit.facts.rdma import DISTANCES, Pair, RdmaDevice, distance, pairs, rdma_devices
-from gdrkit.node import Node, if_missing
+from gdrkit.facts.rdma import DISTANCES, RdmaDevice, distance, pairs, rdma_devices
+from gdrkit.node import Node, fact, if_missing
 from gdrkit.rules.deciding_command import DecidingCommand
 from gdrkit.rules.job_settings import first_wrong, taken_by
 from gdrkit.rules.rule import Failed, Layer, Outcome, Passed, rule
@@ -54,8 +54,15 @@ def hca_not_selected(node: Node, device: RdmaDevice) -> Outcome:
 
 def _is_nearest(node: Node, device: RdmaDevice) -> bool:
     """Whether some GPU has no NIC nearer than this one. True also if distances are not known."""
-    far = if_missing({}, lambda: {p: DISTANCES.index(distance(node, p)) for p in pairs(node)})
+    found = if_missing(frozenset(), nearest_devices, node)
+    return not found or device.name in found
+
+
+@fact
+def nearest_devices(node: Node) -> frozenset[str]:
+    """The devices than which some GPU has none nearer. Raises EvidenceMissing if a distance is not known."""
+    far = {pair: DISTANCES.index(distance(node, pair)) for pair in pairs(node)}
     nearest: dict[str, int] = {}
     for pair, steps in far.items():
         nearest[pair.gpu] = min(steps, nearest.get(pair.gpu, steps))
-    return any(far[Pair(gpu, device.name)] == steps for gpu, steps in nearest.items()) if nearest else True
+    return frozenset(pair.device for pair, steps in far.items() if steps == nearest[pair.gpu])

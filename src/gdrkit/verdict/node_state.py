@@ -10,7 +10,7 @@ from gdrkit.evidence import Missing, MissingReason
 from gdrkit.facts.gpu import is_integrated
 from gdrkit.facts.pci import gpus, root_bus
 from gdrkit.facts.rdma import DISTANCES, Pair, below_one_switch, distance, nic_address, ports
-from gdrkit.node import Node, if_missing
+from gdrkit.node import Node, fact, if_missing
 from gdrkit.rules.engine import CheckResult
 from gdrkit.rules.rule import DIRECT, Layer
 from gdrkit.verdict.matrix import Matrix
@@ -71,10 +71,10 @@ def _unless_farther(
 ) -> tuple[Pair | None, PathState]:
     """The judgement, but unknown if only a NIC of unknown distance is ready while a known one is down: that
     one may be the nearest."""
-    if pair is None or judgement.state is not State.READY or _distance_rank(node, pair)[1]:
+    if pair is None or judgement.state is not State.READY or distance_rank(node, pair)[1]:
         return pair, judgement
     others = (other for other in table if other is not None and other.gpu == pair.gpu)
-    if not any(_distance_rank(node, other)[1] and _is_down(node, other) for other in others):
+    if not any(distance_rank(node, other)[1] and is_down(node, other) for other in others):
         return pair, judgement
     source = f"distance of {pair.gpu} and {pair.device}"
     missing = Missing(source, MissingReason.UNDECIDED, "nvidia-smi topo -m")
@@ -108,20 +108,22 @@ def _by_gpu(node: Node, table: Matrix) -> list[list[Pair | None]]:
 
 def _nearest(node: Node, here: list[Pair]) -> list[Pair | None]:
     """The nearest pairs, and those of unknown distance that may be as near."""
-    ranks = {pair: _distance_rank(node, pair) for pair in here}
+    ranks = {pair: distance_rank(node, pair) for pair in here}
     nearest = min((rank for rank, known in ranks.values() if known), default=len(DISTANCES))
     near = [pair for pair in here if ranks[pair][0] <= nearest]
-    return [*(pair for pair in near if not _is_down(node, pair))] or [*near]
+    return [*(pair for pair in near if not is_down(node, pair))] or [*near]
 
 
-def _is_down(node: Node, pair: Pair) -> bool:
+@fact
+def is_down(node: Node, pair: Pair) -> bool:
     """Whether none of the device's ports is active; unknown counts as active."""
     return bool(pair.device) and if_missing(
         False, lambda: all(port.state != "ACTIVE" for port in ports(node, pair.device))
     )
 
 
-def _distance_rank(node: Node, pair: Pair) -> tuple[int, bool]:
+@fact
+def distance_rank(node: Node, pair: Pair) -> tuple[int, bool]:
     """The place of a pair's distance in DISTANCES, and True; if it is not known, the nearest that it may be,
     and False."""
     if not pair.device:

@@ -17,7 +17,6 @@ from gdrkit.repair.config.request import (
     is_remedy_needed,
     permanent_blockers,
     state_of,
-    verdict,
 )
 from gdrkit.repair.platforms import file_contents
 from gdrkit.repair.platforms.fabric import set_acs
@@ -281,8 +280,7 @@ def acs_udev(request: ConfigRequest) -> ConfigOutput | ConfigRefused:
 
 
 def needs_passthrough(request: ConfigRequest) -> bool | None:
-    """Whether the IOMMU translates for a GPU; None without a node."""
+    """Whether the IOMMU translates for a NIC; None without a node."""
     if request.node is None:
         return None
-    verdict(request.node)
     return bool(failed_subjects(request.node, "iommu-translating"))
