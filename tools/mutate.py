@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from queue import SimpleQueue
 
-from tools.mutate_tree import ROOT, Coverage, copy_tree, record, run_tests
+from tools.mutate_tree import ROOT, Coverage, Outcome, copy_tree, record, run_tests
 from tools.mutations import Mutation, changed_by, mutations
 
 PAGE = ROOT / "docs" / "testing.md"
@@ -74,6 +74,8 @@ class Result:
     outcome: str
     """killed, timed out, survived, or not reached."""
     tests: int
+    killer: str = ""
+    """The test that failed; "" if the change was noticed before any test ran."""
 
 
 def files_of(group: str) -> list[str]:
@@ -127,18 +129,17 @@ def judge(mutant: Mutant, coverage: Coverage, tree: Path) -> Result:
     original = target.read_text()
     target.write_text(mutant.text)
     _new_time(target)
-    outcome, number = "survived", 0
+    outcome, number = Outcome("survived"), 0
     try:
         for tests in (near, others):
-            if outcome == "survived" and tests:
+            if outcome.word == "survived" and tests:
                 number += len(tests)
                 outcome = run_tests(tree, coverage, tests)
     finally:
         target.write_text(original)
         _new_time(target)
-    if outcome == "survived" and not reached:
-        outcome = "not reached"
-    return Result(mutant, outcome, number)
+    word = "not reached" if outcome.word == "survived" and not reached else outcome.word
+    return Result(mutant, word, number, *outcome.failed[:1])
 
 
 _clock = iter(range(1_000_000_000, 2_000_000_000))
@@ -151,13 +152,23 @@ def _new_time(path: Path) -> None:
 
 
 def judge_all(mutants: list[Mutant], coverage: Coverage, jobs: int) -> Iterator[Result]:
-    """Results in the order of the draw, from `jobs` copies of the tree."""
+    """Results in the order of the draw, from `jobs` copies of the tree.
+
+    A test that also fails without a change noticed nothing: such changes are judged again, and their later
+    result counts."""
     with tempfile.TemporaryDirectory(prefix="mutate-") as folder:
         trees: SimpleQueue[Path] = SimpleQueue()
         for number in range(jobs):
             tree = Path(folder, str(number))
             copy_tree(tree)
             trees.put(tree)
+
+        def control(tests: list[str]) -> tuple[str, ...]:
+            tree = trees.get()
+            try:
+                return run_tests(tree, coverage, tests, to_the_end=True).failed
+            finally:
+                trees.put(tree)
 
         def one(mutant: Mutant) -> Result:
             tree = trees.get()
@@ -167,7 +178,16 @@ def judge_all(mutants: list[Mutant], coverage: Coverage, jobs: int) -> Iterator[
                 trees.put(tree)
 
         with ThreadPoolExecutor(jobs) as pool:
-            yield from pool.map(one, mutants)
+            while mutants:
+                by_killer: dict[str, list[Mutant]] = defaultdict(list)
+                for result in pool.map(one, mutants):
+                    yield result
+                    if result.killer:
+                        by_killer[result.killer].append(result.mutant)
+                parts = [names for number in range(jobs) if (names := sorted(by_killer)[number::jobs])]
+                failing = {name for names in pool.map(control, parts) for name in names}
+                coverage.failing |= failing
+                mutants = [mutant for name in sorted(failing) for mutant in by_killer[name]]
 
 
 def row_of(group: str, seed: int, results: list[Result]) -> str:
@@ -223,14 +243,14 @@ def main(words: list[str]) -> int:
     print(f"seed {seed}", flush=True)
     rows = []
     for group, mutants in drawn.items():
-        results = []
+        judged: dict[Mutant, Result] = {}
         for result in judge_all([] if arguments.list else mutants, coverage, arguments.jobs):
-            results.append(result)
+            judged[result.mutant] = result
             _show(result)
         if arguments.list:
             print(*(f"{row.place} {row.mutation.kind}\n{row.diff()}" for row in mutants), sep="\n")
         elif group:
-            rows.append(row_of(group, seed, results))
+            rows.append(row_of(group, seed, [*judged.values()]))
             if arguments.write:
                 write_row(rows[-1])
     if rows:
@@ -241,7 +261,8 @@ def main(words: list[str]) -> int:
 def _show(result: Result) -> None:
     survivor = result.outcome in ("survived", "not reached")
     kind = result.mutant.mutation.kind
-    print(f"{result.outcome:11} {result.mutant.place} {kind} ({result.tests} tests)", flush=True)
+    by = f" by {result.killer}" if result.killer else ""
+    print(f"{result.outcome:11} {result.mutant.place} {kind} ({result.tests} tests){by}", flush=True)
     if survivor:
         print(result.mutant.diff(), flush=True)
 

@@ -3,7 +3,8 @@
 GDRKIT_MUTATE_RECORD=FOLDER records which test reaches which line, with coverage.py and one context for each
 test, children included; FOLDER/tests-PID.jsonl gets a line for each test: its id, seconds, and outcome.
 GDRKIT_MUTATE_RUN=FILE runs the tests whose ids FILE lists, in that order; a line that ends in .py stands for
-all tests of that file, and one with a leading - leaves a test out. Ids that no longer exist are ignored.
+all tests of that file, and one with a leading - leaves a test out. Ids that no longer exist are ignored. The
+id of each test that fails is added to FILE.failed.
 """
 
 from __future__ import annotations
@@ -62,8 +63,9 @@ class Recorder:
 class Chooser:
     """Keeps the wanted tests, in the wanted order."""
 
-    def __init__(self, wanted: list[str]) -> None:
+    def __init__(self, wanted: list[str], failed: Path) -> None:
         self.rank = {name: number for number, name in enumerate(wanted)}
+        self.failed = failed
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
@@ -79,9 +81,14 @@ class Chooser:
         ranked.sort(key=lambda row: row[0])
         items[:] = [item for _, item in ranked]
 
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.failed:
+            with self.failed.open("a") as log:
+                log.write(f"{report.nodeid}\n")
+
 
 def pytest_configure(config: pytest.Config) -> None:
     if RECORD:
         config.pluginmanager.register(Recorder(Path(RECORD)))
     if RUN:
-        config.pluginmanager.register(Chooser(Path(RUN).read_text().splitlines()))
+        config.pluginmanager.register(Chooser(Path(RUN).read_text().splitlines(), Path(f"{RUN}.failed")))

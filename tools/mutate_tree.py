@@ -15,6 +15,7 @@ import sys
 import sysconfig
 import tempfile
 from collections import defaultdict
+from dataclasses import dataclass
 from itertools import accumulate, zip_longest
 from pathlib import Path
 from typing import Any
@@ -134,6 +135,14 @@ def _merged(folder: Path, tree: Path) -> dict[str, Any]:
     return {"tests": tests, "files": files, "files_of_tests": digests}
 
 
+@dataclass(frozen=True)
+class Outcome:
+    """How tests ended, killed, timed out or survived, and which of them failed."""
+
+    word: str
+    failed: tuple[str, ...] = ()
+
+
 class Coverage:
     """Which tests reach a line, by the record. If a file changed since, its recorded text is compared."""
 
@@ -241,25 +250,28 @@ def _first_line(text: str, line: int) -> int:
     return max(plain, default=line)
 
 
-def run_tests(tree: Path, coverage: Coverage, tests: list[str]) -> str:
-    """Run tests in a bounded child: killed, timed out, or survived."""
+def run_tests(tree: Path, coverage: Coverage, tests: list[str], *, to_the_end: bool = False) -> Outcome:
+    """Run tests in a bounded child, until the first one fails."""
     limit_s = 120 + 10 * coverage.expected_s(tests)  # more than any load of the machine adds
     files = list(dict.fromkeys(file_of(name) for name in tests))
-    with tempfile.NamedTemporaryFile("w", prefix="tests-") as wanted:
-        wanted.write("\n".join([*tests, *(f"-{name}" for name in coverage.failing)]))
-        wanted.flush()
+    with tempfile.TemporaryDirectory(prefix="tests-") as folder:
+        wanted = Path(folder, "wanted")
+        wanted.write_text("\n".join([*tests, *(f"-{name}" for name in coverage.failing)]))
         command = [python_of(tree), "-m", "pytest", "-p", "tools.mutate_plugin", "-p", "no:cacheprovider"]
-        command += ["-o", "addopts=--strict-markers", "-x", "-q", "--hypothesis-seed=0", *files]
+        command += ["-o", "addopts=--strict-markers", "-q", "--hypothesis-seed=0", *files]
         child = subprocess.Popen(
-            command, cwd=tree, env=environment(GDRKIT_MUTATE_RUN=wanted.name), start_new_session=True,
+            command if to_the_end else [*command, "-x"],
+            cwd=tree, env=environment(GDRKIT_MUTATE_RUN=str(wanted)), start_new_session=True,
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
         )  # fmt: skip
         try:
             status = child.wait(limit_s)
         except subprocess.TimeoutExpired:
-            return "timed out"
+            return Outcome("timed out")
         finally:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(child.pid, signal.SIGKILL)
             child.wait()
-    return "survived" if status in (0, NO_TESTS) else "killed"
+        failed = Path(f"{wanted}.failed")
+        names = tuple(failed.read_text().splitlines()) if failed.exists() else ()
+    return Outcome("survived" if status in (0, NO_TESTS) else "killed", names)

@@ -45,6 +45,7 @@ def evens(counts: list[int]) -> list[int]:
     return kept
 """
 TESTS = """\
+import os
 import subprocess
 import sys
 
@@ -57,6 +58,10 @@ def test_large_starts_above_ten():
 
 def test_one_is_small_and_nine_is_not():
     assert is_small(1) and not is_small(9)
+
+
+def test_only_on_the_first_machine():
+    assert is_small(1) and "ELSEWHERE" not in os.environ
 
 
 def test_odd_counts_are_left_out():
@@ -205,6 +210,17 @@ def test_a_line_that_only_a_child_reaches_is_judged_by_the_test_of_the_child(toy
     judged, _ = outcomes(toy, "    return count != 4")
     (comparison,) = [row for row in judged if "comparison" in row]
     assert comparison.startswith("killed")
+
+
+def test_a_test_that_fails_without_a_change_notices_nothing(toy, monkeypatch):
+    monkeypatch.setenv("ELSEWHERE", "1")
+    judged, _ = outcomes(toy, "    return count < 3")
+
+    rows = [row for row in judged if "comparison" in row]
+    assert [row.split()[0] for row in rows] == ["killed", "survived"]
+    assert rows[0].endswith(" by tests/test_limits.py::test_only_on_the_first_machine")
+    last = {row.split(" (")[0].split(maxsplit=1)[1]: row.split()[0] for row in judged}
+    assert "killed" in last.values()  # the other changes of the line, by tests that pass without them
 
 
 def test_a_jump_that_the_interpreter_skips_is_judged_by_the_tests_of_its_condition(toy):
