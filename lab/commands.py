@@ -9,6 +9,8 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
+
 from lab import golden
 from lab.cache import LabError, say
 from lab.case import Case
@@ -16,7 +18,7 @@ from lab.cases import CASES, of_groups, possible
 from lab.compare import Comparison, Result, counts
 from lab.compare import compare as judged
 from lab.kernels import FLAVOURS, Flavour, Kernel, flavour, kernel
-from lab.merge import merged
+from lab.merge import merged, require_same
 from lab.profiles import PROFILES, Profile, profile
 from lab.session import Session, boot, starts
 
@@ -95,6 +97,8 @@ def _record_some(judge: Kernel, chosen: Profile, options: argparse.Namespace) ->
     before; bundles are made for those alone, and the others must answer as they did.
     """
     old = golden.read(judge.flavour.name, chosen.name)
+    known = replace(old.kernel, release=judge.release, package=judge.version)
+    require_same(old, known, chosen, options.seed)  # before a boot that takes minutes
     cases = of_groups(chosen.groups, judge.flavour)
     there = {case.name for case in old.cases}
     wanted = frozenset(

@@ -12,7 +12,7 @@ from lab.cases import CASES, of_groups
 from lab.compare import Comparison, Result, compare, counts
 from lab.kernels import FLAVOURS
 from lab.kernels import flavour as kernel_of
-from lab.merge import merged
+from lab.merge import merged, require_same
 from lab.predictor import predict
 
 from gdrkit.loader import Prediction
@@ -155,6 +155,22 @@ def test_some_cases_can_be_taken_from_a_later_session_without_changing_the_rest(
     assert [evidence for _, evidence in golden.cases(both)] == [
         evidence for _, evidence in golden.cases(old)
     ]
+
+
+def test_the_taint_of_what_ran_before_in_a_boot_is_not_a_difference() -> None:
+    flavour, name = SESSIONS[0]
+    old = golden.read(flavour, name)
+    tainted = msgspec.structs.replace(old.cases[0].answer, tainted="4099")
+    first = msgspec.structs.replace(old.cases[0], answer=tainted)
+    now = msgspec.structs.replace(old, cases=(first, *old.cases[1:]))
+    assert merged(old, now, {old.cases[-1].name}).cases[0].answer == old.cases[0].answer
+
+
+def test_another_profile_is_refused_before_a_guest_starts() -> None:
+    flavour, name = SESSIONS[0]
+    old = golden.read(flavour, name)
+    with pytest.raises(LabError, match="record all its cases again"):
+        require_same(old, old.kernel, msgspec.structs.replace(old.profile, why="another"), old.seed)
 
 
 def test_a_case_that_is_not_recorded_again_must_have_the_same_answer() -> None:
