@@ -129,6 +129,17 @@ def test_a_build_of_unknown_owner_is_unknown():
     assert missing(node(driver(), SELF_BUILT, files), driver_modified)
 
 
+def test_what_hides_the_traces_of_a_fork_is_unknown():
+    """A fork can keep NVIDIA's resource manager and its builder; then only the parameters show it."""
+    assert missing(node(driver(), without="proc/driver/nvidia/params", complete=False), driver_modified)
+    version = "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.159.04  Release Build\n"
+    assert missing(node(driver(), {"proc/driver/nvidia/version": version}), driver_modified)
+
+
+def test_proprietary_modules_name_no_builder():
+    assert passes(node(driver(open_modules=False)), driver_modified)
+
+
 # -- driver-mismatch ---------------------------------------------------------------------------------------
 
 LIB = "usr/lib/x86_64-linux-gnu"

@@ -1,7 +1,9 @@
 """A GPU without the NIC that its peers have, and a NIC without the GPU."""
 
+import pytest
+
 from gdrkit.rules.missing_neighbours import gpu_missing, nic_missing
-from gdrkit.rules.rule import Failed, NotApplicable, Passed
+from gdrkit.rules.rule import Failed, NotApplicable, Passed, Unknown
 from gdrkit.verdict.path_state import State
 from tests.hardware import machine
 from tests.known_answers import judged
@@ -48,9 +50,10 @@ class TestNicMissing:
         node = machine("".join([*rails(4), rail(4, gpu="rtx-4090", nic="")]))
         assert [type(o) for o in outcomes(node, nic_missing)] == [Passed] * 4 + [NotApplicable]
 
-    def test_what_was_not_collected_is_not_a_missing_nic(self):
-        node = machine("".join(rails(4)), without=("sys/bus/pci/devices",))
-        assert Failed not in {type(o) for o in outcomes(node, nic_missing)}
+    @pytest.mark.parametrize("hidden", ["sys/bus/pci/devices", "sys/class/infiniband"])
+    def test_without_the_lists_of_devices_it_is_unknown(self, hidden: str):
+        node = machine("".join(rails(4)), without=(hidden,))
+        assert {type(o) for o in outcomes(node, nic_missing)} == {Unknown}
 
 
 class TestGpuMissing:

@@ -76,13 +76,16 @@ def test_the_containers_file_is_a_stub():
     found = failed(machine, operator_stub)
 
     assert found.seen == f"{EINVAL.partition(': ERROR: ')[2]}; useHostMofed: true"
-    assert paths_closed_by(operator_stub.takes("node")) == ("peermem",)
+    assert found.takes == ()  # peermem-stub blocks, and counts once
 
 
 def test_without_the_file_a_silent_kernel_log_decides():
     quiet = node(NO_MODULES, said(EINVAL, GAVE_UP), log=kernel_log("eth0: link up"))
 
-    assert failed(quiet, operator_stub).subject == f"{LOG}:1"
+    found = failed(quiet, operator_stub)
+    assert found.subject == f"{LOG}:1"
+    assert found.takes is None
+    assert paths_closed_by(operator_stub.takes("node")) == ("peermem",)
 
 
 def test_without_the_file_and_a_complete_log_it_is_unknown():
@@ -135,6 +138,13 @@ def test_other_crcs_are_enough():
     machine = node(peermem(FULL, provider=dict.fromkeys(API, 0xB2)), said(EINVAL, GAVE_UP))
 
     assert "CRC" in failed(machine, operator_ofed_changed).seen
+
+
+def test_without_the_kernel_log_and_the_file_nothing_shows_what_changed():
+    unseen = node(said(EINVAL, GAVE_UP), complete=False)
+
+    assert missing(unseen, operator_ofed_changed).source == "dmesg"
+    assert passes(node(peermem(FULL), said(EINVAL, GAVE_UP), complete=False), operator_ofed_changed)
     assert missing(node(policy()), operator_ofed_changed)
 
 

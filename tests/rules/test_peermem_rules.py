@@ -225,6 +225,10 @@ def test_the_predecessor_blocks_peermem_from_driver_580_on():
     assert failed(new, legacy_nv_peer_mem).takes is None
 
 
+def test_it_is_unknown_whether_the_predecessor_works_with_an_unknown_driver():
+    assert missing(node(loaded("nv_peer_mem"), complete=False), legacy_nv_peer_mem)
+
+
 def test_the_file_of_the_predecessor_alone_is_only_a_note():
     files = installed({"extra/nv_peer_mem.ko": build_module("nv_peer_mem")})
 

@@ -312,7 +312,7 @@ def exporter(node: Node, symbol: str) -> str:
             return _running_exporter(node, symbol, _candidates(symbol))
         return VMLINUX
     if replaced(node, listed):
-        return _running_exporter(node, symbol, (listed,))
+        return _running_exporter(node, symbol, tuple(dict.fromkeys((listed, *_candidates(symbol)))))
     if is_loaded_for_sure(node, listed) and lists_modules(node):  # another build of it may run
         return holder_of(node, symbol) or _running_exporter(node, symbol, ())
     return listed

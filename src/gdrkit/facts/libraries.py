@@ -289,6 +289,9 @@ def ucx_version(node: Node) -> str:
     return first_collected(pkg_config, package, library, ucx_info)
 
 
+PLUGIN = "libnccl-net.so"
+
+
 @fact
 def net_plugins(node: Node) -> tuple[str, ...]:
     """Network plugins in the linker's folders that NCCL loads by default; () if none is known.
@@ -297,7 +300,7 @@ def net_plugins(node: Node) -> tuple[str, ...]:
     """
     # Folders that were not collected are skipped: a plugin only adds a remark to the report.
     folders = (*FOLDERS, *MORE_FOLDERS)
-    return tuple(each_known(lambda folder: find(node, "libnccl-net.so", (folder,)), folders))
+    return tuple(each_known(lambda folder: find(node, PLUGIN, (folder,)), folders))
 
 
 # -- limits --------------------------------------------------------------------------------------------

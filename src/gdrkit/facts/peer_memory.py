@@ -13,6 +13,7 @@ from gdrkit.facts import modules
 from gdrkit.facts.driver_files import peermem_path
 from gdrkit.facts.kernel_symbols import export_tables
 from gdrkit.facts.modinfo_text import modinfo, printed_module
+from gdrkit.facts.running_files import running_file
 from gdrkit.facts.symvers import PEER_API
 from gdrkit.formats.errors import FormatError
 from gdrkit.formats.whole_number import whole_number
@@ -33,6 +34,7 @@ class PeermemLinkage(Struct, frozen=True):
     mismatched: tuple[str, ...] = ()  # exported with another CRC than the expected one
     unseen: tuple[str, ...] = ()  # not known whether or how they are exported
     outdated: tuple[str, ...] = ()  # the installed module, which does not run yet, exports them with another
+    lacking: tuple[Missing, ...] = ()  # what would show whether more are outdated
 
 
 class MemoryPeer(Struct, frozen=True):
@@ -87,7 +89,7 @@ ASK_DEPENDS = "modinfo -F depends nvidia-peermem"
 
 def _linkage_of_file(node: Node, path: str) -> PeermemLinkage:
     wanted = modules.imports(node, path)
-    unresolved, mismatched, unseen, outdated = [], [], [], []
+    unresolved, mismatched, unseen, outdated, lacking = [], [], [], [], []
     for symbol, crc in sorted(wanted.items()):
         if symbol not in PEER_API and not symbol.startswith("nvidia_p2p_"):
             continue
@@ -100,11 +102,19 @@ def _linkage_of_file(node: Node, path: str) -> PeermemLinkage:
         else:
             if crc is not None and exported is not None and crc != exported:
                 mismatched.append(symbol)
-        if crc is not None and if_missing(None, _crc_after_a_reboot, node, symbol) not in (crc, None):
-            outdated.append(symbol)
+        try:
+            if crc is not None and _crc_after_a_reboot(node, symbol) not in (crc, None):
+                outdated.append(symbol)
+        except EvidenceMissing as error:
+            lacking.append(error.missing)
     node.cite(path, ".symtab", f"{'imports' if PEER_API[0] in wanted else 'no import of'} {PEER_API[0]}")
     return PeermemLinkage(
-        PEER_API[0] in wanted, tuple(unresolved), tuple(mismatched), tuple(unseen), tuple(outdated)
+        PEER_API[0] in wanted,
+        tuple(unresolved),
+        tuple(mismatched),
+        tuple(unseen),
+        tuple(outdated),
+        tuple(dict.fromkeys(lacking)),
     )
 
 
@@ -112,7 +122,7 @@ def _crc_after_a_reboot(node: Node, symbol: str) -> int | None:
     """The CRC with which a symbol will be exported, if another build of its module is installed than the one
     that runs; else None."""
     owner = modules.symbol_owner(node, symbol)
-    if not owner or not modules.replaced(node, owner):
+    if not owner or not if_absent("", lambda: running_file(node, owner).differs):
         return None
     export = modules.exports(node, modules.module_path(node, owner)).get(symbol)
     return export.crc if export else None

@@ -107,11 +107,11 @@ def bar1_exhausted(node: Node, gpu: PciGpu) -> Outcome:
     try:
         shown = smi_gpu_memory(node, gpu.address)
         free = int(str(printed_field(node, shown, "bar1_free_mib", NVIDIA_SMI_MEMORY))) * MIB
-    except EvidenceMissing:
+    except EvidenceMissing as error:
         line = last_line_if_any(node, NO_SPACE)
         if line is not None:
             return Failed(seen=line.text, expected="no such line", subject=gpu.address)
-        return _by_size(node, gpu)
+        return _by_size(node, gpu, error)
     if free <= RESERVED_BYTES:
         return Failed(
             seen=f"{free // MIB} MiB of BAR1 free",
@@ -121,14 +121,14 @@ def bar1_exhausted(node: Node, gpu: PciGpu) -> Outcome:
     return Passed(f"{free // MIB} MiB free")
 
 
-def _by_size(node: Node, gpu: PciGpu) -> Outcome:
+def _by_size(node: Node, gpu: PciGpu, unknown_use: EvidenceMissing) -> Outcome:
     """The outcome if it is not known how much of BAR1 is used: a large one is rarely full. Raises
     EvidenceMissing for a small one."""
     size = bar1_bytes(node, gpu.address)
     if size <= SMALL_BYTES:
-        smi_gpu_memory(node, gpu.address)
+        raise unknown_use
     node.cite("use of BAR1", text="not known", confidence=Confidence.LIKELY)
-    return Passed(f"a BAR1 of {size // MIB} MiB is rarely full")
+    return Passed(f"a BAR1 of {size // MIB} MiB is rarely full", lacking=(unknown_use.missing,))
 
 
 def _no_driver(node: Node) -> bool:

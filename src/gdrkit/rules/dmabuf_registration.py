@@ -104,9 +104,9 @@ def dmabuf_no_p2p_importer(node: Node, subject: str) -> Outcome:
         return NotApplicable("no GPU, or no NIC")
     try:
         line = last_line(node, NO_IMPORTER)
-    except EvidenceMissing:
+    except EvidenceMissing as error:
         node.cite("importers of dma-bufs", text="no kernel log to check", confidence=Confidence.LIKELY)
-        return Passed("the kernel's RDMA drivers support peer-to-peer memory")
+        return Passed("the kernel's RDMA drivers support peer-to-peer memory", lacking=(error.missing,))
     if line is not None:
         return Failed(
             seen=line.text, expected="an importer that supports peer-to-peer memory", subject="node"

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from gdrkit.evidence import Confidence, EvidenceAbsent
-from gdrkit.facts.driver import driver_build, driver_parameters, driver_path
+from gdrkit.facts.driver import PROC_PARAMETERS, PROC_VERSION, driver_build, driver_parameters, driver_path
 from gdrkit.facts.packages import owner
-from gdrkit.node import Node, if_missing
+from gdrkit.facts.supplied import not_collected
+from gdrkit.node import Node, if_absent, if_missing
 from gdrkit.rules.rule import (
     Failed,
     Layer,
@@ -54,15 +55,17 @@ def driver_modified(node: Node, _: str) -> Outcome:
         build = driver_build(node)
     except EvidenceAbsent:
         return NotApplicable("no NVIDIA driver is loaded")
-    foreign = [name for name in FORK_PARAMETERS if name in _parameters(node)]
+    foreign = [name for name in FORK_PARAMETERS if name in if_missing((), driver_parameters, node)]
     if foreign:
         return Failed(
-            seen=f"parameter {foreign[0]} in /proc/driver/nvidia/params",
+            seen=f"parameter {foreign[0]} in /{PROC_PARAMETERS}",
             expected="only parameters that NVIDIA's releases have",
             subject="nvidia",
         )
+    if build.flavour == "open" and not build.builder:
+        raise not_collected(PROC_VERSION, f"cat /{PROC_VERSION}")
     if not build.builder or build.builder.startswith("dvs-builder@"):
-        return Passed("built by NVIDIA")
+        return _unless_foreign(node, Passed("built by NVIDIA"))
     path = driver_path(node)
     try:
         package = owner(node, path)
@@ -73,9 +76,10 @@ def driver_modified(node: Node, _: str) -> Outcome:
             expected="built by dvs-builder@..., or owned by a package",
             subject="nvidia",
         )
-    return Passed(f"built by {build.builder}, owned by {package.name}")
+    return _unless_foreign(node, Passed(f"built by {build.builder}, owned by {package.name}"))
 
 
-def _parameters(node: Node) -> tuple[str, ...]:
-    """Names of the driver's parameters; none where they were not collected: the builder is still checked."""
-    return if_missing((), lambda: tuple(driver_parameters(node)))
+def _unless_foreign(node: Node, passed: Passed) -> Passed:
+    """Raises EvidenceMissing where the parameters of a fork could not be looked for."""
+    if_absent({}, driver_parameters, node)
+    return passed

@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from gdrkit.evidence import Confidence, EvidenceAbsent, EvidenceMissing
+from gdrkit.facts.driver_files import DRIVER
 from gdrkit.facts.loader_log import load_lines
+from gdrkit.facts.peer_memory import LEGACY
 from gdrkit.node import Node, Trail, fact, if_missing
+from gdrkit.rules.legacy_nv_peer_mem import serving_client
 from gdrkit.rules.module_not_found import module_not_found
-from gdrkit.rules.rule import Failed, NotApplicable, Outcome, Rule, Unknown
+from gdrkit.rules.rule import Failed, NotApplicable, Outcome, Passed, Rule, Unknown
 
 
 class CheckResult(Struct, frozen=True):
@@ -38,9 +42,25 @@ def check_results(
         except EvidenceMissing as error:
             results.append(CheckResult(rule, None, Unknown(error.missing)))
         else:
-            wanted = (subject for subject in subjects if about(subject))
-            results.extend(CheckResult(rule, subject, judge(node, rule, subject)) for subject in wanted)
+            for subject in subjects:
+                if about(subject):
+                    results.append(CheckResult(rule, subject, _here(node, rule, subject)))
     return tuple(results)
+
+
+def _here(node: Node, rule: Rule, subject: object) -> Outcome:
+    """The outcome, as it counts on this node: whether nvidia-peermem could be loaded decides nothing while
+    nv_peer_mem runs in its place."""
+    outcome = judge(node, rule, subject)
+    if rule.loading is None or subject == DRIVER or serving_client(node) != LEGACY:
+        return outcome
+    match outcome:
+        case Failed():
+            cost = f"Nothing while {LEGACY} is loaded, which registers GPU memory in its place."
+            return replace(outcome, takes=(), cost=cost)
+        case Unknown() | Passed(lacking=(_, *_)):
+            return NotApplicable(f"{LEGACY} is loaded instead")
+    return outcome
 
 
 @fact

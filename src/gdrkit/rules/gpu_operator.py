@@ -7,10 +7,10 @@ from gdrkit.facts.driver import PEER_API, peermem_linkage
 from gdrkit.facts.driver_files import CONTAINER
 from gdrkit.facts.driver_log import last_line, last_line_if_any
 from gdrkit.facts.kubernetes import deploys_ofed, gpu_operator, has_gpu_operator
-from gdrkit.facts.modules import PEERMEM, is_loaded
 from gdrkit.facts.peermem_container import ContainerEvent, ContainerEventKind, events, last_attempt
-from gdrkit.node import Node, if_missing
+from gdrkit.node import Node, first_of, if_missing
 from gdrkit.rules.deciding_command import DMESG, DecidingCommand
+from gdrkit.rules.legacy_nv_peer_mem import serving_client
 from gdrkit.rules.rule import ADDRESS, Failed, Layer, NotApplicable, Outcome, Passed, rule, the_node
 
 DISAGREES = r"disagrees about version of symbol (?:ib_(?:un)?register_peer_memory_client|nvidia_p2p_)"
@@ -26,8 +26,8 @@ def attempt(node: Node) -> tuple[ContainerEvent, ...] | NotApplicable:
     Raises EvidenceMissing on a node of the operator whose container log was not collected.
     """
     # Where it is not known whether the module is loaded, only the container's log can decide.
-    if if_missing(False, is_loaded, node, PEERMEM):
-        return NotApplicable("nvidia_peermem is loaded, whatever the container logs")
+    if client := serving_client(node):
+        return NotApplicable(f"{client} is loaded, whatever the container logs")
     settings = gpu_operator(node)
     if settings is not None and settings.rdma_enabled is False:
         return NotApplicable("rdma.enabled is false, so the container does not exist")
@@ -89,15 +89,14 @@ def operator_stub(node: Node, _: str) -> Outcome:
     if ContainerEventKind.DISAGREES in event_kinds(logged) or last_line_if_any(node, DISAGREES):
         return Passed("the kernel logs another reason")
     event = last_of_kind(logged, ContainerEventKind.INVALID_ARGUMENT)
-    stub = _is_stub(node)
-    if stub is None:
-        stub = _silent(node)
-    if not stub:
+    of_file = _is_stub(node)
+    if not (_silent(node) if of_file is None else of_file):
         return Passed("nvidia-peermem is not a stub")
     return Failed(
         seen=f"{event.text}{_why(node)}",
         expected="a module with the peer-memory API, or rdma.enabled: false",
         subject=node.describe_line(event.source, event.line),
+        takes=() if of_file else None,  # then peermem-stub blocks: one fault, one blocker
     )
 
 
@@ -174,6 +173,7 @@ def operator_ofed_changed(node: Node, _: str) -> Outcome:
     elif any(symbol in _mismatched(node) for symbol in PEER_API):
         seen = f"CRC of {PEER_API[0]} differs"
     else:
+        first_of(lambda: last_line(node, DISAGREES), lambda: peermem_linkage(node))
         return Passed("no symbol with another version was found")
     return Failed(seen=seen, expected="equal versions", subject=node.describe_line(event.source, event.line))
 

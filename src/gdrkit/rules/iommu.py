@@ -95,7 +95,9 @@ def iommu_groups_differ(node: Node, pair: Pair) -> Outcome:
     if not addresses and last_line_if_any(node, FORCE_PCIE) is not None:
         addresses = [nic_address(node, pair.device)]  # a program requested such a mapping anyway
     if not addresses:
-        return NotApplicable("no Data Direct function, and no program requested a PCIe mapping")
+        return NotApplicable(
+            "no Data Direct function, and no program is known to have requested a PCIe mapping"
+        )
     group = _group(node, gpu.address)
     if not group:
         return NotApplicable("no IOMMU")

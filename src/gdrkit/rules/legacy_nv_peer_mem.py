@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gdrkit.facts.driver import driver_version
-from gdrkit.facts.modules import is_loaded, module_path
+from gdrkit.facts.modules import PEERMEM, is_loaded, module_path
 from gdrkit.facts.peer_memory import LEGACY
 from gdrkit.formats.versions import numbers
 from gdrkit.node import Node, if_missing
@@ -47,13 +47,11 @@ def legacy_nv_peer_mem(node: Node, _: str) -> Outcome:
     kernel-open/nvidia/nv-p2p.c, nvidia_p2p_get_pages().
     """
     if is_loaded(node, LEGACY):
-        version = _version(node)
-        fails = numbers(version) >= FIRST_WITH_TABLE_2
         return Failed(
-            seen=f"{LEGACY} is loaded, driver {version or 'unknown'}",
+            seen=f"{LEGACY} is loaded, driver {driver_version(node)}",
             expected="nvidia_peermem, or neither",
             subject=LEGACY,
-            takes=None if fails else (),
+            takes=() if _works(node) else None,
         )
     path = _installed(node)
     if not path:
@@ -72,6 +70,13 @@ def _installed(node: Node) -> str:
     return if_missing("", module_path, node, LEGACY)
 
 
-def _version(node: Node) -> str:
-    """The driver's version; "" if it is not known: then the old module is not counted as failing."""
-    return if_missing("", driver_version, node)
+def serving_client(node: Node) -> str:
+    """The loaded client of the peer-memory API that works with the driver; "" if none is known."""
+    if if_missing(False, is_loaded, node, PEERMEM):
+        return PEERMEM
+    serves = if_missing(False, is_loaded, node, LEGACY) and if_missing(False, _works, node)
+    return LEGACY if serves else ""
+
+
+def _works(node: Node) -> bool:
+    return numbers(driver_version(node)) < FIRST_WITH_TABLE_2

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gdrkit.facts.modprobe_config import configuration
-from gdrkit.facts.modules import is_loaded, running
+from gdrkit.facts.modules import is_loaded
 from gdrkit.facts.packages import ofed
 from gdrkit.formats.versions import numbers
 from gdrkit.node import Node, if_absent
@@ -58,7 +58,7 @@ def _setting(node: Node, module: str) -> tuple[str, str]:
     modprobe's configuration."""
     if is_loaded(node, module):
         where = f"sys/module/{module}/parameters"
-        return if_absent(("", ""), lambda: (running(node, module).parameters.get(PARAMETER, ""), where))
+        return if_absent("", lambda: node.text(f"{where}/{PARAMETER}").strip()), where
     for entry in reversed(configuration(node).options_of(module)):
         for word in reversed(entry.value.split()):
             name, _, value = word.partition("=")

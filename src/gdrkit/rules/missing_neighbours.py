@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from gdrkit.evidence import EvidenceMissing
 from gdrkit.facts.expectation import counted_nics, expectation
 from gdrkit.facts.pci import PciGpu, bridges_above, gpus
 from gdrkit.facts.rdma import (
+    CLASS,
     RdmaDevice,
     below_one_switch,
     hardware_pairs,
@@ -13,7 +13,7 @@ from gdrkit.facts.rdma import (
     nic_address,
     nics,
 )
-from gdrkit.node import Node, if_missing
+from gdrkit.node import Node, if_absent, if_missing
 from gdrkit.rules.deciding_command import DecidingCommand
 from gdrkit.rules.rule import (
     WIRE,
@@ -69,11 +69,8 @@ def nic_missing(node: Node, gpu: PciGpu) -> Outcome:
     peers = [other for other in gpus(node) if other.device_id == gpu.device_id and other != gpu]
     if not gpu.device_id or len(peers) < LEAST_PEERS - 1:
         return NotApplicable("too few GPUs of this kind to compare")
-    try:
-        own = _near(node, gpu)
-        equipped = [peer for peer in peers if _near(node, peer)]
-    except EvidenceMissing as error:
-        return Passed("not known: nothing shows that it lacks one", lacking=(error.missing,))
+    own = _near(node, gpu)
+    equipped = [peer for peer in peers if _near(node, peer)]
     if own or len(equipped) < len(peers) / 2 + 1:
         return Passed(", ".join(own) or "most GPUs of this kind have no NIC of their own")
     return Failed(
@@ -124,6 +121,9 @@ def gpu_missing(node: Node, subject: str) -> Outcome:
                 expected="a GPU beside every NIC of this kind",
                 subject=alone[0],
             )
+    for device in nics(node):
+        if not device.board_id:  # some drivers have none
+            if_absent("", node.text, f"{CLASS}/{device.name}/board_id")
     return Passed(f"{count} GPUs, and no NIC without a GPU that its peers have")
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from gdrkit.facts.libraries import net_plugins
+from gdrkit.evidence import EvidenceMissing
+from gdrkit.facts.libraries import FOLDERS, MORE_FOLDERS, PLUGIN, find, net_plugins
 from gdrkit.facts.nccl_log import nccl_logs
 from gdrkit.messages.nccl_records import Network
-from gdrkit.node import Node
+from gdrkit.node import Node, if_absent
 from gdrkit.rules.deciding_command import DecidingCommand
-from gdrkit.rules.rule import Failed, Layer, Outcome, Passed, rule, the_node
+from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, rule, the_node
 
 
 @rule(
@@ -55,4 +56,8 @@ def net_plugin_replaced(node: Node, _: str) -> Outcome:
             return Passed(f"Using network {networks[0].record.name}")
     if files := net_plugins(node):
         return Failed(seen=f"{files[0]} is installed", expected="no plugin", subject=files[0])
+    try:
+        if_absent("", find, node, PLUGIN, (*FOLDERS, *MORE_FOLDERS))
+    except EvidenceMissing:  # a plugin only adds a remark to the report
+        return NotApplicable("no plugin is known of, and not every folder was looked into")
     return Passed("no plugin found")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from gdrkit.evidence import EvidenceAbsent, EvidenceMissing, Missing, MissingReason
 from gdrkit.facts.driver import PEER_API, peer_api_exporter, peermem_linkage, peermem_path
-from gdrkit.facts.modules import PEERMEM, is_loaded
-from gdrkit.facts.peer_memory import exported_crc
-from gdrkit.node import Node, if_missing
+from gdrkit.facts.peer_memory import LEGACY, exported_crc
+from gdrkit.node import Node
+from gdrkit.rules.legacy_nv_peer_mem import serving_client
 from gdrkit.rules.module_subjects import peermem
 from gdrkit.rules.remedy_names import RemedyName
 from gdrkit.rules.rule import ADDRESS, Failed, Layer, NotApplicable, Outcome, Passed, rule
@@ -49,19 +49,22 @@ def ofed_rebuilt_after_driver(node: Node, module: str) -> Outcome:
         return NotApplicable("no nvidia-peermem is installed")
     if not linkage.uses_peer_api:
         return NotApplicable("a stub does not import the API")
+    client = serving_client(node)
+    if client == LEGACY:
+        return NotApplicable(f"{LEGACY} is loaded instead")
     path = peermem_path(node)
     if differing := [symbol for symbol in PEER_API if symbol in linkage.mismatched]:
         seen = f"CRC of {differing[0]} in {path} differs from {peer_api_exporter(node)}'s"
-        return _differ(module, seen, works=_runs(node))
+        return _differ(module, seen, works=bool(client))
     unseen = [symbol for symbol in PEER_API if symbol in linkage.unseen]
-    if unseen and not _runs(node):
+    if unseen and not client:
         raise _unseen(node, unseen[0])
     if later := [symbol for symbol in PEER_API if symbol in linkage.outdated]:
         seen = f"CRC of {later[0]} in {path} differs from that of the RDMA stack that runs after a reboot"
         return _differ(module, seen, works=True)
     if any(symbol in linkage.unresolved for symbol in PEER_API):
         return NotApplicable("nothing exports the API, so there is nothing to compare")
-    return Passed("the CRCs agree")
+    return Passed("the CRCs agree", linkage.lacking)
 
 
 def _differ(module: str, seen: str, works: bool) -> Failed:
@@ -72,10 +75,6 @@ def _differ(module: str, seen: str, works: bool) -> Failed:
         takes=() if works else None,
         cost="The loaded module keeps working; after the next boot it cannot load." if works else "",
     )
-
-
-def _runs(node: Node) -> bool:
-    return if_missing(False, is_loaded, node, PEERMEM)
 
 
 def _unseen(node: Node, symbol: str) -> EvidenceMissing:

@@ -7,7 +7,7 @@ from gdrkit.facts.libraries import verbs_has_dmabuf
 from gdrkit.facts.modprobe_config import autoload
 from gdrkit.facts.modules import is_loaded
 from gdrkit.facts.verbs_kernel import dmabuf_exporter
-from gdrkit.node import Node, if_missing
+from gdrkit.node import Node, if_absent
 from gdrkit.rules.module_subjects import peermem
 from gdrkit.rules.remedy_names import RemedyName
 from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, rule
@@ -62,5 +62,4 @@ def peermem_redundant(node: Node, module: str) -> Outcome:
 
 
 def _is_stub(node: Node) -> bool:
-    """Whether it is known to be a stub; if that is unknown, another rule reports it."""
-    return if_missing(False, lambda: not peermem_linkage(node).uses_peer_api)
+    return if_absent(False, lambda: not peermem_linkage(node).uses_peer_api)

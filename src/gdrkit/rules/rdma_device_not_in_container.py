@@ -41,7 +41,7 @@ def rdma_device_not_in_container(node: Node, device: RdmaDevice) -> Outcome:
         node.cite("scope", text="assumed to be the host", confidence=Confidence.LIKELY)
         inside = False
     if not inside:
-        return NotApplicable("not in a container")
+        return NotApplicable("not known to be in a container")
     try:
         path = character_device(node, device.name)
     except EvidenceAbsent as absent:

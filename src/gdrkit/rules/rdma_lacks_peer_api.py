@@ -6,7 +6,7 @@ from gdrkit.evidence import EvidenceMissing
 from gdrkit.facts.driver import PEER_API, peer_api_exporter
 from gdrkit.facts.modules import PEERMEM, is_loaded
 from gdrkit.facts.packages import ofed
-from gdrkit.facts.peer_memory import peer_api_waits_in
+from gdrkit.facts.peer_memory import LEGACY, peer_api_waits_in
 from gdrkit.node import Node, if_missing
 from gdrkit.rules.module_subjects import node_with_gpu
 from gdrkit.rules.remedy_names import RemedyName
@@ -65,8 +65,9 @@ def _exporter(node: Node) -> str:
     try:
         owner = peer_api_exporter(node)
     except EvidenceMissing:
-        if is_loaded(node, PEERMEM):
-            return "nvidia_peermem is loaded, so it is registered"
+        for client in (PEERMEM, LEGACY):
+            if is_loaded(node, client):
+                return f"{client} is loaded, so it is registered"
         raise
     return f"{owner} exports it" if owner else ""
 

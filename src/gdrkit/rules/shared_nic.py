@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+from gdrkit.evidence.quoting import quoted
 from gdrkit.facts import gpu_ids
 from gdrkit.facts.pci import gpus
-from gdrkit.facts.rdma import RdmaDevice, is_virtual_function, nics, phys_port_name, ports
+from gdrkit.facts.rdma import (
+    CLASS,
+    RdmaDevice,
+    is_virtual_function,
+    nic_address,
+    nics,
+    phys_port_name,
+    ports,
+)
+from gdrkit.facts.supplied import not_collected
 from gdrkit.node import Node, if_missing
 from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, rule, the_node
 
@@ -47,6 +57,11 @@ def shared_nic(node: Node, subject: str) -> Outcome:
                 expected="each physical port counted once",
                 subject=" ".join(device.name for device in group),
             )
+    for device in whole:
+        nic_address(node, device.name)
+        if not device.sys_image_guid:
+            path = f"{CLASS}/{device.name}/sys_image_guid"
+            raise not_collected(path, f"cat {quoted(f'/{path}')}")
     return Passed("every NIC has one PCIe link")
 
 

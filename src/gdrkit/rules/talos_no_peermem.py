@@ -10,6 +10,7 @@ from gdrkit.facts.modules import PEERMEM
 from gdrkit.formats.module_name import canonical
 from gdrkit.formats.yaml_values import Scalar, YamlMapping, YamlSequence, text_at
 from gdrkit.node import Node, if_missing
+from gdrkit.rules.legacy_nv_peer_mem import serving_client
 from gdrkit.rules.rule import ADDRESS, Failed, Layer, NotApplicable, Outcome, Passed, rule, the_node
 
 
@@ -38,6 +39,8 @@ def talos_no_peermem(node: Node, _: str) -> Outcome:
 
     Source: siderolabs/talos issue 12021; siderolabs/pkgs and siderolabs/extensions, the NVIDIA recipes.
     """
+    if client := serving_client(node):
+        return NotApplicable(f"{client} is loaded")
     for manifest in manifests(node):
         line = asks_for_peermem(manifest)
         if line:
@@ -47,7 +50,7 @@ def talos_no_peermem(node: Node, _: str) -> Outcome:
                 subject=node.describe_line(manifest.source, line),
             )
     if not _is_talos(node):
-        return NotApplicable("not Talos")
+        return NotApplicable("not known to be Talos")
     failure = last_line_if_any(node, r"error loading module .{0,3}nvidia_peermem")
     if failure is not None:
         return Failed(seen=failure.text, expected="no such entry", subject="machine.kernel.modules")

@@ -1,0 +1,74 @@
+"""What runs outranks what lies on disk: nv_peer_mem is loaded, and whatever is wrong with nvidia-peermem's
+file, its settings or its container closes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from machines.cases import case
+from machines.faults import FAULTS
+from machines.judge import written
+
+from gdrkit.evidence.target import open_host
+from gdrkit.facts.driver import DRIVER, driver_version
+from gdrkit.facts.modules import PEERMEM, is_loaded
+from gdrkit.facts.peer_memory import LEGACY
+from gdrkit.node import Node
+from gdrkit.rules import BY_CODE, RULES
+from gdrkit.rules.engine import check_results
+from gdrkit.rules.rule import ADDRESS, Failed, Rule, Unknown
+from gdrkit.verdict.path_state import applies_to
+
+OF_BOTH_CLIENTS = {
+    "gpu-cdmm",  # memory that no client can register
+    "legacy-nv-peer-mem",  # the old client itself
+    "rdma-lacks-peer-api",  # what both register with
+}
+NOT_PLANTED = {
+    "init-failed",  # never fails: a file does not show it
+    "peermem-registration-refused",  # refused because of its predecessor, or once, by a line of the log
+}
+ABOUT_PEERMEM = {
+    rule.code for rule in RULES if rule.takes(PEERMEM) == (ADDRESS,) and rule.code not in OF_BOTH_CLIENTS
+}
+WORKS_WITH_IT, TOO_NEW = "570.158.01", "580.65.06"
+
+
+@pytest.fixture(scope="module", params=sorted(ABOUT_PEERMEM - NOT_PLANTED))
+def planted(request: pytest.FixtureRequest) -> Iterator[tuple[Rule, Node]]:
+    """A rule about nvidia-peermem, and a machine on which it fails and nothing serves in its place."""
+    code = request.param
+    fault = next(fault for fault in FAULTS if code in fault.codes[:1])
+    machine = case(11, 0, fault.name).machine
+    with written(machine) as path:
+        yield BY_CODE[code], Node(open_host(str(path)))
+
+
+def blocking(node: Node) -> set[object]:
+    """The subjects of rules about nvidia-peermem that close the path on this node, or may."""
+    return {
+        result.subject
+        for result in check_results(node, [BY_CODE[code] for code in ABOUT_PEERMEM])
+        if isinstance(result.outcome, Failed | Unknown) and ADDRESS in applies_to(result)
+    }
+
+
+def beside(node: Node, version: str) -> Node:
+    return node.after("", [is_loaded.becomes(True, LEGACY), driver_version.becomes(version)])
+
+
+def test_nothing_about_peermem_counts_while_its_predecessor_serves(planted):
+    rule, node = planted
+    outcomes = [result.outcome for result in check_results(node, [rule])]
+
+    assert any(isinstance(outcome, Failed) for outcome in outcomes)
+    assert blocking(node) != set()
+    assert blocking(beside(node, WORKS_WITH_IT)) <= {DRIVER}
+
+
+def test_it_counts_where_the_predecessor_does_not_work(planted):
+    rule, node = planted
+
+    assert blocking(beside(node, TOO_NEW)) != set() or rule.code == "peermem-not-loaded"
