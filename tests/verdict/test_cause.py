@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from machines.cases import case
+from machines.judge import written
 
+from gdrkit.diagnosis import diagnose
+from gdrkit.evidence.target import open_host
 from gdrkit.report.answers import first_cause
 from gdrkit.report.line import line
 from gdrkit.rules import BY_CODE
@@ -50,3 +54,12 @@ def test_a_plan_cures_the_cause_or_goes_around_one_without_a_remedy(name):
         planned = {step.remedy for step in whole.plan[0].steps}
         remedies = set(BY_CODE[whole.verdict.cause].remedies)
         assert planned & remedies or not remedies
+
+
+def test_a_cause_whose_remedy_is_not_possible_here_stays():
+    """Without EFI no key can be enrolled. The plan goes around it, by dma-buf, which lacks more."""
+    with written(case(424242, 382).machine) as path:
+        whole = diagnose(open_host(str(path)))
+
+    assert whole.verdict.cause == "lockdown-blocks-module"
+    assert [step.remedy for step in whole.plan[0].steps] == ["open-kernel-modules", "upgrade-rdma-core"]

@@ -165,10 +165,12 @@ def plan(node: Node, verdict: Verdict, consumer: str) -> tuple[Chain, ...]:
 
 def explained(node: Node, verdict: Verdict, consumer: str, plans: tuple[Chain, ...]) -> Verdict:
     """The verdict as it is shown with its plans: a cause with other remedies than those of the first plan
-    would not explain it. Then the path that this plan opens decides, although another one lacks less."""
-    cause = verdict.of(consumer).cause
-    remedies = cause.rule.remedies if cause else ()
-    if not plans or not remedies or {step.remedy.name for step in plans[0]} & {*remedies}:
+    would not explain it. Then the path that this plan opens decides, although another one lacks less. A
+    cause that no remedy cures here stays: the plan goes around it."""
+    state = verdict.of(consumer)
+    causes = [state.cause] if state.cause else []
+    possible = {remedy.name for remedy, _ in _choices(node, causes, [], state.path)}
+    if not plans or not possible or {step.remedy.name for step in plans[0]} & possible:
         return verdict
     return verdict.toward(node, consumer, plans[0][0].path)
 
