@@ -140,3 +140,13 @@ def test_a_file_with_such_a_name_that_is_not_a_ring_is_refused(content):
 def test_without_space_the_path_is_unavailable():
     with pytest.raises(PathUnavailable):
         Ring.create("/proc")
+
+
+def test_a_ring_that_cannot_be_mapped_is_an_unavailable_path():
+    reader, writer = os.pipe()  # the kernel maps no pipes
+    try:
+        with pytest.raises(PathUnavailable, match="4 MiB of shared memory cannot be mapped: "):
+            Ring(reader, "a pipe", 4 * MIB)
+    finally:
+        os.close(reader)
+        os.close(writer)

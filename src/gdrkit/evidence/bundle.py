@@ -15,7 +15,7 @@ from gdrkit.evidence.errors import TargetError
 from gdrkit.evidence.foreign import SOS_MANIFEST, ForeignRecord, parse_sos
 from gdrkit.evidence.live import READ_LIMIT_BYTES
 from gdrkit.evidence.manifest import GDR_MANIFEST, BundleRecord, CollectionRecord, CommandNote, parse
-from gdrkit.evidence.missing import GO_ON, absent, of_command, truncated, unreadable
+from gdrkit.evidence.missing import GO_ON, absent, of_command, of_long_output, truncated, unreadable
 
 FILE, FOLDER, LINK, OTHER = "file", "folder", "link", "other"
 
@@ -157,9 +157,10 @@ class BundleHost:
             return rest
         if message := complaint(data):
             raise of_command(command, message)
-        if not bytes(data[:64]).strip() and (note is None or note.exit_code is None):
+        output = bytes(data)
+        if (not output or output.isspace()) and (note is None or note.exit_code is None):
             raise of_command(command, "the output is empty")
-        return bytes(data)
+        return output
 
 
 def _failure(command: Command, note: CommandNote, data: bytes | memoryview = b"") -> EvidenceMissing | None:
@@ -167,7 +168,7 @@ def _failure(command: Command, note: CommandNote, data: bytes | memoryview = b""
     if note.status == "found" and not note.exit_code:
         return None
     if note.status == "truncated":
-        return truncated(command.line)
+        return of_long_output(command)
     if note.status == "not-installed":
         return of_command(command, "the command is not installed")
     if note.status == "timed-out":

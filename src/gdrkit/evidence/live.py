@@ -19,6 +19,7 @@ from gdrkit.evidence.missing import (
     not_mounted,
     of_command,
     of_error,
+    of_long_output,
     truncated,
     unreadable,
 )
@@ -253,7 +254,7 @@ def run_command(command: Command, argv: tuple[str, ...], timeout_s: float) -> by
     if result.status == "timed-out":
         raise of_command(command, f"timed out after {timeout_s:.3g} s")
     if result.status == "truncated":
-        raise truncated(command.line, f"printed more than {COMMAND_LIMIT_BYTES >> 20} MiB")
+        raise of_long_output(command, f"printed more than {COMMAND_LIMIT_BYTES >> 20} MiB")
     if result.status == "failed" and not (command.argv[0] in GO_ON and result.output.strip()):
         raise of_command(command, result.complaint or f"exit code {result.exit_code}")
     return result.output

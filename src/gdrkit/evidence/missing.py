@@ -112,6 +112,11 @@ def of_command(command: Command, complaint: str) -> EvidenceMissing:
     return EvidenceMissing(Missing(command.line, why, _ask(ask, message)))
 
 
+def of_long_output(command: Command, note: str = "") -> EvidenceMissing:
+    """A command that printed more than is kept; only a part of it was collected."""
+    return EvidenceMissing(Missing(command.line, MissingReason.TRUNCATED, _ask(command.line, note)))
+
+
 GO_ON = ("modinfo", "dpkg")
 """Commands that fail if one of several arguments fails, but print complete output for the others. A
 sosreport asks modinfo for built-in modules too, so modinfo always "fails". Source: kmod tools/modinfo.c,

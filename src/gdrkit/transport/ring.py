@@ -58,14 +58,20 @@ class _Header(ctypes.Structure):
 
 class Ring:
     """The shared memory of one direction. `path` is its name, until both have opened it; `file` is the
-    creator's.
+    creator's. Raises PathUnavailable if it cannot be mapped, as under a limit of address space.
     """
 
     def __init__(self, descriptor: int, path: str, ring_bytes: int, file: SharedFile | None = None) -> None:
         self.path, self._file, self.units = path, file, ring_bytes // UNIT_BYTES
         self.largest_step = self.units // _CHUNKS * UNIT_BYTES  # bytes of the largest chunk
         self.size_bytes = _HEADER + ring_bytes
-        self._map = mmap.mmap(descriptor, self.size_bytes)
+        try:
+            self._map = mmap.mmap(descriptor, self.size_bytes)
+        except OSError as error:
+            if file:
+                file.unlink()
+            size = f"{self.size_bytes >> 20} MiB of shared memory"
+            raise PathUnavailable(f"{size} cannot be mapped: {error.strerror}") from None
         self._base = (ctypes.c_char * self.size_bytes).from_buffer(self._map)
         self.address = ctypes.addressof(self._base)
         self.header = _Header.from_buffer(self._map)
