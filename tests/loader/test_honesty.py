@@ -13,7 +13,7 @@ from gdrkit.node import Node
 from tests.facts.test_trust import MOK, OTHER, PLAIN, altered, secured
 from tests.kernel_tree import KernelTree
 from tests.known_answers import modprobe
-from tests.loader.test_modprobe import full, stub
+from tests.loader.shared import full, stub
 from tests.memory_host import MemoryHost
 from tests.module_builder import sign
 

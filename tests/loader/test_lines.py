@@ -20,7 +20,7 @@ from gdrkit.node import Node
 from tests.facts.test_trust import MOK, PLAIN, secured
 from tests.kernel_tree import KernelTree
 from tests.known_answers import modprobe, note
-from tests.loader.test_modprobe import full
+from tests.loader.shared import full
 from tests.memory_host import MemoryHost
 from tests.module_builder import append_signature, sign
 

@@ -13,7 +13,7 @@ from backports import zstd
 from gdrkit.formats.compressed import Packing, packing
 from gdrkit.loader import Prediction, modprobe
 from tests.kernel_tree import KernelTree
-from tests.loader.test_modprobe import could_not
+from tests.loader.shared import could_not
 from tests.module_builder import build_module
 
 MODULE = build_module("x")
