@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from gdrkit.evidence import Confidence
+from gdrkit.node import Node
 from tests.facts.test_trust import MOK, OTHER, PLAIN, altered, secured
 from tests.kernel_tree import KernelTree
 from tests.known_answers import modprobe
 from tests.loader.shared import could_not
+from tests.memory_host import MemoryHost
 from tests.module_builder import RELEASE, append_signature, sign
 
 
@@ -44,6 +47,44 @@ def test_an_unsupported_kind_of_signature_has_one_more_line() -> None:
         "module: not signed with expected PKCS#7 message",
         "Loading of module with unsupported crypto is rejected",
     )
+
+
+def aged(tree: KernelTree) -> Node:
+    """The same machine with Linux 5.3: only its release, of equal length, is another."""
+    host = tree.node().host
+    assert isinstance(host, MemoryHost)
+
+    new = RELEASE.replace("6.1", "5.3")
+    files = {
+        path.replace(RELEASE, new): content.replace(RELEASE.encode(), new.encode())
+        for path, content in host.files.items()
+    }
+    return Node(MemoryHost(files, complete=True))
+
+
+@pytest.mark.parametrize(
+    ("content", "error", "reason"),
+    [
+        (PLAIN, "Required key not available", "module-unsigned"),
+        (sign(PLAIN, OTHER), "Required key not available", "module-unknown-key"),
+        (append_signature(PLAIN, b"x" * 40, id_type=1), "Package not installed", "module-unknown-key"),
+        (append_signature(PLAIN, b"x", length=10**6), "Bad message", "module-signature-broken"),
+    ],
+)
+def test_before_5_4_the_error_of_the_check_is_returned_and_nothing_logged(
+    content: bytes, error: str, reason: str
+) -> None:
+    """Linux 49fcf732bdae ("lockdown: Enforce module signatures if the kernel is locked down")."""
+    found = modprobe(aged(secured().module("x", content=content)), "x")
+    assert (found.stderr, found.kernel_log, found.reason) == (could_not(error), (), reason)
+    likely = Confidence.CERTAIN if error == "Bad message" else Confidence.LIKELY
+    assert found.confidence is likely
+
+
+def test_before_5_4_an_unsupported_signature_is_open_where_none_is_enforced() -> None:
+    tree = KernelTree().module("x", content=append_signature(PLAIN, b"x" * 40, id_type=1))
+    assert "module-unknown-key" in modprobe(aged(tree), "x").unless
+    assert "module-unknown-key" not in modprobe(tree.node(), "x").unless
 
 
 def test_a_broken_signature_of_a_trusted_key_is_refused_without_enforcement() -> None:

@@ -9,9 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from gdrkit.evidence import EvidenceAbsent, EvidenceMissing, MissingReason
+from gdrkit.evidence import Confidence, EvidenceAbsent, EvidenceMissing, MissingReason
 from gdrkit.facts import kernel_log
 from gdrkit.facts.driver_files import DRIVER
+from gdrkit.facts.kernel import version
 from gdrkit.facts.linkage import (
     InheritedTaint,
     Links,
@@ -30,10 +31,20 @@ from gdrkit.facts.peermem_source import parameter_line, registration_line, stub_
 from gdrkit.facts.secure_boot import module_signatures_supported, signatures_enforced
 from gdrkit.facts.trust import SignatureState, signature_check, signature_fault, untested_digest
 from gdrkit.loader.prediction import LoadRefusal
-from gdrkit.loader.refusals import REFUSED, on_flaw, on_inherited, on_problem, on_unsupported
+from gdrkit.loader.refusals import REASONS_SINCE, REFUSED, on_flaw, on_inherited, on_problem, on_unsupported
 from gdrkit.loader.taints import Taints
 from gdrkit.messages import kernel, modprobe
-from gdrkit.messages.errors import EBADMSG, EINVAL, EKEYREJECTED, ENOENT, ENOEXEC, ENOSPC, EPERM
+from gdrkit.messages.errors import (
+    EBADMSG,
+    EINVAL,
+    EKEYREJECTED,
+    ENOENT,
+    ENOEXEC,
+    ENOKEY,
+    ENOPKG,
+    ENOSPC,
+    EPERM,
+)
 from gdrkit.messages.message import MessageTemplate
 from gdrkit.node import Node, if_missing
 from gdrkit.rules.engine import judge
@@ -158,10 +169,17 @@ class Kernel:
             return None
         path, state, fault = signature
         self._log_untested(path)
-        if state is SignatureState.UNSUPPORTED:
+        old = version(self.node) < REASONS_SINCE
+        if state is SignatureState.UNSUPPORTED and old:
+            self.mark_uncertain()  # its line had other words
+        elif state is SignatureState.UNSUPPORTED:
             self.log.extend(on_unsupported(self.node, path, fault))
         if failed is None:
+            if old and state is SignatureState.UNSUPPORTED:
+                self._note_unchecked("module-unknown-key")  # refused, except by patched kernels
             return None
+        if old and state in REFUSED:
+            return self._refused_without_reason(state, failed.code)
         if fault == "bad-reserved":
             self.log.append(kernel.BAD_TRAILER.say())
         if state is SignatureState.ATTRIBUTES:
@@ -172,6 +190,12 @@ class Kernel:
             self.log.append(kernel.LOCKDOWN.say(process="modprobe"))
             return LoadRefusal(EPERM, failed.code)
         return LoadRefusal(EBADMSG if state is SignatureState.MALFORMED else EKEYREJECTED, failed.code)
+
+    def _refused_without_reason(self, state: SignatureState, code: str) -> LoadRefusal:
+        """Kernels before 5.4 return the error of the check itself, and log nothing. Distributions patched
+        some of them to answer as newer ones."""
+        self.node.cite("kernel/module.c", text="of a kernel before 5.4", confidence=Confidence.LIKELY)
+        return LoadRefusal(ENOPKG if state is SignatureState.UNSUPPORTED else ENOKEY, code)
 
     def _signature_state(self, name: str) -> tuple[str, SignatureState, str] | None:
         """The file, the state of its signature and its fault; None for a kernel without signatures."""

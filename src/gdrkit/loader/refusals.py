@@ -22,6 +22,7 @@ REFUSED = {
 }
 
 # Versions since which a message has its current wording; messages/kernel.py has the sources.
+REASONS_SINCE = 5, 4  # why a signature is refused, with EKEYREJECTED for each reason
 _MISSING_IS_ENOENT = 4, 19  # `(err -2)` of a missing symbol, and `(err 0)` before
 _SYMBOL_NAMED = 5, 19  # besides the proprietary module that exports it
 _INVALID_HEADER_IS_LOGGED, _INVALID_HEADER_IS_EXPLAINED = (5, 4), (5, 15)  # an invalid file header

@@ -13,7 +13,8 @@ import functools
 from msgspec import Struct
 
 EPERM, ENOENT, ENOEXEC, EBADF, ENOMEM, EFAULT, EEXIST, EINVAL = 1, 2, 8, 9, 12, 14, 17, 22
-ENOSPC, ERANGE, EBADMSG, EPROTONOSUPPORT, EOPNOTSUPP, EKEYREJECTED = 28, 34, 74, 93, 95, 129
+ENOSPC, ERANGE, ENOPKG, EBADMSG, EPROTONOSUPPORT, EOPNOTSUPP = 28, 34, 65, 74, 93, 95
+ENOKEY, EKEYREJECTED = 126, 129
 
 
 class ErrnoMeaning(Struct, frozen=True):
@@ -53,7 +54,7 @@ ERRORS = (
         causes=("module-unsigned", "module-unknown-key", "module-signature-broken", "module-key-revoked"),
     ),
     ErrnoMeaning(  # Linux before 5.4
-        126, "ENOKEY", "Required key not available", causes=("module-unsigned", "module-unknown-key"),
+        ENOKEY, "ENOKEY", "Required key not available", causes=("module-unsigned", "module-unknown-key"),
     ),
     ErrnoMeaning(
         EPERM, "EPERM", "Operation not permitted",
@@ -77,7 +78,7 @@ ERRORS = (
     ErrnoMeaning(11, "EAGAIN", "Resource temporarily unavailable"),
     ErrnoMeaning(128, "EKEYREVOKED", "Key has been revoked"),
     ErrnoMeaning(127, "EKEYEXPIRED", "Key has expired"),
-    ErrnoMeaning(65, "ENOPKG", "Package not installed"),
+    ErrnoMeaning(ENOPKG, "ENOPKG", "Package not installed"),
     ErrnoMeaning(101, "ENETUNREACH", "Network is unreachable"),
     ErrnoMeaning(EBADF, "EBADF", "Bad file descriptor"),
 )  # fmt: skip

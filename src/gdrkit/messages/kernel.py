@@ -171,16 +171,19 @@ UNSIGNED = _line(
     "Loading of unsigned module is rejected",
     ("module-unsigned",),
     source="kernel/module/signing.c, module_sig_check()",
+    versions="5.4 and later",
 )
 UNKNOWN_KEY = _line(
     "Loading of module with unavailable key is rejected",
     ("module-unknown-key",),
     source="kernel/module/signing.c, module_sig_check()",
+    versions="5.4 and later",
 )
 UNSUPPORTED = _line(
     "Loading of module with unsupported crypto is rejected",
     ("module-unknown-key",),
     source="kernel/module/signing.c, module_sig_check()",
+    versions="5.4 and later",
 )
 LOCKDOWN = _line(
     "Lockdown: {process}: unsigned module loading is restricted; see man kernel_lockdown.7",

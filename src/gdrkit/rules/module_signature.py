@@ -136,7 +136,8 @@ def module_unsigned(node: Node, module: str) -> Outcome:
 
     How to tell: modprobe says "Key was rejected by service", and the kernel's log says "Loading of unsigned
     module is rejected". That line names no module: it can be any module of a chain.
-    `modinfo nvidia-peermem` prints no `signer:` for an unsigned one.
+    `modinfo nvidia-peermem` prints no `signer:` for an unsigned one. Before Linux 5.4, modprobe says
+    "Required key not available", and the log has no line.
 
     What to do: First make sure that the signed module would then work: `gdr doctor` says where
     `sign-module` would lead. Then let DKMS sign it with the machine owner's key and enrol that key, or use
@@ -181,7 +182,8 @@ def module_unknown_key(node: Node, module: str) -> Outcome:
 
     How to tell: modprobe says "Key was rejected by service", and the kernel's log says "Loading of module
     with unavailable key is rejected", which names no module. `modinfo -F signer nvidia-peermem` prints the
-    signer, which `mokutil --list-enrolled` does not list.
+    signer, which `mokutil --list-enrolled` does not list. Before Linux 5.4, modprobe says "Required key not
+    available", and the log has no line.
 
     What to do: First make sure that the module would then work: `gdr doctor` says where `sign-module` would
     lead. Then enrol the signer's certificate with `mokutil --import` and confirm at the next boot, or sign
