@@ -91,10 +91,13 @@ def same_answer(first: Answer, second: Answer) -> tuple[str, ...]:
 def judge(prediction: Prediction, case: Recorded) -> tuple[Result, tuple[str, ...]]:
     """The result for one prediction, and its differences from what happened.
 
-    A wrong prediction that names a check it could not make is not wrong, but unanswered.
+    A wrong prediction that names a check it could not make is not wrong, but unanswered; it is open if the
+    case says that a bundle cannot show what decides.
     """
     differences = _differences(prediction, case)
     if differences and _assumed_wrongly(prediction, case):
+        return Result.OPEN, ()
+    if differences and prediction.unless and case.open_because:
         return Result.OPEN, ()
     if differences and prediction.unless:
         return Result.UNANSWERED, (f"unless {', '.join(prediction.unless)}", *differences)

@@ -40,6 +40,7 @@ def _remove(module: str) -> tuple[tuple[str, ...], ...]:
 
 
 _USER = "{module:consumer}"
+_OTHER_BUILD = "which symbol versions a provider has that runs and is not the file"
 _BROKEN = ("vermagic-flags",)
 _CONSUMERS = (
     Case(
@@ -52,6 +53,7 @@ _CONSUMERS = (
     Case(
         name="running-provider-is-the-rebuilt-one",
         why="the file would do, but the other one runs",
+        open_because=_OTHER_BUILD,
         modules=(one("provider-again"), _later("provider"), one("consumer")),
         load=_USER,
         before=(*_load("provider"), *_replace("provider")),
@@ -103,10 +105,16 @@ _CLIENT, _OFED, _GPU = one("peermem-full"), one("ofed"), one("gpu")
 _BOTH = (*_load("ofed"), *_load("gpu"))
 
 
-def _peermem(name: str, *modules: ModuleFile, before: tuple[tuple[str, ...], ...], why: str = "") -> Case:
+def _peermem(
+    name: str,
+    *modules: ModuleFile,
+    before: tuple[tuple[str, ...], ...],
+    why: str = "",
+    open_because: str = "",
+) -> Case:
     return Case(
         name=f"peer-{name}", why=why, modules=modules, load="{module:peermem}", before=before,
-        groups=("plain",),
+        groups=("plain",), open_because=open_because,
     )  # fmt: skip
 
 
@@ -120,6 +128,7 @@ _PEERMEM = (
     _peermem(
         "ofed-restarted-and-put-back", _CLIENT, one("ofed-rebuilt"), _later("ofed"), _GPU,
         before=(*_BOTH, *_replace("ofed")), why="the file fits, what runs does not",
+        open_because=_OTHER_BUILD,
     ),
     _peermem(
         "ofed-removed-still-running", _CLIENT, _OFED, _later("ofed-without"), _GPU,
@@ -131,7 +140,7 @@ _PEERMEM = (
     ),
     _peermem(
         "driver-updated-not-reloaded", _CLIENT, _OFED, one("gpu-new"), _later("gpu"),
-        before=(*_BOTH, *_replace("gpu")),
+        before=(*_BOTH, *_replace("gpu")), open_because=_OTHER_BUILD,
     ),
     _peermem(
         "driver-reloaded-and-put-back", _CLIENT, _OFED, _GPU, _later("gpu-new"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 from lab.compare import Result, judge, normal_error, normal_log, same_answer
 
 from gdrkit.loader import Prediction
@@ -47,6 +48,13 @@ def test_a_missing_log_line_is_wrong() -> None:
 def test_a_wrong_prediction_that_names_a_missing_check_is_unanswered() -> None:
     prediction = predicted(exit_code=0, unless=("module-crc-mismatch",))
     assert judge(prediction, case())[0] is Result.UNANSWERED
+
+
+def test_it_is_open_if_a_bundle_cannot_show_what_decides() -> None:
+    prediction = predicted(exit_code=0, unless=("module-crc-mismatch",))
+    undecided = msgspec.structs.replace(case(), open_because="which build runs")
+    assert judge(prediction, undecided) == (Result.OPEN, ())
+    assert judge(predicted(exit_code=0), undecided)[0] is Result.WRONG
 
 
 def test_a_result_may_be_left_open_if_an_init_ran() -> None:
