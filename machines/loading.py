@@ -13,6 +13,7 @@ from machines.machine import Machine
 from machines.stacks import Module
 
 REJECTED = "Key was rejected by service"
+NO_KEY = "Required key not available"  # before Linux 5.4, as in RHEL 8: Atoptool/atop issue 177
 NOT_PERMITTED = "Operation not permitted"
 EXEC = "Exec format error"
 INVALID = "Invalid argument"
@@ -115,7 +116,7 @@ def signature(machine: Machine, module: Module) -> tuple[str, ...] | None:
         return None
     code = "module-unknown-key" if has_trailer else "module-unsigned"
     if trust.sig_enforce:
-        return REJECTED, code
+        return REJECTED if machine.kernel.number >= (5, 4) else NO_KEY, code
     if trust.lockdown != "none":
         return NOT_PERMITTED, "lockdown-blocks-module"
     return None
