@@ -54,6 +54,8 @@ POSTS = (
     ("Our kernel 5.4 is too old for dma-buf, so NCCL does not use it.", "kernel-lacks-dmabuf"),
     ("Memory of cuMemCreate cannot be registered with ibv_reg_mr; with cudaMalloc it works.",
      "memory-not-registrable"),
+    ("Large buffers cannot be registered in the container. Setting memlock to unlimited should solve it.",
+     "memlock-limit"),
     # -- PCIe
     ("All-reduce hung until we disabled ACS on the PCIe switches.", "acs-redirect"),
     ("ACS was enabled in the BIOS, and this was the reason for the low bandwidth.", "acs-redirect"),
@@ -117,12 +119,41 @@ NOT_NAMED = (
     ("Secure Boot is enabled and the driver works.", "lockdown-blocks-module"),
     ("The port is up and active, ib_write_bw reaches line rate.", "port-down"),
     ("BAR1 is 128 GiB here.", "bar1-small"),
+    ("The environment sets NCCL_IB_DISABLE=1 but InfiniBand is used anyway.", "ib-disabled-by-env"),
+    ("NCCL_IB_DISABLE=1 does not work\n\nNCCL takes mlx5_0 all the same.", "ib-disabled-by-env"),
+    ("Broken transfers on two nodes.\n\n* nv_peer_mem not installed yet", "peermem-not-loaded"),
+    ("Registration fails. I rebuilt the NVIDIA driver after OFED. No change.", "ofed-rebuilt-after-driver"),
+    ("GDR is slow; disabling ACS did not help.", "acs-redirect"),
+    ("Use ibv_reg_dmabuf_mr in the transport\n\nIt does not need nvidia-peermem.", "verbs-lacks-dmabuf"),
+    ("Our MI300X cluster with RCCL on ROCm: GPU memory fails to register, peer memory is missing.",
+     "peermem-not-loaded"),
+    ("ibv_reg_mr() failed: Cannot allocate memory\n\nThis is on a DGX Spark with RDMA.", "gpu-integrated"),
+    ("UCX_TLS=rc,sm,cuda_copy mpirun -n 2 app\n\nUCX hangs with RDMA.", "ucx-transport-excluded"),
 )  # fmt: skip
 
 
 @pytest.mark.parametrize(("post", "code"), NOT_NAMED)
 def test_a_post_that_denies_or_does_not_name_a_cause_is_not_answered_with_it(post: str, code: str):
     assert answered(post).cause != code
+
+
+def test_what_did_not_help_makes_other_causes_likelier():
+    line = "n1:1:2 [0] NCCL INFO NET/IB : GPU Direct RDMA Disabled for HCA 0 'mlx5_0'\n"
+    assert answered(line).kind == "several"
+    assert answered(f"nvidia_peermem is loaded.\n\n{line}").cause == "nccl-misses-peermem"
+
+
+def test_a_root_cause_in_words_outweighs_what_is_only_mentioned():
+    found = answered(
+        "On two DGX Sparks RDMA registration fails. The root cause is a leak of pinned CMA pages."
+    )
+    assert (found.kind, found.cause) == ("stated", None)
+    assert "leak" in found.sentence
+
+
+def test_a_question_and_a_proposal_report_nothing():
+    for post in ("Is nvidia_peermem being loaded by the GPU operator?", "Load nvidia_peermem at boot"):
+        assert answered(post).cause is None
 
 
 DOCUMENTS = (

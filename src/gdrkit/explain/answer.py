@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from gdrkit.explain import subject
-from gdrkit.explain.claims import Claim, stated_reason
+from gdrkit.explain import cues, subject
+from gdrkit.explain.claims import Claim, Stance, stated_reason
 from gdrkit.explain.explanation import (
     Answer,
     AnswerKind,
@@ -19,7 +19,7 @@ from gdrkit.explain.explanation import (
     TextMachine,
 )
 from gdrkit.explain.otherwise import OtherLine, other_line
-from gdrkit.explain.ranking import BY_LINE, Candidate
+from gdrkit.explain.ranking import BY_LINE, STANCES, Candidate
 from gdrkit.explain.sentences import Sentence
 from gdrkit.explain.subject import Topics
 from gdrkit.explain.transcript import TextLine
@@ -30,6 +30,8 @@ NAMED = 4.0
 
 ONLY = 2.0
 """Weight from which the only cause of a text is named: a person asks about it."""
+
+FOUND_BY_PERSON = STANCES[Stance.FOUND]
 
 MAX_OTHERS = 5
 
@@ -46,18 +48,48 @@ def answer(
     other = other_line(lines)
     printed = other is not None and other.line.kind == "machine"
     proven = any(machine.established for machine in machines)
-    if not (printed or proven) and subject.explains(lines, said):
+    if not (printed or proven) and (
+        subject.explains(lines, said) or _reports_nothing(said, named, machines)
+    ):
         return _documentation(said, named)
     if other is not None and _leads(other, found):
         return _elsewhere(other, found)
-    if found and _is_named(found):
-        return _cause(found)
     reason = stated_reason(said)
+    if found and _is_named(found) and not _is_outweighed(found[0], reason, named):
+        return _cause(found)
+    if about.foreign:
+        return _foreign(about, found)
     if reason is not None:
         return _stated(reason, found)
     if found:
         return _several(found)
     return _working(machines) or _nothing(about)
+
+
+def _reports_nothing(
+    said: tuple[Sentence, ...], named: tuple[Claim, ...], machines: tuple[TextMachine, ...]
+) -> bool:
+    """Whether causes are named, but no sentence says and no line shows that something fails: a question
+    or a proposal. Hardware is an answer to a question all the same."""
+    meant = [claim for claim in named if claim.stance in REPORTED or claim.hardware]
+    failing = {line.codes for machine in machines for line in machine.open}
+    if not named or meant or failing - {(claim.code,) for claim in named}:
+        return False
+    return not any(cues.is_symptom(sentence.text) for sentence in said)
+
+
+REPORTED = (Stance.FOUND, Stance.TITLE, Stance.SAID, Stance.REMEDY)
+"""How people name what is the case."""
+
+
+def _is_outweighed(first: Candidate, reason: Sentence | None, named: tuple[Claim, ...]) -> bool:
+    """Whether the text itself says what the root cause is, for which there is no code, and the first cause
+    is only mentioned."""
+    if reason is None or not first.claimed or first.weight >= FOUND_BY_PERSON:
+        return False
+    return cues.names_the_cause(reason.text) and not any(
+        claim.sentence == reason and claim.stance is not Stance.DENIED for claim in named
+    )
 
 
 def standing(found: tuple[Claim, ...], machines: Iterable[TextMachine]) -> tuple[Claim, ...]:
@@ -178,19 +210,22 @@ def _documentation(said: tuple[Sentence, ...], named: tuple[Claim, ...]) -> Answ
     codes = tuple(dict.fromkeys(claim.code for claim in named))[:MAX_OTHERS]
     return _plain(
         AnswerKind.DOCUMENTATION,
-        "This text explains or guides; it does not report a problem of a machine.",
+        "This text explains, asks or proposes; it does not report a problem of a machine.",
         claimed=True,
         lines=tuple(QuotedLine(one.line, one.text) for one in said[:1]),
         others=tuple(RankedCause(code, code_page(code)[0], None) for code in codes),
     )
 
 
+def _foreign(about: Topics, found: tuple[Candidate, ...]) -> Answer:
+    return _plain(
+        AnswerKind.ELSEWHERE,
+        f"This text is about an accelerator of {about.foreign}; gdr knows the GPUs of NVIDIA.",
+        others=_others(found),
+    )
+
+
 def _nothing(about: Topics) -> Answer:
-    if about.foreign:
-        return _plain(
-            AnswerKind.ELSEWHERE,
-            f"This text is about an accelerator of {about.foreign}; gdr knows the GPUs of NVIDIA.",
-        )
     if not (about.rdma or about.collective):
         return _plain(AnswerKind.NOTHING, "Nothing in this text is about GPUDirect RDMA.")
     about_what = "about RDMA or GPU memory" if about.rdma else "about NCCL"

@@ -23,9 +23,11 @@ class Stance(enum.StrEnum):
     FOUND = "found"  # named as the cause, or as what cured the problem
     TITLE = "title"  # in the title or a heading
     SAID = "said"
+    REMEDY = "remedy"  # what it names should cure the problem, but was not tried
     ASKED = "asked"  # a question or a guess
     CONTEXT = "context"  # makes a cause likelier that something else points to
     ADVISED = "advised"  # an instruction, or what holds in general
+    DENIED = "denied"  # is not there, or its cure had no effect
 
 
 class Claim(Struct, frozen=True):
@@ -42,39 +44,74 @@ class Claim(Struct, frozen=True):
 
 
 def claims(found: tuple[Sentence, ...]) -> tuple[Claim, ...]:
-    """Every cause that the sentences of a text name, in order. What a sentence negates is left out."""
+    """Every cause that the sentences of a text name or deny, in order."""
     return tuple(dict.fromkeys(claim for index in range(len(found)) for claim in _in(found, index)))
 
 
 def _in(found: tuple[Sentence, ...], index: int) -> Iterator[Claim]:
+    """The causes in a sentence. One that names only a cure says that it is in place: a denial."""
     sentence = found[index]
     stance = _stance(found, index)
+    futile = cues.is_futile(sentence.text) or _is_futile_after(found, index)
     table = sentence.text.startswith("|")  # a row may be about any machine
-    for reading in readings(sentence.text, cures=stance is Stance.FOUND):
-        if cues.is_negated(sentence.text, reading.start) or (table and reading.code in HARDWARE_CODES):
+    for reading in readings(sentence.text):
+        if table and reading.code in HARDWARE_CODES:
             continue
-        yield Claim(reading.code, sentence, Stance.CONTEXT if reading.context else stance)
+        if futile and (reading.cured or cues.is_futile(sentence.text)):
+            yield Claim(reading.code, sentence, Stance.DENIED)
+        elif reading.cured and stance not in (Stance.FOUND, Stance.REMEDY):
+            if stance in (Stance.TITLE, Stance.SAID) and not reading.context:
+                yield Claim(reading.code, sentence, Stance.DENIED)
+        elif cues.is_negated(sentence.text, reading.start):
+            yield Claim(reading.code, sentence, Stance.DENIED)
+        else:
+            yield Claim(reading.code, sentence, Stance.CONTEXT if reading.context else stance)
 
 
 def _stance(found: tuple[Sentence, ...], index: int) -> Stance:
     sentence = found[index]
+    if _is_under_a_cause(found, index):
+        return Stance.FOUND
     if cues.is_guess(sentence.text):
         return Stance.ASKED
-    if cues.names_a_cause(sentence.text) or _is_named_around(found, index):
+    if cues.names_a_cause(sentence.text) or _is_named_after(found, index):
         return Stance.FOUND
-    if cues.is_instruction(sentence.text) or is_advice(sentence.text):
+    if cues.is_remedy(sentence.text):
+        return Stance.REMEDY
+    if cues.is_instruction(sentence.text) or is_advice(sentence.text) or cues.is_plan(sentence.text):
         return Stance.ADVISED
-    return Stance.SAID if sentence.place is Place.BODY else Stance.TITLE
+    if sentence.place is Place.BODY:
+        return Stance.SAID
+    return Stance.ADVISED if cues.is_change(sentence.text) else Stance.TITLE
 
 
 _BACK = re.compile(r"^\W*(?:yes,? |ok,? |indeed,? )?(?:that|this|it)\b", re.IGNORECASE)
 
 
-def _is_named_around(found: tuple[Sentence, ...], index: int) -> bool:
-    """Whether the next sentence ("that was the issue") or the heading above makes a sentence the cause."""
-    after = found[index + 1] if index + 1 < len(found) else None
-    if after is not None and _BACK.match(after.text) and cues.names_a_cause(after.text):
-        return not cues.is_guess(after.text)
+def _is_named_after(found: tuple[Sentence, ...], index: int) -> bool:
+    """Whether the next sentence makes a sentence the cause: "that was the issue"."""
+    after = _next(found, index)
+    if after is None or not _BACK.match(after.text) or not cues.names_a_cause(after.text):
+        return False
+    return not (cues.is_guess(after.text) or cues.is_futile(after.text))
+
+
+def _is_futile_after(found: tuple[Sentence, ...], index: int) -> bool:
+    """Whether the next sentence says that it had no effect: "No change." """
+    after = _next(found, index)
+    return after is not None and len(after.text.split()) <= FEW_WORDS and cues.is_futile(after.text)
+
+
+FEW_WORDS = 8
+"""Words of a sentence that only says how another one turned out, at most."""
+
+
+def _next(found: tuple[Sentence, ...], index: int) -> Sentence | None:
+    return found[index + 1] if index + 1 < len(found) else None
+
+
+def _is_under_a_cause(found: tuple[Sentence, ...], index: int) -> bool:
+    """Whether the heading above a sentence says that the cause follows."""
     before = found[index - 1] if index else None
     while before is not None and before.paragraph == found[index].paragraph and index > 1:
         index -= 1
@@ -86,7 +123,7 @@ def _is_named_around(found: tuple[Sentence, ...], index: int) -> bool:
 
 _TECHNICAL = re.compile(
     r"`|\b(?:nvidia|NCCL|UCX|RDMA|IB|RoCE|GPUs?|NICs?|HCA|mlx\w*|modules?|drivers?|kernel|plugin|library"
-    r"|lib\w+|gdr\w*|peer_?mem\w*|dma-?buf|BAR\d?|IOMMU|ACS|PCIe|CUDA|OFED|DOCA|firmware|/dev/\w+|NVSHMEM"
+    r"|lib\w+|gdr\w*|peer_?mem\w*|dma-?buf|BAR\d?|IOMMU|ACS|PCIe|CUDA|OFED|DOCA|firmware|memory|pages|switch|cable|/dev/\w+|NVSHMEM"
     r"|EFA|GDR|UAR|QP|GID|MTU|container|image|version|[A-Z]{2,}_[A-Z_]{2,}|\w+_\w+)\b"
 )
 MIN_WORDS = 5

@@ -23,39 +23,98 @@ _PATTERNS = {
         r"|until (?:I|we|he|they|the)"
         r"|after (?:I|we|he|they|having) (?:had |then )?(?:load|install|disabl|enabl|set|chang|upgrad"
         r"|updat|remov|add)"
-        r"\w*|now (?:it )?works|works (?:now|again|fine (?:now|again|after|with|when)|after|once|when|if)"
-        r"|(?:that|this|it) (?:did|does) (?:it|the trick)|helped|because|due to|comes? from|responsible for"
+        r"\w*|now (?:it )?works|works (?:now|again|fine (?:now|again|after|with|when)|after|once"
+        r"|when|if)"
+        r"|(?:that|this|it) (?:did|does) (?:it|the trick)|helped|because|due to|comes? from"
+        r"|responsible for"
         r"|known (?:bug|issue|problem|limitation)|bug in|harmless|workaround|typo|misspelt|misspelled)\b"
         r"|\b(?:solved|fixed|resolved) ?[:!]|\u6839\u672c|\u539f\u56e0|\u5bfc\u81f4"
         r"|\u5df2\u7ecf?\u89e3\u51b3|\u89e3\u51b3\u4e86|\u56e0\u4e3a"
         r"|\u7531\u4e8e|\u6838\u5fc3\u662f|\u539f\u56e0\u306f|\u305f\u3081|\u89e3\u6c7a|\uc6d0\uc778"
         r"|\ub54c\ubb38|\ud574\uacb0"
         r"|\b(?:Ursache|lag an|l[i\u00e4]egt? an|weil|gel\u00f6st|behoben|cause[ds]? par|r\u00e9solu"
-        r"|parce que|porque|causado|solucionado|resuelto|causa)\b"
+        r"|parce que|porque|causado|solucionado|resuelto|causa|seems? to (?:have )?(?:fix|resolv"
+        r"|solv|cur)\w*)\b"
         r"|\u043f\u0440\u0438\u0447\u0438\u043d|\u0438\u0437-\u0437\u0430|\u0440\u0435\u0448\u0435\u043d"
+    ),
+    "root": (
+        r"\b(?:root[- ]?causes?|culprit|turn(?:s|ed) out|the (?:actual |real |main "
+        r"|underlying )?(?:cause|reason|problem|issue) (?:is|was|here is))\b"
+        r"|\u6839\u672c\u539f\u56e0|\u539f\u56e0\u662f|\u6839\u56e0"
     ),
     "follows": (
         r"\b(?:caused by|causes?|because|due to|root cause|reason|comes? from"
         r"|therefore|hence|as a result|which (?:means|causes|leads|breaks)|leads? to|results? in"
-        r"|instead of|rejected)\b"
+        r"|rejected)\b"
         r"|\u539f\u56e0|\u5bfc\u81f4|\u56e0\u4e3a|\u7531\u4e8e|\u6838\u5fc3"
     ),
     "guess": (
         r"\?\s*[\"')*]*$|\uff1f|^\W*question\b|\b(?:maybe|perhaps|might|may be|could (?:be|it)|can it"
         r"|is it|i (?:think|guess|suspect"
-        r"|believe|assume|wonder)|not sure|probably|possibly|seems?|suspected|presumably|wondering"
-        r"|does anyone"
+        r"|believe|assume|wonder)|not sure|probably|possibly|seems?(?! to (?:have )?(?:fix|resolv"
+        r"|solv|cur))|suspected|presumably|wondering"
+        r"|does anyone|(?:do|does|did|is|are|can|should|will|would) (?:I|we|it|there|this|that|the"
+        r"|NCCL|UCX)\b.{0,80}\?"
         r"|what if|i'd like to know|vermutlich|vielleicht|peut-\u00eatre|quiz\u00e1s?)\b"
         r"|\u6000\u7591|\u53ef\u80fd|\u662f\u4e0d\u662f|\u304b\u3082"
     ),
     "advice": (
         r"^\W*(?:\d+[.)]\s*)?(?:please |then |also |first |next,? |now )?(?:run|check|verify|ensure"
         r"|make sure|install|use"
-        r"|set|add|enable|disable|load|try|see|note|consider|remember|confirm|do not|don't|never|always)\b"
+        r"|set|add|enable|disable|load|try|see|note|consider|remember|confirm|do not|don't|never"
+        r"|always)\b"
         r"|\b(?:you (?:can|may|might|should|must|need|have to|will|would|could)|should\b|must be|it"
         r" is recommended"
         r"|we recommend|is (?:required|supported|recommended)|are (?:required|supported))\b"
         r"|\b(?:if|when|unless|in case) (?:you|your)\b|^\W*(?:if|in case)\b"
+    ),
+    "remedy": (
+        r"\b(?:should|will|would|may|might|could) (?:fix|resolve|solve|cure|help|do)\b"
+        r"|^\W*to (?:fix|solve|resolve|enable|avoid|make|get|use)\b.{0,80}(?:need|have to|must"
+        r"|should|load|set|install|run)"
+        r"|\b(?:is|are|was|were) needed (?:when|if|for|to|here)\b"
+        r"|\u8981(?:\u542f\u7528|\u4f7f\u7528|\u89e3\u51b3).{0,40}\u9700\u8981"
+    ),
+    "plan": (
+        r"\b(?:not|n't)\b.{0,24}\byet\b|\b(?:plan|planning|going|intend|about|want|would like) to\b"
+        r"|\bwill (?:be|soon|later|then)\b"
+        r"|\b(?:no longer|not|never|n't) (?:be |any ?more )?(?:need|requir|necessar)\w*"
+        r"|\boptional(?:ly)?\b"
+        r"|\u8ba1\u5212|\u5c06\u8981|\u4e0d\u9700\u8981|\u65e0\u9700"
+    ),
+    "change": (
+        r"^\W*(?:\[[^\]]{1,40}\]\W*|[\w/.-]{2,30}(?:\([\w/., -]{1,30}\))?!?: )*"
+        r"(?:add|allow|avoid|bump|change|clarify|convert|deprecate|document|drop|enable|expose"
+        r"|extend|fall back|handle|implement"
+        r"|improve|introduce|make|mention|migrate|move|port|prefer|provide|refactor|remove|rename"
+        r"|replace"
+        r"|revert|rework|simplify|split|support|switch|unify|update|upgrade|use|wire)s?\b(?! ?[:=])"
+    ),
+    "futile": (
+        r"\bno (?:change|effect|difference|luck|success|improvement|help)\b|\bwithout (?:success"
+        r"|effect|any (?:change|effect))"
+        r"|\bto no avail\b|\bin vain\b|\bma(?:de|kes) no\b|\b(?:do|did|does)(?: not|n't) (?:help"
+        r"|change|matter|fix|solve|resolve|make)\b"
+        r"|(?:is|was|are|were)(?: not|n't) (?:the (?:problem|cause|issue|reason))"
+        r"|\bnothing changed\b|\bsame (?:error|result|problem|issue)\b"
+        r"|\bbut\b.{0,80}\b(?:anyway|nevertheless|regardless)\b|\b[A-Z_]{4,}=\S+ (?:is |does "
+        r"|did )?(?:not|n't) (?:work|tak|honou?r|respect|appl)"
+        r"|\bhelp(?:ed|s)? nothing\b|\u6ca1\u6709?\u7528|\u65e0\u6548|\u4e0d\u8d77\u4f5c\u7528"
+        r"|\u6ca1\u6709\u6548\u679c"
+    ),
+    "symptom": (
+        r"fail|error|crash|hang|\bhung\b|stuck|slow|not work|n't work|unable|cannot|can't"
+        r"|could ?n[o']t|refus|reject|missing"
+        r"|\blost\b|problem|issue|\bbug\b|disap+ear|wrong|\bdrop|degrad|abort|segfault"
+        r"|time[ds]? ?out|timeout|kill|broken?|unexpected"
+        r"|\b(?:not|n't|no|never) (?:\w+ ){0,3}(?:found|detected|loaded|used|supported|available"
+        r"|enabled|see|appear|reach|visible|start)"
+        r"|disabled|only \d|gdr=.?0|low (?:band|perf|through)|bad |poor |stop|invalid|den(?:y|ied)"
+        r"|exhaust|too (?:small|low|old|large)|ENO|EIN|EFA"
+        r"|\u5931\u8d25|\u62a5\u9519|\u65e0\u6cd5|\u4e0d\u80fd|\u9519\u8bef|\u95ee\u9898"
+        r"|\u6ca1\u6709|\u7981\u7528|\u5f02\u5e38"
+        r"|\u30a8\u30e9\u30fc|\u5931\u6557|\uc2e4\ud328|\uc624\ub958|Fehler|erreur|\u00e9chou|fallo"
+        r"|falla|\u043e\u0448\u0438\u0431"
     ),
 }
 
@@ -76,6 +135,11 @@ def names_a_cause(text: str) -> bool:
     return _compiled("found").search(text) is not None
 
 
+def names_the_cause(text: str) -> bool:
+    """Whether a sentence says in so many words that it names the cause."""
+    return _compiled("root").search(text) is not None
+
+
 def gives_a_reason(text: str) -> bool:
     """Whether a sentence says what follows from what."""
     return re.search(", so ", text) is not None or _compiled("follows").search(text) is not None
@@ -89,6 +153,31 @@ def is_guess(text: str) -> bool:
 def is_instruction(text: str) -> bool:
     """Whether a sentence tells a reader what to do, or what holds in general."""
     return _compiled("advice").search(text) is not None
+
+
+def is_remedy(text: str) -> bool:
+    """Whether a sentence says what would cure the problem, without saying that it did."""
+    return _compiled("remedy").search(text) is not None
+
+
+def is_plan(text: str) -> bool:
+    """Whether a sentence says what is to come, or is not needed: no state of a machine that fails."""
+    return _compiled("plan").search(text) is not None
+
+
+def is_change(text: str) -> bool:
+    """Whether a title announces a change to a program, in the form of commits: "Support X", "ib: add Y"."""
+    return _compiled("change").search(text) is not None
+
+
+def is_futile(text: str) -> bool:
+    """Whether a sentence says that what was done, or is set, had no effect."""
+    return _compiled("futile").search(text) is not None
+
+
+def is_symptom(text: str) -> bool:
+    """Whether a sentence says that something does not work as it should."""
+    return _compiled("symptom").search(text) is not None
 
 
 def is_negated(text: str, start: int) -> bool:

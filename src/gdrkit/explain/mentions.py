@@ -29,6 +29,9 @@ MAX_QUOTED = 20_000
 MAX_READ = 500
 """Lines of unrecognised output that are read as words."""
 
+UNCLAIMED = (Stance.ADVISED, Stance.CONTEXT, Stance.DENIED)
+"""How a person mentions a cause without saying that it is there."""
+
 INLINE_CODE = re.compile(r"`([^`]{8,400})`")
 _FAILURE = re.compile(
     r"error|warn|fail|disabled|too low|not supported|unsupported|cannot|refused|denied|unable|invalid", re.I
@@ -42,7 +45,10 @@ def mentioned(
     found: dict[tuple[str, ...], OpenLine] = {}
     strongest = sorted(claims, key=lambda claim: list(Stance).index(claim.stance))
     for claim in strongest:
-        if claim.stance not in (Stance.ADVISED, Stance.CONTEXT) and claim.code not in established:
+        if (
+            claim.stance not in (Stance.ADVISED, Stance.CONTEXT, Stance.DENIED)
+            and claim.code not in established
+        ):
             found.setdefault((claim.code,), _of_claim(claim))
     for line in quoted_errors(lines):
         if not established & set(line.codes):
@@ -79,8 +85,8 @@ def _worded(line: TextLine) -> Iterator[OpenLine]:
     hardware = not line.text.startswith("|") and _hardware_words().search(line.text) is not None
     if not hardware and not _FAILURE.search(line.text):
         return
-    for reading in readings(line.text, cures=False):
-        if reading.context:
+    for reading in readings(line.text):
+        if reading.context or reading.cured:
             continue
         if reading.code not in _hardware():
             if _FAILURE.search(line.text):

@@ -173,7 +173,8 @@ OTHERS = (
     Statement(
         "ucx-transport-excluded",
         r"\bUCX_TLS\b|\bUCX_NET_DEVICES\b",
-        r"UCX_TLS\s*=\s*\S+|excludes?|leaves? out|not list|without (?:rc|dc|ib)",
+        r"excludes?|leaves? out|not list|without (?:rc|dc|ib|cuda)",
+        unless=r"-x |mpirun|perftest",
     ),
     Statement(
         "rdma-transport-not-chosen",

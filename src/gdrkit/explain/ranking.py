@@ -35,12 +35,26 @@ STANCES = {
     Stance.FOUND: 9.0,
     Stance.TITLE: 5.0,
     Stance.SAID: 4.0,
+    Stance.REMEDY: 3.5,
     Stance.ASKED: 2.5,
     Stance.CONTEXT: 0.5,
     Stance.ADVISED: 1.0,
+    Stance.DENIED: 0.0,
 }
-HARDWARE = 6.0
-"""Hardware that can never do it, in a text about it; a mere mention is enough."""
+HARDWARE, BESIDE = 6.0, 2.0
+"""Hardware that can never do it, in a text about it; a mere mention is enough, unless what fails there has
+other causes."""
+
+DENIED = 0.2
+"""What a person denies counts this much, unless an output proves it."""
+
+UNSEEN = {
+    "peermem-not-loaded": ("nccl-misses-peermem", "nvshmem-misses-peermem", "ucx-misses-peermem"),
+    "module-not-found": ("nccl-misses-peermem", "nvshmem-misses-peermem", "ucx-misses-peermem"),
+}
+"""By what a person denies: the causes that it makes by far the likeliest, where a line may have them."""
+
+MISSES = frozenset(code for codes in UNSEEN.values() for code in codes)
 
 CONTEXT = 2.5
 """What the setting, such as Secure Boot or a container, adds to the first cause of a line, or to a claim."""
@@ -74,11 +88,32 @@ def ranked(
 ) -> tuple[Candidate, ...]:
     """Every cause that a text proves, leaves open or names, the likeliest first."""
     found: dict[str, list[Candidate]] = {}
-    for candidate in (*_of_machines(machines, claims, topics), *(_of_claim(one, topics) for one in claims)):
+    said: set[tuple[str, ...]] = {(claim.code,) for claim in claims}
+    failing = [
+        line for machine in machines for line in machine.open if not (line.claimed and line.codes in said)
+    ]
+    denied = {claim.code for claim in claims if claim.stance is Stance.DENIED}
+    for candidate in (
+        *_of_machines(machines, said, topics, failing, denied),
+        *(_of_claim(one, topics, failing) for one in claims if not _is_foreign(one.code, topics)),
+    ):
         found.setdefault(candidate.code, []).append(candidate)
     merged = (_merged(some) for some in found.values() if not all(one.context for one in some))
     ordered = sorted((one for one in merged if one.weight > 0), key=lambda one: -one.weight)
     return tuple(_deepest_first(ordered))
+
+
+def _is_foreign(code: str, topics: Topics) -> bool:
+    """Whether only GPUs of NVIDIA have a cause, and the text is about another maker's."""
+    return bool(topics.foreign) and (code in OF_NVIDIA or code in MISSES)
+
+
+def _hardware_weight(code: str, topics: Topics, failing: Iterable[OpenLine]) -> float:
+    """The weight of hardware that a text mentions: what fails there must fit it."""
+    if not (topics.rdma or (code == "wsl" and topics.collective)):
+        return 0.0
+    lines = [line for line in failing if line.codes != (code,)]
+    return HARDWARE if not lines or any(code in line.codes for line in lines) else BESIDE
 
 
 BEHIND = {
@@ -108,19 +143,25 @@ def _deepest_first(ordered: list[Candidate]) -> list[Candidate]:
 
 
 def _of_machines(
-    machines: tuple[TextMachine, ...], claims: tuple[Claim, ...], topics: Topics
+    machines: tuple[TextMachine, ...],
+    said: set[tuple[str, ...]],
+    topics: Topics,
+    failing: list[OpenLine],
+    denied: set[str],
 ) -> Iterator[Candidate]:
     """The causes that outputs prove or leave open, without those that they exclude."""
-    claimed = {(claim.code,) for claim in claims} | {(code,) for code in HARDWARE_CODES}
     for machine in machines:
-        failing = any(not line.claimed for line in machine.open)
+        prints = any(not line.claimed for line in machine.open)
         for problem in machine.established:
-            yield _of_problem(problem, machine.name, topics, failing=failing)
+            yield _of_problem(problem, machine.name, topics, failing=prints)
         for line in machine.open:
-            for candidate in _of_line(line) if line.codes not in claimed else ():
+            if line.codes in said:
+                continue
+            for candidate in _of_line(line, topics, failing, denied):
                 excluded = (topics.datacenter and candidate.code in CARDS) or (
-                    candidate.code in OF_NVIDIA and (topics.foreign or not topics.gpu)
+                    candidate.code in OF_NVIDIA and not topics.gpu
                 )
+                excluded = excluded or _is_foreign(candidate.code, topics)
                 if not excluded and candidate.code not in machine.cleared:
                     yield candidate
 
@@ -144,24 +185,30 @@ def _of_problem(problem: EstablishedProblem, machine: str, topics: Topics, *, fa
     )
 
 
-def _of_line(line: OpenLine) -> Iterator[Candidate]:
+def _of_line(
+    line: OpenLine, topics: Topics, failing: list[OpenLine], denied: set[str]
+) -> Iterator[Candidate]:
+    mentioned = line.claimed and len(line.codes) == 1 and line.codes[0] in HARDWARE_CODES
     first = ONLY_CAUSE if len(line.causes) == 1 and not line.ruled_out else FIRST_CAUSE
+    likely = {code for other in denied & set(line.codes) for code in UNSEEN.get(other, ())}
     for index, code in enumerate(line.codes):
-        weight = LEADING if line.leads and index == 0 and len(line.causes) > 1 else first / (index + 1)
+        leads = (line.leads and index == 0 and len(line.causes) > 1) or code in likely
+        weight = LEADING if leads else first / (index + 1)
+        weight *= (QUOTED if line.claimed else 1) * (DENIED if code in denied else 1)
         yield Candidate(
             code=code,
-            weight=weight * (QUOTED if line.claimed else 1),
+            weight=_hardware_weight(code, topics, failing) if mentioned else weight,
             sureness=Sureness.LIKELY if first == ONLY_CAUSE and not line.claimed else Sureness.POSSIBLE,
             claimed=line.claimed,
             lines=(QuotedLine(line.line, line.text),),
         )
 
 
-def _of_claim(claim: Claim, topics: Topics) -> Candidate:
+def _of_claim(claim: Claim, topics: Topics, failing: list[OpenLine]) -> Candidate:
     weight = STANCES[claim.stance]
-    if claim.hardware and claim.stance is not Stance.ADVISED:
-        matters = topics.rdma or (claim.code == "wsl" and topics.collective)
-        weight = max(weight, HARDWARE) if matters else 0.0
+    if claim.hardware and claim.stance not in (Stance.ADVISED, Stance.DENIED):
+        matters = _hardware_weight(claim.code, topics, failing)
+        weight = max(weight, matters) if matters >= HARDWARE else matters
     return Candidate(
         code=claim.code,
         weight=weight,

@@ -94,7 +94,11 @@ LOADING = (
         r"|previous)) kernel"
         r"|\bvermagic\b.{0,60}(?:differ|mismatch|not match)",
     ),
-    Statement("module-symbol-missing", r"\bunknown symbols?\b|\bmissing symbols?\b|\bunresolved symbols?\b"),
+    Statement(
+        "module-symbol-missing",
+        r"\bunknown symbols?\b|\bmissing symbols?\b|\bunresolved symbols?\b",
+        unless="ib_register_peer_memory_client",
+    ),
     Statement(
         "module-crc-mismatch",
         r"disagrees about version of symbol|\bsymbol versions?\b",
@@ -155,9 +159,7 @@ DRIVER = (
         r"fail|refus|returns? (?:NULL|an error)",
         unless=r"\bstub\b|export",
     ),
-    Statement(
-        "topology-refused", DMABUF + r"|P2P|mapping", r"-?524\b|ENOTSUPP\b|topology (?:is )?not supported"
-    ),
+    Statement("topology-refused", DMABUF + r"|P2P|mapping", r"topology (?:is )?not supported"),
     Statement("driver-modified", r"\bpatched (?:driver|kernel module)|\bmodified driver"),
 )
 

@@ -25,12 +25,12 @@ class Reading(Struct, frozen=True):
 
     code: str
     start: int  # where its state begins, or its topic if it has none
-    cured: bool  # recognised by what cured the problem
+    cured: bool  # it names the cure only: what cured the problem, or what is in place
     context: bool
 
 
-def readings(text: str, *, cures: bool) -> Iterator[Reading]:
-    """The statements in a sentence; those by a cure only if the sentence says what cured the problem."""
+def readings(text: str) -> Iterator[Reading]:
+    """The statements in a sentence: by the state that it names, else by the cure."""
     for row, (topic, state, cure, unless) in _compiled():
         about = topic.search(text)
         if about is None or (unless is not None and unless.search(text)):
@@ -38,7 +38,7 @@ def readings(text: str, *, cures: bool) -> Iterator[Reading]:
         found = about if state is None else state.search(text)
         if found is not None:
             yield Reading(row.code, found.start(), cured=False, context=row.context)
-        elif cures and cure is not None and (found := cure.search(text)) is not None:
+        elif cure is not None and (found := cure.search(text)) is not None:
             yield Reading(row.code, found.start(), cured=True, context=row.context)
 
 

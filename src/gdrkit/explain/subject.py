@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
+from collections import Counter
 from collections.abc import Iterable
 
 from msgspec import Struct
@@ -22,26 +23,35 @@ _PATTERNS = {
     ),
     "dmabuf": r"dma[-_ ]?buf",
     "datacenter": (
-        r"\bTesla\b|\b(?:[AHBV][12]00|H20|H800|A800|GH200|GB[23]00|[KMP]\d0|P100|K20m|T4|L[42]0S?|A[1346]0)\b"
+        r"\bTesla\b|\b(?:[AHBV][12]00|H20|H800|A800|GH200|GB[23]00|[KMP]\d0|P100|K20m|T4|L[42]0S?"
+        r"|A[1346]0)\b"
     ),
     "desktop": r"GeForce|\bRTX[- ]?\d{4}|\bTITAN\b|\bGB10\b|\bSpark\b",
     "collective": r"nccl\w*",
     "gpu": r"\bGPUs?\b|cuda|\bVRAM\b|nvidia|nccl|nvshmem|peer_?mem|GeForce|\bGDR|gdr_?copy|nvfs",
-    "nvidia": r"nvidia|\bcuda|\bnccl",
+    # Other makers keep NCCL's names of variables, and the names of the paths that NVIDIA's module made.
+    "nvidia": (
+        r"\bnvidia(?![-_ ]?peer)|\bcuda\w*|\bnccl(?!_)|GeForce|\bTesla\b|\bRTX\b|\b(?:[AHBV][12]00"
+        r"|H20|H800|A800|GB10|GB[23]00)\b"
+    ),
     "foreign": (
-        r"(?P<AMD>\bROCm|\bamdgpu\b|\bInstinct\b|\bMI[1-4]\d{2}\w?\b|\bhipMalloc)|(?P<Huawei>\bAscend\b|\bHCCL\b)"
+        r"(?P<AMD>\bROCm\w*|\bRCCL\b|\bamdkfd\b|\bHIP\b|\bamdgpu\b|\bInstinct\b|\bMI[1-4]\d{2}\w?\b"
+        r"|\bhipMalloc)|(?P<Huawei>\bAscend\b|\bHCCL\b)"
         r"|(?P<Intel>\bGaudi\b|\bHabana|\bPonte Vecchio\b|\bLevel Zero\b)"
     ),
     "guide": (
         r"\bhow[- ]to\b|\bguide\b|\btutorial\b|\bfaq\b|frequently asked|\bchapter \d|\bintroduction\b"
         r"|\boverview\b"
         r"|\bprerequisites?\b|\bstep[- ]by[- ]step\b|\bcommon causes\b|^\W*symptoms\b|\bbest practices\b"
-        r"|\bdocumentation\b|\bwhat is (?:a |the )?[A-Z]|\bin this (?:post|article|chapter|section|guide)\b"
+        r"|\bdocumentation\b|\bwhat is (?:a |the )?[A-Z]|\bin this (?:post|article|chapter|section"
+        r"|guide)\b"
         r"|\bverify (?:that|the)\b|\u6559\u7a0b|\u6307\u5357|\u4f7f\u7528.{0,20}\u5f00\u53d1"
-        r"|\u53ef\u80fd\u7684?\u539f\u56e0|\uad6c\uc131|\uc124\uc815|\u8a2d\u5b9a\u65b9\u6cd5|\u624b\u9806|\bAnleitung\b|\bselbst\b.{0,20}\bbaut\b"
+        r"|\u53ef\u80fd\u7684?\u539f\u56e0|\uad6c\uc131|\uc124\uc815|\u8a2d\u5b9a\u65b9\u6cd5"
+        r"|\u624b\u9806|\bAnleitung\b|\bselbst\b.{0,20}\bbaut\b"
     ),
     "report": (
-        r"\bdescribe the bug\b|\bsteps to reproduce\b|\b(?:expected|actual) behaviou?r\b|^\W*environment\b"
+        r"\bdescribe the bug\b|\bsteps to reproduce\b|\b(?:expected|actual) behaviou?r\b"
+        r"|^\W*environment\b"
     ),
     "trouble": (
         r"\b(?:I|we|my|our|us|me)\b.{0,120}(?:fail|error|problem|issue|slow|crash|hang|stuck|not work"
@@ -76,14 +86,15 @@ def topics(lines: Iterable[TextLine]) -> Topics:
     found = {name: _compiled(name).search(words) is not None for name in names}
     cards = _compiled("datacenter").search(words) is not None
     datacenter = cards and not found["desktop"]
-    maker = "" if _compiled("nvidia").search(words) else _maker(words)
     gpu = found["gpu"] or found["desktop"] or cards
-    return Topics(gpu, found["rdma"], found["dmabuf"], found["collective"], maker, datacenter)
+    return Topics(gpu, found["rdma"], found["dmabuf"], found["collective"], _maker(words), datacenter)
 
 
 def _maker(words: str) -> str:
-    found = _compiled("foreign").search(words)
-    return "" if found is None or found.lastgroup is None else found.lastgroup.replace("_", " ")
+    """The maker of other accelerators that a text names more often than NVIDIA's; "" if there is none."""
+    found = Counter(match.lastgroup for match in _compiled("foreign").finditer(words) if match.lastgroup)
+    name, times = found.most_common(1)[0] if found else ("", 0)
+    return name if times > sum(1 for _ in _compiled("nvidia").finditer(words)) else ""
 
 
 MAX_LINES, MAX_CHARACTERS = 2000, 400
@@ -103,7 +114,7 @@ def explains(lines: tuple[TextLine, ...], found: tuple[Sentence, ...]) -> bool:
     )
     if guides >= GUIDES and guides >= trouble:
         return True
-    return not (trouble or outputs) and (titled or (advice * 3 >= len(found) and len(found) >= GUIDES))
+    return not (trouble or outputs) and (titled or (advice * 3 >= len(found) and len(found) > GUIDES))
 
 
 GUIDES = 2
