@@ -39,6 +39,7 @@ def readings(lines: tuple[TextLine, ...]) -> Iterator[Reading]:
     yield from _gid_indices(lines)
     yield from _distances(lines)
     yield from _vgpus(lines)
+    yield from _limits(lines)
 
 
 # -- ports -----------------------------------------------------------------------------------------------
@@ -164,6 +165,25 @@ def _vgpus(lines: tuple[TextLine, ...]) -> Iterator[Reading]:
             return
 
 
+# -- limits ----------------------------------------------------------------------------------------------
+
+
+def _limits(lines: tuple[TextLine, ...]) -> Iterator[Reading]:
+    """A limit of locked memory that is too low for RDMA, as `ulimit -a` and /proc/PID/limits print it."""
+    for position, line in enumerate(lines):
+        found = _compiled("limit").match(line.text) if line.kind in EVIDENCE else None
+        if found is not None:
+            size = int(found["kbytes"] or found["pages"] or 0) << 10 or int(found["bytes"] or 0)
+            if size <= LOCKED_BYTES:
+                yield Reading(line, position, ("memlock-limit",), f"{size >> 10} KiB may be locked")
+            return
+
+
+LOCKED_BYTES = 64 << 20
+"""Containers of containerd and docker get 64 MiB, and the kernel gives less: systemd.exec(5), LimitMEMLOCK;
+a job of NCCL registers more."""
+
+
 @functools.cache
 def _compiled(name: str) -> re.Pattern[str]:
     return re.compile(_PATTERNS[name])
@@ -187,6 +207,11 @@ _PATTERNS = {
     "gid": (
         rf"\s*(?P<device>{_NAME})\s+\d{{1,3}}\s+(?P<index>\d{{1,4}})\s+[0-9a-f:]{{39}}\s+(?:[\d.]+\s+)?"
         r"(?P<version>v[12])\b"
+    ),
+    "limit": (
+        r"\s*max locked memory\s+\(kbytes, -l\)\s+(?P<kbytes>\d{1,12})"
+        r"|\s*-l: locked-in-memory size \(kbytes\)\s+(?P<pages>\d{1,12})"
+        r"|Max locked memory\s+(?P<bytes>\d{1,15})\s+\S+\s+bytes"
     ),
     "gid_index": r"NCCL_IB_GID_INDEX(?: set by environment to |=)(\d{1,4})\b",
     "listed_gpu": (

@@ -17,6 +17,7 @@ from gdrkit.messages import (
     ofi,
     operator,
     perftest,
+    system,
     ucx,
     verbs,
 )
@@ -25,7 +26,7 @@ from gdrkit.messages.message import Match, MessageMatcher
 CATALOGUE = (
     *perftest.ROWS, *ucx.ROWS, *nvshmem.ROWS, *mooncake.ROWS, *ofi.ROWS, *gin.ROWS, *gdrcopy.ROWS,
     *verbs.ROWS, *driver.ROWS, *operator.ROWS, *modprobe.ROWS, *kernel.ROWS, *modprobe.LOADERS, *nccl.ROWS,
-    *nccl_networks.ROWS,
+    *nccl_networks.ROWS, *system.ROWS,
 )  # fmt: skip
 """All rows. The first one that a line contains is its match; rows of one program precede general ones."""
 

@@ -107,7 +107,7 @@ ROWS = (
     MessageTemplate(
         "nvidia",
         r"NVRM: The NVIDIA probe routine was not called for {number:\d+} device(s)",
-        ("gpu-passed-through", "driver-not-loaded"),
+        ("driver-not-loaded", "gpu-passed-through"),
         source=f"{_OPEN} kernel-open/nvidia/nv.c, nv_module_init(): another driver has the device",
         open_end=True,
         decides=False,

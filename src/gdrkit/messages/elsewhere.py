@@ -7,26 +7,11 @@ to a problem elsewhere. Each row says what the line means and what to do, in wor
 from __future__ import annotations
 
 import re
-from typing import Literal
 
-from msgspec import Struct
+from gdrkit.messages import elsewhere_jobs
+from gdrkit.messages.other_message import OtherMessage
 
-Kind = Literal["failure", "follows", "harmless"]
-"""A failure with this one meaning; one that follows from an error elsewhere; no failure."""
-
-
-class OtherMessage(Struct, frozen=True):
-    """A message, what it means, and what to do."""
-
-    word: str  # that every such line contains
-    pattern: str
-    means: str
-    todo: str
-    source: str
-    kind: Kind = "failure"
-
-
-ROWS = (
+_DRIVERS = (
     OtherMessage(
         "detected invalid context",
         r"nv_get_p2p_free_callback\S* ?.{0,40}detected invalid context",
@@ -213,6 +198,9 @@ ROWS = (
         "NVIDIA/gdrcopy packages/dkms.conf, and nv-p2p-dummy",
     ),
 )
+
+
+ROWS = (*_DRIVERS, *elsewhere_jobs.ROWS)
 
 
 def match(text: str) -> OtherMessage | None:

@@ -67,7 +67,7 @@ ERRORS = (
     ErrnoMeaning(16, "EBUSY", "Device or resource busy"),
     ErrnoMeaning(5, "EIO", "Input/output error"),
     ErrnoMeaning(ENOMEM, "ENOMEM", "Cannot allocate memory"),
-    ErrnoMeaning(38, "ENOSYS", "Function not implemented"),
+    ErrnoMeaning(38, "ENOSYS", "Function not implemented", causes=("wsl",)),
     ErrnoMeaning(EOPNOTSUPP, "EOPNOTSUPP", "Operation not supported"),
     ErrnoMeaning(EPROTONOSUPPORT, "EPROTONOSUPPORT", "Protocol not supported"),
     ErrnoMeaning(13, "EACCES", "Permission denied"),

@@ -79,6 +79,11 @@ ROWS = (
         r"RDMA registration version {number:\d+} is not supported by this driver", ("driver-mismatch",),
         source="NVIDIA/gds-nvidia-fs src/nvfs-rdma.c", versions="2.14.12 and later", decides=False,
     ),
+    _cufile(
+        "NVMe Driver not registered with nvidia-fs", ("nvidia-fs-symbols-missing", "gds-compat-mode"),
+        source=_LOG, leads=True,
+    ),
+    _cufile("nvidia-fs driver is not loaded", ("nvidia-fs-not-loaded",), source=_LOG),
     _cufile("pci_p2pdma not supported errornum: 801", ("gds-p2pdma-off",), source=_LOG),
     _cufile("Config doesn't support PCIP2PDMA", ("gds-p2pdma-off",), source=_LOG),
     _cufile(

@@ -129,6 +129,13 @@ ROWS = (
         make=_device,
     ),
     _line(
+        '<net {:[^<>]{1,400}} gdr="0"',
+        _NO_NET_GDR,
+        source="src/graph/topo.cc, ncclTopoFillNet(): a dump of NCCL_TOPO_DUMP_FILE",
+        decides=False,
+        sample='<net name="mlx5_0" dev="0" speed="200000" port="1" guid="0x1" gdr="0"/>',
+    ),
+    _line(
         f"NET/{{network:[^:]{{1,40}}?}} : GPU Direct RDMA {_STATE} for {_HCA}",
         make=_device,
         sample="NET/IB : GPU Direct RDMA Enabled for HCA 0 'mlx5_0'",
@@ -304,9 +311,16 @@ ROWS = (
         sample="NET/IB : Got completion from peer 10.0.0.2<1> with status=5 opcode=0 len=0 vendor err 244",
     ),
     _line(
+        r"NET/IB : {:(?:\S+:\d+ )?Got async(?: error)? event ?:} port error",
+        ("port-down",),
+        decides=False,
+        make=lambda m: records.AsyncEvent(m.words.strip()),
+        sample="NET/IB : mlx5_0:1 Got async error event: port error",
+    ),
+    _line(
         r"NET/IB : {:(?:\S+:\d+ )?(?:Got async(?: error)? event|Got non-fatal async event)[^(]*}",
         make=lambda m: records.AsyncEvent(m.words.strip()),
-        sample="NET/IB : mlx5_0:1 Got async event : port error",
+        sample="NET/IB : mlx5_0:1 Got async event : client reregistration",
     ),
     _line(
         r"NET/IB : {device:\S+} GID table changed",

@@ -119,6 +119,15 @@ ROWS = (
     ),
     MessageTemplate(
         "verbs",
+        _failed("ibv_create_{:cq|qp|srq}", ENOMEM),
+        ("memlock-limit",),
+        source="ibv_create_cq(3): the queue's memory is locked; openucx/ucx src/uct/ib/base/ib_iface.c",
+        open_end=True,
+        decides=False,  # a NIC has a limit of queues, too
+        sample="ERROR mlx5_0: ibv_create_cq() failed: Cannot allocate memory.",
+    ),
+    MessageTemplate(
+        "verbs",
         _failed("ibv_reg_dmabuf_mr", *UNSUPPORTED),
         NO_DMABUF,
         source="rdma-core libibverbs/verbs.c; Linux drivers/infiniband/hw/mlx5/mr.c",

@@ -7,6 +7,7 @@ from gdrkit.facts.modules import is_loaded
 from gdrkit.facts.packages import ofed
 from gdrkit.formats.versions import numbers
 from gdrkit.node import Node, if_absent
+from gdrkit.rules.deciding_command import DecidingCommand
 from gdrkit.rules.module_subjects import peermem
 from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, Status, rule
 
@@ -20,6 +21,7 @@ FIRST_PEERDIRECT = (5, 1)
     Layer.DRIVER,
     per=peermem,
     default_status=Status.WARNING,
+    reported_by=(DecidingCommand("cat /sys/module/nvidia_peermem/parameters/peerdirect_support", "1"),),
     cost="Processes can hang permanently when GPU memory is freed while it is registered.",
     references=("https://docs.nvidia.com/networking/display/mlnxofedv51258060/",),
 )

@@ -1,0 +1,200 @@
+"""Messages of jobs, launchers, containers and hardware that are not about GPUDirect RDMA."""
+
+from __future__ import annotations
+
+from gdrkit.messages.other_message import OtherMessage
+
+_SOCKET = "NCCL src/misc/socket.cc"
+_PERFTEST = "perftest src/perftest_parameters.c"
+
+ROWS = (
+    OtherMessage(
+        "emory",
+        r"CUDA out of memory|CUDA error: out of memory|Cuda failure '?out of memory"
+        r"|CUDA_ERROR_OUT_OF_MEMORY",
+        "The GPU ran out of memory; what other ranks report follows from it",
+        "Use less memory per GPU: a smaller batch, a shorter context, or more GPUs",
+        "CUDA driver API, cudaErrorMemoryAllocation; PyTorch c10/cuda/CUDACachingAllocator.cpp",
+    ),
+    OtherMessage(
+        "oom",
+        r"(?i)\bcuda oom\b|\boom[- ]kill|\bout of (?:host )?memory: killed process",
+        "A process ran out of memory (OOM); what other ranks report follows from it",
+        "Find the rank that ran out, on the GPU or on the host, and give it more or let it use less",
+        "Linux mm/oom_kill.c; how people name cudaErrorMemoryAllocation",
+    ),
+    OtherMessage(
+        "system not yet initialized",
+        r"system not yet initialized|CUDA_ERROR_SYSTEM_NOT_READY",
+        "CUDA does not start because NVIDIA's Fabric Manager does not run, or is of another"
+        " version than the"
+        " driver",
+        "Install the Fabric Manager of the driver's exact version: `systemctl status nvidia-fabricmanager`",
+        "NVIDIA Fabric Manager user guide; CUDA error 802",
+    ),
+    OtherMessage(
+        "insufficient for CUDA",
+        r"CUDA driver version is insufficient for CUDA runtime version",
+        "The NVIDIA driver is older than the CUDA that the program was built with",
+        "Update the driver, or use a container of an older CUDA",
+        "CUDA runtime API, cudaErrorInsufficientDriver",
+    ),
+    OtherMessage(
+        "Duplicate GPU detected",
+        r"Duplicate GPU detected",
+        "Two ranks use the same GPU, which NCCL does not allow",
+        "Give each rank its own GPU: CUDA_VISIBLE_DEVICES, or the local rank in cudaSetDevice()",
+        "NCCL src/init.cc",
+    ),
+    OtherMessage(
+        "no socket interface found",
+        r"no socket interface found",
+        "NCCL finds no network interface for its first connection: NCCL_SOCKET_IFNAME names none that is up",
+        "Set NCCL_SOCKET_IFNAME to an interface that `ip address` shows on this host, or unset it",
+        "NCCL src/bootstrap.cc",
+    ),
+    OtherMessage(
+        "onnect",
+        r"(?:[Cc]onnect to|connecting to address) \S+ (?:failed|returned)\b.{0,40}"
+        r"(?:refused|No route|timed out|unreachable|abort)",
+        "NCCL does not reach the other host over TCP, before any RDMA",
+        "Check the interface that NCCL_SOCKET_IFNAME selects, the firewall, and whether the peer still runs",
+        _SOCKET,
+        kind="follows",
+    ),
+    OtherMessage(
+        "remote peer",
+        r"Connection closed by remote peer|connection closed by peer|remote process exited",
+        "Another rank stopped first; its log has the reason",
+        "Look for the first error of all ranks",
+        _SOCKET,
+        kind="follows",
+    ),
+    OtherMessage(
+        "/dev/shm",
+        r"(?:failed to extend|Error while creating shared memory segment|No space left on device)"
+        r".{0,60}/dev/shm|/dev/shm/\S* .{0,40}No space left",
+        "The shared memory of the container (/dev/shm) is too small for NCCL",
+        "Start the container with --shm-size=1g or more, or mount a memory volume at /dev/shm",
+        "NCCL src/misc/shmutils.cc",
+    ),
+    OtherMessage(
+        "No plugin found",
+        r"NET/Plugin ?: ?No plugin found \(libnccl-net\.so\)",
+        "This line is harmless: NCCL found no network plugin, and uses its own InfiniBand code",
+        "Nothing has to be done",
+        "NCCL src/plugin/net.cc",
+        kind="harmless",
+    ),
+    OtherMessage(
+        "cluster was started with",
+        r"Version mismatch: The cluster was started with",
+        "The versions of Ray or Python differ between the cluster and this process",
+        "Use one image, or the same Ray and Python, on all nodes",
+        "Ray python/ray/_private/utils.py, check_version_info()",
+    ),
+    OtherMessage(
+        "unbound variable",
+        r"line \d+: \w+: unbound variable",
+        "A shell script stops because a variable that it needs is not set: a bug of the script or of its"
+        " settings",
+        "Set the variable that the line names, or use a release of the script in which it is fixed",
+        "bash(1), set -u",
+    ),
+    OtherMessage(
+        "ommand not found",
+        r"[Cc]ommand not found: nvidia-container-cli|nvidia-container-cli: (?:command )?not found",
+        "nvidia-container-cli is not installed on this host, so the container gets no GPU",
+        "Install NVIDIA's container toolkit (libnvidia-container-tools) on every host",
+        "NVIDIA/enroot conf/hooks/98-nvidia.sh",
+    ),
+    OtherMessage(
+        "could not select device driver",
+        r"could not select device driver .{0,20}capabilities: ?\[\[gpu\]\]",
+        "Docker has no NVIDIA runtime, so the container gets no GPU",
+        "Install nvidia-container-toolkit, run `nvidia-ctk runtime configure`, and restart docker",
+        "moby daemon/devices_linux.go",
+    ),
+    OtherMessage(
+        "NVML: Unknown Error",
+        r"Failed to initialize NVML: Unknown Error",
+        "The container lost its access to the GPU's device files, as after `systemctl daemon-reload`",
+        "Start the container again; to keep it, pass the devices with --device or use the CDI",
+        "NVIDIA/nvidia-container-toolkit docs, containers losing access to GPUs",
+    ),
+    OtherMessage(
+        "Unable to determine the device handle",
+        r"Unable to determine the device handle for GPU",
+        "The driver does not reach a GPU any more: it fell off the PCIe bus, or its memory failed",
+        "Look for `NVRM: Xid` in the kernel log; reset or replace the GPU",
+        "NVIDIA Xid errors, 79 and 48",
+    ),
+    OtherMessage(
+        "Xid",
+        r"NVRM: Xid \(PCI:[0-9a-fA-F:.]+\): (?:48|62|63|64|74|79|92|94|95|119|120|136|140|143|149"
+        r"|154)\b",
+        "The driver reports an error of the GPU itself (Xid): its memory, NVLink, or PCIe link",
+        "Look the number up in NVIDIA's list of Xid errors; drain the node and reset or replace the GPU",
+        "NVIDIA Xid errors",
+    ),
+    OtherMessage(
+        "health compromised",
+        r"device's health compromised|mlx5_core \S+: .{0,40}health.{0,30}(?:FW error|fatal)",
+        "The firmware of the NIC stopped working",
+        "Update the NIC's firmware, and power-cycle the host",
+        "Linux drivers/net/ethernet/mellanox/mlx5/core/health.c",
+    ),
+    OtherMessage(
+        "not found",
+        r"^\W*IB device \S+ not found",
+        "The RDMA device that the command names (-d) is not on this machine",
+        "Use a name that `ibv_devices` lists here",
+        f"{_PERFTEST}, ctx_find_dev()",
+    ),
+    OtherMessage(
+        "unrecognized option",
+        r"unrecognized option '?-{1,2}use_cuda",
+        "This perftest was built without CUDA",
+        "Build it with ./configure CUDA_H_PATH=/usr/local/cuda/include/cuda.h",
+        _PERFTEST,
+    ),
+    OtherMessage(
+        "without CUDA",
+        r"CUDA DMA-BUF cannot be used without CUDA",
+        "perftest reads its options in order: --use_cuda has to stand before --use_cuda_dmabuf",
+        "Put --use_cuda=N first on the command line",
+        f"{_PERFTEST}, parser()",
+    ),
+    OtherMessage(
+        "Couldn't connect to",
+        r"^\W*Couldn't connect to \S+:\d+|Unable to (?:init|open) (?:the )?(?:file descriptor|socket) ",
+        "perftest's client does not reach the server over TCP, before any RDMA",
+        "Start the server first, and open the port (18515 by default) in the firewall",
+        "perftest src/perftest_communication.c",
+    ),
+    OtherMessage(
+        "OpenFabrics",
+        r"error initializing an OpenFabrics device|No OpenFabrics connection schemes|"
+        r"No preset parameters were found for the device",
+        "This warning is harmless where UCX carries the data: Open MPI's old openib component does"
+        " not know"
+        " the NIC",
+        "Silence it with `--mca btl ^openib`, and use `--mca pml ucx`",
+        "open-mpi/ompi opal/mca/btl/openib, up to 4.1",
+        kind="harmless",
+    ),
+    OtherMessage(
+        "appears to",
+        r"An NVIDIA kernel module '\S+' appears to (?:be )?already (?:be )?loaded",
+        "A module of the running driver is in use, so another driver cannot be installed now",
+        "Stop what uses the GPU (display, persistence daemon, containers), or reboot and install then",
+        "NVIDIA/nvidia-installer kernel.c",
+    ),
+    OtherMessage(
+        "undefined symbol: uc",
+        r"undefined symbol: uc[pts]_\w+",
+        "Libraries of two UCX versions are loaded together",
+        "Use one UCX: check LD_LIBRARY_PATH, and `ldd` of the library that fails",
+        "openucx/ucx: libuct, libucs and libucp of one build belong together",
+    ),
+)

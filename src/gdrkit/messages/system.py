@@ -1,0 +1,119 @@
+"""Messages of the system around the driver: IOMMU, dynamic linker, installers, RDMA tools."""
+
+from __future__ import annotations
+
+import functools
+
+from gdrkit.messages.message import MessageTemplate
+
+_kernel = functools.partial(MessageTemplate, "kernel", open_end=True, decides=False)
+_linker = functools.partial(MessageTemplate, "ld.so", open_end=True, source="GNU C Library elf/dl-lookup.c")
+_rdma = functools.partial(MessageTemplate, "rdma tools", open_end=True, decides=False, leads=True)
+_NO_DEVICE = ("no-rdma-device", "rdma-device-not-in-container")
+_installer = functools.partial(MessageTemplate, "nvidia-installer", open_end=True, decides=False)
+_INSTALLER = "NVIDIA/nvidia-installer kernel.c"
+_dkms = functools.partial(
+    MessageTemplate, "dkms", causes=("module-not-found",), open_end=True, decides=False
+)
+
+ROWS = (
+    _kernel(
+        r"DMAR: [DMA {way:Read|Write}{:[^\]]{0,20}}] Request device",
+        ("iommu-translating", "acs-redirect"),
+        source="Linux drivers/iommu/intel/dmar.c, dmar_fault_do_one()",
+        leads=True,
+        sample="DMAR: [DMA Write NO_PASID] Request device [17:00.0] fault addr 0x207ff0000000",
+    ),
+    _kernel(
+        "Event logged [IO_PAGE_FAULT",
+        ("iommu-translating", "acs-redirect"),
+        source="Linux drivers/iommu/amd/iommu.c, amd_iommu_report_page_fault()",
+        leads=True,
+        sample="mlx5_core 0000:c1:00.0: AMD-Vi: Event logged [IO_PAGE_FAULT domain=0x0037]",
+    ),
+    _kernel(
+        "ib_invalidate_peer_memory+0x",
+        ("lock-inversion",),
+        source="MLNX_OFED drivers/infiniband/core/peer_mem.c, in a stack of a task that hangs",
+        sample="[<0>] ib_invalidate_peer_memory+0x61/0xc0 [ib_core]",
+    ),
+    MessageTemplate(
+        "nvidia",
+        "NVRM: Invalid argument in nv_p2p_get_pages,{:\\s?}address or length are not aligned",
+        ("memory-not-registrable",),
+        source="open-gpu-kernel-modules kernel-open/nvidia/nv-p2p.c, nv_p2p_get_pages()",
+        open_end=True,
+        sample="NVRM: Invalid argument in nv_p2p_get_pages,address or length are not aligned "
+        "address=0xfffd39e00000, length=0x10008",
+    ),
+    _linker(
+        r"undefined symbol: {symbol:ibv_reg_dmabuf_mr}", ("verbs-lacks-dmabuf", "verbs-library-old"),
+        sample="/opt/x.so: undefined symbol: ibv_reg_dmabuf_mr",
+    ),
+    _linker(
+        r"undefined symbol: {symbol:(?!ibv_reg_dmabuf_mr\b)(?:mlx[45]dv|efadv|ibv|rdma)_\w{1,80}}",
+        ("verbs-provider-mismatch", "verbs-library-old"),
+        leads=True,
+        sample="/usr/lib64/libmlx5.so.1: undefined symbol: mlx5dv_devx_umem_reg_ex",
+    ),
+    _linker(
+        r"version `{version:(?:IBVERBS|MLX5|EFA|RDMACM)_\d+\.\d+}' not found",
+        ("verbs-provider-mismatch", "verbs-library-old"),
+        leads=True,
+        sample="/lib/libibverbs.so.1: version `IBVERBS_1.14' not found (required by /opt/x.so)",
+    ),
+    _linker(
+        r"undefined symbol: {symbol:nccl[A-Z]\w{1,80}}", ("gin-library-mismatch",),
+        sample="ImportError: libtorch_cuda.so: undefined symbol: ncclCommRegister",
+    ),
+    _rdma(
+        "Failed to get {kind:IB|RDMA} devices list", _NO_DEVICE,
+        source="rdma-core libibverbs/examples/devinfo.c, device_list.c: no uverbs module is loaded",
+        sample="Failed to get IB devices list: Function not implemented",
+    ),
+    _rdma(
+        "libibverbs: Fatal: couldn't read uverbs ABI version", _NO_DEVICE,
+        source="rdma-core libibverbs/init.c, check_abi_version(): no uverbs module is loaded",
+    ),
+    _rdma(
+        r"Fatal error: {: ?}No devices", _NO_DEVICE, source="infiniband-diags ibstatus",
+        sample="Fatal error:  No devices",
+    ),
+    _rdma(
+        r"Port number {port:\d{1,3}} state is {state:Down|Initialize|Armed|Active defer}", ("port-down",),
+        source="perftest src/perftest_parameters.c, check_link_and_mtu()",
+        sample=" Port number 1 state is Down",
+    ),
+    _installer(
+        "{before:failed to load, because it was|likely because it was} not signed by a key that is trusted",
+        ("module-unknown-key", "module-unsigned", "lockdown-blocks-module"),
+        source=_INSTALLER,
+        leads=True,
+        sample="ERROR: The kernel module failed to load, because it was not signed by a key that is trusted "
+        "by the kernel.",
+    ),
+    _installer(
+        "Unable to find the kernel source tree for the currently running kernel", ("module-not-found",),
+        source=_INSTALLER,
+    ),
+    _installer(
+        "The Nouveau kernel driver is currently in use by your system", ("driver-not-loaded",),
+        source=_INSTALLER,
+    ),
+    _dkms(
+        "Error! Your kernel headers for kernel {release} cannot be found", source="dkms.in, actual_build()",
+        sample="Error! Your kernel headers for kernel 5.15.0-76-generic cannot be found.",
+    ),
+    _dkms(
+        "Bad return status for module build on kernel", source="dkms.in, actual_build()",
+        sample="Error! Bad return status for module build on kernel: 5.15.0-76-generic (x86_64)",
+    ),
+    MessageTemplate(
+        "nvidia-container-cli",
+        "nvml error: driver not loaded",
+        ("driver-not-loaded",),
+        source="NVIDIA/libnvidia-container src/nvc.c: of the host",
+        open_end=True,
+        sample="nvidia-container-cli: initialization error: nvml error: driver not loaded: unknown",
+    ),
+)  # fmt: skip
