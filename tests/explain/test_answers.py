@@ -56,6 +56,11 @@ POSTS = (
      "memory-not-registrable"),
     ("Large buffers cannot be registered in the container. Setting memlock to unlimited should solve it.",
      "memlock-limit"),
+    ("RDMA buffers of up to 230 MB work, larger than that the registration fails.", "bar1-small"),
+    ("Registering a tensor of the framework fails: Bad address [14]. With cudaMalloc the error does not"
+     " occur. It is RDMA on an A100.", "memory-not-registrable"),
+    ("perftest cannot register GPU memory: I had forgotten to use --use_cuda_dmabuf.",
+     "perftest-tests-other-path"),
     # -- PCIe
     ("All-reduce hung until we disabled ACS on the PCIe switches.", "acs-redirect"),
     ("ACS was enabled in the BIOS, and this was the reason for the low bandwidth.", "acs-redirect"),
@@ -83,12 +88,33 @@ POSTS = (
     ("The peermem container waits for MOFED: waiting for mellanox ofed and nvidia drivers to be installed",
      "operator-waits-for-ofed"),
     ("After an upgrade of the MOFED pod the driver pod has to be restarted.", "operator-ofed-changed"),
+    ("os.environ['NCCL_NET']='Socket'\n\nWhy is my RoCE card not used?", "ib-disabled-by-env"),
+    ("nv_peer_mem: Unknown symbol ib_register_peer_memory_client, what can I do?", "rdma-lacks-peer-api"),
     # -- other languages
+    ("\u8981\u542f\u7528GDR\uff0c\u9700\u8981\u52a0\u8f7dnvidia_peermem\u6a21\u5757\u3002",
+     "peermem-not-loaded"),
     ("GDR\u4e0d\u80fd\u7528\uff0c\u539f\u56e0\u662f\u6ca1\u6709\u52a0\u8f7dnvidia_peermem\u3002",
      "peermem-not-loaded"),
     ("\u7531\u4e8eBIOS\u4e2dACS\u6ca1\u6709\u5173\u95ed\uff0cGDR\u5f88\u6162\u3002", "acs-redirect"),
     ("GPUDirect RDMA ging nicht, weil nvidia_peermem nicht geladen war.", "peermem-not-loaded"),
     # -- outputs with words
+    ("modprobe: ERROR: could not insert 'nvidia': Function not implemented\n\nThis is Ubuntu on WSL2.",
+     "wsl"),
+    ("ERROR mlx5_0: ibv_create_cq() failed: Cannot allocate memory\n", "memlock-limit"),
+    ("```\nmax locked memory       (kbytes, -l) 64\n```\n\nibv_create_cq fails.", "memlock-limit"),
+    ("Nothing loads the driver.\n\n```\ninstall nvidia /bin/false\n```\n", "install-override"),
+    ("It does not load.\n\n```\nblacklist nvidia-peermem\n```\n", "module-blacklisted"),
+    ("n1:1:2 [0] NCCL INFO NCCL_NET_GDR_LEVEL set by environment to PHB\n"
+     "n1:1:2 [0] NCCL INFO GPU Direct RDMA Disabled for GPU 1b000 / HCA 0 (distance 5 > 4)\n",
+     "gdr-level-too-low"),
+    ("```\nexport PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True\n```\n\n"
+     "```\nMR registration failed: Bad address\n```\nRDMA of the GPU buffer fails.",
+     "torch-expandable-segments"),
+    ("A dump of the topology has\n```\n<net name=\"mlx5_0\" dev=\"0\" gdr=\"0\"/>\n```\n"
+     "because nvidia_peermem was not loaded.", "peermem-not-loaded"),
+    ("nvidia-peermem-ctr restarts all the time. We replaced the MOFED container before.\n"
+     "```\n[ 9.1] nvidia_peermem: disagrees about version of symbol ib_register_peer_memory_client\n```\n",
+     "operator-ofed-changed"),
     ("modprobe: ERROR: could not insert 'nvidia_peermem': Key was rejected by service\n\nI signed it, but"
      " never enrolled the key.", "module-unknown-key"),
     ("n1:1:2 [0] NCCL INFO NET/IB : GPU Direct RDMA Disabled for HCA 0 'mlx5_0' (no module)\n\nlsmod shows"
@@ -128,6 +154,12 @@ NOT_NAMED = (
     ("Our MI300X cluster with RCCL on ROCm: GPU memory fails to register, peer memory is missing.",
      "peermem-not-loaded"),
     ("ibv_reg_mr() failed: Cannot allocate memory\n\nThis is on a DGX Spark with RDMA.", "gpu-integrated"),
+    ("PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True\n\nCUDA out of memory.", "torch-expandable-segments"),
+    ("blacklist nouveau\n\nThe driver of the RDMA NIC does not start.", "module-blacklisted"),
+    ("The test fails, as UCX finds a data-direct NIC in another IOMMU group.", "data-direct-missing"),
+    ("cat: /sys/kernel/mm/x: No such file. The module is fine, RDMA fails.", "module-not-found"),
+    ("ibv_reg_dmabuf_mr fails with error 524 on this node.", "dmabuf-mr-refused"),
+    ("With 250 GB/s we are below the bandwidth of RDMA.", "bar1-small"),
     ("UCX_TLS=rc,sm,cuda_copy mpirun -n 2 app\n\nUCX hangs with RDMA.", "ucx-transport-excluded"),
 )  # fmt: skip
 

@@ -48,9 +48,8 @@ def answer(
     other = other_line(lines)
     printed = other is not None and other.line.kind == "machine"
     proven = any(machine.established for machine in machines)
-    if not (printed or proven) and (
-        subject.explains(lines, said) or _reports_nothing(said, named, machines)
-    ):
+    asks = other is None and _reports_nothing(said, named, machines)
+    if not (printed or proven) and (asks or subject.explains(lines, said)):
         return _documentation(said, named)
     if other is not None and _leads(other, found):
         return _elsewhere(other, found)

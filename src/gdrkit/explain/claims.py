@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from msgspec import Struct
 
@@ -130,18 +130,23 @@ MIN_WORDS = 5
 """Words of a sentence that can give a reason; "it works now" alone is none."""
 
 
-def stated_reason(found: Iterable[Sentence]) -> Sentence | None:
+def stated_reason(found: tuple[Sentence, ...]) -> Sentence | None:
     """The sentence in which the text itself gives the reason of the problem; None if there is none."""
-    scored = [(score, -sentence.line, sentence) for sentence in found if (score := _reason_score(sentence))]
+    scored = [
+        (score, -sentence.line, sentence)
+        for index, sentence in enumerate(found)
+        if (score := _reason_score(sentence, under=_is_under_a_cause(found, index)))
+    ]
     return max(scored, key=lambda row: row[:2])[2] if scored else None
 
 
-def _reason_score(sentence: Sentence) -> float:
+def _reason_score(sentence: Sentence, *, under: bool) -> float:
     text = sentence.text
-    if cues.is_guess(text) or (len(text.split()) < MIN_WORDS and text.isascii()):
+    if (cues.is_guess(text) and not under) or (len(text.split()) < MIN_WORDS and text.isascii()):
         return 0
     technical = len(set(_TECHNICAL.findall(text)))
-    found, follows = cues.names_a_cause(text), cues.gives_a_reason(text)
+    found, follows = under or cues.names_a_cause(text), cues.gives_a_reason(text)
     if not technical or not (found or follows):
         return 0
-    return found + follows + min(technical, 4) / 4 - (0.5 if cues.is_instruction(text) else 0)
+    weight: float = found + under + 2 * cues.names_the_cause(text)
+    return weight + follows + min(technical, 4) / 4 - (0.5 if cues.is_instruction(text) else 0)

@@ -27,7 +27,8 @@ _PATTERNS = {
         r"|when|if)"
         r"|(?:that|this|it) (?:did|does) (?:it|the trick)|helped|because|due to|comes? from"
         r"|responsible for"
-        r"|known (?:bug|issue|problem|limitation)|bug in|harmless|workaround|typo|misspelt|misspelled)\b"
+        r"|known (?:bug|issue|problem|limitation)|bug in|harmless|workaround(?= (?:is|was|to)\b|:)"
+        r"|typo|misspelt|misspelled)\b"
         r"|\b(?:solved|fixed|resolved) ?[:!]|\u6839\u672c|\u539f\u56e0|\u5bfc\u81f4"
         r"|\u5df2\u7ecf?\u89e3\u51b3|\u89e3\u51b3\u4e86|\u56e0\u4e3a"
         r"|\u7531\u4e8e|\u6838\u5fc3\u662f|\u539f\u56e0\u306f|\u305f\u3081|\u89e3\u6c7a|\uc6d0\uc778"
@@ -66,6 +67,7 @@ _PATTERNS = {
         r"|\b(?:you (?:can|may|might|should|must|need|have to|will|would|could)|should\b|must be|it"
         r" is recommended"
         r"|we recommend|is (?:required|supported|recommended)|are (?:required|supported))\b"
+        r"|\b(?:every|any|each) (?:further|later|subsequent|new|other) \w+"
         r"|\b(?:if|when|unless|in case) (?:you|your)\b|^\W*(?:if|in case)\b"
     ),
     "remedy": (
@@ -130,6 +132,14 @@ _ASIDE = re.compile(r"\([^()]{0,200}\)")
 """An aside: a doubt in it is not about the sentence."""
 
 
+_HELP = re.compile(
+    r"[,;:.!]? *(?:what (?:can|should|could) (?:I|we) do|any (?:idea|help|hint|advice)s?"
+    r"|how (?:do|can|to|should) (?:(?:I|we) )?(?:fix|solve|resolve|do)\b[^?]{0,60}|why)\?\s*$",
+    re.IGNORECASE,
+)
+"""A call for help at the end: it does not make what is said before a question."""
+
+
 def names_a_cause(text: str) -> bool:
     """Whether a sentence says what the cause was, or what cured the problem."""
     return _compiled("found").search(text) is not None
@@ -147,7 +157,7 @@ def gives_a_reason(text: str) -> bool:
 
 def is_guess(text: str) -> bool:
     """Whether a sentence asks or supposes."""
-    return _compiled("guess").search(_ASIDE.sub("", text)) is not None
+    return _compiled("guess").search(_HELP.sub("", _ASIDE.sub("", text))) is not None
 
 
 def is_instruction(text: str) -> bool:

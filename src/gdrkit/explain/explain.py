@@ -22,7 +22,7 @@ from gdrkit.explain.gpus import gpu_label
 from gdrkit.explain.log_events import LogEvent, events, module_named_nearby
 from gdrkit.explain.mentions import mentioned
 from gdrkit.explain.question import question
-from gdrkit.explain.ranking import ranked
+from gdrkit.explain.ranking import FOR_DMABUF, ranked
 from gdrkit.explain.sentences import sentences
 from gdrkit.explain.subject import Topics, topics
 from gdrkit.explain.text_host import TextHost, proofs_of
@@ -148,8 +148,8 @@ def _established_by_rules(node: Node, host: TextHost) -> Iterator[EstablishedPro
 
 
 def _is_note(found: EstablishedProblem, about: Topics) -> bool:
-    """Whether a problem closes dma-buf alone, or replaces NCCL's network, in a text not about dma-buf."""
-    alone = found.blocks == ("dmabuf",) or found.code == "net-plugin-replaced"
+    """Whether a problem matters for dma-buf alone, in a text not about dma-buf."""
+    alone = found.blocks == ("dmabuf",) or found.code in FOR_DMABUF
     return alone and not about.dmabuf and not _is_printed(found)
 
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from gdrkit.explain.readings import readings
 from gdrkit.explain.transcript import TextLine
@@ -51,7 +52,24 @@ def events(lines: Iterable[TextLine]) -> tuple[LogEvent, ...]:
             event = _event(line, position)
             if event is not None:
                 found.append(event)
+    found = [_with_level(event) for event in found] if _sets_level(own_lines) else found
     return tuple(sorted(found, key=lambda event: event.position))
+
+
+LEVEL = "gdr-level-too-low"
+
+
+def _sets_level(lines: tuple[TextLine, ...]) -> bool:
+    """Whether the job sets NCCL_NET_GDR_LEVEL, as NCCL prints it."""
+    return any("NCCL_NET_GDR_LEVEL set by environment to" in line.text for line in lines)
+
+
+def _with_level(event: LogEvent) -> LogEvent:
+    """An event of a distance that is too far, in a job that sets the level: that is why."""
+    if LEVEL not in event.codes:
+        return event
+    others = tuple(code for code in event.codes if code != LEVEL)
+    return replace(event, codes=(LEVEL, *others), leads=True)
 
 
 def _event(line: TextLine, position: int) -> LogEvent | None:

@@ -41,7 +41,13 @@ PROGRAMS = (
         r"different (?:NCCL )?versions? (?:of NCCL|on|between)|versions? (?:differ|mismatch)\w*"
         r" (?:between|on|across)",
     ),
-    Statement("perftest-tests-other-path", r"--use_cuda(?:\b|$)", r"--use_cuda_dmabuf|dmabuf", "dmabuf"),
+    Statement(
+        "perftest-tests-other-path",
+        r"\buse_cuda",
+        r"(?:not|n't|without|missing|forgot\w*|instead of)\b.{0,60}use_cuda_dmabuf"
+        r"|use_cuda_dmabuf.{0,40}\b(?:needed|required|missing)",
+        r"use_cuda_dmabuf",
+    ),
 )
 
 SETTINGS = (
@@ -53,7 +59,7 @@ SETTINGS = (
     Statement(
         "ib-disabled-by-env",
         r"\bUCX_TLS\b|\bNCCL_NET\b",
-        r"(?:UCX_TLS|NCCL_NET)\s*=\s*[\"']?(?:tcp|Socket)(?![\w,])",
+        r"(?:UCX_TLS|NCCL_NET)[\"'\]]{0,3}\s*=\s*[\"']?(?:tcp|Socket)(?![\w,])",
     ),
     Statement(
         "dmabuf-disabled-by-env",

@@ -62,6 +62,9 @@ CONTEXT = 2.5
 OF_NVIDIA = frozenset((*causes_of("ibv_reg_mr", EFAULT), "peermem-stub", "memory-not-registrable"))
 """Causes that only NVIDIA's GPUs and drivers have: a text that mentions no GPU has none of them."""
 
+FOR_DMABUF = ("net-plugin-replaced", "perftest-tests-other-path")
+"""Problems that matter for dma-buf alone, although they stop no path."""
+
 CARDS = ("gpu-consumer", "gpu-integrated")
 """Hardware that a text about a data-centre GPU does not mean."""
 
@@ -110,10 +113,12 @@ def _is_foreign(code: str, topics: Topics) -> bool:
 
 def _hardware_weight(code: str, topics: Topics, failing: Iterable[OpenLine]) -> float:
     """The weight of hardware that a text mentions: what fails there must fit it."""
+    lines = [line for line in failing if line.codes != (code,)]
+    if any(code in line.codes for line in lines):
+        return HARDWARE
     if not (topics.rdma or (code == "wsl" and topics.collective)):
         return 0.0
-    lines = [line for line in failing if line.codes != (code,)]
-    return HARDWARE if not lines or any(code in line.codes for line in lines) else BESIDE
+    return BESIDE if lines else HARDWARE
 
 
 BEHIND = {
@@ -123,6 +128,10 @@ BEHIND = {
     "lockdown-blocks-module": ("module-unsigned", "module-unknown-key"),
     "gpu-integrated": ("peermem-stub", "peermem-not-loaded", "nccl-misses-peermem"),
     "module-wrong-kernel": ("driver-not-loaded",),
+    "operator-ofed-changed": ("module-crc-mismatch",),
+    "peermem-not-loaded": ("mooncake-forces-peermem",),
+    "torch-expandable-segments": ("memory-not-registrable", "peermem-not-loaded"),
+    "wsl": ("module-not-found", "driver-not-loaded", "no-gpu"),
 }
 """Causes that bring others about: by each cause, those that it brings about."""
 
@@ -155,7 +164,7 @@ def _of_machines(
         for problem in machine.established:
             yield _of_problem(problem, machine.name, topics, failing=prints)
         for line in machine.open:
-            if line.codes in said:
+            if line.claimed and line.codes in said:
                 continue
             for candidate in _of_line(line, topics, failing, denied):
                 excluded = (topics.datacenter and candidate.code in CARDS) or (

@@ -18,6 +18,7 @@ from gdrkit.explain.transcript import TextLine
 from gdrkit.facts.gpu import VGPU_NAME
 from gdrkit.formats import topo_matrix
 from gdrkit.formats.errors import FormatError
+from gdrkit.messages import registration
 
 DISTANCES = ("PIX", "PXB", "PHB", "NODE", "SYS")
 """Nearest first. NCCL's default level allows the first two: NCCL src/graph/paths.cc."""
@@ -40,6 +41,7 @@ def readings(lines: tuple[TextLine, ...]) -> Iterator[Reading]:
     yield from _distances(lines)
     yield from _vgpus(lines)
     yield from _limits(lines)
+    yield from _configured(lines)
 
 
 # -- ports -----------------------------------------------------------------------------------------------
@@ -184,6 +186,28 @@ LOCKED_BYTES = 64 << 20
 a job of NCCL registers more."""
 
 
+# -- configurations --------------------------------------------------------------------------------------
+
+
+def _configured(lines: tuple[TextLine, ...]) -> Iterator[Reading]:
+    """Lines of modprobe's configuration that keep NVIDIA's modules from loading, and an allocator of PyTorch
+    whose memory older versions cannot register, where a registration failed."""
+    unregistered = any(registration.causes(line.text) for line in lines)
+    for position, line in enumerate(lines):
+        if line.kind == "prose" and len(line.text.split()) > MOST_WORDS:
+            continue
+        if _compiled("override").fullmatch(line.text):
+            yield Reading(line, position, ("install-override",), "a line of modprobe's configuration")
+        elif _compiled("blacklist").fullmatch(line.text):
+            yield Reading(line, position, ("module-blacklisted",), "a line of modprobe's configuration")
+        elif unregistered and _compiled("segments").search(line.text):
+            yield Reading(line, position, ("torch-expandable-segments",), "set for PyTorch")
+
+
+MOST_WORDS = 3
+"""Words of a line of modprobe's configuration, without a code block, at most."""
+
+
 @functools.cache
 def _compiled(name: str) -> re.Pattern[str]:
     return re.compile(_PATTERNS[name])
@@ -208,6 +232,10 @@ _PATTERNS = {
         rf"\s*(?P<device>{_NAME})\s+\d{{1,3}}\s+(?P<index>\d{{1,4}})\s+[0-9a-f:]{{39}}\s+(?:[\d.]+\s+)?"
         r"(?P<version>v[12])\b"
     ),
+    "override": r"\s*(?:alias (?:nvidia|nv)[\w-]* off"
+    r"|install (?:nvidia|nv)[\w-]* /(?:usr/)?s?bin/(?:true|false))\s*",
+    "blacklist": r"\s*blacklist (?:nvidia|nv_)[\w-]*\s*",
+    "segments": r"PYTORCH_(?:CUDA_)?ALLOC_CONF\W{1,6}.{0,80}expandable_segments\W{1,3}[Tt]rue",
     "limit": (
         r"\s*max locked memory\s+\(kbytes, -l\)\s+(?P<kbytes>\d{1,12})"
         r"|\s*-l: locked-in-memory size \(kbytes\)\s+(?P<pages>\d{1,12})"

@@ -139,6 +139,9 @@ _PATTERNS = {
         r"\s*(?:[IWEF]\d{4} [\d:]{8}|\[?\d{4}-\d\d-\d\d[T ]\d\d:|\[ *\d+\.\d+\]|\[\d+,\d+\]<"
         r"|[A-Z][a-z]{2} [ \d]\d [\d:]{8} |[\w.<>-]{1,60}:\d+:\d+ \[-?\d+\] )"
     ),
-    # Not after a single letter or a number ("e.g. this", "version 2. 1").
-    "end": r"(?<=[\w)\]`'\"*]{2})[.?!](?=[\s\"')*]{1,4}[^a-z])|[\u3002\uff01\uff1f]",
+    # Not after a single letter or a number ("e.g. this", "version 2. 1"). Names of programs are lower-case.
+    "end": (
+        r"(?<=[\w)\]`'\"*])[.?!](?=\s{1,4}(?:dmesg|lsmod|modprobe|nvidia[-_]\w+|ib[v_]\w+|ucx_\w+)\b)|"
+        r"(?<=[\w)\]`'\"*]{2})[.?!](?=[\s\"')*]{1,4}[^a-z])|[\u3002\uff01\uff1f]"
+    ),
 }

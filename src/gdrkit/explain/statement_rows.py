@@ -13,18 +13,20 @@ DMABUF = r"(?:\bdma[-_ ]?buf\b|dmabuf)"
 LACKS = r"\bnot\b|n't\b|\bno\b|missing|lacks?\b|without|absent|unavailable|undefined|unresolved"
 OLD = r"too old|older|old version|outdated|not new enough|before \d|upgrade|update|newer"
 _OFF = (
-    r"disabl|turn(?:ed|ing)? off|switch(?:ed|ing)? off|\boff\b|\bpt\b|passthrough|\u5173\u95ed|\u7981\u7528"
+    r"disabl|turn(?:ed|ing)? off|switch(?:ed|ing)? off|\boff\b|\bpt\b|passthrough|\u5173\u95ed"
+    r"|\u7981\u7528"
 )
 _ON = (
     r"enabl|turned on|switched on|\bon\b|active|\bset\b|\u542f\u7528|\u6253\u5f00|\u5f00\u542f"
     r"|\u6ca1\u6709?\u5173"
 )
 _BLOCKS = r"block|prevent|redirect|interfer|break|forbid|\u963b\u6b62|\u5bfc\u81f4"
-_LOAD = r"modprobe|insmod|load"
+_LOAD = r"modprobe|insmod|load|\u52a0\u8f7d"
 _NOT_LOADED = (
     r"(?:not|n't|never|forgot to|without) (?:been |be |being |yet )?(?:loaded|there\b|present|exist"
     r"|installed"
-    r"|running)|\bmissing\b|\babsent\b|do(?:es)?(?: not|n't) exist|no module|shows? nothing|prints? nothing"
+    r"|running)|\bmissing\b|\babsent\b|do(?:es)?(?: not|n't) exist|no module|shows? nothing"
+    r"|prints? nothing"
     r"|\u6ca1\u6709?\u52a0\u8f7d|\u672a\u52a0\u8f7d|nicht geladen|pas charg\u00e9|no (?:est[\u00e1a]"
     r" )?cargad"
     r"|\u30ed\u30fc\u30c9\u3055\u308c\u3066\u3044|\ub85c\ub4dc\ub418\uc9c0|\u043d\u0435"
@@ -57,7 +59,12 @@ HARDWARE = (
 """Hardware and environments in which GPUDirect RDMA cannot work, or works differently."""
 
 LOADING = (
-    Statement("module-not-found", r"\bmodule\b|\.ko\b", r"(?:not found|does not exist|no such)"),
+    Statement(
+        "module-not-found",
+        r"\bmodules?\b|\.ko\b|\bmodprobe\b",
+        r"(?:\bmodules?\b|\.ko\b|modprobe)[^.,;/]{0,60}(?:not found|does not exist|no such)"
+        r"|\bno such module",
+    ),
     Statement(
         "module-not-found",
         r"linux-headers|kernel[- ]headers|kernel-devel",
@@ -112,7 +119,11 @@ DRIVER = (
         "driver-mismatch",
         r"driver/library version mismatch|\bversion mismatch\b.{0,60}\b(?:nvidia|driver|NVML)",
     ),
-    Statement("driver-not-loaded", r"couldn't communicate with the NVIDIA driver|NVML: Driver Not Loaded"),
+    Statement(
+        "driver-not-loaded",
+        r"couldn't communicate with the NVIDIA driver"
+        r"|NVML: Driver Not Loaded",
+    ),
     Statement(
         "driver-not-loaded",
         r"\bnvidia(?:\.ko| kernel module| driver| module)\b",
@@ -171,7 +182,8 @@ RDMA = (
     Statement(
         "port-down",
         r"\b(?:ports?|links?|interfaces?|mlx\w+|ib\d)\b",
-        r"\b(?:is|was|are|were|state:?|stays?|in)\b.{0,24}[\"'\u201c`]?\b(?:down|polling|initializ\w+|INIT|inactive|"
+        r"\b(?:is|was|are|were|state:?|stays?|in)\b.{0,24}[\"'\u201c`]?\b(?:down|polling"
+        r"|initializ\w+|INIT|inactive|"
         r"disabled|not active)\b",
         unless=r"bandwidth|throughput",
     ),
@@ -180,6 +192,13 @@ RDMA = (
     Statement("bar1-small", r"\bBAR[ -]?1?\b", r"\b(?:16|32|64|128|256) ?Mi?B?\b|too small|small|limit"),
     Statement(
         "bar1-small", r"\bresizable BAR\b|\bReBAR\b|\babove 4G decoding\b", r"\bnot\b|n't|off|disabled", _ON
+    ),
+    Statement(  # what remains of a window of 256 MiB
+        "bar1-small",
+        r"\b2[0-5]\d(?:\.\d)? ?Mi?B\b",
+        r"\b(?:more|larger|bigger|greater|above|over|exceed\w*|beyond|at most|maximum|max|up to"
+        r"|below|under)\b",
+        unless=r"/s\b|bandwidth|throughput",
     ),
     Statement(
         "bar1-exhausted",
@@ -201,6 +220,13 @@ RDMA = (
         r"cudaMalloc\b|expandable|disabl|cuMemCreate|gpuDirectRDMACapable",
         unless=r"expandable",
     ),
+    Statement(  # the way that memory is allocated makes the difference
+        "memory-not-registrable",
+        r"\bcuda_?malloc\b|\ballocat(?:or|ion)s?\b|\btorch\.\w+|\btensors?\b",
+        r"(?:error|failure|problem) (?:does|did)(?: not|n't) (?:occur|happen|appear)|can(?: ?not"
+        r"|'t) be registered",
+        unless=r"expandable",
+    ),
     Statement(
         "rdma-device-not-in-container",
         r"\bcontainers?\b|\bpods?\b|\bdocker\b|\bkubernetes\b|\bk8s\b|device[- ]cgroup",
@@ -217,7 +243,10 @@ RDMA = (
     ),
     Statement("rdma-device-not-in-container", r"\bibv_open_device\b", "fail|cannot|unable"),
     Statement(
-        "rdma-lacks-peer-api", r"ib_register_peer_memory_client|peer[- ]memory API", LACKS, unless="stub"
+        "rdma-lacks-peer-api",
+        r"ib_register_peer_memory_client|peer[- ]memory API",
+        LACKS + "|unknown symbol",
+        unless="stub",
     ),
     Statement(
         "verbs-lacks-dmabuf",
@@ -234,14 +263,19 @@ RDMA = (
         r"kernel",
     ),
     Statement(
-        "dmabuf-mr-refused", r"ibv_reg_dmabuf_mr|reg_dmabuf", r"fail|not supported|EOPNOTSUPP|refus|EINVAL"
+        "dmabuf-mr-refused",
+        r"ibv_reg_dmabuf_mr|reg_dmabuf",
+        r"not supported|EOPNOTSUPP|refus|EINVAL",
+        unless=r"-?\b524\b|ENOTSUPP\b|topology|IOMMU group",
     ),
     Statement(
         "dmabuf-mr-refused",
         r"\b(?:IB|OFED|mlx5|NIC) driver\b",
         r"(?:too old|not support|n't support).{0,60}dma",
     ),
-    Statement("data-direct-missing", r"\bdata[- ]direct\b", LACKS + "|fail"),
+    Statement(
+        "data-direct-missing", r"\bdata[- ]direct\b", r"data[- ]direct\b.{0,40}(?:" + LACKS + "|fail)"
+    ),
     Statement(
         "ofed-rebuilt-after-driver",
         r"\bOFED\b|\bDOCA\b",

@@ -109,6 +109,7 @@ ROWS = (
         r"NVRM: The NVIDIA probe routine was not called for {number:\d+} device(s)",
         ("driver-not-loaded", "gpu-passed-through"),
         source=f"{_OPEN} kernel-open/nvidia/nv.c, nv_module_init(): another driver has the device",
+        leads=True,
         open_end=True,
         decides=False,
     ),

@@ -100,6 +100,7 @@ ROWS = (
         " settings",
         "Set the variable that the line names, or use a release of the script in which it is fixed",
         "bash(1), set -u",
+        kind="follows",
     ),
     OtherMessage(
         "ommand not found",
@@ -161,7 +162,7 @@ ROWS = (
     OtherMessage(
         "without CUDA",
         r"CUDA DMA-BUF cannot be used without CUDA",
-        "perftest reads its options in order: --use_cuda has to stand before --use_cuda_dmabuf",
+        "perftest reads its options in order: --use_cuda has to come before --use_cuda_dmabuf",
         "Put --use_cuda=N first on the command line",
         f"{_PERFTEST}, parser()",
     ),

@@ -50,6 +50,7 @@ NO_FILE = MessageTemplate(
     ("module-not-found",),
     source=f"{_LIBKMOD}, kmod_module_insert_module()",
     loads=True,
+    decides=False,  # the error in the next line may say that this kernel loads no modules at all
 )
 NOT_UNPACKED = MessageTemplate(
     "modprobe",

@@ -35,6 +35,7 @@ ROWS = (
         r"Couldn't allocate MR with error={number:(?:95|93)\b}",
         NO_DMABUF,
         source="rdma-core libibverbs/verbs.c, ibv_reg_dmabuf_mr()",
+        leads=True,
         open_end=True,
         sample="Couldn't allocate MR with error=93",
     ),
