@@ -25,7 +25,6 @@ LINES = (
     "topo.cpp:469: [GPU 1] Peer GPU 0 is not accessible, exiting ...",
     "Could not unload NVIDIA driver kernel modules, driver is in use",
     "-E- Cannot locate nvidia modules!",
-    "libibverbs: Warning: no userspace device-specific driver found for /sys/class/infiniband_verbs/uverbs0",
     "gdr_copy_md.c:113  UCX  ERROR gdr_pin_buffer failed. length :65536 ret:25",
     "libfabric:4:1:efa:core:rxr_info_to_rxr():506<warn> FI_HMEM capability requires RDMA, which this device "
     "does not support.",
@@ -56,6 +55,13 @@ LINES = (
     "Couldn't connect to 10.0.0.2:18515",
     "WARNING: There was an error initializing an OpenFabrics device.",
     "ERROR: An NVIDIA kernel module 'nvidia-drm' appears to already be loaded in your kernel.",
+    'ERROR: "nvidia_p2p_get_pages" [/var/lib/dkms/x/1.0/build/x.ko] undefined!',
+    "x.c:12:9: error: implicit declaration of function 'sys_close'",
+    "Error! The directory /var/lib/x/source/ does not appear to have module source located within it.",
+    "libfabric:7:efa:core:efa_check_hints():176<info> Unsupported capabilities",
+    "UCX  ERROR no active messages transport to <no debug data>: self/memory - no peer failure handler",
+    "W0116 topology.cpp:47] Device path /dev/infiniband/mlx5_0 does not exist",
+    'error: "missing RDMA device spec for device 0000:c4:00.0, RDMA device issm not found"',
     "/opt/lib/libuct.so.0: undefined symbol: ucs_config_parser_fill_opts",
 )
 """One line for each row, in the order of the rows."""

@@ -23,6 +23,7 @@ from gdrkit.explain.ranking import BY_LINE, STANCES, Candidate
 from gdrkit.explain.sentences import Sentence
 from gdrkit.explain.subject import Topics
 from gdrkit.explain.transcript import TextLine
+from gdrkit.explain.unexplained import unexplained
 from gdrkit.report.pages import code_page
 
 NAMED = 4.0
@@ -62,7 +63,7 @@ def answer(
         return _stated(reason, found)
     if found:
         return _several(found)
-    return _working(machines) or _nothing(about)
+    return _working(machines) or _nothing(about, unexplained(lines, said))
 
 
 def _reports_nothing(
@@ -224,10 +225,12 @@ def _foreign(about: Topics, found: tuple[Candidate, ...]) -> Answer:
     )
 
 
-def _nothing(about: Topics) -> Answer:
+def _nothing(about: Topics, failing: QuotedLine | None) -> Answer:
+    quoted = () if failing is None else (failing,)
     if not (about.rdma or about.collective):
-        return _plain(AnswerKind.NOTHING, "Nothing in this text is about GPUDirect RDMA.")
+        return _plain(AnswerKind.NOTHING, "Nothing in this text is about GPUDirect RDMA.", lines=quoted)
     about_what = "about RDMA or GPU memory" if about.rdma else "about NCCL"
+    what = "it shows no failure" if failing is None else "what fails here is none of the failures"
     return _plain(
-        AnswerKind.NOTHING, f"The text is {about_what}, but it shows no failure whose cause gdr knows."
+        AnswerKind.NOTHING, f"The text is {about_what}, but {what} whose cause gdr knows.", lines=quoted
     )

@@ -80,6 +80,8 @@ def _stance(found: tuple[Sentence, ...], index: int) -> Stance:
         return Stance.REMEDY
     if cues.is_instruction(sentence.text) or is_advice(sentence.text) or cues.is_plan(sentence.text):
         return Stance.ADVISED
+    if cues.is_attempt(_heading(found, index)):
+        return Stance.ADVISED
     if sentence.place is Place.BODY:
         return Stance.SAID
     return Stance.ADVISED if cues.is_change(sentence.text) else Stance.TITLE
@@ -108,6 +110,12 @@ FEW_WORDS = 8
 
 def _next(found: tuple[Sentence, ...], index: int) -> Sentence | None:
     return found[index + 1] if index + 1 < len(found) else None
+
+
+def _heading(found: tuple[Sentence, ...], index: int) -> str:
+    """The last heading above a sentence; "" if there is none."""
+    above = (one.text for one in reversed(found[:index]) if one.place is Place.HEADING)
+    return next(above, "")
 
 
 def _is_under_a_cause(found: tuple[Sentence, ...], index: int) -> bool:

@@ -39,8 +39,9 @@ _PATTERNS = {
         r"|\u043f\u0440\u0438\u0447\u0438\u043d|\u0438\u0437-\u0437\u0430|\u0440\u0435\u0448\u0435\u043d"
     ),
     "root": (
-        r"\b(?:root[- ]?causes?|culprit|turn(?:s|ed) out|the (?:actual |real |main "
-        r"|underlying )?(?:cause|reason|problem|issue) (?:is|was|here is))\b"
+        r"\b(?:root[- ]?cause[sd]?(?=\W{0,3}(?:is|was|were|are|here|appears|turned|for|of|by|:|$))"
+        r"|culprit|turn(?:s|ed) out|the (?:actual |real |main "
+        r"|underlying )?(?:cause|reason) (?:is|was|here is))\b"
         r"|\u6839\u672c\u539f\u56e0|\u539f\u56e0\u662f|\u6839\u56e0"
     ),
     "follows": (
@@ -64,7 +65,8 @@ _PATTERNS = {
         r"|make sure|install|use"
         r"|set|add|enable|disable|load|try|see|note|consider|remember|confirm|do not|don't|never"
         r"|always)\b"
-        r"|\b(?:you (?:can|may|might|should|must|need|have to|will|would|could)|should\b|must be|it"
+        r"|\b(?:you (?:can|may|might|should|must|need|have to|will|would|could)|should\b|must be"
+        r"|needs? to be|has to be|it"
         r" is recommended"
         r"|we recommend|is (?:required|supported|recommended)|are (?:required|supported))\b"
         r"|\b(?:every|any|each) (?:further|later|subsequent|new|other) \w+"
@@ -78,8 +80,9 @@ _PATTERNS = {
         r"|\u8981(?:\u542f\u7528|\u4f7f\u7528|\u89e3\u51b3).{0,40}\u9700\u8981"
     ),
     "plan": (
+        r"\bcan (?:interfere|cause|lead|result|break|prevent|reduce|block)\b|"
         r"\b(?:not|n't)\b.{0,24}\byet\b|\b(?:plan|planning|going|intend|about|want|would like) to\b"
-        r"|\bwill (?:be|soon|later|then)\b"
+        r"|\bwill (?:soon|later|then)\b"
         r"|\b(?:no longer|not|never|n't) (?:be |any ?more )?(?:need|requir|necessar)\w*"
         r"|\boptional(?:ly)?\b"
         r"|\u8ba1\u5212|\u5c06\u8981|\u4e0d\u9700\u8981|\u65e0\u9700"
@@ -104,12 +107,18 @@ _PATTERNS = {
         r"|\bhelp(?:ed|s)? nothing\b|\u6ca1\u6709?\u7528|\u65e0\u6548|\u4e0d\u8d77\u4f5c\u7528"
         r"|\u6ca1\u6709\u6548\u679c"
     ),
+    "attempt": (
+        r"\bwork-?arounds?\b|\bwhat (?:I|we)(?:'ve| have)? (?:already )?tried\b|\battempts?\b"
+        r"|\btest plan\b"
+        r"|\bsteps taken\b|\balternatives?\b|\bexpected\b"
+    ),
     "symptom": (
         r"fail|error|crash|hang|\bhung\b|stuck|slow|not work|n't work|unable|cannot|can't"
         r"|could ?n[o']t|refus|reject|missing"
         r"|\blost\b|problem|issue|\bbug\b|disap+ear|wrong|\bdrop|degrad|abort|segfault"
         r"|time[ds]? ?out|timeout|kill|broken?|unexpected"
-        r"|\b(?:not|n't|no|never) (?:\w+ ){0,3}(?:found|detected|loaded|used|supported|available"
+        r"|\b(?:not|n't|no|never) (?:\w+ ){0,3}(?:found|detected|loaded|show\w*|set ?up|used"
+        r"|supported|available"
         r"|enabled|see|appear|reach|visible|start)"
         r"|disabled|only \d|gdr=.?0|low (?:band|perf|through)|bad |poor |stop|invalid|den(?:y|ied)"
         r"|exhaust|too (?:small|low|old|large)|ENO|EIN|EFA"
@@ -183,6 +192,11 @@ def is_change(text: str) -> bool:
 def is_futile(text: str) -> bool:
     """Whether a sentence says that what was done, or is set, had no effect."""
     return _compiled("futile").search(text) is not None
+
+
+def is_attempt(heading: str) -> bool:
+    """Whether a heading announces what was tried, or avoids the problem, and not what is the case."""
+    return _compiled("attempt").search(heading) is not None
 
 
 def is_symptom(text: str) -> bool:

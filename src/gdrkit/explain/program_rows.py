@@ -163,7 +163,12 @@ OTHERS = (
         r"nvidia[-]imex",
     ),
     Statement("mnnvl-cumem-off", r"\bNCCL_CUMEM_ENABLE\b", r"=\s*[\"']?0"),
-    Statement("mnnvl-clique-differs", r"\bclique\b", r"differ|not the same|another"),
+    Statement(
+        "mnnvl-clique-differs",
+        r"\bcliques?\b",
+        r"cliques? (?:ids? )?(?:differ|are not|mismatch)|(?:different|another|other"
+        r"|not .{0,12}same) (?:NVLink )?clique",
+    ),
     Statement(
         "mnnvl-fabric-incomplete",
         r"\bfabric\b.{0,30}\b(?:state|manager|status)\b",
@@ -173,8 +178,11 @@ OTHERS = (
     Statement(
         "ucx-lacks-cuda",
         r"\bUCX\b|ucx_info",
-        r"(?:without|no|lacks?|not)\b.{0,24}\b(?:CUDA|cuda_copy|gdr_copy)\b",
+        r"(?:without|no|lacks?|lacking|not)\b.{0,24}\b(?:CUDA|cuda_copy|gdr_copy)\b"
+        r"|\bCUDA\b.{0,40}(?:not|n't|missing)\b.{0,20}(?:discover|found|load|enabled|built|detect"
+        r"|support)",
         r"--with-cuda",
+        r"transport|failure handler",
     ),
     Statement(
         "ucx-transport-excluded",
@@ -185,7 +193,8 @@ OTHERS = (
     Statement(
         "rdma-transport-not-chosen",
         r"\b(?:Mooncake|NIXL|transfer engine|UCX|libfabric)\b",
-        r"(?:uses?|chose|falls? back to|via|over) (?:the )?TCP\b",
+        r"(?:uses?|chose|f[ae]ll(?:s|ing|en)? ?back (?:to|on)|via|over) (?:the )?TCP\b"
+        r"|\bTCP (?:is |was |being |gets )+(?:selected|chosen|used|taken)",
     ),
     Statement(
         "mooncake-forces-peermem",

@@ -50,6 +50,7 @@ HARDWARE = (
     Statement(
         "gpu-consumer",
         r"\bGeForce\b|\bTITAN (?:X|V|RTX|Xp)\b|\bRTX[- ]?(?:20[678]0|30[5-9]0|40[5-9]0|50[5-9]0)\b"
+        r"|\bGTX ?(?:Titan|[4-9]\d0|1[06]\d0)\b"
         r"|\b(?:20[678]0|30[5-9]0|40[5-9]0|50[5-9]0)(?: ?Ti| super)?s? (?:GPUs?|cards?)\b"
         r"|\bconsumer (?:GPUs?|cards?)\b",
     ),
@@ -75,7 +76,8 @@ LOADING = (
     Statement("modules-disabled", r"\bmodules_disabled\b", r"=\s*1|is 1|set"),
     Statement(
         "module-unsigned",
-        r"\bunsigned\b.{0,40}\bmodules?\b|\bmodules? (?:is|are|was) (?:not signed|unsigned)",
+        r"\bunsigned\b.{0,40}\bmodules?\b|\bmodules? (?:is|are|was) (?:not signed|unsigned)"
+        r"|\u4e0d\u7b7e[\u7f72\u540d]|\u6ca1\u6709?\u7b7e\u540d|\u672a\u7b7e\u540d",
     ),
     Statement(
         "module-unknown-key",
@@ -110,6 +112,7 @@ LOADING = (
         "module-crc-mismatch",
         r"disagrees about version of symbol|\bsymbol versions?\b",
         r"differ|mismatch|disagree",
+        unless=r"still loads|\bwarning\b|no symbol version",
     ),
     Statement("module-signature-broken", r"\b(?:stripped|strip)\b", "signature|signed"),
 )
@@ -181,7 +184,7 @@ RDMA = (
     Statement("no-rdma-device", r"RDMA|\bIB\b", r"\u6ca1\u5f00|\u627e\u4e0d\u5230|\u672a\u542f\u7528"),
     Statement(
         "port-down",
-        r"\b(?:ports?|links?|interfaces?|mlx\w+|ib\d)\b",
+        r"\b(?:ports?|links?|interfaces?|nics?|hcas?|mlx\w+|ib\d)\b",
         r"\b(?:is|was|are|were|state:?|stays?|in)\b.{0,24}[\"'\u201c`]?\b(?:down|polling"
         r"|initializ\w+|INIT|inactive|"
         r"disabled|not active)\b",
@@ -215,8 +218,8 @@ RDMA = (
     Statement(
         "memory-not-registrable",
         r"\bcuMemCreate\b|\bVMM\b|expandable_segments|cudaMallocAsync|cudaMallocManaged|managed"
-        r" memory|cuMemMap",
-        r"register|ibv_reg|pin\b|RDMA",
+        r" memory|cuMemMap|stream-ordered|memory pool",
+        r"register|ibv_reg|pin\b|RDMA|incompatible|cuIpc",
         r"cudaMalloc\b|expandable|disabl|cuMemCreate|gpuDirectRDMACapable",
         unless=r"expandable",
     ),

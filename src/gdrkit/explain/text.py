@@ -103,9 +103,11 @@ def _head(answer: Answer) -> str:
 
 def _how_sure(answer: Answer) -> str:
     """How sure an answer is, and on which line it stands."""
-    if answer.kind in (AnswerKind.NOTHING, AnswerKind.DOCUMENTATION) or not answer.lines:
+    if answer.kind is AnswerKind.DOCUMENTATION or not answer.lines:
         return ""
     number = f"line {answer.lines[0].line}"
+    if answer.kind is AnswerKind.NOTHING:
+        return f"What fails is in {number}."
     if answer.kind is AnswerKind.SEVERAL:
         return f"What failed is in {number}."
     if answer.kind is AnswerKind.STATED:

@@ -149,15 +149,6 @@ _DRIVERS = (
         "Mellanox/nv_peer_memory create_nv.symvers.sh",
     ),
     OtherMessage(
-        "device-specific driver found",
-        r"no userspace device-specific driver found for",
-        "libibverbs has no provider library (such as libmlx5) for this NIC, so programs find no HCA",
-        "Install the providers where the program runs, in the container too: ibverbs-providers"
-        " (Debian, Ubuntu)"
-        " or libibverbs (RHEL)",
-        "rdma-core libibverbs/init.c",
-    ),
-    OtherMessage(
         "gdr_pin_buffer",
         r"gdr_pin_buffer failed.{0,60}\bret ?: ?25\b",
         "GDRCopy's library and the module gdrdrv are of different versions: gdrdrv does not know the request"

@@ -192,6 +192,64 @@ ROWS = (
         "NVIDIA/nvidia-installer kernel.c",
     ),
     OtherMessage(
+        "undefined!",
+        r"\"\w+\" \[\S+\.ko\] undefined!",
+        "The module does not build: it uses a symbol that neither the kernel nor the driver that it was"
+        " built against exports",
+        "Install the driver (and OFED) for this kernel first, with its Module.symvers; then build"
+        " the module"
+        " again",
+        "Linux scripts/mod/modpost.c",
+    ),
+    OtherMessage(
+        "error:",
+        r"\.[ch]:\d+:\d+: error: |\berror: objtool: ",
+        "The source of the module or program does not compile: it does not fit this version of the"
+        " kernel or"
+        " of a library",
+        "Use a release that supports this kernel, or an older kernel",
+        "gcc(1); Linux tools/objtool",
+    ),
+    OtherMessage(
+        "module source",
+        r"does not appear to have module source located within it",
+        "The DKMS package has no source of the module, or not where it says, so nothing was built",
+        "Install another release of the package, or build the module from source",
+        "dkms.in, prepare_build()",
+    ),
+    OtherMessage(
+        "Unsupported",
+        r"<(?:info|warn)> Unsupported (?:capabilities|endpoint type|mode|version)",
+        "A provider of libfabric does not offer what the program requests; the next lines name both",
+        "Compare `Supported` and `Requested`; use a provider or a release that has what is missing",
+        "libfabric prov/util/src/util_attr.c; prov/efa",
+        kind="follows",
+    ),
+    OtherMessage(
+        " transport to ",
+        r"\bno (?:active messages|remote \w+|auxiliary|\w+) transport to ",
+        "UCX found no transport with everything that the program asks for; the line names what"
+        " each one lacks",
+        "Allow more transports in UCX_TLS, or use a UCX release whose transports have it",
+        "openucx/ucx src/ucp/wireup/select.c",
+    ),
+    OtherMessage(
+        "/dev/infiniband/",
+        r"Device path /dev/infiniband/(?!uverbs)\w+ does not exist",
+        "This Mooncake looks for device files by the device's name (/dev/infiniband/mlx5_0), which"
+        " no system"
+        " has: they are named uverbs0 and so on",
+        "Use a release of Mooncake without this regression",
+        "kvcache-ai/Mooncake mooncake-transfer-engine/src/topology.cpp",
+    ),
+    OtherMessage(
+        "missing RDMA device spec",
+        r"missing RDMA device spec for device",
+        "The RDMA device plugin skips this device: it has no character device of the kind that is named",
+        "Load ib_umad for umad and issm; Ethernet ports have no issm, so use a newer release of the plugin",
+        "Mellanox/k8s-rdma-shared-dev-plugin pkg/resources/rdma_device_spec.go",
+    ),
+    OtherMessage(
         "undefined symbol: uc",
         r"undefined symbol: uc[pts]_\w+",
         "Libraries of two UCX versions are loaded together",

@@ -67,6 +67,10 @@ ROWS = (
         source=f"{_CONTEXT}: with WITH_NVIDIA_PEERMEM=0",
         versions="0.3.11 and later",
     ),
+    _line(
+        r"TcpTransport: listen on port {port:\d+}", ("rdma-transport-not-chosen",),
+        source=f"{_ENGINE}/transport/tcp_transport", decides=False,
+    ),
     _line("RdmaTransport: No available RNIC", _NO_DEVICE, source=f"{_ENGINE}/transport/rdma_transport"),
     _line(
         "No RDMA devices found, check your device installation", _NO_DEVICE,

@@ -58,6 +58,7 @@ ROWS = (
         r"device {device:\S+} cannot allocate buffer on the specified memory type",
         ("nic-buffers-not-mappable", "peermem-not-loaded", "gdaki-kernel-too-old"),
         source=_IBGDA,
+        leads=True,
     ),
     _line(
         "The system does not support registering the NIC control buffers with DMABUF",

@@ -124,6 +124,18 @@ ROWS = (
         source="ofiwg/libfabric src/hmem_cuda.c", decides=False,
     ),
     _ofi(
+        r"Selected {word:[Pp]rovider} is {provider:tcp|sockets|udp}",
+        ("rdma-device-not-in-container", "no-rdma-device"),
+        source="aws/aws-ofi-nccl src/nccl_ofi_net.c: libfabric found no EFA device here",
+        decides=False, leads=True,
+        sample="n1:1:2 [0] NCCL INFO NET/OFI Selected Provider is tcp (found 1 nics)",
+    ),
+    _ofi(
+        "NET/OFI Only EFA provi", ("no-rdma-device", "rdma-device-not-in-container"),
+        source="aws/aws-ofi-nccl src/nccl_ofi_net.c: libfabric found another provider than efa",
+        decides=False, leads=True,
+    ),
+    _ofi(
         "GDR disabled on GDR-supported instance type", _NO_GDR,
         source="aws/aws-ofi-nccl src/platform-aws.cpp; then the plugin stops", versions="1.7.4 and later",
     ),

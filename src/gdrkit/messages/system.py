@@ -85,12 +85,46 @@ ROWS = (
         sample=" Port number 1 state is Down",
     ),
     _installer(
-        "{before:failed to load, because it was|likely because it was} not signed by a key that is trusted",
+        "{before:failed to load, because it was"
+        "|likely because it was} not signed by a key that is trusted",
         ("module-unknown-key", "module-unsigned", "lockdown-blocks-module"),
         source=_INSTALLER,
         leads=True,
         sample="ERROR: The kernel module failed to load, because it was not signed by a key that is trusted "
         "by the kernel.",
+    ),
+    _kernel(
+        "modpost: GPL-incompatible module {file:[\\w.-]+} uses GPL-only symbol",
+        ("module-symbol-gpl-only",),
+        source="Linux scripts/mod/modpost.c, check_exports()",
+        sample="ERROR: modpost: GPL-incompatible module nvidia.ko uses GPL-only symbol '__rcu_read_lock'",
+    ),
+    MessageTemplate(
+        "cuda",
+        "cuMemCreate failed{:\\W{1,4}(?:with )?}operation not permitted",
+        ("mnnvl-imex-channel-missing",),
+        source="CUDA driver API, cuMemCreate(): CU_MEM_HANDLE_TYPE_FABRIC needs an IMEX channel",
+        open_end=True,
+        decides=False,
+        sample="cuMemCreate failed: operation not permitted",
+    ),
+    MessageTemplate(
+        "nccl",
+        "{:\\b}NCCL_GIN_TYPE_NONE",
+        ("gin-unavailable",),
+        source="NCCL src/include/nccl_device.h: what ncclCommQueryProperties() reports without GIN",
+        open_end=True,
+        decides=False,
+        sample="props.ginType == NCCL_GIN_TYPE_NONE",
+    ),
+    MessageTemplate(
+        "nccl",
+        "argument must be initialized via NCCL_{name:\\w{1,60}}_INITIALIZER",
+        ("gin-library-mismatch",),
+        source="NCCL src/dev_runtime.cc: the size that the program was built with is another one",
+        open_end=True,
+        sample="NCCL WARN Cannot create device communicator: ncclDevCommRequirements_t argument must be "
+        "initialized via NCCL_DEV_COMM_REQUIREMENTS_INITIALIZER",
     ),
     _installer(
         "Unable to find the kernel source tree for the currently running kernel", ("module-not-found",),

@@ -95,6 +95,15 @@ ROWS = (
         versions="1.22.0 and later",
     ),
     _line(
+        r"gdr_pin_buffer failed. length {:\s?}:{size:\d+} ret{:\s?}:22{:\b}",
+        ("memory-not-registrable", *NO_GPU),
+        source=_GDR_COPY,
+        versions="before 1.22.0",
+        decides=False,
+        leads=True,
+        sample="UCX  ERROR gdr_pin_buffer failed. length :65536 ret:22",
+    ),
+    _line(
         "USE_PCIE=yes requires GDRCopy with gdr_pin_buffer_v2", ("gdrcopy-version-mismatch",),
         source=_GDR_COPY, versions="1.22.0 and later",
     ),
