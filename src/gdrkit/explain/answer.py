@@ -18,7 +18,7 @@ from gdrkit.explain.explanation import (
     Sureness,
     TextMachine,
 )
-from gdrkit.explain.otherwise import OtherLine, other_line
+from gdrkit.explain.otherwise import OtherLine
 from gdrkit.explain.ranking import BY_LINE, STANCES, Candidate
 from gdrkit.explain.sentences import Sentence
 from gdrkit.explain.subject import Topics
@@ -44,9 +44,10 @@ def answer(
     machines: tuple[TextMachine, ...],
     found: tuple[Candidate, ...],
     about: Topics,
+    other: OtherLine | None,
 ) -> Answer:
-    """The answer to a text, from its sentences, what they name, its machines, and its ranked causes."""
-    other = other_line(lines)
+    """The answer to a text, from its sentences, what they name, its machines, its ranked causes, and
+    the line about something else that weighs most."""
     printed = other is not None and other.line.kind == "machine"
     proven = any(machine.established for machine in machines)
     asks = other is None and _reports_nothing(said, named, machines)

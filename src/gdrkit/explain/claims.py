@@ -60,7 +60,7 @@ def _in(found: tuple[Sentence, ...], index: int) -> Iterator[Claim]:
         if futile and (reading.cured or cues.is_futile(sentence.text)):
             yield Claim(reading.code, sentence, Stance.DENIED)
         elif reading.cured and stance not in (Stance.FOUND, Stance.REMEDY):
-            if stance in (Stance.TITLE, Stance.SAID) and not reading.context:
+            if stance in (Stance.TITLE, Stance.SAID) and not (reading.context or reading.bare):
                 yield Claim(reading.code, sentence, Stance.DENIED)
         elif cues.is_negated(sentence.text, reading.start):
             yield Claim(reading.code, sentence, Stance.DENIED)

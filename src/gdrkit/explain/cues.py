@@ -39,9 +39,9 @@ _PATTERNS = {
         r"|\u043f\u0440\u0438\u0447\u0438\u043d|\u0438\u0437-\u0437\u0430|\u0440\u0435\u0448\u0435\u043d"
     ),
     "root": (
-        r"\b(?:root[- ]?cause[sd]?(?=\W{0,3}(?:is|was|were|are|here|appears|turned|for|of|by|:|$))"
-        r"|culprit|turn(?:s|ed) out|the (?:actual |real |main "
-        r"|underlying )?(?:cause|reason) (?:is|was|here is))\b"
+        r"\broot[- ]?cause[sd]?(?:\W{0,3}(?:is|was|were|are|here|appears|turned|for|of|by)\b|:)"
+        r"|^\W*root[- ]?cause\W*$|\b(?:culprit|turn(?:s|ed) out"
+        r"|the (?:actual |real |main |underlying )?(?:cause|reason) (?:is|was|here is))\b"
         r"|\u6839\u672c\u539f\u56e0|\u539f\u56e0\u662f|\u6839\u56e0"
     ),
     "follows": (
@@ -66,7 +66,7 @@ _PATTERNS = {
         r"|set|add|enable|disable|load|try|see|note|consider|remember|confirm|do not|don't|never"
         r"|always)\b"
         r"|\b(?:you (?:can|may|might|should|must|need|have to|will|would|could)|should\b|must be"
-        r"|needs? to be|has to be|it"
+        r"|needs? to be|it"
         r" is recommended"
         r"|we recommend|is (?:required|supported|recommended)|are (?:required|supported))\b"
         r"|\b(?:every|any|each) (?:further|later|subsequent|new|other) \w+"

@@ -21,6 +21,7 @@ from gdrkit.explain.facts import cause_of, contradictions, known
 from gdrkit.explain.gpus import gpu_label
 from gdrkit.explain.log_events import LogEvent, events, module_named_nearby
 from gdrkit.explain.mentions import mentioned
+from gdrkit.explain.otherwise import other_line
 from gdrkit.explain.question import question
 from gdrkit.explain.ranking import FOR_DMABUF, ranked
 from gdrkit.explain.sentences import sentences
@@ -43,7 +44,9 @@ def explain(text: TextHost) -> Explanation:
     about = topics(text.lines)
     machines = [_machine(host, about) for host in text.machines()]
     said = sentences(text.lines)
-    named = claims(said)
+    other = other_line(text.lines)
+    taken = () if other is None else other.denies
+    named = tuple(claim for claim in claims(said) if claim.code not in taken)
     proven = {found.code for machine in machines for found in machine.established}
     suspected = mentioned(text.lines, named, proven)
     if suspected:
@@ -51,7 +54,7 @@ def explain(text: TextHost) -> Explanation:
     shown = tuple(machine for machine in machines if machine.has_content)
     found = ranked(shown, standing(named, shown), about)
     return Explanation(
-        answer=answer(text.lines, said, named, shown, found, about),
+        answer=answer(text.lines, said, named, shown, found, about, other),
         machines=shown,
         question=question(
             shown,

@@ -34,7 +34,9 @@ UNCLAIMED = (Stance.ADVISED, Stance.CONTEXT, Stance.DENIED)
 
 INLINE_CODE = re.compile(r"`([^`]{8,400})`")
 _FAILURE = re.compile(
-    r"error|warn|fail|disabled|too low|not supported|unsupported|cannot|refused|denied|unable|invalid", re.I
+    r"error|warn|fail|disabled|too low|not supported|unsupported|cannot|refused|denied|unable|invalid"
+    r"|incompatible",
+    re.I,
 )
 
 

@@ -22,6 +22,7 @@ class OtherLine(Struct, frozen=True):
     todo: str
     weight: float
     harmless: bool = False
+    denies: tuple[str, ...] = ()
 
 
 def other_line(lines: tuple[TextLine, ...]) -> OtherLine | None:
@@ -39,7 +40,12 @@ def _messages(lines: Iterable[TextLine]) -> Iterator[OtherLine]:
         if match is not None:
             said = 1 if line.kind in ("machine", "shown") else QUOTED
             yield OtherLine(
-                line, match.means, match.todo, WEIGHTS[match.kind] * said, match.kind == "harmless"
+                line,
+                match.means,
+                match.todo,
+                WEIGHTS[match.kind] * said,
+                match.kind == "harmless",
+                match.denies,
             )
 
 

@@ -35,7 +35,7 @@ STANCES = {
     Stance.FOUND: 9.0,
     Stance.TITLE: 5.0,
     Stance.SAID: 4.0,
-    Stance.REMEDY: 3.5,
+    Stance.REMEDY: 4.0,
     Stance.ASKED: 2.5,
     Stance.CONTEXT: 0.5,
     Stance.ADVISED: 1.0,
@@ -247,7 +247,7 @@ def _merged(candidates: Iterable[Candidate]) -> Candidate:
         lines=tuple(lines.values())[:MAX_LINES],
         subject=first.subject,
         machine=first.machine,
-        said=first.said,
+        said=any(one.said and one.weight for one in (first, *rest)),
     )
 
 

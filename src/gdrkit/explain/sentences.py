@@ -86,7 +86,7 @@ def _is_written(line: TextLine) -> bool:
     """Whether a person wrote a line: prose or a quotation, not a log line that no program is known for.
 
     A sentence right after a command looks like its output, unless it has the form of a sentence."""
-    if _compiled("logged").match(line.text):
+    if _compiled("logged").match(line.text) or _compiled("code").match(line.text):
         return False
     if line.kind == "machine":
         introduces = line.text.rstrip().endswith((":", ".")) and not line.text.startswith(("/", "-"))
@@ -133,7 +133,12 @@ def _compiled(name: str) -> re.Pattern[str]:
 
 _PATTERNS = {
     "item": r"\s*(?:[-*+\u2022|#]|\d{1,2}[.)])\s",
-    "heading": r"\s*#{1,6}\s|\*\*[^*]+\*\*:?\s*$|[^.?!:\u3002]{1,40}:\s*$|[^\x00-\x7f]{2,12}$",
+    "heading": r"\s*#{1,6}\s|\*\*[^*]+\*\*:?\s*$|[^.?!:\u3002]{1,40}:\s*$"
+    r"|[A-Z][a-z'-]+(?: (?:[A-Z][a-z'-]+|of|the|and|to|for|in)){1,4}\s*$|[^\x00-\x7f]{2,12}$",
+    "code": (
+        r"\s*(?:echo|logger|printf|elif|import|static|#include|#define) \S|\s*(?:fi|done|then|else)\s*$"
+        r"|\s*(?:if \[|for \w+ in |while \[|def \w+\(|class \w+[(:]|from \S+ import |return [\w(]+;)"
+    ),
     # time stamps of glog, ISO, the kernel and syslog; mpirun --tag-output; NCCL's prefix
     "logged": (
         r"\s*(?:[IWEF]\d{4} [\d:]{8}|\[?\d{4}-\d\d-\d\d[T ]\d\d:|\[ *\d+\.\d+\]|\[\d+,\d+\]<"

@@ -184,7 +184,7 @@ RDMA = (
     Statement("no-rdma-device", r"RDMA|\bIB\b", r"\u6ca1\u5f00|\u627e\u4e0d\u5230|\u672a\u542f\u7528"),
     Statement(
         "port-down",
-        r"\b(?:ports?|links?|interfaces?|nics?|hcas?|mlx\w+|ib\d)\b",
+        r"\b(?:ports?|links?|interfaces?|(?:nics?|hcas?) (?:status|state)|mlx\w+|ib\d)\b",
         r"\b(?:is|was|are|were|state:?|stays?|in)\b.{0,24}[\"'\u201c`]?\b(?:down|polling"
         r"|initializ\w+|INIT|inactive|"
         r"disabled|not active)\b",

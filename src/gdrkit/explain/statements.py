@@ -27,6 +27,7 @@ class Reading(Struct, frozen=True):
     start: int  # where its state begins, or its topic if it has none
     cured: bool  # it names the cure only: what cured the problem, or what is in place
     context: bool
+    bare: bool = False  # the cure is only the topic itself, which denies nothing
 
 
 def readings(text: str) -> Iterator[Reading]:
@@ -39,7 +40,8 @@ def readings(text: str) -> Iterator[Reading]:
         if found is not None:
             yield Reading(row.code, found.start(), cured=False, context=row.context)
         elif cure is not None and (found := cure.search(text)) is not None:
-            yield Reading(row.code, found.start(), cured=True, context=row.context)
+            bare = about.start() <= found.start() < about.end()
+            yield Reading(row.code, found.start(), cured=True, context=row.context, bare=bare)
 
 
 _Patterns = tuple[re.Pattern[str], re.Pattern[str] | None, re.Pattern[str] | None, re.Pattern[str] | None]

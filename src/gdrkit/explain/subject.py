@@ -19,7 +19,7 @@ _PATTERNS = {
         r"\bUCX\b|\blibibverbs\b|libfabric|\bEFA\b|\bIMEX\b|GPUDirect Storage|nvidia-fs|GPU"
         r" ?Direct[ -]?RDMA|\bGDR(?:DMA)?\b|\bRDMA\b|peer_?mem|InfiniBand|\bHCAs?\b|\bmlx\d"
         r"|gdrcopy|gdrdrv"
-        r"|\bRoCE|\bConnectX|NVSHMEM|nvshmem|\bibv_|GPU memory.{0,20}regist|dma-?buf"
+        r"|\bRoCE|\bConnectX|NVSHMEM|nvshmem|\bibv_|GPU memory.{0,20}regist"
     ),
     "dmabuf": r"dma[-_ ]?buf",
     "datacenter": (
@@ -51,7 +51,8 @@ _PATTERNS = {
     ),
     "report": (
         r"\bdescribe the bug\b|\bsteps to reproduce\b|\b(?:expected|actual) behaviou?r\b"
-        r"|^\W*environment\b"
+        r"|^\W*environment\b|\bbefore this (?:change|patch|pr|fix)\b"
+        r"|\b(?:customers?|users?) (?:hit|saw|got|report\w*)\b|^\W*(?:problem|issue|motivation)\W*$"
     ),
     "trouble": (
         r"\b(?:I|we|my|our|us|me)\b.{0,120}(?:fail|error|problem|issue|slow|crash|hang|stuck|not work"

@@ -67,6 +67,7 @@ _DRIVERS = (
         "Find out whether it loaded: `lsmod`",
         "Linux kernel/module/version.c, check_version()",
         kind="harmless",
+        denies=("module-crc-mismatch", "module-symbol-missing"),
     ),
     OtherMessage(
         "NVLS multicast",

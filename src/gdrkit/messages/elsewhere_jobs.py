@@ -226,8 +226,8 @@ ROWS = (
         kind="follows",
     ),
     OtherMessage(
-        " transport to ",
-        r"\bno (?:active messages|remote \w+|auxiliary|\w+) transport to ",
+        " transport",
+        r"\bno (?:active messages|remote \w+ memory access|auxiliary|tag) transport\b",
         "UCX found no transport with everything that the program asks for; the line names what"
         " each one lacks",
         "Allow more transports in UCX_TLS, or use a UCX release whose transports have it",

@@ -19,3 +19,4 @@ class OtherMessage(Struct, frozen=True):
     todo: str
     source: str
     kind: Kind = "failure"
+    denies: tuple[str, ...] = ()  # codes that people take the line for
