@@ -52,6 +52,19 @@ PROGRAMS = (
 
 SETTINGS = (
     Statement(
+        "gdr-level-pxb-on-c2c",
+        r"\bNCCL_NET_GDR_LEVEL\b",
+        r"(?:PXB|PIX)\b.{0,60}(?:Grace|C2C|GB200|GH200)|P2C",
+    ),
+    Statement("gdr-level-ignored", r"\bNCCL_NET_GDR_LEVEL\b", r"ignored|invalid value|not understood"),
+    Statement(
+        "gin-nics-fused",
+        r"\bGIN\b|NCCL_IB_MERGE_NICS",
+        r"fused|merged?|joined|MERGE_NICS\W{0,3}=\s*0",
+        r"MERGE_NICS",
+    ),
+    Statement("gds-p2pdma-off", r"\bP2PDMA\b", LACKS + r"|disabled|\boff\b", r"use_pci_p2pdma"),
+    Statement(
         "ib-disabled-by-env",
         r"\bNCCL_IB_DISABLE\b",
         r"NCCL_IB_DISABLE\W{0,3}(?:=|:)\s*[\"']?1|(?:set|is|was) (?:to )?[\"'`]?1\b|\bdisables\b",
@@ -130,6 +143,28 @@ SETTINGS = (
 )
 
 OTHERS = (
+    Statement(
+        "ibgda-cpu-assisted",
+        r"\bIBGDA\b|\bdoorbells?\b",
+        r"\bCPU[- ](?:assisted|proxy|fallback|thread)|by the (?:CPU|processor|host)\b",
+    ),
+    Statement(
+        "nic-buffers-not-mappable",
+        r"\b(?:QPs?|queues?|control buffers?|CQs?|UMEM)\b",
+        r"(?:not|n't|cannot|fail\w*)\b.{0,60}\bGPU memory|GPU memory\b.{0,60}(?:not|n't|cannot|fail)",
+        unless=r"ibv_reg_mr",
+    ),
+    Statement(
+        "efa-peermem-proprietary-driver",
+        r"\befa_nv_peermem\b",
+        r"proprietary|closed|open (?:kernel )?(?:driver|modules)",
+    ),
+    Statement(
+        "proof-misread",
+        r"DMA-?BUF is available|GPU Direct RDMA Enabled|\bGDRDMA\b|ib_write_bw",
+        r"(?:does|do|did)(?: not|n't) (?:prove|mean|show|imply)|although GDR is (?:disabled|off)"
+        r"|GDR_READ.*misread",
+    ),
     # -- NVSHMEM, DeepEP, NCCL's device API
     Statement(
         "ibgda-peer-mapping-denied",

@@ -27,6 +27,7 @@ _NOT_LOADED = (
     r"|installed"
     r"|running)|\bmissing\b|\babsent\b|do(?:es)?(?: not|n't) exist|no module|shows? nothing"
     r"|prints? nothing"
+    r"|\b(?:is|was) (?:disabled|stopped|inactive|not active)\b"
     r"|\u6ca1\u6709?\u52a0\u8f7d|\u672a\u52a0\u8f7d|nicht geladen|pas charg\u00e9|no (?:est[\u00e1a]"
     r" )?cargad"
     r"|\u30ed\u30fc\u30c9\u3055\u308c\u3066\u3044|\ub85c\ub4dc\ub418\uc9c0|\u043d\u0435"
@@ -179,6 +180,19 @@ DRIVER = (
 
 RDMA = (
     Statement(
+        "rail-unreachable",
+        r"\b(?:NICs?|HCAs?|rails?|RoCE|mlx\w+|subnets?)\b",
+        r"can(?:not|'t| not) (?:talk|reach|ping|communicate|connect)|\bno route\b|\bunreachable\b"
+        r"|not reachable|(?:different|separate|wrong) (?:subnets?|VLANs?)",
+        r"subnet|route|VLAN",
+    ),
+    Statement(
+        "shared-nic",
+        r"\bNICs?\b|\bmlx\w+|\bPFs?\b",
+        r"(?:two|four|several|multiple) (?:PFs|RDMA devices|PCIe links) (?:of|from|for) (?:one"
+        r"|a single|the same)",
+    ),
+    Statement(
         "no-rdma-device", r"\bno (?:IB|InfiniBand|RDMA|HCA|RoCE)s? (?:devices?|cards?|NICs?|adapters?)\b"
     ),
     Statement("no-rdma-device", r"RDMA|\bIB\b", r"\u6ca1\u5f00|\u627e\u4e0d\u5230|\u672a\u542f\u7528"),
@@ -287,6 +301,63 @@ RDMA = (
     ),
 )
 
+OTHER_STATES = (
+    Statement(
+        "gpu-passed-through",
+        r"\bvfio-pci\b",
+        r"(?:bound|bind|attached|in use|holds?|owned)\b.{0,60}|driver in use",
+    ),
+    Statement(
+        "gpu-mig",
+        r"\bMIG\b",
+        r"(?:is|was|with|mode) enabled|is on\b|MIG (?:instance|slice|device)",
+        r"disabl",
+        unless=r"disabled|off\b",
+    ),
+    Statement(
+        "gpu-confidential",
+        r"confidential comput|\bCC mode\b",
+        r"(?:is|was|mode) (?:enabled|active|on)\b|blocks",
+        r"off|disabl",
+    ),
+    Statement("gpu-cdmm", r"\bCDMM\b", r"(?:is|was|mode) (?:enabled|active|on)\b", r"NUMA mode|disabl"),
+    Statement(
+        "no-gpu",
+        r"\bGPUs?\b",
+        r"\bno NVIDIA GPUs?\b|\bno GPUs? (?:is|are|was|were) (?:in|installed|visible)",
+    ),
+    Statement("module-key-revoked", r"\bkeys?\b|certificate", r"revoked|\bdbx\b|\bSBAT\b"),
+    Statement("module-corrupt", r"\bmodule\b|\.ko\b", r"\bcorrupt|truncated|not (?:an )?ELF|empty file"),
+    Statement(
+        "module-symbol-gpl-only",
+        r"\bGPL[- ](?:only|incompatible)\b|EXPORT_SYMBOL_GPL",
+        r"symbol|module|licen[cs]e",
+    ),
+    Statement(
+        "module-symbol-namespace",
+        r"\bnamespace\b",
+        r"(?:import|symbol).{0,40}namespace|namespace.{0,40}(?:import|symbol)",
+    ),
+    Statement(
+        "module-bad-parameter",
+        r"\bmodule (?:parameter|option)s?\b|modprobe\.d",
+        r"invalid|wrong|unknown|not accept|bad value",
+    ),
+    Statement("kernel-lacks-odp", r"\bon-demand paging\b|\bODP\b|INFINIBAND_ON_DEMAND_PAGING", LACKS),
+    Statement("ofed-multiple-dkms", r"\bDKMS\b", r"two (?:versions? of )?(?:MLNX_)?OFED|several OFED"),
+    Statement(
+        "peermem-redundant",
+        PEERMEM,
+        r"(?:not|n't|no longer) (?:be )?(?:needed|required|necessary)",
+        context=True,
+    ),
+    Statement("link-narrower-than-port", r"\bPCIe\b", r"(?:narrower|slower|less) than the (?:port|network)"),
+    Statement("mixed-signers", r"\bsign(?:ed|ers?|atures?)\b", r"different keys?|two keys"),
+    Statement(
+        "verbs-library-old", r"\blibibverbs\b|\brdma-core\b", r"second|another|bundled|conda|old(?:er)? copy"
+    ),
+)
+
 PATH = (
     Statement(
         "acs-redirect",
@@ -332,5 +403,5 @@ PATH = (
     ),
 )
 
-STATEMENTS = (*HARDWARE, *LOADING, *DRIVER, *RDMA, *PATH)
+STATEMENTS = (*HARDWARE, *LOADING, *DRIVER, *RDMA, *OTHER_STATES, *PATH)
 """All rows of this module; program_rows.py has those of programs and settings."""

@@ -192,6 +192,45 @@ ROWS = (
         "NVIDIA/nvidia-installer kernel.c",
     ),
     OtherMessage(
+        "ncclIbRoceGetVersionNum",
+        r"read failed in ncclIbRoceGetVersionNum",
+        "NCCL before 2.26 stops at an empty entry of the GID table, as containers have them",
+        "Use NCCL 2.26 or newer, or set NCCL_IB_GID_INDEX to an index that `show_gids` lists in"
+        " the container",
+        "NCCL src/transport/net_ib.cc, 2.21 to 2.25",
+    ),
+    OtherMessage(
+        "ompletion",
+        r"Got completion .{0,80}(?:status=|error )(?:5|9|13)\b",
+        "This completion error follows from another one: the peer, or this rank, had already stopped",
+        "Look for the first error of all ranks",
+        "ibv_poll_cq(3), IBV_WC_WR_FLUSH_ERR",
+        kind="follows",
+    ),
+    OtherMessage(
+        "RmInitAdapter failed",
+        r"RmInitAdapter failed",
+        "The driver cannot start the GPU",
+        "Look for the first NVRM line before it; update driver and firmware, reseat or replace the GPU",
+        "open-gpu-kernel-modules src/nvidia/arch/nvalloc/unix/src/osinit.c",
+    ),
+    OtherMessage(
+        "in use",
+        r"(?:rmmod: ERROR|modprobe: FATAL): Module (?:nvidia\w*|gdrdrv|nv_peer_mem) is in use",
+        "The module cannot be unloaded while a process or another module uses it",
+        "Stop the jobs and services that use the GPU, or reboot",
+        "kmod tools/rmmod.c",
+    ),
+    OtherMessage(
+        "not supported by the NVIDIA",
+        r"installed in this system is not supported by the (?:open )?NVIDIA"
+        r"|requires use of the NVIDIA open kernel",
+        "The driver does not support this GPU: it is too new, too old, or needs the other flavour"
+        " of modules",
+        "Install the driver branch, and the flavour (open or proprietary), that supports the GPU",
+        "open-gpu-kernel-modules kernel-open/nvidia/nv-pci.c",
+    ),
+    OtherMessage(
         "undefined!",
         r"\"\w+\" \[\S+\.ko\] undefined!",
         "The module does not build: it uses a symbol that neither the kernel nor the driver that it was"

@@ -25,6 +25,10 @@ _devmem = functools.partial(MessageTemplate, "linux-devmem", open_end=True)
 ROWS = (
     _gdr("error opening driver (errno=", ("gdrcopy-not-loaded",), source=f"{_API}, gdr_open()"),
     _gdr(
+        "unable to open GDR driver, is gdrdrv.ko loaded", ("gdrcopy-not-loaded",), decides=False,
+        source="openucx/ucx and MVAPICH2, which call gdr_open()",
+    ),
+    _gdr(
         "The minimum required gdrdrv driver version is", ("gdrcopy-version-mismatch",),
         source=f"{_API}, gdr_open()",
     ),
@@ -83,7 +87,10 @@ ROWS = (
         "NVMe Driver not registered with nvidia-fs", ("nvidia-fs-symbols-missing", "gds-compat-mode"),
         source=_LOG, leads=True,
     ),
-    _cufile("nvidia-fs driver is not loaded", ("nvidia-fs-not-loaded",), source=_LOG),
+    _cufile(
+        r"nvidia-fs{:(?:\.ko)?(?: driver)?(?: is)?} not loaded", ("nvidia-fs-not-loaded",), source=_LOG,
+        sample="cufio-drv:716 nvidia-fs.ko driver not loaded",
+    ),
     _cufile("pci_p2pdma not supported errornum: 801", ("gds-p2pdma-off",), source=_LOG),
     _cufile("Config doesn't support PCIP2PDMA", ("gds-p2pdma-off",), source=_LOG),
     _cufile(

@@ -68,8 +68,13 @@ ROWS = (
         versions="0.3.11 and later",
     ),
     _line(
+        "Failed to modify QP to RTR, check mtu, gid", ("rail-unreachable", "gid-index-wrong"),
+        source=f"{_ENGINE}/transport/rdma_transport/rdma_endpoint.cpp", decides=False,
+    ),
+    _line(
         r"TcpTransport: listen on port {port:\d+}", ("rdma-transport-not-chosen",),
         source=f"{_ENGINE}/transport/tcp_transport", decides=False,
+        sample="TcpTransport: listen on port 15535",
     ),
     _line("RdmaTransport: No available RNIC", _NO_DEVICE, source=f"{_ENGINE}/transport/rdma_transport"),
     _line(

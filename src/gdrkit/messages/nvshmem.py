@@ -61,6 +61,10 @@ ROWS = (
         leads=True,
     ),
     _line(
+        "cannot allocate mlx5dv_devx_uar", ("ibgda-peer-mapping-denied", "rdma-device-not-in-container"),
+        source=_IBGDA, decides=False,
+    ),
+    _line(
         "The system does not support registering the NIC control buffers with DMABUF",
         ("gdaki-kernel-too-old", "verbs-library-old"),
         source=_IBGDA,

@@ -131,6 +131,13 @@ ROWS = (
         sample="n1:1:2 [0] NCCL INFO NET/OFI Selected Provider is tcp (found 1 nics)",
     ),
     _ofi(
+        "fi_getinfo() call failed: No data available",
+        ("rdma-device-not-in-container", "no-rdma-device", "libfabric-too-old"),
+        source="aws/aws-ofi-nccl src/nccl_ofi_net.c: libfabric offers no EFA device",
+        decides=False, leads=True,
+        sample="NCCL WARN NET/OFI OFI fi_getinfo() call failed: No data available",
+    ),
+    _ofi(
         "NET/OFI Only EFA provi", ("no-rdma-device", "rdma-device-not-in-container"),
         source="aws/aws-ofi-nccl src/nccl_ofi_net.c: libfabric found another provider than efa",
         decides=False, leads=True,

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import functools
 
+from gdrkit.messages.errors import EFAULT
 from gdrkit.messages.message import MessageTemplate
+from gdrkit.messages.verbs import causes_of
 
 _kernel = functools.partial(MessageTemplate, "kernel", open_end=True, decides=False)
 _linker = functools.partial(MessageTemplate, "ld.so", open_end=True, source="GNU C Library elf/dl-lookup.c")
@@ -36,6 +38,20 @@ ROWS = (
         ("lock-inversion",),
         source="MLNX_OFED drivers/infiniband/core/peer_mem.c, in a stack of a task that hangs",
         sample="[<0>] ib_invalidate_peer_memory+0x61/0xc0 [ib_core]",
+    ),
+    _kernel(
+        "ib_umem_get: failed to get user pages", causes_of("ibv_reg_mr", EFAULT),
+        source="MLNX_OFED drivers/infiniband/core/umem.c: no peer-memory client claimed the address",
+    ),
+    _kernel(
+        r"umem get failed (-{number:14|22|12})", causes_of("ibv_reg_mr", EFAULT),
+        source="Linux drivers/infiniband/hw/mlx5/mr.c, mr_umem_get()",
+        sample="mlx5_0:mr_umem_get:709:(pid 15855): umem get failed (-14)",
+    ),
+    _kernel(
+        r"NVRM: BAR1 is {size:\d+M} @ 0x0", ("bar1-small",), leads=True,
+        source="open-gpu-kernel-modules kernel-open/nvidia/nv-pci.c: the BIOS assigned no window",
+        sample="NVRM: BAR1 is 0M @ 0x0 (PCI:0000:af:00.0)",
     ),
     MessageTemplate(
         "nvidia",
@@ -84,6 +100,14 @@ ROWS = (
         source="perftest src/perftest_parameters.c, check_link_and_mtu()",
         sample=" Port number 1 state is Down",
     ),
+    _rdma(
+        r"Failed status {status:4|10|11}: wr_id", causes_of("completion", 10),
+        source="perftest src/perftest_resources.c", sample=" Failed status 10: wr_id 0 syndrom 0x88",
+    ),
+    _rdma(
+        "Unable to Connect the HCA's through the link", ("rail-unreachable", "gid-index-wrong", "port-down"),
+        source="perftest src/perftest_resources.c, ctx_connect()",
+    ),
     _installer(
         "{before:failed to load, because it was"
         "|likely because it was} not signed by a key that is trusted",
@@ -98,6 +122,15 @@ ROWS = (
         ("module-symbol-gpl-only",),
         source="Linux scripts/mod/modpost.c, check_exports()",
         sample="ERROR: modpost: GPL-incompatible module nvidia.ko uses GPL-only symbol '__rcu_read_lock'",
+    ),
+    MessageTemplate(
+        "cuda",
+        r"{before:(?<!NvlinkTransport: )}cuMem{way:Import|Export}{:\w{2,5}}ShareableHandle{:\W{1,4}(?:\w+ ){0,3}fail}",
+        ("mnnvl-imex-channel-missing", "mnnvl-imex-not-ready", "mnnvl-clique-differs"),
+        source="CUDA driver API: handles of CU_MEM_HANDLE_TYPE_FABRIC need IMEX",
+        open_end=True,
+        decides=False,
+        sample="cuMemImportFromShareableHandle() fails with CUDA failure 101",
     ),
     MessageTemplate(
         "cuda",

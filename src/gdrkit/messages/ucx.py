@@ -104,6 +104,23 @@ ROWS = (
         sample="UCX  ERROR gdr_pin_buffer failed. length :65536 ret:22",
     ),
     _line(
+        r"transport '{transport:cuda\w*|gdr_copy}' is not available", ("ucx-lacks-cuda",),
+        source="openucx/ucx src/ucp/core/ucp_context.c", decides=False,
+        sample="UCX  WARN  transport 'cuda_copy' is not available, please use one or more of: mm, posix",
+    ),
+    _line(
+        r"network device '{device:[^']{1,60}}' is not available",
+        ("ucx-transport-excluded", "no-rdma-device"),
+        source="openucx/ucx src/ucp/core/ucp_context.c: UCX_NET_DEVICES names it", decides=False, leads=True,
+        sample="UCX  WARN  network device 'mlx5_9:1' is not available, please use one of: 'eth0'(tcp)",
+    ),
+    _line(
+        r"{what:Remote access|Local protection}{: ?(?:error)?} on {device:\S+} (synd",
+        causes_of("completion", 10),
+        source="openucx/ucx src/uct/ib/mlx5/ib_mlx5_log.c", decides=False,
+        sample="Remote access error on mlx5_0:1/RoCE (synd 0x13 vend 0x88 hw_synd 0/0)",
+    ),
+    _line(
         "USE_PCIE=yes requires GDRCopy with gdr_pin_buffer_v2", ("gdrcopy-version-mismatch",),
         source=_GDR_COPY, versions="1.22.0 and later",
     ),
