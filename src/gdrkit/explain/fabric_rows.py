@@ -1,0 +1,232 @@
+"""How people say that the network, the path to it, or the mode of a GPU is the cause."""
+
+from __future__ import annotations
+
+from gdrkit.explain.statement_rows import BLOCKS, DMABUF, LACKS, OFF, OLD, ON, PEERMEM, Statement
+
+RDMA = (
+    Statement(
+        "rail-unreachable",
+        r"\b(?:NICs?|HCAs?|rails?|RoCE|mlx\w+|subnets?)\b",
+        r"can(?:not|'t| not) (?:talk|reach|ping|communicate|connect)|\bno route\b|\bunreachable\b"
+        r"|not reachable|(?:different|separate|wrong) (?:subnets?|VLANs?)",
+        r"subnet|route|VLAN",
+    ),
+    Statement(
+        "shared-nic",
+        r"\bNICs?\b|\bmlx\w+|\bPFs?\b",
+        r"(?:two|four|several|multiple) (?:PFs|RDMA devices|PCIe links) (?:of|from|for) (?:one"
+        r"|a single|the same)",
+    ),
+    Statement(
+        "no-rdma-device", r"\bno (?:IB|InfiniBand|RDMA|HCA|RoCE)s? (?:devices?|cards?|NICs?|adapters?)\b"
+    ),
+    Statement("no-rdma-device", r"RDMA|\bIB\b", r"\u6ca1\u5f00|\u627e\u4e0d\u5230|\u672a\u542f\u7528"),
+    Statement(
+        "port-down",
+        r"\b(?:ports?|links?|interfaces?|(?:nics?|hcas?) (?:status|state)|mlx\w+|ib\d)\b",
+        r"\b(?:is|was|are|were|state:?|stays?|in)\b.{0,24}[\"'\u201c`]?\b(?:down|polling"
+        r"|initializ\w+|INIT|inactive|"
+        r"disabled|not active)\b",
+        unless=r"bandwidth|throughput",
+    ),
+    Statement("port-down", r"\b(?:port|link)\b", r"not (?:up|active)\b|went down|flapp"),
+    Statement("rdma-device-software", r"\b(?:soft-?roce|rdma_rxe|rxe\d|siw|soft-?iwarp)\b"),
+    Statement("bar1-small", r"\bBAR[ -]?1?\b", r"\b(?:16|32|64|128|256) ?Mi?B?\b|too small|small|limit"),
+    Statement(
+        "bar1-small", r"\bresizable BAR\b|\bReBAR\b|\babove 4G decoding\b", r"\bnot\b|n't|off|disabled", ON
+    ),
+    Statement(  # what remains of a window of 256 MiB
+        "bar1-small",
+        r"\b2[0-5]\d(?:\.\d)? ?Mi?B\b",
+        r"\b(?:more|larger|bigger|greater|above|over|exceed\w*|beyond|at most|maximum|max|up to"
+        r"|below|under)\b",
+        unless=r"/s\b|bandwidth|throughput",
+    ),
+    Statement(
+        "bar1-exhausted",
+        r"\bBAR ?1?\b",
+        r"exhaust|\bfull\b|used up|run(?:s|ning)? out|no (?:more )?space|insufficient",
+    ),
+    Statement(
+        "memlock-limit",
+        r"\bmemlock\b|\bulimit\b|locked[- ]memory|\bmlock\b|\bLimitMEMLOCK\b|\bIPC_LOCK\b",
+        r"too (?:low|small)|limit(?:ed)? (?:is|was|to) (?!unlimited)|not enough|insufficient|low\b"
+        r"|\d+ ?(?:KB|kbytes)",
+        r"unlimited|infinity|ulimit|memlock|-1|IPC_LOCK",
+    ),
+    Statement(
+        "memory-not-registrable",
+        r"\bcuMemCreate\b|\bVMM\b|expandable_segments|cudaMallocAsync|cudaMallocManaged|managed"
+        r" memory|cuMemMap|stream-ordered|memory pool",
+        r"register|ibv_reg|pin\b|RDMA|incompatible|cuIpc",
+        r"cudaMalloc\b|expandable|disabl|cuMemCreate|gpuDirectRDMACapable",
+        unless=r"expandable",
+    ),
+    Statement(  # the way that memory is allocated makes the difference
+        "memory-not-registrable",
+        r"\bcuda_?malloc\b|\ballocat(?:or|ion)s?\b|\btorch\.\w+|\btensors?\b",
+        r"(?:error|failure|problem) (?:does|did)(?: not|n't) (?:occur|happen|appear)|can(?: ?not"
+        r"|'t) be registered",
+        unless=r"expandable",
+    ),
+    Statement(
+        "rdma-device-not-in-container",
+        r"\bcontainers?\b|\bpods?\b|\bdocker\b|\bkubernetes\b|\bk8s\b|device[- ]cgroup",
+        r"(?:\bno|not|n't|missing|without|lacks?|fail\w*|cannot)\b.{0,60}(?:/dev/infiniband|\buverbs"
+        r"|ibv_open_device|(?:RDMA|IB|HCA) devices?)"
+        r"|(?:/dev/infiniband|\buverbs\w*|ibv_open_device\S*|(?:RDMA|IB|HCA) devices?)\b.{0,40}"
+        r"(?:not|n't|missing|fail)",
+        r"/dev/infiniband|--device|--privileged|device plugin|rdma/",
+    ),
+    Statement(
+        "rdma-device-not-in-container",
+        r"\b(?:docker|containers?|podman|kubernetes|k8s|pods?|singularity|enroot)\b",
+        context=True,
+    ),
+    Statement("rdma-device-not-in-container", r"\bibv_open_device\b", "fail|cannot|unable"),
+    Statement(
+        "rdma-lacks-peer-api",
+        r"ib_register_peer_memory_client|peer[- ]memory API",
+        LACKS + "|unknown symbol",
+        unless="stub",
+    ),
+    Statement(
+        "verbs-lacks-dmabuf",
+        r"ibv_reg_dmabuf_mr|\brdma-core\b|\blibibverbs\b",
+        r"(?:not|n't|does not|lacks?|without|new enough|undefined|missing).{0,60}(?:ibv_reg_dmabuf_mr"
+        r"|function|symbol|dma)"
+        r"|too old|older than|ibv_reg_dmabuf_mr.{0,40}(?:undefined|not found|missing)",
+        r"rdma-core|upgrad|newer",
+    ),
+    Statement(
+        "kernel-lacks-dmabuf",
+        r"\bkernel\b.{0,60}(?:" + OLD + "|lacks|does not|doesn't)",
+        DMABUF,
+        r"kernel",
+    ),
+    Statement(
+        "dmabuf-mr-refused",
+        r"ibv_reg_dmabuf_mr|reg_dmabuf",
+        r"not supported|EOPNOTSUPP|refus|EINVAL",
+        unless=r"-?\b524\b|ENOTSUPP\b|topology|IOMMU group",
+    ),
+    Statement(
+        "dmabuf-mr-refused",
+        r"\b(?:IB|OFED|mlx5|NIC) driver\b",
+        r"(?:too old|not support|n't support).{0,60}dma",
+    ),
+    Statement(
+        "data-direct-missing", r"\bdata[- ]direct\b", r"data[- ]direct\b.{0,40}(?:" + LACKS + "|fail)"
+    ),
+    Statement(
+        "ofed-rebuilt-after-driver",
+        r"\bOFED\b|\bDOCA\b",
+        r"(?:after|before) (?:the )?(?:nvidia |GPU |cuda )?driver|reinstalled",
+        r"reinstall|rebuil",
+    ),
+)
+
+OTHER_STATES = (
+    Statement(
+        "gpu-passed-through",
+        r"\bvfio-pci\b",
+        r"(?:bound|bind|attached|in use|holds?|owned)\b.{0,60}|driver in use",
+    ),
+    Statement(
+        "gpu-mig",
+        r"\bMIG\b",
+        r"(?:is|was|with|mode) enabled|is on\b|MIG (?:instance|slice|device)",
+        r"disabl",
+        unless=r"disabled|off\b",
+    ),
+    Statement(
+        "gpu-confidential",
+        r"confidential comput|\bCC mode\b",
+        r"(?:is|was|mode) (?:enabled|active|on)\b|blocks",
+        r"off|disabl",
+    ),
+    Statement("gpu-cdmm", r"\bCDMM\b", r"(?:is|was|mode) (?:enabled|active|on)\b", r"NUMA mode|disabl"),
+    Statement(
+        "no-gpu",
+        r"\bGPUs?\b",
+        r"\bno NVIDIA GPUs?\b|\bno GPUs? (?:is|are|was|were) (?:in|installed|visible)",
+    ),
+    Statement("module-key-revoked", r"\bkeys?\b|certificate", r"revoked|\bdbx\b|\bSBAT\b"),
+    Statement("module-corrupt", r"\bmodule\b|\.ko\b", r"\bcorrupt|truncated|not (?:an )?ELF|empty file"),
+    Statement(
+        "module-symbol-gpl-only",
+        r"\bGPL[- ](?:only|incompatible)\b|EXPORT_SYMBOL_GPL",
+        r"symbol|module|licen[cs]e",
+    ),
+    Statement(
+        "module-symbol-namespace",
+        r"\bnamespace\b",
+        r"(?:import|symbol).{0,40}namespace|namespace.{0,40}(?:import|symbol)",
+    ),
+    Statement(
+        "module-bad-parameter",
+        r"\bmodule (?:parameter|option)s?\b|modprobe\.d",
+        r"invalid|wrong|unknown|not accept|bad value",
+    ),
+    Statement("kernel-lacks-odp", r"\bon-demand paging\b|\bODP\b|INFINIBAND_ON_DEMAND_PAGING", LACKS),
+    Statement("ofed-multiple-dkms", r"\bDKMS\b", r"two (?:versions? of )?(?:MLNX_)?OFED|several OFED"),
+    Statement(
+        "peermem-redundant",
+        PEERMEM,
+        r"(?:not|n't|no longer) (?:be )?(?:needed|required|necessary)",
+        context=True,
+    ),
+    Statement("link-narrower-than-port", r"\bPCIe\b", r"(?:narrower|slower|less) than the (?:port|network)"),
+    Statement("mixed-signers", r"\bsign(?:ed|ers?|atures?)\b", r"different keys?|two keys"),
+    Statement(
+        "verbs-library-old", r"\blibibverbs\b|\brdma-core\b", r"second|another|bundled|conda|old(?:er)? copy"
+    ),
+)
+
+PATH = (
+    Statement(
+        "acs-redirect",
+        r"\bACS\b|\bACSCtl\b|Access Control Services",
+        BLOCKS + "|" + ON,
+        OFF + r"|ACSCtl|ReqRedir",
+    ),
+    Statement(
+        "iommu-translating",
+        r"\bIOMMU\b|\bVT-d\b|\bAMD-Vi\b|\bSMMU\b|iommu=pt",
+        r"translat|" + BLOCKS + r"|(?:is|was|are) (?:en|turned on|on\b)",
+        OFF,
+    ),
+    Statement("iommu-groups-differ", r"\bIOMMU groups?\b", r"differ|not the same|separate"),
+    Statement(
+        "link-degraded",
+        r"\bLnkSta\b|\bPCIe (?:link|gen ?\d)|\bx(?:16|8|4)\b",
+        r"downgrad|degrad|trained (?:at|to)|instead of",
+    ),
+    Statement(
+        "pair-cross-socket",
+        r"\b(?:sockets?|NUMA nodes?|QPI|UPI|CPUs?)\b",
+        r"\b(?:different|other|across|cross\w*|between)\b.{0,40}\b(?:sockets?|NUMA|QPI|UPI|CPUs?)\b",
+        unless=r"\bNVMe|\bSSDs?\b|storage",
+    ),
+    Statement(
+        "pair-distant",
+        r"\b(?:root complex(?:es)?|root ports?|host bridges?|PCIe switch(?:es)?)\b",
+        r"\b(?:different|distinct|separate|other|not .{0,24}same|across)\b",
+        unless=r"\bNVMe|\bSSDs?\b|storage",
+    ),
+    Statement(
+        "read-request-small",
+        r"\bMaxReadReq\b|max(?:imum)? read request",
+        r"\b(?:128|256|512|1024)\b|small",
+        "4096",
+    ),
+    Statement(
+        "net-plugin-replaced",
+        r"\blibnccl-net\b|net(?:work)? plugin\b",
+        r"replac|instead of|overrid|conflict|old",
+        r"remov|uninstall|NCCL_NET_PLUGIN",
+    ),
+)
+
+FABRIC_STATEMENTS = (*RDMA, *OTHER_STATES, *PATH)
