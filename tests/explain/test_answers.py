@@ -90,6 +90,15 @@ POSTS = (
     ("After an upgrade of the MOFED pod the driver pod has to be restarted.", "operator-ofed-changed"),
     ("os.environ['NCCL_NET']='Socket'\n\nWhy is my RoCE card not used?", "ib-disabled-by-env"),
     ("nv_peer_mem: Unknown symbol ib_register_peer_memory_client, what can I do?", "rdma-lacks-peer-api"),
+    ("UCX of this image does not find its CUDA modules: the CUDA modules are not found, so VRAM fails.",
+     "ucx-lacks-cuda"),
+    ("With a wrong list of HCAs the engine falls back to TCP: Mooncake falls back to TCP.",
+     "rdma-transport-not-chosen"),
+    ("Does it run on a GTX 1080 with GPUDirect RDMA?", "gpu-consumer"),
+    ("Rank 3 hangs as the NIC status is Down on its node.", "port-down"),
+    ("The NICs of the two hosts cannot reach each other: they are in different subnets.",
+     "rail-unreachable"),
+    ("nv_peer_mem was disabled by the last update, so registration failed.", "peermem-not-loaded"),
     # -- other languages
     ("\u8981\u542f\u7528GDR\uff0c\u9700\u8981\u52a0\u8f7dnvidia_peermem\u6a21\u5757\u3002",
      "peermem-not-loaded"),
@@ -98,6 +107,19 @@ POSTS = (
     ("\u7531\u4e8eBIOS\u4e2dACS\u6ca1\u6709\u5173\u95ed\uff0cGDR\u5f88\u6162\u3002", "acs-redirect"),
     ("GPUDirect RDMA ging nicht, weil nvidia_peermem nicht geladen war.", "peermem-not-loaded"),
     # -- outputs with words
+    ("n1:1:2 [0] NCCL INFO NET/OFI Selected Provider is tcp (found 1 nics)\n",
+     "rdma-device-not-in-container"),
+    ("n1:1:2 [0] ofi_init:13 NCCL WARN NET/OFI Only EFA provider is supported\n", "no-rdma-device"),
+    ("ERROR: modpost: GPL-incompatible module nvidia.ko uses GPL-only symbol 'rcu_x'\n",
+     "module-symbol-gpl-only"),
+    ("```\nassert props.ginType != NCCL_GIN_TYPE_NONE\n```\nOur run fails there.", "gin-unavailable"),
+    ("Our job fails: cuMemCreate failed: operation not permitted\n", "mnnvl-imex-channel-missing"),
+    ("libibverbs: Warning: Driver irdma does not support the kernel ABI of 7 (supports 5 to 5)\n",
+     "verbs-provider-mismatch"),
+    ("WARN: device mlx5_0 cannot allocate buffer on the specified memory type. Skipping...\n",
+     "nic-buffers-not-mappable"),
+    ("PS> wsl -d Ubuntu\n\n# NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver\n",
+     "wsl"),
     ("modprobe: ERROR: could not insert 'nvidia': Function not implemented\n\nThis is Ubuntu on WSL2.",
      "wsl"),
     ("ERROR mlx5_0: ibv_create_cq() failed: Cannot allocate memory\n", "memlock-limit"),
@@ -160,6 +182,13 @@ NOT_NAMED = (
     ("cat: /sys/kernel/mm/x: No such file. The module is fine, RDMA fails.", "module-not-found"),
     ("ibv_reg_dmabuf_mr fails with error 524 on this node.", "dmabuf-mr-refused"),
     ("With 250 GB/s we are below the bandwidth of RDMA.", "bar1-small"),
+    ("x: no symbol version for nvidia_p2p_get_pages\n\nThe symbol version of the module has a mismatch.",
+     "module-crc-mismatch"),
+    ("An IOMMU can interfere with GPUDirect RDMA by redirecting it.", "iommu-translating"),
+    ("The fabric breaks.\n\nWorkarounds Tested\n\nNCCL_CUMEM_ENABLE=0 is set, the job then runs.",
+     "mnnvl-cumem-off"),
+    ("Two domains on nodes within one clique conflict, cuMemSetAccess fails.", "mnnvl-clique-differs"),
+    ("The GPU operator does not enable confidential computing on my H200.", "gpu-confidential"),
     ("UCX_TLS=rc,sm,cuda_copy mpirun -n 2 app\n\nUCX hangs with RDMA.", "ucx-transport-excluded"),
 )  # fmt: skip
 
@@ -186,6 +215,20 @@ def test_a_root_cause_in_words_outweighs_what_is_only_mentioned():
 def test_a_question_and_a_proposal_report_nothing():
     for post in ("Is nvidia_peermem being loaded by the GPU operator?", "Load nvidia_peermem at boot"):
         assert answered(post).cause is None
+
+
+def test_where_no_cause_is_known_the_failing_line_is_quoted():
+    found = answered("RDMA test\n\n```\nstarting\nxyz: fatal: engine stalled in phase 3\n```\n")
+    assert (found.kind, found.cause) == ("nothing", None)
+    assert "engine stalled" in found.lines[0].text
+    assert answered("RDMA test\n\n```\nstarting, 0 errors\n```\n").lines == ()
+
+
+def test_a_matrix_of_distances_points_to_the_command_that_reads_it():
+    matrix = "        GPU0    mlx5_0  CPU Affinity\nGPU0     X      PIX     0-23\nmlx5_0  PIX      X\n"
+    facts = [fact for machine in explained(matrix).machines for fact in machine.known]
+    assert any("gdr topo" in fact.value for fact in facts)
+    assert not any(machine.known for machine in explained("GPU0 is near the NIC.\n").machines)
 
 
 DOCUMENTS = (

@@ -23,7 +23,7 @@ from gdrkit.explain.log_events import LogEvent, events, module_named_nearby
 from gdrkit.explain.mentions import mentioned
 from gdrkit.explain.otherwise import other_line
 from gdrkit.explain.question import question
-from gdrkit.explain.ranking import FOR_DMABUF, ranked
+from gdrkit.explain.ranking import FOR_DMABUF, FOR_NETWORK, ranked
 from gdrkit.explain.sentences import sentences
 from gdrkit.explain.subject import Topics, topics
 from gdrkit.explain.text_host import TextHost, proofs_of
@@ -151,7 +151,10 @@ def _established_by_rules(node: Node, host: TextHost) -> Iterator[EstablishedPro
 
 
 def _is_note(found: EstablishedProblem, about: Topics) -> bool:
-    """Whether a problem matters for dma-buf alone, in a text not about dma-buf."""
+    """Whether a problem matters for dma-buf alone, in a text not about it, or for the network of a local
+    job."""
+    if found.code in FOR_NETWORK:
+        return about.one_host
     alone = found.blocks == ("dmabuf",) or found.code in FOR_DMABUF
     return alone and not about.dmabuf and not _is_printed(found)
 

@@ -8,6 +8,7 @@ from gdrkit.consumers import nccl_releases
 from gdrkit.evidence import EvidenceMissing, Missing, MissingReason
 from gdrkit.explain.explanation import Cause, Contradiction, KnownFact
 from gdrkit.explain.gpus import gpu_label
+from gdrkit.explain.readings import topology_row
 from gdrkit.explain.text_host import TextHost, proofs_of, quote
 from gdrkit.facts.driver import driver_flavour, driver_version
 from gdrkit.facts.gpu import product_name
@@ -41,7 +42,7 @@ def known(node: Node, host: TextHost) -> tuple[KnownFact, ...]:
         fact = _known(node, host, gpu_label(gpu.address), _name_of(gpu))
         if fact is not None:
             found.append(fact)
-    return (*found, *_of_logs(node))
+    return (*found, *_of_logs(node), *_of_topologies(host))
 
 
 MAX_GPUS = 8
@@ -74,6 +75,14 @@ def _needs(node: Node) -> str:
         )
     node.mark(modinfo(PEERMEM).line, printed.lines["depends"])
     return ", ".join(depends) or "nothing"
+
+
+def _of_topologies(host: TextHost) -> Iterable[KnownFact]:
+    """That `gdr topo` reads the matrix in a text."""
+    row = topology_row(host.own_lines)
+    if row is not None:
+        told = "`gdr topo` reads this matrix, and shows the nearest NIC of each GPU"
+        yield KnownFact("topology", told, row.number, row.text.strip())
 
 
 def _of_logs(node: Node) -> Iterable[KnownFact]:

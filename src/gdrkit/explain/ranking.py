@@ -65,6 +65,9 @@ OF_NVIDIA = frozenset((*causes_of("ibv_reg_mr", EFAULT), "peermem-stub", "memory
 FOR_DMABUF = ("net-plugin-replaced", "perftest-tests-other-path")
 """Problems that matter for dma-buf alone, although they stop no path."""
 
+FOR_NETWORK = ("ib-disabled-by-env", "no-rdma-device")
+"""Problems that matter only if a job needs the network."""
+
 CARDS = ("gpu-consumer", "gpu-integrated")
 """Hardware that a text about a data-centre GPU does not mean."""
 

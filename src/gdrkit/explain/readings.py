@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 
 from msgspec import Struct
 
+from gdrkit.consumers.nccl_levels import gdr_level
 from gdrkit.explain.blocks import EVIDENCE
 from gdrkit.explain.settings import settings
 from gdrkit.explain.transcript import TextLine
@@ -93,12 +94,9 @@ def _ports(lines: tuple[TextLine, ...]) -> Iterator[Reading]:
 
 def _distances(lines: tuple[TextLine, ...]) -> Iterator[Reading]:
     """GPUs whose nearest NIC is beyond the GPU's own PCIe switches."""
-    shown = [(index, line) for index, line in enumerate(lines) if line.kind in ("machine", "shown", "prose")]
-    if not any("GPU0" in line.text for _, line in shown):
-        return
-    try:
-        matrix = topo_matrix.parse("\n".join(line.text for _, line in shown))
-    except FormatError:
+    shown = [(index, line) for index, line in enumerate(lines) if line.kind in MAY_SHOW]
+    matrix = _matrix(lines)
+    if matrix is None:
         return
     far: dict[str, list[str]] = {}
     for gpu in (name for name in matrix.names if name.startswith("GPU")):
@@ -113,6 +111,28 @@ def _distances(lines: tuple[TextLine, ...]) -> Iterator[Reading]:
             code = "pair-cross-socket" if distance == "SYS" else "pair-distant"
             note = f"the nearest NIC is at {distance} from {', '.join(pairs[:4])}"
             yield Reading(row[1], row[0], (code, "gdr-level-too-low"), note)
+
+
+MAY_SHOW = ("machine", "shown", "prose")
+"""Kinds of lines that a matrix can have: it is often pasted without a command or a code block."""
+
+
+def _matrix(lines: tuple[TextLine, ...]) -> topo_matrix.Matrix | None:
+    """The matrix of `nvidia-smi topo -m` in a text; None if it has none."""
+    shown = [line.text for line in lines if line.kind in MAY_SHOW]
+    if not any("GPU0" in text for text in shown):
+        return None
+    try:
+        return topo_matrix.parse("\n".join(shown))
+    except FormatError:
+        return None
+
+
+def topology_row(lines: tuple[TextLine, ...]) -> TextLine | None:
+    """The first row of the matrix of `nvidia-smi topo -m` in a text; None if it has none."""
+    if _matrix(lines) is None:
+        return None
+    return next((line for line in lines if _compiled("row").match(line.text)), None)
 
 
 def _nearest(matrix: topo_matrix.Matrix, gpu: str) -> tuple[str, str] | None:
@@ -190,8 +210,13 @@ a job of NCCL registers more."""
 
 
 def _configured(lines: tuple[TextLine, ...]) -> Iterator[Reading]:
-    """Lines of modprobe's configuration that keep NVIDIA's modules from loading, and an allocator of PyTorch
-    whose memory older versions cannot register, where a registration failed."""
+    """Lines of modprobe's configuration that keep NVIDIA's modules from loading; a level that NCCL does not
+    know; and PyTorch's allocator whose memory older versions cannot register, where that failed."""
+    for number, setting in settings(lines).items():
+        level = _compiled("level").search(setting)
+        if level is not None and gdr_level(level[1]) is None:
+            position = next(index for index, line in enumerate(lines) if line.number == number)
+            yield Reading(lines[position], position, ("gdr-level-ignored",), f"{level[1]!r} is no level")
     unregistered = any(registration.causes(line.text) for line in lines)
     for position, line in enumerate(lines):
         if line.kind == "prose" and len(line.text.split()) > MOST_WORDS:
@@ -236,6 +261,7 @@ _PATTERNS = {
     r"|install (?:nvidia|nv)[\w-]* /(?:usr/)?s?bin/(?:true|false))\s*",
     "blacklist": r"\s*blacklist (?:nvidia|nv_)[\w-]*\s*",
     "segments": r"PYTORCH_(?:CUDA_)?ALLOC_CONF\W{1,6}.{0,80}expandable_segments\W{1,3}[Tt]rue",
+    "level": r"\bNCCL_NET_GDR_LEVEL=[\"']?([^\s\"']{1,40})",
     "limit": (
         r"\s*max locked memory\s+\(kbytes, -l\)\s+(?P<kbytes>\d{1,12})"
         r"|\s*-l: locked-in-memory size \(kbytes\)\s+(?P<pages>\d{1,12})"

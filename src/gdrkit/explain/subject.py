@@ -28,6 +28,7 @@ _PATTERNS = {
     ),
     "desktop": r"GeForce|\bRTX[- ]?\d{4}|\bTITAN\b|\bGB10\b|\bSpark\b",
     "collective": r"nccl\w*",
+    "nodes": r"\bnNodes (\d{1,7})\b",
     "gpu": r"\bGPUs?\b|cuda|\bVRAM\b|nvidia|nccl|nvshmem|peer_?mem|GeForce|\bGDR|gdr_?copy|nvfs",
     # Other makers keep NCCL's names of variables, and the names of the paths that NVIDIA's module made.
     "nvidia": (
@@ -76,6 +77,7 @@ class Topics(Struct, frozen=True):
     dmabuf: bool
     collective: bool  # NCCL, with or without a network
     foreign: str  # the maker of other accelerators that the text is about; empty for NVIDIA's
+    one_host: bool  # all ranks of its jobs are on one host, so nothing needs the network
     datacenter: bool  # it names a GPU for data centres, and none for desktops
 
 
@@ -88,7 +90,10 @@ def topics(lines: Iterable[TextLine]) -> Topics:
     cards = _compiled("datacenter").search(words) is not None
     datacenter = cards and not found["desktop"]
     gpu = found["gpu"] or found["desktop"] or cards
-    return Topics(gpu, found["rdma"], found["dmabuf"], found["collective"], _maker(words), datacenter)
+    counts = set(_compiled("nodes").findall(words))
+    return Topics(
+        gpu, found["rdma"], found["dmabuf"], found["collective"], _maker(words), counts == {"1"}, datacenter
+    )
 
 
 def _maker(words: str) -> str:

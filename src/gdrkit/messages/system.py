@@ -125,7 +125,7 @@ ROWS = (
     ),
     MessageTemplate(
         "cuda",
-        r"{:(?<!NvlinkTransport: )}cuMem{way:(?:Im|Ex)port\w{2,5}}ShareableHandle{:\W{1,4}(?:\w+ ){0,3}fail}",
+        r"{:(?<!NvlinkTransport: )}cuMem{way:[EI]\w{5,9}}ShareableHandle{:\W{1,4}(?:\w+ ){0,2}fail}",
         ("mnnvl-imex-channel-missing", "mnnvl-imex-not-ready", "mnnvl-clique-differs"),
         source="CUDA driver API: handles of CU_MEM_HANDLE_TYPE_FABRIC need IMEX",
         open_end=True,
