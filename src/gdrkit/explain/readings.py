@@ -216,7 +216,7 @@ def _configured(lines: tuple[TextLine, ...]) -> Iterator[Reading]:
         level = _compiled("level").search(setting)
         if level is not None and gdr_level(level[1]) is None:
             position = next(index for index, line in enumerate(lines) if line.number == number)
-            yield Reading(lines[position], position, ("gdr-level-ignored",), f"{level[1]!r} is no level")
+            yield Reading(lines[position], position, ("gdr-level-ignored",), f"{level[1]!r} is not a level")
     unregistered = any(registration.causes(line.text) for line in lines)
     for position, line in enumerate(lines):
         if line.kind == "prose" and len(line.text.split()) > MOST_WORDS:
