@@ -60,6 +60,8 @@ LINES = (
     "NVRM: GPU 0000:3b:00.0: RmInitAdapter failed! (0x26:0x56:1474)",
     "rmmod: ERROR: Module nvidia_peermem is in use",
     "NVRM: The NVIDIA GPU 0000:01:00.0 installed in this system is not supported by the NVIDIA 590 driver",
+    "pcieport 0000:00:00.0: AER: Uncorrectable (Fatal) error message received from 0000:01:00.0",
+    "n1:1:2 [1] misc/cudawrap.cc:179 NCCL WARN Failed to find CUDA library libcuda.so (NCCL_CUDA_PATH='')",
     'ERROR: "nvidia_p2p_get_pages" [/var/lib/dkms/x/1.0/build/x.ko] undefined!',
     "x.c:12:9: error: implicit declaration of function 'sys_close'",
     "Error! The directory /var/lib/x/source/ does not appear to have module source located within it.",

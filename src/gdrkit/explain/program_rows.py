@@ -60,7 +60,7 @@ SETTINGS = (
     Statement(
         "gin-nics-fused",
         r"\bGIN\b|NCCL_IB_MERGE_NICS",
-        r"fused|merged?|joined|MERGE_NICS\W{0,3}=\s*0",
+        r"\bfused\b|\bmerged\b|joined",
         r"MERGE_NICS",
     ),
     Statement("gds-p2pdma-off", r"\bP2PDMA\b", LACKS + r"|disabled|\boff\b", r"use_pci_p2pdma"),

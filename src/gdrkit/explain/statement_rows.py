@@ -162,7 +162,8 @@ DRIVER = (
         "peermem-not-persistent",
         PEERMEM + r"|\bmodules?\b",
         r"(?:after|every|each|on|at) (?:a |the |my |our |every )?(?:re)?(?:boot|start)\b.{0,160}"
-        r"(?:not|n't|again|gone|disappear|lost|missing|every time)|(?:gone|disappear\w*|dissap\w+"
+        r"(?:not (?:loaded|there|present)|n't (?:loaded|there|present)|again|gone|disappear|lost|missing"
+        r"|every time)|(?:gone|disappear\w*|dissap\w+"
         r"|lost|unloaded|vanish\w*)"
         r".{0,40}(?:re)?(?:boot|start)|(?:not|n't) surviv\w* (?:a |the |any )?(?:re)?(?:boot|start)",
         r"modules-load\.d|/etc/modules",

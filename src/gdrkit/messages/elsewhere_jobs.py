@@ -231,6 +231,20 @@ ROWS = (
         "open-gpu-kernel-modules kernel-open/nvidia/nv-pci.c",
     ),
     OtherMessage(
+        "AER:",
+        r"AER: .{0,40}(?:Uncorrect\w+|[Ff]atal)",
+        "The PCIe link of a device reported an uncorrectable error, after which the device may be lost",
+        "Look which device the address names; reseat it or its riser, update its firmware, and reboot",
+        "Linux drivers/pci/pcie/aer.c",
+    ),
+    OtherMessage(
+        "libcuda.so",
+        r"Failed to find CUDA library libcuda\.so",
+        "The program finds no CUDA driver library, as in a container without the GPU's driver",
+        "Start the container with the GPU (--gpus all), or install the driver where the program runs",
+        "NCCL src/misc/cudawrap.cc",
+    ),
+    OtherMessage(
         "undefined!",
         r"\"\w+\" \[\S+\.ko\] undefined!",
         "The module does not build: it uses a symbol that neither the kernel nor the driver that it was"

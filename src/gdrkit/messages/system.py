@@ -167,6 +167,14 @@ ROWS = (
         "The Nouveau kernel driver is currently in use by your system", ("driver-not-loaded",),
         source=_INSTALLER,
     ),
+    MessageTemplate(
+        "openibd",
+        "Module {module} does not exist, skipping...",
+        ("module-not-found",),
+        source="MLNX_OFED openibd: OFED is not installed for the running kernel",
+        open_end=True,
+        decides=False,
+    ),
     _dkms(
         "Error! Your kernel headers for kernel {release} cannot be found", source="dkms.in, actual_build()",
         sample="Error! Your kernel headers for kernel 5.15.0-76-generic cannot be found.",

@@ -104,9 +104,18 @@ ROWS = (
         sample="UCX  ERROR gdr_pin_buffer failed. length :65536 ret:22",
     ),
     _line(
-        r"transport '{transport:cuda\w*|gdr_copy}' is not available", ("ucx-lacks-cuda",),
+        "transport 'gdr_copy' is not available", ("gdrcopy-not-loaded", "ucx-lacks-cuda"),
+        source="openucx/ucx src/ucp/core/ucp_context.c", decides=False,
+    ),
+    _line(
+        r"transport '{transport:cuda\w*}' is not available", ("ucx-lacks-cuda",),
         source="openucx/ucx src/ucp/core/ucp_context.c", decides=False,
         sample="UCX  WARN  transport 'cuda_copy' is not available, please use one or more of: mm, posix",
+    ),
+    _line(
+        "invalid permissions for mapped object at address", ("ucx-lacks-cuda", "ucx-transport-excluded"),
+        source="openucx/ucx src/ucs/debug/debug.c: the processor copied from an address of the GPU",
+        decides=False,
     ),
     _line(
         r"network device '{device:[^']{1,60}}' is not available",
