@@ -99,6 +99,12 @@ POSTS = (
     ("The NICs of the two hosts cannot reach each other: they are in different subnets.",
      "rail-unreachable"),
     ("nv_peer_mem was disabled by the last update, so registration failed.", "peermem-not-loaded"),
+    ("All-reduce is slow on two H100 nodes. `lsmod | grep peermem` returns nothing.", "peermem-not-loaded"),
+    ("Our pod sees no HCA. On the host ibv_devices lists eight.", "rdma-device-not-in-container"),
+    ("Half the bandwidth: GPU2 is on socket 0, and the NIC on socket 1.", "pair-cross-socket"),
+    ("EFA is slow. FI_EFA_USE_DEVICE_RDMA was missing, setting it solved that.", "gdr-disabled-by-env"),
+    ("UCX falls back to TCP.\n\nIn fact libibverbs is not installed in the image.", "verbs-library-missing"),
+    ("GDS is slow, gdscheck prints NVMe : Unsupported.", "nvidia-fs-symbols-missing"),
     # -- other languages
     ("\u8981\u542f\u7528GDR\uff0c\u9700\u8981\u52a0\u8f7dnvidia_peermem\u6a21\u5757\u3002",
      "peermem-not-loaded"),
@@ -107,6 +113,12 @@ POSTS = (
     ("\u7531\u4e8eBIOS\u4e2dACS\u6ca1\u6709\u5173\u95ed\uff0cGDR\u5f88\u6162\u3002", "acs-redirect"),
     ("GPUDirect RDMA ging nicht, weil nvidia_peermem nicht geladen war.", "peermem-not-loaded"),
     # -- outputs with words
+    ("n1:1:2 [0] NCCL WARN NET/IB : Got completion from peer 10.0.0.2<1> with status=12"
+     " opcode=0 len=0 vendor err 129 (Recv)\n\nWe had NCCL_IB_GID_INDEX=0. After changing it to 3 the job runs.",
+     "gid-index-wrong"),
+    ("The level is NCCL_NET_GDR_LEVEL=PHB here.\n\n"
+     "n1:1:2 [0] NCCL INFO GPU Direct RDMA Disabled for GPU 1b000 / HCA 0 (distance 4 > 3)\n",
+     "gdr-level-too-low"),
     ("n1:1:2 [0] NCCL INFO NET/OFI Selected Provider is tcp (found 1 nics)\n",
      "rdma-device-not-in-container"),
     ("n1:1:2 [0] ofi_init:13 NCCL WARN NET/OFI Only EFA provider is supported\n", "no-rdma-device"),
@@ -189,6 +201,11 @@ NOT_NAMED = (
      "mnnvl-cumem-off"),
     ("Two domains on nodes within one clique conflict, cuMemSetAccess fails.", "mnnvl-clique-differs"),
     ("The GPU operator does not enable confidential computing on my H200.", "gpu-confidential"),
+    ("n1:1:2 [0] NCCL WARN NET/IB : Got completion from peer 10.0.0.2<1> with status=12"
+     " opcode=0 len=0 vendor err 129 (Recv)\n\nThe GID index may be wrong.", "gid-index-wrong"),
+    ("A pinned NIC routes every registration to its domain. The reason is a filter in the allocator.",
+     "rail-unreachable"),
+    ("What's the cause? BAR1 of 128 GB, registration of large buffers fails.", "bar1-small"),
     ("UCX_TLS=rc,sm,cuda_copy mpirun -n 2 app\n\nUCX hangs with RDMA.", "ucx-transport-excluded"),
 )  # fmt: skip
 

@@ -7,12 +7,13 @@ import re
 from collections.abc import Iterator
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from gdrkit.explain import cues
 from gdrkit.explain.lines import is_advice
 from gdrkit.explain.sentences import Place, Sentence
 from gdrkit.explain.statement_rows import HARDWARE
-from gdrkit.explain.statements import readings
+from gdrkit.explain.statements import Reading, readings
 
 HARDWARE_CODES = frozenset(row.code for row in HARDWARE)
 
@@ -54,7 +55,7 @@ def _in(found: tuple[Sentence, ...], index: int) -> Iterator[Claim]:
     stance = _stance(found, index)
     futile = cues.is_futile(sentence.text) or _is_futile_after(found, index)
     table = sentence.text.startswith("|")  # a row may be about any machine
-    for reading in readings(sentence.text):
+    for reading in _readings(found, index, stance):
         if table and reading.code in HARDWARE_CODES:
             continue
         if futile and (reading.cured or cues.is_futile(sentence.text)):
@@ -66,6 +67,20 @@ def _in(found: tuple[Sentence, ...], index: int) -> Iterator[Claim]:
             yield Claim(reading.code, sentence, Stance.DENIED)
         else:
             yield Claim(reading.code, sentence, Stance.CONTEXT if reading.context else stance)
+
+
+def _readings(found: tuple[Sentence, ...], index: int, stance: Stance) -> tuple[Reading, ...]:
+    """The causes in a sentence. What cured the problem may be named in the sentence before it."""
+    own = tuple(readings(found[index].text))
+    if (
+        own
+        or stance is not Stance.FOUND
+        or not index
+        or found[index - 1].paragraph != found[index].paragraph
+    ):
+        return own
+    before = readings(f"{found[index - 1].text} {found[index].text}")
+    return tuple(replace(reading, start=0) for reading in before if reading.cured)
 
 
 def _stance(found: tuple[Sentence, ...], index: int) -> Stance:

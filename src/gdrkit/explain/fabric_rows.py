@@ -10,7 +10,6 @@ RDMA = (
         r"\b(?:NICs?|HCAs?|rails?|RoCE|mlx\w+|subnets?)\b",
         r"can(?:not|'t| not) (?:talk|reach|ping|communicate|connect)|\bno route\b|\bunreachable\b"
         r"|not reachable|(?:different|separate|wrong) (?:subnets?|VLANs?)",
-        r"subnet|route|VLAN",
     ),
     Statement(
         "shared-nic",
@@ -74,7 +73,7 @@ RDMA = (
         "rdma-device-not-in-container",
         r"\bcontainers?\b|\bpods?\b|\bdocker\b|\bkubernetes\b|\bk8s\b|device[- ]cgroup",
         r"(?:\bno|not|n't|missing|without|lacks?|fail\w*|cannot)\b.{0,60}(?:/dev/infiniband|\buverbs"
-        r"|ibv_open_device|(?:RDMA|IB|HCA) devices?)"
+        r"|ibv_open_device|\bHCAs?\b|(?:RDMA|IB|HCA) devices?|rdma/\w)"
         r"|(?:/dev/infiniband|\buverbs\w*|ibv_open_device\S*|(?:RDMA|IB|HCA) devices?)\b.{0,40}"
         r"(?:not|n't|missing|fail)",
         r"/dev/infiniband|--device|--privileged|device plugin|rdma/",
@@ -186,6 +185,9 @@ OTHER_STATES = (
 
 PATH = (
     Statement(
+        "pair-cross-socket", r"\btopo\b|\bGPUs?\b", r"\b(?:shows?|is|are|says?|as|at)\b.{0,16}\bSYS\b"
+    ),
+    Statement(
         "acs-redirect",
         r"\bACS\b|\bACSCtl\b|Access Control Services",
         BLOCKS + "|" + ON,
@@ -194,7 +196,7 @@ PATH = (
     Statement(
         "iommu-translating",
         r"\bIOMMU\b|\bVT-d\b|\bAMD-Vi\b|\bSMMU\b|iommu=pt",
-        r"translat|" + BLOCKS + r"|(?:is|was|are) (?:en|turned on|on\b)",
+        r"translat|" + BLOCKS + r"|(?:is|was|are|IOMMU) (?:en|turned on|on\b)",
         OFF,
     ),
     Statement("iommu-groups-differ", r"\bIOMMU groups?\b", r"differ|not the same|separate"),
@@ -206,7 +208,8 @@ PATH = (
     Statement(
         "pair-cross-socket",
         r"\b(?:sockets?|NUMA nodes?|QPI|UPI|CPUs?)\b",
-        r"\b(?:different|other|across|cross\w*|between)\b.{0,40}\b(?:sockets?|NUMA|QPI|UPI|CPUs?)\b",
+        r"\b(?:different|other|across|cross\w*|between)\b.{0,40}\b(?:sockets?|NUMA|QPI|UPI|CPUs?)\b"
+        r"|\b(?:socket|node) (\d)\b.{0,80}\b(?:socket|node) (?!\1)\d",
         unless=r"\bNVMe|\bSSDs?\b|storage",
     ),
     Statement(

@@ -59,9 +59,12 @@ def events(lines: Iterable[TextLine]) -> tuple[LogEvent, ...]:
 LEVEL = "gdr-level-too-low"
 
 
+_LEVEL_SET = re.compile(r"NCCL_NET_GDR_LEVEL(?: set by environment to|[\"']?\s?[=:])")
+
+
 def _sets_level(lines: tuple[TextLine, ...]) -> bool:
-    """Whether the job sets NCCL_NET_GDR_LEVEL, as NCCL prints it."""
-    return any("NCCL_NET_GDR_LEVEL set by environment to" in line.text for line in lines)
+    """Whether the job sets NCCL_NET_GDR_LEVEL, as NCCL prints it, or a command or a person sets it."""
+    return any(_LEVEL_SET.search(line.text) for line in lines)
 
 
 def _with_level(event: LogEvent) -> LogEvent:

@@ -297,7 +297,8 @@ OTHERS = (
     Statement(
         "efa-gdr-unsupported-instance",
         r"\bEFA\b|\binstances?\b",
-        r"(?:not|n't|without|no) (?:support|have|EFA)?.{0,24}\b(?:RDMA|GDR|GPUDirect)\b",
+        r"(?:not|n't|without|no|lacks?) (?:support|have|offer)\w*.{0,24}\b(?:RDMA|GDR|GPUDirect)\b"
+        r"|(?:without|no|lacks?) (?:EFA )?(?:RDMA|GDR|GPUDirect)(?: RDMA)? (?:support|capab|read)",
     ),
     Statement(
         "efa-driver-too-old", r"\bEFA (?:kernel )?(?:driver|module|installer)\b", OLD, r"upgrad|newer|update"
@@ -319,7 +320,9 @@ OTHERS = (
     Statement(
         "ofi-dmabuf-off-by-default", r"OFI_NCCL_DISABLE_DMABUF|FI_\w*DMABUF", _OFF + r"|=\s*1|default"
     ),
-    Statement("gdr-disabled-by-env", r"FI_HMEM_DISABLE_P2P|FI_EFA_USE_DEVICE_RDMA|MC_\w*GDR\w*", r"=|set"),
+    Statement("gdr-disabled-by-env", r"FI_HMEM_DISABLE_P2P|MC_\w*GDR\w*", r"=|set"),
+    Statement("gdr-disabled-by-env", r"FI_EFA_USE_DEVICE_RDMA", r"=\s*[\"']?0", r"USE_DEVICE_RDMA"),
+    Statement("nvidia-fs-symbols-missing", r"\bNVMe\b", r"NVMe\s*:\s*Unsupported|not registered"),
     Statement("tcpx-rxdm-missing", r"\brxdm\b|TCPX", r"not (?:run|start|reach)|missing|cannot connect"),
     Statement("gcp-devices-missing", r"\bdmabuf_import_helper\b|/dev/\w*tcp\w*", LACKS),
 )

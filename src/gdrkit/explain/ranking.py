@@ -135,8 +135,15 @@ BEHIND = {
     "peermem-not-loaded": ("mooncake-forces-peermem",),
     "torch-expandable-segments": ("memory-not-registrable", "peermem-not-loaded"),
     "wsl": ("module-not-found", "driver-not-loaded", "no-gpu"),
+    **dict.fromkeys(
+        ("verbs-library-missing", "rdma-device-not-in-container", "ib-disabled-by-env"),
+        ("rdma-transport-not-chosen",),
+    ),
 }
 """Causes that bring others about: by each cause, those that it brings about."""
+
+BEHIND_IF_FOUND = dict.fromkeys(("gid-index-wrong", "port-down", "rail-unreachable"), ("retry-exceeded",))
+"""The same, where a person found the deeper cause: many others bring about what it does."""
 
 SUPPORTED = 1.5
 """Weight from which a cause is behind another: a line of its own points to it."""
@@ -148,7 +155,11 @@ def _deepest_first(ordered: list[Candidate]) -> list[Candidate]:
     known = {line.line for line in ordered[0].lines} if ordered else set()
     for candidate in ordered[1:]:
         own = any(line.line not in known for line in candidate.lines)
-        if own and first in BEHIND.get(candidate.code, ()) and candidate.weight >= SUPPORTED:
+        supported = first in BEHIND.get(candidate.code, ()) and candidate.weight >= SUPPORTED
+        found = (
+            first in BEHIND_IF_FOUND.get(candidate.code, ()) and candidate.weight >= STANCES[Stance.FOUND]
+        )
+        if own and (supported or found):
             deeper = replace(candidate, weight=max(candidate.weight, ordered[0].weight))
             return [deeper, *(one for one in ordered if one is not candidate)]
     return ordered

@@ -19,7 +19,8 @@ _PATTERNS = {
         r"\bUCX\b|\blibibverbs\b|libfabric|\bEFA\b|\bIMEX\b|GPUDirect Storage|nvidia-fs|GPU"
         r" ?Direct[ -]?RDMA|\bGDR(?:DMA)?\b|\bRDMA\b|peer_?mem|InfiniBand|\bHCAs?\b|\bmlx\d"
         r"|gdrcopy|gdrdrv"
-        r"|\bRoCE|\bConnectX|NVSHMEM|nvshmem|\bibv_|GPU memory.{0,20}regist"
+        r"|\bib_(?:write|read|send)_(?:bw|lat)\b|\bperftest\b|\bRoCE|\bConnectX|NVSHMEM|nvshmem"
+        r"|\bibv_|GPU memory.{0,20}regist"
     ),
     "dmabuf": r"dma[-_ ]?buf",
     "datacenter": (
