@@ -105,7 +105,10 @@ POSTS = (
     ("EFA is slow. FI_EFA_USE_DEVICE_RDMA was missing, setting it solved that.", "gdr-disabled-by-env"),
     ("UCX falls back to TCP.\n\nIn fact libibverbs is not installed in the image.", "verbs-library-missing"),
     ("GDS is slow, gdscheck prints NVMe : Unsupported.", "nvidia-fs-symbols-missing"),
+    ("The links are flapping on mlx5_2, and NCCL hangs.", "port-down"),
     # -- other languages
+    ("peermem\u68c0\u67e5: lsmod | grep nvidia_peermem \u6ca1\u6709\u8f93\u51fa\uff0cGDR\u5931\u8d25\u3002",
+     "peermem-not-loaded"),
     ("\u8981\u542f\u7528GDR\uff0c\u9700\u8981\u52a0\u8f7dnvidia_peermem\u6a21\u5757\u3002",
      "peermem-not-loaded"),
     ("GDR\u4e0d\u80fd\u7528\uff0c\u539f\u56e0\u662f\u6ca1\u6709\u52a0\u8f7dnvidia_peermem\u3002",
@@ -114,7 +117,7 @@ POSTS = (
     ("GPUDirect RDMA ging nicht, weil nvidia_peermem nicht geladen war.", "peermem-not-loaded"),
     # -- outputs with words
     ("n1:1:2 [0] NCCL WARN NET/IB : Got completion from peer 10.0.0.2<1> with status=12"
-     " opcode=0 len=0 vendor err 129 (Recv)\n\nWe had NCCL_IB_GID_INDEX=0. After changing it to 3 the job runs.",
+     " vendor err 129 (Recv)\n\nWe had NCCL_IB_GID_INDEX=0. After changing it to 3 the job runs.",
      "gid-index-wrong"),
     ("The level is NCCL_NET_GDR_LEVEL=PHB here.\n\n"
      "n1:1:2 [0] NCCL INFO GPU Direct RDMA Disabled for GPU 1b000 / HCA 0 (distance 4 > 3)\n",

@@ -29,7 +29,7 @@ RDMA = (
         r"disabled|not active)\b",
         unless=r"bandwidth|throughput",
     ),
-    Statement("port-down", r"\b(?:port|link)\b", r"not (?:up|active)\b|went down|flapp"),
+    Statement("port-down", r"\b(?:ports?|links?)\b", r"not (?:up|active)\b|went down|go(?:es)? down|flapp"),
     Statement("rdma-device-software", r"\b(?:soft-?roce|rdma_rxe|rxe\d|siw|soft-?iwarp)\b"),
     Statement("bar1-small", r"\bBAR[ -]?1?\b", r"\b(?:16|32|64|128|256) ?Mi?B?\b|too small|small|limit"),
     Statement(
@@ -121,7 +121,8 @@ RDMA = (
     Statement(
         "ofed-rebuilt-after-driver",
         r"\bOFED\b|\bDOCA\b",
-        r"(?:after|before) (?:the )?(?:nvidia |GPU |cuda )?driver|reinstalled",
+        r"(?:after|before) (?:the )?(?:nvidia |GPU |cuda )?driver|reinstalled"
+        r"|\u5148\u88c5.{0,12}\u9a71\u52a8.{0,8}\u518d\u88c5|\u91cd\u88c5.{0,6}\u9a71\u52a8",
         r"reinstall|rebuil",
     ),
 )

@@ -21,7 +21,7 @@ ON = (
     r"|\u6ca1\u6709?\u5173"
 )
 BLOCKS = r"block|prevent|redirect|interfer|break|forbid|\u963b\u6b62|\u5bfc\u81f4"
-_LOAD = r"modprobe|insmod|load|\u52a0\u8f7d"
+_LOAD = r"modprobe|insmod|load|lsmod (?:shows|lists)|\u52a0\u8f7d"
 _NOT_LOADED = (
     r"(?:not|n't|never|forgot to|without) (?:been |be |being |yet )?(?:loaded|there\b|present|exist"
     r"|installed"
@@ -29,7 +29,8 @@ _NOT_LOADED = (
     r"|give|list)s? nothing"
     r"|\bno output\b"
     r"|\b(?:is|was) (?:disabled|stopped|inactive|not active)\b"
-    r"|\u6ca1\u6709?\u52a0\u8f7d|\u672a\u52a0\u8f7d|nicht geladen|pas charg\u00e9|no (?:est[\u00e1a]"
+    r"|\u6ca1\u6709\u8f93\u51fa|\u65e0\u8f93\u51fa|\u6ca1\u6709?\u52a0\u8f7d|\u672a\u52a0\u8f7d"
+    r"|nicht geladen|pas charg\u00e9|no (?:est[\u00e1a]"
     r" )?cargad"
     r"|\u30ed\u30fc\u30c9\u3055\u308c\u3066\u3044|\ub85c\ub4dc\ub418\uc9c0|\u043d\u0435"
     r" \u0437\u0430\u0433\u0440\u0443\u0436"

@@ -147,7 +147,7 @@ ROWS = (
     ),
     OtherMessage(
         "not found",
-        r"^\W*IB device \S+ not found",
+        r"\bIB device \S{1,40} not found",
         "The RDMA device that the command names (-d) is not on this machine",
         "Use a name that `ibv_devices` lists here",
         f"{_PERFTEST}, ctx_find_dev()",

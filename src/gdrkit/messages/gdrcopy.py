@@ -25,6 +25,10 @@ _devmem = functools.partial(MessageTemplate, "linux-devmem", open_end=True)
 ROWS = (
     _gdr("error opening driver (errno=", ("gdrcopy-not-loaded",), source=f"{_API}, gdr_open()"),
     _gdr(
+        "gdr_open error: Is gdrdrv driver installed and loaded", ("gdrcopy-not-loaded",), decides=False,
+        source="NVIDIA/gdrcopy tests, of every version",
+    ),
+    _gdr(
         "unable to open GDR driver, is gdrdrv.ko loaded", ("gdrcopy-not-loaded",), decides=False,
         source="openucx/ucx and MVAPICH2, which call gdr_open()",
     ),
