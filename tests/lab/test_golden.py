@@ -29,7 +29,7 @@ _REPLACED = {  # the collector did not take the build ids of all modules, which 
 }  # fmt: skip
 _EVERY = ""  # every profile that has no row of its own
 LEFT_OUT: Mapping[str, Mapping[str, Collection[str]]] = {  # not as their rows say; by kernel and profile
-    "6.12-amd64": {_EVERY: {_OPTIONS, *_ALTERED}, "plain": _REPLACED, "sig-enforce": ()},
+    "6.12-amd64": {_EVERY: {_OPTIONS, *_ALTERED}, "plain": _REPLACED, "sig-enforce": (), "sb-db": ()},
     "6.1-arm64": {_EVERY: {_OPTIONS, *_ALTERED}},
     "6.8-ubuntu-amd64": {_EVERY: {  # its guests said Debian 12, whose libkmod names another line
         _OPTIONS, "alias-of-absent", "config-run", "install-continued", "install-exit-7", "install-false",
