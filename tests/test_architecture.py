@@ -9,7 +9,18 @@ import pytest
 from tools.architecture import FEATURES, ORDER, PICTURE, SOURCE, imports_of, package_of, picture
 
 ROOT = Path(__file__).parent.parent
-EDGES = ("agent/", "evidence/", "repair/apply/", "jobs/logs.py", "jobs/workers.py", "transport/", "cli/")
+EDGES = (
+    "agent/",
+    "evidence/",
+    "repair/apply/",
+    "jobs/logs.py",
+    "jobs/workers.py",
+    "transport/",
+    "cli/",
+    "fleet/folder.py",
+    "fleet/pool.py",
+    "fleet/worker.py",
+)
 """Modules that access the machine; all others are pure."""
 PURE_WITHIN = ("evidence/__init__.py", "transport/proof/")
 """Modules in these packages that are pure too."""

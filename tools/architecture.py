@@ -18,10 +18,10 @@ PICTURE = ROOT / "docs" / "architecture.svg"
 
 ORDER = (
     "agent", "formats", "evidence", "node", "messages", "facts", "consumers", "rules", "loader", "verdict",
-    "repair", "report", "fabric", "jobs", "explain", "transport", "diagnosis", "cli",
+    "repair", "report", "fabric", "jobs", "explain", "transport", "diagnosis", "fleet", "cli",
 )  # fmt: skip
 """Every top-level package and module: each imports only those before it."""
-FEATURES = ("fabric", "jobs", "explain", "transport")
+FEATURES = ("fabric", "jobs", "explain", "transport", "fleet")
 """Packages that do not import each other."""
 
 ROW, BOX, LEFT, TOP = 36, 110, 90, 20

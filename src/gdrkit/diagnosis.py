@@ -15,7 +15,11 @@ from gdrkit.verdict import judge_node
 def diagnose(host: Host, consumer: str = NAMES[0], expected: Supplied | None = None) -> Report:
     """The report on the node that a host shows; the verdict for `consumer` comes first. With what is
     `expected`, differences are findings."""
-    node = node_of(host, expected)
+    return report_on(node_of(host, expected), consumer)
+
+
+def report_on(node: Node, consumer: str = NAMES[0]) -> Report:
+    """The report on a node."""
     verdict = judge_node(node, asked=consumer)
     plans = plan(node, verdict, consumer)
     chains = what_then(node, verdict, consumer)

@@ -91,7 +91,7 @@ def test_options_of_which_one_has_no_effect_are_refused(line, capsys):
 ABSURD = ("?!", "", "-1", "\x1b]0;x\n")
 BEFORE = {
     "bench": ["host"], "prove": ["host"], "config": ["gpu-operator"], "completion": ["bash"],
-    "modprobe": ["nvidia"], "estimate": ["--model", "llama-3-8b"],
+    "modprobe": ["nvidia"], "estimate": ["--model", "llama-3-8b"], "fleet": ["doctor"],
 }  # fmt: skip
 FILES = {
     "collect": ("--output", "--root", "--pyz"), "config": ("--output",), "bench": ("--csv", "--plot"),

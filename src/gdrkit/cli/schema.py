@@ -5,7 +5,8 @@ from __future__ import annotations
 from gdrkit.cli.arguments import Parser, write
 from gdrkit.cli.exit import OK
 
-DOCUMENTS = ("report", "explanation", "nccl", "topology", "estimate", "cost", "bench", "fix", "modprobe")
+DOCUMENTS = ("report", "explanation", "nccl", "topology", "estimate", "cost", "bench", "fix", "modprobe",
+             "fleet")  # fmt: skip
 
 
 def parser() -> Parser:
@@ -20,7 +21,8 @@ def parser() -> Parser:
         "  gdr schema cost                    of gdr estimate --model --json\n"
         "  gdr schema bench                   of gdr bench --json\n"
         "  gdr schema fix                     of gdr fix --json\n"
-        "  gdr schema modprobe                of gdr modprobe --json",
+        "  gdr schema modprobe                of gdr modprobe --json\n"
+        "  gdr schema fleet                   of gdr fleet doctor --json",
     )
     parser.add_argument("what", nargs="?", choices=DOCUMENTS, default="report", help="name of the document")
     return parser
@@ -83,4 +85,8 @@ def _document(what: str) -> type:
             from gdrkit.report.document import ModprobeSection
 
             return ModprobeSection
+        case "fleet":
+            from gdrkit.fleet.document import FleetReport
+
+            return FleetReport
     raise KeyError(what)

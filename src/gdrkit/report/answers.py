@@ -118,7 +118,7 @@ def now(report: Report, cause: Finding | None, target: str = "") -> str:
     if report.plan:
         return _fix(report, target)
     if cause is not None:
-        return f"{advice(cause)} More: `gdr codes {cause.code}`"
+        return f"{advice(cause.code)} More: `gdr codes {cause.code}`"
     for name, program in report.consumers.items():
         if program.state not in GOOD:
             more = f"`gdr doctor --consumer {name}` is about {name}, which is {program.state}"
@@ -166,11 +166,11 @@ def _find_out(report: Report) -> str:
     )
 
 
-def advice(finding: Finding) -> str:
+def advice(code: str) -> str:
     """The first sentences of "What to do" on the code's page."""
     from gdrkit.report.pages import code_page
 
-    sentences = re.split(r"(?<=\D[.]) (?=[A-Z`\d])", " ".join(code_page(finding.code)[1].split()))
+    sentences = re.split(r"(?<=\D[.]) (?=[A-Z`\d])", " ".join(code_page(code)[1].split()))
     chosen = ""
     for sentence in sentences:
         if chosen and len(chosen) + len(sentence) > ADVICE_CHARACTERS:

@@ -1,0 +1,61 @@
+"""Build the document of a fleet from its rows."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+from msgspec.structs import replace
+
+from gdrkit.fleet import peers
+from gdrkit.fleet.document import FleetReport, NodeRow, Standing
+from gdrkit.fleet.groups import fixes, groups
+from gdrkit.fleet.hostlist import natural
+from gdrkit.fleet.judge import called
+
+
+def build(
+    rows: Iterable[NodeRow],
+    *,
+    started: str = "",
+    seconds: float = 0.0,
+    complete: bool = True,
+    expect: bool = False,
+) -> FleetReport:
+    """The document of these nodes; with `expect`, it has what most nodes of each kind share."""
+    nodes = tuple(sorted(_distinct(rows), key=lambda row: natural(row.name)))
+    counts = Counter(row.standing for row in nodes)
+    by_kind = peers.kinds(nodes)
+    return FleetReport(
+        started=started,
+        seconds=round(seconds, 1),
+        complete=complete,
+        counts={standing: counts[standing] for standing in Standing if counts[standing]},
+        groups=groups(nodes),
+        fixes=fixes(nodes),
+        drift=peers.drift(by_kind),
+        mismatches=peers.mismatches(by_kind),
+        odd=peers.odd(by_kind),
+        expected=peers.learned(by_kind) if expect else (),
+        nodes=nodes,
+    )
+
+
+def _distinct(rows: Iterable[NodeRow]) -> list[NodeRow]:
+    """The rows with different names: nodes of one name, as anonymized ones, are called as their files, and
+    those of one file name are numbered."""
+    rows = list(rows)
+    names = Counter(row.name for row in rows)
+    taken = {name for name, count in names.items() if count == 1}
+    numbers: Counter[str] = Counter()
+    distinct = []
+    for row in sorted(rows, key=lambda row: row.target):
+        if names[row.name] > 1:
+            name = own = called("", row.target)
+            while name in taken:
+                numbers[own] += 1
+                name = f"{own}-{numbers[own] + 1}"
+            taken.add(name)
+            row = replace(row, name=name)
+        distinct.append(row)
+    return distinct

@@ -1,0 +1,139 @@
+"""The document of `gdr fleet doctor --json`, schema gdrkit.fleet/1. A run is kept as this document, too.
+
+`nodes` has one row for each node; every other section is computed from the rows. The text, CSV and JUnit are
+made from the document.
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import Literal
+
+from msgspec import Struct
+
+from gdrkit.rules.remedy_names import RemedyName
+
+
+class Standing(enum.StrEnum):
+    """What a node needs, the most urgent first."""
+
+    BLOCKED = "blocked"
+    UNREACHABLE = "unreachable"  # it gave no evidence
+    UNREADABLE = "unreadable"  # its file is damaged or in no known format
+    UNKNOWN = "unknown"  # evidence is missing
+    WARNINGS = "warnings"  # works, with warnings
+    IMPOSSIBLE = "impossible"
+    READY = "ready"  # ready or active
+
+
+class NodeRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One node: what it needs, and what can be compared with other nodes."""
+
+    name: str
+    target: str  # for `gdr doctor`
+    standing: Standing
+    causes: tuple[str, ...] = ()  # codes, the first one first; of missing evidence its sources
+    rails: tuple[int, ...] = ()  # the GPUs that it concerns, by their order; empty for all
+    summary: str = ""  # the verdict, or why there is none
+    remedies: tuple[RemedyName, ...] = ()  # of the first plan, in order
+    needs_reboot: bool = False
+    to_find_out: tuple[str, ...] = ()  # commands
+    traits: dict[str, str] = {}  # by name; without those that are not known
+
+
+class Group(Struct, frozen=True, kw_only=True):
+    """Nodes that share a verdict and its causes."""
+
+    number: int  # from 1
+    standing: Standing
+    causes: tuple[str, ...]
+    rails: tuple[int, ...]
+    summary: str  # of its first node
+    advice: str
+    nodes: str  # hostlist
+    count: int
+
+
+class Fix(Struct, frozen=True, kw_only=True):
+    """What would make nodes ready, and how many."""
+
+    advice: str
+    remedies: tuple[RemedyName, ...]  # empty where no command does it
+    needs_reboot: bool
+    frees: int
+    nodes: str  # hostlist
+
+
+class TraitValue(Struct, frozen=True, kw_only=True):
+    value: str
+    count: int
+    nodes: str  # hostlist
+
+
+class Drift(Struct, frozen=True, kw_only=True):
+    """A trait that nodes of one kind do not share; the most common value first."""
+
+    trait: str
+    kind: str  # of node
+    values: tuple[TraitValue, ...]
+
+
+class TraitMismatch(Struct, frozen=True, kw_only=True):
+    """Something that must be the same on all nodes of a job, and is not."""
+
+    trait: str
+    shows_as: str  # the message or symptom
+    versions: str  # of NCCL; empty for all
+    values: tuple[TraitValue, ...]
+
+
+class Difference(Struct, frozen=True, kw_only=True):
+    """A trait in which a node differs from its peers."""
+
+    trait: str
+    value: str
+    peers: str  # what most peers have
+    same: int  # nodes with this node's value, itself included
+    of: int  # nodes of this kind whose value is known
+
+
+class OddNode(Struct, frozen=True, kw_only=True):
+    node: str
+    standing: Standing
+    differences: tuple[Difference, ...]  # the rarest first
+
+
+class Learned(Struct, frozen=True, kw_only=True):
+    """What most nodes of a kind have: `--expect` without a file."""
+
+    kind: str
+    count: int
+    traits: dict[str, str]
+
+
+class Change(Struct, frozen=True, kw_only=True):
+    """Nodes whose standing or causes changed since another run."""
+
+    kind: Literal["worse", "better", "other", "new", "gone"]
+    before: str
+    after: str
+    nodes: str  # hostlist
+    count: int
+
+
+class FleetReport(Struct, frozen=True, kw_only=True, tag_field="schema", tag="gdrkit.fleet/1"):
+    """The complete result of `gdr fleet doctor`."""
+
+    started: str  # UTC, as 2026-11-22T23:31:05Z
+    seconds: float
+    complete: bool  # false if it was interrupted
+    counts: dict[Standing, int]
+    groups: tuple[Group, ...]
+    fixes: tuple[Fix, ...]  # those that free the most nodes first
+    drift: tuple[Drift, ...]
+    mismatches: tuple[TraitMismatch, ...]
+    odd: tuple[OddNode, ...]  # the oddest first
+    expected: tuple[Learned, ...]  # empty without --expect
+    nodes: tuple[NodeRow, ...]
+    since: str = ""  # when the run was made that `changes` compares with
+    changes: tuple[Change, ...] = ()

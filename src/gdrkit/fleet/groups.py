@@ -1,0 +1,77 @@
+"""Groups of nodes that share a verdict and its causes, and what frees the most of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from gdrkit.fleet.document import Fix, Group, NodeRow, Standing
+from gdrkit.fleet.hostlist import fold
+from gdrkit.report.answers import advice
+from gdrkit.rules import BY_CODE
+
+ORDER = list(Standing)
+_NEEDS_NOTHING = (Standing.READY, Standing.IMPOSSIBLE)
+
+
+def groups(rows: Iterable[NodeRow]) -> tuple[Group, ...]:
+    """The groups, the most urgent first, and of those the largest."""
+    alike: dict[tuple[Standing, tuple[str, ...], tuple[int, ...]], list[NodeRow]] = {}
+    for row in rows:
+        alike.setdefault((row.standing, row.causes, row.rails), []).append(row)
+    ordered = sorted(alike.items(), key=lambda item: (ORDER.index(item[0][0]), -len(item[1]), item[0]))
+    return tuple(
+        Group(
+            number=number,
+            standing=standing,
+            causes=causes,
+            rails=rails,
+            summary=nodes[0].summary,
+            advice=_advice(nodes[0]),
+            nodes=fold(node.name for node in nodes),
+            count=len(nodes),
+        )
+        for number, ((standing, causes, rails), nodes) in enumerate(ordered, 1)
+    )
+
+
+def fixes(rows: Iterable[NodeRow]) -> tuple[Fix, ...]:
+    """What makes blocked nodes ready, by the number of nodes. A plan frees a node as a whole: a step of it
+    alone does not."""
+    alike: dict[tuple[str, tuple[str, ...], bool], list[NodeRow]] = {}
+    for row in rows:
+        if row.standing is Standing.BLOCKED:
+            alike.setdefault((_advice(row), row.remedies, row.needs_reboot), []).append(row)
+    found = [
+        Fix(
+            advice=words,
+            remedies=nodes[0].remedies,
+            needs_reboot=reboot,
+            frees=len(nodes),
+            nodes=fold(node.name for node in nodes),
+        )
+        for (words, _, reboot), nodes in alike.items()
+    ]
+    return tuple(sorted(found, key=lambda fix: (-fix.frees, not fix.remedies, fix.advice)))
+
+
+def _advice(row: NodeRow) -> str:
+    """What to do about a node, in a line."""
+    match row.standing:
+        case Standing.UNREACHABLE:
+            return "check that it is up; --resume asks it again"
+        case Standing.UNREADABLE:
+            return "collect it again"
+        case Standing.UNKNOWN:
+            return _find_out(row)
+    if row.remedies:
+        return f"gdr fix: {', then '.join(row.remedies)}{', with a reboot' if row.needs_reboot else ''}"
+    if row.standing in _NEEDS_NOTHING:
+        return ""
+    return advice(row.causes[0]) if row.causes and row.causes[0] in BY_CODE else ""
+
+
+def _find_out(row: NodeRow) -> str:
+    """Root reads what was denied; anything else has its own command."""
+    if row.causes and all(cause.endswith(": denied") for cause in row.causes):
+        return "run again with --sudo, or collect as root"
+    return f"to find out, run: {row.to_find_out[0]}" if row.to_find_out else "see gdr doctor -v"

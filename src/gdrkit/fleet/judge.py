@@ -1,0 +1,117 @@
+"""From the evidence of one node to its row: small, so that it can travel between processes."""
+
+from __future__ import annotations
+
+from gdrkit.diagnosis import node_of, report_on
+from gdrkit.evidence import Host
+from gdrkit.evidence.errors import TargetError
+from gdrkit.facts.expectation import Supplied
+from gdrkit.fleet.document import NodeRow, Standing
+from gdrkit.fleet.hostlist import NAME_LIMIT, is_name
+from gdrkit.fleet.traits import traits_of
+from gdrkit.report.answers import deciding
+from gdrkit.report.document import Report
+from gdrkit.verdict.path_state import GOOD, State
+
+STANDINGS = {
+    State.BLOCKED: Standing.BLOCKED,
+    State.UNKNOWN: Standing.UNKNOWN,
+    State.IMPOSSIBLE: Standing.IMPOSSIBLE,
+    State.READY: Standing.READY,
+    State.ACTIVE: Standing.READY,
+}
+DENIED = "denied"
+REASON_LIMIT = 200
+
+
+def judged(host: Host, target: str, name: str = "", expected: Supplied | None = None) -> NodeRow:
+    """The row of the node that a host shows. Without a name, it is called as it calls itself."""
+    node = node_of(host, expected)
+    report = report_on(node)
+    standing = _standing(report)
+    steps = report.plan[0].steps if report.plan and standing is Standing.BLOCKED else ()
+    return NodeRow(
+        name=name or called(report.node.hostname, target),
+        target=target,
+        standing=standing,
+        causes=_causes(report, standing),
+        rails=_rails(report),
+        summary=report.verdict.summary,
+        remedies=tuple(step.remedy for step in steps),
+        needs_reboot=any(step.needs_reboot for step in steps),
+        to_find_out=tuple(dict.fromkeys(finding.expected for finding in deciding(report))),
+        traits=traits_of(node, report),
+    )
+
+
+def without_answer(target: str, name: str, error: Exception | str, standing: Standing) -> NodeRow:
+    """The row of a node that could not be judged, with the reason."""
+    name = name or called("", target)
+    reason = f"{error}"
+    for own in sorted(
+        {target, target.removeprefix("ssh://"), basename(target), name}, key=len, reverse=True
+    ):
+        reason = reason.replace(own, "it") if len(own) > 2 else reason  # so that equal reasons are equal
+    reason = " ".join("".join(c if c.isprintable() else " " for c in reason[:1000]).split())
+    return NodeRow(
+        name=name,
+        target=target,
+        standing=standing,
+        causes=(reason[:REASON_LIMIT],),
+        summary=reason[:REASON_LIMIT],
+    )
+
+
+def reason_of(error: Exception) -> str:
+    """An error in words: those of ours as they are, any other with its type."""
+    if isinstance(error, TargetError):
+        return str(error)
+    if isinstance(error, MemoryError):
+        return "judging it takes too much memory"
+    return f"internal error: {type(error).__name__}: {error}"
+
+
+def called(hostname: str, target: str) -> str:
+    """A name for a node that a hostlist can hold: its host name, else that of its file."""
+    for name in (hostname.strip(), basename(target)):
+        if name and is_name(name):
+            return name
+    letters = (letter if letter.isascii() and letter.isalnum() else "_" for letter in basename(target))
+    return ("node_" + "".join(letters))[:NAME_LIMIT]
+
+
+def basename(target: str) -> str:
+    """The last part of a path or of ssh://[user@]host."""
+    return target.rstrip("/").rpartition("/")[2]
+
+
+def _standing(report: Report) -> Standing:
+    standing = STANDINGS[report.verdict.state]
+    differs = report.expectation is not None and report.expectation.met == "no"
+    if differs and standing is Standing.IMPOSSIBLE:
+        return Standing.WARNINGS
+    if standing is Standing.READY and any(f.status == "warning" for f in report.findings):
+        return Standing.WARNINGS
+    return standing
+
+
+def _causes(report: Report, standing: Standing) -> tuple[str, ...]:
+    """What a group of nodes shares: codes; for missing evidence the sources and why."""
+    if standing is Standing.UNKNOWN:
+        return tuple(sorted({f"{finding.code}: {_why(finding.seen)}" for finding in deciding(report)}))
+    if standing is Standing.WARNINGS:
+        return tuple(dict.fromkeys(f.code for f in report.findings if f.status == "warning"))
+    first = (report.verdict.cause,) if report.verdict.cause else ()
+    worst = (code for gpu in report.gpus if gpu.state == report.verdict.state for code in gpu.blocked_by)
+    return tuple(dict.fromkeys((*first, *sorted(worst)))) if standing is not Standing.READY else ()
+
+
+def _why(seen: str) -> str:
+    return seen.rpartition(": ")[2].replace("-", " ")
+
+
+def _rails(report: Report) -> tuple[int, ...]:
+    """The GPUs that do not reach their NIC, by their order; () if it is all of them, or none."""
+    counted = [number for number, gpu in enumerate(report.gpus) if gpu.counts]
+    bad = [number for number in counted if report.gpus[number].state not in GOOD]
+    return tuple(bad) if len(bad) < len(counted) else ()

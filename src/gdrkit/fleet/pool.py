@@ -1,0 +1,162 @@
+"""Judges many nodes in several processes. A task that dies, hangs or babbles costs a row, not the run."""
+
+from __future__ import annotations
+
+import os
+import selectors
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from types import TracebackType
+
+import msgspec
+
+from gdrkit.agent.launch import isolated
+from gdrkit.agent.pipes import kill_group
+from gdrkit.fleet.document import NodeRow, Standing
+from gdrkit.fleet.judge import without_answer
+from gdrkit.fleet.worker import Task
+
+TASK_LIMIT_S = 120.0
+"""How long one node may take: the largest bundle takes 5 s on a slow core."""
+ROW_LIMIT_BYTES = 1 << 20
+
+
+def cores() -> int:
+    """How many processes can run at once."""
+    return len(os.sched_getaffinity(0))
+
+
+class _Worker:
+    """One process, the task that it has, and what it has written of the row."""
+
+    def __init__(self) -> None:
+        import subprocess
+
+        pipe = subprocess.PIPE
+        self.process = subprocess.Popen(
+            isolated("gdrkit.fleet.worker"), stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )  # fmt: skip
+        assert self.process.stdin and self.process.stdout
+        self.stdin, self.stdout = self.process.stdin, self.process.stdout
+        self.task: Task | None = None
+        self.deadline = 0.0
+        self.written = b""
+
+    def give(self, task: Task, limit_s: float) -> None:
+        self.task, self.deadline, self.written = task, time.monotonic() + limit_s, b""
+        try:
+            self.stdin.write(msgspec.json.encode(task) + b"\n")
+            self.stdin.flush()
+        except BrokenPipeError:
+            return  # its end of output shows that it has died
+
+    def take(self) -> NodeRow | None:
+        """The row, if it is complete. Raises EOFError if the process ended or writes something else."""
+        block = os.read(self.stdout.fileno(), 1 << 16)
+        self.written += block
+        if not block or len(self.written) > ROW_LIMIT_BYTES:
+            raise EOFError
+        if not self.written.endswith(b"\n"):
+            return None
+        try:
+            return msgspec.json.decode(self.written, type=NodeRow)
+        except msgspec.MsgspecError:
+            raise EOFError from None
+
+    def end(self) -> None:
+        kill_group(self.process)
+        self.stdout.close()
+        try:
+            self.stdin.close()
+        except BrokenPipeError:
+            return
+
+
+class Pool:
+    """Judges tasks as they come. A context manager: what still runs at its end is killed."""
+
+    def __init__(self, processes: int = 0, limit_s: float = TASK_LIMIT_S) -> None:
+        self._most = processes or cores()
+        self._limit_s = limit_s
+        self._waiting: deque[Task] = deque()
+        self._workers: list[_Worker] = []
+        self._selector = selectors.DefaultSelector()
+
+    def __enter__(self) -> Pool:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for worker in list(self._workers):
+            self._drop(worker)
+        self._selector.close()
+
+    def submit(self, task: Task) -> None:
+        """Judge a task as soon as a process is free."""
+        self._waiting.append(task)
+
+    @property
+    def busy(self) -> int:
+        """Tasks without a row."""
+        return len(self._waiting) + sum(worker.task is not None for worker in self._workers)
+
+    def rows(self, wait_s: float = 0.2) -> Iterator[NodeRow]:
+        """The rows that are ready, after waiting for one for a while."""
+        self._distribute()
+        for key, _ in self._selector.select(wait_s) if self._selector.get_map() else ():
+            worker: _Worker = key.data
+            task = worker.task
+            assert task is not None
+            try:
+                row = worker.take()
+            except EOFError:
+                yield self._lost(worker, task, "the process that judged it died: too much memory?")
+                continue
+            if row is not None:
+                worker.task = None
+                self._selector.unregister(worker.stdout)
+                yield row
+        now = time.monotonic()
+        for worker in [w for w in self._workers if w.task is not None and now > w.deadline]:
+            assert worker.task is not None
+            yield self._lost(worker, worker.task, f"judging it took more than {self._limit_s:g} s")
+        self._distribute()
+
+    def _distribute(self) -> None:
+        while self._waiting:
+            worker = next((worker for worker in self._workers if worker.task is None), None)
+            if worker is None:
+                if len(self._workers) == self._most:
+                    return
+                worker = _Worker()
+                self._workers.append(worker)
+            worker.give(self._waiting.popleft(), self._limit_s)
+            self._selector.register(worker.stdout, selectors.EVENT_READ, worker)
+
+    def _lost(self, worker: _Worker, task: Task, why: str) -> NodeRow:
+        self._drop(worker)
+        return without_answer(task.target, task.name, why, Standing.UNREADABLE)
+
+    def _drop(self, worker: _Worker) -> None:
+        if worker.task is not None:
+            self._selector.unregister(worker.stdout)
+        self._workers.remove(worker)
+        worker.end()
+
+
+def judge_all(
+    tasks: Iterable[Task],
+    arrived: Callable[[NodeRow], None],
+    processes: int = 0,
+    limit_s: float = TASK_LIMIT_S,
+) -> None:
+    """Judge every task; `arrived` gets each row as it comes."""
+    with Pool(processes, limit_s) as pool:
+        for task in tasks:
+            pool.submit(task)
+        while pool.busy:
+            for row in pool.rows():
+                arrived(row)

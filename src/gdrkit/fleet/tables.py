@@ -1,0 +1,65 @@
+"""The rows of a fleet for other programs: CSV and JUnit."""
+
+from __future__ import annotations
+
+import csv
+import io
+
+from gdrkit.fleet.document import FleetReport, NodeRow, Standing
+from gdrkit.fleet.traits import DRIFTING
+
+COLUMNS = ("node", "standing", "causes", "rails", "remedies", "needs_reboot", "summary", "target")
+_FAILED = (Standing.BLOCKED,)
+_ERROR = (Standing.UNKNOWN, Standing.UNREACHABLE, Standing.UNREADABLE)
+
+
+def as_csv(report: FleetReport) -> str:
+    """One line for each node (RFC 4180), with the versions as the last columns.
+
+    A cell that a spreadsheet would take for a formula begins with an apostrophe."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow((*COLUMNS, *DRIFTING))
+    for row in report.nodes:
+        cells = (
+            row.name, row.standing.value, " ".join(row.causes), " ".join(map(str, row.rails)),
+            " ".join(row.remedies), "yes" if row.needs_reboot else "no", row.summary, row.target,
+        )  # fmt: skip
+        traits = (row.traits.get(name, "") for name in DRIFTING)
+        writer.writerow([_plain(cell) for cell in (*cells, *traits)])
+    return out.getvalue()
+
+
+def _plain(cell: str) -> str:
+    return f"'{cell}" if cell[:1] in ("=", "+", "-", "@") else cell
+
+
+def as_junit(report: FleetReport) -> str:
+    """JUnit's XML, one test case for each node: a blocked one fails, one without an answer is an error.
+
+    Format: the junit-10.xsd of Jenkins' xunit plugin."""
+    failures = sum(row.standing in _FAILED for row in report.nodes)
+    errors = sum(row.standing in _ERROR for row in report.nodes)
+    head = (
+        f'<testsuite name="gdr fleet doctor" tests="{len(report.nodes)}" failures="{failures}" '
+        f'errors="{errors}" time="{report.seconds}">'
+    )
+    return "\n".join(
+        ('<?xml version="1.0" encoding="UTF-8"?>', head, *map(_case, report.nodes), "</testsuite>", "")
+    )
+
+
+def _case(row: NodeRow) -> str:
+    start = f'<testcase classname="gdr.doctor" name={_attribute(row.name)}'
+    if row.standing not in (*_FAILED, *_ERROR):
+        return f"{start}/>"
+    kind = "failure" if row.standing in _FAILED else "error"
+    words = _attribute(row.summary)
+    return f"{start}><{kind} type={_attribute(row.standing)} message={words}/></testcase>"
+
+
+def _attribute(value: str) -> str:
+    """A quoted attribute; characters that XML 1.0 does not have are replaced."""
+    from xml.sax.saxutils import quoteattr
+
+    return quoteattr("".join(c if c.isprintable() and ord(c) < 0xFFFE else "?" for c in value))

@@ -1,0 +1,313 @@
+"""What is compared between nodes: each trait with how it is read, and where it matters.
+
+A trait has the same value on two nodes that are set up alike: no name, address or serial number is in it,
+and devices are counted, not listed. The rows about what must match follow NCCL's own checks; the symptoms
+are those of its sources (src/init.cc, src/transport/net_ib/) and of NVIDIA/nccl issues 306, 378,
+820, 1524, 1957, 2428.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+from gdrkit.evidence import EvidenceAbsent, EvidenceMissing
+from gdrkit.evidence.errors import TargetError
+from gdrkit.facts import kernel, machine
+from gdrkit.facts.acs_redirects import bridges_between, redirect_control
+from gdrkit.facts.driver import disk_driver_version, driver_flavour, driver_version
+from gdrkit.facts.driver_files import peermem_path
+from gdrkit.facts.environment import NCCL_CONF, SYSTEM, environment
+from gdrkit.facts.expectation import best_port, counted_nics, kind, model, version
+from gdrkit.facts.libraries import memlock_limit_bytes, nccl_version, net_plugins, ucx_version
+from gdrkit.facts.loaded_modules import loaded
+from gdrkit.facts.module_files import information
+from gdrkit.facts.pci import gpus, iommu_type
+from gdrkit.facts.pci_registers import bar1_bytes, link
+from gdrkit.facts.rdma import RdmaPort, gids, netdev, nic_address, ports
+from gdrkit.facts.secure_boot import secure_boot
+from gdrkit.node import Node, if_missing
+from gdrkit.report.document import Report
+
+VALUE_LIMIT = 300
+"""Characters of a value: what a node says is shown in a line."""
+
+PEERMEM = "nvidia_peermem"
+
+
+class Mismatch(NamedTuple):
+    """How it shows that two nodes of a job differ in a trait."""
+
+    shows_as: str
+    versions: str = ""  # of NCCL; "" for all
+
+
+class Trait(NamedTuple):
+    name: str
+    read: Callable[[Node], str]  # raises EvidenceMissing; EvidenceAbsent is the value "none"
+    drifts: bool = False  # a version, which a fleet should share
+    mismatch: Mismatch | None = None
+
+
+def traits_of(node: Node, report: Report) -> dict[str, str]:
+    """The traits of a node, without those that are not known."""
+    found = {}
+    for trait in TRAITS:
+        try:
+            value = trait.read(node)
+        except EvidenceAbsent:
+            value = "none"
+        except (EvidenceMissing, TargetError):
+            continue
+        found[trait.name] = _bounded(value)
+    return found | {name: _bounded(value) for name, value in _judged(report).items()}
+
+
+def _bounded(value: str) -> str:
+    value = " ".join("".join(c if c.isprintable() else " " for c in value[: 4 * VALUE_LIMIT]).split())
+    return value if len(value) <= VALUE_LIMIT else value[: VALUE_LIMIT - 3] + "..."
+
+
+# -- what was judged --------------------------------------------------------------------------------------
+
+NOT_CHECKED = "not checked"
+PATHS = "paths"
+
+
+def _judged(report: Report) -> dict[str, str]:
+    """The findings by status, and the paths of the GPUs, so that any fault with a code makes a node odd."""
+    statuses = {"failed": "failed", "warning": "warnings", "note": "notes", "unknown": NOT_CHECKED}
+    found = {
+        name: _counted(f.code for f in report.findings if f.status == status) or "none"
+        for status, name in statuses.items()
+    }
+    found[PATHS] = _counted(f"{gpu.path} {gpu.state}".strip() for gpu in report.gpus) or "none"
+    found[RAILS] = " ".join(gpu.device or "-" for gpu in report.gpus) or "none"
+    return found
+
+
+RAILS = "NICs in the order of the GPUs"
+
+
+def _counted(values: Iterable[str]) -> str:
+    """Values with how often each occurs: `7 x 400 Gbit/s, DOWN`."""
+    counts = Counter(values)
+    return ", ".join(f"{count} x {value}" if count > 1 else value for value, count in sorted(counts.items()))
+
+
+# -- devices ----------------------------------------------------------------------------------------------
+
+
+def _gpus(node: Node) -> str:
+    return _counted(model(node, gpu) for gpu in gpus(node)) or "none"
+
+
+def _gpu_links(node: Node) -> str:
+    """Widths only: a GPU lowers its speed when it is idle."""
+    return _counted(f"x{link(node, gpu.address).current_width}" for gpu in gpus(node)) or "none"
+
+
+def _bar1(node: Node) -> str:
+    return _counted(f"{bar1_bytes(node, gpu.address) >> 20} MiB" for gpu in gpus(node)) or "none"
+
+
+def _nics(node: Node) -> str:
+    return _counted(kind(node, nic) or "unknown kind" for nic in counted_nics(node)) or "none"
+
+
+def _nic_links(node: Node) -> str:
+    links = (link(node, nic_address(node, nic.name)) for nic in counted_nics(node))
+    return _counted(f"{found.current_gt_per_s:g} GT/s x{found.current_width}" for found in links) or "none"
+
+
+def _firmware(node: Node) -> str:
+    return _counted(f"{kind(node, nic)} {nic.firmware}".strip() for nic in counted_nics(node)) or "none"
+
+
+def _best_ports(node: Node) -> list[RdmaPort]:
+    return [best_port(node, nic.name) for nic in counted_nics(node)]
+
+
+def _ports(node: Node) -> str:
+    """The rate of a port that is down means nothing."""
+
+    def words(port: RdmaPort) -> str:
+        return f"{port.rate_gbit_per_s:g} Gbit/s" if port.state == "ACTIVE" else port.state
+
+    every = (port for nic in counted_nics(node) for port in ports(node, nic.name))
+    return _counted(words(port) for port in every) or "none"
+
+
+def _link_layers(node: Node) -> str:
+    return " and ".join(sorted({port.link_layer for port in _active(node)})) or "none"
+
+
+def _active(node: Node) -> list[RdmaPort]:
+    return [port for port in _best_ports(node) if port.state == "ACTIVE"]
+
+
+def _nic_count(node: Node) -> str:
+    return f"{len(_active(node))} active, {len(counted_nics(node))} in all"
+
+
+def _mtus(node: Node) -> str:
+    """The MTU of each interface, from which RoCE takes that of its packets: Linux iboe_get_mtu()."""
+
+    def mtu(port: RdmaPort) -> str:
+        return node.text(f"sys/class/net/{netdev(node, port.device, port.number)}/mtu").strip()
+
+    return _counted(mtu(port) for port in _active(node)) or "none"
+
+
+def _gids(node: Node) -> str:
+    """The first GID of RoCE v2 with an IPv4 address, which NCCL takes, of each port."""
+
+    def first(port: RdmaPort) -> str:
+        for index, value, type_ in gids(node, port.device, port.number):
+            if type_ == "RoCE v2" and re.match(r"(?:0000:){5}ffff:", value):
+                return f"{type_}, IPv4, at {index}"
+        return "no RoCE v2 with IPv4"
+
+    return _counted(first(port) for port in _active(node) if port.link_layer == "Ethernet") or "none"
+
+
+def _acs(node: Node) -> str:
+    redirecting = [bridge for bridge in bridges_between(node) if redirect_control(node, bridge)]
+    return f"{len(redirecting)} ports between a GPU and its NIC redirect"
+
+
+def _iommu(node: Node) -> str:
+    return (
+        _counted({if_missing("", iommu_type, node, gpu.address) or "none" for gpu in gpus(node)}) or "none"
+    )
+
+
+# -- software ---------------------------------------------------------------------------------------------
+
+
+def _loaded_peermem(node: Node) -> str:
+    if PEERMEM not in loaded(node):
+        return "not loaded"
+    return if_missing("", lambda: node.text(f"sys/module/{PEERMEM}/version").strip()) or "loaded"
+
+
+def _peermem_on_disk(node: Node) -> str:
+    return information(node, peermem_path(node)).version or "without a version"
+
+
+def _boot_options(node: Node) -> str:
+    return " ".join(sorted(word for word in kernel.command_line(node) if _MATTERS.match(word))) or "none"
+
+
+_MATTERS = re.compile(r"(?:\w+_)?iommu|pci[=e]|nvidia|module|lockdown|ib_|mlx|efi=|secureboot")
+
+
+def _settings(node: Node) -> str:
+    """Settings of NCCL that the node's files make for every job."""
+    found = {s.name: s.value for path in (SYSTEM, NCCL_CONF) for s in environment(node, path).settings}
+    return " ".join(f"{name}={value}" for name, value in sorted(found.items())) or "none"
+
+
+def _plugin(node: Node) -> str:
+    return "libnccl-net.so" if net_plugins(node) else "none"
+
+
+def _memlock(node: Node) -> str:
+    limit = memlock_limit_bytes(node)
+    return "unlimited" if limit is None else f"{limit >> 10} KiB"
+
+
+def _bios(node: Node) -> str:
+    return node.text("sys/class/dmi/id/bios_version")
+
+
+def _product(node: Node) -> str:
+    found = machine.product(node)
+    return f"{found.vendor} {found.name}"
+
+
+TRAITS = (
+    Trait("product", _product),
+    Trait("BIOS", _bios, drifts=True),
+    Trait("GPUs", _gpus),
+    Trait("GPU links", _gpu_links),
+    Trait("GPU BAR1", _bar1),
+    Trait("NICs", _nics),
+    Trait("NIC links", _nic_links),
+    Trait("NIC firmware", _firmware, drifts=True),
+    Trait("ports", _ports),
+    Trait("ACS", _acs),
+    Trait("IOMMU", _iommu),
+    Trait("boot options", _boot_options),
+    Trait("distribution", lambda node: machine.distribution(node).name, drifts=True),
+    Trait("kernel", kernel.release, drifts=True),
+    Trait("driver", driver_version, drifts=True),
+    Trait("driver on disk", disk_driver_version, drifts=True),
+    Trait("driver modules", driver_flavour, drifts=True),
+    Trait("nvidia-peermem", _loaded_peermem, drifts=True),
+    Trait("nvidia-peermem on disk", _peermem_on_disk, drifts=True),
+    Trait("RDMA stack", lambda node: version(node, "ofed"), drifts=True),
+    Trait("UCX", ucx_version, drifts=True),
+    Trait("Secure Boot", lambda node: "on" if secure_boot(node) else "off"),
+    Trait("locked memory", _memlock),
+    Trait(
+        "NCCL",
+        nccl_version,
+        drifts=True,
+        mismatch=Mismatch(
+            "`Mismatched NCCL version detected` and ncclInvalidUsage since 2.23.4; before, a hang or "
+            "wrong data"
+        ),
+    ),
+    Trait(
+        "NCCL network plugin",
+        _plugin,
+        mismatch=Mismatch("connections hang or fail with 22 or 9; compare `Using network` of all hosts"),
+    ),
+    Trait(
+        "NCCL settings",
+        _settings,
+        mismatch=Mismatch("hangs without a message; since 2.31 `NCCL DIAG environment: mismatch`"),
+    ),
+    Trait(
+        "link layer",
+        _link_layers,
+        mismatch=Mismatch(
+            "`Attempted to connect incompatible devices` since 2.26.2; before, connections "
+            "fail with 22 or 110"
+        ),
+    ),
+    Trait(
+        "RDMA devices in use",
+        _nic_count,
+        mismatch=Mismatch(
+            "`Detected mixed local Net device counts` and ncclSystemError", "2.30.3 and newer"
+        ),
+    ),
+    Trait(
+        "MTU",
+        _mtus,
+        mismatch=Mismatch(
+            "local access violations, LOC_LEN_ERR or a hang: the receiver does not take the smaller MTU",
+            "2.20.3 to 2.28.9",
+        ),
+    ),
+    Trait(
+        "GIDs",
+        _gids,
+        mismatch=Mismatch("ibv_modify_qp fails with 22 or 110, or work completions with status 12"),
+    ),
+)
+MUST_MATCH = {
+    **{trait.name: trait.mismatch for trait in TRAITS if trait.mismatch},
+    RAILS: Mismatch(
+        "traffic crosses rails: ibv_modify_qp fails with 110, or it is only as fast as the spine"
+    ),
+    PATHS: Mismatch(
+        "the side without a direct path loses GDRDMA in its lines `via NET/IB`; the channel works, slower"
+    ),
+}
+"""What must be the same on all nodes of a job, by trait."""
+DRIFTING = tuple(trait.name for trait in TRAITS if trait.drifts)

@@ -1,0 +1,131 @@
+"""`gdr fleet doctor` on a folder of bundles."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import xml.etree.ElementTree as ET
+
+import jsonschema
+import pytest
+from machines.fleet import bundles, fleet
+
+from gdrkit.cli import main
+from gdrkit.cli.exit import NO_INPUT, USAGE
+from gdrkit.cli.fleet import exit_code
+from gdrkit.fleet.build import build
+from gdrkit.fleet.document import Standing
+from tests.fleet.fleets import row
+
+BLOCKED_SEED = 2
+"""A fleet in which the planted node has no driver loaded."""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Six bundles, of which one is blocked and one is damaged."""
+    place = tmp_path_factory.mktemp("fleet")
+    drawn = fleet(BLOCKED_SEED, 16)
+    chosen = [m for m in drawn.machines if m.name == drawn.planted]
+    chosen += [m for m in drawn.machines if m.name != drawn.planted][:4]
+    for number, packed in enumerate(bundles(tuple(chosen), place / "work")):
+        packed.rename(place / f"{number}-{packed.name}")
+    (place / "work").rename(tmp_path_factory.mktemp("rest") / "work")
+    (place / "damaged.tar.gz").write_bytes(b"\x1f\x8b damaged")
+    return place, drawn.planted
+
+
+def run(capsys, *words):
+    code = main(["fleet", "doctor", *map(str, words)])
+    return code, capsys.readouterr()
+
+
+def test_the_text_counts_groups_and_names_the_odd_node(folder, capsys):
+    place, odd = folder
+    code, printed = run(capsys, place)
+
+    assert code == 2
+    assert printed.out.startswith("6 nodes: 4 with warnings, 1 blocked, 1 unreadable")
+    first, second = printed.out.index("driver-not-loaded"), printed.out.index("damaged.tar.gz")
+    assert first < second
+    assert f"  {odd}: " in printed.out.partition("Odd ones out")[2].splitlines()[1]
+
+
+def test_json_is_valid_against_its_schema(folder, capsys):
+    _, printed = run(capsys, folder[0], "--json")
+    document = json.loads(printed.out)
+    main(["schema", "fleet"])
+    schema = json.loads(capsys.readouterr().out)
+
+    jsonschema.validate(document, schema)
+    assert document["schema"] == "gdrkit.fleet/1" and len(document["nodes"]) == 6
+    document["groups"][0]["standing"] = "sad"
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(document, schema)
+
+
+def test_a_hostlist_of_the_nodes_in_need(folder, capsys):
+    _, printed = run(capsys, folder[0], "--nodes-only")
+
+    assert printed.out == f"damaged.tar.gz,{folder[1]}\n"
+
+
+def test_csv_and_junit_have_a_row_for_each_node(folder, capsys):
+    _, printed = run(capsys, folder[0], "--csv")
+    rows = list(csv.DictReader(io.StringIO(printed.out)))
+    _, printed = run(capsys, folder[0], "--junit")
+    suite = ET.fromstring(printed.out)
+
+    assert [one["standing"] for one in rows].count("warnings") == 4
+    assert suite.get("tests") == "6" and suite.get("failures") == suite.get("errors") == "1"
+    assert [case.get("name") for case in suite] == [one["node"] for one in rows]
+
+
+def test_the_page_of_a_group_and_of_a_node_and_what_differs(folder, capsys):
+    place, odd = folder
+    _, group = run(capsys, place, "--group", "1")
+    code, page = run(capsys, place, "--node", odd)
+    _, same = run(capsys, place, "--compare", *sorted({f"gpu{n:03d}" for n in range(5)} - {odd})[:2])
+    other = "gpu000" if odd != "gpu000" else "gpu001"
+    _, differs = run(capsys, place, "--compare", odd, other)
+
+    assert odd in group.out and "driver-not-loaded" in group.out
+    assert code == 2 and page.out.startswith("BLOCKED")
+    assert "no difference" in same.out
+    assert "driver: none; there" in differs.out and "kernel:" not in differs.out
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [(("--group", "99"), USAGE), (("--node", "x"), USAGE), (("--compare", "x", "y"), USAGE)],
+)
+def test_what_is_not_in_the_run_is_an_error(folder, capsys, words, code):
+    found, printed = run(capsys, folder[0], *words)
+
+    assert found == code and printed.err.startswith("gdr fleet: no ")
+
+
+def test_an_empty_folder_is_an_error(tmp_path, capsys):
+    code, printed = run(capsys, tmp_path)
+
+    assert code == NO_INPUT and "no bundle" in printed.err
+
+
+@pytest.mark.parametrize(
+    ("standings", "most", "code"),
+    [
+        (("ready", "impossible"), 0, 0),
+        (("ready", "warnings"), 0, 1),
+        (("warnings", "unreachable"), 0, 3),
+        (("unknown", "blocked"), 0, 2),
+        (("ready", "blocked"), 1, 0),
+        (("blocked", "blocked"), 1, 2),
+        (("unreadable", "blocked"), 1, 3),
+        ((), 0, 3),
+    ],
+)
+def test_the_exit_code_is_that_of_the_worst_node(standings, most, code):
+    rows = [row(f"n{number}", Standing(name)) for number, name in enumerate(standings)]
+
+    assert exit_code(build(rows), most) == code

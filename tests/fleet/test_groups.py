@@ -1,0 +1,86 @@
+"""Groups of nodes with one cause, and what frees the most of them."""
+
+from gdrkit.fleet.build import build
+from gdrkit.fleet.document import Standing
+from gdrkit.fleet.text import sentence, text
+from gdrkit.rules.remedy_names import RemedyName
+from tests.fleet.fleets import row
+
+STUB = {"causes": ("peermem-stub",), "remedies": (RemedyName.REBUILD_DRIVER, RemedyName.LOAD_PEERMEM)}
+
+
+def blocked(*names, **fields):
+    return [row(name, Standing.BLOCKED, **fields) for name in names]
+
+
+def test_nodes_with_the_same_verdict_and_causes_are_one_group():
+    report = build([*blocked("gpu1", "gpu2", "gpu3", **STUB), row("gpu4")])
+
+    assert [(g.standing, g.causes, g.nodes, g.count) for g in report.groups] == [
+        ("blocked", ("peermem-stub",), "gpu[1-3]", 3),
+        ("ready", (), "gpu4", 1),
+    ]
+
+
+def test_a_fault_of_another_rail_is_another_group():
+    cause = {"causes": ("rdma-port-down",)}
+    report = build([*blocked("a1", "a2", rails=(4,), **cause), *blocked("b1", rails=(5,), **cause)])
+
+    assert [(g.rails, g.nodes) for g in report.groups] == [((4,), "a[1-2]"), ((5,), "b1")]
+    assert "rail 4: rdma-port-down   a[1-2]" in text(report)
+
+
+def test_the_most_urgent_group_comes_first_and_of_those_the_largest():
+    rows = [
+        *(row(f"u{n}", Standing.UNKNOWN, causes=("x: denied",)) for n in range(5)),
+        *blocked("b1", causes=("no-gpu",)),
+        *blocked("s1", "s2", **STUB),
+    ]
+
+    assert [g.nodes for g in build(rows).groups] == ["s[1-2]", "b1", "u[0-4]"]
+
+
+def test_what_to_fix_first_is_the_plan_that_frees_the_most_nodes():
+    other = {**STUB, "causes": ("driver-mismatch",)}
+    down = {"causes": ("rdma-port-down",)}
+    report = build([*blocked("a1", "a2", **STUB), *blocked("b1", **other), *blocked("c1", "c2", **down)])
+
+    assert [(fix.frees, fix.nodes, len(fix.remedies)) for fix in report.fixes] == [
+        (3, "a[1-2],b1", 2), (2, "c[1-2]", 0)
+    ]  # fmt: skip
+    assert report.fixes[0].advice == "gdr fix: rebuild-driver, then load-peermem"
+
+
+def test_evidence_that_root_would_read_is_asked_for_with_sudo():
+    denied, absent = ("a: denied", "b: denied"), ("a: denied", "b: not collected")
+    rows = [
+        row("n1", Standing.UNKNOWN, causes=denied),
+        row("n2", Standing.UNKNOWN, causes=absent, to_find_out=("lspci -vvv",)),
+    ]
+
+    assert [g.advice for g in build(rows).groups] == [
+        "run again with --sudo, or collect as root",
+        "to find out, run: lspci -vvv",
+    ]
+
+
+def test_the_sentence_counts_every_node_once():
+    rows = [row("a"), row("b"), *blocked("c"), row("d", Standing.UNREACHABLE)]
+
+    assert sentence(build(rows)) == "4 nodes: 2 ready, 1 blocked, 1 unreachable"
+
+
+def test_nodes_of_one_name_are_called_as_their_files():
+    rows = [row("host1"), row("host1"), row("gpu7")]
+    named = [
+        type(rows[0])(name=r.name, target=f"{n}/b{n}.tar.gz", standing=r.standing)
+        for n, r in enumerate(rows)
+    ]
+    same_file = [type(rows[0])(name="x", target=f"{n}/b.tar.gz", standing=Standing.READY) for n in range(3)]
+
+    assert [one.name for one in build(named).nodes] == ["b0.tar.gz", "b1.tar.gz", "gpu7"]
+    assert [one.name for one in build(same_file).nodes] == ["b.tar.gz", "b.tar.gz-2", "b.tar.gz-3"]
+
+
+def test_no_node_has_no_groups():
+    assert build([]).groups == () and sentence(build([])) == "0 nodes: "

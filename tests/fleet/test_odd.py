@@ -1,0 +1,113 @@
+"""The odd ones out: a planted node is named first, and nodes that are alike are not odd."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gdrkit.fleet.build import build
+from gdrkit.fleet.document import Standing
+from gdrkit.fleet.peers import kinds, norm, odd
+from tests.fleet.fleets import judged_fleet, row
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_planted_node_is_named_first(seed):
+    drawn, rows = judged_fleet(seed, 16)
+
+    assert build(rows).odd[0].node == drawn.planted
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_without_the_planted_node_no_node_is_odd(seed):
+    drawn, rows = judged_fleet(seed, 16)
+
+    assert build([one for one in rows if one.name != drawn.planted]).odd == ()
+
+
+def peers(count, **traits):
+    return [row(f"gpu{number:02d}", traits=traits) for number in range(count)]
+
+
+def test_an_odd_node_is_shown_with_the_facts_in_which_it_differs():
+    fleet = [
+        *peers(63, driver="580.126", kernel="6.8"),
+        row("odd", traits={"driver": "580.95", "kernel": "6.8"}),
+    ]
+
+    (found,) = build(fleet).odd
+
+    assert found.node == "odd"
+    assert [(d.trait, d.value, d.peers, d.same, d.of) for d in found.differences] == [
+        ("driver", "580.95", "580.126", 1, 64)
+    ]
+
+
+def test_a_value_that_many_have_is_drift_and_makes_no_node_odd():
+    half = peers(20, driver="580.126")
+    other = [row(f"new{number}", traits={"driver": "590.48"}) for number in range(10)]
+
+    report = build([*half, *other])
+
+    assert report.odd == ()
+    assert [(value.value, value.count) for value in report.drift[0].values] == [
+        ("580.126", 20),
+        ("590.48", 10),
+    ]
+
+
+def test_a_trait_without_a_majority_has_no_norm():
+    rows = [row(f"n{number}", traits={"driver": f"5{number}.1"}) for number in range(8)]
+
+    assert "driver" not in norm(rows)
+    assert build(rows).odd == ()
+
+
+def test_a_node_that_works_worse_comes_before_a_rarer_one():
+    fleet = peers(16, driver="1", kernel="2", BIOS="3")
+    fleet.append(row("rare", traits={"driver": "9", "kernel": "9", "BIOS": "9"}))
+    fleet.append(row("broken", Standing.BLOCKED, traits={"driver": "9", "kernel": "2", "BIOS": "3"}))
+
+    assert [one.node for one in build(fleet).odd] == ["broken", "rare"]
+
+
+def test_a_node_that_lost_a_gpu_stays_among_its_peers():
+    fleet = [*peers(5), row("lost", traits={"GPUs": "7 x H100"})]
+
+    assert list(kinds(fleet)) == ["H100"]
+    assert build(fleet).odd[0].differences[0].value == "7 x H100"
+
+
+def test_a_single_node_without_gpus_is_compared_with_the_kind_that_it_resembles():
+    h100 = peers(5, driver="580", kernel="6.8")
+    a100 = [row(f"a{n}", traits={"GPUs": "4 x A100", "driver": "570", "kernel": "5.15"}) for n in range(5)]
+    none = row("none", traits={"GPUs": "none", "driver": "570", "kernel": "5.15"})
+
+    assert none in kinds([*h100, *a100, none])["A100"]
+
+
+def test_kinds_with_three_nodes_are_compared_among_themselves():
+    h100 = peers(20, driver="580")
+    a100 = [row(f"a{n}", traits={"GPUs": "4 x A100", "driver": "570"}) for n in range(3)]
+
+    assert build([*h100, *a100]).odd == ()
+
+
+def test_what_is_not_known_of_a_node_does_not_make_it_odd():
+    assert build([*peers(8, driver="580"), row("silent")]).odd == ()
+
+
+def test_nodes_without_an_answer_are_no_peers():
+    fleet = [*peers(3), row("dead", Standing.UNREACHABLE), row("bad", Standing.UNREADABLE)]
+
+    assert {one.name for rows in kinds(fleet).values() for one in rows} == {"gpu00", "gpu01", "gpu02"}
+
+
+VALUES = st.dictionaries(st.sampled_from("abc"), st.sampled_from("xyz"), max_size=3)
+
+
+@given(st.lists(VALUES, min_size=3, max_size=20), st.randoms())
+def test_the_order_of_the_rows_does_not_matter(traits, random):
+    rows = [row(f"n{number}", traits=each) for number, each in enumerate(traits)]
+    shuffled = random.sample(rows, len(rows))
+
+    assert odd(kinds(rows)) == odd(kinds(shuffled))

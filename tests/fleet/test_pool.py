@@ -1,0 +1,93 @@
+"""The pool: every task has a row, whatever happens to the process that judges it."""
+
+import os
+import signal
+
+import pytest
+from machines.compose import write
+
+from gdrkit.fleet.document import Standing
+from gdrkit.fleet.folder import targets
+from gdrkit.fleet.pool import Pool, judge_all
+from gdrkit.fleet.worker import task_of
+from tests.fleet.fleets import judged_fleet
+
+
+def bundles(folder, count=2):
+    drawn, _ = judged_fleet(0, 16)
+    return [str(write(machine, folder)) for machine in drawn.machines[:count]]
+
+
+def judged(paths, **options):
+    rows = []
+    judge_all([task_of(path) for path in paths], rows.append, **options)
+    return {row.target: row for row in rows}
+
+
+def test_several_processes_give_the_rows_that_one_gives(tmp_path):
+    paths = bundles(tmp_path, 4)
+    _, alone = judged_fleet(0, 16)
+
+    found = judged(paths, processes=3)
+
+    assert {row.name: row.traits for row in found.values()} == {row.name: row.traits for row in alone[:4]}
+
+
+def test_what_is_no_evidence_is_a_row_with_its_reason(tmp_path):
+    (good,) = bundles(tmp_path / "good", 1)
+    (tmp_path / "empty.tar.gz").touch()
+    (tmp_path / "cut.tar.gz").write_bytes(b"\x1f\x8b\x08\0\0\0")
+    os.mkfifo(tmp_path / "pipe")
+    names = ["empty.tar.gz", "cut.tar.gz", "pipe", "gone.tar.gz", os.fsdecode(b"\xff.tar.gz"), "a\0b"]
+
+    found = judged([good, *(f"{tmp_path}/{name}" for name in names)])
+
+    assert [row.standing for row in found.values()].count(Standing.UNREADABLE) == len(names)
+    assert all(row.summary for row in found.values())
+    assert found[good].standing is Standing.READY
+
+
+@pytest.mark.parametrize(("number", "why"), [(signal.SIGKILL, "died"), (signal.SIGSTOP, "more than 0.5 s")])
+def test_a_process_that_dies_or_hangs_costs_its_row_only(tmp_path, number, why):
+    with Pool(1, 0.5) as pool:
+        pool.submit(task_of("not there"))
+        list(pool.rows(0))
+        os.kill(pool._workers[0].process.pid, number)
+        (row,) = until_all_are_judged(pool)
+        pool._limit_s = 60.0
+        pool.submit(task_of("nor this"))
+        (other,) = until_all_are_judged(pool)
+
+    assert row.standing is other.standing is Standing.UNREADABLE
+    assert why in row.summary and "no such file" in other.summary
+
+
+def until_all_are_judged(pool):
+    rows = []
+    while pool.busy:
+        rows += pool.rows()
+    return rows
+
+
+def test_the_end_of_the_pool_ends_its_processes(tmp_path):
+    with Pool(2) as pool:
+        for path in bundles(tmp_path):
+            pool.submit(task_of(path))
+        list(pool.rows(0))
+        workers = list(pool._workers)
+
+    assert len(workers) == 2
+    assert all(worker.process.poll() is not None for worker in workers)
+
+
+def test_a_folder_holds_a_node_for_each_file_and_each_tree(tmp_path):
+    tree = bundles(tmp_path / "unpacked", 1)[0]
+    (tmp_path / "sub").mkdir()
+    for name in ("b10.tar.gz", "b2.tar.gz", "b2.tar.gz.sha256", ".hidden", "sub/c.tar.xz", "notes.txt"):
+        (tmp_path / name).touch()
+    (tmp_path / "loop").symlink_to(tmp_path)
+
+    found = [path.removeprefix(f"{tmp_path}/") for path in targets([str(tmp_path)])]
+
+    assert found == ["b2.tar.gz", "b10.tar.gz", "sub/c.tar.xz", tree.removeprefix(f"{tmp_path}/")]
+    assert targets([tree, tree]) == [tree]
