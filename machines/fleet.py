@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from machines import draw
 from machines.cases import consistent
+from machines.changes import renamed
 from machines.compose import write
 from machines.faults import FAULTS
 from machines.faults.fault import Fault
@@ -38,13 +39,15 @@ def fleet(seed: int, size: int) -> Fleet:
         if fitting:
             break
     fault = source.choice(fitting)
-    odd = source.randrange(size)
+    odd, renames = source.randrange(size), source.random() < 0.3
     machines = []
     for number in range(size):
         machine = copy.deepcopy(usual)
         machine.number, machine.name = number, f"gpu{number:03d}"
         if number == odd:
             fault.plant(machine, source)
+        if renames:  # firmware that numbers buses and devices in its own way
+            machine, _ = renamed(machine, source)
         machines.append(machine)
     return Fleet(tuple(machines), machines[odd].name, fault.name)
 

@@ -19,6 +19,10 @@ EDGES = (
     "cli/",
     "fleet/folder.py",
     "fleet/pool.py",
+    "fleet/launcher.py",
+    "fleet/run.py",
+    "fleet/runs.py",
+    "fleet/slurm.py",
     "fleet/worker.py",
 )
 """Modules that access the machine; all others are pure."""

@@ -13,7 +13,7 @@ from machines.fleet import bundles, fleet
 
 from gdrkit.cli import main
 from gdrkit.cli.exit import NO_INPUT, USAGE
-from gdrkit.cli.fleet import exit_code
+from gdrkit.cli.fleet_show import exit_code
 from gdrkit.fleet.build import build
 from gdrkit.fleet.document import Standing
 from tests.fleet.fleets import row
@@ -34,6 +34,13 @@ def folder(tmp_path_factory):
     (place / "work").rename(tmp_path_factory.mktemp("rest") / "work")
     (place / "damaged.tar.gz").write_bytes(b"\x1f\x8b damaged")
     return place, drawn.planted
+
+
+@pytest.fixture(autouse=True)
+def state(tmp_path, monkeypatch):
+    """Runs are kept in a folder of the test."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    return tmp_path / "state/gdrkit/fleet"
 
 
 def run(capsys, *words):
@@ -103,7 +110,7 @@ def test_the_page_of_a_group_and_of_a_node_and_what_differs(folder, capsys):
 def test_what_is_not_in_the_run_is_an_error(folder, capsys, words, code):
     found, printed = run(capsys, folder[0], *words)
 
-    assert found == code and printed.err.startswith("gdr fleet: no ")
+    assert found == code and "\ngdr fleet: no " in printed.err
 
 
 def test_an_empty_folder_is_an_error(tmp_path, capsys):

@@ -97,6 +97,7 @@ FILES = {
     "collect": ("--output", "--root", "--pyz"), "config": ("--output",), "bench": ("--csv", "--plot"),
     "fix": ("--root", "--key", "--certificate", "--expect"), "prove": ("--log",),
     "topo": ("--write-nccl-xml",),
+    "fleet": ("--hosts", "--run", "--resume", "--since", "--expect"),
     "estimate": ("--measured",), "doctor": ("--expect",), "expect": ("--output",),
 }  # fmt: skip
 """Names of files and folders: any text is one, but an empty text."""
@@ -205,7 +206,8 @@ def test_a_file_that_cannot_be_written(output, path, tmp_path, capsys):
 def test_every_option_that_writes_a_file_is_among_these():
     words = {word for arguments, _ in OUTPUTS for word in arguments("FILE")}
     assert {"--output", "--pyz", "--csv", "--plot", "--write-nccl-xml"} <= words
-    reads = {"--measured", "--expect", "--log", "--key", "--certificate", "--root"}
+    reads = {"--measured", "--expect", "--log", "--key", "--certificate", "--root", "--hosts"}
+    reads |= {"--run", "--resume", "--since"}
     assert {option for options in FILES.values() for option in options} - reads <= words
 
 

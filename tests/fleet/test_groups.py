@@ -2,6 +2,7 @@
 
 from gdrkit.fleet.build import build
 from gdrkit.fleet.document import Standing
+from gdrkit.fleet.judge import without_answer
 from gdrkit.fleet.text import sentence, text
 from gdrkit.rules.remedy_names import RemedyName
 from tests.fleet.fleets import row
@@ -84,3 +85,14 @@ def test_nodes_of_one_name_are_called_as_their_files():
 
 def test_no_node_has_no_groups():
     assert build([]).groups == () and sentence(build([])) == "0 nodes: "
+
+
+def test_nodes_that_fail_alike_are_one_group_though_their_names_are_in_the_reason():
+    rows = []
+    for n in (1, 1, 12):
+        reason = f"cannot connect to ssh://n{n}: host n{n} port 2{n}"
+        rows.append(without_answer(f"ssh://n{n}", f"n{n}", reason, Standing.UNREACHABLE))
+
+    assert rows[0].causes == ("cannot connect to it: host it port 21",)
+    assert rows[2].causes == ("cannot connect to it: host it port 212",)
+    assert rows[0].summary == "cannot connect to ssh://n1: host n1 port 21"

@@ -5,17 +5,16 @@ import signal
 
 import pytest
 from machines.compose import write
+from machines.fleet import fleet
 
 from gdrkit.fleet.document import Standing
 from gdrkit.fleet.folder import targets
 from gdrkit.fleet.pool import Pool, judge_all
-from gdrkit.fleet.worker import task_of
-from tests.fleet.fleets import judged_fleet
+from gdrkit.fleet.worker import row_of, task_of
 
 
 def bundles(folder, count=2):
-    drawn, _ = judged_fleet(0, 16)
-    return [str(write(machine, folder)) for machine in drawn.machines[:count]]
+    return [str(write(machine, folder)) for machine in fleet(0, count).machines]
 
 
 def judged(paths, **options):
@@ -26,11 +25,10 @@ def judged(paths, **options):
 
 def test_several_processes_give_the_rows_that_one_gives(tmp_path):
     paths = bundles(tmp_path, 4)
-    _, alone = judged_fleet(0, 16)
 
     found = judged(paths, processes=3)
 
-    assert {row.name: row.traits for row in found.values()} == {row.name: row.traits for row in alone[:4]}
+    assert found == {path: row_of(task_of(path)) for path in paths}
 
 
 def test_what_is_no_evidence_is_a_row_with_its_reason(tmp_path):

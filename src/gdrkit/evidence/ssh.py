@@ -6,15 +6,21 @@ The collector is sent to the standard input of `python3 -I -`; its bundle comes 
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import re
 import sys
 import time
+from collections.abc import Callable
 from typing import IO
 
 from gdrkit.agent.launch import is_destination, ssh
 from gdrkit.evidence.bundle import BundleHost
 from gdrkit.evidence.errors import TargetError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import subprocess
 
 COLLECT_TIMEOUT_S = 180
 """How long the collector may take: each command has 10 s, and about 20 MB may cross a slow line."""
@@ -43,25 +49,39 @@ def open_ssh(target: str, probe: bool = False) -> BundleHost:
     if match is None or not is_destination(match["destination"]):
         raise TargetError(f"not a valid ssh target: {target!r}", "write it as ssh://[user@]host[:port]")
     with tempfile.TemporaryFile() as bundle:
-        code, last_line = _collect(_command(match, probe), bundle)
+        code, last_line = collect(_command(match, probe), bundle)
         if code or not bundle.tell():
-            raise _failure(target, code, last_line)
+            raise failure(target, code, last_line)
         bundle.seek(0)
         return _read(bundle, target)
 
 
 def _command(match: re.Match[str], probe: bool) -> list[str]:
     """The argument list of ssh. Host keys are checked as usual."""
+    return ssh(match["destination"], remote_command(probe=probe), match["port"] or "")
+
+
+def remote_command(*, probe: bool = False, sudo: bool = False) -> str:
+    """The shell command that runs the collector from its standard input; sudo never asks for a password."""
     # -I: a module in the folder that ssh starts in must not take the place of Python's own (python(1)).
-    program = "python3 -I - -o -" if probe else "python3 -I - -o - --no-probe"
-    return ssh(match["destination"], program, match["port"] or "")
+    return f"{'sudo -n ' if sudo else ''}python3 -I - -o -{'' if probe else ' --no-probe'}"
 
 
-def _collect(command: list[str], bundle: IO[bytes]) -> tuple[int, str]:
-    """Run the collector on the other machine and write its output to a file. Returns its exit code and its
-    last line on standard error, which is also shown here as it arrives: it is the collector's progress."""
+def collect(
+    command: list[str],
+    bundle: IO[bytes],
+    timeout_s: float | None = None,
+    *,
+    quiet: bool = False,
+    started: Callable[[subprocess.Popen[bytes]], None] = lambda child: None,
+) -> tuple[int, str]:
+    """Run the collector by a command, such as ssh, and write its output to a file. Returns its exit code and
+    its last line on standard error; unless `quiet`, that is shown here as it arrives: it is the collector's
+    progress. `started` gets the process. Raises TargetError."""
     import subprocess
     import threading
+
+    timeout_s = COLLECT_TIMEOUT_S if timeout_s is None else timeout_s
 
     from gdrkit.agent.pipes import end_group
 
@@ -69,10 +89,12 @@ def _collect(command: list[str], bundle: IO[bytes]) -> tuple[int, str]:
     try:
         child = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, start_new_session=True)
     except FileNotFoundError:
-        raise TargetError("ssh is not installed here", "install openssh-client") from None
-    deadline = time.monotonic() + COLLECT_TIMEOUT_S
+        hint = "install openssh-client" if command[0] == "ssh" else ""
+        raise TargetError(f"{command[0]} is not installed here", hint) from None
+    started(child)
+    deadline = time.monotonic() + timeout_s
     assert child.stdin and child.stdout and child.stderr  # all are pipes
-    lines = _RemoteLines()
+    lines = _RemoteLines(quiet)
     threading.Thread(target=_send, args=(child.stdin, deadline), daemon=True).start()
     try:
         _receive(child.stdout, child.stderr, bundle, lines, deadline)
@@ -80,7 +102,7 @@ def _collect(command: list[str], bundle: IO[bytes]) -> tuple[int, str]:
         _receive_rest(child.stderr, lines)
     except (TimeoutError, subprocess.TimeoutExpired):
         raise TargetError(
-            f"timed out: no bundle within {COLLECT_TIMEOUT_S} s",
+            f"timed out: no bundle within {timeout_s:.3g} s",
             "run gdr collect there, and copy the bundle",
         ) from None
     finally:
@@ -143,9 +165,9 @@ def _receive_rest(stderr: IO[bytes], lines: _RemoteLines) -> None:
 class _RemoteLines:
     """Shows the lines that the other machine writes: bounded ones, and no more than a collector writes."""
 
-    def __init__(self) -> None:
+    def __init__(self, quiet: bool = False) -> None:
         self.last = ""
-        self.left = SHOWN_LIMIT_BYTES
+        self.left = 0 if quiet else SHOWN_LIMIT_BYTES
         self._started = b""
 
     def add(self, block: bytes) -> None:
@@ -170,7 +192,8 @@ class _RemoteLines:
         self.left -= len(line)
 
 
-def _failure(target: str, code: int, last_line: str) -> TargetError:
+def failure(target: str, code: int, last_line: str) -> TargetError:
+    """Why a machine sent no bundle."""
     if code == 127:  # command not found: POSIX 2.8.2
         hint = "run nvidia-bug-report.sh or sos report there, copy the file, and run gdr doctor FILE"
         return TargetError(f"python3 not found on {target}", hint)
@@ -185,12 +208,19 @@ def _failure(target: str, code: int, last_line: str) -> TargetError:
 
 
 def _read(bundle: IO[bytes], target: str) -> BundleHost:
-    from gdrkit.evidence.archive import BLOCK, is_header
+    from gdrkit.evidence.archive import BLOCK
     from gdrkit.evidence.stream import open_stream
     from gdrkit.evidence.tarball import open_tarball
 
     stream = open_stream(bundle, target)
-    head = stream.peek(BLOCK)
+    check_bundle(stream.peek(BLOCK), target)
+    return open_tarball(stream, target, source="ssh")
+
+
+def check_bundle(head: bytes, target: str) -> None:
+    """Raises TargetError unless the first bytes that a machine sent, unpacked, begin an archive."""
+    from gdrkit.evidence.archive import is_header
+
     if not is_header(head):
         text = " ".join(head[:80].decode("utf-8", "replace").split())
         text = "".join(letter for letter in text if letter.isprintable())
@@ -198,9 +228,9 @@ def _read(bundle: IO[bytes], target: str) -> BundleHost:
             f"not a bundle: {target} sent: {text}",
             "check the shell profile there: it must print nothing",
         )
-    return open_tarball(stream, target, source="ssh")
 
 
+@functools.cache
 def collector_program() -> bytes:
     """The collector as one Python program for `python3 -`, which cannot run an archive from standard input.
 

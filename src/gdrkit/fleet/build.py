@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from msgspec.structs import replace
 
 from gdrkit.fleet import peers
+from gdrkit.fleet.changes import changes
 from gdrkit.fleet.document import FleetReport, NodeRow, Standing
 from gdrkit.fleet.groups import fixes, groups
 from gdrkit.fleet.hostlist import natural
@@ -21,8 +22,10 @@ def build(
     seconds: float = 0.0,
     complete: bool = True,
     expect: bool = False,
+    since: FleetReport | None = None,
 ) -> FleetReport:
-    """The document of these nodes; with `expect`, it has what most nodes of each kind share."""
+    """The document of these nodes. With `expect`, it has what most nodes of each kind share, and every node
+    that differs from it; with another run, what changed."""
     nodes = tuple(sorted(_distinct(rows), key=lambda row: natural(row.name)))
     counts = Counter(row.standing for row in nodes)
     by_kind = peers.kinds(nodes)
@@ -35,9 +38,11 @@ def build(
         fixes=fixes(nodes),
         drift=peers.drift(by_kind),
         mismatches=peers.mismatches(by_kind),
-        odd=peers.odd(by_kind),
+        odd=peers.odd(by_kind, all_differences=expect),
         expected=peers.learned(by_kind) if expect else (),
         nodes=nodes,
+        since=since.started if since else "",
+        changes=changes(since.nodes, nodes) if since else (),
     )
 
 

@@ -112,9 +112,9 @@ class Learned(Struct, frozen=True, kw_only=True):
 
 
 class Change(Struct, frozen=True, kw_only=True):
-    """Nodes whose standing or causes changed since another run."""
+    """Nodes whose standing, causes or versions changed since another run."""
 
-    kind: Literal["worse", "better", "other", "new", "gone"]
+    kind: Literal["worse", "better", "other", "new", "gone", "version"]
     before: str
     after: str
     nodes: str  # hostlist

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from gdrkit.diagnosis import node_of, report_on
 from gdrkit.evidence import Host
 from gdrkit.evidence.errors import TargetError
@@ -46,20 +48,13 @@ def judged(host: Host, target: str, name: str = "", expected: Supplied | None = 
 
 def without_answer(target: str, name: str, error: Exception | str, standing: Standing) -> NodeRow:
     """The row of a node that could not be judged, with the reason."""
+    words = "".join(c if c.isprintable() else " " for c in f"{error}"[: 2 * REASON_LIMIT])
+    reason = " ".join(words.split())[:REASON_LIMIT]
     name = name or called("", target)
-    reason = f"{error}"
-    for own in sorted(
-        {target, target.removeprefix("ssh://"), basename(target), name}, key=len, reverse=True
-    ):
-        reason = reason.replace(own, "it") if len(own) > 2 else reason  # so that equal reasons are equal
-    reason = " ".join("".join(c if c.isprintable() else " " for c in reason[:1000]).split())
-    return NodeRow(
-        name=name,
-        target=target,
-        standing=standing,
-        causes=(reason[:REASON_LIMIT],),
-        summary=reason[:REASON_LIMIT],
-    )
+    own = sorted({target, basename(target), name}, key=len, reverse=True)
+    pattern = rf"(?<![\w.-])(?:{'|'.join(map(re.escape, own))})(?![\w-])"
+    cause = re.sub(pattern, "it", reason)  # equal for nodes that fail alike
+    return NodeRow(name=name, target=target, standing=standing, causes=(cause,), summary=reason)
 
 
 def reason_of(error: Exception) -> str:

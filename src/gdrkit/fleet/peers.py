@@ -95,11 +95,11 @@ def learned(by_kind: Kinds) -> tuple[Learned, ...]:
 # -- odd ones out -----------------------------------------------------------------------------------------
 
 
-def odd(by_kind: Kinds) -> tuple[OddNode, ...]:
+def odd(by_kind: Kinds, *, all_differences: bool = False) -> tuple[OddNode, ...]:
     """The nodes that differ from their peers in a trait that few have, the oddest first.
 
     A node that works worse than most of its peers comes before one that only differs; then what counts is
-    how rare its values are together."""
+    how rare its values are together. With `all_differences`, it does not matter how many share them."""
     found: list[tuple[tuple[int, float], OddNode]] = []
     for rows in by_kind.values():
         if len(rows) < SMALLEST_KIND:
@@ -107,7 +107,7 @@ def odd(by_kind: Kinds) -> tuple[OddNode, ...]:
         usual, counts = norm(rows), _counts(rows)
         common = Counter(row.standing for row in rows).most_common(1)[0][0]
         for row in rows:
-            differences = tuple(_differences(row, usual, counts))
+            differences = tuple(_differences(row, usual, counts, 1.0 if all_differences else ODD_SHARE))
             if differences:
                 worse = min(0, ORDER.index(row.standing) - ORDER.index(common))
                 rank = (worse, -sum(map(_surprise, differences)))
@@ -117,13 +117,13 @@ def odd(by_kind: Kinds) -> tuple[OddNode, ...]:
 
 
 def _differences(
-    row: NodeRow, usual: Mapping[str, str], counts: Mapping[str, Counter[str]]
+    row: NodeRow, usual: Mapping[str, str], counts: Mapping[str, Counter[str]], most: float
 ) -> list[Difference]:
     differences = []
     for trait, value in row.traits.items():
         peers = usual.get(trait, value)
         same, of = counts[trait][value], counts[trait].total()
-        if value != peers and (same == 1 or same <= ODD_SHARE * of):
+        if value != peers and (same == 1 or same <= most * of):
             differences.append(Difference(trait=trait, value=value, peers=peers, same=same, of=of))
     return sorted(differences, key=_surprise, reverse=True)
 

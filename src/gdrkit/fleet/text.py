@@ -171,6 +171,8 @@ def _change(change: Change) -> str:
             return f"new, {change.after}   {_short(change.nodes)}"
         case "gone":
             return f"gone, {change.before}   {_short(change.nodes)}"
+        case "version":
+            return f"{change.before} -> {change.after}   {_short(change.nodes)}"
         case _:
             return f"{change.kind}: {change.before} -> {change.after}   {_short(change.nodes)}"
 

@@ -1,0 +1,76 @@
+"""What `gdr fleet doctor` prints of a report, and its exit code."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from gdrkit.cli.arguments import text_width, write, write_json
+from gdrkit.cli.exit import BLOCKED, OK, UNKNOWN, USAGE, WARNING
+from gdrkit.fleet import tables, text
+from gdrkit.fleet.document import FleetReport, NodeRow, Standing
+from gdrkit.fleet.hostlist import fold
+
+_SILENT = (Standing.UNKNOWN, Standing.UNREACHABLE, Standing.UNREADABLE)
+_IN_NEED = (Standing.BLOCKED, *_SILENT)
+
+
+def show(report: FleetReport, options: argparse.Namespace) -> int:
+    """Print what was asked for; returns the exit code."""
+    if options.group or options.node or options.compare:
+        return _part(report, options)
+    if options.json:
+        write_json(report)
+    elif options.csv:
+        write(tables.as_csv(report))
+    elif options.junit:
+        write(tables.as_junit(report))
+    elif options.nodes_only:
+        write(f"{fold(row.name for row in report.nodes if row.standing in _IN_NEED)}\n")
+    else:
+        colour = sys.stdout.isatty()
+        write(text.text(report, colour=colour, width=text_width()), styled=colour)
+    return exit_code(report, options.max_blocked)
+
+
+def _part(report: FleetReport, options: argparse.Namespace) -> int:
+    """Print a group, a node, or what differs between two nodes."""
+    colour, width = sys.stdout.isatty(), text_width()
+    if options.group:
+        group = next((group for group in report.groups if group.number == options.group), None)
+        if group is None:
+            return _refused(f"no group {options.group}: there are {len(report.groups)}")
+        write(text.group_text(report, group, colour=colour, width=width), styled=colour)
+        return exit_code(report, options.max_blocked)
+    rows = []
+    for name in options.compare or [options.node]:
+        row = next((row for row in report.nodes if row.name == name), None)
+        if row is None:
+            return _refused(f"no node {name!r} in this run")
+        rows.append(row)
+    if options.node:
+        return _page(rows[0])
+    write(text.comparison_text(rows[0], rows[1], colour=colour, width=width), styled=colour)
+    return exit_code(report, options.max_blocked)
+
+
+def _refused(message: str) -> int:
+    sys.stderr.write(f"gdr fleet: {message}\n")
+    return USAGE
+
+
+def _page(row: NodeRow) -> int:
+    """The page of gdr doctor about a node, and its exit code."""
+    from gdrkit.cli.doctor import main as doctor
+
+    return doctor(["--", row.target])
+
+
+def exit_code(report: FleetReport, max_blocked: int = 0) -> int:
+    """That of the worst node: blocked before unknown before warnings. Up to `max_blocked` blocked nodes do
+    not count; a node without an answer always does. No node at all is unknown."""
+    if report.counts.get(Standing.BLOCKED, 0) > max_blocked:
+        return BLOCKED
+    if not report.nodes or not report.complete or any(standing in report.counts for standing in _SILENT):
+        return UNKNOWN
+    return WARNING if Standing.WARNINGS in report.counts else OK

@@ -1,0 +1,77 @@
+"""Runs that are kept as files, each the document of `gdr fleet doctor --json`."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable
+
+import msgspec
+
+from gdrkit.agent.output_file import whole_file
+from gdrkit.evidence.errors import TargetError
+from gdrkit.fleet.document import FleetReport, NodeRow, Standing
+
+KEPT = 100
+"""Runs that are kept; older ones are removed."""
+LIMIT_BYTES = 1 << 30
+"""Of a run that is read: 100,000 nodes take 300 MB."""
+LAST = "last"
+NOT_A_RUN = "not the JSON of gdr fleet doctor"
+_NAME = re.compile(r"\d{8}T\d{6}Z(?:-\d+)?")
+_ANSWERED = frozenset(Standing) - {Standing.UNREACHABLE, Standing.UNREADABLE}
+
+
+def folder() -> str:
+    """Where runs are kept: XDG Base Directory Specification, $XDG_STATE_HOME."""
+    state = os.environ.get("XDG_STATE_HOME", "")
+    home = os.path.expanduser("~/.local/state")
+    return os.path.join(state if os.path.isabs(state) else home, "gdrkit", "fleet")
+
+
+def names() -> list[str]:
+    """The runs that are kept, the newest first."""
+    try:
+        found = os.listdir(folder())
+    except OSError:
+        return []
+    return sorted((n[:-5] for n in found if n.endswith(".json") and _NAME.fullmatch(n[:-5])), reverse=True)
+
+
+def keep(report: FleetReport) -> str:
+    """Keep a run; returns its name. Raises OSError."""
+    os.makedirs(folder(), mode=0o700, exist_ok=True)
+    stem = name = re.sub(r"[-:]", "", report.started)
+    number = 1
+    while os.path.lexists(_path(name)):
+        name, number = f"{stem}-{number}", number + 1
+    with whole_file(_path(name)) as file:
+        file.write(msgspec.json.encode(report))
+    for old in names()[KEPT:]:
+        os.unlink(_path(old))
+    return name
+
+
+def read(run: str) -> FleetReport:
+    """A run by its name, `last`, or the name of a file. Raises TargetError."""
+    kept = names()
+    if run == LAST and not kept:
+        raise TargetError("no run is kept yet", "run gdr fleet doctor first")
+    path = _path(kept[0] if run == LAST else run) if run == LAST or run in kept else run
+    try:
+        with open(path, "rb") as file:
+            content = file.read(LIMIT_BYTES)
+        return msgspec.json.decode(content, type=FleetReport)
+    except (OSError, ValueError) as error:
+        reason = (error.strerror or str(error)).lower() if isinstance(error, OSError) else NOT_A_RUN
+        hint = f"runs that are kept: {', '.join(kept[:5]) or 'none'}"
+        raise TargetError(f"{run}: {reason}", hint) from None
+
+
+def _path(name: str) -> str:
+    return os.path.join(folder(), f"{name}.json")
+
+
+def answered(rows: Iterable[NodeRow]) -> list[NodeRow]:
+    """The rows that need not be asked again."""
+    return [row for row in rows if row.standing in _ANSWERED]

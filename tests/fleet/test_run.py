@@ -1,0 +1,144 @@
+"""A run over ssh: every node has a row, whatever it does. Here `ssh` is a script."""
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+from machines.fleet import bundles, fleet
+
+from gdrkit.evidence.errors import TargetError
+from gdrkit.fleet.document import Standing
+from gdrkit.fleet.launcher import Ssh, hosts_in, named
+from gdrkit.fleet.run import INTERRUPTED, Run
+from gdrkit.formats.errors import FormatError
+from tests.fleet.programs import install, runs_here, sends_file
+
+NODES = """case "$node" in
+  good*) {send};;
+  refused) echo "ssh: connect to host refused port 22: Connection refused" >&2; exit 255;;
+  hung) echo $$ >{pids}; exec sleep 600;;
+  nopython) exit 127;;
+  banner) cat >/dev/null; echo "Welcome to banner"; exec cat {bundle};;
+  sudo) echo "sudo: a password is required" >&2; exit 1;;
+  silent) exec cat >/dev/null;;
+esac"""
+
+
+@pytest.fixture(scope="module")
+def bundle(tmp_path_factory):
+    (packed,) = bundles(fleet(0, 1).machines, tmp_path_factory.mktemp("bundle"))
+    return packed
+
+
+@pytest.fixture
+def ssh(tmp_path, monkeypatch, bundle):
+    install(
+        tmp_path / "bin",
+        "ssh",
+        NODES.format(send=sends_file(bundle), bundle=bundle, pids=tmp_path / "pid"),
+        monkeypatch,
+    )
+
+
+def ask(folder, *nodes, timeout_s=60.0, fanout=32, **options):
+    rows = []
+    folder.mkdir(exist_ok=True)
+    run = Run(Ssh(nodes), str(folder), timeout_s=timeout_s, **options)
+    complete = run.ask(nodes, rows.append, fanout)
+    return complete, {row.name: row for row in rows}
+
+
+def test_a_node_that_answers_is_judged_and_its_bundle_removed(ssh, tmp_path):
+    complete, rows = ask(tmp_path / "bundles", "good1", "good2")
+
+    assert complete and list(map(str, (tmp_path / "bundles").iterdir())) == []
+    assert {name: (row.standing, row.target) for name, row in rows.items()} == {
+        "good1": ("ready", "ssh://good1"),
+        "good2": ("ready", "ssh://good2"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("node", "why"),
+    [
+        ("refused", "Connection refused"),
+        ("nopython", "python3 not found"),
+        ("banner", "not a bundle: ssh://banner sent: Welcome"),
+        ("sudo", "sudo: a password is required"),
+        ("silent", "gdr collect failed"),
+    ],
+)
+def test_a_node_without_a_bundle_is_a_row_with_its_reason(ssh, tmp_path, node, why):
+    _, rows = ask(tmp_path / "bundles", node, "good")
+
+    assert rows[node].standing is Standing.UNREACHABLE and why in rows[node].summary
+    assert rows["good"].standing is Standing.READY
+
+
+def test_a_node_that_hangs_costs_its_row_and_everything_ends_at_the_deadline(ssh, tmp_path):
+    _, rows = ask(tmp_path / "bundles", "hung", "good", timeout_s=8.0)
+    _, late = ask(tmp_path / "bundles", "hung", "good", timeout_s=0.5, fanout=1)
+
+    assert "timed out" in rows["hung"].summary and rows["good"].standing is Standing.READY
+    assert "not asked" in late["good"].summary
+
+
+def test_an_interrupt_keeps_what_came_and_ends_what_runs(ssh, tmp_path):
+    rows = []
+    (tmp_path / "bundles").mkdir()
+    run = Run(Ssh(["good", "hung"]), str(tmp_path / "bundles"))
+
+    def arrived(row):
+        rows.append(row)
+        if row.name == "good":
+            signal.raise_signal(signal.SIGINT)
+
+    complete = run.ask(["good", "hung"], arrived)
+
+    assert not complete
+    assert {row.name: row.summary for row in rows if row.name == "hung"} == {"hung": INTERRUPTED}
+    assert [row.name for row in rows] == ["good", "hung"]
+    pid = int((tmp_path / "pid").read_text())
+    assert not Path(f"/proc/{pid}").exists() or " Z " in Path(f"/proc/{pid}/stat").read_text()
+
+
+def test_sudo_never_asks_for_a_password(tmp_path, monkeypatch):
+    install(tmp_path / "bin", "ssh", 'echo "ran: $last" >&2; exit 1', monkeypatch)
+    _, rows = ask(tmp_path / "bundles", "n1", sudo=True)
+
+    assert "ran: sudo -n python3 -I -" in rows["n1"].summary
+
+
+@pytest.mark.slow
+def test_the_real_collector_is_sent_and_judged(tmp_path, monkeypatch):
+    install(tmp_path / "bin", "ssh", runs_here(), monkeypatch)
+    _, rows = ask(tmp_path / "bundles", "here")
+
+    assert rows["here"].standing not in (Standing.UNREACHABLE, Standing.UNREADABLE)
+    assert rows["here"].traits["kernel"] == os.uname().release
+
+
+@pytest.mark.parametrize(
+    ("node", "target"),
+    [("gpu1", "ssh://gpu1"), ("root@gpu1", "ssh://root@gpu1"), ("fe80::1%eth0", "ssh://[fe80::1%eth0]"),
+     ("root@::1", "ssh://root@[::1]")],
+)  # fmt: skip
+def test_a_row_names_its_node_as_gdr_doctor_takes_it(node, target):
+    assert Ssh([]).target(node) == target
+    assert Ssh([]).command(node, "true")[-2:] == [node.rpartition("@")[2], "true"]
+
+
+def test_a_file_of_hosts_has_hostlists_and_comments():
+    assert hosts_in("gpu[1-2] # rack 1\n\n# none\nlogin1,login2\n") == ["gpu1", "gpu2", "login1", "login2"]
+    with pytest.raises(FormatError):
+        hosts_in("gpu[1-\n2]")
+
+
+def test_words_are_paths_that_exist_or_nodes(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "gpu1").touch()
+
+    assert named(["gpu1", "gpu[2-3]", "ssh://root@gpu4"]) == (["gpu1"], ["gpu2", "gpu3", "root@gpu4"])
+    with pytest.raises(TargetError, match="neither a file nor a list of nodes"):
+        named(["./missing/file"])

@@ -1,0 +1,107 @@
+"""Runs that are kept, and what changed between two of them."""
+
+import pytest
+
+from gdrkit.evidence.errors import TargetError
+from gdrkit.fleet import runs
+from gdrkit.fleet.build import build
+from gdrkit.fleet.changes import changes
+from gdrkit.fleet.document import Standing
+from gdrkit.fleet.text import text
+from tests.fleet.fleets import row
+
+
+@pytest.fixture(autouse=True)
+def state(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    return tmp_path / "gdrkit/fleet"
+
+
+def kept(*rows, started="2026-11-22T23:31:05Z"):
+    report = build(rows, started=started, seconds=1.0)
+    return runs.keep(report), report
+
+
+def test_a_run_is_read_as_it_was_kept():
+    name, report = kept(row("a"), row("b", Standing.BLOCKED, causes=("no-gpu",), rails=(1,)))
+
+    assert name == "20261122T233105Z"
+    assert runs.read(name) == runs.read("last") == report
+
+
+def test_runs_of_one_second_have_different_names_and_the_newest_is_the_last():
+    first, _ = kept(row("a"))
+    second, _ = kept(row("b"))
+    third, report = kept(row("c"), started="2026-11-23T00:00:00Z")
+
+    assert len({first, second, third}) == 3 and runs.names()[0] == third
+    assert runs.read("last") == report
+
+
+def test_old_runs_are_removed(monkeypatch, state):
+    monkeypatch.setattr(runs, "KEPT", 2)
+    (state).mkdir(parents=True)
+    (state / "notes.json").touch()
+    names = [kept(row("a"), started=f"2026-11-2{day}T00:00:00Z")[0] for day in range(4)]
+
+    assert runs.names() == names[:1:-1]
+    assert (state / "notes.json").exists()
+
+
+@pytest.mark.parametrize("content", ["", "{}", '{"schema": "gdrkit.report/1"}', "[1]", "\x00"])
+def test_what_is_no_run_is_an_error(tmp_path, content):
+    (tmp_path / "run.json").write_text(content)
+
+    with pytest.raises(TargetError, match="not the JSON of gdr fleet doctor"):
+        runs.read(str(tmp_path / "run.json"))
+
+
+def test_a_run_that_is_not_there_is_an_error():
+    with pytest.raises(TargetError, match="no run is kept"):
+        runs.read("last")
+    with pytest.raises(TargetError, match="no such file"):
+        runs.read("20200101T000000Z")
+
+
+def test_what_changed_is_grouped_by_what_happened():
+    down = {"standing": Standing.BLOCKED, "causes": ("rdma-port-down",)}
+    before = [row("n1"), row("n2"), row("n3", **down), row("gone"), row("same", **down)]
+    after = [row("n1", **down), row("n2", **down), row("n3"), row("new"), row("same", **down)]
+
+    found = [(c.kind, c.before, c.after, c.nodes, c.count) for c in changes(before, after)]
+
+    assert found == [
+        ("worse", "ready", "blocked: rdma-port-down", "n[1-2]", 2),
+        ("gone", "ready", "", "gone", 1),
+        ("new", "", "ready", "new", 1),
+        ("better", "blocked: rdma-port-down", "ready", "n3", 1),
+    ]
+
+
+def test_versions_that_moved_are_changes_and_lost_evidence_is_none():
+    before = [row("n1", traits={"driver": "570", "kernel": "6.8"}), row("n2", traits={"driver": "570"})]
+    after = [row("n1", traits={"driver": "580"}), row("n2", traits={"driver": "580"})]
+
+    (change,) = changes(before, after)
+
+    assert (change.kind, change.before, change.after, change.nodes) == (
+        "version",
+        "driver 570",
+        "580",
+        "n[1-2]",
+    )
+
+
+def test_another_cause_is_a_change_that_is_neither_worse_nor_better():
+    one = row("n", Standing.BLOCKED, causes=("a",))
+    other = row("n", Standing.BLOCKED, causes=("b",))
+
+    assert [change.kind for change in changes([one], [other])] == ["other"]
+    assert changes([one], [one]) == ()
+
+
+def test_the_text_says_when_the_other_run_was_made():
+    _, before = kept(row("n1"))
+
+    assert "nothing changed" in text(build([row("n1")], since=before))
+    assert "worse: ready -> blocked" in text(build([row("n1", Standing.BLOCKED)], since=before))
