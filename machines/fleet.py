@@ -66,6 +66,6 @@ def bundles(machines: tuple[Machine, ...], folder: Path) -> Iterator[Path]:
     for machine in machines:
         tree = write(machine, folder / "trees")
         packed = folder / f"{tree.name}.tar.gz"
-        with tarfile.open(packed, "w:gz", compresslevel=1) as archive:
+        with tarfile.open(packed, "w:gz", format=tarfile.GNU_FORMAT, compresslevel=6) as archive:
             archive.add(tree, tree.name)
         yield packed

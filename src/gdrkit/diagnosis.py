@@ -18,19 +18,19 @@ def diagnose(host: Host, consumer: str = NAMES[0], expected: Supplied | None = N
     return report_on(node_of(host, expected), consumer)
 
 
-def report_on(node: Node, consumer: str = NAMES[0]) -> Report:
-    """The report on a node."""
+def report_on(node: Node, consumer: str = NAMES[0], *, brief: bool = False) -> Report:
+    """The report on a node. A brief one, for fleets, has the verdict, findings and plan; it leaves out where
+    each fix leads, the ceilings and the prediction of modprobe."""
     verdict = judge_node(node, asked=consumer)
     plans = plan(node, verdict, consumer)
-    chains = what_then(node, verdict, consumer)
     return build(
         node,
         explained(node, verdict, consumer, plans),
         consumer,
-        chains=chains,
+        chains=() if brief else what_then(node, verdict, consumer),
         plans=plans,
-        prediction=predicted(node),
-        ceilings=_ceilings,
+        prediction=None if brief else predicted(node),
+        ceilings=None if brief else _ceilings,
     )
 
 

@@ -13,9 +13,9 @@ from machines.fleet import bundles, fleet
 
 from gdrkit.cli import main
 from gdrkit.cli.exit import NO_INPUT, USAGE
-from gdrkit.cli.fleet_show import exit_code
 from gdrkit.fleet.build import build
 from gdrkit.fleet.document import Standing
+from gdrkit.fleet.exit_code import exit_code
 from tests.fleet.fleets import row
 
 BLOCKED_SEED = 2

@@ -8,6 +8,10 @@ from gdrkit.cli.arguments import Parser, print_notes, text_width, write, write_j
 from gdrkit.cli.exit import STYLES
 from gdrkit.consumers.names import NAMES
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import argparse
+
 
 def parser() -> Parser:
     parser = Parser(
@@ -19,11 +23,13 @@ def parser() -> Parser:
         "  gdr doctor bundle.tar.gz --json        judge a bundle, print JSON\n"
         "  gdr doctor ssh://admin@node17 --line   judge a node over ssh, print one line\n"
         "  gdr doctor --require direct            exit with 2 also if the hardware cannot do it\n"
-        "  gdr doctor --expect node.toml          also compare it with a file of gdr expect\n\n"
+        "  gdr doctor --expect node.toml          also compare it with a file of gdr expect\n"
+        "  gdr doctor a.tar.gz b.tar.gz           judge two nodes, and what must be the same on both\n\n"
         "exit codes: 0 nothing to fix, 1 works with warnings, 2 blocked, 3 unknown,\n"
         "64 and above usage and internal errors; with --exit-style every error is the caller's unknown",
     )
     parser.target()
+    parser.add_argument("other", nargs="?", metavar="OTHER", help="a second node, to compare the two")
     parser.output()
     parser.add_argument("--line", action="store_true", help="print host, state and reason in 80 characters")
     parser.add_argument("-v", "--verbose", action="store_true", help="show the evidence of every finding")
@@ -51,6 +57,8 @@ def parser() -> Parser:
 
 def main(arguments: list[str]) -> int:
     options = parser().parse(arguments)
+    if options.other is not None:
+        return _pair(options)
     from gdrkit.cli.expectation import read_expectation
     from gdrkit.diagnosis import diagnose
     from gdrkit.evidence.quoting import quoted
@@ -77,3 +85,39 @@ def main(arguments: list[str]) -> int:
         words = text(report, verbose=options.verbose, colour=tty, width=text_width(), target=target)
         write(words, styled=tty)
     return exit_code(report, options.require)  # gdrkit.cli.main puts it in the style
+
+
+ONE_NODE = (
+    "--line",
+    "--verbose",
+    "--quiet",
+    "--probe",
+    "--consumer",
+    "--expect",
+    "--require",
+    "--exit-style",
+)
+
+
+def _pair(options: argparse.Namespace) -> int:
+    """Judge two nodes, and print what differs; 1 also if something differs that must be the same."""
+    parser().refuse(options, ONE_NODE, "with two nodes")
+    from gdrkit.evidence.target import open_host
+    from gdrkit.fleet.build import build
+    from gdrkit.fleet.exit_code import exit_code
+    from gdrkit.fleet.judge import judged
+    from gdrkit.fleet.text import comparison_text
+
+    rows = []
+    for target in (options.target, options.other):
+        host = open_host(target)
+        print_notes(host)
+        rows.append(judged(host, target))
+    report = build(rows, one_job=True)
+    if options.json:
+        write_json(report)
+    else:
+        colour = sys.stdout.isatty()
+        one, other = sorted(report.nodes, key=lambda row: row.target != options.target)
+        write(comparison_text(one, other, colour=colour, width=text_width()), styled=colour)
+    return max(exit_code(report), int(bool(report.mismatches)))

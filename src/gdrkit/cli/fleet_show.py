@@ -6,9 +6,10 @@ import argparse
 import sys
 
 from gdrkit.cli.arguments import text_width, write, write_json
-from gdrkit.cli.exit import BLOCKED, OK, UNKNOWN, USAGE, WARNING
+from gdrkit.cli.exit import USAGE
 from gdrkit.fleet import tables, text
 from gdrkit.fleet.document import FleetReport, NodeRow, Standing
+from gdrkit.fleet.exit_code import exit_code
 from gdrkit.fleet.hostlist import fold
 
 _SILENT = (Standing.UNKNOWN, Standing.UNREACHABLE, Standing.UNREADABLE)
@@ -64,13 +65,3 @@ def _page(row: NodeRow) -> int:
     from gdrkit.cli.doctor import main as doctor
 
     return doctor(["--", row.target])
-
-
-def exit_code(report: FleetReport, max_blocked: int = 0) -> int:
-    """That of the worst node: blocked before unknown before warnings. Up to `max_blocked` blocked nodes do
-    not count; a node without an answer always does. No node at all is unknown."""
-    if report.counts.get(Standing.BLOCKED, 0) > max_blocked:
-        return BLOCKED
-    if not report.nodes or not report.complete or any(standing in report.counts for standing in _SILENT):
-        return UNKNOWN
-    return WARNING if Standing.WARNINGS in report.counts else OK

@@ -23,12 +23,14 @@ def build(
     complete: bool = True,
     expect: bool = False,
     since: FleetReport | None = None,
+    one_job: bool = False,
 ) -> FleetReport:
     """The document of these nodes. With `expect`, it has what most nodes of each kind share, and every node
-    that differs from it; with another run, what changed."""
+    that differs from it; with another run, what changed. Nodes of
+    `one_job` are compared whatever GPUs they have."""
     nodes = tuple(sorted(_distinct(rows), key=lambda row: natural(row.name)))
     counts = Counter(row.standing for row in nodes)
-    by_kind = peers.kinds(nodes)
+    by_kind = {"": list(nodes)} if one_job else peers.kinds(nodes)
     return FleetReport(
         started=started,
         seconds=round(seconds, 1),

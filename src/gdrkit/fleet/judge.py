@@ -13,6 +13,8 @@ from gdrkit.fleet.hostlist import NAME_LIMIT, is_name
 from gdrkit.fleet.traits import traits_of
 from gdrkit.report.answers import deciding
 from gdrkit.report.document import Report
+from gdrkit.rules.expectation import COMPARISONS
+from gdrkit.verdict.findings import Finding
 from gdrkit.verdict.path_state import GOOD, State
 
 STANDINGS = {
@@ -22,14 +24,15 @@ STANDINGS = {
     State.READY: Standing.READY,
     State.ACTIVE: Standing.READY,
 }
-DENIED = "denied"
+_WELL = (Standing.READY, Standing.IMPOSSIBLE)
+_COMPARISONS = frozenset(rule.code for rule in COMPARISONS)
 REASON_LIMIT = 200
 
 
 def judged(host: Host, target: str, name: str = "", expected: Supplied | None = None) -> NodeRow:
     """The row of the node that a host shows. Without a name, it is called as it calls itself."""
     node = node_of(host, expected)
-    report = report_on(node)
+    report = report_on(node, brief=True)
     standing = _standing(report)
     steps = report.plan[0].steps if report.plan and standing is Standing.BLOCKED else ()
     return NodeRow(
@@ -41,7 +44,7 @@ def judged(host: Host, target: str, name: str = "", expected: Supplied | None = 
         summary=report.verdict.summary,
         remedies=tuple(step.remedy for step in steps),
         needs_reboot=any(step.needs_reboot for step in steps),
-        to_find_out=tuple(dict.fromkeys(finding.expected for finding in deciding(report))),
+        to_find_out=tuple(dict.fromkeys(finding.expected for finding in _undecided(report))),
         traits=traits_of(node, report),
     )
 
@@ -85,6 +88,8 @@ def _standing(report: Report) -> Standing:
     differs = report.expectation is not None and report.expectation.met == "no"
     if differs and standing is Standing.IMPOSSIBLE:
         return Standing.WARNINGS
+    if report.expectation is not None and report.expectation.met == "unknown" and standing in _WELL:
+        return Standing.UNKNOWN
     if standing is Standing.READY and any(f.status == "warning" for f in report.findings):
         return Standing.WARNINGS
     return standing
@@ -93,12 +98,18 @@ def _standing(report: Report) -> Standing:
 def _causes(report: Report, standing: Standing) -> tuple[str, ...]:
     """What a group of nodes shares: codes; for missing evidence the sources and why."""
     if standing is Standing.UNKNOWN:
-        return tuple(sorted({f"{finding.code}: {_why(finding.seen)}" for finding in deciding(report)}))
+        return tuple(sorted({f"{finding.code}: {_why(finding.seen)}" for finding in _undecided(report)}))
     if standing is Standing.WARNINGS:
         return tuple(dict.fromkeys(f.code for f in report.findings if f.status == "warning"))
     first = (report.verdict.cause,) if report.verdict.cause else ()
     worst = (code for gpu in report.gpus if gpu.state == report.verdict.state for code in gpu.blocked_by)
     return tuple(dict.fromkeys((*first, *sorted(worst)))) if standing is not Standing.READY else ()
+
+
+def _undecided(report: Report) -> list[Finding]:
+    """The findings whose evidence is missing and matters: for the verdict, else for the expectation."""
+    compared = [f for f in report.findings if f.status == "unknown" and f.code in _COMPARISONS]
+    return deciding(report) or (compared if report.expectation is not None else [])
 
 
 def _why(seen: str) -> str:

@@ -7,6 +7,7 @@ from datetime import datetime
 
 from gdrkit.fleet.document import Change, FleetReport, Group, NodeRow, OddNode, Standing, TraitValue
 from gdrkit.fleet.peers import differing
+from gdrkit.fleet.traits import MUST_MATCH
 from gdrkit.report.terminal import Row, render
 
 STYLES = {
@@ -121,9 +122,8 @@ def _mismatches(report: FleetReport) -> Iterator[Row]:
     yield 0, "", ""
     yield 0, "bold", "Must be the same on all nodes of a job"
     for row in report.mismatches:
-        versions = f" (NCCL {row.versions})" if row.versions else ""
         yield 2, "", f"{row.trait}: {_values(row.values)}"
-        yield 4, "dim", f"shows as: {row.shows_as}{versions}"
+        yield 4, "dim", _shows_as(row.shows_as, row.versions)
 
 
 def _odd(report: FleetReport) -> Iterator[Row]:
@@ -208,20 +208,35 @@ def group_text(report: FleetReport, group: Group, *, colour: bool, width: int | 
     return render(lines(), STYLES, colour=colour, width=width)
 
 
-def comparison_text(one: NodeRow, other: NodeRow, *, colour: bool, width: int | None) -> str:
-    """What differs between two nodes, and nothing else."""
-    from gdrkit.fleet.traits import MUST_MATCH
+def comparison_text(one: NodeRow, other: NodeRow, *, colour: bool = False, width: int | None = None) -> str:
+    """What differs between two nodes, first what a job on both needs to be the same."""
 
     def lines() -> Iterator[Row]:
-        yield 0, "bold", f"{one.name} is {one.standing}, {other.name} is {other.standing}"
+        for row in (one, other):
+            yield 4, row.standing, f"{row.standing}: {row.summary}", f"{row.name}: "
         found = differing(one, other)
-        for trait, (left, right) in found.items():
-            yield 4, "", f"{trait}: {left or 'not known'}; there {right or 'not known'}"
-            if trait in MUST_MATCH and left and right:
-                row = MUST_MATCH[trait]
-                versions = f" (NCCL {row.versions})" if row.versions else ""
-                yield 6, "dim", f"must agree; shows as: {row.shows_as}{versions}"
-        if not found:
+        matter = {trait: found.pop(trait) for trait in MUST_MATCH if all(found.get(trait, ("",)))}
+        if not found and not matter:
             yield 2, "", "no difference in what is compared"
+        if matter:
+            yield 0, "", ""
+            yield 0, "bold", "Must be the same for a job on both"
+        for trait, values in matter.items():
+            yield 4, "", _both(trait, values)
+            yield 6, "dim", _shows_as(MUST_MATCH[trait].shows_as, MUST_MATCH[trait].versions)
+        if found:
+            yield 0, "", ""
+            yield 0, "bold", "Also differs" if matter else "Differs"
+        for trait, values in found.items():
+            yield 4, "", _both(trait, values)
 
     return render(lines(), STYLES, colour=colour, width=width)
+
+
+def _both(trait: str, values: tuple[str, str]) -> str:
+    left, right = (value or "not known" for value in values)
+    return f"{trait}: {left}; there {right}"
+
+
+def _shows_as(words: str, versions: str) -> str:
+    return f"shows as: {words}{f' (NCCL {versions})' if versions else ''}"
