@@ -17,6 +17,7 @@ from gdrkit.fleet.build import build
 from gdrkit.fleet.document import Standing
 from gdrkit.fleet.exit_code import exit_code
 from tests.fleet.fleets import row
+from tests.fleet.programs import install, sends_file
 
 BLOCKED_SEED = 2
 """A fleet in which the planted node has no driver loaded."""
@@ -136,3 +137,86 @@ def test_the_exit_code_is_that_of_the_worst_node(standings, most, code):
     rows = [row(f"n{number}", Standing(name)) for number, name in enumerate(standings)]
 
     assert exit_code(build(rows), most) == code
+
+
+# -- nodes over ssh, and runs that are kept ----------------------------------------------------------------
+
+
+@pytest.fixture
+def nodes(folder, tmp_path, monkeypatch):
+    """Two nodes: one answers; the other one does as soon as the file `up` exists."""
+    bundle = next(path for path in sorted(folder[0].glob("*.tar.gz")) if folder[1] not in path.name)
+    up = tmp_path / "up"
+    fails = f'[ $node = gpu2 -a ! -e {up} ] && {{ echo "ssh: no route" >&2; exit 255; }}'
+    install(tmp_path / "bin", "ssh", f"{fails}; {sends_file(bundle)}", monkeypatch)
+    return up
+
+
+def test_nodes_are_asked_and_what_failed_is_asked_again(nodes, state, capsys):
+    code, first = run(capsys, "gpu[1-2]")
+    nodes.touch()
+    again, second = run(capsys, "--resume", "--since", "last")
+    _, kept = run(capsys, "--run", "last", "--json")
+
+    assert (code, again) == (3, 1)
+    assert "gpu2: unreachable: cannot connect to ssh://gpu2: ssh: no route" in first.err
+    assert first.out.startswith("2 nodes: 1 with warnings, 1 unreachable")
+    assert second.out.startswith("2 nodes: 2 with warnings")
+    assert "better: unreachable" in second.out
+    assert len(list(state.iterdir())) == 2
+    assert [row["name"] for row in json.loads(kept.out)["nodes"]] == ["gpu1", "gpu2"]
+
+
+def test_hosts_are_read_from_a_file_and_sudo_is_asked_for(nodes, tmp_path, capsys):
+    (tmp_path / "hosts").write_text("gpu1 # the first\n")
+    code, printed = run(capsys, "--hosts", tmp_path / "hosts", "--sudo", "--csv")
+
+    assert code == 1 and [one["node"] for one in csv.DictReader(io.StringIO(printed.out))] == ["gpu1"]
+
+
+def test_a_run_whose_nodes_all_answered_needs_no_resume(folder, nodes, capsys):
+    run(capsys, "gpu1")
+    code, printed = run(capsys, "--resume")
+
+    assert code == NO_INPUT and "every node of that run gave an answer" in printed.err
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        ((), "no nodes to judge"),
+        (("./nothing/here",), "neither a file nor a list of nodes"),
+        (("--run", "last"), "no run is kept"),
+        (("--since", "20200101T000000Z", "gpu1"), "no such file"),
+        (("--hosts", "/dev/null/x"), "not a directory"),
+    ],
+)
+def test_what_names_no_nodes_is_an_error(words, why, capsys):
+    code, printed = run(capsys, *words)
+
+    assert code == NO_INPUT and why in printed.err and not printed.out
+
+
+def test_a_folder_that_cannot_keep_runs_is_a_note(folder, tmp_path, monkeypatch, capsys):
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "file"))
+    code, printed = run(capsys, folder[0])
+
+    assert code == 2 and "the run is not kept" in printed.err and "6 nodes" in printed.out
+
+
+def test_what_most_nodes_have_is_learned_and_who_departs_from_it_is_listed(folder, capsys):
+    _, printed = run(capsys, folder[0], "--expect", "--json")
+    document = json.loads(printed.out)
+
+    (kind,) = document["expected"]
+    assert kind["traits"]["driver"] and kind["count"] == 5
+    assert [node["node"] for node in document["odd"]] == [folder[1]]
+
+
+def test_a_file_of_expectations_makes_a_difference_a_warning(folder, tmp_path, capsys):
+    (tmp_path / "node.toml").write_text('[versions]\nkernel = "1.2.3"\n')
+    _, printed = run(capsys, folder[0], "--expect", tmp_path / "node.toml", "--json")
+    groups = json.loads(printed.out)["groups"]
+
+    assert any("expected-version-differs" in group["causes"] for group in groups)
