@@ -52,7 +52,8 @@ def test_every_command_has_help_with_examples(command):
 
 
 @pytest.mark.parametrize(
-    "arguments", [(), ("docktor",), ("doctor", "--no-such"), ("doctor", "a", "b"), ("completion", "ksh")]
+    "arguments",
+    [(), ("docktor",), ("doctor", "--no-such"), ("completion", "ksh"), ("doctor", "a", "b", "c")],
 )
 def test_wrong_usage_is_64_and_refers_to_the_help(arguments):
     run = gdr(*arguments)

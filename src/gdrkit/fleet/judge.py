@@ -60,10 +60,12 @@ def without_answer(target: str, name: str, error: Exception | str, standing: Sta
     return NodeRow(name=name, target=target, standing=standing, causes=(cause,), summary=reason)
 
 
-def reason_of(error: Exception) -> str:
+def reason_of(error: BaseException) -> str:
     """An error in words: those of ours as they are, any other with its type."""
     if isinstance(error, TargetError):
         return str(error)
+    if isinstance(error, OSError):
+        return (error.strerror or str(error)).lower()
     if isinstance(error, MemoryError):
         return "judging it takes too much memory"
     return f"internal error: {type(error).__name__}: {error}"

@@ -9,11 +9,13 @@ from __future__ import annotations
 import os
 import queue
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 
+from gdrkit.agent.pipes import kill_group
+from gdrkit.evidence.errors import TargetError
 from gdrkit.evidence.ssh import COLLECT_TIMEOUT_S, check_bundle, collect, remote_command
 from gdrkit.facts.expectation import Supplied
 from gdrkit.fleet.document import NodeRow, Standing
@@ -52,46 +54,6 @@ def judge_files(paths: Iterable[str], arrived: Arrived, expected: Supplied | Non
     return not left
 
 
-class Asking(threading.Thread):
-    """Asks one node after another, as long as there are any; puts a task or a row into `done`."""
-
-    def __init__(self, run: Run) -> None:
-        super().__init__(daemon=True)
-        self.fleet_run = run
-        self.child: subprocess.Popen[bytes] | None = None
-
-    def run(self) -> None:
-        run = self.fleet_run
-        while True:
-            try:
-                node = run.waiting.get_nowait()
-            except queue.Empty:
-                return
-            try:
-                run.done.put(self._ask(node))
-            except Exception as error:
-                run.done.put(run.silent(node, reason_of(error)))
-
-    def _ask(self, node: str) -> Task | NodeRow:
-        run = self.fleet_run
-        left_s = run.deadline - time.monotonic()
-        if left_s <= 0:
-            return run.silent(node, "not asked: the deadline of the run had passed")
-        path = os.path.join(run.folder, f"{run.number(node)}.tar.gz")
-        command = run.launcher.command(node, remote_command(sudo=run.sudo))
-        with open(path, "w+b") as bundle:
-            code, last_line = collect(
-                command, bundle, min(left_s, COLLECT_TIMEOUT_S), quiet=True, started=self._remember
-            )
-            if code or not bundle.tell():
-                raise run.launcher.failure(node, code, last_line)
-            _check(path, run.launcher.target(node))
-        return Task(os.fsencode(path), run.launcher.target(node), node, run.expected)
-
-    def _remember(self, child: subprocess.Popen[bytes]) -> None:
-        self.child = child
-
-
 def _check(path: str, target: str) -> None:
     from gdrkit.evidence.archive import BLOCK
     from gdrkit.evidence.stream import open_stream
@@ -112,72 +74,86 @@ class Run:
         timeout_s: float = TIMEOUT_S,
         expected: Supplied | None = None,
     ) -> None:
-        self.launcher, self.folder, self.sudo, self.expected = launcher, folder, sudo, expected
-        self.deadline = time.monotonic() + timeout_s
-        self.waiting: queue.SimpleQueue[str] = queue.SimpleQueue()
-        self.done: queue.SimpleQueue[Task | NodeRow] = queue.SimpleQueue()
-        self._numbers: dict[str, int] = {}
-
-    def number(self, node: str) -> int:
-        """A number for the file of a node, whose name may be no file name."""
-        return self._numbers[node]
-
-    def silent(self, node: str, why: str) -> NodeRow:
-        """The row of a node without a bundle."""
-        return without_answer(self.launcher.target(node), node, why, Standing.UNREACHABLE)
+        self._launcher, self._folder, self._sudo, self._expected = launcher, folder, sudo, expected
+        self._deadline = time.monotonic() + timeout_s
+        self._done: queue.SimpleQueue[tuple[str, Future[Task]]] = queue.SimpleQueue()
+        self._running: dict[str, subprocess.Popen[bytes]] = {}
+        self._paths: dict[str, str] = {}
+        self._ended = False
 
     def ask(self, nodes: Sequence[str], arrived: Arrived, fanout: int = FANOUT) -> bool:
         """Ask these nodes; `arrived` gets a row for each. Returns false if it was interrupted."""
-        down = self.launcher.down()
         left = dict.fromkeys(nodes)
-        self._numbers = {node: number for number, node in enumerate(left)}
-        for node in left:
-            if node in down:
-                self.done.put(self.silent(node, down[node]))
-            else:
-                self.waiting.put(node)
-        askers = [Asking(self) for _ in range(min(fanout, len(left)))]
+        self._paths = {node: os.path.join(self._folder, f"{n}.tar.gz") for n, node in enumerate(left)}
+        down = self._launcher.down()
+        executor = ThreadPoolExecutor(fanout)
         with Pool() as pool:
             try:
-                for asker in askers:
-                    asker.start()
+                for node in [node for node in left if node in down]:
+                    del left[node]
+                    arrived(self._silent(node, down[node]))
+                for node in left:
+                    future = executor.submit(self._ask, node)
+                    future.add_done_callback(lambda done, node=node: self._done.put((node, done)))  # type: ignore[misc]
                 while left:
                     for row in self._rows(pool):
                         del left[row.name]
                         arrived(row)
             except KeyboardInterrupt:
                 for node in left:
-                    arrived(self.silent(node, INTERRUPTED))
+                    arrived(self._silent(node, INTERRUPTED))
             finally:
-                _end(self.waiting, askers)
+                self._end(executor)
         return not left
+
+    def _ask(self, node: str) -> Task:
+        """The bundle of a node. Raises TargetError and OSError."""
+        left_s = self._deadline - time.monotonic()
+        if left_s <= 0:
+            raise TargetError("not asked: the deadline of the run had passed")
+        command = self._launcher.command(node, remote_command(sudo=self._sudo))
+        target, path = self._launcher.target(node), self._paths[node]
+
+        def started(child: subprocess.Popen[bytes]) -> None:
+            self._running[node] = child
+            if self._ended:  # interrupted between the two
+                kill_group(child)
+
+        with open(path, "w+b") as bundle:
+            code, last_line = collect(
+                command, bundle, min(left_s, COLLECT_TIMEOUT_S), quiet=True, started=started
+            )
+            if code or not bundle.tell():
+                raise self._launcher.failure(node, code, last_line)
+        _check(path, target)
+        return Task(os.fsencode(path), target, node, self._expected)
 
     def _rows(self, pool: Pool) -> Iterator[NodeRow]:
         with suppress(queue.Empty):
-            found = self.done.get(timeout=0.0 if pool.busy else 0.2)
+            node, future = self._done.get(timeout=0.0 if pool.busy else 0.2)
             while True:
-                if isinstance(found, NodeRow):
-                    yield found
+                if error := future.exception():
+                    yield self._silent(node, reason_of(error))
                 else:
-                    pool.submit(found)
-                found = self.done.get_nowait()
+                    pool.submit(future.result())
+                node, future = self._done.get_nowait()
         if pool.busy:
             for row in pool.rows(0.05):
                 with suppress(OSError):
-                    os.unlink(os.path.join(self.folder, f"{self.number(row.name)}.tar.gz"))
+                    os.unlink(self._paths[row.name])
                 yield row
 
+    def _silent(self, node: str, why: str) -> NodeRow:
+        """The row of a node without a bundle."""
+        return without_answer(self._launcher.target(node), node, why, Standing.UNREACHABLE)
 
-def _end(waiting: queue.SimpleQueue[str], askers: Iterable[Asking]) -> None:
-    """Ask no further nodes, and end the processes that still ask."""
-    from gdrkit.agent.pipes import kill_group
-
-    with suppress(queue.Empty):
-        while True:
-            waiting.get_nowait()
-    for asker in askers:
-        if asker.child is not None and asker.child.returncode is None:
-            kill_group(asker.child)
+    def _end(self, executor: ThreadPoolExecutor) -> None:
+        """Ask no further nodes, and end the processes that still ask."""
+        self._ended = True
+        executor.shutdown(wait=False, cancel_futures=True)
+        for child in list(self._running.values()):
+            if child.returncode is None:
+                kill_group(child)
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from gdrkit.evidence import EvidenceAbsent, EvidenceMissing
+from gdrkit.evidence import EvidenceMissing
 from gdrkit.evidence.errors import TargetError
 from gdrkit.facts import kernel, machine
 from gdrkit.facts.acs_redirects import bridges_between, redirect_control
@@ -28,7 +28,7 @@ from gdrkit.facts.pci import gpus, iommu_type
 from gdrkit.facts.pci_registers import bar1_bytes, link
 from gdrkit.facts.rdma import RdmaPort, gids, netdev, nic_address, ports
 from gdrkit.facts.secure_boot import secure_boot
-from gdrkit.node import Node, if_missing
+from gdrkit.node import Node, if_absent, if_missing
 from gdrkit.report.document import Report
 
 VALUE_LIMIT = 300
@@ -56,9 +56,7 @@ def traits_of(node: Node, report: Report) -> dict[str, str]:
     found = {}
     for trait in TRAITS:
         try:
-            value = trait.read(node)
-        except EvidenceAbsent:
-            value = "none"
+            value = if_absent("none", trait.read, node)
         except (EvidenceMissing, TargetError):
             continue
         found[trait.name] = _bounded(value)
