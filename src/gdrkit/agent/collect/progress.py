@@ -10,6 +10,7 @@ from typing import Any
 from ..streams import SafeStream
 
 _SECONDS_BETWEEN = 0.05
+_LONG_AGO = float("-inf")  # a clock that starts with the machine may show less than any time between
 
 
 class Progress:
@@ -19,13 +20,13 @@ class Progress:
         self._stream = stream if isinstance(stream, SafeStream) else SafeStream(stream)
         self._quiet, self._verbose = quiet, verbose
         self._live = not quiet and not verbose and stream.isatty()
-        self._last = 0.0
+        self._last = _LONG_AGO
         self._shown = False
 
     def stage(self, text: str) -> None:
         """Start a new stage."""
         if self._live:
-            self._last = 0.0
+            self._last = _LONG_AGO
             self.step(text)
         elif not self._quiet:
             self._write(f"collecting {text}\n")
