@@ -156,6 +156,11 @@ def _among(found: tuple[PciDevice, ...]) -> tuple[PciGpu, ...]:
     )
 
 
+def gpu_at(node: Node, address: str) -> PciGpu | None:
+    """The GPU at an address; None if no GPU is there."""
+    return next((gpu for gpu in gpus(node) if gpu.address == address), None)
+
+
 def device_at(node: Node, address: str) -> PciDevice:
     """The function at an address. Raises EvidenceAbsent if it is not listed."""
     for device in devices(node):

@@ -10,7 +10,7 @@ from gdrkit.consumers.nccl_releases import NEWEST, release
 from gdrkit.facts.environment import Environment, Setting, nccl_sources
 from gdrkit.facts.gpu import is_coherent
 from gdrkit.facts.nccl_log import nccl_logs
-from gdrkit.facts.pci import gpus
+from gdrkit.facts.pci import gpu_at
 from gdrkit.facts.rdma import Pair, distance, pairs
 from gdrkit.messages.nccl_records import PairLine
 from gdrkit.node import Node, if_missing
@@ -85,7 +85,7 @@ def _type_of(node: Node, subject: Pair | str, version: str) -> str | None:
     """
     if not isinstance(subject, Pair):
         return None
-    gpu = next((gpu for gpu in gpus(node) if gpu.address == subject.gpu), None)
+    gpu = gpu_at(node, subject.gpu)
     far = path_type(distance(node, subject))
     if gpu is None or far != "PHB" or not is_coherent(node, gpu):
         return far
@@ -177,7 +177,7 @@ def gdr_level_pxb_on_c2c(node: Node, pair: Pair) -> Outcome:
 
     Source: NCCL src/graph/paths.cc, ncclTopoCheckGdr(), at 2.28.9 and 2.29.2; NVIDIA/nccl issue 1579.
     """
-    gpu = next((gpu for gpu in gpus(node) if gpu.address == pair.gpu), None)
+    gpu = gpu_at(node, pair.gpu)
     if gpu is None or not is_coherent(node, gpu):
         return NotApplicable("the GPU is not coherent with its CPU")
     if path_type(distance(node, pair)) != "PHB":

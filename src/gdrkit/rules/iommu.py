@@ -5,7 +5,7 @@ from __future__ import annotations
 from gdrkit.evidence import EvidenceAbsent
 from gdrkit.facts.driver_log import last_line_if_any
 from gdrkit.facts.gpu import is_coherent
-from gdrkit.facts.pci import gpus, iommu_group, iommu_type
+from gdrkit.facts.pci import gpu_at, gpus, iommu_group, iommu_type
 from gdrkit.facts.rdma import Pair, RdmaDevice, hardware_pairs, nic_address, nics
 from gdrkit.node import Node, if_absent, if_missing
 from gdrkit.rules.data_direct_missing import data_direct_functions
@@ -88,8 +88,8 @@ def iommu_groups_differ(node: Node, pair: Pair) -> Outcome:
 
     Source: open-gpu-kernel-modules kernel-open/nvidia/nv-pci.c; rdma-core kernel-boot/rdma_topo.
     """
-    gpu = next(gpu for gpu in gpus(node) if gpu.address == pair.gpu)
-    if not is_coherent(node, gpu):
+    gpu = gpu_at(node, pair.gpu)
+    if gpu is None or not is_coherent(node, gpu):
         return NotApplicable("the GPU is not coherent with its CPU")
     addresses = [function.address for function in data_direct_functions(node)]
     if not addresses and last_line_if_any(node, FORCE_PCIE) is not None:

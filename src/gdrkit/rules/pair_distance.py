@@ -10,7 +10,7 @@ from gdrkit.facts.environment import NCCL_CONF, Environment, environment, intege
 from gdrkit.facts.gpu import is_coherent
 from gdrkit.facts.libraries import nccl_version
 from gdrkit.facts.nccl_topology import DEFAULT_FILE, distance_in_topology_file
-from gdrkit.facts.pci import gpus
+from gdrkit.facts.pci import gpu_at
 from gdrkit.facts.rdma import NEAR, Pair, below_one_switch, distance, hardware_pairs, rdma_device
 from gdrkit.facts.virtual import virtual_machine
 from gdrkit.node import Node, if_absent, if_missing
@@ -58,9 +58,9 @@ def pair_distant(node: Node, pair: Pair) -> Outcome:
     how_far = _distance(node, pair)
     if how_far in NEAR:  # NCCL's default level is PXB since 2.6: src/graph/paths.cc, ncclTopoCheckGdr()
         return Passed(how_far)
-    gpu = next(gpu for gpu in gpus(node) if gpu.address == pair.gpu)
+    gpu = gpu_at(node, pair.gpu)
     settings = _settings(node)
-    if how_far in ("PHB", "NODE") and is_coherent(node, gpu) and _counts_c2c(node, settings):
+    if how_far in ("PHB", "NODE") and gpu and is_coherent(node, gpu) and _counts_c2c(node, settings):
         return Passed(f"{how_far}, and this NCCL treats a NIC at the GPU's own CPU as near")
     level = _level(settings)
     needed = "SYS" if how_far in ("SYS", FAR) else "PHB"

@@ -6,7 +6,7 @@ from gdrkit.evidence import EvidenceAbsent
 from gdrkit.facts.driver import driver_parameters, driver_version
 from gdrkit.facts.driver_log import last_line_if_any
 from gdrkit.facts.gpu import is_coherent
-from gdrkit.facts.pci import devices, gpus
+from gdrkit.facts.pci import devices, gpu_at
 from gdrkit.facts.rdma import Pair, below_common_bridge, nic_address, pairs
 from gdrkit.facts.virtual import virtual_machine
 from gdrkit.formats.versions import numbers
@@ -68,7 +68,7 @@ def topology_refused(node: Node, pair: Pair) -> Outcome:
 
     Source: open-gpu-kernel-modules kernel-open/nvidia/nv-pci.c, nv_grdma_pci_topology_supported().
     """
-    gpu = next((gpu for gpu in gpus(node) if gpu.address == pair.gpu), None)
+    gpu = gpu_at(node, pair.gpu)
     try:
         version = driver_version(node)
         nic = nic_address(node, pair.device)

@@ -18,7 +18,7 @@ from gdrkit.rules.remedy_names import RemedyName
 from gdrkit.rules.rule import DIRECT, Failed, Layer, Status, Unknown
 from gdrkit.verdict.matrix import Matrix, concerns
 from gdrkit.verdict.node_state import ConsumerState
-from gdrkit.verdict.path_state import GOOD, State, would_block
+from gdrkit.verdict.path_state import State, would_block
 
 EVIDENCE_SHOWN = 12
 EVIDENCE_SHOWN_OF_UNKNOWN = 3
@@ -167,10 +167,8 @@ def _concerned_pairs(result: CheckResult, table: Matrix, state: ConsumerState) -
 def _is_lacked(result: CheckResult, table: Matrix, pair: Pair | None, state: ConsumerState) -> bool:
     """Whether a program lacks a direct path at this pair because of this result.
 
-    It does not if a path is open, nor if another path lacks only a part of what this one lacks: where a port
-    is down, that peermem would also need another driver is not why dma-buf is blocked."""
+    It does not if another path lacks nothing, or only a part of what this one lacks: where a port is down,
+    that peermem would also need another driver is not why dma-buf is blocked."""
     judgements = [j for j in table[pair] if j.path in DIRECT and j.consumer == state.consumer]
-    if any(j.state in GOOD for j in judgements):
-        return False
     lacking = [set(j.blocked_by) for j in judgements if j.state is not State.UNKNOWN]
     return any(result in mine and not any(other < mine for other in lacking) for mine in lacking)

@@ -20,7 +20,7 @@ def root(tmp_path: Path) -> Path:
     for link, target in {
         "lib": "usr/lib", "etc/b": "a", "etc/abs": "/usr/lib/x/y", "etc/up": "../../../usr/./lib//x/y",
         "etc/deep/l": "../../usr/lib/x", "loop": "./loop", "etc/dangling": "no/such", "same": "etc/../etc/a",
-        "etc/far": "/../../etc/a",
+        "etc/far": "/../../etc/a", "top": "../../etc/a",
     }.items():  # fmt: skip
         (tmp_path / link).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / link).symlink_to(target)
@@ -43,6 +43,7 @@ def root(tmp_path: Path) -> Path:
         ("etc/deep/l/y", "usr/lib/x/y", {"etc/deep/l": "../../usr/lib/x"}),
         ("etc/dangling", "etc/no/such", {"etc/dangling": "no/such"}),
         ("etc/far", "etc/a", {"etc/far": "a"}),
+        ("top", "etc/a", {"top": "etc/a"}),
         ("same", "etc/a", {"same": "etc/../etc/a"}),
     ],
 )
@@ -60,6 +61,16 @@ def test_the_last_link_is_not_followed_if_only_the_way_is_asked_for(root):
     assert tree.links == {"lib": "usr/lib"}
     assert tree.is_link("etc/b") and not tree.is_link("etc/a") and not tree.is_link("etc/none")
     assert tree.links == {"lib": "usr/lib", "etc/b": "a"}
+
+
+def test_of_an_endless_file_only_the_beginning_is_read(root):
+    with (root / "huge").open("wb") as file:
+        file.write(b"head")
+        file.truncate(64 << 30)  # sparse: it takes no space
+
+    found = Tree(str(root)).read("huge", 4)
+
+    assert (found.data, found.whole, found.size) == (b"head", False, 64 << 30)
 
 
 def test_a_loop_ends_with_the_kernels_error(root):

@@ -12,7 +12,7 @@ import pytest
 from gdrkit.cli import main
 from gdrkit.cli.verdict_snapshot import take_snapshot
 from gdrkit.repair.apply import commands, store
-from gdrkit.repair.apply.errors import ApplyError
+from gdrkit.repair.apply.errors import AlreadyRunning, ApplyError
 from gdrkit.repair.apply.journal import (
     ActionIntent,
     Journal,
@@ -256,6 +256,14 @@ def test_a_link_of_our_own_to_the_state_folder_is_followed(tree, state):
     state.symlink_to("real")
     with exclusive_lock(RootFS(str(tree))):
         assert list(state.with_name("real").glob("gdrkit/fix/*/lock"))
+
+
+def test_a_second_run_is_told_that_one_is_running_and_to_wait(tree, state):
+    root = RootFS(str(tree))
+    with exclusive_lock(root), pytest.raises(AlreadyRunning) as refused, exclusive_lock(root):
+        pass
+    found = refused.value
+    assert (str(found), found.hint) == ("another gdr fix is running", "wait for it to finish")
 
 
 def test_the_journal_of_this_machine_stays_where_it_was():

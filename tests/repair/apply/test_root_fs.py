@@ -49,6 +49,24 @@ def test_a_replaced_link_is_restored_as_a_link(tmp_path):
     assert (tmp_path / "link").lstat().st_uid == OTHER_UID
 
 
+@pytest.mark.parametrize("target", ["../usr/etc", "/usr/etc", "./../usr//etc", "../../../usr/etc"])
+def test_a_folder_behind_a_relative_or_absolute_link_is_inside_the_root(tmp_path, target):
+    """As chroot(2) has it: an absolute link starts at the root, and .. does not lead out."""
+    (tmp_path / "usr/etc").mkdir(parents=True)
+    (tmp_path / "opt").mkdir()
+    (tmp_path / "opt/etc").symlink_to(target)
+    root = RootFS(str(tmp_path))
+    assert root.real("/opt/etc/x.conf") == str(tmp_path / "usr/etc/x.conf")
+
+
+def test_a_pipe_or_a_folder_is_not_a_file_to_keep(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "folder").mkdir()
+    for name in ("/pipe", "/folder"):
+        with pytest.raises(ApplyError, match=f"{name} is not a regular file"):
+            RootFS(str(tmp_path)).state(name)
+
+
 def test_content_follows_links_inside_the_root(tmp_path):
     (tmp_path / "etc").mkdir()
     (tmp_path / "usr").mkdir()

@@ -161,6 +161,8 @@ POLICY = "spec:\n  driver:\n"
         ("machine:\n  modules:\n    - name: nvidia\n", 2, "wrong-place", "machine.kernel.modules"),
         ("variant: openshift\nversion: 4.13.0\nstorage:\n  files:\n    - path: /a\n      mode: 644\n",
          6, "wrong-value", "420, which is 0644"),
+        ("variant: openshift\nversion: 4.13.0\nstorage:\n  files:\n    - path: /a\n      mode: 600\n",
+         6, "wrong-value", "384, which is 0600"),
         ("#cloud-config\nwrite_files:\n  - content: a\n    permissions: 0644\n", 3, "missing-key", "a path"),
         ("apiVersion: v1\nkind: ConfigMap\ndata:\n  nvidia-peermem.conf: |\n"
          "    options nvidia-peermem persistent_api_support=0\n", 4, "wrong-value", "NAME=VALUE"),
