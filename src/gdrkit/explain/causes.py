@@ -10,7 +10,8 @@ from gdrkit.facts.driver import driver_version
 from gdrkit.facts.linkage import gpl_compatible
 from gdrkit.facts.loader_log import silent
 from gdrkit.facts.modinfo_text import printed_module
-from gdrkit.facts.modules import PEERMEM, is_loaded
+from gdrkit.facts.modules import PEERMEM
+from gdrkit.facts.running_files import is_loaded_for_sure
 from gdrkit.formats.versions import numbers
 from gdrkit.messages.nccl import MODULE_UNSEEN
 from gdrkit.node import Node, if_missing
@@ -42,10 +43,10 @@ def decides(node: Node, event: LogEvent) -> bool:
 def _why_not(node: Node, event: LogEvent, code: str, module: str) -> str:
     """Why a cause is excluded; "" if it is not. Only an answer of confidence `certain` excludes."""
     if event.message == "hca-disabled":
-        if code in MODULE_UNSEEN or not if_missing(False, is_loaded, node, PEERMEM):
+        if code in MODULE_UNSEEN or not is_loaded_for_sure(node, PEERMEM):
             return ""
         return "nvidia_peermem is loaded, and NCCL needs only one of the two direct paths"
-    if not module or if_missing(False, is_loaded, node, module):  # the failure is from another time
+    if not module or is_loaded_for_sure(node, module):  # the failure is from another time
         return ""
     return (
         _by_modinfo(node, code, module)

@@ -17,6 +17,7 @@ from gdrkit.facts.modinfo_text import modinfo, printed_module
 from gdrkit.facts.modules import PEERMEM, is_loaded
 from gdrkit.facts.nccl_log import nccl_logs
 from gdrkit.facts.pci import PciGpu, gpus
+from gdrkit.facts.running_files import is_loaded_for_sure
 from gdrkit.facts.secure_boot import secure_boot, signatures_enforced
 from gdrkit.messages.nccl_records import Carrier, NetDevice, Version
 from gdrkit.node import Fact, Node, if_missing
@@ -117,7 +118,7 @@ def _answered_twice(host: TextHost) -> Iterable[Contradiction]:
 
 def _nccl_and_lsmod(node: Node, host: TextHost) -> Iterable[Contradiction]:
     """nvidia_peermem is loaded, but NCCL reports GPU Direct RDMA as disabled."""
-    if not if_missing(False, is_loaded, node, PEERMEM):
+    if not is_loaded_for_sure(node, PEERMEM):
         return
     loaded = host.origin(f"sys/module/{PEERMEM}")
     for log in nccl_logs(node):

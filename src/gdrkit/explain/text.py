@@ -109,9 +109,9 @@ def _how_sure(answer: Answer) -> str:
     if answer.kind is AnswerKind.NOTHING:
         return f"What fails is in {number}."
     if answer.kind is AnswerKind.SEVERAL:
-        return f"What failed is in {number}."
+        return f"{number.capitalize()} shows the failure."
     if answer.kind is AnswerKind.STATED:
-        return f"So says {number}. gdr has no code for this reason, and cannot check it."
+        return f"{number.capitalize()} says so. gdr has no code for this reason and cannot check it."
     if answer.claimed:
         return (
             f"How sure: {answer.sureness}. {number.capitalize()} says so; no output in the text proves it."
@@ -138,8 +138,8 @@ def _others(answer: Answer, question: Question | None, several: bool) -> Iterato
     if not answer.others and question is None:
         return
     heads = {
-        AnswerKind.SEVERAL: "It can be, likeliest first",
-        AnswerKind.DOCUMENTATION: "What it is about, as gdr knows it",
+        AnswerKind.SEVERAL: "Possible causes, likeliest first",
+        AnswerKind.DOCUMENTATION: "Related causes",
     }
     if answer.others:
         yield 0, "head", heads.get(answer.kind, "What else it could be")

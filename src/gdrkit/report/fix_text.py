@@ -40,7 +40,7 @@ def _without_plan(report: FixReport) -> str:
     if report.aim == "module":
         return "no plan makes nvidia-peermem load here; gdr modprobe nvidia-peermem shows why"
     if report.by_hand:
-        return "no step of gdrkit cures this; what a person can do:"
+        return "no automatic fix; do this by hand:"
     return {
         "ready": "nothing to fix",
         "active": "nothing to fix",

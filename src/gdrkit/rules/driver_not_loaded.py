@@ -6,6 +6,7 @@ from gdrkit.evidence import EvidenceMissing
 from gdrkit.facts.driver import DRIVER, driver_path
 from gdrkit.facts.modules import is_loaded
 from gdrkit.facts.pci import gpus
+from gdrkit.facts.running_files import is_loaded_for_sure
 from gdrkit.node import Node, if_missing
 from gdrkit.rules.deciding_command import DRIVER_VERSION, DecidingCommand
 from gdrkit.rules.gpu_passed_through import is_passed_through
@@ -58,13 +59,9 @@ def driver_not_loaded(node: Node, _: str) -> Outcome:
         return NotApplicable("no NVIDIA GPU")
     if found and all(is_passed_through(node, gpu) for gpu in found):
         return NotApplicable("every GPU belongs to a virtual machine")
-    if _nouveau(node):
+    if is_loaded_for_sure(node, "nouveau"):
         return Failed(seen="nouveau is loaded, nvidia is not", expected="nvidia loaded", subject=DRIVER)
     return Failed(seen=f"nvidia is not loaded; {_on_disk(node)}", expected="nvidia loaded", subject=DRIVER)
-
-
-def _nouveau(node: Node) -> bool:
-    return if_missing(False, is_loaded, node, "nouveau")
 
 
 def _on_disk(node: Node) -> str:

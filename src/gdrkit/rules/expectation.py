@@ -106,13 +106,13 @@ def _nics_to_compare(node: Node) -> Iterator[PciGpu | str]:
     takes=(WIRE,),
     whole_machine=True,
     default_status=Status.WARNING,
-    cost="The GPU's data goes through a NIC of another GPU, on a slower way.",
+    cost="The GPU's data goes through a NIC of another GPU, over a slower path.",
 )
 def expected_nic_missing(node: Node, subject: PciGpu | str) -> Outcome:
     """The machine has fewer NICs than the expectation says, or a GPU lacks the NIC of its rail.
 
-    Cost: A GPU without its NIC uses one that belongs to another GPU, on a slower way. Where only the number
-    of NICs is too small, no GPU is known to lack one, and it is a warning.
+    Cost: A GPU without its NIC uses one that belongs to another GPU, over a slower path. Where only the
+    number of NICs is too small, no GPU is known to lack one, and it is a warning.
 
     How to tell: Compare `ls /sys/class/infiniband` and `nvidia-smi topo -m` with `nics` and `rails` in the
     file that you gave to `gdr doctor --expect`. Devices implemented in software and virtual functions are

@@ -47,7 +47,7 @@ def gdrcopy_not_loaded(node: Node, _: str) -> Outcome:
     references=(_INSTALL,),
 )
 def gdrcopy_version_mismatch(node: Node, _: str) -> Outcome:
-    """The library libgdrapi and the module gdrdrv are of versions that do not fit together.
+    """The library libgdrapi and the module gdrdrv have incompatible versions.
 
     Cost: As if GDRCopy were missing: see gdrcopy-not-loaded.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from gdrkit.facts.driver import driver_version
 from gdrkit.facts.modules import PEERMEM, is_loaded, module_path
 from gdrkit.facts.peer_memory import LEGACY
+from gdrkit.facts.running_files import is_loaded_for_sure
 from gdrkit.formats.versions import numbers
 from gdrkit.node import Node, if_missing
 from gdrkit.rules.deciding_command import LSMOD, DecidingCommand
@@ -72,9 +73,9 @@ def _installed(node: Node) -> str:
 
 def serving_client(node: Node) -> str:
     """The loaded client of the peer-memory API that works with the driver; "" if none is known."""
-    if if_missing(False, is_loaded, node, PEERMEM):
+    if is_loaded_for_sure(node, PEERMEM):
         return PEERMEM
-    serves = if_missing(False, is_loaded, node, LEGACY) and if_missing(False, _works, node)
+    serves = is_loaded_for_sure(node, LEGACY) and if_missing(False, _works, node)
     return LEGACY if serves else ""
 
 

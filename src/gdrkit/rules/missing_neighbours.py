@@ -42,7 +42,7 @@ User Guide, partitions; HGX and DGX user guides."""
     takes=(WIRE,),
     whole_machine=True,
     reported_by=(DecidingCommand("nvidia-smi topo -m", "one row without PIX or PXB, unlike the others"),),
-    cost="This GPU's data goes through a NIC of another GPU, on a slower way.",
+    cost="This GPU's data goes through a NIC of another GPU, over a slower path.",
 )
 def nic_missing(node: Node, gpu: PciGpu) -> Outcome:
     """This GPU has no NIC below its PCIe switch, and the other GPUs of its kind have one.

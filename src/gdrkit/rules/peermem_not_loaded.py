@@ -6,8 +6,9 @@ from gdrkit.evidence import EvidenceAbsent, EvidenceMissing
 from gdrkit.facts.driver import peermem_linkage, peermem_path
 from gdrkit.facts.modules import PEERMEM, is_loaded
 from gdrkit.facts.peer_memory import LEGACY
+from gdrkit.facts.running_files import is_loaded_for_sure
 from gdrkit.formats.module_name import canonical
-from gdrkit.node import Node, if_missing
+from gdrkit.node import Node
 from gdrkit.rules.deciding_command import LSMOD, DecidingCommand
 from gdrkit.rules.module_subjects import peermem
 from gdrkit.rules.remedy_names import RemedyName
@@ -47,7 +48,7 @@ def peermem_not_loaded(node: Node, module: str) -> Outcome:
         return NotApplicable("not nvidia-peermem")
     if is_loaded(node, PEERMEM):
         return Passed("nvidia_peermem is loaded")
-    if _legacy_is_loaded(node):
+    if is_loaded_for_sure(node, LEGACY):
         return NotApplicable(f"{LEGACY} is loaded instead")
     try:
         stub = not peermem_linkage(node).uses_peer_api
@@ -59,7 +60,3 @@ def peermem_not_loaded(node: Node, module: str) -> Outcome:
     if stub:
         return NotApplicable("a stub cannot be loaded")
     return Failed(seen="not in /proc/modules", expected="loaded", subject=path.rpartition("/")[2])
-
-
-def _legacy_is_loaded(node: Node) -> bool:
-    return if_missing(False, is_loaded, node, LEGACY)

@@ -9,6 +9,7 @@ from gdrkit.facts.driver_files import peermem_path
 from gdrkit.facts.driver_log import last_line
 from gdrkit.facts.modules import PEERMEM, information, is_loaded, module_path
 from gdrkit.facts.peer_memory import LEGACY, MEMORY_PEERS, memory_peers
+from gdrkit.facts.running_files import is_loaded_for_sure
 from gdrkit.formats.module_name import canonical
 from gdrkit.formats.versions import numbers
 from gdrkit.node import Node, if_absent, if_missing
@@ -70,7 +71,7 @@ def peermem_registration_refused(node: Node, module: str) -> Outcome:
         return NotApplicable("not nvidia-peermem")
     if is_loaded(node, PEERMEM):
         return Passed("it is loaded, so it is registered")
-    if if_missing(False, is_loaded, node, LEGACY) and _compares_names(node):
+    if is_loaded_for_sure(node, LEGACY) and _compares_names(node):
         return Failed(
             seen=f"{LEGACY} is loaded and is registered as {_NAME}",
             expected="no other client of that name",

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from gdrkit.evidence import EvidenceAbsent, EvidenceMissing
 from gdrkit.facts.driver import PEER_API, peermem_linkage, peermem_path
-from gdrkit.facts.modules import PEERMEM, is_loaded
+from gdrkit.facts.modules import PEERMEM
+from gdrkit.facts.running_files import is_loaded_for_sure
 from gdrkit.facts.symvers import overlooked_symvers, rebuild_would_find
 from gdrkit.formats.module_name import canonical
 from gdrkit.node import Node, if_missing
@@ -60,7 +61,7 @@ def peermem_stub(node: Node, module: str) -> Outcome:
     except EvidenceAbsent:
         return NotApplicable("no nvidia-peermem is installed")
     except EvidenceMissing:
-        if _runs(node):
+        if is_loaded_for_sure(node, PEERMEM):
             return Passed("it is loaded, and a stub cannot be loaded")
         raise
     if linkage.uses_peer_api:
@@ -70,7 +71,7 @@ def peermem_stub(node: Node, module: str) -> Outcome:
         expected=f"{PEER_API[0]} imported (undefined in .symtab)",
         subject=_file_name(node),
     )
-    if not _runs(node):
+    if not is_loaded_for_sure(node, PEERMEM):
         return failed
     return Failed(
         seen=failed.seen,
@@ -93,8 +94,3 @@ def _rebuild_finds(node: Node) -> str:
     if missed := overlooked_symvers(node):
         return f"; a rebuild would find nothing, because conftest.sh does not look at {missed[0].path}"
     return "; a rebuild would not find the API either"
-
-
-def _runs(node: Node) -> bool:
-    """Whether a module of that name is loaded. Unknown counts as no: loading would use the file."""
-    return if_missing(False, is_loaded, node, PEERMEM)

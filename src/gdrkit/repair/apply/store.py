@@ -121,7 +121,7 @@ def _check(fd: int, path: str) -> None:
     found = os.fstat(fd)
     if not _is_safe(found):
         raise ApplyError(
-            f"{path} belongs to user {found.st_uid}, or others can write to it: no place for a journal",
+            f"{path} belongs to user {found.st_uid}, or others can write to it: not safe for a journal",
             _ELSEWHERE,
         )
 

@@ -10,9 +10,10 @@ from gdrkit.facts.driver_files import driver_path, peermem_path
 from gdrkit.facts.kernel import release
 from gdrkit.facts.modprobe_config import Directive, autoload, configuration
 from gdrkit.facts.module_index import module_path, modules_dir, name_of
-from gdrkit.facts.modules import PEERMEM, dependencies, is_loaded
+from gdrkit.facts.modules import PEERMEM, dependencies
 from gdrkit.facts.packages import installed
 from gdrkit.facts.peer_memory import LEGACY
+from gdrkit.facts.running_files import is_loaded_for_sure
 from gdrkit.facts.trust import SignatureState, signature_check
 from gdrkit.node import Node, if_absent, if_missing
 from gdrkit.repair.platforms import file_contents
@@ -161,7 +162,7 @@ def load(node: Node, platform: Platform, choices: ProcedureChoices) -> Iterator[
         argv=("modprobe", file_contents.PEERMEM_MODULE),
         why="load it now",
         undo=()
-        if if_missing(False, is_loaded, node, PEERMEM)
+        if is_loaded_for_sure(node, PEERMEM)
         else (("rmmod", PEERMEM),),  # -r would also unload the driver
     )
 
@@ -173,7 +174,7 @@ def stop_loading(node: Node, platform: Platform, choices: ProcedureChoices) -> I
     for path in (file_contents.OPENIBD_DROP_IN, file_contents.PEERMEM_UNIT):
         if if_missing(False, node.exists, path.lstrip("/")):
             yield RemoveFile(path=path, why="it loads nvidia-peermem with OFED")
-    if if_missing(False, is_loaded, node, PEERMEM):
+    if is_loaded_for_sure(node, PEERMEM):
         yield RunCommand(
             argv=("rmmod", PEERMEM),
             why="unload it now; if a program uses it, it stays until the next boot",
@@ -209,7 +210,7 @@ def remove_legacy(node: Node, platform: Platform, choices: ProcedureChoices) -> 
             never_executed=True,
         )
     yield from _comment_out_autoload(node, LEGACY, "do not load it at boot: nvidia-peermem replaces it")
-    if if_missing(False, is_loaded, node, LEGACY):
+    if is_loaded_for_sure(node, LEGACY):
         yield RunCommand(argv=("rmmod", LEGACY), why="it occupies the name nv_mem",
                          undo=(("modprobe", LEGACY),))  # fmt: skip
     packages = _legacy_packages(node)

@@ -10,6 +10,7 @@ from gdrkit.facts.libraries import libcuda_version
 from gdrkit.facts.module_state import kernel_match
 from gdrkit.facts.modules import PEERMEM, is_loaded, module_path
 from gdrkit.facts.other_kernels import driver_elsewhere
+from gdrkit.facts.running_files import is_loaded_for_sure
 from gdrkit.facts.secure_boot import signatures_enforced
 from gdrkit.node import Node, Supposition, if_missing
 from gdrkit.repair.remedies.remedy import Remedy
@@ -18,7 +19,7 @@ from gdrkit.rules.remedy_names import RemedyName
 
 def _build(node: Node) -> Iterable[Supposition]:
     """The driver is loaded afterwards. Whether it then has a working nvidia-peermem is not known."""
-    if if_missing(False, is_loaded, node, DRIVER) or _fits(node):
+    if is_loaded_for_sure(node, DRIVER) or _fits(node):
         raise EvidenceMissing(
             Missing("a kernel without the driver's modules", MissingReason.UNDECIDED, "modinfo nvidia")
         )
