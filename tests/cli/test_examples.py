@@ -22,7 +22,11 @@ from tests.fabric.topology.xml_files import DUMP
 ROOT = Path(__file__).parent.parent.parent
 EXAMPLE = re.compile(r"^(?:\$ )?(?P<before>[\w -]+ \| )?(?:sudo )?gdr (?P<words>[a-z].*)$")
 
-NOT_RUN = {r"doctor ssh://|.* --host ": "needs another machine"}
+NOT_RUN = {
+    r"doctor ssh://|.* --host ": "needs another machine",
+    r"fleet doctor ('|--hosts |--slurm|--resume)": "needs other machines",
+    r"fleet doctor --run last --(group|compare)": "names groups and nodes of a larger run",
+}
 """Examples that are parsed but not run, by pattern, and why."""
 ADDED = {
     r"fix --": ("--root", "tree"),  # a copy of a node, not this machine
@@ -82,7 +86,9 @@ def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("examples")
     node = laid_down("acs-redirect")
     for name in ("bundle.tar.gz", "node.tar.gz", "gdr-r9-a100.tar.gz", "sosreport.tar.xz", "node17.tar.xz",
-                 "sosreport-node17.tar.xz", "zgx-3285.tar.gz"):  # fmt: skip
+                 "sosreport-node17.tar.xz", "zgx-3285.tar.gz", "a.tar.gz", "b.tar.gz",
+                 "bundles/gpu1.tar.gz", "bundles/gpu2.tar.gz"):  # fmt: skip
+        (folder / name).parent.mkdir(exist_ok=True)
         with tarfile.open(folder / name, f"w:{name[-2:]}") as tar:
             tar.add(node, node.name)
     for name in ("nccl.log", "post.txt", "logs/rank.log"):
@@ -123,6 +129,9 @@ def test_an_example_is_valid_and_runs(words, piped, folder, tmp_path, monkeypatc
         if option in arguments:
             (folder / arguments[arguments.index(option) + 1]).unlink(missing_ok=True)
     text = Path(folder, given).read_text() if given else INPUT.get(arguments[0], LOG) if piped else PERFTEST
+    if re.match(r"fleet .*--(run|since)", words):
+        first = [*GDR, "fleet", "doctor", "bundles/"]
+        subprocess.run(first, cwd=folder, capture_output=True, timeout=60, check=False)  # exit 2: blocked
     run = subprocess.run(
         [*GDR, *arguments], input=text, text=True, cwd=folder, capture_output=True, timeout=60
     )

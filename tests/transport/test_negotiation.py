@@ -242,15 +242,19 @@ def test_each_path_that_the_connector_cannot_use_is_answered_with_the_reason():
     assert str(error) == f"shared: {whys[0]}; shared: {whys[1]}; verbs: {whys[2]}"
 
 
-def test_a_ring_that_cannot_be_mapped_is_no_ring_of_ours():
+def test_a_ring_that_cannot_be_mapped_is_answered_with_the_reason():
     """It names more memory than this process can address."""
     file, size = SharedFile(anonymous=True), 1 << 50
     os.truncate(file.descriptor, size + (1 << 20))
     os.pwrite(file.descriptor, _MAGIC.to_bytes(8, "little") + size.to_bytes(8, "little"), 0)
-    _, error = offered(None, here("shared"), ("Proposal", "shared", [file.path] * 6, []), paths=("shared",))
+    received, error = offered(
+        None, here("shared"), ("Proposal", "shared", [file.path] * 6, []), None, ("Proposal", "", [], []),
+        paths=("shared",),
+    )  # fmt: skip
     file.unlink()
-    assert type(error) is PeerLost
-    assert str(error).startswith("the other side is not a gdrkit transport: ")
+    why = "1073741824 MiB of shared memory cannot be mapped: Cannot allocate memory"
+    assert received[1:] == [["ProposalAnswer", why, []]]
+    assert type(error) is PathUnavailable
 
 
 @pytest.mark.parametrize("first", [("Bye",), ("Proposal", "tcp", [], [])])
