@@ -204,7 +204,7 @@ def unjudgeable(found: Iterable[Thread]) -> list[str]:
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="benchmarks.threads", description="Judge gdr explain by threads.")
     parser.add_argument("folder", type=Path, help="folder of the texts")
-    parser.add_argument("--half", choices=("first", "last", "third"), help="only the threads of this half")
+    parser.add_argument("--half", choices=("first", "last", "third", "fourth"), help="only the threads of this half")
     parser.add_argument("--truth", type=Path, default=HERE / "threads.tsv", help="table of the truth")
     parser.add_argument("-v", "--verbose", action="store_true", help="list the answers that are not right")
     options = parser.parse_args(arguments)
