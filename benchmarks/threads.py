@@ -40,6 +40,7 @@ from gdrkit.explain.pasted_host import PastedHost
 from gdrkit.rules import BY_CODE
 
 CLASSES = ("RIGHT", "LISTED", "SILENT", "MISSED", "WRONG", "GARBAGE")
+HALVES = ("first", "last", "third", "fourth")
 HERE = Path(__file__).parent
 
 
@@ -204,7 +205,7 @@ def unjudgeable(found: Iterable[Thread]) -> list[str]:
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="benchmarks.threads", description="Judge gdr explain by threads.")
     parser.add_argument("folder", type=Path, help="folder of the texts")
-    parser.add_argument("--half", choices=("first", "last", "third", "fourth"), help="only the threads of this half")
+    parser.add_argument("--half", choices=HALVES, help="only the threads of this half")
     parser.add_argument("--truth", type=Path, default=HERE / "threads.tsv", help="table of the truth")
     parser.add_argument("-v", "--verbose", action="store_true", help="list the answers that are not right")
     options = parser.parse_args(arguments)
