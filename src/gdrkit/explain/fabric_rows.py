@@ -49,9 +49,9 @@ RDMA = (
     ),
     Statement(
         "memlock-limit",
-        r"\bmemlock\b|\bulimit\b|locked[- ]memory|\bmlock\b|\bLimitMEMLOCK\b|\bIPC_LOCK\b",
+        r"\b(?:RLIMIT_|Limit)?memlock\b|\bulimit\b|locked[- ]memory|\bmlock\b|\b(?:CAP_)?IPC_LOCK\b",
         r"too (?:low|small)|limit(?:ed)? (?:is|was|to) (?!unlimited)|not enough|insufficient|low\b"
-        r"|\d+ ?(?:KB|kbytes)",
+        r"|\d+ ?K(?:i?B|(?: ?bytes))?\b",
         r"unlimited|infinity|ulimit|memlock|-1|IPC_LOCK",
     ),
     Statement(

@@ -63,7 +63,7 @@ SETTINGS = (
         r"\bfused\b|\bmerged\b|joined",
         r"MERGE_NICS",
     ),
-    Statement("gds-p2pdma-off", r"\bP2PDMA\b", LACKS + r"|disabled|\boff\b", r"use_pci_p2pdma"),
+    Statement("gds-p2pdma-off", r"(?:\b|_)P2PDMA\b", LACKS + r"|disabled|\boff\b", r"use_pci_p2pdma"),
     Statement(
         "ib-disabled-by-env",
         r"\bNCCL_IB_DISABLE\b",
@@ -112,8 +112,8 @@ SETTINGS = (
     ),
     Statement(
         "retry-exceeded",
-        r"\bRETRY_EXC(?:_ERR)?\b|retry (?:counter |count )?exceeded|\bvendor[ _]err(?:or)? 129\b"
-        r"|\bstatus[= :]{1,3}12\b",
+        r"(?<!RNR_)(?<![^\W_])RETRY_EXC(?:_ERR)?\b|(?<!RNR )retry (?:counter |count )?exceeded"
+        r"|\bvendor[ _]err(?:or)? 129\b|\bstatus[= :]{1,3}12\b",
     ),
     Statement(
         "operator-module-missing",
@@ -215,7 +215,9 @@ OTHERS = (
         r"\bUCX\b|ucx_info",
         r"(?:without|no|lacks?|lacking|not)\b.{0,24}\b(?:CUDA|cuda_copy|gdr_copy)\b"
         r"|\bCUDA\b.{0,40}(?:not|n't|missing)\b.{0,20}(?:discover|found|load|enabled|built|detect"
-        r"|support)",
+        r"|support)"
+        r"|\bcuda_(?:copy|ipc)\b.{0,40}(?:\bnot|n't|\bun)(?: be)? ?(?:available|found|listed)|"
+        r"\bmissing\b.{0,40}\bcuda_(?:copy|ipc)\b",
         r"--with-cuda",
         r"transport|failure handler",
     ),

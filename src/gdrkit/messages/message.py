@@ -140,6 +140,8 @@ def _pattern(row: MessageTemplate) -> re.Pattern[str]:
             allowed = allowed or (r"[\w-]+" if name in _NAMES else ".*?")
             allowed = f"(?P={name})" if name in seen else f"(?P<{name}>{allowed})"
             seen.add(name)
+        else:
+            allowed = f"(?:{allowed})"
         parts.append(allowed)
         at = placeholder.end()
     parts.append(re.escape(template[at:]))

@@ -17,6 +17,9 @@ _IB = "openucx/ucx src/uct/ib/base/ib_md.c"
 _CUDA = "openucx/ucx src/uct/cuda/cuda_copy/cuda_copy_md.c"
 _GDR_COPY = "openucx/ucx src/uct/cuda/gdr_copy/gdr_copy_md.c"
 _GDAKI = "openucx/ucx src/uct/ib/mlx5/gdaki/gdaki.c"
+_UNAVAILABLE = "openucx/ucx src/ucp/core/ucp_context.c"
+_BEFORE, _AFTER = r"(?:['`]\w{1,20}['`], ?){0,15}", r"(?:, ?['`]\w{1,20}['`]){0,15}"
+"""What stands before and after a name in UCX's list of names. A post may have backquotes for quotes."""
 _NO_EXPORT = ("driver-proprietary", *NO_GPU)
 _FILES = ("peermem-not-loaded", "ucx-misses-peermem")
 _REGISTER = ("torch-expandable-segments", "mkeys-exhausted")
@@ -104,13 +107,16 @@ ROWS = (
         sample="UCX  ERROR gdr_pin_buffer failed. length :65536 ret:22",
     ),
     _line(
-        "transport 'gdr_copy' is not available", ("gdrcopy-not-loaded", "ucx-lacks-cuda"),
-        source="openucx/ucx src/ucp/core/ucp_context.c", decides=False,
+        rf"transport{{:s?}} {{names:{_BEFORE}['`]cuda\w{{0,20}}['`]{_AFTER}}} {{:is|are}} not available",
+        ("ucx-lacks-cuda",),
+        source=_UNAVAILABLE, decides=False,
+        sample="UCX  WARN  transports 'rc','cuda_copy' are not available, please use one or more of: mm",
     ),
     _line(
-        r"transport '{transport:cuda\w*}' is not available", ("ucx-lacks-cuda",),
-        source="openucx/ucx src/ucp/core/ucp_context.c", decides=False,
-        sample="UCX  WARN  transport 'cuda_copy' is not available, please use one or more of: mm, posix",
+        rf"transport{{:s?}} {{names:{_BEFORE}['`]gdr_copy['`]{_AFTER}}} {{:is|are}} not available",
+        ("gdrcopy-not-loaded", "ucx-lacks-cuda"),
+        source=_UNAVAILABLE, decides=False,
+        sample="UCX  WARN  transport 'gdr_copy' is not available, please use one or more of: cma, cuda_copy",
     ),
     _line(
         "invalid permissions for mapped object at address", ("ucx-lacks-cuda", "ucx-transport-excluded"),
@@ -118,9 +124,9 @@ ROWS = (
         decides=False,
     ),
     _line(
-        r"network device '{device:[^']{1,60}}' is not available",
+        r"network device{:s?} {devices:'[^']{1,60}'(?:, ?'[^']{1,60}'){0,15}} {:is|are} not available",
         ("ucx-transport-excluded", "no-rdma-device"),
-        source="openucx/ucx src/ucp/core/ucp_context.c: UCX_NET_DEVICES names it", decides=False, leads=True,
+        source=f"{_UNAVAILABLE}: UCX_NET_DEVICES names it", decides=False, leads=True,
         sample="UCX  WARN  network device 'mlx5_9:1' is not available, please use one of: 'eth0'(tcp)",
     ),
     _line(

@@ -88,9 +88,16 @@ def causes_of(call: str, number: int) -> tuple[str, ...]:
     return FAILINGS[call, number].causes
 
 
+NAMES = {
+    ENOMEM: "ENOMEM", EFAULT: "EFAULT", EINVAL: "EINVAL", EPROTONOSUPPORT: "EPROTONOSUPPORT",
+    EOPNOTSUPP: "EOPNOTSUPP",
+}  # fmt: skip
+"""The names of Linux's errors, which programs and people print instead of their texts."""
+
+
 def _failed(call: str, *numbers: int) -> str:
-    """A template for messages that name a call and, shortly after, an error by text or number."""
-    texts = "|".join(strerror(number) for number in numbers)
+    """A template for messages that name a call and, shortly after, an error by text, name or number."""
+    texts = "|".join(rf"{strerror(number)}|{NAMES[number]}\b" for number in numbers)
     digits = "|".join(map(str, numbers))
     answer = rf"{{answer:{texts}|err\w{{0,9}}[ =:]{{1,9}}(?:{digits})\b}}"
     return rf"{{:\w{{0,32}}}}{call}{{how:\w{{0,32}}(?:\(\))?\W.{{0,80}}?}}{answer}"
@@ -164,10 +171,11 @@ ROWS = (
     MessageTemplate(
         "verbs",
         r"{status:[Tt]ransport retry count(?:er)? exceeded|"
-        r"(?:work item failed: status|Failed status) 12\b}",
+        r"(?:work item failed: status|Failed status|CQ state error:) 12\b}",
         causes_of("completion", 12),
         source="ibv_wc_status_str(3); openucx/ucx src/uct/ib/mlx5/ib_mlx5_log.c; microsoft/mscclpp "
-        "src/connection.cc up to 0.6.0; perftest src/perftest_resources.h",
+        "src/connection.cc up to 0.6.0; perftest src/perftest_resources.h; uccl-project/uccl "
+        "rdma_io.cc",
         open_end=True,
         decides=False,  # a consequence, if the peer stopped first
         sample="an IB work item failed: transport retry counter exceeded",
