@@ -59,3 +59,60 @@ def test_alternatives_without_a_name_end_where_the_placeholder_ends():
 
     assert row.match("cannot close the queue")
     assert not row.match("cannot open the door behind the queue")
+
+
+@pytest.mark.parametrize(
+    ("sentence", "near_miss", "code"),
+    [
+        ("The container lacks libibverbs.", "libibverbs is there, without which it is slow.", None),
+        ("The image does not contain libibverbs.so.1.", "There is no libibverbs plugin for it.", None),
+        ("libibverbs is not installed.", "The vendor ships no provider for libibverbs.", None),
+        ("ACS is on.", "We have ACS disabled on every switch.", "acs-redirect"),
+        ("Resizable BAR off, ACS on, IOMMU off.", "ACS is off on both hosts.", "acs-redirect"),
+        ("BAR1 is full.", "Writes to BAR1 reach full line rate.", "bar1-exhausted"),
+        ("The BAR1 window is full after a while.", "BAR1 works at full speed.", "bar1-exhausted"),
+        ("It is between two CPUs.", "The path is between two CPU root ports.", "pair-cross-socket"),
+        (
+            "A version mismatch of the nvidia module stops it.",
+            "There is a version mismatch of nvidia-nccl-cu12 and torch.",
+            "driver-mismatch",
+        ),
+        (
+            "The NCCL versions differ between the nodes.",
+            "The versions differ between PyTorch and the wheel.",
+            "versions-differ-between-ranks",
+        ),
+        ("I did not set up nvidia_peermem.", "I have set up nvidia_peermem.", "peermem-not-loaded"),
+    ],
+)
+def test_a_word_with_another_meaning_names_no_cause(sentence, near_miss, code):
+    code = code or "verbs-library-missing"
+    assert code in named(sentence)
+    assert code not in named(near_miss)
+
+
+def test_settings_of_another_makers_library_prove_nothing_about_nvidias():
+    log = (
+        "```\nn1:1:2 [0] NCCL INFO NCCL_NET_GDR_LEVEL set by environment to LOC\n"
+        "n1:1:2 [0] NCCL INFO NET/IB : Using [0]mlx5_0:1/RoCE [RO]; OOB eth0:10.0.0.1<0>\n```\n"
+    )
+    assert explained(f"It is slow.\n\n{log}").answer.cause == "gdr-level-too-low"
+
+    foreign = explained(f"It is slow with RCCL on MI300X: ROCm 6.2, amdgpu, HIP, Instinct.\n\n{log}")
+    assert foreign.answer.cause is None
+    assert not any(machine.established for machine in foreign.machines)
+
+
+def test_one_cause_that_is_left_of_several_is_not_the_answer():
+    error = "ibv_reg_mr() failed: Cannot allocate memory"
+    found = explained(f"A server for files\n\n```\n{error}\n```\n").answer
+
+    assert (found.kind, found.cause) == ("several", None)
+    assert "memlock-limit" in [cause.code for cause in found.others]
+
+
+def test_hardware_in_a_guide_is_not_a_fault():
+    guide = "Two DGX Sparks with RDMA\n\n## When to use\n\n* Two units are joined by a cable.\n"
+    assert explained(guide).answer.kind == "documentation"
+    report = "Two DGX Sparks with RDMA\n\n## What happens\n\n* It fails to register GPU memory.\n"
+    assert explained(report).answer.cause == "gpu-integrated"

@@ -112,7 +112,7 @@ def _leads(other: OtherLine, found: tuple[Candidate, ...]) -> bool:
 def _is_named(found: tuple[Candidate, ...]) -> bool:
     if found[0].code in GENERIC and not found[0].said and found[0].sureness is not Sureness.CERTAIN:
         return False
-    return found[0].weight >= NAMED or (len(found) == 1 and found[0].weight >= ONLY)
+    return found[0].weight >= NAMED or (len(found) == 1 and found[0].said and found[0].weight >= ONLY)
 
 
 GENERIC = ("memory-not-registrable", "gpu-unsupported", "init-failed", "dependency-failed")

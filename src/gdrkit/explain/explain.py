@@ -23,7 +23,7 @@ from gdrkit.explain.log_events import LogEvent, events, module_named_nearby
 from gdrkit.explain.mentions import mentioned
 from gdrkit.explain.otherwise import other_line
 from gdrkit.explain.question import question
-from gdrkit.explain.ranking import FOR_DMABUF, FOR_NETWORK, ranked
+from gdrkit.explain.ranking import FOR_DMABUF, FOR_NETWORK, is_foreign, ranked
 from gdrkit.explain.sentences import sentences
 from gdrkit.explain.subject import Topics, topics
 from gdrkit.explain.text_host import TextHost, proofs_of
@@ -79,10 +79,11 @@ def _machine(host: TextHost, about: Topics) -> TextMachine:
     for found in (*by_lines, *by_rules):
         proven.setdefault((found.code, _module_of(found.subject)), found)
     established = tuple(sorted(proven.values(), key=lambda found: (_layer(found.code), _first_line(found))))
+    own = tuple(found for found in established if not is_foreign(found.code, about))
     return TextMachine(
         name=host.machine,
-        established=tuple(found for found in established if not _is_note(found, about)),
-        notes=tuple(found for found in established if _is_note(found, about)),
+        established=tuple(found for found in own if not _is_note(found, about)),
+        notes=tuple(found for found in own if _is_note(found, about)),
         open=tuple(_open(node, all_events, established)),
         known=known(node, host),
         cleared=_cleared(node, host),

@@ -45,7 +45,8 @@ RDMA = (
     Statement(
         "bar1-exhausted",
         r"\bBAR ?1?\b",
-        r"exhaust|\bfull\b|used up|run(?:s|ning)? out|no (?:more )?space|insufficient",
+        r"exhaust|\bfull\b(?![- ](?:\w+[- ])?(?:rate|speed|bandwidth|duplex|size))"
+        r"|used up|run(?:s|ning)? out|no (?:more )?space|insufficient",
     ),
     Statement(
         "memlock-limit",
@@ -210,6 +211,7 @@ PATH = (
         "pair-cross-socket",
         r"\b(?:sockets?|NUMA nodes?|QPI|UPI|CPUs?)\b",
         r"\b(?:different|other|across|cross\w*|between)\b.{0,40}\b(?:sockets?|NUMA|QPI|UPI|CPUs?)\b"
+        r"(?! (?:PCIe |root )*(?:ports?|lanes?|complex))"
         r"|\b(?:socket|node) (\d)\b.{0,80}\b(?:socket|node) (?!\1)\d",
         unless=r"\bNVMe|\bSSDs?\b|storage",
     ),

@@ -39,7 +39,8 @@ PROGRAMS = (
         "versions-differ-between-ranks",
         r"\bNCCL\b|versions?\b",
         r"different (?:NCCL )?versions? (?:of NCCL|on|between)|versions? (?:differ|mismatch)\w*"
-        r" (?:between|on|across)",
+        r" (?:between|on|across)\b.{0,40}?\b(?:ranks?|nodes?|hosts?|machines?|servers?|workers?|pods?"
+        r"|containers?|images?)\b",
     ),
     Statement(
         "perftest-tests-other-path",
@@ -253,9 +254,12 @@ OTHERS = (
     Statement(
         "verbs-library-missing",
         r"\blibibverbs(?:\.so\S*|1)?\b",
-        r"(?:lacks?|missing|without|not (?:installed|found)|no|cannot open|fail\w* to open)\b",
+        r"(?:\black(?:s|ing| of)?|missing|without|\bno|cannot open|fail\w* to open"
+        r"|(?:not|n't) (?:include|contain|ship|have|find))\b(?! which).{0,60}?\blibibverbs"
+        r"|\blibibverbs.{0,60}?(?:missing|(?:not|n't) (?:be )?(?:installed|found)|cannot open)\b",
         r"install|apt|dnf|yum",
-        r"ibv_reg_dmabuf|dma-?buf|symbol|version|too old",
+        r"ibv_reg_dmabuf|dma-?buf|symbol|version|too old|libibverbs (?:driver|provider|plugin)"
+        r"|(?:driver|provider|plugin)s? (?:for|of) libibverbs",
     ),
     Statement(
         "verbs-provider-mismatch",

@@ -62,6 +62,9 @@ CONTEXT = 2.5
 OF_NVIDIA = frozenset((*causes_of("ibv_reg_mr", EFAULT), "peermem-stub", "memory-not-registrable"))
 """Causes that only NVIDIA's GPUs and drivers have: a text that mentions no GPU has none of them."""
 
+TO_GPU = ("gdr-level-", "gdr-read-")
+"""How codes of NCCL's own paths begin. Other makers' libraries read the same variables."""
+
 FOR_DMABUF = ("net-plugin-replaced", "perftest-tests-other-path")
 """Problems that matter for dma-buf alone, although they stop no path."""
 
@@ -101,7 +104,7 @@ def ranked(
     denied = {claim.code for claim in claims if claim.stance is Stance.DENIED}
     for candidate in (
         *_of_machines(machines, said, topics, failing, denied),
-        *(_of_claim(one, topics, failing) for one in claims if not _is_foreign(one.code, topics)),
+        *(_of_claim(one, topics, failing) for one in claims if not is_foreign(one.code, topics)),
     ):
         found.setdefault(candidate.code, []).append(candidate)
     merged = (_merged(some) for some in found.values() if not all(one.context for one in some))
@@ -109,9 +112,9 @@ def ranked(
     return tuple(_deepest_first(ordered))
 
 
-def _is_foreign(code: str, topics: Topics) -> bool:
+def is_foreign(code: str, topics: Topics) -> bool:
     """Whether only GPUs of NVIDIA have a cause, and the text is about another maker's."""
-    return bool(topics.foreign) and (code in OF_NVIDIA or code in MISSES)
+    return bool(topics.foreign) and (code in OF_NVIDIA or code in MISSES or code.startswith(TO_GPU))
 
 
 def _hardware_weight(code: str, topics: Topics, failing: Iterable[OpenLine]) -> float:
@@ -135,6 +138,7 @@ BEHIND = {
     "peermem-not-loaded": ("mooncake-forces-peermem",),
     "torch-expandable-segments": ("memory-not-registrable", "peermem-not-loaded"),
     "wsl": ("module-not-found", "driver-not-loaded", "no-gpu"),
+    "ucx-transport-excluded": ("ucx-lacks-cuda",),
     **dict.fromkeys(
         ("verbs-library-missing", "rdma-device-not-in-container", "ib-disabled-by-env"),
         ("rdma-transport-not-chosen",),
@@ -184,7 +188,7 @@ def _of_machines(
                 excluded = (topics.datacenter and candidate.code in CARDS) or (
                     candidate.code in OF_NVIDIA and not topics.gpu
                 )
-                excluded = excluded or _is_foreign(candidate.code, topics)
+                excluded = excluded or is_foreign(candidate.code, topics)
                 if not excluded and candidate.code not in machine.cleared:
                     yield candidate
 

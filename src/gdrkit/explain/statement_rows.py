@@ -17,14 +17,16 @@ OFF = (
     r"|\u7981\u7528"
 )
 ON = (
-    r"enabl|turned on|switched on|\bon\b|active|\bset\b|\u542f\u7528|\u6253\u5f00|\u5f00\u542f"
+    r"enabl|turned on|switched on|(?:\b(?:is|was|are|were|be|still|left|kept)|[=:]) ?on\b"
+    r"|\bon\b(?=\W*$|[,.;:?!)]| (?:and|or|but|in|again)\b)"
+    r"|active|\bset\b|\u542f\u7528|\u6253\u5f00|\u5f00\u542f"
     r"|\u6ca1\u6709?\u5173"
 )
 BLOCKS = r"block|prevent|redirect|interfer|break|forbid|\u963b\u6b62|\u5bfc\u81f4"
 _LOAD = r"modprobe|insmod|load|lsmod (?:shows|lists)|\u52a0\u8f7d"
 _NOT_LOADED = (
     r"(?:not|n't|never|forgot to|without) (?:been |be |being |yet )?(?:loaded|there\b|present|exist"
-    r"|installed"
+    r"|installed|set ?up\b"
     r"|running)|\bmissing\b|\babsent\b|do(?:es)?(?: not|n't) exist|no module|(?:show|print|return"
     r"|give|list)s? nothing"
     r"|\bno output\b"
@@ -123,7 +125,8 @@ LOADING = (
 DRIVER = (
     Statement(
         "driver-mismatch",
-        r"driver/library version mismatch|\bversion mismatch\b.{0,60}\b(?:nvidia|driver|NVML)",
+        r"driver/library version mismatch"
+        r"|\bversion mismatch\b.{0,60}\b(?:nvidia(?!-(?:nccl|nvshmem|cu))|driver|NVML)",
     ),
     Statement(
         "driver-not-loaded",

@@ -44,6 +44,7 @@ _PATTERNS = {
     "guide": (
         r"\bhow[- ]to\b|\bguide\b|\btutorial\b|\bfaq\b|frequently asked|\bchapter \d|\bintroduction\b"
         r"|\boverview\b"
+        r"|\bwhen to use\b|^\W*(?:configuring|setting up|troubleshooting)\b"
         r"|\bprerequisites?\b|\bstep[- ]by[- ]step\b|\bcommon causes\b|^\W*symptoms\b|\bbest practices\b"
         r"|\bdocumentation\b|\bwhat is (?:a |the )?[A-Z]|\bin this (?:post|article|chapter|section"
         r"|guide)\b"

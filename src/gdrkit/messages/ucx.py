@@ -19,7 +19,7 @@ _GDR_COPY = "openucx/ucx src/uct/cuda/gdr_copy/gdr_copy_md.c"
 _GDAKI = "openucx/ucx src/uct/ib/mlx5/gdaki/gdaki.c"
 _UNAVAILABLE = "openucx/ucx src/ucp/core/ucp_context.c"
 _BEFORE, _AFTER = r"(?:['`]\w{1,20}['`], ?){0,15}", r"(?:, ?['`]\w{1,20}['`]){0,15}"
-"""What stands before and after a name in UCX's list of names. A post may have backquotes for quotes."""
+"""The names before and after another one in a list of UCX. A post may have backquotes for quotes."""
 _NO_EXPORT = ("driver-proprietary", *NO_GPU)
 _FILES = ("peermem-not-loaded", "ucx-misses-peermem")
 _REGISTER = ("torch-expandable-segments", "mkeys-exhausted")
