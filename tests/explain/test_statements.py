@@ -116,3 +116,14 @@ def test_hardware_in_a_guide_is_not_a_fault():
     assert explained(guide).answer.kind == "documentation"
     report = "Two DGX Sparks with RDMA\n\n## What happens\n\n* It fails to register GPU memory.\n"
     assert explained(report).answer.cause == "gpu-integrated"
+
+
+@pytest.mark.parametrize(
+    ("transports", "cause"),
+    [("tcp,sm", "ucx-transport-excluded"), ("rc,cuda_copy", None), ("all", None), ("^cuda", None)],
+)
+def test_a_list_of_transports_without_cuda_is_why_ucx_does_not_see_gpus(transports, cause):
+    log = f"agent init: UCX_TLS={transports}\nVRAM memory is detected as host by UCX\n"
+    found = explained(f"```\n{log}```\n").answer
+
+    assert (found.cause == "ucx-transport-excluded") == (cause is not None)

@@ -35,14 +35,15 @@ class Reading(Struct, frozen=True):
 
 
 def readings(lines: tuple[TextLine, ...]) -> Iterator[Reading]:
-    """Ports of which none is up, GPUs without a near NIC, GPUs with the name of a vGPU, and a GID index that
-    a job sets and a NIC does not have."""
+    """Ports of which none is up, GPUs without a near NIC, GPUs with the name of a vGPU, a GID index that
+    a job sets and a NIC does not have, and what a job is configured with."""
     yield from _ports(lines)
     yield from _gid_indices(lines)
     yield from _distances(lines)
     yield from _vgpus(lines)
     yield from _limits(lines)
     yield from _configured(lines)
+    yield from _transports(lines)
 
 
 # -- ports -----------------------------------------------------------------------------------------------
@@ -229,6 +230,17 @@ def _configured(lines: tuple[TextLine, ...]) -> Iterator[Reading]:
             yield Reading(line, position, ("torch-expandable-segments",), "set for PyTorch")
 
 
+def _transports(lines: tuple[TextLine, ...]) -> Iterator[Reading]:
+    """A list of UCX's transports without one for GPU memory, where UCX takes GPU memory for the host's."""
+    if not any(_compiled("taken_for_host").search(line.text) for line in lines):
+        return
+    for position, line in enumerate(lines):
+        found = _compiled("transports").search(line.text) if line.kind != "prose" else None
+        if found is not None and not _compiled("for_gpus").search(found[1]):
+            yield Reading(line, position, ("ucx-transport-excluded",), f"{found[1]} has none for GPU memory")
+            return
+
+
 MOST_WORDS = 3
 """Words of a line of modprobe's configuration, without a code block, at most."""
 
@@ -261,6 +273,10 @@ _PATTERNS = {
     r"|install (?:nvidia|nv)[\w-]* /(?:usr/)?s?bin/(?:true|false))\s*",
     "blacklist": r"\s*blacklist (?:nvidia|nv_)[\w-]*\s*",
     "segments": r"PYTORCH_(?:CUDA_)?ALLOC_CONF\W{1,6}.{0,80}expandable_segments\W{1,3}[Tt]rue",
+    "transports": r"\bUCX_TLS=[\"']?([a-z][\w,]{0,80})",
+    "for_gpus": r"\ball\b|cuda|gdr_copy",
+    "taken_for_host": r"UCX CUDA support was not found|memory is detected as host"
+    r"|invalid permissions for mapped object at address",
     "level": r"\bNCCL_NET_GDR_LEVEL=[\"']?([^\s\"']{1,40})",
     "limit": (
         r"\s*max locked memory\s+\(kbytes, -l\)\s+(?P<kbytes>\d{1,12})"
