@@ -127,3 +127,10 @@ def test_a_list_of_transports_without_cuda_is_why_ucx_does_not_see_gpus(transpor
     found = explained(f"```\n{log}```\n").answer
 
     assert (found.cause == "ucx-transport-excluded") == (cause is not None)
+
+
+def test_wsl_is_deeper_than_the_library_that_it_lacks():
+    error = "pc:1:2 [0] misc/ibvwrap.cc:63 NCCL WARN Failed to open libibverbs.so[.1]"
+
+    assert explained(f"```\n{error}\n```\n").answer.cause == "verbs-library-missing"
+    assert explained(f"NCCL fails under WSL2.\n\n```\n{error}\n```\n").answer.cause == "wsl"

@@ -137,7 +137,7 @@ BEHIND = {
     "operator-ofed-changed": ("module-crc-mismatch",),
     "peermem-not-loaded": ("mooncake-forces-peermem",),
     "torch-expandable-segments": ("memory-not-registrable", "peermem-not-loaded"),
-    "wsl": ("module-not-found", "driver-not-loaded", "no-gpu"),
+    "wsl": ("module-not-found", "driver-not-loaded", "no-gpu", "verbs-library-missing"),
     "ucx-transport-excluded": ("ucx-lacks-cuda",),
     **dict.fromkeys(
         ("verbs-library-missing", "rdma-device-not-in-container", "ib-disabled-by-env"),
