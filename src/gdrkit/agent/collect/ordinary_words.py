@@ -102,8 +102,8 @@ _WORDS = """
     physfn physical picking pingpong pinned pkgconfig place plain platform please plugin plugins pmorjan
     pod point pointer policy ports position posix possible posted power prediction prefix prepare preset
     pretty prime print printed printk prints private probe probed proc process processes processgroupnccl
-    processor processors product products profile program programs proof property proprietary props
-    protected protection proto protocol protocole protocolo protokoll prove proves provi provider
+    processor processors product products profile program programs project proof property proprietary
+    props protected protection proto protocol protocole protocolo protokoll prove proves provi provider
     providers proxy public python pytorch qemu quadro quality query queue quiet quote quoted rails range
     ranks ransport rate ration rdma rdmacm rdmatransport reach reaches readable reading readlink reads
     ready reason reasons reboot receive received receiving record recurso redhat redirect reduced refcnt
