@@ -16,13 +16,8 @@ from functools import lru_cache
 
 from msgspec import Struct, structs
 
-from gdrkit.facts.peer_memory import MEMORY_PEERS
+from gdrkit.facts.peer_memory import MODULE, NV_MEM, NV_MEM_NC, NVIDIA_PEERMEM
 from gdrkit.formats.versions import numbers
-
-NV_MEM = f"{MEMORY_PEERS}/nv_mem/version"
-NV_MEM_NC = f"{MEMORY_PEERS}/nv_mem_nc/version"
-NVIDIA_PEERMEM = f"{MEMORY_PEERS}/nvidia-peermem/version"
-MODULE = "sys/module/nvidia_peermem/version"
 
 
 class ModelBasis(enum.StrEnum):

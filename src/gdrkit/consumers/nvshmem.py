@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from gdrkit.consumers.consumer import Consumer, Path, PathSupport, RequiredFiles, Switch
 from gdrkit.facts.libraries import nvshmem_copies
-from gdrkit.facts.peer_memory import MEMORY_PEERS
+from gdrkit.facts.peer_memory import MODULE, NV_MEM, NVIDIA_PEERMEM
 
 _GDR = "NVIDIA/nvshmem v3.4.5-0 src/modules/transport/common/transport_ib_common.cpp"
 _ENV = "NVIDIA/nvshmem v3.4.5-0 src/modules/transport/common/env_defs.h"
@@ -31,15 +31,15 @@ NVSHMEM = Consumer(
                 RequiredFiles(
                     (3, 4, 5),
                     (
-                        f"{MEMORY_PEERS}/nv_mem/version",
-                        f"{MEMORY_PEERS}/nvidia-peermem/version",
-                        "sys/module/nvidia_peermem/version",
+                        NV_MEM,
+                        NVIDIA_PEERMEM,
+                        MODULE,
                     ),
                     f"{_GDR}, nvshmemt_ib_common_nv_peer_mem_available()",
                 ),
                 RequiredFiles(
                     (0,),
-                    (f"{MEMORY_PEERS}/nv_mem/version", f"{MEMORY_PEERS}/nvidia-peermem/version"),
+                    (NV_MEM, NVIDIA_PEERMEM),
                     "copies of 2.x to 3.2.5; github.com/deepseek-ai/DeepEP/pull/151 adds the third",
                 ),
             ),

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from gdrkit.consumers.consumer import DIRECT, Consumer, Path, PathSupport, RequiredFiles, Switch
 from gdrkit.facts.libraries import LibraryCopy, ucx_version
-from gdrkit.facts.peer_memory import MEMORY_PEERS
+from gdrkit.facts.peer_memory import MODULE, NV_MEM
 from gdrkit.node import Node
 
 _MD = "openucx/ucx src/uct/ib/base/ib_md.c, uct_ib_md_open_common()"
-_CLIENT = f"{MEMORY_PEERS}/nv_mem/version"  # nvidia-peermem registers under this name as well
-_MODULES = ("sys/module/nvidia_peermem/version", "sys/module/nv_peer_mem/version")
+_MODULES = (MODULE, "sys/module/nv_peer_mem/version")
 _OFF = ("n", "no", "off", "0", "false")  # src/ucs/config/parser.c, ucs_config_sscanf_bool()
 
 
@@ -37,10 +36,8 @@ UCX = Consumer(
         PathSupport(
             path=Path.PEERMEM,
             required_files=(
-                RequiredFiles(
-                    (1, 18), (_CLIENT, *_MODULES), _MD
-                ),  # uct_ib_check_gpudirect_driver() for each
-                RequiredFiles((0,), (_CLIENT,), _MD),
+                RequiredFiles((1, 18), (NV_MEM, *_MODULES), _MD),  # uct_ib_check_gpudirect_driver() for each
+                RequiredFiles((0,), (NV_MEM,), _MD),
             ),
         ),
         PathSupport(path=Path.STAGED),

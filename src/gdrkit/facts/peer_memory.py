@@ -21,6 +21,14 @@ from gdrkit.node import Node, fact, first_collected, if_absent, if_missing
 
 LEGACY = "nv_peer_mem"
 MEMORY_PEERS = "sys/kernel/mm/memory_peers"
+CLIENT = "nv_mem"
+"""The name under which both modules register with the peer-memory API: nvidia-peermem.c, nv_peer_mem.c."""
+
+NV_MEM = f"{MEMORY_PEERS}/{CLIENT}/version"
+NV_MEM_NC = f"{MEMORY_PEERS}/nv_mem_nc/version"
+NVIDIA_PEERMEM = f"{MEMORY_PEERS}/nvidia-peermem/version"
+MODULE = "sys/module/nvidia_peermem/version"
+"""The files by which programs look for a client."""
 
 
 class PeermemLinkage(Struct, frozen=True):

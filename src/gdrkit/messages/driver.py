@@ -12,6 +12,33 @@ _NO_PEER_OBJECT = (
 )  # fmt: skip
 """Why nvidia_p2p_get_pages() returns EINVAL: the process has no NV50_THIRD_PARTY_P2P object."""
 
+FORCE_PCIE = MessageTemplate(
+    "nvidia",
+    "topology not supported for mapping type FORCE_PCIE",
+    ("iommu-groups-differ",),
+    source=f"{_ATTACH}; nv_dma_buf_map() in 570 and 575, without `dma-buf attach failed`",
+    versions="570.86.16 and later; not 565.57.01",
+    open_end=True,
+    sample="NVRM: dma-buf attach failed: topology not supported for mapping type FORCE_PCIE",
+)
+NO_IMPORTER = MessageTemplate(
+    "nvidia",
+    "importer unable to handle MMIO without struct page",
+    ("dmabuf-no-p2p-importer",),
+    source=_ATTACH,
+    versions="580.65.06 and later",
+    open_end=True,
+    sample="NVRM: dma-buf attach failed: importer unable to handle MMIO without struct page",
+)
+NO_SPACE = MessageTemplate(
+    "nvidia",
+    "no space for BAR1 mappings",
+    ("bar1-exhausted",),
+    source=f"{_P2P}, RmThirdPartyP2PBAR1GetPages()",
+    open_end=True,
+    sample="NVRM: no space for BAR1 mappings, length: 0x40000000",
+)
+
 ROWS = (
     MessageTemplate(
         "nvidia",
@@ -21,24 +48,8 @@ ROWS = (
         versions="580.65.06 and later",
         open_end=True,
     ),
-    MessageTemplate(
-        "nvidia",
-        "topology not supported for mapping type FORCE_PCIE",
-        ("iommu-groups-differ",),
-        source=f"{_ATTACH}; nv_dma_buf_map() in 570 and 575, without `dma-buf attach failed`",
-        versions="570.86.16 and later; not 565.57.01",
-        open_end=True,
-        sample="NVRM: dma-buf attach failed: topology not supported for mapping type FORCE_PCIE",
-    ),
-    MessageTemplate(
-        "nvidia",
-        "importer unable to handle MMIO without struct page",
-        ("dmabuf-no-p2p-importer",),
-        source=_ATTACH,
-        versions="580.65.06 and later",
-        open_end=True,
-        sample="NVRM: dma-buf attach failed: importer unable to handle MMIO without struct page",
-    ),
+    FORCE_PCIE,
+    NO_IMPORTER,
     MessageTemplate(
         "nvidia-peermem",
         "nv_dma_map -- {level:(?:ERROR )?}error -524 while calling nvidia_p2p_dma_map_pages()",
@@ -60,14 +71,7 @@ ROWS = (
         open_end=True,
         sample="nv_mem_get_pages -- error -22 while calling nvidia_p2p_get_pages() with NULL callback",
     ),
-    MessageTemplate(
-        "nvidia",
-        "no space for BAR1 mappings",
-        ("bar1-exhausted",),
-        source=f"{_P2P}, RmThirdPartyP2PBAR1GetPages()",
-        open_end=True,
-        sample="NVRM: no space for BAR1 mappings, length: 0x40000000",
-    ),
+    NO_SPACE,
     MessageTemplate(
         "gdrdrv",
         r"incompatible page table version {version:0x0*20000\b}",

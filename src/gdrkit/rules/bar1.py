@@ -10,6 +10,7 @@ from gdrkit.facts.gpu import is_coherent, is_integrated
 from gdrkit.facts.nvidia_smi import printed_field, smi_gpu_memory
 from gdrkit.facts.pci import PciGpu, gpus
 from gdrkit.facts.pci_registers import bar1_bytes
+from gdrkit.messages import driver
 from gdrkit.node import Node, if_absent, if_missing
 from gdrkit.rules.deciding_command import DMESG, NVIDIA_SMI, DecidingCommand
 from gdrkit.rules.remedy_names import RemedyName
@@ -24,7 +25,7 @@ NVIDIA GPUDirect RDMA guide, "BAR1"; public lspci listings."""
 RESERVED_BYTES = 36 * MIB
 """What the resource manager keeps free: open-gpu-kernel-modules src/nvidia/src/kernel/rmapi/p2p.c."""
 
-NO_SPACE = "no space for BAR1 mappings"  # the same file; printed at error level
+NO_SPACE = driver.NO_SPACE.template  # printed at error level
 
 
 @rule(

@@ -9,7 +9,7 @@ from gdrkit.consumers.ucx import UCX
 from gdrkit.evidence import EvidenceAbsent, EvidenceMissing
 from gdrkit.facts.libraries import LibraryCopy
 from gdrkit.facts.modules import PEERMEM, is_loaded
-from gdrkit.facts.peer_memory import MEMORY_PEERS, memory_peers
+from gdrkit.facts.peer_memory import MEMORY_PEERS, MODULE, memory_peers
 from gdrkit.formats.versions import numbers
 from gdrkit.node import Node, if_absent
 from gdrkit.rules.deciding_command import DecidingCommand
@@ -70,7 +70,7 @@ def _failed(
 
 
 def _one_exists(node: Node, files: tuple[str, ...]) -> bool:
-    if "sys/module/nvidia_peermem/version" in files:
+    if MODULE in files:
         return True  # it is loaded
     clients = if_absent((), memory_peers, node)
     return any(f"{MEMORY_PEERS}/{peer.client}/version" in files for peer in clients)

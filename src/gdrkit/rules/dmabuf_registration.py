@@ -7,6 +7,7 @@ from gdrkit.evidence import Confidence, EvidenceMissing, Missing, MissingReason
 from gdrkit.facts.driver_log import last_line
 from gdrkit.facts.probe import memory_calls, verbs_calls
 from gdrkit.facts.rdma import RdmaDevice, hardware_pairs, nics
+from gdrkit.messages import driver
 from gdrkit.messages.errors import EBADF, EINVAL, UNSUPPORTED, name_of
 from gdrkit.node import Node, each_known, if_missing
 from gdrkit.rules.deciding_command import VERBS_PROBE, DecidingCommand
@@ -14,7 +15,7 @@ from gdrkit.rules.rule import DMABUF, Failed, Layer, NotApplicable, Outcome, Pas
 
 ASK = "gdr probe verbs --json"
 REFUSALS = {number: name_of(number) for number in (*UNSUPPORTED, EINVAL)}
-NO_IMPORTER = "importer unable to handle MMIO without struct page"  # kernel-open/nvidia/nv-dmabuf.c
+NO_IMPORTER = driver.NO_IMPORTER.template
 
 
 @rule(

@@ -7,6 +7,7 @@ from gdrkit.facts.driver_log import last_line_if_any
 from gdrkit.facts.gpu import is_coherent
 from gdrkit.facts.pci import gpu_at, gpus, iommu_group, iommu_type
 from gdrkit.facts.rdma import Pair, RdmaDevice, hardware_pairs, nic_address, nics
+from gdrkit.messages import driver
 from gdrkit.node import Node, if_absent, if_missing
 from gdrkit.rules.data_direct_missing import data_direct_functions
 from gdrkit.rules.deciding_command import DecidingCommand
@@ -14,8 +15,7 @@ from gdrkit.rules.gpu_passed_through import is_passed_through
 from gdrkit.rules.remedy_names import RemedyName
 from gdrkit.rules.rule import DMABUF, REGISTRATION, Failed, Layer, NotApplicable, Outcome, Passed, rule
 
-FORCE_PCIE = "topology not supported for mapping type FORCE_PCIE"
-"""open-gpu-kernel-modules kernel-open/nvidia/nv-pci.c and nv-dmabuf.c, since 570.86.15."""
+FORCE_PCIE = driver.FORCE_PCIE.template
 
 
 @rule(

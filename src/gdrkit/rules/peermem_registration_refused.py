@@ -8,7 +8,7 @@ from gdrkit.evidence import Confidence, EvidenceMissing, Missing, MissingReason
 from gdrkit.facts.driver_files import peermem_path
 from gdrkit.facts.driver_log import last_line
 from gdrkit.facts.modules import PEERMEM, information, is_loaded, module_path
-from gdrkit.facts.peer_memory import LEGACY, MEMORY_PEERS, memory_peers
+from gdrkit.facts.peer_memory import CLIENT, LEGACY, MEMORY_PEERS, memory_peers
 from gdrkit.facts.running_files import is_loaded_for_sure
 from gdrkit.formats.module_name import canonical
 from gdrkit.formats.versions import numbers
@@ -19,7 +19,6 @@ from gdrkit.rules.remedy_names import RemedyName
 from gdrkit.rules.rule import ADDRESS, Failed, Layer, NotApplicable, Outcome, Passed, rule
 from gdrkit.rules.stage import LoadPosition, Stage
 
-_NAME = "nv_mem"
 _FIRST_WITH_TWO_FUNCTIONS = (560,)
 """The line names nv_mem_client_init before 560.28.03, and nv_mem_legacy_client_init or
 nv_mem_nc_client_init since: nvidia-peermem.c."""
@@ -73,7 +72,7 @@ def peermem_registration_refused(node: Node, module: str) -> Outcome:
         return Passed("it is loaded, so it is registered")
     if is_loaded_for_sure(node, LEGACY) and _compares_names(node):
         return Failed(
-            seen=f"{LEGACY} is loaded and is registered as {_NAME}",
+            seen=f"{LEGACY} is loaded and is registered as {CLIENT}",
             expected="no other client of that name",
             subject=PEERMEM,
             takes=(),  # nv_peer_mem serves the path itself: legacy-nv-peer-mem tells whether it can
@@ -95,7 +94,7 @@ def peermem_registration_refused(node: Node, module: str) -> Outcome:
 def _compares_names(node: Node) -> bool:
     """Whether the RDMA core refuses a second client of a name: if it lists the first one."""
     try:
-        return any(peer.client == _NAME for peer in if_absent((), memory_peers, node))
+        return any(peer.client == CLIENT for peer in if_absent((), memory_peers, node))
     except EvidenceMissing:
         node.cite(MEMORY_PEERS, text="not known, as most RDMA stacks have it", confidence=Confidence.LIKELY)
         return True

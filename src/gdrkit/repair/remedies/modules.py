@@ -15,7 +15,7 @@ from gdrkit.facts.modprobe_config import AutoLoad, autoload, configuration
 from gdrkit.facts.module_init import InitOutcome, init
 from gdrkit.facts.module_state import KernelMatch, kernel_match
 from gdrkit.facts.modules import PEERMEM, dependencies, is_loaded, module_path
-from gdrkit.facts.peer_memory import MemoryPeer, memory_peers
+from gdrkit.facts.peer_memory import CLIENT, MemoryPeer, memory_peers
 from gdrkit.facts.secure_boot import firmware_is_efi, signatures_enforced
 from gdrkit.facts.trust import SignatureCheck, SignatureState, signature_check, signer_name
 from gdrkit.loader import modprobe
@@ -28,8 +28,6 @@ from gdrkit.rules.module_subjects import file_name
 from gdrkit.rules.remedy_names import RemedyName
 
 _LISTS = ("blacklist", "install", "options")
-CLIENT = "nv_mem"
-"""The name that nvidia-peermem registers under: nvidia-peermem.c, DRV_NAME of the client since 515.43.04."""
 OWN_KEY = "a machine owner key"
 
 
