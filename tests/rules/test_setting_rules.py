@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gdrkit.consumers.consumer import ConsumerPath, Path
+from gdrkit.consumers.consumer import DIRECT, ConsumerPath, Path
 from gdrkit.consumers.table import paths_closed_by
 from gdrkit.facts.environment import nccl_sources, sources
 from gdrkit.facts.nccl_log import logs
@@ -19,7 +19,7 @@ from gdrkit.rules.gdr_level import (
 )
 from gdrkit.rules.gid_index_wrong import gid_index_wrong
 from gdrkit.rules.hca_not_selected import hca_not_selected
-from gdrkit.rules.rule import DIRECT, Failed, Passed
+from gdrkit.rules.rule import Failed, Passed
 from tests.memory_host import MemoryHost
 from tests.rules.machines import does_not_apply, failed, missing, node, outcome, passes
 

@@ -11,11 +11,12 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
+from gdrkit.consumers import consumer
 from gdrkit.evidence import Confidence
 from gdrkit.rules import Code
-from gdrkit.rules.rule import PATHS, Layer
+from gdrkit.rules.rule import Layer
 
-Path = Annotated[str, Meta(extra_json_schema={"enum": list(PATHS)})]
+Path = Annotated[str, Meta(extra_json_schema={"enum": [str(path) for path in consumer.Path]})]
 LineNumber = Annotated[int, Meta(ge=1, description="line number in the text, from 1")]
 
 

@@ -12,13 +12,13 @@ from collections.abc import Iterable, Iterator
 from msgspec import Struct
 from msgspec.structs import replace
 
+from gdrkit.consumers.consumer import DIRECT
 from gdrkit.evidence import Confidence
 from gdrkit.explain.claims import HARDWARE_CODES, Claim, Stance
 from gdrkit.explain.explanation import EstablishedProblem, OpenLine, QuotedLine, Sureness, TextMachine
 from gdrkit.explain.subject import Topics
 from gdrkit.messages.errors import EFAULT
 from gdrkit.messages.verbs import causes_of
-from gdrkit.rules.rule import DIRECT
 
 BY_LINE, BY_RULE, SLOWER, NOTE = 20.0, 12.0, 5.0, 1.0
 """A cause that a failing line proves; one that outputs prove and that stops a path; one that stops none; and

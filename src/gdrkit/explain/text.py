@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from gdrkit.consumers.consumer import DIRECT, REGISTRATION
 from gdrkit.explain.explanation import (
     Answer,
     AnswerKind,
@@ -18,7 +19,6 @@ from gdrkit.explain.explanation import (
 from gdrkit.report.pages import code_page
 from gdrkit.report.terminal import Row, render
 from gdrkit.rules import BY_CODE
-from gdrkit.rules.rule import DIRECT, REGISTRATION
 
 STYLES = {"head": "bold", "bad": "red", "open": "magenta", "quote": "dim", "ask": "bold green"}
 QUOTE_CHARACTERS = 160

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gdrkit.consumers.consumer import REGISTRATION
 from gdrkit.evidence import Confidence, EvidenceMissing
 from gdrkit.facts.commands import NVIDIA_SMI_MEMORY
 from gdrkit.facts.driver import driver_version
@@ -14,7 +15,7 @@ from gdrkit.messages import driver
 from gdrkit.node import Node, if_absent, if_missing
 from gdrkit.rules.deciding_command import DMESG, NVIDIA_SMI, DecidingCommand
 from gdrkit.rules.remedy_names import RemedyName
-from gdrkit.rules.rule import REGISTRATION, Failed, Layer, NotApplicable, Outcome, Passed, Status, rule
+from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, Status, rule
 
 MIB = 1 << 20
 

@@ -2,23 +2,14 @@
 
 from __future__ import annotations
 
+from gdrkit.consumers.consumer import REGISTRATION
 from gdrkit.evidence import EvidenceAbsent, EvidenceMissing, MissingReason
 from gdrkit.facts.driver import disk_driver_version, driver_version
 from gdrkit.facts.libraries import libcuda_version, libibverbs
 from gdrkit.node import Node, if_absent, if_missing
 from gdrkit.rules.deciding_command import DRIVER_VERSION, DecidingCommand
 from gdrkit.rules.remedy_names import RemedyName
-from gdrkit.rules.rule import (
-    REGISTRATION,
-    Failed,
-    Layer,
-    NotApplicable,
-    Outcome,
-    Passed,
-    SettledBy,
-    rule,
-    the_node,
-)
+from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, SettledBy, rule, the_node
 
 
 @rule(

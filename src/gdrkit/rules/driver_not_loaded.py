@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gdrkit.consumers.consumer import REGISTRATION
 from gdrkit.evidence import EvidenceMissing
 from gdrkit.facts.driver import DRIVER, driver_path
 from gdrkit.facts.modules import is_loaded
@@ -11,17 +12,7 @@ from gdrkit.node import Node, if_missing
 from gdrkit.rules.deciding_command import DRIVER_VERSION, DecidingCommand
 from gdrkit.rules.gpu_passed_through import is_passed_through
 from gdrkit.rules.remedy_names import RemedyName
-from gdrkit.rules.rule import (
-    REGISTRATION,
-    Failed,
-    Layer,
-    NotApplicable,
-    Outcome,
-    Passed,
-    SettledBy,
-    rule,
-    the_node,
-)
+from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, SettledBy, rule, the_node
 
 
 @rule(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from gdrkit.consumers.consumer import REGISTRATION
 from gdrkit.evidence.quoting import quoted
 from gdrkit.facts.expectation import (
     ANY_MODEL,
@@ -27,19 +28,7 @@ from gdrkit.facts.rdma import RdmaDevice, nics, pairs, rdma_devices
 from gdrkit.facts.supplied import not_collected
 from gdrkit.formats.expectation import fits
 from gdrkit.node import Node, if_absent, if_missing
-from gdrkit.rules.rule import (
-    GPU,
-    REGISTRATION,
-    WIRE,
-    Failed,
-    Layer,
-    NotApplicable,
-    Outcome,
-    Passed,
-    Rule,
-    Status,
-    rule,
-)
+from gdrkit.rules.rule import GPU, WIRE, Failed, Layer, NotApplicable, Outcome, Passed, Rule, Status, rule
 
 
 def _source(node: Node) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from gdrkit.consumers.consumer import DIRECT
 from gdrkit.consumers.nccl import NCCL
 from gdrkit.consumers.nccl_levels import LEVELS, allows, gdr_level, path_type, printed_type
 from gdrkit.consumers.nccl_releases import NEWEST, release
@@ -30,7 +31,7 @@ def pairs_or_node(node: Node) -> Iterable[Pair | str]:
     "gdr-level-too-low",
     Layer.APPLICATION,
     per=pairs_or_node,
-    takes=NCCL.own("dmabuf", "peermem"),
+    takes=NCCL.own(*DIRECT),
     reported_by=(
         DecidingCommand("env | grep NCCL, in the job", "NCCL_NET_GDR_LEVEL below the pair's distance"),
     ),
@@ -155,7 +156,7 @@ def gdr_level_ignored(node: Node, source: str) -> Outcome:
     "gdr-level-pxb-on-c2c",
     Layer.APPLICATION,
     per=pairs,
-    takes=NCCL.own("dmabuf", "peermem"),
+    takes=NCCL.own(*DIRECT),
     cost="NCCL copies through host memory, although the GPU reaches the NIC through the CPU's own link.",
     references=("https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html#nccl-net-gdr-c2c",),
 )

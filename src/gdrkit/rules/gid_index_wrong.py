@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gdrkit.consumers.consumer import DIRECT
 from gdrkit.consumers.nccl import NCCL
 from gdrkit.facts.environment import integer, nccl_sources
 from gdrkit.facts.nccl_log import FOLDER, nccl_log
@@ -20,7 +21,7 @@ GUIDE = "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html"
     "gid-index-wrong",
     Layer.APPLICATION,
     per=nccl_sources,
-    takes=NCCL.own("dmabuf", "peermem"),
+    takes=NCCL.own(*DIRECT),
     reported_by=(DecidingCommand("show_gids", "no RoCE v2 entry at the index in NCCL_IB_GID_INDEX"),),
     cost="Connections over this port fail, or use a GID that is not routed.",
     references=(f"{GUIDE}#nccl-ib-gid-index",),

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from gdrkit.consumers.consumer import REGISTRATION
 from gdrkit.facts.gpu import confidential_compute, mig_enabled, vgpu_guest
 from gdrkit.facts.pci import PciGpu, gpus
 from gdrkit.node import Node
 from gdrkit.rules.deciding_command import NVIDIA_SMI, DecidingCommand
 from gdrkit.rules.gpu_support import only_cuda_knows, refused
-from gdrkit.rules.rule import REGISTRATION, Layer, Outcome, Passed, rule
+from gdrkit.rules.rule import Layer, Outcome, Passed, rule
 
 
 @rule(

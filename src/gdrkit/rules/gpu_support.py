@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from gdrkit.consumers.consumer import DIRECT
 from gdrkit.evidence import EvidenceMissing, Missing
 from gdrkit.facts.gpu import GpuSupport, gpu_support
 from gdrkit.facts.pci import PciGpu
 from gdrkit.node import Node
-from gdrkit.rules.rule import ADDRESS, DIRECT, DMABUF, Failed, Passed
+from gdrkit.rules.rule import ADDRESS, DMABUF, Failed, Passed
 
 _REGISTERED = {"dmabuf": DMABUF, "peermem": ADDRESS}
 

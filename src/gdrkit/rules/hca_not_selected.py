@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gdrkit.consumers.consumer import DIRECT
 from gdrkit.consumers.nccl import NCCL
 from gdrkit.facts.environment import Environment, Setting, selects
 from gdrkit.facts.rdma import DISTANCES, RdmaDevice, distance, pairs, rdma_devices
@@ -15,7 +16,7 @@ from gdrkit.rules.rule import Failed, Layer, Outcome, Passed, rule
     "hca-not-selected",
     Layer.APPLICATION,
     per=rdma_devices,
-    takes=NCCL.own("dmabuf", "peermem"),
+    takes=NCCL.own(*DIRECT),
     reported_by=(DecidingCommand("env | grep NCCL, in the job", "NCCL_IB_HCA without the device"),),
     cost="GPUs near this NIC use one that is farther away, or the traffic shares fewer NICs.",
     references=("https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html#nccl-ib-hca",),

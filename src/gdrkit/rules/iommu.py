@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gdrkit.consumers.consumer import REGISTRATION
 from gdrkit.evidence import EvidenceAbsent
 from gdrkit.facts.driver_log import last_line_if_any
 from gdrkit.facts.gpu import is_coherent
@@ -13,7 +14,7 @@ from gdrkit.rules.data_direct_missing import data_direct_functions
 from gdrkit.rules.deciding_command import DecidingCommand
 from gdrkit.rules.gpu_passed_through import is_passed_through
 from gdrkit.rules.remedy_names import RemedyName
-from gdrkit.rules.rule import DMABUF, REGISTRATION, Failed, Layer, NotApplicable, Outcome, Passed, rule
+from gdrkit.rules.rule import DMABUF, Failed, Layer, NotApplicable, Outcome, Passed, rule
 
 FORCE_PCIE = driver.FORCE_PCIE.template
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gdrkit.agent.native.cuda_abi import DEVICE_ATTRIBUTES, POINTER_RDMA_CAPABLE
+from gdrkit.consumers.consumer import REGISTRATION
 from gdrkit.evidence import EvidenceMissing
 from gdrkit.facts.gpu import cuda_attributes
 from gdrkit.facts.pci import PciGpu, gpus
@@ -10,18 +11,7 @@ from gdrkit.facts.probe import ProbeCall, cuda_calls, memory_calls
 from gdrkit.facts.third_party import CLASS, REFUSALS, third_party
 from gdrkit.node import Node, each_known, if_missing
 from gdrkit.rules.deciding_command import CUDA_PROBE, DecidingCommand
-from gdrkit.rules.rule import (
-    ADDRESS,
-    DMABUF,
-    REGISTRATION,
-    Failed,
-    Layer,
-    NotApplicable,
-    Outcome,
-    Passed,
-    Status,
-    rule,
-)
+from gdrkit.rules.rule import ADDRESS, DMABUF, Failed, Layer, NotApplicable, Outcome, Passed, Status, rule
 
 WITH_CUDA_VMM_SUPPORTED = DEVICE_ATTRIBUTES["GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED"]
 

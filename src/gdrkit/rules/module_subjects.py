@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from gdrkit.consumers.consumer import Need
+from gdrkit.consumers.consumer import REGISTRATION, Need
 from gdrkit.facts.driver import DRIVER
 from gdrkit.facts.driver_files import driver_path, peermem_path
 from gdrkit.facts.modules import PEERMEM, is_loaded, module_path, name_of
 from gdrkit.facts.pci import gpus
 from gdrkit.node import Node, if_missing
 from gdrkit.rules.gpu_passed_through import is_passed_through
-from gdrkit.rules.rule import ADDRESS, REGISTRATION, NotApplicable
+from gdrkit.rules.rule import ADDRESS, NotApplicable
 
 
 def peermem_module(node: Node) -> Iterable[str]:

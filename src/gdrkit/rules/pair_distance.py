@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gdrkit.consumers.consumer import DIRECT, REGISTRATION
 from gdrkit.consumers.nccl import NCCL
 from gdrkit.consumers.nccl_levels import allows, gdr_level
 from gdrkit.consumers.nccl_releases import release
@@ -15,7 +16,7 @@ from gdrkit.facts.rdma import NEAR, Pair, below_one_switch, distance, hardware_p
 from gdrkit.facts.virtual import virtual_machine
 from gdrkit.node import Node, if_absent, if_missing
 from gdrkit.rules.deciding_command import DecidingCommand
-from gdrkit.rules.rule import REGISTRATION, Failed, Layer, Outcome, Passed, rule
+from gdrkit.rules.rule import Failed, Layer, Outcome, Passed, rule
 
 FAR = "NODE or SYS"
 LEVEL = "NCCL_NET_GDR_LEVEL"
@@ -25,7 +26,7 @@ LEVEL = "NCCL_NET_GDR_LEVEL"
     "pair-distant",
     Layer.PCIE,
     per=hardware_pairs,
-    takes=NCCL.own("dmabuf", "peermem"),
+    takes=NCCL.own(*DIRECT),
     reported_by=(DecidingCommand("nvidia-smi topo -m", "PHB or NODE between GPU and NIC"),),
     cost="NCCL copies this GPU's data through host memory, and reports it only with NCCL_DEBUG=INFO.",
     references=("https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html#nccl-net-gdr-level",),

@@ -23,11 +23,7 @@ from gdrkit.rules.stage import LoadPosition
 
 S = TypeVar("S", bound=Hashable)
 
-DIRECT = ("dmabuf", "peermem")
-FALLBACKS = ("host-mapped", "staged", "socket")
-PATHS = (*DIRECT, *FALLBACKS)
 GPU, WIRE, DMABUF, ADDRESS = Capability.GPU, Capability.WIRE, Capability.DMABUF, Capability.ADDRESS
-REGISTRATION = (DMABUF, ADDRESS)
 
 
 class Layer(Ranked):

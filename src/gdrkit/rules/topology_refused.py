@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gdrkit.consumers.consumer import REGISTRATION
 from gdrkit.evidence import EvidenceAbsent
 from gdrkit.facts.driver import driver_parameters, driver_version
 from gdrkit.facts.driver_log import last_line_if_any
@@ -13,7 +14,7 @@ from gdrkit.formats.versions import numbers
 from gdrkit.node import Node, if_missing
 from gdrkit.rules.deciding_command import DMESG, DecidingCommand
 from gdrkit.rules.remedy_names import RemedyName
-from gdrkit.rules.rule import REGISTRATION, Failed, Layer, NotApplicable, Outcome, Passed, rule
+from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, rule
 
 FIRST_WITH_CHECK = (580, 65, 6)
 """First tag in which rm_p2p_dma_map_pages and nv-dmabuf.c ask nv_grdma_pci_topology_supported()."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from gdrkit.consumers.consumer import REGISTRATION
 from gdrkit.facts.virtual import is_wsl
 from gdrkit.node import Node
 from gdrkit.rules.deciding_command import DecidingCommand
-from gdrkit.rules.rule import REGISTRATION, Failed, Layer, Outcome, Passed, rule, the_node
+from gdrkit.rules.rule import Failed, Layer, Outcome, Passed, rule, the_node
 
 
 @rule(

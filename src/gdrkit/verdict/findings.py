@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from msgspec import Struct
 from msgspec.structs import replace
 
+from gdrkit.consumers.consumer import DIRECT
 from gdrkit.consumers.names import NAMES
 from gdrkit.evidence import Confidence, Source
 from gdrkit.facts.pci import PciGpu
@@ -15,7 +16,7 @@ from gdrkit.node import Node
 from gdrkit.rules import Code
 from gdrkit.rules.engine import CheckResult, confidence_of, trail_of
 from gdrkit.rules.remedy_names import RemedyName
-from gdrkit.rules.rule import DIRECT, Failed, Layer, Status, Unknown
+from gdrkit.rules.rule import Failed, Layer, Status, Unknown
 from gdrkit.verdict.matrix import Matrix, concerns
 from gdrkit.verdict.node_state import ConsumerState
 from gdrkit.verdict.path_state import State, would_block

@@ -5,14 +5,14 @@ from __future__ import annotations
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gdrkit.consumers.consumer import Fallback
+from gdrkit.consumers.consumer import DIRECT, Fallback
 from gdrkit.evidence import Missing, MissingReason
 from gdrkit.facts.gpu import is_integrated
 from gdrkit.facts.pci import gpus, root_bus
 from gdrkit.facts.rdma import DISTANCES, Pair, below_one_switch, distance, nic_address, ports
 from gdrkit.node import Node, fact, if_missing
 from gdrkit.rules.engine import CheckResult
-from gdrkit.rules.rule import DIRECT, Layer
+from gdrkit.rules.rule import Layer
 from gdrkit.verdict.matrix import Matrix
 from gdrkit.verdict.path_state import BEST_FIRST, WORST_FIRST, PathState, State
 

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Sequence
 
 from msgspec import Struct
 
+from gdrkit.consumers.consumer import DIRECT
 from gdrkit.node import Node, Supposition
 from gdrkit.rules.remedy_names import RemedyName
-from gdrkit.rules.rule import DIRECT
 
 
 class Remedy(Struct, frozen=True, kw_only=True, eq=False):
