@@ -1,4 +1,4 @@
-"""Whether gdrkit runs in a container, a virtual machine or WSL.
+"""Whether the evidence was read in a container, a virtual machine or WSL.
 
 Follows systemd-detect-virt(1) (systemd src/basic/virt.c), as far as files show it.
 """

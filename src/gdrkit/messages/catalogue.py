@@ -1,4 +1,5 @@
-"""All messages of all programs, and the matcher for them. For one program, import its module instead."""
+"""All messages that have a code, and the matcher for them. For one program, import its module instead;
+`elsewhere` has messages about other things, which have none."""
 
 from __future__ import annotations
 

@@ -33,8 +33,6 @@ _NO_NET_GDR = (
 """Why NCCL's network reports no GPUDirect RDMA: neither a file of nvidia-peermem nor dma-buf, for which the
 GPU's side (CUDA attribute 124) counts too. Source: NCCL src/graph/topo.cc and transport/net_ib."""
 
-# -- the other lines -----------------------------------------------------------------------------------
-
 
 def _hcas(found: Match) -> records.Hcas:
     text = found.values["devices"]
