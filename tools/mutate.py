@@ -29,7 +29,6 @@ from queue import SimpleQueue
 from tools.mutate_tree import ROOT, Coverage, Outcome, copy_tree, record, run_tests
 from tools.mutations import Mutation, changed_by, mutations
 
-PAGE = ROOT / "docs" / "testing.md"
 RECORD = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "gdrkit-mutate"
 SOURCE = "src/gdrkit/"
 HANDSHAKE = ("handshake", "sealed_socket", "reception", "rendezvous", "protocol", "shared_file")
@@ -199,20 +198,6 @@ def row_of(group: str, seed: int, results: list[Result]) -> str:
     return "| " + " | ".join(map(str, cells)) + " |"
 
 
-def write_row(row: str, page: Path = PAGE) -> None:
-    """Put a row into the table of the page, in place of the row of the same group and seed."""
-    text = page.read_text()
-    start = text.index(COLUMNS)
-    end = text.index("\n\n", start) if "\n\n" in text[start:] else len(text.rstrip())
-    head, ruler, *rows = text[start:end].splitlines()
-    key = row.split("|")[1:3]
-    rows = sorted(
-        [kept for kept in rows if kept.split("|")[1:3] != key] + [row],
-        key=lambda kept: ([*GROUPS].index(kept.split("|")[1].strip()), int(kept.split("|")[2])),
-    )
-    page.write_text(text[:start] + "\n".join([head, ruler, *rows]) + text[end:])
-
-
 def parser() -> argparse.ArgumentParser:
     options = argparse.ArgumentParser(prog="python -m tools.mutate", description=__doc__.splitlines()[0])
     add = options.add_argument
@@ -225,7 +210,6 @@ def parser() -> argparse.ArgumentParser:
     add("--only", metavar="FILE:LINE", help="judge every change of one line")
     add("--jobs", type=int, default=2, help="changes, or tests to record, at a time (default: 2)")
     add("--list", action="store_true", help="show what is drawn and run nothing")
-    add("--write", action="store_true", help=f"write the result into {PAGE.relative_to(ROOT)}")
     add("--coverage", type=Path, default=RECORD, help=f"where --record writes (default: {RECORD})")
     return options
 
@@ -251,8 +235,6 @@ def main(words: list[str]) -> int:
             print(*(f"{row.place} {row.mutation.kind}\n{row.diff()}" for row in mutants), sep="\n")
         elif group:
             rows.append(row_of(group, seed, [*judged.values()]))
-            if arguments.write:
-                write_row(rows[-1])
     if rows:
         print(COLUMNS, *rows, sep="\n")
     return 0

@@ -11,7 +11,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from tools.mutate import COLUMNS, GROUPS, PER_FUNCTION, draw, row_of, write_row
+from tools.mutate import GROUPS, PER_FUNCTION, draw
 from tools.mutations import changed_by, mutations
 
 ROOT = Path(__file__).parent.parent.parent
@@ -142,17 +142,6 @@ def test_a_seed_repeats_its_draw_and_another_draws_otherwise():
 @pytest.mark.parametrize("group", GROUPS)
 def test_every_group_has_more_changes_than_are_drawn(group):
     assert len({(row.path, row.mutation) for row in draw(group, 3, 70)}) == 70
-
-
-def test_a_row_replaces_the_row_of_the_same_group_and_seed(tmp_path):
-    page = tmp_path / "testing.md"
-    page.write_text(f"# Tests\n\n{COLUMNS}\n|---|\n\nEnd\n")
-    for group, seed in (("loader", 2), ("verdict", 10), ("loader", 2), ("verdict", 9)):
-        write_row(row_of(group, seed, []), page)
-    rows = page.read_text().splitlines()
-    keys = [[cell.strip() for cell in row.split("|")[1:3]] for row in rows[4:7]]
-    assert keys == [["verdict", "9"], ["verdict", "10"], ["loader", "2"]]
-    assert rows[:4] == ["# Tests", "", COLUMNS, "|---|"] and rows[7:] == ["", "End"]
 
 
 @pytest.fixture(scope="module")
