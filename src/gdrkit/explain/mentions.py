@@ -47,10 +47,7 @@ def mentioned(
     found: dict[tuple[str, ...], OpenLine] = {}
     strongest = sorted(claims, key=lambda claim: list(Stance).index(claim.stance))
     for claim in strongest:
-        if (
-            claim.stance not in (Stance.ADVISED, Stance.CONTEXT, Stance.DENIED)
-            and claim.code not in established
-        ):
+        if claim.stance not in UNCLAIMED and claim.code not in established:
             found.setdefault((claim.code,), _of_claim(claim))
     for line in quoted_errors(lines):
         if not established & set(line.codes):

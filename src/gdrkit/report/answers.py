@@ -97,9 +97,20 @@ def _what_is_missing(report: Report) -> str:
     found = deciding(report)
     if not found:
         return "Evidence is missing."
-    source, _, why = found[0].seen.rpartition(": ")
+    source, why = missing_of(found[0])
     more = f", and {len(found) - 1} more" if len(found) > 1 else ""
-    return f"What decides it is missing: {source} ({why.replace('-', ' ')}){more}."
+    return f"What decides it is missing: {source} ({in_words(why)}){more}."
+
+
+def missing_of(finding: Finding) -> tuple[str, str]:
+    """The evidence that an unknown finding lacks, and why it is missing."""
+    source, _, why = finding.seen.rpartition(": ")
+    return source, why
+
+
+def in_words(why: str) -> str:
+    """Why evidence is missing, for people: "not collected"."""
+    return why.replace("-", " ")
 
 
 def deciding(report: Report) -> list[Finding]:
@@ -107,7 +118,7 @@ def deciding(report: Report) -> list[Finding]:
     if report.verdict.state is not State.UNKNOWN:
         return []
     missing = {m for j in report.judgements.values() if j.state == "unknown" for m in j.missing}
-    found = [f for f in report.findings if f.status == "unknown" and f.seen.rpartition(": ")[0] in missing]
+    found = [f for f in report.findings if f.status == "unknown" and missing_of(f)[0] in missing]
     return list({f.expected: f for f in reversed(found)}.values())[::-1]
 
 
@@ -154,7 +165,7 @@ def _find_out(report: Report) -> str:
     found = deciding(report)
     if not found:
         return "Run `gdr doctor -v` to see what is missing."
-    reasons = {finding.seen.rpartition(": ")[2] for finding in found}
+    reasons = {missing_of(finding)[1] for finding in found}
     if len(found) == 1 or not reasons <= COLLECTABLE:
         more = "" if len(found) == 1 else "; the other commands are below"
         return f"Run `{found[0].expected}` to find out{more}."
