@@ -13,13 +13,12 @@ from gdrkit.evidence.errors import TargetError
 from gdrkit.facts.expectation import Supplied
 from gdrkit.fleet import runs
 from gdrkit.fleet.build import build
-from gdrkit.fleet.document import FleetReport, NodeRow, Standing
+from gdrkit.fleet.document import SILENT, FleetReport, NodeRow
 from gdrkit.fleet.folder import targets
 from gdrkit.fleet.launcher import Launcher, Ssh, hosts_in, named
 from gdrkit.fleet.run import Run, bundle_folder, judge_files
 
 BAR = 30
-_SILENT = (Standing.UNREACHABLE, Standing.UNREADABLE)
 
 
 def report_of(options: argparse.Namespace) -> FleetReport:
@@ -71,7 +70,7 @@ def _sources(
     paths, names = named(options.targets)
     if options.hosts:
         names += _hosts(options.hosts)
-    again = [row for row in before if row.standing in _SILENT]
+    again = [row for row in before if row.standing in SILENT]
     launcher: Launcher
     if options.slurm:
         from gdrkit.fleet.slurm import Slurm
@@ -130,7 +129,7 @@ class _Progress:
     def arrived(self, row: NodeRow) -> None:
         self._rows.append(row)
         self._done += 1
-        if row.standing in _SILENT:
+        if row.standing in SILENT:
             self._silent += 1
             status("")
             sys.stderr.write(f"{row.name}: {row.standing}: {row.summary}\n")

@@ -8,12 +8,11 @@ import sys
 from gdrkit.cli.arguments import text_width, write, write_json
 from gdrkit.cli.exit import USAGE
 from gdrkit.fleet import tables, text
-from gdrkit.fleet.document import FleetReport, NodeRow, Standing
+from gdrkit.fleet.document import UNDECIDED, FleetReport, NodeRow, Standing
 from gdrkit.fleet.exit_code import exit_code
 from gdrkit.fleet.hostlist import fold
 
-_SILENT = (Standing.UNKNOWN, Standing.UNREACHABLE, Standing.UNREADABLE)
-_IN_NEED = (Standing.BLOCKED, *_SILENT)
+_IN_NEED = (Standing.BLOCKED, *UNDECIDED)
 
 
 def show(report: FleetReport, options: argparse.Namespace) -> int:

@@ -26,6 +26,13 @@ class Standing(enum.StrEnum):
     READY = "ready"  # ready or active
 
 
+WELL = (Standing.READY, Standing.IMPOSSIBLE)
+"""Nothing is to be done."""
+SILENT = (Standing.UNREACHABLE, Standing.UNREADABLE)
+"""There is no evidence to judge."""
+UNDECIDED = (Standing.UNKNOWN, *SILENT)
+
+
 class NodeRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One node: what it needs, and what can be compared with other nodes."""
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from gdrkit.fleet.document import FleetReport, Standing
-
-_NO_ANSWER = (Standing.UNKNOWN, Standing.UNREACHABLE, Standing.UNREADABLE)
+from gdrkit.fleet.document import UNDECIDED, FleetReport, Standing
 
 
 def exit_code(report: FleetReport, max_blocked: int = 0) -> int:
@@ -14,6 +12,6 @@ def exit_code(report: FleetReport, max_blocked: int = 0) -> int:
     a run that was interrupted, are unknown."""
     if report.counts.get(Standing.BLOCKED, 0) > max_blocked:
         return 2
-    if not report.nodes or not report.complete or any(standing in report.counts for standing in _NO_ANSWER):
+    if not report.nodes or not report.complete or any(standing in report.counts for standing in UNDECIDED):
         return 3
     return 1 if Standing.WARNINGS in report.counts else 0

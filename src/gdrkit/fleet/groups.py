@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from gdrkit.fleet.document import Fix, Group, NodeRow, Standing
+from gdrkit.fleet.document import WELL, Fix, Group, NodeRow, Standing
 from gdrkit.fleet.hostlist import fold
 from gdrkit.report.answers import advice
 from gdrkit.rules import BY_CODE
 
 ORDER = list(Standing)
-_NEEDS_NOTHING = (Standing.READY, Standing.IMPOSSIBLE)
 
 
 def groups(rows: Iterable[NodeRow]) -> tuple[Group, ...]:
@@ -65,7 +64,7 @@ def _advice(row: NodeRow) -> str:
             return _find_out(row)
     if row.remedies:
         return f"gdr fix: {', then '.join(row.remedies)}{', with a reboot' if row.needs_reboot else ''}"
-    if row.standing in _NEEDS_NOTHING:
+    if row.standing in WELL:
         return ""
     return advice(row.causes[0]) if row.causes and row.causes[0] in BY_CODE else ""
 

@@ -8,10 +8,10 @@ from gdrkit.diagnosis import node_of, report_on
 from gdrkit.evidence import Host
 from gdrkit.evidence.errors import TargetError
 from gdrkit.facts.expectation import Supplied
-from gdrkit.fleet.document import NodeRow, Standing
+from gdrkit.fleet.document import WELL, NodeRow, Standing
 from gdrkit.fleet.hostlist import NAME_LIMIT, is_name
 from gdrkit.fleet.traits import traits_of
-from gdrkit.report.answers import deciding
+from gdrkit.report.answers import deciding, in_words, missing_of
 from gdrkit.report.document import Report
 from gdrkit.rules.expectation import COMPARISONS
 from gdrkit.verdict.findings import Finding
@@ -24,7 +24,6 @@ STANDINGS = {
     State.READY: Standing.READY,
     State.ACTIVE: Standing.READY,
 }
-_WELL = (Standing.READY, Standing.IMPOSSIBLE)
 _COMPARISONS = frozenset(rule.code for rule in COMPARISONS)
 REASON_LIMIT = 200
 
@@ -90,7 +89,7 @@ def _standing(report: Report) -> Standing:
     differs = report.expectation is not None and report.expectation.met == "no"
     if differs and standing is Standing.IMPOSSIBLE:
         return Standing.WARNINGS
-    if report.expectation is not None and report.expectation.met == "unknown" and standing in _WELL:
+    if report.expectation is not None and report.expectation.met == "unknown" and standing in WELL:
         return Standing.UNKNOWN
     if standing is Standing.READY and any(f.status == "warning" for f in report.findings):
         return Standing.WARNINGS
@@ -100,7 +99,9 @@ def _standing(report: Report) -> Standing:
 def _causes(report: Report, standing: Standing) -> tuple[str, ...]:
     """What a group of nodes shares: codes; for missing evidence the sources and why."""
     if standing is Standing.UNKNOWN:
-        return tuple(sorted({f"{finding.code}: {_why(finding.seen)}" for finding in _undecided(report)}))
+        return tuple(
+            sorted({f"{finding.code}: {in_words(missing_of(finding)[1])}" for finding in _undecided(report)})
+        )
     if standing is Standing.WARNINGS:
         return tuple(dict.fromkeys(f.code for f in report.findings if f.status == "warning"))
     first = (report.verdict.cause,) if report.verdict.cause else ()
@@ -112,10 +113,6 @@ def _undecided(report: Report) -> list[Finding]:
     """The findings whose evidence is missing and matters: for the verdict, else for the expectation."""
     compared = [f for f in report.findings if f.status == "unknown" and f.code in _COMPARISONS]
     return deciding(report) or (compared if report.expectation is not None else [])
-
-
-def _why(seen: str) -> str:
-    return seen.rpartition(": ")[2].replace("-", " ")
 
 
 def _rails(report: Report) -> tuple[int, ...]:

@@ -11,12 +11,12 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from gdrkit.fleet.document import (
+    SILENT,
     Difference,
     Drift,
     Learned,
     NodeRow,
     OddNode,
-    Standing,
     TraitMismatch,
     TraitValue,
 )
@@ -32,7 +32,6 @@ ODD_LIMIT = 1000
 VALUES_LIMIT = 20
 _EVIDENCE_WEIGHT = 0.3
 """What was not collected says more about the collection than about the node."""
-_SAY_NOTHING = (Standing.UNREACHABLE, Standing.UNREADABLE)
 
 Kinds = Mapping[str, Sequence[NodeRow]]
 
@@ -43,7 +42,7 @@ def kinds(rows: Iterable[NodeRow]) -> dict[str, list[NodeRow]]:
     The number of GPUs does not count, so that a node that lost one stays among its peers."""
     found: dict[str, list[NodeRow]] = {}
     for row in rows:
-        if row.standing not in _SAY_NOTHING:
+        if row.standing not in SILENT:
             found.setdefault(_kind(row), []).append(row)
     large = {name: nodes for name, nodes in found.items() if len(nodes) >= SMALLEST_KIND}
     norms = {name: norm(nodes) for name, nodes in large.items()}

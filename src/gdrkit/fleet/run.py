@@ -21,7 +21,7 @@ from gdrkit.facts.expectation import Supplied
 from gdrkit.fleet.document import NodeRow, Standing
 from gdrkit.fleet.judge import reason_of, without_answer
 from gdrkit.fleet.launcher import Launcher
-from gdrkit.fleet.pool import Pool
+from gdrkit.fleet.pool import Pool, judge_all
 from gdrkit.fleet.worker import Task, task_of
 
 TYPE_CHECKING = False
@@ -40,17 +40,16 @@ Arrived = Callable[[NodeRow], None]
 def judge_files(paths: Iterable[str], arrived: Arrived, expected: Supplied | None = None) -> bool:
     """Judge evidence that is here already; `arrived` gets each row. Returns false if it was interrupted."""
     left = {task.target: task for task in (task_of(path, expected) for path in paths)}
-    with Pool() as pool:
-        for task in left.values():
-            pool.submit(task)
-        try:
-            while pool.busy:
-                for row in pool.rows():
-                    left.pop(row.target, None)
-                    arrived(row)
-        except KeyboardInterrupt:
-            for task in left.values():
-                arrived(without_answer(task.target, "", INTERRUPTED, Standing.UNREADABLE))
+
+    def judged(row: NodeRow) -> None:
+        left.pop(row.target, None)
+        arrived(row)
+
+    try:
+        judge_all(list(left.values()), judged)
+    except KeyboardInterrupt:
+        for target in left:
+            arrived(without_answer(target, "", INTERRUPTED, Standing.UNREADABLE))
     return not left
 
 

@@ -10,7 +10,7 @@ import msgspec
 
 from gdrkit.agent.output_file import whole_file
 from gdrkit.evidence.errors import TargetError
-from gdrkit.fleet.document import FleetReport, NodeRow, Standing
+from gdrkit.fleet.document import SILENT, FleetReport, NodeRow
 
 KEPT = 100
 """Runs that are kept; older ones are removed."""
@@ -19,7 +19,6 @@ LIMIT_BYTES = 1 << 30
 LAST = "last"
 NOT_A_RUN = "not the JSON of gdr fleet doctor"
 _NAME = re.compile(r"\d{8}T\d{6}Z(?:-\d+)?")
-_ANSWERED = frozenset(Standing) - {Standing.UNREACHABLE, Standing.UNREADABLE}
 
 
 def folder() -> str:
@@ -74,4 +73,4 @@ def _path(name: str) -> str:
 
 def answered(rows: Iterable[NodeRow]) -> list[NodeRow]:
     """The rows that need not be asked again."""
-    return [row for row in rows if row.standing in _ANSWERED]
+    return [row for row in rows if row.standing not in SILENT]

@@ -5,12 +5,11 @@ from __future__ import annotations
 import csv
 import io
 
-from gdrkit.fleet.document import FleetReport, NodeRow, Standing
+from gdrkit.fleet.document import UNDECIDED, FleetReport, NodeRow, Standing
 from gdrkit.fleet.traits import DRIFTING
 
 COLUMNS = ("node", "standing", "causes", "rails", "remedies", "needs_reboot", "summary", "target")
 _FAILED = (Standing.BLOCKED,)
-_ERROR = (Standing.UNKNOWN, Standing.UNREACHABLE, Standing.UNREADABLE)
 
 
 def as_csv(report: FleetReport) -> str:
@@ -39,7 +38,7 @@ def as_junit(report: FleetReport) -> str:
 
     Format: the junit-10.xsd of Jenkins' xunit plugin."""
     failures = sum(row.standing in _FAILED for row in report.nodes)
-    errors = sum(row.standing in _ERROR for row in report.nodes)
+    errors = sum(row.standing in UNDECIDED for row in report.nodes)
     head = (
         f'<testsuite name="gdr fleet doctor" tests="{len(report.nodes)}" failures="{failures}" '
         f'errors="{errors}" time="{report.seconds}">'
@@ -51,7 +50,7 @@ def as_junit(report: FleetReport) -> str:
 
 def _case(row: NodeRow) -> str:
     start = f'<testcase classname="gdr.doctor" name={_attribute(row.name)}'
-    if row.standing not in (*_FAILED, *_ERROR):
+    if row.standing not in (*_FAILED, *UNDECIDED):
         return f"{start}/>"
     kind = "failure" if row.standing in _FAILED else "error"
     words = _attribute(row.summary)

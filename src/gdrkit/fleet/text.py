@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime
 
-from gdrkit.fleet.document import Change, FleetReport, Group, NodeRow, OddNode, Standing, TraitValue
+from gdrkit.fleet.document import WELL, Change, FleetReport, Group, NodeRow, OddNode, Standing, TraitValue
 from gdrkit.fleet.peers import differing
 from gdrkit.fleet.traits import MUST_MATCH
 from gdrkit.report.terminal import Row, render
@@ -20,7 +20,6 @@ INDENT = 14
 GROUPS_SHOWN, FIXES_SHOWN, ODD_SHOWN, DIFFERENCES_SHOWN, VALUES_SHOWN = 20, 5, 10, 4, 3
 LIST_SHOWN = 60
 """Characters of a hostlist in a line; --group and --nodes-only show it whole."""
-_QUIET = (Standing.READY, Standing.IMPOSSIBLE)
 
 
 def text(report: FleetReport, *, colour: bool = False, width: int | None = None) -> str:
@@ -58,7 +57,7 @@ def _lines(report: FleetReport) -> Iterator[Row]:
 
 
 def _groups(report: FleetReport) -> Iterator[Row]:
-    shown = [group for group in report.groups if group.standing not in _QUIET]
+    shown = [group for group in report.groups if group.standing not in WELL]
     if shown:
         yield 0, "", ""
     for group in shown[:GROUPS_SHOWN]:
@@ -199,9 +198,9 @@ def group_text(report: FleetReport, group: Group, *, colour: bool, width: int | 
         yield 2, "", f"for example: {group.summary}"
         if group.advice:
             yield 2, "", f"what to do: {group.advice}"
-        members = [row for row in report.nodes if (row.standing, row.causes, row.rails) == key]
+        members = {row.name for row in report.nodes if (row.standing, row.causes, row.rails) == key}
         for row in report.odd:
-            if row.node in {member.name for member in members}:
+            if row.node in members:
                 yield 4, "", "; ".join(_differences(row)), f"  {row.node}: "
 
     key = (group.standing, group.causes, group.rails)
