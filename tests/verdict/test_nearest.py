@@ -10,7 +10,8 @@ from gdrkit.evidence.target import open_host
 from gdrkit.facts.rdma import Pair, below_one_switch, distance, pairs, ports
 from gdrkit.node import Node
 from gdrkit.verdict import judge_node
-from gdrkit.verdict.node_state import nearest_pairs
+from gdrkit.verdict.node_state import consumer_state, nearest_pairs
+from gdrkit.verdict.path_state import State
 from tests.evidence_nodes import laid_down
 
 UNKNOWN = Missing("distance", MissingReason.NOT_COLLECTED, "nvidia-smi topo -m")
@@ -101,3 +102,28 @@ def test_a_device_whose_ports_were_not_read_counts(node):
 def test_without_any_distance_all_pairs_count(node):
     unseen = node.after("unseen", [distance.becomes(UNKNOWN, pair) for pair in pairs(node)])
     assert counting(unseen) == set(pairs(node))
+
+
+@pytest.mark.parametrize(
+    ("down", "state"),
+    [((), State.READY), ((0,), State.UNKNOWN), ((1,), State.UNKNOWN), ((0, 1), State.UNKNOWN)],
+)
+def test_a_nic_at_an_unknown_distance_does_not_stand_for_one_that_is_down(down, state):
+    """It may be the farther one. A NIC that another GPU would use says nothing."""
+    node = Node(open_host(str(laid_down("ubuntu-6.8-h100"))))
+    gpu = pairs(node)[0].gpu
+    nearest = near_of(node, gpu)
+    unseen, *known = [pair for pair in pairs(node) if pair.gpu == gpu and pair not in nearest][:3]
+    changed = node.after("unseen", [distance.becomes(UNKNOWN, unseen)])
+    changed = with_states(changed, **{known[at].device: ("DOWN",) for at in down})
+    table = judge_node(changed).matrix
+
+    def state_of_gpu(seen):
+        found = consumer_state(changed, {pair: table[pair] for pair in seen}, "verbs")
+        return dict(zip([pair.gpu for pair in found.pairs], found.judgements, strict=True))[gpu].state
+
+    assert state_of_gpu([unseen, *known]) is state
+    others = [
+        pair for pair in pairs(node) if pair.gpu != gpu and pair.device in (known[0].device, known[1].device)
+    ]
+    assert state_of_gpu([unseen, *others]) is State.READY

@@ -38,8 +38,7 @@ class ConsumerState(Struct, frozen=True, kw_only=True):
     @property
     def cause(self) -> CheckResult | None:
         """What stops the direct path; None unless it is blocked or impossible."""
-        broken = self.state in (State.BLOCKED, State.IMPOSSIBLE)
-        return self.worst.cause if self.worst and broken else None
+        return self.worst.cause if self.worst else None
 
     @property
     def first_broken_layer(self) -> Layer | None:

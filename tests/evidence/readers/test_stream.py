@@ -70,6 +70,12 @@ def test_all_of_it_is_read_up_to_a_limit(stream, limit, whole):
     assert read_all(stream, limit) == (CONTENT[:limit], whole)
 
 
+def test_a_limit_below_a_block_is_a_limit(tmp_path):
+    found = opened(tmp_path, bytes(range(100)))
+    assert read_all(found, 10) == (bytes(range(10)), False)
+    assert found.take(1) == b"\n"
+
+
 def test_kinds_of_files(tmp_path):
     assert isinstance(opened(tmp_path, b"text"), PlainStream)
     assert opened(tmp_path, b"").peek(1) == b""

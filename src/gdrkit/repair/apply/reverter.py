@@ -132,7 +132,7 @@ class Reverter:
 
     def _restore_written(self, intent: ActionIntent, intact: set[str]) -> None:
         before = {state.path: state for state in intent.states}
-        for path in (*before, *(p for p in self._matching(intent) if p not in before)):
+        for path in dict.fromkeys((*before, *self._matching(intent))):
             if path in intact or (path not in before and self._is_new(intent, path)):
                 state = before.get(path, FileState(path=path))
                 self.root.restore(state, self.journal.backup_of(state), self.journal.run)
