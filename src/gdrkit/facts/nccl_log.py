@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from gdrkit.facts.supplied import supplied_files
 from gdrkit.formats.errors import FormatError
-from gdrkit.messages.nccl_records import OVER_NETWORK, Leg, NcclRecord, Version
+from gdrkit.messages.nccl_records import OVER_NETWORK, Failure, Leg, NcclRecord, Version
 from gdrkit.node import Node, each_known, fact
 
 R = TypeVar("R")
@@ -56,6 +56,11 @@ class JobLog(Struct, frozen=True):
     def all(self, kind: type[R]) -> tuple[LocatedRecord[R], ...]:
         """The records of one type."""
         return tuple(found for found in self.records if isinstance(found.record, kind))  # type: ignore[misc]
+
+    def failure(self, call: str, number: int) -> LocatedRecord[Failure] | None:
+        """The first failure of a call with this error or status; None if there is none."""
+        same = (f for f in self.all(Failure) if (f.record.call, f.record.number) == (call, number))
+        return next(same, None)
 
     @property
     def version(self) -> str:

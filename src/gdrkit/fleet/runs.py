@@ -11,6 +11,7 @@ import msgspec
 from gdrkit.agent.output_file import whole_file
 from gdrkit.evidence.errors import TargetError
 from gdrkit.fleet.document import SILENT, FleetReport, NodeRow
+from gdrkit.state_folder import state_folder
 
 KEPT = 100
 """Runs that are kept; older ones are removed."""
@@ -22,10 +23,8 @@ _NAME = re.compile(r"\d{8}T\d{6}Z(?:-\d+)?")
 
 
 def folder() -> str:
-    """Where runs are kept: XDG Base Directory Specification, $XDG_STATE_HOME."""
-    state = os.environ.get("XDG_STATE_HOME", "")
-    home = os.path.expanduser("~/.local/state")
-    return os.path.join(state if os.path.isabs(state) else home, "gdrkit", "fleet")
+    """Where runs are kept."""
+    return str(state_folder("fleet"))
 
 
 def names() -> list[str]:

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+from errno import EINVAL
+
 from gdrkit.consumers.consumer import DIRECT
 from gdrkit.consumers.nccl import NCCL
 from gdrkit.facts.environment import integer, nccl_sources
 from gdrkit.facts.nccl_log import FOLDER, nccl_log
 from gdrkit.facts.rdma import gids, ports, rdma_devices
-from gdrkit.messages.nccl_records import Failure
 from gdrkit.node import Node, if_missing
 from gdrkit.rules.deciding_command import DecidingCommand
 from gdrkit.rules.job_settings import settings_of, taken_by
 from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, rule
 
-EINVAL = 22
 GUIDE = "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html"
 
 
@@ -65,15 +65,14 @@ def gid_index_wrong(node: Node, source: str) -> Outcome:
 def _modify_qp(node: Node, source: str) -> Failed | None:
     """The failure if NCCL logged that a queue pair rejected the GID."""
     log = if_missing(None, nccl_log, node, source)
-    for found in log.all(Failure) if log else ():
-        failure = found.record
-        if failure.call == "ibv_modify_qp" and failure.number == EINVAL:
-            return Failed(
-                seen=f"ibv_modify_qp failed with 22: {failure.text}",
-                expected="a GID index in use",
-                subject=node.describe_line(source, found.line),
-            )
-    return None
+    found = log.failure("ibv_modify_qp", EINVAL) if log else None
+    if found is None:
+        return None
+    return Failed(
+        seen=f"ibv_modify_qp failed with {EINVAL}: {found.record.text}",
+        expected="a GID index in use",
+        subject=node.describe_line(source, found.line),
+    )
 
 
 def _empty_on(node: Node, index: int) -> str:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from errno import ETIMEDOUT
+
 from gdrkit.evidence import EvidenceMissing
 from gdrkit.facts.nccl_log import logs, nccl_log
-from gdrkit.messages.nccl_records import Failure
 from gdrkit.node import Node
 from gdrkit.rules.deciding_command import DecidingCommand
 from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, Status, rule
 
-ETIMEDOUT = 110
 GUIDE = "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html"
 
 
@@ -56,13 +56,12 @@ def rail_unreachable(node: Node, path: str) -> Outcome:
         log = nccl_log(node, path)
     except EvidenceMissing:
         return NotApplicable("not an NCCL log")
-    for found in log.all(Failure):
-        failure = found.record
-        if failure.call == "ibv_modify_qp" and failure.number == ETIMEDOUT:
-            on = f" on {failure.device}" if failure.device else ""
-            return Failed(
-                seen=f"ibv_modify_qp failed with 110{on}: {failure.text}",
-                expected="the peer's address resolves from this NIC",
-                subject=node.describe_line(path, found.line),
-            )
-    return Passed("no such failure")
+    found = log.failure("ibv_modify_qp", ETIMEDOUT)
+    if found is None:
+        return Passed("no such failure")
+    on = f" on {found.record.device}" if found.record.device else ""
+    return Failed(
+        seen=f"ibv_modify_qp failed with {ETIMEDOUT}{on}: {found.record.text}",
+        expected="the peer's address resolves from this NIC",
+        subject=node.describe_line(path, found.line),
+    )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from gdrkit.evidence import EvidenceMissing
 from gdrkit.facts.nccl_log import logs, nccl_log
-from gdrkit.messages.nccl_records import Failure
 from gdrkit.node import Node
 from gdrkit.rules.deciding_command import DecidingCommand
 from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, Status, rule
@@ -43,12 +42,11 @@ def retry_exceeded(node: Node, path: str) -> Outcome:
         log = nccl_log(node, path)
     except EvidenceMissing:
         return NotApplicable("not an NCCL log")
-    for found in log.all(Failure):
-        failure = found.record
-        if failure.call == "completion" and failure.number == RETRY_EXCEEDED:
-            return Failed(
-                seen=f"completion status 12, vendor error {failure.vendor_error}",
-                expected="no such completion",
-                subject=node.describe_line(path, found.line),
-            )
-    return Passed("no such completion")
+    found = log.failure("completion", RETRY_EXCEEDED)
+    if found is None:
+        return Passed("no such completion")
+    return Failed(
+        seen=f"completion status {RETRY_EXCEEDED}, vendor error {found.record.vendor_error}",
+        expected="no such completion",
+        subject=node.describe_line(path, found.line),
+    )

@@ -18,6 +18,7 @@ from collections.abc import Iterator
 
 from gdrkit.repair.apply.errors import ApplyError
 from gdrkit.repair.apply.root_fs import RootFS
+from gdrkit.state_folder import state_folder
 
 MACHINE = "/var/lib/gdrkit/fix"
 _FOLDER = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -26,14 +27,11 @@ _ELSEWHERE = "set XDG_STATE_HOME to a folder that only you can write to"
 
 
 def home(root: RootFS) -> str:
-    """The folder of a root's runs, on this machine. Source: XDG Base Directory Specification 0.8."""
+    """The folder of a root's runs, on this machine."""
     if root.is_machine:
         return MACHINE
-    state = os.environ.get("XDG_STATE_HOME", "")
-    if not state.startswith("/"):
-        state = os.path.expanduser("~/.local/state")
     digest = hashlib.sha256(os.fsencode(root.path)).hexdigest()[:32]
-    return posixpath.join(state, "gdrkit", "fix", digest)
+    return str(state_folder("fix") / digest)
 
 
 @contextlib.contextmanager
