@@ -138,6 +138,7 @@ NEAR: list[tuple[Rule, KernelTree]] = [
     (lockdown_blocks_module, KernelTree().module("x")),
     (lockdown_blocks_module, secured().module("x")),
     (module_corrupt, KernelTree().module("x")),
+    (module_wrong_kernel, KernelTree().module("x", content=build_module("x", machine="aarch64"))),
     (module_blacklisted, KernelTree().module("x").put("proc/cmdline", "module_blacklist=xy\n")),
     (module_blacklisted, KernelTree().module("x").put("etc/modprobe.d/a.conf", "# blacklist x\n")),
     (module_wrong_kernel, KernelTree().module("x", vermagic=VERMAGIC["x86_64"].replace("-56-", "-9-"))),

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from gdrkit.facts.module_state import Mismatch, file_flaw, kernel_match
 from gdrkit.facts.modules import module_path
-from gdrkit.node import Node
+from gdrkit.node import Node, if_missing
 from gdrkit.rules.deciding_command import DMESG, MODINFO, DecidingCommand
 from gdrkit.rules.module_subjects import lost_without, modules_to_load, not_applicable_if_loaded
 from gdrkit.rules.remedy_names import RemedyName
-from gdrkit.rules.rule import Failed, Layer, Outcome, Passed, rule
+from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, rule
 from gdrkit.rules.stage import LoadPosition, Stage
 
 _MISFITS = {
@@ -92,6 +92,8 @@ def module_wrong_kernel(node: Node, module: str) -> Outcome:
     """
     if (not_applicable := not_applicable_if_loaded(node, module)) is not None:
         return not_applicable
+    if if_missing(None, lambda: file_flaw(node, module_path(node, module))) is not None:
+        return NotApplicable("the file is not a valid module")
     found = kernel_match(node, module)
     if found.misfit is None:
         return Passed("it passes the kernel's checks of its build")
