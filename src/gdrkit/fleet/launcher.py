@@ -30,12 +30,17 @@ class Request(NamedTuple):
 class Asking(Protocol):
     """Nodes that are being asked."""
 
-    def end(self) -> None:
-        """Ask no further nodes, end what runs for those that were asked, and remove what was left there."""
+    def end(self) -> str:
+        """Ask no further nodes, end what runs for those that were asked, and remove what was left there.
+
+        Returns the command that removes what could not be removed, or ""."""
 
 
 class Launcher(Protocol):
     """Asks nodes."""
+
+    fanout: int
+    """Nodes that are asked at once, unless the user says so."""
 
     def nodes(self) -> Sequence[str]:
         """The nodes, by name. Raises TargetError if they cannot be listed."""

@@ -12,7 +12,10 @@ from gdrkit.agent.launch import ssh
 from gdrkit.agent.pipes import kill_group
 from gdrkit.evidence.errors import TargetError
 from gdrkit.evidence.ssh import COLLECT_TIMEOUT_S, collect, failure, remote_command
-from gdrkit.fleet.launcher import Answered, Launcher, Request
+from gdrkit.fleet.launcher import Answered, Asking, Launcher, Request
+
+FANOUT = 32
+"""Each node takes one process here, and five files."""
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,13 +25,17 @@ if TYPE_CHECKING:
 class PerNode(Launcher, Protocol):
     """A launcher that knows the command for each node."""
 
+    fanout: int = FANOUT
+    noise: str = ""
+    """Lines of its errors that begin so hide the reason, which stands before them; "" if there are none."""
+
     def command(self, node: str, program: str) -> list[str]:
         """The words that run a shell command on a node."""
 
     def failure(self, node: str, code: int, last_line: str) -> TargetError:
         """Why a node sent no bundle, by the exit code of the command and the last line of its errors."""
 
-    def ask(self, request: Request, answered: Answered) -> Processes:
+    def ask(self, request: Request, answered: Answered) -> Asking:
         processes = Processes(self, request, answered)
         for node in request.bundles:
             processes.add(node)
@@ -67,18 +74,24 @@ class Processes:
 
         with open(self._request.bundles[node], "w+b") as bundle:
             code, last_line = collect(
-                command, bundle, min(left_s, COLLECT_TIMEOUT_S), quiet=True, started=started
+                command,
+                bundle,
+                min(left_s, COLLECT_TIMEOUT_S),
+                quiet=True,
+                started=started,
+                noise=self._launcher.noise,
             )
             if code or not bundle.tell():
                 raise self._launcher.failure(node, code, last_line)
 
-    def end(self) -> None:
+    def end(self) -> str:
         """Ask no further nodes, and end the processes that still ask."""
         self._ended = True
         self._executor.shutdown(wait=False, cancel_futures=True)
         for child in list(self._running.values()):
             if child.returncode is None:
                 kill_group(child)
+        return ""
 
 
 class Ssh(PerNode):

@@ -22,11 +22,11 @@ from gdrkit.fleet.launcher import Asking, Launcher, Request
 from gdrkit.fleet.pool import Pool, judge_all
 from gdrkit.fleet.worker import Task, task_of
 
-FANOUT, FANOUT_LIMIT = 32, 128
-"""Nodes that are asked at once: each takes one process here, and five files."""
 TIMEOUT_S = 600.0
 """The deadline of a run: a slow node takes as long as `gdr doctor ssh://` grants it, and its turn may be
 late."""
+GRACE_S = 5.0
+"""How late a launcher may be: it ends at the deadline by itself."""
 INTERRUPTED = "interrupted before it answered"
 Arrived = Callable[[NodeRow], None]
 
@@ -71,8 +71,11 @@ class Run:
         self._deadline = time.monotonic() + timeout_s
         self._answers: queue.SimpleQueue[tuple[str, BaseException | None]] = queue.SimpleQueue()
         self._paths: dict[str, str] = {}
+        self._waiting: set[str] = set()
+        self.remains = ""
+        """The command that removes what the run left on the cluster; "" if it left nothing."""
 
-    def ask(self, nodes: Sequence[str], arrived: Arrived, fanout: int = FANOUT) -> bool:
+    def ask(self, nodes: Sequence[str], arrived: Arrived, fanout: int = 0) -> bool:
         """Ask these nodes; `arrived` gets a row for each. Returns false if it was interrupted."""
         left = dict.fromkeys(nodes)
         down = self._launcher.down()
@@ -85,7 +88,8 @@ class Run:
                 self._paths = {
                     node: os.path.join(self._folder, f"{n}.tar.gz") for n, node in enumerate(left)
                 }
-                request = Request(self._paths, self._sudo, self._deadline, fanout)
+                self._waiting = set(left)
+                request = Request(self._paths, self._sudo, self._deadline, fanout or self._launcher.fanout)
                 asking = self._launcher.ask(request, lambda *answer: self._answers.put(answer))
                 while left:
                     for row in self._rows(pool):
@@ -95,34 +99,38 @@ class Run:
                 for node in left:
                     arrived(self._silent(node, INTERRUPTED))
             finally:
-                if asking is not None:
-                    asking.end()
+                self.remains = asking.end() if asking is not None else ""
         return not left
 
     def _rows(self, pool: Pool) -> Iterator[NodeRow]:
-        with suppress(queue.Empty):
-            node, error = self._answers.get(timeout=0.0 if pool.busy else 0.2)
-            while True:
-                if error := error or self._wrong(node):
-                    yield self._silent(node, reason_of(error))
-                else:
-                    pool.submit(
-                        Task(
-                            os.fsencode(self._paths[node]),
-                            self._launcher.target(node),
-                            node,
-                            self._expected,
-                        )
-                    )
-                node, error = self._answers.get_nowait()
+        for node, error in self._answered(0.0 if pool.busy else 0.2):
+            if node not in self._waiting:
+                continue  # it was given up
+            self._waiting.remove(node)
+            if error := error or self._wrong(node):
+                yield self._silent(node, reason_of(error))
+            else:
+                target = self._launcher.target(node)
+                pool.submit(Task(os.fsencode(self._paths[node]), target, node, self._expected))
         if pool.busy:
             for row in pool.rows(0.05):
                 with suppress(OSError):
                     os.unlink(self._paths[row.name])
                 yield row
 
+    def _answered(self, wait_s: float) -> Iterator[tuple[str, BaseException | None]]:
+        """The answers that came, after waiting for one for a while. After the deadline every node has one,
+        whatever its launcher does."""
+        with suppress(queue.Empty):
+            yield self._answers.get(timeout=wait_s)
+            while True:
+                yield self._answers.get_nowait()
+        if time.monotonic() > self._deadline + GRACE_S:
+            for node in list(self._waiting):
+                yield node, TargetError("no answer before the deadline of the run")
+
     def _wrong(self, node: str) -> TargetError | OSError | None:
-        """Why what a node sent is no bundle."""
+        """The error if what a node sent does not begin a bundle."""
         try:
             _check(self._paths[node], self._launcher.target(node))
         except (TargetError, OSError) as error:
