@@ -13,6 +13,8 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs, urlsplit
 
+HOST = "127.0.0.1"
+
 
 def node(address: str, state: str = "ALIVE", **more: object) -> dict[str, object]:
     return {"node_id": f"id-{address}", "node_ip": address, "node_name": address, "state": state, **more}
@@ -39,7 +41,7 @@ class Dashboard:
         return str(self.job.get("submission_id", ""))
 
     def order(self) -> dict[str, object]:
-        """What the job was told to do."""
+        """The order in the package of the job."""
         package = self.packages[self.job["runtime_env"]["working_dir"].removeprefix("gcs://")]  # type: ignore[index]
         with zipfile.ZipFile(io.BytesIO(package)) as opened:
             return json.loads(opened.read("order.json"))
@@ -94,8 +96,8 @@ def dashboard() -> Iterator[Dashboard]:
         def log_message(self, *words: object) -> None:
             return
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+    with ThreadingHTTPServer((HOST, 0), Handler) as server:
         threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
-        made.address = f"http://127.0.0.1:{server.server_port}"
+        made.address = f"http://{HOST}:{server.server_port}"
         yield made
         server.shutdown()

@@ -1,4 +1,4 @@
-"""Ray: which nodes there are, and what comes of a job. Here the dashboard is a stand-in on loopback."""
+"""Ray: which nodes there are, and how a job ends. Here the dashboard is a stand-in on loopback."""
 
 import json
 import signal
@@ -11,7 +11,7 @@ from gdrkit.fleet.document import Standing
 from gdrkit.fleet.ray import Ray
 from gdrkit.fleet.ray_api import RayApi, address_of, headers_of, job_log_lines
 from gdrkit.fleet.run import INTERRUPTED, Run
-from tests.fleet.ray_server import dashboard, node
+from tests.fleet.ray_server import HOST, dashboard, node
 
 
 @pytest.fixture(scope="module")
@@ -194,8 +194,8 @@ def test_more_than_the_limit_is_not_read(ray, monkeypatch):
 
 
 def test_nobody_there_is_an_error():
-    with pytest.raises(TargetError, match=r"at http://127\.0\.0\.1:1: connection refused"):
-        Ray("http://127.0.0.1:1").nodes()
+    with pytest.raises(TargetError, match=rf"cannot talk to Ray at http://{HOST}:1: connection refused"):
+        Ray(f"http://{HOST}:1").nodes()
 
 
 def test_the_headers_of_the_user_are_sent_and_none_else(ray, monkeypatch):
@@ -222,7 +222,7 @@ def test_headers_come_from_the_variables_of_ray(tmp_path):
 @pytest.mark.parametrize(
     ("given", "address"),
     [("http://head:8265", "http://head:8265"), ("head", "http://head:8265"), ("head:80", "http://head:80"),
-     ("[::1]", "http://[::1]:8265"), ("[::1]:99", "http://[::1]:99"), ("https://ray.example/a", "https://ray.example/a")],
+     ("[::1]", "http://[::1]:8265"), ("[::1]:99", "http://[::1]:99"), ("https://example.org/a", "https://example.org/a")],
 )  # fmt: skip
 def test_an_address_is_one_of_the_dashboard(given, address):
     assert address_of(given, {}) == address

@@ -249,7 +249,7 @@ class PodsOfRun:
         for name in list(self._waiting):
             pod = found.get(name)
             if pod is None:
-                self._fail(name, TargetError("its Pod was removed by somebody else"))
+                self._fail(name, TargetError("its Pod was removed during the run"))
             elif pod.why_failed:
                 self._fail(name, TargetError(pod.why_failed))
             elif pod.runs:

@@ -1,4 +1,4 @@
-"""The Pods that collect on the nodes of a Kubernetes cluster: what they are, and what became of them.
+"""The Pods that collect on the nodes of a Kubernetes cluster: their manifest, and their states.
 
 A Pod is bound to its node by name, so it passes by the scheduler and needs none of the node's GPUs. It sees
 the node's files below /host. Source: Kubernetes API, v1 Node and v1 Pod.
@@ -18,7 +18,7 @@ RUN_LABEL = "app.kubernetes.io/instance"
 MEMORY = "1Gi"
 """Of a collector: it packs files one after another, and none that it takes has more than 256 MiB."""
 MARGIN_S = 30
-"""How long after the deadline the Pods end by themselves, should nobody be left to remove them."""
+"""How long after the deadline the Pods end by themselves, if gdr was killed before it removed them."""
 _STARTING = ("ContainerCreating", "PodInitializing", "")
 
 

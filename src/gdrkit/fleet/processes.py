@@ -27,7 +27,7 @@ class PerNode(Launcher, Protocol):
 
     fanout: int = FANOUT
     noise: str = ""
-    """Lines of its errors that begin so hide the reason, which stands before them; "" if there are none."""
+    """The beginning of lines on standard error that follow the one with the reason; "" for none."""
 
     def command(self, node: str, program: str) -> list[str]:
         """The words that run a shell command on a node."""

@@ -91,7 +91,7 @@ class Ray:
 
 
 def _name(name: str, address: str) -> str:
-    """How a node is called: Ray's own name for it, which is its address unless somebody gave it another."""
+    """How a node is called: Ray's own name for it, by default its address."""
     return next((text for text in (name, address) if is_name(text)), "unknown")
 
 

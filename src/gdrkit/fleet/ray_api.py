@@ -78,7 +78,7 @@ class RayApi:
     """A Ray cluster by the address of its dashboard."""
 
     def __init__(self, address: str, headers: Mapping[str, str]) -> None:
-        """Raises TargetError if this is no address."""
+        """Raises TargetError for any other address."""
         self.address, self._headers = address, dict(headers)
         try:
             url = urlsplit(address)

@@ -81,7 +81,7 @@ def receive(child: Any, deadline: float, limit_bytes: int) -> Tuple[bytes, bytes
 
 
 class Parcels:
-    """Bundles on their way to whoever submitted the job."""
+    """Bundles that wait to be fetched by the client of the job."""
 
     def __init__(self, folder: str, name: str, window_bytes: int) -> None:
         self.folder = os.path.join(folder, name)
