@@ -21,11 +21,15 @@ TOKEN = "0123456789abcdef" * 4
 HANGS_S = 240.0
 """When to stop waiting for a cluster, which takes 10 s to start on two free cores."""
 LEAN = ("--include-log-monitor=False", "--object-store-memory=100000000", "--num-cpus=1")
+PORTS = (
+    "--metrics-export-port=20001", "--dashboard-agent-grpc-port=20002", "--runtime-env-agent-port=20003",
+    "--dashboard-agent-listen-port=20004",
+)  # fmt: skip
+"""A raylet waits no more than 15 s for its helpers to choose ports, too short on a busy machine."""
 ENVIRONMENT = {
     "RAY_AUTH_MODE": "token",
     "RAY_AUTH_TOKEN": TOKEN,
     "RAY_USAGE_STATS_ENABLED": "0",
-    "RAY_raylet_start_wait_time_s": "200",
     "RAY_DASHBOARD_SUBPROCESS_MODULE_WAIT_READY_TIMEOUT": "200",
     "PATH": f"{RAY.parent}:/usr/sbin:/usr/bin:/sbin:/bin",
 }
@@ -42,7 +46,7 @@ class Cluster:
     def __init__(self, folder: Path) -> None:
         self.folder = folder  # short: it holds the paths of sockets
         self.spaces = {address: f"gdr-{os.getpid()}-{address[-1]}" for address in (*NODES, CLIENT)}
-        self._children: list[subprocess.Popen[bytes]] = []
+        self._children: dict[str, subprocess.Popen[bytes]] = {}
 
     def start(self) -> None:
         for space in self.spaces.values():
@@ -58,30 +62,30 @@ class Cluster:
             _ip("-n", head, "link", "set", port, "master", "bridge", "up")
             _ip("-n", space, "addr", "add", f"{address}/24", "dev", "eth0")
             _ip("-n", space, "link", "set", "eth0", "up")
-        self._ray(HEAD, "--head", f"--dashboard-host={HEAD}", f"--temp-dir={self.folder}", "--no-monitor")
+        self._ray(HEAD, "--head", f"--dashboard-host={HEAD}", "--no-monitor")
         wait_until(lambda: self.listens(6379), 0.3)
+        wait_until(lambda: self.listens(8265), 0.3)
+
+    def join(self) -> None:
+        """Start the other nodes, those again that gave up, as Ray does on a busy machine."""
         for address in NODES[1:]:
-            self._ray(address, f"--address={HEAD}:6379")
+            if address not in self._children or self._children[address].poll() is not None:
+                self._ray(address, f"--address={HEAD}:6379")
 
     def _ray(self, address: str, *words: str) -> None:
         """Start a node; `ray start --block` stays its parent."""
-        command = [RAY, "start", "--block", f"--node-ip-address={address}", *LEAN, *words]
-        own = self.folder / address
-        own.mkdir()
-        if address != HEAD:  # nodes share no disk, and their raylets must not share names of sockets
-            over = 'mount --bind "$0" "$1" && shift && exec "$@"'
-            command = ["sh", "-c", over, own, self.folder, *command]
+        command = [RAY, "start", "--block", f"--node-ip-address={address}", *LEAN, *PORTS, *words]
+        command.append(f"--temp-dir={self.folder / address[-1]}")  # each node has a disk of its own
         with (self.folder / "start.log").open("ab") as log:
             child = subprocess.Popen(
                 ["ip", "netns", "exec", self.spaces[address], *command],
                 env=ENVIRONMENT, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
             )  # fmt: skip
-        self._children.append(child)
+        self._children[address] = child
 
     def listens(self, port: int) -> bool:
-        """Whether a port of the head is open. Fails if a node ended."""
-        log = self.folder / "start.log"
-        assert all(child.poll() is None for child in self._children), log.read_text()
+        """Whether a port of the head is open. Fails if its process ended."""
+        assert self._children[HEAD].poll() is None, (self.folder / "start.log").read_text()
         return self.run(HEAD, "bash", "-c", f"</dev/tcp/{HEAD}/{port}").returncode == 0
 
     def begin(self, address: str, *words: object, **environment: str) -> subprocess.Popen[str]:
@@ -114,7 +118,7 @@ class Cluster:
                         os.kill(pid, signal.SIGKILL)
                 time.sleep(0.05)
             _ip("netns", "del", space, check=False)
-        for child in self._children:
+        for child in self._children.values():
             child.wait()
 
 

@@ -41,8 +41,7 @@ pytestmark = [
 @pytest.fixture(scope="module")
 def ray():
     with tempfile.TemporaryDirectory(prefix="gdr-ray-", dir="/tmp") as folder, cluster(Path(folder)) as made:
-        wait_until(lambda: made.listens(8265), 0.3)
-        wait_until(lambda: sorted(asked(made)[0]) == sorted(NODES), 1.0)
+        wait_until(lambda: made.join() or sorted(asked(made)[0]) == sorted(NODES), 1.0)
         yield made
 
 
@@ -57,7 +56,7 @@ def rows(text):
 
 
 def logs(ray):
-    return ray.folder / "session_latest/logs"
+    return ray.folder / HEAD[-1] / "session_latest/logs"
 
 
 def test_the_nodes_of_a_cluster_are_asked_while_one_of_them_dies(ray, tmp_path):

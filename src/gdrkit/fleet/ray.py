@@ -68,7 +68,12 @@ class Ray:
 
     def ask(self, request: Request, answered: Answered) -> RayJob:
         alive, _ = self._list()
-        return RayJob(self._api, {node: alive[node] for node in request.bundles}, request, answered)
+        nodes = {node: alive[node] for node in request.bundles}
+        return RayJob(self._api, nodes, self.words(request.sudo), request, answered)
+
+    def words(self, sudo: bool) -> list[str]:
+        """The words that run the collector from its standard input. The driver has the path of PYTHON."""
+        return [*(["sudo", "-n"] if sudo else []), "PYTHON", "-I", "-", "-o", "-", "--no-probe"]
 
     def _list(self) -> tuple[dict[str, str], dict[str, str]]:
         """The identities of the living nodes by name, and why others are dead.
@@ -98,8 +103,16 @@ def _name(name: str, address: str) -> str:
 class RayJob:
     """The job of a run, in a thread of its own."""
 
-    def __init__(self, api: RayApi, nodes: Mapping[str, str], request: Request, answered: Answered) -> None:
-        self._api, self._nodes, self._request, self._answered = api, nodes, request, answered
+    def __init__(
+        self,
+        api: RayApi,
+        nodes: Mapping[str, str],
+        words: Sequence[str],
+        request: Request,
+        answered: Answered,
+    ) -> None:
+        self._api, self._nodes, self._words = api, nodes, words
+        self._request, self._answered = request, answered
         self._job = f"gdr-fleet-{secrets.token_hex(8)}"
         self._left = dict(nodes)
         self._head, self._fetched = "", 0
@@ -138,7 +151,7 @@ class RayJob:
         order = {
             "name": self._job,
             "nodes": list(self._nodes.items()),
-            "words": [*(["sudo", "-n"] if self._request.sudo else []), *_words()],
+            "words": self._words,
             "fanout": self._request.fanout,
             "timeout_s": min(COLLECT_TIMEOUT_S, left_s),
             "life_s": left_s + SILENCE_S,
@@ -200,11 +213,6 @@ class RayJob:
     def _stop(self) -> None:
         with suppress(TargetError):  # it ends by itself, after the deadline
             self._api.stop(self._job)
-
-
-def _words() -> list[str]:
-    """The words that run the collector from standard input; the driver puts its own Python for PYTHON."""
-    return ["PYTHON", "-I", "-", "-o", "-", "--no-probe"]
 
 
 def _last(message: str | None) -> str:
