@@ -78,6 +78,12 @@ def test_a_dead_node_is_a_row_unless_it_left_as_planned_or_came_back(ray, tmp_pa
     assert launcher.down() == {"10.0.0.1": "Ray has it as dead: Unexpected termination: no heartbeats"}
 
 
+def test_no_job_is_started_for_nodes_that_are_all_down(ray, tmp_path):
+    complete, rows = ask(ray, tmp_path, "10.0.0.9")
+
+    assert complete and list(rows) == ["10.0.0.9"] and ray.job == {}
+
+
 def test_two_raylets_under_one_address_are_two_nodes(ray):
     ray.nodes = [node("10.0.0.1"), {**node("10.0.0.1"), "node_id": "abcdef0123456789"}]
 

@@ -95,7 +95,9 @@ def test_the_nodes_of_a_cluster_are_asked_while_one_of_them_dies(ray, tmp_path):
         assert found[node]["traits"]["kernel"] == os.uname().release, found[node]
     wait_until(lambda: not list(logs(ray).glob("gdr-fleet-*")))
 
-    # Asked again: Ray knows by now that it is dead, and the others are not asked.
+    # Asked again when the dashboard knows that it is dead: only it is asked, and no job is needed for that.
+    wait_until(lambda: NODES[2] not in asked(ray)[0], 1.0)
     again = ray.run(CLIENT, *DOCTOR, "--ray", ADDRESS, "--resume", **settings)
     assert "Ray has it as dead: Unexpected termination" in rows(again.stdout)[NODES[2]]["summary"]
     assert found[HEAD] == rows(again.stdout)[HEAD]
+    assert len(list(logs(ray).glob("job-driver-gdr-fleet-*"))) == 2

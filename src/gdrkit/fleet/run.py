@@ -90,7 +90,8 @@ class Run:
                 }
                 self._waiting = set(left)
                 request = Request(self._paths, self._sudo, self._deadline, fanout or self._launcher.fanout)
-                asking = self._launcher.ask(request, lambda *answer: self._answers.put(answer))
+                if left:
+                    asking = self._launcher.ask(request, lambda *answer: self._answers.put(answer))
                 while left:
                     for row in self._rows(pool):
                         del left[row.name]
