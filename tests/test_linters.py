@@ -228,6 +228,7 @@ WAITING = {
     # The others use a clock only to stop waiting.
     "tests/agent/collect/test_subprocesses.py",
     "tests/agent/test_pipes.py",
+    "tests/fleet/ray_cluster.py",
     "tests/transport/peer.py",
     "tests/transport/test_engine.py",
     "tests/transport/test_handshake.py",

@@ -1,6 +1,6 @@
 """Pin every dependency: requirements-dev.txt with hashes, requirements-uv.txt, the same versions in
-pyproject.toml, there also of what builds the package, and requirements-lab.txt without hashes, since
-`uv tool run` compares none.
+pyproject.toml, there also of what builds the package, requirements-ray.txt with hashes for the cluster of
+the tests, and requirements-lab.txt without hashes, since `uv tool run` compares none.
 
 Run it as `uv run --no-sync python tools/pin.py` when a dependency is added or raised, and commit what it
 writes. No lock file is committed: it would name the registry of its author.
@@ -14,7 +14,7 @@ import subprocess
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-PINNED, UV, LAB = (ROOT / f"requirements-{name}.txt" for name in ("dev", "uv", "lab"))
+PINNED, UV, LAB, RAY = (ROOT / f"requirements-{name}.txt" for name in ("dev", "uv", "lab", "ray"))
 BUILD = ("hatchling", "editables")
 """What builds the package, and what hatchling needs besides for an editable installation."""
 OPTIONS = (
@@ -49,6 +49,7 @@ def main() -> None:
     text = re.sub(r"(build-)?constraint-dependencies = \[[^\]]*\]\n", "", text)
     (ROOT / "pyproject.toml").write_text(text)
     PINNED.write_text(resolved(*DEVELOPMENT, "--generate-hashes"))
+    RAY.write_text(resolved("-", "--generate-hashes", given="ray[default]\n"))
     UV.write_text(resolved("-", "--no-annotate", given="uv\n"))
     (tool,) = re.findall(r'^_TOOL = "(.+)"$', (ROOT / "lab/firmware.py").read_text(), re.MULTILINE)
     LAB.write_text(resolved("-", given=f"{tool}\n"))

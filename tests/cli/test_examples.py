@@ -24,7 +24,7 @@ EXAMPLE = re.compile(r"^(?:\$ )?(?P<before>[\w -]+ \| )?(?:sudo )?gdr (?P<words>
 
 NOT_RUN = {
     r"doctor ssh://|.* --host ": "needs another machine",
-    r"fleet doctor ('|--hosts |--slurm|--resume)": "needs other machines",
+    r"fleet doctor ('|--hosts |--slurm|--ray|--kubernetes --name|--resume)": "needs other machines",
     r"fleet doctor --run last --(group|compare)": "names groups and nodes of a larger run",
 }
 """Examples that are parsed but not run, by pattern, and why."""

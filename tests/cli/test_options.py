@@ -74,6 +74,9 @@ bench host --force | bench host --paths tcp --device mlx5_0
 prove log --log x --path tcp | prove log --log x --size 1M | prove log --log x --repeats 4
 prove log --log x --host a | prove log --log x --gpu 0 | prove log --log x --device a | prove log
 prove host --gpu 0 | prove host --json --all | prove pair --peer-device mlx5_0
+fleet doctor --namespace a | fleet doctor --image a --ray | fleet doctor --print-manifest --slurm
+fleet doctor --slurm --ray | fleet doctor --ray http://a --kubernetes | fleet doctor --ray --run last
+fleet doctor --kubernetes --print-manifest --json | fleet doctor --kubernetes --print-manifest --selector a=b
 codes PXB --glossary | codes PXB --json | --version doctor | --help doctor | -h doctor | -V doctor
 """
 

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
+
 from gdrkit.cli.arguments import Parser, number
 
 LIMIT_S = 86_400
+WORD = re.compile(r"[\w\[!][\w.:/@=!,()\[\] +-]*", re.ASCII)
+"""An address, a selector, a context or an image: what kubectl and URLs have, and nothing that begins a path
+or an option."""
 
 
 def parser() -> Parser:
@@ -16,6 +22,8 @@ def parser() -> Parser:
         "  gdr fleet doctor bundles/                      a folder of bundles, sosreports and bug reports\n"
         "  gdr fleet doctor 'gpu[001-016],login1' --sudo  nodes over ssh, as root\n"
         "  gdr fleet doctor --hosts hosts.txt             the nodes that a file lists\n"
+        "  gdr fleet doctor --ray http://head:8265        the nodes of a Ray cluster\n"
+        "  gdr fleet doctor --kubernetes --print-manifest    the Pods that would be created\n"
         "  gdr fleet doctor --resume                      ask again the nodes that gave no answer\n"
         "  gdr fleet doctor bundles/ --since last         also say what changed since the last run\n"
         "  gdr fleet doctor bundles/ --expect             also list every node that differs from most\n"
@@ -30,6 +38,7 @@ def parser() -> Parser:
         "targets", nargs="*", metavar="TARGET", help="files and folders of evidence, or a list of nodes"
     )
     _source_options(parser)
+    _cluster_options(parser)
     _output_options(parser)
     return parser
 
@@ -38,16 +47,15 @@ def _source_options(parser: Parser) -> None:
     parser.add_argument(
         "--hosts", metavar="FILE", help="ask the nodes that a file lists; - is standard input"
     )
-    parser.add_argument(
-        "--slurm", action="store_true", help="ask Slurm's nodes, all or the TARGETs, by srun"
-    )
-    parser.add_argument("--partition", metavar="NAME", type=_name, help="only the nodes of a partition")
     parser.add_argument("--sudo", action="store_true", help="collect as root with sudo -n, which never asks")
     parser.add_argument(
         "--timeout", metavar="S", type=number(1, LIMIT_S), default=600, help="deadline of the run in seconds"
     )
     parser.add_argument(
-        "--fanout", metavar="N", type=number(1, 128), default=32, help="nodes that are asked at once"
+        "--fanout",
+        metavar="N",
+        type=number(1, 1000),
+        help="nodes that are asked at once; default: 32, with --ray 1000",
     )
     parser.add_argument("--run", metavar="RUN", help="show a run that was kept; nothing is judged again")
     parser.add_argument(
@@ -61,8 +69,45 @@ def _source_options(parser: Parser) -> None:
         const="",
         help="compare nodes with a file of gdr expect, or without one with most nodes of their kind",
     )
+    parser.never_with("--run", "--resume", "--hosts", "--slurm", "--ray", "--kubernetes", "--sudo")
+
+
+def _cluster_options(parser: Parser) -> None:
+    parser.add_argument(
+        "--slurm", action="store_true", help="ask Slurm's nodes, all or the TARGETs, by srun"
+    )
+    parser.add_argument("--partition", metavar="NAME", type=_name, help="only the nodes of a partition")
     parser.only_with("--partition", "--slurm")
-    parser.never_with("--run", "--resume", "--hosts", "--slurm", "--sudo")
+    parser.add_argument(
+        "--ray",
+        metavar="ADDRESS",
+        nargs="?",
+        const=False,
+        type=_word("an address of Ray"),
+        help="ask the nodes of a Ray cluster by a job; default: the address in RAY_API_SERVER_ADDRESS",
+    )
+    parser.add_argument(
+        "--kubernetes",
+        action="store_true",
+        help="ask Kubernetes' nodes, all or the TARGETs, by a Pod on each",
+    )
+    parser.add_argument("--namespace", metavar="NAME", type=_name, help="namespace of the Pods")
+    parser.add_argument(
+        "--selector", metavar="LABELS", type=_word("a selector"), help="only the nodes with these labels"
+    )
+    parser.add_argument("--context", metavar="NAME", type=_word("a context"), help="context of kubectl")
+    parser.add_argument(
+        "--image",
+        metavar="IMAGE",
+        type=_word("an image"),
+        help="container image of the Pods; it needs python3",
+    )
+    parser.add_argument("--print-manifest", action="store_true", help="print the Pods, and ask no node")
+    for option in ("--namespace", "--selector", "--context", "--image", "--print-manifest"):
+        parser.only_with(option, "--kubernetes")
+    parser.never_with("--slurm", "--ray", "--kubernetes")
+    parser.never_with("--ray", "--kubernetes")
+    parser.never_with("--print-manifest", "--resume", "--since", "--expect", "--selector", "--context")
 
 
 def _output_options(parser: Parser) -> None:
@@ -87,6 +132,7 @@ def _output_options(parser: Parser) -> None:
         help="up to N blocked nodes do not make the exit code 2",
     )
     parser.one_output("--json", "--csv", "--junit", "--nodes-only", "--group", "--node", "--compare")
+    parser.one_output("--print-manifest", "--json", "--csv", "--junit", "--nodes-only")
 
 
 def _name(text: str) -> str:
@@ -100,8 +146,25 @@ def _name(text: str) -> str:
     return text
 
 
+def _word(what: str) -> Callable[[str], str]:
+    """A type for add_argument(): a word for another program, which takes it for no option and no file."""
+
+    def check(text: str) -> str:
+        from argparse import ArgumentTypeError
+
+        if not WORD.fullmatch(text):
+            raise ArgumentTypeError(f"not {what}: {text!r}")
+        return text
+
+    return check
+
+
 def main(arguments: list[str]) -> int:
     options = parser().parse(arguments)
+    if options.print_manifest:
+        from gdrkit.cli.fleet_run import print_manifest
+
+        return print_manifest(options)
     from gdrkit.cli.fleet_run import report_of
     from gdrkit.cli.fleet_show import show
 

@@ -8,14 +8,15 @@ import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from gdrkit.cli.arguments import status
+from gdrkit.cli.arguments import status, write
 from gdrkit.evidence.errors import TargetError
 from gdrkit.facts.expectation import Supplied
 from gdrkit.fleet import runs
 from gdrkit.fleet.build import build
 from gdrkit.fleet.document import SILENT, FleetReport, NodeRow
 from gdrkit.fleet.folder import targets
-from gdrkit.fleet.launcher import Launcher, Ssh, hosts_in, named
+from gdrkit.fleet.launcher import Launcher, hosts_in, named
+from gdrkit.fleet.processes import Ssh
 from gdrkit.fleet.run import Run, bundle_folder, judge_files
 
 BAR = 30
@@ -38,7 +39,12 @@ def report_of(options: argparse.Namespace) -> FleetReport:
             run = Run(
                 launcher, folder, sudo=options.sudo, timeout_s=float(options.timeout), expected=expected
             )
-            complete = run.ask(nodes, progress.arrived, options.fanout)
+            complete = run.ask(nodes, progress.arrived, options.fanout or 0)
+        if run.remains:
+            progress.end()
+            sys.stderr.write(
+                f"note: not all was removed from the cluster; to remove it, run:\n  {run.remains}\n"
+            )
     progress.end()
     report = build(
         rows,
@@ -70,25 +76,65 @@ def _sources(
     paths, names = named(options.targets)
     if options.hosts:
         names += _hosts(options.hosts)
+    engine = _engine(options, names)
     again = [row for row in before if row.standing in SILENT]
-    launcher: Launcher
-    if options.slurm:
-        from gdrkit.fleet.slurm import Slurm
-
-        launcher = Slurm(names, options.partition or "")
-    else:
-        launcher = Ssh(
-            list(dict.fromkeys(names)) or [r.name for r in again if r.target.startswith("ssh://")]
+    if not paths and not names and not engine and not again:
+        hint = (
+            "name a folder of bundles, nodes as gpu[001-016], --hosts FILE, --slurm, --ray or --kubernetes"
         )
-    if not paths and not names and not options.slurm and not again:
-        hint = "name a folder of bundles, nodes as gpu[001-016], --hosts FILE or --slurm"
         if options.resume:
             raise TargetError("every node of that run gave an answer", hint)
         raise TargetError("no nodes to judge", hint)
+    launcher = engine or Ssh(
+        list(dict.fromkeys(names)) or [row.name for row in again if row.target.startswith("ssh://")]
+    )
     known = {row.name for row in runs.answered(before)}
     here = targets(paths) if paths else []
-    nodes = [] if here and not names and not options.slurm else launcher.nodes()
+    nodes = [] if here and not names and not engine else launcher.nodes()
     return here, launcher, [node for node in nodes if node not in known]
+
+
+def _engine(options: argparse.Namespace, names: Sequence[str]) -> Launcher | None:
+    """The engine of a cluster that is to ask the nodes."""
+    if options.slurm:
+        from gdrkit.fleet.slurm import Slurm
+
+        return Slurm(names, options.partition or "")
+    if options.ray is not None:
+        from gdrkit.fleet.ray import Ray
+
+        return Ray(options.ray or "", names)
+    if options.kubernetes:
+        from gdrkit.fleet.kubernetes import Kubernetes
+
+        return Kubernetes(
+            names,
+            namespace=options.namespace or "",
+            selector=options.selector or "",
+            context=options.context or "",
+            image=options.image or "",
+        )
+    return None
+
+
+def print_manifest(options: argparse.Namespace) -> int:
+    """Print the Pods of a run on the nodes that are named, else on a node called NODE."""
+    import yaml
+
+    from gdrkit.fleet import pods
+
+    _, names = named(options.targets)
+    names += _hosts(options.hosts) if options.hosts else []
+    run = "gdr-fleet-RUN"
+    listed = pods.manifest(
+        {f"{run}-{n}": node for n, node in enumerate(dict.fromkeys(names or ["NODE"]))},
+        run,
+        image=options.image or pods.IMAGE,
+        seconds=int(options.timeout) + pods.MARGIN_S,
+        privileged=options.sudo,
+    )
+    write(yaml.safe_dump(listed, sort_keys=False))
+    return 0
 
 
 def _hosts(name: str) -> list[str]:

@@ -74,10 +74,11 @@ def collect(
     *,
     quiet: bool = False,
     started: Callable[[subprocess.Popen[bytes]], None] = lambda child: None,
+    noise: str = "",
 ) -> tuple[int, str]:
     """Run the collector by a command, such as ssh, and write its output to a file. Returns its exit code and
     its last line on standard error; unless `quiet`, that is shown here as it arrives: it is the collector's
-    progress. `started` gets the process. Raises TargetError."""
+    progress. `started` gets the process. Lines that begin with `noise` are not kept. Raises TargetError."""
     import subprocess
     import threading
 
@@ -94,7 +95,7 @@ def collect(
     started(child)
     deadline = time.monotonic() + timeout_s
     assert child.stdin and child.stdout and child.stderr  # all are pipes
-    lines = _RemoteLines(quiet)
+    lines = _RemoteLines(quiet, noise)
     threading.Thread(target=_send, args=(child.stdin, deadline), daemon=True).start()
     try:
         _receive(child.stdout, child.stderr, bundle, lines, deadline)
@@ -165,14 +166,14 @@ def _receive_rest(stderr: IO[bytes], lines: _RemoteLines) -> None:
 class _RemoteLines:
     """Shows the lines that the other machine writes: bounded ones, and no more than a collector writes."""
 
-    def __init__(self, quiet: bool = False) -> None:
-        self.last = ""
+    def __init__(self, quiet: bool = False, noise: str = "") -> None:
+        self.last, self._noise = "", noise
         self.left = 0 if quiet else SHOWN_LIMIT_BYTES
         self._started = b""
 
     def add(self, block: bytes) -> None:
         *lines, self._started = (self._started + block).split(b"\n")
-        for line in lines if self.left > 0 else lines[-1:]:
+        for line in lines if self.left > 0 else lines[-2:]:
             self._show(line)
         if len(self._started) > LINE_LIMIT_BYTES:
             self.end()
@@ -184,7 +185,7 @@ class _RemoteLines:
     def _show(self, line: bytes) -> None:
         line = line[:LINE_LIMIT_BYTES]
         text = "".join(letter for letter in line.decode("utf-8", "replace") if letter.isprintable())
-        if not text:
+        if not text or (self._noise and text.startswith(self._noise)):
             return
         self.last = text
         if self.left > 0:
