@@ -20,6 +20,7 @@ EDGES = (
     "fleet/folder.py",
     "fleet/pool.py",
     "fleet/launcher.py",
+    "fleet/processes.py",
     "fleet/run.py",
     "fleet/runs.py",
     "fleet/slurm.py",

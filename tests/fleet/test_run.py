@@ -9,7 +9,8 @@ from machines.fleet import bundles, fleet
 
 from gdrkit.evidence.errors import TargetError
 from gdrkit.fleet.document import Standing
-from gdrkit.fleet.launcher import Ssh, hosts_in, named
+from gdrkit.fleet.launcher import hosts_in, named
+from gdrkit.fleet.processes import Ssh
 from gdrkit.fleet.run import INTERRUPTED, Run
 from gdrkit.formats.errors import FormatError
 from tests.fleet.programs import install, runs_here, sends_file

@@ -15,7 +15,8 @@ from gdrkit.fleet import runs
 from gdrkit.fleet.build import build
 from gdrkit.fleet.document import SILENT, FleetReport, NodeRow
 from gdrkit.fleet.folder import targets
-from gdrkit.fleet.launcher import Launcher, Ssh, hosts_in, named
+from gdrkit.fleet.launcher import Launcher, hosts_in, named
+from gdrkit.fleet.processes import Ssh
 from gdrkit.fleet.run import Run, bundle_folder, judge_files
 
 BAR = 30

@@ -1,63 +1,53 @@
-"""How a program is started on the nodes of a fleet: ssh, Slurm, Kubernetes.
+"""How the nodes of a fleet are asked for a bundle: ssh, Slurm, Ray, Kubernetes.
 
-A launcher names the nodes and gives the command that runs a program on one of them, with standard input and
-output connected. Everything else is the same for all of them: the collector goes to the standard input of
-Python there, and its bundle comes back.
+A launcher names the nodes and asks them; the bundles come back as files. Most start one process for each
+node (gdrkit.fleet.processes).
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple, Protocol
 
-from gdrkit.agent.launch import ssh
 from gdrkit.evidence.errors import TargetError
-from gdrkit.evidence.ssh import failure
 from gdrkit.fleet.hostlist import expand
 from gdrkit.formats.errors import FormatError
 
+Answered = Callable[[str, BaseException | None], None]
+"""Called from any thread, once for a node: its bundle is complete, or why there is none."""
+
+
+class Request(NamedTuple):
+    """What a run wants of a launcher."""
+
+    bundles: Mapping[str, str]  # node -> the file that its bundle goes to
+    sudo: bool
+    deadline: float  # of time.monotonic()
+    fanout: int
+
+
+class Asking(Protocol):
+    """Nodes that are being asked."""
+
+    def end(self) -> None:
+        """Ask no further nodes, end what runs for those that were asked, and remove what was left there."""
+
 
 class Launcher(Protocol):
-    """Starts programs on nodes."""
+    """Asks nodes."""
 
     def nodes(self) -> Sequence[str]:
         """The nodes, by name. Raises TargetError if they cannot be listed."""
 
-    def down(self) -> dict[str, str]:
+    def down(self) -> Mapping[str, str]:
         """Nodes that need not be asked, with the reason."""
-
-    def command(self, node: str, program: str) -> list[str]:
-        """The words that run a shell command on a node."""
 
     def target(self, node: str) -> str:
         """How the row of a node names it: for `gdr doctor`, where that can reach it."""
 
-    def failure(self, node: str, code: int, last_line: str) -> TargetError:
-        """Why a node sent no bundle, by the exit code of the command and the last line of its errors."""
-
-
-class Ssh:
-    """Nodes by name or address, through the system's OpenSSH with the user's own configuration."""
-
-    def __init__(self, names: Sequence[str]) -> None:
-        self._names = names
-
-    def nodes(self) -> Sequence[str]:
-        return self._names
-
-    def down(self) -> dict[str, str]:
-        return {}
-
-    def command(self, node: str, program: str) -> list[str]:
-        return ssh(node, program)
-
-    def target(self, node: str) -> str:
-        user, at, host = node.rpartition("@")
-        return f"ssh://{user}{at}{f'[{host}]' if ':' in host else host}"
-
-    def failure(self, node: str, code: int, last_line: str) -> TargetError:
-        return failure(self.target(node), code, last_line)
+    def ask(self, request: Request, answered: Answered) -> Asking:
+        """Begin to ask the nodes of a request. Returns at once; each node is answered until the deadline."""
 
 
 def hosts_in(text: str) -> list[str]:

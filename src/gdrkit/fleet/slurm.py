@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from gdrkit.evidence.errors import TargetError
 from gdrkit.fleet.hostlist import expand
+from gdrkit.fleet.processes import PerNode
 from gdrkit.formats.errors import FormatError
 
 LIST_TIMEOUT_S = 30.0
@@ -14,7 +15,7 @@ _OUT = ("down", "drain", "fail", "maint", "power", "reboot", "unk", "future", "i
 """Beginnings of states in which no job step starts: sinfo(1), NODE STATE CODES. A flag such as * follows."""
 
 
-class Slurm:
+class Slurm(PerNode):
     """The nodes of a cluster, of a partition, or of the allocation that this runs in.
 
     In an allocation (salloc, sbatch) the steps share its resources (--overlap); elsewhere each node gets a
