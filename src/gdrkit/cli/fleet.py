@@ -42,6 +42,7 @@ def _source_options(parser: Parser) -> None:
         "--slurm", action="store_true", help="ask Slurm's nodes, all or the TARGETs, by srun"
     )
     parser.add_argument("--partition", metavar="NAME", type=_name, help="only the nodes of a partition")
+    parser.add_argument("--nodelist", metavar="LIST", help="only these nodes, as srun takes them")
     parser.add_argument("--sudo", action="store_true", help="collect as root with sudo -n, which never asks")
     parser.add_argument(
         "--timeout", metavar="S", type=number(1, LIMIT_S), default=600, help="deadline of the run in seconds"
@@ -62,6 +63,7 @@ def _source_options(parser: Parser) -> None:
         help="compare nodes with a file of gdr expect, or without one with most nodes of their kind",
     )
     parser.only_with("--partition", "--slurm")
+    parser.only_with("--nodelist", "--slurm")
     parser.never_with("--run", "--resume", "--hosts", "--slurm", "--sudo")
 
 

@@ -15,6 +15,7 @@ from gdrkit.fleet import runs
 from gdrkit.fleet.build import build
 from gdrkit.fleet.document import SILENT, FleetReport, NodeRow
 from gdrkit.fleet.folder import targets
+from gdrkit.fleet.hostlist import expand
 from gdrkit.fleet.launcher import Launcher, hosts_in, named
 from gdrkit.fleet.processes import Ssh
 from gdrkit.fleet.run import Run, bundle_folder, judge_files
@@ -71,6 +72,8 @@ def _sources(
     paths, names = named(options.targets)
     if options.hosts:
         names += _hosts(options.hosts)
+    if options.nodelist:
+        names += _nodelist(options.nodelist)
     again = [row for row in before if row.standing in SILENT]
     launcher: Launcher
     if options.slurm:
@@ -101,6 +104,17 @@ def _hosts(name: str) -> list[str]:
         return hosts_in(content.decode("utf-8", "replace"))
     except FormatError as error:
         raise TargetError(f"{shown(name)}: {error}", "write one node or hostlist in a line") from None
+
+
+def _nodelist(text: str) -> list[str]:
+    from gdrkit.formats.errors import FormatError
+
+    try:
+        return expand(text)
+    except FormatError as error:
+        raise TargetError(
+            f"not a list of nodes: {text!r} ({error})", "write nodes as gpu[001-016]"
+        ) from None
 
 
 def _expected(options: argparse.Namespace) -> Supplied | None:

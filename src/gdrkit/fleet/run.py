@@ -122,7 +122,7 @@ class Run:
                 yield row
 
     def _wrong(self, node: str) -> TargetError | OSError | None:
-        """Why what a node sent is no bundle."""
+        """The error if what a node sent does not begin a bundle."""
         try:
             _check(self._paths[node], self._launcher.target(node))
         except (TargetError, OSError) as error:
