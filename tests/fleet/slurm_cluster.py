@@ -1,4 +1,4 @@
-"""A Slurm cluster of three nodes on this machine: munged, slurmctld and three slurmd, on loopback."""
+"""A Slurm cluster of five nodes on this machine: munged, slurmctld and five slurmd, on loopback."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tests.fleet.daemons import ADDRESS, Daemons, free_port, services, user
 
-NODES = ("d1", "d2", "d3")
+NODES = ("d1", "d2", "d3", "d4", "d5")
 needs_slurm = services(
     "munged", "slurmctld", "slurmd", "srun", packages="slurmctld slurmd slurm-client munge"
 )
@@ -52,9 +52,6 @@ class Cluster:
     def start_node(self, node: str) -> None:
         # The path is absolute: with a relative one slurmctld ends after a minute.
         self.daemons.start(node, "slurmd", "-D", "-N", node, "-f", self.config)
-        self.daemons.until(
-            lambda: self.run("sinfo", "--noheader", f"--nodes={node}", "--format=%T") == "idle\n"
-        )
 
     def run(self, *words: str) -> str:
         """What a program of Slurm prints."""
@@ -95,6 +92,9 @@ def cluster() -> Iterator[Cluster]:
         daemons.start("slurmctld", "slurmctld", "-D", "-c", "-f", running.config)
         for node in NODES:
             running.start_node(node)
+        daemons.until(
+            lambda: set(running.run("sinfo", "--noheader", "--Node", "--format=%T").split()) == {"idle"}
+        )
         yield running
         running.run("scancel", f"--user={user()}")
         daemons.until(lambda: not running.steps())

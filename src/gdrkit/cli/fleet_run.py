@@ -16,7 +16,7 @@ from gdrkit.fleet.build import build
 from gdrkit.fleet.document import SILENT, FleetReport, NodeRow
 from gdrkit.fleet.folder import targets
 from gdrkit.fleet.hostlist import expand
-from gdrkit.fleet.launcher import Launcher, hosts_in, named
+from gdrkit.fleet.launcher import SLURM, Launcher, hosts_in, named
 from gdrkit.fleet.processes import Ssh
 from gdrkit.fleet.run import Run, bundle_folder, judge_files
 
@@ -75,6 +75,9 @@ def _sources(
     if options.nodelist:
         names += _nodelist(options.nodelist)
     again = [row for row in before if row.standing in SILENT]
+    in_slurm = [row.name for row in again if row.target.startswith(f"{SLURM}://")]
+    if in_slurm and not names and not paths:
+        options.slurm, names = True, in_slurm
     launcher: Launcher
     if options.slurm:
         from gdrkit.fleet.slurm import Slurm

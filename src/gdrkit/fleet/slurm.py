@@ -12,6 +12,7 @@ from typing import NamedTuple
 from gdrkit.evidence.errors import TargetError
 from gdrkit.evidence.ssh import NOT_FOUND, failure
 from gdrkit.fleet.hostlist import expand
+from gdrkit.fleet.launcher import SLURM
 from gdrkit.fleet.processes import PerNode
 from gdrkit.formats.errors import FormatError
 
@@ -79,7 +80,7 @@ class Slurm(PerNode):
         return [*words, "sh", "-c", program]
 
     def target(self, node: str) -> str:
-        return f"slurm://{node}"
+        return f"{SLURM}://{node}"
 
     def failure(self, node: str, code: int, lines: Sequence[str]) -> TargetError:
         if code == NOT_FOUND:
