@@ -134,7 +134,7 @@ def test_a_node_without_python_is_a_row_with_its_reason(nodes):
 
 
 def test_whatever_happens_to_a_node_is_its_row_and_leaves_no_job(slurm, nodes):
-    """The program hangs on one node, slurmd on the next, one dies in mid-run, and one is down."""
+    """A program hangs, a slurmd hangs, a node dies in mid-run, and one is down."""
     program, daemon, dies, down = NODES[1:]
     nodes.hang(program, dies)
     slurm.run("scontrol", "update", f"nodename={down}", "state=down", "reason=cable of leaf 4")

@@ -16,6 +16,7 @@ def parser() -> Parser:
         "  gdr fleet doctor bundles/                      a folder of bundles, sosreports and bug reports\n"
         "  gdr fleet doctor 'gpu[001-016],login1' --sudo  nodes over ssh, as root\n"
         "  gdr fleet doctor --hosts hosts.txt             the nodes that a file lists\n"
+        "  gdr fleet doctor --slurm --partition h100      Slurm's nodes, by srun\n"
         "  gdr fleet doctor --resume                      ask again the nodes that gave no answer\n"
         "  gdr fleet doctor bundles/ --since last         also say what changed since the last run\n"
         "  gdr fleet doctor bundles/ --expect             also list every node that differs from most\n"
