@@ -41,7 +41,7 @@ FIRST = {
     r"fleet .*--(run|since)": ("bundles/",),
     r"fleet doctor --resume": ("dead,login1",),
 }
-"""The targets of the run of `gdr fleet doctor` that an example speaks of."""
+"""The targets of the run that comes before an example."""
 ADDED = {
     r"fix --": ("--root", "tree"),  # a copy of a node, not this machine
     r"fix --(apply|resume|undo)": ("--root", "tree", "--yes"),
