@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import os
 import re
 import shlex
 import shutil
@@ -11,23 +12,37 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
+from machines.fleet import bundles, fleet
 from tools.measured import BLOCK
 from tools.shown import EXAMPLES
 
 from gdrkit.cli import COMMANDS
+from tests.cli.test_fleet import BLOCKED_SEED
 from tests.cli.test_streams import GDR
 from tests.evidence_nodes import laid_down
 from tests.fabric.topology.xml_files import DUMP
+from tests.fleet.daemons import free_port
+from tests.fleet.slurm_cluster import cluster, needs_slurm
+from tests.fleet.ssh_daemon import needs_sshd, server
 
 ROOT = Path(__file__).parent.parent.parent
 EXAMPLE = re.compile(r"^(?:\$ )?(?P<before>[\w -]+ \| )?(?:sudo )?gdr (?P<words>[a-z].*)$")
 
 NOT_RUN = {
     r"doctor ssh://|.* --host ": "needs another machine",
-    r"fleet doctor ('|--hosts |--slurm|--ray|--kubernetes --name|--resume)": "needs other machines",
-    r"fleet doctor --run last --(group|compare)": "names groups and nodes of a larger run",
+    r"fleet doctor --(ray|kubernetes --name)": "needs other machines",
 }
 """Examples that are parsed but not run, by pattern, and why."""
+ON_NODES = {
+    r"fleet doctor ('|--hosts |--resume)": ("ssh_nodes", needs_sshd),
+    r"fleet doctor --slurm": ("slurm_nodes", needs_slurm),
+}
+"""Examples that ask nodes: the fixture with the environment in which those can be asked, and its marks."""
+FIRST = {
+    r"fleet .*--(run|since)": ("bundles/",),
+    r"fleet doctor --resume": ("dead,login1",),
+}
+"""The targets of the run that comes before an example."""
 ADDED = {
     r"fix --": ("--root", "tree"),  # a copy of a node, not this machine
     r"fix --(apply|resume|undo)": ("--root", "tree", "--yes"),
@@ -86,11 +101,19 @@ def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("examples")
     node = laid_down("acs-redirect")
     for name in ("bundle.tar.gz", "node.tar.gz", "gdr-r9-a100.tar.gz", "sosreport.tar.xz", "node17.tar.xz",
-                 "sosreport-node17.tar.xz", "zgx-3285.tar.gz", "a.tar.gz", "b.tar.gz",
-                 "bundles/gpu1.tar.gz", "bundles/gpu2.tar.gz"):  # fmt: skip
-        (folder / name).parent.mkdir(exist_ok=True)
+                 "sosreport-node17.tar.xz", "zgx-3285.tar.gz", "a.tar.gz", "b.tar.gz"):  # fmt: skip
         with tarfile.open(folder / name, f"w:{name[-2:]}") as tar:
             tar.add(node, node.name)
+    drawn = fleet(BLOCKED_SEED, 16)
+    two = [
+        next(m for m in drawn.machines if (m.name == drawn.planted) is planted) for planted in (True, False)
+    ]
+    for number, machine in enumerate(two, 1):
+        machine.name = f"gpu{number}"
+    (folder / "bundles").mkdir()
+    for packed in bundles(tuple(two), tmp_path_factory.mktemp("work")):
+        packed.rename(folder / "bundles" / packed.name)
+    (folder / "hosts.txt").write_text("gpu[1-2] # rack 1\nlogin1\n")
     for name in ("nccl.log", "post.txt", "logs/rank.log"):
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text(LOG)
@@ -104,6 +127,35 @@ def folder(tmp_path_factory):
     return folder
 
 
+def _sends(bundle):
+    return f"/bin/cat >/dev/null; exec /bin/cat {shlex.quote(str(bundle))}"
+
+
+@pytest.fixture(scope="module")
+def ssh_nodes(folder):
+    """Every name is a node that sends a bundle, but one."""
+    programs = {"python3": _sends(folder / "bundle.tar.gz"), "sudo": '[ "$1" = -n ] && shift && exec "$@"'}
+    with server() as running:
+        running.node(".", programs)
+        running.configure({"dead": f"  Port {free_port()}"})
+        yield running.environment
+
+
+@pytest.fixture(scope="module")
+def slurm_nodes(folder, tmp_path_factory):
+    python = tmp_path_factory.mktemp("bin") / "python3"
+    python.write_text(f"#!/bin/sh\n{_sends(folder / 'bundle.tar.gz')}\n")
+    python.chmod(0o755)
+    with cluster() as running:
+        yield {**running.environment, "PATH": f"{python.parent}:{os.environ['PATH']}"}
+
+
+def _marked():
+    for words, piped in examples():
+        marks = [mark for pattern, (_, own) in ON_NODES.items() if re.match(pattern, words) for mark in own]
+        yield pytest.param(words, piped, marks=marks)
+
+
 def _split(words):
     """The arguments without redirections, and the file of standard input."""
     given = re.search(r" < ?(\S+)", words)
@@ -111,8 +163,8 @@ def _split(words):
     return shlex.split(bare), given[1] if given else None
 
 
-@pytest.mark.parametrize("words, piped", examples())
-def test_an_example_is_valid_and_runs(words, piped, folder, tmp_path, monkeypatch):
+@pytest.mark.parametrize("words, piped", list(_marked()))
+def test_an_example_is_valid_and_runs(words, piped, folder, tmp_path, request):
     arguments, given = _split(words)
     parser = import_module(f"gdrkit.cli.{arguments[0]}").parser()
     if any(action.nargs in ("*", "?") for action in parser._get_positional_actions()):
@@ -123,17 +175,26 @@ def test_an_example_is_valid_and_runs(words, piped, folder, tmp_path, monkeypatc
         return
     shutil.rmtree(folder / "tree", ignore_errors=True)
     shutil.copytree(laid_down("acs-redirect"), folder / "tree", symlinks=True)
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    place = next((fixture for pattern, (fixture, _) in ON_NODES.items() if re.match(pattern, words)), None)
+    environment = {
+        **(request.getfixturevalue(place) if place else os.environ), "XDG_STATE_HOME": str(tmp_path)
+    }  # fmt: skip
     arguments += [word for pattern, added in ADDED.items() if re.match(pattern, words) for word in added]
     for option in ("-o", "--write-nccl-xml", "--pyz", "--plot"):
         if option in arguments:
             (folder / arguments[arguments.index(option) + 1]).unlink(missing_ok=True)
     text = Path(folder, given).read_text() if given else INPUT.get(arguments[0], LOG) if piped else PERFTEST
-    if re.match(r"fleet .*--(run|since)", words):
-        first = [*GDR, "fleet", "doctor", "bundles/"]
-        subprocess.run(first, cwd=folder, capture_output=True, timeout=60, check=False)  # exit 2: blocked
+    for before in (targets for pattern, targets in FIRST.items() if re.match(pattern, words)):
+        first = [*GDR, "fleet", "doctor", *before]  # exit 2: blocked
+        subprocess.run(first, cwd=folder, env=environment, capture_output=True, timeout=60, check=False)
     run = subprocess.run(
-        [*GDR, *arguments], input=text, text=True, cwd=folder, capture_output=True, timeout=60
+        [*GDR, *arguments],
+        input=text,
+        text=True,
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        timeout=60,
     )
     assert run.returncode in (0, 1, 2, 3), run.stderr
     (folder / "topo.xml").write_text(DUMP)
@@ -146,7 +207,7 @@ def test_examples_are_found_and_each_reason_is_needed():
     found = [words for words, _ in examples()]
     assert len(found) > 90
     assert {words.split()[0] for words in found} == set(COMMANDS) - {"completion"}
-    for pattern in (*NOT_RUN, *ADDED):
+    for pattern in (*NOT_RUN, *ADDED, *ON_NODES, *FIRST):
         assert any(re.match(pattern, words) for words in found), pattern
 
 

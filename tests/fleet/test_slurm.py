@@ -1,19 +1,24 @@
 """Slurm: which nodes there are, which ones can be asked, and how. Here sinfo and srun are scripts."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from gdrkit.evidence.errors import TargetError
 from gdrkit.fleet.run import Run
-from gdrkit.fleet.slurm import Slurm, parse_states
+from gdrkit.fleet.slurm import NodeState, Slurm, parse_states
 from tests.fleet.programs import install
 
-STATES = """gpu001 idle
-gpu002 mixed
-gpu003 down*
-gpu004 drained
-gpu001 idle
-gpu005 allocated#
+STATES = """gpu001 idle none
+gpu002 mixed none
+gpu003 down* Not responding
+gpu004 drained cable of leaf 4
+gpu001 idle none
+gpu005 allocated# none
+gpu006 idle~ none
+gpu007 idle* none
 """
+TASK = "srun: error: n1: task 0:"
 
 
 @pytest.fixture(autouse=True)
@@ -29,10 +34,17 @@ def sinfo(tmp_path, monkeypatch):
 
 
 def test_each_node_has_its_state_once():
-    assert parse_states(STATES) == {
-        "gpu001": "idle", "gpu002": "mixed", "gpu003": "down*", "gpu004": "drained", "gpu005": "allocated#"
+    assert {node: state.state for node, state in parse_states(STATES).items()} == {
+        "gpu001": "idle", "gpu002": "mixed", "gpu003": "down*", "gpu004": "drained", "gpu005": "allocated#",
+        "gpu006": "idle~", "gpu007": "idle*",
     }  # fmt: skip
-    assert parse_states("slurm_load_partitions: error\n\n") == {"slurm_load_partitions:": "error"}
+    assert parse_states("slurm_load_partitions: error\n\n") == {"slurm_load_partitions:": NodeState("error")}
+
+
+@given(st.text())
+def test_any_output_of_sinfo_is_read_or_ignored(text):
+    for node, state in parse_states(text).items():
+        assert node and state.state and isinstance(state.out(), str)
 
 
 def test_nodes_that_are_down_or_drained_are_rows_and_are_not_asked(sinfo, tmp_path, monkeypatch):
@@ -41,9 +53,12 @@ def test_nodes_that_are_down_or_drained_are_rows_and_are_not_asked(sinfo, tmp_pa
     assert Run(slurm, str(tmp_path)).ask(slurm.nodes(), rows.append)
 
     said = {row.name: row.summary for row in rows}
-    assert said["gpu003"] == "Slurm has it as down*" and said["gpu004"] == "Slurm has it as drained"
+    assert said["gpu003"] == "Slurm has it as down*: Not responding"
+    assert said["gpu004"] == "Slurm has it as drained: cable of leaf 4"
+    assert said["gpu006"] == "Slurm has it as idle~: powered off"  # a job would start it
+    assert said["gpu007"] == "Slurm has it as idle*: not responding"
     assert "srun failed: srun: error: --nodelist=gpu001 busy" in said["gpu001"]
-    assert len(said) == 5 and "--partition=h100" in sinfo.read_text()
+    assert len(said) == 7 and "--partition=h100" in sinfo.read_text()
 
 
 def test_in_an_allocation_its_nodes_are_asked_by_steps_that_share_its_resources(monkeypatch):
@@ -53,6 +68,27 @@ def test_in_an_allocation_its_nodes_are_asked_by_steps_that_share_its_resources(
     assert Slurm().nodes() == ["gpu001", "gpu002", "gpu007"]
     assert "--overlap" in Slurm().command("gpu001", "true")
     assert Slurm(["login1"]).nodes() == ["login1"]
+
+
+def test_an_allocation_has_no_other_partition(monkeypatch):
+    monkeypatch.setenv("SLURM_JOB_ID", "17")
+
+    with pytest.raises(TargetError, match="an allocation has nodes of its own"):
+        Slurm(partition="h100").nodes()
+
+
+@pytest.mark.parametrize(
+    ("lines", "why"),
+    [
+        (("sudo: a password is required", f"{TASK} Exited with exit code 1"), "sudo: a password"),
+        (("collecting files", "slurmstepd: error: STEP", f"{TASK} Killed"), f"srun failed: {TASK} Killed"),
+        (("srun: job 3 queued", "srun: error: Requested nodes are busy"), "Requested nodes are busy"),
+        ((f"{TASK} Exited with exit code 2",), "Exited with exit code 2"),
+        ((), "srun failed: exit code 2"),
+    ],
+)  # fmt: skip
+def test_the_reason_is_that_of_the_program_else_that_of_srun(lines, why):
+    assert why in str(Slurm().failure("n1", 2, lines))
 
 
 def test_elsewhere_a_job_asks_for_no_gpu():

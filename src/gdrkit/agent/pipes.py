@@ -52,6 +52,12 @@ def end_group(process: subprocess.Popen[bytes], wait_s: float = 0.0) -> None:
     kill_group(process)
 
 
+def terminate_group(process: subprocess.Popen[bytes]) -> None:
+    """Ask a process and its children, which share its session, to end; does not wait."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGTERM)
+
+
 def kill_group(process: subprocess.Popen[bytes]) -> None:
     """Kill a process and its children, which share its session.
 

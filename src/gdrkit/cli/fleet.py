@@ -22,6 +22,7 @@ def parser() -> Parser:
         "  gdr fleet doctor bundles/                      a folder of bundles, sosreports and bug reports\n"
         "  gdr fleet doctor 'gpu[001-016],login1' --sudo  nodes over ssh, as root\n"
         "  gdr fleet doctor --hosts hosts.txt             the nodes that a file lists\n"
+        "  gdr fleet doctor --slurm --partition h100      Slurm's nodes, by srun\n"
         "  gdr fleet doctor --ray http://head:8265        the nodes of a Ray cluster\n"
         "  gdr fleet doctor --kubernetes --print-manifest    the Pods that would be created\n"
         "  gdr fleet doctor --resume                      ask again the nodes that gave no answer\n"
@@ -77,7 +78,9 @@ def _cluster_options(parser: Parser) -> None:
         "--slurm", action="store_true", help="ask Slurm's nodes, all or the TARGETs, by srun"
     )
     parser.add_argument("--partition", metavar="NAME", type=_name, help="only the nodes of a partition")
+    parser.add_argument("--nodelist", metavar="LIST", help="only these nodes, as srun takes them")
     parser.only_with("--partition", "--slurm")
+    parser.only_with("--nodelist", "--slurm")
     parser.add_argument(
         "--ray",
         metavar="ADDRESS",

@@ -15,7 +15,8 @@ from gdrkit.fleet import runs
 from gdrkit.fleet.build import build
 from gdrkit.fleet.document import SILENT, FleetReport, NodeRow
 from gdrkit.fleet.folder import targets
-from gdrkit.fleet.launcher import Launcher, hosts_in, named
+from gdrkit.fleet.hostlist import expand
+from gdrkit.fleet.launcher import SLURM, Launcher, hosts_in, named
 from gdrkit.fleet.processes import Ssh
 from gdrkit.fleet.run import Run, bundle_folder, judge_files
 
@@ -76,8 +77,13 @@ def _sources(
     paths, names = named(options.targets)
     if options.hosts:
         names += _hosts(options.hosts)
-    engine = _engine(options, names)
+    if options.nodelist:
+        names += _nodelist(options.nodelist)
     again = [row for row in before if row.standing in SILENT]
+    in_slurm = [row.name for row in again if row.target.startswith(f"{SLURM}://")]
+    if in_slurm and not names and not paths:
+        options.slurm, names = True, in_slurm
+    engine = _engine(options, names)
     if not paths and not names and not engine and not again:
         hint = (
             "name a folder of bundles, nodes as gpu[001-016], --hosts FILE, --slurm, --ray or --kubernetes"
@@ -146,6 +152,17 @@ def _hosts(name: str) -> list[str]:
         return hosts_in(content.decode("utf-8", "replace"))
     except FormatError as error:
         raise TargetError(f"{shown(name)}: {error}", "write one node or hostlist in a line") from None
+
+
+def _nodelist(text: str) -> list[str]:
+    from gdrkit.formats.errors import FormatError
+
+    try:
+        return expand(text)
+    except FormatError as error:
+        raise TargetError(
+            f"not a list of nodes: {text!r} ({error})", "write nodes as gpu[001-016]"
+        ) from None
 
 
 def _expected(options: argparse.Namespace) -> Supplied | None:

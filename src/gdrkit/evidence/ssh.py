@@ -11,7 +11,8 @@ import os
 import re
 import sys
 import time
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Sequence
 from typing import IO
 
 from gdrkit.agent.launch import is_destination, ssh
@@ -30,11 +31,17 @@ BUNDLE_LIMIT_BYTES = 1 << 30
 
 BLOCK_BYTES = 1 << 16
 LINE_LIMIT_BYTES = 1000
+NOT_FOUND = 127
+"""The shell did not find the command: POSIX 2.8.2."""
+KEPT_LINES = 12
 SHOWN_LIMIT_BYTES = 1 << 15
 """Of standard error: the collector writes some tens of lines."""
 
 REST_S = 1
 """How long to wait for the rest of standard error after ssh has ended."""
+
+GRACE_S = 3.0
+"""How long a command may take to end: srun(1) first ends what it started on the node."""
 
 TARGET = re.compile(
     r"ssh://(?P<destination>(?:[^/@]+@)?(?:\[[^\]]*\]|[^/:\[\]]+))(?::(?P<port>\d{1,5}))?/?", re.ASCII
@@ -49,9 +56,9 @@ def open_ssh(target: str, probe: bool = False) -> BundleHost:
     if match is None or not is_destination(match["destination"]):
         raise TargetError(f"not a valid ssh target: {target!r}", "write it as ssh://[user@]host[:port]")
     with tempfile.TemporaryFile() as bundle:
-        code, last_line = collect(_command(match, probe), bundle)
+        code, lines = collect(_command(match, probe), bundle)
         if code or not bundle.tell():
-            raise failure(target, code, last_line)
+            raise failure(target, code, lines)
         bundle.seek(0)
         return _read(bundle, target)
 
@@ -74,17 +81,16 @@ def collect(
     *,
     quiet: bool = False,
     started: Callable[[subprocess.Popen[bytes]], None] = lambda child: None,
-    noise: str = "",
-) -> tuple[int, str]:
+) -> tuple[int, list[str]]:
     """Run the collector by a command, such as ssh, and write its output to a file. Returns its exit code and
-    its last line on standard error; unless `quiet`, that is shown here as it arrives: it is the collector's
-    progress. `started` gets the process. Lines that begin with `noise` are not kept. Raises TargetError."""
+    its last lines on standard error; unless `quiet`, that is shown here as it arrives: it is the collector's
+    progress. `started` gets the process. Raises TargetError."""
     import subprocess
     import threading
 
     timeout_s = COLLECT_TIMEOUT_S if timeout_s is None else timeout_s
 
-    from gdrkit.agent.pipes import end_group
+    from gdrkit.agent.pipes import end_group, terminate_group
 
     pipe = subprocess.PIPE
     try:
@@ -95,20 +101,25 @@ def collect(
     started(child)
     deadline = time.monotonic() + timeout_s
     assert child.stdin and child.stdout and child.stderr  # all are pipes
-    lines = _RemoteLines(quiet, noise)
+    lines = _RemoteLines(quiet)
     threading.Thread(target=_send, args=(child.stdin, deadline), daemon=True).start()
     try:
         _receive(child.stdout, child.stderr, bundle, lines, deadline)
         code = child.wait(max(0.0, deadline - time.monotonic()))
         _receive_rest(child.stderr, lines)
     except (TimeoutError, subprocess.TimeoutExpired):
+        last = f"; last line: {lines.kept[-1]}" if lines.kept else ""
         raise TargetError(
-            f"timed out: no bundle within {timeout_s:.3g} s",
+            f"timed out: no bundle within {timeout_s:.3g} s{last}",
             "run gdr collect there, and copy the bundle",
         ) from None
     finally:
-        end_group(child)
-    return code, lines.last
+        if child.poll() is None:
+            terminate_group(child)
+            end_group(child, GRACE_S)
+        else:
+            end_group(child)
+    return code, list(lines.kept)
 
 
 def _send(pipe: IO[bytes], deadline: float) -> None:
@@ -166,14 +177,14 @@ def _receive_rest(stderr: IO[bytes], lines: _RemoteLines) -> None:
 class _RemoteLines:
     """Shows the lines that the other machine writes: bounded ones, and no more than a collector writes."""
 
-    def __init__(self, quiet: bool = False, noise: str = "") -> None:
-        self.last, self._noise = "", noise
+    def __init__(self, quiet: bool = False) -> None:
+        self.kept: deque[str] = deque(maxlen=KEPT_LINES)
         self.left = 0 if quiet else SHOWN_LIMIT_BYTES
         self._started = b""
 
     def add(self, block: bytes) -> None:
         *lines, self._started = (self._started + block).split(b"\n")
-        for line in lines if self.left > 0 else lines[-2:]:
+        for line in lines if self.left > 0 else lines[-KEPT_LINES:]:
             self._show(line)
         if len(self._started) > LINE_LIMIT_BYTES:
             self.end()
@@ -185,17 +196,19 @@ class _RemoteLines:
     def _show(self, line: bytes) -> None:
         line = line[:LINE_LIMIT_BYTES]
         text = "".join(letter for letter in line.decode("utf-8", "replace") if letter.isprintable())
-        if not text or (self._noise and text.startswith(self._noise)):
+        if not text:
             return
-        self.last = text
+        if not text.startswith(" "):  # a line that only continues another
+            self.kept.append(text)
         if self.left > 0:
             print(text, file=sys.stderr, flush=True)
         self.left -= len(line)
 
 
-def failure(target: str, code: int, last_line: str) -> TargetError:
-    """Why a machine sent no bundle."""
-    if code == 127:  # command not found: POSIX 2.8.2
+def failure(target: str, code: int, lines: Sequence[str]) -> TargetError:
+    """Why a machine sent no bundle, by the exit code of ssh and the last lines of its errors."""
+    last_line = lines[-1] if lines else ""
+    if code == NOT_FOUND:
         hint = "run nvidia-bug-report.sh or sos report there, copy the file, and run gdr doctor FILE"
         return TargetError(f"python3 not found on {target}", hint)
     if code == 255:  # ssh(1), EXIT STATUS

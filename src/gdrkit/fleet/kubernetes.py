@@ -35,6 +35,8 @@ POLL_S = 1.0
 OUTPUT_LIMIT_BYTES = 512 << 20
 """What kubectl may print: a node has up to 50 KB, most of it names of images."""
 ERRORS_LIMIT_BYTES = 4 << 20
+EXEC_ENDED = "command terminated with exit code"
+"""The last line of `kubectl exec` if the command fails; its own error is above."""
 _REFUSED = re.compile(r'\b[Pp]ods? "([a-z0-9.-]{1,253})" (?:is|already|was)?\s?(.{1,2000})')
 
 T = TypeVar("T")
@@ -114,8 +116,6 @@ class Kubectl:
 class Kubernetes(PerNode):
     """The nodes of a cluster, all or those that a selector or their names choose."""
 
-    noise = "command terminated with exit code"
-
     def __init__(
         self,
         names: Sequence[str] = (),
@@ -155,8 +155,12 @@ class Kubernetes(PerNode):
             *program.removeprefix("sudo -n ").split(), "--root", HOST,
         )  # fmt: skip
 
-    def failure(self, node: str, code: int, last_line: str) -> TargetError:
-        return TargetError(f"gdr collect failed in its Pod: {last_line or f'exit code {code}'}")
+    def failure(self, node: str, code: int, lines: Sequence[str]) -> TargetError:
+        said = [line for line in lines if not line.startswith(EXEC_ENDED)]
+        return TargetError(f"gdr collect failed in its Pod: {said[-1] if said else f'exit code {code}'}")
+
+    def clean(self) -> None:
+        """Nothing: the Pods are deleted with what runs in them."""
 
     def ask(self, request: Request, answered: Answered) -> PodsOfRun:
         return PodsOfRun(self, self._kubectl, self._image, request, answered)

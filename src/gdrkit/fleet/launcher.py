@@ -14,6 +14,8 @@ from gdrkit.evidence.errors import TargetError
 from gdrkit.fleet.hostlist import expand
 from gdrkit.formats.errors import FormatError
 
+SLURM = "slurm"
+"""The scheme of the targets of Slurm's nodes."""
 Answered = Callable[[str, BaseException | None], None]
 """Called from any thread, once for a node: its bundle is complete, or why there is none."""
 

@@ -9,9 +9,9 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Protocol
 
 from gdrkit.agent.launch import ssh
-from gdrkit.agent.pipes import kill_group
+from gdrkit.agent.pipes import end_group, kill_group, terminate_group
 from gdrkit.evidence.errors import TargetError
-from gdrkit.evidence.ssh import COLLECT_TIMEOUT_S, collect, failure, remote_command
+from gdrkit.evidence.ssh import COLLECT_TIMEOUT_S, GRACE_S, collect, failure, remote_command
 from gdrkit.fleet.launcher import Answered, Asking, Launcher, Request
 
 FANOUT = 32
@@ -26,14 +26,15 @@ class PerNode(Launcher, Protocol):
     """A launcher that knows the command for each node."""
 
     fanout: int = FANOUT
-    noise: str = ""
-    """The beginning of lines on standard error that follow the one with the reason; "" for none."""
 
     def command(self, node: str, program: str) -> list[str]:
         """The words that run a shell command on a node."""
 
-    def failure(self, node: str, code: int, last_line: str) -> TargetError:
-        """Why a node sent no bundle, by the exit code of the command and the last line of its errors."""
+    def failure(self, node: str, code: int, lines: Sequence[str]) -> TargetError:
+        """Why a node sent no bundle, by the exit code of the command and the last lines of its errors."""
+
+    def clean(self) -> None:
+        """End what commands that had to be killed may have left on the nodes."""
 
     def ask(self, request: Request, answered: Answered) -> Asking:
         processes = Processes(self, request, answered)
@@ -73,24 +74,25 @@ class Processes:
                 kill_group(child)
 
         with open(self._request.bundles[node], "w+b") as bundle:
-            code, last_line = collect(
-                command,
-                bundle,
-                min(left_s, COLLECT_TIMEOUT_S),
-                quiet=True,
-                started=started,
-                noise=self._launcher.noise,
+            code, lines = collect(
+                command, bundle, min(left_s, COLLECT_TIMEOUT_S), quiet=True, started=started
             )
             if code or not bundle.tell():
-                raise self._launcher.failure(node, code, last_line)
+                raise self._launcher.failure(node, code, lines)
 
     def end(self) -> str:
         """Ask no further nodes, and end the processes that still ask."""
         self._ended = True
         self._executor.shutdown(wait=False, cancel_futures=True)
-        for child in list(self._running.values()):
-            if child.returncode is None:
-                kill_group(child)
+        children = list(self._running.values())
+        asked = [child for child in children if child.poll() is None]
+        for child in asked:
+            terminate_group(child)
+        deadline = time.monotonic() + GRACE_S
+        for child in asked:
+            end_group(child, max(0.0, deadline - time.monotonic()))
+        if any(child.returncode is not None and child.returncode < 0 for child in children):
+            self._launcher.clean()
         return ""
 
 
@@ -113,5 +115,8 @@ class Ssh(PerNode):
         user, at, host = node.rpartition("@")
         return f"ssh://{user}{at}{f'[{host}]' if ':' in host else host}"
 
-    def failure(self, node: str, code: int, last_line: str) -> TargetError:
-        return failure(self.target(node), code, last_line)
+    def failure(self, node: str, code: int, lines: Sequence[str]) -> TargetError:
+        return failure(self.target(node), code, lines)
+
+    def clean(self) -> None:
+        """Nothing: what runs there ends when it writes, since its connection has closed."""

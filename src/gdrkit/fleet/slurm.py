@@ -2,17 +2,32 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import re
+import secrets
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from gdrkit.evidence.errors import TargetError
+from gdrkit.evidence.ssh import NOT_FOUND, failure
 from gdrkit.fleet.hostlist import expand
+from gdrkit.fleet.launcher import SLURM
 from gdrkit.fleet.processes import PerNode
 from gdrkit.formats.errors import FormatError
 
-LIST_TIMEOUT_S = 30.0
+LIST_TIMEOUT_S, CANCEL_TIMEOUT_S = 30.0, 10.0
+QUEUE_LIMIT_S = 60
+"""How long a job may wait for its node, which may be full, before the row says so."""
+JOB_LIMIT_MIN = 10
+"""A job ends by then whatever happens to gdr."""
 _OUT = ("down", "drain", "fail", "maint", "power", "reboot", "unk", "future", "inval")
-"""Beginnings of states in which no job step starts: sinfo(1), NODE STATE CODES. A flag such as * follows."""
+"""Beginnings of states in which no job step starts: sinfo(1), NODE STATE CODES. A flag may follow."""
+_OUT_FLAGS = {"*": "not responding", "~": "powered off", "%": "powering down"}
+"""A job would wait for such a node, or start it."""
+_SLURM_SAYS = re.compile(r"(?:srun|slurmstepd[^:]*|slurmd\S*): ")
+_EXITED = re.compile(r"srun: error: \S+ tasks? \S+ Exited with exit code")
+"""The program ended by itself: its own last line says why."""
 
 
 class Slurm(PerNode):
@@ -23,13 +38,19 @@ class Slurm(PerNode):
 
     def __init__(self, names: Sequence[str] = (), partition: str = "") -> None:
         self._names, self._partition = names, partition
-        self._states: dict[str, str] | None = None
+        self._states: dict[str, NodeState] | None = None
+        self._allocation = os.environ.get("SLURM_JOB_ID", "")
+        self._job_name = f"gdr-fleet-{secrets.token_hex(4)}"
 
     def nodes(self) -> Sequence[str]:
         """The nodes that were named, those of the allocation, or all of the partition."""
+        if self._allocation and self._partition:
+            raise TargetError(
+                "an allocation has nodes of its own", "leave --partition out, or run outside it"
+            )
         if self._names:
             return list(dict.fromkeys(self._names))
-        if (allocated := os.environ.get("SLURM_JOB_NODELIST", "")) and not self._partition:
+        if allocated := os.environ.get("SLURM_JOB_NODELIST", ""):
             try:
                 return expand(allocated)
             except FormatError as error:
@@ -38,59 +59,89 @@ class Slurm(PerNode):
 
     def down(self) -> dict[str, str]:
         """The nodes on which Slurm would start nothing."""
-        states = self._node_states()
-        return {
-            node: f"Slurm has it as {state}"
-            for node, state in states.items()
-            if state.lower().startswith(_OUT)
-        }
+        return {node: why for node, state in self._node_states().items() if (why := state.out())}
 
-    def _node_states(self) -> dict[str, str]:
+    def _node_states(self) -> dict[str, NodeState]:
         if self._states is None:
-            words = ["sinfo", "--noheader", "--Node", "--format=%N %T"]
+            words = ["sinfo", "--noheader", "--Node", "--format=%N %T %E"]
             words += [f"--partition={self._partition}"] if self._partition else []
             self._states = parse_states(_output(words))
         return self._states
 
     def command(self, node: str, program: str) -> list[str]:
-        words = ["srun", "--nodes=1", "--ntasks=1", f"--nodelist={node}", "--quiet", "--unbuffered"]
-        words += ["--overlap"] if os.environ.get("SLURM_JOB_ID") else ["--gres=none", "--job-name=gdr-fleet"]
+        # Without --unbuffered, which connects the program to a terminal: srun(1).
+        words = ["srun", "--nodes=1", "--ntasks=1", f"--nodelist={node}", f"--job-name={self._job_name}"]
+        words += ["--chdir=/", "--mpi=none"]
+        if self._allocation:
+            words += ["--overlap"]
+        else:
+            words += ["--gres=none", f"--immediate={QUEUE_LIMIT_S}", f"--time={JOB_LIMIT_MIN}"]
         words += [f"--partition={self._partition}"] if self._partition else []
         return [*words, "sh", "-c", program]
 
     def target(self, node: str) -> str:
-        return f"slurm://{node}"
+        return f"{SLURM}://{node}"
 
-    def failure(self, node: str, code: int, last_line: str) -> TargetError:
-        return TargetError(
-            f"srun failed: {last_line or f'exit code {code}'}", "try: srun --nodelist=" + node
-        )
+    def failure(self, node: str, code: int, lines: Sequence[str]) -> TargetError:
+        if code == NOT_FOUND:
+            return failure(self.target(node), code, lines)
+        own = [line for line in lines if not _SLURM_SAYS.match(line)]
+        errors = [line for line in lines if line.startswith("srun: error: ")]
+        if own and any(_EXITED.match(line) for line in lines):
+            return failure(self.target(node), code, own)
+        why = errors[0] if errors else lines[-1] if lines else f"exit code {code}"
+        return TargetError(f"srun failed: {why}", f"try: srun --nodelist={node} hostname")
+
+    def clean(self) -> None:
+        """Cancel the jobs of this run, or its steps in the allocation. Best effort: Slurm may not answer."""
+        with contextlib.suppress(TargetError):
+            if not self._allocation:
+                _output(["scancel", "--quiet", f"--jobname={self._job_name}"], CANCEL_TIMEOUT_S)
+                return
+            listed = ["squeue", "--steps", "--noheader", "--format=%i %j", f"--jobs={self._allocation}"]
+            steps = (line.split() for line in _output(listed, CANCEL_TIMEOUT_S).splitlines())
+            if left := [words[0] for words in steps if words[1:] == [self._job_name]]:
+                _output(["scancel", "--quiet", *left], CANCEL_TIMEOUT_S)
 
 
-def parse_states(text: str) -> dict[str, str]:
-    """The state of each node in the output of `sinfo --Node --format='%N %T'`: `gpu001 idle*`.
+class NodeState(NamedTuple):
+    """A node as sinfo shows it."""
 
-    A node of several partitions has several lines."""
-    states: dict[str, str] = {}
+    state: str
+    reason: str = ""  # what the administrator or Slurm gave for it
+
+    def out(self) -> str:
+        """Why no job starts on it; "" if one would."""
+        why = self.reason or _OUT_FLAGS.get(self.state[-1], "")
+        out = self.state.lower().startswith(_OUT) or self.state[-1] in _OUT_FLAGS
+        return f"Slurm has it as {self.state}" + (f": {why}" if why else "") if out else ""
+
+
+def parse_states(text: str) -> dict[str, NodeState]:
+    """The nodes in the output of `sinfo --Node --format='%N %T %E'`: `gpu001 down* cable`.
+
+    A node of several partitions has several lines; without a reason the last word is `none`."""
+    states: dict[str, NodeState] = {}
     for line in text.splitlines():
-        node, _, state = line.strip().partition(" ")
+        node, _, rest = line.strip().partition(" ")
+        state, _, reason = rest.strip().partition(" ")
         if node and state:
-            states.setdefault(node, state.strip())
+            states.setdefault(node, NodeState(state, "" if reason == "none" else reason))
     return states
 
 
-def _output(words: list[str]) -> str:
+def _output(words: list[str], timeout_s: float = LIST_TIMEOUT_S) -> str:
     """What a program prints. Raises TargetError."""
     import subprocess
 
     try:
         ran = subprocess.run(
-            words, capture_output=True, timeout=LIST_TIMEOUT_S, check=False, stdin=subprocess.DEVNULL
+            words, capture_output=True, timeout=timeout_s, check=False, stdin=subprocess.DEVNULL
         )
     except FileNotFoundError:
         raise TargetError(f"{words[0]} is not installed here", "run it on a node of the cluster") from None
     except subprocess.TimeoutExpired:
-        raise TargetError(f"{words[0]} did not answer within {LIST_TIMEOUT_S:g} s") from None
+        raise TargetError(f"{words[0]} did not answer within {timeout_s:g} s") from None
     if ran.returncode:
         why = ran.stderr.decode("utf-8", "replace").strip().splitlines()
         raise TargetError(f"{words[0]} failed: {why[-1] if why else f'exit code {ran.returncode}'}")

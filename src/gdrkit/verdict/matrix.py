@@ -95,6 +95,8 @@ def pairs_to_judge(node: Node) -> tuple[Pair, ...]:
 
 def _by_direction(node: Node, results: list[CheckResult], path: str, consumer: str) -> tuple[PathState, ...]:
     """One state, or one for each direction if they differ."""
+    if all(result.rule.direction == "both" for result in results):
+        return (judge_path(node, results, path, consumer, "both"),)
     send = judge_path(node, results, path, consumer, "send")
     receive = judge_path(node, results, path, consumer, "receive")
     if (send.state, send.codes, send.missing) == (receive.state, receive.codes, receive.missing):

@@ -60,7 +60,7 @@ class PathState(Struct, frozen=True, kw_only=True):
 def judge_path(
     node: Node, results: Iterable[CheckResult], path: str, consumer: str, direction: Direction
 ) -> PathState:
-    """The state of one path from all results.
+    """The state of one path from the results that apply to its cell, in one direction or both.
 
     Impossible if a blocker is permanent, else blocked if there is one, else unknown if evidence is missing,
     else ready.
@@ -70,11 +70,11 @@ def judge_path(
         if result.rule.direction not in ("both", direction):
             continue
         match result.outcome:
-            case Failed() if would_block(result, path, consumer):
+            case Failed():
                 blockers.append(result)
-            case Unknown() if would_block(result, path, consumer):
+            case Unknown():
                 open_questions.append(result)
-            case Passed() if would_block(result, path, consumer):
+            case Passed():
                 passed.append(result)
             case _:
                 pass
