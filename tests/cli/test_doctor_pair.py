@@ -11,6 +11,7 @@ from machines.compose import compose, write
 from machines.fleet import fleet
 
 from gdrkit.cli import main
+from tests.fleet.sparks import spark_machine
 
 FLEET = fleet(0, 2)
 BASE = next(machine for machine in FLEET.machines if machine.name != FLEET.planted)
@@ -176,3 +177,28 @@ def test_json_is_the_document_of_a_fleet(tmp_path, capsys):
 def test_options_for_one_node_are_refused_with_two(tmp_path, capsys):
     assert main(["doctor", "a", "b", "--line"]) == 64
     assert "--line has no effect with two nodes" in capsys.readouterr().err
+
+
+def test_two_sparks_are_one_answer(tmp_path, capsys):
+    """Cable, addresses, rate, and what to set: as text and as JSON."""
+    paths = [str(write(spark_machine(name, at), tmp_path)) for at, name in enumerate(("spark-a", "spark-b"))]
+
+    code = main(["doctor", *paths])
+    printed = " ".join(capsys.readouterr().out.split())
+    assert code == 0
+    assert "connected, at most 200 Gbit/s cable p0 of spark-a to p0 of spark-b (in one network)" in printed
+    assert "What to set on both nodes" in printed and "NCCL_IB_HCA='=roceP2p1s0f0:1,rocep1s0f0:1'" in printed
+
+    main(["doctor", *paths, "--json"])
+    cabling = json.loads(capsys.readouterr().out)["cabling"]
+    assert cabling["cables"] == [["p0", "p0"]] and len(cabling["pairs"]) == 2
+
+
+def test_a_pair_of_sparks_that_does_not_meet_needs_something(tmp_path, capsys):
+    one, other = (spark_machine(name, at) for at, name in enumerate(("spark-a", "spark-b")))
+    for nic in other.nics:
+        nic.state = "DOWN"
+
+    assert main(["doctor", str(write(one, tmp_path)), str(write(other, tmp_path))]) == 1
+    printed = capsys.readouterr().out
+    assert "Between the two nodes: 1 problem\n  ! no port of spark-b is up" in printed

@@ -49,7 +49,7 @@ def node(files=None, **commands):
     ],
 )
 def test_the_networks_of_an_interface(net, found):
-    """IPv4 comes first; an address of IPv6 that every interface has is no network."""
+    """IPv4 comes first; a link-local address of IPv6, which every interface has, does not count."""
     assert networks.networks(node(), net) == found
 
 

@@ -18,7 +18,7 @@ throughput falls at 0.001 and above (Zhu et al., "Congestion Control for Large-S
 SIGCOMM 2015, section 2), and this is an order of magnitude below it."""
 
 PACKETS_ENOUGH = 1_000_000
-"""Fewer packets say nothing about such a share."""
+"""Fewer packets do not show such a share."""
 
 
 @fact

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime
 
+from gdrkit.fleet import cabling_text
+from gdrkit.fleet.cabling import cabling
 from gdrkit.fleet.document import WELL, Change, FleetReport, Group, NodeRow, OddNode, Standing, TraitValue
 from gdrkit.fleet.peers import differing
 from gdrkit.fleet.traits import MUST_MATCH
@@ -49,6 +51,8 @@ def _lines(report: FleetReport) -> Iterator[Row]:
     yield from _fixes(report)
     yield from _drift(report)
     yield from _mismatches(report)
+    if report.cabling:
+        yield from cabling_text.lines(report.cabling, report.nodes)
     yield from _odd(report)
     yield from _learned(report)
     yield from _changes(report)
@@ -213,6 +217,8 @@ def comparison_text(one: NodeRow, other: NodeRow, *, colour: bool = False, width
     def lines() -> Iterator[Row]:
         for row in (one, other):
             yield 4, row.standing, f"{row.standing}: {row.summary}", f"{row.name}: "
+        if cables := cabling((one, other)):
+            yield from cabling_text.lines(cables, (one, other))
         found = differing(one, other)
         matter = {trait: found.pop(trait) for trait in MUST_MATCH if all(found.get(trait, ("",)))}
         if not found and not matter:
