@@ -37,11 +37,25 @@ def ports(node: Node) -> str:
 
 
 def link_layers(node: Node) -> str:
-    return " and ".join(sorted({port.link_layer for port in active(node)})) or "none"
+    return " and ".join(sorted({port.link_layer for port in in_use(node)})) or "none"
 
 
 def active(node: Node) -> list[RdmaPort]:
     return [port for port in best_ports(node) if port.state == "ACTIVE"]
+
+
+def in_use(node: Node) -> list[RdmaPort]:
+    """The ports that a job may use, which are compared. Raises EvidenceMissing where all ports are down,
+    which is a trait of its own."""
+    found = active(node)
+    if not found and counted_nics(node):
+        raise EvidenceMissing(Missing("active ports", MissingReason.UNDECIDED, "rdma link"))
+    return found
+
+
+def distinct(values: Iterable[str]) -> str:
+    """Each value once: how many ports have it depends on how many are up, which is another trait."""
+    return ", ".join(sorted(set(values), key=natural)) or "none"
 
 
 def nic_count(node: Node) -> str:
@@ -54,11 +68,11 @@ def mtus(node: Node) -> str:
     def mtu(port: RdmaPort) -> str:
         return node.text(f"sys/class/net/{netdev(node, port.device, port.number)}/mtu").strip()
 
-    return counted(mtu(port) for port in active(node)) or "none"
+    return distinct(mtu(port) for port in in_use(node))
 
 
 def on_ethernet(node: Node) -> list[RdmaPort]:
-    return [port for port in active(node) if port.link_layer == "Ethernet"]
+    return [port for port in in_use(node) if port.link_layer == "Ethernet"]
 
 
 def interface(node: Node, port: RdmaPort) -> str:
@@ -75,7 +89,7 @@ def first_gid(node: Node, port: RdmaPort) -> tuple[int, str] | None:
 
 def gid_kinds(node: Node) -> str:
     kinds = {True: "RoCE v2 with IPv4", False: "no RoCE v2 with IPv4"}
-    return counted(kinds[first_gid(node, port) is not None] for port in on_ethernet(node)) or "none"
+    return distinct(kinds[first_gid(node, port) is not None] for port in on_ethernet(node))
 
 
 def gid_indexes(node: Node) -> str:
@@ -83,7 +97,7 @@ def gid_indexes(node: Node) -> str:
     found = [first_gid(node, port) for port in on_ethernet(node)]
     if None in found:
         raise EvidenceMissing(Missing("GID of RoCE v2", MissingReason.UNDECIDED, "show_gids"))
-    return counted(str(gid[0]) for gid in found if gid) or "none"
+    return distinct(str(gid[0]) for gid in found if gid)
 
 
 def names(node: Node) -> str:
@@ -105,33 +119,35 @@ def network_of(node: Node, port: RdmaPort) -> str:
 
 
 def networks(node: Node) -> str:
-    return counted(network_of(node, port) for port in on_ethernet(node)) or "none"
+    return distinct(network_of(node, port) for port in on_ethernet(node))
 
 
 def network_order(node: Node) -> str:
-    """Which of its networks each port is in, by number: `1 2 3 4` on a node whose rails are in order."""
+    """Which of its networks each port is in, by number: `2 1 3`; `sorted` where rails are in order, however
+    many are up."""
     found = [network_of(node, port) for port in on_ethernet(node)]
     if {ROUTED, NO_ADDRESS} & set(found):
         raise EvidenceMissing(Missing("order of networks", MissingReason.UNDECIDED, "ip -j addr"))
     numbers = {name: str(number) for number, name in enumerate(sorted(set(found), key=natural), 1)}
-    return " ".join(numbers[name] for name in found) or "none"
+    order = [numbers[name] for name in found]
+    return " ".join(order) if order != sorted(order, key=int) else "sorted"
 
 
 def partition_keys(node: Node) -> str:
-    infiniband = [port for port in active(node) if port.link_layer == "InfiniBand"]
+    infiniband = [port for port in in_use(node) if port.link_layer == "InfiniBand"]
     keys = (flow_control.partition_keys(node, port.device, port.number) for port in infiniband)
-    return counted(keys) or "none"
+    return distinct(keys)
 
 
 def traffic_class(node: Node) -> str:
-    return counted(flow_control.traffic_class(node, port.device) for port in on_ethernet(node)) or "none"
+    return distinct(flow_control.traffic_class(node, port.device) for port in on_ethernet(node))
 
 
 def _of_interfaces(read: Callable[[Node, str], str]) -> Callable[[Node], str]:
     """A trait of the interfaces of the active ports."""
 
     def values(node: Node) -> str:
-        return counted(read(node, interface(node, port)) for port in on_ethernet(node)) or "none"
+        return distinct(read(node, interface(node, port)) for port in on_ethernet(node))
 
     return values
 
