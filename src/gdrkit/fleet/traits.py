@@ -1,9 +1,9 @@
 """What is compared between nodes: each trait with how it is read, and where it matters.
 
-A trait has the same value on two nodes that are set up alike: no name, address or serial number is in it,
-and devices are counted, not listed. The rows about what must match follow NCCL's own checks; the symptoms
-are those of its sources (src/init.cc, src/transport/net_ib/) and of NVIDIA/nccl issues 306, 378,
-820, 1524, 1957, 2428.
+A trait has the same value on two nodes that are set up alike: no name, address or serial number of one node
+is in it, and devices are counted, or named as all such nodes name them. The rows about what must match
+follow NCCL's own checks; the symptoms are those of its sources (src/init.cc, src/transport/net_ib/) and of
+NVIDIA/nccl issues 306, 378, 820, 1524, 1957, 2428.
 """
 
 from __future__ import annotations
