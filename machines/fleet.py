@@ -69,3 +69,42 @@ def bundles(machines: tuple[Machine, ...], folder: Path) -> Iterator[Path]:
         with tarfile.open(packed, "w:gz", format=tarfile.GNU_FORMAT, compresslevel=6) as archive:
             archive.add(tree, tree.name)
         yield packed
+
+
+class Incident(NamedTuple):
+    """A fleet with several faults at once, and the machines that have each, by fault."""
+
+    machines: tuple[Machine, ...]
+    planted: dict[str, tuple[str, ...]]
+
+
+RAIL, STUB, RACK, DRIVER = "rail", "stub after an upgrade", "rack with ACS on", "another driver"
+
+
+def incident(seed: int, size: int) -> Incident:
+    """A fleet of one kind of which a port is down on one machine, three have a stub after an upgrade of the
+    driver, the last quarter is a rack with ACS on, and one machine has another driver."""
+    faults = {fault.name: fault for fault in FAULTS}
+    rail, stub, acs = (faults[n] for n in ("port down", "stub instead", "redirecting switch port"))
+    source = random.Random(f"incident {seed}")
+    while True:
+        usual = draw.machine(seed, source, "rails")
+        fits = consistent(usual) and all(_fits(fault, usual) for fault in (rail, stub, acs))
+        if fits and usual.driver and judge(usual).states["nccl"] & {"active", "ready"}:
+            break
+    usual.in_use = ""
+    names = [f"gpu{number:03d}" for number in range(size)]
+    planted = {
+        RAIL: (names[1],), STUB: tuple(names[2:5]), DRIVER: (names[5],), RACK: tuple(names[-(size // 4) :]),
+    }  # fmt: skip
+    machines = []
+    for number, name in enumerate(names):
+        machine = copy.deepcopy(usual)
+        machine.number, machine.name = number, name
+        for fault, where in ((rail, RAIL), (stub, STUB), (acs, RACK)):
+            if name in planted[where]:
+                fault.plant(machine, random.Random(seed))
+        if name in planted[DRIVER] and machine.driver:
+            machine.driver.version = "595.45.04" if machine.driver.version != "595.45.04" else "590.48.01"
+        machines.append(machine)
+    return Incident(tuple(machines), planted)

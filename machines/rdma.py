@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import zlib
 
-from machines import pci
+from machines import pci, ports
 from machines.machine import Function, Machine
 from machines.tree import Tree
 
@@ -44,6 +44,7 @@ def write(tree: Tree, machine: Machine) -> None:
         for number in range(len(devices)):
             tree.file(f"dev/infiniband/uverbs{number}", "")
             tree.file(f"dev/infiniband/umad{number}", "")
+    ports.write(tree, machine)
     for bond in sorted({nic.bond for nic in devices if nic.bond}):
         _bond(tree, machine, bond)
     listing = ", ".join(f'{{"ifindex":{n},"ifname":"{f.rdma}"}}' for n, f in enumerate(devices))
@@ -121,13 +122,16 @@ def _port(tree: Tree, at: str, machine: Machine, function: Function, node: int) 
     }
     for name, value in values.items():
         tree.line(f"{at}/{name}", value)
+    if nic is not None and function.part != "EFA":
+        ports.counters(tree, at, ethernet=ethernet)
     low = _guid(node)
     local = f"fe80:0000:0000:0000:{low}"
     gids = [(local, "IB/RoCE v1")]
     if ethernet and function.part != "EFA":
         gids.append((local, "RoCE v2"))
         if function.state == "ACTIVE":
-            mapped = f"0000:0000:0000:0000:0000:ffff:c0a8:{node % 250 + 1:02x}01"
+            _, _, rail, host = map(int, ports.address(machine, function).split("."))
+            mapped = f"0000:0000:0000:0000:0000:ffff:c0a8:{rail:02x}{host:02x}"
             gids += [(mapped, "IB/RoCE v1"), (mapped, "RoCE v2")]
     for index, (gid, kind) in enumerate(gids):
         tree.line(f"{at}/gids/{index}", gid)

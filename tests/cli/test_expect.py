@@ -1,6 +1,7 @@
 """`gdr expect` and `gdr doctor --expect`, as the owner of one good node and many others uses them."""
 
 import json
+import shutil
 import tomllib
 from pathlib import Path
 
@@ -45,6 +46,34 @@ def test_a_good_node_is_as_expected(tmp_path, capsys, monkeypatch):
     main(["expect", str(laid_down(GOOD)), "-o", str(path)])
     assert doctor(GOOD, path) == 0
     assert f"{path}: this node is as expected" in capsys.readouterr().out
+
+
+def test_what_most_nodes_of_a_folder_have_is_expected_of_all(tmp_path, capsys):
+    """Learned from four, one of which has lost a GPU; written, read again, and that one departs from it."""
+    folder, learned = tmp_path / "bundles", tmp_path / "learned.toml"
+    folder.mkdir()
+    names = [GOOD, GOOD, GOOD, "gpu-gone", "a6000-tower"]
+    for number, name in enumerate(names):
+        shutil.copytree(laid_down(name), folder / f"{number}", symlinks=True)
+    (folder / "damaged.tar.gz").write_bytes(b"\x1f\x8b damaged")
+
+    assert main(["expect", str(folder), "-o", str(learned)]) == 0
+    notes = capsys.readouterr().err
+    assert "1 nodes of another kind are left out" in notes and "damaged.tar.gz" in notes
+    table = tomllib.loads(learned.read_text())
+    assert (table["gpus"], table["rails"][0]["count"]) == (8, 8)
+    assert learned.read_text().startswith("# What most of 4 nodes have; written by gdr expect")
+
+    assert doctor(GOOD, learned) == 0
+    assert doctor("gpu-gone", learned) == 2
+    assert main(["expect", str(folder), "-o", str(learned)]) == 64  # an existing file is kept
+
+
+def test_a_folder_without_a_node_that_can_be_read_is_an_error(tmp_path, capsys):
+    (tmp_path / "damaged.tar.gz").write_bytes(b"\x1f\x8b damaged")
+
+    assert main(["expect", str(tmp_path)]) == 66
+    assert "no node can be read" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -79,6 +79,14 @@ def test_a_hostlist_of_the_nodes_in_need(folder, capsys):
     assert printed.out == f"damaged.tar.gz,{folder[1]}\n"
 
 
+def test_ctrf_is_json_with_a_test_for_each_node(folder, capsys):
+    code, printed = run(capsys, folder[0], "--ctrf")
+    results = json.loads(printed.out)["results"]
+
+    assert code == 2 and len(results["tests"]) == 6
+    assert results["summary"]["failed"] == results["summary"]["other"] == 1
+
+
 def test_csv_and_junit_have_a_row_for_each_node(folder, capsys):
     _, printed = run(capsys, folder[0], "--csv")
     rows = list(csv.DictReader(io.StringIO(printed.out)))

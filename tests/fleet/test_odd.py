@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from gdrkit.fleet.build import build
 from gdrkit.fleet.document import Standing
 from gdrkit.fleet.peers import kinds, norm, odd
+from gdrkit.fleet.text import text
 from tests.fleet.fleets import judged_fleet, row
 
 
@@ -111,3 +112,11 @@ def test_the_order_of_the_rows_does_not_matter(traits, random):
     shuffled = random.sample(rows, len(rows))
 
     assert odd(kinds(rows)) == odd(kinds(shuffled))
+
+
+def test_nodes_that_are_odd_in_the_same_way_are_one_line():
+    """As a rack is that was set up apart."""
+    fleet = [*peers(12, ACS="0"), *(row(f"rack{n}", traits={"ACS": "1"}) for n in range(3))]
+    words = text(build(fleet)).partition("Odd ones out\n")[2]
+
+    assert words.startswith("  rack[0-2]: ACS 1 (3 of 15), its 12 peers have 0\n\n")

@@ -236,3 +236,11 @@ def test_commands_to_copy_have_no_marks_and_no_explanations():
 
 def test_a_label_stands_before_the_first_line_only():
     assert render([(6, "", "one two three", "Now")], {}, width=14) == "Now   one two\n      three\n"
+
+
+def test_a_label_longer_than_its_indent_makes_no_line_longer():
+    rows = [(4, "", "word " * 12, "  gpu[001-064]: "), (4, "", "short", "  a ")]
+    lines = render(rows, {}, width=40).splitlines()
+
+    assert lines[0].startswith("  gpu[001-064]: word") and lines[1].startswith("    word")
+    assert max(map(len, lines)) <= 40 and lines[-1] == "  a short"

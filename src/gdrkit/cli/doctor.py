@@ -120,4 +120,5 @@ def _pair(options: argparse.Namespace) -> int:
         colour = sys.stdout.isatty()
         one, other = sorted(report.nodes, key=lambda row: row.target != options.target)
         write(comparison_text(one, other, colour=colour, width=text_width()), styled=colour)
-    return max(exit_code(report), int(bool(report.mismatches)))
+    problems = report.cabling.problems if report.cabling else ()
+    return max(exit_code(report), int(bool(report.mismatches or problems)))

@@ -117,6 +117,7 @@ def _output_options(parser: Parser) -> None:
     parser.output()
     parser.add_argument("--csv", action="store_true", help="write one line of CSV for each node")
     parser.add_argument("--junit", action="store_true", help="write JUnit XML, one test case for each node")
+    parser.add_argument("--ctrf", action="store_true", help="write CTRF's JSON, one test for each node")
     parser.add_argument(
         "--nodes-only", action="store_true", help="print a hostlist of the nodes that need something"
     )
@@ -134,8 +135,10 @@ def _output_options(parser: Parser) -> None:
         default=0,
         help="up to N blocked nodes do not make the exit code 2",
     )
-    parser.one_output("--json", "--csv", "--junit", "--nodes-only", "--group", "--node", "--compare")
-    parser.one_output("--print-manifest", "--json", "--csv", "--junit", "--nodes-only")
+    parser.one_output(
+        "--json", "--csv", "--junit", "--ctrf", "--nodes-only", "--group", "--node", "--compare"
+    )
+    parser.one_output("--print-manifest", "--json", "--csv", "--junit", "--ctrf", "--nodes-only")
 
 
 def _name(text: str) -> str:

@@ -25,6 +25,8 @@ def show(report: FleetReport, options: argparse.Namespace) -> int:
         write(tables.as_csv(report))
     elif options.junit:
         write(tables.as_junit(report))
+    elif options.ctrf:
+        write_json(tables.as_ctrf(report))
     elif options.nodes_only:
         write(f"{fold(row.name for row in report.nodes if row.standing in _IN_NEED)}\n")
     else:

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from msgspec.structs import replace
 
 from gdrkit.fleet import peers
+from gdrkit.fleet.cabling import cabling
 from gdrkit.fleet.changes import changes
 from gdrkit.fleet.document import FleetReport, NodeRow, Standing
 from gdrkit.fleet.groups import fixes, groups
@@ -45,6 +46,7 @@ def build(
         nodes=nodes,
         since=since.started if since else "",
         changes=changes(since.nodes, nodes) if since else (),
+        cabling=cabling(nodes),
     )
 
 

@@ -33,6 +33,32 @@ SILENT = (Standing.UNREACHABLE, Standing.UNREADABLE)
 UNDECIDED = (Standing.UNKNOWN, *SILENT)
 
 
+class PortRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A port of a node whose few ports may be cabled to another one; what is None is not known."""
+
+    device: str
+    interface: str = ""
+    name: str = ""  # of the physical port: p0; devices with the same one share its cable
+    state: str = ""  # ACTIVE, DOWN, INIT
+    rate_gbit_per_s: float = 0.0
+    link: str = ""  # its PCIe link, as 32 GT/s x4
+    link_gbit_per_s: float | None = None  # of that link, packet headers included
+    bus: str = ""  # ports with the same one share that link
+    mtu: int | None = None
+    gid: int | None = None  # index of the first GID of RoCE v2 with IPv4
+    mac: str = ""
+    addresses: tuple[str, ...] | None = None  # as 192.168.100.10/24
+    neighbours: tuple[str, ...] | None = None  # MAC addresses that it has seen
+
+
+class Setting(Struct, frozen=True, kw_only=True):
+    """A variable of NCCL's environment; without a value, why it is not set."""
+
+    name: str
+    value: str
+    why: str
+
+
 class NodeRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One node: what it needs, and what can be compared with other nodes."""
 
@@ -46,6 +72,8 @@ class NodeRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
     needs_reboot: bool = False
     to_find_out: tuple[str, ...] = ()  # commands
     traits: dict[str, str] = {}  # by name; without those that are not known
+    ports: tuple[PortRow, ...] = ()  # only of a machine such as a DGX Spark
+    settings: tuple[Setting, ...] = ()  # those of `gdr config nccl-env`, where there are ports
 
 
 class Group(Struct, frozen=True, kw_only=True):
@@ -92,6 +120,28 @@ class TraitMismatch(Struct, frozen=True, kw_only=True):
     shows_as: str  # the message or symptom
     versions: str  # of NCCL; empty for all
     values: tuple[TraitValue, ...]
+
+
+class PortPair(Struct, frozen=True, kw_only=True):
+    """A port of one node and the one of the other that it reaches."""
+
+    device: str
+    other: str
+    known_by: Literal["network", "neighbour", "shared", "cable"]
+    """The only two ports in a network; seen by its MAC address; one of several in a network; another device
+    of the same physical ports, without addresses."""
+
+
+class Cabling(Struct, frozen=True, kw_only=True):
+    """How two machines such as DGX Sparks are connected."""
+
+    nodes: tuple[str, str]
+    pairs: tuple[PortPair, ...]
+    cables: tuple[tuple[str, str], ...]  # the physical ports at both ends
+    gbit_per_s: float | None  # at most, in one direction; None if it is not known
+    limited_by: str
+    problems: tuple[str, ...]
+    notes: tuple[str, ...]
 
 
 class Difference(Struct, frozen=True, kw_only=True):
@@ -144,3 +194,4 @@ class FleetReport(Struct, frozen=True, kw_only=True, tag_field="schema", tag="gd
     nodes: tuple[NodeRow, ...]
     since: str = ""  # when the run was made that `changes` compares with
     changes: tuple[Change, ...] = ()
+    cabling: Cabling | None = None  # of two machines that have `ports`

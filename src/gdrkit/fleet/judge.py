@@ -10,6 +10,7 @@ from gdrkit.evidence.errors import TargetError
 from gdrkit.facts.expectation import Supplied
 from gdrkit.fleet.document import WELL, NodeRow, Standing
 from gdrkit.fleet.hostlist import NAME_LIMIT, is_name
+from gdrkit.fleet.port_rows import port_rows, settings_of
 from gdrkit.fleet.traits import traits_of
 from gdrkit.report.answers import deciding, in_words, missing_of
 from gdrkit.report.document import Report
@@ -45,6 +46,8 @@ def judged(host: Host, target: str, name: str = "", expected: Supplied | None = 
         needs_reboot=any(step.needs_reboot for step in steps),
         to_find_out=tuple(dict.fromkeys(finding.expected for finding in _undecided(report))),
         traits=traits_of(node, report),
+        ports=port_rows(node),
+        settings=settings_of(node),
     )
 
 

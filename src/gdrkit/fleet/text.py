@@ -5,7 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime
 
-from gdrkit.fleet.document import WELL, Change, FleetReport, Group, NodeRow, OddNode, Standing, TraitValue
+from gdrkit.fleet import cabling_text
+from gdrkit.fleet.cabling import cabling
+from gdrkit.fleet.document import (
+    WELL,
+    Change,
+    Difference,
+    FleetReport,
+    Group,
+    NodeRow,
+    OddNode,
+    Standing,
+    TraitValue,
+)
+from gdrkit.fleet.hostlist import fold
 from gdrkit.fleet.peers import differing
 from gdrkit.fleet.traits import MUST_MATCH
 from gdrkit.report.terminal import Row, render
@@ -49,6 +62,8 @@ def _lines(report: FleetReport) -> Iterator[Row]:
     yield from _fixes(report)
     yield from _drift(report)
     yield from _mismatches(report)
+    if report.cabling:
+        yield from cabling_text.lines(report.cabling, report.nodes)
     yield from _odd(report)
     yield from _learned(report)
     yield from _changes(report)
@@ -130,15 +145,20 @@ def _odd(report: FleetReport) -> Iterator[Row]:
         return
     yield 0, "", ""
     yield 0, "bold", "Odd ones out"
-    for node in report.odd[:ODD_SHOWN]:
-        yield 4, node.standing, "; ".join(_differences(node)), f"  {node.node}: "
-    if len(report.odd) > ODD_SHOWN:
-        yield 0, "dim", f"  and {len(report.odd) - ODD_SHOWN} more: --json has all"
+    alike: dict[tuple[Standing, tuple[Difference, ...]], list[OddNode]] = {}
+    for node in report.odd:
+        alike.setdefault((node.standing, node.differences), []).append(node)
+    groups = list(alike.values())
+    for nodes in groups[:ODD_SHOWN]:
+        names = _short(fold(node.node for node in nodes))
+        yield 4, nodes[0].standing, "; ".join(_differences(nodes[0])), f"  {names}: "
+    if more := sum(map(len, groups[ODD_SHOWN:])):
+        yield 0, "dim", f"  and {more} more: --json has all"
 
 
 def _differences(node: OddNode) -> Iterator[str]:
     for number, one in enumerate(node.differences[:DIFFERENCES_SHOWN]):
-        others = f"its {one.of - 1} peers have" if not number else "peers"
+        others = f"its {one.of - one.same} peers have" if not number else "peers"
         shared = f" ({one.same} of {one.of})" if one.same > 1 else ""
         yield f"{one.trait} {one.value}{shared}, {others} {one.peers}"
     if (more := len(node.differences) - DIFFERENCES_SHOWN) > 0:
@@ -213,6 +233,8 @@ def comparison_text(one: NodeRow, other: NodeRow, *, colour: bool = False, width
     def lines() -> Iterator[Row]:
         for row in (one, other):
             yield 4, row.standing, f"{row.standing}: {row.summary}", f"{row.name}: "
+        if cables := cabling((one, other)):
+            yield from cabling_text.lines(cables, (one, other))
         found = differing(one, other)
         matter = {trait: found.pop(trait) for trait in MUST_MATCH if all(found.get(trait, ("",)))}
         if not found and not matter:

@@ -1,34 +1,35 @@
 """What is compared between nodes: each trait with how it is read, and where it matters.
 
-A trait has the same value on two nodes that are set up alike: no name, address or serial number is in it,
-and devices are counted, not listed. The rows about what must match follow NCCL's own checks; the symptoms
-are those of its sources (src/init.cc, src/transport/net_ib/) and of NVIDIA/nccl issues 306, 378,
-820, 1524, 1957, 2428.
+A trait has the same value on two nodes that are set up alike: no name, address or serial number of one node
+is in it, and devices are counted, or named as all such nodes name them. The rows about what must match
+follow NCCL's own checks; the symptoms are those of its sources (src/init.cc, src/transport/net_ib/) and of
+NVIDIA/nccl issues 306, 378, 820, 1524, 1957, 2428.
 """
 
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import NamedTuple
 
-from gdrkit.evidence import EvidenceMissing
+from gdrkit.evidence import EvidenceAbsent, EvidenceMissing
 from gdrkit.evidence.errors import TargetError
 from gdrkit.facts import kernel, machine
 from gdrkit.facts.acs_redirects import bridges_between, redirect_control
 from gdrkit.facts.driver import disk_driver_version, driver_flavour, driver_version
 from gdrkit.facts.driver_files import peermem_path
 from gdrkit.facts.environment import NCCL_CONF, SYSTEM, environment
-from gdrkit.facts.expectation import best_port, counted_nics, kind, model, version
+from gdrkit.facts.expectation import counted_nics, kind, model, version
 from gdrkit.facts.libraries import memlock_limit_bytes, nccl_version, net_plugins, ucx_version
 from gdrkit.facts.loaded_modules import loaded
 from gdrkit.facts.module_files import information
 from gdrkit.facts.pci import gpus, iommu_type
 from gdrkit.facts.pci_registers import bar1_bytes, link
-from gdrkit.facts.rdma import RdmaPort, gids, netdev, nic_address, ports
+from gdrkit.facts.rdma import nic_address
 from gdrkit.facts.secure_boot import secure_boot
-from gdrkit.node import Node, if_absent, if_missing
+from gdrkit.fleet import port_traits
+from gdrkit.fleet.port_traits import counted
+from gdrkit.node import Node, if_missing
 from gdrkit.report.document import Report
 
 VALUE_LIMIT = 300
@@ -46,7 +47,8 @@ class Mismatch(NamedTuple):
 
 class Trait(NamedTuple):
     name: str
-    read: Callable[[Node], str]  # raises EvidenceMissing; EvidenceAbsent is the value "none"
+    read: Callable[[Node], str]  # raises EvidenceMissing
+    absent: str | None = "none"  # the value where evidence is absent; None: not known then
     drifts: bool = False  # a version, which a fleet should share
     mismatch: Mismatch | None = None
 
@@ -56,7 +58,11 @@ def traits_of(node: Node, report: Report) -> dict[str, str]:
     found = {}
     for trait in TRAITS:
         try:
-            value = if_absent("none", trait.read, node)
+            value = trait.read(node)
+        except EvidenceAbsent:
+            if trait.absent is None:
+                continue
+            value = trait.absent
         except (EvidenceMissing, TargetError):
             continue
         found[trait.name] = _bounded(value)
@@ -78,10 +84,10 @@ def _judged(report: Report) -> dict[str, str]:
     """The findings by status, and the paths of the GPUs, so that any fault with a code makes a node odd."""
     statuses = {"failed": "failed", "warning": "warnings", "note": "notes", "unknown": NOT_CHECKED}
     found = {
-        name: _counted(f.code for f in report.findings if f.status == status) or "none"
+        name: counted(f.code for f in report.findings if f.status == status) or "none"
         for status, name in statuses.items()
     }
-    found[PATHS] = _counted(f"{gpu.path} {gpu.state}".strip() for gpu in report.gpus) or "none"
+    found[PATHS] = counted(f"{gpu.path} {gpu.state}".strip() for gpu in report.gpus) or "none"
     found[RAILS] = " ".join(gpu.device or "-" for gpu in report.gpus) or "none"
     return found
 
@@ -89,86 +95,33 @@ def _judged(report: Report) -> dict[str, str]:
 RAILS = "NICs in the order of the GPUs"
 
 
-def _counted(values: Iterable[str]) -> str:
-    """Values with how often each occurs: `7 x 400 Gbit/s, DOWN`."""
-    counts = Counter(values)
-    return ", ".join(f"{count} x {value}" if count > 1 else value for value, count in sorted(counts.items()))
-
-
 # -- devices ----------------------------------------------------------------------------------------------
 
 
 def _gpus(node: Node) -> str:
-    return _counted(model(node, gpu) for gpu in gpus(node)) or "none"
+    return counted(model(node, gpu) for gpu in gpus(node)) or "none"
 
 
 def _gpu_links(node: Node) -> str:
     """Widths only: a GPU lowers its speed when it is idle."""
-    return _counted(f"x{link(node, gpu.address).current_width}" for gpu in gpus(node)) or "none"
+    return counted(f"x{link(node, gpu.address).current_width}" for gpu in gpus(node)) or "none"
 
 
 def _bar1(node: Node) -> str:
-    return _counted(f"{bar1_bytes(node, gpu.address) >> 20} MiB" for gpu in gpus(node)) or "none"
+    return counted(f"{bar1_bytes(node, gpu.address) >> 20} MiB" for gpu in gpus(node)) or "none"
 
 
 def _nics(node: Node) -> str:
-    return _counted(kind(node, nic) or "unknown kind" for nic in counted_nics(node)) or "none"
+    return counted(kind(node, nic) or "unknown kind" for nic in counted_nics(node)) or "none"
 
 
 def _nic_links(node: Node) -> str:
     links = (link(node, nic_address(node, nic.name)) for nic in counted_nics(node))
-    return _counted(f"{found.current_gt_per_s:g} GT/s x{found.current_width}" for found in links) or "none"
+    return counted(f"{found.current_gt_per_s:g} GT/s x{found.current_width}" for found in links) or "none"
 
 
 def _firmware(node: Node) -> str:
-    return _counted(f"{kind(node, nic)} {nic.firmware}".strip() for nic in counted_nics(node)) or "none"
-
-
-def _best_ports(node: Node) -> list[RdmaPort]:
-    return [best_port(node, nic.name) for nic in counted_nics(node)]
-
-
-def _ports(node: Node) -> str:
-    """The rate of a port that is down means nothing."""
-
-    def words(port: RdmaPort) -> str:
-        return f"{port.rate_gbit_per_s:g} Gbit/s" if port.state == "ACTIVE" else port.state
-
-    every = (port for nic in counted_nics(node) for port in ports(node, nic.name))
-    return _counted(words(port) for port in every) or "none"
-
-
-def _link_layers(node: Node) -> str:
-    return " and ".join(sorted({port.link_layer for port in _active(node)})) or "none"
-
-
-def _active(node: Node) -> list[RdmaPort]:
-    return [port for port in _best_ports(node) if port.state == "ACTIVE"]
-
-
-def _nic_count(node: Node) -> str:
-    return f"{len(_active(node))} active, {len(counted_nics(node))} in all"
-
-
-def _mtus(node: Node) -> str:
-    """The MTU of each interface, from which RoCE takes that of its packets: Linux iboe_get_mtu()."""
-
-    def mtu(port: RdmaPort) -> str:
-        return node.text(f"sys/class/net/{netdev(node, port.device, port.number)}/mtu").strip()
-
-    return _counted(mtu(port) for port in _active(node)) or "none"
-
-
-def _gids(node: Node) -> str:
-    """The first GID of RoCE v2 with an IPv4 address, which NCCL takes, of each port."""
-
-    def first(port: RdmaPort) -> str:
-        for index, value, type_ in gids(node, port.device, port.number):
-            if type_ == "RoCE v2" and re.match(r"(?:0000:){5}ffff:", value):
-                return f"{type_}, IPv4, at {index}"
-        return "no RoCE v2 with IPv4"
-
-    return _counted(first(port) for port in _active(node) if port.link_layer == "Ethernet") or "none"
+    return counted(f"{kind(node, nic)} {nic.firmware}".strip() for nic in counted_nics(node)) or "none"
 
 
 def _acs(node: Node) -> str:
@@ -177,9 +130,7 @@ def _acs(node: Node) -> str:
 
 
 def _iommu(node: Node) -> str:
-    return (
-        _counted({if_missing("", iommu_type, node, gpu.address) or "none" for gpu in gpus(node)}) or "none"
-    )
+    return counted({if_missing("", iommu_type, node, gpu.address) or "none" for gpu in gpus(node)}) or "none"
 
 
 # -- software ---------------------------------------------------------------------------------------------
@@ -226,6 +177,12 @@ def _product(node: Node) -> str:
     return f"{found.vendor} {found.name}"
 
 
+LOSSY = Mismatch(
+    "no message: a fraction of the bandwidth while out_of_sequence and packet_seq_err rise, then work "
+    "completions with status 12 and vendor error 129"
+)
+"""Where one side takes another priority, packets are lost: github.com/NVIDIA/nccl issues 306, 378."""
+
 TRAITS = (
     Trait("product", _product),
     Trait("BIOS", _bios, drifts=True),
@@ -235,7 +192,7 @@ TRAITS = (
     Trait("NICs", _nics),
     Trait("NIC links", _nic_links),
     Trait("NIC firmware", _firmware, drifts=True),
-    Trait("ports", _ports),
+    Trait("ports", port_traits.ports),
     Trait("ACS", _acs),
     Trait("IOMMU", _iommu),
     Trait("boot options", _boot_options),
@@ -271,7 +228,7 @@ TRAITS = (
     ),
     Trait(
         "link layer",
-        _link_layers,
+        port_traits.link_layers,
         mismatch=Mismatch(
             "`Attempted to connect incompatible devices` since 2.26.2; before, connections "
             "fail with 22 or 110"
@@ -279,14 +236,14 @@ TRAITS = (
     ),
     Trait(
         "RDMA devices in use",
-        _nic_count,
+        port_traits.nic_count,
         mismatch=Mismatch(
             "`Detected mixed local Net device counts` and ncclSystemError", "2.30.3 and newer"
         ),
     ),
     Trait(
         "MTU",
-        _mtus,
+        port_traits.mtus,
         mismatch=Mismatch(
             "local access violations, LOC_LEN_ERR or a hang: the receiver does not take the smaller MTU",
             "2.20.3 to 2.28.9",
@@ -294,9 +251,61 @@ TRAITS = (
     ),
     Trait(
         "GIDs",
-        _gids,
+        port_traits.gid_kinds,
         mismatch=Mismatch("ibv_modify_qp fails with 22 or 110, or work completions with status 12"),
     ),
+    Trait(
+        "GID index",
+        port_traits.gid_indexes,
+        mismatch=Mismatch(
+            "with one NCCL_IB_GID_INDEX for all nodes, ibv_modify_qp fails with 22 or 110; without it, "
+            "NCCL finds each node's own since 2.21.5"
+        ),
+    ),
+    Trait(
+        "HCA names",
+        port_traits.names,
+        mismatch=Mismatch(
+            "`NET/IB : No device found` on the node that lacks what NCCL_IB_HCA names, or another cable is "
+            "used"
+        ),
+    ),
+    Trait(
+        "networks",
+        port_traits.networks,
+        absent=None,
+        mismatch=Mismatch(
+            "ibv_modify_qp fails with 101, `Network is unreachable`, or 110, `Connection timed out`"
+        ),
+    ),
+    Trait(
+        "order of the networks",
+        port_traits.network_order,
+        absent=None,
+        mismatch=Mismatch(
+            "ibv_modify_qp fails with 110: NIC 0 of one node is not in the network of NIC 0 of the other"
+        ),
+    ),
+    Trait(
+        "partition keys",
+        port_traits.partition_keys,
+        absent=None,
+        mismatch=Mismatch(
+            "work completions with status 12 and vendor error 129, or ibv_modify_qp fails with 110; "
+            "`not found in PKey table` since 2.31"
+        ),
+    ),
+    *(
+        Trait(name, read, absent=None, mismatch=LOSSY)
+        for name, read in (
+            ("traffic class", port_traits.traffic_class),
+            ("flow control", port_traits.pfc),
+            ("priorities", port_traits.priorities),
+            ("pause frames", port_traits.pause),
+            ("ECN", port_traits.ecn),
+        )
+    ),
+    Trait("lost packets", port_traits.lost_packets, absent=None),
 )
 MUST_MATCH = {
     **{trait.name: trait.mismatch for trait in TRAITS if trait.mismatch},

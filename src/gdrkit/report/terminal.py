@@ -37,13 +37,16 @@ def render(
     for row in rows:
         indent, style, words = row[:3]
         label = row[3] if len(row) == 4 else ""
+        start = label.ljust(indent)
+        if len(label) > indent and (name := label.lstrip()):  # a part of the text, which is wrapped
+            start, words = label.removesuffix(name), name + words
         for piece in wrapped(visible(words), console.width - indent):
-            start = Text(label.ljust(indent), style=styles.get(style, style) or "bold")
             console.print(
-                start + Text(piece, style=styles.get(style, style)),
+                Text(start, style=styles.get(style, style) or "bold")
+                + Text(piece, style=styles.get(style, style)),
                 no_wrap=True, overflow="ignore", crop=False,
             )  # fmt: skip
-            label = ""
+            start = " " * indent
     return out.getvalue()
 
 

@@ -134,7 +134,7 @@ def test_an_interrupt_leaves_no_partial_file(root, tmp_path, monkeypatch):
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("gdrkit.agent.collect.walker.Walker.gids", interrupt)
+    monkeypatch.setattr("gdrkit.agent.collect.walker.Walker.port_tables", interrupt)
     target = tmp_path / "out"
     target.mkdir()
 

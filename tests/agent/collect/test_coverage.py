@@ -11,12 +11,15 @@ from gdrkit.agent.collect import sources
 from gdrkit.diagnosis import diagnose
 from gdrkit.evidence import Command
 from gdrkit.evidence.target import open_host
+from gdrkit.fleet.traits import traits_of
+from gdrkit.node import Node
 from tests.evidence_nodes import laid_down, names
 from tests.hiding_host import HidingHost
 
 EXEMPT = {
     r"gdr_manifest\.json": "the collector writes it",
     r"installed-debs|installed-rpms": "sosreports hold these; a bundle has what dpkg-query and rpm print",
+    r"sos_commands/networking/ip_-o_addr": "sosreports hold this; a bundle has what `ip -j addr` printed",
     r"proc/bus/pci/.+": "bug reports hold these; a bundle has sys/bus/pci",
     r"var/lib/dpkg/info(/.+)?": "the owners of files that matter are what `dpkg -S` printed",
     r"sos_commands/(kubernetes|nccl|perftest)(/.+)?": "people lay these beside a bundle: no node has them",
@@ -53,7 +56,7 @@ def exempt(name: str) -> bool:
 @pytest.fixture(params=names(), scope="module")
 def asked(request) -> NotingHost:
     host = NotingHost(open_host(str(laid_down(request.param))))
-    diagnose(host)
+    traits_of(Node(host), diagnose(host))
     return host
 
 

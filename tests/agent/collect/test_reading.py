@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from gdrkit.agent.collect import collector, sources
+from gdrkit.agent.collect import collector, source_rows, sources
 from gdrkit.agent.collect.patterns import alternatives, expression, folders, select, unfold
 from gdrkit.agent.collect.progress import Progress
 from gdrkit.agent.collect.timeouts import TimeLimitedCalls
@@ -137,7 +137,7 @@ def test_folders_that_are_listed_for_a_pattern():
 
 def test_commands_and_probes_that_hang_take_a_limited_time(monkeypatch):
     """Three probes that hang, behind a dozen commands that hang: each has its own time, and all together."""
-    rows = tuple(sources.CommandSource(("sleep", f"{60 + number}"), "hangs") for number in range(12))
+    rows = tuple(source_rows.CommandSource(("sleep", f"{60 + number}"), "hangs") for number in range(12))
     monkeypatch.setattr(collector, "COMMANDS", rows)
     monkeypatch.setattr(collector, "COMMANDS_LIMIT_S", 1.5)
     monkeypatch.setattr(collector, "program", lambda script: "import time; time.sleep(60)")
@@ -164,3 +164,18 @@ def test_a_probe_that_prints_without_end_is_cut_off(monkeypatch):
 
     assert [result.status for _, result in results] == ["truncated", "found", "found"]
     assert all(len(result.output) <= row.limit_bytes for row, result in results)
+
+
+def test_commands_about_interfaces_are_run_for_those_of_rdma_devices(tmp_path):
+    """A name that a command would take for an option is left out."""
+    for device, net in (("mlx5_1", "ens1"), ("mlx5_0", "ens0"), ("odd_0", "-x")):
+        (tmp_path / f"sys/class/infiniband/{device}/device/net/{net}").mkdir(parents=True)
+    (tmp_path / "sys/class/net/eno1").mkdir(parents=True)
+    options = collector.CollectOptions(root=str(tmp_path))
+    commands = collector.Collection(options, Progress(io.StringIO(), quiet=True)).commands()
+
+    files = [row.file for row in commands if row.argv[:2] == ("ethtool", "-a")]
+    assert files == [f"sos_commands/networking/ethtool_-a_{net}" for net in ("ens0", "ens1")]
+    assert all(sources.covers_command(row.argv) for row in commands)
+    assert not sources.covers_command(("ethtool", "-a"))
+    assert not sources.covers_command(("ethtool", "-e", "ens0"))

@@ -86,6 +86,13 @@ def test_virtual_network_devices_are_left_out():
     ]
 
 
+def test_only_counters_of_discards_and_pauses_are_kept():
+    data = b"NIC statistics:\n     rx_packets: 5\n     rx_discards_phy: 7\n     rx_prio3_pause: 1\n"
+    kept = reductions.statistics(data).split()
+
+    assert kept == [b"rx_discards_phy:", b"7", b"rx_prio3_pause:", b"1"]
+
+
 def test_text_that_is_not_json_is_kept():
     assert reductions.cards(b"Object is unknown") == b"Object is unknown"
 

@@ -101,6 +101,8 @@ def build(folder: Path) -> machine.Root:
     (root.folder / "etc/modules-load.d").mkdir()
     root.file("sys/class/net/eno1/address", "ec:0d:9a:44:b2:c6\n")
     root.file("sys/class/fc_host/host0/port_name", "0x500507630300c562\n")
+    for index, key in enumerate(("0xffff", "0x0000", "0x8001")):
+        root.file(f"{NIC}/infiniband/mlx5_0/ports/1/pkeys/{index}", f"{key}\n")
     root.file(f"{NIC}/vpd", b"\x82\x04\0CX-7\x90\x0b\0SN\x08MT2043X1")
     root.file(f"{NIC}/resource", "0x0 0x1 0x2\n" * 3)
     root.file("proc/modules", "ib_core 479232 1 ib_uverbs, Live 0x0\n\ntiny 16384 0 - Live 0x0 (O)\n")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -16,7 +17,8 @@ from .module_collector import ModuleCollector
 from .progress import Progress
 from .redact import NEVER_OPENED
 from .reductions import BY_NAME
-from .sources import COMMANDS, FILES, FOLDERS, LIBRARY_NOTES, PROBES, CommandSource
+from .source_rows import CommandSource
+from .sources import COMMANDS, FILES, FOLDERS, LIBRARY_NOTES, NET, PROBES
 from .tree import Tree
 from .walker import Walker
 
@@ -25,6 +27,10 @@ PARALLEL_COMMANDS = 4
 COMMANDS_LIMIT_S = 60.0
 """All commands and probes together: each may take no more than what is left of this. On a sound machine they
 take 3 s."""
+
+
+INTERFACES_LIMIT = 64
+"""The most interfaces that commands are run for, each of which takes some milliseconds."""
 
 
 class CollectOptions(NamedTuple):
@@ -57,6 +63,7 @@ class Collection:
         self.release = identity.release(peek) if options.root == "/" else _release_of(self.tree, peek)
         self.hostname = identity.hostname(peek)
         self.scope = identity.scope(peek, lambda path: os.path.lexists(self.tree.at(path)))
+        self._interfaces = self._rdma_interfaces()
         self.anonymizer = self._anonymizer(peek) if options.anonymize else None
         name = self.hostname if self.anonymizer is None else self.anonymizer.hostname(self.hostname)
         safe = (
@@ -76,6 +83,15 @@ class Collection:
         for address in identity.addresses(peek, self._in):  # so that it knows them without separators too
             anonymizer.content(address)
         return anonymizer
+
+    def _rdma_interfaces(self) -> List[str]:
+        """The network interfaces of RDMA devices. A name is never an option of a command."""
+        found = {
+            net
+            for device in self._in("sys/class/infiniband")
+            for net in self._in(f"sys/class/infiniband/{device}/device/net")
+        }
+        return sorted(net for net in found if re.match(r"\w", net))[:INTERFACES_LIMIT]
 
     def _in(self, folder: str) -> List[str]:
         try:
@@ -139,7 +155,7 @@ class Collection:
                 walker.folder(folder)
             else:
                 walker.listing("")
-        walker.gids()
+        walker.port_tables()
 
     # -- commands ----------------------------------------------------------------------------------
 
@@ -151,13 +167,21 @@ class Collection:
         Starts none for a tree that is not this machine's root."""
         if self.options.root != "/":
             return []
-        rows = [row for row in COMMANDS if not row.instead_of]
-        jobs = [(row, pool.submit(self._run, row, row.argv)) for row in rows]
+        jobs = [(row, pool.submit(self._run, row, row.argv)) for row in self.commands()]
         for probe in PROBES if self.options.probe else ():
             row = CommandSource(probe.argv, probe.why, timeout_s=probe.timeout_s)
             argv = (sys.executable or "python3", "-I", "-c", program(probe.script))
             jobs.append((row, probes.submit(self._run, row, argv)))
         return jobs
+
+    def commands(self) -> List[CommandSource]:
+        """The commands to run first; one that names an interface is there once for each."""
+        return [
+            row._replace(argv=tuple(net if word == NET else word for word in row.argv))
+            for row in COMMANDS
+            if not row.instead_of
+            for net in (self._interfaces if NET in row.argv else [""])
+        ]
 
     def _run(self, row: CommandSource, argv: Sequence[str]) -> subprocesses.CommandResult:
         left_s = self._started + COMMANDS_LIMIT_S - time.monotonic()

@@ -167,6 +167,14 @@ def cards(data: bytes) -> bytes:
     return json.dumps(kept).encode() + b"\n"
 
 
+def statistics(data: bytes) -> bytes:
+    """`ethtool -S`: only the counters of discarded packets and of pause frames."""
+    return b"".join(line for line in data.splitlines(True) if _FLOW_COUNTERS.search(line))
+
+
+_FLOW_COUNTERS = re.compile(rb"discard|pause|out_of_buffer")
+
+
 BY_NAME: Dict[str, Callable[[bytes], bytes]] = {
     "processors": processors,
     "container": container,
@@ -178,6 +186,7 @@ BY_NAME: Dict[str, Callable[[bytes], bytes]] = {
     "package_records": package_records,
     "libraries": libraries,
     "cards": cards,
+    "statistics": statistics,
 }
 
 

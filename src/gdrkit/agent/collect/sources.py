@@ -6,63 +6,10 @@ It has everything that a fact opens (a test checks this with `covers` and `cover
 from __future__ import annotations
 
 import re
-from typing import NamedTuple, Pattern, Sequence, Tuple
+from typing import Pattern, Sequence, Tuple
 
 from .patterns import expression, folders
-
-KIB, MIB = 1 << 10, 1 << 20
-
-
-class FileSource(NamedTuple):
-    """Files by pattern. If a folder has to be listed to find the matches, the manifest lists its names."""
-
-    pattern: str
-    why: str
-    limit_bytes: int = 64 * KIB
-    reduce: str = ""  # the function in reductions.py that reduces it
-    listed: bool = True  # False: try each choice, and record each one that is absent
-    addresses: bool = True  # False: --anonymize replaces names only (certificates, keys)
-    private: bool = False  # record no other names of these folders: other users, other pods
-
-
-class FolderSource(NamedTuple):
-    """A folder with everything below it; only names if `limit_bytes` is 0."""
-
-    path: str
-    why: str
-    depth: int = 4
-    limit_bytes: int = 64 * KIB
-    without: Tuple[str, ...] = ()  # names of folders that are not entered
-
-
-class CommandSource(NamedTuple):
-    """A command. Its output goes where sos puts it: sos_commands/<plugin>/<arguments joined by _>."""
-
-    argv: Tuple[str, ...]
-    why: str
-    plugin: str = "gdr"  # the plugin of sos that runs the same command
-    timeout_s: float = 10.0  # nvidia-smi on 8 GPUs without persistence mode takes up to 5 s
-    limit_bytes: int = 4 * MIB
-    reduce: str = ""
-    addresses: bool = True
-    instead_of: str = ""  # run only if that file is missing, or does not start at boot
-
-    @property
-    def file(self) -> str:
-        """Source: sos report/plugins/__init__.py, _mangle_command()."""
-        words = re.sub(r"[^\w\-./]+", "_", " ".join(self.argv)).replace("/", ".").strip(" ._-")
-        return f"sos_commands/{self.plugin}/{words}"
-
-
-class ProbeSource(NamedTuple):
-    """A script of gdrkit.agent.probe, run by this Python in a separate process."""
-
-    argv: Tuple[str, ...]  # the command with the same output
-    script: str
-    file: str
-    why: str
-    timeout_s: float = 10.0
-
+from .source_rows import KIB, MIB, CommandSource, FileSource, FolderSource, ProbeSource
 
 _SYSTEM = (
     FileSource("proc/cmdline", "boot parameters"),
@@ -165,6 +112,12 @@ _DEVICES = (
     FileSource("sys/class/infiniband/*/ports/*/{state,phys_state,rate,link_layer,lid,sm_lid,cap_mask}",
                "ports",
           256),
+    FileSource("sys/class/infiniband/*/ports/*/hw_counters/{out_of_sequence,packet_seq_err,local_ack_timeout_err,"
+          "out_of_buffer,np_cnp_sent,np_ecn_marked_roce_packets,rp_cnp_handled}", "lost packets, ECN", 64),
+    FileSource("sys/class/infiniband/*/ports/*/counters/{port_rcv_packets,port_xmit_packets,port_xmit_discards,"
+          "port_rcv_errors,symbol_error,link_downed}", "traffic and errors", 64),
+    FileSource("sys/class/infiniband/*/tc/*/traffic_class", "traffic class of RDMA, OFED's", 4 * KIB),
+    FileSource("sys/class/net/*/ecn/{roce_np,roce_rp}/enable/*", "ECN by priority, OFED's", 64),
     FileSource("sys/class/infiniband_verbs/*/{ibdev,abi_version,dev,device}", "user access", 256),
 
                   FileSource("sys/class/net/*/{mtu,operstate,carrier,type,ifindex,speed,duplex,phys_port_name,dev_port,dev_id,"
@@ -174,6 +127,7 @@ _DEVICES = (
 FILES: Tuple[FileSource, ...] = _SYSTEM + _TRUST + _LOADING + _DEVICES
 
 GIDS = FolderSource("sys/class/infiniband/*/ports/*/gids", "GIDs in use; empty slots are left out")
+PARTITION_KEYS = FolderSource("sys/class/infiniband/*/ports/*/pkeys", "partitions; empty slots are left out")
 GID_ATTRIBUTES = FolderSource("sys/class/infiniband/*/ports/*/gid_attrs", "their types and network devices")
 
 _CONFIGURATION = ("etc", "run", "usr/local/lib", "usr/lib", "lib")
@@ -228,6 +182,8 @@ FOLDERS: Tuple[FolderSource, ...] = (
     FolderSource("etc/libibverbs.d", "verbs drivers", 1, 4 * KIB),
 )
 
+NET = "<net>"
+
 COMMANDS: Tuple[CommandSource, ...] = (
     CommandSource(("dmesg",), "kernel log", "kernel", limit_bytes=16 * MIB),
     CommandSource(("journalctl", "--no-pager", "--dmesg"), "kernel log from boot", "logs",
@@ -249,6 +205,14 @@ COMMANDS: Tuple[CommandSource, ...] = (
     CommandSource(("rdma", "-j", "dev"), "RDMA devices"),
     CommandSource(("rdma", "system"), "RDMA namespaces"),
     CommandSource(("ip", "-j", "addr"), "addresses of network cards", reduce="cards"),
+    CommandSource(("ip", "route", "show", "table", "all", "dev", "<net>"), "networks that a port reaches",
+                  limit_bytes=64 * KIB),
+    CommandSource(("ip", "neigh", "show", "dev", "<net>"), "which port a cable leads to",
+                  limit_bytes=64 * KIB),
+    CommandSource(("ethtool", "-a", "<net>"), "pause frames", "networking"),
+    CommandSource(("ethtool", "-S", "<net>"), "discarded packets", "networking", reduce="statistics"),
+    CommandSource(("dcb", "pfc", "show", "dev", "<net>"), "priority flow control"),
+    CommandSource(("dcb", "-N", "app", "show", "dev", "<net>"), "priorities by DSCP"),
     CommandSource(("systemd-detect-virt",), "virtual machine or container"),
     CommandSource(("systemd-detect-virt", "--container"), "container"),
     CommandSource(("ofed_info", "-s"), "OFED version"),
@@ -375,7 +339,12 @@ def covers(path: str) -> bool:
 
 def covers_command(argv: Sequence[str]) -> bool:
     """Whether the table has this command."""
-    return tuple(argv) in {*(row.argv for row in COMMANDS), *(probe.argv for probe in PROBES)}
+    rows = [row.argv for row in COMMANDS] + [probe.argv for probe in PROBES]
+    return any(len(row) == len(argv) and all(map(_is_word, row, argv)) for row in rows)
+
+
+def _is_word(word: str, given: str) -> bool:
+    return word in (given, NET)
 
 
 _compiled: Tuple[Pattern[str], ...] = ()
@@ -386,7 +355,11 @@ def _expressions() -> Tuple[Pattern[str], ...]:
     if not _compiled:
         plain = [row.pattern for row in (*FILES, *SYMBOL_TABLES, *LIBRARY_NOTES)] + [DKMS_MODULES]
         plain += [f"{folder}/{name}*" for folder in LIBRARY_FOLDERS for name in LIBRARIES]
-        whole = [row.path for row in (*FOLDERS, GIDS, GID_ATTRIBUTES) if row.path and row.limit_bytes]
+        whole = [
+            row.path
+            for row in (*FOLDERS, GIDS, GID_ATTRIBUTES, PARTITION_KEYS)
+            if row.path and row.limit_bytes
+        ]
         whole += ["{usr/,}lib/modules/<release>", MODULE_FOLDERS[2]]
         listings = [folder for pattern in plain for folder in folders(pattern)]
         listings += [row.path for row in FOLDERS]

@@ -11,10 +11,11 @@ from .patterns import alternatives, folders, is_name, select, unfold
 from .pci import relevant, without_serial_number
 from .redact import NEVER_OPENED, is_private
 from .reductions import BY_NAME
-from .sources import GID_ATTRIBUTES, GIDS, FileSource, FolderSource
+from .source_rows import FileSource, FolderSource
+from .sources import GID_ATTRIBUTES, GIDS, PARTITION_KEYS
 from .tree import MOUNT_POINTS, NAMES_LIMIT, FileContent, Tree, outcome
 
-GID_LIMIT_BYTES = 64  # 39 characters and a line feed; other attributes are shorter
+SLOT_LIMIT_BYTES = 64  # a GID has 39 characters and a line feed; other entries are shorter
 
 
 class Walker:
@@ -98,29 +99,35 @@ class Walker:
             elif row.limit_bytes:
                 self.file(here, FileSource(here, row.why, row.limit_bytes))
 
-    def gids(self) -> None:
-        """Collect the GIDs in use: a table of 256 has one or two of them."""
+    def port_tables(self) -> None:
+        """Collect the GIDs and the partition keys in use: a table of 128 or 256 has one or two of them."""
         for folder in self.matches(GIDS.path):
             attributes = posixpath.join(posixpath.dirname(folder), posixpath.basename(GID_ATTRIBUTES.path))
-            used: Dict[str, FileContent] = {}
-            for index in self._names(folder) or []:
-                content = self._content(posixpath.join(folder, index), GID_LIMIT_BYTES)
-                if content is not None and index.isdecimal() and content.data.strip(b"0:\n"):
-                    used[index] = content
-            real = self.resolved(folder)
-            if real is None or not self.tree.is_folder(real):
-                continue
-            for index, content in used.items():
-                self.bundle.file(posixpath.join(real, index), content.data, content.modified_s)
-            self.bundle.folder(real, "listed", sorted(used, key=int))
-            self._gid_attributes(attributes, sorted(used, key=int))
+            self._gid_attributes(attributes, self._in_use(folder))
+        for folder in self.matches(PARTITION_KEYS.path):
+            self._in_use(folder)
+
+    def _in_use(self, folder: str) -> List[str]:
+        """Collect the entries of a table that are not zero; returns their indexes."""
+        used: Dict[str, FileContent] = {}
+        for index in self._names(folder) or []:
+            content = self._content(posixpath.join(folder, index), SLOT_LIMIT_BYTES)
+            if content is not None and index.isdecimal() and content.data.strip(b"0x:\n"):
+                used[index] = content
+        real = self.resolved(folder)
+        if real is None or not self.tree.is_folder(real):
+            return []
+        for index, content in used.items():
+            self.bundle.file(posixpath.join(real, index), content.data, content.modified_s)
+        self.bundle.folder(real, "listed", sorted(used, key=int))
+        return sorted(used, key=int)
 
     def _gid_attributes(self, folder: str, used: List[str]) -> None:
         for kind in self.listing(folder) or []:
             here = posixpath.join(folder, kind)
             kept = []
             for index in used:
-                content = self._content(posixpath.join(here, index), GID_LIMIT_BYTES)
+                content = self._content(posixpath.join(here, index), SLOT_LIMIT_BYTES)
                 if content is not None:
                     kept.append(index)
                     real = self.tree.resolve(posixpath.join(here, index))

@@ -1,0 +1,173 @@
+"""How two machines such as DGX Sparks are connected: which port leads where, at what rate, what is wrong.
+
+One cable of a DGX Spark is two RDMA devices on two PCIe links, and both of its ports share these two links:
+NVIDIA/dgx-spark-playbooks at 0db7c14, connect-two-sparks and multi-sparks-through-switch. What was never run
+here is taken from there and from public threads: dgx-spark-playbooks issues 25 and 102.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Literal
+
+from gdrkit.fleet.document import SILENT, Cabling, NodeRow, PortPair, PortRow
+
+JUMBO = 4200
+"""An interface's MTU from which RoCE sends packets of 4096 bytes: Linux include/rdma/ib_addr.h,
+iboe_get_mtu(). With 1500 it sends 1024."""
+
+KnownBy = Literal["network", "neighbour", "shared", "cable"]
+Ends = tuple[PortRow, PortRow]
+End = tuple[PortRow, PortRow, KnownBy]
+
+
+def cabling(rows: Sequence[NodeRow]) -> Cabling | None:
+    """How two nodes are connected; None unless there are two, and both have such ports."""
+    answered = [row for row in rows if row.standing not in SILENT]
+    if len(answered) != 2 or not all(row.ports for row in answered):
+        return None
+    one, other = answered
+    ends = _ends(_up(one), _up(other))
+    rate, limit = _rate([(a, b) for a, b, _ in ends])
+    return Cabling(
+        nodes=(one.name, other.name),
+        pairs=tuple(PortPair(device=a.device, other=b.device, known_by=by) for a, b, by in ends),
+        cables=tuple(sorted({(a.name or a.device, b.name or b.device) for a, b, _ in ends})),
+        gbit_per_s=rate,
+        limited_by=limit,
+        problems=tuple(_problems(one, other, ends)),
+        notes=tuple(_notes([(a, b) for a, b, _ in ends])),
+    )
+
+
+def _up(row: NodeRow) -> list[PortRow]:
+    return [port for port in row.ports if port.state == "ACTIVE"]
+
+
+# -- which port leads where ---------------------------------------------------------------------------------
+
+
+def _ends(some: Sequence[PortRow], others: Sequence[PortRow]) -> list[End]:
+    """The ports that reach each other, each at most once, with how that is known."""
+    ranked = sorted(
+        ((_rank(a, b, some, others), a, b) for a in some for b in others),
+        key=lambda item: (item[0], item[1].device != item[2].device, item[1].device, item[2].device),
+    )
+    found: list[End] = []
+    for rank, a, b in ranked:
+        if rank < len(_KNOWN_BY) and _is_free(a, b, found):
+            found.append((a, b, _KNOWN_BY[rank]))
+    cables = {(a.name, b.name) for a, b, _ in found if a.name and b.name}
+    for a in some:  # the other device of a cable needs no address: NCCL takes the link-local GIDs then
+        for b in others:
+            alike = not a.addresses and not b.addresses
+            if alike and (a.name, b.name) in cables and _is_free(a, b, found):
+                found.append((a, b, "cable"))
+    return sorted(found, key=lambda item: (item[0].name, item[0].device))
+
+
+_KNOWN_BY: tuple[KnownBy, ...] = ("network", "neighbour", "shared")
+
+
+def _rank(a: PortRow, b: PortRow, some: Sequence[PortRow], others: Sequence[PortRow]) -> int:
+    """0 for the only two ports of a network, 1 for ports of which one has seen the other, 2 for ports in a
+    network that has more of them, else 3."""
+    networks = _networks(a) & _networks(b)
+    if any(_are_only(network, some, others) for network in networks):
+        return 0
+    if _has_seen(a, b) or _has_seen(b, a):
+        return 1
+    return 2 if networks else 3
+
+
+def _has_seen(a: PortRow, b: PortRow) -> bool:
+    return bool(b.mac) and b.mac in (a.neighbours or ())
+
+
+def _are_only(network: str, some: Sequence[PortRow], others: Sequence[PortRow]) -> bool:
+    return all(sum(network in _networks(port) for port in side) == 1 for side in (some, others))
+
+
+def _is_free(a: PortRow, b: PortRow, found: Iterable[End]) -> bool:
+    return all(a is not one and b is not other for one, other, _ in found)
+
+
+def _networks(port: PortRow) -> set[str]:
+    return {str(ipaddress.ip_interface(address).network) for address in port.addresses or ()}
+
+
+# -- the rate -----------------------------------------------------------------------------------------------
+
+
+def _rate(ends: Sequence[Ends]) -> tuple[float | None, str]:
+    """The most that the connected ports carry in one direction, and what limits it.
+
+    A physical port counts once, however many devices show it, and so does each PCIe link."""
+    if not ends:
+        return None, ""
+    limits: list[tuple[float, str]] = []
+    cables = {(a.name or a.device, b.name or b.device): (a, b) for a, b in ends}
+    rates = [min(a.rate_gbit_per_s, b.rate_gbit_per_s) for a, b in cables.values()]
+    limits.append((sum(rates), f"{len(rates)} cable{'s' if len(rates) > 1 else ''}"))
+    for side in (0, 1):
+        links = {pair[side].bus: pair[side] for pair in ends}
+        known = [port.link_gbit_per_s for port in links.values() if port.link_gbit_per_s is not None]
+        if len(known) < len(links):
+            return None, ""
+        widths = sorted({port.link for port in links.values()})
+        words = f"{len(known)} PCIe link{'s' if len(known) > 1 else ''} of {' and '.join(widths)}"
+        limits.append((sum(known), words))
+    return min(limits, key=lambda limit: limit[0])
+
+
+# -- what is wrong ------------------------------------------------------------------------------------------
+
+
+def _problems(one: NodeRow, other: NodeRow, ends: Sequence[End]) -> Iterator[str]:
+    """What keeps the nodes from using their cables, with what to do."""
+    down = [row for row in (one, other) if not _up(row)]
+    for row in down:
+        yield f"no port of {row.name} is up: check the cable at both ends, then restart both nodes"
+    if down or any(port.addresses is None for row in (one, other) for port in _up(row)):
+        return
+    bare = [row for row in (one, other) if not any(port.addresses for port in _up(row))]
+    for row in bare:
+        names = ", ".join(port.interface or port.device for port in _up(row))
+        yield f"{row.name} has no address on {names}: give each a network of its own, in netplan"
+    if not bare and not ends:
+        yield "no port of one node is in a network of the other: ibv_modify_qp fails with 101 or 110"
+    for row, side in ((one, 0), (other, 1)):
+        cabled = {pair[:2][side].name for pair in ends}
+        used = {pair[:2][side].device for pair in ends}
+        left = [port.device for port in _up(row) if port.name in cabled and port.device not in used]
+        if left:
+            yield (
+                f"{', '.join(left)} of {row.name} shares no network with the other end of its cable: "
+                "half of the cable is unused, or ibv_modify_qp fails with 22, 101 or 110"
+            )
+    for a, b, _ in ends:
+        if a.mtu and b.mtu and a.mtu != b.mtu:
+            yield f"{a.interface} has MTU {a.mtu}, {b.interface} at the other end {b.mtu}: set both to 9000"
+
+
+def _notes(ends: Sequence[Ends]) -> Iterator[str]:
+    """What works, and may work better."""
+    small = sorted({p.interface for pair in ends for p in pair if p.mtu is not None and p.mtu < JUMBO})
+    if small:
+        yield f"MTU below {JUMBO} on {', '.join(small)}: 9000 lets RoCE send packets of 4096 bytes"
+    for side in (0, 1):
+        ports = {pair[side].device: pair[side] for pair in ends}.values()
+        shared = {n for p in ports for n in _networks(p) if sum(n in _networks(q) for q in ports) > 1}
+        if shared:
+            yield (
+                f"several ports of a node are in {', '.join(sorted(shared))}: either may answer for the "
+                "other; networks of their own avoid that"
+            )
+            break
+    crossed = sorted({(a.name, b.name) for a, b in ends if a.name and b.name and a.name != b.name})
+    if crossed:
+        words = ", ".join(f"{a} to {b}" for a, b in crossed)
+        yield f"crossed cable ({words}): NCCL_IB_HCA differs between the nodes; set it on each by itself"
+    if len({(a.name, b.name) for a, b in ends if a.name}) > 1:
+        yield "two cables are hardly faster than one: both ports share the same PCIe links"

@@ -1,0 +1,122 @@
+"""Render how two machines are connected: an answer, the cables, the rate, what to set."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from gdrkit.fleet.document import Cabling, NodeRow, PortPair, PortRow, Setting
+from gdrkit.report.terminal import Row
+
+TEST_GB_PER_S, TEST_GBIT_PER_S = 21.9, 200
+"""What NVIDIA's own test of two DGX Sparks asks for, over a cable of that rate: MIN_NCCL_TEST_BW in
+dgx-spark-playbooks at 0db7c14, multi-sparks-through-switch, spark_cluster_setup.py."""
+KNOWN_BY = {
+    "network": "in one network",
+    "neighbour": "seen as neighbours",
+    "shared": "all in one network",
+    "cable": "the same cable, no address",
+}
+NO_GPUDIRECT = (
+    "RDMA is impossible with an integrated GPU, as the GB10 is; NCCL copies through host memory. Ignore "
+    "`Invalid argument` when nvidia-peermem is loaded"
+)
+FOR_CABLES = ("NCCL_IB_HCA", "NCCL_SOCKET_IFNAME", "NCCL_CROSS_NIC", "NCCL_IB_SUBNET_AWARE_ROUTING",
+              "NCCL_IB_GID_INDEX")  # fmt: skip
+"""Settings that depend on how the nodes are connected."""
+
+
+def lines(cabling: Cabling, rows: Sequence[NodeRow]) -> Iterator[Row]:
+    """The section about two nodes, which are among the rows."""
+    one, other = (next(row for row in rows if row.name == name) for name in cabling.nodes)
+    yield 0, "", ""
+    yield 0, "bold", _answer(cabling)
+    for problem in cabling.problems:
+        yield 4, "yellow", problem, "  ! "
+    yield from _pairs(cabling, one, other)
+    down = [f"{name} of {row.name}" for row in (one, other) for name in _down(row)]
+    if down:
+        yield _labelled("down", ", ".join(down))
+    if cabling.gbit_per_s is not None:
+        yield _labelled("rate", _rate(cabling))
+    for note in cabling.notes:
+        yield _labelled("note", note)
+    yield _labelled("GPUDirect", NO_GPUDIRECT)
+    yield from _settings(one, other)
+
+
+def _labelled(label: str, words: str) -> Row:
+    return 12, "", words, f"  {label:<10}"
+
+
+def _answer(cabling: Cabling) -> str:
+    if cabling.problems:
+        count = len(cabling.problems)
+        return f"Between the two nodes: {count} problem{'s' if count > 1 else ''}"
+    if not cabling.pairs:
+        return (
+            "Between the two nodes: not known which port leads where; collect both without --anonymize, "
+            "with `ip` installed"
+        )
+    rate = f", at most {cabling.gbit_per_s:.0f} Gbit/s" if cabling.gbit_per_s is not None else ""
+    return f"Between the two nodes: connected{rate}"
+
+
+def _pairs(cabling: Cabling, one: NodeRow, other: NodeRow) -> Iterator[Row]:
+    ports = [{port.device: port for port in row.ports} for row in (one, other)]
+    cables: dict[str, list[PortPair]] = {}
+    for pair in cabling.pairs:
+        a, b = ports[0][pair.device], ports[1][pair.other]
+        name = f"{a.name or a.device} of {one.name} to {b.name or b.device} of {other.name}"
+        cables.setdefault(name, []).append(pair)
+    for name, pairs in cables.items():
+        how = dict.fromkeys(KNOWN_BY[pair.known_by] for pair in pairs)
+        yield _labelled("cable", f"{name} ({', '.join(how)})")
+        for pair in pairs:
+            for port in (ports[0][pair.device], ports[1][pair.other]):
+                yield 6, "", _port(port), "      "
+
+
+def _port(port: PortRow) -> str:
+    addresses = " ".join(port.addresses or ()) or "no address"
+    gid = f"GID {port.gid}" if port.gid is not None else "no GID of RoCE v2 with IPv4"
+    mtu = f"MTU {port.mtu}" if port.mtu else "MTU not known"
+    return f"{port.device:<13} {port.interface:<15} {addresses:<18} {mtu}  {gid}"
+
+
+def _down(row: NodeRow) -> list[str]:
+    """Physical ports, where they are named, without a device that is up."""
+    up = {port.name or port.device for port in row.ports if port.state == "ACTIVE"}
+    return sorted({port.name or port.device for port in row.ports} - up)
+
+
+def _rate(cabling: Cabling) -> str:
+    words = f"at most {cabling.gbit_per_s:.0f} Gbit/s in one direction: {cabling.limited_by}"
+    if cabling.gbit_per_s == TEST_GBIT_PER_S:
+        words += f"; NVIDIA's test with NCCL asks for {TEST_GB_PER_S} GB/s"
+    return words
+
+
+def _settings(one: NodeRow, other: NodeRow) -> Iterator[Row]:
+    """What to set, once where both nodes need the same."""
+    some, others = _for_cables(one), _for_cables(other)
+    same = [setting for setting in some if setting in others]
+    parts = (
+        ("on both nodes", same),
+        (f"on {one.name}", [setting for setting in some if setting not in same]),
+        (f"on {other.name}", [setting for setting in others if setting not in same]),
+    )
+    for where, found in parts:
+        if found:
+            yield 0, "", ""
+            yield 0, "bold", f"What to set {where}"
+        for setting in found:
+            head = f"{setting.name}='{setting.value}'" if setting.value else f"{setting.name} is not set"
+            yield 4, "", head
+            yield 6, "dim", setting.why
+
+    if one.settings or other.settings:
+        yield 2, "dim", "`gdr config nccl-env` writes these and the other settings of a node"
+
+
+def _for_cables(row: NodeRow) -> list[Setting]:
+    return [setting for setting in row.settings if setting.name in FOR_CABLES]

@@ -1,0 +1,186 @@
+"""How two DGX Sparks are connected."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from gdrkit.fleet.build import build
+from gdrkit.fleet.cabling import cabling
+from gdrkit.fleet.document import Standing
+from gdrkit.fleet.text import comparison_text, text
+from tests.fleet.fleets import row
+from tests.fleet.sparks import LINK, spark
+
+
+def pair(one=None, other=None):
+    return cabling((one or spark("spark-a"), other or spark("spark-b")))
+
+
+def devices(found):
+    return [(one.device, one.other, one.known_by) for one in found.pairs]
+
+
+def test_one_cable_is_two_devices_in_two_networks():
+    found = pair()
+
+    assert devices(found) == [
+        ("roceP2p1s0f1", "roceP2p1s0f1", "network"), ("rocep1s0f1", "rocep1s0f1", "network"),
+    ]  # fmt: skip
+    assert found.cables == (("p1", "p1"),) and not found.problems and not found.notes
+    assert (found.gbit_per_s, found.limited_by) == (200.0, "1 cable")
+
+
+def test_two_cables_share_the_pcie_links():
+    both = {"up": "p0 p1", "nets": "100 101 102 103"}
+    found = pair(spark("spark-a", **both), spark("spark-b", **both))
+
+    assert found.cables == (("p0", "p0"), ("p1", "p1"))
+    assert (found.gbit_per_s, found.limited_by) == (2 * LINK, "2 PCIe links of 32 GT/s x4")
+    assert any("hardly faster" in note for note in found.notes)
+
+
+def test_a_link_of_two_lanes_limits_the_rate():
+    """BIOS versions before April 2026 train the second controller at x2."""
+    slow = spark("spark-b")
+    ports = [
+        replace(port, link="32 GT/s x2", link_gbit_per_s=63.0) if "P2" in port.device else port
+        for port in slow.ports
+    ]
+    found = pair(other=replace(slow, ports=tuple(ports)))
+
+    assert (found.gbit_per_s, found.limited_by) == (189.0, "2 PCIe links of 32 GT/s x2 and 32 GT/s x4")
+
+
+@pytest.mark.parametrize(
+    ("nets", "other", "problem"),
+    [
+        ("100 101", "200 201", "in a network of the other"),
+        ("100 101", "100 201", "roceP2p1s0f1 of spark-a shares no network"),
+        ("100 101", "100 -", "roceP2p1s0f1 of spark-b shares no network"),
+        ("- -", "100 101", "spark-a has no address on enp1s0f1np1, enP2p1s0f1np1"),
+    ],
+)
+def test_addresses_that_do_not_meet_are_problems(nets, other, problem):
+    found = pair(spark("spark-a", nets=nets), spark("spark-b", nets=other))
+    assert any(problem in words for words in found.problems)
+
+
+def test_a_cable_with_an_address_on_one_of_its_devices_carries_both():
+    """As many owners have it: NCCL takes the link-local GIDs of the other device at both ends."""
+    found = pair(spark("spark-a", nets="100 -"), spark("spark-b", nets="100 -"))
+
+    assert devices(found) == [
+        ("roceP2p1s0f1", "roceP2p1s0f1", "cable"), ("rocep1s0f1", "rocep1s0f1", "network"),
+    ]  # fmt: skip
+    assert not found.problems and found.gbit_per_s == 200
+
+
+def test_a_node_without_a_cable():
+    found = pair(other=spark("spark-b", up=""))
+    assert [words.partition(":")[0] for words in found.problems] == ["no port of spark-b is up"]
+    assert found.gbit_per_s is None and not found.pairs
+
+
+def test_a_crossed_cable_is_noted():
+    found = pair(other=spark("spark-b", up="p0"))
+
+    assert found.cables == (("p1", "p0"),) and not found.problems
+    assert any("p1 to p0" in note and "NCCL_IB_HCA differs" in note for note in found.notes)
+
+
+def test_all_ports_in_one_network_are_noted():
+    """As netplan's link-local addresses are: which port answers is not known by them."""
+    found = pair(spark("spark-a", nets="100 100"), spark("spark-b", nets="100 100"))
+
+    assert [by for *_, by in devices(found)] == ["shared", "shared"]
+    assert all(one == other for one, other, _ in devices(found))
+    assert any("192.168.100.0/24" in note for note in found.notes) and not found.problems
+
+
+def test_a_neighbour_shows_the_port_at_the_other_end():
+    """Crossed cables in one network: the kernel has seen the address of the other port."""
+    one, other = (spark(name, up="p0 p1", nets="100 100 100 100") for name in ("spark-a", "spark-b"))
+    macs = {port.device: port.mac for port in other.ports}
+    seen = {"rocep1s0f0": "rocep1s0f1", "rocep1s0f1": "rocep1s0f0"}
+    ports = [replace(p, neighbours=(macs[seen[p.device]],) if p.device in seen else ()) for p in one.ports]
+
+    found = pair(replace(one, ports=tuple(ports)), other)
+    assert {("rocep1s0f0", "rocep1s0f1", "neighbour"), ("rocep1s0f1", "rocep1s0f0", "neighbour")} <= set(
+        devices(found)
+    )
+
+
+def test_addresses_that_are_not_known_are_no_problem_and_no_connection():
+    found = pair(spark("spark-a", nets="? ?"))
+
+    assert not found.pairs and not found.problems and found.gbit_per_s is None
+    words = comparison_text(spark("spark-a", nets="? ?"), spark("spark-b"), width=80)
+    assert "not known which port leads where" in words
+
+
+def test_a_link_that_is_not_known_leaves_the_rate_open():
+    assert pair(spark("spark-a", link_gbit_per_s=None)).gbit_per_s is None
+
+
+@pytest.mark.parametrize(("mtu", "where"), [(1500, "problems"), (8000, "problems"), (9000, "")])
+def test_both_ends_need_one_mtu(mtu, where):
+    found = pair(other=spark("spark-b", mtu=mtu))
+    assert bool(found.problems) is bool(where)
+
+
+@pytest.mark.parametrize(("mtu", "noted"), [(1500, True), (4199, True), (4200, False), (9000, False)])
+def test_a_small_mtu_is_noted(mtu, noted):
+    found = pair(spark("spark-a", mtu=mtu), spark("spark-b", mtu=mtu))
+    assert any("packets of 4096" in note for note in found.notes) is noted and not found.problems
+
+
+@pytest.mark.parametrize("rows", [1, 3])
+def test_only_two_nodes_are_a_pair(rows):
+    assert cabling([spark(f"spark-{letter}") for letter in "abc"[:rows]]) is None
+
+
+def test_a_node_of_another_kind_is_no_end_of_such_a_cable():
+    assert cabling((spark("spark-a"), row("gpu1"))) is None
+    silent = replace(spark("spark-c"), standing=Standing.UNREACHABLE)
+    assert cabling((spark("spark-a"), spark("spark-b"), silent)) is not None
+
+
+def test_the_fleet_and_the_comparison_say_the_same_in_80_columns():
+    rows = (spark("spark-a"), spark("spark-b", up="p0"))
+    shown = [text(build(rows), width=80), comparison_text(*rows, width=80)]
+
+    for words in shown:
+        section = words.partition("Between the two nodes")[2]
+        assert section.startswith(": connected, at most 200 Gbit/s\n")
+        assert "p1 of spark-a to p0 of spark-b" in section
+        assert "Ignore `Invalid argument`" in " ".join(section.split())
+        assert "What to set on spark-a\n    NCCL_IB_HCA='=p1'" in section
+        assert max(map(len, words.splitlines())) <= 80
+
+
+NETS = st.sampled_from(("100", "101", "-", "?"))
+
+
+@given(st.tuples(*[NETS] * 4), st.tuples(*[NETS] * 4), st.sampled_from(("", "p0", "p1", "p0 p1")))
+def test_every_port_has_at_most_one_other_end(some, others, up):
+    found = pair(
+        spark("spark-a", up="p0 p1", nets=" ".join(some)), spark("spark-b", up=up, nets=" ".join(others))
+    )
+
+    for names in ([one.device for one in found.pairs], [one.other for one in found.pairs]):
+        assert len(set(names)) == len(names)
+    assert found.pairs or found.gbit_per_s is None
+
+
+def test_the_example_of_the_manual_is_what_is_printed():
+    """Two Sparks of the generator, one cable, networks as NVIDIA's guide gives them."""
+    page = (Path(__file__).parents[2] / "docs/fleet.md").read_text()
+    words = comparison_text(spark("spark-a"), spark("spark-b"), width=80)
+    section = words.partition("Between the two nodes")[2].partition("\n\n")[0]
+
+    assert f"```text\nBetween the two nodes{section}\n```" in page
