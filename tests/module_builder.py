@@ -302,12 +302,12 @@ def sign(module: bytes, key: Key, *, digest: str = "sha256", by_key_id: bool = F
 
 
 def append_signature(
-    module: bytes, signature: bytes, *, id_type: int = 2, length: int | None = None
+    module: bytes, signature: bytes, *, id_type: int = 2, length: int | None = None, algorithm: int = 0
 ) -> bytes:
     """The module with any bytes as its signature, and the trailer (Linux
     include/linux/module_signature.h)."""
     stated = len(signature) if length is None else length
-    return module + signature + struct.pack(">BBBBB3xI", 0, 0, id_type, 0, 0, stated) + MAGIC
+    return module + signature + struct.pack(">BBBBB3xI", algorithm, 0, id_type, 0, 0, stated) + MAGIC
 
 
 def pkcs7(content: bytes, key: Key, *, digest: str = "sha256", by_key_id: bool = False) -> bytes:

@@ -27,6 +27,12 @@ from tests.module_builder import RELEASE, append_signature, sign
         (altered(sign(PLAIN, MOK)), "Key was rejected by service", "", "module-signature-broken"),
         (append_signature(PLAIN, b"x", length=10**6), "Bad message", "", "module-signature-broken"),
         (
+            append_signature(PLAIN, b"x", algorithm=1),
+            "Bad message",
+            "module: PKCS#7 signature info has unexpected non-zero params",
+            "module-signature-broken",
+        ),
+        (
             b"garbage " * 50,
             "Key was rejected by service",
             "Loading of unsigned module is rejected",

@@ -10,6 +10,7 @@ import pytest
 
 import gdrkit
 from gdrkit.consumers.consumer import ConsumerPath
+from gdrkit.consumers.table import cells_of
 from gdrkit.facts.modules import PEERMEM
 from gdrkit.node import Node
 from gdrkit.report.glossary import GLOSSARY
@@ -53,6 +54,12 @@ def test_every_code_is_declared_once():
 @each(rule for rule in RULES if rule.permanent)
 def test_what_is_permanent_is_part_of_what_a_rule_takes(rule: Rule):
     assert rule.permanent <= set(rule.takes(None))
+
+
+@each(rule for rule in RULES if rule.permanent)
+def test_what_can_never_be_cured_for_peermem_cannot_for_dma_buf(rule: Rule):
+    cells = set(cells_of(rule.permanent))
+    assert {("dmabuf", name) for path, name in cells if path == "peermem"} <= cells
 
 
 @each_rule

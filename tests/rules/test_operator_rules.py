@@ -242,6 +242,15 @@ def test_a_repeated_key_is_found_with_the_keys_that_are_lost():
     assert paths_closed_by(policy_duplicate_key.takes(subject)) == ()
 
 
+@pytest.mark.parametrize(("first", "lost"), [("{enabled: true, rdma: {}}", "; lost: enabled"), ("none", "")])
+def test_an_earlier_value_that_is_no_mapping_has_no_keys_to_lose(first, lost):
+    text = f"kind: ClusterPolicy\nspec:\n  driver: {first}\n  driver:\n    rdma: {{}}\n"
+    machine = node({f"{FOLDER}/recipe.yaml": text})
+    (subject,) = repeated(machine)
+    seen = failed(machine, policy_duplicate_key, subject).seen
+    assert seen == f"spec.driver at lines 3 and 4: the last counts{lost}"
+
+
 def test_the_same_key_in_two_documents_is_not_repeated():
     one = TWICE.partition("  # Or")[0]
 
@@ -332,6 +341,8 @@ machine:
 def test_a_machine_configuration_with_the_entry_is_found():
     assert failed(node({f"{FOLDER}/mc.yaml": CONFIG}), talos_no_peermem).subject == f"{FOLDER}/mc.yaml:6"
     assert paths_closed_by(talos_no_peermem.takes("node")) == ("peermem",)
+    plain = CONFIG.replace("name: ", "")
+    assert failed(node({f"{FOLDER}/mc.yaml": plain}), talos_no_peermem).subject == f"{FOLDER}/mc.yaml:6"
 
 
 def test_the_error_in_the_log_of_talos_is_found():

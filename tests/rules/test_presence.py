@@ -3,6 +3,7 @@
 import pytest
 
 from gdrkit.consumers.table import paths_closed_by
+from gdrkit.facts.rdma import ports
 from gdrkit.node import Node
 from gdrkit.rules.no_gpu import no_gpu
 from gdrkit.rules.no_rdma_device import no_rdma_device
@@ -186,6 +187,10 @@ class TestPortDown:
         assert (
             passed(machine(files=BARE_METAL | second), port_down).why == "port 1 is ACTIVE; port 2 is DOWN"
         )
+
+    def test_a_device_without_ports_says_so(self):
+        node = machine().after("none", [ports.becomes((), "mlx5_0")])
+        assert failed(node, port_down).seen == "no port"
 
     def test_ports_that_were_not_collected_are_unknown(self):
         place = (

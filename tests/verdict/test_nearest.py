@@ -109,7 +109,7 @@ def test_without_any_distance_all_pairs_count(node):
     [((), State.READY), ((0,), State.UNKNOWN), ((1,), State.UNKNOWN), ((0, 1), State.UNKNOWN)],
 )
 def test_a_nic_at_an_unknown_distance_does_not_stand_for_one_that_is_down(down, state):
-    """It may be the farther one. A NIC that another GPU would use says nothing."""
+    """It may be the farther one. A NIC of another GPU does not count."""
     node = Node(open_host(str(laid_down("ubuntu-6.8-h100"))))
     gpu = pairs(node)[0].gpu
     nearest = near_of(node, gpu)
@@ -127,3 +127,19 @@ def test_a_nic_at_an_unknown_distance_does_not_stand_for_one_that_is_down(down, 
         pair for pair in pairs(node) if pair.gpu != gpu and pair.device in (known[0].device, known[1].device)
     ]
     assert state_of_gpu([unseen, *others]) is State.READY
+
+
+def test_what_is_blocked_stays_blocked_however_far_another_nic_may_be(node):
+    """Only a ready path is in doubt where the nearest NIC may be another one."""
+    gpu = pairs(node)[0].gpu
+    unseen, known = [pair for pair in pairs(node) if pair.gpu == gpu][:2]
+    changed = node.after("unseen", [distance.becomes(UNKNOWN, unseen)])
+    changed = with_states(changed, **{unseen.device: ("DOWN",), known.device: ("DOWN",)})
+    table = judge_node(changed).matrix
+    found = consumer_state(changed, {pair: table[pair] for pair in (unseen, known)}, "verbs")
+    (state,) = [
+        judgement.state
+        for pair, judgement in zip(found.pairs, found.judgements, strict=True)
+        if pair.gpu == gpu
+    ]
+    assert state is State.BLOCKED

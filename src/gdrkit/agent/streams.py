@@ -26,8 +26,7 @@ _UNSAFE: Dict[int, str] = {
 }
 """C0, DEL and C1 of ECMA-48 but for newline and tab; the separators and bidirectional marks of Unicode."""
 
-_IN_JSON: Dict[int, str] = {number: f"\\u{number:04x}" for number in _UNSAFE if number >= 0x7F}
-"""JSON itself escapes what is below (RFC 8259, 7)."""
+_IN_JSON: Dict[int, str] = {number: f"\\u{number:04x}" for number in _UNSAFE}
 
 
 def visible(text: str) -> str:

@@ -124,7 +124,7 @@ def _sections(stream: Stream) -> Iterator[bytes]:
             yield b"" if too_long else buffered[start : separator.start()]
             start, too_long = separator.end(), False
         buffered = buffered[start:]
-        if too_long or len(buffered) > SECTION_LIMIT_BYTES:
+        if len(buffered) > SECTION_LIMIT_BYTES:
             buffered, too_long = buffered[-SEPARATOR_BYTES:], True
         scanned = max(0, len(buffered) - SEPARATOR_BYTES)
     yield b"" if too_long else buffered
@@ -179,4 +179,4 @@ def _store_configs(store: MemoryStore, output: bytes) -> None:
 def _path(name: bytes) -> str:
     """A path as the script wrote it, without the "./" of its loops; "" if it is not valid."""
     path = posixpath.normpath(name.decode("utf-8", "replace")).lstrip("/")
-    return path if path.isprintable() and not path.startswith("..") else ""
+    return path if path.isprintable() else ""

@@ -47,7 +47,7 @@ PROBES = ("rm", "cuda", "memory", "verbs")
 PROBE_TIMEOUT_S = 60
 """cuInit wakes every GPU: 10 to 20 s for 8 of them without persistence mode. All probes share it."""
 
-_FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
+_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY  # Python adds O_CLOEXEC (PEP 446)
 
 
 class LiveHost:

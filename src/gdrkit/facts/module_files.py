@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from gdrkit.formats.elf import Buffer, Elf, Export
 
 _LEAVES_IT_TO_THE_KERNEL = 31  # the version of kmod
-# A limit against decompression bombs, far above the largest modules in use (nvidia.ko: tens of MB).
-_LIMIT_BYTES = 512 << 20
 
 
 class ModInfo(Struct, frozen=True):
@@ -101,15 +99,15 @@ def kernel_unpacks(node: Node) -> str:
 @fact
 def content(node: Node, path: str) -> Buffer:
     """The whole file, decompressed if necessary. The kernel ignores what follows a compressed stream."""
-    from gdrkit.formats.compressed import compression, decompress
+    from gdrkit.formats.compressed import MODULE_LIMIT_BYTES, compression, decompress
 
     data = node.map(path)
     try:
-        return decompress(data, _LIMIT_BYTES)
+        return decompress(data, MODULE_LIMIT_BYTES)
     except FormatError:
         if kernel_unpacks(node) != compression(data):
             raise
-        return decompress(data, _LIMIT_BYTES, first=True)
+        return decompress(data, MODULE_LIMIT_BYTES, first=True)
 
 
 @fact

@@ -24,6 +24,8 @@ ZSTD_WINDOW_LOG = 27
 # Files can have several streams (RFC 1952, 2.2; RFC 8878, 3; xz file format 2). Each further stream costs a
 # copy of a piece, so pieces are small and streams are limited; in total at most 1 GiB is copied.
 _PIECE_BYTES, _MOST_STREAMS = 1 << 16, 1 << 14
+MODULE_LIMIT_BYTES = 512 << 20
+"""The largest module, unpacked: far above those in use (nvidia.ko: tens of MB)."""
 CUT_OFF = "cut off"
 """In the message of a FormatError about a file that ends too soon."""
 

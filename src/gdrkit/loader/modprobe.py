@@ -147,7 +147,6 @@ class ModprobeRun:
 
     def modprobe(self, name: str, options: ModprobeOptions) -> int:
         """The exit status of modprobe for this name."""
-        self.effort.spend()
         found = targets(self.node, self.config, name)
         self.target = self.target or (found[0].name if found else canonical(name))
         if not found:

@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import os
 import stat
+import tarfile
 
+import pytest
+
+from gdrkit.agent.collect import bundle as bundles
+from gdrkit.agent.collect.anonymize import Anonymizer
 from gdrkit.agent.collect.version import VERSION
 from gdrkit.formats import elf, module_signature
 from tests.agent.collect import machine
@@ -200,3 +206,36 @@ def test_logs_of_other_pods_are_not_collected(collected, root):
     assert bundle.manifest["folders"]["var/log/pods"]["names"] == [pod.rpartition("/")[2]]
     assert bundle.text(f"{pod}/nvidia-peermem-ctr/0.log") == "failed to load nvidia-peermem module\n"
     assert b"customer" not in bundle.everything()
+
+
+@pytest.mark.parametrize(
+    ("target", "kept"),
+    [
+        ("nvidia/carol77/a.conf", "nvidia/{name}/a.conf"),
+        ("/etc/carol77/a.conf", "/etc/{name}/a.conf"),
+        ("../carol77/a.conf", "../{name}/a.conf"),
+        ("../carol/a.conf", "../carol/a.conf"),
+        ("./carol/a.conf", "./carol/a.conf"),
+    ],
+)
+def test_a_link_leads_to_the_new_name_and_stays_as_it_is_where_nothing_is_renamed(target, kept):
+    stream = io.BytesIO()
+    anonymizer = Anonymizer([("user", "carol77")])
+    bundle = bundles.Bundle(stream, "top", anonymizer)
+    bundle.link("etc/a.conf", target)
+    bundle.close()
+    stream.seek(0)
+    with tarfile.open(fileobj=stream) as archive:
+        link = archive.getmember("top/etc/a.conf").linkname
+    assert link == kept.format(name=anonymizer.path("carol77")) and "carol77" not in link
+
+
+def test_a_bundle_holds_512_mib_and_no_file_beyond(monkeypatch):
+    assert bundles.TOTAL_LIMIT_BYTES == 512 << 20
+    monkeypatch.setattr(bundles, "TOTAL_LIMIT_BYTES", 10)
+    bundle = bundles.Bundle(io.BytesIO(), "top", None)
+    for name, size in (("a", 6), ("b", 5), ("c", 4)):
+        bundle.file(name, bytes(size))
+    assert {name: note["status"] for name, note in bundle.files.items()} == {
+        "a": "found", "b": "truncated", "c": "found",
+    }  # fmt: skip

@@ -15,7 +15,9 @@ import pytest
 
 import gdrkit
 from gdrkit.agent import collect
-from gdrkit.agent.collect import main, pyz, version
+from gdrkit.agent.collect import command, main, pyz, version
+from gdrkit.agent.collect.collector import CollectSummary
+from gdrkit.agent.collect.progress import Progress
 
 HERE = Path(collect.__file__).parent
 SOURCES = sorted(HERE.parent.rglob("*.py"))
@@ -39,6 +41,16 @@ def test_the_version_is_that_of_gdrkit():
 
 def test_the_same_sources_give_the_same_file():
     assert pyz.archive() == pyz.archive()
+
+
+@pytest.mark.parametrize(("denied", "named"), [(3, "f0, f1, f2"), (4, "f0, f1, f2, ...")])
+def test_who_is_not_root_is_told_the_first_files_that_root_could_read(monkeypatch, capsys, denied, named):
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
+    summary = CollectSummary({}, {}, [f"f{number}" for number in range(denied)], 0.0)
+
+    command._print_summary(Progress(sys.stderr, quiet=False), "", 0, summary)
+
+    assert capsys.readouterr().err.endswith(f"run as root to collect more: {named}\n")
 
 
 def test_the_archive_collects_on_a_python_without_packages(root, tmp_path):

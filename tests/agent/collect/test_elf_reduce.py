@@ -208,6 +208,25 @@ def test_one_section_without_a_name_makes_the_file_invalid():
     assert elf_reduce.linked(MODULE) == {b"one", b"two", b"maybe", b"ours", b"plain"}
 
 
+def test_more_symbols_than_a_section_index_can_name_are_not_reduced():
+    """Their table would lose its second half (gABI, SHT_SYMTAB_SHNDX)."""
+    start = struct.unpack_from("<Q", MODULE, 0x28)[0]
+    changed = bytearray(MODULE)
+    struct.pack_into("<I", changed, start + 3 * 64 + 4, 18)
+    assert elf_reduce.reduce(bytes(changed), elf_reduce.KEEP_OF_MODULE) is None
+
+
+@pytest.mark.parametrize(("more", "moved"), [(0, True), (1, False)])
+def test_program_headers_that_end_with_the_file_are_kept_and_others_are_not(more, moved):
+    changed = bytearray(MODULE)
+    struct.pack_into("<Q", changed, 0x20, len(MODULE) - 56 + more)
+    struct.pack_into("<HH", changed, 0x36, 56, 1)
+    small = reduced(bytes(changed))
+    start = struct.unpack_from("<Q", small, 0x20)[0]
+    assert start == (64 if moved else len(MODULE) - 56 + more)
+    assert (small[64 : 64 + 56] == MODULE[-56:]) is moved
+
+
 def test_a_section_may_end_with_the_file_and_not_beyond():
     """The kernel's own bound: kernel/module/main.c, validate_section_offset()."""
     start = struct.unpack_from("<Q", MODULE, 0x28)[0]

@@ -10,10 +10,12 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from gdrkit.agent.collect import collector, source_rows, sources
+from gdrkit.agent.collect.bundle import Bundle
 from gdrkit.agent.collect.patterns import alternatives, expression, folders, select, unfold
 from gdrkit.agent.collect.progress import Progress
 from gdrkit.agent.collect.timeouts import TimeLimitedCalls
 from gdrkit.agent.collect.tree import Tree, outcome
+from gdrkit.agent.collect.walker import Walker
 
 
 @pytest.fixture
@@ -132,6 +134,19 @@ def test_folders_that_are_listed_for_a_pattern():
     assert folders("sys/*/x/{a,b}") == ["sys", "sys/*/x"]
 
 
+@pytest.mark.parametrize(
+    ("pattern", "found"),
+    [
+        ("etc/{file,missing}", ["etc/file", "etc/missing"]),
+        ("etc/{missing,fi*}", ["etc/file"]),
+        ("etc/fi*", ["etc/file"]),
+    ],
+)
+def test_a_folder_that_is_not_listed_is_asked_for_names_unless_one_is_a_pattern(tree, pattern, found):
+    walker = Walker(tree, Bundle(io.BytesIO(), "top", None), "6.1")
+    assert walker.matches(pattern, listed=False) == found
+
+
 # -- commands that hang ----------------------------------------------------------------------------
 
 
@@ -179,3 +194,19 @@ def test_commands_about_interfaces_are_run_for_those_of_rdma_devices(tmp_path):
     assert all(sources.covers_command(row.argv) for row in commands)
     assert not sources.covers_command(("ethtool", "-a"))
     assert not sources.covers_command(("ethtool", "-e", "ens0"))
+
+
+@pytest.mark.parametrize("executable", [True, False])
+def test_probes_run_in_the_python_that_runs_or_in_any_if_it_is_not_known(monkeypatch, tmp_path, executable):
+    for name in ("ours", "python3"):
+        (tmp_path / name).write_text(f"#!/bin/sh\necho {name}\n")
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setattr(collector, "COMMANDS", ())
+    monkeypatch.setattr("sys.executable", str(tmp_path / "ours") if executable else "")
+    options = collector.CollectOptions(search_path=str(tmp_path))
+    collection = collector.Collection(options, Progress(io.StringIO(), quiet=True))
+
+    with ThreadPoolExecutor(1) as pool, ThreadPoolExecutor(3) as probes:
+        outputs = {job.result().output for _, job in collection._start(pool, probes)}
+
+    assert outputs == {b"ours\n" if executable else b"python3\n"}

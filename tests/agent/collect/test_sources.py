@@ -53,6 +53,8 @@ def test_the_table_covers_what_facts_open(path):
         "sys/bus/pci/devices/0000:1b:00.0/rom",
         "sys/devices/pci0000:1a/0000:1b:00.0/vpd",
         "home/alice/.bashrc",
+        "dev/dri/card0",  # of a folder without contents
+        "usr/src/nvidia-580.95/secret.c",
     ],
 )
 def test_the_table_covers_nothing_else(path):

@@ -141,6 +141,12 @@ def test_sparse_files_are_told(tmp_path, key):
     assert rows(tmp_path, header(b"s", b"S", 3) + padded(b"abc") + header(b"b") + END)[1][0] == "b"
 
 
+def test_a_sparse_file_with_a_long_name_is_sparse_and_another_with_one_is_not(tmp_path):
+    name, content = extended(record(b"path", b"long")), padded(b"abc")
+    data = name + header(b"s", b"S", 3) + content + name + header(b"p", size=3) + content + END
+    assert rows(tmp_path, data) == [("long", "0", 3, "", True), ("long", "0", 3, "", False)]
+
+
 def test_sizes_in_base_256_and_in_blanks(tmp_path):
     large = header(b"a", at124=b"\x80" + (3).to_bytes(11, "big")) + padded(b"abc")
     blank = header(b"b", at124=b" " * 12) + header(b"c", at124=b"          2 ") + padded(b"xx")

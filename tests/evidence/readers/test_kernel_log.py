@@ -118,3 +118,20 @@ def test_dmesg_is_run_if_the_device_does_not_exist(monkeypatch, tmp_path):
 
 def test_the_limits():
     assert (kernel_log.LOG_LIMIT_BYTES, kernel_log.RECORD_BYTES) == (64 << 20, 8192)
+
+
+def test_a_record_that_was_overwritten_before_it_was_read_is_passed_over(tmp_path, monkeypatch):
+    device = tmp_path / "kmsg"
+    device.touch()
+    answers = iter([b"first", errno.EPIPE, errno.EPIPE, b"last", errno.EAGAIN, b"later"])
+
+    def read(fd: int, size: int) -> bytes:
+        answer = next(answers)
+        if isinstance(answer, int):
+            raise OSError(answer, os.strerror(answer))
+        return answer
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "read", read)
+        records = list(kernel_log._records(str(device)))
+    assert records == [b"first", b"last"]

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gdrkit.evidence import Command, EvidenceMissing, MissingReason, manifest
+from gdrkit.evidence import Command, EvidenceMissing, MissingReason, foreign, manifest
 from gdrkit.evidence.errors import TargetError
 from gdrkit.evidence.foreign import parse_sos
 from gdrkit.evidence.manifest import parse
@@ -149,6 +149,14 @@ def test_a_manifest_that_is_too_large_is_not_parsed(tmp_path):
     (tmp_path / "gdr_manifest.json").write_bytes(b'{"schema": "gdrkit.bundle/1"}' + b" " * (17 << 20))
     with pytest.raises(TargetError, match="larger than"):
         open_host(str(tmp_path))
+
+
+def test_a_manifest_of_sos_may_be_as_large_as_the_limit(monkeypatch):
+    data = json.dumps({"components": {"report": {"plugins": {}}}}).encode()
+    monkeypatch.setattr(foreign, "MANIFEST_LIMIT_BYTES", len(data))
+    assert parse_sos(data) == {}
+    with pytest.raises(ValueError, match="larger than"):
+        parse_sos(data + b" ")
 
 
 @given(st.binary())

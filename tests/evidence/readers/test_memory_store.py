@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 import pytest
 
 from gdrkit.evidence import EvidenceMissing, memory_store
@@ -98,3 +101,13 @@ def test_a_file_that_was_not_kept_says_why(entry, why, ask):
 def test_the_limits():
     limits = (memory_store.IN_MEMORY_BYTES, memory_store.MEMORY_LIMIT_BYTES, memory_store.SPILL_LIMIT_BYTES)
     assert limits == (65536, 64 << 20, 2 << 30)
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_the_temporary_file_is_where_the_user_wants_it(tmp_path, monkeypatch, known):
+    monkeypatch.setenv("TMPDIR", str(tmp_path) if known else "")
+    fd = memory_store._temporary_file()
+    try:
+        assert Path(f"/proc/self/fd/{fd}").resolve().parent == (tmp_path if known else Path("/tmp"))
+    finally:
+        os.close(fd)

@@ -94,6 +94,7 @@ def test_a_large_program_and_a_large_bundle_do_not_deadlock(fake_ssh, monkeypatc
             "cannot connect to ssh://node1: [31mbanner[0m",
         ),
         ("echo Welcome to node1; exit 0", "not a bundle: ssh://node1 sent: Welcome to node1"),
+        ("printf 'a\\033[31m\\001b\\n'; exit 0", "not a bundle: ssh://node1 sent: a[31mb"),
     ],
 )
 def test_a_failure_is_one_line_that_quotes_the_remote_error(fake_ssh, script, message):

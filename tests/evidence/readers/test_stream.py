@@ -52,6 +52,11 @@ def test_it_is_read_in_order_whatever_is_peeked_taken_and_skipped(stream):
     stream.finish()
 
 
+def test_all_of_it_can_be_taken_at_once(stream):
+    assert bytes(stream.take(len(CONTENT))) == CONTENT
+    assert stream.peek(1) == b""
+
+
 def test_the_end_before_what_is_wanted_is_an_error(stream):
     stream.skip(len(CONTENT) - 1)
     with pytest.raises(StreamEnded):

@@ -8,11 +8,14 @@ import json
 import lzma
 import random
 import tarfile
+from pathlib import Path
 
 import pytest
 
 from gdrkit.evidence import Command, EvidenceMissing, MissingReason, memory_store, tarball
 from gdrkit.evidence.errors import TargetError
+from gdrkit.evidence.memory_store import StoredLink
+from gdrkit.evidence.stream import open_stream
 from gdrkit.evidence.target import open_host
 from tests.evidence.readers.tars import PACK, member, sos_bytes, tar_bytes, write
 
@@ -223,3 +226,28 @@ def test_the_limits():
         64 << 20,
         4096,
     )
+
+
+@pytest.mark.parametrize(("length", "notes"), [(4096, 0), (4097, 1)])
+def test_a_name_is_as_long_as_linux_allows(tmp_path, length, notes):
+    """PATH_MAX, with its last byte: archives hold no zero at the end."""
+    name = "sosreport-x/" + "d/" * 1000
+    name += "f" * (length - len(name))
+    assert len(open_host(write(tmp_path, sos_bytes(member(name, b"deep")))).notes) == notes
+
+
+def test_the_target_of_a_link_is_kept_up_to_that_length(tmp_path):
+    link = member("sosreport-x/link", type=tarfile.SYMTYPE, linkname="t" * 4096 + "cut")
+    with Path(write(tmp_path, sos_bytes(link))).open("rb") as file:
+        reader = tarball._Reader(open_stream(file, "x"), "x")
+        reader.run()
+
+    assert reader.store.entries["link"] == StoredLink("t" * 4096)
+
+
+def test_members_are_limited(tmp_path, monkeypatch):
+    """With the folders above them: the report has 4 files in 5 folders."""
+    monkeypatch.setattr(tarball, "MEMBERS_LIMIT", 9)
+    open_host(write(tmp_path, sos_bytes()))
+    with pytest.raises(TargetError, match="more than 9 files, or names that are too long"):
+        open_host(write(tmp_path, sos_bytes(member("sosreport-x/one-more"))))

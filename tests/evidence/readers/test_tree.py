@@ -170,6 +170,16 @@ class TestCommandsOfASosreport:
         assert error.value.missing.why is MissingReason.NOT_COLLECTED
         assert error.value.missing.ask == "lsmod (something went wrong)"
 
+    @pytest.mark.parametrize(
+        ("output", "quoted"),
+        [("\n first line \nsecond\n", "first line"), (" " * 500 + "x" * 100, "x" * 12)],
+    )
+    def test_the_first_line_is_quoted_up_to_a_limit(self, tmp_path, output, quoted):
+        with pytest.raises(EvidenceMissing) as error:
+            open_host(self.tree(tmp_path, output, 1)).run(LSMOD)
+
+        assert error.value.missing.ask == f"lsmod ({quoted})"
+
     def test_a_timeout_is_reported(self, tmp_path):
         assert (
             why_not(open_host(self.tree(tmp_path, "half a li", 124)).run, LSMOD) is MissingReason.TIMED_OUT

@@ -63,7 +63,7 @@ def test_a_pipe_or_a_folder_is_not_a_file_to_keep(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "folder").mkdir()
     for name in ("/pipe", "/folder"):
-        with pytest.raises(ApplyError, match=f"{name} is not a regular file"):
+        with pytest.raises(ApplyError, match=f"^{name} is not a regular file"):
             RootFS(str(tmp_path)).state(name)
 
 

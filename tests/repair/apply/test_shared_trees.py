@@ -77,3 +77,12 @@ def test_a_tree_of_roots_alone_is_repaired(tree):
     root = RootFS(str(tree))
     root.write(FILE, b"new", FileState(path=FILE, kind="file", mode=0o644), "t")
     assert root.read(FILE) == b"new"
+
+
+def test_who_is_not_root_works_in_the_folders_of_others(tree, monkeypatch):
+    """Nobody gains rights by that: only root's work in such a folder could be led elsewhere."""
+    os.chown(tree / "etc", USER, USER)
+    with pytest.raises(ApplyError, match=f"belongs to user {USER}"):
+        RootFS(str(tree)).read(FILE)
+    monkeypatch.setattr(root_fs.os, "geteuid", lambda: USER + 1)
+    assert RootFS(str(tree)).read(FILE) == b"old"

@@ -14,6 +14,7 @@ from ruamel.yaml import YAML
 from ruamel.yaml.constructor import DuplicateKeyError
 
 from gdrkit.repair.config.check import MOST_FAULTS, CheckedFile, check
+from gdrkit.repair.config.recognise import recognise
 
 SHARED = Path(os.environ.get("GDRKIT_SHARED", Path(__file__).parents[4] / "shared"))
 
@@ -171,6 +172,7 @@ POLICY = "spec:\n  driver:\n"
         ("kind: Pod\nspec:\n  containers:\n    - env:\n        - name: NCCL_NET_GDR_LEVEL\n"
          "          value: ALL\n", 6, "gdr-level-ignored", "PXB"),
         ("NCCL_NET_GDR_LEVEL=sys\n", 1, "gdr-level-ignored", "PXB"),
+        ("NCCL_NET_GDR_LEVEL=2x\n", 1, "gdr-level-number", "no setting"),
     ],
 )  # fmt: skip
 def test_a_fault_is_found_at_its_line(text, line, code, expected):
@@ -277,3 +279,17 @@ def test_the_list_of_faults_is_limited(text):
 def test_line_numbers_in_an_article_are_those_of_the_file():
     text = "# How to\r\n\r\nSome words.\r\n\r\n```yaml\r\n" + TALOS.replace("\n", "\r\n") + "```\r\n"
     assert codes(text) == [(10, "talos-no-peermem")]
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        (
+            "This is the patch:\n\napiVersion: nvidia.com/v1\nspec:\n  driver:\n    enabled: true\n",
+            "ClusterPolicy",
+        ),
+        ("#cloud-config\nspec:\n  driver:\n    enabled: true\n", "cloud-config"),
+    ],
+)
+def test_a_patch_in_an_article_is_of_the_kind_that_its_keys_say(text, kind):
+    assert [part.manifest.kind for part in recognise(text).parts] == [kind]

@@ -11,10 +11,10 @@ from ruamel.yaml import YAML
 
 from gdrkit.facts.libraries import nccl_version
 from gdrkit.facts.rdma import distance, gids, pairs, ports
-from gdrkit.repair.config import KINDS, ConfigRefused, ConfigRequest, generate
+from gdrkit.repair.config import KINDS, ConfigOutput, ConfigRefused, ConfigRequest, generate
 from gdrkit.repair.config.check import check
 from gdrkit.repair.config.nccl_env import settings
-from gdrkit.repair.config.output import rendered
+from gdrkit.repair.config.output import OutputLine, rendered
 from gdrkit.repair.config.request import active_ports
 from gdrkit.repair.config.yaml_writer import Field, Items, Literal, lines
 from tests.repair.config.outputs import IDS, OUTPUTS, YAML_IDS, names_of, node
@@ -233,6 +233,22 @@ def test_peermem_is_refused_where_it_can_never_work(kind):
 def test_blocked_peermem_is_written_with_a_note():
     output = generate("modules-load", ConfigRequest(node=node("gpu-operator-stub"), path="peermem"))
     assert not isinstance(output, ConfigRefused) and "peermem-stub" in output.notes[0]
+
+
+def test_what_the_file_itself_cures_is_not_in_the_note():
+    output = generate("modules-load", ConfigRequest(node=node("gh200"), path="peermem"))
+    assert not isinstance(output, ConfigRefused) and not any("cannot load" in note for note in output.notes)
+
+
+@pytest.mark.parametrize(
+    ("said", "comment"),
+    [("mlx5_0\nNCCL_NET=evil\r\u2028x", "mlx5_0 NCCL_NET=evil x"), ("two  blanks", "two  blanks")],
+)
+def test_a_comment_is_one_line_whatever_evidence_says(said, comment):
+    output = ConfigOutput(
+        kind="nccl-env", form="conf", title="t", use="u", file="", lines=(OutputLine("A=1", said),)
+    )
+    assert f"\n# {comment}\nA=1\n" in rendered(output, explain=True)
 
 
 # -- the writer --------------------------------------------------------------------------------------

@@ -54,6 +54,6 @@ def test_ports_without_an_address_decide_nothing():
 
 
 def test_a_topology_shows_no_subnets():
-    request = ConfigRequest(saved=SavedMachine())
+    request = ConfigRequest(saved=SavedMachine(coherent=False, integrated=False))
     (found,) = rail_settings(request, (port("mlx5_0"), port("mlx5_1")))
     assert "not known" in found.why

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from gdrkit.repair.config.request import is_remedy_needed
+from gdrkit.facts.modules import is_loaded
+from gdrkit.repair.config.request import ConfigRequest, choose, is_remedy_needed, state_of
 from gdrkit.rules.remedy_names import RemedyName
+from gdrkit.verdict.path_state import State
 from tests.repair.config.outputs import node
 
 
@@ -20,3 +22,29 @@ from tests.repair.config.outputs import node
 def test_remedies_of_a_failed_rule_are_needed_and_no_others(name, needed):
     found = {remedy.name for remedy in RemedyName if is_remedy_needed(node(name), remedy) is True}
     assert found == needed
+
+
+def test_the_state_of_a_path_is_that_for_the_first_consumer():
+    """What another would meet is not known there."""
+    assert state_of(node("ofed-upgraded"), "peermem") is State.READY
+    assert state_of(node("ofed-upgraded"), "dmabuf") is State.BLOCKED
+
+
+@pytest.mark.parametrize(
+    ("name", "path", "note"),
+    [
+        ("volta-proprietary", "peermem", "dma-buf is impossible on this node: gpu-before-turing"),
+        ("a6000-tower", "dmabuf", "GPUDirect RDMA is impossible on this node: no-rdma-device"),
+        ("ofed-upgraded", "peermem", "dma-buf is blocked on this node: "),
+    ],
+)
+def test_the_path_that_can_become_ready_is_chosen_and_why_not_the_other(name, path, note):
+    choice = choose(ConfigRequest(node=node(name)))
+    assert choice.path == path and choice.notes[0].startswith(note)
+
+
+def test_peermem_is_chosen_where_dma_buf_is_impossible_even_if_it_is_not_loaded_yet():
+    whole = node("volta-proprietary")
+    unloaded = whole.after("unloaded", [is_loaded.becomes(False, "nvidia_peermem")])
+    assert state_of(unloaded, "peermem") is State.BLOCKED
+    assert choose(ConfigRequest(node=unloaded)).path == "peermem"

@@ -12,8 +12,10 @@ import pytest
 from gdrkit.evidence.target import open_host
 from gdrkit.facts.kernel import architecture
 from gdrkit.facts.machine import Distribution, distribution
+from gdrkit.facts.pci_registers import read_request_bytes
+from gdrkit.facts.rdma import nic_address, nics
 from gdrkit.node import Node
-from gdrkit.repair.platforms import file_contents
+from gdrkit.repair.platforms import fabric, file_contents
 from gdrkit.repair.platforms.action import AskPerson, EnrolKey, Procedure, RemoveFile, RunCommand, WriteFile
 from gdrkit.repair.platforms.choices import ProcedureChoices
 from gdrkit.repair.platforms.doca import repository
@@ -193,6 +195,26 @@ def test_acs_bits_are_cleared_on_redirecting_bridges_and_undo_restores_them():
     assert first.argv == ("setpci", "-s", "0000:17:01.0", "ECAP_ACS+0x6.w=0000:001c")
     (undo,) = first.undo
     assert undo[3].startswith("ECAP_ACS+0x6.w=00") and undo[3].endswith(":001c") and undo != first.argv
+
+
+def test_rdma_topo_determines_the_bits_where_it_is_installed(tmp_path):
+    shutil.copytree(laid_down("acs-redirect"), tmp_path, dirs_exist_ok=True, symlinks=True)
+    (tmp_path / "usr/sbin").mkdir(parents=True, exist_ok=True)
+    (tmp_path / "usr/sbin/rdma_topo").touch()
+    with_it = Node(open_host(str(tmp_path)))
+    found = commands(procedure_for(with_it, "clear-acs-redirect", "x", ProcedureChoices()))
+    assert found[0] == ("rdma_topo", "write-grub-acs") and not any(argv[0] == "setpci" for argv in found)
+
+
+def test_each_nic_whose_firmware_asks_for_less_is_set_and_the_others_stay():
+    plain = node("ubuntu-6.8-h100")
+    first, second, *others = [nic_address(plain, nic.name) for nic in nics(plain)]
+    sizes = {first: 4096, second: 512} | dict.fromkeys(others, 4096)
+    changed = plain.after("set", [read_request_bytes.becomes(size, nic) for nic, size in sizes.items()])
+    (found,) = fabric.read_request(changed, PLATFORMS[0], ProcedureChoices())
+    assert isinstance(found, RunCommand)
+    assert found.argv == ("setpci", "-s", second, "CAP_EXP+0x8.w=5000:7000")
+    assert found.undo == (("setpci", "-s", second, "CAP_EXP+0x8.w=2000:7000"),)
 
 
 def test_the_kernel_argument_for_acs_depends_on_the_kernel_version():

@@ -11,7 +11,9 @@ import pytest
 from gdrkit.evidence import Confidence, EvidenceMissing, Missing, MissingReason
 from gdrkit.evidence.target import open_host
 from gdrkit.facts.environment import Environment, environment, parse_conf
+from gdrkit.facts.gpu import is_before_turing
 from gdrkit.facts.modules import PEERMEM, is_loaded
+from gdrkit.facts.pci import gpus
 from gdrkit.facts.secure_boot import firmware_is_efi
 from gdrkit.loader import modprobe
 from gdrkit.node import Fact, Node, each_known
@@ -156,6 +158,15 @@ def test_a_rebuild_sets_the_linkage_and_makes_the_signer_unknown():
     with pytest.raises(EvidenceMissing) as caught:
         signature_check(after, peermem_path(after))
     assert caught.value.missing.why is MissingReason.STALE
+
+
+def test_open_modules_are_not_possible_if_one_gpu_of_several_is_too_old():
+    node, _ = judged("dgx-a100-proprietary")
+    remedy = BY_NAME[RemedyName.OPEN_KERNEL_MODULES]
+    assert tuple(remedy.effect(node))
+    old = node.after("a V100", [is_before_turing.becomes(True, gpus(node)[0])])
+    with pytest.raises(EvidenceMissing, match="Turing"):
+        tuple(remedy.effect(old))
 
 
 def test_a_rebuild_is_not_possible_if_nothing_exports_the_api():

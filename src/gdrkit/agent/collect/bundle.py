@@ -158,8 +158,10 @@ class Bundle:
             return target
         folder = os.path.dirname(path)
         whole = os.path.normpath(os.path.join("/", folder, target))[1:]
-        if not target.startswith("..") or self._path(whole) == whole:
-            return self.anonymizer.path(target) if self._path(whole) != whole else target
+        if self._path(whole) == whole:
+            return target
+        if not target.startswith(".."):
+            return self.anonymizer.path(target)
         return os.path.relpath("/" + self._path(whole), "/" + self._path(folder))
 
 

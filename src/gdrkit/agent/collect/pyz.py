@@ -8,14 +8,6 @@ import zipfile
 from typing import Iterator, Tuple
 
 SHEBANG = b"#!/usr/bin/env python3\n"
-_EPOCH = (
-    1980,
-    1,
-    1,
-    0,
-    0,
-    0,
-)  # the earliest time in a zip file; constant, so that the bytes are always the same
 
 _MAIN = b"""import sys
 
@@ -42,7 +34,7 @@ def archive() -> bytes:
     # Stored, not deflated: the output of zlib differs between versions, and the file has only 200 KB.
     with zipfile.ZipFile(buffer, "a", zipfile.ZIP_STORED) as pyz:
         for name in sorted(members):
-            entry = zipfile.ZipInfo(name, _EPOCH)
+            entry = zipfile.ZipInfo(name)  # of 1980, whenever it is written
             entry.create_system, entry.external_attr = 3, 0o644 << 16
             pyz.writestr(entry, members[name])
     return buffer.getvalue()

@@ -216,11 +216,8 @@ class Journal:
         return content
 
     def delete_backups(self) -> None:
-        """Delete the backups after an undo that restored every file."""
-        ended = [record for record in self.records if isinstance(record, UndoEnded)]
-        if ended and not ended[-1].kept:
-            with store.folder(self.root, self.run) as folder:
-                shutil.rmtree(BACKUPS, ignore_errors=True, dir_fd=folder)
+        with store.folder(self.root, self.run) as folder:
+            shutil.rmtree(BACKUPS, ignore_errors=True, dir_fd=folder)
 
     def sync_backups(self) -> None:
         with store.folder(self.root, self.run, BACKUPS) as folder:

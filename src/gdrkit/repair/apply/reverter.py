@@ -46,7 +46,8 @@ class Reverter:
             for folder in reversed(intent.folders):
                 self.root.remove_folder(folder)
         self.journal.append(UndoEnded(kept=tuple(kept)))
-        self.journal.delete_backups()
+        if not kept:
+            self.journal.delete_backups()
         return tuple(kept)
 
     def _action(self, intent: ActionIntent) -> Action:

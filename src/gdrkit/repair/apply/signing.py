@@ -27,7 +27,6 @@ _YEARS = 30  # the kernel ignores a certificate's dates: crypto/asymmetric_keys/
 _MODULE_SIGNING = "1.3.6.1.4.1.2312.16.1.2"
 """An extended key usage that shim accepts only for modules, so the key cannot start a boot loader: shim,
 Cryptlib/OpenSSL, and Ubuntu's update-secureboot-policy."""
-_LIMIT_BYTES = 512 << 20  # of an unpacked module: as in facts/module_files.py
 _XZ_DICTIONARY_BYTES = 1 << 20
 """The kernel's own build uses this size, and its decoder has memory for it: `xz --check=crc32
 --lzma2=dict=1MiB` in Linux scripts/Makefile.modinst."""
@@ -127,7 +126,7 @@ def signed(content: bytes, module_signer: Signer, digest: str) -> bytes:
     """
     kind = compressed.compression(content)
     try:
-        plain = bytes(compressed.decompress(content, _LIMIT_BYTES))
+        plain = bytes(compressed.decompress(content, compressed.MODULE_LIMIT_BYTES))
     except FormatError as error:
         raise ApplyError(f"cannot be unpacked: {error}") from None
     if plain[:4] != b"\x7fELF":
@@ -182,7 +181,7 @@ def verify(packed: bytes, module_signer: Signer, body: bytes) -> None:
 
     from cryptography.hazmat.primitives.serialization import Encoding
 
-    plain = bytes(compressed.decompress(packed, _LIMIT_BYTES))
+    plain = bytes(compressed.decompress(packed, compressed.MODULE_LIMIT_BYTES))
     size, found = module_signature.split(plain)
     if found is None or found.fault or plain[:size] != body:
         raise ApplyError("verification failed: the signature is not as written")

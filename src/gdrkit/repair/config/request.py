@@ -26,8 +26,8 @@ class SavedMachine(Struct, frozen=True, kw_only=True):
 
     ports: tuple[RdmaPort, ...] = ()
     nearest: tuple[tuple[Pair, str], ...] = ()  # each GPU's nearest devices, and their distance
-    coherent: bool = False
-    integrated: bool = False
+    coherent: bool
+    integrated: bool
 
 
 class ConfigRequest(Struct, frozen=True, kw_only=True):
