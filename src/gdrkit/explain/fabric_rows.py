@@ -46,13 +46,20 @@ RDMA = (
         "bar1-exhausted",
         r"\bBAR ?1?\b",
         r"exhaust|\bfull\b(?![- ](?:\w+[- ])?(?:rate|speed|bandwidth|duplex|size))"
-        r"|used up|run(?:s|ning)? out|no (?:more )?space|insufficient",
+        r"|used up|run(?:s|ning)? out|no (?:more )?space|insufficient|\bfree\W{0,16}\d{1,2} ?MiB",
+    ),
+    Statement(
+        "memlock-limit",
+        r"\b(?:lock\w*|pin\w*|regist\w+)\b.{0,40}\b(?:memory|pages|kB|KiB|MB|bytes)\b",
+        r"\b(?:non-?root|normal|unprivileged|ordinary) users?\b|\b(?:can|may) (?:only )?lock",
+        unless=r"BAR ?1|GPU memory",
     ),
     Statement(
         "memlock-limit",
         r"\b(?:RLIMIT_|Limit)?memlock\b|\bulimit\b|locked[- ]memory|\bmlock\b|\b(?:CAP_)?IPC_LOCK\b",
         r"too (?:low|small)|limit(?:ed)? (?:is|was|to) (?!unlimited)|not enough|insufficient|low\b"
-        r"|\d+ ?K(?:i?B|(?: ?bytes))?\b",
+        r"|\d+ ?[KM](?:i?B|(?: ?bytes))?\b|\b(?:is|was|are|shows?|prints?|returns?|gives?|only|default\w*)\b"
+        r"\D{0,16}\b\d{2,8}\b(?! ?(?:G|T|[\"'`]? to ))",
         r"unlimited|infinity|ulimit|memlock|-1|IPC_LOCK",
     ),
     Statement(
@@ -62,6 +69,12 @@ RDMA = (
         r"register|ibv_reg|pin\b|RDMA|incompatible|cuIpc",
         r"cudaMalloc\b|expandable|disabl|cuMemCreate|gpuDirectRDMACapable",
         unless=r"expandable",
+    ),
+    Statement(  # memory of graphics APIs
+        "memory-not-registrable",
+        r"\bVulkan\b|\bOpenGL\b|\bVK_\w+|\bnvidia[-_]drm\b|\bD3D1[12]\b|\bcuArray|\bCUDA arrays?\b",
+        DMABUF + r"|regist|ibv_reg|\bimport",
+        unless=r"modeset|fbdev|Wayland|display",
     ),
     Statement(  # the way that memory is allocated makes the difference
         "memory-not-registrable",
@@ -77,7 +90,7 @@ RDMA = (
         r"|ibv_open_device|\bHCAs?\b|(?:RDMA|IB|HCA) devices?|rdma/\w)"
         r"|(?:/dev/infiniband|\buverbs\w*|ibv_open_device\S*|(?:RDMA|IB|HCA) devices?)\b.{0,40}"
         r"(?:not|n't|missing|fail)",
-        r"/dev/infiniband|--device|--privileged|device plugin|rdma/",
+        r"/dev/infiniband|--device|\bprivileged\b|device plugin|rdma/",
     ),
     Statement(
         "rdma-device-not-in-container",
@@ -85,6 +98,20 @@ RDMA = (
         context=True,
     ),
     Statement("rdma-device-not-in-container", r"\bibv_open_device\b", "fail|cannot|unable"),
+    Statement(
+        "rdma-device-not-in-container",
+        r"\b(?:pod|deployment|manifest|yaml|container|job) ?(?:spec|template|definition)?\b",
+        r"(?:not|n't|never|forgot to|without|lack\w*|missing|no)\b.{0,40}(?:request\w*|resource\w*"
+        r"|limits?)?.{0,40}"
+        r"\b(?:rdma/\w+|vpc\.amazonaws\.com/efa|nvidia\.com/\w*(?:rdma|hca|mlx|sriov)\w*)",
+        r"rdma/\w+|vpc\.amazonaws\.com/efa",
+    ),
+    Statement(
+        "umad-device-missing",
+        r"\b(?:ib_)?umad\d*\b|\bissm\d*\b",
+        LACKS + r"|only uverbs|cannot|can't",
+        r"modprobe|ib_umad|load",
+    ),
     Statement(
         "rdma-lacks-peer-api",
         r"ib_register_peer_memory_client|peer[- ]memory API",

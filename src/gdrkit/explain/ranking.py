@@ -134,6 +134,7 @@ BEHIND = {
     "lockdown-blocks-module": ("module-unsigned", "module-unknown-key"),
     "gpu-integrated": ("peermem-stub", "peermem-not-loaded", "nccl-misses-peermem"),
     "module-wrong-kernel": ("driver-not-loaded",),
+    "module-not-found": ("peermem-not-loaded",),
     "operator-ofed-changed": ("module-crc-mismatch",),
     "peermem-not-loaded": ("mooncake-forces-peermem",),
     "torch-expandable-segments": ("memory-not-registrable", "peermem-not-loaded"),
@@ -255,6 +256,8 @@ def _merged(candidates: Iterable[Candidate]) -> Candidate:
     if first.claimed and first.code in HARDWARE_CODES and any(not one.claimed for one in rest):
         sureness = Sureness.LIKELY  # what fails fits the hardware that the text names
     weight = first.weight + AGAIN * sum(one.weight for one in rest[:4])
+    other = max((one.weight for one in rest if one.said != first.said), default=0.0)
+    weight += AGREED * other
     if first.weight >= FIRST_CAUSE * QUOTED and any(one.context for one in rest):
         weight += CONTEXT
     return Candidate(
@@ -268,6 +271,9 @@ def _merged(candidates: Iterable[Candidate]) -> Candidate:
         said=any(one.said and one.weight for one in (first, *rest)),
     )
 
+
+AGREED = 0.5
+"""What people say of a cause that a line may have, or a line of one that they name, counts so much more."""
 
 MAX_LINES = 4
 """Lines that are quoted for one cause at most."""

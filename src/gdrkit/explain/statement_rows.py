@@ -73,9 +73,19 @@ LOADING = (
     ),
     Statement(
         "module-not-found",
-        r"linux-headers|kernel[- ]headers|kernel-devel",
-        r"missing|not installed",
+        r"linux-headers|kernel[- ]headers|kernel-devel|\bheaders (?:of|for)\b",
+        r"missing|(?:not|n't) (?:been )?(?:installed|there|found|present|available)",
         "install",
+    ),
+    Statement(  # DKMS did not build it
+        "module-not-found",
+        r"\bdkms\b|\bmodules?\b|\.ko\b|" + PEERMEM,
+        r"\b(?:never|not|n't) (?:been |be |get |got )?(?:re)?(?:built|compiled|rebuil\w*)"
+        r"|\b(?:never|not|n't) (?:re)?build\b|\bdkms\b.{0,40}\b(?:fail\w*|skipp?ed|status\W.{0,24}\badded)\b"
+        r"|\b(?:fail\w*|unable) to (?:re)?(?:build|compile)\b|(?:build|compil\w+) (?:\w+ ){0,3}fail",
+        r"dkms (?:autoinstall|install|build)",
+        unless=r"\bstub\b|symbol|peer[- ]memory API|ib_register_peer"
+        r"|for (?:another|a different|the wrong|the old)",
     ),
     Statement("install-override", r"\balias \S+ off\b|\binstall \S+ /(?:usr/)?bin/(?:true|false)"),
     Statement("modules-disabled", r"\bmodules_disabled\b", r"=\s*1|is 1|set"),
@@ -126,6 +136,11 @@ DRIVER = (
     Statement(
         "driver-mismatch",
         r"driver/library version mismatch"
+        r"|\b(?:user[- ]?space|librar\w+|libcuda\S*|NVML|client"
+        r"|container)\b.{0,60}\b(\d{3}\.\d{2,3}(?:\.\d+)?)\b.{0,80}"
+        r"\b(?:modules?|driver|host)\b.{0,40}\b(?!\1)\d{3}\.\d{2,3}\b"
+        r"|\b(?:modules?|driver|host)\b.{0,40}\b(\d{3}\.\d{2,3}(?:\.\d+)?)\b.{0,80}"
+        r"\b(?:user[- ]?space|librar\w+|libcuda\S*|NVML|client|container)\b.{0,40}\b(?!\2)\d{3}\.\d{2,3}\b"
         r"|\bversion mismatch\b.{0,60}\b(?:nvidia(?!-(?:nccl|nvshmem|cu))|driver|NVML)",
     ),
     Statement(
@@ -144,7 +159,15 @@ DRIVER = (
         DMABUF,
         r"open(?: kernel)? (?:driver|modules?)|-open\b",
     ),
-    Statement("legacy-nv-peer-mem", r"\bnv_peer_mem\b", r"conflict|old module|legacy|archived|deprecated"),
+    Statement(
+        "legacy-nv-peer-mem",
+        r"\bnv_peer_mem(?:ory)?\b",
+        r"conflict|\bold(?:er)? (?:module|package|nv_peer)|legacy|archived|deprecated"
+        r"|\bboth\b.{0,40}(?:loaded|installed)"
+        r"|(?:already|still) (?:loaded|installed|claims|registered)",
+        r"(?:remov|uninstall|disabl|unload|blacklist|purg)\w*.{0,40}nv_peer_mem|rmmod nv_peer_mem",
+        unless=r"modinfo|nv_peer_mem (?:service )?(?:is|was) (?:not|disabled)",
+    ),
     Statement("lock-inversion", PEERMEM, r"dead-?lock|lock inversion|hangs? in"),
     Statement("p2p-page-table-version", r"page[- _]table", r"version|580|incompatible"),
     Statement(
@@ -158,7 +181,7 @@ DRIVER = (
     Statement("peermem-blocks-ofed", r"\bopenibd\b", PEERMEM),
     Statement(
         "peermem-not-loaded",
-        PEERMEM,
+        PEERMEM + r"|\blsmod\b.{0,24}\bpeer\b",
         _NOT_LOADED,
         _LOAD,
         unless=r"stub|persist|reboot|invalid argument|not found in directory",

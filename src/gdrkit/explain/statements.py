@@ -13,6 +13,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
+from gdrkit.explain.component_rows import COMPONENT_STATEMENTS
 from gdrkit.explain.fabric_rows import FABRIC_STATEMENTS
 from gdrkit.explain.program_rows import PROGRAM_STATEMENTS
 from gdrkit.explain.statement_rows import STATEMENTS, Statement
@@ -55,5 +56,5 @@ def _compiled() -> tuple[tuple[Statement, _Patterns], ...]:
 
     return tuple(
         (row, (re.compile(row.topic, FLAGS), one(row.state), one(row.cure), one(row.unless)))
-        for row in (*STATEMENTS, *FABRIC_STATEMENTS, *PROGRAM_STATEMENTS)
+        for row in (*STATEMENTS, *FABRIC_STATEMENTS, *PROGRAM_STATEMENTS, *COMPONENT_STATEMENTS)
     )

@@ -89,20 +89,6 @@ _DRIVERS = (
     ),
     OtherMessage(
         "ibv_modify_qp",
-        r"Call to ibv_modify_qp failed with (?:error )?(?:110|Connection timed out)",
-        "NCCL could not set up the connection: the address of the peer's NIC does not answer from this NIC",
-        "Check that each NIC reaches the peer's NIC of the same rail: `ping -I NIC PEER`, and its MTU",
-        "Linux drivers/infiniband/core/addr.c; NCCL src/misc/ibvwrap.cc",
-    ),
-    OtherMessage(
-        "ibv_modify_qp",
-        r"ibv_modify_qp.{0,60}(?:Network is unreachable|No route to host)",
-        "NCCL could not set up the connection: this NIC has no route to the address of the peer's NIC",
-        "Check the IP addresses and routes of the NICs on both nodes, and that rails are in one subnet",
-        "Linux drivers/infiniband/core/addr.c; NCCL src/misc/ibvwrap.cc",
-    ),
-    OtherMessage(
-        "ibv_modify_qp",
         r"ibv_modify_qp.{0,60}No such device",
         "The connection could not be set up: the GID that was chosen belongs to no network interface here,"
         " as in a container without that interface",

@@ -77,11 +77,20 @@ ROWS = (
         source="openucx/ucx src/ucp/core/ucp_mm.c; the mem_type bit instead of a name up to 1.12",
         sample="failed to register address 0x7f0000000000 (cuda) length 65536 on md[4]=mlx5_0: Input/output",
     ),
-    _line(
-        "no usable transports/devices (asked {what:.*}",
+    _line(  # a list without a transport of the network
+        r"no usable transports/devices (asked {what:(?![^)\s]*\b(?:rc|dc|ud|ib|srd|all|tcp))[^)\s]*}",
         ("ucx-transport-excluded", "no-rdma-device", "rdma-device-not-in-container"),
         source="openucx/ucx src/ucp/core/ucp_context.c",
         decides=False,
+        leads=True,
+        sample="no usable transports/devices (asked sm,cuda_copy on network:all)",
+    ),
+    _line(
+        r"no usable transports/devices (asked {what:(?=[^)\s]*\b(?:rc|dc|ud|ib|srd|all|tcp)).*}",
+        ("ucx-transport-excluded", "no-rdma-device", "rdma-device-not-in-container"),
+        source="openucx/ucx src/ucp/core/ucp_context.c",
+        decides=False,
+        sample="no usable transports/devices (asked rc,cuda_copy on network:mlx5_0:1)",
     ),
     _line(
         "could not open gdr copy. disabling gdr copy resource", ("gdrcopy-not-loaded",), source=_GDR_COPY,
