@@ -23,7 +23,6 @@ LINES = (
     "topo.cpp:469: [GPU 1] Peer GPU 0 is not accessible, exiting ...",
     "Could not unload NVIDIA driver kernel modules, driver is in use",
     "-E- Cannot locate nvidia modules!",
-    "gdr_copy_md.c:113  UCX  ERROR gdr_pin_buffer failed. length :65536 ret:25",
     "libfabric:4:1:efa:core:rxr_info_to_rxr():506<warn> FI_HMEM capability requires RDMA, which this device "
     "does not support.",
     "ERR:  Error getting the gdrdrv driver version with ioctl error (errno=22). gdrdrv might be too old.",

@@ -50,9 +50,10 @@ COMPONENT_STATEMENTS = (
     Statement(
         "gdrcopy-not-loaded",
         r"\bgdrdrv\b|\bgdrcopy\b|\bgdr_open\b",
-        r"not (?:been )?(?:loaded|installed|found)|isn't loaded|missing|Is gdrdrv driver installed|no"
-        r" /dev/gdrdrv",
-        r"modprobe|insmod|load",
+        r"(?:not|n't|never) (?:been |be )?(?:loaded|installed|found|exist|mounted|there|present|available)"
+        r"|missing"
+        r"|Is gdrdrv driver installed|no /dev/gdrdrv|unable to open GDR",
+        r"modprobe|insmod|load|mount",
     ),
     Statement(
         "gdrcopy-version-mismatch",
@@ -91,7 +92,7 @@ COMPONENT_STATEMENTS = (
         r"|\bEFA\b.{0,24}(?:not|n't|never|isn't) (?:being |be |get |getting )?(?:used|selected|chosen"
         r"|picked|detected"
         r"|found|recogni\w+)",
-        r"aws-ofi-nccl|FI_PROVIDER=efa|efa installer",
+        r"aws-ofi-nccl|FI_PROVIDER=efa",
         unless=r"\bfi_mr_reg|FI_HMEM",
     ),
     Statement(

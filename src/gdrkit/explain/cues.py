@@ -62,10 +62,12 @@ _PATTERNS = {
         r"|(?:do|does|did)(?: not|n't) (?:occur|happen|reproduce|appear|show up)(?: any ?more)? (?:when|if"
         r"|with\w*"
         r"|on|after|once)"
+        r"|only (?:if|when|after|once)"
         r"|(?:only|just) (?:happen|occur|fail|crash|reproduce|work|find|see|detect)s?\b.{0,24} (?:when|if"
         r"|with\w*|on"
         r"|after|once))\b"
-        r"|\bnow (?:it |NCCL |the log )?(?:shows|says|uses|reports|reaches|gets)\b"
+        r"|\bthen\b.{0,30}\bloaded(?=\W*$)|\bnow (?:it |NCCL |the log )?(?:shows|says|uses|reports|reaches"
+        r"|gets)\b"
     ),
     "root": (
         r"\broot[- ]?cause[sd]?(?:\W{0,3}(?:is|was|were|are|here|appears|turned|for|of|by)\b|:)"
@@ -169,7 +171,7 @@ _NOT = re.compile(
     rf"|\bother"
     rf" than\b|\brather than\b"
     r"|\bcompared (?:to|with)\b|\bspecific to\b|\u4e0d\u662f|\u6ca1\u6709|\bkein\w*|\bnicht\b|\bpas\b)"
-    r"[^.;!?,]{0,40}$",
+    r"(?:(?!\b(?:so|because|but|therefore|hence|thus|although|while|since)\b)[^.;!?,]){0,40}$",
     re.IGNORECASE,
 )
 

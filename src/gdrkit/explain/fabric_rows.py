@@ -128,9 +128,9 @@ RDMA = (
     ),
     Statement(
         "kernel-lacks-dmabuf",
-        r"\bkernel\b.{0,60}(?:" + OLD + "|lacks|does not|doesn't)",
+        r"\bkernel\b(?! (?:driver|module)).{0,60}(?:" + OLD + "|lacks|does not|doesn't)",
         DMABUF,
-        r"kernel",
+        r"(?:newer|upgrad\w+|updat\w+)(?: \S+){0,3} kernel|kernel \d",
     ),
     Statement(
         "dmabuf-mr-refused",
@@ -227,6 +227,19 @@ PATH = (
         r"\bIOMMU\b|\bVT-d\b|\bAMD-Vi\b|\bSMMU\b|iommu=pt",
         r"translat|" + BLOCKS + r"|(?:is|was|are|IOMMU) (?:en|turned on|on\b)",
         OFF,
+    ),
+    Statement(
+        "pair-distant",
+        r"\b(?:NICs?|HCAs?|mlx\w*)\b",
+        r"\b(?:sees?|shows?|reports?|is|are|as|at|of|distance)\b.{0,16}\b(?-i:PHB|NODE)\b",
+        unless=r"GDR_LEVEL|PIX\b.{0,40}(?:and|,)",
+        context=True,
+    ),
+    Statement(
+        "dmabuf-no-p2p-importer",
+        DMABUF + r"|\bimporter\b",
+        r"\bimporter\b.{0,60}(?:not|n't|without|no)\b.{0,24}(?:peer|p2p)|allow_peer2peer"
+        r"|(?:peer2peer|p2p)\b.{0,40}(?:not|un)\w*.{0,20}\bimporter",
     ),
     Statement("iommu-groups-differ", r"\bIOMMU groups?\b", r"differ|not the same|separate"),
     Statement(

@@ -25,7 +25,9 @@ PROGRAMS = (
         PEERMEM + r".{0,120}(?:not|n't|never|fail)|(?:not|n't|never).{0,60}(?:" + PEERMEM + ")",
     ),
     Statement(
-        "ucx-lacks-dmabuf", r"\bUCX\b", r"(?:" + DMABUF + r").{0,60}(?:" + LACKS + "|since|" + OLD + ")"
+        "ucx-lacks-dmabuf",
+        r"\bUCX\b",
+        DMABUF + r".{0,60}(?:" + LACKS + "|since|" + OLD + r")|(?:not|n't|without|lacks?)\b.{0,24}" + DMABUF,
     ),
     Statement(
         "nccl-lacks-dmabuf",
@@ -36,7 +38,9 @@ PROGRAMS = (
     Statement(
         "versions-differ-between-ranks",
         r"\bNCCL\b|versions?\b",
-        r"different (?:NCCL )?versions? (?:of NCCL|on|between)|versions? (?:differ|mismatch)\w*"
+        r"different (?:NCCL )?versions? (?:of NCCL|on|between)"
+        r"|(?:nodes|hosts|ranks|machines|servers|containers|pods)\b.{0,24}\bdifferent\b.{0,24}\bversions?"
+        r"|versions? (?:differ|mismatch)\w*"
         r" (?:between|on|across)\b.{0,40}?\b(?:ranks?|nodes?|hosts?|machines?|servers?|workers?|pods?"
         r"|containers?|images?)\b",
     ),
@@ -121,9 +125,9 @@ SETTINGS = (
     ),
     Statement(
         "env-differs-between-ranks",
-        r"\b(?:env\w*|variables?|settings?)\b",
+        r"\b(?:env\w*|variables?|settings?|NCCL_[A-Z_]+)\b",
         r"(?:differ\w*|not the same) (?:between|on|across) (?:the )?(?:ranks?|nodes?|hosts?|workers?)"
-        r"|only on (?:the )?(?:head|master|first|rank 0)",
+        r"|only (?:\w+ )?(?:on|in) (?:the )?(?:head|master|first|launch\w*|rank 0)\b",
     ),
     Statement(
         "retry-exceeded",
@@ -155,7 +159,7 @@ SETTINGS = (
         r"restart|upgrad|replac|updat|reload",
         unless=PEERMEM,
     ),
-    Statement("talos-no-peermem", r"\btalos\b", PEERMEM),
+    Statement("talos-no-peermem", r"\btalos\b.{0,120}" + PEERMEM + "|" + PEERMEM + r".{0,120}\btalos\b"),
 )
 
 OTHERS = (
@@ -252,7 +256,9 @@ OTHERS = (
     Statement(
         "vmm-not-rdma-capable",
         r"\bcuMemCreate\b|gpuDirectRDMACapable|\bVMM\b",
-        r"gpuDirectRDMACapable|not RDMA[- ]capable",
+        r"(?:without|not|n't|no|lacks?|missing)\b.{0,40}gpuDirectRDMACapable|not RDMA[- ]capable"
+        r"|gpuDirectRDMACapable\b.{0,24}(?:\b0\b|not|n't|unset|missing|false)",
+        r"gpuDirectRDMACapable",
     ),
     # -- libraries
     Statement(

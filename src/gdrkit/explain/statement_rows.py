@@ -9,7 +9,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 PEERMEM = r"(?:\b(?:nvidia|nv)[-_ ]?peer[-_ ]?mem(?:ory)?\w*|\bpeer[-_]?mem(?:ory)?\b)"
-DMABUF = r"(?:\bdma[-_ ]?buf\b|dmabuf)"
+DMABUF = r"(?:(?<![a-z])dma[-_ ]?buf(?![a-z])|dmabuf)"
 LACKS = r"\bnot\b|n't\b|\bno\b|missing|lacks?\b|without|absent|unavailable|undefined|unresolved"
 OLD = r"too old|older|old version|outdated|not new enough|before \d|upgrade|update|newer"
 OFF = (
@@ -93,6 +93,13 @@ LOADING = (
         "module-unsigned",
         r"\bunsigned\b.{0,40}\bmodules?\b|\bmodules? (?:is|are|was) (?:not signed|unsigned)"
         r"|\u4e0d\u7b7e[\u7f72\u540d]|\u6ca1\u6709?\u7b7e\u540d|\u672a\u7b7e\u540d",
+    ),
+    Statement(
+        "module-unsigned",
+        r"\bmodules?\b|\bmodinfo\b|\bdkms\b|\.ko\b",
+        r"\bno sign(?:er|ature)\b|\b(?:not|n't|never) (?:been |be )?sign(?:ed)?\b"
+        r"|(?:without|lacks?) (?:a |any )?(?:valid )?signature|fail\w* to sign",
+        unless=r"trusted key|warning|taint",
     ),
     Statement(
         "module-unknown-key",
@@ -189,7 +196,8 @@ DRIVER = (
     Statement(
         "peermem-not-persistent",
         PEERMEM + r"|\bmodules?\b",
-        r"(?:after|every|each|on|at) (?:a |the |my |our |every )?(?:re)?(?:boot|start)\b.{0,160}"
+        r"\b(?:load|modprobe|insmod)\w*\b.{0,40}\b(?:after|every|each)\b.{0,12}\b(?:re)?(?:boot|start)"
+        r"|(?:after|every|each|on|at) (?:a |the |my |our |every )?(?:re)?(?:boot|start)\w*\b.{0,160}"
         r"(?:not (?:loaded|there|present)|n't (?:loaded|there|present)|again|gone|disappear|lost|missing"
         r"|every time)|(?:gone|disappear\w*|dissap\w+"
         r"|lost|unloaded|vanish\w*)"

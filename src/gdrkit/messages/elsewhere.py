@@ -136,15 +136,6 @@ _DRIVERS = (
         "Mellanox/nv_peer_memory create_nv.symvers.sh",
     ),
     OtherMessage(
-        "gdr_pin_buffer",
-        r"gdr_pin_buffer failed.{0,60}\bret ?: ?25\b",
-        "GDRCopy's library and the module gdrdrv are of different versions: gdrdrv does not know the request"
-        " (25 is ENOTTY)",
-        "Use one version of GDRCopy in the container and on the host",
-        "openucx/ucx src/uct/cuda/gdr_copy/gdr_copy_md.c; NVIDIA/gdrcopy src/gdrdrv/gdrdrv.c,"
-        " gdrdrv_ioctl()",
-    ),
-    OtherMessage(
         "FI_HMEM",
         r"FI_HMEM capability requires RDMA, which this device does not support",
         "The EFA device of this instance has no RDMA, so it cannot access GPU memory",

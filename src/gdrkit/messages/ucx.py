@@ -106,6 +106,14 @@ ROWS = (
         source=_GDR_COPY,
         versions="1.22.0 and later",
     ),
+    _line(  # ENOTTY: gdrdrv does not know the request
+        r"gdr_pin_buffer failed. length {:\s?}:{size:\d+} ret{:\s?}:25{:\b}",
+        ("gdrcopy-version-mismatch",),
+        source=f"{_GDR_COPY}; NVIDIA/gdrcopy src/gdrdrv/gdrdrv.c, gdrdrv_ioctl()",
+        versions="before 1.22.0",
+        decides=False,
+        sample="UCX  ERROR gdr_pin_buffer failed. length :65536 ret:25",
+    ),
     _line(
         r"gdr_pin_buffer failed. length {:\s?}:{size:\d+} ret{:\s?}:22{:\b}",
         ("memory-not-registrable", *NO_GPU),
