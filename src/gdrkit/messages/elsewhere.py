@@ -79,7 +79,7 @@ _DRIVERS = (
     ),
     OtherMessage(
         "GPU Direct RDMA Disabled",
-        r"NET/Socket ?: GPU Direct RDMA Disabled",
+        r"NET/(?:Fast)?Socket ?: GPU Direct RDMA Disabled",
         "NCCL uses TCP sockets, which never access GPU memory; the line does not name a fault of"
         " GPUDirect RDMA",
         "If this machine has an RDMA NIC, look above for why NCCL did not take it: `NET/IB : No"

@@ -40,8 +40,8 @@ ROWS = (
         "CUDA runtime API, cudaErrorInsufficientDriver",
     ),
     OtherMessage(
-        "no socket interface found",
-        r"no socket interface found",
+        "found",
+        r"no socket interface found|no device found (?:matching|after excluding) .{0,60}NCCL_OOB_NET",
         "NCCL finds no network interface for its first connection: NCCL_SOCKET_IFNAME names none that is up",
         "Set NCCL_SOCKET_IFNAME to an interface that `ip address` shows on this host, or unset it",
         "NCCL src/bootstrap.cc",
@@ -140,7 +140,7 @@ ROWS = (
     ),
     OtherMessage(
         "not found",
-        r"\bIB device \S{1,40} not found",
+        r"\bIB device \S{1,40} (?:was)?(?:n't)? ?(?:not )?found",
         "The RDMA device that the command names (-d) is not on this machine",
         "Use a name that `ibv_devices` lists here",
         f"{_PERFTEST}, ctx_find_dev()",

@@ -233,9 +233,10 @@ ROWS = (
         versions="2.29.7 and before",
     ),
     _line(
-        "Duplicate GPU detected",
+        "{what:Duplicate GPU detected|Multiple Ranks are using the same GPU}",
         ("gpu-shared-by-ranks",),
         source="NCCL src/init.cc, initTransportsRank()",
+        sample="NCCL WARN Duplicate GPU detected : rank 1 and rank 0 both on CUDA device 1a000",
     ),
     _line(  # the last name that NCCL tries
         "Count not open libibverbs.so.1",

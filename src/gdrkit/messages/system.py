@@ -111,6 +111,31 @@ ROWS = (
         source="perftest src/perftest_resources.c", sample=" Failed status 10: wr_id 0 syndrom 0x88",
     ),
     _rdma(
+        "Couldn't get context for the device",
+        ("rdma-device-not-in-container", "verbs-provider-mismatch"),
+        source="perftest src/write_bw.c: ibv_open_device() failed",
+    ),
+    _rdma(
+        "{what:Unable to find the Infiniband/RoCE device|No RDMA devices were detected}",
+        _NO_DEVICE,
+        source="perftest src/write_bw.c; rdma-core librdmacm/examples/common.c",
+        sample=" Unable to find the Infiniband/RoCE device",
+    ),
+    _rdma(
+        r"{what:Found Incompatibility issue with GID types|can't read sgid of index \d+"
+        r"|Could not get local gid for gid index \d+}",
+        ("gid-index-wrong",),
+        source="perftest src/write_bw.c; rdma-core libibverbs/examples",
+        sample=" Found Incompatibility issue with GID types.",
+    ),
+    _rdma(
+        r"{what:does not support CU_MEM_RANGE_FLAG_DMA_BUF_MAPPING_TYPE_PCIE"
+        r"|CU_MEM_RANGE_FLAG_DMA_BUF_MAPPING_TYPE_PCIE is missing}",
+        ("data-direct-missing",),
+        source="perftest src/cuda_memory.c",
+        sample="support for CU_MEM_RANGE_FLAG_DMA_BUF_MAPPING_TYPE_PCIE is missing",
+    ),
+    _rdma(
         "Unable to Connect the HCA's through the link", ("rail-unreachable", "gid-index-wrong", "port-down"),
         source="perftest src/perftest_resources.c, ctx_connect()",
     ),
@@ -121,7 +146,8 @@ ROWS = (
         sample='missing RDMA device spec for device 0000:5e:00.0, RDMA device \\"issm\\" not found',
     ),
     _rdma(
-        r"{what:can't open UMAD port|stat of IB device '\S+' failed|umad_init: can't read ABI version"
+        r"{what:can't open UMAD port|failed to open UMAD port|stat of IB device '\S+' failed|umad_init:"
+        r" can't read ABI version"
         r"|[Ff]ailed to open '?/dev/infiniband/(?:umad|issm)}",
         ("umad-device-missing", "rdma-device-not-in-container", "no-rdma-device"),
         source="infiniband-diags src/ibstat.c; rdma-core libibumad/umad.c, libibmad/rpc.c",

@@ -153,6 +153,26 @@ ROWS = (
         sample="Remote access error on mlx5_0:1/RoCE (synd 0x13 vend 0x88 hw_synd 0/0)",
     ),
     _line(
+        r"device {device:\S+} is not enabled, enable it in UCX_NET_DEVICES", ("ucx-transport-excluded",),
+        source="openucx/ucx src/ucp/wireup/wireup_cm.c",
+    ),
+    _line(
+        r"The {what:device lists are|TLs list is} empty. Please specify", ("ucx-transport-excluded",),
+        source=_UNAVAILABLE, sample="The TLs list is empty. Please specify the transports you would like",
+    ),
+    _line(
+        r"{what:mlock\(addr=\S+ length=\d+\) failed|please check for CAP_IPC_LOCK privilege}",
+        ("memlock-limit",),
+        source="openucx/ucx src/ucp/core/ucp_mm.c, src/ucs/sys/sys.c", decides=False,
+        sample="mlock(addr=0x7f00 length=4096) failed: Cannot allocate memory",
+    ),
+    _line(
+        r"{what:failed to find a gid which|ibv_query_gid\(dev=\S+ port=\d+ index=\d+\) failed}",
+        ("gid-index-wrong",),
+        source="openucx/ucx src/uct/ib/base/ib_device.c", decides=False,
+        sample="ibv_query_gid(dev=mlx5_0 port=1 index=7) failed: Invalid argument",
+    ),
+    _line(
         "USE_PCIE=yes requires GDRCopy with gdr_pin_buffer_v2", ("gdrcopy-version-mismatch",),
         source=_GDR_COPY, versions="1.22.0 and later",
     ),
@@ -255,6 +275,10 @@ ROWS = (
         ("no-rdma-device", "rdma-device-not-in-container"),
         source="ai-dynamo/nixl src/utils/libfabric/libfabric_rail_manager.cpp",
         versions="1.0.0 and later",
+    ),
+    _nixl(
+        "No network devices found with any provider", ("no-rdma-device", "rdma-device-not-in-container"),
+        source="ai-dynamo/nixl src/utils/libfabric/libfabric_common.cpp", decides=False,
     ),
     _nixl(
         "GDS_MT: error initializing GPU Direct Storage driver: error=",
