@@ -66,6 +66,8 @@ _PATTERNS = {
         r"|(?:only|just) (?:happen|occur|fail|crash|reproduce|work|find|see|detect)s?\b.{0,24} (?:when|if"
         r"|with\w*|on"
         r"|after|once))\b"
+        r"|\u540e\u89e3\u51b3|[\u5c31\u540e\u4e86](?:\u53ef\u4ee5|\u597d\u4e86|\u6b63\u5e38|\u6210\u529f)"
+        r"|\u6062\u590d|\u641e\u5b9a"
         r"|\bthen\b.{0,30}\bloaded(?=\W*$)|\bnow (?:it |NCCL |the log )?(?:shows|says|uses|reports|reaches"
         r"|gets)\b"
     ),
@@ -115,6 +117,8 @@ _PATTERNS = {
         r"\bcan (?:interfere|cause|lead|result|break|prevent|reduce|block)\b|"
         r"\b(?:not|n't)\b.{0,24}\byet\b|\b(?:plan|planning|going|intend|about|want|would like) to\b"
         r"|\bwill (?:soon|later|then)\b"
+        r"|\b(?:this|the) (?:PR|patch|commit|change|pull request) (?:adds?|introduces?|implements?|allows?"
+        r"|enables?)\b"
         r"|\b(?:no longer|not|never|n't) (?:be |any ?more )?(?:need|requir|necessar)\w*"
         r"|\boptional(?:ly)?\b"
         r"|\u8ba1\u5212|\u5c06\u8981|\u4e0d\u9700\u8981|\u65e0\u9700"

@@ -8,7 +8,8 @@ RDMA = (
     Statement(
         "rail-unreachable",
         r"\b(?:NICs?|HCAs?|rails?|RoCE|mlx\w+|subnets?)\b",
-        r"can(?:not|'t| not) (?:talk|reach|ping|communicate|connect)|\bno route\b|\bunreachable\b"
+        r"(?:can(?:not|'t| not)|could(?: not|n't)) (?:talk|reach|ping|communicate|connect)|\bno route\b"
+        r"|\bunreachable\b"
         r"|not reachable|(?:different|separate|wrong) (?:subnets?|VLANs?)",
     ),
     Statement(
@@ -18,7 +19,12 @@ RDMA = (
         r"|a single|the same)",
     ),
     Statement(
-        "no-rdma-device", r"\bno (?:IB|InfiniBand|RDMA|HCA|RoCE)s? (?:devices?|cards?|NICs?|adapters?)\b"
+        "no-rdma-device",
+        r"\bno (?:IB|InfiniBand|RDMA|HCA|RoCE|Mellanox|ConnectX\S*)s? (?:devices?|cards?|NICs?|adapters?"
+        r"|HCAs?)\b"
+        r"|\bibv_dev(?:ices|info)\b.{0,16}\b(?:is|was|are|lists?|shows?|prints?|returns?|finds?) (?:an"
+        r" )?(?:empty|nothing"
+        r"|none)\b",
     ),
     Statement("no-rdma-device", r"RDMA|\bIB\b", r"\u6ca1\u5f00|\u627e\u4e0d\u5230|\u672a\u542f\u7528"),
     Statement(
@@ -94,6 +100,14 @@ RDMA = (
     ),
     Statement(
         "rdma-device-not-in-container",
+        r"\u5bb9\u5668|\u955c\u50cf",
+        r"(?:\u770b\u4e0d\u5230|\u627e\u4e0d\u5230|\u6ca1\u6709|\u65e0\u6cd5).{0,20}(?:/dev/infiniband"
+        r"|uverbs|RDMA|\bIB)",
+        r"--device|/dev/infiniband|--privileged|\u7279\u6743",
+        unless=r"libibverbs|nvidia[-_]peermem",
+    ),
+    Statement(
+        "rdma-device-not-in-container",
         r"\b(?:docker|containers?|podman|kubernetes|k8s|pods?|singularity|enroot)\b",
         context=True,
     ),
@@ -150,6 +164,9 @@ RDMA = (
         "ofed-rebuilt-after-driver",
         r"\bOFED\b|\bDOCA\b",
         r"(?:after|before) (?:the )?(?:nvidia |GPU |cuda )?driver|reinstalled"
+        r"|(?:upgrad|updat|install|replac)\w*\b.{0,40}\b(?:OFED|DOCA)\b.{0,80}(?:not|n't|without)"
+        r" (?:re)?(?:build|built"
+        r"|install|compil)"
         r"|\u5148\u88c5.{0,12}\u9a71\u52a8.{0,8}\u518d\u88c5|\u91cd\u88c5.{0,6}\u9a71\u52a8",
         r"reinstall|rebuil",
     ),
@@ -179,6 +196,13 @@ OTHER_STATES = (
         "no-gpu",
         r"\bGPUs?\b",
         r"\bno NVIDIA GPUs?\b|\bno GPUs? (?:is|are|was|were) (?:in|installed|visible)",
+    ),
+    Statement(
+        "gpu-unsupported",
+        r"\bGPUs?\b|GPU_?DIRECT_?RDMA_?SUPPORTED",
+        r"(?:does not|doesn't|do not|don't) support (?:GPU ?Direct[- ]?RDMA|GDR)\b"
+        r"|GPU_?DIRECT_?RDMA_?SUPPORTED\b.{0,20}(?:\b0\b|false|\bno\b)",
+        unless=r"\bNIC|instance|driver",
     ),
     Statement("module-key-revoked", r"\bkeys?\b|certificate", r"revoked|\bdbx\b|\bSBAT\b"),
     Statement("module-corrupt", r"\bmodule\b|\.ko\b", r"\bcorrupt|truncated|not (?:an )?ELF|empty file"),
@@ -252,6 +276,7 @@ PATH = (
         r"\b(?:sockets?|NUMA nodes?|QPI|UPI|CPUs?)\b",
         r"\b(?:different|other|across|cross\w*|between)\b.{0,40}\b(?:sockets?|NUMA|QPI|UPI|CPUs?)\b"
         r"(?! (?:PCIe |root )*(?:ports?|lanes?|complex))"
+        r"|\u8de8 ?(?:NUMA|CPU|socket)|\bcross(?:es|ing)? (?:the )?(?:UPI|QPI|NUMA|xGMI|Infinity Fabric)"
         r"|\b(?:socket|node) (\d)\b.{0,80}\b(?:socket|node) (?!\1)\d",
         unless=r"\bNVMe|\bSSDs?\b|storage",
     ),

@@ -160,6 +160,7 @@ def _deepest_first(ordered: list[Candidate]) -> list[Candidate]:
     known = {line.line for line in ordered[0].lines} if ordered else set()
     for candidate in ordered[1:]:
         own = any(line.line not in known for line in candidate.lines)
+        own = own or (candidate.said and candidate.weight >= ordered[0].weight)
         supported = first in BEHIND.get(candidate.code, ()) and candidate.weight >= SUPPORTED
         found = (
             first in BEHIND_IF_FOUND.get(candidate.code, ()) and candidate.weight >= STANCES[Stance.FOUND]

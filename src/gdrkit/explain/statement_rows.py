@@ -10,7 +10,10 @@ from msgspec import Struct
 
 PEERMEM = r"(?:\b(?:nvidia|nv)[-_ ]?peer[-_ ]?mem(?:ory)?\w*|\bpeer[-_]?mem(?:ory)?\b)"
 DMABUF = r"(?:(?<![a-z])dma[-_ ]?buf(?![a-z])|dmabuf)"
-LACKS = r"\bnot\b|n't\b|\bno\b|missing|lacks?\b|without|absent|unavailable|undefined|unresolved"
+LACKS = (
+    r"\bnot\b|n't\b|\bno\b|missing|lacks?\b|without|absent|unavailable|undefined|unresolved"
+    r"|\u6ca1\u6709|\u672a(?!\u6765)|\u7f3a\u5c11|\u770b\u4e0d\u5230|\u627e\u4e0d\u5230|\u4e0d\u652f\u6301"
+)
 OLD = r"too old|older|old version|outdated|not new enough|before \d|upgrade|update|newer"
 OFF = (
     r"disabl|turn(?:ed|ing)? off|switch(?:ed|ing)? off|\boff\b|\bpt\b|passthrough|\u5173\u95ed"
@@ -57,7 +60,8 @@ HARDWARE = (
         r"\bGeForce\b|\bTITAN (?:X|V|RTX|Xp)\b|\bRTX[- ]?(?:20[678]0|30[5-9]0|40[5-9]0|50[5-9]0)\b"
         r"|\bGTX ?(?:Titan|[4-9]\d0|1[06]\d0)\b"
         r"|\b(?:20[678]0|30[5-9]0|40[5-9]0|50[5-9]0)(?: ?Ti| super)?s? (?:GPUs?|cards?)\b"
-        r"|\bconsumer (?:GPUs?|cards?)\b",
+        r"|\bconsumer (?:GPUs?|cards?)\b"
+        r"|\b(?:30[5-9]0|40[5-9]0|50[5-9]0)(?: ?Ti)?(?= ?(?:\u4e0d\u652f\u6301|\u663e\u5361|\u5361))",
     ),
     Statement("wsl", r"\bWSL ?2?\b|microsoft-standard-WSL"),
     Statement("gpu-vgpu", r"\bv[Gg]PU\b|\bGRID [A-Z]\d+|\b[AL]\d{1,3}S?-\d{1,2}[CQ]\b"),
@@ -121,7 +125,9 @@ LOADING = (
     Statement("module-blacklisted", r"\b(?:black|deny)-?list(?:ed|s|ing)?\b", "", unless="nouveau$"),
     Statement(
         "module-wrong-kernel",
-        r"(?:built|compiled|build) (?:only )?(?:for|against) (?:another|a different|the (?:old|wrong"
+        r"(?:built|compiled|build) (?:only )?(?:for|against) (?:kernel )?\d+\.\d+\.\d+\S*.{0,40}"
+        r"(?:running|kernel is|uname)|(?:built|compiled|build) (?:only )?(?:for|against) (?:another|a"
+        r" different|the (?:old|wrong"
         r"|previous)) kernel"
         r"|\bvermagic\b.{0,60}(?:differ|mismatch|not match)",
     ),
@@ -162,7 +168,7 @@ DRIVER = (
     ),
     Statement(
         "driver-proprietary",
-        r"\b(?:proprietary|closed)\b.{0,40}\b(?:driver|modules?|flavou?r)\b",
+        r"\b(?:proprietary|closed)\b.{0,40}\b(?:driver|modules?|flavou?r)\b|\u95ed\u6e90",
         DMABUF,
         r"open(?: kernel)? (?:driver|modules?)|-open\b",
     ),
