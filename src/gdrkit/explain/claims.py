@@ -97,7 +97,8 @@ def _stance(found: tuple[Sentence, ...], index: int) -> Stance:
         return Stance.REMEDY
     if cues.is_instruction(sentence.text) or is_advice(sentence.text) or cues.is_plan(sentence.text):
         return Stance.ADVISED
-    if cues.is_attempt(_heading(found, index)):
+    heading = _heading(found, index)
+    if cues.is_attempt(heading) or cues.is_release(heading) or cues.is_release(found[0].text):
         return Stance.ADVISED
     if sentence.place is Place.BODY:
         return Stance.SAID

@@ -103,7 +103,8 @@ _PATTERNS = {
         r"|needs? to be|it"
         r" is recommended"
         r"|we recommend|is (?:required|supported|recommended)|are (?:required|supported))\b"
-        r"|\b(?:every|any|each) (?:further|later|subsequent|new|other) \w+"
+        r"|\b(?:every|any) (?:further|later|subsequent|new|other) \w+|\beach (?:further|later|subsequent"
+        r"|new) \w+"
         r"|\b(?:if|when|unless|in case) (?:you|your)\b|^\W*(?:if|in case)\b"
     ),
     "remedy": (
@@ -146,8 +147,10 @@ _PATTERNS = {
     "attempt": (
         r"\bwork-?arounds?\b|\bwhat (?:I|we)(?:'ve| have)? (?:already )?tried\b|\battempts?\b"
         r"|\btest plan\b"
-        r"|\bsteps taken\b|\balternatives?\b|\bexpected\b"
+        r"|\bsteps taken\b"
+        r"|\balternatives?\b|\bexpected\b"
     ),
+    "release": r"\brelease notes\b|\breleases? v?\d|\bchange ?log\b|\bwhat'?s (?:new|changed)\b",
     "symptom": (
         r"fail|error|crash|hang|\bhung\b|stuck|slow|not work|n't work|unable|cannot|can't"
         r"|could ?n[o']t|refus|reject|missing"
@@ -248,6 +251,11 @@ def is_futile(text: str) -> bool:
 def is_attempt(heading: str) -> bool:
     """Whether a heading announces what was tried, or avoids the problem, and not what is the case."""
     return _compiled("attempt").search(heading) is not None
+
+
+def is_release(heading: str) -> bool:
+    """Whether a heading announces the changes of a release: what they name was mended there."""
+    return _compiled("release").search(heading) is not None
 
 
 def is_symptom(text: str) -> bool:

@@ -164,7 +164,7 @@ RDMA = (
         "ofed-rebuilt-after-driver",
         r"\bOFED\b|\bDOCA\b",
         r"(?:after|before) (?:the )?(?:nvidia |GPU |cuda )?driver|reinstalled"
-        r"|(?:upgrad|updat|install|replac)\w*\b.{0,40}\b(?:OFED|DOCA)\b.{0,80}(?:not|n't|without)"
+        r"|(?:upgrad|updat|install|replac)\w*\b.{0,40}(?:OFED|DOCA)\b.{0,80}(?:not|n't|without)"
         r" (?:re)?(?:build|built"
         r"|install|compil)"
         r"|\u5148\u88c5.{0,12}\u9a71\u52a8.{0,8}\u518d\u88c5|\u91cd\u88c5.{0,6}\u9a71\u52a8",

@@ -122,7 +122,10 @@ def _hardware_weight(code: str, topics: Topics, failing: Iterable[OpenLine]) -> 
     lines = [line for line in failing if line.codes != (code,)]
     if any(code in line.codes for line in lines):
         return HARDWARE
-    if not (topics.rdma or (code == "wsl" and (topics.collective or topics.gpu))):
+    if not (
+        (topics.rdma and topics.direct)
+        or (code == "wsl" and (topics.rdma or topics.collective or topics.gpu))
+    ):
         return 0.0
     return BESIDE if lines else HARDWARE
 
