@@ -281,10 +281,10 @@ def test_a_report_with_the_headings_of_a_template_is_no_documentation():
 
 def test_a_message_about_something_else_is_named_with_what_it_means():
     found = answered(
-        "h1:1:2 [0] NCCL WARN Call to ibv_modify_qp failed with 110 Connection timed out, on dev mlx5_1\n"
+        "h1:1:2 [0] NCCL WARN Call to ibv_modify_qp failed with 19 No such device, on dev mlx5_1\n"
     )
     assert found.kind == "elsewhere"
-    assert "does not answer from this NIC" in found.sentence
+    assert "belongs to no network interface here" in found.sentence
     assert found.now
 
 

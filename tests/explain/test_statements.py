@@ -134,3 +134,17 @@ def test_wsl_is_deeper_than_the_library_that_it_lacks():
 
     assert explained(f"```\n{error}\n```\n").answer.cause == "verbs-library-missing"
     assert explained(f"NCCL fails under WSL2.\n\n```\n{error}\n```\n").answer.cause == "wsl"
+
+
+@pytest.mark.parametrize(
+    ("sentence", "code", "named_by_it"),
+    [
+        ("nvidia_peermem is disabled, ACS is off.", "peermem-not-loaded", True),
+        ("nvidia_peermem is loaded, ACS is disabled.", "peermem-not-loaded", False),
+        ("ACS is disabled, nvidia_peermem is loaded.", "peermem-not-loaded", False),
+        ("The peermem module, which NCCL needs, was missing.", "peermem-not-loaded", True),
+        ("We forgot it: missing was nvidia_peermem.", "peermem-not-loaded", True),
+    ],
+)
+def test_a_state_of_another_clause_is_not_one_of_the_topic(sentence, code, named_by_it):
+    assert (code in named(sentence)) is named_by_it

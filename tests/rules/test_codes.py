@@ -33,6 +33,7 @@ TABLES = {
     "explain/program_rows.py": "how people say that a cause is there",
     "explain/ranking.py": "which cause brings another one about, in words of people",
     "explain/fabric_rows.py": "how people say that the network is the cause",
+    "explain/component_rows.py": "how people say that a component beside NCCL is the cause",
     "explain/statement_rows.py": "how people say that a cause is there",
     "report/glossary.py": "which pages say more about a word; its test compares them with the codes",
 }

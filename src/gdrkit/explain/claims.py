@@ -63,7 +63,9 @@ def _in(found: tuple[Sentence, ...], index: int) -> Iterator[Claim]:
         elif reading.cured and stance not in (Stance.FOUND, Stance.REMEDY):
             if stance in (Stance.TITLE, Stance.SAID) and not (reading.context or reading.bare):
                 yield Claim(reading.code, sentence, Stance.DENIED)
-        elif cues.is_negated(sentence.text, reading.start):
+        elif cues.is_negated(sentence.text, reading.start) or (
+            not reading.cured and cues.is_avoided(sentence.text, reading.start)
+        ):
             yield Claim(reading.code, sentence, Stance.DENIED)
         else:
             yield Claim(reading.code, sentence, Stance.CONTEXT if reading.context else stance)
@@ -95,7 +97,8 @@ def _stance(found: tuple[Sentence, ...], index: int) -> Stance:
         return Stance.REMEDY
     if cues.is_instruction(sentence.text) or is_advice(sentence.text) or cues.is_plan(sentence.text):
         return Stance.ADVISED
-    if cues.is_attempt(_heading(found, index)):
+    heading = _heading(found, index)
+    if cues.is_attempt(heading) or cues.is_release(heading) or cues.is_release(found[0].text):
         return Stance.ADVISED
     if sentence.place is Place.BODY:
         return Stance.SAID
@@ -146,8 +149,13 @@ def _is_under_a_cause(found: tuple[Sentence, ...], index: int) -> bool:
 
 _TECHNICAL = re.compile(
     r"`|\b(?:nvidia|NCCL|UCX|RDMA|IB|RoCE|GPUs?|NICs?|HCA|mlx\w*|modules?|drivers?|kernel|plugin|library"
-    r"|lib\w+|gdr\w*|peer_?mem\w*|dma-?buf|BAR\d?|IOMMU|ACS|PCIe|CUDA|OFED|DOCA|firmware|memory|pages|switch|cable|/dev/\w+|NVSHMEM"
-    r"|EFA|GDR|UAR|QP|GID|MTU|container|image|version|[A-Z]{2,}_[A-Z_]{2,}|\w+_\w+)\b"
+    r"|lib\w+|gdr\w*|peer_?mem\w*|dma-?buf|BAR\d?|IOMMU|ACS|PCIe|CUDA|OFED|DOCA|firmware|memory|pages"
+    r"|switch|cable|/dev/\w+|NVSHMEM"
+    r"|EFA|GDR|UAR|QP|GID|MTU|container|image|version|[A-Z]{2,}_[A-Z_]{2,}|\w+_\w+"
+    r"|(?:Open ?|open)?MPI|ports?|handlers?|hosts?|nodes?|buffers?|queues?|packets?|BIOS|permissions?|pods?"
+    r"|processe?s?|allocator|tensors?|daemon|service|package|wheel|PyTorch|[Tt]orch|Ray|vLLM|SGLang"
+    r"|hypervisor|VMs?"
+    r"|race condition|deadlock|cgroups?|firewall|VLAN|PFC|ECN|SR-IOV|VFs?|NUMA|NVLink|NVSwitch|NVLS|SHARP)\b"
 )
 MIN_WORDS = 5
 """Words of a sentence that can give a reason; "it works now" alone is none."""

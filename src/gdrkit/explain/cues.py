@@ -33,7 +33,8 @@ _PATTERNS = {
         r"|responsible for"
         r"|known (?:bug|issue|problem|limitation)|bug in|harmless|workaround(?= (?:is|was|to)\b|:)"
         r"|typo|misspelt|misspelled)\b"
-        r"|\b(?:solved|fixed|resolved) ?[:!]|\u6839\u672c|\u539f\u56e0|\u5bfc\u81f4"
+        r"|\b(?:solved|fixed|resolved) ?[:!]|\b(?:fix|solution|resolution|cause|reason|answer)\*{0,2} ?:"
+        r"|\u6839\u672c|\u539f\u56e0|\u5bfc\u81f4"
         r"|\u5df2\u7ecf?\u89e3\u51b3|\u89e3\u51b3\u4e86|\u56e0\u4e3a"
         r"|\u7531\u4e8e|\u6838\u5fc3\u662f|\u539f\u56e0\u306f|\u305f\u3081|\u89e3\u6c7a|\uc6d0\uc778"
         r"|\ub54c\ubb38|\ud574\uacb0"
@@ -41,6 +42,34 @@ _PATTERNS = {
         r"|parce que|porque|causado|solucionado|resuelto|causa|seems? to (?:have )?(?:fix|resolv"
         r"|solv|cur)\w*)\b"
         r"|\u043f\u0440\u0438\u0447\u0438\u043d|\u0438\u0437-\u0437\u0430|\u0440\u0435\u0448\u0435\u043d"
+    ),
+    "cured": (
+        r"\b(?:(?:I|we|just|only|simply) had to (?:\w+ly )?(?:add|install|load|mount|set|pass|disabl|enabl"
+        r"|upgrad|updat|downgrad|rebuil|reinstall|recompil|remov|switch|chang|start|restart|expos|give|grant"
+        r"|us|modprobe)\w*|(?:I|we) (?:simply |just )?forgot|my (?:mistake|fault|bad)"
+        r"|(?:concluded|confirmed|found|found out|figured out|reali[sz]ed|discovered|noticed) (?:that|why)"
+        r"|(?:traced?|tracked|narrowed|boil(?:s|ed)) (?:\w+ ){0,4}(?:to|down)|stem(?:s|med) from"
+        r"|attribut(?:ed|able) to|as a result of|bisect\w*|(?:introduced|broken) (?:by|in|since)"
+        r"|(?:managed|was able|were able) to (?:fix|solve|resolve|get)"
+        r"|(?:now|and|then) (?:\w+ ){0,2}works?"
+        r"|work(?:s|ed|ing) (?:now|again|(?:fine|well|perfectly)(?: (?:now|again|after|with|when|if|without)"
+        r"|(?=\W*$))|perfectly|with|(?:only )?(?:after|once|when|if|as soon as|without))"
+        r"|(?:it|this|that|everything|all|and|then) (?:all )?worked(?=\W*$|[.!,;])"
+        r"|(?:made|makes|gets?|got|lets?)\b.{0,40}\b(?:work(?:ing)?|run(?:ning)?)(?=\W*$|[.!,;])"
+        r"|(?:error|problem|issue|failure|warning|message|crash|hang|symptom)s?"
+        r" (?:(?:is|are|was|were|has|have|had) )?(?:now )?(?:gone|disappear\w*|vanish\w*|go(?:es)? away"
+        r"|went away)"
+        r"|(?:do|does|did)(?: not|n't) (?:occur|happen|reproduce|appear|show up)(?: any ?more)? (?:when|if"
+        r"|with\w*"
+        r"|on|after|once)"
+        r"|only (?:if|when|after|once)"
+        r"|(?:only|just) (?:happen|occur|fail|crash|reproduce|work|find|see|detect)s?\b.{0,24} (?:when|if"
+        r"|with\w*|on"
+        r"|after|once))\b"
+        r"|\u540e\u89e3\u51b3|[\u5c31\u540e\u4e86](?:\u53ef\u4ee5|\u597d\u4e86|\u6b63\u5e38|\u6210\u529f)"
+        r"|\u6062\u590d|\u641e\u5b9a"
+        r"|\bthen\b.{0,30}\bloaded(?=\W*$)|\bnow (?:it |NCCL |the log )?(?:shows|says|uses|reports|reaches"
+        r"|gets)\b"
     ),
     "root": (
         r"\broot[- ]?cause[sd]?(?:\W{0,3}(?:is|was|were|are|here|appears|turned|for|of|by)\b|:)"
@@ -74,7 +103,8 @@ _PATTERNS = {
         r"|needs? to be|it"
         r" is recommended"
         r"|we recommend|is (?:required|supported|recommended)|are (?:required|supported))\b"
-        r"|\b(?:every|any|each) (?:further|later|subsequent|new|other) \w+"
+        r"|\b(?:every|any) (?:further|later|subsequent|new|other) \w+|\beach (?:further|later|subsequent"
+        r"|new) \w+"
         r"|\b(?:if|when|unless|in case) (?:you|your)\b|^\W*(?:if|in case)\b"
     ),
     "remedy": (
@@ -88,6 +118,8 @@ _PATTERNS = {
         r"\bcan (?:interfere|cause|lead|result|break|prevent|reduce|block)\b|"
         r"\b(?:not|n't)\b.{0,24}\byet\b|\b(?:plan|planning|going|intend|about|want|would like) to\b"
         r"|\bwill (?:soon|later|then)\b"
+        r"|\b(?:this|the) (?:PR|patch|commit|change|pull request) (?:adds?|introduces?|implements?|allows?"
+        r"|enables?)\b"
         r"|\b(?:no longer|not|never|n't) (?:be |any ?more )?(?:need|requir|necessar)\w*"
         r"|\boptional(?:ly)?\b"
         r"|\u8ba1\u5212|\u5c06\u8981|\u4e0d\u9700\u8981|\u65e0\u9700"
@@ -115,8 +147,10 @@ _PATTERNS = {
     "attempt": (
         r"\bwork-?arounds?\b|\bwhat (?:I|we)(?:'ve| have)? (?:already )?tried\b|\battempts?\b"
         r"|\btest plan\b"
-        r"|\bsteps taken\b|\balternatives?\b|\bexpected\b"
+        r"|\bsteps taken\b"
+        r"|\balternatives?\b|\bexpected\b"
     ),
+    "release": r"\brelease notes\b|\breleases? v?\d|\bchange ?log\b|\bwhat'?s (?:new|changed)\b",
     "symptom": (
         r"fail|error|crash|hang|\bhung\b|stuck|slow|not work|n't work|unable|cannot|can't"
         r"|could ?n[o']t|refus|reject|missing"
@@ -136,10 +170,23 @@ _PATTERNS = {
     ),
 }
 
+_RARE = r" (?:occur|happen|reproduce|appear|fail|crash|hang|only|just)"
+"""What a negation before these words says: the failure is not there, or not that alone."""
+
 _NOT = re.compile(
-    r"(?:\bnot?\b|n't\b|\bnever\b|\bwithout\b|\bunlike\b|\binstead of\b|\bother than\b|\brather than\b"
+    rf"(?:\bnot?\b(?!{_RARE})|n't\b(?!{_RARE})|\bnever\b(?! mind)|\bwithout\b|\bunlike\b|\binstead of\b"
+    rf"|\bother"
+    rf" than\b|\brather than\b"
     r"|\bcompared (?:to|with)\b|\bspecific to\b|\u4e0d\u662f|\u6ca1\u6709|\bkein\w*|\bnicht\b|\bpas\b)"
-    r"[^.;!?,]{0,40}$",
+    r"(?:(?!\b(?:so|because|but|therefore|hence|thus|although|while|since)\b)[^.;!?,]){0,40}$",
+    re.IGNORECASE,
+)
+
+
+_AVOIDS = re.compile(
+    r"(?:\b(?:do|does|did)(?: not|n't) (?:occur|happen|reproduce|appear|fail|crash|hang)"
+    r"|\b(?:go(?:es)?|went) away|\bdisappear\w*|\bworks?(?: fine| well)?|\bworked(?: fine| well)?)"
+    r"(?: any ?more)? (?:when|if|with|once|as soon as|under)\b[^.;!?]{0,100}$",
     re.IGNORECASE,
 )
 
@@ -158,7 +205,7 @@ _HELP = re.compile(
 
 def names_a_cause(text: str) -> bool:
     """Whether a sentence says what the cause was, or what cured the problem."""
-    return _compiled("found").search(text) is not None
+    return any(_compiled(name).search(text) is not None for name in ("found", "cured"))
 
 
 def names_the_cause(text: str) -> bool:
@@ -206,6 +253,11 @@ def is_attempt(heading: str) -> bool:
     return _compiled("attempt").search(heading) is not None
 
 
+def is_release(heading: str) -> bool:
+    """Whether a heading announces the changes of a release: what they name was mended there."""
+    return _compiled("release").search(heading) is not None
+
+
 def is_symptom(text: str) -> bool:
     """Whether a sentence says that something does not work as it should."""
     return _compiled("symptom").search(text) is not None
@@ -214,3 +266,8 @@ def is_symptom(text: str) -> bool:
 def is_negated(text: str, start: int) -> bool:
     """Whether what a sentence says at `start` is negated shortly before."""
     return _NOT.search(text[:start]) is not None
+
+
+def is_avoided(text: str, start: int) -> bool:
+    """Whether what a sentence says at `start` is what the problem does not occur with: "works with X"."""
+    return _AVOIDS.search(text[:start]) is not None

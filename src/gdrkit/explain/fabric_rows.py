@@ -8,7 +8,8 @@ RDMA = (
     Statement(
         "rail-unreachable",
         r"\b(?:NICs?|HCAs?|rails?|RoCE|mlx\w+|subnets?)\b",
-        r"can(?:not|'t| not) (?:talk|reach|ping|communicate|connect)|\bno route\b|\bunreachable\b"
+        r"(?:can(?:not|'t| not)|could(?: not|n't)) (?:talk|reach|ping|communicate|connect)|\bno route\b"
+        r"|\bunreachable\b"
         r"|not reachable|(?:different|separate|wrong) (?:subnets?|VLANs?)",
     ),
     Statement(
@@ -18,7 +19,12 @@ RDMA = (
         r"|a single|the same)",
     ),
     Statement(
-        "no-rdma-device", r"\bno (?:IB|InfiniBand|RDMA|HCA|RoCE)s? (?:devices?|cards?|NICs?|adapters?)\b"
+        "no-rdma-device",
+        r"\bno (?:IB|InfiniBand|RDMA|HCA|RoCE|Mellanox|ConnectX\S*)s? (?:devices?|cards?|NICs?|adapters?"
+        r"|HCAs?)\b"
+        r"|\bibv_dev(?:ices|info)\b.{0,16}\b(?:is|was|are|lists?|shows?|prints?|returns?|finds?) (?:an"
+        r" )?(?:empty|nothing"
+        r"|none)\b",
     ),
     Statement("no-rdma-device", r"RDMA|\bIB\b", r"\u6ca1\u5f00|\u627e\u4e0d\u5230|\u672a\u542f\u7528"),
     Statement(
@@ -46,13 +52,20 @@ RDMA = (
         "bar1-exhausted",
         r"\bBAR ?1?\b",
         r"exhaust|\bfull\b(?![- ](?:\w+[- ])?(?:rate|speed|bandwidth|duplex|size))"
-        r"|used up|run(?:s|ning)? out|no (?:more )?space|insufficient",
+        r"|used up|run(?:s|ning)? out|no (?:more )?space|insufficient|\bfree\W{0,16}\d{1,2} ?MiB",
+    ),
+    Statement(
+        "memlock-limit",
+        r"\b(?:lock\w*|pin\w*|regist\w+)\b.{0,40}\b(?:memory|pages|kB|KiB|MB|bytes)\b",
+        r"\b(?:non-?root|normal|unprivileged|ordinary) users?\b|\b(?:can|may) (?:only )?lock",
+        unless=r"BAR ?1|GPU memory",
     ),
     Statement(
         "memlock-limit",
         r"\b(?:RLIMIT_|Limit)?memlock\b|\bulimit\b|locked[- ]memory|\bmlock\b|\b(?:CAP_)?IPC_LOCK\b",
         r"too (?:low|small)|limit(?:ed)? (?:is|was|to) (?!unlimited)|not enough|insufficient|low\b"
-        r"|\d+ ?K(?:i?B|(?: ?bytes))?\b",
+        r"|\d+ ?[KM](?:i?B|(?: ?bytes))?\b|\b(?:is|was|are|shows?|prints?|returns?|gives?|only|default\w*)\b"
+        r"\D{0,16}\b\d{2,8}\b(?! ?(?:G|T|[\"'`]? to ))",
         r"unlimited|infinity|ulimit|memlock|-1|IPC_LOCK",
     ),
     Statement(
@@ -62,6 +75,12 @@ RDMA = (
         r"register|ibv_reg|pin\b|RDMA|incompatible|cuIpc",
         r"cudaMalloc\b|expandable|disabl|cuMemCreate|gpuDirectRDMACapable",
         unless=r"expandable",
+    ),
+    Statement(  # memory of graphics APIs
+        "memory-not-registrable",
+        r"\bVulkan\b|\bOpenGL\b|\bVK_\w+|\bnvidia[-_]drm\b|\bD3D1[12]\b|\bcuArray|\bCUDA arrays?\b",
+        DMABUF + r"|regist|ibv_reg|\bimport",
+        unless=r"modeset|fbdev|Wayland|display",
     ),
     Statement(  # the way that memory is allocated makes the difference
         "memory-not-registrable",
@@ -77,7 +96,15 @@ RDMA = (
         r"|ibv_open_device|\bHCAs?\b|(?:RDMA|IB|HCA) devices?|rdma/\w)"
         r"|(?:/dev/infiniband|\buverbs\w*|ibv_open_device\S*|(?:RDMA|IB|HCA) devices?)\b.{0,40}"
         r"(?:not|n't|missing|fail)",
-        r"/dev/infiniband|--device|--privileged|device plugin|rdma/",
+        r"/dev/infiniband|--device|\bprivileged\b|device plugin|rdma/",
+    ),
+    Statement(
+        "rdma-device-not-in-container",
+        r"\u5bb9\u5668|\u955c\u50cf",
+        r"(?:\u770b\u4e0d\u5230|\u627e\u4e0d\u5230|\u6ca1\u6709|\u65e0\u6cd5).{0,20}(?:/dev/infiniband"
+        r"|uverbs|RDMA|\bIB)",
+        r"--device|/dev/infiniband|--privileged|\u7279\u6743",
+        unless=r"libibverbs|nvidia[-_]peermem",
     ),
     Statement(
         "rdma-device-not-in-container",
@@ -85,6 +112,20 @@ RDMA = (
         context=True,
     ),
     Statement("rdma-device-not-in-container", r"\bibv_open_device\b", "fail|cannot|unable"),
+    Statement(
+        "rdma-device-not-in-container",
+        r"\b(?:pod|deployment|manifest|yaml|container|job) ?(?:spec|template|definition)?\b",
+        r"(?:not|n't|never|forgot to|without|lack\w*|missing|no)\b.{0,40}(?:request\w*|resource\w*"
+        r"|limits?)?.{0,40}"
+        r"\b(?:rdma/\w+|vpc\.amazonaws\.com/efa|nvidia\.com/\w*(?:rdma|hca|mlx|sriov)\w*)",
+        r"rdma/\w+|vpc\.amazonaws\.com/efa",
+    ),
+    Statement(
+        "umad-device-missing",
+        r"\b(?:ib_)?umad\d*\b|\bissm\d*\b",
+        LACKS + r"|only uverbs|cannot|can't",
+        r"modprobe|ib_umad|load",
+    ),
     Statement(
         "rdma-lacks-peer-api",
         r"ib_register_peer_memory_client|peer[- ]memory API",
@@ -101,9 +142,9 @@ RDMA = (
     ),
     Statement(
         "kernel-lacks-dmabuf",
-        r"\bkernel\b.{0,60}(?:" + OLD + "|lacks|does not|doesn't)",
+        r"\bkernel\b(?! (?:driver|module)).{0,60}(?:" + OLD + "|lacks|does not|doesn't)",
         DMABUF,
-        r"kernel",
+        r"(?:newer|upgrad\w+|updat\w+)(?: \S+){0,3} kernel|kernel \d",
     ),
     Statement(
         "dmabuf-mr-refused",
@@ -123,6 +164,9 @@ RDMA = (
         "ofed-rebuilt-after-driver",
         r"\bOFED\b|\bDOCA\b",
         r"(?:after|before) (?:the )?(?:nvidia |GPU |cuda )?driver|reinstalled"
+        r"|(?:upgrad|updat|install|replac)\w*\b.{0,40}(?:OFED|DOCA)\b.{0,80}(?:not|n't|without)"
+        r" (?:re)?(?:build|built"
+        r"|install|compil)"
         r"|\u5148\u88c5.{0,12}\u9a71\u52a8.{0,8}\u518d\u88c5|\u91cd\u88c5.{0,6}\u9a71\u52a8",
         r"reinstall|rebuil",
     ),
@@ -152,6 +196,13 @@ OTHER_STATES = (
         "no-gpu",
         r"\bGPUs?\b",
         r"\bno NVIDIA GPUs?\b|\bno GPUs? (?:is|are|was|were) (?:in|installed|visible)",
+    ),
+    Statement(
+        "gpu-unsupported",
+        r"\bGPUs?\b|GPU_?DIRECT_?RDMA_?SUPPORTED",
+        r"(?:does not|doesn't|do not|don't) support (?:GPU ?Direct[- ]?RDMA|GDR)\b"
+        r"|GPU_?DIRECT_?RDMA_?SUPPORTED\b.{0,20}(?:\b0\b|false|\bno\b)",
+        unless=r"\bNIC|instance|driver",
     ),
     Statement("module-key-revoked", r"\bkeys?\b|certificate", r"revoked|\bdbx\b|\bSBAT\b"),
     Statement("module-corrupt", r"\bmodule\b|\.ko\b", r"\bcorrupt|truncated|not (?:an )?ELF|empty file"),
@@ -201,6 +252,19 @@ PATH = (
         r"translat|" + BLOCKS + r"|(?:is|was|are|IOMMU) (?:en|turned on|on\b)",
         OFF,
     ),
+    Statement(
+        "pair-distant",
+        r"\b(?:NICs?|HCAs?|mlx\w*)\b",
+        r"\b(?:sees?|shows?|reports?|is|are|as|at|of|distance)\b.{0,16}\b(?-i:PHB|NODE)\b",
+        unless=r"GDR_LEVEL|PIX\b.{0,40}(?:and|,)",
+        context=True,
+    ),
+    Statement(
+        "dmabuf-no-p2p-importer",
+        DMABUF + r"|\bimporter\b",
+        r"\bimporter\b.{0,60}(?:not|n't|without|no)\b.{0,24}(?:peer|p2p)|allow_peer2peer"
+        r"|(?:peer2peer|p2p)\b.{0,40}(?:not|un)\w*.{0,20}\bimporter",
+    ),
     Statement("iommu-groups-differ", r"\bIOMMU groups?\b", r"differ|not the same|separate"),
     Statement(
         "link-degraded",
@@ -212,6 +276,7 @@ PATH = (
         r"\b(?:sockets?|NUMA nodes?|QPI|UPI|CPUs?)\b",
         r"\b(?:different|other|across|cross\w*|between)\b.{0,40}\b(?:sockets?|NUMA|QPI|UPI|CPUs?)\b"
         r"(?! (?:PCIe |root )*(?:ports?|lanes?|complex))"
+        r"|\u8de8 ?(?:NUMA|CPU|socket)|\bcross(?:es|ing)? (?:the )?(?:UPI|QPI|NUMA|xGMI|Infinity Fabric)"
         r"|\b(?:socket|node) (\d)\b.{0,80}\b(?:socket|node) (?!\1)\d",
         unless=r"\bNVMe|\bSSDs?\b|storage",
     ),

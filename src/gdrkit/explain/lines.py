@@ -32,7 +32,7 @@ _ENGLISH = {
     "from", "gives", "had", "has", "have", "i", "if", "in", "is", "it", "its", "me", "my", "no", "not",
     "of", "on", "or", "our", "says", "shows", "so", "that", "the", "then", "there", "they", "this", "to",
     "was", "we", "were", "what", "when", "which", "will", "with", "without", "would", "you", "your",
-    "returns", "fails", "works",
+    "returns", "fails", "works", "lists", "prints", "reports", "outputs", "only",
 }  # fmt: skip
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from gdrkit.explain.statement_rows import DMABUF, LACKS, OLD, PEERMEM, Statement
 
-_OFF = r"=\s*[\"']?(?:0|n\b|no\b|false|off)|\bdisabled\b|turned off"
-
 PROGRAMS = (
     Statement(
         "nccl-misses-peermem",
@@ -27,7 +25,9 @@ PROGRAMS = (
         PEERMEM + r".{0,120}(?:not|n't|never|fail)|(?:not|n't|never).{0,60}(?:" + PEERMEM + ")",
     ),
     Statement(
-        "ucx-lacks-dmabuf", r"\bUCX\b", r"(?:" + DMABUF + r").{0,60}(?:" + LACKS + "|since|" + OLD + ")"
+        "ucx-lacks-dmabuf",
+        r"\bUCX\b",
+        DMABUF + r".{0,60}(?:" + LACKS + "|since|" + OLD + r")|(?:not|n't|without|lacks?)\b.{0,24}" + DMABUF,
     ),
     Statement(
         "nccl-lacks-dmabuf",
@@ -38,7 +38,9 @@ PROGRAMS = (
     Statement(
         "versions-differ-between-ranks",
         r"\bNCCL\b|versions?\b",
-        r"different (?:NCCL )?versions? (?:of NCCL|on|between)|versions? (?:differ|mismatch)\w*"
+        r"different (?:NCCL )?versions? (?:of NCCL|on|between)"
+        r"|(?:nodes|hosts|ranks|machines|servers|containers|pods)\b.{0,24}\bdifferent\b.{0,24}\bversions?"
+        r"|versions? (?:differ|mismatch)\w*"
         r" (?:between|on|across)\b.{0,40}?\b(?:ranks?|nodes?|hosts?|machines?|servers?|workers?|pods?"
         r"|containers?|images?)\b",
     ),
@@ -72,8 +74,8 @@ SETTINGS = (
     ),
     Statement(
         "ib-disabled-by-env",
-        r"\bUCX_TLS\b|\bNCCL_NET\b",
-        r"(?:UCX_TLS|NCCL_NET)[\"'\]]{0,3}\s*=\s*[\"']?(?:tcp|Socket)(?![\w,])",
+        r"\bNCCL_NET\b",
+        r"NCCL_NET[\"'\]]{0,3}\s*=\s*[\"']?Socket(?![\w,])",
     ),
     Statement(
         "dmabuf-disabled-by-env",
@@ -95,25 +97,42 @@ SETTINGS = (
     ),
     Statement(
         "gid-index-wrong",
-        r"\bGID(?:[ _]index)?\b|NCCL_IB_GID_INDEX|UCX_IB_GID_INDEX",
-        r"wrong|incorrect|invalid|not (?:valid|exist|match)|mismatch",
-        r"GID_INDEX|index",
+        r"\bGIDs?(?:[ _]ind(?:ex|ices))?\b|\w*GID_IND\w+",
+        r"wrong|incorrect|invalid|not (?:valid|exist|match|routable|reach)|mismatch"
+        r"|\bv1\b(?!.{0,30}(?:works|fine))"
+        r"|link[- ]local|can(?:not|'t) reach",
+        r"GID_IND\w*|\bGID index\b",
+        unless=r"\bGRH\b|\bsgid_index\b",
     ),
     Statement(
         "hca-not-selected",
         r"\bNCCL_IB_HCA\b|UCX_NET_DEVICES",
-        r"wrong|not (?:include|list|select)|leaves? out|excludes?|incorrect|typo",
+        r"wrong|not (?:include|list|select)|leaves? out|excludes?|incorrect|typo|\bonly\b.{0,24}\b(?:\d+"
+        r"|one|two|half)\b"
+        r"|(?:does|did|do)(?: not|n't) exist|missing|misses",
         r"NCCL_IB_HCA|UCX_NET_DEVICES",
     ),
     Statement(
+        "gpu-shared-by-ranks",
+        r"\b(?:ranks?|process(?:es)?|workers?|local_rank|set_device|CUDA_VISIBLE_DEVICES)\b",
+        r"\b(?:both|all|two|several|multiple|every|each)\b.{0,60}\b(?:same|one|single|cuda:0|GPU ?0|device"
+        r" ?0)\b"
+        r"(?=.{0,16}(?:GPU|device|card|$|[.;,]))|\b(?:on|share|using|use|used|to) (?:the same|one|a"
+        r" single)[- ]GPU\b"
+        r"|forgot.{0,24}set_device|duplicate GPU",
+        r"set_device|local_rank",
+        unless=r"\bNICs?\b|\bHCA|MIG|\bMPS\b",
+    ),
+    Statement(
         "env-differs-between-ranks",
-        r"\b(?:env\w*|variables?|settings?)\b",
+        r"\b(?:env\w*|variables?|settings?|NCCL_[A-Z_]+)\b",
         r"(?:differ\w*|not the same) (?:between|on|across) (?:the )?(?:ranks?|nodes?|hosts?|workers?)"
-        r"|only on (?:the )?(?:head|master|first|rank 0)",
+        r"|only (?:\w+ )?(?:on|in) (?:the )?(?:head|master|first|launch\w*|rank 0)\b",
     ),
     Statement(
         "retry-exceeded",
-        r"(?<!RNR_)(?<![^\W_])RETRY_EXC(?:_ERR)?\b|(?<!RNR )retry (?:counter |count )?exceeded"
+        r"(?<!RNR_)(?<![^\W_])RETRY_EXC(?:_ERR)?\b|(?<!RNR )retry (?:counter |count )?(?:was |were |has"
+        r" been |is )?exceeded"
         r"|\bvendor[ _]err(?:or)? 129\b|\bstatus[= :]{1,3}12\b",
     ),
     Statement(
@@ -140,7 +159,7 @@ SETTINGS = (
         r"restart|upgrad|replac|updat|reload",
         unless=PEERMEM,
     ),
-    Statement("talos-no-peermem", r"\btalos\b", PEERMEM),
+    Statement("talos-no-peermem", r"\btalos\b.{0,120}" + PEERMEM + "|" + PEERMEM + r".{0,120}\btalos\b"),
 )
 
 OTHERS = (
@@ -169,9 +188,11 @@ OTHERS = (
     # -- NVSHMEM, DeepEP, NCCL's device API
     Statement(
         "ibgda-peer-mapping-denied",
-        r"PeerMappingOverride|\bdoorbell\b|\bUAR\b|cuMemHostRegister",
-        r"fail|denied|not permitted|cannot|not mapp|solved|fixed",
-        r"PeerMappingOverride",
+        r"PeerMappingOverride|NVreg_EnableStreamMemOPs|\bdoorbell\b|\bUARs?\b|cuMemHostRegister",
+        r"fail|denied|not permitted|cannot|could not|not mapp|solved|fixed|(?:not|n't|never) (?:been )?set"
+        r"|missing"
+        r"|without|forgot|required|needed",
+        r"PeerMappingOverride|NVreg_EnableStreamMemOPs",
     ),
     Statement(
         "nic-not-mlx5",
@@ -190,43 +211,30 @@ OTHERS = (
         r"\bNCCL\b|\bNVSHMEM\b",
         r"(?:built|compiled) (?:with|against) (?:another|a different|a newer|an older)",
     ),
-    # -- NVLink between hosts
-    Statement("mnnvl-imex-channel-missing", r"imex[- ]channels?", LACKS, r"imex"),
-    Statement(
-        "mnnvl-imex-not-ready",
-        r"\bnvidia[-]imex\b|\bIMEX (?:daemon|service)\b",
-        r"not (?:run|start|ready|up)|isn't running|down|fail",
-        r"nvidia[-]imex",
-    ),
-    Statement("mnnvl-cumem-off", r"\bNCCL_CUMEM_ENABLE\b", r"=\s*[\"']?0"),
-    Statement(
-        "mnnvl-clique-differs",
-        r"\bcliques?\b",
-        r"cliques? (?:ids? )?(?:differ|are not|mismatch)|(?:different|another|other"
-        r"|not .{0,12}same) (?:NVLink )?clique",
-    ),
-    Statement(
-        "mnnvl-fabric-incomplete",
-        r"\bfabric\b.{0,30}\b(?:state|manager|status)\b",
-        r"not|in progress|incomplete|fail",
-    ),
     # -- UCX, NIXL, Mooncake, PyTorch
     Statement(
         "ucx-lacks-cuda",
-        r"\bUCX\b|ucx_info",
-        r"(?:without|no|lacks?|lacking|not)\b.{0,24}\b(?:CUDA|cuda_copy|gdr_copy)\b"
+        r"\bUCX\b|ucx_info|--without-cuda",
+        r"(?:without|no|lacks?|lacking|not)\b.{0,24}\b(?:CUDA|cuda_copy|gdr_copy)\b|\bCPU[- ](?:only|build"
+        r"|version)"
+        r"|\bnon-CUDA\b|grep.{0,6}cuda.{0,30}\b(?:nothing|empty|no output|no result)"
         r"|\bCUDA\b.{0,40}(?:not|n't|missing)\b.{0,20}(?:discover|found|load|enabled|built|detect"
         r"|support)"
         r"|\bcuda_(?:copy|ipc)\b.{0,40}(?:\bnot|n't|\bun)(?: be)? ?(?:available|found|listed)|"
         r"\bmissing\b.{0,40}\bcuda_(?:copy|ipc)\b",
-        r"--with-cuda",
+        r"with-cuda|\bwith CUDA\b|CUDA[- ](?:enabled|aware)",
         r"transport|failure handler",
     ),
     Statement(
         "ucx-transport-excluded",
         r"\bUCX_TLS\b|\bUCX_NET_DEVICES\b",
-        r"excludes?|leaves? out|not list|without (?:rc|dc|ib|cuda)",
-        unless=r"-x |mpirun|perftest",
+        r"excludes?|leaves? out|not list|without (?:rc|dc|ib|cuda)|lacks?\b"
+        r"|UCX_TLS[\"'\]]{0,3}\s*(?:=|to|is)\s*[\"'`]?(?:tcp|self|sm|shm|posix)(?:,(?:tcp|self|sm|shm|posix"
+        r"|cma))*(?![\w,])"
+        r"|UCX_NET_DEVICES[\"'\]]{0,3}\s*(?:=|to|is)\s*[\"'`]?(?:eth|en[ops]|bond|lo\b|docker)\w*",
+        r"UCX_TLS\b.{0,12}(?:rc|cuda|all|ib)\w*|UCX_NET_DEVICES\b.{0,12}mlx|unset UCX_TLS"
+        r"|UCX_TLS\b.{0,20}unset",
+        unless=r"-x .{0,80}-x |mpirun|perftest",
     ),
     Statement(
         "rdma-transport-not-chosen",
@@ -248,7 +256,9 @@ OTHERS = (
     Statement(
         "vmm-not-rdma-capable",
         r"\bcuMemCreate\b|gpuDirectRDMACapable|\bVMM\b",
-        r"gpuDirectRDMACapable|not RDMA[- ]capable",
+        r"(?:without|not|n't|no|lacks?|missing)\b.{0,40}gpuDirectRDMACapable|not RDMA[- ]capable"
+        r"|gpuDirectRDMACapable\b.{0,24}(?:\b0\b|not|n't|unset|missing|false)",
+        r"gpuDirectRDMACapable",
     ),
     # -- libraries
     Statement(
@@ -256,6 +266,7 @@ OTHERS = (
         r"\blibibverbs(?:\.so\S*|1)?\b",
         r"(?:\black(?:s|ing| of)?|missing|without|\bno|cannot open|fail\w* to open"
         r"|(?:not|n't) (?:include|contain|ship|have|find))\b(?! which).{0,60}?\blibibverbs"
+        r"|(?:\u6ca1\u6709|\u672a|\u7f3a\u5c11).{0,6}libibverbs|libibverbs.{0,8}(?:\u6ca1\u6709|\u672a)"
         r"|\blibibverbs.{0,60}?(?:missing|(?:not|n't) (?:be )?(?:installed|found)|cannot open)\b",
         r"install|apt|dnf|yum",
         r"ibv_reg_dmabuf|dma-?buf|symbol|version|too old|libibverbs (?:driver|provider|plugin)"
@@ -272,65 +283,6 @@ OTHERS = (
         r"\bmkeys?\b|memory keys?\b|CREATE_MKEY",
         r"exhaust|no (?:space|room|more)|limit|run(?:s|ning)? out|too many",
     ),
-    # -- GDRCopy, GPUDirect Storage
-    Statement(
-        "gdrcopy-not-loaded",
-        r"\bgdrdrv\b|\bgdrcopy\b|\bgdr_open\b",
-        r"not (?:been )?(?:loaded|installed|found)|isn't loaded|missing|Is gdrdrv driver installed|no"
-        r" /dev/gdrdrv",
-        r"modprobe|insmod|load",
-    ),
-    Statement(
-        "gdrcopy-version-mismatch",
-        r"\bgdrdrv\b|\bgdrcopy\b|libgdrapi",
-        r"mismatch|too old|incompatible|different versions?|\d\.\d.{0,60}\bhost\b.{0,40}\d\.\d",
-        r"same version",
-    ),
-    Statement(
-        "gdrcopy-built-for-proprietary",
-        r"\bgdrdrv\b|\bgdrcopy\b",
-        r"built for (?:the )?(?:proprietary|open)|(?:proprietary|open).{0,30}flavou?r",
-    ),
-    Statement(
-        "nvidia-fs-not-loaded",
-        r"\bnvidia[-_]fs\b",
-        r"not (?:been )?loaded|isn't loaded|missing|not installed",
-        r"modprobe|load",
-    ),
-    Statement("nvidia-fs-symbols-missing", r"\bnvidia[-_]fs\b", r"unknown symbol|missing symbol|undefined"),
-    Statement("gds-compat-mode", r"compat(?:ible|ibility)?[ _]mode", r"cufile|GDS|gds", unless="not loaded"),
-    # -- AWS, Google
-    Statement(
-        "efa-gdr-unsupported-instance",
-        r"\bEFA\b|\binstances?\b",
-        r"(?:not|n't|without|no|lacks?) (?:support|have|offer)\w*.{0,24}\b(?:RDMA|GDR|GPUDirect)\b"
-        r"|(?:without|no|lacks?) (?:EFA )?(?:RDMA|GDR|GPUDirect)(?: RDMA)? (?:support|capab|read)",
-    ),
-    Statement(
-        "efa-driver-too-old", r"\bEFA (?:kernel )?(?:driver|module|installer)\b", OLD, r"upgrad|newer|update"
-    ),
-    Statement(
-        "efa-p2p-unavailable",
-        r"\bEFA\b|\blibfabric\b",
-        r"(?:p2p|peer[- ]to[- ]peer).{0,40}(?:not|un)(?: |-)?(?:available|supported)",
-    ),
-    Statement(
-        "libfabric-too-old", r"\blibfabric\b", OLD, r"upgrad|newer|update", r"EFA (?:driver|installer)"
-    ),
-    Statement(
-        "ofi-lacks-hmem",
-        r"\bFI_HMEM\b|\blibfabric\b",
-        r"without (?:CUDA|HMEM)|no (?:CUDA|HMEM) support|lacks? (?:CUDA|HMEM)",
-        r"--with-cuda",
-    ),
-    Statement(
-        "ofi-dmabuf-off-by-default", r"OFI_NCCL_DISABLE_DMABUF|FI_\w*DMABUF", _OFF + r"|=\s*1|default"
-    ),
-    Statement("gdr-disabled-by-env", r"FI_HMEM_DISABLE_P2P|MC_\w*GDR\w*", r"=|set"),
-    Statement("gdr-disabled-by-env", r"FI_EFA_USE_DEVICE_RDMA", r"=\s*[\"']?0", r"USE_DEVICE_RDMA"),
-    Statement("nvidia-fs-symbols-missing", r"\bNVMe\b", r"NVMe\s*:\s*Unsupported|not registered"),
-    Statement("tcpx-rxdm-missing", r"\brxdm\b|TCPX", r"not (?:run|start|reach)|missing|cannot connect"),
-    Statement("gcp-devices-missing", r"\bdmabuf_import_helper\b|/dev/\w*tcp\w*", LACKS),
 )
 """Conditions of single programs."""
 

@@ -122,7 +122,10 @@ def _hardware_weight(code: str, topics: Topics, failing: Iterable[OpenLine]) -> 
     lines = [line for line in failing if line.codes != (code,)]
     if any(code in line.codes for line in lines):
         return HARDWARE
-    if not (topics.rdma or (code == "wsl" and (topics.collective or topics.gpu))):
+    if not (
+        (topics.rdma and topics.direct)
+        or (code == "wsl" and (topics.rdma or topics.collective or topics.gpu))
+    ):
         return 0.0
     return BESIDE if lines else HARDWARE
 
@@ -134,6 +137,7 @@ BEHIND = {
     "lockdown-blocks-module": ("module-unsigned", "module-unknown-key"),
     "gpu-integrated": ("peermem-stub", "peermem-not-loaded", "nccl-misses-peermem"),
     "module-wrong-kernel": ("driver-not-loaded",),
+    "module-not-found": ("peermem-not-loaded",),
     "operator-ofed-changed": ("module-crc-mismatch",),
     "peermem-not-loaded": ("mooncake-forces-peermem",),
     "torch-expandable-segments": ("memory-not-registrable", "peermem-not-loaded"),
@@ -159,6 +163,7 @@ def _deepest_first(ordered: list[Candidate]) -> list[Candidate]:
     known = {line.line for line in ordered[0].lines} if ordered else set()
     for candidate in ordered[1:]:
         own = any(line.line not in known for line in candidate.lines)
+        own = own or (candidate.said and candidate.weight >= ordered[0].weight)
         supported = first in BEHIND.get(candidate.code, ()) and candidate.weight >= SUPPORTED
         found = (
             first in BEHIND_IF_FOUND.get(candidate.code, ()) and candidate.weight >= STANCES[Stance.FOUND]
@@ -255,6 +260,8 @@ def _merged(candidates: Iterable[Candidate]) -> Candidate:
     if first.claimed and first.code in HARDWARE_CODES and any(not one.claimed for one in rest):
         sureness = Sureness.LIKELY  # what fails fits the hardware that the text names
     weight = first.weight + AGAIN * sum(one.weight for one in rest[:4])
+    other = max((one.weight for one in rest if one.said != first.said), default=0.0)
+    weight += AGREED * other
     if first.weight >= FIRST_CAUSE * QUOTED and any(one.context for one in rest):
         weight += CONTEXT
     return Candidate(
@@ -268,6 +275,9 @@ def _merged(candidates: Iterable[Candidate]) -> Candidate:
         said=any(one.said and one.weight for one in (first, *rest)),
     )
 
+
+AGREED = 0.5
+"""What people say of a cause that a line may have, or a line of one that they name, counts so much more."""
 
 MAX_LINES = 4
 """Lines that are quoted for one cause at most."""

@@ -9,8 +9,11 @@ from __future__ import annotations
 from msgspec import Struct
 
 PEERMEM = r"(?:\b(?:nvidia|nv)[-_ ]?peer[-_ ]?mem(?:ory)?\w*|\bpeer[-_]?mem(?:ory)?\b)"
-DMABUF = r"(?:\bdma[-_ ]?buf\b|dmabuf)"
-LACKS = r"\bnot\b|n't\b|\bno\b|missing|lacks?\b|without|absent|unavailable|undefined|unresolved"
+DMABUF = r"(?:(?<![a-z])dma[-_ ]?buf(?![a-z])|dmabuf)"
+LACKS = (
+    r"\bnot\b|n't\b|\bno\b|missing|lacks?\b|without|absent|unavailable|undefined|unresolved"
+    r"|\u6ca1\u6709|\u672a(?!\u6765)|\u7f3a\u5c11|\u770b\u4e0d\u5230|\u627e\u4e0d\u5230|\u4e0d\u652f\u6301"
+)
 OLD = r"too old|older|old version|outdated|not new enough|before \d|upgrade|update|newer"
 OFF = (
     r"disabl|turn(?:ed|ing)? off|switch(?:ed|ing)? off|\boff\b|\bpt\b|passthrough|\u5173\u95ed"
@@ -57,7 +60,8 @@ HARDWARE = (
         r"\bGeForce\b|\bTITAN (?:X|V|RTX|Xp)\b|\bRTX[- ]?(?:20[678]0|30[5-9]0|40[5-9]0|50[5-9]0)\b"
         r"|\bGTX ?(?:Titan|[4-9]\d0|1[06]\d0)\b"
         r"|\b(?:20[678]0|30[5-9]0|40[5-9]0|50[5-9]0)(?: ?Ti| super)?s? (?:GPUs?|cards?)\b"
-        r"|\bconsumer (?:GPUs?|cards?)\b",
+        r"|\bconsumer (?:GPUs?|cards?)\b"
+        r"|\b(?:30[5-9]0|40[5-9]0|50[5-9]0)(?: ?Ti)?(?= ?(?:\u4e0d\u652f\u6301|\u663e\u5361|\u5361))",
     ),
     Statement("wsl", r"\bWSL ?2?\b|microsoft-standard-WSL"),
     Statement("gpu-vgpu", r"\bv[Gg]PU\b|\bGRID [A-Z]\d+|\b[AL]\d{1,3}S?-\d{1,2}[CQ]\b"),
@@ -73,9 +77,19 @@ LOADING = (
     ),
     Statement(
         "module-not-found",
-        r"linux-headers|kernel[- ]headers|kernel-devel",
-        r"missing|not installed",
+        r"linux-headers|kernel[- ]headers|kernel-devel|\bheaders (?:of|for)\b",
+        r"missing|(?:not|n't) (?:been )?(?:installed|there|found|present|available)",
         "install",
+    ),
+    Statement(  # DKMS did not build it
+        "module-not-found",
+        r"\bdkms\b|\bmodules?\b|\.ko\b|" + PEERMEM,
+        r"\b(?:never|not|n't) (?:been |be |get |got )?(?:re)?(?:built|compiled|rebuil\w*)"
+        r"|\b(?:never|not|n't) (?:re)?build\b|\bdkms\b.{0,40}\b(?:fail\w*|skipp?ed|status\W.{0,24}\badded)\b"
+        r"|\b(?:fail\w*|unable) to (?:re)?(?:build|compile)\b|(?:build|compil\w+) (?:\w+ ){0,3}fail",
+        r"dkms (?:autoinstall|install|build)",
+        unless=r"OFED|DOCA|\bstub\b|symbol|peer[- ]memory API|ib_register_peer"
+        r"|for (?:another|a different|the wrong|the old)",
     ),
     Statement("install-override", r"\balias \S+ off\b|\binstall \S+ /(?:usr/)?bin/(?:true|false)"),
     Statement("modules-disabled", r"\bmodules_disabled\b", r"=\s*1|is 1|set"),
@@ -83,6 +97,13 @@ LOADING = (
         "module-unsigned",
         r"\bunsigned\b.{0,40}\bmodules?\b|\bmodules? (?:is|are|was) (?:not signed|unsigned)"
         r"|\u4e0d\u7b7e[\u7f72\u540d]|\u6ca1\u6709?\u7b7e\u540d|\u672a\u7b7e\u540d",
+    ),
+    Statement(
+        "module-unsigned",
+        r"\bmodules?\b|\bmodinfo\b|\bdkms\b|\.ko\b",
+        r"\bno sign(?:er|ature)\b|\b(?:not|n't|never) (?:been |be )?sign(?:ed)?\b"
+        r"|(?:without|lacks?) (?:a |any )?(?:valid )?signature|fail\w* to sign",
+        unless=r"trusted key|warning|taint",
     ),
     Statement(
         "module-unknown-key",
@@ -104,7 +125,9 @@ LOADING = (
     Statement("module-blacklisted", r"\b(?:black|deny)-?list(?:ed|s|ing)?\b", "", unless="nouveau$"),
     Statement(
         "module-wrong-kernel",
-        r"(?:built|compiled|build) (?:only )?(?:for|against) (?:another|a different|the (?:old|wrong"
+        r"(?:built|compiled|build) (?:only )?(?:for|against) (?:kernel )?\d+\.\d+\.\d+\S*.{0,40}"
+        r"(?:running|kernel is|uname)|(?:built|compiled|build) (?:only )?(?:for|against) (?:another|a"
+        r" different|the (?:old|wrong"
         r"|previous)) kernel"
         r"|\bvermagic\b.{0,60}(?:differ|mismatch|not match)",
     ),
@@ -126,6 +149,11 @@ DRIVER = (
     Statement(
         "driver-mismatch",
         r"driver/library version mismatch"
+        r"|\b(?:user[- ]?space|librar\w+|libcuda\S*|NVML|client"
+        r"|container)\b.{0,60}\b(\d{3}\.\d{2,3}(?:\.\d+)?)\b.{0,80}"
+        r"\b(?:modules?|driver|host)\b.{0,40}\b(?!\1)\d{3}\.\d{2,3}\b"
+        r"|\b(?:modules?|driver|host)\b.{0,40}\b(\d{3}\.\d{2,3}(?:\.\d+)?)\b.{0,80}"
+        r"\b(?:user[- ]?space|librar\w+|libcuda\S*|NVML|client|container)\b.{0,40}\b(?!\2)\d{3}\.\d{2,3}\b"
         r"|\bversion mismatch\b.{0,60}\b(?:nvidia(?!-(?:nccl|nvshmem|cu))|driver|NVML)",
     ),
     Statement(
@@ -140,11 +168,19 @@ DRIVER = (
     ),
     Statement(
         "driver-proprietary",
-        r"\b(?:proprietary|closed)\b.{0,40}\b(?:driver|modules?|flavou?r)\b",
+        r"\b(?:proprietary|closed)\b.{0,40}\b(?:driver|modules?|flavou?r)\b|\u95ed\u6e90",
         DMABUF,
         r"open(?: kernel)? (?:driver|modules?)|-open\b",
     ),
-    Statement("legacy-nv-peer-mem", r"\bnv_peer_mem\b", r"conflict|old module|legacy|archived|deprecated"),
+    Statement(
+        "legacy-nv-peer-mem",
+        r"\bnv_peer_mem(?:ory)?\b",
+        r"conflict|\bold(?:er)? (?:module|package|nv_peer)|legacy|archived|deprecated"
+        r"|\bboth\b.{0,40}(?:loaded|installed)"
+        r"|(?:already|still) (?:loaded|installed|claims|registered)",
+        r"(?:remov|uninstall|disabl|unload|blacklist|purg)\w*.{0,40}nv_peer_mem|rmmod nv_peer_mem",
+        unless=r"modinfo|nv_peer_mem (?:service )?(?:is|was) (?:not|disabled)",
+    ),
     Statement("lock-inversion", PEERMEM, r"dead-?lock|lock inversion|hangs? in"),
     Statement("p2p-page-table-version", r"page[- _]table", r"version|580|incompatible"),
     Statement(
@@ -158,7 +194,7 @@ DRIVER = (
     Statement("peermem-blocks-ofed", r"\bopenibd\b", PEERMEM),
     Statement(
         "peermem-not-loaded",
-        PEERMEM,
+        PEERMEM + r"|\blsmod\b.{0,24}\bpeer\b",
         _NOT_LOADED,
         _LOAD,
         unless=r"stub|persist|reboot|invalid argument|not found in directory",
@@ -166,7 +202,8 @@ DRIVER = (
     Statement(
         "peermem-not-persistent",
         PEERMEM + r"|\bmodules?\b",
-        r"(?:after|every|each|on|at) (?:a |the |my |our |every )?(?:re)?(?:boot|start)\b.{0,160}"
+        r"\b(?:load|modprobe|insmod)\w*\b.{0,40}\b(?:after|every|each)\b.{0,12}\b(?:re)?(?:boot|start)"
+        r"|(?:after|every|each|on|at) (?:a |the |my |our |every )?(?:re)?(?:boot|start)\w*\b.{0,160}"
         r"(?:not (?:loaded|there|present)|n't (?:loaded|there|present)|again|gone|disappear|lost|missing"
         r"|every time)|(?:gone|disappear\w*|dissap\w+"
         r"|lost|unloaded|vanish\w*)"

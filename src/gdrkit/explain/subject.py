@@ -23,6 +23,11 @@ _PATTERNS = {
         r"|\bibv_|GPU memory.{0,20}regist"
     ),
     "dmabuf": r"dma[-_ ]?buf",
+    "direct": (
+        r"GPU ?Direct|\bGDR|peer_?mem|dma[-_ ]?buf|regist|ibv_reg|use_cuda|nv_?p2p|nvidia_p2p|gdr_?copy"
+        r"|gdrdrv"
+        r"|\bp2p\b|peer[- ]to[- ]peer|Bad address|nvidia-fs|cufile|GPU memory|NVSHMEM|\bIBGDA\b"
+    ),
     "datacenter": (
         r"\bTesla\b|\b(?:[AHBV][12]00|H20|H800|A800|GH200|GB[23]00|[KMP]\d0|P100|K20m|T4|L[42]0S?"
         r"|A[1346]0)\b"
@@ -77,6 +82,7 @@ class Topics(Struct, frozen=True):
     gpu: bool  # it mentions a GPU, its memory, or a program that is for GPUs
     rdma: bool  # GPU memory on the network; messages of NCCL's sockets do not count
     dmabuf: bool
+    direct: bool  # the direct path to GPU memory, or what registers it
     collective: bool  # NCCL, with or without a network
     foreign: str  # the maker of other accelerators that the text is about; empty for NVIDIA's
     one_host: bool  # all ranks of its jobs are on one host, so nothing needs the network
@@ -87,14 +93,21 @@ def topics(lines: Iterable[TextLine]) -> Topics:
     """The topics of a text, by the words in its first lines; a longer text is a log of one subject."""
     first = (line.text[:MAX_CHARACTERS] for line, _ in zip(lines, range(MAX_LINES), strict=False))
     words = "\n".join(text for text in first if "NET/Socket" not in text)
-    names = ("gpu", "rdma", "dmabuf", "collective", "desktop")
+    names = ("gpu", "rdma", "dmabuf", "direct", "collective", "desktop")
     found = {name: _compiled(name).search(words) is not None for name in names}
     cards = _compiled("datacenter").search(words) is not None
     datacenter = cards and not found["desktop"]
     gpu = found["gpu"] or found["desktop"] or cards
     counts = set(_compiled("nodes").findall(words))
     return Topics(
-        gpu, found["rdma"], found["dmabuf"], found["collective"], _maker(words), counts == {"1"}, datacenter
+        gpu,
+        found["rdma"],
+        found["dmabuf"],
+        found["direct"],
+        found["collective"],
+        _maker(words),
+        counts == {"1"},
+        datacenter,
     )
 
 

@@ -79,27 +79,13 @@ _DRIVERS = (
     ),
     OtherMessage(
         "GPU Direct RDMA Disabled",
-        r"NET/Socket ?: GPU Direct RDMA Disabled",
+        r"NET/(?:Fast)?Socket ?: GPU Direct RDMA Disabled",
         "NCCL uses TCP sockets, which never access GPU memory; the line does not name a fault of"
         " GPUDirect RDMA",
         "If this machine has an RDMA NIC, look above for why NCCL did not take it: `NET/IB : No"
         " device found`",
         "NCCL src/graph/topo.cc, ncclTopoPopulateNics()",
         kind="harmless",
-    ),
-    OtherMessage(
-        "ibv_modify_qp",
-        r"Call to ibv_modify_qp failed with (?:error )?(?:110|Connection timed out)",
-        "NCCL could not set up the connection: the address of the peer's NIC does not answer from this NIC",
-        "Check that each NIC reaches the peer's NIC of the same rail: `ping -I NIC PEER`, and its MTU",
-        "Linux drivers/infiniband/core/addr.c; NCCL src/misc/ibvwrap.cc",
-    ),
-    OtherMessage(
-        "ibv_modify_qp",
-        r"ibv_modify_qp.{0,60}(?:Network is unreachable|No route to host)",
-        "NCCL could not set up the connection: this NIC has no route to the address of the peer's NIC",
-        "Check the IP addresses and routes of the NICs on both nodes, and that rails are in one subnet",
-        "Linux drivers/infiniband/core/addr.c; NCCL src/misc/ibvwrap.cc",
     ),
     OtherMessage(
         "ibv_modify_qp",
@@ -148,15 +134,6 @@ _DRIVERS = (
         "The build found no NVIDIA kernel module for that kernel, so nv_peer_mem cannot be built for it",
         "Install the NVIDIA driver for that kernel first; DKMS also builds for kernels that do not run",
         "Mellanox/nv_peer_memory create_nv.symvers.sh",
-    ),
-    OtherMessage(
-        "gdr_pin_buffer",
-        r"gdr_pin_buffer failed.{0,60}\bret ?: ?25\b",
-        "GDRCopy's library and the module gdrdrv are of different versions: gdrdrv does not know the request"
-        " (25 is ENOTTY)",
-        "Use one version of GDRCopy in the container and on the host",
-        "openucx/ucx src/uct/cuda/gdr_copy/gdr_copy_md.c; NVIDIA/gdrcopy src/gdrdrv/gdrdrv.c,"
-        " gdrdrv_ioctl()",
     ),
     OtherMessage(
         "FI_HMEM",

@@ -40,15 +40,8 @@ ROWS = (
         "CUDA runtime API, cudaErrorInsufficientDriver",
     ),
     OtherMessage(
-        "Duplicate GPU detected",
-        r"Duplicate GPU detected",
-        "Two ranks use the same GPU, which NCCL does not allow",
-        "Give each rank its own GPU: CUDA_VISIBLE_DEVICES, or the local rank in cudaSetDevice()",
-        "NCCL src/init.cc",
-    ),
-    OtherMessage(
-        "no socket interface found",
-        r"no socket interface found",
+        "found",
+        r"no socket interface found|no device found (?:matching|after excluding) .{0,60}NCCL_OOB_NET",
         "NCCL finds no network interface for its first connection: NCCL_SOCKET_IFNAME names none that is up",
         "Set NCCL_SOCKET_IFNAME to an interface that `ip address` shows on this host, or unset it",
         "NCCL src/bootstrap.cc",
@@ -147,7 +140,7 @@ ROWS = (
     ),
     OtherMessage(
         "not found",
-        r"\bIB device \S{1,40} not found",
+        r"\bIB device \S{1,40} (?:was)?(?:n't)? ?(?:not )?found",
         "The RDMA device that the command names (-d) is not on this machine",
         "Use a name that `ibv_devices` lists here",
         f"{_PERFTEST}, ctx_find_dev()",
@@ -294,13 +287,6 @@ ROWS = (
         " has: they are named uverbs0 and so on",
         "Use a release of Mooncake without this regression",
         "kvcache-ai/Mooncake mooncake-transfer-engine/src/topology.cpp",
-    ),
-    OtherMessage(
-        "missing RDMA device spec",
-        r"missing RDMA device spec for device",
-        "The RDMA device plugin skips this device: it has no character device of the kind that is named",
-        "Load ib_umad for umad and issm; Ethernet ports have no issm, so use a newer release of the plugin",
-        "Mellanox/k8s-rdma-shared-dev-plugin pkg/resources/rdma_device_spec.go",
     ),
     OtherMessage(
         "undefined symbol: uc",

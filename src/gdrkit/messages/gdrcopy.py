@@ -95,6 +95,12 @@ ROWS = (
         r"nvidia-fs{:(?:\.ko)?(?: driver)?(?: is)?} not loaded", ("nvidia-fs-not-loaded",), source=_LOG,
         sample="cufio-drv:716 nvidia-fs.ko driver not loaded",
     ),
+    _cufile(
+        "{what:running in compatible mode|using cuFile posix read/write with compat mode}",
+        ("gds-compat-mode", "nvidia-fs-not-loaded"),
+        source=_LOG, decides=False, leads=True,
+        sample="NOTICE  cufio-drv:720 running in compatible mode",
+    ),
     _cufile("pci_p2pdma not supported errornum: 801", ("gds-p2pdma-off",), source=_LOG),
     _cufile("Config doesn't support PCIP2PDMA", ("gds-p2pdma-off",), source=_LOG),
     _cufile(

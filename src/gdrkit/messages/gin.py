@@ -45,6 +45,22 @@ ROWS = (
         decides=False,
     ),
     _gin(
+        "{what:GIN is disabled[.]|GIN not supported[.]|No GIN-capable devices found[.]|GIN Symmetric"
+        " register failed}",
+        ("gin-unavailable", "gin-nics-fused", "peermem-not-loaded"),
+        source="NVIDIA/nccl src/gin/gin_host.cc",
+        versions="2.28.7 and later",
+        decides=False,
+        leads=True,
+        sample="NCCL WARN No GIN-capable devices found.",
+    ),
+    _gin(
+        "addresses that span multiple physical segments requires DMABUF support with GIN",
+        ("torch-expandable-segments", "driver-proprietary", *NO_DMABUF),
+        source="NVIDIA/nccl src/gin/gin_host.cc",
+        decides=False,
+    ),
+    _gin(
         r"DOCA failure {number:\d+}",
         ("ibgda-peer-mapping-denied", "nic-buffers-not-mappable", "gdaki-kernel-too-old"),
         source=_GDAKI,

@@ -87,6 +87,17 @@ ROWS = (
         source=_CONTEXT,
     ),
     _line(
+        r"Device {what:\S+ path \S+ does not exist|/dev/infiniband\S+ is not accessible for read/write}",
+        ("rdma-device-not-in-container",), source=f"{_ENGINE}/topology.cpp", decides=False,
+        sample="Device mlx5_0 path /dev/infiniband/uverbs0 does not exist",
+    ),
+    _line(
+        "has no active ports, skipping", ("port-down",), source=f"{_ENGINE}/topology.cpp", decides=False,
+    ),
+    _line(
+        "No HCA detected and neither", _NO_DEVICE, source=_CHOICE, decides=False,
+    ),
+    _line(
         "GID is NULL, please check your GID index by specifying MC_GID_INDEX", ("gid-index-wrong",),
         source=_CONTEXT,
     ),

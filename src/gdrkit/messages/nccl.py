@@ -232,6 +232,12 @@ ROWS = (
         source="NCCL src/misc/ibvsymbols.cc, buildIbvSymbols()",
         versions="2.29.7 and before",
     ),
+    _line(
+        "{what:Duplicate GPU detected|Multiple Ranks are using the same GPU}",
+        ("gpu-shared-by-ranks",),
+        source="NCCL src/init.cc, initTransportsRank()",
+        sample="NCCL WARN Duplicate GPU detected : rank 1 and rank 0 both on CUDA device 1a000",
+    ),
     _line(  # the last name that NCCL tries
         "Count not open libibverbs.so.1",
         ("verbs-library-missing",),
@@ -272,6 +278,14 @@ ROWS = (
         source="NCCL src/misc/ibvwrap.cc; Linux drivers/infiniband/core/verbs.c",
         decides=False,
         sample="NCCL WARN Call to ibv_modify_qp failed with error Invalid argument errno 22",
+    ),
+    _line(
+        "Call to ibv_modify_qp failed with "
+        "{answer:error (?:Network is unreachable|No route to host)|(?:101|113) }",
+        causes_of("ibv_modify_qp", 101),
+        source="NCCL src/misc/ibvwrap.cc; Linux drivers/infiniband/core/addr.c",
+        decides=False,
+        sample="NCCL WARN Call to ibv_modify_qp failed with error Network is unreachable",
     ),
     _line(
         "Call to {call:ibv_reg_mr|ibv_reg_dmabuf_mr}{:(?:_iova2)?} failed with error " + _ERRNO,

@@ -151,6 +151,14 @@ ROWS = (
         decides=False,  # also two GPUs of one node that cannot reach each other
     ),
     _line(
+        "Unable to register managed memory as it can migrate", ("memory-not-registrable",),
+        source="NVIDIA/nvshmem src/host/mem/mem.cpp",
+    ),
+    _line(
+        "No NICs were assigned to our PE", ("no-rdma-device", "hca-not-selected", "port-down"),
+        source="NVIDIA/nvshmem src/host/topo/topo.cpp", decides=False,
+    ),
+    _line(
         "building transport map failed", _NO_TRANSPORT, source="NVIDIA/nvshmem src/host/init/init.cu"
     ),
     _line(

@@ -138,6 +138,27 @@ ROWS = (
         sample="NCCL WARN NET/OFI OFI fi_getinfo() call failed: No data available",
     ),
     _ofi(
+        r"{what:fi_getinfo: -61|fi_getinfo\(?\)?:? provider efa output empty list|Could not find any"
+        r" optimal provider"
+        r"|Insufficient Libfabric devices found}",
+        ("rdma-device-not-in-container", "no-rdma-device", "libfabric-too-old"),
+        source="libfabric util/info.c, src/fabric.c; aws/aws-ofi-nccl src: no EFA device is offered",
+        decides=False, leads=True,
+        sample="fi_getinfo: provider efa output empty list",
+    ),
+    _ofi(
+        "{what:FI_OPT_CUDA_API_PERMITTED is not declared|Failed to set FI_OPT_CUDA_API_PERMITTED}",
+        ("libfabric-too-old", "efa-p2p-unavailable"),
+        source="aws/aws-ofi-nccl src/nccl_ofi_ofiutils.cpp", decides=False,
+        sample="Using Libfabric 1.18 API with GPUDirect RDMA support, and FI_OPT_CUDA_API_PERMITTED is not "
+        "declared.",
+    ),
+    _ofi(
+        "Failed to resolve {what:GDRCopy v2 API|libgdrapi.so symbol}", ("gdrcopy-version-mismatch",),
+        source="aws/aws-ofi-nccl src/nccl_ofi_gdrcopy.cpp",
+        sample="Failed to resolve GDRCopy v2 API (gdr_pin_buffer_v2)",
+    ),
+    _ofi(
         "NET/OFI Only EFA provi", ("no-rdma-device", "rdma-device-not-in-container"),
         source="aws/aws-ofi-nccl src/nccl_ofi_net.c: libfabric found another provider than efa",
         decides=False, leads=True,

@@ -92,6 +92,12 @@ ROWS = (
         source="rdma-core libibverbs/init.c, check_abi_version(): no uverbs module is loaded",
     ),
     _rdma(
+        r"cannot access {path:'?/dev/infiniband[/\w]*'?}: No such file",
+        ("rdma-device-not-in-container", "no-rdma-device"),
+        source="coreutils ls.c: the container has no such folder, or no module for RDMA is loaded",
+        sample="ls: cannot access '/dev/infiniband/': No such file or directory",
+    ),
+    _rdma(
         r"Fatal error: {: ?}No devices", _NO_DEVICE, source="infiniband-diags ibstatus",
         sample="Fatal error:  No devices",
     ),
@@ -105,8 +111,47 @@ ROWS = (
         source="perftest src/perftest_resources.c", sample=" Failed status 10: wr_id 0 syndrom 0x88",
     ),
     _rdma(
+        "Couldn't get context for the device",
+        ("rdma-device-not-in-container", "verbs-provider-mismatch"),
+        source="perftest src/write_bw.c: ibv_open_device() failed",
+    ),
+    _rdma(
+        "{what:Unable to find the Infiniband/RoCE device|No RDMA devices were detected}",
+        _NO_DEVICE,
+        source="perftest src/write_bw.c; rdma-core librdmacm/examples/common.c",
+        sample=" Unable to find the Infiniband/RoCE device",
+    ),
+    _rdma(
+        r"{what:Found Incompatibility issue with GID types|can't read sgid of index \d+"
+        r"|Could not get local gid for gid index \d+}",
+        ("gid-index-wrong",),
+        source="perftest src/write_bw.c; rdma-core libibverbs/examples",
+        sample=" Found Incompatibility issue with GID types.",
+    ),
+    _rdma(
+        r"{what:does not support CU_MEM_RANGE_FLAG_DMA_BUF_MAPPING_TYPE_PCIE"
+        r"|CU_MEM_RANGE_FLAG_DMA_BUF_MAPPING_TYPE_PCIE is missing}",
+        ("data-direct-missing",),
+        source="perftest src/cuda_memory.c",
+        sample="support for CU_MEM_RANGE_FLAG_DMA_BUF_MAPPING_TYPE_PCIE is missing",
+    ),
+    _rdma(
         "Unable to Connect the HCA's through the link", ("rail-unreachable", "gid-index-wrong", "port-down"),
         source="perftest src/perftest_resources.c, ctx_connect()",
+    ),
+    _rdma(
+        r"missing RDMA device spec for device {address:\S+ RDMA device}",
+        ("umad-device-missing",),
+        source="Mellanox/k8s-rdma-shared-dev-plugin pkg/resources/rdma_device_spec.go",
+        sample='missing RDMA device spec for device 0000:5e:00.0, RDMA device \\"issm\\" not found',
+    ),
+    _rdma(
+        r"{what:can't open UMAD port|failed to open UMAD port|stat of IB device '\S+' failed|umad_init:"
+        r" can't read ABI version"
+        r"|[Ff]ailed to open '?/dev/infiniband/(?:umad|issm)}",
+        ("umad-device-missing", "rdma-device-not-in-container", "no-rdma-device"),
+        source="infiniband-diags src/ibstat.c; rdma-core libibumad/umad.c, libibmad/rpc.c",
+        sample="ibwarn: [52] mad_rpc_open_port: can't open UMAD port ((null):0)",
     ),
     _installer(
         "{before:failed to load, because it was"
@@ -182,6 +227,26 @@ ROWS = (
     _dkms(
         "Bad return status for module build on kernel", source="dkms.in, actual_build()",
         sample="Error! Bad return status for module build on kernel: 5.15.0-76-generic (x86_64)",
+    ),
+    _dkms(
+        r"Build of {module}.ko failed for: ", source="dkms.in, actual_build()",
+        sample="Error!  Build of nvidia-peermem.ko failed for: 6.2.0-36-generic (x86_64)",
+    ),
+    _dkms(
+        r"dkms autoinstall on {release:\S+} failed for ", source="dkms.in, autoinstall()",
+        sample="dkms autoinstall on 6.11.0-26-generic/x86_64 failed for nvidia(10)",
+    ),
+    _dkms(
+        r"build for kernel {release:\S+} was skipped since the kernel {what:headers|source} for this kernel",
+        source="dkms debian/scripts, common.postinst",
+        sample="Module build for kernel 6.1.0-18-amd64 was skipped since the kernel headers for this kernel "
+        "do not seem to be installed.",
+    ),
+    _dkms(
+        r"{module:(?:nvidia|nv_peer_mem|gdrdrv|mlnx|ofa_kernel)[\w-]*}{:/|, }{version:\d[\w.-]*}"
+        r"{kernel:(?:, [\w.+~-]+, \w+)?}: {state:added|built$}",
+        source="dkms(8), status: built, but not installed for the kernel",
+        sample="nvidia/550.54.14: added",
     ),
     MessageTemplate(
         "nvidia-container-cli",

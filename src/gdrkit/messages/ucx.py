@@ -77,11 +77,20 @@ ROWS = (
         source="openucx/ucx src/ucp/core/ucp_mm.c; the mem_type bit instead of a name up to 1.12",
         sample="failed to register address 0x7f0000000000 (cuda) length 65536 on md[4]=mlx5_0: Input/output",
     ),
-    _line(
-        "no usable transports/devices (asked {what:.*}",
+    _line(  # a list without a transport of the network
+        r"no usable transports/devices (asked {what:(?![^)\s]*\b(?:rc|dc|ud|ib|srd|all|tcp))[^)\s]*}",
         ("ucx-transport-excluded", "no-rdma-device", "rdma-device-not-in-container"),
         source="openucx/ucx src/ucp/core/ucp_context.c",
         decides=False,
+        leads=True,
+        sample="no usable transports/devices (asked sm,cuda_copy on network:all)",
+    ),
+    _line(
+        r"no usable transports/devices (asked {what:(?=[^)\s]*\b(?:rc|dc|ud|ib|srd|all|tcp)).*}",
+        ("ucx-transport-excluded", "no-rdma-device", "rdma-device-not-in-container"),
+        source="openucx/ucx src/ucp/core/ucp_context.c",
+        decides=False,
+        sample="no usable transports/devices (asked rc,cuda_copy on network:mlx5_0:1)",
     ),
     _line(
         "could not open gdr copy. disabling gdr copy resource", ("gdrcopy-not-loaded",), source=_GDR_COPY,
@@ -96,6 +105,14 @@ ROWS = (
         ("bar1-exhausted", "gdrcopy-version-mismatch", "vmm-not-rdma-capable"),
         source=_GDR_COPY,
         versions="1.22.0 and later",
+    ),
+    _line(  # ENOTTY: gdrdrv does not know the request
+        r"gdr_pin_buffer failed. length {:\s?}:{size:\d+} ret{:\s?}:25{:\b}",
+        ("gdrcopy-version-mismatch",),
+        source=f"{_GDR_COPY}; NVIDIA/gdrcopy src/gdrdrv/gdrdrv.c, gdrdrv_ioctl()",
+        versions="before 1.22.0",
+        decides=False,
+        sample="UCX  ERROR gdr_pin_buffer failed. length :65536 ret:25",
     ),
     _line(
         r"gdr_pin_buffer failed. length {:\s?}:{size:\d+} ret{:\s?}:22{:\b}",
@@ -134,6 +151,26 @@ ROWS = (
         causes_of("completion", 10),
         source="openucx/ucx src/uct/ib/mlx5/ib_mlx5_log.c", decides=False,
         sample="Remote access error on mlx5_0:1/RoCE (synd 0x13 vend 0x88 hw_synd 0/0)",
+    ),
+    _line(
+        r"device {device:\S+} is not enabled, enable it in UCX_NET_DEVICES", ("ucx-transport-excluded",),
+        source="openucx/ucx src/ucp/wireup/wireup_cm.c",
+    ),
+    _line(
+        r"The {what:device lists are|TLs list is} empty. Please specify", ("ucx-transport-excluded",),
+        source=_UNAVAILABLE, sample="The TLs list is empty. Please specify the transports you would like",
+    ),
+    _line(
+        r"{what:mlock\(addr=\S+ length=\d+\) failed|please check for CAP_IPC_LOCK privilege}",
+        ("memlock-limit",),
+        source="openucx/ucx src/ucp/core/ucp_mm.c, src/ucs/sys/sys.c", decides=False,
+        sample="mlock(addr=0x7f00 length=4096) failed: Cannot allocate memory",
+    ),
+    _line(
+        r"{what:failed to find a gid which|ibv_query_gid\(dev=\S+ port=\d+ index=\d+\) failed}",
+        ("gid-index-wrong",),
+        source="openucx/ucx src/uct/ib/base/ib_device.c", decides=False,
+        sample="ibv_query_gid(dev=mlx5_0 port=1 index=7) failed: Invalid argument",
     ),
     _line(
         "USE_PCIE=yes requires GDRCopy with gdr_pin_buffer_v2", ("gdrcopy-version-mismatch",),
@@ -238,6 +275,10 @@ ROWS = (
         ("no-rdma-device", "rdma-device-not-in-container"),
         source="ai-dynamo/nixl src/utils/libfabric/libfabric_rail_manager.cpp",
         versions="1.0.0 and later",
+    ),
+    _nixl(
+        "No network devices found with any provider", ("no-rdma-device", "rdma-device-not-in-container"),
+        source="ai-dynamo/nixl src/utils/libfabric/libfabric_common.cpp", decides=False,
     ),
     _nixl(
         "GDS_MT: error initializing GPU Direct Storage driver: error=",

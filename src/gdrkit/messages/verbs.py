@@ -61,7 +61,9 @@ FAILINGS: dict[tuple[str, int], FailureMeaning] = {
     ("ibv_modify_qp", 110): FailureMeaning(
         "the peer's address does not resolve from this NIC: rails without a route", ("rail-unreachable",)
     ),
-    ("ibv_modify_qp", 101): FailureMeaning("no route to the peer's address from this NIC"),
+    ("ibv_modify_qp", 101): FailureMeaning(
+        "no route to the peer's address from this NIC", ("rail-unreachable",)
+    ),
     ("ibv_modify_qp", 19): FailureMeaning("the device or its network interface was removed", ("port-down",)),
     ("completion", 4): FailureMeaning(
         "the NIC is not allowed to access the local GPU's memory", _REDIRECTED
@@ -170,6 +172,35 @@ ROWS = (
     ),
     MessageTemplate(
         "verbs",
+        r"{what:(?<!Call to )\b(?:(?:ibv_)?[Mm]odify[ _](?:the )?(?:QP|qp)|ibv_create_ah)\b(?!.*retrying"
+        r" \d).{0,240}?}"
+        r"{answer:Connection timed out|ETIMEDOUT|Network is unreachable|ENETUNREACH|No route to host"
+        r"|EHOSTUNREACH|err\w{0,9}[ =:]{1,9}(?:110|101|113)\b}",
+        ("rail-unreachable",),
+        source="Linux drivers/infiniband/core/addr.c, rdma_addr_find_l2_eth_by_grh()",
+        decides=False,
+        open_end=True,
+        sample="Failed to modify QP 2120 to RTR: Connection timed out",
+    ),
+    MessageTemplate(
+        "libibverbs",
+        r"libibverbs: Warning: RLIMIT_MEMLOCK is {bytes:\d+} bytes",
+        ("memlock-limit",),
+        source="rdma-core libibverbs/init.c, check_memlock_limit()",
+        decides=False,
+        open_end=True,
+        sample="libibverbs: Warning: RLIMIT_MEMLOCK is 65536 bytes.",
+    ),
+    MessageTemplate(
+        "Open MPI",
+        "OpenFabrics subsystem is configured to only allow registering part of your physical memory",
+        ("memlock-limit",),
+        source="open-mpi/ompi opal/mca/btl/openib/help-mpi-btl-openib.txt",
+        decides=False,
+        open_end=True,
+    ),
+    MessageTemplate(
+        "verbs",
         r"{status:[Tt]ransport retry count(?:er)? exceeded|"
         r"(?:work item failed: status|Failed status|CQ state error:) 12\b}",
         causes_of("completion", 12),
@@ -180,14 +211,24 @@ ROWS = (
         decides=False,  # a consequence, if the peer stopped first
         sample="an IB work item failed: transport retry counter exceeded",
     ),
+    MessageTemplate(  # the provider of most NICs
+        "libibverbs",
+        "libibverbs: Warning: couldn't load driver '{path:[^']*libmlx5[^']*}'",
+        ("verbs-provider-mismatch", "verbs-library-missing"),
+        source="rdma-core libibverbs/dynamic_driver.c",
+        open_end=True,
+        decides=False,
+        leads=True,
+        sample="libibverbs: Warning: couldn't load driver 'libmlx5-rdmav34.so': cannot open shared object",
+    ),
     MessageTemplate(
         "libibverbs",
-        "libibverbs: Warning: couldn't load driver '{path:[^']+}'",
+        "libibverbs: Warning: couldn't load driver '{path:(?![^']*libmlx5)[^']+}'",
         ("verbs-provider-mismatch", "verbs-library-missing"),
         source="rdma-core libibverbs/dynamic_driver.c",
         open_end=True,
         decides=False,  # harmless for a NIC that is not in the machine
-        sample="libibverbs: Warning: couldn't load driver 'libmlx5-rdmav34.so': cannot open shared object",
+        sample="libibverbs: Warning: couldn't load driver 'libefa-rdmav34.so': cannot open shared object",
     ),
     MessageTemplate(
         "libibverbs",

@@ -73,6 +73,7 @@ from gdrkit.rules.gpu_unsupported import gpu_unsupported
 from gdrkit.rules.hca_not_selected import hca_not_selected
 from gdrkit.rules.init_failed import init_failed
 from gdrkit.rules.iommu import iommu_groups_differ, iommu_translating
+from gdrkit.rules.job_devices import gpu_shared_by_ranks, umad_device_missing
 from gdrkit.rules.kernel_lacks_dmabuf import kernel_lacks_dmabuf
 from gdrkit.rules.kernel_lacks_odp import kernel_lacks_odp
 from gdrkit.rules.legacy_nv_peer_mem import legacy_nv_peer_mem
@@ -221,6 +222,7 @@ RDMA: tuple[Rule, ...] = (
     ofed_multiple_dkms,
     ofed_rebuilt_after_driver,
     rdma_device_not_in_container,
+    umad_device_missing,
     rdma_lacks_peer_api,
     verbs_lacks_dmabuf,
     devmem_header_split_off,
@@ -289,6 +291,7 @@ APPLICATION: tuple[Rule, ...] = (
     mnnvl_imex_not_ready,
     mooncake_forces_peermem,
     ofi_dmabuf_off_by_default,
+    gpu_shared_by_ranks,
     rdma_transport_not_chosen,
     tcpx_rxdm_missing,
     torch_expandable_segments,

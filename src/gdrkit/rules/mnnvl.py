@@ -56,10 +56,11 @@ def mnnvl_imex_not_ready(node: Node, _: str) -> Outcome:
 
     Cost: Memory of one host cannot be opened on another; NCCL from 2.25.1 on stops with a warning.
 
-    How to tell: `nvidia-imex-ctl -N` shows a domain state other than UP, or a node that is not READY.
+    How to tell: `nvidia-imex-ctl -N` shows a domain state other than UP, a node that is not READY, or fewer
+    nodes than the job has: those are in another IMEX domain.
 
     What to do: Start nvidia-imex on every node with the same nodes_config.cfg and the same version, and let
-    its ports through the firewall.
+    its ports through the firewall. In Kubernetes, give all pods of the job one ComputeDomain.
 
     Why: The daemons exchange the handles of memory over TCP. One that is missing or different breaks it.
 

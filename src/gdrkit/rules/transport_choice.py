@@ -78,15 +78,17 @@ def rdma_transport_not_chosen(node: Node, _: str) -> Outcome:
     Cost: KV caches and other data go over TCP.
 
     How to tell: Mooncake prints `Using TCP transport` or `MC_FORCE_TCP is set`; NIXL advises another backend
-    for EFA.
+    for EFA. aws-ofi-nccl prints `Selected provider is tcp` or `sockets`, where EFA is `efa`; without that
+    plugin NCCL prints `Using network Socket`.
 
     What to do: Remove MC_FORCE_TCP, give the container its devices, or choose the backend that the message
-    names.
+    names. For EFA, `fi_info -p efa` must list a device in the container: else install EFA's software there,
+    request `vpc.amazonaws.com/efa`, and check the plugin's place in LD_LIBRARY_PATH.
 
     Why: The choice depends on settings, on the build, and on the devices that the container shows.
 
     Source: kvcache-ai/Mooncake mooncake-transfer-engine/src/transfer_engine_impl.cpp; ai-dynamo/nixl
-    src/core/nixl_agent.cpp.
+    src/core/nixl_agent.cpp; aws/aws-ofi-nccl src/nccl_ofi_net.cpp.
     """
     return SHOWN_BY_MESSAGES
 
