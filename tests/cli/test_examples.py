@@ -129,7 +129,7 @@ def test_an_example_is_valid_and_runs(words, piped, folder, tmp_path, monkeypatc
         if option in arguments:
             (folder / arguments[arguments.index(option) + 1]).unlink(missing_ok=True)
     text = Path(folder, given).read_text() if given else INPUT.get(arguments[0], LOG) if piped else PERFTEST
-    if re.match(r"fleet .*--(run|since)", words):
+    if re.match(r"fleet .*--(run|since)|export --run", words):
         first = [*GDR, "fleet", "doctor", "bundles/"]
         subprocess.run(first, cwd=folder, capture_output=True, timeout=60, check=False)  # exit 2: blocked
     run = subprocess.run(

@@ -13,10 +13,13 @@ class DeadlineReached(BaseException):
 
 
 @contextlib.contextmanager
-def deadline(seconds: float) -> Iterator[None]:
-    """Raise DeadlineReached within the block once so many seconds have passed.
+def deadline(seconds: float | None) -> Iterator[None]:
+    """Raise DeadlineReached within the block once so many seconds have passed; None: never.
 
     What the kernel does not interrupt, such as a read of a file system that never answers, takes longer."""
+    if seconds is None:
+        yield
+        return
     before = signal.signal(signal.SIGALRM, _raise)
     signal.setitimer(signal.ITIMER_REAL, seconds)
     try:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import os
 import re
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -14,21 +13,11 @@ import yaml
 
 from gdrkit.facts.environment import parse_conf
 from gdrkit.repair.config.output import rendered
+from tests.programs import program
 from tests.repair.config.outputs import OUTPUTS, names_of
 
-IN_CI = os.environ.get("CI") == "true"
 SHELL = names_of("nccl-env", "shell") + names_of("nccl-env", "slurm")
 """Outputs that a shell runs."""
-
-
-def program(name: str, how: str) -> str:
-    """The path of a program. Without it the test is skipped, or fails in CI."""
-    found = shutil.which(name) or shutil.which(name, path="/usr/sbin:/sbin:/usr/bin")
-    if found is None:
-        if IN_CI:
-            pytest.fail(f"{name} is not installed: {how}")
-        pytest.skip(how)
-    return found
 
 
 def run(*argv: str, text: str | None = None) -> subprocess.CompletedProcess[str]:
