@@ -130,7 +130,7 @@ PUBLIC = (
     "forums.developer.nvidia.com", "ubuntu.com", "uefi.org", "pcisig.com", "cateee.net", "example.com",
     "example.org", "factory.talos.dev", "graphviz.org", "rcuda.net", "www.w3.org",
     "cloud.google.com", "docs.aws.amazon.com", "kvcache-ai.github.io", "ofiwg.github.io",
-    "openucx.readthedocs.io",
+    "openucx.readthedocs.io", "prometheus.io",
     "linux.mellanox.com",  # NVIDIA's repository of DOCA, in commands that users copy; nothing here reads it
     "discord.com", "hooks.slack.com", "account.blob.core.windows.net",  # the forms of secrets in a test
 )  # fmt: skip

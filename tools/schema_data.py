@@ -1,14 +1,16 @@
 """Reduce a published schema to what decides: without descriptions, titles, examples and defaults.
 
-    python -m tools.schema_data FILE NAME
+    python -m tools.schema_data FILE NAME [DEFINITION...]
 
-FILE is a CustomResourceDefinition in YAML, or a JSON schema; the result is
-tests/repair/config/schemas/NAME.json. The README.md beside it says where each FILE came from.
+FILE is a CustomResourceDefinition in YAML, or a JSON schema, of which only these definitions are kept, with
+what they refer to. The result is tests/repair/config/schemas/NAME.json; the README.md beside it says where
+each FILE came from.
 """
 
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -33,11 +35,23 @@ def reduced(schema: Any) -> Any:
     }
 
 
-def main(file: str, name: str) -> None:
+def closure(definitions: dict[str, Any], names: list[str]) -> dict[str, Any]:
+    """These definitions, and all that they refer to."""
+    kept: dict[str, Any] = {}
+    while names:
+        if (name := names.pop()) not in kept:
+            kept[name] = definitions[name]
+            names += re.findall(r'"#/\$defs/([^"]+)"', json.dumps(kept[name]))
+    return dict(sorted(kept.items()))
+
+
+def main(file: str, name: str, *definitions: str) -> None:
     loaded = yaml.safe_load(Path(file).read_bytes())
     if loaded.get("kind") == "CustomResourceDefinition":
         (version,) = loaded["spec"]["versions"]
         loaded = version["schema"]["openAPIV3Schema"]
+    if definitions:
+        loaded = {"$defs": closure(loaded["$defs"], list(definitions))}
     FOLDER.joinpath(f"{name}.json").write_text(json.dumps(reduced(loaded), separators=(",", ":")) + "\n")
 
 

@@ -39,7 +39,7 @@ ON_NODES = {
 }
 """Examples that ask nodes: the fixture with the environment in which those can be asked, and its marks."""
 FIRST = {
-    r"fleet .*--(run|since)": ("bundles/",),
+    r"fleet .*--(run|since)|export --run": ("bundles/",),
     r"fleet doctor --resume": ("dead,login1",),
 }
 """The targets of the run that comes before an example."""

@@ -102,6 +102,7 @@ FILES = {
     "topo": ("--write-nccl-xml",),
     "fleet": ("--hosts", "--run", "--resume", "--since", "--expect"),
     "estimate": ("--measured",), "doctor": ("--expect",), "expect": ("--output",),
+    "export": ("--output", "--run", "--measured", "--expect"),
 }  # fmt: skip
 """Names of files and folders: any text is one, but an empty text."""
 WITH_VALUE = [

@@ -16,6 +16,7 @@ GROUPS = {
         "modprobe": "predict what modprobe would print for a module, without loading it",
         "probe": "ask the CUDA and RDMA drivers what each device can do",
         "fleet": "judge many nodes: groups by cause, what to fix first, the odd ones out",
+        "export": "write metrics of a node or a fleet for Prometheus",
         "collect": "write a bundle of a node's evidence, to judge it elsewhere",
     },
     "repair": {

@@ -11,6 +11,7 @@ from typing import NoReturn
 
 from gdrkit.agent.streams import SafeStream, visible_json
 from gdrkit.cli.exit import USAGE
+from gdrkit.consumers.names import NAMES
 
 
 class _Help(argparse.RawDescriptionHelpFormatter):
@@ -134,6 +135,24 @@ class Parser(argparse.ArgumentParser):
     def output(self) -> None:
         """Add --json."""
         self.add_argument("--json", action="store_true", help="write JSON to standard output")
+
+    def consumer(self) -> None:
+        """Add --consumer."""
+        self.add_argument(
+            "--consumer",
+            choices=NAMES,
+            default=NAMES[0],
+            help="program that the verdict is about",
+        )
+
+    def deadline(self) -> None:
+        """Add --deadline."""
+        self.add_argument(
+            "--deadline",
+            metavar="S",
+            type=number(1, 3600),
+            help="answer within S seconds, at worst with unknown",
+        )
 
     def one_output(self, *options: str) -> None:
         """Refuse two of these options together: each asks for another form of the output."""

@@ -23,6 +23,7 @@ EXAMPLES = (
     "  gdr config gpu-operator --path peermem --ofed host --form json-patch\n"
     "  gdr config nccl-env bundle.tar.gz --form conf  NCCL settings for that node\n"
     "  gdr config systemd bundle.tar.gz -o gdrkit-acs.service\n"
+    "  gdr config systemd --form export-timer         run gdr export every five minutes\n"
     "  gdr config check cluster-policy.yaml           check a file; - reads standard input\n\n"
     "exit codes: 0 written, or no faults; 1 the check found warnings; 2 refused, or the check found\n"
     "errors; 3 the check found unreadable parts"
@@ -37,12 +38,16 @@ USED_BY = {
     "--interface": ("nccl-env",),
     "--ofed": ("gpu-operator", "network-operator"),
     "--parameter": ("modprobe", "gpu-operator"),
+    "--gdr": ("systemd", "slurm-health", "npd", "daemonset"),
+    "--textfile-folder": ("systemd",),
     "--path": (
         "modules-load", "gpu-operator", "network-operator", "machineconfig", "butane", "talos", "cloud-init",
         "nccl-env",
     ),
 }  # fmt: skip
 """The kinds that use an option; the others refuse it."""
+FOR_ANY_NODE = ("alerts", "slurm-health", "npd", "daemonset")
+"""Kinds that are the same for every node, and take no TARGET."""
 WRITING = ("--form", "--explain", "--output")
 """The options of every kind, but not of check."""
 
@@ -87,6 +92,13 @@ def parser() -> Parser:
     parser.add_argument(
         "--interface", type=_interface, metavar="NAME", help="network interface for NCCL_SOCKET_IFNAME"
     )
+    _add_written(parser)
+    _add_output(parser)
+    return parser
+
+
+def _add_written(parser: Parser) -> None:
+    """What is written into scripts, units and files: words that these read as nothing else."""
     parser.add_argument(
         "--parameter",
         action="append",
@@ -95,8 +107,11 @@ def parser() -> Parser:
         metavar="MODULE:NAME=VALUE",
         help="module parameter to set",
     )
-    _add_output(parser)
-    return parser
+    path = matching(r"/[\w./+@-]{1,200}", "an absolute path of letters, digits and ./+@-")
+    parser.add_argument("--gdr", metavar="PATH", type=path, help="where gdr is installed on the nodes")
+    parser.add_argument(
+        "--textfile-folder", metavar="DIR", type=path, help="folder of node-exporter's textfile collector"
+    )
 
 
 def _add_output(parser: Parser) -> None:
@@ -143,6 +158,13 @@ def _check_choices(options: Namespace) -> None:
     """Exit with USAGE for an option that this form, or this path, does not use."""
     if options.kind == "gpu-operator" and options.form != "nvidiadriver":
         parser().refuse(options, ("--driver-version",), "without --form nvidiadriver")
+    export = options.kind == "systemd" and options.form.startswith("export")
+    if options.kind == "systemd" and options.form != "export-service":
+        parser().refuse(options, ("--gdr", "--textfile-folder"), "without --form export-service")
+    if options.kind == "npd" and options.form != "plugin":
+        parser().refuse(options, ("--gdr",), "without --form plugin")
+    if options.target is not None and (export or options.kind in FOR_ANY_NODE):
+        parser().error(f"TARGET has no effect on {options.kind}, which is the same for every node")
     if options.path == "dmabuf" or (not options.path and options.target is None):
         parser().refuse(options, ("--ofed",), "on dma-buf; it is for --path peermem")
 
@@ -171,6 +193,7 @@ def _listed(*, explain: bool) -> str:
 
 def _request(options: Namespace) -> ConfigRequest:
     from gdrkit.repair.config import ConfigRequest
+    from gdrkit.repair.config.request import GDR, TEXTFILES
 
     node, saved = None, _saved(options)
     if options.target is not None and saved is None:
@@ -192,6 +215,8 @@ def _request(options: Namespace) -> ConfigRequest:
         role=options.role or "worker",
         interface=options.interface or "",
         parameters=tuple(options.parameter),
+        gdr=options.gdr or GDR,
+        textfile_folder=options.textfile_folder or TEXTFILES,
     )
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import sys
 
 from gdrkit.cli.arguments import Parser, print_notes, text_width, write, write_json
-from gdrkit.cli.exit import STYLES
-from gdrkit.consumers.names import NAMES
+from gdrkit.cli.exit import STYLES, UNKNOWN
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
+
+    from gdrkit.report.document import Report
 
 
 def parser() -> Parser:
@@ -24,6 +25,7 @@ def parser() -> Parser:
         "  gdr doctor ssh://admin@node17 --line   judge a node over ssh, print one line\n"
         "  gdr doctor --require direct            exit with 2 also if the hardware cannot do it\n"
         "  gdr doctor --expect node.toml          also compare it with a file of gdr expect\n"
+        "  gdr doctor --line --exit-style npd --deadline 4    for a monitoring system\n"
         "  gdr doctor a.tar.gz b.tar.gz           judge two nodes, and what must be the same on both\n\n"
         "exit codes: 0 nothing to fix, 1 works with warnings, 2 blocked, 3 unknown,\n"
         "64 and above usage and internal errors; with --exit-style every error is the caller's unknown",
@@ -35,12 +37,8 @@ def parser() -> Parser:
     parser.add_argument("-v", "--verbose", action="store_true", help="show the evidence of every finding")
     parser.add_argument("-q", "--quiet", action="store_true", help="print nothing; only set the exit code")
     parser.add_argument("--probe", action="store_true", help="also ask the CUDA driver, in a child process")
-    parser.add_argument(
-        "--consumer",
-        choices=NAMES,
-        default=NAMES[0],
-        help="program that the verdict is about",
-    )
+    parser.consumer()
+    parser.deadline()
     parser.add_argument(
         "--expect", metavar="FILE", help="what the node should have, as TOML; gdr expect writes such a file"
     )
@@ -59,16 +57,45 @@ def main(arguments: list[str]) -> int:
     options = parser().parse(arguments)
     if options.other is not None:
         return _pair(options)
+    if options.deadline is None:
+        return _show(judged(options), options)
+    from gdrkit.cli.deadline import DeadlineReached, deadline
+
+    try:
+        with deadline(options.deadline):
+            report = judged(options)
+    except DeadlineReached:
+        return _too_late(options)
+    return _show(report, options)
+
+
+def judged(options: argparse.Namespace) -> Report:
+    """The report on the target. Raises TargetError."""
     from gdrkit.cli.expectation import read_expectation
     from gdrkit.diagnosis import diagnose
-    from gdrkit.evidence.quoting import quoted
     from gdrkit.evidence.target import open_host
-    from gdrkit.report.exit_code import exit_code
 
     expected = None if options.expect is None else read_expectation(options.expect)
-    host = open_host(options.target, probe=options.probe)
+    host = open_host(options.target, probe=options.probe, deadline_s=options.deadline)
     print_notes(host)
-    report = diagnose(host, options.consumer, expected)
+    return diagnose(host, options.consumer, expected)
+
+
+def _too_late(options: argparse.Namespace) -> int:
+    """Say that there is no verdict, on the stream that the caller reads."""
+    words = f"unknown: no verdict within {options.deadline} s\n"
+    if options.line:
+        write(words)
+    else:
+        sys.stderr.write(f"gdr doctor: {words}")
+    return UNKNOWN
+
+
+def _show(report: Report, options: argparse.Namespace) -> int:
+    """Print what was asked for; returns the exit code."""
+    from gdrkit.evidence.quoting import quoted
+    from gdrkit.report.exit_code import exit_code
+
     if options.quiet:
         pass
     elif options.json:
@@ -96,6 +123,7 @@ ONE_NODE = (
     "--expect",
     "--require",
     "--exit-style",
+    "--deadline",
 )
 
 

@@ -13,7 +13,7 @@ from gdrkit.evidence.errors import TargetError
 from gdrkit.facts.expectation import Supplied
 from gdrkit.fleet import runs
 from gdrkit.fleet.build import build
-from gdrkit.fleet.document import SILENT, FleetReport, NodeRow
+from gdrkit.fleet.document import SILENT, STARTED, FleetReport, NodeRow
 from gdrkit.fleet.folder import targets
 from gdrkit.fleet.hostlist import expand
 from gdrkit.fleet.launcher import SLURM, Launcher, hosts_in, named
@@ -31,7 +31,7 @@ def report_of(options: argparse.Namespace) -> FleetReport:
     before = runs.read(options.resume).nodes if options.resume else ()
     paths, launcher, nodes = _sources(options, before)
     rows = list(runs.answered(before))
-    begun, started = time.monotonic(), datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    begun, started = time.monotonic(), datetime.now(UTC).strftime(STARTED)
     progress = _Progress(rows, len(paths) + len(nodes))
     expected = _expected(options)
     complete = not paths or judge_files(paths, progress.arrived, expected)

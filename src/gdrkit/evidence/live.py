@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from errno import EPERM
 from stat import S_ISCHR, S_ISDIR, S_ISREG
+from time import monotonic
 from typing import TYPE_CHECKING
 
 from gdrkit.evidence import Command, EvidenceAbsent, EvidenceMissing
@@ -35,6 +36,9 @@ nvidia.ko of the open 580 driver, unstripped, is about 100 MB."""
 COMMAND_TIMEOUT_S = 10
 """nvidia-smi without persistence mode takes seconds on 8 GPUs; one that takes longer hangs in the kernel."""
 
+COMMANDS_SHARE = 0.5
+"""Of the time until a deadline. nvidia-smi hangs if a GPU does; the other half is for what files show."""
+
 COMMAND_LIMIT_BYTES = 32 << 20
 """The most that a command may print. nvidia-smi -q prints 1 MB on 8 GPUs, as does a list of packages."""
 
@@ -51,12 +55,14 @@ _FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY  # Python adds O_CLOEXEC (PEP
 
 
 class LiveHost:
-    """The machine that gdr runs on. Probes of drivers run only if the user asks for them."""
+    """The machine that gdr runs on. Probes of drivers run only if the user asks for them. With a deadline,
+    all commands together take no more than COMMANDS_SHARE of the time until then."""
 
     source = "live"
 
-    def __init__(self, probe: bool = False) -> None:
+    def __init__(self, probe: bool = False, deadline_s: float | None = None) -> None:
         self._probe = probe
+        self._commands_end = None if deadline_s is None else monotonic() + deadline_s * COMMANDS_SHARE
         self._probes: dict[str, Future[bytes]] = {}
 
     def start_probes(self, names: Sequence[str] = PROBES) -> None:
@@ -137,10 +143,31 @@ class LiveHost:
                 return started.result()
             return run_command(command, _probe_argv(command), PROBE_TIMEOUT_S)
         if command.argv == DMESG:
-            return _kernel_log(command)
+            return self._kernel_log(command)
         if command.argv == UNAME:
             return f"{' '.join(os.uname())} GNU/Linux\n".encode()
-        return run_command(command, command.argv, COMMAND_TIMEOUT_S)
+        return run_command(command, command.argv, self._time_left(command))
+
+    def _kernel_log(self, command: Command) -> bytes:
+        """The output of dmesg. Raises EvidenceMissing if this user may not read the log.
+
+        Containers often have no /dev/kmsg; dmesg then uses syslog(2)."""
+        from gdrkit.evidence.kernel_log import dmesg
+
+        try:
+            return dmesg()
+        except OSError as error:
+            if error.errno == EPERM:  # check_syslog_permissions() guards syslog(2), too
+                raise of_command(command, "read kernel buffer failed: Operation not permitted") from None
+        return run_command(command, command.argv, self._time_left(command))
+
+    def _time_left(self, command: Command) -> float:
+        """How long a command may take, in seconds. Raises EvidenceMissing if it may not start any more."""
+        if self._commands_end is None:
+            return COMMAND_TIMEOUT_S
+        if (left := self._commands_end - monotonic()) <= 0:
+            raise of_command(command, "timed out before it started")
+        return min(left, COMMAND_TIMEOUT_S)
 
     def origin(self, name: str) -> None:
         """None: a live host is not built from a text."""
@@ -199,20 +226,6 @@ def _size_of_file(fd: int, path: str) -> int:
     if S_ISCHR(mode) and path.startswith(("proc/", "sys/")):
         raise of_error(path, PermissionError(13, "hidden from this container"))
     raise unreadable(path, "not a regular file")
-
-
-def _kernel_log(command: Command) -> bytes:
-    """The output of dmesg. Raises EvidenceMissing if this user may not read the log.
-
-    Containers often have no /dev/kmsg; dmesg then uses syslog(2)."""
-    from gdrkit.evidence.kernel_log import dmesg
-
-    try:
-        return dmesg()
-    except OSError as error:
-        if error.errno == EPERM:  # check_syslog_permissions() guards syslog(2), too
-            raise of_command(command, "read kernel buffer failed: Operation not permitted") from None
-    return run_command(command, command.argv, COMMAND_TIMEOUT_S)
 
 
 def _has_entries(folder: str) -> bool:

@@ -14,12 +14,13 @@ PEEK_BYTES = 1 << 16
 """How much of a file is searched for a bug report's first line: text of a forum post may precede it."""
 
 
-def open_host(target: str | None, *, probe: bool = False) -> Host:
+def open_host(target: str | None, *, probe: bool = False, deadline_s: float | None = None) -> Host:
     """The host that a user names: None for this machine, else a path or ssh://host. Raises TargetError.
 
-    `probe`: query the drivers in a separate process; only for this machine and ssh://."""
+    `probe`: query the drivers in a separate process; only for this machine and ssh://. `deadline_s`: when
+    the caller needs the answer, which limits commands on this machine."""
     if target is None:
-        host = LiveHost(probe)
+        host = LiveHost(probe, deadline_s)
         if probe:
             host.start_probes()
         return host

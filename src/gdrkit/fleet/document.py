@@ -178,6 +178,10 @@ class Change(Struct, frozen=True, kw_only=True):
     count: int
 
 
+STARTED = "%Y-%m-%dT%H:%M:%SZ"
+"""How a document writes a time in UTC: strftime(3)."""
+
+
 class FleetReport(Struct, frozen=True, kw_only=True, tag_field="schema", tag="gdrkit.fleet/1"):
     """The complete result of `gdr fleet doctor`."""
 

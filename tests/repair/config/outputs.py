@@ -63,13 +63,13 @@ IDS = sorted(
     }.values()
 )
 """Of outputs with the same lines, only the first."""
-NOT_YAML = ("modules-load", "modprobe", "udev", "systemd")
+NOT_YAML = ("modules-load", "modprobe", "udev", "systemd", "slurm-health")
 
 
 def is_yaml(name: str) -> bool:
     """Whether an output is YAML, which JSON patches are too."""
     kind, form, _ = name.split(":")
-    return kind not in NOT_YAML and form not in ("shell", "conf", "slurm")
+    return kind not in NOT_YAML and form not in ("shell", "conf", "slurm", "plugin")
 
 
 YAML_IDS = [name for name in IDS if is_yaml(name)]

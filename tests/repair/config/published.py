@@ -15,8 +15,10 @@ _OPEN = "x-kubernetes-preserve-unknown-fields"
 
 @functools.cache
 def published(name: str) -> dict[str, Any]:
-    """A schema of the folder, by its file name without .json."""
-    found: dict[str, Any] = json.loads((FOLDER / f"{name}.json").read_text())
+    """A schema of the folder, by its file name without .json. Go's regular expressions may have flags after
+    an anchor, Python's only at the start: re, "(?aiLmsux)"."""
+    text = (FOLDER / f"{name}.json").read_text()
+    found: dict[str, Any] = json.loads(text.replace('"^(?i)', '"(?i)^'))
     return found
 
 

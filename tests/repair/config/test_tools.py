@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import os
 import re
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -14,21 +13,16 @@ import yaml
 
 from gdrkit.facts.environment import parse_conf
 from gdrkit.repair.config.output import rendered
+from tests.programs import program
 from tests.repair.config.outputs import OUTPUTS, names_of
 
-IN_CI = os.environ.get("CI") == "true"
-SHELL = names_of("nccl-env", "shell") + names_of("nccl-env", "slurm")
+SHELL = [
+    *names_of("nccl-env", "shell"),
+    *names_of("nccl-env", "slurm"),
+    *names_of("slurm-health"),
+    *names_of("npd", "plugin"),
+]
 """Outputs that a shell runs."""
-
-
-def program(name: str, how: str) -> str:
-    """The path of a program. Without it the test is skipped, or fails in CI."""
-    found = shutil.which(name) or shutil.which(name, path="/usr/sbin:/sbin:/usr/bin")
-    if found is None:
-        if IN_CI:
-            pytest.fail(f"{name} is not installed: {how}")
-        pytest.skip(how)
-    return found
 
 
 def run(*argv: str, text: str | None = None) -> subprocess.CompletedProcess[str]:
@@ -94,10 +88,12 @@ def unit_of(name: str) -> str:
 @pytest.mark.parametrize("name", names_of("systemd"))
 def test_systemd_accepts_the_unit(name, tmp_path):
     analyze = program("systemd-analyze", "sudo apt-get install systemd")
-    unit = tmp_path / "gdrkit-acs.service"
+    unit = tmp_path / Path(OUTPUTS[name].file).name
     unit.write_text(re.sub(r"(?m)^ExecStart=\S+", "ExecStart=/bin/true", unit_of(name)))
+    if unit.suffix == ".timer":
+        unit.with_suffix(".service").write_text("[Service]\nType=oneshot\nExecStart=/bin/true\n")
     found = run(analyze, "verify", "--man=no", str(unit))
-    assert found.returncode == 0 and "gdrkit-acs" not in found.stderr, found.stderr
+    assert found.returncode == 0 and "gdrkit" not in found.stderr, found.stderr
 
 
 def test_systemd_rejects_a_wrong_unit(tmp_path):
@@ -159,7 +155,7 @@ def test_udev_rejects_wrong_rules(wrong, tmp_path):
     assert faults_of_rules(wrong + "\n", tmp_path)
 
 
-@pytest.mark.parametrize("name", names_of("udev") + names_of("systemd"))
+@pytest.mark.parametrize("name", names_of("udev") + names_of("systemd", "acs"))
 def test_setpci_accepts_its_arguments(name):
     """With -D, setpci does everything except write: setpci(8). This machine does not have the bridges."""
     setpci = program("setpci", "sudo apt-get install pciutils")
@@ -235,7 +231,8 @@ def test_the_lists_of_outputs_are_not_empty():
     assert all(
         (
             SHELL,
-            names_of("systemd"),
+            names_of("systemd", "acs"),
+            names_of("systemd", "export"),
             names_of("udev"),
             names_of("butane"),
             names_of("nccl-env", "conf"),

@@ -22,6 +22,10 @@ from ..pipes import kill_group
 STDERR_LIMIT_BYTES = 2048
 _SEARCH = ("/usr/sbin", "/usr/bin", "/sbin", "/bin", "/usr/lib/wsl/lib")
 """Folders where only root writes: file-hierarchy(7); WSL's has nvidia-smi."""
+LOADING = {"nvidia-smi": ("/proc/driver/nvidia/version", "/dev/dxg")}
+"""Programs that load a kernel module if it is not loaded: one of the files shows that it is. NVIDIA's
+libraries start nvidia-modprobe(1) for that; WSL has no module, but /dev/dxg."""
+WOULD_LOAD = "not run: it would load a kernel module"
 
 
 _running: "Set[subprocess.Popen[bytes]]" = set()
@@ -50,10 +54,12 @@ def search_path() -> str:
 def run(
     argv: Sequence[str], timeout_s: float, limit_bytes: int, path: Optional[str] = None
 ) -> CommandResult:
-    """Run a command until it ends or reaches a limit."""
+    """Run a command until it ends or reaches a limit. One that would load a kernel module is not run."""
     program = find(argv[0], path)
     if program is None:
         return CommandResult("not-installed", None, b"", "")
+    if argv[0] in LOADING and not any(os.path.exists(shown) for shown in LOADING[argv[0]]):
+        return CommandResult("failed", None, b"", WOULD_LOAD)
     try:
         with _starting:
             child = subprocess.Popen(

@@ -6,7 +6,15 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
-from gdrkit.repair.config import boot_files, declared, nccl_env, operators
+from gdrkit.repair.config import (
+    boot_files,
+    declared,
+    metrics_files,
+    nccl_env,
+    node_problem,
+    operators,
+    slurm_health,
+)
 from gdrkit.repair.config.output import ConfigOutput, ConfigRefused
 from gdrkit.repair.config.request import ConfigRequest
 
@@ -46,8 +54,25 @@ KINDS = {
         ),
         ConfigKind(
             "systemd",
-            "systemd unit that clears ACS redirection between GPUs and NICs",
-            boot_files.acs_systemd,
+            "systemd unit that clears ACS redirection, or a service and timer for gdr export",
+            metrics_files.systemd,
+            metrics_files.SYSTEMD_FORMS,
+        ),
+        ConfigKind(
+            "alerts",
+            "Prometheus alerts on the metrics of gdr export",
+            metrics_files.alerts,
+            metrics_files.ALERT_FORMS,
+        ),
+        ConfigKind(
+            "slurm-health",
+            "Slurm scripts that drain a blocked node",
+            slurm_health.slurm_health,
+            slurm_health.FORMS,
+        ),
+        ConfigKind("npd", "plugin for node-problem-detector", node_problem.npd, node_problem.FORMS),
+        ConfigKind(
+            "daemonset", "DaemonSet that sets a node condition in Kubernetes", node_problem.daemonset
         ),
     )
 }

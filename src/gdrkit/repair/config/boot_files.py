@@ -237,7 +237,7 @@ def acs_systemd(request: ConfigRequest) -> ConfigOutput | ConfigRefused:
     commands = {f"ExecStart={setpci(request)} -s {bridge} ": pair for bridge, pair in bridges.items()}
     return ConfigOutput(
         kind="systemd",
-        form="unit",
+        form="acs",
         title="clear ACS redirection between GPUs and NICs at boot",
         file=file_contents.ACS_UNIT,
         use=f"install as {file_contents.ACS_UNIT}; systemctl daemon-reload; "

@@ -30,6 +30,12 @@ class SavedMachine(Struct, frozen=True, kw_only=True):
     integrated: bool
 
 
+GDR = "/usr/local/bin/gdr"
+"""Where `pipx install --global` puts it."""
+TEXTFILES = "/var/lib/prometheus/node-exporter"
+"""The folder of node-exporter's textfile collector in Debian's package; others have no default."""
+
+
 class ConfigRequest(Struct, frozen=True, kw_only=True):
     """The user's options. "" and () mean: not given."""
 
@@ -44,6 +50,13 @@ class ConfigRequest(Struct, frozen=True, kw_only=True):
     role: str = "worker"
     interface: str = ""
     parameters: tuple[tuple[str, str, str], ...] = ()  # module, parameter, value
+    gdr: str = GDR
+    textfile_folder: str = TEXTFILES
+
+    @property
+    def gdr_assumed(self) -> str:
+        """What files assume that start gdr."""
+        return f"gdr is installed as {self.gdr} (--gdr sets it)"
 
 
 class PathChoice(Struct, frozen=True):
