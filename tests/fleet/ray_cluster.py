@@ -63,9 +63,14 @@ class Cluster:
             _ip("-n", head, "link", "set", port, "master", "bridge", "up")
             _ip("-n", space, "addr", "add", f"{address}/24", "dev", "eth0")
             _ip("-n", space, "link", "set", "eth0", "up")
-        self._ray(HEAD, "--head", f"--dashboard-host={HEAD}", "--no-monitor")
-        wait_until(lambda: self.listens(6379), 0.3)
-        wait_until(lambda: self.listens(8265), 0.3)
+        wait_until(self._leads, 0.5)
+
+    def _leads(self) -> bool:
+        """Whether the dashboard listens. Starts the head, again if it gave up: `ray start` waits 30 s."""
+        if HEAD not in self._children or self._children[HEAD].poll() is not None:
+            self._kill(HEAD)
+            self._ray(HEAD, "--head", f"--dashboard-host={HEAD}", "--no-monitor")
+        return self.run(HEAD, "bash", "-c", f"</dev/tcp/{HEAD}/8265").returncode == 0
 
     def join(self) -> None:
         """Start the other nodes, those again whose raylet gave up, as it does on a busy machine."""
@@ -88,11 +93,6 @@ class Cluster:
                 env=ENVIRONMENT, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
             )  # fmt: skip
         self._children[address] = child
-
-    def listens(self, port: int) -> bool:
-        """Whether a port of the head is open. Fails if its process ended."""
-        assert self._children[HEAD].poll() is None, (self.folder / "start.log").read_text()
-        return self.run(HEAD, "bash", "-c", f"</dev/tcp/{HEAD}/{port}").returncode == 0
 
     def begin(self, address: str, *words: object, **environment: str) -> subprocess.Popen[str]:
         """Start a command in the namespace of an address."""
