@@ -68,6 +68,11 @@ def test_the_tool_that_the_lab_runs_is_pinned_with_all_that_it_needs():
     assert '"--constraints", str(_PINS)' in code
 
 
+def test_the_ray_of_the_tests_is_pinned_by_hash_and_ci_compares_it():
+    assert "ray" in hashed("requirements-ray.txt")
+    assert "--require-hashes requirements-ray.txt" in (ROOT / ".ci" / "run").read_text()
+
+
 def test_ci_builds_the_package_with_the_pinned_builder():
     (line,) = [line for line in (ROOT / ".ci" / "run").read_text().splitlines() if "--editable" in line]
     assert "--no-build-isolation" in line and "--no-deps" in line

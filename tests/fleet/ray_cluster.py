@@ -47,6 +47,7 @@ class Cluster:
         self.folder = folder  # short: it holds the paths of sockets
         self.spaces = {address: f"gdr-{os.getpid()}-{address[-1]}" for address in (*NODES, CLIENT)}
         self._children: dict[str, subprocess.Popen[bytes]] = {}
+        self._ran: set[str] = set()
 
     def start(self) -> None:
         for space in self.spaces.values():
@@ -62,14 +63,24 @@ class Cluster:
             _ip("-n", head, "link", "set", port, "master", "bridge", "up")
             _ip("-n", space, "addr", "add", f"{address}/24", "dev", "eth0")
             _ip("-n", space, "link", "set", "eth0", "up")
-        self._ray(HEAD, "--head", f"--dashboard-host={HEAD}", "--no-monitor")
-        wait_until(lambda: self.listens(6379), 0.3)
-        wait_until(lambda: self.listens(8265), 0.3)
+        wait_until(self._leads, 0.5)
+
+    def _leads(self) -> bool:
+        """Whether the dashboard listens. Starts the head, again if it gave up: `ray start` waits 30 s."""
+        if HEAD not in self._children or self._children[HEAD].poll() is not None:
+            self._kill(HEAD)
+            self._ray(HEAD, "--head", f"--dashboard-host={HEAD}", "--no-monitor")
+        return self.run(HEAD, "bash", "-c", f"</dev/tcp/{HEAD}/8265").returncode == 0
 
     def join(self) -> None:
-        """Start the other nodes, those again that gave up, as Ray does on a busy machine."""
+        """Start the other nodes, those again whose raylet gave up, as it does on a busy machine."""
         for address in NODES[1:]:
-            if address not in self._children or self._children[address].poll() is not None:
+            runs = bool(self.processes(address, "/raylet/raylet"))
+            if runs:
+                self._ran.add(address)
+            elif address in self._ran or address not in self._children:
+                self._ran.discard(address)
+                self._kill(address)
                 self._ray(address, f"--address={HEAD}:6379")
 
     def _ray(self, address: str, *words: str) -> None:
@@ -82,11 +93,6 @@ class Cluster:
                 env=ENVIRONMENT, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
             )  # fmt: skip
         self._children[address] = child
-
-    def listens(self, port: int) -> bool:
-        """Whether a port of the head is open. Fails if its process ended."""
-        assert self._children[HEAD].poll() is None, (self.folder / "start.log").read_text()
-        return self.run(HEAD, "bash", "-c", f"</dev/tcp/{HEAD}/{port}").returncode == 0
 
     def begin(self, address: str, *words: object, **environment: str) -> subprocess.Popen[str]:
         """Start a command in the namespace of an address."""
@@ -110,13 +116,16 @@ class Cluster:
                     found.append(pid)
         return found
 
+    def _kill(self, address: str) -> None:
+        while pids := _pids(self.spaces[address]):
+            for pid in pids:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            time.sleep(0.05)
+
     def stop(self) -> None:
-        for space in self.spaces.values():
-            while pids := _pids(space):
-                for pid in pids:
-                    with contextlib.suppress(ProcessLookupError):
-                        os.kill(pid, signal.SIGKILL)
-                time.sleep(0.05)
+        for address, space in self.spaces.items():
+            self._kill(address)
             _ip("netns", "del", space, check=False)
         for child in self._children.values():
             child.wait()
