@@ -219,7 +219,7 @@ def test_lines_of_the_other_machine_are_shown_whole_cut_and_counted(capsys):
     lines.add(b"first\nsec")
     lines.add(b"ond\n\n \x1b[31m\x07red\r\nlast")
     assert capsys.readouterr().err == "first\nsecond\n [31mred\n"
-    assert (lines.last, lines.left) == (" [31mred", ssh.SHOWN_LIMIT_BYTES - 5 - 6 - 11)
+    assert (list(lines.kept), lines.left) == (["first", "second"], ssh.SHOWN_LIMIT_BYTES - 5 - 6 - 11)
     lines.end()
     assert (lines.last, capsys.readouterr().err) == ("last", "last\n")
     lines.end()
