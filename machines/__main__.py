@@ -9,7 +9,7 @@ from pathlib import Path
 from machines import compose
 from machines.cases import cases
 from machines.faults import BY_NAME
-from machines.report import describe, table
+from machines.report import describe, summary, table
 from machines.run import Result, judged
 
 
@@ -24,6 +24,7 @@ def main() -> int:
     )
     parser.add_argument("--jobs", type=int, default=2, help="processes (default 2)")
     parser.add_argument("--faults", action="store_true", help="list the faults")
+    parser.add_argument("--summary", action="store_true", help="print the shares of right answers only")
     parser.add_argument("-v", "--verbose", action="store_true", help="describe every machine")
     options = parser.parse_args()
     if options.faults:
@@ -42,7 +43,7 @@ def main() -> int:
             folder = options.keep / f"{options.seed}-{result.number}"
             folder.mkdir(exist_ok=True)
             compose.write(case.machine, folder)
-    print(table(results, options.seed, options.only))
+    print("\n".join(summary(results, options.seed)) if options.summary else table(results, options.seed))
     return 0
 
 

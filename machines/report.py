@@ -41,8 +41,14 @@ def rates(results: list[Result]) -> dict[str, float]:
     }
 
 
-def table(results: list[Result], seed: int, only: str = "") -> str:
+def table(results: list[Result], seed: int) -> str:
     """Everything about a run."""
+    parts = (summary(results, seed), _by_fault(results), coverage(results), _misses(results))
+    return "\n\n".join("\n".join(lines) for lines in parts)
+
+
+def summary(results: list[Result], seed: int) -> list[str]:
+    """The shares of right answers, and the numbers of wrong ones."""
     share = rates(results)
     lines = [f"{len(results)} machines, seed {seed}"]
     for name, text in (
@@ -56,8 +62,7 @@ def table(results: list[Result], seed: int, only: str = "") -> str:
     lines.append(f"  {'confident wrong claims':<28} {share['claims']:5.0f}")
     lines.append(f"  {'  of them plainly untrue':<28} {share['untrue']:5.0f}")
     lines.append(f"  {'crashes':<28} {share['crashes']:5.0f}")
-    lines += ["", *_by_fault(results), "", *coverage(results), "", *_kinds(results)]
-    return "\n".join(lines)
+    return lines
 
 
 def _by_fault(results: list[Result]) -> list[str]:
@@ -98,7 +103,7 @@ def coverage(results: Iterable[Result]) -> list[str]:
     return lines
 
 
-def _kinds(results: list[Result]) -> list[str]:
+def _misses(results: list[Result]) -> list[str]:
     """What gdrkit says wrongly, the most frequent first, each with machines that show it."""
     groups: dict[tuple[str, str, str], list[Result]] = defaultdict(list)
     for result in results:

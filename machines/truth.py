@@ -52,7 +52,7 @@ def judge(machine: Machine) -> Truth:
     usable = [gpu for gpu in machine.gpus if gpu.gpu and gpu.gpu.kind not in FORBIDDEN]
     hardware = [nic for nic in machine.nics if nic.nic] if machine.rdma_driver_loaded else []
     if not machine.gpus or not hardware:
-        return _absent(machine, truth, bool(usable), bool(hardware))
+        return _absent(machine, truth, bool(hardware))
     if not usable:
         codes = {FORBIDDEN[gpu.gpu.kind] for gpu in machine.gpus if gpu.gpu}
         truth.states = dict.fromkeys(CONSUMERS, frozenset({"impossible"}))
@@ -104,14 +104,17 @@ def _open_questions(machine: Machine, truth: Truth) -> Truth:
     return truth
 
 
-def _absent(machine: Machine, truth: Truth, gpu: bool, nic: bool) -> Truth:
-    """No GPU, no NIC, or neither. A GPU that never could makes the rest unimportant."""
+def _absent(machine: Machine, truth: Truth, nic: bool) -> Truth:
+    """No GPU, no NIC, or neither. A GPU that never could makes the rest unimportant.
+
+    A board for workstations needs no NIC: no machine here says that it is a server."""
     if not machine.gpus and not nic and machine.driver is None:
         truth.nothing_to_judge = True
         truth.states = dict.fromkeys(CONSUMERS, frozenset({"impossible", "unknown"}))
         truth.headline = frozenset({"no-gpu", "no-rdma-device"})
         return truth
-    state = {"blocked"} if gpu or not machine.gpus else {"impossible"}
+    needs_nic = any(g.gpu.kind not in {*FORBIDDEN, "professional"} for g in machine.gpus if g.gpu)
+    state = {"blocked"} if needs_nic or not machine.gpus else {"impossible"}
     codes = set() if machine.gpus else {"no-gpu"}
     codes |= set() if nic else {"no-rdma-device", "rdma-device-software"} & truth.codes
     codes |= {FORBIDDEN[g.gpu.kind] for g in machine.gpus if g.gpu and g.gpu.kind in FORBIDDEN}

@@ -6,6 +6,7 @@ import random
 from collections.abc import Callable
 
 from machines.faults.fault import Fault
+from machines.loading import alone
 from machines.machine import Machine
 
 
@@ -22,6 +23,11 @@ def full(machine: Machine) -> bool:
     ):
         return False
     return state.kind == "full" and bool(machine.driver) and machine.platform != "AWS"
+
+
+def _loads(machine: Machine) -> bool:
+    """It can be loaded, or is."""
+    return full(machine) and (machine.peermem.loaded or not alone(machine).error)
 
 
 def _enforced(machine: Machine) -> bool:
@@ -216,7 +222,7 @@ FAULTS = (
     ),
     Fault("legacy PeerDirect", ("lock-inversion",), _lock_inversion, full),
     Fault("peermem not loaded", ("peermem-not-loaded",), _not_loaded, full),
-    Fault("peermem not at boot", ("peermem-not-persistent",), _not_persistent, full),
+    Fault("peermem not at boot", ("peermem-not-persistent",), _not_persistent, _loads),
     Fault("stub at boot", ("peermem-redundant", "peermem-stub"), _redundant, _stub_at_boot),
     Fault("stub instead", ("peermem-stub",), _stub, full),
     Fault("peermem holds OFED", ("peermem-blocks-ofed",), _blocks_ofed, lambda m: full(m) and bool(m.ofed)),

@@ -23,14 +23,8 @@ _ALTERED = {"signed-lab-altered", "signed-unknown-altered", "peer-altered", "nam
 _OPTIONS = "options-of-dependency"  # the collector did not take soft dependencies of modprobe.d
 _EVERY = ""  # every profile that has no row of its own
 LEFT_OUT: Mapping[str, Mapping[str, Collection[str]]] = {  # not as their rows say; by kernel and profile
-    "6.12-amd64": {_EVERY: {_OPTIONS, *_ALTERED}, "plain": (), "sig-enforce": (), "sb-db": ()},
     "6.1-arm64": {_EVERY: {_OPTIONS, *_ALTERED}},
-    "6.8-ubuntu-amd64": {_EVERY: {  # its guests said Debian 12, whose libkmod names another line
-        _OPTIONS, "alias-of-absent", "config-run", "install-continued", "install-exit-7", "install-false",
-        "install-false-dependency", "install-of-absent", "install-twice", "named-peer-blacklisted-gpu",
-        "peer-blacklisted-gpu", "unsigned-blacklisted-install",
-    }},
-}  # fmt: skip
+}
 SESSIONS = [(row.name, name) for row in FLAVOURS for name in golden.recorded(row.name)]
 
 

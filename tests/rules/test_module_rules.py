@@ -134,9 +134,11 @@ NEAR: list[tuple[Rule, KernelTree]] = [
     (module_key_revoked, secured().module("x", content=sign(PLAIN, MOK))),
     (module_unsigned, secured().module("x", content=sign(PLAIN, MOK))),
     (module_unsigned, KernelTree().module("x")),
+    (module_unsigned, secured().module("x", content=b"")),
     (module_unknown_key, secured().module("x", content=sign(PLAIN, MOK))),
     (lockdown_blocks_module, KernelTree().module("x")),
     (lockdown_blocks_module, secured().module("x")),
+    (lockdown_blocks_module, locked().module("x", content=b"")),
     (module_corrupt, KernelTree().module("x")),
     (module_wrong_kernel, KernelTree().module("x", content=build_module("x", machine="aarch64"))),
     (module_blacklisted, KernelTree().module("x").put("proc/cmdline", "module_blacklist=xy\n")),
@@ -258,6 +260,11 @@ def test_two_signers_in_one_folder_fail_even_if_signatures_are_not_enforced() ->
         outcome(a_driver(sign(driver, MOK), sign(peermem, MOK)), mixed_signers, "node"), Passed
     )
     assert isinstance(outcome(a_driver(driver, peermem), mixed_signers, "node"), Passed)
+
+
+def test_an_empty_file_has_no_signer_to_compare() -> None:
+    driver = a_driver(sign(build_module("nvidia"), MOK), b"")
+    assert isinstance(outcome(driver, mixed_signers, "node"), NotApplicable)
 
 
 def test_signers_of_missing_modules_are_not_compared() -> None:

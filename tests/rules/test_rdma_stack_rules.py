@@ -61,6 +61,7 @@ def test_a_loaded_module_shows_that_the_api_exists():
 
     assert passes(node(bare, complete=False), rdma_lacks_peer_api)
     assert missing(node(complete=False), rdma_lacks_peer_api)
+    assert passes(node(peermem(provider={}), loaded(NAME)), rdma_lacks_peer_api), "whatever the files say"
 
 
 # -- ofed-rebuilt-after-driver -----------------------------------------------------------------------------

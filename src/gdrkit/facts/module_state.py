@@ -14,7 +14,7 @@ from gdrkit.facts.module_files import content, image, information, is_packed, ve
 from gdrkit.facts.module_index import module_path
 from gdrkit.facts.module_packing import unpack_fault
 from gdrkit.facts.reference_modules import struct_module_size_bytes, vermagic
-from gdrkit.node import Node, fact, if_absent
+from gdrkit.node import Node, fact, if_absent, if_missing
 
 # The e_machine that the kernel requires of a module: Linux arch/*/include/asm/elf.h, elf_check_arch().
 MACHINES = {"x86_64": 62, "aarch64": 183, "riscv64": 243, "s390x": 22, "ppc64le": 21}
@@ -83,6 +83,12 @@ def file_flaw(node: Node, path: str) -> ModuleFlaw | None:
     if not 0 < names < count:
         return ModuleFlaw(Corruption.NAMES, names, count)
     return _inner_flaw(node, path)
+
+
+def is_unread(node: Node, path: str) -> bool:
+    """Whether a file is known to be refused before anybody looks at its signature."""
+    flaw = if_missing(None, file_flaw, node, path)
+    return flaw is not None and flaw.kind in (Corruption.EMPTY, Corruption.COMPRESSED)
 
 
 def _inner_flaw(node: Node, path: str) -> ModuleFlaw | None:

@@ -9,9 +9,9 @@ from collections.abc import Iterable
 import msgspec
 
 from gdrkit.agent.output_file import whole_file
+from gdrkit.agent.state_folder import state_folder
 from gdrkit.evidence.errors import TargetError
 from gdrkit.fleet.document import SILENT, FleetReport, NodeRow
-from gdrkit.state_folder import state_folder
 
 KEPT = 100
 """Runs that are kept; older ones are removed."""

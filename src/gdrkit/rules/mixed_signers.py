@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from gdrkit.evidence import EvidenceAbsent
 from gdrkit.facts.driver_files import driver_path, peermem_path
+from gdrkit.facts.module_state import is_unread
 from gdrkit.facts.trust import signer_name
 from gdrkit.node import Node
 from gdrkit.rules.remedy_names import RemedyName
@@ -46,6 +47,8 @@ def mixed_signers(node: Node, _: str) -> Outcome:
         return NotApplicable(f"{absent.missing.source} is not there")
     if posixpath.dirname(paths[0]) != posixpath.dirname(paths[1]):
         return NotApplicable("the two modules are in different folders")
+    if any(is_unread(node, path) for path in paths):
+        return NotApplicable("one of the files cannot be read as far as its signature")
     driver, peermem = _signers(node, paths)
     if driver == peermem:
         return Passed(f"both signed by {driver}" if driver else "neither is signed")

@@ -92,7 +92,7 @@ def module_wrong_kernel(node: Node, module: str) -> Outcome:
     """
     if (not_applicable := not_applicable_if_loaded(node, module)) is not None:
         return not_applicable
-    if if_missing(None, lambda: file_flaw(node, module_path(node, module))) is not None:
+    if if_missing(None, file_flaw, node, module_path(node, module)) is not None:
         return NotApplicable("the file is not a valid module")
     found = kernel_match(node, module)
     if found.misfit is None:

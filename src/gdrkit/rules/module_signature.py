@@ -7,10 +7,11 @@ signatures are not enforced.
 from __future__ import annotations
 
 from gdrkit.facts.kernel import lockdown
+from gdrkit.facts.module_state import is_unread
 from gdrkit.facts.modules import module_path
 from gdrkit.facts.secure_boot import module_signatures_supported, signatures_enforced
 from gdrkit.facts.trust import SignatureCheck, SignatureState, signature_check
-from gdrkit.node import Node
+from gdrkit.node import Node, if_missing
 from gdrkit.rules.deciding_command import DMESG, MODINFO, DecidingCommand
 from gdrkit.rules.module_subjects import lost_without, modules_to_load, not_applicable_if_loaded
 from gdrkit.rules.remedy_names import RemedyName
@@ -28,6 +29,8 @@ def _unchecked(node: Node, module: str) -> NotApplicable | None:
         return not_applicable
     if not module_signatures_supported(node):
         return NotApplicable("this kernel does not check signatures")
+    if if_missing(False, lambda: is_unread(node, module_path(node, module))):
+        return NotApplicable("the file cannot be read as far as its signature")
     return None
 
 

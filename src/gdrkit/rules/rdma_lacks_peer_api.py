@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from gdrkit.evidence import EvidenceMissing
 from gdrkit.facts.driver import PEER_API, peer_api_exporter
-from gdrkit.facts.modules import PEERMEM, is_loaded
+from gdrkit.facts.modules import PEERMEM
 from gdrkit.facts.packages import ofed
 from gdrkit.facts.peer_memory import LEGACY, peer_api_waits_in
+from gdrkit.facts.running_files import is_loaded_for_sure
 from gdrkit.node import Node, if_missing
 from gdrkit.rules.module_subjects import node_with_gpu
 from gdrkit.rules.remedy_names import RemedyName
@@ -62,13 +62,10 @@ def not_restarted(node: Node) -> str:
 
 def _exporter(node: Node) -> str:
     """Which module exports it, as a phrase; that nvidia-peermem is loaded is evidence enough."""
-    try:
-        owner = peer_api_exporter(node)
-    except EvidenceMissing:
-        for client in (PEERMEM, LEGACY):
-            if is_loaded(node, client):
-                return f"{client} is loaded, so it is registered"
-        raise
+    for client in (PEERMEM, LEGACY):
+        if is_loaded_for_sure(node, client):
+            return f"{client} is loaded, so it is registered"
+    owner = peer_api_exporter(node)
     return f"{owner} exports it" if owner else ""
 
 

@@ -33,6 +33,15 @@ def test_a_plan_has_no_more_steps_than_the_limit(monkeypatch, limit, longest):
     assert max(map(len, plan.plan(node, judge_node(node), "nccl"))) == longest
 
 
+def test_of_two_equally_long_plans_the_one_without_a_reboot_is_first():
+    node = plain("peermem-blacklisted")
+    found = plan.plan(node, judge_node(node), "nccl")
+    assert [[step.remedy.name for step in chain] for chain in found] == [
+        ["load-peermem"],
+        ["open-kernel-modules"],
+    ]
+
+
 def test_a_module_that_a_command_may_load_needs_no_other_step():
     """What the command does is not known, and no step would tell."""
     assert loading_steps(with_line("install", "/usr/bin/decide")) == ["load-peermem"]

@@ -16,9 +16,9 @@ import posixpath
 import stat
 from collections.abc import Iterator
 
+from gdrkit.agent.state_folder import state_folder
 from gdrkit.repair.apply.errors import ApplyError
 from gdrkit.repair.apply.root_fs import RootFS
-from gdrkit.state_folder import state_folder
 
 MACHINE = "/var/lib/gdrkit/fix"
 _FOLDER = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
