@@ -26,11 +26,12 @@ def port_rows(node: Node) -> tuple[PortRow, ...]:
     """The ports of a machine with an integrated GPU; () for any other, or if they are not known."""
     if not _is_small(node):
         return ()
-    try:
-        found = [port for nic in counted_nics(node) for port in ports(node, nic.name)]
-    except EvidenceMissing:
-        return ()
+    found = if_missing((), _ports, node)
     return tuple(_row(node, port) for port in found[:PORTS_LIMIT])
+
+
+def _ports(node: Node) -> tuple[RdmaPort, ...]:
+    return tuple(port for nic in counted_nics(node) for port in ports(node, nic.name))
 
 
 def settings_of(node: Node) -> tuple[Setting, ...]:
