@@ -41,7 +41,7 @@ pytestmark = [
 @pytest.fixture(scope="module")
 def ray():
     with tempfile.TemporaryDirectory(prefix="gdr-ray-", dir="/tmp") as folder, cluster(Path(folder)) as made:
-        wait_until(lambda: made.join() or sorted(asked(made)[0]) == sorted(NODES), 1.0)
+        wait_until(lambda: made.keep() or sorted(asked(made)[0]) == sorted(NODES), 1.0)
         yield made
 
 
