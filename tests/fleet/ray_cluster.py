@@ -67,7 +67,7 @@ class Cluster:
             if child is None or child.poll() is not None or (address in self._ran and not runs):
                 for other in NODES if address == HEAD else (address,):
                     self._ran.discard(other)
-                    self._kill(other)
+                    self.kill(other)
                 words = ("--head", f"--dashboard-host={HEAD}", "--no-monitor")
                 self._ray(address, *(words if address == HEAD else (f"--address={HEAD}:6379",)))
             elif runs:
@@ -119,7 +119,8 @@ class Cluster:
                     found.append(pid)
         return found
 
-    def _kill(self, address: str) -> None:
+    def kill(self, address: str) -> None:
+        """End every process of a node."""
         while pids := _pids(self.spaces[address]):
             for pid in pids:
                 with contextlib.suppress(ProcessLookupError):
@@ -128,7 +129,7 @@ class Cluster:
 
     def stop(self) -> None:
         for address, space in self.spaces.items():
-            self._kill(address)
+            self.kill(address)
             _ip("netns", "del", space, check=False)
         for child in self._children.values():
             child.wait()
