@@ -21,11 +21,6 @@ TOKEN = "0123456789abcdef" * 4
 HANGS_S = 240.0
 """When to stop waiting for a cluster, which takes 10 s to start on two free cores."""
 LEAN = ("--include-log-monitor=False", "--object-store-memory=100000000", "--num-cpus=1")
-PORTS = (
-    "--metrics-export-port=20001", "--dashboard-agent-grpc-port=20002", "--runtime-env-agent-port=20003",
-    "--dashboard-agent-listen-port=20004",
-)  # fmt: skip
-"""A raylet waits no more than 15 s for its helpers to choose ports, too short on a busy machine."""
 ENVIRONMENT = {
     "RAY_AUTH_MODE": "token",
     "RAY_AUTH_TOKEN": TOKEN,
@@ -63,29 +58,37 @@ class Cluster:
             _ip("-n", head, "link", "set", port, "master", "bridge", "up")
             _ip("-n", space, "addr", "add", f"{address}/24", "dev", "eth0")
             _ip("-n", space, "link", "set", "eth0", "up")
-        wait_until(self._leads, 0.5)
 
-    def _leads(self) -> bool:
-        """Whether the dashboard listens. Starts the head, again if it gave up: `ray start` waits 30 s."""
-        if HEAD not in self._children or self._children[HEAD].poll() is not None:
-            self._kill(HEAD)
-            self._ray(HEAD, "--head", f"--dashboard-host={HEAD}", "--no-monitor")
-        return self.run(HEAD, "bash", "-c", f"</dev/tcp/{HEAD}/8265").returncode == 0
-
-    def join(self) -> None:
-        """Start the other nodes, those again whose raylet gave up, as it does on a busy machine."""
-        for address in NODES[1:]:
+    def keep(self) -> None:
+        """Start the nodes, those again that gave up: a raylet waits no more than 15 s for its helpers."""
+        for address in NODES:
+            child = self._children.get(address)
             runs = bool(self.processes(address, "/raylet/raylet"))
-            if runs:
+            if child is None or child.poll() is not None or (address in self._ran and not runs):
+                for other in NODES if address == HEAD else (address,):
+                    self._ran.discard(other)
+                    self.kill(other)
+                words = ("--head", f"--dashboard-host={HEAD}", "--no-monitor")
+                self._ray(address, *(words if address == HEAD else (f"--address={HEAD}:6379",)))
+            elif runs:
                 self._ran.add(address)
-            elif address in self._ran or address not in self._children:
-                self._ran.discard(address)
-                self._kill(address)
-                self._ray(address, f"--address={HEAD}:6379")
+            if address == HEAD and self.run(HEAD, "bash", "-c", f"</dev/tcp/{HEAD}/8265").returncode:
+                return  # the others wait for the dashboard
 
     def _ray(self, address: str, *words: str) -> None:
         """Start a node; `ray start --block` stays its parent."""
-        command = [RAY, "start", "--block", f"--node-ip-address={address}", *LEAN, *PORTS, *words]
+        # A raylet ends itself if its helpers take more than 15 s to start, which they would on busy cores.
+        command = [
+            "nice",
+            "-n",
+            "-15",
+            RAY,
+            "start",
+            "--block",
+            f"--node-ip-address={address}",
+            *LEAN,
+            *words,
+        ]
         command.append(f"--temp-dir={self.folder / address[-1]}")  # each node has a disk of its own
         with (self.folder / "start.log").open("ab") as log:
             child = subprocess.Popen(
@@ -116,7 +119,8 @@ class Cluster:
                     found.append(pid)
         return found
 
-    def _kill(self, address: str) -> None:
+    def kill(self, address: str) -> None:
+        """End every process of a node."""
         while pids := _pids(self.spaces[address]):
             for pid in pids:
                 with contextlib.suppress(ProcessLookupError):
@@ -125,7 +129,7 @@ class Cluster:
 
     def stop(self) -> None:
         for address, space in self.spaces.items():
-            self._kill(address)
+            self.kill(address)
             _ip("netns", "del", space, check=False)
         for child in self._children.values():
             child.wait()
