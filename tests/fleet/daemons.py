@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-START_S, END_S = 30.0, 5.0
+START_S, POLL_S, END_S = 30.0, 0.05, 5.0
 ADDRESS = "127.0.0.1"
 
 
@@ -70,10 +70,11 @@ class Daemons:
 
     def until(self, ready: Callable[[], object]) -> None:
         """Wait for what daemons begin to do."""
-        limit = time.monotonic() + START_S
-        while not ready():
-            assert time.monotonic() < limit, self.printed()
-            time.sleep(0.05)
+        for _ in range(int(START_S / POLL_S)):
+            if ready():
+                return
+            time.sleep(POLL_S)
+        raise AssertionError(self.printed())
 
 
 def free_port() -> int:

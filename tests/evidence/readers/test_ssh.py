@@ -221,7 +221,7 @@ def test_lines_of_the_other_machine_are_shown_whole_cut_and_counted(capsys):
     assert capsys.readouterr().err == "first\nsecond\n [31mred\n"
     assert (list(lines.kept), lines.left) == (["first", "second"], ssh.SHOWN_LIMIT_BYTES - 5 - 6 - 11)
     lines.end()
-    assert (lines.last, capsys.readouterr().err) == ("last", "last\n")
+    assert (lines.kept[-1], capsys.readouterr().err) == ("last", "last\n")
     lines.end()
     assert capsys.readouterr().err == ""
     lines.add(b"x" * ssh.LINE_LIMIT_BYTES)
@@ -231,11 +231,11 @@ def test_lines_of_the_other_machine_are_shown_whole_cut_and_counted(capsys):
     lines.left = 3
     lines.add(b"abc\nhidden\nalso\n")
     assert capsys.readouterr().err == "abc\n"
-    assert (lines.left, lines.last) == (-10, "also")
+    assert (lines.left, lines.kept[-1]) == (-10, "also")
     lines.add(b"hidden too\nthe last word\n")
-    assert (capsys.readouterr().err, lines.last) == ("", "the last word")
+    assert (capsys.readouterr().err, lines.kept[-1]) == ("", "the last word")
     lines.add(b"hidden too\nunfinished")
-    assert lines.last == "hidden too"
+    assert lines.kept[-1] == "hidden too"
 
 
 def test_the_rest_of_an_error_is_shown_in_part(monkeypatch, capsys):
