@@ -256,7 +256,7 @@ def is_attempt(heading: str) -> bool:
 
 
 def is_release(heading: str) -> bool:
-    """Whether a heading announces the changes of a release: what they name was mended there."""
+    """Whether a heading announces the changes of a release: what they name was fixed there."""
     return _compiled("release").search(heading) is not None
 
 
