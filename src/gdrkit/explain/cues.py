@@ -44,7 +44,7 @@ _PATTERNS = {
         r"|\u043f\u0440\u0438\u0447\u0438\u043d|\u0438\u0437-\u0437\u0430|\u0440\u0435\u0448\u0435\u043d"
     ),
     "cured": (
-        r"\b(?:(?:I|we|just|only|simply) had to (?:\w+ly )?(?:add|install|load|mount|set|pass|disabl|enabl"
+        r"\b(?:had to (?:\w+ly )?(?:add|install|load|mount|set|pass|disabl|enabl"
         r"|upgrad|updat|downgrad|rebuil|reinstall|recompil|remov|switch|chang|start|restart|expos|give|grant"
         r"|us|modprobe)\w*|(?:I|we) (?:simply |just )?forgot|my (?:mistake|fault|bad)"
         r"|(?:concluded|confirmed|found|found out|figured out|reali[sz]ed|discovered|noticed) (?:that|why)"
@@ -66,6 +66,8 @@ _PATTERNS = {
         r"|(?:only|just) (?:happen|occur|fail|crash|reproduce|work|find|see|detect)s?\b.{0,24} (?:when|if"
         r"|with\w*|on"
         r"|after|once))\b"
+        r"|\b(?:solved|fixed|resolved)(?=[.,!;]|$)|\bfixed this\b|\bthat was it\b|^\W*it was\b"
+        r"|\bafter\b.{0,80}\b(?:we|I|it) (?:got|gets?|see|saw|reach\w*|measured?)\b"
         r"|\u540e\u89e3\u51b3|[\u5c31\u540e\u4e86](?:\u53ef\u4ee5|\u597d\u4e86|\u6b63\u5e38|\u6210\u529f)"
         r"|\u6062\u590d|\u641e\u5b9a"
         r"|\bthen\b.{0,30}\bloaded(?=\W*$)|\bnow (?:it |NCCL |the log )?(?:shows|says|uses|reports|reaches"
@@ -254,7 +256,7 @@ def is_attempt(heading: str) -> bool:
 
 
 def is_release(heading: str) -> bool:
-    """Whether a heading announces the changes of a release: what they name was mended there."""
+    """Whether a heading announces the changes of a release: what they name was fixed there."""
     return _compiled("release").search(heading) is not None
 
 

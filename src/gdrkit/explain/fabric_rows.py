@@ -52,7 +52,8 @@ RDMA = (
         "bar1-exhausted",
         r"\bBAR ?1?\b",
         r"exhaust|\bfull\b(?![- ](?:\w+[- ])?(?:rate|speed|bandwidth|duplex|size))"
-        r"|used up|run(?:s|ning)? out|no (?:more )?space|insufficient|\bfree\W{0,16}\d{1,2} ?MiB",
+        r"|\b(?:100|9\d) ?%|used up|run(?:s|ning)? out|no (?:more )?space|insufficient"
+        r"|\bfree\W{0,16}\d{1,2} ?MiB",
     ),
     Statement(
         "memlock-limit",
@@ -119,6 +120,11 @@ RDMA = (
         r"|limits?)?.{0,40}"
         r"\b(?:rdma/\w+|vpc\.amazonaws\.com/efa|nvidia\.com/\w*(?:rdma|hca|mlx|sriov)\w*)",
         r"rdma/\w+|vpc\.amazonaws\.com/efa",
+    ),
+    Statement(
+        "rdma-device-not-in-container",
+        r"\bpods?\b|\bcontainers?\b",
+        r"(?:not|n't|never) request(?:ed)? (?:the|any|an?) (?:RDMA |HCA |EFA )?(?:resource|device)",
     ),
     Statement(
         "umad-device-missing",
@@ -249,7 +255,8 @@ PATH = (
     Statement(
         "iommu-translating",
         r"\bIOMMU\b|\bVT-d\b|\bAMD-Vi\b|\bSMMU\b|iommu=pt",
-        r"translat|" + BLOCKS + r"|(?:is|was|are|IOMMU) (?:en|turned on|on\b)",
+        r"translat|_iommu=on\b.{0,40}(?:corrupt|slow|fail|saw|hang|error)|" + BLOCKS + r"|(?:is|was|are"
+        r"|IOMMU) (?:en|turned on|on\b)",
         OFF,
     ),
     Statement(

@@ -40,7 +40,8 @@ PROGRAMS = (
         r"\bNCCL\b|versions?\b",
         r"different (?:NCCL )?versions? (?:of NCCL|on|between)"
         r"|(?:nodes|hosts|ranks|machines|servers|containers|pods)\b.{0,24}\bdifferent\b.{0,24}\bversions?"
-        r"|versions? (?:differ|mismatch)\w*"
+        r"|\bNCCL (\d+\.\d+)\S* .{0,40}\b(?:and|but|vs)\b.{0,24} (?!\1)2\.\d+|versions? (?:differ"
+        r"|mismatch)\w*"
         r" (?:between|on|across)\b.{0,40}?\b(?:ranks?|nodes?|hosts?|machines?|servers?|workers?|pods?"
         r"|containers?|images?)\b",
     ),
@@ -127,6 +128,9 @@ SETTINGS = (
         "env-differs-between-ranks",
         r"\b(?:env\w*|variables?|settings?|NCCL_[A-Z_]+)\b",
         r"(?:differ\w*|not the same) (?:between|on|across) (?:the )?(?:ranks?|nodes?|hosts?|workers?)"
+        r"|(?:ranks?|nodes?|hosts?|workers?)\b.{0,24}(?:not|n't|never) (?:get|see|receive|inherit|have)"
+        r" (?:the )?(?:NCCL_"
+        r"|env|variab|setting)"
         r"|only (?:\w+ )?(?:on|in) (?:the )?(?:head|master|first|launch\w*|rank 0)\b",
     ),
     Statement(

@@ -8,7 +8,10 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-PEERMEM = r"(?:\b(?:nvidia|nv)[-_ ]?peer[-_ ]?mem(?:ory)?\w*|\bpeer[-_]?mem(?:ory)?\b)"
+PEERMEM = (
+    r"(?:\b(?:nvidia|nv)[-_ ]?peer[-_ ]?mem(?:ory)?\w*|\bpeer[-_]?mem(?:ory)?\b"
+    r"|\bpeer memory (?:kernel )?(?:module|client|driver|service)\b)"
+)
 DMABUF = r"(?:(?<![a-z])dma[-_ ]?buf(?![a-z])|dmabuf)"
 LACKS = (
     r"\bnot\b|n't\b|\bno\b|missing|lacks?\b|without|absent|unavailable|undefined|unresolved"
@@ -121,6 +124,7 @@ LOADING = (
         BLOCKS + r"|restrict|not permitted",
         OFF,
     ),
+    Statement("lockdown-blocks-module", r"\blockdown\b", r"refus|reject|denied"),
     Statement("lockdown-blocks-module", r"\bsecure ?boot\b", ON, context=True),
     Statement("module-blacklisted", r"\b(?:black|deny)-?list(?:ed|s|ing)?\b", "", unless="nouveau$"),
     Statement(
@@ -169,7 +173,7 @@ DRIVER = (
     Statement(
         "driver-proprietary",
         r"\b(?:proprietary|closed)\b.{0,40}\b(?:driver|modules?|flavou?r)\b|\u95ed\u6e90",
-        DMABUF,
+        DMABUF + r"|cuMemGetHandleForAddressRange|GPU ?Direct",
         r"open(?: kernel)? (?:driver|modules?)|-open\b",
     ),
     Statement(
@@ -210,7 +214,12 @@ DRIVER = (
         r".{0,40}(?:re)?(?:boot|start)|(?:not|n't) surviv\w* (?:a |the |any )?(?:re)?(?:boot|start)",
         r"modules-load\.d|/etc/modules",
     ),
-    Statement("peermem-stub", PEERMEM, r"\bstub\b|(?:built|compiled) without|-EINVAL|empty `?depends"),
+    Statement(
+        "peermem-stub",
+        PEERMEM,
+        r"kernel\b.{0,40}(?:not|n't|no|lacks?|without)\b.{0,24}peer[- ]memory (?:API|patch|inter"
+        r"face|support)|\bstub\b|(?:built|compiled) without|-EINVAL|empty `?depends",
+    ),
     Statement(
         "peermem-registration-refused",
         r"ib_register_peer_memory_client",
