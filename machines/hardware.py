@@ -65,7 +65,7 @@ GPUS = {
         0x2BB5,
         "NVIDIA RTX PRO 6000 Blackwell Server Edition",
         "blackwell",
-        "professional",
+        "datacentre",
         "32.0x16",
         131072,
         575,

@@ -34,7 +34,10 @@ SOURCES: dict[str, dict[str, str]] = {
         "DGX Spark": "the output above it",
     },
     "docs/fix.md": {"Signing modules for Secure Boot": "_XZ_DICTIONARY_BYTES of repair/apply/signing.py"},
-    "docs/fleet.md": {"Ray": "WINDOW_BYTES and BUNDLE_LIMIT_BYTES of fleet/ray.py"},
+    "docs/fleet.md": {
+        "Nodes over ssh and Slurm": "JOB_LIMIT_MIN of fleet/slurm.py",
+        "Ray": "WINDOW_BYTES and BUNDLE_LIMIT_BYTES of fleet/ray.py",
+    },
     "docs/lab.md": {"What it needs": "the size of the cache", "How long things take": "lab/machine.py"},
     "docs/nccl-model.md": {"From file to graph": "src/graph/topo.cc of NCCL"},
     "docs/nccl.md": {"Supported logs": "WORTH_TWO_BYTES of jobs/workers.py"},
