@@ -39,7 +39,7 @@ from gdrkit.evidence.ssh import collector_program, remote_command
 from gdrkit.fleet.build import build
 from gdrkit.fleet.document import SILENT
 from gdrkit.fleet.pool import cores, judge_all
-from gdrkit.fleet.run import FANOUT
+from gdrkit.fleet.processes import FANOUT
 from gdrkit.fleet.worker import task_of
 from machines import draw
 

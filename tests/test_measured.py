@@ -33,6 +33,9 @@ SOURCES: dict[str, dict[str, str]] = {
         "Limits": "fabric/ceilings/: memory.py and links.py have the sources",
         "DGX Spark": "the output above it",
     },
+    "docs/explain.md": {
+        "How it is measured": "the first run of `fifth` by the column `kind` of threads.tsv"
+    },
     "docs/fix.md": {"Signing modules for Secure Boot": "_XZ_DICTIONARY_BYTES of repair/apply/signing.py"},
     "docs/fleet.md": {
         "Nodes over ssh and Slurm": "JOB_LIMIT_MIN of fleet/slurm.py",

@@ -17,10 +17,12 @@ from gdrkit.facts import commands
 from tests.cli.test_streams import GDR
 
 LOADS_NONE = {
+    "dcb": "asks the kernel by rtnetlink, which is built in",
     "dkms": "reads /var/lib/dkms: dkms(8), status",
     "dmesg": "reads /dev/kmsg",
     "dpkg": "reads its database",
     "dpkg-query": "reads its database",
+    "ethtool": "asks the kernel by netlink or ioctl, both built in",
     "ibv_devinfo": "reads sysfs and opens /dev/infiniband, which exists only once ib_uverbs is loaded",
     "ip": "asks the kernel by rtnetlink, which is built in",
     "journalctl": "reads the journal",

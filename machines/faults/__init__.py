@@ -17,13 +17,15 @@ OF_MESSAGES = (
     "efa-p2p-unavailable", "efa-peermem-proprietary-driver", "gcp-devices-missing",
     "gdaki-kernel-too-old", "gdr-disabled-by-env", "gdrcopy-built-for-proprietary", "gdrcopy-not-loaded",
     "gdrcopy-version-mismatch", "gds-compat-mode", "gds-p2pdma-off", "gin-library-mismatch",
-    "gin-nics-fused", "gin-unavailable", "ibgda-cpu-assisted", "ibgda-peer-mapping-denied",
+    "gin-nics-fused", "gin-unavailable", "gpu-shared-by-ranks", "ibgda-cpu-assisted",
+    "ibgda-peer-mapping-denied",
     "libfabric-too-old", "mkeys-exhausted", "mnnvl-clique-differs", "mnnvl-cumem-off",
     "mnnvl-fabric-incomplete", "mnnvl-imex-channel-missing", "mnnvl-imex-not-ready",
     "mooncake-forces-peermem", "nic-atomics-off", "nic-buffers-not-mappable", "nic-not-mlx5",
     "nvidia-fs-not-loaded", "nvidia-fs-symbols-missing", "ofi-dmabuf-off-by-default", "ofi-lacks-hmem",
     "rdma-transport-not-chosen", "tcpx-rxdm-missing", "torch-expandable-segments", "ucx-lacks-cuda",
-    "ucx-transport-excluded", "verbs-library-missing", "verbs-provider-mismatch", "vmm-not-rdma-capable",
+    "ucx-transport-excluded", "umad-device-missing", "verbs-library-missing", "verbs-provider-mismatch",
+    "vmm-not-rdma-capable",
 )  # fmt: skip
 NOT_SHOWN = {
     "env-differs-between-ranks": "shown by the log of a job",

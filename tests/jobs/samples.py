@@ -186,7 +186,7 @@ SAMPLES = (
         + info("dgxh100-4:460770", 0, "Using non-device net plugin version 0", "Using network IB")
         + warn("dgxh100-4:460770", 0, "misc/ibvwrap.cc:187",
                "Call to ibv_modify_qp failed with error Network is unreachable"),
-        state="unknown", legs=(0, 0, 0), ranks=1, version="2.19.3",
+        state="unknown", legs=(0, 0, 0), ranks=1, version="2.19.3", codes=("rail-unreachable",),
     ),
     Sample(
         name="2.20.5: two ports fused by NET/IB, Disabled for both",  # NVIDIA/nccl issue 1537

@@ -31,7 +31,7 @@ BUNDLE_LIMIT_BYTES = 1 << 30
 
 BLOCK_BYTES = 1 << 16
 LINE_LIMIT_BYTES = 1000
-NOT_FOUND = 127
+NO_SUCH_COMMAND = 127
 """The shell did not find the command: POSIX 2.8.2."""
 KEPT_LINES = 12
 SHOWN_LIMIT_BYTES = 1 << 15
@@ -208,7 +208,7 @@ class _RemoteLines:
 def failure(target: str, code: int, lines: Sequence[str]) -> TargetError:
     """Why a machine sent no bundle, by the exit code of ssh and the last lines of its errors."""
     last_line = lines[-1] if lines else ""
-    if code == NOT_FOUND:
+    if code == NO_SUCH_COMMAND:
         hint = "run nvidia-bug-report.sh or sos report there, copy the file, and run gdr doctor FILE"
         return TargetError(f"python3 not found on {target}", hint)
     if code == 255:  # ssh(1), EXIT STATUS

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from gdrkit.evidence.errors import TargetError
-from gdrkit.evidence.ssh import NOT_FOUND, failure
+from gdrkit.evidence.ssh import NO_SUCH_COMMAND, failure
 from gdrkit.fleet.hostlist import expand
 from gdrkit.fleet.launcher import SLURM
 from gdrkit.fleet.processes import PerNode
@@ -83,7 +83,7 @@ class Slurm(PerNode):
         return f"{SLURM}://{node}"
 
     def failure(self, node: str, code: int, lines: Sequence[str]) -> TargetError:
-        if code == NOT_FOUND:
+        if code == NO_SUCH_COMMAND:
             return failure(self.target(node), code, lines)
         own = [line for line in lines if not _SLURM_SAYS.match(line)]
         errors = [line for line in lines if line.startswith("srun: error: ")]

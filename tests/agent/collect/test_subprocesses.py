@@ -47,11 +47,11 @@ def test_output_of_a_command_that_succeeds(tmp_path):
 
 
 def test_the_error_message_of_a_failed_command_is_quoted(tmp_path):
-    path = script(tmp_path, "nvidia-smi", "echo NVIDIA-SMI has failed; exit 9")
+    path = script(tmp_path, "tool", "echo TOOL has failed; exit 9")
 
-    result = subprocesses.run(["nvidia-smi"], 5, 100, path)
+    result = subprocesses.run(["tool"], 5, 100, path)
 
-    assert (result.status, result.exit_code, result.complaint) == ("failed", 9, "NVIDIA-SMI has failed")
+    assert (result.status, result.exit_code, result.complaint) == ("failed", 9, "TOOL has failed")
 
 
 def test_a_command_that_is_not_installed(tmp_path):
