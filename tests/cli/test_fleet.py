@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import shutil
 import xml.etree.ElementTree as ET
 
 import jsonschema
@@ -13,9 +14,11 @@ from machines.fleet import bundles, fleet
 
 from gdrkit.cli import main
 from gdrkit.cli.exit import NO_INPUT, USAGE
+from gdrkit.fleet import runs
 from gdrkit.fleet.build import build
 from gdrkit.fleet.document import Standing
 from gdrkit.fleet.exit_code import exit_code
+from gdrkit.fleet.judge import without_answer
 from tests.fleet.fleets import row
 from tests.fleet.programs import install, sends_file
 
@@ -186,7 +189,58 @@ def test_a_run_whose_nodes_all_answered_needs_no_resume(folder, nodes, capsys):
     run(capsys, "gpu1")
     code, printed = run(capsys, "--resume")
 
-    assert code == NO_INPUT and "every node of that run gave an answer" in printed.err
+    assert code == NO_INPUT and "each of these nodes gave an answer" in printed.err
+
+
+def names_of(printed):
+    return [row["name"] for row in json.loads(printed.out)["nodes"]]
+
+
+@pytest.fixture
+def two(folder, tmp_path):
+    """A folder with two bundles."""
+    good, bad = sorted(path for path in folder[0].glob("*.tar.gz") if folder[1] not in path.name)[:2]
+    (tmp_path / "two").mkdir()
+    for path in (good, bad):
+        shutil.copy(path, tmp_path / "two")
+    return tmp_path / "two"
+
+
+def test_evidence_that_was_judged_is_not_judged_twice(two, monkeypatch, capsys):
+    _, first = run(capsys, two, "--json")
+    (two / "late.tar.gz").write_bytes(b"\x1f\x8b damaged")
+    monkeypatch.chdir(two.parent)
+    code, second = run(capsys, "--resume", "last", "two", "--json")
+
+    assert code == 3 and names_of(second) == [*names_of(first), "late.tar.gz"]
+
+
+def test_a_file_that_could_not_be_read_is_read_again(two, capsys):
+    damaged = next(two.iterdir())
+    good = damaged.read_bytes()
+    damaged.write_bytes(good[:3000])
+    before, first = run(capsys, two)
+    damaged.write_bytes(good)
+    after, second = run(capsys, "--resume", "--json")
+
+    assert (before, after) == (3, 1) and "1 unreadable" in first.out
+    assert len(names_of(second)) == 2
+
+
+def test_who_is_not_asked_again_stays_without_an_answer(nodes, capsys):
+    run(capsys, "gpu[1-2]")
+    code, printed = run(capsys, "--resume", "last", "gpu3", "--json")
+
+    assert code == 3 and names_of(printed) == ["gpu1", "gpu2", "gpu3"]
+
+
+@pytest.mark.parametrize("engine", ["ray", "kubernetes"])
+def test_nodes_of_an_engine_whose_address_is_not_kept_need_its_option(engine, state, capsys):
+    silent = without_answer(f"{engine}://n1", "n1", "it is dead", Standing.UNREACHABLE)
+    runs.keep(build([silent], started="2026-11-20T10:00:00Z"))
+    code, printed = run(capsys, "--resume")
+
+    assert code == NO_INPUT and f"add --{engine}" in printed.err and not printed.out
 
 
 @pytest.mark.parametrize(

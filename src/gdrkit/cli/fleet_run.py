@@ -30,12 +30,13 @@ def report_of(options: argparse.Namespace) -> FleetReport:
         return _again(runs.read(options.run), options, since)
     before = runs.read(options.resume).nodes if options.resume else ()
     paths, launcher, nodes = _sources(options, before)
-    rows = list(runs.answered(before))
+    again = {*paths, *nodes}
+    rows = [row for row in before if row.name not in again and row.target not in again]
     begun, started = time.monotonic(), datetime.now(UTC).strftime(STARTED)
     progress = _Progress(rows, len(paths) + len(nodes))
     expected = _expected(options)
     complete = not paths or judge_files(paths, progress.arrived, expected)
-    if launcher and nodes and complete:
+    if nodes and complete:
         with bundle_folder() as folder:
             run = Run(
                 launcher, folder, sudo=options.sudo, timeout_s=float(options.timeout), expected=expected
@@ -72,32 +73,49 @@ def _again(report: FleetReport, options: argparse.Namespace, since: FleetReport 
 
 def _sources(
     options: argparse.Namespace, before: Sequence[NodeRow]
-) -> tuple[list[str], Launcher | None, list[str]]:
-    """The evidence that is here, how to ask nodes, and the nodes to ask."""
+) -> tuple[list[str], Launcher, list[str]]:
+    """The evidence that is here, how to ask nodes, and the nodes to ask; without those that answered before.
+
+    Raises TargetError if there is none."""
     paths, names = named(options.targets)
-    if options.hosts:
-        names += _hosts(options.hosts)
-    if options.nodelist:
-        names += _nodelist(options.nodelist)
-    again = [row for row in before if row.standing in SILENT]
-    in_slurm = [row.name for row in again if row.target.startswith(f"{SLURM}://")]
-    if in_slurm and not names and not paths:
-        options.slurm, names = True, in_slurm
-    engine = _engine(options, names)
-    if not paths and not names and not engine and not again:
-        hint = (
-            "name a folder of bundles, nodes as gpu[001-016], --hosts FILE, --slurm, --ray or --kubernetes"
+    names += _hosts(options.hosts) if options.hosts else []
+    names += _nodelist(options.nodelist) if options.nodelist else []
+    by_engine = options.slurm or options.ray is not None or options.kubernetes
+    if before and not paths and not names and not by_engine:
+        paths, names = _without_answer(options, before)
+    elif not paths and not names and not by_engine:
+        raise TargetError(
+            "no nodes to judge",
+            "name a folder of bundles, nodes as gpu[001-016], --hosts FILE, --slurm, --ray or --kubernetes",
         )
-        if options.resume:
-            raise TargetError("every node of that run gave an answer", hint)
-        raise TargetError("no nodes to judge", hint)
-    launcher = engine or Ssh(
-        list(dict.fromkeys(names)) or [row.name for row in again if row.target.startswith("ssh://")]
-    )
-    known = {row.name for row in runs.answered(before)}
-    here = targets(paths) if paths else []
-    nodes = [] if here and not names and not engine else launcher.nodes()
-    return here, launcher, [node for node in nodes if node not in known]
+    answered = runs.answered(before)
+    known = {word for row in answered for word in (row.name, row.target)}
+    launcher = _engine(options, names) or Ssh(list(dict.fromkeys(names)))
+    here = [path for path in (targets(paths) if paths else []) if path not in known]
+    nodes = [node for node in launcher.nodes() if node not in known]
+    if not here and not nodes:
+        raise TargetError(
+            "each of these nodes gave an answer in that run" if before else "there are no nodes"
+        )
+    return here, launcher, nodes
+
+
+def _without_answer(options: argparse.Namespace, before: Sequence[NodeRow]) -> tuple[list[str], list[str]]:
+    """Files and nodes that gave no answer, as if the user had named them. Raises TargetError."""
+    by_scheme: dict[str, list[NodeRow]] = {}
+    for row in before:
+        if row.standing in SILENT:
+            scheme, found, _ = row.target.partition("://")
+            by_scheme.setdefault(scheme if found else "", []).append(row)
+    for scheme in ("ray", "kubernetes"):  # its address or context is not kept
+        if scheme in by_scheme:
+            raise TargetError(
+                f"{len(by_scheme[scheme])} nodes without an answer were asked with --{scheme}",
+                f"add --{scheme} and what else that run was given",
+            )
+    options.slurm = SLURM in by_scheme
+    asked = by_scheme.get(SLURM if options.slurm else "ssh", ())
+    return [row.target for row in by_scheme.get("", ())], [row.name for row in asked]
 
 
 def _engine(options: argparse.Namespace, names: Sequence[str]) -> Launcher | None:

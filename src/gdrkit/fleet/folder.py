@@ -15,9 +15,10 @@ _NOT_EVIDENCE = (".md5", ".sha256", ".sha512", ".asc", ".sig", ".txt", ".json", 
 
 
 def targets(paths: Iterable[str]) -> list[str]:
-    """The evidence in these files and folders, each once. A file that a user names is always one of it."""
+    """The evidence in these files and folders, each once, by absolute paths. A file that a user names is
+    always one of it."""
     found: dict[str, None] = {}
-    for path in paths:
+    for path in map(os.path.abspath, paths):
         found.update(dict.fromkeys(targets_in(path) if os.path.isdir(path) else [path]))
     return list(found)
 
