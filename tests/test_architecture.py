@@ -17,6 +17,7 @@ EDGES = (
     "jobs/workers.py",
     "transport/",
     "cli/",
+    "fleet/client.py",
     "fleet/folder.py",
     "fleet/pool.py",
     "fleet/launcher.py",

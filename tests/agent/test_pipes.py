@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import IO
 
 import pytest
@@ -130,3 +132,41 @@ def test_a_process_of_our_own_group_ends_alone():
     with subprocess.Popen(["sleep", "60"]) as process, within(30):
         pipes.kill_group(process)
         assert process.returncode == -9
+
+
+def child(script: str) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(["/bin/sh", "-c", script], stdout=subprocess.PIPE, start_new_session=True)
+
+
+def test_a_process_that_ends_gives_its_code_and_its_output():
+    assert pipes.output_of(child("echo done; exit 3"), 100, late()) == (3, b"done\n")
+
+
+@pytest.mark.parametrize(
+    ("script", "error"),
+    [
+        ("sleep 60 & exec sleep 60", TimeoutError),
+        ("exec >/dev/null; sleep 60", TimeoutError),
+        ("exec yes", OverflowError),
+    ],
+    ids=["says nothing", "closes its output and goes on", "prints without end"],
+)
+def test_a_process_that_does_not_end_is_killed_with_its_children(script, error):
+    running = child(script)
+    with pytest.raises(error):
+        pipes.output_of(running, 100, soon())
+
+    assert running.returncode in (-signal.SIGKILL, -signal.SIGPIPE)
+    with within(10):
+        while alive(running.pid):
+            time.sleep(0.02)
+
+
+def alive(group: int) -> list[str]:
+    """The processes of a group that have not ended: proc_pid_stat(5). Of a zombie only its entry is left."""
+    found = []
+    for place in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):  # it ended meanwhile
+            state, _, pgrp = place.read_text().rpartition(")")[2].split()[:3]
+            found += [place.parent.name] if int(pgrp) == group and state != "Z" else []
+    return found

@@ -111,10 +111,16 @@ def test_pods_that_cannot_be_removed_are_named(cluster, tmp_path, monkeypatch):
     real = (tmp_path / "bin/kubectl").read_text().splitlines()[-1]
     script = f'for word; do [ "$word" = delete ] && exit 1; done; {real}'
     install(tmp_path / "bin", "kubectl", script, monkeypatch)
-    _, rows, run = ask(cluster, "gpu1")
+    rows, asked = [], Kubernetes(["gpu1"], context="a b", namespace="gdr")
+    (cluster / "bundles").mkdir()
+    run = Run(asked, str(cluster / "bundles"))
+    run.ask(asked.nodes(), rows.append)
+    program, context, namespace, *words = shlex.split(run.remains)
 
-    assert rows["gpu1"].standing is Standing.READY
-    assert run.remains.startswith("kubectl delete pods --selector=app.kubernetes.io/instance=gdr-fleet-")
+    assert rows[0].standing is Standing.READY
+    assert program.endswith("kubectl") and (context, namespace) == ("--context=a b", "--namespace=gdr")
+    assert words[:2] == ["delete", "pods"] and words[3] == "--ignore-not-found"
+    assert words[2].startswith("--selector=app.kubernetes.io/instance=gdr-fleet-")
 
 
 def test_sudo_means_a_privileged_container(cluster):

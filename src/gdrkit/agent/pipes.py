@@ -45,6 +45,21 @@ def receive(pipe: IO[bytes], limit_bytes: int, deadline: float, until: bytes = b
             raise OverflowError(f"more than {limit_bytes} bytes") if left < 0 else TimeoutError("too slow")
 
 
+def output_of(process: subprocess.Popen[bytes], limit_bytes: int, deadline: float) -> tuple[int, bytes]:
+    """The exit code and the standard output of a process with a session of its own, which has then ended.
+
+    Raises TimeoutError if it does not end before the deadline, OverflowError for more than the limit."""
+    assert process.stdout
+    try:
+        output = receive(process.stdout, limit_bytes, deadline)
+        return process.wait(_remaining(deadline)), output
+    except subprocess.TimeoutExpired:
+        raise TimeoutError("it does not end") from None
+    finally:
+        process.stdout.close()
+        kill_group(process)
+
+
 def end_group(process: subprocess.Popen[bytes], wait_s: float = 0.0) -> None:
     """Kill a process and its children, which share its session; first give it some time to end."""
     with contextlib.suppress(subprocess.TimeoutExpired):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import secrets
+import shlex
 import shutil
 import threading
 import time
@@ -14,8 +15,9 @@ from typing import TypeVar
 
 import msgspec
 
-from gdrkit.agent.pipes import kill_group, receive
+from gdrkit.agent.pipes import kill_group
 from gdrkit.evidence.errors import TargetError
+from gdrkit.fleet.client import call, last_line
 from gdrkit.fleet.launcher import Answered, Request
 from gdrkit.fleet.pods import CONTAINER, HOST, IMAGE, MARGIN_S, RUN_LABEL, Node, Pod, manifest
 from gdrkit.fleet.processes import PerNode, Processes
@@ -32,9 +34,6 @@ DELETE_S = 30.0
 START_S = 180.0
 """How long a Pod may take to run: an image of 50 MB is pulled meanwhile."""
 POLL_S = 1.0
-OUTPUT_LIMIT_BYTES = 512 << 20
-"""What kubectl may print: a node has up to 50 KB, most of it names of images."""
-ERRORS_LIMIT_BYTES = 4 << 20
 EXEC_ENDED = "command terminated with exit code"
 """The last line of `kubectl exec` if the command fails; its own error is above."""
 _REFUSED = re.compile(r'\b[Pp]ods? "([a-z0-9.-]{1,253})" (?:is|already|was)?\s?(.{1,2000})')
@@ -69,39 +68,22 @@ class Kubectl:
 
     def call(self, *words: str, given: bytes = b"", limit_s: float = CALL_S) -> tuple[int, bytes, str]:
         """The exit code, the output and the errors of a call. Raises TargetError if it does not end."""
-        import subprocess
-        import tempfile
+        running: list[subprocess.Popen[bytes]] = []
 
-        with tempfile.TemporaryFile() as source, tempfile.TemporaryFile() as errors:
-            source.write(given)
-            source.seek(0)
-            child = subprocess.Popen(
-                self.words(*words), stdin=source, stdout=subprocess.PIPE, stderr=errors,
-                start_new_session=True,
-            )  # fmt: skip
+        def started(child: subprocess.Popen[bytes]) -> None:
+            running.append(child)
             self._running.add(child)
-            try:
-                assert child.stdout
-                deadline = time.monotonic() + limit_s
-                output = receive(child.stdout, OUTPUT_LIMIT_BYTES, deadline)
-                code = child.wait(max(0.1, deadline - time.monotonic()))
-            except (TimeoutError, subprocess.TimeoutExpired):
-                raise TargetError(f"kubectl {words[0]} did not end within {limit_s:g} s") from None
-            except OverflowError:
-                raise TargetError(
-                    f"kubectl {words[0]} printed more than {OUTPUT_LIMIT_BYTES >> 20} MiB"
-                ) from None
-            finally:
-                kill_group(child)
-                self._running.discard(child)
-            errors.seek(0)
-            return code, output, errors.read(ERRORS_LIMIT_BYTES).decode("utf-8", "replace")
+
+        try:
+            return call(self.words(*words), f"kubectl {words[0]}", limit_s, given=given, started=started)
+        finally:
+            self._running.difference_update(running)
 
     def listed(self, wanted: type[T], *words: str) -> T:
         """What `kubectl get` lists. Raises TargetError."""
         code, output, errors = self.call("get", *words, "--output=json", "--request-timeout=30s")
         if code:
-            raise TargetError(f"kubectl get {words[0]} failed: {_last(errors) or f'exit code {code}'}")
+            raise TargetError(f"kubectl get {words[0]} failed: {last_line(errors) or f'exit code {code}'}")
         try:
             return decode(output, wanted)
         except FormatError as error:
@@ -194,7 +176,7 @@ class PodsOfRun:
             code, _, _ = self._kubectl.call(*words, "--now", "--wait=false", limit_s=DELETE_S)
             if not code:
                 return ""
-        return f"kubectl {' '.join(words)}"
+        return shlex.join(self._kubectl.words(*words))
 
     def _run(self) -> None:
         why = TargetError("its Pod did not run before the deadline")
@@ -231,7 +213,9 @@ class PodsOfRun:
         for match in _REFUSED.finditer(errors):
             self._fail(match[1], TargetError(f"its Pod was refused: {match[2].strip()}"))
         for pod in [pod for pod in self._waiting if pod not in created]:
-            self._fail(pod, TargetError(f"its Pod was not created: {_last(errors) or f'exit code {code}'}"))
+            self._fail(
+                pod, TargetError(f"its Pod was not created: {last_line(errors) or f'exit code {code}'}")
+            )
 
     def _watch(self) -> None:
         """Ask in each Pod as soon as it runs. Raises TargetError if kubectl fails for long."""
@@ -260,8 +244,3 @@ class PodsOfRun:
                 self._processes.add(self._waiting.pop(name))
             elif late:
                 self._fail(name, TargetError(f"its Pod did not run within {START_S:g} s"))
-
-
-def _last(text: str) -> str:
-    lines = text.strip().splitlines()
-    return lines[-1].strip() if lines else ""

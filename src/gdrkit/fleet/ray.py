@@ -16,6 +16,7 @@ import msgspec
 
 from gdrkit.evidence.errors import TargetError
 from gdrkit.evidence.ssh import COLLECT_TIMEOUT_S, collector_program
+from gdrkit.fleet.client import last_line
 from gdrkit.fleet.hostlist import is_name
 from gdrkit.fleet.launcher import Answered, Request
 from gdrkit.fleet.ray_api import RayApi, address_of, headers_of, job_log_lines
@@ -178,7 +179,7 @@ class RayJob:
                     raise
             else:
                 if state.ended:
-                    why = _last(state.message) or state.status.lower()
+                    why = last_line(state.message or "") or state.status.lower()
                     raise TargetError(f"the Ray job ended: {why}")
         if self._left:
             self._stop()
@@ -213,11 +214,6 @@ class RayJob:
     def _stop(self) -> None:
         with suppress(TargetError):  # it ends by itself, after the deadline
             self._api.stop(self._job)
-
-
-def _last(message: str | None) -> str:
-    lines = (message or "").strip().splitlines()
-    return lines[-1].strip() if lines else ""
 
 
 def packed(order: Mapping[str, object], program: bytes) -> bytes:

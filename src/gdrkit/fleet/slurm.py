@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from gdrkit.evidence.errors import TargetError
 from gdrkit.evidence.ssh import NO_SUCH_COMMAND, failure
+from gdrkit.fleet.client import call, last_line
 from gdrkit.fleet.hostlist import expand
 from gdrkit.fleet.launcher import SLURM
 from gdrkit.fleet.processes import PerNode
@@ -132,17 +133,10 @@ def parse_states(text: str) -> dict[str, NodeState]:
 
 def _output(words: list[str], timeout_s: float = LIST_TIMEOUT_S) -> str:
     """What a program prints. Raises TargetError."""
-    import subprocess
-
     try:
-        ran = subprocess.run(
-            words, capture_output=True, timeout=timeout_s, check=False, stdin=subprocess.DEVNULL
-        )
+        code, output, errors = call(words, words[0], timeout_s)
     except FileNotFoundError:
         raise TargetError(f"{words[0]} is not installed here", "run it on a node of the cluster") from None
-    except subprocess.TimeoutExpired:
-        raise TargetError(f"{words[0]} did not answer within {timeout_s:g} s") from None
-    if ran.returncode:
-        why = ran.stderr.decode("utf-8", "replace").strip().splitlines()
-        raise TargetError(f"{words[0]} failed: {why[-1] if why else f'exit code {ran.returncode}'}")
-    return ran.stdout.decode("utf-8", "replace")
+    if code:
+        raise TargetError(f"{words[0]} failed: {last_line(errors) or f'exit code {code}'}")
+    return output.decode("utf-8", "replace")

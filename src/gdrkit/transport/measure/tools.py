@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from typing import IO, NamedTuple
 
 from gdrkit.agent.launch import ssh
-from gdrkit.agent.pipes import kill_group, receive
+from gdrkit.agent.pipes import kill_group, output_of
 
 PERFTEST = ("ib_write_bw", "ib_read_lat")
 SENDRECV = "sendrecv_perf"
@@ -179,22 +179,17 @@ def _output(command: list[str], more: dict[str, str], seconds: float, *, any_exi
         command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         start_new_session=True, env={**os.environ, **more},
     )  # fmt: skip
-    assert process.stdout
-    deadline = time.monotonic() + seconds
     try:
-        text = receive(process.stdout, _OUTPUT_BYTES, deadline).decode("utf-8", "replace")
-        process.wait(max(0.0, deadline - time.monotonic()))
-    except (TimeoutError, subprocess.TimeoutExpired):
+        code, output = output_of(process, _OUTPUT_BYTES, time.monotonic() + seconds)
+    except TimeoutError:
         raise ToolFailed(f"{os.path.basename(command[0])}: not done after {seconds:g} s") from None
     except OverflowError:
         raise ToolFailed(
             f"{os.path.basename(command[0])}: more than {_OUTPUT_BYTES >> 20} MiB of output"
         ) from None
-    finally:
-        process.stdout.close()
-        kill_group(process)
-    if process.returncode and not any_exit:
-        raise ToolFailed(_last(text) or f"{os.path.basename(command[0])}: exit code {process.returncode}")
+    text = output.decode("utf-8", "replace")
+    if code and not any_exit:
+        raise ToolFailed(_last(text) or f"{os.path.basename(command[0])}: exit code {code}")
     return text
 
 
