@@ -63,6 +63,7 @@ DEVICES_LIMIT, PAIRS_LIMIT = 1024, 4096
 """The most RDMA devices, and pairs with GPUs, that are judged: 16 GPUs and 40 ports are the largest machine,
 8 GPUs and 500 virtual functions are possible. Each pair takes about 1 ms."""
 
+_MAPPED = "0000:0000:0000:0000:0000:ffff:"
 _INDEX = re.compile(r"[0-9]{1,5}")
 """The number of a port or of a GID: both are at most 16 bits wide."""
 
@@ -270,6 +271,16 @@ def gids(node: Node, device: str, number: int) -> tuple[tuple[int, str, str], ..
         if value.strip("0:"):
             found.append((index, value, _gid_kind(node, folder, index)))
     return tuple(found)
+
+
+@fact
+def roce_v2_gid(node: Node, device: str, number: int) -> tuple[int, int] | None:
+    """The first GID of RoCE v2 with an IPv4 address, which NCCL takes: its index, and the address as a
+    number; None if the port has none. Source: RFC 4291, 2.5.5.2, IPv4-mapped IPv6 addresses."""
+    for index, value, kind in gids(node, device, number):
+        if kind == "RoCE v2" and value.startswith(_MAPPED):
+            return index, int(value.removeprefix(_MAPPED).replace(":", ""), 16)
+    return None
 
 
 def _gid_kind(node: Node, folder: str, index: int) -> str:

@@ -10,9 +10,9 @@ from gdrkit.facts.gpu import is_integrated
 from gdrkit.facts.pci import gpus
 from gdrkit.facts.pci_path import raw_gbit_per_s
 from gdrkit.facts.pci_registers import link
-from gdrkit.facts.rdma import RdmaPort, nic_address, phys_port_name, ports
+from gdrkit.facts.rdma import RdmaPort, nic_address, phys_port_name, ports, roce_v2_gid
 from gdrkit.fleet.document import PortRow, Setting
-from gdrkit.fleet.port_traits import first_gid, interface
+from gdrkit.fleet.port_traits import interface
 from gdrkit.formats.whole_number import whole_number
 from gdrkit.node import Node, if_missing
 from gdrkit.repair.config.nccl_env import settings
@@ -54,7 +54,7 @@ def _row(node: Node, port: RdmaPort) -> PortRow:
     card = if_missing(None, networks.card, node, net)
     address = if_missing("", nic_address, node, port.device)
     speed = if_missing(None, link, node, address) if address else None
-    gid = if_missing(None, first_gid, node, port)
+    gid = if_missing(None, roce_v2_gid, node, port.device, port.number)
     return PortRow(
         device=port.device,
         interface=net,

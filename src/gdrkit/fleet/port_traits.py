@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable
 
@@ -10,7 +9,7 @@ from gdrkit.evidence import EvidenceMissing, Missing, MissingReason
 from gdrkit.facts import flow_control
 from gdrkit.facts import networks as of_interface
 from gdrkit.facts.expectation import best_port, counted_nics
-from gdrkit.facts.rdma import RdmaPort, gids, netdev
+from gdrkit.facts.rdma import RdmaPort, netdev, roce_v2_gid
 from gdrkit.facts.rdma import ports as ports_of
 from gdrkit.fleet.hostlist import natural
 from gdrkit.node import Node
@@ -79,22 +78,17 @@ def interface(node: Node, port: RdmaPort) -> str:
     return netdev(node, port.device, port.number)
 
 
-def first_gid(node: Node, port: RdmaPort) -> tuple[int, str] | None:
-    """The index and value of the first GID of RoCE v2 with an IPv4 address, which NCCL takes."""
-    for index, value, type_ in gids(node, port.device, port.number):
-        if type_ == "RoCE v2" and re.match(r"(?:0000:){5}ffff:", value):
-            return index, value
-    return None
+def _gids(node: Node) -> list[tuple[int, int] | None]:
+    return [roce_v2_gid(node, port.device, port.number) for port in on_ethernet(node)]
 
 
 def gid_kinds(node: Node) -> str:
-    kinds = {True: "RoCE v2 with IPv4", False: "no RoCE v2 with IPv4"}
-    return distinct(kinds[first_gid(node, port) is not None] for port in on_ethernet(node))
+    return distinct("RoCE v2 with IPv4" if gid else "no RoCE v2 with IPv4" for gid in _gids(node))
 
 
 def gid_indexes(node: Node) -> str:
     """Known only where every port has one: that one lacks it is another trait."""
-    found = [first_gid(node, port) for port in on_ethernet(node)]
+    found = _gids(node)
     if None in found:
         raise EvidenceMissing(Missing("GID of RoCE v2", MissingReason.UNDECIDED, "show_gids"))
     return distinct(str(gid[0]) for gid in found if gid)

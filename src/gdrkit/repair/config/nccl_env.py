@@ -8,11 +8,10 @@ from gdrkit.consumers.nccl_levels import path_type
 from gdrkit.consumers.nccl_releases import first_release_with, release
 from gdrkit.facts.driver import driver_flavour
 from gdrkit.facts.libraries import nccl_version
-from gdrkit.facts.rdma import NEAR, RdmaPort
+from gdrkit.facts.rdma import NEAR, RdmaPort, roce_v2_gid
 from gdrkit.facts.virtual import virtual_machine
-from gdrkit.node import Node
 from gdrkit.repair.config.output import ConfigOutput, ConfigRefused, OutputLine
-from gdrkit.repair.config.rail_settings import EnvSetting, rail_settings, roce_v2_gids
+from gdrkit.repair.config.rail_settings import EnvSetting, rail_settings
 from gdrkit.repair.config.request import (
     ConfigRequest,
     ask,
@@ -115,7 +114,8 @@ def _gid_index(request: ConfigRequest, ports: tuple[RdmaPort, ...]) -> tuple[Env
     version = ask(request, nccl_version)
     if version and release(version).chooses_gid:
         return (EnvSetting(name, "", f"NCCL {version} finds the RoCE v2 GID itself (since {since})"),)
-    indexes = {ask(request, lambda node, port=port: _roce_v2(node, port)) for port in roce}  # type: ignore[misc]
+    gids = ask(request, lambda node: [roce_v2_gid(node, port.device, port.number) for port in roce])
+    indexes = {gid and gid[0] for gid in gids or (None,)}
     if len(indexes) > 1 or None in indexes:
         differ = "the index of the RoCE v2 GID differs between ports"
         why = f"{differ}: use NCCL {since} or newer, which chooses it"
@@ -125,11 +125,6 @@ def _gid_index(request: ConfigRequest, ports: tuple[RdmaPort, ...]) -> tuple[Env
         why = f"NCCL {version} does not choose it; RoCE v2 with IPv4 has index {index} on all ports"
         return (EnvSetting(name, str(index), why),)
     return (EnvSetting(name, "", f"NCCL {since} and newer choose it; older versions need {index} here"),)
-
-
-def _roce_v2(node: Node, port: RdmaPort) -> int | None:
-    """The first index of a RoCE v2 GID with an IPv4-mapped address (RFC 4291, 2.5.5.2), or None."""
-    return next((index for index, _ in roce_v2_gids(node, port)), None)
 
 
 def _queue_pairs(ports: tuple[RdmaPort, ...]) -> EnvSetting:

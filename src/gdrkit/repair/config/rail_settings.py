@@ -8,15 +8,13 @@ from msgspec import Struct
 
 from gdrkit.consumers.nccl_releases import VARIABLE_SINCE, release
 from gdrkit.facts.libraries import nccl_version
-from gdrkit.facts.rdma import RdmaPort, gids
+from gdrkit.facts.rdma import RdmaPort, roce_v2_gid
 from gdrkit.node import Node
 from gdrkit.repair.config.request import ConfigRequest, ask, has_integrated_gpu
 
 PREFIX_BITS = 24
 """How much of an IPv4 address names its subnet: the default of NCCL_IB_SUBNET_PREFIX_LEN, NCCL 2.30.7
 net_ib/connect.cc. A GID does not show its netmask."""
-MAPPED = "0000:0000:0000:0000:0000:ffff:"
-"""IPv4-mapped: RFC 4291, 2.5.5.2."""
 
 
 class EnvSetting(Struct, frozen=True):
@@ -64,14 +62,7 @@ def _subnet_aware(request: ConfigRequest) -> EnvSetting:
     return EnvSetting(name, "1", f"from {since} on, NCCL chooses the port in the peer's subnet")
 
 
-def roce_v2_gids(node: Node, port: RdmaPort) -> Iterator[tuple[int, str]]:
-    """The index of each RoCE v2 GID with an IPv4 address, and that address in eight digits."""
-    for index, value, kind in gids(node, port.device, port.number):
-        if kind == "RoCE v2" and value.startswith(MAPPED):
-            yield index, value.removeprefix(MAPPED).replace(":", "")
-
-
-def _subnet(node: Node, port: RdmaPort) -> str | None:
-    """The first digits of a port's address; None without one."""
-    found = next(roce_v2_gids(node, port), None)
-    return found[1][: PREFIX_BITS // 4] if found else None
+def _subnet(node: Node, port: RdmaPort) -> int | None:
+    """The first bits of a port's address; None without one."""
+    found = roce_v2_gid(node, port.device, port.number)
+    return found[1] >> (32 - PREFIX_BITS) if found else None
