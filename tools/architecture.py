@@ -29,9 +29,9 @@ ROW, BOX, LEFT, TOP = 36, 110, 90, 20
 
 
 def package_of(path: Path) -> str:
-    """The top-level package or module of a file; "" for gdrkit/__init__.py."""
+    """The top-level package or module of a file: "" for gdrkit/__init__.py, "cli" for gdrkit/__main__.py."""
     name = path.relative_to(SOURCE).parts[0].removesuffix(".py")
-    return "" if name == "__init__" else name
+    return {"__init__": "", "__main__": "cli"}.get(name, name)
 
 
 def imports_of(path: Path) -> set[str]:

@@ -37,6 +37,13 @@ def unknown(tmp_path_factory) -> str:
     return str(build("ubuntu-6.8-h100-no-verbs", tmp_path_factory.mktemp("unknown")))
 
 
+def test_python_runs_the_package_as_the_command():
+    run = subprocess.run([sys.executable, "-m", "gdrkit", "--version"], capture_output=True, text=True)
+    assert (run.returncode, run.stdout, run.stderr) == (0, gdr("--version").stdout, "")
+    wrong = subprocess.run([sys.executable, "-m", "gdrkit", "docktor"], capture_output=True, text=True)
+    assert (wrong.returncode, wrong.stderr) == (64, gdr("docktor").stderr)
+
+
 def test_help_lists_every_command_with_examples():
     run = gdr("--help")
     assert run.returncode == 0

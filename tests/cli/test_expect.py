@@ -183,7 +183,7 @@ def test_what_the_evidence_does_not_show_is_left_out_and_named(capsys):
 @pytest.mark.parametrize(
     "content, words",
     [
-        (b"gpu = 8\n", 'unknown key "gpu", did you mean gpus?'),
+        (b"gpu = 8\n", "unknown key \"gpu\", did you mean 'gpus'?"),
         (b"\xff\xfe", "not UTF-8"),
         (b"gpus", "not TOML"),
         (b"#" * (1 << 20) + b"##", "larger than 1 MiB"),

@@ -37,6 +37,34 @@ def test_an_option_without_effect_is_refused(arguments, right, capsys):
     assert right in printed.err and not printed.out
 
 
+@pytest.mark.parametrize(
+    "arguments, line",
+    [
+        (["doctor", "--jsn"], "gdr doctor: unknown argument: --jsn, did you mean '--json'?"),
+        (["doctor", "--jsn=yes"], "gdr doctor: unknown argument: --jsn=yes, did you mean '--json'?"),
+        (["doctor", "--banana"], "gdr doctor: unknown argument: --banana"),
+        (["doctor", "a", "b", "c"], "gdr doctor: unknown argument: c"),
+        (
+            ["doctor", "--consumer", "ncl"],
+            "gdr doctor: argument --consumer: invalid choice: 'ncl', did you mean 'nccl'?",
+        ),
+        (
+            ["completion", "csh"],
+            "gdr completion: argument shell: invalid choice: 'csh', did you mean 'zsh'?",
+        ),
+        (
+            ["completion", "perl"],
+            "gdr completion: argument shell: invalid choice: 'perl' (choose from bash, zsh, fish)",
+        ),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_an_unknown_option_or_choice_is_answered_with_the_one_that_was_meant(arguments, line, capsys):
+    assert main(arguments) == 64
+    printed = capsys.readouterr()
+    assert printed.err.splitlines() == [line, f"  see gdr {arguments[0]} --help"] and not printed.out
+
+
 TOGETHER = """
 doctor --json --line | doctor --json -v | doctor --line -q | doctor -vq | doctor --verbose --line
 explain --json -v | explain -q -v | explain -q --json | modprobe nvidia -q --json | probe -v --json

@@ -39,8 +39,8 @@ def test_no_name_that_a_machine_gives_breaks_the_file(name, version):
 @pytest.mark.parametrize(
     "text, line",
     [
-        ("gpu = 8", 'unknown key "gpu", did you mean gpus?'),
-        ("gpu-models = 1", 'unknown key "gpu-models", did you mean gpu_models?'),
+        ("gpu = 8", "unknown key \"gpu\", did you mean 'gpus'?"),
+        ("gpu-models = 1", "unknown key \"gpu-models\", did you mean 'gpu_models'?"),
         ('[versions]\ncuda = "12"', "known: kernel, driver, modules, ofed, nccl"),
         ("[[rails]]\nspeed = 3", 'unknown key "rails.speed"'),
         ("gpus = true", "gpus: expected int"),

@@ -122,9 +122,10 @@ def _command(arguments: list[str]) -> int:
         sys.stdout.write(f"gdr {__version__}\n")
         return 0
     if arguments[0] not in COMMANDS:
-        sys.stderr.write(
-            f"gdr: unknown command {arguments[0]!r}{_suggestion(arguments[0])}\n  see gdr --help\n"
-        )
+        from gdrkit.formats.misspelt import did_you_mean
+
+        meant = did_you_mean(arguments[0], COMMANDS)
+        sys.stderr.write(f"gdr: unknown command {arguments[0]!r}{meant}\n  see gdr --help\n")
         return USAGE
     try:
         return _run(arguments[0], arguments[1:])
@@ -182,13 +183,6 @@ def _location(error: BaseException) -> str:
     while last is not None and last.tb_next is not None:
         last = last.tb_next
     return f"{last.tb_frame.f_code.co_filename.rpartition('gdrkit/')[2]}:{last.tb_lineno}" if last else "?"
-
-
-def _suggestion(word: str) -> str:
-    from difflib import get_close_matches
-
-    close = get_close_matches(word, COMMANDS, n=1)
-    return f", did you mean {close[0]!r}?" if close else ""
 
 
 def _help() -> str:

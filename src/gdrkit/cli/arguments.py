@@ -12,6 +12,7 @@ from typing import NoReturn
 from gdrkit.agent.streams import SafeStream, visible_json
 from gdrkit.cli.exit import USAGE
 from gdrkit.consumers.names import NAMES
+from gdrkit.formats.misspelt import did_you_mean
 
 
 class _Help(argparse.RawDescriptionHelpFormatter):
@@ -66,7 +67,9 @@ class Parser(argparse.ArgumentParser):
 
         What would be taken without an effect is an error: an empty value, and an option that only works with
         or without another. `given` of the result names the options, each by the last of its names."""
-        options = self.parse_intermixed_args(arguments)
+        options, unknown = self.parse_known_intermixed_args(arguments)
+        if unknown:
+            self.error(f"unknown argument: {' '.join(unknown)}{self._meant(unknown[0])}")
         given = self._given(arguments)
         for option, others in self.needed:
             if option in given and given.isdisjoint(others):
@@ -98,6 +101,16 @@ class Parser(argparse.ArgumentParser):
                 given.add(action.option_strings[-1])
                 waits = "" if action.nargs == 0 else name
         return given
+
+    def _meant(self, word: str) -> str:
+        return did_you_mean(word.partition("=")[0], self._option_string_actions) if word[:1] == "-" else ""
+
+    def _check_value(self, action: argparse.Action, value: object) -> None:
+        """Refuse a value that is not a choice. Before Python 3.14 argparse never says what was meant."""
+        if action.choices is not None and value not in action.choices:
+            choices = [*map(str, action.choices)]
+            meant = did_you_mean(str(value), choices) or f" (choose from {', '.join(choices)})"
+            raise argparse.ArgumentError(action, f"invalid choice: {value!r}{meant}")
 
     def _names(self, word: str) -> list[str]:
         """The options in a word: `--json`, and of `-qv` both; not the value in `-oFILE`."""

@@ -60,9 +60,7 @@ def _entry(entry: Term) -> str:
 
 
 def _unknown(word: str, known: list[str]) -> int:
-    from difflib import get_close_matches
+    from gdrkit.formats.misspelt import did_you_mean
 
-    close = get_close_matches(word, known, n=1)
-    hint = f"; did you mean {close[0]!r}?" if close else ""
-    sys.stderr.write(f"gdr codes: unknown code or word: {word!r}{hint}\n")
+    sys.stderr.write(f"gdr codes: unknown code or word: {word!r}{did_you_mean(word, known)}\n")
     return USAGE

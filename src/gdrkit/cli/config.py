@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from gdrkit.cli.arguments import Parser, matching, print_notes, write, write_json
 from gdrkit.cli.exit import BLOCKED, OK, UNKNOWN, WARNING
+from gdrkit.formats.misspelt import did_you_mean
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -142,7 +143,8 @@ def main(arguments: list[str]) -> int:
     from gdrkit.repair.config import KINDS, ConfigRefused, generate
 
     if options.kind not in KINDS:
-        parser().error(f"unknown kind: {options.kind!r}{_suggestion(options.kind, KINDS)}; see --list")
+        meant = did_you_mean(options.kind, [*KINDS, "check"])
+        parser().error(f"unknown kind: {options.kind!r}{meant}; see --list")
     forms = KINDS[options.kind].forms
     if options.form and options.form not in forms:
         known = f"it has {', '.join(forms)}" if forms else "it has only one form"
@@ -167,13 +169,6 @@ def _check_choices(options: Namespace) -> None:
         parser().error(f"TARGET has no effect on {options.kind}, which is the same for every node")
     if options.path == "dmabuf" or (not options.path and options.target is None):
         parser().refuse(options, ("--ofed",), "on dma-buf; it is for --path peermem")
-
-
-def _suggestion(word: str, known: object) -> str:
-    from difflib import get_close_matches
-
-    close = get_close_matches(word, [*known, "check"], n=1)  # type: ignore[misc]
-    return f", did you mean {close[0]!r}?" if close else ""
 
 
 def _listed(*, explain: bool) -> str:

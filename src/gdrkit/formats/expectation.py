@@ -35,6 +35,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from gdrkit.formats.errors import FormatError
+from gdrkit.formats.misspelt import did_you_mean
 
 LIMIT_BYTES = 1 << 20
 GPUS_LIMIT, NICS_LIMIT, ENTRIES_LIMIT = 256, 1024, 256
@@ -112,14 +113,8 @@ def _check_keys(table: Mapping[str, Any]) -> None:
         known = kind.__struct_fields__
         for key in part if isinstance(part, dict) else ():
             if key not in known:
-                raise FormatError(f"unknown key {_quoted(where + key)}{_instead(key, known)}")
-
-
-def _instead(key: str, known: tuple[str, ...]) -> str:
-    from difflib import get_close_matches
-
-    close = get_close_matches(key[:100], known, n=1)
-    return f", did you mean {close[0]}?" if close else f"; known: {', '.join(known)}"
+                instead = did_you_mean(key, known) or f"; known: {', '.join(known)}"
+                raise FormatError(f"unknown key {_quoted(where + key)}{instead}")
 
 
 def _plain(message: str) -> str:

@@ -163,10 +163,8 @@ def known_model(name: str) -> ModelShape:
     for model in MODELS:
         if model.name == wanted:
             return model
-    from difflib import get_close_matches
+    from gdrkit.formats.misspelt import did_you_mean
 
-    close = get_close_matches(wanted, [model.name for model in MODELS], n=3)
-    meant = (
-        f"; did you mean {', '.join(close)}?" if close else f"; known: {', '.join(m.name for m in MODELS)}"
-    )
-    raise UnknownModel(f"unknown model: {name[:60]!r}{meant}")
+    names = [model.name for model in MODELS]
+    instead = did_you_mean(wanted, names) or f"; known: {', '.join(names)}"
+    raise UnknownModel(f"unknown model: {name[:60]!r}{instead}")

@@ -1,0 +1,7 @@
+"""`python -m gdrkit` is the command `gdr`."""
+
+import sys
+
+from gdrkit.cli import main
+
+sys.exit(main())
