@@ -41,6 +41,7 @@ def _remove(module: str) -> tuple[tuple[str, ...], ...]:
 
 _USER = "{module:consumer}"
 _OTHER_BUILD = "which symbol versions a provider has that runs and is not the file"
+_FUNCTIONS_ALONE = "what a provider exports that runs and is not the file, without CONFIG_KALLSYMS_ALL"
 _BROKEN = ("vermagic-flags",)
 _CONSUMERS = (
     Case(
@@ -137,6 +138,7 @@ _PEERMEM = (
     _peermem(
         "ofed-installed-not-restarted", _CLIENT, one("ofed-without"), _later("ofed"), _GPU,
         before=(*_BOTH, *_replace("ofed")), why="the stack without the API still runs",
+        open_because=_FUNCTIONS_ALONE,
     ),
     _peermem(
         "driver-updated-not-reloaded", _CLIENT, _OFED, one("gpu-new"), _later("gpu"),

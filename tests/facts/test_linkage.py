@@ -148,6 +148,40 @@ def test_a_running_module_without_a_file_still_exports_what_kallsyms_lists() -> 
     assert versioned.problems == () and len(versioned.unseen) == 1
 
 
+@pytest.mark.parametrize("lists", ["0 T hello\t[provider]\n", "0 t own\t[provider]\n", ""])
+def test_what_a_running_module_without_a_file_exports_is_unknown_where_kallsyms_lists_no_exports(
+    lists: str,
+) -> None:
+    """As in the lab: running-provider-gone-from-disk on Debian's arm64. Variables are not listed."""
+    tree = running_without_a_file("# CONFIG_KALLSYMS_ALL is not set").put("proc/kallsyms", lists)
+    found = symbol_links(tree.node(), "user")
+    assert found.problems == ()
+    assert [missing.source for missing in found.unseen] == [
+        "the running provider is not the file on disk (its file is gone)"
+    ]
+
+
+def test_a_function_of_a_running_module_is_no_export_if_its_file_has_none() -> None:
+    tree = KernelTree().module("provider", loaded="OE").module("user", imports={"hello": 7})
+    tree.put("proc/kallsyms", "0 T hello\t[provider]\n")
+    assert faults(tree, "user") == [("hello", SymbolFault.MISSING)]
+
+
+def test_only_the_modules_of_an_interface_can_export_it_unless_another_has_such_a_function() -> None:
+    tree = running_without_a_file("# CONFIG_KALLSYMS_ALL is not set")
+    tree.module("nvidia").module("user", imports={"nvidia_p2p_get_pages": 1})
+    tree.put("proc/kallsyms", "0 T hello\t[provider]\n")
+    assert faults(tree, "user") == [("nvidia_p2p_get_pages", SymbolFault.MISSING)]
+    tree.put("proc/kallsyms", "0 T nvidia_p2p_get_pages\t[provider]\n")
+    assert (faults(tree, "user"), len(symbol_links(tree.node(), "user").unseen)) == ([], 1)
+
+
+def test_a_running_module_whose_file_was_not_collected_is_taken_as_its_file() -> None:
+    tree = KernelTree(complete=False).module("another", loaded="").module("user", imports={"nowhere": 1})
+    tree.without(tree.path("another"))
+    assert faults(tree, "user") == [("nowhere", SymbolFault.MISSING)]
+
+
 def test_a_running_build_without_the_symbol_exports_none_whatever_its_file_has() -> None:
     """As in the lab: peer-ofed-installed-not-restarted."""
     tree = a_pair().module("provider", exports={"hello": 7}, loaded="OE")

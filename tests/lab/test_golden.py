@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 
 import msgspec
 import pytest
@@ -19,12 +19,6 @@ from gdrkit.loader import Prediction
 from gdrkit.node import Node
 from lab import golden, words
 
-_ALTERED = {"signed-lab-altered", "signed-unknown-altered", "peer-altered", "named-peer-altered"}
-_OPTIONS = "options-of-dependency"  # the collector did not take soft dependencies of modprobe.d
-_EVERY = ""  # every profile that has no row of its own
-LEFT_OUT: Mapping[str, Mapping[str, Collection[str]]] = {  # not as their rows say; by kernel and profile
-    "6.1-arm64": {_EVERY: {_OPTIONS, *_ALTERED}},
-}
 SESSIONS = [(row.name, name) for row in FLAVOURS for name in golden.recorded(row.name)]
 
 
@@ -55,9 +49,7 @@ def test_at_least_three_kernels_and_ten_profiles_are_recorded() -> None:
 def test_every_session_has_all_cases_of_its_profile(flavour: str, name: str) -> None:
     session = golden.read(flavour, name)
     cases = of_groups(session.profile.groups, kernel_of(flavour))
-    by_profile = LEFT_OUT.get(flavour, {})
-    left_out = by_profile.get(name, by_profile.get(_EVERY, frozenset()))
-    assert [case.name for case in session.cases] == [row.name for row in cases if row.name not in left_out]
+    assert [case.name for case in session.cases] == [row.name for row in cases]
 
 
 @pytest.mark.parametrize(("flavour", "name"), SESSIONS)

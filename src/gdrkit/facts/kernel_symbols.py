@@ -7,7 +7,7 @@ headers, reference modules, and the kernel's list of symbols.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -324,20 +324,33 @@ def _candidates(symbol: str) -> tuple[str, ...]:
 
 
 def _running_exporter(node: Node, symbol: str, candidates: tuple[str, ...]) -> str:
-    """The loaded module that exports a symbol, by kallsyms, else by the file of a candidate.
+    """The loaded module that exports a symbol, by kallsyms, else by the file of one that may.
 
-    Raises EvidenceAbsent if none does.
+    Raises EvidenceAbsent if none does, EvidenceMissing if one may whose file is not on disk.
     """
-    others = [name for name in candidates if replaced(node, name)]
     if lists_modules(node):
         if found := holder_of(node, symbol):
             return found
+        others = [name for name in candidates if replaced(node, name)]
     else:
+        others = [name for name in _may_export(node, symbol, candidates) if replaced(node, name)]
         for name in others:
             if symbol in exports(node, loaded_path(node, name)):
                 return name
     owner = next(iter(others), VMLINUX)
     raise _not_exported(owner, symbol, f"grep -w {quoted(symbol)} /proc/kallsyms")
+
+
+def _may_export(node: Node, symbol: str, candidates: tuple[str, ...]) -> Iterable[str]:
+    """The loaded modules that may export a symbol where kallsyms lists no exports, the likeliest first.
+
+    Without CONFIG_KALLSYMS_ALL, as on Debian's arm64, it lists the functions of modules alone: Linux
+    kernel/module/kallsyms.c, is_core_symbol(). A variable may be exported by any module.
+    """
+    name = re.escape(symbol.encode())
+    found = re.search(rb" [TW] %s\t\[([^]\n]+)\]\n" % name, if_missing(b"", node.read, "proc/kallsyms"))
+    holders = (found[1].decode("ascii", "replace"),) if found else ()
+    return dict.fromkeys((*holders, *(candidates or if_missing((), lambda: tuple(loaded(node))))))
 
 
 class _KernelExports(Mapping[str, "KernelSymbol"]):
