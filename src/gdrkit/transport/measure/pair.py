@@ -78,7 +78,12 @@ def between(
         tell(LISTENING, address, 0)
         host, port = _listens_on(_line(ends, deadline), address, network)
         tell(CONNECTING, host, port)
-        return _point(_line(ends, deadline), size_bytes)
+        try:
+            return _point(_line(ends, deadline), size_bytes)
+        except EndFailed:
+            raise
+        except TransportError as error:  # equal for pairs that fail alike
+            raise TransportError(str(error).replace(f"{host}:{port}", "its peer")) from None
 
 
 def _left_s(deadline: float) -> float:
