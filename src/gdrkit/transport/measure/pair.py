@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
-from gdrkit.transport.errors import TransportError
+from gdrkit.transport.errors import TimedOut, TransportError
 from gdrkit.transport.handshake import generate_key
 from gdrkit.transport.measure import remote
 from gdrkit.transport.measure.job import MeasureEnd
@@ -31,7 +31,7 @@ _OTHER_SECONDS = 0.5
 """How long the other node may take to see that its peer is lost, and to say why."""
 _SERVER = 2
 """The word of SSH_CONNECTION with the address at which the node was reached: sshd(8)."""
-_NOT_OURS = "the node sent something else than gdrkit's answer"
+_NOT_OURS = "it sent something else than gdrkit's answer"
 _SIDES = ("the listening node", "the connecting node")
 
 
@@ -96,8 +96,10 @@ def _introduced(number: int, child: subprocess.Popen[bytes], deadline: float) ->
         return remote.introduce(child, _left_s(deadline))
     except remote.NotStarted as error:
         raise EndFailed(number, child.poll(), error.lines) from None
+    except TimedOut:  # without its seconds, so that it is equal for nodes that hang alike
+        raise EndFailed(number, None, ["it did not answer in time"]) from None
     except TransportError as error:
-        raise EndFailed(number, None, [str(error)]) from None
+        raise EndFailed(number, None, [str(error).replace("the other node", "it")]) from None
 
 
 def _server_address(words: Sequence[str]) -> str:
@@ -105,7 +107,7 @@ def _server_address(words: Sequence[str]) -> str:
     try:
         return remote.address_of(words[_SERVER] if len(words) > _SERVER else " ".join(words))
     except TransportError as error:
-        raise EndFailed(LISTENING, None, [str(error)]) from None
+        raise EndFailed(LISTENING, None, [str(error).replace("the other node", "it")]) from None
 
 
 def _line(ends: Sequence[subprocess.Popen[bytes]], deadline: float) -> str:
@@ -116,7 +118,7 @@ def _line(ends: Sequence[subprocess.Popen[bytes]], deadline: float) -> str:
     while True:
         ready = select.select(watched, [], [], _left_s(deadline))[0]
         if not ready:
-            raise TransportError("timed out")
+            raise TimedOut("timed out")
         if listening.stdout in ready:
             line = remote.line_of(listening, _left_s(deadline))
             if line is None:

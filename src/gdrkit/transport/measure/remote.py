@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from typing import IO
 
 from gdrkit.agent.pipes import end_group, receive, send
-from gdrkit.transport.errors import TransportError
+from gdrkit.transport.errors import TimedOut, TransportError
 
 ENDED_SECONDS = 2.0
 """How long a process may take to end once its pipes have."""
@@ -97,7 +97,7 @@ def line_of(child: subprocess.Popen[bytes], wait_s: float) -> str | None:
     try:
         answer = receive(child.stdout, _ANSWER_BYTES, time.monotonic() + wait_s, until=b"\n")
     except TimeoutError:
-        raise TransportError(f"the other node did not answer within {wait_s:.3g} s") from None
+        raise TimedOut(f"the other node did not answer within {wait_s:.3g} s") from None
     except OverflowError:
         raise TransportError("the other node sent something else than gdrkit's answer") from None
     return answer.decode("ascii", "replace") if answer else None
@@ -128,7 +128,7 @@ def tell(child: subprocess.Popen[bytes], content: bytes, wait_s: float) -> None:
     except BrokenPipeError:
         raise NotStarted(last_lines(child)) from None
     except TimeoutError:
-        raise TransportError(f"the other node read nothing within {wait_s:.3g} s") from None
+        raise TimedOut(f"the other node read nothing within {wait_s:.3g} s") from None
 
 
 def last_words(child: subprocess.Popen[bytes]) -> str:
