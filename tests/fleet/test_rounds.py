@@ -1,4 +1,4 @@
-"""Rounds of a round robin: nobody meets two others at once, and everybody meets everybody once."""
+"""Rounds of a round robin: the pairs of a round are disjoint, and each pair meets once."""
 
 from itertools import combinations
 

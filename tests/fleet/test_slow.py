@@ -106,7 +106,7 @@ def test_a_node_with_one_pair_cannot_be_told_from_the_pair():
 
 
 def test_nodes_that_scatter_widely_have_a_lower_bound():
-    """Rates between 30 and 70 are no faults; in a fleet that agrees, 40 is one."""
+    """Among rates between 30 and 70 a rate of 40 is usual; in a fleet that agrees it is slow."""
     scattered = {(f"a{n}", f"b{n}"): 30.0 + 4 * n for n in range(11)}
     agreed = {(f"a{n}", f"b{n}"): 50.0 for n in range(10)} | {("c", "d"): 40.0}
 

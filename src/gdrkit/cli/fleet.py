@@ -40,9 +40,9 @@ def parser() -> Parser:
         "  gdr fleet doctor --run last --group 2          the nodes of a group of the last run\n"
         "  gdr fleet doctor --run last --compare gpu1 gpu2    what differs between two nodes\n"
         "  gdr fleet doctor bundles/ --nodes-only         the nodes that need something, for scontrol\n"
-        "  gdr fleet bench 'gpu[001-016]'                 which nodes are slow, over TCP\n"
-        "  gdr fleet bench 'gpu[001-016]' --gpu 0 --device mlx5_0    GPU memory through an RDMA device\n"
-        "  gdr fleet bench --slurm --partition h100 --rounds 5    five pairs of each of Slurm's nodes\n\n"
+        "  gdr fleet bench 'gpu[1-4]'                     which nodes are slow, over TCP\n"
+        "  gdr fleet bench 'gpu[1-4]' --gpu 0 --device mlx5_0    GPU memory through an RDMA device\n"
+        "  gdr fleet bench --slurm --rounds 5             five pairs of each of Slurm's nodes\n\n"
         "exit codes: 0 nothing to fix, 1 works with warnings or slow, 2 at least one node is blocked, 3 a\n"
         "node gave no answer; 64 and above usage and internal errors",
     )

@@ -118,7 +118,7 @@ def _meet(
             what.size_bytes,
             address="" if what.network else listening.address(),
             network=what.network,
-            deadline=deadline,
+            timeout_s=deadline - time.monotonic(),
             started=started,
         )
     except EndFailed as error:

@@ -6,7 +6,6 @@ import contextlib
 import os
 import re
 import secrets
-import socket
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -86,15 +85,11 @@ class Slurm(PerPair):
         return f"{SLURM}://{node}"
 
     def address(self, node: str) -> str:
-        """The address under which Slurm has the node: NodeAddr of slurm.conf(5), as it resolves here."""
+        """Where Slurm reaches the node, an address or a name: NodeAddr of slurm.conf(5)."""
         if self._addresses is None:
             listed = _output(["sinfo", "--noheader", "--Node", "--format=%N %o"])
             self._addresses = dict(line.split(None, 1) for line in listed.splitlines() if " " in line)
-        name = self._addresses.get(node, node).strip()
-        try:
-            return str(socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)[0][4][0])
-        except OSError as error:
-            raise TargetError(f"no address for {name}: {error.strerror}", "choose one: --network") from None
+        return self._addresses.get(node, node).strip()
 
     def failure(self, node: str, code: int, lines: Sequence[str], program: str = COLLECTOR) -> TargetError:
         if code == NO_SUCH_COMMAND:

@@ -2,7 +2,6 @@
 are shells."""
 
 import shlex
-import time
 from pathlib import Path
 
 import pytest
@@ -26,7 +25,7 @@ def node(script):
 def measured(listening=HERE, connecting=HERE, path="tcp", seconds=20.0, **where):
     where = {"address": "127.0.0.1", **where}
     end = MeasureEnd(device="mlx5_0" if path == "verbs" else None)
-    return between((listening, connecting), path, end, 1000, deadline=time.monotonic() + seconds, **where)
+    return between((listening, connecting), path, end, 1000, timeout_s=seconds, **where)
 
 
 def test_one_node_listens_and_the_other_connects():
@@ -49,6 +48,12 @@ def test_the_node_listens_where_ssh_reached_it(client, monkeypatch):
 
 
 _listens_on = pair._listens_on
+
+
+def test_an_address_may_be_a_name_which_this_machine_resolves():
+    assert measured(address="localhost").checked
+    with pytest.raises(TransportError, match=r"^no address for nowhere\.invalid: "):
+        measured(address="nowhere.invalid")
 
 
 def test_in_a_network_the_node_listens_on_its_own_address():
@@ -100,7 +105,7 @@ def test_an_end_that_dies_while_it_measures_is_named():
     killed = node(f"exec 3<&0; timeout --signal=KILL 1 sh -c {shlex.quote(remote.COMMAND)} <&3; exit 255")
     ends = HERE, killed
     with within(15), pytest.raises(EndFailed) as error:
-        between(ends, "tcp", MeasureEnd(), 1 << 28, address="127.0.0.1", deadline=time.monotonic() + 20)
+        between(ends, "tcp", MeasureEnd(), 1 << 28, address="127.0.0.1", timeout_s=20)
 
     assert (error.value.end, error.value.code) == (CONNECTING, 255)
 

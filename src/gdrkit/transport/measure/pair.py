@@ -9,6 +9,7 @@ import json
 import math
 import os
 import select
+import socket
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -52,14 +53,17 @@ def between(
     *,
     address: str = "",
     network: str = "",
-    deadline: float,
+    timeout_s: float,
     started: remote.Started = lambda child: None,
 ) -> SweepPoint:
     """Measure one path and size between the nodes on which two commands run a shell; the first one listens.
 
     It listens on its address in `network`, else on `address`, else on the one at which ssh reached it.
-    `deadline` is a time of time.monotonic(). Raises EndFailed, TransportError and OSError.
+    `address` may be a name. Raises EndFailed, TransportError and OSError.
     """
+    deadline = time.monotonic() + timeout_s
+    if address:
+        address = _resolved(address)
     with ExitStack() as stack:
         ends = [stack.enter_context(remote.process(command, END_SECONDS, started)) for command in commands]
         own = [_introduced(number, child, deadline) for number, child in enumerate(ends)]
@@ -84,6 +88,14 @@ def between(
             raise
         except TransportError as error:  # equal for pairs that fail alike
             raise TransportError(str(error).replace(f"{host}:{port}", "its peer")) from None
+
+
+def _resolved(name: str) -> str:
+    """The address of a name, as this machine resolves it. Raises TransportError."""
+    try:
+        return str(socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)[0][4][0])
+    except OSError as error:
+        raise TransportError(f"no address for {name}: {error.strerror}") from None
 
 
 def _left_s(deadline: float) -> float:
