@@ -22,6 +22,7 @@ EDGES = (
     "fleet/pool.py",
     "fleet/launcher.py",
     "fleet/kubernetes.py",
+    "fleet/pair_run.py",
     "fleet/processes.py",
     "fleet/ray.py",
     "fleet/ray_api.py",

@@ -39,6 +39,7 @@ SOURCES: dict[str, dict[str, str]] = {
     "docs/fix.md": {"Signing modules for Secure Boot": "_XZ_DICTIONARY_BYTES of repair/apply/signing.py"},
     "docs/fleet.md": {
         "Nodes over ssh and Slurm": "JOB_LIMIT_MIN of fleet/slurm.py",
+        "How fast pairs of nodes are": "ENOUGH of fleet/slow.py",
         "Ray": "WINDOW_BYTES and BUNDLE_LIMIT_BYTES of fleet/ray.py",
     },
     "docs/lab.md": {"What it needs": "the size of the cache", "How long things take": "lab/machine.py"},

@@ -36,6 +36,8 @@ NOT_RUN = {
 ON_NODES = {
     r"fleet doctor ('|--hosts |--resume)": ("ssh_nodes", needs_sshd),
     r"fleet doctor --slurm": ("slurm_nodes", needs_slurm),
+    r"fleet bench '": ("ssh_pairs", needs_sshd),
+    r"fleet bench --slurm": ("slurm_pairs", needs_slurm),
 }
 """Examples that ask nodes: the fixture with the environment in which those can be asked, and its marks."""
 FIRST = {
@@ -49,6 +51,7 @@ ADDED = {
     r"topo --write-nccl-xml": ("tree",),  # this machine may have no PCI devices
     r"bench (?!.*--sizes)": ("--sizes", "4K"),
     r"prove (?!log)": ("--size", "1M"),
+    r"fleet bench": ("--size", "4K", "--rounds", "1"),
 }
 """What is added to examples that would change this machine, or take long; the last of two options counts."""
 
@@ -142,12 +145,24 @@ def ssh_nodes(folder):
 
 
 @pytest.fixture(scope="module")
-def slurm_nodes(folder, tmp_path_factory):
+def ssh_pairs():
+    """Every name is this machine."""
+    with server() as running:
+        yield running.environment
+
+
+@pytest.fixture(scope="module")
+def slurm_pairs():
+    with cluster() as running:
+        yield running.environment
+
+
+@pytest.fixture(scope="module")
+def slurm_nodes(folder, slurm_pairs, tmp_path_factory):
     python = tmp_path_factory.mktemp("bin") / "python3"
     python.write_text(f"#!/bin/sh\n{_sends(folder / 'bundle.tar.gz')}\n")
     python.chmod(0o755)
-    with cluster() as running:
-        yield {**running.environment, "PATH": f"{python.parent}:{os.environ['PATH']}"}
+    return {**slurm_pairs, "PATH": f"{python.parent}:{os.environ['PATH']}"}
 
 
 def _marked():

@@ -9,6 +9,7 @@ import shutil
 import xml.etree.ElementTree as ET
 
 import jsonschema
+import msgspec
 import pytest
 from machines.fleet import bundles, fleet
 
@@ -113,6 +114,20 @@ def test_the_page_of_a_group_and_of_a_node_and_what_differs(folder, capsys):
     assert code == 2 and page.out.startswith("BLOCKED")
     assert "no difference" in same.out
     assert "driver: none; there" in differs.out and "kernel:" not in differs.out
+
+
+@pytest.mark.parametrize("engine", ["slurm", "ray", "kubernetes"])
+def test_a_node_asked_through_an_engine_has_no_page_and_says_what_to_do(engine, tmp_path, capsys):
+    """Its bundle is not kept, and gdr doctor cannot open its target. Before a run, no node is asked."""
+    kept = msgspec.structs.replace(row("n1"), target=f"{engine}://n1")
+    (tmp_path / "run.json").write_bytes(msgspec.json.encode(build([kept])))
+    again = run(capsys, "--run", tmp_path / "run.json", "--node", "n1")
+    fresh = run(capsys, f"--{engine}", "--node", "n1")
+
+    for code, printed in (again, fresh):
+        assert code == USAGE and printed.out == "" and len(printed.err.splitlines()) == 2
+        assert f"no page of n1: nodes of --{engine} cannot be opened again" in printed.err
+        assert "gdr doctor ssh://n1" in printed.err and "gdr collect" in printed.err
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import os
 import shlex
 import signal
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import pytest
 from machines.fleet import bundles, fleet
 
 from tests.cli.test_streams import GDR
+from tests.fleet.networks import FAST_MBIT_PER_S, NETWORK, SLOW_MBIT_PER_S, needs_networks, networks
 from tests.fleet.slurm_cluster import NODES, cluster, needs_slurm
 
 pytestmark = needs_slurm
@@ -71,6 +73,20 @@ class Nodes:
         file = self.folder / f"asked-{node}"
         self.slurm.daemons.until(lambda: file.exists() and file.read_text())
         return file
+
+    def bench(self, *words: str, timeout: float = 90) -> tuple[int, str, str]:
+        """The exit code, the output and the errors of `gdr fleet bench`."""
+        run = subprocess.run(
+            [*GDR, "fleet", "bench", "--slurm", "--size=128K", *words],
+            env=self.environment, capture_output=True, text=True, timeout=timeout, check=False,
+        )  # fmt: skip
+        return run.returncode, run.stdout, run.stderr
+
+    def run_python(self, cases: str = "") -> None:
+        """Let the nodes run this Python, perhaps some of them in another way."""
+        (self.folder / "bin/python3").write_text(
+            f'#!/bin/sh\ncase $SLURMD_NODENAME in {cases}\n*) exec {sys.executable} "$@";; esac\n'
+        )
 
 
 def rows(printed: str, errors: str) -> dict[str, tuple[str, str]]:
@@ -175,3 +191,38 @@ def test_an_interrupt_keeps_what_came_and_leaves_no_step_and_the_rest_is_asked_a
         file.unlink()
     assert standings(nodes.doctor("--resume", slurm=False)) == {"d1": "ready", "d2": "ready", "d3": "ready"}
     assert nodes.asked() == ["d2"]
+
+
+@needs_networks
+def test_the_slow_node_of_pairs_is_named(slurm, nodes):
+    rates = {"d1": FAST_MBIT_PER_S, "d2": SLOW_MBIT_PER_S, "d3": FAST_MBIT_PER_S}
+    with networks(rates) as within:
+        nodes.run_python(
+            "".join(f'{node}) exec {words} {sys.executable} "$@";;' for node, words in within.items())
+        )
+        code, printed, errors = nodes.bench("d[1-3]", "--network", NETWORK, "--json")
+    document = json.loads(printed)
+
+    assert (code, errors) == (1, "") and document["measured"] == 3
+    assert [(row["node"], row["slow"], row["pairs"]) for row in document["slow_nodes"]] == [("d2", 2, 2)]
+    assert document["slow_pairs"] == [] and slurm.steps() == []
+
+
+def test_a_node_that_dies_in_a_pair_is_named_and_its_peers_have_rates(slurm, nodes):
+    """Without --network nodes reach each other at the addresses that Slurm has; here all have the same."""
+    nodes.run_python("d3) kill -9 $PPID; exit 1;;")
+    code, printed, errors = nodes.bench("d[1-3]", "--timeout", "45")
+
+    assert (
+        code == 3
+        and "1 of 1 pair reach" in printed
+        and "failed      d3: it did not answer in time" in printed
+    )
+    assert errors == "d3: it did not answer in time\n"
+    slurm.daemons.until(lambda: slurm.run("squeue", "--noheader") == "")
+
+
+def test_gpus_outside_an_allocation_are_refused_with_what_to_do(nodes):
+    code, printed, errors = nodes.bench("--gpu", "0")
+
+    assert code == 66 and printed == "" and "salloc" in errors and len(errors.splitlines()) == 2

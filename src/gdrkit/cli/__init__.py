@@ -15,7 +15,7 @@ GROUPS = {
         "explain": "find the cause in pasted text: an error, a log, a forum post",
         "modprobe": "predict what modprobe would print for a module, without loading it",
         "probe": "ask the CUDA and RDMA drivers what each device can do",
-        "fleet": "judge many nodes: groups by cause, what to fix first, the odd ones out",
+        "fleet": "judge many nodes: groups by cause, what to fix first, the odd ones; measure between them",
         "export": "write metrics of a node or a fleet for Prometheus",
         "collect": "write a bundle of a node's evidence, to judge it elsewhere",
     },

@@ -68,8 +68,13 @@ def add_ends(parser: Parser) -> None:
     ordinal = number(0, 255)
     add("--gpu", type=ordinal, default=0, metavar="N", help="CUDA ordinal of this end's GPU (0)")
     add("--peer-gpu", type=ordinal, metavar="N", help="CUDA ordinal of the other end's GPU (the next one)")
-    add("--device", type=_device, metavar="NAME[:PORT]", help="this end's RDMA device, for the path verbs")
-    add("--peer-device", type=_device, metavar="NAME[:PORT]", help="the other end's (the same name)")
+    add(
+        "--device",
+        type=device_name,
+        metavar="NAME[:PORT]",
+        help="this end's RDMA device, for the path verbs",
+    )
+    add("--peer-device", type=device_name, metavar="NAME[:PORT]", help="the other end's (the same name)")
     parser.only_with("--peer-device", "--device")
 
 
@@ -85,7 +90,8 @@ def _host(text: str) -> str:
     return text
 
 
-def _device(text: str) -> str:
+def device_name(text: str) -> str:
+    """An RDMA device, perhaps with a port. Raises ArgumentTypeError."""
     if not re.fullmatch(r"[\w.][\w.-]{0,62}(:0*[1-9]\d{0,2})?", text, re.ASCII):
         raise argparse.ArgumentTypeError(f"not an RDMA device: {text!r}")
     return text
@@ -272,3 +278,11 @@ def sizes_of(text: str) -> tuple[int, ...]:
             raise argparse.ArgumentTypeError(f"size out of range: {word} (1 byte to 16G)")
         sizes.append(size)
     return tuple(sorted(set(sizes)))
+
+
+def one_size(text: str) -> int:
+    """A single size in bytes. Raises ArgumentTypeError."""
+    sizes = sizes_of(text)
+    if len(sizes) != 1:
+        raise argparse.ArgumentTypeError(f"not a single size: {text}")
+    return sizes[0]

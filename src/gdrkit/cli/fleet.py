@@ -1,24 +1,33 @@
-"""`gdr fleet doctor`: judge many nodes, group them by cause, and find the odd ones."""
+"""`gdr fleet`: judge many nodes, group them by cause, and find the odd ones; or measure between them."""
 
 from __future__ import annotations
 
+import argparse
 import re
 from collections.abc import Callable
 
 from gdrkit.cli.arguments import Parser, number
+from gdrkit.cli.bench import device_name, one_size
 
 LIMIT_S = 86_400
+ROUNDS = 3
+"""With two pairs, a good node that meets one slow peer has as many slow pairs as fast ones."""
 WORD = re.compile(r"[\w\[!][\w.:/@=!,()\[\] +-]*", re.ASCII)
 """An address, a selector, a context or an image: what kubectl and URLs have, and nothing that begins a path
 or an option."""
+_BOTH = {
+    "--hosts", "--slurm", "--partition", "--nodelist", "--timeout", "--fanout", "--json", "--debug",
+}  # fmt: skip
+"""The options that doctor and bench share."""
+_OF_BENCH = {"--rounds", "--gpu", "--device", "--size", "--network"}
 
 
 def parser() -> Parser:
     parser = Parser(
         "fleet",
         "Judge many nodes: how many are ready, which ones are not and why, what to fix first, and which\n"
-        "nodes differ from their peers. Each run is kept as a file. Nodes are asked over ssh; nothing is\n"
-        "installed there.",
+        "nodes differ from their peers. Each run is kept as a file. Or measure how fast pairs of nodes\n"
+        "are, and which nodes are slow. Nodes are asked over ssh; nothing is installed there.",
         "  gdr fleet doctor bundles/                      a folder of bundles, sosreports and bug reports\n"
         "  gdr fleet doctor 'gpu[001-016],login1' --sudo  nodes over ssh, as root\n"
         "  gdr fleet doctor --hosts hosts.txt             the nodes that a file lists\n"
@@ -30,16 +39,22 @@ def parser() -> Parser:
         "  gdr fleet doctor bundles/ --expect             also list every node that differs from most\n"
         "  gdr fleet doctor --run last --group 2          the nodes of a group of the last run\n"
         "  gdr fleet doctor --run last --compare gpu1 gpu2    what differs between two nodes\n"
-        "  gdr fleet doctor bundles/ --nodes-only         the nodes that need something, for scontrol\n\n"
-        "exit codes: 0 nothing to fix, 1 works with warnings, 2 at least one node is blocked, 3 a node\n"
-        "gave no answer; 64 and above usage and internal errors",
+        "  gdr fleet doctor bundles/ --nodes-only         the nodes that need something, for scontrol\n"
+        "  gdr fleet bench 'gpu[1-4]'                     which nodes are slow, over TCP\n"
+        "  gdr fleet bench 'gpu[1-4]' --gpu 0 --device mlx5_0    GPU memory through an RDMA device\n"
+        "  gdr fleet bench --slurm --rounds 5             five pairs of each of Slurm's nodes\n\n"
+        "exit codes: 0 nothing to fix, 1 works with warnings or slow, 2 at least one node is blocked, 3 a\n"
+        "node gave no answer; 64 and above usage and internal errors",
     )
-    parser.add_argument("action", choices=("doctor",), help="judge the nodes")
+    parser.add_argument(
+        "action", choices=("doctor", "bench"), help="judge the nodes, or measure between pairs of them"
+    )
     parser.add_argument(
         "targets", nargs="*", metavar="TARGET", help="files and folders of evidence, or a list of nodes"
     )
     _source_options(parser)
     _cluster_options(parser)
+    _bench_options(parser)
     _output_options(parser)
     return parser
 
@@ -113,6 +128,34 @@ def _cluster_options(parser: Parser) -> None:
     parser.never_with("--print-manifest", "--resume", "--since", "--expect", "--selector", "--context")
 
 
+def _bench_options(parser: Parser) -> None:
+    parser.add_argument(
+        "--rounds",
+        metavar="N",
+        type=number(1, LIMIT_S),
+        default=ROUNDS,
+        help=f"bench: pairs of each node, all at once in a round ({ROUNDS})",
+    )
+    parser.add_argument(
+        "--gpu",
+        metavar="N",
+        type=number(0, 255),
+        help="bench: CUDA ordinal of the GPU at both ends (host memory)",
+    )
+    parser.add_argument(
+        "--device", metavar="NAME[:PORT]", type=device_name, help="bench: RDMA device at both ends (TCP)"
+    )
+    parser.add_argument(
+        "--size", metavar="SIZE", type=one_size, default=16 << 20, help="bench: size of a message (16M)"
+    )
+    parser.add_argument(
+        "--network",
+        metavar="CIDR",
+        type=_network,
+        help="bench: connect the nodes in this network (the addresses of ssh or Slurm)",
+    )
+
+
 def _output_options(parser: Parser) -> None:
     parser.output()
     parser.add_argument("--csv", action="store_true", help="write one line of CSV for each node")
@@ -141,14 +184,22 @@ def _output_options(parser: Parser) -> None:
     parser.one_output("--print-manifest", "--json", "--csv", "--junit", "--ctrf", "--nodes-only")
 
 
+def _network(text: str) -> str:
+    """A type for add_argument(): a network, which a node's address is in."""
+    from ipaddress import ip_network
+
+    try:
+        return str(ip_network(text, strict=False))
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"not a network: {text!r} (example: 192.168.100.0/24)") from None
+
+
 def _name(text: str) -> str:
     """A type for add_argument(): the name of a node."""
-    from argparse import ArgumentTypeError
-
     from gdrkit.fleet.hostlist import is_name
 
     if not is_name(text):
-        raise ArgumentTypeError(f"not a name: {text!r}")
+        raise argparse.ArgumentTypeError(f"not a name: {text!r}")
     return text
 
 
@@ -156,10 +207,8 @@ def _word(what: str) -> Callable[[str], str]:
     """A type for add_argument(): a word for another program, which takes it for no option and no file."""
 
     def check(text: str) -> str:
-        from argparse import ArgumentTypeError
-
         if not WORD.fullmatch(text):
-            raise ArgumentTypeError(f"not {what}: {text!r}")
+            raise argparse.ArgumentTypeError(f"not {what}: {text!r}")
         return text
 
     return check
@@ -167,11 +216,21 @@ def _word(what: str) -> Callable[[str], str]:
 
 def main(arguments: list[str]) -> int:
     options = parser().parse(arguments)
+    if options.action == "bench":
+        parser().refuse(options, options.given - _BOTH - _OF_BENCH, "on bench")
+        from gdrkit.cli.fleet_bench import bench
+
+        return bench(options)
+    parser().refuse(options, _OF_BENCH, "on doctor; it is for bench")
     if options.print_manifest:
         from gdrkit.cli.fleet_run import print_manifest
 
         return print_manifest(options)
     from gdrkit.cli.fleet_run import report_of
-    from gdrkit.cli.fleet_show import show
+    from gdrkit.cli.fleet_show import no_page, show
+
+    engines = {"slurm": options.slurm, "ray": options.ray is not None, "kubernetes": options.kubernetes}
+    if options.node and any(engines.values()):  # before the nodes are asked
+        return no_page(options.node, next(name for name, chosen in engines.items() if chosen))
 
     return show(report_of(options), options)

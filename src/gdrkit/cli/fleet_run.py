@@ -8,7 +8,8 @@ import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from gdrkit.cli.arguments import status, write
+from gdrkit.cli.arguments import write
+from gdrkit.cli.fleet_progress import Progress
 from gdrkit.evidence.errors import TargetError
 from gdrkit.facts.expectation import Supplied
 from gdrkit.fleet import runs
@@ -19,8 +20,6 @@ from gdrkit.fleet.hostlist import expand
 from gdrkit.fleet.launcher import SLURM, Launcher, hosts_in, named
 from gdrkit.fleet.processes import Ssh
 from gdrkit.fleet.run import Run, bundle_folder, judge_files
-
-BAR = 30
 
 
 def report_of(options: argparse.Namespace) -> FleetReport:
@@ -33,15 +32,20 @@ def report_of(options: argparse.Namespace) -> FleetReport:
     again = {*paths, *nodes}
     rows = [row for row in before if row.name not in again and row.target not in again]
     begun, started = time.monotonic(), datetime.now(UTC).strftime(STARTED)
-    progress = _Progress(rows, len(paths) + len(nodes))
+    progress = Progress(len(paths) + len(nodes), "nodes")
+
+    def arrived(row: NodeRow) -> None:
+        rows.append(row)
+        progress.step(f"{row.name}: {row.standing}: {row.summary}" if row.standing in SILENT else "")
+
     expected = _expected(options)
-    complete = not paths or judge_files(paths, progress.arrived, expected)
+    complete = not paths or judge_files(paths, arrived, expected)
     if nodes and complete:
         with bundle_folder() as folder:
             run = Run(
                 launcher, folder, sudo=options.sudo, timeout_s=float(options.timeout), expected=expected
             )
-            complete = run.ask(nodes, progress.arrived, options.fanout or 0)
+            complete = run.ask(nodes, arrived, options.fanout or 0)
         if run.remains:
             progress.end()
             sys.stderr.write(
@@ -77,9 +81,7 @@ def _sources(
     """The evidence that is here, how to ask nodes, and the nodes to ask; without those that answered before.
 
     Raises TargetError if there is none."""
-    paths, names = named(options.targets)
-    names += _hosts(options.hosts) if options.hosts else []
-    names += _nodelist(options.nodelist) if options.nodelist else []
+    paths, names = named_by(options)
     by_engine = options.slurm or options.ray is not None or options.kubernetes
     if before and not paths and not names and not by_engine:
         paths, names = _without_answer(options, before)
@@ -98,6 +100,14 @@ def _sources(
             "each of these nodes gave an answer in that run" if before else "there are no nodes"
         )
     return here, launcher, nodes
+
+
+def named_by(options: argparse.Namespace) -> tuple[list[str], list[str]]:
+    """The paths and the nodes that the options name. Raises TargetError."""
+    paths, names = named(options.targets)
+    names += _hosts(options.hosts) if options.hosts else []
+    names += _nodelist(options.nodelist) if options.nodelist else []
+    return paths, names
 
 
 def _without_answer(options: argparse.Namespace, before: Sequence[NodeRow]) -> tuple[list[str], list[str]]:
@@ -147,8 +157,7 @@ def print_manifest(options: argparse.Namespace) -> int:
 
     from gdrkit.fleet import pods
 
-    _, names = named(options.targets)
-    names += _hosts(options.hosts) if options.hosts else []
+    _, names = named_by(options)
     run = "gdr-fleet-RUN"
     listed = pods.manifest(
         {f"{run}-{n}": node for n, node in enumerate(dict.fromkeys(names or ["NODE"]))},
@@ -197,33 +206,3 @@ def _keep(report: FleetReport) -> None:
         runs.keep(report)
     except OSError as error:
         sys.stderr.write(f"note: the run is not kept: {error.strerror}: {runs.folder()}\n")
-
-
-class _Progress:
-    """A bar on a terminal, and a line for each node without an answer as it comes."""
-
-    def __init__(self, rows: list[NodeRow], total: int) -> None:
-        self._rows, self._total, self._done, self._silent = rows, total, 0, 0
-        self._shown = 0.0
-        self._begun = time.monotonic()
-
-    def arrived(self, row: NodeRow) -> None:
-        self._rows.append(row)
-        self._done += 1
-        if row.standing in SILENT:
-            self._silent += 1
-            status("")
-            sys.stderr.write(f"{row.name}: {row.standing}: {row.summary}\n")
-            self._shown = 0.0
-        if (now := time.monotonic()) - self._shown > 0.1:
-            self._shown = now
-            self._bar(now - self._begun)
-
-    def _bar(self, seconds: float) -> None:
-        filled = BAR * self._done // max(1, self._total)
-        silent = f", {self._silent} without an answer" if self._silent else ""
-        bar = f"{'#' * filled}{'.' * (BAR - filled)}"
-        status(f"[{bar}] {self._done} of {self._total} nodes{silent}, {seconds:.0f} s")
-
-    def end(self) -> None:
-        status("")

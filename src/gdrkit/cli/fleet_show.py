@@ -11,6 +11,7 @@ from gdrkit.fleet import tables, text
 from gdrkit.fleet.document import UNDECIDED, FleetReport, NodeRow, Standing
 from gdrkit.fleet.exit_code import exit_code
 from gdrkit.fleet.hostlist import fold
+from gdrkit.fleet.launcher import BY_ENGINE
 
 _IN_NEED = (Standing.BLOCKED, *UNDECIDED)
 
@@ -56,8 +57,8 @@ def _part(report: FleetReport, options: argparse.Namespace) -> int:
     return exit_code(report, options.max_blocked)
 
 
-def _refused(message: str) -> int:
-    sys.stderr.write(f"gdr fleet: {message}\n")
+def _refused(message: str, hint: str = "") -> int:
+    sys.stderr.write(f"gdr fleet: {message}\n" + (f"  {hint}\n" if hint else ""))
     return USAGE
 
 
@@ -65,4 +66,15 @@ def _page(row: NodeRow) -> int:
     """The page of gdr doctor about a node, and its exit code."""
     from gdrkit.cli.doctor import main as doctor
 
+    engine = row.target.partition("://")[0]
+    if engine in BY_ENGINE:
+        return no_page(row.name, engine)
     return doctor(["--", row.target])
+
+
+def no_page(name: str, engine: str) -> int:
+    """Say what to do instead of `--node` for a node whose bundle came through a cluster's engine."""
+    return _refused(
+        f"no page of {name}: nodes of --{engine} cannot be opened again, their bundles are not kept",
+        f"judge it anew: gdr doctor ssh://{name}; or run gdr collect on it, and gdr doctor on its file",
+    )

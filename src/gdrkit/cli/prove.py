@@ -50,7 +50,7 @@ def parser() -> Parser:
         dest="paths",
         help="verbs, peer, shared, tcp (all that are possible)",
     )
-    add("--size", metavar="SIZE", type=_size, default=256 << 20, help="size of a message (256M)")
+    add("--size", metavar="SIZE", type=bench.one_size, default=256 << 20, help="size of a message (256M)")
     add("--repeats", metavar="N", type=_repeats, default=4, help="messages in the first round (4)")
     add("--require", choices=("direct",), default="", help="exit with 2 if bytes went through host memory")
     add("--log", metavar="FILE", action="append", default=[], help="also judge a log of NCCL or perftest")
@@ -153,13 +153,6 @@ def _run(
         if not options.quiet:
             status("")
     return PathProof(path, judge(made, control), made, asked=bool(options.paths) and not watched)
-
-
-def _size(text: str) -> int:
-    sizes = bench.sizes_of(text)
-    if len(sizes) != 1:
-        raise argparse.ArgumentTypeError(f"not a single size: {text}")
-    return sizes[0]
 
 
 def _repeats(text: str) -> int:

@@ -6,7 +6,7 @@ from gdrkit.cli.arguments import Parser, write
 from gdrkit.cli.exit import OK
 
 DOCUMENTS = ("report", "explanation", "nccl", "topology", "estimate", "cost", "bench", "fix", "modprobe",
-             "fleet")  # fmt: skip
+             "fleet", "fleet-bench")  # fmt: skip
 
 
 def parser() -> Parser:
@@ -22,7 +22,8 @@ def parser() -> Parser:
         "  gdr schema bench                   of gdr bench --json\n"
         "  gdr schema fix                     of gdr fix --json\n"
         "  gdr schema modprobe                of gdr modprobe --json\n"
-        "  gdr schema fleet                   of gdr fleet doctor --json",
+        "  gdr schema fleet                   of gdr fleet doctor --json\n"
+        "  gdr schema fleet-bench             of gdr fleet bench --json",
     )
     parser.add_argument("what", nargs="?", choices=DOCUMENTS, default="report", help="name of the document")
     return parser
@@ -89,4 +90,8 @@ def _document(what: str) -> type:
             from gdrkit.fleet.document import FleetReport
 
             return FleetReport
+        case "fleet-bench":
+            from gdrkit.fleet.pair_document import FleetBench
+
+            return FleetBench
     raise KeyError(what)

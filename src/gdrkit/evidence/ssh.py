@@ -23,6 +23,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import subprocess
 
+COLLECTOR = "gdr collect"
 COLLECT_TIMEOUT_S = 180
 """How long the collector may take: each command has 10 s, and about 20 MB may cross a slow line."""
 
@@ -205,8 +206,9 @@ class _RemoteLines:
         self.left -= len(line)
 
 
-def failure(target: str, code: int, lines: Sequence[str]) -> TargetError:
-    """Why a machine sent no bundle, by the exit code of ssh and the last lines of its errors."""
+def failure(target: str, code: int, lines: Sequence[str], program: str = COLLECTOR) -> TargetError:
+    """Why a program did not do its work on a machine, by the exit code of ssh and the last lines of its
+    errors."""
     last_line = lines[-1] if lines else ""
     if code == NO_SUCH_COMMAND:
         hint = "run nvidia-bug-report.sh or sos report there, copy the file, and run gdr doctor FILE"
@@ -216,9 +218,7 @@ def failure(target: str, code: int, lines: Sequence[str]) -> TargetError:
             f"cannot connect to {target}: {last_line or 'ssh failed'}", "try: ssh -v " + target
         )
     why = last_line or f"exit code {code}"
-    return TargetError(
-        f"gdr collect failed on {target}: {why}", "run gdr collect there, and copy the bundle"
-    )
+    return TargetError(f"{program} failed on {target}: {why}", "run gdr collect there, and copy the bundle")
 
 
 def _read(bundle: IO[bytes], target: str) -> BundleHost:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from gdrkit.diagnosis import node_of, report_on
 from gdrkit.evidence import Host
@@ -53,13 +54,22 @@ def judged(host: Host, target: str, name: str = "", expected: Supplied | None = 
 
 def without_answer(target: str, name: str, error: Exception | str, standing: Standing) -> NodeRow:
     """The row of a node that could not be judged, with the reason."""
-    words = "".join(c if c.isprintable() else " " for c in f"{error}"[: 2 * REASON_LIMIT])
-    reason = " ".join(words.split())[:REASON_LIMIT]
+    reason = in_a_line(error)
     name = name or called("", target)
-    own = sorted({target, basename(target), name}, key=len, reverse=True)
-    pattern = rf"(?<![\w.-])(?:{'|'.join(map(re.escape, own))})(?![\w-])"
-    cause = re.sub(pattern, "it", reason)  # equal for nodes that fail alike
+    cause = cause_of(reason, {target, basename(target), name})
     return NodeRow(name=name, target=target, standing=standing, causes=(cause,), summary=reason)
+
+
+def in_a_line(error: Exception | str) -> str:
+    """A reason as a line of bounded length, whatever a node sent."""
+    words = "".join(c if c.isprintable() else " " for c in f"{error}"[: 2 * REASON_LIMIT])
+    return " ".join(words.split())[:REASON_LIMIT]
+
+
+def cause_of(reason: str, own: Iterable[str]) -> str:
+    """A reason without a node's own names, so that it is equal for nodes that fail alike."""
+    names = "|".join(map(re.escape, sorted(own, key=len, reverse=True)))
+    return re.sub(rf"(?<![\w.-])(?:{names})(?![\w-])", "it", reason)
 
 
 def reason_of(error: BaseException) -> str:

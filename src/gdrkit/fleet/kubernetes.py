@@ -17,6 +17,7 @@ import msgspec
 
 from gdrkit.agent.pipes import kill_group
 from gdrkit.evidence.errors import TargetError
+from gdrkit.evidence.ssh import COLLECTOR
 from gdrkit.fleet.client import call, last_line
 from gdrkit.fleet.launcher import Answered, Request
 from gdrkit.fleet.pods import CONTAINER, HOST, IMAGE, MARGIN_S, RUN_LABEL, Node, Pod, manifest
@@ -137,9 +138,9 @@ class Kubernetes(PerNode):
             *program.removeprefix("sudo -n ").split(), "--root", HOST,
         )  # fmt: skip
 
-    def failure(self, node: str, code: int, lines: Sequence[str]) -> TargetError:
+    def failure(self, node: str, code: int, lines: Sequence[str], program: str = COLLECTOR) -> TargetError:
         said = [line for line in lines if not line.startswith(EXEC_ENDED)]
-        return TargetError(f"gdr collect failed in its Pod: {said[-1] if said else f'exit code {code}'}")
+        return TargetError(f"{program} failed in its Pod: {said[-1] if said else f'exit code {code}'}")
 
     def clean(self) -> None:
         """Nothing: the Pods are deleted with what runs in them."""
@@ -161,7 +162,7 @@ class PodsOfRun:
         launcher.pods = {node: pod for pod, node in self._pods.items()}
         self._waiting = dict(self._pods)
         self._ended = threading.Event()
-        self._processes = Processes(launcher, request, answered)
+        self._processes = Processes(request.fanout, launcher.clean)
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
@@ -241,6 +242,7 @@ class PodsOfRun:
             elif pod.why_failed:
                 self._fail(name, TargetError(pod.why_failed))
             elif pod.runs:
-                self._processes.add(self._waiting.pop(name))
+                node = self._waiting.pop(name)
+                self._launcher.collect(self._processes, self._request, node, self._answered)
             elif late:
                 self._fail(name, TargetError(f"its Pod did not run within {START_S:g} s"))

@@ -1,7 +1,7 @@
 """How the nodes of a fleet are asked for a bundle: ssh, Slurm, Ray, Kubernetes.
 
 A launcher names the nodes and asks them; the bundles come back as files. Most start one process for each
-node (gdrkit.fleet.processes).
+node (gdrkit.fleet.processes). Some can also run a program on both nodes of a pair.
 """
 
 from __future__ import annotations
@@ -16,6 +16,12 @@ from gdrkit.formats.errors import FormatError
 
 SLURM = "slurm"
 """The scheme of the targets of Slurm's nodes."""
+BY_ENGINE = (SLURM, "ray", "kubernetes")
+"""Schemes of targets that `gdr doctor` cannot open: their bundles came through a cluster's engine."""
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import subprocess
+
 Answered = Callable[[str, BaseException | None], None]
 """Called from any thread, once for a node: its bundle is complete, or why there is none."""
 
@@ -55,6 +61,66 @@ class Launcher(Protocol):
 
     def ask(self, request: Request, answered: Answered) -> Asking:
         """Begin to ask the nodes of a request. Returns at once; each node is answered until the deadline."""
+
+
+Pair = tuple[str, str]
+"""Two nodes, the first of which listens."""
+Started = Callable[["subprocess.Popen[bytes]"], None]
+
+
+class PairEnd(NamedTuple):
+    """One node of a pair."""
+
+    command: Sequence[str]  # the words that run the program on it
+    address: Callable[[], str]  # where the other node reaches it; "" if ssh tells the program
+
+
+class PairRate(NamedTuple):
+    """What a pair of nodes reaches, in 10**9 bytes per second."""
+
+    gb_per_s: float  # of messages to and fro, so in both directions
+    streaming_gb_per_s: float  # of messages one after another, to the node that connects
+
+
+class EndLost(Exception):
+    """A node of a pair did not take part: `end` is 0 or 1, `code` the exit code of its command, None while
+    that still ran, and `lines` the last ones of its errors."""
+
+    def __init__(self, end: int, code: int | None, lines: Sequence[str]) -> None:
+        super().__init__(lines[-1] if lines else f"exit code {code}")
+        self.end, self.code, self.lines = end, code, lines
+
+
+class NodeFailed(TargetError):
+    """A pair has no rate because of one of its nodes."""
+
+    def __init__(self, node: str, why: str) -> None:
+        super().__init__(why)
+        self.node = node
+
+
+Meet = Callable[[PairEnd, PairEnd, float, Started], PairRate]
+"""Starts the program on both nodes, and measures until a time of time.monotonic(). Raises EndLost,
+TargetError and OSError."""
+PairAnswered = Callable[[Pair, "PairRate | BaseException"], None]
+"""Called from any thread, once for a pair: its rate, or why there is none."""
+
+
+class PairRequest(NamedTuple):
+    """Pairs to measure at once; no node is in two of them."""
+
+    pairs: Sequence[Pair]
+    program: str  # the shell command for each node
+    meet: Meet
+    deadline: float  # of time.monotonic()
+    fanout: int  # nodes
+
+
+class PairLauncher(Launcher, Protocol):
+    """A launcher that can run a program on both nodes of a pair."""
+
+    def ask_pairs(self, request: PairRequest, answered: PairAnswered) -> Asking:
+        """Begin to measure pairs. Returns at once; each pair is answered until the deadline."""
 
 
 def hosts_in(text: str) -> list[str]:

@@ -1,25 +1,45 @@
 """Launchers that start one process here for each node: the collector goes to its standard input, and the
-bundle comes back on its standard output."""
+bundle comes back on its standard output. The two processes of a pair of nodes are connected with each other.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Protocol
+from functools import partial
+from typing import Protocol, TypeVar
 
 from gdrkit.agent.launch import ssh
 from gdrkit.agent.pipes import end_group, kill_group, terminate_group
 from gdrkit.evidence.errors import TargetError
-from gdrkit.evidence.ssh import COLLECT_TIMEOUT_S, GRACE_S, collect, failure, remote_command
-from gdrkit.fleet.launcher import Answered, Asking, Launcher, Request
+from gdrkit.evidence.ssh import COLLECT_TIMEOUT_S, COLLECTOR, GRACE_S, collect, failure, remote_command
+from gdrkit.fleet.launcher import (
+    Answered,
+    Asking,
+    EndLost,
+    Launcher,
+    NodeFailed,
+    Pair,
+    PairAnswered,
+    PairEnd,
+    PairRate,
+    PairRequest,
+    Request,
+    Started,
+)
 
 FANOUT = 32
 """Each node takes one process here, and five files."""
+MEASUREMENT = "gdr bench"
+"""What runs on the nodes of a pair, in errors."""
+_LATE = "not asked: the deadline of the run had passed"
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import subprocess
+
+T = TypeVar("T")
 
 
 class PerNode(Launcher, Protocol):
@@ -30,61 +50,103 @@ class PerNode(Launcher, Protocol):
     def command(self, node: str, program: str) -> list[str]:
         """The words that run a shell command on a node."""
 
-    def failure(self, node: str, code: int, lines: Sequence[str]) -> TargetError:
-        """Why a node sent no bundle, by the exit code of the command and the last lines of its errors."""
+    def failure(self, node: str, code: int, lines: Sequence[str], program: str = COLLECTOR) -> TargetError:
+        """Why a program did not do its work on a node, by the exit code of the command and the last lines of
+        its errors."""
 
     def clean(self) -> None:
         """End what commands that had to be killed may have left on the nodes."""
 
     def ask(self, request: Request, answered: Answered) -> Asking:
-        processes = Processes(self, request, answered)
+        processes = Processes(request.fanout, self.clean)
         for node in request.bundles:
-            processes.add(node)
+            self.collect(processes, request, node, answered)
+        return processes
+
+    def collect(self, processes: Processes, request: Request, node: str, answered: Answered) -> None:
+        """Ask a node for its bundle as soon as it is its turn."""
+        processes.add(
+            partial(_collect, self, request, node), lambda future: answered(node, future.exception())
+        )
+
+
+class PerPair(PerNode, Protocol):
+    """One that can also run a program on two nodes which reach each other."""
+
+    def address(self, node: str) -> str:
+        """Where other nodes reach a node; "" if ssh tells the node. Raises TargetError."""
+
+    def ask_pairs(self, request: PairRequest, answered: PairAnswered) -> Asking:
+        processes = Processes(max(1, request.fanout // 2), self.clean)
+        for pair in request.pairs:
+            processes.add(partial(_meet, self, request, pair), partial(_rate, answered, pair))
         return processes
 
 
-class Processes:
-    """Processes that ask nodes, some at once."""
+def _collect(launcher: PerNode, request: Request, node: str, started: Started) -> None:
+    """Write the bundle of a node. Raises TargetError and OSError."""
+    left_s = request.deadline - time.monotonic()
+    if left_s <= 0:
+        raise TargetError(_LATE)
+    command = launcher.command(node, remote_command(sudo=request.sudo))
+    with open(request.bundles[node], "w+b") as bundle:
+        code, lines = collect(command, bundle, min(left_s, COLLECT_TIMEOUT_S), quiet=True, started=started)
+        if code or not bundle.tell():
+            raise launcher.failure(node, code, lines)
 
-    def __init__(self, launcher: PerNode, request: Request, answered: Answered) -> None:
-        self._launcher, self._request, self._answered = launcher, request, answered
-        self._executor = ThreadPoolExecutor(request.fanout)
-        self._running: dict[str, subprocess.Popen[bytes]] = {}
+
+def _meet(launcher: PerPair, request: PairRequest, pair: Pair, started: Started) -> PairRate:
+    """Measure a pair. Raises NodeFailed, TargetError and OSError."""
+    if time.monotonic() >= request.deadline:
+        raise TargetError(_LATE)
+    first, second = (
+        PairEnd(launcher.command(node, request.program), partial(launcher.address, node)) for node in pair
+    )
+    try:
+        return request.meet(first, second, request.deadline, started)
+    except FileNotFoundError:
+        raise TargetError(f"{first.command[0]} is not installed here") from None
+    except EndLost as lost:
+        node = pair[lost.end]
+        if lost.code is None:
+            raise NodeFailed(node, str(lost)) from None
+        why = launcher.failure(node, lost.code, lost.lines, MEASUREMENT)
+        raise NodeFailed(node, str(why)) from None
+
+
+def _rate(answered: PairAnswered, pair: Pair, future: Future[PairRate]) -> None:
+    answered(pair, future.exception() or future.result())
+
+
+class Processes:
+    """Threads, each of which starts processes that ask nodes."""
+
+    def __init__(self, threads: int, clean: Callable[[], None]) -> None:
+        """`clean` is called at the end if a process had to be killed."""
+        self._executor, self._clean = ThreadPoolExecutor(threads), clean
+        self._running: list[subprocess.Popen[bytes]] = []
         self._ended = False
 
-    def add(self, node: str) -> None:
-        """Ask a node as soon as it is its turn."""
+    def add(self, work: Callable[[Started], T], done: Callable[[Future[T]], None]) -> None:
+        """Do some work as soon as it is its turn; it tells which processes it started. `done` is not called
+        if its turn never comes."""
 
-        def done(future: Future[None]) -> None:
+        def finished(future: Future[T]) -> None:
             if not future.cancelled():
-                self._answered(node, future.exception())
+                done(future)
 
-        self._executor.submit(self._ask, node).add_done_callback(done)
+        self._executor.submit(work, self._started).add_done_callback(finished)
 
-    def _ask(self, node: str) -> None:
-        """Write the bundle of a node. Raises TargetError and OSError."""
-        left_s = self._request.deadline - time.monotonic()
-        if left_s <= 0:
-            raise TargetError("not asked: the deadline of the run had passed")
-        command = self._launcher.command(node, remote_command(sudo=self._request.sudo))
-
-        def started(child: subprocess.Popen[bytes]) -> None:
-            self._running[node] = child
-            if self._ended:  # interrupted between the two
-                kill_group(child)
-
-        with open(self._request.bundles[node], "w+b") as bundle:
-            code, lines = collect(
-                command, bundle, min(left_s, COLLECT_TIMEOUT_S), quiet=True, started=started
-            )
-            if code or not bundle.tell():
-                raise self._launcher.failure(node, code, lines)
+    def _started(self, child: subprocess.Popen[bytes]) -> None:
+        self._running.append(child)
+        if self._ended:  # interrupted between the two
+            kill_group(child)
 
     def end(self) -> str:
-        """Ask no further nodes, and end the processes that still ask."""
+        """Begin no further work, and end the processes that still run."""
         self._ended = True
         self._executor.shutdown(wait=False, cancel_futures=True)
-        children = list(self._running.values())
+        children = list(self._running)
         asked = [child for child in children if child.poll() is None]
         for child in asked:
             terminate_group(child)
@@ -92,11 +154,11 @@ class Processes:
         for child in asked:
             end_group(child, max(0.0, deadline - time.monotonic()))
         if any(child.returncode is not None and child.returncode < 0 for child in children):
-            self._launcher.clean()
+            self._clean()
         return ""
 
 
-class Ssh(PerNode):
+class Ssh(PerPair):
     """Nodes by name or address, through the system's OpenSSH with the user's own configuration."""
 
     def __init__(self, names: Sequence[str]) -> None:
@@ -115,8 +177,11 @@ class Ssh(PerNode):
         user, at, host = node.rpartition("@")
         return f"ssh://{user}{at}{f'[{host}]' if ':' in host else host}"
 
-    def failure(self, node: str, code: int, lines: Sequence[str]) -> TargetError:
-        return failure(self.target(node), code, lines)
+    def address(self, node: str) -> str:
+        return ""
+
+    def failure(self, node: str, code: int, lines: Sequence[str], program: str = COLLECTOR) -> TargetError:
+        return failure(self.target(node), code, lines, program)
 
     def clean(self) -> None:
         """Nothing: what runs there ends when it writes, since its connection has closed."""

@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from gdrkit.evidence.errors import TargetError
-from gdrkit.evidence.ssh import NO_SUCH_COMMAND, failure
+from gdrkit.evidence.ssh import COLLECTOR, NO_SUCH_COMMAND, failure
 from gdrkit.fleet.client import call, last_line
 from gdrkit.fleet.hostlist import expand
 from gdrkit.fleet.launcher import SLURM
-from gdrkit.fleet.processes import PerNode
+from gdrkit.fleet.processes import PerPair
 from gdrkit.formats.errors import FormatError
 
 LIST_TIMEOUT_S, CANCEL_TIMEOUT_S = 30.0, 10.0
@@ -31,7 +31,7 @@ _EXITED = re.compile(r"srun: error: \S+ tasks? \S+ Exited with exit code")
 """The program ended by itself: its own last line says why."""
 
 
-class Slurm(PerNode):
+class Slurm(PerPair):
     """The nodes of a cluster, of a partition, or of the allocation that this runs in.
 
     In an allocation (salloc, sbatch) the steps share its resources (--overlap); elsewhere each node gets a
@@ -40,12 +40,13 @@ class Slurm(PerNode):
     def __init__(self, names: Sequence[str] = (), partition: str = "") -> None:
         self._names, self._partition = names, partition
         self._states: dict[str, NodeState] | None = None
-        self._allocation = os.environ.get("SLURM_JOB_ID", "")
+        self._addresses: dict[str, str] | None = None
+        self.allocation = os.environ.get("SLURM_JOB_ID", "")
         self._job_name = f"gdr-fleet-{secrets.token_hex(4)}"
 
     def nodes(self) -> Sequence[str]:
         """The nodes that were named, those of the allocation, or all of the partition."""
-        if self._allocation and self._partition:
+        if self.allocation and self._partition:
             raise TargetError(
                 "an allocation has nodes of its own", "leave --partition out, or run outside it"
             )
@@ -73,7 +74,7 @@ class Slurm(PerNode):
         # Without --unbuffered, which connects the program to a terminal: srun(1).
         words = ["srun", "--nodes=1", "--ntasks=1", f"--nodelist={node}", f"--job-name={self._job_name}"]
         words += ["--chdir=/", "--mpi=none"]
-        if self._allocation:
+        if self.allocation:
             words += ["--overlap"]
         else:
             words += ["--gres=none", f"--immediate={QUEUE_LIMIT_S}", f"--time={JOB_LIMIT_MIN}"]
@@ -83,23 +84,30 @@ class Slurm(PerNode):
     def target(self, node: str) -> str:
         return f"{SLURM}://{node}"
 
-    def failure(self, node: str, code: int, lines: Sequence[str]) -> TargetError:
+    def address(self, node: str) -> str:
+        """Where Slurm reaches the node, an address or a name: NodeAddr of slurm.conf(5)."""
+        if self._addresses is None:
+            listed = _output(["sinfo", "--noheader", "--Node", "--format=%N %o"])
+            self._addresses = dict(line.split(None, 1) for line in listed.splitlines() if " " in line)
+        return self._addresses.get(node, node).strip()
+
+    def failure(self, node: str, code: int, lines: Sequence[str], program: str = COLLECTOR) -> TargetError:
         if code == NO_SUCH_COMMAND:
-            return failure(self.target(node), code, lines)
+            return failure(self.target(node), code, lines, program)
         own = [line for line in lines if not _SLURM_SAYS.match(line)]
         errors = [line for line in lines if line.startswith("srun: error: ")]
         if own and any(_EXITED.match(line) for line in lines):
-            return failure(self.target(node), code, own)
+            return failure(self.target(node), code, own, program)
         why = errors[0] if errors else lines[-1] if lines else f"exit code {code}"
         return TargetError(f"srun failed: {why}", f"try: srun --nodelist={node} hostname")
 
     def clean(self) -> None:
         """Cancel the jobs of this run, or its steps in the allocation. Best effort: Slurm may not answer."""
         with contextlib.suppress(TargetError):
-            if not self._allocation:
+            if not self.allocation:
                 _output(["scancel", "--quiet", f"--jobname={self._job_name}"], CANCEL_TIMEOUT_S)
                 return
-            listed = ["squeue", "--steps", "--noheader", "--format=%i %j", f"--jobs={self._allocation}"]
+            listed = ["squeue", "--steps", "--noheader", "--format=%i %j", f"--jobs={self.allocation}"]
             steps = (line.split() for line in _output(listed, CANCEL_TIMEOUT_S).splitlines())
             if left := [words[0] for words in steps if words[1:] == [self._job_name]]:
                 _output(["scancel", "--quiet", *left], CANCEL_TIMEOUT_S)

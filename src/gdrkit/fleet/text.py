@@ -46,11 +46,12 @@ def sentence(report: FleetReport) -> str:
     order = (Standing.READY, Standing.WARNINGS, Standing.BLOCKED, Standing.IMPOSSIBLE)
     shown = [*order, *(standing for standing in Standing if standing not in order)]
     counts = (f"{report.counts[s]} {WORDS.get(s, s)}" for s in shown if s in report.counts)
-    took = f"  in {_duration(report.seconds)}" if report.seconds else ""
+    took = f"  in {duration(report.seconds)}" if report.seconds else ""
     return f"{total} node{'' if total == 1 else 's'}: {', '.join(counts)}{took}"
 
 
-def _duration(seconds: float) -> str:
+def duration(seconds: float) -> str:
+    """A time in seconds or minutes."""
     return f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.0f} min"
 
 
@@ -89,14 +90,14 @@ def _label(group: Group) -> str:
 
 def _heading(group: Group) -> str:
     rails = f"rail {_numbers(group.rails)}: " if group.rails else ""
-    return f"{rails}{'; '.join(group.causes) or group.summary}   {_short(group.nodes)}"
+    return f"{rails}{'; '.join(group.causes) or group.summary}   {short(group.nodes)}"
 
 
 def _numbers(numbers: tuple[int, ...]) -> str:
     return ", ".join(map(str, numbers))
 
 
-def _short(nodes: str) -> str:
+def short(nodes: str) -> str:
     """A hostlist of bounded length, cut at a comma outside brackets where there is one."""
     if len(nodes) <= LIST_SHOWN:
         return nodes
@@ -109,13 +110,13 @@ def _fixes(report: FleetReport) -> Iterator[Row]:
     yield 0, "", ""
     yield 0, "bold", "What to fix first"
     for fix in report.fixes[:FIXES_SHOWN]:
-        yield 8, "", f"{fix.advice or 'see gdr doctor'}   {_short(fix.nodes)}", f"{fix.frees:>6}"
+        yield 8, "", f"{fix.advice or 'see gdr doctor'}   {short(fix.nodes)}", f"{fix.frees:>6}"
 
 
 def _values(values: tuple[TraitValue, ...]) -> str:
     first, *others = values
     shown = [f"{first.value} on {first.count}"]
-    shown += [f"{one.value} on {_short(one.nodes)}" for one in others[:VALUES_SHOWN]]
+    shown += [f"{one.value} on {short(one.nodes)}" for one in others[:VALUES_SHOWN]]
     more = f", and {len(others) - VALUES_SHOWN} more values" if len(others) > VALUES_SHOWN else ""
     return f"{', '.join(shown)}{more}"
 
@@ -150,7 +151,7 @@ def _odd(report: FleetReport) -> Iterator[Row]:
         alike.setdefault((node.standing, node.differences), []).append(node)
     groups = list(alike.values())
     for nodes in groups[:ODD_SHOWN]:
-        names = _short(fold(node.node for node in nodes))
+        names = short(fold(node.node for node in nodes))
         yield 4, nodes[0].standing, "; ".join(_differences(nodes[0])), f"  {names}: "
     if more := sum(map(len, groups[ODD_SHOWN:])):
         yield 0, "dim", f"  and {more} more: --json has all"
@@ -187,13 +188,13 @@ def _changes(report: FleetReport) -> Iterator[Row]:
 def _change(change: Change) -> str:
     match change.kind:
         case "new":
-            return f"new, {change.after}   {_short(change.nodes)}"
+            return f"new, {change.after}   {short(change.nodes)}"
         case "gone":
-            return f"gone, {change.before}   {_short(change.nodes)}"
+            return f"gone, {change.before}   {short(change.nodes)}"
         case "version":
-            return f"{change.before} -> {change.after}   {_short(change.nodes)}"
+            return f"{change.before} -> {change.after}   {short(change.nodes)}"
         case _:
-            return f"{change.kind}: {change.before} -> {change.after}   {_short(change.nodes)}"
+            return f"{change.kind}: {change.before} -> {change.after}   {short(change.nodes)}"
 
 
 def local(moment: str) -> str:

@@ -10,7 +10,7 @@ import zipfile
 import pytest
 
 from gdrkit.transport import TransportError
-from gdrkit.transport.measure import job
+from gdrkit.transport.measure import job, remote
 from gdrkit.transport.measure.job import MeasureEnd, measure
 from gdrkit.transport.measure.peer import PeerTask
 from tests.transport.measure import A_SHELL_FOR_SSH
@@ -43,7 +43,7 @@ def test_the_key_is_not_on_a_command_line_or_in_the_environment(monkeypatch):
         started.append((command, options.get("env")))
         return popen(command, **options)
 
-    monkeypatch.setattr(job.subprocess, "Popen", watched)
+    monkeypatch.setattr(remote.subprocess, "Popen", watched)
     keys = []
     monkeypatch.setattr(job, "generate_key", lambda: keys.append(os.urandom(32)) or keys[-1])
     measure("tcp", MeasureEnd(), MeasureEnd(), (1,))
@@ -53,7 +53,7 @@ def test_the_key_is_not_on_a_command_line_or_in_the_environment(monkeypatch):
 
 
 def test_code_sent_to_another_node_imports_only_the_standard_library(tmp_path):
-    packed = job._packed()
+    packed = remote._packed()
     names = zipfile.ZipFile(io.BytesIO(packed)).namelist()
     assert "gdrkit/transport/connection.py" in names and "gdrkit/cli/doctor.py" not in names
     (tmp_path / "sent.zip").write_bytes(packed)
@@ -69,7 +69,7 @@ def test_code_sent_to_another_node_imports_only_the_standard_library(tmp_path):
 
 
 def test_code_sent_to_another_node_is_valid_python_3_9():
-    archive = zipfile.ZipFile(io.BytesIO(job._packed()))
+    archive = zipfile.ZipFile(io.BytesIO(remote._packed()))
     for name in archive.namelist():
         tree = ast.parse(archive.read(name), name, feature_version=(3, 9))
         for call in (node for node in ast.walk(tree) if isinstance(node, ast.Call)):

@@ -1,0 +1,128 @@
+"""The run of `gdr fleet bench`: from its options to the rates of pairs."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from functools import partial
+
+from gdrkit.cli.arguments import text_width, write, write_json
+from gdrkit.cli.fleet_progress import Progress
+from gdrkit.cli.fleet_run import named_by
+from gdrkit.evidence.errors import TargetError
+from gdrkit.fleet import pair_text
+from gdrkit.fleet.document import STARTED, NodeRow
+from gdrkit.fleet.exit_code import bench_exit_code
+from gdrkit.fleet.launcher import EndLost, PairEnd, PairLauncher, PairRate, Started
+from gdrkit.fleet.pair_build import What, build
+from gdrkit.fleet.pair_document import FleetBench, PairRow
+from gdrkit.fleet.pair_run import PairRun
+from gdrkit.fleet.processes import Ssh
+
+
+def bench(options: argparse.Namespace) -> int:
+    """Measure and print; returns the exit code. Raises TargetError."""
+    document = _measured(options)
+    if options.json:
+        write_json(document)
+    else:
+        from gdrkit.transport.bench.document import size
+
+        colour = sys.stdout.isatty()
+        words = pair_text.text(
+            document,
+            size=size(document.size_bytes),
+            compare=f"gdr fleet doctor{' --slurm' if options.slurm else ''}",
+            colour=colour,
+            width=text_width(),
+        )
+        write(words, styled=colour)
+    return bench_exit_code(document)
+
+
+def _measured(options: argparse.Namespace) -> FleetBench:
+    from gdrkit.transport.measure.remote import COMMAND
+
+    launcher = _launcher(options)
+    nodes = list(launcher.nodes())
+    if len(nodes) < 2:
+        raise TargetError(f"a pair needs two nodes: there is {len(nodes) or 'none'}")
+    what = What(
+        "verbs" if options.device else "tcp",
+        options.gpu,
+        options.device or "",
+        options.network or "",
+        options.size,
+    )
+    begun, started = time.monotonic(), datetime.now(UTC).strftime(STARTED)
+    rounds = min(options.rounds, len(nodes) - 1 + len(nodes) % 2)
+    progress = Progress(rounds * (len(nodes) // 2), "pairs")
+    run = PairRun(
+        launcher, COMMAND, partial(_meet, what), timeout_s=float(options.timeout), fanout=options.fanout or 0
+    )
+    complete = run.measure(nodes, rounds, _shown(progress))
+    progress.end()
+    return build(
+        run.rows, run.silent, nodes, what,
+        started=started, seconds=time.monotonic() - begun, complete=complete,
+    )  # fmt: skip
+
+
+def _launcher(options: argparse.Namespace) -> PairLauncher:
+    paths, names = named_by(options)
+    if paths:
+        raise TargetError(f"not a node but a file: {paths[0]!r}", "name a node of that name as ssh://NODE")
+    if options.slurm:
+        from gdrkit.fleet.slurm import Slurm
+
+        slurm = Slurm(names, options.partition or "")
+        if options.gpu is not None and not slurm.allocation:
+            raise TargetError(
+                "outside an allocation, Slurm gives gdr no GPU",
+                "run it in one: salloc --nodes=N --gpus-per-node=1 gdr fleet bench --slurm --gpu 0",
+            )
+        return slurm
+    if not names:
+        raise TargetError("no nodes to measure", "name nodes as gpu[001-016], --hosts FILE or --slurm")
+    return Ssh(list(dict.fromkeys(names)))
+
+
+def _shown(progress: Progress) -> Callable[[PairRow | NodeRow], None]:
+    """Rows as progress: a pair that fails with its node has the line of the node."""
+
+    def arrived(row: PairRow | NodeRow) -> None:
+        if isinstance(row, NodeRow):
+            progress.say(f"{row.name}: {row.summary}")
+        else:
+            progress.step("" if row.node or not row.why else f"{' and '.join(row.nodes)}: {row.why}")
+
+    return arrived
+
+
+def _meet(
+    what: What, listening: PairEnd, connecting: PairEnd, deadline: float, started: Started
+) -> PairRate:
+    """Measure a pair, in terms of the fleet. Raises EndLost, TargetError and OSError."""
+    from gdrkit.transport import TransportError
+    from gdrkit.transport.measure.job import MeasureEnd
+    from gdrkit.transport.measure.pair import EndFailed, between
+
+    try:
+        point = between(
+            (listening.command, connecting.command),
+            what.path,
+            MeasureEnd(what.gpu, what.device or None),
+            what.size_bytes,
+            address="" if what.network else listening.address(),
+            network=what.network,
+            timeout_s=deadline - time.monotonic(),
+            started=started,
+        )
+    except EndFailed as error:
+        raise EndLost(error.end, error.code, error.lines) from None
+    except TransportError as error:
+        raise TargetError(str(error)) from None
+    return PairRate(point.gb_per_s, point.streaming_gb_per_s)
