@@ -55,9 +55,8 @@ def cost(sizes: list[int]) -> int:
         with tempfile.TemporaryDirectory() as folder:
             bundles(folder, size)
             kilobytes = sum(path.stat().st_size for path in Path(folder).iterdir()) / size / 1000
-            before = _cpu_s()
-            seconds, megabytes = judged(folder)
-            each.append((_cpu_s() - before) / size)
+            seconds, cpu_s, megabytes = judged(folder)
+            each.append(cpu_s / size)
         print(
             f"{size:7} {seconds:8.1f} {1000 * each[-1]:16.1f} {megabytes:6.0f} {kilobytes:14.0f}", flush=True
         )
@@ -70,12 +69,6 @@ def cost(sizes: list[int]) -> int:
     print(f"  pairs of nodes {pairs:,}: at 1 s each and {LARGEST // 2:,} pairs at a time", end=" ")
     print(f"{pairs / (LARGEST // 2) / DAY_S:.1f} days")
     return int(each[-1] > GROWTH * each[0])
-
-
-def _cpu_s() -> float:
-    """CPU time of all processes that this one started and that have ended."""
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
 
 
 def document(sizes: list[int]) -> int:

@@ -1,16 +1,21 @@
 """The pool: every task has a row, whatever happens to the process that judges it."""
 
+import gc
 import os
 import signal
+import weakref
 
 import pytest
 from machines.compose import write
 from machines.fleet import fleet
 
+from gdrkit.evidence.target import open_host
 from gdrkit.fleet.document import Standing
 from gdrkit.fleet.folder import targets
+from gdrkit.fleet.judge import judged as judge_host
 from gdrkit.fleet.pool import Pool, judge_all
 from gdrkit.fleet.worker import row_of, task_of
+from tests.evidence_nodes import laid_down, names
 
 
 def bundles(folder, count=2):
@@ -29,6 +34,26 @@ def test_several_processes_give_the_rows_that_one_gives(tmp_path):
     found = judged(paths, processes=3)
 
     assert found == {path: row_of(task_of(path)) for path in paths}
+
+
+@pytest.fixture
+def without_collections():
+    """No garbage collection in this test."""
+    gc.disable()
+    yield
+    gc.enable()
+
+
+@pytest.mark.parametrize("name", names()[::4])
+def test_what_a_judged_node_takes_is_freed_at_once(without_collections, name):
+    target = str(laid_down(name))
+    host = open_host(target)
+    host_alive = weakref.ref(host)
+
+    judge_host(host, target)
+    del host
+
+    assert host_alive() is None
 
 
 def test_what_is_no_evidence_is_a_row_with_its_reason(tmp_path):

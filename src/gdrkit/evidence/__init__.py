@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from typing import Protocol
+from typing import Protocol, Self
 
 from msgspec import Struct
 
@@ -79,6 +79,13 @@ class EvidenceMissing(Exception):
     def __init__(self, missing: Missing) -> None:
         super().__init__(missing)
         self.missing = missing
+
+    def fresh(self) -> Self:
+        """The same, to keep or to raise again, without the frames that this one went through.
+
+        They refer to the node: with them, only a garbage collection could free what a node takes."""
+        self.__traceback__ = None
+        return type(self)(self.missing)
 
 
 class EvidenceAbsent(EvidenceMissing):

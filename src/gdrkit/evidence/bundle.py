@@ -145,8 +145,10 @@ class BundleHost:
                 try:
                     return self._output(command, file)
                 except EvidenceMissing as missing:
-                    reason = reason or missing
-        raise reason or EvidenceMissing(Missing(command.line, MissingReason.NOT_COLLECTED, command.line))
+                    reason = reason or missing.fresh()
+        if reason is not None:
+            raise reason.fresh()
+        raise EvidenceMissing(Missing(command.line, MissingReason.NOT_COLLECTED, command.line))
 
     def _output(self, command: Command, file: str) -> bytes:
         data = self.store.read(self.resolve(file))

@@ -100,42 +100,41 @@ class PackedStream:
         self._streams = 1
         self._rest = b""  # compressed bytes not given to the decoder yet
         self._size, self._output = os.fstat(file.fileno()).st_size, 0
-        self._block = memoryview(b"")
+        self._block, self._at = b"", 0  # decompressed bytes, and how many of them have been read
         self.position = 0
 
     def peek(self, size: int) -> bytes:
-        while len(self._block) < size and (block := self._next()):
-            self._block = memoryview(bytes(self._block) + block)
-        return bytes(self._block[:size])
+        while len(self._block) - self._at < size and (block := self._next()):
+            self._block, self._at = self._block[self._at :] + block, 0
+        return self._block[self._at : self._at + size]
 
     def take(self, size: int) -> bytes:
-        if size <= len(self._block):
-            taken = bytes(self._block[:size])
-            self._block = self._block[size:]
-            self.position += size
-            return taken
-        pieces = [bytes(self._block)]
-        left = size - len(self._block)
-        while left > 0:
-            block = self._next()
-            if not block:
-                self._block = memoryview(b"")
-                raise StreamEnded
-            pieces.append(block if len(block) <= left else block[:left])
-            self._block = memoryview(block)[left:]
-            left -= len(block)
+        start, end = self._at, self._at + size
         self.position += size
+        if end <= len(self._block):
+            self._at = end
+            return self._block[start:end]
+        pieces = [self._block[start:]]
+        while end > len(self._block):
+            end -= len(self._block)
+            pieces.append(self._another_block()[:end])
+        self._at = end
         return b"".join(pieces)
 
     def skip(self, size: int) -> None:
+        end = self._at + size
         self.position += size
-        while size > len(self._block):
-            size -= len(self._block)
-            block = self._next()
-            self._block = memoryview(block)
-            if not block:
-                raise StreamEnded
-        self._block = self._block[size:]
+        while end > len(self._block):
+            end -= len(self._block)
+            self._another_block()
+        self._at = end
+
+    def _another_block(self) -> bytes:
+        """The block after this one, which it replaces."""
+        self._block, self._at = self._next(), 0
+        if not self._block:
+            raise StreamEnded
+        return self._block
 
     def finish(self) -> None:
         left = PADDING_BYTES

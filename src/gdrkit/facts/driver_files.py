@@ -83,10 +83,10 @@ def _file(node: Node, module: str, renamed: str) -> str:
         try:
             return ask()
         except EvidenceMissing as error:
-            reasons.append(error)
+            reasons.append(error.fresh())
     if all(reason.missing.why is MissingReason.NOT_COLLECTED for reason in reasons):
         return _as_modinfo_printed(node, module)
-    raise next((reason for reason in reasons if not isinstance(reason, EvidenceAbsent)), reasons[0])
+    raise next((reason for reason in reasons if not isinstance(reason, EvidenceAbsent)), reasons[0]).fresh()
 
 
 def _as_modinfo_printed(node: Node, module: str) -> str:

@@ -226,13 +226,13 @@ def _config(node: Node) -> str:
         try:
             text = _unpacked(node.read(path))
         except EvidenceMissing as error:
-            reason = reason or error
+            reason = reason or error.fresh()
             continue
         if "\nCONFIG_" not in text:
             raise FormatError("no line sets a CONFIG_ option")
         return f"\n{text}\n"
     assert reason is not None  # the loop has candidates
-    raise reason
+    raise reason.fresh()
 
 
 def _unpacked(content: bytes) -> str:

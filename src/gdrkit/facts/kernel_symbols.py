@@ -99,7 +99,9 @@ def symvers(node: Node) -> bytes:
         text = bytes(decompress(content, _SYMVERS_LIMIT_BYTES))
         if f"\t{VMLINUX}\t".encode() in text:  # others belong to modules that were built separately
             return b"\n" + text
-    raise reason or EvidenceAbsent(
+    if reason is not None:
+        raise reason.fresh()
+    raise EvidenceAbsent(
         Missing("Module.symvers", MissingReason.ABSENT, f"ls {quoted(f'/{folder}/build/Module.symvers')}")
     )
 
@@ -107,7 +109,7 @@ def symvers(node: Node) -> bytes:
 def _more_open(reason: EvidenceMissing | None, error: EvidenceMissing) -> EvidenceMissing:
     """Of two errors, one other than EvidenceAbsent, so that EvidenceAbsent means that all files are
     absent."""
-    return error if reason is None or isinstance(reason, EvidenceAbsent) else reason
+    return error.fresh() if reason is None or isinstance(reason, EvidenceAbsent) else reason
 
 
 def _symvers_export(text: bytes, symbol: str) -> KernelSymbol:

@@ -78,9 +78,9 @@ def find(node: Node, name: str, folders: tuple[str, ...] = FOLDERS) -> str:
             reason = reason or EvidenceMissing(
                 Missing(library, error.missing.why, f"ls -l {quoted(f'/{path}')}")
             )
-    raise reason or EvidenceAbsent(
-        Missing(library, MissingReason.ABSENT, f"ldconfig -p | grep {quoted(library)}")
-    )
+    if reason is not None:
+        raise reason.fresh()
+    raise EvidenceAbsent(Missing(library, MissingReason.ABSENT, f"ldconfig -p | grep {quoted(library)}"))
 
 
 @fact

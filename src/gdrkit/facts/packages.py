@@ -77,14 +77,14 @@ def installed(node: Node) -> Mapping[str, Package]:
         except EvidenceAbsent:  # the other family of distributions
             continue
         except EvidenceMissing as error:
-            reason = reason or error
+            reason = reason or error.fresh()
         except FormatError:  # a tool of the other family, which runs but lists no packages
             reason = reason or EvidenceMissing(
                 Missing("installed packages", MissingReason.GARBLED, PACKAGES_DPKG.line)
             )
-    raise reason or EvidenceMissing(
-        Missing("installed packages", MissingReason.UNDECIDED, PACKAGES_DPKG.line)
-    )
+    if reason is not None:
+        raise reason.fresh()
+    raise EvidenceMissing(Missing("installed packages", MissingReason.UNDECIDED, PACKAGES_DPKG.line))
 
 
 class _Packages(Mapping[str, Package]):

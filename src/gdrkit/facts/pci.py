@@ -122,7 +122,7 @@ def _gpus(node: Node) -> tuple[PciGpu, ...]:
     try:
         return _among(sysfs_devices(node))
     except EvidenceMissing as error:
-        reason, looked = error, isinstance(error, EvidenceAbsent)
+        reason, looked = error.fresh(), isinstance(error, EvidenceAbsent)
     sources: tuple[Callable[[], tuple[PciGpu, ...]], ...] = (
         lambda: _among(_listed_devices(node)),
         lambda: tuple(sorted(PciGpu(gpu.address, gpu.device_id or "") for gpu in smi_gpus(node))),
@@ -138,7 +138,7 @@ def _gpus(node: Node) -> tuple[PciGpu, ...]:
         looked = looked or ask is sources[0]
     if looked:
         return ()
-    raise reason
+    raise reason.fresh()
 
 
 def _by_driver(node: Node) -> tuple[PciGpu, ...]:

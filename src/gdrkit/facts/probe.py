@@ -143,7 +143,7 @@ def probe_calls(node: Node) -> tuple[ProbeCall, ...]:
         try:
             found += ask(node)
         except EvidenceMissing as error:
-            reason = reason or error
+            reason = reason or error.fresh()
     if reason is not None and not found:
-        raise reason
+        raise reason.fresh()
     return found

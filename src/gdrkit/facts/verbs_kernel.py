@@ -53,9 +53,9 @@ def dmabuf_exporter(node: Node) -> str:
         except EvidenceAbsent:
             continue
         except EvidenceMissing as error:
-            reason = reason or error
+            reason = reason or error.fresh()
     if reason is not None:
-        raise reason
+        raise reason.fresh()
     return ""
 
 

@@ -98,12 +98,12 @@ def virtual_machine(node: Node) -> str:
         try:
             answer = source(node)
         except EvidenceMissing as error:
-            reason = reason or error
+            reason = reason or error.fresh()
             continue
         if answer:
             return answer
     if reason is not None:
-        raise reason
+        raise reason.fresh()
     return "none"
 
 

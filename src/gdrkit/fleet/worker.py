@@ -23,7 +23,7 @@ from gdrkit.fleet.judge import judged, reason_of, without_answer
 MEMORY_LIMIT_BYTES = 2 << 30
 """Address space of one worker. The largest real bundle takes 200 MB."""
 COLLECT_EVERY = 20
-"""Nodes between two garbage collections: what a node leaves behind refers to itself."""
+"""Nodes between two garbage collections, which find next to nothing: see `EvidenceMissing.fresh`."""
 
 
 class Task(Struct, frozen=True):

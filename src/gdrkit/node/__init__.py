@@ -166,7 +166,7 @@ class Node:
             self._answers[key] = answer
         self._open[-1].facts[key] = None
         if answer.error is not None:
-            raise answer.error.with_traceback(None)
+            raise answer.error.fresh()
         return answer.value
 
     def _compute(self, fact: AnyFact, subject: tuple[Hashable, ...]) -> _Answer:
@@ -180,7 +180,7 @@ class Node:
         try:
             answer.value = fact.read(self, *subject)
         except EvidenceMissing as error:
-            answer.error = error
+            answer.error = error.fresh()
         except FormatError as error:  # parsers do not know file names; the trail does
             name = ", ".join(source.name for source in answer.sources) or fact.__name__
             ask = f"look at {in_prose(f'{name}: {error}')}"
@@ -288,11 +288,11 @@ class Node:
             try:
                 found = getattr(self.host, method)(target)
             except EvidenceMissing as error:
-                found = error
+                found = error.fresh()
             if method != "read" or isinstance(found, EvidenceMissing) or len(found) <= KEPT_BYTES:
                 self._evidence[method, target] = found
         if isinstance(found, EvidenceMissing):
-            raise found.with_traceback(None)
+            raise found.fresh()
         return found
 
     def cite(

@@ -56,8 +56,8 @@ def _first(sources: Iterable[Callable[[], T]], goes_on: Callable[[EvidenceMissin
         except EvidenceMissing as error:
             if not goes_on(error):
                 raise
-            reason = reason or error
-    raise reason or LookupError("no source")
+            reason = reason or error.fresh()
+    raise reason.fresh() if reason else LookupError("no source")
 
 
 def seek(candidates: Iterable[T], found: Callable[[T], bool]) -> T | None:
@@ -72,9 +72,9 @@ def seek(candidates: Iterable[T], found: Callable[[T], bool]) -> T | None:
             if found(candidate):
                 return candidate
         except EvidenceMissing as error:
-            reason = reason or error
+            reason = reason or error.fresh()
     if reason is not None:
-        raise reason
+        raise reason.fresh()
     return None
 
 

@@ -76,10 +76,10 @@ def _libraries(node: Node) -> str:
     except EvidenceMissing as error:
         if error.missing.why is not MissingReason.NOT_COLLECTED:
             raise
-        reason = error
+        reason = error.fresh()
     library = if_missing(None, libibverbs, node)
     if library and _may_be_there(node, f"{library.path.rpartition('/')[0]}/libcuda.so.1"):
-        raise reason
+        raise reason.fresh()
     return ""
 
 

@@ -43,12 +43,12 @@ def first_wrong(
         try:
             found = settings_of(node, source)
         except EvidenceMissing as error:
-            unread = unread or error
+            unread = unread or error.fresh()
             continue
         setting = found.get(name)
         failed = wrong(found, setting) if setting else None
         if failed is not None:
             return failed
     if unread is not None:
-        raise unread
+        raise unread.fresh()
     return None
