@@ -59,3 +59,17 @@ def test_what_fails_midway_leaves_the_old_file_and_nothing_beside_it(tmp_path):
         raise ZeroDivisionError
     assert (tmp_path / "x").read_bytes() == b"old"
     assert [path.name for path in tmp_path.iterdir()] == ["x"]
+
+
+def test_all_of_it_is_on_the_disk_with_its_mode_before_it_takes_its_place(tmp_path, monkeypatch):
+    sizes = []
+    sync = os.fsync
+
+    def synced(descriptor):
+        status = os.fstat(descriptor)
+        sizes.append((status.st_size, stat.S_IMODE(status.st_mode), (tmp_path / "x").exists()))
+        sync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", synced)
+    write(tmp_path / "x")
+    assert sizes == [(3, 0o644, False)]

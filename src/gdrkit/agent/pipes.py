@@ -24,7 +24,7 @@ def send(pipe: IO[bytes], content: bytes, deadline: float) -> None:
     while left:
         if not select.select([], [pipe], [], _remaining(deadline))[1]:
             raise TimeoutError("the other end does not read")
-        left = left[os.write(pipe.fileno(), left[:BLOCK_BYTES]) :]
+        left = left[os.write(pipe.fileno(), left) :]
 
 
 def receive(pipe: IO[bytes], limit_bytes: int, deadline: float, until: bytes = b"") -> bytes:

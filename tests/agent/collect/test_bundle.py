@@ -239,3 +239,63 @@ def test_a_bundle_holds_512_mib_and_no_file_beyond(monkeypatch):
     assert {name: note["status"] for name, note in bundle.files.items()} == {
         "a": "found", "b": "truncated", "c": "found",
     }  # fmt: skip
+
+
+def test_what_a_path_leads_to_is_recorded_for_the_path_too():
+    bundle = bundles.Bundle(io.BytesIO(), "top", Anonymizer([("user", "carol77")]))
+    bundle.note("etc/carol77/a", "denied", "why")
+    bundle.also("lib/a", "etc/carol77/a")
+    bundle.also("lib/b", "etc/none")
+    bundle.also("lib/c", "lib/c")
+    note = {"status": "denied", "why": "why"}
+    assert bundle.files == {"etc/user001/a": note, "lib/a": note}
+
+
+@pytest.mark.parametrize(("before", "begins"), [(0, True), (4096 - 14, True), (4096 - 13, False)])
+def test_a_log_that_begins_at_boot_says_so_in_its_first_lines(before, begins):
+    bundle = bundles.Bundle(io.BytesIO(), "top", None)
+    bundle.file("a", b"x" * before + b"Linux version 6.1.0\n")
+    assert [bundle.begins_at_boot(name) for name in ("a", "b")] == [begins, False]
+    bundle.file("c", b"[99.0] late\n")
+    assert not bundle.begins_at_boot("c")
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "kept"),
+    [
+        ("etc/a", True, b"(dropped)"),
+        ("etc/a", False, b"x"),
+        ("lib/modules/6.1/modules.dep", True, b"x"),
+        ("proc/modules", True, b"x"),
+        ("proc/modules2", True, b"(dropped)"),
+    ],
+)
+def test_secrets_are_removed_from_text_that_is_no_table_of_modules(path, text, kept):
+    stream = io.BytesIO()
+    bundle = bundles.Bundle(stream, "top", None)
+    bundle.file(path, b"wm_key.ko: \npassword=x\n", 17, text=text, why="", size=0, digests={}, head="ab")
+    bundle.file(path, b"a second time")
+    bundle.link(path, "elsewhere")
+    bundle.close(scope="host")
+    stream.seek(0)
+    with tarfile.open(fileobj=stream) as archive:
+        first, manifest = archive.getmembers()
+        found = archive.extractfile(first)
+        assert found is not None and found.read() == b"wm_key.ko: \npassword=" + kept + b"\n"
+    assert (first.name, first.mtime, first.mode, first.uid) == (f"top/{path}", 17, 0o644, 0)
+    assert (manifest.name, manifest.mode) == ("top/gdr_manifest.json", 0o644)
+    assert bundle.files == {path: {"status": "found", "head": "ab"}}
+
+
+def test_the_first_reason_counts_and_a_folder_has_its_names_or_a_reason():
+    bundle = bundles.Bundle(io.BytesIO(), "top", Anonymizer([("user", "carol77")]))
+    bundle.note("a", "absent")
+    bundle.note("a", "denied", "why")
+    bundle.folder("home", "listed", ["carol77", "root"])
+    bundle.folder("etc/carol77", "denied", why="why")
+    bundle.folder("b", "listed", [])
+    assert bundle.files == {"a": {"status": "absent"}}
+    assert bundle.folders == {
+        "home": {"status": "listed", "names": ["user001", "root"]}, "b": {"status": "listed", "names": []},
+        "etc/user001": {"status": "denied", "why": "why"},
+    }  # fmt: skip

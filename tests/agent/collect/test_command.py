@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import ast
 import json
+import os
 import re
 import shutil
 import subprocess
 import sys
 import tarfile
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -216,3 +218,77 @@ def test_the_summary_counts_what_was_found(root, tmp_path, capsys):
     )
     assert re.fullmatch(re.escape(f"{counted}; 0 of 0 commands succeeded; ") + r"\d+\.\d s", last)
     assert report["denied"] == []  # a private key is not: root would not read it either
+
+
+@pytest.mark.parametrize(("name", "fits"), [
+    ("m", True), ("nvidia-peermem", True), ("_a9", True), ("a" * 55, True), ("a" * 56, False), ("", False),
+    ("-a", False), ("../a", False), ("a b", False), ("ä", False), ("a\n", False),
+])  # fmt: skip
+def test_a_module_has_the_name_of_one(capsys, name, fits):
+    if fits:
+        assert command.parse([f"--module={name}"]).module == [name]
+    else:
+        wrong = f"gdr collect: argument --module: not a module's name: {name!r}\n  see gdr collect --help\n"
+        assert said(capsys, f"--module={name}") == (64, "", wrong)
+
+
+@pytest.mark.parametrize(("arguments", "wrong"), [
+    *(((f"--{name}=",), f"empty value of --{name}") for name in ("output", "root", "pyz")),
+    *((("--pyz", "x", *more), f"{more[0]} has no effect with --pyz, which collects nothing") for more in (
+        ("--output", "x"), ("--anonymize",), ("--module", "x"), ("--no-probe",), ("--root", "/x"),
+        ("--json",), ("--verbose",),
+    )),
+    (("--quiet", "--verbose"), "--verbose has no effect with --quiet"),
+    (("--force", "-o", "-"), "--force has no effect with -o -"),
+    (("--nonsense",), "unrecognized arguments: --nonsense"),
+    (("--anon",), "unrecognized arguments: --anon"),
+])  # fmt: skip
+def test_an_option_without_effect_is_an_error(capsys, arguments, wrong):
+    assert said(capsys, *arguments) == (64, "", f"gdr collect: {wrong}\n  see gdr collect --help\n")
+
+
+@pytest.mark.parametrize("arguments", [(), ("--pyz", "x", "--root", "/"), ("--pyz", "x", "--force", "-q")])
+def test_options_that_fit(arguments):
+    assert command.parse([*arguments]).pyz == ("x" if arguments else None)
+
+
+def test_the_summary_in_a_line(capsys):
+    def line(path: str, size: int, missed: list[str], **numbers: int) -> str:
+        files = {status.replace("_", "-"): number for status, number in numbers.items()}
+        summary = CollectSummary(files, {"found": 2, "failed": 3}, missed, 1.25)
+        command._print_summary(Progress(sys.stderr, quiet=False), path, size, summary)
+        return capsys.readouterr().err
+
+    rest = "2 of 5 commands succeeded; 1.2 s\n"
+    assert line("", 0, []) == f"0 found, 0 denied, 0 absent; {rest}"
+    counted = line("b", 1_550_000, [], found=1, reduced=2, listed=4, denied=3, absent=5, truncated=6)
+    assert counted == f"b, 1.6 MB: 7 found, 3 denied, 5 absent, 6 truncated; {rest}"
+    assert line("b", 0, [], timed_out=2) == f"b, 0.0 MB: 0 found, 0 denied, 0 absent, 2 timed-out; {rest}"
+
+
+def test_a_closed_standard_output_is_one_line(root, tmp_path):
+    words = [sys.executable, "-c", "import sys; from gdrkit.agent.collect import main; sys.exit(main())"]
+    reader, writer = os.pipe()
+    os.close(reader)
+    child = subprocess.run(
+        [*words, "--root", str(root.folder), "-o", "-", "-q"], stdout=writer, stderr=subprocess.PIPE,
+        text=True, check=False,
+    )  # fmt: skip
+    os.close(writer)
+    closed = "gdr collect: standard output was closed; the bundle is incomplete\n"
+    assert (child.returncode, child.stderr) == (73, closed)
+
+
+def test_the_archive_runs_by_its_own_name_and_says_how(tmp_path, capsys):
+    path = tmp_path / "gdr-collect.pyz"
+    written = f"wrote {path}; copy it to a node and run: sudo python3 gdr-collect.pyz\n"
+    assert said(capsys, "--pyz", str(path)) == (0, "", written)
+    assert path.read_bytes().startswith(pyz.SHEBANG)
+    assert path.stat().st_mode & 0o777 == 0o755
+    with zipfile.ZipFile(path) as archive:
+        entries = archive.infolist()
+    assert [entry.filename for entry in entries] == sorted(entry.filename for entry in entries)
+    assert {(e.create_system, e.external_attr, e.compress_type) for e in entries} == {(3, 0o644 << 16, 0)}
+    there = {f"gdrkit/agent/{path.relative_to(HERE.parent)}" for path in SOURCES}
+    kept = {name for name in there if "/fleet/" not in name}
+    assert {e.filename for e in entries} == kept | {"__main__.py", "gdrkit/__init__.py"}

@@ -227,6 +227,29 @@ def test_program_headers_that_end_with_the_file_are_kept_and_others_are_not(more
     assert (small[64 : 64 + 56] == MODULE[-56:]) is moved
 
 
+def test_what_follows_the_section_table_counts_for_nothing():
+    assert reduced(MODULE + bytes(64)) == reduced(MODULE + b"x" * 7) == reduced(MODULE)
+
+
+def test_of_the_program_headers_no_more_than_they_are_is_kept():
+    changed = bytearray(MODULE)
+    struct.pack_into("<Q", changed, 0x20, 64)
+    struct.pack_into("<HH", changed, 0x36, 56, 2)
+    assert reduced(bytes(changed))[64:][: 2 * 56] == MODULE[64:][: 2 * 56]
+    assert len(reduced(bytes(changed))) <= len(reduced(MODULE)) + 2 * 64  # what follows is aligned
+
+
+@pytest.mark.parametrize("link", [0, -1, 999, 1 << 31])
+def test_symbols_without_a_table_of_their_names_are_not_reduced(link):
+    """-1: the names of the sections."""
+    start, names = struct.unpack_from("<Q", MODULE, 0x28)[0], struct.unpack_from("<H", MODULE, 0x3E)[0]
+    count = struct.unpack_from("<H", MODULE, 0x3C)[0]
+    kinds = [struct.unpack_from("<I", MODULE, start + index * 64 + 4)[0] for index in range(count)]
+    changed = bytearray(MODULE)
+    struct.pack_into("<I", changed, start + kinds.index(2) * 64 + 0x28, names if link < 0 else link)
+    assert elf_reduce.reduce(bytes(changed), elf_reduce.KEEP_OF_MODULE) is None
+
+
 def test_a_section_may_end_with_the_file_and_not_beyond():
     """The kernel's own bound: kernel/module/main.c, validate_section_offset()."""
     start = struct.unpack_from("<Q", MODULE, 0x28)[0]

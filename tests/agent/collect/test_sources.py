@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from gdrkit.agent.collect import sources
@@ -59,6 +61,18 @@ def test_the_table_covers_what_facts_open(path):
 )
 def test_the_table_covers_nothing_else(path):
     assert not sources.covers(path)
+
+
+def table() -> list[str]:
+    """A line for each row of the tables of sources."""
+    tables = {name: value for name, value in sorted(vars(sources).items()) if isinstance(value, tuple)}
+    rows = [(name, row) for name, value in tables.items() for row in value if isinstance(row, tuple)]
+    return [f"{name} {tuple(row)!r}" for name, row in rows]
+
+
+def test_the_whole_table():
+    """Limits, depths and reductions of each row. `test_whole_bundle` says how to write it again."""
+    assert table() == Path(__file__).with_name("bundles").joinpath("table.txt").read_text().splitlines()
 
 
 def test_every_row_has_a_reason():

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import signal
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -153,3 +155,52 @@ def test_a_program_that_cannot_be_started_failed(tmp_path):
     result = subprocesses.run(["tool"], 5, 100, str(tmp_path))
 
     assert result == subprocesses.CommandResult("failed", None, b"", "Exec format error")
+
+
+def test_an_interrupt_ends_the_command_that_runs(tmp_path):
+    path = script(tmp_path, "tool", f"touch {tmp_path}/began; sleep 60")
+
+    def interrupt(*_: object) -> None:
+        if (tmp_path / "began").exists():
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    signal.setitimer(signal.ITIMER_REAL, 0.1, 0.1)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            subprocesses.run(["tool"], 50, 100, path)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert ends(str(tmp_path / "tool"))
+    assert not subprocesses._running
+
+
+def test_every_command_that_runs_is_killed_at_once(tmp_path):
+    path = script(tmp_path, "tool", f"touch {tmp_path}/$1; sleep 60")
+    with ThreadPoolExecutor(2) as pool:
+        jobs = [pool.submit(subprocesses.run, ["tool", name], 50, 100, path) for name in "ab"]
+        while not ((tmp_path / "a").exists() and (tmp_path / "b").exists()):
+            time.sleep(0.02)
+        subprocesses.kill_all()
+        results = [job.result() for job in jobs]
+    assert [(result.status, result.exit_code) for result in results] == [("failed", -9)] * 2
+    assert ends(str(tmp_path / "tool")) and not subprocesses._running
+
+
+@pytest.mark.parametrize(("there", "status"), [([], "failed"), (["b"], "found"), (["a", "b"], "found")])
+def test_a_program_that_loads_a_module_is_run_if_it_is_loaded(tmp_path, monkeypatch, there, status):
+    monkeypatch.setattr(subprocesses, "LOADING", {"tool": tuple(str(tmp_path / name) for name in "ab")})
+    for name in there:
+        (tmp_path / name).touch()
+    result = subprocesses.run(["tool"], 50, 100, script(tmp_path, "tool", ""))
+    reason = "" if status == "found" else "not run: it would load a kernel module"
+    assert (result.status, result.complaint) == (status, reason)
+
+
+def test_a_command_that_ends_after_its_output_is_waited_for(tmp_path):
+    path = script(tmp_path, "tool", "echo x; exec >&- 2>&-; sleep 0.3; exit 4")
+    assert subprocesses.run(["tool"], 50, 100, path)[:3] == ("failed", 4, b"x\n")
+    path = script(tmp_path, "tool", "echo x; exec >&- 2>&-; sleep 60")
+    assert subprocesses.run(["tool"], 0.3, 100, path)[:3] == ("timed-out", None, b"x\n")

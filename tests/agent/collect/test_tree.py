@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from gdrkit.agent.collect import tree as trees
+from gdrkit.agent.collect.ownership import NotTheirs
 from gdrkit.agent.collect.tree import FileContent, MaskedFile, Tree, outcome
 
 
@@ -20,7 +21,7 @@ def root(tmp_path: Path) -> Path:
     for link, target in {
         "lib": "usr/lib", "etc/b": "a", "etc/abs": "/usr/lib/x/y", "etc/up": "../../../usr/./lib//x/y",
         "etc/deep/l": "../../usr/lib/x", "loop": "./loop", "etc/dangling": "no/such", "same": "etc/../etc/a",
-        "etc/far": "/../../etc/a", "top": "../../etc/a",
+        "etc/far": "/../../etc/a", "top": "../../etc/a", "out": "../etc/a", "etc/in": "../etc/a",
     }.items():  # fmt: skip
         (tmp_path / link).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / link).symlink_to(target)
@@ -44,6 +45,8 @@ def root(tmp_path: Path) -> Path:
         ("etc/dangling", "etc/no/such", {"etc/dangling": "no/such"}),
         ("etc/far", "etc/a", {"etc/far": "a"}),
         ("top", "etc/a", {"top": "etc/a"}),
+        ("out", "etc/a", {"out": "etc/a"}),
+        ("etc/in", "etc/a", {"etc/in": "../etc/a"}),
         ("same", "etc/a", {"same": "etc/../etc/a"}),
     ],
 )
@@ -169,3 +172,18 @@ def test_nothing_is_known_below_an_empty_mount_point(root):
 )
 def test_every_error_is_an_outcome(error, found):
     assert outcome(error) == found
+
+
+def test_of_a_refused_path_its_own_links_are_forgotten_and_no_others(root):
+    for link, target in {"f2": "f", "bad": "/etc/a", "bad2": "bad", "badly": "f"}.items():
+        (root / "home/alice" / link).symlink_to(target)
+    tree = Tree(str(root))
+    for path in ("lib/x/y", "home/alice/f2", "home/alice/badly"):
+        tree.resolve(path)
+    with pytest.raises(NotTheirs):
+        tree.resolve("home/alice/bad")
+    kept = {"lib": "usr/lib", "home/alice/f2": "f", "home/alice/badly": "f"}
+    assert tree.links == kept
+    with pytest.raises(NotTheirs):
+        tree.resolve("home/alice/bad/x")
+    assert tree.links == kept

@@ -1,51 +1,131 @@
 """Compressed modules are decompressed as kmod does, or not changed."""
 
+from __future__ import annotations
+
 import gzip
 import lzma
+import shutil
 import sys
 
 import pytest
 
+from gdrkit.agent.collect import unpack as unpacking
 from gdrkit.agent.collect.module_files import small
-from gdrkit.agent.collect.unpack import DecompressionFailed, DecompressorMissing, unpack
+from gdrkit.agent.collect.unpack import DecompressionFailed, DecompressorMissing, compression, unpack
 
 CONTENT = b"\x7fELF" + bytes(range(256)) * 40
-MOST = 1 << 20
+MIB = 1 << 20
 
 
-@pytest.mark.parametrize("pack", [lzma.compress, gzip.compress, bytes], ids=["xz", "gzip", "plain"])
+def by_the_program(data: bytes) -> bytes:
+    return zstd(data)
+
+
+def zstd(data: bytes) -> bytes:
+    if sys.version_info < (3, 14):
+        from backports import zstd as library
+    else:
+        from compression import zstd as library
+    packed: bytes = library.compress(data)
+    return packed
+
+
+PACKERS = {"gzip": gzip.compress, "xz": lzma.compress, "zstd": zstd, "zstd's program": by_the_program}
+
+
+@pytest.fixture(params=PACKERS)
+def pack(request, monkeypatch):
+    """A compressor; of zstd, what reads it is Python's library, as since 3.14, or the program."""
+    name = request.param
+    if name == "zstd" and sys.version_info < (3, 14):
+        from backports import zstd as library
+
+        monkeypatch.setitem(sys.modules, "compression.zstd", library)
+    if name == "zstd's program":
+        if not shutil.which("zstd"):
+            pytest.skip("needs zstd: sudo apt-get install -y zstd")
+        monkeypatch.setitem(sys.modules, "compression.zstd", None)
+    return PACKERS[name]
+
+
+def refused(data: bytes, limit_bytes: int = MIB) -> str:
+    with pytest.raises(DecompressionFailed) as caught:
+        unpack(data, limit_bytes)
+    return str(caught.value)
+
+
 def test_compressed_content_is_restored(pack):
-    assert unpack(pack(CONTENT), MOST) == CONTENT
+    assert unpack(pack(CONTENT), MIB) == CONTENT
+    assert unpack(pack(b""), MIB) == b""
+    assert compression(pack(CONTENT)) in PACKERS
 
 
-def test_two_streams_with_zeros_between_are_one_file():
-    assert unpack(lzma.compress(b"a") + bytes(8) + lzma.compress(b"b"), MOST) == b"ab"
+def test_what_is_not_compressed_stays():
+    assert unpack(CONTENT, MIB) == CONTENT
+    assert (unpack(b"", MIB), compression(CONTENT), compression(b"")) == (b"", "", "")
 
 
-@pytest.mark.parametrize("pack", [lzma.compress, gzip.compress], ids=["xz", "gzip"])
+@pytest.mark.parametrize("more", [-1, 0, 1, MIB])
+def test_content_up_to_the_limit_is_restored_and_more_is_refused(pack, more):
+    limit_bytes = 2 * MIB
+    packed = pack(bytes(limit_bytes + more))
+    if more > 0:
+        assert refused(packed, limit_bytes) == "larger than 2 MiB"
+    else:
+        assert len(unpack(packed, limit_bytes)) == limit_bytes + more
+
+
+def test_two_streams_are_one_file(pack):
+    assert unpack(pack(b"a") + pack(b"b"), MIB) == b"ab"
+
+
+def test_only_zeros_may_be_between_the_streams_of_xz():
+    assert unpack(lzma.compress(b"a") + bytes(8) + lzma.compress(b"b") + bytes(4), MIB) == b"ab"
+    assert refused(lzma.compress(b"a") + b"\1" + lzma.compress(b"b"))
+
+
 def test_a_signature_after_the_compressed_stream_is_an_error(pack):
-    with pytest.raises(DecompressionFailed):
-        unpack(pack(CONTENT) + b"signature~Module signature appended~\n", MOST)
+    assert refused(pack(CONTENT) + b"signature~Module signature appended~\n")
 
 
-@pytest.mark.parametrize("pack", [lzma.compress, gzip.compress], ids=["xz", "gzip"])
-def test_content_that_is_cut_off_is_not_changed(pack):
-    with pytest.raises(DecompressionFailed):
-        unpack(pack(CONTENT)[:-20], MOST)
+def test_content_that_is_cut_off_or_damaged_is_an_error(pack):
+    packed = pack(CONTENT)
+    assert refused(packed[:-20])
+    assert refused(packed[:8] + b"\xff" * 20 + packed[28:])
+    assert small(packed[:-20], whole=False).linked == frozenset()
 
 
-@pytest.mark.parametrize("pack", [lzma.compress, gzip.compress], ids=["xz", "gzip"])
-def test_more_than_the_limit_is_refused(pack):
-    with pytest.raises(DecompressionFailed):
-        unpack(pack(bytes(100_000)), 50_000)
+def test_what_is_wrong_is_said():
+    assert refused(lzma.compress(CONTENT)[:-20]) == "cut off"
+    assert refused(b"\x1f\x8b") == "Compressed file ended before the end-of-stream marker was reached"
 
 
-def test_without_a_decompressor_the_symbols_of_a_module_are_not_known(monkeypatch):
-    monkeypatch.setitem(sys.modules, "lzma", None)  # as in a Python built without it
-    with pytest.raises(DecompressorMissing):
-        unpack(lzma.compress(CONTENT), MOST)
-    assert small(lzma.compress(CONTENT), whole=False).linked is None
+@pytest.mark.parametrize(("name", "packed"), [("xz", lzma.compress(CONTENT)), ("zstd", zstd(CONTENT))])
+def test_without_a_decompressor_the_symbols_of_a_module_are_not_known(monkeypatch, name, packed):
+    for module in ("lzma", "compression.zstd"):  # as in a Python built without it
+        monkeypatch.setitem(sys.modules, module, None)
+    monkeypatch.setattr(shutil, "which", lambda program, path: None)
+    with pytest.raises(DecompressorMissing) as caught:
+        unpack(packed, MIB)
+    assert str(caught.value) == f"{name} is not installed"
+    found = small(packed, whole=False)
+    assert (found.linked, found.data) == (None, packed)
+    assert found.why == f"not decompressed: {name} is not installed"
 
 
-def test_a_damaged_module_has_no_symbols():
-    assert small(lzma.compress(CONTENT)[:-20], whole=False).linked == frozenset()
+@pytest.mark.parametrize(
+    ("script", "reason"),
+    [
+        ("exec sleep 60 >&-", "zstd timed out"),
+        ("cat; exit 1", "damaged"),
+        ("exec yes", "larger than 1 MiB"),
+    ],
+)
+def test_a_decompressor_that_fails_or_does_not_end_is_ended(monkeypatch, tmp_path, script, reason):
+    program = tmp_path / "zstd"
+    program.write_text(f"#!/bin/sh\n{script}\n")
+    program.chmod(0o755)
+    monkeypatch.setitem(sys.modules, "compression.zstd", None)
+    monkeypatch.setattr(shutil, "which", lambda name, path: str(program))
+    monkeypatch.setattr(unpacking, "ZSTD_LIMIT_S", 0.5 if "timed" in reason else 60.0)
+    assert refused(zstd(CONTENT)) == reason

@@ -1,4 +1,4 @@
-"""The whole bundle of a known machine, what is replaced in an anonymized one, and the table of sources.
+"""The whole bundle of a known machine, and what is replaced in an anonymized one.
 
 The expected texts are in bundles/. After a change that is meant, look at the difference, and write them with
 `python -m tests.agent.collect.test_whole_bundle`.
@@ -14,9 +14,10 @@ import sys
 import tempfile
 from pathlib import Path
 
-from gdrkit.agent.collect import main, sources
+from gdrkit.agent.collect import main
 from tests.agent.collect import machine
 from tests.agent.collect.conftest import Opened
+from tests.agent.collect.test_sources import table
 
 EXPECTED = Path(__file__).parent / "bundles"
 NIC = f"{machine.BRIDGES}/{machine.NIC}"
@@ -134,17 +135,10 @@ def shown(bundle: Opened) -> list[str]:
     return lines + [f"{path} -> {target}" for path, target in sorted(bundle.links.items())]
 
 
-def table() -> list[str]:
-    """A line for each row of the tables of sources."""
-    tables = {name: value for name, value in sorted(vars(sources).items()) if isinstance(value, tuple)}
-    rows = [(name, row) for name, value in tables.items() for row in value if isinstance(row, tuple)]
-    return [f"{name} {tuple(row)!r}" for name, row in rows]
-
-
 def found(folder: Path) -> dict[str, list[str]]:
     """What each of the texts in bundles/ should be."""
     root = build(folder / "root")
-    texts = {"table.txt": table()}
+    texts: dict[str, list[str]] = {}
     for name, arguments in (("plain.txt", []), ("anonymized.txt", ["--anonymize"])):
         out = folder / f"{name}.tar.gz"
         with contextlib.redirect_stdout(sys.stderr):
@@ -165,5 +159,5 @@ def test_all_of_it_is_as_it_should_be(tmp_path):
 if __name__ == "__main__":
     EXPECTED.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as scratch:
-        for name, lines in found(Path(scratch)).items():
+        for name, lines in {**found(Path(scratch)), "table.txt": table()}.items():
             (EXPECTED / name).write_text("\n".join(lines) + "\n")

@@ -6,6 +6,7 @@ import ast
 import ctypes
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -121,6 +122,21 @@ def test_the_first_available_library_is_loaded_with_typed_functions():
     assert (library.abs.restype, library.abs.argtypes) == (ctypes.c_int, (ctypes.c_int,))
     with pytest.raises(AttributeError, match="no_such_function"):
         library.no_such_function  # noqa: B018
+
+
+@pytest.mark.parametrize(("keep_lock", "kind"), [(False, ctypes.CDLL), (True, ctypes.PyDLL)])
+def test_functions_of_libcuda_release_the_interpreters_lock_unless_it_is_kept(monkeypatch, keep_lock, kind):
+    monkeypatch.setattr(cuda, "LIBRARIES", ("libc.so.6",))
+    assert type(cuda.load(keep_lock)[0]) is kind
+    assert type(cuda.load()[0]) is ctypes.CDLL
+
+
+def test_bytes_that_a_field_is_too_short_for_are_cut():
+    record = verbs.VerbsStruct("ibv_port_attr")
+    record.put("lid", b"\1\2\3\4")
+    assert record["lid"].to_bytes(2, sys.byteorder) == b"\1\2"
+    offset, size = STRUCTURES["ibv_port_attr"][1]["lid"]
+    assert ctypes.string_at(record.address + offset + size, 1) == b"\0"
 
 
 def test_without_a_library_the_first_error_is_raised():

@@ -71,19 +71,19 @@ class Anonymizer:
 
     def __init__(self, names: Iterable[Tuple[str, str]] = (), keep: Container[str] = ()) -> None:
         """`names`: pairs of kind ("host", "user", "net") and name. Ordinary words and names in `keep` are
-        not replaced."""
+        not replaced, but for a host's after an @."""
         self._tokens: Dict[Tuple[str, bytes], bytes] = {}
         self._counts: Dict[str, int] = {}
         self._networks: Dict[bytes, List[bytes]] = {}
         self._names: Dict[bytes, bytes] = {}
-        names = set(names)
-        for kind, name in sorted(names, key=lambda pair: (-len(pair[1]), pair)):
-            text = name.encode()
+        words: List[bytes] = []
+        for kind, name in sorted(set(names), key=lambda pair: (-len(pair[1]), pair)):
+            text = name.encode().lower()
             if is_identifying(name) and name not in keep:
-                self._names.setdefault(text.lower(), self._name(kind, text.lower()))
+                self._names.setdefault(text, self._name(kind, text))
+            elif kind == "host":  # a word, replaced only where it can be nothing else
+                words.append(re.escape(text))
         self._named = _words(self._names)
-        # An ordinary word is replaced only where it can be nothing else.
-        words = [name.encode() for kind, name in names if kind == "host" and name.lower() in ORDINARY]
         self._at = re.compile(rb"(?i)(?P<name>@)(?P<value>" + (b"|".join(words) or b"$^") + rb")(?![\w-])")
 
     # -- entry points -----------------------------------------------------------------------
@@ -187,7 +187,7 @@ class Anonymizer:
 
     def _bare(self, text: bytes, before: bytes) -> bytes:
         """An address without separators, if it is known or the text before it shows that it is one."""
-        digits = text[-16:] if len(text) in (16, 18) else text[-12:]
+        digits = text.lower().rpartition(b"x")[2]
         value = bytes.fromhex(digits.decode())
         known = ("mac" if len(value) == 6 else "guid", value) in self._tokens
         if not known and not ADDRESS_BEFORE.search(before):
@@ -243,11 +243,7 @@ class Anonymizer:
 
     def _serial(self, match: "re.Match[bytes]") -> bytes:
         value = match.group("value")
-        if (
-            value.lower() in _NO_SERIALS
-            or not any(48 <= byte < 58 for byte in value)
-            or _ADDRESSES.fullmatch(value)
-        ):
+        if value.lower() in _NO_SERIALS or not re.search(rb"\d", value) or _ADDRESSES.fullmatch(value):
             return match.group()
         return match.group("name") + self._token("serial", value, lambda number: b"SERIAL%04d" % number)
 
@@ -266,10 +262,8 @@ class Anonymizer:
 
         def made(number: int) -> bytes:
             digits = b"%d" % number
-            length = len(name) - len(digits)
-            return (
-                (kind.encode() + b"0" * len(name))[:length] + digits if length > 0 else digits[: len(name)]
-            )
+            filled = (kind.encode() + b"0" * len(name))[: len(name)]
+            return (filled[: -len(digits)] + digits)[: len(name)]
 
         return self._token(kind, name, made)
 

@@ -6,9 +6,10 @@ Sources: depmod(8) and modules.dep(5); kmod libkmod/libkmod-module.c for `-` and
 
 from __future__ import annotations
 
-import fnmatch
 import re
 from typing import Callable, Dict, Iterable, List, Optional, Set, Tuple
+
+from .patterns import is_name, select
 
 REFERENCES = 3
 """How many loaded in-tree modules are kept as a reference: for the CRC of module_layout, the size of struct
@@ -66,10 +67,7 @@ def closure(
     for path in files:
         by_name.setdefault(module_of(path) or "", path)
     wanted = [name.replace("-", "_") for name in seeds]
-    plain = {name for name in wanted if not set(name) & set("*?[")}
-    wild = [name for name in wanted if name not in plain]
-    names = {name for name in by_name if any(fnmatch.fnmatchcase(name, pattern) for pattern in wild)}
-    queue = [*names, *sorted(plain)]
+    queue = [*select([*by_name], wanted), *filter(is_name, wanted)]
     done: Set[str] = set()
     while queue:
         name = queue.pop()

@@ -131,7 +131,7 @@ class ModuleCollector:
             path = f"{folder}/{name}"
             if module_choice.module_of(name):
                 yield path
-            elif name not in _NOT_ENTERED and not name.startswith("modules.") and self._is_folder(path):
+            elif name not in _NOT_ENTERED and self._is_folder(path):
                 yield from self._files(path)
         for name in _NOT_ENTERED:
             self.walker.tree.is_link(f"{folder}/{name}")

@@ -43,11 +43,8 @@ def is_name(part: str) -> bool:
 
 def select(names: List[str], choices: List[str]) -> List[str]:
     """The names that one of the choices matches, in the order of the names."""
-    plain = {choice for choice in choices if is_name(choice)}
-    wild = [choice for choice in choices if choice not in plain]
-    return [
-        name for name in names if name in plain or any(fnmatch.fnmatchcase(name, choice) for choice in wild)
-    ]
+    fits = re.compile("|".join(map(fnmatch.translate, choices))).match
+    return [name for name in names if fits(name)]
 
 
 def expression(pattern: str, below: bool = False) -> Pattern[str]:

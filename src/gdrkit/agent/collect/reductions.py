@@ -101,7 +101,7 @@ def mounts(data: bytes) -> bytes:
     lines = []
     for line in data.decode("utf-8", "replace").splitlines():
         fields = line.split(" ")
-        if len(fields) < 10 or "-" not in fields[6:] or not _SYSTEM_MOUNTS.match(fields[4]):
+        if "-" not in fields[6:] or not _SYSTEM_MOUNTS.match(fields[4]):
             continue
         end = fields.index("-", 6)
         kind, source = (*fields[end + 1 :], "", "")[:2]

@@ -86,10 +86,11 @@ class Walker:
     def folder(self, row: FolderSource, path: str = "", depth: int = 0) -> None:
         """Collect a folder with everything below it, or only its names."""
         path, depth = path or row.path, depth or row.depth
-        for name in self.listing(path) or []:
+        names = self.listing(path) or []
+        if depth == 1 and not row.limit_bytes:
+            return
+        for name in names:
             here = posixpath.join(path, name)
-            if depth == 1 and not row.limit_bytes:
-                continue
             is_link, real = self.tree.is_link(here), self.resolved(here)
             if real is None:
                 continue

@@ -31,7 +31,7 @@ def _gather(name: str, texts: Dict[str, str]) -> None:
     text = _text(name)
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.ImportFrom) and node.level:
-            imported = ".".join([*name.split(".")[: -node.level], node.module or ""])
+            imported = ".".join([*name.split(".")[: -node.level], str(node.module)])
             if imported not in texts:
                 _gather(imported, texts)
     texts[name] = text
