@@ -119,7 +119,6 @@ class PackedStream:
         while left > 0:
             block = self._next()
             if not block:
-                self._block = memoryview(b"")
                 raise StreamEnded
             pieces.append(block if len(block) <= left else block[:left])
             self._block = memoryview(block)[left:]
@@ -201,7 +200,7 @@ class PackedStream:
 
 def open_stream(file: IO[bytes], name: str) -> Stream:
     """A file as a stream, decompressed if needed. Raises TargetError for an unsupported compression."""
-    head = file.read(8)
+    head = file.read(_MAGIC_BYTES)
     file.seek(0)
     if kind := compression(head):
         return PackedStream(file, name, kind)

@@ -22,10 +22,10 @@ from gdrkit.evidence.errors import TargetError
 from gdrkit.evidence.memory_store import EmptyEntry, MemoryStore, StoredLink, UnreadFile
 from gdrkit.evidence.stream import PlainStream, Stream, StreamEnded
 
-ROOT_NAMES = EVIDENCE_NAMES.union(
-    ("bin", "home", "lib32", "lib64", "media", "mnt", "opt", "root", "run", "sbin", "snap", "srv", "tmp"),
-    ("var", "sos_reports", "sos_logs", "sos_strings"),
-)
+ROOT_NAMES = EVIDENCE_NAMES | {
+    "bin", "home", "lib32", "lib64", "media", "mnt", "opt", "root", "run", "sbin", "snap", "srv", "tmp",
+    "var", "sos_reports", "sos_logs", "sos_strings",
+}  # fmt: skip
 """Names at the root of a machine (hier(7)) or of a sosreport. An archive that has one has no top folder."""
 
 FILE_LIMIT_BYTES = 256 << 20

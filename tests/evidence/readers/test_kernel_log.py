@@ -16,6 +16,7 @@ from gdrkit.evidence.live import LiveHost
 from gdrkit.facts.commands import DMESG
 from gdrkit.facts.kernel_log import lines, parse
 from gdrkit.node import Node
+from tests.work import open_files
 
 BANNER = b"5,0,0,-;Linux version 6.8.0 (gcc) #1 SMP\n"
 
@@ -118,6 +119,17 @@ def test_dmesg_is_run_if_the_device_does_not_exist(monkeypatch, tmp_path):
 
 def test_the_limits():
     assert (kernel_log.LOG_LIMIT_BYTES, kernel_log.RECORD_BYTES) == (64 << 20, 8192)
+
+
+@pytest.mark.parametrize(("limit", "records"), [(19, 2), (20, 2), (21, 3), (40, 4)])
+def test_records_are_read_up_to_a_limit(tmp_path, monkeypatch, limit, records):
+    """A file in place of the device ends, as a container shows it, and a read of it returns all it may."""
+    monkeypatch.setattr(kernel_log, "RECORD_BYTES", 10)
+    monkeypatch.setattr(kernel_log, "LOG_LIMIT_BYTES", limit)
+    (tmp_path / "kmsg").write_bytes(b"123456789\n" * 4)
+    before = open_files()
+    assert list(kernel_log._records(str(tmp_path / "kmsg"))) == [b"123456789\n"] * records
+    assert open_files() == before
 
 
 def test_a_record_that_was_overwritten_before_it_was_read_is_passed_over(tmp_path, monkeypatch):

@@ -28,11 +28,15 @@ def opened(folder: Path, data: bytes, name: str = "node.tar") -> Stream:
     return open_stream(path.open("rb"), name)
 
 
-@pytest.fixture(params=PACK)
+@pytest.fixture(
+    params=[(pack, size) for pack in PACK for size in (1, 97)], ids=lambda row: f"{row[0]} {row[1]}"
+)
 def stream(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Stream:
-    monkeypatch.setattr(streams, "READ_BYTES", 97)
+    """The same content, packed in each way and read a byte or some bytes at a time."""
+    pack, read_bytes = request.param
+    monkeypatch.setattr(streams, "READ_BYTES", read_bytes)
     monkeypatch.setattr(streams, "BLOCK_BYTES", 300)
-    return opened(tmp_path, PACK[request.param](CONTENT))
+    return opened(tmp_path, PACK[pack](CONTENT))
 
 
 def test_it_is_read_in_order_whatever_is_peeked_taken_and_skipped(stream):
@@ -153,6 +157,8 @@ def test_the_limits():
     limits = (streams.RATIO_LIMIT, streams.RATIO_FREE_BYTES >> 20, streams.TOTAL_LIMIT_BYTES >> 30)
     assert limits == (250, 128, 16)
     assert (streams.STREAMS_LIMIT, streams.PADDING_BYTES) == (100_000, 1 << 20)
+    assert (streams.READ_BYTES, streams.BLOCK_BYTES) == (1 << 18, 1 << 20)
+    assert streams._MAGIC_BYTES == len(b"\xfd7zXZ\0")
 
 
 def test_padding_is_checked_up_to_a_limit(tmp_path, monkeypatch):
@@ -168,6 +174,14 @@ def test_padding_is_checked_up_to_a_limit(tmp_path, monkeypatch):
     endless = opened(tmp_path, gzip.compress(bytes(10_000)))
     endless.finish()
     assert isinstance(endless, PackedStream) and endless._output == 600
+
+
+@pytest.mark.parametrize(("size", "unpacked"), [(0, 0), (1, 300), (300, 300), (301, 600)])
+def test_no_more_is_decompressed_than_is_peeked(tmp_path, monkeypatch, size, unpacked):
+    monkeypatch.setattr(streams, "BLOCK_BYTES", 300)
+    found = opened(tmp_path, gzip.compress(CONTENT))
+    assert isinstance(found, PackedStream)
+    assert (found.peek(size), found._output) == (CONTENT[:size], unpacked)
 
 
 def test_a_plain_file_is_not_copied(tmp_path):
