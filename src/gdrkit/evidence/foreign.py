@@ -135,7 +135,7 @@ def _whole_folder(path: str) -> str:
         if path.startswith(folder + "/"):
             return folder
     parts = path.removeprefix("usr/").split("/")
-    if parts[:2] == ["lib", "modules"] and len(parts) > 3:
+    if parts[:2] == ["lib", "modules"]:
         return path[: path.index("lib/modules")] + "/".join(parts[:3])
     return ""
 

@@ -80,7 +80,7 @@ def test_a_read_error_is_neither_content_nor_absence(monkeypatch):
 
 def test_a_fifo_does_not_block(tmp_path):
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(EvidenceMissing) as error:
+    with within(5), pytest.raises(EvidenceMissing) as error:
         LiveHost().read(str(tmp_path / "pipe").lstrip("/"))
 
     assert "not a regular file" in error.value.missing.ask
@@ -265,15 +265,22 @@ class TestFiles:
         path.write_bytes(bytes(1 << 20))
         assert len(LiveHost().read(asked_path)) == 1 << 20
 
-    def test_devices_pipes_and_folders_say_what_they_are(self, tmp_path):
-        os.mkfifo(tmp_path / "pipe")
-        pipe = str(tmp_path / "pipe")
+    def test_devices_pipes_and_folders_say_what_they_are(self):
+        reader, writer = os.pipe()
+        pipe = f"/proc/self/fd/{reader}"  # a path of proc, but no device
         for ask in (LiveHost().read, LiveHost().map):
             assert asked(ask, "etc") == (MissingReason.UNDECIDED, "ls -ld /etc (a directory)")
             why_not = (MissingReason.UNDECIDED, f"ls -ld {pipe} (not a regular file)")
             assert asked(ask, pipe.lstrip("/")) == why_not
             why_not = (MissingReason.UNDECIDED, "ls -ld /dev/null (not a regular file)")
             assert asked(ask, "dev/null") == why_not
+        os.close(reader)
+        os.close(writer)
+
+    def test_a_file_of_sysfs_is_not_mapped(self):
+        """Its size is made up, and most of sysfs has no mmap(2): Linux fs/kernfs/file.c."""
+        path = "sys/devices/system/cpu/online"
+        assert bytes(LiveHost().map(path)) == LiveHost().read(path) == Path("/" + path).read_bytes()
 
     def test_names_that_hold_a_zero_are_absent(self):
         host = LiveHost()
