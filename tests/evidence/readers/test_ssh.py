@@ -269,3 +269,4 @@ def test_the_rest_ends_at_the_limit_though_more_may_come(monkeypatch, capsys):
 
 def test_the_limits():
     assert (ssh.BUNDLE_LIMIT_BYTES, ssh.LINE_LIMIT_BYTES, ssh.SHOWN_LIMIT_BYTES) == (1 << 30, 1000, 1 << 15)
+    assert (ssh.BLOCK_BYTES, ssh.KEPT_LINES) == (1 << 16, 12)
