@@ -45,6 +45,20 @@ def test_a_semicolon_in_the_text_is_kept():
     assert formatted(b"6,1,5,-;a;b\n") == "[    0.000005] a;b\n"
 
 
+@pytest.mark.parametrize(
+    "other", [b"text\n", b"6;text\n", b"6,x,5,-;text\n", b"6,1,,-;text\n", b"6,%d,5,-;text\n" % 10**20]
+)
+def test_what_is_no_record_is_passed_over(other):
+    assert formatted(b"6,1,5,-;one\n", other, b"6,2,6,-;two\n") == (
+        "[    0.000005] one\n[    0.000006] two\n"
+    )
+
+
+def test_a_sequence_number_has_up_to_twenty_digits():
+    """As many as 64 bits have."""
+    assert formatted(b"6,%d,5,-;one\n" % (2**64 - 1)) == "[    0.000005] one\n"
+
+
 def test_a_gap_in_the_sequence_makes_the_log_incomplete():
     whole = (BANNER, b"6,1,5,-;one\n", b"6,2,6,-;two\n")
     assert parse(formatted(*whole), "dmesg").complete
