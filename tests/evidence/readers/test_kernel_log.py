@@ -161,3 +161,9 @@ def test_a_record_that_was_overwritten_before_it_was_read_is_passed_over(tmp_pat
         patched.setattr(os, "read", read)
         records = list(kernel_log._records(str(device)))
     assert records == [b"first", b"last"]
+
+
+def test_another_error_of_a_read_is_raised(tmp_path):
+    """EISDIR: read(2) of a folder."""
+    with pytest.raises(IsADirectoryError):
+        list(kernel_log._records(str(tmp_path)))

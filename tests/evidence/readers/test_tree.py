@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gdrkit.evidence import Command, EvidenceAbsent, EvidenceMissing, MissingReason, tree
+from gdrkit.evidence import Command, EvidenceAbsent, EvidenceMissing, MissingReason, bundle, tree
 from gdrkit.evidence.errors import TargetError
 from gdrkit.evidence.target import open_host
 from gdrkit.evidence.tree import DirectoryStore, open_tree
@@ -319,6 +319,24 @@ def test_a_file_that_became_a_pipe_or_a_link_is_not_read(tmp_path):
         assert asked(store.read, "etc/pipe") == ("etc/pipe", "ls -ld /etc/pipe (not a regular file)")
     assert asked(store.read, "etc/link") == ("etc/link", "ls -ld /etc/link (symbolic link loop)")
     assert open_files() == before
+
+
+def test_a_question_about_a_link_names_the_path_that_was_asked_for(tmp_path):
+    plant(tmp_path, {"etc/a": "text"})
+    (tmp_path / "etc/loop").symlink_to("loop")
+    (tmp_path / "to-etc").symlink_to("etc")
+    host = open_host(str(tmp_path))
+    found = "ls -ld /to-etc/loop (symbolic link loop)"
+    assert asked(host.read, "to-etc/loop") == ("to-etc/loop", found)
+
+
+def test_a_file_is_read_up_to_a_limit(tmp_path, monkeypatch):
+    """One that is mapped has none."""
+    monkeypatch.setattr(bundle, "READ_LIMIT_BYTES", 1 << 20)
+    host = open_host(plant(tmp_path, {"etc/a": bytes(1 << 20), "etc/b": bytes((1 << 20) + 1)}))
+    assert host.read("etc/a") == bytes(1 << 20)
+    assert asked(host.read, "etc/b") == ("etc/b", "cat /etc/b (larger than 1 MiB)")
+    assert len(host.map("etc/b")) == (1 << 20) + 1
 
 
 def test_names_are_sorted_and_printable(tmp_path):
