@@ -10,8 +10,6 @@ import os
 from collections.abc import Iterator
 from errno import EAGAIN, EPIPE
 
-from gdrkit.evidence.live import FLAGS
-
 RECORD_BYTES = 8192
 """The most that one read returns: Linux kernel/printk/internal.h, PRINTK_MESSAGE_MAX, before 6.4
 include/linux/printk.h, CONSOLE_EXT_LOG_MAX. With a smaller buffer, read(2) fails with EINVAL."""
@@ -69,7 +67,7 @@ def _unescaped(text: bytes) -> bytes:
 
 def _records(device: str) -> Iterator[bytes]:
     """The records in turn, without waiting for new ones. EPIPE: the next one has been overwritten."""
-    fd = os.open(device, FLAGS)
+    fd = os.open(device, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
     left = LOG_LIMIT_BYTES
     try:
         while left > 0:
