@@ -6,6 +6,7 @@ long to build an index. Source: POSIX pax, "pax Interchange Format"; GNU tar man
 
 from __future__ import annotations
 
+import re
 import zlib
 from collections.abc import Iterator
 
@@ -50,7 +51,7 @@ class Member(Struct):
 
 def is_header(block: bytes) -> bool:
     """Whether a block is the header of a tar member, by its checksum."""
-    return len(block) == BLOCK and block != bytes(BLOCK) and _checksum_holds(block)
+    return len(block) == BLOCK and _checksum_holds(block)
 
 
 def members(stream: Stream) -> Iterator[Member]:
@@ -62,8 +63,7 @@ def members(stream: Stream) -> Iterator[Member]:
     for _ in range(HEADERS_LIMIT):
         header = bytes(stream.take(BLOCK))
         kind = header[156]
-        # The magic number is enough: tar has no checksum of the content either.
-        if header[257:262] != b"ustar" and not _checksum_holds(header):
+        if not _checksum_holds(header):
             if header == _EMPTY:
                 return
             raise DamagedArchive
@@ -77,7 +77,7 @@ def members(stream: Stream) -> Iterator[Member]:
             extended |= _extension(kind, stream, size)
             continue
         of_member = 0
-        name, link = _name(header), _text(header[157:257]) if header[157] else ""
+        name, link = _name(header), _text(header[157:257])
         sparse = kind == _SPARSE
         if extended:
             name, link = extended.get("path", name), extended.get("linkpath", link)
@@ -102,6 +102,7 @@ def members(stream: Stream) -> Iterator[Member]:
 _EMPTY = bytes(BLOCK)
 _REGULAR, _SPARSE, _GLOBAL = b"0\0007", ord("S"), ord("g")
 _EXTENSIONS, _EMPTY_TYPES = b"LKx", b"123456"
+_LENGTH = re.compile(rb"(\d{1,20}) ")
 _TYPES = dict.fromkeys(b"0\0007S", REGULAR) | {0x31: HARD_LINK, 0x32: SYMBOLIC_LINK, 0x35: DIRECTORY}
 
 
@@ -154,13 +155,11 @@ def _records(data: bytes) -> dict[str, str]:
     """Records of an extended header: "length key=value\\n", where the length counts the whole record."""
     records: dict[str, str] = {}
     at = 0
-    while at < len(data):
-        length, space, _ = data[at : at + 21].partition(b" ")
-        if not space or not length.isdigit() or not int(length):
-            break  # padding or garbage: the plain header still applies
-        record = data[at + len(length) + 1 : at + int(length)]
+    # What is not a record is padding or garbage: the plain header still applies.
+    while (found := _LENGTH.match(data, at)) and (length := int(found[1])):
+        record = data[found.end() : at + length]
         key, _, value = record.removesuffix(b"\n").partition(b"=")
         if key in (b"path", b"linkpath", b"size") or key.startswith(b"GNU.sparse"):
             records[_text(key)] = value.decode("utf-8", "replace")
-        at += int(length)
+        at += length
     return records

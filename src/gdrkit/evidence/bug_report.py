@@ -10,7 +10,7 @@ import posixpath
 import re
 from collections.abc import Iterator
 
-from gdrkit.evidence import EvidenceAbsent, EvidenceMissing
+from gdrkit.evidence import EvidenceMissing
 from gdrkit.evidence.bundle import BundleHost
 from gdrkit.evidence.errors import TargetError
 from gdrkit.evidence.manifest import CommandNote
@@ -76,9 +76,7 @@ class ReportRecord:
         return not_collected(path)
 
     def there(self, path: str, real: str) -> bool | None:
-        if path in self.denied:
-            return True
-        return False if isinstance(self.missing(path, real), EvidenceAbsent) else None
+        return True if path in self.denied else None
 
     def names(self, path: str, real: str) -> tuple[str, ...] | None:
         whole = path == "proc/driver/nvidia/gpus" or (
@@ -119,14 +117,13 @@ def _sections(stream: Stream) -> Iterator[bytes]:
         buffered += block
         start = 0
         for separator in _SEPARATOR.finditer(buffered, scanned):
-            if separator.end() == len(buffered):
-                break  # the separator may continue in the next block
-            yield b"" if too_long else buffered[start : separator.start()]
-            start, too_long = separator.end(), False
+            if separator.end() < len(buffered):  # else it may continue in the next block
+                yield b"" if too_long else buffered[start : separator.start()]
+                start, too_long = separator.end(), False
         buffered = buffered[start:]
         if len(buffered) > SECTION_LIMIT_BYTES:
             buffered, too_long = buffered[-SEPARATOR_BYTES:], True
-        scanned = max(0, len(buffered) - SEPARATOR_BYTES)
+        scanned = len(buffered) - SEPARATOR_BYTES  # below 0 is the beginning
     yield b"" if too_long else buffered
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 import msgspec
 from msgspec import Struct
 
-from gdrkit.evidence import EvidenceAbsent, EvidenceMissing
+from gdrkit.evidence import EvidenceMissing
 from gdrkit.evidence.manifest import MANIFEST_LIMIT_BYTES, CommandNote
 from gdrkit.evidence.missing import absent, not_collected, not_mounted, truncated
 from gdrkit.formats import json_text
@@ -103,7 +103,7 @@ class ForeignRecord:
         machine."""
         folder = _whole_folder(path)
         if not folder or folder in WHOLE_FOLDERS:
-            return bool(folder) and self._holds(folder)
+            return bool(folder) and self._holds(folder) and not self._holds(path)  # a link to elsewhere
         index = folder + "/modules.dep"
         if self._sosreport or not self._holds(index):
             return False
@@ -111,7 +111,7 @@ class ForeignRecord:
         return line not in b"\n" + bytes(self._read(index))
 
     def there(self, path: str, real: str) -> bool | None:
-        return False if isinstance(self.missing(path, real), EvidenceAbsent) else None
+        return None
 
     def names(self, path: str, real: str) -> tuple[str, ...] | None:
         if self._cut_off:
@@ -135,7 +135,7 @@ def _whole_folder(path: str) -> str:
         if path.startswith(folder + "/"):
             return folder
     parts = path.removeprefix("usr/").split("/")
-    if parts[:2] == ["lib", "modules"] and len(parts) > 3:
+    if parts[:2] == ["lib", "modules"]:
         return path[: path.index("lib/modules")] + "/".join(parts[:3])
     return ""
 
@@ -155,7 +155,7 @@ class CompleteRecord:
         return absent(path)
 
     def there(self, path: str, real: str) -> bool | None:
-        return False if isinstance(self.missing(path, real), EvidenceAbsent) else None
+        return None
 
     def names(self, path: str, real: str) -> tuple[str, ...] | None:
         if self._unmounted(real + "/"):

@@ -67,7 +67,7 @@ def _unescaped(text: bytes) -> bytes:
 
 def _records(device: str) -> Iterator[bytes]:
     """The records in turn, without waiting for new ones. EPIPE: the next one has been overwritten."""
-    fd = os.open(device, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
+    fd = os.open(device, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
     left = LOG_LIMIT_BYTES
     try:
         while left > 0:

@@ -33,6 +33,9 @@ READ_LIMIT_BYTES = 256 << 20
 """The most that is read into memory. The largest file a fact reads whole is a module with debug symbols;
 nvidia.ko of the open 580 driver, unstripped, is about 100 MB."""
 
+BLOCK_BYTES = 1 << 16
+"""Read at a time where the size of a file is not known: proc and sysfs return at most a few pages."""
+
 COMMAND_TIMEOUT_S = 10
 """nvidia-smi without persistence mode takes seconds on 8 GPUs; one that takes longer hangs in the kernel."""
 
@@ -51,7 +54,7 @@ PROBES = ("rm", "cuda", "memory", "verbs")
 PROBE_TIMEOUT_S = 60
 """cuInit wakes every GPU: 10 to 20 s for 8 of them without persistence mode. All probes share it."""
 
-_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY  # Python adds O_CLOEXEC (PEP 446)
+FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY  # Python adds O_CLOEXEC (PEP 446)
 
 
 class LiveHost:
@@ -80,7 +83,7 @@ class LiveHost:
 
     def read(self, path: str) -> bytes:
         try:
-            fd = os.open("/" + path, _FLAGS)
+            fd = os.open("/" + path, FLAGS)
             try:
                 return read_open(fd, path)
             finally:
@@ -92,7 +95,7 @@ class LiveHost:
 
     def map(self, path: str) -> memoryview:
         try:
-            fd = os.open("/" + path, _FLAGS)
+            fd = os.open("/" + path, FLAGS)
             try:
                 return map_open(fd, path)
             finally:
@@ -189,17 +192,14 @@ def read_open(fd: int, path: str) -> bytes:
     size = _size_of_file(fd, path)
     if size > READ_LIMIT_BYTES:
         raise truncated(path, f"larger than {READ_LIMIT_BYTES >> 20} MiB")
-    first = os.read(fd, size + (1 << 16))
-    if not first or (len(first) == size and size not in MADE_UP_SIZES):
-        return first
-    chunks = [first]
-    left = READ_LIMIT_BYTES - len(first)
-    while chunk := os.read(fd, 1 << 16 if len(chunks) < 4 else 1 << 20):
-        chunks.append(chunk)
-        left -= len(chunk)
+    blocks = []
+    left = READ_LIMIT_BYTES
+    while block := os.read(fd, max(size, BLOCK_BYTES)):  # proc and sysfs make up their sizes: 0, or a page
+        blocks.append(block)
+        left -= len(block)
         if left < 0:
             raise truncated(path, f"larger than {READ_LIMIT_BYTES >> 20} MiB")
-    return b"".join(chunks) if len(chunks) != 1 else chunks[0]
+    return b"".join(blocks)
 
 
 def map_open(fd: int, path: str) -> memoryview:
@@ -209,10 +209,6 @@ def map_open(fd: int, path: str) -> memoryview:
     import mmap
 
     return memoryview(mmap.mmap(fd, 0, access=mmap.ACCESS_READ))
-
-
-MADE_UP_SIZES = (0, 4096)
-"""What stat(2) gives as the size of files of proc and sysfs, whatever their length."""
 
 
 def _size_of_file(fd: int, path: str) -> int:

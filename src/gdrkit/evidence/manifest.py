@@ -7,7 +7,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from gdrkit.evidence import EvidenceAbsent, EvidenceMissing
+from gdrkit.evidence import EvidenceMissing
 from gdrkit.evidence.missing import absent, denied, not_collected, timed_out, truncated, unreadable
 from gdrkit.formats import json_text
 from gdrkit.formats.errors import FormatError
@@ -53,7 +53,7 @@ class CollectionRecord(Protocol):
         """Why the file is not in the tree."""
 
     def there(self, path: str, real: str) -> bool | None:
-        """Whether a path that is not in the tree was on the machine. None if that is not known."""
+        """Whether a path that is not in the tree was on the machine. None: as `missing` says."""
 
     def names(self, path: str, real: str) -> tuple[str, ...] | None:
         """Everything in a folder, as the collector listed it. None: list the tree instead.
@@ -133,7 +133,7 @@ class BundleRecord:
             folder = self.manifest.folders.get(posixpath.dirname(asked))
             if folder is not None and folder.status == "listed":
                 return posixpath.basename(asked) in folder.names
-        return False if isinstance(self.missing(path, real), EvidenceAbsent) else None
+        return None
 
     def names(self, path: str, real: str) -> tuple[str, ...] | None:
         for asked in (path, real):

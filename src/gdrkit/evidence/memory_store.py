@@ -71,11 +71,11 @@ class MemoryStore:
         self.entries[path] = entry
         self.names_size += len(path)
         self._children = None
-        folder = path[: max(path.rfind("/"), 0)]
+        folder = path.rpartition("/")[0]
         while folder not in self.entries:
             self.entries[folder] = EmptyEntry.FOLDER
             self.names_size += len(folder)
-            folder = folder[: max(folder.rfind("/"), 0)]
+            folder = folder.rpartition("/")[0]
 
     def keep(self, path: str, content: bytes) -> None:
         """Add a file's content, in memory or in the temporary file."""

@@ -66,7 +66,7 @@ def open_ssh(target: str, probe: bool = False) -> BundleHost:
 
 def _command(match: re.Match[str], probe: bool) -> list[str]:
     """The argument list of ssh. Host keys are checked as usual."""
-    return ssh(match["destination"], remote_command(probe=probe), match["port"] or "")
+    return ssh(match["destination"], remote_command(probe=probe), match["port"])
 
 
 def remote_command(*, probe: bool = False, sudo: bool = False) -> str:

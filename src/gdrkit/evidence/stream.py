@@ -165,14 +165,10 @@ class PackedStream:
 
     def _another(self, rest: bytes) -> Decoder | None:
         """A decoder for the next compressed stream; None if there is none."""
-        xz = self._kind == "xz"  # xz allows padding between streams: xz file format, 2.2
-        while len(rest) < _MAGIC_BYTES or (xz and not rest.strip(b"\0")):
-            more = self._file.read(READ_BYTES)
-            if not more:
-                break
-            rest = (rest + more).lstrip(b"\0") if xz else rest + more
-        if xz:
-            rest = rest.lstrip(b"\0")
+        padding = b"\0" if self._kind == "xz" else b""  # between streams: xz file format, 2.2
+        rest = rest.lstrip(padding)
+        while len(rest) < _MAGIC_BYTES and (more := self._file.read(READ_BYTES)):
+            rest = (rest + more).lstrip(padding)
         if compression(rest) != self._kind:
             return None
         self._streams += 1
@@ -200,7 +196,7 @@ class PackedStream:
 
 def open_stream(file: IO[bytes], name: str) -> Stream:
     """A file as a stream, decompressed if needed. Raises TargetError for an unsupported compression."""
-    head = file.read(8)
+    head = file.read(_MAGIC_BYTES)
     file.seek(0)
     if kind := compression(head):
         return PackedStream(file, name, kind)

@@ -22,10 +22,10 @@ from gdrkit.evidence.errors import TargetError
 from gdrkit.evidence.memory_store import EmptyEntry, MemoryStore, StoredLink, UnreadFile
 from gdrkit.evidence.stream import PlainStream, Stream, StreamEnded
 
-ROOT_NAMES = EVIDENCE_NAMES.union(
-    ("bin", "home", "lib32", "lib64", "media", "mnt", "opt", "root", "run", "sbin", "snap", "srv", "tmp"),
-    ("var", "sos_reports", "sos_logs", "sos_strings"),
-)
+ROOT_NAMES = EVIDENCE_NAMES | {
+    "bin", "home", "lib32", "lib64", "media", "mnt", "opt", "root", "run", "sbin", "snap", "srv", "tmp",
+    "var", "sos_reports", "sos_logs", "sos_strings",
+}  # fmt: skip
 """Names at the root of a machine (hier(7)) or of a sosreport. An archive that has one has no top folder."""
 
 FILE_LIMIT_BYTES = 256 << 20
@@ -60,7 +60,7 @@ class _Reader:
         path, store = "", self.store
         try:
             for member in members(self.stream):
-                path = self._path(member.name, member.type) or ""
+                path = self._path(member.name, member.type)
                 if path:
                     self._take(path, member)
                     path = ""
@@ -81,20 +81,20 @@ class _Reader:
         if path:
             self.store.put(path, UnreadFile("the archive is cut off within it", cut=True))
 
-    def _path(self, name: str, kind: str) -> str | None:
-        """A member's path below the top folder; None if its name is not valid or not below that folder."""
+    def _path(self, name: str, kind: str) -> str:
+        """A member's path below the top folder; "" if its name is not valid or not below that folder."""
         plain = name.isprintable() and "/." not in name and "//" not in name
         if plain and name.startswith(self._prefix) and len(name) <= PATH_LIMIT_BYTES:  # as nearly all are
-            return name[len(self._prefix) :].rstrip("/") or None
+            return name[len(self._prefix) :].rstrip("/")
         while name.startswith("./"):
             name = name[2:].lstrip("/")
         name = name.rstrip("/")
         if name in ("", "."):
-            return None
+            return ""
         parts = name.split("/")
         if len(name) > PATH_LIMIT_BYTES or not name.isprintable() or not _PLAIN.isdisjoint(parts):
             self.skipped += 1
-            return None
+            return ""
         if self.top is None:
             alone = len(parts) == 1 and kind != DIRECTORY
             self.top = "" if alone or parts[0] in ROOT_NAMES else parts[0]
@@ -103,8 +103,8 @@ class _Reader:
             return name
         if parts[0] != self.top:
             self.skipped += 1
-            return None
-        return name[len(self.top) + 1 :] or None
+            return ""
+        return name[len(self.top) + 1 :]
 
     def _take(self, path: str, member: Member) -> None:
         store = self.store

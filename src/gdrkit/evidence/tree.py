@@ -12,13 +12,11 @@ from stat import S_ISDIR, S_ISLNK, S_ISREG
 from gdrkit.evidence.bundle import EVIDENCE_NAMES, FILE, FOLDER, LINK, OTHER, BundleHost, recognise
 from gdrkit.evidence.errors import TargetError
 from gdrkit.evidence.foreign import CompleteRecord
-from gdrkit.evidence.live import map_open, read_open
+from gdrkit.evidence.live import FLAGS, map_open, read_open
 from gdrkit.evidence.missing import MOUNT_POINTS, NOT_ALLOWED, NOT_THERE, of_error, unreadable
 
 SMALL_BYTES = 1 << 16
 """Files up to this size are read, not mapped: a mapping would cost more than the copy."""
-
-_FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY | os.O_NOFOLLOW
 
 
 class DirectoryStore:
@@ -64,7 +62,7 @@ class DirectoryStore:
 
     def read(self, path: str) -> memoryview:
         try:
-            fd = os.open(self._prefix + path, _FLAGS)
+            fd = os.open(self._prefix + path, FLAGS | os.O_NOFOLLOW)
             try:
                 self._check(fd, path)
                 if self._sizes[path] > SMALL_BYTES:

@@ -349,7 +349,7 @@ class Kernel:
             return LoadRefusal(EINVAL, "peermem-stub")
         if bad is not None:
             return LoadRefusal(EINVAL, "module-bad-parameter")
-        if (found is not InitOutcome.UNKNOWN or self._name(name) == PEERMEM) and self._is_refused():
+        if (found is not InitOutcome.UNKNOWN or self._name(name) == PEERMEM) and self._is_refused(name):
             self._log_of_peermem(registration_line(version, legacy=is_legacy(arguments)))
             return LoadRefusal(EINVAL, peermem_registration_refused.code)
         if found is InitOutcome.UNKNOWN:
@@ -363,7 +363,7 @@ class Kernel:
         else:
             self.mark_uncertain()
 
-    def _is_refused(self) -> bool:
+    def _is_refused(self, name: str) -> bool:
         """Whether the RDMA core refuses to register nvidia-peermem.
 
         An earlier refusal in the log does not decide: what caused it may be gone, and if the core was not
@@ -371,7 +371,8 @@ class Kernel:
         """
         outcome = judge(self.node, peermem_registration_refused, PEERMEM)
         earlier = isinstance(outcome, Failed) and re.search(REFUSED_CLIENT, outcome.seen) is not None
-        new_core = self.inserted.keys() & set(dependencies(self.node, PEERMEM)) - {DRIVER}
+        inserted = self.inserted.keys() & set(dependencies(self.node, name))
+        new_core = {module for module in inserted if if_missing(module, self._name, module) != DRIVER}
         if (isinstance(outcome, Unknown) or earlier) and not new_core:
             self._note_unchecked(peermem_registration_refused.code)
         return isinstance(outcome, Failed) and not earlier

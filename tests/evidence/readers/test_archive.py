@@ -65,13 +65,15 @@ def test_each_type_of_member(tmp_path):
         header(b"a", b"0", 3), padded(b"abc"), header(b"old", b"\0", 1), padded(b"o"), header(b"c", b"7"),
         header(b"hard", b"1", 5, at157=b"a"), header(b"soft", b"2", at157=b"../a"), header(b"tty", b"3"),
         header(b"disk", b"4"), header(b"dir/", b"5", 9), header(b"fifo", b"6"), header(b"odd", b"Z", 1),
-        padded(b"z"), header(b"slash/", b"0"), header(b"g", b"g", 2), padded(b"gg"), header(b"last"), END,
+        padded(b"z"), header(b"slash/", b"0"), header(b"soft/", b"2", at157=b"to"), header(b"odd/", b"Z"),
+        header(b"g", b"g", 2), padded(b"gg"), header(b"last"), END,
     ])  # fmt: skip
     assert rows(tmp_path, data) == [
         ("a", "0", 3, "", False), ("old", "0", 1, "", False), ("c", "0", 0, "", False),
         ("hard", "1", 0, "a", False), ("soft", "2", 0, "../a", False), ("tty", "?", 0, "", False),
         ("disk", "?", 0, "", False), ("dir/", "5", 0, "", False), ("fifo", "?", 0, "", False),
-        ("odd", "?", 1, "", False), ("slash/", "5", 0, "", False), ("last", "0", 0, "", False),
+        ("odd", "?", 1, "", False), ("slash/", "5", 0, "", False), ("soft/", "2", 0, "to", False),
+        ("odd/", "?", 0, "", False), ("last", "0", 0, "", False),
     ]  # fmt: skip
     assert found(tmp_path, data)[0][1] == b"abc"
 
@@ -85,8 +87,10 @@ def test_content_of_any_length_is_skipped_to_the_next_block(tmp_path):
 
 
 def test_long_names_of_posix(tmp_path):
-    data = header(b"end", at345=b"first/part") + header(b"n" * 100, at345=b"p" * 155, at157=b"l" * 100) + END
-    assert [row[0] for row in rows(tmp_path, data)] == ["first/part/end", "p" * 155 + "/" + "n" * 100]
+    data = header(b"end", at345=b"first/part") + header(b"end", at345=b"p")
+    data += header(b"n" * 100, at345=b"p" * 155, at157=b"l" * 100, at100=b"0000644") + header(b"next") + END
+    names = ["first/part/end", "p/end", "p" * 155 + "/" + "n" * 100, "next"]
+    assert [row[0] for row in rows(tmp_path, data)] == names
     gnu = header(b"end", at257=b"ustar  \0", at345=b"times")
     assert rows(tmp_path, gnu + END)[0][0] == "end"
     assert rows(tmp_path, header(b"l", b"2", at157=b"l" * 100, at257=b"ustar\0") + END)[0][3] == "l" * 100
@@ -123,6 +127,14 @@ def test_a_size_that_is_no_number_is_not_used(tmp_path, size):
     assert rows(tmp_path, data)[0][2] == 1
 
 
+def test_what_fills_the_last_block_of_an_extended_header_is_not_read(tmp_path):
+    """A program may leave there what its buffer held before."""
+    filled = record(b"path", b"good")
+    filled = header(b"././@PaxHeader", b"x", len(filled)) + (filled + record(b"path", b"old")).ljust(BLOCK)
+    named = header(b"././@LongLink", b"L", 4) + b"name of another".ljust(BLOCK)
+    assert [row[0] for row in rows(tmp_path, filled + header() + named + header() + END)] == ["good", "name"]
+
+
 @pytest.mark.parametrize("garbage", [b"\0\0\0\0", b"no number", b"0 path=x\n", b"x path=x\n"])
 def test_garbage_among_records_ends_them(tmp_path, garbage):
     data = extended(record(b"path", b"good"), garbage, record(b"path", b"hidden")) + header(b"a") + END
@@ -153,6 +165,21 @@ def test_sizes_in_base_256_and_in_blanks(tmp_path):
     assert [row[2] for row in rows(tmp_path, large + blank + END)] == [3, 0, 2]
 
 
+def test_a_size_beyond_any_file_is_one(tmp_path):
+    """Python converts at most 4,300 digits to a number, and fails with more."""
+    huge = extended(record(b"size", b"9" * 5000)) + header(b"a") + END
+    assert _first(tmp_path, huge).size == 10**20 - 1
+    large = header(b"a", at124=b"\x80" + (1 << 80).to_bytes(11, "big"))
+    assert _first(tmp_path, large + END).size == 1 << 80
+
+
+def _first(folder: Path, data: bytes) -> Member:
+    path = folder / "file.tar"
+    path.write_bytes(data)
+    with path.open("rb") as file:
+        return next(members(PlainStream(file)))
+
+
 @pytest.mark.parametrize("size", [b"-1\0", b"9\0", b"text"])
 def test_an_invalid_size_is_damage(tmp_path, size):
     with pytest.raises(DamagedArchive, match=r"^$"):
@@ -172,9 +199,9 @@ def test_what_is_no_header_is_damage(tmp_path):
         rows(tmp_path, header(b"a") + b"text".ljust(BLOCK) + END)
     old = bytearray(header(b"v7", at257=bytes(8)))
     assert rows(tmp_path, bytes(old) + END)[0][0] == "v7"  # by its checksum alone
-    old[0] ^= 1
-    with pytest.raises(DamagedArchive):
-        rows(tmp_path, bytes(old) + END)
+    for whole in (bytes(old), header(b"a")):
+        with pytest.raises(DamagedArchive):
+            rows(tmp_path, b"b" + whole[1:] + END)
 
 
 @pytest.mark.parametrize("size", [0, 1, 511, 513])
@@ -185,6 +212,7 @@ def test_a_header_is_a_whole_block(size):
 def test_a_header_has_its_checksum():
     assert is_header(header(b"a")) and not is_header(bytes(BLOCK))
     assert is_header(tarfile.TarInfo("name").tobuf())
+    assert is_header(header(b"\xff" * 100, at157=b"\xff" * 100, at345=b"\xff" * 155))  # above 65521
     for at in (0, 200, 511):
         block = bytearray(header(b"a"))
         block[at] ^= 0x40

@@ -16,6 +16,7 @@ from gdrkit.evidence.live import LiveHost
 from gdrkit.facts.commands import DMESG
 from gdrkit.facts.kernel_log import lines, parse
 from gdrkit.node import Node
+from tests.work import open_files
 
 BANNER = b"5,0,0,-;Linux version 6.8.0 (gcc) #1 SMP\n"
 
@@ -42,6 +43,20 @@ def test_each_line_of_a_message_has_the_time_and_escapes_are_decoded():
 
 def test_a_semicolon_in_the_text_is_kept():
     assert formatted(b"6,1,5,-;a;b\n") == "[    0.000005] a;b\n"
+
+
+@pytest.mark.parametrize(
+    "other", [b"text\n", b"6;text\n", b"6,x,5,-;text\n", b"6,1,,-;text\n", b"6,%d,5,-;text\n" % 10**20]
+)
+def test_what_is_no_record_is_passed_over(other):
+    assert formatted(b"6,1,5,-;one\n", other, b"6,2,6,-;two\n") == (
+        "[    0.000005] one\n[    0.000006] two\n"
+    )
+
+
+def test_a_sequence_number_has_up_to_twenty_digits():
+    """As many as 64 bits have."""
+    assert formatted(b"6,%d,5,-;one\n" % (2**64 - 1)) == "[    0.000005] one\n"
 
 
 def test_a_gap_in_the_sequence_makes_the_log_incomplete():
@@ -120,6 +135,17 @@ def test_the_limits():
     assert (kernel_log.LOG_LIMIT_BYTES, kernel_log.RECORD_BYTES) == (64 << 20, 8192)
 
 
+@pytest.mark.parametrize(("limit", "records"), [(19, 2), (20, 2), (21, 3), (40, 4)])
+def test_records_are_read_up_to_a_limit(tmp_path, monkeypatch, limit, records):
+    """A file in place of the device ends, as a container shows it, and a read of it returns all it may."""
+    monkeypatch.setattr(kernel_log, "RECORD_BYTES", 10)
+    monkeypatch.setattr(kernel_log, "LOG_LIMIT_BYTES", limit)
+    (tmp_path / "kmsg").write_bytes(b"123456789\n" * 4)
+    before = open_files()
+    assert list(kernel_log._records(str(tmp_path / "kmsg"))) == [b"123456789\n"] * records
+    assert open_files() == before
+
+
 def test_a_record_that_was_overwritten_before_it_was_read_is_passed_over(tmp_path, monkeypatch):
     device = tmp_path / "kmsg"
     device.touch()
@@ -135,3 +161,9 @@ def test_a_record_that_was_overwritten_before_it_was_read_is_passed_over(tmp_pat
         patched.setattr(os, "read", read)
         records = list(kernel_log._records(str(device)))
     assert records == [b"first", b"last"]
+
+
+def test_another_error_of_a_read_is_raised(tmp_path):
+    """EISDIR: read(2) of a folder."""
+    with pytest.raises(IsADirectoryError):
+        list(kernel_log._records(str(tmp_path)))

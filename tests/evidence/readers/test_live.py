@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -15,7 +16,7 @@ from gdrkit.evidence.errors import TargetError
 from gdrkit.evidence.live import LiveHost
 from gdrkit.evidence.target import open_host
 from gdrkit.facts.commands import PROBE_CUDA, UNAME
-from tests.work import within
+from tests.work import open_files, within
 
 
 def why(error: pytest.ExceptionInfo[EvidenceMissing]) -> MissingReason:
@@ -79,7 +80,7 @@ def test_a_read_error_is_neither_content_nor_absence(monkeypatch):
 
 def test_a_fifo_does_not_block(tmp_path):
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(EvidenceMissing) as error:
+    with within(5), pytest.raises(EvidenceMissing) as error:
         LiveHost().read(str(tmp_path / "pipe").lstrip("/"))
 
     assert "not a regular file" in error.value.missing.ask
@@ -244,7 +245,7 @@ class TestFiles:
         """As in proc and sysfs."""
         content = os.urandom(5_000_000)
         (tmp_path / "file").write_bytes(content)
-        for size in live.MADE_UP_SIZES:
+        for size in (0, 4096):
             monkeypatch.setattr(live, "_size_of_file", lambda fd, path, size=size: size)
             assert LiveHost().read(str(tmp_path / "file").lstrip("/")) == content
             (tmp_path / "page").write_bytes(content[:4096])
@@ -264,15 +265,22 @@ class TestFiles:
         path.write_bytes(bytes(1 << 20))
         assert len(LiveHost().read(asked_path)) == 1 << 20
 
-    def test_devices_pipes_and_folders_say_what_they_are(self, tmp_path):
-        os.mkfifo(tmp_path / "pipe")
-        pipe = str(tmp_path / "pipe")
+    def test_devices_pipes_and_folders_say_what_they_are(self):
+        reader, writer = os.pipe()
+        pipe = f"/proc/self/fd/{reader}"  # a path of proc, but no device
         for ask in (LiveHost().read, LiveHost().map):
             assert asked(ask, "etc") == (MissingReason.UNDECIDED, "ls -ld /etc (a directory)")
             why_not = (MissingReason.UNDECIDED, f"ls -ld {pipe} (not a regular file)")
             assert asked(ask, pipe.lstrip("/")) == why_not
             why_not = (MissingReason.UNDECIDED, "ls -ld /dev/null (not a regular file)")
             assert asked(ask, "dev/null") == why_not
+        os.close(reader)
+        os.close(writer)
+
+    def test_a_file_of_sysfs_is_not_mapped(self):
+        """Its size is made up, and most of sysfs has no mmap(2): Linux fs/kernfs/file.c."""
+        path = "sys/devices/system/cpu/online"
+        assert bytes(LiveHost().map(path)) == LiveHost().read(path) == Path("/" + path).read_bytes()
 
     def test_names_that_hold_a_zero_are_absent(self):
         host = LiveHost()
@@ -333,5 +341,47 @@ class TestWhyACommandFailed:
         )
 
 
+class TestDeadline:
+    """Commands share half of the time until a deadline, and none takes longer than without one."""
+
+    @pytest.fixture
+    def clock(self, monkeypatch) -> list[float]:
+        now = [1000.0]
+        monkeypatch.setattr(live, "monotonic", lambda: now[0])
+        return now
+
+    @pytest.mark.parametrize(
+        ("deadline_s", "passed_s", "left_s"),
+        [(None, 999, 10), (100, 0, 10), (100, 41, 9), (8, 0, 4), (8, 3.5, 0.5)],
+    )
+    def test_a_command_may_take_what_is_left(self, clock, deadline_s, passed_s, left_s):
+        host = LiveHost(deadline_s=deadline_s)
+        clock[0] += passed_s
+        assert host._time_left(UNAME) == left_s
+
+    @pytest.mark.parametrize("passed_s", [4, 5])
+    def test_none_starts_when_the_time_is_spent(self, clock, tmp_path, passed_s):
+        host = LiveHost(deadline_s=8)
+        clock[0] += passed_s
+        touch = Command(("touch", str(tmp_path / "file")), ())
+        why = (MissingReason.TIMED_OUT, f"{touch.line} (timed out before it started)")
+        assert asked(host.run, touch) == why
+        assert not (tmp_path / "file").exists()
+        assert host.run(UNAME) and host.read("proc/version")
+
+
+def test_no_file_stays_open(tmp_path):
+    (tmp_path / "file").write_bytes(b"text")
+    paths = [f"{tmp_path}/{name}".lstrip("/") for name in ("file", "none", "nul\0")] + ["dev/null", "etc"]
+    before = open_files()
+    host = LiveHost()
+    for ask in (host.read, host.map, host.list, host.exists, host.resolve):
+        for path in paths:
+            with contextlib.suppress(EvidenceMissing):
+                ask(path)
+    assert open_files() == before
+
+
 def test_the_limits():
-    assert (live.READ_LIMIT_BYTES, live.COMMAND_LIMIT_BYTES) == (256 << 20, 32 << 20)
+    limits = (live.READ_LIMIT_BYTES, live.COMMAND_LIMIT_BYTES, live.BLOCK_BYTES)
+    assert limits == (256 << 20, 32 << 20, 1 << 16)

@@ -26,6 +26,13 @@ def test_an_entry_adds_the_folders_above_it():
     assert store.names("a") == ("b", "d", "l", "o")  # also after it was asked
 
 
+def test_all_folders_of_a_deep_path_are_there():
+    store = MemoryStore()
+    store.keep("sys/bus/pci/x", b"")
+    store.put("proc", EmptyEntry.FOLDER)
+    assert [*store.entries] == ["", "sys/bus/pci/x", "sys/bus/pci", "sys/bus", "sys", "proc"]
+
+
 def test_a_later_entry_replaces_an_earlier_one_but_no_folder_does():
     store = MemoryStore()
     store.keep("a", b"1")

@@ -129,5 +129,15 @@ def test_any_bytes_are_a_dump_or_an_error(data):
         assert str(error)
 
 
+def test_a_dump_may_be_as_large_as_the_limit(tmp_path, monkeypatch):
+    data = json.dumps(DUMP).encode()
+    monkeypatch.setattr(rdma_topo, "DUMP_LIMIT_BYTES", len(data))
+    assert open_host(write(tmp_path, data)).source == "rdma-topo"
+    monkeypatch.setattr(rdma_topo, "DUMP_LIMIT_BYTES", len(data) - 1)
+    with pytest.raises(TargetError, match=r"^not an rdma_topo dump: evidence is too large$") as error:
+        open_host(write(tmp_path, data))
+    assert error.value.hint == "create one: rdma_topo dump"
+
+
 def test_the_limits():
     assert (rdma_topo.DUMP_LIMIT_BYTES, rdma_topo.PART_LIMIT_BYTES) == (64 << 20, 1 << 16)

@@ -85,16 +85,22 @@ def test_a_large_program_and_a_large_bundle_do_not_deadlock(fake_ssh, monkeypatc
         ("echo 'sh: 1: python3: not found' >&2; exit 127", "python3 not found on ssh://node1"),
         (
             "echo 'ssh: connect to host node1 port 22: Connection refused' >&2; exit 255",
-            "Connection refused",
+            "cannot connect to ssh://node1: ssh: connect to host node1 port 22: Connection refused",
         ),
-        ("cat >/dev/null; echo 'Permission denied: /proc/keys' >&2; exit 1", "Permission denied"),
-        ("exit 0", "failed"),
+        (
+            "cat >/dev/null; echo 'Permission denied: /proc/keys' >&2; exit 1",
+            "gdr collect failed on ssh://node1: Permission denied: /proc/keys",
+        ),
+        ("echo 'what for' >&2; echo ' that' >&2; exit 1", "gdr collect failed on ssh://node1: what for"),
+        ("exit 255", "cannot connect to ssh://node1: ssh failed"),
+        ("exit 0", "gdr collect failed on ssh://node1: exit code 0"),
         (
             "printf '\\033[31mbanner\\033[0m\\n' >&2; exit 255",
             "cannot connect to ssh://node1: [31mbanner[0m",
         ),
         ("echo Welcome to node1; exit 0", "not a bundle: ssh://node1 sent: Welcome to node1"),
         ("printf 'a\\033[31m\\001b\\n'; exit 0", "not a bundle: ssh://node1 sent: a[31mb"),
+        ("printf '%079d %d' 0 12; exit 0", f"not a bundle: ssh://node1 sent: {'0' * 79}"),
     ],
 )
 def test_a_failure_is_one_line_that_quotes_the_remote_error(fake_ssh, script, message):
@@ -102,7 +108,7 @@ def test_a_failure_is_one_line_that_quotes_the_remote_error(fake_ssh, script, me
     with pytest.raises(TargetError) as error:
         open_host("ssh://node1")
 
-    assert message in str(error.value)
+    assert str(error.value) == message
     assert "\n" not in str(error.value)
     assert error.value.hint
 
@@ -263,3 +269,4 @@ def test_the_rest_ends_at_the_limit_though_more_may_come(monkeypatch, capsys):
 
 def test_the_limits():
     assert (ssh.BUNDLE_LIMIT_BYTES, ssh.LINE_LIMIT_BYTES, ssh.SHOWN_LIMIT_BYTES) == (1 << 30, 1000, 1 << 15)
+    assert (ssh.BLOCK_BYTES, ssh.KEPT_LINES) == (1 << 16, 12)

@@ -18,6 +18,7 @@ CONTENT = bytes(range(256)) * 20
 PACK: dict[str, Callable[[bytes], bytes]] = {
     "plain": bytes, "gzip": gzip.compress, "xz": lzma.compress,
     "gzip in two": lambda data: gzip.compress(data[:100]) + gzip.compress(data[100:]),
+    "xz far apart": lambda data: lzma.compress(data[:100]) + bytes(400) + lzma.compress(data[100:]),
     "xz in two": lambda data: lzma.compress(data[:100]) + bytes(8) + lzma.compress(data[100:]),
 }  # fmt: skip
 
@@ -28,11 +29,15 @@ def opened(folder: Path, data: bytes, name: str = "node.tar") -> Stream:
     return open_stream(path.open("rb"), name)
 
 
-@pytest.fixture(params=PACK)
+@pytest.fixture(
+    params=[(pack, size) for pack in PACK for size in (1, 97)], ids=lambda row: f"{row[0]} {row[1]}"
+)
 def stream(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Stream:
-    monkeypatch.setattr(streams, "READ_BYTES", 97)
+    """The same content, packed in each way and read a byte or some bytes at a time."""
+    pack, read_bytes = request.param
+    monkeypatch.setattr(streams, "READ_BYTES", read_bytes)
     monkeypatch.setattr(streams, "BLOCK_BYTES", 300)
-    return opened(tmp_path, PACK[request.param](CONTENT))
+    return opened(tmp_path, PACK[pack](CONTENT))
 
 
 def test_it_is_read_in_order_whatever_is_peeked_taken_and_skipped(stream):
@@ -69,7 +74,9 @@ def test_skipping_beyond_the_end_is_an_error(stream):
         stream.skip(len(CONTENT) - 9)
 
 
-@pytest.mark.parametrize(("limit", "whole"), [(5119, False), (5120, True), (5121, True), (0, False)])
+@pytest.mark.parametrize(
+    ("limit", "whole"), [(1, False), (5101, False), (5119, False), (5120, True), (5121, True), (0, False)]
+)
 def test_all_of_it_is_read_up_to_a_limit(stream, limit, whole):
     assert len(CONTENT) == 5120
     assert read_all(stream, limit) == (CONTENT[:limit], whole)
@@ -92,7 +99,7 @@ def test_kinds_of_files(tmp_path):
 
 
 def test_what_follows_compressed_data_is_not_decompressed(tmp_path):
-    for tail in (b"padding", bytes(100), b"\x1f", b"\x1f\x8b\x09more bytes"):
+    for tail in (b"padding", bytes(100), b"\x1f", b"\x1f\x8b\x09more bytes", bytes(8) + gzip.compress(b"x")):
         found = opened(tmp_path, gzip.compress(b"content") + tail)
         assert read_all(found, 100) == (b"content", True)
 
@@ -153,6 +160,8 @@ def test_the_limits():
     limits = (streams.RATIO_LIMIT, streams.RATIO_FREE_BYTES >> 20, streams.TOTAL_LIMIT_BYTES >> 30)
     assert limits == (250, 128, 16)
     assert (streams.STREAMS_LIMIT, streams.PADDING_BYTES) == (100_000, 1 << 20)
+    assert (streams.READ_BYTES, streams.BLOCK_BYTES) == (1 << 18, 1 << 20)
+    assert len(b"\xfd7zXZ\0") == streams._MAGIC_BYTES
 
 
 def test_padding_is_checked_up_to_a_limit(tmp_path, monkeypatch):
@@ -164,10 +173,19 @@ def test_padding_is_checked_up_to_a_limit(tmp_path, monkeypatch):
     found.take(1000)
     with pytest.raises(TargetError, match="is corrupt"):
         found.finish()
-    monkeypatch.setattr(streams, "PADDING_BYTES", 500)
-    endless = opened(tmp_path, gzip.compress(bytes(10_000)))
-    endless.finish()
-    assert isinstance(endless, PackedStream) and endless._output == 600
+    for limit, unpacked in ((500, 600), (599, 600), (600, 600), (601, 900)):
+        monkeypatch.setattr(streams, "PADDING_BYTES", limit)
+        endless = opened(tmp_path, gzip.compress(bytes(10_000)))
+        endless.finish()
+        assert isinstance(endless, PackedStream) and endless._output == unpacked
+
+
+@pytest.mark.parametrize(("size", "unpacked"), [(0, 0), (1, 300), (300, 300), (301, 600)])
+def test_no_more_is_decompressed_than_is_peeked(tmp_path, monkeypatch, size, unpacked):
+    monkeypatch.setattr(streams, "BLOCK_BYTES", 300)
+    found = opened(tmp_path, gzip.compress(CONTENT))
+    assert isinstance(found, PackedStream)
+    assert (found.peek(size), found._output) == (CONTENT[:size], unpacked)
 
 
 def test_a_plain_file_is_not_copied(tmp_path):

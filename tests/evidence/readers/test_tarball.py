@@ -155,7 +155,7 @@ class TestCutOff:
         host = open_host(write(tmp_path, data[: len(data) * 3 // 4]))
 
         assert host.read("etc/os-release") == b"ID=debian\n"
-        assert why_not(host.read, "lib/big") in (MissingReason.TRUNCATED, MissingReason.NOT_COLLECTED)
+        assert why_not(host.read, "lib/big") is MissingReason.TRUNCATED
         assert why_not(host.exists, "etc/modprobe.d/b.conf") is MissingReason.NOT_COLLECTED
         assert why_not(host.list, "etc/modprobe.d") is MissingReason.TRUNCATED
         assert len(host.notes) == 1
@@ -233,7 +233,24 @@ def test_a_name_is_as_long_as_linux_allows(tmp_path, length, notes):
     """PATH_MAX, with its last byte: archives hold no zero at the end."""
     name = "sosreport-x/" + "d/" * 1000
     name += "f" * (length - len(name))
-    assert len(open_host(write(tmp_path, sos_bytes(member(name, b"deep")))).notes) == notes
+    deep = member(name, b"deep")
+    for data in (sos_bytes(deep), tar_bytes(deep, end=False) + sos_bytes()):
+        assert len(open_host(write(tmp_path, data)).notes) == notes
+
+
+@pytest.mark.parametrize(("size", "kept"), [(1000, True), (1001, False)])
+def test_a_compressed_file_is_kept_up_to_a_limit(tmp_path, monkeypatch, size, kept):
+    """One that is not compressed is mapped, whatever its size."""
+    monkeypatch.setattr(tarball, "FILE_LIMIT_BYTES", 1000)
+    data = sos_bytes(member("sosreport-x/lib/big", b"x" * size), member("sosreport-x/lib/after", b"y"))
+    for pack in ("plain", "gzip"):
+        host = open_host(write(tmp_path, PACK[pack](data)))
+        assert host.exists("lib/big") and host.read("lib/after") == b"y"
+        if kept or pack == "plain":
+            assert host.read("lib/big") == b"x" * size
+        else:
+            with pytest.raises(EvidenceMissing, match="larger than 0 MiB"):
+                host.read("lib/big")
 
 
 def test_the_target_of_a_link_is_kept_up_to_that_length(tmp_path):

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from gdrkit.evidence import Command, EvidenceAbsent, EvidenceMissing, MissingReason, tree
+from gdrkit.evidence import Command, EvidenceAbsent, EvidenceMissing, MissingReason, bundle, tree
 from gdrkit.evidence.errors import TargetError
 from gdrkit.evidence.target import open_host
 from gdrkit.evidence.tree import DirectoryStore, open_tree
+from tests.work import open_files, within
 
 LSMOD = Command(("lsmod",), ("sos_commands/kernel/lsmod",))
 
@@ -115,6 +116,17 @@ class TestMissingPaths:
         assert why_not(host.read, "lib/modules/6.1/updates/dkms/nvidia.ko") is MissingReason.ABSENT
         assert why_not(host.read, "lib/modules/6.2/modules.dep") is MissingReason.NOT_COLLECTED
         assert why_not(host.read, "etc/modules-load.d/x.conf") is MissingReason.NOT_COLLECTED
+
+    def test_a_link_counts_as_what_it_leads_to(self, tmp_path):
+        """Collectors copy a folder with its links, but not what the links of it lead to."""
+        plant(tmp_path, {"etc/modprobe.d/a.conf": ""})
+        (tmp_path / "etc/modprobe.d/link.conf").symlink_to("/opt/vendor.conf")
+        (tmp_path / "to-etc").symlink_to("etc")
+        host = open_host(str(tmp_path))
+
+        assert why_not(host.read, "etc/modprobe.d/link.conf") is MissingReason.NOT_COLLECTED
+        assert why_not(host.exists, "etc/modprobe.d/link.conf") is MissingReason.NOT_COLLECTED
+        assert why_not(host.read, "to-etc/modprobe.d/none.conf") is MissingReason.ABSENT
 
     def test_a_module_that_the_index_lists_is_not_absent(self, tmp_path):
         index = "updates/dkms/nvidia.ko: kernel/drivers/video/video.ko\n"
@@ -292,6 +304,39 @@ def test_a_file_that_was_moved_while_it_was_read_says_so(tmp_path):
     (tmp_path / "root/var").symlink_to(tmp_path / "other")
     question = "ls -ld /var/secret (it was moved while being read)"
     assert asked(store.read, "var/secret") == ("var/secret", question)
+
+
+def test_a_file_that_became_a_pipe_or_a_link_is_not_read(tmp_path):
+    """Its kind was asked for before: a pipe must not be waited for, and no link is followed."""
+    store = DirectoryStore(plant(tmp_path, {"etc/pipe": "", "etc/link": "", "etc/other": "text"}))
+    assert [store.kind(f"etc/{name}") for name in ("pipe", "link")] == ["file", "file"]
+    for name in ("pipe", "link"):
+        (tmp_path / "etc" / name).unlink()
+    os.mkfifo(tmp_path / "etc/pipe")
+    (tmp_path / "etc/link").symlink_to("other")
+    before = open_files()
+    with within(5):
+        assert asked(store.read, "etc/pipe") == ("etc/pipe", "ls -ld /etc/pipe (not a regular file)")
+    assert asked(store.read, "etc/link") == ("etc/link", "ls -ld /etc/link (symbolic link loop)")
+    assert open_files() == before
+
+
+def test_a_question_about_a_link_names_the_path_that_was_asked_for(tmp_path):
+    plant(tmp_path, {"etc/a": "text"})
+    (tmp_path / "etc/loop").symlink_to("loop")
+    (tmp_path / "to-etc").symlink_to("etc")
+    host = open_host(str(tmp_path))
+    found = "ls -ld /to-etc/loop (symbolic link loop)"
+    assert asked(host.read, "to-etc/loop") == ("to-etc/loop", found)
+
+
+def test_a_file_is_read_up_to_a_limit(tmp_path, monkeypatch):
+    """One that is mapped has none."""
+    monkeypatch.setattr(bundle, "READ_LIMIT_BYTES", 1 << 20)
+    host = open_host(plant(tmp_path, {"etc/a": bytes(1 << 20), "etc/b": bytes((1 << 20) + 1)}))
+    assert host.read("etc/a") == bytes(1 << 20)
+    assert asked(host.read, "etc/b") == ("etc/b", "cat /etc/b (larger than 1 MiB)")
+    assert len(host.map("etc/b")) == (1 << 20) + 1
 
 
 def test_names_are_sorted_and_printable(tmp_path):

@@ -213,7 +213,8 @@ def lines() -> Iterator[str]:
             rows = [*answers(path)]
             yield f"=== {name}"
             if name.startswith("sosreport") and first:
-                yield from (row for row in difflib.ndiff(first, rows) if row.startswith(("+", "-")))
+                changed = [*difflib.unified_diff(first, rows, n=0, lineterm="")][2:]
+                yield from (f"{row[0]} {row[1:]}" for row in changed if not row.startswith("@"))
             else:
                 first = first or rows
                 yield from rows

@@ -273,7 +273,7 @@ def test_any_manifest_gives_a_result(text):
 )
 def test_the_list_of_faults_is_limited(text):
     """A quadratic reader would take minutes for these."""
-    assert len(found(text).faults) == MOST_FAULTS
+    assert len(found(text).faults) == MOST_FAULTS == 1000
 
 
 def test_line_numbers_in_an_article_are_those_of_the_file():

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import cycle
 from typing import Any
 
 import pytest
 from msgspec import structs
 
+from gdrkit.evidence import Missing, MissingReason
+from gdrkit.facts.driver import driver_flavour
 from gdrkit.facts.libraries import nccl_version
 from gdrkit.facts.rdma import RdmaPort, distance, gids, pairs, ports
 from gdrkit.facts.virtual import virtual_machine
@@ -16,6 +19,7 @@ from gdrkit.repair.config.nccl_env import EnvSetting, settings
 from gdrkit.repair.config.request import active_ports
 from tests.repair.config.outputs import node
 
+NOT_READ = Missing("gids", MissingReason.DENIED, "ask")
 MAPPED = "0000:0000:0000:0000:0000:ffff:0a00:0001"
 LOCAL = "fe80:0000:0000:0000:0000:0000:0000:0001"
 
@@ -27,6 +31,9 @@ def of(whole: Any, changes: Iterable[Any], name: str, **options: str) -> tuple[s
     return (found[name].value, found[name].why) if name in found else None
 
 
+UNKNOWN = (
+    "the index of the RoCE v2 GID is not known for every port: use NCCL 2.21.5 or newer, which chooses it"
+)
 DIFFERS = "the index of the RoCE v2 GID differs between ports: use NCCL 2.21.5 or newer, which chooses it"
 RIGHT, WRONG = (3, MAPPED, "RoCE v2"), [(0, LOCAL, "RoCE v2"), (1, MAPPED, "IB/RoCE v1")]
 
@@ -40,9 +47,11 @@ RIGHT, WRONG = (3, MAPPED, "RoCE v2"), [(0, LOCAL, "RoCE v2"), (1, MAPPED, "IB/R
         ([[*WRONG, RIGHT], [RIGHT, (4, MAPPED, "RoCE v2")]], "2.18.3",
          ("3", "NCCL 2.18.3 does not choose it; RoCE v2 with IPv4 has index 3 on all ports")),
         ([[RIGHT], [(2, MAPPED, "RoCE v2")]], "2.18.3", ("", DIFFERS)),
-        ([[RIGHT], WRONG], "2.18.3", ("", DIFFERS)),
-        ([WRONG], "2.18.3", ("", DIFFERS)),
-        ([[]], "", ("", DIFFERS)),
+        ([[RIGHT], WRONG], "2.18.3", ("", UNKNOWN)),
+        ([WRONG], "2.18.3", ("", UNKNOWN)),
+        ([[]], "", ("", UNKNOWN)),
+        ([None], "2.18.3", ("", UNKNOWN)),
+        ([[RIGHT], None], "", ("", UNKNOWN)),
         ([WRONG], "2.21.5", ("", "NCCL 2.21.5 finds the RoCE v2 GID itself (since 2.21.5)")),
     ],
 )  # fmt: skip
@@ -52,8 +61,8 @@ def test_the_gid_index(tables, version, found):
     assert len(rows) > 1
     changes = [nccl_version.becomes(version or None)]
     changes += [
-        gids.becomes(tuple(tables[number % len(tables)]), row.device, row.number)
-        for number, row in enumerate(rows)
+        gids.becomes(NOT_READ if table is None else tuple(table), row.device, row.number)
+        for row, table in zip(rows, cycle(tables), strict=False)
     ]
     assert of(whole, changes, "NCCL_IB_GID_INDEX") == found
 
@@ -103,3 +112,36 @@ def test_the_level_depends_on_the_farthest_of_the_nearest(types, virtual, value,
 def test_the_interface_that_is_named_is_used_alone():
     found = of(node("h200-vm"), [], "NCCL_SOCKET_IFNAME", interface="eth0")
     assert found == ("=eth0", "used for bootstrap between ranks; = means exactly this name")
+
+
+@pytest.mark.parametrize(
+    ("name", "path", "value", "why"),
+    [
+        ("h200-vm", "peermem", "0", "NCCL prefers dma-buf, and does not fall back to peermem if it fails"),
+        ("gpu-operator-already-loaded", "", "0",
+         "NCCL prefers dma-buf, and does not fall back to peermem if it fails"),
+        ("dgx-a100-proprietary", "", "", "the proprietary driver has no dma-buf, so NCCL uses peermem"),
+    ],
+)  # fmt: skip
+def test_dma_buf_is_turned_off_unless_nccl_finds_out_by_itself(name, path, value, why):
+    """On the second node, whether dma-buf works is not known."""
+    assert of(node(name), [], "NCCL_DMABUF_ENABLE", path=path) == (value, why)
+
+
+def test_dma_buf_is_left_alone_where_nccl_sees_that_it_is_blocked():
+    changes = [driver_flavour.becomes("open")]
+    found = of(node("volta-proprietary"), changes, "NCCL_DMABUF_ENABLE")
+    assert found == ("", "NCCL detects that dma-buf is not available: gpu-before-turing")
+
+
+@pytest.mark.parametrize(
+    ("version", "found"),
+    [
+        ("2.28.3", ("", "unknown to NCCL 2.28.3; from 2.30.7 on, 1 allows crossed cables")),
+        ("2.30.7", ("1", "from 2.30.7 on, NCCL chooses the port in the peer's subnet")),
+        (None, ("1", "from 2.30.7 on, NCCL chooses the port in the peer's subnet")),
+    ],
+)
+def test_cables_may_be_crossed_from_one_version_on(version, found):
+    changes = [nccl_version.becomes(version)]
+    assert of(node("spark-two-cables"), changes, "NCCL_IB_SUBNET_AWARE_ROUTING") == found

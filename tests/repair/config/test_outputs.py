@@ -12,6 +12,7 @@ from ruamel.yaml import YAML
 from gdrkit.facts.libraries import nccl_version
 from gdrkit.facts.rdma import distance, gids, pairs, ports
 from gdrkit.repair.config import KINDS, ConfigOutput, ConfigRefused, ConfigRequest, generate
+from gdrkit.repair.config.boot_files import setpci
 from gdrkit.repair.config.check import check
 from gdrkit.repair.config.nccl_env import settings
 from gdrkit.repair.config.output import OutputLine, rendered
@@ -289,3 +290,16 @@ def test_every_kind_of_value_has_its_lines():
         ("  one", ""), ("", ""), ("    two", ""),
         ('"a: b": "quote \\" back \\\\ line\\nend \\U0000001b é"', ""),
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "path"),
+    [
+        ("rhel-9-mofed", "/usr/sbin/setpci"),
+        ("debian-12-renamed", "/usr/bin/setpci"),
+        ("acs-redirect", "/usr/bin/setpci"),
+        ("", "/usr/bin/setpci"),
+    ],
+)
+def test_setpci_is_where_the_distribution_installs_it(name, path):
+    assert setpci(ConfigRequest(node=node(name) if name else None)) == path

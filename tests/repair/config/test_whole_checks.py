@@ -13,7 +13,7 @@ from gdrkit.repair.config.check import check
 
 FOLDER = Path(__file__).parent
 EXPECTED = FOLDER / "expected" / "check.txt"
-VERSIONS = ("", "v25.3.4", "25.7.0", "v1.0")
+VERSIONS = ("", "v25.3.4", "25.7.0", "v26.7.0", "v1.0")
 
 
 def lines() -> list[str]:

@@ -51,10 +51,9 @@ def _dmabuf(request: ConfigRequest) -> EnvSetting:
     if ask(request, driver_flavour) == "proprietary":
         return EnvSetting(name, "", "the proprietary driver has no dma-buf, so NCCL uses peermem")
     blockers = blockers_of(request.node, "dmabuf") if request.node is not None else ()
-    if not request.path and not any(rule.at_registration for rule in blockers):
-        codes = ", ".join(rule.code for rule in blockers)
-        why = f"NCCL detects that dma-buf is not available: {codes}"
-        return EnvSetting(name, "", why)
+    detected = [rule.code for rule in blockers if not rule.at_registration]
+    if detected and not request.path:
+        return EnvSetting(name, "", f"NCCL detects that dma-buf is not available: {', '.join(detected)}")
     return EnvSetting(name, "0", "NCCL prefers dma-buf, and does not fall back to peermem if it fails")
 
 
@@ -114,11 +113,11 @@ def _gid_index(request: ConfigRequest, ports: tuple[RdmaPort, ...]) -> tuple[Env
     version = ask(request, nccl_version)
     if version and release(version).chooses_gid:
         return (EnvSetting(name, "", f"NCCL {version} finds the RoCE v2 GID itself (since {since})"),)
-    gids = ask(request, lambda node: [roce_v2_gid(node, port.device, port.number) for port in roce])
-    indexes = {gid and gid[0] for gid in gids or (None,)}
-    if len(indexes) > 1 or None in indexes:
-        differ = "the index of the RoCE v2 GID differs between ports"
-        why = f"{differ}: use NCCL {since} or newer, which chooses it"
+    gids = ask(request, lambda node: [roce_v2_gid(node, port.device, port.number) for port in roce]) or []
+    indexes = {gid[0] for gid in gids if gid}
+    if len(indexes) != 1 or None in gids:
+        differ = "differs between ports" if len(indexes) > 1 else "is not known for every port"
+        why = f"the index of the RoCE v2 GID {differ}: use NCCL {since} or newer, which chooses it"
         return (EnvSetting(name, "", why),)
     index = indexes.pop()
     if version:

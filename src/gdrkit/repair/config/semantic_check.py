@@ -135,8 +135,6 @@ def _mode(file: Value, path: str) -> Iterator[ConfigFault]:
     """A mode such as 644 is decimal, and so not the intended octal mode."""
     mode = at(file, "mode")
     if isinstance(mode, Scalar) and re.fullmatch(r"[1-7]?[0-7]{3}", mode.text) and mode.text != "420":
-        if int(mode.text) == 0o755 or int(mode.text) == 0o600:
-            return
         seen = f"{mode.text} is decimal: 0{int(mode.text):o} in octal"
         expected = f"{int(mode.text, 8)}, which is 0{mode.text} in octal"
         yield _fault(mode.line, "wrong-value", f"{path}.mode", seen, expected)
