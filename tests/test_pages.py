@@ -1,5 +1,6 @@
 """Every code has a page generated from its rule, and generated files are up to date."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -18,6 +19,45 @@ def test_every_page_has_the_same_headings_in_the_same_order(rule):
     assert 20 <= len(title) <= 200 and title.endswith(".")
     assert tuple(parts) == HEADINGS and all(parts[heading] for heading in HEADINGS[1:]), "no empty heading"
     assert [row[3:] for row in page(rule.code).splitlines() if row.startswith("## ")] == list(HEADINGS)
+
+
+CHANGES = (
+    r"modprobe (?!-c\b|--show)|rmmod |depmod\b|dkms (?!status)|systemctl (?!status|is-|show|list|cat)|"
+    r"/etc/init\.d/|ip link set|rdma link (?:add|delete)|rdma system set|ethtool -[A-Z]|mlxlink|mlxconfig|"
+    r"mlxfwmanager|setpci|mokutil --(?:import|delete|reset)|nvidia-smi -(?:mig|pm|r)\b|nvidia-modprobe|"
+    r"sysctl -w|ldconfig$|dmesg|(?:apt|apt-get|dnf|zypper) (?:install|remove|upgrade)"
+)
+"""Commands that only root may run: they change the system, or read registers or the kernel's log."""
+
+
+def without_sudo(words: str) -> list[str]:
+    """The commands in a section that fail for a user who is not root."""
+    commands = (" ".join(found.split()) for found in re.findall(r"`([^`]+)`", words))
+    return [
+        part
+        for command in commands
+        for part in re.split(r" (?:&&|;|\|) ", command)
+        if re.match(CHANGES, part) or re.search(r"> /etc", part)
+    ]
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.code)
+def test_a_command_that_needs_root_says_sudo(rule):
+    """In "What to do", which the first screen quotes; other sections also quote what a reader has seen."""
+    assert without_sudo(sections(rule)[1]["What to do"]) == []
+
+
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        ("Run `modprobe nvidia-peermem`.", ["modprobe nvidia-peermem"]),
+        ("Run `dmesg | grep mlx5`.", ["dmesg"]),
+        ("`echo a > /etc/modules`", ["echo a > /etc/modules"]),
+        ("`sudo ip link set <interface> up`, `modprobe -c`, `rdma link`, `dkms status`", []),
+    ],
+)
+def test_the_scan_tells_what_needs_root(words, found):
+    assert without_sudo(words) == found
 
 
 def test_generated_pages_and_the_schema_are_up_to_date():

@@ -36,6 +36,14 @@ def test_options_are_accepted_between_module_and_target(
     assert capsys.readouterr().out.count('"exit_code": 1') == 2
 
 
+def test_a_target_in_the_place_of_the_module_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    """It would be looked for among the modules of this machine."""
+    with pytest.raises(SystemExit) as ended:
+        main(["bundles/node17.tar.gz"])
+    assert ended.value.code == 64
+    assert "got a path: bundles/node17.tar.gz" in capsys.readouterr().err
+
+
 def test_without_collected_modules_the_result_is_unknown(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -9,15 +9,19 @@ import pytest
 from gdrkit.evidence.target import open_host
 from gdrkit.facts.kernel import architecture
 from gdrkit.facts.machine import Distribution, distribution
+from gdrkit.facts.packages import dkms, installed
 from gdrkit.facts.rdma import ports
 from gdrkit.node import Node
 from gdrkit.repair.config.operators import gpu_operator
 from gdrkit.repair.config.output import ConfigOutput, rendered
 from gdrkit.repair.config.request import ConfigRequest
 from gdrkit.repair.platforms import doca
+from gdrkit.report.answers import first_cause, now
+from gdrkit.report.build import build
 from gdrkit.report.fix import FixOptions, fix_report
 from gdrkit.report.fix_document import FixReport
 from gdrkit.report.fix_text import fix_text
+from gdrkit.verdict import judge_node
 from tests.evidence_nodes import laid_down, names
 
 
@@ -43,7 +47,7 @@ def with_port(state: str, physical: str, layer: str = "InfiniBand") -> Node:
     ("where", "word"),
     [
         (with_port("INIT", "LinkUp"), "subnet manager"),
-        (with_port("DOWN", "Polling"), "check the cable and the port at its other end"),
+        (with_port("DOWN", "Polling"), "Check the cable and the port at its other end"),
         (with_port("DOWN", "Disabled"), "ibportstate -C mlx5_7 -D 0 1 enable"),
         (with_port("DOWN", "Disabled", "Ethernet"), "sudo ip link set"),
     ],
@@ -53,8 +57,28 @@ def test_a_port_that_is_not_active_gets_advice_and_no_plan(where, word):
     found = report(where)
     assert found.verdict.state == "blocked" and found.ways == () and found.further == ()
     (action,) = found.by_hand
-    assert action.kind == "ask-person" and word in action.line and "port 1 of mlx5_7 is" in action.line
+    assert action.kind == "ask-person" and word in action.line and "Port 1 of mlx5_7 is" in action.line
     assert "install-ofed" not in fix_text(found) and word in fix_text(found)
+
+
+def test_the_first_screen_gives_the_same_advice_as_gdr_fix():
+    """Not that of the page, which begins with Ethernet."""
+    where = with_port("INIT", "LinkUp")
+    verdict = judge_node(where)
+    document = build(where, verdict, "nccl", chains=(), plans=(), prediction=None)
+    (action,) = report(where).by_hand
+    assert now(document, first_cause(document)) == f"{action.line} More: `gdr codes port-down`"
+
+
+def test_a_kernel_without_the_drivers_modules_gets_advice_where_nothing_shows_what_to_install():
+    """kernel-upgraded without the former kernel's packages: no remedy knows what to build."""
+    where = node("kernel-upgraded").after("unknown", [installed.becomes({}), dkms.becomes(())])
+    found = report(where)
+    assert found.ways == ()
+    (action,) = found.by_hand
+    assert "Linux 5.15.0-122-generic has no modules of NVIDIA's driver" in action.line
+    assert "sudo dkms autoinstall" in action.line
+    assert report(node("kernel-upgraded")).ways, "the near miss: the package of the former kernel is known"
 
 
 def test_a_missing_nic_gets_the_advice_of_its_page():

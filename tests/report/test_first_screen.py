@@ -123,6 +123,15 @@ def test_the_first_cause(name):
     assert first_cause(report(name)).code == CAUSES[name]
 
 
+def test_where_it_works_what_can_be_cured_comes_before_what_is_permanent():
+    """A Volta that lost a GPU: that dma-buf is not for it is true of every Volta."""
+    whole = report("gpu-gone")
+    (lost,) = [f for f in whole.findings if f.code == "gpu-missing"]
+    old = replace(lost, code="gpu-before-turing")
+    assert first_cause(replace(whole, findings=(old, lost))) == lost
+    assert first_cause(replace(whole, findings=(old,))) == old
+
+
 def test_a_stub_beside_dmabuf_is_to_be_ignored():
     assert answer(report("ubuntu-6.8-h100"), "Now") == (
         "Nothing: ignore the error of `modprobe nvidia-peermem` (Invalid argument), because dma-buf already "

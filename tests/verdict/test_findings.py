@@ -6,14 +6,16 @@ from gdrkit.evidence import Missing, MissingReason
 from gdrkit.evidence.target import open_host
 from gdrkit.facts.expectation import absent_gpus
 from gdrkit.facts.gpu import is_integrated
-from gdrkit.facts.libraries import LibraryCopy, nccl_copies, nvshmem_copies, ucx_version
+from gdrkit.facts.libraries import LibraryCopy, nccl_copies, nvshmem_copies, ucx_version, verbs_has_dmabuf
 from gdrkit.facts.pci import PciGpu, gpus
-from gdrkit.facts.rdma import Pair, pairs
+from gdrkit.facts.rdma import Pair, distance, pairs
+from gdrkit.facts.virtual import virtual_machine
 from gdrkit.node import Node
 from gdrkit.rules import RULES
 from gdrkit.rules.rule import Status
 from gdrkit.verdict import Verdict, judge_node
 from gdrkit.verdict.matrix import pairs_to_judge, path_states_of_pairs
+from gdrkit.verdict.path_state import State
 from tests.evidence_nodes import build, laid_down
 
 
@@ -79,6 +81,19 @@ def test_it_fails_the_node_if_the_first_program_needs_it(stub: Node):
 
     assert status(verdict, "nccl-lacks-dmabuf") is Status.FAILED
     assert status(verdict, "peermem-stub") is Status.FAILED
+
+
+def test_a_blocked_path_is_a_note_if_the_other_lacks_only_evidence_that_it_lacks_too(stub: Node):
+    """In a virtual machine, a job may give NCCL another topology, for dma-buf as for nvidia-peermem."""
+    guest = [virtual_machine.becomes("kvm"), *(distance.becomes("PHB", pair) for pair in pairs(stub))]
+    node = stub.after("a guest", guest)
+    unseen = Missing("the kernel's symbols", MissingReason.NOT_COLLECTED, "cat /proc/kallsyms")
+
+    assert judge_node(node).of("nccl").state is State.UNKNOWN
+    assert status(judge_node(node), "peermem-stub") is Status.NOTE
+    other = stub.after("dma-buf unseen", [verbs_has_dmabuf.becomes(unseen)])
+    assert judge_node(other).of("nccl").state is State.UNKNOWN
+    assert status(judge_node(other), "peermem-stub") is Status.FAILED
 
 
 def test_a_gpu_that_is_expected_and_not_there_has_a_pair_of_its_own(stub: Node):

@@ -41,6 +41,8 @@ def main(arguments: list[str]) -> int:
     options = parser().parse(arguments)
     if not options.module.isprintable() or not options.module.strip():
         parser().error(f"not a module's name: {options.module!r}")
+    if "/" in options.module:
+        parser().error(f"expected a module's name before the target, got a path: {options.module}")
     targets = [word for word in options.parameters if "=" not in word]
     if len(targets) > 1:
         parser().error(f"expected at most one target, got {len(targets)}")

@@ -182,7 +182,8 @@ class Node:
         except EvidenceMissing as error:
             answer.error = error.fresh()
         except FormatError as error:  # parsers do not know file names; the trail does
-            name = ", ".join(source.name for source in answer.sources) or fact.__name__
+            name = ", ".join(source.name for source in answer.sources)
+            name = name or " of ".join((fact.__name__, *map(str, subject)))
             ask = f"look at {in_prose(f'{name}: {error}')}"
             answer.error = EvidenceMissing(Missing(name, MissingReason.GARBLED, ask))
         finally:

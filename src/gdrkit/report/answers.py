@@ -9,6 +9,7 @@ from gdrkit.consumers.names import NAMES
 from gdrkit.evidence import MissingReason
 from gdrkit.report.document import GpuSection, Report
 from gdrkit.report.terminal import Row
+from gdrkit.rules import BY_CODE
 from gdrkit.verdict.findings import Finding
 from gdrkit.verdict.path_state import GOOD, State
 
@@ -72,11 +73,13 @@ def _is_are(some: list[GpuSection]) -> str:
 
 
 def first_cause(report: Report) -> Finding | None:
-    """The finding about the verdict's cause; where the path works, the first warning.
+    """The finding about the verdict's cause; where the path works, the first warning, and before all what
+    is permanent one about which something can be done.
 
     None if nothing is wrong, evidence is missing, or the program has no direct path."""
     if report.verdict.state in GOOD:
-        return next((f for f in report.findings if f.status == "warning"), None)
+        warnings = [f for f in report.findings if f.status == "warning"]
+        return min(warnings, key=lambda finding: bool(BY_CODE[finding.code].permanent), default=None)
     found = [f for f in report.findings if f.code == report.verdict.cause]
     return min(found, key=lambda finding: finding.status != "failed", default=None)
 
@@ -129,7 +132,7 @@ def now(report: Report, cause: Finding | None, target: str = "") -> str:
     if report.plan:
         return _fix(report, target)
     if cause is not None:
-        return f"{advice(cause.code)} More: `gdr codes {cause.code}`"
+        return f"{cause.advice or advice(cause.code)} More: `gdr codes {cause.code}`"
     for name, program in report.consumers.items():
         if program.state not in GOOD:
             more = f"`gdr doctor --consumer {name}` is about {name}, which is {program.state}"

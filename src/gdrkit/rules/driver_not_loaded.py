@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from gdrkit.consumers.consumer import REGISTRATION
-from gdrkit.evidence import EvidenceMissing
+from gdrkit.evidence import EvidenceMissing, MissingReason
 from gdrkit.facts.driver import DRIVER, driver_path
+from gdrkit.facts.kernel import release
+from gdrkit.facts.kubernetes import has_gpu_operator
 from gdrkit.facts.modules import is_loaded
 from gdrkit.facts.pci import gpus
 from gdrkit.facts.running_files import is_loaded_for_sure
@@ -52,11 +54,20 @@ def driver_not_loaded(node: Node, _: str) -> Outcome:
         return NotApplicable("every GPU belongs to a virtual machine")
     if is_loaded_for_sure(node, "nouveau"):
         return Failed(seen="nouveau is loaded, nvidia is not", expected="nvidia loaded", subject=DRIVER)
-    return Failed(seen=f"nvidia is not loaded; {_on_disk(node)}", expected="nvidia loaded", subject=DRIVER)
-
-
-def _on_disk(node: Node) -> str:
     try:
-        return f"its file is {driver_path(node)}"
+        on_disk, advice = f"its file is {driver_path(node)}", ""
     except EvidenceMissing as error:
-        return f"no module file ({error.missing.why})"
+        on_disk = f"no module file ({error.missing.why})"
+        absent = error.missing.why is MissingReason.ABSENT and not if_missing(True, has_gpu_operator, node)
+        advice = _install_it(node) if absent else ""
+    return Failed(
+        seen=f"nvidia is not loaded; {on_disk}", expected="nvidia loaded", subject=DRIVER, advice=advice
+    )
+
+
+def _install_it(node: Node) -> str:
+    return (
+        f"Linux {release(node)} has no modules of NVIDIA's driver. Install the driver's package for this "
+        "kernel; with DKMS, install the kernel's headers and run `sudo dkms autoinstall`. Then run "
+        "`sudo modprobe nvidia`. If the kernel was updated, the former one still has them: boot it."
+    )

@@ -108,8 +108,8 @@ def expected_nic_missing(node: Node, subject: PciGpu | str) -> Outcome:
     not counted.
 
     What to do: Look for the NIC with `lspci -d 15b3:`. If it is listed but has no RDMA device, its driver
-    refused it: `dmesg | grep mlx5_core`. If it is not listed, try a cold restart, then reseat the card. If
-    the machine has changed for good, write a new expectation with `gdr expect`; `nics = 0` says that it
+    refused it: `sudo dmesg | grep mlx5_core`. If it is not listed, try a cold restart, then reseat the card.
+    If the machine has changed for good, write a new expectation with `gdr expect`; `nics = 0` says that it
     should have none.
 
     Why: The NIC failed, was removed, is turned off in firmware, belongs to a virtual machine, or its driver
@@ -225,8 +225,8 @@ def expected_rail_differs(node: Node, nic: RdmaDevice) -> Outcome:
     `cat /sys/class/infiniband/<device>/device/current_link_width`, and that file of the GPU in
     /sys/bus/pci/devices, with `rails` in the file that you gave to `gdr doctor --expect`.
 
-    What to do: For the port, check the cable and the switch: `mlxlink -d <device>`. For the lanes, reseat
-    the card or change the riser. If the machine has changed for good, write a new expectation with
+    What to do: For the port, check the cable and the switch: `sudo mlxlink -d <device>`. For the lanes,
+    reseat the card or change the riser. If the machine has changed for good, write a new expectation with
     `gdr expect`.
 
     Why: A cable or transceiver is bad or of a slower kind, the switch port is set to a lower rate, or the
@@ -267,7 +267,7 @@ def expected_firmware_differs(node: Node, nic: RdmaDevice) -> Outcome:
     How to tell: Compare `cat /sys/class/infiniband/<device>/fw_ver` with `firmware` in the file that you
     gave to `gdr doctor --expect`, by the board id in `board_id`.
 
-    What to do: `mlxfwmanager --query` shows the firmware that is installed and the one that is running.
+    What to do: `sudo mlxfwmanager --query` shows the firmware that is installed and the one that is running.
     Install the expected version, then restart or run `mlxfwreset`. If the new version is right, change the
     expectation.
 

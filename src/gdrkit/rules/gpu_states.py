@@ -95,7 +95,7 @@ def gpu_mig(node: Node, gpu: PciGpu) -> Outcome:
 
     What to do: First ask CUDA with `gdr doctor --probe`. If peermem fails, add
     `options nvidia-peermem persistent_api_support=0` to a file in /etc/modprobe.d, so that it uses the
-    other kind of mapping; or turn MIG off with `nvidia-smi -mig 0`.
+    other kind of mapping; or turn MIG off with `sudo nvidia-smi -mig 0`.
 
     Why: The driver's header says that persistent mappings, which nvidia-peermem uses by default since 560,
     do not work under MIG. Even so, the driver's resource manager has handled instances separately since

@@ -54,9 +54,10 @@ def umad_device_missing(node: Node, _: str) -> Outcome:
     How to tell: The plugin prints `missing RDMA device spec for device ADDRESS, RDMA device "issm" not
     found`, or `"umad"`. /dev/infiniband has uverbs<n>, but neither umad<n> nor issm<n>.
 
-    What to do: Load ib_umad on the host (`modprobe ib_umad`), which makes both. If the NIC is not of NVIDIA,
-    or its ports are Ethernet on a newer kernel, there is no issm: use a newer release of the plugin, or
-    select only devices that have all files. For tools in a container, add `--device=/dev/infiniband/umad0`.
+    What to do: Load ib_umad on the host (`sudo modprobe ib_umad`), which makes both. If the NIC is not of
+    NVIDIA, or its ports are Ethernet on a newer kernel, there is no issm: use a newer release of the plugin,
+    or select only devices that have all files. For tools in a container, add
+    `--device=/dev/infiniband/umad0`.
 
     Why: The module ib_umad makes these files, one pair for each port that handles management datagrams.
     Nothing but tools needs it, so it is not always loaded.

@@ -38,8 +38,8 @@ def legacy_nv_peer_mem(node: Node, _: str) -> Outcome:
     How to tell: `lsmod | grep -E 'peer_?mem'` prints nv_peer_mem, or its file is among the modules
     (`modinfo -n nv_peer_mem`). The packages nvidia-peer-memory and nvidia-peer-memory-dkms bring it.
 
-    What to do: Run `systemctl disable --now nv_peer_mem` and `rmmod nv_peer_mem`, and remove its packages.
-    Then run `modprobe nvidia-peermem`, or use dma-buf and neither module.
+    What to do: Run `sudo systemctl disable --now nv_peer_mem` and `sudo rmmod nv_peer_mem`, and remove its
+    packages. Then run `sudo modprobe nvidia-peermem`, or use dma-buf and neither module.
 
     Why: nvidia-peermem replaced it with driver branch 470. Both register as nv_mem, so the second one to
     load is refused.

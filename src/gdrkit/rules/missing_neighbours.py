@@ -54,7 +54,7 @@ def nic_missing(node: Node, gpu: PciGpu) -> Outcome:
     `lspci` lists fewer NICs than the same machine beside it.
 
     What to do: Look for the NIC with `lspci -d 15b3:`. If it is listed but has no RDMA device, its driver
-    refused it: `dmesg | grep mlx5_core`. If it is not listed, it is off or broken: a cold restart, then
+    refused it: `sudo dmesg | grep mlx5_core`. If it is not listed, it is off or broken: a cold restart, then
     reseating the card or its riser, often brings it back. If this machine is built so, write that down with
     `gdr expect -o FILE`, and judge it with `gdr doctor --expect FILE`.
 

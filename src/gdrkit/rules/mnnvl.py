@@ -31,8 +31,8 @@ def mnnvl_imex_channel_missing(node: Node, _: str) -> Outcome:
     How to tell: /dev/nvidia-caps-imex-channels has no channel0 in the host or container of the job, or its
     permissions or the container's device list forbid it. CUDA returns error 800 or 801 for a fabric handle.
 
-    What to do: Load the driver with NVreg_CreateImexChannel0=1, or run `nvidia-modprobe -c 0`. In containers
-    set NVIDIA_IMEX_CHANNELS=0; in Kubernetes use a ComputeDomain of the DRA driver.
+    What to do: Load the driver with NVreg_CreateImexChannel0=1, or run `sudo nvidia-modprobe -c 0`. In
+    containers set NVIDIA_IMEX_CHANNELS=0; in Kubernetes use a ComputeDomain of the DRA driver.
 
     Why: The driver allows sharing between hosts only to processes that hold the same channel.
 

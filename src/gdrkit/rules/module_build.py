@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gdrkit.facts.module_state import Mismatch, file_flaw, kernel_match
+from gdrkit.facts.module_state import Corruption, Mismatch, file_flaw, kernel_match
 from gdrkit.facts.modules import module_path
 from gdrkit.node import Node, if_missing
 from gdrkit.rules.deciding_command import DMESG, MODINFO, DecidingCommand
@@ -11,6 +11,19 @@ from gdrkit.rules.remedy_names import RemedyName
 from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, rule
 from gdrkit.rules.stage import LoadPosition, Stage
 
+_FLAWS = {
+    Corruption.EMPTY: "it is empty",
+    Corruption.COMPRESSED: "it cannot be decompressed",
+    Corruption.SHORT: "it is shorter than an ELF header",
+    Corruption.MAGIC: "it is not ELF",
+    Corruption.TYPE: "it is ELF, but no kernel module",
+    Corruption.MACHINE: "it is for another processor",
+    Corruption.TABLE: "it is cut off before its section table",
+    Corruption.NAMES: "its section table names no sections",
+    Corruption.OTHER: "its section table is damaged",
+    Corruption.NO_MODULE: "it has no struct module",
+    Corruption.NO_SYMBOLS: "it has no symbol table",
+}
 _MISFITS = {
     Mismatch.STRUCT_SIZE: "struct module of {found} bytes",
     Mismatch.LAYOUT: "CRC {found} of module_layout",
@@ -57,7 +70,7 @@ def module_corrupt(node: Node, module: str) -> Outcome:
         return Passed("an ELF file that the kernel can read")
     node.cite(path, text=found.kind)
     return Failed(
-        seen=f"{found.kind} in /{path}", expected="a complete module for this machine", subject=module
+        seen=f"/{path}: {_FLAWS[found.kind]}", expected="a complete module for this machine", subject=module
     )
 
 

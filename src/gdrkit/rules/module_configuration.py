@@ -37,7 +37,7 @@ def install_override(node: Node, module: str) -> Outcome:
     `install ... /bin/false`, modprobe says "Error running install command" and then "Invalid argument".
     With `/bin/true`, it prints nothing and exits 0, but loads nothing.
 
-    What to do: Remove the line, or load the module with `modprobe --ignore-install nvidia_peermem`.
+    What to do: Remove the line, or load the module with `sudo modprobe --ignore-install nvidia_peermem`.
 
     Why: It is the strong form of a blacklist, used by hardening guides. Distributions use the same kind of
     line to load a renamed module in place of another; that does no harm.

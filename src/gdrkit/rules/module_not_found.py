@@ -34,7 +34,8 @@ def module_not_found(node: Node, module: str) -> Outcome:
     has no such name, and no install line replaces it.
 
     What to do: Install the driver's modules for the running kernel (the distribution's package for this
-    release, or `dkms autoinstall` once the headers are installed). Then run `depmod` and try again.
+    release, or `sudo dkms autoinstall` once the headers are installed). Then run `sudo depmod` and try
+    again.
 
     Why: The package with the modules was installed for another kernel, most often because the kernel was
     upgraded since; DKMS skipped the build because the kernel's headers are missing; the module was copied

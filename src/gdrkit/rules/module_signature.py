@@ -189,8 +189,8 @@ def module_unknown_key(node: Node, module: str) -> Outcome:
     available", and the log has no line.
 
     What to do: First make sure that the module would then work: `gdr doctor` says where `sign-module` would
-    lead. Then enrol the signer's certificate with `mokutil --import` and confirm at the next boot, or sign
-    the module with a key that is enrolled.
+    lead. Then enrol the signer's certificate with `sudo mokutil --import` and confirm at the next boot, or
+    sign the module with a key that is enrolled.
 
     Why: The module was signed with a machine owner's key that was never enrolled, or whose enrolment was
     not confirmed at the next boot; by a vendor whose key this kernel does not have; or for another build of

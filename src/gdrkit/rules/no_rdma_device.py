@@ -36,10 +36,10 @@ def no_rdma_device(node: Node, subject: str) -> Outcome:
 
     How to tell: `ls /sys/class/infiniband` lists nothing, or the folder does not exist.
 
-    What to do: If `lspci` shows a ConnectX, run `modprobe mlx5_ib`, then check with `rdma system` whether
-    RDMA devices are limited to one network namespace. If this is a container, start it with the RDMA device.
-    Otherwise, install a NIC that supports RDMA. If the machine should have none, say so:
-    `gdr doctor --expect FILE`, where the file has the line `nics = 0`.
+    What to do: If `lspci` shows a ConnectX, run `sudo modprobe mlx5_ib`, then check with `rdma system`
+    whether RDMA devices are limited to one network namespace. If this is a container, start it with the RDMA
+    device. Otherwise, install a NIC that supports RDMA. If the machine should have none, say so: `gdr doctor
+    --expect FILE`, where the file has the line `nics = 0`.
 
     Why: No NIC supports RDMA, or its driver created no RDMA device: mlx5_ib is not loaded, RoCE is turned
     off in firmware, or the device is in another network namespace. A machine with a GPU for the data centre

@@ -23,7 +23,7 @@ def ofed_multiple_dkms(node: Node, _: str) -> Outcome:
     How to tell: `ls -d /var/lib/dkms/mlnx-ofed-kernel/*/build` lists two folders, and neither the kernel's
     build folder nor /usr/src/ofa_kernel has a Module.symvers with the peer-memory API.
 
-    What to do: Run `dkms remove mlnx-ofed-kernel/<old version> --all`, then rebuild the NVIDIA driver.
+    What to do: Run `sudo dkms remove mlnx-ofed-kernel/<old version> --all`, then rebuild the NVIDIA driver.
 
     Why: The build expands that pattern and appends /Module.symvers to the result. With two folders the
     result is two words, which do not name a file.

@@ -32,9 +32,9 @@ def ofed_rebuilt_after_driver(node: Node, module: str) -> Outcome:
     (`modprobe --dump-modversions $(modinfo -n nvidia-peermem)`) differs from the CRC that the RDMA core
     exports.
 
-    What to do: Rebuild the NVIDIA driver against the OFED that is installed now: `dkms build --force` and
-    `dkms install --force` of nvidia for this kernel. With the GPU Operator, set FORCE_REINSTALL=true in the
-    driver manager's environment, or reboot the node.
+    What to do: Rebuild the NVIDIA driver against the OFED that is installed now: `sudo dkms build --force`
+    and `sudo dkms install --force` of nvidia for this kernel. With the GPU Operator, set
+    FORCE_REINSTALL=true in the driver manager's environment, or reboot the node.
 
     Why: OFED was installed, upgraded or rebuilt after the NVIDIA driver. Or the driver's build linked with
     another tree than the one it detected: /usr/src/ofa_kernel/default can point to the tree of another

@@ -112,7 +112,7 @@ def _check_own_topology(node: Node, pair: Pair) -> None:
         assumed = "a topology file for NCCL (NCCL_TOPO_FILE) in the jobs of this virtual machine"
     else:
         return
-    raise EvidenceMissing(Missing(assumed, MissingReason.UNDECIDED, "NCCL_DEBUG=INFO, in a job"))
+    raise EvidenceMissing(Missing(assumed, MissingReason.UNDECIDED, "NCCL_DEBUG=INFO <command of a job>"))
 
 
 def _level(settings: Environment) -> str:

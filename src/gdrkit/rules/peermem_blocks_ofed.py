@@ -26,8 +26,8 @@ def peermem_blocks_ofed(node: Node, module: str) -> Outcome:
     How to tell: `lsmod` lists nvidia_peermem as a user of ib_core or ib_uverbs, and OFED's service or
     container provides the RDMA stack. `openibd restart` says that a module is in use.
 
-    What to do: Run `modprobe -r nvidia_peermem` right before OFED is restarted or upgraded, and
-    `modprobe nvidia-peermem` afterwards. With the operators, delete the driver pod before the OFED pod.
+    What to do: Run `sudo modprobe -r nvidia_peermem` right before OFED is restarted or upgraded, and
+    `sudo modprobe nvidia-peermem` afterwards. With the operators, delete the driver pod before the OFED pod.
 
     Why: A module that another module uses cannot be unloaded, and openibd does not know that nvidia-peermem
     uses its modules.

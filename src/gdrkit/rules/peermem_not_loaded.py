@@ -35,8 +35,8 @@ def peermem_not_loaded(node: Node, module: str) -> Outcome:
     How to tell: `lsmod | grep nvidia_peermem` prints nothing. NCCL says `GPU Direct RDMA Disabled for HCA`
     unless it uses dma-buf; `ib_write_bw --use_cuda` fails with `Couldn't allocate MR with error=14`.
 
-    What to do: Run `modprobe nvidia-peermem`. To load it at each boot, add a line `nvidia-peermem` to a file
-    in /etc/modules-load.d. modprobe also loads nvidia and the RDMA core; mlx5 and nvidia_uvm are not
+    What to do: Run `sudo modprobe nvidia-peermem`. To load it at each boot, add a line `nvidia-peermem` to a
+    file in /etc/modules-load.d. modprobe also loads nvidia and the RDMA core; mlx5 and nvidia_uvm are not
     dependencies of nvidia-peermem.
 
     Why: Nothing loads it automatically: no device requests it, and the driver's packages install no service

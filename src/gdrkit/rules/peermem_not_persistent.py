@@ -31,8 +31,8 @@ def peermem_not_persistent(node: Node, module: str) -> Outcome:
     dependency of nvidia and no service names it. A line in modules-load.d has no effect if the module is
     blacklisted: systemd obeys blacklists there.
 
-    What to do: Run `echo nvidia-peermem > /etc/modules-load.d/nvidia-peermem.conf`. If dma-buf is ready, it
-    is better to do without nvidia-peermem.
+    What to do: Run `echo nvidia-peermem | sudo tee /etc/modules-load.d/nvidia-peermem.conf`. If dma-buf is
+    ready, it is better to do without nvidia-peermem.
 
     Why: The module was loaded by hand with modprobe.
 
@@ -44,9 +44,10 @@ def peermem_not_persistent(node: Node, module: str) -> Outcome:
         return NotApplicable("a container of the GPU Operator loads it")
     entry = next((entry for entry in autoload(node) if entry.name == module), None)
     blacklisted = configuration(node).blacklisted(module)
-    if entry and blacklisted:
+    where = f"{blacklisted.file}:{blacklisted.line} blacklists it" if blacklisted else ""
+    if entry and where:
         return Failed(
-            seen=f"{entry.file}:{entry.line} names it, {blacklisted.file}:{blacklisted.line} blacklists it",
+            seen=f"{entry.file}:{entry.line} names it, {where}",
             expected="no blacklist entry",
             subject=module,
         )
@@ -54,7 +55,11 @@ def peermem_not_persistent(node: Node, module: str) -> Outcome:
         return Passed(f"{entry.file}:{entry.line}")
     if other := _other_loader(node, module):
         return Passed(other)
-    return Failed(seen="nothing loads it at boot", expected="a line in modules-load.d", subject=module)
+    return Failed(
+        seen="; ".join(filter(None, ("nothing loads it at boot", where))),
+        expected="a line in modules-load.d" + (", and no blacklist entry" if where else ""),
+        subject=module,
+    )
 
 
 def _other_loader(node: Node, module: str) -> str:

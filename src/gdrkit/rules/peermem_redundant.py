@@ -34,8 +34,8 @@ def peermem_redundant(node: Node, module: str) -> Outcome:
     fails at each boot. Or nvidia-peermem is loaded, and the open kernel modules, the RDMA core and
     libibverbs all support dma-buf.
 
-    What to do: Remove the line from modules-load.d. Unload the module with `modprobe -r nvidia_peermem` if
-    none of your programs depends on it.
+    What to do: Remove the line from modules-load.d. Unload the module with `sudo modprobe -r nvidia_peermem`
+    if none of your programs depends on it.
 
     Why: Guides from the years before dma-buf recommend it.
 

@@ -54,7 +54,7 @@ def peermem_registration_refused(node: Node, module: str) -> Outcome:
     What to do: Run `lsmod | grep nv_peer_mem`.
 
     1. If it is loaded, stop its service, unload it and remove its package, then run
-       `modprobe nvidia-peermem`.
+       `sudo modprobe nvidia-peermem`.
     2. If it is not loaded, the RDMA stack and the driver do not match: rebuild the driver against the RDMA
        stack that is loaded.
 

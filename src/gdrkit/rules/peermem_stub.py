@@ -42,8 +42,8 @@ def peermem_stub(node: Node, module: str) -> Outcome:
 
     What to do: Prefer dma-buf, which does not need this module: use the open kernel modules and an RDMA
     stack that supports dma-buf, then remove nvidia-peermem from /etc/modules-load.d. Only if dma-buf is not
-    available, install DOCA-OFED first and then rebuild the NVIDIA driver (`dkms build --force`), in this
-    order.
+    available, install DOCA-OFED first and then rebuild the NVIDIA driver (`sudo dkms build --force`), in
+    this order.
 
     Why: The driver's build looks for the peer-memory API in five Module.symvers files, those of the kernel
     and of OFED. If none has it, everything except that return is left out. Ubuntu's kernels from 6.8 on and

@@ -32,8 +32,8 @@ def rdma_lacks_peer_api(node: Node, _: str) -> Outcome:
     depmod's modules.symbols and has no __ksymtab entry in /proc/kallsyms.
 
     What to do: Use dma-buf, which does not need this API. If OFED is installed and the kernel's own RDMA
-    modules still run, restart it (`/etc/init.d/openibd restart`) or reboot. Otherwise install DOCA-OFED,
-    then rebuild the NVIDIA driver.
+    modules still run, restart it (`sudo /etc/init.d/openibd restart`) or reboot. Otherwise install
+    DOCA-OFED, then rebuild the NVIDIA driver.
 
     Why: The API was never part of Linux. MLNX_OFED and DOCA-OFED add it, in ib_core or in ib_uverbs.
     Ubuntu's kernels had it up to 6.5, some of NVIDIA's own flavours for longer. Look for the symbol:

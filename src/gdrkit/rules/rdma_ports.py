@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gdrkit.consumers.consumer import REGISTRATION
-from gdrkit.facts.rdma import RdmaDevice, nics, ports, rdma_devices
+from gdrkit.facts.rdma import RdmaDevice, RdmaPort, nics, ports, rdma_devices
 from gdrkit.node import Node, if_missing
 from gdrkit.rules.deciding_command import DEVINFO, DecidingCommand
 from gdrkit.rules.no_rdma_device import nic_expected
@@ -30,8 +30,8 @@ def port_down(node: Node, device: RdmaDevice) -> Outcome:
 
     What to do: `ibstat` or `rdma link` shows the state of the port.
 
-    1. On Ethernet, start the port: `ip link set <interface> up`.
-    2. If it stays down, check the cable: `mlxlink -d <device>` reports what is wrong.
+    1. On Ethernet, start the port: `sudo ip link set <interface> up`.
+    2. If it stays down, check the cable: `sudo mlxlink -d <device>` reports what is wrong.
     3. On InfiniBand in state INIT, start a subnet manager: opensm or the one in the switch.
 
     Why: There is no cable, the switch port is turned off, or, in state INIT, the fabric has no subnet
@@ -49,7 +49,28 @@ def port_down(node: Node, device: RdmaDevice) -> Outcome:
         seen=", ".join(others) or "no port",
         expected="an ACTIVE port",
         subject=device.name,
+        advice=" ".join(
+            f"Port {port.number} of {device.name} is {port.state}: {_waits_for(port)}" for port in found
+        ),
     )
+
+
+def _waits_for(port: RdmaPort) -> str:
+    """What a port in this state waits for. Source: InfiniBand specification, 14.2.5.6, PortState."""
+    if port.state in ("INIT", "ARMED"):
+        return (
+            "the cable works, but no subnet manager has set the port up. Start one in the switch or on one "
+            "host (opensm); then `sudo sminfo` finds it."
+        )
+    if port.physical_state != "Disabled":
+        return (
+            "there is no link. Check the cable and the port at its other end: "
+            f"`sudo mlxlink -d {port.device}` says what is wrong."
+        )
+    if port.link_layer != "Ethernet":
+        return f"it is turned off. `sudo ibportstate -C {port.device} -D 0 {port.number} enable` starts it."
+    names = f"/sys/class/infiniband/{port.device}/device/net"
+    return f"it is turned off. `sudo ip link set NAME up` with the name in {names} starts it."
 
 
 @rule(
@@ -68,9 +89,9 @@ def rdma_device_software(node: Node, device: RdmaDevice) -> Outcome:
 
     How to tell: The device is below /sys/devices/virtual, or is called rxe or siw.
 
-    What to do: Nothing makes this device direct; use it only to try programs out.
-    `rdma link delete <device>` removes it. A machine with a GPU for the data centre and no other RDMA device
-    is blocked: it needs a NIC.
+    What to do: Nothing makes this device direct; use it only to try programs out. `sudo rdma link delete
+    <device>` removes it. A machine with a GPU for the data centre and no other RDMA device is blocked: it
+    needs a NIC.
 
     Why: rdma_rxe and siw emulate an RDMA device on top of any network interface. The CPU reads the memory
     and sends it; no device does.

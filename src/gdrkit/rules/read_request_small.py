@@ -29,8 +29,9 @@ def read_request_small(node: Node, device: RdmaDevice) -> Outcome:
 
     How to tell: `sudo lspci -vvv -s <nic>` shows `MaxReadReq` below 4096 bytes.
 
-    What to do: Set the highest hexadecimal digit of the register that `setpci -s <nic> CAP_EXP+8.w` shows to
-    5, which means 4096 bytes. Firmware setup may offer the setting too ("PCIe Max Read Request Size").
+    What to do: Set the highest hexadecimal digit of the register that `sudo setpci -s <nic> CAP_EXP+8.w`
+    shows to 5, which means 4096 bytes. Firmware setup may offer the setting too ("PCIe Max Read Request
+    Size").
 
     Why: The default of the firmware is often 512.
 

@@ -63,6 +63,7 @@ class Failed(Struct, frozen=True, kw_only=True):
     expected: str
     subject: str  # the module, device, GPU or file it is about
     cost: str = ""  # what it costs here; if empty, the cost that the rule declares
+    advice: str = ""  # what to do here; if empty, the page's "What to do"
     takes: tuple[Need, ...] | None = None
     permanent: frozenset[Need] | None = None
     as_expected: bool = False  # the user expects this: a note, whatever it takes

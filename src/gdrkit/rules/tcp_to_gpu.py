@@ -75,7 +75,8 @@ def devmem_header_split_off(node: Node, _: str) -> Outcome:
 
     How to tell: The error says `tcp-data-split is disabled` or `hds-thresh is not zero`.
 
-    What to do: Run `ethtool -G <interface> tcp-data-split on`, and `ethtool -G <interface> hds-thresh 0`.
+    What to do: Run `sudo ethtool -G <interface> tcp-data-split on`, and `sudo ethtool -G <interface>
+    hds-thresh 0`.
 
     Why: Headers go to host memory, where the kernel reads them; only data goes to the GPU.
 

@@ -19,7 +19,7 @@ from gdrkit.rules.remedy_names import RemedyName
 from gdrkit.rules.rule import Failed, Layer, Status, Unknown
 from gdrkit.verdict.matrix import Matrix, concerns
 from gdrkit.verdict.node_state import ConsumerState
-from gdrkit.verdict.path_state import State, would_block
+from gdrkit.verdict.path_state import PathState, State, would_block
 
 EVIDENCE_SHOWN = 12
 EVIDENCE_SHOWN_OF_UNKNOWN = 3
@@ -44,6 +44,7 @@ class Finding(Struct, frozen=True, kw_only=True, omit_defaults=True):
     seen: str
     expected: str
     cost: str  # what it costs if it is not fixed; empty if it costs nothing here
+    advice: str = ""  # what to do on this node, where the code's page is too general
     confidence: Confidence
     evidence: tuple[Evidence, ...]
     remedies: tuple[RemedyName, ...]
@@ -83,10 +84,11 @@ def _merged(found: Iterable[Finding]) -> Iterator[Finding]:
 
 def _finding(node: Node, result: CheckResult, status: Status) -> Finding:
     rule, outcome = result.rule, result.outcome
-    subject, seen, expected, cost = subject_name(result.subject), "", "", ""
+    subject, seen, expected, cost, advice = subject_name(result.subject), "", "", "", ""
     match outcome:
         case Failed():
-            subject, seen, expected, cost = outcome.subject, outcome.seen, outcome.expected, outcome.cost
+            subject, seen, expected = outcome.subject, outcome.seen, outcome.expected
+            cost, advice = outcome.cost, outcome.advice
         case Unknown(missing):
             seen, expected = f"{missing.source}: {missing.why.value}", missing.ask
     return Finding(
@@ -97,6 +99,7 @@ def _finding(node: Node, result: CheckResult, status: Status) -> Finding:
         seen=seen,
         expected=expected,
         cost=cost or rule.cost if status in (Status.FAILED, Status.WARNING) else "",
+        advice=advice,
         confidence=confidence_of(node, result),
         evidence=_shown(trail_of(node, result).sources, status),
         remedies=rule.remedies if isinstance(outcome, Failed) else (),
@@ -169,7 +172,14 @@ def _is_lacked(result: CheckResult, table: Matrix, pair: Pair | None, state: Con
     """Whether a program lacks a direct path at this pair because of this result.
 
     It does not if another path lacks nothing, or only a part of what this one lacks: where a port is down,
-    that peermem would also need another driver is not why dma-buf is blocked."""
+    that peermem would also need another driver is not why dma-buf is blocked. Nor does
+    it if another path is open but for evidence that this one lacks too, such as a job's own topology."""
     judgements = [j for j in table[pair] if j.path in DIRECT and j.consumer == state.consumer]
-    lacking = [set(j.blocked_by) for j in judgements if j.state is not State.UNKNOWN]
-    return any(result in mine and not any(other < mine for other in lacking) for mine in lacking)
+    mine = [judgement for judgement in judgements if result in judgement.blocked_by]
+    return any(not any(_lacks_less(other, one) for other in judgements) for one in mine)
+
+
+def _lacks_less(other: PathState, one: PathState) -> bool:
+    if other.state is State.UNKNOWN:
+        return set(other.missing) <= set(one.missing)
+    return set(other.blocked_by) < set(one.blocked_by)

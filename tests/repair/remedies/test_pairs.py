@@ -37,7 +37,7 @@ from gdrkit.facts.rdma import nic_address, nics
 from gdrkit.facts.secure_boot import signatures_enforced
 from gdrkit.facts.trust import SignatureCheck, SignatureState, signature_check
 from gdrkit.node import Node, Supposition
-from gdrkit.repair.platforms.action import RunCommand
+from gdrkit.repair.platforms.action import RunCommand, WriteFile
 from gdrkit.repair.platforms.choices import ProcedureChoices
 from gdrkit.repair.platforms.procedures import procedure_for
 from gdrkit.repair.remedies import BY_NAME
@@ -187,6 +187,19 @@ def test_a_redundant_module_is_unloaded_now_and_not_only_at_the_next_boot():
     actions = procedure_for(node, remedy.name, remedy.becomes, ProcedureChoices()).actions
     unload = [action for action in actions if isinstance(action, RunCommand)]
     assert [(action.argv, action.may_fail) for action in unload] == [(("rmmod", PEERMEM), True)]
+
+
+def test_the_blacklist_that_keeps_systemd_from_loading_a_module_at_boot_is_removed_too():
+    """modprobe loads it by hand all the same, so that it is loaded now."""
+    node = after("peermem-blacklisted", is_loaded.becomes(True, PEERMEM))
+    rule, remedy = BY_CODE["peermem-not-persistent"], BY_NAME["persist-peermem"]
+    (blacklisted,) = [entry for entry in configuration(node).blacklist if entry.name == PEERMEM]
+    (found,) = [r.outcome for r in check_results(node, (rule,)) if isinstance(r.outcome, Failed)]
+    assert f"{blacklisted.file}:{blacklisted.line} blacklists it" in found.seen
+    assert crossed(node, rule) == (["persist-peermem"], [])
+    actions = procedure_for(node, remedy.name, remedy.becomes, ProcedureChoices()).actions
+    written = {action.path: action.content for action in actions if isinstance(action, WriteFile)}
+    assert f"# gdrkit: blacklist {PEERMEM}" in written[f"/{blacklisted.file}"].replace("-", "_")
 
 
 def test_an_old_ucx_finds_the_loaded_module_where_the_rdma_core_lists_its_clients():

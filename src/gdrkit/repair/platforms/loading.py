@@ -132,16 +132,21 @@ def comment_out(node: Node, entries: Iterable[Directive], etc: str, why: str) ->
             yield without_lines(node, file, lines, etc, why)
 
 
-def load(node: Node, platform: Platform, choices: ProcedureChoices) -> Iterator[Action]:
-    """Load nvidia-peermem at boot (modules-load.d, and a unit beside OFED's), and now.
+def off_the_blacklist(node: Node) -> Iterator[Action]:
+    """Let systemd load nvidia-peermem at boot.
 
     systemd-modules-load obeys blacklists, modprobe by name does not: systemd, modules-load.c.
     """
-    del platform, choices
     blacklisted = [entry for entry in configuration(node).blacklist if entry.name == PEERMEM]
     yield from comment_out(
         node, blacklisted, "/etc/modprobe.d", "comment out the blacklist, which systemd obeys at boot"
     )
+
+
+def load(node: Node, platform: Platform, choices: ProcedureChoices) -> Iterator[Action]:
+    """Load nvidia-peermem at boot (modules-load.d, and a unit beside OFED's), and now."""
+    del platform, choices
+    yield from off_the_blacklist(node)
     if not any(entry.name == PEERMEM for entry in autoload(node)):
         content = file_contents.modules_load(file_contents.PEERMEM_MODULE)
         yield WriteFile(path=file_contents.MODULES_LOAD, content=content, why="load it at each boot")

@@ -15,7 +15,7 @@ from gdrkit.repair.platforms import doca, file_contents
 from gdrkit.repair.platforms.action import Action, AskPerson, RunCommand, WriteFile
 from gdrkit.repair.platforms.choices import ProcedureChoices
 from gdrkit.repair.platforms.edits import without_lines
-from gdrkit.repair.platforms.loading import depmod, refresh_if_there
+from gdrkit.repair.platforms.loading import depmod, off_the_blacklist, refresh_if_there
 from gdrkit.repair.platforms.platform import Platform
 from gdrkit.repair.platforms.settings import disables_direct_path
 
@@ -113,7 +113,8 @@ def allow_topology(node: Node, platform: Platform, choices: ProcedureChoices) ->
 
 def persistent(node: Node, platform: Platform, choices: ProcedureChoices) -> Iterator[Action]:
     """Load nvidia-peermem at each boot: it is loaded, but only by hand."""
-    del node, platform, choices
+    del platform, choices
+    yield from off_the_blacklist(node)
     yield WriteFile(
         path=file_contents.MODULES_LOAD,
         content=file_contents.modules_load(file_contents.PEERMEM_MODULE),

@@ -131,6 +131,9 @@ def _allow(node: Node) -> Iterable[Supposition]:
 
 
 def _persist(node: Node) -> Iterable[Supposition]:
+    known = configuration(node)
+    allowed = tuple(entry for entry in known.blacklist if entry.name != PEERMEM)
+    yield configuration.becomes(replace(known, blacklist=allowed))
     yield autoload.becomes((*autoload(node), AutoLoad(PEERMEM, MODULES_LOAD.lstrip("/"), 2)))
 
 
