@@ -168,7 +168,7 @@ def test_commands_are_run_for_64_interfaces_at_most(tmp_path):
 
 
 def test_what_an_anonymized_collection_knows_of_this_machine_alone(tmp_path, monkeypatch):
-    """The environment is of who collects: of a tree it says nothing."""
+    """The environment shows who collects; a tree has none."""
     monkeypatch.setenv("SUDO_USER", "wilhelmina")
     for path in ("sys/class/net/zeus-77", "sys/module/hera-77", "sys/class/infiniband/ares-77"):
         (tmp_path / path).mkdir(parents=True)

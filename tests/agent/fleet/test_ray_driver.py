@@ -70,7 +70,7 @@ def test_the_driver_is_python_3_8_and_imports_what_python_and_ray_have():
 
 
 def test_a_program_that_was_ended_is_waited_for(tmp_path):
-    """What nobody waits for stays in the table of processes of the node for as long as its worker lives."""
+    """Otherwise it stays in the node's table of processes for as long as its worker lives."""
     program = (
         f"import os, time; open({str(tmp_path)!r} + '/id', 'w').write('%d' % os.getpid()); time.sleep(600)"
     )
