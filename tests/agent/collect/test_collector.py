@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import os
-import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -109,7 +108,7 @@ def test_a_command_has_its_own_time_and_no_more_than_what_is_left_of_all(collect
     found = collection()
     row = CommandSource(("hangs",), "", timeout_s=0.2)
     assert found._run(row, row.argv).status == "timed-out"
-    found._started = time.monotonic() - collector.COMMANDS_LIMIT_S + 0.3
+    found._started += 0.3 - collector.COMMANDS_LIMIT_S
     row = CommandSource(("hangs",), "", timeout_s=600.0)
     assert found._run(row, row.argv).status == "timed-out"
     found._started = float("-inf")
@@ -168,7 +167,7 @@ def test_commands_are_run_for_64_interfaces_at_most(tmp_path):
 
 
 def test_what_an_anonymized_collection_knows_of_this_machine_alone(tmp_path, monkeypatch):
-    """The environment shows who collects; a tree has none."""
+    """The environment belongs to the user who collects, not to a tree."""
     monkeypatch.setenv("SUDO_USER", "wilhelmina")
     for path in ("sys/class/net/zeus-77", "sys/module/hera-77", "sys/class/infiniband/ares-77"):
         (tmp_path / path).mkdir(parents=True)

@@ -70,7 +70,7 @@ def test_the_driver_is_python_3_8_and_imports_what_python_and_ray_have():
 
 
 def test_a_program_that_was_ended_is_waited_for(tmp_path):
-    """Otherwise it stays in the node's table of processes for as long as its worker lives."""
+    """Otherwise it stays in the node's table of processes for as long as the worker of Ray lives."""
     program = (
         f"import os, time; open({str(tmp_path)!r} + '/id', 'w').write('%d' % os.getpid()); time.sleep(600)"
     )
@@ -165,6 +165,13 @@ def test_the_disk_holds_no_more_than_a_window_and_one_round_of_bundles(job):
     found = job(dict.fromkeys("abcdefghij", (b"x" * 10, 0, "")), window_bytes=20)
     assert 10 <= found.at_once <= 20
     assert len(b"".join(found.parcels)) == 100
+
+
+@pytest.mark.parametrize(("window", "parcels"), [(64, [b"abc"]), (2, [b"ab", b"c"])])
+def test_bundles_wait_for_those_of_all_nodes_and_for_no_more(job, monkeypatch, window, parcels):
+    monkeypatch.setattr(ray_driver, "PARCEL_S", 600.0)
+    answers = {name: (name.encode(), 0, "") for name in "abc"}
+    assert job(answers, fanout=1 if window > 3 else 3, window_bytes=window, life_s=20.0).parcels == parcels
 
 
 def test_a_node_that_fails_says_why_and_the_others_go_on(job):

@@ -95,7 +95,7 @@ class Bundle:
 
     def also(self, path: str, real: str) -> None:
         """Record for a path the result of the path that its links lead to."""
-        if path != real and self._path(real) in self.files:
+        if self._path(real) in self.files:
             self.files[self._path(path)] = self.files[self._path(real)]
 
     # -- the manifest ------------------------------------------------------------------------

@@ -222,7 +222,7 @@ def run(order: Dict[str, Any], program: bytes) -> None:
             ready.extend(tasks.done())
             while ready and not parcels.full:
                 deliver(ray, parcels, *ready.popleft())
-            parcels.move(last=not tasks.left and not ready)
+            parcels.move(last=not tasks.left)
             if not tasks.left:
                 time.sleep(WAIT_S / 2)
         parcels.say(ended=True)
