@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import IO, Any, NamedTuple
 
-from gdrkit.agent.launch import isolated, ssh
+from gdrkit.agent.launch import isolated, program_path, ssh
 from gdrkit.agent.pipes import end_group, receive, send
 from gdrkit.transport import Connection, TransportError, generate_key, listen
 from gdrkit.transport.measure.peer import PeerTask
@@ -112,6 +112,10 @@ def _other(host: str | None) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
     else:
         # The program is not secret, so it is an argument; its input, with the key, goes over standard input.
         command = ssh(host, f"exec python3 -I -c {shlex.quote(_REMOTE)}")
+    try:
+        command[0] = program_path(command[0])
+    except FileNotFoundError:
+        raise TransportError(f"{command[0]} is not installed here") from None
     process = subprocess.Popen(
         command,
         stdin=subprocess.PIPE,
