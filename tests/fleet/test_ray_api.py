@@ -11,7 +11,7 @@ from gdrkit.evidence.errors import TargetError
 from gdrkit.fleet import ray_api
 from gdrkit.fleet.ray import Ray
 from gdrkit.fleet.ray_api import RayApi, headers_of
-from tests.fleet.ray_server import dashboard, node
+from tests.fleet.ray_server import HOST, dashboard, node
 
 CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 WAIT_S = 60.0
@@ -20,7 +20,7 @@ WAIT_S = 60.0
 
 @contextmanager
 def says(first, then=b"", pause_s=0.0):
-    """A server that answers a request with some bytes, and then with others until nobody reads."""
+    """A server that answers a request with some bytes, and then with others until the reader leaves."""
 
     def serve():
         try:
@@ -34,9 +34,9 @@ def says(first, then=b"", pause_s=0.0):
         except OSError:
             return
 
-    with socket.create_server(("127.0.0.1", 0)) as server:
+    with socket.create_server((HOST, 0)) as server:
         threading.Thread(target=serve, daemon=True).start()
-        yield RayApi(f"http://127.0.0.1:{server.getsockname()[1]}", {})
+        yield RayApi(f"http://{HOST}:{server.getsockname()[1]}", {})
 
 
 def reason(api):
