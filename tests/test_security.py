@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gdrkit.cli import COMMANDS
+from gdrkit.cli import COMMANDS, main
 
 ROOT = Path(__file__).parent.parent
 SOURCES = sorted((ROOT / "src" / "gdrkit").rglob("*.py"))
@@ -49,7 +49,7 @@ def is_own(path: Path) -> bool:
 
 
 def test_only_the_transport_opens_network_connections():
-    using = {path for path in SOURCES if "socket" in imported(path)}
+    using = {path for path in SOURCES if "socket" in imported(path) and not is_own(path)}
     assert using
     assert {path.relative_to(ROOT / "src/gdrkit").parts[0] for path in using} == {"transport"}
 
@@ -58,6 +58,31 @@ def test_only_the_transport_opens_network_connections():
 def test_nothing_reports_home_and_nothing_is_unpickled(names):
     found = {str(path): sorted(imported(path) & names) for path in SOURCES if not is_own(path)}
     assert {path: names for path, names in found.items() if names} == {}
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["doctor", "ssh://node17"],
+        ["fleet", "doctor", "node17"],
+        ["fleet", "doctor", "--slurm"],
+        ["fleet", "doctor", "--kubernetes"],
+        ["bench", "host", "--host", "node17"],
+        ["prove", "host", "--host", "node17"],
+    ],
+    ids=" ".join,
+)
+def test_no_program_of_the_current_folder_is_run(words, tmp_path, monkeypatch, capsys):
+    """PATH of a user who has `.` or an empty entry in it, in a folder with programs of another user."""
+    for name in ("ssh", "sinfo", "srun", "scancel", "squeue", "kubectl", "python3"):
+        (tmp_path / name).write_text(f"#!/bin/sh\necho >{tmp_path}/owned\n")
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", f":.:{tmp_path / 'absent'}:")
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    assert main(words) not in (0, 70)
+    assert not (tmp_path / "owned").exists()
+    assert "Traceback" not in capsys.readouterr().err
 
 
 def test_nothing_that_was_read_is_executed():

@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from gdrkit.agent.launch import is_destination, isolated, ssh
+from gdrkit.agent.launch import is_destination, isolated, program_path, ssh
 
 
 @pytest.mark.parametrize(
@@ -56,3 +56,18 @@ def test_a_hostile_module_in_the_current_folder_or_the_environment_is_not_import
     )
     assert (done.returncode, done.stderr) == (0, b"")
     assert not (tmp_path / "owned").exists()
+
+
+@pytest.mark.parametrize("path", ["", ":", ".", "bin:./bin", ":{absent}:"])
+def test_a_program_in_the_current_folder_is_none(path, tmp_path, monkeypatch):
+    """An empty entry of PATH is the current folder, too."""
+    for folder in (tmp_path, tmp_path / "bin"):
+        folder.mkdir(exist_ok=True)
+        (folder / "ssh").write_text("#!/bin/sh\n")
+        (folder / "ssh").chmod(0o755)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", path.format(absent=tmp_path / "absent"))
+    with pytest.raises(FileNotFoundError):
+        program_path("ssh")
+    monkeypatch.setenv("PATH", f"{path}:{tmp_path / 'bin'}")
+    assert program_path("ssh") == str(tmp_path / "bin" / "ssh")

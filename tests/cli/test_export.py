@@ -425,3 +425,13 @@ def test_node_exporter_reports_a_file_with_one_series_twice(tmp_path):
     (tmp_path / "x.prom").write_text('gdr_x{a="1"} 1\ngdr_x{a="1"} 2\ngdr_x{a=} 1\n')
     with exporter(tmp_path) as address:
         assert samples(scraped(address))["node_textfile_scrape_error"] == [({}, 1)]
+
+
+def test_a_fifo_that_another_user_left_is_not_opened(tmp_path):
+    """To open it would wait for a writer."""
+    document = tmp_path / "node.json"
+    document.write_bytes(msgspec.json.encode(build([])))
+    os.mkfifo(tmp_path / "gdr.prom")
+    words = [*GDR, "export", str(document), "-o", str(tmp_path / "gdr.prom")]
+    done = subprocess.run(words, capture_output=True, timeout=60, check=False)
+    assert (done.returncode, b"not a regular file" in done.stderr) == (73, True)

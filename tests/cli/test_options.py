@@ -257,3 +257,8 @@ def test_a_link_in_place_of_the_file_is_not_followed(output, force, tmp_path, ca
         assert str(link) in printed and "internal error" not in printed
         assert link.is_symlink() and secret.read_bytes() == output[1]
     assert not (tmp_path / "new").exists()
+
+
+def test_an_empty_target_behind_two_dashes_is_not_this_machine(capsys):
+    assert main(["doctor", "--", ""]) == 64
+    assert "empty value" in capsys.readouterr().err

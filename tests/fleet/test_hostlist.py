@@ -100,3 +100,10 @@ def test_any_text_is_a_list_or_refused(text):
 
 def test_names_are_sorted_by_their_numbers():
     assert sorted(["n10", "n2", "n1", "a3"], key=natural) == ["a3", "n1", "n2", "n10"]
+
+
+def test_a_list_that_names_the_same_nodes_again_and_again_is_refused():
+    """Each word of it takes as long as 100,000 nodes."""
+    with pytest.raises(FormatError, match="more than 100000 nodes"):
+        expand("n[1-100000]," * 1000)
+    assert len(expand("n[1-50000],n[1-50000]")) == 50_000

@@ -1,5 +1,8 @@
 """Runs that are kept, and what changed between two of them."""
 
+import json
+
+import msgspec
 import pytest
 
 from gdrkit.evidence.errors import TargetError
@@ -105,3 +108,31 @@ def test_the_text_says_when_the_other_run_was_made():
 
     assert "nothing changed" in text(build([row("n1")], since=before))
     assert "worse: ready -> blocked" in text(build([row("n1", Standing.BLOCKED)], since=before))
+
+
+def hostile(*nodes, **more):
+    """A run as a file that gdr did not write: of each node the name and the target."""
+    rows = [{"name": name, "target": target, "standing": "ready"} for name, target in nodes]
+    return json.dumps({**msgspec.to_builtins(build([])), "nodes": rows, **more})
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        hostile(x="DEEP").replace('"DEEP"', "[" * 200_000),
+        hostile(("gpu1,gpu2", "/a")),
+        hostile(("-oProxyCommand=id", "ssh://a")),
+        hostile(("gpu1\nready", "/a")),
+        hostile(("gpu1", "")),
+        hostile(*[("a", "/a")] * 100_001),
+    ],
+    ids=["too deep", "two nodes in one name", "an option", "a second line", "no target", "too many"],
+)
+def test_a_run_that_gdr_never_wrote_is_refused(tmp_path, content):
+    """An empty target would stand for this machine."""
+    path = tmp_path / "run.json"
+    path.write_text(hostile(("gpu1", "/a")))
+    assert runs.read(str(path)).nodes[0].name == "gpu1"
+    path.write_text(content)
+    with pytest.raises(TargetError, match="not the JSON of gdr fleet doctor"):
+        runs.read(str(path))

@@ -113,3 +113,14 @@ def test_without_slurm_the_error_names_the_program(tmp_path, monkeypatch):
 
     with pytest.raises(TargetError, match="sinfo is not installed here"):
         Slurm().nodes()
+
+
+def test_scancel_gets_numbers_of_steps_and_no_option(tmp_path, monkeypatch):
+    monkeypatch.setenv("SLURM_JOB_ID", "7")
+    launcher = Slurm()
+    name = next(word for word in launcher.command("n1", "true") if word.startswith("--job-name="))[11:]
+    lines = f"--user=root {name}\n-u {name}\n7.0 another\n7.3 {name}\n7_2.1 {name}\n"
+    install(tmp_path / "bin", "squeue", f"cat <<'E'\n{lines}E", monkeypatch)
+    install(tmp_path / "bin", "scancel", f'echo "$@" >{tmp_path}/words', monkeypatch)
+    launcher.clean()
+    assert (tmp_path / "words").read_text().split() == ["--quiet", "7.3", "7_2.1"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 from pathlib import Path
 
@@ -11,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gdrkit.fleet.build import build
-from gdrkit.fleet.document import Standing
-from gdrkit.fleet.tables import as_ctrf
+from gdrkit.fleet.document import NodeRow, Standing
+from gdrkit.fleet.tables import COLUMNS, as_csv, as_ctrf
 from tests.fleet.fleets import row
 
 SCHEMA = json.loads((Path(__file__).parent / "schemas/ctrf.json").read_text())
@@ -66,3 +68,12 @@ def test_the_schema_refuses_what_is_not_ctrf():
 @given(st.text(), st.text(), st.floats(allow_nan=False, allow_infinity=False))
 def test_ctrf_is_valid_whatever_a_node_says(summary, started, seconds):
     jsonschema.validate(ctrf(row("a", summary=summary), started=started, seconds=seconds), SCHEMA)
+
+
+@pytest.mark.parametrize("start", ["=", "+", "-", "@", "\t=", "\r\n=", " =", "\uff1d", "\uff0b", "\uff20"])
+def test_a_cell_of_a_node_is_no_formula(start):
+    summary = f"{start}HYPERLINK(1)"
+    written = as_csv(build([NodeRow(name="n1", target="/a", standing=Standing.READY, summary=summary)]))
+    row = list(csv.reader(io.StringIO(written, newline="")))[1]
+    assert row[COLUMNS.index("summary")] == f"'{summary}"
+    assert row[0] == "n1"

@@ -90,3 +90,11 @@ def test_every_key_is_documented():
 )  # fmt: skip
 def test_a_condition(seen, wanted, answer):
     assert fits(seen, wanted) is answer
+
+
+@pytest.mark.parametrize("text", ["a." * 100_000 + "a = 1", "[" + "a." * 100_000 + "a]"])
+def test_a_key_of_very_many_parts_is_refused(text):
+    """Python's own reader takes hours for it."""
+    with pytest.raises(FormatError, match="a line with more than 250 dots"):
+        parse(text)
+    assert parse(f'[firmware]\n"a" = "{"." * 200}"').firmware == {"a": "." * 200}

@@ -1,7 +1,8 @@
 """Commands that start gdrkit elsewhere: in a Python of its own here, or on a node that ssh reaches.
 
 Neither may run what is not ours: a Python that is started as `python -m` imports from the current folder
-first, and ssh takes a host that begins with a dash for an option (CVE-2017-1000117 in others).
+first, ssh takes a host that begins with a dash for an option (CVE-2017-1000117 in others), and an empty
+entry of PATH is the current folder (POSIX 8.3).
 """
 
 from __future__ import annotations
@@ -38,6 +39,16 @@ def isolated(module: str) -> List[str]:
     -I: neither the current folder nor PYTHON* of the environment counts (python(1))."""
     package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     return [sys.executable, "-I", "-c", _RUN, os.path.dirname(package), module]
+
+
+def program_path(name: str) -> str:
+    """The path of a program in the absolute folders of PATH. Raises FileNotFoundError."""
+    from shutil import which
+
+    path = which(name, path=os.pathsep.join(filter(os.path.isabs, os.get_exec_path())))
+    if path is None:
+        raise FileNotFoundError(2, "not installed", name)
+    return path
 
 
 def is_destination(text: str) -> bool:

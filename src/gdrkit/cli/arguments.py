@@ -94,6 +94,8 @@ class Parser(argparse.ArgumentParser):
             if not word or (equals and not value):
                 self.error(f"empty value of {option or waits or 'an argument'}")
             if word == "--":
+                if "" in arguments[arguments.index("--") :]:
+                    self.error("empty value of an argument")
                 break
             waits = ""
             for name in self._names(option):

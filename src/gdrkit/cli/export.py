@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import sys
 import time
 from typing import TYPE_CHECKING
@@ -100,9 +101,11 @@ OURS = b"# HELP gdr_"
 def _check_replaced(name: str) -> None:
     """Raises OutputRefused if there is a file that another program wrote: this command needs no --force."""
     try:
+        if not stat.S_ISREG(os.lstat(name).st_mode):  # to open a FIFO that another user left would hang
+            return
         with open(name, "rb") as file:
             head = file.read(len(OURS))
-    except OSError:  # whole_file() says what it is
+    except (OSError, ValueError):  # whole_file() says what it is
         return
     if head not in (OURS, b""):
         raise OutputRefused(f"{name} exists, and gdr export did not write it", "name another output file")

@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import IO
 
-from gdrkit.agent.launch import is_destination, ssh
+from gdrkit.agent.launch import is_destination, program_path, ssh
 from gdrkit.evidence.bundle import BundleHost
 from gdrkit.evidence.errors import TargetError
 
@@ -95,10 +95,13 @@ def collect(
 
     pipe = subprocess.PIPE
     try:
-        child = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, start_new_session=True)
+        words = [program_path(command[0]), *command[1:]]
+        child = subprocess.Popen(words, stdin=pipe, stdout=pipe, stderr=pipe, start_new_session=True)
     except FileNotFoundError:
         hint = "install openssh-client" if command[0] == "ssh" else ""
         raise TargetError(f"{command[0]} is not installed here", hint) from None
+    except OSError as error:
+        raise TargetError(f"{command[0]} cannot be started: {error.strerror}") from None
     started(child)
     deadline = time.monotonic() + timeout_s
     assert child.stdin and child.stdout and child.stderr  # all are pipes

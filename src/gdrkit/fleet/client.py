@@ -6,6 +6,7 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 
+from gdrkit.agent.launch import program_path
 from gdrkit.agent.pipes import output_of
 from gdrkit.evidence.errors import TargetError
 
@@ -28,16 +29,20 @@ def call(
 ) -> tuple[int, bytes, str]:
     """The exit code, the output and the errors of a program, which gets `given` on its standard input.
 
-    `called` is its name in a TargetError, which is raised if it does not end or prints too much. Raises
-    FileNotFoundError."""
+    `called` is its name in a TargetError, which is raised if it does not start, does not end or prints too
+    much. Raises FileNotFoundError."""
     import subprocess
 
     with tempfile.TemporaryFile() as source, tempfile.TemporaryFile() as errors:
         source.write(given)
         source.seek(0)
-        child = subprocess.Popen(
-            words, stdin=source, stdout=subprocess.PIPE, stderr=errors, start_new_session=True
-        )
+        command = [program_path(words[0]), *words[1:]]
+        try:
+            child = subprocess.Popen(
+                command, stdin=source, stdout=subprocess.PIPE, stderr=errors, start_new_session=True
+            )
+        except OSError as error:
+            raise TargetError(f"{called} cannot be started: {error.strerror}") from None
         started(child)
         try:
             code, output = output_of(child, OUTPUT_LIMIT_BYTES, time.monotonic() + limit_s)

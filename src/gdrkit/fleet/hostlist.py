@@ -37,13 +37,16 @@ def expand(text: str) -> list[str]:
 
     Raises FormatError with what is wrong."""
     names: dict[str, None] = {}
+    left = NODES_LIMIT  # those that are named twice count twice: they take as long
     for word in _words(text):
-        for name in _names(word):
+        found = _names(word)
+        left -= len(found)
+        if left < 0:
+            raise FormatError(f"more than {NODES_LIMIT} nodes")
+        for name in found:
             if not is_name(name):
                 raise FormatError(f"not the name of a node: {name[:60]!r}")
             names[name] = None
-            if len(names) > NODES_LIMIT:
-                raise FormatError(f"more than {NODES_LIMIT} nodes")
     return list(names)
 
 

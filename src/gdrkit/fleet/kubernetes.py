@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import re
 import secrets
 import shlex
-import shutil
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -15,6 +13,7 @@ from typing import TypeVar
 
 import msgspec
 
+from gdrkit.agent.launch import program_path
 from gdrkit.agent.pipes import kill_group
 from gdrkit.evidence.errors import TargetError
 from gdrkit.evidence.ssh import COLLECTOR
@@ -55,11 +54,11 @@ class Kubectl:
 
     def __init__(self, context: str = "", namespace: str = "") -> None:
         """Raises TargetError if there is none."""
-        folders = [folder for folder in os.get_exec_path() if os.path.isabs(folder)]
-        path = shutil.which("kubectl", path=os.pathsep.join(folders))
-        if path is None:
-            raise TargetError("kubectl is not installed here", "run it where kubectl reaches the cluster")
-        self._words = [path]
+        try:
+            self._words = [program_path("kubectl")]
+        except FileNotFoundError:
+            hint = "run it where kubectl reaches the cluster"
+            raise TargetError("kubectl is not installed here", hint) from None
         self._words += [f"--context={context}"] if context else []
         self._words += [f"--namespace={namespace}"] if namespace else []
         self._running: set[subprocess.Popen[bytes]] = set()

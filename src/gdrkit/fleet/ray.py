@@ -87,7 +87,11 @@ class Ray:
             for node in listed:
                 if node.state == "ALIVE":
                     name = _name(node.node_name or "", node.node_ip)
-                    alive[name if name not in alive else f"{name}.{node.node_id[:8]}"] = node.node_id
+                    alternatives = (name, f"{name}.{node.node_id[:8]}", f"{name}.{node.node_id}")
+                    free = next((one for one in alternatives if one not in alive), "")
+                    if not is_name(free):
+                        raise TargetError("two nodes of the Ray cluster have the same name and number")
+                    alive[free] = node.node_id
             for node in listed:
                 name, why = _name(node.node_name or "", node.node_ip), node.state_message or ""
                 if node.state == "DEAD" and name not in alive and not why.startswith("Expected termination"):

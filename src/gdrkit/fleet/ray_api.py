@@ -8,8 +8,11 @@ those of Ray 2.3 and later.
 from __future__ import annotations
 
 import os
-import time
-from collections.abc import Mapping
+import re
+import socket
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from typing import IO, TypeVar
 from urllib.parse import quote, urlencode, urlsplit
@@ -23,15 +26,21 @@ from gdrkit.formats.json_text import decode
 PORT = 8265
 """Of the dashboard: `ray start --help`."""
 TIMEOUT_S = 30.0
-"""Of one request: the dashboard waits as long for its own agents."""
+"""Until the other end says anything: the dashboard waits as long for its own agents."""
 ANSWER_S = 60.0
-"""Of one MiB, or of a whole answer that is not a file."""
+"""Of a request with its answer, and of each MiB of a file."""
 ANSWER_LIMIT_BYTES = 64 << 20
 NODES_LIMIT = 10_000
 """The most that the interface lists: RAY_MAX_LIMIT_FROM_API_SERVER in Ray's util/state/common.py."""
 _BLOCK_BYTES = 1 << 20
+_IDENTITY = re.compile(r"[\w.-]{1,100}", re.ASCII)
+"""Of a node: 56 hexadecimal digits, kUniqueIDSize in Ray's src/ray/common/constants.h."""
 _HINT = "write the address of the dashboard: --ray http://HOST:8265"
 _TOKEN_HINT = "set RAY_AUTH_TOKEN or RAY_AUTH_TOKEN_PATH, or RAY_JOB_HEADERS for a proxy"
+
+_HEADER = re.compile(r"[!#$%&'*+.^`|~\w-]+", re.ASCII)
+_VALUE = re.compile(r"[ -~\t]*")
+"""Of a header: RFC 9110, 5.1 and 5.5. http.client would quote what is none, and with it a token."""
 
 T = TypeVar("T")
 
@@ -100,6 +109,10 @@ class RayApi:
         """The nodes of the cluster, also dead ones. Raises TargetError."""
         query = urlencode({"limit": NODES_LIMIT, "timeout": int(TIMEOUT_S)})
         listed = self._json("GET", f"/api/v0/nodes?{query}", _Nodes).data.result
+        if len(listed.result) > NODES_LIMIT or not all(
+            _IDENTITY.fullmatch(n.node_id) for n in listed.result
+        ):
+            raise TargetError(f"{self.address} does not list nodes as Ray does", _HINT)
         if listed.total > len(listed.result):
             raise TargetError(f"Ray lists {len(listed.result)} of {listed.total} nodes", "name the nodes")
         return listed.result
@@ -134,7 +147,8 @@ class RayApi:
         Raises TargetError also if it does not have this size."""
         query = {"node_id": node_id, "filename": file, "lines": -1, "timeout": int(TIMEOUT_S)}
         left = size
-        with self._answer("GET", f"/api/v0/logs/file?{urlencode(query)}") as answer:
+        limit_s = ANSWER_S * (1 + size // _BLOCK_BYTES)
+        with self._answer("GET", f"/api/v0/logs/file?{urlencode(query)}", limit_s=limit_s) as answer:
             while left >= 0 and (block := self._read(answer, _BLOCK_BYTES)):
                 left -= len(block)
                 stream.write(block)
@@ -154,22 +168,48 @@ class RayApi:
             raise TargetError(f"{self.address} sent more than {ANSWER_LIMIT_BYTES >> 20} MiB")
         return content
 
-    def _answer(self, method: str, path: str, body: bytes = b"") -> HTTPResponse:
-        """The answer to a request; it closes its connection. Raises TargetError unless it is 200 (OK)."""
-        connection = self._connection()
+    @contextmanager
+    def _answer(
+        self, method: str, path: str, body: bytes = b"", limit_s: float = 0.0
+    ) -> Iterator[HTTPResponse]:
+        """The answer to a request, while it is read; it closes its connection. Raises TargetError unless it
+        is 200 (OK), and if all of it takes longer than the limit."""
         headers = {**self._headers, "Connection": "close"}
         if body:
             headers["Content-Type"] = "application/octet-stream" if method == "PUT" else "application/json"
-        try:
-            connection.request(method, self._path + path, body or None, headers)
-            answer = connection.getresponse()
-        except (OSError, HTTPException, ValueError) as error:
-            connection.close()
-            raise self._unreachable(error) from None
-        if answer.status != 200:
+        with self._connected(limit_s or ANSWER_S) as connection:
+            try:
+                connection.request(method, self._path + path, body or None, headers)
+                answer = connection.getresponse()
+            except (OSError, HTTPException, ValueError) as error:
+                raise self._unreachable(error) from None
             with answer:
-                raise self._refused(answer.status, self._read(answer, 4096))
-        return answer
+                if answer.status != 200:
+                    raise self._refused(answer.status, self._read(answer, 4096))
+                yield answer
+
+    @contextmanager
+    def _connected(self, limit_s: float) -> Iterator[HTTPConnection]:
+        """A connection that is cut at the limit: http.client reads heads and trailers without an end."""
+        connection = self._connection()
+        try:
+            connection.connect()
+        except OSError as error:
+            raise self._unreachable(error) from None
+        late = threading.Event()
+        timer = threading.Timer(limit_s, _cut, (connection.sock, late))
+        timer.daemon = True
+        timer.start()
+        try:
+            yield connection
+        except TargetError:
+            if not late.is_set():
+                raise
+        finally:
+            timer.cancel()
+            connection.close()
+        if late.is_set():
+            raise self._unreachable(TimeoutError("timed out"))
 
     def _connection(self) -> HTTPConnection:
         if not self._tls:
@@ -180,14 +220,12 @@ class RayApi:
         return HTTPSConnection(self._host, self._port, timeout=TIMEOUT_S, context=context)
 
     def _read(self, answer: HTTPResponse, size: int) -> bytes:
-        """Up to so many bytes; fewer only at the end."""
-        blocks, left, deadline = [], size, time.monotonic() + ANSWER_S
+        """So many bytes, or a few more; fewer only at the end."""
+        blocks, left = [], size
         try:
-            while left and (block := answer.read1(left)):
+            while left > 0 and (block := answer.read1(left)):
                 blocks.append(block)
-                left -= len(block)
-                if time.monotonic() > deadline:
-                    raise TimeoutError("too slow")
+                left -= len(block)  # below 0 if a chunk says that its size is
             return b"".join(blocks)
         except (OSError, HTTPException) as error:
             raise self._unreachable(error) from None
@@ -204,6 +242,12 @@ class RayApi:
         if status == 404:
             return TargetError(why, "Ray's dashboard must run there, with ray[default] installed")
         return TargetError(why, _HINT if 300 <= status < 400 else "")
+
+
+def _cut(connected: socket.socket, late: threading.Event) -> None:
+    late.set()
+    with suppress(OSError):  # it has ended
+        socket.socket.shutdown(connected, socket.SHUT_RDWR)  # that of TLS would say goodbye first
 
 
 def address_of(given: str, environment: Mapping[str, str]) -> str:
@@ -234,6 +278,9 @@ def headers_of(environment: Mapping[str, str]) -> dict[str, str]:
             raise TargetError(f"RAY_JOB_HEADERS: {error}", 'write it as {"Name": "value"}') from None
         taken = {name.lower() for name in own}
         headers = {name: value for name, value in headers.items() if name.lower() not in taken} | own
+    for name, value in headers.items():
+        if not _HEADER.fullmatch(name) or not _VALUE.fullmatch(value):
+            raise TargetError(f"not a header of HTTP: the value of {name!r}, or that name")
     return headers
 
 
@@ -250,10 +297,9 @@ def _token_file(environment: Mapping[str, str]) -> str:
 def job_log_lines(text: str, job: str, wanted: type[T]) -> list[T]:
     """The lines of a log that begin with the name of a job, decoded. A line that is not complete is none."""
     found: list[T] = []
-    for line in text.splitlines(keepends=True):
-        if line.startswith(f"{job} ") and line.endswith("\n"):
-            try:
-                found.append(decode(line[len(job) + 1 :], wanted))
-            except FormatError:
-                continue
+    for line in re.finditer(rf"^{re.escape(job)} (.*)\n", text, re.MULTILINE):
+        try:
+            found.append(decode(line[1], wanted))
+        except FormatError:
+            continue
     return found

@@ -12,6 +12,9 @@ from gdrkit.agent.output_file import whole_file
 from gdrkit.agent.state_folder import state_folder
 from gdrkit.evidence.errors import TargetError
 from gdrkit.fleet.document import SILENT, FleetReport, NodeRow
+from gdrkit.fleet.hostlist import NODES_LIMIT, is_name
+from gdrkit.formats.errors import FormatError
+from gdrkit.formats.json_text import decode
 
 KEPT = 100
 """Runs that are kept; older ones are removed."""
@@ -59,7 +62,12 @@ def read(run: str) -> FleetReport:
     try:
         with open(path, "rb") as file:
             content = file.read(LIMIT_BYTES)
-        return msgspec.json.decode(content, type=FleetReport)
+        report = decode(content, FleetReport)
+        if len(report.nodes) > NODES_LIMIT or not all(
+            is_name(row.name) and row.target for row in report.nodes
+        ):
+            raise FormatError(NOT_A_RUN)
+        return report
     except (OSError, ValueError) as error:
         reason = (error.strerror or str(error)).lower() if isinstance(error, OSError) else NOT_A_RUN
         hint = f"runs that are kept: {', '.join(kept[:5]) or 'none'}"

@@ -26,6 +26,8 @@ _OUT = ("down", "drain", "fail", "maint", "power", "reboot", "unk", "future", "i
 """Beginnings of states in which no job step starts: sinfo(1), NODE STATE CODES. A flag may follow."""
 _OUT_FLAGS = {"*": "not responding", "~": "powered off", "%": "powering down"}
 """A job would wait for such a node, or start it."""
+_STEP = re.compile(r"\d[\w+.]*\Z", re.ASCII)
+"""The number of a step, as 1234.5 or 1234_7.0: squeue(1). No option of scancel."""
 _SLURM_SAYS = re.compile(r"(?:srun|slurmstepd[^:]*|slurmd\S*): ")
 _EXITED = re.compile(r"srun: error: \S+ tasks? \S+ Exited with exit code")
 """The program ended by itself: its own last line says why."""
@@ -109,7 +111,9 @@ class Slurm(PerPair):
                 return
             listed = ["squeue", "--steps", "--noheader", "--format=%i %j", f"--jobs={self.allocation}"]
             steps = (line.split() for line in _output(listed, CANCEL_TIMEOUT_S).splitlines())
-            if left := [words[0] for words in steps if words[1:] == [self._job_name]]:
+            if left := [
+                words[0] for words in steps if words[1:] == [self._job_name] and _STEP.match(words[0])
+            ]:
                 _output(["scancel", "--quiet", *left], CANCEL_TIMEOUT_S)
 
 

@@ -14,6 +14,8 @@ from gdrkit.fleet.traits import DRIFTING
 
 COLUMNS = ("node", "standing", "causes", "rails", "remedies", "needs_reboot", "summary", "target")
 _FAILED = (Standing.BLOCKED,)
+_FORMULA = tuple("=+-@\uff1d\uff0b\uff0d\uff20")
+"""What begins a formula, also in full width, and behind white space: OWASP, CSV Injection."""
 
 
 def as_csv(report: FleetReport) -> str:
@@ -34,7 +36,7 @@ def as_csv(report: FleetReport) -> str:
 
 
 def _plain(cell: str) -> str:
-    return f"'{cell}" if cell[:1] in ("=", "+", "-", "@") else cell
+    return f"'{cell}" if cell.lstrip()[:1] in _FORMULA else cell
 
 
 def as_junit(report: FleetReport) -> str:

@@ -41,6 +41,10 @@ LIMIT_BYTES = 1 << 20
 GPUS_LIMIT, NICS_LIMIT, ENTRIES_LIMIT = 256, 1024, 256
 """No machine has more, and each entry is compared with each device."""
 
+DOTS_LIMIT = 250
+"""In a line: tomllib takes a time that grows with the square of the parts of a key, for 500,000 of them
+hours. A text has up to 200 characters."""
+
 AT_LEAST = ">="
 
 Text = Annotated[str, Meta(min_length=1, max_length=200)]
@@ -87,6 +91,8 @@ def parse(text: str) -> Expectation:
     """The expectation in a file. Raises FormatError with one line that says what is wrong."""
     import tomllib
 
+    if any(line.count(".") > DOTS_LIMIT for line in text.split("\n")):
+        raise FormatError(f"a line with more than {DOTS_LIMIT} dots")
     try:
         table = tomllib.loads(text)
     except ValueError as error:

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import IO
 
+from gdrkit.agent.launch import program_path
 from gdrkit.agent.pipes import end_group, receive, send
 from gdrkit.transport.errors import TimedOut, TransportError
 
@@ -64,9 +65,15 @@ def process(
     command: Sequence[str], end_s: float, started: Started = lambda child: None
 ) -> Iterator[subprocess.Popen[bytes]]:
     """The other process, with pipes; `started` gets it too. It ends with the block, `end_s` later at the
-    latest. Raises OSError if it does not start."""
+    latest. Raises TransportError if it is not installed, OSError if it does not start."""
+    try:
+        program = program_path(command[0])
+    except FileNotFoundError:
+        raise TransportError(f"{command[0]} is not installed here") from None
     pipe = subprocess.PIPE
-    child = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, start_new_session=True)
+    child = subprocess.Popen(
+        [program, *command[1:]], stdin=pipe, stdout=pipe, stderr=pipe, start_new_session=True
+    )
     try:
         started(child)
         yield child

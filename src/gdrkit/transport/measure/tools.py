@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import random
 import shlex
-import shutil
 import subprocess
 import tempfile
 import time
@@ -17,7 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import IO, NamedTuple
 
-from gdrkit.agent.launch import ssh
+from gdrkit.agent.launch import program_path, ssh
 from gdrkit.agent.pipes import kill_group, output_of
 
 PERFTEST = ("ib_write_bw", "ib_read_lat")
@@ -50,7 +49,7 @@ def cuda_flags(program: str) -> tuple[tuple[str, ...], ...]:
     """The option sets with which a perftest program uses GPU memory, best first, according to its --help;
     {} in an option is the GPU. Empty if it was built without CUDA. Raises ToolFailed.
     """
-    text = _output([_installed(program), "--help"], {}, 10.0, any_exit=True)
+    text = _output([program, "--help"], {}, 10.0, any_exit=True)
     words = set(text.replace("=", " ").replace("<", " ").split())
     if "--use_cuda" not in words:
         return ()
@@ -84,7 +83,7 @@ def perftest(
         common += ["-x", str(gid_index)]
     if size_bytes > _LARGEST:
         raise ToolFailed(f"message too large: {size_bytes} bytes, at most {_LARGEST}")
-    server = [_installed(program), *_options(here, flags), *common]
+    server = [program, *_options(here, flags), *common]
     client = [program, *_options(there, flags), *common]
     if host is None:
         client.append(address or "127.0.0.1")
@@ -102,7 +101,7 @@ def sendrecv(gpus: tuple[int, ...], smallest: int, largest: int, *, seconds: flo
     ToolFailed.
     """
     command = [
-        _installed(SENDRECV),
+        SENDRECV,
         "-b",
         str(smallest),
         "-e",
@@ -127,10 +126,12 @@ def _options(end: ToolEnd, flags: tuple[str, ...]) -> list[str]:
     return options + [flag.format(end.gpu) for flag in flags] if end.gpu is not None else options
 
 
-def _installed(program: str) -> str:
-    if path := shutil.which(program):
-        return path
-    raise ToolFailed(f"{program} is not installed")
+def _installed(command: list[str]) -> list[str]:
+    """A command with the path of its program. Raises ToolFailed."""
+    try:
+        return [program_path(command[0]), *command[1:]]
+    except FileNotFoundError:
+        raise ToolFailed(f"{command[0]} is not installed") from None
 
 
 @contextmanager
@@ -138,7 +139,11 @@ def _server(command: list[str]) -> Iterator[tuple[subprocess.Popen[bytes], IO[by
     """A child process and its output; it and its own children are ended with the block."""
     with tempfile.TemporaryFile() as output:
         process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
+            _installed(command),
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
         )
         try:
             yield process, output
@@ -176,7 +181,7 @@ def _listens(port: int) -> bool:
 def _output(command: list[str], more: dict[str, str], seconds: float, *, any_exit: bool = False) -> str:
     """A child's standard output and standard error. Raises ToolFailed."""
     process = subprocess.Popen(
-        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        _installed(command), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         start_new_session=True, env={**os.environ, **more},
     )  # fmt: skip
     try:
