@@ -1,6 +1,6 @@
 """Causes that only people's words name: which are the answer, and which leave the text without one.
 
-Each way in which prose mentions a cause that the machine does not have stands beside a near miss, in which
+Each way in which prose mentions a cause that the machine does not have has a near miss beside it, in which
 the same words report it.
 """
 

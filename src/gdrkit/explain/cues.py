@@ -93,7 +93,7 @@ _PATTERNS = {
         r"|\b(?:Ursache|gel\u00f6st|behoben|lag an|r\u00e9solu|solucionado|resuelto)\b"
         r"|\u043f\u0440\u0438\u0447\u0438\u043d|\u0440\u0435\u0448\u0435\u043d"
     ),
-    # what somebody wants to be written or built
+    # a request for a feature or for documentation
     "request": (
         r"^\W*(?:\[?(?:docs?|documentation|feature(?: request)?|feat|rfc|rfe|proposal|enhancement|roadmap"
         r"|question|discussion)\]?\s*[:/\]\uff1a(]|\[(?:[^\]]{1,30}\W)?(?:docs?|feature|rfc|proposal)\])"

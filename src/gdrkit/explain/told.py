@@ -25,10 +25,6 @@ SHORT = 6
 """Sentences of a text that says little else than its cause, at most."""
 
 
-NOT_LOADED = ("driver-not-loaded", "peermem-not-loaded", "nvidia-fs-not-loaded", "gdrcopy-not-loaded")
-"""What whatever stops a module from loading brings about."""
-
-
 def is_told(first: Candidate, named: tuple[Claim, ...], said: tuple[Sentence, ...], about: Topics) -> bool:
     """Whether the words of a text name the first cause and no other, in a report of a problem."""
     own = [claim for claim in named if claim.code == first.code and claim.stance in SUPPOSES]
@@ -54,7 +50,7 @@ def _rivals(code: str, named: tuple[Claim, ...], *, definite: bool) -> bool:
     """Whether the text names another cause as definitely, which the first one does not bring about."""
     follows = {code, *BEHIND.get(code, ()), *BEHIND_IF_FOUND.get(code, ())}
     if BY_CODE[code].loading is not None:
-        follows.update(NOT_LOADED)
+        follows.update(other for other in BY_CODE if other.endswith("-not-loaded"))
     return any(
         (_is_definite(claim) if definite else claim.stance in SUPPOSES and not claim.hardware)
         for claim in named
