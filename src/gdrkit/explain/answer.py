@@ -22,6 +22,7 @@ from gdrkit.explain.otherwise import OtherLine
 from gdrkit.explain.ranking import BY_LINE, STANCES, Candidate
 from gdrkit.explain.sentences import Sentence
 from gdrkit.explain.subject import Topics
+from gdrkit.explain.told import is_told
 from gdrkit.explain.transcript import TextLine
 from gdrkit.explain.unexplained import unexplained
 from gdrkit.report.pages import code_page
@@ -56,14 +57,15 @@ def answer(
     if other is not None and _leads(other, found):
         return _elsewhere(other, found)
     reason = stated_reason(said)
-    if found and _is_named(found) and not _is_outweighed(found[0], reason, named):
+    told = bool(found) and (found[0].printed or is_told(found[0], named, said, about))
+    if told and _is_named(found) and not _is_outweighed(found[0], reason, named):
         return _cause(found)
     if about.foreign:
         return _foreign(about, found)
     if reason is not None:
         return _stated(reason, found)
     if found:
-        return _several(found)
+        return _several(found, about)
     return _working(machines) or _nothing(about, unexplained(lines, said))
 
 
@@ -127,7 +129,7 @@ def _cause(found: tuple[Candidate, ...]) -> Answer:
     title, todo = code_page(first.code)
     return Answer(
         kind=AnswerKind.CAUSE,
-        sentence=title,
+        sentence=title if first.printed else f"The text says: {title}",
         cause=first.code,
         subject=first.subject,
         machine=first.machine,
@@ -182,12 +184,16 @@ def _stated(reason: Sentence, found: tuple[Candidate, ...]) -> Answer:
     )
 
 
-def _several(found: tuple[Candidate, ...]) -> Answer:
+def _several(found: tuple[Candidate, ...], about: Topics) -> Answer:
     lines = found[0].lines[:1]
     between = ": it does not decide between these causes" if len(found) > 1 else ""
+    shown = f"The text shows what failed, but not why{between}."
+    if not any(one.printed for one in found):
+        topic = f"The text is about {_about(about)}."
+        shown = f"{topic} No output in it shows the cause, and its words do not decide."
     return _plain(
         AnswerKind.SEVERAL,
-        f"The text shows what failed, but not why{between}.",
+        shown,
         claimed=found[0].claimed,
         lines=lines,
         others=_others(found),
@@ -230,8 +236,15 @@ def _nothing(about: Topics, failing: QuotedLine | None) -> Answer:
     quoted = () if failing is None else (failing,)
     if not (about.rdma or about.collective):
         return _plain(AnswerKind.NOTHING, "Nothing in this text is about GPUDirect RDMA.", lines=quoted)
-    about_what = "about RDMA or GPU memory" if about.rdma else "about NCCL"
     what = "it shows no failure" if failing is None else "what fails here is none of the failures"
     return _plain(
-        AnswerKind.NOTHING, f"The text is {about_what}, but {what} whose cause gdr knows.", lines=quoted
+        AnswerKind.NOTHING,
+        f"The text is about {_about(about)}, but {what} whose cause gdr knows.",
+        lines=quoted,
     )
+
+
+def _about(about: Topics) -> str:
+    if about.rdma:
+        return "RDMA or GPU memory"
+    return "NCCL" if about.collective else "GPUs" if about.gpu else "a driver"

@@ -91,6 +91,8 @@ def _stance(found: tuple[Sentence, ...], index: int) -> Stance:
         return Stance.FOUND
     if cues.is_guess(sentence.text):
         return Stance.ASKED
+    if cues.is_general(sentence.text):
+        return Stance.ADVISED
     if cues.names_a_cause(sentence.text) or _is_named_after(found, index):
         return Stance.FOUND
     if cues.is_remedy(sentence.text):

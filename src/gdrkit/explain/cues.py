@@ -79,6 +79,46 @@ _PATTERNS = {
         r"|the (?:actual |real |main |underlying )?(?:cause|reason) (?:is|was|here is))\b"
         r"|\u6839\u672c\u539f\u56e0|\u539f\u56e0\u662f|\u6839\u56e0"
     ),
+    # it is said to be the cause or the cure, and not only to follow from something
+    "definite": (
+        r"\broot[- ]?cause|\bculprit\b|\bturn(?:s|ed) out\b|\bcaused by\b"
+        r"|\b(?:problem|issue|reason|cause|fix|solution|explanation|answer|resolution)s?\b.{0,40}\b(?:was|is|were)\b"
+        r"|\b(?:was|is|were) the (?:\w+ )?(?:problem|issue|reason|cause|fix|solution|answer)s?\b"
+        r"|\b(?:fix|solution|resolution|cause|reason|answer|solved|fixed|resolved)\*{0,2} ?[:!]"
+        r"|\b(?:solve|fix|resolve|cure)(?:s|d|ed)\b|\bhad to \w+|\b(?:I|we) (?:simply |just )?forgot\b"
+        r"|\bafter (?:I|we|having|\w+ing)\b|\bthat was it\b|\b(?:did|does) the trick\b|\bhelped\b"
+        r"|\b(?:now|then|again|it|everything)\b.{0,12}\bworks?(?:ed)?\b|\bworks? (?:now|again|after|once)\b"
+        r"|\b(?:gone|disappear\w*|went away|goes away)\b|\b(?:traced?|tracked|narrowed)\b"
+        r"|\u6839\u672c|\u539f\u56e0|\u89e3\u51b3|\u597d\u4e86|\u89e3\u6c7a|\uc6d0\uc778|\ud574\uacb0"
+        r"|\b(?:Ursache|gel\u00f6st|behoben|lag an|r\u00e9solu|solucionado|resuelto)\b"
+        r"|\u043f\u0440\u0438\u0447\u0438\u043d|\u0440\u0435\u0448\u0435\u043d"
+    ),
+    # a request for a feature or for documentation
+    "request": (
+        r"^\W*(?:\[?(?:docs?|documentation|feature(?: request)?|feat|rfc|rfe|proposal|enhancement|roadmap"
+        r"|question|discussion)\]?\s*[:/\]\uff1a(]|\[(?:[^\]]{1,30}\W)?(?:docs?|feature|rfc|proposal)\])"
+        r"|\bfeature request\b|\b(?:it would be|would be) (?:nice|great|good|helpful|useful)\b"
+        r"|\bplease (?:add|support|document|consider)\b"
+    ),
+    # how things are or would be, for everyone or elsewhere: not what this machine has
+    "general": (
+        r"\botherwise\b.{0,60}\b(?:would|will|must|can|may)\b"
+        r"|\b(?:generally|typically|usually|normally|in general|in theory|in principle|by design)\b"
+        r"|\bis (?:very |quite |especially )?(?:important|essential|crucial|critical)\b"
+        r"|\b(?:according to|as per|says|states|documented in|quot\w+)\b.{0,30}"
+        r"\b(?:doc\w*|readme|manual|guide|release notes|wiki|FAQ)\b"
+        r"|\b(?:docs?|documentation|readme|manual|guide|release notes|wiki|FAQ)\b.{0,20}"
+        r"\b(?:says?|states?|mentions?|lists?|explains?)\b"
+        r"|\b(?:on|in|with|for) (?:the |an?|our |my |some )?(?:other|another|different|old|previous|former)"
+        r" (?:node|machine|server|host|cluster|system|box|setup|site|customer|environment|team|project)s?\b"
+        r"|\b(?:back then|in the past|years? ago|months? ago|last (?:year|month|week)|used to be"
+        r"|previously|formerly|at the time)\b"
+        r"|\b(?:has|have|had|was|were|is) (?:since |already |long )+(?:been )?"
+        r"(?:fixed|solved|resolved|corrected)\b"
+        r"|\b(?:fixed|solved|resolved) (?:already|in (?:v|version|release|the latest|newer|r?\d))"
+        r"|\bsimilar (?:issue|problem|report|case|thread)s?\b|\bunrelated\b"
+        r"|^\W*(?:unless|whenever|suppose|assuming|imagine)\b|\bfor (?:example|instance)\b"
+    ),
     "follows": (
         r"\b(?:caused by|causes?|because|due to|root cause|reason|comes? from"
         r"|therefore|hence|as a result|which (?:means|causes|leads|breaks)|leads? to|results? in"
@@ -129,10 +169,11 @@ _PATTERNS = {
     "change": (
         r"^\W*(?:\[[^\]]{1,40}\]\W*|[\w/.-]{2,30}(?:\([\w/., -]{1,30}\))?!?: )*"
         r"(?:add|allow|avoid|bump|change|clarify|convert|deprecate|document|drop|enable|expose"
-        r"|extend|fall back|handle|implement"
+        r"|extend|fall back|fix|fixe|handle|implement"
         r"|improve|introduce|make|mention|migrate|move|port|prefer|provide|refactor|remove|rename"
         r"|replace"
         r"|revert|rework|simplify|split|support|switch|unify|update|upgrade|use|wire)s?\b(?! ?[:=])"
+        r"|^\W*added\b"
     ),
     "futile": (
         r"\bno (?:change|effect|difference|luck|success|improvement|help)\b|\bwithout (?:success"
@@ -213,6 +254,21 @@ def names_a_cause(text: str) -> bool:
 def names_the_cause(text: str) -> bool:
     """Whether a sentence says in so many words that it names the cause."""
     return _compiled("root").search(text) is not None
+
+
+def is_definite(text: str) -> bool:
+    """Whether a sentence says that something was the cause or the cure, not only what follows from what."""
+    return _compiled("definite").search(text) is not None
+
+
+def is_request(text: str) -> bool:
+    """Whether a title asks for a feature, for documentation, or for an opinion."""
+    return _compiled("request").search(text) is not None
+
+
+def is_general(text: str) -> bool:
+    """Whether a sentence says how things are in general, elsewhere or formerly, or what a document says."""
+    return _compiled("general").search(text) is not None
 
 
 def gives_a_reason(text: str) -> bool:

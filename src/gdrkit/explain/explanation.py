@@ -54,6 +54,11 @@ class RuledOut(Struct, frozen=True):
     why: str
 
 
+QUOTED = "quoted by a person; no output shows it"
+UNUSUAL = "the line has an unusual form"
+"""Notes of claimed lines in the form in which a program prints them."""
+
+
 class OpenLine(Struct, frozen=True, kw_only=True):
     """A line that the text does not explain."""
 
@@ -66,6 +71,11 @@ class OpenLine(Struct, frozen=True, kw_only=True):
     note: str  # why it proves nothing, where that is not obvious
     claimed: bool  # a person mentions it; no output shows it
     leads: bool  # the first cause is by far the likeliest
+
+    @property
+    def printed(self) -> bool:
+        """Whether a program printed it, or a person quotes it as a program prints it."""
+        return not self.claimed or self.note in (QUOTED, UNUSUAL)
 
     @property
     def codes(self) -> tuple[str, ...]:
@@ -182,6 +192,11 @@ class Explanation(Struct, frozen=True, kw_only=True, tag_field="schema", tag="gd
             return 2
         documents = self.answer.kind is AnswerKind.DOCUMENTATION
         stated = self.answer.kind is AnswerKind.STATED
-        if stated or any((m.open and not documents) or m.contradictions for m in self.machines):
+        elsewhere = self.answer.kind is AnswerKind.ELSEWHERE
+        if (
+            stated
+            or (elsewhere and self.answer.claimed and not established)
+            or any((m.open and not documents) or m.contradictions for m in self.machines)
+        ):
             return 3
-        return 1 if established or self.answer.kind is AnswerKind.ELSEWHERE else 0
+        return 1 if established or elsewhere else 0

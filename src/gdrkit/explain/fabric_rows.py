@@ -51,7 +51,7 @@ RDMA = (
     Statement(
         "bar1-exhausted",
         r"\bBAR ?1?\b",
-        r"exhaust|\bfull\b(?![- ](?:\w+[- ])?(?:rate|speed|bandwidth|duplex|size))"
+        r"exhaust|\bfull\b(?! ?BAR)(?![- ](?:\w+[- ]){0,2}(?:rate|speed|bandwidth|duplex|size|BAR)\b)"
         r"|\b(?:100|9\d) ?%|used up|run(?:s|ning)? out|no (?:more )?space|insufficient"
         r"|\bfree\W{0,16}\d{1,2} ?MiB",
     ),
@@ -145,6 +145,7 @@ RDMA = (
         r"|function|symbol|dma)"
         r"|too old|older than|ibv_reg_dmabuf_mr.{0,40}(?:undefined|not found|missing)",
         r"rdma-core|upgrad|newer",
+        unless=r"registered with ibv_reg_dmabuf_mr",
     ),
     Statement(
         "kernel-lacks-dmabuf",

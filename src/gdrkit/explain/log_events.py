@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from msgspec import Struct
 from msgspec.structs import replace
 
+from gdrkit.explain import cues
 from gdrkit.explain.readings import readings
 from gdrkit.explain.transcript import TextLine
 from gdrkit.facts.modules import PEERMEM
@@ -59,12 +60,20 @@ def events(lines: Iterable[TextLine]) -> tuple[LogEvent, ...]:
 LEVEL = "gdr-level-too-low"
 
 
-_LEVEL_SET = re.compile(r"NCCL_NET_GDR_LEVEL(?: set by environment to|[\"']?\s?[=:])")
+_LEVEL_SET = re.compile(
+    r"NCCL_NET_GDR_LEVEL(?: set by environment to|[\"']?\s?[=:])(?!\W{0,3}(?:value:\s?)?\W?(?:SYS|[5-9])\b)"
+)
+"""A level that is set, and not to SYS, which allows every distance (NCCL src/graph/paths.cc)."""
 
 
 def _sets_level(lines: tuple[TextLine, ...]) -> bool:
-    """Whether the job sets NCCL_NET_GDR_LEVEL, as NCCL prints it, or a command or a person sets it."""
-    return any(_LEVEL_SET.search(line.text) for line in lines)
+    """Whether the job sets NCCL_NET_GDR_LEVEL, as NCCL prints it, or a command or a person sets it; what
+    a person advises is not set."""
+    return any(
+        _LEVEL_SET.search(line.text)
+        and not (line.kind in ("prose", "quoted") and cues.is_instruction(line.text))
+        for line in lines
+    )
 
 
 def _with_level(event: LogEvent) -> LogEvent:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 
 from gdrkit.explain import cues
 from gdrkit.explain.claims import Claim, Stance
-from gdrkit.explain.explanation import OpenLine
+from gdrkit.explain.explanation import QUOTED, UNUSUAL, OpenLine
 from gdrkit.explain.facts import cause_of
 from gdrkit.explain.lines import is_advice
 from gdrkit.explain.log_events import events
@@ -50,8 +50,9 @@ def mentioned(
         if claim.stance not in UNCLAIMED and claim.code not in established:
             found.setdefault((claim.code,), _of_claim(claim))
     for line in quoted_errors(lines):
-        if not established & set(line.codes):
-            found.setdefault(line.codes, line)
+        known = found.get(line.codes)
+        if not established & set(line.codes) and (known is None or (line.printed and not known.printed)):
+            found[line.codes] = line
     return tuple(sorted(tuple(found.values())[:MAX_MENTIONS], key=lambda line: line.line))
 
 
@@ -70,13 +71,12 @@ def quoted_errors(lines: Iterable[TextLine]) -> Iterator[OpenLine]:
 
 def _printed(line: TextLine) -> tuple[OpenLine, ...]:
     """A message of the catalogue in unrecognised output."""
-    note = "the line has an unusual form"
     for event in events((TextLine(line.number, line.text, "machine"),)):
-        return (_open(line, event.codes, note, event.leads),)
+        return (_open(line, event.codes, UNUSUAL, event.leads),)
     match = catalogue.match(line.text)
     if match is None or not match.causes:
         return ()
-    return (_open(line, match.causes, note, match.message.leads),)
+    return (_open(line, match.causes, UNUSUAL, match.message.leads),)
 
 
 def _worded(line: TextLine) -> Iterator[OpenLine]:
@@ -109,7 +109,7 @@ def _in_sentence(line: TextLine) -> Iterator[OpenLine]:
     for words in (*INLINE_CODE.findall(line.text), line.text):
         event = next(iter(events((TextLine(line.number, words.strip(" `"), "machine"),))), None)
         if event is not None and not cues.is_negated(line.text, line.text.find(words)):
-            yield _open(line, event.codes, "quoted by a person; no output shows it", event.leads)
+            yield _open(line, event.codes, QUOTED, event.leads)
             return
 
 

@@ -90,6 +90,7 @@ class Candidate(Struct, frozen=True, kw_only=True):
     machine: str = ""
     context: bool = False
     said: bool = False  # a person names it; else a line shows or quotes an error
+    printed: bool = False  # a line shows or quotes, as a program prints it, what it brings about
 
 
 def ranked(
@@ -99,7 +100,7 @@ def ranked(
     found: dict[str, list[Candidate]] = {}
     said: set[tuple[str, ...]] = {(claim.code,) for claim in claims}
     failing = [
-        line for machine in machines for line in machine.open if not (line.claimed and line.codes in said)
+        line for machine in machines for line in machine.open if line.printed or line.codes not in said
     ]
     denied = {claim.code for claim in claims if claim.stance is Stance.DENIED}
     for candidate in (
@@ -141,7 +142,7 @@ BEHIND = {
     "operator-ofed-changed": ("module-crc-mismatch",),
     "peermem-not-loaded": ("mooncake-forces-peermem",),
     "torch-expandable-segments": ("memory-not-registrable", "peermem-not-loaded"),
-    "wsl": ("module-not-found", "driver-not-loaded", "no-gpu", "verbs-library-missing"),
+    "wsl": ("module-not-found", "driver-not-loaded", "no-gpu", "verbs-library-missing", "no-rdma-device"),
     "ucx-transport-excluded": ("ucx-lacks-cuda",),
     **dict.fromkeys(
         ("verbs-library-missing", "rdma-device-not-in-container", "ib-disabled-by-env"),
@@ -187,7 +188,7 @@ def _of_machines(
         for problem in machine.established:
             yield _of_problem(problem, machine.name, topics, failing=prints)
         for line in machine.open:
-            if line.claimed and line.codes in said:
+            if not line.printed and line.codes in said:
                 continue
             for candidate in _of_line(line, topics, failing, denied):
                 excluded = (topics.datacenter and candidate.code in CARDS) or (
@@ -214,6 +215,7 @@ def _of_problem(problem: EstablishedProblem, machine: str, topics: Topics, *, fa
         lines=problem.proofs,
         subject=problem.subject if problem.subject != "node" else "",
         machine=machine,
+        printed=True,
     )
 
 
@@ -233,6 +235,7 @@ def _of_line(
             sureness=Sureness.LIKELY if first == ONLY_CAUSE and not line.claimed else Sureness.POSSIBLE,
             claimed=line.claimed,
             lines=(QuotedLine(line.line, line.text),),
+            printed=line.printed,
         )
 
 
@@ -273,6 +276,7 @@ def _merged(candidates: Iterable[Candidate]) -> Candidate:
         subject=first.subject,
         machine=first.machine,
         said=any(one.said and one.weight for one in (first, *rest)),
+        printed=any(one.printed and one.weight for one in (first, *rest)),
     )
 
 

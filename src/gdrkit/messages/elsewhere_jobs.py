@@ -201,6 +201,24 @@ ROWS = (
         kind="follows",
     ),
     OtherMessage(
+        "supported by open",
+        r"installed in this (?:vGPU host )?system is not supported by open",
+        "The open kernel modules do not support this GPU: it is older than Turing and has no GSP, or it"
+        " is a vGPU",
+        "Install the proprietary flavour of a driver branch that supports the GPU",
+        "open-gpu-kernel-modules 595.45.04 src/nvidia/arch/nvalloc/unix/src/osapi.c",
+    ),
+    OtherMessage(
+        "failing symbol_get",
+        r"failing symbol_get of non-GPLONLY symbol \w+",
+        "A module looks up a symbol with symbol_get(), and the kernel refuses: the owner of the symbol does"
+        " not export it for GPL modules only, so nvidia-fs cannot be registered with it",
+        "Update the module that exports the symbol, such as the client of the file system, to a release"
+        " that exports it with EXPORT_SYMBOL_GPL",
+        "Linux 6.6 and later kernel/module/main.c, __symbol_get(), commit 9011e49d54dc; distributions have"
+        " it in older kernels",
+    ),
+    OtherMessage(
         "RmInitAdapter failed",
         r"RmInitAdapter failed",
         "The driver cannot start the GPU",

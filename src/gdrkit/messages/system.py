@@ -53,6 +53,10 @@ ROWS = (
         source="open-gpu-kernel-modules kernel-open/nvidia/nv-pci.c: the BIOS assigned no window",
         sample="NVRM: BAR1 is 0M @ 0x0 (PCI:0000:af:00.0)",
     ),
+    _kernel(
+        "NVRM: No address space to allocate resized BAR1", ("bar1-small",), decides=False,
+        source="open-gpu-kernel-modules 595.45.04 kernel-open/nvidia/nv-pci.c, nv_resize_pcie_bars()",
+    ),
     MessageTemplate(
         "nvidia",
         "NVRM: Invalid argument in nv_p2p_get_pages,{:\\s?}address or length are not aligned",

@@ -1,0 +1,58 @@
+"""Whether people's words alone name the cause of a text: one cause, about this machine, in so many words.
+
+Prose mentions many causes that a machine does not have: as advice, in a comparison, in the history of a
+change, in an explanation. Where no output shows or quotes a failure of the cause, it is the answer only if
+the text says that it was found, if several of its parts agree, or if the text says little else; and only if
+no other cause is named.
+"""
+
+from __future__ import annotations
+
+from gdrkit.explain import cues
+from gdrkit.explain.claims import Claim, Stance
+from gdrkit.explain.ranking import BEHIND, BEHIND_IF_FOUND, Candidate
+from gdrkit.explain.sentences import Sentence
+from gdrkit.explain.subject import Topics
+from gdrkit.rules import BY_CODE
+
+SAYS = (Stance.FOUND, Stance.TITLE, Stance.SAID)
+"""How people name what is the case."""
+
+SUPPOSES = (*SAYS, Stance.REMEDY, Stance.ASKED)
+"""How people name what is the case, or may be."""
+
+SHORT = 6
+"""Sentences of a text that says little else than its cause, at most."""
+
+
+def is_told(first: Candidate, named: tuple[Claim, ...], said: tuple[Sentence, ...], about: Topics) -> bool:
+    """Whether the words of a text name the first cause and no other, in a report of a problem."""
+    own = [claim for claim in named if claim.code == first.code and claim.stance in SUPPOSES]
+    definite = any(map(_is_definite, own))
+    if about.foreign or _proposes(said) or _rivals(first.code, named, definite=definite):
+        return False
+    if own and all(claim.hardware for claim in own):
+        return True  # what it limits is weighed by what fails
+    agreed = len({claim.sentence.paragraph for claim in own if claim.stance in SAYS}) > 1
+    return definite or agreed or len(said) <= SHORT
+
+
+def _is_definite(claim: Claim) -> bool:
+    return claim.stance is Stance.FOUND and cues.is_definite(claim.sentence.text)
+
+
+def _proposes(said: tuple[Sentence, ...]) -> bool:
+    """Whether a text is about a change to a program or its documentation, and not about a machine."""
+    return bool(said) and (cues.is_change(said[0].text) or cues.is_request(said[0].text))
+
+
+def _rivals(code: str, named: tuple[Claim, ...], *, definite: bool) -> bool:
+    """Whether the text names another cause as definitely, which the first one does not bring about."""
+    follows = {code, *BEHIND.get(code, ()), *BEHIND_IF_FOUND.get(code, ())}
+    if BY_CODE[code].loading is not None:
+        follows.update(other for other in BY_CODE if other.endswith("-not-loaded"))
+    return any(
+        (_is_definite(claim) if definite else claim.stance in SUPPOSES and not claim.hardware)
+        for claim in named
+        if claim.code not in follows
+    )

@@ -1,0 +1,131 @@
+"""Causes that only people's words name: which are the answer, and which leave the text without one.
+
+Each way in which prose mentions a cause that the machine does not have has a near miss beside it, in which
+the same words report it.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.explain.explaining import explained
+
+STORY = """
+The cluster has eight nodes with H100 GPUs and ConnectX-7 adapters.
+Training runs over InfiniBand. The all-reduce is slower than last week's. We compared three images.
+The firmware is the same on all of them. The job uses sixteen ranks. Logs are attached.
+"""
+"""A report that says much, and names no cause."""
+
+
+def answered(text):
+    return explained(text).answer
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "Without nvidia_peermem loaded, GDR would otherwise not work at all.",
+        "Typically nvidia_peermem is not loaded after a driver update.",
+        "According to the documentation nvidia_peermem is not loaded by default.",
+        "On another cluster nvidia_peermem was not loaded.",
+        "On the old system nvidia_peermem was not loaded, and it was the same.",
+        "Previously nvidia_peermem was not loaded here.",
+        "nvidia_peermem was not loaded, which has since been fixed.",
+        "A similar issue says that nvidia_peermem is not loaded.",
+        "Suppose nvidia_peermem is not loaded.",
+        "Perhaps nvidia_peermem is not loaded?",
+        "You should check that nvidia_peermem is not missing.",
+    ],
+)
+def test_what_holds_in_general_elsewhere_or_formerly_is_not_the_cause(sentence):
+    found = answered(f"All-reduce is slow\n{STORY}\n{sentence}\n")
+    assert found.cause is None
+    assert found.sureness != "certain"
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "The root cause was that nvidia_peermem was not loaded.",
+        "nvidia_peermem was not loaded on two of them, that was the problem.",
+        "The problem was solved by loading nvidia_peermem.",
+    ],
+)
+def test_what_was_found_is_the_cause_that_the_text_says(sentence):
+    text = f"All-reduce is slow\n{STORY}\n{sentence}\n"
+    found = explained(text)
+    assert (found.answer.cause, found.answer.claimed) == ("peermem-not-loaded", True)
+    assert found.answer.sentence.startswith("The text says: ")
+    assert found.answer.sureness == "likely"
+    assert not any(machine.established for machine in found.machines)
+    assert found.exit_code == 3
+
+
+def test_a_state_in_passing_is_no_answer_in_a_long_text_unless_another_part_agrees():
+    passing = "nvidia_peermem is not loaded.\n"
+    assert answered(f"All-reduce is slow\n{STORY}\n{passing}").cause is None
+    twice = f"nvidia_peermem is not loaded any more\n{STORY}\n{passing}"
+    assert answered(twice).cause == "peermem-not-loaded"
+    assert answered(f"All-reduce is slow.\n\n{passing}").cause == "peermem-not-loaded"
+
+
+def test_words_that_name_several_causes_get_none_and_the_command_that_decides():
+    text = "All-reduce is slow\n\nACS is enabled.\n\nThe memlock limit is 64 KB.\n"
+    found = explained(text)
+    assert (found.answer.kind, found.answer.cause) == ("several", None)
+    assert "No output in it shows the cause" in found.answer.sentence
+    assert {"acs-redirect", "memlock-limit"} <= {other.code for other in found.answer.others}
+    assert found.question is not None
+    assert found.exit_code == 3
+    decided = f"{text}\nThe culprit was ACS: it was enabled on the switches.\n"
+    assert answered(decided).cause == "acs-redirect"
+
+
+def test_a_cause_that_brings_the_other_one_about_is_no_rival_of_it():
+    found = answered("nvidia_peermem is missing here\n\nIt is not loaded because it was blacklisted.\n")
+    assert found.cause in (None, "module-blacklisted")
+    assert answered("nvidia_peermem was blacklisted, that was the issue.\n").cause == "module-blacklisted"
+
+
+@pytest.mark.parametrize(
+    "title",
+    [
+        "[Doc] describe what the driver container needs",
+        "Feature request: load the module by itself",
+        "RFC: one place for the settings of the transport",
+        "Fix the registration of buffers",
+        "docs: mention the module",
+    ],
+)
+def test_a_text_that_proposes_a_change_gets_no_cause_from_its_words(title):
+    body = "The root cause is that nvidia_peermem is not loaded, so the transfer fails.\n"
+    assert answered(f"{title}\n\n{body}").cause is None
+    assert answered(f"Transfers fail\n\n{body}").cause == "peermem-not-loaded"
+
+
+def test_an_error_that_a_person_quotes_counts_as_printed():
+    quoted = "I get `nvidia_peermem: module license 'Proprietary' taints kernel.` and more."
+    assert not answered(f"{STORY}\n{quoted}\n").sentence.startswith("The text says")
+    refused = (
+        "It prints `modprobe: FATAL: Module nvidia_peermem not found in directory /lib/modules/6.8.0-50`.\n"
+    )
+    assert answered(f"No peermem\n{STORY}\n{refused}").cause == "module-not-found"
+
+
+def test_words_about_accelerators_of_another_maker_get_no_cause():
+    text = "RCCL on MI300X\n\nThe root cause was that ACS was enabled on the MI300X nodes with ROCm.\n"
+    assert answered(text).cause is None
+    assert answered(text.replace("RCCL", "NCCL").replace("MI300X", "H100").replace(" with ROCm", "")).cause
+
+
+def test_a_level_that_somebody_advises_is_not_the_level_of_the_job():
+    line = "`NCCL INFO GPU Direct RDMA Disabled for GPU ca000 / HCA 0 (distance 7 > 4)`\n"
+    advised = "You may set NCCL_NET_GDR_LEVEL=PIX to keep it off.\n"
+    assert answered(f"Two machines\n\n{line}\n{advised}").cause != "gdr-level-too-low"
+    assert answered(f"Two machines\n\n{line}\nWe run with NCCL_NET_GDR_LEVEL=SYS.\n").cause != (
+        "gdr-level-too-low"
+    )
+    assert answered(f"Two machines\n\n{line}\nWe run with NCCL_NET_GDR_LEVEL=PIX.\n").cause == (
+        "gdr-level-too-low"
+    )
