@@ -225,9 +225,7 @@ def _prose(text: str) -> set[int]:
 
 CLOCKS = r"\b(perf_counter|process_time|monotonic|thread_time|time\.time|timeit)\b|\bdeadline=[^N]"
 WAITING = {
-    # These set the time from which a limit counts.
-    "tests/agent/collect/test_collector.py",
-    "tests/evidence/readers/test_live.py",
+    "tests/evidence/readers/test_live.py",  # sets the time from which a limit counts
     # The others use a clock only to stop waiting.
     "tests/agent/collect/test_subprocesses.py",
     "tests/agent/test_pipes.py",
