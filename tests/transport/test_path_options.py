@@ -9,7 +9,7 @@ import pytest
 
 from gdrkit.agent.native import cuda as binding
 from gdrkit.transport import PathOption, TransportError, path_options, paths
-from gdrkit.transport.measure.job import _packed
+from gdrkit.transport.measure.remote import _packed
 from gdrkit.transport.native import cuda as native_cuda
 from tests.hardware import SPARK, machine
 

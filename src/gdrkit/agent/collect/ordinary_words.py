@@ -23,7 +23,8 @@ _WORDS = """
     causes centos certain certificate cgroup changed channel channels character characters charp chassis
     check checking checksum children choose chosen claimed claims class client clique cliqueid cliquerank
     cliquesize close closed closing cloud cluster clusterpolicy cmdline cmpltredir coherent collect
-    collected collection collective collector collnet columns combine comma command commands commid common
+    collected collection collective collector collnet columns combine comma command commands commid
+    commit common
     communicate communication communicator compare compared compat compatible compile compiled compiler
     complete completion complex component compress compressed compression compromised compute computing
     conda conexi confidential confidentiality config configuration configure configured connect connected
@@ -40,7 +41,8 @@ _WORDS = """
     descriptor destination detected determine dev devcap devcomm device devices devindex devinfo devmem
     dgx diagnostics diags differ different differently differs digest direcci direct direction directnic
     directorio directory directtrans disable disabled disabling disaggregation disagrees discards dispatch
-    display disponible dispositivo distance distant distributed distribution dkms dlopen dlvsym dmabuf
+    display disponible dispositivo distance distant distributed distribution distributions
+    dkms dlopen dlvsym dmabuf
     dmesg dmidecode docker dockerenv doctor doctype document doesn domain dossier downstream drain driver
     driverbuild drivers dropped dummy duplicate dynamic dynamo dyndbg dynsym eacces eagain earlier early
     ebadf ebadmsg ebusy ecaps ecdsa ecure edition eexist efadv efault efivarfs efivars egressctrl
@@ -58,7 +60,8 @@ _WORDS = """
     flavor flavour flush folder follow follows force forced forces format found framebuffer frees
     frequently fully function functional fused garbled garden gdaki gdr gdrapi gdrcopy gdrdma gdrdrv
     gdrkit geforce gefunden general generation generic getinfo getting gintype given gives global
-    globalginsupport google gpu gpudirect gpudirecttcpx gpumem gpunetio grace graph graphs greater green
+    globalginsupport google gpu gpudirect gpudirecttcpx
+    gplonly gpumem gpunetio grace graph graphs greater green
     group groups guest guide handle handler handles hangs happens hardware harmless hashalgo hauptspeicher
     head header headers health healthmask helper hexint hidden holders home hooks hopper host hostname
     hosts hwloc hyper hypervisor ib ibbhqq ibdev ibdevx ibext ibgda ibstat ibstatus ibverbs ibvsymbols
@@ -114,7 +117,8 @@ _WORDS = """
     registering registers registrable registration registrations registry registrydwords regmr regression
     regular rejected release reload relocatable remaining remote remove removed replace replaced report
     reported reports reqredir request requested requests require required requirements requires
-    reregistration reseat reserved reset resiliency resolve resource resources ressource restart restored
+    reregistration reseat reserved reset resiliency
+    resize resized resolve resource resources ressource restart restored
     restricted result results retcode retpoline retrieve retry retrying return returned returning revision
     revocation revoked rhel rights rings rique riscv riser rlimit rminitadapter rmmod
     rmperformversioncheck roce rocky root route routes routine routing rovider run running runningmodule
