@@ -21,6 +21,7 @@ from gdrkit.fleet.pair_build import What, build
 from gdrkit.fleet.pair_document import FleetBench, PairRow
 from gdrkit.fleet.pair_run import PairRun
 from gdrkit.fleet.processes import Ssh
+from gdrkit.fleet.rounds import most_rounds
 
 
 def bench(options: argparse.Namespace) -> int:
@@ -58,7 +59,7 @@ def _measured(options: argparse.Namespace) -> FleetBench:
         options.size,
     )
     begun, started = time.monotonic(), datetime.now(UTC).strftime(STARTED)
-    rounds = min(options.rounds, len(nodes) - 1 + len(nodes) % 2)
+    rounds = min(options.rounds, most_rounds(len(nodes)))
     progress = Progress(rounds * (len(nodes) // 2), "pairs")
     run = PairRun(
         launcher, COMMAND, partial(_meet, what), timeout_s=float(options.timeout), fanout=options.fanout or 0

@@ -16,7 +16,7 @@ from gdrkit.fleet.document import NodeRow, Standing
 from gdrkit.fleet.judge import in_a_line, reason_of, without_answer
 from gdrkit.fleet.launcher import Meet, NodeFailed, Pair, PairLauncher, PairRate, PairRequest
 from gdrkit.fleet.pair_document import PairRow
-from gdrkit.fleet.rounds import rounds_of
+from gdrkit.fleet.rounds import most_rounds, rounds_of
 from gdrkit.fleet.run import GRACE_S, TIMEOUT_S
 
 
@@ -50,7 +50,7 @@ class PairRun:
                 if node in down:
                     arrived(self._lost(node, down[node]))
             up = [node for node in nodes if node not in down]
-            rounds = min(rounds, len(up) - 1 + len(up) % 2)
+            rounds = min(rounds, most_rounds(len(up)))
             for number, pairs in enumerate(islice(rounds_of(up), rounds)):
                 left_s = self._deadline - time.monotonic()
                 deadline = self._deadline - left_s * (rounds - number - 1) / (rounds - number)

@@ -12,6 +12,11 @@ from collections.abc import Iterator, Sequence
 from gdrkit.fleet.launcher import Pair
 
 
+def most_rounds(nodes: int) -> int:
+    """The rounds in which every pair of so many nodes meets."""
+    return nodes - 1 + nodes % 2
+
+
 def rounds_of(nodes: Sequence[str]) -> Iterator[list[Pair]]:
     """All rounds of some nodes, each as disjoint pairs. With an odd number, one node rests in each round."""
     ring: list[str | None] = [*nodes, *([None] if len(nodes) % 2 else [])]
