@@ -89,12 +89,12 @@ class Parser(argparse.ArgumentParser):
         """The options among the arguments, each by the last of its names."""
         given: set[str] = set()
         waits = ""
-        for word in arguments:
+        for at, word in enumerate(arguments):
             option, equals, value = word.partition("=") if word.startswith("--") else (word, "", "")
             if not word or (equals and not value):
                 self.error(f"empty value of {option or waits or 'an argument'}")
             if word == "--":
-                if "" in arguments[arguments.index("--") :]:
+                if "" in arguments[at:]:
                     self.error("empty value of an argument")
                 break
             waits = ""

@@ -172,8 +172,8 @@ def _is_lacked(result: CheckResult, table: Matrix, pair: Pair | None, state: Con
     """Whether a program lacks a direct path at this pair because of this result.
 
     It does not if another path lacks nothing, or only a part of what this one lacks: where a port is down,
-    that peermem would also need another driver is not why dma-buf is blocked. Nor does
-    it if another path is open but for evidence that this one lacks too, such as a job's own topology."""
+    that peermem would also need another driver is not why dma-buf is blocked. Nor does it if another path is
+    open but for evidence that this one lacks too, such as a job's own topology."""
     judgements = [j for j in table[pair] if j.path in DIRECT and j.consumer == state.consumer]
     mine = [judgement for judgement in judgements if result in judgement.blocked_by]
     return any(not any(_lacks_less(other, one) for other in judgements) for one in mine)

@@ -14,6 +14,7 @@ import os
 import socket
 import sys
 import threading
+from contextlib import suppress
 from typing import NamedTuple
 
 from gdrkit.transport import TransportError, connect, listen
@@ -82,12 +83,9 @@ def own_address(network: str) -> str:
     wanted = ipaddress.ip_network(network)
     family = socket.AF_INET if wanted.version == 4 else socket.AF_INET6
     found = ""
-    with socket.socket(family, socket.SOCK_DGRAM) as probe:
-        try:
-            probe.connect((str(next(iter(wanted.hosts()))), _DISCARD))  # sends nothing: connect(2)
-            found = str(probe.getsockname()[0])
-        except OSError:  # no route
-            pass
+    with socket.socket(family, socket.SOCK_DGRAM) as probe, suppress(OSError):  # no route
+        probe.connect((str(next(iter(wanted.hosts()))), _DISCARD))  # sends nothing: connect(2)
+        found = str(probe.getsockname()[0])
     if not found or ipaddress.ip_address(found) not in wanted:
         raise TransportError(f"this node has no address in {network}")
     return found
