@@ -48,7 +48,7 @@ FIRST = {
 ADDED = {
     r"fix --": ("--root", "tree"),  # a copy of a node, not this machine
     r"fix --(apply|resume|undo)": ("--root", "tree", "--yes"),
-    r"topo --write-nccl-xml": ("tree",),  # this machine may have no PCI devices
+    r"topo --(?:write-nccl-xml|svg)": ("tree",),  # this machine may have no PCI devices
     r"bench (?!.*--sizes)": ("--sizes", "4K"),
     r"prove (?!log)": ("--size", "1M"),
     r"fleet bench": ("--size", "4K", "--rounds", "1"),

@@ -14,6 +14,7 @@ from gdrkit.fabric.topology import from_nccl_xml
 from gdrkit.fabric.topology.graph import Role
 from gdrkit.formats import nccl_xml
 from tests.evidence_nodes import build
+from tests.fabric.topology.test_from_file import MATRIX
 from tests.fabric.topology.xml_files import DUMP, ONE_SWITCH
 
 
@@ -55,6 +56,18 @@ def test_the_document_holds_the_graph_and_the_pairs(saved, capsys):
     assert document["schema"] == "gdrkit.topology/1"
     assert document["pairs"][0]["nvidia_smi"] == ["PIX"]
     assert [device["role"] for device in document["topology"]["devices"]] == ["bridge", "nic", "gpu"]
+
+
+def test_the_picture_is_written_as_svg(saved, capsys):
+    assert main(["topo", str(saved), "--svg"]) == OK
+    assert capsys.readouterr().out.startswith("<svg ")
+
+
+def test_a_matrix_has_no_tree_to_draw(tmp_path, capsys):
+    matrix = tmp_path / "matrix.txt"
+    matrix.write_text(MATRIX)
+    assert main(["topo", str(matrix), "--svg"]) == NO_INPUT
+    assert "no GPU and no NIC in a PCIe tree" in capsys.readouterr().err
 
 
 def test_quiet_only_sets_the_exit_code(tmp_path, capsys):

@@ -14,6 +14,7 @@ from gdrkit.cli.exit import OK, UNKNOWN, WARNING
 if TYPE_CHECKING:
     from gdrkit.fabric.topo_document import TopoDocument
     from gdrkit.fabric.topology.from_file import SavedTopology
+    from gdrkit.fabric.topology.graph import Topology
 
 MAX_BYTES = 32 << 20
 """The limit of XML files: formats/xml_text.py. lstopo writes 1 MiB for 192 cores."""
@@ -32,7 +33,8 @@ def parser() -> Parser:
         "  gdr topo job.log                        the tree that NCCL_DEBUG_SUBSYS=GRAPH prints\n"
         "  gdr topo --nccl 2.27.5 --env NCCL_NET_GDR_LEVEL=PHB    the effect of a variable\n"
         "  gdr topo --write-nccl-xml topo.xml      a file for NCCL_TOPO_FILE\n"
-        "  gdr topo --dot | dot -Tsvg > topo.svg   a drawing\n\n"
+        "  gdr topo --svg > topo.svg               a picture of the node, for a browser\n"
+        "  gdr topo --dot | dot -Tpdf > topo.pdf   a graph, drawn by Graphviz\n\n"
         "exit codes: 0 no obstacle on any path, 1 obstacles, or NCCL would use no direct path,\n"
         "3 no path is known, or no GPU-NIC pair",
     )
@@ -77,9 +79,10 @@ def _add_outputs(parser: Parser) -> None:
     )
     parser.force("--write-nccl-xml")
     parser.add_argument("--dot", action="store_true", help="write the graph for Graphviz")
-    parser.one_output("--json", "--verbose", "--quiet", "--dot", "--write-nccl-xml")
+    parser.add_argument("--svg", action="store_true", help="write a picture of the node as SVG")
+    parser.one_output("--json", "--verbose", "--quiet", "--dot", "--svg", "--write-nccl-xml")
     for option in ("--nccl", "--env"):
-        parser.never_with(option, "--dot", "--write-nccl-xml")
+        parser.never_with(option, "--dot", "--svg", "--write-nccl-xml")
 
 
 def _assignment(text: str) -> tuple[str, str]:
@@ -111,6 +114,8 @@ def main(arguments: list[str]) -> int:
 
         write(dot(saved.topology))
         return OK
+    if options.svg:
+        return _write_picture(source, saved.topology)
     return _report(options, source, saved)
 
 
@@ -208,6 +213,21 @@ def _write_xml(saved: SavedTopology, options: argparse.Namespace) -> int:
         raise OutputRefused(f"{name} exists and is not a topology file", "name another output file")
     write_output(name, content, force=options.force, inputs=(options.target,))
     sys.stderr.write(f"{name}: set NCCL_TOPO_FILE to its path on every rank\n")
+    return OK
+
+
+def _write_picture(source: str, topology: Topology) -> int:
+    """Writes the picture of a node. Raises TargetError where the source shows no tree to draw."""
+    from gdrkit.evidence.errors import TargetError
+    from gdrkit.fabric.picture import picture
+    from gdrkit.fabric.picture_svg import svg
+
+    drawn = picture(topology)
+    if not topology.devices or not drawn.cpus:
+        raise TargetError(
+            "the source shows no GPU and no NIC in a PCIe tree", "name a bundle, or XML of NCCL or hwloc"
+        )
+    write(svg(drawn, source))
     return OK
 
 

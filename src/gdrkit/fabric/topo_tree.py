@@ -31,16 +31,16 @@ def tree(topology: Topology, *, ports: bool = False) -> Iterator[Line]:
     Without `ports`, root ports and downstream ports are left out; their faults appear at the devices
     below."""
     drawer = _Drawer(topology, ports)
-    for numa_node in _numa_nodes(topology):
-        yield _numa(topology, numa_node), ""
+    for numa_node in numa_nodes(topology):
+        yield numa_words(topology, numa_node), ""
         here = [d for d in topology.below.get("", ()) if d.numa_node == numa_node]
         yield from _bridges(drawer, topology, here)
         for net in topology.nets:
             if not net.address and net.numa_node == numa_node and (topology.devices or net.nccl):
-                yield f"  {_net_words(net)}, {'no PCI device' if net.nccl else 'PCI function not known'}", ""
+                yield f"  {net_words(net)}, {'no PCI device' if net.nccl else 'PCI function not known'}", ""
 
 
-def _numa_nodes(topology: Topology) -> list[int | None]:
+def numa_nodes(topology: Topology) -> list[int | None]:
     """The NUMA nodes to show, the one without a number last."""
     known: set[int | None] = {device.numa_node for device in topology.below.get("", ())}
     known |= {cpu.numa_node for cpu in topology.cpus}
@@ -49,7 +49,8 @@ def _numa_nodes(topology: Topology) -> list[int | None]:
     return sorted(known, key=lambda number: (number is None, number or 0))
 
 
-def _numa(topology: Topology, numa_node: int | None) -> str:
+def numa_words(topology: Topology, numa_node: int | None) -> str:
+    """A NUMA node with its processor: "NUMA node 0  x86_64  Intel(R) Xeon(R) ..."."""
     cpu = next(
         (cpu for cpu in topology.cpus if cpu.numa_node == numa_node), TopologyCpu(numa_node=numa_node)
     )
@@ -92,8 +93,8 @@ class _Drawer:
     def draw(self, device: TopologyDevice, margin: str, above: tuple[str, ...]) -> Iterator[Line]:
         """A device and those below it. `above`: the faults of ports that were left out."""
         below = self.topology.below.get(device.address, ())
-        marks = (*above, *self.marks(device))
-        if not self.ports and self.is_port(device):
+        marks = (*above, *faults(device))
+        if not self.ports and is_port(self.topology, device):
             for child in below:
                 yield from self.draw(child, margin, marks)
             return
@@ -101,41 +102,43 @@ class _Drawer:
         for child in below:
             yield from self.draw(child, margin + "  ", ())
 
-    def is_port(self, device: TopologyDevice) -> bool:
-        """Whether a bridge is a root port or a downstream port, without a link of its own above it."""
-        if device.role is not Role.BRIDGE or not self.topology.shows_ports:
-            return False
-        if device.port:
-            return device.port in ("root-port", "downstream-port")
-        return len(self.topology.above(device.address)) % 2 == 0
-
     def words(self, device: TopologyDevice) -> str:
         match device.role:
             case Role.GPU:
-                about = ", ".join(map(_gpu_words, self.gpus.get(device.address, ()))) or "GPU"
+                about = ", ".join(map(gpu_words, self.gpus.get(device.address, ()))) or "GPU"
             case Role.NIC:
                 nets = self.nets.get(device.address, [])
-                about = ", ".join(map(_net_words, nets)) or "NIC"
+                about = ", ".join(map(net_words, nets)) or "NIC"
             case Role.NVSWITCH:
                 about = "NVSwitch"
             case Role.BRIDGE:
-                about = "port" if self.is_port(device) else f"switch{_maker(device)}"
+                about = "port" if is_port(self.topology, device) else f"switch{_maker(device)}"
             case _:
                 about = f"device {device.vendor}:{device.device}".removesuffix(" :")
                 if not device.class_code and not device.vendor:
                     about = "device whose kind is not stated"
         return "  ".join(word for word in (about, link_words(device.link)) if word)
 
-    def marks(self, device: TopologyDevice) -> tuple[str, ...]:
-        """The faults of a device, in words."""
-        found = []
-        if device.acs and any(bit in device.acs for bit in ("ReqRedir", "CmpltRedir")):
-            found.append(f"ACS at {device.address}: {enforced(device)}")
-        if fault := link_fault(device, is_gpu=device.role is Role.GPU):
-            found.append(f"link runs at {fault}")
-        if device.role is Role.NIC and device.iommu_type.startswith("DMA"):
-            found.append(f"IOMMU translates ({device.iommu_type})")
-        return tuple(found)
+
+def is_port(topology: Topology, device: TopologyDevice) -> bool:
+    """Whether a bridge is a root port or a downstream port, without a link of its own above it."""
+    if device.role is not Role.BRIDGE or not topology.shows_ports:
+        return False
+    if device.port:
+        return device.port in ("root-port", "downstream-port")
+    return len(topology.above(device.address)) % 2 == 0
+
+
+def faults(device: TopologyDevice) -> tuple[str, ...]:
+    """The faults of a device, in words."""
+    found = []
+    if device.acs and any(bit in device.acs for bit in ("ReqRedir", "CmpltRedir")):
+        found.append(f"ACS at {device.address}: {enforced(device)}")
+    if fault := link_fault(device, is_gpu=device.role is Role.GPU):
+        found.append(f"link runs at {fault}")
+    if device.role is Role.NIC and device.iommu_type.startswith("DMA"):
+        found.append(f"IOMMU translates ({device.iommu_type})")
+    return tuple(found)
 
 
 def link_words(link: DeviceLink) -> str:
@@ -159,7 +162,8 @@ def _maker(device: TopologyDevice) -> str:
     return f" {VENDORS.get(device.vendor, device.vendor)} {device.device}"
 
 
-def _gpu_words(gpu: TopologyGpu) -> str:
+def gpu_words(gpu: TopologyGpu) -> str:
+    """A GPU with its product and its links besides PCIe: `GPU0 H100, NVLink x18 to switches`."""
     name = gpu.name.removeprefix("NVIDIA Corporation ")
     head = f"GPU{gpu.index}" if gpu.index is not None else "GPU"
     more = [name] if name else []
@@ -186,7 +190,8 @@ def _nvlink_words(link: NvLink) -> str:
     return f"x{link.count} to {link.target or 'switches'}"
 
 
-def _net_words(net: Net) -> str:
+def net_words(net: Net) -> str:
+    """A port with its rate, and its state unless it is active: `NIC mlx5_0 400 Gbit/s InfiniBand`."""
     if not net.device:
         return f"NIC {net.netdev or 'without a known RDMA device'}"
     rate = f"{net.rate_gbit_per_s:g} Gbit/s" if net.rate_gbit_per_s is not None else ""
