@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from gdrkit.evidence.target import open_host
-from gdrkit.fabric.picture import NARROWEST_CPU, picture
+from gdrkit.fabric.picture import BETWEEN_CPUS, NARROWEST_CPU, picture
 from gdrkit.fabric.topology import from_nccl_xml, from_node
-from gdrkit.fabric.topology.graph import Topology, TopologySource
+from gdrkit.fabric.topology.graph import Role, Topology, TopologyDevice, TopologySource
 from gdrkit.formats import nccl_xml
 from gdrkit.node import Node
 from tests.evidence_nodes import build
@@ -37,7 +37,9 @@ def test_boxes_lie_within_the_box_above_and_never_over_one_another(tmp_path):
             assert one.right <= other.left
         for below in box.below:
             assert box.left <= below.left <= below.middle <= below.right <= box.right
-    assert found.width == found.cpus[-1].right
+    first, second = found.cpus
+    assert second.left - first.right == BETWEEN_CPUS
+    assert found.width == second.right
 
 
 def test_the_fault_of_a_folded_port_marks_the_device_below_it(tmp_path):
@@ -70,6 +72,21 @@ def test_a_machine_without_switches_has_no_level_for_them_and_room_for_its_words
 def test_a_file_of_nccl_is_drawn_too():
     found = picture(from_nccl_xml.topology(nccl_xml.parse(DUMP.encode())))
     assert len(boxes(found, "gpu")) == 2
+
+
+def test_a_switch_below_a_switch_is_on_the_next_level():
+    devices = tuple(
+        TopologyDevice(address=address, role=role, parent=parent, host_bridge="0000:00", numa_node=0)
+        for address, role, parent in (
+            ("0000:01:00.0", Role.BRIDGE, ""),
+            ("0000:02:00.0", Role.BRIDGE, "0000:01:00.0"),
+            ("0000:03:00.0", Role.GPU, "0000:02:00.0"),
+            ("0000:04:00.0", Role.NIC, "0000:01:00.0"),
+        )
+    )
+    found = picture(Topology(origin=TopologySource.NCCL_XML, devices=devices))
+    assert [(box.name, box.level) for box in boxes(found, "switch")] == [("01:00.0", 0), ("02:00.0", 1)]
+    assert found.switch_levels == 2
 
 
 def test_a_node_without_devices_has_no_box():

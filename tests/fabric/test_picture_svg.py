@@ -44,8 +44,9 @@ def test_a_port_that_is_down_has_a_cross_and_the_word(tmp_path):
     assert classes.count("down") == classes.count("cut") == words(root).count("DOWN") == 1
 
 
-def test_a_redirecting_switch_is_hatched_and_says_acs(tmp_path):
+def test_a_redirecting_switch_is_hatched_and_says_acs_with_a_triangle_at_each_port(tmp_path):
     root = drawn("acs-redirect", tmp_path)
+    assert sum(element.get("class") == "sign" for element in root.iter(f"{NAME}path")) == 2
     assert "16:00.0 ACS" in words(root)
     assert [element.get("fill") for element in root.iter(f"{NAME}rect") if element.get("fill")] == [
         "url(#hatch)"
