@@ -136,3 +136,19 @@ def test_a_run_that_gdr_never_wrote_is_refused(tmp_path, content):
     path.write_text(content)
     with pytest.raises(TargetError, match="not the JSON of gdr fleet doctor"):
         runs.read(str(path))
+
+
+def test_a_run_with_an_address_that_is_none_is_refused(tmp_path):
+    """Two such machines are compared by their networks."""
+    path = tmp_path / "run.json"
+    port = {"device": "rocep1s0f0", "interface": "", "name": "", "state": "ACTIVE", "rate_gbit_per_s": 200}
+    port |= {"link": "", "link_gbit_per_s": None, "bus": "", "mtu": None, "gid": None, "mac": ""}
+    for address, wanted in (("10.0.0.1/24", True), ("10.0.0.1/240", False), ("x", False)):
+        run = json.loads(hostile(("gpu1", "/a")))
+        run["nodes"][0]["ports"] = [{**port, "addresses": [address], "neighbours": None}]
+        path.write_text(json.dumps(run))
+        if wanted:
+            assert runs.read(str(path)).nodes[0].ports[0].addresses == (address,)
+        else:
+            with pytest.raises(TargetError, match="not the JSON of gdr fleet doctor"):
+                runs.read(str(path))

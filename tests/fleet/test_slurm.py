@@ -5,8 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gdrkit.evidence.errors import TargetError
+from gdrkit.fleet.hostlist import is_name
 from gdrkit.fleet.run import Run
-from gdrkit.fleet.slurm import NodeState, Slurm, parse_states
+from gdrkit.fleet.slurm import Slurm, parse_states
 from tests.fleet.programs import install
 
 STATES = """gpu001 idle none
@@ -38,13 +39,18 @@ def test_each_node_has_its_state_once():
         "gpu001": "idle", "gpu002": "mixed", "gpu003": "down*", "gpu004": "drained", "gpu005": "allocated#",
         "gpu006": "idle~", "gpu007": "idle*",
     }  # fmt: skip
-    assert parse_states("slurm_load_partitions: error\n\n") == {"slurm_load_partitions:": NodeState("error")}
+    assert parse_states("slurm_load_partitions: error\n\n") == {}
+
+
+@pytest.mark.parametrize("name", ["-oProxyCommand=id", "gpu1,gpu2", "gpu1;id", "n" * 254, "gpu\u0661"])
+def test_what_cannot_be_the_name_of_a_node_is_none(name):
+    assert list(parse_states(f"{name} idle none\ngpu1 idle none\n")) == ["gpu1"]
 
 
 @given(st.text())
 def test_any_output_of_sinfo_is_read_or_ignored(text):
     for node, state in parse_states(text).items():
-        assert node and state.state and isinstance(state.out(), str)
+        assert is_name(node) and state.state and isinstance(state.out(), str)
 
 
 def test_nodes_that_are_down_or_drained_are_rows_and_are_not_asked(sinfo, tmp_path, monkeypatch):

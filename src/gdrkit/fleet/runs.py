@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import os
 import re
 from collections.abc import Iterable
@@ -67,6 +68,9 @@ def read(run: str) -> FleetReport:
             is_name(row.name) and row.target for row in report.nodes
         ):
             raise FormatError(NOT_A_RUN)
+        for port in (port for row in report.nodes for port in row.ports):
+            for address in port.addresses or ():
+                ipaddress.ip_interface(address)
         return report
     except (OSError, ValueError) as error:
         reason = (error.strerror or str(error)).lower() if isinstance(error, OSError) else NOT_A_RUN

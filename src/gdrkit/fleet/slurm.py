@@ -12,7 +12,7 @@ from typing import NamedTuple
 from gdrkit.evidence.errors import TargetError
 from gdrkit.evidence.ssh import COLLECTOR, NO_SUCH_COMMAND, failure
 from gdrkit.fleet.client import call, last_line
-from gdrkit.fleet.hostlist import expand
+from gdrkit.fleet.hostlist import expand, is_name
 from gdrkit.fleet.launcher import SLURM
 from gdrkit.fleet.processes import PerPair
 from gdrkit.formats.errors import FormatError
@@ -133,12 +133,13 @@ class NodeState(NamedTuple):
 def parse_states(text: str) -> dict[str, NodeState]:
     """The nodes in the output of `sinfo --Node --format='%N %T %E'`: `gpu001 down* cable`.
 
-    A node of several partitions has several lines; without a reason the last word is `none`."""
+    A node of several partitions has several lines; without a reason the last word is `none`.
+    What cannot be the name of a node is none."""
     states: dict[str, NodeState] = {}
     for line in text.splitlines():
         node, _, rest = line.strip().partition(" ")
         state, _, reason = rest.strip().partition(" ")
-        if node and state:
+        if is_name(node) and state:
             states.setdefault(node, NodeState(state, "" if reason == "none" else reason))
     return states
 

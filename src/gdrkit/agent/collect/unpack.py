@@ -11,6 +11,7 @@ import io
 import shutil
 import subprocess
 import tempfile
+import threading
 import zlib
 from typing import Any, Optional
 
@@ -109,16 +110,19 @@ def _zstd_program(program: str, data: bytes, limit_bytes: int) -> bytes:
             [program, "-dcq"], stdin=source, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
         )
         assert child.stdout is not None
-        content = child.stdout.read(limit_bytes + 1)
-        child.stdout.close()
-        if len(content) > limit_bytes:
-            child.kill()
+        late = threading.Timer(ZSTD_LIMIT_S, child.kill)  # reading has no deadline of its own
+        late.start()
         try:
-            code = child.wait(ZSTD_LIMIT_S)
-        except subprocess.TimeoutExpired:
-            child.kill()
-            child.wait()
-            raise ValueError("zstd timed out") from None
+            content = child.stdout.read(limit_bytes + 1)
+            child.stdout.close()
+            if len(content) > limit_bytes:
+                child.kill()
+            code = child.wait()
+            ended = late.is_alive()
+        finally:
+            late.cancel()
+    if not ended:
+        raise ValueError("zstd timed out")
     if code and len(content) <= limit_bytes:
         raise ValueError("damaged")
     return content
