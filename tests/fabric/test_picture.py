@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from gdrkit.evidence.target import open_host
 from gdrkit.fabric.picture import BETWEEN_CPUS, NARROWEST_CPU, picture
 from gdrkit.fabric.topology import from_nccl_xml, from_node
@@ -38,7 +40,7 @@ def test_boxes_lie_within_the_box_above_and_never_over_one_another(tmp_path):
         for below in box.below:
             assert box.left <= below.left <= below.middle <= below.right <= box.right
     first, second = found.cpus
-    assert second.left - first.right == BETWEEN_CPUS
+    assert second.left - first.right == pytest.approx(BETWEEN_CPUS)
     assert found.width == second.right
 
 
