@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -170,3 +172,25 @@ def alive(group: int) -> list[str]:
             state, _, pgrp = place.read_text().rpartition(")")[2].split()[:3]
             found += [place.parent.name] if int(pgrp) == group and state != "Z" else []
     return found
+
+
+def test_pipes_with_high_numbers_are_read_and_written():
+    """select(2) refuses descriptors above 1,023."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = 1200
+    if hard != resource.RLIM_INFINITY and hard < wanted:
+        pytest.skip("ulimit -Hn is below 1200")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, wanted), hard))
+    with contextlib.ExitStack() as opened:
+        opened.callback(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
+        read, write = os.pipe()
+        high_read, high_write = (fcntl.fcntl(end, fcntl.F_DUPFD, 1100) for end in (read, write))
+        os.close(read)
+        os.close(write)
+        reader, writer = os.fdopen(high_read, "rb", 0), os.fdopen(high_write, "wb", 0)
+        with reader, writer:
+            assert min(reader.fileno(), writer.fileno()) >= 1100
+            assert pipes.ready([reader], 0) == []
+            pipes.send(writer, b"ready\n", time.monotonic() + 5)
+            assert pipes.ready([reader], 0) == [reader]
+            assert pipes.receive(reader, 100, time.monotonic() + 5, until=b"\n") == b"ready\n"

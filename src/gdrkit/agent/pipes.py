@@ -11,10 +11,24 @@ import select
 import signal
 import subprocess
 import time
+from collections.abc import Sequence
 from typing import IO
 
 BLOCK_BYTES = 1 << 16
 _KILLED_WAIT_S = 0.5
+_LONGEST_WAIT_MS = (1 << 31) - 1
+"""The timeout of poll(2) is an int."""
+
+
+def ready(pipes: Sequence[IO[bytes]], wait_s: float, event: int = select.POLLIN) -> list[IO[bytes]]:
+    """The pipes that can be read (or with POLLOUT written) without waiting, or whose other end is closed.
+
+    select(2) would take no descriptor above 1,023, which a process with many pipes has."""
+    poll = select.poll()
+    for pipe in pipes:
+        poll.register(pipe, event)
+    found = {descriptor for descriptor, _ in poll.poll(min(1000 * wait_s, _LONGEST_WAIT_MS))}
+    return [pipe for pipe in pipes if pipe.fileno() in found]
 
 
 def send(pipe: IO[bytes], content: bytes, deadline: float) -> None:
@@ -22,7 +36,7 @@ def send(pipe: IO[bytes], content: bytes, deadline: float) -> None:
     os.set_blocking(pipe.fileno(), False)
     left = memoryview(content)
     while left:
-        if not select.select([], [pipe], [], _remaining(deadline))[1]:
+        if not ready([pipe], _remaining(deadline), select.POLLOUT):
             raise TimeoutError("the other end does not read")
         left = left[os.write(pipe.fileno(), left) :]
 
@@ -34,7 +48,7 @@ def receive(pipe: IO[bytes], limit_bytes: int, deadline: float, until: bytes = b
     blocks = []
     left = limit_bytes
     while True:
-        if not select.select([pipe], [], [], _remaining(deadline))[0]:
+        if not ready([pipe], _remaining(deadline)):
             raise TimeoutError("the other end does not answer")
         block = os.read(pipe.fileno(), BLOCK_BYTES)
         blocks.append(block)

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 SIZES = "64K,1M,16M,256M"
 _SIZE = re.compile(r"(\d+)([KMG]?)i?B?", re.IGNORECASE)
 _LARGEST = 1 << 34
-ENOUGH = 0.9
-"""Share of the limit: if a path is below it at the largest size, the exit code is 1."""
 
 
 def parser() -> Parser:
@@ -245,6 +243,7 @@ def describe_end(end: MeasureEnd, host: str | None) -> str:
 
 
 def _exit_code(document: BenchDocument) -> int:
+    from gdrkit.fleet.slow import ENOUGH
     from gdrkit.transport.bench.document import limit_of
 
     measured = [run for run in document.runs if run.points]

@@ -13,7 +13,8 @@ from typing import NamedTuple
 from gdrkit.fleet.launcher import Pair
 
 ENOUGH = 0.9
-"""A pair below this share of the typical rate is slow; `gdr bench` takes the same share of a limit."""
+"""A pair below this share of the typical rate is slow; `gdr bench` exits with 1 if a path is below this
+share of its limit at the largest size."""
 SCATTER = 3.5
 """So many standard deviations from the median, by the median absolute deviation, make an outlier:
 B. Iglewicz and D. Hoaglin, How to Detect and Handle Outliers (1993), section 3."""

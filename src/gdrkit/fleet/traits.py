@@ -31,6 +31,7 @@ from gdrkit.fleet import port_traits
 from gdrkit.fleet.port_traits import counted
 from gdrkit.node import Node, if_missing
 from gdrkit.report.document import Report
+from gdrkit.rules.expectation import plural
 
 VALUE_LIMIT = 300
 """Characters of a value: what a node says is shown in a line."""
@@ -126,7 +127,7 @@ def _firmware(node: Node) -> str:
 
 def _acs(node: Node) -> str:
     redirecting = [bridge for bridge in bridges_between(node) if redirect_control(node, bridge)]
-    return f"{len(redirecting)} ports between a GPU and its NIC redirect"
+    return f"{plural(len(redirecting), 'port')} redirecting between a GPU and its NIC"
 
 
 def _iommu(node: Node) -> str:

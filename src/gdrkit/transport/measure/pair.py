@@ -8,13 +8,13 @@ import ipaddress
 import json
 import math
 import os
-import select
 import socket
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
+from gdrkit.agent.pipes import ready
 from gdrkit.transport.errors import TimedOut, TransportError
 from gdrkit.transport.handshake import generate_key
 from gdrkit.transport.measure import remote
@@ -128,10 +128,10 @@ def _line(ends: Sequence[subprocess.Popen[bytes]], deadline: float) -> str:
     assert listening.stdout and connecting.stdout
     watched = [listening.stdout, connecting.stdout]
     while True:
-        ready = select.select(watched, [], [], _left_s(deadline))[0]
-        if not ready:
+        found = ready(watched, _left_s(deadline))
+        if not found:
             raise TimedOut("timed out")
-        if listening.stdout in ready:
+        if listening.stdout in found:
             line = remote.line_of(listening, _left_s(deadline))
             if line is None:
                 raise _failure(ends, LISTENING)

@@ -7,7 +7,6 @@ from __future__ import annotations
 import io
 import ipaddress
 import os
-import select
 import shlex
 import subprocess
 import time
@@ -17,7 +16,7 @@ from contextlib import contextmanager
 from typing import IO
 
 from gdrkit.agent.launch import program_path
-from gdrkit.agent.pipes import end_group, receive, send
+from gdrkit.agent.pipes import end_group, ready, receive, send
 from gdrkit.transport.errors import TimedOut, TransportError
 
 ENDED_SECONDS = 2.0
@@ -162,7 +161,7 @@ def last_lines(child: subprocess.Popen[bytes], wait_s: float = ENDED_SECONDS) ->
 
 def _at_once(pipe: IO[bytes]) -> bytes:
     """What a pipe holds now; empty at its end, or if a process that lives on keeps it open."""
-    return os.read(pipe.fileno(), 4096) if select.select([pipe], [], [], 0)[0] else b""
+    return os.read(pipe.fileno(), 4096) if ready([pipe], 0) else b""
 
 
 def _packed() -> bytes:
