@@ -4,6 +4,7 @@ import gc
 import os
 import signal
 import weakref
+from pathlib import Path
 
 import pytest
 from machines.compose import write
@@ -114,3 +115,19 @@ def test_a_folder_holds_a_node_for_each_file_and_each_tree(tmp_path):
 
     assert found == ["b2.tar.gz", "b10.tar.gz", "sub/c.tar.xz", tree.removeprefix(f"{tmp_path}/")]
     assert targets([tree, tree]) == [tree]
+
+
+def test_a_subfolder_that_cannot_be_read_is_a_row_and_the_others_are_judged(tmp_path, monkeypatch):
+    """Its path is longer than the system takes, 4096 bytes with the NUL; a link leads to itself."""
+    (tmp_path / "all").mkdir()
+    (tmp_path / "all/damaged.tar.gz").write_bytes(b"\x1f\x8b damaged")
+    (tmp_path / "all/loop").symlink_to("loop")
+    monkeypatch.chdir(tmp_path / "all")
+    for _ in range(20):
+        Path("d" * 250).mkdir()
+        os.chdir("d" * 250)
+    monkeypatch.chdir(tmp_path)
+
+    rows = judged(targets([str(tmp_path / "all")])).values()
+    assert len(rows) == 3 and {row.standing for row in rows} == {Standing.UNREADABLE}
+    assert all(row.summary for row in rows)

@@ -26,7 +26,8 @@ def targets(paths: Iterable[str]) -> list[str]:
 def targets_in(folder: str) -> list[str]:
     """The evidence in a folder and its subfolders, sorted; a folder that is one node is one target.
 
-    Links are followed only to files. Raises TargetError if there is none or it is not readable."""
+    Links are followed only to files. A subfolder that cannot be read is a target too. Raises TargetError if
+    there is none or the folder itself is not readable."""
     if is_tree(folder):
         return [folder]
     found: list[str] = []
@@ -36,19 +37,30 @@ def targets_in(folder: str) -> list[str]:
         try:
             entries = list(os.scandir(place))
         except OSError as error:
-            raise TargetError(f"{place}: {(error.strerror or str(error)).lower()}") from None
+            if place == folder:
+                raise TargetError(f"{place}: {(error.strerror or str(error)).lower()}") from None
+            found.append(place)  # who judges it says why it cannot be read
+            continue
         for entry in entries:
             if entry.name.startswith(".") or entry.name.lower().endswith(_NOT_EVIDENCE):
                 continue
             if entry.is_dir(follow_symlinks=False):
                 (found if is_tree(entry.path) else waiting).append(entry.path)
-            elif entry.is_file():
+            elif _is_file(entry):
                 found.append(entry.path)
         if len(found) + len(waiting) > NODES_LIMIT:
             raise TargetError(f"{folder}: more than {NODES_LIMIT} files")
     if not found:
         raise TargetError(f"{folder}: no bundle or sosreport", "gdr collect writes a bundle")
     return sorted(found, key=natural)
+
+
+def _is_file(entry: os.DirEntry[str]) -> bool:
+    """Whether it is a file, or cannot be known to be none."""
+    try:
+        return entry.is_file()
+    except OSError:
+        return True
 
 
 def is_tree(folder: str) -> bool:
