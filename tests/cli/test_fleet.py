@@ -249,6 +249,19 @@ def test_who_is_not_asked_again_stays_without_an_answer(nodes, capsys):
     assert code == 3 and names_of(printed) == ["gpu1", "gpu2", "gpu3"]
 
 
+def test_evidence_that_calls_itself_as_a_node_keeps_no_node_from_being_asked(nodes, capsys):
+    runs.keep(build([row("gpu1"), row("gpu2")], started="2026-11-20T10:00:00Z"))  # from files
+    nodes.touch()
+    code, printed = run(capsys, "--resume", "last", "gpu[1-2]", "--json")
+
+    assert code != NO_INPUT and sorted(names_of(printed)) == [
+        "gpu1",
+        "gpu1.tar.gz",
+        "gpu2",
+        "gpu2.tar.gz",
+    ]
+
+
 @pytest.mark.parametrize("engine", ["ray", "kubernetes"])
 def test_nodes_of_an_engine_whose_address_is_not_kept_need_its_option(engine, state, capsys):
     silent = without_answer(f"{engine}://n1", "n1", "it is dead", Standing.UNREACHABLE)

@@ -124,9 +124,26 @@ def hostile(*nodes, **more):
         hostile(("-oProxyCommand=id", "ssh://a")),
         hostile(("gpu1\nready", "/a")),
         hostile(("gpu1", "")),
+        hostile(("gpu1", "ssh://other")),
+        hostile(("gpu1", "ssh://root@gpu1")),
+        hostile(("gpu1", "ssh://gpu1:2222")),
+        hostile(("gpu1", "slurm://other")),
+        hostile(("gpu1", "http://gpu1")),
         hostile(*[("a", "/a")] * 100_001),
     ],
-    ids=["too deep", "two nodes in one name", "an option", "a second line", "no target", "too many"],
+    ids=[
+        "too deep",
+        "two nodes in one name",
+        "an option",
+        "a second line",
+        "no target",
+        "another host",
+        "another user",
+        "another port",
+        "another node",
+        "no launcher",
+        "too many",
+    ],
 )
 def test_a_run_that_gdr_never_wrote_is_refused(tmp_path, content):
     """An empty target would stand for this machine."""
@@ -152,3 +169,17 @@ def test_a_run_with_an_address_that_is_none_is_refused(tmp_path):
         else:
             with pytest.raises(TargetError, match="not the JSON of gdr fleet doctor"):
                 runs.read(str(path))
+
+
+@pytest.mark.parametrize(
+    ("name", "target"),
+    [
+        ("root@gpu1", "ssh://root@gpu1"), ("fe80::1", "ssh://[fe80::1]"), ("gpu1", "slurm://gpu1"),
+        ("gpu1", "kubernetes://gpu1"), ("gpu1", "ray://gpu1"), ("gpu1", "/bundles/a://b.tar.gz"),
+    ],
+)  # fmt: skip
+def test_the_target_of_a_row_is_a_path_or_its_node(tmp_path, name, target):
+    path = tmp_path / "run.json"
+    path.write_text(hostile((name, target)))
+
+    assert runs.read(str(path)).nodes[0].target == target

@@ -17,7 +17,7 @@ from gdrkit.fleet.build import build
 from gdrkit.fleet.document import SILENT, STARTED, FleetReport, NodeRow
 from gdrkit.fleet.folder import targets
 from gdrkit.fleet.hostlist import expand
-from gdrkit.fleet.launcher import SLURM, Launcher, hosts_in, named
+from gdrkit.fleet.launcher import SLURM, Launcher, hosts_in, is_target_of, named
 from gdrkit.fleet.processes import Ssh
 from gdrkit.fleet.run import Run, bundle_folder, judge_files
 
@@ -30,7 +30,7 @@ def report_of(options: argparse.Namespace) -> FleetReport:
     before = runs.read(options.resume).nodes if options.resume else ()
     paths, launcher, nodes = _sources(options, before)
     again = {*paths, *nodes}
-    rows = [row for row in before if row.name not in again and row.target not in again]
+    rows = [row for row in before if _source(row) not in again]
     begun, started = time.monotonic(), datetime.now(UTC).strftime(STARTED)
     progress = Progress(len(paths) + len(nodes), "nodes")
 
@@ -90,8 +90,7 @@ def _sources(
             "no nodes to judge",
             "name a folder of bundles, nodes as gpu[001-016], --hosts FILE, --slurm, --ray or --kubernetes",
         )
-    answered = runs.answered(before)
-    known = {word for row in answered for word in (row.name, row.target)}
+    known = set(map(_source, runs.answered(before)))
     launcher = _engine(options, names) or Ssh(list(dict.fromkeys(names)))
     here = [path for path in (targets(paths) if paths else []) if path not in known]
     nodes = [node for node in launcher.nodes() if node not in known]
@@ -100,6 +99,11 @@ def _sources(
             "each of these nodes gave an answer in that run" if before else "there are no nodes"
         )
     return here, launcher, nodes
+
+
+def _source(row: NodeRow) -> str:
+    """The path, or the node that was asked: what evidence calls its node is no more than its word."""
+    return row.name if is_target_of(row.target, row.name) else row.target
 
 
 def named_by(options: argparse.Namespace) -> tuple[list[str], list[str]]:

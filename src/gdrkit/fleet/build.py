@@ -14,6 +14,7 @@ from gdrkit.fleet.document import FleetReport, NodeRow, Standing
 from gdrkit.fleet.groups import fixes, groups
 from gdrkit.fleet.hostlist import natural
 from gdrkit.fleet.judge import called
+from gdrkit.fleet.launcher import is_target_of
 
 
 def build(
@@ -52,14 +53,15 @@ def build(
 
 def _distinct(rows: Iterable[NodeRow]) -> list[NodeRow]:
     """The rows with different names: nodes of one name, as anonymized ones, are called as their files, and
-    those of one file name are numbered."""
+    those of one file name are numbered. A node that was asked keeps the name it was asked by."""
     rows = list(rows)
     names = Counter(row.name for row in rows)
-    taken = {name for name, count in names.items() if count == 1}
+    asked = {row.name: row for row in rows if is_target_of(row.target, row.name)}
+    taken = {*asked, *(name for name, count in names.items() if count == 1)}
     numbers: Counter[str] = Counter()
     distinct = []
     for row in sorted(rows, key=lambda row: row.target):
-        if names[row.name] > 1:
+        if names[row.name] > 1 and asked.get(row.name) is not row:
             name = own = called("", row.target)
             while name in taken:
                 numbers[own] += 1

@@ -14,6 +14,8 @@ from gdrkit.evidence.errors import TargetError
 from gdrkit.fleet.hostlist import expand
 from gdrkit.formats.errors import FormatError
 
+SSH = "ssh"
+"""The scheme of the targets that `gdr doctor` asks itself."""
 SLURM = "slurm"
 """The scheme of the targets of Slurm's nodes."""
 BY_ENGINE = (SLURM, "ray", "kubernetes")
@@ -121,6 +123,18 @@ class PairLauncher(Launcher, Protocol):
 
     def ask_pairs(self, request: PairRequest, answered: PairAnswered) -> Asking:
         """Begin to measure pairs. Returns at once; each pair is answered until the deadline."""
+
+
+def target_of(scheme: str, node: str) -> str:
+    """The target of a node that is asked, by the scheme of its launcher."""
+    user, at, host = node.rpartition("@")
+    bracketed = scheme == SSH and ":" in host
+    return f"{scheme}://{user}{at}{f'[{host}]' if bracketed else host}"
+
+
+def is_target_of(target: str, node: str) -> bool:
+    """Whether a target names this node, and is not a path."""
+    return any(target == target_of(scheme, node) for scheme in (SSH, *BY_ENGINE))
 
 
 def hosts_in(text: str) -> list[str]:

@@ -15,6 +15,7 @@ from gdrkit.agent.pipes import end_group, kill_group, terminate_group
 from gdrkit.evidence.errors import TargetError
 from gdrkit.evidence.ssh import COLLECT_TIMEOUT_S, COLLECTOR, GRACE_S, collect, failure, remote_command
 from gdrkit.fleet.launcher import (
+    SSH,
     Answered,
     Asking,
     EndLost,
@@ -27,6 +28,7 @@ from gdrkit.fleet.launcher import (
     PairRequest,
     Request,
     Started,
+    target_of,
 )
 
 FANOUT = 32
@@ -174,8 +176,7 @@ class Ssh(PerPair):
         return ssh(node, program)
 
     def target(self, node: str) -> str:
-        user, at, host = node.rpartition("@")
-        return f"ssh://{user}{at}{f'[{host}]' if ':' in host else host}"
+        return target_of(SSH, node)
 
     def address(self, node: str) -> str:
         return ""

@@ -14,6 +14,7 @@ from gdrkit.agent.state_folder import state_folder
 from gdrkit.evidence.errors import TargetError
 from gdrkit.fleet.document import SILENT, FleetReport, NodeRow
 from gdrkit.fleet.hostlist import NODES_LIMIT, is_name
+from gdrkit.fleet.launcher import is_target_of
 from gdrkit.formats.errors import FormatError
 from gdrkit.formats.json_text import decode
 
@@ -65,7 +66,7 @@ def read(run: str) -> FleetReport:
             content = file.read(LIMIT_BYTES)
         report = decode(content, FleetReport)
         if len(report.nodes) > NODES_LIMIT or not all(
-            is_name(row.name) and row.target for row in report.nodes
+            is_name(row.name) and _is_target(row) for row in report.nodes
         ):
             raise FormatError(NOT_A_RUN)
         for port in (port for row in report.nodes for port in row.ports):
@@ -80,6 +81,14 @@ def read(run: str) -> FleetReport:
 
 def _path(name: str) -> str:
     return os.path.join(folder(), f"{name}.json")
+
+
+def _is_target(row: NodeRow) -> bool:
+    """Whether the target of a row is a path, or the node that the row names: who opens a node by its name
+    reaches no other."""
+    scheme, asked, _ = row.target.partition("://")
+    is_path = not asked or "/" in scheme
+    return bool(row.target) if is_path else is_target_of(row.target, row.name)
 
 
 def answered(rows: Iterable[NodeRow]) -> list[NodeRow]:
