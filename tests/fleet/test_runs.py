@@ -183,3 +183,14 @@ def test_the_target_of_a_row_is_a_path_or_its_node(tmp_path, name, target):
     path.write_text(hostile((name, target)))
 
     assert runs.read(str(path)).nodes[0].target == target
+
+
+def test_a_run_is_for_its_user_alone_and_is_not_kept_where_others_can_write(state):
+    name, _ = kept(row("a"))
+    assert (state / f"{name}.json").stat().st_mode & 0o777 == 0o600
+
+    for mode in (0o770, 0o707):
+        state.chmod(mode)
+        with pytest.raises(PermissionError, match="others can write there"):
+            kept(row("b"))
+    assert runs.names() == [name]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import ipaddress
 import os
 import re
@@ -44,11 +45,14 @@ def names() -> list[str]:
 def keep(report: FleetReport) -> str:
     """Keep a run; returns its name. Raises OSError."""
     os.makedirs(folder(), mode=0o700, exist_ok=True)
+    status = os.lstat(folder())
+    if status.st_uid != os.geteuid() or status.st_mode & 0o022:  # a link has mode 0777
+        raise PermissionError(errno.EPERM, "others can write there", folder())
     stem = name = re.sub(r"[-:]", "", report.started)
     number = 1
     while os.path.lexists(_path(name)):
         name, number = f"{stem}-{number}", number + 1
-    with whole_file(_path(name)) as file:
+    with whole_file(_path(name), 0o600) as file:
         file.write(msgspec.json.encode(report))
     for old in names()[KEPT:]:
         os.unlink(_path(old))
