@@ -129,7 +129,8 @@ FILES = {
     "fix": ("--root", "--key", "--certificate", "--expect"), "prove": ("--log",),
     "topo": ("--write-nccl-xml",),
     "fleet": ("--hosts", "--run", "--resume", "--since", "--expect"),
-    "estimate": ("--measured",), "doctor": ("--expect",), "expect": ("--output",),
+    "report": ("--output", "--expect"), "estimate": ("--measured",),
+    "doctor": ("--expect",), "expect": ("--output",),
     "export": ("--output", "--run", "--measured", "--expect"),
 }  # fmt: skip
 """Names of files and folders: any text is one, but an empty text."""

@@ -30,9 +30,9 @@ def answers(report: Report, target: str = "") -> Iterator[Row]:
     yield indent, state, works(report), state.upper()
     cause = first_cause(report)
     if cause is not None:
-        yield indent, "", _plain(cause), "But" if state in GOOD else "Why not"
+        yield indent, "", plain(cause), "But" if state in GOOD else "Why not"
     elif state is State.UNKNOWN:
-        yield indent, "", _what_is_missing(report), "Why not"
+        yield indent, "", what_is_missing(report), "Why not"
     elif state not in GOOD:
         yield indent, "", f"{report.verdict.summary}.", "Why not"
     yield indent, "", now(report, cause, target), "Now"
@@ -84,7 +84,7 @@ def first_cause(report: Report) -> Finding | None:
     return min(found, key=lambda finding: finding.status != "failed", default=None)
 
 
-def _plain(finding: Finding) -> str:
+def plain(finding: Finding) -> str:
     """The first sentence of the code's page, what was seen here, and the code."""
     from gdrkit.report.pages import code_page
 
@@ -96,7 +96,8 @@ def _plain(finding: Finding) -> str:
     return f"{title}{here}. [{finding.code}]"
 
 
-def _what_is_missing(report: Report) -> str:
+def what_is_missing(report: Report) -> str:
+    """The evidence that a verdict lacks, in a sentence."""
     found = deciding(report)
     if not found:
         return "Evidence is missing."

@@ -1,0 +1,121 @@
+"""`gdr report [TARGET]`: the judgement of a node as one HTML file."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import sys
+from typing import TYPE_CHECKING
+
+from gdrkit.cli.arguments import Parser, print_notes, write
+
+if TYPE_CHECKING:
+    from gdrkit.fabric.ceilings.document import EstimateDocument
+    from gdrkit.fabric.topo_document import TopoDocument
+    from gdrkit.node import Node
+
+
+def parser() -> Parser:
+    parser = Parser(
+        "report",
+        "Judge a node as gdr doctor does, and write the answer as one HTML file: the verdict, what to do,\n"
+        "a picture of the node with the way of a byte, every pair, the evidence. It opens anywhere, also\n"
+        "without network and scripts, and prints. Changes nothing else.",
+        "  gdr report                          this machine, to gdr-report-HOST.html\n"
+        "  gdr report bundle.tar.gz -o a.html  a bundle, to a file of that name\n"
+        "  gdr report ssh://admin@node17       a node over ssh\n\n"
+        "exit codes: those of gdr doctor",
+    )
+    parser.target()
+    parser.add_argument("-o", "--output", metavar="FILE", help="the file to write; - for standard output")
+    parser.force("--output")
+    parser.consumer()
+    parser.add_argument(
+        "--expect", metavar="FILE", help="what the node should have; gdr expect writes such a file"
+    )
+    return parser
+
+
+def main(arguments: list[str]) -> int:
+    options = parser().parse(arguments)
+    from gdrkit.cli.expectation import read_expectation
+    from gdrkit.diagnosis import node_of, report_on
+    from gdrkit.evidence.quoting import quoted
+    from gdrkit.evidence.target import open_host
+    from gdrkit.html.node_page import NodeReport, node_page
+    from gdrkit.report.exit_code import exit_code
+
+    expected = None if options.expect is None else read_expectation(options.expect)
+    host = open_host(options.target)
+    print_notes(host)
+    node = node_of(host, expected)
+    report = report_on(node, options.consumer)
+    source = (
+        "this machine"
+        if options.target is None
+        else os.path.basename(options.target.rstrip("/")) or options.target
+    )
+    topo, why = _topology(node, source)
+    content = node_page(
+        NodeReport(
+            report=report,
+            topo=topo,
+            estimate=_estimate(node) if topo else None,
+            why_no_picture=why,
+            source=source,
+            target=quoted(options.target) if options.target else "",
+            made=_now(),
+        )
+    )
+    _write(content, report.node.hostname or source, options)
+    return exit_code(report, None)
+
+
+def _topology(node: Node, source: str) -> tuple[TopoDocument | None, str]:
+    """The topology of a node, or None and why it is not known."""
+    from gdrkit.consumers.nccl_releases import NEWEST_HELD
+    from gdrkit.evidence import EvidenceMissing
+    from gdrkit.fabric.topo_document import build
+    from gdrkit.fabric.topology.from_file import of_node
+    from gdrkit.formats.errors import FormatError
+
+    try:
+        return build(source, of_node(node, ask_driver=node.host.source != "live"), NEWEST_HELD, {}), ""
+    except EvidenceMissing as error:
+        return None, f"{error.missing.source} ({error.missing.why.value.replace('-', ' ')})"
+    except FormatError as error:
+        return None, str(error)
+
+
+def _estimate(node: Node) -> EstimateDocument | None:
+    """The ceilings of a node; None if its links are not known."""
+    from gdrkit.fabric.ceilings.document import document
+    from gdrkit.fabric.ceilings.from_node import node_links
+    from gdrkit.node import if_missing
+
+    links = if_missing(None, node_links, node)
+    return None if links is None else document(links)
+
+
+def _now() -> str:
+    from datetime import UTC, datetime
+
+    return datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
+
+
+def _write(content: str, name: str, options: argparse.Namespace) -> None:
+    """Raises OutputRefused for a file that exists or cannot be written."""
+    from gdrkit.cli.files import write_output
+
+    if options.output == "-":
+        write(content)
+        return
+    output = options.output or f"gdr-report-{_file_name(name)}.html"
+    write_output(output, content.encode(), force=options.force, inputs=(options.target,))
+    sys.stderr.write(f"{output}: open it in a browser\n")
+
+
+def _file_name(name: str) -> str:
+    """A host's name as part of the name of a file: letters, digits, dots, dashes and underscores."""
+    return re.sub(r"[^A-Za-z0-9._-]+", "_", name)[:64].strip("._-") or "node"

@@ -1,0 +1,123 @@
+"""The way of a byte through the picture of a node: up from the GPU to where it turns, down to the NIC."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from gdrkit.fabric.picture import Box, Picture
+
+Point = tuple[float, float]
+"""Depth and position along, in pixels."""
+
+
+@dataclass(frozen=True)
+class Lane:
+    """How far a way keeps from the middle of links and of bars, in pixels, so that two ways stay apart."""
+
+    link: float
+    bar: float
+    device: float
+
+
+DIRECT = Lane(2.6, 3.5, 0)
+STAGED = Lane(7.4, -3.5, 5)
+
+
+@dataclass(frozen=True)
+class Route:
+    """A way from a GPU to a NIC. `up` are the boxes above the GPU to the one where it turns, `down` those
+    from there to the NIC; across processors the two end in different ones."""
+
+    gpu: Box
+    nic: Box
+    up: tuple[Box, ...]
+    down: tuple[Box, ...]
+
+
+class Routes:
+    """The ways between the devices of a picture, by the ids of GPU and port."""
+
+    def __init__(self, picture: Picture) -> None:
+        self._above: dict[str, tuple[Box, ...]] = {}
+        self._boxes: dict[str, Box] = {}
+        for cpu in picture.cpus:
+            for chain in _chains(cpu, ()):
+                box = chain[-1]
+                of = box.gpu.id if box.gpu is not None else box.net.id if box.net is not None else ""
+                if of:
+                    self._boxes[of], self._above[of] = box, chain[-2::-1]
+
+    def direct(self, gpu: str, nic: str, *, detour: bool = False) -> Route | None:
+        """The way that turns where the two first meet; by a detour at a host bridge or above it. None if
+        one of the two is not in the picture."""
+        if gpu not in self._boxes or nic not in self._boxes:
+            return None
+        there = {id(box) for box in self._above[nic]}
+        for box in self._above[gpu]:
+            if id(box) in there and (not detour or box.kind != "switch"):
+                return self._route(gpu, nic, box)
+        return self._route(gpu, nic, None)
+
+    def staged(self, gpu: str, nic: str) -> Route | None:
+        """The way through host memory, up to the processor."""
+        if gpu not in self._boxes or nic not in self._boxes:
+            return None
+        return self._route(gpu, nic, None)
+
+    def _route(self, gpu: str, nic: str, turn: Box | None) -> Route:
+        up, down = (_until(self._above[of], turn) for of in (gpu, nic))
+        return Route(self._boxes[gpu], self._boxes[nic], up, down)
+
+
+def _chains(box: Box, above: tuple[Box, ...]) -> Iterator[tuple[Box, ...]]:
+    """Each box that has none below it, with all above it, the processor first."""
+    here = (*above, box)
+    if not box.below:
+        yield here
+    for below in box.below:
+        yield from _chains(below, here)
+
+
+def _until(boxes: tuple[Box, ...], turn: Box | None) -> tuple[Box, ...]:
+    """The boxes up to the one where a way turns; all of them, to the processor, for None."""
+    end = next((number for number, box in enumerate(boxes) if box is turn), len(boxes) - 1)
+    return boxes[: end + 1]
+
+
+def points(
+    route: Route,
+    lane: Lane,
+    middle: Callable[[Box], float],
+    edges: Callable[[Box], Point],
+    device: float,
+) -> list[Point]:
+    """The corners of a way, from the upper edge of the GPU, at depth `device`, to that of the NIC."""
+    side = 1 if middle(route.nic) > middle(route.gpu) else -1
+    start = (device, middle(route.gpu) + side * lane.device)
+    up = _climb(start, route.up, lane, -side, middle, edges)
+    end = (device, middle(route.nic) - side * lane.device)
+    down = _climb(end, route.down, lane, side, middle, edges)
+    turn = up[-1][0]
+    return [*up, (turn, down[-1][1]), *down[-2::-1]] if len(down) > 1 else [*up, end]
+
+
+def _climb(
+    start: Point,
+    boxes: tuple[Box, ...],
+    lane: Lane,
+    side: int,
+    middle: Callable[[Box], float],
+    edges: Callable[[Box], Point],
+) -> list[Point]:
+    """From a device up into the last of the boxes, beside the middle of each link."""
+    found, along = [start], start[1]
+    for number, box in enumerate(boxes):
+        depth = sum(edges(box)) / 2 + lane.bar
+        if number == len(boxes) - 1:
+            found.append((depth, along))
+            break
+        beside = middle(box) + side * lane.link
+        found += [(depth, along), (depth, beside)]
+        along = beside
+    return found

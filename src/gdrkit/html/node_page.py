@@ -1,0 +1,367 @@
+"""The report on one node as a page: does it work, why not, what now, and the way of a byte."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+
+from gdrkit import __version__
+from gdrkit.fabric.ceilings.document import EstimateDocument
+from gdrkit.fabric.picture import Picture, picture
+from gdrkit.fabric.picture_routes import DIRECT, STAGED, Routes
+from gdrkit.fabric.picture_svg import RULES, TALL, WIDE, Drawing, Form, scoped
+from gdrkit.fabric.topo_document import TopoDocument
+from gdrkit.html.ceiling_chart import ceiling_chart
+from gdrkit.html.node_sections import STATE_GLYPHS, fixes, glossary, layers, plan_step, unseen
+from gdrkit.html.page import Glyph, command, glyph, page, rich, safe, section
+from gdrkit.html.pairs import DISTANCES, Kind, PairView, gpu_name, net_name, pair_views
+from gdrkit.report.answers import (
+    first_cause,
+    now,
+    plain,
+    what_is_missing,
+    works,
+)
+from gdrkit.report.document import Report
+from gdrkit.verdict.findings import Finding
+from gdrkit.verdict.path_state import GOOD, State
+
+PAIRS_SHOWN = 1024
+"""Pairs that are drawn: 32 GPUs with 32 ports. Of more, only those of the nearest ports are."""
+
+ENLARGED = 1.2
+"""Largest size of a picture, as a multiple of its own: words of 10.5 px become 12.6."""
+
+FIRST = ' class="start"'
+
+KIND_GLYPHS: dict[Kind, Glyph] = {
+    "direct": "ok", "detour": "warning", "shared": "ok", "staged": "staged", "dead": "bad",
+    "unknown": "unknown",
+}  # fmt: skip
+KIND_WORDS: dict[Kind, str] = {
+    "direct": "direct", "detour": "direct, but slower than it could be", "shared": "by shared host memory",
+    "staged": "through host memory", "dead": "dead: the port is not active", "unknown": "not known",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class NodeReport:
+    """What a page is made of. `topo` and `estimate` are None, with the reason, where evidence is missing."""
+
+    report: Report
+    topo: TopoDocument | None
+    estimate: EstimateDocument | None
+    why_no_picture: str
+    source: str  # what was read, as the user named it
+    target: str  # for the commands that the page suggests; empty for this machine
+    made: str  # when, in UTC
+
+
+def node_page(node: NodeReport) -> str:
+    """The page, as one HTML document."""
+    report = node.report
+    every = tuple(pair_views(report, node.topo, node.estimate)) if node.topo else ()
+    shown = every if len(every) <= PAIRS_SHOWN else tuple(_nearest(node.topo, every))
+    drawn = picture(node.topo.topology) if node.topo else None
+    start = _start(report, shown)
+    name = report.node.hostname or node.source
+    state = report.verdict.state
+    body = "".join(
+        (
+            '<a class="skip" href="#verdict">To the report</a>',
+            _header(node, name),
+            f'<main class="wrap">{_first_screen(node, shown, drawn, start)}',
+            _matrix(shown, every, start),
+            layers(report),
+            fixes(report),
+            unseen(report),
+            glossary(report),
+            "</main>",
+            _origin(node),
+            '<div id="live" class="hidden" role="status"></div>',
+        )
+    )
+    style = "\n" + _file("report.css") + scoped(RULES, ".pic")
+    data = {
+        "start": start.key if start else "",
+        "pairs": _routes(drawn, shown) if drawn else {},
+        "near": {pair.gpu.id: pair.key for pair in _nearest(node.topo, shown)} if node.topo else {},
+    }
+    title = f"{name}: {state.value} \N{MIDDLE DOT} gdrkit"
+    return page(
+        title=title, body=body, style=style, script="\n" + _file("node.js"), data=data, version=__version__
+    )
+
+
+def _file(name: str) -> str:
+    return files("gdrkit.html").joinpath(name).read_text("utf-8")
+
+
+def _nearest(topo: TopoDocument | None, pairs: Sequence[PairView]) -> Iterator[PairView]:
+    """The pairs of each GPU and its nearest port."""
+    near = {rail.gpu: set(rail.nearest) for rail in topo.rails} if topo else {}
+    seen: set[str] = set()
+    for pair in pairs:
+        if pair.net.id in near.get(pair.gpu.id, ()) and pair.gpu.id not in seen:
+            seen.add(pair.gpu.id)
+            yield pair
+
+
+def _start(report: Report, pairs: Sequence[PairView]) -> PairView | None:
+    """The pair that a reader sees first: a GPU at its own NIC, the worst one first."""
+    own = {(gpu.gpu, gpu.device) for gpu in report.gpus if gpu.counts}
+    candidates = [pair for pair in pairs if (pair.gpu.address, pair.net.device) in own] or list(pairs)
+    order: tuple[Kind, ...] = ("dead", "staged", "detour", "unknown", "shared", "direct")
+    return min(candidates, key=lambda pair: order.index(pair.kind), default=None)
+
+
+# -- first screen ----------------------------------------------------------------------------------
+
+
+def _header(node: NodeReport, name: str) -> str:
+    report = node.report
+    about = [
+        f"Linux {report.node.kernel}" if report.node.kernel else "",
+        report.node.source,
+        report.node.scope,
+    ]
+    words = " \N{MIDDLE DOT} ".join(safe(word) for word in about if word)
+    return (
+        f'<header class="top"><div class="wrap"><span class="brand">gdrkit</span>'
+        f'<span class="crumb"><b>{safe(name)}</b> {words}</span></div></header>'
+    )
+
+
+def _first_screen(
+    node: NodeReport, pairs: Sequence[PairView], drawn: Picture | None, start: PairView | None
+) -> str:
+    report = node.report
+    state = report.verdict.state
+    cause = first_cause(report)
+    if cause is not None:
+        label, why = ("But" if state in GOOD else "Why not"), plain(cause)
+    elif state is State.UNKNOWN:
+        label, why = "Why not", what_is_missing(report)
+    else:
+        label, why = ("", "") if state in GOOD else ("Why not", f"{report.verdict.summary}.")
+    reason = f'<p class="why"><b>{label}</b> {rich(why)}</p>' if why else ""
+    verdict = (
+        f'<div class="verdict" id="verdict"><p class="state">{glyph(STATE_GLYPHS[state])}'
+        f"<span>{safe(state.value)}</span><small>for {safe(report.verdict.consumer)}</small></p>"
+        f'{_sentence(report)}{reason}<ul class="programs">{_programs(report)}</ul></div>'
+    )
+    alike: dict[tuple[str, ...], list[PairView]] = {}
+    for pair in pairs:
+        alike.setdefault(_about(pair), []).append(pair)
+    panels = "".join(_panel(about, same, start) for about, same in alike.items())
+    return (
+        f'<div class="first">{verdict}{_next(node, cause)}{_figure(node, drawn, start)}'
+        f'<div class="pairs" id="pairs">{panels}</div></div>'
+    )
+
+
+def _sentence(report: Report) -> str:
+    """The first line: whether it works; where nothing can be done, first that nothing has to be."""
+    state = report.verdict.state
+    if state is not State.IMPOSSIBLE:
+        return f"<h1>{rich(works(report))}</h1>"
+    fails = report.modprobe is not None and report.modprobe.loaded is False
+    error = "Ignore the error of `modprobe nvidia-peermem`: there" if fails else "There"
+    return f'<h1>{rich(f"{error} is nothing to fix.")}</h1><p class="why">{rich(works(report))}</p>'
+
+
+def _programs(report: Report) -> str:
+    alike: dict[str, list[str]] = {}
+    for name, program in report.consumers.items():
+        words = program.state.value
+        if program.state not in GOOD and program.best_fallback:
+            words += f", falls back to {program.best_fallback}"
+        alike.setdefault(words, []).append(name)
+    return "".join(
+        f"<li><b>{safe(', '.join(names))}</b> {safe(words)}</li>" for words, names in alike.items()
+    )
+
+
+def _next(node: NodeReport, cause: Finding | None) -> str:
+    """What to do now; each command of it can be copied."""
+    words = now(node.report, cause, node.target)
+    commands = dict.fromkeys(re.findall(r"(?:(?<=Run )|(?<=`)(?=sudo |gdr ))`?([^`<>]+)`", words))
+    title = "Nothing to fix" if words.startswith("Nothing") else "Do this next"
+    steps = ""
+    if node.report.plan:
+        steps = f"<ol>{''.join(f'<li>{plan_step(step)}</li>' for step in node.report.plan[0].steps)}</ol>"
+    copied = "".join(map(command, commands))
+    return f'<div class="next"><h2>{title}</h2><p>{rich(words)}</p>{copied}{steps}</div>'
+
+
+def _figure(node: NodeReport, drawn: Picture | None, start: PairView | None) -> str:
+    if drawn is None or not drawn.cpus:
+        why = node.why_no_picture or "no GPU and no NIC was found"
+        return f'<figure class="pic"><p class="sub">No picture: {safe(why)}.</p></figure>'
+    routes = _routes(drawn, (start,)) if start else {}
+    both = "".join(
+        _svg(drawn, form, name, routes.get(start.key) if start else None)
+        for form, name in ((WIDE, "wide"), (TALL, "tall"))
+    )
+    legend = (
+        '<li><svg viewBox="0 0 30 8" aria-hidden="true"><path class="r-d" d="M2 4H28"/></svg>'
+        "the direct way of the chosen pair</li>"
+        '<li><svg viewBox="0 0 30 8" aria-hidden="true"><path class="r-s" d="M2 4H28"/></svg>'
+        "through host memory</li><li>The higher a way climbs, the farther the pair.</li>"
+    )
+    return (
+        f'<figure class="pic">{both}<figcaption><ul class="legend">{legend}</ul>'
+        f'<p class="hidden">{safe(_described(drawn))}</p></figcaption></figure>'
+    )
+
+
+def _svg(drawn: Picture, form: Form, name: str, route: dict[str, object] | None) -> str:
+    drawing = Drawing(drawn, form, hatch=f"hatch-{name}")
+    width, height = drawing.size
+    ways = route[name] if route else ["", ""]
+    assert isinstance(ways, list)
+    paths = f'<path class="r-s" d="{ways[1]}"/><path class="r-d" d="{ways[0]}"/>'
+    kind = f' data-kind="{route["kind"]}"' if route else ""
+    return (
+        f'<svg class="{name}" viewBox="0 0 {width:g} {height:g}" width="{width * ENLARGED:g}"{kind} '
+        f'role="img" aria-label="The node as a tree">{drawing.content(paths)}</svg>'
+    )
+
+
+def _described(drawn: Picture) -> str:
+    """The picture in words: the number of each kind of box, and every fault."""
+    boxes = list(drawn.walk())
+    counts = {
+        kind: sum(box.kind == kind for box in boxes) for kind in ("cpu", "bridge", "switch", "gpu", "nic")
+    }
+    names = ("processors", "host bridges", "switches", "GPUs", "ports of NICs")
+    words = ", ".join(f"{count} {name}" for count, name in zip(counts.values(), names, strict=True))
+    faults = [f"{box.name}: {mark}" for box in boxes for mark in box.marks]
+    faults += [
+        f"{box.name}: port {box.net.state}"
+        for box in boxes
+        if box.net and box.net.state not in ("", "ACTIVE")
+    ]
+    return f"The node has {words}. {'; '.join(faults) or 'No fault is marked'}."
+
+
+def _routes(drawn: Picture, pairs: Sequence[PairView]) -> dict[str, dict[str, object]]:
+    """For each pair its ways as SVG paths, direct and staged, in both forms."""
+    routes, found = Routes(drawn), {}
+    drawings = {"wide": Drawing(drawn), "tall": Drawing(drawn, TALL)}
+    for pair in pairs:
+        turns = any(obstacle.startswith("acs") for obstacle in _codes(pair))
+        direct = routes.direct(pair.gpu.id, pair.net.id, detour=turns)
+        staged = routes.staged(pair.gpu.id, pair.net.id)
+        if direct is None or staged is None:
+            continue
+        shared = pair.kind == "shared"
+        entry: dict[str, object] = {"gpu": pair.gpu.id, "net": pair.net.id, "kind": pair.kind}
+        for name, drawing in drawings.items():
+            entry[name] = [
+                drawing.path(staged if shared else direct, DIRECT),
+                "" if shared else drawing.path(staged, STAGED),
+            ]
+        found[pair.key] = entry
+    return found
+
+
+def _codes(pair: PairView) -> list[str]:
+    return re.findall(r"[a-z]+(?:-[a-z]+)+(?= at )", pair.words) if pair.kind == "detour" else []
+
+
+# -- pairs -----------------------------------------------------------------------------------------
+
+
+def _about(pair: PairView) -> tuple[str, ...]:
+    """All that is said of a pair, in HTML. Most pairs of a node are alike, and share it."""
+    far = DISTANCES.get(pair.distance, "")
+    kind = f"<b>{safe(pair.distance)}</b>{f', {far}' if far else ''}" if pair.distance else "not known"
+    rows = [("Path type", kind)]
+    if pair.nccl:
+        rows.append(("NCCL", safe(pair.nccl)))
+    tight = next((chain.tightest for chain in pair.chains if chain.tightest), None)
+    if tight is not None:
+        rows.append(("Tightest", safe(f"{tight.name}: {tight.description}")))
+    if pair.because:
+        rows.append(("Because of", ", ".join(f"<code>{safe(code)}</code>" for code in pair.because)))
+    if pair.confidence:
+        rows.append(("Sure", safe(pair.confidence)))
+    listed = "".join(f"<dt>{name}</dt><dd>{words}</dd>" for name, words in rows)
+    happens = f'<p class="happens">{glyph(KIND_GLYPHS[pair.kind])} {rich(pair.words)}</p>'
+    return happens, f"<dl>{listed}</dl>", ceiling_chart(pair.chains)
+
+
+def _panel(about: tuple[str, ...], pairs: Sequence[PairView], start: PairView | None) -> str:
+    """What is said of the pairs below their names. Without scripts the name that a link targets is shown."""
+    names = "".join(
+        f'<h3 id="{pair.key}"{FIRST if pair is start else ""}>{safe(gpu_name(pair.gpu))} to '
+        f"{safe(net_name(pair.net))}</h3>"
+        for pair in pairs
+    )
+    return f'<div class="pair">{names}{"".join(about)}</div>'
+
+
+def _matrix(shown: Sequence[PairView], every: Sequence[PairView], start: PairView | None) -> str:
+    if not shown:
+        return ""
+    gpus = list({pair.gpu.id: pair.gpu for pair in shown}.values())
+    nets = list({pair.net.id: pair.net for pair in shown}.values())
+    cells = {(pair.gpu.id, pair.net.id): pair for pair in shown}
+    heads = "".join(f'<th scope="col"><span>{safe(net_name(net))}</span></th>' for net in nets)
+    rows = "".join(
+        f'<tr><th scope="row">{safe(gpu_name(gpu))}</th>'
+        + "".join(_cell(cells.get((gpu.id, net.id)), start) for net in nets)
+        + "</tr>"
+        for gpu in gpus
+    )
+    counts = {kind: sum(pair.kind == kind for pair in shown) for kind in KIND_WORDS}
+    key = "".join(
+        f"<li>{glyph(KIND_GLYPHS[kind])} <b>{count}</b> {KIND_WORDS[kind]}</li>"
+        for kind, count in counts.items()
+        if count
+    )
+    left = (
+        f" Of {len(every)} pairs, only those of the nearest ports are shown."
+        if len(every) > len(shown)
+        else ""
+    )
+    return section(
+        "matrix",
+        "Every GPU and every NIC",
+        f"A letter is the path type of nvidia-smi. Choose a cell: picture and limits follow.{left}",
+        '<div class="wide-table" role="region" tabindex="0" aria-label="Every GPU and every NIC">'
+        f'<table class="mx"><thead><tr><td></td>{heads}</tr></thead><tbody>{rows}</tbody></table></div>'
+        f'<ul class="key">{key}</ul>',
+    )
+
+
+def _cell(pair: PairView | None, start: PairView | None) -> str:
+    if pair is None:
+        return "<td></td>"
+    label = f"{gpu_name(pair.gpu)} to {net_name(pair.net)}: {pair.distance}, {KIND_WORDS[pair.kind]}"
+    current = ' aria-current="true"' if pair is start else ""
+    return (
+        f'<td class="{pair.kind}"><a href="#{pair.key}" aria-label="{safe(label)}"{current}>'
+        f"{glyph(KIND_GLYPHS[pair.kind])}<span>{safe(pair.distance)}</span></a></td>"
+    )
+
+
+def _origin(node: NodeReport) -> str:
+    rows = [
+        ("Read from", safe(node.source)),
+        ("Report made", safe(node.made)),
+        ("By", f"gdrkit {safe(__version__)}, <code>gdr report</code>"),
+        (
+            "Made of",
+            "what <code>gdr doctor</code>, <code>gdr topo</code> and <code>gdr estimate</code> tell",
+        ),
+    ]
+    if node.topo and node.topo.nccl:
+        rows.append(
+            ("NCCL's view", f"of NCCL {safe(node.topo.nccl.version)}, {safe(node.topo.nccl.model_basis)}")
+        )
+    listed = "".join(f"<div><dt>{name}</dt><dd>{words}</dd></div>" for name, words in rows)
+    return f'<footer><div class="wrap"><dl>{listed}</dl></div></footer>'

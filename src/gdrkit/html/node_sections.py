@@ -1,0 +1,160 @@
+"""The parts of a node's page that list: layers and findings, fixes, what is missing, words."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from gdrkit.html.page import Glyph, command, glyph, rich, safe, section, table
+from gdrkit.report.answers import advice, deciding, in_words, missing_of
+from gdrkit.report.document import ChainStep, PlanSection, PlanStep, Report
+from gdrkit.report.glossary import GLOSSARY
+from gdrkit.rules.rule import Layer
+from gdrkit.verdict.findings import Finding
+from gdrkit.verdict.path_state import GOOD
+
+STATE_GLYPHS: dict[str, Glyph] = {
+    "active": "ok", "ready": "ok", "blocked": "bad", "unknown": "unknown", "impossible": "impossible",
+    "failed": "bad", "warning": "warning", "note": "note",
+}  # fmt: skip
+
+
+def layers(report: Report) -> str:
+    """The layers from the ground up; the findings of the broken one are open."""
+    rows = []
+    for layer in Layer:
+        here = [f for f in report.findings if f.layer == layer and f.status != "unknown"]
+        unknown = sum(f.layer == layer and f.status == "unknown" for f in report.findings)
+        broken = layer == report.verdict.first_broken_layer
+        for status in ("failed", "warning"):
+            if any(f.status == status for f in here):
+                worst = STATE_GLYPHS[status]
+                break
+        else:
+            worst = "unknown" if unknown else "ok"
+        found = "".join(_finding(f, is_open=f.status == "failed") for f in here)
+        more = f'<p class="sub">{unknown} checks lacked evidence; see below.</p>' if unknown else ""
+        nothing = "" if found or more else '<p class="sub">nothing found</p>'
+        names = ' class="hit"' if broken else ""
+        rows.append(
+            f"<li{names}>{glyph(worst)}<b>{safe(layer.value)}</b><div>{found}{more}{nothing}</div></li>"
+        )
+    about = "From the ground up: a layer works only if those before it do. A finding opens to its evidence."
+    return section("layers", "The layers", about, f'<ol class="layers">{"".join(rows)}</ol>')
+
+
+def _finding(finding: Finding, *, is_open: bool) -> str:
+    subject = f" {finding.subject}" if finding.subject not in ("", "node") else ""
+    expected = f"<p>Expected: {rich(finding.expected)}.</p>" if finding.expected else ""
+    cost = f"<p>{rich(finding.cost)}</p>" if finding.cost else ""
+    do = finding.advice or (advice(finding.code) if finding.status != "note" else "")
+    doing = f"<p><b>What to do.</b> {rich(do)}</p>" if do else ""
+    rows = [(f"<code>{safe(e.source)}</code>", safe(e.locator), safe(e.text)) for e in finding.evidence]
+    evidence = table(("file or command", "place", "text"), rows, "ev") if rows else ""
+    links = "".join(f"<li>{_link(reference)}</li>" for reference in finding.references)
+    return (
+        f"<details{' open' if is_open else ''}><summary>{glyph(STATE_GLYPHS[finding.status])}<span><code>"
+        f"{safe(finding.code)}</code>{safe(subject)}: {rich(finding.seen)}</span>"
+        f"<small>{safe(finding.status)}, {safe(finding.confidence.value)}</small></summary>"
+        '<div class="body">'
+        f"{expected}{cost}{doing}{evidence}{f'<ul>{links}</ul>' if links else ''}</div></details>"
+    )
+
+
+def _link(reference: str) -> str:
+    if re.fullmatch(r"https?://[^\s\"'<>]+", reference):
+        return f'<a href="{safe(reference)}" rel="noreferrer noopener">{safe(reference)}</a>'
+    return safe(reference)
+
+
+def fixes(report: Report) -> str:
+    """The ways out, then where each obvious fix would end; dead ends are grey."""
+    ways = "".join(_way(plan, number) for number, plan in enumerate(report.plan))
+    ends = "".join(_chain(chain) for chain in report.what_then)
+    if not ways and not ends:
+        return ""
+    return section(
+        "fixes",
+        "Where each fix leads",
+        "Each end is the verdict on the node as it would be then.",
+        f'<div class="ways">{ways}{ends}</div>',
+    )
+
+
+def _way(plan: PlanSection, number: int) -> str:
+    steps = "".join(f"<li>{plan_step(step)}</li>" for step in plan.steps)
+    end = plan.steps[-1].then.state.value
+    title = "The shortest way" if number == 0 else "Another way"
+    return (
+        f'<div class="way"><h3>{glyph(STATE_GLYPHS[end])} {title}: ends {safe(end)}</h3>'
+        f'<ol class="steps">{steps}</ol></div>'
+    )
+
+
+def plan_step(step: PlanStep) -> str:
+    """One step of a plan: what it does, its risk, its undo, and the verdict afterwards."""
+    reboot = "needs a reboot" if step.needs_reboot else "no reboot"
+    return (
+        f"<b>{safe(step.remedy)}</b> {safe(step.effect)} <small>{reboot}. Risk: {safe(step.risk)}. "
+        f"Undo: {safe(step.undo)}. Then: {safe(step.then.state.value)}.</small>"
+    )
+
+
+def _chain(chain: Sequence[ChainStep]) -> str:
+    end = chain[-1].then.state.value
+    dead = "" if chain[-1].then.state in GOOD else " dead"
+    return (
+        f'<div class="way{dead}"><h3>{glyph(STATE_GLYPHS[end])} {safe(chain[0].remedy)}: ends '
+        f"{safe(end)}</h3>"
+        f'<ol class="steps">{"".join(f"<li>{_chain_step(step)}</li>" for step in chain)}</ol></div>'
+    )
+
+
+def _chain_step(step: ChainStep) -> str:
+    still = f", lacks {', '.join(step.then.blocked_by)}" if step.then.blocked_by else ""
+    error = (
+        f" modprobe says: <code>{safe(step.modprobe.stderr)}</code>"
+        if step.modprobe and step.modprobe.stderr
+        else ""
+    )
+    return (
+        f"<b>{safe(step.remedy)}</b> {safe(step.effect)}{error} "
+        f"<small>Then: {safe(step.then.state.value + still)}.</small>"
+    )
+
+
+def unseen(report: Report) -> str:
+    """What could not be read, one row for each command that would tell."""
+    groups: dict[tuple[str, str, str], list[str]] = {}
+    for finding in report.findings:
+        if finding.status == "unknown":
+            groups.setdefault((*missing_of(finding), finding.expected), []).append(finding.code)
+    if not groups:
+        return ""
+    decides = {finding.seen for finding in deciding(report)}
+    rows = (
+        (
+            f"{safe(source)} <small>({safe(in_words(why))})</small>"
+            + (" <b>decides the verdict</b>" if f"{source}: {why}" in decides else ""),
+            ", ".join(f"<code>{safe(code)}</code>" for code in dict.fromkeys(codes)),
+            command(ask) if ask else "",
+        )
+        for (source, why, ask), codes in groups.items()
+    )
+    return section(
+        "unseen",
+        "What could not be seen",
+        "Unknown is an answer. The command tells it.",
+        table(("missing", "leaves open", "to find out"), rows, "unseen"),
+    )
+
+
+def glossary(report: Report) -> str:
+    """The terms that the page uses."""
+    seen = " ".join(f"{f.seen} {f.expected} {f.cost} {f.advice}" for f in report.findings)
+    seen += " ".join(f"{step.effect} {step.remedy}" for chain in report.what_then for step in chain)
+    seen += " PIX PHB NODE SYS dma-buf NCCL staged"
+    words = set(re.findall(r"[\w-]+", seen.casefold()))
+    terms = [t for t in GLOSSARY if {t.name.casefold(), *(a.casefold() for a in t.also)} & words]
+    rows = "".join(f"<dt>{safe(term.name)}</dt><dd>{rich(term.text)}</dd>" for term in terms)
+    return section("words", "Words", "Terms of this page.", f'<dl class="words">{rows}</dl>') if rows else ""

@@ -1,0 +1,139 @@
+"""Each pair of a GPU and a NIC as a report shows it: what happens between the two, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from gdrkit.consumers.consumer import DIRECT
+from gdrkit.fabric.ceilings.chain import Chain
+from gdrkit.fabric.ceilings.document import EstimateDocument
+from gdrkit.fabric.topo_document import TopoDocument
+from gdrkit.fabric.topo_pairs import TopoPair
+from gdrkit.fabric.topology.graph import Net, TopologyGpu
+from gdrkit.report.answers import PATH_NAMES
+from gdrkit.report.document import JudgementSection, PairSection, Report
+from gdrkit.report.pages import code_page
+from gdrkit.verdict.path_state import BEST_FIRST, GOOD, State
+
+Kind = Literal["direct", "detour", "shared", "staged", "dead", "unknown"]
+"""direct: as it should be; detour: direct, but slower than the hardware could; shared: the GPU has no memory
+of its own, and host memory serves; staged: copied through host memory; dead: nothing passes."""
+
+DISTANCES = {
+    "PIX": "one PCIe switch between the two",
+    "PXB": "several PCIe switches between the two",
+    "PHB": "one host bridge of the processor between the two",
+    "NODE": "several host bridges of one processor between the two",
+    "SYS": "two processors and the link between them",
+}
+
+
+@dataclass(frozen=True)
+class PairView:
+    """One pair. `key` is unique on a page, and safe in a link."""
+
+    key: str
+    gpu: TopologyGpu
+    net: Net
+    kind: Kind
+    words: str  # what happens, in a sentence
+    because: tuple[str, ...]  # codes
+    distance: str  # PIX, PXB, ...; empty if unknown
+    nccl: str  # what NCCL would do, in words; empty if unknown
+    confidence: str
+    chains: tuple[Chain, ...]
+
+
+def gpu_name(gpu: TopologyGpu) -> str:
+    """GPU 0, or its address where the number is not known."""
+    return f"GPU {gpu.index}" if gpu.index is not None else gpu.address or gpu.id
+
+
+def net_name(net: Net) -> str:
+    """The name of the port: mlx5_0."""
+    return net.id or net.netdev or "NIC"
+
+
+def pair_views(report: Report, topo: TopoDocument, estimate: EstimateDocument | None) -> Iterator[PairView]:
+    """The pairs of a node, GPU by GPU, in the order of the topology."""
+    judged = {(pair.gpu, pair.device): pair for pair in report.pairs}
+    ceilings = {(pair.gpu, pair.device): pair.paths for pair in estimate.pairs} if estimate else {}
+    gpus = {gpu.id: (number, gpu) for number, gpu in enumerate(topo.topology.gpus)}
+    nets = {net.id: (number, net) for number, net in enumerate(topo.topology.nets)}
+    for pair in topo.pairs:
+        (row, gpu), (column, net) = gpus[pair.gpu], nets[pair.net]
+        section = judged.get((gpu.address, net.device))
+        judgement = _judgement(report, section) if section else None
+        kind = _kind(report, judgement, pair, net)
+        distance = section.distance if section else ""
+        yield PairView(
+            key=f"pair-{row}-{column}",
+            gpu=gpu,
+            net=net,
+            kind=kind,
+            words=_words(kind, judgement, pair, net),
+            because=tuple(judgement.blocked_by) if judgement else (),
+            distance=distance or (pair.nvidia_smi[0].value if len(pair.nvidia_smi) == 1 else ""),
+            nccl=_nccl(pair),
+            confidence=judgement.confidence.value if judgement else "",
+            chains=ceilings.get((gpu.address, net.device), ()),
+        )
+
+
+def _judgement(report: Report, section: PairSection) -> JudgementSection | None:
+    """The best direct path of a pair, for the program that the verdict is about; the worst of its
+    directions."""
+    worst: dict[str, JudgementSection] = {}
+    for key in section.judgements:
+        found = report.judgements[key]
+        if report.verdict.consumer in found.consumers and found.path in DIRECT:
+            before = worst.get(found.path)
+            if before is None or _rank(found) > _rank(before):
+                worst[found.path] = found
+    return min(worst.values(), key=_rank, default=None)
+
+
+def _rank(judgement: JudgementSection) -> int:
+    return BEST_FIRST.index(judgement.state)
+
+
+def _kind(report: Report, judgement: JudgementSection | None, pair: TopoPair, net: Net) -> Kind:
+    if net.state not in ("", "ACTIVE"):
+        return "dead"
+    if judgement is None or judgement.state is State.UNKNOWN:
+        return "unknown"
+    if judgement.state in GOOD:
+        return "detour" if pair.obstacles else "direct"
+    return "shared" if report.verdict.best_fallback == "host-mapped" else "staged"
+
+
+def _words(kind: Kind, judgement: JudgementSection | None, pair: TopoPair, net: Net) -> str:
+    over = PATH_NAMES.get(judgement.path, judgement.path) if judgement else ""
+    reasons = [code_page(code)[0].rstrip(".") for code in judgement.blocked_by[:1]] if judgement else []
+    match kind:
+        case "direct":
+            return f"Direct, over {over}."
+        case "detour":
+            seen = "; ".join(dict.fromkeys(f"{o.code} at {o.address}: {o.seen}" for o in pair.obstacles))
+            return f"Direct, over {over}, but slower than it could be: {seen}."
+        case "shared":
+            return "Through host memory that GPU and NIC share: as good as direct on this hardware."
+        case "staged":
+            return f"Copied through host memory. {'. '.join(reasons)}{'.' if reasons else ''}"
+        case "dead":
+            return f"Nothing passes: the port is {net.state}."
+        case "unknown":
+            missing = judgement.missing[:1] if judgement else ()
+            return f"Not known{f': {missing[0]} is missing' if missing else ''}."
+
+
+def _nccl(pair: TopoPair) -> str:
+    if pair.send is None or pair.receive is None:
+        return ""
+    words = []
+    for name, view in (("sends", pair.send), ("receives", pair.receive)):
+        how = f"directly{f' through {view.through}' if view.through else ''}"
+        words.append(f"{name} {how if view.direct else f'through host memory ({view.because})'}")
+    return " and ".join(words)

@@ -1,0 +1,195 @@
+"""The report on a node: the answers first, every pair, no request, no markup from evidence."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from html.parser import HTMLParser
+
+import pytest
+from msgspec.structs import replace
+
+from gdrkit.cli.report import _estimate, _topology
+from gdrkit.diagnosis import node_of, report_on
+from gdrkit.evidence.target import open_host
+from gdrkit.html.node_page import NodeReport, node_page
+from tests.evidence_nodes import build
+
+NODES = (
+    "ubuntu-6.8-h100",
+    "rail-down",
+    "acs-redirect",
+    "spark-two-cables",
+    "h200-vm",
+    "gb200-force-pcie",
+    "no-gpu",
+    "no-rdma-device",
+    "talos",
+    "wsl2",
+    "volta-proprietary",
+)
+LIMIT_BYTES = 500_000
+VOID = {"meta", "link", "rect", "circle", "path", "use", "br", "img"}
+
+
+class Reader(HTMLParser):
+    """Every element with its attributes, and text by the id of the element around it."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.elements, self.open, self.text = [], [], ""
+        self.feed(text)
+        assert not self.open, self.open
+
+    def handle_starttag(self, tag, attributes):
+        self.elements.append((tag, dict(attributes)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attributes):
+        self.elements.append((tag, dict(attributes)))
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if not {"style", "script"} & set(self.open):
+            self.text += data
+
+
+def fresh(folder):
+    folder.mkdir(exist_ok=True)
+    return folder
+
+
+def made(name, folder, **changes):
+    node = node_of(open_host(str(build(name, fresh(folder)))))
+    topo, why = _topology(node, name)
+    report = report_on(node)
+    whole = NodeReport(
+        report=replace(report, **changes) if changes else report,
+        topo=topo,
+        estimate=_estimate(node) if topo else None,
+        why_no_picture=why,
+        source=name,
+        target=name,
+        made="2026-11-20 16:00 UTC",
+    )
+    return whole, node_page(whole)
+
+
+@pytest.mark.parametrize("name", NODES)
+def test_a_report_is_whole_and_asks_for_nothing_from_elsewhere(name, tmp_path):
+    _, text = made(name, tmp_path)
+    page = Reader(text)
+    assert len(text.encode()) < LIMIT_BYTES
+    ids = [attributes["id"] for _, attributes in page.elements if "id" in attributes]
+    assert len(ids) == len(set(ids))
+    for tag, attributes in page.elements:
+        assert not any(key == "style" or key.startswith("on") for key in attributes), (tag, attributes)
+        assert tag not in {"iframe", "object", "embed", "img", "form", "input", "base"}
+        assert "src" not in attributes
+        for key in ("href", "xlink:href"):
+            link = attributes.get(key) or ""
+            if tag in ("use", "a") and link.startswith("#"):
+                assert link[1:] in ids, link
+            elif link:
+                assert tag == "a" or (tag, link) == ("link", "data:,")
+    assert not re.search(r"url\((?!#)|@import", text)
+
+
+def test_the_first_answer_of_a_node_with_a_dead_rail_names_the_port_and_what_to_do(tmp_path):
+    _, text = made("rail-down", tmp_path)
+    page = Reader(text)
+    assert "7 of 8 GPUs reach their NIC directly" in page.text
+    assert "sudo ibportstate -C mlx5_7 -D 0 1 enable" in [
+        attributes.get("data-copy") for tag, attributes in page.elements if tag == "button"
+    ]
+    cells = [attributes.get("aria-label") for tag, attributes in page.elements if tag == "a"]
+    assert "GPU 7 to mlx5_7: PIX, dead: the port is not active" in cells
+    assert "GPU 0 to mlx5_0: PIX, direct" in cells
+    assert sum(cell is not None and "dead" in cell for cell in cells) == 8
+
+
+def test_a_spark_says_first_that_the_error_is_to_be_ignored(tmp_path):
+    _, text = made("spark-two-cables", tmp_path)
+    (first,) = re.findall(r"<h1>(.*?)</h1>", text)
+    assert first == "Ignore the error of <code>modprobe nvidia-peermem</code>: there is nothing to fix."
+
+
+def test_a_node_without_such_an_error_says_whether_it_works(tmp_path):
+    _, text = made("ubuntu-6.8-h100", tmp_path)
+    assert "<h1>8 of 8 GPUs reach their NIC directly over dma-buf.</h1>" in text
+
+
+def test_a_redirected_pair_climbs_to_the_host_bridge_and_a_clean_one_turns_in_its_switch(tmp_path):
+    def highest(name, folder):
+        _, text = made(name, folder)
+        data = json.loads(re.findall(r'id="data">(.*?)</script>', text, re.DOTALL)[0])
+        direct = data["pairs"]["pair-0-0"]["wide"][0]
+        return min(float(y) for y in re.findall(r"[ML][\d.]+ ([\d.]+)", direct))
+
+    from gdrkit.fabric.picture_svg import WIDE
+
+    assert WIDE.bridge[0] < highest("acs-redirect", tmp_path / "a") < WIDE.bridge[1] + 6
+    assert highest("ubuntu-6.8-h100", tmp_path / "b") > WIDE.bridge[1] + 6
+
+
+def test_without_a_tree_the_page_says_why_there_is_no_picture(tmp_path):
+    node, _ = made("talos", tmp_path)
+    bare = NodeReport(node.report, None, None, "PCI devices (not collected)", "x", "", "now")
+    text = node_page(bare)
+    assert "No picture: PCI devices (not collected)." in Reader(text).text
+
+
+HOSTILE = '"><script>alert(1)</script><img src=x onerror=alert(2)>\x1b]0;x\x07\u202e`</style>'
+
+
+def test_evidence_of_a_hostile_node_stays_text(tmp_path):
+    whole, _ = made("rail-down", tmp_path)
+    report = whole.report
+    finding = report.findings[0]
+    bad = replace(
+        finding,
+        seen=HOSTILE,
+        subject=HOSTILE,
+        advice=HOSTILE,
+        references=(f"https://x{HOSTILE}", "javascript:alert(1)"),
+        evidence=tuple(replace(e, source=HOSTILE, text=HOSTILE, locator=HOSTILE) for e in finding.evidence),
+    )
+    nets = tuple(replace(net, state=HOSTILE, netdev=HOSTILE) for net in whole.topo.topology.nets)
+    topo = replace(whole.topo, topology=replace(whole.topo.topology, nets=nets))
+    hostile = NodeReport(
+        report=replace(
+            report, node=replace(report.node, hostname=HOSTILE), findings=(bad, *report.findings[1:])
+        ),
+        topo=topo, estimate=whole.estimate, why_no_picture="", source=HOSTILE, target=HOSTILE, made="now",
+    )  # fmt: skip
+    text = node_page(hostile)
+    page = Reader(text)
+    assert sum(tag == "script" for tag, _ in page.elements) == 2
+    assert not any(tag == "img" for tag, _ in page.elements)
+    assert not any(key.startswith("on") for _, attributes in page.elements for key in attributes)
+    assert not any((a.get("href") or "").startswith("javascript") for _, a in page.elements)
+    assert "\x1b" not in text and "\u202e" not in text
+
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here")
+@pytest.mark.parametrize("name", ["rail-down", "spark-two-cables"])
+def test_a_browser_runs_the_script_without_a_complaint(name, tmp_path):
+    file = tmp_path / "report.html"
+    file.write_text(made(name, tmp_path)[1])
+    flags = ["--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr", "--v=0"]
+    ran = subprocess.run(
+        [CHROMIUM, *flags, f"--user-data-dir={tmp_path / 'profile'}", "--dump-dom", file.as_uri()],
+        capture_output=True, text=True, timeout=120, check=True,
+    )  # fmt: skip
+    assert "CONSOLE" not in ran.stderr, ran.stderr
+    chosen = re.findall(r'<h3 id="([^"]+)"[^>]*class="[^"]*\bon\b', ran.stdout)
+    assert len(chosen) == 1
+    assert len(re.findall(r'<g class="(?:gpu|nic) dev on"', ran.stdout)) == 4  # two devices in two forms
