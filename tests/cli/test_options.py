@@ -128,7 +128,7 @@ FILES = {
     "collect": ("--output", "--root", "--pyz"), "config": ("--output",), "bench": ("--csv", "--plot"),
     "fix": ("--root", "--key", "--certificate", "--expect"), "prove": ("--log",),
     "topo": ("--write-nccl-xml",),
-    "fleet": ("--hosts", "--run", "--resume", "--since", "--expect"),
+    "fleet": ("--hosts", "--run", "--resume", "--since", "--expect", "--output"),
     "report": ("--output", "--expect"), "estimate": ("--measured",),
     "doctor": ("--expect",), "expect": ("--output",),
     "export": ("--output", "--run", "--measured", "--expect"),

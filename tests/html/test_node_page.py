@@ -31,7 +31,7 @@ NODES = (
     "volta-proprietary",
 )
 LIMIT_BYTES = 500_000
-VOID = {"meta", "link", "rect", "circle", "path", "use", "br", "img"}
+VOID = {"input", "meta", "link", "rect", "circle", "path", "use", "br", "img"}
 
 
 class Reader(HTMLParser):

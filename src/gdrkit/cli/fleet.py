@@ -19,6 +19,11 @@ _BOTH = {
     "--hosts", "--slurm", "--partition", "--nodelist", "--timeout", "--fanout", "--json", "--debug",
 }  # fmt: skip
 """The options that doctor and bench share."""
+_PRINTED = {
+    "--json", "--csv", "--junit", "--ctrf", "--nodes-only", "--group", "--node", "--compare",
+    "--print-manifest",
+}  # fmt: skip
+"""What doctor can print instead of its text."""
 _OF_BENCH = {"--rounds", "--gpu", "--device", "--size", "--network"}
 
 
@@ -40,6 +45,7 @@ def parser() -> Parser:
         "  gdr fleet doctor --run last --group 2          the nodes of a group of the last run\n"
         "  gdr fleet doctor --run last --compare gpu1 gpu2    what differs between two nodes\n"
         "  gdr fleet doctor bundles/ --nodes-only         the nodes that need something, for scontrol\n"
+        "  gdr fleet report bundles/ -o fleet.html        the same as one HTML file, to look at\n"
         "  gdr fleet bench 'gpu[1-4]'                     which nodes are slow, over TCP\n"
         "  gdr fleet bench 'gpu[1-4]' --gpu 0 --device mlx5_0    GPU memory through an RDMA device\n"
         "  gdr fleet bench --slurm --rounds 5             five pairs of each of Slurm's nodes\n\n"
@@ -47,7 +53,9 @@ def parser() -> Parser:
         "node gave no answer; 64 and above usage and internal errors",
     )
     parser.add_argument(
-        "action", choices=("doctor", "bench"), help="judge the nodes, or measure between pairs of them"
+        "action",
+        choices=("doctor", "bench", "report"),
+        help="judge the nodes, measure between pairs of them, or judge them and write one HTML file",
     )
     parser.add_argument(
         "targets", nargs="*", metavar="TARGET", help="files and folders of evidence, or a list of nodes"
@@ -158,6 +166,10 @@ def _bench_options(parser: Parser) -> None:
 
 def _output_options(parser: Parser) -> None:
     parser.output()
+    parser.add_argument(
+        "-o", "--output", metavar="FILE", help="report: the file to write (gdr-fleet-report.html)"
+    )
+    parser.force("--output")
     parser.add_argument("--csv", action="store_true", help="write one line of CSV for each node")
     parser.add_argument("--junit", action="store_true", help="write JUnit XML, one test case for each node")
     parser.add_argument("--ctrf", action="store_true", help="write CTRF's JSON, one test for each node")
@@ -221,7 +233,13 @@ def main(arguments: list[str]) -> int:
         from gdrkit.cli.fleet_bench import bench
 
         return bench(options)
-    parser().refuse(options, _OF_BENCH, "on doctor; it is for bench")
+    parser().refuse(options, _OF_BENCH, f"on {options.action}; it is for bench")
+    if options.action == "report":
+        parser().refuse(options, _PRINTED, "on report, which writes a file")
+        from gdrkit.cli.fleet_report import write_report
+
+        return write_report(options)
+    parser().refuse(options, {"--output", "--force"}, "on doctor; it is for report")
     if options.print_manifest:
         from gdrkit.cli.fleet_run import print_manifest
 

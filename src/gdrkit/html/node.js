@@ -1,8 +1,4 @@
 (() => {
-  "use strict";
-  const data = JSON.parse(document.getElementById("data").textContent);
-  const all = (selector, root = document) => [...root.querySelectorAll(selector)];
-  const live = document.getElementById("live");
   const panels = document.getElementById("pairs");
   let chosen = data.start;
   if (panels) panels.classList.add("script");
@@ -52,24 +48,8 @@
     document.addEventListener(leave, (event) => { if (pointed(event.target)) show(chosen); });
   }
   const go = (key) => { history.replaceState(null, "", `#${key}`); choose(key); };
-  document.addEventListener("click", async (event) => {
-    const button = event.target.closest("[data-copy]");
-    if (button) {
-      try {
-        await navigator.clipboard.writeText(button.dataset.copy);
-        button.textContent = "Copied";
-      } catch {
-        const range = document.createRange();
-        range.selectNodeContents(button.previousElementSibling);
-        const selection = getSelection();
-        selection.removeAllRanges();
-        selection.addRange(range);
-        button.textContent = "Press Ctrl+C";
-      }
-      live.textContent = button.textContent;
-      setTimeout(() => { button.textContent = "Copy"; }, 1600);
-      return;
-    }
+  document.addEventListener("click", (event) => {
+    if (event.target.closest("[data-copy]")) return;
     const key = pointed(event.target);
     if (key) { event.preventDefault(); go(key); }
   });

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from importlib.resources import files
 
 from gdrkit import __version__
 from gdrkit.fabric.ceilings.document import EstimateDocument
@@ -15,7 +14,7 @@ from gdrkit.fabric.picture_svg import RULES, TALL, WIDE, Drawing, Form, scoped
 from gdrkit.fabric.topo_document import TopoDocument
 from gdrkit.html.ceiling_chart import ceiling_chart
 from gdrkit.html.node_sections import STATE_GLYPHS, fixes, glossary, layers, plan_step, unseen
-from gdrkit.html.page import Glyph, command, glyph, page, rich, safe, section
+from gdrkit.html.page import Glyph, command, file, glyph, page, rich, safe, section
 from gdrkit.html.pairs import DISTANCES, Kind, PairView, gpu_name, net_name, pair_views
 from gdrkit.report.answers import (
     first_cause,
@@ -83,7 +82,7 @@ def node_page(node: NodeReport) -> str:
             '<div id="live" class="hidden" role="status"></div>',
         )
     )
-    style = "\n" + _file("report.css") + scoped(RULES, ".pic")
+    style = "\n" + file("report.css") + file("node.css") + scoped(RULES, ".pic")
     data = {
         "start": start.key if start else "",
         "pairs": _routes(drawn, shown) if drawn else {},
@@ -91,12 +90,13 @@ def node_page(node: NodeReport) -> str:
     }
     title = f"{name}: {state.value} \N{MIDDLE DOT} gdrkit"
     return page(
-        title=title, body=body, style=style, script="\n" + _file("node.js"), data=data, version=__version__
+        title=title,
+        body=body,
+        style=style,
+        script="\n" + file("common.js") + file("node.js"),
+        data=data,
+        version=__version__,
     )
-
-
-def _file(name: str) -> str:
-    return files("gdrkit.html").joinpath(name).read_text("utf-8")
 
 
 def _nearest(topo: TopoDocument | None, pairs: Sequence[PairView]) -> Iterator[PairView]:

@@ -12,11 +12,12 @@ import base64
 import html
 import re
 from collections.abc import Iterable
+from importlib.resources import files
 from typing import Literal
 
-from gdrkit.agent.streams import visible
+from gdrkit.agent.streams import visible, visible_json
 
-Glyph = Literal["ok", "warning", "bad", "unknown", "impossible", "note", "staged"]
+Glyph = Literal["ok", "warning", "bad", "unknown", "impossible", "note", "staged", "unreachable"]
 
 # The outer shape alone tells the state: disc, triangle, square, diamond, barred ring, ring, dashed ring.
 GLYPHS: dict[Glyph, str] = {
@@ -28,6 +29,7 @@ GLYPHS: dict[Glyph, str] = {
     '<path class="line" d="M6.2 6.4c0-2.4 3.7-2.3 3.6 0C9.8 7.8 8 7.7 8 9.3M8 10.6v1.4"/>',
     "impossible": '<circle cx="8" cy="8" r="6.8" class="line"/><path class="line" d="M3.3 3.3l9.4 9.4"/>',
     "note": '<circle cx="8" cy="8" r="6.8" class="line"/><path class="line" d="M8 7v5M8 4v1.7"/>',
+    "unreachable": '<path class="line" d="M2 2h12v12H2z" stroke-dasharray="2.4 2"/>',
     "staged": '<circle cx="8" cy="8" r="6.6" class="line" stroke-dasharray="2.6 2"/>',
 }
 
@@ -65,6 +67,11 @@ def command(words: str) -> str:
     )
 
 
+def copyable(words: str) -> str:
+    """A list, such as names of nodes, with a button that copies it."""
+    return command(words).replace('class="cmd"><code', 'class="cmd list"><code tabindex="0"', 1)
+
+
 def table(heads: Iterable[str], rows: Iterable[Iterable[str]], names: str = "") -> str:
     """A table; the cells of `rows` are HTML."""
     heads = tuple(heads)
@@ -79,6 +86,11 @@ def table(heads: Iterable[str], rows: Iterable[Iterable[str]], names: str = "") 
 def section(of: str, title: str, about: str, content: str) -> str:
     """A part of a page, with a link to it."""
     return f'<section id="{of}"><h2>{safe(title)}</h2><p class="sub">{rich(about)}</p>{content}</section>'
+
+
+def file(name: str) -> str:
+    """A style or a script of this package."""
+    return files("gdrkit.html").joinpath(name).read_text("utf-8")
 
 
 def page(*, title: str, body: str, style: str, script: str, data: object, version: str) -> str:
@@ -118,7 +130,7 @@ def _embedded(data: object) -> str:
     """JSON in which nothing can end the element or begin a comment."""
     import msgspec
 
-    text = msgspec.json.encode(data).decode()
+    text = visible_json(msgspec.json.encode(data).decode())
     for character in "&<>\u2028\u2029":
         text = text.replace(character, f"\\u{ord(character):04x}")
     return text

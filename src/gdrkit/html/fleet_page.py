@@ -1,0 +1,234 @@
+"""The report on many nodes as a page: how many need something, why, what to do first, who is odd."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from gdrkit import __version__
+from gdrkit.agent.streams import visible
+from gdrkit.fleet.document import WELL, Change, FleetReport, Group, NodeRow, Standing, TraitValue
+from gdrkit.fleet.hostlist import natural
+from gdrkit.fleet.peers import differing, kinds, norm
+from gdrkit.fleet.text import duration
+from gdrkit.html.page import Glyph, copyable, file, glyph, page, rich, safe, section, table
+
+STANDING_GLYPHS: dict[Standing, Glyph] = {
+    Standing.READY: "ok", Standing.WARNINGS: "warning", Standing.BLOCKED: "bad",
+    Standing.UNKNOWN: "unknown", Standing.UNREACHABLE: "unreachable", Standing.UNREADABLE: "unreachable",
+    Standing.IMPOSSIBLE: "impossible",
+}  # fmt: skip
+STANDINGS = tuple(STANDING_GLYPHS)
+DIFFERENCES_SHOWN = 40
+"""Traits in which a node differs from its peer; a node that differs in more is of another kind."""
+SUGGESTIONS = 200
+"""Words that the filter suggests."""
+
+
+def fleet_page(report: FleetReport, source: str) -> str:
+    """The page of a run, as one HTML document. `source` is what was asked, as the user named it."""
+    style = "\n" + file("report.css") + file("fleet.css")
+    total = len(report.nodes)
+    body = "".join(
+        (
+            '<a class="skip" href="#verdict">To the report</a>',
+            '<header class="top"><div class="wrap"><span class="brand">gdrkit</span>'
+            f'<span class="crumb"><b>{safe(source)}</b> {total} nodes</span></div></header>',
+            f'<main class="wrap">{_first(report)}{_map(report)}{_groups(report)}{_odd(report)}'
+            f"{_drift(report)}{_mismatches(report)}{_changes(report)}</main>",
+            _origin(report, source),
+            '<div id="live" class="hidden" role="status"></div>',
+        )
+    )
+    return page(
+        title=f"{_in_need(report)} of {total} nodes need something \N{MIDDLE DOT} gdrkit",
+        body=body,
+        style=style,
+        script="\n" + file("common.js") + file("fleet.js"),
+        data=_data(report),
+        version=__version__,
+    )
+
+
+def _in_need(report: FleetReport) -> int:
+    return sum(row.standing not in WELL for row in report.nodes)
+
+
+def _first(report: FleetReport) -> str:
+    """One sentence, the counts, and what to do first."""
+    total, need = len(report.nodes), _in_need(report)
+    words = (
+        f"All {total} nodes are well."
+        if not need
+        else f"{need} of {total} nodes need{'s' if need == 1 else ''} something."
+    )
+    if not report.complete:
+        words += " The run was interrupted."
+    counts = "".join(
+        f"<li>{glyph(STANDING_GLYPHS[s])} <b>{report.counts[s]}</b> {safe(s.value)}</li>"
+        for s in STANDINGS
+        if s in report.counts
+    )
+    fixes = "".join(
+        f"<li><b>frees {fix.frees}</b> {rich(fix.advice)}{copyable(fix.nodes)}</li>" for fix in report.fixes
+    )
+    first = f'<div class="next"><h2>Do this first</h2><ol>{fixes}</ol></div>' if fixes else ""
+    return (
+        f'<div class="first fleet"><div class="verdict" id="verdict"><h1>{safe(words)}</h1>'
+        f'<ul class="counts">{counts}</ul></div>{first}</div>'
+    )
+
+
+def _map(report: FleetReport) -> str:
+    """The map, which a script draws; what it shows is in the tables below, too."""
+    hints: dict[str, None] = {standing.value: None for standing in report.counts}
+    hints.update((cause, None) for group in report.groups for cause in group.causes)
+    hints.update((row.name, None) for row in report.nodes[:SUGGESTIONS])
+    options = "".join(f'<option value="{safe(hint)}"></option>' for hint in list(hints)[:SUGGESTIONS])
+    return section(
+        "nodes",
+        "Every node",
+        "A mark for each node, by name; point at one, or move with the arrow keys. The filter takes words, "
+        "all of which must match; and `standing:`, `cause:` or `node:` with alternatives: `node:a,b`.",
+        '<p class="script-only"><label>Filter <input id="filter" type="search" list="hints" '
+        f'autocomplete="off" spellcheck="false"></label><datalist id="hints">{options}</datalist> '
+        '<span id="matches"></span></p>'
+        '<div class="nodes"><canvas id="map" class="script-only" tabindex="0" role="application" '
+        'aria-label="Map of the nodes: arrow keys move, Enter opens a node"></canvas>'
+        '<div id="drawer" role="region" aria-label="The chosen node" hidden></div></div>',
+    )
+
+
+def _groups(report: FleetReport) -> str:
+    cards = "".join(_group(group) for group in report.groups)
+    return section("groups", "The same verdict, the same causes", "Each list can be copied.", cards)
+
+
+def _group(group: Group) -> str:
+    rails = f"rail {', '.join(map(str, group.rails))}: " if group.rails else ""
+    causes = "; ".join(group.causes) or group.summary
+    advice = f"<p>{rich(group.advice)}</p>" if group.advice else ""
+    return (
+        f'<div class="way" id="group-{group.number}"><h3>{glyph(STANDING_GLYPHS[group.standing])} '
+        f"{group.count} {safe(group.standing.value)} <span>{safe(rails + causes)}</span></h3>{advice}"
+        f"{copyable(group.nodes)}</div>"
+    )
+
+
+def _odd(report: FleetReport) -> str:
+    rows = (
+        (
+            f"<b>{safe(node.node)}</b> <small>{safe(node.standing.value)}</small>",
+            "<br>".join(
+                f"{safe(d.trait)} is <code>{safe(d.value)}</code>; its peers have "
+                f"<code>{safe(d.peers)}</code> <small>({d.same} of {d.of} have it)</small>"
+                for d in node.differences
+            ),
+        )
+        for node in report.odd
+    )
+    if not report.odd:
+        return ""
+    return section("odd", "The odd ones out", "The oddest first.", table(("node", "differs in"), rows))
+
+
+def _drift(report: FleetReport) -> str:
+    rows = ((safe(d.trait), safe(d.kind), _values(d.values)) for d in report.drift)
+    if not report.drift:
+        return ""
+    heads = ("what", "nodes with", "values")
+    return section("drift", "Drift", "What nodes of one kind do not share.", table(heads, rows))
+
+
+def _mismatches(report: FleetReport) -> str:
+    rows = ((safe(m.trait), rich(m.shows_as), _values(m.values)) for m in report.mismatches)
+    if not report.mismatches:
+        return ""
+    about = "What must be the same on all nodes of a job."
+    return section("mismatches", "Not the same", about, table(("what", "it shows as", "values"), rows))
+
+
+def _values(values: Iterable[TraitValue]) -> str:
+    return "<br>".join(
+        f"<b>{v.count}</b> <code>{safe(v.value)}</code> <small>{safe(v.nodes)}</small>" for v in values
+    )
+
+
+def _changes(report: FleetReport) -> str:
+    if not report.since:
+        return ""
+    rows = ((_change(change), copyable(change.nodes)) for change in report.changes)
+    about = f"Compared with the run of {report.since}."
+    content = table(("change", "nodes"), rows) if report.changes else "<p>Nothing changed.</p>"
+    return section("changes", "What changed", about, content)
+
+
+def _change(change: Change) -> str:
+    words = " \N{RIGHTWARDS ARROW} ".join(word for word in (change.before, change.after) if word)
+    return f"<b>{change.count} {safe(change.kind)}</b> {safe(words)}"
+
+
+def _origin(report: FleetReport, source: str) -> str:
+    rows = [
+        ("Read from", safe(source)),
+        ("Begun", safe(report.started or "not known")),
+        ("Took", duration(report.seconds)),
+        ("By", f"gdrkit {safe(__version__)}, <code>gdr fleet report</code>"),
+    ]
+    listed = "".join(f"<div><dt>{name}</dt><dd>{words}</dd></div>" for name, words in rows)
+    return f'<footer><div class="wrap"><dl>{listed}</dl></div></footer>'
+
+
+# -- data of the map -------------------------------------------------------------------------------
+
+
+class _StringTable:
+    """Words by number, each once, with what a terminal would obey as escapes."""
+
+    def __init__(self) -> None:
+        self.list: list[str] = []
+        self._numbers: dict[str, int] = {}
+
+    def __call__(self, text: str) -> int:
+        word = visible(text)
+        if word not in self._numbers:
+            self._numbers[word] = len(self.list)
+            self.list.append(word)
+        return self._numbers[word]
+
+
+def _data(report: FleetReport) -> dict[str, object]:
+    """The nodes by name; of each only the traits in which it differs from the healthiest of its kind."""
+    word = _StringTable()
+    numbers = {(g.standing, g.causes, g.rails): g.number for g in report.groups}
+    peers = _peers(report.nodes)
+    nodes = []
+    for row in sorted(report.nodes, key=lambda row: natural(row.name)):
+        peer = peers.get(row.name)
+        different = differing(row, peer) if peer is not None and peer is not row else {}
+        nodes.append(
+            (
+                visible(row.name),
+                STANDINGS.index(row.standing),
+                numbers.get((row.standing, row.causes, row.rails), 0),
+                word(row.summary),
+                [word(cause) for cause in row.causes],
+                word(peer.name) if peer is not None and peer is not row else -1,
+                [(word(t), word(a), word(b)) for t, (a, b) in list(different.items())[:DIFFERENCES_SHOWN]],
+                [word(ask) for ask in row.to_find_out[:3]],
+            )
+        )
+    return {"standings": [s.value for s in STANDINGS], "words": word.list, "nodes": nodes}
+
+
+def _peers(rows: Sequence[NodeRow]) -> Mapping[str, NodeRow]:
+    """For each node the healthiest of its kind: ready if one is, and the most like most of them."""
+    found: dict[str, NodeRow] = {}
+    for nodes in kinds(rows).values():
+        usual = norm(nodes)
+
+        def health(row: NodeRow, usual: Mapping[str, str] = usual) -> tuple[bool, int]:
+            return row.standing is not Standing.READY, -sum(usual.get(t) == v for t, v in row.traits.items())
+
+        best = min(nodes, key=health)
+        found.update((node.name, best) for node in nodes)
+    return found
