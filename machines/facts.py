@@ -35,6 +35,8 @@ def _hardware(machine: Machine) -> set[str]:
             true |= set() if far in NEAR else {"pair-distant", "pair-cross-socket"}
             true |= {"topology-refused"} if refused(machine, gpu, [nic]) else set()
     shown = machine.driver is not None and machine.driver.loaded
+    managed = shown and machine.driver and "CoherentGPUMemoryMode" in machine.driver.parameters
+    true |= {"gpu-cdmm"} if managed else set()
     true |= {"gpu-mig"} if machine.mig and shown else set()
     true |= {"gpu-confidential"} if machine.confidential and shown else set()
     hardware = [nic for nic in machine.nics if nic.nic] if machine.rdma_driver_loaded else []
@@ -129,14 +131,15 @@ def _modules(machine: Machine) -> set[str]:
 
 def _stack(machine: Machine) -> set[str]:
     true: set[str] = set()
-    inbox = machine.running_stack == machine.inbox_tag
-    true |= set() if machine.provider(machine.running_stack) else {"rdma-lacks-peer-api"}
+    running = machine.running_stack if machine.rdma_driver_loaded else machine.disk_stack
+    inbox = running == machine.inbox_tag
+    true |= set() if machine.provider(running) else {"rdma-lacks-peer-api"}
     true |= {"kernel-lacks-dmabuf"} if inbox and not machine.kernel.dmabuf else set()
     true |= {"kernel-lacks-odp"} if inbox and not machine.kernel.odp else set()
     against = machine.peermem.built_against
-    if machine.peermem.kind == "full" and against not in (machine.running_stack, machine.disk_stack):
+    if machine.peermem.kind == "full" and against not in (running, machine.disk_stack):
         true.add("ofed-rebuilt-after-driver")
-    if machine.ofed and machine.running_stack != machine.disk_stack and machine.peermem.kind == "full":
+    if machine.ofed and running != machine.disk_stack and machine.peermem.kind == "full":
         true.add("ofed-rebuilt-after-driver")
     return true
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 from machines.distance import own
-from machines.faults.fault import Fault
+from machines.faults.fault import Evidence, Fault
 from machines.machine import Function, Machine
 
 
@@ -137,17 +137,33 @@ def _is_coherent(machine: Machine) -> bool:
     return machine.platform == "coherent" and machine.iommu != "off"
 
 
+_PAIR = frozenset({Evidence.GPU, Evidence.NIC})
+
 FAULTS = (
-    Fault("redirecting switch port", ("acs-redirect",), _acs, _metal),
-    Fault("translating IOMMU", ("iommu-translating",), _translating, _translates),
+    Fault("redirecting switch port", ("acs-redirect",), _acs, _metal, needs=_PAIR),
+    Fault("translating IOMMU", ("iommu-translating",), _translating, _translates, needs=_PAIR),
     Fault("PCIe mapping refused", ("iommu-groups-differ",), _groups_differ, _is_coherent),
-    Fault("lost lanes", ("link-degraded",), _narrow, _degradable),
-    Fault("small slot", ("link-narrower-than-port",), _small_slot, _metal),
-    Fault("NIC at another root port", ("pair-distant",), _distant, _one_gpu),
-    Fault("NIC at the other socket", ("pair-cross-socket", "pair-distant"), _other_socket, _one_gpu),
-    Fault("Altra without a common switch", ("topology-refused",), _distant, _altra),
-    Fault("small read requests", ("read-request-small",), _small_reads, _metal),
-    Fault("one card on two links", ("shared-nic",), _one_card, _two_nics),
-    Fault("ConnectX-8 without Data Direct", ("data-direct-missing",), _data_direct, _is_coherent),
-    Fault("hidden topology", ("pair-distant",), _flat, lambda m: m.platform == "VM, flat"),
+    Fault("lost lanes", ("link-degraded",), _narrow, _degradable, needs=_PAIR),
+    Fault("small slot", ("link-narrower-than-port",), _small_slot, _metal, needs=_PAIR),
+    Fault("NIC at another root port", ("pair-distant",), _distant, _one_gpu, needs=_PAIR),
+    Fault(
+        "NIC at the other socket",
+        ("pair-cross-socket", "pair-distant"),
+        _other_socket,
+        _one_gpu,
+        needs=_PAIR,
+    ),
+    Fault("Altra without a common switch", ("topology-refused",), _distant, _altra, needs=_PAIR),
+    Fault("small read requests", ("read-request-small",), _small_reads, _metal, needs=_PAIR),
+    Fault("one card on two links", ("shared-nic",), _one_card, _two_nics, needs=_PAIR),
+    Fault(
+        "ConnectX-8 without Data Direct", ("data-direct-missing",), _data_direct, _is_coherent, needs=_PAIR
+    ),
+    Fault(
+        "hidden topology",
+        ("pair-distant",),
+        _flat,
+        lambda m: m.platform == "VM, flat",
+        needs=frozenset({Evidence.TOPOLOGY_FILE}),
+    ),
 )
