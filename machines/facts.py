@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from machines.distance import NEAR, distance, refused
+from machines.distance import NEAR, distance, own, refused
+from machines.hardware import BRIDGES
 from machines.install import files, running
 from machines.loading import Loading, modprobe, signature, symbols
 from machines.machine import Function, Machine
@@ -52,7 +53,34 @@ def _hardware(machine: Machine) -> set[str]:
         true.add("link-narrower-than-port")
     if any(nic.state != "ACTIVE" for nic in machine.nics):
         true.add("port-down")
+    true |= {"link-degraded"} if any(_degraded(machine, end) for end in _linked(machine)) else set()
+    near = ((gpu, nic) for gpu in machine.gpus for nic in (own(machine, gpu, hardware) if hardware else ()))
+    true |= {"acs-redirect"} if any(_redirected(machine, *pair) for pair in near) else set()
     return true
+
+
+def _linked(machine: Machine) -> list[Function]:
+    """The lower ends of the links between GPUs or NICs and the processor, as far as a machine shows them."""
+    devices = [function for function in machine.functions if function.gpu or function.nic]
+    chains = [end for device in devices for end in (device, *machine.chain(device))]
+    real = [] if machine.virtual else [end for end in chains if end.above]
+    return [end for end in real if not end.is_bridge or BRIDGES[end.part].kind != "down"]
+
+
+def _degraded(machine: Machine, end: Function) -> bool:
+    """Whether a link runs below what both its ends can."""
+    now, most = links(end)
+    _, other = links(machine.at(end.above))
+    slower = float(now[0]) < min(float(most[0]), float(other[0])) and not end.gpu  # an idle GPU is slower
+    return slower or now[1] < min(most[1], other[1])
+
+
+def _redirected(machine: Machine, gpu: Function, nic: Function) -> bool:
+    """Whether a port below the common switch sends requests or completions up to the root complex."""
+    ours, theirs = machine.chain(gpu), machine.chain(nic)
+    common = [bridge for bridge in ours if bridge in theirs]
+    between = [bridge for bridge in (*ours, *theirs) if bridge not in common]
+    return bool(common) and any({"RR", "CR"} & set(bridge.acs) for bridge in between)
 
 
 def _narrow(nic: Function) -> bool:

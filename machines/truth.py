@@ -312,7 +312,7 @@ def _closed(machine: Machine, loading: Loading) -> list[Blocker]:
         loading = alone(machine)
     causes = sorted(loading.causes - {"dependency-failed"})
     found = [Blocker(_LAYER_OF.get(code, "kernel"), code) for code in causes]
-    if "peermem-stub" in causes and not machine.provider(machine.running_stack):
+    if {"peermem-stub", "module-not-found"} & set(causes) and not machine.provider(machine.running_stack):
         found.append(Blocker("rdma", "rdma-lacks-peer-api"))
     return found or [Blocker("driver", "peermem-not-loaded")]
 

@@ -20,9 +20,8 @@ def _near(machine: Machine) -> list[Function]:
 
 
 def _acs(machine: Machine, source: random.Random) -> None:
-    gpu = machine.gpus[0]
-    machine.at(gpu.above).acs = ("SV", "RR", "CR", "UF")
-    machine.claims.add("acs-redirect")
+    """The port above a GPU sends what passes between GPU and NIC up to the root complex."""
+    machine.at(machine.gpus[0].above).acs = ("SV", "RR", "CR", "UF")
 
 
 def _translating(machine: Machine, source: random.Random) -> None:
@@ -44,7 +43,6 @@ def _narrow(machine: Machine, source: random.Random) -> None:
     device.link = f"{speed}x{int(lanes) // 2}"
     port = machine.at(device.above)
     port.most, port.link = f"{speed}x{lanes}", device.link
-    machine.claims.add("link-degraded")
 
 
 def _small_slot(machine: Machine, source: random.Random) -> None:
@@ -58,11 +56,12 @@ def _small_slot(machine: Machine, source: random.Random) -> None:
 
 
 def _move(machine: Machine, gpu: Function, numa: int) -> None:
-    """Put a GPU's NICs at root ports of their own."""
+    """Put a GPU's NICs at root ports of their own, whose slots are as wide as the old ones."""
     for index, nic in enumerate(own(machine, gpu, machine.nics)):
         old = nic.address
         bus = 0xE0 + 2 * index + (0x08 if numa else 0)
-        root = Function(f"{old[:5]}{bus:02x}:01.0", machine.cpu, numa=numa)
+        slot = machine.at(nic.above)
+        root = Function(f"{old[:5]}{bus:02x}:01.0", machine.cpu, numa=numa, link=slot.link, most=slot.most)
         machine.functions.insert(0, root)
         nic.address, nic.above, nic.numa = f"{old[:5]}{bus + 1:02x}:00.0", root.address, numa
 
