@@ -54,10 +54,10 @@ def case(seed: int, number: int, only: str = "") -> Case:
     """The machine with this number of a seed."""
     source = random.Random(f"{seed} {number} {only}")
     if not only and number % HEALTHY_EVERY == HEALTHY_EVERY - 1:
-        return _build(seed, number, source, ())
+        return with_faults(seed, number, source, ())
     first = BY_NAME[only] if only else _in_turn(seed, number - number // HEALTHY_EVERY)
     more = 0 if only else source.choice((0, 0, 0, 1, 1, 2))
-    return _build(seed, number, source, (first, *source.sample(FAULTS, more * 4)), 1 + more)
+    return with_faults(seed, number, source, (first, *source.sample(FAULTS, more * 4)), 1 + more)
 
 
 def _in_turn(seed: int, number: int) -> Fault:
@@ -69,7 +69,10 @@ def _in_turn(seed: int, number: int) -> Fault:
     return choice[turn % len(choice)]
 
 
-def _build(seed: int, number: int, source: random.Random, wanted: tuple[Fault, ...], most: int = 0) -> Case:
+def with_faults(
+    seed: int, number: int, source: random.Random, wanted: tuple[Fault, ...], most: int = 2
+) -> Case:
+    """A machine with the first of these faults, and with those of the others that fit it, up to `most`."""
     first = wanted[0] if wanted else None
     healthy = _healthy(number, source, first)
     truth = judge(healthy)
@@ -78,7 +81,7 @@ def _build(seed: int, number: int, source: random.Random, wanted: tuple[Fault, .
     for fault in wanted:
         if len(chosen) == most or fault in chosen or not _agrees(fault, machine, healthy):
             continue
-        if chosen and any(not one.repairable or one.alone for one in (chosen[0], fault)):
+        if chosen and any(not one.repairable for one in (chosen[0], fault)):
             continue
         changed = copy.deepcopy(machine)
         fault.plant(changed, source)
@@ -87,6 +90,9 @@ def _build(seed: int, number: int, source: random.Random, wanted: tuple[Fault, .
         machine = changed
         chosen.append(fault)
     made = Case(seed, number, healthy, machine, tuple(chosen), judge(machine), truth)
+    hidden = [fault for fault in chosen if fault.hidden_by(chosen)]
+    if hidden and made.truth.headline:  # what it blocks is not known, so that what is seen may come first
+        made.truth.perhaps |= {code for fault in chosen if fault not in hidden for code in fault.codes}
     if made.truth.headline and made.truth.blockers:  # also what stops the path that was open before
         for path in opened(healthy):
             made.truth.headline |= lowest(made.truth.blockers["nccl"][path])

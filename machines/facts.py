@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from machines.distance import NEAR, distance, refused
+from machines.distance import NEAR, distance, own, refused
+from machines.hardware import BRIDGES
 from machines.install import files, running
 from machines.loading import Loading, modprobe, signature, symbols
 from machines.machine import Function, Machine
@@ -35,6 +36,8 @@ def _hardware(machine: Machine) -> set[str]:
             true |= set() if far in NEAR else {"pair-distant", "pair-cross-socket"}
             true |= {"topology-refused"} if refused(machine, gpu, [nic]) else set()
     shown = machine.driver is not None and machine.driver.loaded
+    managed = shown and machine.driver and "CoherentGPUMemoryMode" in machine.driver.parameters
+    true |= {"gpu-cdmm"} if managed else set()
     true |= {"gpu-mig"} if machine.mig and shown else set()
     true |= {"gpu-confidential"} if machine.confidential and shown else set()
     hardware = [nic for nic in machine.nics if nic.nic] if machine.rdma_driver_loaded else []
@@ -50,7 +53,34 @@ def _hardware(machine: Machine) -> set[str]:
         true.add("link-narrower-than-port")
     if any(nic.state != "ACTIVE" for nic in machine.nics):
         true.add("port-down")
+    true |= {"link-degraded"} if any(_degraded(machine, end) for end in _linked(machine)) else set()
+    near = ((gpu, nic) for gpu in machine.gpus for nic in (own(machine, gpu, hardware) if hardware else ()))
+    true |= {"acs-redirect"} if any(_redirected(machine, *pair) for pair in near) else set()
     return true
+
+
+def _linked(machine: Machine) -> list[Function]:
+    """The lower ends of the links between GPUs or NICs and the processor, as far as a machine shows them."""
+    devices = [function for function in machine.functions if function.gpu or function.nic]
+    chains = [end for device in devices for end in (device, *machine.chain(device))]
+    real = [] if machine.virtual else [end for end in chains if end.above]
+    return [end for end in real if not end.is_bridge or BRIDGES[end.part].kind != "down"]
+
+
+def _degraded(machine: Machine, end: Function) -> bool:
+    """Whether a link runs below what both its ends can."""
+    now, most = links(end)
+    _, other = links(machine.at(end.above))
+    slower = float(now[0]) < min(float(most[0]), float(other[0])) and not end.gpu  # an idle GPU is slower
+    return slower or now[1] < min(most[1], other[1])
+
+
+def _redirected(machine: Machine, gpu: Function, nic: Function) -> bool:
+    """Whether a port below the common switch sends requests or completions up to the root complex."""
+    ours, theirs = machine.chain(gpu), machine.chain(nic)
+    common = [bridge for bridge in ours if bridge in theirs]
+    between = [bridge for bridge in (*ours, *theirs) if bridge not in common]
+    return bool(common) and any({"RR", "CR"} & set(bridge.acs) for bridge in between)
 
 
 def _narrow(nic: Function) -> bool:
@@ -129,14 +159,15 @@ def _modules(machine: Machine) -> set[str]:
 
 def _stack(machine: Machine) -> set[str]:
     true: set[str] = set()
-    inbox = machine.running_stack == machine.inbox_tag
-    true |= set() if machine.provider(machine.running_stack) else {"rdma-lacks-peer-api"}
+    running = machine.running_stack if machine.rdma_driver_loaded else machine.disk_stack
+    inbox = running == machine.inbox_tag
+    true |= set() if machine.provider(running) else {"rdma-lacks-peer-api"}
     true |= {"kernel-lacks-dmabuf"} if inbox and not machine.kernel.dmabuf else set()
     true |= {"kernel-lacks-odp"} if inbox and not machine.kernel.odp else set()
     against = machine.peermem.built_against
-    if machine.peermem.kind == "full" and against not in (machine.running_stack, machine.disk_stack):
+    if machine.peermem.kind == "full" and against not in (running, machine.disk_stack):
         true.add("ofed-rebuilt-after-driver")
-    if machine.ofed and machine.running_stack != machine.disk_stack and machine.peermem.kind == "full":
+    if machine.ofed and running != machine.disk_stack and machine.peermem.kind == "full":
         true.add("ofed-rebuilt-after-driver")
     return true
 

@@ -131,24 +131,16 @@ def accepts(states: frozenset[str], state: str) -> bool:
 
 
 def _unnamed(case: Case, answer: Answer) -> list[Miss]:
-    seen = answer.codes(*SEEN, "unknown")
-    return [
-        Miss(
-            "named",
-            fault.codes[0],
-            "not reported" + (" (unknown)" if _is_unknown(fault.codes, answer) else ""),
-        )
-        for fault in case.faults
-        if not set(fault.codes) & set(seen)
-        and not (
-            # not loaded, and not loadable: what stops it says as much
-            fault.codes[0] == "peermem-not-loaded" and case.truth.modprobe.causes & set(seen)
-        )
-    ]
-
-
-def _is_unknown(codes: tuple[str, ...], answer: Answer) -> bool:
-    return bool(set(codes) & set(answer.codes("unknown")))
+    """The planted faults that gdrkit does not report, though their evidence is there."""
+    seen, unknown = answer.codes(*SEEN), answer.codes("unknown")
+    misses = []
+    for fault in case.faults:
+        if fault.hidden_by(case.faults) or any(code in seen for code in fault.codes):
+            continue
+        is_unknown = any(code in unknown for code in fault.codes)
+        if not (is_unknown and fault.undecided):
+            misses.append(Miss("named", fault.codes[0], "unknown" if is_unknown else "not reported"))
+    return misses
 
 
 def _claims(case: Case, answer: Answer) -> list[Miss]:

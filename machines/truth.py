@@ -49,6 +49,15 @@ def judge(machine: Machine) -> Truth:
         truth.states = dict.fromkeys(CONSUMERS, frozenset({"impossible"}))
         truth.headline = frozenset({"wsl"})
         return truth
+    if machine.gpus and all(gpu.bound == "vfio-pci" for gpu in machine.gpus):  # a virtual machine's
+        truth.states = dict.fromkeys(CONSUMERS, frozenset({"impossible"}))
+        truth.headline = frozenset({"gpu-passed-through"})
+        if not (
+            machine.rdma_driver_loaded and any(nic.nic for nic in machine.nics)
+        ):  # which of the two is said first is a matter of words
+            truth.states = dict.fromkeys(CONSUMERS, frozenset({"impossible", "blocked"}))
+            truth.headline |= {"no-rdma-device"}
+        return truth
     usable = [gpu for gpu in machine.gpus if gpu.gpu and gpu.gpu.kind not in FORBIDDEN]
     hardware = [nic for nic in machine.nics if nic.nic] if machine.rdma_driver_loaded else []
     if not machine.gpus or not hardware:
@@ -57,10 +66,6 @@ def judge(machine: Machine) -> Truth:
         codes = {FORBIDDEN[gpu.gpu.kind] for gpu in machine.gpus if gpu.gpu}
         truth.states = dict.fromkeys(CONSUMERS, frozenset({"impossible"}))
         truth.headline = frozenset(codes)
-        return truth
-    if all(gpu.bound == "vfio-pci" for gpu in machine.gpus):  # they are a virtual machine's
-        truth.states = dict.fromkeys(CONSUMERS, frozenset({"impossible"}))
-        truth.headline = frozenset({"gpu-passed-through"})
         return truth
     for consumer in CONSUMERS:
         truth.states[consumer], paths = _consumer(machine, consumer, usable, hardware, loading)
@@ -107,17 +112,22 @@ def _open_questions(machine: Machine, truth: Truth) -> Truth:
 def _absent(machine: Machine, truth: Truth, nic: bool) -> Truth:
     """No GPU, no NIC, or neither. A GPU that never could makes the rest unimportant.
 
-    A board for workstations needs no NIC: no machine here says that it is a server."""
+    A board for workstations needs no NIC, unless the machine has one whose driver is missing."""
     if not machine.gpus and not nic and machine.driver is None:
         truth.nothing_to_judge = True
         truth.states = dict.fromkeys(CONSUMERS, frozenset({"impossible", "unknown"}))
         truth.headline = frozenset({"no-gpu", "no-rdma-device"})
         return truth
-    needs_nic = any(g.gpu.kind not in {*FORBIDDEN, "professional"} for g in machine.gpus if g.gpu)
+    needs_nic = any(function.nic for function in machine.functions) or any(
+        g.gpu.kind not in {*FORBIDDEN, "professional"} for g in machine.gpus if g.gpu
+    )
     state = {"blocked"} if needs_nic or not machine.gpus else {"impossible"}
+    if not machine.gpus and not (machine.driver and machine.driver.on_disk):
+        state = {"blocked", "impossible"}  # only user space says that a GPU is expected
     codes = set() if machine.gpus else {"no-gpu"}
     codes |= set() if nic else {"no-rdma-device", "rdma-device-software"} & truth.codes
     codes |= {FORBIDDEN[g.gpu.kind] for g in machine.gpus if g.gpu and g.gpu.kind in FORBIDDEN}
+    codes |= {"gpu-unsupported"} & truth.codes
     truth.states = dict.fromkeys(CONSUMERS, frozenset(state))
     truth.headline = frozenset(codes)
     return truth
@@ -302,7 +312,7 @@ def _closed(machine: Machine, loading: Loading) -> list[Blocker]:
         loading = alone(machine)
     causes = sorted(loading.causes - {"dependency-failed"})
     found = [Blocker(_LAYER_OF.get(code, "kernel"), code) for code in causes]
-    if "peermem-stub" in causes and not machine.provider(machine.running_stack):
+    if {"peermem-stub", "module-not-found"} & set(causes) and not machine.provider(machine.running_stack):
         found.append(Blocker("rdma", "rdma-lacks-peer-api"))
     return found or [Blocker("driver", "peermem-not-loaded")]
 

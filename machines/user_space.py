@@ -129,7 +129,7 @@ def _packages(tree: Tree, machine: Machine) -> None:
         )
     if machine.libraries.nccl:
         names["libnccl2" if machine.distribution.family == "deb" else "libnccl"] = machine.libraries.nccl
-    if driver and driver.on_disk and driver.packaged:
+    if driver and driver.packaged:  # also where it was not built for this kernel
         name = f"nvidia-dkms-{driver.branch}" + ("-open" if driver.is_open else "")
         names[name] = driver.version
     if ofed and ofed.on_disk:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 
-from machines.faults.fault import Fault
+from machines.faults.fault import Evidence, Fault
 from machines.loading import alone
 from machines.machine import Machine
 
@@ -148,7 +148,7 @@ def _blocks_ofed(machine: Machine, source: random.Random) -> None:
     machine.peermem.loaded = machine.peermem.at_boot = True
 
 
-FAULTS = (
+_ROWS = (
     Fault("peermem file missing", ("module-not-found",), _change(kind="none"), full),
     Fault(
         "install line with false", ("install-override",), _line("install nvidia-peermem /bin/false"), full
@@ -227,3 +227,6 @@ FAULTS = (
     Fault("stub instead", ("peermem-stub",), _stub, full),
     Fault("peermem holds OFED", ("peermem-blocks-ofed",), _blocks_ofed, lambda m: full(m) and bool(m.ofed)),
 )
+
+FAULTS = tuple(row._replace(needs=frozenset({Evidence.HOST, Evidence.GPU})) for row in _ROWS)
+"""All are shown by the host's files, and matter to a GPU."""

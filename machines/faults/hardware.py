@@ -6,13 +6,15 @@ import random
 from dataclasses import replace
 
 from machines.distance import own
-from machines.faults.fault import Fault
+from machines.faults.fault import Evidence, Fault
 from machines.machine import Function, Machine, Peermem
 
 
 def _set_products(machine: Machine, part: str) -> None:
     for gpu in machine.gpus:
         gpu.part = part
+    if "cuda" in machine.probe:
+        _refuse(machine)
 
 
 def _consumer(machine: Machine, source: random.Random) -> None:
@@ -105,12 +107,25 @@ def _full_bar(machine: Machine, source: random.Random) -> None:
     source.choice(machine.gpus).bar1_free_mib = source.choice((0, 20, 36))
 
 
+_CAPABILITIES = {  # CUDA C++ Programming Guide, Compute Capabilities
+    "pascal": (6, 0), "volta": (7, 0), "turing": (7, 5), "ampere": (8, 0), "ada": (8, 9), "hopper": (9, 0),
+    "blackwell": (10, 0),
+}  # fmt: skip
+
+
 def _unsupported(machine: Machine, source: random.Random) -> None:
+    _refuse(machine)
+    machine.claims.add("gpu-unsupported")
+
+
+def _refuse(machine: Machine) -> None:
+    """CUDA's answers for the products that the machine has."""
     machine.probe["cuda"] = [("cuInit", "0", "", 0, 0)]
     for gpu in machine.gpus:
-        for attribute, value in (("18", 0), ("75", 8), ("76", 0), ("116", 0), ("124", 0)):
+        assert gpu.gpu
+        major, minor = _CAPABILITIES[gpu.gpu.architecture]
+        for attribute, value in (("18", 0), ("75", major), ("76", minor), ("116", 0), ("124", 0)):
             machine.probe["cuda"].append(("cuDeviceGetAttribute", attribute, gpu.address, 0, value))
-    machine.claims.add("gpu-unsupported")
 
 
 def _passthrough(machine: Machine, source: random.Random) -> None:
@@ -132,7 +147,6 @@ def _confidential(machine: Machine, source: random.Random) -> None:
 def _cdmm(machine: Machine, source: random.Random) -> None:
     assert machine.driver
     machine.driver.parameters["CoherentGPUMemoryMode"] = '"driver"'
-    machine.claims.add("gpu-cdmm")
 
 
 def _nothing_to_do(machine: Machine, source: random.Random) -> None:
@@ -180,27 +194,30 @@ def _old_kernel(machine: Machine) -> bool:
     return _x86_metal(machine) and machine.kernel.number < (6, 9) and machine.ofed is None
 
 
+_GPU, _NIC = frozenset({Evidence.GPU}), frozenset({Evidence.NIC})
+_CUDA, _HOST = frozenset({Evidence.CUDA}), frozenset({Evidence.HOST})
+
 FAULTS = (
     Fault("consumer GPU", ("gpu-consumer",), _consumer, _x86_metal, repairable=False),
     Fault("integrated GPU", ("gpu-integrated",), _nothing_to_do, platform="Spark", repairable=False),
-    Fault("Volta with a stub", ("gpu-before-turing",), _before_turing, _old_kernel),
-    Fault("vGPU", ("gpu-vgpu",), _vgpu, lambda machine: machine.platform == "VM with a switch"),
-    Fault("MIG", ("gpu-mig",), _mig, _cuts),
-    Fault("confidential computing", ("gpu-confidential",), _confidential, _protects),
+    Fault("Volta with a stub", ("gpu-before-turing",), _before_turing, _old_kernel, needs=_HOST),
+    Fault("vGPU", ("gpu-vgpu",), _vgpu, lambda m: m.platform == "VM with a switch", needs=_CUDA),
+    Fault("MIG", ("gpu-mig",), _mig, _cuts, needs=_CUDA),
+    Fault("confidential computing", ("gpu-confidential",), _confidential, _protects, needs=_CUDA),
     Fault("CDMM", ("gpu-cdmm",), _cdmm, _may_be_managed),
-    Fault("CUDA refuses", ("gpu-unsupported",), _unsupported, lambda m: _metal(m) and not m.mig),
-    Fault("passed through", ("gpu-passed-through",), _passthrough, _x86_metal, alone=True),
-    Fault("no GPU", ("no-gpu",), _no_gpu, _metal, alone=True),
-    Fault("no NIC", ("no-rdma-device",), _no_nic, _metal, alone=True),
-    Fault("no RDMA driver", ("no-rdma-device",), _rdma_driver, _metal, alone=True),
+    Fault("CUDA refuses", ("gpu-unsupported",), _unsupported, lambda m: _metal(m) and not m.mig, needs=_GPU),
+    Fault("passed through", ("gpu-passed-through",), _passthrough, _x86_metal, removes=_GPU),
+    Fault("no GPU", ("no-gpu",), _no_gpu, _metal, removes=_GPU),
+    Fault("no NIC", ("no-rdma-device",), _no_nic, _metal, removes=_NIC),
+    Fault("no RDMA driver", ("no-rdma-device",), _rdma_driver, _metal, removes=_NIC),
     Fault("neither GPU nor NIC", ("no-gpu", "no-rdma-device"), _nothing, _metal, repairable=False),
-    Fault("only Soft-RoCE", ("rdma-device-software",), _software, _metal, alone=True),
+    Fault("only Soft-RoCE", ("rdma-device-software",), _software, _metal, removes=_NIC),
     Fault("WSL", ("wsl",), _nothing_to_do, platform="WSL", repairable=False),
-    Fault("port down", ("port-down",), _port_down, _metal),
-    Fault("port in INIT", ("port-down",), _port_init, _infiniband),
-    Fault("spare port down", ("port-down",), _spare_down, _spare),
-    Fault("rail without NIC", ("nic-missing",), _rail_missing, _several_rails),
-    Fault("GPU gone", ("gpu-missing",), _gpu_missing, _several_rails),
-    Fault("small BAR1", ("bar1-small",), _small_bar, _metal),
-    Fault("full BAR1", ("bar1-exhausted",), _full_bar, _metal),
+    Fault("port down", ("port-down",), _port_down, _metal, needs=_NIC),
+    Fault("port in INIT", ("port-down",), _port_init, _infiniband, needs=_NIC),
+    Fault("spare port down", ("port-down",), _spare_down, _spare, needs=_NIC),
+    Fault("rail without NIC", ("nic-missing",), _rail_missing, _several_rails, needs=_GPU | _NIC),
+    Fault("GPU gone", ("gpu-missing",), _gpu_missing, _several_rails, needs=_GPU | _NIC),
+    Fault("small BAR1", ("bar1-small",), _small_bar, _metal, needs=_GPU),
+    Fault("full BAR1", ("bar1-exhausted",), _full_bar, _metal, needs=_GPU),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 from machines.distance import own
-from machines.faults.fault import Fault
+from machines.faults.fault import Evidence, Fault
 from machines.machine import Function, Machine
 
 
@@ -20,9 +20,8 @@ def _near(machine: Machine) -> list[Function]:
 
 
 def _acs(machine: Machine, source: random.Random) -> None:
-    gpu = machine.gpus[0]
-    machine.at(gpu.above).acs = ("SV", "RR", "CR", "UF")
-    machine.claims.add("acs-redirect")
+    """The port above a GPU sends what passes between GPU and NIC up to the root complex."""
+    machine.at(machine.gpus[0].above).acs = ("SV", "RR", "CR", "UF")
 
 
 def _translating(machine: Machine, source: random.Random) -> None:
@@ -44,7 +43,6 @@ def _narrow(machine: Machine, source: random.Random) -> None:
     device.link = f"{speed}x{int(lanes) // 2}"
     port = machine.at(device.above)
     port.most, port.link = f"{speed}x{lanes}", device.link
-    machine.claims.add("link-degraded")
 
 
 def _small_slot(machine: Machine, source: random.Random) -> None:
@@ -58,11 +56,12 @@ def _small_slot(machine: Machine, source: random.Random) -> None:
 
 
 def _move(machine: Machine, gpu: Function, numa: int) -> None:
-    """Put a GPU's NICs at root ports of their own."""
+    """Put a GPU's NICs at root ports of their own, whose slots are as wide as the old ones."""
     for index, nic in enumerate(own(machine, gpu, machine.nics)):
         old = nic.address
         bus = 0xE0 + 2 * index + (0x08 if numa else 0)
-        root = Function(f"{old[:5]}{bus:02x}:01.0", machine.cpu, numa=numa)
+        slot = machine.at(nic.above)
+        root = Function(f"{old[:5]}{bus:02x}:01.0", machine.cpu, numa=numa, link=slot.link, most=slot.most)
         machine.functions.insert(0, root)
         nic.address, nic.above, nic.numa = f"{old[:5]}{bus + 1:02x}:00.0", root.address, numa
 
@@ -137,17 +136,33 @@ def _is_coherent(machine: Machine) -> bool:
     return machine.platform == "coherent" and machine.iommu != "off"
 
 
+_PAIR = frozenset({Evidence.GPU, Evidence.NIC})
+
 FAULTS = (
-    Fault("redirecting switch port", ("acs-redirect",), _acs, _metal),
-    Fault("translating IOMMU", ("iommu-translating",), _translating, _translates),
+    Fault("redirecting switch port", ("acs-redirect",), _acs, _metal, needs=_PAIR),
+    Fault("translating IOMMU", ("iommu-translating",), _translating, _translates, needs=_PAIR),
     Fault("PCIe mapping refused", ("iommu-groups-differ",), _groups_differ, _is_coherent),
-    Fault("lost lanes", ("link-degraded",), _narrow, _degradable),
-    Fault("small slot", ("link-narrower-than-port",), _small_slot, _metal),
-    Fault("NIC at another root port", ("pair-distant",), _distant, _one_gpu),
-    Fault("NIC at the other socket", ("pair-cross-socket", "pair-distant"), _other_socket, _one_gpu),
-    Fault("Altra without a common switch", ("topology-refused",), _distant, _altra),
-    Fault("small read requests", ("read-request-small",), _small_reads, _metal),
-    Fault("one card on two links", ("shared-nic",), _one_card, _two_nics),
-    Fault("ConnectX-8 without Data Direct", ("data-direct-missing",), _data_direct, _is_coherent),
-    Fault("hidden topology", ("pair-distant",), _flat, lambda m: m.platform == "VM, flat"),
+    Fault("lost lanes", ("link-degraded",), _narrow, _degradable, needs=_PAIR),
+    Fault("small slot", ("link-narrower-than-port",), _small_slot, _metal, needs=_PAIR),
+    Fault("NIC at another root port", ("pair-distant",), _distant, _one_gpu, needs=_PAIR),
+    Fault(
+        "NIC at the other socket",
+        ("pair-cross-socket", "pair-distant"),
+        _other_socket,
+        _one_gpu,
+        needs=_PAIR,
+    ),
+    Fault("Altra without a common switch", ("topology-refused",), _distant, _altra, needs=_PAIR),
+    Fault("small read requests", ("read-request-small",), _small_reads, _metal, needs=_PAIR),
+    Fault("one card on two links", ("shared-nic",), _one_card, _two_nics, needs=_PAIR),
+    Fault(
+        "ConnectX-8 without Data Direct", ("data-direct-missing",), _data_direct, _is_coherent, needs=_PAIR
+    ),
+    Fault(
+        "hidden topology",
+        ("pair-distant",),
+        _flat,
+        lambda m: m.platform == "VM, flat",
+        needs=frozenset({Evidence.TOPOLOGY_FILE}),
+    ),
 )

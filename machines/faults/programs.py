@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 
-from machines.faults.fault import Fault
+from machines.faults.fault import Evidence, Fault
 from machines.faults.files import full
 from machines.machine import Machine
 from machines.truth import number
@@ -232,8 +232,9 @@ FAULTS = (
         ("gid-index-wrong",),
         _setting("NCCL_IB_GID_INDEX", ("9",), "gid-index-wrong"),
         _roce,
+        needs=frozenset({Evidence.NIC}),
     ),
-    Fault("NIC left out", ("hca-not-selected",), _not_selected, _rails),
+    Fault("NIC left out", ("hca-not-selected",), _not_selected, _rails, needs=frozenset({Evidence.NIC})),
     Fault(
         "operator's stub",
         ("operator-stub",),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from machines.faults.fault import Fault, Plant
+from machines.faults.fault import Evidence, Fault, Plant
 from machines.faults.files import full
 from machines.machine import Machine, Peermem
 
@@ -231,29 +231,49 @@ def _dkms_ofed(machine: Machine) -> bool:
     return _ofed(machine) and machine.distribution.family == "deb" and not machine.kernel.peer_api
 
 
+_GPU, _NIC = frozenset({Evidence.GPU}), frozenset({Evidence.NIC})
+_DRIVER = frozenset({Evidence.DRIVER, Evidence.GPU})
+_HOST = frozenset({Evidence.HOST, Evidence.GPU})
+
 FAULTS = (
-    Fault("driver not loaded", ("driver-not-loaded",), _not_loaded, _driver),
+    Fault("driver not loaded", ("driver-not-loaded",), _not_loaded, _driver, needs=_GPU),
     Fault(
-        "driver not built for this kernel", ("module-not-found", "driver-not-loaded"), _not_built, _driver
+        "driver not built for this kernel",
+        ("module-not-found", "driver-not-loaded"),
+        _not_built,
+        _driver,
+        needs=_HOST,
+        removes=_DRIVER,
     ),
     Fault(
         "nvidia unsigned",
         ("dependency-failed", "module-unsigned"),
         _unsigned,
         lambda m: _enforced_nvidia(m) and full(m),
+        needs=_HOST | _DRIVER,
     ),
     Fault(
         "nvidia damaged",
         ("module-corrupt", "module-unsigned", "lockdown-blocks-module"),
         _damage("truncated"),
         _driver,
+        needs=_HOST,
+        removes=_DRIVER,
     ),
-    Fault("nvidia without its namespace", ("module-symbol-namespace",), _damage("namespace"), _namespaced),
-    Fault("nvidia of another flavour", ("module-wrong-kernel",), _other_kernel, _driver),
-    Fault("symbols taken", ("module-symbol-duplicate",), _duplicate, _driver),
+    Fault(
+        "nvidia without its namespace",
+        ("module-symbol-namespace",),
+        _damage("namespace"),
+        _namespaced,
+        needs=_HOST | _DRIVER,
+    ),
+    Fault(
+        "nvidia of another flavour", ("module-wrong-kernel",), _other_kernel, _driver, needs=_HOST | _DRIVER
+    ),
+    Fault("symbols taken", ("module-symbol-duplicate",), _duplicate, _driver, needs=_HOST | _DRIVER),
     Fault("driver updated, not reloaded", ("driver-mismatch",), _mismatch, _takes_version),
     Fault("driver of a fork", ("driver-modified",), _modified, _dmabuf_only),
-    Fault("proprietary driver", ("driver-proprietary",), _proprietary, _dmabuf_only),
+    Fault("proprietary driver", ("driver-proprietary",), _proprietary, _dmabuf_only, needs=_HOST | _DRIVER),
     Fault("nv_peer_mem loaded", ("legacy-nv-peer-mem",), _nv_peer_mem, _takes_clients),
     Fault(
         "registration refused",
@@ -261,43 +281,67 @@ FAULTS = (
         _refused,
         lambda m: _takes_clients(m) and m.kernel.mm_kobj,
     ),
-    Fault("nv_peer_mem installed", ("legacy-nv-peer-mem",), _nv_peer_mem_file, full),
+    Fault("nv_peer_mem installed", ("legacy-nv-peer-mem",), _nv_peer_mem_file, full, needs=_HOST),
     Fault("old gdrdrv", ("p2p-page-table-version",), _old_gdrdrv, _recent),
     Fault(
-        "OFED removed", ("module-symbol-missing",), _removed, lambda m: _ofed(m) and not m.kernel.peer_api
+        "OFED removed",
+        ("module-symbol-missing",),
+        _removed,
+        lambda m: _ofed(m) and not m.kernel.peer_api,
+        needs=_HOST,
     ),
     Fault(
         "MLNX_OFED removed",
         ("module-symbol-missing",),
         _removed,
         lambda m: _ofed(m) and bool(m.ofed and m.ofed.kind == "mlnx") and not m.kernel.peer_api,
+        needs=_HOST,
     ),
     Fault(
         "OFED not running",
         ("module-symbol-missing", "rdma-lacks-peer-api", "ofed-rebuilt-after-driver"),
         _not_running,
         lambda m: _ofed(m) and not m.kernel.peer_api,
+        needs=_HOST,
     ),
     Fault(
         "OFED not running, kernel with the API",
         ("ofed-rebuilt-after-driver", "module-crc-mismatch"),
         _not_running,
         lambda m: _ofed(m) and bool(m.kernel.peer_api),
+        needs=_HOST,
     ),
-    Fault("OFED rebuilt", ("ofed-rebuilt-after-driver", "module-crc-mismatch"), _rebuilt, _ofed),
-    Fault("OFED rebuilt, not restarted", ("ofed-rebuilt-after-driver",), _rebuilt_on_disk, _ofed),
-    Fault("two OFEDs in DKMS", ("ofed-multiple-dkms",), _two_ofeds, _dkms_ofed),
-    Fault("kernel without the API", ("rdma-lacks-peer-api",), _no_api, _peer_kernel),
+    Fault(
+        "OFED rebuilt", ("ofed-rebuilt-after-driver", "module-crc-mismatch"), _rebuilt, _ofed, needs=_HOST
+    ),
+    Fault(
+        "OFED rebuilt, not restarted", ("ofed-rebuilt-after-driver",), _rebuilt_on_disk, _ofed, needs=_HOST
+    ),
+    Fault("two OFEDs in DKMS", ("ofed-multiple-dkms",), _two_ofeds, _dkms_ofed, needs=_HOST),
+    Fault("kernel without the API", ("rdma-lacks-peer-api",), _no_api, _peer_kernel, needs=_HOST),
     Fault(
         "kernel without dma-buf",
         ("kernel-lacks-dmabuf",),
         _no_dmabuf,
         lambda m: _inbox(m) and m.kernel.dmabuf,
+        needs=_HOST | _NIC,
     ),
-    Fault("kernel without ODP", ("kernel-lacks-odp",), _no_odp, lambda m: _inbox(m) and m.kernel.dmabuf),
-    Fault("NIC refuses dma-buf", ("dmabuf-mr-refused",), _refused_region, _dmabuf_only),
-    Fault("importer without peers", ("dmabuf-no-p2p-importer",), _no_peer_importer, _dmabuf_only),
-    Fault("little locked memory", ("memlock-limit",), _memlock, _driver),
+    Fault(
+        "kernel without ODP",
+        ("kernel-lacks-odp",),
+        _no_odp,
+        lambda m: _inbox(m) and m.kernel.dmabuf,
+        needs=_HOST | _NIC,
+    ),
+    Fault("NIC refuses dma-buf", ("dmabuf-mr-refused",), _refused_region, _dmabuf_only, needs=_HOST | _NIC),
+    Fault(
+        "importer without peers",
+        ("dmabuf-no-p2p-importer",),
+        _no_peer_importer,
+        _dmabuf_only,
+        needs=_HOST | _NIC,
+    ),
+    Fault("little locked memory", ("memlock-limit",), _memlock, _driver, needs=_NIC),
     Fault("old libibverbs", ("verbs-lacks-dmabuf",), _old_verbs, _driver),
     Fault("second libibverbs", ("verbs-library-old",), _second_verbs, _driver),
     Fault(
@@ -305,7 +349,8 @@ FAULTS = (
         ("rdma-device-not-in-container",),
         _container,
         _driver,
-        alone=True,
+        removes=frozenset({Evidence.HOST}),
         modprobe=False,
+        needs=_NIC,
     ),
 )

@@ -87,6 +87,12 @@ class TestCapability:
         support = facts.gpu_support(other, pci.PciGpu(ADDRESS, "2b00"), path)
         assert (support.state, support.code, support.permanent) == ("no", "gpu-unsupported", True)
 
+    def test_a_volta_that_cuda_refuses_lacks_dmabuf_as_a_volta(self, path):
+        node, gpu = with_gpu("v100-sxm", commands=probe(ADDRESS, ASKED | {75: 7, 76: 0, 116: 0, 124: 0}))
+
+        code = facts.gpu_support(node, gpu, path).code
+        assert code == ("gpu-before-turing" if path == "dmabuf" else "gpu-unsupported")
+
     def test_a_library_without_the_attribute_has_not_answered(self, path):
         node, gpu = with_gpu("h100-sxm", commands=probe(ADDRESS, {18: 0, 75: 9, 76: 0}))
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import copy
+import random
 from collections import Counter
 from pathlib import Path
 
 import pytest
-from machines.cases import case, cases, consistent
+from machines.cases import Case, case, cases, consistent, with_faults
 from machines.compose import compose
 from machines.draw import TRUSTS
-from machines.faults import FAULTS, NOT_SHOWN
+from machines.faults import BY_NAME, FAULTS, NOT_SHOWN
+from machines.faults.fault import Fault
 from machines.hardware import GPUS, NICS
+from machines.judge import ask, compare
 from machines.kernels import KERNELS
 from machines.run import cells
 
@@ -73,6 +76,42 @@ def test_a_planted_fault_changes_the_evidence_and_is_true(fault):
         assert made.healthy_truth.states["nccl"] & {"active", "ready", "unknown"}
         assert made.machine != made.healthy
     assert compose(made.machine).files or fault.platform
+
+
+def beside(first: Fault, second: Fault) -> Case | None:
+    """A machine with both faults; None if they do not fit the same one."""
+    made = with_faults(5, 0, random.Random(first.name + second.name), (first, second))
+    return made if len(made.faults) == 2 else None
+
+
+HIDING = [fault for fault in FAULTS if fault.removes]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("hiding", HIDING, ids=lambda fault: fault.name)
+def test_a_fault_hides_only_what_needs_the_evidence_that_it_removes(hiding):
+    """Beside it, every other fault is still named, unless that needs the evidence that it removes."""
+    wrong, judged = [], 0
+    for fault in FAULTS:
+        made = beside(fault, hiding)
+        if made is not None:
+            judged += 1
+            misses = compare(made, ask(made.machine, modprobe=False))
+            wrong += [(fault.name, miss) for miss in misses if miss.kind in ("named", "claim", "state")]
+
+    assert judged > 20
+    assert wrong == []
+
+
+def test_some_hidden_faults_are_planted():
+    """Else the exemption would be for nothing."""
+    assert any(
+        made and any(fault.hidden_by(made.faults) for fault in made.faults)
+        for made in (
+            beside(BY_NAME[name], BY_NAME["no NIC"])
+            for name in ("port down", "NIC left out", "small read requests")
+        )
+    )
 
 
 def test_composing_does_not_change_the_description():

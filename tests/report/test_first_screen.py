@@ -253,3 +253,19 @@ def test_a_label_longer_than_its_indent_makes_no_line_longer():
 
     assert lines[0].startswith("  gpu[001-064]: word") and lines[1].startswith("    word")
     assert max(map(len, lines)) <= 40 and lines[-1] == "  a short"
+
+
+@pytest.mark.parametrize("name", names())
+def test_where_nothing_can_be_fixed_no_fix_is_followed(name):
+    shown = text(report(name))
+
+    assert not ("\nNothing to fix" in shown and "\nWhere each fix would lead" in shown)
+
+
+@pytest.mark.parametrize(("name", "line"), [("no-rdma-device", "nics = 0"), ("h200-vm", "nics = 0")])
+def test_what_to_do_about_an_absent_device_has_both_ways_out(name, line):
+    """The remedy, or an expectation that makes its absence fine."""
+    answer = " ".join(text(report(name)).partition("Now")[2].partition("\n\n")[0].split())
+
+    assert "Install a NIC" in answer
+    assert f"`gdr doctor --expect FILE`, where the file has the line `{line}`" in answer

@@ -115,6 +115,16 @@ def test_a_loaded_module_passes_and_a_loaded_predecessor_does_not_apply():
     assert does_not_apply(node(peermem(), loaded("nv_peer_mem")), peermem_not_loaded, NAME)
 
 
+def test_a_predecessor_that_does_not_work_with_the_driver_does_not_stand_in():
+    """nv_peer_mem cannot read the page tables of 580.65.06 and later."""
+    old, new = (
+        node(peermem(), driver(version), loaded("nv_peer_mem")) for version in ("570.158.01", "580.65.06")
+    )
+
+    assert does_not_apply(old, peermem_not_loaded, NAME)
+    assert failed(new, peermem_not_loaded, NAME)
+
+
 def test_a_stub_and_a_missing_file_have_other_findings():
     assert does_not_apply(node(peermem(STUB)), peermem_not_loaded, NAME)
     assert does_not_apply(node(installed({})), peermem_not_loaded, NAME)

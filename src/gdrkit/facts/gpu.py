@@ -283,7 +283,7 @@ def _by_probe(node: Node, gpu: PciGpu, path: str) -> GpuSupport | None:
     """By CUDA's answer, where the probe has one."""
     found = if_missing({}, cuda_attributes, node, gpu.address)
     if found.get(GPU_DIRECT_RDMA_SUPPORTED) == 0:
-        code = _kind_of_refusal(node, gpu)
+        code = _kind_of_refusal(node, gpu, path)
         elsewhere = gpu.device_id in gpu_ids.SUPPORTED  # then the cause is on this node, not the product
         permanent = code == "gpu-unsupported" and not elsewhere
         return GpuSupport("no", code, "CUDA attribute 116 (GPU_DIRECT_RDMA_SUPPORTED) is 0", permanent)
@@ -295,11 +295,12 @@ def _by_probe(node: Node, gpu: PciGpu, path: str) -> GpuSupport | None:
     return GpuSupport("yes", "gpu-unsupported", "reported by CUDA")
 
 
-def _kind_of_refusal(node: Node, gpu: PciGpu) -> str:
+def _kind_of_refusal(node: Node, gpu: PciGpu, path: str) -> str:
     """The code of the most specific reason why CUDA refuses."""
     reasons: tuple[tuple[str, Callable[[], bool]], ...] = (
         ("gpu-integrated", lambda: is_integrated(node, gpu)),
         ("gpu-consumer", lambda: is_consumer(node, gpu)),
+        ("gpu-before-turing", lambda: _too_old(node, gpu, path)),
         ("gpu-vgpu", lambda: vgpu_guest(node, gpu)),
         ("gpu-confidential", lambda: confidential_compute(node, gpu)),
         ("gpu-mig", lambda: mig_enabled(node, gpu)),
@@ -315,12 +316,17 @@ def _by_kind(node: Node, gpu: PciGpu, path: str) -> GpuSupport | None:
     kinds: tuple[tuple[str, str, Callable[[], bool]], ...] = (
         ("gpu-integrated", "it has no memory of its own", lambda: is_integrated(node, gpu)),
         ("gpu-consumer", "a GeForce or TITAN", lambda: is_consumer(node, gpu)),
-        ("gpu-before-turing", "older than Turing", lambda: path == "dmabuf" and is_before_turing(node, gpu)),
+        ("gpu-before-turing", "older than Turing", lambda: _too_old(node, gpu, path)),
     )
     for code, why, ask in kinds:
         if if_missing(False, ask):
             return GpuSupport("no", code, why)
     return None
+
+
+def _too_old(node: Node, gpu: PciGpu, path: str) -> bool:
+    """Whether the open modules, which alone export dma-buf, do not support the GPU."""
+    return path == "dmabuf" and is_before_turing(node, gpu)
 
 
 def _by_state(node: Node, gpu: PciGpu, path: str) -> GpuSupport | None:

@@ -186,7 +186,7 @@ def _fixes(report: Report) -> Iterator[Row]:
     elif report.verdict.state == "impossible":
         yield 0, "", ""
         yield 0, "bold", "Nothing to fix: no change gives this hardware a direct path"
-    if report.what_then and report.verdict.state in ("impossible", "blocked") and not report.plan:
+    elif report.what_then and report.verdict.state == "blocked":
         yield 0, "", ""
         yield 0, "bold", "Where each fix would lead"
         for chain in report.what_then:

@@ -52,7 +52,7 @@ def legacy_nv_peer_mem(node: Node, _: str) -> Outcome:
             seen=f"{LEGACY} is loaded, driver {driver_version(node)}",
             expected="nvidia_peermem, or neither",
             subject=LEGACY,
-            takes=() if _works(node) else None,
+            takes=() if works_with_driver(node) else None,
         )
     path = _installed(node)
     if not path:
@@ -75,9 +75,10 @@ def serving_client(node: Node) -> str:
     """The loaded client of the peer-memory API that works with the driver; "" if none is known."""
     if is_loaded_for_sure(node, PEERMEM):
         return PEERMEM
-    serves = is_loaded_for_sure(node, LEGACY) and if_missing(False, _works, node)
+    serves = is_loaded_for_sure(node, LEGACY) and if_missing(False, works_with_driver, node)
     return LEGACY if serves else ""
 
 
-def _works(node: Node) -> bool:
+def works_with_driver(node: Node) -> bool:
+    """Whether nv_peer_mem can read the page tables of this driver."""
     return numbers(driver_version(node)) < FIRST_WITH_TABLE_2

@@ -67,11 +67,17 @@ def no_gpu(node: Node, subject: str) -> Outcome:
         return _lacking("no NVIDIA GPU", f"{count}, by {wanted.file}")
     sign = sign_of_gpu(node)
     if sign:
-        return _lacking(f"no NVIDIA GPU, but {sign}", f"a GPU, or {NONE_EXPECTED}")
+        return _lacking(f"no NVIDIA GPU, but {sign}", f"a GPU, or {NONE_EXPECTED}", _BOTH_WAYS)
     nothing = "no NVIDIA GPU" if if_missing(True, rdma_devices, node) else "neither GPU nor RDMA device"
     return Failed(seen=f"{nothing}, and nothing expects one: nothing to judge", expected="", subject="node")
 
 
-def _lacking(seen: str, expected: str) -> Failed:
+_BOTH_WAYS = (
+    "On the host, run `lspci -d 10de:`, and search the kernel log for `Xid`. If the machine should have "
+    "no GPU, say so: `gdr doctor --expect FILE`, where the file has the line `gpus = 0`."
+)
+
+
+def _lacking(seen: str, expected: str, advice: str = "") -> Failed:
     """A GPU is missing, and can come back."""
-    return Failed(seen=seen, expected=expected, subject="node", permanent=frozenset())
+    return Failed(seen=seen, expected=expected, subject="node", advice=advice, permanent=frozenset())

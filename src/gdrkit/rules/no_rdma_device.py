@@ -78,6 +78,8 @@ def _none(node: Node) -> Failed:
             seen=f"{seen} beside {reason}",
             expected=f"at least one, or {NONE_EXPECTED}",
             subject="node",
+            advice="Install a NIC that supports RDMA, or give the container or virtual machine one. If it "
+            "should have none, say so: `gdr doctor --expect FILE`, where the file has the line `nics = 0`.",
             permanent=frozenset(),
         )
     return Failed(

@@ -55,25 +55,26 @@ def ofed_rebuilt_after_driver(node: Node, module: str) -> Outcome:
     path = peermem_path(node)
     if differing := [symbol for symbol in PEER_API if symbol in linkage.mismatched]:
         seen = f"CRC of {differing[0]} in {path} differs from {peer_api_exporter(node)}'s"
-        return _differ(module, seen, works=bool(client))
+        return _differ(module, seen, now=not client)
+    if later := [symbol for symbol in PEER_API if symbol in linkage.outdated]:
+        seen = f"CRC of {later[0]} in {path} differs from that of the RDMA stack that runs after a reboot"
+        return _differ(module, seen, now=False, loaded=bool(client))
     unseen = [symbol for symbol in PEER_API if symbol in linkage.unseen]
     if unseen and not client:
         raise _unseen(node, unseen[0])
-    if later := [symbol for symbol in PEER_API if symbol in linkage.outdated]:
-        seen = f"CRC of {later[0]} in {path} differs from that of the RDMA stack that runs after a reboot"
-        return _differ(module, seen, works=True)
     if any(symbol in linkage.unresolved for symbol in PEER_API):
         return NotApplicable("nothing exports the API, so there is nothing to compare")
     return Passed("the CRCs agree", linkage.lacking)
 
 
-def _differ(module: str, seen: str, works: bool) -> Failed:
+def _differ(module: str, seen: str, now: bool, loaded: bool = True) -> Failed:
+    later = "The loaded module keeps working; after" if loaded else "After"
     return Failed(
         seen=seen,
         expected="equal CRCs",
         subject=module,
-        takes=() if works else None,
-        cost="The loaded module keeps working; after the next boot it cannot load." if works else "",
+        takes=None if now else (),
+        cost="" if now else f"{later} the next boot it cannot load.",
     )
 
 

@@ -8,8 +8,9 @@ from gdrkit.facts.modules import PEERMEM, is_loaded
 from gdrkit.facts.peer_memory import LEGACY
 from gdrkit.facts.running_files import is_loaded_for_sure
 from gdrkit.formats.module_name import canonical
-from gdrkit.node import Node
+from gdrkit.node import Node, if_missing
 from gdrkit.rules.deciding_command import LSMOD, DecidingCommand
+from gdrkit.rules.legacy_nv_peer_mem import works_with_driver
 from gdrkit.rules.module_subjects import peermem
 from gdrkit.rules.remedy_names import RemedyName
 from gdrkit.rules.rule import ADDRESS, Failed, Layer, NotApplicable, Outcome, Passed, rule
@@ -48,7 +49,7 @@ def peermem_not_loaded(node: Node, module: str) -> Outcome:
         return NotApplicable("not nvidia-peermem")
     if is_loaded(node, PEERMEM):
         return Passed("nvidia_peermem is loaded")
-    if is_loaded_for_sure(node, LEGACY):
+    if is_loaded_for_sure(node, LEGACY) and if_missing(True, works_with_driver, node):
         return NotApplicable(f"{LEGACY} is loaded instead")
     try:
         stub = not peermem_linkage(node).uses_peer_api

@@ -9,6 +9,7 @@ from gdrkit.facts.install_command import Effect, effect
 from gdrkit.facts.modprobe_config import Directive, configuration
 from gdrkit.facts.module_arguments import reading
 from gdrkit.facts.module_index import name_of
+from gdrkit.facts.module_init import refused_argument
 from gdrkit.facts.modules import PEERMEM
 from gdrkit.node import Node, if_missing
 
@@ -29,4 +30,10 @@ def _stops(entry: Directive, names: set[str]) -> bool:
 
 
 def _is_invalid(node: Node, entry: Directive) -> bool:
-    return if_missing(False, lambda: bool(reading(node, entry.name, entry.value).bad))
+    """Whether the kernel refuses an option, or the module's init function does."""
+    return if_missing(
+        False,
+        lambda: bool(
+            reading(node, entry.name, entry.value).bad or refused_argument(node, entry.name, entry.value)
+        ),
+    )

@@ -6,13 +6,11 @@ from collections.abc import Iterable
 
 from gdrkit.evidence import EvidenceMissing, Missing, MissingReason
 from gdrkit.facts.kernel_symbols import lists_modules
-from gdrkit.facts.linkage import Links, symbol_links
 from gdrkit.facts.modules import is_loaded, module_path
 from gdrkit.facts.peer_memory import peer_api_waits_in
 from gdrkit.facts.running_files import RunningFile, replaced, running_file
 from gdrkit.node import Node, Supposition, if_missing
 from gdrkit.repair.remedies.remedy import Remedy
-from gdrkit.rules.module_subjects import file_name
 from gdrkit.rules.remedy_names import RemedyName
 
 COMPAT = "mlx_compat"
@@ -26,7 +24,7 @@ def waits_for_restart(node: Node) -> bool:
 
 
 def _restart(node: Node) -> Iterable[Supposition]:
-    """OFED's files run. Whether nvidia-peermem was built against them is known only after a build."""
+    """OFED's files run, so that their exports are those that nvidia-peermem finds."""
     if not waits_for_restart(node):
         raise EvidenceMissing(
             Missing("an OFED that does not run yet", MissingReason.UNDECIDED, f"modinfo -n ib_core {COMPAT}")
@@ -37,11 +35,6 @@ def _restart(node: Node) -> Iterable[Supposition]:
     for name in _STACK:
         if replaced(node, name):
             yield running_file.becomes(RunningFile(module_path(node, name)), name)
-    name = file_name(node)
-    if if_missing(None, symbol_links, node, name) != Links():
-        ask = "sudo modprobe nvidia-peermem"
-        unsure = Missing("symbols of the restarted OFED", MissingReason.STALE, ask)
-        yield symbol_links.becomes(unsure, name)
 
 
 restart_ofed = Remedy(

@@ -154,18 +154,21 @@ def _choices(
 
 def plan(node: Node, verdict: Verdict, consumer: str) -> tuple[Chain, ...]:
     """The shortest plans from blocked to ready: at most one for each direct path, the shortest first, of two
-    equally long ones that with fewer reboots.
+    equally long ones that with fewer reboots, then that for the path that lacks less.
 
     Empty for a node that is not blocked.
     """
-    if verdict.of(consumer).state is not State.BLOCKED:
+    state = verdict.of(consumer)
+    if state.state is not State.BLOCKED:
         return ()
     chains = (_search(node, verdict, consumer, path) for path in consumer_of(consumer).direct)
-    return _distinct(sorted((chain for chain in chains if chain), key=_effort))
+    return _distinct(
+        sorted((chain for chain in chains if chain), key=lambda chain: _effort(chain, state.path))
+    )
 
 
-def _effort(chain: Chain) -> tuple[int, int]:
-    return len(chain), sum(step.remedy.needs_reboot for step in chain)
+def _effort(chain: Chain, path: str) -> tuple[int, int, bool]:
+    return len(chain), sum(step.remedy.needs_reboot for step in chain), chain[0].path != path
 
 
 def explained(node: Node, verdict: Verdict, consumer: str, plans: tuple[Chain, ...]) -> Verdict:
