@@ -163,6 +163,7 @@ LIMITS = (
     ("time of all probes together", "evidence.live", "PROBE_TIMEOUT_S", SECONDS),
     ("time of all commands of `collect`", "agent.collect.collector", "COMMANDS_LIMIT_S", SECONDS),
     ("time of a read of `collect`", "agent.collect.timeouts", "LIMIT_S", SECONDS),
+    ("time of `zstd` of `collect`", "agent.collect.unpack", "ZSTD_LIMIT_S", SECONDS),
     ("bundle that `collect` writes", "agent.collect.bundle", "TOTAL_LIMIT_BYTES", BYTES),
     ("time to connect by ssh", "agent.launch", "CONNECT_TIMEOUT_S", SECONDS),
     ("time of a node behind ssh", "evidence.ssh", "COLLECT_TIMEOUT_S", SECONDS),

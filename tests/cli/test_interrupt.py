@@ -38,8 +38,10 @@ def processes(mark: str) -> list[str]:
 
 
 @pytest.mark.parametrize("command", ["doctor --probe", "probe", "probe cuda", "collect -o -"])
-@pytest.mark.parametrize("times", [1, 2])
-def test_an_interrupt_ends_hanging_probes(command, times, tmp_path):
+@pytest.mark.parametrize(
+    "number, times", [(signal.SIGINT, 1), (signal.SIGINT, 2), (signal.SIGTERM, 1), (signal.SIGHUP, 1)]
+)
+def test_an_interrupt_ends_hanging_probes(command, number, times, tmp_path):
     mark = f"interrupt-{os.getpid()}-{tmp_path.name}"
     with (tmp_path / "out").open("wb") as out:
         run = subprocess.Popen(
@@ -54,10 +56,21 @@ def test_an_interrupt_ends_hanging_probes(command, times, tmp_path):
             time.sleep(0.05)
         time.sleep(0.5)
         for _ in range(times):
-            run.send_signal(signal.SIGINT)
+            run.send_signal(number)
             time.sleep(0.02)
         _, said = run.communicate(timeout=ENDS_WITHIN_S)
-    assert run.returncode == 130, said
+    assert run.returncode == 128 + number, said
     assert b"interrupted" in said and b"Traceback" not in said
     time.sleep(0.2)
     assert not processes(mark)
+
+
+def test_a_signal_that_the_caller_ignores_stays_ignored(tmp_path):
+    """nohup(1) starts a program like that."""
+    shown = "import signal; from gdrkit.cli.process import begin; begin(); "
+    shown += "print(repr(signal.getsignal(signal.SIGHUP)))"
+    ran = subprocess.run(
+        [sys.executable, "-c", shown], capture_output=True, text=True, check=True,
+        preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN),
+    )  # fmt: skip
+    assert "SIG_IGN" in ran.stdout

@@ -150,3 +150,8 @@ def test_without_kubectl_the_error_says_so_and_the_current_folder_is_not_searche
 
     with pytest.raises(TargetError, match="kubectl is not installed here"):
         Kubernetes()
+
+
+def test_names_that_no_node_can_have_are_left_out(cluster):
+    (cluster / "nodes").write_text("gpu1 -oProxyCommand=id ../../etc $(id) gpu2")
+    assert Kubernetes().nodes() == ["gpu1", "gpu2"]

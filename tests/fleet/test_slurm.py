@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from gdrkit.evidence.errors import TargetError
 from gdrkit.fleet.hostlist import is_name
 from gdrkit.fleet.run import Run
-from gdrkit.fleet.slurm import Slurm, parse_states
+from gdrkit.fleet.slurm import Slurm, parse_addresses, parse_states
 from tests.fleet.programs import install
 
 STATES = """gpu001 idle none
@@ -130,3 +130,8 @@ def test_scancel_gets_numbers_of_steps_and_no_option(tmp_path, monkeypatch):
     install(tmp_path / "bin", "scancel", f'echo "$@" >{tmp_path}/words', monkeypatch)
     launcher.clean()
     assert (tmp_path / "words").read_text().split() == ["--quiet", "7.3", "7_2.1"]
+
+
+def test_an_address_that_can_be_none_is_left_out():
+    listed = "gpu1 10.0.0.1\ngpu2 -oProxyCommand=id\n-x 10.0.0.3\ngpu4 a b\ngpu5\ngpu6 node-6.example\n"
+    assert parse_addresses(listed) == {"gpu1": "10.0.0.1", "gpu6": "node-6.example"}

@@ -55,10 +55,11 @@ def main(arguments: list[str] | None = None) -> int:
         from gdrkit.cli.exit import in_style
 
         code = _streamed(words, whole_process=arguments is None)
-    except KeyboardInterrupt:
-        from gdrkit.cli.exit import INTERRUPTED, in_style
+    except KeyboardInterrupt as interrupt:
+        from gdrkit.cli.exit import in_style
+        from gdrkit.cli.process import exit_code
 
-        code = INTERRUPTED
+        code = exit_code(interrupt)
     return in_style(code, words)
 
 
@@ -107,7 +108,7 @@ def _written(code: int, out: SafeStream) -> int:
 
 
 def _command(arguments: list[str]) -> int:
-    from gdrkit.cli.exit import INTERRUPTED, USAGE
+    from gdrkit.cli.exit import USAGE
 
     if arguments[:1] == ["help"] and len(arguments) == 2:
         arguments = [arguments[1], "--help"]
@@ -132,9 +133,11 @@ def _command(arguments: list[str]) -> int:
         return _run(arguments[0], arguments[1:])
     except SystemExit as end:  # argparse: --help, or wrong usage
         return end.code if isinstance(end.code, int) else 0 if end.code is None else USAGE
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as interrupt:
+        from gdrkit.cli.process import exit_code
+
         sys.stderr.write(f"gdr {arguments[0]}: interrupted\n")
-        return INTERRUPTED
+        return exit_code(interrupt)
 
 
 def _run(command: str, arguments: list[str]) -> int:

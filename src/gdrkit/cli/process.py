@@ -13,8 +13,42 @@ one creates some 60,000 objects and keeps most of them."""
 def begin() -> None:
     """Prepare the process; call before a command is imported."""
     gc.set_threshold(COLLECT_AFTER)
+    _end_in_order()
     if "typing_extensions" not in sys.modules:
         _import_msgspec_alone()
+
+
+def _end_in_order() -> None:
+    """What asks the process to end (systemd, Slurm, timeout(1), a terminal that closes) ends it as Ctrl-C
+    does: what it started ends too, and bundles, Pods and jobs of a run are removed. A signal that the caller
+    ignores, as nohup(1) does, stays ignored. Programs that are started have the kernel's defaults."""
+    import _signal  # type: ignore[import-not-found]  # signal itself takes longer than `gdr --help`
+
+    for number in (_signal.SIGTERM, _signal.SIGHUP):
+        try:
+            if _signal.getsignal(number) == _signal.SIG_DFL:
+                _signal.signal(number, _interrupt)
+        except ValueError:  # not the main thread
+            return
+
+
+def _interrupt(number: int, frame: object) -> None:
+    raise Ended(number)
+
+
+class Ended(KeyboardInterrupt):
+    """The process was asked to end by a signal other than Ctrl-C's."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self.number = number
+
+
+def exit_code(interrupt: KeyboardInterrupt) -> int:
+    """128 and the number of the signal, as a shell shows it: bash(1), EXIT STATUS."""
+    import _signal
+
+    return 128 + (interrupt.number if isinstance(interrupt, Ended) else int(_signal.SIGINT))
 
 
 def _import_msgspec_alone() -> None:
@@ -33,10 +67,11 @@ def end() -> None:
     """Skip the two garbage collections of the interpreter at exit: frozen objects are not examined.
 
     The result is known, so an interrupt changes it no more; Python would print a traceback."""
-    import _signal  # type: ignore[import-not-found]  # signal itself takes longer than `gdr --help`
+    import _signal
 
-    try:  # noqa: SIM105, contextlib takes longer than `gdr --help`
-        _signal.signal(_signal.SIGINT, _signal.SIG_IGN)
+    try:
+        for number in (_signal.SIGINT, _signal.SIGTERM, _signal.SIGHUP):
+            _signal.signal(number, _signal.SIG_IGN)
     except ValueError:  # not the main thread
         pass
     gc.freeze()

@@ -18,6 +18,7 @@ from gdrkit.agent.pipes import kill_group
 from gdrkit.evidence.errors import TargetError
 from gdrkit.evidence.ssh import COLLECTOR
 from gdrkit.fleet.client import call, last_line
+from gdrkit.fleet.hostlist import is_name
 from gdrkit.fleet.launcher import Answered, Request
 from gdrkit.fleet.pods import CONTAINER, HOST, IMAGE, MARGIN_S, RUN_LABEL, Node, Pod, manifest
 from gdrkit.fleet.processes import PerNode, Processes
@@ -125,7 +126,8 @@ class Kubernetes(PerNode):
         if self._down is None:
             words = [f"--selector={self._selector}"] if self._selector else []
             listed = self._kubectl.listed(_Nodes, "nodes", *words)
-            self._down = {node.metadata.name: node.why_down for node in listed.items if node.metadata.name}
+            named = [node for node in listed.items if is_name(node.metadata.name)]
+            self._down = {node.metadata.name: node.why_down for node in named}
         return self._down
 
     def target(self, node: str) -> str:

@@ -90,8 +90,8 @@ class Slurm(PerPair):
         """Where Slurm reaches the node, an address or a name: NodeAddr of slurm.conf(5)."""
         if self._addresses is None:
             listed = _output(["sinfo", "--noheader", "--Node", "--format=%N %o"])
-            self._addresses = dict(line.split(None, 1) for line in listed.splitlines() if " " in line)
-        return self._addresses.get(node, node).strip()
+            self._addresses = parse_addresses(listed)
+        return self._addresses.get(node, node)
 
     def failure(self, node: str, code: int, lines: Sequence[str], program: str = COLLECTOR) -> TargetError:
         if code == NO_SUCH_COMMAND:
@@ -128,6 +128,13 @@ class NodeState(NamedTuple):
         why = self.reason or _OUT_FLAGS.get(self.state[-1], "")
         out = self.state.lower().startswith(_OUT) or self.state[-1] in _OUT_FLAGS
         return f"Slurm has it as {self.state}" + (f": {why}" if why else "") if out else ""
+
+
+def parse_addresses(text: str) -> dict[str, str]:
+    """The address of each node in the output of `sinfo --format="%N %o"`; lines that cannot be a node and an
+    address are left out."""
+    words = (line.split() for line in text.splitlines())
+    return {line[0]: line[1] for line in words if len(line) == 2 and all(map(is_name, line))}
 
 
 def parse_states(text: str) -> dict[str, NodeState]:

@@ -103,3 +103,9 @@ def test_addresses_in_every_notation(text, expected):
 )
 def test_a_serial_number_has_a_digit_and_is_no_address(value, expected):
     assert anonymized(f"Serial Number: {value} x") == f"Serial Number: {expected} x"
+
+
+def test_a_user_whose_name_is_no_utf_8_is_replaced_by_its_bytes():
+    name = b"jos\xe9-admin".decode(errors="surrogateescape")
+    made = Anonymizer([("user", name)])
+    assert b"jos\xe9" not in made.content(b"started by jos\xe9-admin on tty1")
