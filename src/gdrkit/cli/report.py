@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from gdrkit.fabric.ceilings.document import EstimateDocument
     from gdrkit.fabric.topo_document import TopoDocument
     from gdrkit.node import Node
+    from gdrkit.report.document import Report
 
 
 def parser() -> Parser:
@@ -24,10 +25,14 @@ def parser() -> Parser:
         "without network and scripts, and prints. Changes nothing else.",
         "  gdr report                          this machine, to gdr-report-HOST.html\n"
         "  gdr report bundle.tar.gz -o a.html  a bundle, to a file of that name\n"
-        "  gdr report ssh://admin@node17       a node over ssh\n\n"
-        "exit codes: those of gdr doctor",
+        "  gdr report ssh://admin@node17       a node over ssh\n"
+        "  gdr report a.tar.gz b.tar.gz        two nodes, or one before and after: what differs\n\n"
+        "exit codes: those of gdr doctor; of two nodes the worse one",
     )
     parser.target()
+    parser.add_argument(
+        "other", nargs="?", metavar="OTHER", help="a second node, or the same one later: what differs"
+    )
     parser.add_argument("-o", "--output", metavar="FILE", help="the file to write; - for standard output")
     parser.force("--output")
     parser.consumer()
@@ -39,23 +44,14 @@ def parser() -> Parser:
 
 def main(arguments: list[str]) -> int:
     options = parser().parse(arguments)
-    from gdrkit.cli.expectation import read_expectation
-    from gdrkit.diagnosis import node_of, report_on
+    if options.other is not None:
+        return _compared(options)
     from gdrkit.evidence.quoting import quoted
-    from gdrkit.evidence.target import open_host
     from gdrkit.html.node_page import NodeReport, node_page
     from gdrkit.report.exit_code import exit_code
 
-    expected = None if options.expect is None else read_expectation(options.expect)
-    host = open_host(options.target)
-    print_notes(host)
-    node = node_of(host, expected)
-    report = report_on(node, options.consumer)
-    source = (
-        "this machine"
-        if options.target is None
-        else os.path.basename(options.target.rstrip("/")) or options.target
-    )
+    node, report = _judged(options.target, options)
+    source = _called(options.target)
     topo, why = _topology(node, source)
     content = node_page(
         NodeReport(
@@ -70,6 +66,38 @@ def main(arguments: list[str]) -> int:
     )
     _write(content, report.node.hostname or source, options)
     return exit_code(report, None)
+
+
+def _compared(options: argparse.Namespace) -> int:
+    """Write the page about two nodes; the exit code is that of the worse one, as in gdr doctor A B."""
+    from gdrkit.fleet.judge import row_of
+    from gdrkit.html.comparison_page import comparison_page, sides
+    from gdrkit.report.exit_code import exit_code
+
+    targets = (options.target, options.other)
+    (one, first), (other, second) = (_judged(target, options) for target in targets)
+    rows = row_of(one, first, options.target), row_of(other, second, options.other)
+    left, right = sides(first, second, rows, (_called(options.target), _called(options.other)))
+    _write(comparison_page(left, right, _now()), f"{left.name}-{right.name}", options)
+    return max(exit_code(first, None), exit_code(second, None))
+
+
+def _judged(target: str | None, options: argparse.Namespace) -> tuple[Node, Report]:
+    """A node and the report on it. Raises TargetError."""
+    from gdrkit.cli.expectation import read_expectation
+    from gdrkit.diagnosis import node_of, report_on
+    from gdrkit.evidence.target import open_host
+
+    expected = None if options.expect is None else read_expectation(options.expect)
+    host = open_host(target)
+    print_notes(host)
+    node = node_of(host, expected)
+    return node, report_on(node, options.consumer)
+
+
+def _called(target: str | None) -> str:
+    """What was read, for people."""
+    return "this machine" if target is None else os.path.basename(target.rstrip("/")) or target
 
 
 def _topology(node: Node, source: str) -> tuple[TopoDocument | None, str]:
@@ -112,7 +140,7 @@ def _write(content: str, name: str, options: argparse.Namespace) -> None:
         write(content)
         return
     output = options.output or f"gdr-report-{_file_name(name)}.html"
-    write_output(output, content.encode(), force=options.force, inputs=(options.target,))
+    write_output(output, content.encode(), force=options.force, inputs=(options.target, options.other))
     sys.stderr.write(f"{output}: open it in a browser\n")
 
 

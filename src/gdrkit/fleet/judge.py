@@ -13,6 +13,7 @@ from gdrkit.fleet.document import WELL, NodeRow, Standing
 from gdrkit.fleet.hostlist import NAME_LIMIT, is_name
 from gdrkit.fleet.port_rows import port_rows, settings_of
 from gdrkit.fleet.traits import traits_of
+from gdrkit.node import Node
 from gdrkit.report.answers import deciding, in_words, missing_of
 from gdrkit.report.document import Report
 from gdrkit.rules.expectation import COMPARISONS
@@ -33,7 +34,11 @@ REASON_LIMIT = 200
 def judged(host: Host, target: str, name: str = "", expected: Supplied | None = None) -> NodeRow:
     """The row of the node that a host shows. Without a name, it is called as it calls itself."""
     node = node_of(host, expected)
-    report = report_on(node, brief=True)
+    return row_of(node, report_on(node, brief=True), target, name)
+
+
+def row_of(node: Node, report: Report, target: str, name: str = "") -> NodeRow:
+    """The row of a node that was judged already."""
     standing = _standing(report)
     steps = report.plan[0].steps if report.plan and standing is Standing.BLOCKED else ()
     return NodeRow(

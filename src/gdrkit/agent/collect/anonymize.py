@@ -78,7 +78,7 @@ class Anonymizer:
         self._names: Dict[bytes, bytes] = {}
         words: List[bytes] = []
         for kind, name in sorted(set(names), key=lambda pair: (-len(pair[1]), pair)):
-            text = name.encode(errors="surrogateescape").lower()  # bytes that are no UTF-8: os.fsdecode()
+            text = name.encode(errors="surrogateescape").lower()  # as os.fsdecode() made it
             if is_identifying(name) and name not in keep:
                 self._names.setdefault(text, self._name(kind, text))
             elif kind == "host":  # a word, replaced only where it can be nothing else

@@ -1,0 +1,175 @@
+"""The report on two nodes, or on one before and after: what differs, and what that does to the verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from gdrkit import __version__
+from gdrkit.fleet.document import NodeRow
+from gdrkit.fleet.peers import differing
+from gdrkit.fleet.traits import MUST_MATCH
+from gdrkit.html.node_sections import STATE_GLYPHS
+from gdrkit.html.page import file, glyph, page, rich, safe, section, table
+from gdrkit.report.answers import first_cause, plain, what_is_missing, works
+from gdrkit.report.document import Report
+from gdrkit.verdict.findings import Finding
+from gdrkit.verdict.path_state import State
+
+
+@dataclass(frozen=True)
+class Side:
+    """One of the two: its report, its traits, and how the page calls it."""
+
+    name: str
+    source: str
+    report: Report
+    row: NodeRow
+
+
+def comparison_page(one: Side, other: Side, made: str) -> str:
+    """The page, as one HTML document."""
+    title = f"{one.name} and {other.name} \N{MIDDLE DOT} gdrkit"
+    body = "".join(
+        (
+            '<a class="skip" href="#verdict">To the report</a>',
+            '<header class="top"><div class="wrap"><span class="brand">gdrkit</span>'
+            f'<span class="crumb"><b>{safe(one.name)}</b> and <b>{safe(other.name)}</b></span>'
+            "</div></header>",
+            f'<main class="wrap">{_first(one, other)}{_states(one, other)}{_findings(one, other)}'
+            f"{_traits(one, other)}</main>",
+            _origin(one, other, made),
+            '<div id="live" class="hidden" role="status"></div>',
+        )
+    )
+    return page(
+        title=title, body=body, style="\n" + file("report.css"), script="\n" + file("common.js"), data={},
+        version=__version__,
+    )  # fmt: skip
+
+
+def sides(
+    one: Report, other: Report, rows: tuple[NodeRow, NodeRow], sources: tuple[str, str]
+) -> tuple[Side, Side]:
+    """The two, by host name where the names differ, else by what was read."""
+    names = [report.node.hostname or source for report, source in zip((one, other), sources, strict=True)]
+    if names[0] == names[1]:
+        names = list(sources) if sources[0] != sources[1] else ["first", "second"]
+    return Side(names[0], sources[0], one, rows[0]), Side(names[1], sources[1], other, rows[1])
+
+
+def _first(one: Side, other: Side) -> str:
+    states = [side.report.verdict.state.value for side in (one, other)]
+    words = (
+        f"Both are {states[0]}."
+        if states[0] == states[1]
+        else f"{one.name} is {states[0]}, {other.name} is {states[1]}."
+    )
+    both = "".join(_side(side) for side in (one, other))
+    return f'<div class="verdict" id="verdict"><h1>{safe(words)}</h1>{both}</div>'
+
+
+def _side(side: Side) -> str:
+    """The answers of one node: does it work, and why not."""
+    report = side.report
+    cause = first_cause(report)
+    why = plain(cause) if cause else what_is_missing(report) if report.verdict.state is State.UNKNOWN else ""
+    return (
+        f'<div class="way"><h3>{glyph(STATE_GLYPHS[report.verdict.state])} {safe(side.name)}: '
+        f"{safe(report.verdict.state.value)}</h3><p>{rich(works(report))} {rich(why)}</p></div>"
+    )
+
+
+def _states(one: Side, other: Side) -> str:
+    """The programs and GPUs whose state is not the same."""
+    rows = [
+        (safe(name), *(_state(side.report.consumers[name].state.value) for side in (one, other)))
+        for name in one.report.consumers
+        if name in other.report.consumers
+        and one.report.consumers[name].state != other.report.consumers[name].state
+    ]
+    gpus = [{gpu.gpu: gpu for gpu in side.report.gpus} for side in (one, other)]
+    for address in dict.fromkeys((*gpus[0], *gpus[1])):
+        found = [side.get(address) for side in gpus]
+        told = [
+            "no such GPU" if gpu is None else f"{gpu.state.value} {', '.join(gpu.blocked_by)}"
+            for gpu in found
+        ]
+        if told[0] != told[1]:
+            rows.append((f"GPU <code>{safe(address)}</code>", *(safe(words.strip()) for words in told)))
+    about = "Programs and GPUs whose state is not the same."
+    content = (
+        table(("", one.name, other.name), rows)
+        if rows
+        else "<p>Every program and GPU has the same state.</p>"
+    )
+    return section("states", "What that does to the verdict", about, content)
+
+
+def _state(state: str) -> str:
+    return f"{glyph(STATE_GLYPHS[state])} {safe(state)}"
+
+
+def _findings(one: Side, other: Side) -> str:
+    """Findings of one side alone, or with another status there."""
+    left, right = ({(f.code, f.subject): f for f in side.report.findings} for side in (one, other))
+    rows = [
+        (f"<code>{safe(code)}</code> {safe(subject)}", _found(left.get(key)), _found(right.get(key)))
+        for key in dict.fromkeys((*left, *right))
+        for code, subject in [key]
+        if _status(left.get(key)) != _status(right.get(key))
+    ]
+    about = "Findings that only one of the two has, or that matter differently there."
+    content = (
+        table(("finding", one.name, other.name), rows) if rows else "<p>Both have the same findings.</p>"
+    )
+    return section("findings", "Findings", about, content)
+
+
+def _status(finding: Finding | None) -> str:
+    return finding.status if finding else ""
+
+
+def _found(finding: Finding | None) -> str:
+    if finding is None:
+        return "not found"
+    return f"{glyph(STATE_GLYPHS[finding.status])} {safe(finding.status)}: {rich(finding.seen)}"
+
+
+def _traits(one: Side, other: Side) -> str:
+    """What differs in what is compared; first what must be the same for a job on both."""
+    found = differing(one.row, other.row)
+    first = [trait for trait in MUST_MATCH if all(found.get(trait, ("",)))]
+    rows = _rows((trait, found[trait]) for trait in (*first, *(t for t in found if t not in first)))
+    about = (
+        "Versions, links and settings that are compared. What a side does not show is unknown, never equal."
+    )
+    content = (
+        table(("what", one.name, other.name), rows) if found else "<p>No difference in what is compared.</p>"
+    )
+    return section("differences", "What differs", about, content)
+
+
+def _rows(found: Iterable[tuple[str, tuple[str, str]]]) -> Iterator[tuple[str, ...]]:
+    for trait, (here, there) in found:
+        must = MUST_MATCH.get(trait)
+        shows = (
+            f"<br><small>must be the same for a job on both; shows as: {rich(must.shows_as)}</small>"
+            if must and here and there
+            else ""
+        )
+        yield (
+            safe(trait) + shows,
+            *(f"<code>{safe(value)}</code>" if value else "not known" for value in (here, there)),
+        )
+
+
+def _origin(one: Side, other: Side, made: str) -> str:
+    rows = [
+        (safe(one.name), safe(one.source)),
+        (safe(other.name), safe(other.source)),
+        ("Report made", safe(made)),
+        ("By", f"gdrkit {safe(__version__)}, <code>gdr report</code>"),
+    ]
+    listed = "".join(f"<div><dt>{name}</dt><dd>{words}</dd></div>" for name, words in rows)
+    return f'<footer><div class="wrap"><dl>{listed}</dl></div></footer>'

@@ -1,0 +1,46 @@
+"""The report on two nodes: both verdicts first, and only what differs."""
+
+from __future__ import annotations
+
+import re
+
+from gdrkit.cli import main
+from tests.evidence_nodes import build
+from tests.html.test_node_page import Reader
+
+
+def written(tmp_path, *names):
+    targets = []
+    for number, name in enumerate(names):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        targets.append(str(build(name, folder)))
+    code = main(["report", *targets, "-o", str(tmp_path / "both.html")])
+    return code, (tmp_path / "both.html").read_text()
+
+
+def part(text, name):
+    return re.findall(rf'<section id="{name}">.*?</section>', text, re.DOTALL)[0]
+
+
+def test_the_first_line_has_both_verdicts_and_the_code_is_the_worse_ones(tmp_path):
+    code, text = written(tmp_path, "rail-down", "ubuntu-6.8-h100")
+    page = Reader(text)
+    assert code == 2
+    assert "<h1>rail-07 is blocked, h100-07 is ready.</h1>" in text
+    assert "7 of 8 GPUs reach their NIC directly" in page.text
+    assert "port-down" in part(text, "findings") and "not found" in part(text, "findings")
+    assert "0000:df:00.0" in part(text, "states")
+
+
+def test_the_same_node_twice_differs_in_nothing(tmp_path):
+    code, text = written(tmp_path, "ubuntu-6.8-h100", "ubuntu-6.8-h100")
+    assert code == 0
+    assert "<h1>Both are ready.</h1>" in text
+    for words in ("the same state", "the same findings", "No difference in what is compared"):
+        assert words in text
+
+
+def test_before_and_after_have_names_of_their_own(tmp_path):
+    _, text = written(tmp_path, "ubuntu-6.8-h100", "ubuntu-6.8-h100")
+    assert "<b>first</b> and <b>second</b>" in text
