@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 import pytest
-from machines.cases import with_faults
+from machines.cases import case, with_faults
 from machines.faults import BY_NAME
 from machines.judge import Answer, ask
 
@@ -43,3 +43,13 @@ def test_an_ofed_that_peermem_was_built_against_is_only_started():
 
     assert next(iter(plans(found))) == ("restart-ofed", "load-peermem")
     assert found.headline == "module-symbol-missing"
+
+
+def test_an_altered_module_is_found_by_a_certificate_that_its_kernel_is_not_known_to_ask():
+    """SUSE's kernels are not known to ask the firmware's keys; the loaded driver shows that this does."""
+    made = case(55190, 22)
+    found = ask(made.machine)
+
+    assert made.machine.kernel.distribution.startswith("sles") and made.machine.trust.name == "key in db"
+    assert found.modprobe["reason"] == "module-signature-broken"
+    assert ask(made.healthy).modprobe["exit_code"] == 0

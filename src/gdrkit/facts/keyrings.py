@@ -99,13 +99,12 @@ def enrolled_keys(node: Node) -> tuple[EnrolledCertificate, ...]:
     /proc/keys decides. Where it is not readable, they count as trusted if the kernel sees Secure Boot.
     Source: Linux security/integrity/platform_certs/load_uefi.c, load_uefi_certs(), load_moklist_certs().
     """
-    by_owner = [(cert, MACHINE) for cert in certificates(node, "MokListRT", SHIM)]
-    by_firmware = [(cert, PLATFORM) for cert in certificates(node, "db", DATABASE)]
-    if not by_owner and not by_firmware:
+    collected = collected_certificates(node)
+    if not collected:
         return ()
     held = if_missing(None, proc_keys, node)
     found = []
-    for certificate, keyring in (*by_owner, *by_firmware):
+    for certificate, keyring in collected:
         if held is not None and not held.has(certificate):
             continue
         if held is not None and not held.keyrings.get(keyring):
@@ -117,6 +116,15 @@ def enrolled_keys(node: Node) -> tuple[EnrolledCertificate, ...]:
             return ()
         node.cite("proc/keys", text="not readable", confidence=Confidence.LIKELY)
     return tuple(found)
+
+
+@fact
+def collected_certificates(node: Node) -> tuple[tuple[Certificate, str], ...]:
+    """The certificates of the machine's owner and of the firmware, each with its keyring, trusted or not."""
+    return (
+        *((certificate, MACHINE) for certificate in certificates(node, "MokListRT", SHIM)),
+        *((certificate, PLATFORM) for certificate in certificates(node, "db", DATABASE)),
+    )
 
 
 @fact

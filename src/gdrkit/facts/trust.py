@@ -12,7 +12,7 @@ from msgspec import Struct
 from gdrkit.evidence import Confidence, EvidenceMissing, Missing, MissingReason
 from gdrkit.evidence.quoting import quoted
 from gdrkit.facts.kernel import config_option, version
-from gdrkit.facts.keyrings import BUILTIN, enrolled_keys, proc_keys, revoked
+from gdrkit.facts.keyrings import BUILTIN, collected_certificates, enrolled_keys, proc_keys, revoked
 from gdrkit.facts.loaded_modules import loaded
 from gdrkit.facts.module_files import content, stored
 from gdrkit.facts.module_index import all_paths, module_path, modules_dir, name_of
@@ -258,9 +258,24 @@ def _by_identity(node: Node, path: str, found: Signature) -> SignatureCheck | No
             if twin := _altered_copy_of(node, path):
                 node.cite(twin, "signature", "the same, of another content", confidence=Confidence.LIKELY)
                 return SignatureCheck(SignatureState.BROKEN, key.description)
+            if _is_altered(node, path, found):
+                return SignatureCheck(SignatureState.BROKEN, key.description)
             node.cite("signers of loaded modules", text=key.description, confidence=Confidence.LIKELY)
             return SignatureCheck(SignatureState.VERIFIED, key.description)
     return None
+
+
+def _is_altered(node: Node, path: str, found: Signature) -> bool:
+    """Whether the content differs from what was signed, by a certificate that was collected: the kernel may
+    have it where it is not known to look. False also without such a certificate."""
+    from gdrkit.formats.module_signature import names, verify
+
+    for certificate, _ in if_missing((), collected_certificates, node):
+        if names(found, certificate):
+            valid = verify(found, lambda digest: content_digest(node, path, digest), certificate)
+            node.cite(path, "signature", f"{'made' if valid else 'not made'} by {found.issuer}")
+            return not valid
+    return False
 
 
 def _altered_copy_of(node: Node, path: str) -> str:
