@@ -146,7 +146,8 @@ def test_modprobe_of_an_unknown_module(spark):
 
 
 def test_a_code_has_a_page_and_a_misspelt_one_gets_a_suggestion():
-    assert gdr("codes", "peermem-stub").stdout.startswith("# peermem-stub")
+    assert gdr("codes", "peermem-stub").stdout.startswith("peermem-stub\n")
+    assert gdr("codes", "peermem-stub", "--markdown").stdout.startswith("# peermem-stub\n")
     run = gdr("codes", "peermem-stab")
     assert run.returncode == 64 and "did you mean 'peermem-stub'" in run.stderr
 

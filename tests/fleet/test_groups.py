@@ -96,3 +96,12 @@ def test_nodes_that_fail_alike_are_one_group_though_their_names_are_in_the_reaso
     assert rows[0].causes == ("cannot connect to it: host it port 21",)
     assert rows[2].causes == ("cannot connect to it: host it port 212",)
     assert rows[0].summary == "cannot connect to ssh://n1: host n1 port 21"
+
+
+def test_a_name_that_is_a_word_of_the_reason_stands_for_the_node_once():
+    for name, cause in (
+        ("empty", "it is empty, or cut off in its header"),
+        ("full.tar", "it is empty, or cut off in its header"),
+    ):
+        reason = f"{name} is empty, or cut off in its header"
+        assert without_answer(f"/runs/{name}", name, reason, Standing.UNKNOWN).causes == (cause,)

@@ -39,6 +39,12 @@ def text_width() -> int:
     return min(max(_columns(WIDTH), 60), 200)
 
 
+def colours() -> bool:
+    """Whether standard output shows colours: a terminal that is not dumb, of a user who did not set NO_COLOR
+    (no-color.org)."""
+    return sys.stdout.isatty() and os.environ.get("TERM") != "dumb" and not os.environ.get("NO_COLOR")
+
+
 class Parser(argparse.ArgumentParser):
     """An ArgumentParser that keeps the layout of examples and exits with USAGE on wrong usage."""
 

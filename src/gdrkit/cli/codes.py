@@ -1,24 +1,30 @@
-"""`gdr codes [WORD]`: list the finding codes, print the page of one, or explain a word."""
+"""`gdr codes [WORD]`: list the finding codes, print the page of one, explain a word, or search."""
 
 from __future__ import annotations
 
 import sys
 from typing import TYPE_CHECKING
 
-from gdrkit.cli.arguments import Parser, write, write_json
+from gdrkit.cli.arguments import Parser, colours, text_width, write, write_json
 from gdrkit.cli.exit import OK, USAGE
 
 if TYPE_CHECKING:
+    from gdrkit.report.code_search import Match
     from gdrkit.report.glossary import Term
 
 
 def parser() -> Parser:
     parser = Parser(
         "codes",
-        "List the finding codes by layer, print the page of one, or explain a word of the glossary.",
-        "  gdr codes\n  gdr codes peermem-stub\n  gdr codes PXB\n  gdr codes --glossary\n  gdr codes --json",
+        "List the finding codes by layer, print the page of one, explain a word of the glossary, or search\n"
+        "codes, their titles and the glossary.",
+        "  gdr codes\n  gdr codes peermem-stub\n  gdr codes PXB\n  gdr codes 'port down'\n"
+        "  gdr codes --glossary\n  gdr codes --json",
     )
-    parser.add_argument("word", nargs="?", metavar="WORD", help="a code, or a word such as stub or PXB")
+    parser.add_argument(
+        "word", nargs="?", metavar="WORD", help="a code, a term such as PXB, or words to search"
+    )
+    parser.add_argument("--markdown", action="store_true", help="print the page of a code as Markdown")
     parser.add_argument("--glossary", action="store_true", help="print the whole glossary")
     parser.output()
     return parser
@@ -32,21 +38,47 @@ def main(arguments: list[str]) -> int:
     from gdrkit.report.glossary import GLOSSARY, term
     from gdrkit.report.pages import page, titles
 
+    codes = {row.code: row for row in titles()}
+    if options.markdown and options.word not in codes:
+        parser().error("--markdown needs a finding code")
+
     if options.json:
         rows = GLOSSARY if options.glossary else titles()
         write_json(rows, indent=2)
     elif options.glossary:
         write("".join(_entry(entry) for entry in GLOSSARY))
     elif options.word is None:
-        write("".join(f"{row.layer:<12} {row.code:<30} {row.title}\n" for row in titles()))
-    elif options.word in {row.code for row in titles()}:
+        write("".join(f"{row.layer:<12} {row.code:<30} {row.title}\n" for row in codes.values()))
+    elif options.markdown:
         write(page(options.word))
+    elif options.word in codes:
+        from gdrkit.report.page_text import page_text
+
+        coloured = colours()
+        write(page_text(page(options.word), colour=coloured, width=text_width()), styled=coloured)
     elif (entry := term(options.word)) is not None:
         write(_entry(entry))
     else:
-        codes = [row.code for row in titles()]
-        return _unknown(options.word, [*codes, *(entry.name for entry in GLOSSARY)])
+        from gdrkit.report.code_search import search
+
+        if not (matches := search(options.word)):
+            return _unknown(options.word, [*codes, *(entry.name for entry in GLOSSARY)])
+        _list(matches)
     return OK
+
+
+def _list(matches: list[Match]) -> None:
+    """Print what a search found, best first."""
+    from gdrkit.report.terminal import render
+
+    indent = 4
+    rows = [
+        row
+        for match in matches
+        for row in ((0, "bold", f"{match.name} ({match.where})"), (indent, "", match.text))
+    ]
+    coloured = colours()
+    write(render(rows, {}, colour=coloured, width=text_width()), styled=coloured)
 
 
 def _entry(entry: Term) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from gdrkit.cli.arguments import Parser, print_notes, text_width, write, write_json
+from gdrkit.cli.arguments import Parser, colours, print_notes, text_width, write, write_json
 from gdrkit.cli.exit import STYLES, UNKNOWN
 
 TYPE_CHECKING = False
@@ -107,7 +107,7 @@ def _show(report: Report, options: argparse.Namespace) -> int:
     else:
         from gdrkit.report.text import text
 
-        tty = sys.stdout.isatty()
+        tty = colours()
         target = quoted(options.target) if options.target else ""
         words = text(report, verbose=options.verbose, colour=tty, width=text_width(), target=target)
         write(words, styled=tty)
@@ -145,7 +145,7 @@ def _pair(options: argparse.Namespace) -> int:
     if options.json:
         write_json(report)
     else:
-        colour = sys.stdout.isatty()
+        colour = colours()
         one, other = sorted(report.nodes, key=lambda row: row.target != options.target)
         write(comparison_text(one, other, colour=colour, width=text_width()), styled=colour)
     problems = report.cabling.problems if report.cabling else ()

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-
-from gdrkit.cli.arguments import Parser, text_width, write, write_json
+from gdrkit.cli.arguments import Parser, colours, text_width, write, write_json
 
 LIMIT_BYTES, LINES_LIMIT = 16 << 20, 400_000
 """Longest text that is accepted. A kernel log has a few MB and some 10,000 lines; more is a mistake or many
@@ -59,7 +57,7 @@ def main(arguments: list[str]) -> int:
         from gdrkit.explain.text import text
         from gdrkit.jobs.text import text as text_of_job
 
-        terminal = sys.stdout.isatty()
+        terminal = colours()
         page = text(explanation, verbose=options.verbose, colour=terminal, width=text_width())
         if job is not None:
             page += f"\nThe job of the NCCL log\n{text_of_job(job.document, colour=terminal)}"

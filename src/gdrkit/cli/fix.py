@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from gdrkit.cli.arguments import Parser, matching, number, print_notes, write, write_json
+from gdrkit.cli.arguments import Parser, colours, matching, number, print_notes, write, write_json
 from gdrkit.cli.exit import OK
 from gdrkit.consumers.names import NAMES
 
@@ -172,7 +172,8 @@ def _print(options: argparse.Namespace) -> int:
     elif not options.quiet:
         from gdrkit.report.fix_text import fix_text
 
-        write(fix_text(report))
+        coloured = colours()
+        write(fix_text(report, colour=coloured), styled=coloured)
     from gdrkit.cli.fix_apply import exit_code_without_plan
 
     return OK if report.ways else exit_code_without_plan(report)

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from gdrkit.cli.arguments import can_ask, write
+from gdrkit.cli.arguments import can_ask, colours, write
 from gdrkit.cli.exit import BLOCKED, BUSY, NO_OUTPUT, NO_PERMISSION, OK, UNKNOWN, WARNING
 from gdrkit.repair.apply.errors import AlreadyRunning, ApplyError
 
@@ -105,7 +105,8 @@ def _apply(options: argparse.Namespace, root: RootFS, plan: Plan) -> int:
     if not report.ways:
         from gdrkit.report.fix_text import fix_text
 
-        write(fix_text(report))
+        coloured = colours()
+        write(fix_text(report, colour=coloured), styled=coloured)
         return exit_code_without_plan(report)
     if not options.yes and not can_ask():
         raise ApplyError(*_NO_TERMINAL)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import sys
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import partial
 
-from gdrkit.cli.arguments import text_width, write, write_json
+from gdrkit.cli.arguments import colours, text_width, write, write_json
 from gdrkit.cli.fleet_progress import Progress
 from gdrkit.cli.fleet_run import named_by
 from gdrkit.evidence.errors import TargetError
@@ -32,7 +31,7 @@ def bench(options: argparse.Namespace) -> int:
     else:
         from gdrkit.transport.bench.document import size
 
-        colour = sys.stdout.isatty()
+        colour = colours()
         words = pair_text.text(
             document,
             size=size(document.size_bytes),

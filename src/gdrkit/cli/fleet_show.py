@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from gdrkit.cli.arguments import text_width, write, write_json
+from gdrkit.cli.arguments import colours, text_width, write, write_json
 from gdrkit.cli.exit import USAGE
 from gdrkit.fleet import tables, text
 from gdrkit.fleet.document import UNDECIDED, FleetReport, NodeRow, Standing
@@ -31,14 +31,14 @@ def show(report: FleetReport, options: argparse.Namespace) -> int:
     elif options.nodes_only:
         write(f"{fold(row.name for row in report.nodes if row.standing in _IN_NEED)}\n")
     else:
-        colour = sys.stdout.isatty()
+        colour = colours()
         write(text.text(report, colour=colour, width=text_width()), styled=colour)
     return exit_code(report, options.max_blocked)
 
 
 def _part(report: FleetReport, options: argparse.Namespace) -> int:
     """Print a group, a node, or what differs between two nodes."""
-    colour, width = sys.stdout.isatty(), text_width()
+    colour, width = colours(), text_width()
     if options.group:
         group = next((group for group in report.groups if group.number == options.group), None)
         if group is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from gdrkit.cli.arguments import Parser, number, status, write, write_json
+from gdrkit.cli.arguments import Parser, colours, number, status, write, write_json
 
 MOST_RANKS = 1 << 20
 
@@ -62,7 +62,7 @@ def main(arguments: list[str]) -> int:
     else:
         from gdrkit.jobs.text import text
 
-        terminal = sys.stdout.isatty()
+        terminal = colours()
         write(text(report, rank=options.rank, every=options.all, colour=terminal), styled=terminal)
     return exit_code(report)
 

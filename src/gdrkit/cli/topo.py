@@ -8,7 +8,7 @@ import sys
 from stat import S_ISREG
 from typing import TYPE_CHECKING
 
-from gdrkit.cli.arguments import Parser, print_notes, write, write_json
+from gdrkit.cli.arguments import Parser, colours, print_notes, text_width, write, write_json
 from gdrkit.cli.exit import OK, UNKNOWN, WARNING
 
 if TYPE_CHECKING:
@@ -260,11 +260,17 @@ def _report(options: argparse.Namespace, source: str, saved: SavedTopology) -> i
     elif options.json:
         write_json(document)
     else:
-        from gdrkit.fabric.topo_text import WIDTH, text
+        from gdrkit.fabric.topo_text import text
 
-        terminal = sys.stdout.isatty()
-        width = os.get_terminal_size(sys.stdout.fileno()).columns if terminal else WIDTH
-        write(text(document, ports=options.verbose, colour=terminal, width=width), styled=terminal)
+        terminal = colours()
+        words = text(
+            document,
+            ports=options.verbose,
+            colour=terminal,
+            width=text_width(),
+            encoding=sys.stdout.encoding,
+        )
+        write(words, styled=terminal)
     if document.nccl is None and (options.nccl or options.env) and not options.quiet:
         sys.stderr.write("gdr topo: --nccl and --env have no effect without a PCIe tree or a matrix\n")
     return _exit_code(document)

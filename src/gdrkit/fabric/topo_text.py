@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gdrkit.agent.streams import visible
+from gdrkit.fabric.picture import picture
+from gdrkit.fabric.picture_text import MARK, PLAIN, picture_text
 from gdrkit.fabric.topo_document import NcclSection, TopoDocument
 from gdrkit.fabric.topo_pairs import TopoPair
 from gdrkit.fabric.topo_tree import tree
@@ -12,20 +14,24 @@ from gdrkit.fabric.topo_tree import tree
 WIDTH = 100
 PORTS_SHOWN = 4
 """How many ports of a GPU are named if all are equally near."""
-MARK, DIM, PLAIN = "\x1b[31m", "\x1b[2m", "\x1b[0m"
 
 
-def text(document: TopoDocument, *, ports: bool = False, colour: bool = False, width: int = WIDTH) -> str:
-    """The document as lines."""
-    lines = [*_tree(document, ports, colour), *_tables(document, width), *_nccl(document, width)]
+def text(
+    document: TopoDocument, *, ports: bool = False, colour: bool = False, width: int = WIDTH,
+    encoding: str | None = "utf-8",
+) -> str:  # fmt: skip
+    """The document as lines; `encoding` says whether the picture may have box characters."""
+    lines = [f"{document.source}: {_count(document)}", "", *_rails(document)]
+    drawn = picture(document.topology) if document.topology.devices else None
+    if drawn is not None and drawn.cpus:
+        lines += picture_text(drawn, width=width, encoding=encoding, colour=colour).splitlines()
+        lines.append("")
+    lines += [*_tree(document, ports, colour), *_tables(document, width), *_nccl(document, width)]
     lines += _findings(document)
     return "\n".join(lines) + "\n"
 
 
 def _tree(document: TopoDocument, ports: bool, colour: bool) -> Iterator[str]:
-    yield f"{document.source}: {_count(document)}"
-    yield ""
-    yield from _rails(document)
     if document.topology.devices:
         for words, mark in tree(document.topology, ports=ports):
             shown = f"  ! {mark}" if mark else ""

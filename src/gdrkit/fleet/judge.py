@@ -72,9 +72,22 @@ def in_a_line(error: Exception | str) -> str:
 
 
 def cause_of(reason: str, own: Iterable[str]) -> str:
-    """A reason without a node's own names, so that it is equal for nodes that fail alike."""
+    """A reason without a node's own names, so that it is equal for nodes that fail alike.
+
+    A name of letters only may also be a word of the reason, as in "empty is empty": only its first
+    occurrence is the node.
+    """
     names = "|".join(map(re.escape, sorted(own, key=len, reverse=True)))
-    return re.sub(rf"(?<![\w.-])(?:{names})(?![\w-])", "it", reason)
+    seen: set[str] = set()
+
+    def replaced(match: re.Match[str]) -> str:
+        word = match[0]
+        if word in seen and word.isalpha():
+            return word
+        seen.add(word)
+        return "it"
+
+    return re.sub(rf"(?<![\w.-])(?:{names})(?![\w-])", replaced, reason)
 
 
 def reason_of(error: BaseException) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gdrkit.report.fix_document import ActionSection, FixReport, StepSection
+from gdrkit.report.text import STYLES
 
 _GOALS = {
     "module": "nvidia-peermem loads, now and at each boot",
@@ -10,8 +11,33 @@ _GOALS = {
 }
 
 
-def fix_text(report: FixReport) -> str:
-    """The plans, shortest first, with the exact commands of each step."""
+def fix_text(report: FixReport, *, colour: bool = False) -> str:
+    """The plans, shortest first, with the exact commands of each step, with ANSI colours if `colour`."""
+    lines = _lines(report)
+    if not colour:
+        return "\n".join(lines)
+    from gdrkit.report.terminal import painted
+
+    first, *rest = lines
+    shown = [painted(first, STYLES.get(report.verdict.state, ""))]
+    shown += [painted(line, "bold" if line[:1].strip() else _style(line)) for line in rest]
+    return "\n".join(shown)
+
+
+def _style(line: str) -> str:
+    """The style of a line of a step. Content of files begins with a bar: it is never taken for a command."""
+    match line.split(maxsplit=2):
+        case ["do", "$", _] | ["$", *_]:
+            return "cyan"
+        case ["risk" | "undo" | "because" | "needs" | "note", *_]:
+            return "dim"
+        case ["by", "hand", *_]:
+            return "bold"
+        case _:
+            return ""
+
+
+def _lines(report: FixReport) -> list[str]:
     verdict = report.verdict
     lines = [f"{verdict.state} for {verdict.consumer}: {verdict.summary}", ""]
     if not report.ways:
@@ -29,7 +55,7 @@ def fix_text(report: FixReport) -> str:
         lines += ["also recommended (carry out with --steps NAME):", ""]
         for step in report.further:
             lines += [*step_lines(step, ""), ""]
-    return "\n".join(lines)
+    return lines
 
 
 def _count(steps: int) -> str:

@@ -50,6 +50,14 @@ def render(
     return out.getvalue()
 
 
+def painted(line: str, style: str) -> str:
+    """A line in a style, with ANSI colours; not wrapped, so that a command in it can be copied."""
+    from rich.color import ColorSystem
+    from rich.style import Style
+
+    return Style.parse(style).render(visible(line), color_system=ColorSystem.STANDARD) if line else line
+
+
 def wrapped(words: str, width: int) -> Iterator[str]:
     """Lines of at most `width` columns, broken at spaces; a longer word after a separator (/ . - _ ...).
 

@@ -1,0 +1,57 @@
+"""Search of the finding codes and the glossary: `gdr codes WORD`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from msgspec import Struct
+
+from gdrkit.report.glossary import GLOSSARY
+from gdrkit.report.pages import titles
+
+
+class Match(Struct, frozen=True):
+    """A code or a term. `where` is the layer of a code, and "glossary" for a term."""
+
+    where: str
+    name: str
+    text: str
+
+
+def search(words: str) -> list[Match]:
+    """The codes and terms that have all words, best first: those with a word in the name come before those
+    with it in the title of a code, and these before those with it in the text of a term.
+
+    A word also matches the start of a longer one: `port` matches "ports", but not "supported".
+    """
+    wanted = [_folded(word) for word in re.findall(r"\w+", words.replace("_", " "))]
+    if not wanted:
+        return []
+    ranked = []
+    for match, *places in _entries():
+        ranks = [rank for word in wanted if (rank := _rank(word, places)) is not None]
+        if len(ranks) == len(wanted):
+            ranked.append((sum(ranks), match))
+    return [match for _, match in sorted(ranked, key=lambda row: row[0])]
+
+
+def _entries() -> Iterator[tuple[Match, str, str, str]]:
+    """Each entry with the text of its name, its title and its explanation."""
+    for row in titles():
+        yield Match(row.layer, row.code, row.title), row.code, row.title, ""
+    for term in GLOSSARY:
+        names = " ".join((term.name, *term.also))
+        yield Match("glossary", term.name, term.short or term.text), names, "", term.text
+
+
+def _rank(word: str, places: list[str]) -> int | None:
+    """In which place the word begins a word, the first one best; a whole word is better than its start."""
+    for number, place in enumerate(places):
+        if match := re.search(rf"(?<![a-z0-9]){re.escape(word)}([a-z0-9]?)", _folded(place)):
+            return 2 * number + bool(match[1])
+    return None
+
+
+def _folded(text: str) -> str:
+    return text.casefold().replace("_", "-")

@@ -1,0 +1,31 @@
+"""The search of `gdr codes WORD`: names first, all words needed, starts of words but no middles."""
+
+import pytest
+
+from gdrkit.report.code_search import search
+from gdrkit.report.glossary import GLOSSARY
+from gdrkit.report.pages import titles
+
+
+@pytest.mark.parametrize("words", ["port down", "PORT-DOWN", "down port"])
+def test_the_code_with_all_words_in_its_name_comes_first(words):
+    assert search(words)[0].name == "port-down"
+
+
+def test_a_word_in_a_title_or_in_the_text_of_a_term_is_found_after_names():
+    found = [match.name for match in search("redirects")]
+    assert "acs-redirect" in found
+
+    ranked = [match.name for match in search("switch")]
+    named = [name for name in ranked if "switch" in name.casefold()]
+    assert ranked[: len(named)] == named and len(ranked) > len(named)
+
+
+def test_every_code_and_every_term_finds_itself_first_by_its_name():
+    for name in (*(row.code for row in titles()), *(term.name for term in GLOSSARY)):
+        assert name in [match.name for match in search(name)], name
+
+
+def test_the_middle_of_a_word_and_a_part_of_the_words_are_no_match():
+    assert "port" not in " ".join(match.name for match in search("ort"))
+    assert search("port flux-capacitor") == [] and search("") == [] and search("--") == []
