@@ -281,7 +281,7 @@ def _about(pair: PairView) -> tuple[str, ...]:
     kind = f"<b>{safe(pair.distance)}</b>{f', {far}' if far else ''}" if pair.distance else "not known"
     rows = [("Path type", kind)]
     if pair.nccl:
-        rows.append(("NCCL", safe(pair.nccl)))
+        rows.append(("NCCL does", safe(pair.nccl)))
     tight = next((chain.tightest for chain in pair.chains if chain.tightest), None)
     if tight is not None:
         rows.append(("Tightest", safe(f"{tight.name}: {tight.description}")))
