@@ -56,10 +56,9 @@ def main(arguments: list[str] | None = None) -> int:
 
         code = _streamed(words, whole_process=arguments is None)
     except KeyboardInterrupt as interrupt:
-        from gdrkit.cli.exit import in_style
-        from gdrkit.cli.process import exit_code
+        from gdrkit.cli.exit import INTERRUPTED, in_style
 
-        code = exit_code(interrupt)
+        code = getattr(interrupt, "exit_code", INTERRUPTED)
     return in_style(code, words)
 
 
@@ -108,7 +107,7 @@ def _written(code: int, out: SafeStream) -> int:
 
 
 def _command(arguments: list[str]) -> int:
-    from gdrkit.cli.exit import USAGE
+    from gdrkit.cli.exit import INTERRUPTED, USAGE
 
     if arguments[:1] == ["help"] and len(arguments) == 2:
         arguments = [arguments[1], "--help"]
@@ -134,10 +133,8 @@ def _command(arguments: list[str]) -> int:
     except SystemExit as end:  # argparse: --help, or wrong usage
         return end.code if isinstance(end.code, int) else 0 if end.code is None else USAGE
     except KeyboardInterrupt as interrupt:
-        from gdrkit.cli.process import exit_code
-
         sys.stderr.write(f"gdr {arguments[0]}: interrupted\n")
-        return exit_code(interrupt)
+        return getattr(interrupt, "exit_code", INTERRUPTED)
 
 
 def _run(command: str, arguments: list[str]) -> int:

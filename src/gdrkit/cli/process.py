@@ -25,11 +25,8 @@ def _end_in_order() -> None:
     import _signal  # type: ignore[import-not-found]  # signal itself takes longer than `gdr --help`
 
     for number in (_signal.SIGTERM, _signal.SIGHUP):
-        try:
-            if _signal.getsignal(number) == _signal.SIG_DFL:
-                _signal.signal(number, _interrupt)
-        except ValueError:  # not the main thread
-            return
+        if _signal.getsignal(number) == _signal.SIG_DFL:
+            _answer(number, _interrupt)
 
 
 def _interrupt(number: int, frame: object) -> None:
@@ -41,14 +38,17 @@ class Ended(KeyboardInterrupt):
 
     def __init__(self, number: int) -> None:
         super().__init__()
-        self.number = number
+        self.exit_code = 128 + number  # as a shell shows it: bash(1), EXIT STATUS
 
 
-def exit_code(interrupt: KeyboardInterrupt) -> int:
-    """128 and the number of the signal, as a shell shows it: bash(1), EXIT STATUS."""
+def _answer(number: int, how: object) -> None:
+    """Handle a signal; nothing outside of the main thread, the only one that may: signal(3) of Python."""
     import _signal
 
-    return 128 + (interrupt.number if isinstance(interrupt, Ended) else int(_signal.SIGINT))
+    try:  # noqa: SIM105, contextlib takes longer than `gdr --help`
+        _signal.signal(number, how)
+    except ValueError:
+        pass
 
 
 def _import_msgspec_alone() -> None:
@@ -69,9 +69,6 @@ def end() -> None:
     The result is known, so an interrupt changes it no more; Python would print a traceback."""
     import _signal
 
-    try:
-        for number in (_signal.SIGINT, _signal.SIGTERM, _signal.SIGHUP):
-            _signal.signal(number, _signal.SIG_IGN)
-    except ValueError:  # not the main thread
-        pass
+    for number in (_signal.SIGINT, _signal.SIGTERM, _signal.SIGHUP):
+        _answer(number, _signal.SIG_IGN)
     gc.freeze()

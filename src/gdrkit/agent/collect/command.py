@@ -113,9 +113,9 @@ def main(argv: Optional[List[str]] = None) -> int:
         if arguments.pyz:
             return _write_pyz(arguments.pyz, progress)
         return _collect(arguments, progress)
-    except KeyboardInterrupt as interrupt:  # of gdr's own, with the number of another signal
+    except KeyboardInterrupt as interrupt:  # gdr's own has the code of another signal
         progress.problem("gdr collect: interrupted; nothing was written")
-        return 128 + getattr(interrupt, "number", INTERRUPTED - 128)
+        return getattr(interrupt, "exit_code", INTERRUPTED)
     except BrokenPipeError:
         progress.problem("gdr collect: standard output was closed; the bundle is incomplete")
         return CANNOT_CREATE
