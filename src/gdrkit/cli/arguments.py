@@ -225,6 +225,11 @@ def status(text: str) -> None:
         sys.stderr.status(text)
 
 
+def called(target: str | None) -> str:
+    """What a target is called in a report, without the folder that it is in."""
+    return "this machine" if target is None else os.path.basename(target.rstrip("/")) or target
+
+
 def can_ask() -> bool:
     """Whether there is a terminal on standard input to answer a question."""
     return sys.stdin is not None and sys.stdin.isatty()

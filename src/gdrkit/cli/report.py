@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import os
 import re
 import sys
 from typing import TYPE_CHECKING
 
-from gdrkit.cli.arguments import Parser, print_notes, write
+from gdrkit.cli.arguments import Parser, called, print_notes, write
 
 if TYPE_CHECKING:
     from gdrkit.fabric.ceilings.document import EstimateDocument
@@ -51,7 +50,7 @@ def main(arguments: list[str]) -> int:
     from gdrkit.report.exit_code import exit_code
 
     node, report = _judged(options.target, options)
-    source = _called(options.target)
+    source = called(options.target)
     topo, why = _topology(node, source)
     content = node_page(
         NodeReport(
@@ -77,7 +76,7 @@ def _compared(options: argparse.Namespace) -> int:
     targets = (options.target, options.other)
     (one, first), (other, second) = (_judged(target, options) for target in targets)
     rows = row_of(one, first, options.target), row_of(other, second, options.other)
-    left, right = sides(first, second, rows, (_called(options.target), _called(options.other)))
+    left, right = sides(first, second, rows, (called(options.target), called(options.other)))
     _write(comparison_page(left, right, _now()), f"{left.name}-{right.name}", options)
     return max(exit_code(first, None), exit_code(second, None))
 
@@ -93,11 +92,6 @@ def _judged(target: str | None, options: argparse.Namespace) -> tuple[Node, Repo
     print_notes(host)
     node = node_of(host, expected)
     return node, report_on(node, options.consumer)
-
-
-def _called(target: str | None) -> str:
-    """What was read, for people."""
-    return "this machine" if target is None else os.path.basename(target.rstrip("/")) or target
 
 
 def _topology(node: Node, source: str) -> tuple[TopoDocument | None, str]:

@@ -8,7 +8,7 @@ import sys
 from stat import S_ISREG
 from typing import TYPE_CHECKING
 
-from gdrkit.cli.arguments import Parser, colours, print_notes, text_width, write, write_json
+from gdrkit.cli.arguments import Parser, called, colours, print_notes, text_width, write, write_json
 from gdrkit.cli.exit import OK, UNKNOWN, WARNING
 
 if TYPE_CHECKING:
@@ -134,8 +134,7 @@ def _read(target: str | None, nvlink: bool) -> tuple[str, SavedTopology]:
         return _read_file("standard input" if target == "-" else os.path.basename(target), content)
     host = open_host(target)
     print_notes(host)
-    source = "this machine" if target is None else os.path.basename(target.rstrip("/")) or target
-    return source, of_node(Node(host), ask_driver=nvlink or host.source != "live")
+    return called(target), of_node(Node(host), ask_driver=nvlink or host.source != "live")
 
 
 def _saved_content(target: str) -> bytes | None:

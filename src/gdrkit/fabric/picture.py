@@ -41,6 +41,33 @@ class Box:
     level: int = 0
 
     @property
+    def of(self) -> str:
+        """The id of its GPU or port; empty for what has none."""
+        return self.gpu.id if self.gpu is not None else self.net.id if self.net is not None else ""
+
+    @property
+    def is_down(self) -> bool:
+        """Whether its port is known not to be active."""
+        return self.net is not None and self.net.is_down
+
+    @property
+    def besides_pcie(self) -> str:
+        """The links of a GPU besides PCIe: NV18, C2C."""
+        if self.gpu is None:
+            return ""
+        links = sum(link.count for link in self.gpu.nvlinks or ())
+        return "C2C" if self.gpu.c2c is not None else f"NV{links}" if links else ""
+
+    @property
+    def rate(self) -> tuple[str, str]:
+        """The rate of its port in Gb/s, and the link layer in short; "" for what is not known."""
+        if self.net is None:
+            return "", ""
+        known = self.net.rate_gbit_per_s
+        layer = {"InfiniBand": "IB", "Ethernet": "Eth"}.get(self.net.link_layer, "")
+        return f"{known:g}" if known is not None else "", layer
+
+    @property
     def middle(self) -> float:
         return (self.left + self.right) / 2
 

@@ -43,10 +43,8 @@ class Routes:
         self._boxes: dict[str, Box] = {}
         for cpu in picture.cpus:
             for chain in _chains(cpu, ()):
-                box = chain[-1]
-                of = box.gpu.id if box.gpu is not None else box.net.id if box.net is not None else ""
-                if of:
-                    self._boxes[of], self._above[of] = box, chain[-2::-1]
+                if of := chain[-1].of:
+                    self._boxes[of], self._above[of] = chain[-1], chain[-2::-1]
 
     def direct(self, gpu: str, nic: str, *, detour: bool = False) -> Route | None:
         """The way that turns where the two first meet; by a detour at a host bridge or above it. None if

@@ -81,7 +81,9 @@ RULES = """text{font:10.5px system-ui,sans-serif;fill:var(--ink)}
 .bad{fill:var(--bad);font-weight:700}
 .warn{fill:var(--warn);font-weight:600}
 """
-STYLE = f":root{{{LIGHT}}}@media (prefers-color-scheme:dark){{:root{{{DARK}}}}}\n{RULES}"
+PALETTE = f":root{{{LIGHT}}}@media (prefers-color-scheme:dark){{:root{{{DARK}}}}}\n"
+"""The colours of the pictures, and of the pages that hold them."""
+STYLE = PALETTE + RULES
 
 
 def svg(picture: Picture, source: str) -> str:
@@ -133,7 +135,7 @@ class Drawing:
         parts = [points(route, lane, self._middle, self._edges, self._form.device[0])]
         end = parts[0][-1][1]
         port = self._form.port
-        reaches = port[0] - 4 if _is_down(route.nic) else port[1] + 2
+        reaches = port[0] - 4 if route.nic.is_down else port[1] + 2
         if route.nic.net is not None and route.nic.net.device:
             parts.append([(self._form.device[1], end), (reaches, end)])
         return "".join(self._rounded(part) for part in parts)
@@ -280,9 +282,8 @@ class Drawing:
             x, y = self._xy(form.device[0], along[1])
             mark = f'<path class="sign" d="M{x:g} {y - 7:g}l6 11h-12z"/>'
         rect = self._rect("", form.device, along, 4)
-        of = box.gpu.id if box.gpu is not None else box.net.id if box.net is not None else ""
         return (
-            f'<g class="{box.kind} dev" data-device="{_safe(of)}"><title>{_safe(box.about)}</title>'
+            f'<g class="{box.kind} dev" data-device="{_safe(box.of)}"><title>{_safe(box.about)}</title>'
             f"{rect}{words}</g>{mark}{self._port(box, middle)}"
         )
 
@@ -290,9 +291,7 @@ class Drawing:
         """Below a NIC its port, with the rate; below a GPU its links besides PCIe."""
         form = self._form
         if box.gpu is not None:
-            links = sum(link.count for link in box.gpu.nvlinks or ())
-            name = "C2C" if box.gpu.c2c is not None else f"NV{links}" if links else ""
-            return self._below("dim", form.port[0], along, name)
+            return self._below("dim", form.port[0], along, box.besides_pcie)
         net = box.net
         if net is None or not net.device:
             return ""
@@ -300,19 +299,17 @@ class Drawing:
         x, y = self._xy(start, along)
         left, top = (x, y - 7) if form.tall else (x - 7, y)
         below = end + 16
-        if _is_down(box):
+        if box.is_down:
             cross = f"M{left + 3:g} {top + 3:g}l8 8M{left + 11:g} {top + 3:g}l-8 8"
             return (
                 self._line("cut", form.device[1], start, along)
                 + f'<path class="down" d="M{left:g} {top:g}h14v14h-14z{cross}"/>'
                 + self._below("bad", below, along, net.state)
             )
-        rate = f"{net.rate_gbit_per_s:g}" if net.rate_gbit_per_s is not None else ""
-        layer = {"InfiniBand": "IB", "Ethernet": "Eth"}.get(net.link_layer, "")
         return (
             self._line("link", form.device[1], start, along, ' stroke-width="1.4"')
             + f'<rect class="port" x="{left:g}" y="{top:g}" width="14" height="14" rx="2"/>'
-            + self._below("", below, along, rate, layer)
+            + self._below("", below, along, *box.rate)
         )
 
     def _below(self, names: str, depth: float, along: float, *lines: str) -> str:
@@ -330,10 +327,6 @@ class Drawing:
             for number, line in enumerate(lines)
             if line or (number == 0 and any(lines))
         )
-
-
-def _is_down(box: Box) -> bool:
-    return box.net is not None and box.net.state not in ("", "ACTIVE")
 
 
 def _far(one: tuple[float, float], other: tuple[float, float]) -> float:

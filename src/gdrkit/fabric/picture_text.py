@@ -111,15 +111,12 @@ class _Drawing:
             yield "! IOMMU", MARK
 
     def _port(self, box: Box) -> Iterator[Piece]:
-        if box.gpu is not None:
-            links = sum(link.count for link in box.gpu.nvlinks or ())
-            if name := "C2C" if box.gpu.c2c is not None else f"NV{links}" if links else "":
-                yield name, DIM
-        elif box.net is not None and box.net.state not in ("", "ACTIVE"):
+        if box.besides_pcie:
+            yield box.besides_pcie, DIM
+        elif box.net is not None and box.is_down:
             yield f"{self._signs.cross} {_short(box.net.state)}", MARK
-        elif box.net is not None and box.net.rate_gbit_per_s is not None:
-            layer = {"InfiniBand": "IB", "Ethernet": "Eth"}.get(box.net.link_layer, "")
-            yield f"{box.net.rate_gbit_per_s:g} {layer}".rstrip(), DIM
+        elif box.rate[0]:
+            yield " ".join(box.rate).rstrip(), DIM
 
 
 def _title(box: Box) -> str:

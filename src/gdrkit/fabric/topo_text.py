@@ -57,7 +57,7 @@ def _rails(document: TopoDocument) -> Iterator[str]:
         return
     names = _gpu_names(document)
     first = max(len(names[rail.gpu]) for rail in document.rails)
-    down = {net.id: net.state for net in document.topology.nets if net.state not in ("", "ACTIVE")}
+    down = {net.id: net.state for net in document.topology.nets if net.is_down}
     words = {True: "", False: "  (NCCL: not direct)", None: "  (NCCL: not known)"}
     yield "nearest ports of each GPU"
     for rail in document.rails:

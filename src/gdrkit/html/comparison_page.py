@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from gdrkit import __version__
 from gdrkit.fleet.document import NodeRow
 from gdrkit.fleet.peers import differing
 from gdrkit.fleet.traits import MUST_MATCH
+from gdrkit.html import page
 from gdrkit.html.node_sections import STATE_GLYPHS
-from gdrkit.html.page import file, glyph, page, rich, safe, section, table
-from gdrkit.report.answers import first_cause, plain, what_is_missing, works
+from gdrkit.html.page import glyph, rich, safe, section, table
+from gdrkit.report.answers import reason, works
 from gdrkit.report.document import Report
 from gdrkit.verdict.findings import Finding
-from gdrkit.verdict.path_state import State
 
 
 @dataclass(frozen=True)
@@ -29,23 +28,20 @@ class Side:
 
 def comparison_page(one: Side, other: Side, made: str) -> str:
     """The page, as one HTML document."""
-    title = f"{one.name} and {other.name} \N{MIDDLE DOT} gdrkit"
-    body = "".join(
-        (
-            '<a class="skip" href="#verdict">To the report</a>',
-            '<header class="top"><div class="wrap"><span class="brand">gdrkit</span>'
-            f'<span class="crumb"><b>{safe(one.name)}</b> and <b>{safe(other.name)}</b></span>'
-            "</div></header>",
-            f'<main class="wrap">{_first(one, other)}{_states(one, other)}{_findings(one, other)}'
-            f"{_traits(one, other)}</main>",
-            _origin(one, other, made),
-            '<div id="live" class="hidden" role="status"></div>',
-        )
+    return page.report(
+        title=f"{one.name} and {other.name}",
+        crumb=f"<b>{safe(one.name)}</b> and <b>{safe(other.name)}</b>",
+        main="".join(part(one, other) for part in (_first, _states, _findings, _traits)),
+        origin=(
+            (safe(one.name), safe(one.source)),
+            (safe(other.name), safe(other.source)),
+            ("Report made", safe(made)),
+            page.by("gdr report"),
+        ),
+        style="",
+        script="",
+        data={},
     )
-    return page(
-        title=title, body=body, style="\n" + file("report.css"), script="\n" + file("common.js"), data={},
-        version=__version__,
-    )  # fmt: skip
 
 
 def sides(
@@ -72,8 +68,7 @@ def _first(one: Side, other: Side) -> str:
 def _side(side: Side) -> str:
     """The answers of one node: does it work, and why not."""
     report = side.report
-    cause = first_cause(report)
-    why = plain(cause) if cause else what_is_missing(report) if report.verdict.state is State.UNKNOWN else ""
+    _, why = reason(report)
     return (
         f'<div class="way"><h3>{glyph(STATE_GLYPHS[report.verdict.state])} {safe(side.name)}: '
         f"{safe(report.verdict.state.value)}</h3><p>{rich(works(report))} {rich(why)}</p></div>"
@@ -162,14 +157,3 @@ def _rows(found: Iterable[tuple[str, tuple[str, str]]]) -> Iterator[tuple[str, .
             safe(trait) + shows,
             *(f"<code>{safe(value)}</code>" if value else "not known" for value in (here, there)),
         )
-
-
-def _origin(one: Side, other: Side, made: str) -> str:
-    rows = [
-        (safe(one.name), safe(one.source)),
-        (safe(other.name), safe(other.source)),
-        ("Report made", safe(made)),
-        ("By", f"gdrkit {safe(__version__)}, <code>gdr report</code>"),
-    ]
-    listed = "".join(f"<div><dt>{name}</dt><dd>{words}</dd></div>" for name, words in rows)
-    return f'<footer><div class="wrap"><dl>{listed}</dl></div></footer>'

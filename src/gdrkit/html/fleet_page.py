@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from gdrkit import __version__
 from gdrkit.agent.streams import visible
 from gdrkit.fleet.document import WELL, Change, FleetReport, Group, NodeRow, Standing, TraitValue
 from gdrkit.fleet.hostlist import natural
 from gdrkit.fleet.peers import differing, kinds, norm
 from gdrkit.fleet.text import duration
-from gdrkit.html.page import Glyph, copyable, file, glyph, page, rich, safe, section, table
+from gdrkit.html import page
+from gdrkit.html.page import Glyph, copyable, file, glyph, rich, safe, section, table
 
 STANDING_GLYPHS: dict[Standing, Glyph] = {
     Standing.READY: "ok", Standing.WARNINGS: "warning", Standing.BLOCKED: "bad",
@@ -26,26 +26,21 @@ SUGGESTIONS = 200
 
 def fleet_page(report: FleetReport, source: str) -> str:
     """The page of a run, as one HTML document. `source` is what was asked, as the user named it."""
-    style = "\n" + file("report.css") + file("fleet.css")
     total = len(report.nodes)
-    body = "".join(
-        (
-            '<a class="skip" href="#verdict">To the report</a>',
-            '<header class="top"><div class="wrap"><span class="brand">gdrkit</span>'
-            f'<span class="crumb"><b>{safe(source)}</b> {total} nodes</span></div></header>',
-            f'<main class="wrap">{_first(report)}{_map(report)}{_groups(report)}{_odd(report)}'
-            f"{_drift(report)}{_mismatches(report)}{_changes(report)}</main>",
-            _origin(report, source),
-            '<div id="live" class="hidden" role="status"></div>',
-        )
-    )
-    return page(
-        title=f"{_in_need(report)} of {total} nodes need something \N{MIDDLE DOT} gdrkit",
-        body=body,
-        style=style,
-        script="\n" + file("common.js") + file("fleet.js"),
+    main = (_first, _map, _groups, _odd, _drift, _mismatches, _changes)
+    return page.report(
+        title=f"{_in_need(report)} of {total} nodes need something",
+        crumb=f"<b>{safe(source)}</b> {total} nodes",
+        main="".join(part(report) for part in main),
+        origin=(
+            ("Read from", safe(source)),
+            ("Begun", safe(report.started or "not known")),
+            ("Took", duration(report.seconds)),
+            page.by("gdr fleet report"),
+        ),
+        style=file("fleet.css"),
+        script=file("fleet.js"),
         data=_data(report),
-        version=__version__,
     )
 
 
@@ -165,17 +160,6 @@ def _changes(report: FleetReport) -> str:
 def _change(change: Change) -> str:
     words = " \N{RIGHTWARDS ARROW} ".join(word for word in (change.before, change.after) if word)
     return f"<b>{change.count} {safe(change.kind)}</b> {safe(words)}"
-
-
-def _origin(report: FleetReport, source: str) -> str:
-    rows = [
-        ("Read from", safe(source)),
-        ("Begun", safe(report.started or "not known")),
-        ("Took", duration(report.seconds)),
-        ("By", f"gdrkit {safe(__version__)}, <code>gdr fleet report</code>"),
-    ]
-    listed = "".join(f"<div><dt>{name}</dt><dd>{words}</dd></div>" for name, words in rows)
-    return f'<footer><div class="wrap"><dl>{listed}</dl></div></footer>'
 
 
 # -- data of the map -------------------------------------------------------------------------------

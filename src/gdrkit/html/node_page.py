@@ -3,28 +3,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal, TypedDict
 
-from gdrkit import __version__
 from gdrkit.fabric.ceilings.document import EstimateDocument
 from gdrkit.fabric.picture import Picture, picture
 from gdrkit.fabric.picture_routes import DIRECT, STAGED, Routes
 from gdrkit.fabric.picture_svg import RULES, TALL, WIDE, Drawing, Form, scoped
 from gdrkit.fabric.topo_document import TopoDocument
+from gdrkit.html import page
 from gdrkit.html.ceiling_chart import ceiling_chart
 from gdrkit.html.node_sections import STATE_GLYPHS, fixes, glossary, layers, plan_step, unseen
-from gdrkit.html.page import Glyph, command, file, glyph, page, rich, safe, section
+from gdrkit.html.page import Glyph, command, file, glyph, rich, safe, section
 from gdrkit.html.pairs import DISTANCES, Kind, PairView, gpu_name, net_name, pair_views
-from gdrkit.report.answers import (
-    first_cause,
-    now,
-    plain,
-    what_is_missing,
-    works,
-)
+from gdrkit.report.answers import first_cause, now, reason, works
 from gdrkit.report.document import Report
-from gdrkit.verdict.findings import Finding
 from gdrkit.verdict.path_state import GOOD, State
 
 PAIRS_SHOWN = 1024
@@ -67,35 +61,27 @@ def node_page(node: NodeReport) -> str:
     start = _start(report, shown)
     name = report.node.hostname or node.source
     state = report.verdict.state
-    body = "".join(
-        (
-            '<a class="skip" href="#verdict">To the report</a>',
-            _header(node, name),
-            f'<main class="wrap">{_first_screen(node, shown, drawn, start)}',
-            _matrix(shown, every, start),
-            layers(report),
-            fixes(report),
-            unseen(report),
-            glossary(report),
-            "</main>",
-            _origin(node),
-            '<div id="live" class="hidden" role="status"></div>',
-        )
+    routes = _routes(drawn, shown) if drawn else {}
+    main = (
+        _first_screen(node, shown, drawn, routes, start),
+        _matrix(shown, every, start),
+        layers(report),
+        fixes(report),
+        unseen(report),
+        glossary(report),
     )
-    style = "\n" + file("report.css") + file("node.css") + scoped(RULES, ".pic")
-    data = {
-        "start": start.key if start else "",
-        "pairs": _routes(drawn, shown) if drawn else {},
-        "near": {pair.gpu.id: pair.key for pair in _nearest(node.topo, shown)} if node.topo else {},
-    }
-    title = f"{name}: {state.value} \N{MIDDLE DOT} gdrkit"
-    return page(
-        title=title,
-        body=body,
-        style=style,
-        script="\n" + file("common.js") + file("node.js"),
-        data=data,
-        version=__version__,
+    return page.report(
+        title=f"{name}: {state.value}",
+        crumb=_crumb(report, name),
+        main="".join(main),
+        origin=_origin(node),
+        style=file("node.css") + scoped(RULES, ".pic"),
+        script=file("node.js"),
+        data={
+            "start": start.key if start else "",
+            "pairs": routes,
+            "near": {pair.gpu.id: pair.key for pair in _nearest(node.topo, shown)},
+        },
     )
 
 
@@ -120,44 +106,36 @@ def _start(report: Report, pairs: Sequence[PairView]) -> PairView | None:
 # -- first screen ----------------------------------------------------------------------------------
 
 
-def _header(node: NodeReport, name: str) -> str:
-    report = node.report
-    about = [
-        f"Linux {report.node.kernel}" if report.node.kernel else "",
-        report.node.source,
-        report.node.scope,
-    ]
-    words = " \N{MIDDLE DOT} ".join(safe(word) for word in about if word)
-    return (
-        f'<header class="top"><div class="wrap"><span class="brand">gdrkit</span>'
-        f'<span class="crumb"><b>{safe(name)}</b> {words}</span></div></header>'
-    )
+def _crumb(report: Report, name: str) -> str:
+    """What the report is about: the host, its kernel, and how it was read."""
+    kernel = f"Linux {report.node.kernel}" if report.node.kernel else ""
+    words = (safe(word) for word in (kernel, report.node.source, report.node.scope) if word)
+    about = " \N{MIDDLE DOT} ".join(words)
+    return f"<b>{safe(name)}</b> {about}"
 
 
 def _first_screen(
-    node: NodeReport, pairs: Sequence[PairView], drawn: Picture | None, start: PairView | None
+    node: NodeReport,
+    pairs: Sequence[PairView],
+    drawn: Picture | None,
+    routes: Mapping[str, DrawnPair],
+    start: PairView | None,
 ) -> str:
     report = node.report
     state = report.verdict.state
-    cause = first_cause(report)
-    if cause is not None:
-        label, why = ("But" if state in GOOD else "Why not"), plain(cause)
-    elif state is State.UNKNOWN:
-        label, why = "Why not", what_is_missing(report)
-    else:
-        label, why = ("", "") if state in GOOD else ("Why not", f"{report.verdict.summary}.")
-    reason = f'<p class="why"><b>{label}</b> {rich(why)}</p>' if why else ""
+    label, words = reason(report)
+    why = f'<p class="why"><b>{label}</b> {rich(words)}</p>' if words else ""
     verdict = (
         f'<div class="verdict" id="verdict"><p class="state">{glyph(STATE_GLYPHS[state])}'
         f"<span>{safe(state.value)}</span><small>for {safe(report.verdict.consumer)}</small></p>"
-        f'{_sentence(report)}{reason}<ul class="programs">{_programs(report)}</ul></div>'
+        f'{_sentence(report)}{why}<ul class="programs">{_programs(report)}</ul></div>'
     )
     alike: dict[tuple[str, ...], list[PairView]] = {}
     for pair in pairs:
         alike.setdefault(_about(pair), []).append(pair)
     panels = "".join(_panel(about, same, start) for about, same in alike.items())
     return (
-        f'<div class="first">{verdict}{_next(node, cause)}{_figure(node, drawn, start)}'
+        f'<div class="first">{verdict}{_next(node)}{_figure(node, drawn, routes, start)}'
         f'<div class="pairs" id="pairs">{panels}</div></div>'
     )
 
@@ -184,9 +162,9 @@ def _programs(report: Report) -> str:
     )
 
 
-def _next(node: NodeReport, cause: Finding | None) -> str:
+def _next(node: NodeReport) -> str:
     """What to do now; each command of it can be copied."""
-    words = now(node.report, cause, node.target)
+    words = now(node.report, first_cause(node.report), node.target)
     commands = dict.fromkeys(re.findall(r"(?:(?<=Run )|(?<=`)(?=sudo |gdr ))`?([^`<>]+)`", words))
     title = "Nothing to fix" if words.startswith("Nothing") else "Do this next"
     steps = ""
@@ -196,15 +174,14 @@ def _next(node: NodeReport, cause: Finding | None) -> str:
     return f'<div class="next"><h2>{title}</h2><p>{rich(words)}</p>{copied}{steps}</div>'
 
 
-def _figure(node: NodeReport, drawn: Picture | None, start: PairView | None) -> str:
+def _figure(
+    node: NodeReport, drawn: Picture | None, routes: Mapping[str, DrawnPair], start: PairView | None
+) -> str:
     if drawn is None or not drawn.cpus:
         why = node.why_no_picture or "no GPU and no NIC was found"
         return f'<figure class="pic"><p class="sub">No picture: {safe(why)}.</p></figure>'
-    routes = _routes(drawn, (start,)) if start else {}
-    both = "".join(
-        _svg(drawn, form, name, routes.get(start.key) if start else None)
-        for form, name in ((WIDE, "wide"), (TALL, "tall"))
-    )
+    pair = routes.get(start.key) if start else None
+    both = _svg(drawn, WIDE, "wide", pair) + _svg(drawn, TALL, "tall", pair)
     legend = (
         '<li><svg viewBox="0 0 30 8" aria-hidden="true"><path class="r-d" d="M2 4H28"/></svg>'
         "the direct way of the chosen pair</li>"
@@ -217,13 +194,12 @@ def _figure(node: NodeReport, drawn: Picture | None, start: PairView | None) -> 
     )
 
 
-def _svg(drawn: Picture, form: Form, name: str, route: dict[str, object] | None) -> str:
+def _svg(drawn: Picture, form: Form, name: Literal["wide", "tall"], pair: DrawnPair | None) -> str:
     drawing = Drawing(drawn, form, hatch=f"hatch-{name}")
     width, height = drawing.size
-    ways = route[name] if route else ["", ""]
-    assert isinstance(ways, list)
-    paths = f'<path class="r-s" d="{ways[1]}"/><path class="r-d" d="{ways[0]}"/>'
-    kind = f' data-kind="{route["kind"]}"' if route else ""
+    direct, staged = pair[name] if pair else ("", "")
+    paths = f'<path class="r-s" d="{staged}"/><path class="r-d" d="{direct}"/>'
+    kind = f' data-kind="{pair["kind"]}"' if pair else ""
     return (
         f'<svg class="{name}" viewBox="0 0 {width:g} {height:g}" width="{width * ENLARGED:g}"{kind} '
         f'role="img" aria-label="The node as a tree">{drawing.content(paths)}</svg>'
@@ -239,37 +215,37 @@ def _described(drawn: Picture) -> str:
     names = ("processors", "host bridges", "switches", "GPUs", "ports of NICs")
     words = ", ".join(f"{count} {name}" for count, name in zip(counts.values(), names, strict=True))
     faults = [f"{box.name}: {mark}" for box in boxes for mark in box.marks]
-    faults += [
-        f"{box.name}: port {box.net.state}"
-        for box in boxes
-        if box.net and box.net.state not in ("", "ACTIVE")
-    ]
+    faults += [f"{box.name}: port {box.net.state}" for box in boxes if box.net and box.is_down]
     return f"The node has {words}. {'; '.join(faults) or 'No fault is marked'}."
 
 
-def _routes(drawn: Picture, pairs: Sequence[PairView]) -> dict[str, dict[str, object]]:
-    """For each pair its ways as SVG paths, direct and staged, in both forms."""
+class DrawnPair(TypedDict):
+    """The ways of a pair as SVG paths, in each form the direct and the staged one; the script reads it."""
+
+    gpu: str
+    net: str
+    kind: Kind
+    wide: tuple[str, str]
+    tall: tuple[str, str]
+
+
+def _routes(drawn: Picture, pairs: Sequence[PairView]) -> dict[str, DrawnPair]:
+    """The ways of each pair by its key; without pairs that the picture does not show."""
     routes, found = Routes(drawn), {}
-    drawings = {"wide": Drawing(drawn), "tall": Drawing(drawn, TALL)}
+    wide, tall = Drawing(drawn), Drawing(drawn, TALL)
     for pair in pairs:
-        turns = any(obstacle.startswith("acs") for obstacle in _codes(pair))
-        direct = routes.direct(pair.gpu.id, pair.net.id, detour=turns)
+        direct = routes.direct(pair.gpu.id, pair.net.id, detour=pair.redirected)
         staged = routes.staged(pair.gpu.id, pair.net.id)
         if direct is None or staged is None:
             continue
-        shared = pair.kind == "shared"
-        entry: dict[str, object] = {"gpu": pair.gpu.id, "net": pair.net.id, "kind": pair.kind}
-        for name, drawing in drawings.items():
-            entry[name] = [
-                drawing.path(staged if shared else direct, DIRECT),
-                "" if shared else drawing.path(staged, STAGED),
-            ]
-        found[pair.key] = entry
+        if pair.kind == "shared":
+            ways = [(drawing.path(staged, DIRECT), "") for drawing in (wide, tall)]
+        else:
+            ways = [(drawing.path(direct, DIRECT), drawing.path(staged, STAGED)) for drawing in (wide, tall)]
+        found[pair.key] = DrawnPair(
+            gpu=pair.gpu.id, net=pair.net.id, kind=pair.kind, wide=ways[0], tall=ways[1]
+        )
     return found
-
-
-def _codes(pair: PairView) -> list[str]:
-    return re.findall(r"[a-z]+(?:-[a-z]+)+(?= at )", pair.words) if pair.kind == "detour" else []
 
 
 # -- pairs -----------------------------------------------------------------------------------------
@@ -349,19 +325,10 @@ def _cell(pair: PairView | None, start: PairView | None) -> str:
     )
 
 
-def _origin(node: NodeReport) -> str:
-    rows = [
-        ("Read from", safe(node.source)),
-        ("Report made", safe(node.made)),
-        ("By", f"gdrkit {safe(__version__)}, <code>gdr report</code>"),
-        (
-            "Made of",
-            "what <code>gdr doctor</code>, <code>gdr topo</code> and <code>gdr estimate</code> tell",
-        ),
-    ]
+def _origin(node: NodeReport) -> Iterator[tuple[str, str]]:
+    yield "Read from", safe(node.source)
+    yield "Report made", safe(node.made)
+    yield page.by("gdr report")
+    yield "Made of", "what <code>gdr doctor</code>, <code>gdr topo</code> and <code>gdr estimate</code> tell"
     if node.topo and node.topo.nccl:
-        rows.append(
-            ("NCCL's view", f"of NCCL {safe(node.topo.nccl.version)}, {safe(node.topo.nccl.model_basis)}")
-        )
-    listed = "".join(f"<div><dt>{name}</dt><dd>{words}</dd></div>" for name, words in rows)
-    return f'<footer><div class="wrap"><dl>{listed}</dl></div></footer>'
+        yield "NCCL's view", f"of NCCL {safe(node.topo.nccl.version)}, {safe(node.topo.nccl.model_basis)}"

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from gdrkit.html.page import Glyph, command, glyph, rich, safe, section, table
-from gdrkit.report.answers import advice, deciding, in_words, missing_of
+from gdrkit.report.answers import advice, by_evidence, deciding, in_words
 from gdrkit.report.document import ChainStep, PlanSection, PlanStep, Report
 from gdrkit.report.glossary import GLOSSARY
 from gdrkit.rules.rule import Layer
@@ -125,10 +125,7 @@ def _chain_step(step: ChainStep) -> str:
 
 def unseen(report: Report) -> str:
     """What could not be read, one row for each command that would tell."""
-    groups: dict[tuple[str, str, str], list[str]] = {}
-    for finding in report.findings:
-        if finding.status == "unknown":
-            groups.setdefault((*missing_of(finding), finding.expected), []).append(finding.code)
+    groups = by_evidence(finding for finding in report.findings if finding.status == "unknown")
     if not groups:
         return ""
     decides = {finding.seen for finding in deciding(report)}
@@ -136,7 +133,7 @@ def unseen(report: Report) -> str:
         (
             f"{safe(source)} <small>({safe(in_words(why))})</small>"
             + (" <b>decides the verdict</b>" if f"{source}: {why}" in decides else ""),
-            ", ".join(f"<code>{safe(code)}</code>" for code in dict.fromkeys(codes)),
+            ", ".join(f"<code>{safe(code)}</code>" for code in codes),
             command(ask) if ask else "",
         )
         for (source, why, ask), codes in groups.items()

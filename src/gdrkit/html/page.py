@@ -15,7 +15,9 @@ from collections.abc import Iterable
 from importlib.resources import files
 from typing import Literal
 
+from gdrkit import __version__
 from gdrkit.agent.streams import visible, visible_json
+from gdrkit.fabric.picture_svg import PALETTE
 
 Glyph = Literal["ok", "warning", "bad", "unknown", "impossible", "note", "staged", "unreachable"]
 
@@ -61,15 +63,19 @@ def sprite() -> str:
 
 def command(words: str) -> str:
     """A command with a button that copies it."""
+    return _copied(words, '<div class="cmd"><code>')
+
+
+def _copied(words: str, opening: str) -> str:
     return (
-        f'<div class="cmd"><code>{safe(words)}</code><button type="button" class="copy" '
+        f'{opening}{safe(words)}</code><button type="button" class="copy" '
         f'data-copy="{safe(words)}" aria-label="Copy: {safe(words[:60])}">Copy</button></div>'
     )
 
 
 def copyable(words: str) -> str:
     """A list, such as names of nodes, with a button that copies it."""
-    return command(words).replace('class="cmd"><code', 'class="cmd list"><code tabindex="0"', 1)
+    return _copied(words, '<div class="cmd list"><code tabindex="0">')
 
 
 def table(heads: Iterable[str], rows: Iterable[Iterable[str]], names: str = "") -> str:
@@ -91,6 +97,40 @@ def section(of: str, title: str, about: str, content: str) -> str:
 def file(name: str) -> str:
     """A style or a script of this package."""
     return files("gdrkit.html").joinpath(name).read_text("utf-8")
+
+
+def report(
+    *,
+    title: str,
+    crumb: str,
+    main: str,
+    origin: Iterable[tuple[str, str]],
+    style: str,
+    script: str,
+    data: object,
+) -> str:
+    """The page of a report: `crumb` says what it is about, `origin`, in pairs of name and words, where it
+    is from. These and `main` are HTML. `style` and `script` are added to those of every report."""
+    listed = "".join(f"<div><dt>{name}</dt><dd>{words}</dd></div>" for name, words in origin)
+    body = (
+        '<a class="skip" href="#verdict">To the report</a><header class="top"><div class="wrap">'
+        f'<span class="brand">gdrkit</span><span class="crumb">{crumb}</span></div></header>'
+        f'<main class="wrap">{main}</main><footer><div class="wrap"><dl>{listed}</dl></div></footer>'
+        '<div id="live" class="hidden" role="status"></div>'
+    )
+    return page(
+        title=f"{title} \N{MIDDLE DOT} gdrkit",
+        body=body,
+        style=f"\n{PALETTE}{file('report.css')}{style}",
+        script=f"\n{file('common.js')}{script}",
+        data=data,
+        version=__version__,
+    )
+
+
+def by(command: str) -> tuple[str, str]:
+    """The row of an origin that names the command."""
+    return "By", f"gdrkit {safe(__version__)}, <code>{safe(command)}</code>"
 
 
 def page(*, title: str, body: str, style: str, script: str, data: object, version: str) -> str:

@@ -38,6 +38,7 @@ class PairView:
     gpu: TopologyGpu
     net: Net
     kind: Kind
+    redirected: bool  # up to the root complex, by ACS
     words: str  # what happens, in a sentence
     because: tuple[str, ...]  # codes
     distance: str  # PIX, PXB, ...; empty if unknown
@@ -73,6 +74,7 @@ def pair_views(report: Report, topo: TopoDocument, estimate: EstimateDocument | 
             gpu=gpu,
             net=net,
             kind=kind,
+            redirected=kind == "detour" and any(o.code == "acs-redirect" for o in pair.obstacles),
             words=_words(kind, judgement, pair, net),
             because=tuple(judgement.blocked_by) if judgement else (),
             distance=distance or (pair.nvidia_smi[0].value if len(pair.nvidia_smi) == 1 else ""),
@@ -100,7 +102,7 @@ def _rank(judgement: JudgementSection) -> int:
 
 
 def _kind(report: Report, judgement: JudgementSection | None, pair: TopoPair, net: Net) -> Kind:
-    if net.state not in ("", "ACTIVE"):
+    if net.is_down:
         return "dead"
     if judgement is None or judgement.state is State.UNKNOWN:
         return "unknown"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from gdrkit.consumers.names import NAMES
 from gdrkit.evidence import MissingReason
@@ -28,14 +28,22 @@ def answers(report: Report, target: str = "") -> Iterator[Row]:
     state = report.verdict.state
     indent = max(INDENT, len(state) + 2)
     yield indent, state, works(report), state.upper()
+    label, why = reason(report)
+    if why:
+        yield indent, "", why, label
+    yield indent, "", now(report, first_cause(report), target), "Now"
+
+
+def reason(report: Report) -> tuple[str, str]:
+    """Why the node does not work, or what is wrong although it does, with the label for it; "" if nothing is
+    wrong."""
+    state = report.verdict.state
     cause = first_cause(report)
     if cause is not None:
-        yield indent, "", plain(cause), "But" if state in GOOD else "Why not"
-    elif state is State.UNKNOWN:
-        yield indent, "", what_is_missing(report), "Why not"
-    elif state not in GOOD:
-        yield indent, "", f"{report.verdict.summary}.", "Why not"
-    yield indent, "", now(report, cause, target), "Now"
+        return "But" if state in GOOD else "Why not", _plain(cause)
+    if state is State.UNKNOWN:
+        return "Why not", _what_is_missing(report)
+    return ("", "") if state in GOOD else ("Why not", f"{report.verdict.summary}.")
 
 
 def works(report: Report) -> str:
@@ -84,7 +92,7 @@ def first_cause(report: Report) -> Finding | None:
     return min(found, key=lambda finding: finding.status != "failed", default=None)
 
 
-def plain(finding: Finding) -> str:
+def _plain(finding: Finding) -> str:
     """The first sentence of the code's page, what was seen here, and the code."""
     from gdrkit.report.pages import code_page
 
@@ -96,8 +104,7 @@ def plain(finding: Finding) -> str:
     return f"{title}{here}. [{finding.code}]"
 
 
-def what_is_missing(report: Report) -> str:
-    """The evidence that a verdict lacks, in a sentence."""
+def _what_is_missing(report: Report) -> str:
     found = deciding(report)
     if not found:
         return "Evidence is missing."
@@ -110,6 +117,15 @@ def missing_of(finding: Finding) -> tuple[str, str]:
     """The evidence that an unknown finding lacks, and why it is missing."""
     source, _, why = finding.seen.rpartition(": ")
     return source, why
+
+
+def by_evidence(findings: Iterable[Finding]) -> dict[tuple[str, str, str], tuple[str, ...]]:
+    """The codes of unknown findings by the evidence that they lack: its source, why it is missing, and the
+    command that answers all of them."""
+    groups: dict[tuple[str, str, str], list[str]] = {}
+    for finding in findings:
+        groups.setdefault((*missing_of(finding), finding.expected), []).append(finding.code)
+    return {missing: tuple(dict.fromkeys(codes)) for missing, codes in groups.items()}
 
 
 def in_words(why: str) -> str:

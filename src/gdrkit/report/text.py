@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from gdrkit.report.answers import PATH_NAMES, answers, deciding, in_words, missing_of
+from gdrkit.report.answers import PATH_NAMES, answers, by_evidence, deciding, in_words
 from gdrkit.report.document import ChainStep, ExpectationSection, PlanSection, Report
 from gdrkit.report.first_use import COMMAND, explained
 from gdrkit.report.terminal import Row, render
@@ -150,11 +150,7 @@ def _merged(findings: Iterable[Finding]) -> Iterator[Finding]:
 
 def _unknowns(findings: Iterable[Finding]) -> Iterator[str]:
     """Unknown findings, merged by the evidence that they need: one command answers all codes of a line."""
-    groups: dict[tuple[tuple[str, str], str], list[str]] = {}
-    for finding in findings:
-        groups.setdefault((missing_of(finding), finding.expected), []).append(finding.code)
-    for ((source, why), command), codes in groups.items():
-        named = list(dict.fromkeys(codes))
+    for (source, why, command), named in by_evidence(findings).items():
         more = f" and {len(named) - 3} more" if len(named) > 4 else ""
         shown = ", ".join(named[: 3 if more else 4])
         yield f"? {shown}{more}: {source} ({in_words(why)}); to find out, run: {command}"

@@ -87,7 +87,7 @@ def _function(topology: Topology, net: Net) -> NicFunction:
         links=_links(topology, net.address, idles=False),
         port_name=net.port_name or f"function {net.address[-1]} port {net.number or 1}",
         port=_port(topology, net),
-        active=net.state in ("ACTIVE", ""),
+        active=not net.is_down,
         down=net.state if net.state in DOWN else "",
     )
 

@@ -13,9 +13,7 @@ ORDER = tuple(SmiPath)
 
 def saved_machine(topology: Topology) -> SavedMachine:
     """The ports of a topology that are not known to be down, and each GPU's nearest ones."""
-    nets = [
-        net for net in topology.nets if net.device and net.state in ("", "ACTIVE") and not net.is_virtual
-    ]
+    nets = [net for net in topology.nets if net.device and not net.is_down and not net.is_virtual]
     nearest: list[tuple[Pair, str]] = []
     for gpu in topology.gpus:
         paths = [(net, smi_paths(topology, gpu, net)) for net in nets]

@@ -189,6 +189,11 @@ class Net(Struct, frozen=True, kw_only=True):
     is_virtual: bool = False  # made by software: rxe, siw
     nccl: NcclNet | None = None
 
+    @property
+    def is_down(self) -> bool:
+        """Whether the port is known not to be active."""
+        return self.state not in ("", "ACTIVE")
+
 
 class NcclNet(Struct, frozen=True):
     """Attributes of a net that only NCCL's files have, as written there; empty: not written."""
