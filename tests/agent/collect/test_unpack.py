@@ -6,6 +6,8 @@ import gzip
 import lzma
 import shutil
 import sys
+import time
+from pathlib import Path
 
 import pytest
 
@@ -118,6 +120,7 @@ def test_without_a_decompressor_the_symbols_of_a_module_are_not_known(monkeypatc
     [
         ("exec sleep 60 >&-", "zstd timed out"),
         ("exec sleep 60", "zstd timed out"),  # its output stays open
+        ("sleep 60 & exit 0", "zstd timed out"),  # a process that it started holds its output open
         ("cat; exit 1", "damaged"),
         ("exec yes", "larger than 1 MiB"),
     ],
@@ -130,3 +133,25 @@ def test_a_decompressor_that_fails_or_does_not_end_is_ended(monkeypatch, tmp_pat
     monkeypatch.setattr(shutil, "which", lambda name, path: str(program))
     monkeypatch.setattr(unpacking, "ZSTD_LIMIT_S", 0.5 if "timed" in reason else 60.0)
     assert refused(zstd(CONTENT)) == reason
+
+
+def test_what_a_decompressor_started_ends_with_it(monkeypatch, tmp_path):
+    program = tmp_path / "zstd"
+    program.write_text(f"#!/bin/sh\nsleep 60 & echo $! > {tmp_path}/started\nexec yes\n")
+    program.chmod(0o755)
+    monkeypatch.setitem(sys.modules, "compression.zstd", None)
+    monkeypatch.setattr(shutil, "which", lambda name, path: str(program))
+    assert refused(zstd(CONTENT)) == "larger than 1 MiB"
+    started = int((tmp_path / "started").read_text())
+    deadline = time.monotonic() + 10
+    while not ended(started) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert ended(started)
+
+
+def ended(pid: int) -> bool:
+    """Whether a process has ended; its parent need not have waited for it."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return True

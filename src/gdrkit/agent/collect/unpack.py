@@ -11,9 +11,11 @@ import io
 import shutil
 import subprocess
 import tempfile
-import threading
+import time
 import zlib
 from typing import Any, Optional
+
+from ..pipes import output_of
 
 MAGICS = ((b"\x1f\x8b", "gzip"), (b"\xfd7zXZ\x00", "xz"), (b"\x28\xb5\x2f\xfd", "zstd"))
 ZSTD_LIMIT_S = 30.0  # nvidia.ko, 100 MB, takes half a second
@@ -44,7 +46,7 @@ def unpack(data: bytes, limit_bytes: int) -> bytes:
     except (OSError, EOFError, ValueError) as error:
         raise DecompressionFailed(str(error) or "damaged") from None
     if len(content) > limit_bytes:
-        raise DecompressionFailed(f"larger than {limit_bytes >> 20} MiB")
+        raise _too_large(limit_bytes)
     return content
 
 
@@ -107,22 +109,22 @@ def _zstd_program(program: str, data: bytes, limit_bytes: int) -> bytes:
         source.write(data)
         source.seek(0)
         child = subprocess.Popen(
-            [program, "-dcq"], stdin=source, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+            [program, "-dcq"],
+            stdin=source,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
         )
-        assert child.stdout is not None
-        late = threading.Timer(ZSTD_LIMIT_S, child.kill)  # reading has no deadline of its own
-        late.start()
-        try:
-            content = child.stdout.read(limit_bytes + 1)
-            child.stdout.close()
-            if len(content) > limit_bytes:
-                child.kill()
-            code = child.wait()
-            ended = late.is_alive()
-        finally:
-            late.cancel()
-    if not ended:
-        raise ValueError("zstd timed out")
-    if code and len(content) <= limit_bytes:
+    try:
+        code, content = output_of(child, limit_bytes, time.monotonic() + ZSTD_LIMIT_S)
+    except OverflowError:
+        raise _too_large(limit_bytes) from None
+    except TimeoutError:
+        raise ValueError("zstd timed out") from None
+    if code:
         raise ValueError("damaged")
     return content
+
+
+def _too_large(limit_bytes: int) -> DecompressionFailed:
+    return DecompressionFailed(f"larger than {limit_bytes >> 20} MiB")
