@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gdrkit.fleet import peers as peers_module
 from gdrkit.fleet.build import build
 from gdrkit.fleet.document import Standing
 from gdrkit.fleet.peers import kinds, norm, odd
@@ -54,6 +55,19 @@ def test_a_value_that_many_have_is_drift_and_makes_no_node_odd():
         ("580.126", 20),
         ("590.48", 10),
     ]
+
+
+def test_a_node_of_a_kind_of_its_own_is_compared_with_a_few_kinds_only(monkeypatch):
+    asked = []
+    shared = peers_module._shared
+    monkeypatch.setattr(peers_module, "_shared", lambda *pair: asked.append(pair) or shared(*pair))
+    large = [row(f"n{n}-{k}", traits={"GPUs": f"1 x model {k}"}) for k in range(300) for n in range(3)]
+    small = [row(f"s{k}", traits={"GPUs": f"1 x other {k}"}) for k in range(5)]
+
+    found = kinds([*large, *small])
+
+    assert len(asked) == len(small) * peers_module.KINDS_LIMIT
+    assert sum(map(len, found.values())) == len(large) + len(small)
 
 
 def test_a_trait_without_a_majority_has_no_norm():

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from heapq import nlargest
 
 from gdrkit.fleet.document import (
     SILENT,
@@ -30,6 +31,9 @@ ODD_SHARE = 0.25
 """A value that more nodes have is a second norm, which is drift, and makes none of them odd."""
 ODD_LIMIT = 1000
 VALUES_LIMIT = 20
+KINDS_LIMIT = 100
+"""A node of a small kind is compared with so many of the largest. A fleet has a handful of kinds; bundles of
+strangers may name one for each node."""
 _EVIDENCE_WEIGHT = 0.3
 """What was not collected says more about the collection than about the node."""
 
@@ -45,7 +49,8 @@ def kinds(rows: Iterable[NodeRow]) -> dict[str, list[NodeRow]]:
         if row.standing not in SILENT:
             found.setdefault(_kind(row), []).append(row)
     large = {name: nodes for name, nodes in found.items() if len(nodes) >= SMALLEST_KIND}
-    norms = {name: norm(nodes) for name, nodes in large.items()}
+    largest = nlargest(KINDS_LIMIT, large, key=lambda name: len(large[name]))
+    norms = {name: norm(large[name]) for name in largest}
     for name, nodes in found.items():
         if name in large:
             continue
