@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 import shutil
 import xml.etree.ElementTree as ET
 
@@ -269,6 +270,26 @@ def test_nodes_of_an_engine_whose_address_is_not_kept_need_its_option(engine, st
     code, printed = run(capsys, "--resume")
 
     assert code == NO_INPUT and f"add --{engine}" in printed.err and not printed.out
+
+
+def test_nodes_that_were_asked_in_two_ways_are_named_by_the_user(state, capsys):
+    silent = [
+        without_answer(f"{scheme}://{node}", node, "it is dead", Standing.UNREACHABLE)
+        for scheme, node in (("ssh", "a1"), ("slurm", "b1"), ("slurm", "b2"))
+    ]
+    runs.keep(build(silent, started="2026-11-20T10:00:00Z"))
+    code, printed = run(capsys, "--resume")
+
+    assert code == NO_INPUT and "2 were asked with --slurm and 1 over ssh" in printed.err
+
+
+def test_a_file_whose_name_is_no_text_is_judged_once(two, capsys):
+    for number, path in enumerate(sorted(two.iterdir())):
+        path.rename(os.fsdecode(bytes(two) + b"/%d\xff.tar.gz" % number))
+    _, first = run(capsys, two, "--json")
+    code, _ = run(capsys, "--resume", "last", two, "--json")
+
+    assert len(names_of(first)) == 2 and code == NO_INPUT
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 import gc
 import os
 import signal
+import sys
 import weakref
 from pathlib import Path
 
@@ -11,10 +12,12 @@ from machines.compose import write
 from machines.fleet import fleet
 
 from gdrkit.evidence.target import open_host
+from gdrkit.fleet import pool as pooling
 from gdrkit.fleet.document import Standing
 from gdrkit.fleet.folder import targets
 from gdrkit.fleet.judge import judged as judge_host
 from gdrkit.fleet.pool import Pool, judge_all
+from gdrkit.fleet.run import judge_files
 from gdrkit.fleet.worker import row_of, task_of
 from tests.evidence_nodes import laid_down, names
 
@@ -84,6 +87,25 @@ def test_a_process_that_dies_or_hangs_costs_its_row_only(tmp_path, number, why):
 
     assert row.standing is other.standing is Standing.UNREADABLE
     assert why in row.summary and "no such file" in other.summary
+
+
+@pytest.mark.parametrize("sent", [b"[" * 100_000 + b"\n", b'{"name":"\xff"}\n', b"{}\n"])
+def test_what_is_no_row_costs_its_row_only(monkeypatch, sent):
+    babbling = [sys.executable, "-c", f"import sys; sys.stdin.readline(); sys.stdout.buffer.write({sent!r})"]
+    monkeypatch.setattr(pooling, "isolated", lambda module: babbling)
+    with Pool(1) as pool:
+        pool.submit(task_of("not there"))
+        (row,) = until_all_are_judged(pool)
+
+    assert row.standing is Standing.UNREADABLE and "died" in row.summary
+
+
+def test_names_that_are_written_alike_have_a_row_each(tmp_path):
+    alike = [str(tmp_path / "\\xff"), os.fsdecode(bytes(tmp_path) + b"/\xff")]
+    rows = []
+
+    assert judge_files(alike, rows.append)
+    assert len(rows) == 2 and rows[0].target == rows[1].target
 
 
 def until_all_are_judged(pool):

@@ -17,9 +17,10 @@ from gdrkit.fleet.build import build
 from gdrkit.fleet.document import SILENT, STARTED, FleetReport, NodeRow
 from gdrkit.fleet.folder import targets
 from gdrkit.fleet.hostlist import expand
-from gdrkit.fleet.launcher import SLURM, Launcher, hosts_in, is_target_of, named
+from gdrkit.fleet.launcher import SLURM, SSH, Launcher, hosts_in, is_target_of, named
 from gdrkit.fleet.processes import Ssh
 from gdrkit.fleet.run import Run, bundle_folder, judge_files
+from gdrkit.fleet.worker import task_of
 
 
 def report_of(options: argparse.Namespace) -> FleetReport:
@@ -92,7 +93,7 @@ def _sources(
         )
     known = set(map(_source, runs.answered(before)))
     launcher = _engine(options, names) or Ssh(list(dict.fromkeys(names)))
-    here = [path for path in (targets(paths) if paths else []) if path not in known]
+    here = [path for path in (targets(paths) if paths else []) if task_of(path).target not in known]
     nodes = [node for node in launcher.nodes() if node not in known]
     if not here and not nodes:
         raise TargetError(
@@ -127,8 +128,14 @@ def _without_answer(options: argparse.Namespace, before: Sequence[NodeRow]) -> t
                 f"{len(by_scheme[scheme])} nodes without an answer were asked with --{scheme}",
                 f"add --{scheme} and what else that run was given",
             )
+    if SLURM in by_scheme and SSH in by_scheme:
+        raise TargetError(
+            f"of the nodes without an answer, {len(by_scheme[SLURM])} were asked with --slurm"
+            f" and {len(by_scheme[SSH])} over ssh",
+            "name those to ask now, with or without --slurm",
+        )
     options.slurm = SLURM in by_scheme
-    asked = by_scheme.get(SLURM if options.slurm else "ssh", ())
+    asked = by_scheme.get(SLURM if options.slurm else SSH, ())
     return [row.target for row in by_scheme.get("", ())], [row.name for row in asked]
 
 

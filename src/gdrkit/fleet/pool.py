@@ -16,6 +16,8 @@ from gdrkit.agent.pipes import kill_group
 from gdrkit.fleet.document import NodeRow, Standing
 from gdrkit.fleet.judge import without_answer
 from gdrkit.fleet.worker import Task
+from gdrkit.formats.errors import FormatError
+from gdrkit.formats.json_text import decode
 
 TASK_LIMIT_S = 120.0
 """How long one node may take: the largest bundle takes 5 s on a slow core."""
@@ -61,8 +63,8 @@ class _Worker:
         if not self.written.endswith(b"\n"):
             return None
         try:
-            return msgspec.json.decode(self.written, type=NodeRow)
-        except msgspec.MsgspecError:
+            return decode(self.written, NodeRow)
+        except FormatError:
             raise EOFError from None
 
     def end(self) -> None:

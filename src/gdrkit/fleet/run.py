@@ -10,6 +10,7 @@ import os
 import queue
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 
@@ -35,18 +36,19 @@ Arrived = Callable[[NodeRow], None]
 
 def judge_files(paths: Iterable[str], arrived: Arrived, expected: Supplied | None = None) -> bool:
     """Judge evidence that is here already; `arrived` gets each row. Returns false if it was interrupted."""
-    left = {task.target: task for task in (task_of(path, expected) for path in paths)}
+    tasks = [task_of(path, expected) for path in paths]
+    left = Counter(task.target for task in tasks)  # two names that are not text may be written alike
 
     def judged(row: NodeRow) -> None:
-        left.pop(row.target, None)
+        left[row.target] -= 1
         arrived(row)
 
     try:
-        judge_all(list(left.values()), judged)
+        judge_all(tasks, judged)
     except KeyboardInterrupt:
-        for target in left:
+        for target in left.elements():
             arrived(without_answer(target, "", INTERRUPTED, Standing.UNREADABLE))
-    return not left
+    return not left.total()
 
 
 def _check(path: str, target: str) -> None:
