@@ -99,6 +99,7 @@ def test_content_that_is_cut_off_or_damaged_is_an_error(pack):
 
 def test_what_is_wrong_is_said():
     assert refused(lzma.compress(CONTENT)[:-20]) == "cut off"
+    assert refused(gzip.compress(CONTENT)[:10] + b"\xff" * 20).startswith("Error -3 ")  # zlib's
     assert refused(b"\x1f\x8b") == "Compressed file ended before the end-of-stream marker was reached"
 
 

@@ -188,3 +188,8 @@ def test_structures_passed_to_libcuda_have_the_headers_layout(tmp_path):
     found += [(field.offset, field.size) for field in (copy.width, copy.rows)]
     assert told.splitlines() == [f"{offset} {size}" for offset, size in found]
     assert ctypes.sizeof(cuda.IpcHandle) == 64  # CU_IPC_HANDLE_SIZE
+
+
+def test_the_refusals_are_those_of_the_header():
+    """cuda.h, CUresult: CUDA_ERROR_INVALID_VALUE = 1, CUDA_ERROR_OUT_OF_MEMORY = 2."""
+    assert (cuda_abi.REFUSALS[1], cuda_abi.REFUSALS[2]) == ("INVALID_VALUE", "OUT_OF_MEMORY")

@@ -40,6 +40,8 @@ MANIFEST = {
          "stderr": "cannot open /proc/modules"},
         {"argv": ["ibstat"], "status": "not-installed"},
         {"argv": ["slow"], "status": "timed-out"},
+        {"argv": ["half"], "file": "sos_commands/kernel/dmesg", "exit_code": 1, "status": "failed",
+         "stderr": "killed"},
     ],
 }  # fmt: skip
 
@@ -132,6 +134,8 @@ def test_commands_are_found_by_their_arguments(host):
         )
     with pytest.raises(EvidenceMissing, match="cannot open /proc/modules"):
         host.run(Command(("lsmod",), ("sos_commands/kernel/lsmod",)))
+    with pytest.raises(EvidenceMissing, match="killed"):  # what it printed before is not its answer
+        host.run(Command(("half",), ()))
 
 
 DEEP = pytest.param("[" * 100_000, id="deep")

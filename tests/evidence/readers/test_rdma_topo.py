@@ -115,6 +115,12 @@ def test_a_dump_with_invalid_fields_is_refused_with_a_one_line_error(tmp_path, c
     assert "\n" not in str(error.value)
 
 
+def test_what_is_wrong_is_said_in_a_bounded_line(tmp_path):
+    with pytest.raises(TargetError) as error:
+        open_host(write(tmp_path, json.dumps([{**DUMP[1], "realpath": "/sys/" + "x" * 5000}]).encode()))
+    assert len(str(error.value)) < 250
+
+
 @pytest.mark.parametrize("data", [b"[]", b"[1, 2]", b"[" * 100_000, b'[{"a": 1}]'], ids=str.__len__ and None)
 def test_other_json_is_refused(tmp_path, data):
     with pytest.raises(TargetError):

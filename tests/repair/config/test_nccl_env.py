@@ -15,7 +15,7 @@ from gdrkit.facts.libraries import nccl_version
 from gdrkit.facts.rdma import RdmaPort, distance, gids, pairs, ports
 from gdrkit.facts.virtual import virtual_machine
 from gdrkit.repair.config import ConfigRequest
-from gdrkit.repair.config.nccl_env import EnvSetting, settings
+from gdrkit.repair.config.nccl_env import EnvSetting, _queue_pairs, settings
 from gdrkit.repair.config.request import active_ports
 from tests.repair.config.outputs import node
 
@@ -36,6 +36,13 @@ UNKNOWN = (
 )
 DIFFERS = "the index of the RoCE v2 GID differs between ports: use NCCL 2.21.5 or newer, which chooses it"
 RIGHT, WRONG = (3, MAPPED, "RoCE v2"), [(0, LOCAL, "RoCE v2"), (1, MAPPED, "IB/RoCE v1")]
+
+
+def test_a_bond_gets_a_queue_pair_for_each_of_its_links():
+    port = RdmaPort("mlx5_bond_0", 1, "ACTIVE", "LinkUp", 200.0, "Ethernet")
+    why = "mlx5_bond_0 bonds two links, and a queue pair uses only one of them"
+
+    assert _queue_pairs((port,)) == EnvSetting("NCCL_IB_QPS_PER_CONNECTION", "2", why)
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,9 @@ import jsonschema
 import pytest
 import yaml
 
+from gdrkit.formats.yaml_values import Scalar, YamlSequence
 from gdrkit.repair.config.output import rendered
-from gdrkit.repair.config.schema_check import BY_KIND, schema
+from gdrkit.repair.config.schema_check import BY_KIND, faults, schema
 from tests.repair.config.outputs import OUTPUTS, names_of
 from tests.repair.config.published import FOLDER, published, strict
 
@@ -199,3 +200,9 @@ def test_the_lists_of_outputs_are_not_empty():
     """The tests above run over these lists."""
     kinds = ("machineconfig", "butane", "cloud-init", "talos:machine", "talos:documents", "talos:schematic")
     assert all((POLICY, DRIVERS, NIC, *(names_of(*kind.split(":")) for kind in kinds)))
+
+
+def test_a_list_of_anything_holds_anything():
+    listed = YamlSequence((Scalar("a", 1),), 1)
+
+    assert list(faults(listed, {"type": "array"}, "ClusterPolicy", (), whole=True)) == []
