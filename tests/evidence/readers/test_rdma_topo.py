@@ -117,7 +117,7 @@ def test_a_dump_with_invalid_fields_is_refused_with_a_one_line_error(tmp_path, c
 
 def test_what_is_wrong_is_said_in_a_bounded_line(tmp_path):
     with pytest.raises(TargetError) as error:
-        open_host(write(tmp_path, json.dumps([{**DUMP[1], "realpath": "/sys/" + "x" * 5000}]).encode()))
+        open_host(write(tmp_path, json.dumps([{**DUMP[1], "iommu_group": "x" * 5000}]).encode()))
     assert len(str(error.value)) < 250
 
 
