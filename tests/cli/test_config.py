@@ -6,6 +6,7 @@ import json
 import subprocess
 
 import pytest
+import yaml
 
 from gdrkit.cli import main
 from gdrkit.cli.exit import OK
@@ -135,6 +136,58 @@ def test_a_value_that_a_shell_would_run_stays_one_word(form, capsys, tmp_path):
     )
     done = subprocess.run(["sh", script], capture_output=True, text=True, check=True, timeout=60)
     assert "export NCCL_SOCKET_IFNAME==a'$(id)`;\\" in done.stdout.splitlines()
+
+
+def test_a_value_that_kubernetes_would_replace_stays_as_it_is(capsys):
+    assert main(["config", "nccl-env", "--form", "kubernetes", "--interface", "a$(PATH)$$"]) == 0
+    (variable,) = yaml.safe_load(capsys.readouterr().out)["env"]
+    assert variable["value"] == "=a$$(PATH)$$$$"
+
+
+@pytest.mark.parametrize("value", ["\\", "a\\b", '"a', 'a"b"c"', "a\n", "a b", "é"])
+@pytest.mark.parametrize("kind", ["modprobe", "gpu-operator"])
+def test_a_value_that_modprobe_reads_as_another_is_refused(kind, value, capsys):
+    """A backslash at its end takes the next line into the value: modprobe --showconfig shows it."""
+    assert main(["config", kind, "--parameter", f"nvidia:A={value}", "--parameter", "nvidia:B=2"]) == 64
+    assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize("value", ["", "1", '"a=1;b=2"', "#", "'", "$(id)"])
+def test_any_other_value_is_the_one_of_its_line(value, capsys):
+    given = ["--parameter", f"nvidia:A={value}", "--parameter", "nvidia:B=2"]
+    assert main(["config", "modprobe", *given]) == 0
+    live = [line for line in capsys.readouterr().out.splitlines() if line[:1] != "#"]
+    assert live == [f"options nvidia A={value}", "options nvidia B=2"]
+
+
+@pytest.mark.parametrize("option", ["--gdr", "--textfile-folder"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        "gdr",
+        "/",
+        "/.",
+        "/a/../b",
+        "/a/..",
+        "/a/./b",
+        "/a//b",
+        "/a/",
+        "/a b",
+        "/a\nb",
+        "/%h",
+        "/$(id)",
+        "/a'",
+    ],
+)
+def test_a_path_that_systemd_reads_as_another_is_refused(option, path, capsys):
+    assert main(["config", "systemd", "--form", "export-service", option, path]) == 64
+    assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize("path", ["/opt/gdr-1.2+b@x/gdr", "/.a/..b/c...", "/-"])
+def test_any_other_path_is_written_as_it_is(path, capsys):
+    assert main(["config", "systemd", "--form", "export-service", "--gdr", path]) == 0
+    assert f"\nExecStart={path} export -o " in capsys.readouterr().out
 
 
 def test_nccl_env_takes_a_saved_topology(tmp_path, capsys):

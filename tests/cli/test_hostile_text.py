@@ -57,6 +57,14 @@ def test_a_text_that_is_too_long_is_refused(tmp_path, content):
     assert b"cut it down to what matters" in done.stderr
 
 
+@pytest.mark.parametrize("command", ["topo", "estimate"])
+@pytest.mark.parametrize("start", ["<!", "<?", "<!--"])
+def test_what_begins_in_a_topology_and_never_ends_does_not_take_long(tmp_path, command, start):
+    (tmp_path / "topo.xml").write_text('<system version="1">' + start * 2_000_000)
+
+    assert gdr(command, file=tmp_path / "topo.xml").returncode == 66
+
+
 def test_blanks_in_the_output_of_a_benchmark_do_not_take_long(tmp_path):
     text = b"# Rank 0 Pid 1 on a device 0 [0x0]" + b" " * (1 << 20) + b"x\n" + b"\t" * (1 << 20) + b"x\n"
     (tmp_path / "text").write_bytes(text)

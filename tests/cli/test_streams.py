@@ -70,7 +70,8 @@ def test_a_missing_target_is_said_to_nobody_and_keeps_its_code():
 
 
 @pytest.mark.parametrize(
-    "arguments", [["explain"], ["config", "check", "-"], ["nccl"], ["estimate", "--measured", "-"]]
+    "arguments",
+    [["explain"], ["config", "check", "-"], ["nccl"], ["estimate", "--measured", "-"], ["topo", "-"]],
 )
 @pytest.mark.parametrize("redirection", ["<&-", "</dev/null"])
 def test_no_input_is_never_well(arguments, redirection):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import datetime
+import gc
 import os
 import re
 import shlex
@@ -43,6 +44,7 @@ def targets(corpus: Corpus) -> list[Target]:
 
 def turn(target: Target, count: Count, seed: int, most: int | None, end: float) -> None:
     """Drive a target until its turn, its inputs or the time are over; print each new kind of failure."""
+    gc.collect()  # a command lets garbage grow, for a process that ends soon: cli/process.py
     began = time.monotonic()
     while time.monotonic() < min(began + TURN_S, end) and (most is None or count.inputs < most):
         why = why_broken(target, seed, count.next)
@@ -60,6 +62,7 @@ def drive(chosen: list[Target], seed: int, first: int, most: int | None, seconds
     counts = {target.name: Count(first) for target in chosen}
     for target in chosen:
         target.prepare()
+    gc.freeze()
     end = time.monotonic() + seconds if most is None else float("inf")
     waiting = list(chosen)
     while waiting and time.monotonic() < end:

@@ -108,7 +108,10 @@ def _add_written(parser: Parser) -> None:
         metavar="MODULE:NAME=VALUE",
         help="module parameter to set",
     )
-    path = matching(r"/[\w./+@-]{1,200}", "an absolute path of letters, digits and ./+@-")
+    path = matching(
+        r"(?=.{2,200}\Z)(?:/(?!\.{1,2}(?:/|\Z))[\w.+@-]+)+",  # systemd refuses . and .. in a path
+        "an absolute path of letters, digits and +@-. without . or .. in it",
+    )
     parser.add_argument("--gdr", metavar="PATH", type=path, help="where gdr is installed on the nodes")
     parser.add_argument(
         "--textfile-folder", metavar="DIR", type=path, help="folder of node-exporter's textfile collector"
@@ -244,9 +247,14 @@ def _release(text: str) -> str:
 
 
 def _parameter(word: str) -> tuple[str, str, str]:
-    """MODULE:NAME=VALUE: modprobe.d(5) has no escapes but a backslash, so that a value is one plain word."""
+    """MODULE:NAME=VALUE. In modprobe.d(5) a backslash joins lines or is lost, and the kernel takes what is
+    between two quotation marks as one word: lib/cmdline.c, next_arg()."""
     if (found := re.fullmatch(r"([\w-]{1,55}):(\w[\w-]*)=([!-~]*)", word, re.ASCII)) is None:
         raise ArgumentTypeError(f"{word!r}; expected MODULE:NAME=VALUE")
+    if "\\" in found[3] or found[3].count('"') % 2:
+        raise ArgumentTypeError(
+            f"{word!r}; modprobe.d has no backslashes, and quotation marks only in pairs"
+        )
     return found[1], found[2], found[3]
 
 

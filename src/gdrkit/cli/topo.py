@@ -139,27 +139,29 @@ def _read(target: str | None, nvlink: bool) -> tuple[str, SavedTopology]:
 
 def _saved_content(target: str) -> bytes | None:
     """The content of a saved topology; None for any other target, which open_host recognises."""
+    from gdrkit.cli.files import STDIN, read_input
     from gdrkit.evidence.bug_report import START
     from gdrkit.evidence.errors import TargetError
     from gdrkit.fabric.topology.from_file import kind_of
 
-    if target == "-":
-        content = sys.stdin.buffer.read(MAX_BYTES + 1)
-    else:
-        try:
-            if not S_ISREG(os.stat(target).st_mode):
-                return None
-            with open(target, "rb") as file:
-                head = file.read(PEEK_BYTES)
-                if kind_of(head) is None and b"\0" not in head:  # the tree in a log may come late
-                    head += file.read(MAX_BYTES + 1 - len(head))
-                other = kind_of(head) is None or START in head
-                content = b"" if other else head + file.read(MAX_BYTES + 1 - len(head))
-        except (OSError, ValueError):
-            return None  # open_host reports the error
-        if other:
-            _reject_other_text(os.path.basename(target), head, START)
+    if target == STDIN:
+        return read_input(
+            target, MAX_BYTES, "name a saved topology, or pipe one in: nvidia-smi topo -m | gdr topo -"
+        )
+    try:
+        if not S_ISREG(os.stat(target).st_mode):
             return None
+        with open(target, "rb") as file:
+            head = file.read(PEEK_BYTES)
+            if kind_of(head) is None and b"\0" not in head:  # the tree in a log may come late
+                head += file.read(MAX_BYTES + 1 - len(head))
+            other = kind_of(head) is None or START in head
+            content = b"" if other else head + file.read(MAX_BYTES + 1 - len(head))
+    except (OSError, ValueError):
+        return None  # open_host reports the error
+    if other:
+        _reject_other_text(os.path.basename(target), head, START)
+        return None
     if len(content) > MAX_BYTES:
         raise TargetError(f"{target} is larger than {MAX_BYTES >> 20} MiB", "name a saved topology")
     return content

@@ -36,6 +36,7 @@ LISTING = """15:01.0 PCI bridge [0604]: Intel Corporation Device [8086:352a]
 @pytest.mark.parametrize(
     "content, kind",
     [(DUMP, Kind.NCCL), ("<!-- made by <us> -->\n" + DUMP, Kind.NCCL), (EXPORTED.read_text(), Kind.HWLOC),
+     ("<?xml version='1.0'?>\n<!DOCTYPE system SYSTEM 'a.dtd'>\n<!-- a > b -->" + DUMP, Kind.NCCL),
      (MATRIX, Kind.MATRIX), ("$ nvidia-smi topo -m\n" + MATRIX, Kind.MATRIX), (DRAWING, Kind.DRAWING),
      (LISTING, Kind.LSPCI)],
 )  # fmt: skip
@@ -46,11 +47,29 @@ def test_a_file_is_recognised_by_its_content(content, kind):
     assert (saved.system is not None) == (kind is Kind.NCCL)
 
 
-@pytest.mark.parametrize("content", [b"", b"\x1f\x8b\0\0", b"hello", b"<html></html>", b"[]", b"# GPU0\n"])
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"\x1f\x8b\0\0",
+        b"hello",
+        b"<html></html>",
+        b"[]",
+        b"# GPU0\n",
+        b"<!-- a > <system version='1'/>",
+    ],
+)
 def test_other_files_are_not_topologies(content):
     assert from_file.kind_of(content) is None
     with pytest.raises(FormatError):
         from_file.read_topology(content)
+
+
+def test_a_listing_of_more_gpus_than_any_machine_has_is_refused():
+    gpu = "0000:{:02x}:{:02x}.0 3D controller [0302]: NVIDIA Corporation GH100 [10de:2330] (rev a1)\n"
+    listing = "".join(gpu.format(number >> 5, number & 31) for number in range(8192))
+    with pytest.raises(FormatError, match="8192 GPUs are more than one machine has"):
+        from_file.read_topology(listing.encode())
 
 
 def test_the_dialect_of_rccl_is_refused_in_one_sentence():

@@ -52,6 +52,19 @@ def graph(text: str) -> Topology:
     return from_nccl_log.topology(text).topology
 
 
+@pytest.mark.parametrize(
+    "before, after",
+    [("10de290110de1999", "10de\x002901"), ("10de290110de1999", "1" * 80), ("0/1/0/1.250000", "0/1/0/25.%s"),
+     ("0/1/0/1.250000", "0/1/0/nan"), ("0/1/0/1.250000", "0/1/0/" + "9" * 70), ("0/1/0/1.250000", "//")],
+)  # fmt: skip
+def test_what_is_odd_between_parentheses_is_not_known(before, after):
+    assert before in NEW
+    found, odd = graph(NEW), graph(NEW.replace(before, after))
+    assert [gpu.address for gpu in odd.gpus] == [gpu.address for gpu in found.gpus]
+    assert (odd.devices[0].vendor, odd.nets[0].rate_gbit_per_s) in (("", 10.0), ("10de", None))
+    assert (found.devices[0].vendor, found.nets[0].rate_gbit_per_s) == ("10de", 10.0)
+
+
 def test_devices_names_and_refusals_are_read():
     found = graph(LOG)
     (gpu,), (net,) = found.gpus, found.nets

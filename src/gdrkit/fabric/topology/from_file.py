@@ -9,6 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gdrkit.evidence import Command, EvidenceAbsent, EvidenceMissing, Missing, MissingReason
+from gdrkit.evidence.errors import TargetError
 from gdrkit.evidence.missing import not_collected
 from gdrkit.fabric.topology import (
     from_hwloc,
@@ -74,6 +75,8 @@ def of_node(node: Node, *, ask_driver: bool = True) -> SavedTopology:
     return SavedTopology(replace(graph, notes=(*graph.notes, note)), node=node, placement=file)
 
 
+_ROOT = re.compile(rb"(?:\s*+(?:<!--.*?-->|<[?!](?!--)[^>]*>))*+\s*+<(system|graphs|topology)", re.DOTALL)
+"""The outermost element; possessive, so that a comment without an end is read only once."""
 _DRAWING = re.compile(r"^-(?:\+-)?\[[0-9a-f]{4,8}:[0-9a-f]{2}\]", re.MULTILINE)
 _LISTING = re.compile(r"^(?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[01][0-9a-f]\.[0-7] \S", re.MULTILINE)
 
@@ -82,10 +85,9 @@ def kind_of(content: bytes) -> TopologyFileKind | None:
     """The format of a file by its beginning; None if it is not a topology."""
     start = content.lstrip(b"\xef\xbb\xbf \t\r\n")
     if start[:1] == b"<":
-        bare = re.sub(rb"<!--.*?(?:-->|\Z)|<[?!][^>]*>", b"", start, flags=re.DOTALL).lstrip()
-        if bare.startswith((b"<system", b"<graphs")):
-            return TopologyFileKind.NCCL
-        return TopologyFileKind.HWLOC if bare.startswith(b"<topology") else None
+        if (root := _ROOT.match(start)) is None:
+            return None
+        return TopologyFileKind.HWLOC if root[1] == b"topology" else TopologyFileKind.NCCL
     if b"\0" in content[:4096]:
         return None
     text = content.decode("utf-8", "replace")
@@ -137,6 +139,8 @@ def _of_listing(content: bytes) -> Topology:
     """The graph of lspci's listing, read as the only evidence of a node."""
     try:
         return from_node.topology(Node(_Listing(content)))
+    except TargetError as error:
+        raise FormatError(str(error)) from None
     except EvidenceMissing as error:
         missing = error.missing
         raise FormatError(

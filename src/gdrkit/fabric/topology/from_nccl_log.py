@@ -6,6 +6,7 @@ src/graph/topo.cc, ncclTopoAddPci() and ncclTopoAddNic().
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 
 from msgspec import Struct, structs
@@ -170,9 +171,8 @@ class _Builder:
         """`(asic/port/bandwidth)`, and with the support of CollNet before it since 2.24."""
         index = node.id.number
         attributes = {"dev": str(index), "name": self.names.get(index, f"net{index}")}
-        words = node.words.split("/")[-3:]
-        if len(words) == 3:
-            asic, port, gbyte = words
+        if known := re.fullmatch(r"(?:\w+/)?([0-9a-f]+)/(\d+)/(\d{1,9}\.\d{1,6})", node.words, re.ASCII):
+            asic, port, gbyte = known.groups()
             attributes |= {"guid": f"0x{asic}", "port": port, "speed": str(round(float(gbyte) * 8000))}
         if index in self.gdr:
             attributes["gdr"] = self.gdr[index]
@@ -183,7 +183,7 @@ def _function(node: DumpNode) -> dict[str, str]:
     """The attributes of a PCI function."""
     kinds = {"GPU": "0x030200", "DEV": "0x030200", "NIC": "0x020000"}
     attributes = {"busid": _address(node.id), "class": kinds.get(node.id.kind, "0x060400")}
-    if node.id.kind in ("PCI", "DEV") and node.words:
+    if node.id.kind in ("PCI", "DEV") and re.fullmatch(r"[0-9a-f]{1,16}", node.words):
         word = node.words.zfill(16)
         names = ("vendor", "device", "subsystem_vendor", "subsystem_device")
         attributes |= {name: f"0x{word[4 * i : 4 * i + 4]}" for i, name in enumerate(names)}

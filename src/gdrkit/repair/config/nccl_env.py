@@ -241,9 +241,10 @@ def _quoted(value: str) -> str:
 
 
 def _kubernetes(found: tuple[EnvSetting, ...]) -> tuple[OutputLine, ...]:
+    """Kubernetes replaces $(NAME), and $$ by $: third_party/forked/golang/expansion/expand.go."""
     unset = tuple(OutputLine(f"# {s.name} is not set: {s.why}") for s in found if not s.value)
     values = tuple(
-        (Field("name", setting.name, setting.why), Field("value", setting.value))
+        (Field("name", setting.name, setting.why), Field("value", setting.value.replace("$", "$$")))
         for setting in found
         if setting.value
     )
