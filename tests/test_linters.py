@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import sys
 import tokenize
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -154,11 +155,14 @@ def test_no_registry_is_named():
     pins = [
         Path("pyproject.toml"),
         Path("requirements-dev.txt"),
+        Path("requirements-run.txt"),
         Path("requirements-uv.txt"),
         Path("requirements-lab.txt"),
         *(path for path in FILES if path.parts[0] == ".ci"),
     ]
-    assert matches(r"https?://|--(extra-)?index-url|--find-links|\[\[tool\.uv\.index", pins) == []
+    ours = tomllib.loads(text_of(Path("pyproject.toml")))["project"]["urls"].values()
+    found = matches(r"https?://|--(extra-)?index-url|--find-links|\[\[tool\.uv\.index", pins)
+    assert [row for row in found if not row.endswith(tuple(f'= "{url}"' for url in ours))] == []
 
 
 def test_paths_of_developers_machines_do_not_occur():

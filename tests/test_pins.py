@@ -44,6 +44,13 @@ def test_both_lists_have_the_same_versions():
     assert versions(PROJECT["tool"]["uv"]["constraint-dependencies"]) == pinned
 
 
+def test_what_is_installed_elsewhere_has_the_versions_that_were_tested():
+    needed = hashed("requirements-run.txt")
+    declared = {re.split("[>;]", row)[0].replace(".", "-") for row in PROJECT["project"]["dependencies"]}
+    assert len(declared) == 5 and declared <= set(needed) and "pytest" not in needed
+    assert needed.items() <= hashed("requirements-dev.txt").items()
+
+
 def test_ci_runs_the_commands_of_the_readme_with_the_pinned_uv():
     assert set(versions((ROOT / "requirements-uv.txt").read_text().split())) == {"uv"}
     script = (ROOT / ".ci" / "run").read_text()

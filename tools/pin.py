@@ -1,6 +1,7 @@
-"""Pin every dependency: requirements-dev.txt with hashes, requirements-uv.txt, the same versions in
-pyproject.toml, there also of what builds the package, requirements-ray.txt with hashes for the cluster of
-the tests, and requirements-lab.txt without hashes, since `uv tool run` compares none.
+"""Pin every dependency: requirements-dev.txt with hashes, requirements-run.txt, of these what gdr needs to
+run, requirements-uv.txt, the same versions in pyproject.toml, there also of what builds the package,
+requirements-ray.txt with hashes for the cluster of the tests, and requirements-lab.txt without hashes, since
+`uv tool run` compares none.
 
 Run it as `uv run --no-sync python tools/pin.py` when a dependency is added or raised, and commit what it
 writes. No lock file is committed: it would name the registry of its author.
@@ -14,14 +15,17 @@ import subprocess
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-PINNED, UV, LAB, RAY = (ROOT / f"requirements-{name}.txt" for name in ("dev", "uv", "lab", "ray"))
+PINNED, RUN, UV, LAB, RAY = (
+    ROOT / f"requirements-{name}.txt" for name in ("dev", "run", "uv", "lab", "ray")
+)
 BUILD = ("hatchling", "editables")
 """What builds the package, and what hatchling needs besides for an editable installation."""
 OPTIONS = (
     "--universal", "--python-version", "3.11", "--no-emit-index-url", "--no-emit-find-links", "--no-header",
     "--quiet",
 )  # fmt: skip
-DEVELOPMENT = ("pyproject.toml", "--all-extras", "--group", "dev")
+PACKAGE = ("pyproject.toml", "--all-extras")
+DEVELOPMENT = (*PACKAGE, "--group", "dev")
 REQUIREMENT = re.compile(r"^([A-Za-z0-9_.-]+==[^\s\\;]+)( ; [^\\]+)?", re.MULTILINE)
 
 
@@ -49,6 +53,7 @@ def main() -> None:
     text = re.sub(r"(build-)?constraint-dependencies = \[[^\]]*\]\n", "", text)
     (ROOT / "pyproject.toml").write_text(text)
     PINNED.write_text(resolved(*DEVELOPMENT, "--generate-hashes"))
+    RUN.write_text(resolved(*PACKAGE, "--constraint", PINNED.name, "--generate-hashes", "--no-annotate"))
     RAY.write_text(resolved("-", "--generate-hashes", given="ray[default]\n"))
     UV.write_text(resolved("-", "--no-annotate", given="uv\n"))
     (tool,) = re.findall(r'^_TOOL = "(.+)"$', (ROOT / "lab/firmware.py").read_text(), re.MULTILINE)

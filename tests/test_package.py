@@ -1,0 +1,171 @@
+"""What is published: a wheel and a source distribution, which install and run on every Python here."""
+
+from __future__ import annotations
+
+import email
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import tomllib
+import zipfile
+from email.message import Message
+from pathlib import Path
+
+import pytest
+from packaging.licenses import canonicalize_license_expression
+from packaging.metadata import Metadata
+from tools.wheels import MINORS, WHEELS
+from trove_classifiers import classifiers
+
+from tests.programs import IN_CI
+from tests.test_links import anchors
+from tests.test_linters import ROOT, committed
+
+BUNDLE = ROOT / "tests/evidence/h200-collected/bundle.tar.gz"
+FOREIGN = ("gdr.pyz", "other-1.0-py3-none-any.whl", "node17.tar.gz", "src/gdrkit/__pycache__/x.pyc", ".env")
+"""What may lie in a checkout and is not published: built files, another's package, a node's evidence."""
+
+
+def built(source: Path, folder: Path) -> tuple[Path, Path]:
+    """The wheel and the source distribution of a source tree, built without network."""
+    command = [sys.executable, "-m", "hatchling", "build", "--directory", str(folder)]
+    run = subprocess.run(command, cwd=source, capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+    (wheel,), (sdist,) = folder.glob("*.whl"), folder.glob("*.tar.gz")
+    return wheel, sdist
+
+
+@pytest.fixture(scope="module")
+def package(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """Both, of a copy of what is committed and of files that are not."""
+    source = tmp_path_factory.mktemp("checkout")
+    for path in (*committed(), *map(Path, FOREIGN)):
+        (source / path).parent.mkdir(parents=True, exist_ok=True)
+        if str(path) in FOREIGN:
+            (source / path).write_text("foreign")
+        else:
+            shutil.copy(ROOT / path, source / path, follow_symlinks=False)
+    return built(source, tmp_path_factory.mktemp("dist"))
+
+
+def files_of(sdist: Path) -> set[str]:
+    with tarfile.open(sdist) as tar:
+        return {member.name.partition("/")[2] for member in tar if not member.isdir()}
+
+
+def metadata_of(wheel: Path) -> bytes:
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = (name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
+        return archive.read(name)
+
+
+def metadata(wheel: Path) -> Message:
+    return email.message_from_bytes(metadata_of(wheel))
+
+
+def test_the_source_distribution_is_what_is_committed(package):
+    """So its tests run, and no other file of a checkout is published."""
+    assert files_of(package[1]) - {"PKG-INFO"} == {str(path) for path in committed()}
+
+
+def test_the_wheel_has_the_package_and_nothing_else(package):
+    with zipfile.ZipFile(package[0]) as archive:
+        names = {name for name in archive.namelist() if ".dist-info/" not in name}
+    sources = {str(path.relative_to("src")) for path in committed() if path.parts[0] == "src"}
+    assert names == sources and "gdrkit/py.typed" in names
+
+
+def test_a_wheel_built_from_the_source_distribution_is_the_same_to_the_byte(package, tmp_path):
+    wheel, sdist = package
+    with tarfile.open(sdist) as tar:
+        tar.extractall(tmp_path, filter="data")
+    again, _ = built(tmp_path / sdist.name.removesuffix(".tar.gz"), tmp_path / "dist")
+    assert again.read_bytes() == wheel.read_bytes()
+
+
+def test_the_metadata_is_valid_and_complete(package):
+    parsed = Metadata.from_email(metadata_of(package[0]), validate=True)
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert parsed.project_urls == project["urls"]
+    assert {"Source", "Documentation", "Changelog", "Issues"} <= set(project["urls"])
+    assert canonicalize_license_expression(parsed.license_expression) == "Apache-2.0"
+    assert parsed.license_files == ["LICENSE"] and set(parsed.classifiers) <= classifiers
+    minors = {row.rpartition(".")[2] for row in parsed.classifiers if re.search(r":: 3\.\d+$", row)}
+    assert minors == {str(minor) for minor in MINORS}
+    assert str(parsed.requires_python) == f">=3.{MINORS[0]}"
+
+
+def test_every_link_of_the_description_leads_to_a_file_of_this_version_in_the_repository(package):
+    """A package index shows the page without the files beside it."""
+    about = metadata(package[0])
+    source = dict(row.split(", ") for row in about.get_all("Project-URL"))["Source"]
+    links = re.findall(r"\]\(([^)\s]+)\)", about.get_payload())
+    assert len(links) > 10
+    for link in links:
+        found = re.fullmatch(rf"{re.escape(source)}/(?:blob|raw)/v{about['Version']}/([^#]+)#?(.*)", link)
+        assert found and (ROOT / found[1]).is_file(), link
+        assert not found[2] or found[2] in anchors(ROOT / found[1]), link
+
+
+def pythons() -> dict[str, Path]:
+    """A Python of each minor version that gdr supports: on PATH, of the system, of pyenv and of uv."""
+    home = Path.home()
+    folders = [
+        *map(Path, os.environ["PATH"].split(os.pathsep)),
+        Path("/usr/bin"),
+        *sorted((home / ".pyenv/versions").glob("*/bin")),
+        *sorted((home / ".local/share/uv/python").glob("*/bin")),
+    ]
+    found = {}
+    for name in (f"python3.{minor}" for minor in MINORS):
+        here = [python for folder in folders if (python := folder / name).exists() and is_whole(python)]
+        if here:
+            found[name] = here[0]
+    return found
+
+
+def is_whole(python: Path) -> bool:
+    """Whether it is an interpreter, not a stand-in for one that is not installed, and of no environment."""
+    asked = "import sys, venv, ensurepip; sys.exit(sys.prefix != sys.base_prefix)"
+    return subprocess.run([python, "-I", "-c", asked], capture_output=True).returncode == 0
+
+
+def test_the_python_of_these_tests_has_a_sibling_to_install_for():
+    """Else the test below knows nothing."""
+    assert pythons() or not IN_CI
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [f"python3.{minor}" for minor in MINORS])
+def test_the_wheel_runs_in_a_clean_environment_outside_the_repository(name, package, tmp_path):
+    if (python := pythons().get(name)) is None:
+        pytest.skip(f"no {name} here")
+    if not WHEELS.is_dir():
+        assert not IN_CI
+        pytest.skip("run: python -m tools.wheels")
+    environment = {"PATH": "/usr/bin:/bin:/usr/sbin:/sbin", "HOME": str(tmp_path)}
+
+    def run(*words: str | Path) -> str:
+        command = [str(word) for word in words]
+        done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+        assert done.returncode in (0, 2, 3) and "Traceback" not in done.stderr, done.stderr
+        return done.stdout
+
+    run(python, "-m", "venv", "venv")
+    bin_ = tmp_path / "venv/bin"
+    words = ["install", "--quiet", "--no-compile", "--no-index", "--find-links"]
+    run(bin_ / "python", "-m", "pip", *words, WHEELS, package[0])
+    version = metadata(package[0])["Version"]
+    assert run(bin_ / "gdr", "--version") == run(bin_ / "python", "-m", "gdrkit", "--version")
+    assert run(bin_ / "gdr", "--version") == f"gdr {version}\n"
+    report = json.loads(run(bin_ / "gdr", "doctor", BUNDLE, "--json"))
+    assert report["schema"] == "gdrkit.report/1" and report["verdict"]["state"]
+    run(bin_ / "gdr", "collect", "--quiet", "--no-probe", "-o", "node.tar.gz")
+    with tarfile.open(tmp_path / "node.tar.gz") as bundle:
+        assert any(member.name.endswith("manifest.json") for member in bundle)
+    where = run(bin_ / "python", "-c", "import gdrkit; print(gdrkit.__file__)")
+    assert where.startswith(str(tmp_path))
