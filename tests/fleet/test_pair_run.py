@@ -4,7 +4,6 @@ script."""
 import os
 import signal
 from functools import partial
-from pathlib import Path
 
 import pytest
 
@@ -15,6 +14,7 @@ from gdrkit.fleet.pair_run import PairRun
 from gdrkit.fleet.processes import Ssh
 from gdrkit.transport.measure.remote import COMMAND
 from tests.fleet.programs import install
+from tests.programs import has_ended
 from tests.work import within
 
 WHAT = What("tcp", None, "", "127.0.0.0/8", 1000)
@@ -31,8 +31,7 @@ def run(*nodes, **options):
 
 
 def ended(pid_file):
-    pid = int(pid_file.read_text())
-    return not Path(f"/proc/{pid}").exists() or " Z " in Path(f"/proc/{pid}/stat").read_text()
+    return has_ended(int(pid_file.read_text()))
 
 
 def test_a_node_that_hangs_is_given_up_at_its_round_s_share_and_not_asked_again(ssh, tmp_path):

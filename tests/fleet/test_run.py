@@ -2,7 +2,6 @@
 
 import os
 import signal
-from pathlib import Path
 
 import pytest
 from machines.fleet import bundles, fleet
@@ -14,6 +13,7 @@ from gdrkit.fleet.processes import Ssh
 from gdrkit.fleet.run import INTERRUPTED, Run
 from gdrkit.formats.errors import FormatError
 from tests.fleet.programs import install, runs_here, sends_file
+from tests.programs import has_ended
 
 NODES = """case "$node" in
   good*) {send};;
@@ -101,7 +101,7 @@ def test_an_interrupt_keeps_what_came_and_ends_what_runs(ssh, tmp_path):
     assert {row.name: row.summary for row in rows if row.name == "hung"} == {"hung": INTERRUPTED}
     assert [row.name for row in rows] == ["good", "hung"]
     pid = int((tmp_path / "pid").read_text())
-    assert not Path(f"/proc/{pid}").exists() or " Z " in Path(f"/proc/{pid}/stat").read_text()
+    assert has_ended(pid)
 
 
 def test_sudo_never_asks_for_a_password(tmp_path, monkeypatch):

@@ -7,13 +7,14 @@ import lzma
 import shutil
 import sys
 import time
-from pathlib import Path
 
 import pytest
 
 from gdrkit.agent.collect import unpack as unpacking
 from gdrkit.agent.collect.module_files import small
 from gdrkit.agent.collect.unpack import DecompressionFailed, DecompressorMissing, compression, unpack
+from tests.programs import has_ended
+from tests.work import within
 
 CONTENT = b"\x7fELF" + bytes(range(256)) * 40
 MIB = 1 << 20
@@ -144,16 +145,6 @@ def test_what_a_decompressor_started_ends_with_it(monkeypatch, tmp_path):
     monkeypatch.setattr(shutil, "which", lambda name, path: str(program))
     assert refused(zstd(CONTENT)) == "larger than 1 MiB"
     started = int((tmp_path / "started").read_text())
-    for _ in range(1000):
-        if ended(started):
-            return
-        time.sleep(0.01)
-    pytest.fail("it still runs")
-
-
-def ended(pid: int) -> bool:
-    """Whether a process has ended; its parent need not have waited for it."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
-    except (FileNotFoundError, ProcessLookupError):
-        return True
+    with within(10):
+        while not has_ended(started):
+            time.sleep(0.01)
