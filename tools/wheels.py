@@ -1,6 +1,6 @@
-"""Download what gdr needs as wheels, each compared with its hash: for every platform of gdr.pyz.
+"""Download what gdr needs as wheels, each compared with its hash: for every Python that gdr supports.
 
-`uv run --no-sync python -m tools.wheels` needs the network; tests and `tools.pyz` then need none.
+`uv run --no-sync python -m tools.wheels` needs the network; tests/test_package.py then needs none.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import platform
 import subprocess
 import sys
 import tempfile
@@ -20,13 +21,14 @@ from packaging.tags import compatible_tags, cpython_tags
 ROOT = Path(__file__).parent.parent
 REQUIREMENTS = ROOT / "requirements-run.txt"
 WHEELS = Path.home() / ".cache/gdrkit/wheels"
-MINORS, MACHINES = (11, 12, 13, 14), ("x86_64", "aarch64")
+MINORS = (11, 12, 13, 14)
 GLIBC = range(28, 16, -1)
 """2.28, the oldest that cryptography's wheels support, down to 2.17, which manylinux2014 means (PEP 599)."""
 
 
-def environment(minor: int, machine: str) -> dict[str, object]:
-    """CPython 3.`minor` on a machine, as pex describes an interpreter that is not here."""
+def environment(minor: int) -> dict[str, object]:
+    """CPython 3.`minor` on this machine, as pex describes an interpreter that is not here."""
+    machine = platform.machine()
     platforms = [*(f"manylinux_2_{glibc}_{machine}" for glibc in GLIBC), f"manylinux2014_{machine}"]
     tags = itertools.chain(
         cpython_tags((3, minor), platforms=platforms),
@@ -43,12 +45,12 @@ def environment(minor: int, machine: str) -> dict[str, object]:
 
 @contextmanager
 def platforms() -> Iterator[list[str]]:
-    """The options of pex for every platform; they name files that exist within the context."""
+    """The options of pex for every Python; they name files that exist within the context."""
     with tempfile.TemporaryDirectory() as folder:
         options = []
-        for minor, machine in itertools.product(MINORS, MACHINES):
-            file = Path(folder, f"{minor}-{machine}.json")
-            file.write_text(json.dumps(environment(minor, machine)))
+        for minor in MINORS:
+            file = Path(folder, f"{minor}.json")
+            file.write_text(json.dumps(environment(minor)))
             options += ["--complete-platform", str(file)]
         yield options
 
