@@ -45,10 +45,10 @@ def _answer(number: int, how: object) -> None:
     """Handle a signal; nothing outside of the main thread, the only one that may: signal(3) of Python."""
     import _signal
 
-    try:  # noqa: SIM105, contextlib takes longer than `gdr --help`
+    try:
         _signal.signal(number, how)
     except ValueError:
-        pass
+        return
 
 
 def _import_msgspec_alone() -> None:
