@@ -30,8 +30,9 @@ _IN_JSON: Dict[int, str] = {number: f"\\u{number:04x}" for number in _UNSAFE}
 
 
 def visible(text: str) -> str:
-    """The same text with every character that a terminal would obey as an escape: ESC as `\\x1b`."""
-    return text.translate(_UNSAFE)
+    """The same text with every character that a terminal would obey as an escape: ESC as `\\x1b`. So is a
+    byte of a file's name that is not UTF-8, which no encoding can hold: `\\udcff` (PEP 383)."""
+    return text.translate(_UNSAFE).encode("utf-8", "backslashreplace").decode()
 
 
 def visible_json(text: str) -> str:
