@@ -60,6 +60,21 @@ def test_closed_streams(blocked, redirection, code):
     assert b"Traceback" not in done.stderr and b"internal error" not in done.stderr
 
 
+@pytest.mark.parametrize(
+    "words",
+    ["doctor NODE", "doctor NODE NODE", "topo NODE", "topo NODE --svg", "estimate NODE", "expect NODE",
+     "codes", "report NODE -o -", "fleet doctor NODE", "fleet report NODE -o -", "fix NODE", "config alerts",
+     "--help", "modprobe nvidia NODE", "explain -"],
+)  # fmt: skip
+def test_every_command_says_that_its_output_is_closed(words, blocked, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    command = ["sh", "-c", 'exec "$@" >&-', "sh", *GDR, *words.replace("NODE", blocked).split()]
+    done = subprocess.run(command, input=b"nvidia_peermem: x\n", stderr=subprocess.PIPE, timeout=60)
+    assert (done.returncode, done.stderr.splitlines()[-1:]) == (
+        74, [b"gdr: cannot write to standard output: the stream is closed"]
+    )  # fmt: skip
+
+
 def test_quiet_needs_no_output(blocked):
     done = subprocess.run(["sh", "-c", 'exec "$@" >&-', "sh", *GDR, "doctor", "-q", blocked], timeout=60)
     assert done.returncode == 2

@@ -52,6 +52,11 @@ class SafeStream:
         self.failure: Optional[OSError] = None
         self.first_line = ""
 
+    @property
+    def encoding(self) -> str:
+        """That of the stream; UTF-8 if it has none or is closed."""
+        return getattr(self._stream, "encoding", None) or "utf-8"
+
     def write(self, text: str) -> int:
         """Write text as `visible` shows it."""
         self.first_line = self.first_line or visible(text.strip().partition("\n")[0])
@@ -71,8 +76,7 @@ class SafeStream:
 
     def _write(self, text: str) -> int:
         def write() -> None:
-            encoding = getattr(self._stream, "encoding", None) or "utf-8"
-            self._stream.write(text.encode(encoding, "replace").decode(encoding))
+            self._stream.write(text.encode(self.encoding, "replace").decode(self.encoding))
 
         if self._stream is None:
             self.failure = self.failure or OSError(9, CLOSED)
@@ -105,7 +109,7 @@ class SafeStream:
         return self._stream is not None and bool(self._attempt(self._stream.isatty))
 
     def __getattr__(self, name: str) -> Any:
-        """`buffer`, `fileno`, `encoding` and the like are those of the stream itself."""
+        """`buffer`, `fileno` and the like are those of the stream itself."""
         if self._stream is None:
             raise OSError(9, CLOSED)
         return getattr(self._stream, name)
