@@ -65,6 +65,44 @@ def test_an_interrupt_ends_hanging_probes(command, number, times, tmp_path):
     assert not processes(mark)
 
 
+INTERRUPTED = """
+import sys, time, weakref, _signal
+from gdrkit.cli import codes, deadline, main
+class Thing: pass
+def in_callback():
+    thing = Thing()
+    seen = weakref.ref(thing, lambda _: _signal.raise_signal(NUMBER))
+    del thing
+    time.sleep(20)
+def in_clean_up():
+    try: _signal.raise_signal(NUMBER)
+    finally: Thing().save_nargs
+def late():
+    with deadline.deadline(3600):
+        try: in_callback()
+        except deadline.DeadlineReached: return 3
+codes.main = lambda arguments: WHERE()
+sys.argv = ["gdr", "codes"]
+sys.exit(main())
+"""
+
+
+@pytest.mark.parametrize("where", ["in_callback", "in_clean_up"])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_an_interrupt_is_neither_lost_nor_taken_for_a_fault(where, number):
+    """In a callback of a weak reference, such as those of Python's imports; and where something fails as it
+    cleans up, as argparse does."""
+    program = INTERRUPTED.replace("NUMBER", str(int(number))).replace("WHERE", where)
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, timeout=60)
+    assert (ran.returncode, ran.stderr) == (128 + number, b"gdr codes: interrupted\n")
+
+
+def test_nor_is_a_deadline():
+    program = INTERRUPTED.replace("NUMBER", str(int(signal.SIGALRM))).replace("WHERE", "late")
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, timeout=60)
+    assert (ran.returncode, ran.stderr) == (3, b"")
+
+
 def test_a_signal_that_the_caller_ignores_stays_ignored(tmp_path):
     """nohup(1) starts a program like that."""
     shown = "import signal; from gdrkit.cli.process import begin; begin(); "

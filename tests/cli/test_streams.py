@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from tests.evidence_nodes import laid_down
@@ -57,6 +58,21 @@ def test_closed_streams(blocked, redirection, code):
     )
     assert done.returncode == code
     assert b"Traceback" not in done.stderr and b"internal error" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["doctor NODE", "doctor NODE NODE", "topo NODE", "topo NODE --svg", "estimate NODE", "expect NODE",
+     "codes", "report NODE -o -", "fleet doctor NODE", "fleet report NODE -o -", "fix NODE", "config alerts",
+     "--help", "modprobe nvidia NODE", "explain -"],
+)  # fmt: skip
+def test_every_command_says_that_its_output_is_closed(words, blocked, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    command = ["sh", "-c", 'exec "$@" >&-', "sh", *GDR, *words.replace("NODE", blocked).split()]
+    done = subprocess.run(command, input=b"nvidia_peermem: x\n", stderr=subprocess.PIPE, timeout=60)
+    assert (done.returncode, done.stderr.splitlines()[-1:]) == (
+        74, [b"gdr: cannot write to standard output: the stream is closed"]
+    )  # fmt: skip
 
 
 def test_quiet_needs_no_output(blocked):
@@ -118,6 +134,33 @@ def test_nothing_that_a_text_holds_reaches_the_terminal_raw(command, form, tmp_p
     assert re.search(r"\\x1b|\\x9b|\\u001b|\\u009b", printed), "shown, not lost"
     if form:
         json.loads(done.stdout)
+
+
+NOT_UTF_8 = os.fsdecode(b"x\xff")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "doctor NODE NODE --json", "topo NODE --json", "topo NODE --json --env A=NAME",
+        "report NODE -o FILE", "report NODE NODE -o FILE", "fleet report NODE -o FILE",
+        "fleet doctor NODE --json", "explain LOG --json", "nccl LOG --json", "prove log --log LOG --json",
+        "config check LOG --json",
+    ],
+)  # fmt: skip
+def test_a_name_that_is_not_utf_8_is_no_fault(words, blocked, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    node, log, file = (tmp_path / (NOT_UTF_8 + end) for end in ("", ".log", ".html"))
+    node.symlink_to(blocked)
+    log.write_text("n1:1:2 [0] NCCL INFO NCCL version 2.21.5+cuda12.4\n")
+    for word, value in {"NODE": node, "LOG": log, "FILE": file, "NAME": NOT_UTF_8}.items():
+        words = words.replace(word, str(value))
+    done = gdr(words.split(), capture_output=True)
+    assert done.returncode in (0, 1, 2, 3), done.stderr
+    if "--json" in words:
+        msgspec.json.decode(done.stdout)
+    else:
+        assert file.read_text("utf-8").endswith("</html>\n")
 
 
 @pytest.mark.parametrize("before", ["", "doctor", "doctor --", "codes", "modprobe", "topo", "fix", "config"])

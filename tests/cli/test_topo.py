@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import os
+import shutil
 
 import jsonschema
 import msgspec
@@ -130,6 +132,31 @@ def test_evidence_is_never_overwritten(saved, tmp_path, capsys):
     assert main(["topo", str(saved), "--write-nccl-xml", str(evidence), "--force"]) == 64
     assert evidence.read_text() == "precious"
     assert "is not a topology file" in capsys.readouterr().err
+
+
+def test_a_name_that_nccl_cannot_read_is_refused_before_anything_is_written(saved, tmp_path, capsys):
+    saved.write_text(DUMP.replace('name="mlx5_0"', 'name="a&amp;b"'))
+    assert "a&amp;b" in saved.read_text()
+    target = tmp_path / "new.xml"
+    assert main(["topo", str(saved), "--write-nccl-xml", str(target)]) == NO_INPUT
+    assert "NCCL does not read entities" in capsys.readouterr().err
+    assert not target.exists()
+
+
+def test_a_node_with_more_ports_than_any_machine_has_is_refused_in_one_line(tmp_path, capsys):
+    tree = build("spark-two-cables", tmp_path)
+    (tree / "gdr_manifest.json").unlink()
+    devices = tree / "sys/class/infiniband"
+    first = next(devices.iterdir()).resolve()
+    for number in range(2, 300):
+        shutil.copytree(first / "ports/1", first / f"ports/{number}")
+    for number in range(4):
+        device = shutil.copytree(first, first.parent / f"mlx5_{number}", symlinks=True)
+        (devices / device.name).symlink_to(os.path.relpath(device, devices))
+    assert main(["topo", str(tree)]) == NO_INPUT
+    assert "NIC ports are more than one machine has" in capsys.readouterr().err
+    assert main(["report", str(tree), "-o", str(tmp_path / "a.html")]) in (1, 2, 3, 0)
+    assert "NIC ports are more than one machine has" in (tmp_path / "a.html").read_text()
 
 
 def test_a_matrix_has_no_tree_to_write(saved, capsys):

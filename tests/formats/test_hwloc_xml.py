@@ -38,6 +38,16 @@ def test_sets_are_read_with_their_empty_words():
     assert found.nodes == (1,)
 
 
+def test_sets_have_a_bounded_size():
+    def parsed(words):
+        sets = ",".join(["0x80000000", *["0x0"] * (words - 1)])
+        return hwloc_xml.parse(machine(f'<object type="NUMANode" os_index="1" cpuset="{sets}"/>'))
+
+    assert parsed(512).children[0].cpus == (16383,)
+    with pytest.raises(FormatError, match="a set with a number over 16384"):
+        parsed(513)
+
+
 def test_a_host_bridge_has_a_root_bus_and_other_bridges_do_not():
     bridge = (
         '<object type="Bridge" bridge_type="0-1" bridge_pci="0000:[15-1b]"><object type="Bridge" '

@@ -68,6 +68,15 @@ def test_the_number_of_elements_is_bounded():
         xml_text.parse(b"<a>" + b"<b/>" * 9 + b"</a>", max_nodes=9)
 
 
+def test_an_attribute_has_one_line_and_a_bounded_length():
+    found = xml_text.parse(b"<a b='x&#10;NAME=1&#x0d;&#9;\n.'/>")
+    assert found.get("b") == "x NAME=1   ."
+    longest = b"f" * xml_text.MAX_VALUE
+    assert len(xml_text.parse(b'<a b="' + longest + b'"/>').get("b")) == xml_text.MAX_VALUE
+    with pytest.raises(FormatError, match="the limit is"):
+        xml_text.parse(b'<a b="' + longest + b'f"/>')
+
+
 def test_what_is_written_is_read_again():
     root = xml_text.parse(b'<a b="&lt;&quot;"><c d="1"/><c><e/></c></a>')
     assert xml_text.parse(xml_text.written(root).encode()) == root

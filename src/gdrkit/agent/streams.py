@@ -30,8 +30,9 @@ _IN_JSON: Dict[int, str] = {number: f"\\u{number:04x}" for number in _UNSAFE}
 
 
 def visible(text: str) -> str:
-    """The same text with every character that a terminal would obey as an escape: ESC as `\\x1b`."""
-    return text.translate(_UNSAFE)
+    """The same text with every character that a terminal would obey as an escape: ESC as `\\x1b`. So is a
+    byte of a file's name that is not UTF-8, which no encoding can hold: `\\udcff` (PEP 383)."""
+    return text.translate(_UNSAFE).encode("utf-8", "backslashreplace").decode()
 
 
 def visible_json(text: str) -> str:
@@ -50,6 +51,11 @@ class SafeStream:
         self._stream = stream
         self.failure: Optional[OSError] = None
         self.first_line = ""
+
+    @property
+    def encoding(self) -> str:
+        """That of the stream; UTF-8 if it has none or is closed."""
+        return getattr(self._stream, "encoding", None) or "utf-8"
 
     def write(self, text: str) -> int:
         """Write text as `visible` shows it."""
@@ -70,8 +76,7 @@ class SafeStream:
 
     def _write(self, text: str) -> int:
         def write() -> None:
-            encoding = getattr(self._stream, "encoding", None) or "utf-8"
-            self._stream.write(text.encode(encoding, "replace").decode(encoding))
+            self._stream.write(text.encode(self.encoding, "replace").decode(self.encoding))
 
         if self._stream is None:
             self.failure = self.failure or OSError(9, CLOSED)
@@ -104,7 +109,7 @@ class SafeStream:
         return self._stream is not None and bool(self._attempt(self._stream.isatty))
 
     def __getattr__(self, name: str) -> Any:
-        """`buffer`, `fileno`, `encoding` and the like are those of the stream itself."""
+        """`buffer`, `fileno` and the like are those of the stream itself."""
         if self._stream is None:
             raise OSError(9, CLOSED)
         return getattr(self._stream, name)

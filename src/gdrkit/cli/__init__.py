@@ -153,6 +153,8 @@ def _run(command: str, arguments: list[str]) -> int:
         sys.stderr.write(f"gdr {command}: {error}\n" + (f"  {error.hint}\n" if error.hint else ""))
         return NO_INPUT if isinstance(error, TargetError) else error.code
     except Exception as error:
+        if (interrupt := _interrupt(error)) is not None:
+            raise interrupt from None
         if (reason := _unknown(error)) is not None:
             sys.stderr.write(f"gdr {command}: {reason}\n")
             return UNKNOWN
@@ -167,6 +169,13 @@ def _run(command: str, arguments: list[str]) -> int:
         )
         return INTERNAL
     return code
+
+
+def _interrupt(error: BaseException | None) -> KeyboardInterrupt | None:
+    """The interrupt that led to an error: what it interrupts may fail as it cleans up, such as argparse."""
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__context__
+    return error
 
 
 def _unknown(error: Exception) -> str | None:

@@ -215,7 +215,9 @@ def write_json(document: object, indent: int = 1) -> None:
     """Write a document to standard output as JSON: a struct, or bytes that are JSON already."""
     import msgspec
 
-    encoded = document if isinstance(document, bytes) else msgspec.json.encode(document)
+    from gdrkit.formats.json_text import encode
+
+    encoded = document if isinstance(document, bytes) else encode(document)
     write(visible_json(msgspec.json.format(encoded, indent=indent).decode()) + "\n")
 
 

@@ -11,6 +11,8 @@ from types import FrameType
 class DeadlineReached(BaseException):
     """The time is up. Not an Exception: nothing that recovers from errors may catch it."""
 
+    number = signal.SIGALRM
+
 
 @contextlib.contextmanager
 def deadline(seconds: float | None) -> Iterator[None]:

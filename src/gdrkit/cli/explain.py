@@ -38,7 +38,6 @@ def parser() -> Parser:
 
 def main(arguments: list[str]) -> int:
     options = parser().parse(arguments)
-    import msgspec
 
     from gdrkit.cli.explained import combined_exit_code, explained_text
     from gdrkit.cli.files import shown
@@ -52,7 +51,9 @@ def main(arguments: list[str]) -> int:
     if options.quiet:
         pass
     elif options.json:
-        write_json(msgspec.json.encode(explained_text(explanation, job), enc_hook=str))
+        from gdrkit.formats.json_text import encode
+
+        write_json(encode(explained_text(explanation, job), enc_hook=str))
     else:
         from gdrkit.explain.text import text
         from gdrkit.jobs.text import text as text_of_job

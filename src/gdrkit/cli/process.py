@@ -5,6 +5,10 @@ from __future__ import annotations
 import gc
 import sys
 
+TYPE_CHECKING = False  # typing takes longer to import than `gdr --help` takes
+if TYPE_CHECKING:
+    from typing import Any
+
 COLLECT_AFTER = 100_000
 """New objects between two garbage collections. Python's default of 700 suits a long-running process; this
 one creates some 60,000 objects and keeps most of them."""
@@ -28,9 +32,29 @@ def _end_in_order() -> None:
         if _signal.getsignal(number) == _signal.SIG_DFL:
             _answer(number, _interrupt)
 
+    if sys.unraisablehook is sys.__unraisablehook__:
+        sys.unraisablehook = _interrupt_again
+
 
 def _interrupt(number: int, frame: object) -> None:
     raise Ended(number)
+
+
+def _interrupt_again(lost: Any) -> None:
+    """Interrupt again, a little later, where Python could not raise it: in a destructor, or in a callback of
+    its imports. It would print a traceback, and go on. An interrupt names its signal, but for Ctrl-C's."""
+    number = getattr(lost.exc_value, "number", 2 if isinstance(lost.exc_value, KeyboardInterrupt) else None)
+    if number is None:
+        sys.__unraisablehook__(lost)
+        return
+    import _thread
+    import time
+
+    def later() -> None:
+        time.sleep(0.01)
+        _thread.interrupt_main(number)  # type: ignore[arg-type]  # any number, says its page
+
+    _thread.start_new_thread(later, ())
 
 
 class Ended(KeyboardInterrupt):
@@ -38,6 +62,7 @@ class Ended(KeyboardInterrupt):
 
     def __init__(self, number: int) -> None:
         super().__init__()
+        self.number = number
         self.exit_code = 128 + number  # as a shell shows it: bash(1), EXIT STATUS
 
 

@@ -126,15 +126,20 @@ def _read(target: str | None, nvlink: bool) -> tuple[str, SavedTopology]:
     """A name of the target for the report, and its graph.
 
     Raises TargetError, and EvidenceMissing if the PCI devices are not known."""
+    from gdrkit.evidence.errors import TargetError
     from gdrkit.evidence.target import open_host
     from gdrkit.fabric.topology.from_file import of_node
+    from gdrkit.formats.errors import FormatError
     from gdrkit.node import Node
 
     if target is not None and (content := _saved_content(target)) is not None:
         return _read_file("standard input" if target == "-" else os.path.basename(target), content)
     host = open_host(target)
     print_notes(host)
-    return called(target), of_node(Node(host), ask_driver=nvlink or host.source != "live")
+    try:
+        return called(target), of_node(Node(host), ask_driver=nvlink or host.source != "live")
+    except FormatError as error:
+        raise TargetError(f"{called(target)}: {error}") from None
 
 
 def _saved_content(target: str) -> bytes | None:
@@ -201,12 +206,16 @@ def _write_xml(saved: SavedTopology, options: argparse.Namespace) -> int:
     from gdrkit.cli.files import OutputRefused, write_output
     from gdrkit.evidence.errors import TargetError
     from gdrkit.fabric.nccl.writer import system
+    from gdrkit.formats.errors import FormatError
     from gdrkit.formats.nccl_xml import written
 
     name: str = options.write_nccl_xml
     if not saved.topology.devices:
         raise TargetError("the source does not show a PCIe tree", "name a bundle, or XML of NCCL or hwloc")
-    content = written(system(saved.topology))
+    try:
+        content = written(system(saved.topology))
+    except FormatError as error:
+        raise TargetError(str(error)) from None
     if name == "-":
         write(content.decode())
         return OK

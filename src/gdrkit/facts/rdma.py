@@ -54,7 +54,7 @@ class Pair(Struct, frozen=True, order=True):
     device: str
 
 
-_NAME = re.compile(r"[\w.][\w.@+-]{0,62}", re.ASCII)
+DEVICE_NAME = re.compile(r"[\w.][\w.@+-]{0,62}", re.ASCII)
 """What drivers and udev name a device (IB_DEVICE_NAME_MAX is 64). Any other name did not come from a kernel,
 and would end up in commands and settings."""
 
@@ -78,7 +78,7 @@ def rdma_devices(node: Node) -> tuple[RdmaDevice, ...]:
     def in_sysfs() -> tuple[RdmaDevice, ...]:
         names = if_absent((), node.list, CLASS)  # absent: ib_core is not loaded, or nothing registered
         _check_count(len(names))
-        return tuple(_device(node, name) for name in names if _NAME.fullmatch(name))
+        return tuple(_device(node, name) for name in names if DEVICE_NAME.fullmatch(name))
 
     def in_text() -> tuple[RdmaDevice, ...]:
         _check_count(len(listed_rdma_devices(node)))
@@ -92,7 +92,7 @@ def rdma_devices(node: Node) -> tuple[RdmaDevice, ...]:
                 virtual=d.name.startswith(SOFTWARE),
             )
             for d in listed_rdma_devices(node)
-            if _NAME.fullmatch(d.name)
+            if DEVICE_NAME.fullmatch(d.name)
         )
 
     return first_collected(in_sysfs, in_text)

@@ -13,7 +13,7 @@ from gdrkit.formats import xml_text
 from gdrkit.formats.errors import FormatError
 from gdrkit.formats.xml_text import XmlNode
 
-MAX_SET_BITS = 1 << 16
+MAX_SET_BITS = 1 << 14
 """Sets have processors or NUMA nodes; Linux has at most 8192 and 1024 (arch/x86/Kconfig)."""
 
 
@@ -117,17 +117,13 @@ def _set(text: str) -> tuple[int, ...]:
 
     Source: hwloc/bitmap.c, hwloc_bitmap_snprintf(). "0xf...f" at the front, which means all higher numbers,
     is ignored."""
-    words = text.split(",") if text else []
-    bits = 0
-    for word in words:
-        if word == "0xf...f":
-            continue
-        if not re.fullmatch(r"(0x[0-9a-fA-F]{1,8})?", word):
-            raise FormatError(f"not a set: {text[:40]!r}")
-        bits = bits << 32 | int(word or "0", 16)
-        if bits.bit_length() > MAX_SET_BITS:
-            raise FormatError(f"a set with a number over {MAX_SET_BITS}")
-    return tuple(i for i in range(bits.bit_length()) if bits >> i & 1)
+    words = [word for word in text.split(",") if word != "0xf...f"]
+    if len(words) > MAX_SET_BITS // 32:
+        raise FormatError(f"a set with a number over {MAX_SET_BITS}")
+    if not all(re.fullmatch(r"(0x[0-9a-fA-F]{1,8})?", word) for word in words):
+        raise FormatError(f"not a set: {text[:40]!r}")
+    bits = int("".join(word[2:].zfill(8) for word in words) or "0", 16)
+    return tuple(number for number, bit in enumerate(reversed(f"{bits:b}")) if bit == "1")
 
 
 def _number(node: XmlNode, attribute: str) -> int | None:

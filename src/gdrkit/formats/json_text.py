@@ -1,8 +1,9 @@
-"""JSON that anybody may have written."""
+"""JSON that anybody may have written, and JSON with names that anybody chose."""
 
 from __future__ import annotations
 
-from typing import TypeVar
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -18,3 +19,15 @@ def decode(data: bytes | memoryview | str, wanted: type[T]) -> T:
         return msgspec.json.decode(data, type=wanted)
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
         raise FormatError(str(error)) from None
+
+
+def encode(document: object, enc_hook: Callable[[Any], Any] | None = None) -> bytes:
+    """A document as JSON. A byte of a file's name that is not UTF-8 becomes a question mark: Python has half
+    of a surrogate pair for it (PEP 383), which readers of JSON may refuse (RFC 8259, 8.2)."""
+    try:
+        return msgspec.json.encode(document, enc_hook=enc_hook)
+    except UnicodeEncodeError:
+        import json
+
+        plain = msgspec.to_builtins(document, enc_hook=enc_hook)
+        return json.dumps(plain, ensure_ascii=False).encode("utf-8", "replace")

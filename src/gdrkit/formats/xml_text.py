@@ -20,12 +20,17 @@ MAX_BYTES = 32 << 20
 MAX_DEPTH = 96
 """PCI has 256 buses, so 128 switches could be nested; the deepest known file has 10 levels."""
 MAX_NODES = 200_000
+MAX_VALUE = 1 << 14
+"""Characters of an attribute: the longest are hwloc's sets, 11 for each 32 of at most 16,384 processors."""
 
 _TOKEN = re.compile(
     r"<!--.*?-->|<\?.*?\?>|<!DOCTYPE[^\[\]<>]*>"
     r"|<(?P<close>/?)(?P<name>[A-Za-z_][\w.:-]*)(?P<attributes>(?:[^<>\"']|\"[^\"]*\"|'[^']*')*?)(?P<empty>/?)>",
     re.DOTALL,
 )
+_BREAKS = dict.fromkeys(map(ord, "\t\n\r"), " ")
+"""Attributes have one line: XML 1.0, 3.3.3. Here also where a reference stands for a break, so that no name
+becomes a line of a setting or of a report."""
 _PREDEFINED = {"amp": "&", "lt": "<", "gt": ">", "quot": '"', "apos": "'"}
 
 
@@ -111,7 +116,9 @@ def _attributes(text: str) -> dict[str, str]:
     pattern = re.compile(r"\s*([A-Za-z_][\w.:-]*)\s*=\s*(?:\"([^\"]*)\"|'([^']*)')")
     while match := pattern.match(text, at):
         value = match[2] if match[2] is not None else match[3]
-        found.setdefault(match[1], _characters(value))
+        if len(value) > MAX_VALUE:
+            raise FormatError(f"an attribute of {len(value)} characters; the limit is {MAX_VALUE}")
+        found.setdefault(match[1], _characters(value).translate(_BREAKS))
         at = match.end()
     if text[at:].strip():
         raise FormatError(f"not an attribute: {text[at : at + 30].strip()!r}")

@@ -18,6 +18,7 @@ from typing import Literal
 from gdrkit import __version__
 from gdrkit.agent.streams import visible, visible_json
 from gdrkit.fabric.picture_svg import PALETTE
+from gdrkit.formats.json_text import encode
 
 Glyph = Literal["ok", "warning", "bad", "unknown", "impossible", "note", "staged", "unreachable"]
 
@@ -168,9 +169,7 @@ def _hash(text: str) -> str:
 
 def _embedded(data: object) -> str:
     """JSON in which nothing can end the element or begin a comment."""
-    import msgspec
-
-    text = visible_json(msgspec.json.encode(data).decode())
+    text = visible_json(encode(data).decode())
     for character in "&<>\u2028\u2029":
         text = text.replace(character, f"\\u{ord(character):04x}")
     return text

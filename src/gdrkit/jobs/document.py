@@ -6,9 +6,9 @@ from collections import defaultdict
 from collections.abc import Iterable
 from typing import Annotated
 
-import msgspec
 from msgspec import UNSET, Meta, Struct
 
+from gdrkit.formats import json_text
 from gdrkit.jobs.job import (
     JobAnalysis,
     JobError,
@@ -83,7 +83,7 @@ def document(found: JobAnalysis) -> NcclDocument:
 
 def encode(result: NcclDocument) -> bytes:
     """The document as JSON."""
-    return msgspec.json.encode(result, enc_hook=str)  # positions are written as text
+    return json_text.encode(result, enc_hook=str)  # positions are written as text
 
 
 def summary(found: JobAnalysis) -> str:

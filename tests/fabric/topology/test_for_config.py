@@ -1,5 +1,7 @@
 """Saved topologies as machines to configure."""
 
+import pytest
+
 from gdrkit.fabric.topology.for_config import saved_machine
 from gdrkit.fabric.topology.from_file import read_topology
 
@@ -34,3 +36,33 @@ def test_the_pci_id_tells_a_gpu_without_memory_of_its_own():
         'device="0x2e12" link_speed="2.5 GT/s PCIe" link_width="1"/></cpu></system>'
     )
     assert saved(text).integrated
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "mlx5_9&#10;NCCL_IB_DISABLE=1",
+        "mlx5_9 NCCL_IB_DISABLE=1",
+        "mlx5_9,mlx5_1",
+        "$(id)",
+        "=",
+        "^a",
+        "a&#27;",
+    ],
+)
+def test_a_name_that_no_kernel_gives_is_written_into_no_setting(name):
+    def devices(name):
+        nics = "".join(
+            f'<pci busid="0000:0{at}:00.0" class="0x020000"><nic><net name="{net}" port="1"/></nic></pci>'
+            for at, net in enumerate(("mlx5_1", name), 3)
+        )
+        gpu = '<pci busid="0000:02:00.0" class="0x030200"><gpu dev="0"/></pci>'
+        found = saved(
+            '<system version="1"><cpu numaid="0"><pci busid="0000:01:00.0" class="0x060400">'
+            f"{gpu}{nics}</pci></cpu></system>"
+        )
+        assert {pair.device for pair, _ in found.nearest} == {port.device for port in found.ports}
+        return [port.device for port in found.ports]
+
+    assert devices(name) == ["mlx5_1"]
+    assert devices("mlx5_2") == ["mlx5_1", "mlx5_2"]

@@ -124,9 +124,33 @@ def test_any_elements_give_a_graph_that_is_written_and_read_again_or_a_format_er
         assert again(found) == found
 
 
-@pytest.mark.parametrize("gpus, nets", [(257, 256), (1025, 1)])
+def test_more_numa_nodes_than_any_machine_has_are_refused():
+    cpus = "".join(f'<cpu numaid="{number}"/>' for number in range(129))
+    with pytest.raises(FormatError, match="129 NUMA nodes"):
+        read(f'<system version="1">{cpus}</system>')
+    with pytest.raises(FormatError, match="two <cpu> with numaid 7"):
+        read('<system version="1"><cpu numaid="7"/><cpu numaid="7"/></system>')
+
+
+def test_more_functions_than_any_machine_has_are_refused():
+    functions = "".join(f'<pci busid="{at >> 8:04x}:{at & 255:02x}:00.0"/>' for at in range(4097))
+    with pytest.raises(FormatError, match="4097 PCI functions"):
+        read(f'<system version="1"><cpu numaid="0">{functions}</cpu></system>')
+
+
+def test_nets_of_one_name_are_told_apart_if_they_are_few():
+    def nets(count):
+        found = '<net name="a" port="1"/>' * count
+        return read(f'<system version="1"><cpu numaid="0"><nic>{found}</nic></cpu></system>').nets
+
+    assert [net.id for net in nets(4)] == ["a", "a/1", "a#2", "a#3"]
+    with pytest.raises(FormatError, match="too many nets named 'a'"):
+        nets(65)
+
+
+@pytest.mark.parametrize("gpus, nets", [(257, 256), (1025, 1), (1, 1025)])
 def test_more_devices_than_any_machine_has_are_refused(gpus, nets):
-    with pytest.raises(FormatError, match=rf"{gpus} GPUs and {nets} NIC ports"):
+    with pytest.raises(FormatError, match=rf"({gpus} GPUs and )?{nets} NIC ports are more"):
         Topology(
             origin=TopologySource.NCCL_XML,
             gpus=tuple(TopologyGpu(id=f"GPU{at}") for at in range(gpus)),

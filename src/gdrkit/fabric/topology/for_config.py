@@ -5,15 +5,21 @@ from __future__ import annotations
 from gdrkit.fabric.topology.graph import SmiPath, Topology
 from gdrkit.fabric.topology.paths import smi_paths
 from gdrkit.facts.gpu_ids import COHERENT, INTEGRATED
-from gdrkit.facts.rdma import Pair, RdmaPort
+from gdrkit.facts.rdma import DEVICE_NAME, Pair, RdmaPort
 from gdrkit.repair.config.request import SavedMachine
 
 ORDER = tuple(SmiPath)
 
 
 def saved_machine(topology: Topology) -> SavedMachine:
-    """The ports of a topology that are not known to be down, and each GPU's nearest ones."""
-    nets = [net for net in topology.nets if net.device and not net.is_down and not net.is_virtual]
+    """The ports of a topology that are not known to be down, and each GPU's nearest ones.
+
+    Without those that have a name of no kernel's: it would be written into settings."""
+    nets = [
+        net
+        for net in topology.nets
+        if DEVICE_NAME.fullmatch(net.device) and not net.is_down and not net.is_virtual
+    ]
     nearest: list[tuple[Pair, str]] = []
     for gpu in topology.gpus:
         paths = [(net, smi_paths(topology, gpu, net)) for net in nets]

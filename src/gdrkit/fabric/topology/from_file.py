@@ -55,7 +55,7 @@ class SavedTopology(Struct, frozen=True):
 
 def of_node(node: Node, *, ask_driver: bool = True) -> SavedTopology:
     """The graph of a node, with the topology file that NCCL reads there. Raises EvidenceMissing if its PCI
-    devices are not known."""
+    devices are not known, FormatError for more devices than any machine has."""
     graph = from_node.topology(node, ask_driver=ask_driver)
     file: XmlNode | None = None
     try:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import chain
 
 from msgspec import structs
 
@@ -34,6 +35,8 @@ ANY_SWITCHES = (ANY_SWITCH, "fffffff:ffff:ff", "")
 """The target of a link to an NVSwitch without an address, as NCCL writes it until 2.30.7 and, for all links
 to switches together, since 2.31. Source: xml.cc, ncclTopoGetXmlFromGpu()."""
 NVSWITCH_CLASS = "0680"
+SAME_NAME_LIMIT = 64
+"""Nets of one name: the largest node has some 40 ports, and a plugin may call all of them the same."""
 
 _ADDRESS = re.compile(r"(?:0{0,4})([0-9a-f]{4}):([0-9a-f]{2}):([0-9a-f]{2})\.([0-9a-f])")
 
@@ -92,12 +95,14 @@ class _Reader:
         self.notes: list[str] = []
         self.seen: set[str] = set()
         self.names: set[str] = set()
+        self.numa_nodes: set[int | None] = set()
 
     def cpu(self, node: XmlNode) -> None:
         numa = _number(node, "numaid")
         numa_node = numa if numa is not None and numa >= 0 else None
-        if any(cpu.numa_node == numa_node for cpu in self.cpus):
+        if numa_node in self.numa_nodes:
             raise FormatError(f"two <cpu> with numaid {node.get('numaid') or 'missing'}")
+        self.numa_nodes.add(numa_node)
         self.cpus.append(
             TopologyCpu(
                 numa_node=numa_node,
@@ -141,10 +146,11 @@ class _Reader:
     def nic(self, node: XmlNode, address: str, numa_node: int | None) -> None:
         for child in node.all("net"):
             net = _net(child, address, numa_node)
-            names = (net.id, f"{net.device}/{net.number}", *(f"{net.device}#{n}" for n in range(2, 4096)))
+            numbered = (f"{net.device}#{number}" for number in range(2, SAME_NAME_LIMIT))
+            names = chain((net.id, f"{net.device}/{net.number}"), numbered)
             name = next((name for name in names if name not in self.names), None)
             if name is None:
-                raise FormatError(f"too many nets named {net.device}")
+                raise FormatError(f"too many nets named {net.device[:40]!r}")
             self.names.add(name)
             self.nets.append(structs.replace(net, id=name))
 

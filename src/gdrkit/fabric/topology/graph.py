@@ -229,6 +229,12 @@ class PeerLink(Struct, frozen=True):
 PAIRS_LIMIT = 256 * 256
 GPUS_LIMIT = 1024
 """The largest NVLink domain that is sold has 72 GPUs, the largest node 16 GPUs and some 40 ports."""
+NETS_LIMIT = 1024
+"""As many as devices in facts/rdma.py. NCCL searches a path between any two, which takes 5 s for so many."""
+NUMA_LIMIT = 128
+"""With processors: twice those of 16 sockets with four each. NCCL links each one with each."""
+DEVICES_LIMIT = 4096
+"""PCI functions: those of all ports, and the bridges above them."""
 
 
 class Topology(Struct, frozen=True, kw_only=True, dict=True):
@@ -250,6 +256,13 @@ class Topology(Struct, frozen=True, kw_only=True, dict=True):
         gpus, nets = len(self.gpus), len(self.nets)
         if gpus * nets > PAIRS_LIMIT or gpus > GPUS_LIMIT:
             raise FormatError(f"{gpus} GPUs and {nets} NIC ports are more than one machine has")
+        for parts, limit, what in (
+            (self.nets, NETS_LIMIT, "NIC ports"),
+            (self.cpus, NUMA_LIMIT, "NUMA nodes"),
+            (self.devices, DEVICES_LIMIT, "PCI functions"),
+        ):
+            if len(parts) > limit:
+                raise FormatError(f"{len(parts)} {what} are more than one machine has")
 
     @cached_property
     def by_address(self) -> dict[str, TopologyDevice]:
