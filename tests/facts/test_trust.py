@@ -194,6 +194,13 @@ def test_a_signer_can_be_identified_by_key_id() -> None:
     assert state(secured(), sign(PLAIN, OTHER, by_key_id=True)) is SignatureState.UNKNOWN_KEY
 
 
+def test_a_key_id_that_only_begins_or_ends_alike_is_another_key() -> None:
+    own = bytes.fromhex(MOK.key_id)
+    for other in (own[:-1] + bytes([own[-1] ^ 1]), bytes([own[0] ^ 1]) + own[1:]):
+        signed = sign(PLAIN, MOK, by_key_id=True).replace(own, other)
+        assert state(secured(), signed) is SignatureState.UNKNOWN_KEY
+
+
 def test_keys_without_any_evidence_are_unknown_not_untrusted() -> None:
     tree = KernelTree(complete=False).without("proc/keys")
     tree.module("x", content=sign(PLAIN, MOK))

@@ -69,3 +69,12 @@ def test_a_replaced_file_and_a_machine_without_selinux_get_none(tree, restorecon
     monkeypatch.setattr(labels, "SELINUX", str(tmp_path / "none"))
     assert write(Machine(str(tree)), "/etc/z") == ""
     assert not restorecon.exists()
+
+
+def test_what_restorecon_says_is_noted(tree, restorecon):
+    program = restorecon.parent / "sbin/restorecon"
+    assert write(Machine(str(tree)), "/etc/x") == f"SELinux context set by {program}"
+    program.write_text("#!/bin/sh\necho first; echo 'no such policy'; exit 255\n")
+    assert write(Machine(str(tree)), "/etc/y") == f"{program}: exit code 255: no such policy"
+    program.write_text("#!/bin/sh\nexit 1\n")
+    assert write(Machine(str(tree)), "/etc/z") == f"{program}: exit code 1: "

@@ -36,6 +36,14 @@ def test_a_replaced_and_a_restored_file_keep_owner_mode_and_attributes(tmp_path)
     assert sorted(p.name for p in path.parent.iterdir()) == ["x.conf"]
 
 
+def test_what_a_killed_write_left_behind_is_replaced(tmp_path):
+    root = RootFS(str(tmp_path))
+    like = FileState(path="/x.conf", mode=0o644, uid=os.geteuid(), gid=os.getegid())
+    Path(root.temporary("/x.conf", "t")).write_bytes(b"half of the")
+    root.write("/x.conf", b"new", like, "t")
+    assert [(path.name, path.read_bytes()) for path in tmp_path.iterdir()] == [("x.conf", b"new")]
+
+
 def test_a_replaced_link_is_restored_as_a_link(tmp_path):
     (tmp_path / "target").write_bytes(b"shared")
     (tmp_path / "link").symlink_to("target")

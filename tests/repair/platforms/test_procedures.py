@@ -124,6 +124,17 @@ def test_a_hostile_kernel_release_gets_no_commands(release):
         assert "it is so" in procedure.actions[0].what
 
 
+@pytest.mark.parametrize(
+    "file", ["etc__init.d__nv_peer_mem", "lib__systemd__system__nv_peer_mem.service", "etc__init.d__other"]
+)
+def test_one_service_of_nv_peer_mem_is_enough_to_be_disabled(file):
+    where = _host(proc__sys__kernel__osrelease=b"6.1.0-1-amd64\n", **{file: b""})
+    actions = procedure_for(where, "remove-nv-peer-mem", "", ProcedureChoices()).actions
+    commands = [action.argv for action in actions if isinstance(action, RunCommand)]
+    disabled = ("systemctl", "disable", "--now", "nv_peer_mem") in commands
+    assert disabled is not file.endswith("other")
+
+
 def test_commands_that_the_lab_has_not_run_are_marked_never_executed():
     tested, seen = {"depmod", "modprobe", "rmmod"}, set()
     for name in names():
