@@ -25,7 +25,7 @@ from tools.fuzz.parsers import parsers
 from tools.fuzz.target import Target, bounded_memory, why_broken
 
 TURN_S = 2.0
-"""How long one target runs before the next one has its turn."""
+"""How long one target runs at most before the next has its turn. Each has one within the given time."""
 
 
 class Count:
@@ -42,11 +42,11 @@ def targets(corpus: Corpus) -> list[Target]:
     return [*parsers(corpus), *facts(corpus), *commands]
 
 
-def turn(target: Target, count: Count, seed: int, most: int | None, end: float) -> None:
-    """Drive a target until its turn, its inputs or the time are over; print each new kind of failure."""
+def turn(target: Target, count: Count, seed: int, most: int | None, seconds: float) -> None:
+    """Drive a target until its turn or its inputs are over; print each new kind of failure."""
     gc.collect()  # a command lets garbage grow, for a process that ends soon: cli/process.py
     began = time.monotonic()
-    while time.monotonic() < min(began + TURN_S, end) and (most is None or count.inputs < most):
+    while time.monotonic() < began + seconds and (most is None or count.inputs < most):
         why = why_broken(target, seed, count.next)
         kind = "\n".join(why.splitlines()[-4:-1])
         if why and kind not in count.kinds:
@@ -64,10 +64,11 @@ def drive(chosen: list[Target], seed: int, first: int, most: int | None, seconds
         target.prepare()
     gc.freeze()
     end = time.monotonic() + seconds if most is None else float("inf")
+    turn_s = TURN_S if most is not None else min(TURN_S, seconds / len(chosen))
     waiting = list(chosen)
     while waiting and time.monotonic() < end:
         for target in waiting:
-            turn(target, counts[target.name], seed, most, end)
+            turn(target, counts[target.name], seed, most, turn_s)
         waiting = [target for target in waiting if most is None or counts[target.name].inputs < most]
     return counts
 
