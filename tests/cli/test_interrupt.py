@@ -112,3 +112,27 @@ def test_a_signal_that_the_caller_ignores_stays_ignored(tmp_path):
         preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN),
     )  # fmt: skip
     assert "SIG_IGN" in ran.stdout
+
+
+IN_MSGSPEC = """
+import sys, _signal
+from gdrkit.cli import codes, main
+class Finder:
+    def find_spec(self, name, path=None, target=None):
+        if name == "datetime":
+            sys.meta_path.remove(self)
+            _signal.raise_signal(NUMBER)
+finder = Finder()
+sys.meta_path.insert(0, finder)
+codes.main = lambda arguments: finder in sys.meta_path
+sys.argv = ["gdr", "codes"]
+sys.exit(main())
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_nor_does_it_get_lost_in_the_import_of_msgspec(number):
+    """Which takes it for a missing module, and makes the process die by a bad address at the next JSON."""
+    program = IN_MSGSPEC.replace("NUMBER", str(int(number)))
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, timeout=60)
+    assert (ran.returncode, ran.stderr) == (128 + number, b"gdr codes: interrupted\n")

@@ -12,14 +12,15 @@ if TYPE_CHECKING:
 COLLECT_AFTER = 100_000
 """New objects between two garbage collections. Python's default of 700 suits a long-running process; this
 one creates some 60,000 objects and keeps most of them."""
+ENDING = (2, 15, 1)
+"""The signals that ask a process to end: SIGINT, SIGTERM, SIGHUP. Source: signal(7)."""
 
 
 def begin() -> None:
     """Prepare the process; call before a command is imported."""
     gc.set_threshold(COLLECT_AFTER)
     _end_in_order()
-    if "typing_extensions" not in sys.modules:
-        _import_msgspec_alone()
+    _import_msgspec()
 
 
 def _end_in_order() -> None:
@@ -28,7 +29,7 @@ def _end_in_order() -> None:
     ignores, as nohup(1) does, stays ignored. Programs that are started have the kernel's defaults."""
     import _signal  # type: ignore[import-not-found]  # signal itself takes longer than `gdr --help`
 
-    for number in (_signal.SIGTERM, _signal.SIGHUP):
+    for number in ENDING[1:]:
         if _signal.getsignal(number) == _signal.SIG_DFL:
             _answer(number, _interrupt)
 
@@ -76,6 +77,21 @@ def _answer(number: int, how: object) -> None:
         return
 
 
+def _import_msgspec() -> None:
+    """Import msgspec, and be interrupted afterwards: its module takes an exception while it looks for the
+    interface of datetime for none, and the process dies as soon as it decodes something."""
+    import _signal
+
+    before = _signal.pthread_sigmask(_signal.SIG_BLOCK, ())
+    try:
+        _signal.pthread_sigmask(_signal.SIG_BLOCK, ENDING)
+        if "typing_extensions" not in sys.modules:
+            _import_msgspec_alone()
+        import msgspec  # noqa: F401
+    finally:
+        _signal.pthread_sigmask(_signal.SIG_SETMASK, before)
+
+
 def _import_msgspec_alone() -> None:
     """Import msgspec without typing_extensions, whose import takes 6 ms.
 
@@ -94,6 +110,6 @@ def end() -> None:
     The result is known, so an interrupt changes it no more; Python would print a traceback."""
     import _signal
 
-    for number in (_signal.SIGINT, _signal.SIGTERM, _signal.SIGHUP):
+    for number in ENDING:
         _answer(number, _signal.SIG_IGN)
     gc.freeze()
