@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+import lzma
 import os
 import pty
 import subprocess
@@ -69,3 +71,35 @@ def test_a_terminal_as_input_gets_a_hint():
 
     assert answer.returncode == 66
     assert "dmesg | gdr explain" in answer.stderr
+
+
+def test_a_zero_byte_in_a_log_does_not_make_it_a_program():
+    answer = gdr(stdin="# before the crash:\0\0\n" * 9 + EINVAL)
+    assert answer.returncode == 3 and "peermem-stub" in answer.stdout
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, lzma.compress, lambda text: text.decode().encode("utf-16")])
+def test_a_packed_text_and_utf_16_are_read(pack, tmp_path):
+    (tmp_path / "log").write_bytes(pack(EINVAL.encode()))
+    assert gdr("--json", str(tmp_path / "log")).stdout == gdr("--json", stdin=EINVAL).stdout
+
+
+@pytest.mark.parametrize(
+    "content, why",
+    [
+        (
+            gzip.compress(bytes(512) + EINVAL.encode()),
+            "not a text file\n  gdr doctor judges bundles and sosreports",
+        ),
+        (b"\x7fELF\2\1\1".ljust(64, b"\0") + EINVAL.encode(), "not a text file"),
+        (gzip.compress(EINVAL.encode())[:-9], "the gzip file is cut off\n  unpack it, and pipe the text in"),
+        (gzip.compress(bytes(17 << 20)), "the gzip file decompresses to more than 16777216 bytes"),
+        (lzma.compress(b"\n"), "the input is empty"),
+    ],
+    ids=["archive", "program", "cut-off", "large", "empty"],
+)
+def test_what_is_no_text_is_not_called_well(content, why, tmp_path):
+    (tmp_path / "x").write_bytes(content)
+    ran = gdr(str(tmp_path / "x"))
+    assert (ran.returncode, ran.stdout) == (66, "")
+    assert why in ran.stderr

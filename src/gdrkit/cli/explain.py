@@ -8,6 +8,9 @@ LIMIT_BYTES, LINES_LIMIT = 16 << 20, 400_000
 """Longest text that is accepted. A kernel log has a few MB and some 10,000 lines; more is a mistake or many
 machines, and each line takes memory."""
 
+HEAD_BYTES, UTF_16 = 1 << 16, (b"\xff\xfe", b"\xfe\xff")
+"""What is looked at to tell a text: a log may have a few zero bytes, programs and archives have many. And the
+byte order marks of UTF-16."""
 
 PIPE = "name a file, or pipe something in: dmesg | gdr explain"
 
@@ -67,13 +70,22 @@ def main(arguments: list[str]) -> int:
 
 
 def _content(file: str) -> bytes:
-    """The bytes of a file or of standard input. Raises TargetError if there are none or too many."""
+    """The text of a file or of standard input, decompressed. Raises TargetError if there is none, too much,
+    or something else than text."""
     from gdrkit.cli.files import read_input, shown
     from gdrkit.evidence.errors import TargetError
+    from gdrkit.formats.compressed import decompress
+    from gdrkit.formats.errors import FormatError
 
-    content = read_input(file, LIMIT_BYTES, PIPE)
+    try:
+        content = bytes(decompress(read_input(file, LIMIT_BYTES, PIPE), LIMIT_BYTES))
+    except FormatError as error:
+        raise TargetError(f"{shown(file)}: {error}", "unpack it, and pipe the text in") from None
     if not content.strip():
         raise TargetError("no text: the input is empty", PIPE)
+    head = content[:HEAD_BYTES]
+    if head.count(0) > len(head) / 10 and not content.startswith(UTF_16):
+        raise TargetError(f"{shown(file)}: not a text file", "gdr doctor judges bundles and sosreports")
     if content.count(b"\n") > LINES_LIMIT:
         raise TargetError(f"{shown(file)}: more than {LINES_LIMIT:,} lines", "cut it down to what matters")
     return content
