@@ -10,9 +10,9 @@ def parser() -> Parser:
     parser = Parser(
         "completion",
         "Print a completion script for a shell.",
-        "  bash   source <(gdr completion bash)\n"
-        "  zsh    gdr completion zsh > ~/.zfunc/_gdr\n"
-        "  fish   gdr completion fish > ~/.config/fish/completions/gdr.fish",
+        "  gdr completion bash > ~/.local/share/bash-completion/completions/gdr\n"
+        "  gdr completion zsh > ~/.zfunc/_gdr            ~/.zfunc is in fpath\n"
+        "  gdr completion fish > ~/.config/fish/completions/gdr.fish\n",
     )
     parser.add_argument("shell", choices=("bash", "zsh", "fish"), help="shell to complete in")
     return parser
