@@ -20,7 +20,7 @@ class Values(NamedTuple):
 
 
 _NAME = '| grep "^[[:alnum:]][[:alnum:]._-]*$"'
-"""Names that a shell takes as words, whoever chose them: others are not offered."""
+"""Only names that a shell takes as plain words are offered."""
 _HOSTS = (
     r'{ sed -n "s/^[[:space:]]*[Hh]ost[[:space:]]//p" ~/.ssh/config 2>/dev/null; sed "s/#.*//" /etc/hosts; }'
 )
@@ -42,7 +42,7 @@ BY_METAVAR = {
     "N": FREE, "S": FREE, "SIZE": FREE, "FD": FREE, "V": FREE, "CIDR": FREE, "LABELS": FREE, "IMAGE": FREE,
     "ADDRESS": FREE, "LIST": FREE, "NAME=VALUE": FREE, "NAME=LOW[:HIGH]": FREE, "MODULE:NAME=VALUE": FREE,
 }  # fmt: skip
-"""By what stands for the value in the help; FREE is a text that nothing completes."""
+"""By the metavar in the help; FREE is a text that nothing completes."""
 
 
 def _codes() -> Values:

@@ -14,7 +14,7 @@ class Taken(NamedTuple):
     names: tuple[str, ...]
     """`-o` and `--output`; empty for a positional argument."""
     value: str
-    """What stands for its value, such as FILE or `{a,b}`; empty for an option without one."""
+    """The placeholder of its value, such as FILE or `{a,b}`; empty for an option without one."""
     choices: tuple[str, ...]
     optional: bool
     """Whether the value may be left out."""
