@@ -104,7 +104,7 @@ def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("examples")
     node = laid_down("acs-redirect")
     for name in ("bundle.tar.gz", "node.tar.gz", "gdr-r9-a100.tar.gz", "sosreport.tar.xz", "node17.tar.xz",
-                 "node17.tar.gz",
+                 "node17.tar.gz", "h100.tar.gz",
                  "sosreport-node17.tar.xz", "zgx-3285.tar.gz", "a.tar.gz", "b.tar.gz"):  # fmt: skip
         with tarfile.open(folder / name, f"w:{name[-2:]}") as tar:
             tar.add(node, node.name)
