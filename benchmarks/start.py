@@ -3,6 +3,7 @@ ratios.
 
     uv run --no-sync python benchmarks/start.py [TARGET]
 
+Measures dist/gdr.pyz too, if tools/pyz.py has built it.
 Runs the installed script with compiled bytecode. All commands run equally often, in turns, so that other
 load affects all of them. Peak memory is that of the child, from wait4(2). Exit code 1 if a limit is
 exceeded without a TARGET.
@@ -20,6 +21,9 @@ ROUNDS = 25
 LIMITS = {"gdr doctor --json": 9.0, "gdr doctor --line": 9.0, "gdr doctor": 14.0}
 """Multiples of the time of `python3 -c pass`."""
 MEMORY_LIMIT_MB = 50
+PYZ = Path(__file__).parent.parent / "dist" / "gdr.pyz"
+PYZ_LIMIT = 2.0
+"""Multiples of the time of the installed command, for the one file of tools/pyz.py from its second start."""
 GDR = str(Path(sys.executable).parent / "gdr")
 
 
@@ -46,6 +50,8 @@ def main() -> int:
         "gdr doctor --line": [GDR, "doctor", *target, "--line"],
         "gdr doctor": [GDR, "doctor", *target],
     }
+    if PYZ.exists():
+        commands["gdr.pyz doctor --json"] = [str(PYZ), "doctor", *target, "--json"]
     runs: dict[str, list[tuple[float, int]]] = {name: [] for name in commands}
     for argv in commands.values():
         once(argv)  # compiles missing bytecode
@@ -53,14 +59,20 @@ def main() -> int:
         for name, argv in commands.items():
             runs[name].append(once(argv))
     base = statistics.median(ms for ms, _ in runs["python3 -c pass"])
-    print(f"{'median of ' + str(ROUNDS):<20} {'ms':>8} {'ratio':>7} {'limit':>7} {'peak MB':>8}")
+    print(f"{'median of ' + str(ROUNDS):<22} {'ms':>8} {'ratio':>7} {'limit':>7} {'peak MB':>8}")
     kept = True
     for name, measured in runs.items():
         ms = statistics.median(ms for ms, _ in measured)
         peak = max(kib for _, kib in measured) / 1024
         limit = LIMITS.get(name)
-        print(f"{name:<20} {ms:8.1f} {ms / base:6.1f}x {f'{limit:.0f}x' if limit else '':>7} {peak:8.1f}")
+        print(f"{name:<22} {ms:8.1f} {ms / base:6.1f}x {f'{limit:.0f}x' if limit else '':>7} {peak:8.1f}")
         kept = kept and (limit is None or (ms / base <= limit and peak < MEMORY_LIMIT_MB))
+    if PYZ.exists():
+        pyz, installed = (
+            statistics.median(ms for ms, _ in runs[f"{name} doctor --json"]) for name in ("gdr.pyz", "gdr")
+        )
+        print(f"gdr.pyz: {pyz / installed:.2f} times the installed command (limit {PYZ_LIMIT})")
+        kept = kept and pyz / installed <= PYZ_LIMIT
     return int(not (kept or target))
 
 

@@ -23,6 +23,10 @@ SOURCES: dict[str, dict[str, str]] = {
         "Add a parser": "TIME_LIMIT_S and MEMORY_BYTES of tools/fuzz",
     },
     "docs/bundles.md": {"The manifest": "COMMANDS_LIMIT_S of agent/collect/collector.py"},
+    "docs/commands.md": {
+        "gdr probe": "SIZE_BYTES of agent/probe/memory_probe.py, as the help says",
+        "gdr bench": "the limit of cli/bench.py, as the help says",
+    },
     "docs/cost.md": {
         "How it is computed": "fabric/cost/, a source at each constant",
         "An article, claim by claim": "claims are the article's; what is computed: tests/fabric/cost",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import email
 import json
 import os
+import platform
 import re
 import shutil
 import subprocess
@@ -18,6 +19,7 @@ from pathlib import Path
 import pytest
 from packaging.licenses import canonicalize_license_expression
 from packaging.metadata import Metadata
+from tools.pyz import build
 from tools.wheels import MINORS, WHEELS
 from trove_classifiers import classifiers
 
@@ -169,3 +171,55 @@ def test_the_wheel_runs_in_a_clean_environment_outside_the_repository(name, pack
         assert any(member.name.endswith("manifest.json") for member in bundle)
     where = run(bin_ / "python", "-c", "import gdrkit; print(gdrkit.__file__)")
     assert where.startswith(str(tmp_path))
+
+
+@pytest.fixture(scope="module")
+def pyz(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The one file, of the wheels that are here: for this processor."""
+    if not WHEELS.is_dir():
+        assert not IN_CI
+        pytest.skip("run: python -m tools.wheels")
+    file = tmp_path_factory.mktemp("pyz") / "gdr.pyz"
+    build(file, (platform.machine(),), WHEELS)
+    return file
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [f"python3.{minor}" for minor in MINORS])
+def test_the_one_file_runs_on_every_python_and_starts_as_an_environment(name, pyz, tmp_path):
+    if (python := pythons().get(name)) is None:
+        pytest.skip(f"no {name} here")
+    only = tmp_path / "bin"
+    only.mkdir()
+    (only / name).symlink_to(python)
+    environment = {"PATH": f"{only}:/bin", "HOME": str(tmp_path), "PEX_PYTHON_PATH": str(only)}
+    for _ in range(2):
+        run = subprocess.run([pyz, "--version"], env=environment, capture_output=True, text=True)
+        assert run.returncode == 0 and run.stdout.startswith("gdr "), run.stderr
+    report = subprocess.run(
+        [pyz, "doctor", BUNDLE, "--json"], env=environment, capture_output=True, text=True
+    )
+    assert json.loads(report.stdout)["schema"] == "gdrkit.report/1"
+    (used,) = (tmp_path / ".cache/pex/venvs").glob("*/*/*/bin/python")
+    assert used.resolve().name == name
+
+
+CONTAINER = ROOT / "Containerfile"
+
+
+def test_hadolint_finds_nothing_in_the_container_definition(tmp_path):
+    hadolint = Path(sys.executable).parent / "hadolint"
+    assert subprocess.run([hadolint, "--no-color", CONTAINER], capture_output=True, text=True).stdout == ""
+    (tmp_path / "bad").write_text("FROM debian\n")
+    assert subprocess.run([hadolint, tmp_path / "bad"], capture_output=True).returncode == 1
+
+
+def test_the_image_runs_as_a_user_and_installs_only_what_has_a_hash():
+    text = CONTAINER.read_text()
+    assert re.search(r"^USER 65534:65534$", text, re.MULTILINE)
+    for install in re.findall(r"pip install .*", text):
+        assert "--require-hashes" in install or "--no-index" in install, install
+    sources = [
+        word for row in re.findall(r"^COPY (?!--from)(.*) \S+$", text, re.MULTILINE) for word in row.split()
+    ]
+    assert len(sources) > 5 and all((ROOT / source).exists() for source in sources)

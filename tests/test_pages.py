@@ -67,6 +67,13 @@ def test_generated_pages_and_the_schema_are_up_to_date():
     assert run.returncode == 0, f"run `uv run python tools/pages.py`; out of date: {run.stdout}"
 
 
+def test_pictures_are_what_gdr_draws():
+    run = subprocess.run(
+        [sys.executable, "-m", "tools.pictures", "--check"], cwd=ROOT, capture_output=True, text=True
+    )
+    assert run.returncode == 0, f"run `uv run --no-sync python -m tools.pictures`; out of date: {run.stdout}"
+
+
 def test_the_index_lists_every_code_by_layer():
     layers = [row.layer for row in titles()]
     order = list(dict.fromkeys(layers))

@@ -30,21 +30,28 @@ def printed(spec: str) -> str:
     match = _SPEC.match(spec)
     if match is None:
         raise ValueError(f"not NODE WORDS [< FILE] [| LINES]: {spec}")
-    words, given = shlex.split(match["words"]), match["given"]
+    given = match["given"]
+    output = ran(match["node"], match["words"], given)
+    shown = f"$ gdr {match['words']}" + (f" < {given}" if given else "")
+    lines = [line.rstrip() for line in output.rstrip().splitlines()]
+    return "\n".join(["```console", shown, *_chosen(lines, match["lines"]), "```\n"])
+
+
+def ran(node: str, line: str, given: str | None = None) -> str:
+    """What `gdr LINE` writes to standard output about a node. Raises ValueError if it fails."""
+    words = shlex.split(line)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         shutil.copytree(EXAMPLES, folder, dirs_exist_ok=True)
-        words = [*words, *_target(match["node"], words, folder)]
+        words = [*words, *_target(node, words, folder)]
         text = (folder / given).read_text() if given else None
         environment = {key: value for key, value in os.environ.items() if key != "COLUMNS"}
         done = subprocess.run(
             [*GDR, *words], cwd=folder, input=text, capture_output=True, text=True, env=environment
         )
     if done.returncode not in range(4):
-        raise ValueError(f"{spec}: exit code {done.returncode}: {done.stderr}")
-    shown = f"$ gdr {match['words']}" + (f" < {given}" if given else "")
-    lines = [line.rstrip() for line in done.stdout.rstrip().splitlines()]
-    return "\n".join(["```console", shown, *_chosen(lines, match["lines"]), "```\n"])
+        raise ValueError(f"{node} {line}: exit code {done.returncode}: {done.stderr}")
+    return done.stdout
 
 
 def _target(node: str, words: list[str], folder: Path) -> list[str]:

@@ -26,9 +26,8 @@ GLIBC = range(28, 16, -1)
 """2.28, the oldest that cryptography's wheels support, down to 2.17, which manylinux2014 means (PEP 599)."""
 
 
-def environment(minor: int) -> dict[str, object]:
-    """CPython 3.`minor` on this machine, as pex describes an interpreter that is not here."""
-    machine = platform.machine()
+def environment(minor: int, machine: str) -> dict[str, object]:
+    """CPython 3.`minor` on Linux on a processor, as pex describes an interpreter that is not here."""
     platforms = [*(f"manylinux_2_{glibc}_{machine}" for glibc in GLIBC), f"manylinux2014_{machine}"]
     tags = itertools.chain(
         cpython_tags((3, minor), platforms=platforms),
@@ -44,13 +43,13 @@ def environment(minor: int) -> dict[str, object]:
 
 
 @contextmanager
-def platforms() -> Iterator[list[str]]:
-    """The options of pex for every Python; they name files that exist within the context."""
+def platforms(*machines: str) -> Iterator[list[str]]:
+    """The options of pex for every Python on these processors; their files exist within the context."""
     with tempfile.TemporaryDirectory() as folder:
         options = []
-        for minor in MINORS:
-            file = Path(folder, f"{minor}.json")
-            file.write_text(json.dumps(environment(minor)))
+        for minor, machine in itertools.product(MINORS, machines):
+            file = Path(folder, f"{minor}-{machine}.json")
+            file.write_text(json.dumps(environment(minor, machine)))
             options += ["--complete-platform", str(file)]
         yield options
 
@@ -62,7 +61,7 @@ def pex(*words: str | Path) -> None:
 
 
 def main() -> None:
-    with platforms() as options:
+    with platforms(platform.machine()) as options:
         pex("pex.cli", "download", "-r", REQUIREMENTS, "--no-build", *options, "-d", WHEELS)
 
 

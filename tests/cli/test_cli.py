@@ -158,16 +158,6 @@ def test_completion_names_every_command(shell):
     assert run.returncode == 0 and all(command in run.stdout for command in COMMANDS)
 
 
-def test_bash_completes_commands_and_options(tmp_path):
-    (tmp_path / "completion").write_text(gdr("completion", "bash").stdout)
-    script = f"""source {tmp_path}/completion
-    COMP_WORDS=(gdr do); COMP_CWORD=1; _gdr; echo "${{COMPREPLY[*]}}"
-    COMP_WORDS=(gdr doctor --ex); COMP_CWORD=2; _gdr; echo "${{COMPREPLY[*]}}"
-    """
-    run = subprocess.run(["bash", "-c", script], capture_output=True, text=True)
-    assert run.stdout.split() == ["doctor", "--expect", "--exit-style"]
-
-
 def test_a_closed_pipe_is_not_an_error(spark):
     run = subprocess.run(["sh", "-c", f"{GDR} doctor {spark} --json | head -c 10"], capture_output=True)
     assert run.stderr == b""

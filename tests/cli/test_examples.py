@@ -104,6 +104,7 @@ def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("examples")
     node = laid_down("acs-redirect")
     for name in ("bundle.tar.gz", "node.tar.gz", "gdr-r9-a100.tar.gz", "sosreport.tar.xz", "node17.tar.xz",
+                 "node17.tar.gz", "h100.tar.gz",
                  "sosreport-node17.tar.xz", "zgx-3285.tar.gz", "a.tar.gz", "b.tar.gz"):  # fmt: skip
         with tarfile.open(folder / name, f"w:{name[-2:]}") as tar:
             tar.add(node, node.name)
@@ -221,7 +222,7 @@ INPUT = {"topo": "\tGPU0\tNIC0\nGPU0\t X \tPIX\nNIC0\tPIX\t X \n", "estimate": P
 def test_examples_are_found_and_each_reason_is_needed():
     found = [words for words, _ in examples()]
     assert len(found) > 90
-    assert {words.split()[0] for words in found} == set(COMMANDS) - {"completion"}
+    assert {words.split()[0] for words in found} == set(COMMANDS)
     for pattern in (*NOT_RUN, *ADDED, *ON_NODES, *FIRST):
         assert any(re.match(pattern, words) for words in found), pattern
 
@@ -231,7 +232,7 @@ def test_every_option_that_a_page_names_is_one_of_its_command():
     for page in PAGES:
         for span in re.findall(r"(?<!`)`(?:sudo )?gdr ([^`\n]+)`(?!`)", page.read_text()):
             command, *words = span.split()
-            if command in COMMANDS and command != "completion":
+            if command in COMMANDS:
                 known = import_module(f"gdrkit.cli.{command}").parser()._option_string_actions
                 options = [
                     word.partition("=")[0].strip(".,") for word in words if re.match(r"--?[a-z]", word)

@@ -130,7 +130,7 @@ FILES = {
     "topo": ("--write-nccl-xml",),
     "fleet": ("--hosts", "--run", "--resume", "--since", "--expect", "--output"),
     "report": ("--output", "--expect"), "estimate": ("--measured",),
-    "doctor": ("--expect",), "expect": ("--output",),
+    "doctor": ("--expect",), "expect": ("--output",), "man": ("--output",),
     "export": ("--output", "--run", "--measured", "--expect"),
 }  # fmt: skip
 """Names of files and folders: any text is one, but an empty text."""

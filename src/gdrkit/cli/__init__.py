@@ -37,6 +37,7 @@ GROUPS = {
         "codes": "list the finding codes, print the page of one, or explain a word",
         "schema": "print the JSON Schema of a command's --json output",
         "completion": "print a completion script for bash, zsh or fish",
+        "man": "print or write manual pages",
     },
 }
 """Every command, grouped and ordered as in the help. Each has a module of the same name with a
@@ -196,19 +197,30 @@ def _location(error: BaseException) -> str:
 
 
 def _help() -> str:
-    width = max(map(len, COMMANDS))
+    from gdrkit.cli.help_text import hanging, help_width, wrapped
+
+    width, column = help_width(), max(map(len, COMMANDS))
     groups = "\n".join(
-        f"{title}:\n" + "".join(f"  {name:<{width}}  {line}\n" for name, line in commands.items())
+        f"{title}:\n"
+        + "".join(
+            hanging(line, width, f"  {name:<{column}}  ", " " * (column + 4)) + "\n"
+            for name, line in commands.items()
+        )
         for title, commands in GROUPS.items()
     )
-    return (
-        "usage: gdr COMMAND [options]\n\n"
-        "Does GPU memory reach the network directly on this machine? If not, why, and what would fix it?\n\n"
-        f"{groups}\n"
-        "examples:\n"
-        "  gdr doctor                     judge this machine\n"
-        "  gdr doctor sosreport.tar.xz    judge a node from its sosreport\n"
-        "  gdr doctor ssh://node17        judge a node over ssh, without installing anything\n"
-        "  dmesg | gdr explain            find the cause in a log\n\n"
-        "`gdr COMMAND --help` lists the options. Only `gdr fix --apply` changes a machine.\n"
-    )
+    return "\n".join(wrapped(line, width) for line in _HELP.format(groups=groups).split("\n"))
+
+
+_HELP = """usage: gdr COMMAND [options]
+
+Does GPU memory reach the network directly on this machine? If not, why, and what would fix it?
+
+{groups}
+examples:
+  gdr doctor                     judge this machine
+  gdr doctor sosreport.tar.xz    judge a node from its sosreport
+  gdr doctor ssh://node17        judge a node over ssh, without installing anything
+  dmesg | gdr explain            find the cause in a log
+
+`gdr help COMMAND` or `gdr COMMAND --help` lists the options. Only `gdr fix --apply` changes a machine.
+"""

@@ -11,32 +11,16 @@ from typing import NoReturn
 
 from gdrkit.agent.streams import SafeStream, visible_json
 from gdrkit.cli.exit import USAGE
+from gdrkit.cli.help_text import HelpFormatter, columns
 from gdrkit.consumers.names import NAMES
 from gdrkit.formats.misspelt import did_you_mean
-
-
-class _Help(argparse.RawDescriptionHelpFormatter):
-    """A formatter without shutil: argparse creates one per option, and shutil imports every compressor."""
-
-    def __init__(self, prog: str) -> None:
-        super().__init__(prog, width=_columns() - 2)
-
-
-def _columns(otherwise: int = 80) -> int:
-    """The width of the terminal, as shutil.get_terminal_size() determines it."""
-    if (columns := os.environ.get("COLUMNS", "")).isdecimal() and int(columns):
-        return int(columns)
-    try:
-        return os.get_terminal_size(sys.stdout.fileno()).columns or otherwise
-    except (AttributeError, ValueError, OSError):  # closed, or not a terminal
-        return otherwise
 
 
 def text_width() -> int:
     """Columns for text: the terminal's, within what can be read; WIDTH if the output is not a terminal."""
     from gdrkit.report.terminal import WIDTH
 
-    return min(max(_columns(WIDTH), 60), 200)
+    return min(max(columns(WIDTH), 60), 200)
 
 
 def colours() -> bool:
@@ -53,7 +37,7 @@ class Parser(argparse.ArgumentParser):
             prog=f"gdr {command}",
             description=description,
             epilog="examples:\n" + examples,
-            formatter_class=_Help,
+            formatter_class=HelpFormatter,
             allow_abbrev=False,
         )
         self.needed: list[tuple[str, tuple[str, ...]]] = []

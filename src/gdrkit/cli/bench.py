@@ -34,7 +34,7 @@ def parser() -> Parser:
         "  gdr bench host                         host memory, the control run\n"
         "  gdr bench loopback --device mlx5_0 --tools    with perftest too, if installed\n"
         "  gdr bench pair --paths shared --sizes 1M,256M --json --plot pair.svg\n\n"
-        "exit codes: 0 measured, 1 a path is below 90 % of its limit at the largest size, 3 no path could\n"
+        "exit codes: 0 measured, 1 a path is below 90 % of its limit at the largest size, 3 no path could "
         "be measured, 64 and above usage and internal errors",
     )
     add = parser.add_argument

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def parser() -> Parser:
     parser = Parser(
         "codes",
-        "List the finding codes by layer, print the page of one, explain a word of the glossary, or search\n"
+        "List the finding codes by layer, print the page of one, explain a word of the glossary, or search "
         "codes, their titles and the glossary.",
         "  gdr codes\n  gdr codes peermem-stub\n  gdr codes PXB\n  gdr codes 'port down'\n"
         "  gdr codes --glossary\n  gdr codes --json",

@@ -26,7 +26,7 @@ EXAMPLES = (
     "  gdr config systemd bundle.tar.gz -o gdrkit-acs.service\n"
     "  gdr config systemd --form export-timer         run gdr export every five minutes\n"
     "  gdr config check cluster-policy.yaml           check a file; - reads standard input\n\n"
-    "exit codes: 0 written, or no faults; 1 the check found warnings; 2 refused, or the check found\n"
+    "exit codes: 0 written, or no faults; 1 the check found warnings; 2 refused, or the check found "
     "errors; 3 the check found unreadable parts"
 )
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def parser() -> Parser:
     parser = Parser(
         "doctor",
-        "Judge a node: does GPU memory reach the network directly, which layer breaks first, and what\n"
+        "Judge a node: does GPU memory reach the network directly, which layer breaks first, and what "
         "would each fix lead to? Reads only; changes nothing.",
         "  gdr doctor                             judge this machine\n"
         "  gdr doctor -v                          show the evidence of every finding\n"
@@ -27,7 +27,7 @@ def parser() -> Parser:
         "  gdr doctor --expect node.toml          also compare it with a file of gdr expect\n"
         "  gdr doctor --line --exit-style npd --deadline 4    for a monitoring system\n"
         "  gdr doctor a.tar.gz b.tar.gz           judge two nodes, and what must be the same on both\n\n"
-        "exit codes: 0 nothing to fix, 1 works with warnings, 2 blocked, 3 unknown,\n"
+        "exit codes: 0 nothing to fix, 1 works with warnings, 2 blocked, 3 unknown, "
         "64 and above usage and internal errors; with --exit-style every error is the caller's unknown",
     )
     parser.target()

@@ -17,7 +17,7 @@ GOOD = ("active", "ready", "impossible")
 def parser() -> Parser:
     parser = Parser(
         "expect",
-        "Write down what a good node has: GPUs, NICs, rails, firmware, versions. `gdr doctor --expect`\n"
+        "Write down what a good node has: GPUs, NICs, rails, firmware, versions. `gdr doctor --expect` "
         "compares other nodes with the file. It is TOML: delete the lines that do not matter.",
         "  gdr expect -o node.toml                     what this machine has\n"
         "  gdr expect bundle.tar.gz                    what the machine of a bundle has\n"

@@ -18,15 +18,15 @@ PIPE = "name a file, or pipe something in: dmesg | gdr explain"
 def parser() -> Parser:
     parser = Parser(
         "explain",
-        "Find the cause of a problem in pasted text: a modprobe error, an excerpt of dmesg, an NCCL log,\n"
-        "output of nvidia-smi, lspci, modinfo or perftest, a whole forum post. Prints the most likely\n"
+        "Find the cause of a problem in pasted text: a modprobe error, an excerpt of dmesg, an NCCL log, "
+        "output of nvidia-smi, lspci, modinfo or perftest, a whole forum post. Prints the most likely "
         "cause, how sure it is, by which line, what to do, and the command that tells other causes apart.",
         "  gdr explain post.txt\n"
         "  dmesg | gdr explain\n"
         "  journalctl -b | gdr explain -v      show how to check each cause\n"
         "  gdr explain --json < nccl.log\n\n"
-        "exit codes: 0 no problem found, 1 a problem is shown that does not stop a path, 2 one is proven\n"
-        "that does, 3 possible causes stay open, 64 and above usage and internal errors; for an NCCL log,\n"
+        "exit codes: 0 no problem found, 1 a problem is shown that does not stop a path, 2 one is proven "
+        "that does, 3 possible causes stay open, 64 and above usage and internal errors; for an NCCL log, "
         "those of gdr nccl",
     )
     parser.add_argument(

@@ -31,16 +31,16 @@ MEASURED_LIMIT_BYTES = 8 << 20
 def parser() -> Parser:
     parser = Parser(
         "export",
-        "Write metrics for Prometheus, in its text format: the state of each GPU, NIC and path, what each\n"
-        "pair can carry, findings, and when the node was judged. TARGET is a target of gdr doctor, or the\n"
-        "JSON of gdr doctor or gdr fleet doctor; - is such JSON on standard input. Reads only; the file is\n"
+        "Write metrics for Prometheus, in its text format: the state of each GPU, NIC and path, what each "
+        "pair can carry, findings, and when the node was judged. TARGET is a target of gdr doctor, or the "
+        "JSON of gdr doctor or gdr fleet doctor; - is such JSON on standard input. Reads only; the file is "
         "replaced at once, so that no scrape sees half of it. Needs the Python package prometheus-client.",
         "  gdr export                                    this machine, to standard output\n"
         "  gdr export -o gdrkit.prom --deadline 60       for node-exporter's textfile collector\n"
         "  gdr export node.tar.gz --measured ib_write_bw.log    with what a benchmark measured there\n"
         "  gdr fleet doctor bundles/ --json | gdr export -      a fleet, one standing for each node\n"
         "  gdr export --run last                         the last run of gdr fleet doctor\n\n"
-        "exit codes: 0 the metrics are written, whatever they say; 3 not in time, and an old file stays;\n"
+        "exit codes: 0 the metrics are written, whatever they say; 3 not in time, and an old file stays; "
         "64 and above usage and internal errors",
     )
     parser.target()

@@ -26,7 +26,7 @@ def parser() -> Parser:
         "  sudo gdr fix --undo                    restore every file\n"
         "  sudo gdr fix --module --apply          make nvidia-peermem load, whatever the verdict\n"
         "  sudo gdr fix --steps raise-memlock --apply\n\n"
-        "exit codes: 0 done, a plan exists, or nothing to fix; 1 reboot needed, stopped, or partly\n"
+        "exit codes: 0 done, a plan exists, or nothing to fix; 1 reboot needed, stopped, or partly "
         "undone; 2 blocked or failed; 3 unknown; 75 another gdr fix is running; 77 root needed",
     )
     parser.target()

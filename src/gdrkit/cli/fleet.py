@@ -30,8 +30,8 @@ _OF_BENCH = {"--rounds", "--gpu", "--device", "--size", "--network"}
 def parser() -> Parser:
     parser = Parser(
         "fleet",
-        "Judge many nodes: how many are ready, which ones are not and why, what to fix first, and which\n"
-        "nodes differ from their peers. Each run is kept as a file. Or measure how fast pairs of nodes\n"
+        "Judge many nodes: how many are ready, which ones are not and why, what to fix first, and which "
+        "nodes differ from their peers. Each run is kept as a file. Or measure how fast pairs of nodes "
         "are, and which nodes are slow. Nodes are asked over ssh; nothing is installed there.",
         "  gdr fleet doctor bundles/                      a folder of bundles, sosreports and bug reports\n"
         "  gdr fleet doctor 'gpu[001-016],login1' --sudo  nodes over ssh, as root\n"
@@ -49,7 +49,7 @@ def parser() -> Parser:
         "  gdr fleet bench 'gpu[1-4]'                     which nodes are slow, over TCP\n"
         "  gdr fleet bench 'gpu[1-4]' --gpu 0 --device mlx5_0    GPU memory through an RDMA device\n"
         "  gdr fleet bench --slurm --rounds 5             five pairs of each of Slurm's nodes\n\n"
-        "exit codes: 0 nothing to fix, 1 works with warnings or slow, 2 at least one node is blocked, 3 a\n"
+        "exit codes: 0 nothing to fix, 1 works with warnings or slow, 2 at least one node is blocked, 3 a "
         "node gave no answer; 64 and above usage and internal errors",
     )
     parser.add_argument(

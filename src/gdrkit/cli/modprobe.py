@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def parser() -> Parser:
     parser = Parser(
         "modprobe",
-        "Predict what modprobe would print for a module, its exit code and the kernel messages.\n"
+        "Predict what modprobe would print for a module, its exit code and the kernel messages. "
         "Reads files only: does not load anything and does not need root.",
         "  gdr modprobe nvidia-peermem                    this machine\n"
         "  gdr modprobe nvidia_peermem sosreport.tar.xz   a node from its sosreport\n"

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 def parser() -> Parser:
     parser = Parser(
         "report",
-        "Judge a node as gdr doctor does, and write the answer as one HTML file: the verdict, what to do,\n"
-        "a picture of the node with the way of a byte, every pair, the evidence. It opens anywhere, also\n"
+        "Judge a node as gdr doctor does, and write the answer as one HTML file: the verdict, what to do, "
+        "a picture of the node with the way of a byte, every pair, the evidence. It opens anywhere, also "
         "without network and scripts, and prints. Changes nothing else.",
         "  gdr report                          this machine, to gdr-report-HOST.html\n"
         "  gdr report bundle.tar.gz -o a.html  a bundle, to a file of that name\n"

@@ -25,7 +25,9 @@ def parser() -> Parser:
         "  gdr schema fleet                   of gdr fleet doctor --json\n"
         "  gdr schema fleet-bench             of gdr fleet bench --json",
     )
-    parser.add_argument("what", nargs="?", choices=DOCUMENTS, default="report", help="name of the document")
+    parser.add_argument(
+        "what", nargs="?", choices=DOCUMENTS, default="report", metavar="DOCUMENT", help=", ".join(DOCUMENTS)
+    )
     return parser
 
 

@@ -35,7 +35,7 @@ def parser() -> Parser:
         "  gdr topo --write-nccl-xml topo.xml      a file for NCCL_TOPO_FILE\n"
         "  gdr topo --svg > topo.svg               a picture of the node, for a browser\n"
         "  gdr topo --dot | dot -Tpdf > topo.pdf   a graph, drawn by Graphviz\n\n"
-        "exit codes: 0 no obstacle on any path, 1 obstacles, or NCCL would use no direct path,\n"
+        "exit codes: 0 no obstacle on any path, 1 obstacles, or NCCL would use no direct path, "
         "3 no path is known, or no GPU-NIC pair",
     )
     parser.add_argument(

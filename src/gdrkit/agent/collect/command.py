@@ -22,8 +22,8 @@ _EXAMPLES = """examples:
   sudo gdr collect --anonymize -o node.tar.gz
   gdr collect --pyz gdr-collect.pyz         write the collector as one file; it needs only Python 3.8
 
-gdr collect changes nothing on the machine. It removes secrets and never opens private keys. Only you can
-read the bundle (mode 0600).
+gdr collect changes nothing on the machine. It removes secrets and never opens private keys.
+Only you can read the bundle (mode 0600).
 """
 
 

@@ -1,0 +1,124 @@
+"""The manual builds without a warning, loads nothing from elsewhere, and its search finds what is in it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+LOADS = {"script": "src", "link": "href", "img": "src", "iframe": "src", "source": "src", "object": "data"}
+"""The attribute by which an element loads a file."""
+NAVIGATES = {"canonical", "prev", "next", "edit"}
+"""Kinds of `link` that load nothing."""
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("site")
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(folder)]
+    environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
+    run = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+    assert (run.returncode, run.stdout, run.stderr) == (0, "", "")
+    return folder
+
+
+class _Loaded(HTMLParser):
+    """What a page loads when it is opened, and whether it has code to copy."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.addresses: list[str] = []
+        self.links: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = dict(attrs)
+        if tag == "a" and given.get("href"):
+            self.links.append(given["href"] or "")
+        if tag in LOADS and given.get(LOADS[tag]) and given.get("rel") not in NAVIGATES:
+            self.addresses.append(given[LOADS[tag]] or "")
+
+
+def loaded(text: str) -> _Loaded:
+    parser = _Loaded()
+    parser.feed(text)
+    return parser
+
+
+def test_a_page_loads_only_files_of_the_manual(site):
+    pages = sorted(site.rglob("*.html"))
+    assert len(pages) > 100
+    for page in pages:
+        addresses = loaded(page.read_text()).addresses
+        assert addresses and [a for a in addresses if re.match(r"[a-z]+:|//", a) and a[:5] != "data:"] == []
+        for address in addresses:
+            if page.name != "404.html" and not address.startswith("data:"):
+                assert (page.parent / address.partition("?")[0]).exists(), (page, address)
+
+
+def test_the_scan_of_a_page_finds_what_another_host_would_serve():
+    text = '<link rel="canonical" href="https://a/"><script src="https://b/x.js"></script><img src="x.svg">'
+    assert loaded(text).addresses == ["https://b/x.js", "x.svg"]
+
+
+def found(site: Path, words: str) -> list[str]:
+    """The pages whose text has all these words: what the search index holds of them."""
+    index = json.loads((site / "search" / "search_index.json").read_text())
+    wanted = words.lower().split()
+    return [
+        row["location"] for row in index["docs"]
+        if all(word in f"{row['title']} {row['text']}".lower() for word in wanted)
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "words, page",
+    [
+        ("prometheus", "monitoring.html"),
+        ("Invalid argument", "sparks.html"),
+        ("Invalid argument", "on-ubuntu.html"),
+        ("Invalid argument", "codes/peermem-stub.html"),
+        ("Key was rejected by service", "sparks.html"),
+        ("EFAULT", "geforce.html"),
+        ("NET/Socket", "on-clouds.html"),
+        ("drain", "on-slurm.html"),
+        ("ClusterPolicy", "on-gpu-operator.html"),
+        ("gdr fleet", "commands.html"),
+    ],
+)
+def test_the_search_finds_what_a_reader_types(site, words, page):
+    assert any(where.partition("#")[0] == page for where in found(site, words))
+    assert not found(site, "no such word as zzyzx")
+
+
+WAYS = (
+    "sparks",
+    "on-slurm",
+    "on-gpu-operator",
+    "on-openshift",
+    "on-talos",
+    "how-it-works",
+    "on-clouds",
+    "geforce",
+)
+
+
+def test_the_start_page_leads_every_reader_to_a_page_with_an_answer(site):
+    links = loaded((site / "index.html").read_text()).links
+    for way in WAYS:
+        assert f"{way}.html" in links
+        page = (ROOT / "docs" / f"{way}.md").read_text()
+        assert "<!-- printed: " in page and len(page.splitlines()) < 120
+
+
+def test_code_can_be_copied_and_is_coloured(site):
+    text = (site / "install.html").read_text()
+    assert '"content.code.copy"' in text and re.search(
+        r'class="highlight">.*<span class="c1">', text, re.DOTALL
+    )

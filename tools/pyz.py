@@ -1,0 +1,48 @@
+"""Build dist/gdr.pyz: gdr with all that it needs as one file, for machines without network.
+
+`uv run --no-sync python -m tools.pyz` needs the network. pex puts in the compiled parts for every Python
+that gdr supports, on both processors; each file is compared with its hash. The first start unpacks them
+below ~/.cache/pex.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from tools.wheels import MINORS, REQUIREMENTS, ROOT, pex, platforms
+
+OUTPUT = ROOT / "dist" / "gdr.pyz"
+MACHINES = ("x86_64", "aarch64")
+HOW = (
+    "--no-build", "--venv", "--sh-boot", "--no-compile", "--no-strip-pex-env",
+    "--interpreter-constraint", f"CPython>=3.{MINORS[0]},<3.{MINORS[-1] + 1}", "--console-script", "gdr",
+)  # fmt: skip
+"""An environment is made at the first start; then sh finds it without Python, and starts gdr in it."""
+
+
+def build(output: Path, machines: Sequence[str] = MACHINES, wheels: Path | None = None) -> None:
+    """Write the file for these processors, from the network or from a folder of wheels.
+
+    Raises CalledProcessError."""
+    source = ("--no-index", "--find-links", wheels) if wheels else ()
+    with tempfile.TemporaryDirectory() as folder, platforms(*machines) as options:
+        command = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", folder]
+        subprocess.run(command, cwd=ROOT, check=True)
+        (wheel,) = Path(folder).glob("*.whl")
+        all_of_it = Path(folder, "requirements.txt")
+        own = f"{wheel} --hash=sha256:{hashlib.sha256(wheel.read_bytes()).hexdigest()}"
+        all_of_it.write_text(f"{REQUIREMENTS.read_text()}{own}\n")
+        output.parent.mkdir(exist_ok=True)
+        pex("pex", "-r", all_of_it, *options, *source, *HOW, "-o", output)
+
+
+if __name__ == "__main__":
+    build(OUTPUT)
+    sys.stdout.write(
+        f"{OUTPUT}: {OUTPUT.stat().st_size >> 20} MiB, Python 3.{MINORS[0]} to 3.{MINORS[-1]}\n"
+    )
