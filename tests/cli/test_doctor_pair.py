@@ -95,16 +95,16 @@ def no_direct_path(machine):
 @pytest.mark.parametrize(
     ("change", "trait", "shows_as"),
     [
-        (another_nccl, "NCCL: ", "Mismatched NCCL version detected"),
-        (a_smaller_mtu, "MTU: 9000; there 1500", "LOC_LEN_ERR"),
-        (settings, "NCCL settings: ", "NCCL DIAG environment"),
-        (no_direct_path, "paths: ", "loses GDRDMA"),
-        (another_network, "networks: 192.168.1.0/24; there 192.168.201.0/24", "Network is unreachable"),
-        (another_gid_index, "GID index: 3; there 5", "one NCCL_IB_GID_INDEX for all nodes"),
-        (a_traffic_class, "traffic class: none; there Global tclass=236", LOSSY),
-        (ports_say("gdr/dcb_pfc_show_dev", NO_PFC), "flow control: PFC 3; there PFC off", LOSSY),
-        (ports_say("gdr/dcb_-N_app_show_dev", "\n"), "priorities: DSCP; there VLAN", LOSSY),
-        (ports_say("networking/ethtool_-a", PAUSED), "pause frames: rx off, tx off; there rx on", LOSSY),
+        (another_nccl, "NCCL left ", "Mismatched NCCL version detected"),
+        (a_smaller_mtu, "MTU left 9000 right 1500", "LOC_LEN_ERR"),
+        (settings, "NCCL settings left ", "NCCL DIAG environment"),
+        (no_direct_path, "paths left ", "loses GDRDMA"),
+        (another_network, "networks left 192.168.1.0/24 right 192.168.201.0/24", "Network is unreachable"),
+        (another_gid_index, "GID index left 3 right 5", "one NCCL_IB_GID_INDEX for all nodes"),
+        (a_traffic_class, "traffic class left none right Global tclass=236", LOSSY),
+        (ports_say("gdr/dcb_pfc_show_dev", NO_PFC), "flow control left PFC 3 right PFC off", LOSSY),
+        (ports_say("gdr/dcb_-N_app_show_dev", "\n"), "priorities left DSCP right VLAN", LOSSY),
+        (ports_say("networking/ethtool_-a", PAUSED), "pause frames left rx off, tx off right rx on", LOSSY),
     ],
 )
 def test_a_mismatch_is_shown_with_the_message_by_which_it_shows(tmp_path, capsys, change, trait, shows_as):
@@ -128,7 +128,7 @@ def test_what_one_node_does_not_show_is_unknown_and_no_mismatch(tmp_path, capsys
 
     assert main(["doctor", *pair(tmp_path, hidden)]) == 0
     printed = capsys.readouterr().out
-    assert "Must be the same" not in printed and "; there not known" in printed
+    assert "Must be the same" not in printed and "right  not known" in printed
 
 
 def routed(machine):
@@ -163,7 +163,7 @@ def test_what_may_differ_is_listed_apart_and_changes_no_exit_code(tmp_path, caps
 
     assert main(["doctor", *pair(tmp_path, another_ucx)]) == 0
     printed = capsys.readouterr().out
-    assert "Must be the same" not in printed and "UCX: " in printed.partition("Differs")[2]
+    assert "Must be the same" not in printed and "  UCX\n    left   1." in printed.partition("Differs")[2]
 
 
 def test_json_is_the_document_of_a_fleet(tmp_path, capsys):

@@ -52,6 +52,19 @@ def test_what_to_fix_first_is_the_plan_that_frees_the_most_nodes():
     assert report.fixes[0].advice == "gdr fix: rebuild-driver, then load-peermem"
 
 
+def test_a_group_says_what_its_code_means_and_advice_is_said_once():
+    """A plan is short, and is shown wherever it helps."""
+    down, level = {"causes": ("port-down",)}, {"causes": ("port-down", "gdr-level-too-low")}
+    report = build([*blocked("a1", "a2", **down), *blocked("b1", **level), *blocked("c1", **STUB)])
+    groups, _, fixes = text(report, width=100).partition("What to fix first\n")
+
+    assert groups.count("No port of the RDMA device is active.") == 2
+    assert groups.count("`ibstat`") == 1 and "as group 1\n" in groups
+    assert fixes.startswith("     3  see groups 1, 3   a[1-2],b1\n     1  gdr fix: rebuild-driver, then ")
+    assert "nvidia-peermem is a stub: its init function only returns -EINVAL." in groups
+    assert groups.count("gdr fix: rebuild-driver, then load-peermem") == 1
+
+
 def test_evidence_that_root_would_read_is_asked_for_with_sudo():
     denied, absent = ("a: denied", "b: denied"), ("a: denied", "b: not collected")
     rows = [

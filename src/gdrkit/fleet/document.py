@@ -120,6 +120,7 @@ class TraitMismatch(Struct, frozen=True, kw_only=True):
     shows_as: str  # the message or symptom
     versions: str  # of NCCL; empty for all
     values: tuple[TraitValue, ...]
+    kind: str = ""  # of node
 
 
 class PortPair(Struct, frozen=True, kw_only=True):
@@ -152,6 +153,7 @@ class Difference(Struct, frozen=True, kw_only=True):
     peers: str  # what most peers have
     same: int  # nodes with this node's value, itself included
     of: int  # nodes of this kind whose value is known
+    usual: int = 0  # of them, nodes that have what most peers have
 
 
 class OddNode(Struct, frozen=True, kw_only=True):

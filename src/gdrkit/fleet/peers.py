@@ -128,7 +128,10 @@ def _differences(
         peers = usual.get(trait, value)
         same, of = counts[trait][value], counts[trait].total()
         if value != peers and (same == 1 or same <= most * of):
-            differences.append(Difference(trait=trait, value=value, peers=peers, same=same, of=of))
+            usually = counts[trait][peers]
+            differences.append(
+                Difference(trait=trait, value=value, peers=peers, same=same, of=of, usual=usually)
+            )
     return sorted(differences, key=_surprise, reverse=True)
 
 
@@ -155,10 +158,14 @@ def mismatches(by_kind: Kinds) -> tuple[TraitMismatch, ...]:
     """What nodes of one kind, which one job may use, must share and do not."""
     return tuple(
         TraitMismatch(
-            trait=trait, shows_as=row.shows_as, versions=row.versions, values=values_of(trait, rows)
+            trait=trait,
+            shows_as=row.shows_as,
+            versions=row.versions,
+            values=values_of(trait, rows),
+            kind=kind,
         )
         for trait, row in MUST_MATCH.items()
-        for rows in by_kind.values()
+        for kind, rows in by_kind.items()
         if _varies(trait, rows)
     )
 
