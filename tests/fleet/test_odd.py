@@ -1,5 +1,7 @@
 """The odd ones out: a planted node is named first, and nodes that are alike are not odd."""
 
+from collections import Counter
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -160,3 +162,17 @@ def test_a_fleet_of_many_kinds_has_a_bounded_answer_that_names_the_kinds():
     assert "drift   BIOS (model 4): v0 on 2; v1 on k4-[1,4]; v2 on k4-[2,5]\n" in drift
     assert "  flow control (model 4): v0 on 2;" in must and must.count("shows as: no message") == 1
     assert "model 0" not in text(build(rows[:3]))
+
+
+def test_the_values_of_a_trait_are_counted_once_however_many_nodes_differ(monkeypatch):
+    """Each of many hostile nodes may have a value of its own."""
+    asked = []
+    total = Counter.total
+    monkeypatch.setattr(Counter, "total", lambda counts: asked.append(counts) or total(counts))
+
+    def work(nodes):
+        asked.clear()
+        odd(kinds([row(f"n{n}", traits={"driver": f"v{n}", "kernel": f"k{n}"}) for n in range(nodes)]))
+        return len(asked)
+
+    assert work(10) == work(40)

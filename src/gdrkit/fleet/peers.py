@@ -109,9 +109,11 @@ def odd(by_kind: Kinds, *, all_differences: bool = False) -> tuple[OddNode, ...]
         if len(rows) < SMALLEST_KIND:
             continue
         usual, counts = norm(rows), _counts(rows)
+        known = {trait: values.total() for trait, values in counts.items()}
         common = Counter(row.standing for row in rows).most_common(1)[0][0]
         for row in rows:
-            differences = tuple(_differences(row, usual, counts, 1.0 if all_differences else ODD_SHARE))
+            most = 1.0 if all_differences else ODD_SHARE
+            differences = tuple(_differences(row, usual, counts, known, most))
             if differences:
                 worse = min(0, ORDER.index(row.standing) - ORDER.index(common))
                 rank = (worse, -sum(map(_surprise, differences)))
@@ -121,12 +123,16 @@ def odd(by_kind: Kinds, *, all_differences: bool = False) -> tuple[OddNode, ...]
 
 
 def _differences(
-    row: NodeRow, usual: Mapping[str, str], counts: Mapping[str, Counter[str]], most: float
+    row: NodeRow,
+    usual: Mapping[str, str],
+    counts: Mapping[str, Counter[str]],
+    known: Mapping[str, int],
+    most: float,
 ) -> list[Difference]:
     differences = []
     for trait, value in row.traits.items():
         peers = usual.get(trait, value)
-        same, of = counts[trait][value], counts[trait].total()
+        same, of = counts[trait][value], known[trait]
         if value != peers and (same == 1 or same <= most * of):
             usually = counts[trait][peers]
             differences.append(
