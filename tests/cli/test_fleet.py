@@ -297,7 +297,9 @@ def test_a_file_whose_name_is_no_text_is_judged_once(two, capsys):
     ("words", "why"),
     [
         ((), "no nodes to judge"),
-        (("./nothing/here",), "neither a file nor a list of nodes"),
+        (("./nothing/here",), "./nothing/here: no such file or directory"),
+        (("gpu[3-1]",), "neither a file nor a list of nodes"),
+        (("--resume", "gpu[1-2]"), "write --resume last TARGET"),
         (("--run", "last"), "no run is kept"),
         (("--since", "20200101T000000Z", "gpu1"), "no such file"),
         (("--hosts", "/dev/null/x"), "not a directory"),

@@ -1,5 +1,6 @@
 """Groups of nodes with one cause, and what frees the most of them."""
 
+from gdrkit.evidence.errors import TargetError
 from gdrkit.fleet.build import build
 from gdrkit.fleet.document import Standing
 from gdrkit.fleet.judge import without_answer
@@ -7,6 +8,7 @@ from gdrkit.fleet.text import sentence, text
 from gdrkit.rules.remedy_names import RemedyName
 from tests.fleet.fleets import row
 
+SILENT = Standing.UNREACHABLE
 STUB = {"causes": ("peermem-stub",), "remedies": (RemedyName.REBUILD_DRIVER, RemedyName.LOAD_PEERMEM)}
 
 
@@ -109,6 +111,25 @@ def test_nodes_that_fail_alike_are_one_group_though_their_names_are_in_the_reaso
     assert rows[0].causes == ("cannot connect to it: host it port 21",)
     assert rows[2].causes == ("cannot connect to it: host it port 212",)
     assert rows[0].summary == "cannot connect to ssh://n1: host n1 port 21"
+
+
+def test_a_node_without_evidence_has_the_advice_of_its_error():
+    """Without one, the node may be down."""
+    lost = [
+        without_answer("ssh://n1", "n1", TargetError("a profile talks", "it must print nothing"), SILENT),
+        without_answer("ssh://n2", "n2", "no answer", SILENT),
+    ]
+
+    assert [group.advice for group in build(lost).groups] == [
+        "it must print nothing; --resume asks it again",
+        "check that it is up; --resume asks it again",
+    ]
+
+
+def test_nodes_where_it_is_impossible_are_listed_and_ready_ones_are_not():
+    report = build([row("gpu1"), row("login1", Standing.IMPOSSIBLE, causes=("no-gpu",))])
+
+    assert "1 impossible   no-gpu   login1\n" in text(report) and "gpu1" not in text(report)
 
 
 def test_a_name_that_is_a_word_of_the_reason_stands_for_the_node_once():

@@ -141,5 +141,7 @@ def test_words_are_paths_that_exist_or_nodes(tmp_path, monkeypatch):
     (tmp_path / "gpu1").touch()
 
     assert named(["gpu1", "gpu[2-3]", "ssh://root@gpu4"]) == (["gpu1"], ["gpu2", "gpu3", "root@gpu4"])
-    with pytest.raises(TargetError, match="neither a file nor a list of nodes"):
+    with pytest.raises(TargetError, match="no such file or directory"):
         named(["./missing/file"])
+    with pytest.raises(TargetError, match="neither a file nor a list of nodes"):
+        named(["missing[file"])

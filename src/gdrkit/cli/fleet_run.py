@@ -28,7 +28,7 @@ def report_of(options: argparse.Namespace) -> FleetReport:
     since = runs.read(options.since) if options.since else None
     if options.run:
         return _again(runs.read(options.run), options, since)
-    before = runs.read(options.resume).nodes if options.resume else ()
+    before = _before(options.resume) if options.resume else ()
     paths, launcher, nodes = _sources(options, before)
     again = {*paths, *nodes}
     rows = [row for row in before if _source(row) not in again]
@@ -63,6 +63,14 @@ def report_of(options: argparse.Namespace) -> FleetReport:
     )
     _keep(report)
     return report
+
+
+def _before(run: str) -> Sequence[NodeRow]:
+    """The rows of the run that --resume names. Raises TargetError."""
+    try:
+        return runs.read(run).nodes
+    except TargetError as error:
+        raise TargetError(str(error), f"{error.hint}; with targets, write --resume last TARGET") from None
 
 
 def _again(report: FleetReport, options: argparse.Namespace, since: FleetReport | None) -> FleetReport:

@@ -57,9 +57,9 @@ def _advice(row: NodeRow) -> str:
     """What to do about a node, in a line."""
     match row.standing:
         case Standing.UNREACHABLE:
-            return "check that it is up; --resume asks it again"
+            return f"{row.advice or 'check that it is up'}; --resume asks it again"
         case Standing.UNREADABLE:
-            return "collect it again"
+            return row.advice or "collect it again"
         case Standing.UNKNOWN:
             return _find_out(row)
     if row.remedies:

@@ -18,7 +18,7 @@ from gdrkit.evidence.errors import TargetError
 from gdrkit.evidence.ssh import check_bundle
 from gdrkit.facts.expectation import Supplied
 from gdrkit.fleet.document import NodeRow, Standing
-from gdrkit.fleet.judge import reason_of, without_answer
+from gdrkit.fleet.judge import without_answer
 from gdrkit.fleet.launcher import Asking, Launcher, Request
 from gdrkit.fleet.pool import Pool, judge_all
 from gdrkit.fleet.worker import Task, task_of
@@ -113,7 +113,7 @@ class Run:
                 continue  # it was given up
             self._waiting.remove(node)
             if error := error or self._wrong(node):
-                yield self._silent(node, reason_of(error))
+                yield self._silent(node, error)
             else:
                 target = self._launcher.target(node)
                 pool.submit(Task(os.fsencode(self._paths[node]), target, node, self._expected))
@@ -142,7 +142,7 @@ class Run:
             return error
         return None
 
-    def _silent(self, node: str, why: str) -> NodeRow:
+    def _silent(self, node: str, why: BaseException | str) -> NodeRow:
         """The row of a node without a bundle."""
         return without_answer(self._launcher.target(node), node, why, Standing.UNREACHABLE)
 

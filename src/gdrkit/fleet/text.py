@@ -9,7 +9,6 @@ from typing import TypeVar
 from gdrkit.fleet import cabling_text
 from gdrkit.fleet.cabling import cabling
 from gdrkit.fleet.document import (
-    WELL,
     Change,
     Difference,
     Drift,
@@ -35,7 +34,7 @@ STYLES = {
     "better": "green",
 }  # fmt: skip
 WORDS = {Standing.WARNINGS: "with warnings"}
-INDENT = 14
+INDENT = 17
 GROUPS_SHOWN, FIXES_SHOWN, ODD_SHOWN, DIFFERENCES_SHOWN, VALUES_SHOWN = 20, 5, 10, 4, 3
 TRAITS_SHOWN = 12
 """Lines of drift, and of what must be the same: a fleet of many kinds of nodes has some for each kind."""
@@ -88,7 +87,7 @@ def _lines(report: FleetReport, run: str) -> Iterator[Row]:
 
 
 def _groups(report: FleetReport) -> Iterator[Row]:
-    shown = [group for group in report.groups if group.standing not in WELL]
+    shown = [group for group in report.groups if group.standing is not Standing.READY]
     if shown:
         yield 0, "", ""
     advised: dict[str, int] = {}
@@ -134,7 +133,7 @@ def _fixes(report: FleetReport) -> Iterator[Row]:
     """What a group says already is not said again."""
     if len(report.fixes) < 2:
         return
-    shown = [group for group in report.groups if group.standing not in WELL][:GROUPS_SHOWN]
+    shown = [group for group in report.groups if group.standing is not Standing.READY][:GROUPS_SHOWN]
     yield 0, "", ""
     yield 0, "bold", "What to fix first"
     for fix in report.fixes[:FIXES_SHOWN]:
