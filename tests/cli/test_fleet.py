@@ -113,7 +113,7 @@ def test_the_page_of_a_group_and_of_a_node_and_what_differs(folder, capsys):
 
     assert odd in group.out and "driver-not-loaded" in group.out
     assert code == 2 and page.out.startswith("BLOCKED")
-    assert "no difference" in same.out
+    assert same.out.startswith("No difference")
     assert f"  driver\n    {odd}  none\n    {other}  5" in differs.out and "kernel" not in differs.out
     assert f"of them, not as most of their kind: 1 node\n  {odd}\n" in group.out
 

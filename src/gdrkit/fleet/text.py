@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import TypeVar
 
@@ -302,14 +302,13 @@ def comparison_text(one: NodeRow, other: NodeRow, *, colour: bool = False, width
     """What differs between two nodes, first what a job on both needs to be the same."""
 
     def lines() -> Iterator[Row]:
+        found = differing(one, other)
+        matter = {trait: found.pop(trait) for trait in MUST_MATCH if all(found.get(trait, ("",)))}
+        yield 0, "bold", _how_many(len(matter), found)
         for row in (one, other):
             yield 4, row.standing, f"{row.standing}: {row.summary}", f"{row.name}: "
         if cables := cabling((one, other)):
             yield from cabling_text.lines(cables, (one, other))
-        found = differing(one, other)
-        matter = {trait: found.pop(trait) for trait in MUST_MATCH if all(found.get(trait, ("",)))}
-        if not found and not matter:
-            yield 2, "", "no difference in what is compared"
         if matter:
             yield 0, "", ""
             yield 0, "bold", "Must be the same for a job on both"
@@ -329,6 +328,16 @@ def comparison_text(one: NodeRow, other: NodeRow, *, colour: bool = False, width
 
     indent = 6 + min(NAME_SHOWN, max(len(one.name), len(other.name)))
     return render(lines(), STYLES, colour=colour, width=width)
+
+
+def _how_many(matter: int, others: Mapping[str, tuple[str, str]]) -> str:
+    """How many traits differ; one that is not known of a node is no difference."""
+    unknown = sum(not all(values) for values in others.values())
+    rest = len(others) - unknown
+    words = f"{plural(matter, 'difference')} in what must be the same for a job on both, {rest} in the rest"
+    if not matter and not rest:
+        words = "No difference in what is compared"
+    return words + (f"; {plural(unknown, 'trait')} not known of one node" if unknown else "")
 
 
 def _shows_as(words: str, versions: str) -> str:
