@@ -35,6 +35,8 @@ STYLES = {
 }  # fmt: skip
 WORDS = {Standing.WARNINGS: "with warnings"}
 INDENT = 17
+BELOW = 10
+"""Columns before what a group means and what to do: where its standing begins."""
 GROUPS_SHOWN, FIXES_SHOWN, ODD_SHOWN, DIFFERENCES_SHOWN, VALUES_SHOWN = 20, 5, 10, 4, 3
 TRAITS_SHOWN = 12
 """Lines of drift, and of what must be the same: a fleet of many kinds of nodes has some for each kind."""
@@ -94,11 +96,11 @@ def _groups(report: FleetReport) -> Iterator[Row]:
     for group in shown[:GROUPS_SHOWN]:
         yield INDENT + 5, group.standing, _heading(group), _label(group)
         if meaning := _meaning(group):
-            yield INDENT + 5, "", meaning
+            yield BELOW, "", meaning
         first = advised.setdefault(group.advice, group.number)
         if group.advice:
             again = first != group.number and len(group.advice) > LIST_SHOWN
-            yield INDENT + 5, "", f"as group {first}" if again else group.advice
+            yield BELOW, "", f"as group {first}" if again else group.advice
     if more := shown[GROUPS_SHOWN:]:
         nodes = plural(sum(group.count for group in more), "node")
         yield 0, "dim", f"and {plural(len(more), 'more group')}, {nodes}: --json has all"
