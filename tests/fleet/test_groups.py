@@ -2,7 +2,7 @@
 
 from gdrkit.evidence.errors import TargetError
 from gdrkit.fleet.build import build
-from gdrkit.fleet.document import Standing
+from gdrkit.fleet.document import INTERRUPTED, Standing
 from gdrkit.fleet.judge import without_answer
 from gdrkit.fleet.text import sentence, text
 from gdrkit.rules.remedy_names import RemedyName
@@ -124,6 +124,17 @@ def test_a_node_without_evidence_has_the_advice_of_its_error():
         "it must print nothing; --resume asks it again",
         "check that it is up; --resume asks it again",
     ]
+
+
+def test_a_run_that_was_interrupted_says_how_many_are_left_and_that_they_are_asked_again():
+    rows = [row("n1"), without_answer("ssh://n2", "n2", INTERRUPTED, SILENT)]
+    rows.append(without_answer("/n3.tar.gz", "n3", INTERRUPTED, Standing.UNREADABLE))
+    report = build(rows, complete=False)
+
+    assert "\nInterrupted: 2 nodes without an answer; `gdr fleet doctor --resume` asks again\n" in text(
+        report
+    )
+    assert {group.advice for group in report.groups} == {"", "--resume asks it"}
 
 
 def test_nodes_where_it_is_impossible_are_listed_and_ready_ones_are_not():

@@ -7,10 +7,10 @@ import pytest
 from machines.fleet import bundles, fleet
 
 from gdrkit.evidence.errors import TargetError
-from gdrkit.fleet.document import Standing
+from gdrkit.fleet.document import INTERRUPTED, Standing
 from gdrkit.fleet.launcher import hosts_in, named
 from gdrkit.fleet.processes import Ssh
-from gdrkit.fleet.run import INTERRUPTED, Run
+from gdrkit.fleet.run import Run
 from gdrkit.formats.errors import FormatError
 from tests.fleet.programs import install, runs_here, sends_file
 from tests.programs import has_ended

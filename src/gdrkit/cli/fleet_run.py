@@ -14,7 +14,7 @@ from gdrkit.evidence.errors import TargetError
 from gdrkit.facts.expectation import Supplied
 from gdrkit.fleet import runs
 from gdrkit.fleet.build import build
-from gdrkit.fleet.document import SILENT, STARTED, FleetReport, NodeRow
+from gdrkit.fleet.document import INTERRUPTED, SILENT, STARTED, FleetReport, NodeRow
 from gdrkit.fleet.folder import targets
 from gdrkit.fleet.hostlist import expand
 from gdrkit.fleet.launcher import SLURM, SSH, Launcher, hosts_in, is_target_of, named
@@ -37,7 +37,8 @@ def report_of(options: argparse.Namespace) -> FleetReport:
 
     def arrived(row: NodeRow) -> None:
         rows.append(row)
-        progress.step(f"{row.name}: {row.standing}: {row.summary}" if row.standing in SILENT else "")
+        failed = row.standing in SILENT and row.summary != INTERRUPTED
+        progress.step(f"{row.name}: {row.standing}: {row.summary}" if failed else "")
 
     expected = _expected(options)
     complete = not paths or judge_files(paths, arrived, expected)

@@ -31,6 +31,8 @@ WELL = (Standing.READY, Standing.IMPOSSIBLE)
 SILENT = (Standing.UNREACHABLE, Standing.UNREADABLE)
 """There is no evidence to judge."""
 UNDECIDED = (Standing.UNKNOWN, *SILENT)
+INTERRUPTED = "interrupted before it answered"
+"""The summary of a node whose turn the end of the run cut off, not by its fault."""
 
 
 class PortRow(Struct, frozen=True, kw_only=True, omit_defaults=True):

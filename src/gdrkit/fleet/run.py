@@ -17,7 +17,7 @@ from contextlib import contextmanager, suppress
 from gdrkit.evidence.errors import TargetError
 from gdrkit.evidence.ssh import check_bundle
 from gdrkit.facts.expectation import Supplied
-from gdrkit.fleet.document import NodeRow, Standing
+from gdrkit.fleet.document import INTERRUPTED, NodeRow, Standing
 from gdrkit.fleet.judge import without_answer
 from gdrkit.fleet.launcher import Asking, Launcher, Request
 from gdrkit.fleet.pool import Pool, judge_all
@@ -30,7 +30,6 @@ TIMEOUT_S = 600.0
 late."""
 GRACE_S = 5.0
 """How late a launcher may be: it ends at the deadline by itself."""
-INTERRUPTED = "interrupted before it answered"
 Arrived = Callable[[NodeRow], None]
 
 

@@ -9,6 +9,7 @@ from typing import TypeVar
 from gdrkit.fleet import cabling_text
 from gdrkit.fleet.cabling import cabling
 from gdrkit.fleet.document import (
+    SILENT,
     Change,
     Difference,
     Drift,
@@ -69,7 +70,9 @@ def duration(seconds: float) -> str:
 def _lines(report: FleetReport, run: str) -> Iterator[Row]:
     yield 0, "bold", sentence(report)
     if not report.complete:
-        yield 0, "unknown", "Interrupted: nodes without an answer are listed as unreachable."
+        silent = plural(sum(report.counts.get(standing, 0) for standing in SILENT), "node")
+        words = f"Interrupted: {silent} without an answer; `gdr fleet doctor --resume` asks again"
+        yield 0, "unknown", words
     yield from _groups(report)
     yield from _fixes(report)
     yield from _drift(report)
@@ -333,7 +336,7 @@ def comparison_text(one: NodeRow, other: NodeRow, *, colour: bool = False, width
 
 
 def _how_many(matter: int, others: Mapping[str, tuple[str, str]]) -> str:
-    """How many traits differ; one that is not known of a node is no difference."""
+    """How many traits differ; one that is not known of a node does not count."""
     unknown = sum(not all(values) for values in others.values())
     rest = len(others) - unknown
     words = f"{plural(matter, 'difference')} in what must be the same for a job on both, {rest} in the rest"
