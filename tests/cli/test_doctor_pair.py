@@ -167,7 +167,9 @@ def test_what_may_differ_is_listed_apart_and_changes_no_exit_code(tmp_path, caps
     assert main(["doctor", *pair(tmp_path, another_ucx)]) == 0
     printed = capsys.readouterr().out
     assert printed.startswith("0 differences in what must be the same for a job on both, 1 in the rest\n")
-    assert "Must be the same for" not in printed and "  UCX\n    left   1." in printed.partition("Differs")[2]
+    assert (
+        "Must be the same for" not in printed and "  UCX\n    left   1." in printed.partition("Differs")[2]
+    )
 
 
 def test_json_is_the_document_of_a_fleet(tmp_path, capsys):
