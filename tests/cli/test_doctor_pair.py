@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import posixpath
+import re
 
 import pytest
 from machines.compose import compose, write
@@ -95,16 +96,16 @@ def no_direct_path(machine):
 @pytest.mark.parametrize(
     ("change", "trait", "shows_as"),
     [
-        (another_nccl, "NCCL: ", "Mismatched NCCL version detected"),
-        (a_smaller_mtu, "MTU: 9000; there 1500", "LOC_LEN_ERR"),
-        (settings, "NCCL settings: ", "NCCL DIAG environment"),
-        (no_direct_path, "paths: ", "loses GDRDMA"),
-        (another_network, "networks: 192.168.1.0/24; there 192.168.201.0/24", "Network is unreachable"),
-        (another_gid_index, "GID index: 3; there 5", "one NCCL_IB_GID_INDEX for all nodes"),
-        (a_traffic_class, "traffic class: none; there Global tclass=236", LOSSY),
-        (ports_say("gdr/dcb_pfc_show_dev", NO_PFC), "flow control: PFC 3; there PFC off", LOSSY),
-        (ports_say("gdr/dcb_-N_app_show_dev", "\n"), "priorities: DSCP; there VLAN", LOSSY),
-        (ports_say("networking/ethtool_-a", PAUSED), "pause frames: rx off, tx off; there rx on", LOSSY),
+        (another_nccl, "NCCL left ", "Mismatched NCCL version detected"),
+        (a_smaller_mtu, "MTU left 9000 right 1500", "LOC_LEN_ERR"),
+        (settings, "NCCL settings left ", "NCCL DIAG environment"),
+        (no_direct_path, "paths left ", "loses GDRDMA"),
+        (another_network, "networks left 192.168.1.0/24 right 192.168.201.0/24", "Network is unreachable"),
+        (another_gid_index, "GID index left 3 right 5", "one NCCL_IB_GID_INDEX for all nodes"),
+        (a_traffic_class, "traffic class left none right Global tclass=236", LOSSY),
+        (ports_say("gdr/dcb_pfc_show_dev", NO_PFC), "flow control left PFC 3 right PFC off", LOSSY),
+        (ports_say("gdr/dcb_-N_app_show_dev", "\n"), "priorities left DSCP right VLAN", LOSSY),
+        (ports_say("networking/ethtool_-a", PAUSED), "pause frames left rx off, tx off right rx on", LOSSY),
     ],
 )
 def test_a_mismatch_is_shown_with_the_message_by_which_it_shows(tmp_path, capsys, change, trait, shows_as):
@@ -114,7 +115,8 @@ def test_a_mismatch_is_shown_with_the_message_by_which_it_shows(tmp_path, capsys
     assert code == (2 if change is no_direct_path else 1)
     before, _, after = printed.partition("Must be the same for a job on both")
     assert trait in after and shows_as in after
-    assert before.startswith("left: ") and "right: " in before
+    assert before.startswith("1 difference in what must be the same for a job on both, ")
+    assert "left: " in before and "right: " in before
 
 
 @pytest.mark.parametrize("change", [another_network, ports_say("gdr/dcb_pfc_show_dev", NO_PFC)])
@@ -128,7 +130,8 @@ def test_what_one_node_does_not_show_is_unknown_and_no_mismatch(tmp_path, capsys
 
     assert main(["doctor", *pair(tmp_path, hidden)]) == 0
     printed = capsys.readouterr().out
-    assert "Must be the same" not in printed and "; there not known" in printed
+    assert "Must be the same" not in printed and "right  not known" in printed
+    assert re.match(r"No difference in what is compared; [12] traits? not known of one node\n", printed)
 
 
 def routed(machine):
@@ -149,12 +152,12 @@ def test_ports_with_a_gateway_need_no_common_network(tmp_path, capsys):
         paths.append(str(write(machine, tmp_path)))
 
     assert main(["doctor", *paths]) == 0
-    assert "no difference" in capsys.readouterr().out
+    assert capsys.readouterr().out.startswith("No difference")
 
 
 def test_two_equal_nodes_have_no_difference(tmp_path, capsys):
     assert main(["doctor", *pair(tmp_path, lambda machine: None)]) == 0
-    assert "no difference in what is compared" in capsys.readouterr().out
+    assert capsys.readouterr().out.startswith("No difference in what is compared\n")
 
 
 def test_what_may_differ_is_listed_apart_and_changes_no_exit_code(tmp_path, capsys):
@@ -163,7 +166,10 @@ def test_what_may_differ_is_listed_apart_and_changes_no_exit_code(tmp_path, caps
 
     assert main(["doctor", *pair(tmp_path, another_ucx)]) == 0
     printed = capsys.readouterr().out
-    assert "Must be the same" not in printed and "UCX: " in printed.partition("Differs")[2]
+    assert printed.startswith("0 differences in what must be the same for a job on both, 1 in the rest\n")
+    assert (
+        "Must be the same for" not in printed and "  UCX\n    left   1." in printed.partition("Differs")[2]
+    )
 
 
 def test_json_is_the_document_of_a_fleet(tmp_path, capsys):

@@ -62,7 +62,7 @@ def test_the_text_counts_groups_and_names_the_odd_node(folder, capsys):
     assert printed.out.startswith("6 nodes: 4 with warnings, 1 blocked, 1 unreadable")
     first, second = printed.out.index("driver-not-loaded"), printed.out.index("damaged.tar.gz")
     assert first < second
-    assert f"  {odd}: " in printed.out.partition("Odd ones out")[2].splitlines()[1]
+    assert printed.out.partition("Odd ones out")[2].splitlines()[:2] == [": 1 node", f"  {odd}"]
 
 
 def test_json_is_valid_against_its_schema(folder, capsys):
@@ -113,8 +113,9 @@ def test_the_page_of_a_group_and_of_a_node_and_what_differs(folder, capsys):
 
     assert odd in group.out and "driver-not-loaded" in group.out
     assert code == 2 and page.out.startswith("BLOCKED")
-    assert "no difference" in same.out
-    assert "driver: none; there" in differs.out and "kernel:" not in differs.out
+    assert same.out.startswith("No difference")
+    assert f"  driver\n    {odd}  none\n    {other}  5" in differs.out and "kernel" not in differs.out
+    assert f"of them, not as most of their kind: 1 node\n  {odd}\n" in group.out
 
 
 @pytest.mark.parametrize("engine", ["slurm", "ray", "kubernetes"])
@@ -296,7 +297,9 @@ def test_a_file_whose_name_is_no_text_is_judged_once(two, capsys):
     ("words", "why"),
     [
         ((), "no nodes to judge"),
-        (("./nothing/here",), "neither a file nor a list of nodes"),
+        (("./nothing/here",), "./nothing/here: no such file or directory"),
+        (("gpu[3-1]",), "neither a file nor a list of nodes"),
+        (("--resume", "gpu[1-2]"), "write --resume last TARGET"),
         (("--run", "last"), "no run is kept"),
         (("--since", "20200101T000000Z", "gpu1"), "no such file"),
         (("--hosts", "/dev/null/x"), "not a directory"),

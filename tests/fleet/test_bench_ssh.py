@@ -15,7 +15,7 @@ from tests.fleet.networks import FAST_MBIT_PER_S, NETWORK, SLOW_MBIT_PER_S, need
 from tests.fleet.ssh_daemon import needs_sshd, server
 
 pytestmark = [*needs_sshd, needs_networks]
-SIZE = ("--size", "128K")
+SIZE = ("--size", "64K")
 RATES = {"n1": FAST_MBIT_PER_S, "n2": FAST_MBIT_PER_S, "n3": SLOW_MBIT_PER_S, "n4": FAST_MBIT_PER_S}
 GB_PER_S = 1 / 8_000
 

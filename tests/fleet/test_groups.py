@@ -1,12 +1,14 @@
 """Groups of nodes with one cause, and what frees the most of them."""
 
+from gdrkit.evidence.errors import TargetError
 from gdrkit.fleet.build import build
-from gdrkit.fleet.document import Standing
+from gdrkit.fleet.document import INTERRUPTED, Standing
 from gdrkit.fleet.judge import without_answer
 from gdrkit.fleet.text import sentence, text
 from gdrkit.rules.remedy_names import RemedyName
 from tests.fleet.fleets import row
 
+SILENT = Standing.UNREACHABLE
 STUB = {"causes": ("peermem-stub",), "remedies": (RemedyName.REBUILD_DRIVER, RemedyName.LOAD_PEERMEM)}
 
 
@@ -50,6 +52,19 @@ def test_what_to_fix_first_is_the_plan_that_frees_the_most_nodes():
         (3, "a[1-2],b1", 2), (2, "c[1-2]", 0)
     ]  # fmt: skip
     assert report.fixes[0].advice == "gdr fix: rebuild-driver, then load-peermem"
+
+
+def test_a_group_says_what_its_code_means_and_advice_is_said_once():
+    """A plan is short, and is shown wherever it helps."""
+    down, level = {"causes": ("port-down",)}, {"causes": ("port-down", "gdr-level-too-low")}
+    report = build([*blocked("a1", "a2", **down), *blocked("b1", **level), *blocked("c1", **STUB)])
+    groups, _, fixes = text(report, width=100).partition("What to fix first\n")
+
+    assert groups.count("No port of the RDMA device is active.") == 2
+    assert groups.count("`ibstat`") == 1 and "as group 1\n" in groups
+    assert fixes.startswith("     3  see groups 1, 3   a[1-2],b1\n     1  gdr fix: rebuild-driver, then ")
+    assert "nvidia-peermem is a stub: its init function only returns -EINVAL." in groups
+    assert groups.count("gdr fix: rebuild-driver, then load-peermem") == 1
 
 
 def test_evidence_that_root_would_read_is_asked_for_with_sudo():
@@ -96,6 +111,36 @@ def test_nodes_that_fail_alike_are_one_group_though_their_names_are_in_the_reaso
     assert rows[0].causes == ("cannot connect to it: host it port 21",)
     assert rows[2].causes == ("cannot connect to it: host it port 212",)
     assert rows[0].summary == "cannot connect to ssh://n1: host n1 port 21"
+
+
+def test_a_node_without_evidence_has_the_advice_of_its_error():
+    """Without one, the node may be down."""
+    lost = [
+        without_answer("ssh://n1", "n1", TargetError("a profile talks", "it must print nothing"), SILENT),
+        without_answer("ssh://n2", "n2", "no answer", SILENT),
+    ]
+
+    assert [group.advice for group in build(lost).groups] == [
+        "it must print nothing; --resume asks it again",
+        "check that it is up; --resume asks it again",
+    ]
+
+
+def test_a_run_that_was_interrupted_says_how_many_are_left_and_that_they_are_asked_again():
+    rows = [row("n1"), without_answer("ssh://n2", "n2", INTERRUPTED, SILENT)]
+    rows.append(without_answer("/n3.tar.gz", "n3", INTERRUPTED, Standing.UNREADABLE))
+    report = build(rows, complete=False)
+
+    assert "\nInterrupted: 2 nodes without an answer; `gdr fleet doctor --resume` asks again\n" in text(
+        report
+    )
+    assert {group.advice for group in report.groups} == {"", "--resume asks it"}
+
+
+def test_nodes_where_it_is_impossible_are_listed_and_ready_ones_are_not():
+    report = build([row("gpu1"), row("login1", Standing.IMPOSSIBLE, causes=("no-gpu",))])
+
+    assert "1 impossible   no-gpu   login1\n" in text(report) and "gpu1" not in text(report)
 
 
 def test_a_name_that_is_a_word_of_the_reason_stands_for_the_node_once():

@@ -10,9 +10,9 @@ import pytest
 from machines.fleet import bundles, fleet
 
 from gdrkit.evidence.errors import TargetError
-from gdrkit.fleet.document import Standing
+from gdrkit.fleet.document import INTERRUPTED, Standing
 from gdrkit.fleet.kubernetes import Kubernetes
-from gdrkit.fleet.run import INTERRUPTED, Run
+from gdrkit.fleet.run import Run
 from tests.fleet.programs import install
 
 KUBECTL = Path(__file__).with_name("kubectl.py")

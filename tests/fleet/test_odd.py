@@ -1,5 +1,7 @@
 """The odd ones out: a planted node is named first, and nodes that are alike are not odd."""
 
+from collections import Counter
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -131,6 +133,46 @@ def test_the_order_of_the_rows_does_not_matter(traits, random):
 def test_nodes_that_are_odd_in_the_same_way_are_one_line():
     """As a rack is that was set up apart."""
     fleet = [*peers(12, ACS="0"), *(row(f"rack{n}", traits={"ACS": "1"}) for n in range(3))]
-    words = text(build(fleet)).partition("Odd ones out\n")[2]
+    words = text(build(fleet)).partition("Odd ones out")[2]
 
-    assert words.startswith("  rack[0-2]: ACS 1 (3 of 15), its 12 peers have 0\n\n")
+    assert words.startswith(": 3 nodes\n  rack[0-2]\n    ACS: 1 on 3; 12 of 15 have 0\n\n")
+
+
+def test_the_count_of_peers_is_that_of_the_nodes_that_have_the_value():
+    fleet = [*peers(12, driver="1"), row("a", traits={"driver": "2"}), row("b", traits={"driver": "3"})]
+    words = text(build(fleet)).partition("Odd ones out")[2]
+
+    assert "  a\n    driver: 2; 12 of 14 have 1\n" in words
+    assert "driver: 1 on 12; 2 on a; 3 on b" in text(build(fleet))
+
+
+def test_a_fleet_of_many_kinds_has_a_bounded_answer_that_names_the_kinds():
+    """What the most nodes differ in is shown; what shows in the same way stands together."""
+    versions = [f"v{n}" for n in range(3)]
+    traits = ("BIOS", "driver", "kernel", "UCX", "flow control", "priorities")
+    rows = [
+        row(f"k{kind}-{n}", traits={"GPUs": f"8 x model {kind}"} | dict.fromkeys(traits, version))
+        for kind in range(5)
+        for n, version in enumerate(versions * (2 if kind == 4 else 1))
+    ]
+    printed = text(build(rows), width=120)
+    drift, _, must = printed.partition("Must be the same")
+
+    assert drift.count("\ndrift   ") == 12 and "        and 8 more: --json has all" in drift
+    assert "drift   BIOS (model 4): v0 on 2; v1 on k4-[1,4]; v2 on k4-[2,5]\n" in drift
+    assert "  flow control (model 4): v0 on 2;" in must and must.count("shows as: no message") == 1
+    assert "model 0" not in text(build(rows[:3]))
+
+
+def test_the_values_of_a_trait_are_counted_once_however_many_nodes_differ(monkeypatch):
+    """Each of many hostile nodes may have a value of its own."""
+    asked = []
+    total = Counter.total
+    monkeypatch.setattr(Counter, "total", lambda counts: asked.append(counts) or total(counts))
+
+    def work(nodes):
+        asked.clear()
+        odd(kinds([row(f"n{n}", traits={"driver": f"v{n}", "kernel": f"k{n}"}) for n in range(nodes)]))
+        return len(asked)
+
+    assert work(10) == work(40)

@@ -7,10 +7,10 @@ import pytest
 from machines.fleet import bundles, fleet
 
 from gdrkit.evidence.errors import TargetError
-from gdrkit.fleet.document import Standing
+from gdrkit.fleet.document import INTERRUPTED, Standing
 from gdrkit.fleet.ray import Ray
 from gdrkit.fleet.ray_api import RayApi, address_of, headers_of, job_log_lines
-from gdrkit.fleet.run import INTERRUPTED, Run
+from gdrkit.fleet.run import Run
 from tests.fleet.ray_server import HOST, dashboard, node
 
 

@@ -7,10 +7,10 @@ import pytest
 from machines.fleet import bundles, fleet
 
 from gdrkit.evidence.errors import TargetError
-from gdrkit.fleet.document import Standing
+from gdrkit.fleet.document import INTERRUPTED, Standing
 from gdrkit.fleet.launcher import hosts_in, named
 from gdrkit.fleet.processes import Ssh
-from gdrkit.fleet.run import INTERRUPTED, Run
+from gdrkit.fleet.run import Run
 from gdrkit.formats.errors import FormatError
 from tests.fleet.programs import install, runs_here, sends_file
 from tests.programs import has_ended
@@ -141,5 +141,7 @@ def test_words_are_paths_that_exist_or_nodes(tmp_path, monkeypatch):
     (tmp_path / "gpu1").touch()
 
     assert named(["gpu1", "gpu[2-3]", "ssh://root@gpu4"]) == (["gpu1"], ["gpu2", "gpu3", "root@gpu4"])
-    with pytest.raises(TargetError, match="neither a file nor a list of nodes"):
+    with pytest.raises(TargetError, match="no such file or directory"):
         named(["./missing/file"])
+    with pytest.raises(TargetError, match="neither a file nor a list of nodes"):
+        named(["missing[file"])

@@ -77,7 +77,7 @@ class Nodes:
     def bench(self, *words: str, timeout: float = 90) -> tuple[int, str, str]:
         """The exit code, the output and the errors of `gdr fleet bench`."""
         run = subprocess.run(
-            [*GDR, "fleet", "bench", "--slurm", "--size=128K", *words],
+            [*GDR, "fleet", "bench", "--slurm", "--size=64K", *words],
             env=self.environment, capture_output=True, text=True, timeout=timeout, check=False,
         )  # fmt: skip
         return run.returncode, run.stdout, run.stderr
@@ -155,7 +155,7 @@ def test_whatever_happens_to_a_node_is_its_row_and_leaves_no_job(slurm, nodes):
     nodes.hang(program, dies)
     slurm.run("scontrol", "update", f"nodename={down}", "state=down", "reason=cable of leaf 4")
     os.kill(slurm.daemons.pid(daemon), signal.SIGSTOP)
-    run = nodes.start("--timeout", "15")
+    run = nodes.start("--timeout", "10")
     step = int(nodes.until_asked(dies).read_text())
     slurm.daemons.end(dies, signal.SIGKILL)
     os.kill(step, signal.SIGKILL)
@@ -211,7 +211,7 @@ def test_the_slow_node_of_pairs_is_named(slurm, nodes):
 def test_a_node_that_dies_in_a_pair_is_named_and_its_peers_have_rates(slurm, nodes):
     """Without --network nodes reach each other at the addresses that Slurm has; here all have the same."""
     nodes.run_python("d3) kill -9 $PPID; exit 1;;")
-    code, printed, errors = nodes.bench("d[1-3]", "--timeout", "45")
+    code, printed, errors = nodes.bench("d[1-3]", "--timeout", "30")
 
     assert (
         code == 3

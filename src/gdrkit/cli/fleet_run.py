@@ -14,7 +14,7 @@ from gdrkit.evidence.errors import TargetError
 from gdrkit.facts.expectation import Supplied
 from gdrkit.fleet import runs
 from gdrkit.fleet.build import build
-from gdrkit.fleet.document import SILENT, STARTED, FleetReport, NodeRow
+from gdrkit.fleet.document import INTERRUPTED, SILENT, STARTED, FleetReport, NodeRow
 from gdrkit.fleet.folder import targets
 from gdrkit.fleet.hostlist import expand
 from gdrkit.fleet.launcher import SLURM, SSH, Launcher, hosts_in, is_target_of, named
@@ -28,7 +28,7 @@ def report_of(options: argparse.Namespace) -> FleetReport:
     since = runs.read(options.since) if options.since else None
     if options.run:
         return _again(runs.read(options.run), options, since)
-    before = runs.read(options.resume).nodes if options.resume else ()
+    before = _before(options.resume) if options.resume else ()
     paths, launcher, nodes = _sources(options, before)
     again = {*paths, *nodes}
     rows = [row for row in before if _source(row) not in again]
@@ -37,7 +37,8 @@ def report_of(options: argparse.Namespace) -> FleetReport:
 
     def arrived(row: NodeRow) -> None:
         rows.append(row)
-        progress.step(f"{row.name}: {row.standing}: {row.summary}" if row.standing in SILENT else "")
+        failed = row.standing in SILENT and row.summary != INTERRUPTED
+        progress.step(f"{row.name}: {row.standing}: {row.summary}" if failed else "")
 
     expected = _expected(options)
     complete = not paths or judge_files(paths, arrived, expected)
@@ -63,6 +64,14 @@ def report_of(options: argparse.Namespace) -> FleetReport:
     )
     _keep(report)
     return report
+
+
+def _before(run: str) -> Sequence[NodeRow]:
+    """The rows of the run that --resume names. Raises TargetError."""
+    try:
+        return runs.read(run).nodes
+    except TargetError as error:
+        raise TargetError(str(error), f"{error.hint}; with targets, write --resume last TARGET") from None
 
 
 def _again(report: FleetReport, options: argparse.Namespace, since: FleetReport | None) -> FleetReport:

@@ -7,7 +7,7 @@ import sys
 
 from gdrkit.cli.arguments import colours, text_width, write, write_json
 from gdrkit.cli.exit import USAGE
-from gdrkit.fleet import tables, text
+from gdrkit.fleet import runs, tables, text
 from gdrkit.fleet.document import UNDECIDED, FleetReport, NodeRow, Standing
 from gdrkit.fleet.exit_code import exit_code
 from gdrkit.fleet.hostlist import fold
@@ -32,7 +32,8 @@ def show(report: FleetReport, options: argparse.Namespace) -> int:
         write(f"{fold(row.name for row in report.nodes if row.standing in _IN_NEED)}\n")
     else:
         colour = colours()
-        write(text.text(report, colour=colour, width=text_width()), styled=colour)
+        run = options.run or runs.LAST
+        write(text.text(report, colour=colour, width=text_width(), run=run), styled=colour)
     return exit_code(report, options.max_blocked)
 
 

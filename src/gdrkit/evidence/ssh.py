@@ -213,6 +213,8 @@ def failure(target: str, code: int, lines: Sequence[str], program: str = COLLECT
     """Why a program did not do its work on a machine, by the exit code of ssh and the last lines of its
     errors."""
     last_line = lines[-1] if lines else ""
+    if code == NO_SUCH_COMMAND and "sudo" in last_line:
+        return TargetError(f"sudo not found on {target}", "leave --sudo out, and name it as root@host")
     if code == NO_SUCH_COMMAND:
         hint = "run nvidia-bug-report.sh or sos report there, copy the file, and run gdr doctor FILE"
         return TargetError(f"python3 not found on {target}", hint)
@@ -239,12 +241,16 @@ def check_bundle(head: bytes, target: str) -> None:
     from gdrkit.evidence.archive import is_header
 
     if not is_header(head):
-        text = " ".join(head[:80].decode("utf-8", "replace").split())
+        text = " ".join(_BINARY.split(head[:80].decode("utf-8", "replace"))[0].split())
         text = "".join(letter for letter in text if letter.isprintable())
         raise TargetError(
-            f"not a bundle: {target} sent: {text}",
+            f"not a bundle: {target} sent: {text or 'no text'}",
             "check the shell profile there: it must print nothing",
         )
+
+
+_BINARY = re.compile("[\x1f\N{REPLACEMENT CHARACTER}]")
+"""Where text ends, and perhaps a bundle begins, which no two machines have alike: gzip, RFC 1952, 2.3.1."""
 
 
 @functools.cache

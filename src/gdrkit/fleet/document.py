@@ -31,6 +31,8 @@ WELL = (Standing.READY, Standing.IMPOSSIBLE)
 SILENT = (Standing.UNREACHABLE, Standing.UNREADABLE)
 """There is no evidence to judge."""
 UNDECIDED = (Standing.UNKNOWN, *SILENT)
+INTERRUPTED = "interrupted before it answered"
+"""The summary of a node whose turn the end of the run cut off, not by its fault."""
 
 
 class PortRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -71,6 +73,7 @@ class NodeRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
     remedies: tuple[RemedyName, ...] = ()  # of the first plan, in order
     needs_reboot: bool = False
     to_find_out: tuple[str, ...] = ()  # commands
+    advice: str = ""  # of a node that gave no evidence: what its error says to do
     traits: dict[str, str] = {}  # by name; without those that are not known
     ports: tuple[PortRow, ...] = ()  # only of a machine such as a DGX Spark
     settings: tuple[Setting, ...] = ()  # those of `gdr config nccl-env`, where there are ports
@@ -120,6 +123,7 @@ class TraitMismatch(Struct, frozen=True, kw_only=True):
     shows_as: str  # the message or symptom
     versions: str  # of NCCL; empty for all
     values: tuple[TraitValue, ...]
+    kind: str = ""  # of node
 
 
 class PortPair(Struct, frozen=True, kw_only=True):
@@ -152,6 +156,7 @@ class Difference(Struct, frozen=True, kw_only=True):
     peers: str  # what most peers have
     same: int  # nodes with this node's value, itself included
     of: int  # nodes of this kind whose value is known
+    usual: int = 0  # of them, nodes that have what most peers have
 
 
 class OddNode(Struct, frozen=True, kw_only=True):

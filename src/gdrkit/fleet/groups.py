@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from gdrkit.fleet.document import WELL, Fix, Group, NodeRow, Standing
+from gdrkit.fleet.document import INTERRUPTED, WELL, Fix, Group, NodeRow, Standing
 from gdrkit.fleet.hostlist import fold
 from gdrkit.report.answers import advice
 from gdrkit.rules import BY_CODE
@@ -56,10 +56,12 @@ def fixes(rows: Iterable[NodeRow]) -> tuple[Fix, ...]:
 def _advice(row: NodeRow) -> str:
     """What to do about a node, in a line."""
     match row.standing:
+        case Standing.UNREACHABLE | Standing.UNREADABLE if row.summary == INTERRUPTED:
+            return "--resume asks it"
         case Standing.UNREACHABLE:
-            return "check that it is up; --resume asks it again"
+            return f"{row.advice or 'check that it is up'}; --resume asks it again"
         case Standing.UNREADABLE:
-            return "collect it again"
+            return row.advice or "collect it again"
         case Standing.UNKNOWN:
             return _find_out(row)
     if row.remedies:

@@ -57,17 +57,20 @@ def row_of(node: Node, report: Report, target: str, name: str = "") -> NodeRow:
     )
 
 
-def without_answer(target: str, name: str, error: Exception | str, standing: Standing) -> NodeRow:
-    """The row of a node that could not be judged, with the reason."""
-    reason = in_a_line(error)
+def without_answer(target: str, name: str, error: BaseException | str, standing: Standing) -> NodeRow:
+    """The row of a node that could not be judged, with the reason, and what to do if the error says it."""
+    reason = in_a_line(error if isinstance(error, str) else reason_of(error))
+    advice = in_a_line(error.hint) if isinstance(error, TargetError) else ""
     name = name or called("", target)
     cause = cause_of(reason, {target, basename(target), name})
-    return NodeRow(name=name, target=target, standing=standing, causes=(cause,), summary=reason)
+    return NodeRow(
+        name=name, target=target, standing=standing, causes=(cause,), summary=reason, advice=advice
+    )
 
 
-def in_a_line(error: Exception | str) -> str:
+def in_a_line(reason: str) -> str:
     """A reason as a line of bounded length, whatever a node sent."""
-    words = "".join(c if c.isprintable() else " " for c in f"{error}"[: 2 * REASON_LIMIT])
+    words = "".join(c if c.isprintable() else " " for c in reason[: 2 * REASON_LIMIT])
     return " ".join(words.split())[:REASON_LIMIT]
 
 

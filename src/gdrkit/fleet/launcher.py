@@ -151,6 +151,8 @@ def named(words: Sequence[str]) -> tuple[list[str], list[str]]:
         if os.path.lexists(word):
             paths.append(word)
             continue
+        if "/" in word and not word.startswith("ssh://"):
+            raise TargetError(f"{word}: no such file or directory", "write nodes as gpu[001-016]")
         try:
             nodes += expand(word.removeprefix("ssh://"))
         except FormatError as error:

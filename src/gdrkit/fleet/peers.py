@@ -109,9 +109,11 @@ def odd(by_kind: Kinds, *, all_differences: bool = False) -> tuple[OddNode, ...]
         if len(rows) < SMALLEST_KIND:
             continue
         usual, counts = norm(rows), _counts(rows)
+        known = {trait: values.total() for trait, values in counts.items()}
         common = Counter(row.standing for row in rows).most_common(1)[0][0]
         for row in rows:
-            differences = tuple(_differences(row, usual, counts, 1.0 if all_differences else ODD_SHARE))
+            most = 1.0 if all_differences else ODD_SHARE
+            differences = tuple(_differences(row, usual, counts, known, most))
             if differences:
                 worse = min(0, ORDER.index(row.standing) - ORDER.index(common))
                 rank = (worse, -sum(map(_surprise, differences)))
@@ -121,14 +123,21 @@ def odd(by_kind: Kinds, *, all_differences: bool = False) -> tuple[OddNode, ...]
 
 
 def _differences(
-    row: NodeRow, usual: Mapping[str, str], counts: Mapping[str, Counter[str]], most: float
+    row: NodeRow,
+    usual: Mapping[str, str],
+    counts: Mapping[str, Counter[str]],
+    known: Mapping[str, int],
+    most: float,
 ) -> list[Difference]:
     differences = []
     for trait, value in row.traits.items():
         peers = usual.get(trait, value)
-        same, of = counts[trait][value], counts[trait].total()
+        same, of = counts[trait][value], known[trait]
         if value != peers and (same == 1 or same <= most * of):
-            differences.append(Difference(trait=trait, value=value, peers=peers, same=same, of=of))
+            usually = counts[trait][peers]
+            differences.append(
+                Difference(trait=trait, value=value, peers=peers, same=same, of=of, usual=usually)
+            )
     return sorted(differences, key=_surprise, reverse=True)
 
 
@@ -155,10 +164,14 @@ def mismatches(by_kind: Kinds) -> tuple[TraitMismatch, ...]:
     """What nodes of one kind, which one job may use, must share and do not."""
     return tuple(
         TraitMismatch(
-            trait=trait, shows_as=row.shows_as, versions=row.versions, values=values_of(trait, rows)
+            trait=trait,
+            shows_as=row.shows_as,
+            versions=row.versions,
+            values=values_of(trait, rows),
+            kind=kind,
         )
         for trait, row in MUST_MATCH.items()
-        for rows in by_kind.values()
+        for kind, rows in by_kind.items()
         if _varies(trait, rows)
     )
 

@@ -17,8 +17,8 @@ from contextlib import contextmanager, suppress
 from gdrkit.evidence.errors import TargetError
 from gdrkit.evidence.ssh import check_bundle
 from gdrkit.facts.expectation import Supplied
-from gdrkit.fleet.document import NodeRow, Standing
-from gdrkit.fleet.judge import reason_of, without_answer
+from gdrkit.fleet.document import INTERRUPTED, NodeRow, Standing
+from gdrkit.fleet.judge import without_answer
 from gdrkit.fleet.launcher import Asking, Launcher, Request
 from gdrkit.fleet.pool import Pool, judge_all
 from gdrkit.fleet.worker import Task, task_of
@@ -30,7 +30,6 @@ TIMEOUT_S = 600.0
 late."""
 GRACE_S = 5.0
 """How late a launcher may be: it ends at the deadline by itself."""
-INTERRUPTED = "interrupted before it answered"
 Arrived = Callable[[NodeRow], None]
 
 
@@ -113,7 +112,7 @@ class Run:
                 continue  # it was given up
             self._waiting.remove(node)
             if error := error or self._wrong(node):
-                yield self._silent(node, reason_of(error))
+                yield self._silent(node, error)
             else:
                 target = self._launcher.target(node)
                 pool.submit(Task(os.fsencode(self._paths[node]), target, node, self._expected))
@@ -142,7 +141,7 @@ class Run:
             return error
         return None
 
-    def _silent(self, node: str, why: str) -> NodeRow:
+    def _silent(self, node: str, why: BaseException | str) -> NodeRow:
         """The row of a node without a bundle."""
         return without_answer(self._launcher.target(node), node, why, Standing.UNREACHABLE)
 

@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from typing import TypeVar
 
 from gdrkit.fleet import cabling_text
 from gdrkit.fleet.cabling import cabling
 from gdrkit.fleet.document import (
-    WELL,
+    SILENT,
     Change,
     Difference,
+    Drift,
     FleetReport,
     Group,
     NodeRow,
     OddNode,
     Standing,
+    TraitMismatch,
     TraitValue,
 )
 from gdrkit.fleet.hostlist import fold
 from gdrkit.fleet.peers import differing
 from gdrkit.fleet.traits import MUST_MATCH
+from gdrkit.report.pages import code_page
 from gdrkit.report.terminal import Row, render
+from gdrkit.rules import BY_CODE
+from gdrkit.rules.expectation import plural
 
 STYLES = {
     "ready": "bold green", "warnings": "yellow", "blocked": "bold red", "unknown": "bold magenta",
@@ -29,15 +35,21 @@ STYLES = {
     "better": "green",
 }  # fmt: skip
 WORDS = {Standing.WARNINGS: "with warnings"}
-INDENT = 14
+INDENT = 17
+BELOW = 10
+"""Columns before what a group means and what to do: where its standing begins."""
 GROUPS_SHOWN, FIXES_SHOWN, ODD_SHOWN, DIFFERENCES_SHOWN, VALUES_SHOWN = 20, 5, 10, 4, 3
+TRAITS_SHOWN = 12
+"""Lines of drift, and of what must be the same: a fleet of many kinds of nodes has some for each kind."""
+NAME_SHOWN = 24
+"""Columns for the name of a node before its value."""
 LIST_SHOWN = 60
 """Characters of a hostlist in a line; --group and --nodes-only show it whole."""
 
 
-def text(report: FleetReport, *, colour: bool = False, width: int | None = None) -> str:
-    """The report as lines of `width` columns."""
-    return render(_lines(report), STYLES, colour=colour, width=width)
+def text(report: FleetReport, *, colour: bool = False, width: int | None = None, run: str = "last") -> str:
+    """The report as lines of `width` columns; `run` is what `--run` takes to show it again."""
+    return render(_lines(report, run), STYLES, colour=colour, width=width)
 
 
 def sentence(report: FleetReport) -> str:
@@ -47,7 +59,7 @@ def sentence(report: FleetReport) -> str:
     shown = [*order, *(standing for standing in Standing if standing not in order)]
     counts = (f"{report.counts[s]} {WORDS.get(s, s)}" for s in shown if s in report.counts)
     took = f"  in {duration(report.seconds)}" if report.seconds else ""
-    return f"{total} node{'' if total == 1 else 's'}: {', '.join(counts)}{took}"
+    return f"{plural(total, 'node')}: {', '.join(counts)}{took}"
 
 
 def duration(seconds: float) -> str:
@@ -55,10 +67,12 @@ def duration(seconds: float) -> str:
     return f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.0f} min"
 
 
-def _lines(report: FleetReport) -> Iterator[Row]:
+def _lines(report: FleetReport, run: str) -> Iterator[Row]:
     yield 0, "bold", sentence(report)
     if not report.complete:
-        yield 0, "unknown", "Interrupted: nodes without an answer are listed as unreachable."
+        silent = plural(sum(report.counts.get(standing, 0) for standing in SILENT), "node")
+        words = f"Interrupted: {silent} without an answer; `gdr fleet doctor --resume` asks again"
+        yield 0, "unknown", words
     yield from _groups(report)
     yield from _fixes(report)
     yield from _drift(report)
@@ -69,19 +83,35 @@ def _lines(report: FleetReport) -> Iterator[Row]:
     yield from _learned(report)
     yield from _changes(report)
     yield 0, "", ""
-    yield 0, "dim", "--group N lists a group, --node NAME shows a node, --compare A B what differs"
+    yield (
+        0,
+        "dim",
+        f"`gdr fleet doctor --run {run} --group N` lists a group, `--node NAME` shows a node, "
+        "`--compare A B` what differs",
+    )
 
 
 def _groups(report: FleetReport) -> Iterator[Row]:
-    shown = [group for group in report.groups if group.standing not in WELL]
+    shown = [group for group in report.groups if group.standing is not Standing.READY]
     if shown:
         yield 0, "", ""
+    advised: dict[str, int] = {}
     for group in shown[:GROUPS_SHOWN]:
         yield INDENT + 5, group.standing, _heading(group), _label(group)
+        if meaning := _meaning(group):
+            yield BELOW, "", meaning
+        first = advised.setdefault(group.advice, group.number)
         if group.advice:
-            yield INDENT + 5, "", group.advice
+            again = first != group.number and len(group.advice) > LIST_SHOWN
+            yield BELOW, "", f"as group {first}" if again else group.advice
     if more := shown[GROUPS_SHOWN:]:
-        yield 0, "dim", f"and {len(more)} more groups, {sum(g.count for g in more)} nodes: --json has all"
+        nodes = plural(sum(group.count for group in more), "node")
+        yield 0, "dim", f"and {plural(len(more), 'more group')}, {nodes}: --json has all"
+
+
+def _meaning(group: Group) -> str:
+    """The first sentence of the page of a group's first code; "" where its cause is in words already."""
+    return code_page(group.causes[0])[0] if group.causes and group.causes[0] in BY_CODE else ""
 
 
 def _label(group: Group) -> str:
@@ -105,71 +135,116 @@ def short(nodes: str) -> str:
 
 
 def _fixes(report: FleetReport) -> Iterator[Row]:
+    """What a group says already is not said again."""
     if len(report.fixes) < 2:
         return
+    shown = [group for group in report.groups if group.standing is not Standing.READY][:GROUPS_SHOWN]
     yield 0, "", ""
     yield 0, "bold", "What to fix first"
     for fix in report.fixes[:FIXES_SHOWN]:
-        yield 8, "", f"{fix.advice or 'see gdr doctor'}   {short(fix.nodes)}", f"{fix.frees:>6}"
+        says = [str(group.number) for group in shown if group.advice == fix.advice]
+        words = fix.advice or "see gdr doctor"
+        if says and len(words) > LIST_SHOWN and not fix.remedies:
+            words = f"see group{'s' if len(says) > 1 else ''} {', '.join(says)}"
+        yield 8, "", f"{words}   {short(fix.nodes)}", f"{fix.frees:>6}"
+    if more := report.fixes[FIXES_SHOWN:]:
+        yield (
+            8,
+            "dim",
+            f"and {len(more)} more, for {plural(sum(fix.frees for fix in more), 'node')}: --json has all",
+        )
 
 
 def _values(values: tuple[TraitValue, ...]) -> str:
+    """Each value with its nodes; of the most common one, the count."""
     first, *others = values
-    shown = [f"{first.value} on {first.count}"]
+    shown = [f"{first.value} on {first.count if first.count > 1 else first.nodes}"]
     shown += [f"{one.value} on {short(one.nodes)}" for one in others[:VALUES_SHOWN]]
-    more = f", and {len(others) - VALUES_SHOWN} more values" if len(others) > VALUES_SHOWN else ""
-    return f"{', '.join(shown)}{more}"
+    if len(others) > VALUES_SHOWN:
+        shown.append(f"and {plural(len(others) - VALUES_SHOWN, 'more value')}")
+    return "; ".join(shown)
+
+
+Shared = TypeVar("Shared", Drift, TraitMismatch)
+
+
+def _cut(rows: Sequence[Shared]) -> tuple[Sequence[Shared], int]:
+    """So many rows as are shown, those about the most nodes, and how many are not."""
+    if len(rows) <= TRAITS_SHOWN:
+        return rows, 0
+    largest = sorted(rows, key=lambda row: -sum(value.count for value in row.values))
+    return largest[:TRAITS_SHOWN], len(rows) - TRAITS_SHOWN
+
+
+def _trait(row: Drift | TraitMismatch, rows: Iterable[Drift | TraitMismatch], label: str) -> tuple[str, str]:
+    """The values of a trait, and its name behind a label, with the kind of nodes if there are several."""
+    several = len({one.kind for one in rows}) > 1
+    return _values(row.values), f"{label}{row.trait}{f' ({row.kind})' if several and row.kind else ''}: "
 
 
 def _drift(report: FleetReport) -> Iterator[Row]:
-    """Each trait with its values: of the most common one the count, of the others the nodes."""
-    several = len({drift.kind for drift in report.drift}) > 1
-    for number, drift in enumerate(report.drift):
+    shown, more = _cut(report.drift)
+    for number, drift in enumerate(shown):
         if not number:
             yield 0, "", ""
-        kind = f" ({drift.kind})" if several else ""
-        yield 8, "", f"{drift.trait}{kind}: {_values(drift.values)}", "drift"
+        yield 10, "", *_trait(drift, report.drift, "drift   ")
+    if more:
+        yield 8, "dim", f"and {more} more: --json has all"
 
 
 def _mismatches(report: FleetReport) -> Iterator[Row]:
+    """What shows in the same way stands together."""
     if not report.mismatches:
         return
     yield 0, "", ""
     yield 0, "bold", "Must be the same on all nodes of a job"
-    for row in report.mismatches:
-        yield 2, "", f"{row.trait}: {_values(row.values)}"
-        yield 4, "dim", _shows_as(row.shows_as, row.versions)
+    shown, more = _cut(report.mismatches)
+    alike: dict[str, list[TraitMismatch]] = {}
+    for row in shown:
+        alike.setdefault(_shows_as(row.shows_as, row.versions), []).append(row)
+    for words, rows in alike.items():
+        for row in rows:
+            yield 6, "", *_trait(row, report.mismatches, "  ")
+        yield 4, "dim", words
+    if more:
+        yield 2, "dim", f"and {more} more: --json has all"
 
 
 def _odd(report: FleetReport) -> Iterator[Row]:
     if not report.odd:
         return
+    count = plural(len(report.odd), "node")
     yield 0, "", ""
-    yield 0, "bold", "Odd ones out"
+    yield 0, "bold", f"Not as most of their kind: {count}" if report.expected else f"Odd ones out: {count}"
+    yield from _alike(report.odd, ODD_SHOWN)
+
+
+def _alike(odd: Iterable[OddNode], most: int) -> Iterator[Row]:
+    """Nodes with what they have and few others; those that are odd in the same way together."""
     alike: dict[tuple[Standing, tuple[Difference, ...]], list[OddNode]] = {}
-    for node in report.odd:
+    for node in odd:
         alike.setdefault((node.standing, node.differences), []).append(node)
     groups = list(alike.values())
-    for nodes in groups[:ODD_SHOWN]:
-        names = short(fold(node.node for node in nodes))
-        yield 4, nodes[0].standing, "; ".join(_differences(nodes[0])), f"  {names}: "
-    if more := sum(map(len, groups[ODD_SHOWN:])):
-        yield 0, "dim", f"  and {more} more: --json has all"
+    for nodes in groups[:most]:
+        yield 2, nodes[0].standing, short(fold(node.node for node in nodes))
+        yield from _differences(nodes[0])
+    if more := sum(map(len, groups[most:])):
+        yield 0, "dim", f"  and {plural(more, 'more node')}: --json has all"
 
 
-def _differences(node: OddNode) -> Iterator[str]:
-    for number, one in enumerate(node.differences[:DIFFERENCES_SHOWN]):
-        others = f"its {one.of - one.same} peers have" if not number else "peers"
-        shared = f" ({one.same} of {one.of})" if one.same > 1 else ""
-        yield f"{one.trait} {one.value}{shared}, {others} {one.peers}"
+def _differences(node: OddNode) -> Iterator[Row]:
+    for one in node.differences[:DIFFERENCES_SHOWN]:
+        shared = f" on {one.same}" if one.same > 1 else ""
+        words = f"{one.value}{shared}; {one.usual} of {one.of} have {one.peers}"
+        yield 8, "", words, f"    {one.trait}: "
     if (more := len(node.differences) - DIFFERENCES_SHOWN) > 0:
-        yield f"and {more} more"
+        yield 4, "", f"and {plural(more, 'more difference')}"
 
 
 def _learned(report: FleetReport) -> Iterator[Row]:
     for kind in report.expected:
         yield 0, "", ""
-        yield 0, "bold", f"What most of {kind.count} nodes with {kind.kind or 'no GPU'} have"
+        yield 0, "bold", f"What most of {plural(kind.count, 'node')} with {kind.kind or 'no GPU'} have"
         for trait, value in kind.traits.items():
             yield 4, "", f"{trait}: {value}"
 
@@ -209,20 +284,20 @@ def group_text(report: FleetReport, group: Group, *, colour: bool, width: int | 
     """One group with its nodes."""
 
     def lines() -> Iterator[Row]:
-        yield (
-            0,
-            group.standing,
-            f"Group {group.number}: {group.count} nodes {WORDS.get(group.standing, group.standing)}",
-        )
+        count = f"{plural(group.count, 'node')} {WORDS.get(group.standing, group.standing)}"
+        yield 0, group.standing, f"Group {group.number}: {count}"
         yield 2, "", group.nodes
-        yield 2, "", f"why: {_heading(group).partition('   ')[0]}"
+        if group.causes:
+            yield 2, "", f"why: {_heading(group).partition('   ')[0]}"
+        if meaning := _meaning(group):
+            yield 2, "", meaning
         yield 2, "", f"for example: {group.summary}"
         if group.advice:
             yield 2, "", f"what to do: {group.advice}"
         members = {row.name for row in report.nodes if (row.standing, row.causes, row.rails) == key}
-        for row in report.odd:
-            if row.node in members:
-                yield 4, "", "; ".join(_differences(row)), f"  {row.node}: "
+        if odd := [row for row in report.odd if row.node in members]:
+            yield 2, "bold", f"of them, not as most of their kind: {plural(len(odd), 'node')}"
+            yield from _alike(odd, len(odd))
 
     key = (group.standing, group.causes, group.rails)
     return render(lines(), STYLES, colour=colour, width=width)
@@ -232,32 +307,42 @@ def comparison_text(one: NodeRow, other: NodeRow, *, colour: bool = False, width
     """What differs between two nodes, first what a job on both needs to be the same."""
 
     def lines() -> Iterator[Row]:
+        found = differing(one, other)
+        matter = {trait: found.pop(trait) for trait in MUST_MATCH if all(found.get(trait, ("",)))}
+        yield 0, "bold", _how_many(len(matter), found)
         for row in (one, other):
             yield 4, row.standing, f"{row.standing}: {row.summary}", f"{row.name}: "
         if cables := cabling((one, other)):
             yield from cabling_text.lines(cables, (one, other))
-        found = differing(one, other)
-        matter = {trait: found.pop(trait) for trait in MUST_MATCH if all(found.get(trait, ("",)))}
-        if not found and not matter:
-            yield 2, "", "no difference in what is compared"
         if matter:
             yield 0, "", ""
             yield 0, "bold", "Must be the same for a job on both"
         for trait, values in matter.items():
-            yield 4, "", _both(trait, values)
-            yield 6, "dim", _shows_as(MUST_MATCH[trait].shows_as, MUST_MATCH[trait].versions)
+            yield from _both(trait, values)
+            yield 4, "dim", _shows_as(MUST_MATCH[trait].shows_as, MUST_MATCH[trait].versions)
         if found:
             yield 0, "", ""
             yield 0, "bold", "Also differs" if matter else "Differs"
         for trait, values in found.items():
-            yield 4, "", _both(trait, values)
+            yield from _both(trait, values)
 
+    def _both(trait: str, values: tuple[str, str]) -> Iterator[Row]:
+        yield 2, "", trait
+        for row, value in zip((one, other), values, strict=True):
+            yield indent, "", value or "not known", f"    {row.name}"
+
+    indent = 6 + min(NAME_SHOWN, max(len(one.name), len(other.name)))
     return render(lines(), STYLES, colour=colour, width=width)
 
 
-def _both(trait: str, values: tuple[str, str]) -> str:
-    left, right = (value or "not known" for value in values)
-    return f"{trait}: {left}; there {right}"
+def _how_many(matter: int, others: Mapping[str, tuple[str, str]]) -> str:
+    """How many traits differ; one that is not known of a node does not count."""
+    unknown = sum(not all(values) for values in others.values())
+    rest = len(others) - unknown
+    words = f"{plural(matter, 'difference')} in what must be the same for a job on both, {rest} in the rest"
+    if not matter and not rest:
+        words = "No difference in what is compared"
+    return words + (f"; {plural(unknown, 'trait')} not known of one node" if unknown else "")
 
 
 def _shows_as(words: str, versions: str) -> str:

@@ -18,7 +18,7 @@ from msgspec import Struct
 from gdrkit.evidence.target import open_host
 from gdrkit.facts.expectation import Supplied
 from gdrkit.fleet.document import NodeRow, Standing
-from gdrkit.fleet.judge import judged, reason_of, without_answer
+from gdrkit.fleet.judge import judged, without_answer
 
 MEMORY_LIMIT_BYTES = 2 << 30
 """Address space of one worker. The largest real bundle takes 200 MB."""
@@ -62,4 +62,4 @@ def row_of(task: Task) -> NodeRow:
     try:
         return judged(open_host(os.fsdecode(task.path)), task.target, task.name, task.expected)
     except Exception as error:
-        return without_answer(task.target, task.name, reason_of(error), Standing.UNREADABLE)
+        return without_answer(task.target, task.name, error, Standing.UNREADABLE)

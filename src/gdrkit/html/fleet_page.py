@@ -114,8 +114,8 @@ def _odd(report: FleetReport) -> str:
         (
             f"<b>{safe(node.node)}</b> <small>{safe(node.standing.value)}</small>",
             "<br>".join(
-                f"{safe(d.trait)} is <code>{safe(d.value)}</code>; its peers have "
-                f"<code>{safe(d.peers)}</code> <small>({d.same} of {d.of} have it)</small>"
+                f"{safe(d.trait)} is <code>{safe(d.value)}</code> on {d.same} of {d.of}; "
+                f"{d.usual} have <code>{safe(d.peers)}</code>"
                 for d in node.differences
             ),
         )
@@ -135,11 +135,12 @@ def _drift(report: FleetReport) -> str:
 
 
 def _mismatches(report: FleetReport) -> str:
-    rows = ((safe(m.trait), rich(m.shows_as), _values(m.values)) for m in report.mismatches)
+    rows = ((safe(m.trait), safe(m.kind), rich(m.shows_as), _values(m.values)) for m in report.mismatches)
     if not report.mismatches:
         return ""
     about = "What must be the same on all nodes of a job."
-    return section("mismatches", "Not the same", about, table(("what", "it shows as", "values"), rows))
+    heads = ("what", "nodes with", "it shows as", "values")
+    return section("mismatches", "Not the same", about, table(heads, rows))
 
 
 def _values(values: Iterable[TraitValue]) -> str:

@@ -100,6 +100,12 @@ def test_a_large_program_and_a_large_bundle_do_not_deadlock(fake_ssh, monkeypatc
         ),
         ("echo Welcome to node1; exit 0", "not a bundle: ssh://node1 sent: Welcome to node1"),
         ("printf 'a\\033[31m\\001b\\n'; exit 0", "not a bundle: ssh://node1 sent: a[31mb"),
+        (
+            "echo hello; head -c 4096 /dev/urandom | gzip; exit 0",
+            "not a bundle: ssh://node1 sent: hello",
+        ),
+        ("printf '\\377\\377'; exit 0", "not a bundle: ssh://node1 sent: no text"),
+        ("echo 'sh: 1: sudo: not found' >&2; exit 127", "sudo not found on ssh://node1"),
         ("printf '%079d %d' 0 12; exit 0", f"not a bundle: ssh://node1 sent: {'0' * 79}"),
     ],
 )

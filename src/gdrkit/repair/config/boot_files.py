@@ -182,12 +182,16 @@ def pairs_redirected(node: Node) -> dict[str, str]:
     }
 
 
+_OTHERS = {"systemd": "; for metrics, --form export-service and --form export-timer"}
+"""Forms of the same kind that need no node."""
+
+
 def _bridges(kind: str, request: ConfigRequest) -> dict[str, str] | ConfigRefused:
     if request.node is None:
         return ConfigRefused(
             kind=kind,
             why="the bridges to change depend on the node",
-            instead="give a TARGET that was collected by root: sudo gdr collect",
+            instead=f"give a TARGET that was collected by root: sudo gdr collect{_OTHERS.get(kind, '')}",
         )
     if ask(request, data_direct_functions):
         return ConfigRefused(
