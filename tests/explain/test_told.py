@@ -129,3 +129,125 @@ def test_a_level_that_somebody_advises_is_not_the_level_of_the_job():
     assert answered(f"Two machines\n\n{line}\nWe run with NCCL_NET_GDR_LEVEL=PIX.\n").cause == (
         "gdr-level-too-low"
     )
+
+
+# -- rivals, and what agrees -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The module is not signed.\n\nKernel lockdown refuses it, and Secure Boot is why.\n",
+        "Kernel lockdown blocks our module.\n\nIt is not signed.\n",
+    ],
+)
+def test_a_cause_and_what_it_brings_about_are_one_in_either_order(text):
+    found = answered(f"The module cannot be loaded\n\n{text}")
+    assert found.cause == "lockdown-blocks-module"
+    other = text.replace("not signed", "built for another kernel")
+    assert answered(f"The module cannot be loaded\n\n{other}").cause is None
+
+
+def test_the_deeper_of_two_causes_that_words_name_comes_first():
+    assert answered("nvidia_peermem is not loaded: it was blacklisted.\n").cause == "module-blacklisted"
+    doubtful = "The root cause was that nvidia_peermem is not loaded. Maybe it is blacklisted?\n"
+    assert answered(doubtful).cause == "peermem-not-loaded"
+
+
+def test_two_sentences_of_a_paragraph_agree_if_one_gives_the_reason():
+    reason = "Transfers are staged because nvidia_peermem is not loaded."
+    assert (
+        answered(f"All-reduce is slow\n{STORY}\n{reason} Without it being loaded nothing helps.\n").cause
+        is None
+    )
+    both = f"{reason} On this image nvidia_peermem is never loaded.\n"
+    assert answered(f"All-reduce is slow\n{STORY}\n{both}").cause == "peermem-not-loaded"
+
+
+def test_what_a_message_does_not_say_is_not_denied():
+    silent = "The message does not say that the memlock limit is too low, but that is all it takes.\n"
+    assert answered(f"Registration fails\n\n{silent}").cause == "memlock-limit"
+    denied = "The memlock limit is not too low here.\n"
+    assert answered(f"Registration fails\n\n{denied}").cause is None
+
+
+@pytest.mark.parametrize(
+    ("sentence", "cause"),
+    [
+        ("For example, when we ran into it the memlock limit was 64.", "memlock-limit"),
+        ("For example, the memlock limit is 64 on many systems.", None),
+        ("This is usually due to ACS being enabled on the switches.", "acs-redirect"),
+        ("Usually ACS is enabled on the switches.", None),
+    ],
+)
+def test_what_somebody_saw_or_a_symptom_usually_means_is_a_cause_and_what_is_usual_is_none(sentence, cause):
+    assert answered(f"Registration of GPU memory fails\n\n{sentence}\n").cause == cause
+
+
+# -- replies ---------------------------------------------------------------------------------------------
+
+ASKED = "The run with GDR crashes; without it all is well."
+
+
+@pytest.mark.parametrize(
+    ("post", "cause"),
+    [
+        ("Could ACS be enabled on your system? Please show lspci.", "acs-redirect"),
+        ("Is the nv_peer_mem module loaded?", "peermem-not-loaded"),
+        ("try `sudo modprobe nvidia-peermem`", "peermem-not-loaded"),
+    ],
+)
+@pytest.mark.parametrize(
+    "byline", ["{} commented 3 days ago", "{} \u00b7 comment \u00b7 2024-01-02", "{} wrote:", ""]
+)
+def test_a_reply_that_confirms_makes_a_question_or_advice_the_cause(post, cause, byline):
+    def thread(reply):
+        posts = (ASKED, post, reply)
+        names = (byline.format(name) for name in ("ann", "bob", "ann"))
+        body = "".join(f"{name}\n{text}\n\n" for name, text in zip(names, posts, strict=True))
+        return answered(f"Crash with GDR\n{STORY}\n{body}")
+
+    for reply in ("Yes, this was the problem. Thank you!", "Thank you very much. It works now."):
+        found = thread(reply)
+        assert (found.cause, found.sureness, found.claimed) == (cause, "likely", True)
+    for reply in (
+        "No, it still crashes.",
+        "Thanks, but it made no difference.",
+        "Is that really the problem?",
+    ):
+        assert thread(reply).cause is None
+
+
+@pytest.mark.parametrize(
+    ("advice", "cause"),
+    [
+        ("Just load the nv_peer_mem module.", "peermem-not-loaded"),
+        ("You could simply load nvidia_peermem.", "peermem-not-loaded"),
+        ("The nv_peer_mem module is loaded.", None),
+        ("Load the nv_peer_mem module, then start the job.", None),
+    ],
+)
+def test_advice_in_a_reply_names_a_remedy_and_what_is_in_place_does_not(advice, cause):
+    text = f"GDR is used by one node only\n\nThe other one prints NET/IB/1. What differs?\n\n{advice}\n"
+    assert answered(text).cause == cause
+
+
+# -- a program that goes on ------------------------------------------------------------------------------
+
+NO_VERBS = "n1:40:50 [0] NCCL INFO Failed to open libibverbs.so[.1]"
+ON = "n1:40:50 [0] NCCL INFO Using network Socket"
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [
+        "n1:40:50 [0] transport/p2p.cc:275 NCCL WARN Cuda failure 'peer access is not supported'",
+        "RuntimeError: NCCL error: unhandled system error",
+    ],
+)
+def test_what_a_program_goes_on_without_is_not_why_it_fails(failure):
+    found = answered(f"A job fails\n{NO_VERBS}\n{ON}\n{failure}\n")
+    assert found.cause is None
+    assert [line.text for line in found.lines] == [failure]
+    assert "verbs-library-missing" in {other.code for other in found.others}
+    assert answered(f"A job on ConnectX is slow\n{NO_VERBS}\n{ON}\n").cause == "verbs-library-missing"

@@ -33,6 +33,8 @@ LINES = (
     "RuntimeError: CUDA error: system not yet initialized",
     "n1:1:2 [0] NCCL WARN Cuda failure 'CUDA driver version is insufficient for CUDA runtime version'",
     "n1:1:2 [0] NCCL WARN Bootstrap : no socket interface found",
+    "n1:1:2 [0] include/socket.h:311 NCCL WARN Net : Socket creation failed : Address family not supported",
+    "n1:1:2 [0] graph/xml.cc:332 NCCL WARN Could not find real path of /sys/class/pci_bus/0000:3b/../..",
     "n1:1:2 [0] NCCL WARN socketStartConnect: Connect to 10.0.0.2<4> failed : Connection refused",
     "n1:1:2 [0] NCCL WARN Net : Connection closed by remote peer 10.0.0.2<4>",
     "n1:1:2 [0] NCCL WARN Error: failed to extend /dev/shm/nccl-abc to 9637892 bytes",

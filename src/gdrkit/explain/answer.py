@@ -19,7 +19,7 @@ from gdrkit.explain.explanation import (
     TextMachine,
 )
 from gdrkit.explain.otherwise import OtherLine
-from gdrkit.explain.ranking import BY_LINE, STANCES, Candidate
+from gdrkit.explain.ranking import BY_LINE, NOTE, STANCES, Candidate
 from gdrkit.explain.sentences import Sentence
 from gdrkit.explain.subject import Topics
 from gdrkit.explain.told import is_told
@@ -64,9 +64,10 @@ def answer(
         return _foreign(about, found)
     if reason is not None:
         return _stated(reason, found)
-    if found:
+    failing = unexplained(lines, said)
+    if found and (found[0].weight > NOTE or failing is None):
         return _several(found, about)
-    return _working(machines) or _nothing(about, unexplained(lines, said))
+    return _working(machines) or _nothing(about, failing, found)
 
 
 def _reports_nothing(
@@ -232,7 +233,7 @@ def _foreign(about: Topics, found: tuple[Candidate, ...]) -> Answer:
     )
 
 
-def _nothing(about: Topics, failing: QuotedLine | None) -> Answer:
+def _nothing(about: Topics, failing: QuotedLine | None, found: tuple[Candidate, ...]) -> Answer:
     quoted = () if failing is None else (failing,)
     if not (about.rdma or about.collective):
         return _plain(AnswerKind.NOTHING, "Nothing in this text is about GPUDirect RDMA.", lines=quoted)
@@ -241,6 +242,7 @@ def _nothing(about: Topics, failing: QuotedLine | None) -> Answer:
         AnswerKind.NOTHING,
         f"The text is about {_about(about)}, but {what} whose cause gdr knows.",
         lines=quoted,
+        others=_others(found),
     )
 
 

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from gdrkit.explain import cues
 from gdrkit.explain.lines import is_advice
+from gdrkit.explain.replies import is_confirmed, is_refuted
 from gdrkit.explain.sentences import Place, Sentence
 from gdrkit.explain.statement_rows import HARDWARE
 from gdrkit.explain.statements import Reading, readings
@@ -37,6 +38,7 @@ class Claim(Struct, frozen=True):
     code: str
     sentence: Sentence
     stance: Stance
+    confirmed: bool = False  # a reply says that it was the cause, or the cure
 
     @property
     def hardware(self) -> bool:
@@ -52,13 +54,15 @@ def claims(found: tuple[Sentence, ...]) -> tuple[Claim, ...]:
 def _in(found: tuple[Sentence, ...], index: int) -> Iterator[Claim]:
     """The causes in a sentence. One that names only a cure says that it is in place: a denial."""
     sentence = found[index]
-    stance = _stance(found, index)
+    confirmed = is_confirmed(found, index)
+    stance = Stance.FOUND if confirmed else _stance(found, index)
     futile = cues.is_futile(sentence.text) or _is_futile_after(found, index)
+    futile = futile or (stance in UNTRIED and is_refuted(found, index))
     table = sentence.text.startswith("|")  # a row may be about any machine
     for reading in _readings(found, index, stance):
         if table and reading.code in HARDWARE_CODES:
             continue
-        if futile and (reading.cured or cues.is_futile(sentence.text)):
+        if futile and (reading.cured or stance in UNTRIED or cues.is_futile(sentence.text)):
             yield Claim(reading.code, sentence, Stance.DENIED)
         elif reading.cured and stance not in (Stance.FOUND, Stance.REMEDY):
             if stance in (Stance.TITLE, Stance.SAID) and not (reading.context or reading.bare):
@@ -68,7 +72,12 @@ def _in(found: tuple[Sentence, ...], index: int) -> Iterator[Claim]:
         ):
             yield Claim(reading.code, sentence, Stance.DENIED)
         else:
-            yield Claim(reading.code, sentence, Stance.CONTEXT if reading.context else stance)
+            meant = Stance.CONTEXT if reading.context else stance
+            yield Claim(reading.code, sentence, meant, confirmed and not reading.context)
+
+
+UNTRIED = (Stance.REMEDY, Stance.ASKED, Stance.ADVISED)
+"""What a reply can refute."""
 
 
 def _readings(found: tuple[Sentence, ...], index: int, stance: Stance) -> tuple[Reading, ...]:
@@ -89,7 +98,7 @@ def _stance(found: tuple[Sentence, ...], index: int) -> Stance:
     sentence = found[index]
     if _is_under_a_cause(found, index):
         return Stance.FOUND
-    if cues.is_guess(sentence.text):
+    if cues.is_guess(sentence.text) or cues.is_habit(sentence.text):
         return Stance.ASKED
     if cues.is_general(sentence.text):
         return Stance.ADVISED

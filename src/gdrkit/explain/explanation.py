@@ -58,6 +58,9 @@ QUOTED = "quoted by a person; no output shows it"
 UNUSUAL = "the line has an unusual form"
 """Notes of claimed lines in the form in which a program prints them."""
 
+WENT_ON = "the program goes on without it, and fails at something else"
+"""Note of a line that is not why the program failed."""
+
 
 class OpenLine(Struct, frozen=True, kw_only=True):
     """A line that the text does not explain."""

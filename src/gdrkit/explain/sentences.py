@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 
 from msgspec import Struct
 
+from gdrkit.explain.attribution import is_byline
 from gdrkit.explain.lines import is_machine, is_sentence
 from gdrkit.explain.transcript import TextLine
 
@@ -36,6 +37,7 @@ class Sentence(Struct, frozen=True):
     place: Place
     paragraph: int  # sentences of one paragraph have the same number
     host: str = ""  # the machine that the headings above it name
+    post: int = 0  # of a thread, by its bylines; 0 if it has none
 
 
 def sentences(lines: Iterable[TextLine]) -> tuple[Sentence, ...]:
@@ -49,15 +51,19 @@ def sentences(lines: Iterable[TextLine]) -> tuple[Sentence, ...]:
 
 
 def _all(lines: tuple[TextLine, ...]) -> Iterator[Sentence]:
+    post = 0
     for number, paragraph in enumerate(_paragraphs(lines)):
         first = paragraph[0]
+        if len(paragraph) == 1 and is_byline(first.text):
+            post += 1
+            continue
         place = Place.BODY
         if first is lines[0]:
             place = Place.TITLE
         elif len(paragraph) == 1 and _compiled("heading").match(first.text):
             place = Place.HEADING
         for line, text in _split(paragraph):
-            yield Sentence(line.number, text[:MAX_CHARACTERS], place, number, line.host)
+            yield Sentence(line.number, text[:MAX_CHARACTERS], place, number, line.host, post)
             if place is Place.TITLE:
                 place = Place.BODY  # the text has no title: only its first sentence counts as one
 

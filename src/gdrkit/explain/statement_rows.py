@@ -90,7 +90,7 @@ LOADING = (
         r"\b(?:never|not|n't) (?:been |be |get |got )?(?:re)?(?:built|compiled|rebuil\w*)"
         r"|\b(?:never|not|n't) (?:re)?build\b|\bdkms\b.{0,40}\b(?:fail\w*|skipp?ed|status\W.{0,24}\badded)\b"
         r"|\b(?:fail\w*|unable) to (?:re)?(?:build|compile)\b|(?:build|compil\w+) (?:\w+ ){0,3}fail",
-        r"dkms (?:autoinstall|install|build)",
+        r"dkms (?:autoinstall|install|build)\b",
         unless=r"OFED|DOCA|\bstub\b|symbol|peer[- ]memory API|ib_register_peer"
         r"|for (?:another|a different|the wrong|the old)",
     ),

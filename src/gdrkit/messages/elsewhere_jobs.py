@@ -47,6 +47,22 @@ ROWS = (
         "NCCL src/bootstrap.cc",
     ),
     OtherMessage(
+        "Socket creation failed",
+        r"(?:NCCL )?WARN (?:Net : |ncclSocketInit: )?Socket creation failed : ",
+        "NCCL cannot create a TCP socket: the container or host has no network interface with an IP address"
+        " that it can use",
+        "Start the container with the host's network, or give it an interface; `ip address` in it shows what"
+        " it has",
+        "NCCL src/include/socket.h in 2.3, createListenSocket(); src/misc/socket.cc, ncclSocketInit()",
+    ),
+    OtherMessage(
+        "real path of",
+        r"(?:NCCL )?WARN Could not find real path of /sys/class/pci_bus/",
+        "NCCL does not find the GPU's PCI device in /sys, as in a container or VM that hides it",
+        "Mount /sys of the host in the container (`-v /sys:/sys:ro`), or run it as it runs elsewhere",
+        "NCCL src/graph/xml.cc, getPciPath()",
+    ),
+    OtherMessage(
         "onnect",
         r"(?:[Cc]onnect to|connecting to address) \S+ (?:failed|returned)\b.{0,40}"
         r"(?:refused|No route|timed out|unreachable|abort)",

@@ -228,6 +228,7 @@ ROWS = (
         "Failed to open libibverbs.so{what:.*}",
         ("verbs-library-missing",),
         decides=False,  # on a machine without RDMA it is normal
+        goes_on=True,
         make=lambda m: records.VerbsUnavailable(m.words),
         source="NCCL src/misc/ibvsymbols.cc, buildIbvSymbols()",
         versions="2.29.7 and before",
@@ -242,6 +243,7 @@ ROWS = (
         "Count not open libibverbs.so.1",
         ("verbs-library-missing",),
         decides=False,  # on a machine without RDMA it is normal
+        goes_on=True,
         make=lambda m: records.VerbsUnavailable(m.words),
         source="NCCL src/misc/ibvsymbols.cc, buildIbvSymbols(), as it is spelled there",
         versions="2.30.3 and later",

@@ -56,6 +56,7 @@ def _judged(node: Node, found: Environment, network: bool, passed: str) -> Outco
     "gdr-read-off",
     Layer.APPLICATION,
     per=nccl_sources,
+    nvidia_only=True,
     takes=NCCL.own(*READ.closes),
     direction=READ.direction,
     remedies=(RemedyName.CLEAN_NCCL_SETTINGS,),

@@ -22,6 +22,7 @@ from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, Set
     Layer.DRIVER,
     per=the_node,
     takes=REGISTRATION,
+    not_loaded=True,
     reported_by=(DecidingCommand(DRIVER_VERSION, "`No such file or directory`"),),
     remedies=(RemedyName.BUILD_DRIVER_FOR_KERNEL, RemedyName.LOAD_DRIVER),
     settled_by=SettledBy.DRIVER,

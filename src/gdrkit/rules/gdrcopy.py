@@ -14,6 +14,7 @@ _INSTALL = "https://github.com/NVIDIA/gdrcopy#build-and-installation"
     "gdrcopy-not-loaded",
     Layer.DRIVER,
     per=the_node,
+    not_loaded=True,
     reported_by=(DecidingCommand("ls -l /dev/gdrdrv", "No such file or directory"),),
     cost="Short messages are slower. NVSHMEM on EFA and IBGDA with a CPU proxy stop.",
     references=(_INSTALL,),

@@ -23,6 +23,7 @@ from gdrkit.rules.stage import LoadPosition, Stage
     per=peermem,
     takes=(ADDRESS,),
     loading=LoadPosition(Stage.LOADED, 1),
+    not_loaded=True,
     reported_by=(DecidingCommand(LSMOD, "nothing"),),
     remedies=(RemedyName.LOAD_PEERMEM,),
     cost="GPU memory cannot be registered with plain ibv_reg_mr (EFAULT); dma-buf is not affected.",

@@ -106,6 +106,8 @@ class Rule(Struct, frozen=True, kw_only=True, eq=False):
     loading: LoadPosition | None = None  # where it stops the loading of a module
     module: str = ""  # the only module that the rule is about
     logged: bool = False  # whenever it stops a module, the kernel log has a line
+    not_loaded: bool = False  # a module is not loaded, so whatever keeps one from loading brings it about
+    nvidia_only: bool = False  # GPUs and libraries of other makers do not have it
     at_registration: bool = False  # only seen when memory is registered, after a program chose its path
     whole_machine: bool = False  # about absence or a count: needs evidence of the whole machine
     reported_by: tuple[DecidingCommand, ...] = ()  # the most conclusive first
@@ -132,6 +134,8 @@ def rule(
     loading: LoadPosition | None = None,
     module: str = "",
     logged: bool = False,
+    not_loaded: bool = False,
+    nvidia_only: bool = False,
     at_registration: bool = False,
     whole_machine: bool = False,
     reported_by: tuple[DecidingCommand, ...] = (),
@@ -159,6 +163,8 @@ def rule(
             loading=loading,
             module=module,
             logged=logged,
+            not_loaded=not_loaded,
+            nvidia_only=nvidia_only,
             at_registration=at_registration,
             whole_machine=whole_machine,
             reported_by=reported_by,

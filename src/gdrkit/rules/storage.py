@@ -15,6 +15,7 @@ _CHECK = "gdscheck -p"
     "nvidia-fs-not-loaded",
     Layer.DRIVER,
     per=the_node,
+    not_loaded=True,
     reported_by=(DecidingCommand("lsmod | grep nvidia_fs", "nothing"),),
     cost="Storage reads go through host memory. The network is not affected.",
     references=(_GUIDE,),
