@@ -27,6 +27,7 @@ from gdrkit.explain.subject import Topics
 from gdrkit.messages.errors import EFAULT
 from gdrkit.messages.verbs import causes_of
 from gdrkit.rules import BY_CODE
+from gdrkit.rules.rule import Trait
 
 BY_LINE, BY_RULE, SLOWER, NOTE = 20.0, 12.0, 5.0, 1.0
 """A cause that a failing line proves; one that outputs prove and that stops a path; one that stops none; and
@@ -120,7 +121,9 @@ def ranked(
 
 def is_foreign(code: str, topics: Topics) -> bool:
     """Whether only GPUs of NVIDIA have a cause, and the text is about another maker's."""
-    return bool(topics.foreign) and (code in OF_NVIDIA or code in MISSES or BY_CODE[code].nvidia_only)
+    return bool(topics.foreign) and (
+        code in OF_NVIDIA or code in MISSES or Trait.NVIDIA_ONLY in BY_CODE[code].traits
+    )
 
 
 def _hardware_weight(code: str, topics: Topics, failing: Iterable[OpenLine]) -> float:
@@ -164,7 +167,9 @@ def brings_about(deeper: str, code: str) -> bool:
     """Whether a cause brings another one about."""
     if code in BEHIND.get(deeper, ()) or code in BEHIND_IF_FOUND.get(deeper, ()):
         return True
-    return BY_CODE[deeper].loading is not None and deeper != code and BY_CODE[code].not_loaded
+    return (
+        BY_CODE[deeper].loading is not None and deeper != code and Trait.NOT_LOADED in BY_CODE[code].traits
+    )
 
 
 SUPPORTED = 1.5
