@@ -251,3 +251,48 @@ def test_what_a_program_goes_on_without_is_not_why_it_fails(failure):
     assert [line.text for line in found.lines] == [failure]
     assert "verbs-library-missing" in {other.code for other in found.others}
     assert answered(f"A job on ConnectX is slow\n{NO_VERBS}\n{ON}\n").cause == "verbs-library-missing"
+
+
+# -- commands that a sentence introduces -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("said", ["I solved it by running:", "The fix is:", "That helped us, it works now:"])
+@pytest.mark.parametrize(
+    "commands",
+    [
+        "```\nsudo modprobe nvidia-peermem\n```",
+        "root@n1:~# lsmod | grep -c peer\nroot@n1:~# modprobe nvidia-peermem",
+        "> ```\n> modprobe nvidia_peermem\n> ```",
+    ],
+)
+def test_commands_that_a_cure_introduces_name_the_cause(said, commands):
+    text = f"The all-reduce crashes\n{STORY}\n{{}}\n{commands}\n"
+    found = answered(text.format(said))
+    assert (found.cause, found.sureness) == ("peermem-not-loaded", "likely")
+    assert answered(text.format("It still crashes when I run:")).cause is None
+
+
+def test_a_command_that_somebody_quotes_alone_denies_nothing():
+    text = (
+        "GDR is used by one node only\n\n> modprobe nvidia_peermem\n\nnvidia_peermem was not loaded there.\n"
+    )
+    assert answered(text).cause == "peermem-not-loaded"
+
+
+@pytest.mark.parametrize(
+    ("files", "cause"),
+    [
+        ("rdma_cm  ucm0  ucm2  uverbs0  uverbs2", "rdma-device-not-in-container"),
+        ("rdma_cm", "rdma-device-not-in-container"),
+        ("rdma_cm  uverbs0  uverbs1  uverbs2  uverbs3", None),
+    ],
+)
+def test_devices_without_their_files_are_not_in_the_container(files, cause):
+    listed = "# ls /sys/class/infiniband\nmlx5_0  mlx5_1  mlx5_2  mlx5_3\n"
+    text = f"rdma_get_devices fails in docker\n```\n{listed}\n# ls /dev/infiniband/\n{files}\n```\n"
+    assert answered(text).cause == cause
+
+
+def test_a_line_about_the_version_magic_decides_also_without_its_end():
+    text = "insmod fails: Exec format error\n[  360.6] x: version magic '4.18.0-"
+    assert answered(text).cause == "module-wrong-kernel"

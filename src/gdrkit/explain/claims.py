@@ -10,7 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gdrkit.explain import cues
-from gdrkit.explain.lines import is_advice
+from gdrkit.explain.lines import is_advice, is_command
 from gdrkit.explain.replies import is_confirmed, is_refuted
 from gdrkit.explain.sentences import Place, Sentence
 from gdrkit.explain.statement_rows import HARDWARE
@@ -106,7 +106,12 @@ def _stance(found: tuple[Sentence, ...], index: int) -> Stance:
         return Stance.FOUND
     if cues.is_remedy(sentence.text):
         return Stance.REMEDY
-    if cues.is_instruction(sentence.text) or is_advice(sentence.text) or cues.is_plan(sentence.text):
+    if (
+        is_command(sentence.text)
+        or cues.is_instruction(sentence.text)
+        or is_advice(sentence.text)
+        or cues.is_plan(sentence.text)
+    ):
         return Stance.ADVISED
     heading = _heading(found, index)
     if cues.is_attempt(heading) or cues.is_release(heading) or cues.is_release(found[0].text):
@@ -190,5 +195,5 @@ def _reason_score(sentence: Sentence, *, under: bool) -> float:
     found, follows = under or cues.names_a_cause(text), cues.gives_a_reason(text)
     if not technical or not (found or follows):
         return 0
-    weight: float = found + under + 2 * cues.names_the_cause(text)
+    weight: float = found + under + 2 * (under or cues.names_the_cause(text))
     return weight + follows + min(technical, 4) / 4 - (0.5 if cues.is_instruction(text) else 0)

@@ -13,7 +13,8 @@ def _compiled(name: str) -> re.Pattern[str]:
 
 _PATTERNS = {
     "found": (
-        r"\b(?:root[- ]?cause[ds]?|root problem|culprit|turn(?:s|ed) out|caused by|the cause|causes?\b"
+        r"\bthe (?:error|failure|crash|hang) (?:is|was) (?:an?|due|because|caused)\b"
+        r"|\b(?:root[- ]?cause[ds]?|root problem|culprit|turn(?:s|ed) out|caused by|the cause|causes?\b"
         r"|(?:was|is) the (?:problem|issue|reason|cause|fix|solution|answer)"
         r"|the (?:actual |real |main |underlying )?(?:problem|issue|reason|explanation|fix|solution)"
         r" (?:was|is)"

@@ -36,6 +36,12 @@ _ENGLISH = {
 }  # fmt: skip
 
 
+def is_command(text: str) -> bool:
+    """Whether a line begins with one of these programs and is no sentence about it."""
+    words = text.lower().split()
+    return len(words) > 1 and words[words[0] == "sudo"] in COMMANDS and not _ENGLISH.intersection(words)
+
+
 class TypedCommand(Struct, frozen=True):
     """A command line, and the machine at whose prompt it was typed."""
 

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from msgspec import Struct
 
 from gdrkit.explain.attribution import is_byline
-from gdrkit.explain.lines import is_machine, is_sentence
+from gdrkit.explain.lines import is_command, is_machine, is_sentence
 from gdrkit.explain.transcript import TextLine
 
 MAX_SENTENCES, MAX_CHARACTERS = 400, 500
@@ -63,9 +63,27 @@ def _all(lines: tuple[TextLine, ...]) -> Iterator[Sentence]:
         elif len(paragraph) == 1 and _compiled("heading").match(first.text):
             place = Place.HEADING
         for line, text in _split(paragraph):
+            if text.endswith(":") and text in paragraph[-1].text:
+                text += _commands_after(lines, paragraph[-1].number)
             yield Sentence(line.number, text[:MAX_CHARACTERS], place, number, line.host, post)
             if place is Place.TITLE:
                 place = Place.BODY  # the text has no title: only its first sentence counts as one
+
+
+def _commands_after(lines: tuple[TextLine, ...], number: int) -> str:
+    """The commands that a line with a colon at its end introduces: "I solved it by running:"."""
+    near = (line for line in lines if number < line.number <= number + MOST_BETWEEN)
+    found = []
+    for line in near:
+        if line.kind == "typed" or (line.kind != "prose" and is_command(line.text)):
+            found.append(line.text.strip())
+        elif line.kind == "prose":
+            break
+    return "".join(f" `{command}`" for command in found[:MOST_COMMANDS])
+
+
+MOST_COMMANDS, MOST_BETWEEN = 3, 8
+"""Commands that a sentence introduces, and lines between it and the last of them, at most."""
 
 
 def _paragraphs(lines: tuple[TextLine, ...]) -> Iterator[list[TextLine]]:

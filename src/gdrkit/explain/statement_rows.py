@@ -136,6 +136,12 @@ LOADING = (
         r"|\bvermagic\b.{0,60}(?:differ|mismatch|not match)",
     ),
     Statement(
+        "module-wrong-kernel",
+        r"\bvermagic\b|\bKERNELRELEASE\b|\bKVER\b|\bkernelver\b",
+        r"\bvermagic\b.{0,60}(?:old|wrong|another|other|stale)|(?:old|wrong|stale)\W{0,3}vermagic",
+        r"(?:re)?compil\w*|(?:re)?buil[dt]\w*",
+    ),
+    Statement(
         "module-symbol-missing",
         r"\bunknown symbols?\b|\bmissing symbols?\b|\bunresolved symbols?\b",
         unless="ib_register_peer_memory_client",
@@ -152,7 +158,7 @@ LOADING = (
 DRIVER = (
     Statement(
         "driver-mismatch",
-        r"driver/library version mismatch"
+        r"driver[/ -]library[ -]version[ -]mismatch"
         r"|\b(?:user[- ]?space|librar\w+|libcuda\S*|NVML|client"
         r"|container)\b.{0,60}\b(\d{3}\.\d{2,3}(?:\.\d+)?)\b.{0,80}"
         r"\b(?:modules?|driver|host)\b.{0,40}\b(?!\1)\d{3}\.\d{2,3}\b"

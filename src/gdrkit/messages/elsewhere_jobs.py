@@ -47,6 +47,29 @@ ROWS = (
         "NCCL src/bootstrap.cc",
     ),
     OtherMessage(
+        "lockdown_reason",
+        r"avc: +\*{0,2}denied\*{0,2} +\{ integrity \}.{0,80}lockdown_reason=\"unsigned module loading\"",
+        "SELinux forbids this program to load an unsigned module: its policy lacks the permission"
+        " `lockdown { integrity }`",
+        "Sign the module, add the permission to the policy, or use a kernel from 5.16 on, which no longer"
+        " asks SELinux",
+        "Linux 5.6 to 5.15 security/selinux/hooks.c, selinux_lockdown(); removed by commit f5d0e5e9d72d",
+    ),
+    OtherMessage(
+        "module_load",
+        r"avc: +\*{0,2}denied\*{0,2} +\{ module_load \}",
+        "SELinux forbids to load this file as a module: its label is not modules_object_t",
+        "Run `restorecon -v FILE` for a file in /lib/modules, or `chcon -t modules_object_t FILE`",
+        "Linux security/selinux/hooks.c, selinux_kernel_module_from_file()",
+    ),
+    OtherMessage(
+        "ibv_create_srq()",
+        r"UCX +ERROR .{0,40}ibv_create_srq\(\) failed: Operation not supported",
+        "The RDMA device has no shared receive queues, which this transport of UCX needs, as EFA has none",
+        "Let UCX choose its transports (unset UCX_TLS), or name one that the device has: srd or ud on EFA",
+        "UCX src/uct/ib/rc/base/rc_iface.c, uct_rc_iface_init_rx()",
+    ),
+    OtherMessage(
         "Socket creation failed",
         r"(?:NCCL )?WARN (?:Net : |ncclSocketInit: )?Socket creation failed : ",
         "NCCL cannot create a TCP socket: the container or host has no network interface with an IP address"
