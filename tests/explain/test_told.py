@@ -296,3 +296,41 @@ def test_devices_without_their_files_are_not_in_the_container(files, cause):
 def test_a_line_about_the_version_magic_decides_also_without_its_end():
     text = "insmod fails: Exec format error\n[  360.6] x: version magic '4.18.0-"
     assert answered(text).cause == "module-wrong-kernel"
+
+
+# -- what people and listings say in other forms ---------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "# GPU Direct RDMA Disabled for HCA 0\n\nSince the update of the node I see no GDRDMA in its log.\n",
+        "I get error 14 when I use --use_cuda\nIt works without.\n",
+        "libfoo: MR registration failed (14) for a GPU buffer\n",
+    ],
+)
+def test_an_error_in_a_title_or_a_sentence_opens_its_causes(text):
+    found = answered(text)
+    assert (found.kind, found.cause, found.claimed) == ("several", None, True)
+    assert found.others[0].code == "peermem-not-loaded"
+
+
+def test_ibstat_pasted_alone_shows_a_port_that_is_down():
+    shown = "CA 'mlx5_0'\n\tCA type: MT4129\n\tNumber of ports: 1\n\tPort 1:\n\t\tState: {}\n"
+    assert answered(shown.format("Down")).cause == "port-down"
+    assert answered(shown.format("Active")).cause is None
+
+
+def test_what_is_seen_after_a_change_is_a_cure_only_if_it_is_no_failure():
+    text = "After the update of the node I see {} in the log.\n"
+    assert answered(f"All-reduce is slow on the IB network\n\n{text.format('no GDRDMA')}").kind != "stated"
+
+
+def test_a_reason_does_not_make_what_is_in_place_the_cure():
+    in_place = "The nvidia_peermem module has been loaded, but NVSHMEM does not find nvidia_peermem."
+    for reason, cause in (
+        ("That's because its file is not there.", None),
+        ("That fixed it.", "peermem-not-loaded"),
+    ):
+        found = answered(f"NVSHMEM skips its transport\n\n{in_place} {reason}\n")
+        assert (found.cause == "peermem-not-loaded") == (cause is not None)

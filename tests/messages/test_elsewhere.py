@@ -37,6 +37,8 @@ LINES = (
     'lockdown_reason="unsigned module loading" tclass=lockdown permissive=0',
     'type=AVC msg=audit(1.0:2): avc:  **denied**  { module_load } for  pid=4 comm="insmod" path="/tmp/x.ko"',
     "[1.2] [n1:5:0]   rc_iface.c:492  UCX  ERROR ibv_create_srq() failed: Operation not supported",
+    "[1.2] [n1:5:0]  ucp_context.c:1323 UCX  WARN  transport 'efa' is not available, please use "
+    "one or more of: ib, srd, tcp",
     "n1:1:2 [0] include/socket.h:311 NCCL WARN Net : Socket creation failed : Address family not supported",
     "n1:1:2 [0] graph/xml.cc:332 NCCL WARN Could not find real path of /sys/class/pci_bus/0000:3b/../..",
     "n1:1:2 [0] NCCL WARN socketStartConnect: Connect to 10.0.0.2<4> failed : Connection refused",

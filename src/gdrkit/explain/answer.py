@@ -6,6 +6,7 @@ it. If a line has several causes and nothing ranks them, the answer says what fa
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from gdrkit.explain import cues, subject
@@ -143,7 +144,9 @@ def _cause(found: tuple[Candidate, ...]) -> Answer:
 
 
 def _steps(todo: str) -> tuple[str, ...]:
-    return tuple(" ".join(paragraph.split()) for paragraph in todo.split("\n\n") if paragraph)
+    """The paragraphs of a section, and each item of a list in it."""
+    parts = (part for paragraph in todo.split("\n\n") for part in re.split(r"\n(?=- )", paragraph))
+    return tuple(" ".join(part.split()) for part in parts if part)
 
 
 def _others(found: Iterable[Candidate]) -> tuple[RankedCause, ...]:

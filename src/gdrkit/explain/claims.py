@@ -86,6 +86,7 @@ def _readings(found: tuple[Sentence, ...], index: int, stance: Stance) -> tuple[
     if (
         own
         or stance is not Stance.FOUND
+        or not cues.is_definite(found[index].text)
         or not index
         or found[index - 1].paragraph != found[index].paragraph
     ):

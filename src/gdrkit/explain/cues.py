@@ -69,6 +69,8 @@ _PATTERNS = {
         r"|after|once))\b"
         r"|\b(?:solved|fixed|resolved)(?=[.,!;]|$)|\bfixed this\b|\bthat was it\b|^\W*it was\b"
         r"|\bafter\b.{0,80}\b(?:we|I|it) (?:got|gets?|see|saw|reach\w*|measured?)\b"
+        r"(?! (?:no\b|nothing|an? (?:\w+ )?(?:error|failure|warning|crash|hang)|errors?\b|only\b|this\b"
+        r"|the follow))"
         r"|\u540e\u89e3\u51b3|[\u5c31\u540e\u4e86](?:\u53ef\u4ee5|\u597d\u4e86|\u6b63\u5e38|\u6210\u529f)"
         r"|\u6062\u590d|\u641e\u5b9a"
         r"|\bthen\b.{0,30}\bloaded(?=\W*$)|\bnow (?:it |NCCL |the log )?(?:shows|says|uses|reports|reaches"

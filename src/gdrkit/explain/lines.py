@@ -85,6 +85,8 @@ _CORE = (
     r"|GPU [0-9A-F]{8}:[0-9A-F]{2}:|GPU \d+: .*\(UUID: |\| +\d+ +(?:NVIDIA|Tesla|Quadro|GeForce|GRID|TITAN) "
     r"|(?:filename|version|depends|vermagic|license|signer|srcversion|parm|name|sig_\w+|retpoline):(?:\s|$)"
     r"|[A-Za-z]\w+ +\d{3,} +-?\d+(?: +[\w,]+)?$|Module +Size +Used by"
+    r"|CA '[\w.-]+'$|\s+(?:CA type|Number of ports|Firmware version|(?:Node|System image|Port) GUID"
+    r"|Link layer|Physical state|Base lid): |\s+State: (?:Active|Down|Initializing|Armed)\b|\s+Port \d+:$"
     r"|hca_id:|\s+(?:LnkCap|LnkSta|ACSCtl|ACSCap|DevCtl|Kernel driver in use|Region \d|Capabilities):"
     r"|finit_module\(|init_module\(|ibv_(?:reg|open|modify)\w+\(?\)? "
 )

@@ -16,6 +16,7 @@ from gdrkit.consumers.consumer import DIRECT
 from gdrkit.evidence import Confidence
 from gdrkit.explain.claims import HARDWARE_CODES, Claim, Stance
 from gdrkit.explain.explanation import (
+    SET,
     WENT_ON,
     EstablishedProblem,
     OpenLine,
@@ -55,7 +56,7 @@ HARDWARE, BESIDE = 6.0, 2.0
 other causes."""
 
 DENIED = 0.2
-"""What a person denies counts this much, unless an output proves it."""
+"""What a person denies counts this much, unless an output proves it, or shows that state."""
 
 UNSEEN = {
     "peermem-not-loaded": ("nccl-misses-peermem", "nvshmem-misses-peermem", "ucx-misses-peermem"),
@@ -255,12 +256,18 @@ def _of_line(
     for index, code in enumerate(line.codes):
         leads = (line.leads and index == 0 and len(line.causes) > 1) or code in likely
         weight = LEADING if leads else first / (index + 1)
-        weight *= (QUOTED if line.claimed else 1) * (DENIED if code in denied else 1)
-        weight = min(weight, NOTE) if line.note == WENT_ON else weight
+        shown = line.note and not line.claimed and len(line.causes) == 1  # a state, and no error
+        doubted = code in denied and not shown
+        weight *= (QUOTED if line.claimed else 1) * (DENIED if doubted else 1)
+        if line.note in (WENT_ON, SET):
+            others = any(one.note not in (WENT_ON, SET) and one.printed for one in failing)
+            weight = NOTE if line.note == WENT_ON or others else STANCES[Stance.SAID]
         yield Candidate(
             code=code,
             weight=_hardware_weight(code, topics, failing) if mentioned else weight,
-            sureness=Sureness.LIKELY if first == ONLY_CAUSE and not line.claimed else Sureness.POSSIBLE,
+            sureness=Sureness.LIKELY
+            if first == ONLY_CAUSE and not line.claimed and line.note != SET
+            else Sureness.POSSIBLE,
             claimed=line.claimed,
             lines=(QuotedLine(line.line, line.text),),
             printed=line.printed,

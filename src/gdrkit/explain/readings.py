@@ -14,12 +14,16 @@ from msgspec import Struct
 
 from gdrkit.consumers.nccl_levels import gdr_level
 from gdrkit.explain.blocks import EVIDENCE, blocks
+from gdrkit.explain.explanation import SET
 from gdrkit.explain.settings import settings
 from gdrkit.explain.transcript import TextLine
+from gdrkit.facts import nccl_lines
 from gdrkit.facts.gpu import VGPU_NAME
 from gdrkit.formats import topo_matrix
 from gdrkit.formats.errors import FormatError
 from gdrkit.messages import registration
+from gdrkit.rules.disabled_by_env import READ, switches
+from gdrkit.rules.gdr_level import NAME as GDR_LEVEL
 
 DISTANCES = ("PIX", "PXB", "PHB", "NODE", "SYS")
 """Nearest first. NCCL's default level allows the first two: NCCL src/graph/paths.cc."""
@@ -45,6 +49,7 @@ def readings(lines: tuple[TextLine, ...]) -> Iterator[Reading]:
     yield from _limits(lines)
     yield from _configured(lines)
     yield from _transports(lines)
+    yield from _switched_off(lines)
 
 
 # -- ports -----------------------------------------------------------------------------------------------
@@ -264,6 +269,26 @@ def _transports(lines: tuple[TextLine, ...]) -> Iterator[Reading]:
             return
 
 
+def _switched_off(lines: tuple[TextLine, ...]) -> Iterator[Reading]:
+    """Settings in commands, scripts and manifests that turn RDMA or a direct path off."""
+    given = settings(lines)
+    for position, line in enumerate(lines):
+        for setting in nccl_lines.given(given.get(line.number, "")):
+            if code := _turns_off(setting.name, setting.value):
+                yield Reading(line, position, (code,), SET)
+
+
+def _turns_off(name: str, value: str) -> str:
+    """The code for what a setting turns off; "" if it turns nothing off."""
+    for code, network in (("ib-disabled-by-env", True), ("dmabuf-disabled-by-env", False)):
+        if any(switch.name == name and switch.off(value) for _, switch in switches(network)):
+            return code
+    if name == READ.name and READ.off(value):
+        return "gdr-read-off"
+    return LEVEL if name == GDR_LEVEL and gdr_level(value, "") == "LOC" else ""
+
+
+LEVEL = "gdr-level-too-low"
 MOST_WORDS = 3
 """Words of a line of modprobe's configuration, without a code block, at most."""
 

@@ -70,6 +70,13 @@ ROWS = (
         "UCX src/uct/ib/rc/base/rc_iface.c, uct_rc_iface_init_rx()",
     ),
     OtherMessage(
+        "not available, please use one or more of",
+        r"UCX +(?:WARN|ERROR|DIAG) +transports? '(?!cuda|gdr_|rocm|ze_)[^ ]{1,80}' (?:is|are) not available",
+        "UCX_TLS names a transport that this UCX does not have on this machine",
+        "Choose among the transports that the line lists; EFA's is called srd",
+        "UCX src/ucp/core/ucp_context.c, ucp_report_unavailable()",
+    ),
+    OtherMessage(
         "Socket creation failed",
         r"(?:NCCL )?WARN (?:Net : |ncclSocketInit: )?Socket creation failed : ",
         "NCCL cannot create a TCP socket: the container or host has no network interface with an IP address"
