@@ -78,6 +78,8 @@ def _reports_nothing(
     or a proposal. Hardware is an answer to a question all the same."""
     meant = [claim for claim in named if claim.stance in REPORTED or claim.hardware]
     failing = {line.codes for machine in machines for line in machine.open}
+    if any(not line.claimed for machine in machines for line in machine.open):
+        return False
     if not named or meant or failing - {(claim.code,) for claim in named}:
         return False
     return not any(cues.is_symptom(sentence.text) for sentence in said)
