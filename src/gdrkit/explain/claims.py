@@ -87,6 +87,7 @@ def _readings(found: tuple[Sentence, ...], index: int, stance: Stance) -> tuple[
         own
         or stance is not Stance.FOUND
         or not cues.is_definite(found[index].text)
+        or _REASON_FOLLOWS.match(found[index].text)
         or not index
         or found[index - 1].paragraph != found[index].paragraph
     ):
@@ -125,10 +126,19 @@ def _stance(found: tuple[Sentence, ...], index: int) -> Stance:
 _BACK = re.compile(r"^\W*(?:yes,? |ok,? |indeed,? )?(?:that|this|it)\b", re.IGNORECASE)
 
 
+_REASON_FOLLOWS = re.compile(
+    r"^\W*(?:that|this|it)(?:'s| is| was)? (?:\w+ )?(?:because|due to|caused by|as a result|comes? from)\b",
+    re.IGNORECASE,
+)
+"""What the next sentence gives the reason of is not the cause: "That is because ..." """
+
+
 def _is_named_after(found: tuple[Sentence, ...], index: int) -> bool:
     """Whether the next sentence makes a sentence the cause: "that was the issue"."""
     after = _next(found, index)
     if after is None or not _BACK.match(after.text) or not cues.names_a_cause(after.text):
+        return False
+    if _REASON_FOLLOWS.match(after.text):
         return False
     return not (cues.is_guess(after.text) or cues.is_futile(after.text))
 
