@@ -37,7 +37,7 @@ _ENGLISH = {
 
 
 def is_command(text: str) -> bool:
-    """Whether a line begins with one of these programs and is no sentence about it."""
+    """Whether a line begins with one of these programs, and does not read as a sentence."""
     words = text.lower().split()
     return len(words) > 1 and words[words[0] == "sudo"] in COMMANDS and not _ENGLISH.intersection(words)
 
