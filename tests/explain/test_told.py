@@ -213,6 +213,7 @@ def test_a_reply_that_confirms_makes_a_question_or_advice_the_cause(post, cause,
     for reply in (
         "No, it still crashes.",
         "Thanks, but it made no difference.",
+        "It works on one node only.",
         "Is that really the problem?",
     ):
         assert thread(reply).cause is None
