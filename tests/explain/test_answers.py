@@ -388,3 +388,21 @@ def test_a_text_about_another_makers_gpus_gets_no_cause_of_nvidias():
 def test_a_failure_without_a_known_reason_is_not_the_cause():
     found = answered("```\nCall to ibv_reg_mr failed with error Invalid argument\n```\n")
     assert found.cause is None
+
+
+def test_what_to_do_about_a_rail_comes_with_its_list():
+    text = "n1:1:2 [0] NCCL WARN Call to ibv_modify_qp failed with 110 Connection timed out\n"
+    found = answered(text)
+    assert found.cause == "rail-unreachable"
+    items = [step for step in found.now if step.startswith("- ")]
+    for name in ("NCCL_CROSS_NIC", "NCCL_IB_HCA", "NCCL_SOCKET_IFNAME", "NCCL_IB_SUBNET_AWARE_ROUTING"):
+        assert any(name in item for item in items)
+
+
+def test_an_output_that_shows_a_state_stands_against_a_denial():
+    limit = "$ ulimit -a\nmax locked memory       (kbytes, -l) {}\n"
+    text = "ibv_create_cq() failed: Cannot allocate memory\nThe memlock limit is unlimited on all nodes.\n"
+    assert answered(text + limit.format(64)).cause == "memlock-limit"
+    assert answered(text + limit.format("unlimited")).cause is None
+    asked = "can you check if max locked memory is set to unlimited? newer versions warn about it\n"
+    assert answered(f"ibv_create_cq fails\n{asked}{limit.format(64)}").cause == "memlock-limit"

@@ -86,6 +86,28 @@ def test_a_setting_without_a_job_decides_nothing():
     assert codes == []
 
 
+@pytest.mark.parametrize(
+    ("setting", "code"),
+    [
+        ("mpirun -np 2 -x NCCL_IB_DISABLE=1 ./all_reduce_perf", "ib-disabled-by-env"),
+        ("env:\n- name: NCCL_NET\n  value: 'Socket'", "ib-disabled-by-env"),
+        ("docker run -e NCCL_NET_GDR_LEVEL=LOC image", "gdr-level-too-low"),
+        ("$ export NCCL_NET_GDR_READ=0", "gdr-read-off"),
+        ("$ export NCCL_DMABUF_ENABLE=0", "dmabuf-disabled-by-env"),
+        ("mpirun -np 2 -x NCCL_IB_DISABLE=0 ./all_reduce_perf", None),
+        ("docker run -e NCCL_NET_GDR_LEVEL=SYS image", None),
+    ],
+)
+def test_a_setting_that_turns_a_path_off_is_a_possible_cause_until_another_line_fails(setting, code):
+    slow = "Training on H100 with ConnectX-7 and RDMA is slow, dma-buf included\n"
+    answer = explained(slow + setting + "\n").answer
+    assert (answer.cause, answer.sureness) == (code, "possible")
+    failed = explained(
+        f"{slow}{setting}\nmodprobe: FATAL: Module nvidia-peermem not found in directory /lib\n"
+    )
+    assert failed.answer.cause == "module-not-found"
+
+
 @given(st.text(alphabet="-x export NCCL_IB=1:{}[]\"'name value,\n"))
 def test_any_text_can_be_read(text):
     found(text)

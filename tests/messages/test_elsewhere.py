@@ -33,6 +33,14 @@ LINES = (
     "RuntimeError: CUDA error: system not yet initialized",
     "n1:1:2 [0] NCCL WARN Cuda failure 'CUDA driver version is insufficient for CUDA runtime version'",
     "n1:1:2 [0] NCCL WARN Bootstrap : no socket interface found",
+    'audit: type=1400 audit(1.0:2): avc:  denied  { integrity } for  pid=9 comm="insmod" '
+    'lockdown_reason="unsigned module loading" tclass=lockdown permissive=0',
+    'type=AVC msg=audit(1.0:2): avc:  **denied**  { module_load } for  pid=4 comm="insmod" path="/tmp/x.ko"',
+    "[1.2] [n1:5:0]   rc_iface.c:492  UCX  ERROR ibv_create_srq() failed: Operation not supported",
+    "[1.2] [n1:5:0]  ucp_context.c:1323 UCX  WARN  transport 'efa' is not available, please use "
+    "one or more of: ib, srd, tcp",
+    "n1:1:2 [0] include/socket.h:311 NCCL WARN Net : Socket creation failed : Address family not supported",
+    "n1:1:2 [0] graph/xml.cc:332 NCCL WARN Could not find real path of /sys/class/pci_bus/0000:3b/../..",
     "n1:1:2 [0] NCCL WARN socketStartConnect: Connect to 10.0.0.2<4> failed : Connection refused",
     "n1:1:2 [0] NCCL WARN Net : Connection closed by remote peer 10.0.0.2<4>",
     "n1:1:2 [0] NCCL WARN Error: failed to extend /dev/shm/nccl-abc to 9637892 bytes",

@@ -6,6 +6,7 @@ it. If a line has several causes and nothing ranks them, the answer says what fa
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from gdrkit.explain import cues, subject
@@ -19,7 +20,7 @@ from gdrkit.explain.explanation import (
     TextMachine,
 )
 from gdrkit.explain.otherwise import OtherLine
-from gdrkit.explain.ranking import BY_LINE, STANCES, Candidate
+from gdrkit.explain.ranking import BY_LINE, NOTE, STANCES, Candidate
 from gdrkit.explain.sentences import Sentence
 from gdrkit.explain.subject import Topics
 from gdrkit.explain.told import is_told
@@ -64,9 +65,10 @@ def answer(
         return _foreign(about, found)
     if reason is not None:
         return _stated(reason, found)
-    if found:
+    failing = unexplained(lines, said)
+    if found and (found[0].weight > NOTE or failing is None):
         return _several(found, about)
-    return _working(machines) or _nothing(about, unexplained(lines, said))
+    return _working(machines) or _nothing(about, failing, found)
 
 
 def _reports_nothing(
@@ -76,6 +78,8 @@ def _reports_nothing(
     or a proposal. Hardware is an answer to a question all the same."""
     meant = [claim for claim in named if claim.stance in REPORTED or claim.hardware]
     failing = {line.codes for machine in machines for line in machine.open}
+    if any(not line.claimed for machine in machines for line in machine.open):
+        return False
     if not named or meant or failing - {(claim.code,) for claim in named}:
         return False
     return not any(cues.is_symptom(sentence.text) for sentence in said)
@@ -142,7 +146,9 @@ def _cause(found: tuple[Candidate, ...]) -> Answer:
 
 
 def _steps(todo: str) -> tuple[str, ...]:
-    return tuple(" ".join(paragraph.split()) for paragraph in todo.split("\n\n") if paragraph)
+    """The paragraphs of a section, and each item of a list in it."""
+    parts = (part for paragraph in todo.split("\n\n") for part in re.split(r"\n(?=- )", paragraph))
+    return tuple(" ".join(part.split()) for part in parts if part)
 
 
 def _others(found: Iterable[Candidate]) -> tuple[RankedCause, ...]:
@@ -232,7 +238,7 @@ def _foreign(about: Topics, found: tuple[Candidate, ...]) -> Answer:
     )
 
 
-def _nothing(about: Topics, failing: QuotedLine | None) -> Answer:
+def _nothing(about: Topics, failing: QuotedLine | None, found: tuple[Candidate, ...]) -> Answer:
     quoted = () if failing is None else (failing,)
     if not (about.rdma or about.collective):
         return _plain(AnswerKind.NOTHING, "Nothing in this text is about GPUDirect RDMA.", lines=quoted)
@@ -241,6 +247,7 @@ def _nothing(about: Topics, failing: QuotedLine | None) -> Answer:
         AnswerKind.NOTHING,
         f"The text is about {_about(about)}, but {what} whose cause gdr knows.",
         lines=quoted,
+        others=_others(found),
     )
 
 

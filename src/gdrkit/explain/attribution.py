@@ -30,6 +30,7 @@ _PATTERNS = {
         r"(?:(?P<who>@?[\w.-]{2,40}) (?:\u00b7 (?:comment|description|review|reply)\b|commented\b"
         r"|wrote:|said:|replied\b)|\d+ Likes?$)"
     ),
+    "dated": r"\W{0,4}(?:(?:\w+ )?(?:on |at )?.{0,14}\d[\w :,./-]{0,24}|.{1,24}\bago)?\W{0,3}$",
     "sent": (
         r"(?:sudo )?(?:ssh (?:-[FIiJLlop] \S+ |-\S+ )*(?P<ssh>[\w.@-]+) \S"
         r"|(?:kubectl|oc) (?:.* )?(?:exec|logs) (?:-\S+(?: \S+)? )*(?P<pod>[a-z][\w.-]*)"
@@ -51,6 +52,12 @@ WITHOUT_LEVEL = 7
 @functools.cache
 def _compiled(name: str) -> re.Pattern[str]:
     return re.compile(_PATTERNS[name], re.IGNORECASE if name in ("machine", "introduced", "title") else 0)
+
+
+def is_byline(text: str) -> bool:
+    """Whether a line only says who wrote a post, and perhaps when: "alice commented 2 days ago"."""
+    found = _compiled("post").match(text.strip())
+    return found is not None and _compiled("dated").match(text.strip()[found.end() :]) is not None
 
 
 class Attribution:

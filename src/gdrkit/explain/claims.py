@@ -10,7 +10,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gdrkit.explain import cues
-from gdrkit.explain.lines import is_advice
+from gdrkit.explain.lines import is_advice, is_command
+from gdrkit.explain.replies import is_confirmed, is_refuted
 from gdrkit.explain.sentences import Place, Sentence
 from gdrkit.explain.statement_rows import HARDWARE
 from gdrkit.explain.statements import Reading, readings
@@ -37,6 +38,7 @@ class Claim(Struct, frozen=True):
     code: str
     sentence: Sentence
     stance: Stance
+    confirmed: bool = False  # a reply says that it was the cause, or the cure
 
     @property
     def hardware(self) -> bool:
@@ -52,13 +54,15 @@ def claims(found: tuple[Sentence, ...]) -> tuple[Claim, ...]:
 def _in(found: tuple[Sentence, ...], index: int) -> Iterator[Claim]:
     """The causes in a sentence. One that names only a cure says that it is in place: a denial."""
     sentence = found[index]
-    stance = _stance(found, index)
+    confirmed = is_confirmed(found, index)
+    stance = Stance.FOUND if confirmed else _stance(found, index)
     futile = cues.is_futile(sentence.text) or _is_futile_after(found, index)
+    futile = futile or (stance in UNTRIED and is_refuted(found, index))
     table = sentence.text.startswith("|")  # a row may be about any machine
     for reading in _readings(found, index, stance):
         if table and reading.code in HARDWARE_CODES:
             continue
-        if futile and (reading.cured or cues.is_futile(sentence.text)):
+        if futile and (reading.cured or stance in UNTRIED or cues.is_futile(sentence.text)):
             yield Claim(reading.code, sentence, Stance.DENIED)
         elif reading.cured and stance not in (Stance.FOUND, Stance.REMEDY):
             if stance in (Stance.TITLE, Stance.SAID) and not (reading.context or reading.bare):
@@ -68,7 +72,12 @@ def _in(found: tuple[Sentence, ...], index: int) -> Iterator[Claim]:
         ):
             yield Claim(reading.code, sentence, Stance.DENIED)
         else:
-            yield Claim(reading.code, sentence, Stance.CONTEXT if reading.context else stance)
+            meant = Stance.CONTEXT if reading.context else stance
+            yield Claim(reading.code, sentence, meant, confirmed and not reading.context)
+
+
+UNTRIED = (Stance.REMEDY, Stance.ASKED, Stance.ADVISED)
+"""What a reply can refute."""
 
 
 def _readings(found: tuple[Sentence, ...], index: int, stance: Stance) -> tuple[Reading, ...]:
@@ -77,6 +86,8 @@ def _readings(found: tuple[Sentence, ...], index: int, stance: Stance) -> tuple[
     if (
         own
         or stance is not Stance.FOUND
+        or not cues.is_definite(found[index].text)
+        or _REASON_FOLLOWS.match(found[index].text)
         or not index
         or found[index - 1].paragraph != found[index].paragraph
     ):
@@ -89,7 +100,7 @@ def _stance(found: tuple[Sentence, ...], index: int) -> Stance:
     sentence = found[index]
     if _is_under_a_cause(found, index):
         return Stance.FOUND
-    if cues.is_guess(sentence.text):
+    if cues.is_guess(sentence.text) or cues.is_habit(sentence.text):
         return Stance.ASKED
     if cues.is_general(sentence.text):
         return Stance.ADVISED
@@ -97,7 +108,12 @@ def _stance(found: tuple[Sentence, ...], index: int) -> Stance:
         return Stance.FOUND
     if cues.is_remedy(sentence.text):
         return Stance.REMEDY
-    if cues.is_instruction(sentence.text) or is_advice(sentence.text) or cues.is_plan(sentence.text):
+    if (
+        is_command(sentence.text)
+        or cues.is_instruction(sentence.text)
+        or is_advice(sentence.text)
+        or cues.is_plan(sentence.text)
+    ):
         return Stance.ADVISED
     heading = _heading(found, index)
     if cues.is_attempt(heading) or cues.is_release(heading) or cues.is_release(found[0].text):
@@ -110,10 +126,19 @@ def _stance(found: tuple[Sentence, ...], index: int) -> Stance:
 _BACK = re.compile(r"^\W*(?:yes,? |ok,? |indeed,? )?(?:that|this|it)\b", re.IGNORECASE)
 
 
+_REASON_FOLLOWS = re.compile(
+    r"^\W*(?:that|this|it)(?:'s| is| was)? (?:\w+ )?(?:because|due to|caused by|as a result|comes? from)\b",
+    re.IGNORECASE,
+)
+"""What the next sentence gives the reason of is not the cause: "That is because ..." """
+
+
 def _is_named_after(found: tuple[Sentence, ...], index: int) -> bool:
     """Whether the next sentence makes a sentence the cause: "that was the issue"."""
     after = _next(found, index)
     if after is None or not _BACK.match(after.text) or not cues.names_a_cause(after.text):
+        return False
+    if _REASON_FOLLOWS.match(after.text):
         return False
     return not (cues.is_guess(after.text) or cues.is_futile(after.text))
 
@@ -181,5 +206,5 @@ def _reason_score(sentence: Sentence, *, under: bool) -> float:
     found, follows = under or cues.names_a_cause(text), cues.gives_a_reason(text)
     if not technical or not (found or follows):
         return 0
-    weight: float = found + under + 2 * cues.names_the_cause(text)
+    weight: float = found + under + 2 * (under or cues.names_the_cause(text))
     return weight + follows + min(technical, 4) / 4 - (0.5 if cues.is_instruction(text) else 0)

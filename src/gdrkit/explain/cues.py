@@ -13,7 +13,8 @@ def _compiled(name: str) -> re.Pattern[str]:
 
 _PATTERNS = {
     "found": (
-        r"\b(?:root[- ]?cause[ds]?|root problem|culprit|turn(?:s|ed) out|caused by|the cause|causes?\b"
+        r"\bthe (?:error|failure|crash|hang) (?:is|was) (?:an?|due|because|caused)\b"
+        r"|\b(?:root[- ]?cause[ds]?|root problem|culprit|turn(?:s|ed) out|caused by|the cause|causes?\b"
         r"|(?:was|is) the (?:problem|issue|reason|cause|fix|solution|answer)"
         r"|the (?:actual |real |main |underlying )?(?:problem|issue|reason|explanation|fix|solution)"
         r" (?:was|is)"
@@ -68,6 +69,8 @@ _PATTERNS = {
         r"|after|once))\b"
         r"|\b(?:solved|fixed|resolved)(?=[.,!;]|$)|\bfixed this\b|\bthat was it\b|^\W*it was\b"
         r"|\bafter\b.{0,80}\b(?:we|I|it) (?:got|gets?|see|saw|reach\w*|measured?)\b"
+        r"(?! (?:no\b|nothing|an? (?:\w+ )?(?:error|failure|warning|crash|hang)|errors?\b|only\b|this\b"
+        r"|the follow))"
         r"|\u540e\u89e3\u51b3|[\u5c31\u540e\u4e86](?:\u53ef\u4ee5|\u597d\u4e86|\u6b63\u5e38|\u6210\u529f)"
         r"|\u6062\u590d|\u641e\u5b9a"
         r"|\bthen\b.{0,30}\bloaded(?=\W*$)|\bnow (?:it |NCCL |the log )?(?:shows|says|uses|reports|reaches"
@@ -103,7 +106,7 @@ _PATTERNS = {
     # how things are or would be, for everyone or elsewhere: not what this machine has
     "general": (
         r"\botherwise\b.{0,60}\b(?:would|will|must|can|may)\b"
-        r"|\b(?:generally|typically|usually|normally|in general|in theory|in principle|by design)\b"
+        r"|\b(?:in theory|in principle|by design)\b"
         r"|\bis (?:very |quite |especially )?(?:important|essential|crucial|critical)\b"
         r"|\b(?:according to|as per|says|states|documented in|quot\w+)\b.{0,30}"
         r"\b(?:doc\w*|readme|manual|guide|release notes|wiki|FAQ)\b"
@@ -117,7 +120,21 @@ _PATTERNS = {
         r"(?:fixed|solved|resolved|corrected)\b"
         r"|\b(?:fixed|solved|resolved) (?:already|in (?:v|version|release|the latest|newer|r?\d))"
         r"|\bsimilar (?:issue|problem|report|case|thread)s?\b|\bunrelated\b"
-        r"|^\W*(?:unless|whenever|suppose|assuming|imagine)\b|\bfor (?:example|instance)\b"
+        r"|^\W*(?:unless|whenever|suppose|assuming|imagine)\b"
+    ),
+    # the same, unless the sentence says what its writer saw
+    "loosely": r"\b(?:generally|typically|usually|normally|in general)\b|\bfor (?:example|instance)\b",
+    "observed": (
+        r"\b(?:when|where|while|as) (?:we|I) \w+\b|\bin (?:my|our) case\b"
+        r"|\b(?:we|I) (?:saw|had|got|hit|found|encountered|observed|noticed|see|have|get|ran into)\b"
+        r"|\b(?:my|our) [\w-]+ (?:was|were|is|are|had|has)\b"
+    ),
+    # what a symptom usually means: a guess about the one that is reported
+    "habit": (
+        r"\b(?:usually|typically|normally|generally|often|mostly|commonly|most likely|in most cases"
+        r"|frequently)\b.{0,24}\b(?:due to|caused by|because|means?|indicates?|points? to|comes? from"
+        r"|sign of|result of|happens? (?:when|if)|the case (?:when|if)|related to)\b"
+        r"|\b(?:due to|caused by|because of)\b.{0,60}\b(?:usually|typically|in most cases)\b"
     ),
     "follows": (
         r"\b(?:caused by|causes?|because|due to|root cause|reason|comes? from"
@@ -151,6 +168,9 @@ _PATTERNS = {
     ),
     "remedy": (
         r"\b(?:should|will|would|may|might|could) (?:fix|resolve|solve|cure|help|do)\b"
+        r"|^\W*(?:(?:please|maybe|ok|so|then|you (?:can|could|may|should)) )?(?:just|simply|try(?:ing)?)"
+        r"(?: to| with)? (?:(?:re)?(?:load|install|set|unset|disabl|enabl|add|remov|start|build|upgrad|updat"
+        r"|mount|run|us)\w*|`)"
         r"|^\W*to (?:fix|solve|resolve|enable|avoid|make|get|use)\b.{0,80}(?:need|have to|must"
         r"|should|load|set|install|run)"
         r"|\b(?:is|are|was|were) needed (?:when|if|for|to|here)\b"
@@ -216,12 +236,18 @@ _PATTERNS = {
 _RARE = r" (?:occur|happen|reproduce|appear|fail|crash|hang|only|just)"
 """What a negation before these words says: the failure is not there, or not that alone."""
 
+_SAYS = (
+    r" (?:(?:clearly|really|even|explicitly) )?(?:say|mention|tell|told|explain|hint|indicat|clear|obvious)"
+)
+"""The same: a message, or a document, is silent about a cause, which is there all the same."""
+
 _NOT = re.compile(
-    rf"(?:\bnot?\b(?!{_RARE})|n't\b(?!{_RARE})|\bnever\b(?! mind)|\bwithout\b|\bunlike\b|\binstead of\b"
+    rf"(?:\bnot?\b(?!{_RARE}|{_SAYS})|n't\b(?!{_RARE}|{_SAYS})|\bnever\b(?! mind|{_SAYS})|\bwithout\b"
+    rf"|\bunlike\b|\binstead of\b"
     rf"|\bother"
     rf" than\b|\brather than\b"
     r"|\bcompared (?:to|with)\b|\bspecific to\b|\u4e0d\u662f|\u6ca1\u6709|\bkein\w*|\bnicht\b|\bpas\b)"
-    r"(?:(?!\b(?:so|because|but|therefore|hence|thus|although|while|since)\b)[^.;!?,]){0,40}$",
+    r"(?:(?!\b(?:so|because|but|therefore|hence|thus|although|while|since)\b)[^.:;!?,]){0,40}$",
     re.IGNORECASE,
 )
 
@@ -268,7 +294,14 @@ def is_request(text: str) -> bool:
 
 def is_general(text: str) -> bool:
     """Whether a sentence says how things are in general, elsewhere or formerly, or what a document says."""
+    if _compiled("loosely").search(text) and not _compiled("observed").search(text):
+        return True
     return _compiled("general").search(text) is not None
+
+
+def is_habit(text: str) -> bool:
+    """Whether a sentence says what a symptom usually means, and nothing about what its writer saw."""
+    return _compiled("habit").search(text) is not None and _compiled("observed").search(text) is None
 
 
 def gives_a_reason(text: str) -> bool:

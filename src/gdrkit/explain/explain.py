@@ -206,12 +206,12 @@ def _open(
     node: Node, all_events: tuple[LogEvent, ...], proven: tuple[EstablishedProblem, ...]
 ) -> Iterator[OpenLine]:
     """Lines that no established problem explains; similar lines are merged."""
-    groups: dict[tuple[tuple[str, ...], str, bool], list[LogEvent]] = {}
+    groups: dict[tuple[tuple[str, ...], str, bool, str], list[LogEvent]] = {}
     for event in all_events:
         module = event.module or (module_named_nearby(event, all_events) if event.needs_module else "")
         if not _explained(event, module, proven):
-            groups.setdefault((event.codes, module, event.from_loader), []).append(event)
-    for (_, module, _), same in groups.items():
+            groups.setdefault((event.codes, module, event.from_loader, event.note), []).append(event)
+    for (_, module, _, _), same in groups.items():
         unnamed = same[0].needs_module and not module
         open_codes, ruled_out = open_causes(node, same[0], module)
         yield OpenLine(

@@ -58,6 +58,12 @@ QUOTED = "quoted by a person; no output shows it"
 UNUSUAL = "the line has an unusual form"
 """Notes of claimed lines in the form in which a program prints them."""
 
+SET = "set in the command; no output shows its effect"
+"""Note of a setting that turns a path off, in a text without the output of a job."""
+
+WENT_ON = "the program goes on without it, and fails at something else"
+"""Note of a line that is not why the program failed."""
+
 
 class OpenLine(Struct, frozen=True, kw_only=True):
     """A line that the text does not explain."""

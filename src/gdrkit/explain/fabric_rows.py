@@ -64,7 +64,8 @@ RDMA = (
     Statement(
         "memlock-limit",
         r"\b(?:RLIMIT_|Limit)?memlock\b|\bulimit\b|locked[- ]memory|\bmlock\b|\b(?:CAP_)?IPC_LOCK\b",
-        r"too (?:low|small)|limit(?:ed)? (?:is|was|to) (?!unlimited)|not enough|insufficient|low\b"
+        r"too (?:low|small)|limit(?:ed)? (?:is|was|to) (?!unlimited|not\b|no\b)|not enough|low\b"
+        r"|insufficient"
         r"|\d+ ?[KM](?:i?B|(?: ?bytes))?\b|\b(?:is|was|are|shows?|prints?|returns?|gives?|only|default\w*)\b"
         r"\D{0,16}\b\d{2,8}\b(?! ?(?:G|T|[\"'`]? to ))",
         r"unlimited|infinity|ulimit|memlock|-1|IPC_LOCK",

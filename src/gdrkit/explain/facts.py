@@ -19,7 +19,7 @@ from gdrkit.facts.nccl_log import nccl_logs
 from gdrkit.facts.pci import PciGpu, gpus
 from gdrkit.facts.running_files import is_loaded_for_sure
 from gdrkit.facts.secure_boot import secure_boot, signatures_enforced
-from gdrkit.messages.nccl_records import Carrier, NetDevice, Version
+from gdrkit.messages.nccl_records import Carrier, Leg, NetDevice, Version
 from gdrkit.node import Fact, Node, if_missing
 from gdrkit.rules import BY_CODE
 from gdrkit.rules.deciding_command import fill
@@ -98,6 +98,10 @@ def _of_logs(node: Node) -> Iterable[KnownFact]:
             words = "GDRDMA" if direct else "TCP" if leg.record.via.gdr else "no GDRDMA"
             text = f"{len(direct)} of {len(legs)} network legs access GPU memory directly"
             yield KnownFact("NCCL channels", text, node.line_of(log.path, leg.line), words)
+        elif between := [leg for leg in log.all(Leg) if leg.record.via.carried is Carrier.NVLINK]:
+            number = "1 leg" if len(between) == 1 else f"{len(between)} legs"
+            text = f"{number} over NVLink between hosts (MNNVL), none over a NIC"
+            yield KnownFact("NCCL channels", text, node.line_of(log.path, between[0].line), "MNNVL")
 
 
 # -- contradictions ------------------------------------------------------------------------------------

@@ -36,6 +36,12 @@ _ENGLISH = {
 }  # fmt: skip
 
 
+def is_command(text: str) -> bool:
+    """Whether a line begins with one of these programs, and does not read as a sentence."""
+    words = text.lower().split()
+    return len(words) > 1 and words[words[0] == "sudo"] in COMMANDS and not _ENGLISH.intersection(words)
+
+
 class TypedCommand(Struct, frozen=True):
     """A command line, and the machine at whose prompt it was typed."""
 
@@ -79,6 +85,8 @@ _CORE = (
     r"|GPU [0-9A-F]{8}:[0-9A-F]{2}:|GPU \d+: .*\(UUID: |\| +\d+ +(?:NVIDIA|Tesla|Quadro|GeForce|GRID|TITAN) "
     r"|(?:filename|version|depends|vermagic|license|signer|srcversion|parm|name|sig_\w+|retpoline):(?:\s|$)"
     r"|[A-Za-z]\w+ +\d{3,} +-?\d+(?: +[\w,]+)?$|Module +Size +Used by"
+    r"|CA '[\w.-]+'$|\s+(?:CA type|Number of ports|Firmware version|(?:Node|System image|Port) GUID"
+    r"|Link layer|Physical state|Base lid): |\s+State: (?:Active|Down|Initializing|Armed)\b|\s+Port \d+:$"
     r"|hca_id:|\s+(?:LnkCap|LnkSta|ACSCtl|ACSCap|DevCtl|Kernel driver in use|Region \d|Capabilities):"
     r"|finit_module\(|init_module\(|ibv_(?:reg|open|modify)\w+\(?\)? "
 )

@@ -9,8 +9,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gdrkit.explain import cues
+from gdrkit.explain.explanation import WENT_ON
 from gdrkit.explain.readings import readings
 from gdrkit.explain.transcript import TextLine
+from gdrkit.explain.unexplained import reports_failure
 from gdrkit.facts.modules import PEERMEM
 from gdrkit.messages import catalogue, errors, kernel, registration
 from gdrkit.messages.message import MessageTemplate
@@ -39,6 +41,7 @@ class LogEvent(Struct, frozen=True, kw_only=True):
     leads: bool = False  # its first cause is by far the likeliest
     note: str = ""
     message: str = ""  # its name in the catalogue, if it has one
+    goes_on: bool = False  # the program goes on without what it lacks
 
 
 def events(lines: Iterable[TextLine]) -> tuple[LogEvent, ...]:
@@ -54,6 +57,7 @@ def events(lines: Iterable[TextLine]) -> tuple[LogEvent, ...]:
             if event is not None:
                 found.append(event)
     found = [_with_level(event) for event in found] if _sets_level(own_lines) else found
+    found = [_went_on(event, own_lines) if event.goes_on else event for event in found]
     return tuple(sorted(found, key=lambda event: event.position))
 
 
@@ -84,6 +88,17 @@ def _with_level(event: LogEvent) -> LogEvent:
     return replace(event, codes=(LEVEL, *others), leads=True)
 
 
+def _went_on(event: LogEvent, lines: tuple[TextLine, ...]) -> LogEvent:
+    """An event after which the program went on, with a note if a later line reports another failure."""
+    later = lines[event.position + 1 :][:MOST_LINES]
+    fails = any(reports_failure(line) and event.line.text[-20:] != line.text[-20:] for line in later)
+    return replace(event, note=WENT_ON) if fails else event
+
+
+MOST_LINES = 2000
+"""Lines that are searched for another failure."""
+
+
 def _event(line: TextLine, position: int) -> LogEvent | None:
     match = catalogue.match(in_english(line.text))
     if match is None or not match.causes:
@@ -110,6 +125,7 @@ def _event(line: TextLine, position: int) -> LogEvent | None:
         leads=message.leads,
         needs_module=not module and (from_kernel or message.loads),
         message=message.name,
+        goes_on=message.goes_on,
     )
 
 

@@ -278,8 +278,9 @@ OTHERS = (
     ),
     Statement(
         "verbs-provider-mismatch",
-        r"\blibmlx5\b|\brdma-core\b|IBVERBS_PRIVATE",
-        r"mismatch|differ|not from|IBVERBS_PRIVATE|another version",
+        r"\blibmlx5\b|\brdma-core\b|\blibibverbs\b|\bperftest\b|IBVERBS_PRIVATE",
+        r"mismatch|differ|not from|IBVERBS_PRIVATE|another version"
+        r"|version\b.{0,40}\b(?:container|image)\b.{0,60}\b(?:kernel|host)",
         r"same version",
     ),
     Statement(

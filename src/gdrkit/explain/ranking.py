@@ -15,10 +15,20 @@ from msgspec.structs import replace
 from gdrkit.consumers.consumer import DIRECT
 from gdrkit.evidence import Confidence
 from gdrkit.explain.claims import HARDWARE_CODES, Claim, Stance
-from gdrkit.explain.explanation import EstablishedProblem, OpenLine, QuotedLine, Sureness, TextMachine
+from gdrkit.explain.explanation import (
+    SET,
+    WENT_ON,
+    EstablishedProblem,
+    OpenLine,
+    QuotedLine,
+    Sureness,
+    TextMachine,
+)
 from gdrkit.explain.subject import Topics
 from gdrkit.messages.errors import EFAULT
 from gdrkit.messages.verbs import causes_of
+from gdrkit.rules import BY_CODE
+from gdrkit.rules.rule import Trait
 
 BY_LINE, BY_RULE, SLOWER, NOTE = 20.0, 12.0, 5.0, 1.0
 """A cause that a failing line proves; one that outputs prove and that stops a path; one that stops none; and
@@ -46,7 +56,7 @@ HARDWARE, BESIDE = 6.0, 2.0
 other causes."""
 
 DENIED = 0.2
-"""What a person denies counts this much, unless an output proves it."""
+"""What a person denies counts this much, unless an output proves it, or shows that state."""
 
 UNSEEN = {
     "peermem-not-loaded": ("nccl-misses-peermem", "nvshmem-misses-peermem", "ucx-misses-peermem"),
@@ -61,9 +71,6 @@ CONTEXT = 2.5
 
 OF_NVIDIA = frozenset((*causes_of("ibv_reg_mr", EFAULT), "peermem-stub", "memory-not-registrable"))
 """Causes that only NVIDIA's GPUs and drivers have: a text that mentions no GPU has none of them."""
-
-TO_GPU = ("gdr-level-", "gdr-read-")
-"""How codes of NCCL's own paths begin. Other makers' libraries read the same variables."""
 
 FOR_DMABUF = ("net-plugin-replaced", "perftest-tests-other-path")
 """Problems that matter for dma-buf alone, although they stop no path."""
@@ -115,7 +122,9 @@ def ranked(
 
 def is_foreign(code: str, topics: Topics) -> bool:
     """Whether only GPUs of NVIDIA have a cause, and the text is about another maker's."""
-    return bool(topics.foreign) and (code in OF_NVIDIA or code in MISSES or code.startswith(TO_GPU))
+    return bool(topics.foreign) and (
+        code in OF_NVIDIA or code in MISSES or Trait.NVIDIA_ONLY in BY_CODE[code].traits
+    )
 
 
 def _hardware_weight(code: str, topics: Topics, failing: Iterable[OpenLine]) -> float:
@@ -154,6 +163,16 @@ BEHIND = {
 BEHIND_IF_FOUND = dict.fromkeys(("gid-index-wrong", "port-down", "rail-unreachable"), ("retry-exceeded",))
 """The same, where a person found the deeper cause: many others bring about what it does."""
 
+
+def brings_about(deeper: str, code: str) -> bool:
+    """Whether a cause brings another one about."""
+    if code in BEHIND.get(deeper, ()) or code in BEHIND_IF_FOUND.get(deeper, ()):
+        return True
+    return (
+        BY_CODE[deeper].loading is not None and deeper != code and Trait.NOT_LOADED in BY_CODE[code].traits
+    )
+
+
 SUPPORTED = 1.5
 """Weight from which a cause is behind another: a line of its own points to it."""
 
@@ -163,6 +182,8 @@ def _deepest_first(ordered: list[Candidate]) -> list[Candidate]:
     first = ordered[0].code if ordered else ""
     known = {line.line for line in ordered[0].lines} if ordered else set()
     for candidate in ordered[1:]:
+        if _explains_in_words(candidate, ordered[0]):
+            return [candidate, *(one for one in ordered if one is not candidate)]
         own = any(line.line not in known for line in candidate.lines)
         own = own or (candidate.said and candidate.weight >= ordered[0].weight)
         supported = first in BEHIND.get(candidate.code, ()) and candidate.weight >= SUPPORTED
@@ -173,6 +194,13 @@ def _deepest_first(ordered: list[Candidate]) -> list[Candidate]:
             deeper = replace(candidate, weight=max(candidate.weight, ordered[0].weight))
             return [deeper, *(one for one in ordered if one is not candidate)]
     return ordered
+
+
+def _explains_in_words(deeper: Candidate, first: Candidate) -> bool:
+    """Whether the words that name a cause also say what brought it about: "not loaded: blacklisted"."""
+    if first.printed or deeper.printed or not deeper.said:
+        return False
+    return brings_about(deeper.code, first.code) and 2 * deeper.weight >= first.weight
 
 
 def _of_machines(
@@ -228,11 +256,18 @@ def _of_line(
     for index, code in enumerate(line.codes):
         leads = (line.leads and index == 0 and len(line.causes) > 1) or code in likely
         weight = LEADING if leads else first / (index + 1)
-        weight *= (QUOTED if line.claimed else 1) * (DENIED if code in denied else 1)
+        shown = line.note and not line.claimed and len(line.causes) == 1  # a state, and no error
+        doubted = code in denied and not shown
+        weight *= (QUOTED if line.claimed else 1) * (DENIED if doubted else 1)
+        if line.note in (WENT_ON, SET):
+            others = any(one.note not in (WENT_ON, SET) and one.printed for one in failing)
+            weight = NOTE if line.note == WENT_ON or others else STANCES[Stance.SAID]
         yield Candidate(
             code=code,
             weight=_hardware_weight(code, topics, failing) if mentioned else weight,
-            sureness=Sureness.LIKELY if first == ONLY_CAUSE and not line.claimed else Sureness.POSSIBLE,
+            sureness=Sureness.LIKELY
+            if first == ONLY_CAUSE and not line.claimed and line.note != SET
+            else Sureness.POSSIBLE,
             claimed=line.claimed,
             lines=(QuotedLine(line.line, line.text),),
             printed=line.printed,

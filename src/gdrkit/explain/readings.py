@@ -13,13 +13,17 @@ from collections.abc import Iterable, Iterator
 from msgspec import Struct
 
 from gdrkit.consumers.nccl_levels import gdr_level
-from gdrkit.explain.blocks import EVIDENCE
+from gdrkit.explain.blocks import EVIDENCE, blocks
+from gdrkit.explain.explanation import SET
 from gdrkit.explain.settings import settings
 from gdrkit.explain.transcript import TextLine
+from gdrkit.facts import nccl_lines
 from gdrkit.facts.gpu import VGPU_NAME
 from gdrkit.formats import topo_matrix
 from gdrkit.formats.errors import FormatError
 from gdrkit.messages import registration
+from gdrkit.rules.disabled_by_env import READ, switches
+from gdrkit.rules.gdr_level import NAME as GDR_LEVEL
 
 DISTANCES = ("PIX", "PXB", "PHB", "NODE", "SYS")
 """Nearest first. NCCL's default level allows the first two: NCCL src/graph/paths.cc."""
@@ -38,12 +42,14 @@ def readings(lines: tuple[TextLine, ...]) -> Iterator[Reading]:
     """Ports of which none is up, GPUs without a near NIC, GPUs with the name of a vGPU, a GID index that
     a job sets and a NIC does not have, and what a job is configured with."""
     yield from _ports(lines)
+    yield from _device_files(lines)
     yield from _gid_indices(lines)
     yield from _distances(lines)
     yield from _vgpus(lines)
     yield from _limits(lines)
     yield from _configured(lines)
     yield from _transports(lines)
+    yield from _switched_off(lines)
 
 
 # -- ports -----------------------------------------------------------------------------------------------
@@ -88,6 +94,28 @@ def _ports(lines: tuple[TextLine, ...]) -> Iterator[Reading]:
     names = ", ".join(dict.fromkeys(f"{port.device} ({port.state})" for port in states))
     note = f"no port that is shown is up: {names}"
     yield Reading(lines[first.position], first.position, ("port-down",), note)
+
+
+def _device_files(lines: tuple[TextLine, ...]) -> Iterator[Reading]:
+    """More RDMA devices in a listing of /sys/class/infiniband than uverbs files in /dev/infiniband."""
+    listed = {
+        block.argv[-1].rstrip("/"): block
+        for block in blocks(lines)
+        if block.argv[:1] in (("ls",), ("ll",))
+        and len(block.argv) > 1
+        and block.lines
+        and not block.filtered
+    }
+    devices, files = listed.get("/sys/class/infiniband"), listed.get("/dev/infiniband")
+    if devices is None or files is None:
+        return
+    words = [word for line in devices.lines for word in line.text.split()]
+    names = {word for word in words if _compiled("rdma_device").fullmatch(word)}
+    uverbs = {word for line in files.lines for word in _compiled("uverbs").findall(line.text)}
+    if len(uverbs) < len(names):
+        line = files.lines[0]
+        note = f"{len(names)} devices, but {len(uverbs)} of their uverbs files"
+        yield Reading(line, lines.index(line), ("rdma-device-not-in-container",), note)
 
 
 # -- distances -------------------------------------------------------------------------------------------
@@ -241,6 +269,26 @@ def _transports(lines: tuple[TextLine, ...]) -> Iterator[Reading]:
             return
 
 
+def _switched_off(lines: tuple[TextLine, ...]) -> Iterator[Reading]:
+    """Settings in commands, scripts and manifests that turn RDMA or a direct path off."""
+    given = settings(lines)
+    for position, line in enumerate(lines):
+        for setting in nccl_lines.given(given.get(line.number, "")):
+            if code := _turns_off(setting.name, setting.value):
+                yield Reading(line, position, (code,), SET)
+
+
+def _turns_off(name: str, value: str) -> str:
+    """The code for what a setting turns off; "" if it turns nothing off."""
+    for code, network in (("ib-disabled-by-env", True), ("dmabuf-disabled-by-env", False)):
+        if any(switch.name == name and switch.off(value) for _, switch in switches(network)):
+            return code
+    if name == READ.name and READ.off(value):
+        return "gdr-read-off"
+    return LEVEL if name == GDR_LEVEL and gdr_level(value, "") == "LOC" else ""
+
+
+LEVEL = "gdr-level-too-low"
 MOST_WORDS = 3
 """Words of a line of modprobe's configuration, without a code block, at most."""
 
@@ -263,6 +311,8 @@ _PATTERNS = {
         r"==> \S+ \((?P<netdev>Up|Down)\)"
         rf"|link (?P<linked>{_NAME})/\d+ .{{0,80}}?\bstate (?P<link>{_STATE})\b)"
     ),
+    "rdma_device": r"(?:mlx\d_|bnxt_re|irdma|efa_|rdmap|rocep|ibp|hns_)\w{1,30}",
+    "uverbs": r"\buverbs\d{1,3}\b",
     "row": r"[\s|>*]*GPU\d+\s",
     "nic": r"NIC\d|mlx|ib|roce|bnxt|irdma|efa|rdma|hfi|cxi|hns",
     "gid": (

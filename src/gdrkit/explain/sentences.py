@@ -13,7 +13,8 @@ from collections.abc import Iterable, Iterator
 
 from msgspec import Struct
 
-from gdrkit.explain.lines import is_machine, is_sentence
+from gdrkit.explain.attribution import is_byline
+from gdrkit.explain.lines import is_command, is_machine, is_sentence
 from gdrkit.explain.transcript import TextLine
 
 MAX_SENTENCES, MAX_CHARACTERS = 400, 500
@@ -36,6 +37,7 @@ class Sentence(Struct, frozen=True):
     place: Place
     paragraph: int  # sentences of one paragraph have the same number
     host: str = ""  # the machine that the headings above it name
+    post: int = 0  # of a thread, by its bylines; 0 if it has none
 
 
 def sentences(lines: Iterable[TextLine]) -> tuple[Sentence, ...]:
@@ -49,17 +51,39 @@ def sentences(lines: Iterable[TextLine]) -> tuple[Sentence, ...]:
 
 
 def _all(lines: tuple[TextLine, ...]) -> Iterator[Sentence]:
+    post = 0
     for number, paragraph in enumerate(_paragraphs(lines)):
         first = paragraph[0]
+        if len(paragraph) == 1 and is_byline(first.text):
+            post += 1
+            continue
         place = Place.BODY
         if first is lines[0]:
             place = Place.TITLE
         elif len(paragraph) == 1 and _compiled("heading").match(first.text):
             place = Place.HEADING
         for line, text in _split(paragraph):
-            yield Sentence(line.number, text[:MAX_CHARACTERS], place, number, line.host)
+            if text.endswith(":") and text in paragraph[-1].text:
+                text += _commands_after(lines, paragraph[-1].number)
+            yield Sentence(line.number, text[:MAX_CHARACTERS], place, number, line.host, post)
             if place is Place.TITLE:
                 place = Place.BODY  # the text has no title: only its first sentence counts as one
+
+
+def _commands_after(lines: tuple[TextLine, ...], number: int) -> str:
+    """The commands that a line with a colon at its end introduces: "I solved it by running:"."""
+    near = (line for line in lines if number < line.number <= number + MOST_BETWEEN)
+    found = []
+    for line in near:
+        if line.kind == "typed" or (line.kind != "prose" and is_command(line.text)):
+            found.append(line.text.strip())
+        elif line.kind == "prose":
+            break
+    return "".join(f" `{command}`" for command in found[:MOST_COMMANDS])
+
+
+MOST_COMMANDS, MOST_BETWEEN = 3, 8
+"""Commands that a sentence introduces, and lines between it and the last of them, at most."""
 
 
 def _paragraphs(lines: tuple[TextLine, ...]) -> Iterator[list[TextLine]]:
@@ -147,6 +171,6 @@ _PATTERNS = {
     # Not after a single letter or a number ("e.g. this", "version 2. 1"). Names of programs are lower-case.
     "end": (
         r"(?<=[\w)\]`'\"*])[.?!](?=\s{1,4}(?:dmesg|lsmod|modprobe|nvidia[-_]\w+|ib[v_]\w+|ucx_\w+|lib[a-z]\w+)\b)|"
-        r"(?<=[\w)\]`'\"*]{2})[.?!](?=[\s\"')*]{1,4}[^a-z])|[\u3002\uff01\uff1f]"
+        r"(?<=[\w)\]`'\"*]{2})[.?!](?=[\s\"')*]{1,4}[^a-z])|(?<=\w\w)\?(?=\s)|[\u3002\uff01\uff1f]"
     ),
 }

@@ -90,7 +90,7 @@ LOADING = (
         r"\b(?:never|not|n't) (?:been |be |get |got )?(?:re)?(?:built|compiled|rebuil\w*)"
         r"|\b(?:never|not|n't) (?:re)?build\b|\bdkms\b.{0,40}\b(?:fail\w*|skipp?ed|status\W.{0,24}\badded)\b"
         r"|\b(?:fail\w*|unable) to (?:re)?(?:build|compile)\b|(?:build|compil\w+) (?:\w+ ){0,3}fail",
-        r"dkms (?:autoinstall|install|build)",
+        r"dkms (?:autoinstall|install|build)\b",
         unless=r"OFED|DOCA|\bstub\b|symbol|peer[- ]memory API|ib_register_peer"
         r"|for (?:another|a different|the wrong|the old)",
     ),
@@ -136,6 +136,12 @@ LOADING = (
         r"|\bvermagic\b.{0,60}(?:differ|mismatch|not match)",
     ),
     Statement(
+        "module-wrong-kernel",
+        r"\bvermagic\b|\bKERNELRELEASE\b|\bKVER\b|\bkernelver\b",
+        r"\bvermagic\b.{0,60}(?:old|wrong|another|other|stale)|(?:old|wrong|stale)\W{0,3}vermagic",
+        r"(?:re)?compil\w*|(?:re)?buil[dt]\w*",
+    ),
+    Statement(
         "module-symbol-missing",
         r"\bunknown symbols?\b|\bmissing symbols?\b|\bunresolved symbols?\b",
         unless="ib_register_peer_memory_client",
@@ -152,7 +158,7 @@ LOADING = (
 DRIVER = (
     Statement(
         "driver-mismatch",
-        r"driver/library version mismatch"
+        r"driver[/ -]library[ -]version[ -]mismatch"
         r"|\b(?:user[- ]?space|librar\w+|libcuda\S*|NVML|client"
         r"|container)\b.{0,60}\b(\d{3}\.\d{2,3}(?:\.\d+)?)\b.{0,80}"
         r"\b(?:modules?|driver|host)\b.{0,40}\b(?!\1)\d{3}\.\d{2,3}\b"

@@ -47,6 +47,9 @@ def readings(text: str) -> Iterator[Reading]:
             yield Reading(row.code, found.start(), cured=False, context=row.context)
         elif cure is not None and (found := _of_topic(text, about, cure)) is not None:
             bare = about.start() <= found.start() < about.end()
+            later = cure.search(text, about.end()) if bare else None
+            if later is not None and topic.search(later[0]) is None:
+                found, bare = later, False
             yield Reading(row.code, found.start(), cured=True, context=row.context, bare=bare)
 
 

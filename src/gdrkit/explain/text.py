@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 
 from gdrkit.consumers.consumer import DIRECT, REGISTRATION
@@ -79,7 +80,7 @@ def _answer(explanation: Explanation, verbose: bool) -> Iterator[Row]:
         if line.text not in answer.sentence:
             yield from _quote(line)
     yield 0, "", ""
-    steps = answer.now if verbose else answer.now[:1]
+    steps = answer.now if verbose else _first_steps(answer.now)
     if _is_final(explanation):
         yield 0, "head", "What to do now"
         yield 2, "", "No fix exists for this hardware: plan with staging through host memory."
@@ -89,6 +90,11 @@ def _answer(explanation: Explanation, verbose: bool) -> Iterator[Row]:
         yield 0, "head", "What to do now"
         yield from ((2, "", step) for step in steps)
         yield 0, "", ""
+
+
+def _first_steps(steps: tuple[str, ...]) -> tuple[str, ...]:
+    """The first paragraph of what to do, with the list that follows it."""
+    return (*steps[:1], *itertools.takewhile(lambda step: step.startswith("- "), steps[1:]))
 
 
 def _head(answer: Answer) -> str:

@@ -10,10 +10,9 @@ from __future__ import annotations
 
 from gdrkit.explain import cues
 from gdrkit.explain.claims import Claim, Stance
-from gdrkit.explain.ranking import BEHIND, BEHIND_IF_FOUND, Candidate
+from gdrkit.explain.ranking import Candidate, brings_about
 from gdrkit.explain.sentences import Sentence
 from gdrkit.explain.subject import Topics
-from gdrkit.rules import BY_CODE
 
 SAYS = (Stance.FOUND, Stance.TITLE, Stance.SAID)
 """How people name what is the case."""
@@ -33,12 +32,23 @@ def is_told(first: Candidate, named: tuple[Claim, ...], said: tuple[Sentence, ..
         return False
     if own and all(claim.hardware for claim in own):
         return True  # what it limits is weighed by what fails
-    agreed = len({claim.sentence.paragraph for claim in own if claim.stance in SAYS}) > 1
-    return definite or agreed or len(said) <= SHORT
+    return definite or _agree(own) or len(said) <= SHORT
+
+
+def _agree(own: list[Claim]) -> bool:
+    """Whether two parts of a text name a cause: paragraphs that say it, posts that say or suppose it, or
+    two sentences of a paragraph of which one gives it as the reason."""
+    says = [claim for claim in own if claim.stance in SAYS]
+    if len({claim.sentence.paragraph for claim in says}) > 1:
+        return True
+    reason = any(claim.stance is Stance.FOUND for claim in says)
+    return (reason and len({claim.sentence for claim in says}) > 1) or len(
+        {claim.sentence.post for claim in own}
+    ) > 1
 
 
 def _is_definite(claim: Claim) -> bool:
-    return claim.stance is Stance.FOUND and cues.is_definite(claim.sentence.text)
+    return claim.stance is Stance.FOUND and (claim.confirmed or cues.is_definite(claim.sentence.text))
 
 
 def _proposes(said: tuple[Sentence, ...]) -> bool:
@@ -47,12 +57,9 @@ def _proposes(said: tuple[Sentence, ...]) -> bool:
 
 
 def _rivals(code: str, named: tuple[Claim, ...], *, definite: bool) -> bool:
-    """Whether the text names another cause as definitely, which the first one does not bring about."""
-    follows = {code, *BEHIND.get(code, ()), *BEHIND_IF_FOUND.get(code, ())}
-    if BY_CODE[code].loading is not None:
-        follows.update(other for other in BY_CODE if other.endswith("-not-loaded"))
+    """Whether the text names another cause as definitely, and neither brings the other one about."""
     return any(
         (_is_definite(claim) if definite else claim.stance in SUPPOSES and not claim.hardware)
         for claim in named
-        if claim.code not in follows
+        if claim.code != code and not brings_about(code, claim.code) and not brings_about(claim.code, code)
     )

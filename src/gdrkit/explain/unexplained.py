@@ -18,19 +18,26 @@ _FAILS = re.compile(
     r"|assert\w*|invalid|timed out|timeout|aborted|killed|traceback|segmentation fault)\b",
     re.IGNORECASE,
 )
+_RAISED = re.compile(r"\s{0,8}(?:\w{1,40}\.){0,6}\w{0,40}(?:Error|Exception): ")
+"""The last line of a Python traceback, which looks like a sentence if it is pasted alone."""
 _HARMLESS = re.compile(r"\b(?:0 errors?|no errors?|errors?[=: ]+0|without errors?)\b", re.IGNORECASE)
 MOST_LINES = 5000
 """Lines that are searched at most."""
 
 
+def reports_failure(line: TextLine) -> bool:
+    """Whether an output reports a failure. NCCL goes on after what it says at the level INFO."""
+    if _RAISED.match(line.text):
+        return True
+    if line.kind not in ("machine", "shown") or "NCCL INFO" in line.text:
+        return False
+    return _FAILS.search(line.text) is not None and _HARMLESS.search(line.text) is None
+
+
 def unexplained(lines: Iterable[TextLine], said: tuple[Sentence, ...]) -> QuotedLine | None:
     """The first output that reports a failure; else the title or the first sentence that does; else None."""
     for line, _ in zip(lines, range(MOST_LINES), strict=False):
-        if (
-            line.kind in ("machine", "shown")
-            and _FAILS.search(line.text)
-            and not _HARMLESS.search(line.text)
-        ):
+        if reports_failure(line):
             return QuotedLine(line.number, line.text.strip())
     symptoms = [sentence for sentence in said if cues.is_symptom(sentence.text)]
     titles = [sentence for sentence in symptoms if sentence.place is not Place.BODY]

@@ -72,7 +72,7 @@ class ReasonFinder:
             if value is not None and off(value):
                 yield LegReason(f"{name}={value} keeps NCCL from RDMA", ("ib-disabled-by-env",), position)
         for no_verbs, entry in process.all(nccl_records.VerbsUnavailable).items():
-            open_causes = ("rdma-device-not-in-container", "no-rdma-device")
+            open_causes = ("verbs-library-missing", "rdma-device-not-in-container", "no-rdma-device")
             yield LegReason(no_verbs.text, open_causes, self.gathered.where(entry.position))
         for entry in process.all(nccl_records.NoIbDevice).values():
             chosen, _ = self.variable(process, "NCCL_IB_HCA")

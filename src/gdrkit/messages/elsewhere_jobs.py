@@ -47,6 +47,52 @@ ROWS = (
         "NCCL src/bootstrap.cc",
     ),
     OtherMessage(
+        "lockdown_reason",
+        r"avc: +\*{0,2}denied\*{0,2} +\{ integrity \}.{0,80}lockdown_reason=\"unsigned module loading\"",
+        "SELinux forbids this program to load an unsigned module: its policy lacks the permission"
+        " `lockdown { integrity }`",
+        "Sign the module, add the permission to the policy, or use a kernel from 5.16 on, which no longer"
+        " asks SELinux",
+        "Linux 5.6 to 5.15 security/selinux/hooks.c, selinux_lockdown(); removed by commit f5d0e5e9d72d",
+    ),
+    OtherMessage(
+        "module_load",
+        r"avc: +\*{0,2}denied\*{0,2} +\{ module_load \}",
+        "SELinux forbids to load this file as a module: its label is not modules_object_t",
+        "Run `restorecon -v FILE` for a file in /lib/modules, or `chcon -t modules_object_t FILE`",
+        "Linux security/selinux/hooks.c, selinux_kernel_module_from_file()",
+    ),
+    OtherMessage(
+        "ibv_create_srq()",
+        r"UCX +ERROR .{0,40}ibv_create_srq\(\) failed: Operation not supported",
+        "The RDMA device has no shared receive queues, which this transport of UCX needs, as EFA has none",
+        "Let UCX choose its transports (unset UCX_TLS), or name one that the device has: srd or ud on EFA",
+        "UCX src/uct/ib/rc/base/rc_iface.c, uct_rc_iface_init_rx()",
+    ),
+    OtherMessage(
+        "not available, please use one or more of",
+        r"UCX +(?:WARN|ERROR|DIAG) +transports? '(?!cuda|gdr_|rocm|ze_)[^ ]{1,80}' (?:is|are) not available",
+        "UCX_TLS names a transport that this UCX does not have on this machine",
+        "Choose among the transports that the line lists; EFA's is called srd",
+        "UCX src/ucp/core/ucp_context.c, ucp_report_unavailable()",
+    ),
+    OtherMessage(
+        "Socket creation failed",
+        r"(?:NCCL )?WARN (?:Net : |ncclSocketInit: )?Socket creation failed : ",
+        "NCCL cannot create a TCP socket: the container or host has no network interface with an IP address"
+        " that it can use",
+        "Start the container with the host's network, or give it an interface; `ip address` in it shows what"
+        " it has",
+        "NCCL src/include/socket.h in 2.3, createListenSocket(); src/misc/socket.cc, ncclSocketInit()",
+    ),
+    OtherMessage(
+        "real path of",
+        r"(?:NCCL )?WARN Could not find real path of /sys/class/pci_bus/",
+        "NCCL does not find the GPU's PCI device in /sys, as in a container or VM that hides it",
+        "Mount /sys of the host in the container (`-v /sys:/sys:ro`), or run it as it runs elsewhere",
+        "NCCL src/graph/xml.cc, getPciPath()",
+    ),
+    OtherMessage(
         "onnect",
         r"(?:[Cc]onnect to|connecting to address) \S+ (?:failed|returned)\b.{0,40}"
         r"(?:refused|No route|timed out|unreachable|abort)",

@@ -41,6 +41,7 @@ class MessageTemplate(Struct, frozen=True, eq=False):
     loads: bool = False  # printed by a program that loads modules, and names the requested module
     leads: bool = False  # its first cause is what it says itself, or by far the most frequent
     open_end: bool = False  # more text may follow it
+    goes_on: bool = False  # the program goes on without what it lacks: another failure has another cause
     sample: str = ""  # an example, if the placeholders alone do not make one
     make: Callable[[Match], Any] | None = None  # makes a record from a match
 

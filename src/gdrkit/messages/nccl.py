@@ -138,6 +138,13 @@ ROWS = (
         make=_device,
         sample="NET/IB : GPU Direct RDMA Enabled for HCA 0 'mlx5_0'",
     ),
+    _line(  # as people quote it, in a title or a sentence
+        "{:(?<! : )}GPU Direct RDMA Disabled for HCA",
+        _NO_NET_GDR,
+        source=f"{_NET_IB}; src/graph/topo.cc since 2.13.4",
+        decides=False,
+        open_end=True,
+    ),
     _line(
         f"NET/IB : GPU Direct RDMA ({{how:nvidia-peermem|DMABUF}}) enabled for {_HCA}",
         make=_device_of_hpcx,
@@ -228,6 +235,7 @@ ROWS = (
         "Failed to open libibverbs.so{what:.*}",
         ("verbs-library-missing",),
         decides=False,  # on a machine without RDMA it is normal
+        goes_on=True,
         make=lambda m: records.VerbsUnavailable(m.words),
         source="NCCL src/misc/ibvsymbols.cc, buildIbvSymbols()",
         versions="2.29.7 and before",
@@ -242,6 +250,7 @@ ROWS = (
         "Count not open libibverbs.so.1",
         ("verbs-library-missing",),
         decides=False,  # on a machine without RDMA it is normal
+        goes_on=True,
         make=lambda m: records.VerbsUnavailable(m.words),
         source="NCCL src/misc/ibvsymbols.cc, buildIbvSymbols(), as it is spelled there",
         versions="2.30.3 and later",

@@ -18,7 +18,8 @@ ENOTSUPP = 524
 _ERRORS = (ENOMEM, EFAULT, EINVAL, *UNSUPPORTED, ENOTSUPP)
 _WORDS = re.compile(
     r"\bregist\w*\b.{0,60}\b(?:memory|buffers?|regions?|MRs?|address|mr)\b"
-    r"|\b(?:memory|buffers?|regions?|MR)\b.{0,30}\bregist\w*|\w*_?reg_?mr\w*|\b(?:create|allocate) MR\b",
+    r"|\b(?:memory|buffers?|regions?|MR)\b.{0,30}\bregist\w*|\w*_?reg_?mr\w*|\b(?:create|allocate) MR\b"
+    r"|\buse_cuda\w*",
     re.IGNORECASE,
 )
 LINE_CHARACTERS = 1000
@@ -28,7 +29,7 @@ LINE_CHARACTERS = 1000
 def causes(text: str) -> tuple[str, ...]:
     """The possible causes of a failed registration, likeliest first; () if a line does not report one."""
     text = text[:LINE_CHARACTERS]
-    found = _error().search(text) if "eg" in text or "MR" in text else None
+    found = _error().search(text) if any(word in text for word in ("eg", "MR", "use_cuda")) else None
     if found is None or _WORDS.search(text) is None:
         return ()
     number = next(int(name[1:]) for name, value in found.groupdict().items() if value)
@@ -45,7 +46,8 @@ def _error() -> re.Pattern[str]:
     return re.compile(
         "|".join(
             rf"(?P<e{number}>{re.escape(strerror(number))}"
-            rf"|(?:\b(?:errno|error|err|ret|rc|status)\b ?[=:]? ?-?|\[-?)\b{number}\b)"
+            rf"|(?:\b(?:errno|error|err|ret|rc|status)\b ?[=:]? ?-?|\[-?|\bfail\w*:? ?\(-?)"
+            rf"\b{number}\b)"
             for number in _ERRORS
         ),
         re.IGNORECASE,

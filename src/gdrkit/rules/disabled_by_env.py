@@ -12,7 +12,7 @@ from gdrkit.node import Node
 from gdrkit.rules.deciding_command import DecidingCommand
 from gdrkit.rules.job_settings import settings_of, taken_by
 from gdrkit.rules.remedy_names import RemedyName
-from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, rule
+from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, Trait, rule
 
 GUIDE = "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html"
 READ = next(switch for switch in NCCL.switches if switch.direction == "send")
@@ -56,6 +56,7 @@ def _judged(node: Node, found: Environment, network: bool, passed: str) -> Outco
     "gdr-read-off",
     Layer.APPLICATION,
     per=nccl_sources,
+    traits=(Trait.NVIDIA_ONLY,),
     takes=NCCL.own(*READ.closes),
     direction=READ.direction,
     remedies=(RemedyName.CLEAN_NCCL_SETTINGS,),

@@ -14,7 +14,7 @@ from gdrkit.node import Node, if_missing
 from gdrkit.rules.deciding_command import DRIVER_VERSION, DecidingCommand
 from gdrkit.rules.gpu_passed_through import is_passed_through
 from gdrkit.rules.remedy_names import RemedyName
-from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, SettledBy, rule, the_node
+from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, SettledBy, Trait, rule, the_node
 
 
 @rule(
@@ -22,6 +22,7 @@ from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, Set
     Layer.DRIVER,
     per=the_node,
     takes=REGISTRATION,
+    traits=(Trait.NOT_LOADED,),
     reported_by=(DecidingCommand(DRIVER_VERSION, "`No such file or directory`"),),
     remedies=(RemedyName.BUILD_DRIVER_FOR_KERNEL, RemedyName.LOAD_DRIVER),
     settled_by=SettledBy.DRIVER,

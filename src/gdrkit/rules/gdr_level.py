@@ -17,7 +17,7 @@ from gdrkit.messages.nccl_records import PairLine
 from gdrkit.node import Node, if_missing
 from gdrkit.rules.deciding_command import DecidingCommand
 from gdrkit.rules.job_settings import first_wrong, settings_of, taken_by
-from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, Status, rule
+from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, Status, Trait, rule
 
 NAME = "NCCL_NET_GDR_LEVEL"
 
@@ -31,6 +31,7 @@ def pairs_or_node(node: Node) -> Iterable[Pair | str]:
     "gdr-level-too-low",
     Layer.APPLICATION,
     per=pairs_or_node,
+    traits=(Trait.NVIDIA_ONLY,),
     takes=NCCL.own(*DIRECT),
     reported_by=(
         DecidingCommand("env | grep NCCL, in the job", "NCCL_NET_GDR_LEVEL below the pair's distance"),
@@ -120,6 +121,7 @@ def _name(subject: Pair | str) -> str:
     "gdr-level-ignored",
     Layer.APPLICATION,
     per=nccl_sources,
+    traits=(Trait.NVIDIA_ONLY,),
     default_status=Status.WARNING,
     cost="NCCL uses its default level, not the intended one.",
     references=("https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html#nccl-net-gdr-level",),
@@ -156,6 +158,7 @@ def gdr_level_ignored(node: Node, source: str) -> Outcome:
     "gdr-level-pxb-on-c2c",
     Layer.APPLICATION,
     per=pairs,
+    traits=(Trait.NVIDIA_ONLY,),
     takes=NCCL.own(*DIRECT),
     cost="NCCL copies through host memory, although the GPU reaches the NIC through the CPU's own link.",
     references=("https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html#nccl-net-gdr-c2c",),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gdrkit.node import Node
 from gdrkit.rules.deciding_command import DecidingCommand
-from gdrkit.rules.rule import Layer, Outcome, rule, the_node
+from gdrkit.rules.rule import Layer, Outcome, Trait, rule, the_node
 from gdrkit.rules.shown_by_messages import SHOWN_BY_MESSAGES
 
 _INSTALL = "https://github.com/NVIDIA/gdrcopy#build-and-installation"
@@ -14,6 +14,7 @@ _INSTALL = "https://github.com/NVIDIA/gdrcopy#build-and-installation"
     "gdrcopy-not-loaded",
     Layer.DRIVER,
     per=the_node,
+    traits=(Trait.NOT_LOADED,),
     reported_by=(DecidingCommand("ls -l /dev/gdrdrv", "No such file or directory"),),
     cost="Short messages are slower. NVSHMEM on EFA and IBGDA with a CPU proxy stop.",
     references=(_INSTALL,),

@@ -48,6 +48,13 @@ class Status(enum.StrEnum):
     UNKNOWN = "unknown"
 
 
+class Trait(enum.StrEnum):
+    """What a cause has in common with others, for programs that compare causes."""
+
+    NOT_LOADED = "not-loaded"  # a module is not loaded: whatever keeps one from loading brings it about
+    NVIDIA_ONLY = "nvidia-only"  # GPUs and libraries of other makers do not have it
+
+
 class SettledBy(enum.StrEnum):
     """What determines the outcome: the host, or software that is not installed on the host."""
 
@@ -106,6 +113,7 @@ class Rule(Struct, frozen=True, kw_only=True, eq=False):
     loading: LoadPosition | None = None  # where it stops the loading of a module
     module: str = ""  # the only module that the rule is about
     logged: bool = False  # whenever it stops a module, the kernel log has a line
+    traits: tuple[Trait, ...] = ()
     at_registration: bool = False  # only seen when memory is registered, after a program chose its path
     whole_machine: bool = False  # about absence or a count: needs evidence of the whole machine
     reported_by: tuple[DecidingCommand, ...] = ()  # the most conclusive first
@@ -132,6 +140,7 @@ def rule(
     loading: LoadPosition | None = None,
     module: str = "",
     logged: bool = False,
+    traits: tuple[Trait, ...] = (),
     at_registration: bool = False,
     whole_machine: bool = False,
     reported_by: tuple[DecidingCommand, ...] = (),
@@ -140,10 +149,7 @@ def rule(
     cost: str = "",
     references: tuple[str, ...] = (),
 ) -> Callable[[Callable[[Node, S], Outcome]], Rule]:
-    """Declare a code on the function that decides it: `check(node, subject)`, for each subject of `per`.
-
-    Facts raise EvidenceMissing if evidence is missing; the check lets it propagate and does not pass.
-    """
+    """Declare a code on its `check(node, subject of per)`, which lets EvidenceMissing propagate."""
 
     def declare(check: Callable[[Node, S], Outcome]) -> Rule:
         return Rule(
@@ -159,6 +165,7 @@ def rule(
             loading=loading,
             module=module,
             logged=logged,
+            traits=traits,
             at_registration=at_registration,
             whole_machine=whole_machine,
             reported_by=reported_by,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gdrkit.node import Node
 from gdrkit.rules.deciding_command import DecidingCommand
-from gdrkit.rules.rule import Layer, Outcome, rule, the_node
+from gdrkit.rules.rule import Layer, Outcome, Trait, rule, the_node
 from gdrkit.rules.shown_by_messages import SHOWN_BY_MESSAGES
 
 _GUIDE = "https://docs.nvidia.com/gpudirect-storage/troubleshooting-guide/"
@@ -15,6 +15,7 @@ _CHECK = "gdscheck -p"
     "nvidia-fs-not-loaded",
     Layer.DRIVER,
     per=the_node,
+    traits=(Trait.NOT_LOADED,),
     reported_by=(DecidingCommand("lsmod | grep nvidia_fs", "nothing"),),
     cost="Storage reads go through host memory. The network is not affected.",
     references=(_GUIDE,),
