@@ -16,7 +16,7 @@ FLAGS = (
 WIDTHS = (360, 768, 1280, 1920)
 """A telephone, a tablet, a laptop, a desktop."""
 PAPER = (703, 1009)
-"""What the margins of report.css leave of A4, 186 mm by 267 mm, in pixels of CSS, of which 96 are an inch."""
+"""What the margins of report.css leave of A4, 186 mm by 267 mm, in pixels of CSS: 96 an inch."""
 
 
 class Browser:

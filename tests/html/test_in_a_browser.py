@@ -1,4 +1,4 @@
-"""Every kind of report in a real browser: quiet, within the window, for keyboard and screen reader, on paper."""
+"""Every kind of report in a real browser: quiet, within the window, usable by keyboard, on paper."""
 
 from __future__ import annotations
 

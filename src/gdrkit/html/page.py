@@ -95,6 +95,11 @@ def section(of: str, title: str, about: str, content: str) -> str:
     return f'<section id="{of}"><h2>{safe(title)}</h2><p class="sub">{rich(about)}</p>{content}</section>'
 
 
+def time(words: str) -> str:
+    """A time of a document, 2026-11-22T23:31:05Z, for people: 2026-11-22 23:31 UTC."""
+    return f"{words[:10]} {words[11:16]} UTC"
+
+
 def file(name: str) -> str:
     """A style or a script of this package."""
     return files("gdrkit.html").joinpath(name).read_text("utf-8")
