@@ -24,6 +24,7 @@ class Browser:
 
     def __init__(self, chromium: Any) -> None:
         self._chromium = chromium
+        self.problems: list[str] = []  # of the page that is open
 
     @classmethod
     @contextlib.contextmanager
@@ -40,7 +41,7 @@ class Browser:
     @contextlib.contextmanager
     def opened(self, file: Path, link: str = "", **options: Any) -> Iterator[Any]:
         """The page of a file. Fails for a line on its console, an error of a script, a request."""
-        problems: list[str] = []
+        problems = self.problems = []
         context = self._chromium.new_context(viewport={"width": 1280, "height": 800}, **options)
         page = context.new_page()
         page.on("console", lambda message: problems.append(f"console: {message.text}"))
@@ -67,11 +68,12 @@ def overflow(page: Any) -> dict[int, int]:
     return {width: more for width, more in found.items() if more > 0}
 
 
-def violations(page: Any) -> list[str]:
-    """What axe-core finds of serious or critical impact, and where."""
+def violations(page: Any, *, rules: tuple[str, ...] = ()) -> list[str]:
+    """What axe-core finds of serious or critical impact, and where; by all its rules, or by some."""
     from axe_playwright_python.sync_playwright import Axe
 
-    found = Axe().run(page).response["violations"]
+    options = {"runOnly": {"type": "rule", "values": list(rules)}} if rules else {}
+    found = Axe().run(page, options=options).response["violations"]
     return [
         f"{row['id']}: {' '.join(node['target'])}: {node.get('failureSummary', '')}"
         for row in found

@@ -23,6 +23,8 @@ Edges = tuple[float, float]
 
 GAP = 4.0
 """Between two devices, in pixels."""
+WORD = 9
+"""Characters of a word below a device: of `Disabled` and `rail 1023`."""
 RIGHT = 14.0
 """The margin after the last device."""
 
@@ -111,7 +113,10 @@ def _fitted(form: Form, picture: Picture) -> Form:
     if all(box.kind != "bridge" for box in boxes):
         near += form.bridge[1] - form.cpu[1]
     lines = max((len(box.port_words) or bool(box.besides_pcie) for box in boxes), default=0)
-    end = form.depth if form.tall else form.port[1] + 24 + 13 * (lines - 1)
+    longest = max((len(" ".join(map(_short, box.port_words[:2]))) for box in boxes), default=0)
+    end = form.port[1] + 24 + 13 * (lines - 1)
+    if form.tall:
+        end = max(form.depth, form.port[1] + 8 + CHARACTER * longest + RIGHT)
     return replace(
         form,
         device=(form.device[0] - near, form.device[1] - near),
@@ -332,6 +337,7 @@ class Drawing:
 
     def _below(self, names: str, depth: float, along: float, *lines: str) -> str:
         """Words after a device or a port, one below the other, or side by side in a tall picture."""
+        lines = tuple(_short(line) for line in lines)
         if self._form.tall:
             words = " ".join(line for line in lines[: 2 if names == "bad" else 3] if line)
             return (
@@ -355,6 +361,10 @@ def _toward(start: tuple[float, float], end: tuple[float, float], far: float) ->
     """The point that far from `start` on the way to `end`; one of the two coordinates is the same."""
     whole = _far(start, end) or 1
     return start[0] + (end[0] - start[0]) * far / whole, start[1] + (end[1] - start[1]) * far / whole
+
+
+def _short(word: str) -> str:
+    return word if len(word) <= WORD else f"{word[: WORD - 1]}\N{HORIZONTAL ELLIPSIS}"
 
 
 def _parts(name: str) -> tuple[str, str]:
