@@ -9,7 +9,7 @@ import pytest
 from gdrkit.cli import main
 from gdrkit.html.fleet_page import fleet_page
 from tests.evidence_nodes import build
-from tests.html import gallery, test_fleet_page, test_node_page
+from tests.html import gallery, test_fleet_page, test_job_page, test_node_page
 from tests.html.browser import cut_on_paper, overflow, violations
 
 NODES = ("rail-down", "spark-two-cables", "h200-vm", "sixteen")
@@ -41,8 +41,14 @@ def hostile_fleet(folder):
     return page
 
 
+def job(folder):
+    (folder / "job").mkdir()
+    test_job_page.written(test_job_page.BY_NAME[test_job_page.BOUNCED].text, folder / "job")
+    return folder / "job" / "job.html"
+
+
 KINDS = {name: lambda folder, name=name: gallery.node_file(name, folder) for name in NODES} | {
-    "two nodes": comparison, "fleet": fleet, "hostile node": hostile_node, "hostile fleet": hostile_fleet,
+    "two nodes": comparison, "job": job, "fleet": fleet, "hostile node": hostile_node, "hostile fleet": hostile_fleet,
 }  # fmt: skip
 
 

@@ -25,12 +25,16 @@ def parser() -> Parser:
         "  gdr report                          this machine, to gdr-report-HOST.html\n"
         "  gdr report bundle.tar.gz -o a.html  a bundle, to a file of that name\n"
         "  gdr report ssh://admin@node17       a node over ssh\n"
-        "  gdr report a.tar.gz b.tar.gz        two nodes, or one before and after: what differs\n\n"
-        "exit codes: those of gdr doctor; of two nodes the worse one",
+        "  gdr report a.tar.gz b.tar.gz        two nodes, or one before and after: what differs\n"
+        "  gdr report job.log node.tar.gz      a log of NCCL, and the cause on one of its nodes\n\n"
+        "exit codes: those of gdr doctor; of two nodes the worse one; of a log those of gdr nccl",
     )
     parser.target()
     parser.add_argument(
-        "other", nargs="?", metavar="OTHER", help="a second node, or the same one later: what differs"
+        "other",
+        nargs="?",
+        metavar="OTHER",
+        help="a second node, or the same one later: what differs; beside a log of NCCL, one of its nodes",
     )
     parser.add_argument("-o", "--output", metavar="FILE", help="the file to write; - for standard output")
     parser.force("--output")
@@ -43,6 +47,8 @@ def parser() -> Parser:
 
 def main(arguments: list[str]) -> int:
     options = parser().parse(arguments)
+    if options.target is not None and _is_job_log(options.target):
+        return _of_job(options)
     if options.other is not None:
         return _compared(options)
     from gdrkit.evidence.quoting import quoted
@@ -79,6 +85,43 @@ def _compared(options: argparse.Namespace) -> int:
     left, right = sides(first, second, rows, (called(options.target), called(options.other)))
     _write(comparison_page(left, right, _now()), f"{left.name}-{right.name}", options)
     return max(exit_code(first, None), exit_code(second, None))
+
+
+HEAD_BYTES = 1 << 18
+
+
+def _is_job_log(name: str) -> bool:
+    """Whether a file has lines of NCCL near its beginning. Source: NCCL src/debug.cc, ncclDebugLog()."""
+    import os
+
+    if not os.path.isfile(name):
+        return False
+    try:
+        with open(name, "rb") as file:
+            return (
+                re.search(rb"^[^\n]{0,300} NCCL (?:INFO|WARN) ", file.read(HEAD_BYTES), re.MULTILINE)
+                is not None
+            )
+    except OSError:
+        return False
+
+
+def _of_job(options: argparse.Namespace) -> int:
+    """Write the page about a log of NCCL; the exit code is that of `gdr nccl`."""
+    from gdrkit.html.job_page import JobReport, job_page
+    from gdrkit.jobs import logs, workers
+    from gdrkit.jobs.analyse import analyse
+    from gdrkit.jobs.document import document, exit_code
+
+    counted = workers.count(logs.find([options.target]), lambda done, size: None)
+    for note in counted.notes:
+        sys.stderr.write(f"note: {note}\n")
+    found = document(analyse(counted.tally, counted.position))
+    node = None if options.other is None else _judged(options.other, options)[1]
+    other = "" if options.other is None else called(options.other)
+    name = called(options.target)
+    _write(job_page(JobReport(found, name, node, other, _now())), name, options)
+    return exit_code(found)
 
 
 def _judged(target: str | None, options: argparse.Namespace) -> tuple[Node, Report]:
