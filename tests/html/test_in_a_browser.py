@@ -48,7 +48,8 @@ def job(folder):
 
 
 KINDS = {name: lambda folder, name=name: gallery.node_file(name, folder) for name in NODES} | {
-    "two nodes": comparison, "job": job, "fleet": fleet, "hostile node": hostile_node, "hostile fleet": hostile_fleet,
+    "two nodes": comparison, "job": job, "fleet": fleet, "hostile node": hostile_node,
+    "hostile fleet": hostile_fleet,
 }  # fmt: skip
 
 

@@ -12,6 +12,7 @@ from gdrkit.cli.arguments import Parser, called, print_notes, write
 if TYPE_CHECKING:
     from gdrkit.fabric.ceilings.document import EstimateDocument
     from gdrkit.fabric.topo_document import TopoDocument
+    from gdrkit.html.given import Given
     from gdrkit.node import Node
     from gdrkit.report.document import Report
 
@@ -40,6 +41,14 @@ def parser() -> Parser:
     parser.force("--output")
     parser.consumer()
     parser.add_argument(
+        "--with",
+        dest="documents",
+        metavar="FILE",
+        action="append",
+        default=[],
+        help="add the JSON of gdr bench (curves) or of gdr estimate --model (what a path costs)",
+    )
+    parser.add_argument(
         "--expect", metavar="FILE", help="what the node should have; gdr expect writes such a file"
     )
     return parser
@@ -55,6 +64,7 @@ def main(arguments: list[str]) -> int:
     from gdrkit.html.node_page import NodeReport, node_page
     from gdrkit.report.exit_code import exit_code
 
+    given = tuple(_given(name) for name in options.documents)
     node, report = _judged(options.target, options)
     source = called(options.target)
     topo, why = _topology(node, source)
@@ -67,6 +77,7 @@ def main(arguments: list[str]) -> int:
             source=source,
             target=quoted(options.target) if options.target else "",
             made=_now(),
+            given=given,
         )
     )
     _write(content, report.node.hostname or source, options)
@@ -85,6 +96,21 @@ def _compared(options: argparse.Namespace) -> int:
     left, right = sides(first, second, rows, (called(options.target), called(options.other)))
     _write(comparison_page(left, right, _now()), f"{left.name}-{right.name}", options)
     return max(exit_code(first, None), exit_code(second, None))
+
+
+def _given(name: str) -> Given:
+    """A document of gdr bench or gdr estimate --model. Raises TargetError for any other."""
+    from gdrkit.cli.files import read_input, shown
+    from gdrkit.evidence.errors import TargetError
+    from gdrkit.formats.errors import FormatError
+    from gdrkit.html.given import read
+
+    hint = "give the JSON of gdr bench --json or of gdr estimate --model NAME --json"
+    content = read_input(name, 4 << 20, hint)
+    try:
+        return read(content)
+    except FormatError as error:
+        raise TargetError(f"{shown(name)}: {error}", hint) from None
 
 
 HEAD_BYTES = 1 << 18

@@ -14,6 +14,7 @@ from gdrkit.fabric.picture_svg import RULES, TALL, WIDE, Drawing, Form, scoped
 from gdrkit.fabric.topo_document import TopoDocument
 from gdrkit.html import page
 from gdrkit.html.ceiling_chart import ceiling_chart
+from gdrkit.html.given import Given, sections
 from gdrkit.html.node_sections import STATE_GLYPHS, fixes, glossary, layers, plan_step, unseen
 from gdrkit.html.page import Glyph, command, file, glyph, rich, safe, section
 from gdrkit.html.pairs import DISTANCES, Kind, PairView, gpu_name, net_name, pair_views
@@ -56,6 +57,7 @@ class NodeReport:
     source: str  # what was read, as the user named it
     target: str  # for the commands that the page suggests; empty for this machine
     made: str  # when, in UTC
+    given: tuple[Given, ...] = ()
 
 
 def node_page(node: NodeReport) -> str:
@@ -71,6 +73,7 @@ def node_page(node: NodeReport) -> str:
     main = (
         _first_screen(node, shown, drawn, routes, start),
         _matrix(shown, every, start),
+        sections(node.given),
         layers(report),
         fixes(report),
         unseen(report),
