@@ -29,7 +29,7 @@ NODES = (
     "volta-proprietary",
 )
 LIMIT_BYTES = 500_000
-VOID = {"input", "meta", "link", "rect", "circle", "path", "use", "br", "img"}
+VOID = {"input", "meta", "link", "br", "img"}
 
 
 class Reader(HTMLParser):

@@ -80,11 +80,17 @@
     ink.fillStyle = colour.dim;
     for (const [label, x, y] of labels) ink.fillText(label, x, y);
     if (view === "layers") drawLayers(ink, colour);
-    nodes.forEach((node, number) => {
-      if (!cells[number]) return;
-      ink.globalAlpha = shown[number] ? 1 : 0.13;
-      drawNode(ink, colour, node, cells[number]);
-    });
+    const alike = new Map();  // one path for all nodes of a standing
+    for (let n = 0; n < nodes.length; n++) {
+      if (!cells[n]) continue;
+      const key = 2 * nodes[n][STANDING] + shown[n];
+      if (!alike.has(key)) alike.set(key, []);
+      alike.get(key).push(n);
+    }
+    for (const [key, same] of alike) {
+      ink.globalAlpha = key % 2 ? 1 : 0.13;
+      drawAlike(ink, colour, key >> 1, same);
+    }
     ink.globalAlpha = 1;
     for (const [number, name] of [[pointed, "ink"], [chosen, "direct"]]) {
       if (number < 0 || !cells[number]) continue;
@@ -108,31 +114,44 @@
     });
   }
   // The shape tells the standing: a bar below, a filled square, an outline, a dashed or crossed one.
-  function drawNode(ink, colour, node, [x, y, w, h]) {
-    const standing = node[STANDING], small = w < 10;
-    const sign = w >= 14 && standing !== IS.ready ? letter(node) : "";
+  function drawAlike(ink, colour, standing, same) {
+    const small = cells[same[0]][2] < 10;
     let on = colour.ink;
-    ink.lineWidth = 1.3;
-    if (standing === IS.ready) {
-      ink.fillStyle = colour.bar; ink.fillRect(x, y, w, h);
-    } else if (standing === IS.blocked) {
-      ink.fillStyle = colour.bad; ink.fillRect(x, y, w, h); on = colour.bg;
-    } else if (standing === IS.warnings) {
-      ink.fillStyle = small && view !== "layers" ? colour.bar : colour.tint; ink.fillRect(x, y, w, h);
-      ink.fillStyle = colour.mark; ink.fillRect(x, y + h * (small ? 0.5 : 0.8), w, h * (small ? 0.5 : 0.2));
+    const fill = (style, top, share) => {
+      ink.fillStyle = style;
+      ink.beginPath();
+      for (const n of same) { const [x, y, w, h] = cells[n]; ink.rect(x, y + h * top, w, h * share); }
+      ink.fill();
+    };
+    if (standing === IS.ready) fill(colour.bar, 0, 1);
+    else if (standing === IS.blocked) { fill(colour.bad, 0, 1); on = colour.bg; }
+    else if (standing === IS.warnings) {
+      const share = small ? 0.5 : 0.2;
+      fill(small && view !== "layers" ? colour.bar : colour.tint, 0, 1);
+      fill(colour.mark, 1 - share, share);
       on = colour.warn;
     } else {
-      ink.strokeStyle = standing === IS.unknown ? colour.unknown : standing === IS.impossible ? colour.edge : colour.dim;
-      on = ink.strokeStyle;
+      on = standing === IS.unknown ? colour.unknown : standing === IS.impossible ? colour.edge : colour.dim;
+      ink.strokeStyle = on;
+      ink.lineWidth = 1.3;
       if (standing === IS.unreachable || standing === IS.unreadable) ink.setLineDash([2, 2]);
-      ink.beginPath(); ink.rect(x + 0.7, y + 0.7, w - 1.4, h - 1.4);
-      if (standing === IS.impossible) { ink.moveTo(x, y + h); ink.lineTo(x + w, y); }
-      ink.stroke(); ink.setLineDash([]);
+      ink.beginPath();
+      for (const n of same) {
+        const [x, y, w, h] = cells[n];
+        ink.rect(x + 0.7, y + 0.7, w - 1.4, h - 1.4);
+        if (standing === IS.impossible) { ink.moveTo(x, y + h); ink.lineTo(x + w, y); }
+      }
+      ink.stroke();
+      ink.setLineDash([]);
     }
-    if (!sign) return;
-    ink.font = `600 ${Math.min(12, w - 5)}px system-ui, sans-serif`;
-    ink.fillStyle = on; ink.textAlign = "center";
-    ink.fillText(sign, x + w / 2, y + h / 2 + (standing === IS.warnings ? 3 : 4));
+    if (standing === IS.ready || cells[same[0]][2] < 14) return;
+    ink.fillStyle = on;
+    ink.textAlign = "center";
+    ink.font = `600 ${Math.min(12, cells[same[0]][2] - 5)}px system-ui, sans-serif`;
+    for (const n of same) {
+      const [x, y, w, h] = cells[n], sign = letter(nodes[n]);
+      if (sign) ink.fillText(sign, x + w / 2, y + h / 2 + (standing === IS.warnings ? 3 : 4));
+    }
     ink.textAlign = "left";
   }
   function at(event) {
