@@ -39,6 +39,9 @@ def parser() -> Parser:
     )
     parser.add_argument("-o", "--output", metavar="FILE", help="the file to write; - for standard output")
     parser.force("--output")
+    parser.add_argument(
+        "--anonymize", action="store_true", help="replace names of hosts and users, addresses and GUIDs"
+    )
     parser.consumer()
     parser.add_argument(
         "--with",
@@ -80,7 +83,7 @@ def main(arguments: list[str]) -> int:
             given=given,
         )
     )
-    _write(content, report.node.hostname or source, options)
+    _write(content, report.node.hostname or source, options, (report.node.hostname,))
     return exit_code(report, None)
 
 
@@ -94,7 +97,8 @@ def _compared(options: argparse.Namespace) -> int:
     (one, first), (other, second) = (_judged(target, options) for target in targets)
     rows = row_of(one, first, options.target), row_of(other, second, options.other)
     left, right = sides(first, second, rows, (called(options.target), called(options.other)))
-    _write(comparison_page(left, right, _now()), f"{left.name}-{right.name}", options)
+    hosts = (first.node.hostname, second.node.hostname)
+    _write(comparison_page(left, right, _now()), f"{left.name}-{right.name}", options, hosts)
     return max(exit_code(first, None), exit_code(second, None))
 
 
@@ -144,9 +148,15 @@ def _of_job(options: argparse.Namespace) -> int:
         sys.stderr.write(f"note: {note}\n")
     found = document(analyse(counted.tally, counted.position))
     node = None if options.other is None else _judged(options.other, options)[1]
+    hosts = {rank.host for part in found.jobs for rank in part.ranks}
     other = "" if options.other is None else called(options.other)
     name = called(options.target)
-    _write(job_page(JobReport(found, name, node, other, _now())), name, options)
+    _write(
+        job_page(JobReport(found, name, node, other, _now())),
+        name,
+        options,
+        (*hosts, node.node.hostname if node else ""),
+    )
     return exit_code(found)
 
 
@@ -195,10 +205,14 @@ def _now() -> str:
     return datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
 
 
-def _write(content: str, name: str, options: argparse.Namespace) -> None:
-    """Raises OutputRefused for a file that exists or cannot be written."""
+def _write(content: str, name: str, options: argparse.Namespace, hosts: tuple[str, ...]) -> None:
+    """Raises OutputRefused for a file that exists or cannot be written. `hosts` are on the page."""
     from gdrkit.cli.files import write_output
 
+    if options.anonymize:
+        from gdrkit.html.anonymous import anonymous
+
+        content, name = anonymous(content, hosts), "anonymous"
     if options.output == "-":
         write(content)
         return

@@ -161,7 +161,7 @@ def page(*, title: str, body: str, style: str, script: str, data: object, versio
         f'<meta name="generator" content="gdrkit {safe(version)}">\n'
         f'<title>{safe(title)}</title><link rel="icon" href="data:,">\n'
         f"<style>{style}</style></head>\n<body>{sprite()}{body}\n"
-        f'<script type="application/json" id="data">{_embedded(data)}</script>\n'
+        f'<script type="application/json" id="data">{embedded(data)}</script>\n'
         f"<script>{script}</script>\n</body></html>\n"
     )
 
@@ -172,7 +172,7 @@ def _hash(text: str) -> str:
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 
-def _embedded(data: object) -> str:
+def embedded(data: object) -> str:
     """JSON in which nothing can end the element or begin a comment."""
     text = visible_json(encode(data).decode())
     for character in "&<>\u2028\u2029":
