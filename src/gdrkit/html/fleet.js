@@ -43,15 +43,16 @@
   function byRack(width) {
     const size = sizeOf(nodes.length), rows = 8, counts = new Map();
     for (const node of nodes) counts.set(node[RACK], (counts.get(node[RACK]) || 0) + 1);
-    const at = new Map();
-    let x = 0, y = 16, tall = 0;
+    const at = new Map(), gap = size > 12 ? 8 : 4;
+    let x = 0, y = 16, tall = 0, free = 0;
     for (const [rack, count] of counts) {
-      const deep = Math.min(rows, count);
-      const wide = Math.max(Math.ceil(count / deep) * size, Math.min(width, 7 * (words[rack] || "").length)) + 8;
-      if (x && x + wide > width + 8) { x = 0; y += tall + 24; tall = 0; }
-      at.set(rack, [x, y, 0, Math.max(deep, Math.ceil(count * size / width))]);
-      labels.push([words[rack] || "", x, y - 4]);
-      tall = Math.max(tall, at.get(rack)[3] * size);
+      const deep = Math.max(Math.min(rows, count), Math.ceil(count * size / width));
+      const wide = Math.ceil(count / deep) * size + gap;
+      if (x && x + wide > width + gap) { x = 0; y += tall + 24; tall = free = 0; }
+      at.set(rack, [x, y, 0, deep]);
+      const label = (words[rack] || "").slice(0, 24);
+      if (x >= free) { labels.push([label, x, y - 4]); free = x + 7 * label.length + 6; }
+      tall = Math.max(tall, deep * size);
       x += wide;
     }
     cells = nodes.map((node) => {
