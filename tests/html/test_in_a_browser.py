@@ -144,7 +144,7 @@ def test_the_policy_refuses_a_script_a_style_and_a_request_that_evidence_could_s
                 () => document.body.setAttribute("onclick", "hacked = 1"),
                 () => document.body.setAttribute("style", "display:none"),
                 () => setTimeout("hacked = 1"),
-                () => fetch("http://127.0.0.1:9/"),
+                () => fetch("https://report.invalid/"),
               ]) { try { await attack(); } catch { } }
               document.body.click();
             }"""

@@ -87,7 +87,7 @@ class BundleManifest(Struct, frozen=True):
 
     @property
     def time(self) -> str:
-        """When it was collected, as `collected` has it; empty for anything that is no time."""
+        """When it was collected, as `collected` has it; empty for anything but a time."""
         return self.collected if _TIME.fullmatch(self.collected) else ""
 
 

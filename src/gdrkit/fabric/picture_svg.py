@@ -105,7 +105,7 @@ def svg(picture: Picture, source: str) -> str:
 
 
 def _fitted(form: Form, picture: Picture) -> Form:
-    """The measures of a picture without the room for layers that it does not have."""
+    """The measures of a picture without room for layers that are not in it."""
     boxes = list(picture.walk())
     near = 0.0
     if not picture.switch_levels:

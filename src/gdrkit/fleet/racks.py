@@ -27,7 +27,7 @@ def parse_racks(text: str) -> dict[str, str]:
             continue
         match = _SLURM.match(words) or _LINE.fullmatch(words)
         if match is None:
-            raise FormatError(f"line {number} is no rack with its nodes: {line[:60]!r}")
+            raise FormatError(f"line {number} is not a rack with its nodes: {line[:60]!r}")
         rack, nodes = match.groups()
         try:
             found.update(dict.fromkeys(expand(nodes), rack[:NAME_LIMIT]))

@@ -33,7 +33,7 @@ SUGGESTIONS = 200
 
 def fleet_page(report: FleetReport, source: str, racks: Mapping[str, str] | None = None) -> str:
     """The page of a run, as one HTML document. `source` is what was asked, as the user named it; `racks` has
-    the rack of each node, where it is not to be told from their names."""
+    the rack of each node, where their names do not show it."""
     total = len(report.nodes)
     main = (_first, _map, _groups, _odd, _drift, _mismatches, _changes)
     return page.report(
