@@ -119,6 +119,22 @@ def test_line_is_one_line(spark):
     assert run.stdout.count("\n") == 1 and len(run.stdout) <= 81
 
 
+@pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
+@pytest.mark.parametrize("columns", ["60", "200"])
+def test_verbose_draws_the_node_in_the_terminals_width_and_characters(columns, encoding, tmp_path):
+    node = str(build("rail-down", tmp_path))
+    plain = gdr("doctor", node, COLUMNS=columns, PYTHONIOENCODING=encoding).stdout
+    drawn = gdr("doctor", node, "-v", COLUMNS=columns, PYTHONIOENCODING=encoding, TERM="dumb").stdout
+    corner, cross = ("\N{BOX DRAWINGS LIGHT DOWN AND RIGHT}", "\N{MULTIPLICATION SIGN}")
+    if encoding == "ascii":
+        assert drawn.isascii()
+        corner, cross = "+", "x"
+    picture = drawn[drawn.index(f"{corner} NUMA node 0") :]
+    assert max(map(len, picture.splitlines())) <= int(columns)
+    assert f"{cross} DOWN" in picture and "mlx5_7" in picture and "\x1b" not in drawn
+    assert f"{corner} NUMA" not in plain
+
+
 def test_verbose_shows_the_evidence(spark):
     assert "Evidence" in gdr("doctor", spark, "-v").stdout
     assert "nvidia-peermem.ko" in gdr("doctor", spark, "-v").stdout

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
 
-import pytest
 from msgspec.structs import replace
 
 from gdrkit.fleet.build import build
 from gdrkit.fleet.document import NodeRow, Standing
 from gdrkit.html.fleet_page import STANDINGS, fleet_page
-from tests.html.test_node_page import CHROMIUM, HOSTILE, Reader
+from tests.html.test_node_page import HOSTILE, Reader
 
 GOOD = NodeRow(
     name="gpu0", target="gpu0.tar.gz", standing=Standing.READY, summary="ready", remedies=(),
@@ -73,12 +71,17 @@ def test_ten_thousand_nodes_stay_below_twenty_megabytes():
     assert len(text.encode()) * 10 < 20_000_000
 
 
-def test_names_and_values_of_hostile_nodes_stay_text():
+def hostile_page():
+    """The page on nodes whose names and values try to become markup, a script, and orders to a terminal."""
     rows = [
         replace(GOOD, name=f"gpu{n}", summary=HOSTILE, traits={**GOOD.traits, HOSTILE: HOSTILE * (n == 0)})
         for n in range(5)
     ]
-    text = fleet_page(build(rows, seconds=1.0, expect=True), HOSTILE)
+    return fleet_page(build(rows, seconds=1.0, expect=True), HOSTILE)
+
+
+def test_names_and_values_of_hostile_nodes_stay_text():
+    text = hostile_page()
     page = Reader(text)
     assert sum(tag == "script" for tag, _ in page.elements) == 2
     assert not any(tag == "img" for tag, _ in page.elements)
@@ -86,19 +89,14 @@ def test_names_and_values_of_hostile_nodes_stay_text():
     assert "\x1b" not in text and "\u202e" not in text
 
 
-@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here")
-def test_a_browser_filters_and_opens_the_node_of_a_link(tmp_path):
-    file = tmp_path / "fleet.html"
-    file.write_text(fleet_page(run_of(40, {7, 8}), "bundles/"))
-    flags = ["--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr", "--v=0"]
-    ran = subprocess.run(
-        [
-            CHROMIUM, *flags, f"--user-data-dir={tmp_path / 'profile'}", "--dump-dom",
-            f"{file.as_uri()}#q=standing:blocked&node=gpu007",
-        ],
-        capture_output=True, text=True, timeout=120, check=True,
-    )  # fmt: skip
-    assert "CONSOLE" not in ran.stderr, ran.stderr
-    assert "2 of 40 nodes" in ran.stdout
-    drawer = re.findall(r'<div id="drawer".*?</div>', ran.stdout, re.DOTALL)[0]
-    assert "gpu007" in drawer and "570.172.08" in drawer and "hidden" not in drawer
+def test_a_node_has_the_layer_of_its_first_cause_and_the_rack_of_its_name_or_of_the_file():
+    def racks_and_layers(text):
+        data = data_of(text)
+        return {
+            n[0]: (data["words"][n[9]], data["layers"][n[8]] if n[8] >= 0 else "") for n in data["nodes"]
+        }
+
+    report = run_of(3, {1})
+    assert racks_and_layers(fleet_page(report, "x"))["gpu001"] == ("gpu", "pcie")
+    found = racks_and_layers(fleet_page(report, "x", {"gpu001": "r07"}))
+    assert found == {"gpu000": ("gpu", ""), "gpu001": ("r07", "pcie"), "gpu002": ("gpu", "")}

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
-import subprocess
 from html.parser import HTMLParser
 
 import pytest
@@ -31,7 +29,7 @@ NODES = (
     "volta-proprietary",
 )
 LIMIT_BYTES = 500_000
-VOID = {"input", "meta", "link", "rect", "circle", "path", "use", "br", "img"}
+VOID = {"input", "meta", "link", "br", "img"}
 
 
 class Reader(HTMLParser):
@@ -147,8 +145,9 @@ def test_without_a_tree_the_page_says_why_there_is_no_picture(tmp_path):
 HOSTILE = '"><script>alert(1)</script><img src=x onerror=alert(2)>\x1b]0;x\x07\u202e`</style>'
 
 
-def test_evidence_of_a_hostile_node_stays_text(tmp_path):
-    whole, _ = made("rail-down", tmp_path)
+def hostile_page(folder):
+    """The page on a node whose evidence tries to become markup, a script, and orders to a terminal."""
+    whole, _ = made("rail-down", folder)
     report = whole.report
     finding = report.findings[0]
     bad = replace(
@@ -167,29 +166,14 @@ def test_evidence_of_a_hostile_node_stays_text(tmp_path):
         ),
         topo=topo, estimate=whole.estimate, why_no_picture="", source=HOSTILE, target=HOSTILE, made="now",
     )  # fmt: skip
-    text = node_page(hostile)
+    return node_page(hostile)
+
+
+def test_evidence_of_a_hostile_node_stays_text(tmp_path):
+    text = hostile_page(tmp_path)
     page = Reader(text)
     assert sum(tag == "script" for tag, _ in page.elements) == 2
     assert not any(tag == "img" for tag, _ in page.elements)
     assert not any(key.startswith("on") for _, attributes in page.elements for key in attributes)
     assert not any((a.get("href") or "").startswith("javascript") for _, a in page.elements)
     assert "\x1b" not in text and "\u202e" not in text
-
-
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-
-
-@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here")
-@pytest.mark.parametrize("name", ["rail-down", "spark-two-cables"])
-def test_a_browser_runs_the_script_without_a_complaint(name, tmp_path):
-    file = tmp_path / "report.html"
-    file.write_text(made(name, tmp_path)[1])
-    flags = ["--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr", "--v=0"]
-    ran = subprocess.run(
-        [CHROMIUM, *flags, f"--user-data-dir={tmp_path / 'profile'}", "--dump-dom", file.as_uri()],
-        capture_output=True, text=True, timeout=120, check=True,
-    )  # fmt: skip
-    assert "CONSOLE" not in ran.stderr, ran.stderr
-    chosen = re.findall(r'<h3 id="([^"]+)"[^>]*class="[^"]*\bon\b', ran.stdout)
-    assert len(chosen) == 1
-    assert len(re.findall(r'<g class="(?:gpu|nic) dev on"', ran.stdout)) == 4  # two devices in two forms

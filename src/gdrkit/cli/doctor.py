@@ -11,6 +11,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
 
+    from gdrkit.node import Node
     from gdrkit.report.document import Report
 
 
@@ -34,7 +35,9 @@ def parser() -> Parser:
     parser.add_argument("other", nargs="?", metavar="OTHER", help="a second node, to compare the two")
     parser.output()
     parser.add_argument("--line", action="store_true", help="print host, state and reason in 80 characters")
-    parser.add_argument("-v", "--verbose", action="store_true", help="show the evidence of every finding")
+    parser.add_argument(
+        "-v", "--verbose", action="store_true", help="show the evidence of every finding, and a picture"
+    )
     parser.add_argument("-q", "--quiet", action="store_true", help="print nothing; only set the exit code")
     parser.add_argument("--probe", action="store_true", help="also ask the CUDA driver, in a child process")
     parser.consumer()
@@ -58,27 +61,32 @@ def main(arguments: list[str]) -> int:
     if options.other is not None:
         return _pair(options)
     if options.deadline is None:
-        return _show(judged(options), options)
+        return _show(*_judged(options), options)
     from gdrkit.cli.deadline import DeadlineReached, deadline
 
     try:
         with deadline(options.deadline):
-            report = judged(options)
+            report, node = _judged(options)
     except DeadlineReached:
         return _too_late(options)
-    return _show(report, options)
+    return _show(report, node, options)
 
 
 def judged(options: argparse.Namespace) -> Report:
     """The report on the target. Raises TargetError."""
+    return _judged(options)[0]
+
+
+def _judged(options: argparse.Namespace) -> tuple[Report, Node]:
     from gdrkit.cli.expectation import read_expectation
-    from gdrkit.diagnosis import diagnose
+    from gdrkit.diagnosis import node_of, report_on
     from gdrkit.evidence.target import open_host
 
     expected = None if options.expect is None else read_expectation(options.expect)
     host = open_host(options.target, probe=options.probe, deadline_s=options.deadline)
     print_notes(host)
-    return diagnose(host, options.consumer, expected)
+    node = node_of(host, expected)
+    return report_on(node, options.consumer), node
 
 
 def _too_late(options: argparse.Namespace) -> int:
@@ -91,7 +99,7 @@ def _too_late(options: argparse.Namespace) -> int:
     return UNKNOWN
 
 
-def _show(report: Report, options: argparse.Namespace) -> int:
+def _show(report: Report, node: Node, options: argparse.Namespace) -> int:
     """Print what was asked for; returns the exit code."""
     from gdrkit.evidence.quoting import quoted
     from gdrkit.report.exit_code import exit_code
@@ -110,8 +118,25 @@ def _show(report: Report, options: argparse.Namespace) -> int:
         tty = colours()
         target = quoted(options.target) if options.target else ""
         words = text(report, verbose=options.verbose, colour=tty, width=text_width(), target=target)
-        write(words, styled=tty)
+        write(words + (_picture(node, colour=tty) if options.verbose else ""), styled=tty)
     return exit_code(report, options.require)  # gdrkit.cli.main puts it in the style
+
+
+def _picture(node: Node, *, colour: bool) -> str:
+    """The node in box characters, after an empty line; "" where its devices are not known."""
+    from gdrkit.evidence import EvidenceMissing
+    from gdrkit.fabric.picture import picture
+    from gdrkit.fabric.picture_text import picture_text
+    from gdrkit.fabric.topology.from_node import topology
+    from gdrkit.formats.errors import FormatError
+
+    try:
+        drawn = picture(topology(node))
+    except (EvidenceMissing, FormatError):
+        return ""
+    encoding = getattr(sys.stdout, "encoding", None)
+    shown = picture_text(drawn, width=text_width(), encoding=encoding, colour=colour)
+    return f"\n{shown}" if shown else ""
 
 
 ONE_NODE = (

@@ -170,6 +170,11 @@ def _output_options(parser: Parser) -> None:
         "-o", "--output", metavar="FILE", help="report: the file to write (gdr-fleet-report.html)"
     )
     parser.force("--output")
+    parser.add_argument(
+        "--racks",
+        metavar="FILE",
+        help="report: which rack a node is in: lines such as `r01 gpu[1-8]`, or Slurm's topology.conf",
+    )
     parser.add_argument("--csv", action="store_true", help="write one line of CSV for each node")
     parser.add_argument("--junit", action="store_true", help="write JUnit XML, one test case for each node")
     parser.add_argument("--ctrf", action="store_true", help="write CTRF's JSON, one test for each node")
@@ -239,7 +244,7 @@ def main(arguments: list[str]) -> int:
         from gdrkit.cli.fleet_report import write_report
 
         return write_report(options)
-    parser().refuse(options, {"--output", "--force"}, "on doctor; it is for report")
+    parser().refuse(options, {"--output", "--force", "--racks"}, "on doctor; it is for report")
     if options.print_manifest:
         from gdrkit.cli.fleet_run import print_manifest
 

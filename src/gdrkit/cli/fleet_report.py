@@ -6,8 +6,9 @@ import argparse
 import sys
 
 from gdrkit.cli.arguments import write
-from gdrkit.cli.files import STDIN, check_output, write_output
+from gdrkit.cli.files import STDIN, check_output, read_input, shown, write_output
 from gdrkit.cli.fleet_run import report_of
+from gdrkit.evidence.errors import TargetError
 from gdrkit.fleet.exit_code import exit_code
 
 DEFAULT = "gdr-fleet-report.html"
@@ -20,16 +21,30 @@ def write_report(options: argparse.Namespace) -> int:
     name = options.output or DEFAULT
     if name != STDIN:
         check_output(name, force=options.force)
+    racks = _racks(options.racks) if options.racks else {}
     report = report_of(options)
     from gdrkit.html.fleet_page import fleet_page
 
-    content = fleet_page(report, " ".join(options.targets) or _source(options))
+    content = fleet_page(report, " ".join(options.targets) or _source(options), racks)
     if name == STDIN:
         write(content)
     else:
         write_output(name, content.encode(), force=options.force, inputs=tuple(options.targets))
         sys.stderr.write(f"{name}: open it in a browser\n")
     return exit_code(report, options.max_blocked)
+
+
+def _racks(name: str) -> dict[str, str]:
+    """The racks of a file. Raises TargetError for one that cannot be read."""
+    from gdrkit.fleet.racks import parse_racks
+    from gdrkit.formats.errors import FormatError
+
+    hint = "write a rack and its nodes in a line: r01 gpu[001-008]"
+    content = read_input(name, 16 << 20, hint)
+    try:
+        return parse_racks(content.decode("utf-8", "replace"))
+    except FormatError as error:
+        raise TargetError(f"{shown(name)}: {error}", hint) from None
 
 
 def _source(options: argparse.Namespace) -> str:

@@ -12,6 +12,7 @@ from gdrkit.cli.arguments import Parser, called, print_notes, write
 if TYPE_CHECKING:
     from gdrkit.fabric.ceilings.document import EstimateDocument
     from gdrkit.fabric.topo_document import TopoDocument
+    from gdrkit.html.given import Given
     from gdrkit.node import Node
     from gdrkit.report.document import Report
 
@@ -25,16 +26,31 @@ def parser() -> Parser:
         "  gdr report                          this machine, to gdr-report-HOST.html\n"
         "  gdr report bundle.tar.gz -o a.html  a bundle, to a file of that name\n"
         "  gdr report ssh://admin@node17       a node over ssh\n"
-        "  gdr report a.tar.gz b.tar.gz        two nodes, or one before and after: what differs\n\n"
-        "exit codes: those of gdr doctor; of two nodes the worse one",
+        "  gdr report a.tar.gz b.tar.gz        two nodes, or one before and after: what differs\n"
+        "  gdr report job.log node.tar.gz      a log of NCCL, and the cause on one of its nodes\n\n"
+        "exit codes: those of gdr doctor; of two nodes the worse one; of a log those of gdr nccl",
     )
     parser.target()
     parser.add_argument(
-        "other", nargs="?", metavar="OTHER", help="a second node, or the same one later: what differs"
+        "other",
+        nargs="?",
+        metavar="OTHER",
+        help="a second node, or the same one later: what differs; beside a log of NCCL, one of its nodes",
     )
     parser.add_argument("-o", "--output", metavar="FILE", help="the file to write; - for standard output")
     parser.force("--output")
+    parser.add_argument(
+        "--anonymize", action="store_true", help="replace names of hosts and users, addresses and GUIDs"
+    )
     parser.consumer()
+    parser.add_argument(
+        "--with",
+        dest="documents",
+        metavar="FILE",
+        action="append",
+        default=[],
+        help="add the JSON of gdr bench (curves) or of gdr estimate --model (what a path costs)",
+    )
     parser.add_argument(
         "--expect", metavar="FILE", help="what the node should have; gdr expect writes such a file"
     )
@@ -43,12 +59,15 @@ def parser() -> Parser:
 
 def main(arguments: list[str]) -> int:
     options = parser().parse(arguments)
+    if options.target is not None and _is_job_log(options.target):
+        return _of_job(options)
     if options.other is not None:
         return _compared(options)
     from gdrkit.evidence.quoting import quoted
     from gdrkit.html.node_page import NodeReport, node_page
     from gdrkit.report.exit_code import exit_code
 
+    given = tuple(_given(name) for name in options.documents)
     node, report = _judged(options.target, options)
     source = called(options.target)
     topo, why = _topology(node, source)
@@ -61,9 +80,10 @@ def main(arguments: list[str]) -> int:
             source=source,
             target=quoted(options.target) if options.target else "",
             made=_now(),
+            given=given,
         )
     )
-    _write(content, report.node.hostname or source, options)
+    _write(content, report.node.hostname or source, options, (report.node.hostname,))
     return exit_code(report, None)
 
 
@@ -77,8 +97,67 @@ def _compared(options: argparse.Namespace) -> int:
     (one, first), (other, second) = (_judged(target, options) for target in targets)
     rows = row_of(one, first, options.target), row_of(other, second, options.other)
     left, right = sides(first, second, rows, (called(options.target), called(options.other)))
-    _write(comparison_page(left, right, _now()), f"{left.name}-{right.name}", options)
+    hosts = (first.node.hostname, second.node.hostname)
+    _write(comparison_page(left, right, _now()), f"{left.name}-{right.name}", options, hosts)
     return max(exit_code(first, None), exit_code(second, None))
+
+
+def _given(name: str) -> Given:
+    """A document of gdr bench or gdr estimate --model. Raises TargetError for any other."""
+    from gdrkit.cli.files import read_input, shown
+    from gdrkit.evidence.errors import TargetError
+    from gdrkit.formats.errors import FormatError
+    from gdrkit.html.given import read
+
+    hint = "give the JSON of gdr bench --json or of gdr estimate --model NAME --json"
+    content = read_input(name, 4 << 20, hint)
+    try:
+        return read(content)
+    except FormatError as error:
+        raise TargetError(f"{shown(name)}: {error}", hint) from None
+
+
+HEAD_BYTES = 1 << 18
+
+
+def _is_job_log(name: str) -> bool:
+    """Whether a file has lines of NCCL near its beginning. Source: NCCL src/debug.cc, ncclDebugLog()."""
+    import os
+
+    if not os.path.isfile(name):
+        return False
+    try:
+        with open(name, "rb") as file:
+            return (
+                re.search(rb"^[^\n]{0,300} NCCL (?:INFO|WARN) ", file.read(HEAD_BYTES), re.MULTILINE)
+                is not None
+            )
+    except OSError:
+        return False
+
+
+def _of_job(options: argparse.Namespace) -> int:
+    """Write the page about a log of NCCL; the exit code is that of `gdr nccl`."""
+    from gdrkit.html.job_page import JobReport, job_page
+    from gdrkit.jobs import logs, workers
+    from gdrkit.jobs.analyse import analyse
+    from gdrkit.jobs.document import document, exit_code
+
+    counted = workers.count(logs.find([options.target]), lambda done, size: None)
+    for note in counted.notes:
+        sys.stderr.write(f"note: {note}\n")
+    found = document(analyse(counted.tally, counted.position))
+    node = None if options.other is None else _judged(options.other, options)[1]
+    hosts = {rank.host for part in found.jobs for rank in part.ranks}
+    other = "" if options.other is None else called(options.other)
+    name = called(options.target)
+    _write(
+        job_page(JobReport(found, name, node, other, _now())),
+        name,
+        options,
+        (*hosts, node.node.hostname if node else ""),
+    )
+    return exit_code(found)
 
 
 def _judged(target: str | None, options: argparse.Namespace) -> tuple[Node, Report]:
@@ -126,10 +205,14 @@ def _now() -> str:
     return datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
 
 
-def _write(content: str, name: str, options: argparse.Namespace) -> None:
-    """Raises OutputRefused for a file that exists or cannot be written."""
+def _write(content: str, name: str, options: argparse.Namespace, hosts: tuple[str, ...]) -> None:
+    """Raises OutputRefused for a file that exists or cannot be written. `hosts` are on the page."""
     from gdrkit.cli.files import write_output
 
+    if options.anonymize:
+        from gdrkit.html.anonymous import anonymous
+
+        content, name = anonymous(content, hosts), "anonymous"
     if options.output == "-":
         write(content)
         return

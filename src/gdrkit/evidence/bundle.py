@@ -52,6 +52,8 @@ class BundleHost:
         self.notes = notes
         """Remarks on this target for the reader of a report, one line each: that it is cut off, for
         example."""
+        self.collected = record.manifest.time if isinstance(record, BundleRecord) else ""
+        """When, in UTC, as 2026-11-22T23:31:05Z; empty if the collector did not say it."""
         self._folders: dict[str, str] = {"": ""}
 
     def read(self, path: str) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import posixpath
+import re
 from typing import Protocol
 
 from msgspec import Struct
@@ -17,6 +18,9 @@ SCHEMA = "gdrkit.bundle/"
 
 MANIFEST_LIMIT_BYTES = 16 << 20
 """A gdr manifest is about 100 kB, that of a sosreport with all plugins 500 kB."""
+
+
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", re.ASCII)
 
 
 class FileNote(Struct, frozen=True):
@@ -80,6 +84,11 @@ class BundleManifest(Struct, frozen=True):
     files: dict[str, FileNote] = {}
     folders: dict[str, FolderNote] = {}
     commands: tuple[CommandNote, ...] = ()
+
+    @property
+    def time(self) -> str:
+        """When it was collected, as `collected` has it; empty for anything but a time."""
+        return self.collected if _TIME.fullmatch(self.collected) else ""
 
 
 def parse(data: bytes | memoryview) -> BundleManifest:

@@ -7,7 +7,7 @@ no two links cross. Ports of switches are part of their switch; their faults are
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -35,6 +35,7 @@ class Box:
     link: str = ""  # how that link falls short: "x4 of x16"
     net: Net | None = None
     gpu: TopologyGpu | None = None
+    rail: int | None = None  # of its port
     below: list[Box] = field(default_factory=list)
     left: float = 0
     right: float = 0
@@ -66,6 +67,14 @@ class Box:
         known = self.net.rate_gbit_per_s
         layer = {"InfiniBand": "IB", "Ethernet": "Eth"}.get(self.net.link_layer, "")
         return f"{known:g}" if known is not None else "", layer
+
+    @property
+    def port_words(self) -> tuple[str, ...]:
+        """Its port in a few short words: the rail, then its state if it is down, else its rate."""
+        if self.net is None:
+            return ()
+        known = (self.net.state, self.net.phys_state) if self.is_down else self.rate
+        return tuple(word for word in (f"rail {self.rail}" if self.rail is not None else "", *known) if word)
 
     @property
     def middle(self) -> float:
@@ -102,10 +111,13 @@ class Picture:
             yield from cpu.walk()
 
 
-def picture(topology: Topology) -> Picture:
-    """The picture of a node: its GPUs and NICs, and what lies above them. Without either, it is empty."""
+def picture(topology: Topology, rails: Mapping[str, int] | None = None) -> Picture:
+    """The picture of a node: its GPUs and NICs, and what lies above them. Without either, it is empty.
+    `rails` has the numbers of ports."""
     tree = _Tree(topology)
     cpus = [cpu for number in numa_nodes(topology) if (cpu := tree.cpu(number)).below]
+    for box in (box for cpu in cpus for box in cpu.walk() if box.net is not None):
+        box.rail = (rails or {}).get(box.of)
     width = 0.0
     for cpu in cpus:
         width = _place(cpu, width + (BETWEEN_CPUS if width else 0))

@@ -13,7 +13,7 @@ from __future__ import annotations
 import html
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gdrkit.agent.streams import visible
 from gdrkit.fabric.picture import Box, Picture
@@ -23,6 +23,8 @@ Edges = tuple[float, float]
 
 GAP = 4.0
 """Between two devices, in pixels."""
+WORD = 9
+"""Characters of a word below a device: of `Disabled` and `rail 1023`."""
 RIGHT = 14.0
 """The margin after the last device."""
 
@@ -102,12 +104,33 @@ def svg(picture: Picture, source: str) -> str:
     return "\n".join(lines) + "\n"
 
 
+def _fitted(form: Form, picture: Picture) -> Form:
+    """The measures of a picture without room for layers that are not in it."""
+    boxes = list(picture.walk())
+    near = 0.0
+    if not picture.switch_levels:
+        near = form.device[0] - form.bridge[1] - form.unit * (1 if form.tall else 2)
+    if all(box.kind != "bridge" for box in boxes):
+        near += form.bridge[1] - form.cpu[1]
+    lines = max((len(box.port_words) or bool(box.besides_pcie) for box in boxes), default=0)
+    longest = max((len(" ".join(map(_short, box.port_words[:2]))) for box in boxes), default=0)
+    end = form.port[1] + 24 + 13 * (lines - 1)
+    if form.tall:
+        end = max(form.depth, form.port[1] + 8 + CHARACTER * longest + RIGHT)
+    return replace(
+        form,
+        device=(form.device[0] - near, form.device[1] - near),
+        port=(form.port[0] - near, form.port[1] - near),
+        depth=(end if lines else form.device[1] + 20) - near,
+    )
+
+
 class Drawing:
     """Draws the boxes of one picture. `hatch` is the id of the pattern of switches that redirect, unique
     within a page."""
 
     def __init__(self, picture: Picture, form: Form = WIDE, *, hatch: str = "hatch") -> None:
-        self._picture, self._form, self._hatch = picture, form, hatch
+        self._picture, self._form, self._hatch = picture, _fitted(form, picture), hatch
         self._levels = picture.switch_levels
         self._kinds = {box.kind for box in picture.walk()}
 
@@ -304,26 +327,27 @@ class Drawing:
             return (
                 self._line("cut", form.device[1], start, along)
                 + f'<path class="down" d="M{left:g} {top:g}h14v14h-14z{cross}"/>'
-                + self._below("bad", below, along, net.state)
+                + self._below("bad", below, along, *box.port_words)
             )
         return (
             self._line("link", form.device[1], start, along, ' stroke-width="1.4"')
             + f'<rect class="port" x="{left:g}" y="{top:g}" width="14" height="14" rx="2"/>'
-            + self._below("", below, along, *box.rate)
+            + self._below("", below, along, *box.port_words)
         )
 
     def _below(self, names: str, depth: float, along: float, *lines: str) -> str:
         """Words after a device or a port, one below the other, or side by side in a tall picture."""
+        lines = tuple(_short(line) for line in lines)
         if self._form.tall:
-            words = " ".join(line for line in lines if line)
+            words = " ".join(line for line in lines[: 2 if names == "bad" else 3] if line)
             return (
                 f'<text class="{names}" x="{depth - 8:g}" y="{along + 4:g}">{_safe(words)}</text>'
                 if words
                 else ""
             )
         return "".join(
-            f'<text class="{names if number == 0 else "dim"} mid" x="{along:g}" y="{depth + 13 * number:g}">'
-            f"{_safe(line)}</text>"
+            f'<text class="{"dim" if number and names != "bad" else names} mid" x="{along:g}"'
+            f' y="{depth + 13 * number:g}">{_safe(line)}</text>'
             for number, line in enumerate(lines)
             if line or (number == 0 and any(lines))
         )
@@ -337,6 +361,10 @@ def _toward(start: tuple[float, float], end: tuple[float, float], far: float) ->
     """The point that far from `start` on the way to `end`; one of the two coordinates is the same."""
     whole = _far(start, end) or 1
     return start[0] + (end[0] - start[0]) * far / whole, start[1] + (end[1] - start[1]) * far / whole
+
+
+def _short(word: str) -> str:
+    return word if len(word) <= WORD else f"{word[: WORD - 1]}\N{HORIZONTAL ELLIPSIS}"
 
 
 def _parts(name: str) -> tuple[str, str]:

@@ -12,7 +12,7 @@ from gdrkit.fabric.nccl.settings import not_modelled
 from gdrkit.fabric.nccl.view import DirectionView, NcclPair, NcclView, view
 from gdrkit.fabric.nccl.view_of_matrix import matrix_view, nccl_paths
 from gdrkit.fabric.topo_advice import advice
-from gdrkit.fabric.topo_pairs import Rail, TopoPair, rails
+from gdrkit.fabric.topo_pairs import Rail, TopoPair, rail_numbers, rails
 from gdrkit.fabric.topology.from_file import SavedTopology
 from gdrkit.fabric.topology.graph import Net, Topology, TopologyGpu, TopologySource
 from gdrkit.fabric.topology.paths import obstacles, smi_paths, unknown_ports
@@ -52,6 +52,7 @@ class TopoDocument(
     topology: Topology
     pairs: tuple[TopoPair, ...]
     rails: tuple[Rail, ...] = ()
+    rail_numbers: dict[str, int] = {}  # of ports; those that are nearest to no GPU have none
     nccl: NcclSection | None = None
     advice: tuple[str, ...] = ()  # what to do if NCCL would use no direct path
     contradictions: tuple[str, ...] = ()  # where nvidia-smi's path type differs from the tree
@@ -67,6 +68,7 @@ def build(source: str, saved: SavedTopology, version: str, environment: dict[str
         for gpu in topology.gpus
         for net in topology.nets
     )
+    nearest = rails(found)
     changes: tuple[NcclChange, ...] = ()
     if environment and now.pairs:
         before = see({})
@@ -75,7 +77,8 @@ def build(source: str, saved: SavedTopology, version: str, environment: dict[str
         source=source,
         topology=topology,
         pairs=found,
-        rails=rails(found),
+        rails=nearest,
+        rail_numbers=rail_numbers(topology.nets, nearest),
         nccl=NcclSection(
             version=version,
             environment=environment,

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from msgspec import Struct
 
 from gdrkit.fabric.nccl.view import DirectionView
-from gdrkit.fabric.topology.graph import NcclPath, SmiPath
+from gdrkit.fabric.topology.graph import NcclPath, Net, SmiPath
 from gdrkit.fabric.topology.paths import Obstacle
 
 NCCL_ORDER, SMI_ORDER = tuple(NcclPath), tuple(SmiPath)
@@ -43,6 +43,16 @@ def rails(pairs: Iterable[TopoPair]) -> tuple[Rail, ...]:
         if (found := _far(pair)) is not None:
             by_gpu.setdefault(pair.gpu, {}).setdefault(found, []).append(pair)
     return tuple(_rail(gpu, *min(groups.items())) for gpu, groups in by_gpu.items())
+
+
+def rail_numbers(nets: Iterable[Net], found: Iterable[Rail]) -> dict[str, int]:
+    """The number of each port that is nearest to a GPU, in the order of the ports, which is that in which
+    a fabric with rails connects them to its switches. Empty where no two GPUs differ in their ports."""
+    nearest = {rail.nearest for rail in found}
+    if len(nearest) < 2:
+        return {}
+    own = {net for ports in nearest for net in ports}
+    return {net: number for number, net in enumerate(net.id for net in nets if net.id in own)}
 
 
 def _far(pair: TopoPair) -> tuple[int, str] | None:

@@ -22,7 +22,7 @@ def text(
 ) -> str:  # fmt: skip
     """The document as lines; `encoding` says whether the picture may have box characters."""
     lines = [f"{document.source}: {_count(document)}", "", *_rails(document)]
-    drawn = picture(document.topology) if document.topology.devices else None
+    drawn = picture(document.topology, document.rail_numbers) if document.topology.devices else None
     if drawn is not None and drawn.cpus:
         lines += picture_text(drawn, width=width, encoding=encoding, colour=colour).splitlines()
         lines.append("")

@@ -39,19 +39,31 @@ class LinkSpeeds(Struct, frozen=True):
 @fact
 def config(node: Node, address: str) -> Config:
     """A device's configuration space: complete for root, else the first 64 bytes."""
+    return pci_config.parse(node.read(_config_file(node, address)))
+
+
+@fact
+def _config_file(node: Node, address: str) -> str:
+    """The file that has a device's configuration space."""
     domain, bus, slot = address[:4], address[5:7], address[8:]
     folder = bus if domain == "0000" else f"{domain}:{bus}"  # drivers/pci/proc.c, pci_proc_attach_device()
 
-    def in_proc() -> bytes:
+    def in_sysfs() -> str:
+        node.read(f"{ROOT}/{address}/config")
+        return f"{ROOT}/{address}/config"
+
+    def in_proc() -> str:
         """sosreports have these files and no sysfs. Their absence does not show that there is no device."""
+        path = f"proc/bus/pci/{folder}/{slot}"
         try:
-            return node.read(f"proc/bus/pci/{folder}/{slot}")
+            node.read(path)
         except EvidenceAbsent:
             raise not_collected(
                 f"{ROOT}/{address}/config", f"sudo lspci -vvv -s {quoted(address)}"
             ) from None
+        return path
 
-    return pci_config.parse(first_collected(lambda: node.read(f"{ROOT}/{address}/config"), in_proc))
+    return first_collected(in_sysfs, in_proc)
 
 
 def _capability(node: Node, address: str, found: T | Truncated) -> T:
@@ -92,7 +104,15 @@ def acs(node: Node, address: str) -> Acs | None:
             raise not_collected(f"ACS of {address}", f"sudo lspci -vvv -s {quoted(address)}")
         return device.acs
 
-    return first_collected(lambda: _capability(node, address, config(node, address).acs), in_text)
+    def in_config() -> Acs | None:
+        found = _capability(node, address, config(node, address).acs)
+        if found is not None:
+            request, completion = ("-+"[bit] for bit in (found.request_redirect, found.completion_redirect))
+            words = f"ReqRedir{request} CmpltRedir{completion}"
+            node.cite(_config_file(node, address), "ACSCtl", words)
+        return found
+
+    return first_collected(in_config, in_text)
 
 
 @fact
@@ -133,6 +153,8 @@ def link(node: Node, address: str) -> LinkSpeeds:
             return link(node, node.resolve(f"{folder}/physfn").rsplit("/", 1)[-1])
         speeds = [node.text(f"{folder}/{when}_link_speed").partition(" ")[0] for when in ("current", "max")]
         widths = [node.text(f"{folder}/{when}_link_width").strip() for when in ("current", "max")]
+        node.cite(f"{folder}/current_link_width", text=widths[0])
+        node.cite(f"{folder}/max_link_width", text=widths[1])
         return _link(address, speeds[0], widths[0], speeds[1], widths[1])
 
     def in_text() -> LinkSpeeds:

@@ -202,11 +202,14 @@ def ports(node: Node, device: str) -> tuple[RdmaPort, ...]:
 
 def _port(node: Node, device: str, number: int) -> RdmaPort:
     folder = f"{CLASS}/{device}/ports/{number}"
+    state, physical = (node.text(f"{folder}/{name}").strip() for name in ("state", "phys_state"))
+    node.cite(f"{folder}/state", text=state)
+    node.cite(f"{folder}/phys_state", text=physical)
     return RdmaPort(
         device,
         number,
-        parse_state(node.text(f"{folder}/state")),
-        parse_state(node.text(f"{folder}/phys_state")),
+        parse_state(state),
+        parse_state(physical),
         parse_rate(node.text(f"{folder}/rate")),
         node.text(f"{folder}/link_layer").strip(),
     )

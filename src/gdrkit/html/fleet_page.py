@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from gdrkit.agent.streams import visible
+from gdrkit.evidence.quoting import quoted
 from gdrkit.fleet.document import WELL, Change, FleetReport, Group, NodeRow, Standing, TraitValue
 from gdrkit.fleet.hostlist import natural
 from gdrkit.fleet.peers import differing, kinds, norm
+from gdrkit.fleet.racks import rack_of
 from gdrkit.fleet.text import duration
 from gdrkit.html import page
 from gdrkit.html.page import Glyph, copyable, file, glyph, rich, safe, section, table
+from gdrkit.rules import BY_CODE
+from gdrkit.rules.rule import Layer
 
 STANDING_GLYPHS: dict[Standing, Glyph] = {
     Standing.READY: "ok", Standing.WARNINGS: "warning", Standing.BLOCKED: "bad",
@@ -18,14 +22,18 @@ STANDING_GLYPHS: dict[Standing, Glyph] = {
     Standing.IMPOSSIBLE: "impossible",
 }  # fmt: skip
 STANDINGS = tuple(STANDING_GLYPHS)
+LAYERS = tuple(Layer)
 DIFFERENCES_SHOWN = 40
 """Traits in which a node differs from its peer; a node that differs in more is of another kind."""
+LETTERS = 26
+"""Groups that have a letter."""
 SUGGESTIONS = 200
 """Words that the filter suggests."""
 
 
-def fleet_page(report: FleetReport, source: str) -> str:
-    """The page of a run, as one HTML document. `source` is what was asked, as the user named it."""
+def fleet_page(report: FleetReport, source: str, racks: Mapping[str, str] | None = None) -> str:
+    """The page of a run, as one HTML document. `source` is what was asked, as the user named it; `racks` has
+    the rack of each node, where their names do not show it."""
     total = len(report.nodes)
     main = (_first, _map, _groups, _odd, _drift, _mismatches, _changes)
     return page.report(
@@ -40,7 +48,7 @@ def fleet_page(report: FleetReport, source: str) -> str:
         ),
         style=file("fleet.css"),
         script=file("fleet.js"),
-        data=_data(report),
+        data=_data(report, racks or {}),
     )
 
 
@@ -59,7 +67,7 @@ def _first(report: FleetReport) -> str:
     if not report.complete:
         words += " The run was interrupted."
     counts = "".join(
-        f"<li>{glyph(STANDING_GLYPHS[s])} <b>{report.counts[s]}</b> {safe(s.value)}</li>"
+        f"<li>{glyph(STANDING_GLYPHS[s])} <b>{report.counts[s]}</b><span>{safe(s.value)}</span></li>"
         for s in STANDINGS
         if s in report.counts
     )
@@ -78,18 +86,25 @@ def _map(report: FleetReport) -> str:
     hints: dict[str, None] = {standing.value: None for standing in report.counts}
     hints.update((cause, None) for group in report.groups for cause in group.causes)
     hints.update((row.name, None) for row in report.nodes[:SUGGESTIONS])
+    key = "".join(
+        f'<li><i class="cell {s.value}"></i>{s.value}</li>' for s in STANDINGS if s in report.counts
+    )
     options = "".join(f'<option value="{safe(hint)}"></option>' for hint in list(hints)[:SUGGESTIONS])
     return section(
         "nodes",
         "Every node",
-        "A mark for each node, by name; point at one, or move with the arrow keys. The filter takes words, "
-        "all of which must match; and `standing:`, `cause:` or `node:` with alternatives: `node:a,b`.",
-        '<p class="script-only"><label>Filter <input id="filter" type="search" list="hints" '
+        "Point at a node, or move with the arrow keys. The letter is its group. The filter takes words, all "
+        "of which must match, and `standing:`, `cause:`, `layer:`, `rack:`, `group:` or `node:` with "
+        "alternatives: `node:a,b`.",
+        '<div class="bar script-only"><label>Filter <input id="filter" type="search" list="hints" '
         f'autocomplete="off" spellcheck="false"></label><datalist id="hints">{options}</datalist> '
-        '<span id="matches"></span></p>'
+        '<span id="matches"></span><span class="views" role="group" aria-label="Order of the map">'
+        '<button type="button" data-view="racks" aria-pressed="true">Racks</button>'
+        '<button type="button" data-view="layers" aria-pressed="false">Layers</button></span></div>'
         '<div class="nodes"><canvas id="map" class="script-only" tabindex="0" role="application" '
-        'aria-label="Map of the nodes: arrow keys move, Enter opens a node"></canvas>'
-        '<div id="drawer" role="region" aria-label="The chosen node" hidden></div></div>',
+        'aria-label="Map of the nodes: arrow keys move from node to node"></canvas>'
+        '<div id="drawer" role="region" aria-label="The chosen node" hidden></div></div>'
+        f'<ul class="key script-only">{key}</ul>',
     )
 
 
@@ -102,11 +117,18 @@ def _group(group: Group) -> str:
     rails = f"rail {', '.join(map(str, group.rails))}: " if group.rails else ""
     causes = "; ".join(group.causes) or group.summary
     advice = f"<p>{rich(group.advice)}</p>" if group.advice else ""
+    sign = glyph(STANDING_GLYPHS[group.standing]) + _letter(group)
     return (
-        f'<div class="way" id="group-{group.number}"><h3>{glyph(STANDING_GLYPHS[group.standing])} '
-        f"{group.count} {safe(group.standing.value)} <span>{safe(rails + causes)}</span></h3>{advice}"
-        f"{copyable(group.nodes)}</div>"
+        f'<div class="way" id="group-{group.number}"><h3>{sign}'
+        f" {group.count} {safe(group.standing.value)} <span>{safe(rails + causes)}</span></h3>"
+        f"{advice}{copyable(group.nodes)}</div>"
     )
+
+
+def _letter(group: Group) -> str:
+    """The letter of a group on the map."""
+    well = group.standing is Standing.READY or group.number > LETTERS
+    return "" if well else f' <b class="letter">{chr(ord("A") + group.number - 1)}</b>'
 
 
 def _odd(report: FleetReport) -> str:
@@ -181,13 +203,20 @@ class _StringTable:
         return self._numbers[word]
 
 
-def _data(report: FleetReport) -> dict[str, object]:
+def _layer(row: NodeRow) -> int:
+    """The number of the layer that a node's first cause is in; -1 for none."""
+    codes = (cause.partition(":")[0] for cause in row.causes)
+    return next((LAYERS.index(BY_CODE[c].layer) for c in codes if c in BY_CODE), -1)
+
+
+def _data(report: FleetReport, racks: Mapping[str, str]) -> dict[str, object]:
     """The nodes by name; of each only the traits in which it differs from the healthiest of its kind."""
     word = _StringTable()
     numbers = {(g.standing, g.causes, g.rails): g.number for g in report.groups}
     peers = _peers(report.nodes)
+    by_rack = {row.name: racks.get(row.name) or rack_of(row.name) for row in report.nodes}
     nodes = []
-    for row in sorted(report.nodes, key=lambda row: natural(row.name)):
+    for row in sorted(report.nodes, key=lambda row: (natural(by_rack[row.name]), natural(row.name))):
         peer = peers.get(row.name)
         different = differing(row, peer) if peer is not None and peer is not row else {}
         nodes.append(
@@ -200,9 +229,22 @@ def _data(report: FleetReport) -> dict[str, object]:
                 word(peer.name) if peer is not None and peer is not row else -1,
                 [(word(t), word(a), word(b)) for t, (a, b) in list(different.items())[:DIFFERENCES_SHOWN]],
                 [word(ask) for ask in row.to_find_out[:3]],
+                _layer(row),
+                word(by_rack[row.name]),
+                word(quoted(row.target)),
             )
         )
-    return {"standings": [s.value for s in STANDINGS], "words": word.list, "nodes": nodes}
+    advice = [-1] * (len(report.groups) + 1)
+    for group in report.groups:
+        advice[group.number] = word(group.advice.replace("`", "")) if group.advice else -1
+    return {
+        "standings": [s.value for s in STANDINGS],
+        "glyphs": [STANDING_GLYPHS[s] for s in STANDINGS],
+        "layers": [layer.value for layer in LAYERS],
+        "advice": advice,
+        "words": word.list,
+        "nodes": nodes,
+    }
 
 
 def _peers(rows: Sequence[NodeRow]) -> Mapping[str, NodeRow]:

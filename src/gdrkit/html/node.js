@@ -47,6 +47,32 @@
     document.addEventListener(enter, (event) => { const key = pointed(event.target); if (key) show(key); });
     document.addEventListener(leave, (event) => { if (pointed(event.target)) show(chosen); });
   }
+  // The devices of a picture are one tab stop; arrow keys move among them.
+  for (const svg of panels ? all(".pic svg.wide, .pic svg.tall") : []) {
+    svg.setAttribute("role", "group");
+    all(".dev", svg).forEach((device, number) => {
+      device.setAttribute("role", "button");
+      device.setAttribute("tabindex", number ? "-1" : "0");
+      device.setAttribute("aria-label", device.querySelector("title").textContent);
+    });
+  }
+  document.addEventListener("keydown", (event) => {
+    const device = event.target.closest?.(".dev");
+    if (!device) return;
+    if (event.key === "Enter" || event.key === " ") {
+      event.preventDefault();
+      const key = pairOf(device.dataset.device);
+      if (key) go(key);
+      return;
+    }
+    const step = { ArrowLeft: -1, ArrowUp: -1, ArrowRight: 1, ArrowDown: 1 }[event.key];
+    const devices = all(".dev", device.ownerSVGElement), next = devices[devices.indexOf(device) + step];
+    if (!next) return;
+    event.preventDefault();
+    device.setAttribute("tabindex", "-1");
+    next.setAttribute("tabindex", "0");
+    next.focus();
+  });
   const go = (key) => { history.replaceState(null, "", `#${key}`); choose(key); };
   document.addEventListener("click", (event) => {
     if (event.target.closest("[data-copy]")) return;

@@ -14,6 +14,7 @@ from gdrkit.fabric.picture_svg import RULES, TALL, WIDE, Drawing, Form, scoped
 from gdrkit.fabric.topo_document import TopoDocument
 from gdrkit.html import page
 from gdrkit.html.ceiling_chart import ceiling_chart
+from gdrkit.html.given import Given, sections
 from gdrkit.html.node_sections import STATE_GLYPHS, fixes, glossary, layers, plan_step, unseen
 from gdrkit.html.page import Glyph, command, file, glyph, rich, safe, section
 from gdrkit.html.pairs import DISTANCES, Kind, PairView, gpu_name, net_name, pair_views
@@ -23,6 +24,12 @@ from gdrkit.verdict.path_state import GOOD, State
 
 PAIRS_SHOWN = 1024
 """Pairs that are drawn: 32 GPUs with 32 ports. Of more, only those of the nearest ports are."""
+
+BROAD = 20
+"""Widths of a device: a wider picture has the whole width of the page."""
+
+MANY = 18
+"""Columns of a matrix on A4 whose cells have a word; those of wider ones have a sign only."""
 
 ENLARGED = 1.2
 """Largest size of a picture, as a multiple of its own: words of 10.5 px become 12.6."""
@@ -50,6 +57,7 @@ class NodeReport:
     source: str  # what was read, as the user named it
     target: str  # for the commands that the page suggests; empty for this machine
     made: str  # when, in UTC
+    given: tuple[Given, ...] = ()
 
 
 def node_page(node: NodeReport) -> str:
@@ -57,7 +65,7 @@ def node_page(node: NodeReport) -> str:
     report = node.report
     every = tuple(pair_views(report, node.topo, node.estimate)) if node.topo else ()
     shown = every if len(every) <= PAIRS_SHOWN else tuple(_nearest(node.topo, every))
-    drawn = picture(node.topo.topology) if node.topo else None
+    drawn = picture(node.topo.topology, node.topo.rail_numbers) if node.topo else None
     start = _start(report, shown)
     name = report.node.hostname or node.source
     state = report.verdict.state
@@ -65,6 +73,7 @@ def node_page(node: NodeReport) -> str:
     main = (
         _first_screen(node, shown, drawn, routes, start),
         _matrix(shown, every, start),
+        sections(node.given),
         layers(report),
         fixes(report),
         unseen(report),
@@ -109,7 +118,8 @@ def _start(report: Report, pairs: Sequence[PairView]) -> PairView | None:
 def _crumb(report: Report, name: str) -> str:
     """What the report is about: the host, its kernel, and how it was read."""
     kernel = f"Linux {report.node.kernel}" if report.node.kernel else ""
-    words = (safe(word) for word in (kernel, report.node.source, report.node.scope) if word)
+    collected = f"collected {page.time(report.node.collected)}" if report.node.collected else ""
+    words = (safe(word) for word in (kernel, report.node.source, report.node.scope, collected) if word)
     about = " \N{MIDDLE DOT} ".join(words)
     return f"<b>{safe(name)}</b> {about}"
 
@@ -134,8 +144,9 @@ def _first_screen(
     for pair in pairs:
         alike.setdefault(_about(pair), []).append(pair)
     panels = "".join(_panel(about, same, start) for about, same in alike.items())
+    broad = " broad" if drawn and drawn.width > BROAD else ""
     return (
-        f'<div class="first">{verdict}{_next(node)}{_figure(node, drawn, routes, start)}'
+        f'<div class="first{broad}">{verdict}{_next(node)}{_figure(node, drawn, routes, start)}'
         f'<div class="pairs" id="pairs">{panels}</div></div>'
     )
 
@@ -188,8 +199,9 @@ def _figure(
         '<li><svg viewBox="0 0 30 8" aria-hidden="true"><path class="r-s" d="M2 4H28"/></svg>'
         "through host memory</li><li>The higher a way climbs, the farther the pair.</li>"
     )
+    listed = f'<ul class="legend">{legend}</ul>' if pair else ""
     return (
-        f'<figure class="pic">{both}<figcaption><ul class="legend">{legend}</ul>'
+        f'<figure class="pic">{both}<figcaption>{listed}'
         f'<p class="hidden">{safe(_described(drawn))}</p></figcaption></figure>'
     )
 
@@ -215,7 +227,7 @@ def _described(drawn: Picture) -> str:
     names = ("processors", "host bridges", "switches", "GPUs", "ports of NICs")
     words = ", ".join(f"{count} {name}" for count, name in zip(counts.values(), names, strict=True))
     faults = [f"{box.name}: {mark}" for box in boxes for mark in box.marks]
-    faults += [f"{box.name}: port {box.net.state}" for box in boxes if box.net and box.is_down]
+    faults += [f"{box.name}: port {box.net.state_words}" for box in boxes if box.net and box.is_down]
     return f"The node has {words}. {'; '.join(faults) or 'No fault is marked'}."
 
 
@@ -264,7 +276,7 @@ def _about(pair: PairView) -> tuple[str, ...]:
     if pair.because:
         rows.append(("Because of", ", ".join(f"<code>{safe(code)}</code>" for code in pair.because)))
     if pair.confidence:
-        rows.append(("Sure", safe(pair.confidence)))
+        rows.append(("Confidence", safe(pair.confidence)))
     listed = "".join(f"<dt>{name}</dt><dd>{words}</dd>" for name, words in rows)
     happens = f'<p class="happens">{glyph(KIND_GLYPHS[pair.kind])} {rich(pair.words)}</p>'
     return happens, f"<dl>{listed}</dl>", ceiling_chart(pair.chains)
@@ -307,11 +319,17 @@ def _matrix(shown: Sequence[PairView], every: Sequence[PairView], start: PairVie
     return section(
         "matrix",
         "Every GPU and every NIC",
-        f"A letter is the path type of nvidia-smi. Choose a cell: picture and limits follow.{left}",
+        f"The word is the path type of nvidia-smi. Choose a cell: picture and limits follow.{left}",
         '<div class="wide-table" role="region" tabindex="0" aria-label="Every GPU and every NIC">'
-        f'<table class="mx"><thead><tr><td></td>{heads}</tr></thead><tbody>{rows}</tbody></table></div>'
+        f'<table class="mx{_size(len(nets))}"><thead><tr><td></td>{heads}</tr></thead>'
+        f"<tbody>{rows}</tbody></table></div>"
         f'<ul class="key">{key}</ul>',
     )
+
+
+def _size(columns: int) -> str:
+    """The class of a matrix that is wide for paper."""
+    return " vast" if columns > MANY else " many" if columns > MANY // 2 else ""
 
 
 def _cell(pair: PairView | None, start: PairView | None) -> str:
@@ -327,6 +345,8 @@ def _cell(pair: PairView | None, start: PairView | None) -> str:
 
 def _origin(node: NodeReport) -> Iterator[tuple[str, str]]:
     yield "Read from", safe(node.source)
+    if node.report.node.collected:
+        yield "Evidence collected", safe(page.time(node.report.node.collected))
     yield "Report made", safe(node.made)
     yield page.by("gdr report")
     yield "Made of", "what <code>gdr doctor</code>, <code>gdr topo</code> and <code>gdr estimate</code> tell"

@@ -95,6 +95,11 @@ def section(of: str, title: str, about: str, content: str) -> str:
     return f'<section id="{of}"><h2>{safe(title)}</h2><p class="sub">{rich(about)}</p>{content}</section>'
 
 
+def time(words: str) -> str:
+    """A time of a document, 2026-11-22T23:31:05Z, for people: 2026-11-22 23:31 UTC."""
+    return f"{words[:10]} {words[11:16]} UTC"
+
+
 def file(name: str) -> str:
     """A style or a script of this package."""
     return files("gdrkit.html").joinpath(name).read_text("utf-8")
@@ -156,7 +161,7 @@ def page(*, title: str, body: str, style: str, script: str, data: object, versio
         f'<meta name="generator" content="gdrkit {safe(version)}">\n'
         f'<title>{safe(title)}</title><link rel="icon" href="data:,">\n'
         f"<style>{style}</style></head>\n<body>{sprite()}{body}\n"
-        f'<script type="application/json" id="data">{_embedded(data)}</script>\n'
+        f'<script type="application/json" id="data">{embedded(data)}</script>\n'
         f"<script>{script}</script>\n</body></html>\n"
     )
 
@@ -167,7 +172,7 @@ def _hash(text: str) -> str:
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 
-def _embedded(data: object) -> str:
+def embedded(data: object) -> str:
     """JSON in which nothing can end the element or begin a comment."""
     text = visible_json(encode(data).decode())
     for character in "&<>\u2028\u2029":

@@ -125,7 +125,7 @@ def _words(kind: Kind, judgement: JudgementSection | None, pair: TopoPair, net: 
         case "staged":
             return f"Copied through host memory. {'. '.join(reasons)}{'.' if reasons else ''}"
         case "dead":
-            return f"Nothing passes: the port is {net.state}."
+            return f"Nothing passes: the port is {net.state_words}."
         case "unknown":
             missing = judgement.missing[:1] if judgement else ()
             return f"Not known{f': {missing[0]} is missing' if missing else ''}."

@@ -63,6 +63,7 @@ def build(
             kernel=if_missing("", release, node),
             source=node.host.source,
             scope=if_missing("", scope, node),
+            collected=getattr(node.host, "collected", ""),
         ),
         verdict=_verdict(verdict, consumer),
         consumers={state.consumer: _consumer(state) for state in verdict.states},

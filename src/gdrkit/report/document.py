@@ -36,6 +36,7 @@ class NodeSection(Struct, frozen=True, kw_only=True):
     kernel: str
     source: str  # live, tree, bundle, sosreport, bug-report, ssh, rdma-topo, pasted
     scope: str  # host, container; empty if unknown
+    collected: str = ""  # when, in UTC, as 2026-11-22T23:31:05Z; empty if the evidence does not show it
 
 
 class VerdictSection(Struct, frozen=True, kw_only=True):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 
 from msgspec import Struct
@@ -9,7 +10,7 @@ from msgspec.structs import replace
 
 from gdrkit.consumers.consumer import DIRECT
 from gdrkit.consumers.names import NAMES
-from gdrkit.evidence import Confidence, Source
+from gdrkit.evidence import Confidence, MissingReason, Source
 from gdrkit.facts.pci import PciGpu
 from gdrkit.facts.rdma import Pair
 from gdrkit.node import Node
@@ -25,6 +26,8 @@ EVIDENCE_SHOWN = 12
 EVIDENCE_SHOWN_OF_UNKNOWN = 3
 """Sources listed under one finding, so that a report of 8 GPUs x 12 NICs stays under 60 KB. An unknown
 finding names the missing source; the other sources add little."""
+
+ABSENT = MissingReason.ABSENT.value
 
 
 class Evidence(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -101,7 +104,7 @@ def _finding(node: Node, result: CheckResult, status: Status) -> Finding:
         cost=cost or rule.cost if status in (Status.FAILED, Status.WARNING) else "",
         advice=advice,
         confidence=confidence_of(node, result),
-        evidence=_shown(trail_of(node, result).sources, status),
+        evidence=_shown(trail_of(node, result).sources, subject, status),
         remedies=rule.remedies if isinstance(outcome, Failed) else (),
         references=rule.references,
     )
@@ -120,11 +123,36 @@ def subject_name(subject: object) -> str:
             return str(getattr(subject, "address", None) or getattr(subject, "name", None) or subject)
 
 
-def _shown(sources: Iterable[Source], status: Status) -> tuple[Evidence, ...]:
-    """Sources with a quoted place first, then whole files; limited in number."""
+def _shown(sources: Iterable[Source], subject: str, status: Status) -> tuple[Evidence, ...]:
+    """Sources, limited in number: first what was read in them, nearest to the subject, then places in files
+    and what is absent, then whole files. A file that is quoted is not named a second time as a whole."""
+    every = tuple(sources)
+    quoted = {source.name for source in every if source.text not in ("", ABSENT)}
+    names = {_plain(word) for word in re.split(r"[\s,]+", subject) if word}
+
+    def order(source: Source) -> tuple[bool, int, bool]:
+        is_quoted = source.text not in ("", ABSENT)
+        near = _distance(source.name, names) if is_quoted else 0
+        return not is_quoted, near, not (source.locator or source.text)
+
     most = EVIDENCE_SHOWN_OF_UNKNOWN if status is Status.UNKNOWN else EVIDENCE_SHOWN
-    first = sorted(sources, key=lambda source: not (source.locator or source.text))[:most]
-    return tuple(Evidence(source=s.name, locator=s.locator, text=s.text) for s in first)
+    shown = [s for s in every if s.locator or s.text or s.name not in quoted]
+    return tuple(
+        Evidence(source=s.name, locator=s.locator, text=s.text) for s in sorted(shown, key=order)[:most]
+    )
+
+
+def _distance(path: str, names: set[str]) -> int:
+    """0 for a file with one of the names, or in a folder of that name; 1 for one farther below, else 2."""
+    parts = [_plain(part) for part in path.split("/")]
+    if names.intersection(parts[-2:]):
+        return 0
+    return 1 if names.intersection(parts) else 2
+
+
+def _plain(name: str) -> str:
+    """A name as the kernel compares names of modules: kernel/module/main.c, find_module()."""
+    return name.replace("-", "_")
 
 
 def status_of(result: CheckResult, table: Matrix, states: Iterable[ConsumerState]) -> Status:

@@ -296,6 +296,7 @@ def _nets(
                 number=port.number,
                 rate_gbit_per_s=port.rate_gbit_per_s,
                 state=port.state,
+                phys_state=port.physical_state,
                 link_layer=port.link_layer,
                 netdev=if_missing("", netdev, node, nic.name, port.number),
                 port_name=if_missing("", phys_port_name, node, nic.name, port.number),

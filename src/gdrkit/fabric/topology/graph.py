@@ -179,6 +179,7 @@ class Net(Struct, frozen=True, kw_only=True):
     number: int | None = None  # of the port
     rate_gbit_per_s: float | None = None
     state: str = ""  # ACTIVE, DOWN
+    phys_state: str = ""  # LinkUp, Polling, Disabled
     link_layer: str = ""  # InfiniBand, Ethernet
     netdev: str = ""
     port_name: str = ""  # of the physical port: p0, pf0vf1
@@ -193,6 +194,11 @@ class Net(Struct, frozen=True, kw_only=True):
     def is_down(self) -> bool:
         """Whether the port is known not to be active."""
         return self.state not in ("", "ACTIVE")
+
+    @property
+    def state_words(self) -> str:
+        """The state of the port, and of the link below it where that says more: DOWN, Disabled."""
+        return f"{self.state}, {self.phys_state}" if self.is_down and self.phys_state else self.state
 
 
 class NcclNet(Struct, frozen=True):

@@ -1,0 +1,53 @@
+"""A report without names: no host, address or GUID of the node is on the page, and the page still works."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from gdrkit.cli import main
+from tests.evidence_nodes import build
+from tests.html.test_node_page import Reader
+from tests.jobs.samples import info
+
+LINE = "Channel 00 : 0[1b000] -> 1[1b000] [send] via NET/IB/0/GDRDMA"
+
+
+def written(folder, *arguments):
+    page = folder / "page.html"
+    main(["report", *arguments, "-o", str(page), "--force"])
+    return page.read_text()
+
+
+@pytest.mark.parametrize("name", ["rail-down", "spark-two-cables", "acs-redirect"])
+def test_the_host_of_a_node_is_on_the_page_only_without_anonymize(name, tmp_path):
+    node = str(build(name, tmp_path))
+    plain, hidden = written(tmp_path, node), written(tmp_path, node, "--anonymize")
+    host = re.findall(r'<span class="crumb"><b>(.*?)</b>', plain)[0]
+    assert host in plain and host not in hidden
+    assert "\N{MIDDLE DOT} bundle" in hidden, "what is no name stays"
+    bus = r"[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.\d"
+    assert re.findall(bus, plain) == re.findall(bus, hidden) != [], "places in the machine stay"
+
+
+def test_links_of_an_anonymous_page_lead_to_their_place_and_the_policy_still_holds(tmp_path):
+    node = str(build("rail-down", tmp_path))
+    plain, hidden = (Reader(written(tmp_path, node, *more)) for more in ((), ("--anonymize",)))
+    ids = {attributes["id"] for _, attributes in hidden.elements if "id" in attributes}
+    links = [a["href"][1:] for tag, a in hidden.elements if tag == "a" and a["href"].startswith("#")]
+    assert links and set(links) <= ids
+    policies = [[a.get("content") for tag, a in page.elements if tag == "meta"] for page in (plain, hidden)]
+    assert policies[0] == policies[1]
+
+
+def test_hosts_and_addresses_of_a_log_are_replaced_each_always_by_the_same(tmp_path):
+    log = tmp_path / "job.log"
+    log.write_text(
+        info("mercury-17:1", 0, "Bootstrap : Using eth0:10.1.2.3<0>", LINE) + info("mercury-18:1", 0, LINE)
+    )
+    plain, hidden = written(tmp_path, str(log)), written(tmp_path, str(log), "--anonymize")
+    assert "mercury-17" in plain and "mercury-18" in plain
+    assert "mercury" not in hidden and "10.1.2.3" not in hidden
+    hosts = re.findall(r'<th scope="row">.*?<small>(.*?)</small>', hidden)
+    assert len(set(hosts)) == 2

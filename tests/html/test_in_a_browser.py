@@ -1,0 +1,156 @@
+"""Every kind of report in a real browser: quiet, within the window, usable by keyboard, on paper."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from gdrkit.cli import main
+from gdrkit.html.fleet_page import fleet_page
+from tests.evidence_nodes import build
+from tests.html import gallery, test_fleet_page, test_job_page, test_node_page
+from tests.html.browser import cut_on_paper, overflow, violations
+
+NODES = ("rail-down", "spark-two-cables", "h200-vm", "sixteen")
+
+
+def comparison(folder):
+    page = folder / "both.html"
+    targets = [str(build(name, test_node_page.fresh(folder / name))) for name in ("rail-down", "nic-x4")]
+    main(["report", *targets, "-o", str(page)])
+    return page
+
+
+def fleet(folder, size=40):
+    page = folder / "fleet.html"
+    racks = {f"gpu{number:03d}": f"r{number // 8}" for number in range(size)}
+    page.write_text(fleet_page(test_fleet_page.run_of(size, {7, 8}), "bundles/", racks))
+    return page
+
+
+def hostile_node(folder):
+    page = folder / "hostile.html"
+    page.write_text(test_node_page.hostile_page(folder / "node"))
+    return page
+
+
+def hostile_fleet(folder):
+    page = folder / "hostile.html"
+    page.write_text(test_fleet_page.hostile_page())
+    return page
+
+
+def job(folder):
+    (folder / "job").mkdir()
+    test_job_page.written(test_job_page.BY_NAME[test_job_page.BOUNCED].text, folder / "job")
+    return folder / "job" / "job.html"
+
+
+KINDS = {name: lambda folder, name=name: gallery.node_file(name, folder) for name in NODES} | {
+    "two nodes": comparison, "job": job, "fleet": fleet, "hostile node": hostile_node,
+    "hostile fleet": hostile_fleet,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_report_is_quiet_fits_every_window_and_paper_and_axe_finds_nothing_serious(
+    kind, browser, tmp_path
+):
+    file = KINDS[kind](tmp_path)
+    with browser.opened(file) as page:
+        for part in page.query_selector_all("details:not([open])"):
+            part.evaluate("part => { part.open = true }")
+        assert not violations(page)
+        page.emulate_media(color_scheme="dark")
+        assert not violations(page, rules=("color-contrast",))
+        assert not overflow(page)
+        assert not cut_on_paper(page)
+        assert page.evaluate("typeof hacked") == "undefined"
+
+
+def chosen(page):
+    return page.locator(".pair h3.on").all_text_contents()
+
+
+def test_hover_and_keys_choose_a_pair_and_its_way_in_the_picture(browser, tmp_path):
+    with browser.opened(gallery.node_file("rail-down", tmp_path)) as page:
+        assert chosen(page) == ["GPU 7 to mlx5_7"]
+        before = page.locator(".pic svg.wide .r-d").get_attribute("d")
+        page.hover('a[href="#pair-0-0"]')
+        assert chosen(page) == ["GPU 0 to mlx5_0"]
+        assert page.locator(".pic svg.wide .r-d").get_attribute("d") != before
+        page.mouse.move(0, 0)
+        assert chosen(page) == ["GPU 7 to mlx5_7"]
+        page.focus('a[href="#pair-0-0"]')
+        page.keyboard.press("ArrowDown")
+        assert chosen(page) == ["GPU 1 to mlx5_0"] and page.url.endswith("#pair-1-0")
+        page.keyboard.press("ArrowUp")
+        page.keyboard.press("ArrowUp")
+        assert page.url.endswith("#pair-0-0"), "the matrix ends there"
+
+
+def test_a_device_is_reached_by_keyboard_and_shows_its_pair(browser, tmp_path):
+    with browser.opened(gallery.node_file("rail-down", tmp_path)) as page:
+        page.focus('.pic svg.wide [data-device="0000:1b:00.0"]')
+        assert chosen(page) == ["GPU 0 to mlx5_0"]
+        page.keyboard.press("ArrowRight")
+        page.keyboard.press("ArrowRight")
+        assert chosen(page) == ["GPU 1 to mlx5_1"]
+        page.keyboard.press("Enter")
+        page.focus(".skip")
+        assert chosen(page) == ["GPU 1 to mlx5_1"]
+
+
+def test_without_scripts_one_pair_is_shown_and_a_link_shows_another(browser, tmp_path):
+    file = gallery.node_file("rail-down", tmp_path)
+    for link, shown in (("", "GPU 7 to mlx5_7"), ("#pair-0-0", "GPU 0 to mlx5_0")):
+        with browser.opened(file, link, java_script_enabled=False) as page:
+            visible = [name.inner_text() for name in page.locator(".pair h3").all() if name.is_visible()]
+            assert visible == [shown]
+
+
+def test_the_map_is_filtered_and_walked_by_keyboard_and_a_link_leads_to_its_state(browser, tmp_path):
+    file = fleet(tmp_path)
+    with browser.opened(file, "#q=standing:blocked&node=gpu007") as page:
+        assert page.inner_text("#matches") == "2 of 40 nodes"
+        drawer = page.inner_text("#drawer")
+        assert "gpu007" in drawer and "570.172.08" in drawer and "gdr report 7.tar.gz" in drawer
+        page.keyboard.press("Escape")
+        assert page.is_hidden("#drawer")
+        page.keyboard.press("/")
+        page.keyboard.press("Control+A")
+        page.keyboard.type("rack:r2")
+        assert page.inner_text("#matches") == "8 of 40 nodes"
+        page.focus("#map")
+        for key, node in (("ArrowRight", "gpu000"), ("ArrowDown", "gpu001"), ("ArrowRight", "gpu009")):
+            page.keyboard.press(key)
+            assert page.inner_text("#drawer h3") == node
+        page.click("text=Layers")
+        assert page.url.endswith("#q=rack%3Ar2&node=gpu009&view=layers")
+
+
+def test_the_policy_refuses_a_script_a_style_and_a_request_that_evidence_could_smuggle_in(browser, tmp_path):
+    with browser.opened(fleet(tmp_path)) as page:
+        page.evaluate(
+            """async () => {
+              for (const attack of [
+                () => { document.body.innerHTML = "<img src=x onerror='hacked = 1'>"; },
+                () => {
+                  const made = document.createElement("script");
+                  made.text = "hacked = 1";
+                  document.body.append(made);
+                },
+                () => document.body.setAttribute("onclick", "hacked = 1"),
+                () => document.body.setAttribute("style", "display:none"),
+                () => setTimeout("hacked = 1"),
+                () => fetch("https://report.invalid/"),
+              ]) { try { await attack(); } catch { } }
+              document.body.click();
+            }"""
+        )
+        assert page.evaluate("typeof hacked") == "undefined"
+        assert page.is_visible("h1")
+        refused = " ".join(browser.problems)
+        assert not re.search("ERR_CONNECTION", refused) and "connect-src" in refused
+        browser.problems.clear()

@@ -1,0 +1,56 @@
+"""The report on a log of NCCL: each rank's devices, and the cause that a node of the job shows."""
+
+from __future__ import annotations
+
+import re
+
+from gdrkit.cli import main
+from tests.evidence_nodes import build
+from tests.html.test_node_page import HOSTILE, Reader
+from tests.jobs.samples import SAMPLES, info
+
+BY_NAME = {sample.name: sample for sample in SAMPLES}
+BOUNCED = next(name for name in BY_NAME if name.startswith("2.4.7: GPU and index"))
+DIRECT = next(sample.name for sample in SAMPLES if sample.legs[0] and not sample.legs[1] + sample.legs[2])
+
+
+def written(text, tmp_path, *node):
+    log, page = tmp_path / "job.log", tmp_path / "job.html"
+    log.write_text(text)
+    code = main(["report", str(log), *node, "-o", str(page), "--force"])
+    return code, page.read_text()
+
+
+def test_a_bounced_leg_leads_to_its_reason_with_the_line_and_every_possible_cause(tmp_path):
+    code, text = written(BY_NAME[BOUNCED].text, tmp_path)
+    assert code == 2 and "<h1>2 of 2 legs over the network are not direct.</h1>" in text
+    page = Reader(text)
+    links = [attributes["href"] for tag, attributes in page.elements if attributes.get("class") == "leg"]
+    assert links == ["#why-1", "#why-1"] and any(a.get("id") == "why-1" for _, a in page.elements)
+    for words in ("send bounced", "mlx5_0", "job.log:7", *BY_NAME[BOUNCED].causes):
+        assert words in page.text
+
+
+def test_the_cause_that_a_node_of_the_job_shows_is_named_and_others_are_not(tmp_path):
+    node = build("a100-nccl-2.20", tmp_path)
+    _, text = written(BY_NAME[BOUNCED].text, tmp_path, str(node))
+    shown = {
+        code: "The node shows it" in words
+        for code, words in re.findall(r"<li><code>([\w-]+)</code>(.*?)</li>", text)
+    }
+    assert shown["nccl-misses-peermem"] and not shown["peermem-not-loaded"]
+
+
+def test_a_job_whose_legs_are_direct_has_no_reason_to_show(tmp_path):
+    code, text = written(BY_NAME[DIRECT].text, tmp_path)
+    assert code in (0, 1) and "Every leg over the network is direct." in text
+    assert "Why not direct" not in text
+
+
+def test_words_of_a_hostile_log_stay_text(tmp_path):
+    lines = BY_NAME[BOUNCED].text + info("n1:1", 0, f"Channel 00 : 0[0] -> 1[0] [send] via NET/{HOSTILE}/0")
+    _, text = written(lines.replace("mlx5_0", HOSTILE), tmp_path)
+    page = Reader(text)
+    assert sum(tag == "script" for tag, _ in page.elements) == 2
+    assert not any(tag == "img" for tag, _ in page.elements)
+    assert "\x1b" not in text and "\u202e" not in text
