@@ -54,9 +54,11 @@ def gpu_expected(node: Node) -> bool:
 
 
 def file_name(node: Node) -> str:
-    """The module name of nvidia-peermem's file; the usual one if no file is found."""
+    """The module name of nvidia-peermem's file; the usual one if it is loaded, or if no file is found."""
 
     def as_installed() -> str:
+        if if_missing(False, is_loaded, node, PEERMEM):
+            return PEERMEM
         found = name_of(peermem_path(node))
         module_path(node, found)
         return found
