@@ -52,11 +52,6 @@ def judge(machine: Machine) -> Truth:
     if machine.gpus and all(gpu.bound == "vfio-pci" for gpu in machine.gpus):  # a virtual machine's
         truth.states = dict.fromkeys(CONSUMERS, frozenset({"impossible"}))
         truth.headline = frozenset({"gpu-passed-through"})
-        if not (
-            machine.rdma_driver_loaded and any(nic.nic for nic in machine.nics)
-        ):  # which of the two is said first is a matter of words
-            truth.states = dict.fromkeys(CONSUMERS, frozenset({"impossible", "blocked"}))
-            truth.headline |= {"no-rdma-device"}
         return truth
     usable = [gpu for gpu in machine.gpus if gpu.gpu and gpu.gpu.kind not in FORBIDDEN]
     hardware = [nic for nic in machine.nics if nic.nic] if machine.rdma_driver_loaded else []
@@ -122,7 +117,8 @@ def _absent(machine: Machine, truth: Truth, nic: bool) -> Truth:
         g.gpu.kind not in {*FORBIDDEN, "professional"} for g in machine.gpus if g.gpu
     )
     state = {"blocked"} if needs_nic or not machine.gpus else {"impossible"}
-    if not machine.gpus and not (machine.driver and machine.driver.on_disk):
+    installed = machine.driver and (machine.driver.on_disk or machine.driver.packaged)
+    if not machine.gpus and not installed:
         state = {"blocked", "impossible"}  # only user space says that a GPU is expected
     codes = set() if machine.gpus else {"no-gpu"}
     codes |= set() if nic else {"no-rdma-device", "rdma-device-software"} & truth.codes

@@ -37,9 +37,10 @@ def no_gpu(node: Node, subject: str) -> Outcome:
     have none, say so: `gdr doctor --expect FILE`, where the file has the line `gpus = 0`.
 
     Why: No GPU is installed, it has fallen off the bus, or the hypervisor did not pass it through to this
-    machine. The GPU of a Jetson is not a PCI device; this check does not look for it. If NVIDIA's driver or
-    container toolkit is installed, or the GPU Operator is configured, a GPU is expected, and the machine is
-    blocked. Otherwise there is nothing to judge.
+    machine. The GPU of a Jetson is not a PCI device; this check does not look for it. A GPU is expected, and
+    the machine is blocked, if NVIDIA's driver (its kernel modules, or a package of them) or its container
+    toolkit is installed, or if the GPU Operator is configured. Else there is nothing to judge: libraries
+    and tools alone, as on build and login hosts, expect no GPU.
 
     Source: pci.ids for vendor and classes; NVIDIA GPU Debug Guidelines, Xid 79; NVIDIA Container Toolkit
     documentation for what the toolkit installs and generates.
