@@ -202,7 +202,7 @@ def state_in_kernel(node: Node, name: str) -> str:
     if is_loaded(node, own):
         return "Live"
     present = if_missing(None, lambda: loaded(node).get(own))
-    return present.state if present is not None else ""
+    return present.state if present is not None and present.state != "Live" else ""
 
 
 @fact
