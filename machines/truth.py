@@ -99,6 +99,8 @@ def _open_questions(machine: Machine, truth: Truth) -> Truth:
             truth.perhaps |= {code}
             for name in whom:
                 truth.states[name] |= {"blocked"}
+    if machine.legacy_client == "loaded" and not machine.libraries.nvshmem:
+        truth.states["nvshmem"] |= {"unknown"}  # what a program that is not there would look for
     if "gpu-unsupported" in machine.claims:
         truth.states = {name: states | {"impossible"} for name, states in truth.states.items()}
     return truth
@@ -263,7 +265,9 @@ def _peermem(machine: Machine, consumer: str, loading: Loading) -> list[Blocker]
         return _closed(machine, loading)
     folder = machine.kernel.mm_kobj
     seen = True
-    if consumer == "nccl":
+    if not state.loaded and consumer != "ucx":  # UCX alone looks for /sys/module/nv_peer_mem
+        seen = folder or consumer == "verbs"
+    elif consumer == "nccl":
         seen = folder or number(libraries.nccl or "9") >= (2, 23, 4)
     elif consumer == "ucx":
         seen = folder or number(libraries.ucx or "9") >= (1, 18)

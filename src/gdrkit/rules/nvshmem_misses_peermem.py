@@ -54,7 +54,7 @@ def nvshmem_misses_peermem(node: Node, _: str) -> Outcome:
         affected = [
             version for version in versions if version < NVSHMEM.use("peermem").required_files[0].since
         ]
-        if all(version > LAST_READ_WITHOUT for version in affected):
+        if affected and all(version > LAST_READ_WITHOUT for version in affected):
             ask = "strings libnvshmem_host.so.3 nvshmem_transport_ibrc.so* | grep sys/module/nvidia_peermem"
             raise EvidenceMissing(Missing("what this NVSHMEM looks for", MissingReason.UNDECIDED, ask))
     return outcome
