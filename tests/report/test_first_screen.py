@@ -98,6 +98,8 @@ def test_gpus_of_three_states_are_counted_apart():
     assert works(replace(report("rail-down"), gpus=mixed)) == (
         "4 of 8 GPUs reach their NIC directly over dma-buf; 3 GPUs do not; not known for GPU g7."
     )
+    two = (*gpus(State.READY, range(2)), *gpus(State.BLOCKED, range(2, 4)))
+    assert works(replace(report("rail-down"), gpus=two)).endswith("; GPUs g2 and g3 do not.")
 
 
 def test_each_gpu_is_in_the_document_with_its_own_nic():

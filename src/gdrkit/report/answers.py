@@ -73,7 +73,9 @@ def works(report: Report) -> str:
 
 def _these(some: list[GpuSection]) -> str:
     """One or two GPUs by address, more by their number."""
-    return f"{len(some)} GPUs" if len(some) > 2 else "GPU " + " and ".join(gpu.gpu for gpu in some)
+    if len(some) > 2:
+        return f"{len(some)} GPUs"
+    return f"GPU{'s' if len(some) > 1 else ''} {' and '.join(gpu.gpu for gpu in some)}"
 
 
 def _is_are(some: list[GpuSection]) -> str:
