@@ -55,6 +55,7 @@ def no_gpu(node: Node, subject: str) -> Outcome:
             expected=f"gpus = 0, by {wanted.file}",
             subject="node",
             as_expected=True,
+            advice="Nothing: this machine is as expected.",
         )
     if if_absent(False, is_wsl, node):
         return NotApplicable("WSL shows no GPU on the PCI bus")
@@ -70,9 +71,18 @@ def no_gpu(node: Node, subject: str) -> Outcome:
     if sign:
         return _lacking(f"no NVIDIA GPU, but {sign}", f"a GPU, or {NONE_EXPECTED}", _BOTH_WAYS)
     nothing = "no NVIDIA GPU" if if_missing(True, rdma_devices, node) else "neither GPU nor RDMA device"
-    return Failed(seen=f"{nothing}, and nothing expects one: nothing to judge", expected="", subject="node")
+    return Failed(
+        seen=f"{nothing}, and nothing expects one: nothing to judge",
+        expected="",
+        subject="node",
+        advice=_UNLESS,
+    )
 
 
+_UNLESS = (
+    "Nothing, unless the machine should have a GPU: then run `lspci -d 10de:` on the host, and search the "
+    "kernel log for `Xid`."
+)
 _BOTH_WAYS = (
     "On the host, run `lspci -d 10de:`, and search the kernel log for `Xid`. If the machine should have "
     "no GPU, say so: `gdr doctor --expect FILE`, where the file has the line `gpus = 0`."

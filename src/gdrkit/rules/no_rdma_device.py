@@ -72,7 +72,10 @@ def _none(node: Node) -> Failed:
     wanted = expectation(node)
     number, seen = f"nics = {wanted.content.nics}, by {wanted.file}", "no RDMA device"
     if wanted.content.nics == 0:
-        return Failed(seen=f"{seen}, as expected", expected=number, subject="node", as_expected=True)
+        advice = "Nothing: this machine is as expected."
+        return Failed(
+            seen=f"{seen}, as expected", expected=number, subject="node", as_expected=True, advice=advice
+        )
     if wanted.content.nics:
         return Failed(seen=seen, expected=number, subject="node", permanent=frozenset())
     reason = _reason_for_a_nic(node)
