@@ -296,7 +296,7 @@ def test_where_nothing_expects_a_gpu_the_command_is_for_those_who_do():
 
 
 def test_gpus_that_are_expected_and_missing_are_in_the_first_sentence():
-    """7 of 7 GPUs that reach their NIC are no answer where there should be 8."""
+    """That 7 of 7 GPUs reach their NIC hides the eighth."""
     sentence = works(expecting("gpu-gone", "gpus = 8\n"))
 
     assert sentence.startswith("7 of 7 GPUs reach") and sentence.endswith("; only 7 of 8 GPUs are there.")

@@ -110,7 +110,7 @@ def _one_exists(node: Node, files: tuple[str, ...], client: str) -> bool:
     references=("https://github.com/NVIDIA/nccl/issues/1676",),
 )
 def nccl_misses_peermem(node: Node, _: str) -> Outcome:
-    """nvidia-peermem is loaded and works, but this NCCL does not detect it.
+    """nvidia-peermem or nv_peer_mem is loaded and works, but this NCCL does not detect it.
 
     Cost: The peermem path is closed for NCCL alone; verbs programs can use it.
 
@@ -123,7 +123,8 @@ def nccl_misses_peermem(node: Node, _: str) -> Outcome:
 
     Why: Before 2.23.4, NCCL looks only in /sys/kernel/mm/memory_peers. Whether the RDMA core creates that
     folder depends on the kernel and OFED: it needs the kernel symbol mm_kobj, which newer kernels do not
-    export. From 2.23.4 on, NCCL also accepts /sys/module/nvidia_peermem.
+    export. From 2.23.4 on, NCCL also accepts /sys/module/nvidia_peermem, but not /sys/module/nv_peer_mem:
+    replace nv_peer_mem there.
 
     Source: NCCL src/transport/net_ib.cc, ncclIbGdrSupport(), at the tags from 2.4 to 2.30.
     """
@@ -168,7 +169,7 @@ def nccl_lacks_dmabuf(node: Node, _: str) -> Outcome:
     references=("https://github.com/openucx/ucx/blob/master/src/uct/ib/base/ib_md.c",),
 )
 def ucx_misses_peermem(node: Node, _: str) -> Outcome:
-    """nvidia-peermem is loaded and works, but this UCX does not detect it.
+    """nvidia-peermem or nv_peer_mem is loaded and works, but this UCX does not detect it.
 
     Cost: The peermem path is closed for UCX alone.
 

@@ -29,7 +29,7 @@ sources were not public."""
     references=("https://github.com/deepseek-ai/DeepEP/pull/151",),
 )
 def nvshmem_misses_peermem(node: Node, _: str) -> Outcome:
-    """nvidia-peermem is loaded and works, but this NVSHMEM does not detect it.
+    """nvidia-peermem or nv_peer_mem is loaded and works, but this NVSHMEM does not detect it.
 
     Cost: The peermem path is closed for NVSHMEM and for DeepEP before version 2, which uses NVSHMEM. Other
     programs can use it.
