@@ -191,11 +191,11 @@ def _libraries(machine: Machine) -> set[str]:
     if libraries.nvshmem and number(libraries.nvshmem) <= (3, 2, 5):
         true.add("nvshmem-misses-peermem")
     true |= {"net-plugin-replaced"} if libraries.net_plugin else set()
-    if (
-        machine.kernel.mm_kobj
-        or not machine.peermem.loaded
-        or not machine.driver
-        or not machine.driver.loaded
-    ):
+    legacy = machine.legacy_client == "loaded"
+    if legacy and not machine.peermem.loaded:  # NCCL and NVSHMEM never look for /sys/module/nv_peer_mem
+        true |= {"nccl-misses-peermem"} if libraries.nccl else set()
+        true |= {"nvshmem-misses-peermem"} if libraries.nvshmem else set()
+    client = (machine.peermem.loaded or legacy) and machine.driver and machine.driver.loaded
+    if machine.kernel.mm_kobj or not client:
         true -= {"nccl-misses-peermem", "ucx-misses-peermem", "nvshmem-misses-peermem"}
     return true

@@ -53,7 +53,7 @@ def modprobe(machine: Machine, name: str = "nvidia_peermem") -> Loading:
         if step.error or not step.loaded:
             if need != name:
                 step = step._replace(causes=step.causes | {"dependency-failed"})
-            return step._replace(unsure=step.unsure)
+            return step._replace(unsure=step.unsure or (unsure and not step.error))
         loaded[need] = on_disk[need]
     return Loading(unsure=unsure)
 

@@ -52,11 +52,6 @@ def judge(machine: Machine) -> Truth:
     if machine.gpus and all(gpu.bound == "vfio-pci" for gpu in machine.gpus):  # a virtual machine's
         truth.states = dict.fromkeys(CONSUMERS, frozenset({"impossible"}))
         truth.headline = frozenset({"gpu-passed-through"})
-        if not (
-            machine.rdma_driver_loaded and any(nic.nic for nic in machine.nics)
-        ):  # which of the two is said first is a matter of words
-            truth.states = dict.fromkeys(CONSUMERS, frozenset({"impossible", "blocked"}))
-            truth.headline |= {"no-rdma-device"}
         return truth
     usable = [gpu for gpu in machine.gpus if gpu.gpu and gpu.gpu.kind not in FORBIDDEN]
     hardware = [nic for nic in machine.nics if nic.nic] if machine.rdma_driver_loaded else []
@@ -104,6 +99,8 @@ def _open_questions(machine: Machine, truth: Truth) -> Truth:
             truth.perhaps |= {code}
             for name in whom:
                 truth.states[name] |= {"blocked"}
+    if machine.legacy_client == "loaded" and not machine.libraries.nvshmem:
+        truth.states["nvshmem"] |= {"unknown"}  # what a program that is not there would look for
     if "gpu-unsupported" in machine.claims:
         truth.states = {name: states | {"impossible"} for name, states in truth.states.items()}
     return truth
@@ -122,7 +119,8 @@ def _absent(machine: Machine, truth: Truth, nic: bool) -> Truth:
         g.gpu.kind not in {*FORBIDDEN, "professional"} for g in machine.gpus if g.gpu
     )
     state = {"blocked"} if needs_nic or not machine.gpus else {"impossible"}
-    if not machine.gpus and not (machine.driver and machine.driver.on_disk):
+    installed = machine.driver and (machine.driver.on_disk or machine.driver.packaged)
+    if not machine.gpus and not installed:
         state = {"blocked", "impossible"}  # only user space says that a GPU is expected
     codes = set() if machine.gpus else {"no-gpu"}
     codes |= set() if nic else {"no-rdma-device", "rdma-device-software"} & truth.codes
@@ -267,7 +265,9 @@ def _peermem(machine: Machine, consumer: str, loading: Loading) -> list[Blocker]
         return _closed(machine, loading)
     folder = machine.kernel.mm_kobj
     seen = True
-    if consumer == "nccl":
+    if not state.loaded and consumer != "ucx":  # UCX alone looks for /sys/module/nv_peer_mem
+        seen = folder or consumer == "verbs"
+    elif consumer == "nccl":
         seen = folder or number(libraries.nccl or "9") >= (2, 23, 4)
     elif consumer == "ucx":
         seen = folder or number(libraries.ucx or "9") >= (1, 18)

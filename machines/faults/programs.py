@@ -55,12 +55,10 @@ def _plugin(machine: Machine, source: random.Random) -> None:
 
 
 def _not_selected(machine: Machine, source: random.Random) -> None:
-    gone = source.choice(machine.gpus)
-    nearest = next(
-        (nic for nic in machine.nics if nic.nic and nic.above and _near(machine, gone.address, nic.address)),
-        None,
-    )
-    kept = [nic.rdma for nic in machine.nics if nic is not nearest]
+    rails = [nic for nic in machine.nics if nic.nic and nic.above]
+    near = [nic for nic in rails if any(_near(machine, gpu.address, nic.address) for gpu in machine.gpus)]
+    gone = source.choice(near)  # another fault may have taken the NIC of one GPU
+    kept = [nic.rdma for nic in machine.nics if nic is not gone]
     machine.nccl_conf["NCCL_IB_HCA"] = "=" + ",".join(kept)
     machine.claims.add("hca-not-selected")
 

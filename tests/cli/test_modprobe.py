@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gdrkit.cli.exit import BLOCKED, UNKNOWN
+from gdrkit.cli.exit import BLOCKED, OK, UNKNOWN
 from gdrkit.cli.modprobe import _text, main
 from gdrkit.loader import Prediction
 from tests.evidence_nodes import build, laid_down
@@ -72,3 +72,22 @@ def test_a_success_with_a_check_that_was_not_made_is_unknown(
     assert "unless module-symbol-missing (not checked: evidence missing)" in capsys.readouterr().out
     assert main(["x", str(laid_down("no-gpu")), "--json"]) == UNKNOWN
     assert json.loads(capsys.readouterr().out)["unless"] == ["module-symbol-missing"]
+
+
+def test_what_is_refused_is_refused_whatever_else_was_not_checked(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """An "unless" after "would not load" would be read as a way out."""
+    assert main(["nvidia-peermem", str(laid_down("nv-peer-mem-conflict"))]) == BLOCKED
+    printed = capsys.readouterr().out
+    assert "unless" not in printed
+    assert "without effect on the exit code: module-symbol-missing (evidence missing)" in printed
+
+
+def test_a_module_that_is_loaded_is_not_said_to_be_about_to_load(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["nvidia", str(laid_down("peermem-blacklisted"))]) == OK
+    assert capsys.readouterr().out.startswith("nvidia is loaded already\n")
+    main(["nvidia-peermem", str(laid_down("peermem-blacklisted"))])
+    assert "nvidia_peermem would load\n" in capsys.readouterr().out

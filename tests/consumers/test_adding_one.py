@@ -14,14 +14,15 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from msgspec.structs import replace
 
 from gdrkit.consumers.consumer import Consumer, PathSupport, RequiredFiles
 from gdrkit.consumers.consumer import Path as Way
 from gdrkit.facts.libraries import LibraryCopy
 from gdrkit.rules.consumer_versions import does_not_detect, version_too_old
-from gdrkit.rules.rule import Failed, NotApplicable, Passed
+from gdrkit.rules.rule import Failed, NotApplicable, Outcome, Passed
 from tests.evidence_nodes import build
-from tests.rules.machines import loaded, node
+from tests.rules.machines import Files, driver, loaded, node
 
 SOURCE = Path(__file__).parent.parent.parent / "src"
 NODES = (
@@ -249,3 +250,35 @@ def test_a_rule_checks_whether_its_version_has_a_path(version: str, kind: type):
 def test_a_rule_checks_whether_its_version_finds_the_module(version: str, kind: type):
     assert isinstance(does_not_detect(node(loaded("nvidia_peermem")), made_up(version)), kind)
     assert isinstance(does_not_detect(node(), made_up(version)), NotApplicable)
+
+
+LEGACY_FILE, LISTED = (
+    "sys/module/nv_peer_mem/version",
+    {"sys/kernel/mm/memory_peers/nv_mem/version": "1.1\n"},
+)
+
+
+def with_legacy_client(version: str, driver_version: str = "570.158.01", *files: Files) -> Outcome:
+    """The outcome where nv_peer_mem is loaded and a program looks for its own file from version 3 on."""
+    row = RequiredFiles((3,), ("sys/module/nvidia_peermem/version", LEGACY_FILE), "here")
+    use = PathSupport(
+        path=Way.PEERMEM, since=(2,), required_files=(row, made_up(version).uses[0].required_files[1])
+    )
+    machine = node(loaded("nvidia", "nv_peer_mem"), driver(driver_version), *files)
+    return does_not_detect(machine, replace(made_up(version), uses=(use,)))
+
+
+def test_nv_peer_mem_is_found_by_its_own_file_and_in_the_folder_of_clients_only():
+    """UCX looks for /sys/module/nv_peer_mem, NCCL and NVSHMEM do not: no newer version of theirs helps."""
+    assert isinstance(with_legacy_client("3.0"), Passed)
+    old = with_legacy_client("2.9")
+    assert isinstance(old, Failed) and (old.expected, old.advice) == ("Made-up 3 or newer", "")
+    assert isinstance(with_legacy_client("2.9", "570.158.01", LISTED), Passed)
+
+    blind = does_not_detect(node(loaded("nvidia", "nv_peer_mem"), driver()), made_up("3.0"))
+    assert isinstance(blind, Failed) and blind.expected == "nvidia_peermem instead of nv_peer_mem"
+    assert "modprobe nvidia-peermem" in blind.advice
+
+
+def test_nv_peer_mem_that_does_not_work_with_the_driver_is_no_client_to_find():
+    assert isinstance(with_legacy_client("2.9", driver_version="580.95.05"), NotApplicable)

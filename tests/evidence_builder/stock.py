@@ -84,7 +84,8 @@ def _mark(
     build: Build, running: set[str], ours: str, inbox: Mapping[str, Any], spec: Mapping[str, Any]
 ) -> Build:
     """Whether this copy is the one that is loaded, and whether the kernel trusts its signer."""
-    trusted = {*spec.get("trust", {}).get("builtin", []), *spec.get("trust", {}).get("mok", [])}
+    keys = spec.get("trust", {})
+    trusted = {*keys.get("builtin", []), *keys.get("mok", []), *keys.get("db", [])}
     untrusted = build.signer not in trusted
     loaded = build.shape.name in running
     if build.shape.name in inbox or build.shape.name == "mlx_compat":

@@ -15,6 +15,7 @@ from gdrkit.facts.secure_boot import (
     secure_boot,
     shim_validation_disabled,
     signatures_enforced,
+    signatures_needed,
 )
 from gdrkit.facts.trust import (
     SignatureState,
@@ -275,3 +276,36 @@ def test_validation_can_be_disabled_in_shim() -> None:
 def test_proc_keys_of_an_ordinary_user_shows_no_system_keys() -> None:
     text = "2f2e1c3a I--Q---     4 perm 3f030000  1000 65534 keyring   _uid.1000: empty\n"
     assert parse_keys(text).keyrings == {"_uid.1000": 0}
+
+
+def test_an_altered_file_of_a_key_in_db_is_broken_where_only_its_name_is_known() -> None:
+    """SUSE's kernels are not known to ask the firmware's keys; that the key made no such signature is."""
+    tree = secured(firmware=(OTHER,)).put("etc/os-release", 'ID=sles\nID_LIKE="suse"\n')
+    assert state(tree, sign(PLAIN, OTHER)) is SignatureState.VERIFIED
+    assert state(tree, altered(sign(PLAIN, OTHER))) is SignatureState.BROKEN
+    node = tree.node()
+    assert signature_check(node, tree.path("x")).key == OTHER.name
+    assert node.trail(signature_check, tree.path("x")).confidence is Confidence.LIKELY
+
+
+@pytest.mark.parametrize(
+    ("enforced", "level", "needed"),
+    [("Y", "none", True), ("N", "integrity", True), ("N", "confidentiality", True), ("N", "none", False)],
+)
+def test_signatures_are_needed_where_they_are_enforced_or_the_kernel_is_locked_down(
+    enforced: str, level: str, needed: bool
+) -> None:
+    """module_sig_check() asks for enforcement, then for lockdown, which Debian has in Secure Boot."""
+    levels = " ".join(
+        f"[{word}]" if word == level else word for word in ("none", "integrity", "confidentiality")
+    )
+    tree = KernelTree().put("sys/module/module/parameters/sig_enforce", f"{enforced}\n")
+    assert signatures_needed(tree.put("sys/kernel/security/lockdown", f"{levels}\n").node()) is needed
+
+
+def test_whether_signatures_are_needed_is_unknown_where_one_of_both_is() -> None:
+    tree = KernelTree(complete=False).without("sys/kernel/security/lockdown", "proc/cmdline")
+    with pytest.raises(EvidenceMissing):
+        signatures_needed(tree.node())
+    enforced = tree.put("sys/module/module/parameters/sig_enforce", "Y\n")
+    assert signatures_needed(enforced.node())

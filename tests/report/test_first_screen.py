@@ -7,13 +7,17 @@ import re
 import pytest
 from msgspec.structs import replace
 
+from gdrkit.diagnosis import diagnose
+from gdrkit.evidence.target import open_host
+from gdrkit.facts.expectation import Supplied
+from gdrkit.formats.expectation import parse
 from gdrkit.report.answers import answers, first_cause, works
 from gdrkit.report.document import GpuSection, Report
 from gdrkit.report.first_use import COMMAND, explained
 from gdrkit.report.terminal import render, wrapped
 from gdrkit.report.text import text
 from gdrkit.verdict.path_state import State
-from tests.evidence_nodes import names
+from tests.evidence_nodes import laid_down, names
 from tests.test_verdicts import report
 
 SCREENS = (
@@ -98,6 +102,8 @@ def test_gpus_of_three_states_are_counted_apart():
     assert works(replace(report("rail-down"), gpus=mixed)) == (
         "4 of 8 GPUs reach their NIC directly over dma-buf; 3 GPUs do not; not known for GPU g7."
     )
+    two = (*gpus(State.READY, range(2)), *gpus(State.BLOCKED, range(2, 4)))
+    assert works(replace(report("rail-down"), gpus=two)).endswith("; GPUs g2 and g3 do not.")
 
 
 def test_each_gpu_is_in_the_document_with_its_own_nic():
@@ -269,3 +275,29 @@ def test_what_to_do_about_an_absent_device_has_both_ways_out(name, line):
 
     assert "Install a NIC" in answer
     assert f"`gdr doctor --expect FILE`, where the file has the line `{line}`" in answer
+
+
+def expecting(name: str, wanted: str) -> Report:
+    return diagnose(open_host(str(laid_down(name))), expected=Supplied("node.toml", parse(wanted)))
+
+
+@pytest.mark.parametrize(
+    ("name", "wanted"),
+    [("gpus-gone", "gpus = 0\n"), ("no-rdma-device", "nics = 0\n"), ("no-gpu", "gpus = 0\n")],
+)
+def test_where_an_absence_is_expected_nothing_is_to_be_done(name, wanted):
+    now = answer(expecting(name, wanted), "Now")
+
+    assert now.startswith("Nothing: this machine is as expected.") and "lspci" not in now
+
+
+def test_where_nothing_expects_a_gpu_the_command_is_for_those_who_do():
+    assert answer(report("no-gpu"), "Now").startswith("Nothing, unless the machine should have a GPU: ")
+
+
+def test_gpus_that_are_expected_and_missing_are_in_the_first_sentence():
+    """That 7 of 7 GPUs reach their NIC hides the eighth."""
+    sentence = works(expecting("gpu-gone", "gpus = 8\n"))
+
+    assert sentence.startswith("7 of 7 GPUs reach") and sentence.endswith("; only 7 of 8 GPUs are there.")
+    assert "are there" not in works(expecting("gpu-gone", "gpus = 7\n"))

@@ -71,6 +71,14 @@ def test_proprietary_modules_block_only_dmabuf():
     assert paths_closed_by(driver_proprietary.takes("node")) == ("dmabuf",)
 
 
+def test_on_an_operators_node_its_policy_is_changed_and_no_package():
+    container = {"run/nvidia/driver/etc/os-release": ""}
+    found = failed(node({**driver(open_modules=False), **container}), driver_proprietary)
+
+    assert "ClusterPolicy" in found.advice and "install" not in found.advice
+    assert failed(node(driver(open_modules=False)), driver_proprietary).advice == ""
+
+
 def test_open_modules_pass():
     assert passes(node(driver()), driver_proprietary)
 

@@ -30,6 +30,16 @@ def test_nccl_uses_the_direct_path_only_if_no_traffic_crosses_the_cpu(device, st
     assert isinstance(about(machine(TREE), pair_distant, device), Failed if stops else Passed)
 
 
+@pytest.mark.parametrize(("device", "level"), [("mlx5_2", "PHB"), ("mlx5_3", "PHB"), ("mlx5_4", "SYS")])
+def test_the_level_that_is_advised_allows_this_distance(device, level):
+    """NODE of nvidia-smi is PHB for NCCL; PHB does not allow SYS."""
+    found = about(machine(TREE), pair_distant, device)
+    assert f"`NCCL_NET_GDR_LEVEL={level}`" in found.advice
+
+    set_so = machine(TREE, files=BARE_METAL | {"etc/nccl.conf": f"NCCL_NET_GDR_LEVEL={level}\n"})
+    assert isinstance(about(set_so, pair_distant, device), Passed)
+
+
 def test_only_nccl_has_that_limit():
     assert pair_distant.takes(None) == NCCL.own("dmabuf", "peermem")
     assert paths_closed_by(pair_distant.takes(None)) == ("dmabuf", "peermem")

@@ -35,6 +35,9 @@ SIGNS = {
     "CDI of the operator": {"run/cdi/management.nvidia.com-gpu.yaml": ""},
     "driver container": {"run/nvidia/driver/etc/os-release": ""},
     "cluster policy": {"sos_commands/kubernetes/policy.yaml": POLICY},
+    "DKMS, not built for this kernel": {
+        "var/lib/dkms/nvidia/580.95.05/6.8.0-44-generic/x86_64/module/nvidia.ko": b"\x7fELF"
+    },
 }  # fmt: skip
 NO_SIGNS = {
     "CDI of a NIC's plugin": {"etc/cdi/sriov-dp_nvidia.com_mlnxnics.yaml": ""},
@@ -43,7 +46,27 @@ NO_SIGNS = {
         "sos_commands/kubernetes/nic.yaml": POLICY.replace("ClusterPolicy", "NicClusterPolicy")
     },
     "nouveau": {"proc/modules": "nouveau 1000 0 - Live 0x0\n"},
+    "DKMS of GPUDirect Storage": {
+        "var/lib/dkms/nvidia-fs/2.26.6/6.8.0-44-generic/x86_64/module/nvidia-fs.ko": b"\x7fELF"
+    },
 }
+PACKAGES = {
+    "nvidia-dkms-580-open": True,
+    "nvidia-dkms-550-server": True,
+    "nvidia-open-kernel-dkms": True,
+    "linux-modules-nvidia-580-server-open-generic": True,
+    "kmod-nvidia-open-dkms": True,
+    "akmod-nvidia": True,
+    "nvidia-open-driver-G06-signed-cuda-kmp-default": True,
+    "nvidia-utils-580": False,
+    "libnvidia-compute-580": False,
+    "cuda-toolkit-13-0": False,
+    "nvidia-fs-dkms": False,
+    "linux-modules-nvidia-fs-generic": False,
+    "nvidia-peer-memory-dkms": False,
+    "nvidia-driver-libs": False,
+}
+"""Names of packages, and whether they are the driver's kernel modules."""
 WSL = {"proc/sys/kernel/osrelease": "5.15.167.4-microsoft-standard-WSL2\n"}
 
 
@@ -67,6 +90,20 @@ class TestNoGpu:
     @pytest.mark.parametrize("files", NO_SIGNS.values(), ids=NO_SIGNS)
     def test_what_is_there_for_other_devices_expects_no_gpu(self, files):
         assert failed(machine(EMPTY, files=BARE_METAL | files), no_gpu).permanent is None
+
+    @pytest.mark.parametrize("name, expects", PACKAGES.items(), ids=PACKAGES)
+    def test_a_package_of_the_drivers_modules_expects_a_gpu_and_its_libraries_do_not(self, name, expects):
+        """An image for all nodes has the driver; a host that builds or submits jobs has its libraries."""
+        status = f"Package: {name}\nStatus: install ok installed\nVersion: 1\n\n"
+        found = failed(machine(EMPTY, files=BARE_METAL | {"var/lib/dpkg/status": status}), no_gpu)
+
+        assert (found.permanent == frozenset()) is expects
+
+    def test_a_distribution_without_a_known_package_manager_expects_none(self):
+        assert failed(machine(EMPTY, files=BARE_METAL), no_gpu).permanent is None
+
+    def test_packages_that_were_not_collected_leave_it_open(self):
+        assert missing(machine(EMPTY, without=("var/lib/dpkg",)), no_gpu).source
 
     def test_whether_one_is_expected_is_unknown_where_no_sign_was_collected(self):
         assert missing(machine(EMPTY, without=("etc/cdi",)), no_gpu).source == "etc/cdi"

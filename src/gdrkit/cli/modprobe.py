@@ -91,12 +91,19 @@ def _text(prediction: Prediction) -> str:
     lines = [*prediction.stderr, *(f"kernel: {line}" for line in prediction.kernel_log)]
     if prediction.result_unknown:
         lines.append(f"{prediction.module}: result unknown: an init function or an install command may fail")
+    elif prediction.loaded and not prediction.inserted:
+        lines.append(f"{prediction.module} is loaded already")
     elif prediction.loaded:
         lines.append(f"{prediction.module} would load")
     else:
         lines.append(f"{prediction.module} would not load; modprobe exits {prediction.exit_code}")
     lines.append(f"reason: {prediction.reason or 'nothing stops it'} ({prediction.confidence})")
-    lines += [f"unless {code} (not checked: evidence missing)" for code in prediction.unless]
+    for code in prediction.unless:  # what is refused is refused, whichever check comes first
+        lines.append(
+            f"unless {code} (not checked: evidence missing)"
+            if prediction.undecided
+            else f"not checked, and without effect on the exit code: {code} (evidence missing)"
+        )
     if not prediction.result_unknown:
         lines += [f"assuming that the init function of {module} succeeds" for module in prediction.assumes]
     return "\n".join(lines) + "\n"

@@ -5,13 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+from gdrkit.evidence import EvidenceMissing, MissingReason
 from gdrkit.facts import gpu_ids
 from gdrkit.facts.driver_files import CONTAINER, DRIVER, driver_path, has_driver_container
 from gdrkit.facts.gpu import is_consumer, product_name
 from gdrkit.facts.kubernetes import gpu_operator, pod_logs
 from gdrkit.facts.machine import product
 from gdrkit.facts.modules import is_loaded
-from gdrkit.facts.packages import installed
+from gdrkit.facts.other_kernels import is_driver
+from gdrkit.facts.packages import dkms, installed
 from gdrkit.facts.pci import PciGpu
 from gdrkit.node import Node, fact, first_collected, if_absent, if_missing, seek
 
@@ -28,6 +30,16 @@ FOLDERS = {
 documentation, "Support for Container Device Interface" and "Installing"; /var/run is /run."""
 
 TOOLKIT = "nvidia-container-toolkit"
+
+_DRIVER_PACKAGE = re.compile(
+    r"nvidia(?!-(?:fs|peer)).*-(?:dkms|kmod|kmp)\b.*|a?kmod-nvidia.*|linux-(?:modules|objects)-nvidia-(?!fs).*"
+)
+"""Packages of the driver's kernel modules: NVIDIA Driver Installation Guide (nvidia-dkms-580-open,
+nvidia-open-kernel-dkms, kmod-nvidia-open-dkms, nvidia-open-driver-G06-signed-kmp-default), Ubuntu
+(linux-modules-nvidia-580-server-generic), RPM Fusion (akmod-nvidia). nvidia-fs is GPUDirect Storage's,
+nvidia-peer-memory-dkms brings nv_peer_mem."""
+
+_DATABASES = ("var/lib/dpkg", "var/lib/rpm", "usr/lib/sysimage/rpm")
 
 _WORKSTATION = re.compile(r"Quadro|RTX(?!.*Server Edition)|Active|DGXS|K40c|NVS|Laptop|\bT\d{3,4}\b")
 """Product names of boards for workstations: NVIDIA Data Center Drivers, "Supported products", which lists
@@ -50,6 +62,8 @@ def sign_of_gpu(node: Node) -> str:
         "the GPU Operator's driver pod ran on it": lambda: bool(pod_logs(node)),
         f"{TOOLKIT} is installed": lambda: _has_toolkit(node),
         "NVIDIA's driver is installed": lambda: _has_driver_file(node),
+        "DKMS has NVIDIA's driver": lambda: any(map(is_driver, if_absent((), dkms, node))),
+        "a package of NVIDIA's driver is installed": lambda: _has_driver_package(node),
     }
     return seek(signs, lambda sign: signs[sign]()) or ""
 
@@ -57,6 +71,18 @@ def sign_of_gpu(node: Node) -> str:
 def _has_driver_file(node: Node) -> bool:
     """Whether the running kernel has a module file of the driver."""
     return bool(if_absent("", driver_path, node))
+
+
+def _has_driver_package(node: Node) -> bool:
+    """Whether a package brings the driver's kernel modules, for whichever kernel; libraries and tools, which
+    build hosts have too, do not count. False where neither dpkg nor rpm manages packages."""
+    try:
+        return any(map(_DRIVER_PACKAGE.fullmatch, installed(node)))
+    except EvidenceMissing as error:
+        none = error.missing.why is MissingReason.UNDECIDED
+        if none or not if_missing(True, lambda: any(map(node.exists, _DATABASES))):
+            return False
+        raise
 
 
 def _has_toolkit(node: Node) -> bool:

@@ -24,6 +24,7 @@ from gdrkit.facts.kernel_symbols import (
 from gdrkit.facts.loaded_modules import loaded
 from gdrkit.facts.module_files import exports, image, information, versions
 from gdrkit.facts.module_index import dependencies, module_path, symbol_owner
+from gdrkit.facts.module_state import kernel_name
 from gdrkit.facts.running_files import loaded_path
 from gdrkit.messages.errors import EINVAL, ENOENT
 from gdrkit.node import Node, fact, if_absent, if_missing
@@ -235,7 +236,8 @@ def duplicate_export(node: Node, name: str) -> DuplicateExport | None:
     offered = exports(node, path)
     if not offered or information(node, path).intree:  # the kernel's build checks its own modules
         return None
-    others = usable_by(node, name) - {name}
+    own = if_missing(name, kernel_name, node, name)  # beside one of its own name it does not get this far
+    others = usable_by(node, name) - {name, own}
     foreign = [other for other in sorted(others) if _may_export_anything(node, other)]
     for symbol in sorted(offered, key=lambda symbol: (offered[symbol].gpl_only, symbol)):
         try:
@@ -243,7 +245,7 @@ def duplicate_export(node: Node, name: str) -> DuplicateExport | None:
         except EvidenceMissing:
             candidates = dict.fromkeys((symbol_owner(node, symbol), *foreign))
         else:
-            if holder not in ("", name):
+            if holder not in ("", name, own):
                 return DuplicateExport(symbol, holder)
             candidates = dict.fromkeys((symbol_owner(node, symbol), *dependencies(node, name)))
         for other in candidates:

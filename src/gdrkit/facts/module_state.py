@@ -10,6 +10,7 @@ from gdrkit.evidence import EvidenceAbsent, EvidenceMissing, Missing, MissingRea
 from gdrkit.evidence.quoting import quoted
 from gdrkit.facts.kernel import architecture, boot_parameter, built_by_debian, config_option, version
 from gdrkit.facts.kernel_symbols import module_layout_crc
+from gdrkit.facts.loaded_modules import is_loaded, loaded
 from gdrkit.facts.module_files import content, image, information, is_packed, versions
 from gdrkit.facts.module_index import module_path
 from gdrkit.facts.module_packing import unpack_fault
@@ -192,6 +193,22 @@ def boot_blacklist(node: Node) -> tuple[str, ...]:
     """
     values = if_absent((), boot_parameter, node, "module_blacklist")
     return tuple(values[-1].split(",")) if values else ()
+
+
+def state_in_kernel(node: Node, name: str) -> str:
+    """The state of the module that the kernel has under this module's own name: Live, Loading or Unloading;
+    "" if none is known. modprobe looks for the file's name, so it may try to load one that is loaded."""
+    own = kernel_name(node, name)
+    if is_loaded(node, own):
+        return "Live"
+    present = if_missing(None, lambda: loaded(node).get(own))
+    return present.state if present is not None and present.state != "Live" else ""
+
+
+@fact
+def is_in_kernel(node: Node, name: str) -> bool:
+    """Whether a module is loaded, by its file's name or by its own."""
+    return is_loaded(node, name) or if_missing("", state_in_kernel, node, name) == "Live"
 
 
 @fact

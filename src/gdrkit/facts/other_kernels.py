@@ -25,13 +25,19 @@ class DriverElsewhere(Struct, frozen=True):
 def driver_elsewhere(node: Node) -> DriverElsewhere | None:
     """The driver that DKMS has, or else that a package has for another kernel; None if neither is known."""
     for module in if_missing((), dkms, node):
-        if module.name.startswith("nvidia"):
+        if is_driver(module):
             return DriverElsewhere(_flavour(node, module.name), module.version, dkms=module)
     for name in if_missing((), lambda: tuple(installed(node))):
         if found := _PREBUILT.fullmatch(name):
             flavour = "open" if found[2] else "proprietary"
             return DriverElsewhere(flavour, _user_space_version(node), prebuilt=found[1])
     return None
+
+
+def is_driver(module: DkmsModule) -> bool:
+    """Whether this is NVIDIA's driver: nvidia, nvidia-open, nvidia-srv, nvidia-current. nvidia-fs is that of
+    GPUDirect Storage, nvidia-peer-memory nv_peer_mem."""
+    return module.name.startswith("nvidia") and not module.name.startswith(("nvidia-fs", "nvidia-peer"))
 
 
 def _user_space_version(node: Node) -> str:

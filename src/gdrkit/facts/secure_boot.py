@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from gdrkit.evidence import EvidenceAbsent, EvidenceMissing, Missing, MissingReason
 from gdrkit.evidence.quoting import quoted
 from gdrkit.facts import kernel_log
 from gdrkit.facts.commands import MOKUTIL_SB_STATE
-from gdrkit.facts.kernel import boot_parameter, config_option
+from gdrkit.facts.kernel import boot_parameter, config_option, lockdown
 from gdrkit.formats.errors import FormatError
-from gdrkit.node import Node, fact, first_of, if_absent, likely
+from gdrkit.node import Node, fact, first_of, if_absent, likely, seek
 
 EFIVARS = "sys/firmware/efi/efivars"
 # UEFI specification 2.10, 3.3 (global variables) and 32.6.1 (signature databases); shim, MokVars.txt.
@@ -127,6 +129,21 @@ def module_signatures_supported(node: Node) -> bool:
         return config_option(node, "CONFIG_MODULE_SIG") == "y"
 
     return first_of(the_parameter, the_configuration)
+
+
+@fact
+def signatures_needed(node: Node) -> bool:
+    """Whether the kernel refuses modules without a trusted key's valid signature: signatures are enforced,
+    or the kernel is locked down, as in Secure Boot on Debian and SUSE.
+
+    Source: Linux kernel/module/signing.c, module_sig_check().
+    """
+    checks: tuple[Callable[[Node], bool], ...] = (signatures_enforced, _is_locked_down)
+    return seek(checks, lambda check: check(node)) is not None
+
+
+def _is_locked_down(node: Node) -> bool:
+    return lockdown(node) != "none"
 
 
 @fact

@@ -195,7 +195,7 @@ def signature_check(node: Node, path: str) -> SignatureCheck:
         _by_revocation(node, path, found)
         or _by_certificate(node, path, found)
         or _by_identity(node, path, found)
-        or _by_name(node, found)
+        or _by_name(node, path, found)
     )
 
 
@@ -300,7 +300,7 @@ def _same_signer(key: TrustedKey, found: Signature) -> bool:
     return (found.issuer_der, found.serial) == (key.issuer_der, key.serial)
 
 
-def _by_name(node: Node, found: Signature) -> SignatureCheck:
+def _by_name(node: Node, path: str, found: Signature) -> SignatureCheck:
     """By the names and key ids in /proc/keys, for a signer whose certificate is not known."""
     build = _signers_of_the_build(node)
     try:
@@ -312,15 +312,17 @@ def _by_name(node: Node, found: Signature) -> SignatureCheck:
         return SignatureCheck(SignatureState.UNKNOWN_KEY, found.issuer or found.subject_key_id or "")
     if found.subject_key_id is not None:
         known = found.subject_key_id in held.names
-        return SignatureCheck(
-            SignatureState.VERIFIED if known else SignatureState.UNKNOWN_KEY,
-            held.names.get(found.subject_key_id, ""),
-        )
+        name = held.names.get(found.subject_key_id, "")
+        if known and _is_altered(node, path, found):
+            return SignatureCheck(SignatureState.BROKEN, name)
+        return SignatureCheck(SignatureState.VERIFIED if known else SignatureState.UNKNOWN_KEY, name)
     if not held.has_name(found.issuer):
         return SignatureCheck(SignatureState.UNKNOWN_KEY, found.issuer)
     # A key of this name exists. Builds use one name for many keys; the serial number of the kernel's own
     # modules distinguishes its key from those of other builds.
     node.cite("proc/keys", text=found.issuer, confidence=Confidence.LIKELY)
+    if _is_altered(node, path, found):
+        return SignatureCheck(SignatureState.BROKEN, found.issuer)
     other_build = any(key.description == found.issuer for key in build)
     return SignatureCheck(
         SignatureState.UNKNOWN_KEY if other_build else SignatureState.VERIFIED, found.issuer

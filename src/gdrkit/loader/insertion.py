@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from gdrkit.evidence import Confidence, EvidenceAbsent, EvidenceMissing, MissingReason
+from gdrkit.evidence import EvidenceAbsent, EvidenceMissing, MissingReason
 from gdrkit.facts import kernel_log
 from gdrkit.facts.driver_files import DRIVER
 from gdrkit.facts.kernel import version
@@ -25,23 +25,29 @@ from gdrkit.facts.linkage import (
 from gdrkit.facts.module_arguments import number, reading
 from gdrkit.facts.module_init import InitOutcome, init, is_legacy, refused_argument
 from gdrkit.facts.module_packing import unpack_fault
-from gdrkit.facts.module_state import Corruption, Mismatch, file_flaw, kernel_match, kernel_name
+from gdrkit.facts.module_state import (
+    Corruption,
+    Mismatch,
+    file_flaw,
+    kernel_match,
+    kernel_name,
+    state_in_kernel,
+)
 from gdrkit.facts.modules import PEERMEM, content, dependencies, information, module_path
 from gdrkit.facts.peermem_source import parameter_line, registration_line, stub_checks
 from gdrkit.facts.secure_boot import module_signatures_supported, signatures_enforced
 from gdrkit.facts.trust import SignatureState, signature_check, signature_fault, untested_digest
+from gdrkit.loader import refusals
 from gdrkit.loader.prediction import LoadRefusal
-from gdrkit.loader.refusals import REASONS_SINCE, REFUSED, on_flaw, on_inherited, on_problem, on_unsupported
-from gdrkit.loader.taints import Taints
+from gdrkit.loader.taints import AUGMENTS, Taints
 from gdrkit.messages import kernel, modprobe
 from gdrkit.messages.errors import (
     EBADMSG,
+    EEXIST,
     EINVAL,
     EKEYREJECTED,
     ENOENT,
     ENOEXEC,
-    ENOKEY,
-    ENOPKG,
     ENOSPC,
     EPERM,
 )
@@ -169,33 +175,27 @@ class Kernel:
             return None
         path, state, fault = signature
         self._log_untested(path)
-        old = version(self.node) < REASONS_SINCE
+        old = version(self.node) < refusals.REASONS_SINCE
         if state is SignatureState.UNSUPPORTED and old:
             self.mark_uncertain()  # its line had other words
         elif state is SignatureState.UNSUPPORTED:
-            self.log.extend(on_unsupported(self.node, path, fault))
+            self.log.extend(refusals.on_unsupported(self.node, path, fault))
         if failed is None:
             if old and state is SignatureState.UNSUPPORTED:
                 self._note_unchecked("module-unknown-key")  # refused, except by patched kernels
             return None
-        if old and state in REFUSED:
-            return self._refused_without_reason(state, failed.code)
+        if old and state in refusals.REFUSED:
+            return LoadRefusal(refusals.error_without_reason(self.node, state), failed.code)
         if fault == "bad-reserved":
             self.log.append(kernel.BAD_TRAILER.say())
         if state is SignatureState.ATTRIBUTES:
             self.log.append(kernel.ATTRIBUTES.say())
-        if state in REFUSED and signatures_enforced(self.node):
-            self.log.append(REFUSED[state].say())
-        elif state in REFUSED:
+        if state in refusals.REFUSED and signatures_enforced(self.node):
+            self.log.append(refusals.REFUSED[state].say())
+        elif state in refusals.REFUSED:
             self.log.append(kernel.LOCKDOWN.say(process="modprobe"))
             return LoadRefusal(EPERM, failed.code)
         return LoadRefusal(EBADMSG if state is SignatureState.MALFORMED else EKEYREJECTED, failed.code)
-
-    def _refused_without_reason(self, state: SignatureState, code: str) -> LoadRefusal:
-        """Kernels before 5.4 return the error of the check itself, and log nothing. Distributions patched
-        some of them to answer as newer ones."""
-        self.node.cite("kernel/module.c", text="of a kernel before 5.4", confidence=Confidence.LIKELY)
-        return LoadRefusal(ENOPKG if state is SignatureState.UNSUPPORTED else ENOKEY, code)
 
     def _signature_state(self, name: str) -> tuple[str, SignatureState, str] | None:
         """The file, the state of its signature and its fault; None for a kernel without signatures."""
@@ -217,7 +217,7 @@ class Kernel:
         if not self._fails(module_corrupt, name):
             return None
         found = file_flaw(self.node, module_path(self.node, name))
-        if found is not None and (line := on_flaw(self.node, found, name)):
+        if found is not None and (line := refusals.on_flaw(self.node, found, name)):
             self.log.append(line)
         return LoadRefusal(ENOEXEC, "module-corrupt")
 
@@ -255,7 +255,14 @@ class Kernel:
         return LoadRefusal(ENOEXEC, "module-wrong-kernel")
 
     def _entry(self, name: str) -> LoadRefusal | None:
-        """add_unformed_module(), and its taints."""
+        """add_unformed_module(), and the taints before and after it."""
+        taints_first = version(self.node) < AUGMENTS
+        if taints_first:
+            self.taints.add(name, self._name(name))
+        if self._is_present(name):
+            return LoadRefusal(EEXIST, "")
+        if not taints_first:
+            self.taints.add(name, self._name(name))
         verified: bool | None = None
         try:
             if module_signatures_supported(self.node):
@@ -266,8 +273,21 @@ class Kernel:
             if if_missing(True, signatures_enforced, self.node):
                 self._note_unchecked("module-unknown-key")
             self.mark_uncertain()  # whether it taints the kernel
-        self.taints.add(name, self._name(name), verified)
+        self.taints.add_in_list(self._name(name), verified)
         return None
+
+    def _is_present(self, name: str) -> bool:
+        """Whether the kernel has a module of this one's own name, which another file may have brought.
+
+        It waits for one that is being loaded: module_patient_check_exists().
+        """
+        own = self._name(name)
+        if own in (if_missing(other, self._name, other) for other in self.inserted):
+            return True
+        state = if_missing("", state_in_kernel, self.node, name)
+        if state not in ("", "Live"):
+            self._assume(own)
+        return state in ("Live", "Loading")
 
     def _symbols(self, name: str) -> LoadRefusal | None:
         """simplify_symbols(): it checks every symbol, and returns the last error."""
@@ -288,10 +308,10 @@ class Kernel:
         refusal = None
         for event in found.events:
             if isinstance(event, SymbolProblem):
-                self.log.extend(on_problem(self.node, module, event))
+                self.log.extend(refusals.on_problem(self.node, module, event))
                 refusal = LoadRefusal(event.fault.errno, code_of(event.fault))
             elif isinstance(event, InheritedTaint):
-                self.log.append(on_inherited(self.node, module, event))
+                self.log.append(refusals.on_inherited(self.node, module, event))
             elif isinstance(event, UnversionedSymbol) and not self._was_logged(kernel.UNVERSIONED):
                 self.log.append(kernel.UNVERSIONED.say(module=module, symbol=event.symbol))
         return refusal

@@ -189,7 +189,9 @@ class ModprobeRun:
             if self._in_kernel(step.name):
                 continue
             errno = self._load(step, options.arguments if step.name == target.name else "")
-            if errno and errno != EEXIST and step.required:
+            if errno == EEXIST and (step.name != target.name or not options.first_time):
+                continue
+            if errno and step.required:
                 return errno
         return 0
 
@@ -233,6 +235,9 @@ class ModprobeRun:
             refusal = self.kernel.insert(step.name, options)
             errno = refusal.errno if refusal is not None else 0
             self.stderr += refusal.said if refusal is not None else ()
+            if errno == EEXIST:
+                self.present.add(step.name)
+                return errno
             if refusal is not None and step.required:
                 other = step.name != self.target and self.depth == 0
                 self.reason = self.reason or ("dependency-failed" if other else refusal.reason)

@@ -11,7 +11,7 @@ from gdrkit.facts.module_state import SIZE_IS_CHECKED, Corruption, ModuleFlaw
 from gdrkit.facts.trust import SignatureState, digest_places, signature
 from gdrkit.formats.module_name import canonical
 from gdrkit.messages import kernel
-from gdrkit.messages.errors import EINVAL
+from gdrkit.messages.errors import EINVAL, ENOKEY, ENOPKG
 from gdrkit.messages.message import MessageTemplate
 from gdrkit.node import Node
 
@@ -42,6 +42,13 @@ _OIDS = {
     "sha3_512": f"{_NIST}.10",
     "md5": "1.2.840.113549.2.5",
 }
+
+
+def error_without_reason(node: Node, state: SignatureState) -> int:
+    """The error of kernels before 5.4 for a signature: that of the check itself, without a line in the log.
+    Distributions patched some of them to answer as newer ones."""
+    node.cite("kernel/module.c", text="of a kernel before 5.4", confidence=Confidence.LIKELY)
+    return ENOPKG if state is SignatureState.UNSUPPORTED else ENOKEY
 
 
 def on_unsupported(node: Node, path: str, fault: str) -> list[str]:

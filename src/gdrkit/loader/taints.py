@@ -16,7 +16,7 @@ PROPRIETARY, FORCED, STAGING, OUT_OF_TREE, UNSIGNED, LIVEPATCH, TEST = 0, 1, 10,
 # Taints that disable lock debugging, logged for the first of them: LOCKDEP_NOW_UNRELIABLE in the kernel's
 # sources (proprietary and forced modules, forced unloading, machine checks, bad pages, oopses, ACPI tables).
 _END_LOCK_DEBUGGING = (0, 1, 3, 4, 5, 7, 8)
-_LICENSE_TWICE = 6, 4  # since then, a second message follows the one on the license
+AUGMENTS = 6, 4  # since then, a module taints after its name was taken, with a second line on its license
 
 
 # Letters after a module in /proc/modules, for the bits used here: kernel/panic.c, taint_flags.
@@ -51,6 +51,7 @@ class Taints:
         self.node = node
         self.mask = mask_of(node)
         self.log: list[str] = []
+        self._licensed_before = False  # before the module that is loaded now
 
     def has(self, bit: int) -> bool:
         return bool(self.mask >> bit & 1)
@@ -66,13 +67,10 @@ class Taints:
             self.log.append(kernel.FORCED.say(module=module, what=what))
         self._set(FORCED)
 
-    def add(self, name: str, module: str, verified: bool | None) -> None:
-        """Add the taints of a module when it enters the kernel's list.
-
-        `name` is the file's, `module` the kernel's; `verified` None: the kernel does not check signatures.
-        """
+    def add(self, name: str, module: str) -> None:
+        """Add the taints of a module's own information. `name` is the file's, `module` the kernel's."""
         info = information(self.node, module_path(self.node, name))
-        licensed_before = self.has(PROPRIETARY)
+        self._licensed_before = self.has(PROPRIETARY)
         if not info.intree:
             self._once(OUT_OF_TREE, kernel.OUT_OF_TREE.say(module=module))
         if not info.retpoline and self._retpolines_matter():
@@ -87,9 +85,13 @@ class Taints:
             self._once(PROPRIETARY, line)
         if info.test:
             self._once(TEST, kernel.TEST_MODULE.say(module=module))
+
+    def add_in_list(self, module: str, verified: bool | None) -> None:
+        """Add the taint of a module that enters the kernel's list and whose signature was not verified;
+        None: the kernel does not check signatures."""
         if verified is False:
             self._once(UNSIGNED, kernel.UNVERIFIED.say(module=module))
-        if self.has(PROPRIETARY) and not licensed_before and version(self.node) >= _LICENSE_TWICE:
+        if self.has(PROPRIETARY) and not self._licensed_before and version(self.node) >= AUGMENTS:
             self.log.append(kernel.LICENSE_TAINTS.say(module=module))
 
     def _once(self, bit: int, line: str) -> None:

@@ -10,6 +10,7 @@ from gdrkit.evidence import MissingReason
 from gdrkit.report.document import GpuSection, Report
 from gdrkit.report.terminal import Row
 from gdrkit.rules import BY_CODE
+from gdrkit.rules.expectation import expected_gpu_missing
 from gdrkit.verdict.findings import Finding
 from gdrkit.verdict.path_state import GOOD, State
 
@@ -65,6 +66,7 @@ def works(report: Report) -> str:
         parts.append(f"{_these(others)} {'does' if len(others) == 1 else 'do'} not")
     if unknown:
         parts.append(f"not known for {_these(unknown)}")
+    parts += [f"only {f.seen} are there" for f in report.findings if f.code == expected_gpu_missing.code]
     if never := [gpu for gpu in report.gpus if not gpu.counts]:
         codes = ", ".join(dict.fromkeys(code for gpu in never for code in gpu.blocked_by[:1]))
         parts.append(f"{_these(never)} can never do it, and {_is_are(never)} not counted [{codes}]")
@@ -73,7 +75,9 @@ def works(report: Report) -> str:
 
 def _these(some: list[GpuSection]) -> str:
     """One or two GPUs by address, more by their number."""
-    return f"{len(some)} GPUs" if len(some) > 2 else "GPU " + " and ".join(gpu.gpu for gpu in some)
+    if len(some) > 2:
+        return f"{len(some)} GPUs"
+    return f"GPU{'s' if len(some) > 1 else ''} {' and '.join(gpu.gpu for gpu in some)}"
 
 
 def _is_are(some: list[GpuSection]) -> str:

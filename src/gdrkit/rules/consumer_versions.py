@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from gdrkit.consumers.consumer import Consumer
 from gdrkit.consumers.nccl import NCCL
 from gdrkit.consumers.nccl_releases import first_release_with
@@ -9,10 +11,11 @@ from gdrkit.consumers.ucx import UCX
 from gdrkit.evidence import EvidenceAbsent, EvidenceMissing
 from gdrkit.facts.libraries import LibraryCopy
 from gdrkit.facts.modules import PEERMEM, is_loaded
-from gdrkit.facts.peer_memory import MEMORY_PEERS, MODULE, memory_peers
+from gdrkit.facts.peer_memory import MEMORY_PEERS, memory_peers
 from gdrkit.formats.versions import numbers
 from gdrkit.node import Node, if_absent
 from gdrkit.rules.deciding_command import DecidingCommand
+from gdrkit.rules.legacy_nv_peer_mem import serving_client
 from gdrkit.rules.remedy_names import RemedyName
 from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, rule, the_node
 
@@ -33,22 +36,31 @@ def version_too_old(node: Node, consumer: Consumer, path: str) -> Outcome:
 
 
 def does_not_detect(node: Node, consumer: Consumer) -> Outcome:
-    """Failed if copies of a program look for files that do not exist, although nvidia-peermem is loaded."""
-    if not is_loaded(node, PEERMEM):
+    """Failed if copies of a program look for files that do not exist, although nvidia-peermem is loaded, or
+    nv_peer_mem, which fewer programs look for."""
+    client = PEERMEM if is_loaded(node, PEERMEM) else serving_client(node)
+    if not client:
         return NotApplicable("nvidia_peermem is not loaded")
     required = consumer.use("peermem").required_files
-    if _one_exists(node, required[-1].files):
+    if _one_exists(node, required[-1].files, client):
         return Passed(f"every {consumer.title} finds it in memory_peers")
     try:
         copies = consumer.copies(node)
     except EvidenceAbsent:
         return NotApplicable(f"{consumer.title} is not installed")
-    affected = tuple(c for c in copies if not _one_exists(node, consumer.files_wanted("peermem", c.version)))
+    affected = tuple(
+        copy
+        for copy in copies
+        if not _one_exists(node, consumer.files_wanted("peermem", copy.version), client)
+    )
     if not affected:
         return Passed(f"{consumer.title} {min((c.version for c in copies), key=numbers)} finds it")
     oldest = min(affected, key=lambda copy: numbers(copy.version))
     files = ", ".join(consumer.files_wanted("peermem", oldest.version))
-    return _failed(consumer, oldest, copies, affected, f" finds none of {files}", required[0].since)
+    found = _failed(consumer, oldest, copies, affected, f" finds none of {files}", required[0].since)
+    if _one_exists(node, required[0].files, client):
+        return found
+    return replace(found, expected=f"{PEERMEM} instead of {client}", advice=_INSTEAD)
 
 
 def _failed(
@@ -69,8 +81,14 @@ def _failed(
     )
 
 
-def _one_exists(node: Node, files: tuple[str, ...]) -> bool:
-    if MODULE in files:
+_INSTEAD = (
+    "No version looks for nv_peer_mem itself. Run `sudo systemctl disable --now nv_peer_mem`, `sudo rmmod "
+    "nv_peer_mem` and `sudo modprobe nvidia-peermem`, or use dma-buf and neither module."
+)
+
+
+def _one_exists(node: Node, files: tuple[str, ...], client: str) -> bool:
+    if f"sys/module/{client}/version" in files:
         return True  # it is loaded
     clients = if_absent((), memory_peers, node)
     return any(f"{MEMORY_PEERS}/{peer.client}/version" in files for peer in clients)
@@ -92,7 +110,7 @@ def _one_exists(node: Node, files: tuple[str, ...]) -> bool:
     references=("https://github.com/NVIDIA/nccl/issues/1676",),
 )
 def nccl_misses_peermem(node: Node, _: str) -> Outcome:
-    """nvidia-peermem is loaded and works, but this NCCL does not detect it.
+    """nvidia-peermem or nv_peer_mem is loaded and works, but this NCCL does not detect it.
 
     Cost: The peermem path is closed for NCCL alone; verbs programs can use it.
 
@@ -105,7 +123,8 @@ def nccl_misses_peermem(node: Node, _: str) -> Outcome:
 
     Why: Before 2.23.4, NCCL looks only in /sys/kernel/mm/memory_peers. Whether the RDMA core creates that
     folder depends on the kernel and OFED: it needs the kernel symbol mm_kobj, which newer kernels do not
-    export. From 2.23.4 on, NCCL also accepts /sys/module/nvidia_peermem.
+    export. From 2.23.4 on, NCCL also accepts /sys/module/nvidia_peermem, but not /sys/module/nv_peer_mem:
+    replace nv_peer_mem there.
 
     Source: NCCL src/transport/net_ib.cc, ncclIbGdrSupport(), at the tags from 2.4 to 2.30.
     """
@@ -150,7 +169,7 @@ def nccl_lacks_dmabuf(node: Node, _: str) -> Outcome:
     references=("https://github.com/openucx/ucx/blob/master/src/uct/ib/base/ib_md.c",),
 )
 def ucx_misses_peermem(node: Node, _: str) -> Outcome:
-    """nvidia-peermem is loaded and works, but this UCX does not detect it.
+    """nvidia-peermem or nv_peer_mem is loaded and works, but this UCX does not detect it.
 
     Cost: The peermem path is closed for UCX alone.
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from gdrkit.evidence import EvidenceMissing
-from gdrkit.facts.modules import dependencies, is_loaded
+from gdrkit.facts.module_state import is_in_kernel
+from gdrkit.facts.modules import dependencies
 from gdrkit.node import Node
 from gdrkit.rules.deciding_command import DMESG, DecidingCommand
 from gdrkit.rules.engine import judge
@@ -47,7 +48,7 @@ def dependency_failed(node: Node, module: str) -> Outcome:
         return not_applicable
     unknown: Unknown | None = None
     for name in dependencies(node, module):
-        if is_loaded(node, name):
+        if is_in_kernel(node, name):
             continue
         for check in OF_ANY_MODULE:
             outcome = judge(node, check, name)

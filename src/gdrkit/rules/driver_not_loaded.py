@@ -12,7 +12,7 @@ from gdrkit.facts.pci import gpus
 from gdrkit.facts.running_files import is_loaded_for_sure
 from gdrkit.node import Node, if_missing
 from gdrkit.rules.deciding_command import DRIVER_VERSION, DecidingCommand
-from gdrkit.rules.gpu_passed_through import is_passed_through
+from gdrkit.rules.gpu_passed_through import all_passed_through
 from gdrkit.rules.remedy_names import RemedyName
 from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, SettledBy, Trait, rule, the_node
 
@@ -51,7 +51,7 @@ def driver_not_loaded(node: Node, _: str) -> Outcome:
     found = if_missing(None, gpus, node)  # if that is not known, a missing driver is still worth reporting
     if found is not None and not found:
         return NotApplicable("no NVIDIA GPU")
-    if found and all(is_passed_through(node, gpu) for gpu in found):
+    if all_passed_through(node):
         return NotApplicable("every GPU belongs to a virtual machine")
     if is_loaded_for_sure(node, "nouveau"):
         return Failed(seen="nouveau is loaded, nvidia is not", expected="nvidia loaded", subject=DRIVER)

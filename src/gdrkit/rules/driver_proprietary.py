@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gdrkit.evidence import EvidenceAbsent
 from gdrkit.facts.driver import disk_driver_flavour, driver_flavour
+from gdrkit.facts.driver_files import has_driver_container
 from gdrkit.node import Node
 from gdrkit.rules.deciding_command import DRIVER_VERSION, DecidingCommand
 from gdrkit.rules.remedy_names import RemedyName
@@ -17,6 +18,11 @@ from gdrkit.rules.rule import (
     SettledBy,
     rule,
     the_node,
+)
+
+_BY_OPERATOR = (
+    "The GPU Operator's container brings the driver: set `driver.kernelModuleType=open` in its "
+    "ClusterPolicy, for GPUs of Turing and newer. `gdr config gpu-operator` writes the patch."
 )
 
 
@@ -61,4 +67,9 @@ def driver_proprietary(node: Node, _: str) -> Outcome:
             return NotApplicable("no NVIDIA driver is loaded or installed")
     if flavour == "open":
         return Passed(f"open modules, {where}")
-    return Failed(seen=f"proprietary modules, {where}", expected="open modules", subject="nvidia")
+    return Failed(
+        seen=f"proprietary modules, {where}",
+        expected="open modules",
+        subject="nvidia",
+        advice=_BY_OPERATOR if has_driver_container(node) else "",
+    )

@@ -16,6 +16,12 @@ def is_passed_through(node: Node, gpu: PciGpu) -> bool:
     return if_missing("", lambda: device_at(node, gpu.address).driver) == VFIO
 
 
+def all_passed_through(node: Node) -> bool:
+    """Whether vfio-pci holds every GPU; False where there is none, or where that is not known."""
+    found = if_missing((), gpus, node)
+    return bool(found) and all(is_passed_through(node, gpu) for gpu in found)
+
+
 @rule(
     "gpu-passed-through",
     Layer.HARDWARE,

@@ -49,14 +49,17 @@ def node_with_gpu(node: Node) -> Iterable[str]:
 
 
 def gpu_expected(node: Node) -> bool:
-    """False if the PCI devices are known and none is an NVIDIA GPU: no rule about its modules applies."""
-    return if_missing(True, lambda: bool(gpus(node)))
+    """False if the PCI devices are known and none is a GPU that this machine uses itself: no rule about its
+    modules applies."""
+    return if_missing(True, lambda: any(not is_passed_through(node, gpu) for gpu in gpus(node)))
 
 
 def file_name(node: Node) -> str:
-    """The module name of nvidia-peermem's file; the usual one if no file is found."""
+    """The module name of nvidia-peermem's file; the usual one if it is loaded, or if no file is found."""
 
     def as_installed() -> str:
+        if if_missing(False, is_loaded, node, PEERMEM):
+            return PEERMEM
         found = name_of(peermem_path(node))
         module_path(node, found)
         return found

@@ -37,9 +37,10 @@ def no_gpu(node: Node, subject: str) -> Outcome:
     have none, say so: `gdr doctor --expect FILE`, where the file has the line `gpus = 0`.
 
     Why: No GPU is installed, it has fallen off the bus, or the hypervisor did not pass it through to this
-    machine. The GPU of a Jetson is not a PCI device; this check does not look for it. If NVIDIA's driver or
-    container toolkit is installed, or the GPU Operator is configured, a GPU is expected, and the machine is
-    blocked. Otherwise there is nothing to judge.
+    machine. The GPU of a Jetson is not a PCI device; this check does not look for it. A GPU is expected, and
+    the machine is blocked, if NVIDIA's driver (its kernel modules, or a package of them) or its container
+    toolkit is installed, or if the GPU Operator is configured. Else there is nothing to judge: libraries
+    and tools alone, as on build and login hosts, expect no GPU.
 
     Source: pci.ids for vendor and classes; NVIDIA GPU Debug Guidelines, Xid 79; NVIDIA Container Toolkit
     documentation for what the toolkit installs and generates.
@@ -54,6 +55,7 @@ def no_gpu(node: Node, subject: str) -> Outcome:
             expected=f"gpus = 0, by {wanted.file}",
             subject="node",
             as_expected=True,
+            advice="Nothing: this machine is as expected.",
         )
     if if_absent(False, is_wsl, node):
         return NotApplicable("WSL shows no GPU on the PCI bus")
@@ -69,9 +71,18 @@ def no_gpu(node: Node, subject: str) -> Outcome:
     if sign:
         return _lacking(f"no NVIDIA GPU, but {sign}", f"a GPU, or {NONE_EXPECTED}", _BOTH_WAYS)
     nothing = "no NVIDIA GPU" if if_missing(True, rdma_devices, node) else "neither GPU nor RDMA device"
-    return Failed(seen=f"{nothing}, and nothing expects one: nothing to judge", expected="", subject="node")
+    return Failed(
+        seen=f"{nothing}, and nothing expects one: nothing to judge",
+        expected="",
+        subject="node",
+        advice=_UNLESS,
+    )
 
 
+_UNLESS = (
+    "Nothing, unless the machine should have a GPU: then run `lspci -d 10de:` on the host, and search the "
+    "kernel log for `Xid`."
+)
 _BOTH_WAYS = (
     "On the host, run `lspci -d 10de:`, and search the kernel log for `Xid`. If the machine should have "
     "no GPU, say so: `gdr doctor --expect FILE`, where the file has the line `gpus = 0`."

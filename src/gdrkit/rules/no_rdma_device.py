@@ -10,7 +10,8 @@ from gdrkit.facts.verbs_kernel import VERBS_MODULES
 from gdrkit.facts.virtual import is_wsl, scope
 from gdrkit.node import Node, if_missing, seek
 from gdrkit.rules.deciding_command import DEVINFO, DecidingCommand
-from gdrkit.rules.rule import WIRE, Failed, Layer, Outcome, Passed, rule, the_node
+from gdrkit.rules.gpu_passed_through import all_passed_through, is_passed_through
+from gdrkit.rules.rule import WIRE, Failed, Layer, NotApplicable, Outcome, Passed, rule, the_node
 
 MELLANOX = "15b3"  # pci.ids
 
@@ -52,6 +53,8 @@ def no_rdma_device(node: Node, subject: str) -> Outcome:
     found = rdma_devices(node)
     if found:  # rdma-device-software reports those that are software
         return Passed(", ".join(device.name for device in found))
+    if not expectation(node).content.nics and all_passed_through(node):
+        return NotApplicable("every GPU belongs to a virtual machine, which has NICs of its own or none")
     dormant = _dormant(node)
     if dormant is not None and expectation(node).content.nics != 0:
         module = VERBS_MODULES.get(dormant.driver, "mlx5_ib")
@@ -69,7 +72,10 @@ def _none(node: Node) -> Failed:
     wanted = expectation(node)
     number, seen = f"nics = {wanted.content.nics}, by {wanted.file}", "no RDMA device"
     if wanted.content.nics == 0:
-        return Failed(seen=f"{seen}, as expected", expected=number, subject="node", as_expected=True)
+        advice = "Nothing: this machine is as expected."
+        return Failed(
+            seen=f"{seen}, as expected", expected=number, subject="node", as_expected=True, advice=advice
+        )
     if wanted.content.nics:
         return Failed(seen=seen, expected=number, subject="node", permanent=frozenset())
     reason = _reason_for_a_nic(node)
@@ -102,7 +108,8 @@ def _reason_for_a_nic(node: Node) -> str:
         return ""
     if not gpus(node):
         return "the GPU that is expected" if missing_gpus(node) or sign_of_gpu(node) else ""
-    if seek(gpus(node), lambda gpu: is_data_centre(node, gpu)) is not None:
+    own = tuple(gpu for gpu in gpus(node) if not is_passed_through(node, gpu))
+    if seek(own, lambda gpu: is_data_centre(node, gpu)) is not None:
         return "a data-centre GPU"
     return ""
 

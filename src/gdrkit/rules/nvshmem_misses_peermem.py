@@ -29,7 +29,7 @@ sources were not public."""
     references=("https://github.com/deepseek-ai/DeepEP/pull/151",),
 )
 def nvshmem_misses_peermem(node: Node, _: str) -> Outcome:
-    """nvidia-peermem is loaded and works, but this NVSHMEM does not detect it.
+    """nvidia-peermem or nv_peer_mem is loaded and works, but this NVSHMEM does not detect it.
 
     Cost: The peermem path is closed for NVSHMEM and for DeepEP before version 2, which uses NVSHMEM. Other
     programs can use it.
@@ -54,7 +54,7 @@ def nvshmem_misses_peermem(node: Node, _: str) -> Outcome:
         affected = [
             version for version in versions if version < NVSHMEM.use("peermem").required_files[0].since
         ]
-        if all(version > LAST_READ_WITHOUT for version in affected):
+        if affected and all(version > LAST_READ_WITHOUT for version in affected):
             ask = "strings libnvshmem_host.so.3 nvshmem_transport_ibrc.so* | grep sys/module/nvidia_peermem"
             raise EvidenceMissing(Missing("what this NVSHMEM looks for", MissingReason.UNDECIDED, ask))
     return outcome

@@ -68,7 +68,13 @@ def pair_distant(node: Node, pair: Pair) -> Outcome:
     if allows(level, needed):
         return Passed(f"{how_far}, and {NCCL_CONF} allows {level}")
     _check_own_topology(node, pair)
-    return Failed(seen=how_far, expected=f"{level} or nearer", subject=f"{pair.gpu} {pair.device}")
+    return Failed(
+        seen=how_far,
+        expected=f"{level} or nearer",
+        subject=f"{pair.gpu} {pair.device}",
+        advice=f"Use a NIC below the GPU's PCIe switch. If there is none, set `{LEVEL}={needed}` and "
+        "measure: through the CPU, direct traffic can be slower than a copy, or fail with an IOMMU.",
+    )
 
 
 def _distance(node: Node, pair: Pair) -> str:

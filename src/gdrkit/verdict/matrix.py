@@ -12,6 +12,7 @@ from gdrkit.facts.pci import PciGpu, gpus
 from gdrkit.facts.rdma import Pair, RdmaDevice, RdmaPort, pairs
 from gdrkit.node import Node, if_missing
 from gdrkit.rules.engine import CheckResult, check_results, confidence_of
+from gdrkit.rules.gpu_passed_through import all_passed_through
 from gdrkit.rules.rule import Passed, Rule
 from gdrkit.verdict.path_state import PathState, applies_to, judge_path
 from gdrkit.verdict.usage import seen_in_use
@@ -84,10 +85,11 @@ def pairs_to_judge(node: Node) -> tuple[Pair, ...]:
     """The pairs; if RDMA devices were not collected, each GPU paired with an unknown device, "".
 
     An unknown device does not mean that there is no pair: a GPU without support is impossible at any NIC.
+    Neither does the lack of one where all GPUs belong to virtual machines, with NICs of their own.
     A GPU that is expected and not there is such a pair too: what lies in its way is that it is missing.
     """
     found = if_missing(None, pairs, node)
-    if found is None:
+    if found is None or (not found and all_passed_through(node)):
         found = tuple(Pair(gpu.address, "") for gpu in if_missing((), gpus, node))
     absent = if_missing((), absent_gpus, node) if found else ()
     return (*found, *(Pair(gpu.address, "") for gpu in absent))

@@ -23,7 +23,7 @@ from gdrkit.facts.modprobe_config import autoload
 from gdrkit.facts.modules import PEERMEM, is_loaded, module_path
 from gdrkit.facts.pci import gpus
 from gdrkit.facts.peer_memory import LEGACY
-from gdrkit.facts.secure_boot import signatures_enforced
+from gdrkit.facts.secure_boot import signatures_needed
 from gdrkit.facts.trust import SignatureState, signature_check
 from gdrkit.loader import modprobe
 from gdrkit.node import Node, Supposition, each_known, if_missing
@@ -71,7 +71,7 @@ def _open_modules(node: Node) -> Iterable[Supposition]:
 
 def _signatures_decide(node: Node) -> bool:
     """Whether the kernel may refuse the new modules because of their signature."""
-    return if_missing(False, signatures_enforced, node)
+    return if_missing(False, signatures_needed, node)
 
 
 def _files(node: Node) -> Iterable[str]:

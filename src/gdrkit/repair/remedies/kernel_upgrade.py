@@ -11,7 +11,7 @@ from gdrkit.facts.module_state import kernel_match
 from gdrkit.facts.modules import PEERMEM, is_loaded, module_path
 from gdrkit.facts.other_kernels import driver_elsewhere
 from gdrkit.facts.running_files import is_loaded_for_sure
-from gdrkit.facts.secure_boot import signatures_enforced
+from gdrkit.facts.secure_boot import signatures_needed
 from gdrkit.node import Node, Supposition, if_missing
 from gdrkit.repair.remedies.remedy import Remedy
 from gdrkit.rules.remedy_names import RemedyName
@@ -29,7 +29,7 @@ def _build(node: Node) -> Iterable[Supposition]:
             Missing("a driver of another kernel", MissingReason.UNDECIDED, "ls /lib/modules; dkms status")
         )
     unsure = Missing("modules that are built", MissingReason.STALE, "modinfo nvidia nvidia-peermem")
-    refused = if_missing(True, signatures_enforced, node)
+    refused = if_missing(True, signatures_needed, node)
     yield is_loaded.becomes(unsure if refused else True, DRIVER)
     yield driver_flavour.becomes(found.flavour or unsure)
     yield driver_version.becomes(found.version or if_missing(None, libcuda_version, node) or unsure)

@@ -16,7 +16,7 @@ from gdrkit.facts.module_init import InitOutcome, init
 from gdrkit.facts.module_state import KernelMatch, kernel_match
 from gdrkit.facts.modules import PEERMEM, dependencies, is_loaded, module_path
 from gdrkit.facts.peer_memory import CLIENT, MemoryPeer, memory_peers
-from gdrkit.facts.secure_boot import firmware_is_efi, signatures_enforced
+from gdrkit.facts.secure_boot import firmware_is_efi, signatures_needed
 from gdrkit.facts.trust import SignatureCheck, SignatureState, signature_check, signer_name
 from gdrkit.loader import modprobe
 from gdrkit.node import Node, Supposition, each_known, if_absent, if_missing
@@ -104,7 +104,7 @@ def _load(node: Node) -> Iterable[Supposition]:
     if waits_for_restart(node):
         raise EvidenceMissing(Missing("OFED's running modules", MissingReason.ABSENT, "restart OFED first"))
     _not_stale(lambda: symbol_links(node, _name(node)))
-    if if_missing(False, signatures_enforced, node):
+    if if_missing(False, signatures_needed, node):
         _not_stale(lambda: signature_check(node, peermem_path(node)))
     yield is_loaded.becomes(True, PEERMEM)
     if (name := _name(node)) != PEERMEM:

@@ -15,7 +15,7 @@ from gdrkit.consumers.table import consumer_of
 from gdrkit.evidence import MissingReason
 from gdrkit.facts.modules import PEERMEM
 from gdrkit.facts.rdma import Pair
-from gdrkit.facts.secure_boot import signatures_enforced
+from gdrkit.facts.secure_boot import signatures_needed
 from gdrkit.loader import Prediction, modprobe
 from gdrkit.node import Node, Supposition, each_known, if_missing
 from gdrkit.repair.remedies import BY_NAME
@@ -144,7 +144,7 @@ def _choices(
 ) -> Iterator[tuple[Remedy, tuple[Supposition, ...]]]:
     """The remedies for these results that serve this path and are possible on this node."""
     names = [name for result in results for name in result.rule.remedies]
-    if needs_signing(taken) and if_missing(False, signatures_enforced, node):
+    if needs_signing(taken) and if_missing(False, signatures_needed, node):
         names.insert(0, RemedyName.SIGN_MODULE)
     named = (BY_NAME[name] for name in dict.fromkeys(names))
     done = standing(taken)
