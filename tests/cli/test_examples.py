@@ -29,7 +29,7 @@ ROOT = Path(__file__).parent.parent.parent
 EXAMPLE = re.compile(r"^(?:\$ )?(?P<before>[\w -]+ \| )?(?:sudo )?gdr (?P<words>[a-z].*)$")
 
 NOT_RUN = {
-    r"(doctor|report) ssh://|.* --host ": "needs another machine",
+    r"(doctor|report|ps) ssh://|.* --host ": "needs another machine",
     r"fleet doctor --(ray|kubernetes --name)": "needs other machines",
 }
 """Examples that are parsed but not run, by pattern, and why."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from gdrkit.cli.arguments import Parser, write
 from gdrkit.cli.exit import OK
 
-DOCUMENTS = ("report", "explanation", "nccl", "topology", "estimate", "cost", "bench", "fix", "modprobe",
-             "fleet", "fleet-bench")  # fmt: skip
+DOCUMENTS = ("report", "explanation", "nccl", "ps", "topology", "estimate", "cost", "bench",
+             "fix", "modprobe", "fleet", "fleet-bench")  # fmt: skip
 
 
 def parser() -> Parser:
@@ -16,6 +16,7 @@ def parser() -> Parser:
         "  gdr schema > report.schema.json    of gdr doctor --json\n"
         "  gdr schema explanation             of gdr explain --json\n"
         "  gdr schema nccl                    of gdr nccl --json\n"
+        "  gdr schema ps                      of gdr ps --json\n"
         "  gdr schema topology                of gdr topo --json\n"
         "  gdr schema estimate                of gdr estimate --json\n"
         "  gdr schema cost                    of gdr estimate --model --json\n"
@@ -66,6 +67,10 @@ def _document(what: str) -> type:
             from gdrkit.jobs.document import NcclDocument
 
             return NcclDocument
+        case "ps":
+            from gdrkit.jobs.running.document import PsDocument
+
+            return PsDocument
         case "topology":
             from gdrkit.fabric.topo_document import TopoDocument
 

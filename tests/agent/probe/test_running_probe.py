@@ -58,7 +58,7 @@ def test_another_user_is_told_how_many_processes_are_closed_to_him():
 
 
 def test_a_process_that_only_the_table_of_rdma_names_is_shown_without_what_is_closed():
-    """As nobody, netlink tells the pid; /proc tells its name and cgroup and nothing else."""
+    """Netlink shows the pid to every user; /proc shows name and cgroup, and nothing else."""
     rows = [{"ctxn": 0, "pid": os.getppid()}, {"ctxn": 1, "pid": 1 << 22}]
     objects = [{"tables": {**{name: {"rows": []} for name in RECORDED}, "ctx": {"rows": rows}}}]
 

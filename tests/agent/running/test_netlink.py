@@ -105,6 +105,10 @@ def test_a_row_has_what_is_named_and_nothing_else():
     assert netlink.row(data, NAMES) == {"index": 3, "device_name": "rxe0"}
 
 
+def test_a_region_of_all_memory_has_the_largest_number_that_json_has():
+    assert netlink.row(attribute(1, b"\xff" * 8), NAMES) == {"index": (1 << 63) - 1}
+
+
 def test_a_number_that_is_too_long_is_left_out():
     assert netlink.row(attribute(1, bytes(9)) + attribute(28, b"\1"), NAMES) == {"pid": 1}
 

@@ -65,6 +65,7 @@ def test_peermem_gpus_and_devices_are_told(tmp_path):
         "sys/kernel/mm/memory_peers/nv_mem/num_alloc_mrs": "9\n",
         "sys/kernel/mm/memory_peers/nv_mem/version": "1.3\n",
         "proc/driver/nvidia/gpus/0000:1B:00.0/information": "Model: \t\t NVIDIA H200\nDevice Minor: \t 3\n",
+        "sys/bus/pci/devices/0000:1b:00.0/device": "0x2335\n",
         "sys/class/infiniband_verbs/uverbs0/ibdev": "mlx5_0\n",
         "sys/class/infiniband_verbs/abi_version": "6\n",
         "sys/devices/pci0000:17/0000:17:00.0/vendor": "0x15b3\n",
@@ -78,7 +79,7 @@ def test_peermem_gpus_and_devices_are_told(tmp_path):
         {"lockdown": "none [integrity] confidentiality"},
         {"peermem_references": 7},
         {"peer_client": "nv_mem", "counts": {"num_alloc_mrs": 9}},
-        {"gpu": "0000:1b:00.0", "minor": 3, "model": "NVIDIA H200"},
+        {"gpu": "0000:1b:00.0", "minor": 3, "model": "NVIDIA H200", "device_id": "2335"},
         {"uverbs": "uverbs0", "device": "mlx5_0"},
         {"rdma_device": "mlx5_0", "address": "0000:17:00.0"},
     ]

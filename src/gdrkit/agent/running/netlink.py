@@ -20,6 +20,8 @@ REQUEST, ACK, DUMP, INTERRUPTED = 1, 4, 0x300, 0x10
 ERROR, DONE = 2, 3
 PACKET_BYTES = 1 << 18
 """A dump fills at most 32 KiB at a time: af_netlink.c, netlink_dump()."""
+LARGEST = (1 << 63) - 1
+"""Of 64 bits with a sign, as readers of JSON have. A region on demand of all memory is longer."""
 LIMIT_BYTES = 64 << 20
 """A row has about 100 bytes, so this is some hundred thousand rows."""
 
@@ -93,7 +95,7 @@ def row(data: bytes, names: Mapping[int, str]) -> Dict[str, Any]:
         if name.endswith("_name"):
             found[name] = value[:256].split(b"\0", 1)[0].decode("utf-8", "replace")
         elif name and 0 < len(value) <= 8:
-            found[name] = int.from_bytes(value, sys.byteorder)
+            found[name] = min(int.from_bytes(value, sys.byteorder), LARGEST)
     return found
 
 

@@ -49,8 +49,11 @@ def read_node(emit: Emit, root: str = "/") -> None:
         text = _text("%sproc/driver/nvidia/gpus/%s/information" % (root, address))
         found = re.search(r"^Device Minor:[ \t]*(\d{1,4})$", text, re.MULTILINE)
         model = re.search(r"^Model:[ \t]*(.{1,80})$", text, re.MULTILINE)
-        emit({"gpu": address.lower(), "minor": int(found[1]) if found else None,
-              "model": model[1].strip() if model else ""})  # fmt: skip
+        emit({
+            "gpu": address.lower(), "minor": int(found[1]) if found else None,
+            "model": model[1].strip() if model else "",
+            "device_id": _text("%ssys/bus/pci/devices/%s/device" % (root, address.lower()))[2:6],
+        })  # fmt: skip
     for name in _names(root + _VERBS):
         if name.startswith("uverbs"):
             emit({"uverbs": name, "device": _text("%s%s/%s/ibdev" % (root, _VERBS, name))})

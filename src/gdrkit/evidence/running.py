@@ -1,0 +1,65 @@
+"""The record of the processes that run on a target now, or ran when its evidence was collected.
+
+A node over ssh gets only this one script, on the standard input of `python3 -I -`: no bundle is made.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import tempfile
+import time
+
+from gdrkit.evidence import Command
+from gdrkit.evidence.errors import TargetError
+from gdrkit.evidence.ssh import TARGET, failure
+from gdrkit.evidence.target import open_host
+
+SSH_TIMEOUT_S = 30
+"""To connect, for which ssh has 10 s, to start Python, and for the 4 s of the script."""
+RECORD_LIMIT_BYTES = 64 << 20
+
+
+def record_of(target: str | None, command: Command) -> bytes:
+    """The record, as `gdr ps --record` prints it. Raises TargetError, EvidenceMissing."""
+    if target is not None and target.startswith("ssh://"):
+        return _over_ssh(target)
+    return open_host(target).run(command)
+
+
+def _over_ssh(target: str) -> bytes:
+    """What the script prints on ssh://[user@]host[:port]. Raises TargetError, quoting ssh's error."""
+    from gdrkit.agent.launch import is_destination, program_path, ssh
+    from gdrkit.agent.pipes import output_of, send
+    from gdrkit.agent.probe.program import program
+
+    match = TARGET.fullmatch(target)
+    if match is None or not is_destination(match["destination"]):
+        raise TargetError(f"not a valid ssh target: {target!r}", "write it as ssh://[user@]host[:port]")
+    words = ssh(match["destination"], "python3 -I -", match["port"])
+    deadline = time.monotonic() + SSH_TIMEOUT_S
+    with tempfile.TemporaryFile() as errors:
+        try:
+            child = subprocess.Popen(
+                [program_path(words[0]), *words[1:]], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                stderr=errors, start_new_session=True,
+            )  # fmt: skip
+        except FileNotFoundError:
+            raise TargetError("ssh is not installed here", "install openssh-client") from None
+        assert child.stdin
+        try:
+            send(child.stdin, program("running_probe").encode(), deadline)
+            child.stdin.close()
+        except (BrokenPipeError, TimeoutError):
+            pass  # ssh has ended, or will be ended below: its error says why
+        try:
+            code, output = output_of(child, RECORD_LIMIT_BYTES, deadline)
+        except (TimeoutError, OverflowError) as error:
+            raise TargetError(f"no answer from {target}: {error}", "run gdr ps there") from None
+        if code or not output:
+            errors.seek(0)
+            text = errors.read(1 << 15).decode("utf-8", "replace")
+            lines = [
+                "".join(letter for letter in line if letter.isprintable()) for line in text.splitlines()
+            ]
+            raise failure(target, code, [line for line in lines if line], "gdr ps")
+        return output
