@@ -5,8 +5,6 @@ A node over ssh gets only this one script, on the standard input of `python3 -I 
 
 from __future__ import annotations
 
-import subprocess
-import tempfile
 import time
 
 from gdrkit.evidence import Command
@@ -28,6 +26,9 @@ def record_of(target: str | None, command: Command) -> bytes:
 
 def _over_ssh(target: str) -> bytes:
     """What the script prints on ssh://[user@]host[:port]. Raises TargetError, quoting ssh's error."""
+    import subprocess
+    import tempfile
+
     from gdrkit.agent.launch import is_destination, program_path, ssh
     from gdrkit.agent.pipes import output_of, send
     from gdrkit.agent.probe.program import program
