@@ -55,6 +55,13 @@ def _in_use(node: Node) -> tuple[ProcessInUse, ...]:
     return direct_processes(node)
 
 
+def job_ways(node: Node) -> dict[str, str]:
+    """The way of each job that runs on a node, or ran when it was collected; without those not known."""
+    from gdrkit.jobs.running.of_node import ways_of_jobs
+
+    return ways_of_jobs(node)
+
+
 def _ceilings(node: Node) -> dict[tuple[str, str], Ceiling]:
     """Imported here because only nodes with GPU-NIC pairs need it."""
     from gdrkit.fabric.ceilings.pair_ceilings import ceilings

@@ -32,3 +32,16 @@ def direct_processes(node: Node) -> tuple[ProcessInUse, ...]:
         for one in (found.processes if found else ())
         if one.verdict.way == "direct" and one.verdict.confidence is not None
     )  # fmt: skip
+
+
+SLOWEST_FIRST = ("socket", "staged", "direct", "host-mapped")
+
+
+def ways_of_jobs(node: Node) -> dict[str, str]:
+    """The slowest way that is seen of each job's processes; a job of which none is known is left out."""
+    found = running(node)
+    return {
+        one.job.label: way
+        for one in (found.jobs if found else ())
+        if (way := next((way for way in SLOWEST_FIRST if one.ways.get(way)), ""))
+    }
