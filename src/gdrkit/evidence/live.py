@@ -149,7 +149,7 @@ class LiveHost:
                 return started.result()
             return run_command(command, _probe_argv(command), PROBE_TIMEOUT_S)
         if command.argv == RUNNING:
-            return run_command(command, _script_argv(command, "running_probe"), RUNNING_TIMEOUT_S)
+            return run_command(command, script_argv(command, "running_probe"), RUNNING_TIMEOUT_S)
         if command.argv == DMESG:
             return self._kernel_log(command)
         if command.argv == UNAME:
@@ -240,10 +240,10 @@ def _has_entries(folder: str) -> bool:
 
 def _probe_argv(command: Command) -> tuple[str, ...]:
     """The argument list to run a probe with this Python, as on a machine without gdrkit."""
-    return _script_argv(command, f"{command.argv[2]}_probe")
+    return script_argv(command, f"{command.argv[2]}_probe")
 
 
-def _script_argv(command: Command, script: str) -> tuple[str, ...]:
+def script_argv(command: Command, script: str) -> tuple[str, ...]:
     """The argument list to run a script of gdrkit.agent.probe."""
     import sys
 

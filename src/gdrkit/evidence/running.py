@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import time
 
+from gdrkit.agent.running.rdma import FEW_PAIRS
 from gdrkit.evidence import Command
 from gdrkit.evidence.errors import TargetError
+from gdrkit.evidence.live import RUNNING_TIMEOUT_S, run_command, script_argv
 from gdrkit.evidence.ssh import TARGET, failure
 from gdrkit.evidence.target import open_host
 
@@ -17,14 +19,19 @@ SSH_TIMEOUT_S = 30
 RECORD_LIMIT_BYTES = 64 << 20
 
 
-def record_of(target: str | None, command: Command) -> bytes:
-    """The record, as `gdr ps --record` prints it. Raises TargetError, EvidenceMissing."""
+def record_of(target: str | None, command: Command, *, pairs: bool = True) -> bytes:
+    """The record, as `gdr ps --record` prints it. Raises TargetError, EvidenceMissing.
+
+    Without `pairs` queue pairs are listed only if they are few: each is a firmware command."""
+    words = () if pairs else (FEW_PAIRS,)
     if target is not None and target.startswith("ssh://"):
-        return _over_ssh(target)
+        return _over_ssh(target, words)
+    if target is None and words:
+        return run_command(command, (*script_argv(command, "running_probe"), *words), RUNNING_TIMEOUT_S)
     return open_host(target).run(command)
 
 
-def _over_ssh(target: str) -> bytes:
+def _over_ssh(target: str, more: tuple[str, ...]) -> bytes:
     """What the script prints on ssh://[user@]host[:port]. Raises TargetError, quoting ssh's error."""
     import subprocess
     import tempfile
@@ -36,7 +43,7 @@ def _over_ssh(target: str) -> bytes:
     match = TARGET.fullmatch(target)
     if match is None or not is_destination(match["destination"]):
         raise TargetError(f"not a valid ssh target: {target!r}", "write it as ssh://[user@]host[:port]")
-    words = ssh(match["destination"], "python3 -I -", match["port"])
+    words = ssh(match["destination"], " ".join(("python3 -I -", *more)), match["port"])
     deadline = time.monotonic() + SSH_TIMEOUT_S
     with tempfile.TemporaryFile() as errors:
         try:

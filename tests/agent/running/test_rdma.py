@@ -50,11 +50,12 @@ class Guest:
         return [nested(rdma.TABLES[name].nest, *(row(name, one) for one in rows))]
 
 
-def told(guest: Guest, proc: str = "/proc") -> list[dict]:
+def told(guest: Guest, proc: str = "/proc", pairs: bool = True) -> list[dict]:
     kernel = Kernel(guest)
     found: list[dict] = []
     try:
-        rdma.emit_tables(Link(kernel.link, time.monotonic() + 20), found.append, 0.0, proc)
+        link = Link(kernel.link, time.monotonic() + 20)
+        rdma.emit_tables(link, found.append, 0.0, proc, every_pair=pairs)
     finally:
         kernel.close()
     return found
@@ -126,6 +127,24 @@ def test_many_qps_are_read_once(monkeypatch):
     guest = Guest(step=1)
 
     assert not [one for one in told(guest) if "qp" in one] and guest.looks == 1
+
+
+@pytest.mark.parametrize(("pairs", "limit", "asked"), [(True, 0, 1), (False, 0, 0), (False, 9, 2)])
+def test_many_qps_are_not_listed_where_they_are_not_wanted(monkeypatch, pairs, limit, asked):
+    """As `gdr watch` asks: only one of its looks in a minute lists them. Two looks are for rates."""
+    monkeypatch.setattr(rdma, "SAMPLED_QPS", limit)
+
+    class Counting(Guest):
+        def __call__(self, command: int, body: bytes) -> list[bytes] | int:
+            if command != COUNTS:
+                return super().__call__(command, body)
+            entry = nested(16, attribute(17, b"qp\0"), attribute(18, struct.pack("=Q", 7)))
+            return [nested(15, entry)]
+
+    guest = Counting()
+    table = device(told(guest, pairs=pairs))["tables"]["qp"]
+    assert guest.looks == asked
+    assert table["error"] == ("" if asked else "not asked: 7 rows")
 
 
 def test_the_process_of_a_thread_is_found_in_proc():

@@ -16,6 +16,7 @@ from ..running.children import Emit, gather
 from ..running.libraries import emit_versions
 from ..running.nvml import read as read_nvml
 from ..running.processes import Reader, identity, scan
+from ..running.rdma import FEW_PAIRS
 from ..running.rdma import read as read_rdma
 from ..running.sockets import by_inode
 from ..running.sockets import read as read_sockets
@@ -31,17 +32,17 @@ INTERVAL_S = 0.4
 def main() -> int:
     """Print the record; returns 0."""
     deadline = time.monotonic() + DEADLINE_S
-    json.dump(record(deadline, INTERVAL_S), sys.stdout)
+    json.dump(record(deadline, INTERVAL_S, FEW_PAIRS not in sys.argv), sys.stdout)
     sys.stdout.write("\n")
     return 0
 
 
-def record(deadline: float, interval_s: float) -> Dict[str, Any]:
+def record(deadline: float, interval_s: float, every_pair: bool = True) -> Dict[str, Any]:
     """What every source told until the deadline."""
     results = gather(
         {
             "processes": _processes,
-            "rdma": lambda emit: read_rdma(emit, deadline, interval_s),
+            "rdma": lambda emit: read_rdma(emit, deadline, interval_s, every_pair),
             "tcp": lambda emit: read_sockets(emit, deadline, interval_s),
             "ports": lambda emit: read_ports(emit, interval_s),
             "buffers": read_buffers,

@@ -94,6 +94,15 @@ class PsSource(Struct, frozen=True, kw_only=True):
     seconds: float
 
 
+class PsPort(Struct, frozen=True, kw_only=True):
+    """What a port of an RDMA device moves, for all processes."""
+
+    device: str
+    port: str
+    sent_bytes_per_s: int
+    received_bytes_per_s: int
+
+
 class PsJob(Struct, frozen=True, kw_only=True):
     """The processes of one job on this node."""
 
@@ -108,6 +117,7 @@ class PsDocument(Struct, frozen=True, kw_only=True, tag_field="schema", tag="gdr
     as_root: bool
     processes: tuple[PsProcess, ...]
     jobs: tuple[PsJob, ...]
+    ports: tuple[PsPort, ...]  # those that have counters
     sources: tuple[PsSource, ...]
     unowned_regions: int  # of no process that is visible from here
     unowned_bytes: int

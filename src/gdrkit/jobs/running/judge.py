@@ -11,11 +11,12 @@ from gdrkit.jobs.running.document import (
     LibraryInUse,
     PsDocument,
     PsJob,
+    PsPort,
     PsProcess,
     PsSource,
     SocketUse,
 )
-from gdrkit.jobs.running.holders import Holdings
+from gdrkit.jobs.running.holders import SHORTEST_S, Holdings
 from gdrkit.jobs.running.record import RunningRecord
 from gdrkit.jobs.running.verdict import judge
 from gdrkit.jobs.running.workload import Workload, workload
@@ -38,6 +39,16 @@ def document(record: RunningRecord, pid: int | None = None, job: str | None = No
         as_root=record.uid == 0,
         processes=chosen,
         jobs=_jobs(chosen),
+        ports=tuple(
+            PsPort(
+                device=row.device,
+                port=row.port,
+                sent_bytes_per_s=int(row.sent / row.seconds),
+                received_bytes_per_s=int(row.received / row.seconds),
+            )
+            for row in record.ports
+            if row.seconds >= SHORTEST_S
+        ),
         sources=tuple(
             PsSource(name=name, status=state.status, why=state.why, seconds=state.seconds)
             for name, state in sorted(record.sources.items())

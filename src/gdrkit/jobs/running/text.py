@@ -105,11 +105,21 @@ def _detail(document: PsDocument) -> Iterator[Row]:
         for ask in verdict.ask:
             yield 6, "quote", f"to find out: {ask}"
         yield from _holds(process)
+    yield from ports(document)
     yield 0, "head", "Sources"
     for source in document.sources:
         why = f": {source.why}" if source.why else ""
         yield 2, "note", f"{source.name}  {source.status}, {source.seconds:.2f} s{why}"
     yield from _end(document)
+
+
+def ports(document: PsDocument) -> Iterator[Row]:
+    """What each port moves."""
+    if document.ports:
+        yield 0, "head", "Ports, of all processes"
+    for port in document.ports:
+        sent, received = amount(port.sent_bytes_per_s), amount(port.received_bytes_per_s)
+        yield 2, "", f"{port.device}:{port.port}  sends {sent}/s, receives {received}/s"
 
 
 def _now(verdict: RunningVerdict) -> str:
