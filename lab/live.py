@@ -28,6 +28,7 @@ _SETUP = (
     SETUP.replace("rdma link add", "busybox insmod /lab/gdrlab.ko\nrdma link add")
     + """
 busybox mount -t debugfs debugfs /sys/kernel/debug 2>/dev/null || true
+busybox mount -t tracefs tracefs /sys/kernel/tracing 2>/dev/null || true
 """
 )
 _HOLDERS = (
@@ -55,6 +56,13 @@ STEPS = {
     "other_net_namespace": "busybox unshare -n python3 -I /lab/running.py",
     "exclusive": "rdma system set netns exclusive; busybox unshare -n python3 -I /lab/running.py; "
     "rdma system set netns shared",
+    "trace": "cd /lab; python3 -I trace.py 600 > out/trace & T=$!; "
+    "for _ in $(busybox seq 60); do grep -q probes out/trace && break; sleep 1; done; "
+    "python3 holder.py late 6 write > out/late 2>&1; sleep 3; cat out/trace out/late; "
+    "echo running $(grep -c rxe_reg_user_mr /sys/kernel/debug/kprobes/list); kill -KILL $T; sleep 2; "
+    "echo killed $(grep -c rxe_reg_user_mr /sys/kernel/debug/kprobes/list); "
+    "cat /sys/kernel/tracing/kprobe_events",
+    "trace_nobody": _NOBODY.replace("running.py", "trace.py"),
     "rdma_resource": "rdma resource show mr; rdma resource show qp; rdma resource show ctx",
     "bufinfo": "cat /sys/kernel/debug/dma_buf/bufinfo",
     "left": "for p in /proc/[0-9]*; do "
@@ -71,6 +79,7 @@ def outputs(kernel: Kernel) -> dict[str, str]:
     files = {
         "lab/holder.py": (_GUEST / "holder.py").read_bytes(),
         "lab/running.py": _patient(program("running_probe")).encode(),
+        "lab/trace.py": program("trace_probe").encode(),
         "lab/gdrlab.ko": _module(kernel),
     }
     session = boot(kernel, profile("plain"), (), seed=0, packages=RDMA, scripts=scripts, files=files)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from gdrkit.cli.arguments import Parser, colours, matching, number, text_width, write
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterator
 
     from gdrkit.jobs.running.document import PsDocument
 
@@ -27,6 +28,7 @@ def parser() -> Parser:
         "  sudo gdr watch                             a live screen\n"
         "  sudo gdr watch --job 4711                  only the processes of a job\n"
         "  sudo gdr watch --interval 10 --count 6     once in ten seconds, for a minute\n"
+        "  sudo gdr watch --trace                     also what is registered meanwhile\n"
         "  gdr watch ssh://root@node17                another node\n\n"
         "exit codes: as of gdr ps, for the last look",
     )
@@ -42,6 +44,11 @@ def parser() -> Parser:
         "--job", metavar="ID", type=matching(r"\w[\w.:@-]{0,99}", "the id of a job, a pod or a container"),
         help="only the processes of this job, pod or container",
     )  # fmt: skip
+    parser.add_argument(
+        "--trace",
+        action="store_true",
+        help="also follow registrations of memory by perf, as root on this machine; leaves nothing behind",
+    )
     return parser
 
 
@@ -53,15 +60,44 @@ def main(arguments: list[str]) -> int:
 
     if options.target is not None and not options.target.startswith("ssh://"):
         raise TargetError(f"not a running machine: {options.target}", "gdr ps shows a bundle")
-    if sys.stdout.isatty() and colours():
-        return _live(options)
-    before, code = None, 0
-    for found in _documents(options):
-        for line in lines(looks(before, found), time.strftime("%H:%M:%S")):
-            write(line + "\n")
-        sys.stdout.flush()
-        before, code = found, exit_code(found)
+    if options.trace and options.target is not None:
+        parser().error("--trace has no effect with TARGET")
+    with _trace(options.trace) as registered:
+        if sys.stdout.isatty() and colours():
+            return _live(options, registered)
+        before, code, said = None, 0, set[str]()
+        for found in _documents(options):
+            clock = time.strftime("%H:%M:%S")
+            new = [line for line in registered() if line not in said]
+            for line in (*lines(looks(before, found), clock), *(f"{clock} r {line}" for line in new)):
+                write(line + "\n")
+            sys.stdout.flush()
+            said.update(new)
+            before, code = found, exit_code(found)
     return code
+
+
+@contextmanager
+def _trace(wanted: bool) -> Iterator[Callable[[], list[str]]]:
+    """A function that returns what was registered since the start, in lines."""
+    if not wanted:
+        yield list
+        return
+    from gdrkit.evidence.running import Trace
+    from gdrkit.facts.commands import RUNNING
+    from gdrkit.jobs.running.registrations import Registrations
+
+    trace, sums = Trace(RUNNING), Registrations()
+
+    def registered() -> list[str]:
+        for line in trace.lines():
+            sums.add(line)
+        return [*sums.lines()]
+
+    try:
+        yield registered
+    finally:
+        trace.close()
 
 
 def _documents(options: argparse.Namespace) -> Iterator[PsDocument]:
@@ -87,7 +123,7 @@ def _documents(options: argparse.Namespace) -> Iterator[PsDocument]:
             time.sleep(max(0.0, began + options.interval - time.monotonic()))
 
 
-def _live(options: argparse.Namespace) -> int:
+def _live(options: argparse.Namespace, registered: Callable[[], list[str]]) -> int:
     """A screen that changes in place. What is quoted on it has passed `visible` (report/terminal.py)."""
     from rich.console import Console
     from rich.live import Live
@@ -102,7 +138,9 @@ def _live(options: argparse.Namespace) -> int:
         for found in _documents(options):
             clock = f"{time.strftime('%H:%M:%S')}  every {options.interval} s, Ctrl-C ends"
             width = text_width()
-            text = screen(found, looks(before, found), clock=clock, colour=True, width=width)
+            text = screen(
+                found, looks(before, found), clock=clock, colour=True, width=width, registered=registered()
+            )
             live.update(Text.from_ansi(text), refresh=True)
             before, code = found, exit_code(found)
     return code

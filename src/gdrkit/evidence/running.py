@@ -71,3 +71,38 @@ def _over_ssh(target: str, more: tuple[str, ...]) -> bytes:
             ]
             raise failure(target, code, [line for line in lines if line], "gdr ps")
         return output
+
+
+class Trace:
+    """A child process that follows registrations on this machine. It ends with `close`, or with this one."""
+
+    def __init__(self, command: Command) -> None:
+        import subprocess
+
+        self._child = subprocess.Popen(
+            script_argv(command, "trace_probe"), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL, start_new_session=True,
+        )  # fmt: skip
+        self._rest = b""
+
+    def lines(self) -> list[bytes]:
+        """The lines that it has printed since the last time; does not wait."""
+        import os
+
+        from gdrkit.agent.pipes import BLOCK_BYTES, ready
+
+        assert self._child.stdout
+        while len(self._rest) < RECORD_LIMIT_BYTES and ready([self._child.stdout], 0.0):
+            block = os.read(self._child.stdout.fileno(), BLOCK_BYTES)
+            if not block:
+                break
+            self._rest += block
+        *lines, self._rest = self._rest.split(b"\n")
+        return lines
+
+    def close(self) -> None:
+        from gdrkit.agent.pipes import kill_group
+
+        assert self._child.stdout
+        self._child.stdout.close()
+        kill_group(self._child)

@@ -13,7 +13,7 @@ from gdrkit.report.terminal import Row, render
 
 NEW, ENDED, CHANGED, SAME = "+", "-", "!", " "
 MARKED = {NEW: "bold", CHANGED: "bold reverse"}
-PORTS_SHOWN = 16
+PORTS_SHOWN = LINES_SHOWN = 16
 
 
 class Look(Struct, frozen=True):
@@ -42,7 +42,10 @@ def lines(found: Iterable[Look], clock: str) -> Iterator[str]:
             yield f"{clock} {look.mark} {row(look.process)}{what}"
 
 
-def screen(document: PsDocument, found: Iterable[Look], *, clock: str, colour: bool, width: int) -> str:
+def screen(
+    document: PsDocument, found: Iterable[Look], *, clock: str, colour: bool, width: int,
+    registered: Iterable[str] = (),
+) -> str:  # fmt: skip
     """The processes for a terminal, with what changed marked, and the rates of the ports."""
 
     def rows() -> Iterator[Row]:
@@ -52,6 +55,8 @@ def screen(document: PsDocument, found: Iterable[Look], *, clock: str, colour: b
             style = MARKED.get(look.mark, "dim" if look.mark == ENDED else look.process.verdict.way)
             yield 2, style, row(look.process), look.mark
         yield from islice(ports(document), PORTS_SHOWN + 1)
+        for line in islice(registered, LINES_SHOWN):
+            yield 2, "", line
         for note in document.notes:
             yield 2, "note", f"note: {note}"
 

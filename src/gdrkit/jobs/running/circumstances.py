@@ -15,6 +15,8 @@ from gdrkit.jobs.running.document import GpuInUse
 from gdrkit.jobs.running.holders import SHORTEST_S, Holdings, Owners, owners
 from gdrkit.jobs.running.record import RunningProcess, RunningRecord
 
+HOST_PID_NAMESPACE = "pid:[4026531836]"
+"""PROC_PID_INIT_INO: Linux include/uapi/linux/nsfs.h."""
 OTHER_FABRIC = re.compile(r"/dev/(?:cxi|hfi1_)\d+")
 """Slingshot and Omni-Path move data without verbs."""
 _GPU_FILE = re.compile(r"/dev/nvidia(\d{1,4})")
@@ -83,7 +85,7 @@ class Circumstances(Struct, frozen=True, kw_only=True):
 def node_circumstances(record: RunningRecord) -> NodeCircumstances:
     """What a record shows of its node."""
     buffers, why = _buffers(record)
-    holdings = owners(record.rdma)
+    holdings = _with_heirs(owners(record.rdma), record)
     addresses = record.addresses()
     attached = {name: _sizes(buffers or (), address) for name, address in addresses.items() if address}
     return NodeCircumstances(
@@ -102,18 +104,40 @@ def node_circumstances(record: RunningRecord) -> NodeCircumstances:
     )
 
 
+def _with_heirs(found: Owners, record: RunningRecord) -> Owners:
+    """Objects whose maker forked and ended have no owner in any table. They belong to the process that has
+    the device open and none of its objects, if all processes are visible and it is the only such one."""
+    visible = record.state("processes").status == "found" and not record.denied_processes
+    if not visible or record.namespaces.get("pid") != HOST_PID_NAMESPACE:
+        return found
+    uverbs = record.uverbs()
+    for device in [*found.nobody]:
+        holders = [
+            one.pid
+            for one in record.processes
+            if device in _rdma_files(one, uverbs) and device not in found.by_process.get(one.pid, {})
+        ]
+        if len(holders) == 1:
+            found.by_process.setdefault(holders[0], {})[device] = found.nobody.pop(device)
+    return found
+
+
+def _rdma_files(process: RunningProcess, uverbs: Mapping[str, str]) -> set[str]:
+    """The RDMA devices that a process has open or mapped."""
+    files = (*process.devices, *process.mapped_devices)
+    return {uverbs[name] for file in files if (name := file.rpartition("/")[2]) in uverbs}
+
+
 def circumstances(process: RunningProcess, record: RunningRecord, node: NodeCircumstances) -> Circumstances:
     """What a record shows of one process."""
     files = {*process.devices, *process.mapped_devices}
-    uverbs = record.uverbs()
-    names = (uverbs.get(file.rpartition("/")[2]) for file in files if "/uverbs" in file)
     own, asked = process.namespaces.get("net", ""), record.namespaces.get("net", "")
     return Circumstances(
         process=process,
         node=node,
         holdings=node.holdings.by_process.get(process.pid, {}),
         gpus=_gpus(process, record),
-        rdma_files=tuple(sorted({name for name in names if name})),
+        rdma_files=tuple(sorted(_rdma_files(process, record.uverbs()))),
         other_fabrics=tuple(sorted(file for file in files if OTHER_FABRIC.fullmatch(file))),
         same_network=own == asked if own and asked else None,
     )

@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
-from gdrkit.jobs.running.circumstances import Circumstances, circumstances, node_circumstances
+from gdrkit.jobs.running.circumstances import (
+    HOST_PID_NAMESPACE,
+    Circumstances,
+    circumstances,
+    node_circumstances,
+)
 from gdrkit.jobs.running.document import (
     DeviceInUse,
     LibraryInUse,
@@ -20,9 +25,6 @@ from gdrkit.jobs.running.holders import SHORTEST_S, Holdings
 from gdrkit.jobs.running.record import RunningRecord
 from gdrkit.jobs.running.verdict import judge
 from gdrkit.jobs.running.workload import Workload, workload
-
-HOST_PID_NAMESPACE = "pid:[4026531836]"
-"""PROC_PID_INIT_INO: Linux include/uapi/linux/nsfs.h."""
 
 
 def document(record: RunningRecord, pid: int | None = None, job: str | None = None) -> PsDocument:
