@@ -13,7 +13,7 @@ SHOWS_AS = "the job is as slow as its slowest node"
 
 def job_mismatches(rows: Sequence[NodeRow]) -> tuple[TraitMismatch, ...]:
     """A row for each job whose nodes go different ways, the way of most nodes first. A node on which a job's
-    way is not known says nothing."""
+    way is not known does not count."""
     jobs: dict[str, dict[str, list[str]]] = {}
     for row in rows:
         for job, way in row.jobs.items():

@@ -31,6 +31,11 @@ _MAP = re.compile(
     rb"(/[^\n]{1,4096})"
 )
 """A line of maps with a file: Linux fs/proc/task_mmu.c, show_map_vma()."""
+_CANDIDATE = re.compile(
+    rb"/lib(?:nccl|uc[pt]|fabric|nvshmem|ibverbs|rdmacm|mlx5|efa|cuda|gdrapi|nixl|mpi|rccl)[^/\n]{0,160}$",
+    re.MULTILINE,
+)
+"""The end of a line that may name such a library: a job has thousands of lines, and few such."""
 DELETED = " (deleted)"
 FILE_BYTES = 1 << 30
 """libnccl.so.2 has 218 MB, which takes 0.4 s to search."""
@@ -60,7 +65,8 @@ class Library(NamedTuple):
 def mapped(maps: bytes) -> List[Library]:
     """The libraries in the text of maps, each once."""
     found: Dict[Tuple[int, int], Library] = {}
-    for line in maps.splitlines():
+    for candidate in _CANDIDATE.finditer(maps):
+        line = maps[maps.rfind(b"\n", 0, candidate.start()) + 1 : candidate.end()]
         match = _MAP.fullmatch(line)
         if match is None:
             continue

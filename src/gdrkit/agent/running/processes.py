@@ -23,6 +23,7 @@ DEVICE = re.compile(
 )
 """Devices of GPUs, verbs, GDRCopy, GPUDirect Storage, Omni-Path (hfi1) and Slingshot (cxi)."""
 
+_MAPPED_DEVICE = re.compile(rb" (/dev/[^ \n]{1,64})$", re.MULTILINE)
 _SWITCH = re.compile(
     r"(?:NCCL|UCX|NVSHMEM|FI|OFI_NCCL|MLX5|RDMAV|IBV)_\w{1,60}|CUDA_VISIBLE_DEVICES|PYTORCH_CUDA_ALLOC_CONF"
     r"|SLURM_JOB_ID|SLURM_STEP_ID|SLURM_PROCID|LOCAL_RANK|RANK|WORLD_SIZE|OMPI_COMM_WORLD_RANK|PMIX_RANK",
@@ -168,12 +169,8 @@ def buffer_of(text: bytes) -> Dict[str, Any]:
 
 def mapped_devices(maps: bytes) -> List[str]:
     """The devices that a process maps: it may have closed their descriptors."""
-    found = set()
-    for line in maps.splitlines():
-        path = line.rpartition(b" ")[2].decode("utf-8", "replace")
-        if path.startswith("/dev/") and DEVICE.fullmatch(path):
-            found.add(path)
-    return sorted(found)
+    paths = {match[1].decode("utf-8", "replace") for match in _MAPPED_DEVICE.finditer(maps)}
+    return sorted(filter(DEVICE.fullmatch, paths))
 
 
 def switches(environment: bytes) -> Dict[str, str]:
