@@ -135,5 +135,5 @@ def live(kernel: Kernel, *, write: bool) -> int:
     for name, text in printed.items():
         print(f"--- {name}\n{text.rstrip()[:2000]}")
         if write and name != "setup":
-            (home / name).write_text(text)
+            (home / f"{name}.{'json' if name in RECORDS else 'txt'}").write_text(text)
     return 0

@@ -30,7 +30,7 @@ each_kernel = pytest.mark.parametrize("kernel", KERNELS)
 
 
 def recorded(kernel: str, name: str) -> dict[str, Any]:
-    return json.loads((HOME / kernel / name).read_text())
+    return json.loads((HOME / kernel / f"{name}.json").read_text())
 
 
 def with_gpu(record: dict[str, Any]) -> dict[str, Any]:
@@ -130,7 +130,7 @@ def test_another_network_namespace_sees_shared_devices_and_no_exclusive_ones(ker
 @each_kernel
 def test_the_rdma_tool_lists_the_same_regions(kernel):
     """iproute2 is the second source: the same number of regions, with the same sizes."""
-    lines = (HOME / kernel / "rdma_resource").read_text().splitlines()
+    lines = (HOME / kernel / "rdma_resource.txt").read_text().splitlines()
     sizes = sorted(int(line.split(" mrlen ")[1].split()[0]) for line in lines if " mrlen " in line)
 
     assert sizes == sorted(size for held in HELD.values() for size in held)
@@ -138,4 +138,4 @@ def test_the_rdma_tool_lists_the_same_regions(kernel):
 
 @each_kernel
 def test_nothing_is_left_running(kernel):
-    assert (HOME / kernel / "left").read_text() == ""
+    assert (HOME / kernel / "left.txt").read_text() == ""
