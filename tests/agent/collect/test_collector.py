@@ -119,7 +119,7 @@ def test_a_command_has_its_own_time_and_no_more_than_what_is_left_of_all(collect
 
 
 def test_probes_are_run_unless_they_are_not_wanted(collection):
-    """The record of running processes asks no driver, so it is taken in any case."""
+    """The record of running processes asks no more than nvidia-smi, so it is taken in any case."""
     with ThreadPoolExecutor(1) as pool, ThreadPoolExecutor(3) as probes:
         started = [row.argv for row, _ in collection()._start(pool, probes)]
     assert started == [*(row.argv for row in collection().commands()), ("gdr", "ps", "--record")]
