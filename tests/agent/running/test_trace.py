@@ -8,6 +8,8 @@ import struct
 import subprocess
 import sys
 import tempfile
+import threading
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -15,6 +17,7 @@ from hypothesis import strategies as st
 
 from gdrkit.agent.probe.program import program
 from gdrkit.agent.running import trace
+from tests.programs import has_ended
 
 PAGE = trace.mmap.PAGESIZE
 SIZE = 8 * PAGE
@@ -85,12 +88,39 @@ def test_the_cpus_are_those_that_are_online(text, expected):
 
 def test_under_lockdown_nothing_is_tried(monkeypatch):
     """Each try would be a line in the kernel's log."""
-    monkeypatch.setattr(trace, "_die_with_parent", lambda: None)
     monkeypatch.setattr(trace, "_text", lambda path: "none integrity [confidentiality]")
     monkeypatch.setattr(trace, "_rings", lambda: pytest.fail("tried"))
 
     with pytest.raises(PermissionError, match="locked down"):
         trace.follow(lambda row: None, 1)
+
+
+PARENT = """
+import os, subprocess, sys
+code = ("import sys; sys.path.insert(0, %r); from gdrkit.agent.running import trace as t; t._rings = list; "
+        "t.follow(lambda row: print(row, flush=True), float('inf'), 0.05)" % sys.argv[1])
+child = subprocess.Popen([sys.executable, "-I", "-c", code], stdout=subprocess.PIPE, start_new_session=True)
+child.stdout.readline()
+print(child.pid, flush=True)
+sys.stdin.read()
+"""
+
+
+def test_it_ends_with_the_process_that_started_it_even_if_that_is_killed():
+    """Its descriptors go with it, and so do its probes."""
+    source = str(Path(trace.__file__).parents[3])
+    pipe = subprocess.PIPE
+    parent = subprocess.Popen([sys.executable, "-I", "-c", PARENT, source], stdin=pipe, stdout=pipe)
+    child = int(parent.stdout.readline())
+    alive = not has_ended(child)
+    parent.kill()
+    parent.communicate()
+    for _ in range(600):
+        if has_ended(child):
+            break
+        threading.Event().wait(0.1)
+
+    assert alive and has_ended(child)
 
 
 def test_the_program_says_why_it_follows_nothing_or_what_it_follows():
