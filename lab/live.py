@@ -56,7 +56,7 @@ STEPS = {
     "other_net_namespace": "busybox unshare -n python3 -I /lab/running.py",
     "exclusive": "rdma system set netns exclusive; busybox unshare -n python3 -I /lab/running.py; "
     "rdma system set netns shared",
-    "trace": "cd /lab; python3 -I trace.py 600 > out/trace & T=$!; "
+    "trace": "mkdir -p /lab/out; cd /lab; python3 -I trace.py 600 > out/trace & T=$!; "
     "for _ in $(busybox seq 60); do grep -q probes out/trace && break; sleep 1; done; "
     "python3 holder.py late 6 write > out/late 2>&1; sleep 3; cat out/trace out/late; "
     "echo running $(grep -c rxe_reg_user_mr /sys/kernel/debug/kprobes/list); kill -KILL $T; sleep 2; "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -42,6 +43,33 @@ def test_why_nothing_is_followed_is_said():
         "registrations are not followed: this kernel has no kprobes"
     ]
     assert [*sums({"probes": []}).lines()] == []
+
+
+HOME = Path(__file__).parents[2] / "lab/live"
+TRACED = sorted(path.parent.name for path in HOME.glob("*/trace.txt"))
+
+
+@pytest.mark.parametrize("kernel", TRACED)
+def test_in_a_guest_the_regions_of_a_process_were_followed_and_nothing_was_left(kernel):
+    """lab/live.py: a process registers three regions while the probe runs, which is then killed by SIGKILL."""
+    *lines, name, running, killed = (HOME / kernel / "trace.txt").read_text().splitlines()
+    found = Registrations()
+    for line in lines:
+        found.add(line.encode())
+    pid = int(name.split()[1])
+
+    assert dict(found.counts) == {
+        (pid, "address"): [3, 65536 + (1 << 20) + (4 << 20)], (pid, "deregistered"): [3, 0]
+    }  # fmt: skip
+    assert "rxe_reg_user_mr" in found.probes and found.lost == 0
+    assert (running, killed) == ("running 1", "killed 0")
+
+
+@pytest.mark.parametrize("kernel", TRACED)
+def test_in_a_guest_another_user_is_refused(kernel):
+    refused = json.loads((HOME / kernel / "trace_nobody.txt").read_text())
+
+    assert refused == {"error": "Permission denied"}
 
 
 @pytest.mark.parametrize(

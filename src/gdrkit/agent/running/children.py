@@ -9,6 +9,7 @@ import json
 import os
 import select
 import signal
+import struct
 import time
 from typing import Any, Callable, Dict, List, Mapping, NoReturn
 
@@ -18,6 +19,11 @@ Source = Callable[[Emit], None]
 BLOCK_BYTES = 1 << 16
 LIMIT_BYTES = 32 << 20
 """Of one source. 256 processes with a thousand MRs each take 10 MB."""
+FAULTS = (
+    ArithmeticError, AttributeError, LookupError, MemoryError, RuntimeError, TypeError, ValueError,
+    struct.error,
+)  # fmt: skip
+"""What a fault of a source itself raises: it is told in the record, and the other sources go on."""
 _DENIED = (1, 13)  # EPERM, EACCES
 _ABSENT = (2, 92, 93, 95, 97)
 """ENOENT, and what socket(2) answers for a protocol that this kernel has not."""
@@ -118,6 +124,6 @@ def _run(source: Source, stream: Any) -> None:
     except OSError as error:
         status = "denied" if error.errno in _DENIED else "absent" if error.errno in _ABSENT else "failed"
         why = error.strerror or str(error)
-    except Exception as error:
+    except FAULTS as error:
         status, why = "failed", "%s: %s" % (type(error).__name__, error)
     emit({"ended": status, "why": why})
