@@ -51,7 +51,7 @@ TRACED = sorted(path.parent.name for path in HOME.glob("*/trace.txt"))
 
 @pytest.mark.parametrize("kernel", TRACED)
 def test_in_a_guest_the_regions_of_a_process_were_followed_and_nothing_was_left(kernel):
-    """lab/live.py: a process registers three regions while the probe runs, which is then killed by SIGKILL."""
+    """lab/live.py: a process registers three regions while the probe runs, which is then killed: SIGKILL."""
     *lines, name, running, killed = (HOME / kernel / "trace.txt").read_text().splitlines()
     found = Registrations()
     for line in lines:
