@@ -23,7 +23,7 @@ FAULTS = (
     ArithmeticError, AttributeError, LookupError, MemoryError, RuntimeError, TypeError, ValueError,
     struct.error,
 )  # fmt: skip
-"""What a fault of a source itself raises: it is told in the record, and the other sources go on."""
+"""What a fault of a source itself raises: the record has it, and the other sources go on."""
 _DENIED = (1, 13)  # EPERM, EACCES
 _ABSENT = (2, 92, 93, 95, 97)
 """ENOENT, and what socket(2) answers for a protocol that this kernel has not."""
