@@ -1,4 +1,4 @@
-"""`python -m lab`: list, run, record, words, compare, random, rdma, doctor, fix, transport, shell."""
+"""`python -m lab`: list, run, record, words, compare, random, rdma, live, doctor, fix, transport, shell."""
 
 from __future__ import annotations
 
@@ -72,6 +72,8 @@ def _parser() -> argparse.ArgumentParser:
     doctor.add_argument("--write", action="store_true", help="save the bundle as a fixture")
     fix = action("fix", "break guests, repair them with gdr fix, reboot, undo", commands.fix)
     fix.add_argument("scenario", nargs="*", help="only these scenarios (see lab/fix_scenarios.py)")
+    live = action("live", "hold RDMA objects in a guest, and record what gdr ps sees", commands.live)
+    live.add_argument("--write", action="store_true", help="save the outputs as fixtures")
     action("transport", "run gdrkit.transport over rdma_rxe in a guest", commands.transport)
     shell = action("shell", "open a shell in a guest on this terminal", commands.shell)
     shell.add_argument("profile", nargs="?", default="plain")

@@ -183,6 +183,12 @@ def random(options: argparse.Namespace) -> int:
     return report(found)
 
 
+def live(options: argparse.Namespace) -> int:
+    from lab.live import live as recorded
+
+    return recorded(kernel(options.kernel), write=options.write)
+
+
 def rdma(options: argparse.Namespace) -> int:
     from lab.rdma import smoke, two_guests
 

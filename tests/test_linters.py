@@ -232,6 +232,10 @@ WAITING = {
     "tests/evidence/readers/test_live.py",  # sets the time from which a limit counts
     # The others use a clock only to stop waiting.
     "tests/agent/collect/test_subprocesses.py",
+    "tests/agent/running/test_children.py",
+    "tests/agent/running/test_netlink.py",
+    "tests/agent/running/test_rdma.py",
+    "tests/agent/running/test_sockets.py",
     "tests/agent/test_pipes.py",
     "tests/fleet/ray_cluster.py",
     "tests/transport/peer.py",

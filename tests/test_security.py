@@ -48,9 +48,18 @@ def is_own(path: Path) -> bool:
     return str(path.relative_to(ROOT / "src/gdrkit")) in OWN
 
 
+NETLINK = {ROOT / "src/gdrkit/agent/running" / name for name in ("netlink.py", "rdma.py", "sockets.py")}
+"""They ask the kernel of this machine: netlink(7)."""
+
+
 def test_only_the_transport_opens_network_connections():
     using = {path for path in SOURCES if "socket" in imported(path) and not is_own(path)}
-    assert using
+    assert using > NETLINK
+    families = {text for path in NETLINK for text in re.findall(r"\bAF_[A-Z]\w+", path.read_text())}
+    assert families == {"AF_NETLINK", "AF_INET", "AF_INET6"}  # two of them say what is asked for
+    opened = [text for path in NETLINK for text in re.findall(r"socket\.socket\((.*?),", path.read_text())]
+    assert opened == ["socket.AF_NETLINK"] * 2
+    using -= NETLINK
     assert {path.relative_to(ROOT / "src/gdrkit").parts[0] for path in using} == {"transport"}
 
 

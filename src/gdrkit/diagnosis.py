@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from gdrkit.consumers.names import NAMES
 from gdrkit.evidence import Host, Source
 from gdrkit.facts.expectation import Supplied, expectation
 from gdrkit.node import Node
 from gdrkit.repair.remedies.plan import explained, plan, predicted, what_then
 from gdrkit.report.build import build
-from gdrkit.report.document import Ceiling, Report
+from gdrkit.report.document import Ceiling, ProcessInUse, Report
 from gdrkit.verdict import judge_node
+from gdrkit.verdict.path_state import State
 
 
 def diagnose(host: Host, consumer: str = NAMES[0], expected: Supplied | None = None) -> Report:
@@ -23,7 +26,7 @@ def report_on(node: Node, consumer: str = NAMES[0], *, brief: bool = False) -> R
     each fix leads, the ceilings and the prediction of modprobe."""
     verdict = judge_node(node, asked=consumer)
     plans = plan(node, verdict, consumer)
-    return build(
+    report = build(
         node,
         explained(node, verdict, consumer, plans),
         consumer,
@@ -32,6 +35,9 @@ def report_on(node: Node, consumer: str = NAMES[0], *, brief: bool = False) -> R
         prediction=None if brief else predicted(node),
         ceilings=None if brief else _ceilings,
     )
+    if brief or all(one.state is not State.ACTIVE for one in report.judgements.values()):
+        return report
+    return replace(report, in_use=_in_use(node))
 
 
 def node_of(host: Host, expected: Supplied | None = None) -> Node:
@@ -40,6 +46,20 @@ def node_of(host: Host, expected: Supplied | None = None) -> Node:
     if expected is not None:
         node.supply(Source(expected.file), expectation.becomes(expected))
     return node
+
+
+def _in_use(node: Node) -> tuple[ProcessInUse, ...]:
+    """The processes that use a direct path: looked for only where the evidence shows that there are some."""
+    from gdrkit.jobs.running.of_node import direct_processes
+
+    return direct_processes(node)
+
+
+def job_ways(node: Node) -> dict[str, str]:
+    """The way of each job that runs on a node, or ran when it was collected; without those not known."""
+    from gdrkit.jobs.running.of_node import ways_of_jobs
+
+    return ways_of_jobs(node)
 
 
 def _ceilings(node: Node) -> dict[tuple[str, str], Ceiling]:

@@ -29,7 +29,7 @@ ROOT = Path(__file__).parent.parent.parent
 EXAMPLE = re.compile(r"^(?:\$ )?(?P<before>[\w -]+ \| )?(?:sudo )?gdr (?P<words>[a-z].*)$")
 
 NOT_RUN = {
-    r"(doctor|report) ssh://|.* --host ": "needs another machine",
+    r"(doctor|report|ps|watch) ssh://|.* --host ": "needs another machine",
     r"fleet doctor --(ray|kubernetes --name)": "needs other machines",
 }
 """Examples that are parsed but not run, by pattern, and why."""
@@ -51,6 +51,7 @@ ADDED = {
     r"topo --(?:write-nccl-xml|svg)": ("tree",),  # this machine may have no PCI devices
     r"bench (?!.*--sizes)": ("--sizes", "4K"),
     r"prove (?!log)": ("--size", "1M"),
+    r"watch": ("--count", "1"),
     r"fleet bench": ("--size", "4K", "--rounds", "1"),
 }
 """What is added to examples that would change this machine, or take long; the last of two options counts."""

@@ -35,7 +35,7 @@ TEXTS = (
     "facts.packages:parse_dkms_status", "facts.packages:parse_ofed_info", "facts.pci_registers:region_bytes",
     "facts.pci_text:parse", "facts.pci_tree:parse", "facts.perftest_log:parse", "facts.probe:parse",
     "facts.processors:parse_list", "facts.rdma:parse_state", "facts.rdma:parse_rate",
-    "facts.symvers:has_peer_api", "facts.usage:parse_attachments", "facts.usage:parse_attachments",
+    "facts.symvers:has_peer_api", "facts.usage:parse_attachments", "facts.usage:parse_buffers",
     "facts.verbs_text:parse", "formats.dmon:parse_dmon", "formats.lspci_tree:parse",
     "formats.module_name:canonical", "formats.nccl_dump:begins_dump", "formats.nccl_tests:parse_nccl_tests",
     "formats.perftest:parse_perftest",
@@ -53,6 +53,8 @@ BYTES = (
     "agent.collect.reductions:trusted_keys", "agent.collect.reductions:mounts",
     "agent.collect.reductions:packages", "agent.collect.reductions:package_records",
     "agent.collect.reductions:libraries", "agent.collect.reductions:cards", "agent.probe.rm_probe:cards",
+    "agent.running.libraries:mapped", "agent.running.processes:buffer_of",
+    "agent.running.processes:mapped_devices", "agent.running.processes:switches",
     "evidence.error_text:complaint", "evidence.error_text:without_complaints",
     "fabric.topology.from_file:read_topology", "formats.der:parse", "formats.hwloc_xml:parse",
     "formats.nccl_xml:parse", "formats.xml_text:parse",
@@ -159,6 +161,7 @@ def _others() -> Iterable[tuple[Any, ...]]:
     yield "fabric/cost/models_config", lambda data: parse_config(data, "a model")
     yield "formats/compressed", lambda data: decompress(data, 1 << 20)
     yield "formats/yaml_text", lambda data: [d.value for d in documents(data.decode("utf-8", "replace"))]
+    yield "jobs/running", _running
     yield "jobs/tally", _tally
     yield "repair/apply/journal", journal.parse, ApplyError
     yield "repair/config/check", lambda data: check(data, "a file").lines()
@@ -169,6 +172,17 @@ def _others() -> Iterable[tuple[Any, ...]]:
     )
     for name, read in _of_lines():
         yield name, functools.partial(_decoded, read)
+
+
+def _running(data: bytes) -> object:
+    """A record of running processes, judged and printed."""
+    from gdrkit.formats import json_text
+    from gdrkit.jobs.running.judge import document
+    from gdrkit.jobs.running.record import decode
+    from gdrkit.jobs.running.text import text
+
+    found = document(decode(data))
+    return json_text.encode(found), text(found), text(found, verbose=True)
 
 
 def _of_lines() -> Iterable[tuple[str, Callable[[str], object]]]:

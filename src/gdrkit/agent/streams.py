@@ -69,6 +69,13 @@ class SafeStream:
         parts = re.split(r"(\x1b\[[0-9;]*m)", text)
         return self._write("".join(part if at % 2 else visible(part) for at, part in enumerate(parts)))
 
+    def screen(self, text: str) -> int:
+        """Write a part of a live screen: as `styled`, and what moves the cursor or erases (ECMA-48, CSI)."""
+        import re
+
+        parts = re.split(r"(\x1b\[\??[0-9;]*[A-HJKhlm]|\r)", text)
+        return self._write("".join(part if at % 2 else visible(part) for at, part in enumerate(parts)))
+
     def status(self, text: str) -> None:
         """Replace the line on which the cursor is, on a terminal; "" clears it."""
         self._write(f"\r{visible(text)}\x1b[K")

@@ -27,6 +27,8 @@ GROUPS = {
     "fabric and jobs": {
         "topo": "show the path from each GPU to each NIC: PCIe tree, path types, NCCL's decision",
         "nccl": "show from its logs whether an NCCL job used direct paths, per rank, and why",
+        "ps": "show which way the processes go that run now, without restarting them",
+        "watch": "show the same again and again, with what changed",
         "estimate": "compute the limit of each path, compare a benchmark, estimate what a job would gain",
     },
     "measure": {

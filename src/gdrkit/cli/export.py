@@ -143,7 +143,24 @@ def _of_target(options: argparse.Namespace) -> tuple[Metric, ...] | None:
             report = judged(options)
     except DeadlineReached:
         return None
-    return _of_node(report, time.time(), options)
+    return (*_of_node(report, time.time(), options), *_jobs(report, options.target))
+
+
+def _jobs(report: Report, target: str | None) -> tuple[Metric, ...]:
+    """The metrics of jobs, where a record of processes shows them."""
+    from gdrkit.evidence import EvidenceMissing
+    from gdrkit.evidence.running import record_of
+    from gdrkit.facts.commands import RUNNING
+    from gdrkit.formats.errors import FormatError
+    from gdrkit.jobs.running.judge import document
+    from gdrkit.jobs.running.metrics import job_metrics
+    from gdrkit.jobs.running.record import decode
+
+    try:
+        found = document(decode(record_of(target, RUNNING)))
+    except (EvidenceMissing, FormatError):
+        return ()
+    return job_metrics(report.node.hostname, found)
 
 
 def _of_node(report: Report, seen_at: float | None, options: argparse.Namespace) -> tuple[Metric, ...]:

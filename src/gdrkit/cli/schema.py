@@ -5,8 +5,22 @@ from __future__ import annotations
 from gdrkit.cli.arguments import Parser, write
 from gdrkit.cli.exit import OK
 
-DOCUMENTS = ("report", "explanation", "nccl", "topology", "estimate", "cost", "bench", "fix", "modprobe",
-             "fleet", "fleet-bench")  # fmt: skip
+_TYPES = {
+    "report": ("gdrkit.report.document", "Report"),
+    "fix": ("gdrkit.report.fix_document", "FixReport"),
+    "explanation": ("gdrkit.cli.explained", "ExplainedText"),
+    "nccl": ("gdrkit.jobs.document", "NcclDocument"),
+    "ps": ("gdrkit.jobs.running.document", "PsDocument"),
+    "topology": ("gdrkit.fabric.topo_document", "TopoDocument"),
+    "estimate": ("gdrkit.fabric.ceilings.document", "EstimateDocument"),
+    "cost": ("gdrkit.fabric.cost.document", "CostDocument"),
+    "bench": ("gdrkit.transport.bench.document", "BenchDocument"),
+    "modprobe": ("gdrkit.report.document", "ModprobeSection"),
+    "fleet": ("gdrkit.fleet.document", "FleetReport"),
+    "fleet-bench": ("gdrkit.fleet.pair_document", "FleetBench"),
+}
+"""Module and class of each document."""
+DOCUMENTS = tuple(_TYPES)
 
 
 def parser() -> Parser:
@@ -16,6 +30,7 @@ def parser() -> Parser:
         "  gdr schema > report.schema.json    of gdr doctor --json\n"
         "  gdr schema explanation             of gdr explain --json\n"
         "  gdr schema nccl                    of gdr nccl --json\n"
+        "  gdr schema ps                      of gdr ps --json\n"
         "  gdr schema topology                of gdr topo --json\n"
         "  gdr schema estimate                of gdr estimate --json\n"
         "  gdr schema cost                    of gdr estimate --model --json\n"
@@ -51,49 +66,8 @@ def schema_of(document: type, name: str) -> str:
 
 def _document(what: str) -> type:
     """The type of a document; imports only its module. Raises KeyError for an unknown name."""
-    match what:
-        case "report":
-            from gdrkit.report.document import Report
+    from importlib import import_module
 
-            return Report
-        case "fix":
-            from gdrkit.report.fix_document import FixReport
-
-            return FixReport
-        case "explanation":
-            from gdrkit.cli.explained import ExplainedText
-
-            return ExplainedText
-        case "nccl":
-            from gdrkit.jobs.document import NcclDocument
-
-            return NcclDocument
-        case "topology":
-            from gdrkit.fabric.topo_document import TopoDocument
-
-            return TopoDocument
-        case "estimate":
-            from gdrkit.fabric.ceilings.document import EstimateDocument
-
-            return EstimateDocument
-        case "cost":
-            from gdrkit.fabric.cost.document import CostDocument
-
-            return CostDocument
-        case "bench":
-            from gdrkit.transport.bench.document import BenchDocument
-
-            return BenchDocument
-        case "modprobe":
-            from gdrkit.report.document import ModprobeSection
-
-            return ModprobeSection
-        case "fleet":
-            from gdrkit.fleet.document import FleetReport
-
-            return FleetReport
-        case "fleet-bench":
-            from gdrkit.fleet.pair_document import FleetBench
-
-            return FleetBench
-    raise KeyError(what)
+    module, name = _TYPES[what]
+    found: type = getattr(import_module(module), name)
+    return found

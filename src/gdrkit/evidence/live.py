@@ -51,6 +51,9 @@ UNAME = ("uname", "-a")
 
 PROBE = ("gdr", "probe")
 PROBES = ("rm", "cuda", "memory", "verbs")
+RUNNING = ("gdr", "ps", "--record")
+RUNNING_TIMEOUT_S = 8
+"""The script ends itself after 4 s, whatever hangs; a busy machine may be slow to start it."""
 PROBE_TIMEOUT_S = 60
 """cuInit wakes every GPU: 10 to 20 s for 8 of them without persistence mode. All probes share it."""
 
@@ -145,6 +148,8 @@ class LiveHost:
             if started := self._probes.get(command.argv[2]):
                 return started.result()
             return run_command(command, _probe_argv(command), PROBE_TIMEOUT_S)
+        if command.argv == RUNNING:
+            return run_command(command, script_argv(command, "running_probe"), RUNNING_TIMEOUT_S)
         if command.argv == DMESG:
             return self._kernel_log(command)
         if command.argv == UNAME:
@@ -235,12 +240,17 @@ def _has_entries(folder: str) -> bool:
 
 def _probe_argv(command: Command) -> tuple[str, ...]:
     """The argument list to run a probe with this Python, as on a machine without gdrkit."""
+    return script_argv(command, f"{command.argv[2]}_probe")
+
+
+def script_argv(command: Command, script: str) -> tuple[str, ...]:
+    """The argument list to run a script of gdrkit.agent.probe."""
     import sys
 
     from gdrkit.agent.probe.program import program
 
     try:
-        return (sys.executable, "-I", "-c", program(f"{command.argv[2]}_probe"))
+        return (sys.executable, "-I", "-c", program(script))
     except OSError:
         raise of_command(command, "unknown probe") from None
 

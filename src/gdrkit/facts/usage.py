@@ -5,12 +5,15 @@ from __future__ import annotations
 import re
 from collections import Counter
 
+from msgspec import Struct
+
 from gdrkit.evidence import EvidenceMissing, Missing, MissingReason
 from gdrkit.evidence.quoting import quoted
 from gdrkit.facts.driver import driver_flavour, peermem_linkage
 from gdrkit.facts.loaded_modules import running
 from gdrkit.facts.modules import PEERMEM
 from gdrkit.formats.errors import FormatError
+from gdrkit.formats.whole_number import whole_number
 from gdrkit.node import Node, observation
 
 BUFINFO = "sys/kernel/debug/dma_buf/bufinfo"
@@ -55,14 +58,39 @@ def dmabuf_importers(node: Node) -> frozenset[str]:
 
 def parse_attachments(text: str) -> dict[str, Counter[str]]:
     """For each exporter, how often each device is attached to its buffers. Raises FormatError."""
+    found: dict[str, Counter[str]] = {}
+    for buffer in parse_buffers(text):
+        for device in buffer.devices:
+            found.setdefault(buffer.exporter, Counter())[device] += 1
+    return found
+
+
+class DmaBuffer(Struct, frozen=True, kw_only=True):
+    """A dma-buf, and the PCI devices that are attached to it, one twice if it is attached twice."""
+
+    exporter: str
+    bytes: int
+    inode: int | None  # not in tables of kernels before 5.10
+    devices: tuple[str, ...]
+
+
+def parse_buffers(text: str) -> tuple[DmaBuffer, ...]:
+    """The table of dma-bufs. Raises FormatError."""
     if "Dma-buf Objects" not in text[:200]:
         raise FormatError("no line `Dma-buf Objects`")
-    found: dict[str, Counter[str]] = {}
-    exporter = ""
+    found: list[tuple[list[str], list[str]]] = []
     for line in text.splitlines():
         words = line.split()
         if len(words) >= 5 and words[0].isdigit():
-            exporter = words[4]
-        elif exporter and len(words) == 1 and _ADDRESS.fullmatch(words[0]):
-            found.setdefault(exporter, Counter())[words[0]] += 1
-    return found
+            found.append((words, []))
+        elif found and len(words) == 1 and _ADDRESS.fullmatch(words[0]):
+            found[-1][1].append(words[0])
+    return tuple(
+        DmaBuffer(
+            exporter=words[4],
+            bytes=whole_number(words[0]) or 0,
+            inode=whole_number(words[5]) if len(words) > 5 else None,
+            devices=tuple(devices),
+        )
+        for words, devices in found
+    )

@@ -13,6 +13,7 @@ from gdrkit.fleet.changes import changes
 from gdrkit.fleet.document import FleetReport, NodeRow, Standing
 from gdrkit.fleet.groups import fixes, groups
 from gdrkit.fleet.hostlist import natural
+from gdrkit.fleet.job_ways import job_mismatches
 from gdrkit.fleet.judge import called
 from gdrkit.fleet.launcher import is_target_of
 
@@ -41,7 +42,7 @@ def build(
         groups=groups(nodes),
         fixes=fixes(nodes),
         drift=peers.drift(by_kind),
-        mismatches=peers.mismatches(by_kind),
+        mismatches=(*job_mismatches(nodes), *peers.mismatches(by_kind)),
         odd=peers.odd(by_kind, all_differences=expect),
         expected=peers.learned(by_kind) if expect else (),
         nodes=nodes,

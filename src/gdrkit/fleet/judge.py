@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from gdrkit.diagnosis import node_of, report_on
+from gdrkit.diagnosis import job_ways, node_of, report_on
 from gdrkit.evidence import Host
 from gdrkit.evidence.errors import TargetError
 from gdrkit.facts.expectation import Supplied
@@ -54,6 +54,7 @@ def row_of(node: Node, report: Report, target: str, name: str = "") -> NodeRow:
         traits=traits_of(node, report),
         ports=port_rows(node),
         settings=settings_of(node),
+        jobs=job_ways(node),
     )
 
 

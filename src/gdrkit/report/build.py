@@ -77,6 +77,7 @@ def build(
         probes=if_missing((), probe_calls, node),
         measurements=(),
         expectation=_expectation(node, verdict),
+        in_use=(),
     )
 
 

@@ -146,6 +146,18 @@ class MeasurementSection(Struct, frozen=True, kw_only=True):
     unit: str
 
 
+class ProcessInUse(Struct, frozen=True, kw_only=True):
+    """A process that is seen to use a direct path; `gdr ps` shows all of them, and the evidence."""
+
+    pid: int
+    name: str
+    job: str  # such as `slurm 4711.0`; empty if it belongs to none
+    devices: tuple[str, ...]  # RDMA devices
+    path: str  # dmabuf or peermem; empty if the evidence does not show which
+    confidence: Confidence
+    because: str
+
+
 class Report(Struct, frozen=True, kw_only=True, tag_field="schema", tag="gdrkit.report/1"):
     """The complete result of `gdr doctor` for one node."""
 
@@ -162,3 +174,4 @@ class Report(Struct, frozen=True, kw_only=True, tag_field="schema", tag="gdrkit.
     probes: tuple[ProbeCall, ...]
     measurements: tuple[MeasurementSection, ...]
     expectation: ExpectationSection | None  # null without --expect
+    in_use: tuple[ProcessInUse, ...]  # by these processes; empty also if none is visible

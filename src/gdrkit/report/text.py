@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from gdrkit.report.answers import PATH_NAMES, answers, by_evidence, deciding, in_words
-from gdrkit.report.document import ChainStep, ExpectationSection, PlanSection, Report
+from gdrkit.report.document import ChainStep, ExpectationSection, PlanSection, ProcessInUse, Report
 from gdrkit.report.first_use import COMMAND, explained
 from gdrkit.report.terminal import Row, render
 from gdrkit.rules.rule import Layer
@@ -15,6 +15,8 @@ from gdrkit.verdict.path_state import GOOD
 WORST_FIRST = ("failed", "unknown", "warning", "note")
 UNKNOWNS_SHOWN = 3
 """If more pieces of evidence are missing, the first screen only has the commands that would find out."""
+
+USERS_SHOWN = 3
 
 STYLES = {
     "active": "bold green", "ready": "bold green", "blocked": "bold red", "impossible": "bold yellow",
@@ -73,7 +75,19 @@ def _programs(report: Report) -> Iterator[Row]:
         ).append(name)
     for (state, words), names in alike.items():
         yield 2, state, f"{', '.join(names)}: {state}{words}"
+    yield from _in_use(report.in_use)
     yield from _expectation(report.expectation)
+
+
+def _in_use(processes: tuple[ProcessInUse, ...]) -> Iterator[Row]:
+    """The processes that use a direct path now; if there are many, some of them."""
+    for process in processes[:USERS_SHOWN]:
+        devices = f" on {', '.join(process.devices)}" if process.devices else ""
+        job = f" ({process.job})" if process.job else ""
+        name = f"process {process.pid} {process.name}{job}"
+        yield 2, "active", f"in use by {name}{devices}: {process.because} ({process.confidence})"
+    if len(processes) > USERS_SHOWN:
+        yield 2, "active", f"and by {len(processes) - USERS_SHOWN} more: gdr ps"
 
 
 def _expectation(section: ExpectationSection | None) -> Iterator[Row]:

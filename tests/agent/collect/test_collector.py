@@ -77,19 +77,21 @@ def test_every_command_its_result_and_the_summary(collection, tmp_path):
         (["none"], "sos_commands/gdr/none", None, "not-installed", ""),
         (["cards"], "sos_commands/gdr/cards", 0, "found", ""),
         (["cards", "x"], "sos_commands/gdr/cards_x", 0, "found", ""),
+        (["gdr", "ps", "--record"], "sos_commands/gdr/running", 0, "found", ""),
         (["again", "b"], "sos_commands/gdr/again_b", 0, "found", ""),
         (["again", "c"], "sos_commands/gdr/again_c", 0, "found", ""),
     ]
     outputs = {path[13:]: data for path, data in bundle.files.items() if path.startswith("sos_commands/")}
     assert outputs.pop("gdr/cards_x").startswith(b"02:00:00:00:")  # the host has cards of its own
+    assert outputs.pop("gdr/running").startswith(b'{"schema": "gdrkit.running/1"')
     assert outputs == {
         "kernel/log": b"Linux version 6.1\n", "kernel/late": b"[ 99.0] late\n", "gdr/again_b": b"again\n",
         "gdr/again_c": b"again\n", "gdr/counts": b"rx_discards: 1\n", "gdr/long": b"",
         "gdr/cards": b"ec:0d:9a:44:b2:c4\n",
     }  # fmt: skip
     assert bundle.status("sos_commands/gdr/long") == "truncated"
-    assert summary.commands == {"found": 7, "truncated": 1, "failed": 1, "not-installed": 1}
-    assert summary.files["found"] == 7 and summary.files["truncated"] == 1
+    assert summary.commands == {"found": 8, "truncated": 1, "failed": 1, "not-installed": 1}
+    assert summary.files["found"] == 8 and summary.files["truncated"] == 1
     said = found.progress._stream._stream.getvalue()
     assert [line[11:] for line in said.splitlines()] == [
         "files", "libraries", "modules", "tables of symbols", "commands",
@@ -117,8 +119,11 @@ def test_a_command_has_its_own_time_and_no_more_than_what_is_left_of_all(collect
 
 
 def test_probes_are_run_unless_they_are_not_wanted(collection):
+    """The record of running processes asks no more than nvidia-smi, so it is taken in any case."""
     with ThreadPoolExecutor(1) as pool, ThreadPoolExecutor(3) as probes:
-        assert len(collection()._start(pool, probes)) == len(collection().commands()) == 8
+        started = [row.argv for row, _ in collection()._start(pool, probes)]
+    assert started == [*(row.argv for row in collection().commands()), ("gdr", "ps", "--record")]
+    assert len(started) == 9
 
 
 @pytest.mark.parametrize(

@@ -151,7 +151,7 @@ def test_a_folder_that_is_not_listed_is_asked_for_names_unless_one_is_a_pattern(
 
 
 def test_commands_and_probes_that_hang_take_a_limited_time(monkeypatch):
-    """Three probes that hang, behind a dozen commands that hang: each has its own time, and all together."""
+    """Four probes that hang, behind a dozen commands that hang: each has its own time, and all together."""
     rows = tuple(source_rows.CommandSource(("sleep", f"{60 + number}"), "hangs") for number in range(12))
     monkeypatch.setattr(collector, "COMMANDS", rows)
     monkeypatch.setattr(collector, "COMMANDS_LIMIT_S", 1.5)
@@ -162,7 +162,7 @@ def test_commands_and_probes_that_hang_take_a_limited_time(monkeypatch):
         jobs = collection._start(pool, probes)
         statuses = [job.result().status for _, job in jobs]
 
-    assert statuses == ["timed-out"] * 15  # of 60 s each
+    assert statuses == ["timed-out"] * 16  # of 60 s each
 
 
 def test_a_probe_that_prints_without_end_is_cut_off(monkeypatch):
@@ -177,7 +177,7 @@ def test_a_probe_that_prints_without_end_is_cut_off(monkeypatch):
     with ThreadPoolExecutor(1) as pool, ThreadPoolExecutor(3) as probes:
         results = [(row, job.result()) for row, job in collection._start(pool, probes)]
 
-    assert [result.status for _, result in results] == ["truncated", "found", "found"]
+    assert [result.status for _, result in results] == ["truncated", "found", "found", "found"]
     assert all(len(result.output) <= row.limit_bytes for row, result in results)
 
 

@@ -168,7 +168,9 @@ class Collection:
         if self.options.root != "/":
             return []
         jobs = [(row, pool.submit(self._run, row, row.argv)) for row in self.commands()]
-        for probe in PROBES if self.options.probe else ():
+        for probe in PROBES:
+            if probe.asks_driver and not self.options.probe:
+                continue
             row = CommandSource(probe.argv, probe.why, timeout_s=probe.timeout_s)
             argv = (sys.executable or "python3", "-I", "-c", program(probe.script))
             jobs.append((row, probes.submit(self._run, row, argv)))

@@ -27,7 +27,7 @@ def archive() -> bytes:
     package = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     members = {"__main__.py": _MAIN}
     members["gdrkit/__init__.py"] = b""
-    for folder in ("agent", "agent/collect", "agent/native", "agent/probe"):
+    for folder in ("agent", "agent/collect", "agent/native", "agent/probe", "agent/running"):
         members.update(_sources(package, folder))
     buffer = io.BytesIO()
     buffer.write(SHEBANG)

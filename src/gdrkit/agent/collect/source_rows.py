@@ -59,3 +59,4 @@ class ProbeSource(NamedTuple):
     file: str
     why: str
     timeout_s: float = 10.0
+    asks_driver: bool = True  # False: it asks no more than nvidia-smi, so --no-probe does not leave it out

@@ -234,6 +234,13 @@ PROBES: Tuple[ProbeSource, ...] = (
     ProbeSource(("gdr", "probe", "cuda", "--json"), "cuda_probe", _PROBE + "cuda", "GPUs, by libcuda"),
     ProbeSource(("gdr", "probe", "verbs", "--json"), "verbs_probe", _PROBE + "verbs", "NICs and dma-buf"),
     ProbeSource(("gdr", "probe", "rm", "--json"), "rm_probe", _PROBE + "rm", "GPUs, by the kernel module"),
+    ProbeSource(
+        ("gdr", "ps", "--record"),
+        "running_probe",
+        "sos_commands/gdr/running",
+        "processes that use GPUs and RDMA devices",
+        asks_driver=False,
+    ),
 )
 
 # -- modules, symbol tables, libraries ---------------------------------------------------------

@@ -1,0 +1,136 @@
+"""Look at the processes that use a GPU or an RDMA device now, and print what the node tells as JSON.
+
+The script needs only Python 3.8 and its standard library. It changes nothing and starts no driver. Each
+source is read in a child of its own; at the deadline the record has what came, and says what did not.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from typing import Any, Dict, List, Mapping, Set
+
+from ..running.children import Emit, gather
+from ..running.libraries import emit_versions
+from ..running.nvml import read as read_nvml
+from ..running.processes import Reader, identity, scan
+from ..running.rdma import FEW_PAIRS
+from ..running.rdma import read as read_rdma
+from ..running.sockets import by_inode
+from ..running.sockets import read as read_sockets
+from ..running.system import read_buffers, read_node, read_ports
+
+SCHEMA = "gdrkit.running/1"
+DEADLINE_S = 4.0
+"""With the start of Python and of ssh, an answer within 5 s."""
+INTERVAL_S = 0.4
+"""Between two samples. A QP at 400 Gb/s with an MTU of 4096 takes 1.4 s for its 2^24 sequence numbers."""
+
+
+def main() -> int:
+    """Print the record; returns 0."""
+    deadline = time.monotonic() + DEADLINE_S
+    json.dump(record(deadline, INTERVAL_S, FEW_PAIRS not in sys.argv), sys.stdout)
+    sys.stdout.write("\n")
+    return 0
+
+
+def record(deadline: float, interval_s: float, every_pair: bool = True) -> Dict[str, Any]:
+    """What every source told until the deadline."""
+    results = gather(
+        {
+            "processes": _processes,
+            "rdma": lambda emit: read_rdma(emit, deadline, interval_s, every_pair),
+            "tcp": lambda emit: read_sockets(emit, deadline, interval_s),
+            "ports": lambda emit: read_ports(emit, interval_s),
+            "buffers": read_buffers,
+            "nvml": read_nvml,
+            "node": read_node,
+        },
+        deadline,
+    )
+    rows = {name: result.rows for name, result in results.items()}
+    seen = [row for row in rows["processes"] if "pid" in row]
+    _add_versions(seen, rows["processes"])
+    seen += _others(seen, rows["rdma"], rows["nvml"])
+    _add_tcp(seen, rows["tcp"])
+    return {
+        "schema": SCHEMA,
+        "uid": os.geteuid(),
+        "namespaces": {kind: _namespace(kind) for kind in ("pid", "net")},
+        "sources": {
+            name: {"status": result.status, "why": result.why[:200], "seconds": result.seconds}
+            for name, result in results.items()
+        },
+        "processes": seen,
+        "denied_processes": sum(row.get("denied_processes", 0) for row in rows["processes"]),
+        "rdma": rows["rdma"],
+        "ports": rows["ports"],
+        "buffers": rows["buffers"],
+        "nvml": rows["nvml"],
+        "node": rows["node"],
+    }
+
+
+def _processes(emit: Emit) -> None:
+    emit_versions(scan(emit), emit)
+
+
+def _namespace(kind: str) -> str:
+    try:
+        return os.readlink("/proc/self/ns/" + kind)
+    except OSError:
+        return ""
+
+
+def _add_versions(seen: List[Dict[str, Any]], rows: List[Dict[str, Any]]) -> None:
+    """Add the version that a library's file tells to each process that maps it."""
+    versions = {row["file"]: row for row in rows if "file" in row}
+    for process in seen:
+        for library in process["libraries"]:
+            found: Mapping[str, Any] = versions.get(library["file"], {})
+            library["version"] = found.get("version") or library["version"]
+            library["why"] = found.get("why", "")
+
+
+def _others(
+    seen: List[Dict[str, Any]], objects: List[Dict[str, Any]], computing: List[Dict[str, Any]]
+) -> List[Dict[str, Any]]:
+    """Processes that only the tables of RDMA or NVML name: this user may not read their descriptors."""
+    known = {process["pid"] for process in seen}
+    threads = {row["thread"]: row["process"] for row in objects if "thread" in row}
+    pids: Set[int] = {row["pid"] for row in computing if "pid" in row}
+    for row in objects:
+        for table in row.get("tables", {}).values():
+            pids.update(threads.get(one["pid"], one["pid"]) for one in table["rows"] if "pid" in one)
+    found = []
+    for pid in sorted(pids - known - {0}):
+        reader = Reader(pid, "/proc")
+        process = identity(reader)
+        if process is not None:
+            process.update(
+                devices={}, mapped_devices=[], sockets=[], buffers=[], libraries=[], environment={}
+            )
+            process["denied"] = sorted({"fd", "maps", "environ", *reader.denied})
+            found.append(process)
+    return found
+
+
+def _add_tcp(seen: List[Dict[str, Any]], moved: List[Dict[str, Any]]) -> None:
+    """Replace the sockets of each process by what they moved, to this node and to others, in bytes/s."""
+    rates = by_inode(moved)
+    for process in seen:
+        total = {
+            "sockets": len(process["sockets"]),
+            "sent": 0,
+            "received": 0,
+            "sent_here": 0,
+            "received_here": 0,
+        }
+        for inode in process.pop("sockets"):
+            row = rates.get(inode, {})
+            for way in ("sent", "received") if row else ():
+                total[way + ("_here" if row["here"] else "")] += int(row[way] / row["seconds"])
+        process["tcp"] = total

@@ -1,0 +1,196 @@
+"""Processes that hold a device of a GPU or of a network now, from /proc.
+
+Sources: proc(5); Linux drivers/dma-buf/dma-buf.c, dma_buf_show_fdinfo(). Descriptors, maps and the
+environment of another user's process need root (ptrace_may_access); status, stat and cgroup do not. smaps is
+never read: it walks page tables.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
+
+from ..collect.redact import without_secrets
+from .libraries import Library, mapped
+
+Emit = Callable[[Mapping[str, Any]], None]
+
+DEVICE = re.compile(
+    r"/dev/(?:nvidia\d{1,4}|nvidiactl|nvidia-uvm|nvidia-fs\d{0,4}|infiniband/(?:uverbs|issm|umad|rdma_cm)\d{0,4}"
+    r"|gdrdrv|hfi1_\d{1,4}|cxi\d{1,4}|xpmem)"
+)
+"""Devices of GPUs, verbs, GDRCopy, GPUDirect Storage, Omni-Path (hfi1) and Slingshot (cxi)."""
+
+_MAPPED_DEVICE = re.compile(rb" (/dev/[^ \n]{1,64})$", re.MULTILINE)
+_SWITCH = re.compile(
+    r"(?:NCCL|UCX|NVSHMEM|FI|OFI_NCCL|MLX5|RDMAV|IBV)_\w{1,60}|CUDA_VISIBLE_DEVICES|PYTORCH_CUDA_ALLOC_CONF"
+    r"|SLURM_JOB_ID|SLURM_STEP_ID|SLURM_PROCID|LOCAL_RANK|RANK|WORLD_SIZE|OMPI_COMM_WORLD_RANK|PMIX_RANK",
+    re.ASCII,
+)
+"""Variables that the libraries read, and those that name job and rank. No others are kept."""
+_SECRET = re.compile(r"KEY|TOKEN|SECRET|PASS|CRED|AUTH", re.ASCII)
+_SWITCHES, _VALUE_CHARACTERS = 64, 200
+
+DESCRIPTORS, SOCKETS, BUFFERS = 1 << 16, 1 << 14, 1 << 14
+"""Most descriptors looked at, and most sockets and dma-bufs kept, of one process."""
+_SMALL, _ENVIRONMENT, _MAPS = 1 << 14, 1 << 21, 1 << 24
+"""Most bytes read: of stat and cgroup, of environ (ARG_MAX is 2 MiB, limits.h), and of maps."""
+
+
+class Reader:
+    """Reads one process; notes in `denied` what this user may not read."""
+
+    def __init__(self, pid: int, proc: str) -> None:
+        self.pid, self.folder = pid, "%s/%d" % (proc, pid)
+        self.denied: List[str] = []
+
+    def read(self, name: str, limit_bytes: int = _SMALL) -> bytes:
+        """The first bytes of a file; none if it cannot be read."""
+        try:
+            with open("%s/%s" % (self.folder, name), "rb") as stream:
+                return stream.read(limit_bytes)
+        except PermissionError:
+            self.denied.append(name)
+        except OSError:
+            pass  # the process has ended
+        return b""
+
+    def link(self, name: str) -> str:
+        """Where a link points; empty if it cannot be read."""
+        try:
+            return os.readlink("%s/%s" % (self.folder, name))
+        except OSError:
+            return ""
+
+    def names(self, name: str) -> List[str]:
+        """Names in a folder; none if it cannot be listed."""
+        try:
+            return os.listdir("%s/%s" % (self.folder, name))
+        except PermissionError:
+            self.denied.append(name)
+        except OSError:
+            pass
+        return []
+
+
+class Held:
+    """What the descriptors of a process hold."""
+
+    def __init__(self) -> None:
+        self.devices: Dict[str, int] = {}
+        self.sockets: List[int] = []
+        self.buffers: List[Dict[str, Any]] = []
+
+
+def scan(emit: Emit, proc: str = "/proc") -> "Dict[Tuple[int, int], Tuple[int, Library]]":
+    """Emit a row for each process that holds a device. Returns the libraries that they map: each by device
+    and inode, with a process that maps it."""
+    libraries: "Dict[Tuple[int, int], Tuple[int, Library]]" = {}
+    denied = 0
+    for name in sorted(filter(_is_number, os.listdir(proc)), key=int):
+        reader = Reader(int(name), proc)
+        held = held_by(reader)
+        denied += "fd" in reader.denied
+        if not held.devices and not held.buffers:
+            continue
+        row = identity(reader)
+        if row is None:
+            continue
+        maps = reader.read("maps", _MAPS)
+        found = mapped(maps)
+        for library in found:
+            libraries.setdefault(library.key, (reader.pid, library))
+        row.update(
+            devices=held.devices,
+            mapped_devices=mapped_devices(maps),
+            sockets=held.sockets,
+            buffers=held.buffers,
+            libraries=[library.as_row() for library in found],
+            environment=switches(reader.read("environ", _ENVIRONMENT)),
+            denied=sorted(set(reader.denied)),
+        )
+        emit(row)
+    emit({"denied_processes": denied})
+    return libraries
+
+
+def identity(reader: Reader) -> Optional[Dict[str, Any]]:
+    """What anyone may read of a process: pid, start, user, name, cgroup, namespaces; None if it ended."""
+    text = reader.read("stat")
+    name, _, fields = text.partition(b"(")[2].rpartition(b")")
+    words = fields.split()
+    if len(words) < 20 or not words[19].isdigit():
+        return None
+    try:
+        uid = os.stat(reader.folder).st_uid
+    except OSError:
+        return None
+    return {
+        "pid": reader.pid,
+        "started": int(words[19]),  # clock ticks after boot: proc_pid_stat(5), starttime
+        "uid": uid,
+        "name": name.decode("utf-8", "replace")[:64],
+        "cgroup": reader.read("cgroup").decode("utf-8", "replace"),
+        "namespaces": {kind: reader.link("ns/" + kind) for kind in ("pid", "net")},
+    }
+
+
+def held_by(reader: Reader) -> Held:
+    """Devices, sockets and dma-bufs that a process has open. A file that only has the name of a device does
+    not count."""
+    held = Held()
+    for descriptor in reader.names("fd")[:DESCRIPTORS]:
+        target = reader.link("fd/" + descriptor)
+        if target.startswith("socket:[") and len(held.sockets) < SOCKETS:
+            inode = target[8:-1]
+            if _is_number(inode):
+                held.sockets.append(int(inode))
+        elif target.startswith("/dmabuf:") and len(held.buffers) < BUFFERS:
+            held.buffers.append(buffer_of(reader.read("fdinfo/" + descriptor)))
+        elif DEVICE.fullmatch(target) and _is_device("%s/fd/%s" % (reader.folder, descriptor)):
+            held.devices[target] = held.devices.get(target, 0) + 1
+    return held
+
+
+def buffer_of(text: bytes) -> Dict[str, Any]:
+    """Inode, size, references and exporter of a dma-buf, from the fdinfo of a descriptor of it."""
+    found: Dict[str, Any] = {}
+    for line in text.decode("utf-8", "replace").splitlines():
+        key, _, value = line.partition(":")
+        value = value.strip()
+        if key in ("ino", "size", "count") and _is_number(value):
+            found[key] = int(value)
+        elif key == "exp_name":
+            found[key] = value[:64]
+    return found
+
+
+def mapped_devices(maps: bytes) -> List[str]:
+    """The devices that a process maps: it may have closed their descriptors."""
+    paths = {match[1].decode("utf-8", "replace") for match in _MAPPED_DEVICE.finditer(maps)}
+    return sorted(filter(DEVICE.fullmatch, paths))
+
+
+def switches(environment: bytes) -> Dict[str, str]:
+    """The variables that matter, as they were at exec. Secrets are left out."""
+    found: Dict[str, str] = {}
+    for entry in environment.split(b"\0"):
+        name, _, value = entry.partition(b"=")
+        text = name.decode("utf-8", "replace")
+        if _SWITCH.fullmatch(text) and not _SECRET.search(text) and len(found) < _SWITCHES:
+            shown = without_secrets(value[: 4 * _VALUE_CHARACTERS]).decode("utf-8", "replace")
+            found[text] = shown[:_VALUE_CHARACTERS]
+    return found
+
+
+def _is_device(path: str) -> bool:
+    try:
+        return stat.S_ISCHR(os.stat(path).st_mode)
+    except OSError:
+        return False
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) < 16

@@ -1,0 +1,108 @@
+"""The record of the processes that run on a target now, or ran when its evidence was collected.
+
+A node over ssh gets only this one script, on the standard input of `python3 -I -`: no bundle is made.
+"""
+
+from __future__ import annotations
+
+import time
+
+from gdrkit.agent.running.rdma import FEW_PAIRS
+from gdrkit.evidence import Command
+from gdrkit.evidence.errors import TargetError
+from gdrkit.evidence.live import RUNNING_TIMEOUT_S, run_command, script_argv
+from gdrkit.evidence.ssh import TARGET, failure
+from gdrkit.evidence.target import open_host
+
+SSH_TIMEOUT_S = 30
+"""To connect, for which ssh has 10 s, to start Python, and for the 4 s of the script."""
+RECORD_LIMIT_BYTES = 64 << 20
+
+
+def record_of(target: str | None, command: Command, *, pairs: bool = True) -> bytes:
+    """The record, as `gdr ps --record` prints it. Raises TargetError, EvidenceMissing.
+
+    Without `pairs` queue pairs are listed only if they are few: each is a firmware command."""
+    words = () if pairs else (FEW_PAIRS,)
+    if target is not None and target.startswith("ssh://"):
+        return _over_ssh(target, words)
+    if target is None and words:
+        return run_command(command, (*script_argv(command, "running_probe"), *words), RUNNING_TIMEOUT_S)
+    return open_host(target).run(command)
+
+
+def _over_ssh(target: str, more: tuple[str, ...]) -> bytes:
+    """What the script prints on ssh://[user@]host[:port]. Raises TargetError, quoting ssh's error."""
+    import subprocess
+    import tempfile
+
+    from gdrkit.agent.launch import is_destination, program_path, ssh
+    from gdrkit.agent.pipes import output_of, send
+    from gdrkit.agent.probe.program import program
+
+    match = TARGET.fullmatch(target)
+    if match is None or not is_destination(match["destination"]):
+        raise TargetError(f"not a valid ssh target: {target!r}", "write it as ssh://[user@]host[:port]")
+    words = ssh(match["destination"], " ".join(("python3 -I -", *more)), match["port"])
+    deadline = time.monotonic() + SSH_TIMEOUT_S
+    with tempfile.TemporaryFile() as errors:
+        try:
+            child = subprocess.Popen(
+                [program_path(words[0]), *words[1:]], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                stderr=errors, start_new_session=True,
+            )  # fmt: skip
+        except FileNotFoundError:
+            raise TargetError("ssh is not installed here", "install openssh-client") from None
+        assert child.stdin
+        try:
+            send(child.stdin, program("running_probe").encode(), deadline)
+            child.stdin.close()
+        except (BrokenPipeError, TimeoutError):
+            pass  # ssh has ended, or will be ended below: its error says why
+        try:
+            code, output = output_of(child, RECORD_LIMIT_BYTES, deadline)
+        except (TimeoutError, OverflowError) as error:
+            raise TargetError(f"no answer from {target}: {error}", "run gdr ps there") from None
+        if code or not output:
+            errors.seek(0)
+            text = errors.read(1 << 15).decode("utf-8", "replace")
+            lines = [
+                "".join(letter for letter in line if letter.isprintable()) for line in text.splitlines()
+            ]
+            raise failure(target, code, [line for line in lines if line], "gdr ps")
+        return output
+
+
+class Trace:
+    """A child process that follows registrations on this machine. It ends with `close`, or with this one."""
+
+    def __init__(self, command: Command) -> None:
+        import subprocess
+
+        self._child = subprocess.Popen(
+            script_argv(command, "trace_probe"), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL, start_new_session=True,
+        )  # fmt: skip
+        self._rest = b""
+
+    def lines(self) -> list[bytes]:
+        """The lines that it has printed since the last time; does not wait."""
+        import os
+
+        from gdrkit.agent.pipes import BLOCK_BYTES, ready
+
+        assert self._child.stdout
+        while len(self._rest) < RECORD_LIMIT_BYTES and ready([self._child.stdout], 0.0):
+            block = os.read(self._child.stdout.fileno(), BLOCK_BYTES)
+            if not block:
+                break
+            self._rest += block
+        *lines, self._rest = self._rest.split(b"\n")
+        return lines
+
+    def close(self) -> None:
+        from gdrkit.agent.pipes import kill_group
+
+        assert self._child.stdout
+        self._child.stdout.close()
+        kill_group(self._child)

@@ -1,0 +1,85 @@
+"""What changed between two looks at the processes of a node. A process is its pid and its start."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import islice
+
+from msgspec import Struct
+
+from gdrkit.jobs.running.document import PsDocument, PsProcess
+from gdrkit.jobs.running.text import HEAD, MOVES, STYLES, ports, row
+from gdrkit.report.terminal import Row, render
+
+NEW, ENDED, CHANGED, SAME = "+", "-", "!", " "
+MARKED = {NEW: "bold", CHANGED: "bold reverse"}
+PORTS_SHOWN = LINES_SHOWN = 16
+
+
+class Look(Struct, frozen=True):
+    """A process at the second look, or at the first if it has ended; its mark, and what changed."""
+
+    mark: str
+    process: PsProcess
+    what: str = ""
+
+
+def looks(before: PsDocument | None, after: PsDocument) -> tuple[Look, ...]:
+    """The processes of the second look with their marks, then those that have ended."""
+    old = {_key(one): one for one in before.processes} if before else {}
+    now = {_key(one) for one in after.processes}
+    return (
+        *(_look(old.get(_key(one)), one, before is None) for one in after.processes),
+        *(Look(ENDED, one, "ended") for key, one in old.items() if key not in now),
+    )
+
+
+def lines(found: Iterable[Look], clock: str) -> Iterator[str]:
+    """A line for each process that is new, changed or ended: for a pipe or a log."""
+    for look in found:
+        if look.mark != SAME:
+            what = f"  ({look.what})" if look.what else ""
+            yield f"{clock} {look.mark} {row(look.process)}{what}"
+
+
+def screen(
+    document: PsDocument, found: Iterable[Look], *, clock: str, colour: bool, width: int,
+    registered: Iterable[str] = (),
+) -> str:  # fmt: skip
+    """The processes for a terminal, with what changed marked, and the rates of the ports."""
+
+    def rows() -> Iterator[Row]:
+        yield 0, "dim", clock
+        yield 2, "head", HEAD
+        for look in found:
+            style = MARKED.get(look.mark, "dim" if look.mark == ENDED else look.process.verdict.way)
+            yield 2, style, row(look.process), look.mark
+        yield from islice(ports(document), PORTS_SHOWN + 1)
+        for line in islice(registered, LINES_SHOWN):
+            yield 2, "", line
+        for note in document.notes:
+            yield 2, "note", f"note: {note}"
+
+    return render(rows(), STYLES, colour=colour, width=width)
+
+
+def _key(process: PsProcess) -> tuple[int, int]:
+    return process.pid, process.started
+
+
+def _look(old: PsProcess | None, new: PsProcess, first: bool) -> Look:
+    if old is None:
+        return Look(NEW, new, "" if first else "new")
+    was, now = old.verdict, new.verdict
+    changed = []
+    if (was.way, was.registered_by) != (now.way, now.registered_by):
+        changed.append(f"was {was.way}")
+    if was.moving != now.moving:
+        changed.append(f"was {MOVES[was.moving]}")
+    if (regions := _regions(old)) != _regions(new):
+        changed.append(f"had {regions} regions")
+    return Look(CHANGED if changed else SAME, new, ", ".join(changed))
+
+
+def _regions(process: PsProcess) -> int:
+    return sum(one.regions for one in process.devices)

@@ -1,0 +1,216 @@
+"""What decides about one process: its holdings, its GPUs, and what the node shows, put together."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from msgspec import Struct
+
+from gdrkit.facts import gpu_ids
+from gdrkit.facts.usage import EXPORTERS, DmaBuffer, parse_buffers
+from gdrkit.formats.errors import FormatError
+from gdrkit.jobs.running.attribution import Share, shares
+from gdrkit.jobs.running.document import GpuInUse
+from gdrkit.jobs.running.holders import SHORTEST_S, Holdings, Owners, owners
+from gdrkit.jobs.running.record import RunningProcess, RunningRecord
+
+HOST_PID_NAMESPACE = "pid:[4026531836]"
+"""PROC_PID_INIT_INO: Linux include/uapi/linux/nsfs.h."""
+OTHER_FABRIC = re.compile(r"/dev/(?:cxi|hfi1_)\d+")
+"""Slingshot and Omni-Path move data without verbs."""
+_GPU_FILE = re.compile(r"/dev/nvidia(\d{1,4})")
+COLLECTIVES = ("libnccl.so", "libucp.so", "libnvshmem", "libnixl", "librccl.so")
+"""Libraries that move GPU memory over a network, by the beginning of their names."""
+HIDES_PAIRS = ("libucp.so", "libnvshmem", "libnixl")
+"""UCX makes its queue pairs by DevX (uct ib_md.c, MLX5_DEVX_OBJECTS), NVSHMEM as well: no table lists
+them."""
+
+
+class NodeCircumstances(Struct, frozen=True, kw_only=True):
+    """What the node shows, for all processes."""
+
+    buffers: tuple[DmaBuffer, ...] | None  # of GPU memory; None: not known
+    buffers_why: str  # why they are not known
+    peermem_references: int | None  # None: the module is not loaded
+    shares: Mapping[str, Mapping[int, Share]]  # by RDMA device and process
+    attached: Mapping[str, int]  # how many buffers of GPU memory a device is attached to
+    holdings: Owners
+    addresses: Mapping[str, str]
+    gpu_ids: Mapping[str, str]  # device ids by PCI address
+    port_rates: Mapping[str, int]  # bytes per second of a device's ports
+    readable: bool  # whether every process's descriptors could be read
+
+    def regions_of_others(self, pid: int) -> int:
+        """How many regions all other processes and owners that are not known hold."""
+        others = [held for one, held in self.holdings.by_process.items() if one != pid]
+        return sum(len(h.regions) for held in (*others, self.holdings.nobody) for h in held.values())
+
+
+class Circumstances(Struct, frozen=True, kw_only=True):
+    """What decides about one process."""
+
+    process: RunningProcess
+    node: NodeCircumstances
+    holdings: Mapping[str, Holdings]
+    gpus: tuple[GpuInUse, ...]
+    rdma_files: tuple[str, ...]  # RDMA devices that it has open or mapped
+    other_fabrics: tuple[str, ...]
+    same_network: bool | None  # whether it lives in the network namespace that was asked; None: not known
+
+    @property
+    def regions(self) -> int:
+        return sum(len(held.regions) for held in self.holdings.values())
+
+    @property
+    def connected(self) -> int:
+        return sum(held.connected for held in self.holdings.values())
+
+    def maps(self, *starts: str) -> bool:
+        """Whether it maps a library whose name begins so."""
+        return any(library.name.startswith(starts) for library in self.process.libraries)
+
+    @property
+    def moving(self) -> bool | None:
+        """Whether its queue pairs move packets, or the ports of its devices bytes; None: not known."""
+        packets = [held.packets for held in self.holdings.values() if held.packets is not None]
+        if any(packets):
+            return True
+        rates = [self.node.port_rates[name] for name in self.holdings if name in self.node.port_rates]
+        if packets and not self.maps(*HIDES_PAIRS):
+            return False
+        return any(rates) if rates else None
+
+
+def node_circumstances(record: RunningRecord) -> NodeCircumstances:
+    """What a record shows of its node."""
+    buffers, why = _buffers(record)
+    holdings = _with_heirs(owners(record.rdma), record)
+    addresses = record.addresses()
+    attached = {name: _sizes(buffers or (), address) for name, address in addresses.items() if address}
+    return NodeCircumstances(
+        buffers=buffers,
+        buffers_why=why,
+        peermem_references=next(
+            (row.peermem_references for row in record.node if row.peermem_references is not None), None
+        ),
+        shares={name: _shares(name, sizes, holdings) for name, sizes in attached.items()},
+        attached={name: len(sizes) for name, sizes in attached.items()},
+        holdings=holdings,
+        addresses=addresses,
+        gpu_ids={row.gpu: row.device_id for row in record.node if row.gpu is not None},
+        port_rates=_port_rates(record),
+        readable=record.state("processes").status == "found" and not record.denied_processes,
+    )
+
+
+def _with_heirs(found: Owners, record: RunningRecord) -> Owners:
+    """Objects whose maker forked and ended have no owner in any table. They belong to the process that has
+    the device open and none of its objects, if all processes are visible and it is the only such one."""
+    visible = record.state("processes").status == "found" and not record.denied_processes
+    if not visible or record.namespaces.get("pid") != HOST_PID_NAMESPACE:
+        return found
+    uverbs = record.uverbs()
+    for device in [*found.nobody]:
+        holders = [
+            one.pid
+            for one in record.processes
+            if device in _rdma_files(one, uverbs) and device not in found.by_process.get(one.pid, {})
+        ]
+        if len(holders) == 1:
+            found.by_process.setdefault(holders[0], {})[device] = found.nobody.pop(device)
+    return found
+
+
+def _rdma_files(process: RunningProcess, uverbs: Mapping[str, str]) -> set[str]:
+    """The RDMA devices that a process has open or mapped."""
+    files = (*process.devices, *process.mapped_devices)
+    return {uverbs[name] for file in files if (name := file.rpartition("/")[2]) in uverbs}
+
+
+def circumstances(process: RunningProcess, record: RunningRecord, node: NodeCircumstances) -> Circumstances:
+    """What a record shows of one process."""
+    files = {*process.devices, *process.mapped_devices}
+    own, asked = process.namespaces.get("net", ""), record.namespaces.get("net", "")
+    return Circumstances(
+        process=process,
+        node=node,
+        holdings=node.holdings.by_process.get(process.pid, {}),
+        gpus=_gpus(process, record),
+        rdma_files=tuple(sorted(_rdma_files(process, record.uverbs()))),
+        other_fabrics=tuple(sorted(file for file in files if OTHER_FABRIC.fullmatch(file))),
+        same_network=own == asked if own and asked else None,
+    )
+
+
+def is_integrated(found: Circumstances) -> bool | None:
+    """Whether each GPU of a process has no memory of its own; None where its PCI id is not known."""
+    return _every(found, gpu_ids.INTEGRATED)
+
+
+def is_coherent(found: Circumstances) -> bool | None:
+    """Whether a GPU of a process shares addresses with the CPU: system memory may lie on the GPU then."""
+    return _every(found, gpu_ids.COHERENT)
+
+
+def _every(found: Circumstances, table: object) -> bool | None:
+    ids = [found.node.gpu_ids.get(gpu.address, "") for gpu in found.gpus]
+    if not ids or not all(ids):
+        return None
+    assert hasattr(table, "__contains__")
+    return all(one in table for one in ids)
+
+
+def _buffers(record: RunningRecord) -> tuple[tuple[DmaBuffer, ...] | None, str]:
+    state = record.state("buffers")
+    if state.status != "found" or not record.buffers:
+        return None, state.why or state.status
+    if record.buffers[0].truncated:
+        return None, "too long to read whole"
+    try:
+        found = parse_buffers(record.buffers[0].text)
+    except FormatError as error:
+        return None, str(error)
+    return tuple(one for one in found if one.exporter in EXPORTERS), ""
+
+
+def _sizes(buffers: tuple[DmaBuffer, ...], address: str) -> list[int]:
+    return [one.bytes for one in buffers for device in one.devices if device == address]
+
+
+def _shares(device: str, sizes: list[int], holdings: Owners) -> dict[int, Share]:
+    """The shares of processes in a device's attachments. What has no owner counts as a process of its own,
+    with the number 0."""
+    regions = {pid: held[device].regions for pid, held in holdings.by_process.items() if device in held}
+    if device in holdings.nobody:
+        regions[0] = holdings.nobody[device].regions
+    return shares(sizes, regions)
+
+
+def _port_rates(record: RunningRecord) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for row in record.ports:
+        if row.seconds >= SHORTEST_S:
+            rate = int((row.sent + row.received) / row.seconds)
+            found[row.device] = found.get(row.device, 0) + rate
+    return found
+
+
+def _gpus(process: RunningProcess, record: RunningRecord) -> tuple[GpuInUse, ...]:
+    """The GPUs on which NVML sees the process compute; where it lists none, those that are open.
+
+    An open descriptor alone misleads: CUDA opens every GPU of a node (seen on two H200s)."""
+    listed = record.state("nvml").status == "found" and any(row.pid for row in record.nvml)
+    if listed:
+        return tuple(
+            GpuInUse(address=row.gpu, computes=True, memory_bytes=row.bytes)
+            for row in record.nvml
+            if row.pid == process.pid
+        )
+    minors = {row.minor: row.gpu for row in record.node if row.gpu is not None and row.minor is not None}
+    files = {*process.devices, *process.mapped_devices}
+    numbers = {int(match[1]) for file in files if (match := _GPU_FILE.fullmatch(file))}
+    return tuple(
+        GpuInUse(address=minors.get(number) or f"/dev/nvidia{number}", computes=None, memory_bytes=None)
+        for number in sorted(numbers)
+    )

@@ -1,0 +1,131 @@
+"""From a record of running processes to the document of `gdr ps`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+from gdrkit.jobs.running.circumstances import (
+    HOST_PID_NAMESPACE,
+    Circumstances,
+    circumstances,
+    node_circumstances,
+)
+from gdrkit.jobs.running.document import (
+    DeviceInUse,
+    LibraryInUse,
+    PsDocument,
+    PsJob,
+    PsPort,
+    PsProcess,
+    PsSource,
+    SocketUse,
+)
+from gdrkit.jobs.running.holders import SHORTEST_S, Holdings
+from gdrkit.jobs.running.record import RunningRecord
+from gdrkit.jobs.running.verdict import judge
+from gdrkit.jobs.running.workload import Workload, workload
+
+
+def document(record: RunningRecord, pid: int | None = None, job: str | None = None) -> PsDocument:
+    """The judgement of a record: of all processes, of one, or of those of a job by its id."""
+    node = node_circumstances(record)
+    every = [_process(circumstances(one, record, node)) for one in record.processes]
+    chosen = tuple(
+        one
+        for one in sorted(every, key=lambda one: (one.job.kind == "", one.job.label, one.pid))
+        if (pid is None or one.pid == pid) and (job is None or job in (one.job.id, one.job.label))
+    )
+    nobody = node.holdings.nobody.values()
+    return PsDocument(
+        as_root=record.uid == 0,
+        processes=chosen,
+        jobs=_jobs(chosen),
+        ports=tuple(
+            PsPort(
+                device=row.device,
+                port=row.port,
+                sent_bytes_per_s=int(row.sent / row.seconds),
+                received_bytes_per_s=int(row.received / row.seconds),
+            )
+            for row in record.ports
+            if row.seconds >= SHORTEST_S
+        ),
+        sources=tuple(
+            PsSource(name=name, status=state.status, why=state.why, seconds=state.seconds)
+            for name, state in sorted(record.sources.items())
+        ),
+        unowned_regions=sum(len(held.regions) for held in nobody),
+        unowned_bytes=sum(held.registered for held in nobody),
+        unreadable_processes=record.denied_processes,
+        notes=tuple(_notes(record, node.holdings.errors)),
+    )
+
+
+def _process(found: Circumstances) -> PsProcess:
+    process = found.process
+    tcp = process.tcp
+    return PsProcess(
+        pid=process.pid,
+        started=process.started,
+        name=process.name,
+        user_id=process.uid,
+        job=workload(process.cgroup, process.environment),
+        gpus=found.gpus,
+        devices=tuple(_device(found, held) for _, held in sorted(found.holdings.items())),
+        open_devices=tuple(sorted({*process.devices, *process.mapped_devices})),
+        libraries=tuple(
+            LibraryInUse(name=one.name, version=one.version, path=one.path, deleted=one.deleted)
+            for one in process.libraries
+        ),
+        settings=process.environment,
+        tcp=SocketUse(
+            sockets=tcp.sockets, to_others=tcp.sent + tcp.received,
+            to_this_node=tcp.sent_here + tcp.received_here,
+        ) if found.same_network and "fd" not in process.denied else None,
+        closed=tuple(process.denied),
+        verdict=judge(found),
+    )  # fmt: skip
+
+
+def _device(found: Circumstances, held: Holdings) -> DeviceInUse:
+    share = found.node.shares.get(held.device, {}).get(found.process.pid)
+    known = share is not None and found.node.buffers is not None and share.explained
+    return DeviceInUse(
+        device=held.device,
+        regions=len(held.regions),
+        registered_bytes=held.registered,
+        dmabuf_regions=share.at_least if share is not None and known else None,
+        dmabuf_bytes=share.bytes_at_least if share is not None and known else None,
+        connected_pairs=held.connected,
+        other_pairs=held.other_pairs,
+        pairs_to_themselves=len(held.to_themselves),
+        packets_per_s=held.packets_per_s,
+        port_bytes_per_s=found.node.port_rates.get(held.device),
+    )
+
+
+def _jobs(processes: Iterable[PsProcess]) -> tuple[PsJob, ...]:
+    """The jobs of processes that belong to one, each with the ways that its processes go."""
+    ways: dict[Workload, Counter[str]] = {}
+    for one in processes:
+        if one.job.kind in ("slurm", "pod", "container"):
+            ways.setdefault(one.job, Counter())[one.verdict.way] += 1
+    return tuple(PsJob(job=job, processes=found.total(), ways=dict(found)) for job, found in ways.items())
+
+
+def _notes(record: RunningRecord, errors: Iterable[str]) -> Iterable[str]:
+    """What the record does not show, and why."""
+    for name, state in sorted(record.sources.items()):
+        if state.status not in ("found", "absent"):
+            why = f": {state.why}" if state.why else ""
+            yield f"{name}: {state.status}{why}"
+    for error in errors:
+        yield f"table {error}"
+    if record.denied_processes:
+        yield f"{record.denied_processes} processes of other users are not readable; as root: sudo gdr ps"
+    if record.namespaces.get("pid", HOST_PID_NAMESPACE) != HOST_PID_NAMESPACE:
+        yield "seen from a pid namespace of its own: objects of processes outside it have no owner here"
+    system = next((row.system for row in record.rdma if row.system is not None), {})
+    if system.get("shared") == 0:
+        yield "RDMA devices belong to one network namespace each: others are not visible (rdma system)"

@@ -1,0 +1,166 @@
+"""The processes that run now, for a terminal of 80 columns: a row for each, then the reasons."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+from gdrkit.jobs.running.document import PsDocument, PsProcess, RunningVerdict
+from gdrkit.jobs.running.verdict import amount, counted
+from gdrkit.report.terminal import Row, render
+
+STYLES = {
+    "head": "bold", "direct": "green", "host-mapped": "green", "staged": "red", "socket": "red",
+    "unknown": "magenta", "none": "dim", "quote": "dim", "note": "dim",
+}  # fmt: skip
+WORDS = {
+    "direct": "direct", "staged": "host memory", "socket": "TCP", "host-mapped": "host-mapped",
+    "none": "-", "unknown": "unknown",
+}  # fmt: skip
+ORDER = ("staged", "socket", "unknown", "direct", "host-mapped", "none")
+"""Reasons of what to act on first."""
+MOVES = {True: "moves", False: "idle", None: "?"}
+HEAD = f"{'PID':>7} {'NAME':<10} {'JOB':<15} GPU {'NIC':<10} {'MEMORY':>7} {'QPS':>4} {'NOW':<5} WAY"
+EACH = 8
+"""Processes that are named with a reason."""
+
+
+def text(
+    document: PsDocument, *, verbose: bool = False, colour: bool = False, width: int | None = None
+) -> str:
+    """The document as lines; `verbose`: with the evidence of each process."""
+    rows = _detail(document) if verbose else _page(document)
+    return render(rows, STYLES, colour=colour, width=width)
+
+
+def _page(document: PsDocument) -> Iterator[Row]:
+    if document.processes:
+        yield 0, "head", HEAD
+    else:
+        yield 0, "", "no process that uses a GPU or an RDMA device is visible"
+    for process in document.processes:
+        yield 0, process.verdict.way, row(process)
+    yield from _reasons(document)
+    yield from _end(document)
+
+
+def row(process: PsProcess) -> str:
+    """A process in one line of at most 80 columns."""
+    devices = [one.device for one in process.devices]
+    nic = _cut(devices[0], 10 - 3 * (len(devices) > 1)) if devices else "-"
+    more = f" +{len(devices) - 1}" if len(devices) > 1 else ""
+    memory = sum(one.registered_bytes for one in process.devices)
+    pairs = sum(one.connected_pairs for one in process.devices)
+    verdict = process.verdict
+    return (
+        f"{process.pid:>7} {_cut(_plain(process.name), 10):<10} {_cut(_plain(process.job.label), 15):<15} "
+        f"{len(process.gpus) or '-':>3} {nic + more:<10} {amount(memory) if memory else '-':>7} "
+        f"{pairs or '-':>4} {MOVES[verdict.moving]:<5} {WORDS[verdict.way]}"
+    )
+
+
+def _reasons(document: PsDocument) -> Iterator[Row]:
+    """Why, for all processes that share a reason."""
+    groups: dict[tuple[str, str], list[PsProcess]] = defaultdict(list)
+    for process in document.processes:
+        groups[process.verdict.way, process.verdict.because].append(process)
+    if groups:
+        yield 0, "", ""
+    for (way, because), members in sorted(groups.items(), key=lambda group: ORDER.index(group[0][0])):
+        some = ", ".join(str(one.pid) for one in members[:EACH]) + (", ..." if len(members) > EACH else "")
+        yield 2, way, f"{_sentence(members[0].verdict, because)} ({some})"
+    asks = dict.fromkeys(ask for one in document.processes for ask in one.verdict.ask)
+    for ask in asks:
+        yield 2, "note", f"to find out: {ask}"
+
+
+def _sentence(verdict: RunningVerdict, because: str) -> str:
+    confidence = "" if verdict.confidence is None else verdict.confidence.value
+    by = ", ".join(filter(None, (verdict.registered_by, confidence)))
+    what = {"none": "no path", "staged": "through host memory"}.get(verdict.way, WORDS[verdict.way])
+    return f"{what}{f' ({by})' if by else ''}: {because}"
+
+
+def _end(document: PsDocument) -> Iterator[Row]:
+    if document.unowned_regions:
+        size = amount(document.unowned_bytes)
+        yield (
+            2,
+            "note",
+            f"{counted(document.unowned_regions, 'region')}, {size}, of processes that are not visible",
+        )
+    for note in document.notes:
+        yield 2, "note", f"note: {note}"
+
+
+def _detail(document: PsDocument) -> Iterator[Row]:
+    for process in document.processes:
+        verdict = process.verdict
+        yield 0, "head", f"{process.pid} {_plain(process.name)}, user {process.user_id}, {process.job.label}"
+        yield 2, verdict.way, _sentence(verdict, verdict.because) + f"; {_now(verdict)}"
+        for line in verdict.evidence:
+            yield 6, "quote", line
+        for limit in verdict.limits:
+            yield 6, "quote", f"but: {limit}"
+        for ask in verdict.ask:
+            yield 6, "quote", f"to find out: {ask}"
+        yield from _holds(process)
+    yield from ports(document)
+    yield 0, "head", "Sources"
+    for source in document.sources:
+        why = f": {source.why}" if source.why else ""
+        yield 2, "note", f"{source.name}  {source.status}, {source.seconds:.2f} s{why}"
+    yield from _end(document)
+
+
+def ports(document: PsDocument) -> Iterator[Row]:
+    """What each port moves."""
+    if document.ports:
+        yield 0, "head", "Ports, of all processes"
+    for port in document.ports:
+        sent, received = amount(port.sent_bytes_per_s), amount(port.received_bytes_per_s)
+        yield 2, "", f"{port.device}:{port.port}  sends {sent}/s, receives {received}/s"
+
+
+def _now(verdict: RunningVerdict) -> str:
+    return {True: "data moves now", False: "nothing moves now", None: "whether data moves is not known"}[
+        verdict.moving
+    ]
+
+
+def _holds(process: PsProcess) -> Iterator[Row]:
+    for gpu in process.gpus:
+        how = "open" if gpu.computes is None else "computes"
+        memory = f", {amount(gpu.memory_bytes)}" if gpu.memory_bytes is not None else ""
+        yield 2, "", f"GPU {gpu.address} ({how}{memory})"
+    for one in process.devices:
+        known = "" if one.dmabuf_regions is None else f", {one.dmabuf_regions} of them GPU memory"
+        rate = "" if one.packets_per_s is None else f", {one.packets_per_s} packets/s"
+        port = "" if one.port_bytes_per_s is None else f"; port: {amount(one.port_bytes_per_s)}/s of all"
+        yield (
+            2,
+            "",
+            f"{one.device}: {counted(one.regions, 'region')}, {amount(one.registered_bytes)}{known}; "
+            f"{counted(one.connected_pairs, 'queue pair')} connected, {one.other_pairs} not{rate}{port}",
+        )
+    if process.tcp is not None and process.tcp.sockets:
+        others, here = amount(process.tcp.to_others), amount(process.tcp.to_this_node)
+        yield 2, "", f"TCP: {others}/s with other nodes, {here}/s on this node"
+    for library in process.libraries:
+        deleted = " (deleted)" if library.deleted else ""
+        yield 2, "", f"{library.name} {library.version or 'of unknown version'}{deleted}"
+    if process.settings:
+        yield 2, "", " ".join(f"{name}={_plain(value)}" for name, value in sorted(process.settings.items()))
+    if process.closed:
+        yield 2, "note", f"not readable: {', '.join(process.closed)}"
+
+
+def _plain(name: str) -> str:
+    """A name without what would break its line; the stream shows other control characters as text."""
+    return "".join(letter if letter.isprintable() else "?" for letter in name)
+
+
+def _cut(name: str, width: int) -> str:
+    from rich.cells import cell_len, set_cell_size
+
+    return name if cell_len(name) <= width else set_cell_size(name, width - 1).rstrip() + "~"

@@ -1,0 +1,243 @@
+"""The decision table: which way a process's GPU memory goes, and how certain that is.
+
+The first row that holds decides. *Registered* is not *used*: that a region of GPU memory exists and that
+data moves are two facts, and no source joins them. Unknown is an answer, with what would show more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from gdrkit.evidence import Confidence
+from gdrkit.facts.usage import EXPORTERS
+from gdrkit.jobs.running.circumstances import (
+    COLLECTIVES,
+    HIDES_PAIRS,
+    Circumstances,
+    is_coherent,
+    is_integrated,
+)
+from gdrkit.jobs.running.document import RunningVerdict
+
+SOCKET_BYTES_PER_S = 1_000_000
+"""From here on TCP carries data and not only control: heartbeats and stores of a job move some kB/s. A
+choice of ours."""
+ROOT = "as root: sudo gdr ps"
+USED = "registered is not used: no source joins a region with the bytes that move"
+
+Decision = RunningVerdict | None
+
+
+def judge(found: Circumstances) -> RunningVerdict:
+    """The verdict on one process."""
+    for row in ROWS:
+        decided = row(found)
+        if decided is not None:
+            return decided
+    return _unknown(found)
+
+
+def _open_buffers(found: Circumstances) -> Decision:
+    """It holds dma-bufs of GPU memory open, as NVSHMEM does, and NICs are attached to them."""
+    inodes = {one.ino for one in found.process.buffers if one.exp_name in EXPORTERS and one.ino is not None}
+    attached = [one for one in found.node.buffers or () if one.inode in inodes and one.devices]
+    if not attached:
+        return None
+    devices = ", ".join(sorted({device for one in attached for device in one.devices}))
+    size = sum(one.bytes for one in attached)
+    return _direct(
+        found, "dmabuf", Confidence.LIKELY,
+        f"{counted(len(attached), 'dma-buf')} of GPU memory on {devices}",
+        f"fdinfo: open dma-bufs of GPU memory, {size} bytes; dma_buf/bufinfo: attached to {devices}",
+    )  # fmt: skip
+
+
+def _attributed_buffers(found: Circumstances) -> Decision:
+    """Attachments of its NICs to GPU memory that no regions of others explain."""
+    evidence, regions, size, most = [], 0, 0, 0
+    for device in found.holdings:
+        share = found.node.shares.get(device, {}).get(found.process.pid)
+        if share is None or not share.at_least:
+            continue
+        regions += share.at_least
+        most += share.at_most
+        size += share.bytes_at_least
+        evidence.append(
+            f"dma_buf/bufinfo: {device} is attached to {counted(share.attached, 'buffer')} of GPU memory; "
+            f"by their sizes at least {share.at_least} belong to this process"
+        )
+    if not regions:
+        return None
+    number = str(regions) if most == regions else f"{regions} to {most}"
+    one = regions == most == 1
+    return _direct(
+        found, "dmabuf", Confidence.LIKELY,
+        f"{number} region{'' if one else 's'} of GPU memory, {amount(size)}", *evidence,
+    )  # fmt: skip
+
+
+def _peermem(found: Circumstances) -> Decision:
+    """nvidia-peermem holds regions, and no other process has any."""
+    references = found.node.peermem_references
+    if not references or references > found.regions or not found.gpus:
+        return None
+    if found.node.regions_of_others(found.process.pid):
+        return None
+    return _direct(
+        found, "peermem", Confidence.LIKELY, f"{counted(references, 'region')} of nvidia-peermem",
+        f"/sys/module/nvidia_peermem/refcnt: {references}; no other process has memory regions",
+    )  # fmt: skip
+
+
+def _flushes(found: Circumstances) -> Decision:
+    """NCCL's pair of a receiver with itself sends: it flushes what arrived in GPU memory."""
+    for held in found.holdings.values():
+        if held.to_themselves and held.self_packets and found.maps("libnccl.so"):
+            return _direct(
+                found, "", Confidence.CERTAIN, "NCCL flushes what the NIC writes to GPU memory",
+                f"netlink: queue pair {held.to_themselves[0]} of {held.device} is connected to itself and "
+                f"sent {held.self_packets} packets (NCCL net_ib.cc: only for GPUDirect RDMA)",
+                limits=("of what is sent this shows nothing",),
+            )  # fmt: skip
+    return None
+
+
+def _not_both(found: Circumstances) -> Decision:
+    """It uses no GPU, or no network."""
+    process = found.process
+    if "fd" in process.denied and not found.gpus:
+        return None
+    if not found.gpus and not any(name.startswith("/dev/nvidia") for name in process.devices):
+        return _verdict(found, "none", "it uses no GPU", Confidence.CERTAIN, "no device of a GPU is open")
+    network = found.holdings or found.rdma_files or found.other_fabrics or process.devices.get("/dev/gdrdrv")
+    library = found.maps(*COLLECTIVES)
+    if network or library or "fd" in process.denied or "maps" in process.denied:
+        return None
+    return _verdict(
+        found, "none", "it uses no network for GPU memory", Confidence.LIKELY,
+        "no device of a network is open, and no library for it is mapped",
+        limits=("a library that is linked into the program is not seen",),
+    )  # fmt: skip
+
+
+def _host_memory(found: Circumstances) -> Decision:
+    """Its NICs hold regions, and none of them is GPU memory."""
+    node = found.node
+    if not found.regions or not found.gpus or node.buffers is None:
+        return None
+    if node.peermem_references or any(node.attached.get(device) for device in found.holdings):
+        return None
+    unplaced = [device for device in found.holdings if not node.addresses.get(device)]
+    if unplaced and any(one.devices for one in node.buffers):
+        return None
+    if found.other_fabrics or is_coherent(found):
+        return None
+    peermem = "not loaded" if node.peermem_references is None else "holds no region"
+    evidence = (
+        f"netlink: {counted(found.regions, 'memory region')} on {', '.join(sorted(found.holdings))}",
+        f"dma_buf/bufinfo: no buffer of GPU memory is attached there; nvidia-peermem: {peermem}",
+    )
+    if is_integrated(found):
+        return _verdict(
+            found, "host-mapped", "host memory is the memory of this GPU", Confidence.CERTAIN, *evidence
+        )
+    known = is_integrated(found) is False and is_coherent(found) is False
+    return _verdict(
+        found, "staged", "its NIC holds regions of host memory only",
+        Confidence.CERTAIN if known else Confidence.LIKELY, *evidence,
+        limits=() if known else ("the kind of this GPU is not known: one may have no other memory",),
+    )  # fmt: skip
+
+
+def _socket(found: Circumstances) -> Decision:
+    """It has no RDMA device, and moves data to other nodes over TCP."""
+    process = found.process
+    if found.holdings or found.rdma_files or found.other_fabrics or process.denied:
+        return None
+    if not found.gpus or not found.maps(*COLLECTIVES) or not found.same_network:
+        return None
+    rate = process.tcp.sent + process.tcp.received
+    if rate < SOCKET_BYTES_PER_S:
+        return None
+    return _verdict(
+        found, "socket", f"TCP to other nodes, {amount(rate)}/s", Confidence.CERTAIN,
+        "no RDMA device is open or mapped, and no other fabric",
+        f"inet_diag: its connections to other nodes move {rate} bytes/s",
+    )  # fmt: skip
+
+
+ROWS: tuple[Callable[[Circumstances], Decision], ...] = (
+    _open_buffers, _attributed_buffers, _peermem, _flushes, _not_both, _host_memory, _socket,
+)  # fmt: skip
+
+
+def _unknown(found: Circumstances) -> RunningVerdict:
+    """Why nothing decides, and what would."""
+    node, process = found.node, found.process
+    reasons: list[str] = []
+    ask: list[str] = []
+    if process.denied:
+        reasons.append("its descriptors and maps are not readable")
+        ask.append(ROOT)
+    elif found.regions and node.buffers is None:
+        reasons.append(f"the table of dma-bufs is not readable: {node.buffers_why}")
+        ask.append(ROOT)
+    elif found.regions and is_coherent(found):
+        reasons.append("this GPU shares addresses with the CPU: system memory may lie on it")
+    elif found.regions and (node.peermem_references or _shared(found)):
+        reasons.append("regions of GPU memory exist, of this process or of another")
+        ask.append("the log of the job: gdr nccl job.log")
+    elif found.regions and any(one.devices for one in node.buffers or ()):
+        reasons.append("a buffer of GPU memory is attached to a device that is not known by its PCI address")
+    elif found.other_fabrics:
+        reasons.append("Slingshot and Omni-Path do not show their memory regions")
+    elif found.holdings or found.rdma_files:
+        reasons.append("it has an RDMA device open and no memory region")
+    elif found.same_network is False:
+        reasons.append("it lives in another network namespace: its connections are not visible from here")
+        ask.append("inside its namespace: nsenter --target PID --net gdr ps")
+    else:
+        reasons.append("its connections to other nodes move almost nothing now")
+    limits = ("queue pairs of DevX are in no table",) if found.maps(*HIDES_PAIRS) else ()
+    return RunningVerdict(
+        way="unknown", registered_by="", confidence=None, moving=found.moving, because=reasons[0],
+        evidence=(), limits=limits, ask=tuple(ask),
+    )  # fmt: skip
+
+
+def _shared(found: Circumstances) -> bool:
+    return any(found.node.attached.get(device) for device in found.holdings)
+
+
+def _direct(
+    found: Circumstances, way: str, confidence: Confidence, because: str, *evidence: str,
+    limits: tuple[str, ...] = (),
+) -> RunningVerdict:  # fmt: skip
+    return RunningVerdict(
+        way="direct", registered_by="dmabuf" if way == "dmabuf" else "peermem" if way == "peermem" else "",
+        confidence=confidence, moving=found.moving, because=because, evidence=evidence,
+        limits=(USED, *limits) if way else limits, ask=(),
+    )  # fmt: skip
+
+
+def _verdict(
+    found: Circumstances, way: str, because: str, confidence: Confidence, *evidence: str,
+    limits: tuple[str, ...] = (),
+) -> RunningVerdict:  # fmt: skip
+    moving = True if way == "socket" else found.moving
+    return RunningVerdict(
+        way=way, registered_by="", confidence=confidence, moving=moving, because=because,  # type: ignore[arg-type]
+        evidence=evidence, limits=limits, ask=(),
+    )  # fmt: skip
+
+
+def counted(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
+
+def amount(number: int) -> str:
+    """A number of bytes for a reader, in decimal units."""
+    for unit, size in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
+        if number >= size:
+            return f"{number / size:.3g} {unit}"
+    return f"{number} bytes"

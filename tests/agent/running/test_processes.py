@@ -1,0 +1,250 @@
+"""Processes as /proc shows them: real ones, ended ones, those of another user, hostile names."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from gdrkit.agent.running import libraries, processes
+
+HOLDER = """
+import mmap, os, socket, sys
+device, library = sys.argv[1:]
+held = [os.open(device, os.O_RDWR), os.open(device, os.O_RDWR)] if device else []
+one, other = socket.socketpair()
+file = open(library, "rb") if library else None
+mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if file else None
+if file:
+    file.close()
+print("ready", flush=True)
+sys.stdin.read()
+"""
+IN_A_NAMESPACE = """
+import ctypes, os, stat, sys
+libc = ctypes.CDLL(None, use_errno=True)
+if libc.unshare(0x20000) or libc.mount(b"none", b"/", None, 0x44000, None):
+    sys.exit(77)
+if libc.mount(b"tmpfs", b"/dev", b"tmpfs", 0, None):
+    sys.exit(77)
+os.mkdir("/dev/infiniband")
+try:
+    os.mknod("/dev/infiniband/uverbs0", 0o600 | stat.S_IFCHR, os.makedev(1, 3))
+    os.mknod("/dev/nvidia3", 0o600 | stat.S_IFCHR, os.makedev(1, 3))
+except PermissionError:
+    sys.exit(77)
+open("/dev/nvidia0", "w").close()  # only the name of one
+fds = [os.open(name, os.O_RDWR) for name in ("/dev/infiniband/uverbs0", "/dev/nvidia3", "/dev/nvidia3",
+                                             "/dev/nvidia0")]
+print("ready", flush=True)
+sys.stdin.read()
+"""
+
+
+@contextlib.contextmanager
+def started(code: str, *arguments: str, **environment: str):
+    """A process that runs until the end of the block."""
+    child = subprocess.Popen(
+        [sys.executable, "-I", "-c", code, *arguments],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, env={**environment, "PATH": "/usr/bin"},
+    )  # fmt: skip
+    try:
+        line = child.stdout.readline()
+        if child.poll() == 77 or not line:
+            child.wait(20)
+            pytest.skip("needs CAP_SYS_ADMIN and CAP_MKNOD: run the tests as root on a machine of their own")
+        yield child
+    finally:
+        child.stdin.close()
+        child.stdout.close()
+        child.wait(20)
+
+
+def rows(proc: str = "/proc") -> dict[int, dict]:
+    found: list[dict] = []
+    processes.scan(found.append, proc)
+    return {row["pid"]: row for row in found if "pid" in row}
+
+
+def test_a_process_is_found_by_the_devices_that_it_holds_and_not_by_names():
+    """It has a mount namespace with device nodes of its own: two real ones, and a file that is called so."""
+    with started(IN_A_NAMESPACE, NCCL_IB_HCA="mlx5_0", NCCL_API_KEY="x1", HOME="/root") as child:
+        row = rows()[child.pid]
+
+    assert row["devices"] == {"/dev/infiniband/uverbs0": 1, "/dev/nvidia3": 2}
+    assert row["environment"] == {"NCCL_IB_HCA": "mlx5_0"}
+    assert row["uid"] == os.geteuid() and row["started"] > 0 and row["denied"] == []
+
+
+def test_a_process_that_holds_no_device_has_no_row():
+    with started(HOLDER, "/dev/null", "") as child:
+        assert child.pid not in rows()
+
+
+def test_the_descriptors_of_a_process_are_devices_and_sockets():
+    with started(HOLDER, "/dev/null", "") as child:
+        held = processes.held_by(processes.Reader(child.pid, "/proc"))
+        inodes = {one.stat().st_ino for one in Path(f"/proc/{child.pid}/fd").iterdir()}
+
+    assert len(held.sockets) == 2 and set(held.sockets) <= inodes
+    assert held.devices == {} and held.buffers == []
+
+
+def test_a_version_is_that_of_the_mapped_file_even_if_it_was_deleted(tmp_path):
+    """The environment's NCCL_VERSION is the image's: on two H200s it said 2.28.3 beside a 2.28.9."""
+    library = tmp_path / "libnccl.so.2"
+    library.write_bytes(b"\0NCCL version 2.28.9+cuda13.0\0" + bytes(5000))
+    with started(HOLDER, "", str(library), NCCL_VERSION="2.28.3-1") as child:
+        assert versions(child.pid) == ("2.28.9+cuda13.0", "")
+        library.unlink()
+        library.write_bytes(b"\0NCCL version 2.30.7+cuda13.0\0")
+        version, why = versions(child.pid)
+
+    assert version == "2.28.9+cuda13.0" if os.geteuid() == 0 else why
+
+
+def test_another_file_under_the_same_name_tells_no_version(tmp_path, monkeypatch):
+    """Without map_files, which only root may read, the path may lead to a newer file."""
+    library = tmp_path / "libnccl.so.2"
+    library.write_bytes(b"\0NCCL version 2.28.9+cuda13.0\0")
+    with started(HOLDER, "", str(library)) as child:
+        (found,) = mapped(child.pid)
+        (tmp_path / "newer").write_bytes(b"\0NCCL version 2.30.7+cuda13.0\0")
+        (tmp_path / "newer").replace(library)
+        emitted: list[dict] = []
+        libraries.emit_versions({found.key: (child.pid, found._replace(area="0-1"))}, emitted.append)
+
+    assert emitted == [{"file": f"{found.key[0]:x}:{found.key[1]}", "version": "",
+                        "why": "another file has this name now"}]  # fmt: skip
+
+
+def test_a_pipe_in_place_of_a_library_is_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "libnccl.so.2")
+    inode = (tmp_path / "libnccl.so.2").stat().st_ino
+    library = libraries.Library("libnccl.so.2", str(tmp_path / "libnccl.so.2"), "0-1", (1, inode), False)
+    emitted: list[dict] = []
+
+    libraries.emit_versions({library.key: (os.getpid(), library)}, emitted.append)
+
+    assert emitted[0]["version"] == "" and emitted[0]["why"]
+
+
+def mapped(pid: int) -> list[libraries.Library]:
+    return libraries.mapped(Path(f"/proc/{pid}/maps").read_bytes())
+
+
+def versions(pid: int) -> tuple[str, str]:
+    (found,) = mapped(pid)
+    emitted: list[dict] = []
+    libraries.emit_versions({found.key: (pid, found)}, emitted.append)
+    return emitted[0]["version"], emitted[0]["why"]
+
+
+@pytest.mark.parametrize(
+    ("line", "name"),
+    [
+        ("7f00-7f01 r-xp 00000000 fd:01 77 /opt/x/libnccl.so.2.28.9", "libnccl.so.2.28.9"),
+        (
+            "7f00-7f01 r--p 00000000 00:2b 77                         /a b/libnccl-net-ofi.so",
+            "libnccl-net-ofi.so",
+        ),
+        ("7f00-7f01 r--p 00000000 fd:01 77 /x/libmlx5.so.1.24.44.0 (deleted)", "libmlx5.so.1.24.44.0"),
+        ("7f00-7f01 r--p 00000000 fd:01 77 /x/libnccl.so.2/other", None),
+        ("7f00-7f01 r--p 00000000 fd:01 77 /x/mylibnccl.so.2", None),
+        ("7f00-7f01 r--p 00000000 00:00 0 ", None),
+        ("nonsense /x/libnccl.so.2", None),
+    ],
+)
+def test_a_line_of_maps_names_a_library_or_none(line, name):
+    found = libraries.mapped(line.encode())
+
+    assert [one.name for one in found] == ([name] if name else [])
+
+
+def test_a_library_is_told_once_however_often_it_is_mapped():
+    lines = b"".join(b"7f%02x-7fff r-xp 00000000 fd:01 77 /x/libucp.so.0.0.0\n" % n for n in range(9))
+
+    (found,) = libraries.mapped(lines)
+    assert (found.area, found.as_row()["version"]) == ("7f00-7fff", "0.0.0")
+
+
+FDINFO = (
+    b"pos:\t0\nflags:\t02000002\nmnt_id:\t11\nino:\t4\nsize:\t8388608\ncount:\t2\nexp_name:\tnv_dmabuf\n"
+)
+"""Of a descriptor that cuMemGetHandleForAddressRange gave: driver 580.159."""
+
+
+def test_a_buffer_has_inode_size_references_and_exporter():
+    assert processes.buffer_of(FDINFO) == {"ino": 4, "size": 8388608, "count": 2, "exp_name": "nv_dmabuf"}
+    assert processes.buffer_of(b"size:\t-1\nino:\t" + b"9" * 99 + b"\nx") == {}
+
+
+def process(
+    proc: Path, pid: int, *, name: bytes = b"python3", fields: int = 50, environ: bytes = b""
+) -> Path:
+    """A process of a tree that stands for /proc."""
+    folder = proc / str(pid)
+    (folder / "fd").mkdir(parents=True)
+    (folder / "stat").write_bytes(b"%d (%s) S " % (pid, name) + b"7 " * (fields - 3) + b"7\n")
+    (folder / "cgroup").write_bytes(b"0::/x\n")
+    (folder / "environ").write_bytes(environ)
+    (folder / "maps").write_bytes(b"")
+    return folder
+
+
+def hold_a_buffer(folder: Path) -> None:
+    (folder / "fd/6").symlink_to("/dmabuf:")
+    (folder / "fdinfo").mkdir()
+    (folder / "fdinfo/6").write_bytes(FDINFO)
+
+
+@pytest.mark.parametrize("name", [b"a) R 1 (b", b"\x1b[2Jx", b"x\ny", b"\xff\xfe", b""])
+def test_a_hostile_name_does_not_move_the_fields(tmp_path, name):
+    """Any process chooses its name: prctl(2), PR_SET_NAME. The stream shows control characters as text."""
+    hold_a_buffer(process(tmp_path, 5, name=name))
+
+    assert rows(str(tmp_path))[5]["started"] == 7
+    assert rows(str(tmp_path))[5]["name"] == name.decode("utf-8", "replace")
+
+
+def test_a_stat_without_its_fields_is_that_of_a_process_that_has_ended(tmp_path):
+    hold_a_buffer(process(tmp_path, 5, fields=10))
+
+    assert rows(str(tmp_path)) == {}
+
+
+def test_an_environment_of_a_million_variables_is_bounded():
+    many = b"\0".join(b"NCCL_X%d=" % n + b"v" * 5000 for n in range(300))
+
+    found = processes.switches(many)
+    assert len(found) == 64 and set(map(len, found.values())) == {200}
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        b"PATH=/x",
+        b"XNCCL_DEBUG=1",
+        b"NCCL_TOKEN=1",
+        b"UCX_PASSWORD=1",
+        b"NCCL_",
+        b"nccl_debug=1",
+        b"=NCCL_DEBUG",
+    ],
+)
+def test_other_variables_and_secrets_are_left_out(entry):
+    assert processes.switches(b"NCCL_DEBUG=INFO\0" + entry) == {"NCCL_DEBUG": "INFO"}
+
+
+def test_a_secret_in_a_value_is_dropped():
+    found = processes.switches(b"UCX_NET_DEVICES=https://user:pw123456@host/x\0")
+
+    assert "pw123456" not in found["UCX_NET_DEVICES"]
+
+
+def test_a_device_is_a_character_device(tmp_path):
+    assert processes._is_device("/dev/null") and not processes._is_device(str(tmp_path))

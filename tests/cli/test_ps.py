@@ -1,0 +1,109 @@
+"""`gdr ps`: this machine, a bundle, a node over ssh; hostile records end in one line."""
+
+from __future__ import annotations
+
+import io
+import json
+import tarfile
+
+import jsonschema
+import pytest
+
+from gdrkit.cli import main
+from tests.jobs.running.records import closed, device, held, process, record
+
+MADE = record(process(701), rdma=[device(*held(1, 701, 4 << 20, pairs=2))])
+
+
+@pytest.fixture
+def bundle(tmp_path):
+    """A bundle that has a record, or any other text in its place."""
+
+    def write(content: object) -> str:
+        path = tmp_path / "node.tar.gz"
+        data = content if isinstance(content, bytes) else json.dumps(content).encode()
+        with tarfile.open(path, "w:gz") as archive:
+            for name, text in (("sos_commands/gdr/running", data), ("etc/hostname", b"node17\n")):
+                member = tarfile.TarInfo(f"gdr-node17/{name}")
+                member.size = len(text)
+                archive.addfile(member, io.BytesIO(text))
+        return str(path)
+
+    return write
+
+
+def test_a_bundle_shows_what_ran_when_it_was_collected(bundle, capsys):
+    assert main(["ps", bundle(MADE)]) == 2
+    out = capsys.readouterr().out
+
+    assert "701 python3" in out and "through host memory (certain)" in out
+
+
+def test_the_output_is_valid_against_its_schema(bundle, capsys):
+    main(["ps", bundle(MADE), "--json"])
+    document = json.loads(capsys.readouterr().out)
+    main(["schema", "ps"])
+    schema = json.loads(capsys.readouterr().out)
+
+    jsonschema.validate(document, schema)
+    assert schema["title"] == document["schema"] == "gdrkit.ps/1"
+    document["processes"][0]["verdict"]["way"] = "sideways"
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(document, schema)
+
+
+def test_the_record_of_a_bundle_is_what_was_collected(bundle, capsys):
+    assert main(["ps", bundle(MADE), "--record"]) == 0
+    assert json.loads(capsys.readouterr().out) == MADE
+
+
+def test_one_process_and_one_job_are_chosen(bundle, capsys):
+    made = bundle(record(process(701), closed(702, cgroup="0::/job_9/step_0\n")))
+    main(["ps", made, "--job", "9", "--json"])
+    assert [one["pid"] for one in json.loads(capsys.readouterr().out)["processes"]] == [702]
+    main(["ps", made, "--pid", "701", "--json"])
+    assert [one["pid"] for one in json.loads(capsys.readouterr().out)["processes"]] == [701]
+
+
+def test_a_bundle_without_a_record_is_not_known(tmp_path, capsys):
+    (tmp_path / "etc").mkdir()
+    (tmp_path / "etc/hostname").write_text("node17\n")
+
+    assert main(["ps", str(tmp_path)]) == 3
+    assert "gdr ps --record" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"{}", b"[]", b"{", b"[" * 100_000, b"\xff\xfe", {**MADE, "schema": "gdrkit.running/9"},
+        {**MADE, "processes": 7}, {**MADE, "processes": [{**MADE["processes"][0], "pid": "701"}]},
+        {**MADE, "uid": 10**400}, {**MADE, "sources": {"rdma": {"status": 1}}},
+    ],
+)  # fmt: skip
+def test_a_record_of_another_form_ends_in_one_line(bundle, capsys, content):
+    code = main(["ps", bundle(content)])
+    err = capsys.readouterr().err
+
+    assert code >= 64 and err.startswith("gdr ps: not a record of processes") and "internal error" not in err
+
+
+def test_this_machine_is_judged_without_an_error(capsys):
+    assert main(["ps", "--json"]) in (0, 2, 3)
+    document = json.loads(capsys.readouterr().out)
+
+    assert {one["name"]: one["status"] for one in document["sources"]}["processes"] == "found"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["--json", "--verbose"], ["--pid", "1", "--record"], ["--job", "1", "--record"], ["--pid", "0"]],
+)
+def test_options_without_an_effect_are_refused(words, capsys):
+    assert main(["ps", *words]) == 64
+    assert capsys.readouterr().err.startswith("gdr ps: ")
+
+
+def test_a_name_of_no_host_is_refused_before_ssh_runs(capsys):
+    assert main(["ps", "ssh://-oProxyCommand=x"]) >= 64
+    assert "not a valid ssh target" in capsys.readouterr().err

@@ -1,0 +1,102 @@
+"""`gdr watch`: lines in a pipe, a screen in a terminal, and an end."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import select
+import subprocess
+
+import pytest
+
+from gdrkit.agent.streams import SafeStream
+from gdrkit.cli import main
+from gdrkit.evidence import running
+from tests.cli.test_streams import GDR
+from tests.jobs.running.records import device, held, process, record
+
+MADE = json.dumps(record(process(701, name="\x1b[2Jx"), rdma=[device(*held(1, 701, 4 << 20))])).encode()
+
+
+@pytest.fixture
+def node(monkeypatch):
+    """A machine that shows one staged process; counts the looks, and those that list every pair."""
+    seen: list[bool] = []
+
+    def told(target, command, *, pairs=True):
+        seen.append(pairs)
+        return MADE
+
+    monkeypatch.setattr(running, "record_of", told)
+    return seen
+
+
+def test_in_a_pipe_a_process_has_a_line_once(node, capsys):
+    assert main(["watch", "--count", "3", "--interval", "1"]) == 2
+    (line,) = capsys.readouterr().out.splitlines()
+
+    assert re.match(r"\d\d:\d\d:\d\d \+ +701 \?\[2Jx ", line) and line.endswith("host memory")
+
+
+def test_every_pair_is_listed_at_the_first_look_and_not_at_the_next(node):
+    main(["watch", "--count", "3", "--interval", "1"])
+
+    assert node == [True, False, False]
+
+
+def test_a_bundle_does_not_run(tmp_path, capsys):
+    assert main(["watch", str(tmp_path)]) >= 64
+    assert "not a running machine" in capsys.readouterr().err
+
+
+def test_in_a_terminal_the_screen_changes_in_place():
+    """The real command on a terminal: the second look erases the first, and the cursor comes back."""
+    ours, theirs = pty.openpty()
+    child = subprocess.Popen(
+        [*GDR, "watch", "--count", "2", "--interval", "1"], stdout=theirs, stdin=theirs,
+        env={**os.environ, "TERM": "xterm", "NO_COLOR": ""},
+    )  # fmt: skip
+    os.close(theirs)
+    shown = b""
+    try:
+        while select.select([ours], [], [], 60)[0]:
+            try:
+                shown += os.read(ours, 1 << 16)
+            except OSError:  # the other end is closed
+                break
+    finally:
+        os.close(ours)
+        child.wait(60)
+
+    assert child.returncode in (0, 2, 3)
+    assert shown.count(b"every 1 s, Ctrl-C ends") >= 2
+    assert b"\x1b[1A\x1b[2K" in shown and shown.rstrip().endswith(b"\x1b[?25h")
+
+
+class Kept:
+    encoding = "utf-8"
+
+    def __init__(self) -> None:
+        self.text = ""
+
+    def write(self, text: str) -> None:
+        self.text += text
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("\x1b[?25l\x1b[2K\x1b[1A\r\x1b[1mx\x1b[0m", "\x1b[?25l\x1b[2K\x1b[1A\r\x1b[1mx\x1b[0m"),
+        ("\x1b]0;x\x07", "\\x1b]0;x\\x07"),
+        ("\x1b[6n", "\\x1b[6n"),
+        ("\x1bc", "\\x1bc"),
+    ],
+)
+def test_a_screen_may_move_the_cursor_and_nothing_else(text, shown):
+    """Not: titles, answers of the terminal, resets."""
+    kept = Kept()
+    SafeStream(kept).screen(text)
+
+    assert kept.text == shown

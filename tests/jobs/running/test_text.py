@@ -1,0 +1,98 @@
+"""The screen of `gdr ps`: 80 columns, whatever the processes are called."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
+
+from gdrkit.jobs.running.document import exit_code
+from gdrkit.jobs.running.text import row, text
+from tests.jobs.running.records import NIC, bufinfo, closed, device, held, judged, process, record
+
+MIB = 1 << 20
+
+
+def node(**changed):
+    """A direct process, a staged one on another NIC, a closed one, and a region without an owner."""
+    return record(
+        process(701), process(702, cgroup="0::/\n"), closed(703),
+        rdma=[device(*held(1, 701, 8 * MIB, 2 * MIB, pairs=2)),
+              device(*held(1, 702, 4 * MIB, pairs=1), *held(2, None, MIB), name="mlx5_1", index=1)],
+        buffers=[{"text": bufinfo((8 * MIB, "nv_dmabuf", NIC)), "truncated": False}],
+        **changed,
+    )  # fmt: skip
+
+
+def test_a_row_for_each_process_then_the_reasons(snapshot):
+    assert text(judged(node()), width=80) == snapshot
+
+
+def test_the_evidence_of_each_process(snapshot):
+    assert text(judged(node()), verbose=True, width=80) == snapshot
+
+
+def test_no_process_is_said():
+    assert text(judged(record()), width=80).startswith("no process that uses a GPU or an RDMA device")
+
+
+@pytest.mark.parametrize(
+    ("chosen", "pids"),
+    [
+        ({"pid": 702}, [702]),
+        ({"job": "4711"}, [701, 703]),
+        ({"job": "slurm 4711.0"}, [701, 703]),
+        ({"job": "47"}, []),
+    ],
+)
+def test_a_process_or_a_job_is_chosen(chosen, pids):
+    assert [one.pid for one in judged(node(), **chosen).processes] == pids
+
+
+def test_a_job_counts_the_ways_of_its_processes():
+    (job,) = judged(node()).jobs
+
+    assert (job.job.id, job.processes, job.ways) == ("4711", 2, {"direct": 1, "unknown": 1})
+
+
+def test_the_exit_code_is_that_of_the_worst_that_is_seen():
+    direct = record(
+        process(701), rdma=[device(*held(1, 701, 8 * MIB))],
+        buffers=[{"text": bufinfo((8 * MIB, "nv_dmabuf", NIC)), "truncated": False}],
+    )  # fmt: skip
+
+    assert exit_code(judged(direct)) == exit_code(judged(record())) == 0
+    assert exit_code(judged(node())) == 2
+    assert exit_code(judged(node(), pid=703)) == 3
+
+
+def test_what_is_not_shown_is_said():
+    made = node(sources={"tcp": {"status": "timed-out"}}, denied_processes=4,
+                namespaces={"pid": "pid:[4026532001]", "net": "net:[4026531840]"})  # fmt: skip
+    made["rdma"].append({"system": {"shared": 0}})
+    shown = text(judged(made), width=80)
+
+    for note in ("tcp: timed-out", "4 processes of other users are not readable", "pid namespace of its own",
+                 "belong to one network namespace each"):  # fmt: skip
+        assert note in " ".join(shown.split())
+
+
+NAMES = st.text(max_size=40) | st.sampled_from(
+    ["\x1b[2J\x1b[31m", "a\nb", "\u202e\u2066x", "日本語" * 9, "\udcff"]
+)
+
+
+@given(NAMES, NAMES, NAMES)
+def test_a_row_has_one_line_of_at_most_80_columns(name, job, value):
+    """A process chooses its name, its user the names of its cgroup and the values of its environment."""
+    cgroup = f"0::/{job}.service\n".encode("utf-8", "replace").decode()
+    made = node()
+    name, value = (one.encode("utf-8", "replace").decode() for one in (name, value))
+    made["processes"][0].update(name=name, cgroup=cgroup, environment={"NCCL_IB_HCA": value})
+    document = judged(made)
+
+    for one in document.processes:
+        assert cell_len(row(one)) <= 80 and row(one).isprintable()
+    for verbose in (False, True):
+        assert all(cell_len(line) <= 80 for line in text(document, verbose=verbose, width=80).split("\n"))

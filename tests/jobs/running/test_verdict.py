@@ -1,0 +1,311 @@
+"""The decision table: each row with evidence that decides, and the near miss beside it."""
+
+from __future__ import annotations
+
+import pytest
+
+from gdrkit.evidence import Confidence
+from tests.jobs.running.records import (
+    GB10,
+    GH200,
+    NIC,
+    OTHER_NIC,
+    UCX,
+    bufinfo,
+    closed,
+    device,
+    held,
+    process,
+    record,
+    verdict,
+)
+
+MIB = 1 << 20
+TABLE_DENIED = {"buffers": {"status": "denied", "why": "Permission denied"}}
+
+
+def with_table(*buffers: tuple[int, str, str]) -> list[dict]:
+    return [{"text": bufinfo(*buffers), "truncated": False}]
+
+
+def decided(made, pid: int = 701) -> tuple[str, str, Confidence | None]:
+    found = verdict(made, pid)
+    return found.way, found.registered_by, found.confidence
+
+
+# -- direct, by dma-buf ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("exporter", ["nv_dmabuf", "nvidia"])
+def test_regions_that_explain_the_nics_attachments_are_direct(exporter):
+    """As in the guest: a region of 8 MiB by dma-buf, one of 2 MiB of host memory."""
+    made = record(
+        process(701), rdma=[device(*held(1, 701, 8 * MIB, 2 * MIB, pairs=2))],
+        buffers=with_table((8 * MIB, exporter, NIC)),
+    )  # fmt: skip
+
+    assert decided(made) == ("direct", "dmabuf", Confidence.LIKELY)
+    assert "at least 1 belong to this process" in verdict(made).evidence[0]
+    assert "registered is not used" in verdict(made).limits[0]
+
+
+@pytest.mark.parametrize(("exporter", "nic"), [("i915", NIC), ("nv_dmabuf", OTHER_NIC), ("nv_dmabuf", "")])
+def test_a_buffer_of_another_exporter_or_at_another_nic_is_not(exporter, nic):
+    made = record(
+        process(701), rdma=[device(*held(1, 701, 8 * MIB))], buffers=with_table((8 * MIB, exporter, nic))
+    )
+
+    assert decided(made)[:2] == ("staged", "")
+
+
+def test_a_region_some_bytes_shorter_than_its_buffer_is_in_the_same_pages():
+    made = record(
+        process(701), rdma=[device(*held(1, 701, 8 * MIB - 100))],
+        buffers=with_table((8 * MIB, "nv_dmabuf", NIC)),
+    )  # fmt: skip
+
+    assert decided(made)[0] == "direct"
+
+
+def test_two_processes_with_equal_regions_share_what_all_of_them_explain():
+    """2 x 8 MiB of two processes, both attached: each has one."""
+    made = record(
+        process(701), process(702), rdma=[device(*held(1, 701, 8 * MIB), *held(2, 702, 8 * MIB))],
+        buffers=with_table((8 * MIB, "nv_dmabuf", NIC), (8 * MIB, "nv_dmabuf", NIC)),
+    )  # fmt: skip
+
+    assert decided(made, 701) == decided(made, 702) == ("direct", "dmabuf", Confidence.LIKELY)
+
+
+def test_one_buffer_that_either_of_two_may_hold_decides_for_none():
+    made = record(
+        process(701), process(702), rdma=[device(*held(1, 701, 8 * MIB), *held(2, 702, 8 * MIB))],
+        buffers=with_table((8 * MIB, "nv_dmabuf", NIC)),
+    )  # fmt: skip
+
+    assert decided(made, 701) == decided(made, 702) == ("unknown", "", None)
+    assert verdict(made).because == "regions of GPU memory exist, of this process or of another"
+
+
+def test_attachments_that_no_region_explains_decide_for_none():
+    """Memory of DevX, or of the kernel: it may explain the others, too."""
+    made = record(
+        process(701), rdma=[device(*held(1, 701, 8 * MIB))],
+        buffers=with_table((8 * MIB, "nv_dmabuf", NIC), (4 * MIB, "nv_dmabuf", NIC)),
+    )  # fmt: skip
+
+    assert decided(made)[0] == "unknown"
+
+
+def test_a_region_without_an_owner_may_be_the_one_that_is_attached():
+    """Its maker has forked and ended: no table names the process that holds it."""
+    made = record(
+        process(701), rdma=[device(*held(1, 701, 8 * MIB), *held(2, None, 8 * MIB))],
+        buffers=with_table((8 * MIB, "nv_dmabuf", NIC)),
+    )  # fmt: skip
+
+    assert decided(made)[0] == "unknown"
+
+
+@pytest.mark.parametrize(("open_inode", "way"), [(1, "direct"), (2, "unknown")])
+def test_an_open_buffer_that_a_nic_is_attached_to_is_direct_without_a_region(open_inode, way):
+    """As NVSHMEM keeps it. A buffer that only has the same size is another."""
+    buffers = [{"ino": open_inode, "size": 8 * MIB, "count": 2, "exp_name": "nv_dmabuf"}]
+    made = record(process(701, buffers=buffers), buffers=with_table((8 * MIB, "nv_dmabuf", NIC)))
+
+    assert decided(made)[0] == way
+
+
+def test_a_table_that_is_cut_off_decides_nothing():
+    whole = record(process(701), rdma=[device(*held(1, 701, 8 * MIB))])
+    cut = {**whole, "buffers": [{**whole["buffers"][0], "truncated": True}]}
+
+    assert (decided(whole)[0], decided(cut)[0]) == ("staged", "unknown")
+
+
+# -- direct, by peermem or by NCCL's flush ---------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("references", "way"), [(None, "staged"), (0, "staged"), (2, "direct"), (3, "unknown")]
+)
+def test_regions_of_peermem_are_those_of_the_only_process_that_has_any(references, way):
+    """More references than regions: some of them are not this process's."""
+    made = record(process(701), rdma=[device(*held(1, 701, 8 * MIB, 4096))], peermem=references)
+
+    assert decided(made)[0] == way
+    assert (decided(made)[1] == "peermem") is (way == "direct")
+
+
+@pytest.mark.parametrize("other", [held(2, 702, 4096), held(2, None, 4096)])
+def test_another_process_with_regions_leaves_peermems_owner_open(other):
+    made = record(process(701), process(702), rdma=[device(*held(1, 701, 8 * MIB), *other)], peermem=1)
+
+    assert decided(made)[0] == "unknown"
+
+
+def flushing(sent: int, **changed) -> dict:
+    """A pair that is connected to itself, as NCCL's for flushing, on a node whose table is not readable."""
+    pair = ("qp", {"lqpn": 42, "rqpn": 42, "type": 2, "state": 3, "pdn": 1, "pid": 701, **changed})
+    moves = {"qp": 42, "index": 0, "sent_packets": sent, "received_packets": 0, "seconds": 0.4}
+    return record(
+        process(701), rdma=[device(*held(1, 701, 8 * MIB, 4), pair), moves], sources=TABLE_DENIED, buffers=[]
+    )
+
+
+def test_a_receiver_that_flushes_receives_directly():
+    found = verdict(flushing(9))
+
+    assert (found.way, found.registered_by, found.confidence) == ("direct", "", Confidence.CERTAIN)
+    assert found.moving is True and found.limits == ("of what is sent this shows nothing",)
+
+
+@pytest.mark.parametrize(
+    "made", [flushing(0), flushing(9, rqpn=43), flushing(9, type=4), flushing(9, state=1)]
+)
+def test_a_pair_that_does_not_flush_decides_nothing(made):
+    """At rest it may be that nothing has to be flushed (compute capability 9.0)."""
+    assert decided(made)[0] == "unknown"
+
+
+def test_a_pair_to_itself_of_another_program_is_no_flush():
+    made = flushing(9)
+    made["processes"][0]["libraries"] = []
+
+    assert decided(made)[0] == "unknown"
+
+
+# -- through host memory ---------------------------------------------------------------------------
+
+
+def test_regions_without_any_attachment_are_host_memory_for_certain():
+    made = record(process(701), rdma=[device(*held(1, 701, 4 * MIB, pairs=2))])
+
+    assert decided(made) == ("staged", "", Confidence.CERTAIN)
+
+
+def test_a_table_that_is_not_readable_is_no_empty_table():
+    made = record(
+        process(701), rdma=[device(*held(1, 701, 4 * MIB))], sources=TABLE_DENIED, buffers=[], uid=1000
+    )
+
+    assert decided(made) == ("unknown", "", None)
+    assert "as root: sudo gdr ps" in verdict(made).ask
+
+
+@pytest.mark.parametrize(
+    ("gpu", "way", "confidence"),
+    [(GB10, "host-mapped", Confidence.CERTAIN), (GH200, "unknown", None), ("", "staged", Confidence.LIKELY)],
+)
+def test_host_memory_means_another_thing_on_other_gpus(gpu, way, confidence):
+    """GB10 has no other memory; on GH200 system memory may lie on the GPU."""
+    made = record(process(701), rdma=[device(*held(1, 701, 4 * MIB))], gpu=gpu)
+
+    assert decided(made) == (way, "", confidence)
+
+
+def test_another_fabric_leaves_host_memory_open():
+    devices = {"/dev/nvidia0": 1, "/dev/cxi0": 1}
+    made = record(process(701, devices=devices), rdma=[device(*held(1, 701, 4 * MIB))])
+
+    assert decided(made)[0] == "unknown"
+
+
+def test_a_device_without_a_pci_address_may_be_the_one_that_is_attached():
+    """Its attachment is named by another device: rdma_rxe has none of its own."""
+    rdma = [device(*held(1, 701, 4 * MIB), name="rxe0")]
+
+    assert decided(record(process(701), rdma=rdma))[0] == "staged"
+    attached = with_table((8 * MIB, "nv_dmabuf", OTHER_NIC))
+    assert decided(record(process(701), rdma=rdma, buffers=attached))[0] == "unknown"
+
+
+# -- sockets, and no path --------------------------------------------------------------------------
+
+
+def talking(rate: int, **changed) -> dict:
+    tcp = {"sockets": 20, "sent": rate, "received": 0, "sent_here": 0, "received_here": 0}
+    return process(701, tcp=tcp, **changed)
+
+
+def test_a_job_without_rdma_that_moves_data_over_tcp_goes_over_sockets():
+    found = verdict(record(talking(30_620_000)))
+
+    assert (found.way, found.confidence, found.moving) == ("socket", Confidence.CERTAIN, True)
+    assert found.because == "TCP to other nodes, 30.6 MB/s"
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"devices": {"/dev/nvidia0": 1, "/dev/infiniband/uverbs0": 1}},
+        {"mapped_devices": ["/dev/infiniband/uverbs0"]},
+        {"devices": {"/dev/nvidia0": 1, "/dev/hfi1_0": 1}},
+        {"namespaces": {"pid": "pid:[4026531836]", "net": "net:[4026532999]"}},
+        {"namespaces": {}},
+        {"denied": ["maps"]},
+    ],
+)
+def test_tcp_beside_what_could_carry_the_data_decides_nothing(changed):
+    assert decided(record(talking(30_620_000, **changed)))[0] == "unknown"
+
+
+def test_control_connections_and_peers_on_this_node_are_no_sockets_path():
+    here = {"sockets": 20, "sent": 0, "received": 0, "sent_here": 10**9, "received_here": 10**9}
+
+    assert decided(record(talking(20_000)))[0] == "unknown"
+    assert decided(record(process(701, tcp=here)))[0] == "unknown"
+
+
+def test_a_process_without_a_gpu_or_without_a_network_has_no_path():
+    no_gpu = record(process(701, devices={"/dev/infiniband/uverbs0": 2}), nvml=[])
+    no_network = record(process(701, libraries=[]))
+
+    assert decided(no_gpu) == ("none", "", Confidence.CERTAIN)
+    assert decided(no_network) == ("none", "", Confidence.LIKELY)
+
+
+def test_a_process_that_is_closed_is_not_said_to_have_no_gpu():
+    made = record(closed(701), nvml=[], uid=1000)
+
+    assert decided(made) == ("unknown", "", None)
+    assert verdict(made).because == "its descriptors and maps are not readable"
+
+
+def test_pairs_that_no_table_lists_are_said():
+    made = record(process(701, libraries=[UCX]))
+
+    assert verdict(made).limits == ("queue pairs of DevX are in no table",)
+
+
+# -- what moves ------------------------------------------------------------------------------------
+
+
+def moving(packets: int | None, port: int | None, **changed) -> bool | None:
+    rdma = [device(*held(1, 701, 4 * MIB, pairs=1))]
+    if packets is not None:
+        rdma.append({"qp": 100, "index": 0, "sent_packets": packets, "received_packets": 0, "seconds": 0.4})
+    ports = [] if port is None else [
+        {"device": "mlx5_0", "port": "1", "sent": port, "received": 0, "seconds": 0.5}
+    ]  # fmt: skip
+    return verdict(record(process(701, **changed), rdma=rdma, ports=ports)).moving
+
+
+@pytest.mark.parametrize(
+    ("packets", "port", "expected"),
+    [
+        (9, None, True),
+        (0, None, False),
+        (0, 5000, False),
+        (None, 5000, True),
+        (None, 0, False),
+        (None, None, None),
+    ],
+)
+def test_what_moves_is_told_by_pairs_and_else_by_ports(packets, port, expected):
+    assert moving(packets, port) is expected
+
+
+def test_pairs_at_rest_say_nothing_where_devx_hides_others():
+    assert moving(0, 5000, libraries=[UCX]) is True
+    assert moving(0, None, libraries=[UCX]) is None
