@@ -130,6 +130,8 @@ class Direction(Progress):
                     self._order(message, message.gpu, stream)
             self._add(message)
             self._advance()
+            if stream is not None:
+                self._advance_shortly()
             self._drive(at_once=stream is not None)
         return message
 
@@ -143,6 +145,10 @@ class Direction(Progress):
 
     def _enter(self, message: Message, gpu: Gpu, stream: int) -> None:
         """Queue what precedes the wait of a program's stream for the message."""
+        return
+
+    def _advance_shortly(self) -> None:
+        """Take the steps that are possible in less time than another thread needs to wake up."""
         return
 
     @abstractmethod

@@ -19,6 +19,8 @@ from gdrkit.transport.shared import SharedChannel
 class PeerReceiver(Direction):
     """Posts where each message goes to once its memory is ready."""
 
+    needs_thread = False
+
     def __init__(self, ring: Ring, staged: SharedChannel) -> None:
         super().__init__(ring, staged)
         self._unposted, self._expected = deque[Message](), deque[Message]()

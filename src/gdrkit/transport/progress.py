@@ -55,16 +55,19 @@ class Progress(ABC):
         """Seconds until the background thread's next check, `waited` seconds after the last step."""
         return max(SLOW_SECONDS, pause(waited))
 
+    needs_thread = True
+    """Whether the other side waits for steps that are taken here."""
+
     def _drive(self, *, at_once: bool = False) -> None:
         """Let the background thread drive what is pending now, unless a thread waits. Holds the lock.
 
         If a thread waited for the message before, the background thread leaves it some milliseconds to wait
-        for this one, unless it has to be `at_once`.
+        for this one, unless it has to be `at_once`; likewise if the other side does not wait.
         """
         waited_for, self._waited_for = self._waited_for, False
         if self.pending:
             self._last_progress = time.monotonic()
-            if at_once or self._asleep or not waited_for:
+            if self._asleep or (self.needs_thread and (at_once or not waited_for)):
                 self._changed.notify()
             if self._progress_thread is None:
                 self._progress_thread = threading.Thread(
