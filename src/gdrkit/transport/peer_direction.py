@@ -170,9 +170,6 @@ class Direction(Progress):
     def _context(self) -> AbstractContextManager[object]:
         return nullcontext()  # each message has its own
 
-    def _can_advance(self) -> bool:
-        return True
-
     def abandon(self) -> None:
         super().abandon()
         self.ring.poison_slots(self._begun)

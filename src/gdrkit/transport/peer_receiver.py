@@ -39,15 +39,20 @@ class PeerReceiver(Direction):
         self._unposted.append(message)
         self._expected.append(message)
 
+    def _can_advance(self) -> bool:
+        return bool(self._unposted) or self.has_news(self._expected[0])
+
     def _forget(self) -> None:
         self._unposted.clear()
         self._expected.clear()
 
-    def _advance(self) -> None:
+    def _advance(self) -> bool:
+        before = len(self._unposted), len(self._expected)
         while self._expected and self._is_here(self._expected[0]):
             self._expected.popleft().finished = True
         while self._unposted and self._post(self._unposted[0]):
             self._unposted.popleft()
+        return before != (len(self._unposted), len(self._expected))
 
     def _enter(self, message: Message, gpu: Gpu, stream: int) -> None:
         """Let the stream post the message itself, unless that can be done at once."""

@@ -41,15 +41,20 @@ class PeerSender(Direction):
     def _add(self, message: Message) -> None:
         self._waiting.append(message)
 
+    def _can_advance(self) -> bool:
+        return self.has_news(self._waiting[0] if self._waiting else self._moving[0][0])
+
     def _forget(self) -> None:
         self._waiting.clear()
         self._moving.clear()
 
-    def _advance(self) -> None:
+    def _advance(self) -> bool:
+        before = len(self._waiting), len(self._moving)
         while self._moving and self._has_moved(*self._moving[0]):
             self._moving.popleft()[0].finished = True
         while self._waiting and self._start(self._waiting[0]):
             self._waiting.popleft()
+        return before != (len(self._waiting), len(self._moving))
 
     def _advance_shortly(self) -> None:
         end = time.monotonic() + _SHORT_SECONDS
