@@ -13,10 +13,8 @@ from gdrkit.transport.buffers import Buffer
 from gdrkit.transport.errors import PeerLost, TransportError
 
 SPIN_SECONDS = 0.002
-_libc = ctypes.CDLL(None)
-_yield_cpu = _libc.sched_yield
+yield_cpu = ctypes.CDLL(None).sched_yield
 """Through ctypes, which releases the GIL during the call."""
-_SET_TIMER_SLACK, _SLACK_NS = 29, 1000  # linux/prctl.h, PR_SET_TIMERSLACK; 50 us is the default: prctl(2)
 _SHORTEST, _LONGEST, _SHARE = 50e-6, 1e-3, 0.01
 
 
@@ -38,12 +36,7 @@ def back_off(waited: float, spin_seconds: float = SPIN_SECONDS) -> None:
     if seconds := pause(waited, spin_seconds):
         time.sleep(seconds)
     else:
-        _yield_cpu()
-
-
-def sleep_precisely() -> None:
-    """Let sleeps of this thread end within a microsecond of their time, instead of 50."""
-    _libc.prctl(_SET_TIMER_SLACK, ctypes.c_ulong(_SLACK_NS), 0, 0, 0)
+        yield_cpu()
 
 
 def until(condition: Callable[[], bool], gone: Callable[[], bool] = lambda: False) -> None:

@@ -35,14 +35,16 @@ class PeerChannel:
         return self._begin(self._receiver, into, stream, None)
 
     def _begin(self, way: Direction, what: Buffer, stream: int | None, crc32: int | None) -> Operation:
-        self._staged.prepare(what.device)  # pins both rings: their slots too
+        if what.device is not None:  # both directions together: this may block while a stream waits
+            self._staged.prepare(what.device)  # pins both rings: their slots too
+            self._sender.prepare(what.device)
+            self._receiver.prepare(what.device)
         return way.begin(Message(way, what, crc32), stream)
 
     def abandon(self) -> None:
-        self._sender.gone = self._receiver.gone = True
         self._staged.abandon()
-        self._sender.abandon()
-        self._receiver.abandon()
+        self._sender.release()
+        self._receiver.release()
 
     def close(self) -> None:
         self.abandon()

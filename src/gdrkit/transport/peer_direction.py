@@ -114,6 +114,12 @@ class Direction(Progress):
         self._begun = 0  # messages
         self._gpus: dict[int, Gpu] = {}
 
+    def prepare(self, device: int) -> None:
+        """Create what a device needs, once."""
+        if device not in self._gpus:
+            with cuda().on(device):
+                self._gpus[device] = Gpu()
+
     def begin(self, message: Message, stream: int | None) -> Operation:
         """Start a message, after the work that is queued on the stream now."""
         device = message.what.device
@@ -123,8 +129,6 @@ class Direction(Progress):
             message.place(self._begun, self._slots[self._begun % SLOTS])
             self._begun += 1
             if device is not None:
-                if device not in self._gpus:
-                    self._gpus[device] = Gpu()
                 message.gpu = self._gpus[device]
                 if stream is not None:
                     self._order(message, message.gpu, stream)
@@ -170,12 +174,14 @@ class Direction(Progress):
     def _context(self) -> AbstractContextManager[object]:
         return nullcontext()  # each message has its own
 
-    def abandon(self) -> None:
-        super().abandon()
+    def release(self) -> None:
+        """End all waits. Does not wait itself: a thread that waits for a message may call it."""
+        self.gone = True
         self.ring.poison_slots(self._begun)
 
     def close(self) -> None:
         """Wait for all queued work, with its waits kept satisfied, and free what it needed."""
+        self.abandon()
         for device, gpu in self._gpus.items():
             with cuda().on(device):
                 deadline = time.monotonic() + DRAIN_SECONDS

@@ -40,7 +40,7 @@ class PeerReceiver(Direction):
         self._expected.append(message)
 
     def _can_advance(self) -> bool:
-        return bool(self._unposted) or self.has_news(self._expected[0])
+        return not self.gone and (bool(self._unposted) or self.has_news(self._expected[0]))
 
     def _forget(self) -> None:
         self._unposted.clear()

@@ -42,7 +42,8 @@ class PeerSender(Direction):
         self._waiting.append(message)
 
     def _can_advance(self) -> bool:
-        return self.has_news(self._waiting[0] if self._waiting else self._moving[0][0])
+        first = self._waiting[0] if self._waiting else self._moving[0][0]
+        return not self.gone and self.has_news(first)
 
     def _forget(self) -> None:
         self._waiting.clear()
@@ -118,6 +119,7 @@ class PeerSender(Direction):
         return first + offset if first + offset + what.size_bytes <= last else 0
 
     def close(self) -> None:
+        self.abandon()
         for (device, _), (address, _) in self._opened.items():
             with cuda().on(device):
                 cuda().call("cuStreamSynchronize", self._gpus[device].stream)

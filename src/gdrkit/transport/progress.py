@@ -11,13 +11,9 @@ from contextlib import AbstractContextManager
 
 from gdrkit.transport.errors import TransportError
 from gdrkit.transport.native.cuda import CudaError
-from gdrkit.transport.operation import pause, sleep_precisely, until
+from gdrkit.transport.operation import pause, until, yield_cpu
 
 SLOW_SECONDS = 300e-6  # two chunks of 7 MB at 50 GB/s: the copy engine is busy for this long
-_SHORTEST_SLEEP = 10e-6
-"""Between two looks at words that change soon. Without it the background thread would have the interpreter's
-lock whenever another thread needs it: that made each call on a stream 80 us longer (measured).
-"""
 _LINGER_SECONDS, _LINGER_INTERVAL = 1.0, 5e-3
 """After a message the background thread looks for others by itself for a while: waking it for each message
 would take the interpreter's lock from the thread that is about to wait for that message.
@@ -107,7 +103,6 @@ class Progress(ABC):
 
     def _progress_loop(self) -> None:
         """Drive messages that no thread waits for."""
-        sleep_precisely()
         with self._context(), self._lock:
             begun = time.monotonic()
             while not self._closed:
@@ -132,7 +127,7 @@ class Progress(ABC):
             self._changed.wait(interval)
         else:
             self._lock.release()
-            time.sleep(_SHORTEST_SLEEP)
+            yield_cpu()
             self._lock.acquire()
         return interval
 
