@@ -1,35 +1,95 @@
-"""GPU to GPU between two processes: our paths compared with the copies that limit them, and with NCCL, in
-one run.
+"""Memory between two processes: our paths compared with what bounds them, and with NCCL, in one run.
 
-    python -m benchmarks.transport [--paths A,B] [--json FILE]
+    python -m benchmarks.transport [--rounds N] [--only A,B] [--json FILE]
 
-Our numbers are those of `gdr bench pair`: the time of one message is half of a ping-pong, which includes
-the filling of the pipeline; streaming sends messages one after another with one acknowledgement. The bytes
-of every path are checked. The bound is the slower of the two copies between GPU and pinned memory in the
-same run. NCCL runs the same pattern through PyTorch, with NCCL_P2P_DISABLE=1 for the staged path. Needs
-two NVIDIA GPUs, and PyTorch for NCCL.
+Our numbers are those of `gdr bench pair` and `gdr bench host`: the time of one message is half of a
+ping-pong, which includes the filling of the pipeline; streaming sends messages one after another with one
+acknowledgement. The bytes of every path are checked. All is measured in `--rounds` turns; the medians are
+printed. What bounds a path is measured in the same turns, with 256 MiB: a copy from GPU to GPU for `peer`,
+the slower copy between a GPU and pinned memory for `shared`, plain sockets for `tcp`, and one thread's
+memcpy for host memory. NCCL runs the same pattern through PyTorch, with its paths P2P, SHM and Socket. Needs
+two NVIDIA GPUs, and PyTorch for NCCL; without GPUs only host memory is measured.
 """
 
 from __future__ import annotations
 
 import argparse
+import ctypes
 import json
 import os
 import socket
 import statistics
 import subprocess
 import sys
+import tempfile
+import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
-from gdrkit.transport.measure.copies import slower_copy
+from gdrkit.transport.measure.copies import slower_copy, slower_peer_copy
 from gdrkit.transport.measure.job import MeasureEnd, measure
-from gdrkit.transport.native.cuda import cuda
+from gdrkit.transport.native.cuda import CudaError, CudaNotAvailable, cuda
 
 SIZES = (64 << 10, 1 << 20, 16 << 20, 256 << 20)
-PATHS = ("shared", "peer", "tcp")
+LARGEST = SIZES[-1]
+STREAMS = 4  # sockets for each direction of `tcp`: gdrkit.transport.negotiation
+_BLOCK = 4 << 20
+NCCL = {
+    "NCCL": ({}, "peer"),
+    "NCCL, P2P disabled": ({"NCCL_P2P_DISABLE": "1"}, "shared"),
+    "NCCL, sockets": ({"NCCL_P2P_DISABLE": "1", "NCCL_SHM_DISABLE": "1", "NCCL_NET": "Socket"}, "tcp"),
+}
+"""The environment of each of NCCL's paths, and our path with the same bound."""
 Rows = dict[str, dict[str, float]]
+Measured = tuple[str, Callable[[], "Rows | None"]]
+
+
+def plain_sockets() -> float:
+    """GB/s of as many sockets as `tcp` has, each with a thread at both ends, in two processes."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        child = os.fork()
+        if not child:
+            with socket.create_connection(listening.getsockname()[:2]) as control:
+                ends = [socket.create_connection(listening.getsockname()[:2]) for _ in range(STREAMS)]
+                parts = [os.urandom(1 << 20) * (LARGEST // STREAMS >> 20) for _ in ends]
+                while control.recv(1):
+                    each(ends, lambda end: end.sendall(parts[ends.index(end)]))
+            os._exit(0)
+        control, _ = listening.accept()
+        ends = [listening.accept()[0] for _ in range(STREAMS)]
+    memory = [memoryview(bytearray(LARGEST // STREAMS)) for _ in ends]
+
+    def fill(end: socket.socket) -> None:
+        left = memory[ends.index(end)]
+        while left:
+            left = left[end.recv_into(left, min(len(left), _BLOCK)) :]
+
+    def once() -> None:
+        control.send(b"x")
+        each(ends, fill)
+
+    seconds = timed(once, 7)
+    for end in (control, *ends):
+        end.close()
+    os.waitpid(child, 0)
+    return LARGEST / seconds / 1e9
+
+
+def each(ends: list[socket.socket], work: Callable[[socket.socket], object]) -> None:
+    """Do the same with every socket, in a thread each."""
+    threads = [threading.Thread(target=work, args=(end,)) for end in ends]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+def memcpy() -> float:
+    """GB/s of one thread's memcpy."""
+    here, there = (ctypes.create_string_buffer(LARGEST) for _ in range(2))
+    return LARGEST / timed(lambda: ctypes.memmove(there, here, LARGEST), 7) / 1e9
 
 
 def repeats(size: int) -> int:
@@ -48,8 +108,8 @@ def timed(work: Callable[[], object], count: int) -> float:
     return statistics.median(samples)
 
 
-def ours(path: str, devices: tuple[int, int]) -> Rows:
-    points = measure(path, MeasureEnd(devices[0]), MeasureEnd(devices[1]), SIZES)
+def ours(path: str, gpus: tuple[int | None, int | None]) -> Rows:
+    points = measure(path, MeasureEnd(gpus[0]), MeasureEnd(gpus[1]), SIZES)
     return {
         str(point.size_bytes): {
             "one_us": point.median_us,
@@ -98,36 +158,64 @@ def nccl_rank(rank: int, port: int, device: int, report: str) -> None:
         Path(report).write_text(json.dumps(found))
 
 
-def nccl(devices: tuple[int, int], report: Path, **environment: str) -> Rows | None:
-    """The results of NCCL's send and receive, or None if PyTorch or a second GPU is missing."""
+def nccl(devices: tuple[int, int], environment: dict[str, str]) -> Rows | None:
+    """The results of NCCL's send and receive, or None if PyTorch is missing."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    module = [sys.executable, "-m", "benchmarks.transport", "--nccl"]
-    ranks = [
-        subprocess.Popen(
-            [*module, str(rank), str(port), str(device), str(report)], env={**os.environ, **environment}
-        )
-        for rank, device in enumerate(devices)
-    ]
-    codes = [rank.wait(300) for rank in ranks]
-    return json.loads(report.read_text()) if not any(codes) else None
+    with tempfile.TemporaryDirectory() as folder:
+        report = Path(folder) / "report"
+        module = [sys.executable, "-m", "benchmarks.transport", "--nccl"]
+        ranks = [
+            subprocess.Popen(
+                [*module, str(rank), str(port), str(device), str(report)], env={**os.environ, **environment}
+            )
+            for rank, device in enumerate(devices)
+        ]
+        codes = [rank.wait(300) for rank in ranks]
+        return json.loads(report.read_text()) if not any(codes) else None
 
 
-def table(bound: float, results: dict[str, Rows | None]) -> str:
-    lines = [f"bound: {bound:.1f} GB/s, the slower copy between GPU and pinned memory", ""]
-    lines.append(
+def plan(devices: tuple[int, int] | None) -> tuple[dict[str, Callable[[], float]], dict[str, Measured]]:
+    """What to measure: the bounds, and for each row its bound and how it is measured."""
+    bounds: dict[str, Callable[[], float]] = {"memcpy": memcpy, "sockets": plain_sockets}
+    rows: dict[str, Measured] = {}
+    if devices:
+        bounds["copy engine"] = lambda: slower_peer_copy(*devices)
+        bounds["pinned copy"] = lambda: min(map(slower_copy, devices))
+        by_path = {"peer": "copy engine", "shared": "pinned copy", "tcp": "sockets"}
+        for path, bound in by_path.items():
+            rows[path] = bound, partial(ours, path, devices)
+        for name, (environment, path) in NCCL.items():
+            rows[name] = by_path[path], partial(nccl, devices, environment)
+    rows["shared, host memory"] = "memcpy", partial(ours, "shared", (None, None))
+    rows["tcp, host memory"] = "sockets", partial(ours, "tcp", (None, None))
+    return bounds, rows
+
+
+def middle(found: list[Rows]) -> Rows:
+    """The median of each number."""
+    return {
+        size: {name: statistics.median(rows[size][name] for rows in found) for name in row}
+        for size, row in found[0].items()
+    }
+
+
+def table(bounds: dict[str, float], results: dict[str, tuple[str, Rows | None]]) -> str:
+    lines = [f"bound: {bound:.1f} GB/s, {name}" for name, bound in bounds.items()]
+    lines += [
+        "",
         f"{'path':<22}{'bytes':>12}{'one us':>10}{'GB/s':>8}{'of bound':>10}"
-        f"{'streaming':>11}{'of bound':>10}"
-    )
-    for name, result in results.items():
-        if result is None:
+        f"{'streaming':>11}{'of bound':>10}",
+    ]
+    for name, (bound, rows) in results.items():
+        if rows is None:
             lines.append(f"{name:<22}not measured")
             continue
-        for size, row in result.items():
+        for size, row in rows.items():
             lines.append(
                 f"{name:<22}{int(size):>12}{row['one_us']:>10.1f}{row['one_gb_per_s']:>8.2f}"
-                f"{row['one_gb_per_s'] / bound:>10.0%}{row['streaming_gb_per_s']:>11.2f}"
-                f"{row['streaming_gb_per_s'] / bound:>10.0%}"
+                f"{row['one_gb_per_s'] / bounds[bound]:>10.1%}{row['streaming_gb_per_s']:>11.2f}"
+                f"{row['streaming_gb_per_s'] / bounds[bound]:>10.1%}"
             )
     return "\n".join(lines)
 
@@ -137,24 +225,40 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--json", type=Path, help="write the numbers to this file")
-    parser.add_argument("--paths", default=",".join((*PATHS, "nccl")), help="comma-separated paths")
+    parser.add_argument("--rounds", type=int, default=1, help="turns, of which medians are printed (1)")
+    parser.add_argument("--only", help="comma-separated words with which the names of rows begin")
     parser.add_argument("--nccl", nargs=4, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.nccl:
         rank, port, device, report = options.nccl
         nccl_rank(int(rank), int(port), int(device), report)
         return
-    devices = (0, 1 if cuda().device_count() > 1 else 0)
-    bound = min(slower_copy(device) for device in devices)
-    chosen = options.paths.split(",")
-    results: dict[str, Rows | None] = {path: ours(path, devices) for path in PATHS if path in chosen}
-    if devices[0] != devices[1] and "nccl" in chosen:
-        report = Path("/tmp/gdrkit-benchmark-nccl.json")
-        results["NCCL, P2P disabled"] = nccl(devices, report, NCCL_P2P_DISABLE="1")
-        results["NCCL"] = nccl(devices, report)
-    print(table(bound, results))
+    bounds, rows = plan(_devices())
+    if options.only:
+        rows = {name: row for name, row in rows.items() if name.startswith(tuple(options.only.split(",")))}
+    used = {name: measured for name, measured in bounds.items() if name in {row[0] for row in rows.values()}}
+    limits: dict[str, list[float]] = {name: [] for name in used}
+    found: dict[str, list[Rows | None]] = {name: [] for name in rows}
+    for _ in range(options.rounds):
+        for name, bound in used.items():
+            limits[name].append(bound())
+        for name, (_, measured) in rows.items():
+            found[name].append(measured())
+    medians = {name: statistics.median(samples) for name, samples in limits.items()}
+    results = {
+        name: (rows[name][0], middle(complete) if (complete := [one for one in turns if one]) else None)
+        for name, turns in found.items()
+    }
+    print(table(medians, results))
     if options.json:
-        options.json.write_text(json.dumps({"bound": bound, "results": results}, indent=1))
+        options.json.write_text(json.dumps({"bounds": limits, "results": found}, indent=1))
+
+
+def _devices() -> tuple[int, int] | None:
+    try:
+        return (0, 1) if cuda().device_count() > 1 else None
+    except (CudaNotAvailable, CudaError):
+        return None
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ Each stream is a thread with random delays, as a GPU's queues are delayed by oth
 what the driver guarantees (CUDA driver API, stream management): work on one stream runs in order; an event
 passes when the earlier work on its stream is done; a wait uses the event's state at the time of the call;
 a stream waits for a word, (int)(word - value) >= 0, and writes one after all earlier work. Calls that need
-a context fail without one. "GPU memory" is the process's own memory.
+a context fail without one. "GPU memory" is host memory that another process can map.
 
 With CUDA_DEVICE_MAX_CONNECTIONS=1 all copies use one queue, and waits for words and writes of words
 another, in the order of the calls: an entry that waits blocks all later entries, whatever their stream.
@@ -17,6 +17,7 @@ It does not model speed, or anything else that a GPU does: the same tests also r
 from __future__ import annotations
 
 import ctypes
+import mmap
 import os
 import queue
 import random
@@ -24,9 +25,9 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from gdrkit.agent.native.cuda_abi import NOT_READY
+from gdrkit.agent.native.cuda_abi import NOT_READY, POINTER_BUFFER_ID
 from gdrkit.transport.native import cuda as native
 from gdrkit.transport.native.cuda import Cuda, CudaError
 
@@ -83,14 +84,23 @@ class _Event:
         self.passed.set()
 
 
+class _Memory(NamedTuple):
+    """An allocation. Another process can map it: it is a file in memory."""
+
+    memory: Any
+    descriptor: int
+    size_bytes: int
+    number: int
+
+
 class Model(Cuda):
-    """libcuda, as far as gdrkit.transport uses it on the paths shared and tcp."""
+    """libcuda, as far as gdrkit.transport uses it on the paths shared, peer and tcp."""
 
     def __init__(self, seed: int) -> None:
         self._bound, self._contexts = {}, {}
         self._seed = seed
         self._thread = threading.local()
-        self._memory: dict[int, Any] = {}
+        self._memory: dict[int, _Memory] = {}
         self._registered: set[int] = set()
         self._handles: dict[int, Any] = {0: _Stream(f"{seed} 0")}
         self._latest, self._lock = 1000, threading.Lock()
@@ -125,9 +135,48 @@ class Model(Cuda):
         out._obj.value = handle
 
     def _allocate(self, out: Any, size: int) -> None:
-        memory = ctypes.create_string_buffer(size)
+        descriptor = os.memfd_create("gpu")
+        os.ftruncate(descriptor, max(1, size))
+        self._map(out, descriptor)
+
+    def _map(self, out: Any, descriptor: int) -> None:
+        size = os.fstat(descriptor).st_size
+        memory = (ctypes.c_char * size).from_buffer(mmap.mmap(descriptor, size))
         out._obj.value = ctypes.addressof(memory)
-        self._memory[out._obj.value] = memory
+        with self._lock:
+            self._latest += 1
+            self._memory[out._obj.value] = _Memory(memory, descriptor, size, self._latest)
+
+    def _allocation(self, pointer: int) -> tuple[int, _Memory]:
+        return next(
+            (base, found)
+            for base, found in list(self._memory.items())
+            if base <= pointer < base + found.size_bytes
+        )
+
+    def _cuMemGetAddressRange_v2(self, base: Any, size: Any, pointer: int) -> None:
+        base._obj.value, found = self._allocation(pointer)
+        size._obj.value = found.size_bytes
+
+    def _cuPointerGetAttribute(self, out: Any, attribute: int, pointer: int) -> None:
+        assert attribute == POINTER_BUFFER_ID
+        out._obj.value = self._allocation(pointer)[1].number
+
+    def _cuIpcGetMemHandle(self, out: Any, base: int) -> None:
+        text = f"/proc/{os.getpid()}/fd/{self._memory[base].descriptor}".encode()
+        ctypes.memmove(out, text.ljust(64, b"\0"), 64)
+
+    def _cuIpcOpenMemHandle_v2(self, out: Any, handle: Any, flags: int) -> None:
+        self._map(out, os.open(bytes(handle).rstrip(b"\0"), os.O_RDWR))
+
+    def _cuIpcCloseMemHandle(self, address: int) -> None:
+        self._cuMemFree_v2(address)
+
+    def _cuDeviceGetByPCIBusId(self, out: Any, address: bytes) -> None:
+        out._obj.value = int(address.split(b":")[1], 16)
+
+    def _cuDeviceCanAccessPeer(self, out: Any, one: int, other: int) -> None:
+        out._obj.value = 1
 
     def _cuDeviceGetCount(self, out: Any) -> None:
         out._obj.value = DEVICES
@@ -151,7 +200,7 @@ class Model(Cuda):
         self._allocate(out, size)
 
     def _cuMemFree_v2(self, address: int) -> None:
-        del self._memory[address]
+        os.close(self._memory.pop(address).descriptor)
 
     _cuMemFreeHost = _cuMemFree_v2
 

@@ -30,7 +30,7 @@ from tests.transport.peer import names
 
 KEY = generate_key()
 SEAL = "does not have the other side's seal"
-ZEROS_AND_MORE = NEW_SESSION + b"gdrkit-transport/4\n" + bytes(64)
+ZEROS_AND_MORE = NEW_SESSION + b"gdrkit-transport/5\n" + bytes(64)
 
 
 @contextlib.contextmanager
@@ -148,7 +148,7 @@ def test_every_spelling_of_all_addresses_is_refused(address):
 
 def test_a_peer_of_an_older_version_gets_one_clear_line():
     old = b"gdrkit-transport/1\n" + bytes(32)
-    why = r"the other side speaks version 1 .*, this side version 4; install"
+    why = r"the other side speaks version 1 .*, this side version 5; install"
     with listen("127.0.0.1", key=KEY) as listener, socket.create_connection(listener.address) as sock:
         sock.sendall(NEW_SESSION + old)
         with pytest.raises(TimedOut, match=why):

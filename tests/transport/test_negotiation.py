@@ -58,7 +58,7 @@ def test_a_peer_of_the_description_completes_a_connection():
         control.send("ProposalAnswer", "", [])
         made = {index: control.data(index) for index in (3, 1, 5)}
         assert control.data(3).has_been_closed()  # there is one already
-        made |= {index: control.data(index) for index in (0, 4, 2)}
+        made |= {index: control.data(index) for index in (0, 4, 2, *range(6, 12))}
         return [control, made[0], made[1], made]
 
     with listen("127.0.0.1", key=KEY, paths=("tcp",)) as listener, running(complete) as peers:
@@ -76,6 +76,14 @@ def test_a_peer_of_the_description_completes_a_connection():
         into = bytearray(11)
         connection.recv(into).wait(30)
         assert into == b"from link 1"
+        large = os.urandom((4 << 20) + 1)
+        sending = connection.send(large)
+        wire.exactly(zero.sock, 16 + 32)
+        each = -(-len(large) // 4)
+        for place, index in enumerate((0, 6, 8, 10)):  # one part on each of the listener's links
+            part = large[place * each : (place + 1) * each]
+            assert wire.exactly(peers[0][3][index].sock, len(part)) == part
+        sending.wait(30)
         control.send("Bye")
 
 

@@ -69,7 +69,7 @@ def driver(request):
 
 @pytest.fixture(params=["shared", "tcp", "peer"])
 def path(request, driver):
-    if request.param == "peer" and (driver == "model" or REAL_GPUS < 2):
+    if request.param == "peer" and driver == "gpu" and REAL_GPUS < 2:
         pytest.skip("needs an NVIDIA GPU, and a second one: a GPU is not its own peer")
     return request.param
 

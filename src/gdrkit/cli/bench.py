@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import re
+from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from gdrkit.agent.launch import is_destination
@@ -208,32 +210,34 @@ def _show_progress(options: argparse.Namespace, text: str) -> None:
 def _limits(
     here: MeasureEnd, there: MeasureEnd, paths: tuple[PathName, ...], options: argparse.Namespace
 ) -> list[PathBound]:
-    """The limits of the paths: for `verbs` the rate of links and port, for staged paths the rate of copies
-    between GPU and pinned memory, which is measured now.
+    """The limits of the paths: for `verbs` the rate of links and port, for the others the rate of copies,
+    which is measured now.
     """
     from gdrkit.cli.bench_tools import estimated
 
     limits = list(estimated(here)) if "verbs" in paths or (options.tools and here.device) else []
-    return limits + _copy_limits(here, there, paths, options)
+    if here.gpu is None:
+        return limits
+    gpus = (here.gpu, here.gpu if options.host or there.gpu is None else there.gpu)
+    return limits + _copy_limits(gpus, paths)
 
 
-def _copy_limits(
-    here: MeasureEnd, there: MeasureEnd, paths: tuple[PathName, ...], options: argparse.Namespace
-) -> list[PathBound]:
-    staged = tuple(path for path in paths if path in ("shared", "tcp"))
-    if here.gpu is None or not staged:
-        return []
+def _copy_limits(gpus: tuple[int, int], paths: tuple[PathName, ...]) -> list[PathBound]:
     from gdrkit.transport.bench.document import PathBound
-    from gdrkit.transport.measure.copies import slower_copy
+    from gdrkit.transport.measure.copies import slower_copy, slower_peer_copy
     from gdrkit.transport.native.cuda import CudaError, CudaNotAvailable
 
-    try:
-        gpus = {here.gpu} if options.host or there.gpu is None else {here.gpu, there.gpu}
-        bound = min(slower_copy(gpu) for gpu in gpus)
-    except (CudaNotAvailable, CudaError):
-        return []
-    source = "measured in this run, 256 MiB, the slower direction"
-    return [PathBound("copy between GPU and pinned memory", staged, bound, bound, source)]
+    measures: tuple[tuple[str, tuple[PathName, ...], Callable[[], float]], ...] = (
+        ("copy from GPU to GPU", ("peer",), lambda: slower_peer_copy(*gpus)),
+        ("copy between GPU and pinned memory", ("shared", "tcp"), lambda: min(map(slower_copy, gpus))),
+    )
+    source, found = "measured in this run, 256 MiB, the slower direction", []
+    for name, limited, measured in measures:
+        if chosen := tuple(path for path in paths if path in limited):
+            with suppress(CudaNotAvailable, CudaError):
+                bound = measured()
+                found.append(PathBound(name, chosen, bound, bound, source))
+    return found
 
 
 def describe_end(end: MeasureEnd, host: str | None) -> str:

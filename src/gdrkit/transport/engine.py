@@ -9,22 +9,20 @@ acknowledges them to the receiver.
 
 from __future__ import annotations
 
-import threading
-import time
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections import deque
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import NamedTuple
 
 from gdrkit.agent.native.cuda_abi import EVENT_DISABLE_TIMING, STREAM_NON_BLOCKING
 from gdrkit.transport.buffers import Buffer
-from gdrkit.transport.native.cuda import CudaError, cuda
-from gdrkit.transport.operation import pause, until
+from gdrkit.transport.native.cuda import cuda
+from gdrkit.transport.progress import Progress
 from gdrkit.transport.ring import UNIT_BYTES, WRAP, Ring, units
 from gdrkit.transport.stream_events import StreamEvents
 
 _SHORT = 2  # chunks: up to this many, fewer calls save more time than the pauses cost
-_PROGRESS_SECONDS = 300e-6  # two chunks of 7 MB at 50 GB/s: the copy engine is busy for this long
 
 
 class RingMessage(NamedTuple):
@@ -45,7 +43,7 @@ class RingMessage(NamedTuple):
         return self.what.address + offset, self.what.size_bytes - offset
 
 
-class Engine(ABC):
+class Engine(Progress):
     """The common part of both directions.
 
     A message in a program's stream order is queued completely at once, with waits for the other side. A
@@ -59,6 +57,7 @@ class Engine(ABC):
     """
 
     def __init__(self, ring: Ring, device: int) -> None:
+        super().__init__()
         self.driver, self.ring, self.device = cuda(), ring, device
         self._streams: list[int] = []
         self._own, self._counting = self.stream(), self.stream()
@@ -75,13 +74,6 @@ class Engine(ABC):
         self._consumed = ring.on_device(ring.consumed)
         self.messages: deque[RingMessage] = deque()  # without stream order, and not completely queued
         self._position = 0  # in the first of them: copies before this unit are queued
-        self._lock = threading.Lock()
-        self._changed = threading.Condition(self._lock)  # a message was added or finished
-        self._last_progress = 0.0  # when a thread last checked whether more can be queued
-        self._progressing: list[int] = []  # threads that check until their message is finished
-        self._closed = False
-        self._progress_thread: threading.Thread | None = None
-        self._failed: CudaError | None = None
 
     def stream(self) -> int:
         """Create a stream that this engine owns."""
@@ -138,13 +130,12 @@ class Engine(ABC):
     def _queue(self, message: RingMessage, position: int) -> None:
         """Queue the rest of a message without stream order, with waits for the other side."""
 
-    @abstractmethod
-    def _can_advance(self) -> bool:
-        """Whether the other side is far enough for more to be queued. `messages` must not be empty."""
+    @property
+    def pending(self) -> bool:
+        return bool(self.messages)
 
-    @abstractmethod
-    def _advance(self) -> None:
-        """Queue what can be queued without a wait for the other side. The context must be current."""
+    def _context(self) -> AbstractContextManager[object]:
+        return self.driver.on(self.device)
 
     def _expect(self, message: RingMessage) -> None:
         """Queue a message piece by piece: what is possible now, the rest in calls of `progress`."""
@@ -152,14 +143,7 @@ class Engine(ABC):
             self._position = message.begin
         self.messages.append(message)
         self._advance()
-        if self.messages:
-            self._last_progress = time.monotonic()
-            self._changed.notify()
-            if self._progress_thread is None:
-                self._progress_thread = threading.Thread(
-                    target=self._progress_loop, name="gdrkit-progress", daemon=True
-                )
-                self._progress_thread.start()
+        self._drive()
 
     def _next(self) -> None:
         self.messages.popleft()
@@ -171,71 +155,12 @@ class Engine(ABC):
             self._queue(self.messages[0], self._position)
             self._next()
 
-    def progress(self) -> None:
-        """Queue what can be queued now. A thread that waits for a message calls this while `messages` is not
-        empty.
-        """
-        with self._lock:
-            if threading.get_ident() in self._progressing:
-                self._advance()
-                return
-            self._last_progress = time.monotonic()
-            if self.messages and self._can_advance():
-                with self.driver.on(self.device):
-                    self._advance()
-
-    def progressing(self) -> _Progressing:
-        """A context for a thread that only drives progress: the CUDA context stays current, and the
-        background thread sleeps.
-        """
-        return _Progressing(self)
-
-    def begin_progress(self) -> None:
-        with self._lock:
-            self._progressing.append(threading.get_ident())
-
-    def end_progress(self) -> None:
-        with self._lock:
-            self._progressing.remove(threading.get_ident())
-            if self.messages:
-                self._changed.notify()
-
     def poll(self) -> None:
         """Called by a `progressing` thread between two reads of the counters."""
         return
 
-    def _progress_loop(self) -> None:
-        """Drive messages that no thread waits for."""
-        self.driver.use(self.device)
-        with self._lock:
-            begun = time.monotonic()
-            while not self._closed:
-                if not self.messages or self._progressing:
-                    self._changed.wait()
-                    begun = time.monotonic()
-                    continue
-                self._changed.wait(max(_PROGRESS_SECONDS, pause(time.monotonic() - begun)))
-                due = time.monotonic() - self._last_progress > _PROGRESS_SECONDS
-                if due and self.messages and self._can_advance():
-                    try:
-                        self._advance()
-                    except CudaError as error:
-                        self._failed = error
-                        return
-                    begun = time.monotonic()
-
-    def abandon(self) -> None:
-        """Queue nothing more. Returns when no other thread drives progress: those that did see the
-        connection as broken, and stop.
-        """
-        with self._lock:
-            self._closed = True
-            self.messages.clear()
-            self._changed.notify()
-        if self._progress_thread:
-            self._progress_thread.join()
-        me = threading.get_ident()
-        until(lambda: all(thread == me for thread in self._progressing))
+    def _forget(self) -> None:
+        self.messages.clear()
 
     def idle(self) -> bool:
         """Whether all work queued here is complete. Raises CudaError if any of it failed."""
@@ -256,20 +181,3 @@ class Engine(ABC):
             self.driver.call("cuStreamSynchronize", stream)
             self.driver.call("cuStreamDestroy_v2", stream)
         self.driver.call("cuEventDestroy_v2", self._event)
-
-
-class _Progressing:
-    """A class and not a generator, for speed: one is made for every message that is waited for."""
-
-    __slots__ = ("_engine", "_on")
-
-    def __init__(self, engine: Engine) -> None:
-        self._engine, self._on = engine, engine.driver.on(engine.device)
-
-    def __enter__(self) -> None:
-        self._on.__enter__()
-        self._engine.begin_progress()
-
-    def __exit__(self, *error: object) -> None:
-        self._engine.end_progress()
-        self._on.__exit__()

@@ -16,11 +16,14 @@ from gdrkit.transport.ring import RING_BYTES, Ring
 from gdrkit.transport.sealed_socket import SealedSocket
 from gdrkit.transport.shared import SharedChannel
 from gdrkit.transport.shared_file import pid_namespace
-from gdrkit.transport.socket_channel import PeerChannel, TcpChannel
+from gdrkit.transport.socket_channel import TcpChannel
 
 DIRECTIONS = 6
 """Three channels with two directions each; each direction needs a socket or a ring."""
+_MORE_SOCKETS = 3
+"""On `tcp`, for each direction of messages, after the DIRECTIONS."""
 _SERVICE_SHARE = 4  # the rings for one-sided access are smaller than those for messages
+_PEER_SHARE = 4  # on `peer` few messages need a ring
 _Link = TypeVar("_Link")
 
 
@@ -62,19 +65,25 @@ class PreparedPath:
                 raise PathUnavailable(str(error)) from None
 
     @property
-    def needs_sockets(self) -> bool:
-        return self.path != "shared"
+    def sockets(self) -> int:
+        """The number of sockets that it needs."""
+        return 0 if self._needs_rings else DIRECTIONS + 2 * _MORE_SOCKETS * (self.path == "tcp")
+
+    @property
+    def _needs_rings(self) -> bool:
+        return self.path in ("peer", "shared")
 
     def make_rings(self) -> None:
         """Create the shared memory; the listener does this. Raises PathUnavailable."""
-        if self.path == "shared":
+        if self._needs_rings:
             for index in range(DIRECTIONS):
                 share = 1 if index < 2 else _SERVICE_SHARE
+                share *= _PEER_SHARE if self.path == "peer" else 1
                 self.rings.append(Ring.create(ring_bytes=RING_BYTES // share, anonymous=self.anonymous))
 
     def open_rings(self, names: Sequence[str]) -> None:
         """Open the shared memory; the connector does this. Raises PathUnavailable."""
-        if self.path == "shared":
+        if self._needs_rings:
             if len(names) != DIRECTIONS:
                 raise PathUnavailable("the other side named no rings")
             for name in names:
@@ -102,11 +111,12 @@ class PreparedPath:
         for ring in self.rings:
             ring.unlink()
         made: list[Channel] = []
-        checked = self._authenticate_data
         if self.path == "shared":
             made = [SharedChannel(out, into) for out, into in _directions(self.rings, listening)]
         elif self.path == "peer":
-            made = [PeerChannel(out, into, checked) for out, into in _directions(sockets, listening)]
+            from gdrkit.transport.peer import PeerChannel
+
+            made = [PeerChannel(out, into) for out, into in _directions(self.rings, listening)]
         elif self.endpoint:
             endpoint = self.endpoint
             made = [
@@ -114,14 +124,17 @@ class PreparedPath:
                 for index, (out, into) in enumerate(_directions(sockets, listening))
             ]
         else:
-            made = [TcpChannel(out, into, checked) for out, into in _directions(sockets, listening)]
+            pairs = _directions(sockets, listening)
+            for first, more in ((pairs[0], pairs[3:]), (pairs[1], []), (pairs[2], [])):
+                outs, intos = [[pair[side] for pair in (first, *more)] for side in (0, 1)]
+                made.append(TcpChannel(outs, intos, self._authenticate_data))
         # The second channel is for the listener's requests, the third for the connector's.
         return (made[0], made[1], made[2]) if listening else (made[0], made[2], made[1])
 
 
 def _directions(links: Sequence[_Link], listening: bool) -> list[tuple[_Link, _Link]]:
-    """(out, in) of each channel; the listener sends on links 0, 2 and 4."""
-    pairs = [(links[index], links[index + 1]) for index in range(0, DIRECTIONS, 2)]
+    """(out, in) of each channel; the listener sends on the links with even indices."""
+    pairs = [(links[index], links[index + 1]) for index in range(0, len(links), 2)]
     return pairs if listening else [(into, out) for out, into in pairs]
 
 

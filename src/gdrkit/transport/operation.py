@@ -13,7 +13,8 @@ from gdrkit.transport.buffers import Buffer
 from gdrkit.transport.errors import PeerLost, TransportError
 
 SPIN_SECONDS = 0.002
-_sched_yield = ctypes.CDLL(None).sched_yield
+yield_cpu = ctypes.CDLL(None).sched_yield
+"""Through ctypes, which releases the GIL during the call."""
 _SHORTEST, _LONGEST, _SHARE = 50e-6, 1e-3, 0.01
 
 
@@ -35,7 +36,7 @@ def back_off(waited: float, spin_seconds: float = SPIN_SECONDS) -> None:
     if seconds := pause(waited, spin_seconds):
         time.sleep(seconds)
     else:
-        _sched_yield()  # through ctypes, which releases the GIL during the call
+        yield_cpu()
 
 
 def until(condition: Callable[[], bool], gone: Callable[[], bool] = lambda: False) -> None:
@@ -113,6 +114,10 @@ class ThreadedOperation(Operation):
             return False
         self._future.result()
         return True
+
+    def result(self) -> int | None:
+        """Wait until it is done. Raises the operation's error if it failed."""
+        return self._future.result()
 
     def expected_crc32(self) -> int | None:
         return self._future.result()

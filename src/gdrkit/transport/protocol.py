@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Union
 
 from gdrkit.transport.errors import TransportError
 
-VERSION = 4
+VERSION = 5
 
 
 class Hello(NamedTuple):

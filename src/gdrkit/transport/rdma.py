@@ -142,7 +142,7 @@ class RdmaChannel(SocketChannel):
     name = "verbs"
 
     def __init__(self, out: SealedSocket, into: SealedSocket, endpoint: Endpoint, index: int) -> None:
-        super().__init__(out, into)
+        super().__init__((out,), (into,))
         self._endpoint, self._pair = endpoint, endpoint.pairs[index]
         self._sent, self._received = endpoint.queues(index)
         self._gone = threading.Event()
@@ -162,7 +162,7 @@ class RdmaChannel(SocketChannel):
         return None
 
     def pull(self, into: Buffer, staging: Staging | None) -> int | None:
-        crc, _ = self.announced(into)
+        crc = self.announced(into)
         if into.size_bytes:
             self._take(into, staging)
         return crc

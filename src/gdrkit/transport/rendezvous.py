@@ -21,7 +21,7 @@ from gdrkit.transport.handshake import (
     identity,
     send_all,
 )
-from gdrkit.transport.negotiation import DIRECTIONS, LocalSide, PreparedPath, check_paths, check_possible
+from gdrkit.transport.negotiation import LocalSide, PreparedPath, check_paths, check_possible
 from gdrkit.transport.path_names import PATHS
 from gdrkit.transport.reception import Arrival, Reception, is_unspecified, tune
 from gdrkit.transport.sealed_socket import SealedSocket
@@ -111,19 +111,19 @@ class Listener:
         """Propose one path, and return its sockets, if it needs any. Raises PathUnavailable."""
         prepared.make_rings()
         names = tuple(ring.path for ring in prepared.rings)
-        self._reception.expect_data(secret, DIRECTIONS if prepared.needs_sockets else 0)
+        self._reception.expect_data(secret, prepared.sockets)
         sealed.send_message(protocol.encode(protocol.Proposal(prepared.path, names, prepared.ends())))
         answer = _expect(sealed, protocol.ProposalAnswer)
         if answer.refused:
             raise PathUnavailable(answer.refused)
         prepared.connect(answer.ends)
-        return self._accept_data(deadline) if prepared.needs_sockets else []
+        return self._accept_data(prepared.sockets, deadline)
 
-    def _accept_data(self, deadline: float) -> list[SealedSocket]:
+    def _accept_data(self, count: int, deadline: float) -> list[SealedSocket]:
         """The data sockets of the session, in the order of their indices."""
         sockets: dict[int, SealedSocket] = {}
         try:
-            while len(sockets) < DIRECTIONS:
+            while len(sockets) < count:
                 index, sock, secret = self._reception.next(deadline, data=True)
                 assert index is not None
                 if index in sockets:
@@ -134,7 +134,7 @@ class Listener:
             for sealed in sockets.values():
                 sealed.sock.close()
             raise
-        return [sockets[index] for index in range(DIRECTIONS)]
+        return [sockets[index] for index in range(count)]
 
     def close(self) -> None:
         self._reception.close()
@@ -258,7 +258,7 @@ def _complete(
     sockets: list[SealedSocket] = []
     try:
         sealed.send_message(protocol.encode(protocol.ProposalAnswer(ends=prepared.ends())))
-        while prepared.needs_sockets and len(sockets) < DIRECTIONS:
+        while len(sockets) < prepared.sockets:
             sockets.append(_bind(address, secret, len(sockets), deadline))
     except TransportError:
         for opened in sockets:

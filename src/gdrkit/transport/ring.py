@@ -29,7 +29,9 @@ H200.
 """
 DESCRIPTORS = 64  # messages that may be announced and not yet received
 _HEADER = 8192
-_MAGIC = int.from_bytes(b"gdrring3", "little")
+SLOTS = 32
+"""Messages on the path `peer` that may be posted and not yet received."""
+_MAGIC = int.from_bytes(b"gdrring4", "little")
 _MEMBARRIER = {"aarch64": 283}
 WRAP = 1 << 32
 """Counters are modulo this."""
@@ -38,6 +40,29 @@ _GLOBAL, _POISON = 1, 1 << 29
 
 class _Descriptor(ctypes.Structure):
     _fields_ = (("size_bytes", ctypes.c_uint64), ("crc32", ctypes.c_uint32), ("checked", ctypes.c_uint32))
+
+
+class Slot(ctypes.Structure):
+    """A message on the path `peer`: where the receiver wants it, then what the sender sends. Each side
+    writes its own cache lines, and last the word that shows the number of the message, plus one: `posted`
+    by the receiver, `announced` by the sender, `arrived` by the sender if it `copied` the message, else by
+    the receiver.
+    """
+
+    _fields_ = (
+        ("handle", ctypes.c_uint8 * 64),
+        ("offset", ctypes.c_uint64),
+        ("posted_bytes", ctypes.c_uint64),
+        ("posted", ctypes.c_uint32),
+        ("pad", ctypes.c_char * 44),
+        ("size_bytes", ctypes.c_uint64),
+        ("crc32", ctypes.c_uint32),
+        ("checked", ctypes.c_uint32),
+        ("copied", ctypes.c_uint32),
+        ("announced", ctypes.c_uint32),
+        ("arrived", ctypes.c_uint32),
+        ("pad2", ctypes.c_char * 36),
+    )
 
 
 class _Header(ctypes.Structure):
@@ -53,6 +78,7 @@ class _Header(ctypes.Structure):
         ("taken", ctypes.c_uint32 * 32),
         ("acknowledged", ctypes.c_uint32 * 32),
         ("descriptors", _Descriptor * DESCRIPTORS),
+        ("slots", Slot * SLOTS),
     )
 
 
@@ -190,9 +216,10 @@ class Ring:
             self._device_offset = cuda().map_host(self.address, self.size_bytes) - self.address
         self._pinned_by = device
 
-    def on_device(self, counter: ctypes.Array[ctypes.c_uint32]) -> int:
-        """A counter's address in the GPU's address space."""
-        return ctypes.addressof(counter) + self._device_offset
+    def on_device(self, memory: ctypes._CData, field: str = "") -> int:
+        """The address of a counter, or of a field of a slot, in the GPU's address space."""
+        offset: int = getattr(Slot, field).offset if field else 0
+        return ctypes.addressof(memory) + offset + self._device_offset
 
     def poison(self, position: int) -> None:
         """Set both counters far beyond the queued work, so that no stream keeps waiting for a peer that is
@@ -201,6 +228,11 @@ class Ring:
         Repeat this while streams run: their own writes undo it.
         """
         self.produced[0] = self.consumed[0] = (position + _POISON) % WRAP
+
+    def poison_slots(self, number: int) -> None:
+        """Let no stream wait any more for a message before that number. No CPU takes it for an arrival."""
+        for slot in self.header.slots:
+            slot.arrived = (number + _POISON) % WRAP
 
     def close(self) -> None:
         """Unpin and unmap the ring. Nothing may be using it."""

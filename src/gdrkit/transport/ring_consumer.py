@@ -79,7 +79,8 @@ class RingConsumer(Engine):
     def _can_advance(self) -> bool:
         return self._available() > 0 or self._position == self.messages[0].end
 
-    def _advance(self) -> None:
+    def _advance(self) -> bool:
+        before = self._position, len(self.messages)
         while self.messages:
             available = self._available()
             if available:
@@ -87,7 +88,8 @@ class RingConsumer(Engine):
             if self._position == self.messages[0].end:
                 self._next()
             elif not available:
-                return
+                break
+        return before != (self._position, len(self.messages))
 
     def _queue_copy(self, message: RingMessage, available: int) -> None:
         """Queue one copy of available units, as large as possible."""

@@ -56,9 +56,11 @@ class RingProducer(Engine):
     def _can_advance(self) -> bool:
         return self._has_space(self._position + 1)
 
-    def _advance(self) -> None:
+    def _advance(self) -> bool:
+        before = self._position, len(self.messages)
         while self.messages and self._fill(self.messages[0]):
             self._next()
+        return before != (self._position, len(self.messages))
 
     def _fill(self, message: RingMessage) -> bool:
         """Queue the copies that the ring has space for. Returns whether the whole message is queued."""

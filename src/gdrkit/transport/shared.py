@@ -8,6 +8,7 @@ Host memory uses the same rings; a thread copies it.
 from __future__ import annotations
 
 import ctypes
+import os
 import threading
 import time
 from collections.abc import Callable
@@ -19,37 +20,50 @@ from gdrkit.transport.buffers import Buffer
 from gdrkit.transport.errors import PeerLost, TransportError
 from gdrkit.transport.operation import Operation, ThreadedOperation, back_off, until
 from gdrkit.transport.ring import DESCRIPTORS, WRAP, Barrier, Ring, reached, units
+from gdrkit.transport.staging import Staging
 
 if TYPE_CHECKING:
     from gdrkit.transport.engine import Engine
 
-_DRAIN_SECONDS = 10.0  # far longer than copying a full ring takes
-_SPIN_SECONDS = 0.02  # while nothing moves; the copies need no CPU time, so spinning takes none from them
+DRAIN_SECONDS = 10.0  # far longer than copying a full ring takes
+WAIT_SPIN_SECONDS = (
+    0.02  # while nothing moves; the copies need no CPU time, so spinning takes none from them
+)
 _FAILURE_POLLS = 256  # calls of `done` between checks for a GPU failure
-_COUNTER_READS = 40
-"""Reads of the counters alone before the CPU is yielded and everything else is checked. That takes as long
+WORD_READS = 40
+"""Reads of the words alone before the CPU is yielded and everything else is checked. That takes as long
 as several reads, and delays the detection of a change by as much.
 """
+_THREADS = max(1, min(4, len(os.sched_getaffinity(0)) // 2))
+"""Threads of each side that copy host memory: both sides' together use no more than the CPUs."""
+_WORTH_THREADS = 4 << 20
+_HOST_CHUNK = 1 << 20
+"""Bytes of a thread's copy to or from the ring; larger ones leave the CPUs' caches (measured)."""
 _RENEW_UNITS = WRAP // 4  # an older acknowledgement would appear to be ahead, since counters wrap around
 
 
 class SharedChannel:
-    """Messages through two rings, one for each direction."""
+    """Messages through two rings, one for each direction.
+
+    `threaded`: the thread copies GPU memory too, and no stream waits for a word or writes one.
+    """
 
     name = "shared"
 
-    def __init__(self, out: Ring, into: Ring) -> None:
-        self._out, self._into = _Half(out, sending=True), _Half(into, sending=False)
+    def __init__(self, out: Ring, into: Ring, *, threaded: bool = False) -> None:
+        self._out = _Half(out, sending=True, threaded=threaded)
+        self._into = _Half(into, sending=False, threaded=threaded)
 
     def transmit(self, what: Buffer, stream: int | None, crc32: int | None) -> Operation:
-        self._prepare(what.device)
+        self.prepare(what.device)
         return self._out.begin(what, stream, crc32)
 
     def receive(self, into: Buffer, stream: int | None) -> Operation:
-        self._prepare(into.device)
+        self.prepare(into.device)
         return self._into.begin(into, stream, None)
 
-    def _prepare(self, device: int | None) -> None:
+    def prepare(self, device: int | None) -> None:
+        """Pin both rings and create their streams, once for each device; nothing for host memory."""
         # Both directions together: pinning memory may block on a stream that waits for the other direction.
         if device is not None:
             self._out.prepare(device)
@@ -70,8 +84,8 @@ class _Half:
     flight.
     """
 
-    def __init__(self, ring: Ring, *, sending: bool) -> None:
-        self.ring, self.sending = ring, sending
+    def __init__(self, ring: Ring, *, sending: bool, threaded: bool) -> None:
+        self.ring, self.sending, self._threaded = ring, sending, threaded
         self.gone = False
         self._position = 0  # the end of the queued messages, in the ring's units
         self._messages = 0
@@ -80,16 +94,19 @@ class _Half:
         self._mover: int | None = None  # a CUDA ordinal; None is the thread
         self._last: Operation | None = None
         self._gpus: dict[int, Engine] = {}
+        self._copiers: dict[int, Staging] = {}
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="gdrkit-shared")
+        self._others = ThreadPoolExecutor(_THREADS, thread_name_prefix="gdrkit-shared")
         self._barrier = Barrier()
 
     def begin(self, what: Buffer, stream: int | None, crc32: int | None) -> Operation:
         """Queue a message. A sender waits here until the receiver has taken the 64th message before it."""
         if self.gone:
             raise PeerLost("the connection is broken")
-        if self._mover != what.device and (last := self._last) is not None:
+        mover = None if self._threaded else what.device
+        if self._mover != mover and (last := self._last) is not None:
             self._until(lambda: last.done())
-        self._mover = what.device
+        self._mover = mover
         ring, number = self.ring, self._messages
         self._messages = (number + 1) % WRAP
         if self.sending and not reached(ring.header.taken[0], number - DESCRIPTORS + 1):
@@ -97,12 +114,14 @@ class _Half:
         begin, self._position = self._position, self._position + units(what.size_bytes)
         idle = self._through == begin % WRAP
         step = ring.step(what.size_bytes, busy=not idle)
-        if what.device is None:
+        if mover is None:
+            step = min(step, _HOST_CHUNK)
+        if mover is None:
             moved = self._thread.submit(self._move_on_host, number, what, begin, step)
             operation: Operation = ThreadedOperation(moved)
         else:
-            gpu = self._gpus[what.device]
-            with gpu.driver.on(what.device):
+            gpu = self._gpus[mover]
+            with gpu.driver.on(mover):
                 gpu.move(what, begin, step, stream, idle=idle)
             operation = _OnGpu(self, number, what.size_bytes, self._position, gpu)
         if self.sending:  # after the copies are started: the receiver needs it only when they have arrived
@@ -147,32 +166,53 @@ class _Half:
         until(condition, lambda: self.gone)
 
     def _move_on_host(self, number: int, what: Buffer, begin: int, step: int) -> int | None:
-        ring, crc = self.ring, None
+        crc = None
         if not self.sending:
             self._until(lambda: self.announced(number, what.size_bytes)[0])
             crc = self.announced(number, what.size_bytes)[1]
-        produced, consumed = ring.produced, ring.consumed
-        for end, address, offset, size in ring.pieces(begin, what.size_bytes, step):
-            if self.sending:
-                self._until(lambda: reached(consumed[0], end - ring.units))  # noqa: B023
-                ctypes.memmove(address, what.address + offset, size)
-                self._barrier()
-                produced[0] = end % WRAP
-            else:
-                self._until(lambda: reached(produced[0], end))  # noqa: B023
-                self._barrier()
-                ctypes.memmove(what.address + offset, address, size)
-                self._barrier()
-                consumed[0] = end % WRAP
+        threads = _THREADS if what.device is None and what.size_bytes >= _WORTH_THREADS else 1
+        others = [
+            self._others.submit(self._move_chunks, what, begin, step, thread, threads)
+            for thread in range(1, threads)
+        ]
+        self._move_chunks(what, begin, step, 0, threads)
+        for other in others:
+            other.result()
         if self.gone:
             raise PeerLost("the other process is gone")
         if not self.sending:
             self.take(number)
         return crc
 
+    def _move_chunks(self, what: Buffer, begin: int, step: int, thread: int, threads: int) -> None:
+        """Copy the chunks that are a thread's share. They are counted in order."""
+        ring, copy = self.ring, self._copy_of(what.device)
+        ours, theirs = (ring.produced, ring.consumed) if self.sending else (ring.consumed, ring.produced)
+        for index, (end, address, offset, size) in enumerate(ring.pieces(begin, what.size_bytes, step)):
+            if index % threads == thread:
+                needed = end - ring.units if self.sending else end
+                self._until(lambda: reached(theirs[0], needed))  # noqa: B023
+                self._barrier()
+                target, source = what.address + offset, address
+                copy(*((source, target) if self.sending else (target, source)), size)
+                self._barrier()
+                self._until(lambda: ours[0] == (end - units(size)) % WRAP)  # noqa: B023
+                ours[0] = end % WRAP
+
+    def _copy_of(self, device: int | None) -> Callable[[int, int, int], object]:
+        """How this thread copies a device's memory, or host memory."""
+        if device is None:
+            return ctypes.memmove
+        self._copiers[device].begin(None)
+        return self._copiers[device].copy
+
     def prepare(self, device: int) -> None:
         """Pin the ring and create the streams, once for each device."""
-        if device not in self._gpus:
+        if self._threaded:
+            if device not in self._copiers:
+                self.ring.pin(device)
+                self._copiers[device] = Staging(device)
+        elif device not in self._gpus:
             from gdrkit.transport.native.cuda import cuda
             from gdrkit.transport.ring_consumer import RingConsumer
             from gdrkit.transport.ring_producer import RingProducer
@@ -201,15 +241,18 @@ class _Half:
         """
         self.gone = True
         self._thread.shutdown(wait=True)
+        self._others.shutdown(wait=True)
         while self._gpus:
             device, gpu = self._gpus.popitem()
             with gpu.driver.on(device):
                 gpu.abandon()
-                deadline = time.monotonic() + _DRAIN_SECONDS
+                deadline = time.monotonic() + DRAIN_SECONDS
                 while not gpu.idle() and time.monotonic() < deadline:
                     self.ring.poison(self._position)
                     time.sleep(0.001)
                 gpu.close()
+        while self._copiers:
+            self._copiers.popitem()[1].close()
         self._last = None
         self.ring.close()
 
@@ -232,14 +275,14 @@ class _OnGpu(Operation):
 
     def back_off(self, waited: float) -> None:
         gpu, seen, counters = self._gpu, self._seen, self._half.ring.counters
-        for _ in range(_COUNTER_READS):
+        for _ in range(WORD_READS):
             gpu.poll()
             if (now := counters()) != seen:
                 self._seen, self._quiet_since = now, waited
                 if gpu.messages:  # at once: everything waits for the next copy
                     gpu.progress()
                 return
-        back_off(waited - self._quiet_since, _SPIN_SECONDS)
+        back_off(waited - self._quiet_since, WAIT_SPIN_SECONDS)
 
     def done(self) -> bool:
         if self._finished:

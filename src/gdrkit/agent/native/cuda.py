@@ -62,6 +62,8 @@ _ARGUMENTS: Dict[str, Tuple[Any, ...]] = {
     "cuDevicePrimaryCtxRelease_v2": (_INT,),
     "cuCtxGetCurrent": (_OUT,),
     "cuCtxSetCurrent": (_NUMBER,),
+    "cuCtxEnablePeerAccess": (_NUMBER, _FLAG),
+    "cuCtxDisablePeerAccess": (_NUMBER,),
     "cuMemAlloc_v2": (_OUT, _SIZE),
     "cuMemFree_v2": (_NUMBER,),
     "cuMemGetInfo_v2": (_OUT, _OUT),

@@ -1,0 +1,166 @@
+"""Progress of messages that advance in small steps: the thread that waits for one takes the steps, and if no
+thread waits, a background thread.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from abc import ABC, abstractmethod
+from contextlib import AbstractContextManager
+
+from gdrkit.transport.errors import TransportError
+from gdrkit.transport.native.cuda import CudaError
+from gdrkit.transport.operation import pause, until, yield_cpu
+
+SLOW_SECONDS = 300e-6  # two chunks of 7 MB at 50 GB/s: the copy engine is busy for this long
+_LINGER_SECONDS, _LINGER_INTERVAL = 1.0, 5e-3
+"""After a message the background thread looks for others by itself for a while: waking it for each message
+would take the interpreter's lock from the thread that is about to wait for that message.
+"""
+
+
+class Progress(ABC):
+    """The lock, the waiting threads and the background thread of one direction."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._changed = threading.Condition(self._lock)  # a message was added or finished
+        self._last_progress = 0.0  # when a thread last checked whether more can be done
+        self._progressing: list[int] = []  # threads that check until their message is finished
+        self._waited_for = False  # whether a thread waited for the latest message
+        self._asleep = True  # the background thread looks only when it is notified
+        self._closed = False
+        self._progress_thread: threading.Thread | None = None
+        self._failed: Exception | None = None  # CudaError, TransportError
+
+    @property
+    @abstractmethod
+    def pending(self) -> bool:
+        """Whether there is anything to drive."""
+
+    @abstractmethod
+    def _context(self) -> AbstractContextManager[object]:
+        """The context in which `_advance` runs."""
+
+    @abstractmethod
+    def _can_advance(self) -> bool:
+        """Whether the other side is far enough for a step."""
+
+    @abstractmethod
+    def _advance(self) -> bool:
+        """Take all steps that are possible now, without waiting. Whether there were any. Holds the lock."""
+
+    def _interval(self, waited: float) -> float:
+        """Seconds until the background thread's next check, `waited` seconds after the last step."""
+        return max(SLOW_SECONDS, pause(waited))
+
+    needs_thread = True
+    """Whether the other side waits for steps that are taken here."""
+
+    def _drive(self, *, at_once: bool = False) -> None:
+        """Let the background thread drive what is pending now, unless a thread waits. Holds the lock.
+
+        If a thread waited for the message before, the background thread leaves it some milliseconds to wait
+        for this one, unless it has to be `at_once`; likewise if the other side does not wait.
+        """
+        waited_for, self._waited_for = self._waited_for, False
+        if self.pending:
+            self._last_progress = time.monotonic()
+            if self._asleep or (self.needs_thread and (at_once or not waited_for)):
+                self._changed.notify()
+            if self._progress_thread is None:
+                self._progress_thread = threading.Thread(
+                    target=self._progress_loop, name="gdrkit-progress", daemon=True
+                )
+                self._progress_thread.start()
+
+    def progress(self) -> None:
+        """Do what can be done now. A thread that waits for a message calls this while `pending`."""
+        with self._lock:
+            if threading.get_ident() in self._progressing:
+                self._advance()
+                return
+            self._last_progress = time.monotonic()
+            if self.pending and self._can_advance():
+                with self._context():
+                    self._advance()
+
+    def progressing(self) -> Progressing:
+        """A context for a thread that only drives progress: the background thread sleeps."""
+        return Progressing(self, self._context())
+
+    def begin_progress(self) -> None:
+        with self._lock:
+            self._waited_for = True
+            self._progressing.append(threading.get_ident())
+
+    def end_progress(self) -> None:
+        with self._lock:
+            self._progressing.remove(threading.get_ident())
+            if self.pending:
+                self._changed.notify()
+
+    def _progress_loop(self) -> None:
+        """Drive messages that no thread waits for."""
+        with self._context(), self._lock:
+            begun = time.monotonic()
+            while not self._closed:
+                if not self.pending or self._progressing:
+                    self._asleep = time.monotonic() - self._last_progress > _LINGER_SECONDS
+                    self._changed.wait(None if self._asleep else _LINGER_INTERVAL)
+                    self._asleep = False
+                    begun = time.monotonic()
+                    continue
+                interval = self._sleep(time.monotonic() - begun)
+                due = time.monotonic() - self._last_progress >= interval
+                if due and self.pending and self._can_advance():
+                    try:
+                        if self._advance():
+                            begun = time.monotonic()
+                    except (CudaError, TransportError) as error:
+                        self._failed = error
+                        return
+
+    def _sleep(self, waited: float) -> float:
+        if interval := self._interval(waited):
+            self._changed.wait(interval)
+        else:
+            self._lock.release()
+            yield_cpu()
+            self._lock.acquire()
+        return interval
+
+    def abandon(self) -> None:
+        """Do nothing more. Returns when no other thread drives progress: those that did see the connection
+        as broken, and stop.
+        """
+        with self._lock:
+            self._closed = True
+            self._forget()
+            self._changed.notify()
+        if self._progress_thread:
+            self._progress_thread.join()
+        me = threading.get_ident()
+        until(lambda: all(thread == me for thread in self._progressing))
+
+    @abstractmethod
+    def _forget(self) -> None:
+        """Drop all that is pending. Holds the lock."""
+
+
+class Progressing:
+    """A class and not a generator, for speed: one is made for every message that is waited for."""
+
+    __slots__ = ("_context", "_progress")
+
+    def __init__(self, progress: Progress, context: AbstractContextManager[object]) -> None:
+        self._progress, self._context = progress, context
+
+    def __enter__(self) -> None:
+        self._context.__enter__()
+        self._progress.begin_progress()
+
+    def __exit__(self, *error: object) -> None:
+        self._progress.end_progress()
+        self._context.__exit__(None, None, None)

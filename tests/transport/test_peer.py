@@ -1,0 +1,120 @@
+"""The path `peer` in one process, on `driver_model`: what needs a thread, and what a hostile peer posts."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from gdrkit.agent.native.cuda_abi import STREAM_NON_BLOCKING
+from gdrkit.transport import PeerLost, TransportError
+from gdrkit.transport.buffers import Buffer
+from gdrkit.transport.native.cuda import cuda
+from gdrkit.transport.peer import PeerChannel
+from gdrkit.transport.ring import Ring
+from tests.transport import driver_model
+
+SIZE = 100_000
+
+
+@pytest.fixture
+def ends() -> Iterator[tuple[PeerChannel, PeerChannel]]:
+    """The two ends of a channel."""
+    driver_model.install(0)
+    cuda().use(0)
+    made = [Ring.create(ring_bytes=1 << 20) for _ in range(2)]
+    opened = [Ring.open(ring.path) for ring in made]
+    one, other = PeerChannel(made[0], made[1]), PeerChannel(opened[1], opened[0])
+    yield one, other
+    one.abandon()
+    other.abandon()
+    other.close()
+    one.close()
+    driver_model.uninstall()
+
+
+def memory(content: bytes) -> Buffer:
+    address = cuda().number("cuMemAlloc_v2", len(content))
+    ctypes.memmove(address, content, len(content))
+    return Buffer(address, len(content), 0, None)
+
+
+def soon(condition: Callable[[], bool]) -> bool:
+    """Whether it becomes true within seconds."""
+    until = time.monotonic() + 20
+    while not condition() and time.monotonic() < until:
+        time.sleep(0.001)
+    return condition()
+
+
+def test_a_busy_stream_posts_its_message_and_goes_on_without_a_thread_of_the_receiver(ends):
+    sender, receiver = ends
+    receiver._receiver._progress_loop = lambda: None
+    content = os.urandom(SIZE)
+    into, gate = memory(bytes(SIZE)), cuda().number("cuMemHostAlloc", 4096, 3)
+    stream = cuda().number("cuStreamCreate", STREAM_NON_BLOCKING)
+    cuda().call("cuStreamWaitValue32_v2", stream, gate, 1, 0)
+    receiver.receive(into, stream)
+    sending = sender.transmit(memory(content), None, None)
+    time.sleep(0.05)
+    assert not sending.done()
+    assert ctypes.string_at(into.address, SIZE) == bytes(SIZE)
+    ctypes.c_uint32.from_address(gate).value = 1
+    assert soon(sending.done)
+    cuda().call("cuStreamSynchronize", stream)
+    assert ctypes.string_at(into.address, SIZE) == content
+
+
+def test_a_connection_can_break_while_a_thread_waits_for_a_message(ends):
+    _, receiver = ends
+    arriving = receiver.receive(memory(bytes(SIZE)), None)
+    waits, leave = threading.Event(), threading.Event()
+
+    def wait() -> None:
+        with arriving.progressing():
+            waits.set()
+            leave.wait()
+
+    waiter, breaker = threading.Thread(target=wait), threading.Thread(target=receiver.abandon)
+    waiter.start()
+    waits.wait()
+    breaker.start()
+    breaker.join(20)
+    assert not breaker.is_alive()
+    with pytest.raises(PeerLost):
+        arriving.done()
+    leave.set()
+    waiter.join()
+
+
+@pytest.mark.parametrize("offset", [1, 1 << 40, (1 << 64) - 4096])
+def test_nothing_is_copied_beyond_the_memory_that_was_posted(ends, offset):
+    sender, receiver = ends
+    into, content = memory(bytes(SIZE)), os.urandom(SIZE)
+    arriving = receiver.receive(into, None)
+    slot = receiver._receiver._slots[0]
+    slot.offset = offset
+    sending = sender.transmit(memory(content), None, None)
+    assert soon(lambda: arriving.done() and sending.done())
+    assert (slot.announced, slot.copied) == (1, 0)  # through the ring instead
+    assert ctypes.string_at(into.address, SIZE) == content
+
+
+def test_a_message_of_another_size_is_refused(ends):
+    sender, receiver = ends
+    arriving = receiver.receive(memory(bytes(SIZE)), None)
+    sender.transmit(memory(bytes(SIZE - 1)), None, None)
+    with pytest.raises(TransportError, match=f"message of {SIZE - 1} bytes received where {SIZE} were"):
+        soon(arriving.done)
+
+
+def test_the_words_of_a_broken_connection_are_no_arrival(ends):
+    sender, receiver = ends
+    arriving = receiver.receive(memory(bytes(SIZE)), None)
+    sender.abandon()
+    time.sleep(0.05)
+    assert not arriving.done()
