@@ -119,6 +119,8 @@ def _driver(machine: Machine) -> set[str]:
     if machine.peermem.at_boot and machine.peermem.kind == "stub":
         true.add("peermem-redundant")
     true |= set() if driver.loaded else {"driver-not-loaded", *modprobe(machine, "nvidia").causes}
+    override = "PeerMappingOverride=1" in driver.parameters.get("RegistryDwords", "")
+    true |= {"ibgda-peer-mapping-denied"} if driver.loaded and not override else set()  # for ordinary users
     return true
 
 
@@ -164,6 +166,8 @@ def _stack(machine: Machine) -> set[str]:
     true |= set() if machine.provider(running) else {"rdma-lacks-peer-api"}
     true |= {"kernel-lacks-dmabuf"} if inbox and not machine.kernel.dmabuf else set()
     true |= {"kernel-lacks-odp"} if inbox and not machine.kernel.odp else set()
+    client = machine.peermem.loaded or machine.legacy_client == "loaded"
+    true |= {"gdaki-kernel-too-old"} if inbox and not machine.kernel.devx and not client else set()
     against = machine.peermem.built_against
     if machine.peermem.kind == "full" and against not in (running, machine.disk_stack):
         true.add("ofed-rebuilt-after-driver")

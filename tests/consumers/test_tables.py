@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gdrkit.consumers.consumer import DIRECT, NEEDS, Capability, ConsumerPath, Path
+from gdrkit.consumers.consumer import DIRECT, INITIATED, NEEDS, Capability, ConsumerPath, Path
 from gdrkit.consumers.names import NAMES
 from gdrkit.consumers.nccl import NCCL
 from gdrkit.consumers.nvshmem import NVSHMEM
@@ -59,8 +59,9 @@ def test_the_default_program_is_a_common_one():
 def test_without_a_capability_each_path_that_needs_it_is_lost(capability: Capability):
     cells = {(path.value, consumer.name) for path, consumer in CELLS if capability in NEEDS[path]}
 
+    ways = (path for path in Path if path not in INITIATED and capability in NEEDS[path])
     assert cells_of((capability,)) == cells
-    assert paths_closed_by((capability,)) == tuple(path.value for path in Path if capability in NEEDS[path])
+    assert paths_closed_by((capability,)) == tuple(path.value for path in ways)
 
 
 def test_a_programs_own_condition_affects_only_it():
@@ -119,7 +120,7 @@ def test_files_that_nvshmem_requires_by_version(version: str, files: tuple[str, 
 
 
 def test_nvshmem_has_no_staged_path():
-    assert NVSHMEM.paths == DIRECT
+    assert NVSHMEM.paths == (*DIRECT, *INITIATED)
 
 
 @pytest.mark.parametrize("path", list(VERBS.paths))

@@ -6,6 +6,7 @@ import sys
 
 from gdrkit.cli.arguments import Parser, colours, print_notes, text_width, write, write_json
 from gdrkit.cli.exit import STYLES, UNKNOWN
+from gdrkit.consumers.names import ALL, NAMES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ def parser() -> Parser:
     parser.add_argument("-v", "--verbose", action="store_true", help="show the evidence of every finding")
     parser.add_argument("-q", "--quiet", action="store_true", help="print nothing; only set the exit code")
     parser.add_argument("--probe", action="store_true", help="also ask the CUDA driver, in a child process")
-    parser.consumer()
+    parser.consumer(ALL)
     parser.deadline()
     parser.add_argument(
         "--expect", metavar="FILE", help="what the node should have, as TOML; gdr expect writes such a file"
@@ -78,7 +79,7 @@ def judged(options: argparse.Namespace) -> Report:
     expected = None if options.expect is None else read_expectation(options.expect)
     host = open_host(options.target, probe=options.probe, deadline_s=options.deadline)
     print_notes(host)
-    return diagnose(host, options.consumer, expected)
+    return diagnose(host, NAMES[0] if options.consumer == ALL else options.consumer, expected)
 
 
 def _too_late(options: argparse.Namespace) -> int:
@@ -109,8 +110,9 @@ def _show(report: Report, options: argparse.Namespace) -> int:
 
         tty = colours()
         target = quoted(options.target) if options.target else ""
-        words = text(report, verbose=options.verbose, colour=tty, width=text_width(), target=target)
-        write(words, styled=tty)
+        every = options.consumer == ALL
+        shape = {"every": every, "colour": tty, "width": text_width(), "target": target}
+        write(text(report, verbose=options.verbose, **shape), styled=tty)
     return exit_code(report, options.require)  # gdrkit.cli.main puts it in the style
 
 

@@ -12,6 +12,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from gdrkit.evidence import EvidenceAbsent, EvidenceMissing
 from gdrkit.facts.libraries import LibraryCopy
 from gdrkit.formats.versions import numbers
 from gdrkit.node import Node
@@ -26,8 +27,14 @@ class Path(enum.StrEnum):
     STAGED = "staged"
     SOCKET = "socket"
 
+    # who starts a transfer, once a direct path is open
+    GPU_INITIATED = "gpu-initiated"
+    CPU_ASSISTED = "cpu-assisted"
+
 
 DIRECT = (Path.DMABUF, Path.PEERMEM)
+INITIATED = (Path.GPU_INITIATED, Path.CPU_ASSISTED)
+"""Whether a GPU kernel can start a transfer itself, or the CPU rings the doorbell for it."""
 
 Fallback = Literal["host-mapped", "staged", "socket"]
 """The paths that remain if no direct one works."""
@@ -43,6 +50,8 @@ class Capability(enum.StrEnum):
     WIRE = "an RDMA port in the program's reach is up"
     DMABUF = "GPU memory can be registered as a dma-buf"
     ADDRESS = "GPU memory can be registered by its address"
+    DOORBELL = "a GPU may ring a NIC's doorbell"
+    NIC_QUEUES = "a NIC's queues can be in GPU memory"
 
 
 class ConsumerPath(Struct, frozen=True):
@@ -61,6 +70,10 @@ NEEDS: Mapping[Path, frozenset[Capability]] = {
     Path.HOST_MAPPED: frozenset((Capability.GPU, Capability.WIRE)),
     Path.STAGED: frozenset((Capability.GPU, Capability.WIRE)),
     Path.SOCKET: frozenset((Capability.GPU,)),
+    Path.GPU_INITIATED: frozenset(
+        (Capability.GPU, Capability.WIRE, Capability.DOORBELL, Capability.NIC_QUEUES)
+    ),
+    Path.CPU_ASSISTED: frozenset((Capability.GPU, Capability.WIRE, Capability.NIC_QUEUES)),
 }
 """The capabilities that each path needs, for any program."""
 
@@ -105,6 +118,8 @@ class Consumer(Struct, frozen=True, kw_only=True, eq=False):
     )
     switches: tuple[Switch, ...] = ()
     common: bool = False  # jobs commonly use it: a finding about it alone is at least a warning
+    initiates: str = ""  # the name of the way in which a GPU kernel starts transfers itself
+    without: str = ""  # what it does where no direct path is open, as the end of a sentence
 
     @property
     def paths(self) -> tuple[Path, ...]:
@@ -113,6 +128,15 @@ class Consumer(Struct, frozen=True, kw_only=True, eq=False):
     @property
     def direct(self) -> tuple[Path, ...]:
         return tuple(path for path in DIRECT if path in self.paths)
+
+    def installed(self, node: Node) -> bool | None:
+        """Whether a copy was found on the node or in a log; None where that is not known."""
+        try:
+            return bool(self.copies(node))
+        except EvidenceAbsent:
+            return False
+        except EvidenceMissing:
+            return None
 
     @property
     def modern(self) -> str:

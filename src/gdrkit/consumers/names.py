@@ -5,3 +5,7 @@ first is the default program.
 """
 
 NAMES = ("nccl", "ucx", "verbs", "nvshmem")
+ALWAYS = ("nccl", "verbs")
+"""Those that `gdr doctor` shows on every node; others where they are installed, run or are asked about."""
+ALL = "all"
+"""In place of a name: show every program. The verdict is that of the first."""

@@ -1,6 +1,8 @@
-"""NVSHMEM with its default transport between nodes, ibrc, where the CPU posts the GPU's requests.
+"""NVSHMEM between nodes: its transports ibrc, ibdevx and libfabric, where the CPU posts requests, and IBGDA.
 
-IBGDA, where the GPU rings the NIC's doorbell, needs more and is not covered here.
+All of them register GPU memory in the same way. IBGDA, where a GPU kernel rings the NIC's doorbell, needs
+two more things: see Path.GPU_INITIATED. Where the GPU may not ring it, the CPU does (NIC_HANDLER); where the
+NIC's queues cannot be in GPU memory, IBGDA fails, and the job goes on with another transport.
 """
 
 from __future__ import annotations
@@ -23,6 +25,8 @@ NVSHMEM = Consumer(
     title="NVSHMEM",
     copies=nvshmem_copies,
     assumed="3.4.5 or newer",
+    initiates="IBGDA",
+    without="leaves the transport out, and stops if no other one reaches each peer",
     uses=(
         PathSupport(path=Path.DMABUF),
         PathSupport(
@@ -44,6 +48,8 @@ NVSHMEM = Consumer(
                 ),
             ),
         ),
+        PathSupport(path=Path.GPU_INITIATED),
+        PathSupport(path=Path.CPU_ASSISTED),
     ),
     switches=(Switch(name="NVSHMEM_IB_DISABLE_DMABUF", closes=(Path.DMABUF,), off=_is_on, source=_ENV),),
 )

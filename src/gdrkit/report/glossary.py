@@ -239,7 +239,9 @@ GLOSSARY = (
     ),
     Term(
         "path",
-        "How data gets from GPU memory to the network: dmabuf, peermem, host-mapped, staged or socket.",
+        "How data gets from GPU memory to the network: dmabuf, peermem, host-mapped, staged or socket. For "
+        "programs whose GPU kernels start transfers: also gpu-initiated, if the GPU itself rings the NIC's "
+        "doorbell, and cpu-assisted, if the CPU does it for the GPU.",
     ),
     Term(
         "peer-memory API",

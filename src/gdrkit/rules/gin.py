@@ -2,9 +2,27 @@
 
 from __future__ import annotations
 
-from gdrkit.node import Node
+from gdrkit.evidence import EvidenceAbsent
+from gdrkit.facts.capabilities import is_administrator
+from gdrkit.facts.driver import PEER_MAPPING, registry_dwords
+from gdrkit.facts.modules import PEERMEM, is_loaded
+from gdrkit.facts.peer_memory import LEGACY
+from gdrkit.facts.verbs_kernel import DEVX_SYMBOL, queues_take_dmabuf
+from gdrkit.facts.virtual import scope
+from gdrkit.node import Node, if_missing
 from gdrkit.rules.deciding_command import VERBS_PROBE, DecidingCommand
-from gdrkit.rules.rule import Layer, Outcome, rule, the_node
+from gdrkit.rules.remedy_names import RemedyName
+from gdrkit.rules.rule import (
+    DOORBELL,
+    NIC_QUEUES,
+    Failed,
+    Layer,
+    NotApplicable,
+    Outcome,
+    Passed,
+    rule,
+    the_node,
+)
 from gdrkit.rules.shown_by_messages import SHOWN_BY_MESSAGES
 
 _DEVICE_API = "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/usage/deviceapi.html"
@@ -17,6 +35,7 @@ _NCCL_LOG = "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NET, set for the job"
     "ibgda-peer-mapping-denied",
     Layer.DRIVER,
     per=the_node,
+    takes=(DOORBELL,),
     reported_by=(DecidingCommand(_PARAMETERS, "no PeerMappingOverride=1"),),
     cost="The GPU cannot ring the NIC's doorbell: a CPU thread does, or the program stops.",
     references=(_NVSHMEM,),
@@ -36,9 +55,23 @@ def ibgda_peer_mapping_denied(node: Node, _: str) -> Outcome:
 
     Why: Mapping the memory of another device is reserved for administrators unless the option allows it.
 
-    Source: open-gpu-kernel-modules src/nvidia/arch/nvalloc/unix/src/osmemdesc.c.
+    Source: open-gpu-kernel-modules src/nvidia/arch/nvalloc/unix/src/osmemdesc.c;
+    kernel-open/common/inc/nv-linux.h, NV_IS_SUSER(): CAP_SYS_ADMIN.
     """
-    return SHOWN_BY_MESSAGES
+    try:
+        if registry_dwords(node).get(PEER_MAPPING):
+            return Passed(f"{PEER_MAPPING} is set")
+    except EvidenceAbsent:
+        return NotApplicable("the driver is not loaded")
+    inside = if_missing("host", scope, node) == "container"
+    if inside and is_administrator(node):
+        return Passed("this container has CAP_SYS_ADMIN")
+    return Failed(
+        seen=f"RegistryDwords has no {PEER_MAPPING}=1"
+        + (", and this container lacks CAP_SYS_ADMIN" if inside else "; only CAP_SYS_ADMIN may do it"),
+        expected=f'NVreg_RegistryDwords="{PEER_MAPPING}=1;"',
+        subject="nvidia",
+    )
 
 
 @rule(
@@ -97,6 +130,8 @@ def nic_buffers_not_mappable(node: Node, _: str) -> Outcome:
     "gdaki-kernel-too-old",
     Layer.KERNEL,
     per=the_node,
+    takes=(NIC_QUEUES,),
+    remedies=(RemedyName.LOAD_PEERMEM,),
     reported_by=(DecidingCommand("uname -r", "a kernel before 6.1, and nvidia_peermem is not loaded"),),
     cost="The NIC's queues in GPU memory need nvidia_peermem.",
     references=(_DEVICE_API,),
@@ -106,16 +141,31 @@ def gdaki_kernel_too_old(node: Node, _: str) -> Outcome:
 
     Cost: GDAKI and IBGDA need nvidia_peermem here, although buffers of data are registered as dma-buf.
 
-    How to tell: The kernel is older than 6.1, and a program prints `DEVX UMEM doesn't support DMA-BUF` or
-    `does not support registering the NIC control buffers with DMABUF`.
+    How to tell: The module mlx5_ib does not import ib_umem_dmabuf_get_pinned: the kernel is older than 6.1,
+    and no OFED has the change. A program prints `DEVX UMEM doesn't support DMA-BUF` or `does not support
+    registering the NIC control buffers with DMABUF`.
 
     What to do: Load nvidia_peermem, or use a kernel of 6.1 or newer, or a DOCA-OFED that has the change.
 
     Why: mlx5 accepts dma-bufs for DEVX memory later than for memory regions.
 
-    Source: NVIDIA/nccl docs, deviceapi.rst; NVIDIA/nvshmem issue 67; openucx/ucx src/uct/ib/mlx5/gdaki.
+    Source: Linux drivers/infiniband/hw/mlx5/devx.c, devx_umem_get(); NVIDIA/nccl docs, deviceapi.rst;
+    NVIDIA/nvshmem issue 67; openucx/ucx src/uct/ib/mlx5/gdaki.
     """
-    return SHOWN_BY_MESSAGES
+    try:
+        supported = queues_take_dmabuf(node)
+    except EvidenceAbsent:
+        return NotApplicable("mlx5_ib is not there")
+    if supported:
+        return Passed(f"mlx5_ib imports {DEVX_SYMBOL}")
+    client = next((name for name in (PEERMEM, LEGACY) if is_loaded(node, name)), "")
+    if client:
+        return Passed(f"{client} is loaded, which serves in its place")
+    return Failed(
+        seen=f"mlx5_ib does not import {DEVX_SYMBOL}, and nvidia_peermem is not loaded",
+        expected="Linux 6.1, an OFED that has the change, or nvidia_peermem",
+        subject="mlx5_ib",
+    )
 
 
 @rule(

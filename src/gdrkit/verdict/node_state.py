@@ -13,6 +13,7 @@ from gdrkit.facts.rdma import DISTANCES, Pair, below_one_switch, distance, nic_a
 from gdrkit.node import Node, fact, if_missing
 from gdrkit.rules.engine import CheckResult
 from gdrkit.rules.rule import Layer
+from gdrkit.verdict.initiated import Initiated, initiated
 from gdrkit.verdict.matrix import Matrix
 from gdrkit.verdict.path_state import BEST_FIRST, WORST_FIRST, PathState, State
 
@@ -29,6 +30,7 @@ class ConsumerState(Struct, frozen=True, kw_only=True):
     best_fallback: Fallback | None
     judgements: tuple[PathState, ...]  # for each GPU that counts, the one that decided
     pairs: tuple[Pair, ...]  # the pairs of these judgements
+    initiated: Initiated | None = None  # None for a program whose GPU kernels start no transfers
 
     @property
     def worst(self) -> PathState | None:
@@ -62,6 +64,7 @@ def consumer_state(node: Node, table: Matrix, consumer: str, toward: str = "") -
         best_fallback=_best_fallback(node, table, consumer),
         judgements=judgements,
         pairs=tuple(pair for pair, _ in chosen if pair is not None),
+        initiated=initiated((table[pair] for pair, _ in chosen), consumer),
     )
 
 
