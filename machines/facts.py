@@ -38,6 +38,7 @@ def _hardware(machine: Machine) -> set[str]:
     shown = machine.driver is not None and machine.driver.loaded
     managed = shown and machine.driver and "CoherentGPUMemoryMode" in machine.driver.parameters
     true |= {"gpu-cdmm"} if managed else set()
+    true |= {"no-mnnvl"} if machine.gpus else set()  # no drawn machine is in a rack
     true |= {"gpu-mig"} if machine.mig and shown else set()
     true |= {"gpu-confidential"} if machine.confidential and shown else set()
     hardware = [nic for nic in machine.nics if nic.nic] if machine.rdma_driver_loaded else []
@@ -189,6 +190,9 @@ def _libraries(machine: Machine) -> set[str]:
     if libraries.nccl:
         true |= {"nccl-lacks-dmabuf"} if number(libraries.nccl) < (2, 13, 4) else set()
         true |= {"nccl-misses-peermem"} if number(libraries.nccl) < (2, 23, 4) else set()
+    true.add("mooncake-forces-dmabuf" if libraries.mooncake == "0.3.11" else "mooncake-forces-peermem")
+    if libraries.nccl and number(libraries.nccl) < (2, 28, 7):
+        true.add("gin-unavailable")
     if libraries.ucx:
         true |= {"ucx-lacks-dmabuf"} if number(libraries.ucx) < (1, 14) else set()
         true |= {"ucx-misses-peermem"} if number(libraries.ucx) < (1, 18) else set()

@@ -50,6 +50,13 @@ def _nvshmem(machine: Machine, source: random.Random) -> None:
     machine.libraries.nvshmem = "3.2.5"
 
 
+def _mooncake(version: str) -> Callable[[Machine, random.Random], None]:
+    def plant(machine: Machine, source: random.Random) -> None:
+        machine.libraries.mooncake = version
+
+    return plant
+
+
 def _no_override(machine: Machine, source: random.Random) -> None:
     """Keys of the resource manager, without the one that lets a GPU map a NIC's doorbell."""
     assert machine.driver
@@ -216,6 +223,18 @@ FAULTS = (
         _no_override,
         _has_driver,
         needs=frozenset({Evidence.DRIVER}),
+    ),
+    Fault(
+        "Mooncake that wants peermem",
+        ("mooncake-forces-peermem",),
+        _mooncake("0.3.10.post2"),
+        lambda machine: _ordinary(machine) and not machine.peermem.loaded,
+    ),
+    Fault(
+        "Mooncake that wants dma-buf",
+        ("mooncake-forces-dmabuf",),
+        _mooncake("0.3.11"),
+        lambda machine: _ordinary(machine) and not machine.libraries.mooncake,
     ),
     Fault(
         "queues that need peermem",

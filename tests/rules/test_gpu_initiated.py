@@ -133,7 +133,7 @@ def test_without_the_module_it_is_unknown_or_does_not_apply():
 
 @pytest.mark.parametrize(("version", "architecture"), KERNELS)
 def test_debians_kernels_from_6_1_on_have_it(version: str, architecture: str):
-    """A second witness: the kernels as built, of which 6.1 is the first with the change."""
+    """The kernels as built, of which 6.1 is the first with the change."""
     path = module(version, architecture, "mlx5_ib")
     machine = node(installed({f"kernel/{path.name}": path.read_bytes()}))
 

@@ -7,7 +7,14 @@ NIC's queues cannot be in GPU memory, IBGDA fails, and the job goes on with anot
 
 from __future__ import annotations
 
-from gdrkit.consumers.consumer import Consumer, Path, PathSupport, RequiredFiles, Switch
+from gdrkit.consumers.consumer import (
+    Capability,
+    Consumer,
+    Path,
+    PathSupport,
+    RequiredFiles,
+    Switch,
+)
 from gdrkit.facts.libraries import nvshmem_copies
 from gdrkit.facts.peer_memory import MODULE, NV_MEM, NVIDIA_PEERMEM
 
@@ -49,7 +56,7 @@ NVSHMEM = Consumer(
             ),
         ),
         PathSupport(path=Path.GPU_INITIATED),
-        PathSupport(path=Path.CPU_ASSISTED),
+        PathSupport(path=Path.CPU_ASSISTED, also=(Capability.NIC_QUEUES,)),
     ),
     switches=(Switch(name="NVSHMEM_IB_DISABLE_DMABUF", closes=(Path.DMABUF,), off=_is_on, source=_ENV),),
 )

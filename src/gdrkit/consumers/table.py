@@ -11,7 +11,8 @@ from gdrkit.consumers.names import NAMES
 
 def _declared(name: str) -> Consumer:
     """The program that the module of that name declares."""
-    consumer: Consumer = getattr(import_module(f"gdrkit.consumers.{name}"), name.upper())
+    module = name.replace("-", "_")
+    consumer: Consumer = getattr(import_module(f"gdrkit.consumers.{module}"), module.upper())
     return consumer
 
 

@@ -1,7 +1,7 @@
 """What the process that read the evidence may do: its capabilities, by /proc/self/status.
 
-In a container, a job's processes have those of the container, so the collector's are theirs. On a host they
-say nothing about jobs.
+In a container, a job's processes have those of the container, so the collector's are the same. On a host,
+jobs have others.
 """
 
 from __future__ import annotations

@@ -57,7 +57,10 @@ def works(report: Report) -> str:
     unknown = [gpu for gpu in counted if gpu.state is State.UNKNOWN]
     others = [gpu for gpu in counted if gpu not in direct and gpu not in unknown]
     noun = "GPU" if many == 1 else "GPUs"
-    verb = "reaches its NIC directly" if many == 1 else "reach their NIC directly"
+    goal = "the hosts of {} rack" if _over_nvlink(report) else "{} NIC"
+    verb = (
+        f"reaches {goal.format('its')} directly" if many == 1 else f"reach {goal.format('their')} directly"
+    )
     if len(unknown) == many:
         return f"Not known for {many} of {many} {noun} whether {'it' if many == 1 else 'they'} {verb}."
     paths = " and ".join(dict.fromkeys(PATH_NAMES.get(gpu.path, gpu.path) for gpu in direct))
@@ -70,6 +73,10 @@ def works(report: Report) -> str:
         codes = ", ".join(dict.fromkeys(code for gpu in never for code in gpu.blocked_by[:1]))
         parts.append(f"{_these(never)} can never do it, and {_is_are(never)} not counted [{codes}]")
     return "; ".join(parts) + "."
+
+
+def _over_nvlink(report: Report) -> bool:
+    return report.consumers[report.verdict.consumer].path == "nvlink"
 
 
 def _these(some: list[GpuSection]) -> str:

@@ -52,7 +52,7 @@ class InitiatedSection(Struct, frozen=True, kw_only=True):
     """Whether a GPU kernel of the program can start transfers itself."""
 
     name: str  # as the program calls it, such as IBGDA
-    by: InitiatedBy  # who rings the NIC's doorbell; nobody: the program cannot do it here
+    by: InitiatedBy  # who rings the NIC's doorbell; none: the program cannot do it here
     codes: tuple[Code, ...]  # why it is not the GPU, or what is not known
 
 

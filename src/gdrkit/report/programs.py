@@ -9,7 +9,7 @@ from gdrkit.report.document import ConsumerSection, InitiatedSection, Report
 from gdrkit.verdict.findings import Finding
 from gdrkit.verdict.path_state import GOOD, State
 
-PATH_NAMES = {"dmabuf": "dma-buf", "peermem": "nvidia-peermem"}
+PATH_NAMES = {"dmabuf": "dma-buf", "peermem": "nvidia-peermem", "nvlink": "NVLink"}
 
 
 def shown_programs(report: Report, *, every: bool = False) -> dict[str, ConsumerSection]:
@@ -52,7 +52,7 @@ def _initiated(section: InitiatedSection) -> str:
             return f"{section.name}: the GPU itself rings the NIC's doorbell"
         case "cpu":
             return f"{section.name}: the CPU rings the NIC's doorbell for the GPU, data stays direct{why}"
-        case "nobody":
+        case "none":
             return f"no {section.name}{why}"
         case "unknown":
             return f"{section.name}: not known{why}"

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
+from gdrkit.consumers.nccl import NCCL
+from gdrkit.consumers.nccl_gin import NCCL_GIN
 from gdrkit.evidence import EvidenceAbsent
 from gdrkit.facts.capabilities import is_administrator
 from gdrkit.facts.driver import PEER_MAPPING, registry_dwords
@@ -10,6 +14,7 @@ from gdrkit.facts.peer_memory import LEGACY
 from gdrkit.facts.verbs_kernel import DEVX_SYMBOL, queues_take_dmabuf
 from gdrkit.facts.virtual import scope
 from gdrkit.node import Node, if_missing
+from gdrkit.rules.consumer_versions import version_too_old
 from gdrkit.rules.deciding_command import VERBS_PROBE, DecidingCommand
 from gdrkit.rules.remedy_names import RemedyName
 from gdrkit.rules.rule import (
@@ -222,6 +227,8 @@ def nic_not_mlx5(node: Node, _: str) -> Outcome:
     "gin-unavailable",
     Layer.APPLICATION,
     per=the_node,
+    takes=NCCL_GIN.own(*NCCL_GIN.paths),
+    remedies=(RemedyName.UPGRADE_NCCL,),
     reported_by=(DecidingCommand(_NCCL_LOG, "a line with GIN that has the reason"),),
     cost="Programs that need GIN stop; NCCL's own collectives do not need it.",
     references=(_DEVICE_API,),
@@ -231,18 +238,18 @@ def gin_unavailable(node: Node, _: str) -> Outcome:
 
     Cost: DeepEP from version 2 on and other users of NCCL's device API stop.
 
-    How to tell: A program says that GIN is unavailable or unsupported. NCCL's log with NCCL_DEBUG=INFO has
-    the reason in its lines with `GIN`.
+    How to tell: A program says that GIN is unavailable or unsupported, or NCCL is older than 2.28.7. NCCL's
+    log with NCCL_DEBUG=INFO has the reason in its lines with `GIN`.
 
-    What to do: Follow the reason: no peer memory, different settings among the ranks, NICs that NCCL joined
-    (gin-nics-fused), or a network plugin without GIN.
+    What to do: Install NCCL 2.28.7 or newer. Else follow the reason: no peer memory, different settings
+    among the ranks, NICs that NCCL joined (gin-nics-fused), or a network plugin without GIN.
 
-    Why: GIN needs registrable GPU memory on every rank, the same type everywhere, and each NIC in reach of
-    each other.
+    Why: NCCL's GIN needs registrable GPU memory on every rank, the same type everywhere, and each NIC in
+    reach of each other.
 
     Source: NVIDIA/nccl src/plugin/gin.cc, and src/dev_runtime.cc.
     """
-    return SHOWN_BY_MESSAGES
+    return version_too_old(node, replace(NCCL_GIN, copies=NCCL.copies), "dmabuf")
 
 
 @rule(

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gdrkit.consumers.consumer import DIRECT, INITIATED
+from gdrkit.consumers.consumer import INITIATED, OF_ITS_OWN
 from gdrkit.consumers.names import NAMES
 from gdrkit.consumers.table import cells_of
 from gdrkit.evidence import Confidence, Source
@@ -145,7 +145,7 @@ def status_of(result: CheckResult, table: Matrix, states: Iterable[ConsumerState
     if isinstance(result.outcome, Failed) and result.outcome.as_expected:
         return Status.NOTE
     states = tuple(states)
-    blocked = [s for s in states if any(would_block(result, path, s.consumer) for path in DIRECT)]
+    blocked = [s for s in states if any(would_block(result, path, s.consumer) for path in OF_ITS_OWN)]
     if blocked:
         return _status_of_blocker(result, table, blocked)
     if any(would_block(result, path, s.consumer) for path in INITIATED for s in states):
@@ -185,7 +185,7 @@ def _is_lacked(result: CheckResult, table: Matrix, pair: Pair | None, state: Con
     It does not if another path lacks nothing, or only a part of what this one lacks: where a port is down,
     that peermem would also need another driver is not why dma-buf is blocked. Nor does it if another path is
     open but for evidence that this one lacks too, such as a job's own topology."""
-    judgements = [j for j in table[pair] if j.path in DIRECT and j.consumer == state.consumer]
+    judgements = [j for j in table[pair] if j.path in OF_ITS_OWN and j.consumer == state.consumer]
     mine = [judgement for judgement in judgements if result in judgement.blocked_by]
     return any(not any(_lacks_less(other, one) for other in judgements) for one in mine)
 

@@ -10,8 +10,8 @@ from msgspec import Struct
 from gdrkit.consumers.consumer import INITIATED, Path
 from gdrkit.verdict.path_state import GOOD, PathState, State
 
-InitiatedBy = Literal["gpu", "cpu", "nobody", "unknown"]
-WORST_FIRST: tuple[InitiatedBy, ...] = ("nobody", "unknown", "cpu", "gpu")
+InitiatedBy = Literal["gpu", "cpu", "none", "unknown"]
+WORST_FIRST: tuple[InitiatedBy, ...] = ("none", "unknown", "cpu", "gpu")
 
 
 class Initiated(Struct, frozen=True):
@@ -40,7 +40,7 @@ def _at_one(judgements: tuple[PathState, ...], consumer: str) -> Initiated | Non
         return Initiated("cpu", itself.codes)
     if assisted.state is State.UNKNOWN:
         return Initiated("unknown", _unknown(assisted))
-    return Initiated("nobody", assisted.codes)
+    return Initiated("none", assisted.codes)
 
 
 def _unknown(one: PathState) -> tuple[str, ...]:

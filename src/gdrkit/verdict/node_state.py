@@ -5,7 +5,8 @@ from __future__ import annotations
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gdrkit.consumers.consumer import DIRECT, Fallback
+from gdrkit.consumers.consumer import Fallback
+from gdrkit.consumers.table import consumer_of
 from gdrkit.evidence import Missing, MissingReason
 from gdrkit.facts.gpu import is_integrated
 from gdrkit.facts.pci import gpus, root_bus
@@ -149,7 +150,7 @@ def _best_direct(
     that has no direct path. Of several paths that are blocked, the best is the one that lacks least."""
     choices = []
     for pair in here:
-        for path in DIRECT:
+        for path in consumer_of(consumer).direct:
             both = [j for j in table[pair] if j.path == path and j.consumer == consumer]
             if both:  # else this program does not have this path
                 choices.append((pair, min(both, key=lambda j: WORST_FIRST.index(j.state))))

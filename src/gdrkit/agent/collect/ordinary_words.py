@@ -23,11 +23,13 @@ _WORDS = """
     caught
     causes centos certain certificate cgroup changed channel channels character characters charp chassis
     check checking checksum children choose chosen claimed claims class client clique cliqueid cliquerank
-    cliquesize close closed closing cloud cluster clusterpolicy cmdline cmpltredir coherent collect
+    cliquesize close closed closing cloud cluster clusterpolicy clusteruuid cmdline cmpltredir coherent
+    collect
     collected collection collective collector collnet columns combine comma command commands commid
     commit common
     communicate communication communicator compare compared compat compatible compile compiled compiler
-    complete completion complex component compress compressed compression compromised compute computing
+    complete completed completion complex component compress compressed compression compromised compute
+    computing
     conda conexi confidential confidentiality config configuration configure configured connect connected
     connecting connection connectx connexion constraints consumer container containerd containerenv
     containers contains content context contradict control controller controllers copied copies core
@@ -136,7 +138,7 @@ _WORDS = """
     specify specifying spectre speed spelled split spool srcvalid srcversion srv stack staging stale
     stamped standard start started starting starts state states station status stderr stdin stdout
     steering stepping steps still stopped stops storage stream streams string strings stripped struct
-    structure structures subject subnet subordinate subsys subsystem subtype successfully sufficient
+    structure structures subject subnet subordinate subsys subsystem subtype success successfully sufficient
     support supported supports suppressed suse switch symbol symbolic symbols symmetric symtab symvers
     syndrom sys sysfs system systemctl systemd table taint tainted tainting taints taken talked talos
     tarball target tcptransport technologies tegra tempfile temporairement temporalmente temporarily
