@@ -111,6 +111,7 @@ def test_files_that_ucx_requires_by_version(version: str, files: tuple[str, ...]
     [
         ("2.11.0", (NV_MEM, RENAMED)),
         ("3.2.5", (NV_MEM, RENAMED)),
+        ("3.3.9", (NV_MEM, RENAMED, MODULE)),
         ("3.4.5", (NV_MEM, RENAMED, MODULE)),
         ("3.5.1", (NV_MEM, RENAMED, MODULE)),
     ],

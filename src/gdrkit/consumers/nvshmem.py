@@ -31,7 +31,7 @@ NVSHMEM = Consumer(
     name="nvshmem",
     title="NVSHMEM",
     copies=nvshmem_copies,
-    assumed="3.4.5 or newer",
+    assumed="3.3.9 or newer",
     initiates="IBGDA",
     without="leaves the transport out, and stops if no other one reaches each peer",
     uses=(
@@ -40,13 +40,14 @@ NVSHMEM = Consumer(
             path=Path.PEERMEM,
             required_files=(
                 RequiredFiles(
-                    (3, 4, 5),
+                    (3, 3, 9),
                     (
                         NV_MEM,
                         NVIDIA_PEERMEM,
                         MODULE,
                     ),
-                    f"{_GDR}, nvshmemt_ib_common_nv_peer_mem_available()",
+                    f"{_GDR}, nvshmemt_ib_common_nv_peer_mem_available(); the strings of the transports in"
+                    " PyPI's nvidia-nvshmem-cu12 3.3.9, 3.3.24 and 3.4.5",
                 ),
                 RequiredFiles(
                     (0,),
