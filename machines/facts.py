@@ -38,6 +38,7 @@ def _hardware(machine: Machine) -> set[str]:
     shown = machine.driver is not None and machine.driver.loaded
     managed = shown and machine.driver and "CoherentGPUMemoryMode" in machine.driver.parameters
     true |= {"gpu-cdmm"} if managed else set()
+    true |= {"no-mnnvl"} if machine.gpus else set()  # no drawn machine is in a rack
     true |= {"gpu-mig"} if machine.mig and shown else set()
     true |= {"gpu-confidential"} if machine.confidential and shown else set()
     hardware = [nic for nic in machine.nics if nic.nic] if machine.rdma_driver_loaded else []
@@ -119,6 +120,8 @@ def _driver(machine: Machine) -> set[str]:
     if machine.peermem.at_boot and machine.peermem.kind == "stub":
         true.add("peermem-redundant")
     true |= set() if driver.loaded else {"driver-not-loaded", *modprobe(machine, "nvidia").causes}
+    override = "PeerMappingOverride=1" in driver.parameters.get("RegistryDwords", "")
+    true |= {"ibgda-peer-mapping-denied"} if driver.loaded and not override else set()  # for ordinary users
     return true
 
 
@@ -164,6 +167,8 @@ def _stack(machine: Machine) -> set[str]:
     true |= set() if machine.provider(running) else {"rdma-lacks-peer-api"}
     true |= {"kernel-lacks-dmabuf"} if inbox and not machine.kernel.dmabuf else set()
     true |= {"kernel-lacks-odp"} if inbox and not machine.kernel.odp else set()
+    client = machine.peermem.loaded or machine.legacy_client == "loaded"
+    true |= {"gdaki-kernel-too-old"} if inbox and not machine.kernel.devx and not client else set()
     against = machine.peermem.built_against
     if machine.peermem.kind == "full" and against not in (running, machine.disk_stack):
         true.add("ofed-rebuilt-after-driver")
@@ -185,6 +190,9 @@ def _libraries(machine: Machine) -> set[str]:
     if libraries.nccl:
         true |= {"nccl-lacks-dmabuf"} if number(libraries.nccl) < (2, 13, 4) else set()
         true |= {"nccl-misses-peermem"} if number(libraries.nccl) < (2, 23, 4) else set()
+    true.add("mooncake-forces-dmabuf" if libraries.mooncake == "0.3.11" else "mooncake-forces-peermem")
+    if libraries.nccl and number(libraries.nccl) < (2, 28, 7):
+        true.add("gin-unavailable")
     if libraries.ucx:
         true |= {"ucx-lacks-dmabuf"} if number(libraries.ucx) < (1, 14) else set()
         true |= {"ucx-misses-peermem"} if number(libraries.ucx) < (1, 18) else set()

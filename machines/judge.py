@@ -16,7 +16,7 @@ from machines.cases import Case
 from machines.install import memory
 from machines.loading import NOT_FOUND, modprobe
 from machines.machine import Machine
-from machines.truth import CONSUMERS
+from machines.truth import ANY_JOB, CONSUMERS
 
 SEEN = ("failed", "warning", "note")
 CONFIDENT = ("certain", "likely")
@@ -146,7 +146,7 @@ def _unnamed(case: Case, answer: Answer) -> list[Miss]:
 def _claims(case: Case, answer: Answer) -> list[Miss]:
     """Confident claims that are not true, and failures on a machine where nothing fails."""
     misses = []
-    working = all(states <= {"ready", "active"} for states in case.truth.states.values())
+    working = all(case.truth.states[name] <= {"ready", "active"} for name in ANY_JOB)
     for code, findings in answer.codes("failed").items():
         sure = [finding for finding in findings if finding["confidence"] in CONFIDENT]
         if not sure:

@@ -44,6 +44,11 @@ class Kernel(NamedTuple):
         major, minor = self.release.split(".")[:2]
         return int(major), int(minor.split("-")[0])
 
+    @property
+    def devx(self) -> bool:
+        """Whether mlx5 registers a NIC's queues as dma-bufs: Linux 6.1, mlx5/devx.c, devx_umem_get()."""
+        return self.dmabuf and self.number >= (6, 1)
+
 
 def _os(name: str, identity: str, version: str, like: str = "", more: str = "") -> str:
     text = f'NAME="{name}"\nVERSION_ID="{version}"\nID={identity}\nPRETTY_NAME="{name} {version}"\n'

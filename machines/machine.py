@@ -152,6 +152,7 @@ class Libraries:
     nccl: str = "2.27.5"
     ucx: str = ""
     nvshmem: str = ""
+    mooncake: str = ""
     net_plugin: bool = False
 
 

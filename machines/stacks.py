@@ -182,6 +182,8 @@ def rdma_stack(machine: Machine, tag: str) -> list[Module]:
         "mlx5_ib": {"ib_register_device": "ib_core", "mlx5_cmd_exec": "mlx5_core"}
         | dict.fromkeys(exports["ib_uverbs"], "ib_uverbs"),
     }
+    if inbox and not kernel.devx:
+        wants["mlx5_ib"].pop(UMEM_DMABUF[1], None)
     if inbox and any(nic.part == "EFA" for nic in machine.functions):
         exports["efa"] = ()
         wants["efa"] = {"ib_register_device": "ib_core"} | dict.fromkeys(UMEM, "ib_uverbs")

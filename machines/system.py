@@ -122,6 +122,9 @@ def _kernel(tree: Tree, machine: Machine) -> None:
     tree.file(f"boot/config-{release}", "\n".join(rows) + "\n")
     container = machine.scope == "container"
     tree.file("proc/1/cgroup", "0::/\n" if container else "0::/init.scope\n")
+    if container:  # with the capabilities that Docker gives by default
+        tree.file("proc/self/status", "Name:\tpython3\nCapEff:\t00000000a80425fb\n")
+        tree.file("proc/self/uid_map", "         0          0 4294967295\n")
     tree.file("proc/self/mountinfo", _mounts(container))
     head = f"{'Limit':<26}{'Soft Limit':<21}{'Hard Limit':<21}{'Units':<10}\n"
     limit = machine.memlock

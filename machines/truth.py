@@ -1,7 +1,7 @@
 """What is true of a machine: the state for each program, what stops it, which statements would be true.
 
-Sources: NCCL's, UCX's and NVSHMEM's tests at their tags, Linux, and NVIDIA's open modules. Nothing here was
-taken from gdrkit's rules."""
+Sources: NCCL's, UCX's, NVSHMEM's and Mooncake's tests at their tags, Linux, and NVIDIA's open modules.
+Nothing here was taken from gdrkit's rules."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from machines.loading import Loading, alone, modprobe
 from machines.machine import Function, Machine
 from machines.nvidia import in_use
 
-CONSUMERS = ("nccl", "ucx", "verbs", "nvshmem")
+ANY_JOB = ("nccl", "ucx", "verbs", "nvshmem")
+CONSUMERS = (*ANY_JOB, "mooncake")
 LAYERS = ("hardware", "firmware", "kernel", "driver", "rdma", "pcie", "library", "application")
 FORBIDDEN = {"integrated": "gpu-integrated", "consumer": "gpu-consumer"}
 
@@ -249,6 +250,8 @@ def _dmabuf(machine: Machine, consumer: str, gpu: Function, nics: list[Function]
         found.append(Blocker("library", "nccl-lacks-dmabuf"))
     if consumer == "ucx" and libraries.ucx and number(libraries.ucx) < (1, 14):
         found.append(Blocker("library", "ucx-lacks-dmabuf"))
+    if consumer == "mooncake" and libraries.mooncake != "0.3.11":  # of the releases, only this one does
+        found.append(Blocker("application", "mooncake-forces-peermem"))
     if consumer == "nccl" and machine.nccl_conf.get("NCCL_DMABUF_ENABLE") == "0":
         found.append(Blocker("application", "dmabuf-disabled-by-env"))
     return found
@@ -274,6 +277,8 @@ def _peermem(machine: Machine, consumer: str, loading: Loading) -> list[Blocker]
     elif consumer == "nvshmem":
         seen = folder or number(libraries.nvshmem or "9") > (3, 2, 5)
     found = [] if seen else [Blocker("library", f"{consumer}-misses-peermem")]
+    if consumer == "mooncake" and libraries.mooncake == "0.3.11":
+        found.append(Blocker("application", "mooncake-forces-dmabuf"))
     coherent = any(gpu.gpu and gpu.gpu.coherent for gpu in machine.gpus)
     driver = machine.driver
     if (

@@ -61,6 +61,9 @@ def _libraries(tree: Tree, machine: Machine) -> None:
         )
     if held.nvshmem:
         install(place, "libnvshmem_host.so.3", f"libnvshmem_host.so.{held.nvshmem}", ("nvshmem_init",))
+    if held.mooncake:
+        wheel = f"usr/local/lib/python3.12/dist-packages/mooncake_transfer_engine-{held.mooncake}.dist-info"
+        tree.file(f"{wheel}/WHEEL", "Wheel-Version: 1.0\n")
     driver = machine.driver
     if driver:
         install(place, "libcuda.so.1", f"libcuda.so.{driver.library_version or driver.version}", _CUDA)

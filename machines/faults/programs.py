@@ -50,6 +50,39 @@ def _nvshmem(machine: Machine, source: random.Random) -> None:
     machine.libraries.nvshmem = "3.2.5"
 
 
+def _mooncake(version: str) -> Callable[[Machine, random.Random], None]:
+    def plant(machine: Machine, source: random.Random) -> None:
+        machine.libraries.mooncake = version
+
+    return plant
+
+
+def _no_override(machine: Machine, source: random.Random) -> None:
+    """Keys of the resource manager, without the one that lets a GPU map a NIC's doorbell."""
+    assert machine.driver
+    keys = source.choice(("RMForceStaticBar1=1;", "PeerMappingOverride=0;", "RmForceDisableIomapWC=1;"))
+    machine.driver.parameters["RegistryDwords"] = f'"{keys}"'
+
+
+def _old_queues(machine: Machine, source: random.Random) -> None:
+    machine.peermem.loaded = machine.peermem.at_boot = False
+
+
+def _has_driver(machine: Machine) -> bool:
+    return _ordinary(machine) and machine.driver is not None and machine.driver.loaded
+
+
+def _queues_fit(machine: Machine) -> bool:
+    return (
+        _ordinary(machine)
+        and not machine.kernel.devx
+        and machine.ofed is None
+        and machine.legacy_client != "loaded"
+        and machine.rdma_driver_loaded
+        and not machine.operator
+    )
+
+
 def _plugin(machine: Machine, source: random.Random) -> None:
     machine.libraries.net_plugin = True
 
@@ -182,6 +215,32 @@ FAULTS = (
     Fault("UCX before dma-buf", ("ucx-lacks-dmabuf",), _ucx("1.12.1"), _ordinary),
     Fault("UCX that misses peermem", ("ucx-misses-peermem",), _ucx("1.15.0"), _no_folder),
     Fault("NVSHMEM that misses peermem", ("nvshmem-misses-peermem",), _nvshmem, _no_folder),
+    Fault(
+        "doorbell out of the GPU's reach",
+        ("ibgda-peer-mapping-denied",),
+        _no_override,
+        _has_driver,
+        needs=frozenset({Evidence.DRIVER}),
+    ),
+    Fault(
+        "Mooncake that wants peermem",
+        ("mooncake-forces-peermem",),
+        _mooncake("0.3.10.post2"),
+        lambda machine: _ordinary(machine) and not machine.peermem.loaded,
+    ),
+    Fault(
+        "Mooncake that wants dma-buf",
+        ("mooncake-forces-dmabuf",),
+        _mooncake("0.3.11"),
+        lambda machine: _ordinary(machine) and not machine.libraries.mooncake,
+    ),
+    Fault(
+        "queues that need peermem",
+        ("gdaki-kernel-too-old",),
+        _old_queues,
+        _queues_fit,
+        needs=frozenset({Evidence.NIC}),
+    ),
     Fault("network plugin", ("net-plugin-replaced",), _plugin, _ordinary),
     Fault(
         "NCCL_DMABUF_ENABLE=0",

@@ -191,11 +191,12 @@ def test_its_paths_follow_from_the_capabilities_that_it_needs(
 
 def test_a_program_without_a_direct_path_is_reported_so(no_direct_path: Trees, machines: dict[str, str]):
     path = machines["rhel-9-mofed"]
-    (_, text), (code, asked), (_, line) = say(
-        no_direct_path.after, ("doctor", path), ("doctor", path, "--consumer", "made_up"),
-        ("doctor", path, "--consumer", "made_up", "--line"),
+    (_, usual), (_, text), (code, asked), (_, line) = say(
+        no_direct_path.after, ("doctor", path), ("doctor", path, "--consumer", "all"),
+        ("doctor", path, "--consumer", "made_up"), ("doctor", path, "--consumer", "made_up", "--line"),
     )  # fmt: skip
 
+    assert "made_up" not in usual  # it is not installed
     assert "made_up: impossible; falls back to staged" in text
     assert code == 0
     assert asked.startswith("IMPOSSIBLE  0 of 1 GPU reaches its NIC directly.")

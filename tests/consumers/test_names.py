@@ -56,11 +56,20 @@ LABELS = {
     ("messages/gin.py", "nccl"): TABLE,
     ("messages/nvshmem.py", "nvshmem"): TABLE,
     ("messages/ucx.py", "ucx"): TABLE,
+    ("messages/ucx.py", "nixl"): TABLE,
+    ("messages/nvshmem.py", "deepep"): TABLE,
+    ("messages/mooncake.py", "mooncake"): TABLE,
+    ("facts/libraries.py", "deepep"): PACKAGE,
+    ("facts/libraries.py", "nixl"): PACKAGE,
+    ("facts/libraries.py", "mooncake"): PACKAGE,
     ("transport/bench/document.py", "nccl"): WAY,
     ("transport/path_names.py", "verbs"): WAY,
     ("facts/libraries.py", "ucx"): PACKAGE,
     ("explain/facts.py", "nccl"): TOLD,
     ("report/glossary.py", "verbs"): "a word of the glossary",
+    ("report/glossary.py", "mnnvl"): "a word of the glossary",
+    ("messages/nccl_records.py", "mnnvl"): "a word of NCCL's lines",
+    ("messages/nccl_networks.py", "mnnvl"): "a word of NCCL's lines",
 }
 """Where a name is a label, and of what."""
 
@@ -108,7 +117,7 @@ def test_only_modules_about_one_program_import_its_table():
             for node in ast.walk(ast.parse(path.read_text()))
             if isinstance(node, ast.ImportFrom) and node.module
         }
-        if imported & {f"gdrkit.consumers.{name}" for name in NAMES}:
+        if imported & {f"gdrkit.consumers.{name.replace('-', '_')}" for name in NAMES}:
             assert str(place) in ABOUT_ONE or place.parts[0] in ABOUT_ONE, place
 
 

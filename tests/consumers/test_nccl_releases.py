@@ -61,6 +61,7 @@ CHANGES: tuple[tuple[str, str, object, object, str], ...] = (
     ("2.23.4", "peermem_files", (NV_MEM, NV_MEM_NC), (NV_MEM, NV_MEM_NC, MODULE), "v2.23.4 net_ib.cc:694"),
     ("2.23.4", "sees_module", False, True, "v2.23.4 net_ib.cc:694-696"),
     ("2.23.4", "probes_each_nic", False, True, "v2.23.4 net_ib.cc, ncclIbDmaBufSupport()"),
+    ("2.28.7", "has_gin", False, True, "v2.28.7 net_ib/gin.cc"),
     ("2.13.4", "has_dmabuf", False, True, "v2.13.4 init.cc, dmaBufSupported()"),
     ("2.7.3", "prints_level", False, True, "2.6.4 prints `set from environment`, under GRAPH"),
     ("2.30.3", "silent_pairs", False, True, "v2.30.3 paths.cc: TRACE"),
@@ -270,6 +271,7 @@ TUPLES = {
 """Modules with tuples of unrelated numbers."""
 COMPARES = {
     "consumers/consumer.py": "a version against its program's own table",
+    "consumers/mooncake.py": "Mooncake's version",
     "rules/consumer_versions.py": "a copy of any program against that program's table",
     "fabric/nccl/nic.py": "CUDA's version",
     "repair/config/schema_check.py": "an operator's version",

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from gdrkit.consumers.consumer import DIRECT, NEEDS, Capability, ConsumerPath, Path
+from gdrkit.consumers.consumer import DIRECT, INITIATED, NEEDS, OF_ITS_OWN, Capability, ConsumerPath, Path
 from gdrkit.consumers.names import NAMES
 from gdrkit.consumers.nccl import NCCL
+from gdrkit.consumers.nixl import NIXL
 from gdrkit.consumers.nvshmem import NVSHMEM
 from gdrkit.consumers.table import CELLS, CONSUMERS, cells_of, consumer_of, paths_closed_by
 from gdrkit.consumers.ucx import UCX
@@ -36,7 +37,7 @@ def test_every_name_has_its_table_and_every_table_its_name():
 def test_a_table_names_each_path_once_best_first():
     for consumer in CONSUMERS:
         assert list(consumer.paths) == [path for path in Path if path in consumer.paths]
-        assert consumer.direct == tuple(path for path in DIRECT if path in consumer.paths)
+        assert consumer.direct == tuple(path for path in OF_ITS_OWN if path in consumer.paths)
 
 
 def test_required_files_are_listed_newest_first_with_a_source():
@@ -57,10 +58,11 @@ def test_the_default_program_is_a_common_one():
 
 @pytest.mark.parametrize("capability", list(Capability))
 def test_without_a_capability_each_path_that_needs_it_is_lost(capability: Capability):
-    cells = {(path.value, consumer.name) for path, consumer in CELLS if capability in NEEDS[path]}
+    cells = {(path.value, consumer.name) for path, consumer in CELLS if capability in consumer.needs(path)}
 
+    ways = (path for path in Path if path not in INITIATED and capability in NEEDS[path])
     assert cells_of((capability,)) == cells
-    assert paths_closed_by((capability,)) == tuple(path.value for path in Path if capability in NEEDS[path])
+    assert paths_closed_by((capability,)) == tuple(path.value for path in ways)
 
 
 def test_a_programs_own_condition_affects_only_it():
@@ -109,6 +111,7 @@ def test_files_that_ucx_requires_by_version(version: str, files: tuple[str, ...]
     [
         ("2.11.0", (NV_MEM, RENAMED)),
         ("3.2.5", (NV_MEM, RENAMED)),
+        ("3.3.9", (NV_MEM, RENAMED, MODULE)),
         ("3.4.5", (NV_MEM, RENAMED, MODULE)),
         ("3.5.1", (NV_MEM, RENAMED, MODULE)),
     ],
@@ -119,7 +122,7 @@ def test_files_that_nvshmem_requires_by_version(version: str, files: tuple[str, 
 
 
 def test_nvshmem_has_no_staged_path():
-    assert NVSHMEM.paths == DIRECT
+    assert NVSHMEM.paths == (*DIRECT, *INITIATED)
 
 
 @pytest.mark.parametrize("path", list(VERBS.paths))
@@ -168,7 +171,10 @@ def test_a_switch_disables_paths_only_for_its_own_program(consumer: Any, switch:
         telling = [rule for rule in RULES if isinstance(rule.check(machine, CONF), Failed)]
         assert len(telling) == 1, value
         found = failed(machine, telling[0], CONF)
-        assert (found.takes or telling[0].takes(CONF)) == consumer.own(*switch.closes)
+        sharing = [one for one in CONSUMERS if switch in one.switches]
+        takes = tuple(use for one in sharing for use in one.own(*switch.closes))
+        assert consumer in sharing
+        assert (found.takes or telling[0].takes(CONF)) == takes
         assert telling[0].direction == switch.direction
     for value in on:
         machine = node({CONF: f"{switch.name}={value}\n"})
@@ -180,5 +186,5 @@ def test_switches_of_two_programs_in_one_file_are_both_reported():
     found = failed(machine, dmabuf_disabled_by_env, CONF)
 
     assert found.seen == "NCCL_DMABUF_ENABLE=0, UCX_IB_GPU_DIRECT_RDMA=n"
-    assert found.takes == (*NCCL.own("dmabuf"), *UCX.own("dmabuf", "peermem"))
+    assert found.takes == (*NCCL.own("dmabuf"), *UCX.own(*DIRECT), *NIXL.own(*DIRECT))
     assert passes(machine, ib_disabled_by_env, CONF)

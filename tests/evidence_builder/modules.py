@@ -33,6 +33,7 @@ _DMABUF_KERNEL = (
 _DMABUF_EXPORTER = ("dma_buf_export", "dma_buf_fd", "dma_buf_put")
 _UMEM = ("ib_umem_get", "ib_umem_release", "ib_umem_find_best_pgsz", "ib_umem_copy_from")
 _UMEM_ODP = ("ib_umem_odp_get", "ib_umem_odp_release", "ib_umem_odp_alloc_implicit")
+_DEVX = "ib_umem_dmabuf_get_pinned"  # mlx5_ib imports it since Linux 6.1, Debian's as well
 _UMEM_DMABUF = ("ib_umem_dmabuf_get", "ib_umem_dmabuf_map_pages", "ib_umem_dmabuf_unmap_pages")
 VMLINUX = (
     *(
@@ -109,6 +110,12 @@ class Kernel(NamedTuple):
     odp: bool = True  # CONFIG_INFINIBAND_ON_DEMAND_PAGING
     namespaces: bool = True  # Linux 5.16
 
+    @property
+    def devx(self) -> bool:
+        """Whether mlx5 registers its queues as dma-bufs: Linux 6.1."""
+        major, minor = self.release.split(".")[:2]
+        return (int(major), int(minor.split("-")[0])) >= (6, 1)
+
 
 class Shape(NamedTuple):
     """A module as compiled, without checksums."""
@@ -154,12 +161,14 @@ def rdma_shapes(kernel: Kernel, peer_api: str = "", ofed: str = "") -> dict[str,
     common = _common(kernel) | ({"backport_dependency_symbol": "mlx_compat"} if ofed else {})
     umem = (*_UMEM, *(_UMEM_ODP if kernel.odp else ()), *(_UMEM_DMABUF if kernel.dmabuf else ()))
     dmabuf = dict.fromkeys(_DMABUF_KERNEL, "") if kernel.dmabuf else {}
+    pinned = (_DEVX,) if kernel.dmabuf else ()
+    queues = pinned if kernel.devx or ofed else ()
     wants: dict[str, dict[str, str]] = {
         **_RDMA_IMPORTS,
         "ib_uverbs": _RDMA_IMPORTS["ib_uverbs"] | dmabuf,
-        "mlx5_ib": _RDMA_IMPORTS["mlx5_ib"] | dict.fromkeys(umem, "ib_uverbs"),
+        "mlx5_ib": _RDMA_IMPORTS["mlx5_ib"] | dict.fromkeys((*umem, *queues), "ib_uverbs"),
     }
-    gives = {**_RDMA_EXPORTS, "ib_uverbs": (*umem, "ib_uverbs_get_ucontext_file")}
+    gives = {**_RDMA_EXPORTS, "ib_uverbs": (*umem, *pinned, "ib_uverbs_get_ucontext_file")}
     if peer_api:
         gives[peer_api] = (*gives[peer_api], *PEER_API)
     shapes = {

@@ -40,7 +40,7 @@ BROKEN = [
     ("verdict.summary", "x" * 81),
     ("consumers.nccl.state", "fine"),
     ("consumers.nccl.first_broken_layer", "cloud"),
-    ("judgements.j1.path", "nvlink"),
+    ("judgements.j1.path", "pigeon"),
     ("judgements.j1.direction", "sideways"),
     ("judgements.j1.state", None),
     ("judgements.j1.confidence", "hoped"),

@@ -154,17 +154,22 @@ def test_a_stub_where_dmabuf_is_blocked_is_not_to_be_ignored():
 
 def test_a_stub_that_one_program_needs_is_not_to_be_ignored():
     whole = report("ubuntu-6.8-h100")
-    blocked = replace(whole.consumers["ucx"], state=State.BLOCKED)
+    blocked = replace(whole.consumers["ucx"], state=State.BLOCKED, installed=True)
     now = answer(replace(whole, consumers={**whole.consumers, "ucx": blocked}), "Now")
     assert now == "Nothing for nccl; `gdr doctor --consumer ucx` is about ucx, which is blocked."
-    peermem = replace(whole.consumers["ucx"], path="peermem")
+    absent = replace(blocked, installed=False)
+    assert answer(replace(whole, consumers={**whole.consumers, "ucx": absent}), "Now").startswith("Nothing:")
+    peermem = replace(whole.consumers["ucx"], path="peermem", installed=True)
     assert answer(replace(whole, consumers={**whole.consumers, "ucx": peermem}), "Now") == "Nothing."
 
 
 def test_nothing_is_said_only_of_the_programs_that_work():
-    assert answer(report("gpu-operator-already-loaded"), "Now") == (
+    whole = report("gpu-operator-already-loaded")
+    ucx = replace(whole.consumers["ucx"], installed=True)
+    assert answer(replace(whole, consumers={**whole.consumers, "ucx": ucx}), "Now") == (
         "Nothing for nccl; `gdr doctor --consumer ucx` is about ucx, which is unknown."
     )
+    assert answer(whole, "Now") == "Nothing."
 
 
 def test_where_modprobe_would_succeed_there_is_no_error_to_ignore():

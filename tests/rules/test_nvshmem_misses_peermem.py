@@ -25,16 +25,16 @@ def test_up_to_3_2_5_it_does_not_detect_a_loaded_module():
     found = failed(with_nvshmem("3.2.5"), nvshmem_misses_peermem)
 
     assert "NVSHMEM 3.2.5" in found.seen
-    assert found.expected == "NVSHMEM 3.4.5 or newer"
+    assert found.expected == "NVSHMEM 3.3.9 or newer"
     assert nvshmem_misses_peermem.takes(None) == NVSHMEM.own("peermem")
 
 
-@pytest.mark.parametrize("version", ["3.4.5", "3.5.1"])
-def test_from_3_4_5_on_it_detects_it(version: str):
+@pytest.mark.parametrize("version", ["3.3.9", "3.3.24", "3.4.5", "3.5.1"])
+def test_from_3_3_9_on_it_detects_it(version: str):
     assert passes(with_nvshmem(version), nvshmem_misses_peermem)
 
 
-@pytest.mark.parametrize("version", ["3.2.6", "3.3.9", "3.4.4"])
+@pytest.mark.parametrize("version", ["3.2.6", "3.3.8"])
 def test_versions_that_were_not_examined_are_unknown(version: str):
     assert missing(with_nvshmem(version), nvshmem_misses_peermem).why is MissingReason.UNDECIDED
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
-from machines.cases import case
+from machines.cases import with_faults
+from machines.faults import FAULTS
 from machines.judge import written
 
 from gdrkit.diagnosis import diagnose
@@ -58,7 +61,10 @@ def test_a_plan_cures_the_cause_or_goes_around_one_without_a_remedy(name):
 
 def test_a_cause_whose_remedy_is_not_possible_here_stays():
     """Without EFI no key can be enrolled. The plan goes around it, by dma-buf, which lacks more."""
-    with written(case(424242, 382).machine) as path:
+    unsigned = next(fault for fault in FAULTS if fault.name == "peermem unsigned under lockdown")
+    made = with_faults(424242, 38, random.Random("424242 38"), (unsigned,), 1)
+    assert not made.machine.trust.efi
+    with written(made.machine) as path:
         whole = diagnose(open_host(str(path)))
 
     assert whole.verdict.cause == "lockdown-blocks-module"

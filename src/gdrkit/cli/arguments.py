@@ -141,13 +141,13 @@ class Parser(argparse.ArgumentParser):
         """Add --json."""
         self.add_argument("--json", action="store_true", help="write JSON to standard output")
 
-    def consumer(self) -> None:
-        """Add --consumer."""
+    def consumer(self, *more: str) -> None:
+        """Add --consumer, for a program or one of the words in `more`."""
         self.add_argument(
             "--consumer",
-            choices=NAMES,
+            choices=(*NAMES, *more),
             default=NAMES[0],
-            help="program that the verdict is about",
+            help="program that the verdict is about" + ("; all: show every program" if more else ""),
         )
 
     def deadline(self) -> None:

@@ -6,6 +6,7 @@ import sys
 
 from gdrkit.cli.arguments import Parser, colours, print_notes, text_width, write, write_json
 from gdrkit.cli.exit import STYLES, UNKNOWN
+from gdrkit.consumers.names import ALL, NAMES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ def parser() -> Parser:
     )
     parser.add_argument("-q", "--quiet", action="store_true", help="print nothing; only set the exit code")
     parser.add_argument("--probe", action="store_true", help="also ask the CUDA driver, in a child process")
-    parser.consumer()
+    parser.consumer(ALL)
     parser.deadline()
     parser.add_argument(
         "--expect", metavar="FILE", help="what the node should have, as TOML; gdr expect writes such a file"
@@ -86,7 +87,7 @@ def _judged(options: argparse.Namespace) -> tuple[Report, Node]:
     host = open_host(options.target, probe=options.probe, deadline_s=options.deadline)
     print_notes(host)
     node = node_of(host, expected)
-    return report_on(node, options.consumer), node
+    return report_on(node, NAMES[0] if options.consumer == ALL else options.consumer), node
 
 
 def _too_late(options: argparse.Namespace) -> int:
@@ -117,7 +118,9 @@ def _show(report: Report, node: Node, options: argparse.Namespace) -> int:
 
         tty = colours()
         target = quoted(options.target) if options.target else ""
-        words = text(report, verbose=options.verbose, colour=tty, width=text_width(), target=target)
+        every = options.consumer == ALL
+        shape = {"every": every, "colour": tty, "width": text_width(), "target": target}
+        words = text(report, verbose=options.verbose, **shape)
         write(words + (_picture(node, colour=tty) if options.verbose else ""), styled=tty)
     return exit_code(report, options.require)  # gdrkit.cli.main puts it in the style
 

@@ -9,8 +9,8 @@ LIMIT_BYTES, LINES_LIMIT = 16 << 20, 400_000
 machines, and each line takes memory."""
 
 HEAD_BYTES, UTF_16 = 1 << 16, (b"\xff\xfe", b"\xfe\xff")
-"""What is looked at to tell a text: a log may have a few zero bytes, programs and archives have many. And the
-byte order marks of UTF-16."""
+"""What is looked at to tell a text, where a log may have a few zero bytes, and programs and archives have
+many; and the byte order marks of UTF-16."""
 
 PIPE = "name a file, or pipe something in: dmesg | gdr explain"
 

@@ -12,6 +12,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from gdrkit.evidence import EvidenceAbsent, EvidenceMissing
 from gdrkit.facts.libraries import LibraryCopy
 from gdrkit.formats.versions import numbers
 from gdrkit.node import Node
@@ -26,8 +27,18 @@ class Path(enum.StrEnum):
     STAGED = "staged"
     SOCKET = "socket"
 
+    NVLINK = "nvlink"  # to other hosts, beside every NIC
+
+    # who starts a transfer, once a direct path is open
+    GPU_INITIATED = "gpu-initiated"
+    CPU_ASSISTED = "cpu-assisted"
+
 
 DIRECT = (Path.DMABUF, Path.PEERMEM)
+OF_ITS_OWN = (*DIRECT, Path.NVLINK)
+"""The paths without host memory, of which a program's best one is its state."""
+INITIATED = (Path.GPU_INITIATED, Path.CPU_ASSISTED)
+"""Whether a GPU kernel can start a transfer itself, or the CPU rings the doorbell for it."""
 
 Fallback = Literal["host-mapped", "staged", "socket"]
 """The paths that remain if no direct one works."""
@@ -43,6 +54,9 @@ class Capability(enum.StrEnum):
     WIRE = "an RDMA port in the program's reach is up"
     DMABUF = "GPU memory can be registered as a dma-buf"
     ADDRESS = "GPU memory can be registered by its address"
+    DOORBELL = "a GPU may ring a NIC's doorbell"
+    NIC_QUEUES = "a NIC's queues can be in GPU memory"
+    FABRIC = "GPUs of other hosts can be reached over NVLink"
 
 
 class ConsumerPath(Struct, frozen=True):
@@ -61,6 +75,11 @@ NEEDS: Mapping[Path, frozenset[Capability]] = {
     Path.HOST_MAPPED: frozenset((Capability.GPU, Capability.WIRE)),
     Path.STAGED: frozenset((Capability.GPU, Capability.WIRE)),
     Path.SOCKET: frozenset((Capability.GPU,)),
+    Path.NVLINK: frozenset((Capability.GPU, Capability.FABRIC)),
+    Path.GPU_INITIATED: frozenset(
+        (Capability.GPU, Capability.WIRE, Capability.DOORBELL, Capability.NIC_QUEUES)
+    ),
+    Path.CPU_ASSISTED: frozenset((Capability.GPU, Capability.WIRE)),
 }
 """The capabilities that each path needs, for any program."""
 
@@ -90,6 +109,7 @@ class PathSupport(Struct, frozen=True, kw_only=True):
     path: Path
     since: tuple[int, ...] = ()  # the first version that has it
     required_files: tuple[RequiredFiles, ...] = ()  # newest first; () if it requires none
+    also: tuple[Capability, ...] = ()  # what it needs beyond NEEDS
 
 
 class Consumer(Struct, frozen=True, kw_only=True, eq=False):
@@ -105,6 +125,8 @@ class Consumer(Struct, frozen=True, kw_only=True, eq=False):
     )
     switches: tuple[Switch, ...] = ()
     common: bool = False  # jobs commonly use it: a finding about it alone is at least a warning
+    initiates: str = ""  # the name of the way in which a GPU kernel starts transfers itself
+    without: str = ""  # what it does where no direct path is open, as the end of a sentence
 
     @property
     def paths(self) -> tuple[Path, ...]:
@@ -112,7 +134,16 @@ class Consumer(Struct, frozen=True, kw_only=True, eq=False):
 
     @property
     def direct(self) -> tuple[Path, ...]:
-        return tuple(path for path in DIRECT if path in self.paths)
+        return tuple(path for path in OF_ITS_OWN if path in self.paths)
+
+    def installed(self, node: Node) -> bool | None:
+        """Whether a copy was found on the node or in a log; None where that is not known."""
+        try:
+            return bool(self.copies(node))
+        except EvidenceAbsent:
+            return False
+        except EvidenceMissing:
+            return None
 
     @property
     def modern(self) -> str:
@@ -129,7 +160,7 @@ class Consumer(Struct, frozen=True, kw_only=True, eq=False):
         return tuple(ConsumerPath(self.name, Path(path)) for path in paths)
 
     def needs(self, path: Path) -> frozenset[Need]:
-        return NEEDS[path] | {ConsumerPath(self.name, path)}
+        return NEEDS[path] | {*self.use(path).also, ConsumerPath(self.name, path)}
 
     def files_wanted(self, path: str, version: str) -> tuple[str, ...]:
         """The files of which this version requires one; () if it requires none."""

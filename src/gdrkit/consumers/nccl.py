@@ -38,6 +38,7 @@ NCCL = Consumer(
     assumed=NEWEST,
     version=nccl_version,
     common=True,
+    without="copies through host memory, and only its log says so",
     uses=(
         PathSupport(path=Path.DMABUF, since=numbers(first_release_with("has_dmabuf"))),
         PathSupport(

@@ -34,6 +34,7 @@ class Release(Struct, frozen=True, kw_only=True):
 
     # GPUDirect RDMA, and its messages in a log
     has_dmabuf: bool = False  # registers dma-bufs
+    has_gin: bool = False  # GPU kernels start transfers: src/transport/net_ib/gin.cc
     peermem_files: tuple[str, ...] = ()  # one of them must exist, or it takes nvidia-peermem for not loaded
     probes_each_nic: bool = False  # else the dma-buf support of the first device counts for all
     prints_level: bool = False  # `NCCL_NET_GDR_LEVEL set by environment to`
@@ -201,7 +202,7 @@ ROWS: tuple[ReleaseRow, ...] = (
     row("2.27.6", "src/graph/paths.cc, ncclTopoComputePaths()", pxn_spares="PXN"),
     row("2.27.7", basis=BUILT),
     row("2.28.3", "src/graph/paths.cc, NCCL_PARAM(PxnC2c)", BUILT, ("NCCL_NETDEVS_POLICY",), pxn_c2c=1),
-    row("2.28.7", basis=BUILT),
+    row("2.28.7", "src/transport/net_ib/gin.cc", BUILT, has_gin=True),
     row("2.28.9", basis=ModelBasis.ON_GPUS),
     row(
         "2.29.2", "src/graph/paths.cc, ncclTopoCheckGdr() and ncclTopoComputePaths()", BUILT,

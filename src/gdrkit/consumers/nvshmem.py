@@ -1,11 +1,20 @@
-"""NVSHMEM with its default transport between nodes, ibrc, where the CPU posts the GPU's requests.
+"""NVSHMEM between nodes: its transports ibrc, ibdevx and libfabric, where the CPU posts requests, and IBGDA.
 
-IBGDA, where the GPU rings the NIC's doorbell, needs more and is not covered here.
+All of them register GPU memory in the same way. IBGDA, where a GPU kernel rings the NIC's doorbell, needs
+two more things: see Path.GPU_INITIATED. Where the GPU may not ring it, the CPU does (NIC_HANDLER); where the
+NIC's queues cannot be in GPU memory, IBGDA fails, and the job goes on with another transport.
 """
 
 from __future__ import annotations
 
-from gdrkit.consumers.consumer import Consumer, Path, PathSupport, RequiredFiles, Switch
+from gdrkit.consumers.consumer import (
+    Capability,
+    Consumer,
+    Path,
+    PathSupport,
+    RequiredFiles,
+    Switch,
+)
 from gdrkit.facts.libraries import nvshmem_copies
 from gdrkit.facts.peer_memory import MODULE, NV_MEM, NVIDIA_PEERMEM
 
@@ -22,20 +31,23 @@ NVSHMEM = Consumer(
     name="nvshmem",
     title="NVSHMEM",
     copies=nvshmem_copies,
-    assumed="3.4.5 or newer",
+    assumed="3.3.9 or newer",
+    initiates="IBGDA",
+    without="leaves the transport out, and stops if no other one reaches each peer",
     uses=(
         PathSupport(path=Path.DMABUF),
         PathSupport(
             path=Path.PEERMEM,
             required_files=(
                 RequiredFiles(
-                    (3, 4, 5),
+                    (3, 3, 9),
                     (
                         NV_MEM,
                         NVIDIA_PEERMEM,
                         MODULE,
                     ),
-                    f"{_GDR}, nvshmemt_ib_common_nv_peer_mem_available()",
+                    f"{_GDR}, nvshmemt_ib_common_nv_peer_mem_available(); the strings of the transports in"
+                    " PyPI's nvidia-nvshmem-cu12 3.3.9, 3.3.24 and 3.4.5",
                 ),
                 RequiredFiles(
                     (0,),
@@ -44,6 +56,8 @@ NVSHMEM = Consumer(
                 ),
             ),
         ),
+        PathSupport(path=Path.GPU_INITIATED),
+        PathSupport(path=Path.CPU_ASSISTED, also=(Capability.NIC_QUEUES,)),
     ),
     switches=(Switch(name="NVSHMEM_IB_DISABLE_DMABUF", closes=(Path.DMABUF,), off=_is_on, source=_ENV),),
 )

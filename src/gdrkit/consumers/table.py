@@ -5,13 +5,14 @@ from __future__ import annotations
 import functools
 from importlib import import_module
 
-from gdrkit.consumers.consumer import Consumer, Need, Path
+from gdrkit.consumers.consumer import INITIATED, Consumer, Need, Path
 from gdrkit.consumers.names import NAMES
 
 
 def _declared(name: str) -> Consumer:
     """The program that the module of that name declares."""
-    consumer: Consumer = getattr(import_module(f"gdrkit.consumers.{name}"), name.upper())
+    module = name.replace("-", "_")
+    consumer: Consumer = getattr(import_module(f"gdrkit.consumers.{module}"), module.upper())
     return consumer
 
 
@@ -32,9 +33,9 @@ def cells_of(takes: tuple[Need, ...] | frozenset[Need]) -> frozenset[tuple[str, 
 
 
 def paths_closed_by(takes: tuple[Need, ...] | frozenset[Need]) -> tuple[str, ...]:
-    """The paths that some program cannot use without these capabilities, best first."""
+    """The paths of data that some program cannot use without these capabilities, best first."""
     cells = cells_of(takes)
-    return tuple(path.value for path in Path if any(cell[0] == path for cell in cells))
+    return tuple(path.value for path in Path if path not in INITIATED and any(c[0] == path for c in cells))
 
 
 def consumer_of(name: str) -> Consumer:

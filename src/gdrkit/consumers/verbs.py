@@ -7,6 +7,7 @@ from gdrkit.consumers.consumer import Consumer, Path, PathSupport
 VERBS = Consumer(
     name="verbs",
     title="libibverbs",
+    without="gets an error when it registers GPU memory, and decides itself",
     uses=(
         PathSupport(path=Path.DMABUF),
         PathSupport(path=Path.PEERMEM),

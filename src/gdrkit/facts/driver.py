@@ -11,6 +11,7 @@ from gdrkit.evidence import Confidence, EvidenceAbsent, EvidenceMissing, Missing
 from gdrkit.facts import kernel_log, modules
 from gdrkit.facts.commands import NVIDIA_SMI
 from gdrkit.facts.driver_files import DRIVER, driver_path, peermem_path
+from gdrkit.facts.environment import integer
 from gdrkit.facts.peer_memory import (
     LegacyPeerMem,
     MemoryPeer,
@@ -45,6 +46,7 @@ __all__ = [
     "peer_api_exporter",
     "peermem_linkage",
     "peermem_path",
+    "registry_dwords",
     "symvers_seen_by_driver_build",
 ]  # fmt: skip
 
@@ -182,6 +184,27 @@ def driver_parameters(node: Node) -> Mapping[str, str]:
         found[name] = value.strip().strip('"')
     if not found:
         raise FormatError("no parameters listed")
+    return found
+
+
+PEER_MAPPING = "PeerMappingOverride"
+
+
+@fact
+def registry_dwords(node: Node) -> Mapping[str, int]:
+    """The keys of the resource manager that NVreg_RegistryDwords sets, for all devices or for one.
+
+    `Name=number` joined by semicolons, spaces left out, numbers as strtoul with base 0 reads them. Source:
+    kernel-open/nvidia/os-registry.c, os_registry_init().
+    """
+    found = {}
+    given = driver_parameters(node)
+    both = (given.get("RegistryDwordsPerDevice", ""), given.get("RegistryDwords", ""))
+    for entry in ";".join(both).replace(" ", "").split(";"):
+        name, equals, value = entry.partition("=")
+        number = integer(value)
+        if name and equals and number is not None:
+            found[name] = number
     return found
 
 

@@ -195,6 +195,40 @@ def nvshmem_copies(node: Node) -> tuple[LibraryCopy, ...]:
     return found
 
 
+@fact
+def mooncake_copies(node: Node) -> tuple[LibraryCopy, ...]:
+    """Every known Mooncake. Raises EvidenceAbsent if no Python environment that is known has one."""
+    return _wheels(node, "Mooncake", "mooncake_transfer_engine(?:_efa)?(?:_cuda[0-9]+)?")
+
+
+@fact
+def nixl_copies(node: Node) -> tuple[LibraryCopy, ...]:
+    """Every known NIXL. Raises EvidenceAbsent if no Python environment that is known has one."""
+    return _wheels(node, "NIXL", "nixl(?:_cu[0-9]+)?")
+
+
+@fact
+def deepep_copies(node: Node) -> tuple[LibraryCopy, ...]:
+    """Every known DeepEP. Raises EvidenceAbsent if no Python environment that is known has one."""
+    return _wheels(node, "DeepEP", "deep_ep")
+
+
+def _wheels(node: Node, title: str, name: str) -> tuple[LibraryCopy, ...]:
+    """The wheels of this name in the Python environments that are known, with their whole versions.
+
+    The local part of a version, after a +, is left out: PEP 440. Raises EvidenceAbsent if there are none."""
+    pattern = re.compile(rf"{name}-(?P<version>[0-9][0-9a-z.]{{0,30}})(?:\+[\w.]{{1,60}})?\.dist-info")
+    found = [
+        LibraryCopy(match["version"], f"{folder}/{entry}")
+        for folder in _python_folders(node)
+        for entry in _if_seen(node, folder)
+        if (match := pattern.fullmatch(entry))
+    ]
+    if not found:
+        raise EvidenceAbsent(Missing(title, MissingReason.ABSENT, f"pip list | grep -i {title.lower()}"))
+    return tuple(dict.fromkeys(found))
+
+
 def _copies(node: Node, library: str, wheel: str) -> tuple[LibraryCopy, ...]:
     """Copies whose file name shows the version, and wheels of Python environments."""
     libraries = _each(node, library, (*FOLDERS, *MORE_FOLDERS))

@@ -32,6 +32,10 @@ class SmiGpu(Struct, frozen=True, kw_only=True):
     mig_mode: str | None = None  # Enabled, Disabled
     virtualization_mode: str | None = None  # None, Pass-Through, VGPU, Host VGPU, Host VSGA
     c2c_mode: str | None = None  # Enabled, Disabled
+    fabric_state: str | None = None  # Not Started, In Progress, Completed
+    fabric_status: str | None = None  # Success, or an error
+    clique_id: str | None = None  # "32766"
+    cluster_uuid: str | None = None  # all zeros on a host alone
     generation_current: int | None = None
     generation_max: int | None = None
     width_current: int | None = None
@@ -52,6 +56,10 @@ WORDS = {
     ("GPU Virtualization Mode", "Virtualization Mode"): "virtualization_mode",
     ("GPU Virtualization Mode", "Virtualization mode"): "virtualization_mode",  # before 470
     ("GPU C2C Mode",): "c2c_mode",
+    ("Fabric", "State"): "fabric_state",
+    ("Fabric", "Status"): "fabric_status",
+    ("Fabric", "CliqueId"): "clique_id",
+    ("Fabric", "ClusterUUID"): "cluster_uuid",
 }
 NUMBERS = {
     ("PCI", "GPU Link Info", "PCIe Generation", "Current"): "generation_current",

@@ -5,7 +5,7 @@ Versions do not show it: distributions backport, and OFED replaces an old kernel
 
 from __future__ import annotations
 
-from gdrkit.evidence import Confidence, EvidenceAbsent, EvidenceMissing
+from gdrkit.evidence import Confidence, EvidenceAbsent, EvidenceMissing, Missing, MissingReason
 from gdrkit.facts import modules
 from gdrkit.facts.kernel import config_option
 from gdrkit.facts.peer_memory import exporter
@@ -30,6 +30,7 @@ VERBS_MODULES = {
 Source: Linux drivers/infiniband/hw/*/Makefile, and each module's auxiliary bus table."""
 
 DMABUF_SYMBOLS = ("ib_umem_dmabuf_get", "ib_umem_dmabuf_get_pinned")
+DEVX_SYMBOL = "ib_umem_dmabuf_get_pinned"
 ODP_SYMBOL = "ib_umem_odp_get"
 ODP_OPTION = "CONFIG_INFINIBAND_ON_DEMAND_PAGING"
 
@@ -64,6 +65,22 @@ def takes_dmabuf(node: Node, module: str) -> bool:
     """Whether an RDMA driver imports a function to register dma-bufs. Raises EvidenceAbsent if there is no
     such module."""
     return _imports(node, module, "ib_umem_dmabuf_get")
+
+
+@fact
+def queues_take_dmabuf(node: Node) -> bool:
+    """Whether mlx5 can register a NIC's queues (DEVX memory) as a dma-buf, by its imports.
+
+    Linux 6.1 drivers/infiniband/hw/mlx5/devx.c, devx_umem_get(), is the module's first and only use of this
+    function: regions of data use others. So backports show too. Raises EvidenceAbsent without the module.
+    """
+    module = "mlx5_ib"
+    if is_built_in(node, module):
+        raise EvidenceMissing(Missing("imports of mlx5_ib", MissingReason.UNDECIDED, "uname -r"))
+    path = modules.loaded_path(node, module)
+    found = DEVX_SYMBOL in modules.imports(node, path)
+    node.cite(path, ".symtab", f"{'imports' if found else 'no import of'} {DEVX_SYMBOL}")
+    return found
 
 
 def _imports(node: Node, module: str, prefix: str) -> bool:

@@ -20,6 +20,7 @@ from gdrkit.html.page import Glyph, command, file, glyph, rich, safe, section
 from gdrkit.html.pairs import DISTANCES, Kind, PairView, gpu_name, net_name, pair_views
 from gdrkit.report.answers import first_cause, now, reason, works
 from gdrkit.report.document import Report
+from gdrkit.report.programs import shown_programs
 from gdrkit.verdict.path_state import GOOD, State
 
 PAIRS_SHOWN = 1024
@@ -163,7 +164,7 @@ def _sentence(report: Report) -> str:
 
 def _programs(report: Report) -> str:
     alike: dict[str, list[str]] = {}
-    for name, program in report.consumers.items():
+    for name, program in shown_programs(report).items():
         words = program.state.value
         if program.state not in GOOD and program.best_fallback:
             words += f", falls back to {program.best_fallback}"

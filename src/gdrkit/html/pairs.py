@@ -12,9 +12,9 @@ from gdrkit.fabric.ceilings.document import EstimateDocument
 from gdrkit.fabric.topo_document import TopoDocument
 from gdrkit.fabric.topo_pairs import TopoPair
 from gdrkit.fabric.topology.graph import Net, TopologyGpu
-from gdrkit.report.answers import PATH_NAMES
 from gdrkit.report.document import JudgementSection, PairSection, Report
 from gdrkit.report.pages import code_page
+from gdrkit.report.programs import PATH_NAMES
 from gdrkit.verdict.path_state import BEST_FIRST, GOOD, State
 
 Kind = Literal["direct", "detour", "shared", "staged", "dead", "unknown"]

@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
+from gdrkit.consumers.consumer import INITIATED
 from gdrkit.consumers.names import NAMES
 from gdrkit.evidence import MissingReason
 from gdrkit.report.document import GpuSection, Report
+from gdrkit.report.programs import PATH_NAMES, shown_programs
 from gdrkit.report.terminal import Row
 from gdrkit.rules import BY_CODE
 from gdrkit.rules.expectation import expected_gpu_missing
@@ -17,7 +19,6 @@ from gdrkit.verdict.path_state import GOOD, State
 COLLECTABLE = {MissingReason.DENIED.value, MissingReason.NOT_COLLECTED.value, MissingReason.TRUNCATED.value}
 """Reasons that a collection as root removes."""
 
-PATH_NAMES = {"dmabuf": "dma-buf", "peermem": "nvidia-peermem"}
 INDENT = 9
 
 ADVICE_CHARACTERS = 260
@@ -57,7 +58,10 @@ def works(report: Report) -> str:
     unknown = [gpu for gpu in counted if gpu.state is State.UNKNOWN]
     others = [gpu for gpu in counted if gpu not in direct and gpu not in unknown]
     noun = "GPU" if many == 1 else "GPUs"
-    verb = "reaches its NIC directly" if many == 1 else "reach their NIC directly"
+    goal = "the hosts of {} rack" if _over_nvlink(report) else "{} NIC"
+    verb = (
+        f"reaches {goal.format('its')} directly" if many == 1 else f"reach {goal.format('their')} directly"
+    )
     if len(unknown) == many:
         return f"Not known for {many} of {many} {noun} whether {'it' if many == 1 else 'they'} {verb}."
     paths = " and ".join(dict.fromkeys(PATH_NAMES.get(gpu.path, gpu.path) for gpu in direct))
@@ -71,6 +75,10 @@ def works(report: Report) -> str:
         codes = ", ".join(dict.fromkeys(code for gpu in never for code in gpu.blocked_by[:1]))
         parts.append(f"{_these(never)} can never do it, and {_is_are(never)} not counted [{codes}]")
     return "; ".join(parts) + "."
+
+
+def _over_nvlink(report: Report) -> bool:
+    return report.consumers[report.verdict.consumer].path == "nvlink"
 
 
 def _these(some: list[GpuSection]) -> str:
@@ -141,7 +149,8 @@ def deciding(report: Report) -> list[Finding]:
     """Of a verdict that is unknown: the unknown findings whose evidence it needs, one for each command."""
     if report.verdict.state is not State.UNKNOWN:
         return []
-    missing = {m for j in report.judgements.values() if j.state == "unknown" for m in j.missing}
+    ways = [judgement for judgement in report.judgements.values() if judgement.path not in INITIATED]
+    missing = {m for judgement in ways if judgement.state == "unknown" for m in judgement.missing}
     found = [f for f in report.findings if f.status == "unknown" and missing_of(f)[0] in missing]
     return list({f.expected: f for f in reversed(found)}.values())[::-1]
 
@@ -154,7 +163,7 @@ def now(report: Report, cause: Finding | None, target: str = "") -> str:
         return _fix(report, target)
     if cause is not None:
         return f"{cause.advice or advice(cause.code)} More: `gdr codes {cause.code}`"
-    for name, program in report.consumers.items():
+    for name, program in shown_programs(report).items():
         if program.state not in GOOD:
             more = f"`gdr doctor --consumer {name}` is about {name}, which is {program.state}"
             return f"Nothing for {report.verdict.consumer}; {more}."
@@ -176,9 +185,10 @@ def _fix(report: Report, target: str) -> str:
 
 
 def _needless_error(report: Report) -> str:
-    """The error of modprobe for nvidia-peermem that does not matter: every program has dma-buf instead."""
+    """The error of modprobe for nvidia-peermem that does not matter: every program shown has dma-buf
+    instead."""
     prediction = report.modprobe
-    needless = all(program.path == "dmabuf" for program in report.consumers.values())
+    needless = all(program.path == "dmabuf" for program in shown_programs(report).values())
     if prediction is None or not needless or not prediction.exit_code or prediction.loaded:
         return ""
     return prediction.stderr.rpartition(": ")[2].strip()

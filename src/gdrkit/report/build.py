@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from msgspec.structs import replace
 
 from gdrkit.consumers.consumer import DIRECT, Fallback, Path
+from gdrkit.consumers.table import consumer_of
 from gdrkit.facts.expectation import expectation
 from gdrkit.facts.kernel import hostname, release
 from gdrkit.facts.pci import gpus
@@ -22,6 +23,7 @@ from gdrkit.report.document import (
     ConsumerSection,
     ExpectationSection,
     GpuSection,
+    InitiatedSection,
     JudgementSection,
     Met,
     ModprobeOutcome,
@@ -66,7 +68,7 @@ def build(
             collected=getattr(node.host, "collected", ""),
         ),
         verdict=_verdict(verdict, consumer),
-        consumers={state.consumer: _consumer(state) for state in verdict.states},
+        consumers={state.consumer: _consumer(node, state) for state in verdict.states},
         gpus=tuple(_gpus(node, verdict, consumer)),
         pairs=pairs,
         judgements=table.sections,
@@ -129,12 +131,18 @@ def _verdict(verdict: Verdict, consumer: str) -> VerdictSection:
     )
 
 
-def _consumer(state: ConsumerState) -> ConsumerSection:
+def _consumer(node: Node, state: ConsumerState) -> ConsumerSection:
+    program, initiated = consumer_of(state.consumer), state.initiated
     return ConsumerSection(
         state=state.state,
         path=state.path,
         first_broken_layer=state.first_broken_layer,
         best_fallback=state.best_fallback,
+        installed=program.installed(node),
+        without=program.without,
+        initiated=None
+        if initiated is None
+        else InitiatedSection(name=program.initiates, by=initiated.by, codes=initiated.codes),
     )
 
 

@@ -24,6 +24,7 @@ from gdrkit.rules import Code
 from gdrkit.rules.remedy_names import RemedyName
 from gdrkit.rules.rule import Layer
 from gdrkit.verdict.findings import Finding
+from gdrkit.verdict.initiated import InitiatedBy
 from gdrkit.verdict.path_state import State
 
 ConsumerName = Annotated[str, Meta(extra_json_schema={"enum": sorted(NAMES)})]
@@ -48,11 +49,22 @@ class VerdictSection(Struct, frozen=True, kw_only=True):
     summary: Annotated[str, Meta(max_length=80)]
 
 
+class InitiatedSection(Struct, frozen=True, kw_only=True):
+    """Whether a GPU kernel of the program can start transfers itself."""
+
+    name: str  # as the program calls it, such as IBGDA
+    by: InitiatedBy  # who rings the NIC's doorbell; none: the program cannot do it here
+    codes: tuple[Code, ...]  # why it is not the GPU, or what is not known
+
+
 class ConsumerSection(Struct, frozen=True, kw_only=True):
     state: State
     path: str = ""  # the direct path with this state
     first_broken_layer: Layer | None = None
     best_fallback: Fallback | None = None
+    installed: bool | None = None  # whether a copy was found; null if that is not known
+    without: str = ""  # what it does where no direct path is open
+    initiated: InitiatedSection | None = None  # null for a program that does not do it
 
 
 class GpuSection(Struct, frozen=True, kw_only=True):

@@ -70,8 +70,8 @@ GLOSSARY = (
     ),
     Term(
         "consumer",
-        "A program that sends GPU memory over the network: nccl, ucx, verbs, nvshmem. Each uses its own "
-        "checks, so each has its own verdict.",
+        "A program that sends GPU memory over the network: nccl, ucx, verbs, nvshmem, deepep, nccl-gin, "
+        "nixl, mooncake, mnnvl. Each uses its own checks, so each has its own verdict.",
     ),
     Term(
         "CRC",
@@ -239,7 +239,9 @@ GLOSSARY = (
     ),
     Term(
         "path",
-        "How data gets from GPU memory to the network: dmabuf, peermem, host-mapped, staged or socket.",
+        "How data gets from GPU memory to the network: dmabuf, peermem, host-mapped, staged or socket; "
+        "nvlink, beside every NIC, to other hosts of a rack. Where GPU kernels start transfers, also "
+        "gpu-initiated, if the GPU itself rings the NIC's doorbell, and cpu-assisted, if the CPU does.",
     ),
     Term(
         "peer-memory API",

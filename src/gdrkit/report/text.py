@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from gdrkit.report.answers import PATH_NAMES, answers, by_evidence, deciding, in_words
+from msgspec.structs import replace
+
+from gdrkit.report.answers import answers, by_evidence, deciding, in_words
 from gdrkit.report.document import ChainStep, ExpectationSection, PlanSection, ProcessInUse, Report
 from gdrkit.report.first_use import COMMAND, explained
+from gdrkit.report.programs import concerns_shown, program_lines
 from gdrkit.report.terminal import Row, render
 from gdrkit.rules.rule import Layer
 from gdrkit.verdict.findings import Finding
-from gdrkit.verdict.path_state import GOOD
 
 WORST_FIRST = ("failed", "unknown", "warning", "note")
 UNKNOWNS_SHOWN = 3
@@ -28,18 +30,22 @@ def text(
     report: Report,
     *,
     verbose: bool = False,
+    every: bool = False,
     colour: bool = False,
     width: int | None = None,
     target: str = "",
 ) -> str:
     """The report as lines of `width` columns, with ANSI colours if `colour`.
 
-    `target` is the node as the user named it, for the commands that the text suggests."""
-    return render(_lines(report, verbose, target), STYLES, colour=colour, width=width)
+    It is about `every` program, or those that matter on the node: see `shown_programs`. `target` is the node
+    as the user named it, for the commands that the text suggests."""
+    matter = tuple(f for f in report.findings if concerns_shown(report, f, every=every))
+    report = replace(report, findings=matter)
+    return render(_lines(report, verbose, every, target), STYLES, colour=colour, width=width)
 
 
-def _lines(report: Report, verbose: bool, target: str) -> Iterator[Row]:
-    yield from explained(_screen(report, verbose, target))
+def _lines(report: Report, verbose: bool, every: bool, target: str) -> Iterator[Row]:
+    yield from explained(_screen(report, verbose, every, target))
     if verbose:
         yield from _evidence(report.findings)
     else:
@@ -47,13 +53,13 @@ def _lines(report: Report, verbose: bool, target: str) -> Iterator[Row]:
         yield 0, "dim", "-v shows the evidence; gdr codes WORD explains a code or a word"
 
 
-def _screen(report: Report, verbose: bool, target: str) -> Iterator[Row]:
+def _screen(report: Report, verbose: bool, every: bool, target: str) -> Iterator[Row]:
     yield from answers(report, target)
     yield 0, "", ""
     node = report.node
     kernel = f"Linux {node.kernel}" if node.kernel else ""
     yield 0, "dim", " ".join(part for part in (node.hostname, kernel, f"({_source(report)})") if part)
-    yield from _programs(report)
+    yield from _programs(report, every)
     yield from _layers(report, verbose)
     yield from _fixes(report)
     notes = [f for f in report.findings if f.status == "note"]
@@ -64,17 +70,9 @@ def _screen(report: Report, verbose: bool, target: str) -> Iterator[Row]:
             yield 2, "note", _finding(finding)
 
 
-def _programs(report: Report) -> Iterator[Row]:
-    """The state of each program; those with the same state share a line."""
-    alike: dict[tuple[str, str], list[str]] = {}
-    for name, consumer in report.consumers.items():
-        good = consumer.state in GOOD
-        words = f", direct over {PATH_NAMES.get(consumer.path, consumer.path)}" if good else ""
-        alike.setdefault(
-            (consumer.state, words or ("" if good else _fallback(consumer.best_fallback))), []
-        ).append(name)
-    for (state, words), names in alike.items():
-        yield 2, state, f"{', '.join(names)}: {state}{words}"
+def _programs(report: Report, every: bool) -> Iterator[Row]:
+    for state, words in program_lines(report, every=every):
+        yield 2, state, words
     yield from _in_use(report.in_use)
     yield from _expectation(report.expectation)
 
@@ -101,18 +99,6 @@ def _expectation(section: ExpectationSection | None) -> Iterator[Row]:
     style, words = about[section.met]
     yield 0, "", ""
     yield 0, style, f"{section.file}: {words}"
-
-
-def _fallback(fallback: str | None) -> str:
-    match fallback:
-        case "host-mapped":
-            return "; use host-mapped: pinned host memory shared by NIC and GPU, as good as direct here"
-        case "staged":
-            return "; falls back to staged: copied through pinned host memory"
-        case "socket":
-            return "; falls back to socket: ordinary TCP"
-        case _:
-            return ""
 
 
 def _source(report: Report) -> str:
@@ -150,8 +136,6 @@ def _layers(report: Report, verbose: bool) -> Iterator[Row]:
 
 def _merged(findings: Iterable[Finding]) -> Iterator[Finding]:
     """Findings that differ only in their subject, merged."""
-    from msgspec.structs import replace
-
     groups: dict[tuple[str, ...], list[Finding]] = {}
     for f in findings:
         groups.setdefault((f.code, f.status, f.seen, f.expected), []).append(f)

@@ -88,10 +88,13 @@ from gdrkit.rules.mixed_signers import mixed_signers
 from gdrkit.rules.mnnvl import (
     mnnvl_clique_differs,
     mnnvl_cumem_off,
+    mnnvl_disabled_by_env,
     mnnvl_fabric_incomplete,
     mnnvl_imex_channel_missing,
     mnnvl_imex_not_ready,
+    no_mnnvl,
 )
+from gdrkit.rules.mooncake import mooncake_forces_dmabuf, mooncake_forces_peermem
 from gdrkit.rules.net_plugin_replaced import net_plugin_replaced
 from gdrkit.rules.no_gpu import no_gpu
 from gdrkit.rules.no_rdma_device import no_rdma_device
@@ -133,7 +136,6 @@ from gdrkit.rules.tcp_to_gpu import (
 from gdrkit.rules.topology_refused import topology_refused
 from gdrkit.rules.transport_choice import (
     gdr_disabled_by_env,
-    mooncake_forces_peermem,
     rdma_transport_not_chosen,
     torch_expandable_segments,
     ucx_lacks_cuda,
@@ -171,6 +173,7 @@ HARDWARE: tuple[Rule, ...] = (
     efa_gdr_unsupported_instance,
     mnnvl_clique_differs,
     mnnvl_fabric_incomplete,
+    no_mnnvl,
 )
 FIRMWARE: tuple[Rule, ...] = (
     bar1_small,
@@ -288,7 +291,9 @@ APPLICATION: tuple[Rule, ...] = (
     gin_unavailable,
     ibgda_cpu_assisted,
     mnnvl_cumem_off,
+    mnnvl_disabled_by_env,
     mnnvl_imex_not_ready,
+    mooncake_forces_dmabuf,
     mooncake_forces_peermem,
     ofi_dmabuf_off_by_default,
     gpu_shared_by_ranks,

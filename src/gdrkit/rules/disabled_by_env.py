@@ -45,7 +45,7 @@ def _judged(node: Node, found: Environment, network: bool, passed: str) -> Outco
         return Passed(passed) if found.settings else NotApplicable(f"{found.source} has no settings")
     first = next(iter(wrong.values()))
     return Failed(
-        seen=", ".join(f"{setting.name}={setting.value}" for setting in wrong.values()),
+        seen=", ".join(dict.fromkeys(f"{setting.name}={setting.value}" for setting in wrong.values())),
         expected="unset",
         subject=node.describe_line(first.source, first.line),
         takes=taken_by(found, tuple(dict.fromkeys(takes))),
@@ -103,7 +103,8 @@ def gdr_read_off(node: Node, source: str) -> Outcome:
 def dmabuf_disabled_by_env(node: Node, source: str) -> Outcome:
     """A setting such as NCCL_DMABUF_ENABLE=0 turns dma-buf off.
 
-    Cost: Without dma-buf, NCCL and NVSHMEM need nvidia-peermem. UCX's variable turns both direct paths off.
+    Cost: Without dma-buf, NCCL and NVSHMEM need nvidia-peermem. UCX's variable turns both direct paths off,
+    for NIXL as well.
 
     How to tell: One of `NCCL_DMABUF_ENABLE=0`, `OFI_NCCL_DISABLE_DMABUF=1`, `UCX_IB_GPU_DIRECT_RDMA=n` or
     `NVSHMEM_IB_DISABLE_DMABUF=1` is in /etc/nccl.conf, /etc/ucx/ucx.conf, /etc/environment or a job's log.
@@ -132,7 +133,7 @@ def dmabuf_disabled_by_env(node: Node, source: str) -> Outcome:
 def ib_disabled_by_env(node: Node, source: str) -> Outcome:
     """A setting such as NCCL_IB_DISABLE=1 keeps NCCL or UCX from using RDMA devices at all.
 
-    Cost: The job gets a tenth of the bandwidth, or less.
+    Cost: The job gets a tenth of the bandwidth, or less. UCX's settings are also those of NIXL.
 
     How to tell: `env | grep -E 'NCCL|UCX'` in the job shows NCCL_IB_DISABLE=1, NCCL_NET=Socket, or a
     UCX_TLS without an InfiniBand transport. The log says `Using network Socket`, and

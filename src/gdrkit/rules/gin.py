@@ -2,9 +2,32 @@
 
 from __future__ import annotations
 
-from gdrkit.node import Node
+from msgspec.structs import replace
+
+from gdrkit.consumers.nccl import NCCL
+from gdrkit.consumers.nccl_gin import NCCL_GIN
+from gdrkit.evidence import EvidenceAbsent
+from gdrkit.facts.capabilities import is_administrator
+from gdrkit.facts.driver import PEER_MAPPING, registry_dwords
+from gdrkit.facts.modules import PEERMEM, is_loaded
+from gdrkit.facts.peer_memory import LEGACY
+from gdrkit.facts.verbs_kernel import DEVX_SYMBOL, queues_take_dmabuf
+from gdrkit.facts.virtual import scope
+from gdrkit.node import Node, if_missing
+from gdrkit.rules.consumer_versions import version_too_old
 from gdrkit.rules.deciding_command import VERBS_PROBE, DecidingCommand
-from gdrkit.rules.rule import Layer, Outcome, rule, the_node
+from gdrkit.rules.remedy_names import RemedyName
+from gdrkit.rules.rule import (
+    DOORBELL,
+    NIC_QUEUES,
+    Failed,
+    Layer,
+    NotApplicable,
+    Outcome,
+    Passed,
+    rule,
+    the_node,
+)
 from gdrkit.rules.shown_by_messages import SHOWN_BY_MESSAGES
 
 _DEVICE_API = "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/usage/deviceapi.html"
@@ -17,6 +40,7 @@ _NCCL_LOG = "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NET, set for the job"
     "ibgda-peer-mapping-denied",
     Layer.DRIVER,
     per=the_node,
+    takes=(DOORBELL,),
     reported_by=(DecidingCommand(_PARAMETERS, "no PeerMappingOverride=1"),),
     cost="The GPU cannot ring the NIC's doorbell: a CPU thread does, or the program stops.",
     references=(_NVSHMEM,),
@@ -36,9 +60,23 @@ def ibgda_peer_mapping_denied(node: Node, _: str) -> Outcome:
 
     Why: Mapping the memory of another device is reserved for administrators unless the option allows it.
 
-    Source: open-gpu-kernel-modules src/nvidia/arch/nvalloc/unix/src/osmemdesc.c.
+    Source: open-gpu-kernel-modules src/nvidia/arch/nvalloc/unix/src/osmemdesc.c;
+    kernel-open/common/inc/nv-linux.h, NV_IS_SUSER(): CAP_SYS_ADMIN.
     """
-    return SHOWN_BY_MESSAGES
+    try:
+        if registry_dwords(node).get(PEER_MAPPING):
+            return Passed(f"{PEER_MAPPING} is set")
+    except EvidenceAbsent:
+        return NotApplicable("the driver is not loaded")
+    inside = if_missing("host", scope, node) == "container"
+    if inside and is_administrator(node):
+        return Passed("this container has CAP_SYS_ADMIN")
+    return Failed(
+        seen=f"RegistryDwords has no {PEER_MAPPING}=1"
+        + (", and this container lacks CAP_SYS_ADMIN" if inside else "; only CAP_SYS_ADMIN may do it"),
+        expected=f'NVreg_RegistryDwords="{PEER_MAPPING}=1;"',
+        subject="nvidia",
+    )
 
 
 @rule(
@@ -97,6 +135,8 @@ def nic_buffers_not_mappable(node: Node, _: str) -> Outcome:
     "gdaki-kernel-too-old",
     Layer.KERNEL,
     per=the_node,
+    takes=(NIC_QUEUES,),
+    remedies=(RemedyName.LOAD_PEERMEM,),
     reported_by=(DecidingCommand("uname -r", "a kernel before 6.1, and nvidia_peermem is not loaded"),),
     cost="The NIC's queues in GPU memory need nvidia_peermem.",
     references=(_DEVICE_API,),
@@ -106,16 +146,31 @@ def gdaki_kernel_too_old(node: Node, _: str) -> Outcome:
 
     Cost: GDAKI and IBGDA need nvidia_peermem here, although buffers of data are registered as dma-buf.
 
-    How to tell: The kernel is older than 6.1, and a program prints `DEVX UMEM doesn't support DMA-BUF` or
-    `does not support registering the NIC control buffers with DMABUF`.
+    How to tell: The module mlx5_ib does not import ib_umem_dmabuf_get_pinned: the kernel is older than 6.1,
+    and no OFED has the change. A program prints `DEVX UMEM doesn't support DMA-BUF` or `does not support
+    registering the NIC control buffers with DMABUF`.
 
     What to do: Load nvidia_peermem, or use a kernel of 6.1 or newer, or a DOCA-OFED that has the change.
 
     Why: mlx5 accepts dma-bufs for DEVX memory later than for memory regions.
 
-    Source: NVIDIA/nccl docs, deviceapi.rst; NVIDIA/nvshmem issue 67; openucx/ucx src/uct/ib/mlx5/gdaki.
+    Source: Linux drivers/infiniband/hw/mlx5/devx.c, devx_umem_get(); NVIDIA/nccl docs, deviceapi.rst;
+    NVIDIA/nvshmem issue 67; openucx/ucx src/uct/ib/mlx5/gdaki.
     """
-    return SHOWN_BY_MESSAGES
+    try:
+        supported = queues_take_dmabuf(node)
+    except EvidenceAbsent:
+        return NotApplicable("mlx5_ib is not there")
+    if supported:
+        return Passed(f"mlx5_ib imports {DEVX_SYMBOL}")
+    client = next((name for name in (PEERMEM, LEGACY) if is_loaded(node, name)), "")
+    if client:
+        return Passed(f"{client} is loaded, which serves in its place")
+    return Failed(
+        seen=f"mlx5_ib does not import {DEVX_SYMBOL}, and nvidia_peermem is not loaded",
+        expected="Linux 6.1, an OFED that has the change, or nvidia_peermem",
+        subject="mlx5_ib",
+    )
 
 
 @rule(
@@ -172,6 +227,8 @@ def nic_not_mlx5(node: Node, _: str) -> Outcome:
     "gin-unavailable",
     Layer.APPLICATION,
     per=the_node,
+    takes=NCCL_GIN.own(*NCCL_GIN.paths),
+    remedies=(RemedyName.UPGRADE_NCCL,),
     reported_by=(DecidingCommand(_NCCL_LOG, "a line with GIN that has the reason"),),
     cost="Programs that need GIN stop; NCCL's own collectives do not need it.",
     references=(_DEVICE_API,),
@@ -181,18 +238,18 @@ def gin_unavailable(node: Node, _: str) -> Outcome:
 
     Cost: DeepEP from version 2 on and other users of NCCL's device API stop.
 
-    How to tell: A program says that GIN is unavailable or unsupported. NCCL's log with NCCL_DEBUG=INFO has
-    the reason in its lines with `GIN`.
+    How to tell: A program says that GIN is unavailable or unsupported, or NCCL is older than 2.28.7. NCCL's
+    log with NCCL_DEBUG=INFO has the reason in its lines with `GIN`.
 
-    What to do: Follow the reason: no peer memory, different settings among the ranks, NICs that NCCL joined
-    (gin-nics-fused), or a network plugin without GIN.
+    What to do: Install NCCL 2.28.7 or newer. Else follow the reason: no peer memory, different settings
+    among the ranks, NICs that NCCL joined (gin-nics-fused), or a network plugin without GIN.
 
-    Why: GIN needs registrable GPU memory on every rank, the same type everywhere, and each NIC in reach of
-    each other.
+    Why: NCCL's GIN needs registrable GPU memory on every rank, the same type everywhere, and each NIC in
+    reach of each other.
 
     Source: NVIDIA/nccl src/plugin/gin.cc, and src/dev_runtime.cc.
     """
-    return SHOWN_BY_MESSAGES
+    return version_too_old(node, replace(NCCL_GIN, copies=NCCL.copies), "dmabuf")
 
 
 @rule(

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from gdrkit.consumers.mnnvl import MNNVL
+from gdrkit.facts.environment import integer, nccl_sources
+from gdrkit.facts.gpu import is_coherent
+from gdrkit.facts.nvlink_fabric import CHANNELS, imex_channels, nvlink_fabric, rack_gpus
+from gdrkit.facts.pci import PciGpu, gpus
 from gdrkit.node import Node
 from gdrkit.rules.deciding_command import DecidingCommand
-from gdrkit.rules.rule import Layer, Outcome, rule, the_node
+from gdrkit.rules.job_settings import settings_of, taken_by
+from gdrkit.rules.remedy_names import RemedyName
+from gdrkit.rules.rule import FABRIC, Failed, Layer, NotApplicable, Outcome, Passed, rule, the_node
 from gdrkit.rules.shown_by_messages import SHOWN_BY_MESSAGES
 
 _IMEX = "https://docs.nvidia.com/multi-node-nvlink-systems/imex-guide/"
@@ -17,6 +24,7 @@ _COST = "Traffic between the hosts of a rack goes through the NICs, or the job s
     "mnnvl-imex-channel-missing",
     Layer.DRIVER,
     per=the_node,
+    takes=(FABRIC,),
     reported_by=(
         DecidingCommand("ls -l /dev/nvidia-caps-imex-channels", "no channel that the job may open"),
     ),
@@ -38,7 +46,12 @@ def mnnvl_imex_channel_missing(node: Node, _: str) -> Outcome:
 
     Source: NVIDIA/nccl src/mnnvl.cc; open-gpu-kernel-modules kernel-open/nvidia/nv-caps-imex.c.
     """
-    return SHOWN_BY_MESSAGES
+    if not rack_gpus(node):
+        return NotApplicable("no GPU is in a fabric with other hosts")
+    channels = imex_channels(node)
+    if channels:
+        return Passed(f"channel{channels[0]} is there")
+    return Failed(seen=f"no channel in /{CHANNELS}", expected="channel0", subject=CHANNELS)
 
 
 @rule(
@@ -72,12 +85,13 @@ def mnnvl_imex_not_ready(node: Node, _: str) -> Outcome:
 @rule(
     "mnnvl-fabric-incomplete",
     Layer.HARDWARE,
-    per=the_node,
+    per=gpus,
+    takes=(FABRIC,),
     reported_by=(DecidingCommand(_SOURCE_FABRIC, "a State other than Completed, or no cluster UUID"),),
     cost=_COST,
     references=(_IMEX,),
 )
-def mnnvl_fabric_incomplete(node: Node, _: str) -> Outcome:
+def mnnvl_fabric_incomplete(node: Node, gpu: PciGpu) -> Outcome:
     """The GPU has not joined an NVLink fabric of several hosts.
 
     Cost: Programs use the NICs between hosts. NCCL does so without a message.
@@ -91,13 +105,20 @@ def mnnvl_fabric_incomplete(node: Node, _: str) -> Outcome:
 
     Source: NVIDIA/nccl src/init.cc, fillInfo(); nvml.h, nvmlGpuFabricInfo_t.
     """
-    return SHOWN_BY_MESSAGES
+    fabric = nvlink_fabric(node, gpu)
+    if fabric is None or (fabric.is_complete and not fabric.cluster):
+        return NotApplicable("it is in no fabric with other hosts")
+    if fabric.is_complete:
+        return Passed("its fabric is complete")
+    status = f", Status {fabric.status}" if fabric.status else ""
+    return Failed(seen=f"State {fabric.state}{status}", expected="State Completed", subject=gpu.address)
 
 
 @rule(
     "mnnvl-clique-differs",
     Layer.HARDWARE,
     per=the_node,
+    takes=(FABRIC,),
     reported_by=(DecidingCommand(_SOURCE_FABRIC, "different clique IDs or cluster UUIDs on the hosts"),),
     cost="Traffic between the two groups of hosts goes through the NICs.",
     references=(_IMEX,),
@@ -116,18 +137,31 @@ def mnnvl_clique_differs(node: Node, _: str) -> Outcome:
 
     Source: NVIDIA/nccl src/mnnvl.cc, ncclMnnvlCheck().
     """
-    return SHOWN_BY_MESSAGES
+    found = [fabric for gpu in gpus(node) if (fabric := nvlink_fabric(node, gpu)) and fabric.cluster]
+    if not found:
+        return NotApplicable("no GPU is in a fabric with other hosts")
+    groups = list(dict.fromkeys((fabric.cluster, fabric.clique) for fabric in found))
+    if len(groups) == 1:
+        return Passed("the GPUs of this host are in one clique; other hosts are not seen")
+    return Failed(
+        seen="; ".join(f"cluster {cluster}, clique {clique}" for cluster, clique in groups),
+        expected="one clique",
+        subject="node",
+        takes=(),  # those of one clique still reach each other
+    )
 
 
 @rule(
     "mnnvl-cumem-off",
     Layer.APPLICATION,
-    per=the_node,
+    per=nccl_sources,
+    takes=MNNVL.own("nvlink"),
     reported_by=(DecidingCommand("env | grep NCCL, in the job", "NCCL_CUMEM_ENABLE=0"),),
+    remedies=(RemedyName.CLEAN_NCCL_SETTINGS,),
     cost=_COST,
     references=(_MNNVL,),
 )
-def mnnvl_cumem_off(node: Node, _: str) -> Outcome:
+def mnnvl_cumem_off(node: Node, source: str) -> Outcome:
     """NCCL_CUMEM_ENABLE=0 turns NVLink between hosts off, and symmetric memory with it.
 
     Cost: NCCL uses the NICs between hosts without a message.
@@ -137,8 +171,80 @@ def mnnvl_cumem_off(node: Node, _: str) -> Outcome:
 
     What to do: Remove the variable, or set it to 1.
 
-    Why: Memory for other hosts must come from cuMemCreate with a fabric handle.
+    Why: For MNNVL, memory for other hosts must come from cuMemCreate with a fabric handle.
 
     Source: NVIDIA/nccl src/mnnvl.cc, and src/init.cc, initTransportsRank().
     """
-    return SHOWN_BY_MESSAGES
+    return _off(node, source, "NCCL_CUMEM_ENABLE")
+
+
+@rule(
+    "mnnvl-disabled-by-env",
+    Layer.APPLICATION,
+    per=nccl_sources,
+    takes=MNNVL.own("nvlink"),
+    reported_by=(DecidingCommand("env | grep NCCL, in the job", "NCCL_MNNVL_ENABLE=0"),),
+    remedies=(RemedyName.CLEAN_NCCL_SETTINGS,),
+    cost=_COST,
+    references=(_MNNVL,),
+)
+def mnnvl_disabled_by_env(node: Node, source: str) -> Outcome:
+    """NCCL_MNNVL_ENABLE=0 turns MNNVL off.
+
+    Cost: NCCL uses the NICs between hosts without a message.
+
+    How to tell: The variable is in /etc/nccl.conf or in the job (`env | grep NCCL`). NCCL prints `MNNVL 0`.
+
+    What to do: Remove the setting. NCCL finds out by itself whether the hosts share a fabric.
+
+    Why: It was set to compare with the NICs, or to work around an IMEX that was not ready.
+
+    Source: NVIDIA/nccl src/mnnvl.cc, NCCL_PARAM(MNNVLEnable).
+    """
+    return _off(node, source, "NCCL_MNNVL_ENABLE")
+
+
+def _off(node: Node, source: str, name: str) -> Outcome:
+    found = settings_of(node, source)
+    setting = found.get(name)
+    if setting is None:
+        return NotApplicable(f"{source} does not set it")
+    if integer(setting.value) != 0:
+        return Passed(f"{name}={setting.value}")
+    where = node.describe_line(setting.source, setting.line)
+    seen = f"{name}={setting.value}"
+    return Failed(seen=seen, expected="unset, or 1", subject=where, takes=taken_by(found))
+
+
+@rule(
+    "no-mnnvl",
+    Layer.HARDWARE,
+    per=the_node,
+    takes=(FABRIC,),
+    permanent=(FABRIC,),
+    reported_by=(DecidingCommand(_SOURCE_FABRIC, "State N/A, or a ClusterUUID of zeros"),),
+    cost="Traffic between hosts goes through the NICs.",
+    references=(_IMEX,),
+)
+def no_mnnvl(node: Node, _: str) -> Outcome:
+    """The machine has no NVLink to other hosts.
+
+    Cost: None, unless it is meant to be in a rack such as GB200 NVL72: traffic goes through the NICs.
+
+    How to tell: `nvidia-smi -q` shows the fabric State N/A, or Completed with a ClusterUUID of zeros, as on
+    a single HGX host. Only GPUs with NVLink-C2C are built into such racks.
+
+    What to do: Nothing on other machines. In a rack, see mnnvl-fabric-incomplete.
+
+    Why: NVLink between hosts needs the switch trays of the rack.
+
+    Source: nvml.h, nvmlGpuFabricInfo_t; NVIDIA/nccl src/mnnvl.cc, ncclMnnvlCheck().
+    """
+    every = gpus(node)
+    if not every:
+        return NotApplicable("there is no GPU")
+    if rack_gpus(node):
+        return Passed("a GPU is in a fabric with other hosts, or waits for it")
+    coherent = any(is_coherent(node, gpu) for gpu in every)
+    seen = "its GPUs are in no fabric with other hosts" if coherent else "no GPU with NVLink-C2C"
+    return Failed(seen=seen, expected="a rack such as GB200 NVL72", subject="node")

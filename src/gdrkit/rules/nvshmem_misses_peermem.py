@@ -11,8 +11,8 @@ from gdrkit.rules.deciding_command import DecidingCommand
 from gdrkit.rules.rule import Failed, Layer, Outcome, rule, the_node
 
 LAST_READ_WITHOUT = (3, 2, 5)
-"""The newest release known not to look for the third file. Up to the first release known to look for it,
-sources were not public."""
+"""The newest release known not to look for the third file. Those up to the first that is known to look for
+it were not examined."""
 
 
 @rule(
@@ -37,16 +37,17 @@ def nvshmem_misses_peermem(node: Node, _: str) -> Outcome:
     How to tell: NVSHMEM prints `neither nv_peer_mem, or nvidia_peermem detected. Skipping transport.`
     although nvidia_peermem is in /proc/modules, and libnvshmem_host is version 3.2.5 or older.
 
-    What to do: Use NVSHMEM 3.4.5 or newer in the image or environment that the job loads. Or use dma-buf,
+    What to do: Use NVSHMEM 3.3.9 or newer in the image or environment that the job loads. Or use dma-buf,
     which needs the open kernel modules: NVSHMEM then looks for no file.
 
     Why: If NVSHMEM does not use dma-buf, it requires one of three files before it registers memory. Versions
     up to 3.2.5 know only the two below /sys/kernel/mm/memory_peers, a folder that newer kernels do not have.
-    3.4.5 also accepts /sys/module/nvidia_peermem/version. The versions between 3.2.5 and 3.4.5 were not
+    3.3.9 also accepts /sys/module/nvidia_peermem/version. The versions between 3.2.5 and 3.3.9 were not
     examined.
 
     Source: NVIDIA/nvshmem v3.4.5-0 src/modules/transport/common/transport_ib_common.cpp,
-    nvshmemt_ib_common_nv_peer_mem_available().
+    nvshmemt_ib_common_nv_peer_mem_available(); the strings of nvshmem_transport_ibrc.so.3 in PyPI's
+    nvidia-nvshmem-cu12 3.3.9, 3.3.24 and 3.4.5.
     """
     outcome = does_not_detect(node, NVSHMEM)
     if isinstance(outcome, Failed):

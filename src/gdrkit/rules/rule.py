@@ -24,6 +24,7 @@ from gdrkit.rules.stage import LoadPosition
 S = TypeVar("S", bound=Hashable)
 
 GPU, WIRE, DMABUF, ADDRESS = Capability.GPU, Capability.WIRE, Capability.DMABUF, Capability.ADDRESS
+DOORBELL, NIC_QUEUES, FABRIC = Capability.DOORBELL, Capability.NIC_QUEUES, Capability.FABRIC
 
 
 class Layer(Ranked):

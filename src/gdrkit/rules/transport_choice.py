@@ -94,36 +94,6 @@ def rdma_transport_not_chosen(node: Node, _: str) -> Outcome:
 
 
 @rule(
-    "mooncake-forces-peermem",
-    Layer.APPLICATION,
-    per=the_node,
-    reported_by=(
-        DecidingCommand(
-            "env | grep WITH_NVIDIA_PEERMEM, in the job", "nothing, or 1: it never uses dma-buf"
-        ),
-    ),
-    cost="Mooncake needs nvidia_peermem, although dma-buf works.",
-    references=(_MOONCAKE,),
-)
-def mooncake_forces_peermem(node: Node, _: str) -> Outcome:
-    """Mooncake registers GPU memory only by address, which needs nvidia_peermem.
-
-    Cost: Registration fails with EFAULT where nvidia_peermem is not loaded, although dma-buf would work.
-
-    How to tell: Mooncake prints `Failed to register memory` with `Bad address [14]`, and nvidia_peermem is
-    not loaded. All releases but 0.3.11 do so by default.
-
-    What to do: Set WITH_NVIDIA_PEERMEM=0 (from 0.3.11-rc1 on), or load nvidia_peermem. Older releases need
-    a build without that option.
-
-    Why: Mooncake tries one of the two paths, never both.
-
-    Source: kvcache-ai/Mooncake mooncake-common/src/environ.cpp, mooncake-transfer-engine rdma_context.cpp.
-    """
-    return SHOWN_BY_MESSAGES
-
-
-@rule(
     "torch-expandable-segments",
     Layer.APPLICATION,
     per=the_node,

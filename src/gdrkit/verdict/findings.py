@@ -8,8 +8,9 @@ from collections.abc import Iterable, Iterator
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gdrkit.consumers.consumer import DIRECT
+from gdrkit.consumers.consumer import INITIATED, OF_ITS_OWN
 from gdrkit.consumers.names import NAMES
+from gdrkit.consumers.table import cells_of
 from gdrkit.evidence import Confidence, MissingReason, Source
 from gdrkit.facts.pci import PciGpu
 from gdrkit.facts.rdma import Pair
@@ -20,7 +21,7 @@ from gdrkit.rules.remedy_names import RemedyName
 from gdrkit.rules.rule import Failed, Layer, Status, Unknown
 from gdrkit.verdict.matrix import Matrix, concerns
 from gdrkit.verdict.node_state import ConsumerState
-from gdrkit.verdict.path_state import PathState, State, would_block
+from gdrkit.verdict.path_state import PathState, State, applies_to, would_block
 
 EVIDENCE_SHOWN = 12
 EVIDENCE_SHOWN_OF_UNKNOWN = 3
@@ -52,6 +53,7 @@ class Finding(Struct, frozen=True, kw_only=True, omit_defaults=True):
     evidence: tuple[Evidence, ...]
     remedies: tuple[RemedyName, ...]
     references: tuple[str, ...]
+    programs: tuple[str, ...] = ()  # the only programs that it concerns, if the first is not among them
 
 
 def findings(
@@ -107,7 +109,13 @@ def _finding(node: Node, result: CheckResult, status: Status) -> Finding:
         evidence=_shown(trail_of(node, result).sources, subject, status),
         remedies=rule.remedies if isinstance(outcome, Failed) else (),
         references=rule.references,
+        programs=_programs(result),
     )
+
+
+def _programs(result: CheckResult) -> tuple[str, ...]:
+    concerned = {consumer for _, consumer in cells_of(applies_to(result))}
+    return () if NAMES[0] in concerned else tuple(name for name in NAMES if name in concerned)
 
 
 def subject_name(subject: object) -> str:
@@ -164,9 +172,12 @@ def status_of(result: CheckResult, table: Matrix, states: Iterable[ConsumerState
         return Status.UNKNOWN
     if isinstance(result.outcome, Failed) and result.outcome.as_expected:
         return Status.NOTE
-    blocked = [s for s in states if any(would_block(result, path, s.consumer) for path in DIRECT)]
+    states = tuple(states)
+    blocked = [s for s in states if any(would_block(result, path, s.consumer) for path in OF_ITS_OWN)]
     if blocked:
         return _status_of_blocker(result, table, blocked)
+    if any(would_block(result, path, s.consumer) for path in INITIATED for s in states):
+        return Status.WARNING
     if _is_about_a_gpu_that_cannot(result, states):
         return Status.NOTE
     return Status.WARNING if result.rule.slows else result.rule.default_status
@@ -202,7 +213,7 @@ def _is_lacked(result: CheckResult, table: Matrix, pair: Pair | None, state: Con
     It does not if another path lacks nothing, or only a part of what this one lacks: where a port is down,
     that peermem would also need another driver is not why dma-buf is blocked. Nor does it if another path is
     open but for evidence that this one lacks too, such as a job's own topology."""
-    judgements = [j for j in table[pair] if j.path in DIRECT and j.consumer == state.consumer]
+    judgements = [j for j in table[pair] if j.path in OF_ITS_OWN and j.consumer == state.consumer]
     mine = [judgement for judgement in judgements if result in judgement.blocked_by]
     return any(not any(_lacks_less(other, one) for other in judgements) for one in mine)
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gdrkit.consumers.consumer import DIRECT, Fallback
+from gdrkit.consumers.consumer import Fallback
+from gdrkit.consumers.table import consumer_of
 from gdrkit.evidence import Missing, MissingReason
 from gdrkit.facts.gpu import is_integrated
 from gdrkit.facts.pci import gpus, root_bus
@@ -13,6 +14,7 @@ from gdrkit.facts.rdma import DISTANCES, Pair, below_one_switch, distance, nic_a
 from gdrkit.node import Node, fact, if_missing
 from gdrkit.rules.engine import CheckResult
 from gdrkit.rules.rule import Layer
+from gdrkit.verdict.initiated import Initiated, initiated
 from gdrkit.verdict.matrix import Matrix
 from gdrkit.verdict.path_state import BEST_FIRST, WORST_FIRST, PathState, State
 
@@ -29,6 +31,7 @@ class ConsumerState(Struct, frozen=True, kw_only=True):
     best_fallback: Fallback | None
     judgements: tuple[PathState, ...]  # for each GPU that counts, the one that decided
     pairs: tuple[Pair, ...]  # the pairs of these judgements
+    initiated: Initiated | None = None  # None for a program whose GPU kernels start no transfers
 
     @property
     def worst(self) -> PathState | None:
@@ -62,6 +65,7 @@ def consumer_state(node: Node, table: Matrix, consumer: str, toward: str = "") -
         best_fallback=_best_fallback(node, table, consumer),
         judgements=judgements,
         pairs=tuple(pair for pair, _ in chosen if pair is not None),
+        initiated=initiated((table[pair] for pair, _ in chosen), consumer),
     )
 
 
@@ -146,7 +150,7 @@ def _best_direct(
     that has no direct path. Of several paths that are blocked, the best is the one that lacks least."""
     choices = []
     for pair in here:
-        for path in DIRECT:
+        for path in consumer_of(consumer).direct:
             both = [j for j in table[pair] if j.path == path and j.consumer == consumer]
             if both:  # else this program does not have this path
                 choices.append((pair, min(both, key=lambda j: WORST_FIRST.index(j.state))))

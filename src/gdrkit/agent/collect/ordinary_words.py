@@ -19,14 +19,17 @@ _WORDS = """
     blackwell blladdr block blocked blocking blocks board bochs boot booted bootstrap bounced bound
     bracket brackets branch bregist bridge bridges broken buffer buffers buffsize bufinfo build builder
     buildibvsymbols building builds built builtin bumblebee bundle busbw buses busid bytes cache callback
-    callbacks called calling calls cannot capabilities capability capable carries carry catalog caught
+    callbacks called calling calls cannot capabilities capability capable capeff carries carry catalog
+    caught
     causes centos certain certificate cgroup changed channel channels character characters charp chassis
     check checking checksum children choose chosen claimed claims class client clique cliqueid cliquerank
-    cliquesize close closed closing cloud cluster clusterpolicy cmdline cmpltredir coherent collect
+    cliquesize close closed closing cloud cluster clusterpolicy clusteruuid cmdline cmpltredir coherent
+    collect
     collected collection collective collector collnet columns combine comma command commands commid
     commit common
     communicate communication communicator compare compared compat compatible compile compiled compiler
-    complete completion complex component compress compressed compression compromised compute computing
+    complete completed completion complex component compress compressed compression compromised compute
+    computing
     conda conexi confidential confidentiality config configuration configure configured connect connected
     connecting connection connectx connexion constraints consumer container containerd containerenv
     containers contains content context contradict control controller controllers copied copies core
@@ -44,7 +47,8 @@ _WORDS = """
     display disponible dispositivo distance distant distributed distribution distributions
     dkms dlopen dlvsym dmabuf
     dmesg dmidecode docker dockerenv doctor doctype document doesn domain dossier downstream drain driver
-    driverbuild drivers dropped dummy duplicate dynamic dynamo dyndbg dynsym eacces eagain earlier early
+    driverbuild drivers dropped dummy duplicate dwords dynamic dynamo dyndbg dynsym eacces eagain earlier
+    early
     ebadf ebadmsg ebusy ecaps ecdsa ecure edition eexist efadv efault efivarfs efivars egressctrl
     ehostunreach eingabe einval ekeyexpired ekeyrejected ekeyrevoked element elements elfidentity
     elfsection eligible elsewhere emory empty emulated enable enabled enabling endian endpoint enetunreach
@@ -103,7 +107,8 @@ _WORDS = """
     output outside overflow overlap overlay override overriding owned owner package packages packed packet
     packets pagemap pager pages paging panic parallels param parameter parameters params parent
     parentheses parmtype parse parser parts party pascal pasid passed passendes patch paths payload pci
-    pcilib pciutils peer peerdirect peermem peermemlinkage peers people perftest perhaps permanent permise
+    pcilib pciutils peer peerdirect peermappingoverride peermem peermemlinkage peers people perftest perhaps
+    permanent permise
     permiso permission permissions permitida permitted persistence persistent physfn physical picking
     pingpong pinned pkeys pkgconfig place plain platform please plugin plugins pmorjan pod point pointer
     policy ports position posix possible posted postinst power prediction prefix prepare preset pretty
@@ -114,7 +119,8 @@ _WORDS = """
     rails range ranks ransport rate ration rdma rdmacm rdmatransport reach reaches readable reading
     readlink reads ready reason reasons reboot receive received receiving record recurso redhat redirect
     reduced refcnt reference refused refuses refusing regattr region regions register registered
-    registering registers registrable registration registrations registry registrydwords regmr regression
+    registering registers registrable registration registrations registry registrydwords
+    registrydwordsperdevice regmr regression
     regular rejected release reload relocatable remaining remote remove removed replace replaced report
     reported reports reqredir request requested requests require required requirements requires
     reregistration reseat reserved reset resiliency
@@ -132,7 +138,7 @@ _WORDS = """
     specify specifying spectre speed spelled split spool srcvalid srcversion srv stack staging stale
     stamped standard start started starting starts state states station status stderr stdin stdout
     steering stepping steps still stopped stops storage stream streams string strings stripped struct
-    structure structures subject subnet subordinate subsys subsystem subtype successfully sufficient
+    structure structures subject subnet subordinate subsys subsystem subtype success successfully sufficient
     support supported supports suppressed suse switch symbol symbolic symbols symmetric symtab symvers
     syndrom sys sysfs system systemctl systemd table taint tainted tainting taints taken talked talos
     tarball target tcptransport technologies tegra tempfile temporairement temporalmente temporarily

@@ -12,6 +12,7 @@ from typing import AbstractSet, Callable, Dict, List, Optional, Pattern
 
 _SETTINGS = re.compile(
     rb"(?:export\s+)?(NCCL_|UCX_|CUDA_|NVIDIA_|OMPI_MCA_|FI_|IBV_|MLX5_|RDMAV_|GDRCOPY_|NVSHMEM_|"
+    rb"OFI_NCCL_|MC_|WITH_NVIDIA_PEERMEM=|NIXL_|PYTORCH_CUDA_ALLOC_CONF=|PYTORCH_ALLOC_CONF=|"
     rb"SLURM_JOB_ID=|LD_LIBRARY_PATH=|KUBERNETES_SERVICE_PORT=|container=)"
 )
 """Variables that the libraries read, and those that show the environment. No others are collected."""

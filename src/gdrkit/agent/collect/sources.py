@@ -27,7 +27,7 @@ _SYSTEM = (
           listed=False),
     FileSource("proc/{1,self}/cgroup", "container", listed=False),
     FileSource("proc/1/environ", "container", reduce="container"),
-    FileSource("proc/self/{limits,status}", "limits and capabilities", listed=False),
+    FileSource("proc/self/{limits,status,uid_map}", "limits and capabilities", listed=False),
     FileSource("proc/self/mountinfo", "mounts", 512 * KIB, "mounts"),
     FileSource("proc/self/environ", "NCCL, UCX and CUDA settings", 256 * KIB, "settings"),
     FileSource("proc/device-tree/{model,compatible}", "product", listed=False),
@@ -116,6 +116,7 @@ _DEVICES = (
           "out_of_buffer,np_cnp_sent,np_ecn_marked_roce_packets,rp_cnp_handled}", "lost packets, ECN", 64),
     FileSource("sys/class/infiniband/*/ports/*/counters/{port_rcv_packets,port_xmit_packets,port_xmit_discards,"
           "port_rcv_errors,symbol_error,link_downed}", "traffic and errors", 64),
+    FileSource("sys/class/infiniband/*/device/p2p", "how EFA reaches GPU memory", 256),
     FileSource("sys/class/infiniband/*/tc/*/traffic_class", "traffic class of RDMA, OFED's", 4 * KIB),
     FileSource("sys/class/net/*/ecn/{roce_np,roce_rp}/enable/*", "ECN by priority, OFED's", 64),
     FileSource("sys/class/infiniband_verbs/*/{ibdev,abi_version,dev,device}", "user access", 256),
@@ -162,6 +163,8 @@ FOLDERS: Tuple[FolderSource, ...] = (
     FolderSource("dev", "device nodes", 1, 0),
     FolderSource("dev/infiniband", "device nodes", 1, 0),
     FolderSource("dev/nvidia-caps", "device nodes", 1, 0),
+    FolderSource("dev/nvidia-caps-imex-channels", "NVLink between hosts", 1, 0),
+    FolderSource("proc/driver/nvidia-fs", "GPUDirect Storage", 1, 16 * KIB),
     FolderSource("dev/dri", "device nodes", 1, 0),
     FolderSource("lib/modules", "kernels with modules", 1, 0),
     FolderSource("usr/lib/modules", "kernels with modules", 1, 0),
@@ -200,6 +203,7 @@ COMMANDS: Tuple[CommandSource, ...] = (
     CommandSource(("nvidia-smi", "-q", "-d", "MEMORY"), "BAR1 in use"),
     CommandSource(("nvidia-smi", "topo", "-m"), "distances"),
     CommandSource(("nvidia-smi", "conf-compute", "-f"), "confidential computing"),
+    CommandSource(("nvidia-imex-ctl", "-N"), "NVLink between hosts"),
     CommandSource(("ibv_devinfo", "-v"), "RDMA devices", "infiniband"),
     CommandSource(("rdma", "-j", "link"), "RDMA links"),
     CommandSource(("rdma", "-j", "dev"), "RDMA devices"),
@@ -309,7 +313,8 @@ LIBRARY_FOLDERS = (
 LIBRARIES = (
     "libibverbs.so.1", "libmlx5.so.1", "libnccl.so.2", "libnccl-net.so", "libcuda.so.1", "libucp.so.0",
     "libuct.so.0",
-    "librdmacm.so.1", "libnvshmem_host.so.3",
+    "librdmacm.so.1", "libnvshmem_host.so.3", "libgdrapi.so.2", "libfabric.so.1", "libnccl-net-ofi.so",
+    "libcufile.so.0",
 )  # fmt: skip
 """Reduced to their dynamic symbols. The version is in the name of the link's target."""
 

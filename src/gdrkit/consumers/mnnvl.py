@@ -1,0 +1,22 @@
+"""MNNVL: NVLink between the hosts of a rack (GB200, GB300), which NCCL and UCX prefer to any NIC."""
+
+from __future__ import annotations
+
+from gdrkit.consumers.consumer import Consumer, Path, PathSupport
+from gdrkit.facts.libraries import LibraryCopy
+from gdrkit.facts.nvlink_fabric import rack_gpus
+from gdrkit.node import Node
+
+
+def copies(node: Node) -> tuple[LibraryCopy, ...]:
+    """The GPUs that are in a rack: nothing has to be installed for a program to see it."""
+    return tuple(LibraryCopy("", address) for address in rack_gpus(node))
+
+
+MNNVL = Consumer(
+    name="mnnvl",
+    title="MNNVL",
+    copies=copies,
+    without="leaves traffic between hosts to the NICs, or the program stops",
+    uses=(PathSupport(path=Path.NVLINK),),
+)

@@ -1,0 +1,42 @@
+"""Mooncake's transfer engine over RDMA, which registers GPU memory in one way only.
+
+Which way was a choice of the build up to 0.3.10, and is one of the environment from 0.3.11 on. Nothing is
+tried in its place.
+"""
+
+from __future__ import annotations
+
+from gdrkit.consumers.consumer import Consumer, Path, PathSupport
+from gdrkit.facts.libraries import mooncake_copies
+from gdrkit.formats.versions import numbers
+
+SWITCH = "WITH_NVIDIA_PEERMEM"
+SWITCH_SINCE = (0, 3, 11)
+DMABUF_BY_DEFAULT = "0.3.11"
+"""The only release whose default is dma-buf: 0.3.11-rc1 and 0.3.11.post1 have the other one."""
+NEWEST_READ = "0.3.12.post1"
+_TRUE = ("1", "true", "on", "yes", "enable", "enabled")
+_FALSE = ("", "0", "false", "off", "no", "disable", "disabled")
+"""Source: kvcache-ai/Mooncake mooncake-common/src/environ.cpp, GetBool() and the default."""
+
+
+def only_path(version: str, setting: str | None) -> Path | None:
+    """The only path that a release uses for GPU memory; None for one that was not read, without a setting.
+
+    A value that is neither true nor false leaves the default."""
+    word = (setting or "").lower()
+    if setting is not None and numbers(version) >= SWITCH_SINCE and word in (*_TRUE, *_FALSE):
+        return Path.PEERMEM if word in _TRUE else Path.DMABUF
+    if numbers(version) > numbers(NEWEST_READ):
+        return None
+    return Path.DMABUF if version == DMABUF_BY_DEFAULT else Path.PEERMEM
+
+
+MOONCAKE = Consumer(
+    name="mooncake",
+    title="Mooncake",
+    copies=mooncake_copies,
+    assumed=NEWEST_READ,
+    without="reports a registration error and stops",
+    uses=(PathSupport(path=Path.DMABUF), PathSupport(path=Path.PEERMEM)),
+)

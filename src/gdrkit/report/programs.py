@@ -1,0 +1,70 @@
+"""Which programs a report shows, and the words about each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gdrkit.consumers.names import ALWAYS
+from gdrkit.report.document import ConsumerSection, InitiatedSection, Report
+from gdrkit.verdict.findings import Finding
+from gdrkit.verdict.path_state import GOOD, State
+
+PATH_NAMES = {"dmabuf": "dma-buf", "peermem": "nvidia-peermem", "nvlink": "NVLink"}
+
+
+def shown_programs(report: Report, *, every: bool = False) -> dict[str, ConsumerSection]:
+    """The programs that any node may run, those that this node has, and the one that was asked about."""
+    return {
+        name: program
+        for name, program in report.consumers.items()
+        if every or name in (*ALWAYS, report.verdict.consumer) or program.installed
+    }
+
+
+def concerns_shown(report: Report, finding: Finding, *, every: bool = False) -> bool:
+    """Whether a finding concerns a program that is shown, or all of them."""
+    shown = shown_programs(report, every=every)
+    return not finding.programs or any(name in shown for name in finding.programs)
+
+
+def program_lines(report: Report, *, every: bool = False) -> Iterator[tuple[State, str]]:
+    """The state of each program in words; those with the same words share a line."""
+    alike: dict[tuple[State, str], list[str]] = {}
+    for name, program in shown_programs(report, every=every).items():
+        alike.setdefault((program.state, _words(program)), []).append(name)
+    for (state, words), names in alike.items():
+        yield state, f"{', '.join(names)}: {state}{words}"
+
+
+def _words(program: ConsumerSection) -> str:
+    if program.state in GOOD:
+        direct = f", direct over {PATH_NAMES.get(program.path, program.path)}"
+        return direct + (f"; {_initiated(program.initiated)}" if program.initiated else "")
+    if program.state is State.UNKNOWN and not program.best_fallback:
+        return ""
+    return _fallback(program.best_fallback) or (f"; it {program.without}" if program.without else "")
+
+
+def _initiated(section: InitiatedSection) -> str:
+    why = f" [{', '.join(section.codes)}]" if section.codes else ""
+    match section.by:
+        case "gpu":
+            return f"{section.name}: the GPU itself rings the NIC's doorbell"
+        case "cpu":
+            return f"{section.name}: the CPU rings the NIC's doorbell for the GPU, data stays direct{why}"
+        case "none":
+            return f"no {section.name}{why}"
+        case "unknown":
+            return f"{section.name}: not known{why}"
+
+
+def _fallback(fallback: str | None) -> str:
+    match fallback:
+        case "host-mapped":
+            return "; use host-mapped: pinned host memory shared by NIC and GPU, as good as direct here"
+        case "staged":
+            return "; falls back to staged: copied through pinned host memory"
+        case "socket":
+            return "; falls back to socket: ordinary TCP"
+        case _:
+            return ""

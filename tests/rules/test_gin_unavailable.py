@@ -1,0 +1,59 @@
+"""NCCL's GIN, by the version of NCCL."""
+
+from __future__ import annotations
+
+import pytest
+
+from gdrkit.consumers.deepep import DEEPEP
+from gdrkit.consumers.nccl_gin import NCCL_GIN
+from gdrkit.consumers.nixl import NIXL
+from gdrkit.rules.gin import gin_unavailable
+from tests.rules.machines import does_not_apply, failed, node, passes
+
+LIB = "usr/lib/x86_64-linux-gnu"
+PACKAGES = "usr/local/lib/python3.12/dist-packages"
+
+
+def with_nccl(version: str, *more: str):
+    wheels = {f"{PACKAGES}/nvidia_nccl_cu12-{one}.dist-info/WHEEL": "" for one in more}
+    links = {f"{LIB}/libnccl.so.2": f"libnccl.so.{version}"}
+    return node({f"{LIB}/libnccl.so.{version}": "", **wheels}, links=links)
+
+
+def test_an_nccl_before_it_has_none():
+    found = failed(with_nccl("2.28.3"), gin_unavailable)
+
+    assert found.expected == "NCCL's GIN 2.28.7 or newer"
+    assert gin_unavailable.takes(None) == NCCL_GIN.own(*NCCL_GIN.paths)
+    assert NCCL_GIN.installed(with_nccl("2.28.3")) is False
+
+
+def test_the_first_release_has_it():
+    assert passes(with_nccl("2.28.7"), gin_unavailable)
+    assert NCCL_GIN.installed(with_nccl("2.28.7")) is True
+
+
+def test_a_second_copy_that_has_it_leaves_it_open():
+    machine = with_nccl("2.28.3", "2.30.7")
+
+    assert failed(machine, gin_unavailable).takes == ()
+    assert NCCL_GIN.installed(machine) is True
+
+
+def test_without_an_nccl_it_does_not_apply():
+    assert does_not_apply(node(), gin_unavailable)
+
+
+@pytest.mark.parametrize(
+    ("consumer", "folder", "near"),
+    [
+        (DEEPEP, "deep_ep-1.2.1+9af0e0d.dist-info", "deep_ep_extras-1.0.dist-info"),
+        (NIXL, "nixl_cu12-1.0.0.dist-info", "nixl_cu12x-1.0.0.dist-info"),
+        (NIXL, "nixl-0.4.1.dist-info", "nixlbench-0.4.1.dist-info"),
+    ],
+)
+def test_a_wheel_is_a_copy(consumer, folder: str, near: str):
+    (copy,) = consumer.copies(node({f"{PACKAGES}/{folder}/WHEEL": ""}))
+
+    assert copy.version in folder and copy.source.endswith(folder)
+    assert consumer.installed(node({f"{PACKAGES}/{near}/WHEEL": ""})) is False
