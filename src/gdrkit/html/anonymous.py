@@ -7,11 +7,11 @@ cell beside its name, stays. A bundle that was collected with --anonymize has no
 from __future__ import annotations
 
 import html
-import json
 import re
 from collections.abc import Iterable
 
 from gdrkit.agent.collect.anonymize import Anonymizer
+from gdrkit.formats import json_text
 from gdrkit.html.page import embedded
 
 _PARTS = re.compile(r"(<style>.*?</style>|<script[^>]*>.*?</script>|<[^>]*>)", re.DOTALL)
@@ -29,7 +29,7 @@ def anonymous(page: str, hosts: Iterable[str]) -> str:
 
 def _part(part: str, anonymizer: Anonymizer) -> str:
     if match := _DATA.fullmatch(part):
-        return match[1] + embedded(_walked(json.loads(match[2]), anonymizer)) + match[3]
+        return match[1] + embedded(_walked(json_text.decode(match[2], object), anonymizer)) + match[3]
     if part.startswith(("<style>", "<script>", "<!doctype", "<meta")):
         return part  # our own; the policy has their hashes
     if part.startswith("<"):
