@@ -15,13 +15,11 @@ BY_NAME = {fault.name: fault for fault in FAULTS}
 OF_MESSAGES = (
     "devmem-header-split-off", "efa-driver-too-old", "efa-gdr-unsupported-instance",
     "efa-p2p-unavailable", "efa-peermem-proprietary-driver", "gcp-devices-missing",
-    "gdaki-kernel-too-old", "gdr-disabled-by-env", "gdrcopy-built-for-proprietary", "gdrcopy-not-loaded",
+    "gdr-disabled-by-env", "gdrcopy-built-for-proprietary", "gdrcopy-not-loaded",
     "gdrcopy-version-mismatch", "gds-compat-mode", "gds-p2pdma-off", "gin-library-mismatch",
-    "gin-nics-fused", "gin-unavailable", "gpu-shared-by-ranks", "ibgda-cpu-assisted",
-    "ibgda-peer-mapping-denied",
-    "libfabric-too-old", "mkeys-exhausted", "mnnvl-clique-differs", "mnnvl-cumem-off",
-    "mnnvl-fabric-incomplete", "mnnvl-imex-channel-missing", "mnnvl-imex-not-ready",
-    "mooncake-forces-peermem", "nic-atomics-off", "nic-buffers-not-mappable", "nic-not-mlx5",
+    "gin-nics-fused", "gpu-shared-by-ranks", "ibgda-cpu-assisted",
+    "libfabric-too-old", "mkeys-exhausted", "mnnvl-imex-not-ready",
+    "nic-atomics-off", "nic-buffers-not-mappable", "nic-not-mlx5",
     "nvidia-fs-not-loaded", "nvidia-fs-symbols-missing", "ofi-dmabuf-off-by-default", "ofi-lacks-hmem",
     "rdma-transport-not-chosen", "tcpx-rxdm-missing", "torch-expandable-segments", "ucx-lacks-cuda",
     "ucx-transport-excluded", "umad-device-missing", "verbs-library-missing", "verbs-provider-mismatch",
@@ -44,6 +42,18 @@ NOT_SHOWN = {
     "expected-version-differs": "needs an expectation",
     "unexpected-device": "needs an expectation",
     "memory-not-registrable": "needs the answer of a probe with memory of the GPU",
+    **dict.fromkeys(
+        (
+            "mnnvl-clique-differs",
+            "mnnvl-cumem-off",
+            "mnnvl-disabled-by-env",
+            "mnnvl-fabric-incomplete",
+            "mnnvl-imex-channel-missing",
+            "no-mnnvl",
+        ),
+        "no drawn machine is in a rack",
+    ),
+    "gin-unavailable": "true of each machine with an older NCCL, and not planted",
     **dict.fromkeys(OF_MESSAGES, "shown only by a message of a program"),
 }
 """Codes that no machine shows by itself."""

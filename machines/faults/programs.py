@@ -79,6 +79,7 @@ def _queues_fit(machine: Machine) -> bool:
         and machine.ofed is None
         and machine.legacy_client != "loaded"
         and machine.rdma_driver_loaded
+        and machine.running_stack == machine.disk_stack
         and not machine.operator
     )
 
