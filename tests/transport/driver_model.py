@@ -163,11 +163,12 @@ class Model(Cuda):
         out._obj.value = self._allocation(pointer)[1].number
 
     def _cuIpcGetMemHandle(self, out: Any, base: int) -> None:
-        text = f"/proc/{os.getpid()}/fd/{self._memory[base].descriptor}".encode()
+        found = self._memory[base]  # the number: no handle is that of earlier memory
+        text = f"/proc/{os.getpid()}/fd/{found.descriptor}#{found.number}".encode()
         ctypes.memmove(out, text.ljust(64, b"\0"), 64)
 
     def _cuIpcOpenMemHandle_v2(self, out: Any, handle: Any, flags: int) -> None:
-        self._map(out, os.open(bytes(handle).rstrip(b"\0"), os.O_RDWR))
+        self._map(out, os.open(bytes(handle).partition(b"#")[0], os.O_RDWR))
 
     def _cuIpcCloseMemHandle(self, address: int) -> None:
         self._cuMemFree_v2(address)

@@ -71,7 +71,7 @@ class Message(Operation):
         self.finished = False
 
     def place(self, number: int, slot: Slot) -> None:
-        """Make it the message of that number. `word` shows in a word of the slot that it is so far."""
+        """Make it the message of that number, whose progress its slot shows with the value `word`."""
         self.number, self.slot, self.word = number, slot, (number + 1) % WRAP
 
     def context(self) -> AbstractContextManager[object]:
