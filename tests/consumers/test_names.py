@@ -41,6 +41,8 @@ LABELS = {
     ("facts/nccl_log.py", "nccl"): LINE,
     ("explain/logs.py", "nccl"): LINE,
     ("explain/answer.py", "nccl"): TOLD,
+    ("explain/facts.py", "mnnvl"): TOLD,
+    ("cli/completed.py", "nccl"): "an option of gdr topo",
     ("explain/attribution.py", "nccl"): LINE,
     ("explain/readings.py", "verbs"): LINE,
     ("fabric/topology/from_nccl_log.py", "nccl"): LINE,

@@ -267,6 +267,8 @@ HOME = "consumers/nccl_releases.py"
 TUPLES = {
     "rules/p2p_page_table_version.py": "a version of gdrdrv",
     "transport/buffers.py": "numbers of DLPack's devices",
+    "agent/native/cuda_abi.py": "numbers of CUDA's attributes",
+    "agent/running/netlink.py": "numbers of netlink's messages",
 }
 """Modules with tuples of unrelated numbers."""
 COMPARES = {

@@ -158,11 +158,11 @@ def test_three_symbols_are_named(symbols, said):
     ("versions", "kind"),
     [
         (("3.2.5",), Failed),
-        (("3.3.20",), Unknown),
-        (("3.3.20", "3.2.5"), Failed),
-        (("3.2.5", "3.3.20"), Failed),
-        (("3.3.9", "3.3.20"), Unknown),
-        (("3.4.5",), Passed),
+        (("3.3.8",), Unknown),
+        (("3.3.8", "3.2.5"), Failed),
+        (("3.2.5", "3.3.8"), Failed),
+        (("3.2.6", "3.3.8"), Unknown),
+        (("3.3.9", "3.3.20"), Passed),
     ],
 )
 def test_one_nvshmem_that_is_known_not_to_look_is_enough(versions, kind):

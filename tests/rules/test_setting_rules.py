@@ -94,6 +94,10 @@ def own(consumer: str, *paths: str) -> tuple[ConsumerPath, ...]:
     return tuple(ConsumerPath(consumer, Path(path)) for path in paths)
 
 
+OF_UCX = own("ucx", *DIRECT) + own("nixl", *DIRECT)
+"""NIXL moves its data through UCX."""
+
+
 # -- gdr-level-too-low -------------------------------------------------------------------------------------
 
 
@@ -255,7 +259,7 @@ def test_dmabuf_left_on(line: str):
 def test_ucxs_switch_turns_both_paths_off_for_ucx():
     found = failed(node({UCX: "UCX_IB_GPU_DIRECT_RDMA=n\n"}), dmabuf_disabled_by_env, UCX)
 
-    assert found.takes == own("ucx", *DIRECT)
+    assert found.takes == OF_UCX
     assert missing(node(complete=False), dmabuf_disabled_by_env, UCX)
     assert paths_closed_by(dmabuf_disabled_by_env.takes(UCX)) == ()
 
@@ -264,18 +268,18 @@ def test_ucxs_switch_turns_both_paths_off_for_ucx():
 
 
 @pytest.mark.parametrize(
-    ("line", "who"),
+    ("line", "closed"),
     [
-        ("NCCL_IB_DISABLE=1", "nccl"),
-        ("NCCL_NET=Socket", "nccl"),
-        ("UCX_TLS=tcp,cuda_copy", "ucx"),
-        ("UCX_TLS=^ib", "ucx"),
+        ("NCCL_IB_DISABLE=1", own("nccl", *DIRECT)),
+        ("NCCL_NET=Socket", own("nccl", *DIRECT)),
+        ("UCX_TLS=tcp,cuda_copy", OF_UCX),
+        ("UCX_TLS=^ib", OF_UCX),
     ],
 )
-def test_rdma_turned_off(line: str, who: str):
+def test_rdma_turned_off(line: str, closed):
     found = failed(node(conf(line)), ib_disabled_by_env, CONF)
 
-    assert found.takes == own(who, *DIRECT)
+    assert found.takes == closed
 
 
 @pytest.mark.parametrize(

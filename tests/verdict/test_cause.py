@@ -60,7 +60,7 @@ def test_a_plan_cures_the_cause_or_goes_around_one_without_a_remedy(name):
 
 
 def test_a_cause_whose_remedy_is_not_possible_here_stays():
-    """Without EFI no key can be enrolled. The plan goes around it, by dma-buf, which lacks more."""
+    """Without EFI no key can be enrolled, and no module that is built here would load: there is no plan."""
     unsigned = next(fault for fault in FAULTS if fault.name == "peermem unsigned under lockdown")
     made = with_faults(424242, 38, random.Random("424242 38"), (unsigned,), 1)
     assert not made.machine.trust.efi
@@ -68,4 +68,4 @@ def test_a_cause_whose_remedy_is_not_possible_here_stays():
         whole = diagnose(open_host(str(path)))
 
     assert whole.verdict.cause == "lockdown-blocks-module"
-    assert [step.remedy for step in whole.plan[0].steps] == ["open-kernel-modules", "upgrade-rdma-core"]
+    assert not whole.plan

@@ -12,8 +12,9 @@ if TYPE_CHECKING:
 COLLECT_AFTER = 100_000
 """New objects between two garbage collections. Python's default of 700 suits a long-running process; this
 one creates some 60,000 objects and keeps most of them."""
-ENDING = (2, 15, 1)
-"""The signals that ask a process to end: SIGINT, SIGTERM, SIGHUP. Source: signal(7)."""
+SIGINT = 2
+ENDING = (1, SIGINT, 15)
+"""The signals that ask a process to end: SIGHUP, SIGINT, SIGTERM. Source: signal(7)."""
 
 
 def begin() -> None:
@@ -29,8 +30,8 @@ def _end_in_order() -> None:
     ignores, as nohup(1) does, stays ignored. Programs that are started have the kernel's defaults."""
     import _signal  # type: ignore[import-not-found]  # signal itself takes longer than `gdr --help`
 
-    for number in ENDING[1:]:
-        if _signal.getsignal(number) == _signal.SIG_DFL:
+    for number in ENDING:
+        if number != SIGINT and _signal.getsignal(number) == _signal.SIG_DFL:
             _answer(number, _interrupt)
 
     if sys.unraisablehook is sys.__unraisablehook__:
@@ -44,7 +45,9 @@ def _interrupt(number: int, frame: object) -> None:
 def _interrupt_again(lost: Any) -> None:
     """Interrupt again, a little later, where Python could not raise it: in a destructor, or in a callback of
     its imports. It would print a traceback, and go on. An interrupt names its signal, but for Ctrl-C's."""
-    number = getattr(lost.exc_value, "number", 2 if isinstance(lost.exc_value, KeyboardInterrupt) else None)
+    number = getattr(
+        lost.exc_value, "number", SIGINT if isinstance(lost.exc_value, KeyboardInterrupt) else None
+    )
     if number is None:
         sys.__unraisablehook__(lost)
         return

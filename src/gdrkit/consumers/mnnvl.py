@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from gdrkit.consumers.consumer import Consumer, Path, PathSupport
+from gdrkit.consumers.consumer import Consumer, Path, PathSupport, Switch
+from gdrkit.facts.environment import integer
 from gdrkit.facts.libraries import LibraryCopy
 from gdrkit.facts.nvlink_fabric import rack_gpus
 from gdrkit.node import Node
@@ -19,4 +20,18 @@ MNNVL = Consumer(
     copies=copies,
     without="leaves traffic between hosts to the NICs, or the program stops",
     uses=(PathSupport(path=Path.NVLINK),),
+    switches=(
+        Switch(
+            name="NCCL_CUMEM_ENABLE",
+            closes=(Path.NVLINK,),
+            off=lambda value: integer(value) == 0,
+            source="src/init.cc, initTransportsRank()",
+        ),
+        Switch(
+            name="NCCL_MNNVL_ENABLE",
+            closes=(Path.NVLINK,),
+            off=lambda value: integer(value) == 0,
+            source="src/mnnvl.cc, NCCL_PARAM(MNNVLEnable)",
+        ),
+    ),
 )

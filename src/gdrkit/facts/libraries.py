@@ -225,7 +225,9 @@ def _wheels(node: Node, title: str, name: str) -> tuple[LibraryCopy, ...]:
         if (match := pattern.fullmatch(entry))
     ]
     if not found:
-        raise EvidenceAbsent(Missing(title, MissingReason.ABSENT, f"pip list | grep -i {title.lower()}"))
+        raise EvidenceAbsent(
+            Missing(title, MissingReason.ABSENT, f"pip list | grep -i {quoted(title.lower())}")
+        )
     return tuple(dict.fromkeys(found))
 
 

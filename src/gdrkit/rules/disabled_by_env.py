@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from gdrkit.consumers.consumer import Consumer, Need, Switch
+from gdrkit.consumers.consumer import Consumer, Need, Path, Switch
 from gdrkit.consumers.nccl import NCCL
 from gdrkit.consumers.table import CONSUMERS
 from gdrkit.facts.environment import UCX_CONF, Environment, Setting, nccl_sources, sources
@@ -22,7 +22,8 @@ def switches(network: bool) -> Iterator[tuple[Consumer, Switch]]:
     """The switches that turn RDMA off altogether (`network`), or the direct paths alone."""
     for consumer in CONSUMERS:
         for switch in consumer.switches:
-            if switch.direction == "both" and switch.network == network:
+            direct = switch.direction == "both" and Path.NVLINK not in switch.closes
+            if direct and switch.network == network:
                 yield consumer, switch
 
 

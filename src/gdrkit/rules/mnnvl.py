@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from gdrkit.consumers.consumer import Switch
 from gdrkit.consumers.mnnvl import MNNVL
-from gdrkit.facts.environment import integer, nccl_sources
+from gdrkit.facts.environment import nccl_sources
 from gdrkit.facts.gpu import is_coherent
 from gdrkit.facts.nvlink_fabric import CHANNELS, imex_channels, nvlink_fabric, rack_gpus
 from gdrkit.facts.pci import PciGpu, gpus
@@ -175,7 +176,7 @@ def mnnvl_cumem_off(node: Node, source: str) -> Outcome:
 
     Source: NVIDIA/nccl src/mnnvl.cc, and src/init.cc, initTransportsRank().
     """
-    return _off(node, source, "NCCL_CUMEM_ENABLE")
+    return _off(node, source, CUMEM)
 
 
 @rule(
@@ -201,18 +202,21 @@ def mnnvl_disabled_by_env(node: Node, source: str) -> Outcome:
 
     Source: NVIDIA/nccl src/mnnvl.cc, NCCL_PARAM(MNNVLEnable).
     """
-    return _off(node, source, "NCCL_MNNVL_ENABLE")
+    return _off(node, source, ENABLE)
 
 
-def _off(node: Node, source: str, name: str) -> Outcome:
+CUMEM, ENABLE = MNNVL.switches
+
+
+def _off(node: Node, source: str, switch: Switch) -> Outcome:
     found = settings_of(node, source)
-    setting = found.get(name)
+    setting = found.get(switch.name)
     if setting is None:
         return NotApplicable(f"{source} does not set it")
-    if integer(setting.value) != 0:
-        return Passed(f"{name}={setting.value}")
+    seen = f"{switch.name}={setting.value}"
+    if not switch.off(setting.value):
+        return Passed(seen)
     where = node.describe_line(setting.source, setting.line)
-    seen = f"{name}={setting.value}"
     return Failed(seen=seen, expected="unset, or 1", subject=where, takes=taken_by(found))
 
 

@@ -15,11 +15,13 @@ from tests.repair.config.outputs import node
     ("name", "needed"),
     [
         ("iommu-translating",
-         {"USE_DMABUF", "INSTALL_OFED", "RESTART_OFED", "REBUILD_DRIVER", "IOMMU_PASSTHROUGH"}),
-        ("gh200", {"LOAD_PEERMEM"}),
+         {"USE_DMABUF", "INSTALL_OFED", "RESTART_OFED", "REBUILD_DRIVER", "IOMMU_PASSTHROUGH",
+          "UPGRADE_NCCL"}),
+        ("gh200", {"LOAD_PEERMEM", "UPGRADE_NCCL"}),
     ],
 )  # fmt: skip
 def test_remedies_of_a_failed_rule_are_needed_and_no_others(name, needed):
+    """Of all programs: NCCL's GIN needs a newer NCCL there."""
     found = {remedy.name for remedy in RemedyName if is_remedy_needed(node(name), remedy) is True}
     assert found == needed
 

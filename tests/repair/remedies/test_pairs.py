@@ -122,6 +122,8 @@ DERIVED: dict[str, Callable[[], Node]] = {
     "dependency-failed": lambda: with_signature(SignatureState.UNSIGNED, enforced=True, of_driver=True),
     "dmabuf-disabled-by-env": lambda: with_setting("NCCL_DMABUF_ENABLE=0"),
     "gdr-read-off": lambda: with_setting("NCCL_NET_GDR_READ=0"),
+    "mnnvl-cumem-off": lambda: with_setting("NCCL_CUMEM_ENABLE=0"),
+    "mnnvl-disabled-by-env": lambda: with_setting("NCCL_MNNVL_ENABLE=0"),
     "ib-disabled-by-env": lambda: with_setting("NCCL_IB_DISABLE=1"),
     "driver-mismatch": lambda: after("ofed-rebuilt", driver_version.becomes("500.1")),
     "driver-not-loaded": lambda: after("peermem-blacklisted", is_loaded.becomes(False, DRIVER)),

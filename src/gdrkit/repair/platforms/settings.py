@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from gdrkit.consumers.mnnvl import MNNVL
 from gdrkit.consumers.nccl import NCCL
 from gdrkit.facts.environment import Setting
 
-_SWITCHES = {switch.name: switch for switch in NCCL.switches}
+_SWITCHES = {switch.name: switch for switch in (*NCCL.switches, *MNNVL.switches)}
 
 
 def disables_direct_path(setting: Setting) -> bool:
-    """Whether a line of /etc/nccl.conf keeps NCCL from RDMA, or from one direct path."""
+    """Whether a line of /etc/nccl.conf keeps NCCL from RDMA, from one direct path, or from MNNVL."""
     switch = _SWITCHES.get(setting.name)
     return switch is not None and switch.off(setting.value)
