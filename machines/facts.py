@@ -44,7 +44,8 @@ def _hardware(machine: Machine) -> set[str]:
     hardware = [nic for nic in machine.nics if nic.nic] if machine.rdma_driver_loaded else []
     true |= set() if machine.gpus else {"no-gpu"}
     true |= _neighbours(machine)
-    true |= set() if hardware else {"no-rdma-device"}
+    theirs = all(gpu.bound == "vfio-pci" for gpu in machine.gpus)  # virtual machines have NICs of their own
+    true |= set() if hardware or (machine.gpus and theirs) else {"no-rdma-device"}
     if any(not nic.nic for nic in machine.nics):
         true.add("rdma-device-software")
     true |= {"shared-nic"} if machine.platform == "Spark" else set()

@@ -64,6 +64,14 @@ def bars(function: Function) -> list[tuple[int, int]]:
     return [(0, 32)] if function.nic else []
 
 
+def buses(machine: Machine, function: Function) -> tuple[int, int, int]:
+    """Its own bus, and a bridge's first and last bus below it; 0 where there is none."""
+    bridge = function.part in BRIDGES
+    below = [other for other in machine.functions if function in machine.chain(other)] if bridge else []
+    numbers = {int(other.address[5:7], 16) for other in below}
+    return int(function.address[5:7], 16), min(numbers, default=0), max(numbers, default=0)
+
+
 def write(tree: Tree, machine: Machine) -> None:
     """Write every function, its driver and its IOMMU group."""
     tree.folders |= {"sys/bus/pci/devices", "sys/class/iommu", "sys/kernel/iommu_groups"}
@@ -149,8 +157,6 @@ def _config(machine: Machine, function: Function, placed: list[tuple[int, int, i
     vendor, device, kind = identity(function)
     bridge = BRIDGES.get(function.part)
     now, most = links(function)
-    below = [other for other in machine.functions if function in machine.chain(other)] if bridge else []
-    buses = sorted({int(other.address[5:7], 16) for other in below})
     usual = 4096 if function.nic else 512
     space = Space(
         vendor,
@@ -162,7 +168,7 @@ def _config(machine: Machine, function: Function, placed: list[tuple[int, int, i
         now,
         most,
         placed,
-        (int(function.address[5:7], 16), min(buses, default=0), max(buses, default=0)),
+        buses(machine, function),
         function.read_request or usual,
         function.acs if bridge and bridge.kind != "up" else None,
         False if function.nic else None,

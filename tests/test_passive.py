@@ -31,6 +31,7 @@ LOADS_NONE = {
     "lsmod": "reads /proc/modules",
     "lspci": "reads sysfs",
     "mokutil": "reads efivars",
+    "nvidia-imex-ctl": "asks the nvidia-imex service by a socket: NVIDIA IMEX guide, Command Service",
     "ofed_info": "prints a version",
     "rdma": "asks ib_core by netlink, which answers only where it is loaded",
     "rpm": "reads its database",

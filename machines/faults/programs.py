@@ -240,7 +240,7 @@ FAULTS = (
         ("gdaki-kernel-too-old",),
         _old_queues,
         _queues_fit,
-        needs=frozenset({Evidence.NIC}),
+        needs=frozenset({Evidence.NIC, Evidence.HOST}),  # the file of mlx5_ib
     ),
     Fault("network plugin", ("net-plugin-replaced",), _plugin, _ordinary),
     Fault(

@@ -11,6 +11,7 @@ import tarfile
 from importlib import import_module
 from pathlib import Path
 
+import msgspec
 import pytest
 from machines.fleet import bundles, fleet
 from tools.measured import BLOCK
@@ -24,6 +25,7 @@ from tests.fabric.topology.xml_files import DUMP
 from tests.fleet.daemons import free_port
 from tests.fleet.slurm_cluster import cluster, needs_slurm
 from tests.fleet.ssh_daemon import needs_sshd, server
+from tests.transport.bench.test_document import DOCUMENT
 
 ROOT = Path(__file__).parent.parent.parent
 EXAMPLE = re.compile(r"^(?:\$ )?(?P<before>[\w -]+ \| )?(?:sudo )?gdr (?P<words>[a-z].*)$")
@@ -52,6 +54,7 @@ ADDED = {
     r"bench (?!.*--sizes)": ("--sizes", "4K"),
     r"prove (?!log)": ("--size", "1M"),
     r"watch": ("--count", "1"),
+    r"report (?!.*-o )": ("-o", "-"),  # several have the same name of a file by default
     r"fleet bench": ("--size", "4K", "--rounds", "1"),
 }
 """What is added to examples that would change this machine, or take long; the last of two options counts."""
@@ -129,6 +132,10 @@ def folder(tmp_path_factory):
     (folder / "node.toml").write_text("gpus = 1\n")
     (folder / "topo.xml").write_text(DUMP)
     (folder / "config.json").write_text(json.dumps(CONFIG))
+    (folder / "bench.json").write_bytes(msgspec.json.encode(DOCUMENT))
+    estimate = [*GDR, "estimate", "bundle.tar.gz", "--model", "llama-3-70b", "--tp", "16", "--json"]
+    priced = subprocess.run(estimate, cwd=folder, capture_output=True, check=True, timeout=60)
+    (folder / "cost.json").write_bytes(priced.stdout)
     return folder
 
 

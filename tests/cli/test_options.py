@@ -129,7 +129,7 @@ FILES = {
     "fix": ("--root", "--key", "--certificate", "--expect"), "prove": ("--log",),
     "topo": ("--write-nccl-xml",),
     "fleet": ("--hosts", "--run", "--resume", "--since", "--expect", "--output"),
-    "report": ("--output", "--expect"), "estimate": ("--measured",),
+    "report": ("--output", "--expect", "--with"), "estimate": ("--measured",),
     "doctor": ("--expect",), "expect": ("--output",), "man": ("--output",),
     "export": ("--output", "--run", "--measured", "--expect"),
 }  # fmt: skip
@@ -239,7 +239,7 @@ def test_a_file_that_cannot_be_written(output, path, tmp_path, capsys):
 def test_every_option_that_writes_a_file_is_among_these():
     words = {word for arguments, _ in OUTPUTS for word in arguments("FILE")}
     assert {"--output", "--pyz", "--csv", "--plot", "--write-nccl-xml"} <= words
-    reads = {"--measured", "--expect", "--log", "--key", "--certificate", "--root", "--hosts"}
+    reads = {"--measured", "--expect", "--with", "--log", "--key", "--certificate", "--root", "--hosts"}
     reads |= {"--run", "--resume", "--since"}
     assert {option for options in FILES.values() for option in options} - reads <= words
 

@@ -16,6 +16,7 @@ from gdrkit.consumers.ucx import UCX
 from gdrkit.consumers.verbs import VERBS
 from gdrkit.formats.versions import numbers
 from gdrkit.rules.disabled_by_env import dmabuf_disabled_by_env, gdr_read_off, ib_disabled_by_env
+from gdrkit.rules.mnnvl import mnnvl_cumem_off, mnnvl_disabled_by_env
 from gdrkit.rules.rule import Failed
 from tests.rules.machines import failed, node, passes
 
@@ -153,11 +154,13 @@ VALUES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "NVSHMEM_IB_DISABLE_DMABUF": (("1", "true", "yes", "on"), ("0", "no", "FALSE", "n")),
     "NCCL_NET": (("Socket", "socket"), ("IB", "AWS Libfabric")),
     "NCCL_NET_GDR_READ": (("0",), ("1", "-2")),
+    "NCCL_CUMEM_ENABLE": (("0", "0x0"), ("1", "-2")),
+    "NCCL_MNNVL_ENABLE": (("0",), ("1", "2")),
     "UCX_IB_GPU_DIRECT_RDMA": (("n", "no", "off", "0", "false", "N"), ("y", "try", "1")),
     "UCX_TLS": (("tcp", "^ib", "^all", "tcp,cuda_copy"), ("all", "rc,cuda", "^tcp", "ud_x,sm", "")),
 }
 """By variable: values that are off, and values that are not."""
-RULES = (dmabuf_disabled_by_env, ib_disabled_by_env, gdr_read_off)
+RULES = (dmabuf_disabled_by_env, ib_disabled_by_env, gdr_read_off, mnnvl_cumem_off, mnnvl_disabled_by_env)
 SWITCHES = [(consumer, switch) for consumer in CONSUMERS for switch in consumer.switches]
 
 

@@ -13,6 +13,8 @@ import pytest
 NETWORK = "10.213.8.0/24"
 FAST_MBIT_PER_S, SLOW_MBIT_PER_S = 32, 8
 """Slow enough that the time of a message is that of the link, also on busy cores."""
+BURST = "4k"
+"""Bytes that pass at once after a pause. Were they half of a message, busy cores would make a link fast."""
 needs_networks = pytest.mark.skipif(
     os.geteuid() != 0 or not all(map(shutil.which, ("ip", "tc", "nsenter"))),
     reason="needs root, ip, tc and nsenter: sudo apt-get install iproute2 util-linux",
@@ -40,7 +42,7 @@ def networks(rates: Mapping[str, int]) -> Iterator[dict[str, str]]:
             _ip("-n", space, "addr", "add", f"10.213.8.{number}/24", "dev", "eth0")
             _ip("-n", space, "link", "set", "eth0", "up")
             for where, port in ((space, "eth0"), (bridge, node)):
-                limit = ["rate", f"{rates[node]}mbit", "burst", "32k", "latency", "400ms"]
+                limit = ["rate", f"{rates[node]}mbit", "burst", BURST, "latency", "400ms"]
                 _run("tc", "-n", where, "qdisc", "add", "dev", port, "root", "tbf", *limit)
         yield {node: f"nsenter --net=/run/netns/{space}" for node, space in spaces.items()}
 

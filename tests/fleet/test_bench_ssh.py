@@ -48,8 +48,8 @@ def test_the_slow_node_is_named_and_no_other_nor_a_pair(sshd):
     assert code == 1 and document["complete"] and document["rounds"] == 3 and len(rates) == 6
     assert [(row["node"], row["slow"], row["pairs"]) for row in document["slow_nodes"]] == [("n3", 3, 3)]
     assert document["slow_pairs"] == [] and document["reached"] == 3 and document["failures"] == []
-    assert max(rates) < 2 * FAST_MBIT_PER_S * GB_PER_S  # the kernel lets short bursts pass
-    assert document["slow_nodes"][0]["gb_per_s"] < min(max(rates), FAST_MBIT_PER_S * GB_PER_S) / 2
+    assert max(rates) < 1.2 * FAST_MBIT_PER_S * GB_PER_S  # a burst is a sixteenth of a message
+    assert document["slow_nodes"][0]["gb_per_s"] < max(rates) / 2
     schema = subprocess.run([*GDR, "schema", "fleet-bench"], capture_output=True, text=True, check=True)
     jsonschema.validate(document, json.loads(schema.stdout))
 

@@ -8,6 +8,7 @@ import pytest
 from machines.cases import case, with_faults
 from machines.faults import BY_NAME
 from machines.judge import Answer, ask
+from machines.machine import Machine
 
 
 def answer(*names: str) -> Answer:
@@ -47,9 +48,13 @@ def test_an_ofed_that_peermem_was_built_against_is_only_started():
 
 def test_an_altered_module_is_found_by_a_certificate_that_its_kernel_is_not_known_to_ask():
     """SUSE's kernels are not known to ask the firmware's keys; the loaded driver shows that this does."""
-    made = case(55190, 22)
+    drawn = (case(55190, number, "altered after signing") for number in range(200))
+    made = next(one for one in drawn if _is_suse(one.machine) and one.machine.trust.name == "key in db")
     found = ask(made.machine)
 
-    assert made.machine.kernel.distribution.startswith("sles") and made.machine.trust.name == "key in db"
     assert found.modprobe["reason"] == "module-signature-broken"
     assert ask(made.healthy).modprobe["exit_code"] == 0
+
+
+def _is_suse(machine: Machine) -> bool:
+    return machine.kernel.distribution.startswith("sles")

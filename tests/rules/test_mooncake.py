@@ -69,6 +69,14 @@ def test_where_none_is_installed_the_newest_that_was_read_is_assumed():
     assert MOONCAKE.installed(machine) is False
 
 
+def test_where_a_python_environment_was_not_collected_none_is_assumed():
+    machine = node({"etc/environment": ""}, complete=False)
+
+    assert missing(machine, mooncake_forces_peermem).source == "Mooncake"
+    assert missing(machine, mooncake_forces_dmabuf).source == "Mooncake"
+    assert MOONCAKE.installed(machine) is None
+
+
 def test_a_release_that_was_not_read_is_unknown():
     assert missing(with_mooncake("0.3.14"), mooncake_forces_peermem).source == "default of Mooncake 0.3.14"
 

@@ -11,7 +11,8 @@ from typing import NoReturn
 
 from gdrkit.agent.streams import SafeStream, visible_json
 from gdrkit.cli.exit import USAGE
-from gdrkit.cli.help_text import HelpFormatter, columns
+from gdrkit.cli.help_formatter import HelpFormatter
+from gdrkit.cli.help_text import columns
 from gdrkit.consumers.names import NAMES
 from gdrkit.formats.misspelt import did_you_mean
 
@@ -147,7 +148,9 @@ class Parser(argparse.ArgumentParser):
             "--consumer",
             choices=(*NAMES, *more),
             default=NAMES[0],
-            help="program that the verdict is about" + ("; all: show every program" if more else ""),
+            metavar="PROGRAM",
+            help=f"program that the verdict is about: {', '.join(NAMES)}"
+            + ("; all: show every program" if more else ""),
         )
 
     def deadline(self) -> None:

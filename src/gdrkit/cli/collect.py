@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from gdrkit.cli.help_text import HelpFormatter
+from gdrkit.cli.help_formatter import HelpFormatter
 
 
 def parser() -> argparse.ArgumentParser:

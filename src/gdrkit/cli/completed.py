@@ -41,6 +41,7 @@ BY_METAVAR = {
     "RUN": Values(list="run"), "NAME[:PORT]": Values(list="device"), "[USER@]NODE": Values(list="node"),
     "N": FREE, "S": FREE, "SIZE": FREE, "FD": FREE, "V": FREE, "CIDR": FREE, "LABELS": FREE, "IMAGE": FREE,
     "ADDRESS": FREE, "LIST": FREE, "NAME=VALUE": FREE, "NAME=LOW[:HIGH]": FREE, "MODULE:NAME=VALUE": FREE,
+    "PID": FREE, "ID": FREE,
 }  # fmt: skip
 """By the metavar in the help; FREE is a text that nothing completes."""
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from gdrkit.cli.arguments import Parser, colours, matching, number, print_notes, write, write_json
 from gdrkit.cli.exit import OK
-from gdrkit.consumers.names import NAMES
 
 if TYPE_CHECKING:
     from gdrkit.report.fix_document import FixReport, Goal
@@ -46,7 +45,7 @@ def parser() -> Parser:
     parser.add_argument(
         "--way", type=number(1, 99), metavar="N", help="number of the plan to use (default: 1)"
     )
-    parser.add_argument("--consumer", choices=NAMES, default=NAMES[0], help="the program that must work")
+    parser.consumer()
     parser.add_argument(
         "--expect", metavar="FILE", help="what the node should have, as TOML; see gdr doctor --expect"
     )

@@ -12,10 +12,9 @@ from typing import Literal
 
 from msgspec import Struct
 
-from gdrkit.evidence import EvidenceAbsent, EvidenceMissing
 from gdrkit.facts.libraries import LibraryCopy
 from gdrkit.formats.versions import numbers
-from gdrkit.node import Node
+from gdrkit.node import Node, if_absent, if_missing
 
 
 class Path(enum.StrEnum):
@@ -138,12 +137,8 @@ class Consumer(Struct, frozen=True, kw_only=True, eq=False):
 
     def installed(self, node: Node) -> bool | None:
         """Whether a copy was found on the node or in a log; None where that is not known."""
-        try:
-            return bool(self.copies(node))
-        except EvidenceAbsent:
-            return False
-        except EvidenceMissing:
-            return None
+        found = if_missing(None, lambda: if_absent((), self.copies, node))
+        return None if found is None else bool(found)
 
     @property
     def modern(self) -> str:

@@ -197,26 +197,27 @@ def nvshmem_copies(node: Node) -> tuple[LibraryCopy, ...]:
 
 @fact
 def mooncake_copies(node: Node) -> tuple[LibraryCopy, ...]:
-    """Every known Mooncake. Raises EvidenceAbsent if no Python environment that is known has one."""
+    """Every known Mooncake. Raises EvidenceAbsent if no Python environment has one."""
     return _wheels(node, "Mooncake", "mooncake_transfer_engine(?:_efa)?(?:_cuda[0-9]+)?")
 
 
 @fact
 def nixl_copies(node: Node) -> tuple[LibraryCopy, ...]:
-    """Every known NIXL. Raises EvidenceAbsent if no Python environment that is known has one."""
+    """Every known NIXL. Raises EvidenceAbsent if no Python environment has one."""
     return _wheels(node, "NIXL", "nixl(?:_cu[0-9]+)?")
 
 
 @fact
 def deepep_copies(node: Node) -> tuple[LibraryCopy, ...]:
-    """Every known DeepEP. Raises EvidenceAbsent if no Python environment that is known has one."""
+    """Every known DeepEP. Raises EvidenceAbsent if no Python environment has one."""
     return _wheels(node, "DeepEP", "deep_ep")
 
 
 def _wheels(node: Node, title: str, name: str) -> tuple[LibraryCopy, ...]:
     """The wheels of this name in the Python environments that are known, with their whole versions.
 
-    The local part of a version, after a +, is left out: PEP 440. Raises EvidenceAbsent if there are none."""
+    The local part of a version, after a +, is left out: PEP 440. Raises EvidenceAbsent if there are none,
+    and EvidenceMissing if there may be one in a folder that was not collected."""
     pattern = re.compile(rf"{name}-(?P<version>[0-9][0-9a-z.]{{0,30}})(?:\+[\w.]{{1,60}})?\.dist-info")
     found = [
         LibraryCopy(match["version"], f"{folder}/{entry}")
@@ -225,9 +226,13 @@ def _wheels(node: Node, title: str, name: str) -> tuple[LibraryCopy, ...]:
         if (match := pattern.fullmatch(entry))
     ]
     if not found:
-        raise EvidenceAbsent(
-            Missing(title, MissingReason.ABSENT, f"pip list | grep -i {quoted(title.lower())}")
-        )
+        ask = f"pip list | grep -i {quoted(title.lower())}"
+        for folder in (*_PYTHON, *_python_folders(node)):
+            try:
+                if_absent((), node.list, folder)
+            except EvidenceMissing as error:
+                raise EvidenceMissing(Missing(title, error.missing.why, ask)) from error
+        raise EvidenceAbsent(Missing(title, MissingReason.ABSENT, ask))
     return tuple(dict.fromkeys(found))
 
 
@@ -253,10 +258,14 @@ def _packaged_nccl(node: Node) -> tuple[LibraryCopy, ...]:
     return ()
 
 
+_PYTHON = ("usr/lib", "usr/local/lib", "opt/conda/lib", "opt/venv/lib")
+"""Where Python environments are."""
+
+
 def _python_folders(node: Node) -> list[str]:
     """Folders of Python packages in the environments that are known."""
     found = []
-    for base in ("usr/lib", "usr/local/lib", "opt/conda/lib", "opt/venv/lib"):
+    for base in _PYTHON:
         for name in _if_seen(node, base):
             if re.fullmatch(r"python3(\.\d+)?", name):
                 found += [f"{base}/{name}/dist-packages", f"{base}/{name}/site-packages"]

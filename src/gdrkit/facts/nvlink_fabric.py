@@ -9,7 +9,6 @@ import re
 
 from msgspec import Struct
 
-from gdrkit.evidence import EvidenceAbsent
 from gdrkit.facts.commands import NVIDIA_SMI
 from gdrkit.facts.gpu import is_coherent
 from gdrkit.facts.nvidia_smi import printed_field, smi_gpu
@@ -41,12 +40,11 @@ def nvlink_fabric(node: Node, gpu: PciGpu) -> NvlinkFabric | None:
     if not is_coherent(node, gpu):
         return None
     smi = smi_gpu(node, gpu.address)
-    try:
-        state = str(printed_field(node, smi, "fabric_state", NVIDIA_SMI))
-    except EvidenceAbsent:  # printed as N/A
+    state = if_absent(None, printed_field, node, smi, "fabric_state", NVIDIA_SMI)
+    if state is None:  # printed as N/A
         return None
     cluster = "" if _ALONE.fullmatch(smi.cluster_uuid or "0") else smi.cluster_uuid or ""
-    return NvlinkFabric(state, smi.fabric_status or "", smi.clique_id or "", cluster)
+    return NvlinkFabric(str(state), smi.fabric_status or "", smi.clique_id or "", cluster)
 
 
 @fact

@@ -226,6 +226,7 @@ def _off(node: Node, source: str, switch: Switch) -> Outcome:
     per=the_node,
     takes=(FABRIC,),
     permanent=(FABRIC,),
+    whole_machine=True,
     reported_by=(DecidingCommand(_SOURCE_FABRIC, "State N/A, or a ClusterUUID of zeros"),),
     cost="Traffic between hosts goes through the NICs.",
     references=(_IMEX,),

@@ -59,14 +59,12 @@ def no_gpu(node: Node, subject: str) -> Outcome:
         )
     if if_absent(False, is_wsl, node):
         return NotApplicable("WSL shows no GPU on the PCI bus")
-    tegra = if_missing(False, is_tegra, node)
-    if tegra:
+    if if_missing(False, is_tegra, node):
         raise EvidenceMissing(
             Missing("GPU of a Jetson", MissingReason.UNDECIDED, "cat /etc/nv_tegra_release")
         )
     if missing_gpus(node):
-        count = sum(missing_gpus(node).values())
-        return _lacking("no NVIDIA GPU", f"{count}, by {wanted.file}")
+        return _lacking("no NVIDIA GPU", f"{sum(missing_gpus(node).values())}, by {wanted.file}")
     sign = sign_of_gpu(node)
     if sign:
         return _lacking(f"no NVIDIA GPU, but {sign}", f"a GPU, or {NONE_EXPECTED}", _BOTH_WAYS)

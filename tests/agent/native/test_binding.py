@@ -21,8 +21,10 @@ SOURCE = Path(gdrkit.__file__).parent
 HOME = SOURCE / "agent" / "native"
 LOADERS = {"CDLL", "PyDLL", "LoadLibrary", "dlopen"}
 OTHERS = {
+    "agent/running/nvml.py": "libnvidia-ml's list of processes, of which nobody else knows",
+    "agent/running/trace.py": "this process's own syscall",
     "transport/buffers.py": "DLPack's tensors and Python's own buffers",
-    "transport/measure/counters_nvml.py": "libnvidia-ml, of which nobody else knows",
+    "transport/measure/counters_nvml.py": "libnvidia-ml's counters, of which nobody else knows",
     "transport/operation.py": "this process's own sched_yield",
     "transport/ring.py": "this process's own syscall",
 }

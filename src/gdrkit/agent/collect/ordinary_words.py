@@ -9,19 +9,20 @@ _WORDS = """
     accessible accord account acknowledge across acscap acsctl active actual added additional address
     addresses addressing admin adresse advice affinity after again against agent ailed algorithm
     algorithms alias aliases aligned alloc allocate allocated allocator allouer allow allowed
-    allowpeermapping allows alone already amazon amd ampere anchor anonymize another answer answers
+    allowpeermapping allows alone already amazon amd among ampere anchor anonymize another answer answers
     apiversion appear appears appended apple application architecture archive argument argumento arguments
     arm armed array arrive ascii asignar asked assigned assignment assisted assumed asymmetri asymmetric
     async atomic atomics atsctl attach attached attempt attempted attente attribute attributeerror
     attributes attrs aucun audio audit augment ausgabefehler authattrs autoinstall auxiliary available
     average aware backend bandwidth barrier basic batch bcuda because before begin being belong belongs
-    below berechtigung berror between beyond bhyve bidirectional bin binascii blacklist blacklisted
+    below berechtigung berror between beyond bfail bhyve bidirectional bin binascii blacklist blacklisted
     blackwell blladdr block blocked blocking blocks board bochs boot booted bootstrap bounced bound
     bracket brackets branch bregist bridge bridges broken buffer buffers buffsize bufinfo build builder
     buildibvsymbols building builds built builtin bumblebee bundle busbw buses busid bytes cache callback
     callbacks called calling calls cannot capabilities capability capable capeff carries carry catalog
     caught
     causes centos certain certificate cgroup changed channel channels character characters charp chassis
+    chcon
     check checking checksum children choose chosen claimed claims class client clique cliqueid cliquerank
     cliquesize close closed closing cloud cluster clusterpolicy clusteruuid cmdline cmpltredir coherent
     collect
@@ -34,7 +35,8 @@ _WORDS = """
     connecting connection connectx connexion constraints consumer container containerd containerenv
     containers contains content context contradict control controller controllers copied copies core
     coreutils corporation corrupt costs could couldn cound count counted counter counters counts
-    cpuidentity cpuinfo cpulist cpuset crash create creating credits cross crossed crypto csafeloader cuda
+    cpuidentity cpuinfo cpulist cpuset crash create createlistensocket creating creation credits cross
+    crossed crypto csafeloader cuda
     cudacachingallocator cudadev cudaerrorinsufficientdriver cudaerrormemoryallocation cudaipc cudamemcpy
     cudasetdevice cudawrap cudevicegetattribute cufile cufio cumem cumemcreate cumemenable
     cumemgetaddressrange cumemgethandleforaddressrange cumemimportfromshareablehandle current currently
@@ -61,13 +63,13 @@ _WORDS = """
     extend extended extension extensions external extra fabric fabricmanager failed failing failover fails
     failure fallback falling false family farthest fatal fault feature features fedora fermi fichero
     fichier field fields filename fileno files findings finds finish firewall firmware first fixed flags
-    flavor flavour flush folder follow follows force forced forces format found framebuffer frees
+    flavor flavour flush folder follow follows forbids force forced forces format found framebuffer frees
     frequently fully function functional fused garbled garden gdaki gdr gdrapi gdrcopy gdrdma gdrdrv
-    gdrkit geforce gefunden general generation generic getinfo getting gintype given gives global
+    gdrkit geforce gefunden general generation generic getinfo getpcipath getting gintype given gives global
     globalginsupport google gpu gpudirect gpudirecttcpx
     gplonly gpumem gpunetio grace graph graphs greater green
     group groups guest guide handle handler handles hangs happens hardware harmless hashalgo hauptspeicher
-    head header headers health healthmask helper hexint hidden holders home hooks hopper host hostname
+    head header headers health healthmask helper hexint hidden hides holders home hooks hopper host hostname
     hosts hwloc hyper hypervisor ib ibbhqq ibdev ibdevx ibext ibgda ibstat ibstatus ibverbs ibvsymbols
     ibvwrap ibwarn identifier identify identity iface ifname ignore ignored ignoring iiqqqqiiqq image
     implemented implementer import imported importer importerror imports inbox include included
@@ -78,7 +80,7 @@ _WORDS = """
     integer integrated integrity intel interface internal internode intree inuse invalid invalidate
     invalide invbool inversion invoking ioctl iommu irdma issue issuer issues items iterations itself
     jetson jetsons journal journalctl journald kallsyms keeps keine kepler kernel kernels kernelsymbol key
-    keyring keys kflagstab killed kinds known kstrtabns ksymtab kubectl kubepods kubernetes kvcache kvm
+    keyring keys kflagstab killed kinds known kstrtabns ksymtab kubectl kubepods kubernetes kvcache kvm label
     lacks laptop large larger later latin layer layers layout ldconfig least leaves legacy legacypeermem
     length level levels lib libcuda libcufile libefa libfabric libgdrapi libibmad libibumad libibverbs
     libkmod libnccl libnvidia libnvshmem libpod libraries library librdmacm libtorch libucp libucs libuct
@@ -94,7 +96,7 @@ _WORDS = """
     module modules modversions mofed moire moklistrt moklistxrt moksbstatert mokutil mooncake mount
     mounted mountinfo moved mpcomm mpcommtransport mpiexec mpirun mscclpp msgrate msgsize multi multicast
     multiple named namedtemporaryfile names namespace nccl ncclcommqueryproperties ncclcommregister
-    nccldevcommrequirements ncclibinit ncclibinitdevices ncclibrocegetversionnum ncclnetinit
+    nccldevcommrequirements ncclibinit ncclibinitdevices ncclibrocegetversionnum ncclnetinit ncclsocketinit
     nccltopocheckgdr nccltopofillnet nccltopopopulatenics ndevs necessary needs neigh neither nested net
     network networking never newer nic nicclusterpolicy nicht nicnodepolicy nndvvvxxx nndvvvxxxx nnodes
     nnvvv noarch node nodes nodeset nodigest nohup none normal notes nothing notice nouveau npackage
@@ -115,7 +117,7 @@ _WORDS = """
     prime print printed printk prints private privilege probe probed proc process processes
     processgroupnccl processor processors product products profile program programs project proof property
     proprietary props protected protection proto protocol protocole protocolo protokoll prove proves provi
-    provider providers proxy public python pytorch qemu quadro quality query queue quiet quote quoted
+    provider providers proxy public python pytorch qemu quadro quality query queue queues quiet quote quoted
     rails range ranks ransport rate ration rdma rdmacm rdmatransport reach reaches readable reading
     readlink reads ready reason reasons reboot receive received receiving record recurso redhat redirect
     reduced refcnt reference refused refuses refusing regattr region regions register registered
@@ -124,13 +126,14 @@ _WORDS = """
     regular rejected release reload relocatable remaining remote remove removed replace replaced report
     reported reports reqredir request requested requests require required requirements requires
     reregistration reseat reserved reset resiliency
-    resize resized resolve resource resources ressource restart restored
+    resize resized resolve resource resources ressource restart restorecon restored
     restricted result results retcode retpoline retrieve retry retrying return returned returning revision
     revocation revoked rhel rights rings rique riscv riser rlimit rminitadapter rmmod
     rmperformversioncheck roce rocky root route routes routine routing rovider run running runningmodule
     runtime rxpci salida scalar schema schemes scope script scripts sechdrs second secondary seconds
     secstrings section sections secure secureboot security segment segments select selected selection
-    selects sender sends sequence serial server service services setenv settings setup setupmode several
+    selects selinux sender sends sequence serial server service services setenv settings setup setupmode
+    several
     sglang share shareablehandle shared sharp shell shmutils shnum short shorter should shows shstrndx
     signature signaturecheck signatures signaturestate signed signer signers signing silence simple
     simplify since single sizes skipped skipping skips sleep small smaller socket sockets softdep
@@ -140,7 +143,8 @@ _WORDS = """
     steering stepping steps still stopped stops storage stream streams string strings stripped struct
     structure structures subject subnet subordinate subsys subsystem subtype success successfully sufficient
     support supported supports suppressed suse switch symbol symbolic symbols symmetric symtab symvers
-    syndrom sys sysfs system systemctl systemd table taint tainted tainting taints taken talked talos
+    syndrom sys sysfs sysimage system systemctl systemd table taint tainted tainting taints taken talked
+    talos
     tarball target tcptransport technologies tegra tempfile temporairement temporalmente temporarily
     temporary termin terminal tesla test tested testmgr tests texport their there these third three thresh
     through tiempo timed timeout times titan tmpdir together token toolkit tools topology topologyd torch

@@ -39,8 +39,8 @@ _CANDIDATE = re.compile(
 DELETED = " (deleted)"
 FILE_BYTES = 1 << 30
 """libnccl.so.2 has 218 MB, which takes 0.4 s to search."""
-LIBRARIES = 64
-"""Most libraries of one process."""
+MOST_LIBRARIES = 64
+"""Of one process."""
 
 
 class Library(NamedTuple):
@@ -74,7 +74,7 @@ def mapped(maps: bytes) -> List[Library]:
         deleted = path.endswith(DELETED)
         path = path[: -len(DELETED)] if deleted else path
         name = path.rpartition("/")[2]
-        if _NAME.fullmatch(name) and len(found) < LIBRARIES:
+        if _NAME.fullmatch(name) and len(found) < MOST_LIBRARIES:
             key = (os.makedev(int(match[2], 16), int(match[3], 16)), int(match[4]))
             found.setdefault(key, Library(name, path, match[1].decode(), key, deleted))
     return list(found.values())
