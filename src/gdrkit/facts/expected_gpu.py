@@ -39,7 +39,7 @@ nvidia-open-kernel-dkms, kmod-nvidia-open-dkms, nvidia-open-driver-G06-signed-km
 (linux-modules-nvidia-580-server-generic), RPM Fusion (akmod-nvidia). nvidia-fs is GPUDirect Storage's,
 nvidia-peer-memory-dkms brings nv_peer_mem."""
 
-_DATABASES = ("var/lib/dpkg", "var/lib/rpm", "usr/lib/sysimage/rpm")
+_DATABASES = ("var/lib/dpkg/status", "var/lib/rpm", "usr/lib/sysimage/rpm")
 
 _WORKSTATION = re.compile(r"Quadro|RTX(?!.*Server Edition)|Active|DGXS|K40c|NVS|Laptop|\bT\d{3,4}\b")
 """Product names of boards for workstations: NVIDIA Data Center Drivers, "Supported products", which lists

@@ -137,6 +137,8 @@ FOLDERS: Tuple[FolderSource, ...] = (
     FolderSource("proc/driver/nvidia", "state of the driver"),
     FolderSource("proc/driver/nvidia/capabilities", "MIG instances", 3, 0),
     FolderSource("sys/kernel/mm/memory_peers", "peer-memory clients"),
+    FolderSource("var/lib/rpm", "whether rpm manages packages", 1, 0),
+    FolderSource("usr/lib/sysimage/rpm", "whether rpm manages packages", 1, 0),
     *(
         FolderSource(f"{folder}/modprobe.d", "options, blacklists, install lines", 1)
         for folder in _CONFIGURATION
