@@ -75,9 +75,7 @@ def test_perftest_runs_too_and_leaves_no_process(outcomes: dict[str, Any]) -> No
     assert list(runs) == ["gdrkit", "ib_write_bw", "ib_read_lat"]
     for tool, measured in (("ib_write_bw", "streaming_gb_per_s"), ("ib_read_lat", "median_us")):
         assert [point["size_bytes"] for point in runs[tool]["points"]] == [4096, 1 << 20], runs[tool]
-        measurements = [point[measured] for point in runs[tool]["points"]]
-        # One may be zero: an emulated processor under load is too slow for perftest's two decimals.
-        assert min(measurements) >= 0 and max(measurements) > 0, runs[tool]
+        assert all(point[measured] > 0 for point in runs[tool]["points"]), runs[tool]
 
 
 def test_rdma_of_host_memory_is_proven_and_never_direct(outcomes: dict[str, Any]) -> None:
