@@ -22,16 +22,17 @@ _OWNERS = re.compile(r"nvidia|linux-(?:image|modules)|dkms|mlnx|ofed|ibverbs|rdm
 
 
 class Versions(Mapping[str, str]):
-    """The version of each installed package, searched in the status file, since few of thousands are
-    needed."""
+    """The version of each installed package. A record of the status file is read when it is asked for, since
+    few of thousands are needed."""
 
     def __init__(self, status: bytes) -> None:
         self._status = status
+        self._starts: dict[bytes, int] = {}
+        for found in re.finditer(rb"\nPackage: (\S+)\n", status):
+            self._starts.setdefault(found[1], found.start())
 
     def __getitem__(self, name: str) -> str:
-        start = self._status.find(b"\nPackage: %s\n" % name.encode())
-        if start < 0:
-            raise KeyError(name)
+        start = self._starts[name.encode()]
         end = self._status.find(b"\n\n", start + 1)
         record = self._status[start : end if end >= 0 else len(self._status)]
         found = re.search(rb"\nVersion: (\S+)", record)
@@ -40,8 +41,8 @@ class Versions(Mapping[str, str]):
         return found[1].decode("utf-8", "replace")
 
     def __iter__(self) -> Iterator[str]:
-        for found in re.finditer(rb"\nPackage: (\S+)", self._status):
-            name = found[1].decode("utf-8", "replace")
+        for package in self._starts:
+            name = package.decode("utf-8", "replace")
             if name in self:
                 yield name
 
