@@ -150,3 +150,10 @@ def test_a_name_that_is_a_word_of_the_reason_stands_for_the_node_once():
     ):
         reason = f"{name} is empty, or cut off in its header"
         assert without_answer(f"/runs/{name}", name, reason, Standing.UNKNOWN).causes == (cause,)
+
+
+def test_a_reason_that_begins_with_the_node_is_what_follows():
+    row = without_answer(
+        "/runs/n1.tar.gz", "n1", "/runs/n1.tar.gz: no such file or directory", Standing.UNREADABLE
+    )
+    assert row.causes == ("no such file or directory",)

@@ -91,7 +91,7 @@ def cause_of(reason: str, own: Iterable[str]) -> str:
         seen.add(word)
         return "it"
 
-    return re.sub(rf"(?<![\w.-])(?:{names})(?![\w-])", replaced, reason)
+    return re.sub(rf"(?<![\w.-])(?:{names})(?![\w-])", replaced, reason).removeprefix("it: ")
 
 
 def reason_of(error: BaseException) -> str:
