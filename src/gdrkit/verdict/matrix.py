@@ -36,7 +36,7 @@ def path_states_at(
 ) -> Matrix:
     """The states of these pairs. Pairs that the same results decide share one computation."""
     results, cells = tuple(results), tuple(cells)
-    by_subject = _by_subject(node, results)
+    by_subject = _by_subject(node, results, frozenset(cells))
     known: dict[tuple[Cell, tuple[int, ...]], tuple[PathState, ...]] = {}
     table: Matrix = {}
     for pair in some_pairs:
@@ -61,13 +61,16 @@ def path_states_of_pairs(
     return path_states_at(node, results, pairs, [cell for cell in COMBINATIONS if cell[1] == consumer])
 
 
-def _by_subject(node: Node, results: tuple[CheckResult, ...]) -> dict[object, dict[Cell, list[int]]]:
-    """For each part of a pair, or None, and each cell: the numbers of the results that concern it.
+def _by_subject(
+    node: Node, results: tuple[CheckResult, ...], wanted: frozenset[Cell]
+) -> dict[object, dict[Cell, set[int]]]:
+    """For each part of a pair, or None, and each wanted cell: the numbers of the results that concern it.
 
     Of several equal passes the first represents all, so that pairs without problems share their states.
     """
-    found: dict[object, dict[Cell, list[int]]] = {}
+    found: dict[object, dict[Cell, set[int]]] = {}
     alike: dict[tuple[object, ...], int] = {}
+    added: set[tuple[object, int]] = set()
     for number, result in enumerate(results):
         takes = applies_to(result)
         if not takes:
@@ -75,9 +78,12 @@ def _by_subject(node: Node, results: tuple[CheckResult, ...]) -> dict[object, di
         if isinstance(result.outcome, Passed):
             kind = (result.outcome.lacking, confidence_of(node, result), result.rule.direction)
             number = alike.setdefault((*kind, takes), number)
-        group = found.setdefault(about(result.subject), {})
-        for cell in cells_of(takes):
-            group.setdefault(cell, []).append(number)
+        part = about(result.subject)
+        if (part, number) not in added:
+            added.add((part, number))
+            group = found.setdefault(part, {})
+            for cell in wanted & cells_of(takes):
+                group.setdefault(cell, set()).add(number)
     return found
 
 
