@@ -167,6 +167,7 @@ def _refused_region(machine: Machine, source: random.Random) -> None:
 
 
 def _no_peer_importer(machine: Machine, source: random.Random) -> None:
+    """Some driver attached to GPU memory without declaring peers: nv-dmabuf.c, from 580.65.06 on."""
     machine.log.append("NVRM: dma-buf attach failed: importer unable to handle MMIO without struct page")
     machine.claims.add("dmabuf-no-p2p-importer")
 
@@ -349,7 +350,7 @@ FAULTS = (
         "importer without peers",
         ("dmabuf-no-p2p-importer",),
         _no_peer_importer,
-        _dmabuf_only,
+        lambda m: _dmabuf_only(m) and _recent(m),
         needs=_HOST | _NIC,
     ),
     Fault("little locked memory", ("memlock-limit",), _memlock, _driver, needs=_NIC),
