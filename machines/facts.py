@@ -178,6 +178,13 @@ def _stack(machine: Machine) -> set[str]:
     return true
 
 
+def offers_dmabuf(machine: Machine, gpu: Function) -> bool:
+    """Whether CUDA says DMA_BUF_SUPPORTED of a GPU."""
+    driver = machine.driver
+    turing = gpu.gpu is not None and gpu.gpu.architecture not in ("volta", "pascal")
+    return turing and driver is not None and driver.loaded and driver.is_open
+
+
 def _libraries(machine: Machine) -> set[str]:
     libraries, true = machine.libraries, set()
 
@@ -205,6 +212,8 @@ def _libraries(machine: Machine) -> set[str]:
         true |= {"nccl-misses-peermem"} if libraries.nccl else set()
         true |= {"nvshmem-misses-peermem"} if libraries.nvshmem else set()
     client = (machine.peermem.loaded or legacy) and machine.driver and machine.driver.loaded
+    if any(offers_dmabuf(machine, gpu) for gpu in machine.gpus):  # then it never looks for the files
+        true.discard("nvshmem-misses-peermem")
     if machine.kernel.mm_kobj or not client:
         true -= {"nccl-misses-peermem", "ucx-misses-peermem", "nvshmem-misses-peermem"}
     return true

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from machines.distance import NEAR, distance, own, refused
-from machines.facts import facts
+from machines.facts import facts, offers_dmabuf
 from machines.loading import Loading, alone, modprobe
 from machines.machine import Function, Machine
 from machines.nvidia import in_use
@@ -144,7 +144,7 @@ def _consumer(
         shared = _pair(machine, consumer, gpu, nics)
         paths = {
             "dmabuf": shared + _dmabuf(machine, consumer, gpu, nics),
-            "peermem": shared + _peermem(machine, consumer, loading),
+            "peermem": shared + _peermem(machine, consumer, gpu, loading),
         }
         if all(paths.values()):
             any_blocked = True
@@ -258,19 +258,19 @@ def _dmabuf(machine: Machine, consumer: str, gpu: Function, nics: list[Function]
     return found
 
 
-def _peermem(machine: Machine, consumer: str, loading: Loading) -> list[Blocker]:
+def _peermem(machine: Machine, consumer: str, gpu: Function, loading: Loading) -> list[Blocker]:
+    """What closes the path through a client of the peer-memory API.
+
+    nv_peer_mem does not look at the version of page tables that 580.65.06 changed: nv_peer_mem.c 1.3."""
     state, libraries = machine.peermem, machine.libraries
-    legacy = (
-        machine.legacy_client == "loaded"
-        and machine.driver is not None
-        and machine.driver.number < (580, 65, 6)  # then the version of its page tables changed
-    )
-    if not state.loaded and not legacy:
+    if not state.loaded and machine.legacy_client != "loaded":
         return _closed(machine, loading)
     folder = machine.kernel.mm_kobj
+    # NVSHMEM looks for the files only if no GPU offers dma-buf: ibrc.cpp, nvshmemt_init(); then ibv_reg_mr()
+    folder = folder or (consumer == "nvshmem" and offers_dmabuf(machine, gpu))
     seen = True
     if not state.loaded and consumer != "ucx":  # UCX alone looks for /sys/module/nv_peer_mem
-        seen = folder or consumer == "verbs"
+        seen = folder or consumer in ("verbs", "mooncake")  # they register, and look for nothing
     elif consumer == "nccl":
         seen = folder or number(libraries.nccl or "9") >= (2, 23, 4)
     elif consumer == "ucx":
@@ -332,7 +332,7 @@ def opened(machine: Machine, consumer: str = "nccl") -> list[str]:
         shared = _pair(machine, consumer, gpu, nics)
         if shared or _dmabuf(machine, consumer, gpu, nics):
             paths = [path for path in paths if path != "dmabuf"]
-        if shared or _peermem(machine, consumer, loading):
+        if shared or _peermem(machine, consumer, gpu, loading):
             paths = [path for path in paths if path != "peermem"]
     return paths
 
