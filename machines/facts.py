@@ -29,16 +29,17 @@ def _hardware(machine: Machine) -> set[str]:
         size = product.bar1_mib if gpu.bar1_mib < 0 else gpu.bar1_mib
         true |= {"gpu-passed-through"} if gpu.bound == "vfio-pci" else set()
         true |= {"bar1-small"} if 0 < size <= 256 else set()
-        for nic in machine.nics:
-            if not nic.nic:
-                continue
+        ports = [nic for nic in machine.nics if nic.nic]
+        for nic in own(machine, gpu, ports) if ports else ():
             far = distance(machine, gpu, nic)
-            true |= set() if far in NEAR else {"pair-distant", "pair-cross-socket"}
+            true |= set() if far in NEAR else {"pair-distant"}
+            true |= {"pair-cross-socket"} if far == "SYS" else set()
             true |= {"topology-refused"} if refused(machine, gpu, [nic]) else set()
     shown = machine.driver is not None and machine.driver.loaded
     managed = shown and machine.driver and "CoherentGPUMemoryMode" in machine.driver.parameters
     true |= {"gpu-cdmm"} if managed else set()
-    true |= {"no-mnnvl"} if machine.gpus else set()  # no drawn machine is in a rack
+    rack = any(gpu.part == "GB200" for gpu in machine.gpus)  # it has NVLink to other machines
+    true |= {"no-mnnvl"} if machine.gpus and not rack else set()
     true |= {"gpu-mig"} if machine.mig and shown else set()
     true |= {"gpu-confidential"} if machine.confidential and shown else set()
     hardware = [nic for nic in machine.nics if nic.nic] if machine.rdma_driver_loaded else []
@@ -96,12 +97,11 @@ def _narrow(nic: Function) -> bool:
 def _neighbours(machine: Machine) -> set[str]:
     """GPUs and NICs that lack what is below the switch of most others."""
     hardware = [nic for nic in machine.nics if nic.nic]
-    near = {
-        gpu.address: any(distance(machine, gpu, nic) in NEAR for nic in hardware) for gpu in machine.gpus
-    }
+    compute = [gpu for gpu in machine.gpus if gpu.gpu and gpu.gpu.kind != "consumer"]  # no display card
+    near = {gpu.address: any(distance(machine, gpu, nic) in NEAR for nic in hardware) for gpu in compute}
     alone = len(near) - sum(near.values())
     true = {"nic-missing"} if 0 < alone < len(near) and len(near) > 2 else set()
-    return true | ({"gpu-missing"} if len(near) not in (1, 2, 4, 8, 16) else set())
+    return true | ({"gpu-missing"} if len(near) not in (0, 1, 2, 4, 8, 16) else set())
 
 
 def _driver(machine: Machine) -> set[str]:
