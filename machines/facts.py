@@ -166,10 +166,11 @@ def _stack(machine: Machine) -> set[str]:
     running = machine.running_stack if machine.rdma_driver_loaded else machine.disk_stack
     inbox = running == machine.inbox_tag
     true |= set() if machine.provider(running) else {"rdma-lacks-peer-api"}
-    true |= {"kernel-lacks-dmabuf"} if inbox and not machine.kernel.dmabuf else set()
+    true |= set() if machine.imports_dmabuf(running) else {"kernel-lacks-dmabuf"}
     true |= {"kernel-lacks-odp"} if inbox and not machine.kernel.odp else set()
     client = machine.peermem.loaded or machine.legacy_client == "loaded"
-    true |= {"gdaki-kernel-too-old"} if inbox and not machine.kernel.devx and not client else set()
+    devx = machine.imports_dmabuf(running) and (machine.kernel.devx or not inbox)
+    true |= set() if devx or client else {"gdaki-kernel-too-old"}
     against = machine.peermem.built_against
     if machine.peermem.kind == "full" and against not in (running, machine.disk_stack):
         true.add("ofed-rebuilt-after-driver")

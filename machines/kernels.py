@@ -45,6 +45,13 @@ class Kernel(NamedTuple):
         return int(major), int(minor.split("-")[0])
 
     @property
+    def compat_dmabuf(self) -> bool:
+        """Whether an OFED built for it imports dma-bufs: dma_buf_dynamic_attach() has four parameters.
+
+        Linux 5.8, or Red Hat's backport: ofa_kernel, compat/config, DMA_BUF_DYNAMIC_ATTACH_GET_4_PARAMS."""
+        return self.number >= (5, 8) or ".el8" in self.release
+
+    @property
     def devx(self) -> bool:
         """Whether mlx5 registers a NIC's queues as dma-bufs: Linux 6.1, mlx5/devx.c, devx_umem_get()."""
         return self.dmabuf and self.number >= (6, 1)

@@ -252,6 +252,10 @@ class Machine:
         """The tag of the RDMA stack that modprobe would load."""
         return self.ofed.tag if self.ofed and self.ofed.on_disk else self.inbox_tag
 
+    def imports_dmabuf(self, tag: str) -> bool:
+        """Whether a stack registers dma-bufs."""
+        return self.kernel.dmabuf if tag == self.inbox_tag else self.kernel.compat_dmabuf
+
     def provider(self, tag: str) -> str:
         """The module of a stack that exports the peer-memory API; "" if none does."""
         if tag == self.inbox_tag:

@@ -102,6 +102,8 @@ def _open_questions(machine: Machine, truth: Truth) -> Truth:
             truth.perhaps |= {code}
             for name in whom:
                 truth.states[name] |= {"blocked"}
+    if "dmabuf-no-p2p-importer" in truth.perhaps and truth.headline and truth.blockers:
+        truth.headline |= lowest(truth.blockers["nccl"]["peermem"])  # one more reason against dma-buf
     if machine.legacy_client == "loaded" and not machine.libraries.nvshmem:
         truth.states["nvshmem"] |= {"unknown"}  # what a program that is not there would look for
     if "gpu-unsupported" in machine.claims:
@@ -239,7 +241,7 @@ def _dmabuf(machine: Machine, consumer: str, gpu: Function, nics: list[Function]
         found.append(Blocker("driver", "driver-proprietary"))
     inbox = machine.running_stack == machine.inbox_tag
     mlx = any(nic.part != "EFA" for nic in nics)
-    if inbox and not machine.kernel.dmabuf:
+    if not machine.imports_dmabuf(machine.running_stack):
         found.append(Blocker("kernel", "kernel-lacks-dmabuf"))
     elif inbox and mlx and not machine.kernel.odp:
         found.append(Blocker("kernel", "kernel-lacks-odp"))

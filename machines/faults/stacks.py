@@ -314,7 +314,7 @@ FAULTS = (
         ("module-symbol-missing", "rdma-lacks-peer-api", "ofed-rebuilt-after-driver"),
         _not_running,
         lambda m: _ofed(m) and not m.kernel.peer_api,
-        needs=_HOST,
+        needs=_HOST | _NIC,  # without a driver of NICs its own core may be the one that is loaded
     ),
     Fault(
         "OFED not running, kernel with the API",
