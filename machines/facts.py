@@ -114,7 +114,7 @@ def _driver(machine: Machine) -> set[str]:
     full = any(gpu.bar1_free_mib >= 0 for gpu in machine.gpus)  # as nvidia-smi says
     true |= {"bar1-exhausted"} if full and driver.loaded and not driver.library_version else set()
     true |= {"driver-modified"} if driver.loaded and "ExperimentalDmaBufP2P" in driver.parameters else set()
-    if machine.legacy_client == "loaded" and machine.kernel.mm_kobj:
+    if machine.legacy_client == "loaded" and machine.client_folders:
         true.add("peermem-registration-refused")
     true |= {"driver-mismatch"} if driver.loaded and driver.running_version else set()
     true |= _loaded(machine) if driver.loaded and machine.peermem.loaded else set()
@@ -215,6 +215,6 @@ def _libraries(machine: Machine) -> set[str]:
     client = (machine.peermem.loaded or legacy) and machine.driver and machine.driver.loaded
     if any(offers_dmabuf(machine, gpu) for gpu in machine.gpus):  # then it never looks for the files
         true.discard("nvshmem-misses-peermem")
-    if machine.kernel.mm_kobj or not client:
+    if machine.client_folders or not client:
         true -= {"nccl-misses-peermem", "ucx-misses-peermem", "nvshmem-misses-peermem"}
     return true

@@ -106,6 +106,8 @@ def _open_questions(machine: Machine, truth: Truth) -> Truth:
         truth.headline |= lowest(truth.blockers["nccl"]["peermem"])  # one more reason against dma-buf
     if machine.legacy_client == "loaded" and not machine.libraries.nvshmem:
         truth.states["nvshmem"] |= {"unknown"}  # what a program that is not there would look for
+    if machine.distribution.family == "talos" and not machine.libraries.mooncake:
+        truth.states["mooncake"] |= {"unknown"}  # its container, and so its version, was not seen
     if "gpu-unsupported" in machine.claims:
         truth.states = {name: states | {"impossible"} for name, states in truth.states.items()}
     return truth
@@ -267,7 +269,7 @@ def _peermem(machine: Machine, consumer: str, gpu: Function, loading: Loading) -
     state, libraries = machine.peermem, machine.libraries
     if not state.loaded and machine.legacy_client != "loaded":
         return _closed(machine, loading)
-    folder = machine.kernel.mm_kobj
+    folder = machine.client_folders
     # NVSHMEM looks for the files only if no GPU offers dma-buf: ibrc.cpp, nvshmemt_init(); then ibv_reg_mr()
     folder = folder or (consumer == "nvshmem" and offers_dmabuf(machine, gpu))
     seen = True

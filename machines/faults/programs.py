@@ -175,7 +175,7 @@ def _no_folder(machine: Machine) -> bool:
         full(machine)
         and _ordinary(machine)
         and machine.peermem.loaded
-        and not machine.kernel.mm_kobj
+        and not machine.client_folders
         and machine.platform != "coherent"
         and not any(gpu.gpu and gpu.gpu.architecture == "blackwell" for gpu in machine.gpus)
     )

@@ -291,7 +291,7 @@ FAULTS = (
         "registration refused",
         ("peermem-registration-refused",),
         _refused,
-        lambda m: _takes_clients(m) and m.kernel.mm_kobj,
+        lambda m: _takes_clients(m) and m.client_folders,
     ),
     Fault("nv_peer_mem installed", ("legacy-nv-peer-mem",), _nv_peer_mem_file, full, needs=_HOST),
     Fault("old gdrdrv", ("p2p-page-table-version",), _old_gdrdrv, _recent),
