@@ -29,16 +29,17 @@ def _hardware(machine: Machine) -> set[str]:
         size = product.bar1_mib if gpu.bar1_mib < 0 else gpu.bar1_mib
         true |= {"gpu-passed-through"} if gpu.bound == "vfio-pci" else set()
         true |= {"bar1-small"} if 0 < size <= 256 else set()
-        for nic in machine.nics:
-            if not nic.nic:
-                continue
+        ports = [nic for nic in machine.nics if nic.nic]
+        for nic in own(machine, gpu, ports) if ports else ():
             far = distance(machine, gpu, nic)
-            true |= set() if far in NEAR else {"pair-distant", "pair-cross-socket"}
+            true |= set() if far in NEAR else {"pair-distant"}
+            true |= {"pair-cross-socket"} if far == "SYS" else set()
             true |= {"topology-refused"} if refused(machine, gpu, [nic]) else set()
     shown = machine.driver is not None and machine.driver.loaded
     managed = shown and machine.driver and "CoherentGPUMemoryMode" in machine.driver.parameters
     true |= {"gpu-cdmm"} if managed else set()
-    true |= {"no-mnnvl"} if machine.gpus else set()  # no drawn machine is in a rack
+    rack = any(gpu.part == "GB200" for gpu in machine.gpus)  # it has NVLink to other machines
+    true |= {"no-mnnvl"} if machine.gpus and not rack else set()
     true |= {"gpu-mig"} if machine.mig and shown else set()
     true |= {"gpu-confidential"} if machine.confidential and shown else set()
     hardware = [nic for nic in machine.nics if nic.nic] if machine.rdma_driver_loaded else []
@@ -96,12 +97,11 @@ def _narrow(nic: Function) -> bool:
 def _neighbours(machine: Machine) -> set[str]:
     """GPUs and NICs that lack what is below the switch of most others."""
     hardware = [nic for nic in machine.nics if nic.nic]
-    near = {
-        gpu.address: any(distance(machine, gpu, nic) in NEAR for nic in hardware) for gpu in machine.gpus
-    }
+    compute = [gpu for gpu in machine.gpus if gpu.gpu and gpu.gpu.kind != "consumer"]  # no display card
+    near = {gpu.address: any(distance(machine, gpu, nic) in NEAR for nic in hardware) for gpu in compute}
     alone = len(near) - sum(near.values())
     true = {"nic-missing"} if 0 < alone < len(near) and len(near) > 2 else set()
-    return true | ({"gpu-missing"} if len(near) not in (1, 2, 4, 8, 16) else set())
+    return true | ({"gpu-missing"} if len(near) not in (0, 1, 2, 4, 8, 16) else set())
 
 
 def _driver(machine: Machine) -> set[str]:
@@ -114,7 +114,7 @@ def _driver(machine: Machine) -> set[str]:
     full = any(gpu.bar1_free_mib >= 0 for gpu in machine.gpus)  # as nvidia-smi says
     true |= {"bar1-exhausted"} if full and driver.loaded and not driver.library_version else set()
     true |= {"driver-modified"} if driver.loaded and "ExperimentalDmaBufP2P" in driver.parameters else set()
-    if machine.legacy_client == "loaded" and machine.kernel.mm_kobj:
+    if machine.legacy_client == "loaded" and machine.client_folders:
         true.add("peermem-registration-refused")
     true |= {"driver-mismatch"} if driver.loaded and driver.running_version else set()
     true |= _loaded(machine) if driver.loaded and machine.peermem.loaded else set()
@@ -166,16 +166,24 @@ def _stack(machine: Machine) -> set[str]:
     running = machine.running_stack if machine.rdma_driver_loaded else machine.disk_stack
     inbox = running == machine.inbox_tag
     true |= set() if machine.provider(running) else {"rdma-lacks-peer-api"}
-    true |= {"kernel-lacks-dmabuf"} if inbox and not machine.kernel.dmabuf else set()
+    true |= set() if machine.imports_dmabuf(running) else {"kernel-lacks-dmabuf"}
     true |= {"kernel-lacks-odp"} if inbox and not machine.kernel.odp else set()
     client = machine.peermem.loaded or machine.legacy_client == "loaded"
-    true |= {"gdaki-kernel-too-old"} if inbox and not machine.kernel.devx and not client else set()
+    devx = machine.imports_dmabuf(running) and (machine.kernel.devx or not inbox)
+    true |= set() if devx or client else {"gdaki-kernel-too-old"}
     against = machine.peermem.built_against
     if machine.peermem.kind == "full" and against not in (running, machine.disk_stack):
         true.add("ofed-rebuilt-after-driver")
     if machine.ofed and running != machine.disk_stack and machine.peermem.kind == "full":
         true.add("ofed-rebuilt-after-driver")
     return true
+
+
+def offers_dmabuf(machine: Machine, gpu: Function) -> bool:
+    """Whether CUDA says DMA_BUF_SUPPORTED of a GPU."""
+    driver = machine.driver
+    turing = gpu.gpu is not None and gpu.gpu.architecture not in ("volta", "pascal")
+    return turing and driver is not None and driver.loaded and driver.is_open
 
 
 def _libraries(machine: Machine) -> set[str]:
@@ -205,6 +213,8 @@ def _libraries(machine: Machine) -> set[str]:
         true |= {"nccl-misses-peermem"} if libraries.nccl else set()
         true |= {"nvshmem-misses-peermem"} if libraries.nvshmem else set()
     client = (machine.peermem.loaded or legacy) and machine.driver and machine.driver.loaded
-    if machine.kernel.mm_kobj or not client:
+    if any(offers_dmabuf(machine, gpu) for gpu in machine.gpus):  # then it never looks for the files
+        true.discard("nvshmem-misses-peermem")
+    if machine.client_folders or not client:
         true -= {"nccl-misses-peermem", "ucx-misses-peermem", "nvshmem-misses-peermem"}
     return true

@@ -178,7 +178,7 @@ def _running(tree: Tree, machine: Machine, loaded: list[Module]) -> None:
     tree.file("proc/modules", "".join(f"{line}\n" for line in lines))
     tree.file("proc/kallsyms", "".join(f"{line}\n" for line in symbols))
     tree.command("sos_commands/kernel/lsmod", ("lsmod",), _lsmod(lines))
-    if "ib_core" in names and machine.kernel.mm_kobj:
+    if "ib_core" in names and machine.client_folders:
         clients = ["nv_mem"] if "nvidia_peermem" in names or "nv_peer_mem" in names else []
         for client in clients:
             tree.line(f"sys/kernel/mm/memory_peers/{client}/version", "1.0")

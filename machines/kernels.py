@@ -31,7 +31,7 @@ class Kernel(NamedTuple):
     peer_api: str = ""  # the in-tree module that exports the peer-memory API
     dmabuf: bool = True  # the RDMA core imports dma-bufs
     namespaces: bool = True  # symbol namespaces of dma-buf, Linux 5.16
-    mm_kobj: bool = False  # so that peer-memory clients have a folder in sysfs
+    mm_kobj: bool = False  # exported until Linux 6.7, so that an OFED gives its clients folders in sysfs
     odp: bool = True
 
     @property
@@ -43,6 +43,13 @@ class Kernel(NamedTuple):
     def number(self) -> tuple[int, int]:
         major, minor = self.release.split(".")[:2]
         return int(major), int(minor.split("-")[0])
+
+    @property
+    def compat_dmabuf(self) -> bool:
+        """Whether an OFED built for it imports dma-bufs: dma_buf_dynamic_attach() has four parameters.
+
+        Linux 5.8, or Red Hat's backport: ofa_kernel, compat/config, DMA_BUF_DYNAMIC_ATTACH_GET_4_PARAMS."""
+        return self.number >= (5, 8) or ".el8" in self.release
 
     @property
     def devx(self) -> bool:
@@ -169,9 +176,9 @@ KERNELS = (
     Kernel(
         "5.4.0-190-generic", "ubuntu-20.04", peer_api="ib_core", dmabuf=False, namespaces=False, mm_kobj=True
     ),
-    Kernel("5.15.0-117-generic", "ubuntu-20.04", peer_api="ib_core", namespaces=False),
-    Kernel("5.15.0-119-generic", "ubuntu-22.04", peer_api="ib_core", namespaces=False),
-    Kernel("6.5.0-45-generic", "ubuntu-22.04", peer_api="ib_core"),
+    Kernel("5.15.0-117-generic", "ubuntu-20.04", peer_api="ib_core", namespaces=False, mm_kobj=True),
+    Kernel("5.15.0-119-generic", "ubuntu-22.04", peer_api="ib_core", namespaces=False, mm_kobj=True),
+    Kernel("6.5.0-45-generic", "ubuntu-22.04", peer_api="ib_core", mm_kobj=True),
     Kernel("6.8.0-49-generic", "ubuntu-22.04"),
     Kernel("6.8.0-1015-nvidia", "ubuntu-22.04", peer_api="ib_core"),
     Kernel("6.8.0-45-generic", "ubuntu-24.04"),
@@ -189,7 +196,7 @@ KERNELS = (
     Kernel("5.14.0-427.13.1.el9_4.x86_64", "rhel-9", mm_kobj=True),
     Kernel("5.14.0-503.14.1.el9_5.x86_64", "rocky-9", mm_kobj=True),
     Kernel("6.12.0-55.9.1.el10_0.x86_64", "rhel-10"),
-    Kernel("6.4.0-150600.23.25-default", "sles-15"),
+    Kernel("6.4.0-150600.23.25-default", "sles-15", mm_kobj=True),
     Kernel("6.8.0-1021-nvidia-64k", "ubuntu-22.04", "aarch64", peer_api="ib_core"),
     Kernel("6.11.0-1013-nvidia-64k", "ubuntu-24.04", "aarch64"),
     Kernel("6.14.0-1013-nvidia", "ubuntu-24.04", "aarch64"),

@@ -160,7 +160,7 @@ def _init(machine: Machine, module: Module) -> Loading:
         )
     if not full:
         return Loading(INVALID, frozenset({"peermem-stub"}), False)
-    if machine.legacy_client == "loaded" and machine.kernel.mm_kobj:  # else no one compares the names
+    if machine.legacy_client == "loaded" and machine.client_folders:  # else no one compares the names
         return Loading(INVALID, frozenset({"peermem-registration-refused", "legacy-nv-peer-mem"}), False)
     return Loading()
 

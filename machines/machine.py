@@ -252,6 +252,18 @@ class Machine:
         """The tag of the RDMA stack that modprobe would load."""
         return self.ofed.tag if self.ofed and self.ofed.on_disk else self.inbox_tag
 
+    @property
+    def client_folders(self) -> bool:
+        """Whether a client of the running stack has a folder in sysfs.
+
+        Of Ubuntu's own patches, the one for 5.4 makes them, and later ones do not."""
+        own = self.running_stack == self.inbox_tag
+        return self.kernel.mm_kobj and not (own and self.kernel.peer_api and self.kernel.number >= (5, 15))
+
+    def imports_dmabuf(self, tag: str) -> bool:
+        """Whether a stack registers dma-bufs."""
+        return self.kernel.dmabuf if tag == self.inbox_tag else self.kernel.compat_dmabuf
+
     def provider(self, tag: str) -> str:
         """The module of a stack that exports the peer-memory API; "" if none does."""
         if tag == self.inbox_tag:

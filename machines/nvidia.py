@@ -89,9 +89,8 @@ def write(tree: Tree, machine: Machine) -> None:
 
 def in_use(machine: Machine) -> list[Function]:
     """The NICs that have GPU memory attached: each GPU's own ones, if a job runs that uses dma-buf."""
-    inbox = machine.running_stack == machine.inbox_tag
     exports = machine.driver is not None and machine.driver.loaded and machine.driver.is_open
-    imports = machine.rdma_driver_loaded and (machine.kernel.dmabuf or not inbox)
+    imports = machine.rdma_driver_loaded and machine.imports_dmabuf(machine.running_stack)
     if machine.in_use != "dmabuf" or not (exports and imports):
         return []
     usable = [gpu for gpu in served(machine) if gpu.gpu and gpu.gpu.kind not in ("consumer", "integrated")]

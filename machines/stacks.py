@@ -152,7 +152,7 @@ def rdma_stack(machine: Machine, tag: str) -> list[Module]:
     """The RDMA modules of one build: the kernel's own, or an OFED's."""
     kernel = machine.kernel
     inbox = tag == machine.inbox_tag
-    dmabuf, odp = (kernel.dmabuf, kernel.odp) if inbox else (True, True)
+    dmabuf, odp = machine.imports_dmabuf(tag), kernel.odp or not inbox
     exports = {
         "ib_core": CORE,
         "ib_uverbs": (*UMEM, *(UMEM_ODP if odp else ()), *(UMEM_DMABUF if dmabuf else ())),

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from machines.distance import NEAR, distance, own, refused
-from machines.facts import facts
+from machines.facts import facts, offers_dmabuf
 from machines.loading import Loading, alone, modprobe
 from machines.machine import Function, Machine
 from machines.nvidia import in_use
@@ -85,10 +85,12 @@ def _active(machine: Machine, truth: Truth, gpus: list[Function], nics: list[Fun
             truth.states[consumer] = frozenset({"active"}) if states == {"ready"} else states | {"active"}
 
 
-_PERHAPS = {  # they stop one direction, or large memory only: whether that is blocked is a matter of words
+_PERHAPS = {  # one direction, large memory or another device only: whether that blocks is a matter of words
     "gdr-read-off": ("nccl",),
     "gid-index-wrong": ("nccl",),
     "bar1-exhausted": CONSUMERS,
+    # the line names no importer, and every NIC drawn declares peers: Linux, hw/mlx5/mr.c and umem_dmabuf.c
+    "dmabuf-no-p2p-importer": CONSUMERS,
     "gpu-unsupported": (),
 }
 
@@ -100,8 +102,12 @@ def _open_questions(machine: Machine, truth: Truth) -> Truth:
             truth.perhaps |= {code}
             for name in whom:
                 truth.states[name] |= {"blocked"}
+    if "dmabuf-no-p2p-importer" in truth.perhaps and truth.headline and truth.blockers:
+        truth.headline |= lowest(truth.blockers["nccl"]["peermem"])  # one more reason against dma-buf
     if machine.legacy_client == "loaded" and not machine.libraries.nvshmem:
         truth.states["nvshmem"] |= {"unknown"}  # what a program that is not there would look for
+    if machine.distribution.family == "talos" and not machine.libraries.mooncake:
+        truth.states["mooncake"] |= {"unknown"}  # its container, and so its version, was not seen
     if "gpu-unsupported" in machine.claims:
         truth.states = {name: states | {"impossible"} for name, states in truth.states.items()}
     return truth
@@ -142,7 +148,7 @@ def _consumer(
         shared = _pair(machine, consumer, gpu, nics)
         paths = {
             "dmabuf": shared + _dmabuf(machine, consumer, gpu, nics),
-            "peermem": shared + _peermem(machine, consumer, loading),
+            "peermem": shared + _peermem(machine, consumer, gpu, loading),
         }
         if all(paths.values()):
             any_blocked = True
@@ -237,15 +243,14 @@ def _dmabuf(machine: Machine, consumer: str, gpu: Function, nics: list[Function]
         found.append(Blocker("driver", "driver-proprietary"))
     inbox = machine.running_stack == machine.inbox_tag
     mlx = any(nic.part != "EFA" for nic in nics)
-    if inbox and not machine.kernel.dmabuf:
+    if not machine.imports_dmabuf(machine.running_stack):
         found.append(Blocker("kernel", "kernel-lacks-dmabuf"))
     elif inbox and mlx and not machine.kernel.odp:
         found.append(Blocker("kernel", "kernel-lacks-odp"))
     if libraries.verbs and not libraries.verbs_dmabuf:
         found.append(Blocker("rdma", "verbs-lacks-dmabuf"))
-    for code in ("dmabuf-mr-refused", "dmabuf-no-p2p-importer"):
-        if code in machine.claims:
-            found.append(Blocker("rdma", code))
+    if "dmabuf-mr-refused" in machine.claims:
+        found.append(Blocker("rdma", "dmabuf-mr-refused"))
     if consumer == "nccl" and libraries.nccl and number(libraries.nccl) < (2, 13, 4):
         found.append(Blocker("library", "nccl-lacks-dmabuf"))
     if consumer == "ucx" and libraries.ucx and number(libraries.ucx) < (1, 14):
@@ -257,19 +262,19 @@ def _dmabuf(machine: Machine, consumer: str, gpu: Function, nics: list[Function]
     return found
 
 
-def _peermem(machine: Machine, consumer: str, loading: Loading) -> list[Blocker]:
+def _peermem(machine: Machine, consumer: str, gpu: Function, loading: Loading) -> list[Blocker]:
+    """What closes the path through a client of the peer-memory API.
+
+    nv_peer_mem does not look at the version of page tables that 580.65.06 changed: nv_peer_mem.c 1.3."""
     state, libraries = machine.peermem, machine.libraries
-    legacy = (
-        machine.legacy_client == "loaded"
-        and machine.driver is not None
-        and machine.driver.number < (580, 65, 6)  # then the version of its page tables changed
-    )
-    if not state.loaded and not legacy:
+    if not state.loaded and machine.legacy_client != "loaded":
         return _closed(machine, loading)
-    folder = machine.kernel.mm_kobj
+    folder = machine.client_folders
+    # NVSHMEM looks for the files only if no GPU offers dma-buf: ibrc.cpp, nvshmemt_init(); then ibv_reg_mr()
+    folder = folder or (consumer == "nvshmem" and offers_dmabuf(machine, gpu))
     seen = True
     if not state.loaded and consumer != "ucx":  # UCX alone looks for /sys/module/nv_peer_mem
-        seen = folder or consumer == "verbs"
+        seen = folder or consumer in ("verbs", "mooncake")  # they register, and look for nothing
     elif consumer == "nccl":
         seen = folder or number(libraries.nccl or "9") >= (2, 23, 4)
     elif consumer == "ucx":
@@ -331,7 +336,7 @@ def opened(machine: Machine, consumer: str = "nccl") -> list[str]:
         shared = _pair(machine, consumer, gpu, nics)
         if shared or _dmabuf(machine, consumer, gpu, nics):
             paths = [path for path in paths if path != "dmabuf"]
-        if shared or _peermem(machine, consumer, loading):
+        if shared or _peermem(machine, consumer, gpu, loading):
             paths = [path for path in paths if path != "peermem"]
     return paths
 

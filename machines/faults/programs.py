@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 
+from machines.facts import offers_dmabuf
 from machines.faults.fault import Evidence, Fault
 from machines.faults.files import full
 from machines.machine import Machine
@@ -174,10 +175,15 @@ def _no_folder(machine: Machine) -> bool:
         full(machine)
         and _ordinary(machine)
         and machine.peermem.loaded
-        and not machine.kernel.mm_kobj
+        and not machine.client_folders
         and machine.platform != "coherent"
         and not any(gpu.gpu and gpu.gpu.architecture == "blackwell" for gpu in machine.gpus)
     )
+
+
+def _looks_for_files(machine: Machine) -> bool:
+    """NVSHMEM takes dma-buf, and does not look for the client's files, where a GPU offers it."""
+    return _no_folder(machine) and not any(offers_dmabuf(machine, gpu) for gpu in machine.gpus)
 
 
 def _on_host(machine: Machine) -> bool:
@@ -215,7 +221,7 @@ FAULTS = (
     Fault("NCCL that misses peermem", ("nccl-misses-peermem",), _nccl("2.21.5"), _no_folder),
     Fault("UCX before dma-buf", ("ucx-lacks-dmabuf",), _ucx("1.12.1"), _ordinary),
     Fault("UCX that misses peermem", ("ucx-misses-peermem",), _ucx("1.15.0"), _no_folder),
-    Fault("NVSHMEM that misses peermem", ("nvshmem-misses-peermem",), _nvshmem, _no_folder),
+    Fault("NVSHMEM that misses peermem", ("nvshmem-misses-peermem",), _nvshmem, _looks_for_files),
     Fault(
         "doorbell out of the GPU's reach",
         ("ibgda-peer-mapping-denied",),

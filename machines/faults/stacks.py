@@ -81,13 +81,23 @@ def _nv_peer_mem(machine: Machine, source: random.Random) -> None:
 
 
 def _refused(machine: Machine, source: random.Random) -> None:
-    """nvidia-peermem was loaded beside it: nvidia-peermem.c, the function's name changed in 560."""
+    """nvidia-peermem was loaded beside it: nvidia-peermem.c, peer_err() and *_client_init() at each tag.
+
+    From 560 on the first client that registers by default is the one without callbacks; the text names
+    nv_mem_client_init whatever the function is. ERROR came with 535.129 and 550.40."""
     _nv_peer_mem(machine, source)
-    name = "nv_mem_legacy_client_init" if machine.branch >= 560 else "nv_mem_client_init"
+    where, client = "nv_mem_client_init", "traditional"
+    if machine.branch >= 560:
+        where, client = "nv_mem_nc_client_init", "nc"
+    line = next(line for branch, line in _REGISTERS if machine.branch >= branch)
+    level = " ERROR" if machine.branch >= 535 else ""
     machine.log.append(
-        f"nvidia-peermem {name}:560 ERROR {name} -- error while registering traditional client"
+        f"nvidia-peermem {where}:{line}{level} nv_mem_client_init -- error while registering {client} client"
     )
     machine.claims.add("peermem-registration-refused")
+
+
+_REGISTERS = ((580, 603), (560, 548), (550, 535), (535, 526), (0, 491))  # branch, line of nvidia-peermem.c
 
 
 def _nv_peer_mem_file(machine: Machine, source: random.Random) -> None:
@@ -96,8 +106,9 @@ def _nv_peer_mem_file(machine: Machine, source: random.Random) -> None:
 
 
 def _old_gdrdrv(machine: Machine, source: random.Random) -> None:
+    """GDRCopy v2.4, gdrdrv.c: the check after nvidia_p2p_get_pages() is in the function that pins."""
     machine.third_party["gdrdrv"] = "2.4"
-    machine.log.append("gdrdrv:gdrdrv_get_pages_free_callback:incompatible page table version 0x00020000")
+    machine.log.append("gdrdrv:__gdrdrv_pin_buffer:incompatible page table version 0x00020000")
     machine.claims.add("p2p-page-table-version")
 
 
@@ -156,6 +167,7 @@ def _refused_region(machine: Machine, source: random.Random) -> None:
 
 
 def _no_peer_importer(machine: Machine, source: random.Random) -> None:
+    """Some driver attached to GPU memory without declaring peers: nv-dmabuf.c, from 580.65.06 on."""
     machine.log.append("NVRM: dma-buf attach failed: importer unable to handle MMIO without struct page")
     machine.claims.add("dmabuf-no-p2p-importer")
 
@@ -279,7 +291,7 @@ FAULTS = (
         "registration refused",
         ("peermem-registration-refused",),
         _refused,
-        lambda m: _takes_clients(m) and m.kernel.mm_kobj,
+        lambda m: _takes_clients(m) and m.client_folders,
     ),
     Fault("nv_peer_mem installed", ("legacy-nv-peer-mem",), _nv_peer_mem_file, full, needs=_HOST),
     Fault("old gdrdrv", ("p2p-page-table-version",), _old_gdrdrv, _recent),
@@ -302,7 +314,7 @@ FAULTS = (
         ("module-symbol-missing", "rdma-lacks-peer-api", "ofed-rebuilt-after-driver"),
         _not_running,
         lambda m: _ofed(m) and not m.kernel.peer_api,
-        needs=_HOST,
+        needs=_HOST | _NIC,  # without a driver of NICs its own core may be the one that is loaded
     ),
     Fault(
         "OFED not running, kernel with the API",
@@ -338,7 +350,7 @@ FAULTS = (
         "importer without peers",
         ("dmabuf-no-p2p-importer",),
         _no_peer_importer,
-        _dmabuf_only,
+        lambda m: _dmabuf_only(m) and _recent(m),
         needs=_HOST | _NIC,
     ),
     Fault("little locked memory", ("memlock-limit",), _memlock, _driver, needs=_NIC),

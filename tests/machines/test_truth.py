@@ -6,8 +6,9 @@ import random
 
 import pytest
 from machines.distance import distance, own
+from machines.kernels import KERNELS
 from machines.loading import EXEC, INVALID, NOT_FOUND, NOT_PERMITTED, REJECTED, UNKNOWN_SYMBOL, modprobe
-from machines.machine import Machine, Peermem
+from machines.machine import Libraries, Machine, Ofed, Peermem
 from machines.truth import judge
 
 from machines import draw
@@ -90,12 +91,35 @@ def test_what_a_module_needs_is_loaded_before_its_install_line_runs():
     assert modprobe(machine).error == REJECTED
 
 
-def test_nv_peer_mem_serves_drivers_whose_page_tables_it_knows():
-    for version, state in (("570.158.01", "ready"), ("580.95.05", "blocked")):
-        machine = server(legacy_client="loaded")
-        machine.driver.version, machine.driver.is_open = version, False
+@pytest.mark.parametrize("consumer", ["verbs", "mooncake"])
+@pytest.mark.parametrize("version", ["570.158.01", "580.95.05"])
+def test_nv_peer_mem_serves_every_driver_for_those_who_only_register(version, consumer):
+    """nv_peer_mem.c 1.3 checks the version of a DMA mapping, not that of a page table."""
+    machine = server(legacy_client="loaded")
+    machine.driver.version, machine.driver.is_open = version, False
 
-        assert judge(machine).states["verbs"] == {state}
+    assert judge(machine).states[consumer] == {"ready"}
+
+
+@pytest.mark.parametrize(("is_open", "state"), [(True, "ready"), (False, "blocked")])
+def test_nvshmem_looks_for_peermem_only_where_no_dmabuf_is_offered(is_open, state):
+    """nvshmem ibrc.cpp, check_nv_peer_mem; where the kernel cannot import, ibv_reg_mr() serves."""
+    machine = server(libraries=Libraries(nvshmem="3.2.5"))
+    machine.kernel = machine.kernel._replace(dmabuf=False)
+    machine.peermem.loaded, machine.driver.is_open = True, is_open
+    truth = judge(machine)
+
+    assert truth.states["nvshmem"] == {state}
+    assert ("nvshmem-misses-peermem" in truth.codes) is (not is_open)
+
+
+def test_an_ofed_imports_dmabufs_only_where_the_kernel_lets_it():
+    machine = server(ofed=Ofed("mlnx", "23.10-2.1.3.1", "ib_core", "ofed", running="ofed"))
+    focal = next(kernel for kernel in KERNELS if kernel.number == (5, 4))
+
+    assert "kernel-lacks-dmabuf" not in judge(machine).codes
+    machine.kernel = focal
+    assert "kernel-lacks-dmabuf" in judge(machine).codes
 
 
 def test_a_gpu_is_judged_at_its_own_nic_whatever_its_port_does():
@@ -116,3 +140,12 @@ def test_a_display_card_beside_an_accelerator_does_not_count():
         if judge(machine).states["nccl"] == {"ready"}:
             return
     raise AssertionError("no such machine works")
+
+
+def test_a_display_card_is_no_missing_neighbour():
+    for number in range(300):
+        machine = draw.machine(number, random.Random(number), "display card beside")
+        if len(machine.gpus) == 3:
+            assert not {"gpu-missing", "nic-missing"} & judge(machine).codes
+            return
+    raise AssertionError("no such machine")
