@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from machines import rack
 from machines.distance import NEAR, distance, own, refused
 from machines.hardware import BRIDGES
 from machines.install import files, running
@@ -14,6 +15,7 @@ def facts(machine: Machine, loading: Loading) -> set[str]:
     """The codes that are true."""
     true = set(loading.causes)
     true |= _hardware(machine) | _driver(machine) | _modules(machine) | _stack(machine) | _libraries(machine)
+    true |= rack.facts(machine)
     if not machine.peermem.loaded and machine.peermem.kind == "full":
         true.add("peermem-not-loaded")
     return true
@@ -38,7 +40,6 @@ def _hardware(machine: Machine) -> set[str]:
     shown = machine.driver is not None and machine.driver.loaded
     managed = shown and machine.driver and "CoherentGPUMemoryMode" in machine.driver.parameters
     true |= {"gpu-cdmm"} if managed else set()
-    true |= {"no-mnnvl"} if machine.gpus else set()  # no drawn machine is in a rack
     true |= {"gpu-mig"} if machine.mig and shown else set()
     true |= {"gpu-confidential"} if machine.confidential and shown else set()
     hardware = [nic for nic in machine.nics if nic.nic] if machine.rdma_driver_loaded else []
