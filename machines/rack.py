@@ -1,7 +1,7 @@
 """Racks: GPUs whose NVLink reaches other hosts (MNNVL), what the driver says of them, and what is true.
 
-Sources: nvml.h, nvmlGpuFabricInfo_t; NCCL src/mnnvl.cc and src/init.cc, fillInfo(); NVIDIA IMEX guide. Values
-of `nvidia-smi -q`: NVIDIA/gpu-operator#2511 (in progress), Azure/azhpc-images#506 (insufficient resources)."""
+Sources: nvml.h, nvmlGpuFabricInfo_t; NCCL src/mnnvl.cc and src/init.cc, fillInfo(); NVIDIA IMEX guide.
+Values of `nvidia-smi -q`: NVIDIA/gpu-operator#2511 (in progress), Azure/azhpc-images#506 (refused)."""
 
 from __future__ import annotations
 
@@ -37,7 +37,10 @@ def fabric_rows(gpu: Function) -> list[tuple[str, object]]:
     else:
         words = (found.state, found.status, found.clique, found.cluster)
     names = ("State", "Status", "CliqueId", "ClusterUUID")
-    return [("    Fabric", ""), *((f"        {name}", word) for name, word in zip(names, words, strict=True))]
+    return [
+        ("    Fabric", ""),
+        *((f"        {name}", word) for name, word in zip(names, words, strict=True)),
+    ]
 
 
 def facts(machine: Machine) -> set[str]:
