@@ -59,10 +59,12 @@ def facts(machine: Machine) -> set[str]:
 
 def state(machine: Machine) -> frozenset[str]:
     """The state of NVLink to other hosts: of the GPUs that are there, the worst."""
+    if machine.platform == "WSL":
+        return frozenset({"impossible"})
     if not machine.gpus:
         return frozenset({"blocked", "impossible", "unknown"})  # what was expected is in no file
     if not any(gpu.fabric for gpu in machine.gpus):
-        seen = not members(machine) or _says(machine)
+        seen = not any(gpu.gpu and gpu.gpu.coherent for gpu in machine.gpus) or _says(machine)
         return frozenset({"impossible"} if seen else {"unknown", "blocked"})
     if not _says(machine):
         return frozenset({"blocked"})
