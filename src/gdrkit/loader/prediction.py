@@ -25,6 +25,7 @@ class Prediction(Struct, frozen=True, kw_only=True):
     inserted: tuple[str, ...] = ()  # the kernel's names of all modules that are loaded, in order
     tainted: int = 0  # the kernel's taints afterwards, as in /proc/sys/kernel/tainted
     result_unknown: bool = False  # only an init or command of unknown result may stop it
+    builtin: bool = False  # the module is a part of the kernel image
 
     @property
     def undecided(self) -> bool:
