@@ -39,7 +39,7 @@ def running_file(node: Node, name: str) -> RunningFile:
         path = module_path(node, name)
         differs = _difference(node, name, path)
     except EvidenceAbsent:
-        require_index(node)  # where no module has a file, as in a container, none is known to be gone
+        require_index(node)  # without the folder of modules, as in a container, no file is known to be gone
         return RunningFile("", _GONE)
     if not differs:
         return RunningFile(path)

@@ -124,7 +124,7 @@ class ModprobeRun:
         self.kernel = Kernel(node)
         self.config = self._configuration()
         self.stderr: list[str] = []
-        self.present: set[str] = set()  # was loaded before, or is built in
+        self.present: set[str] = set()  # was loaded before
         self.builtin = False  # whether the target is
         self.target = ""  # the module that the outermost modprobe loads
         self.reason = ""
@@ -176,10 +176,8 @@ class ModprobeRun:
     def _probe(self, target: LoadTarget, options: ModprobeOptions) -> int:
         """Load a module and its dependencies; returns the errno, 0 on success."""
         self.effort.spend()
-        if target.builtin:
-            self.present.add(target.name)
-            self.builtin = self.builtin or target.name == self.target
-        if self._in_kernel(target.name):
+        self.builtin = self.builtin or (target.builtin and target.name == self.target)
+        if target.builtin or self._in_kernel(target.name):
             return EEXIST if options.first_time else 0
         blacklisted = self.config.blacklisted(target.name)
         if blacklisted is not None and (target.by_alias or options.use_blacklist):

@@ -12,7 +12,7 @@ class Prediction(Struct, frozen=True, kw_only=True):
 
     module: str  # the requested one, with underscores
     exit_code: int
-    loaded: bool  # whether the module is in the kernel afterwards
+    loaded: bool  # whether the kernel lists the module afterwards, as it lists none that is built in
     stderr: tuple[str, ...] = ()
     kernel_log: tuple[str, ...] = ()
     reason: str = ""  # the code of the finding that stops it; "" if none does
