@@ -157,7 +157,8 @@ def _modules(machine: Machine) -> set[str]:
         true.add("mixed-signers")
     stub = machine.peermem.kind == "stub" and machine.driver is not None and machine.driver.on_disk
     true |= {"peermem-stub"} if stub else set()
-    if "nvidia_peermem" not in ours:
+    replaced = any(line.startswith("install nvidia-peermem") for line in machine.modprobe_d)
+    if "nvidia_peermem" not in ours and not replaced:  # with an install line, modprobe looks for no file
         true.add("module-not-found")
     return true
 

@@ -47,10 +47,10 @@ def facts(machine: Machine) -> set[str]:
     """The codes that are true. What the driver does not say, nobody can see."""
     true = {code for name, code in _SWITCHES.items() if machine.nccl_conf.get(name) == "0"}
     found = [gpu.fabric for gpu in machine.gpus if gpu.fabric]
+    if not _seen(machine):
+        return true
     if not found:
         return true | ({"no-mnnvl"} if machine.gpus else set())
-    if not _says(machine):
-        return true
     true |= set() if machine.imex else {"mnnvl-imex-channel-missing"}
     true |= set() if all(one.complete for one in found) else {"mnnvl-fabric-incomplete"}
     cliques = {(one.cluster, one.clique) for one in found if one.complete}
@@ -64,17 +64,18 @@ def state(machine: Machine) -> frozenset[str]:
     if not machine.gpus:
         return frozenset({"blocked", "impossible", "unknown"})  # what was expected is in no file
     if not any(gpu.fabric for gpu in machine.gpus):
-        seen = not any(gpu.gpu and gpu.gpu.coherent for gpu in machine.gpus) or _says(machine)
-        return frozenset({"impossible"} if seen else {"unknown", "blocked"})
-    if not _says(machine):
+        return frozenset({"impossible"} if _seen(machine) else {"unknown", "blocked"})
+    if not _seen(machine):
         return frozenset({"blocked"})
     closed = facts(machine) - {"mnnvl-clique-differs"}  # those of one clique still reach each other
     return frozenset({"blocked" if closed else "ready"})
 
 
-def _says(machine: Machine) -> bool:
-    """Whether the driver runs and nvidia-smi can ask it."""
+def _seen(machine: Machine) -> bool:
+    """Whether it can be known: no GPU has NVLink-C2C, or the driver runs and nvidia-smi can ask it."""
     driver = machine.driver
+    if not any(gpu.gpu and gpu.gpu.coherent for gpu in machine.gpus):
+        return True
     if driver is None or not driver.loaded:
         return False
     return driver.library_version in ("", driver.running_version or driver.version)
