@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import functools
+import itertools
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,8 +18,10 @@ from machines.machine import Machine
 from machines.truth import Truth, judge, lowest, opened
 
 TRIES = 3000
-HEALTHY_EVERY = 13
+HEALTHY_EVERY = 16
 """One machine in so many has no fault."""
+WIDE_EVERY = 3
+"""A code that fits most machines is the first fault in one turn of so many: it is a second one often."""
 _SPECIAL = ("Spark", "WSL", "Talos")
 _WORKING = ("active", "ready", "unknown")
 
@@ -57,16 +61,33 @@ def case(seed: int, number: int, only: str = "") -> Case:
         return with_faults(seed, number, source, ())
     first = BY_NAME[only] if only else _in_turn(seed, number - number // HEALTHY_EVERY)
     more = 0 if only else source.choice((0, 0, 0, 1, 1, 2))
-    return with_faults(seed, number, source, (first, *source.sample(FAULTS, more * 4)), 1 + more)
+    others = source.sample(FAULTS, more * 4)
+    if more and number % 2:
+        others.insert(0, _wide()[number // 2 % len(_wide())])
+    return with_faults(seed, number, source, (first, *others), 1 + more)
 
 
 def _in_turn(seed: int, number: int) -> Fault:
     """Every code comes in its turn, and every fault of a code in its turn after that."""
-    order = list(dict.fromkeys(fault.codes[0] for fault in FAULTS))
-    turn = number // len(order)
+    wide = {fault.codes[0] for fault in _wide()}
+    narrow = [code for code in dict.fromkeys(fault.codes[0] for fault in FAULTS) if code not in wide]
+    for turn in itertools.count():
+        order = [*narrow, *sorted(wide)] if turn % WIDE_EVERY == WIDE_EVERY - 1 else narrow[:]
+        if number < len(order):
+            break
+        number -= len(order)
     random.Random(f"{seed} {turn}").shuffle(order)
-    choice = [fault for fault in FAULTS if fault.codes[0] == order[number % len(order)]]
-    return choice[turn % len(choice)]
+    choice = [fault for fault in FAULTS if fault.codes[0] == order[number]]
+    return choice[(turn // WIDE_EVERY if order[number] in wide else turn) % len(choice)]
+
+
+@functools.cache
+def _wide() -> tuple[Fault, ...]:
+    """The faults that fit two machines of three, and that no other one hides."""
+    source = random.Random(0)
+    drawn = [draw.machine(number, source) for number in range(60)]
+    shown = [fault for fault in FAULTS if not fault.needs]
+    return tuple(fault for fault in shown if sum(_agrees(fault, one, one) for one in drawn) > 40)
 
 
 def with_faults(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 
+from machines import rack
 from machines.hardware import GPUS, NICS
 from machines.kernels import KERNELS, TALOS, WSL, Kernel
 from machines.machine import Driver, Libraries, Machine, Ofed, Peermem, Trust
@@ -71,7 +72,8 @@ def machine(number: int, source: random.Random, platform: str = "") -> Machine:
     _signers(source, drawn)
     _peermem(source, drawn)
     drawn.libraries = _libraries(source, drawn)
-    drawn.imex = any(gpu.part == "GB200" for gpu in drawn.gpus) and source.random() < 0.6
+    if rack.members(drawn) and source.random() < 0.6:
+        rack.join(drawn)
     drawn.build_ids = source.random() < 0.7
     if source.random() < 0.15:
         drawn.in_use = "dmabuf"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from machines import rack
 from machines.distance import NEAR, distance, own, refused
 from machines.hardware import BRIDGES
 from machines.install import files, running
@@ -14,6 +15,7 @@ def facts(machine: Machine, loading: Loading) -> set[str]:
     """The codes that are true."""
     true = set(loading.causes)
     true |= _hardware(machine) | _driver(machine) | _modules(machine) | _stack(machine) | _libraries(machine)
+    true |= rack.facts(machine)
     if not machine.peermem.loaded and machine.peermem.kind == "full":
         true.add("peermem-not-loaded")
     return true
@@ -38,8 +40,6 @@ def _hardware(machine: Machine) -> set[str]:
     shown = machine.driver is not None and machine.driver.loaded
     managed = shown and machine.driver and "CoherentGPUMemoryMode" in machine.driver.parameters
     true |= {"gpu-cdmm"} if managed else set()
-    rack = any(gpu.part == "GB200" for gpu in machine.gpus)  # it has NVLink to other machines
-    true |= {"no-mnnvl"} if machine.gpus and not rack else set()
     true |= {"gpu-mig"} if machine.mig and shown else set()
     true |= {"gpu-confidential"} if machine.confidential and shown else set()
     hardware = [nic for nic in machine.nics if nic.nic] if machine.rdma_driver_loaded else []
@@ -156,7 +156,8 @@ def _modules(machine: Machine) -> set[str]:
         true.add("mixed-signers")
     stub = machine.peermem.kind == "stub" and machine.driver is not None and machine.driver.on_disk
     true |= {"peermem-stub"} if stub else set()
-    if "nvidia_peermem" not in ours:
+    replaced = any(line.startswith("install nvidia-peermem") for line in machine.modprobe_d)
+    if "nvidia_peermem" not in ours and not replaced:  # with an install line, modprobe looks for no file
         true.add("module-not-found")
     return true
 

@@ -16,7 +16,7 @@ from machines.cases import Case
 from machines.install import memory
 from machines.loading import NOT_FOUND, modprobe
 from machines.machine import Machine
-from machines.truth import ANY_JOB, CONSUMERS
+from machines.truth import ANY_JOB
 
 SEEN = ("failed", "warning", "note")
 CONFIDENT = ("certain", "likely")
@@ -100,16 +100,11 @@ def compare(case: Case, answer: Answer) -> list[Miss]:
     truth = case.truth
     misses = []
     consumers = answer.report["consumers"]
-    for name in CONSUMERS:
+    for name, states in truth.states.items():
         state = consumers[name]["state"]
-        if not accepts(truth.states[name], state):
-            misses.append(
-                Miss(
-                    "state" if name == "nccl" else "other state",
-                    f"{name} {'/'.join(truth.states[name])}",
-                    f"{name} {state}",
-                )
-            )
+        if not accepts(states, state):
+            kind = "state" if name == "nccl" else "other state"
+            misses.append(Miss(kind, f"{name} {'/'.join(sorted(states))}", f"{name} {state}"))
     stopped = answer.state in ("blocked", "impossible")
     if (
         stopped

@@ -13,6 +13,20 @@ from machines.kernels import DISTRIBUTIONS, Distribution, Kernel
 
 
 @dataclass
+class Fabric:
+    """What a GPU of a rack is a member of, as its driver says."""
+
+    state: str  # Not Started, In Progress, Completed
+    status: str
+    clique: int
+    cluster: str
+
+    @property
+    def complete(self) -> bool:
+        return (self.state, self.status) == ("Completed", "Success")
+
+
+@dataclass
 class Function:
     """One PCI function."""
 
@@ -35,6 +49,7 @@ class Function:
     group: str = ""  # IOMMU group, if not by itself
     rate: int = 0
     bond: str = ""  # the bond whose ports its card has; it is one RDMA device then
+    fabric: Fabric | None = None  # of a GPU whose NVLink reaches other hosts
 
     @property
     def gpu(self) -> GpuProduct | None:
@@ -194,7 +209,7 @@ class Machine:
     dkms_builds: list[str] = field(default_factory=list)  # OFED versions with a build folder
     device_nodes: bool = True
     build_ids: bool = False  # whether modules have one, and the kernel shows it
-    imex: bool = False  # a domain of NVLink over several machines is set up
+    imex: bool = False  # the channel to share memory with other hosts of the rack is there
     in_use: str = ""  # "dmabuf": a job has GPU memory attached to its own NIC
     probe: dict[str, list[tuple[str, str, str, int, int]]] = field(default_factory=dict)
     operator: str = ""  # log of the container nvidia-peermem-ctr

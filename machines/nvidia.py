@@ -4,7 +4,7 @@ Formats: NVIDIA open-gpu-kernel-modules kernel-open/nvidia/nv-procfs.c; `nvidia-
 
 from __future__ import annotations
 
-from machines import pci
+from machines import pci, rack
 from machines.distance import own
 from machines.machine import Driver, Function, Machine
 from machines.tree import Tree
@@ -242,6 +242,8 @@ def _smi_gpu(machine: Machine, gpu: Function, minor: int, version: str) -> list[
         ("                Max", f"{most[1]}x"),
         ("                Current", f"{now[1]}x"),
     ]
+    if int(version.split(".")[0]) >= 550:
+        rows += rack.fabric_rows(gpu)
     lines = ["", f"GPU {_bus(gpu)}"] + [
         f"{name:<42}: {value}" if value != "" else name for name, value in rows
     ]

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from machines import rack
 from machines.distance import NEAR, distance, own, refused
 from machines.facts import facts, offers_dmabuf
 from machines.loading import Loading, alone, modprobe
@@ -43,6 +44,12 @@ class Truth:
 
 def judge(machine: Machine) -> Truth:
     """The truth about a machine."""
+    truth = _beside_nics(machine)
+    truth.states["mnnvl"] = rack.state(machine)
+    return truth
+
+
+def _beside_nics(machine: Machine) -> Truth:
     truth = Truth(modprobe=modprobe(machine))
     loading = truth.modprobe
     truth.codes = frozenset(facts(machine, loading)) | machine.claims
@@ -255,7 +262,8 @@ def _dmabuf(machine: Machine, consumer: str, gpu: Function, nics: list[Function]
         found.append(Blocker("library", "nccl-lacks-dmabuf"))
     if consumer == "ucx" and libraries.ucx and number(libraries.ucx) < (1, 14):
         found.append(Blocker("library", "ucx-lacks-dmabuf"))
-    if consumer == "mooncake" and libraries.mooncake != "0.3.11":  # of the releases, only this one does
+    unseen = machine.distribution.family == "talos"  # programs are in containers, in whatever release
+    if consumer == "mooncake" and libraries.mooncake != "0.3.11" and not unseen:  # only this one uses it
         found.append(Blocker("application", "mooncake-forces-peermem"))
     if consumer == "nccl" and machine.nccl_conf.get("NCCL_DMABUF_ENABLE") == "0":
         found.append(Blocker("application", "dmabuf-disabled-by-env"))
@@ -274,7 +282,7 @@ def _peermem(machine: Machine, consumer: str, gpu: Function, loading: Loading) -
     folder = folder or (consumer == "nvshmem" and offers_dmabuf(machine, gpu))
     seen = True
     if not state.loaded and consumer != "ucx":  # UCX alone looks for /sys/module/nv_peer_mem
-        seen = folder or consumer in ("verbs", "mooncake")  # they register, and look for nothing
+        seen = folder or consumer in ("verbs", "mooncake")  # which register without looking first
     elif consumer == "nccl":
         seen = folder or number(libraries.nccl or "9") >= (2, 23, 4)
     elif consumer == "ucx":

@@ -132,7 +132,7 @@ PUBLIC = (
     "example.org", "factory.talos.dev", "graphviz.org", "rcuda.net", "www.w3.org",
     "cloud.google.com", "docs.aws.amazon.com", "kvcache-ai.github.io", "ofiwg.github.io",
     "openucx.readthedocs.io", "prometheus.io",
-    "linux.mellanox.com",  # NVIDIA's repository of DOCA, in commands that users copy; nothing here reads it
+    "linux.mellanox.com", "www.mellanox.com",  # DOCA, in commands that users copy; nothing here reads it
     "report.invalid",  # which resolves nowhere (RFC 2606): a browser must not even ask for it, in a test
     "discord.com", "hooks.slack.com", "account.blob.core.windows.net",  # the forms of secrets in a test
 )  # fmt: skip

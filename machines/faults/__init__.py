@@ -7,9 +7,10 @@ from machines.faults.files import FAULTS as FILES
 from machines.faults.hardware import FAULTS as HARDWARE
 from machines.faults.links import FAULTS as LINKS
 from machines.faults.programs import FAULTS as PROGRAMS
+from machines.faults.racks import FAULTS as RACKS
 from machines.faults.stacks import FAULTS as STACKS
 
-FAULTS: tuple[Fault, ...] = (*HARDWARE, *FILES, *STACKS, *LINKS, *PROGRAMS)
+FAULTS: tuple[Fault, ...] = (*HARDWARE, *FILES, *STACKS, *LINKS, *PROGRAMS, *RACKS)
 BY_NAME = {fault.name: fault for fault in FAULTS}
 
 OF_MESSAGES = (
@@ -42,17 +43,6 @@ NOT_SHOWN = {
     "expected-version-differs": "needs an expectation",
     "unexpected-device": "needs an expectation",
     "memory-not-registrable": "needs the answer of a probe with memory of the GPU",
-    **dict.fromkeys(
-        (
-            "mnnvl-clique-differs",
-            "mnnvl-cumem-off",
-            "mnnvl-disabled-by-env",
-            "mnnvl-fabric-incomplete",
-            "mnnvl-imex-channel-missing",
-            "no-mnnvl",
-        ),
-        "no drawn machine is in a rack",
-    ),
     "gin-unavailable": "true of each machine with an older NCCL, and not planted",
     **dict.fromkeys(OF_MESSAGES, "shown only by a message of a program"),
 }

@@ -24,6 +24,7 @@ class Evidence(Enum):
     NIC = auto()  # an RDMA device of a NIC
     DRIVER = auto()  # NVIDIA's driver: a readable nvidia.ko, or a loaded one
     HOST = auto()  # the files of the host, which a container does not show
+    RUNNING = auto()  # that what runs is what lies on disk
     CUDA = auto()  # CUDA's own answer
     TOPOLOGY_FILE = auto()  # what a hypervisor gives NCCL
 

@@ -213,6 +213,7 @@ _ROWS = (
         ("module-crc-mismatch",),
         _change(driver_tag="nvidia-535.54.03-open"),
         full,
+        needs=frozenset({Evidence.RUNNING}),
     ),
     Fault(
         "two signers",
@@ -228,5 +229,5 @@ _ROWS = (
     Fault("peermem holds OFED", ("peermem-blocks-ofed",), _blocks_ofed, lambda m: full(m) and bool(m.ofed)),
 )
 
-FAULTS = tuple(row._replace(needs=frozenset({Evidence.HOST, Evidence.GPU})) for row in _ROWS)
+FAULTS = tuple(row._replace(needs=row.needs | {Evidence.HOST, Evidence.GPU}) for row in _ROWS)
 """All are shown by the host's files, and matter to a GPU."""

@@ -246,6 +246,7 @@ def _dkms_ofed(machine: Machine) -> bool:
 _GPU, _NIC = frozenset({Evidence.GPU}), frozenset({Evidence.NIC})
 _DRIVER = frozenset({Evidence.DRIVER, Evidence.GPU})
 _HOST = frozenset({Evidence.HOST, Evidence.GPU})
+_RUNNING = frozenset({Evidence.RUNNING})
 
 FAULTS = (
     Fault("driver not loaded", ("driver-not-loaded",), _not_loaded, _driver, needs=_GPU),
@@ -283,7 +284,7 @@ FAULTS = (
         "nvidia of another flavour", ("module-wrong-kernel",), _other_kernel, _driver, needs=_HOST | _DRIVER
     ),
     Fault("symbols taken", ("module-symbol-duplicate",), _duplicate, _driver, needs=_HOST | _DRIVER),
-    Fault("driver updated, not reloaded", ("driver-mismatch",), _mismatch, _takes_version),
+    Fault("driver updated, not reloaded", ("driver-mismatch",), _mismatch, _takes_version, removes=_RUNNING),
     Fault("driver of a fork", ("driver-modified",), _modified, _dmabuf_only),
     Fault("proprietary driver", ("driver-proprietary",), _proprietary, _dmabuf_only, needs=_HOST | _DRIVER),
     Fault("nv_peer_mem loaded", ("legacy-nv-peer-mem",), _nv_peer_mem, _takes_clients),

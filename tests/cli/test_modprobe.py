@@ -91,3 +91,8 @@ def test_a_module_that_is_loaded_is_not_said_to_be_about_to_load(
     assert capsys.readouterr().out.startswith("nvidia is loaded already\n")
     main(["nvidia-peermem", str(laid_down("peermem-blacklisted"))])
     assert "nvidia_peermem would load\n" in capsys.readouterr().out
+
+
+def test_a_module_that_is_built_in_is_not_said_to_stay_out(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["udmabuf", str(laid_down("peermem-blacklisted"))]) == OK
+    assert capsys.readouterr().out.startswith("udmabuf is built into the kernel\n")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gdrkit.evidence import EvidenceAbsent, EvidenceMissing
+from gdrkit.evidence import Confidence, EvidenceAbsent, EvidenceMissing
 from gdrkit.facts.peer_memory import (
     PeermemLinkage,
     legacy_peer_mem,
@@ -104,6 +104,34 @@ def test_an_exporter_that_was_not_collected_is_unknown_not_unresolved():
 
     assert linkage.uses_peer_api
     assert set(linkage.unseen) == {*API, *P2P}
+
+
+NVIDIA = "alias symbol:nvidia_p2p_get_pages nvidia\n"
+
+
+@pytest.mark.parametrize(
+    ("needed", "symbols", "uses"),
+    [
+        ("kernel/ib_core.ko updates/nvidia.ko", NVIDIA, True),
+        ("updates/nvidia.ko", NVIDIA, True),  # OFED is gone: depmod found nothing that has its functions
+        ("", NVIDIA, False),
+        ("", "alias symbol:ib_register_client ib_core\n", None),  # depmod did not see nvidia
+    ],
+)
+def test_depmods_lists_show_a_stub_where_no_module_was_collected(needed, symbols, uses):
+    """As in a sosreport. A stub imports nothing from other modules."""
+    files: dict[str, bytes | str] = {
+        "proc/sys/kernel/osrelease": RELEASE,
+        f"{ROOT}/modules.dep": f"updates/nvidia-peermem.ko: {needed}\n",
+        f"{ROOT}/modules.symbols": symbols,
+    }
+    node = Node(MemoryHost(files))
+    if uses is None:
+        with pytest.raises(EvidenceMissing):
+            peermem_linkage(node)
+    else:
+        assert peermem_linkage(node).uses_peer_api is uses
+        assert node.confidence(peermem_linkage) is Confidence.LIKELY
 
 
 def test_no_file_is_absent():

@@ -31,7 +31,9 @@ def test_a_loaded_or_built_in_module_is_already_present() -> None:
     tree = KernelTree().module("x", loaded="OE")
     assert modprobe(tree.node(), "x").loaded
     assert modprobe(tree.node(), "x").stderr == ()
-    assert modprobe(tree.node(), "crc32").exit_code == 0
+    built_in = modprobe(tree.node(), "crc32")
+    assert (built_in.exit_code, built_in.loaded, built_in.builtin) == (0, False, True)
+    assert not modprobe(tree.node(), "x").builtin
     first = modprobe(tree.node(), "x", ("--first-time",))
     assert (first.exit_code, first.stderr) == (1, could_not("Module already in kernel"))
 

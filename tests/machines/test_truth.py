@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 
 import pytest
+from machines.cases import case
 from machines.distance import distance, own
 from machines.kernels import KERNELS
 from machines.loading import EXEC, INVALID, NOT_FOUND, NOT_PERMITTED, REJECTED, UNKNOWN_SYMBOL, modprobe
@@ -149,3 +150,33 @@ def test_a_display_card_is_no_missing_neighbour():
             assert not {"gpu-missing", "nic-missing"} & judge(machine).codes
             return
     raise AssertionError("no such machine")
+
+
+def test_mooncake_registers_without_looking_for_a_client_first():
+    """Mooncake 0.2.0 to 0.3.12.post1, rdma_context.cpp: ibv_reg_mr() decides."""
+    with_legacy = server(legacy_client="loaded")
+    with_legacy.driver.version = "575.57.08"
+
+    assert judge(with_legacy).states["mooncake"] == {"ready"}
+    assert judge(server(peermem=file_with(kind="stub"))).states["mooncake"] == {"blocked"}
+
+
+@pytest.mark.parametrize(
+    ("fault", "state"),
+    [
+        ("", "ready"),
+        ("fabric not joined", "blocked"),
+        ("fabric refused", "blocked"),
+        ("no IMEX channel", "blocked"),
+        ("NCCL_CUMEM_ENABLE=0", "blocked"),
+        ("NCCL_MNNVL_ENABLE=0", "blocked"),
+        ("two cliques", "ready"),  # those of one clique still reach each other
+        ("out of the rack", "impossible"),
+    ],
+)
+def test_what_nvlink_between_hosts_needs(fault, state):
+    """NCCL src/mnnvl.cc, ncclMnnvlCheck()."""
+    made = case(11, 0, fault or "two cliques")
+    machine = made.machine if fault else made.healthy
+
+    assert judge(machine).states["mnnvl"] == {state}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gdrkit.consumers.consumer import DIRECT
+from gdrkit.consumers.consumer import DIRECT, Path
 from gdrkit.consumers.table import paths_closed_by
 from gdrkit.evidence import MissingReason
 from gdrkit.facts.commands import OWNERS_DPKG
@@ -35,11 +35,11 @@ GPU_FILES = {
 # -- driver-not-loaded -------------------------------------------------------------------------------------
 
 
-def test_a_gpu_without_its_driver_blocks_both_direct_paths():
+def test_a_gpu_without_its_driver_blocks_both_direct_paths_and_nvlink_to_other_hosts():
     found = failed(node(GPU_FILES), driver_not_loaded)
 
     assert "not loaded" in found.seen
-    assert paths_closed_by(driver_not_loaded.takes("node")) == DIRECT
+    assert paths_closed_by(driver_not_loaded.takes("node")) == (*DIRECT, Path.NVLINK)
 
 
 def test_nouveau_is_named_if_it_holds_the_gpu():

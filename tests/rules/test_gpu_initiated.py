@@ -131,6 +131,18 @@ def test_without_the_module_it_is_unknown_or_does_not_apply():
     assert does_not_apply(node(installed({})), gdaki_kernel_too_old)
 
 
+@pytest.mark.parametrize(("scope", "where"), [(CONTAINER, ", on the host"), (HOST, "")])
+def test_where_no_module_has_a_file_the_advice_is_not_to_install_the_running_one(scope: Files, where: str):
+    """A container shows the host's modules in /proc and /sys, and has no /lib/modules."""
+    release = {"proc/sys/kernel/osrelease": "6.8.0-45-generic\n"}
+    found = missing(node(release, loaded("mlx5_ib"), scope), gdaki_kernel_too_old)
+
+    assert (found.source, found.ask) == (
+        "lib/modules/6.8.0-45-generic",
+        f"ls /lib/modules/$(uname -r)/modules.dep{where}",
+    )
+
+
 @pytest.mark.parametrize(("version", "architecture"), KERNELS)
 def test_debians_kernels_from_6_1_on_have_it(version: str, architecture: str):
     """The kernels as built, of which 6.1 is the first with the change."""

@@ -91,6 +91,8 @@ def _text(prediction: Prediction) -> str:
     lines = [*prediction.stderr, *(f"kernel: {line}" for line in prediction.kernel_log)]
     if prediction.result_unknown:
         lines.append(f"{prediction.module}: result unknown: an init function or an install command may fail")
+    elif prediction.builtin:
+        lines.append(f"{prediction.module} is built into the kernel")
     elif prediction.loaded and not prediction.inserted:
         lines.append(f"{prediction.module} is loaded already")
     elif prediction.loaded:

@@ -14,7 +14,7 @@ from msgspec import Struct
 from gdrkit.evidence import Confidence, EvidenceAbsent, EvidenceMissing, Missing, MissingReason
 from gdrkit.evidence.quoting import quoted
 from gdrkit.facts.kernel import release
-from gdrkit.facts.virtual import is_wsl
+from gdrkit.facts.virtual import is_wsl, scope
 from gdrkit.formats.errors import FormatError
 from gdrkit.formats.module_name import canonical
 from gdrkit.node import Node, fact, if_absent, if_missing, seek
@@ -62,7 +62,9 @@ def require_index(node: Node) -> None:
         if is_wsl(node):
             return
         path = absent.missing.source
-    raise EvidenceMissing(Missing(path, MissingReason.UNDECIDED, "ls /lib/modules/$(uname -r)/modules.dep"))
+    ask = "ls /lib/modules/$(uname -r)/modules.dep"
+    where = ", on the host" if if_missing("host", scope, node) == "container" else ""
+    raise EvidenceMissing(Missing(path, MissingReason.UNDECIDED, ask + where))
 
 
 @fact

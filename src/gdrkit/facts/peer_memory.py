@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from gdrkit.evidence import EvidenceAbsent, EvidenceMissing, Missing, MissingReason
+from gdrkit.evidence import Confidence, EvidenceAbsent, EvidenceMissing, Missing, MissingReason
 from gdrkit.evidence.quoting import quoted
 from gdrkit.facts import modules
 from gdrkit.facts.driver_files import peermem_path
@@ -70,6 +70,8 @@ def peermem_linkage(node: Node) -> PeermemLinkage:
     kernel-open/nvidia-peermem/nvidia-peermem.c, NV_MLNX_IB_PEER_MEM_SYMBOLS_PRESENT (since 515.43.04).
     """
 
+    unknown = Missing("depends of nvidia-peermem", MissingReason.NOT_COLLECTED, ASK_DEPENDS)
+
     def by_symbols() -> PeermemLinkage:
         return _linkage_of_file(node, peermem_path(node))
 
@@ -78,9 +80,7 @@ def peermem_linkage(node: Node) -> PeermemLinkage:
         printed = printed_module(node, modules.PEERMEM)
         depends = printed.depends
         if depends is None:
-            raise EvidenceMissing(
-                Missing("depends of nvidia-peermem", MissingReason.NOT_COLLECTED, ASK_DEPENDS)
-            )
+            raise EvidenceMissing(unknown)
         node.cite(
             modinfo(modules.PEERMEM).line,
             "depends",
@@ -89,9 +89,21 @@ def peermem_linkage(node: Node) -> PeermemLinkage:
         )
         return PeermemLinkage(bool(depends))
 
-    return first_collected(by_symbols, by_dependencies)
+    def by_index() -> PeermemLinkage:
+        """depmod lists nvidia among what a full one needs, if it saw nvidia's functions, and nothing for a
+        stub. A sosreport has its lists, and no module."""
+        needed = if_missing(None, modules.dependencies, node, modules.PEERMEM)
+        nvidia_seen = if_missing("", modules.symbol_owner, node, _P2P_SYMBOL)
+        if needed is None or not ("nvidia" in needed or nvidia_seen):
+            raise EvidenceMissing(unknown)
+        path = f"{modules.modules_dir(node)}/modules.dep"
+        node.cite(path, modules.PEERMEM, f"needs {', '.join(needed) or 'nothing'}", Confidence.LIKELY)
+        return PeermemLinkage("nvidia" in needed)
+
+    return first_collected(by_symbols, by_dependencies, by_index)
 
 
+_P2P_SYMBOL = "nvidia_p2p_get_pages"
 ASK_DEPENDS = "modinfo -F depends nvidia-peermem"
 
 

@@ -12,7 +12,7 @@ from gdrkit.evidence import Confidence, EvidenceAbsent, EvidenceMissing, Missing
 from gdrkit.evidence.quoting import quoted
 from gdrkit.facts.loaded_modules import is_loaded, loaded, running
 from gdrkit.facts.module_files import build_id, information
-from gdrkit.facts.module_index import all_paths, module_path
+from gdrkit.facts.module_index import all_paths, module_path, require_index
 from gdrkit.formats.module_name import canonical
 from gdrkit.node import Node, fact, if_missing
 
@@ -39,6 +39,7 @@ def running_file(node: Node, name: str) -> RunningFile:
         path = module_path(node, name)
         differs = _difference(node, name, path)
     except EvidenceAbsent:
+        require_index(node)  # without the folder of modules, as in a container, no file is known to be gone
         return RunningFile("", _GONE)
     if not differs:
         return RunningFile(path)

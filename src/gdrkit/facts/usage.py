@@ -50,6 +50,9 @@ def dmabuf_importers(node: Node) -> frozenset[str]:
                 0000:17:00.0
         Total 1 devices attached
 
+    A job that uses Data Direct is attached by that function of the ConnectX-8, which names no RDMA device:
+    Linux drivers/infiniband/hw/mlx5/mr.c, reg_user_mr_dmabuf_by_data_direct().
+
     Source: Linux drivers/dma-buf/dma-buf.c, dma_buf_debug_show().
     """
     attached = parse_attachments(node.text(BUFINFO))

@@ -111,6 +111,7 @@ def _prediction(node: Node, name: str, arguments: tuple[str, ...]) -> Prediction
         inserted=tuple(if_missing(name, kernel_name, node, name) for name in run.kernel.inserted),
         tainted=run.kernel.taints.mask,
         result_unknown=run.undecided and not status,
+        builtin=run.builtin,
         confidence=Confidence.LIKELY if run.undecided else Confidence.CERTAIN,
     )
 
@@ -124,6 +125,7 @@ class ModprobeRun:
         self.config = self._configuration()
         self.stderr: list[str] = []
         self.present: set[str] = set()  # was loaded before
+        self.builtin = False  # whether the target is
         self.target = ""  # the module that the outermost modprobe loads
         self.reason = ""
         self.command_unknown = False
@@ -174,6 +176,7 @@ class ModprobeRun:
     def _probe(self, target: LoadTarget, options: ModprobeOptions) -> int:
         """Load a module and its dependencies; returns the errno, 0 on success."""
         self.effort.spend()
+        self.builtin = self.builtin or (target.builtin and target.name == self.target)
         if target.builtin or self._in_kernel(target.name):
             return EEXIST if options.first_time else 0
         blacklisted = self.config.blacklisted(target.name)

@@ -12,7 +12,7 @@ class Prediction(Struct, frozen=True, kw_only=True):
 
     module: str  # the requested one, with underscores
     exit_code: int
-    loaded: bool  # whether the module is in the kernel afterwards
+    loaded: bool  # whether the kernel lists the module afterwards, as it lists none that is built in
     stderr: tuple[str, ...] = ()
     kernel_log: tuple[str, ...] = ()
     reason: str = ""  # the code of the finding that stops it; "" if none does
@@ -25,6 +25,7 @@ class Prediction(Struct, frozen=True, kw_only=True):
     inserted: tuple[str, ...] = ()  # the kernel's names of all modules that are loaded, in order
     tainted: int = 0  # the kernel's taints afterwards, as in /proc/sys/kernel/tainted
     result_unknown: bool = False  # only an init or command of unknown result may stop it
+    builtin: bool = False  # the module is a part of the kernel image
 
     @property
     def undecided(self) -> bool:

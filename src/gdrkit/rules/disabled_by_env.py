@@ -10,7 +10,7 @@ from gdrkit.consumers.table import CONSUMERS
 from gdrkit.facts.environment import UCX_CONF, Environment, Setting, nccl_sources, sources
 from gdrkit.node import Node
 from gdrkit.rules.deciding_command import DecidingCommand
-from gdrkit.rules.job_settings import settings_of, taken_by
+from gdrkit.rules.job_settings import settings_of, taken_by, turned_off
 from gdrkit.rules.remedy_names import RemedyName
 from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, Trait, rule
 
@@ -81,14 +81,7 @@ def gdr_read_off(node: Node, source: str) -> Outcome:
 
     Source: NCCL src/graph/paths.cc, ncclTopoCheckGdr(), NCCL_PARAM(NetGdrRead).
     """
-    found = settings_of(node, source)
-    setting = found.get(READ.name)
-    if setting is None:
-        return NotApplicable(f"{source} does not set it")
-    if not READ.off(setting.value):
-        return Passed(f"{READ.name}={setting.value}")
-    where = node.describe_line(setting.source, setting.line)
-    return Failed(seen=f"{READ.name}=0", expected="unset, or 1", subject=where, takes=taken_by(found))
+    return turned_off(node, source, READ)
 
 
 @rule(

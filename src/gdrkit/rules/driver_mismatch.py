@@ -9,14 +9,24 @@ from gdrkit.facts.libraries import libcuda_version, libibverbs
 from gdrkit.node import Node, if_absent, if_missing
 from gdrkit.rules.deciding_command import DRIVER_VERSION, DecidingCommand
 from gdrkit.rules.remedy_names import RemedyName
-from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, SettledBy, rule, the_node
+from gdrkit.rules.rule import (
+    FABRIC,
+    Failed,
+    Layer,
+    NotApplicable,
+    Outcome,
+    Passed,
+    SettledBy,
+    rule,
+    the_node,
+)
 
 
 @rule(
     "driver-mismatch",
     Layer.DRIVER,
     per=the_node,
-    takes=REGISTRATION,
+    takes=(*REGISTRATION, FABRIC),
     reported_by=(DecidingCommand(DRIVER_VERSION, "a version other than that of the libraries"),),
     remedies=(RemedyName.REBOOT,),
     settled_by=SettledBy.DRIVER,

@@ -14,14 +14,25 @@ from gdrkit.node import Node, if_missing
 from gdrkit.rules.deciding_command import DRIVER_VERSION, DecidingCommand
 from gdrkit.rules.gpu_passed_through import all_passed_through
 from gdrkit.rules.remedy_names import RemedyName
-from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, SettledBy, Trait, rule, the_node
+from gdrkit.rules.rule import (
+    FABRIC,
+    Failed,
+    Layer,
+    NotApplicable,
+    Outcome,
+    Passed,
+    SettledBy,
+    Trait,
+    rule,
+    the_node,
+)
 
 
 @rule(
     "driver-not-loaded",
     Layer.DRIVER,
     per=the_node,
-    takes=REGISTRATION,
+    takes=(*REGISTRATION, FABRIC),
     traits=(Trait.NOT_LOADED,),
     reported_by=(DecidingCommand(DRIVER_VERSION, "`No such file or directory`"),),
     remedies=(RemedyName.BUILD_DRIVER_FOR_KERNEL, RemedyName.LOAD_DRIVER),

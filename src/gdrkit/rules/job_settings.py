@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from gdrkit.consumers.consumer import Need
+from gdrkit.consumers.consumer import Need, Switch
 from gdrkit.evidence import EvidenceMissing
 from gdrkit.facts.environment import Environment, Setting, environment, nccl_sources
 from gdrkit.facts.nccl_log import FOLDER
 from gdrkit.node import Node
-from gdrkit.rules.rule import Failed
+from gdrkit.rules.rule import Failed, NotApplicable, Outcome, Passed
 
 
 def settings_of(node: Node, source: str) -> Environment:
@@ -28,6 +28,19 @@ def settings_of(node: Node, source: str) -> Environment:
 def taken_by(found: Environment, takes: tuple[Need, ...] | None = None) -> tuple[Need, ...] | None:
     """What a setting takes away on this node: nothing if it applies to one user only."""
     return () if found.scope == "user" else takes
+
+
+def turned_off(node: Node, source: str, switch: Switch) -> Outcome:
+    """Failed if a source turns a switch of NCCL off, which is on without a setting."""
+    found = settings_of(node, source)
+    setting = found.get(switch.name)
+    if setting is None:
+        return NotApplicable(f"{source} does not set it")
+    seen = f"{switch.name}={setting.value}"
+    if not switch.off(setting.value):
+        return Passed(seen)
+    where = node.describe_line(setting.source, setting.line)
+    return Failed(seen=seen, expected="unset, or 1", subject=where, takes=taken_by(found))
 
 
 def first_wrong(

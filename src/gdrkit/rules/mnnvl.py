@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from gdrkit.consumers.consumer import Switch
 from gdrkit.consumers.mnnvl import MNNVL
 from gdrkit.facts.environment import nccl_sources
@@ -10,9 +12,9 @@ from gdrkit.facts.nvlink_fabric import CHANNELS, imex_channels, nvlink_fabric, r
 from gdrkit.facts.pci import PciGpu, gpus
 from gdrkit.node import Node
 from gdrkit.rules.deciding_command import DecidingCommand
-from gdrkit.rules.job_settings import settings_of, taken_by
+from gdrkit.rules.job_settings import turned_off
 from gdrkit.rules.remedy_names import RemedyName
-from gdrkit.rules.rule import FABRIC, Failed, Layer, NotApplicable, Outcome, Passed, rule, the_node
+from gdrkit.rules.rule import FABRIC, Failed, Layer, NotApplicable, Outcome, Passed, Rule, rule, the_node
 from gdrkit.rules.shown_by_messages import SHOWN_BY_MESSAGES
 
 _IMEX = "https://docs.nvidia.com/multi-node-nvlink-systems/imex-guide/"
@@ -152,16 +154,24 @@ def mnnvl_clique_differs(node: Node, _: str) -> Outcome:
     )
 
 
-@rule(
-    "mnnvl-cumem-off",
-    Layer.APPLICATION,
-    per=nccl_sources,
-    takes=MNNVL.own("nvlink"),
-    reported_by=(DecidingCommand("env | grep NCCL, in the job", "NCCL_CUMEM_ENABLE=0"),),
-    remedies=(RemedyName.CLEAN_NCCL_SETTINGS,),
-    cost=_COST,
-    references=(_MNNVL,),
-)
+CUMEM, ENABLE = MNNVL.switches
+
+
+def _rule_of(code: str, switch: Switch) -> Callable[[Callable[[Node, str], Outcome]], Rule]:
+    """What the rules about NCCL's switches of MNNVL share."""
+    return rule(
+        code,
+        Layer.APPLICATION,
+        per=nccl_sources,
+        takes=MNNVL.own(*switch.closes),
+        reported_by=(DecidingCommand("env | grep NCCL, in the job", f"{switch.name}=0"),),
+        remedies=(RemedyName.CLEAN_NCCL_SETTINGS,),
+        cost=_COST,
+        references=(_MNNVL,),
+    )
+
+
+@_rule_of("mnnvl-cumem-off", CUMEM)
 def mnnvl_cumem_off(node: Node, source: str) -> Outcome:
     """NCCL_CUMEM_ENABLE=0 turns NVLink between hosts off, and symmetric memory with it.
 
@@ -176,19 +186,10 @@ def mnnvl_cumem_off(node: Node, source: str) -> Outcome:
 
     Source: NVIDIA/nccl src/mnnvl.cc, and src/init.cc, initTransportsRank().
     """
-    return _off(node, source, CUMEM)
+    return turned_off(node, source, CUMEM)
 
 
-@rule(
-    "mnnvl-disabled-by-env",
-    Layer.APPLICATION,
-    per=nccl_sources,
-    takes=MNNVL.own("nvlink"),
-    reported_by=(DecidingCommand("env | grep NCCL, in the job", "NCCL_MNNVL_ENABLE=0"),),
-    remedies=(RemedyName.CLEAN_NCCL_SETTINGS,),
-    cost=_COST,
-    references=(_MNNVL,),
-)
+@_rule_of("mnnvl-disabled-by-env", ENABLE)
 def mnnvl_disabled_by_env(node: Node, source: str) -> Outcome:
     """NCCL_MNNVL_ENABLE=0 turns MNNVL off.
 
@@ -202,22 +203,7 @@ def mnnvl_disabled_by_env(node: Node, source: str) -> Outcome:
 
     Source: NVIDIA/nccl src/mnnvl.cc, NCCL_PARAM(MNNVLEnable).
     """
-    return _off(node, source, ENABLE)
-
-
-CUMEM, ENABLE = MNNVL.switches
-
-
-def _off(node: Node, source: str, switch: Switch) -> Outcome:
-    found = settings_of(node, source)
-    setting = found.get(switch.name)
-    if setting is None:
-        return NotApplicable(f"{source} does not set it")
-    seen = f"{switch.name}={setting.value}"
-    if not switch.off(setting.value):
-        return Passed(seen)
-    where = node.describe_line(setting.source, setting.line)
-    return Failed(seen=seen, expected="unset, or 1", subject=where, takes=taken_by(found))
+    return turned_off(node, source, ENABLE)
 
 
 @rule(

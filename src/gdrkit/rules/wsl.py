@@ -6,15 +6,15 @@ from gdrkit.consumers.consumer import REGISTRATION
 from gdrkit.facts.virtual import is_wsl
 from gdrkit.node import Node
 from gdrkit.rules.deciding_command import DecidingCommand
-from gdrkit.rules.rule import Failed, Layer, Outcome, Passed, rule, the_node
+from gdrkit.rules.rule import FABRIC, Failed, Layer, Outcome, Passed, rule, the_node
 
 
 @rule(
     "wsl",
     Layer.HARDWARE,
     per=the_node,
-    takes=REGISTRATION,
-    permanent=REGISTRATION,
+    takes=(*REGISTRATION, FABRIC),
+    permanent=(*REGISTRATION, FABRIC),
     reported_by=(DecidingCommand("uname -r", "`microsoft` in the kernel's release"),),
     cost="Windows controls GPU and NIC; data passes through host memory.",
     references=("https://docs.nvidia.com/cuda/wsl-user-guide/",),

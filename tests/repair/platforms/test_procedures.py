@@ -263,7 +263,7 @@ def test_units_pass_systemd_analyze_verify(tmp_path):
         (Distribution("ubuntu", "24.04", ("debian",), ""), "ubuntu24.04"),
         (Distribution("ubuntu", "20.04", ("debian",), ""), ""),
         (Distribution("pop", "24.04", ("ubuntu", "debian"), ""), ""),
-        (Distribution("debian", "12", (), ""), ""),
+        (Distribution("debian", "11", (), ""), ""),
         (Distribution("rocky", "9.4", ("rhel",), ""), "rhel9"),
         (Distribution("almalinux", "10", ("rhel",), ""), "rhel10"),
         (Distribution("rhel", "8.10", (), ""), "rhel8"),
@@ -285,6 +285,25 @@ def test_docas_repository_is_one_that_nvidia_publishes(system, folder, processor
     assert any(address in command for command in action.commands) is known
     assert ("for this distribution (docs.nvidia.com/doca, DOCA-Host)" in action.what) is not known
     assert ("EPEL" in action.what) is (known and folder.startswith("rhel"))
+
+
+@pytest.mark.parametrize(
+    ("version", "processor", "package"),
+    [
+        ("12", "x86_64", "DOCA_v3.1.0/host/doca-host_3.1.0-091000-25.07-debian125_amd64.deb"),
+        ("13", "x86_64", "DOCA_v3.2.1/host/doca-host_3.2.1-044000-25.10-debian13_amd64.deb"),
+        ("13", "aarch64", ""),
+        ("", "x86_64", ""),
+    ],
+)
+def test_docas_repository_for_debian_comes_in_a_package(version, processor, package):
+    system = Distribution("debian", version, (), "")
+    changes = [distribution.becomes(system), architecture.becomes(processor)]
+    action = repository(node("ofed-rebuilt").after("elsewhere", changes))
+
+    assert any(package in command for command in action.commands) is bool(package)
+    release = package[6:11] if package else "3.2.1"
+    assert f"DOCA {release}" in action.what
 
 
 @pytest.mark.parametrize(

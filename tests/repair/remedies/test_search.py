@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import pytest
 
+from gdrkit.evidence import Missing, MissingReason
+from gdrkit.facts.environment import Environment, environment, parse_conf
 from gdrkit.facts.libraries import verbs_has_dmabuf
 from gdrkit.facts.nvidia_smi import SmiGpu, smi_memory
 from gdrkit.facts.pci import gpus
+from gdrkit.facts.secure_boot import signatures_needed
 from gdrkit.node import Node
 from gdrkit.repair.remedies import BY_NAME, loading_plan, plan
 from gdrkit.repair.remedies.plan import untried, what_then
 from gdrkit.repair.remedies.remedy import Remedy
 from gdrkit.verdict import judge_node
+from tests import work
 from tests.repair.remedies.test_pairs import after, plain, with_line
 
 
@@ -55,6 +59,32 @@ def test_steps_that_were_taken_in_another_order_are_not_tried_again():
     assert seen == {steps(one, two), steps(one, three)}
     assert list(untried(choices, (one,), seen)) == []
     assert list(untried([(one, ())], (one,), seen)) == [(one, ())], "once more is something else"
+
+
+def steps_where_signatures(needed: bool | Missing) -> list[list[str]]:
+    node = after("ofed-rebuilt", signatures_needed.becomes(needed))
+    return [[step.remedy.name for step in chain] for chain in what_then(node, judge_node(node), "nccl")]
+
+
+def test_a_rebuilt_module_is_signed_where_signatures_are_needed_and_not_where_that_is_unknown():
+    unknown = Missing("sys/kernel/security/lockdown", MissingReason.NOT_COLLECTED, "dmesg")
+    unsigned = [["open-kernel-modules"], ["rebuild-driver", "load-peermem", "upgrade-nccl"]]
+
+    assert steps_where_signatures(unknown) == steps_where_signatures(False) == unsigned
+    assert all(steps[1] == "sign-module" for steps in steps_where_signatures(True))
+
+
+def test_no_step_is_tried_for_a_path_that_is_impossible():
+    """A Volta has no dma-buf. The setting closes both paths, and its remedy would be tried for either."""
+    conf = "etc/nccl.conf"
+    setting = Environment(conf, "node", parse_conf("NCCL_IB_DISABLE=1\n", conf))
+    node = after("volta-proprietary", environment.becomes(setting, conf))
+    verdict = judge_node(node)
+
+    (chain,) = plan.plan(node, verdict, "nccl")
+    assert [(step.remedy.name, step.path) for step in chain] == [("clean-nccl-settings", "peermem")]
+    for_nothing = work.steps(plan._search, node, verdict, "nccl", "dmabuf")
+    assert 20 * for_nothing < work.steps(plan._search, node, verdict, "nccl", "peermem")
 
 
 def steps(*remedies: Remedy) -> tuple[str, ...]:

@@ -1,12 +1,18 @@
 """What a step is said to lead to is what gdrkit says of the node after that step: on every node of
-tests/evidence, for every program, what-then, plan, `gdr doctor`, `gdr modprobe` and `gdr fix` agree."""
+tests/evidence, and on machines with planted faults, for every program, what-then, plan, `gdr doctor`,
+`gdr modprobe` and `gdr fix` agree."""
 
 from __future__ import annotations
 
+import atexit
 import functools
+import shutil
+import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+from machines.cases import case
 
 from gdrkit.consumers.names import NAMES
 from gdrkit.evidence.target import open_host
@@ -19,16 +25,27 @@ from gdrkit.report.fix import FixOptions, fix_report
 from gdrkit.rules.remedy_names import RemedyName
 from gdrkit.verdict import Verdict, judge_node
 from gdrkit.verdict.path_state import State
+from machines import compose
 from tests.evidence_nodes import laid_down, names
 
-each_node = pytest.mark.parametrize("name", names())
+DRAWN = {f"machine-{number}": number for number in range(20)}
+each_node = pytest.mark.parametrize(
+    "name", [*names(), *(pytest.param(name, marks=pytest.mark.slow) for name in DRAWN)]
+)
 LOADED_BY = {RemedyName.LOAD_PEERMEM: PEERMEM, RemedyName.LOAD_DRIVER: DRIVER}
 
 
 @functools.cache
 def judged(name: str) -> tuple[Node, Verdict]:
-    node = Node(open_host(str(laid_down(name))))
+    node = Node(open_host(str(drawn(DRAWN[name]) if name in DRAWN else laid_down(name))))
     return node, judge_node(node)
+
+
+def drawn(number: int) -> Path:
+    """The evidence of a machine with planted faults."""
+    folder = Path(tempfile.mkdtemp(prefix="machine-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return compose.write(case(4242, number).machine, folder)
 
 
 def chains(name: str, consumer: str) -> tuple[Chain, ...]:

@@ -1,8 +1,9 @@
 """NVIDIA's repository of DOCA-OFED: the commands that set it up, once for each machine.
 
 Sources: NVIDIA, DOCA-Host Installation and Upgrade, 3.2.1: an online repository for each major release,
-whose modules DKMS builds on the machine, without NVIDIA's signature; the folders of
-linux.mellanox.com/public/repo/doca/3.2.1, as published scripts use them. None was found for SLES.
+whose modules DKMS builds on the machine, without NVIDIA's signature, or a package with a repository in it;
+the folders of linux.mellanox.com/public/repo/doca/3.2.1, and for Debian the packages of
+www.mellanox.com/downloads/DOCA, as published scripts use them. None was found for SLES and Debian on Arm.
 """
 
 from __future__ import annotations
@@ -20,13 +21,23 @@ _ROOT = f"https://linux.mellanox.com/public/repo/doca/{VERSION}"
 _FOLDERS = {"x86_64": "x86_64", "aarch64": "arm64-sbsa"}
 _UBUNTU = ("22.04", "24.04")
 _RHEL = ("8", "9", "10")
+_DEBIAN = {  # the package that has the repository; no release was found that has one for both
+    "12": ("3.1.0", "doca-host_3.1.0-091000-25.07-debian125_amd64.deb"),
+    "13": (VERSION, f"doca-host_{VERSION}-044000-25.10-debian13_amd64.deb"),
+}
 _KEYRING = "/usr/share/keyrings/doca.gpg"
 
 
 def repository(node: Node) -> AskPerson:
     """What a person does before DOCA-OFED can be installed; commands where NVIDIA documents them."""
     system = if_missing(None, distribution, node)
-    folder = _FOLDERS.get(if_missing("", architecture, node), "")
+    processor = if_missing("", architecture, node)
+    if system is not None and (system.id, processor) == ("debian", "x86_64") and system.version in _DEBIAN:
+        version, package = _DEBIAN[system.version]
+        return AskPerson(
+            what=f"set up NVIDIA's repository of DOCA {version}", commands=_dpkg(version, package)
+        )
+    folder = _FOLDERS.get(processor, "")
     name = "" if system is None else _directory(system)
     if not folder or not name:
         where = "for this distribution (docs.nvidia.com/doca, DOCA-Host)"
@@ -56,6 +67,14 @@ def _apt(url: str) -> tuple[str, ...]:
     return (
         f"curl -fsSL {url}GPG-KEY-Mellanox.pub | sudo gpg --dearmor --yes -o {_KEYRING}",
         f"echo 'deb [signed-by={_KEYRING}] {url} ./' | sudo tee /etc/apt/sources.list.d/doca.list",
+        "sudo apt-get update",
+    )
+
+
+def _dpkg(version: str, package: str) -> tuple[str, ...]:
+    return (
+        f"curl -fsSLO https://www.mellanox.com/downloads/DOCA/DOCA_v{version}/host/{package}",
+        f"sudo dpkg -i {package}",
         "sudo apt-get update",
     )
 
