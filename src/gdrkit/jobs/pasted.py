@@ -23,7 +23,7 @@ class PastedJob(Struct, frozen=True):
 
 
 def pasted_job(content: bytes, name: str) -> PastedJob | None:
-    """The job of the log in a text; None if the text has no log, or the log decides nothing.
+    """The job of the log in a text; None if a text with other parts has no log that decides anything.
 
     In a text with other parts, only lines with the process that printed them count: those without one may
     be examples."""
@@ -36,4 +36,4 @@ def pasted_job(content: bytes, name: str) -> PastedJob | None:
     tally.feed("\n".join(kept).encode(), 0)
     found = document(analyse(tally, lambda position: LogPosition(name, position)))
     decided = found.verdict.state != "unknown" or found.refused or found.why_not_direct
-    return PastedJob(found, is_log) if decided or (is_log and found.jobs) else None
+    return PastedJob(found, is_log) if decided or is_log else None
