@@ -157,6 +157,12 @@ LOADING = (
 
 DRIVER = (
     Statement(
+        "gpu-before-turing",
+        r"\b(?:V100S?|P100|P40|P4|K[248]0m?|M[46]0|GV100)\b|\b(?:Volta|Pascal|Kepler|Maxwell)\b",
+        DMABUF,
+        unless=r"\b(?:A|H|B|L)\d{2,3}S?\b|\bT4\b|\b(?:Turing|Ampere|Hopper)\b|\bROCm\b|\bMI\d{2,3}",
+    ),
+    Statement(
         "driver-mismatch",
         r"driver[/ -]library[ -]version[ -]mismatch"
         r"|\b(?:user[- ]?space|librar\w+|libcuda\S*|NVML|client"

@@ -353,6 +353,25 @@ ROWS = (
         "kvcache-ai/Mooncake mooncake-transfer-engine/src/topology.cpp",
     ),
     OtherMessage(
+        "DeepEP timeout check failed",
+        r"DeepEP timeout check failed: ",
+        "A rank waited some 100 seconds for another one of the same host, over NVLink: that one failed or"
+        " hangs",
+        "Find the first error of all ranks of this host; this wait is not on the network",
+        "deepseek-ai/DeepEP csrc/kernels/utils.cuh, barrier_block()",
+        kind="follows",
+    ),
+    OtherMessage(
+        "unspecified launch failure",
+        r"(?:deep_?ep|internode\w*\.cu|intranode\.cu|EPException).{0,80}unspecified launch failure",
+        "A kernel of DeepEP stopped, as its kernels do when a wait takes too long, or accessed memory that"
+        " is not there",
+        "Read the lines before it: a time-out names what was waited for, and the first error of all ranks"
+        " is why",
+        "deepseek-ai/DeepEP csrc/kernels/utils.cuh, trap(); exception.cuh",
+        kind="follows",
+    ),
+    OtherMessage(
         "undefined symbol: uc",
         r"undefined symbol: uc[pts]_\w+",
         "Libraries of two UCX versions are loaded together",
