@@ -163,9 +163,10 @@ _PATTERNS = {
         r"\s*(?:echo|logger|printf|elif|import|static|#include|#define) \S|\s*(?:fi|done|then|else)\s*$"
         r"|\s*(?:if \[|for \w+ in |while \[|def \w+\(|class \w+[(:]|from \S+ import |return [\w(]+;)"
     ),
-    # time stamps of glog, ISO, the kernel and syslog; mpirun --tag-output; NCCL's prefix
+    # time stamps of glog, PyTorch, vLLM, ISO, the kernel and syslog; mpirun --tag-output; NCCL's prefix
     "logged": (
-        r"\s*(?:[IWEF]\d{4} [\d:]{8}|\[?\d{4}-\d\d-\d\d[T ]\d\d:|\[ *\d+\.\d+\]|\[\d+,\d+\]<"
+        r"\s*(?:(?:\[\w{1,20}\d{1,6}\]: ?)?\[?[IWEF]\d{4} [\d:]{8}|\[rank\d{1,6}\]:"
+        r"|(?:DEBUG|INFO|WARNING|ERROR) \d\d-\d\d [\d:]{8} |\[?\d{4}-\d\d-\d\d[T ]\d\d:|\[ *\d+\.\d+\]|\[\d+,\d+\]<"
         r"|[A-Z][a-z]{2} [ \d]\d [\d:]{8} |[\w.<>-]{1,60}:\d+:\d+ \[-?\d+\] )"
     ),
     # Not after a single letter or a number ("e.g. this", "version 2. 1"). Names of programs are lower-case.
