@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gdrkit.explain import cues
+from gdrkit.explain import cues, outcomes
 from gdrkit.explain.lines import is_advice, is_command
 from gdrkit.explain.replies import is_confirmed, is_refuted
 from gdrkit.explain.sentences import Place, Sentence
@@ -81,19 +81,37 @@ UNTRIED = (Stance.REMEDY, Stance.ASKED, Stance.ADVISED)
 
 
 def _readings(found: tuple[Sentence, ...], index: int, stance: Stance) -> tuple[Reading, ...]:
-    """The causes in a sentence. What cured the problem may be named in the sentence before it."""
-    own = tuple(readings(found[index].text))
-    if (
-        own
-        or stance is not Stance.FOUND
-        or not cues.is_definite(found[index].text)
-        or _REASON_FOLLOWS.match(found[index].text)
-        or not index
-        or found[index - 1].paragraph != found[index].paragraph
-    ):
+    """The causes in a sentence. What cured the problem may be named in the sentence before it, or advised
+    in the post before it."""
+    text = found[index].text
+    own = tuple(readings(text))
+    if own or stance is not Stance.FOUND or not cues.is_definite(text) or _REASON_FOLLOWS.match(text):
         return own
-    before = readings(f"{found[index - 1].text} {found[index].text}")
+    named = (
+        found[index - 1 : index] if index and found[index - 1].paragraph == found[index].paragraph else ()
+    )
+    if outcomes.refers_back(text):
+        named = (*_advised_before(found, index), *named)
+    before = readings(" ".join((*(sentence.text for sentence in named), text))) if named else ()
     return tuple(replace(reading, start=0) for reading in before if reading.cured)
+
+
+def _advised_before(found: tuple[Sentence, ...], index: int) -> tuple[Sentence, ...]:
+    """What the post before a sentence's asks or advises."""
+    post = found[index].post
+    return tuple(
+        sentence
+        for sentence in found[:index]
+        if post and sentence.post == post - 1 and _is_advice(sentence.text)
+    )[-MOST_ADVICE:]
+
+
+MOST_ADVICE = 4
+"""Sentences of advice that a reply refers to, at most."""
+
+
+def _is_advice(text: str) -> bool:
+    return cues.is_guess(text) or cues.is_remedy(text) or cues.is_instruction(text)
 
 
 def _stance(found: tuple[Sentence, ...], index: int) -> Stance:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import functools
 import re
 
+from gdrkit.explain import outcomes
+
 
 @functools.cache
 def _compiled(name: str) -> re.Pattern[str]:
@@ -173,7 +175,7 @@ _PATTERNS = {
         r"|mount|run|us)\w*|`)"
         r"|^\W*to (?:fix|solve|resolve|enable|avoid|make|get|use)\b.{0,80}(?:need|have to|must"
         r"|should|load|set|install|run)"
-        r"|\b(?:is|are|was|were) needed (?:when|if|for|to|here)\b"
+        r"|\b(?:is|are|was|were) needed (?:when|if|for|to|here)\b|^\W*needs? to (?:use|set|load|install)\b"
         r"|\u8981(?:\u542f\u7528|\u4f7f\u7528|\u89e3\u51b3).{0,40}\u9700\u8981"
     ),
     "plan": (
@@ -274,7 +276,7 @@ _HELP = re.compile(
 
 def names_a_cause(text: str) -> bool:
     """Whether a sentence says what the cause was, or what cured the problem."""
-    return any(_compiled(name).search(text) is not None for name in ("found", "cured"))
+    return outcomes.is_good(text) or any(_compiled(name).search(text) for name in ("found", "cured"))
 
 
 def names_the_cause(text: str) -> bool:
@@ -284,7 +286,7 @@ def names_the_cause(text: str) -> bool:
 
 def is_definite(text: str) -> bool:
     """Whether a sentence says that something was the cause or the cure, not only what follows from what."""
-    return _compiled("definite").search(text) is not None
+    return outcomes.is_good(text) or _compiled("definite").search(text) is not None
 
 
 def is_request(text: str) -> bool:
@@ -361,4 +363,4 @@ def is_negated(text: str, start: int) -> bool:
 
 def is_avoided(text: str, start: int) -> bool:
     """Whether what a sentence says at `start` is what the problem does not occur with: "works with X"."""
-    return _AVOIDS.search(text[:start]) is not None
+    return _AVOIDS.search(text[:start]) is not None or outcomes.is_in_comparison(text, start)

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from msgspec.structs import replace
 
-from gdrkit.consumers.table import paths_closed_by
+from gdrkit.consumers.table import cells_of, paths_closed_by
 from gdrkit.evidence import Confidence
 from gdrkit.explain.answer import answer, standing
 from gdrkit.explain.causes import decides, open_causes
@@ -152,10 +152,13 @@ def _established_by_rules(node: Node, host: TextHost) -> Iterator[EstablishedPro
 
 
 def _is_note(found: EstablishedProblem, about: Topics) -> bool:
-    """Whether a problem matters for dma-buf alone, in a text not about it, or for the network of a local
-    job."""
+    """Whether a problem matters for dma-buf alone, in a text not about it, for the network of a local job,
+    or for programs that the text is not about."""
     if found.code in FOR_NETWORK:
         return about.one_host
+    programs = {program for _, program in cells_of(BY_CODE[found.code].takes(found.subject))}
+    if programs and programs.isdisjoint(about.programs):
+        return not _is_printed(found)
     alone = found.blocks == ("dmabuf",) or found.code in FOR_DMABUF
     return alone and not about.dmabuf and not _is_printed(found)
 

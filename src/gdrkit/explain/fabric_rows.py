@@ -35,6 +35,7 @@ RDMA = (
         r"disabled|not active)\b",
         unless=r"bandwidth|throughput",
     ),
+    Statement("port-down", r"\b(?:Physical )?State:\s", r"State: (?:Down|Disabled|Polling)\b"),
     Statement("port-down", r"\b(?:ports?|links?)\b", r"not (?:up|active)\b|went down|go(?:es)? down|flapp"),
     Statement("rdma-device-software", r"\b(?:soft-?roce|rdma_rxe|rxe\d|siw|soft-?iwarp)\b"),
     Statement("bar1-small", r"\bBAR[ -]?1?\b", r"\b(?:16|32|64|128|256) ?Mi?B?\b|too small|small|limit"),
@@ -114,6 +115,12 @@ RDMA = (
         context=True,
     ),
     Statement("rdma-device-not-in-container", r"\bibv_open_device\b", "fail|cannot|unable"),
+    Statement(
+        "rdma-device-not-in-container",
+        r"/dev/infiniband\b",
+        cure=r"--device|--privileged|\bprivileged\b|mount",
+        state=r"(?:not|n't|missing|no) .{0,24}(?:inside|in) (?:the |my |our )?(?:container|pod)",
+    ),
     Statement(
         "rdma-device-not-in-container",
         r"\b(?:pod|deployment|manifest|yaml|container|job) ?(?:spec|template|definition)?\b",

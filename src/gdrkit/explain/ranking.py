@@ -218,7 +218,8 @@ def _of_machines(
         for line in machine.open:
             if not line.printed and line.codes in said:
                 continue
-            for candidate in _of_line(line, topics, failing, denied):
+            left = [code for code in line.codes if code not in machine.cleared]
+            for candidate in _of_line(line, topics, failing, denied, left):
                 excluded = (topics.datacenter and candidate.code in CARDS) or (
                     candidate.code in OF_NVIDIA and not topics.gpu
                 )
@@ -248,13 +249,15 @@ def _of_problem(problem: EstablishedProblem, machine: str, topics: Topics, *, fa
 
 
 def _of_line(
-    line: OpenLine, topics: Topics, failing: list[OpenLine], denied: set[str]
+    line: OpenLine, topics: Topics, failing: list[OpenLine], denied: set[str], left: list[str]
 ) -> Iterator[Candidate]:
+    """The causes of a line; `left` are those that no output excludes."""
     mentioned = line.claimed and len(line.codes) == 1 and line.codes[0] in HARDWARE_CODES
     first = ONLY_CAUSE if len(line.causes) == 1 and not line.ruled_out else FIRST_CAUSE
     likely = {code for other in denied & set(line.codes) for code in UNSEEN.get(other, ())}
     for index, code in enumerate(line.codes):
         leads = (line.leads and index == 0 and len(line.causes) > 1) or code in likely
+        leads = leads or (left == [code] and len(line.codes) > 1)
         weight = LEADING if leads else first / (index + 1)
         shown = line.note and not line.claimed and len(line.causes) == 1  # a state, and no error
         doubted = code in denied and not shown

@@ -166,7 +166,8 @@ _PATTERNS = {
     # time stamps of glog, PyTorch, vLLM, ISO, the kernel and syslog; mpirun --tag-output; NCCL's prefix
     "logged": (
         r"\s*(?:(?:\[\w{1,20}\d{1,6}\]: ?)?\[?[IWEF]\d{4} [\d:]{8}|\[rank\d{1,6}\]:"
-        r"|(?:DEBUG|INFO|WARNING|ERROR) \d\d-\d\d [\d:]{8} |\[?\d{4}-\d\d-\d\d[T ]\d\d:|\[ *\d+\.\d+\]|\[\d+,\d+\]<"
+        r"|(?:DEBUG|INFO|WARNING|ERROR) \d\d-\d\d [\d:]{8} "
+        r"|\[?\d{4}-\d\d-\d\d[T ]\d\d:|\[ *\d+\.\d+\]|\[\d+,\d+\]<"
         r"|[A-Z][a-z]{2} [ \d]\d [\d:]{8} |[\w.<>-]{1,60}:\d+:\d+ \[-?\d+\] )"
     ),
     # Not after a single letter or a number ("e.g. this", "version 2. 1"). Names of programs are lower-case.

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
+from gdrkit.consumers.table import CONSUMERS
 from gdrkit.explain import cues
 from gdrkit.explain.blocks import EVIDENCE
 from gdrkit.explain.sentences import Place, Sentence
@@ -71,6 +72,19 @@ _PATTERNS = {
 }
 
 
+_PROGRAMS = {
+    "nccl-gin": r"\bGIN\b|\bgin[_/]|ncclGin|\bdevice API\b|deep_?ep",
+    "mnnvl": r"MNNVL|\bNVL\d\d|\bIMEX\b|multi-?node NVLink",
+    "deepep": r"deep_?ep",
+}
+"""How a text names a program, where not by the name that gdr gives it."""
+
+
+@functools.cache
+def _program(name: str) -> re.Pattern[str]:
+    return re.compile(_PROGRAMS.get(name, re.escape(name)), re.IGNORECASE)
+
+
 @functools.cache
 def _compiled(name: str) -> re.Pattern[str]:
     return re.compile(_PATTERNS[name], re.IGNORECASE)
@@ -87,6 +101,7 @@ class Topics(Struct, frozen=True):
     foreign: str  # the maker of other accelerators that the text is about; empty for NVIDIA's
     one_host: bool  # all ranks of its jobs are on one host, so nothing needs the network
     datacenter: bool  # it names a GPU for data centres, and none for desktops
+    programs: tuple[str, ...]  # those of consumers/ that it names, or that any job may use
 
 
 def topics(lines: Iterable[TextLine]) -> Topics:
@@ -108,6 +123,7 @@ def topics(lines: Iterable[TextLine]) -> Topics:
         _maker(words),
         counts == {"1"},
         datacenter,
+        tuple(one.name for one in CONSUMERS if one.common or _program(one.name).search(words)),
     )
 
 
@@ -127,6 +143,8 @@ def explains(lines: tuple[TextLine, ...], found: tuple[Sentence, ...]) -> bool:
     outputs = any(line.kind in EVIDENCE and line.typed_at for line in lines)
     if not found or any(_compiled("report").search(sentence.text) for sentence in found):
         return False
+    if any(sentence.post and cues.is_definite(sentence.text) for sentence in found):
+        return False  # somebody answers how it was solved
     guides = sum(_compiled("guide").search(sentence.text) is not None for sentence in found)
     advice = sum(cues.is_instruction(sentence.text) for sentence in found)
     trouble = sum(_compiled("trouble").search(sentence.text) is not None for sentence in found)

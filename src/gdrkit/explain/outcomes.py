@@ -1,0 +1,67 @@
+"""What a change led to: "adding iommu=pt gives 12 GB/s", "with ACS off the script finishes".
+
+People say that they found the cause by what they changed and what was good then, in any words for both. A
+state that they name in the change ("with NCCL_IB_DISABLE=1 it finishes") avoids the problem.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+
+_DOING = (
+    r"(?:add|set|us|enabl|disabl|load|install|remov|switch|chang|pass|mount|turn|export|upgrad|downgrad|updat"
+    r"|rebuild|recompil|reinstall|increas|rais|lower|reduc|unset|unload|plug|swap|replac|mov|giv|grant|expos"
+    r"|bind|restart|reboot|start|stopp?|apply|fix|correct|enroll?|sign)\w*ing"
+)
+_ANAPHOR = r"(?:it|this|that|them|those|these|(?:the|both|all)(?: \w+)?)"
+_QUALITY = (
+    r"(?:(?:finish|pass)(?:es|ed)|complet(?:es|ed)|succeed(?:s|ed)"
+    r"|(?:goes|went|gets|got|comes|came) (?:through|up)\b"
+    r"|(?:is|are|was|were|becomes?|became|looks?) (?:\w+ )?"
+    r"(?:fine|ok(?:ay)?|normal|good|healthy|as expected|gone)\b"
+    r"|(?:is|are|was|were|goes|went) back to normal|recover(?:s|ed)|(?:works|worked|runs|ran)\b)"
+)
+_AMOUNT = (
+    r"(?:(?:reach|achiev|giv|get|gave|got|see|saw|show|measur|yield|bring|brought)\w*"
+    r" (?:\w+ ){0,3}[~\u2248]?\d[\d.,]* ?(?:x\b|times\b|[GM]i?B/s|[GM]b(?:it)?(?:/s|ps)|GBps|%)"
+    r"|(?:jump|r(?:i|o)se|go(?:es)? up|went up|increas|improv|doubl|tripl)\w*)"
+)
+_PATTERNS = {
+    "changed": (
+        rf"(?P<change>\b(?:after|once|by )?\b(?:{_DOING}|(?:after|once) (?:I|we|the|they)\b)"
+        rf"[^.;!?]{{0,100}}?)\b(?P<good>{_QUALITY}|{_AMOUNT})"
+    ),
+    "compared": rf"(?P<change>\b(?:with|without)\b[^.;!?]{{0,80}}?)\b(?P<good>{_QUALITY})",
+    "refers": rf"\b{_DOING} {_ANAPHOR}\b",
+    "bad": (
+        r"(?<!no )(?<!no more )(?<!without )\b(?:fail|error|crash|hang|hung|stuck|slow|drop|still|only|but"
+        r"|however|not|never|nothing|half|bad|poor|worse|cannot)\w*\b|n't\b"
+    ),
+}
+
+
+@functools.cache
+def _compiled(name: str) -> re.Pattern[str]:
+    return re.compile(_PATTERNS[name], re.IGNORECASE)
+
+
+def _good(name: str, text: str) -> re.Match[str] | None:
+    found = _compiled(name).search(text)
+    return found if found and not _compiled("bad").search(text, max(0, found.start("good") - 12)) else None
+
+
+def is_good(text: str) -> bool:
+    """Whether a sentence says that something was good after a change."""
+    return any(_good(name, text) for name in ("changed", "compared"))
+
+
+def refers_back(text: str) -> bool:
+    """Whether what was changed is named before: "after loading the module"."""
+    return _compiled("refers").search(text) is not None
+
+
+def is_in_comparison(text: str, start: int) -> bool:
+    """Whether what a sentence says at `start` is what it is good with."""
+    found = _good("compared", text)
+    return found is not None and found.start("change") <= start < found.end("change")
