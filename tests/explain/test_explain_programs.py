@@ -228,3 +228,23 @@ def test_what_follows_from_a_wait_of_deepep_says_to_look_before_it(line):
     assert (found.kind, found.cause) == ("elsewhere", None)
     timeout = explained(f"{line}\nDeepEP error: CPU recv timeout\n").answer
     assert timeout.kind == "several"  # the wait on the network says more
+
+
+@pytest.mark.parametrize(
+    ("subject", "named"),
+    [("The all-reduce of two nodes is slow.", False), ("DeepEP needs GIN, and finds none.", True)],
+)
+def test_an_nccl_without_gin_matters_where_a_text_is_about_gin(subject, named):
+    text = (
+        f"{subject}\n\nNCCL version 2.27.5+cuda12.4\n"
+        "h:1:2 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[0] [send] via NET/IB/0\n"
+    )
+    found = explained(text)
+    assert (found.answer.cause == "gin-unavailable") is named
+    assert ("gin-unavailable" in {one.code for m in found.machines for one in m.notes}) is not named
+
+
+def test_the_only_cause_that_no_output_excludes_is_named_as_possible():
+    alone = explained(f"{LSMOD}{DISABLED}").answer
+    assert (alone.cause, alone.sureness) == ("nccl-misses-peermem", "possible")
+    assert explained(DISABLED).answer.cause is None

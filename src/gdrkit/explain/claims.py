@@ -90,19 +90,18 @@ def _readings(found: tuple[Sentence, ...], index: int, stance: Stance) -> tuple[
     named = (
         found[index - 1 : index] if index and found[index - 1].paragraph == found[index].paragraph else ()
     )
-    if outcomes.refers_back(text):
-        named = (*_advised_before(found, index), *named)
+    named = (*_advised_before(found, index), *named)
     before = readings(" ".join((*(sentence.text for sentence in named), text))) if named else ()
     return tuple(replace(reading, start=0) for reading in before if reading.cured)
 
 
 def _advised_before(found: tuple[Sentence, ...], index: int) -> tuple[Sentence, ...]:
-    """What the post before a sentence's asks or advises."""
-    post = found[index].post
+    """What the post before asks or advises, if a sentence refers to it."""
+    text, post = found[index].text, found[index].post
     return tuple(
-        sentence
-        for sentence in found[:index]
-        if post and sentence.post == post - 1 and _is_advice(sentence.text)
+        one
+        for one in found[:index]
+        if post and one.post == post - 1 and _is_advice(one.text) and outcomes.refers_back(text, one.text)
     )[-MOST_ADVICE:]
 
 

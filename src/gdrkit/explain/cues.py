@@ -21,7 +21,7 @@ _PATTERNS = {
         r"|the (?:actual |real |main |underlying )?(?:problem|issue|reason|explanation|fix|solution)"
         r" (?:was|is)"
         r"|(?:problem|issue)s? (?:was|were|is|are|got|gets) (?:solved|fixed|resolved|gone|caused)"
-        r"|(?:solved|fixed|resolved|repaired) (?:it|this|that|the|my|our|by|with|after|when)"
+        r"|(?:solved|fixed|resolved|repaired|cured) (?:it|this|that|the|my|our|by|with|after|when)"
         r"|(?:solves|fixes|resolves|explains) (?:it|this|that|the|my|our)"
         r"|until (?:I|we|he|they|the)"
         r"|after (?:I|we|he|they|having) (?:had |then )?(?:load|install|disabl|enabl|set|chang|upgrad"

@@ -263,10 +263,10 @@ PATH = (
     ),
     Statement(
         "iommu-translating",
-        r"\bIOMMU\b|\bVT-d\b|\bAMD-Vi\b|\bSMMU\b|iommu=pt",
+        r"\b(?:amd_|intel_)?iommu\b|\bVT-d\b|\bAMD-Vi\b|\bSMMU\b",
         r"translat|_iommu=on\b.{0,40}(?:corrupt|slow|fail|saw|hang|error)|" + BLOCKS + r"|(?:is|was|are"
         r"|IOMMU) (?:en|turned on|on\b)",
-        OFF,
+        OFF + r"|iommu=pt|(?:remov|dropp?|delet|without).{0,24}_iommu=on",
     ),
     Statement(
         "pair-distant",

@@ -14,7 +14,12 @@ _DOING = (
     r"|rebuild|recompil|reinstall|increas|rais|lower|reduc|unset|unload|plug|swap|replac|mov|giv|grant|expos"
     r"|bind|restart|reboot|start|stopp?|apply|fix|correct|enroll?|sign)\w*ing"
 )
-_ANAPHOR = r"(?:it|this|that|them|those|these|(?:the|both|all)(?: \w+)?)"
+_AT_START = (
+    r"^\W*(?!(?:during|nothing|something|anything|everything|following|including|running|testing|training"
+    r"|measuring|benchmarking|according|looking|regarding|depending|considering|assuming|checking|debugging"
+    r"|being|having|getting|seeing|trying)\b)[a-z]{2,14}ing\b"
+)
+"""Any other activity with which a sentence begins: "booting with", "listing all"."""
 _QUALITY = (
     r"(?:(?:finish|pass)(?:es|ed)|complet(?:es|ed)|succeed(?:s|ed)"
     r"|(?:goes|went|gets|got|comes|came) (?:through|up)\b"
@@ -22,18 +27,20 @@ _QUALITY = (
     r"(?:fine|ok(?:ay)?|normal|good|healthy|as expected|gone)\b"
     r"|(?:is|are|was|were|goes|went) back to normal|recover(?:s|ed)|(?:works|worked|runs|ran)\b)"
 )
-_AMOUNT = (
-    r"(?:(?:reach|achiev|giv|get|gave|got|see|saw|show|measur|yield|bring|brought)\w*"
+_EFFECT = (
+    r"(?:(?:fixe|solve|resolve|cure|restore|eliminate)[sd]\b"
+    r"|(?:reach|achiev|giv|get|gave|got|see|saw|show|measur|yield|bring|brought)\w*"
     r" (?:\w+ ){0,3}[~\u2248]?\d[\d.,]* ?(?:x\b|times\b|[GM]i?B/s|[GM]b(?:it)?(?:/s|ps)|GBps|%)"
+    r"|(?:takes|took|brings|brought|moves|moved|raises|raised)\b.{0,30}\bto \d"
     r"|(?:jump|r(?:i|o)se|go(?:es)? up|went up|increas|improv|doubl|tripl)\w*)"
 )
 _PATTERNS = {
     "changed": (
-        rf"(?P<change>\b(?:after|once|by )?\b(?:{_DOING}|(?:after|once) (?:I|we|the|they)\b)"
-        rf"[^.;!?]{{0,100}}?)\b(?P<good>{_QUALITY}|{_AMOUNT})"
+        rf"(?P<change>(?:{_AT_START}|\b(?:after|once|by )?\b{_DOING}|\b(?:after|once) (?:I|we|the|they)\b)"
+        rf"(?:[^.;!?]|\.(?=\d)){{0,100}}?)\b(?P<good>{_QUALITY}|{_EFFECT})"
     ),
-    "compared": rf"(?P<change>\b(?:with|without)\b[^.;!?]{{0,80}}?)\b(?P<good>{_QUALITY})",
-    "refers": rf"\b{_DOING} {_ANAPHOR}\b",
+    "compared": rf"(?P<change>\b(?:with|without)\b(?:[^.;!?]|\.(?=\d)){{0,80}}?)\b(?P<good>{_QUALITY})",
+    "refers": rf"\b{_DOING} (?:(?:the|both|all) (?P<noun>\w{{3,}})|(?:it|this|that|them|those|these)\b)",
     "bad": (
         r"(?<!no )(?<!no more )(?<!without )\b(?:fail|error|crash|hang|hung|stuck|slow|drop|still|only|but"
         r"|however|not|never|nothing|half|bad|poor|worse|cannot)\w*\b|n't\b"
@@ -56,9 +63,10 @@ def is_good(text: str) -> bool:
     return any(_good(name, text) for name in ("changed", "compared"))
 
 
-def refers_back(text: str) -> bool:
-    """Whether what was changed is named before: "after loading the module"."""
-    return _compiled("refers").search(text) is not None
+def refers_back(text: str, before: str) -> bool:
+    """Whether what was changed is named in a sentence before: "after loading the module"."""
+    found = _compiled("refers").search(text)
+    return found is not None and (found["noun"] or "").lower().removesuffix("s") in before.lower()
 
 
 def is_in_comparison(text: str, start: int) -> bool:

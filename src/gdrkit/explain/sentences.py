@@ -173,6 +173,6 @@ _PATTERNS = {
     # Not after a single letter or a number ("e.g. this", "version 2. 1"). Names of programs are lower-case.
     "end": (
         r"(?<=[\w)\]`'\"*])[.?!](?=\s{1,4}(?:dmesg|lsmod|modprobe|nvidia[-_]\w+|ib[v_]\w+|ucx_\w+|lib[a-z]\w+)\b)|"
-        r"(?<=[\w)\]`'\"*]{2})[.?!](?=[\s\"')*]{1,4}[^a-z])|(?<=\w\w)\?(?=\s)|[\u3002\uff01\uff1f]"
+        r"(?<=[\w)\]`'\"*]{2})[.?!](?=[\s\"')*]{1,4}[^a-z])|(?<=[Bb]/s)\.(?=\s)|(?<=\w\w)\?(?=\s)|[\u3002\uff01\uff1f]"
     ),
 }

@@ -67,7 +67,7 @@ _PATTERNS = {
         r"\b(?:I|we|my|our|us|me)\b.{0,120}(?:fail|error|problem|issue|slow|crash|hang|stuck|not work"
         r"|n't work|unable|cannot|can't|get|see|degrad|lost|wrong)"
         r"|(?:fail|crash|hang|stop|broke|does not work|doesn't work)\w* (?:on|with|after|when)"
-        r"|\?\s*$|\uff1f|\u65e0\u6cd5|\u62a5\u9519|\u5931\u8d25"
+        r"|\b(?:slow(?:er)?|falls? back|half)\b|\?\s*$|\uff1f|\u65e0\u6cd5|\u62a5\u9519|\u5931\u8d25"
     ),
 }
 
