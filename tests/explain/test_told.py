@@ -88,6 +88,13 @@ def test_a_cause_that_brings_the_other_one_about_is_no_rival_of_it():
     assert answered("nvidia_peermem was blacklisted, that was the issue.\n").cause == "module-blacklisted"
 
 
+def test_a_guess_at_a_deeper_cause_is_not_put_before_the_stated_one():
+    stated = "The root cause was that nvidia_peermem is not loaded."
+    guessed = answered(f"{stated}\n\nPerhaps the module was not found in the image?\n")
+    assert guessed.cause == "peermem-not-loaded"
+    assert answered(f"{stated}\n\nThe module was not found in the image.\n").cause == "module-not-found"
+
+
 @pytest.mark.parametrize(
     "title",
     [

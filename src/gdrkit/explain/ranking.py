@@ -182,6 +182,8 @@ def _deepest_first(ordered: list[Candidate]) -> list[Candidate]:
     first = ordered[0].code if ordered else ""
     known = {line.line for line in ordered[0].lines} if ordered else set()
     for candidate in ordered[1:]:
+        if _is_guess(candidate) and candidate.weight < ordered[0].weight:
+            continue
         if _explains_in_words(candidate, ordered[0]):
             return [candidate, *(one for one in ordered if one is not candidate)]
         own = any(line.line not in known for line in candidate.lines)
@@ -194,6 +196,12 @@ def _deepest_first(ordered: list[Candidate]) -> list[Candidate]:
             deeper = replace(candidate, weight=max(candidate.weight, ordered[0].weight))
             return [deeper, *(one for one in ordered if one is not candidate)]
     return ordered
+
+
+def _is_guess(candidate: Candidate) -> bool:
+    """Whether people only suppose a cause. Hardware is none: to mention it is enough."""
+    supposed = candidate.weight < STANCES[Stance.SAID] and candidate.code not in HARDWARE_CODES
+    return supposed and candidate.said and not candidate.printed
 
 
 def _explains_in_words(deeper: Candidate, first: Candidate) -> bool:
