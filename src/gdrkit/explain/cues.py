@@ -266,6 +266,16 @@ _ASIDE = re.compile(r"\([^()]{0,200}\)")
 """An aside: a doubt in it is not about the sentence."""
 
 
+_ONSET = re.compile(
+    r"(?:(?<!no longer )(?<!not )(?<!n't )(?<!never )\b(?:fail(?:s|ed|ing)?|crash(?:es|ed)?|hangs?|hung"
+    r"|stop(?:s|ped)?|broke|slow(?:er)?|(?:cannot|can't|unable to|not|n't)"
+    r"(?! (?:\w+ )?(?:fail|crash|hang|occur|happen|appear|show|reproduce)))\b[^.;,!?]{0,60}?)"
+    r"\b(?:after|since)\b",
+    re.IGNORECASE,
+)
+"""Where a sentence says since when something fails: no change that helped."""
+
+
 _HELP = re.compile(
     r"[,;:.!]? *(?:what (?:can|should|could) (?:I|we) do|any (?:idea|help|hint|advice)s?"
     r"|how (?:do|can|to|should) (?:(?:I|we) )?(?:fix|solve|resolve|do)\b[^?]{0,60}|why)\?\s*$",
@@ -276,6 +286,7 @@ _HELP = re.compile(
 
 def names_a_cause(text: str) -> bool:
     """Whether a sentence says what the cause was, or what cured the problem."""
+    text = _ONSET.sub("", text)
     return outcomes.is_good(text) or any(_compiled(name).search(text) for name in ("found", "cured"))
 
 
@@ -286,6 +297,7 @@ def names_the_cause(text: str) -> bool:
 
 def is_definite(text: str) -> bool:
     """Whether a sentence says that something was the cause or the cure, not only what follows from what."""
+    text = _ONSET.sub("", text)
     return outcomes.is_good(text) or _compiled("definite").search(text) is not None
 
 

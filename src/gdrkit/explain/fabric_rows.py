@@ -155,6 +155,12 @@ RDMA = (
         r"rdma-core|upgrad|newer",
         unless=r"registered with ibv_reg_dmabuf_mr",
     ),
+    Statement(  # registration of a dma-buf came with 5.12
+        "kernel-lacks-dmabuf",
+        r"\bkernels? (?:version )?(?:is )?v?(?:[23]\.\d+|4\.\d+|5\.(?:\d|1[01]))\b(?! ?(?:\+|or|and) )",
+        DMABUF,
+        unless=r"backport|el[789]|\bRHEL|\bRocky|\bAlma",
+    ),
     Statement(
         "kernel-lacks-dmabuf",
         r"\bkernel\b(?! (?:driver|module)).{0,60}(?:" + OLD + "|lacks|does not|doesn't)",
