@@ -205,22 +205,33 @@ MIN_WORDS = 5
 """Words of a sentence that can give a reason; "it works now" alone is none."""
 
 
-def stated_reason(found: tuple[Sentence, ...]) -> Sentence | None:
-    """The sentence in which the text itself gives the reason of the problem; None if there is none."""
+def stated_reason(found: tuple[Sentence, ...], *, confirmed: bool = False) -> Sentence | None:
+    """The sentence in which the text itself gives the reason of the problem; None if there is none.
+    `confirmed`: only if it says that this was found, or that a change helped."""
     scored = [
         (score, -sentence.line, sentence)
         for index, sentence in enumerate(found)
-        if (score := _reason_score(sentence, under=_is_under_a_cause(found, index)))
+        if (score := _reason_score(sentence, _is_under_a_cause(found, index), _is_cured_after(found, index)))
+        if not confirmed or cues.is_definite(sentence.text) or _is_cured_after(found, index)
     ]
     return max(scored, key=lambda row: row[:2])[2] if scored else None
 
 
-def _reason_score(sentence: Sentence, *, under: bool) -> float:
+def _is_cured_after(found: tuple[Sentence, ...], index: int) -> bool:
+    """Whether the next sentence says that a change helped, and names nothing technical itself: "A was set.
+    Changing it helped." """
+    after = _next(found, index)
+    if after is None or after.paragraph != found[index].paragraph:
+        return False
+    return outcomes.is_good(after.text) and not _TECHNICAL.search(after.text)
+
+
+def _reason_score(sentence: Sentence, under: bool, cured: bool) -> float:
     text = sentence.text
-    if (cues.is_guess(text) and not under) or (len(text.split()) < MIN_WORDS and text.isascii()):
+    if (cues.is_guess(text) and not under) or (len(text.split()) < MIN_WORDS - 2 * cured and text.isascii()):
         return 0
     technical = len(set(_TECHNICAL.findall(text)))
-    found, follows = under or cues.names_a_cause(text), cues.gives_a_reason(text)
+    found, follows = under or cured or cues.names_a_cause(text), cues.gives_a_reason(text)
     if not technical or not (found or follows):
         return 0
     weight: float = found + under + 2 * (under or cues.names_the_cause(text))
