@@ -34,6 +34,7 @@ _PATTERNS = {
         r"|when|if)"
         r"|(?:that|this|it) (?:did|does) (?:it|the trick)|helped|because|due to|comes? from"
         r"|responsible for"
+        r"|silently (?:breaks?|disables?|drops?|ignores?|turns off)"
         r"|known (?:bug|issue|problem|limitation)|bug in|harmless|workaround(?= (?:is|was|to)\b|:)"
         r"|typo|misspelt|misspelled)\b"
         r"|\b(?:solved|fixed|resolved) ?[:!]|\b(?:fix|solution|resolution|cause|reason|answer)\*{0,2} ?:"

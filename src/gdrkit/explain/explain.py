@@ -93,6 +93,9 @@ def _machine(host: TextHost, about: Topics) -> TextMachine:
 
 # -- established ---------------------------------------------------------------------------------------
 
+MISREAD, NCCL_LOG = "proof-misread", "nccl log"
+"""A problem of who reads a log as a proof, and the subject if it is NCCL's."""
+
 NODE = "node"
 """The subject of a problem that is not about one module, GPU or NIC."""
 
@@ -152,10 +155,12 @@ def _established_by_rules(node: Node, host: TextHost) -> Iterator[EstablishedPro
 
 
 def _is_note(found: EstablishedProblem, about: Topics) -> bool:
-    """Whether a problem matters for dma-buf alone, in a text not about it, for the network of a local job,
-    or for programs that the text is not about."""
+    """Whether a problem matters for dma-buf alone, in a text not about it, for the network of a job that is
+    local or crashes, for who reads a log as a proof, or for programs that the text is not about."""
     if found.code in FOR_NETWORK:
-        return about.one_host
+        return about.one_host or about.crash
+    if found.code == MISREAD and found.subject == NCCL_LOG:
+        return not about.claims_direct
     programs = {program for _, program in cells_of(BY_CODE[found.code].takes(found.subject))}
     if programs and programs.isdisjoint(about.programs):
         return not _is_printed(found)

@@ -115,6 +115,12 @@ RDMA = (
         context=True,
     ),
     Statement("rdma-device-not-in-container", r"\bibv_open_device\b", "fail|cannot|unable"),
+    Statement(  # there on the host, and not inside
+        "rdma-device-not-in-container",
+        r"\bEFA\b|\bRDMA\b|\bHCAs?\b|\bmlx\d|\bInfiniBand\b|\bibv_\w+|\bIB devices?\b",
+        r"\b(?:in|on) (?:the |my |our )?(?:VM|host|node|machine|bare[- ]?metal)\b.{0,60}"
+        r"\b(?:not|n't|nothing|none)\b.{0,24}\b(?:in|inside|within) (?:the |a )?(?:docker|container|pod)",
+    ),
     Statement(
         "rdma-device-not-in-container",
         r"/dev/infiniband\b",

@@ -154,7 +154,7 @@ BEHIND = {
     "wsl": ("module-not-found", "driver-not-loaded", "no-gpu", "verbs-library-missing", "no-rdma-device"),
     "ucx-transport-excluded": ("ucx-lacks-cuda",),
     **dict.fromkeys(
-        ("verbs-library-missing", "rdma-device-not-in-container", "ib-disabled-by-env"),
+        ("verbs-library-missing", "no-rdma-device", "rdma-device-not-in-container", "ib-disabled-by-env"),
         ("rdma-transport-not-chosen",),
     ),
 }
@@ -272,7 +272,7 @@ def _of_line(
         weight *= (QUOTED if line.claimed else 1) * (DENIED if doubted else 1)
         if line.note in (WENT_ON, SET):
             others = any(one.note not in (WENT_ON, SET) and one.printed for one in failing)
-            weight = NOTE if line.note == WENT_ON or others else STANCES[Stance.SAID]
+            weight = NOTE if line.note == WENT_ON or others or topics.crash else STANCES[Stance.SAID]
         yield Candidate(
             code=code,
             weight=_hardware_weight(code, topics, failing) if mentioned else weight,

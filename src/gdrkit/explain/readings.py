@@ -263,7 +263,9 @@ def _transports(lines: tuple[TextLine, ...]) -> Iterator[Reading]:
     if not any(_compiled("taken_for_host").search(line.text) for line in lines):
         return
     for position, line in enumerate(lines):
-        found = _compiled("transports").search(line.text) if line.kind != "prose" else None
+        found = _compiled("transports").search(line.text)
+        if found is not None and line.kind == "prose" and not _compiled("command").search(line.text):
+            continue
         if found is not None and not _compiled("for_gpus").search(found[1]):
             yield Reading(line, position, ("ucx-transport-excluded",), f"{found[1]} has none for GPU memory")
             return
@@ -326,7 +328,8 @@ _PATTERNS = {
     "transports": r"\bUCX_TLS=[\"']?([a-z][\w,]{0,80})",
     "for_gpus": r"\ball\b|cuda|gdr_copy",
     "taken_for_host": r"UCX CUDA support was not found|memory is detected as host"
-    r"|invalid permissions for mapped object at address",
+    r"|invalid permissions for mapped object",
+    "command": r"\b(?:mpirun|mpiexec|prterun|srun|export|env) |-x UCX_TLS=",
     "level": r"\bNCCL_NET_GDR_LEVEL=[\"']?([^\s\"']{1,40})",
     "limit": (
         r"\s*max locked memory\s+\(kbytes, -l\)\s+(?P<kbytes>\d{1,12})"

@@ -110,7 +110,7 @@ def _is_written(line: TextLine) -> bool:
     """Whether a person wrote a line: prose or a quotation, not a log line that no program is known for.
 
     A sentence right after a command looks like its output, unless it has the form of a sentence."""
-    if _compiled("logged").match(line.text) or _compiled("code").match(line.text):
+    if is_logged(line.text) or _compiled("code").match(line.text):
         return False
     if line.kind == "machine":
         introduces = line.text.rstrip().endswith((":", ".")) and not line.text.startswith(("/", "-"))
@@ -119,6 +119,11 @@ def _is_written(line: TextLine) -> bool:
         ends = line.text.rstrip().endswith((".", "?", "!"))
         return (ends or not is_machine(line.text)) and (introduces or is_sentence(line.text))
     return line.kind in ("prose", "quoted")
+
+
+def is_logged(text: str) -> bool:
+    """Whether a line begins as those of a log do."""
+    return _compiled("logged").match(text) is not None
 
 
 MIN_WORDS = 5

@@ -57,7 +57,9 @@ class Statement(Struct, frozen=True):
 
 
 HARDWARE = (
-    Statement("gpu-integrated", r"\bGB10\b|\bDGX[- ]Sparks?\b|\bZGX Nano\b|\bAscent GX10\b"),
+    Statement(
+        "gpu-integrated", r"\bGB10\b|\bDGX[- ]Sparks?\b|\bZGX Nano\b|\bAscent GX10\b|\bJetson\b|\(nvgpu\)"
+    ),
     Statement(
         "gpu-consumer",
         r"\bGeForce\b|\bTITAN (?:X|V|RTX|Xp)\b|\bRTX[- ]?(?:20[678]0|30[5-9]0|40[5-9]0|50[5-9]0)\b"
