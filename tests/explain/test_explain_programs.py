@@ -248,3 +248,13 @@ def test_the_only_cause_that_no_output_excludes_is_named_as_possible():
     alone = explained(f"{LSMOD}{DISABLED}").answer
     assert (alone.cause, alone.sureness) == ("nccl-misses-peermem", "possible")
     assert explained(DISABLED).answer.cause is None
+
+
+@pytest.mark.parametrize(
+    ("said", "noted"), [("It is slow.", True), ("GDR is enabled, as the log proves.", False)]
+)
+def test_a_log_that_is_no_proof_is_a_problem_of_who_takes_it_for_one(said, noted):
+    log = "n1:7:7 [0] NCCL INFO Connected all rings, use ring PXN 0 GDR 1\n"
+    found = explained(f"{said}\n\n{log}").machines
+    assert ("proof-misread" in {one.code for m in found for one in m.notes}) is noted
+    assert ("proof-misread" in {one.code for m in found for one in m.established}) is not noted

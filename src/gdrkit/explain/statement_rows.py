@@ -38,6 +38,7 @@ _NOT_LOADED = (
     r"|\bno output\b"
     r"|\b(?:is|was) (?:disabled|stopped|inactive|not active)\b"
     r"|\u6ca1\u6709\u8f93\u51fa|\u65e0\u8f93\u51fa|\u6ca1\u6709?\u52a0\u8f7d|\u672a\u52a0\u8f7d"
+    r"|\bservice (?:was|is) (?:disabled|stopped|inactive|not (?:running|active|started|enabled))"
     r"|nicht geladen|pas charg\u00e9|no (?:est[\u00e1a]"
     r" )?cargad"
     r"|\u30ed\u30fc\u30c9\u3055\u308c\u3066\u3044|\ub85c\ub4dc\ub418\uc9c0|\u043d\u0435"

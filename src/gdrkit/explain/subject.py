@@ -157,7 +157,7 @@ def explains(lines: tuple[TextLine, ...], found: tuple[Sentence, ...]) -> bool:
     if not found or any(_compiled("report").search(sentence.text) for sentence in found):
         return False
     if any(sentence.post and cues.is_definite(sentence.text) for sentence in found):
-        return False  # somebody answers how it was solved
+        return False  # a reply says how it was solved
     guides = sum(_compiled("guide").search(sentence.text) is not None for sentence in found)
     advice = sum(cues.is_instruction(sentence.text) for sentence in found)
     trouble = sum(_compiled("trouble").search(sentence.text) is not None for sentence in found)
