@@ -22,7 +22,7 @@ from gdrkit.facts.gpu import VGPU_NAME
 from gdrkit.formats import topo_matrix
 from gdrkit.formats.errors import FormatError
 from gdrkit.messages import registration
-from gdrkit.rules.disabled_by_env import READ, switches
+from gdrkit.rules.disabled_by_env import turned_off_by
 from gdrkit.rules.gdr_level import NAME as GDR_LEVEL
 
 DISTANCES = ("PIX", "PXB", "PHB", "NODE", "SYS")
@@ -282,11 +282,8 @@ def _switched_off(lines: tuple[TextLine, ...]) -> Iterator[Reading]:
 
 def _turns_off(name: str, value: str) -> str:
     """The code for what a setting turns off; "" if it turns nothing off."""
-    for code, network in (("ib-disabled-by-env", True), ("dmabuf-disabled-by-env", False)):
-        if any(switch.name == name and switch.off(value) for _, switch in switches(network)):
-            return code
-    if name == READ.name and READ.off(value):
-        return "gdr-read-off"
+    if code := turned_off_by(name, value):
+        return code
     return LEVEL if name == GDR_LEVEL and gdr_level(value, "") == "LOC" else ""
 
 
