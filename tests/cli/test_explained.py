@@ -77,6 +77,14 @@ def test_a_single_line_of_a_log_gives_the_same_exit_code(both, words: str):
     assert (explained, explanation["job"]) == (code, job)
 
 
+def test_lines_without_the_process_that_printed_them_are_a_log_if_the_text_has_little_else(both):
+    (code, job), (explained, explanation) = both(
+        "NCCL_IB_DISABLE set by environment to 1.\nUsing network Socket\n"
+    )
+
+    assert (explained, explanation["job"], code) == (code, job, 2)
+
+
 @pytest.mark.parametrize(
     "text",
     [

@@ -114,7 +114,7 @@ _SETTING = re.compile(
 
 def _settings(text: str) -> Iterator[ConfigFault]:
     """Faults in lines of shell or nccl.conf that set variables of programs; once for each value."""
-    seen = set()
+    seen: set[tuple[str, ...]] = set()
     for match in _SETTING.finditer(text):
         if match.groups() not in seen and len(seen) < MOST_FAULTS:
             seen.add(match.groups())
