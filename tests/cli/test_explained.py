@@ -63,6 +63,28 @@ def test_a_post_with_a_log_has_the_worse_exit_code_of_both(both, log: str, more:
     assert (explanation["job"]["verdict"]["state"], explanation["job"]["counts"]) == (state, job["counts"])
 
 
+ONE_LINE = (
+    "NET/IB : Got completion from peer 10.1.2.3<4012> with status=12 opcode=0 len=0 vendor err 129 (Recv)",
+    "NET/Plugin: No plugin found (libnccl-net.so)",
+    "Bootstrap : Using eth0:10.1.2.3<0>",
+)
+
+
+@pytest.mark.parametrize("words", ONE_LINE)
+def test_a_single_line_of_a_log_gives_the_same_exit_code(both, words: str):
+    (code, job), (explained, explanation) = both(info("n1:7", 0, words))
+
+    assert (explained, explanation["job"]) == (code, job)
+
+
+def test_lines_without_the_process_that_printed_them_are_a_log_if_the_text_has_little_else(both):
+    (code, job), (explained, explanation) = both(
+        "NCCL_IB_DISABLE set by environment to 1.\nUsing network Socket\n"
+    )
+
+    assert (explained, explanation["job"], code) == (code, job, 2)
+
+
 @pytest.mark.parametrize(
     "text",
     [

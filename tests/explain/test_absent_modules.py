@@ -45,6 +45,10 @@ def test_a_search_that_finds_nothing_shows_an_absence(search, end):
     assert "nvidia_peermem" in absent(f"{UNAME}root@alpha:~# {search}\n{end}")
 
 
+def test_an_empty_prompt_after_the_search_shows_that_it_was_run():
+    assert "nvidia_peermem" in absent("$ lsmod | grep nvidia_peermem\n$ \n")
+
+
 @pytest.mark.parametrize(
     "text",
     [

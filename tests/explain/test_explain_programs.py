@@ -201,3 +201,60 @@ def test_a_socket_is_not_direct_even_if_its_line_has_gdrdma():
 
     assert found["NCCL channels"].value == "1 of 2 network legs access GPU memory directly"
     assert (found["NCCL channels"].line, found["NCCL channels"].text) == (2, "GDRDMA")
+
+
+def test_the_registration_that_efa_refuses_has_causes_without_a_word_about_gpus():
+    """A GPU in the text adds the kind of its memory."""
+    line = "libfabric:81:1700::efa:mr:efa_mr_regattr():1003<warn> Unable to register MR: Bad address\n"
+
+    assert {cause for one in open_lines(line) for cause in one.codes} >= {"efa-p2p-unavailable"}
+    assert explained(line).answer.kind == "several"
+    alone = {other.code for other in explained(line).answer.others}
+    with_gpu = {other.code for other in explained(f"The buffer is GPU memory.\n\n{line}").answer.others}
+    assert (alone, with_gpu - alone) == (
+        {"efa-driver-too-old", "efa-p2p-unavailable"}, {"memory-not-registrable"},
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "DeepEP timeout check failed: rank = 3, thread = 0, value = 1024)",
+        "Failed: CUDA error /src/csrc/kernels/internode.cu:88 'unspecified launch failure'",
+    ],
+)
+def test_what_follows_from_a_wait_of_deepep_says_to_look_before_it(line):
+    found = explained(f"{line}\n").answer
+    assert (found.kind, found.cause) == ("elsewhere", None)
+    timeout = explained(f"{line}\nDeepEP error: CPU recv timeout\n").answer
+    assert timeout.kind == "several"  # the wait on the network says more
+
+
+@pytest.mark.parametrize(
+    ("subject", "named"),
+    [("The all-reduce of two nodes is slow.", False), ("DeepEP needs GIN, and finds none.", True)],
+)
+def test_an_nccl_without_gin_matters_where_a_text_is_about_gin(subject, named):
+    text = (
+        f"{subject}\n\nNCCL version 2.27.5+cuda12.4\n"
+        "h:1:2 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[0] [send] via NET/IB/0\n"
+    )
+    found = explained(text)
+    assert (found.answer.cause == "gin-unavailable") is named
+    assert ("gin-unavailable" in {one.code for m in found.machines for one in m.notes}) is not named
+
+
+def test_the_only_cause_that_no_output_excludes_is_named_as_possible():
+    alone = explained(f"{LSMOD}{DISABLED}").answer
+    assert (alone.cause, alone.sureness) == ("nccl-misses-peermem", "possible")
+    assert explained(DISABLED).answer.cause is None
+
+
+@pytest.mark.parametrize(
+    ("said", "noted"), [("It is slow.", True), ("GDR is enabled, as the log proves.", False)]
+)
+def test_a_log_that_is_no_proof_is_a_problem_of_who_takes_it_for_one(said, noted):
+    log = "n1:7:7 [0] NCCL INFO Connected all rings, use ring PXN 0 GDR 1\n"
+    found = explained(f"{said}\n\n{log}").machines
+    assert ("proof-misread" in {one.code for m in found for one in m.notes}) is noted
+    assert ("proof-misread" in {one.code for m in found for one in m.established}) is not noted

@@ -88,6 +88,13 @@ def test_a_cause_that_brings_the_other_one_about_is_no_rival_of_it():
     assert answered("nvidia_peermem was blacklisted, that was the issue.\n").cause == "module-blacklisted"
 
 
+def test_a_guess_at_a_deeper_cause_is_not_put_before_the_stated_one():
+    stated = "The root cause was that nvidia_peermem is not loaded."
+    guessed = answered(f"{stated}\n\nPerhaps the module was not found in the image?\n")
+    assert guessed.cause == "peermem-not-loaded"
+    assert answered(f"{stated}\n\nThe module was not found in the image.\n").cause == "module-not-found"
+
+
 @pytest.mark.parametrize(
     "title",
     [
@@ -333,3 +340,32 @@ def test_a_reason_does_not_make_what_is_in_place_the_cure():
         assert answered(f"NVSHMEM skips its transport\n\n{in_place} {reason}\n").cause is None
     cured = "The nvidia_peermem module is loaded at boot now. That fixed it."
     assert answered(f"NVSHMEM skips its transport\n\n{cured}\n").cause == "peermem-not-loaded"
+
+
+def test_a_reason_that_a_change_confirms_is_quoted():
+    said = "Two hosts stall\n\nThe switch ports had an MTU of 1500. {}\n"
+    assert "MTU of 1500" in answered(said.format("Aligning them solved it for everybody.")).sentence
+    assert answered(said.format("Aligning them did not help.")).kind == "nothing"
+
+
+def test_a_message_about_something_else_is_followed_by_the_reason_that_a_person_found():
+    line = "socketStartConnect: Connect to 10.0.0.2<33001> failed : No route to host"
+    solved = answered(f"{line}\n\nfirewalld blocked the ports. After stopping it everything runs.\n")
+    assert solved.kind == "elsewhere"
+    assert solved.sentence.endswith("in its own words: firewalld blocked the ports.")
+    guessed = answered(f"{line}\n\nMaybe firewalld blocked the ports?\n")
+    assert guessed.sentence.endswith("before any RDMA.")
+
+
+@pytest.mark.parametrize(
+    ("title", "kind"),
+    [
+        ("The module cannot be loaded after I enabled Secure Boot", "several"),
+        ("The module does not fail any more after I enabled the other driver", "stated"),
+    ],
+)
+def test_since_when_something_fails_is_no_reason(title, kind):
+    assert (
+        answered(f"{title}\n\nmodprobe: ERROR: could not insert 'nvidia': Required key not available\n").kind
+        == kind
+    )

@@ -65,3 +65,14 @@ def test_a_distance_is_not_blamed_for_another_cause(options, words):
     found = advised("0x5a", **options)
     assert words in found
     assert "NCCL_NET_GDR_LEVEL" not in found
+
+
+def test_a_geforce_beside_another_gpu_does_not_hide_what_helps_that_one():
+    text = (
+        "GPU 0: NVIDIA GeForce RTX 4090 (UUID: GPU-0a)\nGPU 1: NVIDIA A100 (UUID: GPU-0b)\n"
+        "\tGPU0\tGPU1\tNIC0\nGPU0\t X \tPHB\tPIX\nGPU1\tPHB\t X \tSYS\n"
+    )
+    words = "; ".join(build("file", read_topology(text.encode()), NEWEST_HELD, {}).advice)
+
+    assert "no setting changes this: NVIDIA does not support GPUDirect RDMA on GeForce" in words
+    assert "set NCCL_NET_GDR_LEVEL=SYS: then 2 of 4 directions" in words

@@ -74,6 +74,10 @@ LINES = (
     "libfabric:7:efa:core:efa_check_hints():176<info> Unsupported capabilities",
     "UCX  ERROR no active messages transport to <no debug data>: self/memory - no peer failure handler",
     "W0116 topology.cpp:47] Device path /dev/infiniband/mlx5_0 does not exist",
+    "DeepEP timeout check failed: rank = 3, thread = 0, value = 1024)",
+    "EPException: CUDA error deep_ep.cpp:83 'unspecified launch failure'",
+    "Error string: /lib64/libcuda.so.1: undefined symbol: cuIpcOpenMemHandle_v2",
+    "NCCL exception (nccl.cu:88): 5 (GIN_IB_PROXY does not support specifying qp depth)",
     "/opt/lib/libuct.so.0: undefined symbol: ucs_config_parser_fill_opts",
 )
 """One line for each row, in the order of the rows."""

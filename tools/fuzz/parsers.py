@@ -39,7 +39,8 @@ TEXTS = (
     "facts.verbs_text:parse", "formats.dmon:parse_dmon", "formats.lspci_tree:parse",
     "formats.module_name:canonical", "formats.nccl_dump:begins_dump", "formats.nccl_tests:parse_nccl_tests",
     "formats.perftest:parse_perftest",
-    "formats.topo_matrix:parse", "formats.versions:numbers", "messages.catalogue:match",
+    "formats.gpu_listing:smi_gpu_in", "formats.topo_matrix:parse", "formats.versions:numbers",
+    "messages.catalogue:match",
     "messages.errors:number_in", "messages.errors:causes", "messages.nccl_channels:via",
     "repair.config.recognise:recognise",
 )  # fmt: skip

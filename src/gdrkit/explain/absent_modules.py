@@ -27,10 +27,10 @@ PATTERN_CHARACTERS = 60
 def absent_modules(blocks: Iterable[Block]) -> Mapping[str, tuple[int, ...]]:
     """The modules that are not loaded, with the lines that show it.
 
-    An output without lines counts only between two prompts, in a text where other commands have outputs: a
-    list of commands to run has none."""
+    An output without lines counts only between two prompts, in a text where other commands have outputs, or
+    a prompt has no command: a list of commands to run has neither."""
     shown = tuple(blocks)
-    transcript = any(block.lines for block in shown)
+    transcript = any(block.lines or not block.command for block in shown)
     found: dict[str, tuple[int, ...]] = {}
     for block in shown:
         lists = _listing(block.command)

@@ -56,7 +56,7 @@ def answer(
     if not (printed or proven) and (asks or subject.explains(lines, said)):
         return _documentation(said, named)
     if other is not None and _leads(other, found):
-        return _elsewhere(other, found)
+        return _elsewhere(other, found, stated_reason(said, confirmed=True))
     reason = stated_reason(said)
     told = bool(found) and (found[0].printed or is_told(found[0], named, said, about))
     if told and _is_named(found) and not _is_outweighed(found[0], reason, named):
@@ -167,11 +167,13 @@ def _plain(kind: AnswerKind, sentence: str, **more: object) -> Answer:
     return Answer(kind=kind, sentence=sentence, **{**values, **more})  # type: ignore[arg-type]
 
 
-def _elsewhere(other: OtherLine, found: tuple[Candidate, ...]) -> Answer:
+def _elsewhere(other: OtherLine, found: tuple[Candidate, ...], reason: Sentence | None) -> Answer:
+    """The meaning of a line, and why it was so, if a person found that out."""
     line = other.line
+    told = "" if reason is None or other.harmless else f" {IN_ITS_WORDS}: {reason.text}"
     return _plain(
         AnswerKind.HARMLESS if other.harmless else AnswerKind.ELSEWHERE,
-        f"{other.means}.",
+        f"{other.means}.{told}",
         sureness=Sureness.LIKELY,
         claimed=line.kind != "machine",
         lines=(QuotedLine(line.number, line.text.strip()),),
@@ -180,10 +182,13 @@ def _elsewhere(other: OtherLine, found: tuple[Candidate, ...]) -> Answer:
     )
 
 
+IN_ITS_WORDS = "The text gives the reason in its own words"
+
+
 def _stated(reason: Sentence, found: tuple[Candidate, ...]) -> Answer:
     return _plain(
         AnswerKind.STATED,
-        f"The text gives the reason in its own words: {reason.text}",
+        f"{IN_ITS_WORDS}: {reason.text}",
         claimed=True,
         lines=(QuotedLine(reason.line, reason.text),),
         others=_others(found),

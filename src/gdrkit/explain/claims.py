@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gdrkit.explain import cues
+from gdrkit.explain import cues, outcomes
 from gdrkit.explain.lines import is_advice, is_command
 from gdrkit.explain.replies import is_confirmed, is_refuted
 from gdrkit.explain.sentences import Place, Sentence
@@ -81,19 +81,36 @@ UNTRIED = (Stance.REMEDY, Stance.ASKED, Stance.ADVISED)
 
 
 def _readings(found: tuple[Sentence, ...], index: int, stance: Stance) -> tuple[Reading, ...]:
-    """The causes in a sentence. What cured the problem may be named in the sentence before it."""
-    own = tuple(readings(found[index].text))
-    if (
-        own
-        or stance is not Stance.FOUND
-        or not cues.is_definite(found[index].text)
-        or _REASON_FOLLOWS.match(found[index].text)
-        or not index
-        or found[index - 1].paragraph != found[index].paragraph
-    ):
+    """The causes in a sentence. What cured the problem may be named in the sentence before it, or advised
+    in the post before it."""
+    text = found[index].text
+    own = tuple(readings(text))
+    if own or stance is not Stance.FOUND or not cues.is_definite(text) or _REASON_FOLLOWS.match(text):
         return own
-    before = readings(f"{found[index - 1].text} {found[index].text}")
+    named = (
+        found[index - 1 : index] if index and found[index - 1].paragraph == found[index].paragraph else ()
+    )
+    named = (*_advised_before(found, index), *named)
+    before = readings(" ".join((*(sentence.text for sentence in named), text))) if named else ()
     return tuple(replace(reading, start=0) for reading in before if reading.cured)
+
+
+def _advised_before(found: tuple[Sentence, ...], index: int) -> tuple[Sentence, ...]:
+    """What the post before asks or advises, if a sentence refers to it."""
+    text, post = found[index].text, found[index].post
+    return tuple(
+        one
+        for one in found[:index]
+        if post and one.post == post - 1 and _is_advice(one.text) and outcomes.refers_back(text, one.text)
+    )[-MOST_ADVICE:]
+
+
+MOST_ADVICE = 4
+"""Sentences of advice that a reply refers to, at most."""
+
+
+def _is_advice(text: str) -> bool:
+    return cues.is_guess(text) or cues.is_remedy(text) or cues.is_instruction(text)
 
 
 def _stance(found: tuple[Sentence, ...], index: int) -> Stance:
@@ -188,22 +205,33 @@ MIN_WORDS = 5
 """Words of a sentence that can give a reason; "it works now" alone is none."""
 
 
-def stated_reason(found: tuple[Sentence, ...]) -> Sentence | None:
-    """The sentence in which the text itself gives the reason of the problem; None if there is none."""
+def stated_reason(found: tuple[Sentence, ...], *, confirmed: bool = False) -> Sentence | None:
+    """The sentence in which the text itself gives the reason of the problem; None if there is none.
+    `confirmed`: only if it says that this was found, or that a change helped."""
     scored = [
         (score, -sentence.line, sentence)
         for index, sentence in enumerate(found)
-        if (score := _reason_score(sentence, under=_is_under_a_cause(found, index)))
+        if (score := _reason_score(sentence, _is_under_a_cause(found, index), _is_cured_after(found, index)))
+        if not confirmed or cues.is_definite(sentence.text) or _is_cured_after(found, index)
     ]
     return max(scored, key=lambda row: row[:2])[2] if scored else None
 
 
-def _reason_score(sentence: Sentence, *, under: bool) -> float:
+def _is_cured_after(found: tuple[Sentence, ...], index: int) -> bool:
+    """Whether the next sentence says that a change helped, and names nothing technical itself: "A was set.
+    Changing it helped." """
+    after = _next(found, index)
+    if after is None or after.paragraph != found[index].paragraph:
+        return False
+    return outcomes.is_good(after.text) and not _TECHNICAL.search(after.text)
+
+
+def _reason_score(sentence: Sentence, under: bool, cured: bool) -> float:
     text = sentence.text
-    if (cues.is_guess(text) and not under) or (len(text.split()) < MIN_WORDS and text.isascii()):
+    if (cues.is_guess(text) and not under) or (len(text.split()) < MIN_WORDS - 2 * cured and text.isascii()):
         return 0
     technical = len(set(_TECHNICAL.findall(text)))
-    found, follows = under or cues.names_a_cause(text), cues.gives_a_reason(text)
+    found, follows = under or cured or cues.names_a_cause(text), cues.gives_a_reason(text)
     if not technical or not (found or follows):
         return 0
     weight: float = found + under + 2 * (under or cues.names_the_cause(text))

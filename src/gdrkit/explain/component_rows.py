@@ -51,7 +51,7 @@ COMPONENT_STATEMENTS = (
         "gdrcopy-not-loaded",
         r"\bgdrdrv\b|\bgdrcopy\b|\bgdr_open\b",
         r"(?:not|n't|never) (?:been |be )?(?:loaded|installed|found|exist|mounted|there|present|available)"
-        r"|missing"
+        r"|missing|\bno(?:t)? such (?:a )?file\b|\bmknod\b.{0,40}not permitted"
         r"|Is gdrdrv driver installed|no /dev/gdrdrv|unable to open GDR",
         r"modprobe|insmod|load|mount",
     ),
@@ -109,7 +109,7 @@ COMPONENT_STATEMENTS = (
     Statement(
         "ofi-lacks-hmem",
         r"\bFI_HMEM\b|\blibfabric\b",
-        r"without (?:CUDA|HMEM)|no (?:CUDA|HMEM) support|lacks? (?:CUDA|HMEM)",
+        r"without [`\"']?(?:--with-)?(?:CUDA|HMEM)|no (?:CUDA|HMEM) support|lacks? (?:CUDA|HMEM)",
         r"--with-cuda",
     ),
     Statement(

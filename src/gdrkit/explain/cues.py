@@ -5,6 +5,8 @@ from __future__ import annotations
 import functools
 import re
 
+from gdrkit.explain import outcomes
+
 
 @functools.cache
 def _compiled(name: str) -> re.Pattern[str]:
@@ -19,7 +21,7 @@ _PATTERNS = {
         r"|the (?:actual |real |main |underlying )?(?:problem|issue|reason|explanation|fix|solution)"
         r" (?:was|is)"
         r"|(?:problem|issue)s? (?:was|were|is|are|got|gets) (?:solved|fixed|resolved|gone|caused)"
-        r"|(?:solved|fixed|resolved|repaired) (?:it|this|that|the|my|our|by|with|after|when)"
+        r"|(?:solved|fixed|resolved|repaired|cured) (?:it|this|that|the|my|our|by|with|after|when)"
         r"|(?:solves|fixes|resolves|explains) (?:it|this|that|the|my|our)"
         r"|until (?:I|we|he|they|the)"
         r"|after (?:I|we|he|they|having) (?:had |then )?(?:load|install|disabl|enabl|set|chang|upgrad"
@@ -32,6 +34,7 @@ _PATTERNS = {
         r"|when|if)"
         r"|(?:that|this|it) (?:did|does) (?:it|the trick)|helped|because|due to|comes? from"
         r"|responsible for"
+        r"|never ?mind|silently (?:breaks?|disables?|drops?|ignores?|turns off)"
         r"|known (?:bug|issue|problem|limitation)|bug in|harmless|workaround(?= (?:is|was|to)\b|:)"
         r"|typo|misspelt|misspelled)\b"
         r"|\b(?:solved|fixed|resolved) ?[:!]|\b(?:fix|solution|resolution|cause|reason|answer)\*{0,2} ?:"
@@ -90,6 +93,7 @@ _PATTERNS = {
         r"|\b(?:fix|solution|resolution|cause|reason|answer|solved|fixed|resolved)\*{0,2} ?[:!]"
         r"|\b(?:solve|fix|resolve|cure)(?:s|d|ed)\b|\bhad to \w+|\b(?:I|we) (?:simply |just )?forgot\b"
         r"|\bafter (?:I|we|having|\w+ing)\b|\bthat was it\b|\b(?:did|does) the trick\b|\bhelped\b"
+        r"|\bnever ?mind\b"
         r"|\b(?:now|then|again|it|everything)\b.{0,12}\bworks?(?:ed)?\b|\bworks? (?:now|again|after|once)\b"
         r"|\b(?:gone|disappear\w*|went away|goes away)\b|\b(?:traced?|tracked|narrowed)\b"
         r"|\u6839\u672c|\u539f\u56e0|\u89e3\u51b3|\u597d\u4e86|\u89e3\u6c7a|\uc6d0\uc778|\ud574\uacb0"
@@ -173,7 +177,7 @@ _PATTERNS = {
         r"|mount|run|us)\w*|`)"
         r"|^\W*to (?:fix|solve|resolve|enable|avoid|make|get|use)\b.{0,80}(?:need|have to|must"
         r"|should|load|set|install|run)"
-        r"|\b(?:is|are|was|were) needed (?:when|if|for|to|here)\b"
+        r"|\b(?:is|are|was|were) needed (?:when|if|for|to|here)\b|^\W*needs? to (?:use|set|load|install)\b"
         r"|\u8981(?:\u542f\u7528|\u4f7f\u7528|\u89e3\u51b3).{0,40}\u9700\u8981"
     ),
     "plan": (
@@ -264,6 +268,16 @@ _ASIDE = re.compile(r"\([^()]{0,200}\)")
 """An aside: a doubt in it is not about the sentence."""
 
 
+_ONSET = re.compile(
+    r"(?:(?<!no longer )(?<!not )(?<!n't )(?<!never )\b(?:fail(?:s|ed|ing)?|crash(?:es|ed)?|hangs?|hung"
+    r"|stop(?:s|ped)?|broke|slow(?:er)?|(?:cannot|can't|unable to|not|n't)"
+    r"(?! (?:\w+ )?(?:fail|crash|hang|occur|happen|appear|show|reproduce)))\b[^.;,!?]{0,60}?)"
+    r"\b(?:after|since)\b",
+    re.IGNORECASE,
+)
+"""Where a sentence says since when something fails: no change that helped."""
+
+
 _HELP = re.compile(
     r"[,;:.!]? *(?:what (?:can|should|could) (?:I|we) do|any (?:idea|help|hint|advice)s?"
     r"|how (?:do|can|to|should) (?:(?:I|we) )?(?:fix|solve|resolve|do)\b[^?]{0,60}|why)\?\s*$",
@@ -274,7 +288,8 @@ _HELP = re.compile(
 
 def names_a_cause(text: str) -> bool:
     """Whether a sentence says what the cause was, or what cured the problem."""
-    return any(_compiled(name).search(text) is not None for name in ("found", "cured"))
+    text = _ONSET.sub("", text)
+    return outcomes.is_good(text) or any(_compiled(name).search(text) for name in ("found", "cured"))
 
 
 def names_the_cause(text: str) -> bool:
@@ -284,7 +299,8 @@ def names_the_cause(text: str) -> bool:
 
 def is_definite(text: str) -> bool:
     """Whether a sentence says that something was the cause or the cure, not only what follows from what."""
-    return _compiled("definite").search(text) is not None
+    text = _ONSET.sub("", text)
+    return outcomes.is_good(text) or _compiled("definite").search(text) is not None
 
 
 def is_request(text: str) -> bool:
@@ -361,4 +377,4 @@ def is_negated(text: str, start: int) -> bool:
 
 def is_avoided(text: str, start: int) -> bool:
     """Whether what a sentence says at `start` is what the problem does not occur with: "works with X"."""
-    return _AVOIDS.search(text[:start]) is not None
+    return _AVOIDS.search(text[:start]) is not None or outcomes.is_in_comparison(text, start)

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from msgspec.structs import replace
 
-from gdrkit.consumers.table import paths_closed_by
+from gdrkit.consumers.table import cells_of, paths_closed_by
 from gdrkit.evidence import Confidence
 from gdrkit.explain.answer import answer, standing
 from gdrkit.explain.causes import decides, open_causes
@@ -93,6 +93,9 @@ def _machine(host: TextHost, about: Topics) -> TextMachine:
 
 # -- established ---------------------------------------------------------------------------------------
 
+MISREAD, NCCL_LOG = "proof-misread", "nccl log"
+"""A problem of who reads a log as a proof, and the subject if it is NCCL's."""
+
 NODE = "node"
 """The subject of a problem that is not about one module, GPU or NIC."""
 
@@ -152,10 +155,15 @@ def _established_by_rules(node: Node, host: TextHost) -> Iterator[EstablishedPro
 
 
 def _is_note(found: EstablishedProblem, about: Topics) -> bool:
-    """Whether a problem matters for dma-buf alone, in a text not about it, or for the network of a local
-    job."""
+    """Whether a problem matters for dma-buf alone, in a text not about it, for the network of a job that is
+    local or crashes, for who reads a log as a proof, or for programs that the text is not about."""
     if found.code in FOR_NETWORK:
-        return about.one_host
+        return about.one_host or about.crash
+    if found.code == MISREAD and found.subject == NCCL_LOG:
+        return not about.claims_direct
+    programs = {program for _, program in cells_of(BY_CODE[found.code].takes(found.subject))}
+    if programs and programs.isdisjoint(about.programs):
+        return not _is_printed(found)
     alone = found.blocks == ("dmabuf",) or found.code in FOR_DMABUF
     return alone and not about.dmabuf and not _is_printed(found)
 

@@ -35,6 +35,7 @@ RDMA = (
         r"disabled|not active)\b",
         unless=r"bandwidth|throughput",
     ),
+    Statement("port-down", r"\b(?:Physical )?State:\s", r"State: (?:Down|Disabled|Polling)\b"),
     Statement("port-down", r"\b(?:ports?|links?)\b", r"not (?:up|active)\b|went down|go(?:es)? down|flapp"),
     Statement("rdma-device-software", r"\b(?:soft-?roce|rdma_rxe|rxe\d|siw|soft-?iwarp)\b"),
     Statement("bar1-small", r"\bBAR[ -]?1?\b", r"\b(?:16|32|64|128|256) ?Mi?B?\b|too small|small|limit"),
@@ -114,6 +115,18 @@ RDMA = (
         context=True,
     ),
     Statement("rdma-device-not-in-container", r"\bibv_open_device\b", "fail|cannot|unable"),
+    Statement(  # there on the host, and not inside
+        "rdma-device-not-in-container",
+        r"\bEFA\b|\bRDMA\b|\bHCAs?\b|\bmlx\d|\bInfiniBand\b|\bibv_\w+|\bIB devices?\b",
+        r"\b(?:in|on) (?:the |my |our )?(?:VM|host|node|machine|bare[- ]?metal)\b.{0,60}"
+        r"\b(?:not|n't|nothing|none)\b.{0,24}\b(?:in|inside|within) (?:the |a )?(?:docker|container|pod)",
+    ),
+    Statement(
+        "rdma-device-not-in-container",
+        r"/dev/infiniband\b",
+        cure=r"--device|--privileged|\bprivileged\b|mount",
+        state=r"(?:not|n't|missing|no) .{0,24}(?:inside|in) (?:the |my |our )?(?:container|pod)",
+    ),
     Statement(
         "rdma-device-not-in-container",
         r"\b(?:pod|deployment|manifest|yaml|container|job) ?(?:spec|template|definition)?\b",
@@ -147,6 +160,12 @@ RDMA = (
         r"|too old|older than|ibv_reg_dmabuf_mr.{0,40}(?:undefined|not found|missing)",
         r"rdma-core|upgrad|newer",
         unless=r"registered with ibv_reg_dmabuf_mr",
+    ),
+    Statement(  # registration of a dma-buf came with 5.12
+        "kernel-lacks-dmabuf",
+        r"\bkernels? (?:version )?(?:is )?v?(?:[23]\.\d+|4\.\d+|5\.(?:\d|1[01]))\b(?! ?(?:\+|or|and) )",
+        DMABUF,
+        unless=r"backport|el[789]|\bRHEL|\bRocky|\bAlma",
     ),
     Statement(
         "kernel-lacks-dmabuf",
@@ -256,10 +275,10 @@ PATH = (
     ),
     Statement(
         "iommu-translating",
-        r"\bIOMMU\b|\bVT-d\b|\bAMD-Vi\b|\bSMMU\b|iommu=pt",
+        r"\b(?:amd_|intel_)?iommu\b|\bVT-d\b|\bAMD-Vi\b|\bSMMU\b",
         r"translat|_iommu=on\b.{0,40}(?:corrupt|slow|fail|saw|hang|error)|" + BLOCKS + r"|(?:is|was|are"
         r"|IOMMU) (?:en|turned on|on\b)",
-        OFF,
+        OFF + r"|iommu=pt|(?:remov|dropp?|delet|without).{0,24}_iommu=on",
     ),
     Statement(
         "pair-distant",

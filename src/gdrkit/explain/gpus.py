@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from gdrkit.explain.blocks import Block
 from gdrkit.explain.lines import continues_listing
 from gdrkit.explain.transcript import TextLine
+from gdrkit.formats.gpu_listing import smi_gpu_in
 
 NO_ADDRESS = "FFFF"
 """PCI domain of a GPU of which only the number is known; the bus is that number. No machine uses this
@@ -124,8 +125,9 @@ def smi_text(blocks: tuple[Block, ...], lines: tuple[TextLine, ...]) -> Numbered
         version = re.search(r"Driver Version: *(\d+\.[\d.]+)", line.text)
         if version and "NVIDIA-SMI" in line.text:
             heads.append((f"Driver Version : {version[1]}", line.number))
-        for address, name in _brief(line.text):
-            gpus.setdefault(address, []).append((name, line.number))
+        if (gpu := smi_gpu_in(line.text)) is not None:
+            address = gpu.address or _by_number(gpu.number or 0)
+            gpus.setdefault(address, []).append((gpu.name, line.number))
     for address, name, number in (*_of_csv(blocks), *_of_perftest(lines)):
         gpus.setdefault(address, []).append((name, number))
     if not gpus or any(len({name for name, _ in found}) > 1 for found in gpus.values()):
@@ -165,20 +167,6 @@ def _name(lines: list[TextLine]) -> str:
     """The GPU's name in its section of `-q`; "" if it is not shown."""
     names = (re.match(r"\s*Product Name\s*: *(.+)", line.text) for line in lines)
     return next((name[1] for name in names if name), "")
-
-
-def _brief(text: str) -> Iterable[tuple[str, str]]:
-    """Address and name of the GPU in a row of the table or of -L."""
-    row = re.match(
-        r"\s*\| +\d+ +(?P<name>(?:NVIDIA|Tesla|Quadro|GeForce|GRID|TITAN)\b.*?) +"
-        r"(?:On|Off|N/A|Enabled|Disabled) *\| *(?P<address>[0-9A-F]{8}:[0-9A-F]{2}:[0-9A-F]{2}\.\d) ",
-        text,
-    )
-    if row:
-        yield row["address"], row["name"].rstrip(". ")
-    listed = re.match(r"\s*GPU (?P<number>\d+): (?P<name>.+?) \(UUID: ", text)
-    if listed:
-        yield _by_number(int(listed["number"])), listed["name"]
 
 
 def _of_csv(blocks: tuple[Block, ...]) -> Iterable[tuple[str, str, int]]:

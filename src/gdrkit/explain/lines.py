@@ -39,7 +39,13 @@ _ENGLISH = {
 def is_command(text: str) -> bool:
     """Whether a line begins with one of these programs, and does not read as a sentence."""
     words = text.lower().split()
-    return len(words) > 1 and words[words[0] == "sudo"] in COMMANDS and not _ENGLISH.intersection(words)
+    starts = len(words) > 1 and words[words[0] == "sudo"] in COMMANDS
+    return starts and not _ENGLISH.intersection(words) and not _has_words_of_others(text)
+
+
+def _has_words_of_others(text: str) -> bool:
+    """Whether a text has Chinese, Japanese or Korean words, which no command has: a sentence about it."""
+    return not text.isascii() and re.search("[\u3040-\u30ff\u4e00-\u9fff\uac00-\ud7af]", text) is not None
 
 
 class TypedCommand(Struct, frozen=True):
@@ -195,7 +201,8 @@ def _is_command(text: str) -> bool:
         words = words[1:]
     if not words or words[0].rpartition("/")[2] not in COMMANDS or words[-1].endswith((".", "?", ",")):
         return False
-    return not {word.lower().strip(",") for word in words[1:]} & _ENGLISH
+    plain = {word.lower().strip(",") for word in words[1:]}
+    return not plain & _ENGLISH and not _has_words_of_others(text)
 
 
 def is_machine(text: str) -> bool:

@@ -154,7 +154,7 @@ BEHIND = {
     "wsl": ("module-not-found", "driver-not-loaded", "no-gpu", "verbs-library-missing", "no-rdma-device"),
     "ucx-transport-excluded": ("ucx-lacks-cuda",),
     **dict.fromkeys(
-        ("verbs-library-missing", "rdma-device-not-in-container", "ib-disabled-by-env"),
+        ("verbs-library-missing", "no-rdma-device", "rdma-device-not-in-container", "ib-disabled-by-env"),
         ("rdma-transport-not-chosen",),
     ),
 }
@@ -182,6 +182,8 @@ def _deepest_first(ordered: list[Candidate]) -> list[Candidate]:
     first = ordered[0].code if ordered else ""
     known = {line.line for line in ordered[0].lines} if ordered else set()
     for candidate in ordered[1:]:
+        if _is_guess(candidate) and candidate.weight < ordered[0].weight:
+            continue
         if _explains_in_words(candidate, ordered[0]):
             return [candidate, *(one for one in ordered if one is not candidate)]
         own = any(line.line not in known for line in candidate.lines)
@@ -194,6 +196,12 @@ def _deepest_first(ordered: list[Candidate]) -> list[Candidate]:
             deeper = replace(candidate, weight=max(candidate.weight, ordered[0].weight))
             return [deeper, *(one for one in ordered if one is not candidate)]
     return ordered
+
+
+def _is_guess(candidate: Candidate) -> bool:
+    """Whether people only suppose a cause. Hardware is none: to mention it is enough."""
+    supposed = candidate.weight < STANCES[Stance.SAID] and candidate.code not in HARDWARE_CODES
+    return supposed and candidate.said and not candidate.printed
 
 
 def _explains_in_words(deeper: Candidate, first: Candidate) -> bool:
@@ -218,7 +226,8 @@ def _of_machines(
         for line in machine.open:
             if not line.printed and line.codes in said:
                 continue
-            for candidate in _of_line(line, topics, failing, denied):
+            left = [code for code in line.codes if code not in machine.cleared]
+            for candidate in _of_line(line, topics, failing, denied, left):
                 excluded = (topics.datacenter and candidate.code in CARDS) or (
                     candidate.code in OF_NVIDIA and not topics.gpu
                 )
@@ -248,20 +257,22 @@ def _of_problem(problem: EstablishedProblem, machine: str, topics: Topics, *, fa
 
 
 def _of_line(
-    line: OpenLine, topics: Topics, failing: list[OpenLine], denied: set[str]
+    line: OpenLine, topics: Topics, failing: list[OpenLine], denied: set[str], left: list[str]
 ) -> Iterator[Candidate]:
+    """The causes of a line; `left` are those that no output excludes."""
     mentioned = line.claimed and len(line.codes) == 1 and line.codes[0] in HARDWARE_CODES
     first = ONLY_CAUSE if len(line.causes) == 1 and not line.ruled_out else FIRST_CAUSE
     likely = {code for other in denied & set(line.codes) for code in UNSEEN.get(other, ())}
     for index, code in enumerate(line.codes):
         leads = (line.leads and index == 0 and len(line.causes) > 1) or code in likely
+        leads = leads or (left == [code] and len(line.codes) > 1)
         weight = LEADING if leads else first / (index + 1)
         shown = line.note and not line.claimed and len(line.causes) == 1  # a state, and no error
         doubted = code in denied and not shown
         weight *= (QUOTED if line.claimed else 1) * (DENIED if doubted else 1)
         if line.note in (WENT_ON, SET):
             others = any(one.note not in (WENT_ON, SET) and one.printed for one in failing)
-            weight = NOTE if line.note == WENT_ON or others else STANCES[Stance.SAID]
+            weight = NOTE if line.note == WENT_ON or others or topics.crash else STANCES[Stance.SAID]
         yield Candidate(
             code=code,
             weight=_hardware_weight(code, topics, failing) if mentioned else weight,

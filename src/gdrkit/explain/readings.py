@@ -22,7 +22,7 @@ from gdrkit.facts.gpu import VGPU_NAME
 from gdrkit.formats import topo_matrix
 from gdrkit.formats.errors import FormatError
 from gdrkit.messages import registration
-from gdrkit.rules.disabled_by_env import READ, switches
+from gdrkit.rules.disabled_by_env import turned_off_by
 from gdrkit.rules.gdr_level import NAME as GDR_LEVEL
 
 DISTANCES = ("PIX", "PXB", "PHB", "NODE", "SYS")
@@ -263,7 +263,9 @@ def _transports(lines: tuple[TextLine, ...]) -> Iterator[Reading]:
     if not any(_compiled("taken_for_host").search(line.text) for line in lines):
         return
     for position, line in enumerate(lines):
-        found = _compiled("transports").search(line.text) if line.kind != "prose" else None
+        found = _compiled("transports").search(line.text)
+        if found is not None and line.kind == "prose" and not _compiled("command").search(line.text):
+            continue
         if found is not None and not _compiled("for_gpus").search(found[1]):
             yield Reading(line, position, ("ucx-transport-excluded",), f"{found[1]} has none for GPU memory")
             return
@@ -280,11 +282,8 @@ def _switched_off(lines: tuple[TextLine, ...]) -> Iterator[Reading]:
 
 def _turns_off(name: str, value: str) -> str:
     """The code for what a setting turns off; "" if it turns nothing off."""
-    for code, network in (("ib-disabled-by-env", True), ("dmabuf-disabled-by-env", False)):
-        if any(switch.name == name and switch.off(value) for _, switch in switches(network)):
-            return code
-    if name == READ.name and READ.off(value):
-        return "gdr-read-off"
+    if code := turned_off_by(name, value):
+        return code
     return LEVEL if name == GDR_LEVEL and gdr_level(value, "") == "LOC" else ""
 
 
@@ -326,7 +325,8 @@ _PATTERNS = {
     "transports": r"\bUCX_TLS=[\"']?([a-z][\w,]{0,80})",
     "for_gpus": r"\ball\b|cuda|gdr_copy",
     "taken_for_host": r"UCX CUDA support was not found|memory is detected as host"
-    r"|invalid permissions for mapped object at address",
+    r"|invalid permissions for mapped object",
+    "command": r"\b(?:mpirun|mpiexec|prterun|srun|export|env) |-x UCX_TLS=",
     "level": r"\bNCCL_NET_GDR_LEVEL=[\"']?([^\s\"']{1,40})",
     "limit": (
         r"\s*max locked memory\s+\(kbytes, -l\)\s+(?P<kbytes>\d{1,12})"

@@ -110,7 +110,7 @@ def _is_written(line: TextLine) -> bool:
     """Whether a person wrote a line: prose or a quotation, not a log line that no program is known for.
 
     A sentence right after a command looks like its output, unless it has the form of a sentence."""
-    if _compiled("logged").match(line.text) or _compiled("code").match(line.text):
+    if is_logged(line.text) or _compiled("code").match(line.text):
         return False
     if line.kind == "machine":
         introduces = line.text.rstrip().endswith((":", ".")) and not line.text.startswith(("/", "-"))
@@ -119,6 +119,11 @@ def _is_written(line: TextLine) -> bool:
         ends = line.text.rstrip().endswith((".", "?", "!"))
         return (ends or not is_machine(line.text)) and (introduces or is_sentence(line.text))
     return line.kind in ("prose", "quoted")
+
+
+def is_logged(text: str) -> bool:
+    """Whether a line begins as those of a log do."""
+    return _compiled("logged").match(text) is not None
 
 
 MIN_WORDS = 5
@@ -163,14 +168,16 @@ _PATTERNS = {
         r"\s*(?:echo|logger|printf|elif|import|static|#include|#define) \S|\s*(?:fi|done|then|else)\s*$"
         r"|\s*(?:if \[|for \w+ in |while \[|def \w+\(|class \w+[(:]|from \S+ import |return [\w(]+;)"
     ),
-    # time stamps of glog, ISO, the kernel and syslog; mpirun --tag-output; NCCL's prefix
+    # time stamps of glog, PyTorch, vLLM, ISO, the kernel and syslog; mpirun --tag-output; NCCL's prefix
     "logged": (
-        r"\s*(?:[IWEF]\d{4} [\d:]{8}|\[?\d{4}-\d\d-\d\d[T ]\d\d:|\[ *\d+\.\d+\]|\[\d+,\d+\]<"
+        r"\s*(?:(?:\[\w{1,20}\d{1,6}\]: ?)?\[?[IWEF]\d{4} [\d:]{8}|\[rank\d{1,6}\]:"
+        r"|(?:DEBUG|INFO|WARNING|ERROR) \d\d-\d\d [\d:]{8} "
+        r"|\[?\d{4}-\d\d-\d\d[T ]\d\d:|\[ *\d+\.\d+\]|\[\d+,\d+\]<"
         r"|[A-Z][a-z]{2} [ \d]\d [\d:]{8} |[\w.<>-]{1,60}:\d+:\d+ \[-?\d+\] )"
     ),
     # Not after a single letter or a number ("e.g. this", "version 2. 1"). Names of programs are lower-case.
     "end": (
         r"(?<=[\w)\]`'\"*])[.?!](?=\s{1,4}(?:dmesg|lsmod|modprobe|nvidia[-_]\w+|ib[v_]\w+|ucx_\w+|lib[a-z]\w+)\b)|"
-        r"(?<=[\w)\]`'\"*]{2})[.?!](?=[\s\"')*]{1,4}[^a-z])|(?<=\w\w)\?(?=\s)|[\u3002\uff01\uff1f]"
+        r"(?<=[\w)\]`'\"*]{2})[.?!](?=[\s\"')*]{1,4}[^a-z])|(?<=[Bb]/s)\.(?=\s)|(?<=\w\w)\?(?=\s)|[\u3002\uff01\uff1f]"
     ),
 }

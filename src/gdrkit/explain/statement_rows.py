@@ -38,6 +38,7 @@ _NOT_LOADED = (
     r"|\bno output\b"
     r"|\b(?:is|was) (?:disabled|stopped|inactive|not active)\b"
     r"|\u6ca1\u6709\u8f93\u51fa|\u65e0\u8f93\u51fa|\u6ca1\u6709?\u52a0\u8f7d|\u672a\u52a0\u8f7d"
+    r"|\bservice (?:was|is) (?:disabled|stopped|inactive|not (?:running|active|started|enabled))"
     r"|nicht geladen|pas charg\u00e9|no (?:est[\u00e1a]"
     r" )?cargad"
     r"|\u30ed\u30fc\u30c9\u3055\u308c\u3066\u3044|\ub85c\ub4dc\ub418\uc9c0|\u043d\u0435"
@@ -57,7 +58,9 @@ class Statement(Struct, frozen=True):
 
 
 HARDWARE = (
-    Statement("gpu-integrated", r"\bGB10\b|\bDGX[- ]Sparks?\b|\bZGX Nano\b|\bAscent GX10\b"),
+    Statement(
+        "gpu-integrated", r"\bGB10\b|\bDGX[- ]Sparks?\b|\bZGX Nano\b|\bAscent GX10\b|\bJetson\b|\(nvgpu\)"
+    ),
     Statement(
         "gpu-consumer",
         r"\bGeForce\b|\bTITAN (?:X|V|RTX|Xp)\b|\bRTX[- ]?(?:20[678]0|30[5-9]0|40[5-9]0|50[5-9]0)\b"
@@ -156,6 +159,12 @@ LOADING = (
 )
 
 DRIVER = (
+    Statement(
+        "gpu-before-turing",
+        r"\b(?:V100S?|P100|P40|P4|K[248]0m?|M[46]0|GV100)\b|\b(?:Volta|Pascal|Kepler|Maxwell)\b",
+        DMABUF,
+        unless=r"\b(?:A|H|B|L)\d{2,3}S?\b|\bT4\b|\b(?:Turing|Ampere|Hopper)\b|\bROCm\b|\bMI\d{2,3}",
+    ),
     Statement(
         "driver-mismatch",
         r"driver[/ -]library[ -]version[ -]mismatch"

@@ -5,13 +5,13 @@ from __future__ import annotations
 import functools
 import re
 from collections import Counter
-from collections.abc import Iterable
 
 from msgspec import Struct
 
+from gdrkit.consumers.table import CONSUMERS
 from gdrkit.explain import cues
 from gdrkit.explain.blocks import EVIDENCE
-from gdrkit.explain.sentences import Place, Sentence
+from gdrkit.explain.sentences import Place, Sentence, is_logged
 from gdrkit.explain.transcript import TextLine
 
 _PATTERNS = {
@@ -20,11 +20,11 @@ _PATTERNS = {
         r" ?Direct[ -]?RDMA|\bGDR(?:DMA)?\b|\bRDMA\b|peer_?mem|InfiniBand|\bHCAs?\b|\bmlx\d"
         r"|gdrcopy|gdrdrv"
         r"|\bib_(?:write|read|send)_(?:bw|lat)\b|\bperftest\b|\bRoCE|\bConnectX|NVSHMEM|nvshmem"
-        r"|\bibv_|GPU memory.{0,20}regist"
+        r"|\bibv_|\bnv(?:idia)?[-_]p2p|GPU memory.{0,20}regist"
     ),
     "dmabuf": r"dma[-_ ]?buf",
     "direct": (
-        r"GPU ?Direct|\bGDR|peer_?mem|dma[-_ ]?buf|regist|ibv_reg|use_cuda|nv_?p2p|nvidia_p2p|gdr_?copy"
+        r"GPU ?Direct|\bGDR|peer_?mem|dma[-_ ]?buf|regist|ibv_reg|use_cuda|nv[-_]?p2p|nvidia_p2p|gdr_?copy"
         r"|gdrdrv"
         r"|\bp2p\b|peer[- ]to[- ]peer|Bad address|nvidia-fs|cufile|GPU memory|NVSHMEM|\bIBGDA\b"
     ),
@@ -33,6 +33,15 @@ _PATTERNS = {
         r"|A[1346]0)\b"
     ),
     "desktop": r"GeForce|\bRTX[- ]?\d{4}|\bTITAN\b|\bGB10\b|\bSpark\b",
+    "uses": (
+        r"\b(?:GPU ?Direct(?: ?RDMA)?|GDR(?:DMA)?)\b.{0,40}"
+        r"\b(?:enabled|active|used|works|working|is on|proof|proves?)\b"
+        r"|\b(?:uses?|using|enabled?|have|with|has|of) (?:GPU ?Direct|GDR)"
+    ),
+    "crash": (
+        r"\bSIG(?:SEGV|ABRT|BUS)\b|\bseg(?:mentation |mentation-)?fault|\bsegfault|\bcore dumped\b"
+        r"|\billegal memory access|undefined symbol|\bibv_reg_\w*mr\w*\b.{0,20}\bfail"
+    ),
     "collective": r"nccl\w*",
     "nodes": r"\bnNodes (\d{1,7})\b",
     "gpu": r"\bGPUs?\b|cuda|\bVRAM\b|nvidia|nccl|nvshmem|peer_?mem|GeForce|\bGDR|gdr_?copy|nvfs",
@@ -66,9 +75,22 @@ _PATTERNS = {
         r"\b(?:I|we|my|our|us|me)\b.{0,120}(?:fail|error|problem|issue|slow|crash|hang|stuck|not work"
         r"|n't work|unable|cannot|can't|get|see|degrad|lost|wrong)"
         r"|(?:fail|crash|hang|stop|broke|does not work|doesn't work)\w* (?:on|with|after|when)"
-        r"|\?\s*$|\uff1f|\u65e0\u6cd5|\u62a5\u9519|\u5931\u8d25"
+        r"|\b(?:slow(?:er)?|falls? back|half)\b|\?\s*$|\uff1f|\u65e0\u6cd5|\u62a5\u9519|\u5931\u8d25"
     ),
 }
+
+
+_PROGRAMS = {
+    "nccl-gin": r"\bGIN\b|\bgin[_/]|ncclGin|\bdevice API\b|deep_?ep",
+    "mnnvl": r"MNNVL|\bNVL\d\d|\bIMEX\b|multi-?node NVLink",
+    "deepep": r"deep_?ep",
+}
+"""How a text names a program, where not by the name that gdr gives it."""
+
+
+@functools.cache
+def _program(name: str) -> re.Pattern[str]:
+    return re.compile(_PROGRAMS.get(name, re.escape(name)), re.IGNORECASE)
 
 
 @functools.cache
@@ -87,13 +109,16 @@ class Topics(Struct, frozen=True):
     foreign: str  # the maker of other accelerators that the text is about; empty for NVIDIA's
     one_host: bool  # all ranks of its jobs are on one host, so nothing needs the network
     datacenter: bool  # it names a GPU for data centres, and none for desktops
+    crash: bool  # a program stops in a way that no setting of the network explains
+    claims_direct: bool  # a person says that the direct path is used
+    programs: tuple[str, ...]  # those of consumers/ that it names, or that any job may use
 
 
-def topics(lines: Iterable[TextLine]) -> Topics:
+def topics(lines: tuple[TextLine, ...]) -> Topics:
     """The topics of a text, by the words in its first lines; a longer text is a log of one subject."""
     first = (line.text[:MAX_CHARACTERS] for line, _ in zip(lines, range(MAX_LINES), strict=False))
     words = "\n".join(text for text in first if "NET/Socket" not in text)
-    names = ("gpu", "rdma", "dmabuf", "direct", "collective", "desktop")
+    names = ("gpu", "rdma", "dmabuf", "direct", "collective", "desktop", "crash")
     found = {name: _compiled(name).search(words) is not None for name in names}
     cards = _compiled("datacenter").search(words) is not None
     datacenter = cards and not found["desktop"]
@@ -108,6 +133,9 @@ def topics(lines: Iterable[TextLine]) -> Topics:
         _maker(words),
         counts == {"1"},
         datacenter,
+        found["crash"],
+        any(_compiled("uses").search(line.text) for line in lines if line.kind in ("prose", "quoted")),
+        tuple(one.name for one in CONSUMERS if one.common or _program(one.name).search(words)),
     )
 
 
@@ -125,8 +153,11 @@ MAX_LINES, MAX_CHARACTERS = 2000, 400
 def explains(lines: tuple[TextLine, ...], found: tuple[Sentence, ...]) -> bool:
     """Whether a text is documentation or a tutorial: it guides a reader, and no one reports a problem."""
     outputs = any(line.kind in EVIDENCE and line.typed_at for line in lines)
+    outputs = outputs or sum(is_logged(line.text) for line in lines) >= LOGGED
     if not found or any(_compiled("report").search(sentence.text) for sentence in found):
         return False
+    if any(sentence.post and cues.is_definite(sentence.text) for sentence in found):
+        return False  # a reply says how it was solved
     guides = sum(_compiled("guide").search(sentence.text) is not None for sentence in found)
     advice = sum(cues.is_instruction(sentence.text) for sentence in found)
     trouble = sum(_compiled("trouble").search(sentence.text) is not None for sentence in found)
@@ -137,6 +168,9 @@ def explains(lines: tuple[TextLine, ...], found: tuple[Sentence, ...]) -> bool:
         return True
     return not (trouble or outputs) and (titled or (advice * 3 >= len(found) and len(found) > GUIDES))
 
+
+LOGGED = 3
+"""Lines of a log that make a text a report: a guide shows one or two."""
 
 GUIDES = 2
 """Sentences of a guide that make a text documentation."""

@@ -28,6 +28,8 @@ def is_told(first: Candidate, named: tuple[Claim, ...], said: tuple[Sentence, ..
     """Whether the words of a text name the first cause and no other, in a report of a problem."""
     own = [claim for claim in named if claim.code == first.code and claim.stance in SUPPOSES]
     definite = any(map(_is_definite, own))
+    if not own and any(claim.code == first.code and claim.stance is Stance.DENIED for claim in named):
+        return False
     if about.foreign or _proposes(said) or _rivals(first.code, named, definite=definite):
         return False
     if own and all(claim.hardware for claim in own):

@@ -80,6 +80,8 @@ def _of_talos(values: dict[str, str]) -> str:
     return f"{values['time']} {values['host']} kernel: {values['rest']}"
 
 
+_DATE = r"[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d [\d:]{8} \d{4}"
+"""As ctime(3) prints it, and mpirun --timestamp-output before its tag."""
 _REST = r"(?P<rest>\S.*)"
 _PROGRAM = r"[\w.-]+ [\w.@()/-]+(?:\[\d+\])?: "
 _LEVEL = r"(?:DEBUG|INFO|NOTICE|WARN(?:ING)?|ERROR|CRITICAL|FATAL)"
@@ -101,7 +103,7 @@ _FORMS: tuple[tuple[str, Callable[[dict[str, str]], str]], ...] = (
     ),
     (rf"(?P<seconds>1\d{{9}})\.\d{{6}} (?P<rest>{_PROGRAM}.*)", _of_seconds),
     (rf"\[(?:default|rank)\d{{1,7}}\]:\s?{_REST}", _inside),
-    (rf"\[[\w.@-]{{1,80}},\d{{1,7}}\]<\w+>: ?{_REST}", _inside),
+    (rf"(?:{_DATE})?\[[\w.@-]{{1,80}},\d{{1,7}}\]<\w+>: ?{_REST}", _inside),
     (rf"\([^()]{{0,80}}pid=\d+[^()]{{0,80}}\)\s*{_REST}", _inside),
     (rf"\[?\d{{4}}-\d\d-\d\d[T ]\d\d:\d\d:\d\d[0-9.,:Z+-]*\]? (?:- )?{_REST}", _inside),
     (

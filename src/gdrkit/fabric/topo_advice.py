@@ -53,7 +53,9 @@ def _nothing_direct(
     reasons = {view.because for view in views}
     if lasting := sorted(reasons.intersection(LASTING.values())):
         yield f"no setting changes this: {lasting[0]}; buffers go through host memory"
-        return
+        reasons.difference_update(lasting)
+        if not reasons:
+            return
     if reasons == {NO_RDMA}:
         yield (
             "an Ethernet interface without RDMA never does it; for an RDMA device, gdr doctor on the "

@@ -88,7 +88,7 @@ def is_integrated(node: Node, gpu: PciGpu) -> bool:
     if gpu.device_id in gpu_ids.SUPPORTED or gpu_ids.is_consumer(gpu.device_id):
         return False
     name = product_name(node, gpu)
-    if name.endswith("GB10"):
+    if gpu_ids.is_integrated_name(name):
         _cite_line(node, gpu, name)
         return True
     if is_consumer(node, gpu) or gpu_ids.supported_name(name):
@@ -106,7 +106,7 @@ def is_consumer(node: Node, gpu: PciGpu) -> bool:
         return True
     name = product_name(node, gpu)
     _cite_line(node, gpu, name)
-    return "GEFORCE" in name.upper() or "TITAN" in name.upper()
+    return gpu_ids.is_consumer_name(name)
 
 
 @fact

@@ -10,6 +10,8 @@ and Quadro or RTX professional boards are supported and GeForce is not: NVIDIA, 
 
 from __future__ import annotations
 
+import re
+
 INTEGRATED = {"2e12": "NVIDIA GB10"}  # README; has no memory of its own: DGX Spark Porting Guide, CUDA
 
 SUPPORTED = {
@@ -155,6 +157,16 @@ _CONSUMER = """
 def is_consumer(device_id: str) -> bool:
     """Whether every board of this id is called GeForce or TITAN in the README."""
     return device_id in _CONSUMER.split()
+
+
+def is_consumer_name(product: str) -> bool:
+    """Whether a board of this name is a GeForce or TITAN."""
+    return "GEFORCE" in product.upper() or "TITAN" in product.upper()
+
+
+def is_integrated_name(product: str) -> bool:
+    """Whether a GPU of this name is a GB10, which shares the memory of its processor."""
+    return re.search(r"\bGB10\b", product) is not None
 
 
 def supported_name(product: str) -> str:

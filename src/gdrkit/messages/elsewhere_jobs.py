@@ -33,11 +33,12 @@ ROWS = (
         "NVIDIA Fabric Manager user guide; CUDA error 802",
     ),
     OtherMessage(
-        "insufficient for CUDA",
-        r"CUDA driver version is insufficient for CUDA runtime version",
+        "CUDA",
+        r"CUDA driver version is insufficient for CUDA runtime version"
+        r"|API call is not supported in the installed CUDA driver",
         "The NVIDIA driver is older than the CUDA that the program was built with",
         "Update the driver, or use a container of an older CUDA",
-        "CUDA runtime API, cudaErrorInsufficientDriver",
+        "CUDA runtime API, cudaErrorInsufficientDriver and cudaErrorCallRequiresNewerDriver",
     ),
     OtherMessage(
         "found",
@@ -351,6 +352,40 @@ ROWS = (
         " has: they are named uverbs0 and so on",
         "Use a release of Mooncake without this regression",
         "kvcache-ai/Mooncake mooncake-transfer-engine/src/topology.cpp",
+    ),
+    OtherMessage(
+        "DeepEP timeout check failed",
+        r"DeepEP timeout check failed: ",
+        "A rank waited some 100 seconds for another one of the same host, over NVLink: that one failed or"
+        " hangs",
+        "Find the first error of all ranks of this host; this wait is not on the network",
+        "deepseek-ai/DeepEP csrc/kernels/utils.cuh, barrier_block()",
+        kind="follows",
+    ),
+    OtherMessage(
+        "unspecified launch failure",
+        r"(?:deep_?ep|internode\w*\.cu|intranode\.cu|EPException).{0,80}unspecified launch failure",
+        "A kernel of DeepEP stopped, as its kernels do when a wait takes too long, or accessed memory that"
+        " is not there",
+        "Read the lines before it: a time-out names what was waited for, and the first error of all ranks"
+        " is why",
+        "deepseek-ai/DeepEP csrc/kernels/utils.cuh, trap(); exception.cuh",
+        kind="follows",
+    ),
+    OtherMessage(
+        "undefined symbol: cu",
+        r"libcuda\.so(?:\.\d)?: undefined symbol: cu[A-Z]\w+",
+        "The libcuda.so.1 that is loaded is of a driver older than the CUDA that the program was built with,"
+        " or a stub",
+        "Update the driver, and keep CUDA's `stubs` folder out of LD_LIBRARY_PATH",
+        "CUDA driver API: names with _v2 came with later drivers",
+    ),
+    OtherMessage(
+        "does not support specifying qp depth",
+        r"GIN\w* does not support specifying qp depth",
+        "The program asks NCCL's GIN for a queue depth, which its proxy kind does not support",
+        "Leave the queue depth at 0, or use GIN of the kind GDAKI, which needs direct access to the NIC",
+        "NVIDIA/nccl src/gin; deepseek-ai/DeepEP csrc/kernels/backend/nccl.cu",
     ),
     OtherMessage(
         "undefined symbol: uc",

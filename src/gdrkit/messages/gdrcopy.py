@@ -96,6 +96,10 @@ ROWS = (
         sample="cufio-drv:716 nvidia-fs.ko driver not loaded",
     ),
     _cufile(
+        "NVFS driver initialization error", ("nvidia-fs-not-loaded", "gds-compat-mode"),
+        source="cufile.h, CUFILEOP_STATUS of CU_FILE_NVFS_SETUP_ERROR", leads=True,
+    ),
+    _cufile(
         "{what:running in compatible mode|using cuFile posix read/write with compat mode}",
         ("gds-compat-mode", "nvidia-fs-not-loaded"),
         source=_LOG, decides=False, leads=True,

@@ -143,6 +143,13 @@ ROWS = (
         versions="2.26.2 and later",
         decides=False,
     ),
+    MessageTemplate(
+        "nvidia-imex",
+        "No matching network interface found for any IP addresses in the node configuration file",
+        ("mnnvl-imex-not-ready",),
+        source="NVIDIA IMEX 570, /var/log/nvidia-imex.log",
+        open_end=True,
+    ),
     _gin(
         "this error indicates that the IMEX (NVLink fabric) service is not running",
         ("mnnvl-imex-not-ready",),

@@ -101,6 +101,13 @@ ROWS = (
         versions="2.5.0 and later",
     ),
     _fi(
+        r"Unable to register MR{size:(?: of \d+ bytes)?}: Bad address",
+        ("memory-not-registrable", "efa-driver-too-old", "efa-p2p-unavailable"),
+        source=_MR,
+        decides=False,
+        sample="Unable to register MR of 2097152 bytes: Bad address, ibv pd: 0x55d0",
+    ),
+    _fi(
         "ibv_reg_dmabuf_mr is required for memory registration with FI_MR_DMABUF flags",
         ("verbs-library-old", "verbs-lacks-dmabuf"),
         source=_MR,

@@ -129,11 +129,19 @@ ROWS = (
         source=_UNAVAILABLE, decides=False,
         sample="UCX  WARN  transports 'rc','cuda_copy' are not available, please use one or more of: mm",
     ),
-    _line(
-        rf"transport{{:s?}} {{names:{_BEFORE}['`]gdr_copy['`]{_AFTER}}} {{:is|are}} not available",
-        ("gdrcopy-not-loaded", "ucx-lacks-cuda"),
+    _line(  # UCX has CUDA: it offers cuda_copy
+        rf"transport{{:s?}} {{names:{_BEFORE}['`]gdr_copy['`]{_AFTER}}} {{:is|are}} not available"
+        "{:.{0,200}one or more of:.{0,200}}cuda_copy",
+        ("gdrcopy-not-loaded",),
         source=_UNAVAILABLE, decides=False,
         sample="UCX  WARN  transport 'gdr_copy' is not available, please use one or more of: cma, cuda_copy",
+    ),
+    _line(
+        rf"transport{{:s?}} {{names:{_BEFORE}['`]gdr_copy['`]{_AFTER}}} {{:is|are}} not available"
+        "{:(?!.{0,200}one or more of:.{0,200}cuda_copy)}",
+        ("gdrcopy-not-loaded", "ucx-lacks-cuda"),
+        source=_UNAVAILABLE, decides=False,
+        sample="UCX  WARN  transport 'gdr_copy' is not available, please use one or more of: cma, mm",
     ),
     _line(
         "invalid permissions for mapped object at address", ("ucx-lacks-cuda", "ucx-transport-excluded"),

@@ -213,7 +213,7 @@ ROWS = (
     ),
     MessageTemplate(  # the provider of most NICs
         "libibverbs",
-        "libibverbs: Warning: couldn't load driver '{path:[^']*libmlx5[^']*}'",
+        "libibverbs: Warning: couldn't load driver '{path:[^']*libmlx5[^']*}'{:(?!.*IBVERBS_PRIVATE)}",
         ("verbs-provider-mismatch", "verbs-library-missing"),
         source="rdma-core libibverbs/dynamic_driver.c",
         open_end=True,
@@ -223,7 +223,7 @@ ROWS = (
     ),
     MessageTemplate(
         "libibverbs",
-        "libibverbs: Warning: couldn't load driver '{path:(?![^']*libmlx5)[^']+}'",
+        "libibverbs: Warning: couldn't load driver '{path:(?![^']*libmlx5)[^']+}'{:(?!.*IBVERBS_PRIVATE)}",
         ("verbs-provider-mismatch", "verbs-library-missing"),
         source="rdma-core libibverbs/dynamic_driver.c",
         open_end=True,

@@ -27,6 +27,14 @@ def switches(network: bool) -> Iterator[tuple[Consumer, Switch]]:
                 yield consumer, switch
 
 
+def turned_off_by(name: str, value: str) -> str:
+    """The code for what a setting turns off; "" if it turns nothing off."""
+    for code, network in (("ib-disabled-by-env", True), ("dmabuf-disabled-by-env", False)):
+        if any(switch.name == name and switch.off(value) for _, switch in switches(network)):
+            return code
+    return "gdr-read-off" if name == READ.name and READ.off(value) else ""
+
+
 def _closes(network: bool) -> Callable[[str], tuple[Need, ...]]:
     """The paths that a source may take away while it is unread. UCX's own file is rarely present."""
     takes = tuple(use for consumer, switch in switches(network) for use in consumer.own(*switch.closes))

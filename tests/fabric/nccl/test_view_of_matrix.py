@@ -51,3 +51,44 @@ def test_a_pair_without_a_cell_is_left_out():
 
 def test_bandwidths_are_not_known():
     assert matrix_view(read(MATRIX).topology, NEWEST, {}).pairs["GPU0", "mlx5_0"].gbyte_per_s is None
+
+
+GEFORCE = "NVIDIA does not support GPUDirect RDMA on GeForce GPUs"
+INTEGRATED = "this GPU has no memory of its own that a NIC could reach"
+LIST = "GPU 0: {0} (UUID: GPU-0a)\nGPU 1: {1} (UUID: GPU-0b)\n"
+TABLE = (
+    "|   0  {0}        Off |   00000000:01:00.0 Off |                  Off |\n"
+    "|   1  {1}        Off |   00000000:41:00.0 Off |                  Off |\n"
+)
+LSPCI = (
+    "41:00.0 3D controller: NVIDIA Corporation {1} (rev a1)\n"
+    "01:00.0 VGA compatible controller: NVIDIA Corporation {0} (rev a1)\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("listing", "names", "why"),
+    [
+        (LIST, ("NVIDIA GeForce RTX 4090", "NVIDIA H100 PCIe"), (GEFORCE, "")),
+        (TABLE, ("NVIDIA GeForce RTX 4090", "NVIDIA H100 PCIe"), (GEFORCE, "")),
+        (LSPCI, ("AD102 [GeForce RTX 4090]", "GH100 [H100 PCIe]"), (GEFORCE, "")),
+        (LSPCI, ("Device [10de:2684]", "Device [10de:2331]"), (GEFORCE, "")),  # by PCI id alone
+        (LIST, ("NVIDIA H100 PCIe", "NVIDIA GB10"), ("", INTEGRATED)),
+        (LIST, ("NVIDIA RTX PRO 6000 Blackwell Server Edition", "NVIDIA L40S"), ("", "")),
+        (LIST + LIST.replace("{0}", "Tesla T4"), ("NVIDIA TITAN V", "NVIDIA H100 PCIe"), ("", "")),
+        (LSPCI + LSPCI.replace("01:", "81:"), ("Device [10de:2684]", "Device [10de:2331]"), ("", "")),
+    ],
+)
+def test_a_list_of_gpus_beside_the_matrix_tells_which_never_do_it(listing, names, why):
+    """Not a number with two names, nor an lspci with other GPUs than the matrix has."""
+    found = matrix_view(
+        read(listing.format(*names) + MATRIX).topology, NEWEST, {"NCCL_NET_GDR_LEVEL": "SYS"}
+    )
+    assert tuple(found.pairs[gpu, "mlx5_0"].receive.because for gpu in ("GPU0", "GPU1")) == why
+
+
+def test_the_lasting_reason_comes_before_the_distance():
+    found = matrix_view(
+        read(LIST.format("NVIDIA A100", "NVIDIA GeForce RTX 3090") + PCIE).topology, NEWEST, {}
+    )
+    assert found.pairs["GPU1", "mlx5_0"].receive.because == GEFORCE

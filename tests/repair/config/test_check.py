@@ -171,6 +171,9 @@ POLICY = "spec:\n  driver:\n"
          "      - siderolabs/nonfree-kmod-nvidia-lts\n", 4, "talos-no-path", "open-gpu-kernel-modules"),
         ("kind: Pod\nspec:\n  containers:\n    - env:\n        - name: NCCL_NET_GDR_LEVEL\n"
          "          value: ALL\n", 6, "gdr-level-ignored", "PXB"),
+        ("NCCL_DEBUG=INFO\nexport NCCL_IB_DISABLE=1\n", 2, "ib-disabled-by-env", "unless this is meant"),
+        ("kind: Pod\nspec:\n  containers:\n    - env:\n        - name: NCCL_IB_DISABLE\n"
+         "          value: '1'\n", 6, "ib-disabled-by-env", "unless this is meant"),
         ("NCCL_NET_GDR_LEVEL=sys\n", 1, "gdr-level-ignored", "PXB"),
         ("NCCL_NET_GDR_LEVEL=2x\n", 1, "gdr-level-number", "no setting"),
     ],
@@ -190,6 +193,7 @@ def test_a_fault_is_found_at_its_line(text, line, code, expected):
         "      contents:\n        inline: a\n",
         "#cloud-config\nwrite_files:\n  - path: /a\n    permissions: '0644'\n",
         "NCCL_NET_GDR_LEVEL=PHB\nkind: x\n",
+        "NCCL_IB_HCA=mlx5_0\nNCCL_IB_DISABLE=0\nNCCL_DMABUF_ENABLE=0\n",
         "kind: Pod\nspec:\n  env:\n    - name: NCCL_NET_GDR_LEVEL\n      value: PHB\n",
         '{"apiVersion": "v1", "kind": "ConfigMap", "data": {"a.conf": "options x y"}}',
     ],

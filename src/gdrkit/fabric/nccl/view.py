@@ -82,12 +82,14 @@ GB10 = 121
 
 
 def lasting(topology: Topology, gpu: TopologyGpu) -> str:
-    """Why this product never does GPUDirect RDMA, by its PCI id or compute capability; "" if it may."""
+    """Why this product never does GPUDirect RDMA, by PCI id, name or compute capability; "" if it may."""
     function = topology.by_address.get(gpu.address)
-    device = function.device if function else ""
-    if gpu.is_integrated or device in gpu_ids.INTEGRATED or gpu.compute_capability == GB10:
+    device = function.device if function else gpu.device
+    integrated = device in gpu_ids.INTEGRATED or gpu_ids.is_integrated_name(gpu.name)
+    if gpu.is_integrated or integrated or gpu.compute_capability == GB10:
         return LASTING["integrated"]
-    return LASTING["consumer"] if gpu.gdr is not True and gpu_ids.is_consumer(device) else ""
+    consumer = gpu_ids.is_consumer(device) or gpu_ids.is_consumer_name(gpu.name)
+    return LASTING["consumer"] if gpu.gdr is not True and consumer else ""
 
 
 def view(saved: SavedTopology, version: str, environment: Mapping[str, str]) -> NcclView:

@@ -18,6 +18,7 @@ from gdrkit.fabric.nccl.view import (
     NcclPair,
     NcclView,
     ignored_settings,
+    lasting,
     left_out,
 )
 from gdrkit.fabric.topology.graph import NcclPath, Net, SmiPath, Topology, TopologyGpu
@@ -60,7 +61,7 @@ def matrix_view(topology: Topology, version: str, environment: Mapping[str, str]
             if not types or len(fits) != 1 or gpu.c2c is not None:
                 continue
             words = "" if fits == {True} else f"{types[-1]} is farther than {_named(level)}"
-            received = _direction(net, words, given)
+            received = _direction(net, lasting(topology, gpu), words, given)
             pairs[gpu.id, net.id] = NcclPair(
                 path=types[-1],
                 gbyte_per_s=None,
@@ -80,9 +81,11 @@ def _named(level: str) -> str:
     return "PXB" if level == "P2C" else level
 
 
-def _direction(net: Net, words: str, given: Settings) -> DirectionView:
+def _direction(net: Net, never: str, words: str, given: Settings) -> DirectionView:
     if without := left_out(given, net):
         return DirectionView(False, without)
+    if never:
+        return DirectionView(False, never)
     return DirectionView(not words, words, "" if words else "Default", source=CHECK if words else "")
 
 

@@ -22,7 +22,7 @@ from gdrkit.fabric.topology import (
 from gdrkit.fabric.topology.graph import Topology
 from gdrkit.facts.commands import LSPCI
 from gdrkit.facts.nccl_topology import topology_file, topology_system
-from gdrkit.formats import hwloc_xml, lspci_tree, nccl_xml, topo_matrix
+from gdrkit.formats import gpu_listing, hwloc_xml, lspci_tree, nccl_xml, topo_matrix
 from gdrkit.formats.errors import FormatError
 from gdrkit.formats.xml_text import XmlNode
 from gdrkit.node import Node
@@ -119,7 +119,7 @@ def read_topology(content: bytes) -> SavedTopology:
         case TopologyFileKind.HWLOC:
             return SavedTopology(from_hwloc.topology(hwloc_xml.parse(content)), kind)
         case TopologyFileKind.MATRIX:
-            return SavedTopology(from_matrix.topology(topo_matrix.parse(_text(content))), kind)
+            return SavedTopology(_of_matrix(_text(content)), kind)
         case TopologyFileKind.DRAWING:
             return SavedTopology(from_lspci_tree.topology(lspci_tree.parse(_text(content))), kind)
         case TopologyFileKind.LSPCI:
@@ -129,6 +129,12 @@ def read_topology(content: bytes) -> SavedTopology:
                 "unsupported format: not XML of NCCL or hwloc, output of nvidia-smi topo -m or lspci, nor "
                 "an NCCL log with a tree"
             )
+
+
+def _of_matrix(text: str) -> Topology:
+    matrix = topo_matrix.parse(text)
+    count = sum(name.startswith("GPU") for name in matrix.names)
+    return from_matrix.topology(matrix, gpu_listing.by_number(text.splitlines(), count))
 
 
 def _text(content: bytes) -> str:

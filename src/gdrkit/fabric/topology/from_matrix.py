@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 from gdrkit.fabric.topology.graph import (
     C2C,
@@ -14,6 +15,7 @@ from gdrkit.fabric.topology.graph import (
     TopologyGpu,
     TopologySource,
 )
+from gdrkit.formats.gpu_listing import ListedGpu
 from gdrkit.formats.topo_matrix import Matrix, MatrixRow
 
 NOTES = (
@@ -22,8 +24,10 @@ NOTES = (
 )
 
 
-def topology(matrix: Matrix) -> Topology:
-    """The devices of a matrix, and the path type of each pair."""
+def topology(matrix: Matrix, listed: Mapping[int, ListedGpu] | None = None) -> Topology:
+    """The devices of a matrix, and the path type of each pair; what they are, if the text lists the GPUs."""
+    nameless = ListedGpu(name="")
+    listed = listed or {}
     gpus = tuple(name for name in matrix.names if re.fullmatch(r"GPU\d+", name))
     numa_nodes = sorted(
         {number for row in matrix.rows.values() if (number := _numa_node(row.numa_affinity)) is not None}
@@ -36,6 +40,8 @@ def topology(matrix: Matrix) -> Topology:
             TopologyGpu(
                 id=name,
                 index=int(name[3:]),
+                name=listed.get(int(name[3:]), nameless).name,
+                device=listed.get(int(name[3:]), nameless).device,
                 numa_node=_numa_node(rows[name].numa_affinity),
                 nvlinks=_nvlinks(matrix, name, gpus),
                 c2c=C2C(None, None) if rows[name].gpu_numa_id else None,  # its memory is a NUMA node

@@ -160,6 +160,7 @@ class TopologyGpu(Struct, frozen=True, kw_only=True):
     numa_node: int | None = None  # set only without an address
     index: int | None = None  # as NVML and NCCL count
     name: str = ""
+    device: str = ""  # its PCI id, if the source shows it without the PCI function
     compute_capability: int | None = None  # 90 for 9.0
     is_integrated: bool | None = None
     nvlinks: tuple[NvLink, ...] | None = None

@@ -11,7 +11,7 @@ from gdrkit.formats.yaml_values import Value, duplicates
 from gdrkit.repair.config.fault import CheckedFile, ConfigFault, FoundDocument
 from gdrkit.repair.config.recognise import ConfigObject, recognise
 from gdrkit.repair.config.schema_check import BY_KIND, faults, schema_for
-from gdrkit.repair.config.semantic_check import gdr_level_faults, semantic_faults
+from gdrkit.repair.config.semantic_check import semantic_faults, setting_faults
 from gdrkit.rules.policy_duplicate_key import keys_lost
 
 __all__ = ["CheckedFile", "check"]
@@ -43,6 +43,8 @@ def check(content: bytes, name: str, version: str = "") -> CheckedFile:
         for part in found.parts
         if part.manifest.kind
     )
+    if not parts and (setting := _SETTING.search(text)):
+        parts = (FoundDocument(text.count("\n", 0, setting.start(1)) + 1, "settings", ""),)
     if not parts and not out:
         return _unreadable(name, 1, "no known manifest, configuration or NCCL setting")
     return CheckedFile(name, parts, tuple(sorted(out, key=lambda fault: (fault.line, fault.code))))
@@ -104,13 +106,16 @@ def _duplicate_keys(value: Value) -> Iterator[ConfigFault]:
         )
 
 
-_SETTING = re.compile(r"^[ \t]*(?:export\s+|set\s+|-x\s+)?NCCL_NET_GDR_LEVEL=[\"']?([\w-]*)", re.MULTILINE)
+_SETTING = re.compile(
+    r"^[ \t]*(?:export\s+|set\s+|-x\s+)?((?:NCCL|UCX|NVSHMEM)_[A-Z0-9_]{1,40})=[\"']?([\w^,:-]*)",
+    re.MULTILINE,
+)
 
 
 def _settings(text: str) -> Iterator[ConfigFault]:
-    """Faults in lines of shell or nccl.conf that set NCCL_NET_GDR_LEVEL; once for each value."""
-    seen = set()
+    """Faults in lines of shell or nccl.conf that set variables of programs; once for each value."""
+    seen: set[tuple[str, ...]] = set()
     for match in _SETTING.finditer(text):
-        if match[1] not in seen:
-            seen.add(match[1])
-            yield from gdr_level_faults(text.count("\n", 0, match.start(1)) + 1, match[1], "")
+        if match.groups() not in seen and len(seen) < MOST_FAULTS:
+            seen.add(match.groups())
+            yield from setting_faults(text.count("\n", 0, match.start(1)) + 1, match[1], match[2], "")

@@ -13,6 +13,7 @@ from gdrkit.facts.kubernetes import Manifest, boolean
 from gdrkit.formats.module_name import canonical
 from gdrkit.formats.yaml_values import Scalar, Value, YamlMapping, YamlSequence, at, text_at
 from gdrkit.repair.config.fault import ConfigFault
+from gdrkit.rules.disabled_by_env import turned_off_by
 from gdrkit.rules.manifest_invalid import ROLE
 from gdrkit.rules.talos_no_peermem import asks_for_peermem
 
@@ -203,15 +204,26 @@ def _cloud_config(manifest: Manifest) -> Iterator[ConfigFault]:
 
 
 def _environment(value: Value) -> Iterator[ConfigFault]:
-    """Faults of NCCL_NET_GDR_LEVEL in the env of any container."""
+    """Faults of settings in the env of any container."""
     if isinstance(value, YamlSequence):
         for item in value.items:
             yield from _environment(item)
     elif isinstance(value, YamlMapping):
-        if text_at(value, "name") == "NCCL_NET_GDR_LEVEL" and (given := at(value, "value")) is not None:
-            yield from gdr_level_faults(given.line, text_at(value, "value"), "env")
+        if (name := text_at(value, "name")) and (given := at(value, "value")) is not None:
+            yield from setting_faults(given.line, name, text_at(value, "value"), "env")
         for entry in value.entries:
             yield from _environment(entry.value)
+
+
+def setting_faults(line: int, name: str, value: str, path: str) -> Iterator[ConfigFault]:
+    """The fault of a variable of a program: a level of NCCL, or a switch that turns RDMA off. dma-buf may be
+    off, for peermem."""
+    if name == "NCCL_NET_GDR_LEVEL":
+        yield from gdr_level_faults(line, value, path)
+    elif (code := turned_off_by(name, value)) == "ib-disabled-by-env":
+        where = f"{path}.{name}".lstrip(".")
+        seen = f"{value} turns RDMA off"
+        yield _fault(line, code, where, seen, "no setting, unless this is meant", "warning")
 
 
 def gdr_level_faults(line: int, value: str, path: str) -> Iterator[ConfigFault]:

@@ -1,0 +1,74 @@
+"""The GPUs that a text lists line by line: `nvidia-smi`, `nvidia-smi -L` and lspci.
+
+    |   0  NVIDIA GeForce RTX 4090        Off |   00000000:01:00.0 Off |                  Off |
+    GPU 0: NVIDIA GeForce RTX 4090 (UUID: GPU-6b1a...)
+    01:00.0 VGA compatible controller [0300]: NVIDIA Corporation AD102 [10de:2684] (rev a1)
+
+nvidia-smi numbers GPUs by their PCI address, as the matrix of `nvidia-smi topo -m` does.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from msgspec import Struct
+
+LINE_CHARACTERS = 1000
+"""How much of a line is read."""
+_ROW = re.compile(
+    r"\s*\| +(?P<number>\d{1,4}) +(?P<name>(?:NVIDIA|Tesla|Quadro|GeForce|GRID|TITAN)\b.*?) +"
+    r"(?:On|Off|N/A|Enabled|Disabled) *\| *(?P<address>[0-9A-F]{8}:[0-9A-F]{2}:[0-9A-F]{2}\.\d) "
+)
+_LISTED = re.compile(r"\s*GPU (?P<number>\d{1,4}): (?P<name>.+?) \(UUID: ")
+_PCI = re.compile(
+    r"\s*(?P<address>(?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[01][0-9a-f]\.[0-7])"
+    r" (?:VGA compatible|3D) controller(?: \[03\d\d\])?: NVIDIA Corporation (?P<name>.+?)"
+    r"(?: \[10de:(?P<device>[0-9a-f]{4})\])?(?: \(rev \w\w\))?\s*$"
+)
+
+
+class ListedGpu(Struct, frozen=True, kw_only=True):
+    """One GPU; "" and None: not shown."""
+
+    name: str
+    number: int | None = None
+    address: str = ""  # as the program prints it
+    device: str = ""  # four digits
+
+
+def smi_gpu_in(line: str) -> ListedGpu | None:
+    """The GPU in a row of nvidia-smi's table or of `nvidia-smi -L`; None for any other line."""
+    line = line[:LINE_CHARACTERS]
+    if row := _ROW.match(line):
+        name = row["name"].rstrip(". ")
+        return ListedGpu(name=name, number=int(row["number"]), address=row["address"])
+    if listed := _LISTED.match(line):
+        return ListedGpu(name=listed["name"], number=int(listed["number"]))
+    return None
+
+
+def pci_gpu_in(line: str) -> ListedGpu | None:
+    """The GPU in a line of lspci; None for any other line."""
+    found = _PCI.match(line[:LINE_CHARACTERS])
+    if found is None:
+        return None
+    return ListedGpu(name=found["name"], address=found["address"], device=found["device"] or "")
+
+
+def by_number(lines: Iterable[str], count: int) -> dict[int, ListedGpu]:
+    """The GPUs of a machine with so many, by nvidia-smi's number. Those of lspci have none: they count, in
+    the order of their addresses, if they are as many. A number with two names is left out."""
+    shown = list(lines)
+    found: dict[int, ListedGpu] = {}
+    unclear = set()
+    for gpu in filter(None, map(smi_gpu_in, shown)):
+        assert gpu.number is not None
+        if found.setdefault(gpu.number, gpu).name != gpu.name:
+            unclear.add(gpu.number)
+    if found:
+        return {number: gpu for number, gpu in found.items() if number < count and number not in unclear}
+    listed = {gpu.address.zfill(16): gpu for gpu in filter(None, map(pci_gpu_in, shown))}
+    if len(listed) != count:
+        return {}
+    return dict(enumerate(listed[address] for address in sorted(listed)))
