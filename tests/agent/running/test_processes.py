@@ -248,3 +248,29 @@ def test_a_secret_in_a_value_is_dropped():
 
 def test_a_device_is_a_character_device(tmp_path):
     assert processes._is_device("/dev/null") and not processes._is_device(str(tmp_path))
+
+
+MAPS = b"""\
+7f1e00000000-7f1e00400000 rw-s 00000000 00:1a 41 /dev/shm/nccl-1U6vHN (deleted)
+7f1e00400000-7f1e00600000 rw-s 00400000 00:1a 41 /dev/shm/nccl-1U6vHN (deleted)
+7f1e10000000-7f1e10001000 rw-s 00000000 00:01 9 /memfd:wayland (deleted)
+7f1e20000000-7f1e20001000 r--s 00000000 00:1a 42 /dev/shm/read-only
+7f1e30000000-7f1e30001000 rw-p 00000000 00:1a 43 /dev/shm/private
+7f1e40000000-7f1e40001000 rw-s 00000000 00:01 44 /dev/zero (deleted)
+7f1e50000000-7f1e50001000 rw-s 00000000 08:01 45 /data/dev/shm/file
+"""
+
+
+def test_memory_that_others_may_write_to_is_summed_by_file():
+    """Not what it may only read, what is private to it, or what another file's name looks like."""
+    assert [(row["file"], row["path"], row["bytes"]) for row in processes.shared_files(MAPS)] == [
+        (f"{os.makedev(0, 0x1A):x}:41", "/dev/shm/nccl-1U6vHN (deleted)", 6 << 20),
+        ("1:9", "/memfd:wayland (deleted)", 4096),
+    ]
+
+
+def test_shared_files_have_a_limit():
+    line = b"7f1e00000000-7f1e00001000 rw-s 00000000 00:1a %d /dev/shm/x\n"
+    many = processes.shared_files(b"".join(line % n for n in range(300)) + line % 5)
+
+    assert len(many) == 256 and many[5]["bytes"] == 2 * 4096

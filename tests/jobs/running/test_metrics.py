@@ -26,7 +26,7 @@ def test_processes_are_counted_by_their_ways_and_a_way_without_any_is_zero():
     found = series("gdr_job_processes")
 
     assert {labels[-1]: value for labels, value in found.items()} == {
-        "direct": 1, "staged": 0, "socket": 0, "host-mapped": 0, "none": 0, "unknown": 2
+        "direct": 1, "staged": 0, "socket": 0, "host-mapped": 0, "nvlink": 0, "none": 0, "unknown": 2
     }  # fmt: skip
     assert {labels[:3] for labels in found} == {JOB}
 

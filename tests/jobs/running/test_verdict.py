@@ -9,12 +9,15 @@ from tests.jobs.running.records import (
     GB10,
     GH200,
     NIC,
+    OTHER_GPU,
     OTHER_NIC,
     UCX,
     bufinfo,
     closed,
+    computing,
     device,
     held,
+    moved,
     process,
     record,
     verdict,
@@ -231,8 +234,15 @@ def talking(rate: int, **changed) -> dict:
 def test_a_job_without_rdma_that_moves_data_over_tcp_goes_over_sockets():
     found = verdict(record(talking(30_620_000)))
 
-    assert (found.way, found.confidence, found.moving) == ("socket", Confidence.CERTAIN, True)
+    assert (found.way, found.confidence, found.moving) == ("socket", Confidence.LIKELY, True)
     assert found.because == "TCP to other nodes, 30.6 MB/s"
+    assert "may be other data" in found.limits[0]
+
+
+def test_a_program_without_such_a_library_may_read_files_at_that_rate():
+    """gdrkit's own transport needs no library: a rate that files seldom have decides."""
+    assert decided(record(talking(30_620_000, libraries=[])))[0] == "none"
+    assert decided(record(talking(3_000_000_000, libraries=[]))) == ("socket", "", Confidence.LIKELY)
 
 
 @pytest.mark.parametrize(
@@ -250,11 +260,82 @@ def test_tcp_beside_what_could_carry_the_data_decides_nothing(changed):
     assert decided(record(talking(30_620_000, **changed)))[0] == "unknown"
 
 
-def test_control_connections_and_peers_on_this_node_are_no_sockets_path():
-    here = {"sockets": 20, "sent": 0, "received": 0, "sent_here": 10**9, "received_here": 10**9}
+def here(rate: int) -> dict:
+    return {"sockets": 20, "sent": 0, "received": 0, "sent_here": rate, "received_here": rate}
 
+
+def test_control_connections_are_no_sockets_path():
     assert decided(record(talking(20_000)))[0] == "unknown"
-    assert decided(record(process(701, tcp=here)))[0] == "unknown"
+    assert decided(record(process(701, tcp=here(2_000_000))))[0] == "unknown"
+
+
+# -- within the node -------------------------------------------------------------------------------
+
+SHM = {"file": "18:41", "path": "/dev/shm/nccl-1U6vHN (deleted)", "bytes": 9_637_888}
+
+
+def pair(*rates: dict, **changed) -> dict:
+    """Two processes on two GPUs, and what the GPUs move."""
+    nvml = [*computing(701), *computing(702, gpu=OTHER_GPU), *rates]
+    return record(process(701, **changed), process(702, **changed), nvml=nvml)
+
+
+def test_tcp_on_the_node_is_a_sockets_path_if_nvlink_moves_less():
+    quiet = pair(moved(), tcp=here(1_700_000_000))
+    busy = pair(moved(nvlink_sent=140_000_000_000), tcp=here(1_700_000_000))
+
+    assert decided(quiet) == ("socket", "", Confidence.LIKELY)
+    assert verdict(quiet).because == "TCP on this node, 3.4 GB/s"
+    assert decided(busy)[0] == "nvlink"
+
+
+def test_nvlink_that_moves_is_the_way_and_certain_if_the_process_is_alone_on_its_gpu():
+    made = pair(moved(nvlink_sent=140_000_000_000, nvlink_received=140_000_000_000))
+    crowded = {**made, "nvml": [*made["nvml"], *computing(703)]}
+
+    assert decided(made) == ("nvlink", "", Confidence.CERTAIN)
+    assert decided(crowded) == ("nvlink", "", Confidence.LIKELY)
+    assert verdict(made).because == "NVLink of its GPU, 700 GB/s" and verdict(made).moving
+    assert decided(made, 702)[0] == "unknown"  # NVML counted nothing on its GPU
+
+
+def test_nvlink_beside_a_network_does_not_decide_which_way_to_the_network():
+    fast = moved(nvlink_sent=140_000_000_000)
+    rdma = [device(*held(1, 701, 8 * MIB))]
+    nvml = [*computing(701), fast]
+
+    assert decided(record(process(701), rdma=rdma, nvml=nvml))[0] == "staged"
+    assert decided(record(closed(701), nvml=nvml))[0] == "unknown"
+
+
+def test_pcie_and_memory_that_another_process_on_a_gpu_maps_is_the_way_through_host_memory():
+    made = pair(moved(pcie_sent=14_000_000_000, pcie_received=14_000_000_000), shared=[SHM])
+
+    assert decided(made) == ("staged", "", Confidence.LIKELY)
+    assert verdict(made).evidence[1] == "maps: 9.64 MB are shared with process 702"
+
+
+@pytest.mark.parametrize(
+    ("pcie", "shared", "others"),
+    [
+        (9_000_000, SHM, (701, 702)),  # the start of kernels
+        (14_000_000_000, {**SHM, "bytes": 4096}, (701, 702)),  # flags
+        (14_000_000_000, SHM, (701,)),  # a worker that loads data: it computes on no GPU
+    ],
+)
+def test_pcie_or_shared_memory_alone_decides_nothing(pcie, shared, others):
+    made = record(
+        process(701, shared=[shared]), process(702, shared=[shared]),
+        nvml=[*computing(*others), moved(pcie_sent=pcie)],
+    )  # fmt: skip
+
+    assert decided(made)[0] == "unknown"
+
+
+def test_data_that_moves_over_pcie_alone_is_named():
+    made = record(process(701), nvml=[*computing(701), moved(pcie_sent=14_000_000_000)])
+
+    assert verdict(made).because == "its GPU moves 35 GB/s over PCIe: to other GPUs or to host memory"
 
 
 def test_a_process_without_a_gpu_or_without_a_network_has_no_path():

@@ -46,7 +46,7 @@ def record(deadline: float, interval_s: float, every_pair: bool = True) -> Dict[
             "tcp": lambda emit: read_sockets(emit, deadline, interval_s),
             "ports": lambda emit: read_ports(emit, interval_s),
             "buffers": read_buffers,
-            "nvml": read_nvml,
+            "nvml": lambda emit: read_nvml(emit, interval_s),
             "node": read_node,
         },
         deadline,
@@ -111,7 +111,13 @@ def _others(
         process = identity(reader)
         if process is not None:
             process.update(
-                devices={}, mapped_devices=[], sockets=[], buffers=[], libraries=[], environment={}
+                devices={},
+                mapped_devices=[],
+                shared=[],
+                sockets=[],
+                buffers=[],
+                libraries=[],
+                environment={},
             )
             process["denied"] = sorted({"fd", "maps", "environ", *reader.denied})
             found.append(process)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
 
 from msgspec import Struct
 
@@ -11,7 +12,7 @@ from gdrkit.facts import gpu_ids
 from gdrkit.facts.usage import EXPORTERS, DmaBuffer, parse_buffers
 from gdrkit.formats.errors import FormatError
 from gdrkit.jobs.running.attribution import Share, shares
-from gdrkit.jobs.running.document import GpuInUse
+from gdrkit.jobs.running.document import GpuInUse, PsGpu
 from gdrkit.jobs.running.holders import SHORTEST_S, Holdings, Owners, owners
 from gdrkit.jobs.running.record import RunningProcess, RunningRecord
 
@@ -39,6 +40,9 @@ class NodeCircumstances(Struct, frozen=True, kw_only=True):
     addresses: Mapping[str, str]
     gpu_ids: Mapping[str, str]  # device ids by PCI address
     port_rates: Mapping[str, int]  # bytes per second of a device's ports
+    gpu_rates: Mapping[str, PsGpu]  # by PCI address
+    computing: Mapping[str, frozenset[int]]  # the processes on each GPU, where NVML lists them
+    sharing: Mapping[str, frozenset[int]]  # the processes with a GPU that map a file in memory
     readable: bool  # whether every process's descriptors could be read
 
     def regions_of_others(self, pid: int) -> int:
@@ -65,6 +69,36 @@ class Circumstances(Struct, frozen=True, kw_only=True):
     @property
     def connected(self) -> int:
         return sum(held.connected for held in self.holdings.values())
+
+    @property
+    def nvlink(self) -> int | None:
+        """Bytes per second that its GPUs move over NVLink, of all processes; None: not known."""
+        return self._moved("nvlink_sent", "nvlink_received")
+
+    @property
+    def pcie(self) -> int | None:
+        """The same over PCIe."""
+        return self._moved("pcie_sent", "pcie_received")
+
+    def _moved(self, *names: str) -> int | None:
+        rates = [self.node.gpu_rates[gpu.address] for gpu in self.gpus if gpu.address in self.node.gpu_rates]
+        known = [rate for one in rates for name in names if (rate := getattr(one, name)) is not None]
+        return sum(known) if known else None
+
+    @property
+    def alone_on_gpus(self) -> bool:
+        """Whether no other process computes on its GPUs."""
+        own = frozenset({self.process.pid})
+        return bool(self.gpus) and all(self.node.computing.get(gpu.address) == own for gpu in self.gpus)
+
+    @property
+    def shared_with(self) -> Mapping[int, int]:
+        """The other processes with a GPU that map the same memory, and how many bytes of it."""
+        found: dict[int, int] = {}
+        for mapping in self.process.shared:
+            for pid in self.node.sharing.get(mapping.file, frozenset()) - {self.process.pid}:
+                found[pid] = found.get(pid, 0) + mapping.bytes
+        return found
 
     def maps(self, *starts: str) -> bool:
         """Whether it maps a library whose name begins so."""
@@ -100,6 +134,9 @@ def node_circumstances(record: RunningRecord) -> NodeCircumstances:
         addresses=addresses,
         gpu_ids={row.gpu: row.device_id for row in record.node if row.gpu is not None},
         port_rates=_port_rates(record),
+        gpu_rates={one.address: one for one in gpu_rates(record)},
+        computing=_computing(record),
+        sharing=_sharing(record),
         readable=record.state("processes").status == "found" and not record.denied_processes,
     )
 
@@ -194,6 +231,38 @@ def _port_rates(record: RunningRecord) -> dict[str, int]:
             rate = int((row.sent + row.received) / row.seconds)
             found[row.device] = found.get(row.device, 0) + rate
     return found
+
+
+def gpu_rates(record: RunningRecord) -> Iterator[PsGpu]:
+    """What each GPU on which a process computes moves."""
+    for row in record.nvml:
+        if row.seconds is not None and row.seconds >= SHORTEST_S:
+            names = ("nvlink_sent", "nvlink_received", "pcie_sent", "pcie_received")
+            rates = {
+                name: None if (moved := getattr(row, name)) is None else int(moved / row.seconds)
+                for name in names
+            }
+            yield PsGpu(address=row.gpu, **rates)
+
+
+def _computing(record: RunningRecord) -> dict[str, frozenset[int]]:
+    """The processes that NVML lists, by GPU."""
+    found: dict[str, set[int]] = defaultdict(set)
+    for row in record.nvml:
+        if row.pid is not None:
+            found[row.gpu].add(row.pid)
+    return {gpu: frozenset(pids) for gpu, pids in found.items()}
+
+
+def _sharing(record: RunningRecord) -> dict[str, frozenset[int]]:
+    """The processes that compute on a GPU and map a file in memory, by the file: workers that only load data
+    do not compute."""
+    computing = {row.pid for row in record.nvml if row.pid is not None}
+    found: dict[str, set[int]] = defaultdict(set)
+    for process in record.processes:
+        for mapping in process.shared if process.pid in computing else ():
+            found[mapping.file].add(process.pid)
+    return {file: frozenset(pids) for file, pids in found.items()}
 
 
 def _gpus(process: RunningProcess, record: RunningRecord) -> tuple[GpuInUse, ...]:

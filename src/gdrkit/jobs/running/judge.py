@@ -9,6 +9,7 @@ from gdrkit.jobs.running.circumstances import (
     HOST_PID_NAMESPACE,
     Circumstances,
     circumstances,
+    gpu_rates,
     node_circumstances,
 )
 from gdrkit.jobs.running.document import (
@@ -51,6 +52,7 @@ def document(record: RunningRecord, pid: int | None = None, job: str | None = No
             for row in record.ports
             if row.seconds >= SHORTEST_S
         ),
+        gpus=tuple(gpu_rates(record)),
         sources=tuple(
             PsSource(name=name, status=state.status, why=state.why, seconds=state.seconds)
             for name, state in sorted(record.sources.items())

@@ -53,6 +53,14 @@ class OpenBuffer(Struct, frozen=True):
     exp_name: str = ""
 
 
+class SharedMapping(Struct, frozen=True):
+    """A file in memory that a process maps and that others may write to; `file` is device and inode."""
+
+    file: str
+    path: str = ""
+    bytes: Number = 0
+
+
 class RunningProcess(Struct, frozen=True):
     """What /proc shows of a process; `denied` names what this user may not read."""
 
@@ -64,6 +72,7 @@ class RunningProcess(Struct, frozen=True):
     namespaces: dict[str, str] = {}
     devices: dict[str, Number] = {}
     mapped_devices: list[str] = []
+    shared: list[SharedMapping] = []
     buffers: list[OpenBuffer] = []
     libraries: list[MappedLibrary] = []
     environment: dict[str, str] = {}
@@ -132,12 +141,18 @@ class BufferTable(Struct, frozen=True):
 
 
 class NvmlRow(Struct, frozen=True):
-    """A process that computes on a GPU, or why that GPU lists none."""
+    """A process that computes on a GPU, or why that GPU lists none; or the bytes that the GPU moved in some
+    seconds, without those that it does not count."""
 
     gpu: str
     pid: Number | None = None
     bytes: Number | None = None
     error: Number | None = None
+    seconds: Seconds | None = None
+    nvlink_sent: Number | None = None
+    nvlink_received: Number | None = None
+    pcie_sent: Number | None = None
+    pcie_received: Number | None = None
 
 
 class NodeRow(Struct, frozen=True):

@@ -22,7 +22,14 @@ from gdrkit.jobs.running.document import RunningVerdict
 SOCKET_BYTES_PER_S = 1_000_000
 """From here on TCP carries data and not only control: heartbeats and stores of a job move some kB/s. A
 choice of ours."""
+DATA_BYTES_PER_S = 100_000_000
+"""The same where other traffic is usual: of a GPU over PCIe, where the start of kernels takes some MB/s, and
+of a program's connections on its own node. A choice of ours."""
+SHARED_BYTES = 1_000_000
+"""Memory that carries data, and not only flags. NCCL's buffers have 4 MiB (NCCL_BUFFSIZE)."""
 ROOT = "as root: sudo gdr ps"
+NO_NETWORK = "no RDMA device is open or mapped, and no other fabric"
+NOT_ITS_MEMORY = "what TCP carries may be other data than GPU memory: a program that reads files looks alike"
 USED = "registered is not used: no source joins a region with the bytes that move"
 
 Decision = RunningVerdict | None
@@ -102,22 +109,16 @@ def _flushes(found: Circumstances) -> Decision:
     return None
 
 
-def _not_both(found: Circumstances) -> Decision:
-    """It uses no GPU, or no network."""
+def _no_gpu(found: Circumstances) -> Decision:
+    """It uses no GPU."""
     process = found.process
-    if "fd" in process.denied and not found.gpus:
+    if (
+        found.gpus
+        or "fd" in process.denied
+        or any(name.startswith("/dev/nvidia") for name in process.devices)
+    ):
         return None
-    if not found.gpus and not any(name.startswith("/dev/nvidia") for name in process.devices):
-        return _verdict(found, "none", "it uses no GPU", Confidence.CERTAIN, "no device of a GPU is open")
-    network = found.holdings or found.rdma_files or found.other_fabrics or process.devices.get("/dev/gdrdrv")
-    library = found.maps(*COLLECTIVES)
-    if network or library or "fd" in process.denied or "maps" in process.denied:
-        return None
-    return _verdict(
-        found, "none", "it uses no network for GPU memory", Confidence.LIKELY,
-        "no device of a network is open, and no library for it is mapped",
-        limits=("a library that is linked into the program is not seen",),
-    )  # fmt: skip
+    return _verdict(found, "none", "it uses no GPU", Confidence.CERTAIN, "no device of a GPU is open")
 
 
 def _host_memory(found: Circumstances) -> Decision:
@@ -150,24 +151,83 @@ def _host_memory(found: Circumstances) -> Decision:
 
 
 def _socket(found: Circumstances) -> Decision:
-    """It has no RDMA device, and moves data to other nodes over TCP."""
+    """It has no network device, and moves data to other nodes over TCP."""
     process = found.process
-    if found.holdings or found.rdma_files or found.other_fabrics or process.denied:
-        return None
-    if not found.gpus or not found.maps(*COLLECTIVES) or not found.same_network:
+    if not _without_network(found) or not found.gpus or not found.same_network:
         return None
     rate = process.tcp.sent + process.tcp.received
-    if rate < SOCKET_BYTES_PER_S:
+    if rate < (SOCKET_BYTES_PER_S if found.maps(*COLLECTIVES) else DATA_BYTES_PER_S):
         return None
     return _verdict(
-        found, "socket", f"TCP to other nodes, {amount(rate)}/s", Confidence.CERTAIN,
-        "no RDMA device is open or mapped, and no other fabric",
-        f"inet_diag: its connections to other nodes move {rate} bytes/s",
+        found, "socket", f"TCP to other nodes, {amount(rate)}/s", Confidence.LIKELY, NO_NETWORK,
+        f"inet_diag: its connections to other nodes move {rate} bytes/s", limits=(NOT_ITS_MEMORY,),
     )  # fmt: skip
 
 
+def _nvlink(found: Circumstances) -> Decision:
+    """It has no network device, and its GPUs move more over NVLink than it moves over TCP."""
+    rate = found.nvlink or 0
+    if not _without_network(found) or rate < max(SOCKET_BYTES_PER_S, _here(found)):
+        return None
+    return _verdict(
+        found, "nvlink", f"NVLink of its GPU{'s' if len(found.gpus) > 1 else ''}, {amount(rate)}/s",
+        Confidence.CERTAIN if found.alone_on_gpus else Confidence.LIKELY, NO_NETWORK,
+        f"NVML: its GPUs move {rate} bytes/s over NVLink",
+        limits=() if found.alone_on_gpus else ("other processes compute on the same GPUs",),
+    )  # fmt: skip
+
+
+def _socket_here(found: Circumstances) -> Decision:
+    """It moves data to processes on this node over TCP, and NVLink moves less."""
+    rate = _here(found)
+    if not _without_network(found) or not found.gpus or rate < DATA_BYTES_PER_S:
+        return None
+    return _verdict(
+        found, "socket", f"TCP on this node, {amount(rate)}/s", Confidence.LIKELY, NO_NETWORK,
+        f"inet_diag: its connections on this node move {rate} bytes/s", limits=(NOT_ITS_MEMORY,),
+    )  # fmt: skip
+
+
+def _shared_memory(found: Circumstances) -> Decision:
+    """It shares memory with a process on another GPU, and its GPU moves data over PCIe, not over NVLink."""
+    rate, shared = found.pcie or 0, found.shared_with
+    size = max(shared.values(), default=0)
+    if not _without_network(found) or rate < DATA_BYTES_PER_S or size < SHARED_BYTES:
+        return None
+    pids = ", ".join(map(str, sorted(pid for pid in shared if shared[pid] == size)[:4]))
+    return _verdict(
+        found, "staged", "its GPU moves data over PCIe, and it shares memory with a process on a GPU",
+        Confidence.LIKELY, NO_NETWORK, f"maps: {amount(size)} are shared with process {pids}",
+        f"NVML: its GPUs move {rate} bytes/s over PCIe, {found.nvlink or 0} over NVLink",
+        limits=("what else it loads or saves moves over PCIe, too",),
+    )  # fmt: skip
+
+
+def _no_network(found: Circumstances) -> Decision:
+    """It has no network device, and no library that would use one."""
+    if not _without_network(found) or found.maps(*COLLECTIVES) or found.process.devices.get("/dev/gdrdrv"):
+        return None
+    return _verdict(
+        found, "none", "it uses no network for GPU memory", Confidence.LIKELY,
+        "no device of a network is open, and no library for it is mapped",
+        limits=("a library that is linked into the program is not seen",),
+    )  # fmt: skip
+
+
+def _without_network(found: Circumstances) -> bool:
+    """Whether it is known to use neither RDMA nor another fabric."""
+    return not (found.process.denied or found.holdings or found.rdma_files or found.other_fabrics)
+
+
+def _here(found: Circumstances) -> int:
+    """Bytes per second that it moves to processes on this node over TCP, where that is known."""
+    tcp = found.process.tcp
+    return tcp.sent_here + tcp.received_here if found.same_network else 0
+
+
 ROWS: tuple[Callable[[Circumstances], Decision], ...] = (
-    _open_buffers, _attributed_buffers, _peermem, _flushes, _not_both, _host_memory, _socket,
+    _open_buffers, _attributed_buffers, _peermem, _flushes, _no_gpu, _host_memory,
+    _socket, _nvlink, _socket_here, _shared_memory, _no_network,
 )  # fmt: skip
 
 
@@ -196,8 +256,12 @@ def _unknown(found: Circumstances) -> RunningVerdict:
     elif found.same_network is False:
         reasons.append("it lives in another network namespace: its connections are not visible from here")
         ask.append("inside its namespace: nsenter --target PID --net gdr ps")
+    elif (found.pcie or 0) >= DATA_BYTES_PER_S:
+        reasons.append(
+            f"its GPU moves {amount(found.pcie or 0)}/s over PCIe: to other GPUs or to host memory"
+        )
     else:
-        reasons.append("its connections to other nodes move almost nothing now")
+        reasons.append("neither its connections nor its GPUs move data to others now")
     limits = ("queue pairs of DevX are in no table",) if found.maps(*HIDES_PAIRS) else ()
     return RunningVerdict(
         way="unknown", registered_by="", confidence=None, moving=found.moving, because=reasons[0],
@@ -224,7 +288,7 @@ def _verdict(
     found: Circumstances, way: str, because: str, confidence: Confidence, *evidence: str,
     limits: tuple[str, ...] = (),
 ) -> RunningVerdict:  # fmt: skip
-    moving = True if way == "socket" else found.moving
+    moving = True if not found.holdings and way in ("socket", "nvlink", "staged") else found.moving
     return RunningVerdict(
         way=way, registered_by="", confidence=confidence, moving=moving, because=because,  # type: ignore[arg-type]
         evidence=evidence, limits=limits, ask=(),
