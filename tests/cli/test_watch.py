@@ -25,8 +25,8 @@ def node(monkeypatch):
     """A machine that shows one staged process; counts the looks, and those that list every pair."""
     seen: list[bool] = []
 
-    def told(target, command, *, pairs=True):
-        seen.append(pairs)
+    def told(target, command, options=()):
+        seen.append("--few-pairs" not in options)
         return MADE
 
     monkeypatch.setattr(running, "record_of", told)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from gdrkit.cli.arguments import Parser, colours, matching, number, text_width, write
+from gdrkit.cli.ps import add_questions, questions
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ def parser() -> Parser:
         "--job", metavar="ID", type=matching(r"\w[\w.:@-]{0,99}", "the id of a job, a pod or a container"),
         help="only the processes of this job, pod or container",
     )  # fmt: skip
+    add_questions(parser)
     parser.add_argument(
         "--trace",
         action="store_true",
@@ -102,6 +104,7 @@ def _trace(wanted: bool) -> Iterator[Callable[[], list[str]]]:
 
 def _documents(options: argparse.Namespace) -> Iterator[PsDocument]:
     """A document after each interval. Raises TargetError, EvidenceMissing."""
+    from gdrkit.agent.running.options import FEW_PAIRS
     from gdrkit.evidence.errors import TargetError
     from gdrkit.evidence.running import record_of
     from gdrkit.facts.commands import RUNNING
@@ -115,7 +118,9 @@ def _documents(options: argparse.Namespace) -> Iterator[PsDocument]:
         pairs = began - listed >= PAIRS_EVERY_S
         listed = began if pairs else listed
         try:
-            yield document(decode(record_of(options.target, RUNNING, pairs=pairs)), options.pid, options.job)
+            few = [] if pairs else [FEW_PAIRS]
+            record = decode(record_of(options.target, RUNNING, [*few, *questions(options)]))
+            yield document(record, options.pid, options.job)
         except FormatError as error:
             raise TargetError(f"not a record of processes: {error}") from None
         number += 1

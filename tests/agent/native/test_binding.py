@@ -21,6 +21,7 @@ SOURCE = Path(gdrkit.__file__).parent
 HOME = SOURCE / "agent" / "native"
 LOADERS = {"CDLL", "PyDLL", "LoadLibrary", "dlopen"}
 OTHERS = {
+    "agent/running/sockets.py": "this process's own setns",
     "agent/running/trace.py": "this process's own syscall",
     "transport/buffers.py": "DLPack's tensors and Python's own buffers",
     "transport/operation.py": "this process's own sched_yield",

@@ -17,6 +17,7 @@ from tests.jobs.running.records import (
     computing,
     device,
     held,
+    judged,
     moved,
     process,
     record,
@@ -221,6 +222,66 @@ def test_a_device_without_a_pci_address_may_be_the_one_that_is_attached():
     assert decided(record(process(701), rdma=rdma))[0] == "staged"
     attached = with_table((8 * MIB, "nv_dmabuf", OTHER_NIC))
     assert decided(record(process(701), rdma=rdma, buffers=attached))[0] == "unknown"
+
+
+# -- out of the kernel's memory ---------------------------------------------------------------------
+
+
+def walked(kind: str, **changed) -> dict:
+    """A record of a process with one region of 8 MiB, whose kind was read out of the kernel's memory."""
+    changed.setdefault("area", "rw-p [heap]")
+    row = {"device": "mlx5_0", "mrn": 100, "bytes": 8 * MIB, "pid": 701, "kind": kind, "writable": True}
+    return record(
+        process(701), process(702), regions=[{**row, **changed}],
+        rdma=[device(*held(1, 701, 8 * MIB), *held(2, 702, 8 * MIB))],
+        buffers=with_table((8 * MIB, "nv_dmabuf", NIC)),
+    )  # fmt: skip
+
+
+def test_what_sizes_leave_open_the_kernels_memory_decides():
+    """One buffer of 8 MiB, and two processes that have a region of that size."""
+    assert decided(walked("")) == ("unknown", "", None)
+    assert any("--deep" in ask for ask in verdict(walked("")).ask)
+    assert decided(walked("dmabuf", exporter="nv_dmabuf")) == ("direct", "dmabuf", Confidence.CERTAIN)
+    assert decided(walked("user")) == ("staged", "", Confidence.CERTAIN)
+    assert decided(walked("peermem")) == ("direct", "peermem", Confidence.CERTAIN)
+
+
+def test_an_area_that_the_process_cannot_access_is_peer_memory_if_it_may_be_written():
+    """Linux before 6.2 pins such an area of host memory for a region that is only read (umem.c)."""
+    assert decided(walked("user", area="---p")) == ("direct", "peermem", Confidence.LIKELY)
+    assert decided(walked("user", area="---p", writable=False))[0] == "unknown"
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"kind": "dmabuf", "exporter": "i915"},
+        {"kind": "odp"},
+        {"kind": "user", "area": "rw-s /dev/nvidia-uvm"},  # managed memory lies where it was used last
+        {"kind": "user", "area": ""},
+        {"kind": "user", "bytes": 4 * MIB},  # netlink lists no such region: it changed meanwhile
+        {"kind": "user", "mrn": 7},
+        {"kind": "user", "pid": 0},
+    ],
+)
+def test_what_the_kernels_memory_does_not_show_for_sure_stays_open(changed):
+    assert decided(walked(**changed))[0] == "unknown"
+
+
+def test_pids_out_of_the_kernels_memory_are_those_of_the_host():
+    made = walked("user")
+    made["namespaces"]["pid"] = "pid:[4026532999]"
+
+    assert decided(made)[0] == "unknown"
+
+
+def test_regions_that_were_read_are_counted_exactly():
+    (one,) = next(
+        p for p in judged(walked("dmabuf", exporter="nv_dmabuf")).processes if p.pid == 701
+    ).devices
+
+    assert (one.dmabuf_regions, one.dmabuf_bytes) == (1, 8 * MIB)
 
 
 # -- sockets, and no path --------------------------------------------------------------------------

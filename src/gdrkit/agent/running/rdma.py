@@ -47,8 +47,6 @@ ROWS_LIMIT = 1 << 16
 """Per table of a device. NCCL on 8 GPUs holds some thousands of MRs."""
 SAMPLED_QPS = 256
 """As many QPs are read twice; a firmware command takes tens of microseconds."""
-FEW_PAIRS = "--few-pairs"
-"""The option of the probe that leaves out QPs if there are more: each look would cost as many commands."""
 NOT_TOLD = (errno.EINVAL, errno.EOPNOTSUPP)
 
 

@@ -14,7 +14,7 @@ from gdrkit.formats.errors import FormatError
 from gdrkit.jobs.running.attribution import Share, shares
 from gdrkit.jobs.running.document import GpuInUse, PsGpu
 from gdrkit.jobs.running.holders import SHORTEST_S, Holdings, Owners, owners
-from gdrkit.jobs.running.record import RunningProcess, RunningRecord
+from gdrkit.jobs.running.record import RegionRow, RunningProcess, RunningRecord
 
 HOST_PID_NAMESPACE = "pid:[4026531836]"
 """PROC_PID_INIT_INO: Linux include/uapi/linux/nsfs.h."""
@@ -37,6 +37,7 @@ class NodeCircumstances(Struct, frozen=True, kw_only=True):
     shares: Mapping[str, Mapping[int, Share]]  # by RDMA device and process
     attached: Mapping[str, int]  # how many buffers of GPU memory a device is attached to
     holdings: Owners
+    walked: Mapping[int, tuple[RegionRow, ...]]  # by process; only what the kernel's tables list as well
     addresses: Mapping[str, str]
     gpu_ids: Mapping[str, str]  # device ids by PCI address
     port_rates: Mapping[str, int]  # bytes per second of a device's ports
@@ -60,7 +61,12 @@ class Circumstances(Struct, frozen=True, kw_only=True):
     gpus: tuple[GpuInUse, ...]
     rdma_files: tuple[str, ...]  # RDMA devices that it has open or mapped
     other_fabrics: tuple[str, ...]
-    same_network: bool | None  # whether it lives in the network namespace that was asked; None: not known
+    tcp_known: bool | None  # whether its network namespace was asked; None: which one it has is not known
+
+    @property
+    def walked(self) -> tuple[RegionRow, ...]:
+        """Its regions as the kernel's memory shows them; empty if that was not asked."""
+        return self.node.walked.get(self.process.pid, ())
 
     @property
     def regions(self) -> int:
@@ -131,6 +137,7 @@ def node_circumstances(record: RunningRecord) -> NodeCircumstances:
         shares={name: _shares(name, sizes, holdings) for name, sizes in attached.items()},
         attached={name: len(sizes) for name, sizes in attached.items()},
         holdings=holdings,
+        walked=_walked(record),
         addresses=addresses,
         gpu_ids={row.gpu: row.device_id for row in record.node if row.gpu is not None},
         port_rates=_port_rates(record),
@@ -139,6 +146,23 @@ def node_circumstances(record: RunningRecord) -> NodeCircumstances:
         sharing=_sharing(record),
         readable=record.state("processes").status == "found" and not record.denied_processes,
     )
+
+
+def _walked(record: RunningRecord) -> dict[int, tuple[RegionRow, ...]]:
+    """The regions that were read out of the kernel's memory, by process. Nothing was locked meanwhile: one
+    counts only if netlink lists the same number and length. Pids are those of the host."""
+    listed = {
+        (row.device.device_name, one.mrn, one.bytes)
+        for row in record.rdma
+        if row.device is not None and "mr" in row.tables
+        for one in row.tables["mr"].rows
+    }
+    found: dict[int, list[RegionRow]] = defaultdict(list)
+    if record.namespaces.get("pid") == HOST_PID_NAMESPACE:
+        for region in record.regions:
+            if region.pid and (region.device, region.mrn, region.bytes) in listed:
+                found[region.pid].append(region)
+    return {pid: tuple(regions) for pid, regions in found.items()}
 
 
 def _with_heirs(found: Owners, record: RunningRecord) -> Owners:
@@ -168,7 +192,8 @@ def _rdma_files(process: RunningProcess, uverbs: Mapping[str, str]) -> set[str]:
 def circumstances(process: RunningProcess, record: RunningRecord, node: NodeCircumstances) -> Circumstances:
     """What a record shows of one process."""
     files = {*process.devices, *process.mapped_devices}
-    own, asked = process.namespaces.get("net", ""), record.namespaces.get("net", "")
+    own = process.namespaces.get("net", "")
+    asked = {*record.tcp_namespaces, record.namespaces.get("net", "")} - {""}
     return Circumstances(
         process=process,
         node=node,
@@ -176,7 +201,7 @@ def circumstances(process: RunningProcess, record: RunningRecord, node: NodeCirc
         gpus=_gpus(process, record),
         rdma_files=tuple(sorted(_rdma_files(process, record.uverbs()))),
         other_fabrics=tuple(sorted(file for file in files if OTHER_FABRIC.fullmatch(file))),
-        same_network=own == asked if own and asked else None,
+        tcp_known=own in asked if own and asked else None,
     )
 
 

@@ -113,6 +113,16 @@ class PsGpu(Struct, frozen=True, kw_only=True):
     pcie_received: int | None
 
 
+class PsCommunicator(Struct, frozen=True, kw_only=True):
+    """A communicator of NCCL, as its RAS tells: only with --ras."""
+
+    version: str
+    ranks: int
+    missing: int  # that do not answer
+    hosts: int
+    processes: tuple[int, ...]  # of this node
+
+
 class PsJob(Struct, frozen=True, kw_only=True):
     """The processes of one job on this node."""
 
@@ -129,6 +139,7 @@ class PsDocument(Struct, frozen=True, kw_only=True, tag_field="schema", tag="gdr
     jobs: tuple[PsJob, ...]
     ports: tuple[PsPort, ...]  # those that have counters
     gpus: tuple[PsGpu, ...]  # those on which a process computes
+    communicators: tuple[PsCommunicator, ...]
     sources: tuple[PsSource, ...]
     unowned_regions: int  # of no process that is visible from here
     unowned_bytes: int

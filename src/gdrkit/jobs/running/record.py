@@ -155,6 +155,30 @@ class NvmlRow(Struct, frozen=True):
     pcie_received: Number | None = None
 
 
+class RegionRow(Struct, frozen=True):
+    """How a memory region was registered: dmabuf, peermem, odp, or user for addresses of the process; empty:
+    not told, and why."""
+
+    device: str
+    mrn: Number | None = None
+    bytes: Number = 0
+    pid: Number = 0
+    kind: str = ""
+    exporter: str = ""
+    importer: str = ""
+    writable: bool = False
+    area: str = ""  # rights and name of the area of memory, as in maps
+    why: str = ""
+
+
+class RasAnswer(Struct, frozen=True):
+    """What NCCL's RAS answered: in JSON, or as text for a reader."""
+
+    format: str
+    text: str
+    truncated: bool = False
+
+
 class NodeRow(Struct, frozen=True):
     """A row about the node: one of its keys is there."""
 
@@ -180,12 +204,15 @@ class RunningRecord(Struct, frozen=True):
     sources: dict[str, SourceState]
     processes: list[RunningProcess]
     namespaces: dict[str, str] = {}
+    tcp_namespaces: list[str] = []
     denied_processes: Number = 0
     rdma: list[RdmaRow] = []
     ports: list[PortRow] = []
     buffers: list[BufferTable] = []
     nvml: list[NvmlRow] = []
     node: list[NodeRow] = field(default_factory=list)
+    regions: list[RegionRow] = []
+    ras: list[RasAnswer] = []
 
     def state(self, source: str) -> SourceState:
         """How a source ended; one that the record does not have was not asked."""

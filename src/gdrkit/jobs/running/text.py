@@ -82,6 +82,12 @@ def _sentence(verdict: RunningVerdict, because: str) -> str:
 
 
 def _end(document: PsDocument) -> Iterator[Row]:
+    for one in document.communicators:
+        here = ", ".join(map(str, one.processes[:EACH])) or "none of these processes"
+        yield (
+            2, "note", f"NCCL {one.version}: {counted(one.ranks, 'rank')} on {counted(one.hosts, 'host')}, "
+            f"{one.missing} missing ({here})",
+        )  # fmt: skip
     if document.unowned_regions:
         size = amount(document.unowned_bytes)
         yield (

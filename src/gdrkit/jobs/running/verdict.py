@@ -59,6 +59,53 @@ def _open_buffers(found: Circumstances) -> Decision:
     )  # fmt: skip
 
 
+def _walked_buffers(found: Circumstances) -> Decision:
+    """The kernel's own objects show that regions of it are dma-bufs of GPU memory."""
+    buffers = [one for one in found.walked if one.kind == "dmabuf" and one.exporter in EXPORTERS]
+    if not buffers:
+        return None
+    devices = ", ".join(sorted({one.importer or one.device for one in buffers}))
+    return _direct(
+        found, "dmabuf", Confidence.CERTAIN,
+        f"{counted(len(buffers), 'region')} of GPU memory, {amount(sum(one.bytes for one in buffers))}",
+        f"kcore: {len(buffers)} of {counted(len(found.walked), 'region')} are dma-bufs of "
+        f"{buffers[0].exporter} on {devices}",
+    )  # fmt: skip
+
+
+def _walked_peermem(found: Circumstances) -> Decision:
+    """Regions of it are memory of a client of peer memory: the kernel says so, or the process itself cannot
+    access the area. (Until Linux 6.2 a region that is only read may lie there, too: umem.c, FOLL_FORCE.)"""
+    said = [one for one in found.walked if one.kind == "peermem"]
+    hidden = [
+        one for one in found.walked if one.kind == "user" and one.writable and one.area.startswith("---p")
+    ]
+    if not found.gpus or not (said or hidden):
+        return None
+    size = amount(sum(one.bytes for one in (*said, *hidden)))
+    return _direct(
+        found, "peermem", Confidence.CERTAIN if said else Confidence.LIKELY,
+        f"{counted(len(said) + len(hidden), 'region')} of peer memory, {size}",
+        f"kcore: {len(said)} are of peer memory, and {len(hidden)} lie in areas that the process itself "
+        "cannot access (---p)",
+    )  # fmt: skip
+
+
+def _walked_host_memory(found: Circumstances) -> Decision:
+    """Every region of it is memory of the host."""
+    plain = [
+        one for one in found.walked
+        if one.kind == "user" and one.area.startswith("rw") and "/dev/nvidia" not in one.area
+    ]  # fmt: skip
+    if not plain or len(plain) != found.regions or not found.gpus or found.maps(*HIDES_PAIRS):
+        return None
+    if found.other_fabrics or is_coherent(found):
+        return None
+    return _of_the_host(
+        found, f"kcore: all {counted(len(plain), 'region')} are memory of the process itself"
+    )
+
+
 def _attributed_buffers(found: Circumstances) -> Decision:
     """Attachments of its NICs to GPU memory that no regions of others explain."""
     evidence, regions, size, most = [], 0, 0, 0
@@ -134,10 +181,15 @@ def _host_memory(found: Circumstances) -> Decision:
     if found.other_fabrics or is_coherent(found):
         return None
     peermem = "not loaded" if node.peermem_references is None else "holds no region"
-    evidence = (
+    return _of_the_host(
+        found,
         f"netlink: {counted(found.regions, 'memory region')} on {', '.join(sorted(found.holdings))}",
         f"dma_buf/bufinfo: no buffer of GPU memory is attached there; nvidia-peermem: {peermem}",
     )
+
+
+def _of_the_host(found: Circumstances, *evidence: str) -> RunningVerdict:
+    """Its NICs reach memory of the host only. Of a GPU without memory of its own that is its memory."""
     if is_integrated(found):
         return _verdict(
             found, "host-mapped", "host memory is the memory of this GPU", Confidence.CERTAIN, *evidence
@@ -153,7 +205,7 @@ def _host_memory(found: Circumstances) -> Decision:
 def _socket(found: Circumstances) -> Decision:
     """It has no network device, and moves data to other nodes over TCP."""
     process = found.process
-    if not _without_network(found) or not found.gpus or not found.same_network:
+    if not _without_network(found) or not found.gpus or not found.tcp_known:
         return None
     rate = process.tcp.sent + process.tcp.received
     if rate < (SOCKET_BYTES_PER_S if found.maps(*COLLECTIVES) else DATA_BYTES_PER_S):
@@ -222,11 +274,12 @@ def _without_network(found: Circumstances) -> bool:
 def _here(found: Circumstances) -> int:
     """Bytes per second that it moves to processes on this node over TCP, where that is known."""
     tcp = found.process.tcp
-    return tcp.sent_here + tcp.received_here if found.same_network else 0
+    return tcp.sent_here + tcp.received_here if found.tcp_known else 0
 
 
 ROWS: tuple[Callable[[Circumstances], Decision], ...] = (
-    _open_buffers, _attributed_buffers, _peermem, _flushes, _no_gpu, _host_memory,
+    _walked_buffers, _walked_peermem, _walked_host_memory, _open_buffers, _attributed_buffers, _peermem,
+    _flushes, _no_gpu, _host_memory,
     _socket, _nvlink, _socket_here, _shared_memory, _no_network,
 )  # fmt: skip
 
@@ -246,14 +299,16 @@ def _unknown(found: Circumstances) -> RunningVerdict:
         reasons.append("this GPU shares addresses with the CPU: system memory may lie on it")
     elif found.regions and (node.peermem_references or _shared(found)):
         reasons.append("regions of GPU memory exist, of this process or of another")
-        ask.append("the log of the job: gdr nccl job.log")
+        ask.append(
+            "sudo gdr ps --deep, which reads the kernel's memory; or the log of the job: gdr nccl job.log"
+        )
     elif found.regions and any(one.devices for one in node.buffers or ()):
         reasons.append("a buffer of GPU memory is attached to a device that is not known by its PCI address")
     elif found.other_fabrics:
         reasons.append("Slingshot and Omni-Path do not show their memory regions")
     elif found.holdings or found.rdma_files:
         reasons.append("it has an RDMA device open and no memory region")
-    elif found.same_network is False:
+    elif found.tcp_known is False:
         reasons.append("it lives in another network namespace: its connections are not visible from here")
         ask.append("inside its namespace: nsenter --target PID --net gdr ps")
     elif (found.pcie or 0) >= DATA_BYTES_PER_S:
