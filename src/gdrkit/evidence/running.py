@@ -56,11 +56,12 @@ def _over_ssh(target: str, options: Collection[str]) -> bytes:
         except FileNotFoundError:
             raise TargetError("ssh is not installed here", "install openssh-client") from None
         assert child.stdin
+        unsent = []
         try:
             send(child.stdin, program("running_probe").encode(), deadline)
             child.stdin.close()
-        except (BrokenPipeError, TimeoutError):
-            pass  # ssh has ended, or will be ended below: its error says why
+        except (BrokenPipeError, TimeoutError) as error:  # what ssh says of it comes first
+            unsent = [f"the script could not be sent: {error.strerror or error}"]
         try:
             code, output = output_of(child, RECORD_LIMIT_BYTES, deadline)
         except (TimeoutError, OverflowError) as error:
@@ -71,7 +72,7 @@ def _over_ssh(target: str, options: Collection[str]) -> bytes:
             lines = [
                 "".join(letter for letter in line if letter.isprintable()) for line in text.splitlines()
             ]
-            raise failure(target, code, [line for line in lines if line], "gdr ps")
+            raise failure(target, code, [*unsent, *filter(None, lines)], "gdr ps")
         return output
 
 

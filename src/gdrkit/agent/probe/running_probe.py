@@ -93,13 +93,17 @@ def _namespace(kind: str) -> str:
 
 
 def _add_versions(seen: List[Dict[str, Any]], rows: List[Dict[str, Any]]) -> None:
-    """Add the version that a library's file tells to each process that maps it."""
+    """Add the version that a library's file tells to each process that maps it. A program in whose file NCCL
+    was not found is no library."""
     versions = {row["file"]: row for row in rows if "file" in row}
     for process in seen:
         for library in process["libraries"]:
             found: Mapping[str, Any] = versions.get(library["file"], {})
             library["version"] = found.get("version") or library["version"]
             library["why"] = found.get("why", "")
+        process["libraries"] = [
+            one for one in process["libraries"] if not one.pop("linked") or one["version"]
+        ]
 
 
 def _others(

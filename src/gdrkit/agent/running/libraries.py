@@ -37,6 +37,7 @@ _CANDIDATE = re.compile(
 )
 """The end of a line that may name such a library: a job has thousands of lines, and few such."""
 DELETED = " (deleted)"
+NCCL = "libnccl.so"
 FILE_BYTES = 1 << 30
 """libnccl.so.2 has 218 MB, which takes 0.4 s to search."""
 MOST_LIBRARIES = 64
@@ -51,6 +52,7 @@ class Library(NamedTuple):
     area: str  # of the first mapping, in hexadecimal: its name in map_files
     key: Tuple[int, int]  # device and inode
     deleted: bool
+    linked: bool = False  # whether the file is a program that may have NCCL in it
 
     def as_row(self) -> Dict[str, Any]:
         return {
@@ -58,12 +60,14 @@ class Library(NamedTuple):
             "path": self.path,
             "file": "%x:%d" % self.key,
             "deleted": self.deleted,
+            "linked": self.linked,
             "version": version_in_name(self.name),
         }
 
 
-def mapped(maps: bytes) -> List[Library]:
-    """The libraries in the text of maps, each once."""
+def mapped(maps: bytes, program: str = "") -> List[Library]:
+    """The libraries in the text of maps, each once. If NCCL is none of them, the file of the program stands
+    for it: it may be linked into that, which only a search of the file tells."""
     found: Dict[Tuple[int, int], Library] = {}
     for candidate in _CANDIDATE.finditer(maps):
         line = maps[maps.rfind(b"\n", 0, candidate.start()) + 1 : candidate.end()]
@@ -77,6 +81,12 @@ def mapped(maps: bytes) -> List[Library]:
         if _NAME.fullmatch(name) and len(found) < MOST_LIBRARIES:
             key = (os.makedev(int(match[2], 16), int(match[3], 16)), int(match[4]))
             found.setdefault(key, Library(name, path, match[1].decode(), key, deleted))
+    if program and not any(one.name.startswith(NCCL) for one in found.values()):
+        line = next((one for one in maps.splitlines() if one.endswith(b" " + os.fsencode(program))), b"")
+        match = _MAP.fullmatch(line)
+        if match is not None:
+            key = (os.makedev(int(match[2], 16), int(match[3], 16)), int(match[4]))
+            found.setdefault(key, Library(NCCL, program, match[1].decode(), key, False, True))
     return list(found.values())
 
 

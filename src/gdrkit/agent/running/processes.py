@@ -7,6 +7,7 @@ never read: it walks page tables.
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import stat
@@ -44,8 +45,12 @@ _SMALL, _ENVIRONMENT, _MAPS = 1 << 14, 1 << 21, 1 << 24
 """Most bytes read: of stat and cgroup, of environ (ARG_MAX is 2 MiB, limits.h), and of maps."""
 
 
+ENDED = (errno.ENOENT, errno.ESRCH)
+"""What the files of a process answer that has ended, and a descriptor that was closed."""
+
+
 class Reader:
-    """Reads one process; notes in `denied` what this user may not read."""
+    """Reads one process; notes in `denied` what could not be read although the process lives."""
 
     def __init__(self, pid: int, proc: str) -> None:
         self.pid, self.folder = pid, "%s/%d" % (proc, pid)
@@ -56,28 +61,29 @@ class Reader:
         try:
             with open("%s/%s" % (self.folder, name), "rb") as stream:
                 return stream.read(limit_bytes)
-        except PermissionError:
-            self.denied.append(name)
-        except OSError:
-            pass  # the process has ended
+        except OSError as error:
+            self._note(name, error)
         return b""
 
     def link(self, name: str) -> str:
         """Where a link points; empty if it cannot be read."""
         try:
             return os.readlink("%s/%s" % (self.folder, name))
-        except OSError:
-            return ""
+        except OSError as error:
+            self._note(name.partition("/")[0], error)
+        return ""
 
     def names(self, name: str) -> List[str]:
         """Names in a folder; none if it cannot be listed."""
         try:
             return os.listdir("%s/%s" % (self.folder, name))
-        except PermissionError:
-            self.denied.append(name)
-        except OSError:
-            pass
+        except OSError as error:
+            self._note(name, error)
         return []
+
+    def _note(self, name: str, error: OSError) -> None:
+        if error.errno not in ENDED and name not in self.denied:
+            self.denied.append(name)
 
 
 class Held:
@@ -104,7 +110,7 @@ def scan(emit: Emit, proc: str = "/proc") -> "Dict[Tuple[int, int], Tuple[int, L
         if row is None:
             continue
         maps = reader.read("maps", _MAPS)
-        found = mapped(maps)
+        found = mapped(maps, reader.link("exe"))
         for library in found:
             libraries.setdefault(library.key, (reader.pid, library))
         row.update(

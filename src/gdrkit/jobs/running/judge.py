@@ -142,8 +142,7 @@ def _notes(record: RunningRecord, errors: Iterable[str]) -> Iterable[str]:
         if state.status not in ("found", "absent"):
             why = f": {state.why}" if state.why else ""
             yield f"{name}: {state.status}{why}"
-    for error in errors:
-        yield f"table {error}"
+    yield from errors
     if record.denied_processes:
         yield f"{record.denied_processes} processes of other users are not readable; as root: sudo gdr ps"
     if record.namespaces.get("pid", HOST_PID_NAMESPACE) != HOST_PID_NAMESPACE:

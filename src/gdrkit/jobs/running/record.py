@@ -121,6 +121,7 @@ class RdmaRow(Struct, frozen=True):
     sent_packets: Number = 0
     received_packets: Number = 0
     seconds: Seconds = 0.0
+    why: str = ""  # why the process of a thread is not told
 
 
 class PortRow(Struct, frozen=True):

@@ -262,7 +262,7 @@ def _no_network(found: Circumstances) -> Decision:
     return _verdict(
         found, "none", "it uses no network for GPU memory", Confidence.LIKELY,
         "no device of a network is open, and no library for it is mapped",
-        limits=("a library that is linked into the program is not seen",),
+        limits=("a library other than NCCL that is linked into the program is not seen",),
     )  # fmt: skip
 
 
