@@ -44,7 +44,7 @@ def parser() -> Parser:
 
 
 def add_questions(parser: Parser) -> None:
-    """Options that ask more of a machine that runs."""
+    """Options of this command and of `gdr watch` that ask more of a machine that runs."""
     parser.add_argument(
         "--deep", action="store_true",
         help="also read out of the kernel's memory how each region was registered (root; /proc/kcore)",

@@ -8,7 +8,7 @@ from itertools import islice
 from msgspec import Struct
 
 from gdrkit.jobs.running.document import PsDocument, PsProcess
-from gdrkit.jobs.running.text import HEAD, MOVES, STYLES, rates, row
+from gdrkit.jobs.running.text import HEAD, MOVES, STYLES, communicators, rates, row
 from gdrkit.report.terminal import Row, render
 
 NEW, ENDED, CHANGED, SAME = "+", "-", "!", " "
@@ -57,6 +57,8 @@ def screen(
         yield from islice(rates(document), RATES_SHOWN + 1)
         for line in islice(registered, LINES_SHOWN):
             yield 2, "", line
+        for line in communicators(document):
+            yield 2, "note", line
         for note in document.notes:
             yield 2, "note", f"note: {note}"
 

@@ -81,13 +81,17 @@ def _sentence(verdict: RunningVerdict, because: str) -> str:
     return f"{what}{f' ({by})' if by else ''}: {because}"
 
 
-def _end(document: PsDocument) -> Iterator[Row]:
+def communicators(document: PsDocument) -> Iterator[str]:
+    """What NCCL's RAS told of each communicator."""
     for one in document.communicators:
         here = ", ".join(map(str, one.processes[:EACH])) or "none of these processes"
-        yield (
-            2, "note", f"NCCL {one.version}: {counted(one.ranks, 'rank')} on {counted(one.hosts, 'host')}, "
-            f"{one.missing} missing ({here})",
-        )  # fmt: skip
+        size = f"{counted(one.ranks, 'rank')} on {counted(one.hosts, 'host')}"
+        yield f"NCCL {one.version}: {size}, {one.missing} missing ({here})"
+
+
+def _end(document: PsDocument) -> Iterator[Row]:
+    for line in communicators(document):
+        yield 2, "note", line
     if document.unowned_regions:
         size = amount(document.unowned_bytes)
         yield (
