@@ -27,9 +27,10 @@ DEVICE = re.compile(
 _MAPPED_DEVICE = re.compile(rb" (/dev/[^ \n]{1,64})$", re.MULTILINE)
 _SHARED = re.compile(
     rb"([0-9a-f]{1,16})-([0-9a-f]{1,16}) .w.s [0-9a-f]{1,16} ([0-9a-f]{1,8}):([0-9a-f]{1,8}) (\d{1,20}) +"
-    rb"((?:/dev/shm/|/memfd:)[^\n]{0,256})"
+    rb"(/dev/shm/(?:nccl-)?|/memfd:)[^\n]{0,256}"
 )
-"""A line of maps that other processes may write to as well: shm_overview(7), memfd_create(2)."""
+"""A line of maps that other processes may write to as well: shm_overview(7), memfd_create(2). Only
+what tells NCCL's own is kept of a name: programs name such files as they like."""
 _SWITCH = re.compile(
     r"(?:NCCL|UCX|NVSHMEM|FI|OFI_NCCL|MLX5|RDMAV|IBV)_\w{1,60}|CUDA_VISIBLE_DEVICES|PYTORCH_CUDA_ALLOC_CONF"
     r"|SLURM_JOB_ID|SLURM_STEP_ID|SLURM_PROCID|LOCAL_RANK|RANK|WORLD_SIZE|OMPI_COMM_WORLD_RANK|PMIX_RANK",
@@ -186,7 +187,7 @@ def mapped_devices(maps: bytes) -> List[str]:
 
 
 def shared_files(maps: bytes) -> List[Dict[str, Any]]:
-    """The files in memory that a process maps to share them: device and inode, name, and mapped bytes."""
+    """The files in memory that a process maps to share them: device and inode, where, and mapped bytes."""
     found: Dict[str, Dict[str, Any]] = {}
     for line in maps.splitlines():
         match = _SHARED.fullmatch(line) if b"/dev/shm/" in line or b"/memfd:" in line else None
