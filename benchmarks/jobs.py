@@ -5,7 +5,8 @@
 Jobs of two processes: NCCL through PyTorch over NVLink, through host memory and over sockets, and gdrkit's
 own transport on each path; then those that move nothing to another process: computing on one GPU, loading
 data into one, and an idle NCCL job. While each runs, `gdr ps --json` looks N times. A look is right if it
-has all processes of the job and says of each what is true. What NVML lists is compared with nvidia-smi.
+has all processes of the job and says of each what is true. What NVML lists is compared with nvidia-smi,
+and NCCL's RAS is asked once for each of its jobs.
 `--evidence` keeps what the node showed. Exit code 1 if a look was wrong. NVLink multicast stays off.
 """
 
@@ -280,7 +281,12 @@ def looked_at(name: str, running: Running, looks: int, kept: dict[str, Any]) -> 
         print(f"    {wrong}")
     sys.stdout.flush()
     kept[name] = {"answers": found, **shown_by_node(running.pids)}
-    kept[name]["watch"] = gdr("watch", "--interval", "2", "--count", "3")
+    kept[name]["watch"] = gdr("watch", "--trace", "--interval", "2", "--count", "3")
+    if name.startswith("NCCL"):
+        told = json.loads(gdr("ps", "--ras", "--json"))["communicators"]
+        known = [one for one in told if set(one["processes"]) == running.pids]
+        print(f"    RAS: {len(known)} of {len(told)} communicators have these processes", flush=True)
+        kept[name]["ras"] = told
     return looks - right
 
 
