@@ -5,9 +5,9 @@
 Jobs of two processes: NCCL through PyTorch over NVLink, through host memory and over sockets, and gdrkit's
 own transport on each path; then those that move nothing to another process: computing on one GPU, loading
 data into one, and an idle NCCL job. While each runs, `gdr ps --json` looks N times. A look is right if it
-has all processes of the job and says of each what is true. What NVML lists is compared with nvidia-smi,
-and NCCL's RAS is asked once for each of its jobs.
-`--evidence` keeps what the node showed. Exit code 1 if a look was wrong. NVLink multicast stays off.
+has all processes of the job and says of each what is true. What NVML lists is compared with nvidia-smi, and
+NCCL's RAS is asked once about each of its jobs. `--evidence` keeps what the node showed. Exit code 1 if a
+look was wrong. NVLink multicast stays off.
 """
 
 from __future__ import annotations

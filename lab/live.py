@@ -62,7 +62,7 @@ echo set $({_SET}); kill -TERM $T; sleep 2; echo ended $({_SET}); busybox rm out
 kill -KILL $T; sleep 2; echo killed $({_SET})
 python3 -I /lab/trace.py 1; echo next $({_SET}) $(busybox ls /sys/kernel/tracing/instances)"""
 """Where perf has no kprobes, tracefs is used: ended, and killed."""
-ROUNDS, FILE_ROUNDS, ROUNDS_S = 1000, 100, 180
+ROUNDS, FILE_ROUNDS, ROUNDS_S = 1000, 100, 500
 """Or as many as it does in that time: here everything is emulated."""
 _ROUNDS = f"""
 import os, time

@@ -61,7 +61,7 @@ def tracefs(tmp_path, monkeypatch):
 
 
 def test_only_groups_of_processes_that_have_ended_are_removed(tracefs):
-    """A pid that another process has now is told by its start. Probes of others are left alone."""
+    """A pid that another process has now is recognised by its start. Probes of others are left alone."""
     own, start = os.getpid(), trace_files.start_of(os.getpid())
     alive, reused, other = f"gdr_{own}_{start}", f"gdr_{own}_{start + 1}", "perf_7_8"
     folder = tracefs(alive, reused, other)

@@ -93,8 +93,8 @@ def _namespace(kind: str) -> str:
 
 
 def _add_versions(seen: List[Dict[str, Any]], rows: List[Dict[str, Any]]) -> None:
-    """Add the version that a library's file tells to each process that maps it. A program in whose file NCCL
-    was not found is no library."""
+    """Add the version that a library's file tells to each process that maps it. A program is
+    kept only if NCCL was found in its file."""
     versions = {row["file"]: row for row in rows if "file" in row}
     for process in seen:
         for library in process["libraries"]:

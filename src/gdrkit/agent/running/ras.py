@@ -1,7 +1,7 @@
 """What NCCL says of its communicators, asked once: its RAS listens on loopback (NCCL 2.24 and later).
 
-It tells ranks, their hosts and processes and which are missing; nothing of networks. One question makes all
-processes of the job answer. Of several jobs on a node the kernel chooses one. Sources: NCCL
+It shows ranks, their hosts and processes and which are missing; it does not show networks. One question
+makes all processes of the job answer. Of several jobs on a node the kernel chooses one. Sources: NCCL
 src/ras/client.cc for the words, src/ras/client_support.cc for the answers; JSON since 2.28.7.
 """
 

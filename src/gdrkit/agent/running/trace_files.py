@@ -1,8 +1,8 @@
 """Registrations of memory as they happen, by tracefs: for kernels and processors whose perf has no kprobes.
 
 It writes to tracefs: probes in a group of its own, and an instance, both named for this process and its
-start. They are removed at the end. After SIGKILL they stay, and write into a buffer that nobody reads;
-whoever follows next removes them. Sources: Linux Documentation/trace/kprobetrace.rst ($argN, at the entry
+start. They are removed at the end. After SIGKILL they stay, and write into a buffer that is not read;
+the next run removes them. Sources: Linux Documentation/trace/kprobetrace.rst ($argN, at the entry
 of a function), ftrace.rst; kernel/trace/trace_output.c, trace_print_context(): the name of a thread has 16
 columns, then `-` and its number.
 """

@@ -82,7 +82,7 @@ def _sentence(verdict: RunningVerdict, because: str) -> str:
 
 
 def communicators(document: PsDocument) -> Iterator[str]:
-    """What NCCL's RAS told of each communicator."""
+    """A line for each communicator that NCCL's RAS reported."""
     for one in document.communicators:
         here = ", ".join(map(str, one.processes[:EACH])) or "none of these processes"
         size = f"{counted(one.ranks, 'rank')} on {counted(one.hosts, 'host')}"
