@@ -369,26 +369,36 @@ def test_nvlink_beside_a_network_does_not_decide_which_way_to_the_network():
     assert decided(record(closed(701), nvml=nvml))[0] == "unknown"
 
 
-def test_pcie_and_memory_that_another_process_on_a_gpu_maps_is_the_way_through_host_memory():
-    made = pair(moved(pcie_sent=14_000_000_000, pcie_received=14_000_000_000), shared=[SHM])
+FAST = 14_000_000_000
 
-    assert decided(made) == ("staged", "", Confidence.LIKELY)
-    assert verdict(made).evidence[1] == "maps: 9.64 MB are shared with process 702"
+
+def test_what_one_gpu_sends_and_another_receives_beside_shared_memory_goes_through_host_memory():
+    """NCCL sends and receives on both GPUs, gdrkit's own transport in one direction."""
+    one_way = pair(moved(pcie_sent=FAST), moved(OTHER_GPU, pcie_received=FAST), shared=[SHM])
+
+    for pid, other in ((701, 702), (702, 701)):
+        assert decided(one_way, pid) == ("staged", "", Confidence.LIKELY)
+        assert (
+            verdict(one_way, pid).evidence[1] == f"maps: 9.64 MB of memory are shared with process {other}"
+        )
 
 
 @pytest.mark.parametrize(
-    ("pcie", "shared", "others"),
+    ("own", "other", "shared"),
     [
-        (9_000_000, SHM, (701, 702)),  # the start of kernels
-        (14_000_000_000, {**SHM, "bytes": 4096}, (701, 702)),  # flags
-        (14_000_000_000, SHM, (701,)),  # a worker that loads data: it computes on no GPU
+        ({"pcie_received": FAST}, {"pcie_received": FAST}, SHM),  # both load data
+        ({"pcie_sent": FAST}, {"pcie_received": 9_000_000}, SHM),  # it saves, the other starts kernels
+        ({"pcie_sent": FAST}, {"pcie_received": FAST}, {**SHM, "bytes": 4096}),  # flags
     ],
 )
-def test_pcie_or_shared_memory_alone_decides_nothing(pcie, shared, others):
-    made = record(
-        process(701, shared=[shared]), process(702, shared=[shared]),
-        nvml=[*computing(*others), moved(pcie_sent=pcie)],
-    )  # fmt: skip
+def test_pcie_beside_shared_memory_that_is_no_exchange_decides_nothing(own, other, shared):
+    assert decided(pair(moved(**own), moved(OTHER_GPU, **other), shared=[shared]))[0] == "unknown"
+
+
+def test_a_worker_that_computes_on_no_gpu_is_no_other_end():
+    """As those that load data: they map the same memory, and the GPU is open in them since the fork."""
+    made = pair(moved(pcie_sent=FAST), moved(OTHER_GPU, pcie_received=FAST), shared=[SHM])
+    made["nvml"] = [row for row in made["nvml"] if row.get("pid") != 702]
 
     assert decided(made)[0] == "unknown"
 

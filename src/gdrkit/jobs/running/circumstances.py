@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from msgspec import Struct
 
@@ -45,6 +45,16 @@ class NodeCircumstances(Struct, frozen=True, kw_only=True):
     computing: Mapping[str, frozenset[int]]  # the processes on each GPU, where NVML lists them
     sharing: Mapping[str, frozenset[int]]  # the processes with a GPU that map a file in memory
     readable: bool  # whether every process's descriptors could be read
+
+    def moved(self, gpus: Iterable[str], *names: str) -> int | None:
+        """Bytes per second that GPUs move; None: not known."""
+        rates = [self.gpu_rates[address] for address in gpus if address in self.gpu_rates]
+        known = [rate for one in rates for name in names if (rate := getattr(one, name)) is not None]
+        return sum(known) if known else None
+
+    def gpus_of(self, pid: int) -> list[str]:
+        """The GPUs on which a process computes."""
+        return [address for address, pids in self.computing.items() if pid in pids]
 
     def regions_of_others(self, pid: int) -> int:
         """How many regions all other processes and owners that are not known hold."""
@@ -87,9 +97,16 @@ class Circumstances(Struct, frozen=True, kw_only=True):
         return self._moved("pcie_sent", "pcie_received")
 
     def _moved(self, *names: str) -> int | None:
-        rates = [self.node.gpu_rates[gpu.address] for gpu in self.gpus if gpu.address in self.node.gpu_rates]
-        known = [rate for one in rates for name in names if (rate := getattr(one, name)) is not None]
-        return sum(known) if known else None
+        return self.node.moved((gpu.address for gpu in self.gpus), *names)
+
+    def exchanged_with(self, pid: int) -> int:
+        """Bytes per second that its GPUs send over PCIe and those of another process receive, or the other
+        way round, whichever is more."""
+        own, other = [gpu.address for gpu in self.gpus], self.node.gpus_of(pid)
+        return max(
+            min(self.node.moved(one, "pcie_sent") or 0, self.node.moved(two, "pcie_received") or 0)
+            for one, two in ((own, other), (other, own))
+        )
 
     @property
     def alone_on_gpus(self) -> bool:

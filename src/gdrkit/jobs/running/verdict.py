@@ -241,17 +241,23 @@ def _socket_here(found: Circumstances) -> Decision:
 
 
 def _shared_memory(found: Circumstances) -> Decision:
-    """It shares memory with a process on another GPU, and its GPU moves data over PCIe, not over NVLink."""
-    rate, shared = found.pcie or 0, found.shared_with
-    size = max(shared.values(), default=0)
-    if not _without_network(found) or rate < DATA_BYTES_PER_S or size < SHARED_BYTES:
+    """It shares memory with a process on another GPU, and what one of the two GPUs sends over PCIe the other
+    receives. Programs that only load data, and share flags or commands, receive on both."""
+    if not _without_network(found):
         return None
-    pids = ", ".join(map(str, sorted(pid for pid in shared if shared[pid] == size)[:4]))
+    rates = {
+        pid: found.exchanged_with(pid) for pid, size in found.shared_with.items() if size >= SHARED_BYTES
+    }
+    pid = max(rates, key=rates.__getitem__, default=0)
+    if not pid or rates[pid] < DATA_BYTES_PER_S:
+        return None
+    size = amount(found.shared_with[pid])
     return _verdict(
-        found, "staged", "its GPU moves data over PCIe, and it shares memory with a process on a GPU",
-        Confidence.LIKELY, NO_NETWORK, f"maps: {amount(size)} are shared with process {pids}",
-        f"NVML: its GPUs move {rate} bytes/s over PCIe, {found.nvlink or 0} over NVLink",
-        limits=("what else it loads or saves moves over PCIe, too",),
+        found, "staged", f"its GPU and that of process {pid} exchange {amount(rates[pid])}/s over PCIe",
+        Confidence.LIKELY, NO_NETWORK, f"maps: {size} of memory are shared with process {pid}",
+        f"NVML: what one sends and the other receives over PCIe is {rates[pid]} bytes/s; "
+        f"over NVLink it moves {found.nvlink or 0}",
+        limits=("what else they load or save moves over PCIe, too",),
     )  # fmt: skip
 
 
