@@ -21,11 +21,14 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
 SIZE = 64 << 20
+AT_ONCE = 5
+"""Looks side by side: each is a process of its own."""
 START_S = 40.0
 QUIET = {"NCCL_NVLS_ENABLE": "0", "TORCH_SYMM_MEM_DISABLE_MULTICAST": "1", "NVSHMEM_DISABLE_NVLS": "1"}
 NOT_TO_OTHERS = frozenset({"none", "unknown"})
@@ -228,7 +231,7 @@ def shown_by_node(pids: set[int]) -> dict[str, Any]:
         "maps": {pid: _shared_lines(pid) for pid in pids},
         "files": {pid: _files(pid) for pid in pids},
         "smi": _output("nvidia-smi"),
-        "dmon": _output("nvidia-smi", "dmon", "-s", "t", "-c", "2"),
+        "dmon": _output("nvidia-smi", "dmon", "-s", "t", "-c", "1"),
         "nvlink": _output("nvidia-smi", "nvlink", "-gt", "d"),
     }
 
@@ -256,15 +259,14 @@ def _output(*words: str) -> str:
         return str(error)
 
 
-def looked_at(name: str, running: Running, looks: int, kept: dict[str, Any]) -> int:
+def looked_at(name: str, running: Running, looks: int, kept: dict[str, Any], whole: bool) -> int:
     """Print how many looks at a job were right, and what a wrong one said; returns how many were wrong."""
     running.go()
-    time.sleep(1)
-    right, wrong, seconds = 0, "", 0.0
-    for _ in range(looks):
-        begun = time.perf_counter()
-        found = answers(running.pids)
-        seconds += time.perf_counter() - begun
+    time.sleep(0.5)
+    right, wrong = 0, ""
+    with ThreadPoolExecutor(AT_ONCE) as several:
+        seen = list(several.map(lambda _: answers(running.pids), range(looks)))
+    for found in seen:
         if is_right(found, running.job):
             right += 1
         else:
@@ -273,15 +275,13 @@ def looked_at(name: str, running: Running, looks: int, kept: dict[str, Any]) -> 
     listed = {row for row in by_nvidia_smi() if row[0] in running.pids}
     same = len(listed & by_gdr(found))
     said = {f"{one['verdict']['way']}, {one['verdict']['confidence']}" for one in found.values()}
-    print(
-        f"{name:<20}{right:>3} of {looks} right  {seconds / looks:.2f} s  "
-        f"NVML {same} of {len(listed)}  {'; '.join(sorted(said))}"
-    )
+    print(f"{name:<20}{right:>3} of {looks} right  NVML {same} of {len(listed)}  {'; '.join(sorted(said))}")
     if wrong:
         print(f"    {wrong}")
     sys.stdout.flush()
     kept[name] = {"answers": found, **shown_by_node(running.pids)}
-    kept[name]["watch"] = gdr("watch", "--trace", "--interval", "2", "--count", "3")
+    if whole:
+        kept[name]["watch"] = gdr("watch", "--trace", "--interval", "2", "--count", "3")
     if name.startswith("NCCL"):
         told = json.loads(gdr("ps", "--ras", "--json"))["communicators"]
         known = [one for one in told if set(one["processes"]) == running.pids]
@@ -298,6 +298,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=210, help="no job starts later than this (210)")
     parser.add_argument("--only", help="comma-separated words with which the names of jobs begin")
     parser.add_argument("--evidence", type=Path, help="write what the node showed to this file")
+    parser.add_argument("--brief", action="store_true", help="leave out gdr watch")
     parser.add_argument("--run", nargs=2, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.run:
@@ -316,7 +317,7 @@ def main() -> int:
                 wrong += 1
                 continue
             try:
-                wrong += looked_at(name, running, options.looks, kept)
+                wrong += looked_at(name, running, options.looks, kept, not options.brief)
             except (OSError, ValueError, subprocess.TimeoutExpired) as error:
                 print(f"{name:<20} failed: {error}", flush=True)
                 wrong += 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gdrkit.agent.native.nvml import ALL_LINKS, NVLINK_DATA_TX, PCIE_TX_BYTES, NvmlError
-from gdrkit.agent.running.nvml import DRIVER, emit_rates, read
+from gdrkit.agent.running.nvml import GPUS, emit_rates, read, started
 
 GPU = "0000:1b:00.0"
 
@@ -37,7 +37,7 @@ def test_nvlink_counts_kib_and_pcie_goes_round_after_32_bits():
     row = rates(Counters(nvlink=7, pcie=600))
 
     assert row["gpu"] == GPU and row["seconds"] >= 0.1
-    assert row["nvlink_sent"] == 7 * 1024
+    assert row["nvlink_sent"] == 7 * 1024 and row["nvlink_ever"] == ((1 << 32) - 1000 + 14) * 1024
     assert row["pcie_sent"] % 600 == 0 and 600 <= row["pcie_sent"] <= 6 * 600
     assert "pcie_received" not in row and "nvlink_received" not in row
 
@@ -46,10 +46,33 @@ def test_a_gpu_without_counters_has_no_rates_and_is_not_still():
     assert rates(Counters()).keys() == {"gpu", "seconds"}
 
 
-def test_without_the_driver_its_library_is_not_loaded(monkeypatch):
-    """That would load the driver."""
-    monkeypatch.setattr("gdrkit.agent.running.nvml.Nvml", lambda flags: pytest.fail("loaded"))
-    monkeypatch.setattr("gdrkit.agent.running.nvml.DRIVER", DRIVER + ".absent")
+@pytest.fixture
+def machine(tmp_path, monkeypatch):
+    """A root with GPUs, each with its BIOS; that NVML is loaded fails the test."""
+    monkeypatch.setattr("gdrkit.agent.running.nvml.Nvml", lambda: pytest.fail("loaded"))
 
+    def made(**bios: str) -> str:
+        for name, version in bios.items():
+            folder = tmp_path / GPUS / f"0000:1B:0{name[-1]}.0"
+            folder.mkdir(parents=True)
+            (folder / "information").write_text(f"Model: \t\t NVIDIA H200\nVideo BIOS: \t {version}\n")
+        return f"{tmp_path}/"
+
+    return made
+
+
+def test_only_gpus_that_run_are_asked_about(machine):
+    """To ask about another would start it."""
+    root = machine(gpu0="96.00.a5.00.1a", gpu1="??.??.??.??.??")
+
+    assert started(root) == ["0000:1b:00.0"]
+
+
+def test_where_no_gpu_runs_nvml_is_not_loaded(machine):
+    read(pytest.fail, 0, machine(gpu0="??.??.??.??.??"))
+
+
+def test_without_the_driver_nvml_is_not_loaded(machine):
+    """That would load the driver."""
     with pytest.raises(FileNotFoundError):
-        read(pytest.fail, 0)
+        read(pytest.fail, 0, machine())

@@ -8,6 +8,7 @@ from gdrkit.evidence import Confidence
 from tests.jobs.running.records import (
     GB10,
     GH200,
+    GPU,
     NIC,
     OTHER_GPU,
     OTHER_NIC,
@@ -401,6 +402,34 @@ def test_a_worker_that_computes_on_no_gpu_is_no_other_end():
     made["nvml"] = [row for row in made["nvml"] if row.get("pid") != 702]
 
     assert decided(made)[0] == "unknown"
+
+
+BOTH = {"pcie_sent": FAST, "pcie_received": FAST}
+
+
+def test_an_exchange_in_both_directions_goes_through_memory_of_the_driver_where_nvlink_is_idle():
+    """As NCCL on two H200s with NCCL_P2P_DISABLE=1: it shares memory of the driver, which no file shows."""
+    barred = pair(moved(**BOTH), moved(OTHER_GPU, **BOTH))
+    linked = pair(*(moved(gpu, nvlink_ever=1 << 40, **BOTH) for gpu in (GPU, OTHER_GPU)), environment={})
+
+    for made in (barred, linked):
+        assert decided(made) == decided(made, 702) == ("staged", "", Confidence.LIKELY)
+    assert "NCCL_P2P_DISABLE" in verdict(barred).evidence[1] and "NVLink" in verdict(linked).evidence[1]
+
+
+@pytest.mark.parametrize(
+    ("own", "changed"),
+    [
+        (BOTH, {"environment": {}}),  # GPUs without NVLink: it may be from GPU to GPU over PCIe
+        (BOTH, {"environment": {"NCCL_P2P_DISABLE": "0"}}),
+        ({"pcie_received": FAST}, {}),  # one loads, the other saves
+        (BOTH, {"libraries": [{"name": "libucs.so", "path": "/x", "version": ""}]}),
+    ],
+)
+def test_what_may_be_from_gpu_to_gpu_or_no_exchange_is_not_said_to_go_through_host_memory(own, changed):
+    made = pair(moved(**own), moved(OTHER_GPU, **BOTH), **changed)
+
+    assert decided(made)[0] in ("unknown", "none")
 
 
 def test_data_that_moves_over_pcie_alone_is_named():

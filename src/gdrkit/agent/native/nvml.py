@@ -1,6 +1,6 @@
 """libnvidia-ml, which is part of the driver: a GPU's counters of NVLink and PCIe, and the processes on it.
 
-Numbers and layouts are from nvml.h (nvmlFieldValue_t, NVML_FI_DEV_*, nvmlPciInfo_t, nvmlProcessInfo_v2_t).
+Numbers and layouts are from nvml.h (nvmlFieldValue_t, NVML_FI_DEV_*, nvmlProcessInfo_v2_t).
 The fields of NVLink have not changed since driver 450; the PCIe byte counters exist since 535. The older
 call nvmlDeviceGetNvLinkUtilizationCounter is not used: nvml.h deprecates it in favour of these fields.
 """
@@ -20,12 +20,10 @@ PCIE_WRAPS_AT = 1 << 32
 ALL_LINKS = 0xFFFFFFFF
 PCIE_NOW_TX, PCIE_NOW_RX = 0, 1
 """nvmlPcieUtilCounter_t: KB/s over the last 20 ms."""
-NO_ATTACH = 2
-"""NVML_INIT_FLAG_NO_ATTACH: no GPU is attached that the driver has not started."""
 NOT_FOUND = 13  # NVML_ERROR_FUNCTION_NOT_FOUND
 _DOUBLE, _UNSIGNED, _LONG, _LONG_LONG = 0, 1, 2, 3  # nvmlValueType_t
-_GPUS, _PROCESSES = 64, 1024
-"""Most GPUs, and most processes of one, that are listed."""
+_PROCESSES = 1024
+"""Most processes of a GPU that are listed."""
 _UNKNOWN_BYTES = (1 << 64) - 1
 """NVML_VALUE_NOT_AVAILABLE."""
 
@@ -59,17 +57,6 @@ class _Field(ctypes.Structure):
     )
 
 
-class _Pci(ctypes.Structure):
-    _fields_ = (
-        ("legacy", ctypes.c_char * 16),
-        ("domain", ctypes.c_uint),
-        ("bus", ctypes.c_uint),
-        ("device", ctypes.c_uint),
-        ("ids", ctypes.c_uint * 2),
-        ("name", ctypes.c_char * 32),
-    )
-
-
 class _Process(ctypes.Structure):
     _fields_ = (
         ("pid", ctypes.c_uint),
@@ -81,31 +68,14 @@ class _Process(ctypes.Structure):
 class Nvml:
     """libnvidia-ml, loaded and initialised. Every method raises NvmlError; GPUs are PCI addresses."""
 
-    def __init__(self, flags: int = 0) -> None:
+    def __init__(self) -> None:
         try:
             self._library = ctypes.CDLL(LIBRARY)
         except OSError as error:
             raise NvmlError(LIBRARY, 0, str(error)) from None
         self._library.nvmlErrorString.restype = ctypes.c_char_p
         self._devices: Dict[str, ctypes.c_void_p] = {}
-        self._call("nvmlInitWithFlags", flags)
-
-    def gpus(self) -> List[str]:
-        """The GPUs that this process may use; one that cannot be asked is left out."""
-        count = ctypes.c_uint()
-        self._call("nvmlDeviceGetCount_v2", ctypes.byref(count))
-        found = []
-        for index in range(min(count.value, _GPUS)):
-            handle, pci = ctypes.c_void_p(), _Pci()
-            try:
-                self._call("nvmlDeviceGetHandleByIndex_v2", index, ctypes.byref(handle))
-                self._call("nvmlDeviceGetPciInfo_v3", handle, ctypes.byref(pci))
-            except NvmlError:
-                continue
-            address = "%04x:%02x:%02x.0" % (pci.domain, pci.bus, pci.device)
-            self._devices[address] = handle
-            found.append(address)
-        return found
+        self._call("nvmlInit_v2")
 
     def processes(self, address: str) -> List[Tuple[int, Optional[int]]]:
         """The processes that compute on a GPU, each with the bytes that it has there; None: not told."""

@@ -1,18 +1,19 @@
 """Which processes compute on which GPU, and what those GPUs move over NVLink and PCIe, by libnvidia-ml.
 
-It attaches no GPU that the driver has not started, and it is not loaded where the driver is not: that would
-load the driver. In a container NVML may list no process: that is not told.
+To ask NVML about a GPU starts that GPU, and to load NVML loads the driver. So only GPUs are asked about that
+run: the driver does not know the BIOS of another. (With NVML_INIT_FLAG_NO_ATTACH, NVML listed no GPU on two
+H200s, driver 580.159.) In a container NVML may list no process: that is not told.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import time
 from typing import Any, Callable, Dict, Iterable, List, Mapping, Tuple
 
 from ..native.nvml import (
     ALL_LINKS,
-    NO_ATTACH,
     NVLINK_DATA_RX,
     NVLINK_DATA_TX,
     PCIE_RX_BYTES,
@@ -24,7 +25,9 @@ from ..native.nvml import (
 
 Emit = Callable[[Mapping[str, Any]], None]
 
-DRIVER = "/proc/driver/nvidia/version"
+GPUS = "proc/driver/nvidia/gpus"
+MOST_GPUS = 64
+_BIOS = re.compile(rb"^Video BIOS:[ \t]*(\S{1,40})", re.MULTILINE)
 WINDOW_S = 0.02
 """Between two looks at the counters of PCIe: at 63 GB/s (Gen5 x16) they wrap after 68 ms."""
 _KIB = 1024
@@ -32,13 +35,14 @@ _NVLINK = (("nvlink_sent", NVLINK_DATA_TX), ("nvlink_received", NVLINK_DATA_RX))
 _PCIE = (("pcie_sent", PCIE_TX_BYTES), ("pcie_received", PCIE_RX_BYTES))
 
 
-def read(emit: Emit, interval_s: float) -> None:
+def read(emit: Emit, interval_s: float, root: str = "/") -> None:
     """Emit each process that computes on a GPU, then the bytes that these GPUs moved in the interval.
     Raises OSError where there is no driver, or a call fails."""
-    os.stat(DRIVER)
+    gpus = started(root)
+    if not gpus:
+        return
     try:
-        library = Nvml(NO_ATTACH)
-        gpus = library.gpus()
+        library = Nvml()
     except NvmlError as error:
         raise OSError(5 if error.number else 2, str(error)) from None
     busy = []
@@ -53,6 +57,19 @@ def read(emit: Emit, interval_s: float) -> None:
         if found:
             busy.append(gpu)
     emit_rates(library, busy, emit, interval_s)
+
+
+def started(root: str = "/") -> List[str]:
+    """The PCI addresses of the GPUs that run. Raises OSError where there is no driver.
+
+    Source: NVIDIA's kernel-open/nvidia/nv-procfs.c, which prints question marks for the BIOS of others."""
+    found = []
+    for address in sorted(os.listdir(root + GPUS))[:MOST_GPUS]:
+        with open("%s%s/%s/information" % (root, GPUS, address), "rb") as stream:
+            bios = _BIOS.search(stream.read(1 << 12))
+        if bios is not None and b"?" not in bios[1]:
+            found.append(address.lower())
+    return found
 
 
 def emit_rates(library: Any, gpus: List[str], emit: Emit, interval_s: float) -> None:
@@ -73,6 +90,8 @@ def emit_rates(library: Any, gpus: List[str], emit: Emit, interval_s: float) -> 
         after = _counters(library, gpu, _NVLINK, ALL_LINKS)
         for name in after.keys() & before[gpu].keys():
             moved[gpu][name] = max(0, after[name] - before[gpu][name]) * _KIB
+        if after:
+            moved[gpu]["nvlink_ever"] = sum(after.values()) * _KIB
         emit({"gpu": gpu, "seconds": round(time.monotonic() - began, 4), **moved[gpu]})
 
 

@@ -43,7 +43,9 @@ class NodeCircumstances(Struct, frozen=True, kw_only=True):
     port_rates: Mapping[str, int]  # bytes per second of a device's ports
     gpu_rates: Mapping[str, PsGpu]  # by PCI address
     computing: Mapping[str, frozenset[int]]  # the processes on each GPU, where NVML lists them
+    nvlink_used: frozenset[str]  # GPUs that have moved data over NVLink since the driver was loaded
     sharing: Mapping[str, frozenset[int]]  # the processes with a GPU that map a file in memory
+    collective: frozenset[int]  # processes that map a library of COLLECTIVES
     readable: bool  # whether every process's descriptors could be read
 
     def moved(self, gpus: Iterable[str], *names: str) -> int | None:
@@ -99,14 +101,15 @@ class Circumstances(Struct, frozen=True, kw_only=True):
     def _moved(self, *names: str) -> int | None:
         return self.node.moved((gpu.address for gpu in self.gpus), *names)
 
-    def exchanged_with(self, pid: int) -> int:
-        """Bytes per second that its GPUs send over PCIe and those of another process receive, or the other
-        way round, whichever is more."""
+    def exchanged_with(self, pid: int) -> tuple[int, int]:
+        """Bytes per second that its GPUs send over PCIe and those of another process receive, and the other
+        way round; the smaller one first."""
         own, other = [gpu.address for gpu in self.gpus], self.node.gpus_of(pid)
-        return max(
+        there, back = (
             min(self.node.moved(one, "pcie_sent") or 0, self.node.moved(two, "pcie_received") or 0)
             for one, two in ((own, other), (other, own))
         )
+        return min(there, back), max(there, back)
 
     @property
     def alone_on_gpus(self) -> bool:
@@ -160,6 +163,12 @@ def node_circumstances(record: RunningRecord) -> NodeCircumstances:
         port_rates=_port_rates(record),
         gpu_rates={one.address: one for one in gpu_rates(record)},
         computing=_computing(record),
+        nvlink_used=frozenset(row.gpu for row in record.nvml if row.nvlink_ever),
+        collective=frozenset(
+            one.pid
+            for one in record.processes
+            if any(library.name.startswith(COLLECTIVES) for library in one.libraries)
+        ),
         sharing=_sharing(record),
         readable=record.state("processes").status == "found" and not record.denied_processes,
     )

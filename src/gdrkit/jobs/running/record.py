@@ -152,6 +152,7 @@ class NvmlRow(Struct, frozen=True):
     seconds: Seconds | None = None
     nvlink_sent: Number | None = None
     nvlink_received: Number | None = None
+    nvlink_ever: Number | None = None  # since the driver was loaded
     pcie_sent: Number | None = None
     pcie_received: Number | None = None
 

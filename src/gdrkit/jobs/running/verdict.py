@@ -246,7 +246,7 @@ def _shared_memory(found: Circumstances) -> Decision:
     if not _without_network(found):
         return None
     rates = {
-        pid: found.exchanged_with(pid) for pid, size in found.shared_with.items() if size >= SHARED_BYTES
+        pid: found.exchanged_with(pid)[1] for pid, size in found.shared_with.items() if size >= SHARED_BYTES
     }
     pid = max(rates, key=rates.__getitem__, default=0)
     if not pid or rates[pid] < DATA_BYTES_PER_S:
@@ -258,6 +258,32 @@ def _shared_memory(found: Circumstances) -> Decision:
         f"NVML: what one sends and the other receives over PCIe is {rates[pid]} bytes/s; "
         f"over NVLink it moves {found.nvlink or 0}",
         limits=("what else they load or save moves over PCIe, too",),
+    )  # fmt: skip
+
+
+def _drivers_memory(found: Circumstances) -> Decision:
+    """It and another process map NCCL, and their GPUs exchange data over PCIe in both directions, although
+    NVLink is there or NCCL must not use it. From 2.24 on NCCL shares memory of the driver, which no file shows
+    (NCCL_CUMEM_HOST_ENABLE)."""
+    barred = found.process.environment.get("NCCL_P2P_DISABLE", "0") not in ("", "0")
+    linked = all(gpu.address in found.node.nvlink_used for gpu in found.gpus)
+    if not _without_network(found) or not found.maps(*COLLECTIVES) or not (barred or linked):
+        return None
+    rates = {pid: found.exchanged_with(pid)[0] for pid in found.node.collective - {found.process.pid}}
+    pid = max(rates, key=rates.__getitem__, default=0)
+    if not pid or rates[pid] < DATA_BYTES_PER_S:
+        return None
+    why = (
+        "its environment has NCCL_P2P_DISABLE"
+        if barred
+        else "its GPUs have used NVLink since the driver started"
+    )
+    return _verdict(
+        found, "staged", f"its GPU and that of process {pid} exchange {amount(rates[pid])}/s over PCIe",
+        Confidence.LIKELY, NO_NETWORK, why,
+        f"NVML: in each direction {rates[pid]} bytes/s leave one GPU over PCIe and reach the other; "
+        f"over NVLink it moves {found.nvlink or 0}",
+        limits=("what both load and save at the same time would look alike",),
     )  # fmt: skip
 
 
@@ -286,7 +312,7 @@ def _here(found: Circumstances) -> int:
 ROWS: tuple[Callable[[Circumstances], Decision], ...] = (
     _walked_buffers, _walked_peermem, _walked_host_memory, _open_buffers, _attributed_buffers, _peermem,
     _flushes, _no_gpu, _host_memory,
-    _socket, _nvlink, _socket_here, _shared_memory, _no_network,
+    _socket, _nvlink, _socket_here, _shared_memory, _drivers_memory, _no_network,
 )  # fmt: skip
 
 
