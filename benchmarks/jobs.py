@@ -223,10 +223,13 @@ def by_gdr(found: dict[int, dict[str, Any]]) -> set[tuple[int, str, int]]:
     }
 
 
-def shown_by_node(pids: set[int]) -> dict[str, Any]:
+def shown_by_node(pids: set[int], whole: bool) -> dict[str, Any]:
     """What decides may be found in: records, open files and shared mappings, and NVIDIA's own tools."""
+    record = {"record": json.loads(gdr("ps", "--record"))}
+    if not whole:
+        return record
     return {
-        "record": json.loads(gdr("ps", "--record")),
+        **record,
         "text": gdr("ps", "-v"),
         "maps": {pid: _shared_lines(pid) for pid in pids},
         "files": {pid: _files(pid) for pid in pids},
@@ -279,7 +282,7 @@ def looked_at(name: str, running: Running, looks: int, kept: dict[str, Any], who
     if wrong:
         print(f"    {wrong}")
     sys.stdout.flush()
-    kept[name] = {"answers": found, **shown_by_node(running.pids)}
+    kept[name] = {"answers": found, **shown_by_node(running.pids, whole)}
     if whole:
         kept[name]["watch"] = gdr("watch", "--trace", "--interval", "2", "--count", "3")
     if name.startswith("NCCL"):
@@ -298,7 +301,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=210, help="no job starts later than this (210)")
     parser.add_argument("--only", help="comma-separated words with which the names of jobs begin")
     parser.add_argument("--evidence", type=Path, help="write what the node showed to this file")
-    parser.add_argument("--brief", action="store_true", help="leave out gdr watch")
+    parser.add_argument("--brief", action="store_true", help="leave out gdr watch and nvidia-smi")
     parser.add_argument("--run", nargs=2, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.run:

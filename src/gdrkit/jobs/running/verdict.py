@@ -263,8 +263,8 @@ def _shared_memory(found: Circumstances) -> Decision:
 
 def _drivers_memory(found: Circumstances) -> Decision:
     """It and another process map NCCL, and their GPUs exchange data over PCIe in both directions, although
-    NVLink is there or NCCL must not use it. From 2.24 on NCCL shares memory of the driver, which no file shows
-    (NCCL_CUMEM_HOST_ENABLE)."""
+    NVLink is there or NCCL must not use it. NCCL may share memory of the driver, which no file shows
+    (NCCL_CUMEM_HOST_ENABLE; seen with 2.28.9)."""
     barred = found.process.environment.get("NCCL_P2P_DISABLE", "0") not in ("", "0")
     linked = all(gpu.address in found.node.nvlink_used for gpu in found.gpus)
     if not _without_network(found) or not found.maps(*COLLECTIVES) or not (barred or linked):
@@ -274,9 +274,7 @@ def _drivers_memory(found: Circumstances) -> Decision:
     if not pid or rates[pid] < DATA_BYTES_PER_S:
         return None
     why = (
-        "its environment has NCCL_P2P_DISABLE"
-        if barred
-        else "its GPUs have used NVLink since the driver started"
+        "environ: NCCL_P2P_DISABLE" if barred else "NVML: its GPUs have used NVLink since the driver started"
     )
     return _verdict(
         found, "staged", f"its GPU and that of process {pid} exchange {amount(rates[pid])}/s over PCIe",
