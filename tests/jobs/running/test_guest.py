@@ -27,6 +27,7 @@ HELD = {  # lab/guest/holder.py
     "parent": [2 * MIB],
     "inside": [65536, MIB, 4 * MIB],
 }
+DIRECT = {"open", "closed", "flushes"}
 each_kernel = pytest.mark.parametrize("kernel", KERNELS)
 WALKED = sorted(path.parent.name for path in HOME.glob("*/deep.json"))
 each_walked = pytest.mark.parametrize("kernel", WALKED)
@@ -36,6 +37,12 @@ def holding(kernel: str) -> dict[str, list[int]]:
     """The regions of each process that was started there."""
     lines = (HOME / kernel / "holders.txt").read_text().splitlines()
     return {name: HELD[name] for name in sorted(line.split()[0] for line in lines)}
+
+
+def has_buffers(kernel: str) -> bool:
+    """Whether the lab's module could register dma-bufs there (guest/gdrlab.c); on 7.3 it cannot. Where
+    no NIC is attached to any, all hold host memory."""
+    return "open" in holding(kernel)
 
 
 def counted(sizes: dict[str, list[int]]) -> dict[str, list[int]]:
@@ -98,9 +105,11 @@ def test_each_process_is_judged_right(kernel):
     ways = {one.name: one.verdict for one in judged(with_gpu(recorded(kernel, "root"))).processes}
 
     assert {name: one.way for name, one in ways.items()} == {
-        "open": "direct", "closed": "direct", "flushes": "direct",
-        **dict.fromkeys(holding(kernel).keys() - {"open", "closed", "flushes"}, "unknown"),
+        **dict.fromkeys(holding(kernel).keys() & DIRECT, "direct"),
+        **dict.fromkeys(holding(kernel).keys() - DIRECT, "unknown" if has_buffers(kernel) else "staged"),
     }  # fmt: skip
+    if not has_buffers(kernel):
+        return
     assert (ways["open"].registered_by, ways["closed"].registered_by) == ("dmabuf", "dmabuf")
     assert "fdinfo" in ways["open"].evidence[0] and "bufinfo" in ways["closed"].evidence[0]
 
@@ -165,13 +174,14 @@ def test_the_kernels_memory_tells_how_each_region_was_registered(kernel):
         ways = {one.name: one.verdict for one in judged(with_gpu(record)).processes}
 
         assert len(rows) == sum(len(sizes) for sizes in holding(kernel).values()) + 1
-        assert [(row["bytes"], row["exporter"]) for row in rows if row["kind"] == "dmabuf"] == [
-            (8 * MIB, "nv_dmabuf")
-        ] * 2
-        assert sorted(row["area"][:4] for row in rows if row["kind"] == "user") == ["", *["rw-p"] * 16]
+        buffers = [(row["bytes"], row["exporter"]) for row in rows if row["kind"] == "dmabuf"]
+        areas = sorted(row["area"][:4] for row in rows if row["kind"] == "user")
+        assert buffers == [(8 * MIB, "nv_dmabuf")] * (2 * has_buffers(kernel))
+        assert areas == ["", *["rw-p"] * (len(rows) - len(buffers) - 1)]
         assert {each: (one.way, str(one.confidence or "")) for each, one in ways.items()} == {
             **dict.fromkeys(holding(kernel), ("staged", "certain")), "apart": ("staged", "certain"),
-            **dict.fromkeys(("open", "closed"), ("direct", "certain")), "parent": ("unknown", ""),
+            **dict.fromkeys(holding(kernel).keys() & {"open", "closed"}, ("direct", "certain")),
+            "parent": ("unknown", "") if has_buffers(kernel) else ("staged", "certain"),
         }  # fmt: skip
 
 

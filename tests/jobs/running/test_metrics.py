@@ -47,7 +47,7 @@ def test_queue_pairs_and_what_moves():
     assert series("gdr_job_queue_pairs") == {
         (*JOB, "mlx5_0", "connected"): 2.0, (*JOB, "mlx5_0", "other"): 1.0
     }  # fmt: skip
-    assert series("gdr_job_processes_moving") == {JOB: 2.0}
+    assert series("gdr_job_processes_moving") == {JOB: 1.0}  # the other pair is not connected
 
 
 def test_what_belongs_to_no_job_has_no_series():

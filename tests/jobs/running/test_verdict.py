@@ -9,9 +9,11 @@ from tests.jobs.running.records import (
     GB10,
     GH200,
     GPU,
+    INIT,
     NIC,
     OTHER_GPU,
     OTHER_NIC,
+    RTS,
     UCX,
     bufinfo,
     closed,
@@ -490,3 +492,14 @@ def test_what_moves_is_told_by_pairs_and_else_by_ports(packets, port, expected):
 def test_pairs_at_rest_say_nothing_where_devx_hides_others():
     assert moving(0, 5000, libraries=[UCX]) is True
     assert moving(0, None, libraries=[UCX]) is None
+
+
+@pytest.mark.parametrize(("state", "moving"), [(INIT, False), (RTS, True)])
+def test_a_process_whose_pairs_are_not_connected_does_not_move_what_its_port_moves(state, moving):
+    """Another process uses the port. Pairs that are connected and were not sampled may be what moves."""
+    made = record(
+        process(701), rdma=[device(*held(1, 701, 8 * MIB, pairs=2, state=state))],
+        ports=[{"device": "mlx5_0", "port": "1", "sent": 10**9, "received": 0, "seconds": 0.4}],
+    )  # fmt: skip
+
+    assert verdict(made).moving is moving

@@ -137,7 +137,8 @@ class Circumstances(Struct, frozen=True, kw_only=True):
         if any(packets):
             return True
         rates = [self.node.port_rates[name] for name in self.holdings if name in self.node.port_rates]
-        if packets and not self.maps(*HIDES_PAIRS):
+        listed = packets or (not self.connected and any(held.other_pairs for held in self.holdings.values()))
+        if listed and not self.maps(*HIDES_PAIRS):
             return False
         return any(rates) if rates else None
 
