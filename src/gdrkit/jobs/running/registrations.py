@@ -9,8 +9,8 @@ from msgspec import Struct
 
 from gdrkit.formats import json_text
 from gdrkit.formats.errors import FormatError
+from gdrkit.jobs.running.decisions import amount, counted
 from gdrkit.jobs.running.record import Number
-from gdrkit.jobs.running.verdict import amount, counted
 
 WORDS = {
     "dmabuf": "of dma-bufs", "peermem": "pinned by nvidia-peermem",

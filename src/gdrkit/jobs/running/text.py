@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 
+from gdrkit.jobs.running.decisions import amount, counted
 from gdrkit.jobs.running.document import PsDocument, PsProcess, RunningVerdict
-from gdrkit.jobs.running.verdict import amount, counted
 from gdrkit.report.terminal import Row, render
 
 STYLES = {

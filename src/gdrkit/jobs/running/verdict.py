@@ -10,37 +10,25 @@ from collections.abc import Callable
 
 from gdrkit.evidence import Confidence
 from gdrkit.facts.usage import EXPORTERS
+from gdrkit.jobs.running import without_network
 from gdrkit.jobs.running.circumstances import (
-    COLLECTIVES,
     HIDES_PAIRS,
     Circumstances,
     is_coherent,
     is_integrated,
 )
+from gdrkit.jobs.running.decisions import Decision, amount, counted, decided, direct
 from gdrkit.jobs.running.document import RunningVerdict
 
-SOCKET_BYTES_PER_S = 1_000_000
-"""From here on TCP carries data and not only control: heartbeats and stores of a job move some kB/s. A
-choice of ours."""
-DATA_BYTES_PER_S = 100_000_000
-"""The same where other traffic is usual: of a GPU over PCIe, where the start of kernels takes some MB/s, and
-of a program's connections on its own node. A choice of ours."""
-SHARED_BYTES = 1_000_000
-"""Memory that carries data, and not only flags. NCCL's buffers have 4 MiB (NCCL_BUFFSIZE)."""
 ROOT = "as root: sudo gdr ps"
-NO_NETWORK = "no RDMA device is open or mapped, and no other fabric"
-NOT_ITS_MEMORY = "what TCP carries may be other data than GPU memory: a program that reads files looks alike"
-USED = "registered is not used: no source joins a region with the bytes that move"
-
-Decision = RunningVerdict | None
 
 
 def judge(found: Circumstances) -> RunningVerdict:
     """The verdict on one process."""
     for row in ROWS:
-        decided = row(found)
-        if decided is not None:
-            return decided
+        verdict = row(found)
+        if verdict is not None:
+            return verdict
     return _unknown(found)
 
 
@@ -52,7 +40,7 @@ def _open_buffers(found: Circumstances) -> Decision:
         return None
     devices = ", ".join(sorted({device for one in attached for device in one.devices}))
     size = sum(one.bytes for one in attached)
-    return _direct(
+    return direct(
         found, "dmabuf", Confidence.LIKELY,
         f"{counted(len(attached), 'dma-buf')} of GPU memory on {devices}",
         f"fdinfo: open dma-bufs of GPU memory, {size} bytes; dma_buf/bufinfo: attached to {devices}",
@@ -65,7 +53,7 @@ def _walked_buffers(found: Circumstances) -> Decision:
     if not buffers:
         return None
     devices = ", ".join(sorted({one.importer or one.device for one in buffers}))
-    return _direct(
+    return direct(
         found, "dmabuf", Confidence.CERTAIN,
         f"{counted(len(buffers), 'region')} of GPU memory, {amount(sum(one.bytes for one in buffers))}",
         f"kcore: {len(buffers)} of {counted(len(found.walked), 'region')} are dma-bufs of "
@@ -83,7 +71,7 @@ def _walked_peermem(found: Circumstances) -> Decision:
     if not found.gpus or not (said or hidden):
         return None
     size = amount(sum(one.bytes for one in (*said, *hidden)))
-    return _direct(
+    return direct(
         found, "peermem", Confidence.CERTAIN if said else Confidence.LIKELY,
         f"{counted(len(said) + len(hidden), 'region')} of peer memory, {size}",
         f"kcore: {len(said)} are of peer memory, and {len(hidden)} lie in areas that the process itself "
@@ -124,7 +112,7 @@ def _attributed_buffers(found: Circumstances) -> Decision:
         return None
     number = str(regions) if most == regions else f"{regions} to {most}"
     one = regions == most == 1
-    return _direct(
+    return direct(
         found, "dmabuf", Confidence.LIKELY,
         f"{number} region{'' if one else 's'} of GPU memory, {amount(size)}", *evidence,
     )  # fmt: skip
@@ -137,7 +125,7 @@ def _peermem(found: Circumstances) -> Decision:
         return None
     if found.node.regions_of_others(found.process.pid):
         return None
-    return _direct(
+    return direct(
         found, "peermem", Confidence.LIKELY, f"{counted(references, 'region')} of nvidia-peermem",
         f"/sys/module/nvidia_peermem/refcnt: {references}; no other process has memory regions",
     )  # fmt: skip
@@ -147,7 +135,7 @@ def _flushes(found: Circumstances) -> Decision:
     """NCCL's pair of a receiver with itself sends: it flushes what arrived in GPU memory."""
     for held in found.holdings.values():
         if held.to_themselves and held.self_packets and found.maps("libnccl.so"):
-            return _direct(
+            return direct(
                 found, "", Confidence.CERTAIN, "NCCL flushes what the NIC writes to GPU memory",
                 f"netlink: queue pair {held.to_themselves[0]} of {held.device} is connected to itself and "
                 f"sent {held.self_packets} packets (NCCL net_ib.cc: only for GPUDirect RDMA)",
@@ -165,7 +153,7 @@ def _no_gpu(found: Circumstances) -> Decision:
         or any(name.startswith("/dev/nvidia") for name in process.devices)
     ):
         return None
-    return _verdict(found, "none", "it uses no GPU", Confidence.CERTAIN, "no device of a GPU is open")
+    return decided(found, "none", "it uses no GPU", Confidence.CERTAIN, "no device of a GPU is open")
 
 
 def _host_memory(found: Circumstances) -> Decision:
@@ -191,126 +179,21 @@ def _host_memory(found: Circumstances) -> Decision:
 def _of_the_host(found: Circumstances, *evidence: str) -> RunningVerdict:
     """Its NICs reach memory of the host only. Of a GPU without memory of its own that is its memory."""
     if is_integrated(found):
-        return _verdict(
+        return decided(
             found, "host-mapped", "host memory is the memory of this GPU", Confidence.CERTAIN, *evidence
         )
     known = is_integrated(found) is False and is_coherent(found) is False
-    return _verdict(
+    return decided(
         found, "staged", "its NIC holds regions of host memory only",
         Confidence.CERTAIN if known else Confidence.LIKELY, *evidence,
         limits=() if known else ("the kind of this GPU is not known: one may have no other memory",),
     )  # fmt: skip
 
 
-def _socket(found: Circumstances) -> Decision:
-    """It has no network device, and moves data to other nodes over TCP."""
-    process = found.process
-    if not _without_network(found) or not found.gpus or not found.tcp_known:
-        return None
-    rate = process.tcp.sent + process.tcp.received
-    if rate < (SOCKET_BYTES_PER_S if found.maps(*COLLECTIVES) else DATA_BYTES_PER_S):
-        return None
-    return _verdict(
-        found, "socket", f"TCP to other nodes, {amount(rate)}/s", Confidence.LIKELY, NO_NETWORK,
-        f"inet_diag: its connections to other nodes move {rate} bytes/s", limits=(NOT_ITS_MEMORY,),
-    )  # fmt: skip
-
-
-def _nvlink(found: Circumstances) -> Decision:
-    """It has no network device, and its GPUs move more over NVLink than it moves over TCP."""
-    rate = found.nvlink or 0
-    if not _without_network(found) or rate < max(SOCKET_BYTES_PER_S, _here(found)):
-        return None
-    return _verdict(
-        found, "nvlink", f"NVLink of its GPU{'s' if len(found.gpus) > 1 else ''}, {amount(rate)}/s",
-        Confidence.CERTAIN if found.alone_on_gpus else Confidence.LIKELY, NO_NETWORK,
-        f"NVML: its GPUs move {rate} bytes/s over NVLink",
-        limits=() if found.alone_on_gpus else ("other processes compute on the same GPUs",),
-    )  # fmt: skip
-
-
-def _socket_here(found: Circumstances) -> Decision:
-    """It moves data to processes on this node over TCP, and NVLink moves less."""
-    rate = _here(found)
-    if not _without_network(found) or not found.gpus or rate < DATA_BYTES_PER_S:
-        return None
-    return _verdict(
-        found, "socket", f"TCP on this node, {amount(rate)}/s", Confidence.LIKELY, NO_NETWORK,
-        f"inet_diag: its connections on this node move {rate} bytes/s", limits=(NOT_ITS_MEMORY,),
-    )  # fmt: skip
-
-
-def _shared_memory(found: Circumstances) -> Decision:
-    """It shares memory with a process on another GPU, and what one of the two GPUs sends over PCIe the other
-    receives. Programs that only load data, and share flags or commands, receive on both."""
-    if not _without_network(found):
-        return None
-    rates = {
-        pid: found.exchanged_with(pid)[1] for pid, size in found.shared_with.items() if size >= SHARED_BYTES
-    }
-    pid = max(rates, key=rates.__getitem__, default=0)
-    if not pid or rates[pid] < DATA_BYTES_PER_S:
-        return None
-    size = amount(found.shared_with[pid])
-    return _verdict(
-        found, "staged", f"its GPU and that of process {pid} exchange {amount(rates[pid])}/s over PCIe",
-        Confidence.LIKELY, NO_NETWORK, f"maps: {size} of memory are shared with process {pid}",
-        f"NVML: what one sends and the other receives over PCIe is {rates[pid]} bytes/s; "
-        f"over NVLink it moves {found.nvlink or 0}",
-        limits=("what else they load or save moves over PCIe, too",),
-    )  # fmt: skip
-
-
-def _drivers_memory(found: Circumstances) -> Decision:
-    """It and another process map NCCL, and their GPUs exchange data over PCIe in both directions, although
-    NVLink is there or NCCL must not use it. NCCL may share memory of the driver, which no file shows
-    (NCCL_CUMEM_HOST_ENABLE; seen with 2.28.9)."""
-    barred = found.process.environment.get("NCCL_P2P_DISABLE", "0") not in ("", "0")
-    linked = all(gpu.address in found.node.nvlink_used for gpu in found.gpus)
-    if not _without_network(found) or not found.maps(*COLLECTIVES) or not (barred or linked):
-        return None
-    rates = {pid: found.exchanged_with(pid)[0] for pid in found.node.collective - {found.process.pid}}
-    pid = max(rates, key=rates.__getitem__, default=0)
-    if not pid or rates[pid] < DATA_BYTES_PER_S:
-        return None
-    why = (
-        "environ: NCCL_P2P_DISABLE" if barred else "NVML: its GPUs have used NVLink since the driver started"
-    )
-    return _verdict(
-        found, "staged", f"its GPU and that of process {pid} exchange {amount(rates[pid])}/s over PCIe",
-        Confidence.LIKELY, NO_NETWORK, why,
-        f"NVML: in each direction {rates[pid]} bytes/s leave one GPU over PCIe and reach the other; "
-        f"over NVLink it moves {found.nvlink or 0}",
-        limits=("what both load and save at the same time would look alike",),
-    )  # fmt: skip
-
-
-def _no_network(found: Circumstances) -> Decision:
-    """It has no network device, and no library that would use one."""
-    if not _without_network(found) or found.maps(*COLLECTIVES) or found.process.devices.get("/dev/gdrdrv"):
-        return None
-    return _verdict(
-        found, "none", "it uses no network for GPU memory", Confidence.LIKELY,
-        "no device of a network is open, and no library for it is mapped",
-        limits=("a library other than NCCL that is linked into the program is not seen",),
-    )  # fmt: skip
-
-
-def _without_network(found: Circumstances) -> bool:
-    """Whether it is known to use neither RDMA nor another fabric."""
-    return not (found.process.denied or found.holdings or found.rdma_files or found.other_fabrics)
-
-
-def _here(found: Circumstances) -> int:
-    """Bytes per second that it moves to processes on this node over TCP, where that is known."""
-    tcp = found.process.tcp
-    return tcp.sent_here + tcp.received_here if found.tcp_known else 0
-
-
 ROWS: tuple[Callable[[Circumstances], Decision], ...] = (
     _walked_buffers, _walked_peermem, _walked_host_memory, _open_buffers, _attributed_buffers, _peermem,
     _flushes, _no_gpu, _host_memory,
-    _socket, _nvlink, _socket_here, _shared_memory, _drivers_memory, _no_network,
+    *without_network.ROWS,
 )  # fmt: skip
 
 
@@ -341,7 +224,7 @@ def _unknown(found: Circumstances) -> RunningVerdict:
     elif found.tcp_known is False:
         reasons.append("it lives in another network namespace: its connections are not visible from here")
         ask.append("inside its namespace: nsenter --target PID --net gdr ps")
-    elif (found.pcie or 0) >= DATA_BYTES_PER_S:
+    elif (found.pcie or 0) >= without_network.DATA_BYTES_PER_S:
         reasons.append(
             f"its GPU moves {amount(found.pcie or 0)}/s over PCIe: to other GPUs or to host memory"
         )
@@ -356,37 +239,3 @@ def _unknown(found: Circumstances) -> RunningVerdict:
 
 def _shared(found: Circumstances) -> bool:
     return any(found.node.attached.get(device) for device in found.holdings)
-
-
-def _direct(
-    found: Circumstances, way: str, confidence: Confidence, because: str, *evidence: str,
-    limits: tuple[str, ...] = (),
-) -> RunningVerdict:  # fmt: skip
-    return RunningVerdict(
-        way="direct", registered_by="dmabuf" if way == "dmabuf" else "peermem" if way == "peermem" else "",
-        confidence=confidence, moving=found.moving, because=because, evidence=evidence,
-        limits=(USED, *limits) if way else limits, ask=(),
-    )  # fmt: skip
-
-
-def _verdict(
-    found: Circumstances, way: str, because: str, confidence: Confidence, *evidence: str,
-    limits: tuple[str, ...] = (),
-) -> RunningVerdict:  # fmt: skip
-    moving = True if not found.holdings and way in ("socket", "nvlink", "staged") else found.moving
-    return RunningVerdict(
-        way=way, registered_by="", confidence=confidence, moving=moving, because=because,  # type: ignore[arg-type]
-        evidence=evidence, limits=limits, ask=(),
-    )  # fmt: skip
-
-
-def counted(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
-
-
-def amount(number: int) -> str:
-    """A number of bytes for a reader, in decimal units."""
-    for unit, size in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
-        if number >= size:
-            return f"{number / size:.3g} {unit}"
-    return f"{number} bytes"
