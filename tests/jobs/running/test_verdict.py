@@ -359,7 +359,7 @@ def test_nvlink_that_moves_is_the_way_and_certain_if_the_process_is_alone_on_its
 
     assert decided(made) == ("nvlink", "", Confidence.CERTAIN)
     assert decided(crowded) == ("nvlink", "", Confidence.LIKELY)
-    assert verdict(made).because == "NVLink of its GPU, 700 GB/s" and verdict(made).moving
+    assert "move 700000000000 bytes/s over NVLink" in verdict(made).evidence[1] and verdict(made).moving
     assert decided(made, 702)[0] == "unknown"  # NVML counted nothing on its GPU
 
 
@@ -432,6 +432,15 @@ def test_what_may_be_from_gpu_to_gpu_or_no_exchange_is_not_said_to_go_through_ho
     made = pair(moved(**own), moved(OTHER_GPU, **BOTH), **changed)
 
     assert decided(made)[0] in ("unknown", "none")
+
+
+def test_two_processes_on_one_gpu_exchange_nothing_that_its_counters_show():
+    made = record(
+        process(701, shared=[SHM]), process(702, shared=[SHM]),
+        nvml=[*computing(701, 702), moved(**BOTH)],
+    )  # fmt: skip
+
+    assert decided(made)[0] == decided(made, 702)[0] == "unknown"
 
 
 def test_data_that_moves_over_pcie_alone_is_named():

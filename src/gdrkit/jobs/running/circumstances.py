@@ -105,6 +105,8 @@ class Circumstances(Struct, frozen=True, kw_only=True):
         """Bytes per second that its GPUs send over PCIe and those of another process receive, and the other
         way round; the smaller one first."""
         own, other = [gpu.address for gpu in self.gpus], self.node.gpus_of(pid)
+        if {*own} & {*other}:  # of one GPU the counters do not show whose bytes they are
+            return 0, 0
         there, back = (
             min(self.node.moved(one, "pcie_sent") or 0, self.node.moved(two, "pcie_received") or 0)
             for one, two in ((own, other), (other, own))

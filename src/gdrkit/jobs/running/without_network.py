@@ -41,7 +41,7 @@ def nvlink(found: Circumstances) -> Decision:
     if not without_network(found) or rate < max(SOCKET_BYTES_PER_S, _here(found)):
         return None
     return decided(
-        found, "nvlink", f"NVLink of its GPU{'s' if len(found.gpus) > 1 else ''}, {amount(rate)}/s",
+        found, "nvlink", "its GPU moves data over NVLink, and it uses no network",
         Confidence.CERTAIN if found.alone_on_gpus else Confidence.LIKELY, NO_NETWORK,
         f"NVML: its GPUs move {rate} bytes/s over NVLink",
         limits=() if found.alone_on_gpus else ("other processes compute on the same GPUs",),
@@ -72,9 +72,9 @@ def shared_memory(found: Circumstances) -> Decision:
         return None
     size = amount(found.shared_with[pid])
     return decided(
-        found, "staged", f"its GPU and that of process {pid} exchange {amount(rates[pid])}/s over PCIe",
+        found, "staged", "its GPU exchanges data with that of another process over PCIe",
         Confidence.LIKELY, NO_NETWORK, f"maps: {size} of memory are shared with process {pid}",
-        f"NVML: what one sends and the other receives over PCIe is {rates[pid]} bytes/s; "
+        f"NVML: what it sends and that process receives over PCIe, or back, is {rates[pid]} bytes/s; "
         f"over NVLink it moves {found.nvlink or 0}",
         limits=("what else they load or save moves over PCIe, too",),
     )  # fmt: skip
@@ -96,9 +96,9 @@ def drivers_memory(found: Circumstances) -> Decision:
         "environ: NCCL_P2P_DISABLE" if barred else "NVML: its GPUs have used NVLink since the driver started"
     )
     return decided(
-        found, "staged", f"its GPU and that of process {pid} exchange {amount(rates[pid])}/s over PCIe",
+        found, "staged", "its GPU exchanges data with that of another process over PCIe",
         Confidence.LIKELY, NO_NETWORK, why,
-        f"NVML: in each direction {rates[pid]} bytes/s leave one GPU over PCIe and reach the other; "
+        f"NVML: in each direction {rates[pid]} bytes/s go over PCIe between it and process {pid}; "
         f"over NVLink it moves {found.nvlink or 0}",
         limits=("what both load and save at the same time would look alike",),
     )  # fmt: skip
