@@ -80,11 +80,7 @@ def test_another_line_is_refused(line):
         Registrations().add(line)
 
 
-WALKED = sorted(path.parent.name for path in HOME.glob("*/rounds.txt"))
-each_walked = pytest.mark.parametrize("kernel", WALKED)
-
-
-@each_walked
+@pytest.mark.parametrize("kernel", TRACED)
 def test_by_tracefs_the_same_is_followed_and_what_was_killed_is_removed_by_the_next(kernel):
     """lab/live.py: where perf has no kprobes. SIGTERM leaves nothing; SIGKILL leaves all until then."""
     lines = (HOME / kernel / "trace_files.txt").read_text().splitlines()
@@ -99,7 +95,7 @@ def test_by_tracefs_the_same_is_followed_and_what_was_killed_is_removed_by_the_n
     assert len(found.removed) == 1 and "removed the probes of an earlier" in next(found.lines())
 
 
-@each_walked
+@pytest.mark.parametrize("kernel", TRACED)
 def test_many_rounds_of_start_and_stop_leave_no_descriptor_and_no_probe(kernel):
     for line in (HOME / kernel / "rounds.txt").read_text().splitlines():
         name, rounds, rest = line.split(maxsplit=2)
@@ -109,7 +105,7 @@ def test_many_rounds_of_start_and_stop_leave_no_descriptor_and_no_probe(kernel):
         assert before.strip("[]") == after.strip("[]")
 
 
-@each_walked
+@pytest.mark.parametrize("kernel", TRACED)
 def test_lockdown_decides_what_is_tried(kernel):
     integrity, confidentiality = (
         json.loads((HOME / kernel / f"{mode}_trace.txt").read_text().splitlines()[0])
