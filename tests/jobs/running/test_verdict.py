@@ -272,6 +272,14 @@ def test_what_the_kernels_memory_does_not_show_for_sure_stays_open(changed):
     assert decided(walked(**changed))[0] == "unknown"
 
 
+def test_a_region_that_was_not_read_may_be_gpu_memory():
+    """The process has two, and one of them was read: host memory."""
+    made = walked("user")
+    made["rdma"] = [device(*held(1, 701, 8 * MIB, MIB), *held(2, 702, 8 * MIB))]
+
+    assert decided(made)[0] == "unknown"
+
+
 def test_pids_out_of_the_kernels_memory_are_those_of_the_host():
     made = walked("user")
     made["namespaces"]["pid"] = "pid:[4026532999]"
@@ -351,6 +359,8 @@ def test_tcp_on_the_node_is_a_sockets_path_if_nvlink_moves_less():
     assert decided(quiet) == ("socket", "", Confidence.LIKELY)
     assert verdict(quiet).because == "TCP on this node, 3.4 GB/s"
     assert decided(busy)[0] == "nvlink"
+    little = pair(moved(nvlink_sent=4_000_000), tcp=here(1_700_000_000))
+    assert decided(little)[0] == "socket"
 
 
 def test_nvlink_that_moves_is_the_way_and_certain_if_the_process_is_alone_on_its_gpu():
