@@ -188,6 +188,7 @@ def versions(pid: int) -> tuple[str, str]:
             "libnccl-net-ofi.so",
         ),
         ("7f00-7f01 r--p 00000000 fd:01 77 /x/libmlx5.so.1.24.44.0 (deleted)", "libmlx5.so.1.24.44.0"),
+        ("7f00-7f01 r--p 00000000 fd:01 77 /x/nvshmem_transport_ibgda.so.3", "nvshmem_transport_ibgda.so.3"),
         ("7f00-7f01 r--p 00000000 fd:01 77 /x/libnccl.so.2/other", None),
         ("7f00-7f01 r--p 00000000 fd:01 77 /x/mylibnccl.so.2", None),
         ("7f00-7f01 r--p 00000000 00:00 0 ", None),

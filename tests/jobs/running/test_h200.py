@@ -1,5 +1,5 @@
-"""Records of jobs on two H200s, where each job is known: benchmarks/jobs.py (driver 580.159.04, torch 2.11, NCCL
-2.28.9; cgroups are left out). No network device was there."""
+"""Records of jobs on two H200s, where each job is known: benchmarks/jobs.py (driver 580.159.04, torch 2.11,
+NCCL 2.28.9; cgroups are left out). No network device was there."""
 
 from __future__ import annotations
 
@@ -59,3 +59,9 @@ def test_the_version_of_nccl_is_that_of_its_file_and_not_of_the_environment():
 
     assert one.settings["NCCL_VERSION"] == "2.28.3-1"
     assert [each.version for each in one.libraries if each.name == "libnccl.so.2"] == ["2.28.9+cuda13.0"]
+
+
+def test_torch_maps_nvshmem_without_using_it_and_hides_no_queue_pairs():
+    for one in judged(RECORDS["NCCL idle"]).processes:
+        assert any(each.name.startswith("libnvshmem_host") for each in one.libraries)
+        assert not any("DevX" in limit for limit in one.verdict.limits)

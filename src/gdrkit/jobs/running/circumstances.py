@@ -23,9 +23,9 @@ OTHER_FABRIC = re.compile(r"/dev/(?:cxi|hfi1_)\d+")
 _GPU_FILE = re.compile(r"/dev/nvidia(\d{1,4})")
 COLLECTIVES = ("libnccl.so", "libucp.so", "libnvshmem", "libnixl", "librccl.so")
 """Libraries that move GPU memory over a network, by the beginning of their names."""
-HIDES_PAIRS = ("libucp.so", "libnvshmem", "libnixl")
-"""UCX makes its queue pairs by DevX (uct ib_md.c, MLX5_DEVX_OBJECTS), NVSHMEM as well: no table lists
-them."""
+HIDES_PAIRS = ("libucp.so", "nvshmem_transport_", "libnixl")
+"""UCX makes its queue pairs by DevX (uct ib_md.c, MLX5_DEVX_OBJECTS), NVSHMEM as well: no table lists them.
+NVSHMEM maps a transport once it is used; torch 2.11 maps libnvshmem_host in every process."""
 
 
 class NodeCircumstances(Struct, frozen=True, kw_only=True):
