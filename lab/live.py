@@ -29,23 +29,59 @@ _SETUP = (
     + """
 busybox mount -t debugfs debugfs /sys/kernel/debug 2>/dev/null || true
 busybox mount -t tracefs tracefs /sys/kernel/tracing 2>/dev/null || true
+busybox mount -t securityfs securityfs /sys/kernel/security 2>/dev/null || true
 """
 )
 _HOLDERS = (
     ("host", "write"), ("closed", "dmabuf close"), ("open", "dmabuf"), ("threads", "thread"),
-    ("parent", "fork"), ("flushes", "flush moves"), ("rests", "flush"),
+    ("parent", "fork"), ("flushes", "flush moves"), ("rests", "flush"), ("inside", "write"),
 )  # fmt: skip
-HOLD_S = 600
+_BEFORE = {"inside": "busybox unshare -p -f "}
+"""One lives in a pid namespace of its own."""
+HOLD_S = 3000
 _START = "mkdir -p /lab/out; cd /lab; " + "".join(
-    f"python3 holder.py {name} {HOLD_S} {words} > out/{name} 2>&1 &\n" for name, words in _HOLDERS
+    f"{_BEFORE.get(name, '')}python3 holder.py {name} {HOLD_S} {words} > out/{name} 2>&1 &\n"
+    for name, words in _HOLDERS
 )
 _WAIT = f"""{_START}
-for _ in $(busybox seq 60); do [ $(cat out/* | busybox wc -l) -ge {len(_HOLDERS)} ] && break; sleep 1; done
+for _ in $(busybox seq 60); do
+[ $(cat out/* | busybox wc -l) -ge {len(_HOLDERS)} ] && break; sleep 1; done
 sleep 4; cat out/*"""
 _NOBODY = """python3 -c '
 import os
 os.setgroups([]); os.setgid(65534); os.setuid(65534); os.chdir("/")
 os.execvp("python3", ["python3", "-I", "/lab/running.py"])'"""
+_NO_PERF = "busybox mount -t tmpfs none /sys/bus/event_source/devices; exec python3 -I /lab/trace.py 600"
+_SET = "grep -c gdr_ /sys/kernel/tracing/kprobe_events"
+_BY_FILES = f"""busybox unshare -m /bin/sh -c '{_NO_PERF}' > out/files & T=$!
+for _ in $(busybox seq 60); do grep -q probes out/files && break; sleep 1; done"""
+_FILES = f"""cd /lab; {_BY_FILES}
+python3 holder.py again 6 write > out/again 2>&1; sleep 3; cat out/files out/again
+echo set $({_SET}); kill -TERM $T; sleep 2; echo ended $({_SET}); busybox rm out/files
+{_BY_FILES}
+kill -KILL $T; sleep 2; echo killed $({_SET})
+python3 -I /lab/trace.py 1; echo next $({_SET}) $(busybox ls /sys/kernel/tracing/instances)"""
+"""Where perf has no kprobes, tracefs is used: ended, and killed."""
+ROUNDS, FILE_ROUNDS, ROUNDS_S = 1000, 100, 500
+"""Or as many as it does in that time: here everything is emulated."""
+_ROUNDS = f"""
+import os, time
+trace = sys.modules["gdrkit.agent.running.trace"]
+files = sys.modules["gdrkit.agent.running.trace_files"]
+PATHS = ("/sys/kernel/debug/kprobes/list", "/sys/kernel/tracing/kprobe_events")
+def left():
+    return [len(os.listdir("/proc/self/fd")), *(len(open(path).readlines()) for path in PATHS)]
+before = left()
+for made, count in ((trace.Perf, {ROUNDS}), (files.TraceFiles, {FILE_ROUNDS})):
+    end, done = time.monotonic() + {ROUNDS_S}, 0
+    while done < count and time.monotonic() < end:
+        source = made()
+        source.counts()
+        source.close()
+        done += 1
+    print(made.__name__, done, source.probes, before, left(), flush=True)
+"""
+_LOCKED = "echo {} > /sys/kernel/security/lockdown; "
 STEPS = {
     "setup": _SETUP,
     "holders": _WAIT,
@@ -63,23 +99,42 @@ STEPS = {
     "echo killed $(grep -c rxe_reg_user_mr /sys/kernel/debug/kprobes/list); "
     "cat /sys/kernel/tracing/kprobe_events",
     "trace_nobody": _NOBODY.replace("running.py", "trace.py"),
+    "trace_files": _FILES,
+    "apart": f"cd /lab; busybox unshare -n python3 holder.py apart {HOLD_S} > out/apart 2>&1 &\n"
+    "for _ in $(busybox seq 60); do [ -s /lab/out/apart ] && break; sleep 1; done; "
+    "python3 -I /lab/running.py",
+    "deep": "python3 -I /lab/running.py --deep",
+    "rounds": "python3 -I /lab/rounds.py",
     "rdma_resource": "rdma resource show mr; rdma resource show qp; rdma resource show ctx",
     "bufinfo": "cat /sys/kernel/debug/dma_buf/bufinfo",
+    "integrity": _LOCKED.format("integrity") + "python3 -I /lab/running.py --deep",
+    "integrity_trace": "python3 -I /lab/trace.py 1",
+    "confidentiality": _LOCKED.format("confidentiality") + "python3 -I /lab/running.py --deep",
+    "confidentiality_trace": "python3 -I /lab/trace.py 1",
+    "lockdown_log": "busybox dmesg | grep -i lockdown",
     "left": "for p in /proc/[0-9]*; do "
     "case \"$(tr '\\0' ' ' < $p/cmdline)\" in 'python3 -I'*) echo $p;; esac; done",
 }
-RECORDS = ("root", "nobody", "other_pid_namespace", "other_net_namespace", "exclusive")
+_SHORT: dict[str, Any] = {"seconds": 120}
+_LONG: dict[str, Any] = {"seconds": 4 * ROUNDS_S, "expected": 4 * ROUNDS_S}
+RECORDS = (
+    "root", "nobody", "other_pid_namespace", "other_net_namespace", "exclusive", "apart", "deep",
+    "integrity",
+    "confidentiality",
+)  # fmt: skip
 
 
 def outputs(kernel: Kernel) -> dict[str, str]:
     """The output of each step. Raises LabError if one failed, or a record is not JSON."""
     scripts: list[dict[str, Any]] = [
-        {"name": name, "argv": ["/bin/sh", "-c", line], "seconds": 120} for name, line in STEPS.items()
+        {"name": name, "argv": ["/bin/sh", "-c", line], **(_LONG if name == "rounds" else _SHORT)}
+        for name, line in STEPS.items()
     ]
     files = {
         "lab/holder.py": (_GUEST / "holder.py").read_bytes(),
         "lab/running.py": _patient(program("running_probe")).encode(),
         "lab/trace.py": program("trace_probe").encode(),
+        "lab/rounds.py": _rounds(program("trace_probe")).encode(),
         "lab/gdrlab.ko": _module(kernel),
     }
     session = boot(kernel, profile("plain"), (), seed=0, packages=RDMA, scripts=scripts, files=files)
@@ -104,6 +159,14 @@ def _patient(text: str) -> str:
     if patient == text:
         raise LabError("the probe has no deadline")
     return patient
+
+
+def _rounds(text: str) -> str:
+    """The modules of the probe, and a program that sets and removes its probes many times."""
+    modules, end, _ = text.rpartition("sys.exit(module.main())")
+    if not end:
+        raise LabError("the probe does not end with its main")
+    return modules + _ROUNDS
 
 
 def _module(kernel: Kernel) -> bytes:

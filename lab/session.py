@@ -59,9 +59,10 @@ def boot(
     uefi = firmware(profile, kernel.flavour.archive)  # first, as it may miss a tool
     compiled = built(kernel)
     prepared = tuple(prepare(case, kernel, compiled, profile.key, seed) for case in cases)
+    scripts = list(scripts)
     plan = {
         "cases": [row.task for row in prepared],
-        "scripts": list(scripts),
+        "scripts": scripts,
         "pace": profile.pace_s,
         "collect": [row.case.name for row in prepared if collect is None or row.case.name in collect],
     }
@@ -70,7 +71,8 @@ def boot(
         own = Path(scratch, "own.cpio")
         own.write_bytes(own_archive(kernel, profile, plan, contents | (files or {})))
         archives = (packages_archive(kernel.flavour, packages), modules_archive(kernel), own)
-        limit = BOOT_SECONDS + len(prepared) * CASE_SECONDS + len(plan["scripts"]) * SCRIPT_SECONDS
+        scripts_s = sum(script.get("expected", SCRIPT_SECONDS) for script in scripts)
+        limit = BOOT_SECONDS + len(prepared) * CASE_SECONDS + scripts_s
         machine = Boot(kernel, archives, command_line(profile, prepared), uefi)
         transcript = run(machine, seconds=limit, on_event=on_event)
     return Session(kernel, profile, seed, prepared, transcript, uefi)

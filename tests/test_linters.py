@@ -235,6 +235,7 @@ WAITING = {
     "tests/agent/collect/test_subprocesses.py",
     "tests/agent/running/test_children.py",
     "tests/agent/running/test_netlink.py",
+    "tests/agent/running/test_ras.py",
     "tests/agent/running/test_rdma.py",
     "tests/agent/running/test_sockets.py",
     "tests/agent/test_pipes.py",

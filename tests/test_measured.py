@@ -55,6 +55,10 @@ SOURCES: dict[str, dict[str, str]] = {
         "How it works": "IDLE_SECONDS of transport/measure/prove.py",
         "What counts as evidence": "32 bits",
     },
+    "docs/running-jobs.md": {
+        "The answer for a process": "SOCKET_ and DATA_BYTES_PER_S of jobs/running/without_network.py",
+        "What it costs": "INTERVAL_S of agent/probe/running_probe.py, WINDOW_S of agent/running/nvml.py",
+    },
     "docs/testing.md": {"How a change is judged": "the limits of tools/mutate.py"},
     "docs/topo.md": {"What each source shows": "MAX_BYTES of formats/xml_text.py"},
     "docs/transport.md": {

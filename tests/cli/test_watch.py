@@ -25,8 +25,8 @@ def node(monkeypatch):
     """A machine that shows one staged process; counts the looks, and those that list every pair."""
     seen: list[bool] = []
 
-    def told(target, command, *, pairs=True):
-        seen.append(pairs)
+    def told(target, command, options=()):
+        seen.append("--few-pairs" not in options)
         return MADE
 
     monkeypatch.setattr(running, "record_of", told)
@@ -44,6 +44,28 @@ def test_every_pair_is_listed_at_the_first_look_and_not_at_the_next(node):
     main(["watch", "--count", "3", "--interval", "1"])
 
     assert node == [True, False, False]
+
+
+def test_nccl_is_asked_at_the_first_look_only_and_its_answer_stays(monkeypatch, capsys):
+    """Each question makes all processes of the job answer."""
+    asked: list[bool] = []
+    answer = {
+        "format": "json",
+        "text": json.dumps({"nccl_version": "2.28.9", "communicators": [{"size": 8}]}),
+    }
+
+    def told(target, command, options=()):
+        asked.append("--ras" in options)
+        return json.dumps(record(process(701), ras=[answer] if asked[-1] else [])).encode()
+
+    monkeypatch.setattr(running, "record_of", told)
+    main(["watch", "--ras", "--count", "2", "--interval", "1"])
+    lines = capsys.readouterr().out.splitlines()
+
+    assert asked == [True, False]
+    assert [line[9:] for line in lines if " n " in line] == [
+        "n NCCL 2.28.9: 8 ranks on 0 hosts, 0 missing (none of these processes)"
+    ]
 
 
 def test_a_bundle_does_not_run(tmp_path, capsys):

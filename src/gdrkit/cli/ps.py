@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from gdrkit.cli.arguments import Parser, colours, matching, number, text_width, write, write_json
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import argparse
+
 MOST_PID = (1 << 22) - 1
 """PID_MAX_LIMIT: Linux include/linux/threads.h."""
 
@@ -29,6 +33,7 @@ def parser() -> Parser:
         "--job", metavar="ID", type=matching(r"\w[\w.:@-]{0,99}", "the id of a job, a pod or a container"),
         help="show only the processes of this job, pod or container",
     )  # fmt: skip
+    add_questions(parser)
     parser.add_argument(
         "--record", action="store_true", help="print what the node shows as JSON, not judged"
     )
@@ -36,6 +41,25 @@ def parser() -> Parser:
     for option in ("--pid", "--job"):
         parser.never_with(option, "--record")
     return parser
+
+
+def add_questions(parser: Parser) -> None:
+    """Options of this command and of `gdr watch` that ask more of a machine that runs."""
+    parser.add_argument(
+        "--deep", action="store_true",
+        help="also read out of the kernel's memory how each region was registered (root; /proc/kcore)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--ras", action="store_true",
+        help="also ask NCCL's RAS, which asks all processes of the job: not on many nodes at once",
+    )  # fmt: skip
+
+
+def questions(options: argparse.Namespace) -> list[str]:
+    """The options of the probe for them."""
+    from gdrkit.agent.running.options import DEEP, RAS
+
+    return [word for word, wanted in ((DEEP, options.deep), (RAS, options.ras)) if wanted]
 
 
 def main(arguments: list[str]) -> int:
@@ -48,7 +72,7 @@ def main(arguments: list[str]) -> int:
     from gdrkit.jobs.running.judge import document
     from gdrkit.jobs.running.record import decode
 
-    content = record_of(options.target, RUNNING)
+    content = record_of(options.target, RUNNING, questions(options))
     try:
         record = decode(content)
     except FormatError as error:

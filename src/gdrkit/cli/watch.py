@@ -8,12 +8,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from gdrkit.cli.arguments import Parser, colours, matching, number, text_width, write
+from gdrkit.cli.ps import add_questions, questions
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
 
-    from gdrkit.jobs.running.document import PsDocument
+    from gdrkit.jobs.running.document import PsCommunicator, PsDocument
 
 INTERVAL_S = 2
 PAIRS_EVERY_S = 60
@@ -44,6 +45,7 @@ def parser() -> Parser:
         "--job", metavar="ID", type=matching(r"\w[\w.:@-]{0,99}", "the id of a job, a pod or a container"),
         help="only the processes of this job, pod or container",
     )  # fmt: skip
+    add_questions(parser)
     parser.add_argument(
         "--trace",
         action="store_true",
@@ -57,6 +59,7 @@ def main(arguments: list[str]) -> int:
     from gdrkit.evidence.errors import TargetError
     from gdrkit.jobs.running.changes import lines, looks
     from gdrkit.jobs.running.document import exit_code
+    from gdrkit.jobs.running.text import communicators
 
     if options.target is not None and not options.target.startswith("ssh://"):
         raise TargetError(f"not a running machine: {options.target}", "gdr ps shows a bundle")
@@ -68,8 +71,9 @@ def main(arguments: list[str]) -> int:
         before, code, said = None, 0, set[str]()
         for found in _documents(options):
             clock = time.strftime("%H:%M:%S")
-            new = [line for line in registered() if line not in said]
-            for line in (*lines(looks(before, found), clock), *(f"{clock} r {line}" for line in new)):
+            more = (*(f"n {line}" for line in communicators(found)), *(f"r {line}" for line in registered()))
+            new = [line for line in more if line not in said]
+            for line in (*lines(looks(before, found), clock), *(f"{clock} {line}" for line in new)):
                 write(line + "\n")
             sys.stdout.flush()
             said.update(new)
@@ -101,7 +105,11 @@ def _trace(wanted: bool) -> Iterator[Callable[[], list[str]]]:
 
 
 def _documents(options: argparse.Namespace) -> Iterator[PsDocument]:
-    """A document after each interval. Raises TargetError, EvidenceMissing."""
+    """A document after each interval. NCCL is asked at the first look only. Raises TargetError,
+    EvidenceMissing."""
+    from msgspec.structs import replace
+
+    from gdrkit.agent.running.options import FEW_PAIRS, RAS
     from gdrkit.evidence.errors import TargetError
     from gdrkit.evidence.running import record_of
     from gdrkit.facts.commands import RUNNING
@@ -110,12 +118,17 @@ def _documents(options: argparse.Namespace) -> Iterator[PsDocument]:
     from gdrkit.jobs.running.record import decode
 
     number, listed = 0, float("-inf")
+    told: tuple[PsCommunicator, ...] = ()
     while options.count is None or number < options.count:
         began = time.monotonic()
         pairs = began - listed >= PAIRS_EVERY_S
         listed = began if pairs else listed
         try:
-            yield document(decode(record_of(options.target, RUNNING, pairs=pairs)), options.pid, options.job)
+            asked = [word for word in questions(options) if not (number and word == RAS)]
+            record = decode(record_of(options.target, RUNNING, [*asked, *([] if pairs else [FEW_PAIRS])]))
+            found = document(record, options.pid, options.job)
+            told = told if number else found.communicators
+            yield replace(found, communicators=told)
         except FormatError as error:
             raise TargetError(f"not a record of processes: {error}") from None
         number += 1

@@ -6,8 +6,8 @@ A node over ssh gets only this one script, on the standard input of `python3 -I 
 from __future__ import annotations
 
 import time
+from collections.abc import Collection
 
-from gdrkit.agent.running.rdma import FEW_PAIRS
 from gdrkit.evidence import Command
 from gdrkit.evidence.errors import TargetError
 from gdrkit.evidence.live import RUNNING_TIMEOUT_S, run_command, script_argv
@@ -16,22 +16,24 @@ from gdrkit.evidence.target import open_host
 
 SSH_TIMEOUT_S = 30
 """To connect, for which ssh has 10 s, to start Python, and for the 4 s of the script."""
+TRACE_END_S = 2.0
+"""How long the child that follows registrations may take to remove its probes."""
 RECORD_LIMIT_BYTES = 64 << 20
 
 
-def record_of(target: str | None, command: Command, *, pairs: bool = True) -> bytes:
-    """The record, as `gdr ps --record` prints it. Raises TargetError, EvidenceMissing.
-
-    Without `pairs` queue pairs are listed only if they are few: each is a firmware command."""
-    words = () if pairs else (FEW_PAIRS,)
+def record_of(target: str | None, command: Command, options: Collection[str] = ()) -> bytes:
+    """The record, as `gdr ps --record` prints it, with options of `gdrkit.agent.running.options`. Raises
+    TargetError, EvidenceMissing."""
     if target is not None and target.startswith("ssh://"):
-        return _over_ssh(target, words)
-    if target is None and words:
-        return run_command(command, (*script_argv(command, "running_probe"), *words), RUNNING_TIMEOUT_S)
+        return _over_ssh(target, options)
+    if target is None and options:
+        return run_command(command, (*script_argv(command, "running_probe"), *options), RUNNING_TIMEOUT_S)
+    if options:
+        raise TargetError(f"not a running machine: {target}", f"omit {' '.join(options)}")
     return open_host(target).run(command)
 
 
-def _over_ssh(target: str, more: tuple[str, ...]) -> bytes:
+def _over_ssh(target: str, options: Collection[str]) -> bytes:
     """What the script prints on ssh://[user@]host[:port]. Raises TargetError, quoting ssh's error."""
     import subprocess
     import tempfile
@@ -43,7 +45,7 @@ def _over_ssh(target: str, more: tuple[str, ...]) -> bytes:
     match = TARGET.fullmatch(target)
     if match is None or not is_destination(match["destination"]):
         raise TargetError(f"not a valid ssh target: {target!r}", "write it as ssh://[user@]host[:port]")
-    words = ssh(match["destination"], " ".join(("python3 -I -", *more)), match["port"])
+    words = ssh(match["destination"], " ".join(("python3 -I -", *options)), match["port"])
     deadline = time.monotonic() + SSH_TIMEOUT_S
     with tempfile.TemporaryFile() as errors:
         try:
@@ -54,11 +56,12 @@ def _over_ssh(target: str, more: tuple[str, ...]) -> bytes:
         except FileNotFoundError:
             raise TargetError("ssh is not installed here", "install openssh-client") from None
         assert child.stdin
+        unsent = []
         try:
             send(child.stdin, program("running_probe").encode(), deadline)
             child.stdin.close()
-        except (BrokenPipeError, TimeoutError):
-            pass  # ssh has ended, or will be ended below: its error says why
+        except (BrokenPipeError, TimeoutError) as error:  # what ssh says of it comes first
+            unsent = [f"the script could not be sent: {error.strerror or error}"]
         try:
             code, output = output_of(child, RECORD_LIMIT_BYTES, deadline)
         except (TimeoutError, OverflowError) as error:
@@ -69,7 +72,7 @@ def _over_ssh(target: str, more: tuple[str, ...]) -> bytes:
             lines = [
                 "".join(letter for letter in line if letter.isprintable()) for line in text.splitlines()
             ]
-            raise failure(target, code, [line for line in lines if line], "gdr ps")
+            raise failure(target, code, [*unsent, *filter(None, lines)], "gdr ps")
         return output
 
 
@@ -101,8 +104,9 @@ class Trace:
         return lines
 
     def close(self) -> None:
-        from gdrkit.agent.pipes import kill_group
+        from gdrkit.agent.pipes import end_group, terminate_group
 
         assert self._child.stdout
+        terminate_group(self._child)
+        end_group(self._child, TRACE_END_S)
         self._child.stdout.close()
-        kill_group(self._child)

@@ -1,4 +1,4 @@
-"""Only these modules bind the two libraries, and a compiler and a linker accept their prototypes."""
+"""Only these modules bind the libraries, and a compiler and a linker accept their prototypes."""
 
 from __future__ import annotations
 
@@ -21,10 +21,9 @@ SOURCE = Path(gdrkit.__file__).parent
 HOME = SOURCE / "agent" / "native"
 LOADERS = {"CDLL", "PyDLL", "LoadLibrary", "dlopen"}
 OTHERS = {
-    "agent/running/nvml.py": "libnvidia-ml's list of processes, of which nobody else knows",
+    "agent/running/sockets.py": "this process's own setns",
     "agent/running/trace.py": "this process's own syscall",
     "transport/buffers.py": "DLPack's tensors and Python's own buffers",
-    "transport/measure/counters_nvml.py": "libnvidia-ml's counters, of which nobody else knows",
     "transport/operation.py": "this process's own sched_yield",
     "transport/ring.py": "this process's own syscall",
 }
@@ -36,8 +35,6 @@ NAMES = {name for name in vars(cuda_abi) if name.isupper()} | {
     *STRUCTURES,
     *(name.removeprefix("IBV_") for name in NUMBERS),
 }
-AMBIGUOUS = {"NOT_FOUND": "transport/measure/counters_nvml.py"}
-"""Names that the header of another library has too, and the modules that mean that one."""
 
 
 def outside() -> Iterator[tuple[str, ast.Module]]:
@@ -96,7 +93,7 @@ def test_other_modules_load_neither_of_the_two():
 
 def test_no_number_of_their_headers_is_defined_twice():
     for name, tree in outside():
-        again = {word for word in numbers_named(tree) if word in NAMES and AMBIGUOUS.get(word) != name}
+        again = {word for word in numbers_named(tree) if word in NAMES}
         assert not again, name
 
 

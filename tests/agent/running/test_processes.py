@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from gdrkit.agent.probe import running_probe
 from gdrkit.agent.running import libraries, processes
 
 HOLDER = """
@@ -133,6 +135,39 @@ def test_a_pipe_in_place_of_a_library_is_not_waited_for(tmp_path):
     assert emitted[0]["version"] == "" and emitted[0]["why"]
 
 
+LINKED = """
+#include <stdio.h>
+const char *version = "NCCL version 2.28.9+cuda13.0";
+int main(void) { puts(VERSION); fflush(stdout); return getchar() == 0; }
+"""
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"), [("version", [("libnccl.so", "2.28.9+cuda13.0")]), ('"none"', [])]
+)
+def test_nccl_is_found_in_a_program_that_it_is_linked_into(tmp_path, said, expected):
+    """The compiler leaves out the version where nothing uses it: then it is a program like any other."""
+    if not shutil.which("gcc"):
+        pytest.skip("needs a compiler: apt install gcc libc6-dev")
+    source, program = tmp_path / "job.c", tmp_path / "job"
+    text = LINKED.replace("VERSION", said)
+    source.write_text(
+        text if said == "version" else text.replace("const char *version", "static char *unused")
+    )
+    subprocess.run(["gcc", "-O2", source, "-o", program], check=True)
+    pipe = subprocess.PIPE
+    with subprocess.Popen([program], stdin=pipe, stdout=pipe) as child:
+        child.stdout.readline()
+        found = libraries.mapped(Path(f"/proc/{child.pid}/maps").read_bytes(), str(program))
+        rows: list[dict] = []
+        libraries.emit_versions({one.key: (child.pid, one) for one in found}, rows.append)
+        process = {"libraries": [one.as_row() for one in found]}
+        running_probe._add_versions([process], rows)
+        child.stdin.close()
+
+    assert [(one["name"], one["version"]) for one in process["libraries"]] == expected
+
+
 def mapped(pid: int) -> list[libraries.Library]:
     return libraries.mapped(Path(f"/proc/{pid}/maps").read_bytes())
 
@@ -153,6 +188,7 @@ def versions(pid: int) -> tuple[str, str]:
             "libnccl-net-ofi.so",
         ),
         ("7f00-7f01 r--p 00000000 fd:01 77 /x/libmlx5.so.1.24.44.0 (deleted)", "libmlx5.so.1.24.44.0"),
+        ("7f00-7f01 r--p 00000000 fd:01 77 /x/nvshmem_transport_ibgda.so.3", "nvshmem_transport_ibgda.so.3"),
         ("7f00-7f01 r--p 00000000 fd:01 77 /x/libnccl.so.2/other", None),
         ("7f00-7f01 r--p 00000000 fd:01 77 /x/mylibnccl.so.2", None),
         ("7f00-7f01 r--p 00000000 00:00 0 ", None),
@@ -248,3 +284,40 @@ def test_a_secret_in_a_value_is_dropped():
 
 def test_a_device_is_a_character_device(tmp_path):
     assert processes._is_device("/dev/null") and not processes._is_device(str(tmp_path))
+
+
+def test_what_cannot_be_read_is_named_although_it_is_not_denied(tmp_path):
+    """A folder in the place of a file, as any other error; a process that has ended lacks nothing."""
+    (tmp_path / "7/maps").mkdir(parents=True)
+    alive, ended = (processes.Reader(pid, str(tmp_path)) for pid in (7, 8))
+    for reader in (alive, ended):
+        assert (reader.read("maps"), reader.names("fd"), reader.link("fd/0")) == (b"", [], "")
+
+    assert (alive.denied, ended.denied) == (["maps"], [])
+
+
+MAPS = b"""\
+7f1e00000000-7f1e00400000 rw-s 00000000 00:1a 41 /dev/shm/nccl-1U6vHN (deleted)
+7f1e00400000-7f1e00600000 rw-s 00400000 00:1a 41 /dev/shm/nccl-1U6vHN (deleted)
+7f1e10000000-7f1e10001000 rw-s 00000000 00:01 9 /memfd:wayland (deleted)
+7f1e20000000-7f1e20001000 r--s 00000000 00:1a 42 /dev/shm/read-only
+7f1e30000000-7f1e30001000 rw-p 00000000 00:1a 43 /dev/shm/private
+7f1e40000000-7f1e40001000 rw-s 00000000 00:01 44 /dev/zero (deleted)
+7f1e50000000-7f1e50001000 rw-s 00000000 08:01 45 /data/dev/shm/file
+"""
+
+
+def test_memory_that_others_may_write_to_is_summed_by_file():
+    """Not what it may only read, what is private to it, or what another file's name looks like. Names that
+    programs gave are not kept."""
+    assert [(row["file"], row["path"], row["bytes"]) for row in processes.shared_files(MAPS)] == [
+        (f"{os.makedev(0, 0x1A):x}:41", "/dev/shm/nccl-", 6 << 20),
+        ("1:9", "/memfd:", 4096),
+    ]
+
+
+def test_shared_files_have_a_limit():
+    line = b"7f1e00000000-7f1e00001000 rw-s 00000000 00:1a %d /dev/shm/x\n"
+    many = processes.shared_files(b"".join(line % n for n in range(300)) + line % 5)
+
+    assert len(many) == 256 and many[5]["bytes"] == 2 * 4096

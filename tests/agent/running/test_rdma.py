@@ -177,6 +177,18 @@ def test_a_thread_that_has_ended_or_a_file_of_other_form_has_no_process(tmp_path
     assert rdma.thread_group(8, str(tmp_path)) == 0
 
 
+def test_a_thread_whose_status_cannot_be_read_is_not_said_to_have_ended(tmp_path):
+    """Here it is a folder: any error but that the file is gone."""
+    pid = next(
+        one["pid"] for table in device(told(Guest()))["tables"].values() for one in table["rows"]
+        if "pid" in one
+    )  # fmt: skip
+    (tmp_path / str(pid) / "status").mkdir(parents=True)
+
+    (row,) = [one for one in told(Guest(), str(tmp_path)) if one.get("thread") == pid]
+    assert row == {"thread": pid, "process": 0, "why": "Is a directory"}
+
+
 @settings(max_examples=60)
 @given(st.lists(st.binary(max_size=120), max_size=4))
 def test_any_answer_of_a_kernel_is_told_or_refused(answers):

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 import struct
+import subprocess
+import sys
 import threading
 import time
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -106,3 +110,74 @@ def test_any_answer_is_a_connection_or_refused(data):
         sockets.connection(data)
     except ValueError:
         assert True
+
+
+ELSEWHERE = """
+import ctypes, fcntl, os, socket, stat, struct, sys
+libc = ctypes.CDLL(None, use_errno=True)
+if libc.unshare(0x40020000) or libc.mount(b"none", b"/", None, 0x44000, None):
+    sys.exit(77)
+if libc.mount(b"tmpfs", b"/dev", b"tmpfs", 0, None):
+    sys.exit(77)
+try:
+    os.mknod("/dev/nvidia0", 0o600 | stat.S_IFCHR, os.makedev(1, 3))
+except PermissionError:
+    sys.exit(77)
+gpu = os.open("/dev/nvidia0", os.O_RDWR) if sys.argv[1:] else None
+control = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+fcntl.ioctl(control, 0x8914, struct.pack("16sH14x", b"lo", 1))  # SIOCSIFFLAGS, IFF_UP
+listening = socket.create_server(("127.0.0.1", 0))
+one = socket.create_connection(listening.getsockname())
+other = listening.accept()[0]
+print(os.fstat(one.fileno()).st_ino, flush=True)
+while sys.stdin.readline():
+    one.sendall(bytes(200_000))
+    left = 200_000
+    while left:
+        left -= len(other.recv(left))
+    print("moved", flush=True)
+"""
+
+
+def test_connections_of_a_process_with_a_gpu_in_another_network_namespace_are_told():
+    """And afterwards this process is in its own namespace again."""
+    before = network("self")
+    with started(ELSEWHERE, "with a GPU") as (child, inode):
+        name = network(child.pid)
+        found = moved(lambda: step(child))
+
+    assert sockets.by_inode(found)[inode]["sent"] == 200_000
+    assert {"namespace": name} in found and {"namespace": before} in found
+    assert network("self") == before
+
+
+def test_network_namespaces_of_processes_without_a_gpu_are_not_entered():
+    with started(ELSEWHERE) as (child, inode):
+        found = moved(lambda: step(child))
+
+    assert inode not in sockets.by_inode(found)
+    assert [row for row in found if "namespace" in row] == [{"namespace": network("self")}]
+
+
+def network(pid: int | str) -> str:
+    """The name of a process's network namespace."""
+    return str(Path(f"/proc/{pid}/ns/net").readlink())
+
+
+def step(child: subprocess.Popen) -> None:
+    child.stdin.write(b"\n")
+    child.stdin.flush()
+    assert child.stdout.readline() == b"moved\n"
+
+
+@contextlib.contextmanager
+def started(code: str, *arguments: str):
+    """A process in a network namespace of its own, and the inode of its connection."""
+    pipe = subprocess.PIPE
+    with subprocess.Popen([sys.executable, "-I", "-c", code, *arguments], stdin=pipe, stdout=pipe) as child:
+        line = child.stdout.readline()
+        if not line:
+            child.wait(20)
+            pytest.skip("needs CAP_SYS_ADMIN and CAP_MKNOD: run the tests as root on a machine of their own")
+        yield child, int(line)
+        child.stdin.close()

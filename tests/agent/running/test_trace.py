@@ -88,8 +88,9 @@ def test_the_cpus_are_those_that_are_online(text, expected):
 
 def test_under_lockdown_nothing_is_tried(monkeypatch):
     """Each try would be a line in the kernel's log."""
-    monkeypatch.setattr(trace, "_text", lambda path: "none integrity [confidentiality]")
-    monkeypatch.setattr(trace, "_rings", lambda: pytest.fail("tried"))
+    monkeypatch.setattr(trace, "lockdown", lambda: "none integrity [confidentiality]")
+    monkeypatch.setattr(trace, "_source", lambda: pytest.fail("tried"))
+    monkeypatch.setattr(trace, "remove_stale", lambda: pytest.fail("tried"))
 
     with pytest.raises(PermissionError, match="locked down"):
         trace.follow(lambda row: None, 1)
@@ -98,6 +99,7 @@ def test_under_lockdown_nothing_is_tried(monkeypatch):
 PARENT = """
 import os, subprocess, sys
 code = ("import sys; sys.path.insert(0, %r); from gdrkit.agent.running import trace as t; t._rings = list; "
+        "t.remove_stale = list; "
         "t.follow(lambda row: print(row, flush=True), float('inf'), 0.05)" % sys.argv[1])
 child = subprocess.Popen([sys.executable, "-I", "-c", code], stdout=subprocess.PIPE, start_new_session=True)
 child.stdout.readline()

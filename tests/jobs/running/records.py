@@ -15,6 +15,7 @@ from gdrkit.jobs.running.record import decode
 
 NET, PID = "net:[4026531840]", "pid:[4026531836]"
 NIC, OTHER_NIC = "0000:b5:00.0", "0000:17:00.0"
+GPU, OTHER_GPU = "0000:1b:00.0", "0000:1c:00.0"
 H200, GB10, GH200 = "2335", "2e12", "2342"
 RTS, INIT = 3, 1
 
@@ -92,10 +93,10 @@ def record(*processes: dict[str, Any], **changed: Any) -> dict[str, Any]:
         },
         "processes": list(processes), "denied_processes": 0, "rdma": [], "ports": [],
         "buffers": [{"text": bufinfo(), "truncated": False}],
-        "nvml": [{"gpu": "0000:1b:00.0", "pid": one["pid"], "bytes": 1394 << 20} for one in processes],
+        "nvml": computing(*(one["pid"] for one in processes)),
         "node": [
             {"lockdown": "[none] integrity confidentiality"},
-            {"gpu": "0000:1b:00.0", "minor": 0, "model": "NVIDIA H200", "device_id": gpu},
+            {"gpu": GPU, "minor": 0, "model": "NVIDIA H200", "device_id": gpu},
             {"uverbs": "uverbs0", "device": "mlx5_0"},
             {"rdma_device": "mlx5_0", "address": NIC},
             {"rdma_device": "mlx5_1", "address": OTHER_NIC},
@@ -108,6 +109,17 @@ def record(*processes: dict[str, Any], **changed: Any) -> dict[str, Any]:
 def judged(made: dict[str, Any], **chosen: Any):
     """The document for a record."""
     return document(decode(json.dumps(made).encode()), **chosen)
+
+
+def moved(gpu: str = GPU, **numbers: int) -> dict[str, Any]:
+    """What NVML counted on a GPU in 0.4 s, in bytes, as on an H200."""
+    zero = {"nvlink_sent": 0, "nvlink_received": 0, "pcie_sent": 0, "pcie_received": 0}
+    return {"gpu": gpu, "seconds": 0.4, **zero, **numbers}
+
+
+def computing(*pids: int, gpu: str = GPU) -> list[dict[str, Any]]:
+    """Processes that NVML lists on a GPU."""
+    return [{"gpu": gpu, "pid": pid, "bytes": 1394 << 20} for pid in pids]
 
 
 def verdict(made: dict[str, Any], pid: int = 701):

@@ -57,6 +57,12 @@ def test_a_region_of_a_thread_that_has_ended_belongs_to_its_contexts_process():
     assert found(device(*rows)).by_process[198]["mlx5_0"].regions == [4096, 3 << 20]
 
 
+def test_a_thread_whose_process_cannot_be_read_is_said():
+    row = {"thread": 198, "process": 0, "why": "Input/output error"}
+
+    assert found(device(*held(1, 198, 4096)), row).errors == ("process of thread 198: Input/output error",)
+
+
 @pytest.mark.parametrize("table", ["ctx", "pd"])
 def test_without_contexts_or_domains_it_has_no_owner(table):
     """Kernels before 5.13 do not list contexts. That is said."""
@@ -65,7 +71,7 @@ def test_without_contexts_or_domains_it_has_no_owner(table):
     held_by = found(one)
 
     assert held_by.nobody["mlx5_0"].regions == [3 << 20]
-    assert held_by.errors == (f"{table} of mlx5_0: EINVAL",)
+    assert held_by.errors == (f"table {table} of mlx5_0: EINVAL",)
 
 
 def test_a_thread_whose_number_now_belongs_to_nobody_falls_back_to_the_context():

@@ -26,7 +26,7 @@ def test_processes_are_counted_by_their_ways_and_a_way_without_any_is_zero():
     found = series("gdr_job_processes")
 
     assert {labels[-1]: value for labels, value in found.items()} == {
-        "direct": 1, "staged": 0, "socket": 0, "host-mapped": 0, "none": 0, "unknown": 2
+        "direct": 1, "staged": 0, "socket": 0, "host-mapped": 0, "nvlink": 0, "none": 0, "unknown": 2
     }  # fmt: skip
     assert {labels[:3] for labels in found} == {JOB}
 
@@ -47,7 +47,7 @@ def test_queue_pairs_and_what_moves():
     assert series("gdr_job_queue_pairs") == {
         (*JOB, "mlx5_0", "connected"): 2.0, (*JOB, "mlx5_0", "other"): 1.0
     }  # fmt: skip
-    assert series("gdr_job_processes_moving") == {JOB: 2.0}
+    assert series("gdr_job_processes_moving") == {JOB: 1.0}  # the other pair is not connected
 
 
 def test_what_belongs_to_no_job_has_no_series():

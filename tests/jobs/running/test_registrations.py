@@ -78,3 +78,39 @@ def test_in_a_guest_another_user_is_refused(kernel):
 def test_another_line_is_refused(line):
     with pytest.raises(FormatError):
         Registrations().add(line)
+
+
+@pytest.mark.parametrize("kernel", TRACED)
+def test_by_tracefs_the_same_is_followed_and_what_was_killed_is_removed_by_the_next(kernel):
+    """lab/live.py: where perf has no kprobes. SIGTERM leaves nothing; SIGKILL leaves all until then."""
+    lines = (HOME / kernel / "trace_files.txt").read_text().splitlines()
+    names = dict(line.split(maxsplit=1) for line in lines if not line.startswith("{"))
+    found = Registrations()
+    for line in lines:
+        if line.startswith("{"):
+            found.add(line.encode())
+
+    assert found.counts[int(names["again"]), "address"] == [3, 65536 + (1 << 20) + (4 << 20)]
+    assert (names["set"], names["ended"], names["killed"], names["next"]) == ("2", "0", "2", "0")
+    assert len(found.removed) == 1 and "removed the probes of an earlier" in next(found.lines())
+
+
+@pytest.mark.parametrize("kernel", TRACED)
+def test_many_rounds_of_start_and_stop_leave_no_descriptor_and_no_probe(kernel):
+    for line in (HOME / kernel / "rounds.txt").read_text().splitlines():
+        name, rounds, rest = line.split(maxsplit=2)
+        before, after = rest[rest.index("]") + 2 :].split("] [")
+
+        assert name in ("Perf", "TraceFiles") and int(rounds) >= 20
+        assert before.strip("[]") == after.strip("[]")
+
+
+@pytest.mark.parametrize("kernel", TRACED)
+def test_lockdown_decides_what_is_tried(kernel):
+    integrity, confidentiality = (
+        json.loads((HOME / kernel / f"{mode}_trace.txt").read_text().splitlines()[0])
+        for mode in ("integrity", "confidentiality")
+    )
+
+    assert "rxe_reg_user_mr" in integrity["probes"]
+    assert confidentiality == {"error": "the kernel is locked down to confidentiality"}

@@ -9,7 +9,19 @@ from rich.cells import cell_len
 
 from gdrkit.jobs.running.document import exit_code
 from gdrkit.jobs.running.text import row, text
-from tests.jobs.running.records import NIC, bufinfo, closed, device, held, judged, process, record
+from tests.jobs.running.records import (
+    GPU,
+    NIC,
+    bufinfo,
+    closed,
+    computing,
+    device,
+    held,
+    judged,
+    moved,
+    process,
+    record,
+)
 
 MIB = 1 << 20
 
@@ -96,3 +108,17 @@ def test_a_row_has_one_line_of_at_most_80_columns(name, job, value):
         assert cell_len(row(one)) <= 80 and row(one).isprintable()
     for verbose in (False, True):
         assert all(cell_len(line) <= 80 for line in text(document, verbose=verbose, width=80).split("\n"))
+
+
+def test_what_gpus_move_is_shown_and_what_is_not_counted_is_a_question_mark():
+    nvml = [*computing(701), moved(nvlink_sent=56_000_000_000, pcie_sent=400_000)]
+    del nvml[-1]["nvlink_received"]
+    shown = text(judged(record(process(701), nvml=nvml)), verbose=True)
+
+    assert "0000:1b:00.0  NVLink sends 140 GB/s, receives ?; PCIe sends 1 MB/s, receives 0 bytes/s" in shown
+
+
+def test_a_gpu_without_counters_says_so():
+    nvml = [*computing(701), {"gpu": GPU, "seconds": 0.4}]
+
+    assert "0000:1b:00.0  has no counters" in text(judged(record(process(701), nvml=nvml)), verbose=True)

@@ -8,13 +8,20 @@ from gdrkit.evidence import Confidence
 from tests.jobs.running.records import (
     GB10,
     GH200,
+    GPU,
+    INIT,
     NIC,
+    OTHER_GPU,
     OTHER_NIC,
+    RTS,
     UCX,
     bufinfo,
     closed,
+    computing,
     device,
     held,
+    judged,
+    moved,
     process,
     record,
     verdict,
@@ -220,6 +227,74 @@ def test_a_device_without_a_pci_address_may_be_the_one_that_is_attached():
     assert decided(record(process(701), rdma=rdma, buffers=attached))[0] == "unknown"
 
 
+# -- out of the kernel's memory ---------------------------------------------------------------------
+
+
+def walked(kind: str, **changed) -> dict:
+    """A record of a process with one region of 8 MiB, whose kind was read out of the kernel's memory."""
+    changed.setdefault("area", "rw-p [heap]")
+    row = {"device": "mlx5_0", "mrn": 100, "bytes": 8 * MIB, "pid": 701, "kind": kind, "writable": True}
+    return record(
+        process(701), process(702), regions=[{**row, **changed}],
+        rdma=[device(*held(1, 701, 8 * MIB), *held(2, 702, 8 * MIB))],
+        buffers=with_table((8 * MIB, "nv_dmabuf", NIC)),
+    )  # fmt: skip
+
+
+def test_what_sizes_leave_open_the_kernels_memory_decides():
+    """One buffer of 8 MiB, and two processes that have a region of that size."""
+    assert decided(walked("")) == ("unknown", "", None)
+    assert any("--deep" in ask for ask in verdict(walked("")).ask)
+    assert decided(walked("dmabuf", exporter="nv_dmabuf")) == ("direct", "dmabuf", Confidence.CERTAIN)
+    assert decided(walked("user")) == ("staged", "", Confidence.CERTAIN)
+    assert decided(walked("peermem")) == ("direct", "peermem", Confidence.CERTAIN)
+
+
+def test_an_area_that_the_process_cannot_access_is_peer_memory_if_it_may_be_written():
+    """Linux before 6.2 pins such an area of host memory for a region that is only read (umem.c)."""
+    assert decided(walked("user", area="---p")) == ("direct", "peermem", Confidence.LIKELY)
+    assert decided(walked("user", area="---p", writable=False))[0] == "unknown"
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"kind": "dmabuf", "exporter": "i915"},
+        {"kind": "odp"},
+        {"kind": "user", "area": "rw-s /dev/nvidia-uvm"},  # managed memory lies where it was used last
+        {"kind": "user", "area": ""},
+        {"kind": "user", "bytes": 4 * MIB},  # netlink lists no such region: it changed meanwhile
+        {"kind": "user", "mrn": 7},
+        {"kind": "user", "pid": 0},
+    ],
+)
+def test_what_the_kernels_memory_does_not_show_for_sure_stays_open(changed):
+    assert decided(walked(**changed))[0] == "unknown"
+
+
+def test_a_region_that_was_not_read_may_be_gpu_memory():
+    """The process has two, and one of them was read: host memory."""
+    made = walked("user")
+    made["rdma"] = [device(*held(1, 701, 8 * MIB, MIB), *held(2, 702, 8 * MIB))]
+
+    assert decided(made)[0] == "unknown"
+
+
+def test_pids_out_of_the_kernels_memory_are_those_of_the_host():
+    made = walked("user")
+    made["namespaces"]["pid"] = "pid:[4026532999]"
+
+    assert decided(made)[0] == "unknown"
+
+
+def test_regions_that_were_read_are_counted_exactly():
+    (one,) = next(
+        p for p in judged(walked("dmabuf", exporter="nv_dmabuf")).processes if p.pid == 701
+    ).devices
+
+    assert (one.dmabuf_regions, one.dmabuf_bytes) == (1, 8 * MIB)
+
+
 # -- sockets, and no path --------------------------------------------------------------------------
 
 
@@ -231,8 +306,15 @@ def talking(rate: int, **changed) -> dict:
 def test_a_job_without_rdma_that_moves_data_over_tcp_goes_over_sockets():
     found = verdict(record(talking(30_620_000)))
 
-    assert (found.way, found.confidence, found.moving) == ("socket", Confidence.CERTAIN, True)
+    assert (found.way, found.confidence, found.moving) == ("socket", Confidence.LIKELY, True)
     assert found.because == "TCP to other nodes, 30.6 MB/s"
+    assert "may be other data" in found.limits[0]
+
+
+def test_a_program_without_such_a_library_may_read_files_at_that_rate():
+    """gdrkit's own transport needs no library: a rate that files seldom have decides."""
+    assert decided(record(talking(30_620_000, libraries=[])))[0] == "none"
+    assert decided(record(talking(3_000_000_000, libraries=[]))) == ("socket", "", Confidence.LIKELY)
 
 
 @pytest.mark.parametrize(
@@ -250,11 +332,131 @@ def test_tcp_beside_what_could_carry_the_data_decides_nothing(changed):
     assert decided(record(talking(30_620_000, **changed)))[0] == "unknown"
 
 
-def test_control_connections_and_peers_on_this_node_are_no_sockets_path():
-    here = {"sockets": 20, "sent": 0, "received": 0, "sent_here": 10**9, "received_here": 10**9}
+def here(rate: int) -> dict:
+    return {"sockets": 20, "sent": 0, "received": 0, "sent_here": rate, "received_here": rate}
 
+
+def test_control_connections_are_no_sockets_path():
     assert decided(record(talking(20_000)))[0] == "unknown"
-    assert decided(record(process(701, tcp=here)))[0] == "unknown"
+    assert decided(record(process(701, tcp=here(2_000_000))))[0] == "unknown"
+
+
+# -- within the node -------------------------------------------------------------------------------
+
+SHM = {"file": "18:41", "path": "/dev/shm/nccl-1U6vHN (deleted)", "bytes": 9_637_888}
+
+
+def pair(*rates: dict, **changed) -> dict:
+    """Two processes on two GPUs, and what the GPUs move."""
+    nvml = [*computing(701), *computing(702, gpu=OTHER_GPU), *rates]
+    return record(process(701, **changed), process(702, **changed), nvml=nvml)
+
+
+def test_tcp_on_the_node_is_a_sockets_path_if_nvlink_moves_less():
+    quiet = pair(moved(), tcp=here(1_700_000_000))
+    busy = pair(moved(nvlink_sent=140_000_000_000), tcp=here(1_700_000_000))
+
+    assert decided(quiet) == ("socket", "", Confidence.LIKELY)
+    assert verdict(quiet).because == "TCP on this node, 3.4 GB/s"
+    assert decided(busy)[0] == "nvlink"
+    little = pair(moved(nvlink_sent=4_000_000), tcp=here(1_700_000_000))
+    assert decided(little)[0] == "socket"
+
+
+def test_nvlink_that_moves_is_the_way_and_certain_if_the_process_is_alone_on_its_gpu():
+    made = pair(moved(nvlink_sent=140_000_000_000, nvlink_received=140_000_000_000))
+    crowded = {**made, "nvml": [*made["nvml"], *computing(703)]}
+
+    assert decided(made) == ("nvlink", "", Confidence.CERTAIN)
+    assert decided(crowded) == ("nvlink", "", Confidence.LIKELY)
+    assert "move 700000000000 bytes/s over NVLink" in verdict(made).evidence[1] and verdict(made).moving
+    assert decided(made, 702)[0] == "unknown"  # NVML counted nothing on its GPU
+
+
+def test_nvlink_beside_a_network_does_not_decide_which_way_to_the_network():
+    fast = moved(nvlink_sent=140_000_000_000)
+    rdma = [device(*held(1, 701, 8 * MIB))]
+    nvml = [*computing(701), fast]
+
+    assert decided(record(process(701), rdma=rdma, nvml=nvml))[0] == "staged"
+    assert decided(record(closed(701), nvml=nvml))[0] == "unknown"
+
+
+FAST = 14_000_000_000
+
+
+def test_what_one_gpu_sends_and_another_receives_beside_shared_memory_goes_through_host_memory():
+    """NCCL sends and receives on both GPUs, gdrkit's own transport in one direction."""
+    one_way = pair(moved(pcie_sent=FAST), moved(OTHER_GPU, pcie_received=FAST), shared=[SHM])
+
+    for pid, other in ((701, 702), (702, 701)):
+        assert decided(one_way, pid) == ("staged", "", Confidence.LIKELY)
+        assert (
+            verdict(one_way, pid).evidence[1] == f"maps: 9.64 MB of memory are shared with process {other}"
+        )
+
+
+@pytest.mark.parametrize(
+    ("own", "other", "shared"),
+    [
+        ({"pcie_received": FAST}, {"pcie_received": FAST}, SHM),  # both load data
+        ({"pcie_sent": FAST}, {"pcie_received": 9_000_000}, SHM),  # it saves, the other starts kernels
+        ({"pcie_sent": FAST}, {"pcie_received": FAST}, {**SHM, "bytes": 4096}),  # flags
+    ],
+)
+def test_pcie_beside_shared_memory_that_is_no_exchange_decides_nothing(own, other, shared):
+    assert decided(pair(moved(**own), moved(OTHER_GPU, **other), shared=[shared]))[0] == "unknown"
+
+
+def test_a_worker_that_computes_on_no_gpu_is_no_other_end():
+    """As those that load data: they map the same memory, and the GPU is open in them since the fork."""
+    made = pair(moved(pcie_sent=FAST), moved(OTHER_GPU, pcie_received=FAST), shared=[SHM])
+    made["nvml"] = [row for row in made["nvml"] if row.get("pid") != 702]
+
+    assert decided(made)[0] == "unknown"
+
+
+BOTH = {"pcie_sent": FAST, "pcie_received": FAST}
+
+
+def test_an_exchange_in_both_directions_goes_through_memory_of_the_driver_where_nvlink_is_idle():
+    """As NCCL on two H200s with NCCL_P2P_DISABLE=1: it shares memory of the driver, which no file shows."""
+    barred = pair(moved(**BOTH), moved(OTHER_GPU, **BOTH))
+    linked = pair(*(moved(gpu, nvlink_ever=1 << 40, **BOTH) for gpu in (GPU, OTHER_GPU)), environment={})
+
+    for made in (barred, linked):
+        assert decided(made) == decided(made, 702) == ("staged", "", Confidence.LIKELY)
+    assert "NCCL_P2P_DISABLE" in verdict(barred).evidence[1] and "NVLink" in verdict(linked).evidence[1]
+
+
+@pytest.mark.parametrize(
+    ("own", "changed"),
+    [
+        (BOTH, {"environment": {}}),  # GPUs without NVLink: it may be from GPU to GPU over PCIe
+        (BOTH, {"environment": {"NCCL_P2P_DISABLE": "0"}}),
+        ({"pcie_received": FAST}, {}),  # one loads, the other saves
+        (BOTH, {"libraries": [{"name": "libucs.so", "path": "/x", "version": ""}]}),
+    ],
+)
+def test_what_may_be_from_gpu_to_gpu_or_no_exchange_is_not_said_to_go_through_host_memory(own, changed):
+    made = pair(moved(**own), moved(OTHER_GPU, **BOTH), **changed)
+
+    assert decided(made)[0] in ("unknown", "none")
+
+
+def test_two_processes_on_one_gpu_exchange_nothing_that_its_counters_show():
+    made = record(
+        process(701, shared=[SHM]), process(702, shared=[SHM]),
+        nvml=[*computing(701, 702), moved(**BOTH)],
+    )  # fmt: skip
+
+    assert decided(made)[0] == decided(made, 702)[0] == "unknown"
+
+
+def test_data_that_moves_over_pcie_alone_is_named():
+    made = record(process(701), nvml=[*computing(701), moved(pcie_sent=14_000_000_000)])
+
+    assert verdict(made).because == "its GPU moves 35 GB/s over PCIe: to other GPUs or to host memory"
 
 
 def test_a_process_without_a_gpu_or_without_a_network_has_no_path():
@@ -309,3 +511,14 @@ def test_what_moves_is_told_by_pairs_and_else_by_ports(packets, port, expected):
 def test_pairs_at_rest_say_nothing_where_devx_hides_others():
     assert moving(0, 5000, libraries=[UCX]) is True
     assert moving(0, None, libraries=[UCX]) is None
+
+
+@pytest.mark.parametrize(("state", "moving"), [(INIT, False), (RTS, True)])
+def test_a_process_whose_pairs_are_not_connected_does_not_move_what_its_port_moves(state, moving):
+    """Another process uses the port. Pairs that are connected and were not sampled may be what moves."""
+    made = record(
+        process(701), rdma=[device(*held(1, 701, 8 * MIB, pairs=2, state=state))],
+        ports=[{"device": "mlx5_0", "port": "1", "sent": 10**9, "received": 0, "seconds": 0.4}],
+    )  # fmt: skip
+
+    assert verdict(made).moving is moving

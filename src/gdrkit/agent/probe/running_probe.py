@@ -10,14 +10,16 @@ import json
 import os
 import sys
 import time
-from typing import Any, Dict, List, Mapping, Set
+from typing import Any, Dict, List, Mapping, Sequence, Set
 
-from ..running.children import Emit, gather
+from ..running.children import Emit, Source, gather
 from ..running.libraries import emit_versions
 from ..running.nvml import read as read_nvml
+from ..running.options import DEEP, FEW_PAIRS, RAS
 from ..running.processes import Reader, identity, scan
-from ..running.rdma import FEW_PAIRS
+from ..running.ras import read as read_ras
 from ..running.rdma import read as read_rdma
+from ..running.regions import read as read_regions
 from ..running.sockets import by_inode
 from ..running.sockets import read as read_sockets
 from ..running.system import read_buffers, read_node, read_ports
@@ -32,25 +34,27 @@ INTERVAL_S = 0.4
 def main() -> int:
     """Print the record; returns 0."""
     deadline = time.monotonic() + DEADLINE_S
-    json.dump(record(deadline, INTERVAL_S, FEW_PAIRS not in sys.argv), sys.stdout)
+    json.dump(record(deadline, INTERVAL_S, sys.argv[1:]), sys.stdout)
     sys.stdout.write("\n")
     return 0
 
 
-def record(deadline: float, interval_s: float, every_pair: bool = True) -> Dict[str, Any]:
-    """What every source told until the deadline."""
-    results = gather(
-        {
-            "processes": _processes,
-            "rdma": lambda emit: read_rdma(emit, deadline, interval_s, every_pair),
-            "tcp": lambda emit: read_sockets(emit, deadline, interval_s),
-            "ports": lambda emit: read_ports(emit, interval_s),
-            "buffers": read_buffers,
-            "nvml": read_nvml,
-            "node": read_node,
-        },
-        deadline,
-    )
+def record(deadline: float, interval_s: float, options: Sequence[str] = ()) -> Dict[str, Any]:
+    """What every source told until the deadline, with the options of gdrkit.agent.running.options."""
+    sources: Dict[str, Source] = {
+        "processes": _processes,
+        "rdma": lambda emit: read_rdma(emit, deadline, interval_s, FEW_PAIRS not in options),
+        "tcp": lambda emit: read_sockets(emit, deadline, interval_s),
+        "ports": lambda emit: read_ports(emit, interval_s),
+        "buffers": read_buffers,
+        "nvml": lambda emit: read_nvml(emit, interval_s),
+        "node": read_node,
+    }
+    if DEEP in options:
+        sources["regions"] = read_regions
+    if RAS in options:
+        sources["ras"] = lambda emit: read_ras(emit, deadline)
+    results = gather(sources, deadline)
     rows = {name: result.rows for name, result in results.items()}
     seen = [row for row in rows["processes"] if "pid" in row]
     _add_versions(seen, rows["processes"])
@@ -65,12 +69,15 @@ def record(deadline: float, interval_s: float, every_pair: bool = True) -> Dict[
             for name, result in results.items()
         },
         "processes": seen,
+        "tcp_namespaces": [row["namespace"] for row in rows["tcp"] if "namespace" in row],
         "denied_processes": sum(row.get("denied_processes", 0) for row in rows["processes"]),
         "rdma": rows["rdma"],
         "ports": rows["ports"],
         "buffers": rows["buffers"],
         "nvml": rows["nvml"],
         "node": rows["node"],
+        "regions": rows.get("regions", []),
+        "ras": rows.get("ras", []),
     }
 
 
@@ -86,13 +93,17 @@ def _namespace(kind: str) -> str:
 
 
 def _add_versions(seen: List[Dict[str, Any]], rows: List[Dict[str, Any]]) -> None:
-    """Add the version that a library's file tells to each process that maps it."""
+    """Add the version that a library's file tells to each process that maps it. A program is
+    kept only if NCCL was found in its file."""
     versions = {row["file"]: row for row in rows if "file" in row}
     for process in seen:
         for library in process["libraries"]:
             found: Mapping[str, Any] = versions.get(library["file"], {})
             library["version"] = found.get("version") or library["version"]
             library["why"] = found.get("why", "")
+        process["libraries"] = [
+            one for one in process["libraries"] if not one.pop("linked") or one["version"]
+        ]
 
 
 def _others(
@@ -111,7 +122,13 @@ def _others(
         process = identity(reader)
         if process is not None:
             process.update(
-                devices={}, mapped_devices=[], sockets=[], buffers=[], libraries=[], environment={}
+                devices={},
+                mapped_devices=[],
+                shared=[],
+                sockets=[],
+                buffers=[],
+                libraries=[],
+                environment={},
             )
             process["denied"] = sorted({"fd", "maps", "environ", *reader.denied})
             found.append(process)

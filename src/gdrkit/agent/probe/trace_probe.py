@@ -7,6 +7,7 @@ The script needs only Python 3.8 and its standard library, and root. It leaves n
 from __future__ import annotations
 
 import json
+import signal
 import sys
 from typing import Any, Mapping
 
@@ -15,6 +16,7 @@ from ..running.trace import follow, raise_limit
 
 def main() -> int:
     """Follow until the time is over or the reader has gone; returns 0, or 1 if nothing can be followed."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # it removes its probes first
     seconds = float(sys.argv[1]) if len(sys.argv) > 1 else float("inf")
     try:
         raise_limit()

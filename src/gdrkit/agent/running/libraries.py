@@ -16,8 +16,8 @@ from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Tuple
 Emit = Callable[[Mapping[str, Any]], None]
 
 _NAME = re.compile(
-    r"lib(?:nccl(?:-net|-tuner|-profiler)?|ucp|uct|fabric|nvshmem_host|nvshmem|nvshmem_transport_\w{1,32}|ibverbs"
-    r"|rdmacm|mlx5|efa|cuda|gdrapi|nixl|mpi|rccl)(?:[-.][\w.+-]{1,80})?\.so(?:\.[\w.]{1,40})?"
+    r"(?:lib(?:nccl(?:-net|-tuner|-profiler)?|ucp|uct|fabric|nvshmem_host|nvshmem|ibverbs"
+    r"|rdmacm|mlx5|efa|cuda|gdrapi|nixl|mpi|rccl)|nvshmem_transport_[a-z0-9]{1,32})(?:[-.][\w.+-]{1,80})?\.so(?:\.[\w.]{1,40})?"
 )
 _VERSIONS: Tuple[Tuple[str, "re.Pattern[bytes]"], ...] = (
     ("libnccl-net", re.compile(rb"Initializing aws-ofi-nccl v?(\d+\.\d+[\w.+-]{0,24})")),
@@ -32,11 +32,13 @@ _MAP = re.compile(
 )
 """A line of maps with a file: Linux fs/proc/task_mmu.c, show_map_vma()."""
 _CANDIDATE = re.compile(
-    rb"/lib(?:nccl|uc[pt]|fabric|nvshmem|ibverbs|rdmacm|mlx5|efa|cuda|gdrapi|nixl|mpi|rccl)[^/\n]{0,160}$",
+    rb"/(?:lib(?:nccl|uc[pt]|fabric|nvshmem|ibverbs|rdmacm|mlx5|efa|cuda|gdrapi|nixl|mpi|rccl)|nvshmem_transport_)"
+    rb"[^/\n]{0,160}$",
     re.MULTILINE,
 )
 """The end of a line that may name such a library: a job has thousands of lines, and few such."""
 DELETED = " (deleted)"
+NCCL = "libnccl.so"
 FILE_BYTES = 1 << 30
 """libnccl.so.2 has 218 MB, which takes 0.4 s to search."""
 MOST_LIBRARIES = 64
@@ -51,6 +53,7 @@ class Library(NamedTuple):
     area: str  # of the first mapping, in hexadecimal: its name in map_files
     key: Tuple[int, int]  # device and inode
     deleted: bool
+    linked: bool = False  # whether the file is a program that may have NCCL in it
 
     def as_row(self) -> Dict[str, Any]:
         return {
@@ -58,12 +61,14 @@ class Library(NamedTuple):
             "path": self.path,
             "file": "%x:%d" % self.key,
             "deleted": self.deleted,
+            "linked": self.linked,
             "version": version_in_name(self.name),
         }
 
 
-def mapped(maps: bytes) -> List[Library]:
-    """The libraries in the text of maps, each once."""
+def mapped(maps: bytes, program: str = "") -> List[Library]:
+    """The libraries in the text of maps, each once. If NCCL is none of them, the file of the program stands
+    for it: it may be linked into that, which only a search of the file tells."""
     found: Dict[Tuple[int, int], Library] = {}
     for candidate in _CANDIDATE.finditer(maps):
         line = maps[maps.rfind(b"\n", 0, candidate.start()) + 1 : candidate.end()]
@@ -77,6 +82,12 @@ def mapped(maps: bytes) -> List[Library]:
         if _NAME.fullmatch(name) and len(found) < MOST_LIBRARIES:
             key = (os.makedev(int(match[2], 16), int(match[3], 16)), int(match[4]))
             found.setdefault(key, Library(name, path, match[1].decode(), key, deleted))
+    if program and not any(one.name.startswith(NCCL) for one in found.values()):
+        line = next((one for one in maps.splitlines() if one.endswith(b" " + os.fsencode(program))), b"")
+        match = _MAP.fullmatch(line)
+        if match is not None:
+            key = (os.makedev(int(match[2], 16), int(match[3], 16)), int(match[4]))
+            found.setdefault(key, Library(NCCL, program, match[1].decode(), key, False, True))
     return list(found.values())
 
 

@@ -7,6 +7,7 @@ never read: it walks page tables.
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import stat
@@ -24,6 +25,12 @@ DEVICE = re.compile(
 """Devices of GPUs, verbs, GDRCopy, GPUDirect Storage, Omni-Path (hfi1) and Slingshot (cxi)."""
 
 _MAPPED_DEVICE = re.compile(rb" (/dev/[^ \n]{1,64})$", re.MULTILINE)
+_SHARED = re.compile(
+    rb"([0-9a-f]{1,16})-([0-9a-f]{1,16}) .w.s [0-9a-f]{1,16} ([0-9a-f]{1,8}):([0-9a-f]{1,8}) (\d{1,20}) +"
+    rb"(/dev/shm/(?:nccl-)?|/memfd:)[^\n]{0,256}"
+)
+"""A line of maps that other processes may write to as well: shm_overview(7), memfd_create(2). Only
+what tells NCCL's own is kept of a name: programs name such files as they like."""
 _SWITCH = re.compile(
     r"(?:NCCL|UCX|NVSHMEM|FI|OFI_NCCL|MLX5|RDMAV|IBV)_\w{1,60}|CUDA_VISIBLE_DEVICES|PYTORCH_CUDA_ALLOC_CONF"
     r"|SLURM_JOB_ID|SLURM_STEP_ID|SLURM_PROCID|LOCAL_RANK|RANK|WORLD_SIZE|OMPI_COMM_WORLD_RANK|PMIX_RANK",
@@ -33,14 +40,18 @@ _SWITCH = re.compile(
 _SECRET = re.compile(r"KEY|TOKEN|SECRET|PASS|CRED|AUTH", re.ASCII)
 _SWITCHES, _VALUE_CHARACTERS = 64, 200
 
-DESCRIPTORS, SOCKETS, BUFFERS = 1 << 16, 1 << 14, 1 << 14
-"""Most descriptors looked at, and most sockets and dma-bufs kept, of one process."""
+DESCRIPTORS, SOCKETS, BUFFERS, SHARED = 1 << 16, 1 << 14, 1 << 14, 256
+"""Most descriptors looked at, and most sockets, dma-bufs and shared files kept, of one process."""
 _SMALL, _ENVIRONMENT, _MAPS = 1 << 14, 1 << 21, 1 << 24
 """Most bytes read: of stat and cgroup, of environ (ARG_MAX is 2 MiB, limits.h), and of maps."""
 
 
+ENDED = (errno.ENOENT, errno.ESRCH)
+"""What the files of a process answer that has ended, and a descriptor that was closed."""
+
+
 class Reader:
-    """Reads one process; notes in `denied` what this user may not read."""
+    """Reads one process; notes in `denied` what could not be read although the process lives."""
 
     def __init__(self, pid: int, proc: str) -> None:
         self.pid, self.folder = pid, "%s/%d" % (proc, pid)
@@ -51,28 +62,29 @@ class Reader:
         try:
             with open("%s/%s" % (self.folder, name), "rb") as stream:
                 return stream.read(limit_bytes)
-        except PermissionError:
-            self.denied.append(name)
-        except OSError:
-            pass  # the process has ended
+        except OSError as error:
+            self._note(name, error)
         return b""
 
     def link(self, name: str) -> str:
         """Where a link points; empty if it cannot be read."""
         try:
             return os.readlink("%s/%s" % (self.folder, name))
-        except OSError:
-            return ""
+        except OSError as error:
+            self._note(name.partition("/")[0], error)
+        return ""
 
     def names(self, name: str) -> List[str]:
         """Names in a folder; none if it cannot be listed."""
         try:
             return os.listdir("%s/%s" % (self.folder, name))
-        except PermissionError:
-            self.denied.append(name)
-        except OSError:
-            pass
+        except OSError as error:
+            self._note(name, error)
         return []
+
+    def _note(self, name: str, error: OSError) -> None:
+        if error.errno not in ENDED and name not in self.denied:
+            self.denied.append(name)
 
 
 class Held:
@@ -99,12 +111,13 @@ def scan(emit: Emit, proc: str = "/proc") -> "Dict[Tuple[int, int], Tuple[int, L
         if row is None:
             continue
         maps = reader.read("maps", _MAPS)
-        found = mapped(maps)
+        found = mapped(maps, reader.link("exe"))
         for library in found:
             libraries.setdefault(library.key, (reader.pid, library))
         row.update(
             devices=held.devices,
             mapped_devices=mapped_devices(maps),
+            shared=shared_files(maps),
             sockets=held.sockets,
             buffers=held.buffers,
             libraries=[library.as_row() for library in found],
@@ -171,6 +184,21 @@ def mapped_devices(maps: bytes) -> List[str]:
     """The devices that a process maps: it may have closed their descriptors."""
     paths = {match[1].decode("utf-8", "replace") for match in _MAPPED_DEVICE.finditer(maps)}
     return sorted(filter(DEVICE.fullmatch, paths))
+
+
+def shared_files(maps: bytes) -> List[Dict[str, Any]]:
+    """The files in memory that a process maps to share them: device and inode, where, and mapped bytes."""
+    found: Dict[str, Dict[str, Any]] = {}
+    for line in maps.splitlines():
+        match = _SHARED.fullmatch(line) if b"/dev/shm/" in line or b"/memfd:" in line else None
+        if match is None:
+            continue
+        file = "%x:%d" % (os.makedev(int(match[3], 16), int(match[4], 16)), int(match[5]))
+        if file not in found and len(found) == SHARED:
+            continue
+        row = found.setdefault(file, {"file": file, "path": match[6].decode("utf-8", "replace"), "bytes": 0})
+        row["bytes"] += int(match[2], 16) - int(match[1], 16)
+    return list(found.values())
 
 
 def switches(environment: bytes) -> Dict[str, str]:

@@ -47,8 +47,6 @@ ROWS_LIMIT = 1 << 16
 """Per table of a device. NCCL on 8 GPUs holds some thousands of MRs."""
 SAMPLED_QPS = 256
 """As many QPs are read twice; a firmware command takes tens of microseconds."""
-FEW_PAIRS = "--few-pairs"
-"""The option of the probe that leaves out QPs if there are more: each look would cost as many commands."""
 NOT_TOLD = (errno.EINVAL, errno.EOPNOTSUPP)
 
 
@@ -87,14 +85,19 @@ def emit_tables(
             sampled[index] = tables["qp"]["rows"]
         emit({"device": device, "counts": counts, "tables": tables})
     for tid in sorted(tids):
-        owner = thread_group(tid, proc)
+        try:
+            owner = thread_group(tid, proc)
+        except OSError as error:
+            emit({"thread": tid, "process": 0, "why": error.strerror or str(error)})
+            continue
         if owner != tid:
             emit({"thread": tid, "process": owner})
     _emit_moves(link, emit, sampled, began, interval_s)
 
 
 def thread_group(tid: int, proc: str = "/proc") -> int:
-    """The process of a thread, which is not listed in /proc but has a folder; 0 if it has ended.
+    """The process of a thread, which is not listed in /proc but has a folder; 0 if it has ended. Raises
+    OSError if that cannot be read.
 
     Source: proc_pid_status(5), Tgid; restrack keeps the thread that made the object (restrack.c,
     rdma_restrack_attach_task)."""
@@ -104,8 +107,9 @@ def thread_group(tid: int, proc: str = "/proc") -> int:
                 if line.startswith(b"Tgid:"):
                     digits = line[5:].strip()
                     return int(digits) if digits.isdigit() and len(digits) < 11 else 0
-    except OSError:
-        pass
+    except OSError as error:
+        if error.errno not in (errno.ENOENT, errno.ESRCH):
+            raise
     return 0
 
 

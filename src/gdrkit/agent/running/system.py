@@ -35,7 +35,7 @@ def read_buffers(emit: Emit, root: str = "/") -> None:
 
 def read_node(emit: Emit, root: str = "/") -> None:
     """Emit lockdown, nvidia-peermem, the GPUs and the RDMA devices of a node."""
-    emit({"lockdown": _text(root + "sys/kernel/security/lockdown")})
+    emit({"lockdown": lockdown(root)})
     if _names(root + _PEERMEM):
         emit({"peermem_references": _number(_text(root + _PEERMEM + "/refcnt"))})
     for client in _names(root + _PEERS):
@@ -59,6 +59,11 @@ def read_node(emit: Emit, root: str = "/") -> None:
             emit({"uverbs": name, "device": _text("%s%s/%s/ibdev" % (root, _VERBS, name))})
     for device in _names(root + _DEVICES):
         emit({"rdma_device": device, "address": _address("%s%s/%s/device" % (root, _DEVICES, device))})
+
+
+def lockdown(root: str = "/") -> str:
+    """The modes of lockdown, with the one in force in brackets; empty if the kernel has none."""
+    return _text(root + "sys/kernel/security/lockdown")
 
 
 def read_ports(emit: Emit, interval_s: float, root: str = "/") -> None:

@@ -1,12 +1,12 @@
 """Registrations of memory as they happen, by perf's kprobes: they end with their descriptors, in any case.
 
-Nothing is written to tracefs. Of a region that exists already this shows nothing. Root only; where the
-kernel is locked down to confidentiality it is not tried, since each try would be a line in its log.
+Only where perf has none, tracefs is used (`trace_files`). Of a region that exists already this shows
+nothing. Root only; where the kernel is locked down to confidentiality it is not tried, since each try would
+be a line in its log.
 
 Sources: Linux include/uapi/linux/perf_event.h (perf_event_attr, PERF_ATTR_SIZE_VER5; perf_event_mmap_page);
 kernel/events/core.c, perf_kprobe_event_init(); arch/*/include/uapi/asm/perf_regs.h; perf_event_open(2). The
-first arguments of ib_device_ops.reg_user_mr and .reg_user_mr_dmabuf: include/rdma/ib_verbs.h. The numbers of
-arm64 were never run.
+numbers of arm64 were never run.
 """
 
 from __future__ import annotations
@@ -18,30 +18,14 @@ import os
 import platform
 import struct
 import time
-from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Mapping, Tuple
+
+from .probes import PROBES, Probe
+from .system import lockdown
+from .trace_files import TraceFiles, remove_stale
 
 Emit = Callable[[Mapping[str, Any]], None]
 
-_DRIVERS = (
-    "mlx5_ib", "rxe", "irdma", "bnxt_re", "efa", "mana_ib", "erdma", "siw", "hns_roce", "ionic", "mlx4_ib",
-)  # fmt: skip
-
-
-class Probe(NamedTuple):
-    """A function of the kernel, what a call of it means, and which argument is the length; 0: none."""
-
-    function: str
-    kind: str
-    length: int
-
-
-PROBES = (
-    *(Probe(driver + "_reg_user_mr", "address", 3) for driver in _DRIVERS),  # host memory or peermem
-    *(Probe(driver + "_reg_user_mr_dmabuf", "dmabuf", 3) for driver in _DRIVERS),
-    Probe("nv_mem_get_pages", "peermem", 2),
-    Probe("ib_dereg_mr_user", "deregistered", 0),
-)
-"""The driver's own operation, not ib_umem_get(): that also pins queues on mlx5."""
 _SYSCALL = {"x86_64": 298, "aarch64": 241}
 _REGISTERS = {"x86_64": (5, 4, 3), "aarch64": (0, 1, 2)}
 """perf's numbers of the registers with the first three arguments."""
@@ -84,41 +68,72 @@ class Ring:
         return found + self._memory[mmap.PAGESIZE : mmap.PAGESIZE + length - (end - start)]
 
 
+Counts = Dict[Tuple[int, str], List[int]]
+"""By process and kind: how many, and how many bytes."""
+
+
+class Perf:
+    """Probes by perf, on every CPU. Raises NoPerf, or OSError if nothing may be probed."""
+
+    def __init__(self) -> None:
+        self._rings = _rings()
+        self.probes = sorted({ring.probe.function for ring in self._rings})
+
+    def counts(self) -> Tuple[Counts, int]:
+        """What came since the last time, and how much was lost."""
+        counts: Counts = {}
+        lost = 0
+        for ring in self._rings:
+            for kind, body in ring.take():
+                if kind == _LOST and len(body) >= 16:
+                    lost += struct.unpack_from("=QQ", body)[1]
+                found = sample(body, ring.probe.length) if kind == _SAMPLE else None
+                if found is not None:
+                    row = counts.setdefault((found[0], ring.probe.kind), [0, 0])
+                    row[0] += 1
+                    row[1] += found[1]
+        return counts, lost
+
+    def close(self) -> None:
+        for ring in self._rings:
+            ring.close()
+
+
+class NoPerf(OSError):
+    """This kernel or processor has no kprobes by perf, but perhaps by tracefs."""
+
+
 def follow(emit: Emit, seconds: float, every_s: float = 0.5) -> None:
     """Emit which probes are set, then what each process registered in each interval. Raises OSError if the
     kernel allows no such probe."""
     parent = os.getppid()
-    if "[confidentiality]" in _text("/sys/kernel/security/lockdown"):
+    if "[confidentiality]" in lockdown():
         raise PermissionError(errno.EPERM, "the kernel is locked down to confidentiality")
-    rings = _rings()
+    for group in remove_stale():
+        emit({"removed": group})
+    source = _source()
     try:
-        emit({"probes": sorted({ring.probe.function for ring in rings})})
+        emit({"probes": source.probes})
         end = time.monotonic() + seconds
         while time.monotonic() < end and os.getppid() == parent:  # another one: it was killed
             time.sleep(every_s)
-            _emit_counts(rings, emit)
+            counts, lost = source.counts()
+            for (pid, meaning), (count, size) in sorted(counts.items()):
+                emit({"pid": pid, "kind": meaning, "count": count, "bytes": size})
+            if lost:
+                emit({"lost": lost})
     finally:
-        for ring in rings:
-            ring.close()
+        source.close()
 
 
-def _emit_counts(rings: List[Ring], emit: Emit) -> None:
-    """One row for each process and kind, and one for what was lost; none if there is nothing."""
-    counts: Dict[Tuple[int, str], List[int]] = {}
-    lost = 0
-    for ring in rings:
-        for kind, body in ring.take():
-            if kind == _LOST and len(body) >= 16:
-                lost += struct.unpack_from("=QQ", body)[1]
-            found = sample(body, ring.probe.length) if kind == _SAMPLE else None
-            if found is not None:
-                row = counts.setdefault((found[0], ring.probe.kind), [0, 0])
-                row[0] += 1
-                row[1] += found[1]
-    for (pid, meaning), (count, size) in sorted(counts.items()):
-        emit({"pid": pid, "kind": meaning, "count": count, "bytes": size})
-    if lost:
-        emit({"lost": lost})
+def _source() -> "Perf | TraceFiles":
+    try:
+        return Perf()
+    except NoPerf as error:
+        try:
+            return TraceFiles()
+        except FileNotFoundError:
+            raise error from None
 
 
 def sample(body: bytes, argument: int, machine: str = "") -> "Tuple[int, int] | None":
@@ -138,10 +153,10 @@ def _rings() -> List[Ring]:
     """A ring for each function that this kernel has, on each CPU. Raises OSError if there is none."""
     machine = platform.machine()
     if machine not in _SYSCALL:
-        raise OSError(errno.EOPNOTSUPP, "registers of %s are not known" % machine)
+        raise NoPerf(errno.EOPNOTSUPP, "registers of %s are not known" % machine)
     kind = int(_text(_KPROBE_TYPE) or "-1")
     if kind < 0:
-        raise OSError(errno.ENOENT, "this kernel has no kprobes")
+        raise NoPerf(errno.ENOENT, "this kernel has no kprobes")
     rings: List[Ring] = []
     try:
         for probe in PROBES:

@@ -8,12 +8,12 @@ from itertools import islice
 from msgspec import Struct
 
 from gdrkit.jobs.running.document import PsDocument, PsProcess
-from gdrkit.jobs.running.text import HEAD, MOVES, STYLES, ports, row
+from gdrkit.jobs.running.text import HEAD, MOVES, STYLES, communicators, rates, row
 from gdrkit.report.terminal import Row, render
 
 NEW, ENDED, CHANGED, SAME = "+", "-", "!", " "
 MARKED = {NEW: "bold", CHANGED: "bold reverse"}
-PORTS_SHOWN = LINES_SHOWN = 16
+RATES_SHOWN = LINES_SHOWN = 16
 
 
 class Look(Struct, frozen=True):
@@ -46,7 +46,7 @@ def screen(
     document: PsDocument, found: Iterable[Look], *, clock: str, colour: bool, width: int,
     registered: Iterable[str] = (),
 ) -> str:  # fmt: skip
-    """The processes for a terminal, with what changed marked, and the rates of the ports."""
+    """The processes for a terminal, with what changed marked, and the rates of ports and GPUs."""
 
     def rows() -> Iterator[Row]:
         yield 0, "dim", clock
@@ -54,9 +54,11 @@ def screen(
         for look in found:
             style = MARKED.get(look.mark, "dim" if look.mark == ENDED else look.process.verdict.way)
             yield 2, style, row(look.process), look.mark
-        yield from islice(ports(document), PORTS_SHOWN + 1)
+        yield from islice(rates(document), RATES_SHOWN + 1)
         for line in islice(registered, LINES_SHOWN):
             yield 2, "", line
+        for line in communicators(document):
+            yield 2, "note", line
         for note in document.notes:
             yield 2, "note", f"note: {note}"
 

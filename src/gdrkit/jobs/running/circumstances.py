@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
 
 from msgspec import Struct
 
@@ -11,9 +12,9 @@ from gdrkit.facts import gpu_ids
 from gdrkit.facts.usage import EXPORTERS, DmaBuffer, parse_buffers
 from gdrkit.formats.errors import FormatError
 from gdrkit.jobs.running.attribution import Share, shares
-from gdrkit.jobs.running.document import GpuInUse
+from gdrkit.jobs.running.document import GpuInUse, PsGpu
 from gdrkit.jobs.running.holders import SHORTEST_S, Holdings, Owners, owners
-from gdrkit.jobs.running.record import RunningProcess, RunningRecord
+from gdrkit.jobs.running.record import RegionRow, RunningProcess, RunningRecord
 
 HOST_PID_NAMESPACE = "pid:[4026531836]"
 """PROC_PID_INIT_INO: Linux include/uapi/linux/nsfs.h."""
@@ -22,9 +23,9 @@ OTHER_FABRIC = re.compile(r"/dev/(?:cxi|hfi1_)\d+")
 _GPU_FILE = re.compile(r"/dev/nvidia(\d{1,4})")
 COLLECTIVES = ("libnccl.so", "libucp.so", "libnvshmem", "libnixl", "librccl.so")
 """Libraries that move GPU memory over a network, by the beginning of their names."""
-HIDES_PAIRS = ("libucp.so", "libnvshmem", "libnixl")
-"""UCX makes its queue pairs by DevX (uct ib_md.c, MLX5_DEVX_OBJECTS), NVSHMEM as well: no table lists
-them."""
+HIDES_PAIRS = ("libucp.so", "nvshmem_transport_", "libnixl")
+"""UCX makes its queue pairs by DevX (uct ib_md.c, MLX5_DEVX_OBJECTS), NVSHMEM as well: no table lists them.
+NVSHMEM maps a transport once it is used; torch 2.11 maps libnvshmem_host in every process."""
 
 
 class NodeCircumstances(Struct, frozen=True, kw_only=True):
@@ -36,10 +37,26 @@ class NodeCircumstances(Struct, frozen=True, kw_only=True):
     shares: Mapping[str, Mapping[int, Share]]  # by RDMA device and process
     attached: Mapping[str, int]  # how many buffers of GPU memory a device is attached to
     holdings: Owners
+    walked: Mapping[int, tuple[RegionRow, ...]]  # by process; only what the kernel's tables list as well
     addresses: Mapping[str, str]
     gpu_ids: Mapping[str, str]  # device ids by PCI address
     port_rates: Mapping[str, int]  # bytes per second of a device's ports
+    gpu_rates: Mapping[str, PsGpu]  # by PCI address
+    computing: Mapping[str, frozenset[int]]  # the processes on each GPU, where NVML lists them
+    nvlink_used: frozenset[str]  # GPUs that have moved data over NVLink since the driver was loaded
+    sharing: Mapping[str, frozenset[int]]  # the processes with a GPU that map a file in memory
+    collective: frozenset[int]  # processes that map a library of COLLECTIVES
     readable: bool  # whether every process's descriptors could be read
+
+    def moved(self, gpus: Iterable[str], *names: str) -> int | None:
+        """Bytes per second that GPUs move; None: not known."""
+        rates = [self.gpu_rates[address] for address in gpus if address in self.gpu_rates]
+        known = [rate for one in rates for name in names if (rate := getattr(one, name)) is not None]
+        return sum(known) if known else None
+
+    def gpus_of(self, pid: int) -> list[str]:
+        """The GPUs on which a process computes."""
+        return [address for address, pids in self.computing.items() if pid in pids]
 
     def regions_of_others(self, pid: int) -> int:
         """How many regions all other processes and owners that are not known hold."""
@@ -56,7 +73,12 @@ class Circumstances(Struct, frozen=True, kw_only=True):
     gpus: tuple[GpuInUse, ...]
     rdma_files: tuple[str, ...]  # RDMA devices that it has open or mapped
     other_fabrics: tuple[str, ...]
-    same_network: bool | None  # whether it lives in the network namespace that was asked; None: not known
+    tcp_known: bool | None  # whether its network namespace was asked; None: which one it has is not known
+
+    @property
+    def walked(self) -> tuple[RegionRow, ...]:
+        """Its regions as the kernel's memory shows them; empty if that was not asked."""
+        return self.node.walked.get(self.process.pid, ())
 
     @property
     def regions(self) -> int:
@@ -65,6 +87,46 @@ class Circumstances(Struct, frozen=True, kw_only=True):
     @property
     def connected(self) -> int:
         return sum(held.connected for held in self.holdings.values())
+
+    @property
+    def nvlink(self) -> int | None:
+        """Bytes per second that its GPUs move over NVLink, of all processes; None: not known."""
+        return self._moved("nvlink_sent", "nvlink_received")
+
+    @property
+    def pcie(self) -> int | None:
+        """The same over PCIe."""
+        return self._moved("pcie_sent", "pcie_received")
+
+    def _moved(self, *names: str) -> int | None:
+        return self.node.moved((gpu.address for gpu in self.gpus), *names)
+
+    def exchanged_with(self, pid: int) -> tuple[int, int]:
+        """Bytes per second that its GPUs send over PCIe and those of another process receive, and the other
+        way round; the smaller one first."""
+        own, other = [gpu.address for gpu in self.gpus], self.node.gpus_of(pid)
+        if {*own} & {*other}:  # of one GPU the counters do not show whose bytes they are
+            return 0, 0
+        there, back = (
+            min(self.node.moved(one, "pcie_sent") or 0, self.node.moved(two, "pcie_received") or 0)
+            for one, two in ((own, other), (other, own))
+        )
+        return min(there, back), max(there, back)
+
+    @property
+    def alone_on_gpus(self) -> bool:
+        """Whether no other process computes on its GPUs."""
+        own = frozenset({self.process.pid})
+        return bool(self.gpus) and all(self.node.computing.get(gpu.address) == own for gpu in self.gpus)
+
+    @property
+    def shared_with(self) -> Mapping[int, int]:
+        """The other processes with a GPU that map the same memory, and how many bytes of it."""
+        found: dict[int, int] = {}
+        for mapping in self.process.shared:
+            for pid in self.node.sharing.get(mapping.file, frozenset()) - {self.process.pid}:
+                found[pid] = found.get(pid, 0) + mapping.bytes
+        return found
 
     def maps(self, *starts: str) -> bool:
         """Whether it maps a library whose name begins so."""
@@ -77,7 +139,8 @@ class Circumstances(Struct, frozen=True, kw_only=True):
         if any(packets):
             return True
         rates = [self.node.port_rates[name] for name in self.holdings if name in self.node.port_rates]
-        if packets and not self.maps(*HIDES_PAIRS):
+        listed = packets or (not self.connected and any(held.other_pairs for held in self.holdings.values()))
+        if listed and not self.maps(*HIDES_PAIRS):
             return False
         return any(rates) if rates else None
 
@@ -97,11 +160,38 @@ def node_circumstances(record: RunningRecord) -> NodeCircumstances:
         shares={name: _shares(name, sizes, holdings) for name, sizes in attached.items()},
         attached={name: len(sizes) for name, sizes in attached.items()},
         holdings=holdings,
+        walked=_walked(record),
         addresses=addresses,
         gpu_ids={row.gpu: row.device_id for row in record.node if row.gpu is not None},
         port_rates=_port_rates(record),
+        gpu_rates={one.address: one for one in gpu_rates(record)},
+        computing=_computing(record),
+        nvlink_used=frozenset(row.gpu for row in record.nvml if row.nvlink_ever),
+        collective=frozenset(
+            one.pid
+            for one in record.processes
+            if any(library.name.startswith(COLLECTIVES) for library in one.libraries)
+        ),
+        sharing=_sharing(record),
         readable=record.state("processes").status == "found" and not record.denied_processes,
     )
+
+
+def _walked(record: RunningRecord) -> dict[int, tuple[RegionRow, ...]]:
+    """The regions that were read out of the kernel's memory, by process. Nothing was locked meanwhile: one
+    counts only if netlink lists the same number and length. Pids are those of the host."""
+    listed = {
+        (row.device.device_name, one.mrn, one.bytes)
+        for row in record.rdma
+        if row.device is not None and "mr" in row.tables
+        for one in row.tables["mr"].rows
+    }
+    found: dict[int, list[RegionRow]] = defaultdict(list)
+    if record.namespaces.get("pid") == HOST_PID_NAMESPACE:
+        for region in record.regions:
+            if region.pid and (region.device, region.mrn, region.bytes) in listed:
+                found[region.pid].append(region)
+    return {pid: tuple(regions) for pid, regions in found.items()}
 
 
 def _with_heirs(found: Owners, record: RunningRecord) -> Owners:
@@ -131,7 +221,8 @@ def _rdma_files(process: RunningProcess, uverbs: Mapping[str, str]) -> set[str]:
 def circumstances(process: RunningProcess, record: RunningRecord, node: NodeCircumstances) -> Circumstances:
     """What a record shows of one process."""
     files = {*process.devices, *process.mapped_devices}
-    own, asked = process.namespaces.get("net", ""), record.namespaces.get("net", "")
+    own = process.namespaces.get("net", "")
+    asked = {*record.tcp_namespaces, record.namespaces.get("net", "")} - {""}
     return Circumstances(
         process=process,
         node=node,
@@ -139,7 +230,7 @@ def circumstances(process: RunningProcess, record: RunningRecord, node: NodeCirc
         gpus=_gpus(process, record),
         rdma_files=tuple(sorted(_rdma_files(process, record.uverbs()))),
         other_fabrics=tuple(sorted(file for file in files if OTHER_FABRIC.fullmatch(file))),
-        same_network=own == asked if own and asked else None,
+        tcp_known=own in asked if own and asked else None,
     )
 
 
@@ -194,6 +285,38 @@ def _port_rates(record: RunningRecord) -> dict[str, int]:
             rate = int((row.sent + row.received) / row.seconds)
             found[row.device] = found.get(row.device, 0) + rate
     return found
+
+
+def gpu_rates(record: RunningRecord) -> Iterator[PsGpu]:
+    """What each GPU on which a process computes moves."""
+    for row in record.nvml:
+        if row.seconds is not None and row.seconds >= SHORTEST_S:
+            names = ("nvlink_sent", "nvlink_received", "pcie_sent", "pcie_received")
+            rates = {
+                name: None if (moved := getattr(row, name)) is None else int(moved / row.seconds)
+                for name in names
+            }
+            yield PsGpu(address=row.gpu, **rates)
+
+
+def _computing(record: RunningRecord) -> dict[str, frozenset[int]]:
+    """The processes that NVML lists, by GPU."""
+    found: dict[str, set[int]] = defaultdict(set)
+    for row in record.nvml:
+        if row.pid is not None:
+            found[row.gpu].add(row.pid)
+    return {gpu: frozenset(pids) for gpu, pids in found.items()}
+
+
+def _sharing(record: RunningRecord) -> dict[str, frozenset[int]]:
+    """The processes that compute on a GPU and map a file in memory, by the file: workers that only load data
+    do not compute."""
+    computing = {row.pid for row in record.nvml if row.pid is not None}
+    found: dict[str, set[int]] = defaultdict(set)
+    for process in record.processes:
+        for mapping in process.shared if process.pid in computing else ():
+            found[mapping.file].add(process.pid)
+    return {file: frozenset(pids) for file, pids in found.items()}
 
 
 def _gpus(process: RunningProcess, record: RunningRecord) -> tuple[GpuInUse, ...]:

@@ -9,9 +9,9 @@ from msgspec import Struct
 from gdrkit.evidence import Confidence
 from gdrkit.jobs.running.workload import Workload
 
-Way = Literal["direct", "staged", "socket", "host-mapped", "none", "unknown"]
+Way = Literal["direct", "staged", "socket", "host-mapped", "nvlink", "none", "unknown"]
 """staged: copied through host memory. host-mapped: host memory that is the memory of an integrated GPU.
-none: the process does not use both a GPU and a network."""
+nvlink: to other GPUs, and to no network. none: the process does not use both a GPU and a network."""
 
 
 class RunningVerdict(Struct, frozen=True, kw_only=True):
@@ -103,6 +103,26 @@ class PsPort(Struct, frozen=True, kw_only=True):
     received_bytes_per_s: int
 
 
+class PsGpu(Struct, frozen=True, kw_only=True):
+    """What a GPU moves, for all processes, in bytes per second; null: not known."""
+
+    address: str
+    nvlink_sent: int | None
+    nvlink_received: int | None
+    pcie_sent: int | None
+    pcie_received: int | None
+
+
+class PsCommunicator(Struct, frozen=True, kw_only=True):
+    """A communicator of NCCL, as its RAS tells: only with --ras."""
+
+    version: str
+    ranks: int
+    missing: int  # that do not answer
+    hosts: int
+    processes: tuple[int, ...]  # of this node
+
+
 class PsJob(Struct, frozen=True, kw_only=True):
     """The processes of one job on this node."""
 
@@ -118,6 +138,8 @@ class PsDocument(Struct, frozen=True, kw_only=True, tag_field="schema", tag="gdr
     processes: tuple[PsProcess, ...]
     jobs: tuple[PsJob, ...]
     ports: tuple[PsPort, ...]  # those that have counters
+    gpus: tuple[PsGpu, ...]  # those on which a process computes
+    communicators: tuple[PsCommunicator, ...]
     sources: tuple[PsSource, ...]
     unowned_regions: int  # of no process that is visible from here
     unowned_bytes: int

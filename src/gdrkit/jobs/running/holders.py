@@ -50,7 +50,7 @@ class Owners(Struct, kw_only=True):
 
     by_process: dict[int, dict[str, Holdings]]
     nobody: dict[str, Holdings]
-    errors: tuple[str, ...]  # tables that are not told, such as `ctx of mlx5_0: EINVAL`
+    errors: tuple[str, ...]  # what is not told, such as `table ctx of mlx5_0: EINVAL`
 
 
 def owners(rows: list[RdmaRow]) -> Owners:
@@ -62,10 +62,14 @@ def owners(rows: list[RdmaRow]) -> Owners:
     found = Owners(by_process=defaultdict(dict), nobody={}, errors=())
     errors: list[str] = []
     for row in rows:
+        if row.why:
+            errors.append(f"process of thread {row.thread}: {row.why}")
         if row.device is None:
             continue
         name = row.device.device_name
-        errors += [f"{kind} of {name}: {table.error}" for kind, table in row.tables.items() if table.error]
+        errors += [
+            f"table {kind} of {name}: {table.error}" for kind, table in row.tables.items() if table.error
+        ]
         owner = _Owner(row, threads)
         for kind in ("ctx", "mr", "qp"):
             for one in _rows(row, kind):

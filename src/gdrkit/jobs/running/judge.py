@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
+from gdrkit.facts.usage import EXPORTERS
+from gdrkit.formats.errors import FormatError
 from gdrkit.jobs.running.circumstances import (
     HOST_PID_NAMESPACE,
     Circumstances,
     circumstances,
+    gpu_rates,
     node_circumstances,
 )
+from gdrkit.jobs.running.communicators import communicators
 from gdrkit.jobs.running.document import (
     DeviceInUse,
     LibraryInUse,
@@ -36,6 +40,10 @@ def document(record: RunningRecord, pid: int | None = None, job: str | None = No
         for one in sorted(every, key=lambda one: (one.job.kind == "", one.job.label, one.pid))
         if (pid is None or one.pid == pid) and (job is None or job in (one.job.id, one.job.label))
     )
+    try:
+        told, why = communicators(record.ras, (one.pid for one in record.processes)), ""
+    except FormatError as error:
+        told, why = (), f"NCCL's RAS: {error}"
     nobody = node.holdings.nobody.values()
     return PsDocument(
         as_root=record.uid == 0,
@@ -51,6 +59,8 @@ def document(record: RunningRecord, pid: int | None = None, job: str | None = No
             for row in record.ports
             if row.seconds >= SHORTEST_S
         ),
+        gpus=tuple(gpu_rates(record)),
+        communicators=told,
         sources=tuple(
             PsSource(name=name, status=state.status, why=state.why, seconds=state.seconds)
             for name, state in sorted(record.sources.items())
@@ -58,7 +68,7 @@ def document(record: RunningRecord, pid: int | None = None, job: str | None = No
         unowned_regions=sum(len(held.regions) for held in nobody),
         unowned_bytes=sum(held.registered for held in nobody),
         unreadable_processes=record.denied_processes,
-        notes=tuple(_notes(record, node.holdings.errors)),
+        notes=(*_notes(record, node.holdings.errors), *filter(None, (why,))),
     )
 
 
@@ -82,27 +92,39 @@ def _process(found: Circumstances) -> PsProcess:
         tcp=SocketUse(
             sockets=tcp.sockets, to_others=tcp.sent + tcp.received,
             to_this_node=tcp.sent_here + tcp.received_here,
-        ) if found.same_network and "fd" not in process.denied else None,
+        ) if found.tcp_known and "fd" not in process.denied else None,
         closed=tuple(process.denied),
         verdict=judge(found),
     )  # fmt: skip
 
 
 def _device(found: Circumstances, held: Holdings) -> DeviceInUse:
-    share = found.node.shares.get(held.device, {}).get(found.process.pid)
-    known = share is not None and found.node.buffers is not None and share.explained
+    regions, size = _of_gpu(found, held.device)
     return DeviceInUse(
         device=held.device,
         regions=len(held.regions),
         registered_bytes=held.registered,
-        dmabuf_regions=share.at_least if share is not None and known else None,
-        dmabuf_bytes=share.bytes_at_least if share is not None and known else None,
+        dmabuf_regions=regions,
+        dmabuf_bytes=size,
         connected_pairs=held.connected,
         other_pairs=held.other_pairs,
         pairs_to_themselves=len(held.to_themselves),
         packets_per_s=held.packets_per_s,
         port_bytes_per_s=found.node.port_rates.get(held.device),
     )
+
+
+def _of_gpu(found: Circumstances, device: str) -> tuple[int | None, int | None]:
+    """How many regions on a device are dma-bufs of GPU memory, at least, and of how many bytes; None: not
+    known."""
+    walked = [one for one in found.walked if one.device == device]
+    if walked:
+        buffers = [one.bytes for one in walked if one.kind == "dmabuf" and one.exporter in EXPORTERS]
+        return len(buffers), sum(buffers)
+    share = found.node.shares.get(device, {}).get(found.process.pid)
+    if share is None or found.node.buffers is None or not share.explained:
+        return None, None
+    return share.at_least, share.bytes_at_least
 
 
 def _jobs(processes: Iterable[PsProcess]) -> tuple[PsJob, ...]:
@@ -120,8 +142,7 @@ def _notes(record: RunningRecord, errors: Iterable[str]) -> Iterable[str]:
         if state.status not in ("found", "absent"):
             why = f": {state.why}" if state.why else ""
             yield f"{name}: {state.status}{why}"
-    for error in errors:
-        yield f"table {error}"
+    yield from errors
     if record.denied_processes:
         yield f"{record.denied_processes} processes of other users are not readable; as root: sudo gdr ps"
     if record.namespaces.get("pid", HOST_PID_NAMESPACE) != HOST_PID_NAMESPACE:

@@ -34,7 +34,7 @@ def direct_processes(node: Node) -> tuple[ProcessInUse, ...]:
     )  # fmt: skip
 
 
-SLOWEST_FIRST = ("socket", "staged", "direct", "host-mapped")
+SLOWEST_FIRST = ("socket", "staged", "direct", "host-mapped", "nvlink")
 
 
 def ways_of_jobs(node: Node) -> dict[str, str]:

@@ -53,6 +53,14 @@ class OpenBuffer(Struct, frozen=True):
     exp_name: str = ""
 
 
+class SharedMapping(Struct, frozen=True):
+    """A file in memory that a process maps and that others may write to; `file` is device and inode."""
+
+    file: str
+    path: str = ""
+    bytes: Number = 0
+
+
 class RunningProcess(Struct, frozen=True):
     """What /proc shows of a process; `denied` names what this user may not read."""
 
@@ -64,6 +72,7 @@ class RunningProcess(Struct, frozen=True):
     namespaces: dict[str, str] = {}
     devices: dict[str, Number] = {}
     mapped_devices: list[str] = []
+    shared: list[SharedMapping] = []
     buffers: list[OpenBuffer] = []
     libraries: list[MappedLibrary] = []
     environment: dict[str, str] = {}
@@ -112,6 +121,7 @@ class RdmaRow(Struct, frozen=True):
     sent_packets: Number = 0
     received_packets: Number = 0
     seconds: Seconds = 0.0
+    why: str = ""  # why the process of a thread is not told
 
 
 class PortRow(Struct, frozen=True):
@@ -132,12 +142,43 @@ class BufferTable(Struct, frozen=True):
 
 
 class NvmlRow(Struct, frozen=True):
-    """A process that computes on a GPU, or why that GPU lists none."""
+    """A process that computes on a GPU, or why that GPU lists none; or the bytes that the GPU moved in some
+    seconds, without those that it does not count."""
 
     gpu: str
     pid: Number | None = None
     bytes: Number | None = None
     error: Number | None = None
+    seconds: Seconds | None = None
+    nvlink_sent: Number | None = None
+    nvlink_received: Number | None = None
+    nvlink_ever: Number | None = None  # since the driver was loaded
+    pcie_sent: Number | None = None
+    pcie_received: Number | None = None
+
+
+class RegionRow(Struct, frozen=True):
+    """How a memory region was registered: dmabuf, peermem, odp, or user for addresses of the process; empty:
+    not told, and why."""
+
+    device: str
+    mrn: Number | None = None
+    bytes: Number = 0
+    pid: Number = 0
+    kind: str = ""
+    exporter: str = ""
+    importer: str = ""
+    writable: bool = False
+    area: str = ""  # rights and name of the area of memory, as in maps
+    why: str = ""
+
+
+class RasAnswer(Struct, frozen=True):
+    """What NCCL's RAS answered: in JSON, or as text for a reader."""
+
+    format: str
+    text: str
+    truncated: bool = False
 
 
 class NodeRow(Struct, frozen=True):
@@ -165,12 +206,15 @@ class RunningRecord(Struct, frozen=True):
     sources: dict[str, SourceState]
     processes: list[RunningProcess]
     namespaces: dict[str, str] = {}
+    tcp_namespaces: list[str] = []
     denied_processes: Number = 0
     rdma: list[RdmaRow] = []
     ports: list[PortRow] = []
     buffers: list[BufferTable] = []
     nvml: list[NvmlRow] = []
     node: list[NodeRow] = field(default_factory=list)
+    regions: list[RegionRow] = []
+    ras: list[RasAnswer] = []
 
     def state(self, source: str) -> SourceState:
         """How a source ended; one that the record does not have was not asked."""

@@ -9,8 +9,8 @@ from msgspec import Struct
 
 from gdrkit.formats import json_text
 from gdrkit.formats.errors import FormatError
+from gdrkit.jobs.running.decisions import amount, counted
 from gdrkit.jobs.running.record import Number
-from gdrkit.jobs.running.verdict import amount, counted
 
 WORDS = {
     "dmabuf": "of dma-bufs", "peermem": "pinned by nvidia-peermem",
@@ -28,6 +28,7 @@ class TraceRow(Struct, frozen=True):
     bytes: Number = 0
     lost: Number = 0
     error: str = ""
+    removed: str = ""  # the group of probes that an earlier process left behind
 
 
 class Registrations:
@@ -37,6 +38,7 @@ class Registrations:
         self.counts: dict[tuple[int, str], list[int]] = defaultdict(lambda: [0, 0])
         self.lost = 0
         self.error = ""
+        self.removed: list[str] = []
         self.probes: tuple[str, ...] = ()
 
     def add(self, line: bytes) -> None:
@@ -45,6 +47,7 @@ class Registrations:
         if row.probes is not None:
             self.probes = tuple(row.probes)
         self.error = row.error or self.error
+        self.removed += [row.removed] if row.removed else []
         self.lost += row.lost
         if row.pid is not None:
             if row.kind not in WORDS:
@@ -57,6 +60,8 @@ class Registrations:
         """What was registered since the start. That nothing was registered is not that nothing is."""
         if self.error:
             yield f"registrations are not followed: {self.error}"
+        for group in self.removed:
+            yield f"removed the probes of an earlier gdr watch: {group}"
         for (pid, kind), (count, size) in sorted(self.counts.items()):
             length = f", {amount(size)}" if kind != "deregistered" else ""
             yield f"process {pid}: {counted(count, 'region')} {WORDS[kind]}{length}"

@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 
+from gdrkit.jobs.running.decisions import amount, counted
 from gdrkit.jobs.running.document import PsDocument, PsProcess, RunningVerdict
-from gdrkit.jobs.running.verdict import amount, counted
 from gdrkit.report.terminal import Row, render
 
 STYLES = {
-    "head": "bold", "direct": "green", "host-mapped": "green", "staged": "red", "socket": "red",
-    "unknown": "magenta", "none": "dim", "quote": "dim", "note": "dim",
+    "head": "bold", "direct": "green", "host-mapped": "green", "nvlink": "green",
+    "staged": "red", "socket": "red", "unknown": "magenta", "none": "dim", "quote": "dim", "note": "dim",
 }  # fmt: skip
 WORDS = {
     "direct": "direct", "staged": "host memory", "socket": "TCP", "host-mapped": "host-mapped",
-    "none": "-", "unknown": "unknown",
+    "nvlink": "NVLink", "none": "-", "unknown": "unknown",
 }  # fmt: skip
-ORDER = ("staged", "socket", "unknown", "direct", "host-mapped", "none")
+ORDER = ("staged", "socket", "unknown", "direct", "host-mapped", "nvlink", "none")
 """Reasons of what to act on first."""
 MOVES = {True: "moves", False: "idle", None: "?"}
 HEAD = f"{'PID':>7} {'NAME':<10} {'JOB':<15} GPU {'NIC':<10} {'MEMORY':>7} {'QPS':>4} {'NOW':<5} WAY"
@@ -81,7 +81,17 @@ def _sentence(verdict: RunningVerdict, because: str) -> str:
     return f"{what}{f' ({by})' if by else ''}: {because}"
 
 
+def communicators(document: PsDocument) -> Iterator[str]:
+    """A line for each communicator that NCCL's RAS reported."""
+    for one in document.communicators:
+        here = ", ".join(map(str, one.processes[:EACH])) or "none of these processes"
+        size = f"{counted(one.ranks, 'rank')} on {counted(one.hosts, 'host')}"
+        yield f"NCCL {one.version}: {size}, {one.missing} missing ({here})"
+
+
 def _end(document: PsDocument) -> Iterator[Row]:
+    for line in communicators(document):
+        yield 2, "note", line
     if document.unowned_regions:
         size = amount(document.unowned_bytes)
         yield (
@@ -105,7 +115,7 @@ def _detail(document: PsDocument) -> Iterator[Row]:
         for ask in verdict.ask:
             yield 6, "quote", f"to find out: {ask}"
         yield from _holds(process)
-    yield from ports(document)
+    yield from rates(document)
     yield 0, "head", "Sources"
     for source in document.sources:
         why = f": {source.why}" if source.why else ""
@@ -113,13 +123,30 @@ def _detail(document: PsDocument) -> Iterator[Row]:
     yield from _end(document)
 
 
-def ports(document: PsDocument) -> Iterator[Row]:
-    """What each port moves."""
+def rates(document: PsDocument) -> Iterator[Row]:
+    """What each port and each GPU moves."""
     if document.ports:
         yield 0, "head", "Ports, of all processes"
     for port in document.ports:
         sent, received = amount(port.sent_bytes_per_s), amount(port.received_bytes_per_s)
         yield 2, "", f"{port.device}:{port.port}  sends {sent}/s, receives {received}/s"
+
+    if document.gpus:
+        yield 0, "head", "GPUs, of all processes"
+    for gpu in document.gpus:
+        moves = [
+            f"{name} sends {_rate(sent)}, receives {_rate(received)}"
+            for name, sent, received in (
+                ("NVLink", gpu.nvlink_sent, gpu.nvlink_received),
+                ("PCIe", gpu.pcie_sent, gpu.pcie_received),
+            )
+            if sent is not None or received is not None
+        ]
+        yield 2, "", f"{gpu.address}  {'; '.join(moves) or 'has no counters'}"
+
+
+def _rate(number: int | None) -> str:
+    return "?" if number is None else f"{amount(number)}/s"
 
 
 def _now(verdict: RunningVerdict) -> str:

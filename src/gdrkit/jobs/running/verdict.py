@@ -10,30 +10,25 @@ from collections.abc import Callable
 
 from gdrkit.evidence import Confidence
 from gdrkit.facts.usage import EXPORTERS
+from gdrkit.jobs.running import without_network
 from gdrkit.jobs.running.circumstances import (
-    COLLECTIVES,
     HIDES_PAIRS,
     Circumstances,
     is_coherent,
     is_integrated,
 )
+from gdrkit.jobs.running.decisions import Decision, amount, counted, decided, direct
 from gdrkit.jobs.running.document import RunningVerdict
 
-SOCKET_BYTES_PER_S = 1_000_000
-"""From here on TCP carries data and not only control: heartbeats and stores of a job move some kB/s. A
-choice of ours."""
 ROOT = "as root: sudo gdr ps"
-USED = "registered is not used: no source joins a region with the bytes that move"
-
-Decision = RunningVerdict | None
 
 
 def judge(found: Circumstances) -> RunningVerdict:
     """The verdict on one process."""
     for row in ROWS:
-        decided = row(found)
-        if decided is not None:
-            return decided
+        verdict = row(found)
+        if verdict is not None:
+            return verdict
     return _unknown(found)
 
 
@@ -45,11 +40,58 @@ def _open_buffers(found: Circumstances) -> Decision:
         return None
     devices = ", ".join(sorted({device for one in attached for device in one.devices}))
     size = sum(one.bytes for one in attached)
-    return _direct(
+    return direct(
         found, "dmabuf", Confidence.LIKELY,
         f"{counted(len(attached), 'dma-buf')} of GPU memory on {devices}",
         f"fdinfo: open dma-bufs of GPU memory, {size} bytes; dma_buf/bufinfo: attached to {devices}",
     )  # fmt: skip
+
+
+def _walked_buffers(found: Circumstances) -> Decision:
+    """The kernel's own objects show that regions of it are dma-bufs of GPU memory."""
+    buffers = [one for one in found.walked if one.kind == "dmabuf" and one.exporter in EXPORTERS]
+    if not buffers:
+        return None
+    devices = ", ".join(sorted({one.importer or one.device for one in buffers}))
+    return direct(
+        found, "dmabuf", Confidence.CERTAIN,
+        f"{counted(len(buffers), 'region')} of GPU memory, {amount(sum(one.bytes for one in buffers))}",
+        f"kcore: {len(buffers)} of {counted(len(found.walked), 'region')} are dma-bufs of "
+        f"{buffers[0].exporter} on {devices}",
+    )  # fmt: skip
+
+
+def _walked_peermem(found: Circumstances) -> Decision:
+    """Regions of it are memory of a client of peer memory: the kernel says so, or the process itself cannot
+    access the area. (Until Linux 6.2 a region that is only read may lie there, too: umem.c, FOLL_FORCE.)"""
+    said = [one for one in found.walked if one.kind == "peermem"]
+    hidden = [
+        one for one in found.walked if one.kind == "user" and one.writable and one.area.startswith("---p")
+    ]
+    if not found.gpus or not (said or hidden):
+        return None
+    size = amount(sum(one.bytes for one in (*said, *hidden)))
+    return direct(
+        found, "peermem", Confidence.CERTAIN if said else Confidence.LIKELY,
+        f"{counted(len(said) + len(hidden), 'region')} of peer memory, {size}",
+        f"kcore: {len(said)} are of peer memory, and {len(hidden)} lie in areas that the process itself "
+        "cannot access (---p)",
+    )  # fmt: skip
+
+
+def _walked_host_memory(found: Circumstances) -> Decision:
+    """Every region of it is memory of the host."""
+    plain = [
+        one for one in found.walked
+        if one.kind == "user" and one.area.startswith("rw") and "/dev/nvidia" not in one.area
+    ]  # fmt: skip
+    if not plain or len(plain) != found.regions or not found.gpus or found.maps(*HIDES_PAIRS):
+        return None
+    if found.other_fabrics or is_coherent(found):
+        return None
+    return _of_the_host(
+        found, f"kcore: all {counted(len(plain), 'region')} are memory of the process itself"
+    )
 
 
 def _attributed_buffers(found: Circumstances) -> Decision:
@@ -70,7 +112,7 @@ def _attributed_buffers(found: Circumstances) -> Decision:
         return None
     number = str(regions) if most == regions else f"{regions} to {most}"
     one = regions == most == 1
-    return _direct(
+    return direct(
         found, "dmabuf", Confidence.LIKELY,
         f"{number} region{'' if one else 's'} of GPU memory, {amount(size)}", *evidence,
     )  # fmt: skip
@@ -83,7 +125,7 @@ def _peermem(found: Circumstances) -> Decision:
         return None
     if found.node.regions_of_others(found.process.pid):
         return None
-    return _direct(
+    return direct(
         found, "peermem", Confidence.LIKELY, f"{counted(references, 'region')} of nvidia-peermem",
         f"/sys/module/nvidia_peermem/refcnt: {references}; no other process has memory regions",
     )  # fmt: skip
@@ -93,7 +135,7 @@ def _flushes(found: Circumstances) -> Decision:
     """NCCL's pair of a receiver with itself sends: it flushes what arrived in GPU memory."""
     for held in found.holdings.values():
         if held.to_themselves and held.self_packets and found.maps("libnccl.so"):
-            return _direct(
+            return direct(
                 found, "", Confidence.CERTAIN, "NCCL flushes what the NIC writes to GPU memory",
                 f"netlink: queue pair {held.to_themselves[0]} of {held.device} is connected to itself and "
                 f"sent {held.self_packets} packets (NCCL net_ib.cc: only for GPUDirect RDMA)",
@@ -102,22 +144,16 @@ def _flushes(found: Circumstances) -> Decision:
     return None
 
 
-def _not_both(found: Circumstances) -> Decision:
-    """It uses no GPU, or no network."""
+def _no_gpu(found: Circumstances) -> Decision:
+    """It uses no GPU."""
     process = found.process
-    if "fd" in process.denied and not found.gpus:
+    if (
+        found.gpus
+        or "fd" in process.denied
+        or any(name.startswith("/dev/nvidia") for name in process.devices)
+    ):
         return None
-    if not found.gpus and not any(name.startswith("/dev/nvidia") for name in process.devices):
-        return _verdict(found, "none", "it uses no GPU", Confidence.CERTAIN, "no device of a GPU is open")
-    network = found.holdings or found.rdma_files or found.other_fabrics or process.devices.get("/dev/gdrdrv")
-    library = found.maps(*COLLECTIVES)
-    if network or library or "fd" in process.denied or "maps" in process.denied:
-        return None
-    return _verdict(
-        found, "none", "it uses no network for GPU memory", Confidence.LIKELY,
-        "no device of a network is open, and no library for it is mapped",
-        limits=("a library that is linked into the program is not seen",),
-    )  # fmt: skip
+    return decided(found, "none", "it uses no GPU", Confidence.CERTAIN, "no device of a GPU is open")
 
 
 def _host_memory(found: Circumstances) -> Decision:
@@ -133,41 +169,31 @@ def _host_memory(found: Circumstances) -> Decision:
     if found.other_fabrics or is_coherent(found):
         return None
     peermem = "not loaded" if node.peermem_references is None else "holds no region"
-    evidence = (
+    return _of_the_host(
+        found,
         f"netlink: {counted(found.regions, 'memory region')} on {', '.join(sorted(found.holdings))}",
         f"dma_buf/bufinfo: no buffer of GPU memory is attached there; nvidia-peermem: {peermem}",
     )
+
+
+def _of_the_host(found: Circumstances, *evidence: str) -> RunningVerdict:
+    """Its NICs reach memory of the host only. Of a GPU without memory of its own that is its memory."""
     if is_integrated(found):
-        return _verdict(
+        return decided(
             found, "host-mapped", "host memory is the memory of this GPU", Confidence.CERTAIN, *evidence
         )
     known = is_integrated(found) is False and is_coherent(found) is False
-    return _verdict(
+    return decided(
         found, "staged", "its NIC holds regions of host memory only",
         Confidence.CERTAIN if known else Confidence.LIKELY, *evidence,
         limits=() if known else ("the kind of this GPU is not known: one may have no other memory",),
     )  # fmt: skip
 
 
-def _socket(found: Circumstances) -> Decision:
-    """It has no RDMA device, and moves data to other nodes over TCP."""
-    process = found.process
-    if found.holdings or found.rdma_files or found.other_fabrics or process.denied:
-        return None
-    if not found.gpus or not found.maps(*COLLECTIVES) or not found.same_network:
-        return None
-    rate = process.tcp.sent + process.tcp.received
-    if rate < SOCKET_BYTES_PER_S:
-        return None
-    return _verdict(
-        found, "socket", f"TCP to other nodes, {amount(rate)}/s", Confidence.CERTAIN,
-        "no RDMA device is open or mapped, and no other fabric",
-        f"inet_diag: its connections to other nodes move {rate} bytes/s",
-    )  # fmt: skip
-
-
 ROWS: tuple[Callable[[Circumstances], Decision], ...] = (
-    _open_buffers, _attributed_buffers, _peermem, _flushes, _not_both, _host_memory, _socket,
+    _walked_buffers, _walked_peermem, _walked_host_memory, _open_buffers, _attributed_buffers, _peermem,
+    _flushes, _no_gpu, _host_memory,
+    *without_network.ROWS,
 )  # fmt: skip
 
 
@@ -186,18 +212,24 @@ def _unknown(found: Circumstances) -> RunningVerdict:
         reasons.append("this GPU shares addresses with the CPU: system memory may lie on it")
     elif found.regions and (node.peermem_references or _shared(found)):
         reasons.append("regions of GPU memory exist, of this process or of another")
-        ask.append("the log of the job: gdr nccl job.log")
+        ask.append(
+            "sudo gdr ps --deep, which reads the kernel's memory; or the log of the job: gdr nccl job.log"
+        )
     elif found.regions and any(one.devices for one in node.buffers or ()):
         reasons.append("a buffer of GPU memory is attached to a device that is not known by its PCI address")
     elif found.other_fabrics:
         reasons.append("Slingshot and Omni-Path do not show their memory regions")
     elif found.holdings or found.rdma_files:
         reasons.append("it has an RDMA device open and no memory region")
-    elif found.same_network is False:
+    elif found.tcp_known is False:
         reasons.append("it lives in another network namespace: its connections are not visible from here")
         ask.append("inside its namespace: nsenter --target PID --net gdr ps")
+    elif (found.pcie or 0) >= without_network.DATA_BYTES_PER_S:
+        reasons.append(
+            f"its GPU moves {amount(found.pcie or 0)}/s over PCIe: to other GPUs or to host memory"
+        )
     else:
-        reasons.append("its connections to other nodes move almost nothing now")
+        reasons.append("neither its connections nor its GPUs move data to others now")
     limits = ("queue pairs of DevX are in no table",) if found.maps(*HIDES_PAIRS) else ()
     return RunningVerdict(
         way="unknown", registered_by="", confidence=None, moving=found.moving, because=reasons[0],
@@ -207,37 +239,3 @@ def _unknown(found: Circumstances) -> RunningVerdict:
 
 def _shared(found: Circumstances) -> bool:
     return any(found.node.attached.get(device) for device in found.holdings)
-
-
-def _direct(
-    found: Circumstances, way: str, confidence: Confidence, because: str, *evidence: str,
-    limits: tuple[str, ...] = (),
-) -> RunningVerdict:  # fmt: skip
-    return RunningVerdict(
-        way="direct", registered_by="dmabuf" if way == "dmabuf" else "peermem" if way == "peermem" else "",
-        confidence=confidence, moving=found.moving, because=because, evidence=evidence,
-        limits=(USED, *limits) if way else limits, ask=(),
-    )  # fmt: skip
-
-
-def _verdict(
-    found: Circumstances, way: str, because: str, confidence: Confidence, *evidence: str,
-    limits: tuple[str, ...] = (),
-) -> RunningVerdict:  # fmt: skip
-    moving = True if way == "socket" else found.moving
-    return RunningVerdict(
-        way=way, registered_by="", confidence=confidence, moving=moving, because=because,  # type: ignore[arg-type]
-        evidence=evidence, limits=limits, ask=(),
-    )  # fmt: skip
-
-
-def counted(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
-
-
-def amount(number: int) -> str:
-    """A number of bytes for a reader, in decimal units."""
-    for unit, size in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
-        if number >= size:
-            return f"{number / size:.3g} {unit}"
-    return f"{number} bytes"

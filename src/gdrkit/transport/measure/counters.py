@@ -5,19 +5,19 @@ from __future__ import annotations
 import os
 from typing import NamedTuple
 
-from gdrkit.transport.measure.counters_nvml import (
+from gdrkit.agent.native.nvml import (
     ALL_LINKS,
     NVLINK_DATA_RX,
     NVLINK_DATA_TX,
     PCIE_RX_BYTES,
     PCIE_TX_BYTES,
+    PCIE_WRAPS_AT,
 )
 from gdrkit.transport.measure.counters_process import NvmlProcess
 
 KIB = 1024
 WORD_BYTES = 4
 """port_xmit_data counts 32-bit words: Linux Documentation/ABI/stable/sysfs-class-infiniband."""
-_WRAP_32 = 1 << 32
 _PEERMEM = "sys/module/nvidia_peermem/refcnt"
 _PEERS = "sys/kernel/mm/memory_peers"
 _BUFINFO = "sys/kernel/debug/dma_buf/bufinfo"
@@ -80,8 +80,8 @@ class Counters:
                 found[name] = CounterValue(None, why)
             elif name.startswith("nvlink"):
                 found[name] = CounterValue(value * KIB)
-            else:  # an unsigned 32-bit value: seen to wrap on an H200 with driver 580.159.04
-                found[name] = CounterValue(value, "", _WRAP_32)
+            else:
+                found[name] = CounterValue(value, "", PCIE_WRAPS_AT)
         return found
 
     def _interfaces(self) -> dict[str, CounterValue]:

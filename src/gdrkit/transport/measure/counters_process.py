@@ -13,7 +13,7 @@ import subprocess
 import sys
 
 from gdrkit.agent.launch import isolated
-from gdrkit.transport.measure.counters_nvml import NvmlError, nvml
+from gdrkit.agent.native.nvml import NvmlError, nvml
 
 _GONE = "the process that reads NVML has ended"
 

@@ -1,25 +1,31 @@
-"""A GPU's NVLink and PCIe counters, through ctypes and libnvidia-ml, which is part of the driver.
+"""libnvidia-ml, which is part of the driver: a GPU's counters of NVLink and PCIe, and the processes on it.
 
-Numbers and layouts are from nvml.h (nvmlFieldValue_t, NVML_FI_DEV_*). Those for NVLink have not changed
-since driver 450; the PCIe byte counters exist since 535. The older call
-nvmlDeviceGetNvLinkUtilizationCounter is not used: nvml.h deprecates it in favour of these fields.
+Numbers and layouts are from nvml.h (nvmlFieldValue_t, NVML_FI_DEV_*, nvmlProcessInfo_v2_t).
+The fields of NVLink have not changed since driver 450; the PCIe byte counters exist since 535. The older
+call nvmlDeviceGetNvLinkUtilizationCounter is not used: nvml.h deprecates it in favour of these fields.
 """
 
 from __future__ import annotations
 
 import ctypes
-from functools import cache
-from typing import Any
+from functools import lru_cache
+from typing import Any, Dict, List, Optional, Tuple
 
 LIBRARY = "libnvidia-ml.so.1"
 NVLINK_DATA_TX, NVLINK_DATA_RX, NVLINK_RAW_TX, NVLINK_RAW_RX = 138, 139, 140, 141
 """KiB since the driver was loaded (nvml.h), of one link, or of all links with the scope ALL_LINKS."""
 PCIE_TX_BYTES, PCIE_RX_BYTES = 197, 198
+"""Unsigned 32-bit values: seen to wrap on an H200 with driver 580.159.04."""
+PCIE_WRAPS_AT = 1 << 32
 ALL_LINKS = 0xFFFFFFFF
 PCIE_NOW_TX, PCIE_NOW_RX = 0, 1
 """nvmlPcieUtilCounter_t: KB/s over the last 20 ms."""
 NOT_FOUND = 13  # NVML_ERROR_FUNCTION_NOT_FOUND
 _DOUBLE, _UNSIGNED, _LONG, _LONG_LONG = 0, 1, 2, 3  # nvmlValueType_t
+_PROCESSES = 1024
+"""Most processes of a GPU that are listed."""
+_UNKNOWN_BYTES = (1 << 64) - 1
+"""NVML_VALUE_NOT_AVAILABLE."""
 
 
 class NvmlError(Exception):
@@ -51,8 +57,16 @@ class _Field(ctypes.Structure):
     )
 
 
+class _Process(ctypes.Structure):
+    _fields_ = (
+        ("pid", ctypes.c_uint),
+        ("memory", ctypes.c_ulonglong),
+        ("instances", ctypes.c_uint * 2),
+    )
+
+
 class Nvml:
-    """libnvidia-ml, loaded and initialised. Every method raises NvmlError."""
+    """libnvidia-ml, loaded and initialised. Every method raises NvmlError; GPUs are PCI addresses."""
 
     def __init__(self) -> None:
         try:
@@ -60,11 +74,22 @@ class Nvml:
         except OSError as error:
             raise NvmlError(LIBRARY, 0, str(error)) from None
         self._library.nvmlErrorString.restype = ctypes.c_char_p
-        self._devices: dict[str, ctypes.c_void_p] = {}
+        self._devices: Dict[str, ctypes.c_void_p] = {}
         self._call("nvmlInit_v2")
 
+    def processes(self, address: str) -> List[Tuple[int, Optional[int]]]:
+        """The processes that compute on a GPU, each with the bytes that it has there; None: not told."""
+        number, found = ctypes.c_uint(_PROCESSES), (_Process * _PROCESSES)()
+        self._call(
+            "nvmlDeviceGetComputeRunningProcesses_v3", self._device(address), ctypes.byref(number), found
+        )
+        return [
+            (one.pid, None if one.memory == _UNKNOWN_BYTES else one.memory)
+            for one in found[: min(number.value, _PROCESSES)]
+        ]
+
     def field(self, address: str, field: int, scope: int = 0) -> int:
-        """One field's current value, in the unit of nvml.h. `address` is the GPU's PCI address."""
+        """One field's current value, in the unit of nvml.h."""
         reading = _Field(field=field, scope=scope)
         self._call("nvmlDeviceGetFieldValues", self._device(address), 1, ctypes.byref(reading))
         if reading.result:
@@ -89,7 +114,8 @@ class Nvml:
             function = getattr(self._library, name)
         except AttributeError:
             raise NvmlError(name, NOT_FOUND, "this library has no such function") from None
-        if result := function(*arguments):
+        result = function(*arguments)
+        if result:
             raise self._error(name, result)
 
     def _error(self, call: str, result: int) -> NvmlError:
@@ -97,7 +123,7 @@ class Nvml:
         return NvmlError(call, result, words.decode("ascii", "replace"))
 
 
-@cache
+@lru_cache(maxsize=None)
 def nvml() -> Nvml:
     """The one NVML instance of this process. Raises NvmlError."""
     return Nvml()

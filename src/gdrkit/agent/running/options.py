@@ -1,0 +1,8 @@
+"""The options of the probe: what it leaves out, and what it looks at only if asked to."""
+
+FEW_PAIRS = "--few-pairs"
+"""Leave out queue pairs if they are many: to list one is a firmware command."""
+DEEP = "--deep"
+"""Read how each memory region was registered out of the kernel's memory."""
+RAS = "--ras"
+"""Ask NCCL: that starts a collective of all processes of the job."""

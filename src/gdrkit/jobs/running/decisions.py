@@ -1,0 +1,47 @@
+"""How a row of the decision table writes what it decides."""
+
+from __future__ import annotations
+
+from gdrkit.evidence import Confidence
+from gdrkit.jobs.running.circumstances import Circumstances
+from gdrkit.jobs.running.document import RunningVerdict, Way
+
+USED = "registered is not used: no source joins a region with the bytes that move"
+
+Decision = RunningVerdict | None
+
+
+def direct(
+    found: Circumstances, way: str, confidence: Confidence, because: str, *evidence: str,
+    limits: tuple[str, ...] = (),
+) -> RunningVerdict:  # fmt: skip
+    """Registered GPU memory: by dma-buf, by peermem, or by what is not known (empty)."""
+    return RunningVerdict(
+        way="direct", registered_by="dmabuf" if way == "dmabuf" else "peermem" if way == "peermem" else "",
+        confidence=confidence, moving=found.moving, because=because, evidence=evidence,
+        limits=(USED, *limits) if way else limits, ask=(),
+    )  # fmt: skip
+
+
+def decided(
+    found: Circumstances, way: Way, because: str, confidence: Confidence, *evidence: str,
+    limits: tuple[str, ...] = (),
+) -> RunningVerdict:  # fmt: skip
+    """Any other way."""
+    moving = True if not found.holdings and way in ("socket", "nvlink", "staged") else found.moving
+    return RunningVerdict(
+        way=way, registered_by="", confidence=confidence, moving=moving, because=because,
+        evidence=evidence, limits=limits, ask=(),
+    )  # fmt: skip
+
+
+def counted(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
+
+def amount(number: int) -> str:
+    """A number of bytes for a reader, in decimal units."""
+    for unit, size in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
+        if number >= size:
+            return f"{number / size:.3g} {unit}"
+    return f"{number} bytes"
