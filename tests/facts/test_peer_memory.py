@@ -112,9 +112,9 @@ NVIDIA = "alias symbol:nvidia_p2p_get_pages nvidia\n"
 @pytest.mark.parametrize(
     ("needed", "symbols", "uses"),
     [
-        ("kernel/ib_core.ko updates/nvidia.ko", NVIDIA, True),
-        ("updates/nvidia.ko", NVIDIA, True),  # OFED is gone: depmod found nothing that has its functions
         ("", NVIDIA, False),
+        ("kernel/ib_core.ko updates/nvidia.ko", NVIDIA, None),  # a full one, with unknown checksums
+        ("updates/nvidia.ko", NVIDIA, None),  # as well; OFED is gone
         ("", "alias symbol:ib_register_client ib_core\n", None),  # depmod did not see nvidia
     ],
 )

@@ -90,15 +90,14 @@ def peermem_linkage(node: Node) -> PeermemLinkage:
         return PeermemLinkage(bool(depends))
 
     def by_index() -> PeermemLinkage:
-        """depmod lists nvidia among what a full one needs, if it saw nvidia's functions, and nothing for a
-        stub. A sosreport has its lists, and no module."""
+        """A stub, if depmod lists nothing that it needs although it saw nvidia's functions. A sosreport has
+        depmod's lists and no module; they do not show with which checksums a full one was built."""
         needed = if_missing(None, modules.dependencies, node, modules.PEERMEM)
-        nvidia_seen = if_missing("", modules.symbol_owner, node, _P2P_SYMBOL)
-        if needed is None or not ("nvidia" in needed or nvidia_seen):
+        if needed is None or needed or not if_missing("", modules.symbol_owner, node, _P2P_SYMBOL):
             raise EvidenceMissing(unknown)
         path = f"{modules.modules_dir(node)}/modules.dep"
-        node.cite(path, modules.PEERMEM, f"needs {', '.join(needed) or 'nothing'}", Confidence.LIKELY)
-        return PeermemLinkage("nvidia" in needed)
+        node.cite(path, modules.PEERMEM, "needs nothing", Confidence.LIKELY)
+        return PeermemLinkage(False)
 
     return first_collected(by_symbols, by_dependencies, by_index)
 
