@@ -23,7 +23,7 @@ from gdrkit.explain.log_events import LogEvent, events, module_named_nearby
 from gdrkit.explain.mentions import mentioned
 from gdrkit.explain.otherwise import other_line
 from gdrkit.explain.question import question
-from gdrkit.explain.ranking import FOR_DMABUF, FOR_NETWORK, is_foreign, ranked
+from gdrkit.explain.ranking import FOR_DMABUF, FOR_INITIATED, FOR_NETWORK, FOR_RACK, is_foreign, ranked
 from gdrkit.explain.sentences import sentences
 from gdrkit.explain.subject import Topics, topics
 from gdrkit.explain.text_host import TextHost, proofs_of
@@ -79,7 +79,9 @@ def _machine(host: TextHost, about: Topics) -> TextMachine:
     for found in (*by_lines, *by_rules):
         proven.setdefault((found.code, _module_of(found.subject)), found)
     established = tuple(sorted(proven.values(), key=lambda found: (_layer(found.code), _first_line(found))))
-    own = tuple(found for found in established if not is_foreign(found.code, about))
+    own = tuple(
+        found for found in established if not is_foreign(found.code, about) and _is_of_this(found, about)
+    )
     return TextMachine(
         name=host.machine,
         established=tuple(found for found in own if not _is_note(found, about)),
@@ -149,6 +151,13 @@ def _established_by_rules(node: Node, host: TextHost) -> Iterator[EstablishedPro
             proofs=found or proofs_of(node.trail(subjects_of, result.rule).sources, host),
             blocks=paths_closed_by(applies_to(result)),
         )
+
+
+def _is_of_this(found: EstablishedProblem, about: Topics) -> bool:
+    """Whether a text is about what a problem is for: GPU kernels that start transfers, or racks."""
+    if found.code in FOR_INITIATED:
+        return about.initiated
+    return about.rack or found.code not in FOR_RACK
 
 
 def _is_note(found: EstablishedProblem, about: Topics) -> bool:

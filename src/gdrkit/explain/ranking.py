@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gdrkit.consumers.consumer import DIRECT
+from gdrkit.consumers.consumer import OF_ITS_OWN
 from gdrkit.evidence import Confidence
 from gdrkit.explain.claims import HARDWARE_CODES, Claim, Stance
 from gdrkit.explain.explanation import (
@@ -77,6 +77,12 @@ FOR_DMABUF = ("net-plugin-replaced", "perftest-tests-other-path")
 
 FOR_NETWORK = ("ib-disabled-by-env", "no-rdma-device")
 """Problems that matter only if a job needs the network."""
+
+FOR_INITIATED = ("gin-unavailable", "ibgda-peer-mapping-denied", "gdaki-kernel-too-old")
+"""Problems that matter only if GPU kernels start transfers: nearly every machine has one of them."""
+
+FOR_RACK = ("mnnvl-cumem-off", "mnnvl-disabled-by-env")
+"""Problems that matter only if NVLink connects hosts."""
 
 CARDS = ("gpu-consumer", "gpu-integrated")
 """Hardware that a text about a data-centre GPU does not mean."""
@@ -231,7 +237,7 @@ def _of_problem(problem: EstablishedProblem, machine: str, topics: Topics, *, fa
     """A problem that outputs prove. One that stops nothing is not why another line fails."""
     if any(problem.seen == proof.text for proof in problem.proofs):
         weight = BY_LINE
-    elif set(problem.blocks) & set(DIRECT):
+    elif set(problem.blocks) & set(OF_ITS_OWN):
         weight = BY_RULE if topics.dmabuf or problem.blocks != ("dmabuf",) else NOTE
     else:
         weight = NOTE if failing else SLOWER

@@ -28,6 +28,12 @@ _PATTERNS = {
         r"|gdrdrv"
         r"|\bp2p\b|peer[- ]to[- ]peer|Bad address|nvidia-fs|cufile|GPU memory|NVSHMEM|\bIBGDA\b"
     ),
+    "initiated": r"nvshmem|\bIBGDA\b|\bGIN\b|\bGDAKI\b|deep_?ep\b|gpunetio|\bUCX.{0,20}\bGDA\b",
+    # Each NCCL prints `MNNVL 0`, and the fabric of a single HGX host has no number.
+    "rack": (
+        r"\bMNNVL (?:busId \S+ fabric UUID (?!0\.0\b)|[1-9(]|is )|\bMNNVL\b(?! \d| busId)|\bGB[23]00\b"
+        r"|\bNVL\d|\bIMEX\b|ComputeDomain|multi-?node nvlink"
+    ),
     "datacenter": (
         r"\bTesla\b|\b(?:[AHBV][12]00|H20|H800|A800|GH200|GB[23]00|[KMP]\d0|P100|K20m|T4|L[42]0S?"
         r"|A[1346]0)\b"
@@ -87,13 +93,15 @@ class Topics(Struct, frozen=True):
     foreign: str  # the maker of other accelerators that the text is about; empty for NVIDIA's
     one_host: bool  # all ranks of its jobs are on one host, so nothing needs the network
     datacenter: bool  # it names a GPU for data centres, and none for desktops
+    initiated: bool  # a program whose GPU kernels start transfers
+    rack: bool  # NVLink between hosts
 
 
 def topics(lines: Iterable[TextLine]) -> Topics:
     """The topics of a text, by the words in its first lines; a longer text is a log of one subject."""
     first = (line.text[:MAX_CHARACTERS] for line, _ in zip(lines, range(MAX_LINES), strict=False))
     words = "\n".join(text for text in first if "NET/Socket" not in text)
-    names = ("gpu", "rdma", "dmabuf", "direct", "collective", "desktop")
+    names = ("gpu", "rdma", "dmabuf", "direct", "collective", "desktop", "initiated", "rack")
     found = {name: _compiled(name).search(words) is not None for name in names}
     cards = _compiled("datacenter").search(words) is not None
     datacenter = cards and not found["desktop"]
@@ -108,6 +116,8 @@ def topics(lines: Iterable[TextLine]) -> Topics:
         _maker(words),
         counts == {"1"},
         datacenter,
+        found["initiated"],
+        found["rack"],
     )
 
 
