@@ -202,6 +202,20 @@ ROWS = (
         versions="2 and later",
         sample="Invalid NCCL versions: 2.28.3 (loaded) v.s. 2.30.4 (expected), ",
     ),
+    _line(
+        "found inactive port or port with non{:[ -]}{text:IB|IB/RoCE} link layer protocol",
+        ("port-down",),
+        source=f"{_IBGDA}, ibdevx.cpp: one line for each port, used or not",
+        decides=False,
+        goes_on=True,
+        sample="found inactive port or port with non IB/RoCE link layer protocol, skipping...",
+    ),
+    _line(
+        "directNIC features are disabled by NVSHMEM_DISABLE_DATA_DIRECT=1",
+        ("data-direct-missing",),
+        source=_IBGDA,
+        goes_on=True,
+    ),
     _deepep(
         "DeepEP error: {what:CPU recv timeout|timeout (?:.dispatch CPU)}",
         _TRAFFIC,
