@@ -146,6 +146,10 @@ class Consumer(Struct, frozen=True, kw_only=True, eq=False):
         looks = (look.since for use in self.uses for look in use.required_files)
         return ".".join(map(str, max((*looks, *(use.since for use in self.uses)))))
 
+    def is_complete(self, version: str) -> bool:
+        """Whether a version supports everything a machine offers."""
+        return numbers(version) >= numbers(self.complete_since)
+
     @property
     def modern(self) -> str:
         """The first version that supports everything a machine offers, and any newer one, as text."""

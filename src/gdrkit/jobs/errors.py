@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 
-from gdrkit.consumers.mnnvl import MNNVL
 from gdrkit.jobs.gather import GatheredRanks, JobProcess
 from gdrkit.jobs.job import JobError
 from gdrkit.jobs.tally import TallyEntry
 from gdrkit.messages.nccl_networks import FAILED_STEPS, NO_CHANNEL, NO_FABRIC_MEMORY, NO_IMEX, NO_MNNVL
 from gdrkit.messages.nccl_records import Clique, Fabric, Failure, Variable
 from gdrkit.messages.verbs import FAILINGS, FailureMeaning
+from gdrkit.rules.mnnvl import CUMEM, ENABLE, mnnvl_cumem_off, mnnvl_disabled_by_env
 
 BLOCKING = ("ibv_reg_mr", "ibv_reg_dmabuf_mr")
 """Calls without which there is no direct path."""
@@ -89,19 +89,18 @@ def _fabric(gathered: GatheredRanks) -> Iterator[JobError]:
         yield _of_fabric(gathered, "NVLink cliques", meaning, code, *min(cliques.values()))
 
 
-_CODES = {"NCCL_CUMEM_ENABLE": "mnnvl-cumem-off", "NCCL_MNNVL_ENABLE": "mnnvl-disabled-by-env"}
+_SWITCHES = ((CUMEM, mnnvl_cumem_off), (ENABLE, mnnvl_disabled_by_env))
 
 
 def _switched_off(gathered: GatheredRanks, process: JobProcess) -> Iterator[JobError]:
     """The variables that turn NVLink between hosts off, for a GPU that has it."""
     if not any(fabric.cluster for fabric in process.all(Fabric)) or process.records.get(Clique):
         return
-    for switch in MNNVL.switches:
+    for switch, rule in _SWITCHES:
         for variable, entry in process.all(Variable).items():
             if variable.name == switch.name and switch.off(variable.value):
                 meaning = f"{variable.name}={variable.value}, so that NCCL uses the NICs between hosts"
-                code = _CODES[switch.name]
-                yield _of_fabric(gathered, "NVLink setting", meaning, code, entry.position, entry.words)
+                yield _of_fabric(gathered, "NVLink setting", meaning, rule.code, entry.position, entry.words)
 
 
 def _of_fabric(

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from msgspec.structs import replace
 
+from gdrkit.consumers.consumer import Path
 from gdrkit.report.answers import answers, by_evidence, deciding, in_words
 from gdrkit.report.document import ChainStep, ExpectationSection, PlanSection, ProcessInUse, Report
 from gdrkit.report.first_use import COMMAND, explained
@@ -81,9 +82,9 @@ def _programs(report: Report, every: bool) -> Iterator[Row]:
 
 def _rack(report: Report, every: bool) -> Iterator[Row]:
     """Why NVLink to other hosts is not used, on a node that has it."""
-    if "mnnvl" not in shown_programs(report, every=every):
+    if all(program.path != Path.NVLINK for program in shown_programs(report, every=every).values()):
         return
-    over = (one for one in report.judgements.values() if one.path == "nvlink" and one.state == "blocked")
+    over = (one for one in report.judgements.values() if one.path is Path.NVLINK and one.state == "blocked")
     for line in dict.fromkeys(rack_line(one.blocked_by[:1]) for one in over):
         yield 2, "warning", line
 

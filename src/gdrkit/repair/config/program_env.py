@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
-from gdrkit.consumers.mooncake import MOONCAKE, SWITCH, SWITCH_SINCE
-from gdrkit.formats.versions import numbers
+from gdrkit.consumers.mooncake import MOONCAKE, SWITCH, SWITCH_SINCE, has_switch
+from gdrkit.consumers.names import NAMES
 from gdrkit.repair.config.env_forms import EnvSetting, env_lines
 from gdrkit.repair.config.output import ConfigOutput, ConfigRefused
 from gdrkit.repair.config.request import ConfigRequest, ask, choose, failed_subjects, known_ports
@@ -19,7 +19,7 @@ FORMS = ("shell", "kubernetes", "slurm")
 def program_env(request: ConfigRequest) -> ConfigOutput | ConfigRefused:
     """The environment for the program of --consumer."""
     known = ", ".join(sorted(_SETTINGS))
-    if request.consumer == "nccl":
+    if request.consumer == NAMES[0]:
         return ConfigRefused(
             kind="program-env",
             why="NCCL has a kind of its own",
@@ -172,7 +172,7 @@ def _mooncake(request: ConfigRequest) -> Iterator[EnvSetting]:
     path = choose(request).path
     since = ".".join(map(str, SWITCH_SINCE))
     copies = ask(request, MOONCAKE.copies) or ()
-    old = [copy.version for copy in copies if numbers(copy.version) < SWITCH_SINCE]
+    old = [copy.version for copy in copies if not has_switch(copy.version)]
     if old:
         why = f"Mooncake {old[0]} has it from its build; releases from {since} on read it"
         yield EnvSetting(SWITCH, "", why)

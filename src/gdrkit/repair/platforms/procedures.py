@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
-from gdrkit.consumers.nvshmem import NVSHMEM
-from gdrkit.consumers.ucx import UCX
 from gdrkit.evidence import EvidenceMissing, MissingReason
 from gdrkit.facts.driver_files import has_driver_container
 from gdrkit.facts.kernel import release
@@ -59,8 +57,8 @@ PROCEDURES: Mapping[str, Planner] = {
     ),
     RemedyName.MOONCAKE_USE_DMABUF: programs.mooncake_dmabuf,
     RemedyName.MOONCAKE_USE_PEERMEM: programs.mooncake_peermem,
-    RemedyName.UPGRADE_NVSHMEM: programs.newer(NVSHMEM),
-    RemedyName.UPGRADE_UCX: programs.newer(UCX),
+    RemedyName.UPGRADE_NVSHMEM: programs.newer_nvshmem,
+    RemedyName.UPGRADE_UCX: programs.newer_ucx,
     RemedyName.GIVE_CONTAINER_DEVICES: programs.give_devices,
     RemedyName.CLEAN_NCCL_SETTINGS: software.clean_settings,
 }

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from gdrkit.consumers.consumer import Consumer
 from gdrkit.consumers.mooncake import SWITCH
+from gdrkit.consumers.nvshmem import NVSHMEM
+from gdrkit.consumers.ucx import UCX
 from gdrkit.node import Node
 from gdrkit.repair.config.containers import container
 from gdrkit.repair.config.output import ConfigOutput, rendered
@@ -13,8 +15,6 @@ from gdrkit.repair.config.request import ConfigRequest
 from gdrkit.repair.platforms.action import Action, AskPerson
 from gdrkit.repair.platforms.choices import ProcedureChoices
 from gdrkit.repair.platforms.platform import Platform
-
-Planner = Callable[[Node, Platform, ProcedureChoices], Iterator[Action]]
 
 
 def mooncake_dmabuf(node: Node, platform: Platform, choices: ProcedureChoices) -> Iterator[Action]:
@@ -37,14 +37,21 @@ def _set(value: str) -> AskPerson:
     )
 
 
-def newer(program: Consumer) -> Planner:
-    """Use a newer version of a program, which most jobs load from their image or environment."""
+def newer_nvshmem(node: Node, platform: Platform, choices: ProcedureChoices) -> Iterator[Action]:
+    """Use a newer NVSHMEM."""
+    del node, platform, choices
+    yield _newer(NVSHMEM)
 
-    def procedure(node: Node, platform: Platform, choices: ProcedureChoices) -> Iterator[Action]:
-        del node, platform, choices
-        yield AskPerson(what=f"use {program.modern} in the job's image or environment")
 
-    return procedure
+def newer_ucx(node: Node, platform: Platform, choices: ProcedureChoices) -> Iterator[Action]:
+    """Use a newer UCX."""
+    del node, platform, choices
+    yield _newer(UCX)
+
+
+def _newer(program: Consumer) -> AskPerson:
+    """Most jobs load a program from their image or environment, not from the machine's package."""
+    return AskPerson(what=f"use {program.modern} in the job's image or environment")
 
 
 def give_devices(node: Node, platform: Platform, choices: ProcedureChoices) -> Iterator[Action]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from msgspec.structs import replace
 
 from gdrkit.consumers.consumer import Consumer, Path
-from gdrkit.consumers.mooncake import MOONCAKE, NEWEST_READ, SWITCH, SWITCH_SINCE
+from gdrkit.consumers.mooncake import MOONCAKE, NEWEST_READ, SWITCH, has_switch
 from gdrkit.consumers.nvshmem import NVSHMEM
 from gdrkit.consumers.ucx import UCX
 from gdrkit.evidence import EvidenceMissing, Missing, MissingReason
@@ -15,7 +15,6 @@ from gdrkit.facts.environment import SYSTEM, Setting, environment
 from gdrkit.facts.libraries import LibraryCopy, nvshmem_copies, ucx_version
 from gdrkit.facts.rdma import character_device, has_device_file, rdma_devices
 from gdrkit.facts.virtual import scope
-from gdrkit.formats.versions import numbers
 from gdrkit.node import Node, Supposition, each_known, if_absent
 from gdrkit.repair.remedies.remedy import Remedy
 from gdrkit.rules.remedy_names import RemedyName
@@ -26,7 +25,7 @@ def _mooncake(path: Path) -> Callable[[Node], Iterable[Supposition]]:
 
     def effect(node: Node) -> Iterable[Supposition]:
         copies = if_absent((LibraryCopy(NEWEST_READ, ""),), MOONCAKE.copies, node)
-        if any(numbers(copy.version) < SWITCH_SINCE for copy in copies):
+        if not all(has_switch(copy.version) for copy in copies):
             raise EvidenceMissing(
                 Missing(f"a Mooncake with {SWITCH}", MissingReason.ABSENT, "pip list | grep -i mooncake")
             )
@@ -50,7 +49,7 @@ def _newer_ucx(node: Node) -> Iterable[Supposition]:
 
 def _older_than_complete(program: Consumer, versions: Iterable[str]) -> None:
     """Raise if no version is older than the first one that supports everything."""
-    if all(numbers(version) >= numbers(program.complete_since) for version in versions):
+    if all(map(program.is_complete, versions)):
         raise EvidenceMissing(
             Missing(f"an old {program.title}", MissingReason.UNDECIDED, f"{program.modern} is there already")
         )
