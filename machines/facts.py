@@ -182,7 +182,7 @@ def _libraries(machine: Machine) -> set[str]:
     libraries, true = machine.libraries, set()
 
     def number(version: str) -> tuple[int, ...]:
-        return tuple(int(part) for part in version.split("."))
+        return tuple(int(part) for part in version.split(".") if part.isdigit())
 
     if libraries.verbs and not libraries.verbs_dmabuf:
         true |= {"verbs-lacks-dmabuf", "verbs-library-old"}
@@ -191,7 +191,10 @@ def _libraries(machine: Machine) -> set[str]:
     if libraries.nccl:
         true |= {"nccl-lacks-dmabuf"} if number(libraries.nccl) < (2, 13, 4) else set()
         true |= {"nccl-misses-peermem"} if number(libraries.nccl) < (2, 23, 4) else set()
-    true.add("mooncake-forces-dmabuf" if libraries.mooncake == "0.3.11" else "mooncake-forces-peermem")
+    chosen = machine.environment.get("WITH_NVIDIA_PEERMEM")
+    if chosen is None or number(libraries.mooncake or "9") < (0, 3, 11):
+        chosen = "0" if libraries.mooncake == "0.3.11" else "1"
+    true.add("mooncake-forces-dmabuf" if chosen == "0" else "mooncake-forces-peermem")
     if libraries.nccl and number(libraries.nccl) < (2, 28, 7):
         true.add("gin-unavailable")
     if libraries.ucx:

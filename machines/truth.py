@@ -15,7 +15,8 @@ from machines.machine import Function, Machine
 from machines.nvidia import in_use
 
 ANY_JOB = ("nccl", "ucx", "verbs", "nvshmem")
-CONSUMERS = (*ANY_JOB, "mooncake")
+CONSUMERS = (*ANY_JOB, "mooncake", "nixl", "nccl-gin", "deepep")
+INITIATING = ("nvshmem", "nccl-gin", "deepep")
 LAYERS = ("hardware", "firmware", "kernel", "driver", "rdma", "pcie", "library", "application")
 FORBIDDEN = {"integrated": "gpu-integrated", "consumer": "gpu-consumer"}
 
@@ -36,6 +37,7 @@ class Truth:
     headline: frozenset[str] = frozenset()  # codes that name the cause; empty if nothing is blocked
     perhaps: frozenset[str] = frozenset()  # codes that may or may not be called a blocker
     blockers: dict[str, dict[str, list[Blocker]]] = field(default_factory=dict)  # consumer, path
+    initiated: dict[str, frozenset[str]] = field(default_factory=dict)  # who starts a GPU kernel's transfers
     codes: frozenset[str] = frozenset()  # statements that are true
     modprobe: Loading = field(default_factory=Loading)
     nothing_to_judge: bool = False
@@ -67,6 +69,9 @@ def judge(machine: Machine) -> Truth:
         truth.states[consumer], paths = _consumer(machine, consumer, usable, hardware, loading)
         truth.blockers[consumer] = paths
     _active(machine, truth, usable, hardware)
+    for name in INITIATING:
+        if truth.states[name] <= {"ready", "active"}:
+            truth.initiated[name] = _initiated(machine, name, hardware)
     best = truth.blockers["nccl"]
     if truth.states["nccl"] & {"blocked", "impossible"}:
         truth.headline = _headline(best)
@@ -100,6 +105,14 @@ def _open_questions(machine: Machine, truth: Truth) -> Truth:
             truth.perhaps |= {code}
             for name in whom:
                 truth.states[name] |= {"blocked"}
+    if machine.distribution.family == "talos":  # its Python environments are not collected
+        truth.states["mooncake"] |= {"unknown"}
+    for name in ("nixl", "nccl-gin", "deepep"):  # programs that are not there, or of a version not known
+        truth.states[name] |= {"unknown"} if truth.states[name] == {"ready"} else set()
+        if machine.legacy_client == "loaded" and not machine.peermem.loaded:
+            truth.states[name] |= {"ready", "blocked", "unknown"}
+        if {"ib-disabled-by-env", "hca-not-selected"} & machine.claims and name != "nixl":
+            truth.states[name] |= {"blocked"}  # GIN chooses its NICs as NCCL does
     if machine.legacy_client == "loaded" and not machine.libraries.nvshmem:
         truth.states["nvshmem"] |= {"unknown"}  # what a program that is not there would look for
     if "gpu-unsupported" in machine.claims:
@@ -250,11 +263,62 @@ def _dmabuf(machine: Machine, consumer: str, gpu: Function, nics: list[Function]
         found.append(Blocker("library", "nccl-lacks-dmabuf"))
     if consumer == "ucx" and libraries.ucx and number(libraries.ucx) < (1, 14):
         found.append(Blocker("library", "ucx-lacks-dmabuf"))
-    if consumer == "mooncake" and libraries.mooncake != "0.3.11":  # of the releases, only this one does
+    if consumer == "mooncake" and not _mooncake_takes_dmabuf(machine):
         found.append(Blocker("application", "mooncake-forces-peermem"))
+    found += _switched_off(machine, consumer, "dmabuf")
+    found += _without_gin(machine, consumer)
     if consumer == "nccl" and machine.nccl_conf.get("NCCL_DMABUF_ENABLE") == "0":
         found.append(Blocker("application", "dmabuf-disabled-by-env"))
     return found
+
+
+def _mooncake_takes_dmabuf(machine: Machine) -> bool:
+    """Mooncake tries one way only. From 0.3.11 on a variable chooses; that release alone prefers dma-buf."""
+    version, chosen = machine.libraries.mooncake, machine.environment.get("WITH_NVIDIA_PEERMEM")
+    if chosen is not None and number(version or "9") >= (0, 3, 11):
+        return chosen == "0"
+    return version == "0.3.11"
+
+
+_SWITCHES = {
+    ("nvshmem", "NVSHMEM_IB_DISABLE_DMABUF"): ("dmabuf",),
+    ("ucx", "UCX_IB_GPU_DIRECT_RDMA"): ("dmabuf", "peermem"),
+    ("nixl", "UCX_IB_GPU_DIRECT_RDMA"): ("dmabuf", "peermem"),
+}
+"""Variables with which a program leaves out paths. The drawn values do."""
+
+
+def _switched_off(machine: Machine, consumer: str, path: str) -> list[Blocker]:
+    found = []
+    for (name, variable), paths in _SWITCHES.items():
+        if name == consumer and path in paths and variable in machine.environment:
+            found.append(Blocker("application", "dmabuf-disabled-by-env"))
+    return found
+
+
+def _without_gin(machine: Machine, consumer: str) -> list[Blocker]:
+    """GIN came with NCCL 2.28.7."""
+    old = machine.libraries.nccl and number(machine.libraries.nccl) < (2, 28, 7)
+    return [Blocker("library", "gin-unavailable")] if consumer == "nccl-gin" and old else []
+
+
+def _initiated(machine: Machine, consumer: str, nics: list[Function]) -> frozenset[str]:
+    """Who rings the NIC's doorbell, for a user without CAP_SYS_ADMIN.
+
+    The driver lets a GPU map the doorbell only with PeerMappingOverride. The NIC's queues are in GPU memory
+    as a dma-buf of DEVX, or through a peer-memory client. Without them IBGDA fails, and GIN has its proxy.
+    """
+    if any(nic.part == "EFA" for nic in nics):
+        return frozenset({"cpu", "none", "unknown"})
+    driver = machine.driver
+    given = driver.parameters.get("RegistryDwords", "") if driver else ""
+    doorbell = "PeerMappingOverride=1" in given
+    inbox = machine.running_stack == machine.inbox_tag
+    client = machine.peermem.loaded or machine.legacy_client == "loaded"
+    queues = client or (machine.kernel.devx if inbox else True)
+    ways = {"gpu" if doorbell and queues else "cpu" if queues or consumer != "nvshmem" else "none"}
+    unsure = not inbox and not client  # an OFED may or may not have what Linux 6.1 has
+    return frozenset(ways | ({"cpu", "none", "unknown"} if unsure else set()))
 
 
 def _peermem(machine: Machine, consumer: str, loading: Loading) -> list[Blocker]:
@@ -268,7 +332,7 @@ def _peermem(machine: Machine, consumer: str, loading: Loading) -> list[Blocker]
         return _closed(machine, loading)
     folder = machine.kernel.mm_kobj
     seen = True
-    if not state.loaded and consumer != "ucx":  # UCX alone looks for /sys/module/nv_peer_mem
+    if not state.loaded and consumer not in ("ucx", "nixl"):  # UCX alone looks for /sys/module/nv_peer_mem
         seen = folder or consumer == "verbs"
     elif consumer == "nccl":
         seen = folder or number(libraries.nccl or "9") >= (2, 23, 4)
@@ -276,8 +340,12 @@ def _peermem(machine: Machine, consumer: str, loading: Loading) -> list[Blocker]
         seen = folder or number(libraries.ucx or "9") >= (1, 18)
     elif consumer == "nvshmem":
         seen = folder or number(libraries.nvshmem or "9") > (3, 2, 5)
+    elif consumer == "nixl":  # its wheel has a UCX of 1.19 or newer
+        seen = True
     found = [] if seen else [Blocker("library", f"{consumer}-misses-peermem")]
-    if consumer == "mooncake" and libraries.mooncake == "0.3.11":
+    found += _switched_off(machine, consumer, "peermem")
+    found += _without_gin(machine, consumer)
+    if consumer == "mooncake" and _mooncake_takes_dmabuf(machine):
         found.append(Blocker("application", "mooncake-forces-dmabuf"))
     coherent = any(gpu.gpu and gpu.gpu.coherent for gpu in machine.gpus)
     driver = machine.driver
@@ -354,4 +422,4 @@ def _headline(paths: dict[str, list[Blocker]]) -> frozenset[str]:
 
 def number(version: str) -> tuple[int, ...]:
     """A version as numbers; () for an unknown one."""
-    return tuple(int(part) for part in version.split(".")) if version else ()
+    return tuple(int(part) for part in version.split(".") if part.isdigit()) if version else ()

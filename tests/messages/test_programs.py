@@ -23,6 +23,10 @@ FAILING = (
     ("WARN: ibgda_alloc_and_map_qp_uar with GPU as handler failed. We may need to enter the CPU fallback "
      "path.", "ibgda-peer-mapping-denied"),
     ("NIC handler will be CPU with gdrcopy backend.", "ibgda-cpu-assisted"),
+    ("NIC handler will be CPU with the selected GPU CPU mapping backend.", "ibgda-cpu-assisted"),
+    ("/b/ibrc.cpp:840: non-zero status: 7 mem registration failed ", "memory-not-registrable"),
+    ("could not find user specified HCA name: mlx5_9 port: 1, skipping", "hca-not-selected"),
+    ("GPU CPU mapping disabled: no usable GDRCopy or CUDA DMA-BUF backend.", "gdrcopy-not-loaded"),
     ("NVSHMEM_IBGDA_NIC_HANDLER=cpu requires GDRCopy.", "gdrcopy-not-loaded"),
     ("found inactive port or port with non-IB link layer protocol, skipping...", "port-down"),
     ("directNIC features are disabled by NVSHMEM_DISABLE_DATA_DIRECT=1", "data-direct-missing"),
