@@ -1,4 +1,4 @@
-"""The programs' own libraries against the catalogue, where they are: benchmarks/witnesses.py says which."""
+"""The programs' own libraries against the catalogue, where they are: benchmarks/libraries.py says which."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import os
 from pathlib import Path
 
 import pytest
-from benchmarks.witnesses import BINARIES, EXPECTED, binaries, fixed, found_in, matched, rows_of, started
+from benchmarks.libraries import BINARIES, EXPECTED, binaries, fixed, found_in, matched, rows_of, started
 
-FOLDER = Path(os.environ.get("GDRKIT_WITNESSES", ""))
+FOLDER = Path(os.environ.get("GDRKIT_LIBRARIES", ""))
 needs_libraries = pytest.mark.skipif(
-    "GDRKIT_WITNESSES" not in os.environ,
-    reason="set GDRKIT_WITNESSES to a folder of unpacked wheels: see benchmarks/witnesses.py",
+    "GDRKIT_LIBRARIES" not in os.environ,
+    reason="set GDRKIT_LIBRARIES to a folder of unpacked wheels: see benchmarks/libraries.py",
 )
 
 

@@ -1,10 +1,10 @@
-"""What the programs' own libraries say of our catalogue of messages: a second witness beside their sources.
+"""What the programs' own libraries say of our catalogue of messages: a second source beside their code.
 
     pip download --no-deps nvidia-nvshmem-cu12 mooncake-transfer-engine nixl-cu12 nvidia-cuda-runtime-cu12
     # unpack them, and Debian's libucx0, libfabric1, ... (dpkg -x), into one folder, and then
-    GDRKIT_WITNESSES=FOLDER uv run --no-sync python -m benchmarks.witnesses
+    GDRKIT_LIBRARIES=FOLDER uv run --no-sync python -m benchmarks.libraries
 
-Two things are asked. Which rows have a fixed part in a binary of that release: what is not there is of
+It asks two things. Which rows have a fixed part in a binary of that release: what is not there is of
 another release, of a build with other options, or of Python. And what is printed by a start without a GPU
 and without a NIC: each line that we predict for such a machine must be matched. Exit code 1 if one is not.
 """
@@ -129,7 +129,7 @@ def matched(printed: str) -> Iterator[tuple[str, tuple[str, ...]]]:
 
 
 def main() -> int:
-    folder = Path(os.environ["GDRKIT_WITNESSES"])
+    folder = Path(os.environ["GDRKIT_LIBRARIES"])
     print(f"{'program':<10} {'release':<16} {'rows':>5} {'in it':>6}  not in it, the first two")
     for program in BINARIES:
         paths, rows = binaries(folder, program), rows_of(program)
