@@ -48,6 +48,8 @@ def _hardware(machine: Machine) -> set[str]:
     true |= set() if hardware or (machine.gpus and theirs) else {"no-rdma-device"}
     if any(not nic.nic for nic in machine.nics):
         true.add("rdma-device-software")
+    if any("mlx5" not in nic.rdma or not nic.nic or nic.part == "EFA" for nic in machine.nics):
+        true.add("nic-not-mlx5")  # NVSHMEM asks for the name and for the driver, NCCL's GDAKI for the driver
     true |= {"shared-nic"} if machine.platform == "Spark" else set()
     if any(
         _narrow(nic) for nic in hardware if nic.state != "DOWN"

@@ -333,7 +333,7 @@ def _peermem(machine: Machine, consumer: str, loading: Loading) -> list[Blocker]
     folder = machine.kernel.mm_kobj
     seen = True
     if not state.loaded and consumer not in ("ucx", "nixl"):  # UCX alone looks for /sys/module/nv_peer_mem
-        seen = folder or consumer == "verbs"
+        seen = folder or consumer in ("verbs", "mooncake")  # which look for no file
     elif consumer == "nccl":
         seen = folder or number(libraries.nccl or "9") >= (2, 23, 4)
     elif consumer == "ucx":
