@@ -9,6 +9,9 @@ from machines.loading import Loading, modprobe, signature, symbols
 from machines.machine import Function, Machine
 from machines.pci import links
 
+QUEUES = 44
+"""The rdma-core whose libmlx5 takes a dma-buf for a NIC's queues: NCCL docs, deviceapi.rst."""
+
 
 def facts(machine: Machine, loading: Loading) -> set[str]:
     """The codes that are true."""
@@ -119,6 +122,8 @@ def _driver(machine: Machine) -> set[str]:
     if machine.legacy_client == "loaded" and machine.kernel.mm_kobj:
         true.add("peermem-registration-refused")
     true |= {"driver-mismatch"} if driver.loaded and driver.running_version else set()
+    if driver.loaded:  # no drawn machine has GDRCopy, nvidia-fs or settings of cuFile
+        true |= {"gdrcopy-not-loaded", "nvidia-fs-not-loaded", "gds-p2pdma-off", "gds-compat-mode"}
     true |= _loaded(machine) if driver.loaded and machine.peermem.loaded else set()
     if machine.peermem.at_boot and machine.peermem.kind == "stub":
         true.add("peermem-redundant")
@@ -171,6 +176,10 @@ def _stack(machine: Machine) -> set[str]:
     true |= {"kernel-lacks-dmabuf"} if inbox and not machine.kernel.dmabuf else set()
     true |= {"kernel-lacks-odp"} if inbox and not machine.kernel.odp else set()
     client = machine.peermem.loaded or machine.legacy_client == "loaded"
+    if machine.libraries.verbs < QUEUES and not client:
+        true.add("nic-buffers-not-mappable")
+    if any(nic.part == "EFA" for nic in machine.nics):  # Linux's own efa pins GPU memory as a dma-buf only
+        true.add("efa-p2p-unavailable")
     true |= {"gdaki-kernel-too-old"} if inbox and not machine.kernel.devx and not client else set()
     against = machine.peermem.built_against
     if machine.peermem.kind == "full" and against not in (running, machine.disk_stack):

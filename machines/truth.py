@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from machines.distance import NEAR, distance, own, refused
-from machines.facts import facts
+from machines.facts import QUEUES, facts
 from machines.loading import Loading, alone, modprobe
 from machines.machine import Function, Machine
 from machines.nvidia import in_use
@@ -317,7 +317,8 @@ def _initiated(machine: Machine, consumer: str, nics: list[Function]) -> frozens
     client = machine.peermem.loaded or machine.legacy_client == "loaded"
     queues = client or (machine.kernel.devx if inbox else True)
     ways = {"gpu" if doorbell and queues else "cpu" if queues or consumer != "nvshmem" else "none"}
-    unsure = not inbox and not client  # an OFED may or may not have what Linux 6.1 has
+    # An OFED may or may not have what Linux 6.1 has, and a job's image may have another rdma-core.
+    unsure = not client and (not inbox or machine.libraries.verbs < QUEUES)
     return frozenset(ways | ({"cpu", "none", "unknown"} if unsure else set()))
 
 
