@@ -180,6 +180,8 @@ def _stack(machine: Machine) -> set[str]:
         true.add("nic-buffers-not-mappable")
     if any(nic.part == "EFA" for nic in machine.nics):  # Linux's own efa pins GPU memory as a dma-buf only
         true.add("efa-p2p-unavailable")
+    else:
+        true.add("no-efa-device")
     true |= {"gdaki-kernel-too-old"} if inbox and not machine.kernel.devx and not client else set()
     against = machine.peermem.built_against
     if machine.peermem.kind == "full" and against not in (running, machine.disk_stack):
