@@ -10,6 +10,9 @@ from machines.loading import Loading, modprobe, signature, symbols
 from machines.machine import Function, Machine
 from machines.pci import links
 
+QUEUES = 44
+"""The rdma-core whose libmlx5 takes a dma-buf for a NIC's queues: NCCL docs, deviceapi.rst."""
+
 
 def facts(machine: Machine, loading: Loading) -> set[str]:
     """The codes that are true."""
@@ -49,6 +52,8 @@ def _hardware(machine: Machine) -> set[str]:
     true |= set() if hardware or (machine.gpus and theirs) else {"no-rdma-device"}
     if any(not nic.nic for nic in machine.nics):
         true.add("rdma-device-software")
+    if any("mlx5" not in nic.rdma or not nic.nic or nic.part == "EFA" for nic in machine.nics):
+        true.add("nic-not-mlx5")  # NVSHMEM asks for the name and for the driver, NCCL's GDAKI for the driver
     true |= {"shared-nic"} if machine.platform == "Spark" else set()
     if any(
         _narrow(nic) for nic in hardware if nic.state != "DOWN"
@@ -117,6 +122,8 @@ def _driver(machine: Machine) -> set[str]:
     if machine.legacy_client == "loaded" and machine.client_folders:
         true.add("peermem-registration-refused")
     true |= {"driver-mismatch"} if driver.loaded and driver.running_version else set()
+    if driver.loaded:  # no drawn machine has GDRCopy, nvidia-fs or settings of cuFile
+        true |= {"gdrcopy-not-loaded", "nvidia-fs-not-loaded", "gds-p2pdma-off", "gds-compat-mode"}
     true |= _loaded(machine) if driver.loaded and machine.peermem.loaded else set()
     if machine.peermem.at_boot and machine.peermem.kind == "stub":
         true.add("peermem-redundant")
@@ -170,6 +177,12 @@ def _stack(machine: Machine) -> set[str]:
     true |= set() if machine.imports_dmabuf(running) else {"kernel-lacks-dmabuf"}
     true |= {"kernel-lacks-odp"} if inbox and not machine.kernel.odp else set()
     client = machine.peermem.loaded or machine.legacy_client == "loaded"
+    if machine.libraries.verbs < QUEUES and not client:
+        true.add("nic-buffers-not-mappable")
+    if any(nic.part == "EFA" for nic in machine.nics):  # Linux's own efa pins GPU memory as a dma-buf only
+        true.add("efa-p2p-unavailable")
+    else:
+        true.add("no-efa-device")
     devx = machine.imports_dmabuf(running) and (machine.kernel.devx or not inbox)
     true |= set() if devx or client else {"gdaki-kernel-too-old"}
     against = machine.peermem.built_against
@@ -191,7 +204,7 @@ def _libraries(machine: Machine) -> set[str]:
     libraries, true = machine.libraries, set()
 
     def number(version: str) -> tuple[int, ...]:
-        return tuple(int(part) for part in version.split("."))
+        return tuple(int(part) for part in version.split(".") if part.isdigit())
 
     if libraries.verbs and not libraries.verbs_dmabuf:
         true |= {"verbs-lacks-dmabuf", "verbs-library-old"}
@@ -200,7 +213,10 @@ def _libraries(machine: Machine) -> set[str]:
     if libraries.nccl:
         true |= {"nccl-lacks-dmabuf"} if number(libraries.nccl) < (2, 13, 4) else set()
         true |= {"nccl-misses-peermem"} if number(libraries.nccl) < (2, 23, 4) else set()
-    true.add("mooncake-forces-dmabuf" if libraries.mooncake == "0.3.11" else "mooncake-forces-peermem")
+    chosen = machine.environment.get("WITH_NVIDIA_PEERMEM")
+    if chosen is None or number(libraries.mooncake or "9") < (0, 3, 11):
+        chosen = "0" if libraries.mooncake == "0.3.11" else "1"
+    true.add("mooncake-forces-dmabuf" if chosen == "0" else "mooncake-forces-peermem")
     if libraries.nccl and number(libraries.nccl) < (2, 28, 7):
         true.add("gin-unavailable")
     if libraries.ucx:

@@ -112,11 +112,22 @@ def compare(case: Case, answer: Answer) -> list[Miss]:
         and answer.headline not in truth.headline | truth.perhaps
     ):
         misses.append(Miss("headline", "/".join(sorted(truth.headline)), answer.headline))
+    misses += _initiated(case, answer)
     misses += _unnamed(case, answer) + _claims(case, answer) + _plans(case, answer)
     if answer.exit_code not in EXITS[answer.state]:
         misses.append(Miss("exit", f"{answer.state}: {EXITS[answer.state]}", str(answer.exit_code)))
     if all(fault.modprobe for fault in case.faults):
         misses += _modprobe(case, answer)
+    return misses
+
+
+def _initiated(case: Case, answer: Answer) -> list[Miss]:
+    """Who is said to start the transfers of GPU kernels, where the truth is known."""
+    misses = []
+    for name, ways in case.truth.initiated.items():
+        section = answer.report["consumers"][name]["initiated"]
+        if answer.report["consumers"][name]["state"] in ("ready", "active") and section["by"] not in ways:
+            misses.append(Miss("initiated", f"{name} {'/'.join(sorted(ways))}", f"{name} {section['by']}"))
     return misses
 
 

@@ -200,6 +200,7 @@ class Machine:
     modprobe_d: list[str] = field(default_factory=list)
     nccl_conf: dict[str, str] = field(default_factory=dict)
     ucx_conf: dict[str, str] = field(default_factory=dict)
+    environment: dict[str, str] = field(default_factory=dict)  # of every login: /etc/environment
     log: list[str] = field(default_factory=list)
     third_party: dict[str, str] = field(default_factory=dict)  # loaded module -> version
     legacy_client: str = ""  # "", installed, loaded

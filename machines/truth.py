@@ -10,13 +10,14 @@ from typing import NamedTuple
 
 from machines import rack
 from machines.distance import NEAR, distance, own, refused
-from machines.facts import facts, offers_dmabuf
+from machines.facts import QUEUES, facts, offers_dmabuf
 from machines.loading import Loading, alone, modprobe
 from machines.machine import Function, Machine
 from machines.nvidia import in_use
 
 ANY_JOB = ("nccl", "ucx", "verbs", "nvshmem")
-CONSUMERS = (*ANY_JOB, "mooncake")
+CONSUMERS = (*ANY_JOB, "mooncake", "nixl", "nccl-gin", "deepep")
+INITIATING = ("nvshmem", "nccl-gin", "deepep")
 LAYERS = ("hardware", "firmware", "kernel", "driver", "rdma", "pcie", "library", "application")
 FORBIDDEN = {"integrated": "gpu-integrated", "consumer": "gpu-consumer"}
 
@@ -37,6 +38,7 @@ class Truth:
     headline: frozenset[str] = frozenset()  # codes that name the cause; empty if nothing is blocked
     perhaps: frozenset[str] = frozenset()  # codes that may or may not be called a blocker
     blockers: dict[str, dict[str, list[Blocker]]] = field(default_factory=dict)  # consumer, path
+    initiated: dict[str, frozenset[str]] = field(default_factory=dict)  # who starts a GPU kernel's transfers
     codes: frozenset[str] = frozenset()  # statements that are true
     modprobe: Loading = field(default_factory=Loading)
     nothing_to_judge: bool = False
@@ -74,6 +76,9 @@ def _beside_nics(machine: Machine) -> Truth:
         truth.states[consumer], paths = _consumer(machine, consumer, usable, hardware, loading)
         truth.blockers[consumer] = paths
     _active(machine, truth, usable, hardware)
+    for name in INITIATING:
+        if truth.states[name] <= {"ready", "active"}:
+            truth.initiated[name] = _initiated(machine, name, hardware)
     best = truth.blockers["nccl"]
     if truth.states["nccl"] & {"blocked", "impossible"}:
         truth.headline = _headline(best)
@@ -111,6 +116,12 @@ def _open_questions(machine: Machine, truth: Truth) -> Truth:
                 truth.states[name] |= {"blocked"}
     if "dmabuf-no-p2p-importer" in truth.perhaps and truth.headline and truth.blockers:
         truth.headline |= lowest(truth.blockers["nccl"]["peermem"])  # one more reason against dma-buf
+    for name in ("nixl", "nccl-gin", "deepep"):  # programs that are not there, or of a version not known
+        truth.states[name] |= {"unknown"} if truth.states[name] == {"ready"} else set()
+        if machine.legacy_client == "loaded" and not machine.peermem.loaded:
+            truth.states[name] |= {"ready", "blocked", "unknown"}
+        if {"ib-disabled-by-env", "hca-not-selected"} & machine.claims and name != "nixl":
+            truth.states[name] |= {"blocked"}  # GIN chooses its NICs as NCCL does
     if machine.legacy_client == "loaded" and not machine.libraries.nvshmem:
         truth.states["nvshmem"] |= {"unknown"}  # what a program that is not there would look for
     if machine.distribution.family == "talos" and not machine.libraries.mooncake:
@@ -263,11 +274,63 @@ def _dmabuf(machine: Machine, consumer: str, gpu: Function, nics: list[Function]
     if consumer == "ucx" and libraries.ucx and number(libraries.ucx) < (1, 14):
         found.append(Blocker("library", "ucx-lacks-dmabuf"))
     unseen = machine.distribution.family == "talos"  # programs are in containers, in whatever release
-    if consumer == "mooncake" and libraries.mooncake != "0.3.11" and not unseen:  # only this one uses it
+    if consumer == "mooncake" and not unseen and not _mooncake_takes_dmabuf(machine):
         found.append(Blocker("application", "mooncake-forces-peermem"))
+    found += _switched_off(machine, consumer, "dmabuf")
+    found += _without_gin(machine, consumer)
     if consumer == "nccl" and machine.nccl_conf.get("NCCL_DMABUF_ENABLE") == "0":
         found.append(Blocker("application", "dmabuf-disabled-by-env"))
     return found
+
+
+def _mooncake_takes_dmabuf(machine: Machine) -> bool:
+    """Mooncake tries one way only. From 0.3.11 on a variable chooses; that release alone prefers dma-buf."""
+    version, chosen = machine.libraries.mooncake, machine.environment.get("WITH_NVIDIA_PEERMEM")
+    if chosen is not None and number(version or "9") >= (0, 3, 11):
+        return chosen == "0"
+    return version == "0.3.11"
+
+
+_SWITCHES = {
+    ("nvshmem", "NVSHMEM_IB_DISABLE_DMABUF"): ("dmabuf",),
+    ("ucx", "UCX_IB_GPU_DIRECT_RDMA"): ("dmabuf", "peermem"),
+    ("nixl", "UCX_IB_GPU_DIRECT_RDMA"): ("dmabuf", "peermem"),
+}
+"""Variables with which a program leaves out paths. The drawn values do."""
+
+
+def _switched_off(machine: Machine, consumer: str, path: str) -> list[Blocker]:
+    found = []
+    for (name, variable), paths in _SWITCHES.items():
+        if name == consumer and path in paths and variable in machine.environment:
+            found.append(Blocker("application", "dmabuf-disabled-by-env"))
+    return found
+
+
+def _without_gin(machine: Machine, consumer: str) -> list[Blocker]:
+    """GIN came with NCCL 2.28.7."""
+    old = machine.libraries.nccl and number(machine.libraries.nccl) < (2, 28, 7)
+    return [Blocker("library", "gin-unavailable")] if consumer == "nccl-gin" and old else []
+
+
+def _initiated(machine: Machine, consumer: str, nics: list[Function]) -> frozenset[str]:
+    """Who rings the NIC's doorbell, for a user without CAP_SYS_ADMIN.
+
+    The driver lets a GPU map the doorbell only with PeerMappingOverride. The NIC's queues are in GPU memory
+    as a dma-buf of DEVX, or through a peer-memory client. Without them IBGDA fails, and GIN has its proxy.
+    """
+    if any(nic.part == "EFA" for nic in nics):
+        return frozenset({"cpu", "none", "unknown"})
+    driver = machine.driver
+    given = driver.parameters.get("RegistryDwords", "") if driver else ""
+    doorbell = "PeerMappingOverride=1" in given
+    inbox = machine.running_stack == machine.inbox_tag
+    client = machine.peermem.loaded or machine.legacy_client == "loaded"
+    queues = client or (machine.kernel.devx if inbox else True)
+    ways = {"gpu" if doorbell and queues else "cpu" if queues or consumer != "nvshmem" else "none"}
+    # An OFED may or may not have what Linux 6.1 has, and a job's image may have another rdma-core.
+    unsure = not client and (not inbox or machine.libraries.verbs < QUEUES)
+    return frozenset(ways | ({"cpu", "none", "unknown"} if unsure else set()))
 
 
 def _peermem(machine: Machine, consumer: str, gpu: Function, loading: Loading) -> list[Blocker]:
@@ -281,16 +344,20 @@ def _peermem(machine: Machine, consumer: str, gpu: Function, loading: Loading) -
     # NVSHMEM looks for the files only if no GPU offers dma-buf: ibrc.cpp, nvshmemt_init(); then ibv_reg_mr()
     folder = folder or (consumer == "nvshmem" and offers_dmabuf(machine, gpu))
     seen = True
-    if not state.loaded and consumer != "ucx":  # UCX alone looks for /sys/module/nv_peer_mem
-        seen = folder or consumer in ("verbs", "mooncake")  # which register without looking first
+    if not state.loaded and consumer not in ("ucx", "nixl"):  # UCX alone looks for /sys/module/nv_peer_mem
+        seen = folder or consumer in ("verbs", "mooncake")  # which look for no file
     elif consumer == "nccl":
         seen = folder or number(libraries.nccl or "9") >= (2, 23, 4)
     elif consumer == "ucx":
         seen = folder or number(libraries.ucx or "9") >= (1, 18)
     elif consumer == "nvshmem":
         seen = folder or number(libraries.nvshmem or "9") > (3, 2, 5)
+    elif consumer == "nixl":  # its wheel has a UCX of 1.19 or newer
+        seen = True
     found = [] if seen else [Blocker("library", f"{consumer}-misses-peermem")]
-    if consumer == "mooncake" and libraries.mooncake == "0.3.11":
+    found += _switched_off(machine, consumer, "peermem")
+    found += _without_gin(machine, consumer)
+    if consumer == "mooncake" and _mooncake_takes_dmabuf(machine):
         found.append(Blocker("application", "mooncake-forces-dmabuf"))
     coherent = any(gpu.gpu and gpu.gpu.coherent for gpu in machine.gpus)
     driver = machine.driver
@@ -367,4 +434,4 @@ def _headline(paths: dict[str, list[Blocker]]) -> frozenset[str]:
 
 def number(version: str) -> tuple[int, ...]:
     """A version as numbers; () for an unknown one."""
-    return tuple(int(part) for part in version.split(".")) if version else ()
+    return tuple(int(part) for part in version.split(".") if part.isdigit()) if version else ()

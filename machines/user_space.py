@@ -78,6 +78,9 @@ def _settings(tree: Tree, machine: Machine) -> None:
         tree.file("etc/modules-load.d/nvidia-peermem.conf", "nvidia-peermem\n")
     if machine.nccl_conf:
         tree.file("etc/nccl.conf", "".join(f"{name}={value}\n" for name, value in machine.nccl_conf.items()))
+    if machine.environment:
+        rows = (f'{name}="{value}"\n' for name, value in machine.environment.items())
+        tree.file("etc/environment", "".join(rows))
     if machine.ucx_conf:
         tree.file(
             "etc/ucx/ucx.conf", "".join(f"{name}={value}\n" for name, value in machine.ucx_conf.items())

@@ -58,6 +58,29 @@ def _mooncake(version: str) -> Callable[[Machine, random.Random], None]:
     return plant
 
 
+def _variable(name: str, value: str, claim: str) -> Callable[[Machine, random.Random], None]:
+    def plant(machine: Machine, source: random.Random) -> None:
+        machine.environment[name] = value
+        machine.claims.add(claim)
+
+    return plant
+
+
+def _mooncake_told(value: str) -> Callable[[Machine, random.Random], None]:
+    def plant(machine: Machine, source: random.Random) -> None:
+        machine.libraries.mooncake = source.choice(("0.3.11.post1", "0.3.12"))
+        machine.environment["WITH_NVIDIA_PEERMEM"] = value
+
+    return plant
+
+
+def _override(machine: Machine, source: random.Random) -> None:
+    """The doorbell is in reach, but the queues are not: the kernel is old, and no client serves."""
+    assert machine.driver
+    machine.driver.parameters["RegistryDwords"] = '"RMBug5172204War=4;PeerMappingOverride=1;"'
+    _old_queues(machine, source)
+
+
 def _no_override(machine: Machine, source: random.Random) -> None:
     """Keys of the resource manager, without the one that lets a GPU map a NIC's doorbell."""
     assert machine.driver
@@ -228,6 +251,37 @@ FAULTS = (
         _no_override,
         _has_driver,
         needs=frozenset({Evidence.DRIVER}),
+    ),
+    Fault(
+        "queues out of reach, doorbell in it",
+        ("gdaki-kernel-too-old",),
+        _override,
+        lambda machine: _queues_fit(machine) and _has_driver(machine),
+        needs=frozenset({Evidence.NIC, Evidence.HOST, Evidence.DRIVER}),
+    ),
+    Fault(
+        "NVSHMEM_IB_DISABLE_DMABUF=1",
+        ("dmabuf-disabled-by-env",),
+        _variable("NVSHMEM_IB_DISABLE_DMABUF", "1", "dmabuf-disabled-by-env"),
+        _ordinary,
+    ),
+    Fault(
+        "UCX_IB_GPU_DIRECT_RDMA=no",
+        ("dmabuf-disabled-by-env", "ib-disabled-by-env"),
+        _variable("UCX_IB_GPU_DIRECT_RDMA", "no", "dmabuf-disabled-by-env"),
+        _ordinary,
+    ),
+    Fault(
+        "Mooncake told to use peermem",
+        ("mooncake-forces-peermem",),
+        _mooncake_told("1"),
+        lambda machine: _ordinary(machine) and not machine.libraries.mooncake,
+    ),
+    Fault(
+        "Mooncake told to use dma-buf",
+        ("mooncake-forces-dmabuf",),
+        _mooncake_told("0"),
+        lambda machine: _ordinary(machine) and not machine.libraries.mooncake,
     ),
     Fault(
         "Mooncake that wants peermem",

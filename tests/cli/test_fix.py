@@ -208,11 +208,11 @@ def test_a_run_stopped_at_the_second_step_can_be_resumed(root):
     code, output = typed(root, "y\nn\n", *steps)
     assert code == 1 and "stopped" in output
     assert (root / "etc/modules-load.d/nvidia-peermem.conf").exists()
-    assert not (root / "etc/modprobe.d/90-gdrkit-topology.conf").exists()
+    assert not (root / "etc/modprobe.d/zz-gdrkit-override-topology-check.conf").exists()
     run = fix("--apply", "--yes", "--steps", "raise-memlock", "--root", str(root))
     assert run.returncode == 2 and "is not finished" in run.stderr
     assert fix("--resume", "--yes", "--root", str(root)).returncode == 0
-    assert (root / "etc/modprobe.d/90-gdrkit-topology.conf").exists()
+    assert (root / "etc/modprobe.d/zz-gdrkit-override-topology-check.conf").exists()
     assert fix("--undo", "--root", str(root)).returncode == 0
     assert snapshot(root) == before
 

@@ -19,6 +19,7 @@ WAY = "a way that gdrkit itself or a tool moves bytes, as bench and prove name i
 LINE = "how lines of NCCL's logs begin, or are told from others"
 PACKAGE = "a package's name"
 TABLE = "the program of a table of messages"
+SETTINGS = "whose variables are listed"
 TOLD = "a fact about a log, told under its title"
 
 LABELS = {
@@ -70,6 +71,11 @@ LABELS = {
     ("explain/facts.py", "nccl"): TOLD,
     ("report/glossary.py", "verbs"): "a word of the glossary",
     ("report/glossary.py", "mnnvl"): "a word of the glossary",
+    **{("messages/proofs.py", name): TABLE for name in ("nccl", "nvshmem", "ucx", "nixl")},
+    **{
+        ("repair/config/program_env.py", name): SETTINGS
+        for name in ("nvshmem", "deepep", "nccl-gin", "mnnvl", "ucx", "nixl", "mooncake")
+    },
     ("messages/nccl_records.py", "mnnvl"): "a word of NCCL's lines",
     ("messages/nccl_networks.py", "mnnvl"): "a word of NCCL's lines",
 }
@@ -80,6 +86,9 @@ ABOUT_ONE = {
     "fabric/nccl/nic.py": "the model of NCCL",
     "fabric/nccl/evidence.py": "the model of NCCL",
     "repair/platforms/settings.py": "the lines of NCCL's own file of settings",
+    "repair/remedies/programs.py": "remedies of single programs",
+    "repair/platforms/programs.py": "how they are carried out",
+    "repair/config/program_env.py": "the variables of single programs",
     "transport/path_options.py": "gdrkit's own transport is a verbs program",
 }
 """Modules that may import the table of one program."""

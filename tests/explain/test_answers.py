@@ -406,3 +406,21 @@ def test_an_output_that_shows_a_state_stands_against_a_denial():
     assert answered(text + limit.format("unlimited")).cause is None
     asked = "can you check if max locked memory is set to unlimited? newer versions warn about it\n"
     assert answered(f"ibv_create_cq fails\n{asked}{limit.format(64)}").cause == "memlock-limit"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "n1:1:2 [0] NCCL INFO NCCL version 2.27.5+cuda12.9\n",
+        '$ cat /proc/driver/nvidia/params\nResmanDebugLevel: 4294967295\nRegistryDwords: ""\n',
+    ],
+)
+def test_what_only_gpu_kernels_that_start_transfers_need_is_no_cause_in_other_texts(text):
+    """Most NCCLs have no GIN, and most drivers no PeerMappingOverride."""
+    assert answered(f"Our job is slow.\n```\n{text}```\n").cause is None
+
+
+def test_it_is_one_in_a_text_about_such_kernels():
+    text = "NCCL version 2.27.5+cuda12.9\n"
+    found = answered(f"DeepEP needs GIN here.\n```\nn1:1:2 [0] NCCL INFO {text}```\n")
+    assert found.cause == "gin-unavailable"

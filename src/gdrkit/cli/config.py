@@ -39,11 +39,13 @@ USED_BY = {
     "--interface": ("nccl-env",),
     "--ofed": ("gpu-operator", "network-operator"),
     "--parameter": ("modprobe", "gpu-operator"),
+    "--consumer": ("modprobe", "gpu-operator", "program-env"),
+    "--host": ("imex",),
     "--gdr": ("systemd", "slurm-health", "npd", "daemonset"),
     "--textfile-folder": ("systemd",),
     "--path": (
         "modules-load", "gpu-operator", "network-operator", "machineconfig", "butane", "talos", "cloud-init",
-        "nccl-env",
+        "nccl-env", "program-env",
     ),
 }  # fmt: skip
 """The kinds that use an option; the others refuse it."""
@@ -93,9 +95,23 @@ def parser() -> Parser:
     parser.add_argument(
         "--interface", type=_interface, metavar="NAME", help="network interface for NCCL_SOCKET_IFNAME"
     )
+    _add_programs(parser)
     _add_written(parser)
     _add_output(parser)
     return parser
+
+
+def _add_programs(parser: Parser) -> None:
+    """The program, and the hosts of its rack."""
+    parser.consumer()
+    parser.add_argument(
+        "--host",
+        action="append",
+        default=[],
+        type=matching(r"[0-9A-Za-z]([0-9A-Za-z.:-]{0,251}[0-9A-Za-z])?", "an address or the name of a host"),
+        metavar="ADDRESS",
+        help="a host of the rack, for the nodes-config of imex",
+    )
 
 
 def _add_written(parser: Parser) -> None:
@@ -166,6 +182,8 @@ def _check_choices(options: Namespace) -> None:
     export = options.kind == "systemd" and options.form.startswith("export")
     if options.kind == "systemd" and options.form != "export-service":
         parser().refuse(options, ("--gdr", "--textfile-folder"), "without --form export-service")
+    if options.kind == "imex" and options.form != "nodes-config":
+        parser().refuse(options, ("--host",), "without --form nodes-config")
     if options.kind == "npd" and options.form != "plugin":
         parser().refuse(options, ("--gdr",), "without --form plugin")
     if options.target is not None and (export or options.kind in FOR_ANY_NODE):
@@ -213,6 +231,8 @@ def _request(options: Namespace) -> ConfigRequest:
         role=options.role or "worker",
         interface=options.interface or "",
         parameters=tuple(options.parameter),
+        consumer=options.consumer,
+        hosts=tuple(options.host),
         gdr=options.gdr or GDR,
         textfile_folder=options.textfile_folder or TEXTFILES,
     )

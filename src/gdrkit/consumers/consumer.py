@@ -141,11 +141,19 @@ class Consumer(Struct, frozen=True, kw_only=True, eq=False):
         return None if found is None else bool(found)
 
     @property
-    def modern(self) -> str:
-        """The first version that supports everything a machine offers, as text."""
+    def complete_since(self) -> str:
+        """The first version that supports everything a machine offers."""
         looks = (look.since for use in self.uses for look in use.required_files)
-        first = max((*looks, *(use.since for use in self.uses)))
-        return f"{self.title} {'.'.join(map(str, first))} or newer"
+        return ".".join(map(str, max((*looks, *(use.since for use in self.uses)))))
+
+    def is_complete(self, version: str) -> bool:
+        """Whether a version supports everything a machine offers."""
+        return numbers(version) >= numbers(self.complete_since)
+
+    @property
+    def modern(self) -> str:
+        """The first version that supports everything a machine offers, and any newer one, as text."""
+        return f"{self.title} {self.complete_since} or newer"
 
     def use(self, path: str) -> PathSupport:
         return next(use for use in self.uses if use.path == path)

@@ -20,12 +20,17 @@ _FALSE = ("", "0", "false", "off", "no", "disable", "disabled")
 """Source: kvcache-ai/Mooncake mooncake-common/src/environ.cpp, GetBool() and the default."""
 
 
+def has_switch(version: str) -> bool:
+    """Whether a release reads the setting; older ones have it from their build."""
+    return numbers(version) >= SWITCH_SINCE
+
+
 def only_path(version: str, setting: str | None) -> Path | None:
     """The only path that a release uses for GPU memory; None for one that was not read, without a setting.
 
     A value that is neither true nor false leaves the default."""
     word = (setting or "").lower()
-    if setting is not None and numbers(version) >= SWITCH_SINCE and word in (*_TRUE, *_FALSE):
+    if setting is not None and has_switch(version) and word in (*_TRUE, *_FALSE):
         return Path.PEERMEM if word in _TRUE else Path.DMABUF
     if numbers(version) > numbers(NEWEST_READ):
         return None

@@ -19,6 +19,7 @@ from gdrkit.facts.nccl_log import nccl_logs
 from gdrkit.facts.pci import PciGpu, gpus
 from gdrkit.facts.running_files import is_loaded_for_sure
 from gdrkit.facts.secure_boot import secure_boot, signatures_enforced
+from gdrkit.messages import proofs
 from gdrkit.messages.nccl_records import Carrier, Leg, NetDevice, Version
 from gdrkit.node import Fact, Node, if_missing
 from gdrkit.rules import BY_CODE
@@ -43,7 +44,7 @@ def known(node: Node, host: TextHost) -> tuple[KnownFact, ...]:
         fact = _known(node, host, gpu_label(gpu.address), _name_of(gpu))
         if fact is not None:
             found.append(fact)
-    return (*found, *_of_logs(node), *_of_topologies(host))
+    return (*found, *_of_logs(node), *_of_topologies(host), *_of_programs(host))
 
 
 MAX_GPUS = 8
@@ -84,6 +85,17 @@ def _of_topologies(host: TextHost) -> Iterable[KnownFact]:
     if row is not None:
         told = "`gdr topo` reads this matrix, and shows the nearest NIC of each GPU"
         yield KnownFact("topology", told, row.number, row.text.strip())
+
+
+def _of_programs(host: TextHost) -> Iterable[KnownFact]:
+    """What programs print about their use of GPU memory, each once."""
+    found: dict[tuple[str, str], KnownFact] = {}
+    for line in host.own_lines:
+        match = proofs.matcher().match(line.text)
+        if match is not None and match.message.make is not None:
+            program, shown = match.message.program, str(match.message.make(match))
+            found.setdefault((program, shown), KnownFact(program, shown, line.number, match.words))
+    return found.values()
 
 
 def _of_logs(node: Node) -> Iterable[KnownFact]:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gdrkit.consumers.consumer import DIRECT
+from gdrkit.consumers.consumer import OF_ITS_OWN
 from gdrkit.evidence import Confidence
 from gdrkit.explain.claims import HARDWARE_CODES, Claim, Stance
 from gdrkit.explain.explanation import (
@@ -240,7 +240,7 @@ def _of_problem(problem: EstablishedProblem, machine: str, topics: Topics, *, fa
     """A problem that outputs prove. One that stops nothing is not why another line fails."""
     if any(problem.seen == proof.text for proof in problem.proofs):
         weight = BY_LINE
-    elif set(problem.blocks) & set(DIRECT):
+    elif set(problem.blocks) & set(OF_ITS_OWN):
         weight = BY_RULE if topics.dmabuf or problem.blocks != ("dmabuf",) else NOTE
     else:
         weight = NOTE if failing else SLOWER

@@ -18,6 +18,7 @@ from gdrkit.explain.explanation import (
     TextMachine,
 )
 from gdrkit.report.pages import code_page
+from gdrkit.report.rack_traffic import rack_line
 from gdrkit.report.terminal import Row, render
 from gdrkit.rules import BY_CODE
 
@@ -79,6 +80,9 @@ def _answer(explanation: Explanation, verbose: bool) -> Iterator[Row]:
     for line in answer.lines[: None if verbose else MAX_QUOTES]:
         if line.text not in answer.sentence:
             yield from _quote(line)
+    causes = (answer.cause,) if answer.cause else tuple(one.code for one in answer.others)
+    if why := rack_line(causes):
+        yield 2, "", why
     yield 0, "", ""
     steps = answer.now if verbose else _first_steps(answer.now)
     if _is_final(explanation):

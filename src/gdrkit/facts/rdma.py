@@ -179,6 +179,12 @@ def character_device(node: Node, name: str) -> str:
     )
 
 
+@fact
+def has_device_file(node: Node, name: str) -> bool:
+    """Whether the character device of an RDMA device is there: a container is given each by itself."""
+    return node.exists(character_device(node, name))
+
+
 # -- ports -----------------------------------------------------------------------------------------
 
 

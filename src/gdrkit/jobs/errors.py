@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 
-from gdrkit.jobs.gather import GatheredRanks
+from gdrkit.jobs.gather import GatheredRanks, JobProcess
 from gdrkit.jobs.job import JobError
 from gdrkit.jobs.tally import TallyEntry
 from gdrkit.messages.nccl_networks import FAILED_STEPS, NO_CHANNEL, NO_FABRIC_MEMORY, NO_IMEX, NO_MNNVL
-from gdrkit.messages.nccl_records import Clique, Fabric, Failure
+from gdrkit.messages.nccl_records import Clique, Fabric, Failure, Variable
 from gdrkit.messages.verbs import FAILINGS, FailureMeaning
+from gdrkit.rules.mnnvl import CUMEM, ENABLE, mnnvl_cumem_off, mnnvl_disabled_by_env
 
 BLOCKING = ("ibv_reg_mr", "ibv_reg_dmabuf_mr")
 """Calls without which there is no direct path."""
@@ -78,6 +79,7 @@ def _fabric(gathered: GatheredRanks) -> Iterator[JobError]:
                     f"a GPU has not joined its fabric (state {fabric.state}), so that NCCL uses the NICs",
                     "mnnvl-fabric-incomplete", entry.position, entry.words,
                 )  # fmt: skip
+        yield from _switched_off(gathered, process)
         for clique, entry in process.all(Clique).items():
             cliques.setdefault(clique.identifier, (entry.position, entry.words))
     if len(cliques) > 1:
@@ -85,6 +87,20 @@ def _fabric(gathered: GatheredRanks) -> Iterator[JobError]:
         meaning = f"{len(cliques)} NVLink cliques ({names}): between them NCCL uses the NICs"
         code = "mnnvl-clique-differs"
         yield _of_fabric(gathered, "NVLink cliques", meaning, code, *min(cliques.values()))
+
+
+_SWITCHES = ((CUMEM, mnnvl_cumem_off), (ENABLE, mnnvl_disabled_by_env))
+
+
+def _switched_off(gathered: GatheredRanks, process: JobProcess) -> Iterator[JobError]:
+    """The variables that turn NVLink between hosts off, for a GPU that has it."""
+    if not any(fabric.cluster for fabric in process.all(Fabric)) or process.records.get(Clique):
+        return
+    for switch, rule in _SWITCHES:
+        for variable, entry in process.all(Variable).items():
+            if variable.name == switch.name and switch.off(variable.value):
+                meaning = f"{variable.name}={variable.value}, so that NCCL uses the NICs between hosts"
+                yield _of_fabric(gathered, "NVLink setting", meaning, rule.code, entry.position, entry.words)
 
 
 def _of_fabric(

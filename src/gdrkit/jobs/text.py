@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from gdrkit.jobs.document import NcclDocument
 from gdrkit.jobs.job import JobFinding, JobPart, LegDirection, LegRoute, Rank
+from gdrkit.report.rack_traffic import rack_line
 from gdrkit.report.terminal import Row, render
 
 STYLES = {
@@ -42,6 +43,7 @@ def _page(document: NcclDocument) -> Iterator[Row]:
         yield 0, "", ""
     yield from _why(document)
     yield from _refused(document)
+    yield from _rack(document)
     yield from _errors(document)
     yield from _rails(document)
     for job in document.jobs:
@@ -115,6 +117,14 @@ def _refused(document: NcclDocument) -> Iterator[Row]:
     if len(document.refused) > EACH:
         yield 2, "note", f"and {len(document.refused) - EACH} more: --json has all"
     yield 0, "", ""
+
+
+def _rack(document: NcclDocument) -> Iterator[Row]:
+    """Why NVLink between hosts is not used, once for all ranks."""
+    lines = dict.fromkeys(rack_line(error.codes) for error in document.errors)
+    for line in filter(None, lines):
+        yield 0, "warning", line
+        yield 0, "", ""
 
 
 def _errors(document: NcclDocument) -> Iterator[Row]:

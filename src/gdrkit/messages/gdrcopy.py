@@ -33,6 +33,12 @@ ROWS = (
         source="openucx/ucx and MVAPICH2, which call gdr_open()",
     ),
     _gdr(
+        "loading gdrdrv version {value:\\S+} built for proprietary NVIDIA driver",
+        ("gdrcopy-built-for-proprietary",), decides=False, goes_on=True,
+        source=f"{_DRV}, gdrdrv_init(), 2.4 and later: right with the proprietary driver",
+        sample="gdrdrv:gdrdrv_init:loading gdrdrv version 2.5 built for proprietary NVIDIA driver",
+    ),
+    _gdr(
         "The minimum required gdrdrv driver version is", ("gdrcopy-version-mismatch",),
         source=f"{_API}, gdr_open()",
     ),

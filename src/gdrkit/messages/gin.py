@@ -157,6 +157,13 @@ ROWS = (
         versions="2.31.2 and later",
         decides=False,
     ),
+    _gin(
+        "Failed to get DMA-BUF handle for address range with type PCIE",
+        ("data-direct-missing", "driver-mismatch"),
+        source=_GDAKI,
+        decides=False,
+        goes_on=True,
+    ),
     MessageTemplate(
         "nvidia",
         "permission denied, allowPeermapping={:0}",

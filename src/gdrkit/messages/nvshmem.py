@@ -50,6 +50,14 @@ ROWS = (
         decides=False,
     ),
     _line(
+        "mem registration failed{: ?}{:$}",
+        ("memory-not-registrable", "peermem-not-loaded", "memlock-limit"),
+        source="binaries of 3.8.0, which do not print the errno with it",
+        versions="3.8.0 and later",
+        decides=False,
+        sample="mem registration failed",
+    ),
+    _line(
         "ibv_reg_dmabuf_mr handle {pointer:0x[0-9a-f]+} mr (nil)",
         ("dmabuf-mr-refused", "verbs-lacks-dmabuf", "kernel-lacks-dmabuf"),
         source=f"{_COMMON}, nvshmemt_ib_common_reg_mem_handle()",
@@ -86,7 +94,7 @@ ROWS = (
         source=_IBGDA,
     ),
     _line(
-        "NIC handler will be CPU with {backend:gdrcopy|host memory} backend",
+        "NIC handler will be CPU with {backend:gdrcopy|host memory|the selected GPU CPU mapping} backend",
         ("ibgda-cpu-assisted", "ibgda-peer-mapping-denied"),
         source=_IBGDA,
         sample="NIC handler will be CPU with gdrcopy backend.",
@@ -102,9 +110,10 @@ ROWS = (
         source=_IBGDA,
     ),
     _line(
-        r"cound not find user specified HCA name: {device:\S*} port:",
+        r"{what:cound|could} not find user specified HCA name: {device:\S*} port:",
         ("hca-not-selected",),
-        source=f"{_IBGDA}, as it is spelled there",
+        source=f"{_IBGDA}, as it is spelled there; corrected in the binaries of 3.8.0",
+        sample="could not find user specified HCA name: mlx5_9 port: 1, skipping",
     ),
     _line(
         r"Unable to dlopen libibverbs. Skipping {transport:\w+} transport",
@@ -118,11 +127,26 @@ ROWS = (
         source=_IBGDA,
     ),
     _line(
-        "GDRCopy {what:library not found. disabling|open call failed, disabling} GDRCopy",
+        "GDRCopy {what:library not found|open call failed}",
         ("gdrcopy-not-loaded",),
         source=f"{_GDR}: it costs nothing but atomics through the processor",
         decides=False,
         sample="GDRCopy open call failed, disabling GDRCopy.",
+    ),
+    _line(
+        "GPU CPU mapping {what:disabled: no usable GDRCopy|initialization failed. Device memory}",
+        ("gdrcopy-not-loaded",),
+        source=f"binaries of 3.8.0, where it takes the place of {_GDR}",
+        versions="3.8.0 and later",
+        decides=False,
+        sample="GPU CPU mapping disabled: no usable GDRCopy or CUDA DMA-BUF backend.",
+    ),
+    _line(
+        r"GDRCopy library major version {value:\d+} is incompatible",
+        ("gdrcopy-version-mismatch",),
+        source="binaries of 3.8.0",
+        versions="3.8.0 and later",
+        sample="GDRCopy library major version 3 is incompatible with the supported API major version 2.",
     ),
     _line("GDRCopy library is older than v2.0", ("gdrcopy-version-mismatch",), source=_GDR),
     _line(
@@ -155,7 +179,7 @@ ROWS = (
         source="NVIDIA/nvshmem src/host/mem/mem.cpp",
     ),
     _line(
-        "No NICs were assigned to our PE", ("no-rdma-device", "hca-not-selected", "port-down"),
+        "No NICs were assigned to our", ("no-rdma-device", "hca-not-selected", "port-down"),
         source="NVIDIA/nvshmem src/host/topo/topo.cpp", decides=False,
     ),
     _line(
@@ -201,6 +225,20 @@ ROWS = (
         source="deepseek-ai/DeepEP deep_ep/__init__.py",
         versions="2 and later",
         sample="Invalid NCCL versions: 2.28.3 (loaded) v.s. 2.30.4 (expected), ",
+    ),
+    _line(
+        "found inactive port or port with non{:[ -]}{text:IB|IB/RoCE} link layer protocol",
+        ("port-down",),
+        source=f"{_IBGDA}, ibdevx.cpp: one line for each port, used or not",
+        decides=False,
+        goes_on=True,
+        sample="found inactive port or port with non IB/RoCE link layer protocol, skipping...",
+    ),
+    _line(
+        "directNIC features are disabled by NVSHMEM_DISABLE_DATA_DIRECT=1",
+        ("data-direct-missing",),
+        source=_IBGDA,
+        goes_on=True,
     ),
     _deepep(
         "DeepEP error: {what:CPU recv timeout|timeout (?:.dispatch CPU)}",

@@ -23,7 +23,7 @@ def advice(node: Node, verdict: Verdict, consumer: str) -> tuple[AskPerson, ...]
     by_hand = [result for result in blockers if not result.rule.remedies] or blockers
     texts = (_about(result) for result in by_hand)
     found = tuple(AskPerson(what=text) for text in dict.fromkeys(texts))
-    return (*found, change_policy(node)) if has_driver_container(node) else found
+    return (*found, *change_policy(node)) if has_driver_container(node) else found
 
 
 def _about(result: CheckResult) -> str:

@@ -6,10 +6,12 @@ from collections.abc import Iterable, Iterator
 
 from msgspec.structs import replace
 
+from gdrkit.consumers.consumer import Path
 from gdrkit.report.answers import answers, by_evidence, deciding, in_words
 from gdrkit.report.document import ChainStep, ExpectationSection, PlanSection, ProcessInUse, Report
 from gdrkit.report.first_use import COMMAND, explained
-from gdrkit.report.programs import concerns_shown, program_lines
+from gdrkit.report.programs import concerns_shown, program_lines, shown_programs
+from gdrkit.report.rack_traffic import rack_line
 from gdrkit.report.terminal import Row, render
 from gdrkit.rules.rule import Layer
 from gdrkit.verdict.findings import Finding
@@ -73,8 +75,18 @@ def _screen(report: Report, verbose: bool, every: bool, target: str) -> Iterator
 def _programs(report: Report, every: bool) -> Iterator[Row]:
     for state, words in program_lines(report, every=every):
         yield 2, state, words
+    yield from _rack(report, every)
     yield from _in_use(report.in_use)
     yield from _expectation(report.expectation)
+
+
+def _rack(report: Report, every: bool) -> Iterator[Row]:
+    """Why NVLink to other hosts is not used, on a node that has it."""
+    if all(program.path != Path.NVLINK for program in shown_programs(report, every=every).values()):
+        return
+    over = (one for one in report.judgements.values() if one.path is Path.NVLINK and one.state == "blocked")
+    for line in dict.fromkeys(rack_line(one.blocked_by[:1]) for one in over):
+        yield 2, "warning", line
 
 
 def _in_use(processes: tuple[ProcessInUse, ...]) -> Iterator[Row]:

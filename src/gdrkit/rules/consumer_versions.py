@@ -165,6 +165,7 @@ def nccl_lacks_dmabuf(node: Node, _: str) -> Outcome:
     per=the_node,
     takes=UCX.own("peermem"),
     reported_by=(DecidingCommand("ucx_info -v", "a version before 1.18, on a kernel without memory_peers"),),
+    remedies=(RemedyName.UPGRADE_UCX,),
     cost="UCX stages GPU memory through host memory although nvidia-peermem works.",
     references=("https://github.com/openucx/ucx/blob/master/src/uct/ib/base/ib_md.c",),
 )
@@ -194,6 +195,7 @@ def ucx_misses_peermem(node: Node, _: str) -> Outcome:
     per=the_node,
     takes=UCX.own("dmabuf"),
     reported_by=(DecidingCommand("ucx_info -v", "a version before 1.14"),),
+    remedies=(RemedyName.UPGRADE_UCX,),
     cost="UCX needs nvidia-peermem, or stages GPU memory through host memory.",
     references=("https://github.com/openucx/ucx/releases/tag/v1.14.0",),
 )

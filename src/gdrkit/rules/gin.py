@@ -41,6 +41,7 @@ _NCCL_LOG = "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NET, set for the job"
     Layer.DRIVER,
     per=the_node,
     takes=(DOORBELL,),
+    remedies=(RemedyName.ALLOW_PEER_MAPPING,),
     reported_by=(DecidingCommand(_PARAMETERS, "no PeerMappingOverride=1"),),
     cost="The GPU cannot ring the NIC's doorbell: a CPU thread does, or the program stops.",
     references=(_NVSHMEM,),

@@ -28,6 +28,7 @@ _COST = "Traffic between the hosts of a rack goes through the NICs, or the job s
     Layer.DRIVER,
     per=the_node,
     takes=(FABRIC,),
+    remedies=(RemedyName.CREATE_IMEX_CHANNEL,),
     reported_by=(
         DecidingCommand("ls -l /dev/nvidia-caps-imex-channels", "no channel that the job may open"),
     ),
@@ -42,8 +43,9 @@ def mnnvl_imex_channel_missing(node: Node, _: str) -> Outcome:
     How to tell: /dev/nvidia-caps-imex-channels has no channel0 in the host or container of the job, or its
     permissions or the container's device list forbid it. CUDA returns error 800 or 801 for a fabric handle.
 
-    What to do: Load the driver with NVreg_CreateImexChannel0=1, or run `sudo nvidia-modprobe -c 0`. In
-    containers set NVIDIA_IMEX_CHANNELS=0; in Kubernetes use a ComputeDomain of the DRA driver.
+    What to do: Load the driver with NVreg_CreateImexChannel0=1, or until the next boot run
+    `sudo nvidia-modprobe -i 0:1`. In containers set NVIDIA_IMEX_CHANNELS=0; in Kubernetes use a
+    ComputeDomain of the DRA driver (`gdr config imex`).
 
     Why: The driver allows sharing between hosts only to processes that hold the same channel.
 

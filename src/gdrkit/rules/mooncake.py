@@ -9,6 +9,7 @@ from gdrkit.facts.environment import SYSTEM, Setting, environment
 from gdrkit.facts.libraries import LibraryCopy
 from gdrkit.node import Node, if_absent
 from gdrkit.rules.deciding_command import DecidingCommand
+from gdrkit.rules.remedy_names import RemedyName
 from gdrkit.rules.rule import Failed, Layer, Outcome, Passed, rule, the_node
 
 _MOONCAKE = "https://github.com/kvcache-ai/Mooncake"
@@ -55,6 +56,7 @@ def _never_uses(node: Node, path: Path) -> Outcome:
     Layer.APPLICATION,
     per=the_node,
     takes=MOONCAKE.own("dmabuf"),
+    remedies=(RemedyName.MOONCAKE_USE_DMABUF,),
     reported_by=(_SETTING,),
     cost="Mooncake needs nvidia_peermem, although dma-buf works.",
     references=(_MOONCAKE,),
@@ -83,6 +85,7 @@ def mooncake_forces_peermem(node: Node, _: str) -> Outcome:
     Layer.APPLICATION,
     per=the_node,
     takes=MOONCAKE.own("peermem"),
+    remedies=(RemedyName.MOONCAKE_USE_PEERMEM,),
     reported_by=(DecidingCommand("env | grep WITH_NVIDIA_PEERMEM, in the job", "0: it never uses peermem"),),
     cost="Mooncake needs dma-buf, although nvidia_peermem works.",
     references=(_MOONCAKE,),

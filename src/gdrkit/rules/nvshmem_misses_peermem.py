@@ -8,6 +8,7 @@ from gdrkit.formats.versions import numbers
 from gdrkit.node import Node
 from gdrkit.rules.consumer_versions import does_not_detect
 from gdrkit.rules.deciding_command import DecidingCommand
+from gdrkit.rules.remedy_names import RemedyName
 from gdrkit.rules.rule import Failed, Layer, Outcome, rule, the_node
 
 LAST_READ_WITHOUT = (3, 2, 5)
@@ -25,6 +26,7 @@ it were not examined."""
             "NVSHMEM_DEBUG=INFO, set for the job", "neither nv_peer_mem, or nvidia_peermem detected"
         ),
     ),
+    remedies=(RemedyName.UPGRADE_NVSHMEM,),
     cost="Without dma-buf, NVSHMEM stops at startup although nvidia-peermem works.",
     references=("https://github.com/deepseek-ai/DeepEP/pull/151",),
 )

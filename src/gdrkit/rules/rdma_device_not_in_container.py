@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from gdrkit.evidence import Confidence, EvidenceAbsent, EvidenceMissing
-from gdrkit.facts.rdma import RdmaDevice, character_device, rdma_devices
+from gdrkit.facts.rdma import RdmaDevice, character_device, has_device_file, rdma_devices
 from gdrkit.facts.virtual import scope
 from gdrkit.node import Node
 from gdrkit.rules.deciding_command import DEVINFO, DecidingCommand
+from gdrkit.rules.remedy_names import RemedyName
 from gdrkit.rules.rule import WIRE, Failed, Layer, NotApplicable, Outcome, Passed, rule
 
 
@@ -15,6 +16,7 @@ from gdrkit.rules.rule import WIRE, Failed, Layer, NotApplicable, Outcome, Passe
     Layer.RDMA,
     per=rdma_devices,
     takes=(WIRE,),
+    remedies=(RemedyName.GIVE_CONTAINER_DEVICES,),
     reported_by=(DecidingCommand(DEVINFO, "devices on the host, none in the container"),),
     cost="Programs in this container see the device in sysfs but cannot open it; they use sockets.",
     references=("https://github.com/Mellanox/k8s-rdma-shared-dev-plugin",),
@@ -29,7 +31,7 @@ def rdma_device_not_in_container(node: Node, device: RdmaDevice) -> Outcome:
 
     What to do: With Docker, start the container with `--device=/dev/infiniband` and `--ulimit memlock=-1`.
     With Kubernetes, request the resource of the RDMA device plugin (`rdma/...`) or of SR-IOV, and add the
-    capability IPC_LOCK.
+    capability IPC_LOCK. `gdr config container` writes either.
 
     Why: sysfs shows every device of the host, but device files are given to containers one by one.
 
@@ -44,10 +46,11 @@ def rdma_device_not_in_container(node: Node, device: RdmaDevice) -> Outcome:
         return NotApplicable("not known to be in a container")
     try:
         path = character_device(node, device.name)
+        found = has_device_file(node, device.name)
     except EvidenceAbsent as absent:
         return Failed(
             seen=f"no {absent.missing.source}", expected="ib_uverbs on the host", subject=device.name
         )
-    if node.exists(path):
+    if found:
         return Passed(f"/{path}")
     return Failed(seen=f"no /{path}", expected=f"/{path} in the container", subject=device.name)

@@ -13,6 +13,7 @@ from tests.evidence_nodes import build
 
 NODES = ("acs-redirect", "dgx-a100-proprietary", "volta-proprietary", "gh200", "spark-two-cables",
          "iommu-translating", "talos", "gpu-operator-stub", "h200-vm")  # fmt: skip
+PROGRAMS = ("deepep", "mnnvl", "mooncake", "nccl-gin", "nixl", "nvshmem", "ucx")
 PARAMETERS = (("nvidia-peermem", "persistent_api_support", "0"), ("nvidia", "NVreg_EnableResizableBar", "1"))
 
 
@@ -36,12 +37,23 @@ def requests() -> dict[str, ConfigRequest]:
     }
 
 
+def requests_of(kind: str) -> dict[str, ConfigRequest]:
+    """Requests that make a difference to one kind only."""
+    if kind == "imex":
+        return {"rack": ConfigRequest(hosts=("10.0.0.1", "10.0.0.2"))}
+    if kind != "program-env":
+        return {}
+    peermem = ConfigRequest(consumer="mooncake", path="peermem")
+    return {"mooncake-peermem": peermem, **{name: ConfigRequest(consumer=name) for name in PROGRAMS}}
+
+
 def outputs() -> dict[str, ConfigOutput]:
     """The output of each kind in each form for each request, without refusals."""
     found = {}
-    named = [(name, request) for name, request in requests().items()]
-    named += [(name, ConfigRequest(node=node(name))) for name in NODES]
+    every = [(name, request) for name, request in requests().items()]
+    every += [(name, ConfigRequest(node=node(name))) for name in NODES]
     for kind in KINDS.values():
+        named = [*every, *requests_of(kind.name).items()]
         for form in kind.forms or ("",):
             for name, request in named:
                 if kind.name == "network-operator" and request.operator_version:
@@ -69,7 +81,14 @@ NOT_YAML = ("modules-load", "modprobe", "udev", "systemd", "slurm-health")
 def is_yaml(name: str) -> bool:
     """Whether an output is YAML, which JSON patches are too."""
     kind, form, _ = name.split(":")
-    return kind not in NOT_YAML and form not in ("shell", "conf", "slurm", "plugin")
+    return kind not in NOT_YAML and form not in (
+        "shell",
+        "conf",
+        "slurm",
+        "plugin",
+        "docker",
+        "nodes-config",
+    )
 
 
 YAML_IDS = [name for name in IDS if is_yaml(name)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from gdrkit.facts.libraries import LibraryCopy, nvshmem_copies
 from gdrkit.facts.modules import is_loaded
 from gdrkit.repair.config.request import ConfigRequest, choose, is_remedy_needed, state_of
 from gdrkit.rules.remedy_names import RemedyName
@@ -15,15 +16,24 @@ from tests.repair.config.outputs import node
     ("name", "needed"),
     [
         ("iommu-translating",
-         {"USE_DMABUF", "INSTALL_OFED", "RESTART_OFED", "REBUILD_DRIVER", "IOMMU_PASSTHROUGH",
-          "UPGRADE_NCCL"}),
-        ("gh200", {"LOAD_PEERMEM", "UPGRADE_NCCL"}),
+         {"USE_DMABUF", "INSTALL_OFED", "RESTART_OFED", "REBUILD_DRIVER", "IOMMU_PASSTHROUGH"}),
+        ("gh200", {"LOAD_PEERMEM"}),
     ],
 )  # fmt: skip
 def test_remedies_of_a_failed_rule_are_needed_and_no_others(name, needed):
-    """Of all programs: NCCL's GIN needs a newer NCCL there."""
+    """NCCL's GIN needs a newer NCCL there, but nothing shows that a job uses it."""
     found = {remedy.name for remedy in RemedyName if is_remedy_needed(node(name), remedy) is True}
     assert found == needed
+
+
+def test_an_option_that_weakens_isolation_is_only_for_programs_that_are_there_or_asked_about():
+    """Hardly a driver has PeerMappingOverride set."""
+    remedy, here = RemedyName.ALLOW_PEER_MAPPING, node("acs-redirect")
+    assert not is_remedy_needed(here, remedy)
+    assert is_remedy_needed(here, remedy, "nvshmem")
+    assert not is_remedy_needed(here, remedy, "mooncake")
+    copy = nvshmem_copies.becomes((LibraryCopy("3.4.5", "a wheel"),))
+    assert is_remedy_needed(here.after("installed", [copy]), remedy)
 
 
 def test_the_state_of_a_path_is_that_for_the_first_consumer():

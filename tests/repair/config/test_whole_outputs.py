@@ -14,7 +14,7 @@ from msgspec import structs
 
 from gdrkit.repair.config import KINDS, ConfigRefused, ConfigRequest, generate
 from gdrkit.repair.config.output import explained, rendered
-from tests.repair.config.outputs import NODES, node, requests
+from tests.repair.config.outputs import NODES, node, requests, requests_of
 
 EXPECTED = Path(__file__).parent / "expected"
 MORE_NODES = (
@@ -48,7 +48,7 @@ def texts(kind: str) -> list[str]:
     lines = []
     for form in KINDS[kind].forms or ("",):
         names: dict[str, list[str]] = {}
-        for name, request in asked().items():
+        for name, request in (asked() | requests_of(kind)).items():
             made = generate(kind, structs.replace(request, form=form))
             if isinstance(made, ConfigRefused):
                 text = f"refused: {made.why}\ninstead: {made.instead}\n"

@@ -22,7 +22,9 @@ from gdrkit.facts.libraries import (
     Library,
     LibraryCopy,
     has_dmabuf,
+    mooncake_copies,
     nccl_copies,
+    nvshmem_copies,
     other_libibverbs,
     ucx_version,
     verbs_has_dmabuf,
@@ -31,6 +33,8 @@ from gdrkit.facts.modprobe_config import Directive, configuration
 from gdrkit.facts.module_state import KernelMatch, Mismatch, kernel_match
 from gdrkit.facts.modules import PEERMEM, is_loaded
 from gdrkit.facts.nvidia_smi import smi_memory
+from gdrkit.facts.nvlink_fabric import NvlinkFabric, imex_channels, nvlink_fabric
+from gdrkit.facts.pci import gpus
 from gdrkit.facts.pci_registers import read_request_bytes
 from gdrkit.facts.peer_memory import memory_peers
 from gdrkit.facts.rdma import nic_address, nics
@@ -39,13 +43,16 @@ from gdrkit.facts.trust import SignatureCheck, SignatureState, signature_check
 from gdrkit.node import Node, Supposition
 from gdrkit.repair.platforms.action import RunCommand, WriteFile
 from gdrkit.repair.platforms.choices import ProcedureChoices
+from gdrkit.repair.platforms.driver_options import DWORDS, TOPOLOGY_CHECK
 from gdrkit.repair.platforms.procedures import procedure_for
 from gdrkit.repair.remedies import BY_NAME
-from gdrkit.repair.remedies.driver import TOPOLOGY_CHECK
+from gdrkit.repair.remedies.plan import plan
 from gdrkit.rules import BY_CODE, RULES
 from gdrkit.rules.bar1 import NO_SPACE
 from gdrkit.rules.engine import check_results
 from gdrkit.rules.rule import Failed, Rule
+from gdrkit.verdict import judge_node
+from gdrkit.verdict.path_state import State
 from tests.evidence_nodes import laid_down, names
 from tests.repair.remedies.test_ofed_restart import with_inbox_running
 
@@ -117,6 +124,28 @@ def full_window() -> Node:
     return after("peermem-blacklisted", last_line.becomes(line, NO_SPACE), smi_memory.becomes(unseen))
 
 
+def with_dwords(keys: str) -> Node:
+    node = plain("ubuntu-6.8-h100")
+    return node.after("derived", [driver_parameters.becomes({**driver_parameters(node), DWORDS: keys})])
+
+
+def in_a_rack(*changes: Supposition) -> Node:
+    node = plain("gb200-force-pcie")
+    fabric = NvlinkFabric("Completed", "Success", "32766", "b5b1d1f8-0a5b-4a0c-9a6a-3f4a0c7f1e11")
+    joined = [nvlink_fabric.becomes(fabric, gpu) for gpu in gpus(node)]
+    return node.after("derived", [*joined, *changes])
+
+
+def with_mooncake(version: str) -> Node:
+    return after("ubuntu-6.8-h100", mooncake_copies.becomes((LibraryCopy(version, "image"),)))
+
+
+def with_peermem_unlisted(*changes: Supposition) -> Node:
+    """nvidia-peermem is loaded, on a kernel that does not list the clients."""
+    loaded = is_loaded.becomes(True, PEERMEM)
+    return after("peermem-blacklisted", loaded, memory_peers.becomes(()), *changes)
+
+
 DERIVED: dict[str, Callable[[], Node]] = {
     "bar1-exhausted": full_window,
     "dependency-failed": lambda: with_signature(SignatureState.UNSIGNED, enforced=True, of_driver=True),
@@ -130,6 +159,15 @@ DERIVED: dict[str, Callable[[], Node]] = {
     "install-override": lambda: with_line("install", "/bin/false"),
     "module-bad-parameter": lambda: with_line("options", "peerdirect_support=many"),
     "lockdown-blocks-module": lambda: with_signature(SignatureState.UNSIGNED, enforced=False),
+    "ibgda-peer-mapping-denied": lambda: with_dwords("RMBug5172204War=4"),
+    "mnnvl-imex-channel-missing": lambda: in_a_rack(imex_channels.becomes(())),
+    "mooncake-forces-dmabuf": lambda: with_mooncake("0.3.11"),
+    "mooncake-forces-peermem": lambda: with_mooncake("0.3.12"),
+    "nvshmem-misses-peermem": lambda: with_peermem_unlisted(
+        nvshmem_copies.becomes((LibraryCopy("3.2.5", "image"),))
+    ),
+    "ucx-lacks-dmabuf": lambda: after("ubuntu-6.8-h100", ucx_version.becomes("1.13.1")),
+    "ucx-misses-peermem": lambda: with_peermem_unlisted(ucx_version.becomes("1.17.0")),
     "module-unsigned": lambda: with_signature(SignatureState.UNSIGNED, enforced=True),
     "module-wrong-kernel": lambda: after(
         "peermem-blacklisted", kernel_match.becomes(KernelMatch(Mismatch.VERMAGIC, found="5.4"), PEERMEM)
@@ -213,3 +251,27 @@ def test_an_old_ucx_finds_the_loaded_module_where_the_rdma_core_lists_its_client
     ]
     loaded = node.after("load", tuple(BY_NAME["load-peermem"].effect(node)))
     assert [isinstance(r.outcome, Failed) for r in check_results(loaded, (rule,))] == [False]
+
+
+@pytest.mark.parametrize(
+    ("code", "consumer", "step"),
+    [
+        ("mnnvl-imex-channel-missing", "mnnvl", "create-imex-channel"),
+        ("mooncake-forces-peermem", "mooncake", "mooncake-use-dmabuf"),
+    ],
+)
+def test_what_a_program_alone_lacks_is_a_plan_of_one_step_for_it_and_none_for_nccl(code, consumer, step):
+    node = DERIVED[code]()
+    chains = plan(node, judge_node(node, asked=consumer), consumer)
+    assert [one.remedy.name for one in chains[0]] == [step]
+    assert chains[0][0].then.state is State.READY
+    assert plan(node, judge_node(node), "nccl") == ()
+
+
+def test_settings_that_turn_nvlink_between_hosts_off_are_removed_by_a_plan():
+    """clean-nccl-settings serves more than the two paths of memory registration."""
+    conf = "etc/nccl.conf"
+    found = Environment(conf, "node", parse_conf("NCCL_CUMEM_ENABLE=0\n", conf))
+    node = in_a_rack(imex_channels.becomes((0,)), environment.becomes(found, conf))
+    (chain,) = plan(node, judge_node(node, asked="mnnvl"), "mnnvl")
+    assert [one.remedy.name for one in chain] == ["clean-nccl-settings"]

@@ -8,11 +8,14 @@ from msgspec import Struct
 
 from gdrkit.repair.config import (
     boot_files,
+    containers,
     declared,
+    imex,
     metrics_files,
     nccl_env,
     node_problem,
     operators,
+    program_env,
     slurm_health,
 )
 from gdrkit.repair.config.output import ConfigOutput, ConfigRefused
@@ -49,6 +52,19 @@ KINDS = {
         ConfigKind("talos", "Talos modules, or an image schematic", declared.talos, declared.TALOS_FORMS),
         ConfigKind("cloud-init", "user data for cloud-init", declared.cloud_init),
         ConfigKind("nccl-env", "environment variables for NCCL", nccl_env.nccl_env, nccl_env.FORMS),
+        ConfigKind(
+            "program-env",
+            "environment variables for NVSHMEM, DeepEP, GIN, MNNVL, UCX, NIXL, Mooncake",
+            program_env.program_env,
+            program_env.FORMS,
+        ),
+        ConfigKind(
+            "container",
+            "devices, capabilities and limits of a container",
+            containers.container,
+            containers.FORMS,
+        ),
+        ConfigKind("imex", "IMEX domain of a rack, for NVLink between hosts", imex.imex, imex.FORMS),
         ConfigKind(
             "udev", "udev rule that clears ACS redirection between GPUs and NICs", boot_files.acs_udev
         ),

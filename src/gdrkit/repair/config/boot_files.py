@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from gdrkit.evidence import EvidenceMissing
 from gdrkit.facts.acs_redirects import bridges_between, redirect_control
+from gdrkit.facts.driver_files import DRIVER
 from gdrkit.facts.machine import distribution
 from gdrkit.facts.rdma import hardware_pairs
-from gdrkit.node import Node
+from gdrkit.node import Node, if_missing
 from gdrkit.repair.config.output import ConfigOutput, ConfigRefused, OutputLine, annotated
 from gdrkit.repair.config.request import (
     ConfigRequest,
@@ -19,6 +20,7 @@ from gdrkit.repair.config.request import (
     state_of,
 )
 from gdrkit.repair.platforms import file_contents
+from gdrkit.repair.platforms.driver_options import OPTIONS, arguments
 from gdrkit.repair.platforms.fabric import set_acs
 from gdrkit.rules.data_direct_missing import data_direct_functions
 from gdrkit.rules.remedy_names import RemedyName
@@ -106,6 +108,13 @@ REASONS = {
         "the driver maps GPU memory for a NIC on any topology; NVIDIA does not trust this chipset with it: "
         "risk of data corruption"
     ),
+    ("nvidia", "NVreg_RegistryDwords"): (
+        "keys of the resource manager; PeerMappingOverride=1 lets any user's GPUs ring a NIC's doorbell"
+    ),
+    ("nvidia", "NVreg_EnableStreamMemOPs"): "NVSHMEM's guide asks for it beside PeerMappingOverride",
+    ("nvidia", "NVreg_CreateImexChannel0"): (
+        "1 makes IMEX channel 0 at load, with which jobs use NVLink between hosts; every user may open it"
+    ),
     ("nvidia", "NVreg_EnablePCIERelaxedOrderingMode"): "PCIe may reorder the GPU's writes",
     ("nvidia", "NVreg_DmaRemapPeerMmio"): "peers' BARs are mapped through the IOMMU (the default, 1)",
     ("nvidia", "NVreg_CoherentGPUMemoryMode"): "the driver, not the kernel, manages the GPU's memory (CDMM)",
@@ -120,19 +129,20 @@ REASONS = {
 """What each parameter that affects GPUDirect RDMA does. Source: open-gpu-kernel-modules
 kernel-open/nvidia/nv-reg.h, kernel-open/nvidia-peermem/nvidia-peermem.c."""
 
-_BY_REMEDY = {
-    RemedyName.ENLARGE_BAR1: ("nvidia", "NVreg_EnableResizableBar", "1"),
-    RemedyName.OVERRIDE_TOPOLOGY_CHECK: ("nvidia", "NVreg_GrdmaPciTopoCheckOverride", "1"),
-}
+_RESIZABLE = ("nvidia", "NVreg_EnableResizableBar", "1")
+"""What the driver can do for a small BAR1; the remedy is in the firmware's setup."""
 
 
 def module_parameters(request: ConfigRequest) -> tuple[tuple[str, str, str], ...]:
     """The requested parameters, and those that fix a finding on the node: module, parameter, value."""
     found = dict.fromkeys(request.parameters)
-    if request.node is not None:
-        for remedy, parameter in _BY_REMEDY.items():
-            if is_remedy_needed(request.node, remedy):
-                found[parameter] = None
+    if (node := request.node) is not None:
+        if is_remedy_needed(node, RemedyName.ENLARGE_BAR1):
+            found[_RESIZABLE] = None
+        for remedy in OPTIONS:
+            if is_remedy_needed(node, remedy, request.consumer):
+                given = if_missing({}, arguments, node, remedy)
+                found.update({(DRIVER, name, value): None for name, value in given.items()})
     return tuple(found)
 
 
@@ -161,8 +171,8 @@ def modprobe(request: ConfigRequest) -> ConfigOutput | ConfigRefused:
         kind="modprobe",
         form="file",
         title="parameters of NVIDIA's modules: modprobe.d(5)",
-        file="/etc/modprobe.d/gdrkit.conf",
-        use="install as /etc/modprobe.d/gdrkit.conf; rebuild the initramfs if it contains the driver; "
+        file="/etc/modprobe.d/zz-gdrkit.conf",
+        use="install as /etc/modprobe.d/zz-gdrkit.conf; rebuild the initramfs if it contains the driver; "
         "reboot, since parameters take effect when a module loads",
         lines=tuple(lines),
     )

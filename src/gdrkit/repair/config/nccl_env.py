@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import shlex
-
 from gdrkit.consumers.nccl_levels import path_type
 from gdrkit.consumers.nccl_releases import first_release_with, release
 from gdrkit.facts.driver import driver_flavour
 from gdrkit.facts.libraries import nccl_version
 from gdrkit.facts.rdma import NEAR, RdmaPort, roce_v2_gid
 from gdrkit.facts.virtual import virtual_machine
-from gdrkit.repair.config.output import ConfigOutput, ConfigRefused, OutputLine
-from gdrkit.repair.config.rail_settings import EnvSetting, rail_settings
+from gdrkit.repair.config.env_forms import EnvSetting, env_lines
+from gdrkit.repair.config.output import ConfigOutput, ConfigRefused
+from gdrkit.repair.config.rail_settings import rail_settings
 from gdrkit.repair.config.request import (
     ConfigRequest,
     ask,
@@ -22,7 +21,6 @@ from gdrkit.repair.config.request import (
     known_nearest,
     known_ports,
 )
-from gdrkit.repair.config.yaml_writer import Field, Items, lines
 from gdrkit.repair.platforms import file_contents
 
 FORMS = ("shell", "conf", "kubernetes", "slurm")
@@ -181,7 +179,7 @@ def nccl_env(request: ConfigRequest) -> ConfigOutput | ConfigRefused:
         file=file,
         use=use,
         lead=lead,
-        lines=_kubernetes(found) if form == "kubernetes" else _plain(found, form),
+        lines=env_lines(found, form),
         assumed=(*assumed, *choice.assumed),
         notes=(*choice.notes, *_node_notes(request)),
         always_explained=True,
@@ -215,42 +213,6 @@ _FORMS = {
     ),
 }  # fmt: skip
 """Title, file, use, and first line of each form. Source of the last: slurm.conf(5), TaskProlog."""
-
-
-def _plain(found: tuple[EnvSetting, ...], form: str) -> tuple[OutputLine, ...]:
-    out = []
-    for setting in found:
-        if not setting.value:
-            out.append(OutputLine(f"# {setting.name} is not set: {setting.why}"))
-        elif form == "slurm":
-            line = (
-                f"export {setting.name}={setting.value}"  # slurmd takes the value as it is: task/task_prolog
-            )
-            out.append(OutputLine(f"printf '%s\\n' {shlex.quote(line)}", setting.why))
-        elif form == "shell":
-            out.append(OutputLine(f"export {setting.name}={_quoted(setting.value)}", setting.why))
-        else:
-            out.append(OutputLine(f"{setting.name}={setting.value}", setting.why))
-    return tuple(out)
-
-
-def _quoted(value: str) -> str:
-    """Always in quotes, so that a value that is edited later stays one word."""
-    quoted = shlex.quote(value)
-    return quoted if quoted != value else f"'{value}'"
-
-
-def _kubernetes(found: tuple[EnvSetting, ...]) -> tuple[OutputLine, ...]:
-    """Kubernetes replaces $(NAME), and $$ by $: third_party/forked/golang/expansion/expand.go."""
-    unset = tuple(OutputLine(f"# {s.name} is not set: {s.why}") for s in found if not s.value)
-    values = tuple(
-        (Field("name", setting.name, setting.why), Field("value", setting.value.replace("$", "$$")))
-        for setting in found
-        if setting.value
-    )
-    if not values:
-        return (*unset, OutputLine("env: []"))
-    return (*unset, *lines((Field("env", Items(values)),)))
 
 
 def conf_text(request: ConfigRequest) -> str:

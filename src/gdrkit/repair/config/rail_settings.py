@@ -4,25 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from msgspec import Struct
-
 from gdrkit.consumers.nccl_releases import VARIABLE_SINCE, release
 from gdrkit.facts.libraries import nccl_version
 from gdrkit.facts.rdma import RdmaPort, roce_v2_gid
 from gdrkit.node import Node
+from gdrkit.repair.config.env_forms import EnvSetting
 from gdrkit.repair.config.request import ConfigRequest, ask, has_integrated_gpu
 
 PREFIX_BITS = 24
 """How much of an IPv4 address names its subnet: the default of NCCL_IB_SUBNET_PREFIX_LEN, NCCL 2.30.7
 net_ib/connect.cc. A GID does not show its netmask."""
-
-
-class EnvSetting(Struct, frozen=True):
-    """A variable, and why it is set or, without a value, why it is not."""
-
-    name: str
-    value: str
-    why: str
 
 
 def rail_settings(request: ConfigRequest, ports: tuple[RdmaPort, ...]) -> Iterator[EnvSetting]:

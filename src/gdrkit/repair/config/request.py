@@ -7,16 +7,18 @@ from typing import TypeVar
 
 from msgspec import Struct
 
-from gdrkit.consumers.names import NAMES
+from gdrkit.consumers.names import ALWAYS, NAMES
+from gdrkit.consumers.table import cells_of, consumer_of
 from gdrkit.facts.gpu import is_before_turing, is_coherent, is_integrated
 from gdrkit.facts.pci import PciGpu, gpus
 from gdrkit.facts.rdma import Pair, RdmaPort, distance, nics, ports
 from gdrkit.node import Node, fact, if_missing
+from gdrkit.rules.engine import CheckResult
 from gdrkit.rules.remedy_names import RemedyName
 from gdrkit.rules.rule import Failed, Rule, SettledBy
 from gdrkit.verdict import Verdict, judge_node
 from gdrkit.verdict.node_state import nearest_pairs
-from gdrkit.verdict.path_state import BEST_FIRST, PathState, State, is_permanent
+from gdrkit.verdict.path_state import BEST_FIRST, PathState, State, applies_to, is_permanent
 
 T = TypeVar("T")
 
@@ -50,6 +52,8 @@ class ConfigRequest(Struct, frozen=True, kw_only=True):
     role: str = "worker"
     interface: str = ""
     parameters: tuple[tuple[str, str, str], ...] = ()  # module, parameter, value
+    consumer: str = NAMES[0]
+    hosts: tuple[str, ...] = ()  # of an IMEX domain
     gdr: str = GDR
     textfile_folder: str = TEXTFILES
 
@@ -134,10 +138,23 @@ def failed_subjects(node: Node, code: str) -> tuple[object, ...]:
     )
 
 
-def is_remedy_needed(node: Node, remedy: RemedyName) -> bool:
-    """Whether a rule with this remedy failed."""
-    results = verdict(node).check_results
-    return any(remedy in result.rule.remedies and isinstance(result.outcome, Failed) for result in results)
+def is_remedy_needed(node: Node, remedy: RemedyName, consumer: str = NAMES[0]) -> bool:
+    """Whether a rule with this remedy failed, for this program or for one that is installed."""
+    failed = (
+        result
+        for result in verdict(node).check_results
+        if remedy in result.rule.remedies and isinstance(result.outcome, Failed)
+    )
+    return any(_concerns(node, result, consumer) for result in failed)
+
+
+def _concerns(node: Node, result: CheckResult, consumer: str) -> bool:
+    """Whether a failure is one of a program that matters here; one that closes no path concerns all."""
+    closed = {name for _, name in cells_of(applies_to(result))}
+    matter = (
+        name for name in closed if name == consumer or name in ALWAYS or consumer_of(name).installed(node)
+    )
+    return not closed or any(matter)
 
 
 WITHOUT_NODE = "open kernel modules, Turing or newer GPUs, RDMA stack with dma-buf (check: gdr doctor)"

@@ -8,11 +8,12 @@ from gdrkit.evidence import EvidenceMissing, MissingReason
 from gdrkit.facts.driver_files import has_driver_container
 from gdrkit.facts.kernel import release
 from gdrkit.node import Node
-from gdrkit.repair.platforms import driver_packages, fabric, loading, software
+from gdrkit.repair.platforms import driver_packages, fabric, loading, programs, software
 from gdrkit.repair.platforms.action import Action, AskPerson, Procedure
 from gdrkit.repair.platforms.choices import ProcedureChoices
 from gdrkit.repair.platforms.command_shapes import fault, is_release
 from gdrkit.repair.platforms.debian import DEBIAN
+from gdrkit.repair.platforms.driver_options import set_by
 from gdrkit.repair.platforms.operator import change_policy
 from gdrkit.repair.platforms.platform import Platform, family
 from gdrkit.repair.platforms.rhel import RHEL
@@ -40,12 +41,25 @@ PROCEDURES: Mapping[str, Planner] = {
     RemedyName.REMOVE_NV_PEER_MEM: loading.remove_legacy,
     RemedyName.LOAD_PEERMEM: loading.load,
     RemedyName.PERSIST_PEERMEM: software.persistent,
-    RemedyName.OVERRIDE_TOPOLOGY_CHECK: software.allow_topology,
+    RemedyName.OVERRIDE_TOPOLOGY_CHECK: set_by(
+        RemedyName.OVERRIDE_TOPOLOGY_CHECK, "the driver maps GPU memory regardless of the PCIe topology"
+    ),
     RemedyName.CLEAR_ACS_REDIRECT: fabric.clear_redirect,
     RemedyName.IOMMU_PASSTHROUGH: fabric.passthrough,
     RemedyName.ENLARGE_BAR1: fabric.enlarge_bar,
     RemedyName.RAISE_MEMLOCK: software.memlock,
     RemedyName.RAISE_READ_REQUEST: fabric.read_request,
+    RemedyName.ALLOW_PEER_MAPPING: set_by(
+        RemedyName.ALLOW_PEER_MAPPING, "the driver lets a GPU map the NIC's doorbell for any user"
+    ),
+    RemedyName.CREATE_IMEX_CHANNEL: set_by(
+        RemedyName.CREATE_IMEX_CHANNEL, "the driver makes /dev/nvidia-caps-imex-channels/channel0"
+    ),
+    RemedyName.MOONCAKE_USE_DMABUF: programs.mooncake_dmabuf,
+    RemedyName.MOONCAKE_USE_PEERMEM: programs.mooncake_peermem,
+    RemedyName.UPGRADE_NVSHMEM: programs.newer_nvshmem,
+    RemedyName.UPGRADE_UCX: programs.newer_ucx,
+    RemedyName.GIVE_CONTAINER_DEVICES: programs.give_devices,
     RemedyName.CLEAN_NCCL_SETTINGS: software.clean_settings,
 }
 """The function that plans a remedy's actions, by the remedy's name."""
@@ -61,10 +75,11 @@ def procedure_for(
     platform = family(node, PLATFORMS)
     if platform is None:
         return Procedure(remedy=remedy, platform="", actions=(AskPerson(what=_achieve(becomes)),))
-    if replaces_driver and has_driver_container(node):
-        return Procedure(remedy=remedy, platform=platform.name, actions=(change_policy(node, remedy),))
+    in_container = replaces_driver and has_driver_container(node)
     try:
-        actions = tuple(PROCEDURES[remedy](node, platform, choices))
+        actions = tuple(
+            change_policy(node, remedy) if in_container else PROCEDURES[remedy](node, platform, choices)
+        )
     except EvidenceMissing as error:
         missing = error.missing
         what = f"{_achieve(becomes)} (no exact commands: {missing.source} is missing; {missing.ask})"

@@ -100,17 +100,6 @@ def _dkms(node: Node) -> tuple[DkmsModule, ...]:
     return if_missing((), dkms, node)
 
 
-def allow_topology(node: Node, platform: Platform, choices: ProcedureChoices) -> Iterator[Action]:
-    """Set an option of the driver. It takes effect when the driver is loaded."""
-    del choices
-    yield WriteFile(
-        path="/etc/modprobe.d/90-gdrkit-topology.conf",
-        content=file_contents.modprobe_options("nvidia", {"NVreg_GrdmaPciTopoCheckOverride": "1"}),
-        why="the driver maps GPU memory regardless of the PCIe topology",
-    )
-    yield from refresh_if_there(node, platform, "it may contain the driver and its options")
-
-
 def persistent(node: Node, platform: Platform, choices: ProcedureChoices) -> Iterator[Action]:
     """Load nvidia-peermem at each boot: it is loaded, but only by hand."""
     del platform, choices

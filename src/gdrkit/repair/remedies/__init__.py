@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from gdrkit.repair.remedies.driver import (
+    allow_peer_mapping,
     allow_topology,
+    create_channel,
     load_driver,
     open_modules,
     reboot,
@@ -23,6 +25,13 @@ from gdrkit.repair.remedies.modules import (
     sign_module,
 )
 from gdrkit.repair.remedies.ofed_restart import restart_ofed
+from gdrkit.repair.remedies.programs import (
+    give_devices,
+    mooncake_dmabuf,
+    mooncake_peermem,
+    upgrade_nvshmem,
+    upgrade_ucx,
+)
 from gdrkit.repair.remedies.rdma import clean_settings, raise_memlock, upgrade_nccl, upgrade_verbs
 from gdrkit.repair.remedies.remedy import Remedy
 
@@ -48,6 +57,13 @@ REMEDIES: tuple[Remedy, ...] = (
     enlarge_bar,
     raise_memlock,
     large_requests,
+    allow_peer_mapping,
+    create_channel,
+    mooncake_dmabuf,
+    mooncake_peermem,
+    upgrade_nvshmem,
+    upgrade_ucx,
+    give_devices,
     clean_settings,
 )
 BY_NAME: Mapping[str, Remedy] = {remedy.name: remedy for remedy in REMEDIES}

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable
 
+from gdrkit.consumers.consumer import Path
 from gdrkit.evidence import EvidenceMissing, Missing, MissingReason
 from gdrkit.evidence.quoting import quoted
 from gdrkit.facts.driver import (
@@ -21,16 +22,16 @@ from gdrkit.facts.driver import (
 from gdrkit.facts.gpu import is_before_turing
 from gdrkit.facts.modprobe_config import autoload
 from gdrkit.facts.modules import PEERMEM, is_loaded, module_path
+from gdrkit.facts.nvlink_fabric import imex_channels
 from gdrkit.facts.pci import gpus
 from gdrkit.facts.peer_memory import LEGACY
 from gdrkit.facts.secure_boot import signatures_needed
 from gdrkit.facts.trust import SignatureState, signature_check
 from gdrkit.loader import modprobe
 from gdrkit.node import Node, Supposition, each_known, if_missing
+from gdrkit.repair.platforms.driver_options import OPTIONS
 from gdrkit.repair.remedies.remedy import Remedy
 from gdrkit.rules.remedy_names import RemedyName
-
-TOPOLOGY_CHECK = "GrdmaPciTopoCheckOverride"
 
 
 def _load(node: Node) -> Iterable[Supposition]:
@@ -94,9 +95,22 @@ def _without_legacy(node: Node) -> Iterable[Supposition]:
     yield module_path.becomes(Missing(LEGACY, MissingReason.ABSENT, f"modinfo -n {LEGACY}"), LEGACY)
 
 
-def _allow_topology(node: Node) -> Iterable[Supposition]:
-    parameters: Mapping[str, str] = {**driver_parameters(node), TOPOLOGY_CHECK: "1"}
-    yield driver_parameters.becomes(parameters)
+def _with_options(remedy: RemedyName) -> Callable[[Node], Iterable[Supposition]]:
+    """The driver is loaded with the options that the remedy sets."""
+
+    def effect(node: Node) -> Iterable[Supposition]:
+        yield driver_parameters.becomes({**driver_parameters(node), **OPTIONS[remedy](node)})
+
+    return effect
+
+
+def _create_channel(node: Node) -> Iterable[Supposition]:
+    """With a count of 0, the driver makes no channel: nv-caps-imex.c, nv_caps_imex_init()."""
+    if driver_parameters(node).get("ImexChannelCount") == "0":
+        ask = "grep ImexChannelCount /proc/driver/nvidia/params"
+        raise EvidenceMissing(Missing("IMEX channels of the driver", MissingReason.ABSENT, ask))
+    yield from _with_options(RemedyName.CREATE_IMEX_CHANNEL)(node)
+    yield imex_channels.becomes((0,))
 
 
 load_driver = Remedy(
@@ -152,9 +166,34 @@ remove_legacy = Remedy(
 allow_topology = Remedy(
     name=RemedyName.OVERRIDE_TOPOLOGY_CHECK,
     title="set NVreg_GrdmaPciTopoCheckOverride=1",
-    effect=_allow_topology,
+    effect=_with_options(RemedyName.OVERRIDE_TOPOLOGY_CHECK),
     becomes="the driver maps GPU memory for this NIC without checking the PCIe topology",
     risk="NVIDIA distrusts this chipset: data may be corrupted; better move the NIC below the GPU's switch",
     undo="remove the option from /etc/modprobe.d and reboot",
     needs_reboot=True,
+    replaces_driver=True,
+)
+allow_peer_mapping = Remedy(
+    name=RemedyName.ALLOW_PEER_MAPPING,
+    title="let GPUs ring the doorbells of NICs: PeerMappingOverride=1",
+    effect=_with_options(RemedyName.ALLOW_PEER_MAPPING),
+    becomes="programs of any user may map a NIC's doorbell page into the GPU",
+    risk="programs without CAP_SYS_ADMIN may then map memory of other devices into the GPU; not for hosts "
+    "with users that are not trusted",
+    undo="remove the option from /etc/modprobe.d and reboot",
+    needs_reboot=True,
+    paths=(Path.GPU_INITIATED,),
+    replaces_driver=True,
+)
+create_channel = Remedy(
+    name=RemedyName.CREATE_IMEX_CHANNEL,
+    title="make IMEX channel 0 whenever the driver is loaded: NVreg_CreateImexChannel0=1",
+    effect=_create_channel,
+    becomes="/dev/nvidia-caps-imex-channels has channel0",
+    risk="every user of this host may open channel 0: jobs of several users in one IMEX domain are not "
+    "separated",
+    undo="remove the option from /etc/modprobe.d and reboot",
+    needs_reboot=True,
+    paths=(Path.NVLINK,),
+    replaces_driver=True,
 )

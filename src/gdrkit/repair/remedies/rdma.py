@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from msgspec.structs import replace
 
+from gdrkit.consumers.consumer import OF_ITS_OWN
 from gdrkit.consumers.nccl_releases import NEWEST, first_release_with
 from gdrkit.evidence import EvidenceMissing, Missing, MissingReason
 from gdrkit.facts.environment import NCCL_CONF, environment
@@ -79,4 +80,5 @@ clean_settings = Remedy(
     becomes="/etc/nccl.conf does not turn a direct path off",
     risk="the settings may be intentional; the finding names the lines",
     undo="restore the lines",
+    paths=OF_ITS_OWN,
 )

@@ -1,0 +1,87 @@
+"""Lines by which programs show that they use GPU memory directly, or what they use in its place.
+
+They have no cause: nothing failed. Read at NVIDIA/nvshmem v3.4.5-0, NVIDIA/nccl v2.30.7-1, openucx/ucx
+v1.22.0, ofiwg/libfabric v2.6.0, amzn/amzn-drivers efa_linux_3.1.0, ai-dynamo/nixl v1.4.0 and
+linux-rdma/perftest 26.04.17, in the files that the rows name.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+
+from gdrkit.messages.message import Match, MessageMatcher, MessageTemplate
+
+DMABUF, PEERMEM = "GPU memory is registered as a dma-buf", "GPU memory is registered by its address"
+_COMMON = "src/modules/transport/common/transport_ib_common.cpp"
+_IBGDA = "src/modules/transport/ibgda/ibgda.cpp"
+_PLUGIN = "src/plugin/gin.cc"
+_MD = "src/uct/ib/base/ib_md.c"
+_GDA = "src/uct/ib/mlx5/gdaki/gdaki.c"
+
+
+def _shows(what: str) -> Callable[[Match], str]:
+    return lambda match: what
+
+
+_shown = functools.partial(MessageTemplate, open_end=True)
+
+ROWS = (
+    _shown("nvshmem", "mlx5dv_reg_dmabuf_mr handle {pointer:0x[0-9a-f]+} mr {mr:0x[0-9a-f]+}",
+           make=_shows(f"{DMABUF}, over Data Direct"), source=_COMMON,
+           sample="mlx5dv_reg_dmabuf_mr handle 0x7f54c8 mr 0x55d0c0"),
+    _shown("nvshmem", "ibv_reg_dmabuf_mr handle {pointer:0x[0-9a-f]+} mr {mr:0x[0-9a-f]+}",
+           make=_shows(DMABUF), source=_COMMON, sample="ibv_reg_dmabuf_mr handle 0x7f54c8 mr 0x55d0c0"),
+    _shown("nvshmem", "ibv_reg_mr handle {pointer:0x[0-9a-f]+} mr {mr:0x[0-9a-f]+}",
+           make=_shows("memory of the host, or of a GPU, is registered by its address"), source=_COMMON,
+           sample="ibv_reg_mr handle 0x7f54c8 mr 0x55d0c0"),
+    _shown("nvshmem", "directNIC features supported and enabled in device {device:\\S+}",
+           make=_shows("the NIC is used over Data Direct"), source=_COMMON),
+    _shown("nvshmem", "NIC handler will be GPU", source=_IBGDA,
+           make=_shows("IBGDA: the GPU itself rings the NIC's doorbell")),
+    _shown("nvshmem", "NIC buffer will be on GPU memory", make=_shows("IBGDA: queues are in GPU memory"),
+           source=_IBGDA),
+    _shown("nccl", "GIN/Plugin: Assigned plugin {name:\\S+} type 3",
+           make=_shows("GIN: GPU kernels start transfers themselves (GDAKI)"), source=_PLUGIN,
+           sample="GIN/Plugin: Assigned plugin GIN_IB_GDAKI type 3 to comm"),
+    _shown("nccl", "GIN/Plugin: Assigned plugin {name:\\S+} type 2",
+           make=_shows("GIN: a thread of the CPU starts transfers (proxy)"), source=_PLUGIN,
+           sample="GIN/Plugin: Assigned plugin GIN_IB_PROXY type 2 to comm"),
+    _shown("nccl", "Assigned GIN plugin GIN_IB_GDAKI to comm",
+           make=_shows("GIN: GPU kernels start transfers themselves (GDAKI)"), source=_PLUGIN,
+           versions="2.28.7 to 2.30.4"),
+    _shown("nccl", "Assigned GIN plugin GIN_IB_PROXY to comm",
+           make=_shows("GIN: a thread of the CPU starts transfers (proxy)"), source=_PLUGIN,
+           versions="2.28.7 to 2.30.4"),
+    _shown("ucx", "{device:[\\w.-]+}: dmabuf is supported", make=_shows("the NIC's side accepts dma-bufs"),
+           source=_MD),
+    _shown("ucx", "dmabuf is supported on cuda device {gpu:\\d+}",
+           source="src/uct/cuda/cuda_copy/cuda_copy_md.c",
+           make=_shows("the GPU's memory can be exported as a dma-buf")),
+    _shown("ucx", "{device:[\\w.-]+}: using dmabuf for gda transport", source=_GDA,
+           make=_shows("GDA: queues are dma-bufs")),
+    _shown("ucx", "{device:[\\w.-]+}: using peermem for gda transport",
+           make=_shows("GDA: queues are registered by their address"), source=_GDA),
+    _shown("ucx", "multi-node NVLINK support is enabled", make=_shows("NVLink between hosts is used"),
+           source="src/uct/cuda/cuda_ipc/cuda_ipc_md.c"),
+    _shown("libfabric", "Registering dmabuf MR: fd={number:\\d+}", make=_shows(DMABUF),
+           source="prov/efa/src/efa_mr.c", versions="2.5 and later"),
+    _shown("efa", "efa: Acquired peer memory using P2P", make=_shows(PEERMEM),
+           source="kernel/linux/efa/src/efa_p2p.c, once after each load"),
+    _shown("nixl", "Using provider with FI_HMEM support for rail",
+           make=_shows("libfabric accepts GPU memory"), source="src/utils/libfabric/libfabric_rail.cpp"),
+    _shown("nixl", "NIXL UCX backend bound to UCX {value:\\S+}", make=_shows("this UCX is in use"),
+           source="src/plugins/ucx/ucx_plugin.cpp", versions="1.3.1 and later"),
+    _shown("tcpx", "Registered dmabuf region {pointer:0x[0-9a-f]+}", make=_shows(DMABUF),
+           source="google/nccl-plugin-gpudirecttcpx src/gpu/tx_pool.cu"),
+    _shown("gdrcopy", "Using gdrdrv backend", make=_shows("GDRCopy is in use, through its module"),
+           source="NVIDIA/gdrcopy src/gdrapi.c", versions="2.6 and later"),
+    _shown("perftest", "using DMA-BUF for GPU buffer address at {pointer:0x[0-9a-f]+}", make=_shows(DMABUF),
+           source="src/cuda_memory.c"),
+)  # fmt: skip
+
+
+@functools.cache
+def matcher() -> MessageMatcher:
+    """The matcher for these lines alone."""
+    return MessageMatcher(ROWS)
