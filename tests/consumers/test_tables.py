@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from gdrkit.consumers.aws_ofi_nccl import AWS_OFI_NCCL
 from gdrkit.consumers.consumer import DIRECT, INITIATED, NEEDS, OF_ITS_OWN, Capability, ConsumerPath, Path
 from gdrkit.consumers.names import NAMES
 from gdrkit.consumers.nccl import NCCL
@@ -188,6 +189,7 @@ def test_switches_of_two_programs_in_one_file_are_both_reported():
     machine = node({CONF: "UCX_IB_GPU_DIRECT_RDMA=n\nNCCL_DMABUF_ENABLE=0\nOFI_NCCL_DISABLE_DMABUF=1\n"})
     found = failed(machine, dmabuf_disabled_by_env, CONF)
 
-    assert found.seen == "NCCL_DMABUF_ENABLE=0, UCX_IB_GPU_DIRECT_RDMA=n"
-    assert found.takes == (*NCCL.own("dmabuf"), *UCX.own(*DIRECT), *NIXL.own(*DIRECT))
+    assert found.seen == "NCCL_DMABUF_ENABLE=0, UCX_IB_GPU_DIRECT_RDMA=n, OFI_NCCL_DISABLE_DMABUF=1"
+    every = (*NCCL.own("dmabuf"), *UCX.own(*DIRECT), *NIXL.own(*DIRECT), *AWS_OFI_NCCL.own("dmabuf"))
+    assert found.takes == every
     assert passes(machine, ib_disabled_by_env, CONF)

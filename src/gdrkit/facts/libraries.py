@@ -151,6 +151,16 @@ def other_libibverbs(node: Node) -> tuple[Library, ...]:
     return tuple(_each(node, "libibverbs.so.1", MORE_FOLDERS))
 
 
+def libraries(node: Node, name: str) -> tuple[LibraryCopy, ...]:
+    """Every known copy of a library, with the version in its file's name, "" if it has none. Raises
+    EvidenceAbsent if no folder has it."""
+    folders = (*FOLDERS, *MORE_FOLDERS)
+    found = tuple(LibraryCopy(one.version, one.path) for one in _each(node, name, folders))
+    if not found:
+        find(node, name, folders)  # says whether all folders were looked into
+    return tuple(dict.fromkeys(found))
+
+
 def _each(node: Node, name: str, folders: tuple[str, ...]) -> Iterator[Library]:
     return each_known(lambda folder: _library(node, find(node, name, (folder,))), folders)
 

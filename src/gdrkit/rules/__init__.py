@@ -29,6 +29,7 @@ from gdrkit.rules.efa import (
     efa_p2p_unavailable,
     efa_peermem_proprietary_driver,
     libfabric_too_old,
+    no_efa_device,
     ofi_dmabuf_off_by_default,
     ofi_lacks_hmem,
 )
@@ -171,6 +172,7 @@ HARDWARE: tuple[Rule, ...] = (
     port_down,
     rdma_device_software,
     efa_gdr_unsupported_instance,
+    no_efa_device,
     mnnvl_clique_differs,
     mnnvl_fabric_incomplete,
     no_mnnvl,
