@@ -81,7 +81,7 @@ class ConsumerPath(Struct, frozen=True):
 Need = Capability | ConsumerPath
 REGISTRATION = (Capability.DMABUF, Capability.ADDRESS)
 """How a NIC reaches GPU memory."""
-GPU_MEMORY = (*REGISTRATION, Capability.PINNING)
+GPU_MEMORY = (*REGISTRATION, Capability.PINNING, Capability.P2PDMA)
 """All that a GPU, or its driver, can keep from others: not only from NICs."""
 
 NEEDS: Mapping[Path, frozenset[Capability]] = {
@@ -94,7 +94,7 @@ NEEDS: Mapping[Path, frozenset[Capability]] = {
     Path.NVLINK: frozenset((Capability.GPU, Capability.FABRIC)),
     Path.CPU_MAPPED: frozenset((Capability.GPU, Capability.PINNING, Capability.GDRDRV)),
     Path.NVIDIA_FS: frozenset((Capability.GPU, Capability.PINNING, Capability.NVIDIA_FS)),
-    Path.P2PDMA: frozenset((Capability.GPU, Capability.PINNING, Capability.P2PDMA)),
+    Path.P2PDMA: frozenset((Capability.GPU, Capability.P2PDMA)),
     Path.GPU_INITIATED: frozenset(
         (Capability.GPU, Capability.WIRE, Capability.DOORBELL, Capability.NIC_QUEUES)
     ),

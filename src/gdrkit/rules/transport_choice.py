@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+from gdrkit.consumers.consumer import DIRECT
+from gdrkit.consumers.mooncake import MOONCAKE
+from gdrkit.consumers.nixl import NIXL
+from gdrkit.evidence import Confidence
+from gdrkit.facts.environment import process_sources
+from gdrkit.facts.libraries import torch_copies
+from gdrkit.formats.versions import numbers
 from gdrkit.node import Node
 from gdrkit.rules.deciding_command import DecidingCommand
-from gdrkit.rules.rule import Layer, Outcome, rule, the_node
+from gdrkit.rules.job_settings import settings_of, taken_by
+from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, rule, the_node
 from gdrkit.rules.shown_by_messages import SHOWN_BY_MESSAGES
 
 _UCX = "https://github.com/openucx/ucx"
@@ -96,12 +104,13 @@ def rdma_transport_not_chosen(node: Node, _: str) -> Outcome:
 @rule(
     "torch-expandable-segments",
     Layer.APPLICATION,
-    per=the_node,
+    per=process_sources,
+    takes=(*NIXL.own(*DIRECT), *MOONCAKE.own(*DIRECT)),
     reported_by=(DecidingCommand("env | grep ALLOC_CONF, in the job", "expandable_segments:True"),),
     cost="Memory of PyTorch cannot be registered, or is copied through host memory.",
     references=("https://github.com/pytorch/pytorch/pull/153261",),
 )
-def torch_expandable_segments(node: Node, _: str) -> Outcome:
+def torch_expandable_segments(node: Node, source: str) -> Outcome:
     """PyTorch's expandable segments are memory that older versions do not create for RDMA.
 
     Cost: Registration fails with EFAULT, or UCX moves the data over TCP without an error.
@@ -109,14 +118,35 @@ def torch_expandable_segments(node: Node, _: str) -> Outcome:
     How to tell: PYTORCH_CUDA_ALLOC_CONF or PYTORCH_ALLOC_CONF has `expandable_segments:True`, and the same
     job works without it.
 
-    What to do: Remove the setting, or use a PyTorch from May 2025 on, which sets gpuDirectRDMACapable.
+    What to do: Remove the setting, or use PyTorch 2.8 or newer, which sets gpuDirectRDMACapable.
 
     Why: Such a segment is mapped from several pieces of cuMemCreate. A range over several pieces is not one
-    dma-buf either.
+    dma-buf either, with any version.
 
-    Source: pytorch/pytorch pull 153261; ai-dynamo/nixl issue 1754; kvcache-ai/Mooncake pull 3538.
+    Source: pytorch/pytorch pull 153261, merged in May 2025, after 2.7; ai-dynamo/nixl issue 1754;
+    kvcache-ai/Mooncake pull 3538.
     """
-    return SHOWN_BY_MESSAGES
+    found = settings_of(node, source)
+    for name in ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"):
+        setting = found.get(name)
+        if setting is not None and "expandable_segments:true" in setting.value.lower().replace(" ", ""):
+            break
+    else:
+        return NotApplicable(f"{source} does not set it")
+    copies = torch_copies(node)
+    old = [copy for copy in copies if numbers(copy.version) < FLAGGED_SINCE]
+    copy = next(iter(old), copies[0])
+    node.cite(copy.source, text=f"PyTorch {copy.version}", confidence=Confidence.LIKELY)
+    return Failed(
+        seen=f"{name}={setting.value}, PyTorch {copy.version}",
+        expected="no expandable segments" if not old else "PyTorch 2.8 or newer, or no expandable segments",
+        subject=node.describe_line(setting.source, setting.line),
+        takes=taken_by(found) if len(old) == len(copies) else (),
+    )
+
+
+FLAGGED_SINCE = (2, 8)
+"""The first release of PyTorch that creates such memory for RDMA."""
 
 
 @rule(

@@ -6,6 +6,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gdrkit.consumers.consumer import WITHOUT_NIC, Fallback
+from gdrkit.consumers.names import NAMES
 from gdrkit.consumers.table import consumer_of
 from gdrkit.evidence import Missing, MissingReason
 from gdrkit.facts.gpu import is_integrated
@@ -91,8 +92,8 @@ def _badness(judgement: PathState) -> tuple[int, int]:
     return WORST_FIRST.index(judgement.state), len(Layer) if layer is None else layer.rank
 
 
-def nearest_pairs(node: Node, table: Matrix, consumer: str) -> tuple[Pair | None, ...]:
-    """The pairs that determine the state of the node for one consumer."""
+def nearest_pairs(node: Node, table: Matrix, consumer: str = NAMES[0]) -> tuple[Pair | None, ...]:
+    """The pairs that determine the state of the node for a consumer, the first one if none is named."""
     return tuple(pair for here in _by_gpu(node, table, consumer) for pair in here)
 
 

@@ -85,7 +85,7 @@ def path_states(node: Node, path: str) -> tuple[PathState, ...]:
     found = verdict(node)
     return tuple(
         path_state
-        for pair in nearest_pairs(node, found.matrix, NAMES[0])
+        for pair in nearest_pairs(node, found.matrix)
         for path_state in found.matrix[pair]
         if path_state.path == path and path_state.consumer == NAMES[0]
     )
@@ -223,7 +223,7 @@ def active_ports(node: Node) -> tuple[RdmaPort, ...]:
 def nearest(node: Node) -> tuple[tuple[Pair, str], ...]:
     """Each GPU with its nearest active devices, and their distances."""
     found = []
-    for pair in nearest_pairs(node, verdict(node).matrix, NAMES[0]):
+    for pair in nearest_pairs(node, verdict(node).matrix):
         if pair is not None:
             found.append((pair, distance(node, pair)))
     return tuple(found)
