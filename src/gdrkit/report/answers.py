@@ -144,8 +144,13 @@ def deciding(report: Report) -> list[Finding]:
     """Of a verdict that is unknown: the unknown findings whose evidence it needs, one for each command."""
     if report.verdict.state is not State.UNKNOWN:
         return []
-    ways = [judgement for judgement in report.judgements.values() if judgement.path not in INITIATED]
-    missing = {m for judgement in ways if judgement.state == "unknown" for m in judgement.missing}
+    missing = {
+        source
+        for judgement in report.judgements.values()
+        if report.verdict.consumer in judgement.consumers and judgement.path not in INITIATED
+        if judgement.state == "unknown"
+        for source in judgement.missing
+    }
     found = [f for f in report.findings if f.status == "unknown" and missing_of(f)[0] in missing]
     return list({f.expected: f for f in reversed(found)}.values())[::-1]
 

@@ -10,8 +10,8 @@ from gdrkit.node import Node
 from gdrkit.rules.rule import ADDRESS, DMABUF, P2PDMA, PINNING, Failed, Passed
 
 _NEEDED = {"dmabuf": (DMABUF,), "peermem": (ADDRESS, PINNING, P2PDMA)}
-"""What CUDA's answers are about: attribute 116 is that of nvidia_p2p_get_pages(), says cuda.h, and of products
-for GPUDirect."""
+"""What CUDA's answers are about: attribute 116 is that of nvidia_p2p_get_pages(), says cuda.h, and so of
+products for GPUDirect."""
 
 
 def refused(node: Node, gpu: PciGpu, code: str, expected: str) -> Failed | None:
