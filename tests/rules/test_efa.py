@@ -85,7 +85,11 @@ def test_it_is_unknown_where_a_devices_driver_is():
     machine = rdma_device()
     links = {path: target for path, target in machine.links.items() if not path.endswith("/driver")}
 
-    assert missing(node(MemoryHost(machine.files, links=links)), no_efa_device).source == "driver of mlx5_0"
+    files = {path: content for path, content in machine.files.items() if not path.endswith("/vendor")}
+
+    assert missing(node(MemoryHost(files, links=links)), no_efa_device).source == "driver of mlx5_0"
+    another = failed(node(MemoryHost(machine.files, links=links)), no_efa_device)  # of Mellanox
+    assert another.subject == "node"
 
 
 def test_nvidia_peermem_is_none_of_its_ways():

@@ -42,6 +42,10 @@ def test_without_the_module_the_cpu_cannot_map_gpu_memory():
     assert gdrcopy_not_loaded.takes(None) == (GDRDRV,)
 
 
+def test_without_nvidias_driver_that_is_what_is_missing():
+    assert does_not_apply(node(loaded("nouveau")), gdrcopy_not_loaded)
+
+
 def test_it_takes_nothing_from_any_program_but_gdrcopy():
     """UCX and libfabric copy short messages in another way; nothing that they send becomes staged."""
     assert cells_of((GDRDRV,)) == {("cpu-mapped", "gdrcopy")}
@@ -72,7 +76,7 @@ def test_it_is_unknown_where_the_modules_or_the_device_files_were_not_collected(
     modules = node({"dev/null": ""}, complete=False, without="proc/modules")
     devices = node(with_module(), complete=False)
 
-    assert missing(modules, gdrcopy_not_loaded).source == "sys/module/gdrdrv/initstate"
+    assert missing(modules, gdrcopy_not_loaded).source == "sys/module/nvidia/initstate"
     assert missing(devices, gdrcopy_not_loaded).source == DEVICE
 
 

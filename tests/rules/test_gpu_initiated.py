@@ -25,9 +25,9 @@ from gdrkit.rules.gin import (
     ibgda_peer_mapping_denied,
     nic_buffers_not_mappable,
     nic_not_mlx5,
-    vmm_not_rdma_capable,
 )
 from gdrkit.rules.rule import DOORBELL, NIC_QUEUES, VMM, Rule
+from gdrkit.rules.vmm_not_rdma_capable import vmm_not_rdma_capable
 from tests.debian_kernels import KERNELS, module
 from tests.memory_host import MemoryHost
 from tests.module_builder import build_module

@@ -53,12 +53,13 @@ def test_without_nvidia_fs_cufile_lacks_one_of_two_ways():
 
 def test_a_loaded_nvidia_fs_passes():
     assert passes(node(loaded("nvidia", "nvidia_fs")), nvidia_fs_not_loaded)
+    assert does_not_apply(node(loaded("nouveau")), nvidia_fs_not_loaded)
 
 
 def test_it_is_unknown_without_the_list_of_modules():
     machine = node({"dev/null": ""}, complete=False, without="proc/modules")
 
-    assert missing(machine, nvidia_fs_not_loaded).source == "sys/module/nvidia_fs/initstate"
+    assert missing(machine, nvidia_fs_not_loaded).source == "sys/module/nvidia/initstate"
 
 
 def test_a_program_that_could_not_open_it_is_in_the_kernel_log():

@@ -13,6 +13,7 @@ from gdrkit.node import Node, fact, if_missing
 
 DRIVER = "efa"
 VENDOR = "Amazon EC2"
+AMAZON = "0x1d0f"
 LIBFABRIC = ("libfabric-aws", "libfabric1-aws")
 """The packages of Amazon's installer, which builds libfabric with CUDA."""
 OF_DISTRIBUTIONS = ("libfabric1", "libfabric")
@@ -32,11 +33,17 @@ def efa_devices(node: Node) -> tuple[RdmaDevice, ...]:
     """The EFA devices. Raises EvidenceMissing if there are none, and the driver of a device is not known."""
     every = rdma_devices(node)
     found = tuple(device for device in every if device.driver == DRIVER)
-    unknown = [device.name for device in every if not device.driver and not device.virtual]
+    unknown = [device.name for device in every if not device.driver and not _is_anothers(node, device)]
     if not found and unknown:
         ask = f"ls -l /sys/class/infiniband/{unknown[0]}/device/driver"
         raise EvidenceMissing(Missing(f"driver of {unknown[0]}", MissingReason.UNDECIDED, ask))
     return found
+
+
+def _is_anothers(node: Node, device: RdmaDevice) -> bool:
+    """Whether a device whose driver is not known is in software, or a PCI function of another vendor."""
+    vendor = if_missing("", lambda: node.text(f"{ROOT}/{device.pci_address}/vendor").strip())
+    return device.virtual or vendor not in ("", AMAZON)
 
 
 @fact

@@ -51,14 +51,15 @@ def gdrdrv_version(node: Node) -> str:
 
 @fact
 def needs_no_module(node: Node) -> bool:
-    """Whether every known libgdrapi can do without gdrdrv here: by CUDA's version and its own."""
+    """Whether every known libgdrapi can do without gdrdrv here: by its version and CUDA's. Raises
+    EvidenceAbsent if none is installed."""
+    if any(numbers(copy.version) < WITHOUT_MODULE for copy in gdrapi_copies(node)):
+        return False
     found = re.search(r"^CUDA Version\s*: (\d{1,3}\.\d{1,3})$", node.run(NVIDIA_SMI), re.MULTILINE)
     if found is None:
         raise EvidenceMissing(Missing("CUDA Version", MissingReason.UNDECIDED, NVIDIA_SMI.line))
     node.cite(NVIDIA_SMI.line, text=found[0])
-    if numbers(found[1]) < CUDA_WITHOUT_MODULE:
-        return False
-    return all(numbers(copy.version) >= WITHOUT_MODULE for copy in gdrapi_copies(node))
+    return numbers(found[1]) >= CUDA_WITHOUT_MODULE
 
 
 @fact

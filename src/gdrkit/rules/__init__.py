@@ -58,7 +58,6 @@ from gdrkit.rules.gin import (
     nic_atomics_off,
     nic_buffers_not_mappable,
     nic_not_mlx5,
-    vmm_not_rdma_capable,
 )
 from gdrkit.rules.gpu_cdmm import gpu_cdmm
 from gdrkit.rules.gpu_kinds import gpu_before_turing, gpu_consumer, gpu_integrated
@@ -149,6 +148,7 @@ from gdrkit.rules.verbs_libraries import (
     verbs_provider_mismatch,
 )
 from gdrkit.rules.verbs_library_old import verbs_library_old
+from gdrkit.rules.vmm_not_rdma_capable import vmm_not_rdma_capable
 from gdrkit.rules.wsl import wsl
 
 HARDWARE: tuple[Rule, ...] = (

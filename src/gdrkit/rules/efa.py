@@ -295,7 +295,8 @@ def _plugin_needs(node: Node) -> bool:
 def ofi_lacks_hmem(node: Node, _: str) -> Outcome:
     """This libfabric was built without CUDA, or finds no CUDA library.
 
-    Cost: GPU memory is taken for host memory: registration fails, or data is copied.
+    Cost: GPU memory is taken for host memory: registration fails, or data is copied; aws-ofi-nccl stops or
+    copies.
 
     How to tell: libfabric prints that it was not compiled with FI_HMEM, or that no compatible libraries were
     found. `ldd libfabric.so.1` shows no libcuda or libcudart where it is linked to them.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gdrkit.evidence import EvidenceAbsent
 from gdrkit.facts.driver import driver_flavour
+from gdrkit.facts.driver_files import DRIVER
 from gdrkit.facts.gdrcopy import (
     DEVICE,
     MODULE,
@@ -59,6 +60,8 @@ def gdrcopy_not_loaded(node: Node, _: str) -> Outcome:
 
     Source: NVIDIA/gdrcopy src/gdrapi.c, gdr_open(); nvshmem src/modules/transport/common.
     """
+    if not is_loaded(node, DRIVER):
+        return NotApplicable("NVIDIA's driver is not loaded")
     if not is_loaded(node, MODULE):
         if if_missing(False, needs_no_module, node):
             return Passed("this GDRCopy and this CUDA need no module")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from gdrkit.agent.native.cuda_abi import DEVICE_ATTRIBUTES
 from gdrkit.consumers.consumer import INITIATED, Path
 from gdrkit.consumers.nccl import NCCL
 from gdrkit.consumers.nccl_gin import NCCL_GIN
@@ -14,11 +13,9 @@ from gdrkit.evidence import Confidence, EvidenceAbsent, EvidenceMissing, Missing
 from gdrkit.facts.capabilities import is_administrator
 from gdrkit.facts.driver import PEER_MAPPING, registry_dwords
 from gdrkit.facts.environment import SYSTEM, environment, nccl_sources
-from gdrkit.facts.gpu import cuda_attributes
 from gdrkit.facts.libraries import rdma_core_release
 from gdrkit.facts.modules import PEERMEM, is_loaded
 from gdrkit.facts.nccl_log import logs, nccl_log
-from gdrkit.facts.pci import PciGpu, gpus
 from gdrkit.facts.peer_memory import LEGACY
 from gdrkit.facts.rdma import RdmaDevice, rdma_devices
 from gdrkit.facts.verbs_kernel import DEVX_SYMBOL, queues_take_dmabuf
@@ -26,13 +23,12 @@ from gdrkit.facts.virtual import scope
 from gdrkit.messages.nccl_records import FusedDevice
 from gdrkit.node import Node, if_missing
 from gdrkit.rules.consumer_versions import version_too_old
-from gdrkit.rules.deciding_command import VERBS_PROBE, DecidingCommand
+from gdrkit.rules.deciding_command import DecidingCommand
 from gdrkit.rules.job_settings import settings_of, taken_by
 from gdrkit.rules.remedy_names import RemedyName
 from gdrkit.rules.rule import (
     DOORBELL,
     NIC_QUEUES,
-    VMM,
     Failed,
     Layer,
     NotApplicable,
@@ -108,7 +104,7 @@ def ibgda_cpu_assisted(node: Node, source: str) -> Outcome:
     Cost: Small messages are slower. The NIC still reads and writes GPU memory directly.
 
     How to tell: NVSHMEM prints `NIC handler will be CPU`, DOCA `Enabling CPU proxy mode`. A job or file has
-    NVSHMEM_IBGDA_NIC_HANDLER=cpu, NCCL_GIN_TYPE=2 or NCCL_GIN_GDAKI_NIC_HANDLER=1.
+    NVSHMEM_IBGDA_NIC_HANDLER=cpu or, for NCCL's GIN, NCCL_GIN_TYPE=2 or NCCL_GIN_GDAKI_NIC_HANDLER=1.
 
     What to do: Nothing if the rate of messages suffices. Otherwise remove the setting; without one, see
     ibgda-peer-mapping-denied.
@@ -261,9 +257,10 @@ def nic_atomics_off(node: Node, _: str) -> Outcome:
     references=(_NVSHMEM,),
 )
 def nic_not_mlx5(node: Node, device: RdmaDevice) -> Outcome:
-    """NVSHMEM and NCCL's GDAKI do not take this NIC for one of the mlx5 driver.
+    """NVSHMEM and NCCL's GIN do not take this NIC for one of the mlx5 driver.
 
-    Cost: NVSHMEM's IBGDA and ibdevx skip the device. GIN has no GDAKI with another driver, only its proxy.
+    Cost: NVSHMEM's IBGDA and ibdevx skip the device. With another driver, NCCL's GIN has no GDAKI, only its
+    proxy.
 
     How to tell: `ibv_devices` lists names such as `ibp27s0` or `rocep1s0`, or devices of another driver.
 
@@ -333,7 +330,7 @@ def gin_unavailable(node: Node, _: str) -> Outcome:
     references=(_DEVICE_API,),
 )
 def gin_nics_fused(node: Node, path: str) -> Outcome:
-    """NCCL joined two ports into one network device, with which GIN does not work.
+    """NCCL joined two ports into one network device, with which NCCL's GIN does not work.
 
     Cost: DeepEP from version 2 on and other users of GIN stop, or reach a part of the ranks.
 
@@ -387,43 +384,3 @@ def gin_library_mismatch(node: Node, _: str) -> Outcome:
     Source: deepseek-ai/DeepEP csrc/kernels/backend/nccl.cu; NVIDIA/nccl src/devcomm.
     """
     return SHOWN_BY_MESSAGES
-
-
-@rule(
-    "vmm-not-rdma-capable",
-    Layer.APPLICATION,
-    per=gpus,
-    takes=(VMM,),
-    reported_by=(DecidingCommand(VERBS_PROBE, "plain memory is registered, so only this kind is refused"),),
-    cost="This memory cannot be registered, or is copied through host memory.",
-    references=("https://docs.nvidia.com/cuda/gpudirect-rdma/",),
-)
-def vmm_not_rdma_capable(node: Node, gpu: PciGpu) -> Outcome:
-    """Memory from cuMemCreate was not created for RDMA, or the GPU does not support that.
-
-    Cost: Registration fails with EFAULT; symmetric memory and GIN are off.
-
-    How to tell: `gdr probe cuda` shows attribute 110 (GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED) as 0, or the
-    program does not set gpuDirectRDMACapable.
-
-    What to do: Set gpuDirectRDMACapable in CUmemAllocationProp, or allocate with cudaMalloc.
-
-    Why: The driver pins such memory for a NIC only if it was asked for when it was created.
-
-    Source: cuda.h, CUmemAllocationProp; deepseek-ai/DeepEP csrc/kernels/backend/symmetric.hpp; NVIDIA/nccl
-    src/init.cc, globalCuMemGdrSupport.
-    """
-    try:
-        supported = cuda_attributes(node, gpu.address).get(WITH_CUDA_VMM_SUPPORTED)
-    except EvidenceMissing:
-        return NotApplicable("no probe asked CUDA")
-    if supported == 0:
-        return Failed(
-            seen=f"CUDA attribute {WITH_CUDA_VMM_SUPPORTED} (GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED) is 0",
-            expected="1",
-            subject=gpu.address,
-        )
-    return Passed("memory from cuMemCreate can be registered")
-
-
-WITH_CUDA_VMM_SUPPORTED = DEVICE_ATTRIBUTES["GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from gdrkit.consumers.gds import GDS
 from gdrkit.evidence import Confidence, EvidenceAbsent, Missing, MissingReason
 from gdrkit.facts.driver import driver_flavour, driver_version, registry_dwords
+from gdrkit.facts.driver_files import DRIVER
 from gdrkit.facts.driver_log import last_line
 from gdrkit.facts.environment import SYSTEM, environment
 from gdrkit.facts.kernel import architecture, version
@@ -58,6 +59,8 @@ def nvidia_fs_not_loaded(node: Node, _: str) -> Outcome:
 
     Source: gds-nvidia-fs src/nvfs-core.c; GPUDirect Storage troubleshooting guide.
     """
+    if not is_loaded(node, DRIVER):
+        return NotApplicable("NVIDIA's driver is not loaded")
     if is_loaded(node, MODULE):
         return Passed(f"{MODULE} is loaded")
     return Failed(seen=f"{MODULE} is not loaded", expected=f"{MODULE}, loaded", subject=MODULE)

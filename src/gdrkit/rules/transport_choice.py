@@ -113,7 +113,8 @@ def rdma_transport_not_chosen(node: Node, _: str) -> Outcome:
 def torch_expandable_segments(node: Node, source: str) -> Outcome:
     """PyTorch's expandable segments are memory that older versions do not create for RDMA.
 
-    Cost: Registration fails with EFAULT, or UCX moves the data over TCP without an error.
+    Cost: NIXL and Mooncake cannot register such memory (EFAULT), or UCX moves the data over TCP without an
+    error.
 
     How to tell: PYTORCH_CUDA_ALLOC_CONF or PYTORCH_ALLOC_CONF has `expandable_segments:True`, and the same
     job works without it.
