@@ -235,7 +235,7 @@ def test_with_the_option_it_tests_dmabuf():
         ("--use_cuda_bus_id=0000:1b:00.0 --cuda_mem_type 4", "", "host"),
         (
             "--use_cuda=0",
-            "allocated GPU buffer of a 131072 address at 0x1 for type CUDA_MEM_MANAGED\n",
+            "allocated GPU buffer of a 4096 address at 0x1 for type CUDA_MEM_MANAGED\n",
             "managed",
         ),
     ],

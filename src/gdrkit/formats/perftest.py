@@ -150,11 +150,8 @@ def _memory(command: str, text: str) -> str:
     chosen = re.search(r"--cuda_mem_type[= ]([0-9])\b", command) or re.search(
         r"for type CUDA_MEM_(MANAGED|MALLOC)\b", text
     )
-    return (
-        {"1": "managed", "MANAGED": "managed", "4": "host", "MALLOC": "host"}.get(chosen[1], "")
-        if chosen
-        else ""
-    )
+    kinds = {"1": "managed", "MANAGED": "managed", "4": "host", "MALLOC": "host"}
+    return kinds.get(chosen[1], "") if chosen else ""
 
 
 def _gpu_bus(text: str) -> str:

@@ -35,8 +35,8 @@ def peermem_redundant(node: Node, module: str) -> Outcome:
     libibverbs all support dma-buf.
 
     What to do: Remove the line from modules-load.d. Unload the module with `sudo modprobe -r nvidia_peermem`
-    if none of your programs depends on it: DPDK's mlx5 driver registers memory by address only, Mooncake does
-    by default, and GDAKI and IBGDA need it for the NIC's queues before Linux 6.1.
+    if none of your programs depends on it: DPDK's mlx5 driver registers memory by address only, Mooncake
+    does by default, and GDAKI and IBGDA need it for the NIC's queues before Linux 6.1.
 
     Why: Guides from the years before dma-buf recommend it.
 

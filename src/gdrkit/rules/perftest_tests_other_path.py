@@ -26,8 +26,8 @@ def perftest_tests_other_path(node: Node, path: str) -> Outcome:
     memory), with which neither path is tested.
 
     What to do: Add `--use_cuda_dmabuf`, and leave out `--cuda_mem_type`. `--use_cuda_bus_id` chooses the GPU
-    by address; `--use_data_direct` and `--use_cuda_pcie_mapping` need `--use_cuda_dmabuf` as well. If perftest does not know this option, it was built without it:
-    build perftest against CUDA 11.7 or newer.
+    by address; `--use_data_direct` and `--use_cuda_pcie_mapping` need `--use_cuda_dmabuf` as well. If
+    perftest does not know this option, it was built without it: build it against CUDA 11.7 or newer.
 
     Why: Without that option, perftest registers GPU memory with plain ibv_reg_mr, which works only through
     nvidia-peermem. NCCL prefers dma-buf if both are available. Managed memory moves between GPU and host, so
