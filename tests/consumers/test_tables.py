@@ -163,6 +163,7 @@ VALUES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "NCCL_CUMEM_ENABLE": (("0", "0x0"), ("1", "-2")),
     "NCCL_MNNVL_ENABLE": (("0",), ("1", "2")),
     "UCX_IB_GPU_DIRECT_RDMA": (("n", "no", "off", "0", "false", "N"), ("y", "try", "1")),
+    "UCX_CUDA_COPY_DMABUF": (("n", "no"), ("y", "try")),
     "UCX_TLS": (("tcp", "^ib", "^all", "tcp,cuda_copy"), ("all", "rc,cuda", "^tcp", "ud_x,sm", "")),
 }
 """By variable: values that are off, and values that are not."""

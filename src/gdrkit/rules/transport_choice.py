@@ -5,14 +5,15 @@ from __future__ import annotations
 from gdrkit.consumers.consumer import DIRECT
 from gdrkit.consumers.mooncake import MOONCAKE
 from gdrkit.consumers.nixl import NIXL
+from gdrkit.consumers.ucx import UCX, leaves_out_cuda
 from gdrkit.evidence import Confidence
-from gdrkit.facts.environment import process_sources
+from gdrkit.facts.environment import process_sources, sources
 from gdrkit.facts.libraries import torch_copies
 from gdrkit.formats.versions import numbers
 from gdrkit.node import Node
 from gdrkit.rules.deciding_command import DecidingCommand
 from gdrkit.rules.job_settings import settings_of, taken_by
-from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, rule, the_node
+from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, rule, the_node
 from gdrkit.rules.shown_by_messages import SHOWN_BY_MESSAGES
 
 _UCX = "https://github.com/openucx/ucx"
@@ -49,15 +50,17 @@ def ucx_lacks_cuda(node: Node, _: str) -> Outcome:
 @rule(
     "ucx-transport-excluded",
     Layer.APPLICATION,
-    per=the_node,
+    per=sources,
+    takes=(*UCX.own(*DIRECT), *NIXL.own(*DIRECT)),
     reported_by=(DecidingCommand("env | grep UCX_, in the job", "UCX_TLS or UCX_NET_DEVICES"),),
     cost=_COST,
     references=(_UCX,),
 )
-def ucx_transport_excluded(node: Node, _: str) -> Outcome:
+def ucx_transport_excluded(node: Node, source: str) -> Outcome:
     """UCX_TLS or UCX_NET_DEVICES leaves out a transport that GPU memory needs.
 
-    Cost: UCX finds no usable transport, or uses TCP.
+    Cost: UCX finds no usable transport, uses TCP, or takes a GPU's address for host memory and fails. This
+    holds for NIXL, too.
 
     How to tell: The job's environment has UCX_TLS without `cuda` or without `rc`, or UCX_NET_DEVICES with a
     device that does not exist there.
@@ -67,9 +70,20 @@ def ucx_transport_excluded(node: Node, _: str) -> Outcome:
 
     Why: UCX_TLS is a list of what is allowed; what it does not name is off.
 
-    Source: openucx/ucx src/ucp/core/ucp_context.c.
+    Source: openucx/ucx src/ucp/core/ucp_context.c, at the tags from 1.12 to 1.22.
     """
-    return SHOWN_BY_MESSAGES
+    found = settings_of(node, source)
+    setting = found.get("UCX_TLS")
+    if setting is None:
+        return NotApplicable(f"{source} does not set UCX_TLS")
+    if not leaves_out_cuda(setting.value):
+        return Passed(f"UCX_TLS={setting.value} has cuda_copy")
+    return Failed(
+        seen=f"UCX_TLS={setting.value}, without cuda_copy",
+        expected="unset, or a list with cuda",
+        subject=node.describe_line(setting.source, setting.line),
+        takes=taken_by(found),
+    )
 
 
 @rule(
