@@ -7,6 +7,7 @@ import pytest
 from gdrkit.consumers.consumer import DIRECT
 from gdrkit.consumers.nixl import NIXL
 from gdrkit.consumers.ucx import UCX
+from gdrkit.facts.environment import UCX_CONF
 from gdrkit.rules.transport_choice import ucx_transport_excluded
 from tests.rules.machines import does_not_apply, failed, missing, node, passes
 
@@ -17,8 +18,15 @@ SYSTEM = "etc/environment"
 def test_a_list_without_cuda_copy_loses_the_direct_paths(value: str):
     found = failed(node({SYSTEM: f"UCX_TLS={value}\n"}), ucx_transport_excluded, SYSTEM)
 
-    assert found.takes is None
-    assert ucx_transport_excluded.takes(SYSTEM) == (*UCX.own(*DIRECT), *NIXL.own(*DIRECT))
+    assert found.takes == (*UCX.own(*DIRECT), *NIXL.own(*DIRECT))
+    assert ucx_transport_excluded.takes(SYSTEM) == found.takes
+
+
+def test_ucxs_own_file_counts_where_it_is_there_and_is_not_missed_elsewhere():
+    found = failed(node({UCX_CONF: "UCX_TLS=rc\n"}), ucx_transport_excluded, UCX_CONF)
+
+    assert found.takes == (*UCX.own(*DIRECT), *NIXL.own(*DIRECT))
+    assert ucx_transport_excluded.takes(UCX_CONF) == ()
 
 
 @pytest.mark.parametrize("value", ["rc,cuda", "rc_x,cuda_copy,cuda_ipc", "all", "^tcp", "", "^"])

@@ -7,7 +7,7 @@ from gdrkit.consumers.mooncake import MOONCAKE
 from gdrkit.consumers.nixl import NIXL
 from gdrkit.consumers.ucx import UCX, leaves_out_cuda
 from gdrkit.evidence import Confidence
-from gdrkit.facts.environment import process_sources, sources
+from gdrkit.facts.environment import UCX_CONF, process_sources
 from gdrkit.facts.libraries import torch_copies
 from gdrkit.formats.versions import numbers
 from gdrkit.node import Node
@@ -18,6 +18,7 @@ from gdrkit.rules.shown_by_messages import SHOWN_BY_MESSAGES
 
 _UCX = "https://github.com/openucx/ucx"
 _MOONCAKE = "https://github.com/kvcache-ai/Mooncake"
+_OF_UCX = (*UCX.own(*DIRECT), *NIXL.own(*DIRECT))
 _COST = "Data goes over TCP or through host memory."
 
 
@@ -50,8 +51,8 @@ def ucx_lacks_cuda(node: Node, _: str) -> Outcome:
 @rule(
     "ucx-transport-excluded",
     Layer.APPLICATION,
-    per=sources,
-    takes=(*UCX.own(*DIRECT), *NIXL.own(*DIRECT)),
+    per=lambda node: (UCX_CONF, *process_sources(node)),
+    takes=lambda source: () if source == UCX_CONF else _OF_UCX,  # a file that is rarely present
     reported_by=(DecidingCommand("env | grep UCX_, in the job", "UCX_TLS or UCX_NET_DEVICES"),),
     cost=_COST,
     references=(_UCX,),
@@ -82,7 +83,7 @@ def ucx_transport_excluded(node: Node, source: str) -> Outcome:
         seen=f"UCX_TLS={setting.value}, without cuda_copy",
         expected="unset, or a list with cuda",
         subject=node.describe_line(setting.source, setting.line),
-        takes=taken_by(found),
+        takes=taken_by(found, _OF_UCX),
     )
 
 
