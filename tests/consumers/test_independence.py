@@ -46,7 +46,7 @@ def machines(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
 
 
 def told(names: list[str], machines: list[str]) -> list[dict[str, Any]]:
-    """What each machine is told about these programs, where gdrkit knows no others."""
+    """The answers about these programs on each machine, by a gdrkit that knows no others."""
     done = subprocess.run(
         [sys.executable, "-c", ALONE], input=json.dumps([names, *machines]), capture_output=True, text=True,
         check=True, env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
