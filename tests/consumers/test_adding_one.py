@@ -83,7 +83,7 @@ def with_one_more(folder: Path, declaration: str) -> Trees:
     consumers = folder / "src" / "gdrkit" / "consumers"
     (consumers / "made_up.py").write_text(declaration)
     names = consumers / "names.py"
-    changed, lines = re.subn(r"(?m)^(NAMES = \(.*)\)$", r'\1, "made_up")', names.read_text())
+    changed, lines = re.subn(r"(?ms)^(NAMES = \([^)]*?),?\s*\)$", r'\1, "made_up")', names.read_text())
     assert lines == 1
     names.write_text(changed)
     return Trees(SOURCE, folder / "src")

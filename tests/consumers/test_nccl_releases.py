@@ -266,6 +266,10 @@ def test_what_was_run_was_also_built_from_source():
 HOME = "consumers/nccl_releases.py"
 TUPLES = {
     "rules/p2p_page_table_version.py": "a version of gdrdrv",
+    "rules/gdrcopy.py": "a version of gdrdrv",
+    "facts/gdrcopy.py": "a version of GDRCopy",
+    "rules/efa.py": "versions of the module efa",
+    "rules/transport_choice.py": "a version of PyTorch",
     "transport/buffers.py": "numbers of DLPack's devices",
     "agent/native/cuda_abi.py": "numbers of CUDA's attributes",
     "agent/running/netlink.py": "numbers of netlink's messages",
@@ -274,6 +278,11 @@ TUPLES = {
 COMPARES = {
     "consumers/consumer.py": "a version against its program's own table",
     "consumers/mooncake.py": "Mooncake's version",
+    "facts/gdrcopy.py": "CUDA's and GDRCopy's version",
+    "rules/gdrcopy.py": "gdrdrv's version",
+    "rules/storage.py": "the driver's version",
+    "rules/transport_choice.py": "PyTorch's version",
+    "rules/efa.py": "the versions of efa, libfabric and NVIDIA's driver",
     "rules/consumer_versions.py": "a copy of any program against that program's table",
     "fabric/nccl/nic.py": "CUDA's version",
     "repair/config/schema_check.py": "an operator's version",

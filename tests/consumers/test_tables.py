@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from gdrkit.consumers.aws_ofi_nccl import AWS_OFI_NCCL
 from gdrkit.consumers.consumer import DIRECT, INITIATED, NEEDS, OF_ITS_OWN, Capability, ConsumerPath, Path
 from gdrkit.consumers.names import NAMES
 from gdrkit.consumers.nccl import NCCL
@@ -16,6 +17,7 @@ from gdrkit.consumers.ucx import UCX
 from gdrkit.consumers.verbs import VERBS
 from gdrkit.formats.versions import numbers
 from gdrkit.rules.disabled_by_env import dmabuf_disabled_by_env, gdr_read_off, ib_disabled_by_env
+from gdrkit.rules.gin import ibgda_cpu_assisted
 from gdrkit.rules.mnnvl import mnnvl_cumem_off, mnnvl_disabled_by_env
 from gdrkit.rules.rule import Failed
 from tests.rules.machines import failed, node, passes
@@ -61,7 +63,8 @@ def test_the_default_program_is_a_common_one():
 def test_without_a_capability_each_path_that_needs_it_is_lost(capability: Capability):
     cells = {(path.value, consumer.name) for path, consumer in CELLS if capability in consumer.needs(path)}
 
-    ways = (path for path in Path if path not in INITIATED and capability in NEEDS[path])
+    beyond = DIRECT if capability is Capability.VMM else ()  # what GIN needs beyond others
+    ways = (path for path in Path if path not in INITIATED and (capability in NEEDS[path] or path in beyond))
     assert cells_of((capability,)) == cells
     assert paths_closed_by((capability,)) == tuple(path.value for path in ways)
 
@@ -151,16 +154,27 @@ VALUES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "NCCL_DMABUF_ENABLE": (("0", "0x0", "00"), ("1", "2", "-1")),
     "OFI_NCCL_DISABLE_DMABUF": (("1", "0x1"), ("0",)),
     "NCCL_IB_DISABLE": (("1", "2"), ("0", "0x0", "")),
+    "NVSHMEM_IBGDA_NIC_HANDLER": (("cpu", " CPU_HOST_MEMORY "), ("auto", "gpu")),
+    "NCCL_GIN_TYPE": (("2", "0x2"), ("-1", "3")),
+    "NCCL_GIN_GDAKI_NIC_HANDLER": (("1",), ("0", "2")),
     "NVSHMEM_IB_DISABLE_DMABUF": (("1", "true", "yes", "on"), ("0", "no", "FALSE", "n")),
     "NCCL_NET": (("Socket", "socket"), ("IB", "AWS Libfabric")),
     "NCCL_NET_GDR_READ": (("0",), ("1", "-2")),
     "NCCL_CUMEM_ENABLE": (("0", "0x0"), ("1", "-2")),
     "NCCL_MNNVL_ENABLE": (("0",), ("1", "2")),
     "UCX_IB_GPU_DIRECT_RDMA": (("n", "no", "off", "0", "false", "N"), ("y", "try", "1")),
+    "UCX_CUDA_COPY_DMABUF": (("n", "no"), ("y", "try")),
     "UCX_TLS": (("tcp", "^ib", "^all", "tcp,cuda_copy"), ("all", "rc,cuda", "^tcp", "ud_x,sm", "")),
 }
 """By variable: values that are off, and values that are not."""
-RULES = (dmabuf_disabled_by_env, ib_disabled_by_env, gdr_read_off, mnnvl_cumem_off, mnnvl_disabled_by_env)
+RULES = (
+    dmabuf_disabled_by_env,
+    ib_disabled_by_env,
+    gdr_read_off,
+    ibgda_cpu_assisted,
+    mnnvl_cumem_off,
+    mnnvl_disabled_by_env,
+)
 SWITCHES = [(consumer, switch) for consumer in CONSUMERS for switch in consumer.switches]
 
 
@@ -188,6 +202,7 @@ def test_switches_of_two_programs_in_one_file_are_both_reported():
     machine = node({CONF: "UCX_IB_GPU_DIRECT_RDMA=n\nNCCL_DMABUF_ENABLE=0\nOFI_NCCL_DISABLE_DMABUF=1\n"})
     found = failed(machine, dmabuf_disabled_by_env, CONF)
 
-    assert found.seen == "NCCL_DMABUF_ENABLE=0, UCX_IB_GPU_DIRECT_RDMA=n"
-    assert found.takes == (*NCCL.own("dmabuf"), *UCX.own(*DIRECT), *NIXL.own(*DIRECT))
+    assert found.seen == "NCCL_DMABUF_ENABLE=0, UCX_IB_GPU_DIRECT_RDMA=n, OFI_NCCL_DISABLE_DMABUF=1"
+    every = (*NCCL.own("dmabuf"), *UCX.own(*DIRECT), *NIXL.own(*DIRECT), *AWS_OFI_NCCL.own("dmabuf"))
+    assert found.takes == every
     assert passes(machine, ib_disabled_by_env, CONF)

@@ -10,6 +10,8 @@ from tests.known_answers import note, outcome_text
 
 GPU, NIC = "0000:1b:00.0", "0000:18:00.0"
 GPU_FOLDER = f"sys/devices/pci0000:15/0000:15:01.0/0000:16:00.0/0000:17:00.0/{GPU}"
+OF_A_GPU = ("dmabuf", "peermem", "efa-p2p", "cpu-mapped", "nvidia-fs", "p2pdma")
+"""The paths that are lost with a GPU whose memory is out of reach for other devices."""
 NIC_FOLDER = f"sys/devices/pci0000:15/0000:15:01.0/0000:16:00.0/0000:17:01.0/{NIC}"
 
 

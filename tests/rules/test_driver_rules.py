@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from gdrkit.consumers.consumer import DIRECT, Path
 from gdrkit.consumers.table import paths_closed_by
 from gdrkit.evidence import MissingReason
 from gdrkit.facts.commands import OWNERS_DPKG
@@ -13,6 +12,7 @@ from gdrkit.rules.driver_modified import driver_modified
 from gdrkit.rules.driver_not_loaded import driver_not_loaded
 from gdrkit.rules.driver_proprietary import driver_proprietary
 from tests.module_builder import build_module
+from tests.rules.hardware import OF_A_GPU
 from tests.rules.machines import (
     Files,
     does_not_apply,
@@ -39,7 +39,7 @@ def test_a_gpu_without_its_driver_blocks_both_direct_paths_and_nvlink_to_other_h
     found = failed(node(GPU_FILES), driver_not_loaded)
 
     assert "not loaded" in found.seen
-    assert paths_closed_by(driver_not_loaded.takes("node")) == (*DIRECT, Path.NVLINK)
+    assert set(paths_closed_by(driver_not_loaded.takes("node"))) == {*OF_A_GPU, "nvlink"}
 
 
 def test_nouveau_is_named_if_it_holds_the_gpu():

@@ -2,16 +2,37 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 
+from gdrkit.consumers.nccl_gin import NCCL_GIN
+from gdrkit.consumers.nvshmem import NVSHMEM
+from gdrkit.consumers.table import cells_of
 from gdrkit.evidence import MissingReason
+from gdrkit.facts.commands import PROBE_CUDA
 from gdrkit.facts.driver import registry_dwords
+from gdrkit.facts.pci import PciGpu
+from gdrkit.facts.rdma import rdma_devices
 from gdrkit.facts.verbs_kernel import queues_take_dmabuf
-from gdrkit.rules.gin import gdaki_kernel_too_old, ibgda_peer_mapping_denied
-from gdrkit.rules.rule import DOORBELL, NIC_QUEUES
+from gdrkit.node import Node
+from gdrkit.rules.gin import (
+    gdaki_kernel_too_old,
+    gin_nics_fused,
+    ibgda_cpu_assisted,
+    ibgda_peer_mapping_denied,
+    nic_buffers_not_mappable,
+    nic_not_mlx5,
+)
+from gdrkit.rules.rule import DOORBELL, NIC_QUEUES, VMM, Rule
+from gdrkit.rules.vmm_not_rdma_capable import vmm_not_rdma_capable
 from tests.debian_kernels import KERNELS, module
+from tests.memory_host import MemoryHost
 from tests.module_builder import build_module
 from tests.rules.machines import (
+    GPU,
     MODULES,
     Files,
     does_not_apply,
@@ -22,6 +43,7 @@ from tests.rules.machines import (
     missing,
     node,
     passes,
+    rdma_device,
 )
 
 PARAMS = "proc/driver/nvidia/params"
@@ -150,3 +172,139 @@ def test_debians_kernels_from_6_1_on_have_it(version: str, architecture: str):
     machine = node(installed({f"kernel/{path.name}": path.read_bytes()}))
 
     assert queues_take_dmabuf(machine)
+
+
+# -- the library's side of the queues ------------------------------------------------------------------
+
+
+def with_rdma_core(release: int, *parts: Files, running: tuple[str, ...] = ()):
+    folder = "usr/lib/x86_64-linux-gnu"
+    file = f"libibverbs.so.1.14.{release}.0"
+    return node(
+        {f"{folder}/{file}": ""}, loaded(*running), *parts, links={f"{folder}/libibverbs.so.1": file}
+    )
+
+
+def test_an_rdma_core_before_44_cannot_register_queues_as_dma_bufs():
+    found = failed(with_rdma_core(39), nic_buffers_not_mappable)
+
+    assert found.seen == "rdma-core 39, and nvidia_peermem is not loaded"
+    assert nic_buffers_not_mappable.takes(None) == (NIC_QUEUES,)
+
+
+def test_rdma_core_44_can_and_peermem_serves_in_its_place():
+    assert passes(with_rdma_core(44), nic_buffers_not_mappable)
+    assert passes(with_rdma_core(39, running=("nvidia_peermem",)), nic_buffers_not_mappable)
+
+
+def test_without_libibverbs_the_queues_are_the_images_affair_and_unseen_ones_unknown():
+    assert does_not_apply(node(), nic_buffers_not_mappable)
+    assert missing(node({"proc/modules": ""}, complete=False), nic_buffers_not_mappable)
+
+
+# -- the NIC itself ------------------------------------------------------------------------------------
+
+
+def judged_device(machine: Node, check: Callable[[Node, Rule, object], Any]) -> Any:
+    (device,) = rdma_devices(machine)
+    return check(machine, nic_not_mlx5, device)
+
+
+def test_a_nic_of_another_driver_serves_no_gpu_kernel():
+    found = judged_device(node(rdma_device("bnxt_re0", pci_driver="bnxt_en")), failed)
+
+    assert (found.seen, found.takes) == ("driver bnxt_en", None)
+    assert ("gpu-initiated", "nccl-gin") in cells_of(nic_not_mlx5.takes(None))
+    assert ("cpu-assisted", "nccl-gin") not in cells_of(nic_not_mlx5.takes(None))
+
+
+def test_a_renamed_connectx_is_skipped_by_nvshmem_alone():
+    machine = node(rdma_device("rocep24s0"))
+    named = node(rdma_device("rocep24s0"), {"etc/environment": "NVSHMEM_HCA_PREFIX=rocep\n"})
+
+    assert judged_device(machine, failed).takes == NVSHMEM.own("gpu-initiated", "cpu-assisted")
+    assert judged_device(named, passes)
+    assert judged_device(node(rdma_device("mlx5_0")), passes)
+
+
+def test_a_nic_of_unknown_driver_is_unknown():
+    device = rdma_device()
+    links = {path: target for path, target in device.links.items() if not path.endswith("/driver")}
+
+    found = judged_device(node(MemoryHost(device.files, links=links)), missing)
+    assert found.source == "driver of mlx5_0"
+
+
+# -- asked for -----------------------------------------------------------------------------------------
+
+
+def test_a_job_can_ask_the_cpu_to_ring_the_doorbell():
+    machine = node({"etc/environment": "NVSHMEM_IBGDA_NIC_HANDLER=cpu\n"})
+    found = failed(machine, ibgda_cpu_assisted, "etc/environment")
+
+    assert found.takes == NVSHMEM.own("gpu-initiated")
+
+
+def test_a_setting_of_one_program_takes_nothing_from_the_other():
+    machine = node({"etc/nccl.conf": "NCCL_GIN_TYPE=2\n"})
+
+    assert failed(machine, ibgda_cpu_assisted, "etc/nccl.conf").takes == NCCL_GIN.own("gpu-initiated")
+    assert does_not_apply(node({"etc/nccl.conf": "NCCL_GIN_TYPE=3\n"}), ibgda_cpu_assisted, "etc/nccl.conf")
+
+
+def test_a_file_that_was_not_collected_may_ask_for_it():
+    assert missing(node(complete=False), ibgda_cpu_assisted, "etc/nccl.conf").source == "etc/nccl.conf"
+
+
+# -- NICs that NCCL joined -----------------------------------------------------------------------------
+
+LOG = "sos_commands/nccl/job.log"
+
+
+def with_log(*lines: str):
+    return node({LOG: "".join(f"n1:1:1 [0] NCCL INFO {line}\n" for line in lines)})
+
+
+def test_two_ports_that_nccl_joined_are_not_for_gin():
+    machine = with_log(
+        "NCCL version 2.30.7+cuda13.0",
+        "NET/IB : Made virtual device [4] name=mlx5_0+mlx5_1 speed=400000 ndevs=2",
+    )
+    found = failed(machine, gin_nics_fused, LOG)
+
+    assert found.seen == "mlx5_0+mlx5_1, of 2 ports"
+    assert gin_nics_fused.takes(None) == NCCL_GIN.own("gpu-initiated", "cpu-assisted")
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        (
+            "NCCL version 2.30.7+cuda13.0",
+            "NET/IB : Made virtual device [0] name=a speed=400000 ndevs=1",
+        ),
+        ("NCCL version 2.27.3+cuda12.9", "NET/IB : Made virtual device [4] name=a+b speed=400000 ndevs=2"),
+    ],
+)
+def test_a_device_of_one_port_and_a_release_without_gin_do_not_count(lines: tuple[str, ...]):
+    assert does_not_apply(with_log(*lines), gin_nics_fused, LOG)
+
+
+# -- memory from cuMemCreate ---------------------------------------------------------------------------
+
+
+def with_attribute(value: int | None):
+    calls = [
+        {"call": "cuDeviceGetAttribute", "argument": "110", "device": GPU, "result": 0, "value": value},
+    ]
+    record = {"schema": "gdrkit.probe.cuda/1", "calls": calls}
+    return node(said={} if value is None else {PROBE_CUDA: json.dumps(record)})
+
+
+@pytest.mark.parametrize(("value", "asked"), [(0, failed), (1, passes), (None, does_not_apply)])
+def test_gin_needs_memory_of_cumemcreate_to_be_registrable(value: int | None, asked: Any):
+    """A GPU that no probe asked is not judged by it, and does not pass."""
+    assert asked(with_attribute(value), vmm_not_rdma_capable, PciGpu(GPU, "2335"))
+    assert cells_of((VMM,)) == {
+        (path, "nccl-gin") for path in ("dmabuf", "peermem", "gpu-initiated", "cpu-assisted")
+    }

@@ -10,7 +10,7 @@ from gdrkit.rules.gpu_kinds import gpu_before_turing, gpu_consumer, gpu_integrat
 from gdrkit.rules.gpu_unsupported import gpu_unsupported
 from gdrkit.rules.rule import Failed, Rule
 from tests.hardware import SERVER, SPARK, machine, probe
-from tests.rules.hardware import GPU, failed, missing, not_applicable, outcome, passed
+from tests.rules.hardware import GPU, OF_A_GPU, failed, missing, not_applicable, outcome, passed
 
 ASKED = {18: 0, 75: 9, 76: 0, 116: 1, 124: 1}
 UNLISTED = SERVER.replace("h100-sxm", "t400")
@@ -39,8 +39,8 @@ class TestIntegrated:
         found = failed(node, gpu_integrated)
         (gpu,) = pci.gpus(node)
 
-        assert (found.subject, paths_closed_by(found.takes)) == ("000f:01:00.0", ("dmabuf", "peermem"))
-        assert lasting(gpu_integrated, found) == ("dmabuf", "peermem")
+        assert (found.subject, paths_closed_by(found.takes)) == ("000f:01:00.0", OF_A_GPU)
+        assert lasting(gpu_integrated, found) == OF_A_GPU
         assert node.trail(judge, gpu_integrated, gpu).confidence is Confidence.CERTAIN
         assert "10de:2e12" in [source.locator for source in node.trail(judge, gpu_integrated, gpu).sources]
 
@@ -52,7 +52,7 @@ class TestIntegrated:
 
         assert missing(machine(UNLISTED), gpu_integrated).source
         found = failed(machine(UNLISTED, commands=probe(GPU, attributes)), gpu_integrated)
-        assert lasting(gpu_integrated, found) == ("dmabuf", "peermem")
+        assert lasting(gpu_integrated, found) == OF_A_GPU
         passed(machine(UNLISTED, commands=probe(GPU, ASKED | {18: 1})), gpu_integrated)
 
 
@@ -61,7 +61,7 @@ class TestConsumer:
     def test_a_geforce_blocks_both_direct_paths_permanently(self, part):
         found = failed(one(part), gpu_consumer)
 
-        assert (paths_closed_by(found.takes), lasting(gpu_consumer, found)) == (("dmabuf", "peermem"),) * 2
+        assert (paths_closed_by(found.takes), lasting(gpu_consumer, found)) == (OF_A_GPU,) * 2
 
     def test_a_professional_board_with_the_same_chip_passes(self):
         passed(one("l40s"), gpu_consumer)
@@ -105,9 +105,7 @@ class TestUnsupported:
         node = machine(UNLISTED, commands=probe(GPU, ASKED | {116: 0}))
         found = failed(node, gpu_unsupported)
 
-        assert (paths_closed_by(found.takes), paths_closed_by(found.permanent)) == (
-            ("dmabuf", "peermem"),
-        ) * 2
+        assert (paths_closed_by(found.takes), paths_closed_by(found.permanent)) == (OF_A_GPU,) * 2
 
     def test_attribute_124_blocks_dmabuf_and_a_remedy_may_help(self):
         found = failed(machine(commands=probe(GPU, ASKED | {124: 0})), gpu_unsupported)

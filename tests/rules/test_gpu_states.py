@@ -7,7 +7,7 @@ from gdrkit.rules.gpu_cdmm import gpu_cdmm
 from gdrkit.rules.gpu_states import gpu_confidential, gpu_mig, gpu_vgpu
 from tests.facts.test_gpu import NOT_SPLIT, smi
 from tests.hardware import BARE_METAL, GUEST, SERVER, machine, probe
-from tests.rules.hardware import GPU, failed, missing, not_applicable, passed
+from tests.rules.hardware import GPU, OF_A_GPU, failed, missing, not_applicable, passed
 
 ASKED = {18: 0, 75: 9, 76: 0, 116: 1, 124: 1}
 REFUSED = ASKED | {116: 0}
@@ -24,7 +24,7 @@ class TestVgpu:
     def test_a_refused_vgpu_can_be_fixed_on_the_hypervisor(self):
         found = failed(machine(files=GUEST_UNSPLIT, commands=vgpu() | probe(GPU, REFUSED)), gpu_vgpu)
 
-        assert (paths_closed_by(found.takes), found.permanent) == (("dmabuf", "peermem"), None)
+        assert (paths_closed_by(found.takes), found.permanent) == (OF_A_GPU, None)
         assert not gpu_vgpu.permanent
 
     def test_a_vgpu_whose_profile_allows_it_passes(self):

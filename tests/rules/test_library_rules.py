@@ -228,6 +228,31 @@ def test_with_the_option_it_tests_dmabuf():
     assert passes(perftest(text), perftest_tests_other_path, PATH)
 
 
+@pytest.mark.parametrize(
+    ("options", "shown", "memory"),
+    [
+        ("--use_cuda=0 --use_cuda_dmabuf --cuda_mem_type=1", "", "managed"),
+        ("--use_cuda_bus_id=0000:1b:00.0 --cuda_mem_type 4", "", "host"),
+        (
+            "--use_cuda=0",
+            "allocated GPU buffer of a 4096 address at 0x1 for type CUDA_MEM_MANAGED\n",
+            "managed",
+        ),
+    ],
+)
+def test_managed_and_host_memory_test_neither_path(options: str, shown: str, memory: str):
+    text = f"$ ib_write_bw {options}\n{shown}{TABLE} 65536  5000  391.1  390.9  0.7\n"
+
+    assert failed(perftest(text), perftest_tests_other_path, PATH).seen == f"a run with {memory} memory"
+
+
+@pytest.mark.parametrize("more", ["--cuda_mem_type=0", "--use_data_direct", "--use_cuda_pcie_mapping"])
+def test_newer_options_beside_it_test_dmabuf(more: str):
+    text = f"$ ib_write_bw --use_cuda=0 --use_cuda_dmabuf {more}\n{TABLE} 65536  5000  391.1  390.9  0.7\n"
+
+    assert passes(perftest(text), perftest_tests_other_path, PATH)
+
+
 def test_a_run_with_host_memory_does_not_apply():
     text = f"ib_write_bw -d mlx5_0\n{TABLE} 65536  5000  391.1  390.9  0.7\n"
 

@@ -11,6 +11,8 @@ from gdrkit.rules.dmabuf_registration import dmabuf_mr_refused, dmabuf_no_p2p_im
 from gdrkit.rules.engine import judge
 from gdrkit.rules.memory_not_registrable import memory_not_registrable
 from gdrkit.rules.rdma_device_not_in_container import rdma_device_not_in_container
+from gdrkit.rules.rule import ADDRESS, DMABUF, PINNING
+from gdrkit.rules.vmm_not_rdma_capable import vmm_not_rdma_capable
 from tests.evidence_builder.parts import PARTS
 from tests.hardware import BARE_METAL, SERVER, machine, probe
 from tests.rules.hardware import GPU, failed, missing, not_applicable, outcomes, passed
@@ -165,10 +167,11 @@ class TestMemory:
         passed(machine(commands=probe(GPU, ASKED, *calls)), memory_not_registrable)
 
     def test_memory_of_cu_mem_create_alone_blocks_nothing(self):
-        found = failed(machine(commands=probe(GPU, ASKED | {110: 0})), memory_not_registrable)
+        """Which memory is then refused has a code of its own, of which GIN alone loses paths."""
+        node = machine(commands=probe(GPU, ASKED | {110: 0}))
 
-        assert found.takes == ()
-        assert memory_not_registrable.default_status == "warning"
+        not_applicable(node, memory_not_registrable)
+        assert failed(node, vmm_not_rdma_capable).subject == GPU
 
     def test_a_real_export_that_failed_outranks_the_attribute(self):
         """Attribute 124 is 1, and the memory probe got no dma-buf."""
@@ -187,10 +190,10 @@ class TestMemory:
 
         passed(machine(commands=probe(GPU, ASKED) | tried), memory_not_registrable)
 
-    def test_a_failed_pcie_mapping_alone_passes(self):
+    def test_a_failed_pcie_mapping_alone_proves_nothing(self):
         tried = memory(call("cuMemGetHandleForAddressRange", 801, "device pcie"))
 
-        passed(machine(commands=probe(GPU, ASKED) | tried), memory_not_registrable)
+        not_applicable(machine(commands=probe(GPU, ASKED) | tried), memory_not_registrable)
 
     @pytest.mark.parametrize("status", [0x56, 0x22])
     def test_a_kernel_module_that_refuses_the_object_blocks_peermem(self, status):
@@ -198,18 +201,20 @@ class TestMemory:
             machine(commands=probe(GPU, ASKED) | resource_manager(status)), memory_not_registrable
         )
 
-        assert paths_closed_by(found.takes) == ("peermem",)
+        assert found.takes == (ADDRESS, PINNING)
         assert f"{status:#x}" in found.seen
 
     @pytest.mark.parametrize("status", [0, 0x1B, 0x63])
     def test_success_and_unrelated_errors_block_nothing(self, status):
-        passed(machine(commands=probe(GPU, ASKED) | resource_manager(status)), memory_not_registrable)
+        node = machine(commands=probe(GPU, ASKED) | resource_manager(status))
+
+        not_applicable(node, memory_not_registrable)
 
     def test_both_refusals_block_both(self):
         tried = memory(call("cuMemGetHandleForAddressRange", 801, "device plain")) | resource_manager(0x56)
         found = failed(machine(commands=probe(GPU, ASKED) | tried), memory_not_registrable)
 
-        assert set(paths_closed_by(found.takes)) == {"dmabuf", "peermem"}
+        assert found.takes == (DMABUF, ADDRESS, PINNING)
 
     def test_without_a_probe_it_is_not_applicable(self):
         not_applicable(machine(), memory_not_registrable)

@@ -242,9 +242,7 @@ def test_reading_turned_off_affects_sending():
 # -- dmabuf-disabled-by-env --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "line", ["NCCL_DMABUF_ENABLE=0", "OFI_NCCL_DISABLE_DMABUF=1", "NCCL_DMABUF_ENABLE=0x0"]
-)
+@pytest.mark.parametrize("line", ["NCCL_DMABUF_ENABLE=0", "NCCL_DMABUF_ENABLE=0x0"])
 def test_dmabuf_turned_off_for_nccl(line: str):
     found = failed(node(conf(line)), dmabuf_disabled_by_env, CONF)
 

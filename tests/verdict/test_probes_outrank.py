@@ -51,9 +51,9 @@ def exports(found, result):
 
 
 def pairs(bundle, path):
-    """What blocks each judgement of a path."""
-    report = diagnose(open_host(str(bundle)))
-    return [judgement for judgement in report.judgements.values() if judgement.path == path]
+    """What blocks each judgement of a path, of programs that could use it at such NICs."""
+    judgements = diagnose(open_host(str(bundle))).judgements.values()
+    return [one for one in judgements if one.path == path and one.consumers != ("aws-ofi-nccl",)]
 
 
 def test_the_attributes_make_certain_what_the_product_suggests(bundle):

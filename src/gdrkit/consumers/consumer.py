@@ -22,11 +22,16 @@ class Path(enum.StrEnum):
 
     DMABUF = "dmabuf"
     PEERMEM = "peermem"
+    EFA_P2P = "efa-p2p"  # Amazon's module efa pins GPU memory itself
     HOST_MAPPED = "host-mapped"
     STAGED = "staged"
     SOCKET = "socket"
 
-    NVLINK = "nvlink"  # to other hosts, beside every NIC
+    # without a NIC
+    NVLINK = "nvlink"  # to other hosts
+    CPU_MAPPED = "cpu-mapped"  # the CPU reads and writes GPU memory itself: no way to a network
+    NVIDIA_FS = "nvidia-fs"  # from storage, with NVIDIA's module
+    P2PDMA = "p2pdma"  # from NVMe drives, with the kernel's own peer-to-peer
 
     # who starts a transfer, once a direct path is open
     GPU_INITIATED = "gpu-initiated"
@@ -34,7 +39,9 @@ class Path(enum.StrEnum):
 
 
 DIRECT = (Path.DMABUF, Path.PEERMEM)
-OF_ITS_OWN = (*DIRECT, Path.NVLINK)
+WITHOUT_NIC = (Path.NVLINK, Path.CPU_MAPPED, Path.NVIDIA_FS, Path.P2PDMA)
+"""The paths that involve no RDMA device: where there is none, each GPU is judged alone."""
+OF_ITS_OWN = (*DIRECT, Path.EFA_P2P, *WITHOUT_NIC)
 """The paths without host memory, of which a program's best one is its state."""
 INITIATED = (Path.GPU_INITIATED, Path.CPU_ASSISTED)
 """Whether a GPU kernel can start a transfer itself, or the CPU rings the doorbell for it."""
@@ -53,9 +60,15 @@ class Capability(enum.StrEnum):
     WIRE = "an RDMA port in the program's reach is up"
     DMABUF = "GPU memory can be registered as a dma-buf"
     ADDRESS = "GPU memory can be registered by its address"
+    PINNING = "the GPU's driver gives other modules access to its memory"
+    EFA_P2P = "Amazon's module efa pins GPU memory itself"
+    VMM = "memory from cuMemCreate can be registered"
     DOORBELL = "a GPU may ring a NIC's doorbell"
     NIC_QUEUES = "a NIC's queues can be in GPU memory"
     FABRIC = "GPUs of other hosts can be reached over NVLink"
+    GDRDRV = "the CPU can map GPU memory"
+    NVIDIA_FS = "nvidia-fs reads from storage into GPU memory"
+    P2PDMA = "the kernel moves data between drives and GPU memory"
 
 
 class ConsumerPath(Struct, frozen=True):
@@ -67,14 +80,21 @@ class ConsumerPath(Struct, frozen=True):
 
 Need = Capability | ConsumerPath
 REGISTRATION = (Capability.DMABUF, Capability.ADDRESS)
+"""How a NIC reaches GPU memory."""
+GPU_MEMORY = (*REGISTRATION, Capability.PINNING, Capability.P2PDMA)
+"""All that a GPU, or its driver, can keep from others: not only from NICs."""
 
 NEEDS: Mapping[Path, frozenset[Capability]] = {
     Path.DMABUF: frozenset((Capability.GPU, Capability.WIRE, Capability.DMABUF)),
     Path.PEERMEM: frozenset((Capability.GPU, Capability.WIRE, Capability.ADDRESS)),
+    Path.EFA_P2P: frozenset((Capability.GPU, Capability.WIRE, Capability.PINNING, Capability.EFA_P2P)),
     Path.HOST_MAPPED: frozenset((Capability.GPU, Capability.WIRE)),
     Path.STAGED: frozenset((Capability.GPU, Capability.WIRE)),
     Path.SOCKET: frozenset((Capability.GPU,)),
     Path.NVLINK: frozenset((Capability.GPU, Capability.FABRIC)),
+    Path.CPU_MAPPED: frozenset((Capability.GPU, Capability.PINNING, Capability.GDRDRV)),
+    Path.NVIDIA_FS: frozenset((Capability.GPU, Capability.PINNING, Capability.NVIDIA_FS)),
+    Path.P2PDMA: frozenset((Capability.GPU, Capability.P2PDMA)),
     Path.GPU_INITIATED: frozenset(
         (Capability.GPU, Capability.WIRE, Capability.DOORBELL, Capability.NIC_QUEUES)
     ),

@@ -4,7 +4,20 @@ Each name is that of a module in this package, with _ for -, which declares the 
 capitals. The first is the default program.
 """
 
-NAMES = ("nccl", "ucx", "verbs", "nvshmem", "deepep", "nccl-gin", "nixl", "mooncake", "mnnvl")
+NAMES = (
+    "nccl",
+    "ucx",
+    "verbs",
+    "nvshmem",
+    "deepep",
+    "nccl-gin",
+    "nixl",
+    "mooncake",
+    "mnnvl",
+    "aws-ofi-nccl",
+    "gdrcopy",
+    "gds",
+)
 ALWAYS = ("nccl", "verbs")
 """Those that `gdr doctor` shows on every node; others where they are installed, run or are asked about."""
 ALL = "all"

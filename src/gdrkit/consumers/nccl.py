@@ -59,12 +59,6 @@ NCCL = Consumer(
             source="src/init.cc, NCCL_PARAM(DmaBufEnable)",
         ),
         Switch(
-            name="OFI_NCCL_DISABLE_DMABUF",
-            closes=(Path.DMABUF,),
-            off=lambda value: integer(value) == 1,
-            source="aws-ofi-nccl src/nccl_ofi_dmabuf.cpp",
-        ),
-        Switch(
             name="NCCL_IB_DISABLE",
             closes=DIRECT,
             off=lambda value: integer(value) not in (None, 0),

@@ -1,15 +1,16 @@
 """GIN, NCCL's interface for transfers that GPU kernels start: by GDAKI, or by a proxy thread of the CPU.
 
-It registers memory by itself: unlike NCCL's own transport, it tries nvidia-peermem after a dma-buf that was
-refused. The proxy needs neither the doorbell nor queues in GPU memory.
+It registers memory of cuMemCreate, and by itself: unlike NCCL's own transport, it tries nvidia-peermem after
+a dma-buf that was refused. The proxy needs neither the doorbell nor queues in GPU memory.
 """
 
 from __future__ import annotations
 
-from gdrkit.consumers.consumer import Consumer, Path, PathSupport
+from gdrkit.consumers.consumer import Capability, Consumer, Path, PathSupport, Switch
 from gdrkit.consumers.nccl import NCCL
 from gdrkit.consumers.nccl_releases import NEWEST, first_release_with, release
 from gdrkit.evidence import EvidenceAbsent, Missing, MissingReason
+from gdrkit.facts.environment import integer
 from gdrkit.facts.libraries import LibraryCopy
 from gdrkit.formats.versions import numbers
 from gdrkit.node import Node
@@ -33,9 +34,23 @@ NCCL_GIN = Consumer(
     initiates="GIN",
     without="is not offered, so that a program which needs it stops; NCCL's own collectives do not need it",
     uses=(
-        PathSupport(path=Path.DMABUF, since=FIRST),
-        PathSupport(path=Path.PEERMEM, since=FIRST),
-        PathSupport(path=Path.GPU_INITIATED, since=FIRST),
-        PathSupport(path=Path.CPU_ASSISTED, since=FIRST),
+        PathSupport(path=Path.DMABUF, since=FIRST, also=(Capability.VMM,)),
+        PathSupport(path=Path.PEERMEM, since=FIRST, also=(Capability.VMM,)),
+        PathSupport(path=Path.GPU_INITIATED, since=FIRST, also=(Capability.VMM,)),
+        PathSupport(path=Path.CPU_ASSISTED, since=FIRST, also=(Capability.VMM,)),
+    ),
+    switches=(
+        Switch(
+            name="NCCL_GIN_TYPE",
+            closes=(Path.GPU_INITIATED,),
+            off=lambda value: integer(value) == 2,
+            source="src/plugin/gin.cc; 2 is the proxy",
+        ),
+        Switch(
+            name="NCCL_GIN_GDAKI_NIC_HANDLER",
+            closes=(Path.GPU_INITIATED,),
+            off=lambda value: integer(value) == 1,
+            source="src/transport/net_ib/gdaki; doca_gpunetio_verbs_def.h, 1 is the CPU proxy",
+        ),
     ),
 )

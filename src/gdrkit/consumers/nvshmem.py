@@ -59,5 +59,13 @@ NVSHMEM = Consumer(
         PathSupport(path=Path.GPU_INITIATED),
         PathSupport(path=Path.CPU_ASSISTED, also=(Capability.NIC_QUEUES,)),
     ),
-    switches=(Switch(name="NVSHMEM_IB_DISABLE_DMABUF", closes=(Path.DMABUF,), off=_is_on, source=_ENV),),
+    switches=(
+        Switch(name="NVSHMEM_IB_DISABLE_DMABUF", closes=(Path.DMABUF,), off=_is_on, source=_ENV),
+        Switch(
+            name="NVSHMEM_IBGDA_NIC_HANDLER",
+            closes=(Path.GPU_INITIATED,),
+            off=lambda value: "".join(value.split()).lower() in ("cpu", "cpu_host_memory"),
+            source="src/modules/transport/ibgda/ibgda.cpp, ibgda_parse_nic_handler_request()",
+        ),
+    ),
 )

@@ -25,6 +25,16 @@ def _without_infiniband(transports: str) -> bool:
     return not (named or not transports.strip())
 
 
+def leaves_out_cuda(transports: str) -> bool:
+    """Whether a list of transports excludes cuda_copy, without which UCX takes a GPU's address for host
+    memory: openucx/ucx src/uct/cuda/cuda_copy, src/ucp/core/ucp_context.c, the alias cuda."""
+    words = transports.strip().lstrip("^").lower().split(",")
+    named = any(word in ("all", "cuda", "cuda_copy") for word in words)
+    if transports.strip().startswith("^"):
+        return named
+    return bool(transports.strip()) and not named
+
+
 UCX = Consumer(
     name="ucx",
     title="UCX",
@@ -50,6 +60,12 @@ UCX = Consumer(
             closes=DIRECT,
             off=lambda value: value.lower() in _OFF,
             source="src/uct/ib/base/ib_md.c, GPU_DIRECT_RDMA",
+        ),
+        Switch(
+            name="UCX_CUDA_COPY_DMABUF",
+            closes=(Path.DMABUF,),
+            off=lambda value: value.lower() in _OFF,
+            source="src/uct/cuda/cuda_copy/cuda_copy_md.c, DMABUF, from 1.15 on",
         ),
         Switch(
             name="UCX_TLS",

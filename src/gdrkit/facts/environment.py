@@ -59,6 +59,11 @@ def nccl_sources(node: Node) -> tuple[str, ...]:
     return tuple(source for source in sources(node) if source != UCX_CONF)
 
 
+def process_sources(node: Node) -> tuple[str, ...]:
+    """The sources of the environment that any program is started with: not files that one library reads."""
+    return (SYSTEM, *((SHELL,) if if_missing(False, node.exists, SHELL) else ()))
+
+
 def _user_files(node: Node) -> list[str]:
     """Users' files affect only their own jobs, so they are optional evidence: visible ones are read."""
     homes = [f"home/{name}" for name in if_missing((), node.list, "home")]

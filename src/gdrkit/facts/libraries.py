@@ -104,27 +104,38 @@ def verbs_has_dmabuf(node: Node) -> bool:
     def symbol_table() -> bool:
         return has_dmabuf(node, libibverbs(node).path)
 
-    def library_version() -> bool:
-        version = numbers(libibverbs(node).version)
-        # ABI, ABI minor, release of rdma-core: rdma-core CMakeLists.txt, PACKAGE_VERSION
-        if len(version) < 3:
-            raise EvidenceMissing(Missing("libibverbs", MissingReason.UNDECIDED, _ASK_VERBS))
-        return version[2] >= FIRST_WITH_DMABUF
-
-    def package_version() -> bool:
-        for name in ("libibverbs1", "libibverbs"):
-            package = packages.installed(node).get(name)
-            if package and re.match(r"\d\d(?:\.\d+)?[-~]", package.version):
-                node.cite(f"package {name}", text=package.version)
-                return numbers(package.version)[0] >= FIRST_WITH_DMABUF
-        raise EvidenceMissing(Missing("libibverbs", MissingReason.NOT_COLLECTED, _ASK_VERBS))
+    def release() -> bool:
+        return rdma_core_release(node) >= FIRST_WITH_DMABUF
 
     try:
-        return first_of(symbol_table, likely(node, library_version), likely(node, package_version))
+        return first_of(symbol_table, likely(node, release))
     except EvidenceMissing as error:
         # Whichever file is missing, the command to suggest looks at the library.
         missing = Missing("libibverbs", error.missing.why, _ASK_VERBS)
         raise (EvidenceAbsent if isinstance(error, EvidenceAbsent) else EvidenceMissing)(missing) from error
+
+
+@fact
+def rdma_core_release(node: Node) -> int:
+    """The release of rdma-core that libibverbs is of, by its file's name, else by its package. Raises
+    EvidenceAbsent if there is no libibverbs."""
+
+    def library_version() -> int:
+        version = numbers(libibverbs(node).version)
+        # ABI, ABI minor, release of rdma-core: rdma-core CMakeLists.txt, PACKAGE_VERSION
+        if len(version) < 3:
+            raise EvidenceMissing(Missing("libibverbs", MissingReason.UNDECIDED, _ASK_VERBS))
+        return version[2]
+
+    def package_version() -> int:
+        for name in ("libibverbs1", "libibverbs"):
+            package = packages.installed(node).get(name)
+            if package and re.match(r"\d\d(?:\.\d+)?[-~]", package.version):
+                node.cite(f"package {name}", text=package.version)
+                return numbers(package.version)[0]
+        raise EvidenceMissing(Missing("libibverbs", MissingReason.NOT_COLLECTED, _ASK_VERBS))
+
+    return first_of(library_version, package_version)
 
 
 _ASK_VERBS = f"nm -D $(ldconfig -p | grep -o '/.*libibverbs.so.1$') | grep {DMABUF_CALL}"
@@ -149,6 +160,16 @@ def other_libibverbs(node: Node) -> tuple[Library, ...]:
     known.
     """
     return tuple(_each(node, "libibverbs.so.1", MORE_FOLDERS))
+
+
+def libraries(node: Node, name: str) -> tuple[LibraryCopy, ...]:
+    """Every known copy of a library, with the version in its file's name, "" if it has none. Raises
+    EvidenceAbsent if no folder has it."""
+    folders = (*FOLDERS, *MORE_FOLDERS)
+    found = tuple(LibraryCopy(one.version, one.path) for one in _each(node, name, folders))
+    if not found:
+        find(node, name, folders)  # says whether all folders were looked into
+    return tuple(dict.fromkeys(found))
 
 
 def _each(node: Node, name: str, folders: tuple[str, ...]) -> Iterator[Library]:
@@ -211,6 +232,17 @@ def nixl_copies(node: Node) -> tuple[LibraryCopy, ...]:
 def deepep_copies(node: Node) -> tuple[LibraryCopy, ...]:
     """Every known DeepEP. Raises EvidenceAbsent if no Python environment has one."""
     return _wheels(node, "DeepEP", "deep_ep")
+
+
+@fact
+def torch_copies(node: Node) -> tuple[LibraryCopy, ...]:
+    """Every known PyTorch. Raises EvidenceMissing, as images bring their own, where none is known."""
+    try:
+        return _wheels(node, "PyTorch", "torch")
+    except EvidenceAbsent as error:
+        raise EvidenceMissing(
+            Missing("version of PyTorch", MissingReason.UNDECIDED, error.missing.ask)
+        ) from error
 
 
 def _wheels(node: Node, title: str, name: str) -> tuple[LibraryCopy, ...]:

@@ -21,6 +21,7 @@ class PerftestRun(Struct, frozen=True, kw_only=True):
     command: str = ""  # the command line, where the text shows it
     uses_gpu: bool = False
     uses_dmabuf: bool | None = None
+    memory: str = ""  # "managed" or "host": what --cuda_mem_type chose instead of the GPU's own memory
     integrated_gpu: bool = False  # then --use_cuda allocated host memory
     integrated_line: int = 0  # the line that shows it
     registration_errno: int | None = None  # Couldn't allocate MR with error=N
@@ -48,6 +49,7 @@ def parse(text: str, path: str = "") -> PerftestRun:
         command=run.command,
         uses_gpu=run.uses_gpu,
         uses_dmabuf=run.uses_dmabuf,
+        memory=run.memory,
         integrated_gpu=run.integrated_gpu,
         integrated_line=run.integrated_line,
         registration_errno=run.registration_errno,

@@ -56,6 +56,7 @@ class Perftest(Struct, frozen=True, kw_only=True):
     uses_gpu: bool = False
     uses_dmabuf: bool | None = None
     gpu_bus: str = ""  # bus and device of the GPU in use, "1b:00"; perftest leaves out the domain
+    memory: str = ""  # "managed" or "host": what --cuda_mem_type chose instead of the GPU's own memory
     integrated_gpu: bool = False  # then --use_cuda allocated host memory
     integrated_line: int = 0  # the line that shows it
     refused: bool = False  # Couldn't allocate MR
@@ -124,6 +125,7 @@ def _run(lines: list[str], first: int) -> Perftest | None:
         dual_port=settings.get("Dual-port") == "ON",
         uses_gpu=bool(gpu) or "--use_cuda" in command,
         uses_dmabuf=by_command if command else (True if re.search(r"DMA-?BUF", text) else None),
+        memory=_memory(command, text),
         gpu_bus=_gpu_bus(text),
         integrated_gpu=integrated is not None,
         integrated_line=_line_of(integrated, first),
@@ -138,6 +140,18 @@ def _run(lines: list[str], first: int) -> Perftest | None:
 def _line_of(found: re.Match[str] | None, first: int) -> int:
     """The line number of a match; 0 if there is none."""
     return first + found.string.count("\n", 0, found.start()) if found else 0
+
+
+def _memory(command: str, text: str) -> str:
+    """Which memory --cuda_mem_type chose, by the command or the line about the buffer; "" for the GPU's own.
+
+    Source: perftest 26.04 src/perftest_parameters.c, 1 is managed and 4 is malloc; cuda_memory.c,
+    cuda_memory_allocate_buffer(): only the GPU's own memory is exported as a dma-buf."""
+    chosen = re.search(r"--cuda_mem_type[= ]([0-9])\b", command) or re.search(
+        r"for type CUDA_MEM_(MANAGED|MALLOC)\b", text
+    )
+    kinds = {"1": "managed", "MANAGED": "managed", "4": "host", "MALLOC": "host"}
+    return kinds.get(chosen[1], "") if chosen else ""
 
 
 def _gpu_bus(text: str) -> str:

@@ -14,7 +14,7 @@ from gdrkit.fabric.topo_pairs import TopoPair
 from gdrkit.fabric.topology.graph import Net, TopologyGpu
 from gdrkit.report.document import JudgementSection, PairSection, Report
 from gdrkit.report.pages import code_page
-from gdrkit.report.programs import PATH_NAMES
+from gdrkit.report.path_words import PATH_NAMES
 from gdrkit.verdict.path_state import BEST_FIRST, GOOD, State
 
 Kind = Literal["direct", "detour", "shared", "staged", "dead", "unknown"]

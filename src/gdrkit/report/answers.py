@@ -9,7 +9,8 @@ from gdrkit.consumers.consumer import INITIATED
 from gdrkit.consumers.names import NAMES
 from gdrkit.evidence import MissingReason
 from gdrkit.report.document import GpuSection, Report
-from gdrkit.report.programs import PATH_NAMES, shown_programs
+from gdrkit.report.path_words import PATH_NAMES, gain
+from gdrkit.report.programs import shown_programs
 from gdrkit.report.terminal import Row
 from gdrkit.rules import BY_CODE
 from gdrkit.rules.expectation import expected_gpu_missing
@@ -58,10 +59,8 @@ def works(report: Report) -> str:
     unknown = [gpu for gpu in counted if gpu.state is State.UNKNOWN]
     others = [gpu for gpu in counted if gpu not in direct and gpu not in unknown]
     noun = "GPU" if many == 1 else "GPUs"
-    goal = "the hosts of {} rack" if _over_nvlink(report) else "{} NIC"
-    verb = (
-        f"reaches {goal.format('its')} directly" if many == 1 else f"reach {goal.format('their')} directly"
-    )
+    gained = gain(report.consumers[report.verdict.consumer].path)
+    verb = gained.one if many == 1 else gained.many
     if len(unknown) == many:
         return f"Not known for {many} of {many} {noun} whether {'it' if many == 1 else 'they'} {verb}."
     paths = " and ".join(dict.fromkeys(PATH_NAMES.get(gpu.path, gpu.path) for gpu in direct))
@@ -75,10 +74,6 @@ def works(report: Report) -> str:
         codes = ", ".join(dict.fromkeys(code for gpu in never for code in gpu.blocked_by[:1]))
         parts.append(f"{_these(never)} can never do it, and {_is_are(never)} not counted [{codes}]")
     return "; ".join(parts) + "."
-
-
-def _over_nvlink(report: Report) -> bool:
-    return report.consumers[report.verdict.consumer].path == "nvlink"
 
 
 def _these(some: list[GpuSection]) -> str:
@@ -149,8 +144,13 @@ def deciding(report: Report) -> list[Finding]:
     """Of a verdict that is unknown: the unknown findings whose evidence it needs, one for each command."""
     if report.verdict.state is not State.UNKNOWN:
         return []
-    ways = [judgement for judgement in report.judgements.values() if judgement.path not in INITIATED]
-    missing = {m for judgement in ways if judgement.state == "unknown" for m in judgement.missing}
+    missing = {
+        source
+        for judgement in report.judgements.values()
+        if report.verdict.consumer in judgement.consumers and judgement.path not in INITIATED
+        if judgement.state == "unknown"
+        for source in judgement.missing
+    }
     found = [f for f in report.findings if f.status == "unknown" and missing_of(f)[0] in missing]
     return list({f.expected: f for f in reversed(found)}.values())[::-1]
 

@@ -239,9 +239,10 @@ GLOSSARY = (
     ),
     Term(
         "path",
-        "How data gets from GPU memory to the network: dmabuf, peermem, host-mapped, staged or socket; "
-        "nvlink, beside every NIC, to other hosts of a rack. Where GPU kernels start transfers, also "
-        "gpu-initiated, if the GPU itself rings the NIC's doorbell, and cpu-assisted, if the CPU does.",
+        "How data gets from GPU memory to the network: dmabuf, peermem, efa-p2p, host-mapped, staged or "
+        "socket; nvlink, beside every NIC, to other hosts of a rack. Where GPU kernels start transfers, "
+        "also gpu-initiated, if the GPU itself rings the NIC's doorbell, and cpu-assisted, if the CPU does. "
+        "Not to a network: cpu-mapped, for the CPU alone, and nvidia-fs and p2pdma, from storage.",
     ),
     Term(
         "peer-memory API",

@@ -6,10 +6,9 @@ from collections.abc import Iterator
 
 from gdrkit.consumers.names import ALWAYS
 from gdrkit.report.document import ConsumerSection, InitiatedSection, Report
+from gdrkit.report.path_words import PATH_NAMES, gain
 from gdrkit.verdict.findings import Finding
 from gdrkit.verdict.path_state import GOOD, State
-
-PATH_NAMES = {"dmabuf": "dma-buf", "peermem": "nvidia-peermem", "nvlink": "NVLink"}
 
 
 def shown_programs(report: Report, *, every: bool = False) -> dict[str, ConsumerSection]:
@@ -38,8 +37,8 @@ def program_lines(report: Report, *, every: bool = False) -> Iterator[tuple[Stat
 
 def _words(program: ConsumerSection) -> str:
     if program.state in GOOD:
-        direct = f", direct over {PATH_NAMES.get(program.path, program.path)}"
-        return direct + (f"; {_initiated(program.initiated)}" if program.initiated else "")
+        note = gain(program.path).note or (_initiated(program.initiated) if program.initiated else "")
+        return f", direct over {PATH_NAMES.get(program.path, program.path)}" + (f"; {note}" if note else "")
     if program.state is State.UNKNOWN and not program.best_fallback:
         return ""
     return _fallback(program.best_fallback) or (f"; it {program.without}" if program.without else "")

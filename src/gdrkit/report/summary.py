@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from gdrkit.consumers.consumer import WITHOUT_NIC
+from gdrkit.report.path_words import gain
 from gdrkit.rules.rule import Failed
 from gdrkit.verdict.node_state import ConsumerState
 from gdrkit.verdict.path_state import State
@@ -15,10 +17,11 @@ def summary(state: ConsumerState) -> str:
     worst = state.worst
     match state.state:
         case State.ACTIVE:
-            sentence = f"GPU memory reaches the network directly over {state.path}: seen in use"
+            sentence = f"{gain(state.path).memory} over {state.path}: seen in use"
         case State.READY:
-            where = f" to {pair.device}" if pair and len({p.device for p in state.pairs}) == 1 else ""
-            sentence = f"GPU memory reaches the network directly{where} over {state.path}"
+            one_device = pair and state.path not in WITHOUT_NIC and len({p.device for p in state.pairs}) == 1
+            where = f" to {pair.device}" if pair and one_device else ""
+            sentence = f"{gain(state.path).memory}{where} over {state.path}"
         case State.UNKNOWN:
             missing = f": {worst.missing[0].source}" if worst and worst.missing else ""
             sentence = f"evidence missing{missing}"

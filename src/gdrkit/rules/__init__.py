@@ -29,6 +29,7 @@ from gdrkit.rules.efa import (
     efa_p2p_unavailable,
     efa_peermem_proprietary_driver,
     libfabric_too_old,
+    no_efa_device,
     ofi_dmabuf_off_by_default,
     ofi_lacks_hmem,
 )
@@ -57,7 +58,6 @@ from gdrkit.rules.gin import (
     nic_atomics_off,
     nic_buffers_not_mappable,
     nic_not_mlx5,
-    vmm_not_rdma_capable,
 )
 from gdrkit.rules.gpu_cdmm import gpu_cdmm
 from gdrkit.rules.gpu_kinds import gpu_before_turing, gpu_consumer, gpu_integrated
@@ -148,6 +148,7 @@ from gdrkit.rules.verbs_libraries import (
     verbs_provider_mismatch,
 )
 from gdrkit.rules.verbs_library_old import verbs_library_old
+from gdrkit.rules.vmm_not_rdma_capable import vmm_not_rdma_capable
 from gdrkit.rules.wsl import wsl
 
 HARDWARE: tuple[Rule, ...] = (
@@ -171,6 +172,7 @@ HARDWARE: tuple[Rule, ...] = (
     port_down,
     rdma_device_software,
     efa_gdr_unsupported_instance,
+    no_efa_device,
     mnnvl_clique_differs,
     mnnvl_fabric_incomplete,
     no_mnnvl,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gdrkit.consumers.consumer import REGISTRATION
+from gdrkit.consumers.consumer import GPU_MEMORY
 from gdrkit.evidence import Confidence, EvidenceMissing
 from gdrkit.facts.commands import NVIDIA_SMI_MEMORY
 from gdrkit.facts.driver import driver_version
@@ -75,7 +75,7 @@ def bar1_small(node: Node, gpu: PciGpu) -> Outcome:
     "bar1-exhausted",
     Layer.FIRMWARE,
     per=gpus,
-    takes=REGISTRATION,
+    takes=GPU_MEMORY,
     reported_by=(
         DecidingCommand(
             NVIDIA_SMI, "`BAR1 Memory Usage: Free` of 36 MiB or less, or less than the program registers"

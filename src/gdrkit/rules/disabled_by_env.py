@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from gdrkit.consumers.consumer import Consumer, Need, Path, Switch
+from gdrkit.consumers.consumer import INITIATED, WITHOUT_NIC, Consumer, Need, Switch
 from gdrkit.consumers.nccl import NCCL
 from gdrkit.consumers.table import CONSUMERS
 from gdrkit.facts.environment import UCX_CONF, Environment, Setting, nccl_sources, sources
@@ -22,7 +22,7 @@ def switches(network: bool) -> Iterator[tuple[Consumer, Switch]]:
     """The switches that turn RDMA off altogether (`network`), or the direct paths alone."""
     for consumer in CONSUMERS:
         for switch in consumer.switches:
-            direct = switch.direction == "both" and Path.NVLINK not in switch.closes
+            direct = switch.direction == "both" and not {*switch.closes} & {*WITHOUT_NIC, *INITIATED}
             if direct and switch.network == network:
                 yield consumer, switch
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gdrkit.consumers.consumer import REGISTRATION
+from gdrkit.consumers.consumer import GPU_MEMORY
 from gdrkit.evidence import EvidenceAbsent, EvidenceMissing, MissingReason
 from gdrkit.facts.driver import disk_driver_version, driver_version
 from gdrkit.facts.libraries import libcuda_version, libibverbs
@@ -26,7 +26,7 @@ from gdrkit.rules.rule import (
     "driver-mismatch",
     Layer.DRIVER,
     per=the_node,
-    takes=(*REGISTRATION, FABRIC),
+    takes=(*GPU_MEMORY, FABRIC),
     reported_by=(DecidingCommand(DRIVER_VERSION, "a version other than that of the libraries"),),
     remedies=(RemedyName.REBOOT,),
     settled_by=SettledBy.DRIVER,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gdrkit.consumers.consumer import REGISTRATION
+from gdrkit.consumers.consumer import GPU_MEMORY
 from gdrkit.evidence import EvidenceMissing, MissingReason
 from gdrkit.facts.driver import DRIVER, driver_path
 from gdrkit.facts.kernel import release
@@ -32,7 +32,7 @@ from gdrkit.rules.rule import (
     "driver-not-loaded",
     Layer.DRIVER,
     per=the_node,
-    takes=(*REGISTRATION, FABRIC),
+    takes=(*GPU_MEMORY, FABRIC),
     traits=(Trait.NOT_LOADED,),
     reported_by=(DecidingCommand(DRIVER_VERSION, "`No such file or directory`"),),
     remedies=(RemedyName.BUILD_DRIVER_FOR_KERNEL, RemedyName.LOAD_DRIVER),

@@ -2,10 +2,32 @@
 
 from __future__ import annotations
 
-from gdrkit.node import Node
+from gdrkit.evidence import EvidenceAbsent
+from gdrkit.facts.driver import driver_flavour
+from gdrkit.facts.driver_files import DRIVER
+from gdrkit.facts.gdrcopy import (
+    DEVICE,
+    MODULE,
+    gdrapi_copies,
+    gdrdrv_flavour,
+    gdrdrv_version,
+    needs_no_module,
+)
+from gdrkit.facts.modules import is_loaded
+from gdrkit.formats.versions import numbers
+from gdrkit.node import Node, if_missing
 from gdrkit.rules.deciding_command import DecidingCommand
-from gdrkit.rules.rule import Layer, Outcome, Trait, rule, the_node
-from gdrkit.rules.shown_by_messages import SHOWN_BY_MESSAGES
+from gdrkit.rules.rule import (
+    GDRDRV,
+    Failed,
+    Layer,
+    NotApplicable,
+    Outcome,
+    Passed,
+    Trait,
+    rule,
+    the_node,
+)
 
 _INSTALL = "https://github.com/NVIDIA/gdrcopy#build-and-installation"
 
@@ -14,6 +36,7 @@ _INSTALL = "https://github.com/NVIDIA/gdrcopy#build-and-installation"
     "gdrcopy-not-loaded",
     Layer.DRIVER,
     per=the_node,
+    takes=(GDRDRV,),
     traits=(Trait.NOT_LOADED,),
     reported_by=(DecidingCommand("ls -l /dev/gdrdrv", "No such file or directory"),),
     cost="Short messages are slower. NVSHMEM on EFA and IBGDA with a CPU proxy stop.",
@@ -32,17 +55,34 @@ def gdrcopy_not_loaded(node: Node, _: str) -> Outcome:
     `--device=/dev/gdrdrv`; with the GPU Operator, set `gdrcopy.enabled=true`.
 
     Why: gdrdrv maps GPU memory into a process. `modprobe gdrdrv` alone does not make the device file where
-    neither udev nor the init script of the package does.
+    neither udev nor the init script of the package does. GDRCopy 2.6 and newer can do without gdrdrv, with a
+    driver of CUDA 13.3 or newer.
 
     Source: NVIDIA/gdrcopy src/gdrapi.c, gdr_open(); nvshmem src/modules/transport/common.
     """
-    return SHOWN_BY_MESSAGES
+    if not is_loaded(node, DRIVER):
+        return NotApplicable("NVIDIA's driver is not loaded")
+    if not is_loaded(node, MODULE):
+        if if_missing(False, needs_no_module, node):
+            return Passed("this GDRCopy and this CUDA need no module")
+        return Failed(seen=f"{MODULE} is not loaded", expected=f"{MODULE}, loaded", subject=MODULE)
+    if not node.exists(DEVICE):
+        return Failed(
+            seen=f"{MODULE} is loaded, but /{DEVICE} is missing", expected=f"/{DEVICE}", subject=DEVICE
+        )
+    return Passed(f"{MODULE} is loaded, and /{DEVICE} is there")
+
+
+OLDEST_ON_BOTH_SIDES = (2, 0)
+"""What each side requires of the other, in every release from 2.0 to 2.6: MINIMUM_GDRDRV_VERSION in
+src/gdrapi.c, and MINIMUM_GDR_API_VERSION in src/gdrdrv/gdrdrv.c."""
 
 
 @rule(
     "gdrcopy-version-mismatch",
     Layer.DRIVER,
     per=the_node,
+    takes=(GDRDRV,),
     reported_by=(DecidingCommand("modinfo -F version gdrdrv", "a version other than libgdrapi's"),),
     cost="GDRCopy is not used: short messages are slower, and programs that need it stop.",
     references=(_INSTALL,),
@@ -58,17 +98,33 @@ def gdrcopy_version_mismatch(node: Node, _: str) -> Outcome:
     What to do: Install the same release of GDRCopy on the host and in the image; the newer of the two sets
     what is needed.
 
-    Why: Both sides check the other's version when a program opens the device.
+    Why: Both sides check the other's version when a program opens the device. Releases from 2.0 to 2.6
+    accept each other; programs may require a newer one, such as 2.5 for GIN on EFA.
 
-    Source: NVIDIA/gdrcopy src/gdrapi.c, gdr_open(); src/gdrdrv/gdrdrv.c.
+    Source: NVIDIA/gdrcopy src/gdrapi.c, gdr_open(); src/gdrdrv/gdrdrv.c, at the tags from v2.0 to v2.6.
     """
-    return SHOWN_BY_MESSAGES
+    try:
+        version = gdrdrv_version(node)
+    except EvidenceAbsent:
+        return NotApplicable(f"{MODULE} is not loaded")
+    try:
+        copies = gdrapi_copies(node)
+    except EvidenceAbsent:
+        return NotApplicable("libgdrapi is not installed; an image brings its own")
+    if numbers(version) >= OLDEST_ON_BOTH_SIDES:
+        return Passed(f"{MODULE} {version} and libgdrapi {copies[0].version} accept each other")
+    return Failed(
+        seen=f"{MODULE} {version or 'of no version'}, and libgdrapi {copies[0].version}",
+        expected=f"{MODULE} {'.'.join(map(str, OLDEST_ON_BOTH_SIDES))} or newer",
+        subject=MODULE,
+    )
 
 
 @rule(
     "gdrcopy-built-for-proprietary",
     Layer.DRIVER,
     per=the_node,
+    takes=(GDRDRV,),
     reported_by=(DecidingCommand("sudo dmesg | grep gdrdrv", "built for proprietary NVIDIA driver"),),
     cost="Some functions of GDRCopy fail.",
     references=(_INSTALL,),
@@ -78,13 +134,24 @@ def gdrcopy_built_for_proprietary(node: Node, _: str) -> Outcome:
 
     Cost: gdrdrv may not load, or may lack functions such as those for confidential computing.
 
-    How to tell: The kernel log has `loading gdrdrv version ... built for proprietary NVIDIA driver`, while
-    /proc/driver/nvidia/version names the Open Kernel Module, or the reverse.
+    How to tell: /proc/driver/gdrdrv/params, or the line `loading gdrdrv version ... built for proprietary
+    NVIDIA driver` in the kernel log, names another flavour than /proc/driver/nvidia/version.
 
     What to do: Rebuild gdrdrv-dkms after the driver was changed: `sudo dkms install gdrdrv/<version>`.
 
     Why: The build looks at the installed driver once. A later change of the flavour does not rebuild it.
 
-    Source: NVIDIA/gdrcopy src/gdrdrv/gdrdrv.c, gdrdrv_init().
+    Source: NVIDIA/gdrcopy src/gdrdrv/gdrdrv.c, gdrdrv_init(); NVIDIA/gdrcopy issue 334.
     """
-    return SHOWN_BY_MESSAGES
+    try:
+        built_for, flavour = gdrdrv_flavour(node), driver_flavour(node)
+    except EvidenceAbsent:
+        return NotApplicable(f"{MODULE} or the driver is not loaded")
+    if built_for == flavour:
+        return Passed(f"{MODULE} was built for the {flavour} driver")
+    return Failed(
+        seen=f"{MODULE} was built for the {built_for} driver",
+        expected=f"built for the {flavour} driver, which is loaded",
+        subject=MODULE,
+        takes=(),  # it is loaded: some functions work
+    )

@@ -4,18 +4,27 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
+from gdrkit.consumers.consumer import INITIATED, Path
 from gdrkit.consumers.nccl import NCCL
 from gdrkit.consumers.nccl_gin import NCCL_GIN
-from gdrkit.evidence import EvidenceAbsent
+from gdrkit.consumers.nccl_releases import release
+from gdrkit.consumers.nvshmem import NVSHMEM
+from gdrkit.evidence import Confidence, EvidenceAbsent, EvidenceMissing, Missing, MissingReason
 from gdrkit.facts.capabilities import is_administrator
 from gdrkit.facts.driver import PEER_MAPPING, registry_dwords
+from gdrkit.facts.environment import SYSTEM, environment, nccl_sources
+from gdrkit.facts.libraries import rdma_core_release
 from gdrkit.facts.modules import PEERMEM, is_loaded
+from gdrkit.facts.nccl_log import logs, nccl_log
 from gdrkit.facts.peer_memory import LEGACY
+from gdrkit.facts.rdma import RdmaDevice, rdma_devices
 from gdrkit.facts.verbs_kernel import DEVX_SYMBOL, queues_take_dmabuf
 from gdrkit.facts.virtual import scope
+from gdrkit.messages.nccl_records import FusedDevice
 from gdrkit.node import Node, if_missing
 from gdrkit.rules.consumer_versions import version_too_old
-from gdrkit.rules.deciding_command import VERBS_PROBE, DecidingCommand
+from gdrkit.rules.deciding_command import DecidingCommand
+from gdrkit.rules.job_settings import settings_of, taken_by
 from gdrkit.rules.remedy_names import RemedyName
 from gdrkit.rules.rule import (
     DOORBELL,
@@ -31,6 +40,7 @@ from gdrkit.rules.rule import (
 from gdrkit.rules.shown_by_messages import SHOWN_BY_MESSAGES
 
 _DEVICE_API = "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/usage/deviceapi.html"
+_PREFIX = "NVSHMEM_HCA_PREFIX"
 _NVSHMEM = "https://docs.nvidia.com/nvshmem/release-notes-install-guide/install-guide/"
 _PARAMETERS = "grep RegistryDwords /proc/driver/nvidia/params"
 _NCCL_LOG = "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NET, set for the job"
@@ -83,31 +93,47 @@ def ibgda_peer_mapping_denied(node: Node, _: str) -> Outcome:
 @rule(
     "ibgda-cpu-assisted",
     Layer.APPLICATION,
-    per=the_node,
+    per=nccl_sources,
+    takes=(*NVSHMEM.own(Path.GPU_INITIATED), *NCCL_GIN.own(Path.GPU_INITIATED)),
     reported_by=(DecidingCommand("NVSHMEM_DEBUG=INFO, set for the job", "NIC handler will be CPU"),),
     cost="Messages cost more time; the data still goes directly.",
     references=(_NVSHMEM,),
 )
-def ibgda_cpu_assisted(node: Node, _: str) -> Outcome:
+def ibgda_cpu_assisted(node: Node, source: str) -> Outcome:
     """The processor rings the NIC's doorbell for the GPU.
 
     Cost: Small messages are slower. The NIC still reads and writes GPU memory directly.
 
-    How to tell: NVSHMEM prints `NIC handler will be CPU`, DOCA `Enabling CPU proxy mode`.
+    How to tell: NVSHMEM prints `NIC handler will be CPU`, DOCA `Enabling CPU proxy mode`. A job or file has
+    NVSHMEM_IBGDA_NIC_HANDLER=cpu or, for NCCL's GIN, NCCL_GIN_TYPE=2 or NCCL_GIN_GDAKI_NIC_HANDLER=1.
 
-    What to do: Nothing if the rate of messages suffices. Otherwise see ibgda-peer-mapping-denied.
+    What to do: Nothing if the rate of messages suffices. Otherwise remove the setting; without one, see
+    ibgda-peer-mapping-denied.
 
     Why: Either it was asked for, or the GPU may not map the NIC's doorbell.
 
     Source: NVIDIA/nvshmem src/modules/transport/ibgda/ibgda.cpp; NVIDIA/nccl src/transport/net_ib/gdaki.
     """
-    return SHOWN_BY_MESSAGES
+    found = settings_of(node, source)
+    for consumer in (NVSHMEM, NCCL_GIN):
+        for switch in consumer.switches:
+            setting = found.get(switch.name)
+            if setting and Path.GPU_INITIATED in switch.closes and switch.off(setting.value):
+                return Failed(
+                    seen=f"{switch.name}={setting.value}",
+                    expected="unset",
+                    subject=node.describe_line(setting.source, setting.line),
+                    takes=taken_by(found, consumer.own(Path.GPU_INITIATED)),
+                )
+    return NotApplicable(f"{source} does not ask for it")
 
 
 @rule(
     "nic-buffers-not-mappable",
     Layer.RDMA,
     per=the_node,
+    takes=(NIC_QUEUES,),
+    remedies=(RemedyName.UPGRADE_RDMA_CORE, RemedyName.LOAD_PEERMEM),
     reported_by=(
         DecidingCommand("NVSHMEM_IBGDA_FORCE_NIC_BUF_MEMTYPE=hostmem, set for the job", "it works then"),
     ),
@@ -127,9 +153,32 @@ def nic_buffers_not_mappable(node: Node, _: str) -> Outcome:
     Why: The queues are registered as user memory of the device (DEVX umem), which needs dma-buf support of
     its own, or nvidia-peermem.
 
-    Source: NVIDIA/nvshmem src/modules/transport/ibgda/ibgda.cpp, ibgda_check_nic_mapping_memtypes().
+    Source: NVIDIA/nvshmem src/modules/transport/ibgda/ibgda.cpp, ibgda_check_nic_mapping_memtypes();
+    NCCL's documentation of the device API names rdma-core 44.
     """
-    return SHOWN_BY_MESSAGES
+    client = _client(node)
+    if client:
+        return Passed(f"{client} is loaded, which serves in its place")
+    try:
+        release = rdma_core_release(node)
+    except EvidenceAbsent:
+        return NotApplicable("libibverbs is not installed; an image brings its own")
+    if release >= FIRST_WITH_QUEUES:
+        return Passed(f"rdma-core {release}")
+    return Failed(
+        seen=f"rdma-core {release}, and nvidia_peermem is not loaded",
+        expected=f"rdma-core {FIRST_WITH_QUEUES}, or nvidia_peermem",
+        subject="rdma-core",
+    )
+
+
+FIRST_WITH_QUEUES = 44
+"""The release of rdma-core whose libmlx5 registers queues as a dma-buf (MLX5DV_UMEM_MASK_DMABUF)."""
+
+
+def _client(node: Node) -> str:
+    """The module that serves registration by address, if one is loaded."""
+    return next((name for name in (PEERMEM, LEGACY) if is_loaded(node, name)), "")
 
 
 @rule(
@@ -164,7 +213,7 @@ def gdaki_kernel_too_old(node: Node, _: str) -> Outcome:
         return NotApplicable("mlx5_ib is not there")
     if supported:
         return Passed(f"mlx5_ib imports {DEVX_SYMBOL}")
-    client = next((name for name in (PEERMEM, LEGACY) if is_loaded(node, name)), "")
+    client = _client(node)
     if client:
         return Passed(f"{client} is loaded, which serves in its place")
     return Failed(
@@ -202,26 +251,45 @@ def nic_atomics_off(node: Node, _: str) -> Outcome:
 @rule(
     "nic-not-mlx5",
     Layer.RDMA,
-    per=the_node,
+    per=rdma_devices,
+    takes=(*NVSHMEM.own(*INITIATED), *NCCL_GIN.own(Path.GPU_INITIATED)),
     reported_by=(DecidingCommand("ibv_devices", "names that do not begin with mlx5"),),
     cost="NVSHMEM's IBGDA and ibdevx skip this NIC.",
     references=(_NVSHMEM,),
 )
-def nic_not_mlx5(node: Node, _: str) -> Outcome:
-    """NVSHMEM does not take this NIC for one of the mlx5 driver.
+def nic_not_mlx5(node: Node, device: RdmaDevice) -> Outcome:
+    """NVSHMEM and NCCL's GIN do not take this NIC for one of the mlx5 driver.
 
-    Cost: NVSHMEM skips the device; without another one its transport between nodes is missing.
+    Cost: NVSHMEM's IBGDA and ibdevx skip the device. With another driver, NCCL's GIN has no GDAKI, only its
+    proxy.
 
     How to tell: `ibv_devices` lists names such as `ibp27s0` or `rocep1s0`, or devices of another driver.
 
     What to do: For a renamed ConnectX, set NVSHMEM_HCA_PREFIX to the beginning of its name. In a container,
     install libmlx5. Other NICs need NVSHMEM_REMOTE_TRANSPORT=ibrc or libfabric.
 
-    Why: NVSHMEM searches for the prefix `mlx5` in the name, and then asks libmlx5 whether it is one.
+    Why: NVSHMEM searches for `mlx5` in the name, and then asks libmlx5 whether it is one. NCCL asks libmlx5
+    alone.
 
-    Source: NVIDIA/nvshmem src/modules/transport/ibgda/ibgda.cpp, nvshmemt_init().
+    Source: NVIDIA/nvshmem src/modules/transport/ibgda/ibgda.cpp, nvshmemt_init(); NVIDIA/nccl
+    src/transport/net_ib/gin.cc.
     """
-    return SHOWN_BY_MESSAGES
+    if not device.driver and not device.virtual:
+        ask = f"ls -l /sys/class/infiniband/{device.name}/device/driver"
+        raise EvidenceMissing(Missing(f"driver of {device.name}", MissingReason.UNDECIDED, ask))
+    if device.driver != "mlx5_core":
+        seen = f"driver {device.driver}" if device.driver else "a device in software"
+        return Failed(seen=seen, expected="driver mlx5_core", subject=device.name)
+    setting = environment(node, SYSTEM).get(_PREFIX)
+    prefix = "mlx5" if setting is None else setting.value
+    if prefix in device.name:
+        return Passed(f"its name has {prefix}")
+    return Failed(
+        seen=f"a name without {prefix}",
+        expected=f"{_PREFIX}, the beginning of its name",
+        subject=device.name,
+        takes=NVSHMEM.own(*INITIATED),
+    )
 
 
 @rule(
@@ -256,13 +324,14 @@ def gin_unavailable(node: Node, _: str) -> Outcome:
 @rule(
     "gin-nics-fused",
     Layer.APPLICATION,
-    per=the_node,
+    per=logs,
+    takes=NCCL_GIN.own(*INITIATED),
     reported_by=(DecidingCommand(_NCCL_LOG, "Made virtual device, with ndevs=2"),),
     cost="GIN is off, or reaches only the NICs of the same rail.",
     references=(_DEVICE_API,),
 )
-def gin_nics_fused(node: Node, _: str) -> Outcome:
-    """NCCL joined two ports into one network device, with which GIN does not work.
+def gin_nics_fused(node: Node, path: str) -> Outcome:
+    """NCCL joined two ports into one network device, with which NCCL's GIN does not work.
 
     Cost: DeepEP from version 2 on and other users of GIN stop, or reach a part of the ranks.
 
@@ -275,7 +344,21 @@ def gin_nics_fused(node: Node, _: str) -> Outcome:
 
     Source: NVIDIA/nccl src/graph/topo.cc, src/dev_runtime.cc; deepseek-ai/DeepEP issue 628.
     """
-    return SHOWN_BY_MESSAGES
+    try:
+        log = nccl_log(node, path)
+    except EvidenceMissing:
+        return NotApplicable("not an NCCL log")
+    if log.version and not release(log.version).has_gin:
+        return NotApplicable(f"NCCL {log.version} has no GIN")
+    fused = next((found for found in log.all(FusedDevice) if found.record.parts > 1), None)
+    if fused is None:
+        return NotApplicable("the log does not show NICs that NCCL joined")
+    node.cite(path, text="whether the program needs GIN is not shown", confidence=Confidence.LIKELY)
+    return Failed(
+        seen=f"{fused.record.name}, of {fused.record.parts} ports",
+        expected="NCCL_IB_MERGE_NICS=0",
+        subject=node.describe_line(path, fused.line),
+    )
 
 
 @rule(
@@ -300,30 +383,5 @@ def gin_library_mismatch(node: Node, _: str) -> Outcome:
     Why: Code on the GPU includes structures of NCCL, which changed between releases up to 2.31.
 
     Source: deepseek-ai/DeepEP csrc/kernels/backend/nccl.cu; NVIDIA/nccl src/devcomm.
-    """
-    return SHOWN_BY_MESSAGES
-
-
-@rule(
-    "vmm-not-rdma-capable",
-    Layer.APPLICATION,
-    per=the_node,
-    reported_by=(DecidingCommand(VERBS_PROBE, "plain memory is registered, so only this kind is refused"),),
-    cost="This memory cannot be registered, or is copied through host memory.",
-    references=("https://docs.nvidia.com/cuda/gpudirect-rdma/",),
-)
-def vmm_not_rdma_capable(node: Node, _: str) -> Outcome:
-    """Memory from cuMemCreate was not created for RDMA, or the GPU does not support that.
-
-    Cost: Registration fails with EFAULT; symmetric memory and GIN are off.
-
-    How to tell: `gdr probe cuda` shows attribute 110 (GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED) as 0, or the
-    program does not set gpuDirectRDMACapable.
-
-    What to do: Set gpuDirectRDMACapable in CUmemAllocationProp, or allocate with cudaMalloc.
-
-    Why: The driver pins such memory for a NIC only if it was asked for when it was created.
-
-    Source: cuda.h, CUmemAllocationProp; deepseek-ai/DeepEP csrc/kernels/backend/symmetric.hpp.
     """
     return SHOWN_BY_MESSAGES

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gdrkit.consumers.consumer import REGISTRATION
+from gdrkit.consumers.consumer import GPU_MEMORY
 from gdrkit.facts.gpu import is_before_turing, is_consumer, is_integrated
 from gdrkit.facts.pci import PciGpu, gpus
 from gdrkit.node import Node
@@ -15,8 +15,8 @@ from gdrkit.rules.rule import DMABUF, Layer, Outcome, Passed, rule
     "gpu-integrated",
     Layer.HARDWARE,
     per=gpus,
-    takes=REGISTRATION,
-    permanent=REGISTRATION,
+    takes=GPU_MEMORY,
+    permanent=GPU_MEMORY,
     reported_by=(DecidingCommand(NVIDIA_SMI, "`Product Name: NVIDIA GB10`, or a frame buffer of N/A"),),
     cost="No NIC can read or write memory from cudaMalloc; data goes through host memory.",
     references=("https://docs.nvidia.com/dgx/dgx-spark-porting-guide/porting/cuda.html",),
@@ -53,8 +53,8 @@ def gpu_integrated(node: Node, gpu: PciGpu) -> Outcome:
     "gpu-consumer",
     Layer.HARDWARE,
     per=gpus,
-    takes=REGISTRATION,
-    permanent=REGISTRATION,
+    takes=GPU_MEMORY,
+    permanent=GPU_MEMORY,
     reported_by=(DecidingCommand(NVIDIA_SMI, "`Product Name` with GeForce or TITAN"),),
     cost="Registering GPU memory fails with EFAULT; data goes through host memory.",
     references=("https://docs.nvidia.com/cuda/gpudirect-rdma/",),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gdrkit.consumers.consumer import REGISTRATION
+from gdrkit.consumers.consumer import GPU_MEMORY
 from gdrkit.facts.gpu import confidential_compute, mig_enabled, vgpu_guest
 from gdrkit.facts.pci import PciGpu, gpus
 from gdrkit.node import Node
@@ -15,7 +15,7 @@ from gdrkit.rules.rule import Layer, Outcome, Passed, rule
     "gpu-vgpu",
     Layer.HARDWARE,
     per=gpus,
-    takes=REGISTRATION,
+    takes=GPU_MEMORY,
     reported_by=(DecidingCommand(NVIDIA_SMI, "`Virtualization Mode: VGPU`"),),
     cost="Data goes through host memory unless the vGPU's profile allows GPUDirect RDMA.",
     references=("https://docs.nvidia.com/ai-enterprise/",),
@@ -47,7 +47,7 @@ def gpu_vgpu(node: Node, gpu: PciGpu) -> Outcome:
     "gpu-confidential",
     Layer.HARDWARE,
     per=gpus,
-    takes=REGISTRATION,
+    takes=GPU_MEMORY,
     reported_by=(DecidingCommand(NVIDIA_SMI, "`Conf Compute Protected Memory Usage` above 0"),),
     cost="Data goes through encrypted bounce buffers in host memory.",
     references=("https://docs.nvidia.com/confidential-computing/",),
@@ -80,7 +80,7 @@ def gpu_confidential(node: Node, gpu: PciGpu) -> Outcome:
     "gpu-mig",
     Layer.HARDWARE,
     per=gpus,
-    takes=REGISTRATION,
+    takes=GPU_MEMORY,
     reported_by=(DecidingCommand(NVIDIA_SMI, "`MIG Mode: Current: Enabled`"),),
     cost="The driver decides whether a MIG instance can be reached; NCCL treats instances separately.",
     references=("https://docs.nvidia.com/datacenter/tesla/mig-user-guide/",),

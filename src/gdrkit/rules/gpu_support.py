@@ -7,15 +7,19 @@ from gdrkit.evidence import EvidenceMissing, Missing
 from gdrkit.facts.gpu import GpuSupport, gpu_support
 from gdrkit.facts.pci import PciGpu
 from gdrkit.node import Node
-from gdrkit.rules.rule import ADDRESS, DMABUF, Failed, Passed
+from gdrkit.rules.rule import ADDRESS, DMABUF, P2PDMA, PINNING, Failed, Passed
 
-_REGISTERED = {"dmabuf": DMABUF, "peermem": ADDRESS}
+_NEEDED = {"dmabuf": (DMABUF,), "peermem": (ADDRESS, PINNING, P2PDMA)}
+"""What CUDA's answers are about: attribute 116 is that of nvidia_p2p_get_pages(), says cuda.h, and so of
+products for GPUDirect."""
 
 
 def refused(node: Node, gpu: PciGpu, code: str, expected: str) -> Failed | None:
     """The failure of the rule with this code, if a path is refused for its reason; else None."""
     supports = _supports(node, gpu, code)
-    refusals = {_REGISTERED[path]: support for path, support in supports if support.state == "no"}
+    refusals = {
+        need: support for path, support in supports if support.state == "no" for need in _NEEDED[path]
+    }
     if not refusals:
         return None
     return Failed(

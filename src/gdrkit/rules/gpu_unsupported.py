@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gdrkit.consumers.consumer import DIRECT, REGISTRATION
+from gdrkit.consumers.consumer import DIRECT, GPU_MEMORY
 from gdrkit.evidence import EvidenceMissing
 from gdrkit.facts.gpu import gpu_support
 from gdrkit.facts.pci import PciGpu, gpus
@@ -16,7 +16,7 @@ from gdrkit.rules.rule import Layer, NotApplicable, Outcome, Passed, rule
     "gpu-unsupported",
     Layer.HARDWARE,
     per=gpus,
-    takes=REGISTRATION,
+    takes=GPU_MEMORY,
     reported_by=(DecidingCommand(CUDA_PROBE, "attribute 116 (GPU_DIRECT_RDMA_SUPPORTED) = 0"),),
     cost="Registering GPU memory fails; data goes through host memory.",
     references=("https://docs.nvidia.com/cuda/gpudirect-rdma/",),

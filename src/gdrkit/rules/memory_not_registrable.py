@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
-from gdrkit.agent.native.cuda_abi import DEVICE_ATTRIBUTES, POINTER_RDMA_CAPABLE
-from gdrkit.consumers.consumer import REGISTRATION
-from gdrkit.evidence import EvidenceMissing
-from gdrkit.facts.gpu import cuda_attributes
+from gdrkit.agent.native.cuda_abi import POINTER_RDMA_CAPABLE
+from gdrkit.consumers.consumer import GPU_MEMORY
 from gdrkit.facts.pci import PciGpu, gpus
 from gdrkit.facts.probe import ProbeCall, cuda_calls, memory_calls
 from gdrkit.facts.third_party import CLASS, REFUSALS, third_party
 from gdrkit.node import Node, each_known, if_missing
 from gdrkit.rules.deciding_command import CUDA_PROBE, DecidingCommand
-from gdrkit.rules.rule import ADDRESS, DMABUF, Failed, Layer, NotApplicable, Outcome, Passed, Status, rule
-
-WITH_CUDA_VMM_SUPPORTED = DEVICE_ATTRIBUTES["GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED"]
+from gdrkit.rules.rule import (
+    ADDRESS,
+    DMABUF,
+    PINNING,
+    Failed,
+    Layer,
+    NotApplicable,
+    Outcome,
+    Passed,
+    Status,
+    rule,
+)
 
 
 @rule(
     "memory-not-registrable",
     Layer.RDMA,
     per=gpus,
-    takes=REGISTRATION,
+    takes=GPU_MEMORY,
     default_status=Status.WARNING,
     reported_by=(
         DecidingCommand(
@@ -36,10 +43,8 @@ def memory_not_registrable(node: Node, gpu: PciGpu) -> Outcome:
     Cost: That memory cannot use the direct path.
 
     How to tell: `gdr probe memory` allocates memory, and `cuMemGetHandleForAddressRange` returns no dma-buf
-    for it, or CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE is 0. Or, in `gdr probe cuda`, attribute 110
-    (GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED) is 0, which concerns only memory from cuMemCreate. Or, in
-    `gdr probe rm`, the kernel module itself refuses NV50_THIRD_PARTY_P2P, the object that nvidia-peermem's
-    path needs.
+    for it, or CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE is 0. Or, in `gdr probe rm`, the kernel
+    module itself refuses NV50_THIRD_PARTY_P2P, the object that nvidia-peermem's path needs.
 
     What to do: Allocate with cudaMalloc, or set gpuDirectRDMACapable in CUmemAllocationProp. In your own
     programs, query each pointer before you register it.
@@ -68,9 +73,9 @@ def memory_not_registrable(node: Node, gpu: PciGpu) -> Outcome:
             seen=f"cuMemGetHandleForAddressRange: CUDA error {exports[0]}",
             expected="a dma-buf",
             subject=gpu.address,
-            takes=(DMABUF,) if refused is None else REGISTRATION,
+            takes=(DMABUF,) if refused is None else (DMABUF, ADDRESS, PINNING),
         )
-    return _of_virtual_memory(node, gpu, tried=bool(exports))
+    return Passed("memory was exported as a dma-buf") if exports else NotApplicable("no probe tried it")
 
 
 def _of_device(call: ProbeCall) -> bool:
@@ -89,22 +94,5 @@ def _of_kernel(node: Node, gpu: PciGpu) -> Failed | None:
         seen=f"{CLASS} {answer.kind}: {answer.word}",
         expected="OK (0x0)",
         subject=gpu.address,
-        takes=(ADDRESS,),
+        takes=(ADDRESS, PINNING),
     )
-
-
-def _of_virtual_memory(node: Node, gpu: PciGpu, tried: bool) -> Outcome:
-    """The outcome for memory from cuMemCreate, which has an attribute of its own. It stops no path: other
-    memory can be registered."""
-    try:
-        virtual = cuda_attributes(node, gpu.address).get(WITH_CUDA_VMM_SUPPORTED)
-    except EvidenceMissing:
-        return NotApplicable("no probe tried it")
-    if virtual == 0:
-        return Failed(
-            seen="CUDA attribute 110 (GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED) is 0",
-            expected="1, for memory from cuMemCreate",
-            subject=gpu.address,
-            takes=(),
-        )
-    return Passed("memory was exported as a dma-buf" if tried else "memory from cuMemCreate can be used")

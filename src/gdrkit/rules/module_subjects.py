@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from gdrkit.consumers.consumer import REGISTRATION, Need
+from gdrkit.consumers.consumer import GPU_MEMORY, Need
 from gdrkit.facts.driver import DRIVER
 from gdrkit.facts.driver_files import driver_path, peermem_path
 from gdrkit.facts.modules import PEERMEM, is_loaded, module_path, name_of
@@ -35,7 +35,7 @@ def _waits_for_driver(node: Node) -> bool:
 
 def lost_without(module: str) -> tuple[Need, ...]:
     """What a machine lacks without a module: without nvidia, GPU memory cannot be registered at all."""
-    return REGISTRATION if module == DRIVER else (ADDRESS,)
+    return GPU_MEMORY if module == DRIVER else (ADDRESS,)
 
 
 def peermem(node: Node) -> Iterable[str]:

@@ -35,12 +35,14 @@ def peermem_redundant(node: Node, module: str) -> Outcome:
     libibverbs all support dma-buf.
 
     What to do: Remove the line from modules-load.d. Unload the module with `sudo modprobe -r nvidia_peermem`
-    if none of your programs depends on it.
+    if none of your programs depends on it: DPDK's mlx5 driver registers memory by address only, Mooncake
+    does by default, and GDAKI and IBGDA need it for the NIC's queues before Linux 6.1.
 
     Why: Guides from the years before dma-buf recommend it.
 
     Source: NCCL src/transport/net.cc, which registers by dma-buf if it can; NVIDIA GPU Operator
-    documentation, GPUDirect RDMA, which calls the module legacy.
+    documentation, GPUDirect RDMA, which calls the module legacy; DPDK drivers/common/mlx5,
+    mlx5_common_verbs_reg_mr().
     """
     entry = next((entry for entry in autoload(node) if entry.name == module), None)
     loaded = is_loaded(node, module)

@@ -16,25 +16,35 @@ from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, rul
     references=("https://github.com/linux-rdma/perftest#gpudirect-usage",),
 )
 def perftest_tests_other_path(node: Node, path: str) -> Outcome:
-    """This perftest run tested nvidia-peermem, not dma-buf.
+    """This perftest run tested nvidia-peermem, not dma-buf, or no GPU memory at all.
 
     Cost: A node on which NCCL works well looks broken, or a node that works only through peermem looks
     healthy.
 
     How to tell: The command line has `--use_cuda` without `--use_cuda_dmabuf`; a failed run ends in
-    `Couldn't allocate MR with error=14`.
+    `Couldn't allocate MR with error=14`. Or it has `--cuda_mem_type=1` (managed memory) or `=4` (host
+    memory), with which neither path is tested.
 
-    What to do: Add `--use_cuda_dmabuf`. If perftest does not know this option, it was built without it:
-    build perftest against CUDA 11.7 or newer.
+    What to do: Add `--use_cuda_dmabuf`, and leave out `--cuda_mem_type`. `--use_cuda_bus_id` chooses the GPU
+    by address; `--use_data_direct` and `--use_cuda_pcie_mapping` need `--use_cuda_dmabuf` as well. If
+    perftest does not know this option, it was built without it: build it against CUDA 11.7 or newer.
 
     Why: Without that option, perftest registers GPU memory with plain ibv_reg_mr, which works only through
-    nvidia-peermem. NCCL prefers dma-buf if both are available.
+    nvidia-peermem. NCCL prefers dma-buf if both are available. Managed memory moves between GPU and host, so
+    the driver pins it for no NIC.
 
-    Source: linux-rdma/perftest src/perftest_resources.c, register_mr(), and perftest_parameters.c.
+    Source: linux-rdma/perftest src/perftest_resources.c, register_mr(), perftest_parameters.c and
+    cuda_memory.c, at the tags up to 26.04.17.
     """
     run = perftest_run(node, path)
     if not run.uses_gpu:
         return NotApplicable("a run with host memory")
+    if run.memory:
+        return Failed(
+            seen=f"a run with {run.memory} memory",
+            expected="the GPU's own memory, without --cuda_mem_type",
+            subject=node.describe_line(path),
+        )
     if run.uses_dmabuf:
         return Passed("it used dma-buf")
     if run.uses_dmabuf is None and run.registration_errno != EFAULT:

@@ -25,6 +25,8 @@ S = TypeVar("S", bound=Hashable)
 
 GPU, WIRE, DMABUF, ADDRESS = Capability.GPU, Capability.WIRE, Capability.DMABUF, Capability.ADDRESS
 DOORBELL, NIC_QUEUES, FABRIC = Capability.DOORBELL, Capability.NIC_QUEUES, Capability.FABRIC
+PINNING, EFA_P2P, VMM = Capability.PINNING, Capability.EFA_P2P, Capability.VMM
+GDRDRV, NVIDIA_FS, P2PDMA = Capability.GDRDRV, Capability.NVIDIA_FS, Capability.P2PDMA
 
 
 class Layer(Ranked):

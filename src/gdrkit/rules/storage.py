@@ -2,19 +2,44 @@
 
 from __future__ import annotations
 
+from gdrkit.consumers.gds import GDS
+from gdrkit.evidence import Confidence, EvidenceAbsent, Missing, MissingReason
+from gdrkit.facts.driver import driver_flavour, driver_version, registry_dwords
+from gdrkit.facts.driver_files import DRIVER
+from gdrkit.facts.driver_log import last_line
+from gdrkit.facts.environment import SYSTEM, environment
+from gdrkit.facts.kernel import architecture, version
+from gdrkit.facts.modules import is_loaded
+from gdrkit.facts.storage import CONFIGURATION, MODULE, cufile_property
+from gdrkit.formats.versions import numbers
 from gdrkit.node import Node
 from gdrkit.rules.deciding_command import DecidingCommand
-from gdrkit.rules.rule import Layer, Outcome, Trait, rule, the_node
-from gdrkit.rules.shown_by_messages import SHOWN_BY_MESSAGES
+from gdrkit.rules.rule import (
+    NVIDIA_FS,
+    P2PDMA,
+    Failed,
+    Layer,
+    NotApplicable,
+    Outcome,
+    Passed,
+    Trait,
+    rule,
+    the_node,
+)
 
 _GUIDE = "https://docs.nvidia.com/gpudirect-storage/troubleshooting-guide/"
 _CHECK = "gdscheck -p"
+PROBE_FAILED = r"nvfs modules probe failed with error"
+_DRIVES = Missing("the drives and file systems", MissingReason.UNDECIDED, _CHECK)
+P2PDMA_KERNEL, P2PDMA_DRIVER, STATIC_BAR1 = (6, 2), (565,), "RMForceStaticBar1"
+"""What cuFile needs for P2PDMA: GPUDirect Storage troubleshooting guide; gds-nvidia-fs issues 70 to 78."""
 
 
 @rule(
     "nvidia-fs-not-loaded",
     Layer.DRIVER,
     per=the_node,
+    takes=(NVIDIA_FS,),
     traits=(Trait.NOT_LOADED,),
     reported_by=(DecidingCommand("lsmod | grep nvidia_fs", "nothing"),),
     cost="Storage reads go through host memory. The network is not affected.",
@@ -34,13 +59,18 @@ def nvidia_fs_not_loaded(node: Node, _: str) -> Outcome:
 
     Source: gds-nvidia-fs src/nvfs-core.c; GPUDirect Storage troubleshooting guide.
     """
-    return SHOWN_BY_MESSAGES
+    if not is_loaded(node, DRIVER):
+        return NotApplicable("NVIDIA's driver is not loaded")
+    if is_loaded(node, MODULE):
+        return Passed(f"{MODULE} is loaded")
+    return Failed(seen=f"{MODULE} is not loaded", expected=f"{MODULE}, loaded", subject=MODULE)
 
 
 @rule(
     "nvidia-fs-symbols-missing",
     Layer.DRIVER,
     per=the_node,
+    takes=(NVIDIA_FS,),
     reported_by=(DecidingCommand("sudo dmesg | grep -i nvfs", "probe failed"),),
     cost="nvidia-fs does not serve this kind of storage.",
     references=(_GUIDE,),
@@ -59,15 +89,21 @@ def nvidia_fs_symbols_missing(node: Node, _: str) -> Outcome:
     Why: nvidia-fs registers itself with nvme, nvme-rdma and file systems by symbols that only patched
     modules export.
 
-    Source: gds-nvidia-fs src/nvfs-core.c, nvfs_init(); gds-nvidia-fs issue 72.
+    Source: gds-nvidia-fs src/nvfs-core.c, nvfs_open(); gds-nvidia-fs issue 72.
     """
-    return SHOWN_BY_MESSAGES
+    if not is_loaded(node, MODULE):
+        return NotApplicable(f"{MODULE} is not loaded")
+    line = last_line(node, PROBE_FAILED)
+    if line is None:
+        return Passed("no program that opened it failed")
+    return Failed(seen=line.text, expected="no such line in the kernel log", subject=MODULE)
 
 
 @rule(
     "gds-compat-mode",
     Layer.APPLICATION,
     per=the_node,
+    takes=GDS.own(*GDS.paths),
     reported_by=(DecidingCommand(_CHECK, "properties.use_compat_mode : true"),),
     cost="Storage reads go through host memory without an error.",
     references=(_GUIDE,),
@@ -80,20 +116,34 @@ def gds_compat_mode(node: Node, _: str) -> Outcome:
     How to tell: Set CUFILE_ALLOW_COMPAT_MODE=false: then cuFile returns an error with the reason. `gdscheck
     -p` lists the supported storage.
 
-    What to do: Remove the reason that the error names: nvidia-fs, the mount, or a buffer that cannot be
-    registered.
+    What to do: Remove force_compat_mode from /etc/cufile.json, or CUFILE_FORCE_COMPAT_MODE from the
+    environment. If neither is set, remove the reason that the error names: nvidia-fs, the mount, or a buffer
+    that cannot be registered.
 
     Why: cufile.json allows the compatibility mode by default, so that programs run everywhere.
 
     Source: ai-dynamo/nixl src/plugins/gds_mt; GPUDirect Storage troubleshooting guide.
     """
-    return SHOWN_BY_MESSAGES
+    if cufile_property(node, FORCED):
+        return Failed(seen=f"{FORCED}: true", expected="false", subject=f"/{CONFIGURATION}")
+    setting = environment(node, SYSTEM).get(FORCED_BY)
+    if setting is not None and setting.value.lower() in ("true", "1"):
+        where = node.describe_line(setting.source, setting.line)
+        return Failed(seen=f"{FORCED_BY}={setting.value}", expected="unset", subject=where)
+    return Passed("it is not forced")
+
+
+FORCED, ON = "force_compat_mode", "use_pci_p2pdma"
+"""Properties in cufile.json."""
+FORCED_BY = "CUFILE_FORCE_COMPAT_MODE"
+"""GPUDirect Storage configuration and benchmarking guide, environment variables."""
 
 
 @rule(
     "gds-p2pdma-off",
     Layer.APPLICATION,
     per=the_node,
+    takes=(P2PDMA,),
     reported_by=(DecidingCommand(_CHECK, "NVMe P2PDMA : Unsupported"),),
     cost="cuFile needs nvidia-fs for NVMe drives, or copies through host memory.",
     references=(_GUIDE,),
@@ -113,4 +163,29 @@ def gds_p2pdma_off(node: Node, _: str) -> Outcome:
 
     Source: gds-nvidia-fs issues 70 to 78; GPUDirect Storage troubleshooting guide.
     """
-    return SHOWN_BY_MESSAGES
+    try:
+        flavour, release = driver_flavour(node), driver_version(node)
+    except EvidenceAbsent:
+        return NotApplicable("the driver is not loaded")
+    if flavour != "open" or numbers(release) < P2PDMA_DRIVER:
+        return Failed(
+            seen=f"the {flavour} driver {release}",
+            expected=f"the open driver {P2PDMA_DRIVER[0]} or newer",
+            subject="nvidia",
+        )
+    if cufile_property(node, ON) is not True:
+        return Failed(seen=f"{ON} is not true", expected=f"{ON}: true", subject=f"/{CONFIGURATION}")
+    if architecture(node) == "x86_64" and not registry_dwords(node).get(STATIC_BAR1):
+        return Failed(
+            seen=f"RegistryDwords has no {STATIC_BAR1}=1",
+            expected=f'NVreg_RegistryDwords="{STATIC_BAR1}=1;RmForceDisableIomapWC=1;"',
+            subject="nvidia",
+        )
+    if version(node) < P2PDMA_KERNEL:
+        node.cite("P2PDMA for GPUs", text="distributions may have it earlier", confidence=Confidence.LIKELY)
+        return Failed(
+            seen=f"Linux {'.'.join(map(str, version(node)))}",
+            expected=f"Linux {'.'.join(map(str, P2PDMA_KERNEL))} or newer",
+            subject="kernel",
+        )
+    return Passed("driver, kernel and cufile.json allow it", lacking=(_DRIVES,))

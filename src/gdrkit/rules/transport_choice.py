@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+from gdrkit.consumers.consumer import DIRECT
+from gdrkit.consumers.mooncake import MOONCAKE
+from gdrkit.consumers.nixl import NIXL
+from gdrkit.consumers.ucx import UCX, leaves_out_cuda
+from gdrkit.evidence import Confidence
+from gdrkit.facts.environment import UCX_CONF, process_sources
+from gdrkit.facts.libraries import torch_copies
+from gdrkit.formats.versions import numbers
 from gdrkit.node import Node
 from gdrkit.rules.deciding_command import DecidingCommand
-from gdrkit.rules.rule import Layer, Outcome, rule, the_node
+from gdrkit.rules.job_settings import settings_of, taken_by
+from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, rule, the_node
 from gdrkit.rules.shown_by_messages import SHOWN_BY_MESSAGES
 
 _UCX = "https://github.com/openucx/ucx"
 _MOONCAKE = "https://github.com/kvcache-ai/Mooncake"
+_OF_UCX = (*UCX.own(*DIRECT), *NIXL.own(*DIRECT))
 _COST = "Data goes over TCP or through host memory."
 
 
@@ -41,15 +51,17 @@ def ucx_lacks_cuda(node: Node, _: str) -> Outcome:
 @rule(
     "ucx-transport-excluded",
     Layer.APPLICATION,
-    per=the_node,
+    per=lambda node: (UCX_CONF, *process_sources(node)),
+    takes=lambda source: () if source == UCX_CONF else _OF_UCX,  # a file that is rarely present
     reported_by=(DecidingCommand("env | grep UCX_, in the job", "UCX_TLS or UCX_NET_DEVICES"),),
     cost=_COST,
     references=(_UCX,),
 )
-def ucx_transport_excluded(node: Node, _: str) -> Outcome:
+def ucx_transport_excluded(node: Node, source: str) -> Outcome:
     """UCX_TLS or UCX_NET_DEVICES leaves out a transport that GPU memory needs.
 
-    Cost: UCX finds no usable transport, or uses TCP.
+    Cost: UCX finds no usable transport, uses TCP, or takes a GPU's address for host memory and fails. This
+    holds for NIXL, too.
 
     How to tell: The job's environment has UCX_TLS without `cuda` or without `rc`, or UCX_NET_DEVICES with a
     device that does not exist there.
@@ -59,9 +71,20 @@ def ucx_transport_excluded(node: Node, _: str) -> Outcome:
 
     Why: UCX_TLS is a list of what is allowed; what it does not name is off.
 
-    Source: openucx/ucx src/ucp/core/ucp_context.c.
+    Source: openucx/ucx src/ucp/core/ucp_context.c, at the tags from 1.12 to 1.22.
     """
-    return SHOWN_BY_MESSAGES
+    found = settings_of(node, source)
+    setting = found.get("UCX_TLS")
+    if setting is None:
+        return NotApplicable(f"{source} does not set UCX_TLS")
+    if not leaves_out_cuda(setting.value):
+        return Passed(f"UCX_TLS={setting.value} has cuda_copy")
+    return Failed(
+        seen=f"UCX_TLS={setting.value}, without cuda_copy",
+        expected="unset, or a list with cuda",
+        subject=node.describe_line(setting.source, setting.line),
+        takes=taken_by(found, _OF_UCX),
+    )
 
 
 @rule(
@@ -96,27 +119,50 @@ def rdma_transport_not_chosen(node: Node, _: str) -> Outcome:
 @rule(
     "torch-expandable-segments",
     Layer.APPLICATION,
-    per=the_node,
+    per=process_sources,
+    takes=(*NIXL.own(*DIRECT), *MOONCAKE.own(*DIRECT)),
     reported_by=(DecidingCommand("env | grep ALLOC_CONF, in the job", "expandable_segments:True"),),
     cost="Memory of PyTorch cannot be registered, or is copied through host memory.",
     references=("https://github.com/pytorch/pytorch/pull/153261",),
 )
-def torch_expandable_segments(node: Node, _: str) -> Outcome:
+def torch_expandable_segments(node: Node, source: str) -> Outcome:
     """PyTorch's expandable segments are memory that older versions do not create for RDMA.
 
-    Cost: Registration fails with EFAULT, or UCX moves the data over TCP without an error.
+    Cost: NIXL and Mooncake cannot register such memory (EFAULT), or UCX moves the data over TCP without an
+    error.
 
     How to tell: PYTORCH_CUDA_ALLOC_CONF or PYTORCH_ALLOC_CONF has `expandable_segments:True`, and the same
     job works without it.
 
-    What to do: Remove the setting, or use a PyTorch from May 2025 on, which sets gpuDirectRDMACapable.
+    What to do: Remove the setting, or use PyTorch 2.8 or newer, which sets gpuDirectRDMACapable.
 
     Why: Such a segment is mapped from several pieces of cuMemCreate. A range over several pieces is not one
-    dma-buf either.
+    dma-buf either, with any version.
 
-    Source: pytorch/pytorch pull 153261; ai-dynamo/nixl issue 1754; kvcache-ai/Mooncake pull 3538.
+    Source: pytorch/pytorch pull 153261, merged in May 2025, after 2.7; ai-dynamo/nixl issue 1754;
+    kvcache-ai/Mooncake pull 3538.
     """
-    return SHOWN_BY_MESSAGES
+    found = settings_of(node, source)
+    for name in ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"):
+        setting = found.get(name)
+        if setting is not None and "expandable_segments:true" in setting.value.lower().replace(" ", ""):
+            break
+    else:
+        return NotApplicable(f"{source} does not set it")
+    copies = torch_copies(node)
+    old = [copy for copy in copies if numbers(copy.version) < FLAGGED_SINCE]
+    copy = next(iter(old), copies[0])
+    node.cite(copy.source, text=f"PyTorch {copy.version}", confidence=Confidence.LIKELY)
+    return Failed(
+        seen=f"{name}={setting.value}, PyTorch {copy.version}",
+        expected="no expandable segments" if not old else "PyTorch 2.8 or newer, or no expandable segments",
+        subject=node.describe_line(setting.source, setting.line),
+        takes=taken_by(found) if len(old) == len(copies) else (),
+    )
+
+
+FLAGGED_SINCE = (2, 8)
+"""The first release of PyTorch that creates such memory for RDMA."""
 
 
 @rule(

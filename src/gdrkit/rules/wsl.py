@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gdrkit.consumers.consumer import REGISTRATION
+from gdrkit.consumers.consumer import GPU_MEMORY
 from gdrkit.facts.virtual import is_wsl
 from gdrkit.node import Node
 from gdrkit.rules.deciding_command import DecidingCommand
@@ -13,8 +13,8 @@ from gdrkit.rules.rule import FABRIC, Failed, Layer, Outcome, Passed, rule, the_
     "wsl",
     Layer.HARDWARE,
     per=the_node,
-    takes=(*REGISTRATION, FABRIC),
-    permanent=(*REGISTRATION, FABRIC),
+    takes=(*GPU_MEMORY, FABRIC),
+    permanent=(*GPU_MEMORY, FABRIC),
     reported_by=(DecidingCommand("uname -r", "`microsoft` in the kernel's release"),),
     cost="Windows controls GPU and NIC; data passes through host memory.",
     references=("https://docs.nvidia.com/cuda/wsl-user-guide/",),

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from msgspec.structs import replace
 
+from gdrkit.consumers.consumer import WITHOUT_NIC
 from gdrkit.consumers.table import CELLS, cells_of
 from gdrkit.facts.expectation import absent_gpus
 from gdrkit.facts.pci import PciGpu, gpus
@@ -24,8 +25,16 @@ Matrix = dict[Pair | None, tuple[PathState, ...]]
 
 
 def matrix(node: Node, results: Iterable[CheckResult]) -> Matrix:
-    """The states of every pair. Without pairs, the states of the node as a whole, under None."""
-    return path_states_at(node, results, pairs_to_judge(node) or (None,))
+    """The states of every pair. Without pairs, the states of the node as a whole, under None; then paths
+    without a NIC are judged for each GPU."""
+    results = tuple(results)
+    some_pairs = pairs_to_judge(node)
+    if some_pairs:
+        return path_states_at(node, results, some_pairs)
+    alone = tuple(Pair(gpu.address, "") for gpu in if_missing((), gpus, node))
+    without = [cell for cell in COMBINATIONS if alone and cell[0] in WITHOUT_NIC]
+    others = [cell for cell in COMBINATIONS if cell not in without]
+    return path_states_at(node, results, (None,), others) | path_states_at(node, results, alone, without)
 
 
 def path_states_at(

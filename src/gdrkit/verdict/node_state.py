@@ -5,7 +5,8 @@ from __future__ import annotations
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gdrkit.consumers.consumer import Fallback
+from gdrkit.consumers.consumer import WITHOUT_NIC, Fallback
+from gdrkit.consumers.names import NAMES
 from gdrkit.consumers.table import consumer_of
 from gdrkit.evidence import Missing, MissingReason
 from gdrkit.facts.gpu import is_integrated
@@ -52,7 +53,7 @@ def consumer_state(node: Node, table: Matrix, consumer: str, toward: str = "") -
     """The state of the node for one consumer. Fallbacks never improve it; `best_fallback` names the best.
 
     Of two paths with the same state, the one that lacks less decides, but before it the path `toward`."""
-    best = (_best_direct(table, here, consumer, toward) for here in _by_gpu(node, table))
+    best = (_best_direct(table, here, consumer, toward) for here in _by_gpu(node, table, consumer))
     found = [_unless_farther(node, table, *choice) for choice in best if choice is not None]
     chosen = [choice for choice in found if choice[1].state is not State.IMPOSSIBLE] or found
     judgements = tuple(judgement for _, judgement in chosen)
@@ -74,7 +75,9 @@ def _unless_farther(
 ) -> tuple[Pair | None, PathState]:
     """The judgement, but unknown if only a NIC of unknown distance is ready while a known one is down: that
     one may be the nearest."""
-    if pair is None or judgement.state is not State.READY or distance_rank(node, pair)[1]:
+    if pair is None or judgement.path in WITHOUT_NIC:
+        return pair, judgement
+    if judgement.state is not State.READY or distance_rank(node, pair)[1]:
         return pair, judgement
     others = (other for other in table if other is not None and other.gpu == pair.gpu)
     if not any(distance_rank(node, other)[1] and is_down(node, other) for other in others):
@@ -89,20 +92,20 @@ def _badness(judgement: PathState) -> tuple[int, int]:
     return WORST_FIRST.index(judgement.state), len(Layer) if layer is None else layer.rank
 
 
-def nearest_pairs(node: Node, table: Matrix) -> tuple[Pair | None, ...]:
-    """The pairs that determine the state of the node."""
-    return tuple(pair for here in _by_gpu(node, table) for pair in here)
+def nearest_pairs(node: Node, table: Matrix, consumer: str = NAMES[0]) -> tuple[Pair | None, ...]:
+    """The pairs that determine the state of the node for a consumer, the first one if none is named."""
+    return tuple(pair for here in _by_gpu(node, table, consumer) for pair in here)
 
 
-def _by_gpu(node: Node, table: Matrix) -> list[list[Pair | None]]:
-    """For each GPU, its pairs with the nearest devices, without those that are down if others are equally
-    near.
+def _by_gpu(node: Node, table: Matrix, consumer: str) -> list[list[Pair | None]]:
+    """For each GPU, its pairs with the nearest devices, of those at which this consumer is judged; without
+    those that are down if others are equally near.
 
     If all of the nearest are down, that is what the GPU lacks: the next device, which is farther away and
     belongs to another GPU, does not replace them."""
     groups: dict[str, list[Pair]] = {}
-    for pair in table:
-        if pair is not None:
+    for pair, here in table.items():
+        if pair is not None and any(judgement.consumer == consumer for judgement in here):
             groups.setdefault(pair.gpu, []).append(pair)
     if not groups:
         return [[None]]

@@ -103,8 +103,8 @@ _WORDS = """
     nranks nstatus nthread numactl number numbers numerical nutanix nvalloc nversion nvidia nvidiadriver
     nvldomainsize nvlink nvlinktransport nvmem nvmldev nvreg nvshmem nvshmemt object objects objtool
     obtain odify ofed ofeddriver offer offered offers offset ofiutils ofiwg older ommand ompletion online
-    onnect opcode openfabrics openib openibd opening openssh openstack openucx operaci operating operation
-    operations operator opt optimal option options oracle order original orin osapi
+    onnect opcode openfabrics openib openibd opening opensource openssh openstack openucx operaci
+    operating operation operations operator opt optimal option options oracle order original orin osapi
     oscreateosdescriptorfromiomemory osdev oserror osinit osmemdesc osrelease other others outermost
     output outside overflow overlap overlay override overriding owned owner package packages packed packet
     packets pagemap pager pages paging panic parallels param parameter parameters params parent

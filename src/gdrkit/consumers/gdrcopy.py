@@ -1,0 +1,18 @@
+"""GDRCopy: the CPU maps GPU memory with the module gdrdrv, and copies a few bytes faster than CUDA does.
+
+It is not a path to the network: UCX and libfabric use it for short messages, and go on without it.
+"""
+
+from __future__ import annotations
+
+from gdrkit.consumers.consumer import Consumer, Path, PathSupport
+from gdrkit.facts.gdrcopy import gdrcopy_copies
+
+GDRCOPY = Consumer(
+    name="gdrcopy",
+    title="GDRCopy",
+    copies=gdrcopy_copies,
+    without="cannot be opened: UCX, libfabric and NVSHMEM on InfiniBand go on without it; NVSHMEM on EFA and"
+    " GIN on EFA stop",
+    uses=(PathSupport(path=Path.CPU_MAPPED),),
+)

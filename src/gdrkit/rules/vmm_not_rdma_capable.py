@@ -1,0 +1,50 @@
+"""Memory from cuMemCreate, which a NIC may register only if it was created for that."""
+
+from __future__ import annotations
+
+from gdrkit.agent.native.cuda_abi import DEVICE_ATTRIBUTES
+from gdrkit.evidence import EvidenceMissing
+from gdrkit.facts.gpu import cuda_attributes
+from gdrkit.facts.pci import PciGpu, gpus
+from gdrkit.node import Node
+from gdrkit.rules.deciding_command import VERBS_PROBE, DecidingCommand
+from gdrkit.rules.rule import VMM, Failed, Layer, NotApplicable, Outcome, Passed, rule
+
+WITH_CUDA_VMM_SUPPORTED = DEVICE_ATTRIBUTES["GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED"]
+
+
+@rule(
+    "vmm-not-rdma-capable",
+    Layer.APPLICATION,
+    per=gpus,
+    takes=(VMM,),
+    reported_by=(DecidingCommand(VERBS_PROBE, "plain memory is registered, so only this kind is refused"),),
+    cost="This memory cannot be registered, or is copied through host memory.",
+    references=("https://docs.nvidia.com/cuda/gpudirect-rdma/",),
+)
+def vmm_not_rdma_capable(node: Node, gpu: PciGpu) -> Outcome:
+    """Memory from cuMemCreate was not created for RDMA, or the GPU does not support that.
+
+    Cost: Registration fails with EFAULT; symmetric memory and NCCL's GIN are off.
+
+    How to tell: `gdr probe cuda` shows attribute 110 (GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED) as 0, or the
+    program does not set gpuDirectRDMACapable.
+
+    What to do: Set gpuDirectRDMACapable in CUmemAllocationProp, or allocate with cudaMalloc.
+
+    Why: The driver pins such memory for a NIC only if it was asked for when it was created.
+
+    Source: cuda.h, CUmemAllocationProp; deepseek-ai/DeepEP csrc/kernels/backend/symmetric.hpp; NVIDIA/nccl
+    src/init.cc, globalCuMemGdrSupport.
+    """
+    try:
+        supported = cuda_attributes(node, gpu.address).get(WITH_CUDA_VMM_SUPPORTED)
+    except EvidenceMissing:
+        return NotApplicable("no probe asked CUDA")
+    if supported == 0:
+        return Failed(
+            seen=f"CUDA attribute {WITH_CUDA_VMM_SUPPORTED} (GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED) is 0",
+            expected="1",
+            subject=gpu.address,
+        )
+    return Passed("memory from cuMemCreate can be registered")
