@@ -130,6 +130,14 @@ def test_the_map_is_filtered_and_walked_by_keyboard_and_a_link_leads_to_its_stat
         assert page.url.endswith("#q=rack%3Ar2&node=gpu009&view=layers")
 
 
+def test_paper_has_no_map_and_no_filter_but_every_list_whole(browser, tmp_path):
+    with browser.opened(fleet(tmp_path)) as page:
+        assert page.is_visible("#map") and page.is_visible("#filter")
+        page.emulate_media(media="print")
+        assert page.is_hidden("#map") and page.is_hidden("#filter")
+        assert page.is_visible("#groups .cmd.list")
+
+
 def test_the_policy_refuses_a_script_a_style_and_a_request_that_evidence_could_smuggle_in(browser, tmp_path):
     with browser.opened(fleet(tmp_path)) as page:
         page.evaluate(
