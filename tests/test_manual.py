@@ -90,6 +90,9 @@ def found(site: Path, words: str) -> list[str]:
         ("drain", "on-slurm.html"),
         ("ClusterPolicy", "on-gpu-operator.html"),
         ("gdr fleet", "commands.html"),
+        ("gdr_node_state", "metrics.html"),
+        ("blocked_by", "json/report.html"),
+        ("generate_key", "transport-api.html"),
     ],
 )
 def test_the_search_finds_what_a_reader_types(site, words, page):
