@@ -379,10 +379,8 @@ def _parts(name: str) -> tuple[str, str]:
 
 CHARACTER = 7.2
 """Mean width of a character of 10.5 px, in pixels: enough for bold letters and capitals of DejaVu Sans."""
-CODE = 5.6
-"""Width of a character of a device's name, 9.2 px, in pixels."""
-NAME = 8
-"""Characters in a line of a device's name: `roceP2p1`."""
+CODE, NAME = 5.6, 8
+"""A device's name, 9.2 px: the width of a character in pixels, and characters of a line: `roceP2p1`."""
 
 
 def _fitting(words: str, width: float) -> str:
