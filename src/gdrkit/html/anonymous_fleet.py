@@ -23,7 +23,7 @@ PARTS_LIMIT = 16
 """Parts of a word, between dots and dashes, in which names are looked for."""
 
 CLOSED = ("schema", "standing", "kind", "known_by", "remedies", "started", "since")
-"""Keys whose values the schema lists, or that are times: they name nobody."""
+"""Keys whose values the schema lists, or that are times: they name no node."""
 
 Racks = Mapping[str, str]
 
