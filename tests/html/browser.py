@@ -41,20 +41,26 @@ class Browser:
     @contextlib.contextmanager
     def opened(self, file: Path, link: str = "", **options: Any) -> Iterator[Any]:
         """The page of a file. Fails for a line on its console, an error of a script, a request."""
+        with self.visited(file.as_uri(), link, **options) as page:
+            yield page
+
+    @contextlib.contextmanager
+    def visited(self, address: str, link: str = "", within: str = "", **options: Any) -> Iterator[Any]:
+        """The page at an address. Fails as `opened` does, for a request that is not `within`."""
         problems = self.problems = []
         context = self._chromium.new_context(viewport={"width": 1280, "height": 800}, **options)
         page = context.new_page()
         page.on("console", lambda message: problems.append(f"console: {message.text}"))
         page.on("pageerror", lambda error: problems.append(f"error: {error}"))
-        page.on("request", lambda request: self._check(request.url, file, problems))
-        page.goto(f"{file.as_uri()}{link}")
+        page.on("request", lambda request: self._check(request.url, within or address, problems))
+        page.goto(f"{address}{link}")
         yield page
         context.close()
         assert not problems, problems
 
     @staticmethod
-    def _check(url: str, file: Path, problems: list[str]) -> None:
-        if not url.startswith((file.as_uri(), "data:")):
+    def _check(url: str, within: str, problems: list[str]) -> None:
+        if not url.startswith((within, "data:", "blob:")):
             problems.append(f"request: {url}")
 
 
