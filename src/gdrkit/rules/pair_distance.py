@@ -8,7 +8,7 @@ from gdrkit.consumers.nccl_levels import allows, gdr_level
 from gdrkit.consumers.nccl_releases import release
 from gdrkit.evidence import Confidence, EvidenceMissing, Missing, MissingReason
 from gdrkit.facts.environment import NCCL_CONF, Environment, environment, integer
-from gdrkit.facts.gpu import is_coherent
+from gdrkit.facts.gpu import is_coherent, is_integrated
 from gdrkit.facts.libraries import nccl_version
 from gdrkit.facts.nccl_topology import DEFAULT_FILE, distance_in_topology_file
 from gdrkit.facts.pci import gpu_at
@@ -68,12 +68,20 @@ def pair_distant(node: Node, pair: Pair) -> Outcome:
     if allows(level, needed):
         return Passed(f"{how_far}, and {NCCL_CONF} allows {level}")
     _check_own_topology(node, pair)
+    if gpu and if_missing(False, is_integrated, node, gpu):
+        advice = (
+            "Nothing: this GPU has no memory of its own, so that no NIC and no level gives a direct path."
+        )
+    else:
+        advice = (
+            f"Use a NIC below the GPU's PCIe switch. If there is none, set `{LEVEL}={needed}` and measure: "
+            "through the CPU, direct traffic can be slower than a copy, or fail with an IOMMU."
+        )
     return Failed(
         seen=how_far,
         expected=f"{level} or nearer",
         subject=f"{pair.gpu} {pair.device}",
-        advice=f"Use a NIC below the GPU's PCIe switch. If there is none, set `{LEVEL}={needed}` and "
-        "measure: through the CPU, direct traffic can be slower than a copy, or fail with an IOMMU.",
+        advice=advice,
     )
 
 
