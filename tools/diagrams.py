@@ -88,7 +88,7 @@ WAYS: dict[str, tuple[Step, ...]] = {
     "peermem": (
         ("a program", "ibv_reg_mr() with an address of GPU memory", None),
         ("RDMA core with the peer-memory API", "asks each of its clients whose address it is. OFED has it, "
-         "the kernel does not", "warning"),
+         "and Ubuntu's kernels before 6.8", "warning"),
         ("nvidia-peermem", "answers, and takes the pages with nvidia_p2p_get_pages(). Built for one RDMA "
          "core and one driver", "warning"),
         ("NVIDIA's driver", "pins the pages, and gives their addresses on the bus, in BAR1", None),
@@ -96,7 +96,7 @@ WAYS: dict[str, tuple[Step, ...]] = {
     "dma-buf": (
         ("a program", "gets a file descriptor for GPU memory from CUDA, and calls ibv_reg_dmabuf_mr()",
          None),
-        ("RDMA core", "imports the dma-buf. In the kernel since Linux 5.12", None),
+        ("RDMA core", "imports the dma-buf. In Linux since 5.12, in some distributions earlier", None),
         ("the kernel's dma-buf", "asks the driver that exported it. No module between the two", None),
         ("NVIDIA's open modules", "pin the pages, and give their addresses on the bus, in BAR1. The "
          "proprietary modules export nothing", "warning"),
