@@ -74,6 +74,20 @@ def overflow(page: Any) -> dict[int, int]:
     return {width: more for width, more in found.items() if more > 0}
 
 
+def answered_late(page: Any) -> list[int]:
+    """The widths at which something of the first screen stands above the verdict."""
+    found = []
+    for width in WIDTHS:
+        page.set_viewport_size({"width": width, "height": 800})
+        tops = page.evaluate(
+            "[...document.querySelectorAll('.first>*')].map((part) => part.getBoundingClientRect().top)"
+        )
+        if tops and tops[0] > min(tops):
+            found.append(width)
+    page.set_viewport_size({"width": 1280, "height": 800})
+    return found
+
+
 def violations(page: Any, *, rules: tuple[str, ...] = ()) -> list[str]:
     """What axe-core finds of serious or critical impact, and where; by all its rules, or by some."""
     from axe_playwright_python.sync_playwright import Axe

@@ -10,7 +10,7 @@ from gdrkit.cli import main
 from gdrkit.html.fleet_page import fleet_page
 from tests.evidence_nodes import build
 from tests.html import test_fleet_page, test_job_page, test_node_page
-from tests.html.browser import cut_on_paper, overflow, violations
+from tests.html.browser import answered_late, cut_on_paper, overflow, violations
 
 NODES = ("rail-down", "spark-two-cables", "h200-vm", "sixteen")
 
@@ -64,7 +64,7 @@ def test_a_report_is_quiet_fits_every_window_and_paper_and_axe_finds_nothing_ser
         assert not violations(page)
         page.emulate_media(color_scheme="dark")
         assert not violations(page, rules=("color-contrast",))
-        assert not overflow(page)
+        assert not overflow(page) and not answered_late(page)
         assert not cut_on_paper(page)
         assert page.evaluate("typeof hacked") == "undefined"
 

@@ -13,7 +13,7 @@ from gdrkit.fabric.picture_routes import DIRECT, STAGED, Routes
 from gdrkit.fabric.picture_svg import RULES, TALL, WIDE, Drawing, Form, scoped
 from gdrkit.fabric.topo_document import TopoDocument
 from gdrkit.html import page
-from gdrkit.html.ceiling_chart import ceiling_chart
+from gdrkit.html.ceiling_chart import NAMES, ceiling_chart
 from gdrkit.html.given import Given, sections
 from gdrkit.html.node_sections import STATE_GLYPHS, fixes, glossary, layers, plan_step, running, unseen
 from gdrkit.html.page import Glyph, command, file, glyph, rich, safe, section
@@ -283,7 +283,7 @@ def _about(pair: PairView) -> tuple[str, ...]:
         rows.append(("NCCL does", safe(pair.nccl)))
     tight = next((chain.tightest for chain in pair.chains if chain.tightest), None)
     if tight is not None:
-        rows.append(("Tightest", safe(f"{tight.name}: {tight.description}")))
+        rows.append(("Tightest", safe(f"{NAMES.get(tight.name, tight.name)}: {tight.description}")))
     if pair.because:
         rows.append(("Because of", ", ".join(f"<code>{safe(code)}</code>" for code in pair.because)))
     if pair.confidence:
