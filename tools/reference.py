@@ -257,7 +257,8 @@ def api_page() -> str:
         found = getattr(transport, name)
         parts.append(f"## {name}")
         if not callable(found):
-            parts.append(f"```python\n{name} = {found!r}\n```")
+            quoted = repr(found).replace("'", '"')  # as ruff formats it
+            parts.append(f"```python\n{name} = {quoted}\n```")
             continue
         signed = _signature(name, found)
         parts += [signed] if signed else []
