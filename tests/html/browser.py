@@ -75,7 +75,7 @@ def overflow(page: Any) -> dict[int, int]:
 
 
 def answered_late(page: Any) -> list[int]:
-    """The widths at which something of the first screen stands above the verdict."""
+    """The widths at which something of the first screen is above the verdict."""
     found = []
     for width in WIDTHS:
         page.set_viewport_size({"width": width, "height": 800})
