@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from gdrkit.cli import main
 from gdrkit.fleet.build import build as build_fleet
+from gdrkit.fleet.document import Standing
 from gdrkit.fleet.hostlist import expand
 from gdrkit.html.anonymous_fleet import anonymous_fleet
 from gdrkit.html.fleet_page import fleet_page
@@ -79,10 +80,12 @@ def test_a_fleet_has_no_name_of_a_node_in_words_lists_or_data_and_the_same_group
 
 
 def test_a_fleet_whose_nodes_are_called_as_words_of_the_document_stays_whole():
-    rows = [replace(GOOD, name=name) for name in ("standing", "blocked", "acs-redirect", "nodes", "GPUs")]
-    hidden, _ = anonymous_fleet(build_fleet([*rows, BAD], seconds=1.0), {})
-    assert len(hidden.nodes) == 6 and {row.standing for row in hidden.nodes} == {"ready", "blocked"}
-    assert not {"standing", "acs-redirect"} & {row.name for row in hidden.nodes}
+    warned = replace(BAD, name="x1", standing=Standing.WARNINGS, remedies=("load-peermem",))
+    names = ("standing", "warnings", "load-peermem", "nodes", "GPUs", "differences")
+    rows = [replace(GOOD, name=name) for name in names]
+    hidden, _ = anonymous_fleet(build_fleet([*rows, warned], seconds=1.0), {})
+    assert len(hidden.nodes) == 7 and {row.standing for row in hidden.nodes} == {"ready", "warnings"}
+    assert not set(names) & {row.name for row in hidden.nodes}
 
 
 def test_the_command_writes_a_fleet_without_its_names(tmp_path):
