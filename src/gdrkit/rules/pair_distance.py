@@ -11,7 +11,7 @@ from gdrkit.facts.environment import NCCL_CONF, Environment, environment, intege
 from gdrkit.facts.gpu import is_coherent, is_integrated
 from gdrkit.facts.libraries import nccl_version
 from gdrkit.facts.nccl_topology import DEFAULT_FILE, distance_in_topology_file
-from gdrkit.facts.pci import gpu_at
+from gdrkit.facts.pci import PciGpu, gpu_at
 from gdrkit.facts.rdma import NEAR, Pair, below_one_switch, distance, hardware_pairs, rdma_device
 from gdrkit.facts.virtual import virtual_machine
 from gdrkit.node import Node, if_absent, if_missing
@@ -68,20 +68,21 @@ def pair_distant(node: Node, pair: Pair) -> Outcome:
     if allows(level, needed):
         return Passed(f"{how_far}, and {NCCL_CONF} allows {level}")
     _check_own_topology(node, pair)
-    if gpu and if_missing(False, is_integrated, node, gpu):
-        advice = (
-            "Nothing: this GPU has no memory of its own, so that no NIC and no level gives a direct path."
-        )
-    else:
-        advice = (
-            f"Use a NIC below the GPU's PCIe switch. If there is none, set `{LEVEL}={needed}` and measure: "
-            "through the CPU, direct traffic can be slower than a copy, or fail with an IOMMU."
-        )
     return Failed(
         seen=how_far,
         expected=f"{level} or nearer",
         subject=f"{pair.gpu} {pair.device}",
-        advice=advice,
+        advice=_advice(node, gpu, needed),
+    )
+
+
+def _advice(node: Node, gpu: PciGpu | None, needed: str) -> str:
+    """What to do about a distance for which NCCL needs a level."""
+    if gpu and if_missing(False, is_integrated, node, gpu):
+        return "Nothing: this GPU has no memory of its own, so that no NIC and no level gives a direct path."
+    return (
+        f"Use a NIC below the GPU's PCIe switch. If there is none, set `{LEVEL}={needed}` and measure: "
+        "through the CPU, direct traffic can be slower than a copy, or fail with an IOMMU."
     )
 
 
