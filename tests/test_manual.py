@@ -109,9 +109,10 @@ def test_the_search_finds_what_a_reader_types(site, words, page):
 @pytest.fixture(scope="module")
 def served(site: Path) -> Iterator[str]:
     handler = functools.partial(QuietHandler, directory=str(site))
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+    host = "127.0.0.1"
+    with http.server.ThreadingHTTPServer((host, 0), handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_address[1]}/"
+        yield f"http://{host}:{server.server_address[1]}/"
         server.shutdown()
 
 
