@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import functools
+import http.server
 import json
 import os
 import re
 import subprocess
 import sys
+import threading
+from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+
+from tests.html.browser import Browser
 
 ROOT = Path(__file__).parent.parent
 LOADS = {"script": "src", "link": "href", "img": "src", "iframe": "src", "source": "src", "object": "data"}
@@ -90,11 +96,38 @@ def found(site: Path, words: str) -> list[str]:
         ("drain", "on-slurm.html"),
         ("ClusterPolicy", "on-gpu-operator.html"),
         ("gdr fleet", "commands.html"),
+        ("gdr_node_state", "metrics.html"),
+        ("blocked_by", "json/report.html"),
+        ("generate_key", "transport-api.html"),
     ],
 )
 def test_the_search_finds_what_a_reader_types(site, words, page):
     assert any(where.partition("#")[0] == page for where in found(site, words))
     assert not found(site, "no such word as zzyzx")
+
+
+@pytest.fixture(scope="module")
+def served(site: Path) -> Iterator[str]:
+    handler = functools.partial(QuietHandler, directory=str(site))
+    host = "127.0.0.1"
+    with http.server.ThreadingHTTPServer((host, 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://{host}:{server.server_address[1]}/"
+        server.shutdown()
+
+
+class QuietHandler(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, *words: object) -> None:
+        """Say nothing on standard error."""
+
+
+def test_a_reader_types_words_and_gets_the_page_and_nothing_is_asked_of_another_host(served):
+    with Browser.started() as browser, browser.visited(f"{served}index.html", within=served) as page:
+        for words, wanted in (("prometheus", "monitoring.html"), ("Invalid argument", "sparks.html")):
+            page.click("input.md-search__input")
+            page.fill("input.md-search__input", "")
+            page.keyboard.type(words)
+            page.wait_for_selector(f".md-search-result__link[href*='{wanted}']")
 
 
 WAYS = (

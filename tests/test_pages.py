@@ -1,5 +1,6 @@
 """Every code has a page generated from its rule, and generated files are up to date."""
 
+import json
 import re
 import subprocess
 import sys
@@ -7,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+import gdrkit.transport
+from gdrkit.cli.schema import DOCUMENTS, document_of, schema_of
 from gdrkit.report.pages import HEADINGS, page, sections, titles
 from gdrkit.rules import RULES
 
@@ -72,6 +75,45 @@ def test_pictures_are_what_gdr_draws():
         [sys.executable, "-m", "tools.pictures", "--check"], cwd=ROOT, capture_output=True, text=True
     )
     assert run.returncode == 0, f"run `uv run --no-sync python -m tools.pictures`; out of date: {run.stdout}"
+
+
+def test_references_are_what_the_code_holds():
+    run = subprocess.run(
+        [sys.executable, "-m", "tools.reference", "--check"], cwd=ROOT, capture_output=True, text=True
+    )
+    assert run.returncode == 0, f"run `uv run python -m tools.reference`; out of date: {run.stdout}"
+
+
+DOCS = ROOT / "docs"
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_the_page_of_a_document_has_every_object_of_its_schema_and_every_link_has_its_heading(name):
+    text = (DOCS / "json" / f"{name}.md").read_text()
+    schema = json.loads(schema_of(document_of(name), name))
+    keys = [key for one in schema["$defs"].values() for key in one.get("properties", ())]
+    assert keys and [key for key in keys if f"| `{key}` |" not in text] == []
+    headings = {row[3:].lower().replace(" ", "-") for row in text.splitlines() if row.startswith("## ")}
+    assert set(re.findall(r"\]\(#([\w-]+)\)", text)) == headings
+
+
+def test_the_meaning_of_a_key_is_the_comment_in_the_source_and_values_are_named():
+    text = (DOCS / "json" / "report.md").read_text()
+    rows = text.splitlines()
+    assert "| `cause` | [finding code](../codes/index.md) or null | of the problem to solve first;" in text
+    assert "| `met` | `no` or `unknown` or `yes` |  |" in rows
+    assert "At `plan[].steps[]`." in rows
+
+
+def test_every_metric_in_the_source_and_every_public_name_has_its_row():
+    sources = [path.read_text() for path in (ROOT / "src/gdrkit").rglob("metric*.py")]
+    names = {name for text in sources for name in re.findall(r'"(gdr_\w+)"', text)}
+    assert len(names) > 20
+    page_of_metrics = (DOCS / "metrics.md").read_text()
+    assert [name for name in names if f"| `{name}` |" not in page_of_metrics] == []
+    api = (DOCS / "transport-api.md").read_text()
+    assert [name for name in gdrkit.transport.__all__ if f"## {name}\n" not in api] == []
+    assert "### Connection.send()" in api and "timeout: float | None" in api
 
 
 def test_the_index_lists_every_code_by_layer():

@@ -201,6 +201,24 @@ def limits() -> str:
     return table(("of", "at most", "constant"), rows)
 
 
+def doca_on_ubuntu() -> str:
+    """The commands of `gdr fix` that set up DOCA-OFED on the Ubuntu of a node of tests/evidence."""
+    import tempfile
+
+    from tests.evidence_nodes import build
+
+    from gdrkit.diagnosis import node_of
+    from gdrkit.evidence.target import open_host
+    from gdrkit.repair.platforms.debian import DEBIAN
+    from gdrkit.repair.platforms.doca import repository
+
+    with tempfile.TemporaryDirectory() as folder:
+        node = node_of(open_host(str(build("ubuntu-6.8-h100", Path(folder)))))
+        commands = repository(node).commands
+    install = " ".join(("sudo", *DEBIAN.install, *DEBIAN.ofed))
+    return "\n".join(("```sh", *commands, install, "```\n"))
+
+
 COUNTS: dict[str, Callable[[], str]] = {
     "lab": lab,
     "lab open": lab_open,
@@ -209,4 +227,5 @@ COUNTS: dict[str, Callable[[], str]] = {
     "fix scenarios": fix_scenarios,
     "NCCL on GPUs": nccl_gpus,
     "NCCL from source": nccl_source,
+    "DOCA-OFED on Ubuntu": doca_on_ubuntu,
 }

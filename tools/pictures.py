@@ -1,4 +1,4 @@
-"""Draw the pictures of the pages: nodes of tests/evidence, as `gdr topo --svg` draws them.
+"""Draw the pictures of the pages: nodes of tests/evidence, as `gdr topo --svg` draws them, and diagrams.
 
 `uv run --no-sync python -m tools.pictures` writes docs/pictures/; with --check it only lists outdated files,
 and exits 1 if any.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from tools.diagrams import drawn
 from tools.shown import ran
 
 FOLDER = Path(__file__).parent.parent / "docs" / "pictures"
@@ -26,7 +27,8 @@ def picture(node: str) -> str:
 
 
 def main() -> int:
-    files = {FOLDER / f"{name}.svg": picture(node) for name, node in NODES.items()}
+    pictures = {name: picture(node) for name, node in NODES.items()} | drawn()
+    files = {FOLDER / f"{name}.svg": text for name, text in pictures.items()}
     stale = [path for path, text in files.items() if not path.exists() or path.read_text() != text]
     stale += [path for path in FOLDER.glob("*.svg") if path not in files]
     sys.stdout.write("".join(f"{path.name}\n" for path in stale))

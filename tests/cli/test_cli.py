@@ -119,14 +119,17 @@ def test_line_is_one_line(spark):
     assert run.stdout.count("\n") == 1 and len(run.stdout) <= 81
 
 
-@pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
+ASCII = {"LC_ALL": "C.UTF-8", "PYTHONIOENCODING": "ascii"}
+
+
+@pytest.mark.parametrize("characters", [{"LC_ALL": "C.UTF-8"}, ASCII, {"LC_ALL": "C"}], ids=str)
 @pytest.mark.parametrize("columns", ["60", "200"])
-def test_verbose_draws_the_node_in_the_terminals_width_and_characters(columns, encoding, tmp_path):
+def test_verbose_draws_the_node_in_the_terminals_width_and_characters(columns, characters, tmp_path):
     node = str(build("rail-down", tmp_path))
-    plain = gdr("doctor", node, COLUMNS=columns, PYTHONIOENCODING=encoding).stdout
-    drawn = gdr("doctor", node, "-v", COLUMNS=columns, PYTHONIOENCODING=encoding, TERM="dumb").stdout
+    plain = gdr("doctor", node, COLUMNS=columns, **characters).stdout
+    drawn = gdr("doctor", node, "-v", COLUMNS=columns, TERM="dumb", **characters).stdout
     corner, cross = ("\N{BOX DRAWINGS LIGHT DOWN AND RIGHT}", "\N{MULTIPLICATION SIGN}")
-    if encoding == "ascii":
+    if characters != {"LC_ALL": "C.UTF-8"}:
         assert drawn.isascii()
         corner, cross = "+", "x"
     picture = drawn[drawn.index(f"{corner} NUMA node 0") :]

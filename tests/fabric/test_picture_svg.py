@@ -62,9 +62,14 @@ def test_a_narrow_link_is_dashed_and_says_so(tmp_path):
     ]
 
 
+def test_a_processor_is_named_by_its_model_without_trade_marks_and_the_words_fit(tmp_path):
+    assert "NUMA node 0, Xeon Platinum 8480+" in words(drawn("rail-down", tmp_path))
+    assert "NUMA node 0, ARM" in words(drawn("gh200", tmp_path))
+
+
 def test_names_of_a_spark_stay_apart(tmp_path):
     shown = words(drawn("spark-two-cables", tmp_path))
-    assert {"rocep1", "roceP\N{HORIZONTAL ELLIPSIS}", "s0f0", "s0f1"} <= set(shown)
+    assert {"rocep1", "roceP2p1", "s0f0", "s0f1"} <= set(shown)
 
 
 def test_only_layers_that_are_there_are_named(tmp_path):

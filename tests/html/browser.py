@@ -41,20 +41,26 @@ class Browser:
     @contextlib.contextmanager
     def opened(self, file: Path, link: str = "", **options: Any) -> Iterator[Any]:
         """The page of a file. Fails for a line on its console, an error of a script, a request."""
+        with self.visited(file.as_uri(), link, **options) as page:
+            yield page
+
+    @contextlib.contextmanager
+    def visited(self, address: str, link: str = "", within: str = "", **options: Any) -> Iterator[Any]:
+        """The page at an address. Fails as `opened` does, for a request that is not `within`."""
         problems = self.problems = []
         context = self._chromium.new_context(viewport={"width": 1280, "height": 800}, **options)
         page = context.new_page()
         page.on("console", lambda message: problems.append(f"console: {message.text}"))
         page.on("pageerror", lambda error: problems.append(f"error: {error}"))
-        page.on("request", lambda request: self._check(request.url, file, problems))
-        page.goto(f"{file.as_uri()}{link}")
+        page.on("request", lambda request: self._check(request.url, within or address, problems))
+        page.goto(f"{address}{link}")
         yield page
         context.close()
         assert not problems, problems
 
     @staticmethod
-    def _check(url: str, file: Path, problems: list[str]) -> None:
-        if not url.startswith((file.as_uri(), "data:")):
+    def _check(url: str, within: str, problems: list[str]) -> None:
+        if not url.startswith((within, "data:", "blob:")):
             problems.append(f"request: {url}")
 
 
@@ -66,6 +72,20 @@ def overflow(page: Any) -> dict[int, int]:
         found[width] = page.evaluate("document.documentElement.scrollWidth - innerWidth")
     page.set_viewport_size({"width": 1280, "height": 800})
     return {width: more for width, more in found.items() if more > 0}
+
+
+def answered_late(page: Any) -> list[int]:
+    """The widths at which something of the first screen is above the verdict."""
+    found = []
+    for width in WIDTHS:
+        page.set_viewport_size({"width": width, "height": 800})
+        tops = page.evaluate(
+            "[...document.querySelectorAll('.first>*')].map((part) => part.getBoundingClientRect().top)"
+        )
+        if tops and tops[0] > min(tops):
+            found.append(width)
+    page.set_viewport_size({"width": 1280, "height": 800})
+    return found
 
 
 def violations(page: Any, *, rules: tuple[str, ...] = ()) -> list[str]:

@@ -5,9 +5,16 @@ from __future__ import annotations
 import re
 
 import pytest
+from msgspec.structs import replace
 
 from gdrkit.cli import main
+from gdrkit.fleet.build import build as build_fleet
+from gdrkit.fleet.document import Standing
+from gdrkit.fleet.hostlist import expand
+from gdrkit.html.anonymous_fleet import anonymous_fleet
+from gdrkit.html.fleet_page import fleet_page
 from tests.evidence_nodes import build
+from tests.html.test_fleet_page import BAD, GOOD
 from tests.html.test_node_page import Reader
 from tests.jobs.samples import info
 
@@ -51,3 +58,39 @@ def test_hosts_and_addresses_of_a_log_are_replaced_each_always_by_the_same(tmp_p
     assert "mercury" not in hidden and "10.1.2.3" not in hidden
     hosts = re.findall(r'<th scope="row">.*?<small>(.*?)</small>', hidden)
     assert len(set(hosts)) == 2
+
+
+def test_a_fleet_has_no_name_of_a_node_in_words_lists_or_data_and_the_same_groups():
+    names = [f"mercury-{n:02d}.hall3.example" for n in range(12)]
+    bad = replace(BAD, summary="mercury-03 does not answer 10.1.2.3")
+    rows = [
+        replace(bad if n in (3, 4) else GOOD, name=name, target=f"/home/alice/{name}.tar.gz")
+        for n, name in enumerate(names)
+    ]
+    report = build_fleet(rows, started="2026-11-22T23:31:05Z", seconds=1.0)
+    hidden, racks = anonymous_fleet(report, dict.fromkeys(names, "hall3"))
+    page = fleet_page(hidden, "a fleet", racks)
+    for word in ("mercury", "hall3", "alice", "10.1.2.3"):
+        assert word in fleet_page(report, "x", {names[0]: "hall3"}) and word not in page
+    assert [group.count for group in hidden.groups] == [group.count for group in report.groups]
+    assert len({row.name for row in hidden.nodes}) == 12
+    (group,) = (group for group in hidden.groups if group.causes)
+    assert set(expand(group.nodes)) == {row.name for row in hidden.nodes if row.causes}
+    assert "rack01" in page
+
+
+def test_a_fleet_whose_nodes_are_called_as_words_of_the_document_stays_whole():
+    warned = replace(BAD, name="x1", standing=Standing.WARNINGS, remedies=("load-peermem",))
+    names = ("standing", "warnings", "load-peermem", "nodes", "GPUs", "differences")
+    rows = [replace(GOOD, name=name) for name in names]
+    hidden, _ = anonymous_fleet(build_fleet([*rows, warned], seconds=1.0), {})
+    assert len(hidden.nodes) == 7 and {row.standing for row in hidden.nodes} == {"ready", "warnings"}
+    assert not set(names) & {row.name for row in hidden.nodes}
+
+
+def test_the_command_writes_a_fleet_without_its_names(tmp_path):
+    (tmp_path / "bundles").mkdir()
+    build("rail-down", tmp_path / "bundles")
+    page = tmp_path / "fleet.html"
+    main(["fleet", "report", str(tmp_path / "bundles"), "-o", str(page), "--anonymize"])
+    assert "rail-07" not in page.read_text() and str(tmp_path) not in page.read_text()

@@ -62,6 +62,16 @@ def test_a_node_is_stored_as_what_differs_from_the_healthiest_of_its_kind():
     assert all(not node[6] for node in healthy)
 
 
+def test_nodes_that_are_odd_in_the_same_way_are_one_row_and_a_long_list_is_folded():
+    def odd(report):
+        return re.findall(r'<section id="odd">.*?</section>', fleet_page(report, "x"), re.DOTALL)[0]
+
+    found = odd(run_of(20, {4, 5, 6}))
+    assert found.count("<tr>") == 2 and "gpu[004-006]" in found and "<details>" not in found
+    scattered = odd(run_of(400, set(range(0, 400, 9))))
+    assert scattered.count("<tr>") == 2 and "<details><summary>" in scattered
+
+
 def test_every_standing_has_a_sign_of_its_own():
     assert set(STANDINGS) == set(Standing)
 

@@ -9,8 +9,8 @@ import pytest
 from gdrkit.cli import main
 from gdrkit.html.fleet_page import fleet_page
 from tests.evidence_nodes import build
-from tests.html import gallery, test_fleet_page, test_job_page, test_node_page
-from tests.html.browser import cut_on_paper, overflow, violations
+from tests.html import test_fleet_page, test_job_page, test_node_page
+from tests.html.browser import answered_late, cut_on_paper, overflow, violations
 
 NODES = ("rail-down", "spark-two-cables", "h200-vm", "sixteen")
 
@@ -47,24 +47,24 @@ def job(folder):
     return folder / "job" / "job.html"
 
 
-KINDS = {name: lambda folder, name=name: gallery.node_file(name, folder) for name in NODES} | {
+KINDS = {
     "two nodes": comparison, "job": job, "fleet": fleet, "hostile node": hostile_node,
     "hostile fleet": hostile_fleet,
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", [*NODES, *KINDS])
 def test_a_report_is_quiet_fits_every_window_and_paper_and_axe_finds_nothing_serious(
-    kind, browser, tmp_path
+    kind, browser, node_file, tmp_path
 ):
-    file = KINDS[kind](tmp_path)
+    file = node_file(kind) if kind in NODES else KINDS[kind](tmp_path)
     with browser.opened(file) as page:
         for part in page.query_selector_all("details:not([open])"):
             part.evaluate("part => { part.open = true }")
         assert not violations(page)
         page.emulate_media(color_scheme="dark")
         assert not violations(page, rules=("color-contrast",))
-        assert not overflow(page)
+        assert not overflow(page) and not answered_late(page)
         assert not cut_on_paper(page)
         assert page.evaluate("typeof hacked") == "undefined"
 
@@ -73,8 +73,8 @@ def chosen(page):
     return page.locator(".pair h3.on").all_text_contents()
 
 
-def test_hover_and_keys_choose_a_pair_and_its_way_in_the_picture(browser, tmp_path):
-    with browser.opened(gallery.node_file("rail-down", tmp_path)) as page:
+def test_hover_and_keys_choose_a_pair_and_its_way_in_the_picture(browser, node_file):
+    with browser.opened(node_file("rail-down")) as page:
         assert chosen(page) == ["GPU 7 to mlx5_7"]
         before = page.locator(".pic svg.wide .r-d").get_attribute("d")
         page.hover('a[href="#pair-0-0"]')
@@ -90,8 +90,8 @@ def test_hover_and_keys_choose_a_pair_and_its_way_in_the_picture(browser, tmp_pa
         assert page.url.endswith("#pair-0-0"), "the matrix ends there"
 
 
-def test_a_device_is_reached_by_keyboard_and_shows_its_pair(browser, tmp_path):
-    with browser.opened(gallery.node_file("rail-down", tmp_path)) as page:
+def test_a_device_is_reached_by_keyboard_and_shows_its_pair(browser, node_file):
+    with browser.opened(node_file("rail-down")) as page:
         page.focus('.pic svg.wide [data-device="0000:1b:00.0"]')
         assert chosen(page) == ["GPU 0 to mlx5_0"]
         page.keyboard.press("ArrowRight")
@@ -102,8 +102,8 @@ def test_a_device_is_reached_by_keyboard_and_shows_its_pair(browser, tmp_path):
         assert chosen(page) == ["GPU 1 to mlx5_1"]
 
 
-def test_without_scripts_one_pair_is_shown_and_a_link_shows_another(browser, tmp_path):
-    file = gallery.node_file("rail-down", tmp_path)
+def test_without_scripts_one_pair_is_shown_and_a_link_shows_another(browser, node_file):
+    file = node_file("rail-down")
     for link, shown in (("", "GPU 7 to mlx5_7"), ("#pair-0-0", "GPU 0 to mlx5_0")):
         with browser.opened(file, link, java_script_enabled=False) as page:
             visible = [name.inner_text() for name in page.locator(".pair h3").all() if name.is_visible()]
@@ -128,6 +128,14 @@ def test_the_map_is_filtered_and_walked_by_keyboard_and_a_link_leads_to_its_stat
             assert page.inner_text("#drawer h3") == node
         page.click("text=Layers")
         assert page.url.endswith("#q=rack%3Ar2&node=gpu009&view=layers")
+
+
+def test_paper_has_no_map_and_no_filter_but_every_list_whole(browser, tmp_path):
+    with browser.opened(fleet(tmp_path)) as page:
+        assert page.is_visible("#map") and page.is_visible("#filter")
+        page.emulate_media(media="print")
+        assert page.is_hidden("#map") and page.is_hidden("#filter")
+        assert page.is_visible("#groups .cmd.list")
 
 
 def test_the_policy_refuses_a_script_a_style_and_a_request_that_evidence_could_smuggle_in(browser, tmp_path):

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import gzip
 import re
+import tarfile
+
+import pytest
+from backports import zstd
 
 from gdrkit.cli import main
+from gdrkit.cli.report import _is_job_log
 from tests.evidence_nodes import build
 from tests.html.test_node_page import HOSTILE, Reader
 from tests.jobs.samples import SAMPLES, info
@@ -45,6 +51,19 @@ def test_a_job_whose_legs_are_direct_has_no_reason_to_show(tmp_path):
     code, text = written(BY_NAME[DIRECT].text, tmp_path)
     assert code in (0, 1) and "Every leg over the network is direct." in text
     assert "Why not direct" not in text
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, zstd.compress])
+def test_a_packed_log_is_read_and_a_packed_bundle_is_no_log(pack, tmp_path):
+    log, page = tmp_path / "job.log.packed", tmp_path / "job.html"
+    log.write_bytes(pack(BY_NAME[BOUNCED].text.encode()))
+    assert main(["report", str(log), "-o", str(page)]) == 2
+    assert "<h1>2 of 2 legs over the network are not direct.</h1>" in page.read_text()
+    node = tmp_path / "node.tar"
+    with tarfile.open(node, "w") as archive:
+        archive.add(tmp_path / "job.html", "gdr-n1/job.log")
+    (tmp_path / "node.tar.packed").write_bytes(pack(node.read_bytes()))
+    assert not _is_job_log(str(tmp_path / "node.tar.packed"))
 
 
 def test_words_of_a_hostile_log_stay_text(tmp_path):

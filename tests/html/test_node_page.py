@@ -11,8 +11,10 @@ from msgspec.structs import replace
 
 from gdrkit.cli.report import _estimate, _topology
 from gdrkit.diagnosis import node_of, report_on
+from gdrkit.evidence import Confidence
 from gdrkit.evidence.target import open_host
 from gdrkit.html.node_page import NodeReport, node_page
+from gdrkit.report.document import ProcessInUse
 from tests.evidence_nodes import build
 
 NODES = (
@@ -140,6 +142,28 @@ def test_without_a_tree_the_page_says_why_there_is_no_picture(tmp_path):
     bare = NodeReport(node.report, None, None, "PCI devices (not collected)", "x", "", "now")
     text = node_page(bare)
     assert "No picture: PCI devices (not collected)." in Reader(text).text
+
+
+def test_processes_that_use_a_direct_path_now_are_named_with_their_job_and_the_reason(tmp_path):
+    process = ProcessInUse(
+        pid=4711, name="python3", job="slurm 17.0", devices=("mlx5_0", "mlx5_1"), path="dmabuf",
+        confidence=Confidence.LIKELY, because="maps GPU memory of an RDMA region",
+    )  # fmt: skip
+    _, used = made("ubuntu-6.8-h100", tmp_path / "used", in_use=(process,))
+    table = re.findall(r'<section id="running">.*?</section>', used, re.DOTALL)[0]
+    for words in ("python3", "4711", "slurm 17.0", "mlx5_1", "dmabuf", process.because):
+        assert words in table
+    _, unused = made("ubuntu-6.8-h100", tmp_path / "unused")
+    assert 'id="running"' not in unused
+
+
+def test_what_was_read_without_a_text_to_show_is_one_line_below_the_table(tmp_path):
+    _, text = made("rail-down", tmp_path)
+    finding = next(
+        d for d in re.findall(r"<details open>.*?</details>", text, re.DOTALL) if "port-down" in d
+    )
+    assert finding.count("<tr>") == 3, "the head, the state of the port, and why"
+    assert "Also read: <code>sys/class/infiniband/mlx5_7/ports</code>" in finding
 
 
 HOSTILE = '"><script>alert(1)</script><img src=x onerror=alert(2)>\x1b]0;x\x07\u202e`</style>'

@@ -128,6 +128,7 @@ def test_different_host_bridges_are_far_even_without_numa_nodes():
     found = about(node, pair_distant, "rocep1s0f1", "000f:01:00.0")
     assert isinstance(found, Failed)
     assert found.seen == "NODE or SYS"
+    assert found.advice.startswith("Nothing: ") and "NCCL_NET_GDR_LEVEL" not in found.advice
     assert isinstance(about(node, pair_cross_socket, "rocep1s0f1", "000f:01:00.0"), Unknown)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from gdrkit.cli.arguments import Parser, colours, print_notes, text_width, write, write_json
+from gdrkit.cli.arguments import Parser, colours, encoding, print_notes, text_width, write, write_json
 from gdrkit.cli.exit import STYLES, UNKNOWN
 from gdrkit.consumers.names import ALL, NAMES
 
@@ -137,8 +137,7 @@ def _picture(node: Node, *, colour: bool) -> str:
         drawn = picture(topology(node))
     except (EvidenceMissing, FormatError):
         return ""
-    encoding = getattr(sys.stdout, "encoding", None)
-    shown = picture_text(drawn, width=text_width(), encoding=encoding, colour=colour)
+    shown = picture_text(drawn, width=text_width(), encoding=encoding(), colour=colour)
     return f"\n{shown}" if shown else ""
 
 

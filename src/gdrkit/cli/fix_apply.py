@@ -296,7 +296,7 @@ def _status(root: RootFS) -> int:
 
     found = runs(root)
     if not found:
-        write("no runs on this machine\n")
+        write("no runs on this machine\n" if root.is_machine else f"no runs on {root.path}\n")
     for run in found:
         journal = Journal(root, run)
         journal.read()

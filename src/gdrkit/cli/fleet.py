@@ -24,6 +24,7 @@ _PRINTED = {
     "--print-manifest",
 }  # fmt: skip
 """What doctor can print instead of its text."""
+_OF_REPORT = {"--output", "--force", "--racks", "--anonymize"}
 _OF_BENCH = {"--rounds", "--gpu", "--device", "--size", "--network"}
 
 
@@ -175,6 +176,9 @@ def _output_options(parser: Parser) -> None:
         metavar="FILE",
         help="report: which rack a node is in: lines such as `r01 gpu[1-8]`, or Slurm's topology.conf",
     )
+    parser.add_argument(
+        "--anonymize", action="store_true", help="report: replace names of nodes and users, addresses, GUIDs"
+    )
     parser.add_argument("--csv", action="store_true", help="write one line of CSV for each node")
     parser.add_argument("--junit", action="store_true", help="write JUnit XML, one test case for each node")
     parser.add_argument("--ctrf", action="store_true", help="write CTRF's JSON, one test for each node")
@@ -244,7 +248,7 @@ def main(arguments: list[str]) -> int:
         from gdrkit.cli.fleet_report import write_report
 
         return write_report(options)
-    parser().refuse(options, {"--output", "--force", "--racks"}, "on doctor; it is for report")
+    parser().refuse(options, _OF_REPORT, "on doctor; it is for report")
     if options.print_manifest:
         from gdrkit.cli.fleet_run import print_manifest
 

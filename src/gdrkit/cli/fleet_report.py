@@ -25,7 +25,12 @@ def write_report(options: argparse.Namespace) -> int:
     report = report_of(options)
     from gdrkit.html.fleet_page import fleet_page
 
-    content = fleet_page(report, " ".join(options.targets) or _source(options), racks)
+    source = " ".join(options.targets) or _source(options)
+    if options.anonymize:
+        from gdrkit.html.anonymous_fleet import anonymous_fleet
+
+        (report, racks), source = anonymous_fleet(report, racks), "a fleet"
+    content = fleet_page(report, source, racks)
     if name == STDIN:
         write(content)
     else:

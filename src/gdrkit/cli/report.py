@@ -118,22 +118,25 @@ def _given(name: str) -> Given:
 
 
 HEAD_BYTES = 1 << 18
+NCCL_LINE = re.compile(rb"^[^\n]{0,300} NCCL (?:INFO|WARN) ", re.MULTILINE)
 
 
 def _is_job_log(name: str) -> bool:
-    """Whether a file has lines of NCCL near its beginning. Source: NCCL src/debug.cc, ncclDebugLog()."""
+    """Whether a text, which may be packed, has lines of NCCL near its beginning. Source: NCCL src/debug.cc,
+    ncclDebugLog()."""
     import os
+
+    from gdrkit.evidence.errors import TargetError
+    from gdrkit.formats.errors import FormatError
+    from gdrkit.jobs.logs import beginning
 
     if not os.path.isfile(name):
         return False
     try:
-        with open(name, "rb") as file:
-            return (
-                re.search(rb"^[^\n]{0,300} NCCL (?:INFO|WARN) ", file.read(HEAD_BYTES), re.MULTILINE)
-                is not None
-            )
-    except OSError:
+        head = beginning(name)[:HEAD_BYTES]
+    except (OSError, TargetError, FormatError):  # open_host() says what it is
         return False
+    return b"\0" not in head and NCCL_LINE.search(head) is not None
 
 
 def _of_job(options: argparse.Namespace) -> int:

@@ -6,20 +6,20 @@ from gdrkit.cli.arguments import Parser, write
 from gdrkit.cli.exit import OK
 
 _TYPES = {
-    "report": ("gdrkit.report.document", "Report"),
-    "fix": ("gdrkit.report.fix_document", "FixReport"),
-    "explanation": ("gdrkit.cli.explained", "ExplainedText"),
-    "nccl": ("gdrkit.jobs.document", "NcclDocument"),
-    "ps": ("gdrkit.jobs.running.document", "PsDocument"),
-    "topology": ("gdrkit.fabric.topo_document", "TopoDocument"),
-    "estimate": ("gdrkit.fabric.ceilings.document", "EstimateDocument"),
-    "cost": ("gdrkit.fabric.cost.document", "CostDocument"),
-    "bench": ("gdrkit.transport.bench.document", "BenchDocument"),
-    "modprobe": ("gdrkit.report.document", "ModprobeSection"),
-    "fleet": ("gdrkit.fleet.document", "FleetReport"),
-    "fleet-bench": ("gdrkit.fleet.pair_document", "FleetBench"),
+    "report": ("gdrkit.report.document", "Report", "gdr doctor --json"),
+    "explanation": ("gdrkit.cli.explained", "ExplainedText", "gdr explain --json"),
+    "nccl": ("gdrkit.jobs.document", "NcclDocument", "gdr nccl --json"),
+    "ps": ("gdrkit.jobs.running.document", "PsDocument", "gdr ps --json"),
+    "topology": ("gdrkit.fabric.topo_document", "TopoDocument", "gdr topo --json"),
+    "estimate": ("gdrkit.fabric.ceilings.document", "EstimateDocument", "gdr estimate --json"),
+    "cost": ("gdrkit.fabric.cost.document", "CostDocument", "gdr estimate --model --json"),
+    "bench": ("gdrkit.transport.bench.document", "BenchDocument", "gdr bench --json"),
+    "fix": ("gdrkit.report.fix_document", "FixReport", "gdr fix --json"),
+    "modprobe": ("gdrkit.report.document", "ModprobeSection", "gdr modprobe --json"),
+    "fleet": ("gdrkit.fleet.document", "FleetReport", "gdr fleet doctor --json"),
+    "fleet-bench": ("gdrkit.fleet.pair_document", "FleetBench", "gdr fleet bench --json"),
 }
-"""Module and class of each document."""
+"""Module and class of each document, and the command that writes it."""
 DOCUMENTS = tuple(_TYPES)
 
 
@@ -27,18 +27,7 @@ def parser() -> Parser:
     parser = Parser(
         "schema",
         "Print the JSON Schema of a command's --json output, by default that of `gdr doctor`.",
-        "  gdr schema > report.schema.json    of gdr doctor --json\n"
-        "  gdr schema explanation             of gdr explain --json\n"
-        "  gdr schema nccl                    of gdr nccl --json\n"
-        "  gdr schema ps                      of gdr ps --json\n"
-        "  gdr schema topology                of gdr topo --json\n"
-        "  gdr schema estimate                of gdr estimate --json\n"
-        "  gdr schema cost                    of gdr estimate --model --json\n"
-        "  gdr schema bench                   of gdr bench --json\n"
-        "  gdr schema fix                     of gdr fix --json\n"
-        "  gdr schema modprobe                of gdr modprobe --json\n"
-        "  gdr schema fleet                   of gdr fleet doctor --json\n"
-        "  gdr schema fleet-bench             of gdr fleet bench --json",
+        "\n".join(map(_example, DOCUMENTS)),
     )
     parser.add_argument(
         "what", nargs="?", choices=DOCUMENTS, default="report", metavar="DOCUMENT", help=", ".join(DOCUMENTS)
@@ -46,9 +35,19 @@ def parser() -> Parser:
     return parser
 
 
+def _example(what: str) -> str:
+    given = "> report.schema.json" if what == DOCUMENTS[0] else what
+    return f"  gdr schema {given:<24}of {command_of(what)}"
+
+
+def command_of(what: str) -> str:
+    """The command that writes a document."""
+    return _TYPES[what][2]
+
+
 def main(arguments: list[str]) -> int:
     what: str = parser().parse(arguments).what
-    write(schema_of(_document(what), f"gdrkit.{what}/1"))
+    write(schema_of(document_of(what), f"gdrkit.{what}/1"))
     return OK
 
 
@@ -64,10 +63,10 @@ def schema_of(document: type, name: str) -> str:
     return msgspec.json.format(msgspec.json.encode(schema, order="sorted"), indent=2).decode() + "\n"
 
 
-def _document(what: str) -> type:
+def document_of(what: str) -> type:
     """The type of a document; imports only its module. Raises KeyError for an unknown name."""
     from importlib import import_module
 
-    module, name = _TYPES[what]
+    module, name, _ = _TYPES[what]
     found: type = getattr(import_module(module), name)
     return found

@@ -8,7 +8,16 @@ import sys
 from stat import S_ISREG
 from typing import TYPE_CHECKING
 
-from gdrkit.cli.arguments import Parser, called, colours, print_notes, text_width, write, write_json
+from gdrkit.cli.arguments import (
+    Parser,
+    called,
+    colours,
+    encoding,
+    print_notes,
+    text_width,
+    write,
+    write_json,
+)
 from gdrkit.cli.exit import OK, UNKNOWN, WARNING
 
 if TYPE_CHECKING:
@@ -278,7 +287,7 @@ def _report(options: argparse.Namespace, source: str, saved: SavedTopology) -> i
             ports=options.verbose,
             colour=terminal,
             width=text_width(),
-            encoding=sys.stdout.encoding,
+            encoding=encoding(),
         )
         write(words, styled=terminal)
     if document.nccl is None and (options.nccl or options.env) and not options.quiet:

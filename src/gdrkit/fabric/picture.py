@@ -7,6 +7,7 @@ no two links cross. Ports of switches are part of their switch; their faults are
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
@@ -162,7 +163,8 @@ class _Tree:
                 bridges += boxes
         bridges += [_nic(net) for net in self._nets.get("", ()) if net.numa_node == number]
         bridges.sort(key=lambda bridge: all(box.kind != "gpu" for box in bridge.walk()))
-        return Box(kind="cpu", name="", about=numa_words(self._topology, number), below=bridges)
+        about = numa_words(self._topology, number)
+        return Box(kind="cpu", name=_plain(about), about=about, below=bridges)
 
     def _boxes(self, device: TopologyDevice, *, level: int, above: tuple[str, ...]) -> Iterator[Box]:
         """A device, or what is below a port; nothing for what leads to no GPU and no NIC. `above`: the
@@ -210,6 +212,13 @@ def _gpu(gpu: TopologyGpu) -> Box:
 def _nic(net: Net) -> Box:
     name = net.id or net.netdev or "NIC"
     return Box(kind="nic", name=name, about=net_words(net), net=net)
+
+
+def _plain(about: str) -> str:
+    """A NUMA node with the model of its processor, without architecture, maker and trade marks."""
+    where, *rest = about.split("  ")
+    model = re.sub(r"\((?:R|TM)\)|\bIntel\b|\bCPU\b|\bProcessor\b|@.*", " ", rest[-1] if rest else "")
+    return ", ".join(word for word in (where, " ".join(model.split())) if word)
 
 
 def _short(address: str) -> str:

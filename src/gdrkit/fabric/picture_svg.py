@@ -117,6 +117,9 @@ def _fitted(form: Form, picture: Picture) -> Form:
     end = form.port[1] + 24 + 13 * (lines - 1)
     if form.tall:
         end = max(form.depth, form.port[1] + 8 + CHARACTER * longest + RIGHT)
+    else:
+        name = max((len(part) for box in boxes if box.of for part in _parts(box.name)), default=0)
+        form = replace(form, unit=max(form.unit, CODE * name + GAP + 3))
     return replace(
         form,
         device=(form.device[0] - near, form.device[1] - near),
@@ -249,7 +252,7 @@ class Drawing:
         form = self._form
         along = self._at(cpu.left) - 8, self._at(cpu.right) + 4
         yield self._rect("area", (4, form.device[1] + 12), along, 8)
-        words = cpu.about if form.tall else _fitting(cpu.about, along[1] - along[0])
+        words = cpu.name if form.tall else _fitting(cpu.name, along[1] - along[0])
         yield self._beside("b", form.cpu[0] - (4 if form.tall else 9), (self._at(cpu.left), along[1]), words)
         for box in cpu.walk():
             for below in box.below:
@@ -283,7 +286,7 @@ class Drawing:
         rect = self._rect("acs" if acs else "bar", edges, along, 3, hatched)
         name = f"{box.name} ACS" if acs else box.name
         names = f"halo {'warn' if acs else 'dim'}"
-        words = self._beside(names, edges[0] - 4, along, name) if name else ""
+        words = self._beside(names, edges[0] - 4, along, name) if box.kind != "cpu" else ""
         return f"<g><title>{_safe(box.about)}</title>{rect}{words}</g>"
 
     def _device(self, box: Box) -> str:
@@ -371,11 +374,13 @@ def _parts(name: str) -> tuple[str, str]:
     """A name on two lines of a box: `mlx5_` and `0`, `rocep1` and `s0f0`; longer ones are cut."""
     match = re.fullmatch(r"(.+?)(s\d+f\d+\S*|(?<=[A-Za-z_])\d+(?:/\d+)?)", name)
     first, last = match.groups() if match else (name, "")
-    return (first if len(first) <= 6 else f"{first[:5]}\N{HORIZONTAL ELLIPSIS}"), last[:6]
+    return (first if len(first) <= NAME else f"{first[: NAME - 1]}\N{HORIZONTAL ELLIPSIS}"), last[:NAME]
 
 
-CHARACTER = 5.9
-"""Mean width of a character of 10.5 px, in pixels: enough for bold letters of Arial and DejaVu Sans."""
+CHARACTER = 7.2
+"""Mean width of a character of 10.5 px, in pixels: enough for bold letters and capitals of DejaVu Sans."""
+CODE, NAME = 5.6, 8
+"""A device's name, 9.2 px: the width of a character in pixels, and characters of a line: `roceP2p1`."""
 
 
 def _fitting(words: str, width: float) -> str:

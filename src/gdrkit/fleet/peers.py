@@ -18,6 +18,7 @@ from gdrkit.fleet.document import (
     Learned,
     NodeRow,
     OddNode,
+    Standing,
     TraitMismatch,
     TraitValue,
 )
@@ -120,6 +121,14 @@ def odd(by_kind: Kinds, *, all_differences: bool = False) -> tuple[OddNode, ...]
                 found.append((rank, OddNode(node=row.name, standing=row.standing, differences=differences)))
     found.sort(key=lambda one: (one[0], natural(one[1].node)))
     return tuple(node for _, node in found[:ODD_LIMIT])
+
+
+def odd_alike(found: Iterable[OddNode]) -> list[list[OddNode]]:
+    """Odd nodes in groups that are odd in the same way, in the order of the first of each."""
+    alike: dict[tuple[Standing, tuple[Difference, ...]], list[OddNode]] = {}
+    for node in found:
+        alike.setdefault((node.standing, node.differences), []).append(node)
+    return list(alike.values())
 
 
 def _differences(

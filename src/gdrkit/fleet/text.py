@@ -11,7 +11,6 @@ from gdrkit.fleet.cabling import cabling
 from gdrkit.fleet.document import (
     SILENT,
     Change,
-    Difference,
     Drift,
     FleetReport,
     Group,
@@ -22,7 +21,7 @@ from gdrkit.fleet.document import (
     TraitValue,
 )
 from gdrkit.fleet.hostlist import fold
-from gdrkit.fleet.peers import differing
+from gdrkit.fleet.peers import differing, odd_alike
 from gdrkit.fleet.traits import MUST_MATCH
 from gdrkit.report.pages import code_page
 from gdrkit.report.terminal import Row, render
@@ -221,10 +220,7 @@ def _odd(report: FleetReport) -> Iterator[Row]:
 
 def _alike(odd: Iterable[OddNode], most: int) -> Iterator[Row]:
     """Nodes with what they have and few others; those that are odd in the same way together."""
-    alike: dict[tuple[Standing, tuple[Difference, ...]], list[OddNode]] = {}
-    for node in odd:
-        alike.setdefault((node.standing, node.differences), []).append(node)
-    groups = list(alike.values())
+    groups = odd_alike(odd)
     for nodes in groups[:most]:
         yield 2, nodes[0].standing, short(fold(node.node for node in nodes))
         yield from _differences(nodes[0])

@@ -12,7 +12,7 @@ from gdrkit.html import page
 from gdrkit.html.node_sections import STATE_GLYPHS
 from gdrkit.html.page import glyph, rich, safe, section, table
 from gdrkit.report.answers import reason, works
-from gdrkit.report.document import Report
+from gdrkit.report.document import GpuSection, Report
 from gdrkit.verdict.findings import Finding
 
 
@@ -86,12 +86,9 @@ def _states(one: Side, other: Side) -> str:
     gpus = [{gpu.gpu: gpu for gpu in side.report.gpus} for side in (one, other)]
     for address in dict.fromkeys((*gpus[0], *gpus[1])):
         found = [side.get(address) for side in gpus]
-        told = [
-            "no such GPU" if gpu is None else f"{gpu.state.value} {', '.join(gpu.blocked_by)}"
-            for gpu in found
-        ]
+        told = ["no such GPU" if gpu is None else _gpu(gpu) for gpu in found]
         if told[0] != told[1]:
-            rows.append((f"GPU <code>{safe(address)}</code>", *(safe(words.strip()) for words in told)))
+            rows.append((f"GPU <code>{safe(address)}</code>", *told))
     about = "Programs and GPUs whose state is not the same."
     content = (
         table(("", one.name, other.name), rows)
@@ -103,6 +100,11 @@ def _states(one: Side, other: Side) -> str:
 
 def _state(state: str) -> str:
     return f"{glyph(STATE_GLYPHS[state])} {safe(state)}"
+
+
+def _gpu(gpu: GpuSection) -> str:
+    codes = ", ".join(f"<code>{safe(code)}</code>" for code in gpu.blocked_by)
+    return f"{_state(gpu.state.value)} {codes}"
 
 
 def _findings(one: Side, other: Side) -> str:

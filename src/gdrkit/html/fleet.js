@@ -216,7 +216,7 @@
     }
     if (node[PEER] < 0) return;
     const peer = words[node[PEER]];
-    element("h4", node[DIFFERENT].length ? `Beside ${peer}, the healthiest of its kind, ${node[DIFFERENT].length} differ`
+    element("h4", node[DIFFERENT].length ? `Beside ${peer}, the healthiest of its kind, ${node[DIFFERENT].length} differ${node[DIFFERENT].length === 1 ? "s" : ""}`
       : `The same as ${peer}, the healthiest of its kind`, drawer);
     if (!node[DIFFERENT].length) return;
     const table = element("table", "", drawer), row = element("tr", "", element("thead", "", table));

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from gdrkit.agent.streams import visible
 from gdrkit.evidence.quoting import quoted
 from gdrkit.fleet.document import WELL, Change, FleetReport, Group, NodeRow, Standing, TraitValue
-from gdrkit.fleet.hostlist import natural
-from gdrkit.fleet.peers import differing, kinds, norm
+from gdrkit.fleet.hostlist import fold, natural
+from gdrkit.fleet.peers import differing, kinds, norm, odd_alike
 from gdrkit.fleet.racks import rack_of
 from gdrkit.fleet.text import duration
 from gdrkit.html import page
@@ -25,6 +25,8 @@ STANDINGS = tuple(STANDING_GLYPHS)
 LAYERS = tuple(Layer)
 DIFFERENCES_SHOWN = 40
 """Traits in which a node differs from its peer; a node that differs in more is of another kind."""
+LIST_SHOWN = 100
+"""Characters of a list of nodes in a cell of a table."""
 LETTERS = 26
 """Groups that have a letter."""
 SUGGESTIONS = 200
@@ -134,18 +136,20 @@ def _letter(group: Group) -> str:
 def _odd(report: FleetReport) -> str:
     rows = (
         (
-            f"<b>{safe(node.node)}</b> <small>{safe(node.standing.value)}</small>",
+            f"<b>{len(alike)} {safe(alike[0].standing.value)}</b> {_named(fold(n.node for n in alike))}",
             "<br>".join(
                 f"{safe(d.trait)} is <code>{safe(d.value)}</code> on {d.same} of {d.of}; "
                 f"{d.usual} have <code>{safe(d.peers)}</code>"
-                for d in node.differences
+                for d in alike[0].differences
             ),
         )
-        for node in report.odd
+        for alike in odd_alike(report.odd)
     )
     if not report.odd:
         return ""
-    return section("odd", "The odd ones out", "The oddest first.", table(("node", "differs in"), rows))
+    return section(
+        "odd", "The odd ones out", "The oddest first.", table(("nodes", "differ in"), rows, "odd")
+    )
 
 
 def _drift(report: FleetReport) -> str:
@@ -166,9 +170,16 @@ def _mismatches(report: FleetReport) -> str:
 
 
 def _values(values: Iterable[TraitValue]) -> str:
-    return "<br>".join(
-        f"<b>{v.count}</b> <code>{safe(v.value)}</code> <small>{safe(v.nodes)}</small>" for v in values
+    return "".join(
+        f"<div><b>{v.count}</b> <code>{safe(v.value)}</code> {_named(v.nodes)}</div>" for v in values
     )
+
+
+def _named(nodes: str) -> str:
+    """A list of nodes in a cell of a table; a long one is folded."""
+    if len(nodes) <= LIST_SHOWN:
+        return f"<small>{safe(nodes)}</small>"
+    return f"<details><summary><small>which nodes</small></summary><small>{safe(nodes)}</small></details>"
 
 
 def _changes(report: FleetReport) -> str:

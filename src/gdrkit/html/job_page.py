@@ -168,7 +168,7 @@ def _cell(legs: Cell) -> str:
 def _leg(leg: tuple[LegDirection, Carrier, int]) -> str:
     direction, carried, why = leg
     sign, word = CARRIED[carried]
-    words = f"{glyph(sign)} {safe(f'{DIRECTIONS[direction]} {word}'.strip())}"
+    words = f"{glyph(sign)} <span>{safe(f'{DIRECTIONS[direction]} {word}'.strip())}</span>"
     return f'<a class="leg" href="#why-{why}">{words}</a>' if why else f'<span class="leg">{words}</span>'
 
 

@@ -9,7 +9,7 @@
     for (const form of pair ? ["wide", "tall"] : []) {
       const svg = document.querySelector(`.pic svg.${form}`);
       if (!svg) continue;
-      svg.dataset.kind = pair.kind;
+      svg.closest("figure").dataset.kind = pair.kind;
       svg.querySelector(".r-d").setAttribute("d", pair[form][0]);
       svg.querySelector(".r-s").setAttribute("d", pair[form][1]);
       for (const device of all(".dev", svg)) {

@@ -13,9 +13,9 @@ from gdrkit.fabric.picture_routes import DIRECT, STAGED, Routes
 from gdrkit.fabric.picture_svg import RULES, TALL, WIDE, Drawing, Form, scoped
 from gdrkit.fabric.topo_document import TopoDocument
 from gdrkit.html import page
-from gdrkit.html.ceiling_chart import ceiling_chart
+from gdrkit.html.ceiling_chart import NAMES, ceiling_chart
 from gdrkit.html.given import Given, sections
-from gdrkit.html.node_sections import STATE_GLYPHS, fixes, glossary, layers, plan_step, unseen
+from gdrkit.html.node_sections import STATE_GLYPHS, fixes, glossary, layers, plan_step, running, unseen
 from gdrkit.html.page import Glyph, command, file, glyph, rich, safe, section
 from gdrkit.html.pairs import DISTANCES, Kind, PairView, gpu_name, net_name, pair_views
 from gdrkit.report.answers import first_cause, now, reason, works
@@ -47,6 +47,14 @@ KIND_WORDS: dict[Kind, str] = {
 }  # fmt: skip
 
 
+LEGEND = (
+    ("parted", "r-d", "the direct way of the chosen pair"),
+    ("parted", "r-s", "through host memory"),
+    ("shared", "r-d", "the way of the chosen pair, through memory that both share"),
+)
+"""The lines of the picture: the class for the kinds of pairs that have it, that of the line, its words."""
+
+
 @dataclass(frozen=True)
 class NodeReport:
     """What a page is made of. `topo` and `estimate` are None, with the reason, where evidence is missing."""
@@ -74,6 +82,7 @@ def node_page(node: NodeReport) -> str:
     main = (
         _first_screen(node, shown, drawn, routes, start),
         _matrix(shown, every, start),
+        running(report),
         sections(node.given),
         layers(report),
         fixes(report),
@@ -145,10 +154,11 @@ def _first_screen(
     for pair in pairs:
         alike.setdefault(_about(pair), []).append(pair)
     panels = "".join(_panel(about, same, start) for about, same in alike.items())
+    panels = f'<div class="pairs" id="pairs">{panels}</div>' if panels else ""
     broad = " broad" if drawn and drawn.width > BROAD else ""
     return (
         f'<div class="first{broad}">{verdict}{_next(node)}{_figure(node, drawn, routes, start)}'
-        f'<div class="pairs" id="pairs">{panels}</div></div>'
+        f"{panels}</div>"
     )
 
 
@@ -194,15 +204,16 @@ def _figure(
         return f'<figure class="pic"><p class="sub">No picture: {safe(why)}.</p></figure>'
     pair = routes.get(start.key) if start else None
     both = _svg(drawn, WIDE, "wide", pair) + _svg(drawn, TALL, "tall", pair)
-    legend = (
-        '<li><svg viewBox="0 0 30 8" aria-hidden="true"><path class="r-d" d="M2 4H28"/></svg>'
-        "the direct way of the chosen pair</li>"
-        '<li><svg viewBox="0 0 30 8" aria-hidden="true"><path class="r-s" d="M2 4H28"/></svg>'
-        "through host memory</li><li>The higher a way climbs, the farther the pair.</li>"
+    legend = "".join(
+        f'<li class="{name}"><svg viewBox="0 0 30 8" aria-hidden="true"><path class="{way}" d="M2 4H28"/>'
+        f"</svg>{words}</li>"
+        for name, way, words in LEGEND
     )
+    legend += "<li>The higher a way climbs, the farther the pair.</li>"
+    kind = f' data-kind="{pair["kind"]}"' if pair else ""
     listed = f'<ul class="legend">{legend}</ul>' if pair else ""
     return (
-        f'<figure class="pic">{both}<figcaption>{listed}'
+        f'<figure class="pic"{kind}>{both}<figcaption>{listed}'
         f'<p class="hidden">{safe(_described(drawn))}</p></figcaption></figure>'
     )
 
@@ -212,9 +223,8 @@ def _svg(drawn: Picture, form: Form, name: Literal["wide", "tall"], pair: DrawnP
     width, height = drawing.size
     direct, staged = pair[name] if pair else ("", "")
     paths = f'<path class="r-s" d="{staged}"/><path class="r-d" d="{direct}"/>'
-    kind = f' data-kind="{pair["kind"]}"' if pair else ""
     return (
-        f'<svg class="{name}" viewBox="0 0 {width:g} {height:g}" width="{width * ENLARGED:g}"{kind} '
+        f'<svg class="{name}" viewBox="0 0 {width:g} {height:g}" width="{width * ENLARGED:g}" '
         f'role="img" aria-label="The node as a tree">{drawing.content(paths)}</svg>'
     )
 
@@ -273,7 +283,7 @@ def _about(pair: PairView) -> tuple[str, ...]:
         rows.append(("NCCL does", safe(pair.nccl)))
     tight = next((chain.tightest for chain in pair.chains if chain.tightest), None)
     if tight is not None:
-        rows.append(("Tightest", safe(f"{tight.name}: {tight.description}")))
+        rows.append(("Tightest", safe(f"{NAMES.get(tight.name, tight.name)}: {tight.description}")))
     if pair.because:
         rows.append(("Because of", ", ".join(f"<code>{safe(code)}</code>" for code in pair.because)))
     if pair.confidence:

@@ -10,7 +10,7 @@ from gdrkit.report.answers import advice, by_evidence, deciding, in_words
 from gdrkit.report.document import ChainStep, PlanSection, PlanStep, Report
 from gdrkit.report.glossary import GLOSSARY
 from gdrkit.rules.rule import Layer
-from gdrkit.verdict.findings import Finding
+from gdrkit.verdict.findings import Evidence, Finding
 from gdrkit.verdict.path_state import GOOD
 
 STATE_GLYPHS: dict[str, Glyph] = {
@@ -49,8 +49,7 @@ def _finding(finding: Finding, *, is_open: bool) -> str:
     cost = f"<p>{rich(finding.cost)}</p>" if finding.cost else ""
     do = finding.advice or (advice(finding.code) if finding.status != "note" else "")
     doing = f"<p><b>What to do.</b> {rich(do)}</p>" if do else ""
-    rows = [(f"<code>{safe(e.source)}</code>", safe(e.locator), safe(e.text)) for e in finding.evidence]
-    evidence = table(("file or command", "place", "text"), rows, "ev") if rows else ""
+    evidence = _evidence(finding.evidence)
     links = "".join(f"<li>{_link(reference)}</li>" for reference in finding.references)
     return (
         f"<details{' open' if is_open else ''}><summary>{glyph(STATE_GLYPHS[finding.status])}<span><code>"
@@ -59,6 +58,39 @@ def _finding(finding: Finding, *, is_open: bool) -> str:
         '<div class="body">'
         f"{expected}{cost}{doing}{evidence}{f'<ul>{links}</ul>' if links else ''}</div></details>"
     )
+
+
+def running(report: Report) -> str:
+    """The processes that use a direct path, as `gdr doctor` names them."""
+    if not report.in_use:
+        return ""
+    rows = (
+        (
+            f"{safe(process.name)} <small>{process.pid}</small>",
+            safe(process.job) or "none",
+            ", ".join(f"<code>{safe(device)}</code>" for device in process.devices) or "not known",
+            safe(process.path) or "not known",
+            f"{rich(process.because)} <small>({safe(process.confidence.value)})</small>",
+        )
+        for process in report.in_use
+    )
+    return section(
+        "running",
+        "In use",
+        "Processes that use a direct path, when this was read. `gdr ps` also shows those that do not.",
+        table(("process", "job", "NICs", "path", "because"), rows, "running"),
+    )
+
+
+def _evidence(found: Sequence[Evidence]) -> str:
+    """What was read: a row for each place or text, then the names of what was read besides."""
+    telling = [one for one in found if one.locator or one.text]
+    others = dict.fromkeys(one.source for one in found if not (one.locator or one.text))
+    rows = [(f"<code>{safe(e.source)}</code>", safe(e.locator), safe(e.text)) for e in telling]
+    listed = table(("file or command", "place", "text"), rows, "ev") if rows else ""
+    names = ", ".join(f"<code>{safe(name)}</code>" for name in others)
+    besides = "Also read" if rows else "Read"
+    return listed + (f'<p class="ev sub">{besides}: {names}</p>' if names else "")
 
 
 def _link(reference: str) -> str:

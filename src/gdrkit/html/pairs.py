@@ -134,8 +134,12 @@ def _words(kind: Kind, judgement: JudgementSection | None, pair: TopoPair, net: 
 def _nccl(pair: TopoPair) -> str:
     if pair.send is None or pair.receive is None:
         return ""
-    words = []
-    for name, view in (("sends", pair.send), ("receives", pair.receive)):
-        how = f"directly{f' through {view.through}' if view.through else ''}"
-        words.append(f"{name} {how if view.direct else f'through host memory ({view.because})'}")
-    return " and ".join(words)
+    ways = [
+        f"directly{f' through {view.through}' if view.through else ''}"
+        if view.direct
+        else f"through host memory ({view.because})"
+        for view in (pair.send, pair.receive)
+    ]
+    if ways[0] == ways[1]:
+        return f"sends and receives {ways[0]}"
+    return f"sends {ways[0]} and receives {ways[1]}"

@@ -113,6 +113,15 @@ def _opened(path: str) -> BinaryIO:
         raise TargetError(f"{path}: {(error.strerror or str(error)).lower()}") from None
 
 
+def beginning(path: str) -> bytes:
+    """The first piece of a file, unpacked. Raises TargetError, FormatError and OSError."""
+    with _opened(path) as file:
+        pieces = _pieces(file, LogSection(0), lambda size: None)
+        head = next(pieces, b"")
+        kind = compression(head)
+        return next(_unpacked(kind, head, pieces), b"") if kind else head
+
+
 def count(tally: Tally, number: int, section: LogSection, path: str, progress: Callable[[int], None]) -> str:
     """Feed a section to a tally. Returns the fault of the file, or "". `progress` gets numbers of bytes
     read."""

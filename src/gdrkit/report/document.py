@@ -173,17 +173,17 @@ class ProcessInUse(Struct, frozen=True, kw_only=True):
 class Report(Struct, frozen=True, kw_only=True, tag_field="schema", tag="gdrkit.report/1"):
     """The complete result of `gdr doctor` for one node."""
 
-    node: NodeSection
-    verdict: VerdictSection
-    consumers: dict[ConsumerName, ConsumerSection]
-    gpus: tuple[GpuSection, ...]
-    pairs: tuple[PairSection, ...]
-    judgements: dict[str, JudgementSection]
-    findings: tuple[Finding, ...]
-    what_then: tuple[tuple[ChainStep, ...], ...]
-    plan: tuple[PlanSection, ...]
-    modprobe: ModprobeSection | None
-    probes: tuple[ProbeCall, ...]
-    measurements: tuple[MeasurementSection, ...]
+    node: NodeSection  # what was judged
+    verdict: VerdictSection  # of one program, nccl unless --consumer names another
+    consumers: dict[ConsumerName, ConsumerSection]  # the verdict of each program
+    gpus: tuple[GpuSection, ...]  # each at the NIC that is its own
+    pairs: tuple[PairSection, ...]  # every GPU with every NIC
+    judgements: dict[str, JudgementSection]  # those that `pairs` name
+    findings: tuple[Finding, ...]  # what was seen that differs from what is expected, or what is not known
+    what_then: tuple[tuple[ChainStep, ...], ...]  # where the obvious fix of each failure leads
+    plan: tuple[PlanSection, ...]  # ways that end in ready, the shortest first
+    modprobe: ModprobeSection | None  # what loading nvidia-peermem would do; null where nothing is predicted
+    probes: tuple[ProbeCall, ...]  # answers of the drivers, with --probe
+    measurements: tuple[MeasurementSection, ...]  # reserved, and empty
     expectation: ExpectationSection | None  # null without --expect
-    in_use: tuple[ProcessInUse, ...]  # by these processes; empty also if none is visible
+    in_use: tuple[ProcessInUse, ...]  # processes on a direct path; empty also if none is visible

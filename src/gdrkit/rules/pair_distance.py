@@ -8,10 +8,10 @@ from gdrkit.consumers.nccl_levels import allows, gdr_level
 from gdrkit.consumers.nccl_releases import release
 from gdrkit.evidence import Confidence, EvidenceMissing, Missing, MissingReason
 from gdrkit.facts.environment import NCCL_CONF, Environment, environment, integer
-from gdrkit.facts.gpu import is_coherent
+from gdrkit.facts.gpu import is_coherent, is_integrated
 from gdrkit.facts.libraries import nccl_version
 from gdrkit.facts.nccl_topology import DEFAULT_FILE, distance_in_topology_file
-from gdrkit.facts.pci import gpu_at
+from gdrkit.facts.pci import PciGpu, gpu_at
 from gdrkit.facts.rdma import NEAR, Pair, below_one_switch, distance, hardware_pairs, rdma_device
 from gdrkit.facts.virtual import virtual_machine
 from gdrkit.node import Node, if_absent, if_missing
@@ -72,8 +72,17 @@ def pair_distant(node: Node, pair: Pair) -> Outcome:
         seen=how_far,
         expected=f"{level} or nearer",
         subject=f"{pair.gpu} {pair.device}",
-        advice=f"Use a NIC below the GPU's PCIe switch. If there is none, set `{LEVEL}={needed}` and "
-        "measure: through the CPU, direct traffic can be slower than a copy, or fail with an IOMMU.",
+        advice=_advice(node, gpu, needed),
+    )
+
+
+def _advice(node: Node, gpu: PciGpu | None, needed: str) -> str:
+    """What to do about a distance for which NCCL needs a level."""
+    if gpu and if_missing(False, is_integrated, node, gpu):
+        return "Nothing: this GPU has no memory of its own, so that no NIC and no level gives a direct path."
+    return (
+        f"Use a NIC below the GPU's PCIe switch. If there is none, set `{LEVEL}={needed}` and measure: "
+        "through the CPU, direct traffic can be slower than a copy, or fail with an IOMMU."
     )
 
 

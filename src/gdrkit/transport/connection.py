@@ -90,7 +90,7 @@ class Connection:
     def recv(self, thing: Any, *, stream: int | None = 0) -> Transfer:
         """Start receiving a message of exactly this memory's size. As in `send`, work queued on `stream`
         later sees the message. With None nothing may access the memory before `wait` returns, and a large
-        message arrives about 2 % sooner on the path `shared`.
+        message arrives a little sooner on the path `shared`.
         """
         into = _writable(thing, stream)
         with self._lock:

@@ -109,3 +109,32 @@ def test_a_user_whose_name_is_no_utf_8_is_replaced_by_its_bytes():
     name = b"jos\xe9-admin".decode(errors="surrogateescape")
     made = Anonymizer([("user", name)])
     assert b"jos\xe9" not in made.content(b"started by jos\xe9-admin on tty1")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("0::/system.slice/acme-train.service", "0::/system.slice/unit0001.service"),
+        ("12:cpu,io:/a.slice/b.scope/a.slice", "12:cpu,io:/unit0001.slice/unit0002.scope/unit0001.slice"),
+        ('{"cgroup":"0::/acme\\\\x2d1.service\\n1:name=systemd:/acme\\\\x2d1.service\\n"}',
+         '{"cgroup":"0::/unit0001.service\\n1:name=systemd:/unit0001.service\\n"}'),
+        ("<td>unit acme-train.service</td>", "<td>unit unit0001.service</td>"),
+    ],
+)  # fmt: skip
+def test_a_unit_that_a_user_named_is_replaced_in_a_cgroup_and_as_a_job(text, expected):
+    assert anonymized(text) == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "0::/user.slice/user-1000.slice/user@1000.service/app.slice/session-c3.scope",
+        f"0::/system.slice/docker-{'0a' * 32}.scope",
+        "0::/system.slice/slurmstepd.scope/job_4711/step_0/user",
+        "0::/kubepods.slice/kubepods-burstable.slice/x",
+        "see /lib/systemd/system/acme-train.service",  # no cgroup: a path of the distribution
+        "the unit acme-train",
+    ],
+)
+def test_units_of_the_system_and_what_is_no_cgroup_stay(text):
+    assert anonymized(text) == text

@@ -168,6 +168,11 @@ def test_a_run_that_never_began_is_listed(tmp_path, capsys):
     assert capsys.readouterr().out.split() == [run, "not", "begun", "nothing", "was", "changed"]
 
 
+def test_a_tree_without_runs_is_named(tmp_path, capsys):
+    assert main(["fix", "--status", "--root", str(tmp_path)]) == 0
+    assert capsys.readouterr().out == f"no runs on {tmp_path}\n"
+
+
 @pytest.mark.parametrize("mode", ["--status", "--undo", "--resume"])
 def test_a_dangling_folder_of_a_run_is_named_in_full(tmp_path, capsys, mode):
     folder = Path(new_run(RootFS(str(tmp_path / ".")), "20261120-120000").folder)

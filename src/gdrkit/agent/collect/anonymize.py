@@ -14,7 +14,7 @@ import re
 from functools import partial
 from typing import Callable, Container, Dict, Iterable, List, Pattern, Tuple
 
-from .identities import ADDRESS_BEFORE, HOSTNAME_AT, HOSTNAMES, TOKENS
+from .identities import ADDRESS_BEFORE, CGROUP, HOSTNAME_AT, HOSTNAMES, OWN_UNITS, TOKENS, UNIT
 from .ordinary_words import ORDINARY
 
 _ADDRESSES = re.compile(
@@ -138,6 +138,7 @@ class Anonymizer:
         data = _PROCESS_NAME.sub(rb"\g<name>(dropped)", data)
         for form, pattern in TOKENS:
             data = pattern.sub(partial(self._identity, form), data)
+        data = CGROUP.sub(lambda match: UNIT.sub(self._unit, match.group()), data)
         data = _ADDRESSES.sub(self._address, data)
         for context in (_HOME, _USER, _URL_USER):
             data = context.sub(self._user, data)
@@ -210,6 +211,8 @@ class Anonymizer:
         return prefix + self.guid(identifier)
 
     def _ipv6(self, text: bytes) -> bytes:
+        if not text.strip(b"0:"):
+            return text  # no machine's address, and how a line of cgroups(7) begins
         try:
             address = ipaddress.IPv6Address(text.decode())
         except ValueError:
@@ -246,6 +249,12 @@ class Anonymizer:
         if value.lower() in _NO_SERIALS or not re.search(rb"\d", value) or _ADDRESSES.fullmatch(value):
             return match.group()
         return match.group("name") + self._token("serial", value, lambda number: b"SERIAL%04d" % number)
+
+    def _unit(self, match: "re.Match[bytes]") -> bytes:
+        value = match.group("value")
+        if OWN_UNITS.fullmatch(value):
+            return match.group()
+        return match.group("name") + self._token("unit", value, lambda number: b"unit%04d" % number)
 
     def _user(self, match: "re.Match[bytes]") -> bytes:
         value = match.group("value").lower()

@@ -64,6 +64,20 @@ TOKENS: Tuple[Tuple[bytes, Pattern[bytes]], ...] = (
 """Replacements, and what they replace: names of iSCSI and NVMe (RFC 3720 3.2.6, NVM Express 4.5), disks,
 wireless networks, machine-id(5), and public keys of users (authorized_keys in sshd(8))."""
 
+CGROUP = re.compile(
+    rb"(?:\b\d{1,3}:[\w,=-]{0,64}:/|\bunit (?=[\w.@:\\-]{1,100}\.(?:service|scope)\b))[^\s\"]{0,4096}"
+)
+UNIT = re.compile(
+    rb"(?P<name>/|\bunit )(?P<value>[\w.@:\\-]{1,100}?)(?=\.(?:service|scope|slice)(?![\w.-]))"
+)
+"""A line of cgroups(7), also as a job of `gdr ps`, and the units of systemd in it, which users may name."""
+OWN_UNITS = re.compile(
+    rb"-|init|system|user|machine|app|session|background|(?:user|session)[-@]c?\d{1,12}|kubepods[\w-]{0,80}"
+    rb"|(?:docker|crio|cri-containerd|libpod)-[0-9a-f]{64}|docker|containerd|kubelet|slurmd|slurmstepd|sshd?"
+    rb"|(?:nvidia|gdrkit)-[\w-]{1,40}"
+)
+"""Units that systemd, runtimes and drivers name: systemd.special(7); jobs/running/workload.py reads them."""
+
 ADDRESS_BEFORE = re.compile(
     rb"""(?ix) (?: mac | mac_?addr(?:ess)? | [bh]w_?addr(?:ess)? | lladdr | ether | [be]ssid | bootif
         | ifname | ww[pn]?n | naa | eui | guid | (?:port|node)[_ ]name | zfcp )
