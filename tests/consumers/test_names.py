@@ -74,11 +74,12 @@ LABELS = {
     ("explain/facts.py", "nccl"): TOLD,
     ("report/glossary.py", "verbs"): "a word of the glossary",
     ("report/glossary.py", "mnnvl"): "a word of the glossary",
-    **{("messages/proofs.py", name): TABLE for name in ("nccl", "nvshmem", "ucx", "nixl")},
+    **{("messages/proofs.py", name): TABLE for name in ("nccl", "nvshmem", "ucx", "nixl", "gdrcopy")},
     **{
         ("repair/config/program_env.py", name): SETTINGS
         for name in ("nvshmem", "deepep", "nccl-gin", "mnnvl", "ucx", "nixl", "mooncake")
     },
+    **{("explain/subject.py", name): "how a text names it" for name in ("mnnvl", "deepep", "nccl-gin")},
     ("messages/nccl_records.py", "mnnvl"): "a word of NCCL's lines",
     ("messages/nccl_networks.py", "mnnvl"): "a word of NCCL's lines",
 }

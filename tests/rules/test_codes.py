@@ -31,7 +31,6 @@ TABLES = {
     "fabric/topology/paths.py": "which findings slow a path down, as a closed set",
     "explain/answer.py": "which codes are too general to be a headline",
     "explain/program_rows.py": "how people say that a cause is there",
-    "explain/readings.py": "which code a setting that turns something off belongs to",
     "explain/ranking.py": "which cause brings another one about, in words of people",
     "explain/fabric_rows.py": "how people say that the network is the cause",
     "explain/component_rows.py": "how people say that a component beside NCCL is the cause",

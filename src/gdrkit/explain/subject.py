@@ -82,7 +82,11 @@ _PATTERNS = {
 
 _PROGRAMS = {
     "nccl-gin": r"\bGIN\b|\bgin[_/]|ncclGin|\bdevice API\b|deep_?ep",
-    "mnnvl": r"MNNVL|\bNVL\d\d|\bIMEX\b|multi-?node NVLink",
+    # Each NCCL prints `MNNVL 0`, and the fabric of a single HGX host has no number.
+    "mnnvl": (
+        r"\bMNNVL (?:busId \S+ fabric UUID (?!0\.0\b)|[1-9(]|is )|\bMNNVL\b(?! \d| busId)|\bGB[23]00\b"
+        r"|\bNVL\d|\bIMEX\b|ComputeDomain|multi-?node NVLink"
+    ),
     "deepep": r"deep_?ep",
 }
 """How a text names a program, where not by the name that gdr gives it."""

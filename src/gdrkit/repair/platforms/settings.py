@@ -1,15 +1,18 @@
-"""NCCL settings that turn off a direct path."""
+"""Settings of NCCL and its plugin that turn off a direct path."""
 
 from __future__ import annotations
 
+from gdrkit.consumers.aws_ofi_nccl import AWS_OFI_NCCL
 from gdrkit.consumers.mnnvl import MNNVL
 from gdrkit.consumers.nccl import NCCL
 from gdrkit.facts.environment import Setting
 
-_SWITCHES = {switch.name: switch for switch in (*NCCL.switches, *MNNVL.switches)}
+_SWITCHES = {switch.name: switch for switch in (*NCCL.switches, *MNNVL.switches, *AWS_OFI_NCCL.switches)}
 
 
 def disables_direct_path(setting: Setting) -> bool:
-    """Whether a line of /etc/nccl.conf keeps NCCL from RDMA, from one direct path, or from MNNVL."""
+    """Whether a line of /etc/nccl.conf keeps NCCL from RDMA, from one direct path, or from MNNVL.
+
+    NCCL puts each line into its environment, where its plugin reads it: NVIDIA/nccl src/misc/param.cc."""
     switch = _SWITCHES.get(setting.name)
     return switch is not None and switch.off(setting.value)
