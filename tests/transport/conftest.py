@@ -1,4 +1,4 @@
-"""Each test on real GPUs runs in its own process.
+"""Rings are small, so that short messages wrap around them. Each test on real GPUs runs in its own process.
 
 Streams share hardware queues, in which a waiting copy blocks those behind it. Streams left by earlier
 tests would change which of a test's streams share a queue.
@@ -12,7 +12,15 @@ import sys
 
 import pytest
 
+from gdrkit.transport import negotiation
+from tests.transport.mix import RING_BYTES
+
 ALONE = "GDRKIT_TEST_ALONE"
+
+
+@pytest.fixture(autouse=True)
+def small_rings(monkeypatch):
+    monkeypatch.setattr(negotiation, "RING_BYTES", RING_BYTES)
 
 
 @pytest.hookimpl(tryfirst=True)

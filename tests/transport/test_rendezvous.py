@@ -27,9 +27,9 @@ from tests.transport.peer import descriptors, peer, running
 KEY = generate_key()
 
 
-def refused(listener: Listener, error: type[TransportError]) -> None:
+def refused(listener: Listener, error: type[TransportError], timeout: float = 20) -> None:
     with pytest.raises(error):
-        listener.accept(5)
+        listener.accept(timeout)
 
 
 @pytest.mark.parametrize("address", ["0.0.0.0", "::", ""])
@@ -40,7 +40,7 @@ def test_listening_on_all_addresses_is_refused(address):
 
 def test_a_short_key_is_refused():
     with listen("127.0.0.1", key=b"short") as listener:
-        thread = threading.Thread(target=refused, args=(listener, TransportError))
+        thread = threading.Thread(target=refused, args=(listener, TransportError, 0.5))
         thread.start()
         with pytest.raises(TransportError, match="too short"):
             connect("127.0.0.1", listener.address[1], key=b"short", timeout=2)

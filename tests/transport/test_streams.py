@@ -17,10 +17,11 @@ from gdrkit.transport import PeerLost, TransportError
 from gdrkit.transport.buffers import Buffer
 from gdrkit.transport.native.cuda import CudaError, CudaNotAvailable, cuda
 from tests.transport import driver_model
-from tests.transport.mix import IMPORT_MIX, pattern
+from tests.transport.mix import IMPORT_MIX, RING_BYTES, pattern
 from tests.transport.peer import peer
 
-SIZE = 8 << 20
+SIZE = RING_BYTES // 4
+LARGE = 3 * RING_BYTES
 ECHO = """
 SLEEP = 0
 import ctypes
@@ -101,7 +102,7 @@ def contents(what: Buffer) -> bytes:
     return copied.raw
 
 
-@pytest.mark.parametrize("size", [1, 4097, 1 << 20, (64 << 20) + 12345, 200 << 20])
+@pytest.mark.parametrize("size", [1, 4097, 1 << 20, RING_BYTES + 12345, LARGE])
 def test_gpu_memory_of_every_size_comes_back_whole(beside, size):
     with beside(ECHO) as other:
         one, two = filled(size, 0x5A), filled(size, 0)
@@ -183,7 +184,7 @@ def both_sides(what, path, driver, connections, seed):
 
 def test_a_message_without_stream_order_arrives_even_if_no_thread_waits_for_it(beside):
     with beside(ECHO) as other:
-        size = 150 << 20
+        size = LARGE
         one, two = filled(size, 0x33), filled(size, 0)
         other.connection.send(size.to_bytes(8, "little")).wait(60)
         other.connection.send(one, stream=None).wait(60)
@@ -222,7 +223,7 @@ sys.stdin.read()
 @pytest.mark.parametrize("stream", [0, None])
 def test_the_death_of_the_other_process_ends_all_waits_for_it(beside, stream):
     with beside("sys.stdin.read()") as other:
-        one, two = filled(200 << 20, 1), filled(SIZE, 2)
+        one, two = filled(LARGE, 1), filled(SIZE, 2)
         waiting = [other.connection.send(one, stream=stream) for _ in range(2)]
         waiting += [other.connection.recv(two, stream=stream) for _ in range(3)]
         other.kill()
@@ -255,7 +256,7 @@ def test_a_program_keeps_its_current_gpu(beside):
 
 def test_a_sender_does_not_overwrite_what_the_receiver_has_not_read(beside):
     with beside(ECHO.replace("SLEEP = 0", "SLEEP = 0.3")) as other:
-        size = 150 << 20
+        size = LARGE
         one, two = filled(size, 1), filled(size, 0)
         for stream in (0, None):
             other.connection.send(size.to_bytes(8, "little")).wait(60)

@@ -21,7 +21,9 @@ SIZES = (1, 4096, 300_000)
 @pytest.mark.parametrize("path", ["tcp", "shared"])
 def test_every_size_is_measured_with_its_bytes_checked(path):
     reported = []
-    points = measure(path, MeasureEnd(), MeasureEnd(), SIZES, on_point=reported.append)
+    points = measure(
+        path, MeasureEnd(), MeasureEnd(), SIZES, on_point=reported.append, seconds_per_size=0.05
+    )
     assert points == reported
     assert [point.size_bytes for point in points] == list(SIZES)
     for point in points:
@@ -46,7 +48,7 @@ def test_the_key_is_not_on_a_command_line_or_in_the_environment(monkeypatch):
     monkeypatch.setattr(remote.subprocess, "Popen", watched)
     keys = []
     monkeypatch.setattr(job, "generate_key", lambda: keys.append(os.urandom(32)) or keys[-1])
-    measure("tcp", MeasureEnd(), MeasureEnd(), (1,))
+    measure("tcp", MeasureEnd(), MeasureEnd(), (1,), seconds_per_size=0.05)
     ((command, environment),) = started
     assert keys[0].hex() not in " ".join(command)
     assert keys[0].hex() not in str(environment)

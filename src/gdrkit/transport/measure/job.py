@@ -10,7 +10,7 @@ from gdrkit.agent.launch import isolated, ssh
 from gdrkit.transport import Connection, TransportError, generate_key, listen
 from gdrkit.transport.measure import remote
 from gdrkit.transport.measure.peer import PeerTask
-from gdrkit.transport.measure.sweep import SweepMemory, SweepPoint, lead
+from gdrkit.transport.measure.sweep import SECONDS_PER_SIZE, SweepMemory, SweepPoint, lead
 
 if TYPE_CHECKING:
     import subprocess
@@ -35,14 +35,15 @@ def measure(
     host: str | None = None,
     address: str | None = None,
     on_point: Callable[[SweepPoint], Any] = lambda point: None,
+    seconds_per_size: float = SECONDS_PER_SIZE,
 ) -> list[SweepPoint]:
     """Measure one path with every size. `host` is the ssh destination; None is this node.
 
     `address` is this node's address to listen on; by default, with `host`, the one that ssh connected from.
-    `on_point` is called after each size. Raises TransportError with the other side's error.
+    `on_point` and `seconds_per_size` as in `lead`. Raises TransportError with the other side's error.
     """
     with session(path, here, there, sizes, host=host, address=address) as (connection, _):
-        return lead(connection, SweepMemory(here.gpu), sizes, on_point)
+        return lead(connection, SweepMemory(here.gpu), sizes, on_point, seconds_per_size)
 
 
 @contextmanager

@@ -89,8 +89,11 @@ def lead(
     memory: SweepMemory,
     sizes: tuple[int, ...],
     on_point: Callable[[SweepPoint], Any],
+    seconds_per_size: float = SECONDS_PER_SIZE,
 ) -> list[SweepPoint]:
-    """Run the side that measures; `on_point` is called after each size. Raises TransportError."""
+    """Run the side that measures; `on_point` is called after each size. The pings of a size take about
+    `seconds_per_size`, and so does streaming. Raises TransportError.
+    """
     points = []
     for size in sizes:
         what = memory.take(size)
@@ -100,7 +103,7 @@ def lead(
         begun = time.perf_counter()
         _ping(connection, what)
         once = time.perf_counter() - begun
-        count = max(FEWEST, min(MOST, int(SECONDS_PER_SIZE / max(once, 1e-6))))
+        count = max(FEWEST, min(MOST, int(seconds_per_size / max(once, 1e-6))))
         connection.send(count.to_bytes(_COUNT_BYTES, "little")).wait(_WAIT_SECONDS)
         samples = []
         for _ in range(count):
