@@ -231,8 +231,8 @@ def _reason_score(sentence: Sentence, under: bool, cured: bool) -> float:
     if (cues.is_guess(text) and not under) or (len(text.split()) < MIN_WORDS - 2 * cured and text.isascii()):
         return 0
     technical = len(set(_TECHNICAL.findall(text)))
-    found, follows = under or cured or cues.names_a_cause(text), cues.gives_a_reason(text)
-    if not technical or not (found or follows):
+    if not technical or not (under or cured or cues.states_a_reason(text)):
         return 0
-    weight: float = found + under + 2 * (under or cues.names_the_cause(text))
-    return weight + follows + min(technical, 4) / 4 - (0.5 if cues.is_instruction(text) else 0)
+    weight: float = (under or cured or cues.names_a_cause(text)) + under
+    weight += 2 * (under or cues.names_the_cause(text)) + cues.concludes(text)
+    return weight + min(technical, 4) / 4 - (0.5 if cues.is_instruction(text) else 0)
