@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable
 
 from gdrkit.explain import cues, subject
-from gdrkit.explain.claims import Claim, Stance, stated_reason
+from gdrkit.explain.claims import Claim, Stance
 from gdrkit.explain.explanation import (
     Answer,
     AnswerKind,
@@ -21,6 +21,7 @@ from gdrkit.explain.explanation import (
 )
 from gdrkit.explain.otherwise import OtherLine
 from gdrkit.explain.ranking import BY_LINE, NOTE, STANCES, Candidate
+from gdrkit.explain.reasons import stated_reason
 from gdrkit.explain.sentences import Sentence
 from gdrkit.explain.subject import Topics
 from gdrkit.explain.told import is_told

@@ -291,8 +291,13 @@ _HELP = re.compile(
 
 def names_a_cause(text: str) -> bool:
     """Whether a sentence says what the cause was, or what cured the problem."""
+    return outcomes.is_good(_ONSET.sub("", text)) or names_in_words(text)
+
+
+def names_in_words(text: str) -> bool:
+    """The same, by the sentence's own words, and not by a change after which something was good."""
     text = _ONSET.sub("", text)
-    return outcomes.is_good(text) or any(_compiled(name).search(text) for name in ("found", "cured"))
+    return any(_compiled(name).search(text) for name in ("found", "cured"))
 
 
 def names_the_cause(text: str) -> bool:
@@ -323,40 +328,9 @@ def is_habit(text: str) -> bool:
     return _compiled("habit").search(text) is not None and _compiled("observed").search(text) is None
 
 
-_NO_REASON = re.compile(
-    r"\([^()]{0,200}\)"
-    r"|\b(?:by|in) contrast\b.*"
-    r"|\bafter \w+ing\b|\b(?:noticed|discovered|confirmed|found(?: out)?) that\b"
-    r"|\bworks? (?:\w+ )?without (?:any )?(?:errors?|problems?|issues?)\b"
-    r"|\b(?:debug|investigat|search|look|find|hunt|track|understand|determin|identify)\w*(?: for| down)?"
-    r" (?:the|a|its) (?:root )?(?:cause|reason)\b"
-    r"|\b(?:hangs?|hung|crash(?:es)?|fails?|failures?|errors?|timeouts?|stalls?)\b(?: \w+){0,2}"
-    r" (?:causes?|leads? to|results? in)\b"
-    r"|^\W*(?:running|launching|starting|training|executing)\b.*\b(?:causes?|leads? to|results? in)\b",
-    re.IGNORECASE | re.DOTALL,
-)
-"""What sounds like a reason and is none: an aside, a comparison, an order in time, what was seen or works,
-a search for the cause, and a symptom that follows from another one, or from the whole job."""
-
-
-_CONCLUDES = re.compile(r", so \b|\b(?:therefore|hence|which means)\b", re.IGNORECASE)
-
-
-def states_a_reason(text: str) -> bool:
-    """Whether a sentence itself says why something fails, or what cured it. One that concludes ("A, so B")
-    does if it concludes that something fails."""
-    text = _ONSET.sub("", _NO_REASON.sub(" ", text))
-    if outcomes.is_changed(text):
-        return True
-    told, *concluded = _CONCLUDES.split(text, maxsplit=1)
-    return any(map(is_symptom, concluded)) or any(
-        _compiled(name).search(told) for name in ("found", "cured", "follows")
-    )
-
-
-def concludes(text: str) -> bool:
+def says_what_follows(text: str) -> bool:
     """Whether a sentence says what follows from what."""
-    return _CONCLUDES.search(text) is not None or _compiled("follows").search(text) is not None
+    return _compiled("follows").search(text) is not None
 
 
 def is_guess(text: str) -> bool:
