@@ -12,6 +12,8 @@ from machines.pci import links
 
 QUEUES = 44
 """The rdma-core whose libmlx5 takes a dma-buf for a NIC's queues: NCCL docs, deviceapi.rst."""
+WITHOUT_NVLINK = ("T4", "L40S", "RTX PRO 6000")
+"""Of the GPUs drawn, those that no bridge of NVLink fits, by their data sheets."""
 
 
 def facts(machine: Machine, loading: Loading) -> set[str]:
@@ -19,6 +21,7 @@ def facts(machine: Machine, loading: Loading) -> set[str]:
     true = set(loading.causes)
     true |= _hardware(machine) | _driver(machine) | _modules(machine) | _stack(machine) | _libraries(machine)
     true |= rack.facts(machine)
+    true |= {"send-needs-nvlink"} if sends_through_host_memory(machine, machine.libraries.nccl) else set()
     if not machine.peermem.loaded and machine.peermem.kind == "full":
         true.add("peermem-not-loaded")
     return true
@@ -191,6 +194,18 @@ def _stack(machine: Machine) -> set[str]:
     if machine.ofed and running != machine.disk_stack and machine.peermem.kind == "full":
         true.add("ofed-rebuilt-after-driver")
     return true
+
+
+def sends_through_host_memory(machine: Machine, nccl: str) -> bool:
+    """Whether NCCL lets no NIC read a GPU's memory, in a job on all GPUs: paths.cc, ncclTopoCheckGdr()."""
+    gpus = [gpu for gpu in machine.gpus if gpu.gpu and gpu.gpu.kind not in ("consumer", "integrated")]
+    alone = [gpu for gpu in gpus if gpu.part in WITHOUT_NVLINK]
+    old = bool(nccl) and tuple(int(part) for part in nccl.split(".")) < (2, 19, 1)
+    refused = old or any(gpu.gpu and gpu.gpu.architecture == "turing" for gpu in alone)
+    nics = any(nic.nic for nic in machine.nics) and machine.rdma_driver_loaded
+    return (
+        nics and len(gpus) > 1 and bool(alone) and refused and "NCCL_NET_GDR_READ" not in machine.nccl_conf
+    )
 
 
 def offers_dmabuf(machine: Machine, gpu: Function) -> bool:

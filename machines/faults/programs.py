@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 
-from machines.facts import offers_dmabuf
+from machines.facts import offers_dmabuf, sends_through_host_memory
 from machines.faults.fault import Evidence, Fault
 from machines.faults.files import full
 from machines.machine import Machine
@@ -204,6 +204,10 @@ def _no_folder(machine: Machine) -> bool:
     )
 
 
+def _without_nvlink(machine: Machine) -> bool:
+    return _ordinary(machine) and sends_through_host_memory(machine, nccl="2.18.5")
+
+
 def _looks_for_files(machine: Machine) -> bool:
     """NVSHMEM takes dma-buf, and does not look for the client's files, where a GPU offers it."""
     return _no_folder(machine) and not any(offers_dmabuf(machine, gpu) for gpu in machine.gpus)
@@ -242,6 +246,7 @@ def _roce(machine: Machine) -> bool:
 FAULTS = (
     Fault("NCCL before dma-buf", ("nccl-lacks-dmabuf",), _nccl("2.12.12"), _old_kernel),
     Fault("NCCL that misses peermem", ("nccl-misses-peermem",), _nccl("2.21.5"), _no_folder),
+    Fault("NCCL that reads GPUs with NVLink only", ("send-needs-nvlink",), _nccl("2.18.5"), _without_nvlink),
     Fault("UCX before dma-buf", ("ucx-lacks-dmabuf",), _ucx("1.12.1"), _ordinary),
     Fault("UCX that misses peermem", ("ucx-misses-peermem",), _ucx("1.15.0"), _no_folder),
     Fault("NVSHMEM that misses peermem", ("nvshmem-misses-peermem",), _nvshmem, _looks_for_files),

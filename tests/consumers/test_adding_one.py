@@ -281,5 +281,6 @@ def test_nv_peer_mem_is_found_by_its_own_file_and_in_the_folder_of_clients_only(
     assert "modprobe nvidia-peermem" in blind.advice
 
 
-def test_nv_peer_mem_that_does_not_work_with_the_driver_is_no_client_to_find():
-    assert isinstance(with_legacy_client("2.9", driver_version="580.95.05"), NotApplicable)
+def test_nv_peer_mem_is_a_client_to_find_with_newer_drivers_too():
+    """It does not look at the version of page tables, which 580.65.06 raised."""
+    assert isinstance(with_legacy_client("2.9", driver_version="580.95.05"), Failed)

@@ -287,7 +287,7 @@ COMPARES = {
     "fabric/nccl/nic.py": "CUDA's version",
     "repair/config/schema_check.py": "an operator's version",
     "rules/gpu_cdmm.py": "the driver's version",
-    "rules/legacy_nv_peer_mem.py": "the driver's version",
+    "rules/peermem_not_loaded.py": "the driver's version",
     "rules/lock_inversion.py": "the OFED's version",
     "rules/p2p_page_table_version.py": "the driver's version, and gdrdrv's",
     "rules/peermem_registration_refused.py": "nvidia-peermem's version",

@@ -75,6 +75,7 @@ PARTS = {
     "a100-sxm-80": _gpu("10de:20b2:10de:1463", "16.0x16", "NVIDIA A100-SXM4-80GB", 131072, old=True),
     "a100-sxm-40": _gpu("10de:20b0:10de:134f", "16.0x16", "NVIDIA A100-SXM4-40GB", 65536, old=True),
     "v100-sxm": _gpu("10de:1db5:10de:1249", "8.0x16", "Tesla V100-SXM2-32GB", 32768, old=True),
+    "t4": _gpu("10de:1eb8:10de:12a2", "8.0x16", "Tesla T4", 256, old=True),
     "l40s": _gpu("10de:26b9:10de:1851", "16.0x16", "NVIDIA L40S", 65536, old=True),
     "a40-vgpu": _gpu("10de:2235:10de:14ee", "16.0x16", "NVIDIA A40-48Q", 256, old=True),
     "rtx-3090": _gpu(

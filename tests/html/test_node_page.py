@@ -124,6 +124,12 @@ def test_a_node_without_such_an_error_says_whether_it_works(tmp_path):
     assert "<h1>8 of 8 GPUs reach their NIC directly over dma-buf.</h1>" in text
 
 
+def test_findings_about_programs_that_the_node_does_not_have_are_left_out(tmp_path):
+    whole, text = made("ubuntu-6.8-h100", tmp_path)
+    assert "no-efa-device" in {finding.code for finding in whole.report.findings}
+    assert "no-efa-device" not in text and "peermem-stub" in text
+
+
 def test_a_redirected_pair_climbs_to_the_host_bridge_and_a_clean_one_turns_in_its_switch(tmp_path):
     def highest(name, folder):
         _, text = made(name, folder)

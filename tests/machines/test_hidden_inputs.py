@@ -21,6 +21,7 @@ INFERRED = {
     "gpu-unsupported",  # data-centre products support it
     "bar1-exhausted",  # a large window is rarely full
     "dmabuf-no-p2p-importer",  # Linux's own drivers can
+    "send-needs-nvlink",  # the newest NCCL needs NVLink before Ampere only
     "ofed-rebuilt-after-driver",  # what runs agrees; what runs after a reboot is not known
 }
 """Codes that may pass, likely, and name the evidence that would make it certain."""

@@ -7,17 +7,30 @@ import pytest
 from gdrkit.consumers.nvshmem import NVSHMEM
 from gdrkit.evidence import MissingReason
 from gdrkit.rules.nvshmem_misses_peermem import nvshmem_misses_peermem
-from tests.rules.machines import does_not_apply, failed, loaded, missing, node, passes
+from tests.rules.machines import does_not_apply, driver, failed, loaded, missing, node, passes
 
 LIB = "usr/lib/x86_64-linux-gnu"
 RUNNING = {**loaded("nvidia_peermem"), "sys/module/nvidia_peermem/version": "570.158.01\n"}
+FUNCTION = "sys/bus/pci/devices/0000:1b:00.0"
+BARE_METAL = {"proc/cpuinfo": "flags\t\t: fpu vme\n"}
+GPU = {
+    **BARE_METAL,
+    f"{FUNCTION}/vendor": "0x10de\n",
+    f"{FUNCTION}/device": "0x1eb8\n",
+    f"{FUNCTION}/class": "0x030200\n",
+}
 PEERS = {"sys/kernel/mm/memory_peers/nvidia-peermem/version": "570.158.01\n"}
 
 
-def with_nvshmem(version: str, *parts: dict[str, str]):
+def with_nvshmem(version: str, *parts: dict[str, bytes | str]):
+    """Beside the proprietary driver, unless the parts have another."""
     library = {f"{LIB}/libnvshmem_host.so.{version}": ""}
     return node(
-        RUNNING, library, *parts, links={f"{LIB}/libnvshmem_host.so.3": f"libnvshmem_host.so.{version}"}
+        driver(open_modules=False),
+        RUNNING,
+        library,
+        *parts,
+        links={f"{LIB}/libnvshmem_host.so.3": f"libnvshmem_host.so.{version}"},
     )
 
 
@@ -44,6 +57,32 @@ def test_every_version_detects_either_client_in_the_folder():
 
     assert passes(with_nvshmem("3.2.5", PEERS), nvshmem_misses_peermem)
     assert passes(with_nvshmem("3.2.5", other), nvshmem_misses_peermem)
+
+
+def test_where_the_gpu_offers_dmabuf_it_looks_for_no_file():
+    assert does_not_apply(with_nvshmem("3.2.5", driver(), GPU), nvshmem_misses_peermem)
+
+
+def test_a_gpu_before_turing_does_not_offer_it():
+    old = {**GPU, f"{FUNCTION}/device": "0x1db6\n"}
+
+    assert failed(with_nvshmem("3.2.5", driver(), old), nvshmem_misses_peermem)
+
+
+@pytest.mark.parametrize(("value", "looks"), [("1", True), ("0", False)])
+def test_a_setting_that_forbids_dmabuf_makes_it_look(value: str, looks: bool):
+    setting = {"etc/environment": f"NVSHMEM_IB_DISABLE_DMABUF={value}\n"}
+    machine = with_nvshmem("3.2.5", driver(), GPU, setting)
+
+    assert does_not_apply(machine, nvshmem_misses_peermem) is not looks
+
+
+def test_without_evidence_of_the_drivers_kind_it_is_unknown():
+    seen = with_nvshmem("3.2.5")
+    unseen = node(RUNNING, complete=False, without="proc/driver/nvidia/version")
+
+    assert failed(seen, nvshmem_misses_peermem)
+    assert missing(unseen, nvshmem_misses_peermem)
 
 
 def test_a_new_copy_beside_an_old_one_blocks_nothing():

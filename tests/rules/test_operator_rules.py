@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from gdrkit.consumers.consumer import Need
 from gdrkit.consumers.table import paths_closed_by
 from gdrkit.evidence import MissingReason
 from gdrkit.facts.kubernetes import UnreadableManifest, manifests
+from gdrkit.node import Node
+from gdrkit.rules.engine import check_results
 from gdrkit.rules.gpu_operator import (
     operator_module_missing,
     operator_ofed_changed,
@@ -15,7 +18,9 @@ from gdrkit.rules.gpu_operator import (
 )
 from gdrkit.rules.manifest_invalid import manifest_invalid
 from gdrkit.rules.policy_duplicate_key import policy_duplicate_key, repeated
+from gdrkit.rules.rule import ADDRESS, Failed, Rule
 from gdrkit.rules.talos_no_peermem import talos_no_peermem
+from gdrkit.verdict.path_state import applies_to
 from tests.rules.machines import (
     API,
     FULL,
@@ -112,6 +117,21 @@ def test_a_container_that_fails_beside_a_loaded_module_is_not_applicable():
 
     assert does_not_apply(machine, operator_stub)
     assert does_not_apply(machine, operator_module_missing)
+
+
+@pytest.mark.parametrize(("line", "rule"), [(EINVAL, operator_stub), (NOT_FOUND, operator_module_missing)])
+def test_a_container_that_fails_beside_nv_peer_mem_is_found_and_takes_nothing(line: str, rule: Rule):
+    log = kernel_log("eth0: link up")
+    alone = node(NO_MODULES, said(line, GAVE_UP), log=log)
+    beside = node(NO_MODULES, loaded("nv_peer_mem"), said(line, GAVE_UP), log=log)
+
+    def taken(machine: Node) -> tuple[Need, ...]:
+        (result,) = check_results(machine, [rule])
+        assert isinstance(result.outcome, Failed)
+        return applies_to(result)
+
+    assert taken(alone) == (ADDRESS,)
+    assert taken(beside) == ()
 
 
 def test_a_node_without_the_operator_is_not_applicable():

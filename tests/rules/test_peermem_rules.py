@@ -115,14 +115,16 @@ def test_a_loaded_module_passes_and_a_loaded_predecessor_does_not_apply():
     assert does_not_apply(node(peermem(), loaded("nv_peer_mem")), peermem_not_loaded, NAME)
 
 
-def test_a_predecessor_that_does_not_work_with_the_driver_does_not_stand_in():
-    """nv_peer_mem cannot read the page tables of 580.65.06 and later."""
-    old, new = (
-        node(peermem(), driver(version), loaded("nv_peer_mem")) for version in ("570.158.01", "580.65.06")
-    )
+def test_a_predecessor_stands_in_with_any_driver_but_was_not_tried_from_580_on():
+    """nv_peer_mem does not compare the version of page tables, which 580.65.06 raised."""
+    versions = ("570.158.01", "580.65.06")
+    machines = [node(peermem(), driver(version), loaded("nv_peer_mem")) for version in versions]
 
-    assert does_not_apply(old, peermem_not_loaded, NAME)
-    assert failed(new, peermem_not_loaded, NAME)
+    assert all(does_not_apply(machine, peermem_not_loaded, NAME) for machine in machines)
+    assert [machine.trail(judge, peermem_not_loaded, NAME).confidence for machine in machines] == [
+        Confidence.CERTAIN,
+        Confidence.LIKELY,
+    ]
 
 
 def test_a_stub_and_a_missing_file_have_other_findings():
@@ -225,24 +227,24 @@ def test_a_refusal_before_a_successful_load_passes():
 # -- legacy-nv-peer-mem ------------------------------------------------------------------------------------
 
 
-def test_the_predecessor_blocks_peermem_from_driver_580_on():
-    old, new = (
-        node(loaded("nv_peer_mem"), driver("570.158.01")),
-        node(loaded("nv_peer_mem"), driver("580.65.06")),
-    )
+@pytest.mark.parametrize("version", ["535.54.03", "570.158.01", "580.65.06"])
+def test_the_predecessor_closes_no_path_with_any_driver(version: str):
+    found = failed(node(loaded("nv_peer_mem"), driver(version)), legacy_nv_peer_mem)
 
-    assert failed(old, legacy_nv_peer_mem).takes == ()
-    assert failed(new, legacy_nv_peer_mem).takes is None
+    assert found.seen == f"nv_peer_mem is loaded, driver {version}"
+    assert paths_closed_by(legacy_nv_peer_mem.takes("node")) == ()
 
 
-def test_it_is_unknown_whether_the_predecessor_works_with_an_unknown_driver():
-    assert missing(node(loaded("nv_peer_mem"), complete=False), legacy_nv_peer_mem)
+def test_the_predecessor_is_found_without_the_drivers_version():
+    found = failed(node(loaded("nv_peer_mem"), complete=False), legacy_nv_peer_mem)
+
+    assert found.seen == "nv_peer_mem is loaded"
 
 
-def test_the_file_of_the_predecessor_alone_is_only_a_note():
+def test_the_file_of_the_predecessor_alone_is_reported_too():
     files = installed({"extra/nv_peer_mem.ko": build_module("nv_peer_mem")})
 
-    assert failed(node(files), legacy_nv_peer_mem).takes == ()
+    assert "installed, not loaded" in failed(node(files), legacy_nv_peer_mem).seen
 
 
 def test_nvidia_peermem_is_not_its_predecessor():

@@ -64,6 +64,9 @@ class TestImporter:
             in failed(machine(commands={("dmesg",): BOOT + REFUSED}), dmabuf_no_p2p_importer).seen
         )
 
+    def test_it_closes_no_path_because_the_line_names_no_importer(self):
+        assert paths_closed_by(dmabuf_no_p2p_importer.takes("node")) == ()
+
     def test_another_refusal_of_the_same_function_passes(self):
         other = "[   50.000000] NVRM: dma-buf attach failed: PCI topology not supported for dma-buf\n"
 

@@ -29,6 +29,10 @@ class ModelBasis(enum.StrEnum):
     UNSEEN = "not read: assumed to behave like the nearest version that was read"
 
 
+AMPERE = 80
+"""Compute capability from which sends need no NVLink, since 2.19.1: paths.cc, ncclTopoCheckGdr()."""
+
+
 class Release(Struct, frozen=True, kw_only=True):
     """How one release of NCCL behaves. The defaults are for the oldest one, and for an unknown version."""
 

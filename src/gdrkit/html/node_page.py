@@ -20,7 +20,7 @@ from gdrkit.html.page import Glyph, command, file, glyph, rich, safe, section
 from gdrkit.html.pairs import DISTANCES, Kind, PairView, gpu_name, net_name, pair_views
 from gdrkit.report.answers import first_cause, now, reason, works
 from gdrkit.report.document import Report
-from gdrkit.report.programs import shown_programs
+from gdrkit.report.programs import about_shown, shown_programs
 from gdrkit.verdict.path_state import GOOD, State
 
 PAIRS_SHOWN = 1024
@@ -71,7 +71,7 @@ class NodeReport:
 
 def node_page(node: NodeReport) -> str:
     """The page, as one HTML document."""
-    report = node.report
+    report = about_shown(node.report)
     every = tuple(pair_views(report, node.topo, node.estimate)) if node.topo else ()
     shown = every if len(every) <= PAIRS_SHOWN else tuple(_nearest(node.topo, every))
     drawn = picture(node.topo.topology, node.topo.rail_numbers) if node.topo else None

@@ -31,7 +31,7 @@ from gdrkit.report.advice import advice
 from gdrkit.report.build import build
 from gdrkit.report.document import Report
 from gdrkit.report.fix_document import ActionSection, FixReport, Goal, StepSection, WaySection
-from gdrkit.report.programs import concerns_shown
+from gdrkit.report.programs import about_shown
 from gdrkit.verdict import Verdict, judge_node
 
 _REPAIRED = ("failed", "warning")
@@ -112,9 +112,8 @@ def _step(
         title=remedy.title,
         because=tuple(
             f"{finding.code}: {finding.subject}"
-            for finding in report.findings
+            for finding in about_shown(report).findings
             if remedy.name in finding.remedies and finding.status in (*_REPAIRED, "note")
-            if concerns_shown(report, finding)
         ),
         effect=remedy.becomes,
         risk=remedy.risk,

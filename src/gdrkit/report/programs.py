@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from msgspec.structs import replace
+
 from gdrkit.consumers.names import ALWAYS
 from gdrkit.report.document import ConsumerSection, InitiatedSection, Report
 from gdrkit.report.path_words import PATH_NAMES, gain
-from gdrkit.verdict.findings import Finding
 from gdrkit.verdict.path_state import GOOD, State
 
 
@@ -20,10 +21,11 @@ def shown_programs(report: Report, *, every: bool = False) -> dict[str, Consumer
     }
 
 
-def concerns_shown(report: Report, finding: Finding, *, every: bool = False) -> bool:
-    """Whether a finding concerns a program that is shown, or all of them."""
-    shown = shown_programs(report, every=every)
-    return not finding.programs or any(name in shown for name in finding.programs)
+def about_shown(report: Report, *, every: bool = False) -> Report:
+    """The report without findings that concern only programs that are not shown."""
+    shown = shown_programs(report, every=every).keys()
+    matter = (f for f in report.findings if not f.programs or not shown.isdisjoint(f.programs))
+    return replace(report, findings=tuple(matter))
 
 
 def program_lines(report: Report, *, every: bool = False) -> Iterator[tuple[State, str]]:

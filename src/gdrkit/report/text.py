@@ -10,7 +10,7 @@ from gdrkit.consumers.consumer import Path
 from gdrkit.report.answers import answers, by_evidence, deciding, in_words
 from gdrkit.report.document import ChainStep, ExpectationSection, PlanSection, ProcessInUse, Report
 from gdrkit.report.first_use import COMMAND, explained
-from gdrkit.report.programs import concerns_shown, program_lines, shown_programs
+from gdrkit.report.programs import about_shown, program_lines, shown_programs
 from gdrkit.report.rack_traffic import rack_line
 from gdrkit.report.terminal import Row, render
 from gdrkit.rules.rule import Layer
@@ -41,9 +41,9 @@ def text(
 
     It is about `every` program, or those that matter on the node: see `shown_programs`. `target` is the node
     as the user named it, for the commands that the text suggests."""
-    matter = tuple(f for f in report.findings if concerns_shown(report, f, every=every))
-    report = replace(report, findings=matter)
-    return render(_lines(report, verbose, every, target), STYLES, colour=colour, width=width)
+    return render(
+        _lines(about_shown(report, every=every), verbose, every, target), STYLES, colour=colour, width=width
+    )
 
 
 def _lines(report: Report, verbose: bool, every: bool, target: str) -> Iterator[Row]:

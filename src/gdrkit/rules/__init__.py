@@ -120,6 +120,7 @@ from gdrkit.rules.rdma_ports import port_down, rdma_device_software
 from gdrkit.rules.read_request_small import read_request_small
 from gdrkit.rules.retry_exceeded import retry_exceeded
 from gdrkit.rules.rule import Rule
+from gdrkit.rules.send_needs_nvlink import send_needs_nvlink
 from gdrkit.rules.shared_nic import shared_nic
 from gdrkit.rules.storage import (
     gds_compat_mode,
@@ -255,6 +256,7 @@ LIBRARY: tuple[Rule, ...] = (
     net_plugin_replaced,
     nvshmem_misses_peermem,
     perftest_tests_other_path,
+    send_needs_nvlink,
     ucx_lacks_dmabuf,
     ucx_misses_peermem,
     verbs_library_old,

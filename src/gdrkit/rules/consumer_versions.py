@@ -105,7 +105,7 @@ def _one_exists(node: Node, files: tuple[str, ...], client: str) -> bool:
             f"a version before {first_release_with('sees_module')}, while nvidia_peermem is loaded",
         ),
     ),
-    remedies=(RemedyName.UPGRADE_NCCL,),
+    remedies=(RemedyName.UPGRADE_NCCL, RemedyName.REMOVE_NV_PEER_MEM),
     cost="NCCL copies through host memory, although nvidia-peermem works: 10, not 180 GB/s, in one report.",
     references=("https://github.com/NVIDIA/nccl/issues/1676",),
 )

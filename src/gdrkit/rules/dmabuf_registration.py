@@ -15,7 +15,6 @@ from gdrkit.rules.rule import DMABUF, Failed, Layer, NotApplicable, Outcome, Pas
 
 ASK = "gdr probe verbs --json"
 REFUSALS = {number: name_of(number) for number in (*UNSUPPORTED, EINVAL)}
-NO_IMPORTER = driver.NO_IMPORTER.template
 
 
 @rule(
@@ -77,44 +76,43 @@ def dmabuf_mr_refused(node: Node, device: RdmaDevice) -> Outcome:
     "dmabuf-no-p2p-importer",
     Layer.RDMA,
     per=the_node,
-    takes=(DMABUF,),
-    at_registration=True,
     reported_by=(
         DecidingCommand("sudo dmesg | grep 'dma-buf attach failed'", "importer unable to handle MMIO"),
     ),
-    cost="The NIC's driver cannot import a dma-buf in device memory.",
+    cost="The device of that driver cannot access GPU memory through a dma-buf.",
 )
 def dmabuf_no_p2p_importer(node: Node, subject: str) -> Outcome:
-    """The NIC's driver can import a dma-buf, but not one in device memory.
+    """Some driver tried to import GPU memory as a dma-buf, and cannot handle device memory.
 
-    Cost: dma-buf does not work with that driver; nvidia-peermem may.
+    Cost: The device of that driver does not reach GPU memory. It is hardly the NIC: Linux's RDMA drivers
+    can handle device memory.
 
     How to tell: `sudo dmesg | grep 'dma-buf attach failed'` prints
-    `importer unable to handle MMIO without struct page`.
+    `importer unable to handle MMIO without struct page`. The line does not name the importer. Drivers before
+    580.65.06 do not print it.
 
-    What to do: Install a newer kernel or OFED for that NIC.
+    What to do: Run `gdr probe memory`, which registers GPU memory with each NIC. If a NIC refuses it, and
+    its driver is not part of Linux or OFED, install a newer one. Do not load nvidia-peermem for it: NCCL and
+    UCX do not try peermem after a dma-buf was refused. Only NCCL_DMABUF_ENABLE=0 turns NCCL to it.
 
     Why: A driver that attaches to a dma-buf declares whether it supports peer-to-peer memory
-    (allow_peer2peer). mlx5_ib does, and so do drivers that pin through ib_umem_dmabuf_get_pinned; the
-    driver that attached here does not.
+    (allow_peer2peer). mlx5_ib does, and so do the drivers that pin through ib_umem_dmabuf_get_pinned, such
+    as efa, irdma and bnxt_re; the driver that attached here does not.
 
     Source: open-gpu-kernel-modules kernel-open/nvidia/nv-dmabuf.c; Linux
-    drivers/infiniband/core/umem_dmabuf.c and hw/mlx5/mr.c.
+    drivers/infiniband/core/umem_dmabuf.c, ib_umem_dmabuf_attach_pinned_ops, and hw/mlx5/mr.c,
+    mlx5_ib_dmabuf_attach_ops; NCCL src/transport/net.cc, sendProxyConnect(); UCX src/ucp/core/ucp_mm.c,
+    ucp_memh_register_internal().
     """
-    if _nothing_to_pair(node):
+    if if_missing(False, lambda: not hardware_pairs(node)):
         return NotApplicable("no GPU, or no NIC")
     try:
-        line = last_line(node, NO_IMPORTER)
+        line = last_line(node, driver.NO_IMPORTER.template)
     except EvidenceMissing as error:
         node.cite("importers of dma-bufs", text="no kernel log to check", confidence=Confidence.LIKELY)
-        return Passed("the kernel's RDMA drivers support peer-to-peer memory", lacking=(error.missing,))
+        return Passed("Linux's RDMA drivers can import device memory", lacking=(error.missing,))
     if line is not None:
         return Failed(
             seen=line.text, expected="an importer that supports peer-to-peer memory", subject="node"
         )
     return Passed("the kernel log has no such refusal")
-
-
-def _nothing_to_pair(node: Node) -> bool:
-    """Whether there is no GPU-NIC pair at all, so that the kernel's log need not be read."""
-    return if_missing(False, lambda: not hardware_pairs(node))

@@ -14,7 +14,7 @@ from gdrkit.facts.peer_memory import LEGACY
 from gdrkit.node import Node, Trail, fact, if_missing
 from gdrkit.rules.legacy_nv_peer_mem import serving_client
 from gdrkit.rules.module_not_found import module_not_found
-from gdrkit.rules.rule import Failed, NotApplicable, Outcome, Passed, Rule, Unknown
+from gdrkit.rules.rule import Failed, NotApplicable, Outcome, Passed, Rule, Trait, Unknown
 
 
 class CheckResult(Struct, frozen=True):
@@ -52,7 +52,8 @@ def _here(node: Node, rule: Rule, subject: object) -> Outcome:
     """The outcome, as it counts on this node: whether nvidia-peermem could be loaded decides nothing while
     nv_peer_mem runs in its place."""
     outcome = judge(node, rule, subject)
-    if rule.loading is None or subject == DRIVER or serving_client(node) != LEGACY:
+    about_loading = rule.loading is not None or Trait.OF_LOADING in rule.traits
+    if not about_loading or subject == DRIVER or serving_client(node) != LEGACY:
         return outcome
     match outcome:
         case Failed():

@@ -7,11 +7,12 @@ from gdrkit.facts.driver import PEER_API, peermem_linkage
 from gdrkit.facts.driver_files import CONTAINER
 from gdrkit.facts.driver_log import last_line, last_line_if_any
 from gdrkit.facts.kubernetes import deploys_ofed, gpu_operator, has_gpu_operator
+from gdrkit.facts.modules import PEERMEM
 from gdrkit.facts.peermem_container import ContainerEvent, ContainerEventKind, events, last_attempt
+from gdrkit.facts.running_files import is_loaded_for_sure
 from gdrkit.node import Node, first_of, if_missing
 from gdrkit.rules.deciding_command import DMESG, DecidingCommand
-from gdrkit.rules.legacy_nv_peer_mem import serving_client
-from gdrkit.rules.rule import ADDRESS, Failed, Layer, NotApplicable, Outcome, Passed, rule, the_node
+from gdrkit.rules.rule import ADDRESS, Failed, Layer, NotApplicable, Outcome, Passed, Trait, rule, the_node
 
 DISAGREES = r"disagrees about version of symbol (?:ib_(?:un)?register_peer_memory_client|nvidia_p2p_)"
 ABOUT_PEERMEM = r"nvidia[-_]peermem.*(?:disagrees|Unknown symbol|ERROR|error|invalid)|Loading of .*rejected"
@@ -26,8 +27,8 @@ def attempt(node: Node) -> tuple[ContainerEvent, ...] | NotApplicable:
     Raises EvidenceMissing on a node of the operator whose container log was not collected.
     """
     # Where it is not known whether the module is loaded, only the container's log can decide.
-    if client := serving_client(node):
-        return NotApplicable(f"{client} is loaded, whatever the container logs")
+    if is_loaded_for_sure(node, PEERMEM):
+        return NotApplicable(f"{PEERMEM} is loaded, whatever the container logs")
     settings = gpu_operator(node)
     if settings is not None and settings.rdma_enabled is False:
         return NotApplicable("rdma.enabled is false, so the container does not exist")
@@ -53,6 +54,7 @@ def last_of_kind(logged: tuple[ContainerEvent, ...], kind: ContainerEventKind) -
     Layer.APPLICATION,
     per=the_node,
     takes=(ADDRESS,),
+    traits=(Trait.OF_LOADING,),
     reported_by=(
         DecidingCommand(DMESG, "no line about nvidia_peermem, while its container logs `Invalid argument`"),
         DecidingCommand(PODS, "`Invalid argument`"),
@@ -132,6 +134,7 @@ def _why(node: Node) -> str:
     Layer.APPLICATION,
     per=the_node,
     takes=(ADDRESS,),
+    traits=(Trait.OF_LOADING,),
     reported_by=(DecidingCommand(DMESG, "`nvidia_peermem: disagrees about version of symbol`"),),
     cost="The container restarts until the driver is rebuilt against this OFED.",
     references=("https://github.com/NVIDIA/gpu-operator/issues/2868", REFERENCE),
@@ -187,6 +190,7 @@ def _mismatched(node: Node) -> tuple[str, ...]:
     Layer.APPLICATION,
     per=the_node,
     takes=(ADDRESS,),
+    traits=(Trait.OF_LOADING,),
     reported_by=(DecidingCommand(PODS, "`Module nvidia-peermem not found in directory`"),),
     cost="The container restarts forever: it cannot find the module.",
     references=("https://github.com/NVIDIA/gpu-operator/issues/2619", REFERENCE),
@@ -225,6 +229,7 @@ def operator_module_missing(node: Node, _: str) -> Outcome:
     Layer.APPLICATION,
     per=the_node,
     takes=(ADDRESS,),
+    traits=(Trait.OF_LOADING,),
     reported_by=(
         DecidingCommand(PODS, "`waiting for mellanox ofed ...` as the last line"),
         DecidingCommand("kubectl get nicclusterpolicy -A", "none, with driver.rdma.useHostMofed false"),

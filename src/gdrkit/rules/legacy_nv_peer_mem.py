@@ -6,34 +6,29 @@ from gdrkit.facts.driver import driver_version
 from gdrkit.facts.modules import PEERMEM, is_loaded, module_path
 from gdrkit.facts.peer_memory import LEGACY
 from gdrkit.facts.running_files import is_loaded_for_sure
-from gdrkit.formats.versions import numbers
 from gdrkit.node import Node, if_missing
 from gdrkit.rules.deciding_command import LSMOD, DecidingCommand
 from gdrkit.rules.remedy_names import RemedyName
-from gdrkit.rules.rule import ADDRESS, Failed, Layer, NotApplicable, Outcome, Status, rule, the_node
-
-FIRST_WITH_TABLE_2 = (580,)
-"""From 580.65.06 NVIDIA_P2P_PAGE_TABLE_VERSION is 0x00020000; an older module rejects such a table:
-open-gpu-kernel-modules kernel-open/nvidia/nv-p2p.h."""
+from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Status, rule, the_node
 
 
 @rule(
     "legacy-nv-peer-mem",
     Layer.DRIVER,
     per=the_node,
-    takes=(ADDRESS,),
     default_status=Status.WARNING,
     reported_by=(DecidingCommand(LSMOD, "nv_peer_mem"),),
     remedies=(RemedyName.REMOVE_NV_PEER_MEM,),
-    cost="nvidia-peermem cannot register beside it, and it does not work with recent drivers.",
+    cost="nvidia-peermem cannot register beside it, and newer programs do not look for it.",
     references=("https://github.com/Mellanox/nv_peer_memory",),
 )
 def legacy_nv_peer_mem(node: Node, _: str) -> Outcome:
     """The archived module nv_peer_mem is loaded or installed instead of nvidia-peermem.
 
-    Cost: From driver 525.105.17 on, its persistent client fails
-    (`error -22 while calling nvidia_p2p_get_pages() with NULL callback`). From 580 on, it cannot read the
-    driver's page tables at all. With older drivers it works.
+    Cost: It registers GPU memory as nvidia-peermem does, but NCCL and NVSHMEM do not look for the module
+    itself, only for its folder in /sys/kernel/mm/memory_peers, which newer kernels do not have. From driver
+    525.105.17 on, its second client, for memory that is never revoked, fails
+    (`error -22 while calling nvidia_p2p_get_pages() with NULL callback`).
 
     How to tell: `lsmod | grep -E 'peer_?mem'` prints nv_peer_mem, or its file is among the modules
     (`modinfo -n nv_peer_mem`). The packages nvidia-peer-memory and nvidia-peer-memory-dkms bring it.
@@ -42,17 +37,19 @@ def legacy_nv_peer_mem(node: Node, _: str) -> Outcome:
     packages. Then run `sudo modprobe nvidia-peermem`, or use dma-buf and neither module.
 
     Why: nvidia-peermem replaced it with driver branch 470. Both register as nv_mem, so the second one to
-    load is refused.
+    load is refused. Driver 580.65.06 changed the version of page tables, which nv_peer_mem does not look at:
+    it compares the version of DMA mappings, which did not change. It should therefore work there, but was
+    not tried.
 
-    Source: Mellanox/nv_peer_memory README.md and nv_peer_mem.c; open-gpu-kernel-modules
-    kernel-open/nvidia/nv-p2p.c, nvidia_p2p_get_pages().
+    Source: Mellanox/nv_peer_memory README.md and nv_peer_mem.c 1.3, nv_mem_acquire() and nv_dma_map();
+    open-gpu-kernel-modules kernel-open/nvidia/nv-p2p.h, and nv-p2p.c, nvidia_p2p_get_pages().
     """
     if is_loaded(node, LEGACY):
+        version = if_missing("", driver_version, node)
         return Failed(
-            seen=f"{LEGACY} is loaded, driver {driver_version(node)}",
+            seen=f"{LEGACY} is loaded" + (f", driver {version}" if version else ""),
             expected="nvidia_peermem, or neither",
             subject=LEGACY,
-            takes=() if works_with_driver(node) else None,
         )
     path = _installed(node)
     if not path:
@@ -61,7 +58,6 @@ def legacy_nv_peer_mem(node: Node, _: str) -> Outcome:
         seen=f"{path} is installed, not loaded",
         expected="no such module",
         subject=LEGACY,
-        takes=(),
         cost="If its service starts before nvidia-peermem, nvidia-peermem is refused.",
     )
 
@@ -72,13 +68,5 @@ def _installed(node: Node) -> str:
 
 
 def serving_client(node: Node) -> str:
-    """The loaded client of the peer-memory API that works with the driver; "" if none is known."""
-    if is_loaded_for_sure(node, PEERMEM):
-        return PEERMEM
-    serves = is_loaded_for_sure(node, LEGACY) and if_missing(False, works_with_driver, node)
-    return LEGACY if serves else ""
-
-
-def works_with_driver(node: Node) -> bool:
-    """Whether nv_peer_mem can read the page tables of this driver."""
-    return numbers(driver_version(node)) < FIRST_WITH_TABLE_2
+    """The loaded client of the peer-memory API; "" if none is known."""
+    return next((client for client in (PEERMEM, LEGACY) if is_loaded_for_sure(node, client)), "")

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from gdrkit.evidence import EvidenceAbsent, EvidenceMissing
-from gdrkit.facts.driver import peermem_linkage, peermem_path
+from gdrkit.evidence import Confidence, EvidenceAbsent, EvidenceMissing
+from gdrkit.facts.driver import driver_version, peermem_linkage, peermem_path
 from gdrkit.facts.modules import PEERMEM, is_loaded
 from gdrkit.facts.peer_memory import LEGACY
 from gdrkit.facts.running_files import is_loaded_for_sure
 from gdrkit.formats.module_name import canonical
+from gdrkit.formats.versions import numbers
 from gdrkit.node import Node, if_missing
 from gdrkit.rules.deciding_command import LSMOD, DecidingCommand
-from gdrkit.rules.legacy_nv_peer_mem import works_with_driver
 from gdrkit.rules.module_subjects import peermem
+from gdrkit.rules.p2p_page_table_version import FIRST_WITH_TABLE_2
 from gdrkit.rules.remedy_names import RemedyName
 from gdrkit.rules.rule import ADDRESS, Failed, Layer, NotApplicable, Outcome, Passed, Trait, rule
 from gdrkit.rules.stage import LoadPosition, Stage
@@ -50,7 +51,9 @@ def peermem_not_loaded(node: Node, module: str) -> Outcome:
         return NotApplicable("not nvidia-peermem")
     if is_loaded(node, PEERMEM):
         return Passed("nvidia_peermem is loaded")
-    if is_loaded_for_sure(node, LEGACY) and if_missing(True, works_with_driver, node):
+    if is_loaded_for_sure(node, LEGACY):
+        if if_missing((), lambda: numbers(driver_version(node))) >= FIRST_WITH_TABLE_2:
+            node.cite(f"{LEGACY} with this driver", text="by its source", confidence=Confidence.LIKELY)
         return NotApplicable(f"{LEGACY} is loaded instead")
     try:
         stub = not peermem_linkage(node).uses_peer_api

@@ -55,6 +55,7 @@ class Trait(enum.StrEnum):
     """What a cause has in common with others, for programs that compare causes."""
 
     NOT_LOADED = "not-loaded"  # a module is not loaded: whatever keeps one from loading brings it about
+    OF_LOADING = "of-loading"  # why something that loads nvidia-peermem does not get it loaded
     NVIDIA_ONLY = "nvidia-only"  # GPUs and libraries of other makers do not have it
 
 

@@ -7,11 +7,11 @@ from gdrkit.facts.kernel import distribution
 from gdrkit.facts.kubernetes import Manifest, manifests
 from gdrkit.facts.modprobe_config import autoload
 from gdrkit.facts.modules import PEERMEM
+from gdrkit.facts.running_files import is_loaded_for_sure
 from gdrkit.formats.module_name import canonical
 from gdrkit.formats.yaml_values import Scalar, YamlMapping, YamlSequence, text_at
 from gdrkit.node import Node, if_missing
-from gdrkit.rules.legacy_nv_peer_mem import serving_client
-from gdrkit.rules.rule import ADDRESS, Failed, Layer, NotApplicable, Outcome, Passed, rule, the_node
+from gdrkit.rules.rule import ADDRESS, Failed, Layer, NotApplicable, Outcome, Passed, Trait, rule, the_node
 
 
 @rule(
@@ -19,6 +19,7 @@ from gdrkit.rules.rule import ADDRESS, Failed, Layer, NotApplicable, Outcome, Pa
     Layer.APPLICATION,
     per=the_node,
     takes=(ADDRESS,),
+    traits=(Trait.OF_LOADING,),
     cost="The machine reports a failed module at each boot; the peermem path is not available.",
     references=("https://github.com/siderolabs/talos/issues/12021",),
 )
@@ -39,8 +40,8 @@ def talos_no_peermem(node: Node, _: str) -> Outcome:
 
     Source: siderolabs/talos issue 12021; siderolabs/pkgs and siderolabs/extensions, the NVIDIA recipes.
     """
-    if client := serving_client(node):
-        return NotApplicable(f"{client} is loaded")
+    if is_loaded_for_sure(node, PEERMEM):
+        return NotApplicable(f"{PEERMEM} is loaded")
     for manifest in manifests(node):
         line = asks_for_peermem(manifest)
         if line:

@@ -24,11 +24,16 @@ def quick(monkeypatch):
 
 @pytest.mark.parametrize("path, way", [("shared", "host"), ("tcp", "tcp")])
 def test_paths_of_host_memory_are_distinguished(path, way):
-    trial = prove.trial(path, MeasureEnd(), MeasureEnd(), SIZE, REPEATS)
-    assert trial.path == path and trial.bytes_right
-    assert [window.bytes_moved for window in trial.windows] == [0, 2 * SIZE, 0, 4 * SIZE]
-    proof = judge(trial)
-    assert proof.way == way and proof.direct is None
+    """Other tests use loopback, too: what they send can leave a trial undecided, never decided wrongly."""
+    found = []
+    while way not in found and len(found) < 10:
+        trial = prove.trial(path, MeasureEnd(), MeasureEnd(), SIZE, REPEATS)
+        assert trial.path == path and trial.bytes_right
+        assert [window.bytes_moved for window in trial.windows] == [0, 2 * SIZE, 0, 4 * SIZE]
+        proof = judge(trial)
+        assert proof.direct is None
+        found.append(proof.way)
+    assert set(found) <= {"", way} and found[-1] == way
 
 
 def test_wrong_bytes_at_the_receiver_are_detected(monkeypatch):

@@ -11,7 +11,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from gdrkit.consumers.nccl_releases import Release
+from gdrkit.consumers.nccl_releases import AMPERE, Release
 from gdrkit.fabric.nccl.graph import GPU, NVS, GraphNode, NcclSystem
 from gdrkit.fabric.nccl.search import local_cpu
 from gdrkit.fabric.nccl.settings import Settings
@@ -19,9 +19,6 @@ from gdrkit.formats.errors import FormatError
 
 Mode = Literal["", "Default", "PCI"]
 """NCCL's mode of GPUDirect RDMA; "" if it does not use it."""
-
-AMPERE = 80
-"""Compute capability from which sends need no NVLink, since 2.19.1."""
 
 
 class Condition(enum.StrEnum):

@@ -1,0 +1,49 @@
+"""NVLink between the GPUs of a node."""
+
+from __future__ import annotations
+
+from gdrkit.evidence import Confidence, EvidenceMissing, Missing, MissingReason
+from gdrkit.facts.commands import NVIDIA_SMI_TOPO
+from gdrkit.facts.gpu import product_name
+from gdrkit.facts.nvidia_smi import smi_topology
+from gdrkit.facts.pci import PciGpu, gpus
+from gdrkit.facts.supplied import not_collected
+from gdrkit.node import Node, fact, first_collected
+
+WITHOUT = ("1eb8", "26", "27", "28", "2b", "2c", "2d")
+"""First digits of device ids of boards that have no NVLink: T4, chips of Ada, Blackwell's for graphics.
+Source: NVIDIA's data sheets of T4, L40S and RTX PRO 6000; pci.ids for the chips."""
+MODULE = "SXM"
+"""In the name of a board that is made for a baseboard with NVLink."""
+
+
+@fact
+def has_nvlink(node: Node, gpu: PciGpu) -> bool:
+    """Whether NVLink connects a GPU to another one of the node: by the driver, else by the product.
+
+    Raises EvidenceMissing for a board that may have a bridge, if the driver was not asked."""
+
+    def by_product() -> bool:
+        if gpu.device_id.startswith(WITHOUT):
+            node.cite(f"PCI id of {gpu.address}", f"10de:{gpu.device_id}")
+            return False
+        if MODULE not in product_name(node, gpu):
+            raise not_collected(f"NVLink of {gpu.address}", NVIDIA_SMI_TOPO.line)
+        node.cite(f"product line of {gpu.address}", confidence=Confidence.LIKELY)
+        return True
+
+    return first_collected(lambda: _by_matrix(node, gpu), by_product)
+
+
+def _by_matrix(node: Node, gpu: PciGpu) -> bool:
+    """By `nvidia-smi topo -m`, which numbers GPUs by address and names a bond of links NV1 to NV18."""
+    matrix, found = smi_topology(node), gpus(node)
+    shown = [name for name in matrix.names if name.startswith("GPU")]
+    if len(shown) != len(found):
+        source = f"{NVIDIA_SMI_TOPO.line}: {len(shown)} GPUs, PCI has {len(found)}"
+        raise EvidenceMissing(Missing(source, MissingReason.UNDECIDED, NVIDIA_SMI_TOPO.line))
+    row = f"GPU{found.index(gpu)}"
+    return any(
+        row in pair and word.startswith("NV") and all(name.startswith("GPU") for name in pair)
+        for pair, word in matrix.cells.items()
+    )
