@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gdrkit.explain.explanation import Answer
+from gdrkit.explain.text import text as as_text
 from tests.explain.explaining import explained
 
 
@@ -347,6 +348,7 @@ def test_a_log_with_gpudirect_does_not_make_a_hang_no_problem():
     assert hangs.kind == fine.kind == "working"
     assert "no problem" not in hangs.sentence
     assert hangs.lines[1].text == "Training hangs"
+    assert "No problem" not in as_text(explained(f"Training hangs\n\n{channel}"))
 
 
 def test_a_matrix_of_distances_is_no_failure():
