@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gdrkit.explain.explanation import Answer
+from gdrkit.explain.text import text as as_text
 from tests.explain.explaining import explained
 
 
@@ -274,6 +275,98 @@ def test_a_report_with_the_headings_of_a_template_is_no_documentation():
     head = "### Describe the bug\nNCCL hangs.\n### Steps to reproduce\nRun it."
     post = f"{head} ACS is enabled, this is the cause.\n"
     assert answered(post).cause == "acs-redirect"
+
+
+@pytest.mark.parametrize(
+    ("title", "reports"),
+    [
+        ("RDMA throughput drops with three NICs", True),
+        ("RDMA with three NICs", False),
+        ("Guide: what to do if RDMA throughput drops", False),
+    ],
+)
+def test_a_text_whose_title_reports_a_failure_is_no_documentation(title: str, reports: bool):
+    steps = "I followed the documentation of the switch.\n\nIn this chapter it says that ACS is enabled.\n"
+    assert (answered(f"# {title}\n\n{steps}").kind != "documentation") is reports
+
+
+# -- what is not known -----------------------------------------------------------------------------------
+
+NO_REASONS = (
+    "After mounting the volume in both containers, we launch NCCL with: `mpirun -np 4 ./sendrecv_perf`",
+    "NCCL timeouts cause errors",
+    "Looking for the reason, I noticed that lspci shows no memory of the third GPU.",
+    "The package is small, so I suggest to ship libfoo in every image.",
+    "The GPU and the NIC are below one switch and therefore on one NUMA node.",
+    "The job crashes with RDMA (with TCP sockets it works), my container is built from master.",
+    "By contrast, the benchmark with host memory works, so the driver and the cable are good.",
+    "The switch works without any error.",
+    "Running the training on 16 nodes in the new container causes NCCL to abort.",
+    "Possible causes are a bad cable or the firmware.",
+)
+
+
+REASONS = (
+    "The driver has a leak, so every registration of a buffer fails.",
+    "The job aborts because the switch drops packets of more than 1 KB.",
+    "It turned out that the firmware of the NIC had a leak.",
+    "The plugin pins each page twice, therefore the container gets no memory and is killed.",
+)
+
+
+@pytest.mark.parametrize(
+    ("sentence", "gives"), [*((one, False) for one in NO_REASONS), *((one, True) for one in REASONS)]
+)
+def test_only_a_sentence_that_gives_a_reason_is_quoted_as_one(sentence: str, gives: bool):
+    found = answered(f"RDMA job aborts\n\n{sentence}\n")
+    assert (found.kind == "stated") is gives
+    assert (sentence in found.sentence) is gives
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "fi_mr_regattr() of the GPU's segment returns 12\n",
+        "How do I use my IB 200G card for training?\n",
+        "The GPUDirect-TCPXO daemon counts 3 GPUs of 4 and stops\n",
+    ],
+)
+def test_a_text_about_the_network_of_gpus_is_known_as_one(text: str):
+    assert "about RDMA or GPU memory" in answered(text).sentence
+
+
+def test_of_another_text_only_what_is_not_recognized_is_said():
+    assert answered("Our printer is jammed\n").sentence.startswith(
+        "gdr recognizes nothing about RDMA or NCCL"
+    )
+
+
+def test_a_log_with_gpudirect_does_not_make_a_hang_no_problem():
+    channel = "n4:7:9 [1] NCCL INFO Channel 02/0 : 1[1] -> 9[1] [send] via NET/IB/3/GDRDMA\n"
+    fine, hangs = answered(f"A log\n\n{channel}"), answered(f"Training hangs\n\n{channel}")
+    assert fine.sentence.startswith("The text shows no problem")
+    assert hangs.kind == fine.kind == "working"
+    assert "no problem" not in hangs.sentence
+    assert hangs.lines[1].text == "Training hangs"
+    assert "No problem" not in as_text(explained(f"Training hangs\n\n{channel}"))
+
+
+def test_a_matrix_of_distances_is_no_failure():
+    matrix = "        GPU0    mlx5_0  CPU Affinity\nGPU0     X      SYS     0-23\nmlx5_0  SYS      X\n"
+    found = answered(matrix)
+    assert (found.kind, found.others[0].code) == ("several", "pair-cross-socket")
+    assert "what failed" not in found.sentence
+
+
+@pytest.mark.parametrize(("fabric", "proven"), [("0.0", False), ("3a9c.71", True)])
+def test_multi_node_nvlink_is_no_matter_of_a_gpu_without_a_fabric(fabric: str, proven: bool):
+    line = "n6:3:3 [2] NCCL INFO "
+    log = (
+        f"{line}MNNVL busId 0x9d000 fabric UUID {fabric} cliqueId 0x0 state 3 healthMask 0x0\n"
+        f"{line}NCCL_CUMEM_ENABLE set by environment to 0.\n"
+    )
+    found = {one.code for machine in explained(log).machines for one in machine.established}
+    assert ("mnnvl-cumem-off" in found) is proven
 
 
 # -- messages about something else -----------------------------------------------------------------------

@@ -144,9 +144,29 @@ GIVEN = "$ mpirun -x NCCL_IB_GID_INDEX={} ./all_reduce_perf\n"
 
 
 @pytest.mark.parametrize("setting", [PRINTED, GIVEN])
-@pytest.mark.parametrize(("index", "codes"), [(2, ["gid-index-wrong"]), (7, ["gid-index-wrong"]), (3, [])])
+@pytest.mark.parametrize(("index", "codes"), [(7, ["gid-index-wrong"]), (2, []), (3, [])])
 def test_a_gid_index_that_the_nic_does_not_have_opens_its_cause(setting, index, codes):
     assert opened(GIDS + setting.format(index)) == codes
+
+
+PERFTEST = """$ ib_read_bw -d mlx5_2 192.0.2.7
+ GID index       : 2
+ local address: LID 0000 QPN 0x0113 PSN 0x7f1a20
+ GID: {gid}
+{end}
+"""
+
+
+@pytest.mark.parametrize(
+    ("gid", "end", "codes"),
+    [
+        (":".join(["00"] * 16), "Failed to modify QP 275 to RTR", ["gid-index-wrong"]),
+        (":".join(["00"] * 16), " 65536      1000             10.41              10.40", []),
+        ("00:00:00:00:00:00:00:00:00:00:255:255:192:00:02:07", "Failed to modify QP 275 to RTR", []),
+    ],
+)
+def test_an_empty_gid_opens_its_cause_if_the_connection_then_fails(gid, end, codes):
+    assert opened(PERFTEST.format(gid=gid, end=end)) == codes
 
 
 def test_a_list_of_gids_without_a_setting_opens_nothing():

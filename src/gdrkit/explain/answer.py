@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable
 
 from gdrkit.explain import cues, subject
-from gdrkit.explain.claims import Claim, Stance, stated_reason
+from gdrkit.explain.claims import Claim, Stance
 from gdrkit.explain.explanation import (
     Answer,
     AnswerKind,
@@ -21,6 +21,7 @@ from gdrkit.explain.explanation import (
 )
 from gdrkit.explain.otherwise import OtherLine
 from gdrkit.explain.ranking import BY_LINE, NOTE, STANCES, Candidate
+from gdrkit.explain.reasons import stated_reason
 from gdrkit.explain.sentences import Sentence
 from gdrkit.explain.subject import Topics
 from gdrkit.explain.told import is_told
@@ -68,7 +69,7 @@ def answer(
     failing = unexplained(lines, said)
     if found and (found[0].weight > NOTE or failing is None):
         return _several(found, about)
-    return _working(machines) or _nothing(about, failing, found)
+    return _working(machines, failing) or _nothing(about, failing, found)
 
 
 def _reports_nothing(
@@ -195,6 +196,10 @@ def _stated(reason: Sentence, found: tuple[Candidate, ...]) -> Answer:
     )
 
 
+FAR = ("pair-cross-socket", "pair-distant")
+"""Distances in a topology, which fail at nothing themselves."""
+
+
 def _several(found: tuple[Candidate, ...], about: Topics) -> Answer:
     lines = found[0].lines[:1]
     between = ": it does not decide between these causes" if len(found) > 1 else ""
@@ -202,6 +207,8 @@ def _several(found: tuple[Candidate, ...], about: Topics) -> Answer:
     if not any(one.printed for one in found):
         topic = f"The text is about {_about(about)}."
         shown = f"{topic} No output in it shows the cause, and its words do not decide."
+    elif found[0].code in FAR:
+        shown = "The text shows GPUs that are far from their NIC, but not whether that matters here."
     return _plain(
         AnswerKind.SEVERAL,
         shown,
@@ -211,15 +218,19 @@ def _several(found: tuple[Candidate, ...], about: Topics) -> Answer:
     )
 
 
-def _working(machines: Iterable[TextMachine]) -> Answer | None:
+def _working(machines: Iterable[TextMachine], failing: QuotedLine | None) -> Answer | None:
+    """That NCCL accesses GPU memory directly; what fails all the same is something else, and is quoted."""
     for machine in machines:
         for fact in machine.known:
             if fact.name == "NCCL channels" and not fact.value.startswith("0 ") and fact.line is not None:
+                shown = "What fails here is none of the failures whose cause gdr knows, but"
+                if failing is None:
+                    shown = "The text shows no problem, and"
                 return _plain(
                     AnswerKind.WORKING,
-                    f"The text shows no problem, and NCCL accesses GPU memory directly: {fact.value}.",
+                    f"{shown} NCCL accesses GPU memory directly: {fact.value}.",
                     sureness=Sureness.CERTAIN,
-                    lines=(QuotedLine(fact.line, fact.text),),
+                    lines=(QuotedLine(fact.line, fact.text), *(() if failing is None else (failing,))),
                 )
     return None
 
@@ -228,7 +239,7 @@ def _documentation(said: tuple[Sentence, ...], named: tuple[Claim, ...]) -> Answ
     codes = tuple(dict.fromkeys(claim.code for claim in named))[:MAX_OTHERS]
     return _plain(
         AnswerKind.DOCUMENTATION,
-        "This text explains, asks or proposes; it does not report a problem of a machine.",
+        "This text seems to explain, ask or propose: gdr finds no problem of a machine in it.",
         claimed=True,
         lines=tuple(QuotedLine(one.line, one.text) for one in said[:1]),
         others=tuple(RankedCause(code, code_page(code)[0], None) for code in codes),
@@ -243,10 +254,13 @@ def _foreign(about: Topics, found: tuple[Candidate, ...]) -> Answer:
     )
 
 
+NO_TOPIC = "gdr recognizes nothing about RDMA or NCCL in this text, and no failure whose cause it knows."
+
+
 def _nothing(about: Topics, failing: QuotedLine | None, found: tuple[Candidate, ...]) -> Answer:
     quoted = () if failing is None else (failing,)
     if not (about.rdma or about.collective):
-        return _plain(AnswerKind.NOTHING, "Nothing in this text is about GPUDirect RDMA.", lines=quoted)
+        return _plain(AnswerKind.NOTHING, NO_TOPIC, lines=quoted)
     what = "it shows no failure" if failing is None else "what fails here is none of the failures"
     return _plain(
         AnswerKind.NOTHING,

@@ -115,7 +115,7 @@ def _is_advice(text: str) -> bool:
 
 def _stance(found: tuple[Sentence, ...], index: int) -> Stance:
     sentence = found[index]
-    if _is_under_a_cause(found, index):
+    if is_under_a_cause(found, index):
         return Stance.FOUND
     if cues.is_guess(sentence.text) or cues.is_habit(sentence.text):
         return Stance.ASKED
@@ -152,7 +152,7 @@ _REASON_FOLLOWS = re.compile(
 
 def _is_named_after(found: tuple[Sentence, ...], index: int) -> bool:
     """Whether the next sentence makes a sentence the cause: "that was the issue"."""
-    after = _next(found, index)
+    after = following(found, index)
     if after is None or not _BACK.match(after.text) or not cues.names_a_cause(after.text):
         return False
     if _REASON_FOLLOWS.match(after.text):
@@ -162,7 +162,7 @@ def _is_named_after(found: tuple[Sentence, ...], index: int) -> bool:
 
 def _is_futile_after(found: tuple[Sentence, ...], index: int) -> bool:
     """Whether the next sentence says that it had no effect: "No change." """
-    after = _next(found, index)
+    after = following(found, index)
     return after is not None and len(after.text.split()) <= FEW_WORDS and cues.is_futile(after.text)
 
 
@@ -170,7 +170,8 @@ FEW_WORDS = 8
 """Words of a sentence that only says how another one turned out, at most."""
 
 
-def _next(found: tuple[Sentence, ...], index: int) -> Sentence | None:
+def following(found: tuple[Sentence, ...], index: int) -> Sentence | None:
+    """The next sentence; None after the last."""
     return found[index + 1] if index + 1 < len(found) else None
 
 
@@ -180,59 +181,10 @@ def _heading(found: tuple[Sentence, ...], index: int) -> str:
     return next(above, "")
 
 
-def _is_under_a_cause(found: tuple[Sentence, ...], index: int) -> bool:
+def is_under_a_cause(found: tuple[Sentence, ...], index: int) -> bool:
     """Whether the heading above a sentence says that the cause follows."""
     before = found[index - 1] if index else None
     while before is not None and before.paragraph == found[index].paragraph and index > 1:
         index -= 1
         before = found[index - 1]
     return before is not None and before.place is Place.HEADING and cues.names_a_cause(before.text)
-
-
-# -- a reason that the text gives in its own words -------------------------------------------------------
-
-_TECHNICAL = re.compile(
-    r"`|\b(?:nvidia|NCCL|UCX|RDMA|IB|RoCE|GPUs?|NICs?|HCA|mlx\w*|modules?|drivers?|kernel|plugin|library"
-    r"|lib\w+|gdr\w*|peer_?mem\w*|dma-?buf|BAR\d?|IOMMU|ACS|PCIe|CUDA|OFED|DOCA|firmware|memory|pages"
-    r"|switch|cable|/dev/\w+|NVSHMEM"
-    r"|EFA|GDR|UAR|QP|GID|MTU|container|image|version|[A-Z]{2,}_[A-Z_]{2,}|\w+_\w+"
-    r"|(?:Open ?|open)?MPI|ports?|handlers?|hosts?|nodes?|buffers?|queues?|packets?|BIOS|permissions?|pods?"
-    r"|processe?s?|allocator|tensors?|daemon|service|package|wheel|PyTorch|[Tt]orch|Ray|vLLM|SGLang"
-    r"|hypervisor|VMs?"
-    r"|race condition|deadlock|cgroups?|firewall|VLAN|PFC|ECN|SR-IOV|VFs?|NUMA|NVLink|NVSwitch|NVLS|SHARP)\b"
-)
-MIN_WORDS = 5
-"""Words of a sentence that can give a reason; "it works now" alone is none."""
-
-
-def stated_reason(found: tuple[Sentence, ...], *, confirmed: bool = False) -> Sentence | None:
-    """The sentence in which the text itself gives the reason of the problem; None if there is none.
-    `confirmed`: only if it says that this was found, or that a change helped."""
-    scored = [
-        (score, -sentence.line, sentence)
-        for index, sentence in enumerate(found)
-        if (score := _reason_score(sentence, _is_under_a_cause(found, index), _is_cured_after(found, index)))
-        if not confirmed or cues.is_definite(sentence.text) or _is_cured_after(found, index)
-    ]
-    return max(scored, key=lambda row: row[:2])[2] if scored else None
-
-
-def _is_cured_after(found: tuple[Sentence, ...], index: int) -> bool:
-    """Whether the next sentence says that a change helped, and names nothing technical itself: "A was set.
-    Changing it helped." """
-    after = _next(found, index)
-    if after is None or after.paragraph != found[index].paragraph:
-        return False
-    return outcomes.is_good(after.text) and not _TECHNICAL.search(after.text)
-
-
-def _reason_score(sentence: Sentence, under: bool, cured: bool) -> float:
-    text = sentence.text
-    if (cues.is_guess(text) and not under) or (len(text.split()) < MIN_WORDS - 2 * cured and text.isascii()):
-        return 0
-    technical = len(set(_TECHNICAL.findall(text)))
-    found, follows = under or cured or cues.names_a_cause(text), cues.gives_a_reason(text)
-    if not technical or not (found or follows):
-        return 0
-    weight: float = found + under + 2 * (under or cues.names_the_cause(text))
-    return weight + follows + min(technical, 4) / 4 - (0.5 if cues.is_instruction(text) else 0)

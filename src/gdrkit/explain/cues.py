@@ -87,6 +87,7 @@ _PATTERNS = {
     ),
     # it is said to be the cause or the cure, and not only to follow from something
     "definite": (
+        r"\b(?:found|figured|discovered|reali[sz]ed|concluded|confirmed)\b.{0,160}\b(?:because|due to)\b|"
         r"\broot[- ]?cause|\bculprit\b|\bturn(?:s|ed) out\b|\bcaused by\b"
         r"|\b(?:problem|issue|reason|cause|fix|solution|explanation|answer|resolution)s?\b.{0,40}\b(?:was|is|were)\b"
         r"|\b(?:was|is|were) the (?:\w+ )?(?:problem|issue|reason|cause|fix|solution|answer)s?\b"
@@ -142,12 +143,13 @@ _PATTERNS = {
     ),
     "follows": (
         r"\b(?:caused by|causes?|because|due to|root cause|reason|comes? from"
-        r"|therefore|hence|as a result|which (?:means|causes|leads|breaks)|leads? to|results? in"
+        r"|as a result|which (?:causes|leads|breaks)|leads? to|results? in"
         r"|rejected)\b"
         r"|\u539f\u56e0|\u5bfc\u81f4|\u56e0\u4e3a|\u7531\u4e8e|\u6838\u5fc3"
     ),
     "guess": (
-        r"\?\s*[\"')*]*$|\uff1f|^\W*question\b|\b(?:maybe|perhaps|might|may be|could (?:be|it)|can it"
+        r"\b(?:possible|potential) (?:root )?(?:causes?|reasons?)\b"
+        r"|\?\s*[\"')*]*$|\uff1f|^\W*question\b|\b(?:maybe|perhaps|might|may be|could (?:be|it)|can it"
         r"|is it|i (?:think|guess|suspect"
         r"|believe|assume|wonder)|not sure|probably|possibly|seems?(?! to (?:have )?(?:fix|resolv"
         r"|solv|cur))|suspected|presumably|wondering"
@@ -226,10 +228,11 @@ _PATTERNS = {
         r"|\b(?:not|n't|no|never) (?:\w+ ){0,3}(?:found|detected|loaded|show\w*|set ?up|used"
         r"|supported|available"
         r"|enabled|see|appear|reach|visible|start)"
+        r"|unhealthy|false (?:positive|alarm)|invisible|unvisible"
         r"|disabled|only \d|gdr=.?0|low (?:band|perf|through)|bad |poor |stop|invalid|den(?:y|ied)"
         r"|exhaust|unsupported|\bempty\b|\bhalf\b|fall(?:s|ing)? ?back|\bno (?:HCA|device|NIC|GPU"
         r"|IB|RDMA|GDR)"
-        r"|too (?:small|low|old|large)|ENO|EIN|EFA"
+        r"|too (?:small|low|old|large)|(?-i:\bE(?:NO|IN|FA)[A-Z])"
         r"|\u5931\u8d25|\u62a5\u9519|\u65e0\u6cd5|\u4e0d\u80fd|\u9519\u8bef|\u95ee\u9898"
         r"|\u6ca1\u6709|\u7981\u7528|\u5f02\u5e38"
         r"|\u30a8\u30e9\u30fc|\u5931\u6557|\uc2e4\ud328|\uc624\ub958|Fehler|erreur|\u00e9chou|fallo"
@@ -237,7 +240,7 @@ _PATTERNS = {
     ),
 }
 
-_RARE = r" (?:occur|happen|reproduce|appear|fail|crash|hang|only|just)"
+_RARE = r" (?:work (?:if|when|with)\b|occur|happen|reproduce|appear|fail|crash|hang|only|just)"
 """What a negation before these words says: the failure is not there, or not that alone."""
 
 _SAYS = (
@@ -258,7 +261,7 @@ _NOT = re.compile(
 
 _AVOIDS = re.compile(
     r"(?:\b(?:do|does|did)(?: not|n't) (?:occur|happen|reproduce|appear|fail|crash|hang)"
-    r"|\b(?:go(?:es)?|went) away|\bdisappear\w*|\bworks?(?: fine| well)?|\bworked(?: fine| well)?)"
+    r"|\b(?:go(?:es)?|went) away|\bdisappear\w*|(?<!not )(?<!n't )\b(?:works?|worked)(?: fine| well)?)"
     r"(?: any ?more)? (?:when|if|with|once|as soon as|under)\b[^.;!?]{0,100}$",
     re.IGNORECASE,
 )
@@ -288,8 +291,13 @@ _HELP = re.compile(
 
 def names_a_cause(text: str) -> bool:
     """Whether a sentence says what the cause was, or what cured the problem."""
+    return outcomes.is_good(_ONSET.sub("", text)) or names_in_words(text)
+
+
+def names_in_words(text: str) -> bool:
+    """The same, by the sentence's own words, and not by a change after which something was good."""
     text = _ONSET.sub("", text)
-    return outcomes.is_good(text) or any(_compiled(name).search(text) for name in ("found", "cured"))
+    return any(_compiled(name).search(text) for name in ("found", "cured"))
 
 
 def names_the_cause(text: str) -> bool:
@@ -320,9 +328,9 @@ def is_habit(text: str) -> bool:
     return _compiled("habit").search(text) is not None and _compiled("observed").search(text) is None
 
 
-def gives_a_reason(text: str) -> bool:
+def says_what_follows(text: str) -> bool:
     """Whether a sentence says what follows from what."""
-    return re.search(", so ", text) is not None or _compiled("follows").search(text) is not None
+    return _compiled("follows").search(text) is not None
 
 
 def is_guess(text: str) -> bool:

@@ -63,6 +63,11 @@ def is_good(text: str) -> bool:
     return any(_good(name, text) for name in ("changed", "compared"))
 
 
+def is_changed(text: str) -> bool:
+    """Whether a sentence says what was changed and that it was good then; not what it is good with."""
+    return _good("changed", text) is not None
+
+
 def refers_back(text: str, before: str) -> bool:
     """Whether what was changed is named in a sentence before: "after loading the module"."""
     found = _compiled("refers").search(text)

@@ -270,6 +270,7 @@ OTHERS = (
         r"\blibibverbs(?:\.so\S*|1)?\b",
         r"(?:\black(?:s|ing| of)?|missing|without|\bno|cannot open|fail\w* to open"
         r"|(?:not|n't) (?:include|contain|ship|have|find))\b(?! which).{0,60}?\blibibverbs"
+        r"|\b(?:not|n't|never)\b.{0,60}\b(?:unless|until|without)\b.{0,24}\blibibverbs"
         r"|(?:\u6ca1\u6709|\u672a|\u7f3a\u5c11).{0,6}libibverbs|libibverbs.{0,8}(?:\u6ca1\u6709|\u672a)"
         r"|\blibibverbs.{0,60}?(?:missing|(?:not|n't) (?:be )?(?:installed|found)|cannot open)\b",
         r"install|apt|dnf|yum",

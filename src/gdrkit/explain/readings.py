@@ -44,6 +44,7 @@ def readings(lines: tuple[TextLine, ...]) -> Iterator[Reading]:
     yield from _ports(lines)
     yield from _device_files(lines)
     yield from _gid_indices(lines)
+    yield from _empty_gids(lines)
     yield from _distances(lines)
     yield from _vgpus(lines)
     yield from _limits(lines)
@@ -176,7 +177,7 @@ def _nearest(matrix: topo_matrix.Matrix, gpu: str) -> tuple[str, str] | None:
 
 
 def _gid_indices(lines: tuple[TextLine, ...]) -> Iterator[Reading]:
-    """The index that a job sets, where show_gids lists a NIC's GIDs without it, or with RoCE v1 there."""
+    """The index that a job sets, where show_gids lists a NIC's GIDs without it."""
     listed: dict[str, dict[int, str]] = {}
     for line in lines:
         found = _compiled("gid").match(line.text) if line.kind in EVIDENCE else None
@@ -187,11 +188,20 @@ def _gid_indices(lines: tuple[TextLine, ...]) -> Iterator[Reading]:
         return
     index, line = wanted
     for device, versions in listed.items():
-        if versions.get(index) != "v2" and "v2" in versions.values():
+        if index not in versions and "v2" in versions.values():
             have = ", ".join(str(number) for number, version in versions.items() if version == "v2")
             note = f"the RoCE v2 addresses of {device} have index {have}, and the job asks for {index}"
             yield Reading(line, lines.index(line), ("gid-index-wrong",), note)
             return
+
+
+def _empty_gids(lines: tuple[TextLine, ...]) -> Iterator[Reading]:
+    """An empty GID that perftest read at its index, where it then cannot connect."""
+    if any(line.kind in MAY_SHOW and _compiled("not_connected").match(line.text) for line in lines):
+        for position, line in enumerate(lines):
+            if line.kind in EVIDENCE and _compiled("empty_gid").fullmatch(line.text):
+                yield Reading(line, position, ("gid-index-wrong",), "the index that was used has no GID")
+                return
 
 
 def _gid_index(lines: tuple[TextLine, ...]) -> tuple[int, TextLine] | None:
@@ -318,6 +328,8 @@ _PATTERNS = {
         rf"\s*(?P<device>{_NAME})\s+\d{{1,3}}\s+(?P<index>\d{{1,4}})\s+[0-9a-f:]{{39}}\s+(?:[\d.]+\s+)?"
         r"(?P<version>v[12])\b"
     ),
+    "not_connected": r"\s*(?:Failed to modify QP \d+ to RTR|Unable to Connect the HCA's)",
+    "empty_gid": r"\s*GID: 00?(?::00?){15}\s*",
     "override": r"\s*(?:alias (?:nvidia|nv)[\w-]* off"
     r"|install (?:nvidia|nv)[\w-]* /(?:usr/)?s?bin/(?:true|false))\s*",
     "blacklist": r"\s*blacklist (?:nvidia|nv_)[\w-]*\s*",

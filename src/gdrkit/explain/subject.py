@@ -16,7 +16,9 @@ from gdrkit.explain.transcript import TextLine
 
 _PATTERNS = {
     "rdma": (
-        r"\bUCX\b|\blibibverbs\b|libfabric|\bEFA\b|\bIMEX\b|GPUDirect Storage|nvidia-fs|GPU"
+        r"\bUCX\b|\blibibverbs|\bfi_[a-z]{2,}|\bGPU ?Direct\b|\bTCPXO?\b"
+        r"|(?<!NET/)\bIB (?:\w+ ){0,2}(?:cards?|NICs?|networks?|devices?|adapters?|ports?)\b"
+        r"|libfabric|\bEFA\b|\bIMEX\b|GPUDirect Storage|nvidia-fs|GPU"
         r" ?Direct[ -]?RDMA|\bGDR(?:DMA)?\b|\bRDMA\b|peer_?mem|InfiniBand|\bHCAs?\b|\bmlx\d"
         r"|gdrcopy|gdrdrv"
         r"|\bib_(?:write|read|send)_(?:bw|lat)\b|\bperftest\b|\bRoCE|\bConnectX|NVSHMEM|nvshmem"
@@ -160,6 +162,8 @@ def explains(lines: tuple[TextLine, ...], found: tuple[Sentence, ...]) -> bool:
     outputs = outputs or sum(is_logged(line.text) for line in lines) >= LOGGED
     if not found or any(_compiled("report").search(sentence.text) for sentence in found):
         return False
+    if _reports(found[0]):
+        return False
     if any(sentence.post and cues.is_definite(sentence.text) for sentence in found):
         return False  # a reply says how it was solved
     guides = sum(_compiled("guide").search(sentence.text) is not None for sentence in found)
@@ -171,6 +175,15 @@ def explains(lines: tuple[TextLine, ...], found: tuple[Sentence, ...]) -> bool:
     if guides >= GUIDES and guides >= trouble:
         return True
     return not (trouble or outputs) and (titled or (advice * 3 >= len(found) and len(found) > GUIDES))
+
+
+def _reports(title: Sentence) -> bool:
+    """Whether the title of a text says that something fails, and announces neither a guide nor a change."""
+    if title.place is not Place.TITLE or not cues.is_symptom(title.text):
+        return False
+    return not (
+        _compiled("guide").search(title.text) or cues.is_change(title.text) or cues.is_request(title.text)
+    )
 
 
 LOGGED = 3

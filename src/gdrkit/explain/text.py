@@ -37,8 +37,8 @@ HEADS = {
     AnswerKind.STATED: "The text names a reason",
     AnswerKind.ELSEWHERE: "What the text shows",
     AnswerKind.HARMLESS: "No problem",
-    AnswerKind.WORKING: "No problem",
-    AnswerKind.DOCUMENTATION: "Not a report of a problem",
+    AnswerKind.WORKING: "The direct path works",
+    AnswerKind.DOCUMENTATION: "No report of a problem found",
     AnswerKind.NOTHING: "No cause found",
 }
 

@@ -110,6 +110,15 @@ ROWS = (
     ),
     MessageTemplate(
         "nvidia",
+        "nvidia-nvswitch: Version mismatch, kernel version",
+        ("driver-mismatch",),
+        source=f"{_OPEN} kernel-open/nvidia/linux_nvswitch.c: the Fabric Manager is of another version",
+        open_end=True,
+        decides=False,  # so may another program that opens the switches be
+        sample="nvidia-nvswitch: Version mismatch, kernel version 570.86.15 user version 570.124.06",
+    ),
+    MessageTemplate(
+        "nvidia",
         r"NVRM: The NVIDIA probe routine was not called for {number:\d+} device(s)",
         ("driver-not-loaded", "gpu-passed-through"),
         source=f"{_OPEN} kernel-open/nvidia/nv.c, nv_module_init(): another driver has the device",

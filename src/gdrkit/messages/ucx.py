@@ -92,6 +92,15 @@ ROWS = (
         decides=False,
         sample="no usable transports/devices (asked rc,cuda_copy on network:mlx5_0:1)",
     ),
+    _line(  # cuda_copy is left out
+        "no copy across memory types transport",
+        ("ucx-transport-excluded", "ucx-lacks-cuda"),
+        source="openucx/ucx src/ucp/wireup/select.c, ucp_wireup_add_rma_lanes()",
+        open_end=True,
+        decides=False,
+        leads=True,
+        sample="no copy across memory types transport to <no debug data>: Destination is unreachable",
+    ),
     _line(
         "could not open gdr copy. disabling gdr copy resource", ("gdrcopy-not-loaded",), source=_GDR_COPY,
         decides=False,

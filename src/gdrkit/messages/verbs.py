@@ -232,9 +232,9 @@ ROWS = (
     ),
     MessageTemplate(
         "libibverbs",
-        "libibverbs: Warning: no userspace device-specific driver found for",
+        "Warning: no userspace device-specific driver found for",
         ("verbs-provider-mismatch", "verbs-library-missing"),
-        source="rdma-core libibverbs/init.c, try_all_drivers()",
+        source="rdma-core libibverbs/init.c, try_all_drivers(); the prefix is lost in some posts",
         open_end=True,
         decides=False,
         leads=True,

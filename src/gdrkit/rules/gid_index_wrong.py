@@ -27,7 +27,7 @@ GUIDE = "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html"
     references=(f"{GUIDE}#nccl-ib-gid-index",),
 )
 def gid_index_wrong(node: Node, source: str) -> Outcome:
-    """The GID index that NCCL is configured with does not fit the ports.
+    """The GID index that is set does not fit the ports.
 
     Cost: The job fails at its first connection.
 
@@ -36,7 +36,7 @@ def gid_index_wrong(node: Node, source: str) -> Outcome:
 
     What to do: Unset the variable or set it to -1: from 2.21 on, NCCL chooses the index itself. For older
     versions, find an index of type RoCE v2 with `show_gids`, or in
-    /sys/class/infiniband/*/ports/*/gid_attrs/types.
+    /sys/class/infiniband/*/ports/*/gid_attrs/types. For `ib_write_bw`, `-x INDEX` sets it.
 
     Why: The index was right on another machine. Indexes depend on the addresses of the network card, and
     change when one is added. 3 is common for RoCE v2 with IPv4, but not guaranteed.

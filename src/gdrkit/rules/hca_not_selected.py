@@ -22,7 +22,7 @@ from gdrkit.rules.rule import Failed, Layer, Outcome, Passed, rule
     references=("https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html#nccl-ib-hca",),
 )
 def hca_not_selected(node: Node, device: RdmaDevice) -> Outcome:
-    """NCCL_IB_HCA leaves out an RDMA device that is the nearest one to a GPU.
+    """A setting such as NCCL_IB_HCA leaves out an RDMA device that is the nearest one to a GPU.
 
     Cost: The GPU's nearest NIC is idle.
 

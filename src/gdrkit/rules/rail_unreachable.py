@@ -23,7 +23,7 @@ GUIDE = "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html"
     references=(f"{GUIDE}#nccl-cross-nic", f"{GUIDE}#nccl-ib-hca"),
 )
 def rail_unreachable(node: Node, path: str) -> Outcome:
-    """A NIC does not reach the address of the peer's NIC that NCCL connected it with.
+    """A NIC does not reach the address of the peer's NIC.
 
     Cost: The job stops at its first connection. NCCL 2.24.3 and newer retry for about a minute before, so
     that the start seems to hang.
