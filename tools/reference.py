@@ -220,8 +220,8 @@ def metrics_page() -> str:
         mismatches=(), odd=(), expected=(), nodes=(),
     )  # fmt: skip
     jobs = PsDocument(
-        as_root=True, processes=(), jobs=(), ports=(), sources=(), unowned_regions=0, unowned_bytes=0,
-        unreadable_processes=0, notes=(),
+        as_root=True, processes=(), jobs=(), ports=(), gpus=(), communicators=(), sources=(),
+        unowned_regions=0, unowned_bytes=0, unreadable_processes=0, notes=(),
     )  # fmt: skip
     shown: set[str] = set()
     parts = [
