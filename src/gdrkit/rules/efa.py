@@ -22,7 +22,7 @@ from gdrkit.facts.environment import SYSTEM, environment
 from gdrkit.facts.modules import is_loaded, module_path
 from gdrkit.facts.rdma import RdmaDevice
 from gdrkit.formats.versions import numbers
-from gdrkit.node import Node
+from gdrkit.node import Node, if_missing
 from gdrkit.rules.deciding_command import DecidingCommand
 from gdrkit.rules.rule import EFA_P2P, Failed, Layer, NotApplicable, Outcome, Passed, rule, the_node
 
@@ -277,10 +277,8 @@ FOR_DMABUF, FOR_PLUGIN, PLUGIN_SINCE = (1, 20), (1, 22), (1, 13)
 
 def _plugin_needs(node: Node) -> bool:
     """Whether a plugin may be of a release that requires the newer libfabric; one in an image may."""
-    try:
-        return any(numbers(copy.version) >= PLUGIN_SINCE or not copy.version for copy in plugin_copies(node))
-    except EvidenceMissing:
-        return True
+    copies = if_missing(None, plugin_copies, node)
+    return copies is None or any(not c.version or numbers(c.version) >= PLUGIN_SINCE for c in copies)
 
 
 @rule(

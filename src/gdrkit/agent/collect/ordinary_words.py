@@ -5,8 +5,9 @@ called `options`, modprobe.d would have no options. A test compares them with th
 """
 
 _WORDS = """
-    abbrev abgelaufen abort aborted about above absent accelerate accelerated accelerator access
-    accessible accord account acknowledge across acscap acsctl active actual added additional address
+    abbrev abgelaufen abort aborted about above absent accelerate accelerated accelerator accepts access
+    accessed accessible accord account acknowledge acquired across acscap acsctl active actual added
+    additional address
     addresses addressing admin adresse advice affinity after again against agent ailed algorithm
     algorithms alias aliases aligned alloc allocate allocated allocator allouer allow allowed
     allowpeermapping allows alone already amazon amd among ampere anchor anonymize another answer answers
@@ -15,7 +16,8 @@ _WORDS = """
     async atomic atomics atsctl attach attached attempt attempted attente attribute attributeerror
     attributes attrs aucun audio audit augment ausgabefehler authattrs autoinstall auxiliary available
     average aware backend bandwidth barrier basic batch bcuda because before begin being belong belongs
-    below berechtigung berror between beyond bfail bhyve bidirectional bin binascii blacklist blacklisted
+    below berechtigung berror between beyond bfail bhyve bidirectional bin binaries binascii blacklist
+    blacklisted
     blackwell blladdr block blocked blocking blocks board bochs boot booted bootstrap bounced bound
     bracket brackets branch bregist bridge bridges broken buffer buffers buffsize bufinfo build builder
     buildibvsymbols building builds built builtin bumblebee bundle busbw buses busid bytes cache callback
@@ -34,21 +36,23 @@ _WORDS = """
     conda conexi confidential confidentiality config configuration configure configured connect connected
     connecting connection connectx connexion constraints consumer container containerd containerenv
     containers contains content context contradict control controller controllers copied copies core
-    coreutils corporation corrupt costs could couldn cound count counted counter counters counts
+    coreutils corporation corrected corrupt costs could couldn cound count counted counter counters counts
     cpuidentity cpuinfo cpulist cpuset crash create createlistensocket creating creation credits cross
     crossed crypto csafeloader cuda
-    cudacachingallocator cudadev cudaerrorinsufficientdriver cudaerrormemoryallocation cudaipc cudamemcpy
-    cudasetdevice cudawrap cudevicegetattribute cufile cufio cumem cumemcreate cumemenable
+    cudacachingallocator cudadev cudaerrorcallrequiresnewerdriver cudaerrorinsufficientdriver
+    cudaerrormemoryallocation cudaipc cudamemcpy
+    cudasetdevice cudawrap cudevicegetattribute cufile cufileop cufio cumem cumemcreate cumemenable
     cumemgetaddressrange cumemgethandleforaddressrange cumemimportfromshareablehandle current currently
     cycle daemon daemonset damage damaged datapath datei debian debug debugging declaration declare
     declared decompress decompresses decompression deepep deeper deepseek deepspeed default defer defined
-    demand denegado denied dependencies dependency depends depline depmod deprecated description
+    demand denegado denied dependencies dependency depends depline depmod deprecated depth description
     descriptor destination detected determine dev devcap devcomm device devices devindex devinfo devmem
     dgx diagnostics diags differ different differently differs digest direcci direct direction directnic
     directorio directory directtrans disable disabled disabling disaggregation disagrees discards dispatch
     display disponible dispositivo distance distant distributed distribution distributions
     dkms dlopen dlvsym dmabuf
-    dmesg dmidecode docker dockerenv doctor doctype document doesn domain dossier downstream drain driver
+    dmesg dmidecode docker dockerenv doctor doctype document doesn domain doorbell dossier downstream drain
+    driver
     driverbuild drivers dropped dummy duplicate dwords dynamic dynamo dyndbg dynsym eacces eagain earlier
     early
     ebadf ebadmsg ebusy ecaps ecdsa ecure edition eexist efadv efault efivarfs efivars egressctrl
@@ -56,9 +60,11 @@ _WORDS = """
     elfsection eligible elsewhere emory empty emulated enable enabled enabling endian endpoint enetunreach
     enforce enforced engine enodev enoent enoexec enokey enomem enopkg enospc enosys enotsupp enotty
     enroot ensure entities entity entrada entry entrypoint enumerated environ environment enxio eopnotsupp
-    eperm eprotonosupport equal erange erdma erlaubt erreur errno error errornum errors etc eth ethernet
+    eperm epexception eprotonosupport equal erange erdma erlaubt erreur errno error errornum errors etc eth
+    ethernet
     ethtool etimedout event every everything evidence exact exactly examples exceeded exceeds except
-    excluded excluding exhausted exist existe exists exited exiting expand expandable expected expir
+    exception excluded excluding exhausted exist existe exists exited exiting expand expandable expected
+    expir
     expiration expired explain explicitly export exported exporter exports exporttoshareablehandle express
     extend extended extension extensions external extra fabric fabricmanager failed failing failover fails
     failure fallback falling false family farthest fatal fault feature features fedora fermi fichero
@@ -72,16 +78,17 @@ _WORDS = """
     head header headers health healthmask helper hexint hidden hides holders home hooks hopper host hostname
     hosts hwloc hyper hypervisor ib ibbhqq ibdev ibdevx ibext ibgda ibstat ibstatus ibverbs ibvsymbols
     ibvwrap ibwarn identifier identify identity iface ifname ignore ignored ignoring iiqqqqiiqq image
-    implemented implementer import imported importer importerror imports inbox include included
+    implemented implementer import imported importer importerror imports inactive inbox include included
     incompatibility incompatible incomplete incorrect incorrecta indentation indented index indicates
     indicator indirect infiniband information inherit inheriting initial initialization initialize
     initialized initializer initializing initiated initstate inittransportsrank innotek input insert
     inside insmod install installation installed installer installtime instance instead insufficient
-    integer integrated integrity intel interface internal internode intree inuse invalid invalidate
+    integer integrated integrity intel interface internal internode intranode intree inuse invalid invalidate
     invalide invbool inversion invoking ioctl iommu irdma issue issuer issues items iterations itself
     jetson jetsons journal journalctl journald kallsyms keeps keine kepler kernel kernels kernelsymbol key
     keyring keys kflagstab killed kinds known kstrtabns ksymtab kubectl kubepods kubernetes kvcache kvm label
-    lacks laptop large larger later latin layer layers layout ldconfig least leaves legacy legacypeermem
+    lacks lanes laptop large larger later latin launch layer layers layout ldconfig least leave leaves legacy
+    legacypeermem
     length level levels lib libcuda libcufile libefa libfabric libgdrapi libibmad libibumad libibverbs
     libkmod libnccl libnvidia libnvshmem libpod libraries library librdmacm libtorch libucp libucs libuct
     license likely limit limited limits lines linkage linkonce linkpath linux listed listen lists little
@@ -101,7 +108,7 @@ _WORDS = """
     network networking never newer nic nicclusterpolicy nicht nicnodepolicy nndvvvxxx nndvvvxxxx nnodes
     nnvvv noarch node nodes nodeset nodigest nohup none normal notes nothing notice nouveau npackage
     nranks nstatus nthread numactl number numbers numerical nutanix nvalloc nversion nvidia nvidiadriver
-    nvldomainsize nvlink nvlinktransport nvmem nvmldev nvreg nvshmem nvshmemt object objects objtool
+    nvldomainsize nvlink nvlinktransport nvmem nvmldev nvreg nvshmem nvshmemt nvswitch object objects objtool
     obtain odify ofed ofeddriver offer offered offers offset ofiutils ofiwg older ommand ompletion online
     onnect opcode openfabrics openib openibd opening opensource openssh openstack openucx operaci
     operating operation operations operator opt optimal option options oracle order original orin osapi
@@ -113,7 +120,7 @@ _WORDS = """
     permanent permise
     permiso permission permissions permitida permitted persistence persistent physfn physical picking
     pingpong pinned pkeys pkgconfig place plain platform please plugin plugins pmorjan pod point pointer
-    policy ports position posix possible posted postinst power prediction prefix prepare preset pretty
+    policy ports position posix possible posted postinst posts power prediction prefix prepare preset pretty
     prime print printed printk prints private privilege probe probed proc process processes
     processgroupnccl processor processors product products profile program programs project proof property
     proprietary props protected protection proto protocol protocole protocolo protokoll prove proves provi
@@ -128,7 +135,7 @@ _WORDS = """
     reregistration reseat reserved reset resiliency
     resize resized resolve resource resources ressource restart restorecon restored
     restricted result results retcode retpoline retrieve retry retrying return returned returning revision
-    revocation revoked rhel rights rings rique riscv riser rlimit rminitadapter rmmod
+    revocation revoked rhel right rights rings rique riscv riser rlimit rminitadapter rmmod
     rmperformversioncheck roce rocky root route routes routine routing rovider run running runningmodule
     runtime rxpci salida scalar schema schemes scope script scripts sechdrs second secondary seconds
     secstrings section sections secure secureboot security segment segments select selected selection
@@ -141,12 +148,15 @@ _WORDS = """
     specify specifying spectre speed spelled split spool srcvalid srcversion srv stack staging stale
     stamped standard start started starting starts state states station status stderr stdin stdout
     steering stepping steps still stopped stops storage stream streams string strings stripped struct
-    structure structures subject subnet subordinate subsys subsystem subtype success successfully sufficient
+    structure structures stubs subject subnet subordinate subsys subsystem subtype success successfully
+    sufficient
     support supported supports suppressed suse switch symbol symbolic symbols symmetric symtab symvers
-    syndrom sys sysfs sysimage system systemctl systemd table taint tainted tainting taints taken talked
+    syndrom sys sysfs sysimage system systemctl systemd table taint tainted tainting taints taken takes
+    talked
     talos
     tarball target tcptransport technologies tegra tempfile temporairement temporalmente temporarily
-    temporary termin terminal tesla test tested testmgr tests texport their there these third three thresh
+    temporary termin terminal tesla test tested testmgr tests texport their themselves there these third
+    thread three thresh
     through tiempo timed timeout times titan tmpdir together token toolkit tools topology topologyd torch
     torchrun total trace tracing traditional traffic trailer transblk transfer transfers translating
     transport transports tried tries truncated trust trusted trustedkey ttempting turing twice txpci types
@@ -158,7 +168,8 @@ _WORDS = """
     utils uverbs valid validate validating validation validator validity value values var variable
     variables vendor verbindung verbs verification verified verify vermagic version versions verzeichnis
     video violation virtio virtual virtualbox virtualization virtualtopology visible vm vmlinux vmware
-    volta volume vulnerabilities vulnerable waiting waits wanted warned warning wartezeit watchdog weakdep
+    volta volume vulnerabilities vulnerable waited waiting waits wanted warned warning wartezeit watchdog
+    weakdep
     where whether which while whose width window wireup within without words worked worker working
     worknccl workstation would wrapper write writeimm wrong xavier yellow yourself
 """
