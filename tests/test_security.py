@@ -28,6 +28,7 @@ LOADERS = {"pickle", "marshal", "shelve", "dill"}
 OWN = {
     "jobs/workers.py": "unpickles what its own child wrote into a pipe",
     "fleet/ray_api.py": "asks the Ray cluster whose address the user names",
+    "agent/running/ras.py": "asks NCCL on loopback, if the user gives --ras",
     "agent/probe/program.py": "the text of our own probes, as one program",
 }
 """Files that may do what no other may, and why."""
