@@ -39,6 +39,12 @@ def test_a_bundle_shows_what_ran_when_it_was_collected(bundle, capsys):
     assert "701 python3" in out and "through host memory (certain)" in out
 
 
+@pytest.mark.parametrize("asked", [["--pid", "9"], ["--job", "typo"]])
+def test_a_process_that_is_not_there_is_not_one_that_goes_directly(bundle, capsys, asked):
+    assert main(["ps", bundle(MADE), *asked]) == 3
+    assert "no process" in capsys.readouterr().out
+
+
 def test_the_output_is_valid_against_its_schema(bundle, capsys):
     main(["ps", bundle(MADE), "--json"])
     document = json.loads(capsys.readouterr().out)

@@ -14,6 +14,8 @@ import pytest
 from gdrkit.agent.streams import SafeStream
 from gdrkit.cli import main
 from gdrkit.evidence import running
+from gdrkit.evidence.errors import TargetError
+from gdrkit.facts.commands import RUNNING
 from tests.cli.test_streams import GDR
 from tests.jobs.running.records import device, held, process, record
 
@@ -122,3 +124,10 @@ def test_a_screen_may_move_the_cursor_and_nothing_else(text, shown):
     SafeStream(kept).screen(text)
 
     assert kept.text == shown
+
+
+def test_a_trace_that_cannot_be_started_ends_in_one_line(monkeypatch, tmp_path):
+    (tmp_path / "python").write_text("")
+    monkeypatch.setattr(running, "script_argv", lambda *_: (str(tmp_path / "python"),))
+    with pytest.raises(TargetError, match="permission denied"):
+        running.Trace(RUNNING)

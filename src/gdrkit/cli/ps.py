@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gdrkit.cli.arguments import Parser, colours, matching, number, text_width, write, write_json
+from gdrkit.cli.exit import UNKNOWN
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,8 +23,8 @@ def parser() -> Parser:
         "  gdr ps ssh://root@node17       of another node; nothing is installed there\n"
         "  gdr ps node.tar.gz             of a bundle: when it was collected\n"
         "  gdr ps --record > node17.json  what the node shows, not judged\n\n"
-        "exit codes: 0 no process goes a slower way, 2 some do, 3 it is not known for some, 64 and above "
-        "usage and internal errors",
+        "exit codes: 0 no process goes a slower way, 2 some do, 3 it is not known for some, or "
+        "no process is the one asked for, 64 and above usage and internal errors",
     )
     parser.target()
     parser.output()
@@ -88,4 +89,6 @@ def main(arguments: list[str]) -> int:
 
         colour = colours()
         write(text(found, verbose=options.verbose, colour=colour, width=text_width()), styled=colour)
+    if (options.pid is not None or options.job is not None) and not found.processes:
+        return UNKNOWN
     return exit_code(found)

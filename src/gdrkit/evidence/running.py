@@ -77,15 +77,21 @@ def _over_ssh(target: str, options: Collection[str]) -> bytes:
 
 
 class Trace:
-    """A child process that follows registrations on this machine. It ends with `close`, or with this one."""
+    """A child process that follows registrations on this machine. It ends with `close`, or with this one.
+    Raises TargetError if it cannot be started."""
 
     def __init__(self, command: Command) -> None:
         import subprocess
 
-        self._child = subprocess.Popen(
-            script_argv(command, "trace_probe"), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL, start_new_session=True,
-        )  # fmt: skip
+        argv = script_argv(command, "trace_probe")
+        try:
+            self._child = subprocess.Popen(
+                argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                start_new_session=True,
+            )  # fmt: skip
+        except OSError as error:
+            why = (error.strerror or str(error)).lower()
+            raise TargetError(f"cannot start {argv[0]}: {why}", "run it as another user") from None
         self._rest = b""
 
     def lines(self) -> list[bytes]:

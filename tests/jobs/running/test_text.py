@@ -38,11 +38,11 @@ def node(**changed):
 
 
 def test_a_row_for_each_process_then_the_reasons(snapshot):
-    assert text(judged(node()), width=80) == snapshot
+    assert text(judged(node(uid=1000)), width=80) == snapshot
 
 
 def test_the_evidence_of_each_process(snapshot):
-    assert text(judged(node()), verbose=True, width=80) == snapshot
+    assert text(judged(node(uid=1000)), verbose=True, width=80) == snapshot
 
 
 def test_no_process_is_said():
@@ -85,7 +85,7 @@ def test_what_is_not_shown_is_said():
     made["rdma"].append({"system": {"shared": 0}})
     shown = text(judged(made), width=80)
 
-    for note in ("tcp: timed-out", "4 processes of other users are not readable", "pid namespace of its own",
+    for note in ("tcp: timed-out", "4 processes of other users cannot be read", "pid namespace of its own",
                  "belong to one network namespace each"):  # fmt: skip
         assert note in " ".join(shown.split())
 

@@ -198,6 +198,7 @@ def test_a_table_that_is_not_readable_is_no_empty_table():
 
     assert decided(made) == ("unknown", "", None)
     assert "as root: sudo gdr ps" in verdict(made).ask
+    assert not verdict(made | {"uid": 0}).ask  # who is root already needs no such advice
 
 
 @pytest.mark.parametrize(
@@ -244,7 +245,9 @@ def walked(kind: str, **changed) -> dict:
 def test_what_sizes_leave_open_the_kernels_memory_decides():
     """One buffer of 8 MiB, and two processes that have a region of that size."""
     assert decided(walked("")) == ("unknown", "", None)
-    assert any("--deep" in ask for ask in verdict(walked("")).ask)
+    assert verdict(walked("")).ask == ("the log of the job: gdr nccl job.log",)
+    (advice,) = verdict(walked("") | {"regions": []}).ask
+    assert advice.startswith("sudo gdr ps --deep")
     assert decided(walked("dmabuf", exporter="nv_dmabuf")) == ("direct", "dmabuf", Confidence.CERTAIN)
     assert decided(walked("user")) == ("staged", "", Confidence.CERTAIN)
     assert decided(walked("peermem")) == ("direct", "peermem", Confidence.CERTAIN)

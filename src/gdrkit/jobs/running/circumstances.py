@@ -31,6 +31,7 @@ NVSHMEM maps a transport once it is used; torch 2.11 maps libnvshmem_host in eve
 class NodeCircumstances(Struct, frozen=True, kw_only=True):
     """What the node shows, for all processes."""
 
+    as_root: bool  # whether root looked
     buffers: tuple[DmaBuffer, ...] | None  # of GPU memory; None: not known
     buffers_why: str  # why they are not known
     peermem_references: int | None  # None: the module is not loaded
@@ -152,6 +153,7 @@ def node_circumstances(record: RunningRecord) -> NodeCircumstances:
     addresses = record.addresses()
     attached = {name: _sizes(buffers or (), address) for name, address in addresses.items() if address}
     return NodeCircumstances(
+        as_root=record.uid == 0,
         buffers=buffers,
         buffers_why=why,
         peermem_references=next(

@@ -35,8 +35,8 @@ def decided(
     )  # fmt: skip
 
 
-def counted(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+def counted(number: int, what: str, many: str = "") -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {many or what + 's'}"
 
 
 def amount(number: int) -> str:

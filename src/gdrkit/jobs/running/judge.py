@@ -15,6 +15,7 @@ from gdrkit.jobs.running.circumstances import (
     node_circumstances,
 )
 from gdrkit.jobs.running.communicators import communicators
+from gdrkit.jobs.running.decisions import counted
 from gdrkit.jobs.running.document import (
     DeviceInUse,
     LibraryInUse,
@@ -144,7 +145,9 @@ def _notes(record: RunningRecord, errors: Iterable[str]) -> Iterable[str]:
             yield f"{name}: {state.status}{why}"
     yield from errors
     if record.denied_processes:
-        yield f"{record.denied_processes} processes of other users are not readable; as root: sudo gdr ps"
+        more = "" if record.uid == 0 else "; as root: sudo gdr ps"
+        processes = counted(record.denied_processes, "process", "processes")
+        yield f"{processes} of other users cannot be read{more}"
     if record.namespaces.get("pid", HOST_PID_NAMESPACE) != HOST_PID_NAMESPACE:
         yield "seen from a pid namespace of its own: objects of processes outside it have no owner here"
     system = next((row.system for row in record.rdma if row.system is not None), {})

@@ -202,19 +202,19 @@ def _unknown(found: Circumstances) -> RunningVerdict:
     node, process = found.node, found.process
     reasons: list[str] = []
     ask: list[str] = []
+    as_root = () if node.as_root else (ROOT,)
     if process.denied:
         reasons.append("its descriptors and maps are not readable")
-        ask.append(ROOT)
+        ask += as_root
     elif found.regions and node.buffers is None:
         reasons.append(f"the table of dma-bufs is not readable: {node.buffers_why}")
-        ask.append(ROOT)
+        ask += as_root
     elif found.regions and is_coherent(found):
         reasons.append("this GPU shares addresses with the CPU: system memory may lie on it")
     elif found.regions and (node.peermem_references or _shared(found)):
         reasons.append("regions of GPU memory exist, of this process or of another")
-        ask.append(
-            "sudo gdr ps --deep, which reads the kernel's memory; or the log of the job: gdr nccl job.log"
-        )
+        deep = "" if node.walked else "sudo gdr ps --deep, which reads the kernel's memory; or "
+        ask.append(f"{deep}the log of the job: gdr nccl job.log")
     elif found.regions and any(one.devices for one in node.buffers or ()):
         reasons.append("a buffer of GPU memory is attached to a device that is not known by its PCI address")
     elif found.other_fabrics:
