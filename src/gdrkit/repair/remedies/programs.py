@@ -50,9 +50,7 @@ def _newer_ucx(node: Node) -> Iterable[Supposition]:
 def _older_than_complete(program: Consumer, versions: Iterable[str]) -> None:
     """Raise if no version is older than the first one that supports everything."""
     if all(map(program.is_complete, versions)):
-        raise EvidenceMissing(
-            Missing(f"an old {program.title}", MissingReason.UNDECIDED, f"{program.modern} is there already")
-        )
+        raise EvidenceMissing(Missing(f"an old {program.title}", MissingReason.ABSENT, ""))
 
 
 def _give_devices(node: Node) -> Iterable[Supposition]:
