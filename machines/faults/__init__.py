@@ -44,6 +44,7 @@ NOT_SHOWN = {
     "unexpected-device": "needs an expectation",
     "memory-not-registrable": "needs the answer of a probe with memory of the GPU",
     "gin-unavailable": "true of each machine with an older NCCL, and not planted",
+    "no-efa-device": "true of each machine without an EFA, and not planted",
     **dict.fromkeys(OF_MESSAGES, "shown only by a message of a program"),
 }
 """Codes that no machine shows by itself."""
