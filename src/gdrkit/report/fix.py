@@ -120,7 +120,7 @@ def _worsens(node: Node, verdict: Verdict, programs: Iterable[str], remedy: Reme
 
 
 def _rank(state: State) -> int:
-    """From best to worst; ready is no worse than seen in use."""
+    """Higher is worse; 0 for ready and seen in use alike."""
     return 0 if state in GOOD else BEST_FIRST.index(state)
 
 
