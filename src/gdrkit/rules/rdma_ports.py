@@ -30,8 +30,8 @@ def port_down(node: Node, device: RdmaDevice) -> Outcome:
 
     What to do: `ibstat` or `rdma link` shows the state of the port.
 
-    1. On Ethernet, start the port: `sudo ip link set <interface> up`. On InfiniBand, if `ibstat` shows the
-       physical state Disabled: `sudo ibportstate -C <device> -D 0 <port> enable`.
+    1. On Ethernet, start the port: `sudo ip link set <interface> up`. On InfiniBand, if
+       its physical state is Disabled: `sudo ibportstate -C <device> -D 0 <port> enable`.
     2. If it stays down, check the cable: `sudo mlxlink -d <device>` reports what is wrong.
     3. On InfiniBand in state INIT, start a subnet manager: opensm or the one in the switch.
 
