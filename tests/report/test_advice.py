@@ -16,11 +16,15 @@ from gdrkit.repair.config.operators import gpu_operator
 from gdrkit.repair.config.output import ConfigOutput, rendered
 from gdrkit.repair.config.request import ConfigRequest
 from gdrkit.repair.platforms import doca
+from gdrkit.report.answers import advice as page_advice
 from gdrkit.report.answers import first_cause, now
 from gdrkit.report.build import build
 from gdrkit.report.fix import FixOptions, fix_report
 from gdrkit.report.fix_document import FixReport
 from gdrkit.report.fix_text import fix_text
+from gdrkit.report.pages import sections
+from gdrkit.rules import BY_CODE
+from gdrkit.rules.remedy_names import RemedyName
 from gdrkit.verdict import judge_node
 from tests.evidence_nodes import laid_down, names
 
@@ -148,3 +152,32 @@ def test_the_repository_of_doca_is_set_up_by_commands_where_its_folder_is_known(
     assert subprocess.run(["bash", "-n", script]).returncode == 0
     assert f"https://linux.mellanox.com/public/repo/doca/{folder}" in script.read_text()
     assert all("sudo" in command for command in found.commands)
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("no-gpu", "this machine has no NVIDIA GPU"),
+        ("a6000-tower", "this machine has no RDMA device"),
+        ("geforce-desktop", "the hardware does not support it"),
+    ],
+)
+def test_what_cannot_be_fixed_says_whether_hardware_is_missing_or_unfit(name, why):
+    assert f"cannot be fixed: {why}\n" in fix_text(report(node(name)))
+
+
+def test_the_advice_about_acs_is_the_step_of_gdr_fix():
+    """A finding names one port; the step clears all of them, and only the bits that redirect."""
+    said = page_advice("acs-redirect")
+    assert f"gdr fix --steps {RemedyName.CLEAR_ACS_REDIRECT}`" in said
+    assert "setpci" not in said and "<" not in said
+
+    shown = fix_text(report(node("acs-redirect"), goal="steps", steps=(RemedyName.CLEAR_ACS_REDIRECT,)))
+    for port in ("0000:17:01.0", "0000:17:02.0"):
+        assert f"$ sudo setpci -s {port} ECAP_ACS+0x6.w=0000:001c" in shown
+
+
+def test_the_page_of_a_port_that_is_down_has_the_commands_that_doctor_gives():
+    _, parts = sections(BY_CODE["port-down"])
+    for command in ("ibportstate -C <device> -D 0 <port> enable", "ip link set <interface> up", "mlxlink"):
+        assert command in parts["What to do"]

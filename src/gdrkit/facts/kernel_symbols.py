@@ -261,7 +261,7 @@ def export_of(node: Node, owner: str, symbol: str) -> Export:
     if found is not None:
         return found
     if if_missing("", holder_of, node, symbol) == owner:
-        raise EvidenceMissing(not_the_file(owner, f"it exports {symbol}"))
+        raise EvidenceMissing(not_the_file(node, owner, f"it exports {symbol}"))
     raise _not_exported(owner, symbol, f"modprobe --show-exports $(modinfo -n {quoted(owner)})")
 
 

@@ -16,6 +16,7 @@ from gdrkit.facts.module_index import all_paths, module_path, require_index
 from gdrkit.formats.module_name import canonical
 from gdrkit.node import Node, fact, if_missing
 
+OPENIBD = "etc/init.d/openibd"
 _GONE = "its file is gone"
 
 
@@ -88,17 +89,17 @@ def loaded_path(node: Node, name: str) -> str:
         return module_path(node, name)
     found = running_file(node, name)
     if not found.path:
-        raise EvidenceMissing(not_the_file(name, found.differs))
+        raise EvidenceMissing(not_the_file(node, name, found.differs))
     return found.path
 
 
-def not_the_file(name: str, differs: str) -> Missing:
-    """That the contents of a running module are not known, as no file has them."""
-    source = f"the running {canonical(name)} is not the file on disk ({differs})"
-    ask = "sudo /etc/init.d/openibd restart, or reboot" if _of_rdma(name) else "reboot"
-    return Missing(
-        source, MissingReason.UNDECIDED, f"install it again, then {ask}" if _GONE in differs else ask
-    )
+def not_the_file(node: Node, name: str, differs: str) -> Missing:
+    """That the contents of a running module are not known, as no file has them; and how to run the file."""
+    first = "; install it again first" if differs == _GONE else ""
+    source = f"the running {canonical(name)} is not the file on disk ({differs}{first})"
+    restarts = _of_rdma(name) and if_missing(False, node.exists, OPENIBD)
+    ask = f"sudo /{OPENIBD} restart" if restarts else "sudo reboot"
+    return Missing(source, MissingReason.UNDECIDED, ask)
 
 
 @fact

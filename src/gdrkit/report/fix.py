@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from msgspec import Struct
 
 from gdrkit.consumers.names import NAMES
-from gdrkit.node import Node
+from gdrkit.node import Node, if_missing
 from gdrkit.repair.platforms.action import (
     Action,
     AskPerson,
@@ -31,8 +31,9 @@ from gdrkit.report.advice import advice
 from gdrkit.report.build import build
 from gdrkit.report.document import Report
 from gdrkit.report.fix_document import ActionSection, FixReport, Goal, StepSection, WaySection
-from gdrkit.report.programs import about_shown
+from gdrkit.report.programs import about_shown, shown_programs
 from gdrkit.verdict import Verdict, judge_node
+from gdrkit.verdict.path_state import BEST_FIRST, GOOD, State
 
 _REPAIRED = ("failed", "warning")
 BLUE_SCREEN = "at the next boot's blue screen: Enroll MOK, Continue, Yes, the password, Reboot"
@@ -68,7 +69,7 @@ def fix_report(node: Node, options: FixOptions) -> FixReport:
         aim=options.goal,
         ways=tuple(ways),
         by_hand=_by_hand(node, verdict, options) if options.goal == "verdict" and not ways else (),
-        further=_further(node, report, options, planned) if options.goal == "verdict" else (),
+        further=_further(node, verdict, report, options, planned) if options.goal == "verdict" else (),
     )
 
 
@@ -86,8 +87,11 @@ def _way(
     return WaySection(steps=tuple(_step(node, report, options, remedy, then) for remedy, then in steps))
 
 
-def _further(node: Node, report: Report, options: FixOptions, planned: set[str]) -> tuple[StepSection, ...]:
-    """Steps for failures and warnings that no plan repairs; () if the node is impossible or blocked."""
+def _further(
+    node: Node, verdict: Verdict, report: Report, options: FixOptions, planned: set[str]
+) -> tuple[StepSection, ...]:
+    """Steps for failures and warnings that no plan repairs, and that are known to do no harm by themselves;
+    () if the node is impossible or blocked."""
     names = {
         name
         for finding in report.findings
@@ -97,8 +101,27 @@ def _further(node: Node, report: Report, options: FixOptions, planned: set[str])
     }
     if report.verdict.state in ("impossible", "blocked"):
         return ()
-    steps = (_step(node, report, options, remedy, None) for remedy in REMEDIES if remedy.name in names)
-    return tuple(step for step in steps if step.actions)
+    named = (
+        (remedy, _step(node, report, options, remedy, None)) for remedy in REMEDIES if remedy.name in names
+    )
+    programs = shown_programs(report)
+    return tuple(
+        step
+        for remedy, step in named
+        if step.actions and not if_missing(True, _worsens, node, verdict, programs, remedy)
+    )
+
+
+def _worsens(node: Node, verdict: Verdict, programs: Iterable[str], remedy: Remedy) -> bool:
+    """Whether a step by itself leaves one of the programs worse off. Raises EvidenceMissing if the step is
+    not possible on this node."""
+    after = judge_node(node.after(remedy.name, tuple(remedy.effect(node))))
+    return any(_rank(after.of(program).state) > _rank(verdict.of(program).state) for program in programs)
+
+
+def _rank(state: State) -> int:
+    """Higher is worse; 0 for ready and seen in use alike."""
+    return 0 if state in GOOD else BEST_FIRST.index(state)
 
 
 def _step(

@@ -9,6 +9,12 @@ _GOALS = {
     "module": "nvidia-peermem loads, now and at each boot",
     "steps": "the named steps are carried out",
 }
+_NO_SUPPORT = "the hardware does not support it"
+_LACKING = {
+    "no-gpu": "this machine has no NVIDIA GPU",
+    "no-rdma-device": "this machine has no RDMA device",
+}
+"""By the cause, what is missing where the hardware that is there does not decide."""
 
 
 def fix_text(report: FixReport, *, colour: bool = False) -> str:
@@ -70,7 +76,7 @@ def _without_plan(report: FixReport) -> str:
     return {
         "ready": "nothing to fix",
         "active": "nothing to fix",
-        "impossible": "cannot be fixed: the hardware does not support it",
+        "impossible": f"cannot be fixed: {_LACKING.get(report.verdict.cause or '', _NO_SUPPORT)}",
         "unknown": "not enough evidence for a plan; gdr doctor names what is missing",
     }.get(report.verdict.state, "gdrkit has no plan for this; gdr doctor shows what blocks it")
 

@@ -38,11 +38,11 @@ def acs_redirect(node: Node, pair: Pair) -> Outcome:
     without a common switch: their traffic goes through the CPU anyway. Only root can read these registers;
     without root, the result is unknown.
 
-    What to do: On bare metal, turn ACS off in the firmware setup. To clear it only until the next boot, run
-    `sudo setpci -s <port> ECAP_ACS+0x6.w=0000` for each port that the finding names. Linux 6.12 and newer
-    also accept `pci=config_acs=` on the kernel command line. In virtual machines, keep ACS on and use ATS
-    with Direct Translated. Machines with Data Direct need certain ACS bits on: check those with
-    `sudo rdma_topo check`, not with this rule.
+    What to do: On bare metal, turn ACS off in the firmware setup, or clear the bits that redirect:
+    `sudo gdr fix --steps clear-acs-redirect` prints the commands that clear them at each port between GPU
+    and NIC, and again at each boot. In virtual machines, keep ACS on and use ATS with Direct Translated.
+    Machines with Data Direct need certain ACS bits on: check those with `sudo rdma_topo check`, not with
+    this rule.
 
     Why: Access Control Services (ACS) isolate devices from each other for virtual machines. Firmware or the
     kernel turns them on together with the IOMMU.

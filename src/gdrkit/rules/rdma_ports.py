@@ -30,12 +30,13 @@ def port_down(node: Node, device: RdmaDevice) -> Outcome:
 
     What to do: `ibstat` or `rdma link` shows the state of the port.
 
-    1. On Ethernet, start the port: `sudo ip link set <interface> up`.
+    1. On Ethernet, start the port: `sudo ip link set <interface> up`. On InfiniBand, if
+       its physical state is Disabled: `sudo ibportstate -C <device> -D 0 <port> enable`.
     2. If it stays down, check the cable: `sudo mlxlink -d <device>` reports what is wrong.
     3. On InfiniBand in state INIT, start a subnet manager: opensm or the one in the switch.
 
-    Why: There is no cable, the switch port is turned off, or, in state INIT, the fabric has no subnet
-    manager. A second port without a cable is normal.
+    Why: There is no cable, the port or the switch port is turned off, or, in state INIT, the fabric has no
+    subnet manager. A second port without a cable is normal.
 
     Source: Linux drivers/infiniband/core/sysfs.c, state_show(); InfiniBand specification, 14.2.5.6.
     """

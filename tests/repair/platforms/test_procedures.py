@@ -20,7 +20,8 @@ from gdrkit.repair.platforms.action import AskPerson, EnrolKey, Procedure, Remov
 from gdrkit.repair.platforms.choices import ProcedureChoices
 from gdrkit.repair.platforms.doca import repository
 from gdrkit.repair.platforms.procedures import PLATFORMS, PROCEDURES, procedure_for
-from gdrkit.repair.remedies import REMEDIES
+from gdrkit.repair.remedies import BY_NAME, REMEDIES
+from gdrkit.rules.remedy_names import RemedyName
 from tests.evidence_nodes import laid_down, names
 from tests.memory_host import MemoryHost
 
@@ -206,6 +207,26 @@ def test_acs_bits_are_cleared_on_redirecting_bridges_and_undo_restores_them():
     assert first.argv == ("setpci", "-s", "0000:17:01.0", "ECAP_ACS+0x6.w=0000:001c")
     (undo,) = first.undo
     assert undo[3].startswith("ECAP_ACS+0x6.w=00") and undo[3].endswith(":001c") and undo != first.argv
+
+
+@pytest.mark.parametrize(
+    ("acs", "repeated_by"),
+    [("unit", "gdrkit-acs.service"), ("command-line", "kernel argument"), ("volatile", "")],
+)
+def test_the_undo_of_the_acs_step_names_what_repeats_it_at_each_boot(acs, repeated_by):
+    lasts = commands(
+        procedure_for(node("acs-redirect"), "clear-acs-redirect", "x", ProcedureChoices(acs=acs))
+    )
+    undo = BY_NAME[RemedyName.CLEAR_ACS_REDIRECT].undo
+
+    assert any(argv[0] != "setpci" for argv in lasts) == bool(repeated_by)
+    assert repeated_by in undo
+    assert "does not survive" not in undo
+
+
+def test_only_what_lasts_until_the_next_boot_is_undone_by_a_reboot_alone():
+    alone = {remedy.name for remedy in REMEDIES if "setpci, or reboot" in remedy.undo}
+    assert alone == {RemedyName.RAISE_READ_REQUEST}
 
 
 def test_rdma_topo_determines_the_bits_where_it_is_installed(tmp_path):

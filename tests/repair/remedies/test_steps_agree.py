@@ -20,11 +20,14 @@ from gdrkit.facts.driver import DRIVER
 from gdrkit.facts.modules import PEERMEM
 from gdrkit.loader import modprobe
 from gdrkit.node import Node
+from gdrkit.repair.remedies import BY_NAME
 from gdrkit.repair.remedies.plan import GOOD, Chain, PlannedStep, plan, predicted, what_then
+from gdrkit.report.build import build
 from gdrkit.report.fix import FixOptions, fix_report
+from gdrkit.report.programs import shown_programs
 from gdrkit.rules.remedy_names import RemedyName
 from gdrkit.verdict import Verdict, judge_node
-from gdrkit.verdict.path_state import State
+from gdrkit.verdict.path_state import BEST_FIRST, State
 from machines import compose
 from tests.evidence_nodes import laid_down, names
 
@@ -125,6 +128,33 @@ def test_gdr_fix_shows_the_plans_of_gdr_doctor(name):
         assert [[(step.remedy, step.then) for step in way.steps] for way in shown] == [
             [(step.remedy.name, step.then) for step in chain] for chain in plan(node, verdict, consumer)
         ]
+
+
+@each_node
+def test_no_further_step_of_gdr_fix_worsens_a_program_that_is_shown(name):
+    """Each is carried out alone: `gdr fix` lists them under "also recommended"."""
+    node, verdict = judged(name)
+    found = fix_report(node, FixOptions())
+    report = build(node, verdict, NAMES[0], chains=(), plans=(), prediction=None)
+    for step in found.further:
+        after = judge_node(node.after(step.remedy, tuple(BY_NAME[step.remedy].effect(node))))
+        for program in shown_programs(report):
+            was, then = verdict.of(program).state, after.of(program).state
+            kept = then in GOOD or BEST_FIRST.index(then) <= BEST_FIRST.index(was)
+            assert kept, f"{step.remedy}: {program} was {was}, then {then}"
+
+
+@pytest.mark.parametrize(
+    ("name", "offered"),
+    [
+        ("nv-peer-mem-conflict", set()),  # without it, nothing provides peer memory
+        ("ofed-upgraded", {"open-kernel-modules"}),
+        ("acs-redirect", {"clear-acs-redirect"}),
+    ],
+)
+def test_the_further_steps_are_those_that_do_no_harm_alone(name, offered):
+    node, _ = judged(name)
+    assert {step.remedy for step in fix_report(node, FixOptions()).further} == offered
 
 
 def test_the_tests_above_see_steps_of_every_kind():

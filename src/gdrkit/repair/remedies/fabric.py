@@ -63,7 +63,8 @@ disable_redirect = Remedy(
     effect=_clear_redirects,
     becomes="the switch forwards peer traffic directly",
     risk="devices below these bridges are no longer isolated; not for a host that passes them to guests",
-    undo="restore the former value with setpci, or reboot: the change does not survive a reboot",
+    undo="remove what repeats it at each boot (gdrkit-acs.service or the kernel argument), then reboot, or "
+    "restore the former value with setpci",
 )
 passthrough = Remedy(
     name=RemedyName.IOMMU_PASSTHROUGH,
