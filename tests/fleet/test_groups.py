@@ -1,5 +1,7 @@
 """Groups of nodes with one cause, and what frees the most of them."""
 
+import pytest
+
 from gdrkit.evidence.errors import TargetError
 from gdrkit.fleet.build import build
 from gdrkit.fleet.document import INTERRUPTED, Standing
@@ -108,8 +110,8 @@ def test_nodes_that_fail_alike_are_one_group_though_their_names_are_in_the_reaso
         reason = f"cannot connect to ssh://n{n}: host n{n} port 2{n}"
         rows.append(without_answer(f"ssh://n{n}", f"n{n}", reason, Standing.UNREACHABLE))
 
-    assert rows[0].causes == ("cannot connect to it: host it port 21",)
-    assert rows[2].causes == ("cannot connect to it: host it port 212",)
+    assert rows[0].causes == ("cannot connect to it: its port 21",)
+    assert rows[2].causes == ("cannot connect to it: its port 212",)
     assert rows[0].summary == "cannot connect to ssh://n1: host n1 port 21"
 
 
@@ -150,6 +152,24 @@ def test_a_name_that_is_a_word_of_the_reason_stands_for_the_node_once():
     ):
         reason = f"{name} is empty, or cut off in its header"
         assert without_answer(f"/runs/{name}", name, reason, Standing.UNKNOWN).causes == (cause,)
+
+
+@pytest.mark.parametrize("name", ["gpu050", "alpha"])
+@pytest.mark.parametrize(
+    ("reason", "cause"),
+    [
+        ("ssh: connect to host {} port 22: refused", "ssh: connect to its port 22: refused"),
+        ("ssh: Could not resolve hostname {}: Name or service not known",
+         "ssh: Could not resolve its hostname: Name or service not known"),
+        ("Connection closed by {} port 22", "Connection closed by its port 22"),
+        ("Host key verification failed.", "Host key verification failed."),
+    ],
+)  # fmt: skip
+def test_what_ssh_says_stays_english_without_the_name(name, reason, cause):
+    words = f"cannot connect to ssh://{name}: {reason.format(name)}"
+    row = without_answer(f"ssh://{name}", name, words, Standing.UNREACHABLE)
+
+    assert row.causes == (f"cannot connect to it: {cause}",) and row.summary == words
 
 
 def test_a_reason_that_begins_with_the_node_is_what_follows():

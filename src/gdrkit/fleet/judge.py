@@ -79,19 +79,24 @@ def cause_of(reason: str, own: Iterable[str]) -> str:
     """A reason without a node's own names, so that it is equal for nodes that fail alike.
 
     A name of letters only may also be a word of the reason, as in "empty is empty": only its first
-    occurrence is the node.
+    occurrence is the node, besides those in ssh's "host NAME port 22" and "hostname NAME".
     """
     names = "|".join(map(re.escape, sorted(own, key=len, reverse=True)))
     seen: set[str] = set()
 
     def replaced(match: re.Match[str]) -> str:
-        word = match[0]
+        if match["port"]:
+            return "its port"
+        if match["hostname"]:
+            return "its hostname"
+        word = match["name"]
         if word in seen and word.isalpha():
-            return word
+            return match[0]
         seen.add(word)
         return "it"
 
-    return re.sub(rf"(?<![\w.-])(?:{names})(?![\w-])", replaced, reason).removeprefix("it: ")
+    node = rf"(?:(?P<hostname>hostname )|host )?(?P<name>{names})(?P<port> port(?= \d))?"
+    return re.sub(rf"(?<![\w.-]){node}(?![\w-])", replaced, reason).removeprefix("it: ")
 
 
 def reason_of(error: BaseException) -> str:
