@@ -7,7 +7,9 @@ from gdrkit.fleet.build import build
 from gdrkit.fleet.document import INTERRUPTED, Standing
 from gdrkit.fleet.judge import without_answer
 from gdrkit.fleet.text import sentence, text
+from gdrkit.fleet.worker import row_of, task_of
 from gdrkit.rules.remedy_names import RemedyName
+from tests.evidence_nodes import laid_down
 from tests.fleet.fleets import row
 
 SILENT = Standing.UNREACHABLE
@@ -67,6 +69,27 @@ def test_a_group_says_what_its_code_means_and_advice_is_said_once():
     assert fixes.startswith("     3  see groups 1, 3   a[1-2],b1\n     1  gdr fix: rebuild-driver, then ")
     assert "nvidia-peermem is a stub: its init function only returns -EINVAL." in groups
     assert groups.count("gdr fix: rebuild-driver, then load-peermem") == 1
+
+
+def test_a_group_says_what_the_cause_says_on_its_nodes_and_names_one_where_that_differs():
+    off = "Port 1 of mlx5_1 is DOWN: `sudo ibportstate -C mlx5_1 -D 0 1 enable` starts it."
+    other = off.replace("mlx5_1", "mlx5_3")
+    down = blocked("a1", "a2", causes=("port-down",), advice=off)
+    alike = build(down)
+    mixed = build([*down, *blocked("b1", causes=("port-down",), advice=other)])
+
+    assert [group.advice for group in alike.groups] == [fix.advice for fix in alike.fixes] == [off]
+    assert [group.advice for group in mixed.groups] == [f"for example on a1: {off}"]
+    assert [(fix.advice, fix.frees) for fix in mixed.fixes] == [(f"for example on a1: {off}", 3)]
+
+
+def test_the_row_of_a_node_has_what_its_first_cause_says_there():
+    """A rail that is down, and a fault whose page says what to do on every node."""
+    rail, gone = (row_of(task_of(str(laid_down(name)))) for name in ("rail-down", "nic-gone"))
+
+    assert rail.causes[0] == "port-down" and "mlx5_" in rail.advice and "<" not in rail.advice
+    assert build([rail]).groups[0].advice == rail.advice
+    assert gone.causes[0] == "nic-missing" and not gone.advice
 
 
 def test_evidence_that_root_would_read_is_asked_for_with_sudo():

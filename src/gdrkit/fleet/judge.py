@@ -40,17 +40,19 @@ def judged(host: Host, target: str, name: str = "", expected: Supplied | None = 
 def row_of(node: Node, report: Report, target: str, name: str = "") -> NodeRow:
     """The row of a node that was judged already."""
     standing = _standing(report)
+    causes = _causes(report, standing)
     steps = report.plan[0].steps if report.plan and standing is Standing.BLOCKED else ()
     return NodeRow(
         name=name or called(report.node.hostname, target),
         target=target,
         standing=standing,
-        causes=_causes(report, standing),
+        causes=causes,
         rails=_rails(report),
         summary=report.verdict.summary,
         remedies=tuple(step.remedy for step in steps),
         needs_reboot=any(step.needs_reboot for step in steps),
         to_find_out=tuple(dict.fromkeys(finding.expected for finding in _undecided(report))),
+        advice=next((f.advice for f in report.findings if f.code in causes[:1] and f.advice), ""),
         traits=traits_of(node, report),
         ports=port_rows(node),
         settings=settings_of(node),
