@@ -107,6 +107,6 @@ def test_a_node_has_the_layer_of_its_first_cause_and_the_rack_of_its_name_or_of_
         }
 
     report = run_of(3, {1})
-    assert racks_and_layers(fleet_page(report, "x"))["gpu001"] == ("gpu", "pcie")
+    assert racks_and_layers(fleet_page(report, "x"))["gpu001"] == ("", "pcie")
     found = racks_and_layers(fleet_page(report, "x", {"gpu001": "r07"}))
-    assert found == {"gpu000": ("gpu", ""), "gpu001": ("r07", "pcie"), "gpu002": ("gpu", "")}
+    assert found == {"gpu000": ("", ""), "gpu001": ("r07", "pcie"), "gpu002": ("", "")}
