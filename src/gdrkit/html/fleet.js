@@ -287,6 +287,7 @@
     show(state.get("view"));
     apply();
     open(number);
+    drawer.scrollIntoView({ block: "nearest" });
   }
 
   canvas.addEventListener("pointermove", (event) => {
