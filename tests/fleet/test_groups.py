@@ -1,11 +1,15 @@
 """Groups of nodes with one cause, and what frees the most of them."""
 
+import pytest
+
 from gdrkit.evidence.errors import TargetError
 from gdrkit.fleet.build import build
 from gdrkit.fleet.document import INTERRUPTED, Standing
 from gdrkit.fleet.judge import without_answer
 from gdrkit.fleet.text import sentence, text
+from gdrkit.fleet.worker import row_of, task_of
 from gdrkit.rules.remedy_names import RemedyName
+from tests.evidence_nodes import laid_down
 from tests.fleet.fleets import row
 
 SILENT = Standing.UNREACHABLE
@@ -67,6 +71,27 @@ def test_a_group_says_what_its_code_means_and_advice_is_said_once():
     assert groups.count("gdr fix: rebuild-driver, then load-peermem") == 1
 
 
+def test_a_group_says_what_the_cause_says_on_its_nodes_and_names_one_where_that_differs():
+    off = "Port 1 of mlx5_1 is DOWN: `sudo ibportstate -C mlx5_1 -D 0 1 enable` starts it."
+    other = off.replace("mlx5_1", "mlx5_3")
+    down = blocked("a1", "a2", causes=("port-down",), advice=off)
+    alike = build(down)
+    mixed = build([*down, *blocked("b1", causes=("port-down",), advice=other)])
+
+    assert [group.advice for group in alike.groups] == [fix.advice for fix in alike.fixes] == [off]
+    assert [group.advice for group in mixed.groups] == [f"for example on a1: {off}"]
+    assert [(fix.advice, fix.frees) for fix in mixed.fixes] == [(f"for example on a1: {off}", 3)]
+
+
+def test_the_row_of_a_node_has_what_its_first_cause_says_there():
+    """A rail that is down, and a fault whose page says what to do on every node."""
+    rail, gone = (row_of(task_of(str(laid_down(name)))) for name in ("rail-down", "nic-gone"))
+
+    assert rail.causes[0] == "port-down" and "mlx5_" in rail.advice and "<" not in rail.advice
+    assert build([rail]).groups[0].advice == rail.advice
+    assert gone.causes[0] == "nic-missing" and not gone.advice
+
+
 def test_evidence_that_root_would_read_is_asked_for_with_sudo():
     denied, absent = ("a: denied", "b: denied"), ("a: denied", "b: not collected")
     rows = [
@@ -108,8 +133,8 @@ def test_nodes_that_fail_alike_are_one_group_though_their_names_are_in_the_reaso
         reason = f"cannot connect to ssh://n{n}: host n{n} port 2{n}"
         rows.append(without_answer(f"ssh://n{n}", f"n{n}", reason, Standing.UNREACHABLE))
 
-    assert rows[0].causes == ("cannot connect to it: host it port 21",)
-    assert rows[2].causes == ("cannot connect to it: host it port 212",)
+    assert rows[0].causes == ("cannot connect to it: its port 21",)
+    assert rows[2].causes == ("cannot connect to it: its port 212",)
     assert rows[0].summary == "cannot connect to ssh://n1: host n1 port 21"
 
 
@@ -150,6 +175,24 @@ def test_a_name_that_is_a_word_of_the_reason_stands_for_the_node_once():
     ):
         reason = f"{name} is empty, or cut off in its header"
         assert without_answer(f"/runs/{name}", name, reason, Standing.UNKNOWN).causes == (cause,)
+
+
+@pytest.mark.parametrize("name", ["gpu050", "alpha"])
+@pytest.mark.parametrize(
+    ("reason", "cause"),
+    [
+        ("ssh: connect to host {} port 22: refused", "ssh: connect to its port 22: refused"),
+        ("ssh: Could not resolve hostname {}: Name or service not known",
+         "ssh: Could not resolve its hostname: Name or service not known"),
+        ("Connection closed by {} port 22", "Connection closed by its port 22"),
+        ("Host key verification failed.", "Host key verification failed."),
+    ],
+)  # fmt: skip
+def test_what_ssh_says_stays_english_without_the_name(name, reason, cause):
+    words = f"cannot connect to ssh://{name}: {reason.format(name)}"
+    row = without_answer(f"ssh://{name}", name, words, Standing.UNREACHABLE)
+
+    assert row.causes == (f"cannot connect to it: {cause}",) and row.summary == words
 
 
 def test_a_reason_that_begins_with_the_node_is_what_follows():

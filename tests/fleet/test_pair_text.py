@@ -50,7 +50,7 @@ def test_a_hundred_nodes_are_a_few_lines_of_80_columns():
     assert shown[2] == "typical     48 GB/s; 135 of 144 pairs reach 43.2 GB/s"
     assert shown[3] == "slow node   gpu[010-011]: 5 GB/s to 5.2 GB/s, slow in 6 of 6 pairs"
     assert shown[4] == "slow node   gpu030: 20 GB/s, slow in 3 of 3 pairs"
-    assert shown[5] == "failed      gpu[050-051]: ssh: connect to host it port 22: Connection refused"
+    assert shown[5] == "failed      gpu[050-051]: ssh: connect to its port 22: Connection refused"
     assert shown[7] == "to see how it differs: `gdr fleet doctor gpu010 gpu000 --compare gpu010 gpu000`"
     assert bench_exit_code(bench) == 3
 

@@ -28,7 +28,18 @@ def test_another_line_is_refused_with_its_number(line):
 
 @pytest.mark.parametrize(
     ("name", "rack"),
-    [("r01-gpu3", "r01"), ("rack3n4", "rack3"), ("10.0.0.4", "10.0.0"), ("gpu001", "gpu"), ("7", "7")],
-)
-def test_a_name_with_two_numbers_tells_the_rack(name, rack):
+    [
+        ("r01-gpu3", "r01"), ("rack3n4", "rack3"), ("r7n3", "r7"), ("rack12-04", "rack12"),
+        ("R02-GPU1.example.org", "R02"), ("dc1-r07-gpu3", "dc1-r07"), ("rack-3-node-4", "rack-3"),
+    ],
+)  # fmt: skip
+def test_a_name_with_the_number_of_a_rack_and_of_a_node_tells_the_rack(name, rack):
     assert rack_of(name) == rack
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["a100-hwe", "deb-l40s", "gpu001", "10.0.0.4", "7", "r01", "r740-lab", "server12-3", "dgx-a100-04"],
+)
+def test_another_name_tells_no_rack(name):
+    assert rack_of(name) == ""

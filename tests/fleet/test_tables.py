@@ -20,6 +20,18 @@ from tests.fleet.fleets import row
 SCHEMA = json.loads((Path(__file__).parent / "schemas/ctrf.json").read_text())
 
 
+def cells(*rows):
+    return list(csv.DictReader(io.StringIO(as_csv(build(rows)), newline="")))
+
+
+def test_causes_of_several_words_are_apart_in_csv():
+    """A reason has blanks, a code has none."""
+    lost = ("nic-ats: not collected", "acs-redirect: denied")
+
+    assert cells(row("a", Standing.UNKNOWN, causes=lost))[0]["causes"].split("; ") == list(lost)
+    assert cells(row("a", Standing.BLOCKED, causes=("port-down",)))[0]["causes"] == "port-down"
+
+
 def ctrf(*rows, **fields):
     return as_ctrf(build(rows, **fields))
 

@@ -77,6 +77,7 @@ def test_a_fleet_has_no_name_of_a_node_in_words_lists_or_data_and_the_same_group
     (group,) = (group for group in hidden.groups if group.causes)
     assert set(expand(group.nodes)) == {row.name for row in hidden.nodes if row.causes}
     assert "rack01" in page
+    assert anonymous_fleet(report, {})[1] == {}
 
 
 def test_a_fleet_whose_nodes_are_called_as_words_of_the_document_stays_whole():

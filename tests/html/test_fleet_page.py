@@ -107,6 +107,13 @@ def test_a_node_has_the_layer_of_its_first_cause_and_the_rack_of_its_name_or_of_
         }
 
     report = run_of(3, {1})
-    assert racks_and_layers(fleet_page(report, "x"))["gpu001"] == ("gpu", "pcie")
+    assert racks_and_layers(fleet_page(report, "x"))["gpu001"] == ("", "pcie")
     found = racks_and_layers(fleet_page(report, "x", {"gpu001": "r07"}))
-    assert found == {"gpu000": ("gpu", ""), "gpu001": ("r07", "pcie"), "gpu002": ("gpu", "")}
+    assert found == {"gpu000": ("", ""), "gpu001": ("r07", "pcie"), "gpu002": ("", "")}
+
+
+def test_times_are_written_as_on_the_page_of_a_node():
+    text = fleet_page(replace(run_of(3, set()), since="2026-11-21T08:57:47Z"), "x")
+
+    assert "2026-11-22 23:31 UTC" in text and "the run of 2026-11-21 08:57 UTC." in text
+    assert "2026-11-22T" not in text and "not known" in fleet_page(build([], seconds=1.0), "x")

@@ -130,6 +130,19 @@ def test_the_map_is_filtered_and_walked_by_keyboard_and_a_link_leads_to_its_stat
         assert page.url.endswith("#q=rack%3Ar2&node=gpu009&view=layers")
 
 
+def test_a_link_to_a_node_shows_what_stands_about_it(browser, tmp_path):
+    """A drawer that is below the screen at first; without a node the page begins at its top."""
+    shown = (
+        "() => { const { top, bottom } = document.getElementById('drawer').getBoundingClientRect();"
+        " return top >= 0 && bottom < innerHeight + 1; }"
+    )
+    file = fleet(tmp_path)
+    with browser.opened(file, "#node=gpu007") as page:
+        assert page.evaluate(shown)
+    with browser.opened(file, "#q=gpu007") as page:
+        assert page.evaluate("scrollY") == 0
+
+
 def test_paper_has_no_map_and_no_filter_but_every_list_whole(browser, tmp_path):
     with browser.opened(fleet(tmp_path)) as page:
         assert page.is_visible("#map") and page.is_visible("#filter")

@@ -172,6 +172,19 @@ def test_what_was_read_without_a_text_to_show_is_one_line_below_the_table(tmp_pa
     assert "Also read: <code>sys/class/infiniband/mlx5_7/ports</code>" in finding
 
 
+@pytest.mark.parametrize("name", ["rail-down", "gb200-force-pcie", "h200-vm", "talos"])
+def test_what_is_counted_in_words_is_plural_only_if_it_is_not_one(name, tmp_path):
+    text = made(name, tmp_path)[1]
+    counted = re.findall(r"The node has (.*?)\.", text)[0].split(", ")
+    lacking = re.findall(r"(\d+) (checks?) lacked evidence", text)
+
+    assert [re.sub(r"(?<=ch)es$|s$", "", words.partition(" ")[2]) for words in counted] == [
+        "processor", "host bridge", "switch", "GPU", "NIC port",
+    ]  # fmt: skip
+    for number, noun in [words.split(" ", 1) for words in counted] + lacking:
+        assert (number == "1") != noun.endswith("s")
+
+
 HOSTILE = '"><script>alert(1)</script><img src=x onerror=alert(2)>\x1b]0;x\x07\u202e`</style>'
 
 

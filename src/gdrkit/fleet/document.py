@@ -73,7 +73,7 @@ class NodeRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
     remedies: tuple[RemedyName, ...] = ()  # of the first plan, in order
     needs_reboot: bool = False
     to_find_out: tuple[str, ...] = ()  # commands
-    advice: str = ""  # of a node that gave no evidence: what its error says to do
+    advice: str = ""  # what its first cause says to do on this node; without evidence, what its error says
     traits: dict[str, str] = {}  # by name; without those that are not known
     ports: tuple[PortRow, ...] = ()  # only of a machine such as a DGX Spark
     settings: tuple[Setting, ...] = ()  # those of `gdr config nccl-env`, where there are ports

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+
+from msgspec.structs import replace
 
 from gdrkit.fleet.document import INTERRUPTED, WELL, Fix, Group, NodeRow, Standing
 from gdrkit.fleet.hostlist import fold
@@ -25,7 +27,7 @@ def groups(rows: Iterable[NodeRow]) -> tuple[Group, ...]:
             causes=causes,
             rails=rails,
             summary=nodes[0].summary,
-            advice=_advice(nodes[0]),
+            advice=_shared(nodes),
             nodes=fold(node.name for node in nodes),
             count=len(nodes),
         )
@@ -39,18 +41,26 @@ def fixes(rows: Iterable[NodeRow]) -> tuple[Fix, ...]:
     alike: dict[tuple[str, tuple[str, ...], bool], list[NodeRow]] = {}
     for row in rows:
         if row.standing is Standing.BLOCKED:
-            alike.setdefault((_advice(row), row.remedies, row.needs_reboot), []).append(row)
+            alike.setdefault((_advice(replace(row, advice="")), row.remedies, row.needs_reboot), []).append(
+                row
+            )
     found = [
         Fix(
-            advice=words,
+            advice=_shared(nodes),
             remedies=nodes[0].remedies,
             needs_reboot=reboot,
             frees=len(nodes),
             nodes=fold(node.name for node in nodes),
         )
-        for (words, _, reboot), nodes in alike.items()
+        for (_, _, reboot), nodes in alike.items()
     ]
     return tuple(sorted(found, key=lambda fix: (-fix.frees, not fix.remedies, fix.advice)))
+
+
+def _shared(rows: Sequence[NodeRow]) -> str:
+    """What to do about nodes of one cause; where it differs, what to do about the first."""
+    words = _advice(rows[0])
+    return words if all(_advice(row) == words for row in rows) else f"for example on {rows[0].name}: {words}"
 
 
 def _advice(row: NodeRow) -> str:
@@ -68,7 +78,7 @@ def _advice(row: NodeRow) -> str:
         return f"gdr fix: {', then '.join(row.remedies)}{', with a reboot' if row.needs_reboot else ''}"
     if row.standing in WELL:
         return ""
-    return advice(row.causes[0]) if row.causes and row.causes[0] in BY_CODE else ""
+    return row.advice or advice(row.causes[0]) if row.causes and row.causes[0] in BY_CODE else ""
 
 
 def _find_out(row: NodeRow) -> str:

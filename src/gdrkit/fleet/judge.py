@@ -40,17 +40,19 @@ def judged(host: Host, target: str, name: str = "", expected: Supplied | None = 
 def row_of(node: Node, report: Report, target: str, name: str = "") -> NodeRow:
     """The row of a node that was judged already."""
     standing = _standing(report)
+    causes = _causes(report, standing)
     steps = report.plan[0].steps if report.plan and standing is Standing.BLOCKED else ()
     return NodeRow(
         name=name or called(report.node.hostname, target),
         target=target,
         standing=standing,
-        causes=_causes(report, standing),
+        causes=causes,
         rails=_rails(report),
         summary=report.verdict.summary,
         remedies=tuple(step.remedy for step in steps),
         needs_reboot=any(step.needs_reboot for step in steps),
         to_find_out=tuple(dict.fromkeys(finding.expected for finding in _undecided(report))),
+        advice=next((f.advice for f in report.findings if f.code in causes[:1] and f.advice), ""),
         traits=traits_of(node, report),
         ports=port_rows(node),
         settings=settings_of(node),
@@ -79,19 +81,24 @@ def cause_of(reason: str, own: Iterable[str]) -> str:
     """A reason without a node's own names, so that it is equal for nodes that fail alike.
 
     A name of letters only may also be a word of the reason, as in "empty is empty": only its first
-    occurrence is the node.
+    occurrence is the node, besides those in ssh's "host NAME port 22" and "hostname NAME".
     """
     names = "|".join(map(re.escape, sorted(own, key=len, reverse=True)))
     seen: set[str] = set()
 
     def replaced(match: re.Match[str]) -> str:
-        word = match[0]
+        if match["port"]:
+            return "its port"
+        if match["hostname"]:
+            return "its hostname"
+        word = match["name"]
         if word in seen and word.isalpha():
-            return word
+            return match[0]
         seen.add(word)
         return "it"
 
-    return re.sub(rf"(?<![\w.-])(?:{names})(?![\w-])", replaced, reason).removeprefix("it: ")
+    node = rf"(?:(?P<hostname>hostname )|host )?(?P<name>{names})(?P<port> port(?= \d))?"
+    return re.sub(rf"(?<![\w.-]){node}(?![\w-])", replaced, reason).removeprefix("it: ")
 
 
 def reason_of(error: BaseException) -> str:

@@ -9,6 +9,8 @@ from gdrkit.formats.errors import FormatError
 
 _SLURM = re.compile(r"SwitchName=(\S+)\s.*?\bNodes=(\S+)", re.IGNORECASE)
 _LINE = re.compile(r"([^\s:=]+)\s*[:=]?\s+(.+)")
+_NAMED = re.compile(r"((?:.*?[-_.])?(?:r|rack)[-_]?\d++)(?:[-_.]?[a-z]+)?[-_.]?\d", re.IGNORECASE)
+"""A rack with its number, and a node with its own: a model, as in a100-hwe, or gpu001 is neither."""
 NAME_LIMIT = 64
 
 
@@ -37,6 +39,6 @@ def parse_racks(text: str) -> dict[str, str]:
 
 
 def rack_of(name: str) -> str:
-    """The rack that the name of a node tells: r01 of r01-gpu3, gpu of gpu001."""
-    words = re.split(r"(\d+)", name)
-    return "".join(words[:-3] if len(words) > 3 else words[:1]).rstrip("-_.") or name
+    """The rack that the name of a node tells, "" if it tells none: r01 of r01-gpu3, rack12 of rack12n4."""
+    match = _NAMED.match(name)
+    return match[1] if match else ""

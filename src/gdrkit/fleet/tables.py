@@ -27,7 +27,7 @@ def as_csv(report: FleetReport) -> str:
     writer.writerow((*COLUMNS, *DRIFTING))
     for row in report.nodes:
         cells = (
-            row.name, row.standing.value, " ".join(row.causes), " ".join(map(str, row.rails)),
+            row.name, row.standing.value, "; ".join(row.causes), " ".join(map(str, row.rails)),
             " ".join(row.remedies), "yes" if row.needs_reboot else "no", row.summary, row.target,
         )  # fmt: skip
         traits = (row.traits.get(name, "") for name in DRIFTING)

@@ -41,8 +41,9 @@ def anonymous_fleet(report: FleetReport, racks: Racks) -> tuple[FleetReport, dic
 def _racks(new: Mapping[str, str], racks: Racks) -> dict[str, str]:
     """The rack of each new name: the racks are numbered, in the order of their names."""
     before = {name: racks.get(name) or rack_of(name) for name in new}
-    numbers = {rack: f"rack{n:02d}" for n, rack in enumerate(sorted(set(before.values()), key=natural), 1)}
-    return {new[name]: numbers[rack] for name, rack in before.items()}
+    known = sorted({rack for rack in before.values() if rack}, key=natural)
+    numbers = {rack: f"rack{n:02d}" for n, rack in enumerate(known, 1)}
+    return {new[name]: numbers[rack] for name, rack in before.items() if rack}
 
 
 def _expanded(nodes: str) -> list[str]:

@@ -50,7 +50,7 @@
       const wide = Math.ceil(count / deep) * size + gap;
       if (x && x + wide > width + gap) { x = 0; y += tall + 24; tall = free = 0; }
       at.set(rack, [x, y, 0, deep]);
-      const label = (words[rack] || "").slice(0, 24);
+      const label = (words[rack] || "no rack known").slice(0, 24);
       if (x >= free) { labels.push([label, x, y - 4]); free = x + 7 * label.length + 6; }
       tall = Math.max(tall, deep * size);
       x += wide;
@@ -287,6 +287,7 @@
     show(state.get("view"));
     apply();
     open(number);
+    drawer.scrollIntoView({ block: "nearest" });
   }
 
   canvas.addEventListener("pointermove", (event) => {

@@ -44,7 +44,7 @@ def fleet_page(report: FleetReport, source: str, racks: Mapping[str, str] | None
         main="".join(part(report) for part in main),
         origin=(
             ("Read from", safe(source)),
-            ("Begun", safe(report.started or "not known")),
+            ("Begun", safe(page.time(report.started) if report.started else "not known")),
             ("Took", duration(report.seconds)),
             page.by("gdr fleet report"),
         ),
@@ -186,7 +186,7 @@ def _changes(report: FleetReport) -> str:
     if not report.since:
         return ""
     rows = ((_change(change), copyable(change.nodes)) for change in report.changes)
-    about = f"Compared with the run of {report.since}."
+    about = f"Compared with the run of {page.time(report.since)}."
     content = table(("change", "nodes"), rows) if report.changes else "<p>Nothing changed.</p>"
     return section("changes", "What changed", about, content)
 

@@ -21,6 +21,7 @@ from gdrkit.html.pairs import DISTANCES, Kind, PairView, gpu_name, net_name, pai
 from gdrkit.report.answers import first_cause, now, reason, works
 from gdrkit.report.document import Report
 from gdrkit.report.programs import about_shown, shown_programs
+from gdrkit.rules.expectation import plural
 from gdrkit.verdict.path_state import GOOD, State
 
 PAIRS_SHOWN = 1024
@@ -232,11 +233,10 @@ def _svg(drawn: Picture, form: Form, name: Literal["wide", "tall"], pair: DrawnP
 def _described(drawn: Picture) -> str:
     """The picture in words: the number of each kind of box, and every fault."""
     boxes = list(drawn.walk())
-    counts = {
-        kind: sum(box.kind == kind for box in boxes) for kind in ("cpu", "bridge", "switch", "gpu", "nic")
-    }
-    names = ("processors", "host bridges", "switches", "GPUs", "ports of NICs")
-    words = ", ".join(f"{count} {name}" for count, name in zip(counts.values(), names, strict=True))
+    nouns = {
+        "cpu": "processor", "bridge": "host bridge", "switch": "switch", "gpu": "GPU", "nic": "NIC port",
+    }  # fmt: skip
+    words = ", ".join(plural(sum(box.kind == kind for box in boxes), noun) for kind, noun in nouns.items())
     faults = [f"{box.name}: {mark}" for box in boxes for mark in box.marks]
     faults += [f"{box.name}: port {box.net.state_words}" for box in boxes if box.net and box.is_down]
     return f"The node has {words}. {'; '.join(faults) or 'No fault is marked'}."

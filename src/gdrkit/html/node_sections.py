@@ -9,6 +9,7 @@ from gdrkit.html.page import Glyph, command, glyph, rich, safe, section, table
 from gdrkit.report.answers import advice, by_evidence, deciding, in_words
 from gdrkit.report.document import ChainStep, PlanSection, PlanStep, Report
 from gdrkit.report.glossary import GLOSSARY
+from gdrkit.rules.expectation import plural
 from gdrkit.rules.rule import Layer
 from gdrkit.verdict.findings import Evidence, Finding
 from gdrkit.verdict.path_state import GOOD
@@ -33,7 +34,9 @@ def layers(report: Report) -> str:
         else:
             worst = "unknown" if unknown else "ok"
         found = "".join(_finding(f, is_open=f.status == "failed") for f in here)
-        more = f'<p class="sub">{unknown} checks lacked evidence; see below.</p>' if unknown else ""
+        more = (
+            f'<p class="sub">{plural(unknown, "check")} lacked evidence; see below.</p>' if unknown else ""
+        )
         nothing = "" if found or more else '<p class="sub">nothing found</p>'
         names = ' class="hit"' if broken else ""
         rows.append(

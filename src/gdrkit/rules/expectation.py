@@ -193,7 +193,8 @@ def unexpected_device(node: Node, what: str) -> Outcome:
 
 
 def plural(count: int, noun: str) -> str:
-    return f"{count} {noun}{'' if count == 1 else 's'}"
+    ending = "es" if noun.endswith("ch") else "s"
+    return f"{count} {noun}{'' if count == 1 else ending}"
 
 
 def _other_models(node: Node) -> str:
