@@ -5,10 +5,8 @@ from __future__ import annotations
 import pytest
 
 from gdrkit.evidence import EvidenceMissing
-from gdrkit.facts.running_files import loaded_path
+from gdrkit.facts.running_files import OPENIBD, loaded_path
 from tests.kernel_tree import KernelTree
-
-OPENIBD = "etc/init.d/openibd"
 
 
 @pytest.mark.parametrize(
@@ -19,7 +17,9 @@ OPENIBD = "etc/init.d/openibd"
         ("nvidia", True, "sudo reboot"),  # openibd restarts only RDMA modules
     ],
 )
-def test_the_file_on_disk_runs_after_a_restart_of_openibd_or_a_reboot(module, openibd, command):
+def test_the_file_on_disk_runs_after_a_restart_of_openibd_or_a_reboot(
+    module: str, openibd: bool, command: str
+) -> None:
     tree = KernelTree().module(module, modinfo={"srcversion": "NEW"}, loaded="")
     if openibd:
         tree.put(OPENIBD, "")

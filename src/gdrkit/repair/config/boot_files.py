@@ -7,6 +7,7 @@ from gdrkit.facts.acs_redirects import bridges_between, redirect_control
 from gdrkit.facts.driver_files import DRIVER
 from gdrkit.facts.machine import distribution
 from gdrkit.facts.rdma import hardware_pairs
+from gdrkit.facts.running_files import OPENIBD
 from gdrkit.node import Node, if_missing
 from gdrkit.repair.config.output import ConfigOutput, ConfigRefused, OutputLine, annotated
 from gdrkit.repair.config.request import (
@@ -74,7 +75,7 @@ WHY_PEERMEM = "nothing else loads it; modprobe also loads nvidia and ib_core, so
 
 
 def _ofed_notes(request: ConfigRequest) -> tuple[str, ...]:
-    if ask(request, lambda node: node.exists("etc/init.d/openibd")):
+    if ask(request, lambda node: node.exists(OPENIBD)):
         return ("openibd restart unloads it and does not load it again; gdr fix adds a unit that does",)
     return ()
 

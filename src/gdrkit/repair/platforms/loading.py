@@ -13,7 +13,7 @@ from gdrkit.facts.module_index import module_path, modules_dir, name_of
 from gdrkit.facts.modules import PEERMEM, dependencies
 from gdrkit.facts.packages import installed
 from gdrkit.facts.peer_memory import LEGACY
-from gdrkit.facts.running_files import is_loaded_for_sure
+from gdrkit.facts.running_files import OPENIBD, is_loaded_for_sure
 from gdrkit.facts.trust import SignatureState, signature_check
 from gdrkit.node import Node, if_absent, if_missing
 from gdrkit.repair.platforms import file_contents
@@ -150,7 +150,7 @@ def load(node: Node, platform: Platform, choices: ProcedureChoices) -> Iterator[
     if not any(entry.name == PEERMEM for entry in autoload(node)):
         content = file_contents.modules_load(file_contents.PEERMEM_MODULE)
         yield WriteFile(path=file_contents.MODULES_LOAD, content=content, why="load it at each boot")
-    if if_missing(False, node.exists, "etc/init.d/openibd"):
+    if if_missing(False, node.exists, OPENIBD):
         yield WriteFile(
             path=file_contents.PEERMEM_UNIT,
             content=file_contents.peermem_unit(),

@@ -10,6 +10,7 @@ from gdrkit.facts.kernel import release
 from gdrkit.facts.module_index import modules_dir
 from gdrkit.facts.modules import PEERMEM
 from gdrkit.facts.packages import DkmsModule, dkms
+from gdrkit.facts.running_files import OPENIBD
 from gdrkit.node import Node, if_missing
 from gdrkit.repair.platforms import doca, file_contents
 from gdrkit.repair.platforms.action import Action, AskPerson, RunCommand, WriteFile
@@ -60,7 +61,7 @@ def restart_ofed(node: Node, platform: Platform, choices: ProcedureChoices) -> I
     """Ask for a restart: it cuts every link. An initramfs with the former modules would load them again."""
     del choices
     yield from refresh_if_there(node, platform, "it may contain the kernel's own RDMA modules")
-    if if_missing(False, node.exists, "etc/init.d/openibd"):
+    if if_missing(False, node.exists, OPENIBD):
         yield AskPerson(
             what="reboot; or restart OFED, if neither your login nor storage uses these NICs",
             commands=("sudo /etc/init.d/openibd restart",),
