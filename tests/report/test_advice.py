@@ -159,7 +159,10 @@ def test_the_repository_of_doca_is_set_up_by_commands_where_its_folder_is_known(
     [
         ("no-gpu", "this machine has no NVIDIA GPU"),
         ("a6000-tower", "this machine has no RDMA device"),
-        ("geforce-desktop", "the hardware does not support it"),
+        (
+            "geforce-desktop",
+            "the GPU is a GeForce or a TITAN, which NVIDIA does not support for GPUDirect RDMA",
+        ),
     ],
 )
 def test_what_cannot_be_fixed_says_whether_hardware_is_missing_or_unfit(name, why):

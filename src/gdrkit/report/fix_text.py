@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 from gdrkit.report.fix_document import ActionSection, FixReport, StepSection
+from gdrkit.report.pages import code_page
 from gdrkit.report.text import STYLES
 
 _GOALS = {
     "module": "nvidia-peermem loads, now and at each boot",
     "steps": "the named steps are carried out",
 }
-_NO_SUPPORT = "the hardware does not support it"
-_LACKING = {
-    "no-gpu": "this machine has no NVIDIA GPU",
-    "no-rdma-device": "this machine has no RDMA device",
-}
-"""By the cause, what is missing where the hardware that is there does not decide."""
 
 
 def fix_text(report: FixReport, *, colour: bool = False) -> str:
@@ -76,9 +71,15 @@ def _without_plan(report: FixReport) -> str:
     return {
         "ready": "nothing to fix",
         "active": "nothing to fix",
-        "impossible": f"cannot be fixed: {_LACKING.get(report.verdict.cause or '', _NO_SUPPORT)}",
+        "impossible": f"cannot be fixed: {_cause(report)}",
         "unknown": "not enough evidence for a plan; gdr doctor names what is missing",
     }.get(report.verdict.state, "gdrkit has no plan for this; gdr doctor shows what blocks it")
+
+
+def _cause(report: FixReport) -> str:
+    """What stands in the way for good, in the words of its page."""
+    title = code_page(report.verdict.cause)[0].removesuffix(".") if report.verdict.cause else ""
+    return title[:1].lower() + title[1:] if title[1:2].islower() else title or "nothing here can"
 
 
 def step_lines(step: StepSection, number: str) -> list[str]:
