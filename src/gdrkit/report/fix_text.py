@@ -77,7 +77,7 @@ def _without_plan(report: FixReport) -> str:
 
 
 def _cause(report: FixReport) -> str:
-    """What stands in the way for good, in the words of its page."""
+    """The permanent obstacle, in the words of its page."""
     title = code_page(report.verdict.cause)[0].removesuffix(".") if report.verdict.cause else ""
     return title[:1].lower() + title[1:] if title[1:2].islower() else title or "nothing here can"
 
