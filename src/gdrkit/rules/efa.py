@@ -19,6 +19,7 @@ from gdrkit.facts.efa import (
     plugin_copies,
 )
 from gdrkit.facts.environment import SYSTEM, environment
+from gdrkit.facts.libraries import LibraryCopy
 from gdrkit.facts.modules import is_loaded, module_path
 from gdrkit.facts.rdma import RdmaDevice
 from gdrkit.formats.versions import numbers
@@ -255,12 +256,9 @@ def libfabric_too_old(node: Node, _: str) -> Outcome:
 
     Source: aws/aws-ofi-nccl src/nccl_ofi_net.cpp, src/nccl_ofi_dmabuf.cpp, src/nccl_ofi_ofiutils.cpp.
     """
-    if not efa_devices(node):
-        return _NO_EFA
-    try:
-        copy = libfabric_copies(node)[0]
-    except EvidenceAbsent:
-        return NotApplicable("libfabric is not installed; an image brings its own")
+    copy = _libfabric(node)
+    if isinstance(copy, NotApplicable):
+        return copy
     if numbers(copy.version) >= FOR_PLUGIN:
         return Passed(f"libfabric {copy.version}")
     return Failed(
@@ -273,6 +271,16 @@ def libfabric_too_old(node: Node, _: str) -> Outcome:
 
 FOR_DMABUF, FOR_PLUGIN, PLUGIN_SINCE = (1, 20), (1, 22), (1, 13)
 """What aws-ofi-nccl requires of libfabric: for dma-buf, and on EFA at all from release 1.13 on."""
+
+
+def _libfabric(node: Node) -> LibraryCopy | NotApplicable:
+    """The libfabric that serves EFA here, or why there is none to judge."""
+    if not efa_devices(node):
+        return _NO_EFA
+    try:
+        return libfabric_copies(node)[0]
+    except EvidenceAbsent:
+        return NotApplicable("libfabric is not installed; an image brings its own")
 
 
 def _plugin_needs(node: Node) -> bool:
@@ -306,12 +314,9 @@ def ofi_lacks_hmem(node: Node, _: str) -> Outcome:
 
     Source: ofiwg/libfabric prov/efa/src/efa_user_info.c; ai-dynamo/nixl src/utils/libfabric.
     """
-    if not efa_devices(node):
-        return _NO_EFA
-    try:
-        copy = libfabric_copies(node)[0]
-    except EvidenceAbsent:
-        return NotApplicable("libfabric is not installed; an image brings its own")
+    copy = _libfabric(node)
+    if isinstance(copy, NotApplicable):
+        return copy
     name = copy.source.removeprefix("package ")
     if name in LIBFABRIC:
         return Passed("Amazon's libfabric is built with CUDA")

@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 
 from gdrkit.evidence import EvidenceMissing, Missing, MissingReason
 from gdrkit.facts.driver import DRIVER, PEER_MAPPING, driver_parameters
 from gdrkit.facts.modprobe_config import configuration
 from gdrkit.facts.module_arguments import split_arguments
 from gdrkit.node import Node, if_missing
-from gdrkit.repair.platforms.action import Action, AskPerson, WriteFile
-from gdrkit.repair.platforms.choices import ProcedureChoices
-from gdrkit.repair.platforms.file_contents import modprobe_options
-from gdrkit.repair.platforms.loading import refresh_if_there
-from gdrkit.repair.platforms.platform import Platform
 from gdrkit.rules.remedy_names import RemedyName
 
 PREFIX = "NVreg_"
 DWORDS = "RegistryDwords"
 TOPOLOGY_CHECK = "GrdmaPciTopoCheckOverride"
 IMEX_CHANNEL = "CreateImexChannel0"
-_KEY = re.compile(r"\w{1,80}=(?:0[xX])?[0-9a-fA-F]{1,10}", re.ASCII)
+_KEY = r"\w{1,80}=(?:0[xX])?[0-9a-fA-F]{1,10}"  # compiled where it is needed: `gdr doctor` imports this
 
 
 def dwords_with_peer_mapping(node: Node) -> str:
@@ -31,7 +26,7 @@ def dwords_with_peer_mapping(node: Node) -> str:
     Raises EvidenceMissing for a value that is not `Name=number;` and so on."""
     given = _configured(node).get(DWORDS, if_missing({}, driver_parameters, node).get(DWORDS, ""))
     keys = [key for key in given.replace(" ", "").split(";") if key]
-    if not all(map(_KEY.fullmatch, keys)):
+    if not all(re.fullmatch(_KEY, key, re.ASCII) for key in keys):
         ask = f"grep {DWORDS} /proc/driver/nvidia/params"
         raise EvidenceMissing(Missing(DWORDS, MissingReason.GARBLED, ask))
     kept = (key for key in keys if key.partition("=")[0] != PEER_MAPPING)
@@ -59,25 +54,3 @@ def arguments(node: Node, remedy: RemedyName) -> dict[str, str]:
     """The parameters of a remedy as modprobe.d has them: a string with semicolons is quoted."""
     values = OPTIONS[remedy](node)
     return {f"{PREFIX}{name}": f'"{value}"' if ";" in value else value for name, value in values.items()}
-
-
-def set_by(remedy: RemedyName, why: str) -> Callable[[Node, Platform, ProcedureChoices], Iterator[Action]]:
-    """The procedure of a remedy that sets options. Of several files the last by name decides, and the
-    kernel's command line after all of them: kmod, libkmod-config.c."""
-
-    def procedure(node: Node, platform: Platform, choices: ProcedureChoices) -> Iterator[Action]:
-        del choices
-        options = arguments(node, remedy)
-        yield WriteFile(
-            path=f"/etc/modprobe.d/zz-gdrkit-{remedy}.conf",
-            content=modprobe_options(DRIVER, options),
-            why=why,
-        )
-        lines = if_missing((), lambda: configuration(node).options_of(DRIVER))
-        for line in lines:
-            names = {word.name for word in split_arguments(line.value)}
-            if line.file == "proc/cmdline" and names & options.keys():
-                yield AskPerson(what=f"remove {DRIVER}.{line.value} from the kernel's command line")
-        yield from refresh_if_there(node, platform, "it may contain the driver and its options")
-
-    return procedure

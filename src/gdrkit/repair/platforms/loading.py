@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from gdrkit.evidence import EvidenceMissing
-from gdrkit.facts.driver_files import driver_path, peermem_path
+from gdrkit.facts.driver_files import DRIVER, driver_path, peermem_path
 from gdrkit.facts.kernel import release
 from gdrkit.facts.modprobe_config import Directive, autoload, configuration
+from gdrkit.facts.module_arguments import split_arguments
 from gdrkit.facts.module_index import module_path, modules_dir, name_of
 from gdrkit.facts.modules import PEERMEM, dependencies
 from gdrkit.facts.packages import installed
@@ -29,8 +30,10 @@ from gdrkit.repair.platforms.action import (
 )
 from gdrkit.repair.platforms.choices import ProcedureChoices
 from gdrkit.repair.platforms.conflicting_config import conflicting_config
+from gdrkit.repair.platforms.driver_options import arguments
 from gdrkit.repair.platforms.edits import without_lines
 from gdrkit.repair.platforms.platform import Platform
+from gdrkit.rules.remedy_names import RemedyName
 
 INDEX_FILES = "modules.[a-z]*"
 """Files that depmod writes, or that the kernel's package installs beside them: depmod(8)."""
@@ -110,6 +113,30 @@ def refresh_if_there(node: Node, platform: Platform, why: str) -> Iterator[Actio
             yield platform.refresh_initramfs(release(node), why)
     except EvidenceMissing:
         yield platform.refresh_initramfs(release(node), why)
+
+
+def set_options(
+    remedy: RemedyName, why: str
+) -> Callable[[Node, Platform, ProcedureChoices], Iterator[Action]]:
+    """The procedure of a remedy that sets options. Of several files the last by name decides, and the
+    kernel's command line after all of them: kmod, libkmod-config.c."""
+
+    def procedure(node: Node, platform: Platform, choices: ProcedureChoices) -> Iterator[Action]:
+        del choices
+        options = arguments(node, remedy)
+        yield WriteFile(
+            path=f"/etc/modprobe.d/zz-gdrkit-{remedy}.conf",
+            content=file_contents.modprobe_options(DRIVER, options),
+            why=why,
+        )
+        lines = if_missing((), lambda: configuration(node).options_of(DRIVER))
+        for line in lines:
+            names = {word.name for word in split_arguments(line.value)}
+            if line.file == "proc/cmdline" and names & options.keys():
+                yield AskPerson(what=f"remove {DRIVER}.{line.value} from the kernel's command line")
+        yield from refresh_if_there(node, platform, "it may contain the driver and its options")
+
+    return procedure
 
 
 def allow(node: Node, platform: Platform, choices: ProcedureChoices) -> Iterator[Action]:

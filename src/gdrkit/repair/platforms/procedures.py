@@ -13,7 +13,6 @@ from gdrkit.repair.platforms.action import Action, AskPerson, Procedure
 from gdrkit.repair.platforms.choices import ProcedureChoices
 from gdrkit.repair.platforms.command_shapes import fault, is_release
 from gdrkit.repair.platforms.debian import DEBIAN
-from gdrkit.repair.platforms.driver_options import set_by
 from gdrkit.repair.platforms.operator import change_policy
 from gdrkit.repair.platforms.platform import Platform, family
 from gdrkit.repair.platforms.rhel import RHEL
@@ -41,7 +40,7 @@ PROCEDURES: Mapping[str, Planner] = {
     RemedyName.REMOVE_NV_PEER_MEM: loading.remove_legacy,
     RemedyName.LOAD_PEERMEM: loading.load,
     RemedyName.PERSIST_PEERMEM: software.persistent,
-    RemedyName.OVERRIDE_TOPOLOGY_CHECK: set_by(
+    RemedyName.OVERRIDE_TOPOLOGY_CHECK: loading.set_options(
         RemedyName.OVERRIDE_TOPOLOGY_CHECK, "the driver maps GPU memory regardless of the PCIe topology"
     ),
     RemedyName.CLEAR_ACS_REDIRECT: fabric.clear_redirect,
@@ -49,10 +48,10 @@ PROCEDURES: Mapping[str, Planner] = {
     RemedyName.ENLARGE_BAR1: fabric.enlarge_bar,
     RemedyName.RAISE_MEMLOCK: software.memlock,
     RemedyName.RAISE_READ_REQUEST: fabric.read_request,
-    RemedyName.ALLOW_PEER_MAPPING: set_by(
+    RemedyName.ALLOW_PEER_MAPPING: loading.set_options(
         RemedyName.ALLOW_PEER_MAPPING, "the driver lets a GPU map the NIC's doorbell for any user"
     ),
-    RemedyName.CREATE_IMEX_CHANNEL: set_by(
+    RemedyName.CREATE_IMEX_CHANNEL: loading.set_options(
         RemedyName.CREATE_IMEX_CHANNEL, "the driver makes /dev/nvidia-caps-imex-channels/channel0"
     ),
     RemedyName.MOONCAKE_USE_DMABUF: programs.mooncake_dmabuf,

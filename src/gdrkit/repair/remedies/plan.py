@@ -77,9 +77,8 @@ def _blocks_every_path(table: Matrix, state: ConsumerState) -> bool:
 
 
 def _follow(node: Node, verdict: Verdict, consumer: str, path: str) -> Iterator[PlannedStep]:
-    pairs = nearest_pairs(
-        node, verdict.matrix, consumer
-    )  # no step moves a device, so these stay the nearest
+    # No step moves a device, so these stay the nearest.
+    pairs = nearest_pairs(node, verdict.matrix, consumer)
     taken: list[Remedy] = []
     table, state = verdict.matrix, verdict.of(consumer)
     while state.state not in GOOD:
@@ -187,9 +186,8 @@ def explained(node: Node, verdict: Verdict, consumer: str, plans: tuple[Chain, .
 
 def _search(node: Node, verdict: Verdict, consumer: str, path: str) -> Chain:
     """A breadth-first search over remedies for what blocks this path at the GPUs' chosen pairs."""
-    pairs = nearest_pairs(
-        node, verdict.matrix, consumer
-    )  # no step moves a device, so these stay the nearest
+    # No step moves a device, so these stay the nearest.
+    pairs = nearest_pairs(node, verdict.matrix, consumer)
     queue: deque[tuple[Node, Matrix, ConsumerState, Chain]] = deque()
     queue.append((node, verdict.matrix, verdict.of(consumer), ()))
     seen: set[tuple[str, ...]] = set()
