@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gdrkit.agent.running import regions
+from gdrkit.agent.running import regions, system
 from gdrkit.agent.running.btf import Btf
 from gdrkit.agent.running.kcore import Kcore
 
@@ -154,7 +154,7 @@ def test_the_area_of_an_address_ends_before_its_last(address, expected):
 
 def test_under_lockdown_nothing_is_opened(monkeypatch):
     """Each try would be a line in the kernel's log."""
-    monkeypatch.setattr(regions, "lockdown", lambda: "none integrity [confidentiality]")
+    monkeypatch.setattr(system, "lockdown", lambda: "none integrity [confidentiality]")
     monkeypatch.setattr(regions, "Kcore", lambda: pytest.fail("opened"))
 
     with pytest.raises(PermissionError, match="locked down"):

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gdrkit.agent.probe.program import program
-from gdrkit.agent.running import trace
+from gdrkit.agent.running import system, trace
 from tests.programs import has_ended
 
 PAGE = trace.mmap.PAGESIZE
@@ -88,7 +88,7 @@ def test_the_cpus_are_those_that_are_online(text, expected):
 
 def test_under_lockdown_nothing_is_tried(monkeypatch):
     """Each try would be a line in the kernel's log."""
-    monkeypatch.setattr(trace, "lockdown", lambda: "none integrity [confidentiality]")
+    monkeypatch.setattr(system, "lockdown", lambda: "none integrity [confidentiality]")
     monkeypatch.setattr(trace, "_source", lambda: pytest.fail("tried"))
     monkeypatch.setattr(trace, "remove_stale", lambda: pytest.fail("tried"))
 

@@ -11,9 +11,9 @@ import mmap
 import os
 import re
 import stat
-from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Tuple
+from typing import Any, Dict, List, Mapping, NamedTuple, Tuple
 
-Emit = Callable[[Mapping[str, Any]], None]
+from .children import Emit
 
 _NAME = re.compile(
     r"(?:lib(?:nccl(?:-net|-tuner|-profiler)?|ucp|uct|fabric|nvshmem_host|nvshmem|ibverbs"

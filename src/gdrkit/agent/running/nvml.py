@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 import time
-from typing import Any, Callable, Dict, Iterable, List, Mapping, Tuple
+from typing import Any, Dict, Iterable, List, Tuple
 
 from ..native.nvml import (
     ALL_LINKS,
@@ -22,8 +22,7 @@ from ..native.nvml import (
     Nvml,
     NvmlError,
 )
-
-Emit = Callable[[Mapping[str, Any]], None]
+from .children import Emit
 
 GPUS = "proc/driver/nvidia/gpus"
 MOST_GPUS = 64

@@ -11,12 +11,11 @@ import errno
 import os
 import re
 import stat
-from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
+from typing import Any, Dict, List, Optional, Tuple
 
 from ..collect.redact import without_secrets
+from .children import Emit
 from .libraries import Library, mapped
-
-Emit = Callable[[Mapping[str, Any]], None]
 
 DEVICE = re.compile(
     r"/dev/(?:nvidia\d{1,4}|nvidiactl|nvidia-uvm|nvidia-fs\d{0,4}|infiniband/(?:uverbs|issm|umad|rdma_cm)\d{0,4}"

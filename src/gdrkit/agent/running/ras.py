@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import socket
 import time
-from typing import Any, Callable, Mapping
 
-Emit = Callable[[Mapping[str, Any]], None]
+from .children import Emit
 
 ADDRESS = ("127.0.0.1", 28028)
 ANSWER_BYTES = 4 << 20

@@ -12,11 +12,10 @@ from __future__ import annotations
 import errno
 import socket
 import time
-from typing import Any, Callable, Dict, List, Mapping, NamedTuple
+from typing import Any, Dict, List, Mapping, NamedTuple
 
+from .children import Emit
 from .netlink import Link, attribute, attributes, row
-
-Emit = Callable[[Mapping[str, Any]], None]
 
 NETLINK_RDMA = 20
 _CLIENT = 5 << 10  # RDMA_NL_NLDEV

@@ -11,16 +11,14 @@ Memory of a GPU that is registered by its address lies in an area that the proce
 
 from __future__ import annotations
 
-import errno
 import re
 import struct
-from typing import Any, Callable, Dict, Iterator, List, Mapping, Tuple
+from typing import Any, Dict, Iterator, List, Tuple
 
 from .btf import FORWARD, POINTER, STRUCT, Btf, Field
+from .children import Emit
 from .kcore import Kcore
-from .system import lockdown
-
-Emit = Callable[[Mapping[str, Any]], None]
+from .system import refuse_confidential
 
 _BTF = "/sys/kernel/btf/"
 _BTF_BYTES = 64 << 20
@@ -57,6 +55,13 @@ class Layout:
             self._fields[name, path] = self._find(name, path)
         return self._fields[name, path]
 
+    def has(self, name: str, path: str) -> bool:
+        """Whether this kernel has a field: MLNX_OFED has `is_peer`, elsewhere the area of memory tells."""
+        try:
+            return self.field(name, path) is not None
+        except LookupError:
+            return False
+
     def _find(self, name: str, path: str) -> Field:
         for holder in _HOLDERS:
             try:
@@ -85,8 +90,7 @@ class Layout:
 
 def read(emit: Emit, proc: str = "/proc") -> None:
     """Emit a row for each memory region of a process. Raises OSError, LookupError or ValueError."""
-    if "[confidentiality]" in lockdown():
-        raise PermissionError(errno.EPERM, "the kernel is locked down to confidentiality")
+    refuse_confidential()
     core = Kcore()
     try:
         start = _DEVICES.search(_read(_SYMBOLS, _SYMBOLS_BYTES))
@@ -157,11 +161,8 @@ class Walk:
                 "exporter": core.text(core.pointer(buffer + at("dma_buf", "exp_name"))),
                 "importer": self._name(core.pointer(attachment + at("dma_buf_attachment", "dev"))),
             }
-        try:
-            if core.bit(umem, field("ib_umem", "is_peer")):
-                return {"kind": "peermem"}
-        except LookupError:
-            pass  # this ib_core has no such field: the area tells
+        if self._layout.has("ib_umem", "is_peer") and core.bit(umem, field("ib_umem", "is_peer")):
+            return {"kind": "peermem"}
         if core.bit(umem, field("ib_umem", "is_odp")):
             return {"kind": "odp"}
         return {

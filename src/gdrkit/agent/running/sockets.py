@@ -12,11 +12,10 @@ import os
 import socket
 import struct
 import time
-from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Set, Tuple
+from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Set, Tuple
 
+from .children import Emit
 from .netlink import Link, attributes
-
-Emit = Callable[[Mapping[str, Any]], None]
 
 NAMESPACES = 64
 """Most network namespaces that are entered."""
@@ -80,8 +79,8 @@ def _has_gpu(proc: str, pid: str) -> bool:
         for name in os.listdir(folder):
             if os.readlink("%s/%s" % (folder, name)).startswith("/dev/nvidia"):
                 return True
-    except OSError:
-        pass  # it has ended, or this user may not look: the source of processes says so
+    except OSError:  # it has ended, or this user may not look: the source of processes says so
+        return False
     return False
 
 

@@ -6,12 +6,14 @@ ibdev_show(); Documentation/ABI/stable/sysfs-class-infiniband: port_xmit_data co
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import time
-from typing import Any, Callable, Dict, List, Mapping
+from typing import Dict, List
 
-Emit = Callable[[Mapping[str, Any]], None]
+from .children import Emit
+from .files import names_in, text_of
 
 BUFINFO = "sys/kernel/debug/dma_buf/bufinfo"
 BUFINFO_BYTES = 8 << 20
@@ -37,33 +39,40 @@ def read_node(emit: Emit, root: str = "/") -> None:
     """Emit lockdown, nvidia-peermem, the GPUs and the RDMA devices of a node."""
     emit({"lockdown": lockdown(root)})
     if _names(root + _PEERMEM):
-        emit({"peermem_references": _number(_text(root + _PEERMEM + "/refcnt"))})
+        emit({"peermem_references": _number(text_of(root + _PEERMEM + "/refcnt"))})
     for client in _names(root + _PEERS):
         counts = {
-            name: _number(_text("%s%s/%s/%s" % (root, _PEERS, client, name)))
+            name: _number(text_of("%s%s/%s/%s" % (root, _PEERS, client, name)))
             for name in _names("%s%s/%s" % (root, _PEERS, client))
             if name.startswith("num_")
         }
         emit({"peer_client": client, "counts": {name: n for name, n in counts.items() if n is not None}})
     for address in _names(root + "proc/driver/nvidia/gpus"):
-        text = _text("%sproc/driver/nvidia/gpus/%s/information" % (root, address))
+        text = text_of("%sproc/driver/nvidia/gpus/%s/information" % (root, address))
         found = re.search(r"^Device Minor:[ \t]*(\d{1,4})$", text, re.MULTILINE)
         model = re.search(r"^Model:[ \t]*(.{1,80})$", text, re.MULTILINE)
         emit({
             "gpu": address.lower(), "minor": int(found[1]) if found else None,
             "model": model[1].strip() if model else "",
-            "device_id": _text("%ssys/bus/pci/devices/%s/device" % (root, address.lower()))[2:6],
+            "device_id": text_of("%ssys/bus/pci/devices/%s/device" % (root, address.lower()))[2:6],
         })  # fmt: skip
     for name in _names(root + _VERBS):
         if name.startswith("uverbs"):
-            emit({"uverbs": name, "device": _text("%s%s/%s/ibdev" % (root, _VERBS, name))})
+            emit({"uverbs": name, "device": text_of("%s%s/%s/ibdev" % (root, _VERBS, name))})
     for device in _names(root + _DEVICES):
         emit({"rdma_device": device, "address": _address("%s%s/%s/device" % (root, _DEVICES, device))})
 
 
 def lockdown(root: str = "/") -> str:
     """The modes of lockdown, with the one in force in brackets; empty if the kernel has none."""
-    return _text(root + "sys/kernel/security/lockdown")
+    return text_of(root + "sys/kernel/security/lockdown")
+
+
+def refuse_confidential() -> None:
+    """Raise PermissionError where the kernel is locked down to confidentiality: a try would be a line in its
+    log."""
+    if "[confidentiality]" in lockdown():
+        raise PermissionError(errno.EPERM, "the kernel is locked down to confidentiality")
 
 
 def read_ports(emit: Emit, interval_s: float, root: str = "/") -> None:
@@ -89,7 +98,9 @@ def _ports(root: str) -> "Dict[tuple[str, str], tuple[int, int]]":
     for device in _names(root + _DEVICES):
         for port in _names("%s%s/%s/ports" % (root, _DEVICES, device)):
             folder = "%s%s/%s/ports/%s/counters/" % (root, _DEVICES, device, port)
-            sent, received = (_number(_text(folder + name)) for name in ("port_xmit_data", "port_rcv_data"))
+            sent, received = (
+                _number(text_of(folder + name)) for name in ("port_xmit_data", "port_rcv_data")
+            )
             if sent is not None and received is not None:
                 found[device, port] = (sent, received)
     return found
@@ -102,18 +113,7 @@ def _address(link: str) -> str:
 
 
 def _names(folder: str) -> List[str]:
-    try:
-        return sorted(os.listdir(folder))[:_NAMES]
-    except OSError:
-        return []
-
-
-def _text(path: str) -> str:
-    try:
-        with open(path, "rb") as stream:
-            return stream.read(1 << 12).decode("utf-8", "replace").strip()
-    except OSError:
-        return ""
+    return names_in(folder)[:_NAMES]
 
 
 def _number(text: str) -> "int | None":

@@ -18,13 +18,13 @@ import os
 import platform
 import struct
 import time
-from typing import Any, Callable, Dict, Iterator, List, Mapping, Tuple
+from typing import Dict, Iterator, List, Tuple
 
+from .children import Emit
+from .files import text_of
 from .probes import PROBES, Probe
-from .system import lockdown
+from .system import refuse_confidential
 from .trace_files import TraceFiles, remove_stale
-
-Emit = Callable[[Mapping[str, Any]], None]
 
 _SYSCALL = {"x86_64": 298, "aarch64": 241}
 _REGISTERS = {"x86_64": (5, 4, 3), "aarch64": (0, 1, 2)}
@@ -107,8 +107,7 @@ def follow(emit: Emit, seconds: float, every_s: float = 0.5) -> None:
     """Emit which probes are set, then what each process registered in each interval. Raises OSError if the
     kernel allows no such probe."""
     parent = os.getppid()
-    if "[confidentiality]" in lockdown():
-        raise PermissionError(errno.EPERM, "the kernel is locked down to confidentiality")
+    refuse_confidential()
     for group in remove_stale():
         emit({"removed": group})
     source = _source()
@@ -154,13 +153,13 @@ def _rings() -> List[Ring]:
     machine = platform.machine()
     if machine not in _SYSCALL:
         raise NoPerf(errno.EOPNOTSUPP, "registers of %s are not known" % machine)
-    kind = int(_text(_KPROBE_TYPE) or "-1")
+    kind = int(text_of(_KPROBE_TYPE) or "-1")
     if kind < 0:
         raise NoPerf(errno.ENOENT, "this kernel has no kprobes")
     rings: List[Ring] = []
     try:
         for probe in PROBES:
-            for cpu in cpus(_text("/sys/devices/system/cpu/online")):
+            for cpu in cpus(text_of("/sys/devices/system/cpu/online")):
                 try:
                     rings.append(Ring(probe, _open(kind, probe.function, cpu, machine)))
                 except OSError as error:
@@ -218,14 +217,6 @@ def cpus(text: str) -> List[int]:
         if first.isdigit() and (last or first).isdigit() and int(last or first) < 1 << 14:
             found += range(int(first), int(last or first) + 1)
     return found
-
-
-def _text(path: str) -> str:
-    try:
-        with open(path, "rb") as stream:
-            return stream.read(1 << 12).decode("ascii", "replace").strip()
-    except OSError:
-        return ""
 
 
 def raise_limit() -> None:

@@ -14,6 +14,7 @@ import os
 import re
 from typing import Dict, List, Tuple
 
+from .files import names_in, text_of
 from .probes import PROBES, Probe
 from .rdma import thread_group
 
@@ -75,7 +76,7 @@ class TraceFiles:
             row = found.setdefault((thread_group(call[0]) or call[0], probe.kind), [0, 0])
             row[0] += 1
             row[1] += call[2]
-        lost = sum(map(self._lost_on, _listed(self._instance + "/per_cpu")))
+        lost = sum(map(self._lost_on, names_in(self._instance + "/per_cpu")))
         new, self._lost = lost - self._lost, lost
         return found, max(0, new)
 
@@ -95,7 +96,7 @@ class TraceFiles:
 
     def _lost_on(self, cpu: str) -> int:
         """Events that were overwritten or dropped on a CPU."""
-        text = _text("%s/per_cpu/%s/stats" % (self._instance, cpu))
+        text = text_of("%s/per_cpu/%s/stats" % (self._instance, cpu))
         return sum(int(number) for number in re.findall(r"(?:overrun|dropped events): (\d{1,18})", text))
 
     def close(self) -> None:
@@ -117,10 +118,10 @@ def remove_stale() -> List[str]:
     as it is."""
     try:
         folder = _mounted()
-        groups = {match[1] for match in _IN_EVENTS.finditer(_text(folder + "/kprobe_events", 1 << 22))}
+        groups = {match[1] for match in _IN_EVENTS.finditer(text_of(folder + "/kprobe_events", 1 << 22))}
     except OSError:
         return []
-    groups.update(name for name in _listed(folder + "/instances") if _GROUP.fullmatch(name))
+    groups.update(name for name in names_in(folder + "/instances") if _GROUP.fullmatch(name))
     removed = []
     for group in sorted(groups):
         match = _GROUP.fullmatch(group)
@@ -138,7 +139,7 @@ def remove(folder: str, group: str) -> bool:
             left += not _tried(_write, path, "0")
     if os.path.isdir(instance):
         left += not _tried(os.rmdir, instance)
-    for match in _IN_EVENTS.finditer(_text(folder + "/kprobe_events", 1 << 22)):
+    for match in _IN_EVENTS.finditer(text_of(folder + "/kprobe_events", 1 << 22)):
         if match[1] == group:
             line = "-:%s/%s" % (group, match[2])
             left += not _tried(_write, folder + "/kprobe_events", line, os.O_APPEND)
@@ -147,7 +148,7 @@ def remove(folder: str, group: str) -> bool:
 
 def start_of(pid: int) -> int:
     """When a process started, in clock ticks after boot: proc_pid_stat(5); 0 if there is none."""
-    words = _text("/proc/%d/stat" % pid).rpartition(")")[2].split()
+    words = text_of("/proc/%d/stat" % pid).rpartition(")")[2].split()
     return int(words[19]) if len(words) > 19 and words[19].isdigit() else 0
 
 
@@ -172,18 +173,3 @@ def _write(path: str, text: str, flags: int = 0) -> None:
         os.write(descriptor, text.encode())
     finally:
         os.close(descriptor)
-
-
-def _listed(folder: str) -> List[str]:
-    try:
-        return os.listdir(folder)
-    except OSError:
-        return []
-
-
-def _text(path: str, limit_bytes: int = 1 << 14) -> str:
-    try:
-        with open(path, "rb") as stream:
-            return stream.read(limit_bytes).decode("utf-8", "replace")
-    except OSError:
-        return ""
