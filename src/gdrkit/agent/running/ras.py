@@ -26,21 +26,30 @@ def read(emit: Emit, deadline: float, address: "tuple[str, int]" = ADDRESS) -> N
         sock = socket.create_connection(address, max(0.1, deadline - time.monotonic()))
     except ConnectionRefusedError:
         raise FileNotFoundError(2, "no NCCL listens on %s:%d" % address) from None
-    with sock:
-        if not _asked(sock, "client protocol 2", deadline).startswith("SERVER PROTOCOL"):
-            raise ValueError("what listens on port %d is not NCCL" % address[1])
-        wait_s = max(1, min(_MOST_S, int(deadline - time.monotonic()) - 1))
-        _asked(sock, "timeout %d" % wait_s, deadline)
-        as_json = _asked(sock, "set format json", deadline) == "OK"
-        sock.sendall(b"verbose status\n")
-        answer = b""
-        while len(answer) < ANSWER_BYTES:
-            block = _received(sock, 1 << 16, deadline)
-            if not block:
-                break
-            answer += block
+    try:
+        with sock:
+            answer, as_json = _answer(sock, deadline, address[1])
+    except (BrokenPipeError, ConnectionResetError):
+        raise ConnectionResetError(104, "it closed the connection") from None
     text = answer[:ANSWER_BYTES].decode("utf-8", "replace")
     emit({"format": "json" if as_json else "text", "text": text, "truncated": len(answer) >= ANSWER_BYTES})
+
+
+def _answer(sock: socket.socket, deadline: float, port: int) -> "tuple[bytes, bool]":
+    """What the server says of all communicators, and whether as JSON."""
+    if not _asked(sock, "client protocol 2", deadline).startswith("SERVER PROTOCOL"):
+        raise ValueError("what listens on port %d is not NCCL" % port)
+    wait_s = max(1, min(_MOST_S, int(deadline - time.monotonic()) - 1))
+    _asked(sock, "timeout %d" % wait_s, deadline)
+    as_json = _asked(sock, "set format json", deadline) == "OK"
+    sock.sendall(b"verbose status\n")
+    answer = b""
+    while len(answer) < ANSWER_BYTES:
+        block = _received(sock, 1 << 16, deadline)
+        if not block:
+            break
+        answer += block
+    return answer, as_json
 
 
 def _asked(sock: socket.socket, words: str, deadline: float) -> str:
