@@ -8,6 +8,7 @@ from gdrkit.fleet.hostlist import fold
 from gdrkit.fleet.pair_document import FleetBench, PairFailure, SlowNode
 from gdrkit.fleet.slow import ENOUGH
 from gdrkit.fleet.text import ODD_SHOWN, duration, short
+from gdrkit.formats.plural import plural
 from gdrkit.report.terminal import Row, render
 
 STYLES = {"slow": "bold red", "failed": "red", "unknown": "bold magenta"}
@@ -25,8 +26,8 @@ def text(
 def _lines(bench: FleetBench, size: str, compare: str) -> Iterator[Row]:
     what = f"{bench.path}, {_memory(bench)}, messages of {size}"
     took = f"  in {duration(bench.seconds)}" if bench.seconds else ""
-    tried = f"{_count(len(bench.pairs), 'pair')} in {_count(bench.rounds, 'round')}"
-    yield 0, "bold", f"{_count(bench.nodes, 'node')}, {tried}: {what}{took}"
+    tried = f"{plural(len(bench.pairs), 'pair')} in {plural(bench.rounds, 'round')}"
+    yield 0, "bold", f"{plural(bench.nodes, 'node')}, {tried}: {what}{took}"
     if not bench.complete:
         yield 0, "unknown", "Interrupted: the pairs that were left are not counted."
     yield 0, "", ""
@@ -34,7 +35,7 @@ def _lines(bench: FleetBench, size: str, compare: str) -> Iterator[Row]:
         yield INDENT, "unknown", "no pair was measured", "typical"
     else:
         reached = (
-            f"{bench.reached} of {_count(bench.measured, 'pair')} reach {_rate(bench.slow_below_gb_per_s)}"
+            f"{bench.reached} of {plural(bench.measured, 'pair')} reach {_rate(bench.slow_below_gb_per_s)}"
         )
         yield INDENT, "", f"{_rate(bench.typical_gb_per_s)}; {reached}", "typical"
     yield from _slow(bench)
@@ -50,13 +51,13 @@ def _slow(bench: FleetBench) -> Iterator[Row]:
         if _rate(group[-1].gb_per_s) != rates:
             rates = f"{rates} to {_rate(group[-1].gb_per_s)}"
         slow, of = sum(row.slow for row in group), sum(row.pairs for row in group)
-        yield INDENT, "slow", f"{names}: {rates}, slow in {slow} of {_count(of, 'pair')}", "slow node"
+        yield INDENT, "slow", f"{names}: {rates}, slow in {slow} of {plural(of, 'pair')}", "slow node"
     if more := sum(map(len, groups[ODD_SHOWN:])):
-        yield INDENT, "dim", f"and {_count(more, 'more node')}: --json has all"
+        yield INDENT, "dim", f"and {plural(more, 'more node')}: --json has all"
     for pair in bench.slow_pairs[:ODD_SHOWN]:
         yield INDENT, "slow", f"{' and '.join(pair.nodes)}: {_rate(pair.gb_per_s)}", "slow pair"
     if more := len(bench.slow_pairs[ODD_SHOWN:]):
-        yield INDENT, "dim", f"and {_count(more, 'more pair')}: --json has all"
+        yield INDENT, "dim", f"and {plural(more, 'more pair')}: --json has all"
 
 
 def _alike(nodes: Iterable[SlowNode]) -> Iterator[list[SlowNode]]:
@@ -83,7 +84,7 @@ def _failed(bench: FleetBench) -> Iterator[Row]:
 def _who(failure: PairFailure) -> str:
     if failure.kind == "node":
         return short(failure.nodes)
-    return f"{_count(failure.count, 'pair')} of {short(failure.nodes)}"
+    return f"{plural(failure.count, 'pair')} of {short(failure.nodes)}"
 
 
 def _next(bench: FleetBench, compare: str) -> Iterator[Row]:
@@ -109,7 +110,3 @@ def _memory(bench: FleetBench) -> str:
 
 def _rate(gb_per_s: float) -> str:
     return f"{gb_per_s:.3g} GB/s"
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"

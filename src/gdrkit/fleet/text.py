@@ -23,10 +23,10 @@ from gdrkit.fleet.document import (
 from gdrkit.fleet.hostlist import fold
 from gdrkit.fleet.peers import differing, odd_alike
 from gdrkit.fleet.traits import MUST_MATCH
+from gdrkit.formats.plural import plural
 from gdrkit.report.pages import code_page
 from gdrkit.report.terminal import Row, render
 from gdrkit.rules import BY_CODE
-from gdrkit.rules.expectation import plural
 
 STYLES = {
     "ready": "bold green", "warnings": "yellow", "blocked": "bold red", "unknown": "bold magenta",

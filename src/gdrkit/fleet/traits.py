@@ -29,9 +29,9 @@ from gdrkit.facts.rdma import nic_address
 from gdrkit.facts.secure_boot import secure_boot
 from gdrkit.fleet import port_traits
 from gdrkit.fleet.port_traits import counted
+from gdrkit.formats.plural import plural
 from gdrkit.node import Node, if_missing
 from gdrkit.report.document import Report
-from gdrkit.rules.expectation import plural
 
 VALUE_LIMIT = 300
 """Characters of a value: what a node says is shown in a line."""

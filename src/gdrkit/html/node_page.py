@@ -12,6 +12,7 @@ from gdrkit.fabric.picture import Picture, picture
 from gdrkit.fabric.picture_routes import DIRECT, STAGED, Routes
 from gdrkit.fabric.picture_svg import RULES, TALL, WIDE, Drawing, Form, scoped
 from gdrkit.fabric.topo_document import TopoDocument
+from gdrkit.formats.plural import plural
 from gdrkit.html import page
 from gdrkit.html.ceiling_chart import NAMES, ceiling_chart
 from gdrkit.html.given import Given, sections
@@ -21,7 +22,6 @@ from gdrkit.html.pairs import DISTANCES, Kind, PairView, gpu_name, net_name, pai
 from gdrkit.report.answers import first_cause, now, reason, works
 from gdrkit.report.document import Report
 from gdrkit.report.programs import about_shown, shown_programs
-from gdrkit.rules.expectation import plural
 from gdrkit.verdict.path_state import GOOD, State
 
 PAIRS_SHOWN = 1024

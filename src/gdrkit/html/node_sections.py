@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from gdrkit.formats.plural import plural
 from gdrkit.html.page import Glyph, command, glyph, rich, safe, section, table
 from gdrkit.report.answers import advice, by_evidence, deciding, in_words
 from gdrkit.report.document import ChainStep, PlanSection, PlanStep, Report
 from gdrkit.report.glossary import GLOSSARY
-from gdrkit.rules.expectation import plural
 from gdrkit.rules.rule import Layer
 from gdrkit.verdict.findings import Evidence, Finding
 from gdrkit.verdict.path_state import GOOD

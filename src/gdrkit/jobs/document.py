@@ -9,6 +9,7 @@ from typing import Annotated
 from msgspec import UNSET, Meta, Struct
 
 from gdrkit.formats import json_text
+from gdrkit.formats.plural import plural
 from gdrkit.jobs.job import (
     JobAnalysis,
     JobError,
@@ -91,9 +92,9 @@ def summary(found: JobAnalysis) -> str:
     counts = found.counts
     if not (counts.direct or counts.bounced or counts.socket):
         if counts.nvlink:
-            legs = _counted(counts.nvlink, "leg")
+            legs = plural(counts.nvlink, "leg")
             return clip(
-                f"{_counted(counts.ranks, 'rank')}: {legs} over NVLink (MNNVL), none over a NIC", WIDTH
+                f"{plural(counts.ranks, 'rank')}: {legs} over NVLink (MNNVL), none over a NIC", WIDTH
             )
         if decided := _decided(found):
             return decided
@@ -102,12 +103,12 @@ def summary(found: JobAnalysis) -> str:
         if found.logged.channels:
             return "no channel leaves its node: the logs do not show the network"
         return "no channel line: run with NCCL_DEBUG=INFO, on two nodes or more"
-    ranks = _counted(counts.ranks, "rank") + (f" of {counts.expected}" if counts.unknown else "")
+    ranks = plural(counts.ranks, "rank") + (f" of {counts.expected}" if counts.unknown else "")
     socket = f", {counts.socket} TCP" if counts.socket else ""
-    unknown = _counted(counts.unknown, "rank")
+    unknown = plural(counts.unknown, "rank")
     nvlink = f", {counts.nvlink} NVLink" if counts.nvlink else ""
     legs = f"{counts.direct} direct, {counts.bounced} bounced{socket}{nvlink}, {unknown} unknown"
-    return clip(f"{ranks} x {_counted(counts.channels, 'channel')}: {legs}", WIDTH)
+    return clip(f"{ranks} x {plural(counts.channels, 'channel')}: {legs}", WIDTH)
 
 
 def _decided(found: JobAnalysis) -> str:
@@ -119,11 +120,7 @@ def _decided(found: JobAnalysis) -> str:
     if Carrier.BOUNCED not in paths:
         what = "TCP" if Carrier.SOCKET in paths else "NVLink between hosts (MNNVL)"
         verb = f"{'uses' if len(paths) == 1 else 'use'} {what}"
-    return clip(f"no channel line, but {_counted(len(paths), 'rank')} {verb}", WIDTH)
-
-
-def _counted(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+    return clip(f"no channel line, but {plural(len(paths), 'rank')} {verb}", WIDTH)
 
 
 def exit_code(result: NcclDocument) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gdrkit.formats.plural import plural
 from gdrkit.report.fix_document import ActionSection, FixReport, StepSection
 from gdrkit.report.pages import code_page
 from gdrkit.report.text import STYLES
@@ -49,7 +50,7 @@ def _lines(report: FixReport) -> list[str]:
         name = f"plan {number} of {len(report.ways)} (--way {number})" if len(report.ways) > 1 else "plan"
         last = way.steps[-1].then
         goal = _GOALS.get(report.aim) or f"verdict {last.state if last else 'unknown'}"
-        lines += [f"{name}: {_count(len(way.steps))}; result: {goal}", ""]
+        lines += [f"{name}: {plural(len(way.steps), 'step')}; result: {goal}", ""]
         for index, step in enumerate(way.steps, 1):
             lines += [*step_lines(step, f"{index}. "), ""]
     if report.further:
@@ -57,10 +58,6 @@ def _lines(report: FixReport) -> list[str]:
         for step in report.further:
             lines += [*step_lines(step, ""), ""]
     return lines
-
-
-def _count(steps: int) -> str:
-    return f"{steps} step" + ("s" if steps > 1 else "")
 
 
 def _without_plan(report: FixReport) -> str:

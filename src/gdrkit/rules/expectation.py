@@ -27,6 +27,7 @@ from gdrkit.facts.pci import PciGpu, gpus
 from gdrkit.facts.rdma import RdmaDevice, nics, pairs, rdma_devices
 from gdrkit.facts.supplied import not_collected
 from gdrkit.formats.expectation import fits
+from gdrkit.formats.plural import plural
 from gdrkit.node import Node, if_absent, if_missing
 from gdrkit.rules.rule import GPU, WIRE, Failed, Layer, NotApplicable, Outcome, Passed, Rule, Status, rule
 
@@ -190,11 +191,6 @@ def unexpected_device(node: Node, what: str) -> Outcome:
             subject="node",
         )
     return Passed(plural(count, what[:-1]))
-
-
-def plural(count: int, noun: str) -> str:
-    ending = "es" if noun.endswith("ch") else "s"
-    return f"{count} {noun}{'' if count == 1 else ending}"
 
 
 def _other_models(node: Node) -> str:

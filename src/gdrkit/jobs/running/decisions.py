@@ -35,10 +35,6 @@ def decided(
     )  # fmt: skip
 
 
-def counted(number: int, what: str, many: str = "") -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {many or what + 's'}"
-
-
 def amount(number: int) -> str:
     """A number of bytes for a reader, in decimal units."""
     for unit, size in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):

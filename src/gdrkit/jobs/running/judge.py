@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from gdrkit.facts.usage import EXPORTERS
 from gdrkit.formats.errors import FormatError
+from gdrkit.formats.plural import plural
 from gdrkit.jobs.running.circumstances import (
     HOST_PID_NAMESPACE,
     Circumstances,
@@ -15,7 +16,6 @@ from gdrkit.jobs.running.circumstances import (
     node_circumstances,
 )
 from gdrkit.jobs.running.communicators import communicators
-from gdrkit.jobs.running.decisions import counted
 from gdrkit.jobs.running.document import (
     DeviceInUse,
     LibraryInUse,
@@ -146,7 +146,7 @@ def _notes(record: RunningRecord, errors: Iterable[str]) -> Iterable[str]:
     yield from errors
     if record.denied_processes:
         more = "" if record.uid == 0 else "; as root: sudo gdr ps"
-        processes = counted(record.denied_processes, "process", "processes")
+        processes = plural(record.denied_processes, "process")
         yield f"{processes} of other users cannot be read{more}"
     if record.namespaces.get("pid", HOST_PID_NAMESPACE) != HOST_PID_NAMESPACE:
         yield "seen from a pid namespace of its own: objects of processes outside it have no owner here"

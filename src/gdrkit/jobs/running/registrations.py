@@ -9,7 +9,8 @@ from msgspec import Struct
 
 from gdrkit.formats import json_text
 from gdrkit.formats.errors import FormatError
-from gdrkit.jobs.running.decisions import amount, counted
+from gdrkit.formats.plural import plural
+from gdrkit.jobs.running.decisions import amount
 from gdrkit.jobs.running.record import Number
 
 WORDS = {
@@ -64,6 +65,6 @@ class Registrations:
             yield f"removed the probes of an earlier gdr watch: {group}"
         for (pid, kind), (count, size) in sorted(self.counts.items()):
             length = f", {amount(size)}" if kind != "deregistered" else ""
-            yield f"process {pid}: {counted(count, 'region')} {WORDS[kind]}{length}"
+            yield f"process {pid}: {plural(count, 'region')} {WORDS[kind]}{length}"
         if self.lost:
-            yield f"{counted(self.lost, 'registration')} lost: they came too fast"
+            yield f"{plural(self.lost, 'registration')} lost: they came too fast"

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 
-from gdrkit.jobs.running.decisions import amount, counted
+from gdrkit.formats.plural import plural
+from gdrkit.jobs.running.decisions import amount
 from gdrkit.jobs.running.document import PsDocument, PsProcess, RunningVerdict
 from gdrkit.report.terminal import Row, render
 
@@ -85,7 +86,7 @@ def communicators(document: PsDocument) -> Iterator[str]:
     """A line for each communicator that NCCL's RAS reported."""
     for one in document.communicators:
         here = ", ".join(map(str, one.processes[:EACH])) or "none of these processes"
-        size = f"{counted(one.ranks, 'rank')} on {counted(one.hosts, 'host')}"
+        size = f"{plural(one.ranks, 'rank')} on {plural(one.hosts, 'host')}"
         yield f"NCCL {one.version}: {size}, {one.missing} missing ({here})"
 
 
@@ -97,7 +98,7 @@ def _end(document: PsDocument) -> Iterator[Row]:
         yield (
             2,
             "note",
-            f"{counted(document.unowned_regions, 'region')}, {size}, of processes that are not visible",
+            f"{plural(document.unowned_regions, 'region')}, {size}, of processes that are not visible",
         )
     for note in document.notes:
         yield 2, "note", f"note: {note}"
@@ -167,8 +168,8 @@ def _holds(process: PsProcess) -> Iterator[Row]:
         yield (
             2,
             "",
-            f"{one.device}: {counted(one.regions, 'region')}, {amount(one.registered_bytes)}{known}; "
-            f"{counted(one.connected_pairs, 'queue pair')} connected, {one.other_pairs} not{rate}{port}",
+            f"{one.device}: {plural(one.regions, 'region')}, {amount(one.registered_bytes)}{known}; "
+            f"{plural(one.connected_pairs, 'queue pair')} connected, {one.other_pairs} not{rate}{port}",
         )
     if process.tcp is not None and process.tcp.sockets:
         others, here = amount(process.tcp.to_others), amount(process.tcp.to_this_node)

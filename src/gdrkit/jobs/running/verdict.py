@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from gdrkit.evidence import Confidence
 from gdrkit.facts.usage import EXPORTERS
+from gdrkit.formats.plural import plural
 from gdrkit.jobs.running import without_network
 from gdrkit.jobs.running.circumstances import (
     HIDES_PAIRS,
@@ -17,7 +18,7 @@ from gdrkit.jobs.running.circumstances import (
     is_coherent,
     is_integrated,
 )
-from gdrkit.jobs.running.decisions import Decision, amount, counted, decided, direct
+from gdrkit.jobs.running.decisions import Decision, amount, decided, direct
 from gdrkit.jobs.running.document import RunningVerdict
 
 ROOT = "as root: sudo gdr ps"
@@ -42,7 +43,7 @@ def _open_buffers(found: Circumstances) -> Decision:
     size = sum(one.bytes for one in attached)
     return direct(
         found, "dmabuf", Confidence.LIKELY,
-        f"{counted(len(attached), 'dma-buf')} of GPU memory on {devices}",
+        f"{plural(len(attached), 'dma-buf')} of GPU memory on {devices}",
         f"fdinfo: open dma-bufs of GPU memory, {size} bytes; dma_buf/bufinfo: attached to {devices}",
     )  # fmt: skip
 
@@ -55,8 +56,8 @@ def _walked_buffers(found: Circumstances) -> Decision:
     devices = ", ".join(sorted({one.importer or one.device for one in buffers}))
     return direct(
         found, "dmabuf", Confidence.CERTAIN,
-        f"{counted(len(buffers), 'region')} of GPU memory, {amount(sum(one.bytes for one in buffers))}",
-        f"kcore: {len(buffers)} of {counted(len(found.walked), 'region')} are dma-bufs of "
+        f"{plural(len(buffers), 'region')} of GPU memory, {amount(sum(one.bytes for one in buffers))}",
+        f"kcore: {len(buffers)} of {plural(len(found.walked), 'region')} are dma-bufs of "
         f"{buffers[0].exporter} on {devices}",
     )  # fmt: skip
 
@@ -73,7 +74,7 @@ def _walked_peermem(found: Circumstances) -> Decision:
     size = amount(sum(one.bytes for one in (*said, *hidden)))
     return direct(
         found, "peermem", Confidence.CERTAIN if said else Confidence.LIKELY,
-        f"{counted(len(said) + len(hidden), 'region')} of peer memory, {size}",
+        f"{plural(len(said) + len(hidden), 'region')} of peer memory, {size}",
         f"kcore: {len(said)} are of peer memory, and {len(hidden)} lie in areas that the process itself "
         "cannot access (---p)",
     )  # fmt: skip
@@ -89,9 +90,7 @@ def _walked_host_memory(found: Circumstances) -> Decision:
         return None
     if found.other_fabrics or is_coherent(found):
         return None
-    return _of_the_host(
-        found, f"kcore: all {counted(len(plain), 'region')} are memory of the process itself"
-    )
+    return _of_the_host(found, f"kcore: all {plural(len(plain), 'region')} are memory of the process itself")
 
 
 def _attributed_buffers(found: Circumstances) -> Decision:
@@ -105,7 +104,7 @@ def _attributed_buffers(found: Circumstances) -> Decision:
         most += share.at_most
         size += share.bytes_at_least
         evidence.append(
-            f"dma_buf/bufinfo: {device} is attached to {counted(share.attached, 'buffer')} of GPU memory; "
+            f"dma_buf/bufinfo: {device} is attached to {plural(share.attached, 'buffer')} of GPU memory; "
             f"by their sizes at least {share.at_least} belong to this process"
         )
     if not regions:
@@ -126,7 +125,7 @@ def _peermem(found: Circumstances) -> Decision:
     if found.node.regions_of_others(found.process.pid):
         return None
     return direct(
-        found, "peermem", Confidence.LIKELY, f"{counted(references, 'region')} of nvidia-peermem",
+        found, "peermem", Confidence.LIKELY, f"{plural(references, 'region')} of nvidia-peermem",
         f"/sys/module/nvidia_peermem/refcnt: {references}; no other process has memory regions",
     )  # fmt: skip
 
@@ -171,7 +170,7 @@ def _host_memory(found: Circumstances) -> Decision:
     peermem = "not loaded" if node.peermem_references is None else "holds no region"
     return _of_the_host(
         found,
-        f"netlink: {counted(found.regions, 'memory region')} on {', '.join(sorted(found.holdings))}",
+        f"netlink: {plural(found.regions, 'memory region')} on {', '.join(sorted(found.holdings))}",
         f"dma_buf/bufinfo: no buffer of GPU memory is attached there; nvidia-peermem: {peermem}",
     )
 
