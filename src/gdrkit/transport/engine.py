@@ -15,12 +15,11 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import NamedTuple
 
-from gdrkit.agent.native.cuda_abi import EVENT_DISABLE_TIMING, STREAM_NON_BLOCKING
 from gdrkit.transport.buffers import Buffer
+from gdrkit.transport.gpu import Gpu
 from gdrkit.transport.native.cuda import cuda
 from gdrkit.transport.progress import Progress
 from gdrkit.transport.ring import UNIT_BYTES, WRAP, Ring, units
-from gdrkit.transport.stream_events import StreamEvents
 
 _SHORT = 2  # chunks: up to this many, fewer calls save more time than the pauses cost
 
@@ -59,12 +58,11 @@ class Engine(Progress):
     def __init__(self, ring: Ring, device: int) -> None:
         super().__init__()
         self.driver, self.ring, self.device = cuda(), ring, device
-        self._streams: list[int] = []
-        self._own, self._counting = self.stream(), self.stream()
+        self.gpu = Gpu()
+        self._own, self._counting = self.gpu.stream, self.gpu.new_stream()
         # A wait uses the event's state at the time of the call (CUDA driver API, cuStreamWaitEvent), so one
         # event is enough.
-        self._event = self.driver.number("cuEventCreate", EVENT_DISABLE_TIMING)
-        self._stream_events = StreamEvents()
+        self._event = self.gpu.new_event()
         self._record = self.driver.function("cuEventRecord")
         self._wait_event = self.driver.function("cuStreamWaitEvent")
         self._wait = self.driver.function("cuStreamWaitValue32_v2")
@@ -74,12 +72,6 @@ class Engine(Progress):
         self._consumed = ring.on_device(ring.consumed)
         self.messages: deque[RingMessage] = deque()  # without stream order, and not completely queued
         self._position = 0  # in the first of them: copies before this unit are queued
-
-    def stream(self) -> int:
-        """Create a stream that this engine owns."""
-        made = self.driver.number("cuStreamCreate", STREAM_NON_BLOCKING)
-        self._streams.append(made)
-        return made
 
     def call(self, function: Callable[..., int], *arguments: int) -> None:
         if result := function(*arguments):
@@ -162,11 +154,6 @@ class Engine(Progress):
     def _forget(self) -> None:
         self.messages.clear()
 
-    def idle(self) -> bool:
-        """Whether all work queued here is complete. Raises CudaError if any of it failed."""
-        ours = all(self.driver.stream_done(stream) for stream in self._streams)
-        return ours and self._stream_events.all_passed()
-
     def raise_failure(self) -> None:
         """Raise CudaError if any work queued here has failed."""
         if self._failed:
@@ -174,10 +161,8 @@ class Engine(Progress):
         with self.driver.on(self.device):
             self.driver.event_done(self._event)
 
-    def close(self) -> None:
-        """Wait for all queued work, then free the streams. Call `abandon` first."""
-        self._stream_events.close()
-        for stream in self._streams:
-            self.driver.call("cuStreamSynchronize", stream)
-            self.driver.call("cuStreamDestroy_v2", stream)
-        self.driver.call("cuEventDestroy_v2", self._event)
+    def close(self, release: Callable[[], object] = lambda: None) -> None:
+        """Wait for all queued work, as `Gpu.close` does, then free the streams."""
+        with self.driver.on(self.device):
+            self.abandon()
+            self.gpu.close(release)

@@ -8,54 +8,18 @@ stream writes, a thread writes too.
 
 from __future__ import annotations
 
-import time
 from abc import abstractmethod
 from contextlib import AbstractContextManager, nullcontext
 
-from gdrkit.agent.native.cuda_abi import EVENT_DISABLE_TIMING, STREAM_NON_BLOCKING, WAIT_GEQ
+from gdrkit.agent.native.cuda_abi import WAIT_GEQ
 from gdrkit.transport.buffers import Buffer
 from gdrkit.transport.errors import PeerLost
+from gdrkit.transport.gpu import Gpu
 from gdrkit.transport.native.cuda import cuda
 from gdrkit.transport.operation import Operation, back_off
 from gdrkit.transport.progress import Progress, Progressing
 from gdrkit.transport.ring import SLOTS, WRAP, Barrier, Ring, Slot
-from gdrkit.transport.shared import DRAIN_SECONDS, WAIT_SPIN_SECONDS, WORD_READS, SharedChannel
-from gdrkit.transport.stream_events import StreamEvents
-
-
-class Gpu:
-    """A device's stream for copies, and events. All methods need its context, and raise CudaError."""
-
-    def __init__(self) -> None:
-        self._driver = cuda()
-        self.stream = self._driver.number("cuStreamCreate", STREAM_NON_BLOCKING)
-        self.programs = StreamEvents()  # on the programs' streams
-        self._events: list[int] = []
-        self._spare: list[int] = []
-
-    def record(self, stream: int) -> int:
-        """An event that passes when all work queued on a stream so far is done."""
-        if not self._spare:
-            self._spare.append(self._driver.number("cuEventCreate", EVENT_DISABLE_TIMING))
-            self._events.append(self._spare[0])
-        event = self._spare.pop()
-        self._driver.call("cuEventRecord", event, stream)
-        return event
-
-    def passed(self, event: int) -> bool:
-        """Whether an event of `record` has passed; do not ask again after that."""
-        if not self._driver.event_done(event):
-            return False
-        self._spare.append(event)
-        return True
-
-    def close(self) -> None:
-        """Wait for all queued work, and free the stream and the events."""
-        self.programs.close()
-        self._driver.call("cuStreamSynchronize", self.stream)
-        self._driver.call("cuStreamDestroy_v2", self.stream)
-        for event in self._events:
-            self._driver.call("cuEventDestroy_v2", event)
+from gdrkit.transport.shared import WAIT_SPIN_SECONDS, WORD_READS, SharedChannel
 
 
 class Message(Operation):
@@ -145,7 +109,7 @@ class Direction(Progress):
         self._enter(message, gpu, stream)
         address = self.ring.on_device(message.slot, "arrived")
         cuda().call("cuStreamWaitValue32_v2", stream, address, message.word, WAIT_GEQ)
-        gpu.programs.mark(stream)
+        gpu.mark(stream)
 
     def _enter(self, message: Message, gpu: Gpu, stream: int) -> None:
         """Queue what precedes the wait of a program's stream for the message."""
@@ -184,10 +148,6 @@ class Direction(Progress):
         self.abandon()
         for device, gpu in self._gpus.items():
             with cuda().on(device):
-                deadline = time.monotonic() + DRAIN_SECONDS
-                while not gpu.programs.all_passed() and time.monotonic() < deadline:
-                    self.ring.poison_slots(self._begun)
-                    time.sleep(0.001)
-                gpu.close()
+                gpu.close(lambda: self.ring.poison_slots(self._begun))
         self._gpus.clear()
         self._slots.clear()

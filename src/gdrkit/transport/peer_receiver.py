@@ -9,8 +9,9 @@ from gdrkit.agent.native.cuda import IpcHandle
 from gdrkit.agent.native.cuda_abi import POINTER_BUFFER_ID, WRITE_DEFAULT
 from gdrkit.transport.buffers import Buffer
 from gdrkit.transport.errors import TransportError
+from gdrkit.transport.gpu import Gpu
 from gdrkit.transport.native.cuda import CudaError, cuda
-from gdrkit.transport.peer_direction import Direction, Gpu, Message
+from gdrkit.transport.peer_direction import Direction, Message
 from gdrkit.transport.peer_sender import NO_HANDLE
 from gdrkit.transport.ring import SLOTS, Ring
 from gdrkit.transport.shared import SharedChannel

@@ -7,9 +7,10 @@ from collections import deque
 
 from gdrkit.agent.native.cuda import IpcHandle
 from gdrkit.agent.native.cuda_abi import IPC_LAZY_PEER_ACCESS
+from gdrkit.transport.gpu import Gpu
 from gdrkit.transport.native.cuda import CudaError, cuda
 from gdrkit.transport.operation import pause
-from gdrkit.transport.peer_direction import Direction, Gpu, Message
+from gdrkit.transport.peer_direction import Direction, Message
 from gdrkit.transport.ring import Ring
 from gdrkit.transport.shared import SharedChannel
 

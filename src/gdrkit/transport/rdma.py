@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 import struct
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from gdrkit.agent.native.verbs_abi import NUMBERS
 from gdrkit.transport import protocol
@@ -150,7 +150,7 @@ class RdmaChannel(SocketChannel):
         self._finished: dict[int, Completion] = {}
         self._posting = threading.RLock()
 
-    def push(self, what: Buffer, staging: Staging | None, crc32: int | None) -> int | None:
+    def push(self, what: Buffer, staging: Staging | None, crc32: int | None) -> None:
         self.announce(what, crc32)
         done = 0
         while done < what.size_bytes:
@@ -159,12 +159,11 @@ class RdmaChannel(SocketChannel):
                 raise TransportError(f"invalid offer of {size} bytes; {what.size_bytes - done} are left")
             self._write(what.part(done, size), staging, address, rkey, notify=True)
             done += size
-        return None
 
     def pull(self, into: Buffer, staging: Staging | None) -> int | None:
         crc = self.announced(into)
         if into.size_bytes:
-            self._take(into, staging)
+            self._receive_into(into, staging, self._offer)
         return crc
 
     def access(
@@ -192,71 +191,61 @@ class RdmaChannel(SocketChannel):
 
     def _posted(self, what: Buffer, use: _Use, remote: int, rkey: int, *, write: bool) -> Operation:
         """Post the request at once, so that several can be in flight; waits only while the queue is full."""
-        _, lkey = use.__enter__()
+        region = use.__enter__()
+        assert region
         opcode = "IBV_WR_RDMA_WRITE" if write else "IBV_WR_RDMA_READ"
-        request = self._post(opcode, what.address, what.size_bytes, lkey or 0, remote, rkey)
+        request = self._post(opcode, what.address, what.size_bytes, region.lkey, remote, rkey)
         return _Posted(self, request, use)
 
-    def _write(
-        self, what: Buffer, staging: Staging | None, address: int, rkey: int, *, notify: bool
-    ) -> None:
-        with _Use(self._endpoint, what) as (memory, lkey):
-            if lkey is not None:
-                self._post_writes(what.address, what.size_bytes, lkey, address, rkey, notify)
-                return
-            assert memory is None and staging is not None
-            offset = 0
-            for piece_address, size in staging.pieces_out_of(what):
-                with _Use(self._endpoint, Buffer(piece_address, size, None, staging)) as (_, key):
-                    last = notify and offset + size == what.size_bytes
-                    self._post_writes(piece_address, size, key or 0, address + offset, rkey, last)
-                offset += size
-
-    def _post_writes(
-        self, address: int, size_bytes: int, lkey: int, remote: int, rkey: int, notify: bool
-    ) -> None:
-        for offset in range(0, size_bytes, _LARGEST_WRITE):
-            size = min(_LARGEST_WRITE, size_bytes - offset)
-            last = notify and offset + size == size_bytes
+    def _write(self, what: Buffer, staging: Staging | None, remote: int, rkey: int, *, notify: bool) -> None:
+        done = 0
+        for address, size, region in self._send_from(what, staging):
+            last = notify and done + size == what.size_bytes
             opcode = "IBV_WR_RDMA_WRITE_WITH_IMM" if last else "IBV_WR_RDMA_WRITE"
-            self._do(opcode, address + offset, size, lkey, remote + offset, rkey)
+            self._do(opcode, address, size, region.lkey, remote + done, rkey)
+            done += size
 
-    def _read(self, into: Buffer, staging: Staging | None, address: int, rkey: int) -> None:
-        with _Use(self._endpoint, into) as (memory, lkey):
-            if lkey is not None:
+    def _read(self, into: Buffer, staging: Staging | None, remote: int, rkey: int) -> None:
+        done = 0
+
+        def fill(address: int, size: int, region: MemoryRegion) -> None:
+            nonlocal done
+            self._do("IBV_WR_RDMA_READ", address, size, region.lkey, remote + done, rkey)
+            done += size
+
+        self._receive_into(into, staging, fill)
+
+    def _send_from(self, what: Buffer, staging: Staging | None) -> Iterator[tuple[int, int, MemoryRegion]]:
+        """Memory as parts of at most _LARGEST_WRITE bytes: address, size and registration. Memory that
+        cannot be registered is staged.
+        """
+        with _Use(self._endpoint, what) as region:
+            if region:
+                for offset in range(0, what.size_bytes, _LARGEST_WRITE):
+                    yield what.address + offset, min(_LARGEST_WRITE, what.size_bytes - offset), region
+                return
+        assert staging is not None
+        for address, size in staging.out_of(what):
+            yield from self._send_from(Buffer(address, size, None, staging), None)
+
+    def _receive_into(
+        self, into: Buffer, staging: Staging | None, fill: Callable[[int, int, MemoryRegion], None]
+    ) -> None:
+        """Fill memory: `fill` is called in order for each part, as `_send_from` divides it."""
+        with _Use(self._endpoint, into) as region:
+            if region:
                 for offset in range(0, into.size_bytes, _LARGEST_WRITE):
-                    size = min(_LARGEST_WRITE, into.size_bytes - offset)
-                    self._do("IBV_WR_RDMA_READ", into.address + offset, size, lkey, address + offset, rkey)
+                    fill(into.address + offset, min(_LARGEST_WRITE, into.size_bytes - offset), region)
                 return
-            assert memory is None and staging is not None
-            done = 0
+        assert staging is not None
+        staging.into(
+            into,
+            lambda address, size: self._receive_into(Buffer(address, size, None, staging), None, fill),
+        )
 
-            def fill(piece_address: int, size: int) -> None:
-                nonlocal done
-                with _Use(self._endpoint, Buffer(piece_address, size, None, staging)) as (_, key):
-                    self._do("IBV_WR_RDMA_READ", piece_address, size, key or 0, address + done, rkey)
-                done += size
-
-            staging.pieces_into(into, fill)
-
-    def _take(self, into: Buffer, staging: Staging | None) -> None:
-        with _Use(self._endpoint, into) as (found, lkey):
-            if found is not None and lkey is not None:
-                self._offer(into.address, into.size_bytes, found)
-                return
-            assert staging is not None
-
-            def fill(address: int, size: int) -> None:
-                with _Use(self._endpoint, Buffer(address, size, None, staging)) as (piece, _):
-                    assert piece is not None
-                    self._offer(address, size, piece)
-
-            staging.pieces_into(into, fill)
-
-    def _offer(self, address: int, size_bytes: int, found: Registered) -> None:
-        assert found.region is not None
+    def _offer(self, address: int, size_bytes: int, region: MemoryRegion) -> None:
         self._pair.post_receive(0)
-        self._into.send(_OFFER.pack(address, found.region.rkey, size_bytes))
+        self._into.send(_OFFER.pack(address, region.rkey, size_bytes))
         self._until(self._received_notification)
 
     def _do(self, opcode: str, address: int, size: int, lkey: int, remote: int, rkey: int) -> None:
@@ -345,16 +334,15 @@ class _Posted(Operation):
 class _Use:
     """Registered memory for the duration of one request: a kept registration, or a temporary one.
 
-    As a context: (the registration, its lkey), or (None, None) if the memory has to be staged.
+    As a context: the registration, or None if the memory has to be staged.
     """
 
     def __init__(self, endpoint: Endpoint, what: Buffer) -> None:
         self._endpoint, self._kept = endpoint, endpoint.kept(what)
         self._found = self._kept or endpoint.register(what)
 
-    def __enter__(self) -> tuple[Registered | None, int | None]:
-        region = self._found.region
-        return (self._found, region.lkey) if region else (None, None)
+    def __enter__(self) -> MemoryRegion | None:
+        return self._found.region
 
     def __exit__(self, *_: object) -> None:
         if self._kept is None:

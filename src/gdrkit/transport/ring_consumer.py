@@ -26,7 +26,7 @@ class RingConsumer(Engine):
 
     def __init__(self, ring: Ring, device: int) -> None:
         super().__init__(ring, device)
-        self._second = self.stream()
+        self._second = self.gpu.new_stream()
         self._in_flight: deque[int] = deque()  # the end positions of queued, unfinished copies
         asked = os.environ.get("CUDA_DEVICE_MAX_CONNECTIONS", "")
         self._may_wait = (
@@ -44,7 +44,7 @@ class RingConsumer(Engine):
             self.follow(self._second, queue)
             self._queue_on(message, message.begin, (queue, self._second))
             self.follow(queue, self._second)
-        self._stream_events.mark(queue)
+        self.gpu.mark(queue)
 
     def _queue(self, message: RingMessage, position: int) -> None:
         self._queue_on(message._replace(alone=False, short=False), position, (self._own, self._second))

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from collections import deque
 
-from gdrkit.agent.native.cuda_abi import EVENT_DISABLE_TIMING
 from gdrkit.transport.engine import Engine, RingMessage
 from gdrkit.transport.ring import Ring, reached, units
-
-_MARKS = 16  # copies in flight that a waiting sender tracks; a ring holds ten chunks of a large message
 
 
 class RingProducer(Engine):
@@ -17,9 +14,7 @@ class RingProducer(Engine):
     def __init__(self, ring: Ring, device: int) -> None:
         super().__init__(ring, device)
         self._latest: int | None = None
-        self._marks = [self.driver.number("cuEventCreate", EVENT_DISABLE_TIMING) for _ in range(_MARKS)]
-        self._spare = list(self._marks)
-        self._marked: deque[tuple[int, int]] = deque()  # a mark after a copy, and the unit it reaches
+        self._copying: deque[tuple[int, int]] = deque()  # an event after a copy, and the unit it reaches
 
     def _move(self, message: RingMessage, stream: int | None, idle: bool) -> None:
         queue = self._own if stream is None else stream
@@ -27,13 +22,13 @@ class RingProducer(Engine):
             if self._latest == self._own:
                 self.follow(queue, self._own)
             else:
-                self._stream_events.follow(queue, self._latest)
+                self.gpu.follow_mark(queue, self._latest)
         self._latest = queue
         if stream is None:
             self._expect(message)
         else:
             self._queue_on(message, message.begin, stream)
-            self._stream_events.mark(stream)
+            self.gpu.mark(stream)
 
     def _queue(self, message: RingMessage, position: int) -> None:
         self._queue_on(message, position, self._own)
@@ -70,25 +65,14 @@ class RingProducer(Engine):
             if not self._has_space(reaches):
                 return False
             self.copy(target, address, size, self._own)
-            if self._spare and not message.short:
-                mark = self._spare.pop()
-                self.call(self._record, mark, self._own)
-                self._marked.append((mark, reaches))
+            if not message.short:
+                self._copying.append((self.gpu.record(self._own), reaches))
             self.count(message, self._own, self._produced, reaches)
             self._position, address, left = reaches, address + size, left - size
         return True
 
     def poll(self) -> None:
-        if self._marked:
+        if self._copying:
             with self._lock:
-                while self._marked:
-                    mark, reaches = self._marked[0]
-                    if not self.driver.event_done(mark):
-                        return
-                    self.ring.acknowledge(reaches)
-                    self._spare.append(self._marked.popleft()[0])
-
-    def close(self) -> None:
-        super().close()
-        for mark in self._marks:
-            self.driver.call("cuEventDestroy_v2", mark)
+                while self._copying and self.gpu.passed(self._copying[0][0]):
+                    self.ring.acknowledge(self._copying.popleft()[1])

@@ -10,7 +10,6 @@ from __future__ import annotations
 import ctypes
 import os
 import threading
-import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
@@ -18,14 +17,14 @@ from typing import TYPE_CHECKING
 
 from gdrkit.transport.buffers import Buffer
 from gdrkit.transport.errors import PeerLost, TransportError
+from gdrkit.transport.gpu import Gpu
+from gdrkit.transport.native.cuda import cuda
 from gdrkit.transport.operation import Operation, ThreadedOperation, back_off, until
 from gdrkit.transport.ring import DESCRIPTORS, WRAP, Barrier, Ring, reached, units
-from gdrkit.transport.staging import Staging
 
 if TYPE_CHECKING:
     from gdrkit.transport.engine import Engine
 
-DRAIN_SECONDS = 10.0  # far longer than copying a full ring takes
 WAIT_SPIN_SECONDS = (
     0.02  # while nothing moves; the copies need no CPU time, so spinning takes none from them
 )
@@ -94,7 +93,7 @@ class _Half:
         self._mover: int | None = None  # a CUDA ordinal; None is the thread
         self._last: Operation | None = None
         self._gpus: dict[int, Engine] = {}
-        self._copiers: dict[int, Staging] = {}
+        self._copiers: dict[int, Gpu] = {}
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="gdrkit-shared")
         self._others = ThreadPoolExecutor(_THREADS, thread_name_prefix="gdrkit-shared")
         self._barrier = Barrier()
@@ -203,7 +202,7 @@ class _Half:
         """How this thread copies a device's memory, or host memory."""
         if device is None:
             return ctypes.memmove
-        self._copiers[device].begin(None)
+        cuda().use(device)
         return self._copiers[device].copy
 
     def prepare(self, device: int) -> None:
@@ -211,9 +210,9 @@ class _Half:
         if self._threaded:
             if device not in self._copiers:
                 self.ring.pin(device)
-                self._copiers[device] = Staging(device)
+                with cuda().on(device):
+                    self._copiers[device] = Gpu()
         elif device not in self._gpus:
-            from gdrkit.transport.native.cuda import cuda
             from gdrkit.transport.ring_consumer import RingConsumer
             from gdrkit.transport.ring_producer import RingProducer
 
@@ -243,16 +242,11 @@ class _Half:
         self._thread.shutdown(wait=True)
         self._others.shutdown(wait=True)
         while self._gpus:
-            device, gpu = self._gpus.popitem()
-            with gpu.driver.on(device):
-                gpu.abandon()
-                deadline = time.monotonic() + DRAIN_SECONDS
-                while not gpu.idle() and time.monotonic() < deadline:
-                    self.ring.poison(self._position)
-                    time.sleep(0.001)
-                gpu.close()
+            self._gpus.popitem()[1].close(lambda: self.ring.poison(self._position))
         while self._copiers:
-            self._copiers.popitem()[1].close()
+            device, gpu = self._copiers.popitem()
+            with cuda().on(device):
+                gpu.close()
         self._last = None
         self.ring.close()
 

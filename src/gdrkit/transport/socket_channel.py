@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hmac
 import struct
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -13,7 +14,7 @@ from gdrkit.transport.errors import PeerLost, TransportError
 from gdrkit.transport.handshake import read_exactly, send_all
 from gdrkit.transport.operation import Operation, ThreadedOperation
 from gdrkit.transport.sealed_socket import TAG_BYTES, SealedSocket, check
-from gdrkit.transport.staging import Staging, Tickets, recorded
+from gdrkit.transport.staging import Staging
 
 _HEADER = struct.Struct("!QII")  # bytes, CRC-32, the flag below
 _MAC_PIECE = 256 << 10
@@ -23,12 +24,12 @@ _CHECKED = 1
 """The flag of a message that has a CRC-32."""
 
 
-class SocketChannel:
+class SocketChannel(ABC):
     """The common part of both paths: a thread for each socket, in stream order. The first socket of each
     direction has the headers; the others carry parts of large messages.
     """
 
-    name = "socket"
+    name: str
 
     def __init__(self, out: Sequence[SealedSocket], into: Sequence[SealedSocket]) -> None:
         self._all_out, self._all_into = out, into
@@ -58,13 +59,13 @@ class SocketChannel:
             for worker in (*self._senders, *self._receivers):
                 worker.prepare(device)
 
-    def push(self, what: Buffer, staging: Staging | None, crc32: int | None) -> int | None:
+    @abstractmethod
+    def push(self, what: Buffer, staging: Staging | None, crc32: int | None) -> None:
         """Send one message. Runs in the sending thread."""
-        raise TransportError(f"{self.name} does not send")
 
+    @abstractmethod
     def pull(self, into: Buffer, staging: Staging | None) -> int | None:
         """Receive one message; returns its CRC-32, or None. Runs in the receiving thread."""
-        raise TransportError(f"{self.name} does not receive")
 
     def announce(self, what: Buffer, crc32: int | None) -> None:
         """Send the header of the next message."""
@@ -96,11 +97,9 @@ class _Worker:
     def __init__(self, name: str) -> None:
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix=f"gdrkit-{name}")
         self._staging: dict[int, Staging] = {}
-        self._tickets = Tickets()
 
     def prepare(self, device: int) -> None:
         if device not in self._staging:
-            self._tickets.prepare(device)
             self._staging[device] = Staging(device)
 
     def submit(
@@ -109,16 +108,14 @@ class _Worker:
         if what.device is None:
             return ThreadedOperation(self._thread.submit(work, None))
         staging = self._staging[what.device]
-        ready = None if stream is None else recorded(what.device, stream)
-        redeem = None if stream is None else self._tickets.issue(what.device, stream)
+        begin, redeem = staging.enter(stream)
 
         def run() -> int | None:
             try:
-                staging.begin(ready)
+                begin()
                 return work(staging)
             finally:
-                if redeem:
-                    redeem()
+                redeem()
 
         return ThreadedOperation(self._thread.submit(run))
 
@@ -126,7 +123,6 @@ class _Worker:
         self._thread.shutdown(wait=True)
         for staging in self._staging.values():
             staging.close()
-        self._tickets.close()
 
 
 class TcpChannel(SocketChannel):
@@ -145,10 +141,9 @@ class TcpChannel(SocketChannel):
         super().__init__(out, into)
         self._authenticate = authenticate
 
-    def push(self, what: Buffer, staging: Staging | None, crc32: int | None) -> int | None:
+    def push(self, what: Buffer, staging: Staging | None, crc32: int | None) -> None:
         self.announce(what, crc32)
         self._spread(what, staging, self._all_out, self._senders, self._push_part)
-        return None
 
     def pull(self, into: Buffer, staging: Staging | None) -> int | None:
         crc = self.announced(into)
@@ -161,7 +156,7 @@ class TcpChannel(SocketChannel):
         staging: Staging | None,
         sockets: Sequence[SealedSocket],
         workers: Sequence[_Worker],
-        move: Callable[[SealedSocket, Buffer, Staging | None], int | None],
+        move: Callable[[SealedSocket, Buffer, Staging | None], None],
     ) -> None:
         """Move one part of the memory over each socket, the first part in this thread."""
         first, *others = _parts(what, len(sockets))
@@ -173,25 +168,24 @@ class TcpChannel(SocketChannel):
         for other in running:
             other.result()
 
-    def _push_part(self, sealed: SealedSocket, what: Buffer, staging: Staging | None) -> int | None:
+    def _push_part(self, sealed: SealedSocket, what: Buffer, staging: Staging | None) -> None:
         mac = sealed.data_sent() if self._authenticate else None
-        for piece in staging.out_of(what) if staging is not None else _of_host(what, mac is not None):
+        for found in staging.out_of(what) if staging is not None else _of_host(what, mac is not None):
+            piece = memory(*found)
             if mac:
                 mac.update(piece)
             send_all(sealed.sock, piece)
         if mac:
             send_all(sealed.sock, mac.digest())
-        return None
 
-    def _pull_part(self, sealed: SealedSocket, into: Buffer, staging: Staging | None) -> int | None:
+    def _pull_part(self, sealed: SealedSocket, into: Buffer, staging: Staging | None) -> None:
         mac = sealed.data_received() if self._authenticate else None
         if staging is not None:
-            staging.into(into, lambda target: _fill(sealed, target, mac))
+            staging.into(into, lambda *piece: _fill(sealed, memory(*piece), mac))
         elif into.size_bytes:
             _fill(sealed, memory(into.address, into.size_bytes), mac)
         if mac:
             check(mac, read_exactly(sealed.sock, TAG_BYTES))
-        return None
 
 
 def _parts(what: Buffer, sockets: int) -> list[Buffer]:
@@ -216,8 +210,8 @@ def _fill(sealed: SealedSocket, target: memoryview, mac: hmac.HMAC | None) -> No
         target = target[count:]
 
 
-def _of_host(what: Buffer, in_pieces: bool) -> Iterator[memoryview]:
+def _of_host(what: Buffer, in_pieces: bool) -> Iterator[tuple[int, int]]:
     """Host memory to send: as a whole, or in pieces that a CPU's cache still holds after hashing them."""
     step = _MAC_PIECE if in_pieces else what.size_bytes
     for offset in range(0, what.size_bytes, step or 1):
-        yield memory(what.address + offset, min(step, what.size_bytes - offset))
+        yield what.address + offset, min(step, what.size_bytes - offset)
