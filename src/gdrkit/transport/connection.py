@@ -14,6 +14,7 @@ from gdrkit.transport import protocol
 from gdrkit.transport.buffers import Buffer, buffer
 from gdrkit.transport.errors import PeerLost, TransportError
 from gdrkit.transport.mapped import MappedMemory
+from gdrkit.transport.native.cuda import cuda
 from gdrkit.transport.operation import Channel, Operation
 from gdrkit.transport.rdma import Endpoint, RdmaChannel
 from gdrkit.transport.registration import RegistrationRefusal
@@ -210,8 +211,6 @@ class Connection:
 
     def _crc(self, what: Buffer, stream: int | None) -> int:
         if what.device is not None and stream is not None:
-            from gdrkit.transport.native.cuda import cuda
-
             with cuda().on(what.device):
                 cuda().call("cuStreamSynchronize", stream)
         return what.crc32()
@@ -368,8 +367,6 @@ def _writable(thing: Any, stream: int | None) -> Buffer:
 def _refuse_graph(what: Buffer, stream: int | None) -> None:
     """Raise TransportError if the stream is capturing a CUDA graph: work queued there does not run."""
     if stream and what.device is not None:
-        from gdrkit.transport.native.cuda import cuda
-
         status = ctypes.c_int()
         cuda().call("cuStreamIsCapturing", stream, ctypes.byref(status))
         if status.value:

@@ -8,6 +8,7 @@ from typing import NamedTuple, TypeVar
 
 from gdrkit.transport import protocol
 from gdrkit.transport.errors import PathUnavailable, TransportError
+from gdrkit.transport.native.cuda import CudaError, CudaNotAvailable, cuda
 from gdrkit.transport.native.verbs import VerbsError, VerbsNotAvailable
 from gdrkit.transport.operation import Channel
 from gdrkit.transport.path_names import PATHS
@@ -41,8 +42,6 @@ class LocalSide(NamedTuple):
     def hello(self) -> protocol.Hello:
         address = ""
         if self.gpu is not None:
-            from gdrkit.transport.native.cuda import cuda
-
             address = cuda().address(self.gpu)
         return protocol.Hello(
             _boot_id(), pid_namespace(), address, self.device or "", self.paths, self.authenticate_data
@@ -161,8 +160,6 @@ def check_paths(paths: tuple[str, ...]) -> None:
 
 
 def _check_peer_access(mine: str, theirs: str) -> None:
-    from gdrkit.transport.native.cuda import CudaError, CudaNotAvailable, cuda
-
     try:
         driver = cuda()
         here, there = (driver.number("cuDeviceGetByPCIBusId", gpu.encode()) for gpu in (mine, theirs))

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from gdrkit.agent.native.cuda_abi import HANDLE_DMA_BUF
 from gdrkit.transport.buffers import Buffer
+from gdrkit.transport.native.cuda import CudaError, cuda
 from gdrkit.transport.native.verbs import MemoryRegion, VerbsDevice, VerbsError
 
 
@@ -43,8 +44,6 @@ def register(device: VerbsDevice, what: Buffer) -> Registered:
         return Registered(what, "host", device.register(what.address, what.size_bytes))
     refusals: list[RegistrationRefusal] = []
     for path, attempt in (("dmabuf", _by_dmabuf), ("peermem", _by_address)):
-        from gdrkit.transport.native.cuda import CudaError
-
         try:
             return Registered(what, path, attempt(device, what), tuple(refusals))
         except VerbsError as error:
@@ -60,8 +59,6 @@ def _by_address(device: VerbsDevice, what: Buffer) -> MemoryRegion:
 
 def _by_dmabuf(device: VerbsDevice, what: Buffer) -> MemoryRegion:
     """Export the whole allocation as a dma-buf, and register our part of it."""
-    from gdrkit.transport.native.cuda import cuda
-
     driver = cuda()
     base, size = driver.allocation(what.address)
     # The range must consist of whole host pages (CUDA driver API, cuMemGetHandleForAddressRange).

@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 from gdrkit.transport.errors import PathUnavailable, TransportError
+from gdrkit.transport.native.cuda import cuda
 from gdrkit.transport.shared_file import FOLDER, SharedFile, open_file, remove
 
 RING_BYTES = 64 << 20
@@ -210,8 +211,6 @@ class Ring:
         """Make the ring accessible to CUDA copy engines, of that device or another. Raises CudaError."""
         if self._pinned_by is not None:
             return
-        from gdrkit.transport.native.cuda import cuda
-
         with cuda().on(device):
             self._device_offset = cuda().map_host(self.address, self.size_bytes) - self.address
         self._pinned_by = device
@@ -238,8 +237,6 @@ class Ring:
         """Unpin and unmap the ring. Nothing may be using it."""
         self.unlink()
         if self._pinned_by is not None:
-            from gdrkit.transport.native.cuda import cuda
-
             with cuda().on(self._pinned_by):
                 cuda().call("cuMemHostUnregister", self.address)
             self._pinned_by = None

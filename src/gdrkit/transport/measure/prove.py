@@ -17,6 +17,7 @@ from gdrkit.transport.measure.job import MeasureEnd, session
 from gdrkit.transport.measure.prove_peer import CRC_BYTES, REGISTRATION_BYTES, WAIT_SECONDS
 from gdrkit.transport.measure.search import search
 from gdrkit.transport.measure.sweep import SweepMemory, fill_pattern
+from gdrkit.transport.native.cuda import cuda
 from gdrkit.transport.path_names import PathName
 from gdrkit.transport.proof.evidence import CounterReading, MemorySearch, Registration, TrafficWindow, Trial
 from gdrkit.transport.proof.table import REGISTRATION_COUNTERS
@@ -101,8 +102,6 @@ def _run(
 def _addresses(source: int | None, destination: int | None) -> tuple[str | None, str | None]:
     if source is None and destination is None:
         return None, None
-    from gdrkit.transport.native.cuda import cuda
-
     driver = cuda()
     return (
         None if source is None else driver.address(source),
@@ -113,8 +112,6 @@ def _addresses(source: int | None, destination: int | None) -> tuple[str | None,
 def _integrated(end: MeasureEnd) -> bool:
     if end.gpu is None:
         return False
-    from gdrkit.transport.native.cuda import cuda
-
     return cuda().attribute(end.gpu, DEVICE_ATTRIBUTES["INTEGRATED"]) == 1
 
 
