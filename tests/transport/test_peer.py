@@ -96,7 +96,7 @@ def test_nothing_is_copied_beyond_the_memory_that_was_posted(ends, offset):
     sender, receiver = ends
     into, content = memory(bytes(SIZE)), os.urandom(SIZE)
     arriving = receiver.receive(into, None)
-    slot = receiver._receiver._slots[0]
+    slot = receiver._receiver.ring.slots[0]
     slot.offset = offset
     sending = sender.transmit(memory(content), None, None)
     assert soon(lambda: arriving.done() and sending.done())

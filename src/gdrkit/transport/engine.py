@@ -58,7 +58,7 @@ class Engine(Progress):
     def __init__(self, ring: Ring, device: int) -> None:
         super().__init__()
         self.driver, self.ring, self.device = cuda(), ring, device
-        self.gpu = Gpu()
+        self.gpu = Gpu(device)
         self._own, self._counting = self.gpu.stream, self.gpu.new_stream()
         # A wait uses the event's state at the time of the call (CUDA driver API, cuStreamWaitEvent), so one
         # event is enough.
@@ -163,6 +163,5 @@ class Engine(Progress):
 
     def close(self, release: Callable[[], object] = lambda: None) -> None:
         """Wait for all queued work, as `Gpu.close` does, then free the streams."""
-        with self.driver.on(self.device):
-            self.abandon()
-            self.gpu.close(release)
+        self.abandon()
+        self.gpu.close(release)

@@ -12,17 +12,18 @@ _DRAIN_SECONDS = 10.0  # far longer than copying a full ring takes
 
 
 class Gpu:
-    """Streams for copies, and events, of the device whose context is current. All methods need that context,
-    and raise CudaError.
+    """Streams for copies, and events, of a device. All methods but `copy` and `close` need its context, and
+    all raise CudaError.
     """
 
-    def __init__(self) -> None:
-        self.driver = cuda()
+    def __init__(self, device: int) -> None:
+        self.driver, self._device = cuda(), device
         self._streams: list[int] = []
         self._events: list[int] = []
         self._spare: list[int] = []
         self._marks: dict[int, int] = {}  # for each of the program's streams, an event after our work there
-        self.stream = self.new_stream()
+        with self.driver.on(device):
+            self.stream = self.new_stream()
 
     def new_stream(self) -> int:
         self._streams.append(self.driver.number("cuStreamCreate", STREAM_NON_BLOCKING))
@@ -60,24 +61,26 @@ class Gpu:
 
     def copy(self, destination: int, source: int, size_bytes: int) -> None:
         """Copy between any two addresses that CUDA knows; returns when it is done."""
-        self.driver.copy(destination, source, size_bytes, self.stream)
-        self.driver.call("cuStreamSynchronize", self.stream)
+        with self.driver.on(self._device):
+            self.driver.copy(destination, source, size_bytes, self.stream)
+            self.driver.call("cuStreamSynchronize", self.stream)
 
     def close(self, release: Callable[[], object] = lambda: None) -> None:
         """Wait for all queued work, and free the streams and the events. `release` is called again and again
         meanwhile: it lets streams go on that wait for a peer that is gone.
         """
         deadline = time.monotonic() + _DRAIN_SECONDS
-        while not self._idle() and time.monotonic() < deadline:
-            release()
-            time.sleep(0.001)
-        for event in self._marks.values():
-            self.driver.call("cuEventSynchronize", event)
-        for stream in self._streams:
-            self.driver.call("cuStreamSynchronize", stream)
-            self.driver.call("cuStreamDestroy_v2", stream)
-        for event in self._events:
-            self.driver.call("cuEventDestroy_v2", event)
+        with self.driver.on(self._device):
+            while not self._idle() and time.monotonic() < deadline:
+                release()
+                time.sleep(0.001)
+            for event in self._marks.values():
+                self.driver.call("cuEventSynchronize", event)
+            for stream in self._streams:
+                self.driver.call("cuStreamSynchronize", stream)
+                self.driver.call("cuStreamDestroy_v2", stream)
+            for event in self._events:
+                self.driver.call("cuEventDestroy_v2", event)
 
     def _idle(self) -> bool:
         return all(map(self.driver.stream_done, self._streams)) and all(

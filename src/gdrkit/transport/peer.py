@@ -12,11 +12,9 @@ from __future__ import annotations
 
 from gdrkit.transport.buffers import Buffer
 from gdrkit.transport.operation import Operation
-from gdrkit.transport.peer_direction import Direction, Message
 from gdrkit.transport.peer_receiver import PeerReceiver
 from gdrkit.transport.peer_sender import PeerSender
 from gdrkit.transport.ring import Ring
-from gdrkit.transport.shared import SharedChannel
 
 
 class PeerChannel:
@@ -25,24 +23,23 @@ class PeerChannel:
     name = "peer"
 
     def __init__(self, out: Ring, into: Ring) -> None:
-        self._staged = SharedChannel(out, into, threaded=True)
-        self._sender, self._receiver = PeerSender(out, self._staged), PeerReceiver(into, self._staged)
+        self._sender, self._receiver = PeerSender(out), PeerReceiver(into)
 
     def transmit(self, what: Buffer, stream: int | None, crc32: int | None) -> Operation:
-        return self._begin(self._sender, what, stream, crc32)
+        self._prepare(what.device)
+        return self._sender.begin(what, stream, crc32)
 
     def receive(self, into: Buffer, stream: int | None) -> Operation:
-        return self._begin(self._receiver, into, stream, None)
+        self._prepare(into.device)
+        return self._receiver.begin(into, stream, None)
 
-    def _begin(self, way: Direction, what: Buffer, stream: int | None, crc32: int | None) -> Operation:
-        if what.device is not None:  # both directions together: this may block while a stream waits
-            self._staged.prepare(what.device)  # pins both rings: their slots too
-            self._sender.prepare(what.device)
-            self._receiver.prepare(what.device)
-        return way.begin(Message(way, what, crc32), stream)
+    def _prepare(self, device: int | None) -> None:
+        # Both directions together: pinning memory may block on a stream that waits for the other direction.
+        if device is not None:
+            self._sender.prepare(device)
+            self._receiver.prepare(device)
 
     def abandon(self) -> None:
-        self._staged.abandon()
         self._sender.release()
         self._receiver.release()
 
@@ -50,4 +47,3 @@ class PeerChannel:
         self.abandon()
         self._sender.close()
         self._receiver.close()
-        self._staged.close()

@@ -15,28 +15,26 @@ from gdrkit.agent.native.cuda_abi import WAIT_GEQ
 from gdrkit.transport.buffers import Buffer
 from gdrkit.transport.errors import PeerLost
 from gdrkit.transport.gpu import Gpu
+from gdrkit.transport.message import WAIT_SPIN_SECONDS, WORD_READS, Message
 from gdrkit.transport.native.cuda import cuda
 from gdrkit.transport.operation import Operation, back_off
 from gdrkit.transport.progress import Progress, Progressing
-from gdrkit.transport.ring import SLOTS, WRAP, Barrier, Ring, Slot
-from gdrkit.transport.shared import WAIT_SPIN_SECONDS, WORD_READS, SharedChannel
+from gdrkit.transport.ring import Ring
+from gdrkit.transport.ring_threads import RingThreads
 
 
-class Message(Operation):
+class PeerMessage(Message):
     """A message. `gpu` is None for host memory. `ready` is an event after which the memory may be used.
     `staged` is its operation if threads move it through the ring.
     """
 
     def __init__(self, way: Direction, what: Buffer, crc32: int | None) -> None:
-        self._way, self.what, self.crc32 = way, what, crc32
-        self.gpu: Gpu | None = None
+        super().__init__(way.ring, way.begun, what, crc32)
+        self._way = way
+        self.gpu = None if what.device is None else way.gpus[what.device]
         self.ready: int | None = None
         self.staged: Operation | None = None
         self.finished = False
-
-    def place(self, number: int, slot: Slot) -> None:
-        """Make it the message of that number, whose progress its slot shows with the value `word`."""
-        self.number, self.slot, self.word = number, slot, (number + 1) % WRAP
 
     def context(self) -> AbstractContextManager[object]:
         """Its GPU's context."""
@@ -62,48 +60,41 @@ class Message(Operation):
             self._way.check()
         return self.finished
 
-    def expected_crc32(self) -> int | None:
-        return self.crc32
-
 
 class Direction(Progress):
     """The common part of both directions."""
 
-    def __init__(self, ring: Ring, staged: SharedChannel) -> None:
+    def __init__(self, ring: Ring, *, sending: bool) -> None:
         super().__init__()
-        self.ring, self.staged = ring, staged
+        self.ring, self.staging = ring, RingThreads(ring, sending=sending)
         self.gone = False
-        self.barrier = Barrier()
-        self._slots: list[Slot] = list(ring.header.slots)
-        self._begun = 0  # messages
-        self._gpus: dict[int, Gpu] = {}
+        self.begun = 0  # messages
+        self.gpus: dict[int, Gpu] = {}
 
     def prepare(self, device: int) -> None:
-        """Create what a device needs, once."""
-        if device not in self._gpus:
-            with cuda().on(device):
-                self._gpus[device] = Gpu()
+        """Pin the ring, with its slots, and create what a device needs, once."""
+        if device not in self.gpus:
+            self.ring.pin(device)
+            self.gpus[device] = Gpu(device)
 
-    def begin(self, message: Message, stream: int | None) -> Operation:
+    def begin(self, what: Buffer, stream: int | None, crc32: int | None) -> Operation:
         """Start a message, after the work that is queued on the stream now."""
-        device = message.what.device
-        with self._lock, message.context():
+        with self._lock:
             if self.gone:
                 raise PeerLost("the connection is broken")
-            message.place(self._begun, self._slots[self._begun % SLOTS])
-            self._begun += 1
-            if device is not None:
-                message.gpu = self._gpus[device]
-                if stream is not None:
+            message = PeerMessage(self, what, crc32)
+            self.begun += 1
+            with message.context():
+                if message.gpu and stream is not None:
                     self._order(message, message.gpu, stream)
-            self._add(message)
-            self._advance()
-            if stream is not None:
-                self._advance_shortly()
-            self._drive(at_once=stream is not None)
+                self._add(message)
+                self._advance()
+                if stream is not None:
+                    self._advance_shortly()
+                self._drive(at_once=stream is not None)
         return message
 
-    def _order(self, message: Message, gpu: Gpu, stream: int) -> None:
+    def _order(self, message: PeerMessage, gpu: Gpu, stream: int) -> None:
         """Put the message between the work queued on a stream now, and that queued later."""
         message.ready = gpu.record(stream)
         self._enter(message, gpu, stream)
@@ -111,7 +102,7 @@ class Direction(Progress):
         cuda().call("cuStreamWaitValue32_v2", stream, address, message.word, WAIT_GEQ)
         gpu.mark(stream)
 
-    def _enter(self, message: Message, gpu: Gpu, stream: int) -> None:
+    def _enter(self, message: PeerMessage, gpu: Gpu, stream: int) -> None:
         """Queue what precedes the wait of a program's stream for the message."""
         return
 
@@ -120,11 +111,11 @@ class Direction(Progress):
         return
 
     @abstractmethod
-    def _add(self, message: Message) -> None:
+    def _add(self, message: PeerMessage) -> None:
         """Take a message as the last one. Holds the lock."""
 
     @abstractmethod
-    def has_news(self, message: Message) -> bool:
+    def has_news(self, message: PeerMessage) -> bool:
         """Whether the words of the message's slot may show something to do. Needs no lock."""
 
     def check(self) -> None:
@@ -141,13 +132,13 @@ class Direction(Progress):
     def release(self) -> None:
         """End all waits. Does not wait itself: a thread that waits for a message may call it."""
         self.gone = True
-        self.ring.poison_slots(self._begun)
+        self.staging.abandon()
+        self.ring.poison_slots(self.begun)
 
     def close(self) -> None:
         """Wait for all queued work, with its waits kept satisfied, and free what it needed."""
         self.abandon()
-        for device, gpu in self._gpus.items():
-            with cuda().on(device):
-                gpu.close(lambda: self.ring.poison_slots(self._begun))
-        self._gpus.clear()
-        self._slots.clear()
+        for gpu in self.gpus.values():
+            gpu.close(lambda: self.ring.poison_slots(self.begun))
+        self.gpus.clear()
+        self.staging.close()

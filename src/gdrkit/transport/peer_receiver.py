@@ -8,13 +8,11 @@ from collections import deque
 from gdrkit.agent.native.cuda import IpcHandle
 from gdrkit.agent.native.cuda_abi import POINTER_BUFFER_ID, WRITE_DEFAULT
 from gdrkit.transport.buffers import Buffer
-from gdrkit.transport.errors import TransportError
 from gdrkit.transport.gpu import Gpu
 from gdrkit.transport.native.cuda import CudaError, cuda
-from gdrkit.transport.peer_direction import Direction, Message
+from gdrkit.transport.peer_direction import Direction, PeerMessage
 from gdrkit.transport.peer_sender import NO_HANDLE
 from gdrkit.transport.ring import SLOTS, Ring
-from gdrkit.transport.shared import SharedChannel
 
 
 class PeerReceiver(Direction):
@@ -22,21 +20,21 @@ class PeerReceiver(Direction):
 
     needs_thread = False
 
-    def __init__(self, ring: Ring, staged: SharedChannel) -> None:
-        super().__init__(ring, staged)
-        self._unposted, self._expected = deque[Message](), deque[Message]()
+    def __init__(self, ring: Ring) -> None:
+        super().__init__(ring, sending=False)
+        self._unposted, self._expected = deque[PeerMessage](), deque[PeerMessage]()
         self._handles: dict[int, tuple[bytes, int]] = {}  # of allocations, and their addresses
-        self._posting: dict[int, tuple[Message, int]] = {}  # by slot: events after what streams post
+        self._posting: dict[int, tuple[PeerMessage, int]] = {}  # by slot: events after what streams post
 
     @property
     def pending(self) -> bool:
         return bool(self._expected)
 
-    def has_news(self, message: Message) -> bool:
+    def has_news(self, message: PeerMessage) -> bool:
         slot = message.slot
         return slot.arrived == message.word or (slot.announced == message.word and not slot.copied)
 
-    def _add(self, message: Message) -> None:
+    def _add(self, message: PeerMessage) -> None:
         self._unposted.append(message)
         self._expected.append(message)
 
@@ -55,7 +53,7 @@ class PeerReceiver(Direction):
             self._unposted.popleft()
         return before != (len(self._unposted), len(self._expected))
 
-    def _enter(self, message: Message, gpu: Gpu, stream: int) -> None:
+    def _enter(self, message: PeerMessage, gpu: Gpu, stream: int) -> None:
         """Let the stream post the message itself, unless that can be done at once."""
         if message.is_ready() or not self._has_slot(message):
             return
@@ -64,7 +62,7 @@ class PeerReceiver(Direction):
         cuda().call("cuStreamWriteValue32_v2", stream, address, message.word, WRITE_DEFAULT)
         self._posting[message.number % SLOTS] = message, gpu.record(stream)
 
-    def _has_slot(self, message: Message) -> bool:
+    def _has_slot(self, message: PeerMessage) -> bool:
         """Whether the message SLOTS before it is received, and no stream is left to post that one."""
         if self._expected and message.number - self._expected[0].number >= SLOTS:
             return False
@@ -76,7 +74,7 @@ class PeerReceiver(Direction):
             del self._posting[message.number % SLOTS]
         return True
 
-    def _post(self, message: Message) -> bool:
+    def _post(self, message: PeerMessage) -> bool:
         """Whether the message is posted now."""
         with message.context():
             if not (message.is_ready() and self._has_slot(message)):
@@ -86,12 +84,12 @@ class PeerReceiver(Direction):
                 message.slot.posted = message.word
         return True
 
-    def _describe(self, message: Message) -> None:
+    def _describe(self, message: PeerMessage) -> None:
         slot, what = message.slot, message.what
         handle, slot.offset = self._handle(what) if message.gpu and what.size_bytes else (NO_HANDLE, 0)
         ctypes.memmove(slot.handle, handle, len(handle))
         slot.posted_bytes = what.size_bytes
-        self.barrier()
+        self.ring.barrier()
 
     def _handle(self, what: Buffer) -> tuple[bytes, int]:
         """The IPC handle of the allocation that contains a buffer, and the buffer's offset in it.
@@ -110,21 +108,15 @@ class PeerReceiver(Direction):
         found, base = self._handles[key]
         return found, what.address - base
 
-    def _is_here(self, message: Message) -> bool:
+    def _is_here(self, message: PeerMessage) -> bool:
         """Whether the message has arrived. Raises TransportError for one of another size."""
-        slot, size = message.slot, message.what.size_bytes
         if message.staged is None:
-            if not self.has_news(message):
+            if not (self.has_news(message) and message.accept()):
                 return False
-            if slot.size_bytes != size:
-                raise TransportError(
-                    f"message of {slot.size_bytes} bytes received where {size} were expected"
-                )
-            message.crc32 = slot.crc32 if slot.checked else None
-            if slot.copied:
+            if message.slot.copied:
                 return True
-            message.staged = self.staged.receive(message.what, None)
+            message.staged = self.staging.queue(message.what, message.gpu)
         if not message.staged.done():
             return False
-        slot.arrived = message.word
+        message.finish()
         return True

@@ -27,23 +27,11 @@ class RingProducer(Engine):
         if stream is None:
             self._expect(message)
         else:
-            self._queue_on(message, message.begin, stream)
+            self._fill(message, message.begin, stream, waits=True)
             self.gpu.mark(stream)
 
     def _queue(self, message: RingMessage, position: int) -> None:
-        self._queue_on(message, position, self._own)
-
-    def _queue_on(self, message: RingMessage, position: int, queue: int) -> None:
-        ring, allowed = self.ring, position
-        address, left = message.remaining(position)
-        for reaches, target, offset, size in ring.pieces(position, left, message.step):
-            if reaches > allowed and not self._has_space(reaches):
-                # Each wait stops the copy engine for 2.5 us, so wait once per half of the ring.
-                most = reaches + ring.units // 2 - units(message.step)
-                allowed = min(message.end, max(reaches, most))
-                self.wait(queue, self._consumed, allowed - ring.units)
-            self.copy(target, address + offset, size, queue)
-            self.count(message, queue, self._produced, reaches)
+        self._fill(message, position, self._own, waits=True)
 
     def _has_space(self, reaches: int) -> bool:
         return reached(self.ring.consumed[0], reaches - self.ring.units)
@@ -53,23 +41,34 @@ class RingProducer(Engine):
 
     def _advance(self) -> bool:
         before = self._position, len(self.messages)
-        while self.messages and self._fill(self.messages[0]):
+        while self.messages:
+            message = self.messages[0]
+            self._position = self._fill(message, self._position, self._own, waits=False)
+            if self._position != message.end:
+                break
             self._next()
         return before != (self._position, len(self.messages))
 
-    def _fill(self, message: RingMessage) -> bool:
-        """Queue the copies that the ring has space for. Returns whether the whole message is queued."""
-        address, left = message.remaining(self._position)
-        while left:
-            reaches, target, size = self.ring.piece(self._position, left, message.step)
-            if not self._has_space(reaches):
-                return False
-            self.copy(target, address, size, self._own)
-            if not message.short:
-                self._copying.append((self.gpu.record(self._own), reaches))
-            self.count(message, self._own, self._produced, reaches)
-            self._position, address, left = reaches, address + size, left - size
-        return True
+    def _fill(self, message: RingMessage, position: int, queue: int, *, waits: bool) -> int:
+        """Queue the copies that the ring has space for, or with `waits` the rest of the message. Returns the
+        unit that they reach.
+        """
+        ring, allowed = self.ring, position
+        address, left = message.remaining(position)
+        for reaches, target, offset, size in ring.pieces(position, left, message.step):
+            if reaches > allowed and not self._has_space(reaches):
+                if not waits:
+                    break
+                # Each wait stops the copy engine for 2.5 us, so wait once per half of the ring.
+                most = reaches + ring.units // 2 - units(message.step)
+                allowed = min(message.end, max(reaches, most))
+                self.wait(queue, self._consumed, allowed - ring.units)
+            self.copy(target, address + offset, size, queue)
+            if not (waits or message.short):
+                self._copying.append((self.gpu.record(queue), reaches))
+            self.count(message, queue, self._produced, reaches)
+            position = reaches
+        return position
 
     def poll(self) -> None:
         if self._copying:

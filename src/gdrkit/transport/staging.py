@@ -28,8 +28,8 @@ class Staging:
     def __init__(self, device: int) -> None:
         """Allocates: call this while no stream waits for a thread."""
         self._driver, self._device, self._issued = cuda(), device, 0
+        self._gpu = Gpu(device)
         with self._driver.on(device):
-            self._gpu = Gpu()
             self._address = self._pinned(HALVES * CHUNK_BYTES)
             self._word = ctypes.c_uint32.from_address(self._pinned(4096))
             self._word.value = 0
@@ -108,7 +108,7 @@ class Staging:
 
     def close(self) -> None:
         """Free everything after the last stream has passed. All tickets must be redeemed."""
+        self._gpu.close()
         with self._driver.on(self._device):
-            self._gpu.close()
             self._driver.call("cuMemFreeHost", self._address)
             self._driver.call("cuMemFreeHost", ctypes.addressof(self._word))
