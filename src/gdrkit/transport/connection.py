@@ -5,9 +5,7 @@ from __future__ import annotations
 import ctypes
 import threading
 import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from types import TracebackType
 from typing import Any, TypeVar
 
 from gdrkit.transport import protocol
@@ -15,7 +13,7 @@ from gdrkit.transport.buffers import Buffer, buffer
 from gdrkit.transport.errors import PeerLost, TransportError
 from gdrkit.transport.mapped import MappedMemory
 from gdrkit.transport.native.cuda import cuda
-from gdrkit.transport.operation import Channel, Operation
+from gdrkit.transport.operation import Channel
 from gdrkit.transport.rdma import Endpoint, RdmaChannel
 from gdrkit.transport.registration import RegistrationRefusal
 from gdrkit.transport.sealed_socket import SealedSocket
@@ -184,12 +182,10 @@ class Connection:
                 operation = channel.access(what, stream, region, offset, write=write)
                 return Transfer(self, operation, what, received=not write)
             self._numbers += 1
-            begin: Callable[[], Operation] = (
-                (lambda: channel.transmit(what, stream, crc))
-                if write
-                else (lambda: channel.receive(what, stream))
+            pending = self._requests[self._numbers] = OneSided(
+                lambda: channel.transmit(what, stream, crc) if write else channel.receive(what, stream),
+                needs_done=write,
             )
-            pending = self._requests[self._numbers] = OneSided(begin, needs_done=write)
             self.send_control(
                 protocol.MemoryRequest(
                     self._numbers, write, region.token, offset, what.size_bytes, crc is not None
@@ -281,10 +277,11 @@ class Connection:
 
     def _serve(self, request: protocol.MemoryRequest) -> None:
         """Start our half of the other side's request; requests are served in order."""
-        if why := self._objection(request):
-            self.send_control(protocol.RequestRefused(request.number, why))
+        try:
+            part = self._exposed_part(request)
+        except TransportError as error:
+            self.send_control(protocol.RequestRefused(request.number, str(error)))
             return
-        part = self._exposed[request.token][0].part(request.offset, request.size_bytes)
         channel = self._channels[THEIRS]
         if request.write:
             operation = channel.receive(part, None)
@@ -294,21 +291,15 @@ class Connection:
             channel.transmit(part, None, None)
         self.send_control(protocol.RequestGranted(request.number))
 
-    def _objection(self, request: protocol.MemoryRequest) -> str:
+    def _exposed_part(self, request: protocol.MemoryRequest) -> Buffer:
+        """The memory that the other side asks for. Raises TransportError if it may not access that."""
         if not 0 <= request.token < len(self._exposed):
-            return f"no such region: {request.token}"
-        region = self._exposed[request.token][1]
+            raise TransportError(f"no such region: {request.token}")
+        what, region = self._exposed[request.token]
         if not (region.writable if request.write else region.readable):
-            return f"region {request.token} is not {'writable' if request.write else 'readable'}"
-        if (
-            request.offset < 0
-            or request.size_bytes < 0
-            or request.offset + request.size_bytes > region.size_bytes
-        ):
-            return (
-                f"{request.size_bytes} bytes at {request.offset} do not fit into {region.size_bytes} bytes"
-            )
-        return ""
+            access = "writable" if request.write else "readable"
+            raise TransportError(f"region {request.token} is not {access}")
+        return what.part(request.offset, request.size_bytes)
 
     def _report(self, number: int, arrival: Transfer) -> None:
         try:
@@ -342,9 +333,7 @@ class Connection:
     def __enter__(self) -> Connection:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 

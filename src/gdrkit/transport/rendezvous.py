@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import socket
 import time
-from types import TracebackType
 from typing import TypeVar
 
 from gdrkit.transport import protocol
@@ -143,9 +142,7 @@ class Listener:
     def __enter__(self) -> Listener:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 
