@@ -15,6 +15,7 @@ import os
 import struct
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 
 from gdrkit.agent.native.verbs_abi import NUMBERS
 from gdrkit.transport import protocol
@@ -109,18 +110,23 @@ class Endpoint:
             self._regions.add(found.region)
         return found
 
-    def release(self, found: Registered) -> None:
-        """Undo a registration."""
-        if found.region and found.region in self._regions:
-            self._regions.remove(found.region)
-            found.region.close()
-
-    def kept(self, what: Buffer) -> Registered | None:
-        """The kept registration that contains all of `what`, or None."""
-        for (address, size), found in self._kept.items():
-            if address <= what.address and what.address + what.size_bytes <= address + size:
-                return found
-        return None
+    @contextmanager
+    def use(self, what: Buffer) -> Iterator[MemoryRegion | None]:
+        """Memory for the duration of one request: the kept registration that contains all of it, or a
+        temporary one, or None if it has to be staged.
+        """
+        end = what.address + what.size_bytes
+        for (address, size), kept in self._kept.items():
+            if address <= what.address and end <= address + size:
+                yield kept.region
+                return
+        region = self.register(what).region
+        try:
+            yield region
+        finally:
+            if region and region in self._regions:
+                self._regions.remove(region)
+                region.close()
 
     def close(self) -> None:
         """Release all resources, in the order of their dependencies."""
@@ -177,25 +183,23 @@ class RdmaChannel(SocketChannel):
                 f"{what.size_bytes} bytes at {offset} do not fit into {region.size_bytes} bytes"
             )
 
-        remote, use = region.address + offset, _Use(self._endpoint, what)
+        remote, rkey = region.address + offset, region.rkey
         if what.device is None and what.size_bytes <= _LARGEST_WRITE:
-            return self._posted(what, use, remote, region.rkey, write=write)
+            # Posted at once, so that several can be in flight; waits only while the queue is full.
+            using = ExitStack()
+            here = using.enter_context(self._endpoint.use(what))
+            assert here
+            opcode = "IBV_WR_RDMA_WRITE" if write else "IBV_WR_RDMA_READ"
+            request = self._post(opcode, what.address, what.size_bytes, here.lkey, remote, rkey)
+            return _Posted(self, request, using)
 
         def work(staging: Staging | None) -> None:
             if write:
-                self._write(what, staging, remote, region.rkey, notify=False)
+                self._write(what, staging, remote, rkey, notify=False)
             else:
-                self._read(what, staging, remote, region.rkey)
+                self._read(what, staging, remote, rkey)
 
         return self.run(what, stream, work)
-
-    def _posted(self, what: Buffer, use: _Use, remote: int, rkey: int, *, write: bool) -> Operation:
-        """Post the request at once, so that several can be in flight; waits only while the queue is full."""
-        region = use.__enter__()
-        assert region
-        opcode = "IBV_WR_RDMA_WRITE" if write else "IBV_WR_RDMA_READ"
-        request = self._post(opcode, what.address, what.size_bytes, region.lkey, remote, rkey)
-        return _Posted(self, request, use)
 
     def _write(self, what: Buffer, staging: Staging | None, remote: int, rkey: int, *, notify: bool) -> None:
         done = 0
@@ -219,7 +223,7 @@ class RdmaChannel(SocketChannel):
         """Memory as parts of at most _LARGEST_WRITE bytes: address, size and registration. Memory that
         cannot be registered is staged.
         """
-        with _Use(self._endpoint, what) as region:
+        with self._endpoint.use(what) as region:
             if region:
                 for offset in range(0, what.size_bytes, _LARGEST_WRITE):
                     yield what.address + offset, min(_LARGEST_WRITE, what.size_bytes - offset), region
@@ -232,7 +236,7 @@ class RdmaChannel(SocketChannel):
         self, into: Buffer, staging: Staging | None, fill: Callable[[int, int, MemoryRegion], None]
     ) -> None:
         """Fill memory: `fill` is called in order for each part, as `_send_from` divides it."""
-        with _Use(self._endpoint, into) as region:
+        with self._endpoint.use(into) as region:
             if region:
                 for offset in range(0, into.size_bytes, _LARGEST_WRITE):
                     fill(into.address + offset, min(_LARGEST_WRITE, into.size_bytes - offset), region)
@@ -314,8 +318,8 @@ class RdmaChannel(SocketChannel):
 class _Posted(Operation):
     """A request that was posted to the device."""
 
-    def __init__(self, channel: RdmaChannel, request: int, use: _Use) -> None:
-        self._channel, self._request, self._use = channel, request, use
+    def __init__(self, channel: RdmaChannel, request: int, using: ExitStack) -> None:
+        self._channel, self._request, self._using = channel, request, using
         self._done = False
 
     def back_off(self, waited: float) -> None:
@@ -324,29 +328,11 @@ class _Posted(Operation):
     def done(self) -> bool:
         if not self._done and self._channel.sent(self._request):
             self._done = True
-            self._use.__exit__()
+            self._using.close()
         return self._done
 
     def expected_crc32(self) -> int | None:
         return None
-
-
-class _Use:
-    """Registered memory for the duration of one request: a kept registration, or a temporary one.
-
-    As a context: the registration, or None if the memory has to be staged.
-    """
-
-    def __init__(self, endpoint: Endpoint, what: Buffer) -> None:
-        self._endpoint, self._kept = endpoint, endpoint.kept(what)
-        self._found = self._kept or endpoint.register(what)
-
-    def __enter__(self) -> MemoryRegion | None:
-        return self._found.region
-
-    def __exit__(self, *_: object) -> None:
-        if self._kept is None:
-            self._endpoint.release(self._found)
 
 
 def roce_gid(name: str, port: int) -> int:

@@ -21,11 +21,10 @@ class RegistrationRefusal(NamedTuple):
 
 
 class Registered(NamedTuple):
-    """Memory and its path: `dmabuf` or `peermem` for GPU memory, `host`; or `staged`, which no device can
-    access (`region` is None). `refusals` are the better paths that failed.
+    """A registration and its path: `dmabuf` or `peermem` for GPU memory, `host`; or `staged`, which no device
+    can access (`region` is None). `refusals` are the better paths that failed.
     """
 
-    buffer: Buffer
     path: str
     region: MemoryRegion | None
     refusals: tuple[RegistrationRefusal, ...] = ()
@@ -41,16 +40,16 @@ def register(device: VerbsDevice, what: Buffer) -> Registered:
     registration and its refusals over rdma_rxe.
     """
     if what.device is None:
-        return Registered(what, "host", device.register(what.address, what.size_bytes))
+        return Registered("host", device.register(what.address, what.size_bytes))
     refusals: list[RegistrationRefusal] = []
     for path, attempt in (("dmabuf", _by_dmabuf), ("peermem", _by_address)):
         try:
-            return Registered(what, path, attempt(device, what), tuple(refusals))
+            return Registered(path, attempt(device, what), tuple(refusals))
         except VerbsError as error:
             refusals.append(RegistrationRefusal(path, error.call, error.errno, os.strerror(error.errno)))
         except CudaError as error:
             refusals.append(RegistrationRefusal(path, error.call, error.number, error.name))
-    return Registered(what, "staged", None, tuple(refusals))
+    return Registered("staged", None, tuple(refusals))
 
 
 def _by_address(device: VerbsDevice, what: Buffer) -> MemoryRegion:
