@@ -21,8 +21,8 @@ class RegistrationRefusal(NamedTuple):
 
 
 class Registered(NamedTuple):
-    """A registration and its path: `dmabuf` or `peermem` for GPU memory, `host`; or `staged`, which no device
-    can access (`region` is None). `refusals` are the better paths that failed.
+    """A registration and its path: `dmabuf` or `peermem` for GPU memory, `host`; or `staged`, if no device
+    accepts the memory (`region` is None). `refusals` are the better paths that failed.
     """
 
     path: str
