@@ -160,7 +160,7 @@ class RdmaChannel(SocketChannel):
         self.announce(what, crc32)
         done = 0
         while done < what.size_bytes:
-            address, rkey, size = _OFFER.unpack(self._out.receive(_OFFER.size))
+            address, rkey, size = _OFFER.unpack(self._out[0].sealed.receive(_OFFER.size))
             if not 0 < size <= what.size_bytes - done:
                 raise TransportError(f"invalid offer of {size} bytes; {what.size_bytes - done} are left")
             self._write(what.part(done, size), staging, address, rkey, notify=True)
@@ -249,7 +249,7 @@ class RdmaChannel(SocketChannel):
 
     def _offer(self, address: int, size_bytes: int, region: MemoryRegion) -> None:
         self._pair.post_receive(0)
-        self._into.send(_OFFER.pack(address, region.rkey, size_bytes))
+        self._into[0].sealed.send(_OFFER.pack(address, region.rkey, size_bytes))
         self._until(self._received_notification)
 
     def _do(self, opcode: str, address: int, size: int, lkey: int, remote: int, rkey: int) -> None:

@@ -32,32 +32,25 @@ class SocketChannel(ABC):
     name: str
 
     def __init__(self, out: Sequence[SealedSocket], into: Sequence[SealedSocket]) -> None:
-        self._all_out, self._all_into = out, into
-        self._out, self._into = out[0], into[0]
-        for sealed in (*out, *into):
-            sealed.deadline = None
-            sealed.sock.settimeout(None)
-        self._senders = [_Worker("send") for _ in out]
-        self._receivers = [_Worker("receive") for _ in into]
+        self._out, self._into = [_Lane(sealed) for sealed in out], [_Lane(sealed) for sealed in into]
 
     def transmit(self, what: Buffer, stream: int | None, crc32: int | None) -> Operation:
-        self._prepare(what.device)
-        return self._senders[0].submit(what, stream, lambda staging: self.push(what, staging, crc32))
+        return self.run(what, stream, lambda staging: self.push(what, staging, crc32))
 
     def receive(self, into: Buffer, stream: int | None) -> Operation:
         self._prepare(into.device)
-        return self._receivers[0].submit(into, stream, lambda staging: self.pull(into, staging))
+        return self._into[0].submit(into, stream, lambda staging: self.pull(into, staging))
 
     def run(self, what: Buffer, stream: int | None, work: Callable[[Staging | None], None]) -> Operation:
-        """Run other work on memory in the sending thread, in stream order."""
+        """Run work on memory in the sending thread, in stream order."""
         self._prepare(what.device)
-        return self._senders[0].submit(what, stream, work)
+        return self._out[0].submit(what, stream, work)
 
     def _prepare(self, device: int | None) -> None:
         # Both directions together: pinning memory may block on a stream that waits for the other direction.
         if device is not None:
-            for worker in (*self._senders, *self._receivers):
-                worker.prepare(device)
+            for lane in (*self._out, *self._into):
+                lane.prepare(device)
 
     @abstractmethod
     def push(self, what: Buffer, staging: Staging | None, crc32: int | None) -> None:
@@ -70,32 +63,34 @@ class SocketChannel(ABC):
     def announce(self, what: Buffer, crc32: int | None) -> None:
         """Send the header of the next message."""
         checked = _CHECKED if crc32 is not None else 0
-        self._out.send(_HEADER.pack(what.size_bytes, crc32 or 0, checked))
+        self._out[0].sealed.send(_HEADER.pack(what.size_bytes, crc32 or 0, checked))
 
     def announced(self, into: Buffer) -> int | None:
         """The CRC-32 of the next message, or None. Raises TransportError if its size differs."""
-        size, crc, flags = _HEADER.unpack(self._into.receive(_HEADER.size))
+        size, crc, flags = _HEADER.unpack(self._into[0].sealed.receive(_HEADER.size))
         if size != into.size_bytes:
             raise TransportError(f"message of {size} bytes received where {into.size_bytes} were expected")
         return crc if flags & _CHECKED else None
 
     def abandon(self) -> None:
-        for sealed in (*self._all_out, *self._all_into):
-            sealed.shut_down()
+        for lane in (*self._out, *self._into):
+            lane.sealed.shut_down()
 
     def close(self) -> None:
         self.abandon()
-        for worker in (*self._senders, *self._receivers):
-            worker.close()
-        for sealed in (*self._all_out, *self._all_into):
-            sealed.sock.close()
+        for lane in (*self._out, *self._into):
+            lane.close()
 
 
-class _Worker:
-    """A thread that moves messages one after another, with pinned memory for each device it has used."""
+class _Lane:
+    """One direction of a socket, and the thread that moves messages over it one after another, with pinned
+    memory for each device it has used.
+    """
 
-    def __init__(self, name: str) -> None:
-        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix=f"gdrkit-{name}")
+    def __init__(self, sealed: SealedSocket) -> None:
+        self.sealed, sealed.deadline = sealed, None
+        sealed.sock.settimeout(None)
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="gdrkit-socket")
         self._staging: dict[int, Staging] = {}
 
     def prepare(self, device: int) -> None:
@@ -123,6 +118,7 @@ class _Worker:
         self._thread.shutdown(wait=True)
         for staging in self._staging.values():
             staging.close()
+        self.sealed.sock.close()
 
 
 class TcpChannel(SocketChannel):
@@ -143,28 +139,27 @@ class TcpChannel(SocketChannel):
 
     def push(self, what: Buffer, staging: Staging | None, crc32: int | None) -> None:
         self.announce(what, crc32)
-        self._spread(what, staging, self._all_out, self._senders, self._push_part)
+        self._spread(what, staging, self._out, self._push_part)
 
     def pull(self, into: Buffer, staging: Staging | None) -> int | None:
         crc = self.announced(into)
-        self._spread(into, staging, self._all_into, self._receivers, self._pull_part)
+        self._spread(into, staging, self._into, self._pull_part)
         return crc
 
     def _spread(
         self,
         what: Buffer,
         staging: Staging | None,
-        sockets: Sequence[SealedSocket],
-        workers: Sequence[_Worker],
+        lanes: Sequence[_Lane],
         move: Callable[[SealedSocket, Buffer, Staging | None], None],
     ) -> None:
         """Move one part of the memory over each socket, the first part in this thread."""
-        first, *others = _parts(what, len(sockets))
+        first, *others = _parts(what, len(lanes))
         running = [
-            workers[index].submit(part, None, partial(move, sockets[index], part))
-            for index, part in enumerate(others, 1)
+            lane.submit(part, None, partial(move, lane.sealed, part))
+            for lane, part in zip(lanes[1:], others)  # noqa: B905 (Python 3.9)
         ]
-        move(sockets[0], first, staging)
+        move(lanes[0].sealed, first, staging)
         for other in running:
             other.result()
 
