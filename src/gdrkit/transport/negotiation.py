@@ -8,14 +8,17 @@ from typing import NamedTuple, TypeVar
 
 from gdrkit.transport import protocol
 from gdrkit.transport.errors import PathUnavailable, TransportError
+from gdrkit.transport.local_channel import LocalChannel
 from gdrkit.transport.native.cuda import CudaError, CudaNotAvailable, cuda
 from gdrkit.transport.native.verbs import VerbsError, VerbsNotAvailable
 from gdrkit.transport.operation import Channel
 from gdrkit.transport.path_names import PATHS
+from gdrkit.transport.peer_receiver import PeerReceiver
+from gdrkit.transport.peer_sender import PeerSender
 from gdrkit.transport.rdma import Endpoint, RdmaChannel
 from gdrkit.transport.ring import RING_BYTES, Ring
 from gdrkit.transport.sealed_socket import SealedSocket
-from gdrkit.transport.shared import SharedChannel
+from gdrkit.transport.shared import SharedDirection
 from gdrkit.transport.shared_file import pid_namespace
 from gdrkit.transport.socket_channel import TcpChannel
 
@@ -111,11 +114,12 @@ class PreparedPath:
             ring.unlink()
         made: list[Channel] = []
         if self.path == "shared":
-            made = [SharedChannel(out, into) for out, into in _directions(self.rings, listening)]
+            for out, into in _directions(self.rings, listening):
+                way_out, way_in = SharedDirection(out, sending=True), SharedDirection(into, sending=False)
+                made.append(LocalChannel("shared", way_out, way_in))
         elif self.path == "peer":
-            from gdrkit.transport.peer import PeerChannel
-
-            made = [PeerChannel(out, into) for out, into in _directions(self.rings, listening)]
+            for out, into in _directions(self.rings, listening):
+                made.append(LocalChannel("peer", PeerSender(out), PeerReceiver(into)))
         elif self.endpoint:
             endpoint = self.endpoint
             made = [

@@ -1,5 +1,11 @@
-"""One direction of the path `peer`, on one side: its messages, and the slots in shared memory that show how
-far they are.
+"""The path `peer`: one GPU's copy engine writes into the other's memory, over NVLink if there is one, else
+over PCIe.
+
+The receiver posts in shared memory where a message goes to; the sender copies it there and sets a word, for
+which CPUs and streams wait. A stream that receives needs no thread of its process: it posts and waits by
+itself. Threads move a message through the ring in shared memory if one end is host memory, or is GPU memory
+that CUDA has no IPC handle for: memory of cuMemCreate, which PyTorch uses with expandable segments. Source:
+CUDA driver API, cuIpcGetMemHandle.
 
 As in `engine`, a copy is queued only when it can run, and no queued work waits for work that is queued here
 later. A stream that waits for a word may block other streams' writes of words (seen on H200s), so whatever a
@@ -132,11 +138,12 @@ class Direction(Progress):
     def release(self) -> None:
         """End all waits. Does not wait itself: a thread that waits for a message may call it."""
         self.gone = True
-        self.staging.abandon()
+        self.staging.release()
         self.ring.poison_slots(self.begun)
 
     def close(self) -> None:
         """Wait for all queued work, with its waits kept satisfied, and free what it needed."""
+        self.release()
         self.abandon()
         for gpu in self.gpus.values():
             gpu.close(lambda: self.ring.poison_slots(self.begun))

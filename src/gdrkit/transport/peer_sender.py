@@ -105,6 +105,7 @@ class PeerSender(Direction):
         return first + offset if first + offset + what.size_bytes <= last else 0
 
     def close(self) -> None:
+        self.release()
         self.abandon()
         for (device, _), (address, _) in self._opened.items():
             with cuda().on(device):

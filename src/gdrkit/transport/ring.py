@@ -217,10 +217,14 @@ class Ring:
         """
         self.produced[0] = self.consumed[0] = (position + _POISON) % WRAP
 
-    def poison_slots(self, number: int) -> None:
-        """Let no stream wait any more for a message before that number. No CPU takes it for an arrival."""
-        for slot in self.slots:
-            slot.arrived = (number + _POISON) % WRAP
+    def poison_slots(self, begun: int) -> None:
+        """Let no stream wait any more for one of the messages begun so far. No CPU takes it for an arrival;
+        what has arrived stays so.
+        """
+        for index, slot in enumerate(self.slots):
+            latest = begun - (begun - 1 - index) % SLOTS  # the word of the latest message in this slot
+            if slot.arrived != latest % WRAP:
+                slot.arrived = (begun + _POISON) % WRAP
 
     def close(self) -> None:
         """Unpin and unmap the ring. Nothing may be using it."""

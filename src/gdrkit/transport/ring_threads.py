@@ -83,7 +83,7 @@ class RingThreads:
                 self.until(lambda: ours[0] == (end - units(size)) % WRAP)  # noqa: B023
                 ours[0] = end % WRAP
 
-    def abandon(self) -> None:
+    def release(self) -> None:
         """End all waits."""
         self.gone = True
         self.ring.poison(self._position)

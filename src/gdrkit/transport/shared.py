@@ -24,39 +24,7 @@ _FAILURE_POLLS = 256  # calls of `done` between checks for a GPU failure
 _RENEW_UNITS = WRAP // 4  # an older acknowledgement would appear to be ahead, since counters wrap around
 
 
-class SharedChannel:
-    """Messages through two rings, one for each direction."""
-
-    name = "shared"
-
-    def __init__(self, out: Ring, into: Ring) -> None:
-        self._out, self._into = _Half(out, sending=True), _Half(into, sending=False)
-
-    def transmit(self, what: Buffer, stream: int | None, crc32: int | None) -> Operation:
-        self._prepare(what.device)
-        return self._out.begin(what, stream, crc32)
-
-    def receive(self, into: Buffer, stream: int | None) -> Operation:
-        self._prepare(into.device)
-        return self._into.begin(into, stream, None)
-
-    def _prepare(self, device: int | None) -> None:
-        """Pin both rings and create their streams, once for each device; nothing for host memory."""
-        # Both directions together: pinning memory may block on a stream that waits for the other direction.
-        if device is not None:
-            self._out.prepare(device)
-            self._into.prepare(device)
-
-    def abandon(self) -> None:
-        self._out.abandon()
-        self._into.abandon()
-
-    def close(self) -> None:
-        self._out.close()
-        self._into.close()
-
-
-class _Half(RingThreads):
+class SharedDirection(RingThreads):
     """One direction, on one side. Chunks are numbered when they are queued, so the two kinds of movers (a
     GPU's streams, a thread) must not work at the same time: a change of kind waits for the messages in
     flight.
@@ -137,12 +105,12 @@ class _Message(Message):
     """A message whose copies are queued. The counters show when it is done, without driver calls."""
 
     def __init__(
-        self, half: _Half, number: int, what: Buffer, crc32: int | None, gpu: Engine | None
+        self, way: SharedDirection, number: int, what: Buffer, crc32: int | None, gpu: Engine | None
     ) -> None:
-        super().__init__(half.ring, number, what, crc32)
-        self._half, self._gpu = half, gpu
+        super().__init__(way.ring, number, what, crc32)
+        self._way, self._gpu = way, gpu
         self.end = 0  # in the ring's units
-        self._accepted = half.sending  # the receiver has to check for the announcement
+        self._accepted = way.sending  # the receiver has to check for the announcement
         self._polls = 0
         self._seen, self._quiet_since = (0, 0, 0), 0.0  # the counters, and since when they have not changed
         self._finished = False
@@ -166,7 +134,7 @@ class _Message(Message):
     def done(self) -> bool:
         if self._finished:
             return True
-        if self._half.gone:
+        if self._way.gone:
             raise PeerLost("the other process is gone")
         gpu = self._gpu
         assert gpu
@@ -176,9 +144,9 @@ class _Message(Message):
         if gpu.messages:
             gpu.progress()
         self._accepted = self._accepted or self.accept()
-        if not (self._accepted and self._half.reached(self.end)):
+        if not (self._accepted and self._way.reached(self.end)):
             return False
         self._finished = True
-        if not self._half.sending:
+        if not self._way.sending:
             self.finish()
         return True
