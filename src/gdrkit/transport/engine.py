@@ -13,7 +13,6 @@ from abc import abstractmethod
 from collections import deque
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import NamedTuple
 
 from gdrkit.transport.buffers import Buffer
 from gdrkit.transport.gpu import Gpu
@@ -24,21 +23,21 @@ from gdrkit.transport.ring import UNIT_BYTES, WRAP, Ring, units
 _SHORT = 2  # chunks: up to this many, fewer calls save more time than the pauses cost
 
 
-class RingMessage(NamedTuple):
-    """A message that occupies the ring's units from `begin` to `end`, in chunks of `step` bytes. `alone`: no
-    earlier message was left to count when it started. `short`: it was alone and has few chunks.
+class RingMessage:
+    """A message that occupies the ring's units from `begin` to `end`, in chunks of `step` bytes; `position`
+    is the unit up to which its copies are queued. `alone`: no earlier message was left to count when it
+    started. `short`: it was alone and has few chunks.
     """
 
-    what: Buffer
-    begin: int
-    end: int
-    step: int
-    alone: bool
-    short: bool
+    def __init__(self, what: Buffer, begin: int, step: int, *, alone: bool) -> None:
+        self.what, self.step, self.alone = what, step, alone
+        self.begin = self.position = begin
+        self.end = begin + units(what.size_bytes)
+        self.short = alone and what.size_bytes <= _SHORT * step
 
-    def remaining(self, position: int) -> tuple[int, int]:
-        """Address and size in bytes of the part of the message from that unit of the ring on."""
-        offset = (position - self.begin) * UNIT_BYTES
+    def remaining(self) -> tuple[int, int]:
+        """Address and size in bytes of the part whose copies are not queued."""
+        offset = (self.position - self.begin) * UNIT_BYTES
         return self.what.address + offset, self.what.size_bytes - offset
 
 
@@ -71,7 +70,6 @@ class Engine(Progress):
         self._produced = ring.on_device(ring.produced)
         self._consumed = ring.on_device(ring.consumed)
         self.messages: deque[RingMessage] = deque()  # without stream order, and not completely queued
-        self._position = 0  # in the first of them: copies before this unit are queued
 
     def call(self, function: Callable[..., int], *arguments: int) -> None:
         if result := function(*arguments):
@@ -107,19 +105,17 @@ class Engine(Progress):
         The message occupies the ring's units from `begin`, in chunks of `step` bytes. `idle`: every earlier
         message is completely counted.
         """
-        short = idle and what.size_bytes <= _SHORT * step
-        message = RingMessage(what, begin, begin + units(what.size_bytes), step, idle, short)
         with self._lock:
-            if stream is not None:
-                self._queue_all()
-            self._move(message, stream, idle)
+            while stream is not None and self.messages:
+                self._queue(self.messages.popleft())
+            self._move(RingMessage(what, begin, step, alone=idle), stream)
 
     @abstractmethod
-    def _move(self, message: RingMessage, stream: int | None, idle: bool) -> None:
+    def _move(self, message: RingMessage, stream: int | None) -> None:
         """Queue a message. If it has a stream, all earlier messages without one are completely queued."""
 
     @abstractmethod
-    def _queue(self, message: RingMessage, position: int) -> None:
+    def _queue(self, message: RingMessage) -> None:
         """Queue the rest of a message without stream order, with waits for the other side."""
 
     @property
@@ -131,21 +127,9 @@ class Engine(Progress):
 
     def _expect(self, message: RingMessage) -> None:
         """Queue a message piece by piece: what is possible now, the rest in calls of `progress`."""
-        if not self.messages:
-            self._position = message.begin
         self.messages.append(message)
         self._advance()
         self._drive()
-
-    def _next(self) -> None:
-        self.messages.popleft()
-        if self.messages:
-            self._position = self.messages[0].begin
-
-    def _queue_all(self) -> None:
-        while self.messages:
-            self._queue(self.messages[0], self._position)
-            self._next()
 
     def poll(self) -> None:
         """Called by a `progressing` thread between two reads of the counters."""
