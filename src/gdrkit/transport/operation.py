@@ -57,12 +57,14 @@ class Operation(Protocol):
 
     def back_off(self, waited: float) -> None:
         """Let some time pass between two checks, `waited` seconds after the first."""
+        back_off(waited)
 
     def done(self) -> bool:
         """Whether the buffer may be used again. Raises the operation's error if it failed."""
 
     def expected_crc32(self) -> int | None:
         """After `done`: the CRC-32 that the sender announced for a received message, or None."""
+        return None
 
 
 class Channel(Protocol):

@@ -35,7 +35,7 @@ from gdrkit.transport.native.verbs import (
     VerbsDevice,
     VerbsError,
 )
-from gdrkit.transport.operation import Operation, back_off, until
+from gdrkit.transport.operation import Operation, until
 from gdrkit.transport.registration import Registered, register
 from gdrkit.transport.sealed_socket import SealedSocket
 from gdrkit.transport.socket_channel import SocketChannel
@@ -322,17 +322,11 @@ class _Posted(Operation):
         self._channel, self._request, self._using = channel, request, using
         self._done = False
 
-    def back_off(self, waited: float) -> None:
-        back_off(waited)
-
     def done(self) -> bool:
         if not self._done and self._channel.sent(self._request):
             self._done = True
             self._using.close()
         return self._done
-
-    def expected_crc32(self) -> int | None:
-        return None
 
 
 def roce_gid(name: str, port: int) -> int:
