@@ -7,7 +7,7 @@ from gdrkit.transport.shared import _RENEW_UNITS, SharedDirection
 
 def test_an_old_acknowledgement_is_renewed_before_it_would_appear_to_be_ahead():
     ring = Ring.create(ring_bytes=1 << 20)
-    out = SharedDirection(ring, sending=True)
+    out = SharedDirection(ring, True)
     try:
         for round_ in range(1, 9):
             out._position = round_ * (_RENEW_UNITS - 1)

@@ -112,24 +112,21 @@ class PreparedPath:
         """The channels for messages, for our requests and for the other side's requests."""
         for ring in self.rings:
             ring.unlink()
-        made: list[Channel] = []
+        rings, pairs = _directions(self.rings, listening), _directions(sockets, listening)
+        made: list[Channel]
         if self.path == "shared":
-            for out, into in _directions(self.rings, listening):
-                way_out, way_in = SharedDirection(out, sending=True), SharedDirection(into, sending=False)
-                made.append(LocalChannel("shared", way_out, way_in))
-        elif self.path == "peer":
-            for out, into in _directions(self.rings, listening):
-                made.append(LocalChannel("peer", PeerSender(out), PeerReceiver(into)))
-        elif self.endpoint:
-            endpoint = self.endpoint
             made = [
-                RdmaChannel(out, into, endpoint, index)
-                for index, (out, into) in enumerate(_directions(sockets, listening))
+                LocalChannel("shared", SharedDirection(out, True), SharedDirection(into, False))
+                for out, into in rings
             ]
+        elif self.path == "peer":
+            made = [LocalChannel("peer", PeerSender(out), PeerReceiver(into)) for out, into in rings]
+        elif self.endpoint:
+            made = [RdmaChannel(*pair, self.endpoint, index) for index, pair in enumerate(pairs)]
         else:
-            pairs = _directions(sockets, listening)
-            for first, more in ((pairs[0], pairs[3:]), (pairs[1], []), (pairs[2], [])):
-                outs, intos = [[pair[side] for pair in (first, *more)] for side in (0, 1)]
+            made = []
+            for lanes in ([pairs[0], *pairs[3:]], pairs[1:2], pairs[2:3]):
+                outs, intos = zip(*lanes)  # noqa: B905 (Python 3.9)
                 made.append(TcpChannel(outs, intos, self._authenticate_data))
         # The second channel is for the listener's requests, the third for the connector's.
         return (made[0], made[1], made[2]) if listening else (made[0], made[2], made[1])

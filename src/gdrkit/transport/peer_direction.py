@@ -15,6 +15,7 @@ stream writes, a thread writes too.
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections import deque
 from contextlib import AbstractContextManager, nullcontext
 
 from gdrkit.agent.native.cuda_abi import WAIT_GEQ
@@ -30,8 +31,9 @@ from gdrkit.transport.ring_threads import RingThreads
 
 
 class PeerMessage(Message):
-    """A message. `gpu` is None for host memory. `ready` is an event after which the memory may be used.
-    `staged` is its operation if threads move it through the ring.
+    """A message. `gpu` is None for host memory. `ready` is an event: at first the memory may be used after
+    it; once a copy has started, the memory is copied after it. `staged` is its operation if threads move the
+    message through the ring.
     """
 
     def __init__(self, way: Direction, what: Buffer, crc32: int | None) -> None:
@@ -47,7 +49,7 @@ class PeerMessage(Message):
         return nullcontext() if self.what.device is None else cuda().on(self.what.device)
 
     def is_ready(self) -> bool:
-        """Whether the work before the message is done. The context must be current."""
+        """Whether the event has passed. The context must be current."""
         if self.gpu and self.ready is not None and self.gpu.passed(self.ready):
             self.ready = None
         return self.ready is None
@@ -70,12 +72,13 @@ class PeerMessage(Message):
 class Direction(Progress):
     """The common part of both directions."""
 
-    def __init__(self, ring: Ring, *, sending: bool) -> None:
+    def __init__(self, ring: Ring, sending: bool) -> None:
         super().__init__()
-        self.ring, self.staging = ring, RingThreads(ring, sending=sending)
+        self.ring, self.staging = ring, RingThreads(ring, sending)
         self.gone = False
         self.begun = 0  # messages
         self.gpus: dict[int, Gpu] = {}
+        self._waiting, self._moving = deque[PeerMessage](), deque[PeerMessage]()
 
     def prepare(self, device: int) -> None:
         """Pin the ring, with its slots, and create what a device needs, once."""
@@ -93,7 +96,7 @@ class Direction(Progress):
             with message.context():
                 if message.gpu and stream is not None:
                     self._order(message, message.gpu, stream)
-                self._add(message)
+                self._waiting.append(message)
                 self._advance()
                 if stream is not None:
                     self._advance_shortly()
@@ -116,9 +119,29 @@ class Direction(Progress):
         """Take the steps that are possible in less time than another thread needs to wake up."""
         return
 
+    @property
+    def pending(self) -> bool:
+        return bool(self._waiting or self._moving)
+
+    def _forget(self) -> None:
+        self._waiting.clear()
+        self._moving.clear()
+
+    def _advance(self) -> bool:
+        before = len(self._waiting), len(self._moving)
+        while self._moving and self._has_moved(self._moving[0]):
+            self._moving.popleft().finished = True
+        while self._waiting and self._start(self._waiting[0]):
+            self._moving.append(self._waiting.popleft())
+        return before != (len(self._waiting), len(self._moving))
+
     @abstractmethod
-    def _add(self, message: PeerMessage) -> None:
-        """Take a message as the last one. Holds the lock."""
+    def _start(self, message: PeerMessage) -> bool:
+        """Start the first message that waits, if that is possible now. Whether it was."""
+
+    @abstractmethod
+    def _has_moved(self, message: PeerMessage) -> bool:
+        """Whether the first message that was started is in place."""
 
     @abstractmethod
     def has_news(self, message: PeerMessage) -> bool:

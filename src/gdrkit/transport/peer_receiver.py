@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-from collections import deque
 
 from gdrkit.agent.native.cuda import IpcHandle
 from gdrkit.agent.native.cuda_abi import POINTER_BUFFER_ID, WRITE_DEFAULT
@@ -22,36 +21,15 @@ class PeerReceiver(Direction):
 
     def __init__(self, ring: Ring) -> None:
         super().__init__(ring, sending=False)
-        self._unposted, self._expected = deque[PeerMessage](), deque[PeerMessage]()
         self._handles: dict[int, tuple[bytes, int]] = {}  # of allocations, and their addresses
         self._posting: dict[int, tuple[PeerMessage, int]] = {}  # by slot: events after what streams post
-
-    @property
-    def pending(self) -> bool:
-        return bool(self._expected)
 
     def has_news(self, message: PeerMessage) -> bool:
         slot = message.slot
         return slot.arrived == message.word or (slot.announced == message.word and not slot.copied)
 
-    def _add(self, message: PeerMessage) -> None:
-        self._unposted.append(message)
-        self._expected.append(message)
-
     def _can_advance(self) -> bool:
-        return not self.gone and (bool(self._unposted) or self.has_news(self._expected[0]))
-
-    def _forget(self) -> None:
-        self._unposted.clear()
-        self._expected.clear()
-
-    def _advance(self) -> bool:
-        before = len(self._unposted), len(self._expected)
-        while self._expected and self._is_here(self._expected[0]):
-            self._expected.popleft().finished = True
-        while self._unposted and self._post(self._unposted[0]):
-            self._unposted.popleft()
-        return before != (len(self._unposted), len(self._expected))
+        return not self.gone and (bool(self._waiting) or self.has_news(self._moving[0]))
 
     def _enter(self, message: PeerMessage, gpu: Gpu, stream: int) -> None:
         """Let the stream post the message itself, unless that can be done at once."""
@@ -64,7 +42,8 @@ class PeerReceiver(Direction):
 
     def _has_slot(self, message: PeerMessage) -> bool:
         """Whether the message SLOTS before it is received, and no stream is left to post that one."""
-        if self._expected and message.number - self._expected[0].number >= SLOTS:
+        first = (self._moving or self._waiting or (message,))[0]
+        if message.number - first.number >= SLOTS:
             return False
         posting, event = self._posting.get(message.number % SLOTS, (message, 0))
         if posting is not message:
@@ -74,8 +53,7 @@ class PeerReceiver(Direction):
             del self._posting[message.number % SLOTS]
         return True
 
-    def _post(self, message: PeerMessage) -> bool:
-        """Whether the message is posted now."""
+    def _start(self, message: PeerMessage) -> bool:
         with message.context():
             if not (message.is_ready() and self._has_slot(message)):
                 return False
@@ -108,8 +86,8 @@ class PeerReceiver(Direction):
         found, base = self._handles[key]
         return found, what.address - base
 
-    def _is_here(self, message: PeerMessage) -> bool:
-        """Whether the message has arrived. Raises TransportError for one of another size."""
+    def _has_moved(self, message: PeerMessage) -> bool:
+        """As in the base class. Raises TransportError for a message of another size."""
         if message.staged is None:
             if not (self.has_news(message) and message.accept()):
                 return False

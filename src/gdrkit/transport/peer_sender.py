@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections import deque
 
 from gdrkit.agent.native.cuda import IpcHandle
 from gdrkit.agent.native.cuda_abi import IPC_LAZY_PEER_ACCESS
@@ -21,13 +20,7 @@ class PeerSender(Direction):
 
     def __init__(self, ring: Ring) -> None:
         super().__init__(ring, sending=True)
-        self._waiting = deque[PeerMessage]()
-        self._moving = deque[tuple[PeerMessage, int]]()  # and events after copies
         self._opened: dict[tuple[int, bytes], tuple[int, int]] = {}  # first and last address
-
-    @property
-    def pending(self) -> bool:
-        return bool(self._waiting or self._moving)
 
     def _interval(self, waited: float) -> float:
         return pause(waited)  # shorter: the other side waits for this thread
@@ -35,43 +28,25 @@ class PeerSender(Direction):
     def has_news(self, message: PeerMessage) -> bool:
         return bool(self._moving) or message.slot.posted == message.word
 
-    def _add(self, message: PeerMessage) -> None:
-        self._waiting.append(message)
-
     def _can_advance(self) -> bool:
-        first = self._waiting[0] if self._waiting else self._moving[0][0]
-        return not self.gone and self.has_news(first)
-
-    def _forget(self) -> None:
-        self._waiting.clear()
-        self._moving.clear()
-
-    def _advance(self) -> bool:
-        before = len(self._waiting), len(self._moving)
-        while self._moving and self._has_moved(*self._moving[0]):
-            self._moving.popleft()[0].finished = True
-        while self._waiting and self._start(self._waiting[0]):
-            self._waiting.popleft()
-        return before != (len(self._waiting), len(self._moving))
+        return not self.gone and self.has_news(self._waiting[0] if self._waiting else self._moving[0])
 
     def _advance_shortly(self) -> None:
         end = time.monotonic() + _SHORT_SECONDS
         while self._moving and not self._waiting and time.monotonic() < end:
             self._advance()
 
-    def _has_moved(self, message: PeerMessage, event: int) -> bool:
+    def _has_moved(self, message: PeerMessage) -> bool:
         if message.staged is not None:
             return message.staged.done() and message.slot.arrived == message.word
-        assert message.gpu
         with message.context():
-            if not message.gpu.passed(event):
+            if not message.is_ready():
                 return False
         message.finish()
         return True
 
     def _start(self, message: PeerMessage) -> bool:
-        """Whether the message is on its way now."""
-        if message.slot.posted != message.word or (self._moving and self._moving[-1][0].staged is not None):
+        if message.slot.posted != message.word or (self._moving and self._moving[-1].staged is not None):
             return False
         with message.context():
             if not message.is_ready():
@@ -79,13 +54,12 @@ class PeerSender(Direction):
             if message.gpu and (target := self._target(message)):
                 message.announce(copied=True)
                 cuda().copy(target, message.what.address, message.what.size_bytes, message.gpu.stream)
-                self._moving.append((message, message.gpu.record(message.gpu.stream)))
+                message.ready = message.gpu.record(message.gpu.stream)
                 return True
         if self._moving:  # a staged one moves alone
             return False
         message.announce()
         message.staged = self.staging.queue(message.what, message.gpu)
-        self._moving.append((message, 0))
         return True
 
     def _target(self, message: PeerMessage) -> int:

@@ -23,7 +23,7 @@ _HOST_CHUNK = 1 << 20
 class RingThreads:
     """One direction of a ring, on one side. Messages are moved one after another."""
 
-    def __init__(self, ring: Ring, *, sending: bool) -> None:
+    def __init__(self, ring: Ring, sending: bool) -> None:
         self.ring, self.sending, self.gone = ring, sending, False
         self._position = 0  # the end of the queued messages, in the ring's units
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="gdrkit-shared")

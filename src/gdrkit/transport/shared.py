@@ -30,8 +30,8 @@ class SharedDirection(RingThreads):
     flight.
     """
 
-    def __init__(self, ring: Ring, *, sending: bool) -> None:
-        super().__init__(ring, sending=sending)
+    def __init__(self, ring: Ring, sending: bool) -> None:
+        super().__init__(ring, sending)
         self._begun = 0  # messages
         self._renewed = 0  # our position when we last renewed the acknowledgement
         self._mover: int | None = None  # a CUDA ordinal; None is the thread
