@@ -63,11 +63,7 @@ class Endpoint:
             gid_index if gid_index is not None else 0 if infiniband else roce_gid(name, self.port)
         )
         self.gid = self.device.gid(self.port, self.gid_index)
-        self._queues = [
-            (CompletionQueue(self.device, 2 * DEPTH), CompletionQueue(self.device, 2 * DEPTH))
-            for _ in range(CHANNELS)
-        ]
-        self.pairs = [QueuePair(self.device, *queues, DEPTH) for queues in self._queues]
+        self.pairs = [QueuePair(self.device, DEPTH) for _ in range(CHANNELS)]
         self._kept: dict[tuple[int, int], Registered] = {}
         self._regions: set[MemoryRegion] = set()
 
@@ -87,10 +83,6 @@ class Endpoint:
                 pair.connect(self.port, self.gid_index, mtu, end.number, bytes.fromhex(end.gid), end.lid)
         except VerbsError as error:
             raise PathUnavailable(str(error)) from None
-
-    def queues(self, index: int) -> tuple[CompletionQueue, CompletionQueue]:
-        """A channel's completion queues for sends and for receives."""
-        return self._queues[index]
 
     def keep(self, what: Buffer) -> Registered:
         """Register memory until the endpoint closes, and keep its owner alive until then."""
@@ -132,9 +124,6 @@ class Endpoint:
         """Release all resources, in the order of their dependencies."""
         for pair in self.pairs:
             pair.close()
-        for queues in self._queues:
-            for queue in queues:
-                queue.close()
         for region in self._regions:  # including those of requests that never completed
             region.close()
         self._regions.clear()
@@ -150,7 +139,6 @@ class RdmaChannel(SocketChannel):
     def __init__(self, out: SealedSocket, into: SealedSocket, endpoint: Endpoint, index: int) -> None:
         super().__init__((out,), (into,))
         self._endpoint, self._pair = endpoint, endpoint.pairs[index]
-        self._sent, self._received = endpoint.queues(index)
         self._gone = threading.Event()
         self._requests = self._outstanding = 0
         self._finished: dict[int, Completion] = {}
@@ -284,12 +272,12 @@ class RdmaChannel(SocketChannel):
     def _reap(self) -> None:
         """Move all completions from the queue to `_finished`, where waiting threads find them."""
         with self._posting:
-            while (completion := self._poll(self._sent)) is not None:
+            while (completion := self._poll(self._pair.sends)) is not None:
                 self._finished[completion.request] = completion
                 self._outstanding -= 1
 
     def _received_notification(self) -> bool:
-        completion = self._poll(self._received)
+        completion = self._poll(self._pair.receives)
         if completion is not None:
             self._check(completion)
         return completion is not None
@@ -301,11 +289,11 @@ class RdmaChannel(SocketChannel):
             raise PeerLost(f"the RDMA device failed: {error}") from None
 
     def _check(self, completion: Completion) -> None:
-        if completion.ok:
+        if not completion.error:
             return
         if self._gone.is_set():
             raise PeerLost("the other process is gone")
-        raise TransportError(f"the RDMA device reports: {completion.words}")
+        raise TransportError(f"the RDMA device reports: {completion.error}")
 
     def _until(self, condition: Callable[[], bool]) -> None:
         until(condition, self._gone.is_set)
