@@ -58,8 +58,7 @@ class Connection:
         self._lock, self._sending = threading.RLock(), threading.Lock()
         self._breaking = threading.RLock()
         self._exposed: list[tuple[Buffer, protocol.Region]] = []
-        self._offers: list[protocol.Region] = []
-        self._windows: list[protocol.WindowOffer] = []
+        self._inbox: dict[type[Any], list[Any]] = {protocol.Region: [], protocol.WindowOffer: []}
         self._offered = threading.Condition(self._lock)
         self._requests: dict[int, OneSided] = {}
         self._numbers = 0
@@ -114,7 +113,7 @@ class Connection:
                     mine = mine._replace(address=what.address, rkey=found.region.rkey)
             self._exposed.append((what, mine))
             self.send_control(mine)
-            return self._next_of(self._offers, timeout, "did not call exchange")
+            return self._next_of(protocol.Region, timeout, "did not call exchange")
 
     def window(self, size_bytes: int, *, timeout: float = 30) -> Window:
         """Memory that both processes map, and that is mapped for the GPU of each side that named one. Both
@@ -134,11 +133,12 @@ class Connection:
                 creates=self._listening,
                 anonymous=self._anonymous,
                 send=self.send_control,
-                receive=lambda: self._next_of(self._windows, timeout, "did not call window"),
+                receive=lambda: self._next_of(protocol.WindowOffer, timeout, "did not call window"),
             )
 
-    def _next_of(self, inbox: list[_Offer], timeout: float, failing: str) -> _Offer:
+    def _next_of(self, kind: type[_Offer], timeout: float, failing: str) -> _Offer:
         """The next message of a kind. Raises PeerLost. Holds the lock, except while it waits."""
+        inbox: list[_Offer] = self._inbox[kind]
         if not self._offered.wait_for(lambda: inbox or self._broken, timeout):
             self.break_(PeerLost(f"the other side {failing} within {timeout} s"))
         if not inbox:
@@ -257,11 +257,8 @@ class Connection:
             self.break_(error)
 
     def _take(self, message: protocol.ProtocolMessage) -> None:
-        if isinstance(message, protocol.Region):
-            self._offers.append(message)
-            self._offered.notify_all()
-        elif isinstance(message, protocol.WindowOffer):
-            self._windows.append(message)
+        if type(message) in self._inbox:
+            self._inbox[type(message)].append(message)
             self._offered.notify_all()
         elif isinstance(message, protocol.MemoryRequest):
             self._serve(message)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hmac
 import struct
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
@@ -10,8 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 from gdrkit.transport.buffers import Buffer, memory
-from gdrkit.transport.errors import PeerLost, TransportError
-from gdrkit.transport.handshake import read_exactly, send_all
+from gdrkit.transport.errors import TransportError
+from gdrkit.transport.handshake import read_exactly, receive_into, send_all
 from gdrkit.transport.operation import Operation, ThreadedOperation
 from gdrkit.transport.sealed_socket import TAG_BYTES, SealedSocket, check
 from gdrkit.transport.staging import Staging
@@ -19,7 +18,6 @@ from gdrkit.transport.staging import Staging
 _HEADER = struct.Struct("!QII")  # bytes, CRC-32, the flag below
 _MAC_PIECE = 256 << 10
 _SMALLEST_PART = 1 << 20
-_RECEIVED = 256 << 10  # bytes that a CPU's cache holds between the kernel's copy and the next
 _CHECKED = 1
 """The flag of a message that has a CRC-32."""
 
@@ -176,9 +174,9 @@ class TcpChannel(SocketChannel):
     def _pull_part(self, sealed: SealedSocket, into: Buffer, staging: Staging | None) -> None:
         mac = sealed.data_received() if self._authenticate else None
         if staging is not None:
-            staging.into(into, lambda *piece: _fill(sealed, memory(*piece), mac))
+            staging.into(into, lambda *piece: receive_into(sealed.sock, memory(*piece), mac=mac))
         elif into.size_bytes:
-            _fill(sealed, memory(into.address, into.size_bytes), mac)
+            receive_into(sealed.sock, memory(into.address, into.size_bytes), mac=mac)
         if mac:
             check(mac, read_exactly(sealed.sock, TAG_BYTES))
 
@@ -190,19 +188,6 @@ def _parts(what: Buffer, sockets: int) -> list[Buffer]:
     return [
         what.part(at, min(step, what.size_bytes - at)) for at in range(0, what.size_bytes, step or 1)
     ] or [what]
-
-
-def _fill(sealed: SealedSocket, target: memoryview, mac: hmac.HMAC | None) -> None:
-    while target:
-        try:
-            count = sealed.sock.recv_into(target, min(len(target), _RECEIVED))
-        except OSError as error:
-            raise PeerLost(f"the connection broke: {error.strerror}") from None
-        if not count:
-            raise PeerLost("the other side closed the connection")
-        if mac:
-            mac.update(target[:count])
-        target = target[count:]
 
 
 def _of_host(what: Buffer, in_pieces: bool) -> Iterator[tuple[int, int]]:
