@@ -36,10 +36,10 @@ class PeerMessage(Message):
     message through the ring.
     """
 
-    def __init__(self, way: Direction, what: Buffer, crc32: int | None) -> None:
-        super().__init__(way.ring, way.begun, what, crc32)
-        self._way = way
-        self.gpu = None if what.device is None else way.gpus[what.device]
+    def __init__(self, direction: PeerDirection, what: Buffer, crc32: int | None) -> None:
+        super().__init__(direction.ring, direction.begun, what, crc32)
+        self._direction = direction
+        self.gpu = None if what.device is None else direction.gpus[what.device]
         self.ready: int | None = None
         self.staged: Operation | None = None
         self.finished = False
@@ -55,21 +55,21 @@ class PeerMessage(Message):
         return self.ready is None
 
     def progressing(self) -> AbstractContextManager[None]:
-        return Progressing(self._way, self.context())
+        return Progressing(self._direction, self.context())
 
     def back_off(self, waited: float) -> None:
         for _ in range(WORD_READS):
-            if self._way.has_news(self):
+            if self._direction.has_news(self):
                 return
         back_off(waited, WAIT_SPIN_SECONDS)
 
     def done(self) -> bool:
         if not self.finished:
-            self._way.check()
+            self._direction.check()
         return self.finished
 
 
-class Direction(Progress):
+class PeerDirection(Progress):
     """The common part of both directions."""
 
     def __init__(self, ring: Ring, sending: bool) -> None:

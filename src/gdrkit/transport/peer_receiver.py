@@ -9,12 +9,12 @@ from gdrkit.agent.native.cuda_abi import POINTER_BUFFER_ID, WRITE_DEFAULT
 from gdrkit.transport.buffers import Buffer
 from gdrkit.transport.gpu import Gpu
 from gdrkit.transport.native.cuda import CudaError, cuda
-from gdrkit.transport.peer_direction import Direction, PeerMessage
+from gdrkit.transport.peer_direction import PeerDirection, PeerMessage
 from gdrkit.transport.peer_sender import NO_HANDLE
 from gdrkit.transport.ring import SLOTS, Ring
 
 
-class PeerReceiver(Direction):
+class PeerReceiver(PeerDirection):
     """Posts where each message goes to once its memory is ready."""
 
     needs_thread = False

@@ -8,14 +8,14 @@ from gdrkit.agent.native.cuda import IpcHandle
 from gdrkit.agent.native.cuda_abi import IPC_LAZY_PEER_ACCESS
 from gdrkit.transport.native.cuda import CudaError, cuda
 from gdrkit.transport.operation import pause
-from gdrkit.transport.peer_direction import Direction, PeerMessage
+from gdrkit.transport.peer_direction import PeerDirection, PeerMessage
 from gdrkit.transport.ring import Ring
 
 NO_HANDLE = bytes(64)
 _SHORT_SECONDS = 50e-6  # NVLink moves 1 MiB in a fifth of it
 
 
-class PeerSender(Direction):
+class PeerSender(PeerDirection):
     """Copies each message once its memory is ready and the receiver has posted where it goes to."""
 
     def __init__(self, ring: Ring) -> None:

@@ -47,7 +47,7 @@ class SharedDirection(RingThreads):
             self.until(lambda: last.done())
         self._mover = what.device
         gpu = None if what.device is None else self._gpus[what.device]
-        message = _Message(self, self._begun, what, crc32, gpu)
+        message = SharedMessage(self, self._begun, what, crc32, gpu)
         self._begun += 1
         if self.sending and message.number >= SLOTS:
             slot, earlier = message.slot, (message.word - SLOTS) % WRAP
@@ -101,16 +101,16 @@ class SharedDirection(RingThreads):
         super().close()
 
 
-class _Message(Message):
+class SharedMessage(Message):
     """A message whose copies are queued. The counters show when it is done, without driver calls."""
 
     def __init__(
-        self, way: SharedDirection, number: int, what: Buffer, crc32: int | None, gpu: Engine | None
+        self, direction: SharedDirection, number: int, what: Buffer, crc32: int | None, gpu: Engine | None
     ) -> None:
-        super().__init__(way.ring, number, what, crc32)
-        self._way, self._gpu = way, gpu
+        super().__init__(direction.ring, number, what, crc32)
+        self._direction, self._gpu = direction, gpu
         self.end = 0  # in the ring's units
-        self._accepted = way.sending  # the receiver has to check for the announcement
+        self._accepted = direction.sending  # the receiver has to check for the announcement
         self._polls = 0
         self._seen, self._quiet_since = (0, 0, 0), 0.0  # the counters, and since when they have not changed
         self._finished = False
@@ -134,7 +134,7 @@ class _Message(Message):
     def done(self) -> bool:
         if self._finished:
             return True
-        if self._way.gone:
+        if self._direction.gone:
             raise PeerLost("the other process is gone")
         gpu = self._gpu
         assert gpu
@@ -144,9 +144,9 @@ class _Message(Message):
         if gpu.messages:
             gpu.progress()
         self._accepted = self._accepted or self.accept()
-        if not (self._accepted and self._way.reached(self.end)):
+        if not (self._accepted and self._direction.reached(self.end)):
             return False
         self._finished = True
-        if not self._way.sending:
+        if not self._direction.sending:
             self.finish()
         return True

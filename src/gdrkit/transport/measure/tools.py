@@ -100,17 +100,8 @@ def sendrecv(gpus: tuple[int, ...], smallest: int, largest: int, *, seconds: flo
     """The output of nccl-tests' sendrecv_perf for these GPUs of this node, with doubling sizes. Raises
     ToolFailed.
     """
-    command = [
-        SENDRECV,
-        "-b",
-        str(smallest),
-        "-e",
-        str(largest),
-        "-f",
-        "2",
-        "-g",
-        str(len(gpus)),
-    ]
+    sizes = ["-b", str(smallest), "-e", str(largest), "-f", "2"]
+    command = [SENDRECV, *sizes, "-g", str(len(gpus))]
     return _output(command, {"CUDA_VISIBLE_DEVICES": _visible(gpus)}, seconds)
 
 
