@@ -2,32 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Protocol
-
 from gdrkit.transport.buffers import Buffer
 from gdrkit.transport.operation import Operation
-
-
-class LocalDirection(Protocol):
-    """One direction, on one side."""
-
-    def prepare(self, device: int) -> None:
-        """Pin the shared memory, and create the streams of a device, once."""
-
-    def begin(self, what: Buffer, stream: int | None, crc32: int | None) -> Operation:
-        """Start to send or to receive a message."""
-
-    def release(self) -> None:
-        """End all waits, without waiting for anything."""
-
-    def close(self) -> None:
-        """Wait for all queued work, and free everything."""
+from gdrkit.transport.peer_direction import PeerDirection
+from gdrkit.transport.shared import SharedDirection
 
 
 class LocalChannel:
     """Messages in both directions, on the path `shared` or `peer`."""
 
-    def __init__(self, name: str, out: LocalDirection, into: LocalDirection) -> None:
+    def __init__(
+        self, name: str, out: SharedDirection | PeerDirection, into: SharedDirection | PeerDirection
+    ) -> None:
         self.name, self.out, self.into = name, out, into
 
     def transmit(self, what: Buffer, stream: int | None, crc32: int | None) -> Operation:
