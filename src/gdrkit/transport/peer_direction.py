@@ -155,9 +155,6 @@ class PeerDirection(Progress):
         if self._failed:
             raise self._failed
 
-    def _context(self) -> AbstractContextManager[object]:
-        return nullcontext()  # each message has its own
-
     def release(self) -> None:
         """End all waits. Does not wait itself: a thread that waits for a message may call it."""
         self.gone = True
