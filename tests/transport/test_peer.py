@@ -31,7 +31,7 @@ def ends() -> Iterator[tuple[LocalChannel, LocalChannel]]:
     made = [Ring.create(ring_bytes=1 << 20) for _ in range(2)]
     opened = [Ring.open(ring.path) for ring in made]
     one, other = (
-        LocalChannel("peer", PeerSender(out), PeerReceiver(into)) for out, into in (made, reversed(opened))
+        LocalChannel(PeerSender(out), PeerReceiver(into)) for out, into in (made, reversed(opened))
     )
     yield one, other
     one.abandon()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import threading
 import time
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
@@ -13,8 +14,9 @@ from gdrkit.transport.buffers import Buffer, buffer
 from gdrkit.transport.errors import PeerLost, TransportError
 from gdrkit.transport.mapped import MappedMemory
 from gdrkit.transport.native.cuda import cuda
+from gdrkit.transport.negotiation import PreparedPath
 from gdrkit.transport.operation import Channel
-from gdrkit.transport.rdma import Endpoint, RdmaChannel
+from gdrkit.transport.rdma import RdmaChannel
 from gdrkit.transport.registration import RegistrationRefusal
 from gdrkit.transport.sealed_socket import SealedSocket
 from gdrkit.transport.transfer import OneSided, Transfer
@@ -38,19 +40,16 @@ class Connection:
     def __init__(
         self,
         sock: SealedSocket,
-        channels: tuple[Channel, Channel, Channel],
-        considered: tuple[str, ...],
-        endpoint: Endpoint | None = None,
+        prepared: PreparedPath,
+        sockets: Sequence[SealedSocket],
+        considered: Sequence[str],
         *,
-        listening: bool = False,
-        gpu: int | None = None,
-        anonymous: bool = False,
+        listening: bool,
     ) -> None:
-        self.path = channels[MESSAGES].name
-        self.considered = considered
-        self._sock, self._endpoint = sock, endpoint
-        self._listening, self._gpu, self._anonymous = listening, gpu, anonymous
-        self._channels: tuple[Channel, ...] = channels
+        self.path, self.considered = prepared.path, tuple(considered)
+        self._sock, self._endpoint = sock, prepared.endpoint
+        self._listening, self._gpu, self._anonymous = listening, prepared.gpu, prepared.anonymous
+        self._channels: tuple[Channel, ...] = prepared.channels(sockets, listening=listening)
         sock.deadline = None
         sock.sock.settimeout(None)
         self._broken: TransportError | None = None

@@ -11,10 +11,8 @@ from gdrkit.transport.shared import SharedDirection
 class LocalChannel:
     """Messages in both directions, on the path `shared` or `peer`."""
 
-    def __init__(
-        self, name: str, out: SharedDirection | PeerDirection, into: SharedDirection | PeerDirection
-    ) -> None:
-        self.name, self.out, self.into = name, out, into
+    def __init__(self, out: SharedDirection | PeerDirection, into: SharedDirection | PeerDirection) -> None:
+        self.out, self.into = out, into
 
     def transmit(self, what: Buffer, stream: int | None, crc32: int | None) -> Operation:
         self._prepare(what.device)

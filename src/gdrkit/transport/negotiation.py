@@ -55,7 +55,7 @@ class PreparedPath:
     """One side's resources for a path, before it is known whether the other side can use it."""
 
     def __init__(self, path: str, side: LocalSide, mine: protocol.Hello, theirs: protocol.Hello) -> None:
-        self.path = path
+        self.path, self.gpu = path, side.gpu
         self.anonymous = mine.pid_namespace == theirs.pid_namespace != ""
         self._authenticate_data = mine.authenticate_data or theirs.authenticate_data
         self.rings: list[Ring] = []
@@ -116,11 +116,10 @@ class PreparedPath:
         made: list[Channel]
         if self.path == "shared":
             made = [
-                LocalChannel("shared", SharedDirection(out, True), SharedDirection(into, False))
-                for out, into in rings
+                LocalChannel(SharedDirection(out, True), SharedDirection(into, False)) for out, into in rings
             ]
         elif self.path == "peer":
-            made = [LocalChannel("peer", PeerSender(out), PeerReceiver(into)) for out, into in rings]
+            made = [LocalChannel(PeerSender(out), PeerReceiver(into)) for out, into in rings]
         elif self.endpoint:
             made = [RdmaChannel(*pair, self.endpoint, index) for index, pair in enumerate(pairs)]
         else:

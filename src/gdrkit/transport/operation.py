@@ -70,8 +70,6 @@ class Operation(Protocol):
 class Channel(Protocol):
     """A bidirectional channel on one path between two processes. Messages stay in order."""
 
-    name: str
-
     def transmit(self, what: Buffer, stream: int | None, crc32: int | None) -> Operation:
         """Start sending it, in the order of a stream (a CUstream as an int), or at once."""
 

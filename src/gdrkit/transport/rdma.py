@@ -134,8 +134,6 @@ class Endpoint:
 class RdmaChannel(SocketChannel):
     """Messages and direct access over one queue pair."""
 
-    name = "verbs"
-
     def __init__(self, out: SealedSocket, into: SealedSocket, endpoint: Endpoint, index: int) -> None:
         super().__init__((out,), (into,))
         self._endpoint, self._pair = endpoint, endpoint.pairs[index]

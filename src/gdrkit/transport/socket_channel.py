@@ -27,8 +27,6 @@ class SocketChannel(ABC):
     direction has the headers; the others carry parts of large messages.
     """
 
-    name: str
-
     def __init__(self, out: Sequence[SealedSocket], into: Sequence[SealedSocket]) -> None:
         self._out, self._into = [_Lane(sealed) for sealed in out], [_Lane(sealed) for sealed in into]
 
@@ -126,8 +124,6 @@ class TcpChannel(SocketChannel):
     With `authenticate` the bytes on each socket are followed by their tag, which `pull` checks at the end:
     the memory is written before that, but the message is not done.
     """
-
-    name = "tcp"
 
     def __init__(
         self, out: Sequence[SealedSocket], into: Sequence[SealedSocket], authenticate: bool = False
