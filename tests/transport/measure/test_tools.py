@@ -134,8 +134,9 @@ def test_a_program_that_is_not_installed_is_an_error():
 
 def test_the_error_of_a_failed_server_is_its_last_line(install):
     install("ib_write_bw", refuses="mlx5_9")
+    absent = MeasureEnd(None, "mlx5_9")
     with pytest.raises(ToolFailed, match="Couldn't allocate MR"):
-        perftest("ib_write_bw", END, END, 4096)
+        perftest("ib_write_bw", absent, absent, 4096)
 
 
 def test_each_size_is_a_row_with_only_the_measured_values(install):
