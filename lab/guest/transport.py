@@ -138,11 +138,12 @@ def queue_full():
 
     pair = Pair("sleeper")
     channel = pair.connection._channels[0]
-    found = pair.connection._endpoint.keep(buffer(bytearray(8)))
+    what = buffer(bytearray(8))
+    found = pair.connection._endpoint.keep(what)
     said = ""
     try:
         for _ in range(100000):
-            channel._pair.post_receive(0, found.buffer.address, 8, found.region.lkey)
+            channel._pair.post_receive(0, what.address, 8, found.region.lkey)
     except VerbsError as error:
         said = str(error)
     pair.connection.close()

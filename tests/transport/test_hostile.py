@@ -282,8 +282,8 @@ def test_data_of_every_size_arrives_with_its_seal():
 def test_both_ends_detect_a_machine_that_dies_silently():
     with intruded() as (listener, connector, _):
         for end in (listener, connector):
-            channels = [sealed for channel in end._channels for sealed in (channel._out, channel._into)]
-            for sealed in (end._sock, *channels):
+            lanes = [lane for channel in end._channels for lane in (*channel._out, *channel._into)]
+            for sealed in (end._sock, *(lane.sealed for lane in lanes)):
                 assert sealed.sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
                 idle, interval, count = (
                     sealed.sock.getsockopt(socket.IPPROTO_TCP, option)

@@ -13,8 +13,10 @@ import pytest
 from gdrkit.agent.native.cuda_abi import STREAM_NON_BLOCKING
 from gdrkit.transport import PeerLost, TransportError
 from gdrkit.transport.buffers import Buffer
+from gdrkit.transport.local_channel import LocalChannel
 from gdrkit.transport.native.cuda import cuda
-from gdrkit.transport.peer import PeerChannel
+from gdrkit.transport.peer_receiver import PeerReceiver
+from gdrkit.transport.peer_sender import PeerSender
 from gdrkit.transport.ring import Ring
 from tests.transport import driver_model
 
@@ -22,13 +24,15 @@ SIZE = 100_000
 
 
 @pytest.fixture
-def ends() -> Iterator[tuple[PeerChannel, PeerChannel]]:
+def ends() -> Iterator[tuple[LocalChannel, LocalChannel]]:
     """The two ends of a channel."""
     driver_model.install(0)
     cuda().use(0)
     made = [Ring.create(ring_bytes=1 << 20) for _ in range(2)]
     opened = [Ring.open(ring.path) for ring in made]
-    one, other = PeerChannel(made[0], made[1]), PeerChannel(opened[1], opened[0])
+    one, other = (
+        LocalChannel(PeerSender(out), PeerReceiver(into)) for out, into in (made, reversed(opened))
+    )
     yield one, other
     one.abandon()
     other.abandon()
@@ -53,7 +57,7 @@ def soon(condition: Callable[[], bool]) -> bool:
 
 def test_a_busy_stream_posts_its_message_and_goes_on_without_a_thread_of_the_receiver(ends):
     sender, receiver = ends
-    receiver._receiver._progress_loop = lambda: None
+    receiver.into._progress_loop = lambda: None
     content = os.urandom(SIZE)
     into, gate = memory(bytes(SIZE)), cuda().number("cuMemHostAlloc", 4096, 3)
     stream = cuda().number("cuStreamCreate", STREAM_NON_BLOCKING)
@@ -96,7 +100,7 @@ def test_nothing_is_copied_beyond_the_memory_that_was_posted(ends, offset):
     sender, receiver = ends
     into, content = memory(bytes(SIZE)), os.urandom(SIZE)
     arriving = receiver.receive(into, None)
-    slot = receiver._receiver._slots[0]
+    slot = receiver.into.ring.slots[0]
     slot.offset = offset
     sending = sender.transmit(memory(content), None, None)
     assert soon(lambda: arriving.done() and sending.done())
@@ -118,3 +122,13 @@ def test_the_words_of_a_broken_connection_are_no_arrival(ends):
     sender.abandon()
     time.sleep(0.05)
     assert not arriving.done()
+
+
+def test_what_has_arrived_stays_so_when_the_sender_closes(ends):
+    sender, receiver = ends
+    receiver.into._progress_loop = lambda: None
+    arriving = receiver.receive(memory(bytes(SIZE)), None)
+    sending = sender.transmit(memory(bytes(SIZE)), None, None)
+    assert soon(sending.done)
+    sender.abandon()
+    assert arriving.done()

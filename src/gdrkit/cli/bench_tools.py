@@ -74,12 +74,12 @@ def _sizes(
     from gdrkit.formats.errors import FormatError
     from gdrkit.formats.perftest import parse_perftest
     from gdrkit.transport.bench.document import SizePoint
-    from gdrkit.transport.measure.tools import ToolEnd, ToolFailed, perftest
+    from gdrkit.transport.measure.tools import ToolFailed, perftest
 
     points, note = [], ""
     for size in sizes:
         text = perftest(
-            program, ToolEnd(here.device or "", here.gpu), ToolEnd(there.device or "", there.gpu), size,
+            program, here, there, size,
             flags=flags, host=host, address=address, gid_index=None if host else _gid_index(here),
         )  # fmt: skip
         try:

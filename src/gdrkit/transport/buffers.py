@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from gdrkit.agent.native.cuda_abi import STREAM_NON_BLOCKING
 from gdrkit.transport.errors import TransportError
 from gdrkit.transport.mapped import MappedMemory
+from gdrkit.transport.native.cuda import cuda
 
 _CHECK_BYTES = 16 << 20  # GPU memory copied to the host at a time for a CRC
 _DLPACK_DEVICE_CUDA, _DLPACK_DEVICE_CUDA_HOST = 2, 3  # dlpack.h, DLDeviceType
@@ -35,8 +36,6 @@ class Buffer(NamedTuple):
         """The CRC-32 of the contents. Slow for GPU memory, which is copied to the host first."""
         if self.device is None:
             return zlib.crc32(memory(self.address, self.size_bytes)) if self.size_bytes else 0
-        from gdrkit.transport.native.cuda import cuda
-
         driver, crc = cuda(), 0
         chunk = ctypes.create_string_buffer(min(_CHECK_BYTES, self.size_bytes))
         with driver.on(self.device):
@@ -113,8 +112,6 @@ def _of_interface(thing: Any, interface: dict[str, Any], writable: bool) -> Buff
     address, read_only = interface["data"]
     if writable and read_only:
         raise TransportError("the memory is read-only")
-    from gdrkit.transport.native.cuda import cuda
-
     return Buffer(address, item, cuda().device_of(address) if address else None, thing)
 
 

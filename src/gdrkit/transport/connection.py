@@ -5,17 +5,18 @@ from __future__ import annotations
 import ctypes
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from types import TracebackType
 from typing import Any, TypeVar
 
 from gdrkit.transport import protocol
 from gdrkit.transport.buffers import Buffer, buffer
 from gdrkit.transport.errors import PeerLost, TransportError
 from gdrkit.transport.mapped import MappedMemory
-from gdrkit.transport.operation import Channel, Operation
-from gdrkit.transport.rdma import Endpoint, RdmaChannel
+from gdrkit.transport.native.cuda import cuda
+from gdrkit.transport.negotiation import PreparedPath
+from gdrkit.transport.operation import Channel
+from gdrkit.transport.rdma import RdmaChannel
 from gdrkit.transport.registration import RegistrationRefusal
 from gdrkit.transport.sealed_socket import SealedSocket
 from gdrkit.transport.transfer import OneSided, Transfer
@@ -39,19 +40,16 @@ class Connection:
     def __init__(
         self,
         sock: SealedSocket,
-        channels: tuple[Channel, Channel, Channel],
-        considered: tuple[str, ...],
-        endpoint: Endpoint | None = None,
+        prepared: PreparedPath,
+        sockets: Sequence[SealedSocket],
+        considered: Sequence[str],
         *,
-        listening: bool = False,
-        gpu: int | None = None,
-        anonymous: bool = False,
+        listening: bool,
     ) -> None:
-        self.path = channels[MESSAGES].name
-        self.considered = considered
-        self._sock, self._endpoint = sock, endpoint
-        self._listening, self._gpu, self._anonymous = listening, gpu, anonymous
-        self._channels: tuple[Channel, ...] = channels
+        self.path, self.considered = prepared.path, tuple(considered)
+        self._sock, self._endpoint = sock, prepared.endpoint
+        self._listening, self._gpu, self._anonymous = listening, prepared.gpu, prepared.anonymous
+        self._channels: tuple[Channel, ...] = prepared.channels(sockets, listening=listening)
         sock.deadline = None
         sock.sock.settimeout(None)
         self._broken: TransportError | None = None
@@ -59,8 +57,7 @@ class Connection:
         self._lock, self._sending = threading.RLock(), threading.Lock()
         self._breaking = threading.RLock()
         self._exposed: list[tuple[Buffer, protocol.Region]] = []
-        self._offers: list[protocol.Region] = []
-        self._windows: list[protocol.WindowOffer] = []
+        self._inbox: dict[type[Any], list[Any]] = {protocol.Region: [], protocol.WindowOffer: []}
         self._offered = threading.Condition(self._lock)
         self._requests: dict[int, OneSided] = {}
         self._numbers = 0
@@ -115,7 +112,7 @@ class Connection:
                     mine = mine._replace(address=what.address, rkey=found.region.rkey)
             self._exposed.append((what, mine))
             self.send_control(mine)
-            return self._next_of(self._offers, timeout, "did not call exchange")
+            return self._next_of(protocol.Region, timeout, "did not call exchange")
 
     def window(self, size_bytes: int, *, timeout: float = 30) -> Window:
         """Memory that both processes map, and that is mapped for the GPU of each side that named one. Both
@@ -135,11 +132,12 @@ class Connection:
                 creates=self._listening,
                 anonymous=self._anonymous,
                 send=self.send_control,
-                receive=lambda: self._next_of(self._windows, timeout, "did not call window"),
+                receive=lambda: self._next_of(protocol.WindowOffer, timeout, "did not call window"),
             )
 
-    def _next_of(self, inbox: list[_Offer], timeout: float, failing: str) -> _Offer:
+    def _next_of(self, kind: type[_Offer], timeout: float, failing: str) -> _Offer:
         """The next message of a kind. Raises PeerLost. Holds the lock, except while it waits."""
+        inbox: list[_Offer] = self._inbox[kind]
         if not self._offered.wait_for(lambda: inbox or self._broken, timeout):
             self.break_(PeerLost(f"the other side {failing} within {timeout} s"))
         if not inbox:
@@ -183,12 +181,10 @@ class Connection:
                 operation = channel.access(what, stream, region, offset, write=write)
                 return Transfer(self, operation, what, received=not write)
             self._numbers += 1
-            begin: Callable[[], Operation] = (
-                (lambda: channel.transmit(what, stream, crc))
-                if write
-                else (lambda: channel.receive(what, stream))
+            pending = self._requests[self._numbers] = OneSided(
+                lambda: channel.transmit(what, stream, crc) if write else channel.receive(what, stream),
+                needs_done=write,
             )
-            pending = self._requests[self._numbers] = OneSided(begin, needs_done=write)
             self.send_control(
                 protocol.MemoryRequest(
                     self._numbers, write, region.token, offset, what.size_bytes, crc is not None
@@ -210,8 +206,6 @@ class Connection:
 
     def _crc(self, what: Buffer, stream: int | None) -> int:
         if what.device is not None and stream is not None:
-            from gdrkit.transport.native.cuda import cuda
-
             with cuda().on(what.device):
                 cuda().call("cuStreamSynchronize", stream)
         return what.crc32()
@@ -262,11 +256,8 @@ class Connection:
             self.break_(error)
 
     def _take(self, message: protocol.ProtocolMessage) -> None:
-        if isinstance(message, protocol.Region):
-            self._offers.append(message)
-            self._offered.notify_all()
-        elif isinstance(message, protocol.WindowOffer):
-            self._windows.append(message)
+        if type(message) in self._inbox:
+            self._inbox[type(message)].append(message)
             self._offered.notify_all()
         elif isinstance(message, protocol.MemoryRequest):
             self._serve(message)
@@ -282,10 +273,11 @@ class Connection:
 
     def _serve(self, request: protocol.MemoryRequest) -> None:
         """Start our half of the other side's request; requests are served in order."""
-        if why := self._objection(request):
-            self.send_control(protocol.RequestRefused(request.number, why))
+        try:
+            part = self._exposed_part(request)
+        except TransportError as error:
+            self.send_control(protocol.RequestRefused(request.number, str(error)))
             return
-        part = self._exposed[request.token][0].part(request.offset, request.size_bytes)
         channel = self._channels[THEIRS]
         if request.write:
             operation = channel.receive(part, None)
@@ -295,21 +287,15 @@ class Connection:
             channel.transmit(part, None, None)
         self.send_control(protocol.RequestGranted(request.number))
 
-    def _objection(self, request: protocol.MemoryRequest) -> str:
+    def _exposed_part(self, request: protocol.MemoryRequest) -> Buffer:
+        """The memory that the other side asks for. Raises TransportError if it may not access that."""
         if not 0 <= request.token < len(self._exposed):
-            return f"no such region: {request.token}"
-        region = self._exposed[request.token][1]
+            raise TransportError(f"no such region: {request.token}")
+        what, region = self._exposed[request.token]
         if not (region.writable if request.write else region.readable):
-            return f"region {request.token} is not {'writable' if request.write else 'readable'}"
-        if (
-            request.offset < 0
-            or request.size_bytes < 0
-            or request.offset + request.size_bytes > region.size_bytes
-        ):
-            return (
-                f"{request.size_bytes} bytes at {request.offset} do not fit into {region.size_bytes} bytes"
-            )
-        return ""
+            access = "writable" if request.write else "readable"
+            raise TransportError(f"region {request.token} is not {access}")
+        return what.part(request.offset, request.size_bytes)
 
     def _report(self, number: int, arrival: Transfer) -> None:
         try:
@@ -343,9 +329,7 @@ class Connection:
     def __enter__(self) -> Connection:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 
@@ -368,8 +352,6 @@ def _writable(thing: Any, stream: int | None) -> Buffer:
 def _refuse_graph(what: Buffer, stream: int | None) -> None:
     """Raise TransportError if the stream is capturing a CUDA graph: work queued there does not run."""
     if stream and what.device is not None:
-        from gdrkit.transport.native.cuda import cuda
-
         status = ctypes.c_int()
         cuda().call("cuStreamIsCapturing", stream, ctypes.byref(status))
         if status.value:

@@ -13,33 +13,31 @@ from abc import abstractmethod
 from collections import deque
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import NamedTuple
 
-from gdrkit.agent.native.cuda_abi import EVENT_DISABLE_TIMING, STREAM_NON_BLOCKING
 from gdrkit.transport.buffers import Buffer
+from gdrkit.transport.gpu import Gpu
 from gdrkit.transport.native.cuda import cuda
 from gdrkit.transport.progress import Progress
 from gdrkit.transport.ring import UNIT_BYTES, WRAP, Ring, units
-from gdrkit.transport.stream_events import StreamEvents
 
 _SHORT = 2  # chunks: up to this many, fewer calls save more time than the pauses cost
 
 
-class RingMessage(NamedTuple):
-    """A message that occupies the ring's units from `begin` to `end`, in chunks of `step` bytes. `alone`: no
-    earlier message was left to count when it started. `short`: it was alone and has few chunks.
+class RingMessage:
+    """A message that occupies the ring's units from `begin` to `end`, in chunks of `step` bytes; `position`
+    is the unit up to which its copies are queued. `alone`: no earlier message was left to count when it
+    started. `short`: it was alone and has few chunks.
     """
 
-    what: Buffer
-    begin: int
-    end: int
-    step: int
-    alone: bool
-    short: bool
+    def __init__(self, what: Buffer, begin: int, step: int, *, alone: bool) -> None:
+        self.what, self.step, self.alone = what, step, alone
+        self.begin = self.position = begin
+        self.end = begin + units(what.size_bytes)
+        self.short = alone and what.size_bytes <= _SHORT * step
 
-    def remaining(self, position: int) -> tuple[int, int]:
-        """Address and size in bytes of the part of the message from that unit of the ring on."""
-        offset = (position - self.begin) * UNIT_BYTES
+    def remaining(self) -> tuple[int, int]:
+        """Address and size in bytes of the part whose copies are not queued."""
+        offset = (self.position - self.begin) * UNIT_BYTES
         return self.what.address + offset, self.what.size_bytes - offset
 
 
@@ -59,12 +57,11 @@ class Engine(Progress):
     def __init__(self, ring: Ring, device: int) -> None:
         super().__init__()
         self.driver, self.ring, self.device = cuda(), ring, device
-        self._streams: list[int] = []
-        self._own, self._counting = self.stream(), self.stream()
+        self.gpu = Gpu(device)
+        self._own, self._counting = self.gpu.stream, self.gpu.new_stream()
         # A wait uses the event's state at the time of the call (CUDA driver API, cuStreamWaitEvent), so one
         # event is enough.
-        self._event = self.driver.number("cuEventCreate", EVENT_DISABLE_TIMING)
-        self._stream_events = StreamEvents()
+        self._event = self.gpu.new_event()
         self._record = self.driver.function("cuEventRecord")
         self._wait_event = self.driver.function("cuStreamWaitEvent")
         self._wait = self.driver.function("cuStreamWaitValue32_v2")
@@ -73,13 +70,6 @@ class Engine(Progress):
         self._produced = ring.on_device(ring.produced)
         self._consumed = ring.on_device(ring.consumed)
         self.messages: deque[RingMessage] = deque()  # without stream order, and not completely queued
-        self._position = 0  # in the first of them: copies before this unit are queued
-
-    def stream(self) -> int:
-        """Create a stream that this engine owns."""
-        made = self.driver.number("cuStreamCreate", STREAM_NON_BLOCKING)
-        self._streams.append(made)
-        return made
 
     def call(self, function: Callable[..., int], *arguments: int) -> None:
         if result := function(*arguments):
@@ -115,19 +105,17 @@ class Engine(Progress):
         The message occupies the ring's units from `begin`, in chunks of `step` bytes. `idle`: every earlier
         message is completely counted.
         """
-        short = idle and what.size_bytes <= _SHORT * step
-        message = RingMessage(what, begin, begin + units(what.size_bytes), step, idle, short)
         with self._lock:
-            if stream is not None:
-                self._queue_all()
-            self._move(message, stream, idle)
+            while stream is not None and self.messages:
+                self._queue(self.messages.popleft())
+            self._move(RingMessage(what, begin, step, alone=idle), stream)
 
     @abstractmethod
-    def _move(self, message: RingMessage, stream: int | None, idle: bool) -> None:
+    def _move(self, message: RingMessage, stream: int | None) -> None:
         """Queue a message. If it has a stream, all earlier messages without one are completely queued."""
 
     @abstractmethod
-    def _queue(self, message: RingMessage, position: int) -> None:
+    def _queue(self, message: RingMessage) -> None:
         """Queue the rest of a message without stream order, with waits for the other side."""
 
     @property
@@ -139,21 +127,9 @@ class Engine(Progress):
 
     def _expect(self, message: RingMessage) -> None:
         """Queue a message piece by piece: what is possible now, the rest in calls of `progress`."""
-        if not self.messages:
-            self._position = message.begin
         self.messages.append(message)
         self._advance()
         self._drive()
-
-    def _next(self) -> None:
-        self.messages.popleft()
-        if self.messages:
-            self._position = self.messages[0].begin
-
-    def _queue_all(self) -> None:
-        while self.messages:
-            self._queue(self.messages[0], self._position)
-            self._next()
 
     def poll(self) -> None:
         """Called by a `progressing` thread between two reads of the counters."""
@@ -162,11 +138,6 @@ class Engine(Progress):
     def _forget(self) -> None:
         self.messages.clear()
 
-    def idle(self) -> bool:
-        """Whether all work queued here is complete. Raises CudaError if any of it failed."""
-        ours = all(self.driver.stream_done(stream) for stream in self._streams)
-        return ours and self._stream_events.all_passed()
-
     def raise_failure(self) -> None:
         """Raise CudaError if any work queued here has failed."""
         if self._failed:
@@ -174,10 +145,7 @@ class Engine(Progress):
         with self.driver.on(self.device):
             self.driver.event_done(self._event)
 
-    def close(self) -> None:
-        """Wait for all queued work, then free the streams. Call `abandon` first."""
-        self._stream_events.close()
-        for stream in self._streams:
-            self.driver.call("cuStreamSynchronize", stream)
-            self.driver.call("cuStreamDestroy_v2", stream)
-        self.driver.call("cuEventDestroy_v2", self._event)
+    def close(self, release: Callable[[], object] = lambda: None) -> None:
+        """Wait for all queued work, as `Gpu.close` does, then free the streams."""
+        self.abandon()
+        self.gpu.close(release)

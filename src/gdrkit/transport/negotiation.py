@@ -8,13 +8,17 @@ from typing import NamedTuple, TypeVar
 
 from gdrkit.transport import protocol
 from gdrkit.transport.errors import PathUnavailable, TransportError
+from gdrkit.transport.local_channel import LocalChannel
+from gdrkit.transport.native.cuda import CudaError, CudaNotAvailable, cuda
 from gdrkit.transport.native.verbs import VerbsError, VerbsNotAvailable
 from gdrkit.transport.operation import Channel
 from gdrkit.transport.path_names import PATHS
+from gdrkit.transport.peer_receiver import PeerReceiver
+from gdrkit.transport.peer_sender import PeerSender
 from gdrkit.transport.rdma import Endpoint, RdmaChannel
 from gdrkit.transport.ring import RING_BYTES, Ring
 from gdrkit.transport.sealed_socket import SealedSocket
-from gdrkit.transport.shared import SharedChannel
+from gdrkit.transport.shared import SharedDirection
 from gdrkit.transport.shared_file import pid_namespace
 from gdrkit.transport.socket_channel import TcpChannel
 
@@ -41,8 +45,6 @@ class LocalSide(NamedTuple):
     def hello(self) -> protocol.Hello:
         address = ""
         if self.gpu is not None:
-            from gdrkit.transport.native.cuda import cuda
-
             address = cuda().address(self.gpu)
         return protocol.Hello(
             _boot_id(), pid_namespace(), address, self.device or "", self.paths, self.authenticate_data
@@ -53,7 +55,7 @@ class PreparedPath:
     """One side's resources for a path, before it is known whether the other side can use it."""
 
     def __init__(self, path: str, side: LocalSide, mine: protocol.Hello, theirs: protocol.Hello) -> None:
-        self.path = path
+        self.path, self.gpu = path, side.gpu
         self.anonymous = mine.pid_namespace == theirs.pid_namespace != ""
         self._authenticate_data = mine.authenticate_data or theirs.authenticate_data
         self.rings: list[Ring] = []
@@ -110,23 +112,20 @@ class PreparedPath:
         """The channels for messages, for our requests and for the other side's requests."""
         for ring in self.rings:
             ring.unlink()
-        made: list[Channel] = []
+        rings, pairs = _directions(self.rings, listening), _directions(sockets, listening)
+        made: list[Channel]
         if self.path == "shared":
-            made = [SharedChannel(out, into) for out, into in _directions(self.rings, listening)]
-        elif self.path == "peer":
-            from gdrkit.transport.peer import PeerChannel
-
-            made = [PeerChannel(out, into) for out, into in _directions(self.rings, listening)]
-        elif self.endpoint:
-            endpoint = self.endpoint
             made = [
-                RdmaChannel(out, into, endpoint, index)
-                for index, (out, into) in enumerate(_directions(sockets, listening))
+                LocalChannel(SharedDirection(out, True), SharedDirection(into, False)) for out, into in rings
             ]
+        elif self.path == "peer":
+            made = [LocalChannel(PeerSender(out), PeerReceiver(into)) for out, into in rings]
+        elif self.endpoint:
+            made = [RdmaChannel(*pair, self.endpoint, index) for index, pair in enumerate(pairs)]
         else:
-            pairs = _directions(sockets, listening)
-            for first, more in ((pairs[0], pairs[3:]), (pairs[1], []), (pairs[2], [])):
-                outs, intos = [[pair[side] for pair in (first, *more)] for side in (0, 1)]
+            made = []
+            for lanes in ([pairs[0], *pairs[3:]], pairs[1:2], pairs[2:3]):
+                outs, intos = zip(*lanes)  # noqa: B905 (Python 3.9)
                 made.append(TcpChannel(outs, intos, self._authenticate_data))
         # The second channel is for the listener's requests, the third for the connector's.
         return (made[0], made[1], made[2]) if listening else (made[0], made[2], made[1])
@@ -161,8 +160,6 @@ def check_paths(paths: tuple[str, ...]) -> None:
 
 
 def _check_peer_access(mine: str, theirs: str) -> None:
-    from gdrkit.transport.native.cuda import CudaError, CudaNotAvailable, cuda
-
     try:
         driver = cuda()
         here, there = (driver.number("cuDeviceGetByPCIBusId", gpu.encode()) for gpu in (mine, theirs))

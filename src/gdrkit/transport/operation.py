@@ -57,18 +57,18 @@ class Operation(Protocol):
 
     def back_off(self, waited: float) -> None:
         """Let some time pass between two checks, `waited` seconds after the first."""
+        back_off(waited)
 
     def done(self) -> bool:
         """Whether the buffer may be used again. Raises the operation's error if it failed."""
 
     def expected_crc32(self) -> int | None:
         """After `done`: the CRC-32 that the sender announced for a received message, or None."""
+        return None
 
 
 class Channel(Protocol):
     """A bidirectional channel on one path between two processes. Messages stay in order."""
-
-    name: str
 
     def transmit(self, what: Buffer, stream: int | None, crc32: int | None) -> Operation:
         """Start sending it, in the order of a stream (a CUstream as an int), or at once."""

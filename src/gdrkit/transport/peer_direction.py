@@ -1,5 +1,11 @@
-"""One direction of the path `peer`, on one side: its messages, and the slots in shared memory that show how
-far they are.
+"""The path `peer`: one GPU's copy engine writes into the other's memory, over NVLink if there is one, else
+over PCIe.
+
+The receiver posts in shared memory where a message goes to; the sender copies it there and sets a word, for
+which CPUs and streams wait. A stream that receives needs no thread of its process: it posts and waits by
+itself. Threads move a message through the ring in shared memory if one end is host memory, or is GPU memory
+that CUDA has no IPC handle for: memory of cuMemCreate, which PyTorch uses with expandable segments. Source:
+CUDA driver API, cuIpcGetMemHandle.
 
 As in `engine`, a copy is queued only when it can run, and no queued work waits for work that is queued here
 later. A stream that waits for a word may block other streams' writes of words (seen on H200s), so whatever a
@@ -8,146 +14,104 @@ stream writes, a thread writes too.
 
 from __future__ import annotations
 
-import time
 from abc import abstractmethod
+from collections import deque
 from contextlib import AbstractContextManager, nullcontext
 
-from gdrkit.agent.native.cuda_abi import EVENT_DISABLE_TIMING, STREAM_NON_BLOCKING, WAIT_GEQ
+from gdrkit.agent.native.cuda_abi import WAIT_GEQ
 from gdrkit.transport.buffers import Buffer
 from gdrkit.transport.errors import PeerLost
+from gdrkit.transport.gpu import Gpu
+from gdrkit.transport.message import WAIT_SPIN_SECONDS, WORD_READS, Message
 from gdrkit.transport.native.cuda import cuda
 from gdrkit.transport.operation import Operation, back_off
 from gdrkit.transport.progress import Progress, Progressing
-from gdrkit.transport.ring import SLOTS, WRAP, Barrier, Ring, Slot
-from gdrkit.transport.shared import DRAIN_SECONDS, WAIT_SPIN_SECONDS, WORD_READS, SharedChannel
-from gdrkit.transport.stream_events import StreamEvents
+from gdrkit.transport.ring import Ring
+from gdrkit.transport.ring_threads import RingThreads
 
 
-class Gpu:
-    """A device's stream for copies, and events. All methods need its context, and raise CudaError."""
-
-    def __init__(self) -> None:
-        self._driver = cuda()
-        self.stream = self._driver.number("cuStreamCreate", STREAM_NON_BLOCKING)
-        self.programs = StreamEvents()  # on the programs' streams
-        self._events: list[int] = []
-        self._spare: list[int] = []
-
-    def record(self, stream: int) -> int:
-        """An event that passes when all work queued on a stream so far is done."""
-        if not self._spare:
-            self._spare.append(self._driver.number("cuEventCreate", EVENT_DISABLE_TIMING))
-            self._events.append(self._spare[0])
-        event = self._spare.pop()
-        self._driver.call("cuEventRecord", event, stream)
-        return event
-
-    def passed(self, event: int) -> bool:
-        """Whether an event of `record` has passed; do not ask again after that."""
-        if not self._driver.event_done(event):
-            return False
-        self._spare.append(event)
-        return True
-
-    def close(self) -> None:
-        """Wait for all queued work, and free the stream and the events."""
-        self.programs.close()
-        self._driver.call("cuStreamSynchronize", self.stream)
-        self._driver.call("cuStreamDestroy_v2", self.stream)
-        for event in self._events:
-            self._driver.call("cuEventDestroy_v2", event)
-
-
-class Message(Operation):
-    """A message. `gpu` is None for host memory. `ready` is an event after which the memory may be used.
-    `staged` is its operation if threads move it through the ring.
+class PeerMessage(Message):
+    """A message. `gpu` is None for host memory. `ready` is an event: at first the memory may be used after
+    it; once a copy has started, the memory is copied after it. `staged` is its operation if threads move the
+    message through the ring.
     """
 
-    def __init__(self, way: Direction, what: Buffer, crc32: int | None) -> None:
-        self._way, self.what, self.crc32 = way, what, crc32
-        self.gpu: Gpu | None = None
+    def __init__(self, direction: PeerDirection, what: Buffer, crc32: int | None) -> None:
+        super().__init__(direction.ring, direction.begun, what, crc32)
+        self._direction = direction
+        self.gpu = None if what.device is None else direction.gpus[what.device]
         self.ready: int | None = None
         self.staged: Operation | None = None
         self.finished = False
-
-    def place(self, number: int, slot: Slot) -> None:
-        """Make it the message of that number, whose progress its slot shows with the value `word`."""
-        self.number, self.slot, self.word = number, slot, (number + 1) % WRAP
 
     def context(self) -> AbstractContextManager[object]:
         """Its GPU's context."""
         return nullcontext() if self.what.device is None else cuda().on(self.what.device)
 
     def is_ready(self) -> bool:
-        """Whether the work before the message is done. The context must be current."""
+        """Whether the event has passed. The context must be current."""
         if self.gpu and self.ready is not None and self.gpu.passed(self.ready):
             self.ready = None
         return self.ready is None
 
     def progressing(self) -> AbstractContextManager[None]:
-        return Progressing(self._way, self.context())
+        return Progressing(self._direction, self.context())
 
     def back_off(self, waited: float) -> None:
         for _ in range(WORD_READS):
-            if self._way.has_news(self):
+            if self._direction.has_news(self):
                 return
         back_off(waited, WAIT_SPIN_SECONDS)
 
     def done(self) -> bool:
         if not self.finished:
-            self._way.check()
+            self._direction.check()
         return self.finished
 
-    def expected_crc32(self) -> int | None:
-        return self.crc32
 
-
-class Direction(Progress):
+class PeerDirection(Progress):
     """The common part of both directions."""
 
-    def __init__(self, ring: Ring, staged: SharedChannel) -> None:
+    def __init__(self, ring: Ring, sending: bool) -> None:
         super().__init__()
-        self.ring, self.staged = ring, staged
+        self.ring, self.staging = ring, RingThreads(ring, sending)
         self.gone = False
-        self.barrier = Barrier()
-        self._slots: list[Slot] = list(ring.header.slots)
-        self._begun = 0  # messages
-        self._gpus: dict[int, Gpu] = {}
+        self.begun = 0  # messages
+        self.gpus: dict[int, Gpu] = {}
+        self._waiting, self._moving = deque[PeerMessage](), deque[PeerMessage]()
 
     def prepare(self, device: int) -> None:
-        """Create what a device needs, once."""
-        if device not in self._gpus:
-            with cuda().on(device):
-                self._gpus[device] = Gpu()
+        """Pin the ring, with its slots, and create what a device needs, once."""
+        if device not in self.gpus:
+            self.ring.pin(device)
+            self.gpus[device] = Gpu(device)
 
-    def begin(self, message: Message, stream: int | None) -> Operation:
+    def begin(self, what: Buffer, stream: int | None, crc32: int | None) -> Operation:
         """Start a message, after the work that is queued on the stream now."""
-        device = message.what.device
-        with self._lock, message.context():
+        with self._lock:
             if self.gone:
                 raise PeerLost("the connection is broken")
-            message.place(self._begun, self._slots[self._begun % SLOTS])
-            self._begun += 1
-            if device is not None:
-                message.gpu = self._gpus[device]
-                if stream is not None:
+            message = PeerMessage(self, what, crc32)
+            self.begun += 1
+            with message.context():
+                if message.gpu and stream is not None:
                     self._order(message, message.gpu, stream)
-            self._add(message)
-            self._advance()
-            if stream is not None:
-                self._advance_shortly()
-            self._drive(at_once=stream is not None)
+                self._waiting.append(message)
+                self._advance()
+                if stream is not None:
+                    self._advance_shortly()
+                self._drive(at_once=stream is not None)
         return message
 
-    def _order(self, message: Message, gpu: Gpu, stream: int) -> None:
+    def _order(self, message: PeerMessage, gpu: Gpu, stream: int) -> None:
         """Put the message between the work queued on a stream now, and that queued later."""
         message.ready = gpu.record(stream)
         self._enter(message, gpu, stream)
         address = self.ring.on_device(message.slot, "arrived")
         cuda().call("cuStreamWaitValue32_v2", stream, address, message.word, WAIT_GEQ)
-        gpu.programs.mark(stream)
+        gpu.mark(stream)
 
-    def _enter(self, message: Message, gpu: Gpu, stream: int) -> None:
+    def _enter(self, message: PeerMessage, gpu: Gpu, stream: int) -> None:
         """Queue what precedes the wait of a program's stream for the message."""
         return
 
@@ -155,12 +119,32 @@ class Direction(Progress):
         """Take the steps that are possible in less time than another thread needs to wake up."""
         return
 
-    @abstractmethod
-    def _add(self, message: Message) -> None:
-        """Take a message as the last one. Holds the lock."""
+    @property
+    def pending(self) -> bool:
+        return bool(self._waiting or self._moving)
+
+    def _forget(self) -> None:
+        self._waiting.clear()
+        self._moving.clear()
+
+    def _advance(self) -> bool:
+        before = len(self._waiting), len(self._moving)
+        while self._moving and self._has_moved(self._moving[0]):
+            self._moving.popleft().finished = True
+        while self._waiting and self._start(self._waiting[0]):
+            self._moving.append(self._waiting.popleft())
+        return before != (len(self._waiting), len(self._moving))
 
     @abstractmethod
-    def has_news(self, message: Message) -> bool:
+    def _start(self, message: PeerMessage) -> bool:
+        """Start the first message that waits, if that is possible now. Whether it was."""
+
+    @abstractmethod
+    def _has_moved(self, message: PeerMessage) -> bool:
+        """Whether the first message that was started is in place."""
+
+    @abstractmethod
+    def has_news(self, message: PeerMessage) -> bool:
         """Whether the words of the message's slot may show something to do. Needs no lock."""
 
     def check(self) -> None:
@@ -171,23 +155,17 @@ class Direction(Progress):
         if self._failed:
             raise self._failed
 
-    def _context(self) -> AbstractContextManager[object]:
-        return nullcontext()  # each message has its own
-
     def release(self) -> None:
         """End all waits. Does not wait itself: a thread that waits for a message may call it."""
         self.gone = True
-        self.ring.poison_slots(self._begun)
+        self.staging.release()
+        self.ring.poison_slots(self.begun)
 
     def close(self) -> None:
         """Wait for all queued work, with its waits kept satisfied, and free what it needed."""
+        self.release()
         self.abandon()
-        for device, gpu in self._gpus.items():
-            with cuda().on(device):
-                deadline = time.monotonic() + DRAIN_SECONDS
-                while not gpu.programs.all_passed() and time.monotonic() < deadline:
-                    self.ring.poison_slots(self._begun)
-                    time.sleep(0.001)
-                gpu.close()
-        self._gpus.clear()
-        self._slots.clear()
+        for gpu in self.gpus.values():
+            gpu.close(lambda: self.ring.poison_slots(self.begun))
+        self.gpus.clear()
+        self.staging.close()

@@ -3,58 +3,35 @@
 from __future__ import annotations
 
 import ctypes
-from collections import deque
 
 from gdrkit.agent.native.cuda import IpcHandle
 from gdrkit.agent.native.cuda_abi import POINTER_BUFFER_ID, WRITE_DEFAULT
 from gdrkit.transport.buffers import Buffer
-from gdrkit.transport.errors import TransportError
+from gdrkit.transport.gpu import Gpu
 from gdrkit.transport.native.cuda import CudaError, cuda
-from gdrkit.transport.peer_direction import Direction, Gpu, Message
+from gdrkit.transport.peer_direction import PeerDirection, PeerMessage
 from gdrkit.transport.peer_sender import NO_HANDLE
 from gdrkit.transport.ring import SLOTS, Ring
-from gdrkit.transport.shared import SharedChannel
 
 
-class PeerReceiver(Direction):
+class PeerReceiver(PeerDirection):
     """Posts where each message goes to once its memory is ready."""
 
     needs_thread = False
 
-    def __init__(self, ring: Ring, staged: SharedChannel) -> None:
-        super().__init__(ring, staged)
-        self._unposted, self._expected = deque[Message](), deque[Message]()
+    def __init__(self, ring: Ring) -> None:
+        super().__init__(ring, sending=False)
         self._handles: dict[int, tuple[bytes, int]] = {}  # of allocations, and their addresses
-        self._posting: dict[int, tuple[Message, int]] = {}  # by slot: events after what streams post
+        self._posting: dict[int, tuple[PeerMessage, int]] = {}  # by slot: events after what streams post
 
-    @property
-    def pending(self) -> bool:
-        return bool(self._expected)
-
-    def has_news(self, message: Message) -> bool:
+    def has_news(self, message: PeerMessage) -> bool:
         slot = message.slot
         return slot.arrived == message.word or (slot.announced == message.word and not slot.copied)
 
-    def _add(self, message: Message) -> None:
-        self._unposted.append(message)
-        self._expected.append(message)
-
     def _can_advance(self) -> bool:
-        return not self.gone and (bool(self._unposted) or self.has_news(self._expected[0]))
+        return not self.gone and (bool(self._waiting) or self.has_news(self._moving[0]))
 
-    def _forget(self) -> None:
-        self._unposted.clear()
-        self._expected.clear()
-
-    def _advance(self) -> bool:
-        before = len(self._unposted), len(self._expected)
-        while self._expected and self._is_here(self._expected[0]):
-            self._expected.popleft().finished = True
-        while self._unposted and self._post(self._unposted[0]):
-            self._unposted.popleft()
-        return before != (len(self._unposted), len(self._expected))
-
-    def _enter(self, message: Message, gpu: Gpu, stream: int) -> None:
+    def _enter(self, message: PeerMessage, gpu: Gpu, stream: int) -> None:
         """Let the stream post the message itself, unless that can be done at once."""
         if message.is_ready() or not self._has_slot(message):
             return
@@ -63,9 +40,10 @@ class PeerReceiver(Direction):
         cuda().call("cuStreamWriteValue32_v2", stream, address, message.word, WRITE_DEFAULT)
         self._posting[message.number % SLOTS] = message, gpu.record(stream)
 
-    def _has_slot(self, message: Message) -> bool:
+    def _has_slot(self, message: PeerMessage) -> bool:
         """Whether the message SLOTS before it is received, and no stream is left to post that one."""
-        if self._expected and message.number - self._expected[0].number >= SLOTS:
+        first = (self._moving or self._waiting or (message,))[0]
+        if message.number - first.number >= SLOTS:
             return False
         posting, event = self._posting.get(message.number % SLOTS, (message, 0))
         if posting is not message:
@@ -75,8 +53,7 @@ class PeerReceiver(Direction):
             del self._posting[message.number % SLOTS]
         return True
 
-    def _post(self, message: Message) -> bool:
-        """Whether the message is posted now."""
+    def _start(self, message: PeerMessage) -> bool:
         with message.context():
             if not (message.is_ready() and self._has_slot(message)):
                 return False
@@ -85,12 +62,12 @@ class PeerReceiver(Direction):
                 message.slot.posted = message.word
         return True
 
-    def _describe(self, message: Message) -> None:
+    def _describe(self, message: PeerMessage) -> None:
         slot, what = message.slot, message.what
         handle, slot.offset = self._handle(what) if message.gpu and what.size_bytes else (NO_HANDLE, 0)
         ctypes.memmove(slot.handle, handle, len(handle))
         slot.posted_bytes = what.size_bytes
-        self.barrier()
+        self.ring.barrier()
 
     def _handle(self, what: Buffer) -> tuple[bytes, int]:
         """The IPC handle of the allocation that contains a buffer, and the buffer's offset in it.
@@ -109,21 +86,15 @@ class PeerReceiver(Direction):
         found, base = self._handles[key]
         return found, what.address - base
 
-    def _is_here(self, message: Message) -> bool:
-        """Whether the message has arrived. Raises TransportError for one of another size."""
-        slot, size = message.slot, message.what.size_bytes
+    def _has_moved(self, message: PeerMessage) -> bool:
+        """As in the base class. Raises TransportError for a message of another size."""
         if message.staged is None:
-            if not self.has_news(message):
+            if not (self.has_news(message) and message.accept()):
                 return False
-            if slot.size_bytes != size:
-                raise TransportError(
-                    f"message of {slot.size_bytes} bytes received where {size} were expected"
-                )
-            message.crc32 = slot.crc32 if slot.checked else None
-            if slot.copied:
+            if message.slot.copied:
                 return True
-            message.staged = self.staged.receive(message.what, None)
+            message.staged = self.staging.queue(message.what, message.gpu)
         if not message.staged.done():
             return False
-        slot.arrived = message.word
+        message.finish()
         return True

@@ -3,106 +3,66 @@
 from __future__ import annotations
 
 import time
-from collections import deque
 
 from gdrkit.agent.native.cuda import IpcHandle
 from gdrkit.agent.native.cuda_abi import IPC_LAZY_PEER_ACCESS
 from gdrkit.transport.native.cuda import CudaError, cuda
 from gdrkit.transport.operation import pause
-from gdrkit.transport.peer_direction import Direction, Gpu, Message
+from gdrkit.transport.peer_direction import PeerDirection, PeerMessage
 from gdrkit.transport.ring import Ring
-from gdrkit.transport.shared import SharedChannel
 
 NO_HANDLE = bytes(64)
 _SHORT_SECONDS = 50e-6  # NVLink moves 1 MiB in a fifth of it
 
 
-class PeerSender(Direction):
+class PeerSender(PeerDirection):
     """Copies each message once its memory is ready and the receiver has posted where it goes to."""
 
-    def __init__(self, ring: Ring, staged: SharedChannel) -> None:
-        super().__init__(ring, staged)
-        self._waiting, self._moving = (
-            deque[Message](),
-            deque[tuple[Message, int]](),
-        )  # and events after copies
+    def __init__(self, ring: Ring) -> None:
+        super().__init__(ring, sending=True)
         self._opened: dict[tuple[int, bytes], tuple[int, int]] = {}  # first and last address
-
-    @property
-    def pending(self) -> bool:
-        return bool(self._waiting or self._moving)
 
     def _interval(self, waited: float) -> float:
         return pause(waited)  # shorter: the other side waits for this thread
 
-    def has_news(self, message: Message) -> bool:
+    def has_news(self, message: PeerMessage) -> bool:
         return bool(self._moving) or message.slot.posted == message.word
 
-    def _add(self, message: Message) -> None:
-        self._waiting.append(message)
-
     def _can_advance(self) -> bool:
-        first = self._waiting[0] if self._waiting else self._moving[0][0]
-        return not self.gone and self.has_news(first)
-
-    def _forget(self) -> None:
-        self._waiting.clear()
-        self._moving.clear()
-
-    def _advance(self) -> bool:
-        before = len(self._waiting), len(self._moving)
-        while self._moving and self._has_moved(*self._moving[0]):
-            self._moving.popleft()[0].finished = True
-        while self._waiting and self._start(self._waiting[0]):
-            self._waiting.popleft()
-        return before != (len(self._waiting), len(self._moving))
+        return not self.gone and self.has_news(self._waiting[0] if self._waiting else self._moving[0])
 
     def _advance_shortly(self) -> None:
         end = time.monotonic() + _SHORT_SECONDS
         while self._moving and not self._waiting and time.monotonic() < end:
             self._advance()
 
-    def _has_moved(self, message: Message, event: int) -> bool:
+    def _has_moved(self, message: PeerMessage) -> bool:
         if message.staged is not None:
             return message.staged.done() and message.slot.arrived == message.word
-        assert message.gpu
         with message.context():
-            if not message.gpu.passed(event):
+            if not message.is_ready():
                 return False
-        message.slot.arrived = message.word
+        message.finish()
         return True
 
-    def _start(self, message: Message) -> bool:
-        """Whether the message is on its way now."""
-        if message.slot.posted != message.word or (self._moving and self._moving[-1][0].staged is not None):
+    def _start(self, message: PeerMessage) -> bool:
+        if message.slot.posted != message.word or (self._moving and self._moving[-1].staged is not None):
             return False
         with message.context():
             if not message.is_ready():
                 return False
             if message.gpu and (target := self._target(message)):
-                self._announce(message, copied=True)
-                self._copy(message, message.gpu, target)
+                message.announce(copied=True)
+                cuda().copy(target, message.what.address, message.what.size_bytes, message.gpu.stream)
+                message.ready = message.gpu.record(message.gpu.stream)
                 return True
         if self._moving:  # a staged one moves alone
             return False
-        self._announce(message, copied=False)
-        message.staged = self.staged.transmit(message.what, None, None)
-        self._moving.append((message, 0))
+        message.announce()
+        message.staged = self.staging.queue(message.what, message.gpu)
         return True
 
-    def _copy(self, message: Message, gpu: Gpu, target: int) -> None:
-        what = message.what
-        cuda().copy(target, what.address, what.size_bytes, gpu.stream)
-        self._moving.append((message, gpu.record(gpu.stream)))
-
-    def _announce(self, message: Message, *, copied: bool) -> None:
-        slot = message.slot
-        slot.size_bytes, slot.copied = message.what.size_bytes, copied
-        slot.crc32, slot.checked = message.crc32 or 0, message.crc32 is not None
-        self.barrier()
-        slot.announced = message.word
-
-    def _target(self, message: Message) -> int:
+    def _target(self, message: PeerMessage) -> int:
         """The address to copy to, or 0 if the message has to be staged. The context must be current."""
         what, handle, offset = message.what, bytes(message.slot.handle), message.slot.offset
         if handle == NO_HANDLE or message.slot.posted_bytes != what.size_bytes:
@@ -119,10 +79,11 @@ class PeerSender(Direction):
         return first + offset if first + offset + what.size_bytes <= last else 0
 
     def close(self) -> None:
+        self.release()
         self.abandon()
         for (device, _), (address, _) in self._opened.items():
             with cuda().on(device):
-                cuda().call("cuStreamSynchronize", self._gpus[device].stream)
+                cuda().call("cuStreamSynchronize", self.gpus[device].stream)
                 if address:
                     cuda().call("cuIpcCloseMemHandle", address)
         self._opened.clear()

@@ -7,7 +7,7 @@ from __future__ import annotations
 import threading
 import time
 from abc import ABC, abstractmethod
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 
 from gdrkit.transport.errors import TransportError
 from gdrkit.transport.native.cuda import CudaError
@@ -39,9 +39,9 @@ class Progress(ABC):
     def pending(self) -> bool:
         """Whether there is anything to drive."""
 
-    @abstractmethod
     def _context(self) -> AbstractContextManager[object]:
         """The context in which `_advance` runs."""
+        return nullcontext()
 
     @abstractmethod
     def _can_advance(self) -> bool:
@@ -89,17 +89,6 @@ class Progress(ABC):
     def progressing(self) -> Progressing:
         """A context for a thread that only drives progress: the background thread sleeps."""
         return Progressing(self, self._context())
-
-    def begin_progress(self) -> None:
-        with self._lock:
-            self._waited_for = True
-            self._progressing.append(threading.get_ident())
-
-    def end_progress(self) -> None:
-        with self._lock:
-            self._progressing.remove(threading.get_ident())
-            if self.pending:
-                self._changed.notify()
 
     def _progress_loop(self) -> None:
         """Drive messages that no thread waits for."""
@@ -159,8 +148,13 @@ class Progressing:
 
     def __enter__(self) -> None:
         self._context.__enter__()
-        self._progress.begin_progress()
+        with self._progress._lock:
+            self._progress._waited_for = True
+            self._progress._progressing.append(threading.get_ident())
 
     def __exit__(self, *error: object) -> None:
-        self._progress.end_progress()
+        with self._progress._lock:
+            self._progress._progressing.remove(threading.get_ident())
+            if self._progress.pending:
+                self._progress._changed.notify()
         self._context.__exit__(None, None, None)

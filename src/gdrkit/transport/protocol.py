@@ -5,7 +5,7 @@ packages.
 """
 
 import json
-from typing import Any, NamedTuple, Union
+from typing import Any, NamedTuple, Union, get_args
 
 from gdrkit.transport.errors import TransportError
 
@@ -121,21 +121,7 @@ ProtocolMessage = Union[  # noqa: UP007 (Python 3.9)
     RequestDone,
     Bye,
 ]
-_KINDS = {
-    kind.__name__: kind
-    for kind in (
-        Hello,
-        Proposal,
-        ProposalAnswer,
-        Region,
-        WindowOffer,
-        MemoryRequest,
-        RequestGranted,
-        RequestRefused,
-        RequestDone,
-        Bye,
-    )
-}
+_KINDS = {kind.__name__: kind for kind in get_args(ProtocolMessage)}
 
 
 def encode(message: ProtocolMessage) -> bytes:

@@ -14,7 +14,8 @@ from __future__ import annotations
 import os
 import struct
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 
 from gdrkit.agent.native.verbs_abi import NUMBERS
 from gdrkit.transport import protocol
@@ -34,7 +35,7 @@ from gdrkit.transport.native.verbs import (
     VerbsDevice,
     VerbsError,
 )
-from gdrkit.transport.operation import Operation, back_off, until
+from gdrkit.transport.operation import Operation, until
 from gdrkit.transport.registration import Registered, register
 from gdrkit.transport.sealed_socket import SealedSocket
 from gdrkit.transport.socket_channel import SocketChannel
@@ -62,11 +63,7 @@ class Endpoint:
             gid_index if gid_index is not None else 0 if infiniband else roce_gid(name, self.port)
         )
         self.gid = self.device.gid(self.port, self.gid_index)
-        self._queues = [
-            (CompletionQueue(self.device, 2 * DEPTH), CompletionQueue(self.device, 2 * DEPTH))
-            for _ in range(CHANNELS)
-        ]
-        self.pairs = [QueuePair(self.device, *queues, DEPTH) for queues in self._queues]
+        self.pairs = [QueuePair(self.device, DEPTH) for _ in range(CHANNELS)]
         self._kept: dict[tuple[int, int], Registered] = {}
         self._regions: set[MemoryRegion] = set()
 
@@ -87,10 +84,6 @@ class Endpoint:
         except VerbsError as error:
             raise PathUnavailable(str(error)) from None
 
-    def queues(self, index: int) -> tuple[CompletionQueue, CompletionQueue]:
-        """A channel's completion queues for sends and for receives."""
-        return self._queues[index]
-
     def keep(self, what: Buffer) -> Registered:
         """Register memory until the endpoint closes, and keep its owner alive until then."""
         key = (what.address, what.size_bytes)
@@ -109,26 +102,28 @@ class Endpoint:
             self._regions.add(found.region)
         return found
 
-    def release(self, found: Registered) -> None:
-        """Undo a registration."""
-        if found.region and found.region in self._regions:
-            self._regions.remove(found.region)
-            found.region.close()
-
-    def kept(self, what: Buffer) -> Registered | None:
-        """The kept registration that contains all of `what`, or None."""
-        for (address, size), found in self._kept.items():
-            if address <= what.address and what.address + what.size_bytes <= address + size:
-                return found
-        return None
+    @contextmanager
+    def use(self, what: Buffer) -> Iterator[MemoryRegion | None]:
+        """Memory for the duration of one request: the kept registration that contains all of it, or a
+        temporary one, or None if it has to be staged.
+        """
+        end = what.address + what.size_bytes
+        for (address, size), kept in self._kept.items():
+            if address <= what.address and end <= address + size:
+                yield kept.region
+                return
+        region = self.register(what).region
+        try:
+            yield region
+        finally:
+            if region and region in self._regions:
+                self._regions.remove(region)
+                region.close()
 
     def close(self) -> None:
         """Release all resources, in the order of their dependencies."""
         for pair in self.pairs:
             pair.close()
-        for queues in self._queues:
-            for queue in queues:
-                queue.close()
         for region in self._regions:  # including those of requests that never completed
             region.close()
         self._regions.clear()
@@ -139,32 +134,28 @@ class Endpoint:
 class RdmaChannel(SocketChannel):
     """Messages and direct access over one queue pair."""
 
-    name = "verbs"
-
     def __init__(self, out: SealedSocket, into: SealedSocket, endpoint: Endpoint, index: int) -> None:
         super().__init__((out,), (into,))
         self._endpoint, self._pair = endpoint, endpoint.pairs[index]
-        self._sent, self._received = endpoint.queues(index)
         self._gone = threading.Event()
         self._requests = self._outstanding = 0
         self._finished: dict[int, Completion] = {}
         self._posting = threading.RLock()
 
-    def push(self, what: Buffer, staging: Staging | None, crc32: int | None) -> int | None:
+    def push(self, what: Buffer, staging: Staging | None, crc32: int | None) -> None:
         self.announce(what, crc32)
         done = 0
         while done < what.size_bytes:
-            address, rkey, size = _OFFER.unpack(self._out.receive(_OFFER.size))
+            address, rkey, size = _OFFER.unpack(self._out[0].sealed.receive(_OFFER.size))
             if not 0 < size <= what.size_bytes - done:
                 raise TransportError(f"invalid offer of {size} bytes; {what.size_bytes - done} are left")
             self._write(what.part(done, size), staging, address, rkey, notify=True)
             done += size
-        return None
 
     def pull(self, into: Buffer, staging: Staging | None) -> int | None:
         crc = self.announced(into)
         if into.size_bytes:
-            self._take(into, staging)
+            self._receive_into(into, staging, self._offer)
         return crc
 
     def access(
@@ -178,85 +169,73 @@ class RdmaChannel(SocketChannel):
                 f"{what.size_bytes} bytes at {offset} do not fit into {region.size_bytes} bytes"
             )
 
-        remote, use = region.address + offset, _Use(self._endpoint, what)
+        remote, rkey = region.address + offset, region.rkey
         if what.device is None and what.size_bytes <= _LARGEST_WRITE:
-            return self._posted(what, use, remote, region.rkey, write=write)
+            # Posted at once, so that several can be in flight; waits only while the queue is full.
+            using = ExitStack()
+            here = using.enter_context(self._endpoint.use(what))
+            assert here
+            opcode = "IBV_WR_RDMA_WRITE" if write else "IBV_WR_RDMA_READ"
+            request = self._post(opcode, what.address, what.size_bytes, here.lkey, remote, rkey)
+            return _Posted(self, request, using)
 
         def work(staging: Staging | None) -> None:
             if write:
-                self._write(what, staging, remote, region.rkey, notify=False)
+                self._write(what, staging, remote, rkey, notify=False)
             else:
-                self._read(what, staging, remote, region.rkey)
+                self._read(what, staging, remote, rkey)
 
         return self.run(what, stream, work)
 
-    def _posted(self, what: Buffer, use: _Use, remote: int, rkey: int, *, write: bool) -> Operation:
-        """Post the request at once, so that several can be in flight; waits only while the queue is full."""
-        _, lkey = use.__enter__()
-        opcode = "IBV_WR_RDMA_WRITE" if write else "IBV_WR_RDMA_READ"
-        request = self._post(opcode, what.address, what.size_bytes, lkey or 0, remote, rkey)
-        return _Posted(self, request, use)
-
-    def _write(
-        self, what: Buffer, staging: Staging | None, address: int, rkey: int, *, notify: bool
-    ) -> None:
-        with _Use(self._endpoint, what) as (memory, lkey):
-            if lkey is not None:
-                self._post_writes(what.address, what.size_bytes, lkey, address, rkey, notify)
-                return
-            assert memory is None and staging is not None
-            offset = 0
-            for piece_address, size in staging.pieces_out_of(what):
-                with _Use(self._endpoint, Buffer(piece_address, size, None, staging)) as (_, key):
-                    last = notify and offset + size == what.size_bytes
-                    self._post_writes(piece_address, size, key or 0, address + offset, rkey, last)
-                offset += size
-
-    def _post_writes(
-        self, address: int, size_bytes: int, lkey: int, remote: int, rkey: int, notify: bool
-    ) -> None:
-        for offset in range(0, size_bytes, _LARGEST_WRITE):
-            size = min(_LARGEST_WRITE, size_bytes - offset)
-            last = notify and offset + size == size_bytes
+    def _write(self, what: Buffer, staging: Staging | None, remote: int, rkey: int, *, notify: bool) -> None:
+        done = 0
+        for address, size, region in self._send_from(what, staging):
+            last = notify and done + size == what.size_bytes
             opcode = "IBV_WR_RDMA_WRITE_WITH_IMM" if last else "IBV_WR_RDMA_WRITE"
-            self._do(opcode, address + offset, size, lkey, remote + offset, rkey)
+            self._do(opcode, address, size, region.lkey, remote + done, rkey)
+            done += size
 
-    def _read(self, into: Buffer, staging: Staging | None, address: int, rkey: int) -> None:
-        with _Use(self._endpoint, into) as (memory, lkey):
-            if lkey is not None:
+    def _read(self, into: Buffer, staging: Staging | None, remote: int, rkey: int) -> None:
+        done = 0
+
+        def fill(address: int, size: int, region: MemoryRegion) -> None:
+            nonlocal done
+            self._do("IBV_WR_RDMA_READ", address, size, region.lkey, remote + done, rkey)
+            done += size
+
+        self._receive_into(into, staging, fill)
+
+    def _send_from(self, what: Buffer, staging: Staging | None) -> Iterator[tuple[int, int, MemoryRegion]]:
+        """Memory as parts of at most _LARGEST_WRITE bytes: address, size and registration. Memory that
+        cannot be registered is staged.
+        """
+        with self._endpoint.use(what) as region:
+            if region:
+                for offset in range(0, what.size_bytes, _LARGEST_WRITE):
+                    yield what.address + offset, min(_LARGEST_WRITE, what.size_bytes - offset), region
+                return
+        assert staging is not None
+        for address, size in staging.out_of(what):
+            yield from self._send_from(Buffer(address, size, None, staging), None)
+
+    def _receive_into(
+        self, into: Buffer, staging: Staging | None, fill: Callable[[int, int, MemoryRegion], None]
+    ) -> None:
+        """Fill memory: `fill` is called in order for each part, as `_send_from` divides it."""
+        with self._endpoint.use(into) as region:
+            if region:
                 for offset in range(0, into.size_bytes, _LARGEST_WRITE):
-                    size = min(_LARGEST_WRITE, into.size_bytes - offset)
-                    self._do("IBV_WR_RDMA_READ", into.address + offset, size, lkey, address + offset, rkey)
+                    fill(into.address + offset, min(_LARGEST_WRITE, into.size_bytes - offset), region)
                 return
-            assert memory is None and staging is not None
-            done = 0
+        assert staging is not None
+        staging.into(
+            into,
+            lambda address, size: self._receive_into(Buffer(address, size, None, staging), None, fill),
+        )
 
-            def fill(piece_address: int, size: int) -> None:
-                nonlocal done
-                with _Use(self._endpoint, Buffer(piece_address, size, None, staging)) as (_, key):
-                    self._do("IBV_WR_RDMA_READ", piece_address, size, key or 0, address + done, rkey)
-                done += size
-
-            staging.pieces_into(into, fill)
-
-    def _take(self, into: Buffer, staging: Staging | None) -> None:
-        with _Use(self._endpoint, into) as (found, lkey):
-            if found is not None and lkey is not None:
-                self._offer(into.address, into.size_bytes, found)
-                return
-            assert staging is not None
-
-            def fill(address: int, size: int) -> None:
-                with _Use(self._endpoint, Buffer(address, size, None, staging)) as (piece, _):
-                    assert piece is not None
-                    self._offer(address, size, piece)
-
-            staging.pieces_into(into, fill)
-
-    def _offer(self, address: int, size_bytes: int, found: Registered) -> None:
-        assert found.region is not None
+    def _offer(self, address: int, size_bytes: int, region: MemoryRegion) -> None:
         self._pair.post_receive(0)
-        self._into.send(_OFFER.pack(address, found.region.rkey, size_bytes))
+        self._into[0].sealed.send(_OFFER.pack(address, region.rkey, size_bytes))
         self._until(self._received_notification)
 
     def _do(self, opcode: str, address: int, size: int, lkey: int, remote: int, rkey: int) -> None:
@@ -291,12 +270,12 @@ class RdmaChannel(SocketChannel):
     def _reap(self) -> None:
         """Move all completions from the queue to `_finished`, where waiting threads find them."""
         with self._posting:
-            while (completion := self._poll(self._sent)) is not None:
+            while (completion := self._poll(self._pair.sends)) is not None:
                 self._finished[completion.request] = completion
                 self._outstanding -= 1
 
     def _received_notification(self) -> bool:
-        completion = self._poll(self._received)
+        completion = self._poll(self._pair.receives)
         if completion is not None:
             self._check(completion)
         return completion is not None
@@ -308,11 +287,11 @@ class RdmaChannel(SocketChannel):
             raise PeerLost(f"the RDMA device failed: {error}") from None
 
     def _check(self, completion: Completion) -> None:
-        if completion.ok:
+        if not completion.error:
             return
         if self._gone.is_set():
             raise PeerLost("the other process is gone")
-        raise TransportError(f"the RDMA device reports: {completion.words}")
+        raise TransportError(f"the RDMA device reports: {completion.error}")
 
     def _until(self, condition: Callable[[], bool]) -> None:
         until(condition, self._gone.is_set)
@@ -325,40 +304,15 @@ class RdmaChannel(SocketChannel):
 class _Posted(Operation):
     """A request that was posted to the device."""
 
-    def __init__(self, channel: RdmaChannel, request: int, use: _Use) -> None:
-        self._channel, self._request, self._use = channel, request, use
+    def __init__(self, channel: RdmaChannel, request: int, using: ExitStack) -> None:
+        self._channel, self._request, self._using = channel, request, using
         self._done = False
-
-    def back_off(self, waited: float) -> None:
-        back_off(waited)
 
     def done(self) -> bool:
         if not self._done and self._channel.sent(self._request):
             self._done = True
-            self._use.__exit__()
+            self._using.close()
         return self._done
-
-    def expected_crc32(self) -> int | None:
-        return None
-
-
-class _Use:
-    """Registered memory for the duration of one request: a kept registration, or a temporary one.
-
-    As a context: (the registration, its lkey), or (None, None) if the memory has to be staged.
-    """
-
-    def __init__(self, endpoint: Endpoint, what: Buffer) -> None:
-        self._endpoint, self._kept = endpoint, endpoint.kept(what)
-        self._found = self._kept or endpoint.register(what)
-
-    def __enter__(self) -> tuple[Registered | None, int | None]:
-        region = self._found.region
-        return (self._found, region.lkey) if region else (None, None)
-
-    def __exit__(self, *_: object) -> None:
-        if self._kept is None:
-            self._endpoint.release(self._found)
 
 
 def roce_gid(name: str, port: int) -> int:

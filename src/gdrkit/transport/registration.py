@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from gdrkit.agent.native.cuda_abi import HANDLE_DMA_BUF
 from gdrkit.transport.buffers import Buffer
+from gdrkit.transport.native.cuda import CudaError, cuda
 from gdrkit.transport.native.verbs import MemoryRegion, VerbsDevice, VerbsError
 
 
@@ -20,11 +21,10 @@ class RegistrationRefusal(NamedTuple):
 
 
 class Registered(NamedTuple):
-    """Memory and its path: `dmabuf` or `peermem` for GPU memory, `host`; or `staged`, which no device can
-    access (`region` is None). `refusals` are the better paths that failed.
+    """A registration and its path: `dmabuf` or `peermem` for GPU memory, `host`; or `staged`, if no device
+    accepts the memory (`region` is None). `refusals` are the better paths that failed.
     """
 
-    buffer: Buffer
     path: str
     region: MemoryRegion | None
     refusals: tuple[RegistrationRefusal, ...] = ()
@@ -40,18 +40,16 @@ def register(device: VerbsDevice, what: Buffer) -> Registered:
     registration and its refusals over rdma_rxe.
     """
     if what.device is None:
-        return Registered(what, "host", device.register(what.address, what.size_bytes))
+        return Registered("host", device.register(what.address, what.size_bytes))
     refusals: list[RegistrationRefusal] = []
     for path, attempt in (("dmabuf", _by_dmabuf), ("peermem", _by_address)):
-        from gdrkit.transport.native.cuda import CudaError
-
         try:
-            return Registered(what, path, attempt(device, what), tuple(refusals))
+            return Registered(path, attempt(device, what), tuple(refusals))
         except VerbsError as error:
             refusals.append(RegistrationRefusal(path, error.call, error.errno, os.strerror(error.errno)))
         except CudaError as error:
             refusals.append(RegistrationRefusal(path, error.call, error.number, error.name))
-    return Registered(what, "staged", None, tuple(refusals))
+    return Registered("staged", None, tuple(refusals))
 
 
 def _by_address(device: VerbsDevice, what: Buffer) -> MemoryRegion:
@@ -60,8 +58,6 @@ def _by_address(device: VerbsDevice, what: Buffer) -> MemoryRegion:
 
 def _by_dmabuf(device: VerbsDevice, what: Buffer) -> MemoryRegion:
     """Export the whole allocation as a dma-buf, and register our part of it."""
-    from gdrkit.transport.native.cuda import cuda
-
     driver = cuda()
     base, size = driver.allocation(what.address)
     # The range must consist of whole host pages (CUDA driver API, cuMemGetHandleForAddressRange).

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import socket
 import time
-from types import TracebackType
 from typing import TypeVar
 
 from gdrkit.transport import protocol
@@ -93,15 +92,7 @@ class Listener:
                     raise
                 considered.append(f"{path}: {error}")
                 continue
-            return Connection(
-                sealed,
-                prepared.channels(sockets, listening=True),
-                tuple(considered),
-                prepared.endpoint,
-                listening=True,
-                gpu=self._side.gpu,
-                anonymous=prepared.anonymous,
-            )
+            return Connection(sealed, prepared, sockets, considered, listening=True)
         sealed.send_message(protocol.encode(protocol.Proposal("")))
         raise PathUnavailable("; ".join(considered) or "no path was allowed")
 
@@ -143,9 +134,7 @@ class Listener:
     def __enter__(self) -> Listener:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 
@@ -222,14 +211,7 @@ def _agreed(
             sealed.send_message(protocol.encode(protocol.ProposalAnswer(str(error))))
             continue
         sockets = _complete(prepared, sealed, address, secret, deadline)
-        return Connection(
-            sealed,
-            prepared.channels(sockets, listening=False),
-            tuple(considered),
-            prepared.endpoint,
-            gpu=side.gpu,
-            anonymous=prepared.anonymous,
-        )
+        return Connection(sealed, prepared, sockets, considered, listening=False)
 
 
 def _answer(

@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 from gdrkit.transport.errors import PathUnavailable, TransportError
+from gdrkit.transport.native.cuda import cuda
 from gdrkit.transport.shared_file import FOLDER, SharedFile, open_file, remove
 
 RING_BYTES = 64 << 20
@@ -27,26 +28,20 @@ _OVERHEAD_BYTES = 200_000
 """What a copy engine copies at 55 GB/s in the 3.5 us that each further chunk costs it: measured on an
 H200.
 """
-DESCRIPTORS = 64  # messages that may be announced and not yet received
-_HEADER = 8192
-SLOTS = 32
-"""Messages on the path `peer` that may be posted and not yet received."""
-_MAGIC = int.from_bytes(b"gdrring4", "little")
+SLOTS = 64  # messages that may be posted or announced, and not yet received
+_HEADER = 16384
+_MAGIC = int.from_bytes(b"gdrring5", "little")
 _MEMBARRIER = {"aarch64": 283}
 WRAP = 1 << 32
 """Counters are modulo this."""
 _GLOBAL, _POISON = 1, 1 << 29
 
 
-class _Descriptor(ctypes.Structure):
-    _fields_ = (("size_bytes", ctypes.c_uint64), ("crc32", ctypes.c_uint32), ("checked", ctypes.c_uint32))
-
-
 class Slot(ctypes.Structure):
-    """A message on the path `peer`: where the receiver wants it, then what the sender sends. Each side
+    """A message: where the receiver wants it (on the path `peer`), then what the sender sends. Each side
     writes its own cache lines, and last the word that shows the number of the message, plus one: `posted`
-    by the receiver, `announced` by the sender, `arrived` by the sender if it `copied` the message, else by
-    the receiver.
+    by the receiver, `announced` by the sender, `arrived` by the sender if it `copied` the message into the
+    receiver's memory, else by the receiver.
     """
 
     _fields_ = (
@@ -74,10 +69,7 @@ class _Header(ctypes.Structure):
         ("pad", ctypes.c_char * 240),
         ("produced", ctypes.c_uint32 * 32),
         ("consumed", ctypes.c_uint32 * 32),
-        ("announced", ctypes.c_uint32 * 32),
-        ("taken", ctypes.c_uint32 * 32),
         ("acknowledged", ctypes.c_uint32 * 32),
-        ("descriptors", _Descriptor * DESCRIPTORS),
         ("slots", Slot * SLOTS),
     )
 
@@ -103,6 +95,8 @@ class Ring:
         self.header = _Header.from_buffer(self._map)
         self.produced, self.consumed = self.header.produced, self.header.consumed
         self._acknowledged = self.header.acknowledged
+        self.slots: list[Slot] = list(self.header.slots)
+        self.barrier = Barrier()
         self._pinned_by: int | None = None
         self._device_offset = 0
 
@@ -187,22 +181,18 @@ class Ring:
         """
         return _step(size_bytes, self.units, self.largest_step, busy)
 
-    def piece(self, position: int, size_bytes: int, step: int) -> tuple[int, int, int]:
-        """The first chunk of the rest of a message: the unit after its end, its address, its size in bytes.
+    def pieces(self, position: int, size_bytes: int, step: int) -> Iterator[tuple[int, int, int, int]]:
+        """A message's chunks from a unit on: the unit after its end, address, offset in the message, size.
 
         `step`, a whole number of units, is the largest chunk size. The part before the ring's end is divided
         evenly: a small last chunk would cost the same pause as a full one.
         """
-        address, most = self.locate(position)
-        lap = min(size_bytes, most)
-        took = units(-(-lap // -(-lap // step)))
-        return position + took, address, min(took * UNIT_BYTES, lap)
-
-    def pieces(self, position: int, size_bytes: int, step: int) -> Iterator[tuple[int, int, int, int]]:
-        """A message's chunks as from `piece`: unit after its end, address, offset in the message, size."""
         offset = 0
         while offset < size_bytes:
-            position, address, size = self.piece(position, size_bytes - offset, step)
+            address, most = self.locate(position)
+            lap = min(size_bytes - offset, most)
+            took = units(-(-lap // -(-lap // step)))
+            size, position = min(took * UNIT_BYTES, lap), position + took
             yield position, address, offset, size
             offset += size
 
@@ -210,8 +200,6 @@ class Ring:
         """Make the ring accessible to CUDA copy engines, of that device or another. Raises CudaError."""
         if self._pinned_by is not None:
             return
-        from gdrkit.transport.native.cuda import cuda
-
         with cuda().on(device):
             self._device_offset = cuda().map_host(self.address, self.size_bytes) - self.address
         self._pinned_by = device
@@ -229,22 +217,25 @@ class Ring:
         """
         self.produced[0] = self.consumed[0] = (position + _POISON) % WRAP
 
-    def poison_slots(self, number: int) -> None:
-        """Let no stream wait any more for a message before that number. No CPU takes it for an arrival."""
-        for slot in self.header.slots:
-            slot.arrived = (number + _POISON) % WRAP
+    def poison_slots(self, begun: int) -> None:
+        """Let no stream wait any more for one of the messages begun so far. No CPU takes it for an arrival;
+        what has arrived stays so.
+        """
+        for index, slot in enumerate(self.slots):
+            latest = begun - (begun - 1 - index) % SLOTS  # the word of the latest message in this slot
+            if slot.arrived != latest % WRAP:
+                slot.arrived = (begun + _POISON) % WRAP
 
     def close(self) -> None:
         """Unpin and unmap the ring. Nothing may be using it."""
         self.unlink()
         if self._pinned_by is not None:
-            from gdrkit.transport.native.cuda import cuda
-
             with cuda().on(self._pinned_by):
                 cuda().call("cuMemHostUnregister", self.address)
             self._pinned_by = None
         if self.address:
             self.address = 0
+            self.slots.clear()
             del self.produced, self.consumed, self._acknowledged, self.header, self._base
             try:
                 self._map.close()

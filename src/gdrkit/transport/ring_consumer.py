@@ -26,34 +26,35 @@ class RingConsumer(Engine):
 
     def __init__(self, ring: Ring, device: int) -> None:
         super().__init__(ring, device)
-        self._second = self.stream()
+        self._second = self.gpu.new_stream()
         self._in_flight: deque[int] = deque()  # the end positions of queued, unfinished copies
         asked = os.environ.get("CUDA_DEVICE_MAX_CONNECTIONS", "")
         self._may_wait = (
             not (asked.isascii() and asked.isdigit() and len(asked) < 10) or int(asked) >= _QUEUES
         )
 
-    def _move(self, message: RingMessage, stream: int | None, idle: bool) -> None:
+    def _move(self, message: RingMessage, stream: int | None) -> None:
         if stream is None and not (message.short and self._may_wait):
-            self._expect(message._replace(short=False))
+            message.short = False
+            self._expect(message)
             return
         queue = self._own if stream is None else stream
         if message.short:
-            self._queue_on(message, message.begin, (queue, queue))
+            self._queue_on(message, queue, queue)
         else:
             self.follow(self._second, queue)
-            self._queue_on(message, message.begin, (queue, self._second))
+            self._queue_on(message, queue, self._second)
             self.follow(queue, self._second)
-        self._stream_events.mark(queue)
+        self.gpu.mark(queue)
 
-    def _queue(self, message: RingMessage, position: int) -> None:
-        self._queue_on(message._replace(alone=False, short=False), position, (self._own, self._second))
+    def _queue(self, message: RingMessage) -> None:
+        message.alone = False
+        self._queue_on(message, self._own, self._second)
 
-    def _queue_on(self, message: RingMessage, position: int, streams: tuple[int, int]) -> None:
+    def _queue_on(self, message: RingMessage, queue: int, other: int) -> None:
         """Queue the rest of a message on two streams alternately: one waits while the other copies."""
-        queue, other = streams
-        address, left = message.remaining(position)
-        for reaches, source, offset, size in self.ring.pieces(position, left, message.step):
+        address, left = message.remaining()
+        for reaches, source, offset, size in self.ring.pieces(message.position, left, message.step):
             if not reached(self.ring.produced[0], reaches):
                 self.wait(queue, self._produced, reaches)
             self.copy(address + offset, source, size, queue)
@@ -73,31 +74,32 @@ class RingConsumer(Engine):
         """
         while self._in_flight and reached(self.ring.consumed[0], self._in_flight[0]):
             self._in_flight.popleft()
-        ahead: int = (self.ring.filled - self._position) % WRAP
+        ahead: int = (self.ring.filled - self.messages[0].position) % WRAP
         return ahead if len(self._in_flight) < _AHEAD and ahead < WRAP // 2 else 0
 
     def _can_advance(self) -> bool:
-        return self._available() > 0 or self._position == self.messages[0].end
+        return self._available() > 0 or self.messages[0].position == self.messages[0].end
 
     def _advance(self) -> bool:
-        before = self._position, len(self.messages)
+        advanced = False
         while self.messages:
-            available = self._available()
-            if available:
-                self._queue_copy(self.messages[0], available)
-            if self._position == self.messages[0].end:
-                self._next()
+            message = self.messages[0]
+            if available := self._available():
+                advanced |= self._queue_copy(message, available)
+            if message.position == message.end:
+                self.messages.popleft()
+                advanced = True
             elif not available:
                 break
-        return before != (self._position, len(self.messages))
+        return advanced
 
-    def _queue_copy(self, message: RingMessage, available: int) -> None:
-        """Queue one copy of available units, as large as possible."""
-        address, left = message.remaining(self._position)
-        source, most = self.ring.locate(self._position)
-        size = min(left, available * UNIT_BYTES, self.ring.largest_step, most)
-        if size:
+    def _queue_copy(self, message: RingMessage, available: int) -> bool:
+        """Queue one copy of available units, as large as possible. Whether any is left to copy."""
+        address, left = message.remaining()
+        source, most = self.ring.locate(message.position)
+        if size := min(left, available * UNIT_BYTES, self.ring.largest_step, most):
             self.copy(address, source, size, self._own)
-            self._position += units(size)
-            self.count(message, self._own, self._consumed, self._position)
-            self._in_flight.append(self._position)
+            message.position += units(size)
+            self.count(message, self._own, self._consumed, message.position)
+            self._in_flight.append(message.position)
+        return bool(size)

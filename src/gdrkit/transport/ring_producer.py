@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections import deque
 
-from gdrkit.agent.native.cuda_abi import EVENT_DISABLE_TIMING
 from gdrkit.transport.engine import Engine, RingMessage
 from gdrkit.transport.ring import Ring, reached, units
 
-_MARKS = 16  # copies in flight that a waiting sender tracks; a ring holds ten chunks of a large message
+_MOST_COPYING = 16  # copies that a waiting sender tracks; a ring holds ten chunks of a large message
 
 
 class RingProducer(Engine):
@@ -17,78 +16,60 @@ class RingProducer(Engine):
     def __init__(self, ring: Ring, device: int) -> None:
         super().__init__(ring, device)
         self._latest: int | None = None
-        self._marks = [self.driver.number("cuEventCreate", EVENT_DISABLE_TIMING) for _ in range(_MARKS)]
-        self._spare = list(self._marks)
-        self._marked: deque[tuple[int, int]] = deque()  # a mark after a copy, and the unit it reaches
+        self._copying: deque[tuple[int, int]] = deque()  # an event after a copy, and the unit it reaches
 
-    def _move(self, message: RingMessage, stream: int | None, idle: bool) -> None:
+    def _move(self, message: RingMessage, stream: int | None) -> None:
         queue = self._own if stream is None else stream
-        if not idle and self._latest is not None and self._latest != queue:  # messages keep their order
+        if not message.alone and self._latest not in (None, queue):  # messages keep their order
             if self._latest == self._own:
                 self.follow(queue, self._own)
             else:
-                self._stream_events.follow(queue, self._latest)
+                self.gpu.follow_mark(queue, self._latest)
         self._latest = queue
         if stream is None:
             self._expect(message)
         else:
-            self._queue_on(message, message.begin, stream)
-            self._stream_events.mark(stream)
+            self._fill(message, stream, waits=True)
+            self.gpu.mark(stream)
 
-    def _queue(self, message: RingMessage, position: int) -> None:
-        self._queue_on(message, position, self._own)
-
-    def _queue_on(self, message: RingMessage, position: int, queue: int) -> None:
-        ring, allowed = self.ring, position
-        address, left = message.remaining(position)
-        for reaches, target, offset, size in ring.pieces(position, left, message.step):
-            if reaches > allowed and not self._has_space(reaches):
-                # Each wait stops the copy engine for 2.5 us, so wait once per half of the ring.
-                most = reaches + ring.units // 2 - units(message.step)
-                allowed = min(message.end, max(reaches, most))
-                self.wait(queue, self._consumed, allowed - ring.units)
-            self.copy(target, address + offset, size, queue)
-            self.count(message, queue, self._produced, reaches)
+    def _queue(self, message: RingMessage) -> None:
+        self._fill(message, self._own, waits=True)
 
     def _has_space(self, reaches: int) -> bool:
         return reached(self.ring.consumed[0], reaches - self.ring.units)
 
     def _can_advance(self) -> bool:
-        return self._has_space(self._position + 1)
+        return self._has_space(self.messages[0].position + 1)
 
     def _advance(self) -> bool:
-        before = self._position, len(self.messages)
-        while self.messages and self._fill(self.messages[0]):
-            self._next()
-        return before != (self._position, len(self.messages))
+        before = len(self.messages), self.messages[0].position if self.messages else 0
+        while self.messages:
+            self._fill(self.messages[0], self._own, waits=False)
+            if self.messages[0].position != self.messages[0].end:
+                break
+            self.messages.popleft()
+        return before != (len(self.messages), self.messages[0].position if self.messages else 0)
 
-    def _fill(self, message: RingMessage) -> bool:
-        """Queue the copies that the ring has space for. Returns whether the whole message is queued."""
-        address, left = message.remaining(self._position)
-        while left:
-            reaches, target, size = self.ring.piece(self._position, left, message.step)
-            if not self._has_space(reaches):
-                return False
-            self.copy(target, address, size, self._own)
-            if self._spare and not message.short:
-                mark = self._spare.pop()
-                self.call(self._record, mark, self._own)
-                self._marked.append((mark, reaches))
-            self.count(message, self._own, self._produced, reaches)
-            self._position, address, left = reaches, address + size, left - size
-        return True
+    def _fill(self, message: RingMessage, queue: int, *, waits: bool) -> None:
+        """Queue the copies that the ring has space for, or with `waits` the rest of the message."""
+        ring, allowed = self.ring, message.position
+        address, left = message.remaining()
+        for reaches, target, offset, size in ring.pieces(message.position, left, message.step):
+            if reaches > allowed and not self._has_space(reaches):
+                if not waits:
+                    return
+                # Each wait stops the copy engine for 2.5 us, so wait once per half of the ring.
+                most = reaches + ring.units // 2 - units(message.step)
+                allowed = min(message.end, max(reaches, most))
+                self.wait(queue, self._consumed, allowed - ring.units)
+            self.copy(target, address + offset, size, queue)
+            if not (waits or message.short) and len(self._copying) < _MOST_COPYING:
+                self._copying.append((self.gpu.record(queue), reaches))
+            self.count(message, queue, self._produced, reaches)
+            message.position = reaches
 
     def poll(self) -> None:
-        if self._marked:
+        if self._copying:
             with self._lock:
-                while self._marked:
-                    mark, reaches = self._marked[0]
-                    if not self.driver.event_done(mark):
-                        return
-                    self.ring.acknowledge(reaches)
-                    self._spare.append(self._marked.popleft()[0])
-
-    def close(self) -> None:
-        super().close()
-        for mark in self._marks:
-            self.driver.call("cuEventDestroy_v2", mark)
+                while self._copying and self.gpu.passed(self._copying[0][0]):
+                    self.ring.acknowledge(self._copying.popleft()[1])

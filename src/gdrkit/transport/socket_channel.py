@@ -2,105 +2,95 @@
 
 from __future__ import annotations
 
-import hmac
 import struct
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 from gdrkit.transport.buffers import Buffer, memory
-from gdrkit.transport.errors import PeerLost, TransportError
-from gdrkit.transport.handshake import read_exactly, send_all
+from gdrkit.transport.errors import TransportError
+from gdrkit.transport.handshake import read_exactly, receive_into, send_all
 from gdrkit.transport.operation import Operation, ThreadedOperation
 from gdrkit.transport.sealed_socket import TAG_BYTES, SealedSocket, check
-from gdrkit.transport.staging import Staging, Tickets, recorded
+from gdrkit.transport.staging import Staging
 
 _HEADER = struct.Struct("!QII")  # bytes, CRC-32, the flag below
 _MAC_PIECE = 256 << 10
 _SMALLEST_PART = 1 << 20
-_RECEIVED = 256 << 10  # bytes that a CPU's cache holds between the kernel's copy and the next
 _CHECKED = 1
 """The flag of a message that has a CRC-32."""
 
 
-class SocketChannel:
+class SocketChannel(ABC):
     """The common part of both paths: a thread for each socket, in stream order. The first socket of each
     direction has the headers; the others carry parts of large messages.
     """
 
-    name = "socket"
-
     def __init__(self, out: Sequence[SealedSocket], into: Sequence[SealedSocket]) -> None:
-        self._all_out, self._all_into = out, into
-        self._out, self._into = out[0], into[0]
-        for sealed in (*out, *into):
-            sealed.deadline = None
-            sealed.sock.settimeout(None)
-        self._senders = [_Worker("send") for _ in out]
-        self._receivers = [_Worker("receive") for _ in into]
+        self._out, self._into = [_Lane(sealed) for sealed in out], [_Lane(sealed) for sealed in into]
 
     def transmit(self, what: Buffer, stream: int | None, crc32: int | None) -> Operation:
-        self._prepare(what.device)
-        return self._senders[0].submit(what, stream, lambda staging: self.push(what, staging, crc32))
+        return self.run(what, stream, lambda staging: self.push(what, staging, crc32))
 
     def receive(self, into: Buffer, stream: int | None) -> Operation:
         self._prepare(into.device)
-        return self._receivers[0].submit(into, stream, lambda staging: self.pull(into, staging))
+        return self._into[0].submit(into, stream, lambda staging: self.pull(into, staging))
 
     def run(self, what: Buffer, stream: int | None, work: Callable[[Staging | None], None]) -> Operation:
-        """Run other work on memory in the sending thread, in stream order."""
+        """Run work on memory in the sending thread, in stream order."""
         self._prepare(what.device)
-        return self._senders[0].submit(what, stream, work)
+        return self._out[0].submit(what, stream, work)
 
     def _prepare(self, device: int | None) -> None:
         # Both directions together: pinning memory may block on a stream that waits for the other direction.
         if device is not None:
-            for worker in (*self._senders, *self._receivers):
-                worker.prepare(device)
+            for lane in (*self._out, *self._into):
+                lane.prepare(device)
 
-    def push(self, what: Buffer, staging: Staging | None, crc32: int | None) -> int | None:
+    @abstractmethod
+    def push(self, what: Buffer, staging: Staging | None, crc32: int | None) -> None:
         """Send one message. Runs in the sending thread."""
-        raise TransportError(f"{self.name} does not send")
 
+    @abstractmethod
     def pull(self, into: Buffer, staging: Staging | None) -> int | None:
         """Receive one message; returns its CRC-32, or None. Runs in the receiving thread."""
-        raise TransportError(f"{self.name} does not receive")
 
     def announce(self, what: Buffer, crc32: int | None) -> None:
         """Send the header of the next message."""
         checked = _CHECKED if crc32 is not None else 0
-        self._out.send(_HEADER.pack(what.size_bytes, crc32 or 0, checked))
+        self._out[0].sealed.send(_HEADER.pack(what.size_bytes, crc32 or 0, checked))
 
     def announced(self, into: Buffer) -> int | None:
         """The CRC-32 of the next message, or None. Raises TransportError if its size differs."""
-        size, crc, flags = _HEADER.unpack(self._into.receive(_HEADER.size))
+        size, crc, flags = _HEADER.unpack(self._into[0].sealed.receive(_HEADER.size))
         if size != into.size_bytes:
             raise TransportError(f"message of {size} bytes received where {into.size_bytes} were expected")
         return crc if flags & _CHECKED else None
 
     def abandon(self) -> None:
-        for sealed in (*self._all_out, *self._all_into):
-            sealed.shut_down()
+        for lane in (*self._out, *self._into):
+            lane.sealed.shut_down()
 
     def close(self) -> None:
         self.abandon()
-        for worker in (*self._senders, *self._receivers):
-            worker.close()
-        for sealed in (*self._all_out, *self._all_into):
-            sealed.sock.close()
+        for lane in (*self._out, *self._into):
+            lane.close()
 
 
-class _Worker:
-    """A thread that moves messages one after another, with pinned memory for each device it has used."""
+class _Lane:
+    """One direction of a socket, and the thread that moves messages over it one after another, with pinned
+    memory for each device it has used.
+    """
 
-    def __init__(self, name: str) -> None:
-        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix=f"gdrkit-{name}")
+    def __init__(self, sealed: SealedSocket) -> None:
+        self.sealed, sealed.deadline = sealed, None
+        sealed.sock.settimeout(None)
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="gdrkit-socket")
         self._staging: dict[int, Staging] = {}
-        self._tickets = Tickets()
 
     def prepare(self, device: int) -> None:
         if device not in self._staging:
-            self._tickets.prepare(device)
             self._staging[device] = Staging(device)
 
     def submit(
@@ -109,16 +99,14 @@ class _Worker:
         if what.device is None:
             return ThreadedOperation(self._thread.submit(work, None))
         staging = self._staging[what.device]
-        ready = None if stream is None else recorded(what.device, stream)
-        redeem = None if stream is None else self._tickets.issue(what.device, stream)
+        begin, redeem = staging.enter(stream)
 
         def run() -> int | None:
             try:
-                staging.begin(ready)
+                begin()
                 return work(staging)
             finally:
-                if redeem:
-                    redeem()
+                redeem()
 
         return ThreadedOperation(self._thread.submit(run))
 
@@ -126,7 +114,7 @@ class _Worker:
         self._thread.shutdown(wait=True)
         for staging in self._staging.values():
             staging.close()
-        self._tickets.close()
+        self.sealed.sock.close()
 
 
 class TcpChannel(SocketChannel):
@@ -137,61 +125,56 @@ class TcpChannel(SocketChannel):
     the memory is written before that, but the message is not done.
     """
 
-    name = "tcp"
-
     def __init__(
         self, out: Sequence[SealedSocket], into: Sequence[SealedSocket], authenticate: bool = False
     ) -> None:
         super().__init__(out, into)
         self._authenticate = authenticate
 
-    def push(self, what: Buffer, staging: Staging | None, crc32: int | None) -> int | None:
+    def push(self, what: Buffer, staging: Staging | None, crc32: int | None) -> None:
         self.announce(what, crc32)
-        self._spread(what, staging, self._all_out, self._senders, self._push_part)
-        return None
+        self._spread(what, staging, self._out, self._push_part)
 
     def pull(self, into: Buffer, staging: Staging | None) -> int | None:
         crc = self.announced(into)
-        self._spread(into, staging, self._all_into, self._receivers, self._pull_part)
+        self._spread(into, staging, self._into, self._pull_part)
         return crc
 
     def _spread(
         self,
         what: Buffer,
         staging: Staging | None,
-        sockets: Sequence[SealedSocket],
-        workers: Sequence[_Worker],
-        move: Callable[[SealedSocket, Buffer, Staging | None], int | None],
+        lanes: Sequence[_Lane],
+        move: Callable[[SealedSocket, Buffer, Staging | None], None],
     ) -> None:
         """Move one part of the memory over each socket, the first part in this thread."""
-        first, *others = _parts(what, len(sockets))
+        first, *others = _parts(what, len(lanes))
         running = [
-            workers[index].submit(part, None, partial(move, sockets[index], part))
-            for index, part in enumerate(others, 1)
+            lane.submit(part, None, partial(move, lane.sealed, part))
+            for lane, part in zip(lanes[1:], others)  # noqa: B905 (Python 3.9)
         ]
-        move(sockets[0], first, staging)
+        move(lanes[0].sealed, first, staging)
         for other in running:
             other.result()
 
-    def _push_part(self, sealed: SealedSocket, what: Buffer, staging: Staging | None) -> int | None:
+    def _push_part(self, sealed: SealedSocket, what: Buffer, staging: Staging | None) -> None:
         mac = sealed.data_sent() if self._authenticate else None
-        for piece in staging.out_of(what) if staging is not None else _of_host(what, mac is not None):
+        for found in staging.out_of(what) if staging is not None else _of_host(what, mac is not None):
+            piece = memory(*found)
             if mac:
                 mac.update(piece)
             send_all(sealed.sock, piece)
         if mac:
             send_all(sealed.sock, mac.digest())
-        return None
 
-    def _pull_part(self, sealed: SealedSocket, into: Buffer, staging: Staging | None) -> int | None:
+    def _pull_part(self, sealed: SealedSocket, into: Buffer, staging: Staging | None) -> None:
         mac = sealed.data_received() if self._authenticate else None
         if staging is not None:
-            staging.into(into, lambda target: _fill(sealed, target, mac))
+            staging.into(into, lambda *piece: receive_into(sealed.sock, memory(*piece), mac=mac))
         elif into.size_bytes:
-            _fill(sealed, memory(into.address, into.size_bytes), mac)
+            receive_into(sealed.sock, memory(into.address, into.size_bytes), mac=mac)
         if mac:
             check(mac, read_exactly(sealed.sock, TAG_BYTES))
-        return None
 
 
 def _parts(what: Buffer, sockets: int) -> list[Buffer]:
@@ -203,21 +186,8 @@ def _parts(what: Buffer, sockets: int) -> list[Buffer]:
     ] or [what]
 
 
-def _fill(sealed: SealedSocket, target: memoryview, mac: hmac.HMAC | None) -> None:
-    while target:
-        try:
-            count = sealed.sock.recv_into(target, min(len(target), _RECEIVED))
-        except OSError as error:
-            raise PeerLost(f"the connection broke: {error.strerror}") from None
-        if not count:
-            raise PeerLost("the other side closed the connection")
-        if mac:
-            mac.update(target[:count])
-        target = target[count:]
-
-
-def _of_host(what: Buffer, in_pieces: bool) -> Iterator[memoryview]:
+def _of_host(what: Buffer, in_pieces: bool) -> Iterator[tuple[int, int]]:
     """Host memory to send: as a whole, or in pieces that a CPU's cache still holds after hashing them."""
     step = _MAC_PIECE if in_pieces else what.size_bytes
     for offset in range(0, what.size_bytes, step or 1):
-        yield memory(what.address + offset, min(step, what.size_bytes - offset))
+        yield what.address + offset, min(step, what.size_bytes - offset)

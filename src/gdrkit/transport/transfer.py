@@ -8,7 +8,7 @@ from collections.abc import Callable
 from gdrkit.transport import protocol
 from gdrkit.transport.buffers import Buffer
 from gdrkit.transport.errors import IntegrityFailed, PeerLost, RemoteRefused, TimedOut, TransportError
-from gdrkit.transport.operation import ConnectionState, Operation, back_off
+from gdrkit.transport.operation import ConnectionState, Operation
 
 GRACE_SECONDS = 5.0
 """How long messages that the other side sent before an orderly close may take to arrive."""
@@ -104,9 +104,6 @@ class OneSided(Operation):
             self.open = False
             if message.why:
                 self._error = TransportError(f"the other side: {message.why}")
-
-    def back_off(self, waited: float) -> None:
-        back_off(waited)
 
     def done(self) -> bool:
         if self._error:

@@ -12,9 +12,10 @@ import pytest
 from gdrkit.cli import bench_tools
 from gdrkit.transport.measure import tools
 from gdrkit.transport.measure.job import MeasureEnd
-from gdrkit.transport.measure.tools import ToolEnd, ToolFailed, cuda_flags, perftest, sendrecv
+from gdrkit.transport.measure.tools import ToolFailed, cuda_flags, perftest, sendrecv
 from tests.transport.measure import A_SHELL_FOR_SSH
 
+END = MeasureEnd(None, "mlx5_0")
 HELP = "      --use_cuda=<cuda device id> Use CUDA specific device for GPUDirect RDMA testing\n"
 DMABUF = "      --use_cuda_dmabuf Use CUDA DMA-BUF for GPUDirect RDMA testing\n"
 TABLE = """
@@ -88,7 +89,7 @@ def test_the_options_for_gpu_memory_are_read_from_its_help(install, text, flags)
 def test_server_and_client_use_the_same_port_and_their_own_device(install):
     log = install("ib_write_bw")
     text = perftest(
-        "ib_write_bw", ToolEnd("mlx5_0:2", 0), ToolEnd("mlx5_1", 3), 1 << 20, flags=("--use_cuda={}",)
+        "ib_write_bw", MeasureEnd(0, "mlx5_0:2"), MeasureEnd(3, "mlx5_1"), 1 << 20, flags=("--use_cuda={}",)
     )
     assert "10500.00" in text
     server, client = (shlex.split(line) for line in log.read_text().splitlines())
@@ -100,7 +101,7 @@ def test_server_and_client_use_the_same_port_and_their_own_device(install):
 
 def test_a_server_that_does_not_exit_is_killed(install, tmp_path):
     install("ib_write_bw", server="import time; time.sleep(600)")
-    perftest("ib_write_bw", ToolEnd("mlx5_0"), ToolEnd("mlx5_0"), 4096)
+    perftest("ib_write_bw", END, END, 4096)
     assert not alive(f"{tmp_path}/ib_write_bw")
 
 
@@ -110,7 +111,7 @@ def test_a_client_that_hangs_is_a_failure_and_leaves_no_process(install, tmp_pat
     shell.write_text("#!/bin/sh\nsleep 600\n")
     shell.chmod(0o755)
     with pytest.raises(ToolFailed, match=r"ssh: not done after 0\.5 s"):
-        perftest("ib_write_bw", ToolEnd("mlx5_0"), ToolEnd("mlx5_0"), 4096, host="node-b", seconds=0.5)
+        perftest("ib_write_bw", END, END, 4096, host="node-b", seconds=0.5)
     assert not alive(f"{tmp_path}/ib_write_bw") and not alive(f"{tmp_path}/ssh")
 
 
@@ -120,29 +121,28 @@ def test_a_client_on_another_node_has_its_own_time_limit(install, tmp_path):
     shell = tmp_path / "ssh"
     shell.write_text(A_SHELL_FOR_SSH)
     shell.chmod(0o755)
-    assert "RDMA_Write" in perftest("ib_write_bw", ToolEnd("a"), ToolEnd("b"), 4096, host="node-b")
+    assert "RDMA_Write" in perftest("ib_write_bw", END, END, 4096, host="node-b")
     assert log.read_text().splitlines()[-1].endswith(" 127.0.0.1")
 
 
 def test_a_program_that_is_not_installed_is_an_error():
     with pytest.raises(ToolFailed, match="ib_nothing_bw is not installed"):
-        perftest("ib_nothing_bw", ToolEnd("mlx5_0"), ToolEnd("mlx5_0"), 4096)
+        perftest("ib_nothing_bw", END, END, 4096)
     with pytest.raises(ToolFailed, match="not installed"):
         sendrecv((0, 1), 1024, 4096)
 
 
 def test_the_error_of_a_failed_server_is_its_last_line(install):
     install("ib_write_bw", refuses="mlx5_9")
+    absent = MeasureEnd(None, "mlx5_9")
     with pytest.raises(ToolFailed, match="Couldn't allocate MR"):
-        perftest("ib_write_bw", ToolEnd("mlx5_9"), ToolEnd("mlx5_9"), 4096)
+        perftest("ib_write_bw", absent, absent, 4096)
 
 
 def test_each_size_is_a_row_with_only_the_measured_values(install):
     install("ib_write_bw")
     install("ib_read_lat")
-    bandwidth, *_ = bench_tools.tool_runs(
-        MeasureEnd(None, "mlx5_0"), MeasureEnd(None, "mlx5_0"), (4096, 65536), None, None, lambda text: None
-    )
+    bandwidth, *_ = bench_tools.tool_runs(END, END, (4096, 65536), None, None, lambda text: None)
     assert (bandwidth.path, bandwidth.tool) == ("verbs", "ib_write_bw")
     assert [point.size_bytes for point in bandwidth.points] == [4096, 65536]
     point = bandwidth.points[0]

@@ -17,8 +17,9 @@ from gdrkit.transport.measure.job import MeasureEnd, session
 from gdrkit.transport.measure.prove_peer import CRC_BYTES, REGISTRATION_BYTES, WAIT_SECONDS
 from gdrkit.transport.measure.search import search
 from gdrkit.transport.measure.sweep import SweepMemory, fill_pattern
+from gdrkit.transport.native.cuda import cuda
 from gdrkit.transport.path_names import PathName
-from gdrkit.transport.proof.evidence import CounterReading, MemorySearch, Registration, TrafficWindow, Trial
+from gdrkit.transport.proof.evidence import CounterReading, Registration, TrafficWindow, Trial
 from gdrkit.transport.proof.table import REGISTRATION_COUNTERS
 
 IDLE_SECONDS = 0.3
@@ -50,9 +51,10 @@ def trial(
         destination="host" if there.gpu is None else "gpu",
         one_gpu=here.gpu is not None and here.gpu == there.gpu and host is None,
         one_node=host is None,
-        integrated=_integrated(here),
+        integrated=here.gpu is not None and cuda().attribute(here.gpu, DEVICE_ATTRIBUTES["INTEGRATED"]) == 1,
     )
-    counters = Counters(*_addresses(*gpus), here.device)
+    source, destination = (None if gpu is None else cuda().address(gpu) for gpu in gpus)
+    counters = Counters(source, destination, here.device)
     try:
         with session(path, here, there, (size_bytes,), rounds=rounds, host=host, address=address) as (
             connection,
@@ -77,13 +79,13 @@ def _run(
     what = memory.take(size_bytes)
     registered, rdma = connection.register(what), connection.path == "verbs"
     registered_there = _receive_registration(connection)
-    _round(connection, what, 1)
+    _sender(connection, what, 1)()
     mark = fill_pattern(what)
     windows = []
     for count in (repeats, 2 * repeats):
         windows.append(_window(counters, held, 0, lambda: time.sleep(IDLE_SECONDS)))
         windows.append(_window(counters, held, count * size_bytes, _sender(connection, what, count)))
-    searched = _search(process, mark) if base.one_node else None
+    searched = search(process, mark) if base.one_node else None
     right = _compare(connection, what)
     memory.give_back(what)
     return msgspec.structs.replace(
@@ -98,26 +100,6 @@ def _run(
     )
 
 
-def _addresses(source: int | None, destination: int | None) -> tuple[str | None, str | None]:
-    if source is None and destination is None:
-        return None, None
-    from gdrkit.transport.native.cuda import cuda
-
-    driver = cuda()
-    return (
-        None if source is None else driver.address(source),
-        None if destination is None else driver.address(destination),
-    )
-
-
-def _integrated(end: MeasureEnd) -> bool:
-    if end.gpu is None:
-        return False
-    from gdrkit.transport.native.cuda import cuda
-
-    return cuda().attribute(end.gpu, DEVICE_ATTRIBUTES["INTEGRATED"]) == 1
-
-
 def _receive_registration(connection: Connection) -> str:
     name = bytearray(REGISTRATION_BYTES)
     connection.recv(name).wait(WAIT_SECONDS)
@@ -125,23 +107,18 @@ def _receive_registration(connection: Connection) -> str:
 
 
 def _sender(connection: Connection, what: Buffer, count: int) -> Callable[[], None]:
-    _ready(connection)
-    return lambda: _send(connection, what, count)
+    """Returns once the receiver is ready; the returned function sends, and waits until all has arrived."""
 
+    def ready() -> None:
+        connection.recv(bytearray(1)).wait(WAIT_SECONDS)
 
-def _round(connection: Connection, what: Buffer, count: int) -> None:
-    _ready(connection)
-    _send(connection, what, count)
+    def send() -> None:
+        for _ in range(count):
+            connection.send(what, stream=None).wait(WAIT_SECONDS)
+        ready()
 
-
-def _ready(connection: Connection) -> None:
-    connection.recv(bytearray(1)).wait(WAIT_SECONDS)
-
-
-def _send(connection: Connection, what: Buffer, count: int) -> None:
-    for _ in range(count):
-        connection.send(what, stream=None).wait(WAIT_SECONDS)
-    _ready(connection)
+    ready()
+    return send
 
 
 def _compare(connection: Connection, what: Buffer) -> bool:
@@ -152,14 +129,6 @@ def _compare(connection: Connection, what: Buffer) -> bool:
     equal = int.from_bytes(crc, "little") == what.crc32()
     connection.send(b"\0").wait(WAIT_SECONDS)
     return equal
-
-
-def _search(process: int, mark: bytes) -> MemorySearch:
-    try:
-        found = search(process, mark)
-    except OSError as error:
-        return MemorySearch(0, 0, unreadable=f"/proc/{process}/mem: {error.strerror}")
-    return MemorySearch(found.occurrences, found.searched_bytes, found.unread_bytes)
 
 
 def _window(

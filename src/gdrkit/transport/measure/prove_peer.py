@@ -11,6 +11,7 @@ import ctypes
 
 from gdrkit.transport import Buffer, Connection
 from gdrkit.transport.measure.sweep import SweepMemory
+from gdrkit.transport.native.cuda import cuda
 
 WAIT_SECONDS = 120.0
 REGISTRATION_BYTES, CRC_BYTES = 16, 4
@@ -40,8 +41,6 @@ def clear(what: Buffer) -> None:
     if what.device is None:
         ctypes.memset(what.address, 0, what.size_bytes)
         return
-    from gdrkit.transport.native.cuda import cuda
-
     driver = cuda()
     driver.use(what.device)
     driver.call("cuMemsetD8_v2", what.address, 0, what.size_bytes)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from typing import NamedTuple
+
+from gdrkit.transport.proof.evidence import MemorySearch
 
 _STEP = 16 << 20
 _KERNELS_OWN = ("[vvar]", "[vvar_vclock]", "[vsyscall]", "[vdso]")
@@ -11,20 +12,19 @@ _KERNELS_OWN = ("[vvar]", "[vvar_vclock]", "[vsyscall]", "[vdso]")
 _HIGHEST = 1 << 62  # the address of vsyscall is too large an offset for pread(2)
 
 
-class SearchResult(NamedTuple):
-    """Occurrences of the bytes, bytes of memory that were searched, and bytes that could not be read."""
-
-    occurrences: int
-    searched_bytes: int
-    unread_bytes: int
-
-
-def search(process: int, wanted: bytes) -> SearchResult:
-    """Search all readable mappings of a process, including pinned and shared memory. Raises OSError if this
-    process has no permission (ptrace(2), "Ptrace access mode checking").
+def search(process: int, wanted: bytes) -> MemorySearch:
+    """Search all readable mappings of a process, including pinned and shared memory. `unreadable` has the
+    reason if this process has no permission (ptrace(2), "Ptrace access mode checking").
 
     Memory that is mapped but was never touched reads as zeros. NVIDIA's pinned memory can be read this way.
     """
+    try:
+        return _search(process, wanted)
+    except OSError as error:
+        return MemorySearch(0, 0, unreadable=f"/proc/{process}/mem: {error.strerror}")
+
+
+def _search(process: int, wanted: bytes) -> MemorySearch:
     count = searched = unread = 0
     with open(f"/proc/{process}/maps", encoding="utf-8", errors="replace") as file:
         maps = file.read().splitlines()
@@ -45,7 +45,7 @@ def search(process: int, wanted: bytes) -> SearchResult:
                 tail = data[-(len(wanted) - 1) :] if len(wanted) > 1 else b""
     finally:
         os.close(memory)
-    return SearchResult(count, searched, unread)
+    return MemorySearch(count, searched, unread)
 
 
 def _read(memory: int, offset: int, size: int) -> bytes:

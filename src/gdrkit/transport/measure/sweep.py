@@ -17,6 +17,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from gdrkit.transport import Buffer, Connection, Transfer, buffer
+from gdrkit.transport.native.cuda import cuda
 
 STREAMED = 8
 SECONDS_PER_SIZE = 0.6
@@ -51,8 +52,6 @@ class SweepMemory:
         if self.device is None:
             found = buffer(bytearray(size_bytes))
         else:
-            from gdrkit.transport.native.cuda import cuda
-
             driver = cuda()
             driver.use(self.device)
             found = Buffer(driver.number("cuMemAlloc_v2", size_bytes), size_bytes, self.device, None)
@@ -61,8 +60,6 @@ class SweepMemory:
 
     def give_back(self, what: Buffer) -> None:
         if what.device is not None:
-            from gdrkit.transport.native.cuda import cuda
-
             cuda().call("cuMemFree_v2", what.address)
 
 
@@ -74,8 +71,6 @@ def fill_pattern(what: Buffer) -> bytes:
     if what.device is None:
         ctypes.memmove(what.address, source, len(contents))
     else:
-        from gdrkit.transport.native.cuda import cuda
-
         driver = cuda()
         driver.use(what.device)
         driver.call("cuMemcpy", what.address, source, len(contents))

@@ -14,10 +14,11 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import IO, NamedTuple
+from typing import IO
 
 from gdrkit.agent.launch import program_path, ssh
 from gdrkit.agent.pipes import kill_group, output_of
+from gdrkit.transport.measure.job import MeasureEnd
 
 PERFTEST = ("ib_write_bw", "ib_read_lat")
 SENDRECV = "sendrecv_perf"
@@ -38,13 +39,6 @@ class ToolFailed(Exception):
     """A program is not installed, did not finish in time, or failed; the message is its last line."""
 
 
-class ToolEnd(NamedTuple):
-    """One end of a run: an RDMA device as "mlx5_0" or "mlx5_0:1", and a CUDA ordinal or None."""
-
-    device: str
-    gpu: int | None = None
-
-
 def cuda_flags(program: str) -> tuple[tuple[str, ...], ...]:
     """The option sets with which a perftest program uses GPU memory, best first, according to its --help;
     {} in an option is the GPU. Empty if it was built without CUDA. Raises ToolFailed.
@@ -59,8 +53,8 @@ def cuda_flags(program: str) -> tuple[tuple[str, ...], ...]:
 
 def perftest(
     program: str,
-    here: ToolEnd,
-    there: ToolEnd,
+    here: MeasureEnd,
+    there: MeasureEnd,
     size_bytes: int,
     *,
     flags: tuple[str, ...] = (),
@@ -100,17 +94,8 @@ def sendrecv(gpus: tuple[int, ...], smallest: int, largest: int, *, seconds: flo
     """The output of nccl-tests' sendrecv_perf for these GPUs of this node, with doubling sizes. Raises
     ToolFailed.
     """
-    command = [
-        SENDRECV,
-        "-b",
-        str(smallest),
-        "-e",
-        str(largest),
-        "-f",
-        "2",
-        "-g",
-        str(len(gpus)),
-    ]
+    sizes = ["-b", str(smallest), "-e", str(largest), "-f", "2"]
+    command = [SENDRECV, *sizes, "-g", str(len(gpus))]
     return _output(command, {"CUDA_VISIBLE_DEVICES": _visible(gpus)}, seconds)
 
 
@@ -120,8 +105,8 @@ def _visible(gpus: tuple[int, ...]) -> str:
     return ",".join(visible[gpu] if gpu < len(visible) else str(gpu) for gpu in gpus)
 
 
-def _options(end: ToolEnd, flags: tuple[str, ...]) -> list[str]:
-    name, _, port = end.device.partition(":")
+def _options(end: MeasureEnd, flags: tuple[str, ...]) -> list[str]:
+    name, _, port = (end.device or "").partition(":")
     options = ["-d", name, *(["-i", port] if port else [])]
     return options + [flag.format(end.gpu) for flag in flags] if end.gpu is not None else options
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import ctypes
 import os
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from gdrkit.agent.native.verbs import GID_BYTES, POLL, POST, REMOTE_ACCESS, VerbsStruct, load
 from gdrkit.agent.native.verbs_abi import NUMBERS
@@ -133,19 +133,11 @@ class MemoryRegion:
         self._verbs.check("ibv_dereg_mr", self._handle)
 
 
-class Completion:
-    """One request's completion, as ibv_poll_cq returned it."""
+class Completion(NamedTuple):
+    """A request that completed, and its error, "" if it succeeded."""
 
-    def __init__(self, record: VerbsStruct, library: Verbs) -> None:
-        self.request, self.status = record["wr_id"], record["status"]
-        self.ok = self.status == NUMBERS["IBV_WC_SUCCESS"]
-        self.vendor_error, self.words = 0, ""
-        if not self.ok:
-            self.vendor_error = record["vendor_err"]
-            text = library.function("ibv_wc_status_str")(self.status) or b""
-            self.words = (
-                f"{text.decode('ascii', 'replace')} (status {self.status}, vendor {self.vendor_error})"
-            )
+    request: int
+    error: str
 
 
 class CompletionQueue:
@@ -162,23 +154,30 @@ class CompletionQueue:
         count = self._poll(self.handle, 1, self._record.address)
         if count < 0:
             raise VerbsError("ibv_poll_cq", ctypes.get_errno() or -count)
-        return Completion(self._record, self._verbs) if count else None
+        if not count:
+            return None
+        status, error = self._record["status"], ""
+        if status != NUMBERS["IBV_WC_SUCCESS"]:
+            text = (self._verbs.function("ibv_wc_status_str")(status) or b"").decode("ascii", "replace")
+            error = f"{text} (status {status}, vendor {self._record['vendor_err']})"
+        return Completion(self._record["wr_id"], error)
 
     def close(self) -> None:
         self._verbs.check("ibv_destroy_cq", self.handle)
 
 
 class QueuePair:
-    """A queue pair of a reliable connection (RC). `connect` takes the other side's number, GID and LID."""
+    """A queue pair of a reliable connection (RC), with its completion queues. `connect` takes the other
+    side's number, GID and LID.
+    """
 
-    def __init__(
-        self, device: VerbsDevice, sends: CompletionQueue, receives: CompletionQueue, depth: int
-    ) -> None:
-        self._verbs, self._device = verbs(), device
+    def __init__(self, device: VerbsDevice, depth: int) -> None:
+        self._verbs = verbs()
+        self.sends, self.receives = (CompletionQueue(device, 2 * depth) for _ in range(2))
         wanted = VerbsStruct("ibv_qp_init_attr")
         for field, value in (
-            ("send_cq", sends.handle),
-            ("recv_cq", receives.handle),
+            ("send_cq", self.sends.handle),
+            ("recv_cq", self.receives.handle),
             ("cap.max_send_wr", depth),
             ("cap.max_recv_wr", depth),
             ("cap.max_send_sge", 1),
@@ -272,6 +271,8 @@ class QueuePair:
 
     def close(self) -> None:
         self._verbs.check("ibv_destroy_qp", self.handle)
+        self.sends.close()
+        self.receives.close()
 
 
 class _Work:

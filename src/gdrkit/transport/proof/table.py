@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from gdrkit.transport.proof.evidence import Counter, Registration, Trial
 
@@ -49,7 +49,7 @@ RouteName = Literal[
 ]  # fmt: skip
 
 
-class KnownRoute(Struct, frozen=True, kw_only=True):
+class KnownRoute(Struct, frozen=True):
     """A route from one memory to the other: what each signal does on it, and the signals that must be
     seen.
     """
@@ -57,9 +57,9 @@ class KnownRoute(Struct, frozen=True, kw_only=True):
     name: RouteName
     claim: str
     direct: bool | None  # None: does not apply
-    registered: Registration = ""
     expects: Signals
     required: tuple[SignalName, ...]
+    registered: Registration = ""
 
 
 _NO_NVLINK: Signals = {"nvlink-out": "still", "nvlink-in": "still"}
@@ -69,112 +69,79 @@ _NO_TCP: Signals = {"loopback": "still"}
 _NO_NETWORK: Signals = {"network": "still"}
 
 NVLINK = KnownRoute(
-    name="nvlink",
-    claim="GPU to GPU over NVLink",
-    direct=True,
-    expects={"nvlink-out": "moved", "nvlink-in": "moved", "search": "none", **_PCIE_STILL, **_NO_TCP},
-    required=("nvlink-out", "nvlink-in"),
-)
+    "nvlink", "GPU to GPU over NVLink", True,
+    {"nvlink-out": "moved", "nvlink-in": "moved", "search": "none", **_PCIE_STILL, **_NO_TCP},
+    ("nvlink-out", "nvlink-in"),
+)  # fmt: skip
 PCIE = KnownRoute(
-    name="pcie",
-    claim="GPU to GPU over PCIe",
-    direct=True,
-    expects=_NO_NVLINK | _OVER_PCIE | _NO_TCP | {"search": "none"},
-    required=("pcie-out", "pcie-in"),
-)
+    "pcie", "GPU to GPU over PCIe", True,
+    _NO_NVLINK | _OVER_PCIE | _NO_TCP | {"search": "none"},
+    ("pcie-out", "pcie-in"),
+)  # fmt: skip
+# No reading distinguishes it from PCIE: both move PCIe alike, and no process maps the driver's memory.
 BOUNCED = KnownRoute(
-    name="bounced",
-    claim="GPU to GPU over PCIe, bounced by the driver through its own host memory",
-    direct=False,
-    # No reading distinguishes it from PCIE: both move PCIe alike, and no process maps the driver's memory.
-    expects=_NO_NVLINK | _OVER_PCIE | _NO_TCP | {"search": "none"},
-    required=("pcie-out", "pcie-in"),
-)
+    "bounced", "GPU to GPU over PCIe, bounced by the driver through its own host memory", False,
+    _NO_NVLINK | _OVER_PCIE | _NO_TCP | {"search": "none"},
+    ("pcie-out", "pcie-in"),
+)  # fmt: skip
 ONE_GPU = KnownRoute(
-    name="one-gpu",
-    claim="within the memory of one GPU",
-    direct=True,
-    expects=_NO_NVLINK | _PCIE_STILL | _NO_TCP | {"search": "none"},
-    required=("nvlink-out", "nvlink-in", "pcie-out", "pcie-in", "loopback", "search"),
-)
+    "one-gpu", "within the memory of one GPU", True,
+    _NO_NVLINK | _PCIE_STILL | _NO_TCP | {"search": "none"},
+    ("nvlink-out", "nvlink-in", "pcie-out", "pcie-in", "loopback", "search"),
+)  # fmt: skip
 STAGED = KnownRoute(
-    name="staged",
-    claim="staged through host memory",
-    direct=False,
-    expects=_NO_NVLINK | _OVER_PCIE | _NO_TCP | {"search": "found"},
-    required=("search", "loopback"),
-)
+    "staged", "staged through host memory", False,
+    _NO_NVLINK | _OVER_PCIE | _NO_TCP | {"search": "found"},
+    ("search", "loopback"),
+)  # fmt: skip
 TCP = KnownRoute(
-    name="tcp",
-    claim="TCP, staged through host memory at both ends",
-    direct=False,
-    expects=_NO_NVLINK | _OVER_PCIE | {"loopback": "moved", "search": "found"},
-    required=("loopback",),
-)
+    "tcp", "TCP, staged through host memory at both ends", False,
+    _NO_NVLINK | _OVER_PCIE | {"loopback": "moved", "search": "found"},
+    ("loopback",),
+)  # fmt: skip
 TCP_BETWEEN = KnownRoute(
-    name="tcp",
-    claim="TCP between the nodes, staged through host memory at both ends",
-    direct=False,
-    expects={"pcie-out": "moved", "network": "moved"},
-    required=("network",),
-)
+    "tcp", "TCP between the nodes, staged through host memory at both ends", False,
+    {"pcie-out": "moved", "network": "moved"},
+    ("network",),
+)  # fmt: skip
 HOST = KnownRoute(
-    name="host",
-    claim="host memory, shared by both processes",
-    direct=None,
-    expects=_NO_TCP | {"search": "found"},
-    required=("loopback", "search"),
-)
+    "host", "host memory, shared by both processes", None,
+    _NO_TCP | {"search": "found"},
+    ("loopback", "search"),
+)  # fmt: skip
 HOST_TCP = KnownRoute(
-    name="tcp",
-    claim="TCP from host memory to host memory",
-    direct=None,
-    expects={"loopback": "moved"},
-    required=("loopback",),
-)
+    "tcp", "TCP from host memory to host memory", None,
+    {"loopback": "moved"},
+    ("loopback",),
+)  # fmt: skip
 HOST_TCP_BETWEEN = KnownRoute(
-    name="tcp",
-    claim="TCP between the nodes, from host memory",
-    direct=None,
-    expects={"network": "moved"},
-    required=("network",),
-)
+    "tcp", "TCP between the nodes, from host memory", None,
+    {"network": "moved"},
+    ("network",),
+)  # fmt: skip
+# Linux drivers/infiniband/core/umem_dmabuf.c attaches the device to the dma-buf.
 NIC_DMABUF = KnownRoute(
-    name="nic-dmabuf",
-    claim="direct from GPU memory to the NIC by dma-buf",
-    direct=True,
-    registered="dmabuf",
-    # Linux drivers/infiniband/core/umem_dmabuf.c attaches the device to the dma-buf.
-    expects=_NO_NVLINK | _NO_TCP | {"nic": "moved", "dmabuf-attachments": "more", "search": "none"},
-    required=("nic",),
-)
+    "nic-dmabuf", "direct from GPU memory to the NIC by dma-buf", True,
+    _NO_NVLINK | _NO_TCP | {"nic": "moved", "dmabuf-attachments": "more", "search": "none"},
+    ("nic",), "dmabuf",
+)  # fmt: skip
+# nvidia-peermem.c, nv_mem_acquire: each registration holds the module.
 NIC_PEERMEM = KnownRoute(
-    name="nic-peermem",
-    claim="direct from GPU memory to the NIC by nvidia-peermem",
-    direct=True,
-    registered="peermem",
-    # nvidia-peermem.c, nv_mem_acquire: each registration holds the module.
-    expects=_NO_NVLINK
-    | _NO_TCP
-    | {"nic": "moved", "peermem-references": "more", "memory-peer-registrations": "more", "search": "none"},
-    required=("nic",),
-)
+    "nic-peermem", "direct from GPU memory to the NIC by nvidia-peermem", True,
+    _NO_NVLINK | _NO_TCP | {"nic": "moved", "search": "none"}
+    | {"peermem-references": "more", "memory-peer-registrations": "more"},
+    ("nic",), "peermem",
+)  # fmt: skip
 NIC_STAGED = KnownRoute(
-    name="nic-staged",
-    claim="RDMA from host memory, staged from GPU memory",
-    direct=False,
-    registered="staged",
-    expects=_NO_NVLINK | {"search": "found", "peermem-references": "still", "dmabuf-attachments": "still"},
-    required=(),
-)
+    "nic-staged", "RDMA from host memory, staged from GPU memory", False,
+    _NO_NVLINK | {"search": "found", "peermem-references": "still", "dmabuf-attachments": "still"},
+    (), "staged",
+)  # fmt: skip
 NIC_HOST = KnownRoute(
-    name="nic-host",
-    claim="RDMA from host memory",
-    direct=None,
-    registered="host",
-    expects={"peermem-references": "still", "dmabuf-attachments": "still"},
-    required=(),
-)
+    "nic-host", "RDMA from host memory", None,
+    {"peermem-references": "still", "dmabuf-attachments": "still"},
+    (), "host",
+)  # fmt: skip
 
 
 def possible_routes(trial: Trial) -> tuple[KnownRoute, ...]:
@@ -202,11 +169,4 @@ def _between_nodes(route: KnownRoute) -> KnownRoute:
         for name, does in route.expects.items()
         if name in ("nic", *REGISTRATION_COUNTERS, "pcie-out")
     }
-    return KnownRoute(
-        name=route.name,
-        claim=route.claim,
-        direct=route.direct,
-        registered=route.registered,
-        expects=left | (_NO_NETWORK if route.direct else {}),
-        required=route.required,
-    )
+    return structs.replace(route, expects=left | (_NO_NETWORK if route.direct else {}))

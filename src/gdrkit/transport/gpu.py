@@ -1,0 +1,88 @@
+"""A GPU's own streams, and events that show how far work is that was queued here."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from gdrkit.agent.native.cuda_abi import EVENT_DISABLE_TIMING, STREAM_NON_BLOCKING
+from gdrkit.transport.native.cuda import cuda
+
+_DRAIN_SECONDS = 10.0  # far longer than copying a full ring takes
+
+
+class Gpu:
+    """Streams for copies, and events, of a device. All methods but `copy` and `close` need its context, and
+    all raise CudaError.
+    """
+
+    def __init__(self, device: int) -> None:
+        self.driver, self._device = cuda(), device
+        self._streams: list[int] = []
+        self._events: list[int] = []
+        self._spare: list[int] = []
+        self._marks: dict[int, int] = {}  # for each of the program's streams, an event after our work there
+        with self.driver.on(device):
+            self.stream = self.new_stream()
+
+    def new_stream(self) -> int:
+        self._streams.append(self.driver.number("cuStreamCreate", STREAM_NON_BLOCKING))
+        return self._streams[-1]
+
+    def new_event(self) -> int:
+        self._events.append(self.driver.number("cuEventCreate", EVENT_DISABLE_TIMING))
+        return self._events[-1]
+
+    def record(self, stream: int) -> int:
+        """An event that passes when all work queued on a stream so far is done."""
+        try:
+            event = self._spare.pop()
+        except IndexError:
+            event = self.new_event()
+        self.driver.call("cuEventRecord", event, stream)
+        return event
+
+    def passed(self, event: int) -> bool:
+        """Whether an event of `record` has passed; do not ask again after that."""
+        if not self.driver.event_done(event):
+            return False
+        self._spare.append(event)
+        return True
+
+    def mark(self, stream: int) -> None:
+        """Note that work was queued on a program's stream: the memory that it uses must exist until then."""
+        if stream not in self._marks:
+            self._marks[stream] = self.new_event()
+        self.driver.call("cuEventRecord", self._marks[stream], stream)
+
+    def follow_mark(self, stream: int, other: int) -> None:
+        """Make work queued later on a stream wait for our latest work on a program's stream."""
+        self.driver.call("cuStreamWaitEvent", stream, self._marks[other], 0)
+
+    def copy(self, destination: int, source: int, size_bytes: int) -> None:
+        """Copy between any two addresses that CUDA knows; returns when it is done."""
+        with self.driver.on(self._device):
+            self.driver.copy(destination, source, size_bytes, self.stream)
+            self.driver.call("cuStreamSynchronize", self.stream)
+
+    def close(self, release: Callable[[], object] = lambda: None) -> None:
+        """Wait for all queued work, and free the streams and the events. `release` is called again and again
+        meanwhile: it lets streams go on that wait for a peer that is gone.
+        """
+        deadline = time.monotonic() + _DRAIN_SECONDS
+        with self.driver.on(self._device):
+            while not self._idle() and time.monotonic() < deadline:
+                release()
+                time.sleep(0.001)
+            for event in self._marks.values():
+                self.driver.call("cuEventSynchronize", event)
+            for stream in self._streams:
+                self.driver.call("cuStreamSynchronize", stream)
+                self.driver.call("cuStreamDestroy_v2", stream)
+            for event in self._events:
+                self.driver.call("cuEventDestroy_v2", event)
+
+    def _idle(self) -> bool:
+        return all(map(self.driver.stream_done, self._streams)) and all(
+            map(self.driver.event_done, self._marks.values())
+        )
