@@ -49,7 +49,7 @@ def test_a_conclusion_is_a_reason_although_its_writer_only_believes_it():
 def test_a_defect_of_what_the_title_names_is_quoted_without_being_called_a_reason(defect: str):
     said = answered(f"Device plugin offers 10 ports\n\nOn these nodes {defect}.\n")
     assert said.kind == "stated"
-    assert said.sentence.startswith("gdr knows no cause for this; the text itself says:")
+    assert said.sentence.startswith("The text describes a defect in its own words:")
     assert defect in said.sentence
 
 
@@ -75,4 +75,4 @@ def test_that_something_else_works_is_no_reason():
 
 def test_a_heading_is_quoted_without_its_markup():
     text = "images, issue 33\n# CUDA fails with 802 owing to the lack of fabricmanager\n\nAny idea?\n"
-    assert answered(text).sentence.endswith("says: CUDA fails with 802 owing to the lack of fabricmanager")
+    assert answered(text).sentence.endswith("words: CUDA fails with 802 owing to the lack of fabricmanager")

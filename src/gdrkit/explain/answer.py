@@ -186,7 +186,7 @@ def _elsewhere(other: OtherLine, found: tuple[Candidate, ...], reason: Reason | 
 IN_ITS_WORDS = "The text gives the reason in its own words"
 
 
-DESCRIBED = "gdr knows no cause for this; the text itself says"
+DESCRIBED = "The text describes a defect in its own words"
 
 
 def _stated(reason: Reason, found: tuple[Candidate, ...]) -> Answer:
