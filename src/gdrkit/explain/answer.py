@@ -21,7 +21,7 @@ from gdrkit.explain.explanation import (
 )
 from gdrkit.explain.otherwise import OtherLine
 from gdrkit.explain.ranking import BY_LINE, NOTE, STANCES, Candidate
-from gdrkit.explain.reasons import stated_reason
+from gdrkit.explain.reasons import Reason, stated_reason
 from gdrkit.explain.sentences import Sentence
 from gdrkit.explain.subject import Topics
 from gdrkit.explain.told import is_told
@@ -64,7 +64,7 @@ def answer(
         return _cause(found)
     if about.foreign:
         return _foreign(about, found)
-    if reason is not None:
+    if reason is not None and (reason.says_why or not found or found[0].weight <= NOTE):
         return _stated(reason, found)
     failing = unexplained(lines, said)
     if found and (found[0].weight > NOTE or failing is None):
@@ -90,13 +90,13 @@ REPORTED = (Stance.FOUND, Stance.TITLE, Stance.SAID, Stance.REMEDY)
 """How people name what is the case."""
 
 
-def _is_outweighed(first: Candidate, reason: Sentence | None, named: tuple[Claim, ...]) -> bool:
+def _is_outweighed(first: Candidate, reason: Reason | None, named: tuple[Claim, ...]) -> bool:
     """Whether the text itself says what the root cause is, for which there is no code, and the first cause
     is only mentioned."""
     if reason is None or not first.claimed or first.weight >= FOUND_BY_PERSON:
         return False
-    return cues.names_the_cause(reason.text) and not any(
-        claim.sentence == reason and claim.stance is not Stance.DENIED for claim in named
+    return cues.names_the_cause(reason.sentence.text) and not any(
+        claim.sentence == reason.sentence and claim.stance is not Stance.DENIED for claim in named
     )
 
 
@@ -168,7 +168,7 @@ def _plain(kind: AnswerKind, sentence: str, **more: object) -> Answer:
     return Answer(kind=kind, sentence=sentence, **{**values, **more})  # type: ignore[arg-type]
 
 
-def _elsewhere(other: OtherLine, found: tuple[Candidate, ...], reason: Sentence | None) -> Answer:
+def _elsewhere(other: OtherLine, found: tuple[Candidate, ...], reason: Reason | None) -> Answer:
     """The meaning of a line, and why it was so, if a person found that out."""
     line = other.line
     told = "" if reason is None or other.harmless else f" {IN_ITS_WORDS}: {reason.text}"
@@ -186,12 +186,15 @@ def _elsewhere(other: OtherLine, found: tuple[Candidate, ...], reason: Sentence 
 IN_ITS_WORDS = "The text gives the reason in its own words"
 
 
-def _stated(reason: Sentence, found: tuple[Candidate, ...]) -> Answer:
+DESCRIBED = "The text describes a defect in its own words"
+
+
+def _stated(reason: Reason, found: tuple[Candidate, ...]) -> Answer:
     return _plain(
         AnswerKind.STATED,
-        f"{IN_ITS_WORDS}: {reason.text}",
+        f"{IN_ITS_WORDS if reason.says_why else DESCRIBED}: {reason.text}",
         claimed=True,
-        lines=(QuotedLine(reason.line, reason.text),),
+        lines=(QuotedLine(reason.sentence.line, reason.sentence.text),),
         others=_others(found),
     )
 

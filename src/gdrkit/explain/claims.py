@@ -132,8 +132,8 @@ def _stance(found: tuple[Sentence, ...], index: int) -> Stance:
         or cues.is_plan(sentence.text)
     ):
         return Stance.ADVISED
-    heading = _heading(found, index)
-    if cues.is_attempt(heading) or cues.is_release(heading) or cues.is_release(found[0].text):
+    above = heading(found, index)
+    if cues.is_attempt(above) or cues.is_release(above) or cues.is_release(found[0].text):
         return Stance.ADVISED
     if sentence.place is Place.BODY:
         return Stance.SAID
@@ -175,7 +175,7 @@ def following(found: tuple[Sentence, ...], index: int) -> Sentence | None:
     return found[index + 1] if index + 1 < len(found) else None
 
 
-def _heading(found: tuple[Sentence, ...], index: int) -> str:
+def heading(found: tuple[Sentence, ...], index: int) -> str:
     """The last heading above a sentence; "" if there is none."""
     above = (one.text for one in reversed(found[:index]) if one.place is Place.HEADING)
     return next(above, "")

@@ -1,12 +1,18 @@
-"""The reason that a text gives in its own words, where no code fits: only a sentence that says why."""
+"""The reason that a text gives in its own words, where no code fits: only a sentence that says why, or else
+one that says what is defective about what the title names.
+
+A sentence that points back ("This makes ...", "Hence ...") is quoted with the one that it points to.
+"""
 
 from __future__ import annotations
 
 import re
 
+from msgspec import Struct
+
 from gdrkit.explain import cues, outcomes
-from gdrkit.explain.claims import following, is_under_a_cause
-from gdrkit.explain.sentences import Sentence
+from gdrkit.explain.claims import following, heading, is_under_a_cause
+from gdrkit.explain.sentences import Place, Sentence
 
 _TECHNICAL = re.compile(
     r"`|\b(?:nvidia|NCCL|UCX|RDMA|IB|RoCE|GPUs?|NICs?|HCA|mlx\w*|modules?|drivers?|kernel|plugin|library"
@@ -15,7 +21,7 @@ _TECHNICAL = re.compile(
     r"|EFA|GDR|UAR|QP|GID|MTU|container|image|version|[A-Z]{2,}_[A-Z_]{2,}|\w+_\w+"
     r"|(?:Open ?|open)?MPI|ports?|handlers?|hosts?|nodes?|buffers?|queues?|packets?|BIOS|permissions?|pods?"
     r"|processe?s?|allocator|tensors?|daemon|service|package|wheel|PyTorch|[Tt]orch|Ray|vLLM|SGLang"
-    r"|hypervisor|VMs?"
+    r"|hypervisor|VMs?|[Ff]abric ?[Mm]anager|\w*fabricmanager|IMEX|MNNVL|clique|udev|initramfs"
     r"|race condition|deadlock|cgroups?|firewall|VLAN|PFC|ECN|SR-IOV|VFs?|NUMA|NVLink|NVSwitch|NVLS|SHARP)\b"
 )
 MIN_WORDS = 5
@@ -25,6 +31,8 @@ MIN_WORDS = 5
 _NO_REASON = re.compile(
     r"\([^()]{0,200}\)"
     r"|\b(?:by|in) contrast\b.*"
+    r"|\b(?:but|while|whereas)\b[^.;]{0,80}\bwork(?:s|ing|ed)?\b"
+    r"|^\W*to (?:check|test|verify|see|confirm)\b.*"
     r"|\bafter \w+ing\b|\b(?:noticed|discovered|confirmed|found(?: out)?) that\b"
     r"|\bworks? (?:\w+ )?without (?:any )?(?:errors?|problems?|issues?)\b"
     r"|\b(?:debug|investigat|search|look|find|hunt|track|understand|determin|identify)\w*(?: for| down)?"
@@ -41,16 +49,132 @@ _CONCLUDES = re.compile(r", so \b|\b(?:therefore|hence|which means)\b", re.IGNOR
 """Where a sentence concludes something."""
 
 
-def stated_reason(found: tuple[Sentence, ...], *, confirmed: bool = False) -> Sentence | None:
+_ABOUT_THE_CHANGE = re.compile(
+    r"^\W*(?:this|the) (?:PR|pull request|patch|commit|change|series|MR)\b"
+    r"|\b(?:reproduced|verified|tested|validated) (?:on|with|against|by|in)\b|\bis not used as\b",
+    re.IGNORECASE,
+)
+"""What a change does, and how it was tested: no reason of what failed before."""
+
+_DEFECT = re.compile(
+    r"\b(?:incorrectly|wrongly|mistakenly|erroneously|unconditionally|silently|always)\s+\w+"
+    r"|\b(?:is|are|was|were) (?:incompatible|hard-?coded|stricter|misconfigured|mismatched|not aware"
+    r"|unaware)\b"
+    r"|\b(?:does|do|did|is|are|was|were|has|have|had)(?: not|n't) (?:\w+ )?(?:support|handle|check|honou?r"
+    r"|respect|consider|account|accept|installed|built|initiali[sz]ed?|provisioned|included|aware|allow)\w*"
+    r"|\b(?:assumes?|ignores?|overwrites?|lacks?|expects?|requires?|selects?|picks?|chooses?|chosen)\b"
+    r"|\bonly (?:supports?|works?|handles?|accepts?|if|when|checks?|selected|looks?)\b"
+    r"|\bwhich\b.{0,60}\b(?:cannot|can ?not|can't|does not|doesn't|is not|are not|isn't)\b"
+    r"|\b(?:mismatch|lack of|out of bounds|race|leak(?:s|ed)?|stale|outdated|too old|unsupported)\b"
+    r"|\b(?:suggests?|means|indicates?|shows?) that you\b|\bowing to\b|\bdespite\b|\beven (?:if|though)\b",
+    re.IGNORECASE,
+)
+"""What says that something is not as it has to be, or does what it should not."""
+
+_TELLS_WHY = re.compile(
+    r"\b(?:problem|motivation|why|background|description|summary|analysis|cause|diagnosis|explanation"
+    r"|what happens|issue|bug|conclusion|\u539f\u56e0|\u5206\u6790)\b",
+    re.IGNORECASE,
+)
+_TELLS_ELSE = re.compile(
+    r"\b(?:test(?:s|ing|ed)?|verif\w+|validat\w+|change[sd]?|evidence|environment|reproduc\w+|steps|logs?"
+    r"|usage|benchmark\w*|checklist|alternatives?|notes?|expected)\b",
+    re.IGNORECASE,
+)
+"""Headings under which a reason may stand, and under which none does."""
+
+_CONCLUSION = re.compile(
+    r"^\W*(?:(?:in )?conclusions?|tl;?dr|root[- ]cause"
+    r"|(?:critical|core|key|main|real) (?:issue|problem|finding)s?|diagnosis|explanation"
+    r"|\u7ed3\u8bba)\W{0,3}[:\uff1a]",
+    re.IGNORECASE,
+)
+"""A label before what was found."""
+
+_WORD = re.compile(r"[A-Za-z_][\w-]{3,}")
+MIN_SHARED = 2
+"""Words that a sentence about a defect shares with the title, at least."""
+
+_POINTS_BACK = re.compile(
+    r"^\W*(?:this|that|these|those|it|they|hence|therefore|thus|so|as a result|consequently|both|which"
+    r"|in that case|for that reason|because of (?:this|that))\b"
+    r"|^\W*(?:\u8fd9|\u56e0\u6b64|\u6240\u4ee5|\u3053\u308c|\u305d\u308c)",
+    re.IGNORECASE,
+)
+_MARKUP = re.compile(r"^\s*(?:[#>*+-]{1,6}\s+)+|\*\*")
+MOST_BEFORE, MOST_CHARACTERS = 2, 600
+"""Sentences that are quoted before one that points back, and the length of all of them, at most."""
+
+
+def _in_context(found: tuple[Sentence, ...], index: int) -> str:
+    """The words of a sentence, after those that it points back to."""
+    reason = found[index]
+    texts = [reason.text]
+    for before in reversed(found[max(0, index - MOST_BEFORE) : index]):
+        together = sum(map(len, texts)) + len(before.text)
+        if not _POINTS_BACK.search(texts[0]) or before.post != reason.post or together > MOST_CHARACTERS:
+            break
+        if before.place is not Place.BODY or cues.is_guess(before.text):
+            break
+        texts.insert(0, before.text)
+    return " ".join(_MARKUP.sub("", text) for text in texts)
+
+
+def _defect_score(sentence: Sentence, above: str, title: str) -> float:
+    """How well a sentence says what is defective about what the title, or the heading above, announces."""
+    text = sentence.text
+    if len(text.split()) < MIN_WORDS or cues.is_request(text) or cues.is_plan(text) or cues.is_change(text):
+        return 0
+    technical = len(set(_TECHNICAL.findall(text)))
+    if not technical or not _DEFECT.search(text) or _TELLS_ELSE.search(above):
+        return 0
+    shared = len(_words(text) & _words(title))
+    told = _TELLS_WHY.search(above) is not None
+    if shared < MIN_SHARED and not told:
+        return 0
+    return 1 + told + min(shared, 4) / 4 + min(technical, 4) / 4 + cues.is_symptom(text) / 2
+
+
+def _words(text: str) -> set[str]:
+    return {word.lower() for word in _WORD.findall(text)}
+
+
+def _title(found: tuple[Sentence, ...]) -> str:
+    """The first line of a text, and the heading that follows it, as on the page of a forum."""
+    return " ".join(one.text for one in found[:2] if one.place is not Place.BODY)
+
+
+class Reason(Struct, frozen=True):
+    """A sentence that tells why something fails."""
+
+    sentence: Sentence
+    text: str  # with what it points back to
+    says_why: bool  # in so many words; otherwise it only says what is defective
+
+
+def stated_reason(found: tuple[Sentence, ...], *, confirmed: bool = False) -> Reason | None:
     """The sentence in which the text itself gives the reason of the problem; None if there is none.
     `confirmed`: only if it says that this was found, or that a change helped."""
-    scored = [
-        (score, -sentence.line, sentence)
-        for index, sentence in enumerate(found)
-        if (score := _reason_score(sentence, is_under_a_cause(found, index), _is_cured_after(found, index)))
-        if not confirmed or cues.is_definite(sentence.text) or _is_cured_after(found, index)
-    ]
-    return max(scored, key=lambda row: row[:2])[2] if scored else None
+    title = _title(found)
+    scored = []
+    for index, sentence in enumerate(found):
+        cured = _is_cured_after(found, index)
+        if confirmed and not (cues.is_definite(sentence.text) or cured):
+            continue
+        why = _reason_score(sentence, is_under_a_cause(found, index), cured)
+        if not why and (confirmed or not _is_assertion(sentence.text)):
+            continue
+        score = why + _defect_score(sentence, heading(found, index), title)
+        if score:
+            scored.append((score, -sentence.line, index, why > 0))
+    if not scored:
+        return None
+    _, _, index, says_why = max(scored)
+    return Reason(found[index], _in_context(found, index), says_why)
+
+
+def _is_assertion(text: str) -> bool:
+    return not (cues.is_guess(text) or cues.is_instruction(text) or _ABOUT_THE_CHANGE.search(text))
 
 
 def _is_cured_after(found: tuple[Sentence, ...], index: int) -> bool:
@@ -64,12 +188,17 @@ def _is_cured_after(found: tuple[Sentence, ...], index: int) -> bool:
 
 def _reason_score(sentence: Sentence, under: bool, cured: bool) -> float:
     text = sentence.text
-    if (cues.is_guess(text) and not under) or (len(text.split()) < MIN_WORDS - 2 * cured and text.isascii()):
+    if _ABOUT_THE_CHANGE.search(text):
+        return 0
+    concluded = _CONCLUSION.match(text) is not None
+    if (cues.is_guess(text) and not (under or concluded)) or (
+        len(text.split()) < MIN_WORDS - 2 * cured and text.isascii()
+    ):
         return 0
     technical = len(set(_TECHNICAL.findall(text)))
-    if not technical or not (under or cured or _says_why(text)):
+    if not technical or not (under or cured or concluded or _says_why(text)):
         return 0
-    weight: float = (under or cured or cues.names_a_cause(text)) + under
+    weight: float = (under or cured or cues.names_a_cause(text)) + under + concluded
     weight += 2 * (under or cues.names_the_cause(text))
     weight += _CONCLUDES.search(text) is not None or cues.says_what_follows(text)
     return weight + min(technical, 4) / 4 - (0.5 if cues.is_instruction(text) else 0)

@@ -34,7 +34,7 @@ HELPFUL = (
 )
 HEADS = {
     AnswerKind.SEVERAL: "The cause is open",
-    AnswerKind.STATED: "The text names a reason",
+    AnswerKind.STATED: "What the text itself says",
     AnswerKind.ELSEWHERE: "What the text shows",
     AnswerKind.HARMLESS: "No problem",
     AnswerKind.WORKING: "The direct path works",
