@@ -54,7 +54,7 @@ def register(buffer):
     region = ctypes.create_string_buffer(512)
     size, address = ctypes.c_size_t(8 * MIB), ctypes.c_uint64(0x7F5500000000)
     code = verbs.ibv_cmd_reg_dmabuf_mr(
-        ctypes.c_void_p(pd), ctypes.c_uint64(0), size, address, buffer, 1, region
+        ctypes.c_void_p(pd), ctypes.c_uint64(0), size, address, buffer, 1, region, None
     )
     if code:
         sys.exit("ibv_cmd_reg_dmabuf_mr: %d" % code)
