@@ -235,22 +235,36 @@ def walked(kind: str, **changed) -> dict:
     """A record of a process with one region of 8 MiB, whose kind was read out of the kernel's memory."""
     changed.setdefault("area", "rw-p [heap]")
     row = {"device": "mlx5_0", "mrn": 100, "bytes": 8 * MIB, "pid": 701, "kind": kind, "writable": True}
+    made = not_walked() | {"regions": [{**row, **changed}]}
+    made["sources"]["regions"] = {"status": "found"}
+    return made
+
+
+def not_walked() -> dict:
+    """Two processes that have a region of 8 MiB, and one buffer of that size."""
     return record(
-        process(701), process(702), regions=[{**row, **changed}],
-        rdma=[device(*held(1, 701, 8 * MIB), *held(2, 702, 8 * MIB))],
+        process(701), process(702), rdma=[device(*held(1, 701, 8 * MIB), *held(2, 702, 8 * MIB))],
         buffers=with_table((8 * MIB, "nv_dmabuf", NIC)),
     )  # fmt: skip
 
 
 def test_what_sizes_leave_open_the_kernels_memory_decides():
-    """One buffer of 8 MiB, and two processes that have a region of that size."""
     assert decided(walked("")) == ("unknown", "", None)
-    assert verdict(walked("")).ask == ("the log of the job: gdr nccl job.log",)
-    (advice,) = verdict(walked("") | {"regions": []}).ask
-    assert advice.startswith("sudo gdr ps --deep")
     assert decided(walked("dmabuf", exporter="nv_dmabuf")) == ("direct", "dmabuf", Confidence.CERTAIN)
     assert decided(walked("user")) == ("staged", "", Confidence.CERTAIN)
     assert decided(walked("peermem")) == ("direct", "peermem", Confidence.CERTAIN)
+
+
+@pytest.mark.parametrize("mode", ["none", "integrity", "confidentiality"])
+def test_the_kernels_memory_is_advised_where_it_was_not_asked_and_may_be(mode):
+    """Where the kernel is locked down to confidentiality, root may not read it either."""
+    made = not_walked()
+    made["node"][0] = {"lockdown": "none integrity confidentiality".replace(mode, f"[{mode}]")}
+    (advice,) = verdict(made).ask
+    asked = made | {"sources": {**made["sources"], "regions": {"status": "denied"}}}
+
+    assert ("sudo gdr ps --deep" in advice) == (mode != "confidentiality")
+    assert verdict(asked).ask == ("the log of the job: gdr nccl job.log",)
 
 
 def test_an_area_that_the_process_cannot_access_is_peer_memory_if_it_may_be_written():
