@@ -58,13 +58,16 @@ _NO_PERF = "busybox mount -t tmpfs none /sys/bus/event_source/devices; exec pyth
 _SET = "grep -c gdr_ /sys/kernel/tracing/kprobe_events"
 _BY_FILES = f"""busybox unshare -m /bin/sh -c '{_NO_PERF}' > out/files & T=$!
 for _ in $(busybox seq 60); do grep -q probes out/files && break; sleep 1; done"""
+_OTHER = "busybox mount -t proc proc /proc; python3 -I /lab/{}"
 _FILES = f"""cd /lab; {_BY_FILES}
+busybox unshare -p -m -f /bin/sh -c '{_OTHER.format("trace.py 1")}'
 python3 holder.py again 6 write > out/again 2>&1; sleep 3; cat out/files out/again
 echo set $({_SET}); kill -TERM $T; sleep 2; echo ended $({_SET}); busybox rm out/files
 {_BY_FILES}
 kill -KILL $T; sleep 2; echo killed $({_SET})
 python3 -I /lab/trace.py 1; echo next $({_SET}) $(busybox ls /sys/kernel/tracing/instances)"""
-"""Where perf has no kprobes, tracefs is used: ended, and killed."""
+"""Where perf has no kprobes, tracefs is used: ended, and killed. Another one, which cannot see its process,
+leaves its probes alone."""
 _TRACED = "grep -c rxe_reg_user_mr /sys/kernel/debug/kprobes/list"
 _INSTANCES = "busybox ls /sys/kernel/tracing/instances"
 _LEFT = """for p in /proc/[0-9]*; do case "$(tr '\\0' ' ' < $p/cmdline 2>/dev/null)" in
@@ -124,8 +127,7 @@ STEPS = {
     "holders": _WAIT,
     "root": "python3 -I /lab/running.py",
     "nobody": _NOBODY.format("/lab/running.py"),
-    "other_pid_namespace": "busybox unshare -p -m -f /bin/sh -c 'busybox mount -t proc proc /proc; "
-    "python3 -I /lab/running.py'",
+    "other_pid_namespace": f"busybox unshare -p -m -f /bin/sh -c '{_OTHER.format('running.py')}'",
     "other_net_namespace": "busybox unshare -n python3 -I /lab/running.py",
     "exclusive": "rdma system set netns exclusive; busybox unshare -n python3 -I /lab/running.py; "
     "rdma system set netns shared",

@@ -73,12 +73,14 @@ def test_only_groups_of_processes_that_have_ended_are_removed(tracefs):
     assert (folder / "kprobe_events").read_text().endswith(f"-:{reused}/rxe_reg_user_mr")
 
 
-def test_what_cannot_be_removed_is_not_said_to_be_gone(tracefs):
-    """An instance whose trace_pipe is still open: EBUSY, here a folder that is not empty."""
+def test_what_somebody_follows_keeps_its_probes_although_its_process_is_not_visible(tracefs):
+    """In another pid namespace. An instance whose trace_pipe is open is EBUSY; here a folder is not empty."""
     folder = tracefs("gdr_1_99")
     (folder / "instances/gdr_1_99/file").touch()
+    before = (folder / "kprobe_events").read_text()
 
     assert trace_files.remove_stale() == []
+    assert (folder / "kprobe_events").read_text() == before
 
 
 def test_without_tracefs_there_is_nothing_to_remove(tmp_path, monkeypatch):
