@@ -74,7 +74,7 @@ def test_only_groups_of_processes_that_have_ended_are_removed(tracefs):
 
 
 def test_what_somebody_follows_keeps_its_probes_although_its_process_is_not_visible(tracefs):
-    """In another pid namespace. An instance whose trace_pipe is open is EBUSY; here a folder is not empty."""
+    """In another pid namespace. An instance is EBUSY while its trace_pipe is open; here it is not empty."""
     folder = tracefs("gdr_1_99")
     (folder / "instances/gdr_1_99/file").touch()
     before = (folder / "kprobe_events").read_text()
