@@ -83,6 +83,21 @@ def test_what_somebody_follows_keeps_its_probes_although_its_process_is_not_visi
     assert (folder / "kprobe_events").read_text() == before
 
 
+def test_what_cannot_be_set_as_a_whole_is_removed_again(tracefs):
+    """Here the instance has no files of its own. Each probe but the end of a region has its length."""
+    folder = tracefs()
+    group = f"gdr_{os.getpid()}_{trace_files.start_of(os.getpid())}"
+    with pytest.raises(FileNotFoundError, match="buffer_size_kb"):
+        trace_files.TraceFiles(str(folder))
+    text = (folder / "kprobe_events").read_text()
+
+    assert f"p:{group}/mlx5_ib_reg_user_mr mlx5_ib_reg_user_mr length=$arg3:x64" in text
+    assert f"p:{group}/nv_mem_get_pages nv_mem_get_pages length=$arg2:x64" in text
+    assert text.count(f"p:{group}/ib_dereg_mr_user ib_dereg_mr_user") == 1
+    assert "ib_dereg_mr_user length" not in text
+    assert [*(folder / "instances").iterdir()] == []
+
+
 def test_without_tracefs_there_is_nothing_to_remove(tmp_path, monkeypatch):
     monkeypatch.setattr(trace_files, "FOLDERS", (str(tmp_path / "absent"),))
 

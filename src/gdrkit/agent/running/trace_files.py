@@ -121,7 +121,7 @@ def remove_stale() -> List[str]:
         groups = {match[1] for match in _IN_EVENTS.finditer(text_of(folder + "/kprobe_events", 1 << 22))}
     except OSError:
         return []
-    groups.update(name for name in names_in(folder + "/instances") if _GROUP.fullmatch(name))
+    groups.update(names_in(folder + "/instances"))
     removed = []
     for group in sorted(groups):
         match = _GROUP.fullmatch(group)
