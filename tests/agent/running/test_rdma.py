@@ -75,6 +75,19 @@ def test_the_rows_are_those_that_a_real_kernel_gave():
     assert device(found)["tables"]["ctx"]["rows"] == RECORDED["ctx"]
 
 
+def test_entries_of_another_nest_are_no_rows_of_the_table():
+    """A newer kernel may add one. Entries have the number after that of their table."""
+
+    class Newer(Guest):
+        def __call__(self, command: int, body: bytes) -> list[bytes] | int:
+            found = super().__call__(command, body)
+            if command != rdma.TABLES["mr"].command or not isinstance(found, list):
+                return found
+            return [nested(999, row("mr", RECORDED["mr"][0])) + one for one in found]
+
+    assert device(told(Newer()))["tables"]["mr"]["rows"] == RECORDED["mr"]
+
+
 def test_objects_of_the_kernel_are_left_out():
     assert [one["lqpn"] for one in device(told(Guest()))["tables"]["qp"]["rows"]] == [17]
 
