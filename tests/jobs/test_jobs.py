@@ -112,6 +112,18 @@ def test_environments_are_compared_only_among_ranks_that_print_them():
     assert codes(one + silent) == []
 
 
+def test_the_most_common_value_is_named_first_and_the_ranks_of_the_others_are_counted():
+    def rank(number: int, level: str) -> str:
+        text = f"NCCL_NET_GDR_LEVEL set by environment to {level}"
+        return info(f"n{number}:7", 0, text) + member(f"n{number}:7", number, 4, "0x1")
+
+    log = rank(0, "SYS") + rank(1, "PHB") + rank(2, "PIX") + rank(3, "PHB")
+    (finding,) = [one for one in analysed(log).findings if one.code == "env-differs-between-ranks"]
+
+    assert finding.seen == "NCCL_NET_GDR_LEVEL is PHB on n1:7 and 1 more, PIX on n2:7, SYS on n0:7"
+    assert finding.ranks == 2
+
+
 def test_processes_with_equal_ids_on_similarly_named_hosts_stay_separate():
     log = member("node1:88", 0, 2, "0x1") + member("gpu-node1:88", 1, 2, "0x1", gdr="")
 
