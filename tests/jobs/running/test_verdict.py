@@ -411,6 +411,9 @@ def test_what_one_gpu_sends_and_another_receives_beside_shared_memory_goes_throu
         assert (
             verdict(one_way, pid).evidence[1] == f"maps: 9.64 MB of memory are shared with process {other}"
         )
+    least = pair(moved(pcie_sent=FAST), moved(OTHER_GPU, pcie_received=FAST),
+                 shared=[{**SHM, "bytes": 1_000_000}])  # fmt: skip
+    assert decided(least)[0] == "staged"
 
 
 @pytest.mark.parametrize(
@@ -418,7 +421,7 @@ def test_what_one_gpu_sends_and_another_receives_beside_shared_memory_goes_throu
     [
         ({"pcie_received": FAST}, {"pcie_received": FAST}, SHM),  # both load data
         ({"pcie_sent": FAST}, {"pcie_received": 9_000_000}, SHM),  # it saves, the other starts kernels
-        ({"pcie_sent": FAST}, {"pcie_received": FAST}, {**SHM, "bytes": 4096}),  # flags
+        ({"pcie_sent": FAST}, {"pcie_received": FAST}, {**SHM, "bytes": 999_999}),  # flags
     ],
 )
 def test_pcie_beside_shared_memory_that_is_no_exchange_decides_nothing(own, other, shared):
