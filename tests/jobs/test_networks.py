@@ -200,6 +200,16 @@ def leg(rank: int, peer: int, direction: str, nic: int, channel: int = 0) -> str
     return f"Channel {channel:02}/0 : {ends} [{direction}] via NET/IB/{nic}/GDRDMA"
 
 
+def test_each_connection_of_a_ring_is_checked_once():
+    """Both ends print it: one that it sends, one that it receives."""
+    crossing = analysed(
+        info("a:7", 0, init(0, 2), leg(0, 1, "send", 0), leg(0, 1, "receive", 0))
+        + info("b:7", 0, init(1, 2), leg(1, 0, "send", 1), leg(1, 0, "receive", 0))
+    ).crossing
+
+    assert crossing is not None and (crossing.count, crossing.checked) == (1, 2)
+
+
 def test_a_connection_between_different_nics_crosses_rails():
     found = analysed(
         info("a:7", 0, init(0, 2), leg(0, 1, "send", 0), leg(0, 1, "send", 1, 1)),
