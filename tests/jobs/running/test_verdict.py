@@ -449,6 +449,17 @@ def test_an_exchange_in_both_directions_goes_through_memory_of_the_driver_where_
     assert "NCCL_P2P_DISABLE" in verdict(barred).evidence[1] and "NVLink" in verdict(linked).evidence[1]
 
 
+@pytest.mark.parametrize(("ever", "way"), [({"nvlink_ever": 1 << 40}, "staged"), ({}, "unknown")])
+def test_nvlink_is_there_if_each_gpu_of_the_process_has_used_it(ever, way):
+    third = "0000:1d:00.0"
+    made = pair(
+        *(moved(gpu, nvlink_ever=1 << 40, **BOTH) for gpu in (GPU, OTHER_GPU)), *computing(701, gpu=third),
+        moved(third, **ever), environment={},
+    )  # fmt: skip
+
+    assert decided(made)[0] == way
+
+
 @pytest.mark.parametrize(
     ("own", "changed"),
     [
