@@ -163,6 +163,7 @@ LOCKED = tuple(name for name in STEPS if name.startswith(("integrity", "confiden
 _SHORT: dict[str, Any] = {"seconds": 120}
 _LONG: dict[str, dict[str, Any]] = {
     "rounds": {"seconds": 2 * ROUNDS_S + 100, "expected": 2 * ROUNDS_S},
+    "trace_files": {"seconds": 300, "expected": 200},
     "watched": {"seconds": 600, "expected": 600},
     "watched_files": {"seconds": 600, "expected": 600},
 }
