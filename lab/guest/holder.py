@@ -45,7 +45,8 @@ def connect(qp, peer, gid):
 
 
 def register(buffer):
-    """A region of a dma-buf, by the kernel's own call: librxe has no ibv_reg_dmabuf_mr."""
+    """A region of a dma-buf, by the kernel's own call: librxe has no ibv_reg_dmabuf_mr. Its last argument is
+    of libibverbs 56, which Debian 13 has (rdma-core libibverbs/cmd_mr.c); older ones do not look at it."""
     verbs = ctypes.CDLL("libibverbs.so.1", use_errno=True)
     for function in ("ibv_get_device_list", "ibv_open_device", "ibv_alloc_pd"):
         getattr(verbs, function).restype = ctypes.c_void_p

@@ -59,7 +59,7 @@ def test_a_rank_without_a_channel_has_the_network_that_its_lines_decide(lines, p
 
 
 def test_lines_that_no_process_is_named_in_decide_as_well():
-    """As a text that somebody pasted."""
+    """As in a pasted text."""
     found = analysed("NCCL INFO NET/IB : No device found.\nNCCL INFO Using network Socket\n")
 
     assert [(rank.process, rank.network_path) for rank in ranks(found)] == [("", "socket")]

@@ -191,7 +191,7 @@ def test_a_thread_that_has_ended_or_a_file_of_other_form_has_no_process(tmp_path
 
 
 def test_threads_whose_status_cannot_be_read_are_not_said_to_have_ended(tmp_path):
-    """Here it is a folder: any error but that the file is gone. Each of them is told."""
+    """Here it is a folder: any error but that the file is gone. Each of them has a row."""
     tables = device(told(Guest()))["tables"].values()
     pids = sorted({one["pid"] for table in tables for one in table["rows"] if "pid" in one})
     for pid in pids:

@@ -106,7 +106,7 @@ def test_a_field_that_this_kernel_has_not_is_no_field_at_the_beginning(kernel):
 
 
 def read(kernel: tuple[Path, int], monkeypatch, tmp_path: Path, address: int) -> list[dict]:
-    """What the source tells of the small kernel whose symbols have this address of the list."""
+    """The rows about the small kernel whose symbols have this address of the list."""
     folder, _ = kernel
     layout = regions.Layout(f"{folder}/")
     (tmp_path / "kallsyms").write_text(f"{1:016x} b devices\t[other]\n{address:016x} d devices\t[ib_core]\n")
