@@ -196,7 +196,7 @@ def test_under_lockdown_nobody_is_told_what_root_would_add(kernel, mode):
 
 @each_seen_by_nobody
 def test_no_look_under_lockdown_is_a_line_in_the_kernels_log(kernel):
-    """With the rights of root and without any, with --deep and --trace. The timer is that of the emulated guest."""
+    """As root and without any rights, with --deep and --trace. The timer is that of the emulated guest."""
     lines = (HOME / kernel / "lockdown_log.txt").read_text().splitlines()
 
     assert [line for line in lines if "hrtimer: interrupt took" not in line] == [

@@ -131,7 +131,7 @@ def remove_stale() -> List[str]:
 
 
 def remove(folder: str, group: str) -> bool:
-    """Remove the instance and the probes of a group; returns whether all are gone. XX
+    """Remove the instance and the probes of a group; returns whether all are gone. While it is followed
     nothing is removed: the instance is EBUSY then, and its process may be in another pid namespace."""
     instance = "%s/instances/%s" % (folder, group)
     if os.path.isdir(instance) and not _tried(os.rmdir, instance):  # it disables its events
