@@ -22,7 +22,7 @@ from lab.rdma import SETUP
 from lab.rootfs import RDMA
 from lab.session import boot
 
-_LIBRARIES = ("msgspec", "cryptography", "cffi", "_cffi_backend", "backports.zstd")
+_LIBRARIES = ("msgspec", "rich", "cryptography", "cffi", "_cffi_backend", "backports.zstd")
 _RUN = (
     "import sys; sys.path[:0] = ['/lab/gdr', '/lab/site']\n"
     "from gdrkit.cli import main; sys.exit(main({words!r}))"

@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
 from gdrkit.agent.probe.program import program
 from gdrkit.agent.probe.running_probe import DEADLINE_S
 from lab.cache import LabError, command, digest, say
+from lab.doctor import gdrkit_files
 from lab.kernels import Kernel
 from lab.modules import WORK
+from lab.packages import DEBIAN_13
 from lab.profiles import profile
 from lab.rdma import SETUP
 from lab.rootfs import RDMA
@@ -50,20 +53,57 @@ sleep 4; cat out/*"""
 _NOBODY = """python3 -c '
 import os
 os.setgroups([]); os.setgid(65534); os.setuid(65534); os.chdir("/")
-os.execvp("python3", ["python3", "-I", "/lab/running.py"])'"""
+os.execvp("python3", ["python3", "-I", *"{}".split()])'"""
 _NO_PERF = "busybox mount -t tmpfs none /sys/bus/event_source/devices; exec python3 -I /lab/trace.py 600"
 _SET = "grep -c gdr_ /sys/kernel/tracing/kprobe_events"
 _BY_FILES = f"""busybox unshare -m /bin/sh -c '{_NO_PERF}' > out/files & T=$!
 for _ in $(busybox seq 60); do grep -q probes out/files && break; sleep 1; done"""
+_OTHER = "busybox mount -t proc proc /proc; python3 -I /lab/{}"
 _FILES = f"""cd /lab; {_BY_FILES}
+busybox unshare -p -m -f /bin/sh -c '{_OTHER.format("trace.py 1")}'
 python3 holder.py again 6 write > out/again 2>&1; sleep 3; cat out/files out/again
 echo set $({_SET}); kill -TERM $T; sleep 2; echo ended $({_SET}); busybox rm out/files
 {_BY_FILES}
 kill -KILL $T; sleep 2; echo killed $({_SET})
 python3 -I /lab/trace.py 1; echo next $({_SET}) $(busybox ls /sys/kernel/tracing/instances)"""
-"""Where perf has no kprobes, tracefs is used: ended, and killed."""
-ROUNDS, FILE_ROUNDS, ROUNDS_S = 1000, 100, 500
-"""Or as many as it does in that time: here everything is emulated."""
+"""Where perf has no kprobes, tracefs is used: ended, and killed. Another one, which cannot see its process,
+leaves its probes alone."""
+_TRACED = "grep -c rxe_reg_user_mr /sys/kernel/debug/kprobes/list"
+_INSTANCES = "busybox ls /sys/kernel/tracing/instances"
+_LEFT = """for p in /proc/[0-9]*; do case "$(tr '\\0' ' ' < $p/cmdline 2>/dev/null)" in
+*python3\\ -[I]\\ *) echo $p;; esac; done"""
+"""The processes of gdrkit's scripts. A look that is under way ends by itself."""
+_UNTIL = "for _ in $(busybox seq 120); do {} && break; sleep 1; done"
+_ALL_ENDED = _UNTIL.format('[ -z "$(left)" ]')
+_KPROBES = f"[ $({_TRACED}) -gt 0 ]"
+_WATCHED = f"""left() {{ {_LEFT}; }}; cd /lab
+python3 -E watch.py > out/watched & W=$!; {_UNTIL.format(_KPROBES)}
+python3 holder.py seen 3 write > out/seen 2>&1; {_UNTIL.format("grep -q ' r process ' out/watched")}
+cat out/seen; grep ' r process ' out/watched; echo running $({_TRACED}); kill -KILL $W; {_ALL_ENDED}
+echo killed $({_TRACED}) $({_SET}) $({_INSTANCES}) $(left)"""
+"""By perf: `gdr watch --trace` itself is killed, and what it started ends with it."""
+_BY_FILES_WATCHED = f"""busybox unshare -m /bin/sh -c '
+busybox mount -t tmpfs none /sys/bus/event_source/devices
+exec python3 -E watch.py' > out/watched & W=$!; {_UNTIL.format(f"[ $({_SET}) -gt 1 ]")}; sleep 1"""
+_WATCHED_FILES = f"""left() {{ {_LEFT}; }}; cd /lab; {_BY_FILES_WATCHED}
+echo set $({_SET}); kill -KILL $W; {_ALL_ENDED}
+echo killed $({_TRACED}) $({_SET}) $({_INSTANCES}) $(left)
+{_BY_FILES_WATCHED}
+T=$({_INSTANCES} | busybox cut -d_ -f2); kill -KILL $W $T; {_ALL_ENDED}
+echo both $({_SET}); python3 -E watch.py --count 3 | grep ' r removed '
+echo next $({_TRACED}) $({_SET}) $({_INSTANCES}) $(left)"""
+"""By tracefs: the child that follows removes its probes when `gdr watch` is killed. Then both are killed,
+and the next `gdr watch` removes them."""
+_WATCH = """
+import sys
+sys.path[:0] = ["/lab/gdr", "/lab/site"]
+from gdrkit.cli import main
+from gdrkit.evidence import live, running
+live.RUNNING_TIMEOUT_S = running.RUNNING_TIMEOUT_S = 90
+sys.exit(main(["watch", "--trace", "--interval", "1", *sys.argv[1:]]))
+"""
+ROUNDS, FILE_ROUNDS, ROUNDS_S = 1000, 100, 2000
+"""Or as many as it does in that time: here everything is emulated, and 6.1 takes a second for each."""
 _ROUNDS = f"""
 import os, time
 trace = sys.modules["gdrkit.agent.running.trace"]
@@ -81,14 +121,13 @@ for made, count in ((trace.Perf, {ROUNDS}), (files.TraceFiles, {FILE_ROUNDS})):
         done += 1
     print(made.__name__, done, source.probes, before, left(), flush=True)
 """
-_LOCKED = "echo {} > /sys/kernel/security/lockdown; "
 STEPS = {
     "setup": _SETUP,
+    "rounds": "python3 -I /lab/rounds.py",
     "holders": _WAIT,
     "root": "python3 -I /lab/running.py",
-    "nobody": _NOBODY,
-    "other_pid_namespace": "busybox unshare -p -m -f /bin/sh -c 'busybox mount -t proc proc /proc; "
-    "python3 -I /lab/running.py'",
+    "nobody": _NOBODY.format("/lab/running.py"),
+    "other_pid_namespace": f"busybox unshare -p -m -f /bin/sh -c '{_OTHER.format('running.py')}'",
     "other_net_namespace": "busybox unshare -n python3 -I /lab/running.py",
     "exclusive": "rdma system set netns exclusive; busybox unshare -n python3 -I /lab/running.py; "
     "rdma system set netns shared",
@@ -98,36 +137,46 @@ STEPS = {
     "echo running $(grep -c rxe_reg_user_mr /sys/kernel/debug/kprobes/list); kill -KILL $T; sleep 2; "
     "echo killed $(grep -c rxe_reg_user_mr /sys/kernel/debug/kprobes/list); "
     "cat /sys/kernel/tracing/kprobe_events",
-    "trace_nobody": _NOBODY.replace("running.py", "trace.py"),
+    "trace_nobody": _NOBODY.format("/lab/trace.py 1"),
     "trace_files": _FILES,
     "apart": f"cd /lab; busybox unshare -n python3 holder.py apart {HOLD_S} > out/apart 2>&1 &\n"
     "for _ in $(busybox seq 60); do [ -s /lab/out/apart ] && break; sleep 1; done; "
     "python3 -I /lab/running.py",
     "deep": "python3 -I /lab/running.py --deep",
-    "rounds": "python3 -I /lab/rounds.py",
+    "watched": _WATCHED,
+    "watched_files": _WATCHED_FILES,
     "rdma_resource": "rdma resource show mr; rdma resource show qp; rdma resource show ctx",
     "bufinfo": "cat /sys/kernel/debug/dma_buf/bufinfo",
-    "integrity": _LOCKED.format("integrity") + "python3 -I /lab/running.py --deep",
-    "integrity_trace": "python3 -I /lab/trace.py 1",
-    "confidentiality": _LOCKED.format("confidentiality") + "python3 -I /lab/running.py --deep",
-    "confidentiality_trace": "python3 -I /lab/trace.py 1",
-    "lockdown_log": "busybox dmesg | grep -i lockdown",
-    "left": "for p in /proc/[0-9]*; do "
-    "case \"$(tr '\\0' ' ' < $p/cmdline)\" in 'python3 -I'*) echo $p;; esac; done",
+    **{
+        mode + name: line
+        for mode in ("integrity", "confidentiality")
+        for name, line in (
+            ("", f"echo {mode} > /sys/kernel/security/lockdown; python3 -I /lab/running.py --deep"),
+            ("_trace", "python3 -I /lab/trace.py 1"),
+            ("_nobody", _NOBODY.format("/lab/running.py --deep")),
+            ("_nobody_trace", _NOBODY.format("/lab/trace.py 1")),
+        )
+    },
+    "left": _LEFT,
 }
+LOCKED = tuple(name for name in STEPS if name.startswith(("integrity", "confidentiality")))
 _SHORT: dict[str, Any] = {"seconds": 120}
-_LONG: dict[str, Any] = {"seconds": 4 * ROUNDS_S, "expected": 4 * ROUNDS_S}
+_LONG: dict[str, dict[str, Any]] = {
+    "rounds": {"seconds": 2 * ROUNDS_S + 100, "expected": 2 * ROUNDS_S},
+    "trace_files": {"seconds": 300, "expected": 200},
+    "watched": {"seconds": 600, "expected": 600},
+    "watched_files": {"seconds": 600, "expected": 600},
+}
 RECORDS = (
     "root", "nobody", "other_pid_namespace", "other_net_namespace", "exclusive", "apart", "deep",
-    "integrity",
-    "confidentiality",
+    "integrity", "integrity_nobody", "confidentiality", "confidentiality_nobody",
 )  # fmt: skip
 
 
 def outputs(kernel: Kernel) -> dict[str, str]:
     """The output of each step. Raises LabError if one failed, or a record is not JSON."""
     scripts: list[dict[str, Any]] = [
-        {"name": name, "argv": ["/bin/sh", "-c", line], **(_LONG if name == "rounds" else _SHORT)}
+        {"name": name, "argv": ["/bin/sh", "-c", line], **_LONG.get(name, _SHORT)}
         for name, line in STEPS.items()
     ]
     files = {
@@ -136,13 +185,19 @@ def outputs(kernel: Kernel) -> dict[str, str]:
         "lab/trace.py": program("trace_probe").encode(),
         "lab/rounds.py": _rounds(program("trace_probe")).encode(),
         "lab/gdrlab.ko": _module(kernel),
+        "lab/watch.py": _WATCH.encode(),
     }
-    session = boot(kernel, profile("plain"), (), seed=0, packages=RDMA, scripts=scripts, files=files)
+    packages, own = _gdrkit(kernel)
+    session = boot(
+        kernel, profile("plain"), (), seed=0, packages=packages, scripts=scripts, files=files | own
+    )
     say(f"guest with running processes: {session.transcript.seconds:.1f} s")
-    printed = {}
+    printed, logged = {}, []
     for event in session.transcript.of("script"):
         name, text = event["name"], event["stdout"]
         printed[name] = text
+        if name in LOCKED:
+            logged += [f"{name}: {line}\n" for line in event["log"]]
         try:
             if name in RECORDS:
                 json.loads(text)
@@ -150,7 +205,18 @@ def outputs(kernel: Kernel) -> dict[str, str]:
             raise LabError(f"{name}: {text[-500:]}\n{event['stderr']}\n{event['log']}") from None
         if event["exit_code"] != 0 and name in ("setup", "holders"):
             raise LabError(f"{name}: exit {event['exit_code']}\n{text}\n{event['stderr']}\n{event['log']}")
-    return printed
+    return printed | {"lockdown_log": "".join(logged)}
+
+
+def _gdrkit(kernel: Kernel) -> tuple[tuple[str, ...], dict[str, bytes]]:
+    """The packages and files of a guest that runs gdr: its libraries are compiled, for one Python."""
+    files = gdrkit_files()
+    if kernel.flavour.archive is DEBIAN_13:
+        own = {path: content for path, content in files.items() if path.startswith("lab/gdr/")}
+        return (*RDMA, "python3-msgspec", "python3-rich"), own
+    if sys.version_info[:2] != (3, 11):
+        raise LabError("this guest uses this machine's compiled libraries: Python 3.11 only")
+    return RDMA, files
 
 
 def _patient(text: str) -> str:

@@ -38,6 +38,8 @@ GROUPS = {
     "loader": ("loader/",),
     "repair": ("repair/",),
     "agent": ("agent/",),
+    "running": ("agent/running/",),
+    "jobs": ("jobs/",),
     "evidence": ("evidence/",),
     "handshake": tuple(f"transport/{name}.py" for name in HANDSHAKE),
     "config": ("repair/config/",),
@@ -78,11 +80,18 @@ class Result:
 
 
 def files_of(group: str) -> list[str]:
-    """The files of a group, as paths from the root; `repair` leaves its configuration files to `config`."""
+    """The files of a group, as paths from the root, without those of a group inside it: `repair` leaves its
+    configuration files to `config`."""
     found = (str(path.relative_to(ROOT)) for path in sorted((ROOT / SOURCE).rglob("*.py")))
-    wanted = tuple(SOURCE + name for name in GROUPS[group])
-    other = SOURCE + "repair/config/" if group == "repair" else "-"
-    return [name for name in found if name.startswith(wanted) and not name.startswith(other)]
+    own = GROUPS[group]
+    wanted = tuple(SOURCE + name for name in own)
+    inside = tuple(
+        SOURCE + name
+        for other in GROUPS
+        for name in GROUPS[other]
+        if other != group and name.startswith(own)
+    )
+    return [name for name in found if name.startswith(wanted) and not name.startswith(inside)]
 
 
 def draw(group: str, seed: int, count: int) -> list[Mutant]:

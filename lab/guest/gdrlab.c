@@ -55,7 +55,7 @@ static long act(struct file *f, unsigned int cmd, unsigned long arg)
 	return -ENOTTY;
 }
 /* What a NIC's driver does for UVERBS_METHOD_REG_DMABUF_MR, put under rxe: its own region, our umem. In struct
-   rxe_mr the pointer to the umem comes right behind struct ib_mr (6.1, 6.12). */
+   rxe_mr the pointer to the umem comes right behind struct ib_mr (6.1, 6.12, 7.3). */
 static struct ib_mr *reg(struct ib_pd *pd, u64 offset, u64 length, u64 virt, int fd, int access, void *last)
 {
 	struct ib_umem_dmabuf *u = ib_umem_dmabuf_get_pinned(fake, offset, length, fd, access);

@@ -45,7 +45,8 @@ def connect(qp, peer, gid):
 
 
 def register(buffer):
-    """A region of a dma-buf, by the kernel's own call: librxe has no ibv_reg_dmabuf_mr."""
+    """A region of a dma-buf, by the kernel's own call: librxe has no ibv_reg_dmabuf_mr. Its last argument is
+    of libibverbs 56, which Debian 13 has (rdma-core libibverbs/cmd_mr.c); older ones do not look at it."""
     verbs = ctypes.CDLL("libibverbs.so.1", use_errno=True)
     for function in ("ibv_get_device_list", "ibv_open_device", "ibv_alloc_pd"):
         getattr(verbs, function).restype = ctypes.c_void_p
@@ -54,7 +55,7 @@ def register(buffer):
     region = ctypes.create_string_buffer(512)
     size, address = ctypes.c_size_t(8 * MIB), ctypes.c_uint64(0x7F5500000000)
     code = verbs.ibv_cmd_reg_dmabuf_mr(
-        ctypes.c_void_p(pd), ctypes.c_uint64(0), size, address, buffer, 1, region
+        ctypes.c_void_p(pd), ctypes.c_uint64(0), size, address, buffer, 1, region, None
     )
     if code:
         sys.exit("ibv_cmd_reg_dmabuf_mr: %d" % code)

@@ -8,6 +8,10 @@ import pty
 import re
 import select
 import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -17,7 +21,8 @@ from gdrkit.evidence import running
 from gdrkit.evidence.errors import TargetError
 from gdrkit.facts.commands import RUNNING
 from tests.cli.test_streams import GDR
-from tests.jobs.running.records import device, held, process, record
+from tests.jobs.running.records import closed, device, held, process, record
+from tests.programs import has_ended
 
 MADE = json.dumps(record(process(701, name="\x1b[2Jx"), rdma=[device(*held(1, 701, 4 << 20))])).encode()
 
@@ -36,7 +41,7 @@ def node(monkeypatch):
 
 
 def test_in_a_pipe_a_process_has_a_line_once(node, capsys):
-    assert main(["watch", "--count", "3", "--interval", "1"]) == 2
+    assert main(["watch", "--count", "2", "--interval", "1"]) == 2
     (line,) = capsys.readouterr().out.splitlines()
 
     assert re.match(r"\d\d:\d\d:\d\d \+ +701 \?\[2Jx ", line) and line.endswith("host memory")
@@ -67,6 +72,30 @@ def test_nccl_is_asked_at_the_first_look_only_and_its_answer_stays(monkeypatch, 
     assert asked == [True, False]
     assert [line[9:] for line in lines if " n " in line] == [
         "n NCCL 2.28.9: 8 ranks on 0 hosts, 0 missing (none of these processes)"
+    ]
+
+
+def test_what_cannot_be_seen_and_what_root_would_add_is_said_once_and_when_it_changes(monkeypatch, capsys):
+    """Not when another number of processes cannot be read."""
+    denied = {"tcp": {"status": "timed-out", "why": ""}}
+    told = [
+        record(closed(701), uid=65534, denied_processes=4),
+        record(closed(701), uid=65534, denied_processes=1),
+        record(closed(701), uid=65534, denied_processes=1, sources=denied),
+        record(process(701), tcp_namespaces=[]),
+    ]
+    looks = iter(json.dumps(one).encode() for one in told)
+    monkeypatch.setattr(running, "record_of", lambda *_: next(looks))
+    main(["watch", "--count", "4", "--interval", "1"])
+    lines = [line[9:] for line in capsys.readouterr().out.splitlines() if line[9:10] == "?"]
+
+    assert lines == [
+        "? to find out: as root: sudo gdr ps",
+        "? note: 4 processes of other users cannot be read; as root: sudo gdr ps",
+        "? note: tcp: timed-out",
+        "? no longer: to find out: as root: sudo gdr ps",
+        "? no longer: note: tcp: timed-out",
+        "? no longer: note: 1 process of other users cannot be read; as root: sudo gdr ps",
     ]
 
 
@@ -131,3 +160,56 @@ def test_a_trace_that_cannot_be_started_ends_in_one_line(monkeypatch, tmp_path):
     monkeypatch.setattr(running, "script_argv", lambda *_: (str(tmp_path / "python"),))
     with pytest.raises(TargetError, match="permission denied"):
         running.Trace(RUNNING)
+
+
+WATCH = """
+import sys
+from gdrkit.cli import main
+from gdrkit.evidence import running
+FOLLOWS = ("import sys; sys.path.insert(0, %r); from gdrkit.agent.running import trace; "
+           "trace._rings = trace.remove_stale = list; "
+           "from gdrkit.agent.probe.trace_probe import main; sys.exit(main())" % sys.argv[1])
+asked = running.script_argv
+def argv(command, script):
+    return (sys.executable, "-I", "-c", FOLLOWS) if script == "trace_probe" else asked(command, script)
+running.script_argv = argv
+sys.exit(main(["watch", "--trace", "--interval", "1"]))
+"""
+"""gdr watch on a machine whose kernel allows probes, but has none of the functions."""
+
+
+def descendants(pid: int) -> dict[int, int]:
+    """The processes below one, with their parents: proc_pid_stat(5)."""
+    parents = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            parents[int(path.parent.name)] = int(path.read_text().rpartition(")")[2].split()[1])
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+
+    def below(parent: int) -> Iterator[tuple[int, int]]:
+        for child in (child for child, its in parents.items() if its == parent):
+            yield child, parent
+            yield from below(child)
+
+    return dict(below(pid))
+
+
+def test_nothing_that_it_started_outlives_it_if_it_is_killed():
+    """Killed in the middle of a look, while a child follows registrations. What the kernel keeps of a probe
+    is tested in guests: tests/jobs/running/test_registrations.py."""
+    source = str(Path(running.__file__).parents[2])
+    child = subprocess.Popen([sys.executable, "-c", WATCH, source], stdout=subprocess.DEVNULL)
+    found: dict[int, int] = {}
+    while child.poll() is None:
+        found = descendants(child.pid)
+        if len(found) > 4 and [*found.values()].count(child.pid) == 2:
+            break
+    child.kill()
+    child.wait()
+    for _ in range(600):
+        if all(map(has_ended, found)):
+            break
+        threading.Event().wait(0.1)
+
+    assert len(found) > 4 and [pid for pid in found if not has_ended(pid)] == []

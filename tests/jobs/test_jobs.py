@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
+
+from gdrkit.facts.nccl_log import COMPARED
 from gdrkit.jobs.job import LoggedKinds
 from tests.jobs.samples import info, warn
 from tests.jobs.test_samples import analysed
@@ -110,6 +113,39 @@ def test_environments_are_compared_only_among_ranks_that_print_them():
 
     assert codes(one + two) == ["env-differs-between-ranks"], "the list of devices may differ with the host"
     assert codes(one + silent) == []
+
+
+def test_the_most_common_value_is_named_first_and_the_ranks_of_the_others_are_counted():
+    def rank(number: int, level: str) -> str:
+        text = f"NCCL_NET_GDR_LEVEL set by environment to {level}"
+        return info(f"n{number}:7", 0, text) + member(f"n{number}:7", number, 4, "0x1")
+
+    log = rank(0, "SYS") + rank(1, "PHB") + rank(2, "PIX") + rank(3, "PHB")
+    (finding,) = [one for one in analysed(log).findings if one.code == "env-differs-between-ranks"]
+
+    assert finding.seen == "NCCL_NET_GDR_LEVEL is PHB on n1:7 and 1 more, PIX on n2:7, SYS on n0:7"
+    assert finding.ranks == 2
+
+
+def test_a_variable_that_is_equal_everywhere_hides_none_that_differs():
+    def rank(number: int, port: str) -> str:
+        equal = [f"{name} set by environment to 1" for name in COMPARED if name != COMPARED[-1]]
+        text = f"{COMPARED[-1]} set by environment to {port}"
+        return info(f"n{number}:7", 0, *equal, text) + member(f"n{number}:7", number, 2, "0x1")
+
+    found = analysed(rank(0, "2") + rank(1, "3")).findings
+
+    assert [one.subject for one in found if one.code == "env-differs-between-ranks"] == [COMPARED[-1]]
+
+
+@pytest.mark.parametrize(("hca", "shown"), [(0, True), (1, False)])
+def test_what_a_line_says_of_one_nic_is_no_reason_of_another(hca, shown):
+    """The channel goes through NIC 0."""
+    enabled = f"NET/IB : GPU Direct RDMA Enabled for HCA {hca} 'mlx5_{hca}'"
+    log = "NCCL version 2.20.5+cuda12.4\n" + info("n1:7", 0, enabled) + member("n1:7", 0, 2, "0x1", gdr="")
+    (reason,) = analysed(log).jobs[0].ranks[0].routes[0].reasons
+
+    assert ("the NIC's side is enabled" in reason.text) == shown
 
 
 def test_processes_with_equal_ids_on_similarly_named_hosts_stay_separate():

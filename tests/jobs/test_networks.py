@@ -58,6 +58,14 @@ def test_a_rank_without_a_channel_has_the_network_that_its_lines_decide(lines, p
     assert (summary(found) == f"no channel line, but 1 rank {verb}") == bool(path)
 
 
+def test_lines_that_no_process_is_named_in_decide_as_well():
+    """As in a pasted text."""
+    found = analysed("NCCL INFO NET/IB : No device found.\nNCCL INFO Using network Socket\n")
+
+    assert [(rank.process, rank.network_path) for rank in ranks(found)] == [("", "socket")]
+    assert found.state == "blocked"
+
+
 @pytest.mark.parametrize(
     "where",
     [
@@ -190,6 +198,16 @@ def test_a_cuda_failure_counts_only_where_nvlink_between_hosts_is_used():
 def leg(rank: int, peer: int, direction: str, nic: int, channel: int = 0) -> str:
     ends = f"{rank}[0] -> {peer}[0]" if direction == "send" else f"{peer}[0] -> {rank}[0]"
     return f"Channel {channel:02}/0 : {ends} [{direction}] via NET/IB/{nic}/GDRDMA"
+
+
+def test_each_connection_of_a_ring_is_checked_once():
+    """Both ends print it: one that it sends, one that it receives."""
+    crossing = analysed(
+        info("a:7", 0, init(0, 2), leg(0, 1, "send", 0), leg(0, 1, "receive", 0))
+        + info("b:7", 0, init(1, 2), leg(1, 0, "send", 1), leg(1, 0, "receive", 0))
+    ).crossing
+
+    assert crossing is not None and (crossing.count, crossing.checked) == (1, 2)
 
 
 def test_a_connection_between_different_nics_crosses_rails():

@@ -22,7 +22,8 @@ def parser() -> Parser:
         "  sudo gdr ps -v --job 4711      the evidence for the processes of a job\n"
         "  gdr ps ssh://root@node17       of another node; nothing is installed there\n"
         "  gdr ps node.tar.gz             of a bundle: when it was collected\n"
-        "  gdr ps --record > node17.json  what the node shows, not judged\n\n"
+        "  gdr ps --record > node17.json  what the node shows, not judged\n"
+        "  gdr ps node17.json             judge what it showed then\n\n"
         "exit codes: 0 no process goes a slower way, 2 some do, 3 it is not known for some, or "
         "no process is the one asked for, 64 and above usage and internal errors",
     )

@@ -57,12 +57,12 @@ def parser() -> Parser:
 def main(arguments: list[str]) -> int:
     options = parser().parse(arguments)
     from gdrkit.evidence.errors import TargetError
-    from gdrkit.jobs.running.changes import lines, looks
+    from gdrkit.jobs.running.changes import lines, looks, remarks
     from gdrkit.jobs.running.document import exit_code
     from gdrkit.jobs.running.text import communicators
 
     if options.target is not None and not options.target.startswith("ssh://"):
-        raise TargetError(f"not a running machine: {options.target}", "gdr ps shows a bundle")
+        raise TargetError(f"not a running machine: {options.target}", "gdr ps shows a bundle or a record")
     if options.trace and options.target is not None:
         parser().error("--trace has no effect with TARGET")
     with _trace(options.trace) as registered:
@@ -73,7 +73,11 @@ def main(arguments: list[str]) -> int:
             clock = time.strftime("%H:%M:%S")
             more = (*(f"n {line}" for line in communicators(found)), *(f"r {line}" for line in registered()))
             new = [line for line in more if line not in said]
-            for line in (*lines(looks(before, found), clock), *(f"{clock} {line}" for line in new)):
+            unseen = (f"? {line}" for line in remarks(before, found))
+            for line in (
+                *lines(looks(before, found), clock),
+                *(f"{clock} {line}" for line in (*unseen, *new)),
+            ):
                 write(line + "\n")
             sys.stdout.flush()
             said.update(new)

@@ -19,18 +19,42 @@ SSH_TIMEOUT_S = 30
 TRACE_END_S = 2.0
 """How long the child that follows registrations may take to remove its probes."""
 RECORD_LIMIT_BYTES = 64 << 20
+PEEK_BYTES = 1 << 12
+"""How much of a file is searched for the brace that a record begins with."""
 
 
 def record_of(target: str | None, command: Command, options: Collection[str] = ()) -> bytes:
-    """The record, as `gdr ps --record` prints it, with options of `gdrkit.agent.running.options`. Raises
-    TargetError, EvidenceMissing."""
+    """The record, as `gdr ps --record` prints it, with options of `gdrkit.agent.running.options`; a file may
+    have it, too. Raises TargetError, EvidenceMissing."""
     if target is not None and target.startswith("ssh://"):
         return _over_ssh(target, options)
     if target is None and options:
         return run_command(command, (*script_argv(command, "running_probe"), *options), RUNNING_TIMEOUT_S)
     if options:
         raise TargetError(f"not a running machine: {target}", f"omit {' '.join(options)}")
-    return open_host(target).run(command)
+    content = None if target is None else _kept(target)
+    return open_host(target).run(command) if content is None else content
+
+
+def _kept(target: str) -> bytes | None:
+    """The record in a file, which may be compressed; None for anything else. Raises TargetError."""
+    import os
+
+    from gdrkit.evidence.stream import open_stream, read_all
+
+    try:
+        if not os.path.isfile(target):
+            return None
+        with open(target, "rb") as file:
+            stream = open_stream(file, os.path.basename(target))
+            if stream.peek(PEEK_BYTES).lstrip()[:1] != b"{":
+                return None
+            content, whole = read_all(stream, RECORD_LIMIT_BYTES)
+    except OSError:  # open_host says what is wrong
+        return None
+    if not whole:
+        raise TargetError(f"not a record of processes: more than {RECORD_LIMIT_BYTES >> 20} MiB")
+    return content
 
 
 def _over_ssh(target: str, options: Collection[str]) -> bytes:

@@ -168,6 +168,20 @@ def test_nccl_is_found_in_a_program_that_it_is_linked_into(tmp_path, said, expec
     assert [(one["name"], one["version"]) for one in process["libraries"]] == expected
 
 
+def test_the_file_that_stands_for_nccl_is_that_of_the_program_wherever_it_is_mapped():
+    """Something else may lie below it."""
+    maps = (
+        b"10000-20000 r--s 00000000 00:01 7                          /memfd:low (deleted)\n"
+        b"400000-401000 r--p 00000000 fe:00 1234                     /opt/a job\n"
+        b"401000-402000 r-xp 00001000 fe:00 1234                     /opt/a job\n"
+        b"402000-403000 r--p 00000000 fe:00 99                       /opt/not a job\n"
+    )
+
+    (found,) = libraries.mapped(maps, "/opt/a job")
+    assert (found.path, found.area, found.key[1]) == ("/opt/a job", "400000-401000", 1234)
+    assert libraries.mapped(maps, "/opt/other") == []
+
+
 def mapped(pid: int) -> list[libraries.Library]:
     return libraries.mapped(Path(f"/proc/{pid}/maps").read_bytes())
 

@@ -97,6 +97,42 @@ def test_a_driver_without_btf_is_not_told_and_says_so(kernel, tmp_path):
     assert {row["why"] for row in walked(tmp_path, address)} == {"lab has no BTF"}
 
 
+def test_a_field_that_this_kernel_has_not_is_no_field_at_the_beginning(kernel):
+    layout = regions.Layout(f"{kernel[0]}/")
+
+    assert layout.has("ib_umem", "is_odp") and not layout.has("ib_umem", "is_peer")
+    with pytest.raises(LookupError, match="no is_peer in ib_umem"):
+        layout.field("ib_umem", "is_peer")
+
+
+def read(kernel: tuple[Path, int], monkeypatch, tmp_path: Path, address: int) -> list[dict]:
+    """The rows about the small kernel whose symbols have this address of the list."""
+    folder, _ = kernel
+    layout = regions.Layout(f"{folder}/")
+    (tmp_path / "kallsyms").write_text(f"{1:016x} b devices\t[other]\n{address:016x} d devices\t[ib_core]\n")
+    (tmp_path / "701").mkdir()
+    (tmp_path / "701/maps").write_bytes(MAPS)
+    monkeypatch.setattr(regions, "_SYMBOLS", str(tmp_path / "kallsyms"))
+    monkeypatch.setattr(regions, "Kcore", lambda: Kcore(str(folder / "kcore")))
+    monkeypatch.setattr(regions, "Layout", lambda: layout)
+    found: list[dict] = []
+    regions.read(found.append, str(tmp_path))
+    return found
+
+
+def test_a_region_of_addresses_has_its_area_and_not_its_address(kernel, monkeypatch, tmp_path):
+    rows = read(kernel, monkeypatch, tmp_path, kernel[1])
+
+    assert [row["kind"] for row in rows] == ["dmabuf", "user", ""]
+    assert rows[1]["area"] == "---p" and not any("address" in row for row in rows)
+
+
+def test_symbols_whose_addresses_are_hidden_lead_nowhere(kernel, monkeypatch, tmp_path):
+    """Sysctl kernel.kptr_restrict: then /proc/kallsyms shows zeros."""
+    with pytest.raises(LookupError, match="kallsyms does not show"):
+        read(kernel, monkeypatch, tmp_path, 0)
+
+
 @given(st.integers(0, 20_000), st.binary(min_size=1, max_size=8))
 def test_memory_that_changes_meanwhile_raises_only_what_is_documented(kernel, at, changed):
     folder, address = kernel

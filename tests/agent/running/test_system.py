@@ -107,6 +107,18 @@ def test_a_port_tells_bytes_and_never_fewer_than_none(tmp_path, monkeypatch, aft
     ]
 
 
+def test_a_port_tells_what_it_receives_too(tmp_path, monkeypatch):
+    counters = "sys/class/infiniband/mlx5_0/ports/1/counters"
+    root = tree(tmp_path, {f"{counters}/port_xmit_data": "9\n", f"{counters}/port_rcv_data": "5\n"})
+    monkeypatch.setattr(
+        system.time, "sleep", lambda seconds: (tmp_path / counters / "port_rcv_data").write_text("105\n")
+    )
+    found: list[dict] = []
+    system.read_ports(found.append, 0.0, root)
+
+    assert [(one["sent"], one["received"]) for one in found] == [(0, 400)]
+
+
 def test_a_port_without_counters_is_not_told(tmp_path):
     found: list[dict] = []
     system.read_ports(found.append, 0.0, tree(tmp_path, {"sys/class/infiniband/rxe0/ports/1/state": "4"}))

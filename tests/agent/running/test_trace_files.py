@@ -73,12 +73,29 @@ def test_only_groups_of_processes_that_have_ended_are_removed(tracefs):
     assert (folder / "kprobe_events").read_text().endswith(f"-:{reused}/rxe_reg_user_mr")
 
 
-def test_what_cannot_be_removed_is_not_said_to_be_gone(tracefs):
-    """An instance whose trace_pipe is still open: EBUSY, here a folder that is not empty."""
+def test_what_somebody_follows_keeps_its_probes_although_its_process_is_not_visible(tracefs):
+    """In another pid namespace. An instance is EBUSY while its trace_pipe is open; here it is not empty."""
     folder = tracefs("gdr_1_99")
     (folder / "instances/gdr_1_99/file").touch()
+    before = (folder / "kprobe_events").read_text()
 
     assert trace_files.remove_stale() == []
+    assert (folder / "kprobe_events").read_text() == before
+
+
+def test_what_cannot_be_set_as_a_whole_is_removed_again(tracefs):
+    """Here the instance has no files of its own. Each probe but the end of a region has its length."""
+    folder = tracefs()
+    group = f"gdr_{os.getpid()}_{trace_files.start_of(os.getpid())}"
+    with pytest.raises(FileNotFoundError, match="buffer_size_kb"):
+        trace_files.TraceFiles(str(folder))
+    text = (folder / "kprobe_events").read_text()
+
+    assert f"p:{group}/mlx5_ib_reg_user_mr mlx5_ib_reg_user_mr length=$arg3:x64" in text
+    assert f"p:{group}/nv_mem_get_pages nv_mem_get_pages length=$arg2:x64" in text
+    assert text.count(f"p:{group}/ib_dereg_mr_user ib_dereg_mr_user") == 1
+    assert "ib_dereg_mr_user length" not in text
+    assert [*(folder / "instances").iterdir()] == []
 
 
 def test_without_tracefs_there_is_nothing_to_remove(tmp_path, monkeypatch):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from gdrkit.jobs.running.changes import lines, looks, screen
@@ -54,6 +56,22 @@ def test_only_changes_have_a_line():
     found = [*lines(looks(FIRST, after), "12:00:01")]
     assert [line[:11] for line in found] == ["12:00:01 ! ", "12:00:01 + "]
     assert found[0].endswith("(was idle)") and all("\n" not in line for line in found)
+
+
+def test_the_screen_shows_a_change_in_reverse_and_the_rest_in_the_colour_of_its_way():
+    """SGR of ECMA-48: 1 bold, 2 faint, 7 reverse, 31 red."""
+    after = node(process(701), process(702), packets=9)
+    before = node(process(701), process(703))
+    shown = screen(after, looks(before, after), clock="", colour=True, width=82).splitlines()
+    same = screen(FIRST, looks(FIRST, FIRST), clock="", colour=True, width=82).splitlines()
+    styles = {
+        pid: {part for part in re.findall(r"\x1b\[([\d;]+)m", line) if part != "0"}
+        for lines in (shown, [line.replace("701", "700") for line in same])
+        for line in lines
+        for pid in re.findall(r" (70\d) python3", line)
+    }
+
+    assert styles == {"701": {"1;7"}, "702": {"1"}, "703": {"2"}, "700": {"31"}}
 
 
 def test_the_screen_marks_changes_and_has_the_ports():

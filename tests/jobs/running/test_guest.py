@@ -29,18 +29,9 @@ HELD = {  # lab/guest/holder.py
 }
 DIRECT = {"open", "closed", "flushes"}
 each_kernel = pytest.mark.parametrize("kernel", KERNELS)
-
-
-def holding(kernel: str) -> dict[str, list[int]]:
-    """The regions of each process that was started there."""
-    lines = (HOME / kernel / "holders.txt").read_text().splitlines()
-    return {name: HELD[name] for name in sorted(line.split()[0] for line in lines)}
-
-
-def has_buffers(kernel: str) -> bool:
-    """Whether the lab's module could register dma-bufs there (guest/gdrlab.c); on 7.3 it cannot. Where
-    no NIC is attached to any, all hold host memory."""
-    return "open" in holding(kernel)
+each_seen_by_nobody = pytest.mark.parametrize(
+    "kernel", sorted(path.parent.name for path in HOME.glob("*/integrity_nobody.json"))
+)
 
 
 def counted(sizes: dict[str, list[int]]) -> dict[str, list[int]]:
@@ -81,14 +72,14 @@ def test_the_kernels_of_the_issue_are_there():
 def test_root_sees_every_process_with_what_it_holds(kernel):
     """Also the regions of a thread that lives and of one that has ended, and of a child whose parent made
     them and ended."""
-    assert held(recorded(kernel, "root")) == counted(holding(kernel))
+    assert held(recorded(kernel, "root")) == counted(HELD)
 
 
 @each_kernel
 def test_nobody_sees_the_same_regions_but_not_the_child_whose_parent_has_ended(kernel):
     record = recorded(kernel, "nobody")
     document = judged(record)
-    expected = {name: row for name, row in counted(holding(kernel)).items() if name != "parent"}
+    expected = {name: row for name, row in counted(HELD).items() if name != "parent"}
 
     assert held(record) == expected
     assert (document.unowned_regions, document.unowned_bytes) == (1, 2 * MIB)
@@ -103,11 +94,8 @@ def test_each_process_is_judged_right(kernel):
     ways = {one.name: one.verdict for one in judged(with_gpu(recorded(kernel, "root"))).processes}
 
     assert {name: one.way for name, one in ways.items()} == {
-        **dict.fromkeys(holding(kernel).keys() & DIRECT, "direct"),
-        **dict.fromkeys(holding(kernel).keys() - DIRECT, "unknown" if has_buffers(kernel) else "staged"),
-    }  # fmt: skip
-    if not has_buffers(kernel):
-        return
+        name: "direct" if name in DIRECT else "unknown" for name in HELD
+    }
     assert (ways["open"].registered_by, ways["closed"].registered_by) == ("dmabuf", "dmabuf")
     assert "fdinfo" in ways["open"].evidence[0] and "bufinfo" in ways["closed"].evidence[0]
 
@@ -119,7 +107,7 @@ def test_without_buffers_at_the_nic_the_others_hold_host_memory(kernel):
     table["text"] = table["text"].replace(NIC, "0000:17:00.0")
     ways = {one.name: one.verdict.way for one in judged(record).processes}
 
-    assert {ways[name] for name in holding(kernel).keys() - {"open", "flushes"}} == {"staged"}
+    assert {ways[name] for name in HELD.keys() - {"open", "flushes"}} == {"staged"}
 
 
 @each_kernel
@@ -127,9 +115,7 @@ def test_what_moves_is_the_process_that_writes_and_the_one_that_flushes(kernel):
     """Also the one that writes in a pid namespace of its own."""
     found = {one.name: one.verdict.moving for one in judged(recorded(kernel, "root")).processes}
 
-    assert {name for name, moving in found.items() if moving} == holding(kernel).keys() & {
-        "host", "flushes", "inside"
-    }  # fmt: skip
+    assert {name for name, moving in found.items() if moving} == {"host", "flushes", "inside"}
 
 
 @each_kernel
@@ -137,7 +123,7 @@ def test_from_another_pid_namespace_regions_have_no_owner_and_that_is_said(kerne
     document = judged(recorded(kernel, "other_pid_namespace"))
 
     assert document.processes == ()
-    assert document.unowned_bytes == sum(sum(sizes) for sizes in holding(kernel).values())
+    assert document.unowned_bytes == sum(sum(sizes) for sizes in HELD.values())
     assert any("pid namespace of its own" in note for note in document.notes)
 
 
@@ -145,7 +131,7 @@ def test_from_another_pid_namespace_regions_have_no_owner_and_that_is_said(kerne
 def test_another_network_namespace_sees_shared_devices_and_no_exclusive_ones(kernel):
     shared, exclusive = (judged(recorded(kernel, name)) for name in ("other_net_namespace", "exclusive"))
 
-    assert sum(one.devices != () for one in shared.processes) == len(holding(kernel))
+    assert sum(one.devices != () for one in shared.processes) == len(HELD)
     assert all(one.tcp is None for one in shared.processes)
     assert sum(one.devices != () for one in exclusive.processes) == 0
     assert any("belong to one network namespace each" in note for note in exclusive.notes)
@@ -158,7 +144,7 @@ def test_a_process_in_another_network_namespace_is_seen_with_what_it_holds(kerne
     document = judged(record)
     (apart,) = [one for one in document.processes if one.name == "apart"]
 
-    assert held(record) == counted(holding(kernel) | {"apart": [2 * MIB]})
+    assert held(record) == counted(HELD | {"apart": [2 * MIB]})
     assert apart.tcp is None
 
 
@@ -171,26 +157,52 @@ def test_the_kernels_memory_tells_how_each_region_was_registered(kernel):
         rows = record["regions"]
         ways = {one.name: one.verdict for one in judged(with_gpu(record)).processes}
 
-        assert len(rows) == sum(len(sizes) for sizes in holding(kernel).values()) + 1
+        assert len(rows) == sum(len(sizes) for sizes in HELD.values()) + 1
         buffers = [(row["bytes"], row["exporter"]) for row in rows if row["kind"] == "dmabuf"]
         areas = sorted(row["area"][:4] for row in rows if row["kind"] == "user")
-        assert buffers == [(8 * MIB, "nv_dmabuf")] * (2 * has_buffers(kernel))
+        assert buffers == [(8 * MIB, "nv_dmabuf")] * 2
         assert areas == ["", *["rw-p"] * (len(rows) - len(buffers) - 1)]
         assert {each: (one.way, str(one.confidence or "")) for each, one in ways.items()} == {
-            **dict.fromkeys(holding(kernel), ("staged", "certain")), "apart": ("staged", "certain"),
-            **dict.fromkeys(holding(kernel).keys() & {"open", "closed"}, ("direct", "certain")),
-            "parent": ("unknown", "") if has_buffers(kernel) else ("staged", "certain"),
-        }  # fmt: skip
+            **dict.fromkeys((*HELD, "apart"), ("staged", "certain")),
+            **dict.fromkeys(("open", "closed"), ("direct", "certain")),
+            "parent": ("unknown", ""),
+        }
 
 
 @each_kernel
-def test_under_confidentiality_the_kernels_memory_is_not_opened_and_the_log_has_no_line_of_it(kernel):
+def test_under_confidentiality_the_kernels_memory_is_not_opened(kernel):
     record = recorded(kernel, "confidentiality")
-    log = (HOME / kernel / "lockdown_log.txt").read_text()
 
     assert record["regions"] == [] and record["sources"]["regions"]["status"] == "denied"
     assert held(record) == held(recorded(kernel, "apart"))
-    assert log.count("Kernel is locked down from securityfs") == 2 and "Lockdown:" not in log
+
+
+@each_seen_by_nobody
+@pytest.mark.parametrize("mode", ["integrity", "confidentiality"])
+def test_under_lockdown_nobody_is_told_what_root_would_add(kernel, mode):
+    """Without any capability, and with --deep. Root sees every process there, and may judge it."""
+    record = recorded(kernel, f"{mode}_nobody")
+    document = judged(record)
+    expected = {name: row for name, row in counted(HELD | {"apart": [2 * MIB]}).items() if name != "parent"}
+
+    assert record["uid"] == 65534 and held(record) == expected
+    assert (document.unowned_regions, document.unowned_bytes) == (1, 2 * MIB)
+    assert {(one.verdict.way, one.verdict.ask) for one in document.processes} == {
+        ("unknown", ("as root: sudo gdr ps",))
+    }
+    assert record["regions"] == [] and record["sources"]["regions"]["status"] == "denied"
+    assert held(recorded(kernel, mode)).keys() == {*HELD, "apart"}
+
+
+@each_seen_by_nobody
+def test_no_look_under_lockdown_is_a_line_in_the_kernels_log(kernel):
+    """As root and without any rights, with --deep and --trace. The timer is that of the emulated guest."""
+    lines = (HOME / kernel / "lockdown_log.txt").read_text().splitlines()
+
+    assert [line for line in lines if "hrtimer: interrupt took" not in line] == [
+        f"{mode}: Kernel is locked down from securityfs; see man kernel_lockdown.7"
+        for mode in ("integrity", "confidentiality")
+    ]
 
 
 @each_kernel
@@ -199,7 +211,7 @@ def test_the_rdma_tool_lists_the_same_regions(kernel):
     lines = (HOME / kernel / "rdma_resource.txt").read_text().splitlines()
     sizes = sorted(int(line.split(" mrlen ")[1].split()[0]) for line in lines if " mrlen " in line)
 
-    assert sizes == sorted([*(size for held in holding(kernel).values() for size in held), 2 * MIB])
+    assert sizes == sorted([*(size for held in HELD.values() for size in held), 2 * MIB])
 
 
 @each_kernel

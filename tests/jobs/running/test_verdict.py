@@ -235,22 +235,36 @@ def walked(kind: str, **changed) -> dict:
     """A record of a process with one region of 8 MiB, whose kind was read out of the kernel's memory."""
     changed.setdefault("area", "rw-p [heap]")
     row = {"device": "mlx5_0", "mrn": 100, "bytes": 8 * MIB, "pid": 701, "kind": kind, "writable": True}
+    made = not_walked() | {"regions": [{**row, **changed}]}
+    made["sources"]["regions"] = {"status": "found"}
+    return made
+
+
+def not_walked() -> dict:
+    """Two processes that have a region of 8 MiB, and one buffer of that size."""
     return record(
-        process(701), process(702), regions=[{**row, **changed}],
-        rdma=[device(*held(1, 701, 8 * MIB), *held(2, 702, 8 * MIB))],
+        process(701), process(702), rdma=[device(*held(1, 701, 8 * MIB), *held(2, 702, 8 * MIB))],
         buffers=with_table((8 * MIB, "nv_dmabuf", NIC)),
     )  # fmt: skip
 
 
 def test_what_sizes_leave_open_the_kernels_memory_decides():
-    """One buffer of 8 MiB, and two processes that have a region of that size."""
     assert decided(walked("")) == ("unknown", "", None)
-    assert verdict(walked("")).ask == ("the log of the job: gdr nccl job.log",)
-    (advice,) = verdict(walked("") | {"regions": []}).ask
-    assert advice.startswith("sudo gdr ps --deep")
     assert decided(walked("dmabuf", exporter="nv_dmabuf")) == ("direct", "dmabuf", Confidence.CERTAIN)
     assert decided(walked("user")) == ("staged", "", Confidence.CERTAIN)
     assert decided(walked("peermem")) == ("direct", "peermem", Confidence.CERTAIN)
+
+
+@pytest.mark.parametrize("mode", ["none", "integrity", "confidentiality"])
+def test_the_kernels_memory_is_advised_where_it_was_not_asked_and_may_be(mode):
+    """Where the kernel is locked down to confidentiality, root may not read it either."""
+    made = not_walked()
+    made["node"][0] = {"lockdown": "none integrity confidentiality".replace(mode, f"[{mode}]")}
+    (advice,) = verdict(made).ask
+    asked = made | {"sources": {**made["sources"], "regions": {"status": "denied"}}}
+
+    assert ("sudo gdr ps --deep" in advice) == (mode != "confidentiality")
+    assert verdict(asked).ask == ("the log of the job: gdr nccl job.log",)
 
 
 def test_an_area_that_the_process_cannot_access_is_peer_memory_if_it_may_be_written():
@@ -397,6 +411,9 @@ def test_what_one_gpu_sends_and_another_receives_beside_shared_memory_goes_throu
         assert (
             verdict(one_way, pid).evidence[1] == f"maps: 9.64 MB of memory are shared with process {other}"
         )
+    least = pair(moved(pcie_sent=FAST), moved(OTHER_GPU, pcie_received=FAST),
+                 shared=[{**SHM, "bytes": 1_000_000}])  # fmt: skip
+    assert decided(least)[0] == "staged"
 
 
 @pytest.mark.parametrize(
@@ -404,7 +421,7 @@ def test_what_one_gpu_sends_and_another_receives_beside_shared_memory_goes_throu
     [
         ({"pcie_received": FAST}, {"pcie_received": FAST}, SHM),  # both load data
         ({"pcie_sent": FAST}, {"pcie_received": 9_000_000}, SHM),  # it saves, the other starts kernels
-        ({"pcie_sent": FAST}, {"pcie_received": FAST}, {**SHM, "bytes": 4096}),  # flags
+        ({"pcie_sent": FAST}, {"pcie_received": FAST}, {**SHM, "bytes": 999_999}),  # flags
     ],
 )
 def test_pcie_beside_shared_memory_that_is_no_exchange_decides_nothing(own, other, shared):
@@ -430,6 +447,17 @@ def test_an_exchange_in_both_directions_goes_through_memory_of_the_driver_where_
     for made in (barred, linked):
         assert decided(made) == decided(made, 702) == ("staged", "", Confidence.LIKELY)
     assert "NCCL_P2P_DISABLE" in verdict(barred).evidence[1] and "NVLink" in verdict(linked).evidence[1]
+
+
+@pytest.mark.parametrize(("ever", "way"), [({"nvlink_ever": 1 << 40}, "staged"), ({}, "unknown")])
+def test_nvlink_is_there_if_each_gpu_of_the_process_has_used_it(ever, way):
+    third = "0000:1d:00.0"
+    made = pair(
+        *(moved(gpu, nvlink_ever=1 << 40, **BOTH) for gpu in (GPU, OTHER_GPU)), *computing(701, gpu=third),
+        moved(third, **ever), environment={},
+    )  # fmt: skip
+
+    assert decided(made)[0] == way
 
 
 @pytest.mark.parametrize(

@@ -58,9 +58,10 @@ class Layout:
     def has(self, name: str, path: str) -> bool:
         """Whether this kernel has a field: MLNX_OFED has `is_peer`, elsewhere the area of memory tells."""
         try:
-            return self.field(name, path) is not None
+            self.field(name, path)
         except LookupError:
             return False
+        return True
 
     def _find(self, name: str, path: str) -> Field:
         for holder in _HOLDERS:

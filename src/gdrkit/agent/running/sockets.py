@@ -63,7 +63,10 @@ def read(emit: Emit, deadline: float, interval_s: float, proc: str = "/proc") ->
 
 def others(proc: str = "/proc") -> Dict[str, int]:
     """A process of each other network namespace in which a process has a GPU open, by the namespace's name.
-    Those of other users are not visible without root."""
+    Those of other users are not visible without root.
+
+    `processes` reads all descriptors, too. To wait for that would start the interval later: this look ends
+    at the first GPU of each namespace, and hangs for itself alone."""
     found: Dict[str, int] = {}
     own = _namespace(proc, "self")
     for pid in filter(str.isdigit, os.listdir(proc)):

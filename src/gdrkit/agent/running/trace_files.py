@@ -121,7 +121,7 @@ def remove_stale() -> List[str]:
         groups = {match[1] for match in _IN_EVENTS.finditer(text_of(folder + "/kprobe_events", 1 << 22))}
     except OSError:
         return []
-    groups.update(name for name in names_in(folder + "/instances") if _GROUP.fullmatch(name))
+    groups.update(names_in(folder + "/instances"))
     removed = []
     for group in sorted(groups):
         match = _GROUP.fullmatch(group)
@@ -131,14 +131,15 @@ def remove_stale() -> List[str]:
 
 
 def remove(folder: str, group: str) -> bool:
-    """Remove the instance and the probes of a group; returns whether all are gone."""
+    """Remove the instance and the probes of a group; returns whether all are gone. While it is followed
+    nothing is removed: the instance is EBUSY then, and its process may be in another pid namespace."""
     instance = "%s/instances/%s" % (folder, group)
+    if os.path.isdir(instance) and not _tried(os.rmdir, instance):  # it disables its events
+        return False
     left = 0
-    for path in ("%s/events/%s/enable" % (instance, group), "%s/events/%s/enable" % (folder, group)):
-        if os.path.exists(path):
-            left += not _tried(_write, path, "0")
-    if os.path.isdir(instance):
-        left += not _tried(os.rmdir, instance)
+    everywhere = "%s/events/%s/enable" % (folder, group)
+    if os.path.exists(everywhere):
+        left += not _tried(_write, everywhere, "0")
     for match in _IN_EVENTS.finditer(text_of(folder + "/kprobe_events", 1 << 22)):
         if match[1] == group:
             line = "-:%s/%s" % (group, match[2])

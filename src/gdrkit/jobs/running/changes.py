@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from itertools import islice
 
 from msgspec import Struct
 
 from gdrkit.jobs.running.document import PsDocument, PsProcess
-from gdrkit.jobs.running.text import HEAD, MOVES, STYLES, communicators, rates, row
+from gdrkit.jobs.running.text import HEAD, MOVES, STYLES, asks, communicators, rates, row, unseen
 from gdrkit.report.terminal import Row, render
 
 NEW, ENDED, CHANGED, SAME = "+", "-", "!", " "
@@ -57,12 +58,29 @@ def screen(
         yield from islice(rates(document), RATES_SHOWN + 1)
         for line in islice(registered, LINES_SHOWN):
             yield 2, "", line
-        for line in communicators(document):
+        for line in (*communicators(document), *asks(document), *unseen(document)):
             yield 2, "note", line
-        for note in document.notes:
-            yield 2, "note", f"note: {note}"
 
     return render(rows(), STYLES, colour=colour, width=width)
+
+
+def remarks(before: PsDocument | None, after: PsDocument) -> Iterator[str]:
+    """What could not be seen at the second look and what would show more, unless it was so at the first;
+    then what of the first holds no longer. How many processes or regions it is may differ."""
+    old, new = ({_uncounted(line): line for line in _remarks(one)} for one in (before, after))
+    yield from (line for key, line in new.items() if key not in old)
+    yield from (f"no longer: {line}" for key, line in old.items() if key not in new)
+
+
+def _remarks(document: PsDocument | None) -> Iterator[str]:
+    if document is not None:
+        yield from asks(document)
+        yield from unseen(document)
+
+
+def _uncounted(line: str) -> str:
+    """A line without the count and the size that it begins with: processes come and go all the time."""
+    return re.sub(r"^(note: )?\d+ \w+(, [^,]+,)?", r"\1", line)
 
 
 def _key(process: PsProcess) -> tuple[int, int]:

@@ -39,6 +39,7 @@ class NodeCircumstances(Struct, frozen=True, kw_only=True):
     attached: Mapping[str, int]  # how many buffers of GPU memory a device is attached to
     holdings: Owners
     walked: Mapping[int, tuple[RegionRow, ...]]  # by process; only what the kernel's tables list as well
+    walkable: bool  # whether the kernel's memory was not asked, and may be: it is not locked down
     addresses: Mapping[str, str]
     gpu_ids: Mapping[str, str]  # device ids by PCI address
     port_rates: Mapping[str, int]  # bytes per second of a device's ports
@@ -163,6 +164,8 @@ def node_circumstances(record: RunningRecord) -> NodeCircumstances:
         attached={name: len(sizes) for name, sizes in attached.items()},
         holdings=holdings,
         walked=_walked(record),
+        walkable="regions" not in record.sources
+        and not any("[confidentiality]" in (row.lockdown or "") for row in record.node),
         addresses=addresses,
         gpu_ids={row.gpu: row.device_id for row in record.node if row.gpu is not None},
         port_rates=_port_rates(record),

@@ -70,9 +70,14 @@ def _reasons(document: PsDocument) -> Iterator[Row]:
     for (way, because), members in sorted(groups.items(), key=lambda group: ORDER.index(group[0][0])):
         some = ", ".join(str(one.pid) for one in members[:EACH]) + (", ..." if len(members) > EACH else "")
         yield 2, way, f"{_sentence(members[0].verdict, because)} ({some})"
-    asks = dict.fromkeys(ask for one in document.processes for ask in one.verdict.ask)
-    for ask in asks:
-        yield 2, "note", f"to find out: {ask}"
+    for ask in asks(document):
+        yield 2, "note", ask
+
+
+def asks(document: PsDocument) -> Iterator[str]:
+    """What would show more of the processes that are not known: a line for each way, once."""
+    for ask in dict.fromkeys(ask for one in document.processes for ask in one.verdict.ask):
+        yield f"to find out: {ask}"
 
 
 def _sentence(verdict: RunningVerdict, because: str) -> str:
@@ -91,17 +96,17 @@ def communicators(document: PsDocument) -> Iterator[str]:
 
 
 def _end(document: PsDocument) -> Iterator[Row]:
-    for line in communicators(document):
+    for line in (*communicators(document), *unseen(document)):
         yield 2, "note", line
+
+
+def unseen(document: PsDocument) -> Iterator[str]:
+    """A line for each thing that could not be seen."""
     if document.unowned_regions:
         size = amount(document.unowned_bytes)
-        yield (
-            2,
-            "note",
-            f"{plural(document.unowned_regions, 'region')}, {size}, of processes that are not visible",
-        )
+        yield f"{plural(document.unowned_regions, 'region')}, {size}, of processes that are not visible"
     for note in document.notes:
-        yield 2, "note", f"note: {note}"
+        yield f"note: {note}"
 
 
 def _detail(document: PsDocument) -> Iterator[Row]:

@@ -212,7 +212,7 @@ def _unknown(found: Circumstances) -> RunningVerdict:
         reasons.append("this GPU shares addresses with the CPU: system memory may lie on it")
     elif found.regions and (node.peermem_references or _shared(found)):
         reasons.append("regions of GPU memory exist, of this process or of another")
-        deep = "" if node.walked else "sudo gdr ps --deep, which reads the kernel's memory; or "
+        deep = "sudo gdr ps --deep, which reads the kernel's memory; or " if node.walkable else ""
         ask.append(f"{deep}the log of the job: gdr nccl job.log")
     elif found.regions and any(one.devices for one in node.buffers or ()):
         reasons.append("a buffer of GPU memory is attached to a device that is not known by its PCI address")
