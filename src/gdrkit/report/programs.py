@@ -13,11 +13,11 @@ from gdrkit.verdict.path_state import GOOD, State
 
 
 def shown_programs(report: Report, *, every: bool = False) -> dict[str, ConsumerSection]:
-    """The programs that any node may run, those that this node has, and the one that was asked about."""
+    """The programs that any node may run, those that this one has or runs, and the one asked about."""
     return {
         name: program
         for name, program in report.consumers.items()
-        if every or name in (*ALWAYS, report.verdict.consumer) or program.installed
+        if every or name in (*ALWAYS, report.verdict.consumer) or program.installed or program.running
     }
 
 
