@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import importlib
 import json
 import os
 import platform
@@ -109,9 +108,16 @@ def library(name: str) -> ctypes.CDLL:
 
 
 def _on_gpu(rank: int) -> None:
-    torch = importlib.import_module("torch")
-    torch.cuda.set_device(rank)
-    torch.zeros(1, device="cuda")
+    """Make the context of a GPU current. Raises OSError."""
+    cuda, context, device = ctypes.CDLL("libcuda.so.1"), ctypes.c_void_p(), ctypes.c_int()
+    for name, *arguments in (
+        ("cuInit", 0),
+        ("cuDeviceGet", ctypes.byref(device), rank),
+        ("cuDevicePrimaryCtxRetain", ctypes.byref(context), device),
+        ("cuCtxSetCurrent", context),
+    ):
+        if status := getattr(cuda, name)(*arguments):
+            raise OSError(f"{name} returned {status}")
 
 
 class _Identity(ctypes.Structure):
