@@ -26,7 +26,7 @@ from gdrkit.rules.gin import (
     nic_buffers_not_mappable,
     nic_not_mlx5,
 )
-from gdrkit.rules.rule import DOORBELL, NIC_QUEUES, VMM, Rule
+from gdrkit.rules.rule import DOORBELL, NIC_QUEUES, VMM, Passed, Rule
 from gdrkit.rules.vmm_not_rdma_capable import vmm_not_rdma_capable
 from tests.debian_kernels import KERNELS, module
 from tests.memory_host import MemoryHost
@@ -42,6 +42,7 @@ from tests.rules.machines import (
     loaded,
     missing,
     node,
+    outcome,
     passes,
     rdma_device,
 )
@@ -301,10 +302,19 @@ def with_attribute(value: int | None):
     return node(said={} if value is None else {PROBE_CUDA: json.dumps(record)})
 
 
-@pytest.mark.parametrize(("value", "asked"), [(0, failed), (1, passes), (None, does_not_apply)])
-def test_gin_needs_memory_of_cumemcreate_to_be_registrable(value: int | None, asked: Any):
-    """A GPU that no probe asked is not judged by it, and does not pass."""
+@pytest.mark.parametrize(("value", "asked"), [(0, failed), (1, passes)])
+def test_gin_needs_memory_of_cumemcreate_to_be_registrable(value: int, asked: Any):
     assert asked(with_attribute(value), vmm_not_rdma_capable, PciGpu(GPU, "2335"))
     assert cells_of((VMM,)) == {
         (path, "nccl-gin") for path in ("dmabuf", "peermem", "gpu-initiated", "cpu-assisted")
     }
+
+
+def test_without_a_probe_it_is_as_likely_as_the_product():
+    """2335 is an H200, 2bff is of no product in the list, and of a GeForce 4090 nothing is pinned."""
+    unasked = with_attribute(None)
+    found = outcome(unasked, vmm_not_rdma_capable, PciGpu(GPU, "2335"))
+
+    assert isinstance(found, Passed) and [one.source for one in found.lacking] == ["cuda-attribute-110"]
+    assert missing(unasked, vmm_not_rdma_capable, PciGpu(GPU, "2bff")).source == "cuda-attribute-110"
+    assert does_not_apply(unasked, vmm_not_rdma_capable, PciGpu(GPU, "2684"))

@@ -8,12 +8,13 @@ from collections.abc import Mapping
 from gdrkit.consumers.table import CONSUMERS
 from gdrkit.evidence import EvidenceMissing
 from gdrkit.facts.commands import MAPPED, RUNNING
+from gdrkit.facts.driver import driver_version
 from gdrkit.facts.loaded_modules import loaded
 from gdrkit.formats.errors import FormatError
 from gdrkit.jobs.running.document import PsDocument
 from gdrkit.jobs.running.judge import document
 from gdrkit.jobs.running.record import decode
-from gdrkit.node import Node, if_missing
+from gdrkit.node import Node, if_absent, if_missing
 from gdrkit.report.document import ProcessInUse
 
 
@@ -47,8 +48,7 @@ def programs(node: Node) -> Mapping[str, bool]:
     """Whether a process maps the libraries of each program, without those of which that is not known. Where
     no process uses CUDA, no record of processes is asked for."""
     found = [one for one in CONSUMERS if one.mapped]
-    modules = if_missing(None, loaded, node)
-    if modules is not None and (USES_CUDA not in modules or modules[USES_CUDA].references == 0):
+    if not _may_use_cuda(node):
         return {one.name: False for one in found}
     try:
         record = decode(node.run(MAPPED).encode())
@@ -58,6 +58,13 @@ def programs(node: Node) -> Mapping[str, bool]:
     seen = {one.name: any(re.search(one.mapped, path) for path in paths) for one in found}
     whole = record.state("processes").status == "found" and not record.denied_processes
     return seen if whole else {name: True for name, runs in seen.items() if runs}
+
+
+def _may_use_cuda(node: Node) -> bool:
+    modules = if_missing(None, loaded, node)
+    if modules is None:  # also in a sandbox that shows the driver and no modules
+        return if_missing(True, lambda: if_absent("", driver_version, node)) != ""
+    return USES_CUDA in modules and modules[USES_CUDA].references != 0
 
 
 SLOWEST_FIRST = ("socket", "staged", "direct", "host-mapped", "nvlink")
