@@ -51,7 +51,7 @@ def draw(source: random.Random, machine: Machine) -> Beside:
     assert machine.driver
     if source.random() < 0.5:
         found.gdrapi = found.gdrdrv = source.choice(("2.4", "2.5")) if machine.branch < 580 else "2.5"
-    if machine.is_open and source.random() < 0.4:  # nvidia-fs is for the open driver from 2.17.5 on
+    if machine.is_open and source.random() < 0.6:  # nvidia-fs is for the open driver from 2.17.5 on
         found.cufile, found.nvidia_fs = True, "2.24.2"
         found.settings = {"use_pci_p2pdma": False, "force_compat_mode": False}
     if machine.platform == "AWS":
@@ -158,12 +158,12 @@ def facts(machine: Machine) -> set[str]:
     true |= {"nvidia-fs-not-loaded"} if shown and not beside.nvidia_fs else set()
     true |= {"gds-compat-mode"} if compatible_only(machine) else set()
     true |= {"gds-p2pdma-off"} if shown and not p2pdma(machine) else set()
-    return true | (_of_efa(machine, shown) if machine.rdma_driver_loaded else set())
+    return true | _of_efa(machine, shown)
 
 
 def _of_efa(machine: Machine, shown: bool) -> set[str]:
     beside, true = machine.beside, set()
-    if not any(nic.part == "EFA" for nic in machine.nics):
+    if not machine.rdma_driver_loaded or not any(nic.part == "EFA" for nic in machine.nics):
         return {"no-efa-device"}
     true |= {"efa-p2p-unavailable"} if not (beside.efa and beside.provider) else set()
     true |= {"efa-driver-too-old"} if shown and _knows_old_calls(machine) else set()

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from machines import draw
 from machines.faults import BY_NAME, FAULTS
+from machines.faults.beside import OF_EFA, OF_NO_NIC
 from machines.faults.fault import Fault
 from machines.install import running
 from machines.loading import signature
@@ -18,10 +19,12 @@ from machines.machine import Machine
 from machines.truth import Truth, judge, lowest, opened
 
 TRIES = 3000
-HEALTHY_EVERY = 16
+HEALTHY_EVERY = 50
 """One machine in so many has no fault."""
-WIDE_EVERY = 3
+WIDE_EVERY = 9
 """A code that fits most machines is the first fault in one turn of so many: it is a second one often."""
+BESIDE_EVERY = 3
+"""One machine in so many has a fault of GDRCopy or cuFile more, which hides nothing."""
 _SPECIAL = ("Spark", "WSL", "Talos")
 _WORKING = ("active", "ready", "unknown")
 
@@ -64,12 +67,18 @@ def case(seed: int, number: int, only: str = "") -> Case:
     others = source.sample(FAULTS, more * 4)
     if more and number % 2:
         others.insert(0, _wide()[number // 2 % len(_wide())])
+    if not only and number % BESIDE_EVERY == 0:
+        others.insert(0, OF_NO_NIC[number // BESIDE_EVERY % len(OF_NO_NIC)])
+        more += 1
+    if first in OF_EFA:
+        others.insert(0, source.choice(OF_EFA))
+        more += 1
     return with_faults(seed, number, source, (first, *others), 1 + more)
 
 
 def _in_turn(seed: int, number: int) -> Fault:
     """Every code comes in its turn, and every fault of a code in its turn after that."""
-    wide = {fault.codes[0] for fault in _wide()}
+    wide = {fault.codes[0] for fault in (*_wide(), *OF_NO_NIC)}
     narrow = [code for code in dict.fromkeys(fault.codes[0] for fault in FAULTS) if code not in wide]
     for turn in itertools.count():
         order = [*narrow, *sorted(wide)] if turn % WIDE_EVERY == WIDE_EVERY - 1 else narrow[:]

@@ -111,7 +111,7 @@ _DRIVER = frozenset({Evidence.GPU})
 _FILES = frozenset({Evidence.GPU, Evidence.HOST})
 _NIC = frozenset({Evidence.GPU, Evidence.NIC})
 
-FAULTS = (
+OF_NO_NIC = (
     Fault("gdrdrv not loaded", ("gdrcopy-not-loaded",), _change(gdrdrv=""), _gdrcopy, needs=_DRIVER),
     Fault("no /dev/gdrdrv", ("gdrcopy-not-loaded",), _change(gdrdrv_node=False), _gdrcopy, needs=_DRIVER),
     Fault(
@@ -136,6 +136,9 @@ FAULTS = (
         _all(_on_old_kernel, lambda m: "RegistryDwords" not in m.driver.parameters if m.driver else False),
         needs=_DRIVER,
     ),
+)  # fmt: skip
+"""Of GDRCopy and cuFile."""
+OF_EFA = (
     Fault("efa without NVIDIA's functions", ("efa-p2p-unavailable",), _change(provider=""), _of_amazon,
           needs=_NIC),
     Fault(
@@ -161,3 +164,4 @@ FAULTS = (
     Fault("plugin without dma-buf on this EFA", ("ofi-dmabuf-off-by-default",), _change(plugin="1.16.2-1"),
           _plugin, needs=_NIC),
 )  # fmt: skip
+FAULTS = (*OF_NO_NIC, *OF_EFA)

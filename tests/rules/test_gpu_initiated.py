@@ -186,15 +186,15 @@ def with_rdma_core(release: int, *parts: Files, running: tuple[str, ...] = ()):
     )
 
 
-def test_an_rdma_core_before_44_cannot_register_queues_as_dma_bufs():
-    found = failed(with_rdma_core(39), nic_buffers_not_mappable)
+def test_an_rdma_core_before_43_cannot_register_queues_as_dma_bufs():
+    found = failed(with_rdma_core(42), nic_buffers_not_mappable)
 
-    assert found.seen == "rdma-core 39, and nvidia_peermem is not loaded"
+    assert found.seen == "rdma-core 42, and nvidia_peermem is not loaded"
     assert nic_buffers_not_mappable.takes(None) == (NIC_QUEUES,)
 
 
-def test_rdma_core_44_can_and_peermem_serves_in_its_place():
-    assert passes(with_rdma_core(44), nic_buffers_not_mappable)
+def test_rdma_core_43_can_and_peermem_serves_in_its_place():
+    assert passes(with_rdma_core(43), nic_buffers_not_mappable)
     assert passes(with_rdma_core(39, running=("nvidia_peermem",)), nic_buffers_not_mappable)
 
 
