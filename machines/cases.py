@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from machines import draw
-from machines.faults import BY_NAME, FAULTS
+from machines.faults import BY_NAME, FAULTS, GROUPS
 from machines.faults.beside import OF_EFA, OF_NO_NIC
 from machines.faults.fault import Fault
 from machines.install import running
@@ -62,8 +62,11 @@ def case(seed: int, number: int, only: str = "") -> Case:
     source = random.Random(f"{seed} {number} {only}")
     if not only and number % HEALTHY_EVERY == HEALTHY_EVERY - 1:
         return with_faults(seed, number, source, ())
-    first = BY_NAME[only] if only else _in_turn(seed, number - number // HEALTHY_EVERY)
-    more = 0 if only else source.choice((0, 0, 0, 1, 1, 2))
+    if only in GROUPS:
+        first = GROUPS[only][number % len(GROUPS[only])]
+    else:
+        first = BY_NAME[only] if only else _in_turn(seed, number - number // HEALTHY_EVERY)
+    more = 0 if only in BY_NAME else source.choice((0, 0, 0, 1, 1, 2))
     others = source.sample(FAULTS, more * 4)
     if more and number % 2:
         others.insert(0, _wide()[number // 2 % len(_wide())])

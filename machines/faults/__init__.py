@@ -13,6 +13,8 @@ from machines.faults.stacks import FAULTS as STACKS
 
 FAULTS: tuple[Fault, ...] = (*HARDWARE, *FILES, *STACKS, *LINKS, *PROGRAMS, *RACKS, *BESIDE)
 BY_NAME = {fault.name: fault for fault in FAULTS}
+GROUPS = {"beside": BESIDE}
+"""Faults of one subject, of which each machine has one: GDRCopy, GPUDirect Storage and EFA."""
 
 OF_MESSAGES = (
     "devmem-header-split-off", 
