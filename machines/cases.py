@@ -21,7 +21,7 @@ from machines.truth import Truth, judge, lowest, opened
 TRIES = 3000
 HEALTHY_EVERY = 50
 """One machine in so many has no fault."""
-WIDE_EVERY = 9
+WIDE_EVERY = 11
 """A code that fits most machines is the first fault in one turn of so many: it is a second one often."""
 BESIDE_EVERY = 3
 """One machine in so many has a fault of GDRCopy or cuFile more, which hides nothing."""

@@ -17,14 +17,9 @@ GROUPS = {"beside": BESIDE}
 """Faults of one subject, of which each machine has one: GDRCopy, GPUDirect Storage and EFA."""
 
 OF_MESSAGES = (
-    "devmem-header-split-off", 
-    "gcp-devices-missing",
-    "gdr-disabled-by-env", 
-    "gin-library-mismatch",
-    "gin-nics-fused", "gpu-shared-by-ranks", "ibgda-cpu-assisted",
-    "mkeys-exhausted", "mnnvl-imex-not-ready",
-    "nic-atomics-off", "nic-buffers-not-mappable", "nic-not-mlx5",
-    
+    "devmem-header-split-off", "gcp-devices-missing", "gdr-disabled-by-env", "gin-library-mismatch",
+    "gin-nics-fused", "gpu-shared-by-ranks", "ibgda-cpu-assisted", "mkeys-exhausted",
+    "mnnvl-imex-not-ready", "nic-atomics-off", "nic-buffers-not-mappable", "nic-not-mlx5",
     "rdma-transport-not-chosen", "tcpx-rxdm-missing", "torch-expandable-segments", "ucx-lacks-cuda",
     "ucx-transport-excluded", "umad-device-missing", "verbs-library-missing", "verbs-provider-mismatch",
     "vmm-not-rdma-capable",
