@@ -333,6 +333,8 @@ _SWITCHES = {
     ("nvshmem", "NVSHMEM_IB_DISABLE_DMABUF"): ("dmabuf",),
     ("ucx", "UCX_IB_GPU_DIRECT_RDMA"): ("dmabuf", "peermem"),
     ("nixl", "UCX_IB_GPU_DIRECT_RDMA"): ("dmabuf", "peermem"),
+    ("ucx", "UCX_TLS"): ("dmabuf", "peermem"),
+    ("nixl", "UCX_TLS"): ("dmabuf", "peermem"),
 }
 """Variables with which a program leaves out paths. The drawn values do."""
 
@@ -365,10 +367,15 @@ def _initiated(machine: Machine, consumer: str, nics: list[Function]) -> frozens
     inbox = machine.running_stack == machine.inbox_tag
     client = machine.peermem.loaded or machine.legacy_client == "loaded"
     queues = client or (machine.kernel.devx if inbox else True)
+    if consumer != "nccl-gin" and not all("mlx5" in nic.rdma for nic in nics):
+        return frozenset({"none"} if consumer == "nvshmem" else {"gpu", "cpu", "none", "unknown"})
+    if consumer == "nvshmem" and "ibgda-cpu-assisted" in machine.claims:
+        doorbell = False  # whether DeepEP is of version 1, on NVSHMEM, or of version 2 is not drawn
     ways = {"gpu" if doorbell and queues else "cpu" if queues or consumer != "nvshmem" else "none"}
     # An OFED may or may not have what Linux 6.1 has, and a job's image may have another rdma-core.
     unsure = not client and (not inbox or machine.libraries.verbs < QUEUES)
-    return frozenset(ways | ({"cpu", "none", "unknown"} if unsure else set()))
+    told = consumer == "deepep" and "ibgda-cpu-assisted" in machine.claims
+    return frozenset(ways | ({"cpu", "none", "unknown"} if unsure else {"cpu"} if told else set()))
 
 
 def _peermem(machine: Machine, consumer: str, gpu: Function, loading: Loading) -> list[Blocker]:

@@ -18,10 +18,9 @@ GROUPS = {"beside": BESIDE}
 
 OF_MESSAGES = (
     "devmem-header-split-off", "gcp-devices-missing", "gdr-disabled-by-env", "gin-library-mismatch",
-    "gin-nics-fused", "gpu-shared-by-ranks", "ibgda-cpu-assisted", "mkeys-exhausted",
-    "mnnvl-imex-not-ready", "nic-atomics-off", "nic-buffers-not-mappable", "nic-not-mlx5",
-    "rdma-transport-not-chosen", "tcpx-rxdm-missing", "torch-expandable-segments", "ucx-lacks-cuda",
-    "ucx-transport-excluded", "umad-device-missing", "verbs-library-missing", "verbs-provider-mismatch",
+    "gin-nics-fused", "gpu-shared-by-ranks", "mkeys-exhausted", "mnnvl-imex-not-ready",
+    "nic-atomics-off", "rdma-transport-not-chosen", "tcpx-rxdm-missing", "torch-expandable-segments",
+    "ucx-lacks-cuda", "umad-device-missing", "verbs-library-missing", "verbs-provider-mismatch",
     "vmm-not-rdma-capable",
 )  # fmt: skip
 NOT_SHOWN = {
