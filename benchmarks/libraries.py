@@ -171,10 +171,11 @@ def main() -> int:
         for words, codes in seen.items():
             print(f"  {words[:90]}{f' ({codes[0]})' if codes else ''}")
         causes = {code for some in seen.values() for code in some[:1]}
-        if not printed:
-            print("  it is not in the folder: nothing was looked at")
-        if "Traceback" in printed:
-            print(f"  it did not start: {printed.splitlines()[-1]}")
+        lines = printed.splitlines() or ["it is not in the folder"]
+        if not printed or "Traceback" in printed or "error while loading shared libraries" in printed:
+            print(f"  it did not start: {lines[-1]}")
+            kept = False
+            continue
         print(f"  as predicted: {'yes' if causes == wanted else f'no: {causes} instead of {wanted}'}")
         kept = kept and causes == wanted
     return int(not kept)

@@ -31,6 +31,11 @@ def _gds(machine: Machine) -> bool:
     return _driven(machine) and bool(machine.beside.nvidia_fs)
 
 
+def _serves(machine: Machine) -> bool:
+    """Where nvidia-fs is not loaded, an old line of its log says nothing."""
+    return _gds(machine) and "nvidia-fs-symbols-missing" not in machine.claims
+
+
 def _efa(machine: Machine) -> bool:
     return _driven(machine) and machine.platform == "AWS"
 
@@ -122,7 +127,7 @@ OF_NO_NIC = (
         "gdrdrv for the other driver", ("gdrcopy-built-for-proprietary",), _change(gdrdrv_other=True),
         _gdrcopy, needs=_DRIVER,
     ),
-    Fault("nvidia-fs not loaded", ("nvidia-fs-not-loaded",), _change(nvidia_fs=""), _gds, needs=_DRIVER),
+    Fault("nvidia-fs not loaded", ("nvidia-fs-not-loaded",), _change(nvidia_fs=""), _serves, needs=_DRIVER),
     Fault("storage modules without hooks", ("nvidia-fs-symbols-missing",), _symbols, _gds, needs=_DRIVER),
     Fault("cuFile told to copy", ("gds-compat-mode",), _compatible, _gds, needs=_DRIVER),
     Fault("CUFILE_FORCE_COMPAT_MODE=true", ("gds-compat-mode",), _told, _gds, needs=_DRIVER),
