@@ -299,7 +299,8 @@ def with_attribute(value: int | None):
         {"call": "cuDeviceGetAttribute", "argument": "110", "device": GPU, "result": 0, "value": value},
     ]
     record = {"schema": "gdrkit.probe.cuda/1", "calls": calls}
-    return node(said={} if value is None else {PROBE_CUDA: json.dumps(record)})
+    metal = {"proc/cpuinfo": "processor\t: 0\nvendor_id\t: GenuineIntel\nflags\t\t: fpu sse2\n"}
+    return node(metal, said={} if value is None else {PROBE_CUDA: json.dumps(record)})
 
 
 @pytest.mark.parametrize(("value", "asked"), [(0, failed), (1, passes)])

@@ -39,14 +39,15 @@ def program_lines(report: Report, *, every: bool = False) -> Iterator[tuple[Stat
 
 def _words(program: ConsumerSection) -> str:
     if program.state in GOOD:
-        note = gain(program.path).note or (_initiated(program.initiated) if program.initiated else "")
+        note = gain(program.path).note or (initiated_words(program.initiated) if program.initiated else "")
         return f", direct over {PATH_NAMES.get(program.path, program.path)}" + (f"; {note}" if note else "")
     if program.state is State.UNKNOWN and not program.best_fallback:
         return ""
     return _fallback(program.best_fallback) or (f"; it {program.without}" if program.without else "")
 
 
-def _initiated(section: InitiatedSection) -> str:
+def initiated_words(section: InitiatedSection) -> str:
+    """Who starts the transfers of a program's GPU kernels, and why it is not the GPU."""
     why = f" [{', '.join(section.codes)}]" if section.codes else ""
     match section.by:
         case "gpu":
