@@ -112,6 +112,10 @@ TRANSPORT = f"{WHEEL}/nvidia/nvshmem/lib/nvshmem_transport_ibrc.so.3"
     ("path", "name"),
     [
         (TRANSPORT, "nvshmem"),
+        (
+            f"{WHEEL}/nvidia/nvshmem/lib/nvshmem_bootstrap_uid.so.3",
+            "nvshmem",
+        ),  # on two H200s: this one alone
         ("/opt/hpcx/ucx/lib/libucp.so.0.0.0", "ucx"),
         (f"{WHEEL}/nixl_cu12.libs/libucp-9f92e4c3.so.0.0.0", "ucx"),
         (f"{WHEEL}/.nixl_cu12.mesonpy.libs/libnixl.so", "nixl"),
