@@ -73,7 +73,7 @@ def case(seed: int, number: int, only: str = "") -> Case:
     if not only and number % BESIDE_EVERY == 0:
         others.insert(0, OF_NO_NIC[number // BESIDE_EVERY % len(OF_NO_NIC)])
         more += 1
-    if first in OF_EFA:
+    if only not in BY_NAME and first in OF_EFA:
         others.insert(0, source.choice(OF_EFA))
         more += 1
     return with_faults(seed, number, source, (first, *others), 1 + more)
