@@ -30,7 +30,6 @@ BINARIES = {
     "nixl": r"nixl\w*/.*(?:_bindings|libplugin|libnixl|libucx_utils)[^/]*\.so",
     "ucx": r"(?:^|/)lib(?:ucp|uct|ucs|ucm)[\w.-]*\.so",
     "libfabric": r"(?:^|/)libfabric[\w.-]*\.so",
-    "rdma tools": r"/bin/(?:ibv_devinfo|ib_write_bw|rping)$",
     "gdrcopy": r"(?:^|/)libgdrapi\.so",
 }
 """The binaries of a program, by their path in a wheel or package."""
