@@ -1,12 +1,14 @@
 """What the programs' own libraries say of our catalogue of messages: a second source beside their code.
 
     pip download --no-deps nvidia-nvshmem-cu12 mooncake-transfer-engine nixl-cu12 nvidia-cuda-runtime-cu12
-    # unpack them, and Debian's libucx0, libfabric1, ... (dpkg -x), into one folder, and then
+    # unpack them, and Debian's libucx0, libfabric1, ibverbs-utils, perftest, rdmacm-utils and what they
+    # need (dpkg -x), into one folder; a libgdrapi.so.2 too, if there is one; and then
     GDRKIT_LIBRARIES=FOLDER uv run --no-sync python -m benchmarks.libraries
 
 It asks two things. Which rows have a fixed part in a binary of that release: what is not there is of
 another release, of a build with other options, or of Python. And what is printed by a start without a GPU
-and without a NIC: each line that we predict for such a machine must be matched. Exit code 1 if one is not.
+and without a NIC: each line that we predict for such a machine must be matched. Exit code 1 if one is not,
+or if a program was not there to be asked.
 """
 
 from __future__ import annotations
@@ -28,6 +30,7 @@ BINARIES = {
     "nixl": r"nixl\w*/.*(?:_bindings|libplugin|libnixl|libucx_utils)[^/]*\.so",
     "ucx": r"(?:^|/)lib(?:ucp|uct|ucs|ucm)[\w.-]*\.so",
     "libfabric": r"(?:^|/)libfabric[\w.-]*\.so",
+    "gdrcopy": r"(?:^|/)libgdrapi\.so",
 }
 """The binaries of a program, by their path in a wheel or package."""
 
@@ -35,6 +38,8 @@ EXPECTED: dict[str, set[str]] = {
     "mooncake": {"rdma-transport-not-chosen", "no-rdma-device"},
     "libfabric": {"rdma-device-not-in-container"},
     "nixl": set(),
+    "rdma tools": {"no-rdma-device"},
+    "gdrcopy": {"gdrcopy-not-loaded"},
 }
 """The likeliest causes of the lines of a start without GPU and NIC; none where nothing fails."""
 
@@ -46,6 +51,12 @@ print("started", made.initialize("127.0.0.1:12345", "P2PHANDSHAKE", "rdma", ""))
 _NIXL = """
 from nixl_cu12._api import nixl_agent, nixl_agent_config
 print("started", nixl_agent("a", nixl_agent_config(backends=["UCX"])).name)
+"""
+_GDRCOPY = """
+import ctypes
+library = ctypes.CDLL({path!r})
+library.gdr_open.restype = ctypes.c_void_p
+print("opened", library.gdr_open() is not None)
 """
 _LAZY = "import os, sys; sys.setdlopenflags(os.RTLD_LAZY | os.RTLD_LOCAL)\n"
 _NO_CUDA = "int cuInit(unsigned flags) { return 100; }\nint cuDriverGetVersion(int *v) { return 100; }\n"
@@ -69,7 +80,7 @@ def fixed(row: MessageTemplate) -> list[str]:
 
 
 def binaries(folder: Path, program: str) -> list[Path]:
-    every = (path for path in folder.rglob("*.so*") if path.is_file() and not path.is_symlink())
+    every = (path for path in folder.rglob("*") if path.is_file() and not path.is_symlink())
     return [path for path in every if re.search(BINARIES[program], str(path.relative_to(folder)))]
 
 
@@ -91,7 +102,7 @@ def found_in(paths: list[Path], rows: tuple[MessageTemplate, ...]) -> set[str]:
 
 
 def started(program: str, folder: Path) -> str:
-    """What a program prints when it starts here."""
+    """What a program prints when it starts here; "" if it is not in the folder."""
     with tempfile.TemporaryDirectory() as made:
         (Path(made) / "cuda.c").write_text(_NO_CUDA)
         stub = f"{made}/libcuda.so.1"
@@ -103,18 +114,30 @@ def started(program: str, folder: Path) -> str:
             **os.environ,
             "LD_LIBRARY_PATH": ":".join([made, *sorted(places)]),
             "FI_LOG_LEVEL": "warn", "NIXL_LOG_LEVEL": "INFO", "GLOG_logtostderr": "1",
+            "GDRCOPY_ENABLE_LOGGING": "1", "GDRCOPY_LOG_LEVEL": "1",
         }  # fmt: skip
-        done = subprocess.run(
-            _command(program, folder), env=env, capture_output=True, text=True, timeout=120
-        )
-    return done.stdout + done.stderr
+        printed = ""
+        for command in _commands(program, folder):
+            done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=120)
+            printed += done.stdout + done.stderr
+    return printed
 
 
-def _command(program: str, folder: Path) -> list[str]:
+def _commands(program: str, folder: Path) -> list[list[str]]:
+    """How to start a program; none if it is not in the folder."""
+    found = {path.name: str(path) for path in folder.rglob("*") if path.is_file()}
     if program == "libfabric":
-        return [str(next(path for path in folder.rglob("fi_info") if path.is_file())), "-p", "efa"]
+        return [[found["fi_info"], "-p", "efa"]] if "fi_info" in found else []
+    if program == "rdma tools":
+        words = (["ibv_devinfo"], ["ib_write_bw"], ["rping", "-s", "-a", "127.0.0.1"])
+        return [[found[name], *more] for name, *more in words if name in found]
+    if program == "gdrcopy":
+        code = (_GDRCOPY.format(path=found[name]) for name in found if name == "libgdrapi.so.2")
+        return [[sys.executable, "-c", one] for one in code]
+    if not binaries(folder, program):
+        return []
     path = f"sys.path[:0] = {sorted(str(path) for path in folder.iterdir())!r}\n"
-    return [sys.executable, "-c", _LAZY + path + (_MOONCAKE if program == "mooncake" else _NIXL)]
+    return [[sys.executable, "-c", _LAZY + path + (_MOONCAKE if program == "mooncake" else _NIXL)]]
 
 
 def matched(printed: str) -> Iterator[tuple[str, tuple[str, ...]]]:
@@ -147,8 +170,11 @@ def main() -> int:
         for words, codes in seen.items():
             print(f"  {words[:90]}{f' ({codes[0]})' if codes else ''}")
         causes = {code for some in seen.values() for code in some[:1]}
-        if "Traceback" in printed:
-            print(f"  it did not start: {printed.splitlines()[-1]}")
+        lines = printed.splitlines() or ["it is not in the folder"]
+        if not printed or "Traceback" in printed or "error while loading shared libraries" in printed:
+            print(f"  it did not start: {lines[-1]}")
+            kept = False
+            continue
         print(f"  as predicted: {'yes' if causes == wanted else f'no: {causes} instead of {wanted}'}")
         kept = kept and causes == wanted
     return int(not kept)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from machines import compose
 from machines.cases import cases
-from machines.faults import BY_NAME
+from machines.faults import BY_NAME, GROUPS
 from machines.report import describe, summary, table
 from machines.run import Result, judged
 
@@ -17,7 +17,9 @@ def main() -> int:
     parser = argparse.ArgumentParser("python -m machines", description=__doc__)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--count", type=int, default=100, help="machines (default 100)")
-    parser.add_argument("--only", default="", metavar="FAULT", help="plant this fault in each machine")
+    parser.add_argument(
+        "--only", default="", metavar="FAULT", help="plant this fault, or one of this group, in each machine"
+    )
     parser.add_argument("--number", type=int, help="only this machine of the seed")
     parser.add_argument(
         "--keep", type=Path, metavar="DIR", help="keep the evidence of machines that gdrkit misjudges"
@@ -29,8 +31,9 @@ def main() -> int:
     options = parser.parse_args()
     if options.faults:
         print("\n".join(f"{name:<40} {', '.join(fault.codes)}" for name, fault in BY_NAME.items()))
+        print(f"groups: {', '.join(GROUPS)}")
         return 0
-    if options.only and options.only not in BY_NAME:
+    if options.only and options.only not in {**BY_NAME, **GROUPS}:
         parser.error(f"no such fault: {options.only}; --faults lists them")
     results: list[Result] = []
     for result in judged(options.seed, options.count, options.only, options.number, options.jobs):

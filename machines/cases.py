@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from machines import draw
-from machines.faults import BY_NAME, FAULTS
+from machines.faults import BY_NAME, FAULTS, GROUPS
+from machines.faults.beside import OF_EFA, OF_NO_NIC
 from machines.faults.fault import Fault
 from machines.install import running
 from machines.loading import signature
@@ -18,10 +19,12 @@ from machines.machine import Machine
 from machines.truth import Truth, judge, lowest, opened
 
 TRIES = 3000
-HEALTHY_EVERY = 16
+HEALTHY_EVERY = 50
 """One machine in so many has no fault."""
-WIDE_EVERY = 3
+WIDE_EVERY = 11
 """A code that fits most machines is the first fault in one turn of so many: it is a second one often."""
+BESIDE_EVERY = 3
+"""One machine in so many has a fault of GDRCopy or cuFile more, which hides nothing."""
 _SPECIAL = ("Spark", "WSL", "Talos")
 _WORKING = ("active", "ready", "unknown")
 
@@ -59,17 +62,26 @@ def case(seed: int, number: int, only: str = "") -> Case:
     source = random.Random(f"{seed} {number} {only}")
     if not only and number % HEALTHY_EVERY == HEALTHY_EVERY - 1:
         return with_faults(seed, number, source, ())
-    first = BY_NAME[only] if only else _in_turn(seed, number - number // HEALTHY_EVERY)
-    more = 0 if only else source.choice((0, 0, 0, 1, 1, 2))
+    if only in GROUPS:
+        first = GROUPS[only][number % len(GROUPS[only])]
+    else:
+        first = BY_NAME[only] if only else _in_turn(seed, number - number // HEALTHY_EVERY)
+    more = 0 if only in BY_NAME else source.choice((0, 0, 0, 1, 1, 2))
     others = source.sample(FAULTS, more * 4)
     if more and number % 2:
         others.insert(0, _wide()[number // 2 % len(_wide())])
+    if not only and number % BESIDE_EVERY == 0:
+        others.insert(0, OF_NO_NIC[number // BESIDE_EVERY % len(OF_NO_NIC)])
+        more += 1
+    if only not in BY_NAME and first in OF_EFA:
+        others.insert(0, source.choice(OF_EFA))
+        more += 1
     return with_faults(seed, number, source, (first, *others), 1 + more)
 
 
 def _in_turn(seed: int, number: int) -> Fault:
     """Every code comes in its turn, and every fault of a code in its turn after that."""
-    wide = {fault.codes[0] for fault in _wide()}
+    wide = {fault.codes[0] for fault in (*_wide(), *OF_NO_NIC)}
     narrow = [code for code in dict.fromkeys(fault.codes[0] for fault in FAULTS) if code not in wide]
     for turn in itertools.count():
         order = [*narrow, *sorted(wide)] if turn % WIDE_EVERY == WIDE_EVERY - 1 else narrow[:]

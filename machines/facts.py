@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from machines import rack
+from machines import beside, rack
 from machines.distance import NEAR, distance, own, refused
 from machines.hardware import BRIDGES
 from machines.install import files, running
@@ -10,8 +10,8 @@ from machines.loading import Loading, modprobe, signature, symbols
 from machines.machine import Function, Machine
 from machines.pci import links
 
-QUEUES = 44
-"""The rdma-core whose libmlx5 takes a dma-buf for a NIC's queues: NCCL docs, deviceapi.rst."""
+QUEUES = 43
+"""The rdma-core whose libmlx5 takes a dma-buf for a NIC's queues: its commit f1ae8b8e, first in v43.0."""
 WITHOUT_NVLINK = ("T4", "L40S", "RTX PRO 6000")
 """Of the GPUs drawn, those that no bridge of NVLink fits, by their data sheets."""
 
@@ -20,7 +20,7 @@ def facts(machine: Machine, loading: Loading) -> set[str]:
     """The codes that are true."""
     true = set(loading.causes)
     true |= _hardware(machine) | _driver(machine) | _modules(machine) | _stack(machine) | _libraries(machine)
-    true |= rack.facts(machine)
+    true |= rack.facts(machine) | beside.facts(machine)
     true |= {"send-needs-nvlink"} if sends_through_host_memory(machine, machine.libraries.nccl) else set()
     if not machine.peermem.loaded and machine.peermem.kind == "full":
         true.add("peermem-not-loaded")
@@ -182,10 +182,6 @@ def _stack(machine: Machine) -> set[str]:
     client = machine.peermem.loaded or machine.legacy_client == "loaded"
     if machine.libraries.verbs < QUEUES and not client:
         true.add("nic-buffers-not-mappable")
-    if any(nic.part == "EFA" for nic in machine.nics):  # Linux's own efa pins GPU memory as a dma-buf only
-        true.add("efa-p2p-unavailable")
-    else:
-        true.add("no-efa-device")
     devx = machine.imports_dmabuf(running) and (machine.kernel.devx or not inbox)
     true |= set() if devx or client else {"gdaki-kernel-too-old"}
     against = machine.peermem.built_against

@@ -30,6 +30,11 @@ def files(machine: Machine) -> list[Module]:
         found += stacks.nvidia_stack(machine)
     if machine.legacy_client:
         found.append(_legacy(machine))
+    if machine.beside.efa_peermem and machine.driver:
+        signer = machine.driver.signer
+        found.append(
+            Module("efa_nv_peermem", "efa_nv_peermem-1.2.3", "updates/dkms", version="1.2.3", signer=signer)
+        )
     return found
 
 
@@ -67,9 +72,12 @@ def running(machine: Machine) -> list[Module]:
             loaded.append(module._replace(damage=""))
     if machine.legacy_client == "loaded":
         loaded.append(_legacy(machine))
-    for name, version in machine.third_party.items():
+    for name, version in {**machine.third_party, **machine.beside.modules}.items():
         exports = stacks.P2P[:2] if name == "nvidia_vgpu_vfio" else ()
-        loaded.append(Module(name, f"{name}-{version}", "updates/dkms", (), exports, "GPL", version))
+        signer = driver.signer if driver else ""
+        loaded.append(
+            Module(name, f"{name}-{version}", "updates/dkms", (), exports, "GPL", version, signer=signer)
+        )
     return loaded
 
 

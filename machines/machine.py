@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from machines.beside import Beside
 from machines.hardware import BRIDGES, GPUS, NICS
 from machines.hardware import Gpu as GpuProduct
 from machines.hardware import Nic as NicProduct
@@ -187,6 +188,7 @@ class Machine:
     ofed_state: str = "none"  # none, running, not running, rebuilt, removed
     trust: Trust = field(default_factory=Trust)
     libraries: Libraries = field(default_factory=Libraries)
+    beside: Beside = field(default_factory=Beside)
     iommu: str = "identity"  # off, identity, DMA, DMA-FQ
     virtual: str = ""  # "" or "vm"
     scope: str = "host"

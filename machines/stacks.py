@@ -190,7 +190,17 @@ def rdma_stack(machine: Machine, tag: str) -> list[Module]:
         wants["efa"] |= {"ib_umem_dmabuf_get_pinned": "ib_uverbs"} if dmabuf else {}
     if not inbox:
         exports["mlx_compat"], wants["mlx_compat"] = ("backport_dependency_symbol",), {}
-    return [_rdma_module(machine, tag, name, exports, wants[name], dmabuf) for name in exports]
+    made = [_rdma_module(machine, tag, name, exports, wants[name], dmabuf) for name in exports]
+    return [_of_amazon(machine, module) if module.name == "efa" else module for module in made]
+
+
+def _of_amazon(machine: Machine, efa: Module) -> Module:
+    """Amazon's own efa in place of the kernel's, if it is installed: signed as the driver is."""
+    version, driver = machine.beside.efa, machine.driver
+    if not version or driver is None:
+        return efa
+    place = "updates/dkms" if machine.distribution.family == "deb" else "extra"
+    return efa._replace(tag=f"efa-{version}", folder=place, version=version, signer=driver.signer)
 
 
 def _rdma_module(

@@ -4,7 +4,7 @@ Formats: Linux init/version.c, fs/proc/cmdline.c; os-release(5)."""
 
 from __future__ import annotations
 
-from machines import signing, trust, user_space
+from machines import beside, signing, trust, user_space
 from machines.hardware import ARM_CPUS, CPUS, PRODUCTS
 from machines.install import running
 from machines.machine import Machine
@@ -110,6 +110,8 @@ def _kernel(tree: Tree, machine: Machine) -> None:
     tree.file("etc/os-release", machine.distribution.os_release)
     tree.file("proc/cpuinfo", _processors(machine))
     vendor, product = PRODUCTS[machine.cpu]
+    if machine.beside.instance:
+        vendor, product = "Amazon EC2", machine.beside.instance
     tree.line("sys/class/dmi/id/sys_vendor", vendor)
     tree.line("sys/class/dmi/id/product_name", product)
     config = dict.fromkeys(_CONFIG, "y") | {"CONFIG_INFINIBAND": "m", "CONFIG_MLX5_INFINIBAND": "m"}
@@ -197,7 +199,7 @@ def _log(machine: Machine) -> str:
             else f"{machine.kernel.arch} Kernel Module"
         )
         lines.append(f"NVRM: loading NVIDIA UNIX {kind}  {driver.running_version or driver.version}")
-    lines += machine.log
+    lines += [*beside.log(machine), *machine.log]
     return "".join(f"[{0.5 * at:12.6f}] {line}\n" for at, line in enumerate(lines))
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from machines import rack
+from machines import beside, rack
 from machines.distance import NEAR, distance, own, refused
 from machines.facts import QUEUES, facts, offers_dmabuf
 from machines.loading import Loading, alone, modprobe
@@ -76,6 +76,7 @@ def _beside_nics(machine: Machine) -> Truth:
         truth.states[consumer], paths = _consumer(machine, consumer, usable, hardware, loading)
         truth.blockers[consumer] = paths
     _active(machine, truth, usable, hardware)
+    _beside_verbs(machine, truth, usable, hardware)
     for name in INITIATING:
         if truth.states[name] <= {"ready", "active"}:
             truth.initiated[name] = _initiated(machine, name, hardware)
@@ -85,6 +86,43 @@ def _beside_nics(machine: Machine) -> Truth:
     if any(blocker.code == "driver-not-loaded" for path in best.values() for blocker in path):
         truth.headline |= modprobe(machine, "nvidia").causes if truth.headline else set()
     return _open_questions(machine, truth)
+
+
+_KEPT_BY_DRIVER = {"gpu-unsupported", "bar1-exhausted", "p2p-page-table-version", "memory-not-registrable"}
+"""Codes of claims with which a driver may keep GPU memory from others; whether it does is not drawn."""
+
+
+def _beside_verbs(machine: Machine, truth: Truth, gpus: list[Function], nics: list[Function]) -> None:
+    """GDRCopy, cuFile and aws-ofi-nccl, where no GPU's memory is kept from others."""
+    special = machine.mig or machine.confidential or _KEPT_BY_DRIVER & truth.codes
+    of_others = any(gpu.bound != "nvidia" or not gpu.gpu or gpu.gpu.kind == "vgpu" for gpu in gpus)
+    driver = machine.driver
+    if special or of_others or driver is None or "gpu-cdmm" in truth.codes:
+        return
+    mismatched = driver.library_version and driver.library_version != (
+        driver.running_version or driver.version
+    )
+    if not driver.loaded or mismatched:
+        return
+    truth.states["gdrcopy"] = beside.state_of_gdrcopy(machine)
+    truth.states["gds"] = beside.state_of_gds(machine)
+    truth.states["aws-ofi-nccl"] = _plugin(machine, gpus, nics)
+
+
+def _plugin(machine: Machine, gpus: list[Function], nics: list[Function]) -> frozenset[str]:
+    """The state of aws-ofi-nccl: dma-buf, or the functions that efa itself calls."""
+    closed = beside.closes_efa(machine)
+    if closed & {"no-efa-device", "efa-gdr-unsupported-instance"}:
+        return frozenset({"impossible"})
+    for gpu in gpus:
+        without = beside.takes_no_dmabuf(machine) or bool(_dmabuf(machine, "aws-ofi-nccl", gpu, nics))
+        if (
+            closed
+            or _pair(machine, "aws-ofi-nccl", gpu, nics)
+            or (without and beside.closes_efa_p2p(machine))
+        ):
+            return frozenset({"blocked"})
+    return frozenset({"ready"})
 
 
 def _active(machine: Machine, truth: Truth, gpus: list[Function], nics: list[Function]) -> None:
@@ -295,6 +333,8 @@ _SWITCHES = {
     ("nvshmem", "NVSHMEM_IB_DISABLE_DMABUF"): ("dmabuf",),
     ("ucx", "UCX_IB_GPU_DIRECT_RDMA"): ("dmabuf", "peermem"),
     ("nixl", "UCX_IB_GPU_DIRECT_RDMA"): ("dmabuf", "peermem"),
+    ("ucx", "UCX_TLS"): ("dmabuf", "peermem"),
+    ("nixl", "UCX_TLS"): ("dmabuf", "peermem"),
 }
 """Variables with which a program leaves out paths. The drawn values do."""
 
@@ -327,10 +367,15 @@ def _initiated(machine: Machine, consumer: str, nics: list[Function]) -> frozens
     inbox = machine.running_stack == machine.inbox_tag
     client = machine.peermem.loaded or machine.legacy_client == "loaded"
     queues = client or (machine.kernel.devx if inbox else True)
+    if consumer != "nccl-gin" and not all("mlx5" in nic.rdma for nic in nics):
+        return frozenset({"none"} if consumer == "nvshmem" else {"gpu", "cpu", "none", "unknown"})
+    if consumer == "nvshmem" and "ibgda-cpu-assisted" in machine.claims:
+        doorbell = False  # whether DeepEP is of version 1, on NVSHMEM, or of version 2 is not drawn
     ways = {"gpu" if doorbell and queues else "cpu" if queues or consumer != "nvshmem" else "none"}
     # An OFED may or may not have what Linux 6.1 has, and a job's image may have another rdma-core.
     unsure = not client and (not inbox or machine.libraries.verbs < QUEUES)
-    return frozenset(ways | ({"cpu", "none", "unknown"} if unsure else set()))
+    told = consumer == "deepep" and "ibgda-cpu-assisted" in machine.claims
+    return frozenset(ways | ({"cpu", "none", "unknown"} if unsure else {"cpu"} if told else set()))
 
 
 def _peermem(machine: Machine, consumer: str, gpu: Function, loading: Loading) -> list[Blocker]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from machines import elf, stacks
+from machines import beside, elf, stacks
 from machines.install import files
 from machines.machine import Machine
 from machines.tree import Tree
@@ -64,6 +64,10 @@ def _libraries(tree: Tree, machine: Machine) -> None:
     if held.mooncake:
         wheel = f"usr/local/lib/python3.12/dist-packages/mooncake_transfer_engine-{held.mooncake}.dist-info"
         tree.file(f"{wheel}/WHEEL", "Wheel-Version: 1.0\n")
+    if machine.beside.gdrapi:
+        install(place, "libgdrapi.so.2", f"libgdrapi.so.{machine.beside.gdrapi}", ("gdr_open",))
+    if machine.beside.cufile:
+        install("usr/local/cuda/lib64", "libcufile.so.0", "libcufile.so.1.14.1", ("cuFileDriverOpen",))
     driver = machine.driver
     if driver:
         install(place, "libcuda.so.1", f"libcuda.so.{driver.library_version or driver.version}", _CUDA)
@@ -135,6 +139,7 @@ def _packages(tree: Tree, machine: Machine) -> None:
         )
     if machine.libraries.nccl:
         names["libnccl2" if machine.distribution.family == "deb" else "libnccl"] = machine.libraries.nccl
+    names |= beside.packages(machine)
     if driver and driver.packaged:  # also where it was not built for this kernel
         name = f"nvidia-dkms-{driver.branch}" + ("-open" if driver.is_open else "")
         names[name] = driver.version

@@ -12,7 +12,7 @@ import pytest
 from gdrkit.agent.collect import subprocesses
 from gdrkit.agent.collect.sources import COMMANDS
 from gdrkit.evidence import Command, EvidenceMissing, MissingReason
-from gdrkit.evidence.live import PROBE, RUNNING, LiveHost
+from gdrkit.evidence.live import MAPPED, PROBE, RUNNING, LiveHost
 from gdrkit.facts import commands
 from tests.cli.test_streams import GDR
 
@@ -63,7 +63,7 @@ print(json.dumps(seen), file=out)
 def started_for_evidence() -> set[str]:
     """The programs of gdr doctor and of gdr collect, without the probes."""
     facts = {found.argv for found in vars(commands).values() if isinstance(found, Command)}
-    every = {*facts, *(row.argv for row in COMMANDS)} - {RUNNING}  # a script of ours
+    every = {*facts, *(row.argv for row in COMMANDS)} - {RUNNING, MAPPED}  # a script of ours
     return {argv[0] for argv in every if argv[: len(PROBE)] != PROBE}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from machines.faults.beside import FAULTS as BESIDE
 from machines.faults.fault import Fault
 from machines.faults.files import FAULTS as FILES
 from machines.faults.hardware import FAULTS as HARDWARE
@@ -10,20 +11,16 @@ from machines.faults.programs import FAULTS as PROGRAMS
 from machines.faults.racks import FAULTS as RACKS
 from machines.faults.stacks import FAULTS as STACKS
 
-FAULTS: tuple[Fault, ...] = (*HARDWARE, *FILES, *STACKS, *LINKS, *PROGRAMS, *RACKS)
+FAULTS: tuple[Fault, ...] = (*HARDWARE, *FILES, *STACKS, *LINKS, *PROGRAMS, *RACKS, *BESIDE)
 BY_NAME = {fault.name: fault for fault in FAULTS}
+GROUPS = {"beside": BESIDE}
+"""Faults of one subject, of which each machine has one: GDRCopy, GPUDirect Storage and EFA."""
 
 OF_MESSAGES = (
-    "devmem-header-split-off", "efa-driver-too-old", "efa-gdr-unsupported-instance",
-    "efa-p2p-unavailable", "efa-peermem-proprietary-driver", "gcp-devices-missing",
-    "gdr-disabled-by-env", "gdrcopy-built-for-proprietary", "gdrcopy-not-loaded",
-    "gdrcopy-version-mismatch", "gds-compat-mode", "gds-p2pdma-off", "gin-library-mismatch",
-    "gin-nics-fused", "gpu-shared-by-ranks", "ibgda-cpu-assisted",
-    "libfabric-too-old", "mkeys-exhausted", "mnnvl-imex-not-ready",
-    "nic-atomics-off", "nic-buffers-not-mappable", "nic-not-mlx5",
-    "nvidia-fs-not-loaded", "nvidia-fs-symbols-missing", "ofi-dmabuf-off-by-default", "ofi-lacks-hmem",
-    "rdma-transport-not-chosen", "tcpx-rxdm-missing", "torch-expandable-segments", "ucx-lacks-cuda",
-    "ucx-transport-excluded", "umad-device-missing", "verbs-library-missing", "verbs-provider-mismatch",
+    "devmem-header-split-off", "gcp-devices-missing", "gdr-disabled-by-env", "gin-library-mismatch",
+    "gin-nics-fused", "gpu-shared-by-ranks", "mkeys-exhausted", "mnnvl-imex-not-ready",
+    "nic-atomics-off", "rdma-transport-not-chosen", "tcpx-rxdm-missing", "torch-expandable-segments",
+    "ucx-lacks-cuda", "umad-device-missing", "verbs-library-missing", "verbs-provider-mismatch",
     "vmm-not-rdma-capable",
 )  # fmt: skip
 NOT_SHOWN = {

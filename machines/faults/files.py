@@ -124,6 +124,7 @@ def _lock_inversion(machine: Machine, source: random.Random) -> None:
 
 def _not_loaded(machine: Machine, source: random.Random) -> None:
     machine.peermem.loaded = machine.peermem.at_boot = False
+    machine.claims.add("peermem-not-loaded")
 
 
 def _not_persistent(machine: Machine, source: random.Random) -> None:
@@ -132,6 +133,11 @@ def _not_persistent(machine: Machine, source: random.Random) -> None:
 
 def _redundant(machine: Machine, source: random.Random) -> None:
     machine.peermem.at_boot = True
+
+
+def _without_nv_peer_mem(machine: Machine) -> bool:
+    """Where nv_peer_mem is loaded, nvidia-peermem is not missed."""
+    return full(machine) and machine.legacy_client != "loaded"
 
 
 def _stub(machine: Machine, source: random.Random) -> None:
@@ -222,7 +228,7 @@ _ROWS = (
         _of_another,
     ),
     Fault("legacy PeerDirect", ("lock-inversion",), _lock_inversion, full),
-    Fault("peermem not loaded", ("peermem-not-loaded",), _not_loaded, full),
+    Fault("peermem not loaded", ("peermem-not-loaded",), _not_loaded, _without_nv_peer_mem),
     Fault("peermem not at boot", ("peermem-not-persistent",), _not_persistent, _loads),
     Fault("stub at boot", ("peermem-redundant", "peermem-stub"), _redundant, _stub_at_boot),
     Fault("stub instead", ("peermem-stub",), _stub, full),

@@ -180,6 +180,10 @@ def _cuts(machine: Machine) -> bool:
     )
 
 
+def _may_be_shared(machine: Machine) -> bool:
+    return machine.platform == "VM with a switch" and not machine.confidential
+
+
 def _protects(machine: Machine) -> bool:
     return machine.platform == "VM with a switch" and all(
         gpu.part in ("H100", "H200") for gpu in machine.gpus
@@ -201,7 +205,7 @@ FAULTS = (
     Fault("consumer GPU", ("gpu-consumer",), _consumer, _x86_metal, repairable=False),
     Fault("integrated GPU", ("gpu-integrated",), _nothing_to_do, platform="Spark", repairable=False),
     Fault("Volta with a stub", ("gpu-before-turing",), _before_turing, _old_kernel, needs=_HOST),
-    Fault("vGPU", ("gpu-vgpu",), _vgpu, lambda m: m.platform == "VM with a switch", needs=_CUDA),
+    Fault("vGPU", ("gpu-vgpu",), _vgpu, _may_be_shared, needs=_CUDA),
     Fault("MIG", ("gpu-mig",), _mig, _cuts, needs=_CUDA),
     Fault("confidential computing", ("gpu-confidential",), _confidential, _protects, needs=_CUDA),
     Fault("CDMM", ("gpu-cdmm",), _cdmm, _may_be_managed),

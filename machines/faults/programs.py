@@ -92,6 +92,26 @@ def _old_queues(machine: Machine, source: random.Random) -> None:
     machine.peermem.loaded = machine.peermem.at_boot = False
 
 
+def _old_libmlx5(machine: Machine, source: random.Random) -> None:
+    machine.libraries.verbs, machine.libraries.verbs_dmabuf = source.choice((36, 39, 42)), True
+    _old_queues(machine, source)
+
+
+def _needs_new_libmlx5(machine: Machine) -> bool:
+    return _ordinary(machine) and machine.legacy_client != "loaded" and not machine.operator
+
+
+def _renamed(machine: Machine, source: random.Random) -> None:
+    """As udev's rdma_rename names devices, by the PCI address."""
+    for at, nic in enumerate(machine.nics, 1):
+        nic.rdma = f"rocep{at}s0"
+
+
+def _named_mlx5(machine: Machine) -> bool:
+    named = all(nic.rdma.startswith("mlx5_") for nic in machine.nics)
+    return _ordinary(machine) and named and "NCCL_IB_HCA" not in machine.nccl_conf and not machine.probe
+
+
 def _has_driver(machine: Machine) -> bool:
     return _ordinary(machine) and machine.driver is not None and machine.driver.loaded
 
@@ -306,6 +326,22 @@ FAULTS = (
         _old_queues,
         _queues_fit,
         needs=frozenset({Evidence.NIC, Evidence.HOST}),  # the file of mlx5_ib
+    ),
+    Fault("libmlx5 without queues", ("nic-buffers-not-mappable",), _old_libmlx5, _needs_new_libmlx5),
+    Fault(
+        "NICs with other names", ("nic-not-mlx5",), _renamed, _named_mlx5, needs=frozenset({Evidence.NIC})
+    ),
+    Fault(
+        "NVSHMEM_IBGDA_NIC_HANDLER=cpu",
+        ("ibgda-cpu-assisted",),
+        _variable("NVSHMEM_IBGDA_NIC_HANDLER", "cpu", "ibgda-cpu-assisted"),
+        _ordinary,
+    ),
+    Fault(
+        "UCX_TLS without CUDA",
+        ("ucx-transport-excluded",),
+        _variable("UCX_TLS", "rc,sm,self", "ucx-transport-excluded"),
+        _ordinary,
     ),
     Fault("network plugin", ("net-plugin-replaced",), _plugin, _ordinary),
     Fault(

@@ -107,7 +107,7 @@ def _nv_peer_mem_file(machine: Machine, source: random.Random) -> None:
 
 def _old_gdrdrv(machine: Machine, source: random.Random) -> None:
     """GDRCopy v2.4, gdrdrv.c: the check after nvidia_p2p_get_pages() is in the function that pins."""
-    machine.third_party["gdrdrv"] = "2.4"
+    machine.beside.gdrdrv = "2.4"
     machine.log.append("gdrdrv:__gdrdrv_pin_buffer:incompatible page table version 0x00020000")
     machine.claims.add("p2p-page-table-version")
 
@@ -216,15 +216,24 @@ def _dmabuf_only(machine: Machine) -> bool:
 
 
 def _ofed(machine: Machine) -> bool:
-    return full(machine) and machine.ofed is not None
+    """There is one that was neither removed nor rebuilt yet: the later of the two would hide the other."""
+    return full(machine) and machine.ofed is not None and machine.ofed_state == "running"
 
 
 def _peer_kernel(machine: Machine) -> bool:
-    return full(machine) and machine.ofed is None and bool(machine.kernel.peer_api)
+    """A kernel without the API has no client that was refused."""
+    inbox = full(machine) and machine.ofed is None and bool(machine.kernel.peer_api)
+    return inbox and machine.legacy_client != "loaded"
 
 
 def _takes_clients(machine: Machine) -> bool:
-    return full(machine) and bool(machine.driver and machine.driver.loaded)
+    """nv_peer_mem would hide that nvidia-peermem was not loaded."""
+    loaded = full(machine) and bool(machine.driver and machine.driver.loaded)
+    return (
+        loaded
+        and "peermem-not-loaded" not in machine.claims
+        and bool(machine.provider(machine.running_stack))
+    )
 
 
 def _namespaced(machine: Machine) -> bool:

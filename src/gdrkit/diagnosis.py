@@ -35,9 +35,21 @@ def report_on(node: Node, consumer: str = NAMES[0], *, brief: bool = False) -> R
         prediction=None if brief else predicted(node),
         ceilings=None if brief else _ceilings,
     )
-    if brief or all(one.state is not State.ACTIVE for one in report.judgements.values()):
+    if brief:
+        return report
+    report = _with_running(report, node)
+    if all(one.state is not State.ACTIVE for one in report.judgements.values()):
         return report
     return replace(report, in_use=_in_use(node))
+
+
+def _with_running(report: Report, node: Node) -> Report:
+    """The report with the programs that run: their libraries need not be where installed ones are."""
+    from gdrkit.jobs.running.of_node import programs
+
+    seen = programs(node)
+    consumers = {name: replace(one, running=seen.get(name)) for name, one in report.consumers.items()}
+    return replace(report, consumers=consumers)
 
 
 def node_of(host: Host, expected: Supplied | None = None) -> Node:

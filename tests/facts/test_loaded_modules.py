@@ -31,6 +31,16 @@ def test_a_line_has_size_references_users_state_and_taint() -> None:
     assert modules["slow"].taint == "O"
 
 
+def test_a_kernel_that_cannot_unload_modules_counts_no_references() -> None:
+    """As on the H200s of h200-collected: Linux kernel/module/procfs.c, print_unload_info()."""
+    line = "nvidia_uvm 1830912 - - Live 0xffffffffc080c000 (O)\n"
+
+    assert parse(line)["nvidia_uvm"].references is None
+    assert is_loaded(Node(MemoryHost({"proc/modules": line})), "nvidia_uvm")
+    with pytest.raises(FormatError):
+        parse(line.replace(" - -", " x -"))
+
+
 def test_a_module_that_is_still_loading_is_not_loaded() -> None:
     node = Node(MemoryHost({"proc/modules": LINES}))
     assert is_loaded(node, "nvidia-uvm")

@@ -184,3 +184,17 @@ def test_the_page_of_a_port_that_is_down_has_the_commands_that_doctor_gives():
     _, parts = sections(BY_CODE["port-down"])
     for command in ("ibportstate -C <device> -D 0 <port> enable", "ip link set <interface> up", "mlxlink"):
         assert command in parts["What to do"]
+
+
+def test_a_step_for_the_doorbell_says_who_rings_it_afterwards():
+    found = report(node("ubuntu-6.8-h100"), consumer="nvshmem")
+    (step,) = (one for one in found.further if one.remedy is RemedyName.ALLOW_PEER_MAPPING)
+
+    assert {name: one.by for name, one in step.initiated.items()} == {"nvshmem": "gpu"}
+    assert "then     nvshmem: IBGDA: the GPU itself rings the NIC's doorbell" in fix_text(found)
+
+
+def test_a_step_for_something_else_does_not_speak_of_it():
+    found = report(node("acs-redirect"))
+
+    assert found.further and not any(step.initiated for step in found.further)

@@ -23,7 +23,7 @@ def with_nccl(version: str, *more: str):
 def test_an_nccl_before_it_has_none():
     found = failed(with_nccl("2.28.3"), gin_unavailable)
 
-    assert found.expected == "NCCL's GIN 2.28.7 or newer"
+    assert found.expected == "NCCL 2.28.7 or newer"
     assert gin_unavailable.takes(None) == NCCL_GIN.own(*NCCL_GIN.paths)
     assert NCCL_GIN.installed(with_nccl("2.28.3")) is False
 

@@ -26,7 +26,7 @@ from gdrkit.rules.gin import (
     nic_buffers_not_mappable,
     nic_not_mlx5,
 )
-from gdrkit.rules.rule import DOORBELL, NIC_QUEUES, VMM, Rule
+from gdrkit.rules.rule import DOORBELL, NIC_QUEUES, VMM, Passed, Rule
 from gdrkit.rules.vmm_not_rdma_capable import vmm_not_rdma_capable
 from tests.debian_kernels import KERNELS, module
 from tests.memory_host import MemoryHost
@@ -42,6 +42,7 @@ from tests.rules.machines import (
     loaded,
     missing,
     node,
+    outcome,
     passes,
     rdma_device,
 )
@@ -185,15 +186,15 @@ def with_rdma_core(release: int, *parts: Files, running: tuple[str, ...] = ()):
     )
 
 
-def test_an_rdma_core_before_44_cannot_register_queues_as_dma_bufs():
-    found = failed(with_rdma_core(39), nic_buffers_not_mappable)
+def test_an_rdma_core_before_43_cannot_register_queues_as_dma_bufs():
+    found = failed(with_rdma_core(42), nic_buffers_not_mappable)
 
-    assert found.seen == "rdma-core 39, and nvidia_peermem is not loaded"
+    assert found.seen == "rdma-core 42, and nvidia_peermem is not loaded"
     assert nic_buffers_not_mappable.takes(None) == (NIC_QUEUES,)
 
 
-def test_rdma_core_44_can_and_peermem_serves_in_its_place():
-    assert passes(with_rdma_core(44), nic_buffers_not_mappable)
+def test_rdma_core_43_can_and_peermem_serves_in_its_place():
+    assert passes(with_rdma_core(43), nic_buffers_not_mappable)
     assert passes(with_rdma_core(39, running=("nvidia_peermem",)), nic_buffers_not_mappable)
 
 
@@ -298,13 +299,23 @@ def with_attribute(value: int | None):
         {"call": "cuDeviceGetAttribute", "argument": "110", "device": GPU, "result": 0, "value": value},
     ]
     record = {"schema": "gdrkit.probe.cuda/1", "calls": calls}
-    return node(said={} if value is None else {PROBE_CUDA: json.dumps(record)})
+    metal = {"proc/cpuinfo": "processor\t: 0\nvendor_id\t: GenuineIntel\nflags\t\t: fpu sse2\n"}
+    return node(metal, said={} if value is None else {PROBE_CUDA: json.dumps(record)})
 
 
-@pytest.mark.parametrize(("value", "asked"), [(0, failed), (1, passes), (None, does_not_apply)])
-def test_gin_needs_memory_of_cumemcreate_to_be_registrable(value: int | None, asked: Any):
-    """A GPU that no probe asked is not judged by it, and does not pass."""
+@pytest.mark.parametrize(("value", "asked"), [(0, failed), (1, passes)])
+def test_gin_needs_memory_of_cumemcreate_to_be_registrable(value: int, asked: Any):
     assert asked(with_attribute(value), vmm_not_rdma_capable, PciGpu(GPU, "2335"))
     assert cells_of((VMM,)) == {
         (path, "nccl-gin") for path in ("dmabuf", "peermem", "gpu-initiated", "cpu-assisted")
     }
+
+
+def test_without_a_probe_it_is_as_likely_as_the_product():
+    """2335 is an H200, 2bff is of no product in the list, and of a GeForce 4090 nothing is pinned."""
+    unasked = with_attribute(None)
+    found = outcome(unasked, vmm_not_rdma_capable, PciGpu(GPU, "2335"))
+
+    assert isinstance(found, Passed) and [one.source for one in found.lacking] == ["cuda-attribute-110"]
+    assert missing(unasked, vmm_not_rdma_capable, PciGpu(GPU, "2bff")).source == "cuda-attribute-110"
+    assert does_not_apply(unasked, vmm_not_rdma_capable, PciGpu(GPU, "2684"))

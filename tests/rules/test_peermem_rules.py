@@ -406,11 +406,12 @@ def test_the_error_in_the_kernel_log_is_found():
     assert failed(node(log=kernel_log(line)), p2p_page_table_version).seen == line
 
 
-def test_an_old_gdrdrv_with_a_new_driver_is_found():
+def test_what_an_old_gdrdrv_was_compiled_for_is_not_known():
     old = {**loaded("gdrdrv"), "sys/module/gdrdrv/version": "2.4.1\n"}
-    new = {**loaded("gdrdrv"), "sys/module/gdrdrv/version": "2.5\n"}
+    new = {**loaded("gdrdrv"), "sys/module/gdrdrv/version": "2.5.1\n"}
+    unsaid = missing(node(driver("580.65.06"), old, log=kernel_log("eth0: link up")), p2p_page_table_version)
 
-    assert failed(node(driver("580.65.06"), old), p2p_page_table_version)
+    assert unsaid.source == "driver that gdrdrv 2.4.1 was compiled for"
     assert passes(node(driver("580.65.06"), new), p2p_page_table_version)
     assert does_not_apply(node(driver("575.57.08"), old), p2p_page_table_version)
     assert missing(node(complete=False), p2p_page_table_version)

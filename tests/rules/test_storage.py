@@ -7,7 +7,7 @@ import pytest
 from gdrkit.consumers.gds import GDS
 from gdrkit.consumers.table import cells_of
 from gdrkit.facts.storage import CONFIGURATION, cufile_property
-from gdrkit.rules.rule import NVIDIA_FS, P2PDMA
+from gdrkit.rules.rule import NVIDIA_FS, P2PDMA, Passed
 from gdrkit.rules.storage import (
     gds_compat_mode,
     gds_p2pdma_off,
@@ -23,6 +23,7 @@ from tests.rules.machines import (
     loaded,
     missing,
     node,
+    outcome,
     passes,
 )
 
@@ -52,7 +53,10 @@ def test_without_nvidia_fs_cufile_lacks_one_of_two_ways():
 
 
 def test_a_loaded_nvidia_fs_passes():
-    assert passes(node(loaded("nvidia", "nvidia_fs")), nvidia_fs_not_loaded)
+    """Which drives and file systems it serves is another question, to which the evidence has no answer."""
+    found = outcome(node(loaded("nvidia", "nvidia_fs")), nvidia_fs_not_loaded)
+
+    assert isinstance(found, Passed) and [one.ask for one in found.lacking] == ["gdscheck -p"]
     assert does_not_apply(node(loaded("nouveau")), nvidia_fs_not_loaded)
 
 
@@ -151,6 +155,15 @@ def test_without_one_of_them_it_is_off(changes: tuple[Files, ...], seen: str):
     machine = node(driver("570.158.01"), ON, STATIC, LINUX_6_8, *changes)
 
     assert failed(machine, gds_p2pdma_off).seen == seen
+
+
+def test_a_variable_can_turn_it_on_in_place_of_the_configuration():
+    told = {"etc/environment": "CUFILE_USE_PCIP2PDMA=true\n"}
+    off = {"etc/environment": "CUFILE_USE_PCIP2PDMA=false\n"}
+    machine = (driver("570.158.01"), cufile('"use_pci_p2pdma": false'), STATIC, LINUX_6_8)
+
+    assert passes(node(*machine, told), gds_p2pdma_off)
+    assert failed(node(*machine, off), gds_p2pdma_off).seen == "use_pci_p2pdma is not true"
 
 
 def test_arm_needs_no_static_mapping():

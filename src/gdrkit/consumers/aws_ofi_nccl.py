@@ -41,6 +41,7 @@ AWS_OFI_NCCL = Consumer(
     assumed="1.19.2 or newer",
     without="stops on instances that must have it, such as p4d, p5 and p6, so that NCCL uses TCP or stops;"
     " on others it copies through host memory without a message",
+    mapped=r"ofi-nccl/.*libnccl-net|/libnccl-net-ofi\.",
     uses=(PathSupport(path=Path.DMABUF, since=FIRST_WITH_DMABUF), PathSupport(path=Path.EFA_P2P)),
     switches=(
         Switch(

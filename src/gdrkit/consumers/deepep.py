@@ -14,6 +14,7 @@ DEEPEP = Consumer(
     copies=deepep_copies,
     initiates="IBGDA or GIN",
     without="raises an exception when its buffer is created",
+    mapped=r"/deep_ep_cpp\.|/deep_ep/_C\.",
     uses=(
         PathSupport(path=Path.DMABUF),
         PathSupport(path=Path.PEERMEM),

@@ -14,5 +14,6 @@ GDRCOPY = Consumer(
     copies=gdrcopy_copies,
     without="cannot be opened: UCX, libfabric and NVSHMEM on InfiniBand go on without it; NVSHMEM on EFA and"
     " GIN on EFA stop",
+    mapped=r"/libgdrapi\.",
     uses=(PathSupport(path=Path.CPU_MAPPED),),
 )

@@ -43,5 +43,6 @@ MOONCAKE = Consumer(
     copies=mooncake_copies,
     assumed=NEWEST_READ,
     without="reports a registration error and stops",
+    mapped=r"/mooncake/engine\.",
     uses=(PathSupport(path=Path.DMABUF), PathSupport(path=Path.PEERMEM)),
 )

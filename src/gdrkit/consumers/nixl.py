@@ -11,6 +11,7 @@ NIXL = Consumer(
     title="NIXL",
     copies=nixl_copies,
     without="copies through host memory or uses TCP without a message, as its UCX does",
+    mapped=r"/libnixl[-.]",
     uses=(
         PathSupport(path=Path.DMABUF),
         PathSupport(path=Path.PEERMEM),

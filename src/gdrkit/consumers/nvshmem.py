@@ -34,6 +34,7 @@ NVSHMEM = Consumer(
     assumed="3.3.9 or newer",
     initiates="IBGDA",
     without="leaves the transport out, and stops if no other one reaches each peer",
+    mapped=r"/nvshmem_(?:transport|bootstrap)_",  # PyTorch maps libnvshmem_host without a use
     uses=(
         PathSupport(path=Path.DMABUF),
         PathSupport(

@@ -42,6 +42,7 @@ UCX = Consumer(
     assumed="1.14 or newer",
     common=True,
     without="copies through host memory without a message",
+    mapped=r"/libucp[-.]",
     uses=(
         PathSupport(path=Path.DMABUF, since=(1, 14)),  # uct_ib_md_check_dmabuf(), first at v1.14.0
         PathSupport(

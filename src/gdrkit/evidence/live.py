@@ -51,7 +51,7 @@ UNAME = ("uname", "-a")
 
 PROBE = ("gdr", "probe")
 PROBES = ("rm", "cuda", "memory", "verbs")
-RUNNING = ("gdr", "ps", "--record")
+RUNNING, MAPPED = ("gdr", "ps", "--record"), ("gdr", "ps")
 RUNNING_TIMEOUT_S = 8
 """The script ends itself after 4 s, whatever hangs; a busy machine may be slow to start it."""
 PROBE_TIMEOUT_S = 60
@@ -148,8 +148,11 @@ class LiveHost:
             if started := self._probes.get(command.argv[2]):
                 return started.result()
             return run_command(command, _probe_argv(command), PROBE_TIMEOUT_S)
-        if command.argv == RUNNING:
-            return run_command(command, script_argv(command, "running_probe"), RUNNING_TIMEOUT_S)
+        if command.argv in (RUNNING, MAPPED):
+            from gdrkit.agent.running.options import PROGRAMS
+
+            argv = script_argv(command, "running_probe") + ((PROGRAMS,) if command.argv == MAPPED else ())
+            return run_command(command, argv, RUNNING_TIMEOUT_S)
         if command.argv == DMESG:
             return self._kernel_log(command)
         if command.argv == UNAME:

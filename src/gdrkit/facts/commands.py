@@ -39,6 +39,8 @@ PROBE_VERBS = Command(("gdr", "probe", "verbs", "--json"), ("sos_commands/gdr/pr
 PROBE_MEMORY = Command(("gdr", "probe", "memory", "--json"), ("sos_commands/gdr/probe_memory",))
 PROBE_RM = Command(("gdr", "probe", "rm", "--json"), ("sos_commands/gdr/probe_rm",))
 RUNNING = Command(("gdr", "ps", "--record"), ("sos_commands/gdr/running",))
+MAPPED = Command(("gdr", "ps"), RUNNING.files)
+"""Only which libraries processes map, where nothing was collected."""
 UNAME = Command(("uname", "-a"), ("sos_commands/kernel/uname_-a", "sos_commands/general/uname_-a"))
 LSCPU = Command(("lscpu",), ("sos_commands/processor/lscpu", "sos_commands/hardware/lscpu"))
 OFED_INFO = Command(("ofed_info", "-s"), ("sos_commands/gdr/ofed_info_-s",))

@@ -20,7 +20,7 @@ class LoadedModule(Struct, frozen=True):
 
     name: str
     size_bytes: int
-    references: int  # -1 where the kernel cannot unload modules
+    references: int | None  # None, shown as -, where the kernel cannot unload modules
     users: tuple[str, ...]  # modules that use it; "[permanent]" is not one
     state: str  # Live, Loading, Unloading
     taint: str  # letters such as POE; empty if it taints nothing
@@ -50,7 +50,7 @@ def parse(text: str) -> dict[str, LoadedModule]:
         words = line.split()
         # name size references users state address (taint); old captures have no address
         size, references = (whole_number(words[1]), signed_number(words[2])) if len(words) > 4 else (None, 0)
-        if size is None or references is None:
+        if size is None or (references is None and words[2] != "-"):
             raise FormatError(f"malformed line in /proc/modules: {line[:40]!r}")
         taint = words[-1].strip("()+-") if words[-1].startswith("(") else ""
         users = tuple(user for user in words[3].split(",") if user not in ("", "-", "[permanent]"))

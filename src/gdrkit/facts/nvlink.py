@@ -11,8 +11,12 @@ from gdrkit.facts.supplied import not_collected
 from gdrkit.node import Node, fact, first_collected
 
 WITHOUT = ("1eb8", "26", "27", "28", "2b", "2c", "2d")
-"""First digits of device ids of boards that have no NVLink: T4, chips of Ada, Blackwell's for graphics.
-Source: NVIDIA's data sheets of T4, L40S and RTX PRO 6000; pci.ids for the chips."""
+"""First digits of device ids of boards that have no NVLink: T4, chips of Ada (AD102 to AD107), and those of
+Blackwell for graphics (GB202 to GB205). Sources: pci.ids for the chips. T4: NVIDIA's product brief, as PNY
+has it for TCST4MPB, lists PCI Express alone. Ada: NVIDIA's chief executive at its launch, hardwareluxx.de
+news 59532. L40S: itcreations.com. RTX PRO 6000: users of 2 to 8 boards, github.com/voipmonitor/rtx6kpro.
+NVIDIA's own data sheets of the last two were not read: what the table says is likely, not certain. Boards of
+which nothing was found, such as A10, A2 and A16, are not in it."""
 MODULE = "SXM"
 """In the name of a board that is made for a baseboard with NVLink."""
 
@@ -25,7 +29,8 @@ def has_nvlink(node: Node, gpu: PciGpu) -> bool:
 
     def by_product() -> bool:
         if gpu.device_id.startswith(WITHOUT):
-            node.cite(f"PCI id of {gpu.address}", f"10de:{gpu.device_id}")
+            id_text = f"10de:{gpu.device_id}"
+            node.cite(f"PCI id of {gpu.address}", id_text, confidence=Confidence.LIKELY)
             return False
         if MODULE not in product_name(node, gpu):
             raise not_collected(f"NVLink of {gpu.address}", NVIDIA_SMI_TOPO.line)

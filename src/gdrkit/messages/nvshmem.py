@@ -191,6 +191,14 @@ ROWS = (
         source="NVIDIA/nvshmem src/host/transport/transport.cpp",
     ),
     _line(
+        "nvshmemi_common_init failed, continuing", _NO_TRANSPORT, decides=False,
+        source="NVIDIA/nvshmem src/host/init/init.cu, which returns success after it",
+    ),
+    _line(
+        "no active IB device found, exiting", ("no-rdma-device", "port-down", "hca-not-selected"),
+        source=f"{_MODULES}/ibrc/ibrc.cpp: NVLink may still reach every peer", decides=False, goes_on=True,
+    ),
+    _line(
         "init failed for transport: IBGDA",
         ("peermem-not-loaded", "nvshmem-misses-peermem", "ibgda-peer-mapping-denied", *_SKIPPED),
         source="NVIDIA/nvshmem src/host/transport/transport.cpp",

@@ -63,6 +63,7 @@ class ConsumerSection(Struct, frozen=True, kw_only=True):
     first_broken_layer: Layer | None = None
     best_fallback: Fallback | None = None
     installed: bool | None = None  # whether a copy was found; null if that is not known
+    running: bool | None = None  # whether a process maps its libraries; null if that is not known
     without: str = ""  # what it does where no direct path is open
     initiated: InitiatedSection | None = None  # null for a program that does not do it
 

@@ -7,8 +7,10 @@ import shlex
 from collections.abc import Iterable
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from gdrkit.consumers.names import NAMES
+from gdrkit.consumers.table import consumer_of
 from gdrkit.node import Node, if_missing
 from gdrkit.repair.platforms.action import (
     Action,
@@ -29,7 +31,7 @@ from gdrkit.repair.remedies.plan import StepOutcome, explained, plan
 from gdrkit.repair.remedies.remedy import Remedy
 from gdrkit.report.advice import advice
 from gdrkit.report.build import build
-from gdrkit.report.document import Report
+from gdrkit.report.document import InitiatedSection, Report
 from gdrkit.report.fix_document import ActionSection, FixReport, Goal, StepSection, WaySection
 from gdrkit.report.programs import about_shown, shown_programs
 from gdrkit.verdict import Verdict, judge_node
@@ -104,19 +106,34 @@ def _further(
     named = (
         (remedy, _step(node, report, options, remedy, None)) for remedy in REMEDIES if remedy.name in names
     )
-    programs = shown_programs(report)
-    return tuple(
-        step
-        for remedy, step in named
-        if step.actions and not if_missing(True, _worsens, node, verdict, programs, remedy)
-    )
+    programs = tuple(shown_programs(report))
+    found = []
+    for remedy, step in named:
+        after = if_missing(None, _after, node, remedy) if step.actions else None
+        if after is not None and not _worsens(verdict, after, programs):
+            found.append(replace(step, initiated=_initiated(verdict, after, programs)))
+    return tuple(found)
 
 
-def _worsens(node: Node, verdict: Verdict, programs: Iterable[str], remedy: Remedy) -> bool:
-    """Whether a step by itself leaves one of the programs worse off. Raises EvidenceMissing if the step is
-    not possible on this node."""
-    after = judge_node(node.after(remedy.name, tuple(remedy.effect(node))))
+def _after(node: Node, remedy: Remedy) -> Verdict:
+    """The verdict after a step alone. Raises EvidenceMissing if it is not possible on this node."""
+    return judge_node(node.after(remedy.name, tuple(remedy.effect(node))))
+
+
+def _worsens(verdict: Verdict, after: Verdict, programs: Iterable[str]) -> bool:
+    """Whether one of the programs is worse off afterwards."""
     return any(_rank(after.of(program).state) > _rank(verdict.of(program).state) for program in programs)
+
+
+def _initiated(verdict: Verdict, after: Verdict, programs: Iterable[str]) -> dict[str, InitiatedSection]:
+    """Who starts the transfers of GPU kernels afterwards; none if that is as before for every program."""
+    then = {name: one for name in programs if (one := after.of(name).initiated) is not None}
+    if all(one == verdict.of(name).initiated for name, one in then.items()):
+        return {}
+    return {
+        name: InitiatedSection(name=consumer_of(name).initiates, by=one.by, codes=one.codes)
+        for name, one in then.items()
+    }
 
 
 def _rank(state: State) -> int:

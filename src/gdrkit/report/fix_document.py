@@ -11,7 +11,7 @@ from typing import Literal
 from msgspec import Struct
 
 from gdrkit.repair.remedies.plan import StepOutcome
-from gdrkit.report.document import NodeSection, VerdictSection
+from gdrkit.report.document import InitiatedSection, NodeSection, VerdictSection
 from gdrkit.rules.remedy_names import RemedyName
 
 ActionKind = Literal["write", "remove", "run", "make-key", "sign", "enrol-key", "ask-person"]
@@ -51,6 +51,7 @@ class StepSection(Struct, frozen=True, kw_only=True):
     by_hand: bool
     actions: tuple[ActionSection, ...]
     then: StepOutcome | None = None  # the verdict after the step; null if not planned for a verdict
+    initiated: dict[str, InitiatedSection] = {}  # by program, afterwards; empty if the step changes none
 
 
 class WaySection(Struct, frozen=True, kw_only=True):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from gdrkit.formats.plural import plural
 from gdrkit.report.fix_document import ActionSection, FixReport, StepSection
 from gdrkit.report.pages import code_page
+from gdrkit.report.programs import initiated_words
 from gdrkit.report.text import STYLES
 
 _GOALS = {
@@ -102,6 +103,8 @@ def step_lines(step: StepSection, number: str) -> list[str]:
     if step.then is not None:
         blocked_by = f" ({', '.join(step.then.blocked_by)})" if step.then.blocked_by else ""
         lines.append(f"{pad}then     verdict {step.then.state}{blocked_by}")
+    for name, section in step.initiated.items():
+        lines.append(f"{pad}then     {name}: {initiated_words(section)}")
     return lines
 
 

@@ -13,11 +13,11 @@ from gdrkit.verdict.path_state import GOOD, State
 
 
 def shown_programs(report: Report, *, every: bool = False) -> dict[str, ConsumerSection]:
-    """The programs that any node may run, those that this node has, and the one that was asked about."""
+    """The programs that any node may run, those that this one has or runs, and the one asked about."""
     return {
         name: program
         for name, program in report.consumers.items()
-        if every or name in (*ALWAYS, report.verdict.consumer) or program.installed
+        if every or name in (*ALWAYS, report.verdict.consumer) or program.installed or program.running
     }
 
 
@@ -39,14 +39,15 @@ def program_lines(report: Report, *, every: bool = False) -> Iterator[tuple[Stat
 
 def _words(program: ConsumerSection) -> str:
     if program.state in GOOD:
-        note = gain(program.path).note or (_initiated(program.initiated) if program.initiated else "")
+        note = gain(program.path).note or (initiated_words(program.initiated) if program.initiated else "")
         return f", direct over {PATH_NAMES.get(program.path, program.path)}" + (f"; {note}" if note else "")
     if program.state is State.UNKNOWN and not program.best_fallback:
         return ""
     return _fallback(program.best_fallback) or (f"; it {program.without}" if program.without else "")
 
 
-def _initiated(section: InitiatedSection) -> str:
+def initiated_words(section: InitiatedSection) -> str:
+    """Who starts the transfers of a program's GPU kernels, and why it is not the GPU."""
     why = f" [{', '.join(section.codes)}]" if section.codes else ""
     match section.by:
         case "gpu":

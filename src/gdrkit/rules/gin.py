@@ -154,7 +154,7 @@ def nic_buffers_not_mappable(node: Node, _: str) -> Outcome:
     its own, or nvidia-peermem.
 
     Source: NVIDIA/nvshmem src/modules/transport/ibgda/ibgda.cpp, ibgda_check_nic_mapping_memtypes();
-    NCCL's documentation of the device API names rdma-core 44.
+    linux-rdma/rdma-core commit f1ae8b8e, first in v43.0; NCCL's documentation of the device API names 44.
     """
     client = _client(node)
     if client:
@@ -167,13 +167,14 @@ def nic_buffers_not_mappable(node: Node, _: str) -> Outcome:
         return Passed(f"rdma-core {release}")
     return Failed(
         seen=f"rdma-core {release}, and nvidia_peermem is not loaded",
-        expected=f"rdma-core {FIRST_WITH_QUEUES}, or nvidia_peermem",
+        expected=f"rdma-core {FIRST_WITH_QUEUES} or newer, or nvidia_peermem",
         subject="rdma-core",
     )
 
 
-FIRST_WITH_QUEUES = 44
-"""The release of rdma-core whose libmlx5 registers queues as a dma-buf (MLX5DV_UMEM_MASK_DMABUF)."""
+FIRST_WITH_QUEUES = 43
+"""The release of rdma-core whose libmlx5 registers queues as a dma-buf: MLX5DV_UMEM_MASK_DMABUF in
+providers/mlx5/mlx5dv.h, by commit f1ae8b8e of 2022-08-30, is in v43.0 and not in v42.0, with no symbol."""
 
 
 def _client(node: Node) -> str:
@@ -238,12 +239,16 @@ def nic_atomics_off(node: Node, _: str) -> Outcome:
 
     How to tell: NVSHMEM prints `does not support all necessary atomic operations`, and
     `mlxconfig -d <device> q PCI_ATOMIC_MODE` shows a mode without them. Virtual functions can lack them too.
+    No file of the machine shows it, and no register of PCIe: AtomicOp Requester Enable is about the other
+    half of the setting.
 
     What to do: Set PCI_ATOMIC_MODE with mlxconfig and restart the machine, or use the physical function.
 
-    Why: The setting limits which atomic operations the NIC sends over PCIe.
+    Why: IBGDA needs compare-and-swap and fetch-and-add, both also with a mask, of 4 and 8 bytes. It asks the
+    firmware for them by a command that needs the NIC to be open (QUERY_HCA_CAP, atomic_caps).
 
-    Source: NVIDIA/nvshmem src/modules/transport/ibgda/ibgda.cpp.
+    Source: NVIDIA/nvshmem src/modules/transport/common/transport_mlx5_common.cpp,
+    nvshmemt_ib_common_check_nic_ext_atomic_support().
     """
     return SHOWN_BY_MESSAGES
 
@@ -318,7 +323,7 @@ def gin_unavailable(node: Node, _: str) -> Outcome:
 
     Source: NVIDIA/nccl src/plugin/gin.cc, and src/dev_runtime.cc.
     """
-    return version_too_old(node, replace(NCCL_GIN, copies=NCCL.copies), "dmabuf")
+    return version_too_old(node, replace(NCCL_GIN, title=NCCL.title, copies=NCCL.copies), "dmabuf")
 
 
 @rule(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gdrkit.evidence import EvidenceAbsent
+from gdrkit.evidence import EvidenceAbsent, EvidenceMissing, Missing, MissingReason
 from gdrkit.facts.driver import driver_version
 from gdrkit.facts.driver_log import last_line_if_any
 from gdrkit.facts.modules import is_loaded, running
@@ -14,9 +14,11 @@ from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, Sta
 FIRST_WITH_TABLE_2 = (580,)
 """NVIDIA_P2P_PAGE_TABLE_VERSION went from 0x00010002 to 0x00020000 with 580.65.06: nv-p2p.h."""
 
-FIRST_GDRDRV = (2, 5)
-"""First release of gdrcopy that accepts it: NVIDIA/gdrcopy src/gdrdrv/gdrdrv.c at v2.5."""
+FIRST_GDRDRV = (2, 5, 1)
+"""The first release of GDRCopy after that driver. Each compares with the nv-p2p.h that it was compiled with:
+an older one accepts the new tables once it is compiled again (src/gdrdrv/gdrdrv.c from v1.3 on)."""
 
+_ASK = "sudo dmesg | grep 'page table version', after a program used GDRCopy"
 REJECTED = r"incompatible page table version (0x[0-9a-f]+)"
 
 
@@ -40,10 +42,10 @@ def p2p_page_table_version(node: Node, _: str) -> Outcome:
     dma-buf is not affected.
 
     How to tell: The kernel log shows `incompatible page table version 0x00020000`. Or
-    `cat /sys/module/gdrdrv/version` prints a version older than 2.5, and the driver is 580 or newer.
+    gdrdrv was compiled before the driver became 580 or newer, which its version does not show.
 
-    What to do: Rebuild the module against nv-p2p.h of the new driver. For gdrdrv, install GDRCopy 2.5 or
-    newer.
+    What to do: Rebuild the module against nv-p2p.h of the new driver. For gdrdrv, install GDRCopy 2.5.1 or
+    newer, or compile it again: `sudo dkms install gdrdrv/<version> --force`.
 
     Why: Modules that use nvidia_p2p_get_pages compare the version of the page table with the version that
     they were compiled for.
@@ -63,7 +65,6 @@ def p2p_page_table_version(node: Node, _: str) -> Outcome:
         return NotApplicable("gdrdrv is not loaded")
     gdrdrv = if_missing("", lambda: running(node, "gdrdrv").version)
     if numbers(gdrdrv) and numbers(gdrdrv) < FIRST_GDRDRV:
-        return Failed(
-            seen=f"gdrdrv {gdrdrv} with driver {version}", expected="gdrdrv 2.5 or newer", subject="gdrdrv"
-        )
+        what = f"driver that gdrdrv {gdrdrv} was compiled for"
+        raise EvidenceMissing(Missing(what, MissingReason.UNDECIDED, _ASK))
     return Passed(f"gdrdrv {gdrdrv}" if gdrdrv else "no such error in the kernel log")

@@ -62,7 +62,7 @@ def nvidia_fs_not_loaded(node: Node, _: str) -> Outcome:
     if not is_loaded(node, DRIVER):
         return NotApplicable("NVIDIA's driver is not loaded")
     if is_loaded(node, MODULE):
-        return Passed(f"{MODULE} is loaded")
+        return Passed(f"{MODULE} is loaded", lacking=(_DRIVES,))
     return Failed(seen=f"{MODULE} is not loaded", expected=f"{MODULE}, loaded", subject=MODULE)
 
 
@@ -133,9 +133,15 @@ def gds_compat_mode(node: Node, _: str) -> Outcome:
     return Passed("it is not forced")
 
 
+def _switched_on(node: Node) -> bool:
+    """Whether a variable of every job turns it on, which cuFile prefers to its configuration."""
+    setting = environment(node, SYSTEM).get(ON_BY)
+    return setting is not None and setting.value.lower() in ("true", "1")
+
+
 FORCED, ON = "force_compat_mode", "use_pci_p2pdma"
 """Properties in cufile.json."""
-FORCED_BY = "CUFILE_FORCE_COMPAT_MODE"
+FORCED_BY, ON_BY = "CUFILE_FORCE_COMPAT_MODE", "CUFILE_USE_PCIP2PDMA"
 """GPUDirect Storage configuration and benchmarking guide, environment variables."""
 
 
@@ -173,7 +179,7 @@ def gds_p2pdma_off(node: Node, _: str) -> Outcome:
             expected=f"the open driver {P2PDMA_DRIVER[0]} or newer",
             subject="nvidia",
         )
-    if cufile_property(node, ON) is not True:
+    if cufile_property(node, ON) is not True and not _switched_on(node):
         return Failed(seen=f"{ON} is not true", expected=f"{ON}: true", subject=f"/{CONFIGURATION}")
     if architecture(node) == "x86_64" and not registry_dwords(node).get(STATIC_BAR1):
         return Failed(

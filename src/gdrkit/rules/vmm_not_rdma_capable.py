@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from gdrkit.agent.native.cuda_abi import DEVICE_ATTRIBUTES
-from gdrkit.evidence import EvidenceMissing
-from gdrkit.facts.gpu import cuda_attributes
+from gdrkit.evidence import EvidenceMissing, Missing, MissingReason
+from gdrkit.facts.gpu import ASK_PROBE, cuda_attributes, gpu_support
 from gdrkit.facts.pci import PciGpu, gpus
-from gdrkit.node import Node
+from gdrkit.node import Node, if_missing
 from gdrkit.rules.deciding_command import VERBS_PROBE, DecidingCommand
 from gdrkit.rules.rule import VMM, Failed, Layer, NotApplicable, Outcome, Passed, rule
 
@@ -28,7 +28,8 @@ def vmm_not_rdma_capable(node: Node, gpu: PciGpu) -> Outcome:
     Cost: Registration fails with EFAULT; symmetric memory and NCCL's GIN are off.
 
     How to tell: `gdr probe cuda` shows attribute 110 (GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED) as 0, or the
-    program does not set gpuDirectRDMACapable.
+    program does not set gpuDirectRDMACapable. Without a probe the answer is at best likely: that of the
+    product, as in gpu-unsupported.
 
     What to do: Set gpuDirectRDMACapable in CUmemAllocationProp, or allocate with cudaMalloc.
 
@@ -37,10 +38,9 @@ def vmm_not_rdma_capable(node: Node, gpu: PciGpu) -> Outcome:
     Source: cuda.h, CUmemAllocationProp; deepseek-ai/DeepEP csrc/kernels/backend/symmetric.hpp; NVIDIA/nccl
     src/init.cc, globalCuMemGdrSupport.
     """
-    try:
-        supported = cuda_attributes(node, gpu.address).get(WITH_CUDA_VMM_SUPPORTED)
-    except EvidenceMissing:
-        return NotApplicable("no probe asked CUDA")
+    supported = if_missing({}, cuda_attributes, node, gpu.address).get(WITH_CUDA_VMM_SUPPORTED)
+    if supported is None:
+        return _by_product(node, gpu)
     if supported == 0:
         return Failed(
             seen=f"CUDA attribute {WITH_CUDA_VMM_SUPPORTED} (GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED) is 0",
@@ -48,3 +48,15 @@ def vmm_not_rdma_capable(node: Node, gpu: PciGpu) -> Outcome:
             subject=gpu.address,
         )
     return Passed("memory from cuMemCreate can be registered")
+
+
+def _by_product(node: Node, gpu: PciGpu) -> Outcome:
+    """As likely as that any memory of this product can be registered. Raises EvidenceMissing for others."""
+    product = gpu_support(node, gpu, "peermem")
+    missing = Missing(f"cuda-attribute-{WITH_CUDA_VMM_SUPPORTED}", MissingReason.NOT_COLLECTED, ASK_PROBE)
+    match product.state:
+        case "no":
+            return NotApplicable(product.why)
+        case "yes":
+            return Passed(product.why, lacking=(missing,))
+    raise EvidenceMissing(missing)

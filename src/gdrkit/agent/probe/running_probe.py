@@ -15,7 +15,7 @@ from typing import Any, Dict, List, Mapping, Sequence, Set
 from ..running.children import Emit, Source, gather
 from ..running.libraries import emit_versions
 from ..running.nvml import read as read_nvml
-from ..running.options import DEEP, FEW_PAIRS, RAS
+from ..running.options import DEEP, FEW_PAIRS, PROGRAMS, RAS
 from ..running.processes import Reader, identity, scan
 from ..running.ras import read as read_ras
 from ..running.rdma import read as read_rdma
@@ -27,14 +27,17 @@ from ..running.system import read_buffers, read_node, read_ports
 SCHEMA = "gdrkit.running/1"
 DEADLINE_S = 4.0
 """With the start of Python and of ssh, an answer within 5 s."""
+QUICK_DEADLINE_S = 1.0
+"""For the libraries alone, which `gdr doctor` waits for."""
 INTERVAL_S = 0.4
 """Between two samples. A QP at 400 Gb/s with an MTU of 4096 takes 1.4 s for its 2^24 sequence numbers."""
 
 
 def main() -> int:
     """Print the record; returns 0."""
-    deadline = time.monotonic() + DEADLINE_S
-    json.dump(record(deadline, INTERVAL_S, sys.argv[1:]), sys.stdout)
+    options = sys.argv[1:]
+    deadline = time.monotonic() + (QUICK_DEADLINE_S if PROGRAMS in options else DEADLINE_S)
+    json.dump(record(deadline, INTERVAL_S, options), sys.stdout)
     sys.stdout.write("\n")
     return 0
 
@@ -54,8 +57,9 @@ def record(deadline: float, interval_s: float, options: Sequence[str] = ()) -> D
         sources["regions"] = read_regions
     if RAS in options:
         sources["ras"] = lambda emit: read_ras(emit, deadline)
-    results = gather(sources, deadline)
-    rows = {name: result.rows for name, result in results.items()}
+    asked = {"processes": _mapped} if PROGRAMS in options else sources
+    results = gather(asked, deadline)
+    rows = {name: results[name].rows if name in results else [] for name in sources}
     seen = [row for row in rows["processes"] if "pid" in row]
     _add_versions(seen, rows["processes"])
     seen += _others(seen, rows["rdma"], rows["nvml"])
@@ -83,6 +87,10 @@ def record(deadline: float, interval_s: float, options: Sequence[str] = ()) -> D
 
 def _processes(emit: Emit) -> None:
     emit_versions(scan(emit), emit)
+
+
+def _mapped(emit: Emit) -> None:
+    scan(emit)
 
 
 def _namespace(kind: str) -> str:

@@ -17,7 +17,8 @@ from .children import Emit
 
 _NAME = re.compile(
     r"(?:lib(?:nccl(?:-net|-tuner|-profiler)?|ucp|uct|fabric|nvshmem_host|nvshmem|ibverbs"
-    r"|rdmacm|mlx5|efa|cuda|gdrapi|nixl|mpi|rccl)|nvshmem_transport_[a-z0-9]{1,32})(?:[-.][\w.+-]{1,80})?\.so(?:\.[\w.]{1,40})?"
+    r"|rdmacm|mlx5|efa|cuda|gdrapi|nixl|mpi|rccl)|nvshmem_(?:transport|bootstrap)_[a-z0-9]{1,32}|deep_ep_cpp|_C"
+    r"|engine)(?:[-.][\w.+-]{1,80})?\.so(?:\.[\w.]{1,40})?"
 )
 _VERSIONS: Tuple[Tuple[str, "re.Pattern[bytes]"], ...] = (
     ("libnccl-net", re.compile(rb"Initializing aws-ofi-nccl v?(\d+\.\d+[\w.+-]{0,24})")),
@@ -32,8 +33,8 @@ _MAP = re.compile(
 )
 """A line of maps with a file: Linux fs/proc/task_mmu.c, show_map_vma()."""
 _CANDIDATE = re.compile(
-    rb"/(?:lib(?:nccl|uc[pt]|fabric|nvshmem|ibverbs|rdmacm|mlx5|efa|cuda|gdrapi|nixl|mpi|rccl)|nvshmem_transport_)"
-    rb"[^/\n]{0,160}$",
+    rb"/(?:lib(?:nccl|uc[pt]|fabric|nvshmem|ibverbs|rdmacm|mlx5|efa|cuda|gdrapi|nixl|mpi|rccl)"
+    rb"|nvshmem_(?:transport|bootstrap)_|deep_ep_cpp|deep_ep/_C|mooncake/engine)[^/\n]{0,160}$",
     re.MULTILINE,
 )
 """The end of a line that may name such a library: a job has thousands of lines, and few such."""

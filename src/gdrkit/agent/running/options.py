@@ -2,6 +2,8 @@
 
 FEW_PAIRS = "--few-pairs"
 """Leave out queue pairs if they are many: to list one is a firmware command."""
+PROGRAMS = "--programs"
+"""Tell only which libraries processes map: no rates, so that nothing is waited for."""
 DEEP = "--deep"
 """Read how each memory region was registered out of the kernel's memory."""
 RAS = "--ras"

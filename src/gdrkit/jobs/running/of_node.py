@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
+
+from gdrkit.consumers.table import CONSUMERS
 from gdrkit.evidence import EvidenceMissing
-from gdrkit.facts.commands import RUNNING
+from gdrkit.facts.commands import MAPPED, RUNNING
+from gdrkit.facts.driver import driver_version
+from gdrkit.facts.loaded_modules import loaded
 from gdrkit.formats.errors import FormatError
 from gdrkit.jobs.running.document import PsDocument
 from gdrkit.jobs.running.judge import document
 from gdrkit.jobs.running.record import decode
-from gdrkit.node import Node
+from gdrkit.node import Node, if_absent, if_missing
 from gdrkit.report.document import ProcessInUse
 
 
@@ -32,6 +38,33 @@ def direct_processes(node: Node) -> tuple[ProcessInUse, ...]:
         for one in (found.processes if found else ())
         if one.verdict.way == "direct" and one.verdict.confidence is not None
     )  # fmt: skip
+
+
+USES_CUDA = "nvidia_uvm"
+"""Each process with a context of CUDA has /dev/nvidia-uvm open, which counts as a use of this module."""
+
+
+def programs(node: Node) -> Mapping[str, bool]:
+    """Whether a process maps the libraries of each program, without those of which that is not known. Where
+    no process uses CUDA, no record of processes is asked for."""
+    found = [one for one in CONSUMERS if one.mapped]
+    if not _may_use_cuda(node):
+        return {one.name: False for one in found}
+    try:
+        record = decode(node.run(MAPPED).encode())
+    except (EvidenceMissing, FormatError):
+        return {}
+    paths = [library.path for process in record.processes for library in process.libraries]
+    seen = {one.name: any(re.search(one.mapped, path) for path in paths) for one in found}
+    whole = record.state("processes").status == "found" and not record.denied_processes
+    return seen if whole else {name: True for name, runs in seen.items() if runs}
+
+
+def _may_use_cuda(node: Node) -> bool:
+    modules = if_missing(None, loaded, node)
+    if modules is None:  # also in a sandbox that shows the driver and no modules
+        return if_missing(True, lambda: if_absent("", driver_version, node)) != ""
+    return USES_CUDA in modules and modules[USES_CUDA].references != 0
 
 
 SLOWEST_FIRST = ("socket", "staged", "direct", "host-mapped", "nvlink")
