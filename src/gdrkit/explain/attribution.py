@@ -30,7 +30,7 @@ _PATTERNS = {
         r"(?:(?P<who>@?[\w.-]{2,40}) (?:\u00b7 (?:comment|description|review|reply)\b|commented\b"
         r"|wrote:|said:|replied\b)|\d+ Likes?$)"
     ),
-    # a repository, its issue and the state: what stands above a title in a page of GitHub or an export of it
+    # a repository, its issue and the state: the header of a page of GitHub or an export of it
     "page": r"[\w.-]+/[\w.-]+ (?:\u00b7 )?(?:issue|pull request|discussion)\b.{0,80}$|[Ll]abels: .{1,200}$",
     "dated": r"\W{0,4}(?:(?:\w+ )?(?:on |at )?.{0,14}\d[\w :,./-]{0,24}|.{1,24}\bago)?\W{0,3}$",
     "sent": (

@@ -64,7 +64,7 @@ _IS_SEEN = re.compile(
     r"|this) (?:\w+ )?(?:error|warning)\b",
     re.IGNORECASE,
 )
-"""What is only seen: that a program goes on otherwise then is no reason."""
+"""What is only seen: how a program goes on then is not a reason."""
 
 _IS_FIXED = re.compile(
     r"\b(?:regression|bug)\b.{0,20}\bintroduced\b"
@@ -182,7 +182,7 @@ def _reason_score(found: tuple[Sentence, ...], index: int) -> float:
 
 
 _LABEL = re.compile(r"^\W*(?:the )?root[- ]?causes?\W{0,4}:\W*", re.IGNORECASE)
-"""What stands before the root cause, in a paragraph of its own."""
+"""The label of the root cause, in a paragraph of its own."""
 
 
 def _is_under_a_label(found: tuple[Sentence, ...], index: int) -> bool:
