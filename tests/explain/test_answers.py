@@ -303,6 +303,21 @@ NO_REASONS = (
     "The switch works without any error.",
     "Running the training on 16 nodes in the new container causes NCCL to abort.",
     "Possible causes are a bad cable or the firmware.",
+    "The test works when you have more than two RDMA cards, so ignore it.",
+    "I can verify that the issue does not occur with the UCX transport.",
+    'The module says "key was rejected because of the lockdown" when I insert it.',
+    "If I set NCCL_NET=Socket, the problem of the NIC is gone.",
+    "The error is solved with `NCCL_IB_DISABLE=1`, but the network is slow then.",
+    "The failure is difficult to diagnose because the NCCL error comes late.",
+    "In the script I hit the error `lane[1]: no GPU memory`, so NCCL falls back to sockets and is slow.",
+    "This is what I got when running the NCCL test:",
+    "The NCCL plugin must include the fix from pull/123.",
+    "The next release of NCCL should be fixed by #12.",
+    "Did you enable PFC on the switch ? Otherwise the RDMA rate will suffer because packets are dropped.",
+    "The issue was found using the NIC test of https://host/pull/123.",
+    "Uninstall the IB driver and the problem is solved.",
+    "Did the job abort because the NIC was reset ? Please tell me all.",
+    "The RDMA run is inconclusive, because the pod was killed by the scheduler.",
 )
 
 
@@ -311,7 +326,117 @@ REASONS = (
     "The job aborts because the switch drops packets of more than 1 KB.",
     "It turned out that the firmware of the NIC had a leak.",
     "The plugin pins each page twice, therefore the container gets no memory and is killed.",
+    "This is a regression introduced between NCCL 2.26 and 2.27.",
+    "The registration of this buffer was fixed by pull/77 of the NIC driver.",
 )
+
+
+def test_what_a_sentence_refers_back_to_is_quoted_with_it():
+    lack = "The branch has no code for the new layout of NVSHMEM."
+    told = answered(f"The kernel never returns\n\n{lack}\n\nThis causes the dispatch to hang.\n")
+    assert told.sentence.endswith(f"{lack} This causes the dispatch to hang.")
+    asked = answered(
+        "The kernel never returns\n\nIs the layout of NVSHMEM new?\n\nThis is odd, is it not?\n"
+    )
+    assert asked.kind != "stated"
+
+
+def test_what_a_post_offers_is_the_reason_if_the_next_one_confirms_it():
+    byline_of_alice = "alice \u00b7 comment \u00b7 2025-02-14\n"
+    thread = f"{byline_of_alice}Can you try the patch of https://host/pull/99 for this buffer?\n\n"
+    byline = "bob \u00b7 comment \u00b7 2025-02-15\n"
+    assert (
+        "pull/99"
+        in answered(f"# osu_latency aborts\n\n{thread}{byline}Yes, it is fixed. Thank you!\n").sentence
+    )
+    assert answered(f"# osu_latency aborts\n\n{thread}{byline}No change, sorry.\n").kind != "stated"
+
+
+def test_the_sentence_that_says_why_is_preferred_to_the_symptom_below_the_same_label():
+    why = "It is attributable to the change of the UCX headers."
+    found = answered(
+        f"The transfer fails\n\n**Root cause:** The first RDMA transfer of each pod never ends. {why}\n"
+    )
+    assert found.sentence.endswith(why)
+
+
+@pytest.mark.parametrize(
+    ("heading", "kind"), [("Root cause:", "stated"), ("Some possible causes:", "nothing")]
+)
+def test_causes_that_are_only_possible_are_no_reason(heading: str, kind: str):
+    text = f"The transfer fails\n\n{heading}\n\n1. The module of the NIC lies at two places.\n"
+    assert answered(text).kind == kind
+
+
+@pytest.mark.parametrize(
+    ("said", "kind"),
+    [
+        ("Without the path of the plugin, NCCL falls back to sockets.", "stated"),
+        ("Reads of the GPU are slow if it shares no switch with the NIC.", "nothing"),
+    ],
+)
+def test_what_a_change_says_of_cases_is_no_reason(said: str, kind: str):
+    assert answered(f"# The transfer fails\n\n## Why\n\n{said}\n").kind == kind
+
+
+@pytest.mark.parametrize("title", ["fix(net): force RDMA in the test", "fix: force RDMA in the test"])
+def test_a_title_that_announces_a_change_is_no_reason(title: str):
+    assert answered(f"# {title}\n\nSetting it will allow NCCL to reach its rate.\n").kind != "stated"
+
+
+def test_the_reason_of_a_text_about_another_maker_is_quoted():
+    said = (
+        "The amdgpu driver pins each buffer in host memory. This means that the NIC never reaches the GPU."
+    )
+    assert answered(f"amdgpu and ROCm: no RDMA\n\n{said}\n").sentence.endswith(said)
+    assert answered("amdgpu and ROCm: no RDMA\n\nWhich driver is needed?\n").kind == "elsewhere"
+
+
+@pytest.mark.parametrize(
+    ("sentence", "cause"),
+    [
+        ("We set NCCL_IB_DISABLE=1 in the image, that was the problem.", "ib-disabled-by-env"),
+        ("If I set NCCL_IB_DISABLE=1, the error goes away.", None),
+        ("The error is solved with `NCCL_IB_DISABLE=1`, but it is slow.", None),
+        ("The control job (`NCCL_IB_DISABLE=1`) ran for 17 min on the same hosts.", None),
+    ],
+)
+def test_a_setting_with_which_a_problem_does_not_occur_is_not_its_cause(sentence: str, cause: str | None):
+    text = (
+        f"# NCCL WARN NET/IB : collective mismatch error\n\nTwo nodes with H100 fail over RDMA. {sentence}\n"
+    )
+    assert answered(text).cause == cause
+
+
+def test_the_page_of_a_thread_is_not_its_title():
+    page = "acme/tool \u00b7 issue #7 \u00b7 closed \u00b7 Go\nlabels: bug, stale\n"
+    title = "# The UCX of the image was built without CUDA"
+    body = (
+        "\n\nThe pods run on eight nodes. Logs follow. I use the chart. Version 3. Thanks. Bye. See you.\n"
+    )
+    assert answered(f"{page}{title}{body}").cause == "ucx-lacks-cuda"
+    assert answered(f"{page}# feat: build the UCX of the image without CUDA{body}").cause is None
+
+
+ONE_HOST = """\
+ws1:101:120 [0] NCCL INFO NET/IB : No device found.
+ws1:101:120 [0] NCCL INFO comm 0x55 rank 0 nranks {0} cudaDev 0 nvmlDev 0 busId 1b000 commId 0x1 - Init START
+ws1:102:121 [1] NCCL INFO comm 0x56 rank 1 nranks {0} cudaDev 1 nvmlDev 1 busId 3b000 commId 0x1 - Init START
+"""
+
+
+@pytest.mark.parametrize(
+    ("level", "kind"), [("WARN Call to ibv_create_cq failed", "nothing"), ("INFO Call failed", "harmless")]
+)
+def test_a_harmless_line_does_not_hide_one_that_fails(level: str, kind: str):
+    harmless = "ws1:1:2 [0] NCCL INFO NET/Plugin : No plugin found (libnccl-net.so), using internal one"
+    assert answered(f"{harmless}\nws1:1:2 [0] NCCL {level}\n").kind == kind
+
+
+def test_a_job_on_one_host_needs_no_rdma_device():
+    assert answered(ONE_HOST.format(2)).kind == "harmless"
+    several = answered(ONE_HOST.format(4))
+    assert (several.kind, several.others[0].code) == ("several", "no-rdma-device")
 
 
 @pytest.mark.parametrize(

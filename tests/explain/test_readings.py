@@ -173,6 +173,27 @@ def test_a_list_of_gids_without_a_setting_opens_nothing():
     assert opened(GIDS + "What about NCCL_IB_GID_INDEX=7 then?\n") == []
 
 
+IP_LINK = "$ ip link\n5: enp1s0f1np1: <{}> mtu 1500 qdisc mq state UP mode DEFAULT group default qlen 1000\n"
+IFCONFIG = "$ ifconfig\nenp1s0f1np1: flags=4099<{}>  mtu 9000\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "state"),
+    [
+        (IP_LINK.format("BROADCAST,MULTICAST,UP,LOWER_UP"), "active"),
+        (IP_LINK.format("NO-CARRIER,BROADCAST,MULTICAST,UP"), "down"),
+        (IFCONFIG.format("UP,BROADCAST,RUNNING,MULTICAST"), "active"),
+        (IFCONFIG.format("UP,BROADCAST,MULTICAST"), "down"),
+    ],
+)
+def test_an_interface_that_is_up_without_a_link_is_down(text, state):
+    assert [(port.device, port.state) for port in port_states(read(text))] == [("enp1s0f1np1", state)]
+
+
+def test_an_interface_that_is_no_rdma_nic_of_its_name_says_nothing():
+    assert not list(port_states(read("$ ip link\n2: eno1: <NO-CARRIER,BROADCAST,MULTICAST,UP> mtu 1500\n")))
+
+
 @given(st.text(alphabet="CA mlx5_0'\n\tSstate: DOWNport1==>()GPUXSY0"))
 def test_any_listing_can_be_read(text):
     tuple(readings(read(text)))

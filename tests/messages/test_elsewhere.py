@@ -79,6 +79,15 @@ LINES = (
     "Error string: /lib64/libcuda.so.1: undefined symbol: cuIpcOpenMemHandle_v2",
     "NCCL exception (nccl.cu:88): 5 (GIN_IB_PROXY does not support specifying qp depth)",
     "/opt/lib/libuct.so.0: undefined symbol: ucs_config_parser_fill_opts",
+    "n1:1:2 [0] init.cc:25 NCCL WARN NET/IB : Attempted to merge incompatible devices:"
+    " [0]mlx5_0:1/IB and [1]"
+    "mlx5_1:1/RoCE. Try selecting NICs of only one link type using NCCL_IB_HCA",
+    "n1:1:2 [0] misc/shmutils.cc:8 NCCL WARN Error while attaching to shared memory segment"
+    " /dev/shm/nccl-aB1 "
+    "(size 9637888), error: No such file or directory (2)",
+    "n1:1:2 [0] paths.cc:3 NCCL WARN P2P is disabled between NVLINK connected GPUs 1 and 0. This should not",
+    "n1:1:2 [0] nvls.cc:3 NCCL WARN Failed to bind NVLink SHARP (NVLS) Multicast memory of size 2097152",
+    "  what():  IB transport out of range: 1 >= 1",
 )
 """One line for each row, in the order of the rows."""
 
@@ -113,6 +122,8 @@ def test_a_row_has_sentences_without_a_full_stop_and_a_source(row):
         "NVRM: installed in this system: the open flavour",
         "ERR:  Error getting the gdrdrv driver version with ioctl error (errno=25). gdrdrv might be old.",
         "UCX  ERROR gdr_pin_buffer failed. length :65536 ret:22",
+        "NCCL WARN Error while attaching to shared memory segment /dev/shm/nccl-a, error: Permission denied",
+        "NCCL INFO P2P is disabled between connected GPUs 1 and 0",
     ],
 )
 def test_a_similar_line_is_not_recognised(line):

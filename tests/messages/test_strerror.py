@@ -21,6 +21,9 @@ def test_each_translation_becomes_the_english_text_of_its_error(number, text):
     [
         "Call to ibv_reg_mr failed with error Ungültige Adresse",
         "Call to ibv_reg_mr failed with error Mauvaise adresse",
+        "Call to ibv_reg_mr failed with error Indirizzo errato",
+        "Call to ibv_reg_mr failed with error Endereço inválido",
+        "Call to ibv_reg_mr failed with error Błędny adres",
         "Call to ibv_reg_mr failed with error 错误的地址",
         "Call to ibv_reg_mr failed with error 錯誤的位址",
         "Call to ibv_reg_mr failed with error 不正なアドレスです",
@@ -46,6 +49,7 @@ def test_a_sentence_of_another_language_stays_as_it_is():
         in_english("Die Karte ist neu. Argument: 3. Keine Sorge")
         == "Die Karte ist neu. Argument: 3. Keine Sorge"
     )
+    assert in_english("L'indirizzo è quello della scheda") == "L'indirizzo è quello della scheda"
     assert in_english("地址") == "地址"
 
 

@@ -26,7 +26,8 @@ from gdrkit.explain.sentences import Sentence
 from gdrkit.explain.subject import Topics
 from gdrkit.explain.told import is_told
 from gdrkit.explain.transcript import TextLine
-from gdrkit.explain.unexplained import unexplained
+from gdrkit.explain.unexplained import reports_failure, unexplained
+from gdrkit.messages import elsewhere
 from gdrkit.report.pages import code_page
 
 NAMED = 4.0
@@ -56,16 +57,16 @@ def answer(
     asks = other is None and _reports_nothing(said, named, machines)
     if not (printed or proven) and (asks or subject.explains(lines, said)):
         return _documentation(said, named)
-    if other is not None and _leads(other, found):
+    if other is not None and _leads(other, found) and not (other.harmless and _fails(lines)):
         return _elsewhere(other, found, stated_reason(said, confirmed=True))
     reason = stated_reason(said)
     told = bool(found) and (found[0].printed or is_told(found[0], named, said, about))
     if told and _is_named(found) and not _is_outweighed(found[0], reason, named):
         return _cause(found)
-    if about.foreign:
-        return _foreign(about, found)
     if reason is not None and (reason.says_why or not found or found[0].weight <= NOTE):
         return _stated(reason, found)
+    if about.foreign:
+        return _foreign(about, found)
     failing = unexplained(lines, said)
     if found and (found[0].weight > NOTE or failing is None):
         return _several(found, about)
@@ -114,6 +115,16 @@ def _leads(other: OtherLine, found: tuple[Candidate, ...]) -> bool:
         return True
     same = other.line.number in {line.line for line in found[0].lines}
     return same and other.weight >= BY_LINE
+
+
+def _fails(lines: tuple[TextLine, ...]) -> bool:
+    """Whether an output reports a failure that is not one of those known to be harmless."""
+    return any(
+        line.kind == "machine"
+        and reports_failure(line)
+        and ((known := elsewhere.match(line.text)) is None or known.kind != "harmless")
+        for line in lines
+    )
 
 
 def _is_named(found: tuple[Candidate, ...]) -> bool:

@@ -153,11 +153,20 @@ _REASON_FOLLOWS = re.compile(
 def _is_named_after(found: tuple[Sentence, ...], index: int) -> bool:
     """Whether the next sentence makes a sentence the cause: "that was the issue"."""
     after = following(found, index)
-    if after is None or not _BACK.match(after.text) or not cues.names_a_cause(after.text):
+    if after is None or not cues.names_a_cause(after.text):
+        return False
+    if not _BACK.match(after.text) and not _refers_to(after, found[index]):
         return False
     if _REASON_FOLLOWS.match(after.text):
         return False
     return not (cues.is_guess(after.text) or cues.is_futile(after.text))
+
+
+def _refers_to(after: Sentence, before: Sentence) -> bool:
+    """Whether a sentence says that a change of what the one before it names helped: "After"
+    " correcting it ..." """
+    same = after.paragraph == before.paragraph
+    return same and outcomes.is_changed(after.text) and outcomes.refers_back(after.text, before.text)
 
 
 def _is_futile_after(found: tuple[Sentence, ...], index: int) -> bool:
@@ -187,4 +196,6 @@ def is_under_a_cause(found: tuple[Sentence, ...], index: int) -> bool:
     while before is not None and before.paragraph == found[index].paragraph and index > 1:
         index -= 1
         before = found[index - 1]
-    return before is not None and before.place is Place.HEADING and cues.names_a_cause(before.text)
+    if before is None or before.place is not Place.HEADING or cues.is_guess(before.text):
+        return False
+    return cues.names_a_cause(before.text)

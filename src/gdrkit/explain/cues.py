@@ -193,6 +193,7 @@ _PATTERNS = {
         r"|\u8ba1\u5212|\u5c06\u8981|\u4e0d\u9700\u8981|\u65e0\u9700"
     ),
     "change": (
+        r"^\W*(?-i:fix|feat|docs?|chore|refactor|perf|ci|build|test)(?:\([^()]{1,40}\))?!?: |"
         r"^\W*(?:\[[^\]]{1,40}\]\W*|[\w/.-]{2,30}(?:\([\w/., -]{1,30}\))?!?: )*"
         r"(?:add|allow|avoid|bump|change|clarify|convert|deprecate|document|drop|enable|expose"
         r"|extend|fall back|fix|fixe|handle|implement"
@@ -201,6 +202,7 @@ _PATTERNS = {
         r"|revert|rework|simplify|split|support|switch|unify|update|upgrade|use|wire)s?\b(?! ?[:=])"
         r"|^\W*added\b"
     ),
+    "problem": r"^\W*(?:the )?(?:problem|issue|symptoms?|bug|root[- ]cause|what happened|motivation)\W*$",
     "futile": (
         r"\bno (?:change|effect|difference|luck|success|improvement|help)\b|\bwithout (?:success"
         r"|effect|any (?:change|effect))"
@@ -261,10 +263,27 @@ _NOT = re.compile(
 
 _AVOIDS = re.compile(
     r"(?:\b(?:do|does|did)(?: not|n't) (?:occur|happen|reproduce|appear|fail|crash|hang)"
-    r"|\b(?:go(?:es)?|went) away|\bdisappear\w*|(?<!not )(?<!n't )\b(?:works?|worked)(?: fine| well)?)"
-    r"(?: any ?more)? (?:when|if|with|once|as soon as|under)\b[^.;!?]{0,100}$",
+    r"|\b(?:go(?:es)?|went) away|\bdisappear\w*|(?<!not )(?<!n't )\b(?:works?|worked)(?: fine| well)?"
+    r"|\b(?:is|are|was|were|be|been|got) (?:solved|fixed|resolved|avoided|gone|mitigated|worked around))"
+    r"(?: any ?more)? (?:when|if|with|once|as soon as|under|by(?: setting| using| passing)?|using|via)\b"
+    r"[^.;!?]{0,100}$",
     re.IGNORECASE,
 )
+
+
+_RAN = re.compile(
+    r"[`\"']?[A-Z]\w*=\w*[`\"')\]]{0,3} (?:ran|runs|finish\w*|complet\w*|pass(?:es|ed)|train(?:s|ed))\b"
+)
+"""A setting with which a job went through."""
+
+_CONDITION = re.compile(r"(?:^|[\s\d.)])(?:if|when|with|once) [^.;!?]{0,60}$", re.IGNORECASE)
+_IS_GONE = re.compile(
+    r"[^.;!?]{0,120}\b(?:issue|error|problem|crash|hang|failure|it|this)s? (?:(?:is|are|was"
+    r"|were) )?(?:now )?"
+    r"(?:gone|go(?:es)? away|went away|disappear\w*|solved|fixed|resolved|vanish\w*)\b",
+    re.IGNORECASE,
+)
+"""What follows where the problem does not occur with what a sentence names: "if I set X, it is gone"."""
 
 
 _ASIDE = re.compile(r"\([^()]{0,200}\)")
@@ -358,6 +377,11 @@ def is_change(text: str) -> bool:
     return _compiled("change").search(text) is not None
 
 
+def is_problem(heading: str) -> bool:
+    """Whether a heading announces a problem: a change that solves it reports it there."""
+    return _compiled("problem").search(heading) is not None
+
+
 def is_futile(text: str) -> bool:
     """Whether a sentence says that what was done, or is set, had no effect."""
     return _compiled("futile").search(text) is not None
@@ -385,4 +409,6 @@ def is_negated(text: str, start: int) -> bool:
 
 def is_avoided(text: str, start: int) -> bool:
     """Whether what a sentence says at `start` is what the problem does not occur with: "works with X"."""
-    return _AVOIDS.search(text[:start]) is not None or outcomes.is_in_comparison(text, start)
+    if _AVOIDS.search(text[:start]) or outcomes.is_in_comparison(text, start) or _RAN.match(text[start:]):
+        return True
+    return _CONDITION.search(text[:start]) is not None and _IS_GONE.match(text[start:]) is not None

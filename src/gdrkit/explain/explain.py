@@ -44,7 +44,7 @@ def explain(text: TextHost) -> Explanation:
     about = topics(text.lines)
     machines = [_machine(host, about) for host in text.machines()]
     said = sentences(text.lines)
-    other = other_line(text.lines)
+    other = other_line(text.lines, one_host=about.one_host)
     taken = () if other is None else other.denies
     named = tuple(claim for claim in claims(said) if claim.code not in taken)
     proven = {found.code for machine in machines for found in machine.established}

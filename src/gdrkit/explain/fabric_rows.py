@@ -40,7 +40,10 @@ RDMA = (
     Statement("rdma-device-software", r"\b(?:soft-?roce|rdma_rxe|rxe\d|siw|soft-?iwarp)\b"),
     Statement("bar1-small", r"\bBAR[ -]?1?\b", r"\b(?:16|32|64|128|256) ?Mi?B?\b|too small|small|limit"),
     Statement(
-        "bar1-small", r"\bresizable BAR\b|\bReBAR\b|\babove 4G decoding\b", r"\bnot\b|n't|off|disabled", ON
+        "bar1-small",
+        r"\b(?:resizable|large|re-?size) BAR\b|\bReBAR\b|\babove 4G decoding\b",
+        r"\bnot\b|n't|off|disabled",
+        ON,
     ),
     Statement(  # what remains of a window of 256 MiB
         "bar1-small",
@@ -159,7 +162,7 @@ RDMA = (
         r"|function|symbol|dma)"
         r"|too old|older than|ibv_reg_dmabuf_mr.{0,40}(?:undefined|not found|missing)",
         r"rdma-core|upgrad|newer",
-        unless=r"registered with ibv_reg_dmabuf_mr",
+        unless=r"registered with ibv_reg_dmabuf_mr|\bproviders?\b",
     ),
     Statement(  # registration of a dma-buf came with 5.12
         "kernel-lacks-dmabuf",
@@ -270,7 +273,7 @@ PATH = (
     Statement(
         "acs-redirect",
         r"\bACS\b|\bACSCtl\b|Access Control Services",
-        BLOCKS + "|" + ON,
+        BLOCKS + "|" + ON + r"|\b(?:settings?|options?)\b.{0,40}\bmissing\b",
         OFF + r"|ACSCtl|ReqRedir",
     ),
     Statement(

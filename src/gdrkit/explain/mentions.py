@@ -108,7 +108,10 @@ def _in_sentence(line: TextLine) -> Iterator[OpenLine]:
     """An error within a sentence, preferably one in inline code, where it is quoted as it was printed."""
     for words in (*INLINE_CODE.findall(line.text), line.text):
         event = next(iter(events((TextLine(line.number, words.strip(" `"), "machine"),))), None)
-        if event is not None and not cues.is_negated(line.text, line.text.find(words)):
+        start = line.text.find(words)
+        if event is not None and not (
+            cues.is_negated(line.text, start) or cues.is_avoided(line.text, start)
+        ):
             yield _open(line, event.codes, QUOTED, event.leads)
             return
 

@@ -25,9 +25,15 @@ class OtherLine(Struct, frozen=True):
     denies: tuple[str, ...] = ()
 
 
-def other_line(lines: tuple[TextLine, ...]) -> OtherLine | None:
-    """The line about something else that weighs most, the first of several; None if there is none."""
-    found = (*_messages(lines), *_misspelt(lines), *_unequal_plugins(lines))
+def other_line(lines: tuple[TextLine, ...], *, one_host: bool = False) -> OtherLine | None:
+    """The line about something else that weighs most, the first of several; None if there is none.
+    `one_host`: all ranks of the jobs are on one host."""
+    found = (
+        *_messages(lines),
+        *_misspelt(lines),
+        *_unequal_plugins(lines),
+        *(_needs_no_network(lines) if one_host else ()),
+    )
     return max(found, key=lambda other: other.weight, default=None)
 
 
@@ -46,6 +52,19 @@ def _messages(lines: Iterable[TextLine]) -> Iterator[OtherLine]:
                 WEIGHTS[match.kind] * said,
                 match.kind == "harmless",
                 match.denies,
+            )
+
+
+def _needs_no_network(lines: Iterable[TextLine]) -> Iterator[OtherLine]:
+    """That NCCL finds no RDMA device, in a job that needs none."""
+    for line in lines:
+        if "NET/IB : No device found" in line.text and line.kind == "machine":
+            yield OtherLine(
+                line,
+                "This line is harmless: all ranks of the job are on one host, where NCCL needs no network",
+                "Nothing has to be done for this job; one over several hosts needs an RDMA device",
+                WEIGHTS["harmless"],
+                harmless=True,
             )
 
 

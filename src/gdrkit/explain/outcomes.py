@@ -9,11 +9,12 @@ from __future__ import annotations
 import functools
 import re
 
-_DOING = (
+_DO = (
     r"(?:add|set|us|enabl|disabl|load|install|remov|switch|chang|pass|mount|turn|export|upgrad|downgrad|updat"
     r"|rebuild|recompil|reinstall|increas|rais|lower|reduc|unset|unload|plug|swap|replac|mov|giv|grant|expos"
-    r"|bind|restart|reboot|start|stopp?|apply|fix|correct|enroll?|sign)\w*ing"
+    r"|bind|restart|reboot|start|stopp?|appl[yi]|fix|correct|enroll?|sign|adjust|align)"
 )
+_DOING = rf"{_DO}\w*ing"
 _AT_START = (
     r"^\W*(?!(?:during|nothing|something|anything|everything|following|including|running|testing|training"
     r"|measuring|benchmarking|according|looking|regarding|depending|considering|assuming|checking|debugging"
@@ -29,14 +30,15 @@ _QUALITY = (
 )
 _EFFECT = (
     r"(?:(?:fixe|solve|resolve|cure|restore|eliminate)[sd]\b"
-    r"|(?:reach|achiev|giv|get|gave|got|see|saw|show|measur|yield|bring|brought)\w*"
+    r"|(?:reach|achiev|giv|get|gave|got|see|saw|observ|show|measur|yield|bring|brought)\w*"
     r" (?:\w+ ){0,3}[~\u2248]?\d[\d.,]* ?(?:x\b|times\b|[GM]i?B/s|[GM]b(?:it)?(?:/s|ps)|GBps|%)"
     r"|(?:takes|took|brings|brought|moves|moved|raises|raised)\b.{0,30}\bto \d"
     r"|(?:jump|r(?:i|o)se|go(?:es)? up|went up|increas|improv|doubl|tripl)\w*)"
 )
 _PATTERNS = {
     "changed": (
-        rf"(?P<change>(?:{_AT_START}|\b(?:after|once|by )?\b{_DOING}|\b(?:after|once) (?:I|we|the|they)\b)"
+        rf"(?P<change>(?:{_AT_START}|\b(?:after|once|by )?\b{_DOING}|\b(?:after|once) (?:I|we|the|they)\b"
+        rf"|\bafter {_DO}\w* (?:it|this|that|them)\b)"
         rf"(?:[^.;!?]|\.(?=\d)){{0,100}}?)\b(?P<good>{_QUALITY}|{_EFFECT})"
     ),
     "compared": rf"(?P<change>\b(?:with|without)\b(?:[^.;!?]|\.(?=\d)){{0,80}}?)\b(?P<good>{_QUALITY})",

@@ -44,6 +44,7 @@ PROGRAMS = (
         r"|mismatch)\w*"
         r" (?:between|on|across)\b.{0,40}?\b(?:ranks?|nodes?|hosts?|machines?|servers?|workers?|pods?"
         r"|containers?|images?)\b",
+        unless=r"regression|introduced|bisect",
     ),
     Statement(
         "perftest-tests-other-path",
@@ -116,9 +117,10 @@ SETTINGS = (
     Statement(
         "gpu-shared-by-ranks",
         r"\b(?:ranks?|process(?:es)?|workers?|local_rank|set_device|CUDA_VISIBLE_DEVICES)\b",
-        r"\b(?:both|all|two|several|multiple|every|each)\b.{0,60}\b(?:same|one|single|cuda:0|GPU ?0|device"
-        r" ?0)\b"
-        r"(?=.{0,16}(?:GPU|device|card|$|[.;,]))|\b(?:on|share|using|use|used|to) (?:the same|one|a"
+        r"(?:\b(?:both|all|two|several|multiple)\b.{0,60}\b(?:same|one|single|cuda:0|GPU ?0|device ?0)\b"
+        r"|\b(?:every|each)\b.{0,60}\b(?:same|cuda:0|GPU ?0|device ?0)\b)"
+        r"(?=.{0,16}(?:GPU|device|card|$|[.;,]))|\b(?:on|share|using|use|used"
+        r"|(?<!access )to) (?:the same|one|a"
         r" single)[- ]GPU\b"
         r"|forgot.{0,24}set_device|duplicate GPU",
         r"set_device|local_rank",
@@ -186,7 +188,8 @@ OTHERS = (
     Statement(
         "proof-misread",
         r"DMA-?BUF is available|GPU Direct RDMA Enabled|\bGDRDMA\b|ib_write_bw",
-        r"(?:does|do|did)(?: not|n't) (?:prove|mean|show|imply)|although GDR is (?:disabled|off)"
+        r"(?:does|do|did)(?: not|n't) (?:prove|mean|imply|show (?:that|whether|if))"
+        r"|although GDR is (?:disabled|off)"
         r"|GDR_READ.*misread",
     ),
     # -- NVSHMEM, DeepEP, NCCL's device API
@@ -219,7 +222,8 @@ OTHERS = (
     Statement(
         "ucx-lacks-cuda",
         r"\bUCX\b|ucx_info|--without-cuda",
-        r"(?:without|no|lacks?|lacking|not)\b.{0,24}\b(?:CUDA|cuda_copy|gdr_copy)\b|\bCPU[- ](?:only|build"
+        r"(?:\b(?:without|no|lacks?|lacking|not)\b|n't\b).{0,24}\b(?:CUDA|cuda_copy|gdr_copy)\b"
+        r"|\bCPU[- ](?:only|build"
         r"|version)"
         r"|\bnon-CUDA\b|grep.{0,6}cuda.{0,30}\b(?:nothing|empty|no output|no result)"
         r"|\bCUDA\b.{0,40}(?:not|n't|missing)\b.{0,20}(?:discover|found|load|enabled|built|detect"
@@ -276,6 +280,23 @@ OTHERS = (
         r"install|apt|dnf|yum",
         r"ibv_reg_dmabuf|dma-?buf|symbol|version|too old|libibverbs (?:driver|provider|plugin)"
         r"|(?:driver|provider|plugin)s? (?:for|of) libibverbs",
+    ),
+    Statement(
+        "verbs-library-missing",
+        r"\b(?:infiniband|rdma|ib ?verbs)(?:[- ]core)? (?:dependenc\w+|librar\w+|packages?"
+        r"|user[- ]?space)\b",
+        r"\bmissing\b|\black(?:s|ed|ing)?\b|\bwithout\b|(?:not|n't) (?:be |been )?(?:installed"
+        r"|included|shipped)",
+        r"install|add",
+    ),
+    Statement(
+        "verbs-provider-mismatch",
+        r"\blibibverbs\b|\bibv_dev(?:info|ices)\b|\brdma-core\b",
+        r"\bproviders?\b.{0,60}(?:(?:not|n't) (?:be |been )?(?:staged|installed|found|present|mounted"
+        r"|shipped"
+        r"|included|there)|\bmissing|\b(?:newer|older) than\b)"
+        r"|\b(?:missing|lacks?|rejects?|rejected|without)\b.{0,30}\bproviders?\b",
+        unless=r"libfabric|\bFI_",
     ),
     Statement(
         "verbs-provider-mismatch",

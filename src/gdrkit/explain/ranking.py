@@ -78,6 +78,9 @@ FOR_DMABUF = ("net-plugin-replaced", "perftest-tests-other-path")
 FOR_NETWORK = ("ib-disabled-by-env", "no-rdma-device")
 """Problems that matter only if a job needs the network."""
 
+UNNEEDED = NOTE / 4
+"""What a job on one host lacks for a network: less than the remark that it needs none."""
+
 CARDS = ("gpu-consumer", "gpu-integrated")
 """Hardware that a text about a data-centre GPU does not mean."""
 
@@ -273,6 +276,8 @@ def _of_line(
         if line.note in (WENT_ON, SET):
             others = any(one.note not in (WENT_ON, SET) and one.printed for one in failing)
             weight = NOTE if line.note == WENT_ON or others or topics.crash else STANCES[Stance.SAID]
+        if topics.one_host and not set(FOR_NETWORK).isdisjoint(line.codes):
+            weight = UNNEEDED
         yield Candidate(
             code=code,
             weight=_hardware_weight(code, topics, failing) if mentioned else weight,

@@ -65,12 +65,17 @@ class PortState(Struct, frozen=True):
 
 
 def port_states(lines: Iterable[TextLine]) -> Iterator[PortState]:
-    """The ports that ibstat, ibstatus, ibv_devinfo, ibdev2netdev and `rdma link` list.
+    """The ports that ibstat, ibstatus, ibv_devinfo, ibdev2netdev and `rdma link` list, and the interfaces of
+    RDMA NICs that `ip link` and ifconfig list: one that is up without RUNNING, or LOWER_UP, has no link.
 
     Sources: infiniband-diags ibstat.c, ibstatus; rdma-core libibverbs/examples/devinfo.c; MLNX_OFED's
-    ibdev2netdev; iproute2 rdma/link.c."""
+    ibdev2netdev; iproute2 rdma/link.c, ip/ipaddress.c; net-tools lib/interface.c; names of interfaces:
+    systemd.net-naming-scheme(7), whose np0 is a port of mlx5 or bnxt_en."""
     device = ""
     for position, line in enumerate(lines):
+        if found := _compiled("interface").match(line.text):
+            linked = {"RUNNING", "LOWER_UP"} & set(found["flags"].split(","))
+            yield PortState(found["netdev"], "active" if linked else "down", position)
         if line.kind not in EVIDENCE:
             continue
         if found := _compiled("device").match(line.text):
@@ -319,6 +324,10 @@ _PATTERNS = {
         rf"(?<![\w.-])(?:(?P<name>{_NAME})\b.{{0,160}}? port \d+ (?:\((?P<state>{_STATE})\) )?"
         r"==> \S+ \((?P<netdev>Up|Down)\)"
         rf"|link (?P<linked>{_NAME})/\d+ .{{0,80}}?\bstate (?P<link>{_STATE})\b)"
+    ),
+    "interface": (
+        r"\s{0,8}(?:\d{1,4}: )?(?P<netdev>en\w{1,12}np\d{1,2}|ib[ps]?\d\w{0,12})(?:@\w{1,15})?:"
+        r" (?:flags=\d{1,6})?<(?P<flags>[A-Z_,0-9-]{1,120})>"
     ),
     "rdma_device": r"(?:mlx\d_|bnxt_re|irdma|efa_|rdmap|rocep|ibp|hns_)\w{1,30}",
     "uverbs": r"\buverbs\d{1,3}\b",

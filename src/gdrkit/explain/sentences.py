@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import enum
 import functools
+import itertools
 import re
 from collections.abc import Iterable, Iterator
 
 from msgspec import Struct
 
-from gdrkit.explain.attribution import is_byline
+from gdrkit.explain.attribution import is_byline, is_page_header
 from gdrkit.explain.lines import is_command, is_machine, is_sentence
 from gdrkit.explain.transcript import TextLine
 
@@ -43,11 +44,16 @@ class Sentence(Struct, frozen=True):
 def sentences(lines: Iterable[TextLine]) -> tuple[Sentence, ...]:
     """The sentences of a text, in order."""
     found = []
-    for sentence in _all(tuple(lines)):
+    for sentence in _all(_without_page_header(tuple(lines))):
         found.append(sentence)
         if len(found) == MAX_SENTENCES:
             break
     return tuple(found)
+
+
+def _without_page_header(lines: tuple[TextLine, ...]) -> tuple[TextLine, ...]:
+    """The lines from the title on, where the page says above it of which repository it is."""
+    return tuple(itertools.dropwhile(lambda line: is_page_header(line.text), lines))
 
 
 def _all(lines: tuple[TextLine, ...]) -> Iterator[Sentence]:

@@ -108,12 +108,19 @@ LOADING = (
         "module-unsigned",
         r"\bmodules?\b|\bmodinfo\b|\bdkms\b|\.ko\b",
         r"\bno sign(?:er|ature)\b|\b(?:not|n't|never) (?:been |be )?sign(?:ed)?\b"
+        r"|(?:not|n't) (?:show|have|list|contain|print)\b.{0,12}\bsign(?:er|ature)\b"
         r"|(?:without|lacks?) (?:a |any )?(?:valid )?signature|fail\w* to sign",
         unless=r"trusted key|warning|taint",
     ),
     Statement(
         "module-unknown-key",
         r"\bkeys?\b.{0,40}\b(?:rejected|unavailable|not (?:been )?(?:enrolled|trusted))\b",
+    ),
+    Statement(
+        "module-unknown-key",
+        r"\bMOK\b",
+        r"\bmodules?\b.{0,40}\breject|\breject\w*.{0,40}\bmodules?\b|(?:not|n't) (?:trusted|accepted"
+        r"|honou?red)",
     ),
     Statement(
         "module-unknown-key",
@@ -129,7 +136,12 @@ LOADING = (
     ),
     Statement("lockdown-blocks-module", r"\blockdown\b", r"refus|reject|denied"),
     Statement("lockdown-blocks-module", r"\bsecure ?boot\b", ON, context=True),
-    Statement("module-blacklisted", r"\b(?:black|deny)-?list(?:ed|s|ing)?\b", "", unless="nouveau$"),
+    Statement(
+        "module-blacklisted",
+        r"\b(?:black|deny)-?list(?:ed|s|ing)?\b",
+        "",
+        unless=r"nouveau$|\bpackages?\b|unattended|\bapt\b|\bIP\b|\bnodes?\b",
+    ),
     Statement(
         "module-wrong-kernel",
         r"(?:built|compiled|build) (?:only )?(?:for|against) (?:kernel )?\d+\.\d+\.\d+\S*.{0,40}"

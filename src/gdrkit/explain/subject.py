@@ -46,6 +46,8 @@ _PATTERNS = {
     ),
     "collective": r"nccl\w*",
     "nodes": r"\bnNodes (\d{1,7})\b",
+    "rank": r"(?:^|[\s>])(?P<host>[\w.-]{1,80}):\d+:\d+ \[-?\d+\] .{0,40}\brank (?P<rank>\d{1,7})"
+    r" nranks (?P<ranks>\d{1,7}) ",
     "gpu": r"\bGPUs?\b|cuda|\bVRAM\b|nvidia|nccl|nvshmem|peer_?mem|GeForce|\bGDR|gdr_?copy|nvfs",
     # Other makers keep NCCL's names of variables, and the names of the paths that NVIDIA's module made.
     "nvidia": (
@@ -101,7 +103,7 @@ def _program(name: str) -> re.Pattern[str]:
 
 @functools.cache
 def _compiled(name: str) -> re.Pattern[str]:
-    return re.compile(_PATTERNS[name], re.IGNORECASE)
+    return re.compile(_PATTERNS[name], re.IGNORECASE | re.MULTILINE * (name == "rank"))
 
 
 class Topics(Struct, frozen=True):
@@ -137,12 +139,20 @@ def topics(lines: tuple[TextLine, ...]) -> Topics:
         found["direct"],
         found["collective"],
         _maker(words),
-        counts == {"1"},
+        counts == {"1"} or (not counts and _has_one_host(words)),
         datacenter,
         found["crash"],
         any(_compiled("uses").search(line.text) for line in lines if line.kind in ("prose", "quoted")),
         tuple(one.name for one in CONSUMERS if one.common or _program(one.name).search(words)),
     )
+
+
+def _has_one_host(words: str) -> bool:
+    """Whether NCCL logs every rank of its largest job, and all of them on one host."""
+    found = [match.groupdict() for match in _compiled("rank").finditer(words)]
+    hosts = {one["host"] for one in found}
+    ranks = max((int(one["ranks"]) for one in found), default=0)
+    return len(hosts) == 1 and ranks > 1 and len({one["rank"] for one in found}) == ranks
 
 
 def _maker(words: str) -> str:

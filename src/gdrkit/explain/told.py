@@ -2,8 +2,8 @@
 
 Prose mentions many causes that a machine does not have: as advice, in a comparison, in the history of a
 change, in an explanation. Where no output shows or quotes a failure of the cause, it is the answer only if
-the text says that it was found, if several of its parts agree, or if the text says little else; and only if
-no other cause is named.
+the text says that it was found, if its title names it, if several of its parts agree, or if the text says
+little else; and only if no other cause is named.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 from gdrkit.explain import cues
 from gdrkit.explain.claims import Claim, Stance
 from gdrkit.explain.ranking import Candidate, brings_about
-from gdrkit.explain.sentences import Sentence
+from gdrkit.explain.sentences import Place, Sentence
 from gdrkit.explain.subject import Topics
 
 SAYS = (Stance.FOUND, Stance.TITLE, Stance.SAID)
@@ -34,7 +34,7 @@ def is_told(first: Candidate, named: tuple[Claim, ...], said: tuple[Sentence, ..
         return False
     if own and all(claim.hardware for claim in own):
         return True  # what it limits is weighed by what fails
-    return definite or _agree(own) or len(said) <= SHORT
+    return definite or _agree(own) or len(said) <= SHORT or _is_title(own)
 
 
 def _agree(own: list[Claim]) -> bool:
@@ -49,13 +49,20 @@ def _agree(own: list[Claim]) -> bool:
     ) > 1
 
 
+def _is_title(own: list[Claim]) -> bool:
+    """Whether the title of a text names a cause as a fact: the text is about it."""
+    return any(claim.stance is Stance.TITLE and claim.sentence.place is Place.TITLE for claim in own)
+
+
 def _is_definite(claim: Claim) -> bool:
     return claim.stance is Stance.FOUND and (claim.confirmed or cues.is_definite(claim.sentence.text))
 
 
 def _proposes(said: tuple[Sentence, ...]) -> bool:
-    """Whether a text is about a change to a program or its documentation, and not about a machine."""
-    return bool(said) and (cues.is_change(said[0].text) or cues.is_request(said[0].text))
+    """Whether a text is about a change to a program or its documentation, and reports no problem."""
+    if not said or cues.is_request(said[0].text):
+        return bool(said)
+    return cues.is_change(said[0].text) and not any(cues.is_problem(sentence.text) for sentence in said)
 
 
 def _rivals(code: str, named: tuple[Claim, ...], *, definite: bool) -> bool:

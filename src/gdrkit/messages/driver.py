@@ -136,6 +136,17 @@ ROWS = (
         sample="NVRM: No NVIDIA GPU found.",
     ),
     MessageTemplate(
+        "nvidia-container-toolkit",
+        "{:(?<!NVML: )[Dd]river}/library version mismatch",
+        ("driver-mismatch",),
+        source="nvml.h, NVML_ERROR_LIB_RM_VERSION_MISMATCH; NVIDIA/nvidia-container-toolkit issue 394 and"
+        " NVIDIA/nvidia-docker issue 584, among others",
+        open_end=True,
+        decides=False,
+        leads=True,
+        sample="nvidia-container-cli: initialization error: nvml error: driver/library version mismatch",
+    ),
+    MessageTemplate(
         "nvidia-smi",
         "Failed to initialize NVML: Driver/library version mismatch",
         ("driver-mismatch",),

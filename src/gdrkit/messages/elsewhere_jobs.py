@@ -394,4 +394,46 @@ ROWS = (
         "Use one UCX: check LD_LIBRARY_PATH, and `ldd` of the library that fails",
         "openucx/ucx: libuct, libucs and libucp of one build belong together",
     ),
+    OtherMessage(
+        "merge incompatible devices",
+        r"Attempted to merge incompatible devices",
+        "NCCL cannot join an InfiniBand port and an Ethernet (RoCE) port into one network device",
+        "Name the NICs of one link type: NCCL_IB_HCA; `ibv_devinfo` shows the link layer of each",
+        "NCCL src/transport/net_ib/init.cc, ncclIbMakeVDeviceInternal()",
+    ),
+    OtherMessage(
+        "shared memory segment",
+        r"Error while attaching to shared memory segment /dev/shm/\S*.{0,60}No such file",
+        "A rank of this host does not see the shared memory (/dev/shm) of another one: they run in"
+        " containers"
+        " with a /dev/shm of their own",
+        "Start the containers with --ipc=host, or mount one /dev/shm in all of them;"
+        " NCCL_SHM_DISABLE=1 avoids"
+        " shared memory",
+        "NCCL src/misc/shmutils.cc, ncclShmOpen(); src/os/linux.cc since 2.30",
+    ),
+    OtherMessage(
+        "P2P is disabled between NVLINK",
+        r"P2P is disabled between NVLINK connected GPUs",
+        "CUDA offers no peer-to-peer access between two GPUs that NVLink connects: mostly a fault of the"
+        " hardware, or of the Fabric Manager",
+        "`nvidia-smi topo -p2p r` and `nvidia-smi nvlink -s` show the link; look for Xid errors in dmesg",
+        "NCCL src/graph/paths.cc, ncclTopoCheckP2p()",
+    ),
+    OtherMessage(
+        "Multicast memory",
+        r"Failed to bind NVLink SHARP \(NVLS\) Multicast memory",
+        "NCCL cannot use NVLink SHARP (NVLS): the Fabric Manager or the NVSwitches are not set up for it",
+        "Check the Fabric Manager: `systemctl status nvidia-fabricmanager`; NCCL_NVLS_ENABLE=0 avoids NVLS",
+        "NCCL src/transport/nvls.cc",
+    ),
+    OtherMessage(
+        "IB transport out of range",
+        r"IB transport out of range: \d+ >= \d+",
+        "MSCCL++ takes one RDMA device for each GPU of a host, and this host has fewer: two GPUs"
+        " cannot share"
+        " one",
+        "Use no more ranks per host than it has RDMA devices; MSCCLPP_HCA_DEVICES names them",
+        "microsoft/mscclpp src/ib.cc, getIBDeviceName(), of 0.1 to 0.8; src/core/ib.cc since 0.9",
+    ),
 )

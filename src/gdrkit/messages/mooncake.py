@@ -1,7 +1,8 @@
-"""Messages of Mooncake's transfer engine, which SGLang and vLLM use, and of MSCCL++.
+"""Messages of Mooncake's transfer engine, which SGLang and vLLM use, of MSCCL++ and of UCCL.
 
 Mooncake's lines are glog's, on standard error. Read at the tags of kvcache-ai/Mooncake from v0.2.0 to
-v0.3.12.post1 and its newest commit of 2026-08-22; at those of microsoft/mscclpp from v0.1.0 to v0.10.0.
+v0.3.12.post1 and its newest commit of 2026-08-22; at those of microsoft/mscclpp from v0.1.0 to v0.10.0;
+uccl-project/uccl at its newest commit of 2026-08-19 (da914a20).
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ _ADDRESS = r"{pointer:0x[0-9a-f]+}"
 
 _mscclpp = functools.partial(MessageTemplate, "mscclpp", open_end=True)
 _IB = "microsoft/mscclpp src/core/ib.cc"
+_uccl = functools.partial(MessageTemplate, "uccl", open_end=True)
+_EP = "uccl-project/uccl ep/src/rdma.cpp"
 
 ROWS = (
     _line(
@@ -215,5 +218,31 @@ ROWS = (
         ("mnnvl-imex-not-ready", "mnnvl-clique-differs"),
         source="microsoft/mscclpp src/core/gpu_ipc_mem.cc",
         versions="0.10.0",
+    ),
+    _uccl(
+        r"rdma_io.cc:{number:\d+}] {:.{0,12}}Unable to get device list",
+        ("no-rdma-device", "rdma-device-not-in-container"),
+        source="uccl-project/uccl collective/rdma/rdma_io.cc",
+        decides=False, leads=True,
+        sample="E1016 23:07:35.1 18 rdma_io.cc:68] [Error] Unable to get device list",
+    ),
+    _uccl(
+        "Lack of GPU Direct RDMA support.",
+        ("peermem-not-loaded", "kernel-lacks-dmabuf"),
+        source="uccl-project/uccl collective/rdma/nccl_plugin.cc: neither a peer-memory client nor dma-buf",
+        decides=False,
+    ),
+    _uccl(
+        "RDMA buffer MR registration failed: Bad address", _REFUSED,
+        source=f"{_EP}: the errno of ibv_reg_mr",
+    ),
+    _uccl(
+        "RDMA buffer MR registration failed: Cannot allocate memory", causes_of("ibv_reg_mr", ENOMEM),
+        source=_EP,
+    ),
+    _uccl(
+        r"gpuMemGetHandleForAddressRange failed (error={number:\d+})", _NO_EXPORT,
+        source=f"{_EP}; p2p/rdma/rdma_context.h: no dma-buf of GPU memory, so it needs nvidia_peermem",
+        decides=False,
     ),
 )  # fmt: skip

@@ -2,7 +2,8 @@
 
 Programs that call setlocale(3) print the C library's errors in the user's language; modprobe and the kernel
 never do. Source: the message catalogues po/{de,es,fr,ja,ko,ru,zh_CN,zh_TW}.po of the GNU C Library 2.17 and
-2.42 (LGPL-2.1-or-later), of which this has the texts of a few errors, as programs print them.
+2.42, and po/{it,pl,pt,pt_BR}.po of 2.36 (LGPL-2.1-or-later), of which this has the texts of a few errors, as
+programs print them.
 """
 
 # ruff: noqa: RUF001 - these are letters of other alphabets
@@ -18,6 +19,9 @@ _TRANSLATIONS: dict[int, tuple[str, ...]] = {
     1: (
         "Die Operation ist nicht erlaubt",
         "Operación no permitida",
+        "Operacja niedozwolona",
+        "Operazione non permessa",
+        "Operação não permitida",
         "Opération non permise",
         "Операция не позволена",
         "不允许的操作",
@@ -26,9 +30,13 @@ _TRANSLATIONS: dict[int, tuple[str, ...]] = {
         "명령을 허용하지 않음",
     ),
     2: (
+        "Arquivo ou diretório inexistente",
         "Aucun fichier ou dossier de ce nom",
         "Aucun fichier ou dossier de ce type",
         "Datei oder Verzeichnis nicht gefunden",
+        "Ficheiro ou pasta inexistente",
+        "File o directory non esistente",
+        "Nie ma takiego pliku ani katalogu",
         "No existe el fichero o el directorio",
         "Нет такого файла или каталога",
         "そのようなファイルやディレクトリはありません",
@@ -37,9 +45,12 @@ _TRANSLATIONS: dict[int, tuple[str, ...]] = {
         "그런 파일이나 디렉터리가 없습니다",
     ),
     5: (
+        "Błąd wejścia/wyjścia",
         "Eingabe-/Ausgabefehler",
         "Erreur d'entrée/sortie",
+        "Erro de entrada/saída",
         "Error de entrada/salida",
+        "Errore di input/output",
         "Ошибка ввода/вывода",
         "入力/出力エラーです",
         "輸入/輸出錯誤",
@@ -49,7 +60,10 @@ _TRANSLATIONS: dict[int, tuple[str, ...]] = {
     11: (
         "Die Ressource ist zur Zeit nicht verfügbar",
         "Recurso no disponible temporalmente",
+        "Recurso temporariamente indisponível",
         "Ressource temporairement non disponible",
+        "Risorsa temporaneamente non disponibile",
+        "Zasoby chwilowo niedostępne",
         "Ресурс временно недоступен",
         "リソースが一時的に利用できません",
         "資源暫時無法取得",
@@ -57,9 +71,13 @@ _TRANSLATIONS: dict[int, tuple[str, ...]] = {
         "자원이 일시적으로 사용 불가능함",
     ),
     12: (
+        "Impossibile allocare memoria",
+        "Impossível alocar memória",
         "Ne peut allouer de la mémoire",
         "Nicht genügend Hauptspeicher verfügbar",
+        "Nie można przydzielić pamięci",
         "No se pudo asignar memoria",
+        "Não foi possível alocar memória",
         "Невозможно выделить память",
         "メモリを確保できません",
         "无法分配内存",
@@ -67,9 +85,13 @@ _TRANSLATIONS: dict[int, tuple[str, ...]] = {
         "메모리를 할당할 수 없습니다",
     ),
     13: (
+        "Brak dostępu",
         "Keine Berechtigung",
+        "Permesso negato",
         "Permiso denegado",
         "Permission non accordée",
+        "Permissão negada",
+        "Permissão recusada",
         "Отказано в доступе",
         "拒絕不符權限的操作",
         "权限不够",
@@ -77,7 +99,11 @@ _TRANSLATIONS: dict[int, tuple[str, ...]] = {
         "허가 거부",
     ),
     14: (
+        "Błędny adres",
         "Dirección incorrecta",
+        "Endereço inválido",
+        "Indirizzo errato",
+        "Mau endereço",
         "Mauvaise adresse",
         "Ungültige Adresse",
         "Неправильный адрес",
@@ -89,7 +115,10 @@ _TRANSLATIONS: dict[int, tuple[str, ...]] = {
     ),
     19: (
         "Aucun périphérique de ce type",
+        "Dispositivo inexistente",
         "Kein passendes Gerät gefunden",
+        "Nessun device corrisponde",
+        "Nie ma takiego urządzenia",
         "No existe el dispositivo",
         "Нет такого устройства",
         "そのようなデバイスはありません",
@@ -98,9 +127,11 @@ _TRANSLATIONS: dict[int, tuple[str, ...]] = {
         "그런 장치가 없음",
     ),
     22: (
+        "Argomento non valido",
         "Argument invalide",
         "Argumento inválido",
         "Das Argument ist ungültig",
+        "Zły argument",
         "Недопустимый аргумент",
         "不適用的引數",
         "无效的参数",
@@ -110,7 +141,11 @@ _TRANSLATIONS: dict[int, tuple[str, ...]] = {
     93: (
         "Das Protokoll wird nicht unterstützt",
         "Protocole non supporté",
+        "Protocollo non supportato",
         "Protocolo no soportado",
+        "Protocolo não suportado",
+        "Protocolo sem suporte",
+        "Protokół nie obsługiwany",
         "Протокол не поддерживается",
         "プロトコルはサポートされていません",
         "不支持的协议",
@@ -120,6 +155,10 @@ _TRANSLATIONS: dict[int, tuple[str, ...]] = {
     95: (
         "Die Operation wird nicht unterstützt",
         "La operación no está soportada",
+        "Operacja nie obsługiwana",
+        "Operazione non supportata",
+        "Operação não suportada",
+        "Operação sem suporte",
         "Opération non supportée",
         "Неподдерживаемая операция",
         "サポートされていない操作です",
@@ -128,9 +167,13 @@ _TRANSLATIONS: dict[int, tuple[str, ...]] = {
         "명령을 지원하지 않음",
     ),
     110: (
+        "Connessione scaduta",
         "Connexion terminée par expiration du délai d'attente",
         "Die Wartezeit für die Verbindung ist abgelaufen",
         "Expiró el tiempo de conexión",
+        "Ligação expirada",
+        "Przekroczony czas oczekiwania na połączenie",
+        "Tempo esgotado para conexão",
         "Время ожидания соединения истекло",
         "接続がタイムアウトしました",
         "连接超时",

@@ -77,8 +77,17 @@ ROWS = (
         source="openucx/ucx src/ucp/core/ucp_mm.c; the mem_type bit instead of a name up to 1.12",
         sample="failed to register address 0x7f0000000000 (cuda) length 65536 on md[4]=mlx5_0: Input/output",
     ),
+    _line(  # transports of CUDA alone, of which this UCX has none
+        r"no usable transports/devices (asked {what:(?:cuda|gdr_copy)\w*(?:,(?:cuda|gdr_copy)\w*)*} on",
+        ("ucx-lacks-cuda", "ucx-transport-excluded"),
+        source="openucx/ucx src/ucp/core/ucp_context.c",
+        decides=False,
+        leads=True,
+        sample="no usable transports/devices (asked cuda on all devices)",
+    ),
     _line(  # a list without a transport of the network
-        r"no usable transports/devices (asked {what:(?![^)\s]*\b(?:rc|dc|ud|ib|srd|all|tcp))[^)\s]*}",
+        r"no usable transports/devices (asked"
+        r" {what:(?!(?:cuda\w*|gdr_copy\w*|,)+ on)(?![^)\s]*\b(?:rc|dc|ud|ib|srd|all|tcp))[^)\s]*}",
         ("ucx-transport-excluded", "no-rdma-device", "rdma-device-not-in-container"),
         source="openucx/ucx src/ucp/core/ucp_context.c",
         decides=False,
