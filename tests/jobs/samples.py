@@ -131,8 +131,10 @@ SAMPLES = (
         )
         + warn("n1:31", 0, "misc/ibvwrap.cc:187",
                "Call to ibv_modify_qp failed with error Invalid argument"),
-        state="blocked", legs=(0, 1, 0), ranks=1, version="2.10.3", codes=("gid-index-wrong",),
-        causes=("nccl-misses-peermem", "nccl-lacks-dmabuf", "peermem-not-loaded"), devices=("mlx5_0",),
+        state="blocked", legs=(0, 1, 0), ranks=1, version="2.10.3",
+        causes=("nccl-misses-peermem", "nccl-lacks-dmabuf", "peermem-not-loaded", "gid-index-wrong",
+                "rail-unreachable"),
+        devices=("mlx5_0",),
     ),
     Sample(
         name="2.12.12: collective network and shared buffers",
@@ -186,7 +188,8 @@ SAMPLES = (
         + info("dgxh100-4:460770", 0, "Using non-device net plugin version 0", "Using network IB")
         + warn("dgxh100-4:460770", 0, "misc/ibvwrap.cc:187",
                "Call to ibv_modify_qp failed with error Network is unreachable"),
-        state="unknown", legs=(0, 0, 0), ranks=1, version="2.19.3", codes=("rail-unreachable",),
+        state="unknown", legs=(0, 0, 0), ranks=1, version="2.19.3",
+        causes=("rail-unreachable", "gid-index-wrong"),
     ),
     Sample(
         name="2.20.5: two ports fused by NET/IB, Disabled for both",  # NVIDIA/nccl issue 1537

@@ -183,6 +183,7 @@ class Failure(Struct, frozen=True):
     vendor_error: int | None = None
     device: str = ""
     states: str = ""  # INIT to RTR, of ibv_modify_qp
+    routable: bool = False  # the line has both GIDs of a connection, and neither is zero or link-local
 
 
 class AsyncEvent(Struct, frozen=True):
