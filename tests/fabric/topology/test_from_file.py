@@ -122,3 +122,24 @@ PARTS = ["<system", ' version="1"', ">", "<cpu/>", "</system>", "<topology>", "G
 def test_any_bytes_give_a_graph_or_a_format_error(content):
     with contextlib.suppress(FormatError):
         from_file.read_topology(content)
+
+
+def test_xml_in_a_code_fence_is_read_as_the_same_file():
+    post = f"Our node, dumped by NCCL:\n\n```xml\n{DUMP}\n```\n\nWhy PHB?\n"
+
+    assert from_file.kind_of(post.encode()) is Kind.NCCL
+    found, alone = (from_file.read_topology(text.encode()).topology for text in (post, DUMP))
+    assert (found.gpus, found.nets) == (alone.gpus, alone.nets)
+
+
+@pytest.mark.parametrize("inner", ["<graphs></graphs", "<html></html>", "# GPU0\n<system>", ""])
+def test_a_fence_with_something_else_is_no_topology(inner: str):
+    assert from_file.kind_of(f"words\n```\n{inner}\n```\n".encode()) is None
+
+
+def test_a_name_beside_a_matrix_decides_for_all_its_pairs():
+    """A product without GPUDirect RDMA is the lasting reason, however near its NIC is."""
+    listed = "GPU 0: NVIDIA GeForce RTX 3090\nGPU 1: NVIDIA A30\n\n"
+    found = from_file.read_topology((listed + MATRIX).encode()).topology
+
+    assert [gpu.name for gpu in found.gpus] == ["NVIDIA GeForce RTX 3090", "NVIDIA A30"]
