@@ -50,7 +50,7 @@ def main(arguments: list[str]) -> int:
 
     content = _content(options.file)
     explanation = explain(PastedHost(content))
-    job = pasted_job(content, shown(options.file)) if b"NCCL" in content else None
+    job = pasted_job(content, shown(options.file)) if b"NCCL" in content or b"NET/" in content else None
     if options.quiet:
         pass
     elif options.json:

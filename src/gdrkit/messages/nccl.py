@@ -70,6 +70,7 @@ def _pair(found: Match) -> records.PairLine:
     return records.PairLine(
         values["gpu"], values["hca"], values["state"] == "Enabled", int(distance) if distance else None,
         int(level) if level else None, None if read is None else read == "1", values.get("mode", ""),
+        values.get("compared") == ">=",
     )  # fmt: skip
 
 
@@ -237,6 +238,11 @@ ROWS = (
         source=f"{_NET_IB}, ncclIbInitDevices(), ncclIbInit() in 2.21",
         sample="h1:1:1 [0] NCCL INFO NET/IB : No device found.",
         make=lambda m: records.NoIbDevice(),
+    ),
+    _line(
+        "NET/Socket : Using{: ?}[{what:.*}",
+        make=lambda m: records.SocketsUp(),
+        sample="NET/Socket : Using [0]eth0:10.0.0.1<0>",
     ),
     _line(
         "Failed to open libibverbs.so{what:.*}",
