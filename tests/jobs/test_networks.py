@@ -310,3 +310,22 @@ def test_the_summary_counts_ranks_that_cannot_beside_those_that_do():
     assert summary(found).startswith(
         "2 ranks x 1 channel: 1 direct, 0 bounced, 1 rank without a direct path"
     )
+
+
+@pytest.mark.parametrize(
+    ("remote", "codes"),
+    [
+        ("::ffff:10.7.2.4", ("rail-unreachable",)),
+        ("fe80::9a03:9bff:fe1c:2d3e", ("rail-unreachable", "gid-index-wrong")),
+    ],
+)
+def test_two_routable_gids_leave_only_the_rail(remote: str, codes: tuple[str, ...]):
+    """NVIDIA/nccl issue 769: a link-local GID does not resolve either."""
+    line = (
+        "Call to ibv_modify_qp failed with 110 Connection timed out, on dev mlx5_2:1, curr state INIT, next "
+        f"state RTR, local GID index 3, local GID ::ffff:10.7.1.4, remote GID {remote}"
+    )
+    (error,) = analysed(warn("n1:7", 0, "misc/ibvwrap.cc:339", line)).errors
+
+    assert error.codes == codes
+    assert ("wrong GID" in error.meaning) == (len(codes) > 1)

@@ -112,7 +112,8 @@ def test_an_address_that_does_not_resolve_is_found():
     "words",
     [ON, "error Connection timed out errno 110", "error Network is unreachable", "error No route to host",
      f"{ON}, local GID fe80::ac0:ebff:fe1a:2b3c, remote GID ::ffff:10.7.2.4",
-     f"{ON}, local GID ::ffff:10.7.1.4, remote GID ::"],
+     f"{ON}, local GID ::ffff:10.7.1.4, remote GID ::",
+     f"{ON}, local GID ::ffff:169.254.9.1, remote GID ::ffff:169.254.9.2"],
 )  # fmt: skip
 def test_without_two_addresses_the_gid_can_be_wrong_instead(words: str):
     assert "both ends" in missing(node(log(A + MODIFY.format(words))), rail_unreachable, LOG).source

@@ -61,7 +61,7 @@ def _failure(found: Match) -> records.Failure:
 
 def _is_routable(gid: str) -> bool:
     """Whether a GID is an address that a router can forward, which the default GID of a port is not."""
-    return not gid.startswith("fe80") and gid.strip(":0.") != ""
+    return not gid.startswith(("fe80", "::ffff:169.254.")) and gid.strip(":0.") != ""
 
 
 def _pair(found: Match) -> records.PairLine:

@@ -107,7 +107,7 @@ def failing(failure: Failure) -> FailureMeaning:
     """The meaning of a failed call or completion; without text if its number is not known."""
     known = FAILINGS.get((failure.call, failure.number or 0), FailureMeaning(""))
     if failure.routable and known.causes == _RAIL_FIRST:  # both GIDs are printed, and neither is wrong
-        return FailureMeaning(known.meaning, _RAIL_FIRST[:1])
+        return FailureMeaning(known.meaning.removesuffix(", or a wrong GID"), _RAIL_FIRST[:1])
     return known
 
 
