@@ -143,3 +143,22 @@ def test_a_name_beside_a_matrix_decides_for_all_its_pairs():
     found = from_file.read_topology((listed + MATRIX).encode()).topology
 
     assert [gpu.name for gpu in found.gpus] == ["NVIDIA GeForce RTX 3090", "NVIDIA A30"]
+
+
+LOGGED = (
+    "n1:47:48 [0] NCCL INFO === System : maxBw 24.0 totalBw 24.0 ===\n"
+    "n1:47:48 [0] NCCL INFO CPU/0-0 (1/1/2)\n"
+    "n1:47:48 [0] NCCL INFO + PCI[24.0] - GPU/0-4e000 (0)\n"
+    "n1:47:48 [0] NCCL INFO + PCI[24.0] - GPU/0-4f000 (1)\n"
+    "n1:47:48 [0] NCCL INFO ==========================================\n"
+)
+RANKS = "#  Rank  {0} Group  0 Pid     47 on n1 device  {0} [0x4e] {1}\n"
+
+
+def test_the_tree_of_a_log_has_the_product_that_its_test_lists():
+    ranks = RANKS.format(0, "NVIDIA GeForce RTX 4090") + RANKS.format(1, "NVIDIA GeForce RTX 4090")
+    mixed = RANKS.format(0, "NVIDIA GeForce RTX 4090") + RANKS.format(1, "NVIDIA L40S")
+
+    for listed, name in ((ranks, "NVIDIA GeForce RTX 4090"), (mixed, ""), ("", "")):
+        found = from_file.read_topology((listed + LOGGED).encode()).topology
+        assert [gpu.name for gpu in found.gpus] == [name, name]

@@ -124,10 +124,10 @@ def read_topology(content: bytes) -> SavedTopology:
             system = nccl_xml.parse(_unquoted(content))
             return SavedTopology(from_nccl_xml.topology(system), kind, system)
         case TopologyFileKind.LOG:
-            logged = from_nccl_log.topology(_text(content))
-            return SavedTopology(
-                logged.topology, kind, version=logged.version, environment=logged.environment
-            )
+            text = _text(content)
+            logged = from_nccl_log.topology(text)
+            named = _named(logged.topology, text)
+            return SavedTopology(named, kind, version=logged.version, environment=logged.environment)
         case TopologyFileKind.HWLOC:
             return SavedTopology(from_hwloc.topology(hwloc_xml.parse(_unquoted(content))), kind)
         case TopologyFileKind.MATRIX:
@@ -147,6 +147,17 @@ def _of_matrix(text: str) -> Topology:
     matrix = topo_matrix.parse(text)
     count = sum(name.startswith("GPU") for name in matrix.names)
     return from_matrix.topology(matrix, gpu_listing.by_number(text.splitlines(), count))
+
+
+def _named(topology: Topology, text: str) -> Topology:
+    """A tree whose GPUs have the name that programs list in the same text, if they list only one product."""
+    listed = (gpu.name for line in text.splitlines() if (gpu := gpu_listing.numbered_gpu_in(line)))
+    names = set(listed)
+    if len(names) != 1:
+        return topology
+    (name,) = names
+    gpus = tuple(gpu if gpu.name else replace(gpu, name=name) for gpu in topology.gpus)
+    return replace(topology, gpus=gpus)
 
 
 def _text(content: bytes) -> str:
