@@ -142,8 +142,8 @@ POSTS = (
     ("```\nmax locked memory       (kbytes, -l) 64\n```\n\nibv_create_cq fails.", "memlock-limit"),
     ("Nothing loads the driver.\n\n```\ninstall nvidia /bin/false\n```\n", "install-override"),
     ("It does not load.\n\n```\nblacklist nvidia-peermem\n```\n", "module-blacklisted"),
-    ("n1:1:2 [0] NCCL INFO NCCL_NET_GDR_LEVEL set by environment to PHB\n"
-     "n1:1:2 [0] NCCL INFO GPU Direct RDMA Disabled for GPU 1b000 / HCA 0 (distance 5 > 4)\n",
+    ("n1:1:2 [0] NCCL INFO NCCL_NET_GDR_LEVEL set by environment to PIX\n"
+     "n1:1:2 [0] NCCL INFO GPU Direct RDMA Disabled for GPU 1b000 / HCA 0 (distance 4 > 2)\n",
      "gdr-level-too-low"),
     ("```\nexport PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True\n```\n\n"
      "```\nMR registration failed: Bad address\n```\nRDMA of the GPU buffer fails.",
