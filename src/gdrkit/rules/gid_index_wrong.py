@@ -33,7 +33,7 @@ def gid_index_wrong(node: Node, source: str) -> Outcome:
     Cost: The job fails at its first connection.
 
     How to tell: `show_gids` lists no GID at the index in NCCL_IB_GID_INDEX for an active RoCE port of this
-    node. `Call to ibv_modify_qp failed with 22 Invalid argument` in a log points to it, but does not prove it:
+    node. `Call to ibv_modify_qp failed with 22 Invalid argument` in a log points to it, without proof:
     an MTU, a VLAN or a link layer that differs from the peer's fails so, too.
 
     What to do: Unset the variable or set it to -1: from 2.21 on, NCCL chooses the index itself. For older
