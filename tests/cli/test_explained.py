@@ -111,3 +111,30 @@ def test_the_page_has_the_legs_after_the_explanation(tmp_path: Path, capsys):
     assert (
         page.index("Also shown") < page.index("The job of the NCCL log") < page.index("through host memory")
     )
+
+
+HARMLESS = info("n1:7", 0, "NET/Plugin : No plugin found (libnccl-net.so), using internal implementation")
+COMPLETION = "NET/IBP:Got completion from peer 10.1.2.3<4012> with status=12 opcode=3 len=0 vendor err 129\n"
+
+
+def test_a_harmless_line_does_not_head_a_log_that_is_not_direct(both):
+    _, (code, explanation) = both(HARMLESS + BOUNCED)
+    answer = explanation["answer"]
+
+    assert (code, answer["kind"]) == (2, "several")
+    assert "0 direct, 1 bounced" in answer["sentence"]
+    assert both(HARMLESS)[1][1]["answer"]["kind"] == "harmless", "alone, it stays what it is"
+
+
+def test_the_codes_of_the_log_are_the_causes_of_the_answer(both):
+    refused = info("n1:7", 0, "NET/OFI Could not disable CUDA API usage for HMEM, disabling GDR")
+    _, (_, explanation) = both(HARMLESS + refused)
+
+    codes = [cause["code"] for cause in explanation["answer"]["others"]]
+    assert "efa-p2p-unavailable" in codes
+
+
+def test_one_completion_alone_has_one_exit_code(both):
+    (code, _), (explained, _) = both(COMPLETION)
+
+    assert (code, explained) == (3, 3), "nothing shows whether GPU memory was accessed directly"

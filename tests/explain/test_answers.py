@@ -120,7 +120,7 @@ POSTS = (
     ("n1:1:2 [0] NCCL WARN NET/IB : Got completion from peer 10.0.0.2<1> with status=12"
      " vendor err 129 (Recv)\n\nWe had NCCL_IB_GID_INDEX=0. After changing it to 3 the job runs.",
      "gid-index-wrong"),
-    ("The level is NCCL_NET_GDR_LEVEL=PHB here.\n\n"
+    ("The level is NCCL_NET_GDR_LEVEL=PIX here.\n\n"
      "n1:1:2 [0] NCCL INFO GPU Direct RDMA Disabled for GPU 1b000 / HCA 0 (distance 4 > 3)\n",
      "gdr-level-too-low"),
     ("n1:1:2 [0] NCCL INFO NET/OFI Selected Provider is tcp (found 1 nics)\n",
@@ -142,8 +142,8 @@ POSTS = (
     ("```\nmax locked memory       (kbytes, -l) 64\n```\n\nibv_create_cq fails.", "memlock-limit"),
     ("Nothing loads the driver.\n\n```\ninstall nvidia /bin/false\n```\n", "install-override"),
     ("It does not load.\n\n```\nblacklist nvidia-peermem\n```\n", "module-blacklisted"),
-    ("n1:1:2 [0] NCCL INFO NCCL_NET_GDR_LEVEL set by environment to PHB\n"
-     "n1:1:2 [0] NCCL INFO GPU Direct RDMA Disabled for GPU 1b000 / HCA 0 (distance 5 > 4)\n",
+    ("n1:1:2 [0] NCCL INFO NCCL_NET_GDR_LEVEL set by environment to PIX\n"
+     "n1:1:2 [0] NCCL INFO GPU Direct RDMA Disabled for GPU 1b000 / HCA 0 (distance 4 > 2)\n",
      "gdr-level-too-low"),
     ("```\nexport PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True\n```\n\n"
      "```\nMR registration failed: Bad address\n```\nRDMA of the GPU buffer fails.",

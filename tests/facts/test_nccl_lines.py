@@ -138,7 +138,7 @@ def test_a_cut_or_unknown_channel_line_gives_none(text: str):
         ("GPU Direct RDMA Enabled for GPU 3 / HCA 1 (distance 4 <= 5), read 1 mode Default",
          records.PairLine("3", "1", True, 4, 5, True, "Default")),
         ("NET/IB : GPU Direct RDMA Disabled for GPU 2[2] / HCA 0 (distance 2 >= 2)",
-         records.PairLine("2", "0", False, 2, 2)),
+         records.PairLine("2", "0", False, 2, 2, excludes=True)),
         ("Call to ibv_modify_qp failed with 110 Connection timed out, on dev mlx5_1:1, curr state INIT, "
          "next state RTR, local GID index 3",
          records.Failure("ibv_modify_qp", 110, "Connection timed out", None, "mlx5_1", "INIT to RTR")),

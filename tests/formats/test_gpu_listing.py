@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gdrkit.formats.gpu_listing import by_number, pci_gpu_in, smi_gpu_in
+from gdrkit.formats.gpu_listing import by_number, numbered_gpu_in, pci_gpu_in, smi_gpu_in
 
 ROW = "|   0  NVIDIA H100 PCIe               On  | 00000000:41:00.0 Off |                    0 |"
 LISTED = "GPU 1: NVIDIA GeForce RTX 4090 (UUID: GPU-6b1a)"
@@ -29,7 +29,24 @@ def test_a_line_of_lspci_has_the_device_id_where_it_is_printed():
 
 @pytest.mark.parametrize(
     "line",
+    ["GPU 3: NVIDIA GeForce RTX 3090", "> GPU3: NVIDIA GeForce RTX 3090, 24576 MiB, driver 570.86",
+     "3, NVIDIA GeForce RTX 3090, 24576 MiB", "- GPU 3: NVIDIA GeForce RTX 3090 (24 GB)",
+     "#  Rank  7 Group  0 Pid   4711 on node7 device  3 [0000:c1:00] NVIDIA GeForce RTX 3090",
+     "#   Rank  7 Pid  4711 on node7 device  3 [0xc1] NVIDIA GeForce RTX 3090"],
+)  # fmt: skip
+def test_programs_and_people_number_gpus_in_their_own_ways(line: str):
+    found = numbered_gpu_in(line)
+
+    assert found is not None
+    assert (found.number, found.name) == (3, "NVIDIA GeForce RTX 3090")
+
+
+@pytest.mark.parametrize(
+    "line",
     [
+        "GPU 3: 67 C, 240 W",
+        "GPU3: NVLink to GPU4",
+        "3, 4, NVIDIA",
         "01:00.1 Audio device [0403]: NVIDIA Corporation Device [10de:22ba] (rev a1)",
         "02:00.0 VGA compatible controller [0300]: Intel Corporation UHD [8086:9bc5]",
         "GPU 00000000:1B:00.0",
@@ -38,7 +55,7 @@ def test_a_line_of_lspci_has_the_device_id_where_it_is_printed():
     ],
 )
 def test_other_lines_list_no_gpu(line):
-    assert smi_gpu_in(line) is None
+    assert numbered_gpu_in(line) is None
     assert pci_gpu_in(line) is None
 
 

@@ -206,3 +206,36 @@ def test_the_first_version_lists_ranks_without_processes():
     text = f"#   Rank  0 on   node-a device  3 [0x07] Tesla V100\n{row}"
     (rank,) = parse_nccl_tests(text)[0].ranks
     assert (rank.hostname, rank.device, rank.product) == ("node-a", 3, "Tesla V100")
+
+
+TWO_COLUMNS = (
+    "  {size}  67108864  float  sum  -1  100.0  {alg:.2f}  {bus:.2f}  0  100.0  {alg:.2f}  {bus:.2f}  0\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("pairs", "program"),
+    [
+        (((0.01, 0.02), (210.4, 368.2)), "all_reduce"),
+        (((210.4, 184.1),), ""),  # a gather, which several operations have
+        (((210.4, 210.4), (0.01, 0.02)), ""),  # within the last digit: a broadcast
+        (((210.4, 368.2), (99.0, 88.0)), ""),  # not of one run
+    ],
+)
+def test_only_the_bus_bandwidth_of_all_reduce_is_above_that_of_the_algorithm(pairs, program: str):
+    rows = (TWO_COLUMNS.format(size=1 << (20 + i), alg=a, bus=b) for i, (a, b) in enumerate(pairs))
+
+    (run,) = parse_nccl_tests("".join(rows))
+    assert run.program == program
+
+
+def test_a_blank_column_of_the_reduction_moves_no_rate():
+    """As alltoall_perf of 2.10 prints it."""
+    text = (
+        "#  size  count  type  redop    time  algbw  busbw  error    time  algbw  busbw  error\n"
+        "   536870912  16777216  float    2236.6  240.04  210.03  N/A  2197.4  244.32  213.78  N/A\n"
+    )
+    (run,) = parse_nccl_tests(text)
+
+    assert run.rows[0].out_of_place == Timing(2236.6, 240.04, 210.03)
+    assert run.rows[0].in_place == Timing(2197.4, 244.32, 213.78)

@@ -131,8 +131,10 @@ SAMPLES = (
         )
         + warn("n1:31", 0, "misc/ibvwrap.cc:187",
                "Call to ibv_modify_qp failed with error Invalid argument"),
-        state="blocked", legs=(0, 1, 0), ranks=1, version="2.10.3", codes=("gid-index-wrong",),
-        causes=("nccl-misses-peermem", "nccl-lacks-dmabuf", "peermem-not-loaded"), devices=("mlx5_0",),
+        state="blocked", legs=(0, 1, 0), ranks=1, version="2.10.3",
+        causes=("nccl-misses-peermem", "nccl-lacks-dmabuf", "peermem-not-loaded", "gid-index-wrong",
+                "rail-unreachable"),
+        devices=("mlx5_0",),
     ),
     Sample(
         name="2.12.12: collective network and shared buffers",
@@ -186,7 +188,8 @@ SAMPLES = (
         + info("dgxh100-4:460770", 0, "Using non-device net plugin version 0", "Using network IB")
         + warn("dgxh100-4:460770", 0, "misc/ibvwrap.cc:187",
                "Call to ibv_modify_qp failed with error Network is unreachable"),
-        state="unknown", legs=(0, 0, 0), ranks=1, version="2.19.3", codes=("rail-unreachable",),
+        state="unknown", legs=(0, 0, 0), ranks=1, version="2.19.3",
+        causes=("rail-unreachable", "gid-index-wrong"),
     ),
     Sample(
         name="2.20.5: two ports fused by NET/IB, Disabled for both",  # NVIDIA/nccl issue 1537
@@ -323,6 +326,7 @@ SAMPLES = (
             "Channel 00/0 : 1[0] -> 0[0] [receive] via NET/AWS Libfabric/0",
         ),
         state="blocked", legs=(0, 1, 0), ranks=1, codes=("net-plugin-replaced",),
+        causes=("efa-p2p-unavailable", "libfabric-too-old"),
     ),
     Sample(
         name="Google's plugin under Ray",
@@ -482,5 +486,72 @@ SAMPLES = (
             "Channel 00/0 : 1[0] -> 0[0] [receive] via NET/IB/0/GDRDMA",
         ),
         state="blocked", legs=(1, 1, 0), ranks=1, version="2.22.3", codes=("gdr-read-off",),
+    ),
+    Sample(
+        name="2.5: >= in a line means that PHB itself is refused, whatever the version",
+        text=info(
+            "old:31", 0,
+            "NET/IB : GPU Direct RDMA Disabled for GPU 1b000 / HCA 0 (distance 4 >= 2)",
+            "Ring 00 : 3[3d000] -> 0[1b000] [receive] via NET/IB/0",
+        ),
+        state="blocked", legs=(0, 1, 0), ranks=1, codes=("pair-cross-socket",),
+    ),
+    Sample(
+        name="a level farther than the default is not what refuses a pair",
+        text=info(
+            "n2:81", 1,
+            "NCCL_NET_GDR_LEVEL set by environment to PHB",
+            "GPU Direct RDMA Disabled for GPU 3b000 / HCA 0 (distance 5 > 4)",
+            "Channel 00 : 1[3b000] -> 9[3b000] [send] via NET/IB/0",
+        ),
+        state="blocked", legs=(0, 1, 0), ranks=1, codes=("pair-cross-socket",),
+    ),
+    Sample(
+        name="Google's FastSocket is TCP",  # NVIDIA/nccl issue 1519
+        text=info(
+            "vm-a:90", 0,
+            "NET/FastSocket : GPU Direct RDMA Disabled for HCA 0 'eth0'",
+            "Using network FastSocket",
+            "Channel 00/0 : 8[0] -> 0[0] [receive] via NET/FastSocket/0",
+        ),
+        state="blocked", legs=(0, 0, 1), ranks=1,
+    ),
+    Sample(
+        name="the plugin finds no device, NET/IB is off, the sockets are what is left",
+        text=info(
+            "pod-x:39", 0,
+            "P2P plugin IBext",
+            "NET/IB : No device found.",
+            "NCCL_IB_DISABLE set by environment to 1.",
+            "NET/Socket : Using [0]eth0:10.9.0.5<0>",
+        ),
+        state="blocked", legs=(0, 0, 0), ranks=1, codes=("ib-disabled-by-env",),
+    ),
+    Sample(
+        name="the same plugin without the sockets' line may still work",
+        text=info("pod-x:39", 0, "P2P plugin IBext", "NCCL_IB_DISABLE set by environment to 1."),
+        state="unknown", legs=(0, 0, 0), ranks=1,
+    ),
+    Sample(
+        name="one host is direct, another one has no RDMA device",
+        text=info("good:17", 0, "Channel 00/0 : 0[0] -> 8[0] [send] via NET/IB/0/GDRDMA")
+        + info("bad:17", 0, "NET/IB : No device found.", "Using network Socket"),
+        state="blocked", legs=(1, 0, 0), ranks=2,
+    ),
+    Sample(
+        name="libfabric without GDR, pasted without any process",
+        text="NCCL INFO NET/OFI Selected provider is efa, fabric is efa (found 1 nics)\n"
+        "NCCL INFO NET/OFI Could not disable CUDA API usage for HMEM, disabling GDR\n",
+        state="blocked", legs=(0, 0, 0), ranks=1,
+    ),
+    Sample(
+        name="a plugin's device without GDR says nothing about nvidia-peermem",
+        text=info(
+            "ip-10-1-2-3:55", 0,
+            "NET/AWS Libfabric : GPU Direct RDMA Disabled for HCA 0 'rdmap0s29'",
+            "Channel 00/0 : 0[1d0] -> 1[1d0] [send] via NET/AWS Libfabric/0",
+        ),
+        state="blocked", legs=(0, 1, 0), ranks=1, causes=("efa-p2p-unavailable", "libfabric-too-old"),
+        devices=("rdmap0s29",),
     ),
 )  # fmt: skip

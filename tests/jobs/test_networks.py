@@ -37,7 +37,8 @@ TCP = "Using network Socket"
         (["NCCL_IB_DISABLE set by environment to 1."], "socket", "ib-disabled-by-env"),
         (["NET/IB : GPU Direct RDMA Disabled for HCA 0 'mlx5_0' (no module)"], "bounced",
          "peermem-not-loaded"),
-        (["NET/OFI The device does not support RDMA, disabling GDR"], "bounced", ""),
+        (["NET/OFI The device does not support RDMA, disabling GDR"], "bounced",
+         "efa-p2p-unavailable"),
         (["NET/IB : GPU Direct RDMA Disabled for HCA 0 'a'",
           "NET/IB : GPU Direct RDMA Enabled for HCA 1 'b'"], None, ""),
         (["NCCL_IB_DISABLE set by environment to 0.", "Using network IB"], None, ""),
@@ -309,3 +310,40 @@ def test_what_people_write_behind_a_line_is_not_part_of_it(comment: str):
     found = analysed(info("a:7", 0, leg(0, 1, "send", 0) + comment))
 
     assert (found.counts.direct, found.damaged) == (1, 0)
+
+
+def test_an_error_beside_direct_legs_is_no_exit_0():
+    """The job stops, although every leg is direct."""
+    leg = "Channel 00/0 : 0[0] -> 8[0] [send] via NET/IB/0/GDRDMA"
+    failed = "NET/IB : Got completion with error 4, opcode 0, len 0, vendor err 81"
+
+    assert exit_code(document(analysed(info("n1:7", 0, leg)))) == 0
+    assert exit_code(document(analysed(info("n1:7", 0, leg, failed)))) == 1
+
+
+def test_the_summary_counts_ranks_that_cannot_beside_those_that_do():
+    leg = "Channel 00/0 : 0[0] -> 8[0] [send] via NET/IB/0/GDRDMA"
+    found = analysed(info("n1:7", 0, leg) + info("n2:7", 0, TCP))
+
+    assert summary(found).startswith(
+        "2 ranks x 1 channel: 1 direct, 0 bounced, 1 rank without a direct path"
+    )
+
+
+@pytest.mark.parametrize(
+    ("remote", "codes"),
+    [
+        ("::ffff:10.7.2.4", ("rail-unreachable",)),
+        ("fe80::9a03:9bff:fe1c:2d3e", ("rail-unreachable", "gid-index-wrong")),
+    ],
+)
+def test_two_routable_gids_leave_only_the_rail(remote: str, codes: tuple[str, ...]):
+    """NVIDIA/nccl issue 769: a link-local GID does not resolve either."""
+    line = (
+        "Call to ibv_modify_qp failed with 110 Connection timed out, on dev mlx5_2:1, curr state INIT, next "
+        f"state RTR, local GID index 3, local GID ::ffff:10.7.1.4, remote GID {remote}"
+    )
+    (error,) = analysed(warn("n1:7", 0, "misc/ibvwrap.cc:339", line)).errors
+
+    assert error.codes == codes
+    assert ("wrong GID" in error.meaning) == (len(codes) > 1)

@@ -9,7 +9,7 @@ from gdrkit.rules.proof_misread import proof_misread
 from gdrkit.rules.rail_unreachable import rail_unreachable
 from gdrkit.rules.ranks_differ import env_differs_between_ranks, versions_differ_between_ranks
 from gdrkit.rules.retry_exceeded import retry_exceeded
-from tests.rules.machines import does_not_apply, failed, node, passes
+from tests.rules.machines import does_not_apply, failed, missing, node, passes
 
 LOG, RUN = "sos_commands/nccl/rank0", "sos_commands/perftest/run"
 A, B = "n1:7:8 [0] NCCL INFO ", "n2:9:9 [0] NCCL INFO "
@@ -97,16 +97,26 @@ def test_other_completion_errors_are_not_found(status: int, vendor: int):
 MODIFY = "Call to ibv_modify_qp failed with {}"
 
 
-@pytest.mark.parametrize(
-    "words",
-    ["110 Connection timed out, on dev mlx5_1:1, curr state INIT, next state RTR, local GID index 3",
-     "error Connection timed out errno 110"],
-)  # fmt: skip
-def test_an_address_that_does_not_resolve_is_found(words: str):
+ON = "110 Connection timed out, on dev mlx5_1:1, curr state INIT, next state RTR, local GID index 3"
+
+
+def test_an_address_that_does_not_resolve_is_found():
+    words = f"{ON}, local GID ::ffff:10.7.1.4, remote GID ::ffff:10.7.2.4"
     found = failed(node(log(A + MODIFY.format(words))), rail_unreachable, LOG)
 
-    assert "ibv_modify_qp failed with 110" in found.seen
+    assert "ibv_modify_qp failed with 110 on mlx5_1" in found.seen
     assert paths_closed_by(rail_unreachable.takes(LOG)) == (), "it says nothing against the direct path"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [ON, "error Connection timed out errno 110", "error Network is unreachable", "error No route to host",
+     f"{ON}, local GID fe80::ac0:ebff:fe1a:2b3c, remote GID ::ffff:10.7.2.4",
+     f"{ON}, local GID ::ffff:10.7.1.4, remote GID ::",
+     f"{ON}, local GID ::ffff:169.254.9.1, remote GID ::ffff:169.254.9.2"],
+)  # fmt: skip
+def test_without_two_addresses_the_gid_can_be_wrong_instead(words: str):
+    assert "both ends" in missing(node(log(A + MODIFY.format(words))), rail_unreachable, LOG).source
 
 
 def test_another_error_of_the_same_call_is_not_found():

@@ -42,15 +42,15 @@ def parser() -> Parser:
 def main(arguments: list[str]) -> int:
     options = parser().parse(arguments)
 
-    from gdrkit.cli.explained import combined_exit_code, explained_text
+    from gdrkit.cli.explained import agreeing, combined_exit_code, explained_text
     from gdrkit.cli.files import shown
     from gdrkit.explain.explain import explain
     from gdrkit.explain.pasted_host import PastedHost
     from gdrkit.jobs.pasted import pasted_job
 
     content = _content(options.file)
-    explanation = explain(PastedHost(content))
-    job = pasted_job(content, shown(options.file)) if b"NCCL" in content else None
+    job = pasted_job(content, shown(options.file)) if b"NCCL" in content or b"NET/" in content else None
+    explanation = agreeing(explain(PastedHost(content)), job)
     if options.quiet:
         pass
     elif options.json:

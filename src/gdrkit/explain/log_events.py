@@ -65,9 +65,11 @@ LEVEL = "gdr-level-too-low"
 
 
 _LEVEL_SET = re.compile(
-    r"NCCL_NET_GDR_LEVEL(?: set by environment to|[\"']?\s?[=:])(?!\W{0,3}(?:value:\s?)?\W?(?:SYS|[5-9])\b)"
+    r"NCCL_NET_GDR_LEVEL(?: set by environment to|[\"']?\s?[=:])"
+    r"(?!\W{0,3}(?:value:\s?)?\W?(?:PXB|P2C|PXN|PHB|SYS|[2-9])\b)"
 )
-"""A level that is set, and not to SYS, which allows every distance (NCCL src/graph/paths.cc)."""
+"""A level that is set to less than NCCL's default, PXB: another one is not why a pair is refused (NCCL
+src/graph/paths.cc)."""
 
 
 def _sets_level(lines: tuple[TextLine, ...]) -> bool:

@@ -1,7 +1,10 @@
-"""The GPUs that a text lists line by line: `nvidia-smi`, `nvidia-smi -L` and lspci.
+"""The GPUs that a text lists line by line: `nvidia-smi`, `nvidia-smi -L`, its CSV, nccl-tests and lspci.
 
     |   0  NVIDIA GeForce RTX 4090        Off |   00000000:01:00.0 Off |                  Off |
     GPU 0: NVIDIA GeForce RTX 4090 (UUID: GPU-6b1a...)
+    GPU 0: NVIDIA GeForce RTX 4090                  as PyTorch's collect_env prints it, and people shorten it
+    0, NVIDIA GeForce RTX 4090, 24564 MiB
+    #  Rank  0 Group  0 Pid   4711 on node7 device  0 [0000:01:00] NVIDIA GeForce RTX 4090
     01:00.0 VGA compatible controller [0300]: NVIDIA Corporation AD102 [10de:2684] (rev a1)
 
 nvidia-smi numbers GPUs by their PCI address, as the matrix of `nvidia-smi topo -m` does.
@@ -16,11 +19,17 @@ from msgspec import Struct
 
 LINE_CHARACTERS = 1000
 """How much of a line is read."""
+_PRODUCT = r"(?:NVIDIA|Tesla|Quadro|GeForce|GRID|TITAN)\b"
 _ROW = re.compile(
-    r"\s*\| +(?P<number>\d{1,4}) +(?P<name>(?:NVIDIA|Tesla|Quadro|GeForce|GRID|TITAN)\b.*?) +"
+    rf"\s*\| +(?P<number>\d{{1,4}}) +(?P<name>{_PRODUCT}.*?) +"
     r"(?:On|Off|N/A|Enabled|Disabled) *\| *(?P<address>[0-9A-F]{8}:[0-9A-F]{2}:[0-9A-F]{2}\.\d) "
 )
 _LISTED = re.compile(r"\s*GPU (?P<number>\d{1,4}): (?P<name>.+?) \(UUID: ")
+_NAMED = re.compile(
+    r"[\s>*|-]{0,8}(?:GPU ?(?P<number>\d{1,4}):|(?P<csv>\d{1,4}),"
+    r"|#?\s{1,4}Rank .{1,200} device +(?P<device>\d{1,4}) \[[0-9a-fx:]{4,10}\])"
+    rf" (?P<name>{_PRODUCT}[^,;|(]*?)\s*(?:[,;|(].*)?$"
+)
 _PCI = re.compile(
     r"\s*(?P<address>(?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[01][0-9a-f]\.[0-7])"
     r" (?:VGA compatible|3D) controller(?: \[03\d\d\])?: NVIDIA Corporation (?P<name>.+?)"
@@ -48,6 +57,14 @@ def smi_gpu_in(line: str) -> ListedGpu | None:
     return None
 
 
+def numbered_gpu_in(line: str) -> ListedGpu | None:
+    """The GPU in a line of nvidia-smi, or of a program or person that numbers GPUs alike; None for any other
+    line."""
+    if named := _NAMED.match(line[:LINE_CHARACTERS]):
+        return ListedGpu(name=named["name"], number=int(named["number"] or named["csv"] or named["device"]))
+    return smi_gpu_in(line)
+
+
 def pci_gpu_in(line: str) -> ListedGpu | None:
     """The GPU in a line of lspci; None for any other line."""
     found = _PCI.match(line[:LINE_CHARACTERS])
@@ -62,7 +79,7 @@ def by_number(lines: Iterable[str], count: int) -> dict[int, ListedGpu]:
     shown = list(lines)
     found: dict[int, ListedGpu] = {}
     unclear = set()
-    for gpu in filter(None, map(smi_gpu_in, shown)):
+    for gpu in filter(None, map(numbered_gpu_in, shown)):
         assert gpu.number is not None
         if found.setdefault(gpu.number, gpu).name != gpu.name:
             unclear.add(gpu.number)

@@ -138,7 +138,7 @@ def _run(lines: list[str]) -> NcclTest | None:
     if not rows and not ranks:
         return None
     return NcclTest(
-        program=_program(lines),
+        program=_program(lines) or _program_of_rates(rows),
         ranks=ranks,
         rows=rows,
         average_bus_gb_per_s=average,
@@ -155,6 +155,19 @@ def _program(lines: list[str]) -> str:
         if not line.startswith("#") and (found := PROGRAM.search(line)):
             return found[1]
     return ""
+
+
+def _program_of_rates(rows: tuple[NcclRow, ...]) -> str:
+    """all_reduce if busbw is above algbw beyond rounding, which it is of no other operation; else "":
+    NVIDIA/nccl-tests doc/PERFORMANCE.md."""
+    timings = [row.best for row in rows if row.best is not None]
+    rates = [(one.algorithm_gb_per_s or 0.0, one.bus_gb_per_s or 0.0) for one in timings]
+    above = [bus - alg for alg, bus in rates if alg and bus]
+    return "all_reduce" if above and min(above) >= 0 and max(above) > LAST_DIGITS else ""
+
+
+LAST_DIGITS = 0.02
+"""GB/s: two rates with two decimals each differ by less if they are equal."""
 
 
 def _rank(line: str) -> NcclRank | None:
@@ -197,7 +210,12 @@ def _columns_of_bare_row(line: str) -> list[str]:
 
 def _row(columns: list[str], words: list[str]) -> NcclRow | None:
     """A line of numbers below its header. A run that measures only one of two groups leaves the first blank,
-    the out-of-place one (util.cu, writeBenchMarkLineNullBody())."""
+    the out-of-place one (util.cu, writeBenchMarkLineNullBody()). Programs that reduce nothing leave redop
+    blank (src/alltoall.cu up to 2.11)."""
+    if "redop" in columns and columns.index("redop") < len(words) - 1:
+        at = columns.index("redop")
+        if len(words) < len(columns) and _number([words[at]]) is not None:
+            columns = columns[:at] + columns[at + 1 :]
     first = next((i for i, name in enumerate(columns) if name == "busbw"), 0) - 2
     if first < 0 or not words or not words[0].isascii() or not words[0].isdigit() or len(words[0]) > 18:
         return None

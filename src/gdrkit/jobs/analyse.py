@@ -28,9 +28,8 @@ from gdrkit.jobs.reasons import ReasonFinder
 from gdrkit.jobs.tally import Tally
 from gdrkit.jobs.without_channel import is_local, network_without_channel
 from gdrkit.messages import nccl_records
-from gdrkit.messages.nccl_records import OVER_NETWORK, Carrier
+from gdrkit.messages.nccl_records import INDIRECT, OVER_NETWORK, Carrier
 
-INDIRECT = (Carrier.BOUNCED, Carrier.SOCKET)
 BETWEEN_HOSTS = (*OVER_NETWORK, Carrier.NVLINK)
 
 
@@ -94,14 +93,12 @@ def _counts(jobs: list[JobPart]) -> LegCounts:
 def _state(jobs: list[JobPart], counts: LegCounts, failed: list[JobError], gathered: GatheredRanks) -> State:
     """active: every leg is direct. blocked: a leg is not, or cannot be, or GPU memory was refused. Else
     unknown."""
-    if counts.bounced or counts.socket or any(error.call in BLOCKING for error in failed):
-        return "blocked"
-    if counts.direct or counts.nvlink:
-        return "active"
     unable = any(
         rank.network_path in INDIRECT for job in jobs if not is_local(gathered, job) for rank in job.ranks
     )
-    return "blocked" if unable else "unknown"
+    if counts.bounced or counts.socket or unable or any(error.call in BLOCKING for error in failed):
+        return "blocked"
+    return "active" if counts.direct or counts.nvlink else "unknown"
 
 
 def _is_decided(jobs: list[JobPart], counts: LegCounts) -> bool:

@@ -27,7 +27,7 @@ from gdrkit.jobs.job import (
     Rank,
     State,
 )
-from gdrkit.messages.nccl_records import Carrier
+from gdrkit.messages.nccl_records import INDIRECT, Carrier
 from gdrkit.report.summary import WIDTH, clip
 from gdrkit.rules import Code
 
@@ -107,6 +107,10 @@ def summary(found: JobAnalysis) -> str:
     socket = f", {counts.socket} TCP" if counts.socket else ""
     unknown = plural(counts.unknown, "rank")
     nvlink = f", {counts.nvlink} NVLink" if counts.nvlink else ""
+    other = sum(rank.network_path in INDIRECT for job in found.jobs for rank in job.ranks)
+    nvlink += (
+        f", {plural(other, 'rank')} without a direct path" if other and found.state == "blocked" else ""
+    )
     legs = f"{counts.direct} direct, {counts.bounced} bounced{socket}{nvlink}, {unknown} unknown"
     return clip(f"{ranks} x {plural(counts.channels, 'channel')}: {legs}", WIDTH)
 
@@ -124,12 +128,13 @@ def _decided(found: JobAnalysis) -> str:
 
 
 def exit_code(result: NcclDocument) -> int:
-    """0: every leg is direct; 1: the same, with warnings; 2: some leg is not; 3: the logs do not show it."""
+    """0: every leg is direct; 1: the same, with warnings or errors; 2: some leg is not; 3: the logs do not
+    show it."""
     if result.verdict.state == "blocked":
         return 2
     if result.verdict.state == "unknown":
         return 3
-    return 1 if any(finding.status != "note" for finding in result.findings) else 0
+    return 1 if result.errors or any(finding.status != "note" for finding in result.findings) else 0
 
 
 def _why(found: JobAnalysis) -> tuple[WhySection, ...]:

@@ -10,7 +10,7 @@ from gdrkit.jobs.job import JobError
 from gdrkit.jobs.tally import TallyEntry
 from gdrkit.messages.nccl_networks import FAILED_STEPS, NO_CHANNEL, NO_FABRIC_MEMORY, NO_IMEX, NO_MNNVL
 from gdrkit.messages.nccl_records import Clique, Fabric, Failure, Variable
-from gdrkit.messages.verbs import FAILINGS, FailureMeaning
+from gdrkit.messages.verbs import FailureMeaning, failing
 from gdrkit.rules.mnnvl import CUMEM, ENABLE, mnnvl_cumem_off, mnnvl_disabled_by_env
 
 BLOCKING = ("ibv_reg_mr", "ibv_reg_dmabuf_mr")
@@ -20,17 +20,15 @@ BLOCKING = ("ibv_reg_mr", "ibv_reg_dmabuf_mr")
 def errors(gathered: GatheredRanks) -> list[JobError]:
     """Every kind of failure by its first line; those that only follow from others last."""
     fabric = _needs_fabric_memory(gathered)
-    found: dict[tuple[str, int | None, int | None], list[tuple[str, Failure, TallyEntry]]] = defaultdict(
-        list
-    )
+    found: dict[_Kind, list[tuple[str, Failure, TallyEntry]]] = defaultdict(list)
     for process in gathered.processes.values():
         for failure, entry in process.all(Failure).items():
             if failure.call == NO_FABRIC_MEMORY and not fabric:
                 continue
-            found[failure.call, failure.number, failure.vendor_error].append((process.name, failure, entry))
+            kind = failure.call, failure.number, failure.vendor_error, _meaning(failure)
+            found[kind].append((process.name, failure, entry))
     made = []
-    for (call, number, vendor), seen in found.items():
-        known = _failing(call, number)
+    for (call, number, vendor, known), seen in found.items():
         first = min((entry for _, _, entry in seen), key=lambda entry: entry.position)
         made.append(
             JobError(
@@ -41,13 +39,17 @@ def errors(gathered: GatheredRanks) -> list[JobError]:
             )
         )  # fmt: skip
     made += _fabric(gathered)
-    return sorted(made, key=lambda error: (_failing(error.call, error.number).follows, error.line))
+    return sorted(made, key=lambda error: (not error.codes and bool(error.meaning), error.line))
 
 
-def _failing(call: str, number: int | None) -> FailureMeaning:
-    if number is None:
-        return FAILED_STEPS.get(call, FailureMeaning(""))
-    return FAILINGS.get((call, number), FailureMeaning(""))
+_Kind = tuple[str, int | None, int | None, FailureMeaning]
+"""Failures of one kind: call, errno or status, vendor error, meaning."""
+
+
+def _meaning(failure: Failure) -> FailureMeaning:
+    if failure.number is None:
+        return FAILED_STEPS.get(failure.call, FailureMeaning(""))
+    return failing(failure)
 
 
 # -- NVLink between hosts --------------------------------------------------------------------------------

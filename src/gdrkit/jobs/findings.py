@@ -202,7 +202,7 @@ def _plugin(gathered: GatheredRanks, job: JobPart, processes: list[JobProcess]) 
     names: dict[str, list[LogPosition]] = defaultdict(list)
     for process in processes:
         for network, entry in process.all(nccl_records.Network).items():
-            if network.name not in ("IB", "Socket"):
+            if network.name not in ("IB", *nccl_records.TCP):
                 names[network.name].append(gathered.where(entry.position))
     for name, positions in names.items():
         yield _found(

@@ -184,6 +184,8 @@ def _is_about_network(found: nccl_records.NcclRecord) -> bool:
     """Whether a rank makes a record while it chooses its network."""
     if isinstance(found, nccl_records.Variable):
         return found.resolved and found.name == "NCCL_IB_DISABLE"
+    if isinstance(found, nccl_records.Remark):
+        return found.form == "ofi-without-gdr"
     return isinstance(found, ABOUT_NETWORK)
 
 
@@ -197,14 +199,14 @@ def device_names(process: JobProcess) -> dict[int, str]:
     for using in process.all(nccl_records.Hcas):
         names |= {hca.index: hca.name for hca in using.devices}
     for device in process.all(nccl_records.NetDevice):
-        if device.network != "Socket":
+        if device.network not in nccl_records.TCP:
             names.setdefault(device.index, device.device)
     return names | {fused.index: fused.name for fused in process.all(nccl_records.FusedDevice)}
 
 
 ABOUT_NETWORK = (
     nccl_records.Network, nccl_records.NetDevice, nccl_records.NoIbDevice, nccl_records.VerbsUnavailable,
-    nccl_records.PairLine, nccl_records.Clique,
+    nccl_records.PairLine, nccl_records.Clique, nccl_records.SocketsUp,
 )  # fmt: skip
 """Records that each rank makes while it chooses its network."""
 GLUED_KINDS = 2

@@ -28,7 +28,7 @@ def _device(found: nccl_records.NcclRecord, counts: LegCounts) -> str:
         return ""
     if not found.enabled and counts.nvlink and not counts.bounced:
         return "harmless while all traffic stays in one NVLink domain"
-    if found.network == "Socket":
+    if found.network in nccl_records.TCP:
         return "normal: a socket has no direct path; the line is not about InfiniBand or RoCE"
     if found.enabled and (counts.bounced or not counts.direct):
         side = "only about the NIC's side, host-wide for nvidia-peermem"
@@ -69,7 +69,7 @@ REMARKS = {
 
 
 def _socket(found: nccl_records.NcclRecord, counts: LegCounts) -> str:
-    if not isinstance(found, nccl_records.Network) or found.name != "Socket":
+    if not isinstance(found, nccl_records.Network) or found.name not in nccl_records.TCP:
         return ""
     if counts.nvlink and not counts.socket:
         return "harmless while all traffic stays in one NVLink domain; to another domain it goes over TCP"

@@ -22,7 +22,17 @@ NCCL_TOPO_LOCAL_ID_MASK, since 2.21."""
 
 ASK = "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,ENV,NET,GRAPH"
 NO_NIC_SIDE = ("peermem-not-loaded", "verbs-lacks-dmabuf", "kernel-lacks-dmabuf", "dmabuf-mr-refused")
+NO_EFA = ("efa-p2p-unavailable", "libfabric-too-old")
+OF_VERBS = ("IB", "UCX", "gIB")
+"""How the names of networks begin that register memory with libibverbs: IB, IBext_v10, IBP, IB-CAST, ..."""
 NO_GPU_SIDE = ("gpu-integrated", "gpu-consumer", "gpu-unsupported")
+
+
+UNTIL_2_5 = ("PIX", "PXB", "PHB", "NODE", "SYS")
+"""Distances by their numbers up to 2.5, where the level is the first that is refused: src/include/topo.h of
+2.4.2."""
+WITHIN_DEFAULT = ("LOC", "NVL", "NVB", "C2C", "PIX", "PXB", "P2C")
+"""Distances that the default level allows, of any release: a setting alone refuses these."""
 
 
 class ReasonFinder:
@@ -55,11 +65,11 @@ class ReasonFinder:
     def refused_devices(self, process: JobProcess) -> Iterator[LegReason]:
         """Why network devices of a process have no GPUDirect RDMA, whatever the GPU."""
         for device, entry in process.all(nccl_records.NetDevice).items():
-            if not device.enabled and device.network != "Socket":
+            if not device.enabled and device.network not in nccl_records.TCP:
                 yield self._no_nic_side(process, device, self.gathered.where(entry.position))
         for remark, entry in process.all(nccl_records.Remark).items():
             if remark.form == "ofi-without-gdr":
-                yield LegReason(remark.text, (), self.gathered.where(entry.position))
+                yield LegReason(remark.text, NO_EFA, self.gathered.where(entry.position))
 
     # -- sockets -----------------------------------------------------------------------------------------
 
@@ -106,11 +116,11 @@ class ReasonFinder:
             if not pair.allowed and self._is(pair, rank, route):
                 yield self._refused(process, pair, self.gathered.where(entry.position))
         for device, entry in process.all(nccl_records.NetDevice).items():
-            if device.index == route.index and not device.enabled and device.network != "Socket":
+            if device.index == route.index and not device.enabled and device.network not in nccl_records.TCP:
                 yield self._no_nic_side(process, device, self.gathered.where(entry.position))
         for remark, entry in process.all(nccl_records.Remark).items():
             if remark.form == "ofi-without-gdr":
-                yield LegReason(remark.text, (), self.gathered.where(entry.position))
+                yield LegReason(remark.text, NO_EFA, self.gathered.where(entry.position))
 
     def _is(self, pair: nccl_records.PairLine, rank: Rank, route: LegRoute) -> bool:
         """Whether a line about a pair is about this GPU, device and direction.
@@ -132,7 +142,8 @@ class ReasonFinder:
             words += f": {' or '.join(kinds)}, but {' or '.join(levels)} is the farthest allowed"
         elif pair.distance is not None:
             words += " (the meaning of the numbers depends on the version, which the log does not show)"
-        if self.variable(process, "NCCL_NET_GDR_LEVEL")[0] is not None:
+        is_set = self.variable(process, "NCCL_NET_GDR_LEVEL")[0] is not None
+        if is_set and (not kinds or any(kind in WITHIN_DEFAULT for kind in kinds)):
             return LegReason(words, ("gdr-level-too-low",), position)
         if kinds == ("SYS",):
             return LegReason(words, ("pair-cross-socket",), position)
@@ -148,6 +159,8 @@ class ReasonFinder:
         Without a version the level decides, if NCCL printed its name: it gave this number to it."""
         if pair.distance is None or pair.level is None:
             return (), ()
+        if pair.excludes and max(pair.distance, pair.level - 1) < len(UNTIL_2_5):
+            return (UNTIL_2_5[pair.distance],), UNTIL_2_5[max(0, pair.level - 1) : pair.level]
         set_level = process.variable("NCCL_NET_GDR_LEVEL", resolved=True)
         name = set_level[0] if set_level else ""
         if not self.version and not name:
@@ -164,6 +177,9 @@ class ReasonFinder:
     def _no_nic_side(
         self, process: JobProcess, device: nccl_records.NetDevice, position: LogPosition
     ) -> LegReason:
+        if not device.network.startswith(OF_VERBS):
+            text = f"the plugin of {device.network} reports no GPUDirect RDMA for {device.device}"
+            return LegReason(text, NO_EFA if "Libfabric" in device.network else (), position)
         value, set_at = self.variable(process, "NCCL_DMABUF_ENABLE")
         if value is not None and integer(value) == 0:
             text = f"NCCL_DMABUF_ENABLE={value}, and NCCL does not find nvidia-peermem for {device.device}"

@@ -5,6 +5,8 @@ Source: NCCL src/init.cc and src/plugin/net.cc, in the order in which they choos
 
 from __future__ import annotations
 
+from msgspec import UNSET, structs
+
 from gdrkit.jobs.gather import GatheredRanks, JobProcess
 from gdrkit.jobs.job import JobPart, LegDirection, LegReason, LegRoute, LogPosition, Rank
 from gdrkit.jobs.reasons import ReasonFinder, not_zero
@@ -23,7 +25,7 @@ def network_without_channel(why: ReasonFinder, rank: Rank) -> tuple[Carrier | No
         route = LegRoute(
             direction=LegDirection.NOT_PRINTED, carried=Carrier.SOCKET, channels=(), line=NOWHERE
         )
-        return Carrier.SOCKET, why.of(rank, route)
+        return Carrier.SOCKET, tuple(_located(why, process, reason) for reason in why.of(rank, route))
     refused = tuple(why.refused_devices(process))
     devices = process.all(nccl_records.NetDevice)
     if refused and not any(device.enabled for device in devices):
@@ -35,15 +37,26 @@ def _is_socket(why: ReasonFinder, process: JobProcess) -> bool:
     """Whether NCCL uses TCP: it says so, or nothing else is left."""
     named = [network.name for network in process.all(nccl_records.Network)]
     if named:
-        return named[-1] == "Socket"
-    if process.records.get(nccl_records.Plugin):
-        return False
+        return named[-1] in nccl_records.TCP
+    if any(device.network in nccl_records.TCP for device in process.all(nccl_records.NetDevice)):
+        return True
     disabled, _ = why.variable(process, "NCCL_IB_DISABLE")
-    return (
+    without_verbs = (
         bool(process.records.get(nccl_records.NoIbDevice))
         or bool(process.records.get(nccl_records.VerbsUnavailable))
         or (disabled is not None and not_zero(disabled))
     )
+    plugin, sockets = (process.records.get(kind) for kind in (nccl_records.Plugin, nccl_records.SocketsUp))
+    return without_verbs and (not plugin or bool(sockets))
+
+
+def _located(why: ReasonFinder, process: JobProcess, reason: LegReason) -> LegReason:
+    """A reason with the line that names the network, if it has none of its own."""
+    kinds = (nccl_records.Network, nccl_records.NetDevice, nccl_records.SocketsUp)
+    positions = [entry.position for kind in kinds for entry in process.records.get(kind, {}).values()]
+    if reason.line is not UNSET or not positions:
+        return reason
+    return structs.replace(reason, line=why.gathered.where(min(positions)))
 
 
 def is_local(gathered: GatheredRanks, job: JobPart) -> bool:

@@ -74,6 +74,7 @@ ERRORS = (
     ErrnoMeaning(6, "ENXIO", "No such device or address"),
     ErrnoMeaning(EEXIST, "EEXIST", "File exists"),
     ErrnoMeaning(110, "ETIMEDOUT", "Connection timed out"),
+    ErrnoMeaning(113, "EHOSTUNREACH", "No route to host"),
     ErrnoMeaning(EFAULT, "EFAULT", "Bad address"),
     ErrnoMeaning(11, "EAGAIN", "Resource temporarily unavailable"),
     ErrnoMeaning(128, "EKEYREVOKED", "Key has been revoked"),

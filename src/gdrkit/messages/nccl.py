@@ -9,6 +9,7 @@ src/nccl_ofi_net.cpp.
 
 from __future__ import annotations
 
+import errno
 import functools
 import re
 
@@ -54,7 +55,13 @@ def _failure(found: Match) -> records.Failure:
     return records.Failure(
         values.get("call", "completion"), number, text, int(vendor) if vendor else None,
         values.get("device", ""), f"{values['now']} to {values['next']}" if "now" in values else "",
+        "local" in values and all(_is_routable(values[end]) for end in ("local", "remote")),
     )  # fmt: skip
+
+
+def _is_routable(gid: str) -> bool:
+    """Whether a GID is an address that a router can forward, which the default GID of a port is not."""
+    return not gid.startswith(("fe80", "::ffff:169.254.")) and gid.strip(":0.") != ""
 
 
 def _pair(found: Match) -> records.PairLine:
@@ -63,6 +70,7 @@ def _pair(found: Match) -> records.PairLine:
     return records.PairLine(
         values["gpu"], values["hca"], values["state"] == "Enabled", int(distance) if distance else None,
         int(level) if level else None, None if read is None else read == "1", values.get("mode", ""),
+        values.get("compared") == ">=",
     )  # fmt: skip
 
 
@@ -232,6 +240,11 @@ ROWS = (
         make=lambda m: records.NoIbDevice(),
     ),
     _line(
+        "NET/Socket : Using{: ?}[{what:.*}",
+        make=lambda m: records.SocketsUp(),
+        sample="NET/Socket : Using [0]eth0:10.0.0.1<0>",
+    ),
+    _line(
         "Failed to open libibverbs.so{what:.*}",
         ("verbs-library-missing",),
         decides=False,  # on a machine without RDMA it is normal
@@ -285,15 +298,15 @@ ROWS = (
         "Call to ibv_modify_qp failed with {answer:error Invalid argument|22 }",
         causes_of("ibv_modify_qp", errors.EINVAL),
         source="NCCL src/misc/ibvwrap.cc; Linux drivers/infiniband/core/verbs.c",
-        decides=False,
+        leads=True,
         sample="NCCL WARN Call to ibv_modify_qp failed with error Invalid argument errno 22",
     ),
     _line(
         "Call to ibv_modify_qp failed with "
-        "{answer:error (?:Network is unreachable|No route to host)|(?:101|113) }",
-        causes_of("ibv_modify_qp", 101),
+        "{answer:error (?:Connection timed out|Network is unreachable|No route to host)|(?:110|101|113) }",
+        causes_of("ibv_modify_qp", errno.ETIMEDOUT),
         source="NCCL src/misc/ibvwrap.cc; Linux drivers/infiniband/core/addr.c",
-        decides=False,
+        leads=True,
         sample="NCCL WARN Call to ibv_modify_qp failed with error Network is unreachable",
     ),
     _line(
@@ -303,15 +316,16 @@ ROWS = (
     ),
     _line(
         r"Call to {call:ibv_modify_qp} failed with {number:\d{1,4}} {text:[^,]*}"
-        r"{:(?:, on dev (?P<device>[^\s:,]+))?(?:.*curr state (?P<now>\w+), next state (?P<next>\w+))?}",
+        r"{:(?:, on dev (?P<device>[^\s:,]+))?(?:.*curr state (?P<now>\w+), next state (?P<next>\w+))?"
+        r"(?:.*, local GID (?P<local>[0-9a-fA-FxX:.]+), remote GID (?P<remote>[0-9a-fA-FxX:.]+))?}",
         make=_failure,
-        sample="Call to ibv_modify_qp failed with 110 Connection timed out, on dev mlx5_1:1, "
+        sample="Call to ibv_modify_qp failed with 12 Cannot allocate memory, on dev mlx5_1:1, "
         "curr state INIT, next state RTR, local GID index 3",
     ),
     _line(
         "Call to {call:ibv_modify_qp} failed with error " + _ERRNO,
         make=_failure,
-        sample="Call to ibv_modify_qp failed with error Connection timed out errno 110",
+        sample="Call to ibv_modify_qp failed with error Cannot allocate memory errno 12",
     ),
     _line(
         _completion(4, "IBV_WC_LOC_PROT_ERR"),

@@ -42,6 +42,11 @@ class MixedVersions(Struct, frozen=True):
     text: str
 
 
+TCP = ("Socket", "FastSocket")
+"""Networks that copy through host memory and the kernel's TCP, whatever the GPU and the NIC can do: NCCL
+src/transport/net_socket.cc; google/nccl-fastsocket net_fastsocket.cc."""
+
+
 class Network(Struct, frozen=True):
     """The network that carries the job: IB, Socket, IBext_v10, AWS Libfabric, gIB, ..."""
 
@@ -70,6 +75,11 @@ class Hcas(Struct, frozen=True):
 
 class NoIbDevice(Struct, frozen=True):
     """`NET/IB : No device found`: no device, none that is up, or all filtered out."""
+
+
+class SocketsUp(Struct, frozen=True):
+    """`NET/Socket : Using`: NCCL's TCP network is ready. Up to 2.4 this comes first, even if another network
+    is chosen then; in later releases only where no other network works."""
 
 
 class VerbsUnavailable(Struct, frozen=True):
@@ -121,6 +131,7 @@ class PairLine(Struct, frozen=True):
     level: int | None = None
     read: bool | None = None  # True: sending, the NIC reads GPU memory
     mode: str = ""
+    excludes: bool = False  # a distance equal to the level is refused: releases up to 2.5
 
 
 class Carrier(StrEnum):
@@ -134,7 +145,8 @@ class Carrier(StrEnum):
     SHARED = "shm"  # host memory inside a node
 
 
-OVER_NETWORK = (Carrier.DIRECT, Carrier.BOUNCED, Carrier.SOCKET)
+INDIRECT = (Carrier.BOUNCED, Carrier.SOCKET)
+OVER_NETWORK = (Carrier.DIRECT, *INDIRECT)
 
 
 class Via(Struct, frozen=True):
@@ -157,7 +169,7 @@ class Via(Struct, frozen=True):
             return Carrier.NVLINK
         if self.kind in ("p2p", "shm"):
             return Carrier(self.kind)
-        if self.network == "Socket":
+        if self.network in TCP:
             return Carrier.SOCKET
         return Carrier.DIRECT if self.gdr else Carrier.BOUNCED
 
@@ -183,6 +195,7 @@ class Failure(Struct, frozen=True):
     vendor_error: int | None = None
     device: str = ""
     states: str = ""  # INIT to RTR, of ibv_modify_qp
+    routable: bool = False  # the line has both GIDs of a connection, and neither is zero or link-local
 
 
 class AsyncEvent(Struct, frozen=True):
@@ -249,7 +262,7 @@ class Remark(Struct, frozen=True):
 
 
 NcclRecord = (
-    Variable | Version | MixedVersions | Network | Plugin | Hcas | NoIbDevice | VerbsUnavailable | NetDevice
-    | FusedDevice | DmabufGpu | Rings | PairLine | Leg | Failure | AsyncEvent | Communicator | Placement
-    | Fabric | Clique | DataDirect | OfiNic | Remark
+    Variable | Version | MixedVersions | Network | Plugin | Hcas | NoIbDevice | SocketsUp | VerbsUnavailable
+    | NetDevice | FusedDevice | DmabufGpu | Rings | PairLine | Leg | Failure | AsyncEvent | Communicator
+    | Placement | Fabric | Clique | DataDirect | OfiNic | Remark
 )  # fmt: skip

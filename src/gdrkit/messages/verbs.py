@@ -1,11 +1,13 @@
 """Failed calls of libibverbs and completions: what each number means, and messages of any program on it.
 
 Sources: rdma-core libibverbs/verbs.h, enum ibv_wc_status, and providers/mlx5/mlx5dv.h for vendor errors;
-ibv_reg_mr(3), ibv_modify_qp(3); NVIDIA/nccl issues 304, 426, 660, 707, 925, 2013 and nccl-tests issues 185,
-206.
+ibv_reg_mr(3), ibv_modify_qp(3); NVIDIA/nccl issues 304, 426, 660, 707, 769, 925, 2013 and nccl-tests issues
+185, 206.
 """
 
 from __future__ import annotations
+
+from errno import EHOSTUNREACH, ENETUNREACH, ENODEV, ETIMEDOUT
 
 from msgspec import Struct
 
@@ -19,6 +21,7 @@ from gdrkit.messages.errors import (
     strerror,
 )
 from gdrkit.messages.message import MessageTemplate
+from gdrkit.messages.nccl_records import Failure
 
 NO_GPU = ("gpu-consumer", "gpu-unsupported", "gpu-vgpu", "gpu-confidential", "gpu-mig")
 NO_DMABUF = ("dmabuf-mr-refused", "kernel-lacks-dmabuf", "kernel-lacks-odp", "verbs-lacks-dmabuf")
@@ -28,6 +31,9 @@ itself, which fails, and keeps that error unless a peer-memory client claims the
 "not mine" if nvidia_p2p_get_pages refuses. Source: MLNX_OFED drivers/infiniband/core/umem.c;
 open-gpu-kernel-modules kernel-open/nvidia-peermem/nvidia-peermem.c."""
 _REDIRECTED = ("acs-redirect", "iommu-translating")
+_RAIL_FIRST = ("rail-unreachable", "gid-index-wrong")
+_GID_FIRST = ("gid-index-wrong", "rail-unreachable")
+"""A GID that is not routed fails like a rail that is not: NVIDIA/nccl issue 769."""
 
 
 class FailureMeaning(Struct, frozen=True):
@@ -39,6 +45,7 @@ class FailureMeaning(Struct, frozen=True):
 
 
 _NO_REGISTRATION = FailureMeaning("kernel or driver does not support dma-buf registration", NO_DMABUF)
+_NO_ROUTE = FailureMeaning("no route to the peer's address from this NIC, or a wrong GID", _RAIL_FIRST)
 
 FAILINGS: dict[tuple[str, int], FailureMeaning] = {
     ("ibv_reg_mr", EFAULT): FailureMeaning("no peer-memory client claims the GPU memory", _UNCLAIMED),
@@ -57,14 +64,20 @@ FAILINGS: dict[tuple[str, int], FailureMeaning] = {
     ("ibv_reg_dmabuf_mr", ENOMEM): FailureMeaning(
         "memory cannot be mapped", ("bar1-exhausted", "memlock-limit")
     ),
-    ("ibv_modify_qp", EINVAL): FailureMeaning("the GID index has no address in use", ("gid-index-wrong",)),
-    ("ibv_modify_qp", 110): FailureMeaning(
-        "the peer's address does not resolve from this NIC: rails without a route", ("rail-unreachable",)
+    ("ibv_modify_qp", EINVAL): FailureMeaning(
+        "the GID index has no usable address, or both ends differ in MTU, VLAN or link layer", _GID_FIRST
     ),
-    ("ibv_modify_qp", 101): FailureMeaning(
-        "no route to the peer's address from this NIC", ("rail-unreachable",)
+    ("ibv_modify_qp", ETIMEDOUT): FailureMeaning(
+        "the peer's address does not resolve from this NIC: rails without a route, or a wrong GID",
+        _RAIL_FIRST,
     ),
-    ("ibv_modify_qp", 19): FailureMeaning("the device or its network interface was removed", ("port-down",)),
+    ("ibv_modify_qp", ENETUNREACH): _NO_ROUTE,
+    ("ibv_modify_qp", EHOSTUNREACH): _NO_ROUTE,
+    ("ibv_modify_qp", ENODEV): FailureMeaning(
+        "the GID belongs to no network interface here, as in a container without it, or the device was "
+        "removed",
+        ("gid-index-wrong", "port-down"),
+    ),
     ("completion", 4): FailureMeaning(
         "the NIC is not allowed to access the local GPU's memory", _REDIRECTED
     ),
@@ -88,6 +101,14 @@ FAILINGS: dict[tuple[str, int], FailureMeaning] = {
 def causes_of(call: str, number: int) -> tuple[str, ...]:
     """Codes of the causes for which a call fails with this number."""
     return FAILINGS[call, number].causes
+
+
+def failing(failure: Failure) -> FailureMeaning:
+    """The meaning of a failed call or completion; without text if its number is not known."""
+    known = FAILINGS.get((failure.call, failure.number or 0), FailureMeaning(""))
+    if failure.routable and known.causes == _RAIL_FIRST:  # both GIDs are printed, and neither is wrong
+        return FailureMeaning(known.meaning.removesuffix(", or a wrong GID"), _RAIL_FIRST[:1])
+    return known
 
 
 NAMES = {
@@ -176,9 +197,9 @@ ROWS = (
         r" \d).{0,240}?}"
         r"{answer:Connection timed out|ETIMEDOUT|Network is unreachable|ENETUNREACH|No route to host"
         r"|EHOSTUNREACH|err\w{0,9}[ =:]{1,9}(?:110|101|113)\b}",
-        ("rail-unreachable",),
+        _RAIL_FIRST,
         source="Linux drivers/infiniband/core/addr.c, rdma_addr_find_l2_eth_by_grh()",
-        decides=False,
+        leads=True,
         open_end=True,
         sample="Failed to modify QP 2120 to RTR: Connection timed out",
     ),

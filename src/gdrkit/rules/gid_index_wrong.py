@@ -6,6 +6,7 @@ from errno import EINVAL
 
 from gdrkit.consumers.consumer import DIRECT
 from gdrkit.consumers.nccl import NCCL
+from gdrkit.evidence import EvidenceMissing, Missing, MissingReason
 from gdrkit.facts.environment import integer, nccl_sources
 from gdrkit.facts.nccl_log import FOLDER, nccl_log
 from gdrkit.facts.rdma import gids, ports, rdma_devices
@@ -32,7 +33,8 @@ def gid_index_wrong(node: Node, source: str) -> Outcome:
     Cost: The job fails at its first connection.
 
     How to tell: `show_gids` lists no GID at the index in NCCL_IB_GID_INDEX for an active RoCE port of this
-    node. Or a log says `Call to ibv_modify_qp failed with 22 Invalid argument`.
+    node. `Call to ibv_modify_qp failed with 22 Invalid argument` in a log points to it, without proof:
+    an MTU, a VLAN or a link layer that differs from the peer's fails so, too.
 
     What to do: Unset the variable or set it to -1: from 2.21 on, NCCL chooses the index itself. For older
     versions, find an index of type RoCE v2 with `show_gids`, or in
@@ -46,12 +48,13 @@ def gid_index_wrong(node: Node, source: str) -> Outcome:
     """
     found = settings_of(node, source)
     setting = found.get("NCCL_IB_GID_INDEX")
-    if source.startswith(FOLDER) and (failed := _modify_qp(node, source)):
-        return failed
     index = integer(setting.value) if setting else None
-    if setting is None or index is None or index < 0:
+    chosen = setting is not None and index is not None and index >= 0
+    empty = _empty_on(node, index) if chosen and index is not None else ""
+    if not empty and source.startswith(FOLDER) and _is_refused(node, source):
+        raise EvidenceMissing(Missing("the GIDs of both ends", MissingReason.UNDECIDED, "show_gids"))
+    if setting is None or index is None or not chosen:
         return NotApplicable(f"{source} sets no index")
-    empty = _empty_on(node, index)
     if not empty:
         return Passed(f"index {index} is in use on every active RoCE port")
     return Failed(
@@ -62,17 +65,10 @@ def gid_index_wrong(node: Node, source: str) -> Outcome:
     )
 
 
-def _modify_qp(node: Node, source: str) -> Failed | None:
-    """The failure if NCCL logged that a queue pair rejected the GID."""
+def _is_refused(node: Node, source: str) -> bool:
+    """Whether NCCL logged that a queue pair was refused, for which a wrong GID is one of the causes."""
     log = if_missing(None, nccl_log, node, source)
-    found = log.failure("ibv_modify_qp", EINVAL) if log else None
-    if found is None:
-        return None
-    return Failed(
-        seen=f"ibv_modify_qp failed with {EINVAL}: {found.record.text}",
-        expected="a GID index in use",
-        subject=node.describe_line(source, found.line),
-    )
+    return log is not None and log.failure("ibv_modify_qp", EINVAL) is not None
 
 
 def _empty_on(node: Node, index: int) -> str:

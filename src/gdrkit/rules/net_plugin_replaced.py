@@ -5,7 +5,7 @@ from __future__ import annotations
 from gdrkit.evidence import EvidenceMissing
 from gdrkit.facts.libraries import FOLDERS, MORE_FOLDERS, PLUGIN, find, net_plugins
 from gdrkit.facts.nccl_log import nccl_logs
-from gdrkit.messages.nccl_records import Network
+from gdrkit.messages.nccl_records import TCP, Network
 from gdrkit.node import Node, if_absent
 from gdrkit.rules.deciding_command import DecidingCommand
 from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, rule, the_node
@@ -46,7 +46,7 @@ def net_plugin_replaced(node: Node, _: str) -> Outcome:
         networks = log.all(Network)
         for found in networks:
             name = found.record.name
-            if name not in ("IB", "Socket"):
+            if name not in ("IB", *TCP):
                 return Failed(
                     seen=f"Using network {name}",
                     expected="IB",

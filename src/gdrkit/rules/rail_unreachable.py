@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from errno import ETIMEDOUT
+from errno import EHOSTUNREACH, ENETUNREACH, ETIMEDOUT
 
-from gdrkit.evidence import EvidenceMissing
+from gdrkit.evidence import EvidenceMissing, Missing, MissingReason
 from gdrkit.facts.nccl_log import logs, nccl_log
 from gdrkit.node import Node
 from gdrkit.rules.deciding_command import DecidingCommand
 from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, Status, rule
 
+UNREACHED = (ETIMEDOUT, ENETUNREACH, EHOSTUNREACH)
+"""Why an address does not resolve: Linux drivers/infiniband/core/addr.c."""
 GUIDE = "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html"
 
 
@@ -30,7 +32,8 @@ def rail_unreachable(node: Node, path: str) -> Outcome:
 
     How to tell: The log says `Call to ibv_modify_qp failed with 110 Connection timed out`, from INIT to RTR,
     with both GIDs: addresses of two subnets. `ping -I INTERFACE ADDRESS` from this NIC's interface to the
-    peer's address gets no answer. If NCCL says `retrying` and then goes on, nothing failed.
+    peer's address gets no answer. Without both GIDs, or with one that begins with fe80, the GID index may be
+    wrong instead: see gid-index-wrong. If NCCL says `retrying` and then goes on, nothing failed.
 
     What to do: Compare the subnets of both GIDs.
 
@@ -50,18 +53,20 @@ def rail_unreachable(node: Node, path: str) -> Outcome:
     reaches the NIC on the same rail, and the kernel cannot resolve the other address.
 
     Source: NCCL src/misc/ibvwrap.cc, wrap_ibv_modify_qp(); src/graph/search.cc, NCCL_CROSS_NIC;
-    github.com/NVIDIA/nccl/issues/2013; github.com/NVIDIA/dgx-spark-playbooks.
+    github.com/NVIDIA/nccl/issues/2013 and 769; github.com/NVIDIA/dgx-spark-playbooks.
     """
     try:
         log = nccl_log(node, path)
     except EvidenceMissing:
         return NotApplicable("not an NCCL log")
-    found = log.failure("ibv_modify_qp", ETIMEDOUT)
+    found = next(filter(None, (log.failure("ibv_modify_qp", number) for number in UNREACHED)), None)
     if found is None:
         return Passed("no such failure")
+    if not found.record.routable:
+        raise EvidenceMissing(Missing("the GIDs of both ends", MissingReason.UNDECIDED, "show_gids"))
     on = f" on {found.record.device}" if found.record.device else ""
     return Failed(
-        seen=f"ibv_modify_qp failed with {ETIMEDOUT}{on}: {found.record.text}",
+        seen=f"ibv_modify_qp failed with {found.record.number}{on}: {found.record.text}",
         expected="the peer's address resolves from this NIC",
         subject=node.describe_line(path, found.line),
     )

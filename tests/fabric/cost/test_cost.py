@@ -337,3 +337,9 @@ def test_a_product_name_finds_its_row(product, row):
 )  # fmt: skip
 def test_a_similar_product_name_finds_nothing(product):
     assert rates_of(product) is None
+
+
+def test_a_b300_reads_an_eighth_of_what_its_board_does():
+    """62 TB/s for eight GPUs, while each GPU of a GB300 has 8."""
+    assert rates_of("NVIDIA B300 SXM6 AC").memory_gb_per_s * 8 == 62_000
+    assert rates_of("NVIDIA GB300").memory_gb_per_s == 8000

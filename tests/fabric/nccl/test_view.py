@@ -114,6 +114,14 @@ def test_a_reason_that_lasts_comes_before_one_that_can_be_removed(device, gdr, b
     assert judge(read(text), {}).pairs[NEAR].receive.because == because
 
 
+def test_a_geforce_is_not_direct_where_the_file_leaves_its_support_open():
+    """The support that is assumed of GPUs is not assumed of a product that lacks it."""
+    text = TWO_SOCKETS.format(gdr=1).replace('rank="0" gdr="1"', 'rank="0"')
+    for device, direct in (("0x2684", False), ("0x2330", True)):
+        own = text.replace('busid="0000:1b:00.0" class', f'busid="0000:1b:00.0" device="{device}" class')
+        assert judge(read(own), {}).pairs[NEAR].receive.direct is direct
+
+
 def test_what_nccl_reads_from_its_machine_is_not_called_a_refusal():
     """The form of AWS's g5.48xlarge file: places of functions, and nothing else."""
     bare = '<system version="1"><cpu numaid="0"><pci busid="0000:00:16.0"/></cpu></system>'

@@ -122,3 +122,43 @@ PARTS = ["<system", ' version="1"', ">", "<cpu/>", "</system>", "<topology>", "G
 def test_any_bytes_give_a_graph_or_a_format_error(content):
     with contextlib.suppress(FormatError):
         from_file.read_topology(content)
+
+
+def test_xml_in_a_code_fence_is_read_as_the_same_file():
+    post = f"Our node, dumped by NCCL:\n\n```xml\n{DUMP}\n```\n\nWhy PHB?\n"
+
+    assert from_file.kind_of(post.encode()) is Kind.NCCL
+    found, alone = (from_file.read_topology(text.encode()).topology for text in (post, DUMP))
+    assert (found.gpus, found.nets) == (alone.gpus, alone.nets)
+
+
+@pytest.mark.parametrize("inner", ["<graphs></graphs", "<html></html>", "# GPU0\n<system>", ""])
+def test_a_fence_with_something_else_is_no_topology(inner: str):
+    assert from_file.kind_of(f"words\n```\n{inner}\n```\n".encode()) is None
+
+
+def test_a_name_beside_a_matrix_decides_for_all_its_pairs():
+    """A product without GPUDirect RDMA is the lasting reason, however near its NIC is."""
+    listed = "GPU 0: NVIDIA GeForce RTX 3090\nGPU 1: NVIDIA A30\n\n"
+    found = from_file.read_topology((listed + MATRIX).encode()).topology
+
+    assert [gpu.name for gpu in found.gpus] == ["NVIDIA GeForce RTX 3090", "NVIDIA A30"]
+
+
+LOGGED = (
+    "n1:47:48 [0] NCCL INFO === System : maxBw 24.0 totalBw 24.0 ===\n"
+    "n1:47:48 [0] NCCL INFO CPU/0-0 (1/1/2)\n"
+    "n1:47:48 [0] NCCL INFO + PCI[24.0] - GPU/0-4e000 (0)\n"
+    "n1:47:48 [0] NCCL INFO + PCI[24.0] - GPU/0-4f000 (1)\n"
+    "n1:47:48 [0] NCCL INFO ==========================================\n"
+)
+RANKS = "#  Rank  {0} Group  0 Pid     47 on n1 device  {0} [0x4e] {1}\n"
+
+
+def test_the_tree_of_a_log_has_the_product_that_its_test_lists():
+    ranks = RANKS.format(0, "NVIDIA GeForce RTX 4090") + RANKS.format(1, "NVIDIA GeForce RTX 4090")
+    mixed = RANKS.format(0, "NVIDIA GeForce RTX 4090") + RANKS.format(1, "NVIDIA L40S")
+
+    for listed, name in ((ranks, "NVIDIA GeForce RTX 4090"), (mixed, ""), ("", "")):
+        found = from_file.read_topology((listed + LOGGED).encode()).topology
+        assert [gpu.name for gpu in found.gpus] == [name, name]

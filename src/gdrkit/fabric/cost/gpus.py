@@ -61,7 +61,10 @@ GPUS: tuple[GpuRates, ...] = (
     GpuRates("A40", 696, 48, 149.7, None, "NVIDIA A40 datasheet", ("A40",)),
     GpuRates("A10", 600, 24, 125, None, "NVIDIA A10 datasheet", ("A10",)),
     GpuRates("B200", 7700, 180, 2250, 4500, "NVIDIA HGX B200 datasheet", ("B200",)),
-    GpuRates("B300", 8000, 288, 2250, 4500, f"NVIDIA DGX B300 datasheet, {_HALF}", ("B300",)),
+    GpuRates(
+        "B300", 7750, 288, 2250, 4500, f"NVIDIA Blackwell Ultra datasheet, 62 TB/s of 8 GPUs, {_HALF}",
+        ("B300",),
+    ),
     GpuRates(
         "GB200", 8000, 186, 2500, 5000, f"NVIDIA GB200 NVL72 datasheet, per GPU, {_HALF}",
         ("GB200",), joins_nodes=True,
@@ -91,7 +94,20 @@ GPUS: tuple[GpuRates, ...] = (
     GpuRates("V100-PCIe", 900, 32, 112, None, "NVIDIA V100 datasheet, FP16", ("V100", "PCIe")),
     GpuRates("V100", 900, 32, 125, None, "NVIDIA V100 datasheet, SXM2, FP16", ("V100",)),
 )  # fmt: skip
-"""More words first: `NVIDIA H100 PCIe` is one of the H100s."""
+"""More words first: `NVIDIA H100 PCIe` is one of the H100s.
+
+Compared with NVIDIA's own tables, which name the datasheets:
+A100, H100, H200, H20, A10, A30, A40, L4, L40S: github.com/NVIDIA/TensorRT-LLM at 16d2467
+tensorrt_llm/auto_parallel/cluster_info.py, with a100-datasheet-us-nvidia-1758950, a40-datasheet,
+a30-datasheet, nvidia-a10-datasheet, l40s-datasheet-28413, l4-datasheet-2595652.
+B200, GB200: github.com/ai-dynamo/aiconfigurator at 095f58a aic-core/src/aiconfigurator_core/systems, with
+nvdam.widen.net/s/wwnsxrhm2w/blackwell-datasheet-3384703; B300, GB300: the same, with
+resources.nvidia.com/en-us-blackwell-architecture/blackwell-ultra-datasheet.
+H800, H20-3e, GB10, RTX-5090: src/aiconfigurator/systems of the same repository at 77f0282, 6fc2ea0 (which
+has 4917 GB/s for H20-3e), f0f1266 (which has 213 TFLOP/s for GB10, measured with mmapeak) and 603ba74.
+RTX-PRO-6000-Server: NVIDIA's datasheet of December 2025 has 1597 GB/s, as public notes quote it; that
+repository has the 1792 of the Workstation Edition.
+GH200, V100, RTX-3090, RTX-4090, RTX-PRO-6000: no second table was found."""
 
 
 def rates_of(product: str) -> GpuRates | None:

@@ -117,6 +117,7 @@ def view(saved: SavedTopology, version: str, environment: Mapping[str, str]) -> 
     checks = first_checks(compute_paths(led, given))
     ends = _ends(led) | _parts(led, system, fused)
     known = _known(saved.node, rules)
+    shown = {gpu.id: gpu for gpu in topology.gpus}  # without what is assumed
     pairs = {}
     for gpu in whole.gpus:
         for net in whole.nets:
@@ -128,7 +129,7 @@ def view(saved: SavedTopology, version: str, environment: Mapping[str, str]) -> 
                 decided = partial(decide, led, ends[keys[0]], ends[keys[1]], settings=given, checks=checks)
                 decided = partial(decided, evidence=sides)
                 judge = partial(_direction, whole, decided, (ends[keys[0]], ends[keys[1]]), given, net)
-                judge = partial(judge, lasting(topology, gpu))
+                judge = partial(judge, lasting(topology, shown[gpu.id]))
                 pairs[gpu.id, net.id] = NcclPair(kind, physical.bandwidth, judge(True), judge(False))
     return NcclView(pairs, ignored_settings(given), assumed, fused, model_basis(version))
 
@@ -198,6 +199,8 @@ def _direction(
     found = decided(sends)
     through = _name(topology, found.via) if sends and found.via is not None else ""
     reason = found.because
+    if reason is None and never:  # the support of its GPU was only assumed
+        return DirectionView(False, never, "", through)
     if reason is None:
         return DirectionView(True, "", found.mode, through, mechanism=found.mechanism)
     because = never or WORDS.get(reason.condition) or reason.seen

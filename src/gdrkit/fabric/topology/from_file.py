@@ -81,9 +81,21 @@ _DRAWING = re.compile(r"^-(?:\+-)?\[[0-9a-f]{4,8}:[0-9a-f]{2}\]", re.MULTILINE)
 _LISTING = re.compile(r"^(?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[01][0-9a-f]\.[0-7] \S", re.MULTILINE)
 
 
+_QUOTED = re.compile(
+    rb"^[ \t>]*```\w*[ \t\r]*\n(?=[ \t\r\n]*<(?:system|topology|[?!]))(.*?)^[ \t>]*```", re.M | re.S
+)
+"""XML in a code fence, with words of a person around it."""
+
+
+def _unquoted(content: bytes) -> bytes:
+    """The first XML in a code fence; the content itself if it has none."""
+    found = _QUOTED.search(content) if b"```" in content else None
+    return content if found is None else found[1]
+
+
 def kind_of(content: bytes) -> TopologyFileKind | None:
     """The format of a file by its beginning; None if it is not a topology."""
-    start = content.lstrip(b"\xef\xbb\xbf \t\r\n")
+    start = _unquoted(content).lstrip(b"\xef\xbb\xbf \t\r\n")
     if start[:1] == b"<":
         if (root := _ROOT.match(start)) is None:
             return None
@@ -109,15 +121,15 @@ def read_topology(content: bytes) -> SavedTopology:
     kind = kind_of(content)
     match kind:
         case TopologyFileKind.NCCL:
-            system = nccl_xml.parse(content)
+            system = nccl_xml.parse(_unquoted(content))
             return SavedTopology(from_nccl_xml.topology(system), kind, system)
         case TopologyFileKind.LOG:
-            logged = from_nccl_log.topology(_text(content))
-            return SavedTopology(
-                logged.topology, kind, version=logged.version, environment=logged.environment
-            )
+            text = _text(content)
+            logged = from_nccl_log.topology(text)
+            named = _named(logged.topology, text)
+            return SavedTopology(named, kind, version=logged.version, environment=logged.environment)
         case TopologyFileKind.HWLOC:
-            return SavedTopology(from_hwloc.topology(hwloc_xml.parse(content)), kind)
+            return SavedTopology(from_hwloc.topology(hwloc_xml.parse(_unquoted(content))), kind)
         case TopologyFileKind.MATRIX:
             return SavedTopology(_of_matrix(_text(content)), kind)
         case TopologyFileKind.DRAWING:
@@ -135,6 +147,17 @@ def _of_matrix(text: str) -> Topology:
     matrix = topo_matrix.parse(text)
     count = sum(name.startswith("GPU") for name in matrix.names)
     return from_matrix.topology(matrix, gpu_listing.by_number(text.splitlines(), count))
+
+
+def _named(topology: Topology, text: str) -> Topology:
+    """A tree whose GPUs have the name that programs list in the same text, if they list only one product."""
+    listed = (gpu.name for line in text.splitlines() if (gpu := gpu_listing.numbered_gpu_in(line)))
+    names = set(listed)
+    if len(names) != 1:
+        return topology
+    (name,) = names
+    gpus = tuple(gpu if gpu.name else replace(gpu, name=name) for gpu in topology.gpus)
+    return replace(topology, gpus=gpus)
 
 
 def _text(content: bytes) -> str:
