@@ -24,6 +24,14 @@ def text_width() -> int:
     return min(max(columns(WIDTH), 60), 200)
 
 
+def text_rows() -> int | None:
+    """Lines of the terminal; None if the output is not a terminal, or one that does not say."""
+    try:
+        return (sys.stdout.isatty() and os.get_terminal_size(sys.stdout.fileno()).lines) or None
+    except (AttributeError, ValueError, OSError):
+        return None
+
+
 def colours() -> bool:
     """Whether standard output shows colours: a terminal that is not dumb, of a user who did not set NO_COLOR
     (no-color.org)."""

@@ -14,21 +14,23 @@ WIDTH = 100
 """Columns if the output is not a terminal, for example a mail or a ticket."""
 
 COMMAND, QUOTE = "command", "quote as it is"
-"""Styles of what stays on one line, however long: a command to be copied, and a line of a file or of another
+"""Styles of what stays on one line, however long: a command to copy, and a line of a file or of another
 program. A terminal that breaks such a line still copies it whole."""
 _AS_IT_IS = {COMMAND: "none", QUOTE: "none"}
 
 _PARTS = re.compile(r"[^/,;:=_.@|-]*[/,;:=_.@|-]+|[^/,;:=_.@|-]+")
 """Where a word that is longer than a line may be broken: after a separator of paths and names."""
 
-_WORDS = re.compile(r"`[^`]{1,40}`\S*\s*|\d[\d.]{0,9} [A-Za-z]{1,4}/s\S*\s*|\S+\s*|^\s+")
-"""What stays on one line: a word, a rate with its unit, and a short `command`, which is easier to copy so."""
+_WORDS = re.compile(
+    r"`[^`]{1,40}`\S*\s*|\d[\d.]{0,9} (?:[A-Za-z]{1,4}/s|[num]?s\b|[kMG]i?B\b)\S*\s*|\S+\s*|^\s+"
+)
+"""What stays on one line: a word, a number with its unit, and a short `command`, easier to copy so."""
 
 
 def render(
     rows: Iterable[Row], styles: Mapping[str, str], *, colour: bool = False, width: int | None = None
 ) -> str:
-    """The rows as lines of `width` columns, with ANSI colours if `colour`; a COMMAND or a QUOTE is one line."""
+    """The rows as lines of `width` columns, but a COMMAND or a QUOTE, with ANSI colours if `colour`."""
     from io import StringIO
 
     from rich.console import Console
