@@ -219,6 +219,13 @@ def write(text: str, *, styled: bool = False) -> None:
         sys.stdout.write(text)
 
 
+def write_lines(text: str, hanging: int) -> None:
+    """Write lines to standard output, wrapped to its width; the rest of a line is indented so far."""
+    from gdrkit.report.terminal import render
+
+    write(render([(hanging, "none", "", line) for line in text.splitlines()], {}, width=text_width()))
+
+
 def write_json(document: object, indent: int = 1) -> None:
     """Write a document to standard output as JSON: a struct, or bytes that are JSON already."""
     import msgspec
