@@ -38,6 +38,7 @@ def main(arguments: list[str]) -> int:
     if options.word is not None and (options.glossary or options.json):
         other = "--glossary" if options.glossary else "--json"
         parser().error(f"{other} prints the whole list; omit {options.word!r}")
+    from gdrkit.report.code_search import search
     from gdrkit.report.glossary import GLOSSARY, term
     from gdrkit.report.pages import page, titles
 
@@ -61,9 +62,8 @@ def main(arguments: list[str]) -> int:
         write(page_text(page(options.word), colour=coloured, width=text_width()), styled=coloured)
     elif (entry := term(options.word)) is not None:
         write(_entry(entry))
+        _list([match for match in search(options.word) if match.where != "glossary"])
     else:
-        from gdrkit.report.code_search import search
-
         if not (matches := search(options.word)):
             return _unknown(options.word, [*codes, *(entry.name for entry in GLOSSARY)])
         _list(matches)
