@@ -83,23 +83,24 @@ def test_a_pipe_has_100_columns_and_obeys_the_variable():
     assert 50 < widest(narrow.stdout) <= 60
 
 
-NODES = ("acs-redirect", "rail-down", "zgx-3285", "h200-vm", "signature-altered", "ubuntu-6.8-h100-no-verbs")
+NODES = ("acs-redirect", "rail-down", "zgx-3285", "signature-altered", "ubuntu-6.8-h100-no-verbs")
 OF_A_NODE = (
     "doctor", "doctor -v", "doctor --consumer all", "topo", "topo -v", "fix", "estimate",
     "estimate --model llama-3-70b --tp 16", "modprobe nvidia_peermem",
 )  # fmt: skip
 RAN = record(process(701), rdma=[device(*held(1, 701, 4 << 20, pairs=2))])
 OTHERS = (
-    "doctor acs-redirect rail-down", "ps ran.tar.gz", "ps -v ran.tar.gz", "nccl job.log", "nccl --all job.log", "explain job.log",
-    "explain -v job.log", "explain dmon.txt", "estimate --measured ib_write_bw.log acs-redirect", "prove log job.log",
-    "bench --loopback --sizes 4K", "codes", "codes --glossary", "codes acs-redirect", "codes PXB",
-    "codes 'port down'", "fleet doctor fleet/", "fleet doctor fleet/ --by layer", "fix --status",
-    "config --list", "--help", "doctor --help", "fleet --help", "estimate --help",
+    "doctor acs-redirect rail-down", "ps ran.tar.gz", "ps -v ran.tar.gz", "nccl job.log",
+    "nccl --all job.log", "explain job.log", "explain -v job.log", "explain dmon.txt",
+    "estimate --measured ib_write_bw.log acs-redirect", "prove log --log job.log",
+    "bench loopback --sizes 4K", "codes", "codes --glossary", "codes port-down", "codes PXB",
+    "codes 'port down'", "fleet doctor fleet/", "config --list", "--help", "doctor --help",
+    "fleet --help", "estimate --help",
 )  # fmt: skip
 
 TO_COPY = (
     r" *(do +)?\$ ",  # a command of gdr fix
-    r"  (?:gdr|sudo|nm|cat|lspci|dmesg|modinfo|kubectl|talosctl|ibv_\w+|nvidia-\w+) ",  # of a help or an answer
+    r"  (?:gdr|sudo|nm|cat|lspci|dmesg|modinfo|kubectl|talosctl|ibv_\w+|nvidia-\w+) ",  # of help, an answer
     r" *\| ",  # a line of a file that gdr fix writes
     r"(modprobe: |kernel: )",  # what another program would print
 )

@@ -120,7 +120,11 @@ def _show(report: Report, node: Node, options: argparse.Namespace) -> int:
     if options.quiet:
         pass
     elif options.json:
-        write_json(report)
+        from msgspec.structs import replace
+
+        from gdrkit.diagnosis import ports
+
+        write_json(replace(report, ports=ports(node)))
     elif options.line:
         from gdrkit.report.line import line
 

@@ -50,7 +50,9 @@ def _of_messages(words: str) -> dict[str, str]:
     from gdrkit.messages.errors import ERRORS
 
     wanted = " ".join(words.casefold().split())
-    texts = [(text, error.causes) for error in ERRORS for text in (error.words, error.modprobe, error.insmod)]
+    texts = [
+        (text, error.causes) for error in ERRORS for text in (error.words, error.modprobe, error.insmod)
+    ]
     texts += [(row.sample or row.template, row.causes) for row in CATALOGUE]
     found: dict[str, str] = {}
     for text, causes in texts:

@@ -123,8 +123,8 @@ GLOSSARY = (
     Term(
         "GDRDMA",
         "End of a channel line in NCCL's log, as in `[send] via NET/IB/0/GDRDMA`: this direction of this "
-        "channel carries GPU memory directly. A line without it means a copy in host memory. Only these lines "
-        "show which way was taken; NCCL_DEBUG=INFO prints them, and `gdr nccl` counts them.",
+        "channel carries GPU memory directly. A line without it means a copy in host memory. Only these "
+        "lines show which way was taken; NCCL_DEBUG=INFO prints them, and `gdr nccl` counts them.",
         also=("/GDRDMA",),
         codes=("proof-misread", "send-needs-nvlink", "gdr-level-too-low"),
     ),
