@@ -138,3 +138,25 @@ def test_a_line_fits_60_columns_or_is_one_to_copy(command, folder):
     assert shown.strip()
     long = [line for line in shown.splitlines() if cell_len(line) > 60]
     assert not [line for line in long if not any(re.match(pattern, line) for pattern in TO_COPY)]
+
+
+FRAME = "\N{BOX DRAWINGS LIGHT DOWN AND RIGHT}"
+
+
+@pytest.mark.parametrize(("rows", "drawn"), [(200, True), (20, False)])
+def test_doctor_draws_the_node_below_its_answers_where_all_of_it_fits_the_terminal(rows, drawn):
+    shown = on_a_terminal(80, "doctor", str(laid_down("acs-redirect")), rows=rows)
+    assert shown.startswith("READY") and (FRAME in shown) is drawn
+    assert ("-v shows the evidence and a picture" in " ".join(shown.split())) is not drawn
+    assert FRAME in on_a_terminal(80, "doctor", "-v", str(laid_down("acs-redirect")), rows=rows)
+
+
+@pytest.mark.parametrize(
+    ("given", "frame"), [({"TERM": "dumb"}, FRAME), ({"NO_COLOR": "1"}, FRAME), ({"LC_ALL": "C"}, "+-")]
+)
+def test_a_pipe_has_the_picture_without_colour_and_without_utf_8_in_ascii(given, frame):
+    command = [*GDR, "doctor", str(laid_down("acs-redirect"))]
+    piped = subprocess.run(command, capture_output=True, env={**PLAIN, "COLUMNS": "60", **given}, timeout=60)
+    shown = piped.stdout.decode()
+    assert f"\n{frame}" in shown and "\x1b" not in shown and widest(shown) <= 60
+    assert shown.isascii() is (frame != FRAME)
