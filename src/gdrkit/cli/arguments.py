@@ -220,10 +220,12 @@ def write(text: str, *, styled: bool = False) -> None:
 
 
 def write_lines(text: str, hanging: int) -> None:
-    """Write lines to standard output, wrapped to its width; the rest of a line is indented so far."""
-    from gdrkit.report.terminal import render
+    """Write lines to standard output, wrapped to its width; the rest of a line with columns is indented so
+    far, that of another a little."""
+    from gdrkit.report.terminal import Row, render
 
-    write(render([(hanging, "none", "", line) for line in text.splitlines()], {}, width=text_width()))
+    rows: list[Row] = [(hanging if "  " in line else 2, "none", "", line) for line in text.splitlines()]
+    write(render(rows, {}, width=text_width()))
 
 
 def write_json(document: object, indent: int = 1) -> None:
