@@ -131,7 +131,7 @@ def commands():
     yield from OTHERS
 
 
-@pytest.mark.parametrize("command", commands())
+@pytest.mark.parametrize("command", list(commands()))
 def test_a_line_fits_60_columns_or_is_one_to_copy(command, folder):
     words = [str(laid_down(word)) if word in NODES else word for word in shlex.split(command)]
     shown = on_a_terminal(60, *words, folder=folder)
