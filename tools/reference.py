@@ -214,6 +214,7 @@ def metrics_page() -> str:
         consumers={}, gpus=(), pairs=(), judgements={}, findings=(), what_then=(), plan=(), modprobe=None,
         probes=(), measurements=(), expectation=ExpectationSection(file="", met="yes", differs=()),
         in_use=(),
+        ports=(),
     )  # fmt: skip
     fleet = FleetReport(
         started="2026-11-22T23:31:05Z", seconds=0, complete=True, counts={}, groups=(), fixes=(), drift=(),

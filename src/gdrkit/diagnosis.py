@@ -10,7 +10,7 @@ from gdrkit.facts.expectation import Supplied, expectation
 from gdrkit.node import Node
 from gdrkit.repair.remedies.plan import explained, plan, predicted, what_then
 from gdrkit.report.build import build
-from gdrkit.report.document import Ceiling, ProcessInUse, Report
+from gdrkit.report.document import Ceiling, PortSection, ProcessInUse, Report
 from gdrkit.verdict import judge_node
 from gdrkit.verdict.path_state import State
 
@@ -58,6 +58,29 @@ def node_of(host: Host, expected: Supplied | None = None) -> Node:
     if expected is not None:
         node.supply(Source(expected.file), expectation.becomes(expected))
     return node
+
+
+def ports(node: Node) -> tuple[PortSection, ...]:
+    """The ports of a node with their rails; () where its PCI devices are not known."""
+    from gdrkit.consumers.nccl_releases import NEWEST_HELD
+    from gdrkit.evidence import EvidenceMissing
+    from gdrkit.fabric.topo_document import build as topo_document
+    from gdrkit.fabric.topology.from_file import of_node
+    from gdrkit.formats.errors import FormatError
+
+    try:
+        found = topo_document("", of_node(node, ask_driver=node.host.source != "live"), NEWEST_HELD, {})
+    except (EvidenceMissing, FormatError):
+        return ()
+    return tuple(
+        PortSection(
+            device=net.device, port=net.number, state=net.state, phys_state=net.phys_state,
+            rate_gbit_per_s=net.rate_gbit_per_s, link_layer=net.link_layer, netdev=net.netdev,
+            rail=found.rail_numbers.get(net.id),
+        )
+        for net in found.topology.nets
+        if net.device
+    )  # fmt: skip
 
 
 def _in_use(node: Node) -> tuple[ProcessInUse, ...]:

@@ -70,7 +70,8 @@ def test_the_cost_document_fits_its_published_schema(h100, capsys):
     jsonschema.validate(json.loads(capsys.readouterr().out), schema)
 
 
-def test_columns_stay_separate_with_a_tiny_share(h100, capsys):
+def test_columns_stay_separate_with_a_tiny_share(h100, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "100")
     main(["estimate", h100, "--model", "llama-3-70b", "--tp", "8", "--pp", "2"])
     rows = [line for line in capsys.readouterr().out.splitlines() if line.startswith("  staged ")]
     assert any("<0.1 %" in row for row in rows)
@@ -118,6 +119,16 @@ def test_a_node_without_evidence_is_unknown(tmp_path, capsys):
     assert capsys.readouterr().err
 
 
+def test_on_a_narrow_terminal_the_rows_of_a_table_are_sentences(h100, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "60")
+    main(["estimate", h100, "--model", "llama-3-70b", "--tp", "16"])
+    shown = " ".join(capsys.readouterr().out.split())
+    assert re.search(
+        r"staged: GB/s \d+ to \d+; on the network [^;]+; share of the step [^;]+; limit ", shown
+    )
+    assert "all-reduce: calls 160; payload " in shown
+
+
 def test_a_saved_topology_is_a_target(tmp_path, capsys):
     path = tmp_path / "topo.xml"
     path.write_text(DUMP)
@@ -125,7 +136,7 @@ def test_a_saved_topology_is_a_target(tmp_path, capsys):
     assert main(["estimate", str(path)]) == OK
     shown = capsys.readouterr().out
     assert shown.startswith("topo.xml: ceilings in one direction")
-    assert "bound by nic-link: PCIe 32 GT/s x8" in shown
+    assert "bound by nic-link: PCIe 32 GT/s x8" in " ".join(shown.split())
 
 
 @pytest.mark.parametrize(("link", "useless"), [("8.0 GT/s PCIe", True), ("16.0 GT/s PCIe", False)])

@@ -80,7 +80,8 @@ def answered_late(page: Any) -> list[int]:
     for width in WIDTHS:
         page.set_viewport_size({"width": width, "height": 800})
         tops = page.evaluate(
-            "[...document.querySelectorAll('.first>*')].map((part) => part.getBoundingClientRect().top)"
+            "[...document.querySelectorAll('.first>*')].filter((part) => part.getClientRects().length)"
+            ".map((part) => part.getBoundingClientRect().top)"
         )
         if tops and tops[0] > min(tops):
             found.append(width)

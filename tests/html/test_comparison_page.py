@@ -44,3 +44,18 @@ def test_the_same_node_twice_differs_in_nothing(tmp_path):
 def test_before_and_after_have_names_of_their_own(tmp_path):
     _, text = written(tmp_path, "ubuntu-6.8-h100", "ubuntu-6.8-h100")
     assert "<b>first</b> and <b>second</b>" in text
+
+
+def test_each_node_has_its_next_step_and_its_picture(tmp_path):
+    _, text = written(tmp_path, "rail-down", "nic-x4")
+    first, second = re.findall(r'<div class="way"><h3>.*?</figure></div>', text, re.DOTALL)
+    assert "sudo ibportstate -C mlx5_7 -D 0 1 enable" in first and "port DOWN" in first
+    assert "gdr codes link-degraded" in second and "x4 of x16" in second
+    assert 'class="pic high"' in first and 'class="pic"' in second, "eight GPUs are drawn from top to bottom"
+    ids = re.findall(r' id="([^"]+)"', text)
+    assert len(ids) == len(set(ids))
+
+
+def test_a_node_whose_devices_are_not_known_has_the_reason_in_place_of_a_picture(tmp_path):
+    _, text = written(tmp_path, "ubuntu-6.8-h100", "wsl2")
+    assert text.count('class="pic') == 2 and "No picture: " in text

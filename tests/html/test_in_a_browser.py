@@ -9,7 +9,7 @@ import pytest
 from gdrkit.cli import main
 from gdrkit.html.fleet_page import fleet_page
 from tests.evidence_nodes import build
-from tests.html import test_fleet_page, test_job_page, test_node_page
+from tests.html import gallery, test_fleet_page, test_job_page, test_node_page
 from tests.html.browser import answered_late, cut_on_paper, overflow, violations
 
 NODES = ("rail-down", "spark-two-cables", "h200-vm", "sixteen")
@@ -27,6 +27,11 @@ def fleet(folder, size=40):
     racks = {f"gpu{number:03d}": f"r{number // 8}" for number in range(size)}
     page.write_text(fleet_page(test_fleet_page.run_of(size, {7, 8}), "bundles/", racks))
     return page
+
+
+def mixed(folder):
+    """A fleet of 400 nodes with several faults at once."""
+    return gallery.fleet_of(gallery.incident_rows(20, folder), 400, lambda number: f"gpu{number:03d}")
 
 
 def hostile_node(folder):
@@ -128,6 +133,22 @@ def test_the_map_is_filtered_and_walked_by_keyboard_and_a_link_leads_to_its_stat
             assert page.inner_text("#drawer h3") == node
         page.click("text=Layers")
         assert page.url.endswith("#q=rack%3Ar2&node=gpu009&view=layers")
+
+
+def test_the_map_is_on_the_first_screen_and_a_chosen_node_is_beside_it(browser, tmp_path):
+    where = "(part) => { const { left, top, right, bottom } = part.getBoundingClientRect(); return "
+    with browser.opened(gallery.fleet_file(mixed(tmp_path), tmp_path / "fleet.html")) as page:
+        assert page.eval_on_selector("#map", f"{where}bottom; }}") <= 800
+        assert page.eval_on_selector(".next", f"{where}top; }}") < 100
+        page.focus("#map")
+        page.keyboard.press("ArrowRight")
+        beside = page.eval_on_selector("#drawer", f"{where}left; }}")
+        assert beside > page.eval_on_selector("#map", f"{where}right; }}")
+        page.set_viewport_size({"width": 360, "height": 740})
+        tops = [
+            page.eval_on_selector(part, f"{where}top; }}") for part in ("h1", ".next", "#map", "#drawer")
+        ]
+        assert tops == sorted(tops), "one below the other"
 
 
 def test_a_link_to_a_node_shows_what_stands_about_it(browser, tmp_path):

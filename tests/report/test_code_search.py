@@ -3,7 +3,7 @@
 import pytest
 
 from gdrkit.report.code_search import search
-from gdrkit.report.glossary import GLOSSARY
+from gdrkit.report.glossary import GLOSSARY, term
 from gdrkit.report.pages import titles
 
 
@@ -22,10 +22,30 @@ def test_a_word_in_a_title_or_in_the_text_of_a_term_is_found_after_names():
 
 
 def test_every_code_and_every_term_finds_itself_first_by_its_name():
-    for name in (*(row.code for row in titles()), *(term.name for term in GLOSSARY)):
+    for name in (*(row.code for row in titles()), *(entry.name for entry in GLOSSARY)):
         assert name in [match.name for match in search(name)], name
 
 
 def test_the_middle_of_a_word_and_a_part_of_the_words_are_no_match():
     assert "port" not in " ".join(match.name for match in search("ort"))
     assert search("port flux-capacitor") == [] and search("") == [] and search("--") == []
+
+
+def test_the_words_of_a_message_find_its_codes_the_likeliest_first():
+    found = [match.name for match in search("Invalid argument") if match.where != "glossary"]
+    assert found[0] == "peermem-stub" and {"module-crc-mismatch", "gid-index-wrong"} <= set(found)
+    refused = {match.name for match in search("key was  rejected")}
+    assert refused == {
+        "module-unsigned", "module-unknown-key", "module-signature-broken", "module-key-revoked",
+    }  # fmt: skip
+
+
+def test_words_of_a_message_in_another_order_and_short_ones_find_no_message():
+    assert not [match for match in search("argument Invalid") if "Message:" in match.text]
+    assert not [match for match in search("key") if "Message:" in match.text]
+
+
+@pytest.mark.parametrize("word", ["GDRDMA", "/GDRDMA", "gdrdma"])
+def test_what_a_channel_line_ends_in_is_explained(word):
+    entry = term(word)
+    assert entry is not None and "NET/IB/0/GDRDMA" in entry.text and "proof-misread" in entry.codes

@@ -2,6 +2,8 @@
 
 import re
 
+import pytest
+
 from gdrkit.diagnosis import node_of
 from gdrkit.evidence.target import open_host
 from gdrkit.report.fix import FixOptions, fix_report
@@ -14,7 +16,22 @@ def test_colours_change_no_word_and_commands_have_their_own():
     plain, coloured = fix_text(report), fix_text(report, colour=True)
 
     assert "\x1b" not in plain and re.sub(r"\x1b\[[\d;]*m", "", coloured) == plain
-    commands = [line for line in coloured.splitlines() if re.search(r"do +\$ ", line)]
-    others = [line for line in coloured.splitlines() if re.search(r"^\W*\d*m* +\| ", line)]
-    assert commands and all(line.startswith("\x1b[") for line in commands)
-    assert not any("\x1b" in line for line in others)
+    lines = list(zip(plain.splitlines(), coloured.splitlines(), strict=True))
+    commands = [painted for line, painted in lines if re.search(r"do +\$ ", line)]
+    others = [painted for line, painted in lines if re.search(r"^ +\| ", line)]
+    assert commands and all("\x1b[36m$ " in line for line in commands)
+    assert others and not any("\x1b" in line for line in others)
+
+
+@pytest.mark.parametrize("width", [60, 80, 200])
+def test_words_are_wrapped_and_a_command_or_a_line_of_a_file_never_is(width):
+    report = fix_report(node_of(open_host(str(laid_down("acs-redirect")))), FixOptions())
+    lines = fix_text(report, width=width).splitlines()
+
+    commands = {action.line for step in report.further for action in step.actions if action.kind == "run"}
+    assert commands and commands <= {line.partition("$ ")[2].partition("   #")[0] for line in lines}
+    written = "".join(action.content for step in report.further for action in step.actions)
+    assert written.splitlines() == [line.partition("| ")[2] for line in lines if re.match(" +[|] ?", line)]
+    others = [line for line in lines if not re.match(r" +(do +)?[$|]( |$)", line)]
+    assert 40 < max(map(len, others)) <= width
+    assert max(map(len, lines)) > 60

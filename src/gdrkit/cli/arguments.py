@@ -24,6 +24,14 @@ def text_width() -> int:
     return min(max(columns(WIDTH), 60), 200)
 
 
+def text_rows() -> int | None:
+    """Lines of the terminal; None if the output is not a terminal, or one that does not say."""
+    try:
+        return (sys.stdout.isatty() and os.get_terminal_size(sys.stdout.fileno()).lines) or None
+    except (AttributeError, ValueError, OSError):
+        return None
+
+
 def colours() -> bool:
     """Whether standard output shows colours: a terminal that is not dumb, of a user who did not set NO_COLOR
     (no-color.org)."""
@@ -209,6 +217,15 @@ def write(text: str, *, styled: bool = False) -> None:
         sys.stdout.styled(text)
     else:
         sys.stdout.write(text)
+
+
+def write_lines(text: str, hanging: int) -> None:
+    """Write lines to standard output, wrapped to its width; the rest of a line with columns is indented so
+    far, that of another a little."""
+    from gdrkit.report.terminal import Row, render
+
+    rows: list[Row] = [(hanging if "  " in line else 2, "none", "", line) for line in text.splitlines()]
+    write(render(rows, {}, width=text_width()))
 
 
 def write_json(document: object, indent: int = 1) -> None:

@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from gdrkit.agent.launch import is_destination
-from gdrkit.cli.arguments import Parser, number, status, write, write_json
+from gdrkit.cli.arguments import Parser, number, status, text_width, write_json, write_lines
 from gdrkit.cli.exit import OK, UNKNOWN, WARNING
 
 if TYPE_CHECKING:
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from gdrkit.transport.path_names import PathName
 
 SIZES = "64K,1M,16M,256M"
+NARROW = 80
+"""In fewer columns the table has a narrower first one."""
 _SIZE = re.compile(r"(\d+)([KMG]?)i?B?", re.IGNORECASE)
 _LARGEST = 1 << 34
 
@@ -115,7 +117,8 @@ def main(arguments: list[str]) -> int:
     if options.json:
         write_json(document, indent=2)
     else:
-        write(bench.as_text(document))
+        narrow = text_width() < NARROW
+        write_lines(bench.as_text(document, first=10 if narrow else 24), hanging=2)
     return _exit_code(document)
 
 

@@ -9,8 +9,11 @@ from gdrkit.cli.arguments import Parser, colours, text_width, write, write_json
 from gdrkit.cli.exit import OK, USAGE
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from gdrkit.report.code_search import Match
     from gdrkit.report.glossary import Term
+    from gdrkit.report.pages import CodeTitle
 
 
 def parser() -> Parser:
@@ -35,6 +38,7 @@ def main(arguments: list[str]) -> int:
     if options.word is not None and (options.glossary or options.json):
         other = "--glossary" if options.glossary else "--json"
         parser().error(f"{other} prints the whole list; omit {options.word!r}")
+    from gdrkit.report.code_search import search
     from gdrkit.report.glossary import GLOSSARY, term
     from gdrkit.report.pages import page, titles
 
@@ -48,7 +52,7 @@ def main(arguments: list[str]) -> int:
     elif options.glossary:
         write("".join(_entry(entry) for entry in GLOSSARY))
     elif options.word is None:
-        write("".join(f"{row.layer:<12} {row.code:<30} {row.title}\n" for row in codes.values()))
+        _index(codes.values())
     elif options.markdown:
         write(page(options.word))
     elif options.word in codes:
@@ -58,13 +62,26 @@ def main(arguments: list[str]) -> int:
         write(page_text(page(options.word), colour=coloured, width=text_width()), styled=coloured)
     elif (entry := term(options.word)) is not None:
         write(_entry(entry))
+        _list([match for match in search(options.word) if match.where != "glossary"])
     else:
-        from gdrkit.report.code_search import search
-
         if not (matches := search(options.word)):
             return _unknown(options.word, [*codes, *(entry.name for entry in GLOSSARY)])
         _list(matches)
     return OK
+
+
+def _index(pages: Iterable[CodeTitle]) -> None:
+    """Print the list of codes: a line each, for grep; on a terminal, titles are wrapped in their column."""
+    lines = [(f"{page.layer:<12} {page.code:<30} ", page.title) for page in pages]
+    if not sys.stdout.isatty():
+        write("".join(f"{label}{title}\n" for label, title in lines))
+        return
+    from gdrkit.report.terminal import Row, render
+
+    rows: list[Row] = [(len(label), "none", title, label) for label, title in lines]
+    if text_width() < 2 * len(lines[0][0]):
+        rows = [row for label, title in lines for row in ((0, "none", label.rstrip()), (4, "none", title))]
+    write(render(rows, {}, width=text_width()))
 
 
 def _list(matches: list[Match]) -> None:
@@ -86,9 +103,8 @@ def _entry(entry: Term) -> str:
     from textwrap import fill
 
     more = f" See: {', '.join(entry.codes)}." if entry.codes else ""
-    return (
-        fill(f"{entry.name}: {entry.text}{more}", 96, subsequent_indent="  ", break_on_hyphens=False) + "\n"
-    )
+    words = f"{entry.name}: {entry.text}{more}"
+    return fill(words, text_width(), subsequent_indent="  ", break_on_hyphens=False) + "\n"
 
 
 def _unknown(word: str, known: list[str]) -> int:

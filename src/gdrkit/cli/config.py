@@ -7,7 +7,7 @@ import sys
 from argparse import ArgumentTypeError
 from typing import TYPE_CHECKING
 
-from gdrkit.cli.arguments import Parser, matching, print_notes, write, write_json
+from gdrkit.cli.arguments import Parser, matching, print_notes, write, write_json, write_lines
 from gdrkit.cli.exit import BLOCKED, OK, UNKNOWN, WARNING
 from gdrkit.formats.misspelt import did_you_mean
 
@@ -149,7 +149,9 @@ def main(arguments: list[str]) -> int:
     if options.list:
         if options.kind is not None:
             parser().error(f"--list lists all kinds; omit {options.kind!r}")
-        write(_listed(explain=options.explain))
+        from gdrkit.repair.config import KINDS
+
+        write_lines(_listed(explain=options.explain), hanging=max(map(len, KINDS)) + 2)
         return OK
     if options.kind is None:
         parser().error("missing KIND; gdr config --list shows all kinds")

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import sys
 
-from gdrkit.cli.arguments import Parser, colours, encoding, print_notes, text_width, write, write_json
+from gdrkit.cli.arguments import (
+    Parser,
+    colours,
+    encoding,
+    print_notes,
+    text_rows,
+    text_width,
+    write,
+    write_json,
+)
 from gdrkit.cli.exit import STYLES, UNKNOWN
 from gdrkit.consumers.names import ALL, NAMES
 
@@ -37,7 +46,10 @@ def parser() -> Parser:
     parser.output()
     parser.add_argument("--line", action="store_true", help="print host, state and reason in 80 characters")
     parser.add_argument(
-        "-v", "--verbose", action="store_true", help="show the evidence of every finding, and a picture"
+        "-v",
+        "--verbose",
+        action="store_true",
+        help="show the evidence of every finding, and the picture of the node even if it scrolls",
     )
     parser.add_argument("-q", "--quiet", action="store_true", help="print nothing; only set the exit code")
     parser.add_argument("--probe", action="store_true", help="also ask the CUDA driver, in a child process")
@@ -108,7 +120,11 @@ def _show(report: Report, node: Node, options: argparse.Namespace) -> int:
     if options.quiet:
         pass
     elif options.json:
-        write_json(report)
+        from msgspec.structs import replace
+
+        from gdrkit.diagnosis import ports
+
+        write_json(replace(report, ports=ports(node)))
     elif options.line:
         from gdrkit.report.line import line
 
@@ -120,13 +136,13 @@ def _show(report: Report, node: Node, options: argparse.Namespace) -> int:
         target = quoted(options.target) if options.target else ""
         every = options.consumer == ALL
         shape = {"every": every, "colour": tty, "width": text_width(), "target": target}
-        words = text(report, verbose=options.verbose, **shape)
-        write(words + (_picture(node, colour=tty) if options.verbose else ""), styled=tty)
+        drawn = _picture(node, colour=tty)
+        write(text(report, verbose=options.verbose, picture=drawn, rows=text_rows(), **shape), styled=tty)
     return exit_code(report, options.require)  # gdrkit.cli.main puts it in the style
 
 
 def _picture(node: Node, *, colour: bool) -> str:
-    """The node in box characters, after an empty line; "" where its devices are not known."""
+    """The node in box characters; "" where its devices are not known."""
     from gdrkit.evidence import EvidenceMissing
     from gdrkit.fabric.picture import picture
     from gdrkit.fabric.picture_text import picture_text
@@ -137,8 +153,7 @@ def _picture(node: Node, *, colour: bool) -> str:
         drawn = picture(topology(node))
     except (EvidenceMissing, FormatError):
         return ""
-    shown = picture_text(drawn, width=text_width(), encoding=encoding(), colour=colour)
-    return f"\n{shown}" if shown else ""
+    return picture_text(drawn, width=text_width(), encoding=encoding(), colour=colour)
 
 
 ONE_NODE = (

@@ -8,7 +8,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from gdrkit.cli import estimate_model
-from gdrkit.cli.arguments import Parser, colours, print_notes, write, write_json
+from gdrkit.cli.arguments import Parser, colours, print_notes, text_width, write, write_json
 from gdrkit.cli.exit import NO_INPUT, OK, UNKNOWN, WARNING
 
 if TYPE_CHECKING:
@@ -153,7 +153,7 @@ def _report(
 
         shown = measured_text if measured else text
         terminal = colours()
-        write(shown(estimate, colour=terminal), styled=terminal)
+        write(shown(estimate, colour=terminal, width=text_width()), styled=terminal)
     return _code(estimate) if measured else OK if estimate.network.rate else UNKNOWN
 
 

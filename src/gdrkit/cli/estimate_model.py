@@ -6,7 +6,7 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from gdrkit.cli.arguments import Parser, colours, number, write, write_json
+from gdrkit.cli.arguments import Parser, colours, number, text_width, write, write_json
 from gdrkit.cli.exit import NO_INPUT, OK, UNKNOWN, USAGE
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ def answer(options: argparse.Namespace, machine: JobMachine) -> int:
     else:
         from gdrkit.fabric.cost.text import text
 
-        write(text(report, colour=colours()), styled=colours())
+        write(text(report, colour=colours(), width=text_width()), styled=colours())
     return OK if found.savings or not any(step.network_bytes for step in found.steps) else UNKNOWN
 
 

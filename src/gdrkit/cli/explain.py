@@ -64,7 +64,8 @@ def main(arguments: list[str]) -> int:
         terminal = colours()
         page = text(explanation, verbose=options.verbose, colour=terminal, width=text_width())
         if job is not None:
-            page += f"\nThe job of the NCCL log\n{text_of_job(job.document, colour=terminal)}"
+            words = text_of_job(job.document, colour=terminal, width=text_width())
+            page += f"\nThe job of the NCCL log\n{words}"
         write(page, styled=terminal)
     return combined_exit_code(explanation, job)
 

@@ -5,7 +5,16 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from gdrkit.cli.arguments import Parser, colours, matching, number, print_notes, write, write_json
+from gdrkit.cli.arguments import (
+    Parser,
+    colours,
+    matching,
+    number,
+    print_notes,
+    text_width,
+    write,
+    write_json,
+)
 from gdrkit.cli.exit import OK
 
 if TYPE_CHECKING:
@@ -172,7 +181,7 @@ def _print(options: argparse.Namespace) -> int:
         from gdrkit.report.fix_text import fix_text
 
         coloured = colours()
-        write(fix_text(report, colour=coloured), styled=coloured)
+        write(fix_text(report, colour=coloured, width=text_width()), styled=coloured)
     from gdrkit.cli.fix_apply import exit_code_without_plan
 
     return OK if report.ways else exit_code_without_plan(report)

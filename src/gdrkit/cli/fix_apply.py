@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from gdrkit.cli.arguments import can_ask, colours, write
+from gdrkit.cli.arguments import can_ask, colours, text_width, write
 from gdrkit.cli.exit import BLOCKED, BUSY, NO_OUTPUT, NO_PERMISSION, OK, UNKNOWN, WARNING
 from gdrkit.repair.apply.errors import AlreadyRunning, ApplyError
 
@@ -106,7 +106,7 @@ def _apply(options: argparse.Namespace, root: RootFS, plan: Plan) -> int:
         from gdrkit.report.fix_text import fix_text
 
         coloured = colours()
-        write(fix_text(report, colour=coloured), styled=coloured)
+        write(fix_text(report, colour=coloured, width=text_width()), styled=coloured)
         return exit_code_without_plan(report)
     if not options.yes and not can_ask():
         raise ApplyError(*_NO_TERMINAL)
@@ -182,10 +182,10 @@ def _confirmation(options: argparse.Namespace) -> ConfirmStep:
     """A function that shows a step and asks whether to carry it out."""
 
     def confirm(number: int, remedy: Remedy, procedure: Procedure) -> bool:
-        from gdrkit.report.fix_text import step_lines
+        from gdrkit.report.fix_text import step_text
 
         if not options.quiet or not options.yes:
-            write("\n".join(step_lines(_section(remedy, procedure), f"{number + 1}. ")) + "\n")
+            write(step_text(_section(remedy, procedure), f"{number + 1}. ", text_width()))
             sys.stdout.flush()
         if options.yes:
             return True

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from gdrkit.cli.arguments import Parser, print_notes, write, write_json
+from gdrkit.cli.arguments import Parser, print_notes, text_width, write, write_json
 from gdrkit.cli.exit import BLOCKED, OK, UNKNOWN
 
 if TYPE_CHECKING:
@@ -88,7 +88,10 @@ def _unknown(module: str) -> ModprobeSection:
 
 
 def _text(prediction: Prediction) -> str:
-    lines = [*prediction.stderr, *(f"kernel: {line}" for line in prediction.kernel_log)]
+    from gdrkit.report.terminal import QUOTE, Row, render
+
+    quotes = (*prediction.stderr, *(f"kernel: {line}" for line in prediction.kernel_log))
+    lines = []
     if prediction.result_unknown:
         lines.append(f"{prediction.module}: result unknown: an init function or an install command may fail")
     elif prediction.builtin:
@@ -108,4 +111,5 @@ def _text(prediction: Prediction) -> str:
         )
     if not prediction.result_unknown:
         lines += [f"assuming that the init function of {module} succeeds" for module in prediction.assumes]
-    return "\n".join(lines) + "\n"
+    rows: list[Row] = [(0, QUOTE, line) for line in quotes]
+    return render((*rows, *((2, "none", "", line) for line in lines)), {}, width=text_width())

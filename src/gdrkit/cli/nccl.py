@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from gdrkit.cli.arguments import Parser, colours, number, status, write, write_json
+from gdrkit.cli.arguments import Parser, colours, number, status, text_width, write, write_json
 
 MOST_RANKS = 1 << 20
 
@@ -63,7 +63,8 @@ def main(arguments: list[str]) -> int:
         from gdrkit.jobs.text import text
 
         terminal = colours()
-        write(text(report, rank=options.rank, every=options.all, colour=terminal), styled=terminal)
+        words = text(report, rank=options.rank, every=options.all, colour=terminal, width=text_width())
+        write(words, styled=terminal)
     return exit_code(report)
 
 

@@ -6,7 +6,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from gdrkit.agent.native.cuda_abi import DEVICE_ATTRIBUTES, INVALID_VALUE, REFUSALS
-from gdrkit.cli.arguments import Parser, write
+from gdrkit.cli.arguments import Parser, text_width, write, write_lines
 from gdrkit.cli.exit import OK, UNKNOWN
 from gdrkit.formats.whole_number import whole_number
 
@@ -32,6 +32,8 @@ DECIDING = (
 )  # fmt: skip
 """Other calls that are shown without -v."""
 
+WIDE = 100
+"""Columns from which the answers are in a column of their own."""
 DMA_BUF = "/dmabuf:"
 """The name of a dma-buf's file in the kernel: drivers/dma-buf/dma-buf.c, dmabuffs_dname()."""
 
@@ -72,13 +74,16 @@ def main(arguments: list[str]) -> int:
             sys.stderr.write(f"gdr probe: {name}: {missing.why.value}: {missing.ask}\n")
             continue
         try:
-            output = answer if options.json else _as_text(name, answer, options.verbose)
+            output = _as_text(name, answer, options.verbose)
             if any(call.result == 0 for call in parse(answer)):
                 code = OK
         except FormatError as error:
             sys.stderr.write(f"gdr probe: {name}: {error}\n")
             continue
-        write(output)
+        if options.json or text_width() >= WIDE:
+            write(answer if options.json else output)
+        else:
+            write_lines(output, hanging=17)
     return code
 
 
@@ -113,7 +118,8 @@ def _as_text(name: str, text: str, verbose: bool) -> str:
 
     calls = parse(text)
     shown = [call for call in calls if verbose or _decides(call)]
-    lines = [f"{call.subject or name:<14} {_what(call):<71} {_value(name, call)}" for call in shown]
+    column = 71 if text_width() >= WIDE else 0
+    lines = [f"{call.subject or name:<14} {_what(call):<{column}} {_value(name, call)}" for call in shown]
     if not lines:
         failed = next((call for call in calls if call.result), None)
         reason = f"{_what(failed)}: {_value(name, failed)}" if failed else "nothing to probe"

@@ -9,7 +9,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from gdrkit.cli import bench
-from gdrkit.cli.arguments import Parser, status, write, write_json
+from gdrkit.cli.arguments import Parser, status, write_json, write_lines
 from gdrkit.cli.exit import NO_INPUT
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def main(arguments: list[str]) -> int:
     if options.json:
         write_json(document)
     else:
-        write(prove.as_text(document, every=options.all))
+        write_lines(prove.as_text(document, every=options.all), hanging=18)
     return int(prove.exit_code(document, options.require))
 
 

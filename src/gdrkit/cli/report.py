@@ -89,17 +89,25 @@ def main(arguments: list[str]) -> int:
 
 def _compared(options: argparse.Namespace) -> int:
     """Write the page about two nodes; the exit code is that of the worse one, as in gdr doctor A B."""
+    from gdrkit.evidence.quoting import quoted
+    from gdrkit.fabric.picture import picture
     from gdrkit.fleet.judge import row_of
-    from gdrkit.html.comparison_page import comparison_page, sides
+    from gdrkit.html.comparison_page import Side, comparison_page, named
     from gdrkit.report.exit_code import exit_code
 
-    targets = (options.target, options.other)
-    (one, first), (other, second) = (_judged(target, options) for target in targets)
-    rows = row_of(one, first, options.target), row_of(other, second, options.other)
-    left, right = sides(first, second, rows, (called(options.target), called(options.other)))
-    hosts = (first.node.hostname, second.node.hostname)
+    def side(target: str) -> Side:
+        node, report = _judged(target, options)
+        topo, why = _topology(node, called(target))
+        return Side(
+            name="", source=called(target), report=report, row=row_of(node, report, target),
+            drawn=picture(topo.topology, topo.rail_numbers) if topo else None, why_no_picture=why,
+            target=quoted(target),
+        )  # fmt: skip
+
+    left, right = named(side(options.target), side(options.other))
+    hosts = (left.report.node.hostname, right.report.node.hostname)
     _write(comparison_page(left, right, _now()), f"{left.name}-{right.name}", options, hosts)
-    return max(exit_code(first, None), exit_code(second, None))
+    return max(exit_code(left.report, None), exit_code(right.report, None))
 
 
 def _given(name: str) -> Given:

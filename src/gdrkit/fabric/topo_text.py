@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import chain
 
-from gdrkit.agent.streams import visible
 from gdrkit.fabric.picture import picture
-from gdrkit.fabric.picture_text import MARK, PLAIN, picture_text
+from gdrkit.fabric.picture_text import picture_text
 from gdrkit.fabric.topo_document import NcclSection, TopoDocument
 from gdrkit.fabric.topo_pairs import TopoPair
 from gdrkit.fabric.topo_tree import tree
+from gdrkit.report.terminal import QUOTE, Row, render
 
 WIDTH = 100
 PORTS_SHOWN = 4
 """How many ports of a GPU are named if all are equally near."""
+
+
+STYLES = {"mark": "red"}
+EMPTY: Row = 0, "", ""
 
 
 def text(
@@ -21,23 +26,33 @@ def text(
     encoding: str | None = "utf-8",
 ) -> str:  # fmt: skip
     """The document as lines; `encoding` says whether the picture may have box characters."""
-    lines = [f"{document.source}: {_count(document)}", "", *_rails(document)]
+
+    def lines(rows: Iterable[Row]) -> str:
+        return render(rows, STYLES, colour=colour, width=width)
+
+    shown = lines([(0, "none", f"{document.source}: {_count(document)}"), EMPTY, *_rails(document)])
     drawn = picture(document.topology, document.rail_numbers) if document.topology.devices else None
     if drawn is not None and drawn.cpus:
-        lines += picture_text(drawn, width=width, encoding=encoding, colour=colour).splitlines()
-        lines.append("")
-    lines += [*_tree(document, ports, colour), *_tables(document, width), *_nccl(document, width)]
-    lines += _findings(document)
-    return "\n".join(lines) + "\n"
+        shown += picture_text(drawn, width=width, encoding=encoding, colour=colour) + "\n"
+    below = (_tree(document, ports), _tables(document, width), _nccl(document, width), _findings(document))
+    return shown + lines(chain.from_iterable(below))
 
 
-def _tree(document: TopoDocument, ports: bool, colour: bool) -> Iterator[str]:
+def _prose(words: str) -> Row:
+    """Words that are wrapped, lines after the first a little to the right."""
+    return 2, "none", "", words
+
+
+def _tree(document: TopoDocument, ports: bool) -> Iterator[Row]:
+    """A row for each device, and one below it for each of its faults."""
     if document.topology.devices:
-        for words, mark in tree(document.topology, ports=ports):
-            shown = f"  ! {mark}" if mark else ""
-            words, shown = visible(words), visible(shown)
-            yield words + (f"{MARK}{shown}{PLAIN}" if colour and shown else shown)
-        yield ""
+        for words, marks in tree(document.topology, ports=ports):
+            margin = len(words) - len(words.lstrip())
+            name, _, about = words.lstrip().partition("  ")
+            indent = margin + len(name) + 2
+            yield indent, "none", about, f"{'':{margin}}{name}"
+            yield from ((indent, "mark", f"! {mark}") for mark in marks)
+        yield EMPTY
 
 
 def _count(document: TopoDocument) -> str:
@@ -51,7 +66,7 @@ def _several(number: int, word: str) -> str:
     return f"{number} {word}{'' if number == 1 else 's'}"
 
 
-def _rails(document: TopoDocument) -> Iterator[str]:
+def _rails(document: TopoDocument) -> Iterator[Row]:
     """The nearest ports of each GPU, the first thing that one wants to know of a node."""
     if not document.rails:
         return
@@ -59,19 +74,20 @@ def _rails(document: TopoDocument) -> Iterator[str]:
     first = max(len(names[rail.gpu]) for rail in document.rails)
     down = {net.id: net.state for net in document.topology.nets if net.is_down}
     words = {True: "", False: "  (NCCL: not direct)", None: "  (NCCL: not known)"}
-    yield "nearest ports of each GPU"
+    yield _prose("nearest ports of each GPU")
     for rail in document.rails:
         ports = [f"{name} ({down[name]})" if name in down else name for name in rail.nearest[:PORTS_SHOWN]]
         if len(rail.nearest) > PORTS_SHOWN:
             ports.append(f"{len(rail.nearest) - PORTS_SHOWN} more")
-        yield f"{names[rail.gpu].ljust(first)}  {rail.path.ljust(4)}  {', '.join(ports)}{words[rail.direct]}"
-    yield ""
+        label = f"{names[rail.gpu].ljust(first)}  {rail.path.ljust(4)}  "
+        yield len(label), "none", f"{', '.join(ports)}{words[rail.direct]}", label
+    yield EMPTY
 
 
 # -- tables ----------------------------------------------------------------------------------------
 
 
-def _tables(document: TopoDocument, width: int) -> Iterator[str]:
+def _tables(document: TopoDocument, width: int) -> Iterator[Row]:
     gpus = {gpu.id: gpu.id for gpu in document.topology.gpus}
     cells = {
         (cell.one, cell.other): cell.word
@@ -79,17 +95,17 @@ def _tables(document: TopoDocument, width: int) -> Iterator[str]:
         if cell.one in gpus and cell.other in gpus
     }
     if cells:
-        yield "GPU to GPU, path types of nvidia-smi"
+        yield _prose("GPU to GPU, path types of nvidia-smi")
         yield from _table(_gpu_names(document), list(gpus), cells, width)
-        yield ""
+        yield EMPTY
     if not document.pairs:
-        yield "no GPU-NIC pairs"
-        yield ""
+        yield _prose("no GPU-NIC pairs")
+        yield EMPTY
         return
     cells = {(pair.gpu, pair.net): _cell(pair) for pair in document.pairs}
-    yield "path types: nvidia-smi/NCCL, one word if both agree; * with an obstacle, see below"
+    yield _prose("path types: nvidia-smi/NCCL, one word if both agree; * with an obstacle, see below")
     yield from _table(_gpu_names(document), _nets(document), cells, width)
-    yield ""
+    yield EMPTY
 
 
 def _gpu_names(document: TopoDocument) -> dict[str, str]:
@@ -115,7 +131,7 @@ def _cell(pair: TopoPair) -> str:
 
 def _table(
     names: dict[str, str], nets: list[str], cells: dict[tuple[str, str], str], width: int
-) -> Iterator[str]:
+) -> Iterator[Row]:
     """GPUs in rows, others in columns; columns that do not fit follow in another table."""
     first = max(map(len, names.values()))
     widths = {net: max(len(net), *(len(cells.get((gpu, net), "")) for gpu in names)) for net in nets}
@@ -125,41 +141,41 @@ def _table(
         while nets and used + 2 + widths[nets[0]] <= width:
             used += 2 + widths[nets[0]]
             here.append(nets.pop(0))
-        yield "  ".join((" " * first, *(net.ljust(widths[net]) for net in here))).rstrip()
+        yield 0, QUOTE, "  ".join((" " * first, *(net.ljust(widths[net]) for net in here))).rstrip()
         for gpu, name in names.items():
             row = (cells.get((gpu, net), "").ljust(widths[net]) for net in here)
-            yield "  ".join((name.ljust(first), *row)).rstrip()
+            yield 0, QUOTE, "  ".join((name.ljust(first), *row)).rstrip()
         if nets:
-            yield ""
+            yield EMPTY
 
 
 # -- NCCL ------------------------------------------------------------------------------------------
 
 
-def _nccl(document: TopoDocument, width: int) -> Iterator[str]:
+def _nccl(document: TopoDocument, width: int) -> Iterator[Row]:
     nccl = document.nccl
     if nccl is None:
         return
     given = "".join(f", {name}={value}" for name, value in nccl.environment.items())
-    yield f"GPUDirect RDMA with NCCL {nccl.version}{given}: send/receive, one word if both agree"
+    yield _prose(f"GPUDirect RDMA with NCCL {nccl.version}{given}: send/receive, one word if both agree")
     cells = {(pair.gpu, pair.net): _direct(pair) for pair in document.pairs}
     yield from _table(_gpu_names(document), _nets(document), cells, width)
     yield from _reasons(document)
-    yield f"NCCL {nccl.version}'s rules: {nccl.model_basis}"
-    yield ""
+    yield _prose(f"NCCL {nccl.version}'s rules: {nccl.model_basis}")
+    yield EMPTY
     for name in nccl.fused:
-        yield f"used by NCCL as one NIC: {name}"
+        yield _prose(f"used by NCCL as one NIC: {name}")
     for setting in nccl.ignored:
-        yield f"no effect: {setting}"
+        yield _prose(f"no effect: {setting}")
     for setting in nccl.not_modelled:
-        yield f"not modelled, its effect is not shown: {setting}"
+        yield _prose(f"not modelled, its effect is not shown: {setting}")
     if len(nccl.environment) > len(nccl.not_modelled):
         yield from _changed(nccl)
-        yield ""
+        yield EMPTY
     if nccl.assumed:
-        yield "assumed, since the source does not show it:"
-        yield from (f"  {words}" for words in nccl.assumed)
-        yield ""
+        yield _prose("assumed, since the source does not show it:")
+        yield from (_prose(f"  {words}") for words in nccl.assumed)
+        yield EMPTY
 
 
 def _direct(pair: TopoPair) -> str:
@@ -167,35 +183,37 @@ def _direct(pair: TopoPair) -> str:
     return "/".join(words)
 
 
-def _reasons(document: TopoDocument) -> Iterator[str]:
+def _reasons(document: TopoDocument) -> Iterator[Row]:
     """Each reason for a "no" once, with the number of directions."""
     count: dict[str, int] = {}
     for pair in document.pairs:
         for view in (pair.send, pair.receive):
             if view is not None and view.because:
                 count[view.because] = count.get(view.because, 0) + 1
-    yield from (f"no: {reason} ({_several(number, 'direction')})" for reason, number in count.items())
+    yield from (
+        _prose(f"no: {reason} ({_several(number, 'direction')})") for reason, number in count.items()
+    )
     if any(pair.send is not None and pair.send.through for pair in document.pairs):
-        yield "PXN: sends through another GPU of the node that is nearer to the NIC"
+        yield _prose("PXN: sends through another GPU of the node that is nearer to the NIC")
 
 
-def _changed(nccl: NcclSection) -> Iterator[str]:
+def _changed(nccl: NcclSection) -> Iterator[Row]:
     """The effects of the environment, equal ones together."""
     alike: dict[tuple[str, str, str], list[str]] = {}
     for change in nccl.changes:
         key = change.what, change.before, change.after
         alike.setdefault(key, []).append(f"{change.gpu} {change.net}")
     if not alike:
-        yield "the environment has no effect"
+        yield _prose("the environment has no effect")
     for (what, before, after), pairs in alike.items():
         more = f" and {len(pairs) - 1} more" if len(pairs) > 1 else ""
-        yield f"changed, {what}: {before} -> {after}: {pairs[0]}{more}"
+        yield _prose(f"changed, {what}: {before} -> {after}: {pairs[0]}{more}")
 
 
 # -- findings --------------------------------------------------------------------------------------
 
 
-def _findings(document: TopoDocument) -> Iterator[str]:
+def _findings(document: TopoDocument) -> Iterator[Row]:
     """Each obstacle once, with the pairs that it affects; then what is not known."""
     found: dict[tuple[str, str, str], list[str]] = {}
     for pair in document.pairs:
@@ -204,15 +222,14 @@ def _findings(document: TopoDocument) -> Iterator[str]:
             found.setdefault(key, []).append(f"{pair.gpu} {pair.net}")
     for (code, address, seen), between in found.items():
         more = f" and {len(between) - 1} more" if len(between) > 1 else ""
-        yield f"* {code} at {address}: {seen}, between {between[0]}{more}"
+        yield _prose(f"* {code} at {address}: {seen}, between {between[0]}{more}")
     for code in dict.fromkeys(code for code, _, _ in found):
-        yield f"  cost and remedy: gdr codes {code}"
+        yield _prose(f"  cost and remedy: gdr codes {code}")
     unknown = {port for pair in document.pairs for port in pair.unknown_ports}
     if unknown:
-        yield f"ACS is not known of {_several(len(unknown), 'port')} between GPUs and NICs"
-    yield from document.contradictions
-    yield from document.topology.notes
+        yield _prose(f"ACS is not known of {_several(len(unknown), 'port')} between GPUs and NICs")
+    yield from map(_prose, (*document.contradictions, *document.topology.notes))
     if document.advice:
-        yield ""
-        yield "what to do:"
-        yield from (f"  {words}" for words in document.advice)
+        yield EMPTY
+        yield _prose("what to do:")
+        yield from (_prose(f"  {words}") for words in document.advice)

@@ -16,7 +16,7 @@ from gdrkit.fabric.topology.graph import (
 )
 from gdrkit.fabric.topology.paths import enforced, link_fault
 
-Line = tuple[str, str]  # a device, and its faults
+Line = tuple[str, tuple[str, ...]]  # a device, and its faults
 
 VENDORS = {
     "1000": "Broadcom", "10b5": "PLX", "11f8": "Microchip", "15b3": "NVIDIA", "10de": "NVIDIA",
@@ -32,12 +32,12 @@ def tree(topology: Topology, *, ports: bool = False) -> Iterator[Line]:
     below."""
     drawer = _Drawer(topology, ports)
     for numa_node in numa_nodes(topology):
-        yield numa_words(topology, numa_node), ""
+        yield numa_words(topology, numa_node), ()
         here = [d for d in topology.below.get("", ()) if d.numa_node == numa_node]
         yield from _bridges(drawer, topology, here)
         for net in topology.nets:
             if not net.address and net.numa_node == numa_node and (topology.devices or net.nccl):
-                yield f"  {net_words(net)}, {'no PCI device' if net.nccl else 'PCI function not known'}", ""
+                yield f"  {net_words(net)}, {'no PCI device' if net.nccl else 'PCI function not known'}", ()
 
 
 def numa_nodes(topology: Topology) -> list[int | None]:
@@ -72,7 +72,7 @@ def _bridges(drawer: _Drawer, topology: Topology, here: list[TopologyDevice]) ->
     for bus in buses:
         margin = "  "
         if bus:
-            yield f"{margin}host bridge {bus}", ""
+            yield f"{margin}host bridge {bus}", ()
             margin += "  "
         for device in (d for d in here if d.host_bridge == bus):
             yield from drawer.draw(device, margin, ())
@@ -98,7 +98,7 @@ class _Drawer:
             for child in below:
                 yield from self.draw(child, margin, marks)
             return
-        yield f"{margin}{device.address}  {self.words(device)}", "; ".join(marks)
+        yield f"{margin}{device.address}  {self.words(device)}", marks
         for child in below:
             yield from self.draw(child, margin + "  ", ())
 

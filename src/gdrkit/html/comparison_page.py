@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from gdrkit.fabric.picture import Picture
+from gdrkit.fabric.picture_svg import RULES, scoped
 from gdrkit.fleet.document import NodeRow
 from gdrkit.fleet.peers import differing
 from gdrkit.fleet.traits import MUST_MATCH
 from gdrkit.html import page
+from gdrkit.html.figure import figure, next_step
 from gdrkit.html.node_sections import STATE_GLYPHS
-from gdrkit.html.page import glyph, rich, safe, section, table
+from gdrkit.html.page import file, glyph, rich, safe, section, table
 from gdrkit.report.answers import reason, works
 from gdrkit.report.document import GpuSection, Report
 from gdrkit.verdict.findings import Finding
@@ -18,12 +21,15 @@ from gdrkit.verdict.findings import Finding
 
 @dataclass(frozen=True)
 class Side:
-    """One of the two: its report, its traits, and how the page calls it."""
+    """One of the two: its report, its traits, its picture or why it has none, and how the page calls it."""
 
     name: str
     source: str
     report: Report
     row: NodeRow
+    drawn: Picture | None
+    why_no_picture: str
+    target: str  # for the commands that the page suggests
 
 
 def comparison_page(one: Side, other: Side, made: str) -> str:
@@ -38,20 +44,18 @@ def comparison_page(one: Side, other: Side, made: str) -> str:
             ("Report made", safe(made)),
             page.by("gdr report"),
         ),
-        style="",
+        style=file("node.css") + file("comparison.css") + scoped(RULES, ".pic"),
         script="",
         data={},
     )
 
 
-def sides(
-    one: Report, other: Report, rows: tuple[NodeRow, NodeRow], sources: tuple[str, str]
-) -> tuple[Side, Side]:
+def named(one: Side, other: Side) -> tuple[Side, Side]:
     """The two, by host name where the names differ, else by what was read."""
-    names = [report.node.hostname or source for report, source in zip((one, other), sources, strict=True)]
+    names = [side.report.node.hostname or side.source for side in (one, other)]
     if names[0] == names[1]:
-        names = list(sources) if sources[0] != sources[1] else ["first", "second"]
-    return Side(names[0], sources[0], one, rows[0]), Side(names[1], sources[1], other, rows[1])
+        names = [one.source, other.source] if one.source != other.source else ["first", "second"]
+    return replace(one, name=names[0]), replace(other, name=names[1])
 
 
 def _first(one: Side, other: Side) -> str:
@@ -61,17 +65,18 @@ def _first(one: Side, other: Side) -> str:
         if states[0] == states[1]
         else f"{one.name} is {states[0]}, {other.name} is {states[1]}."
     )
-    both = "".join(_side(side) for side in (one, other))
-    return f'<div class="verdict" id="verdict"><h1>{safe(words)}</h1>{both}</div>'
+    both = "".join(_side(side, key) for side, key in ((one, "-1"), (other, "-2")))
+    return f'<div class="verdict" id="verdict"><h1>{safe(words)}</h1></div><div class="both">{both}</div>'
 
 
-def _side(side: Side) -> str:
-    """The answers of one node: does it work, and why not."""
+def _side(side: Side, key: str) -> str:
+    """The answers of one node: does it work, why not, and what now; and its picture."""
     report = side.report
     _, why = reason(report)
     return (
         f'<div class="way"><h3>{glyph(STATE_GLYPHS[report.verdict.state])} {safe(side.name)}: '
-        f"{safe(report.verdict.state.value)}</h3><p>{rich(works(report))} {rich(why)}</p></div>"
+        f"{safe(report.verdict.state.value)}</h3><p>{rich(works(report))} {rich(why)}</p>"
+        f"{next_step(report, side.target)}{figure(side.drawn, side.why_no_picture, key=key)}</div>"
     )
 
 

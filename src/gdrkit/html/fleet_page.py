@@ -37,7 +37,7 @@ def fleet_page(report: FleetReport, source: str, racks: Mapping[str, str] | None
     """The page of a run, as one HTML document. `source` is what was asked, as the user named it; `racks` has
     the rack of each node, where their names do not show it."""
     total = len(report.nodes)
-    main = (_first, _map, _groups, _odd, _drift, _mismatches, _changes)
+    main = (_first, _groups, _odd, _drift, _mismatches, _changes)
     return page.report(
         title=f"{_in_need(report)} of {total} nodes need something",
         crumb=f"<b>{safe(source)}</b> {total} nodes",
@@ -79,7 +79,7 @@ def _first(report: FleetReport) -> str:
     first = f'<div class="next"><h2>Do this first</h2><ol>{fixes}</ol></div>' if fixes else ""
     return (
         f'<div class="first fleet"><div class="verdict" id="verdict"><h1>{safe(words)}</h1>'
-        f'<ul class="counts">{counts}</ul></div>{first}</div>'
+        f'<ul class="counts">{counts}</ul></div>{_map(report)}{first}</div>'
     )
 
 
@@ -92,21 +92,23 @@ def _map(report: FleetReport) -> str:
         f'<li><i class="cell {s.value}"></i>{s.value}</li>' for s in STANDINGS if s in report.counts
     )
     options = "".join(f'<option value="{safe(hint)}"></option>' for hint in list(hints)[:SUGGESTIONS])
-    return section(
-        "nodes",
-        "Every node",
-        "Point at a node, or move with the arrow keys. The letter is its group. The filter takes words, all "
-        "of which must match, and `standing:`, `cause:`, `layer:`, `rack:`, `group:` or `node:` with "
-        "alternatives: `node:a,b`.",
-        '<div class="bar script-only"><label>Filter <input id="filter" type="search" list="hints" '
-        f'autocomplete="off" spellcheck="false"></label><datalist id="hints">{options}</datalist> '
-        '<span id="matches"></span><span class="views" role="group" aria-label="Order of the map">'
-        '<button type="button" data-view="racks" aria-pressed="true">Racks</button>'
-        '<button type="button" data-view="layers" aria-pressed="false">Layers</button></span></div>'
-        '<div class="nodes"><canvas id="map" class="script-only" tabindex="0" role="application" '
-        'aria-label="Map of the nodes: arrow keys move from node to node"></canvas>'
-        '<div id="drawer" role="region" aria-label="The chosen node" hidden></div></div>'
-        f'<ul class="key script-only">{key}</ul>',
+    return (
+        section(
+            "nodes",
+            "Every node",
+            "Point at a node, or move with the arrow keys. The letter is its group. The filter takes words, "
+            "all of which must match, and `standing:`, `cause:`, `layer:`, `rack:`, `group:` or `node:` "
+            "with alternatives: `node:a,b`.",
+            '<div class="bar script-only"><label>Filter <input id="filter" type="search" list="hints" '
+            f'autocomplete="off" spellcheck="false"></label><datalist id="hints">{options}</datalist> '
+            '<span id="matches"></span><span class="views" role="group" aria-label="Order of the map">'
+            '<button type="button" data-view="racks" aria-pressed="true">Racks</button>'
+            '<button type="button" data-view="layers" aria-pressed="false">Layers</button></span></div>'
+            '<canvas id="map" class="script-only" tabindex="0" role="application" '
+            'aria-label="Map of the nodes: arrow keys move from node to node"></canvas>'
+            f'<ul class="key script-only">{key}</ul>',
+        )
+        + '<div id="drawer" role="region" aria-label="The chosen node" hidden></div>'
     )
 
 

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, TypedDict
 
 from gdrkit.fabric.ceilings.document import EstimateDocument
 from gdrkit.fabric.picture import Picture, picture
 from gdrkit.fabric.picture_routes import DIRECT, STAGED, Routes
-from gdrkit.fabric.picture_svg import RULES, TALL, WIDE, Drawing, Form, scoped
+from gdrkit.fabric.picture_svg import RULES, TALL, Drawing, scoped
 from gdrkit.fabric.topo_document import TopoDocument
-from gdrkit.formats.plural import plural
 from gdrkit.html import page
 from gdrkit.html.ceiling_chart import NAMES, ceiling_chart
+from gdrkit.html.figure import DrawnPair, figure, next_step
 from gdrkit.html.given import Given, sections
-from gdrkit.html.node_sections import STATE_GLYPHS, fixes, glossary, layers, plan_step, running, unseen
-from gdrkit.html.page import Glyph, command, file, glyph, rich, safe, section
+from gdrkit.html.node_sections import STATE_GLYPHS, fixes, glossary, layers, running, unseen
+from gdrkit.html.page import Glyph, file, glyph, rich, safe, section
 from gdrkit.html.pairs import DISTANCES, Kind, PairView, gpu_name, net_name, pair_views
-from gdrkit.report.answers import first_cause, now, reason, works
+from gdrkit.report.answers import reason, works
 from gdrkit.report.document import Report
 from gdrkit.report.programs import about_shown, shown_programs
 from gdrkit.verdict.path_state import GOOD, State
@@ -33,9 +31,6 @@ BROAD = 20
 MANY = 18
 """Columns of a matrix on A4 whose cells have a word; those of wider ones have a sign only."""
 
-ENLARGED = 1.2
-"""Largest size of a picture, as a multiple of its own: words of 10.5 px become 12.6."""
-
 FIRST = ' class="start"'
 
 KIND_GLYPHS: dict[Kind, Glyph] = {
@@ -46,14 +41,6 @@ KIND_WORDS: dict[Kind, str] = {
     "direct": "direct", "detour": "direct, but slower than it could be", "shared": "by shared host memory",
     "staged": "through host memory", "dead": "dead: the port is not active", "unknown": "not known",
 }  # fmt: skip
-
-
-LEGEND = (
-    ("parted", "r-d", "the direct way of the chosen pair"),
-    ("parted", "r-s", "through host memory"),
-    ("shared", "r-d", "the way of the chosen pair, through memory that both share"),
-)
-"""The lines of the picture: the class for the kinds of pairs that have it, that of the line, its words."""
 
 
 @dataclass(frozen=True)
@@ -156,11 +143,10 @@ def _first_screen(
         alike.setdefault(_about(pair), []).append(pair)
     panels = "".join(_panel(about, same, start) for about, same in alike.items())
     panels = f'<div class="pairs" id="pairs">{panels}</div>' if panels else ""
+    step = next_step(report, node.target)
+    shown = figure(drawn, node.why_no_picture, routes.get(start.key) if start else None)
     broad = " broad" if drawn and drawn.width > BROAD else ""
-    return (
-        f'<div class="first{broad}">{verdict}{_next(node)}{_figure(node, drawn, routes, start)}'
-        f"{panels}</div>"
-    )
+    return f'<div class="first{broad}">{verdict}{step}{shown}{panels}</div>'
 
 
 def _sentence(report: Report) -> str:
@@ -183,73 +169,6 @@ def _programs(report: Report) -> str:
     return "".join(
         f"<li><b>{safe(', '.join(names))}</b> {safe(words)}</li>" for words, names in alike.items()
     )
-
-
-def _next(node: NodeReport) -> str:
-    """What to do now; each command of it can be copied."""
-    words = now(node.report, first_cause(node.report), node.target)
-    commands = dict.fromkeys(re.findall(r"(?:(?<=Run )|(?<=`)(?=sudo |gdr ))`?([^`<>]+)`", words))
-    title = "Nothing to fix" if words.startswith("Nothing") else "Do this next"
-    steps = ""
-    if node.report.plan:
-        steps = f"<ol>{''.join(f'<li>{plan_step(step)}</li>' for step in node.report.plan[0].steps)}</ol>"
-    copied = "".join(map(command, commands))
-    return f'<div class="next"><h2>{title}</h2><p>{rich(words)}</p>{copied}{steps}</div>'
-
-
-def _figure(
-    node: NodeReport, drawn: Picture | None, routes: Mapping[str, DrawnPair], start: PairView | None
-) -> str:
-    if drawn is None or not drawn.cpus:
-        why = node.why_no_picture or "no GPU and no NIC was found"
-        return f'<figure class="pic"><p class="sub">No picture: {safe(why)}.</p></figure>'
-    pair = routes.get(start.key) if start else None
-    both = _svg(drawn, WIDE, "wide", pair) + _svg(drawn, TALL, "tall", pair)
-    legend = "".join(
-        f'<li class="{name}"><svg viewBox="0 0 30 8" aria-hidden="true"><path class="{way}" d="M2 4H28"/>'
-        f"</svg>{words}</li>"
-        for name, way, words in LEGEND
-    )
-    legend += "<li>The higher a way climbs, the farther the pair.</li>"
-    kind = f' data-kind="{pair["kind"]}"' if pair else ""
-    listed = f'<ul class="legend">{legend}</ul>' if pair else ""
-    return (
-        f'<figure class="pic"{kind}>{both}<figcaption>{listed}'
-        f'<p class="hidden">{safe(_described(drawn))}</p></figcaption></figure>'
-    )
-
-
-def _svg(drawn: Picture, form: Form, name: Literal["wide", "tall"], pair: DrawnPair | None) -> str:
-    drawing = Drawing(drawn, form, hatch=f"hatch-{name}")
-    width, height = drawing.size
-    direct, staged = pair[name] if pair else ("", "")
-    paths = f'<path class="r-s" d="{staged}"/><path class="r-d" d="{direct}"/>'
-    return (
-        f'<svg class="{name}" viewBox="0 0 {width:g} {height:g}" width="{width * ENLARGED:g}" '
-        f'role="img" aria-label="The node as a tree">{drawing.content(paths)}</svg>'
-    )
-
-
-def _described(drawn: Picture) -> str:
-    """The picture in words: the number of each kind of box, and every fault."""
-    boxes = list(drawn.walk())
-    nouns = {
-        "cpu": "processor", "bridge": "host bridge", "switch": "switch", "gpu": "GPU", "nic": "NIC port",
-    }  # fmt: skip
-    words = ", ".join(plural(sum(box.kind == kind for box in boxes), noun) for kind, noun in nouns.items())
-    faults = [f"{box.name}: {mark}" for box in boxes for mark in box.marks]
-    faults += [f"{box.name}: port {box.net.state_words}" for box in boxes if box.net and box.is_down]
-    return f"The node has {words}. {'; '.join(faults) or 'No fault is marked'}."
-
-
-class DrawnPair(TypedDict):
-    """The ways of a pair as SVG paths, in each form the direct and the staged one; the script reads it."""
-
-    gpu: str
-    net: str
-    kind: Kind
-    wide: tuple[str, str]
-    tall: tuple[str, str]
 
 
 def _routes(drawn: Picture, pairs: Sequence[PairView]) -> dict[str, DrawnPair]:

@@ -177,7 +177,7 @@ def _table(job: JobPart, several: bool) -> Iterator[Row]:
     if len(job.ranks) <= EACH:
         for rank in job.ranks:
             what = "; ".join(_words(rank.routes, device=True)) or _without_channel(rank)
-            yield 2, "", f"{_name(rank)}  {what}"
+            yield 6, "none", what, f"  {_name(rank)}  "
         return
     groups: dict[tuple[str, ...], list[Rank]] = defaultdict(list)
     for rank in job.ranks:
@@ -186,11 +186,7 @@ def _table(job: JobPart, several: bool) -> Iterator[Row]:
         numbers = _spans(rank.rank for rank in ranks if rank.rank is not None)
         devices = {route.device for rank in ranks for route in rank.routes if route.device}
         over = f" over {_count(len(devices), 'device')}" if devices else ""
-        yield (
-            2,
-            "",
-            f"{_count(len(ranks), 'rank')} ({numbers}){over}: {'; '.join(words)}",
-        )
+        yield 6, "none", "; ".join(words), f"  {_count(len(ranks), 'rank')} ({numbers}){over}: "
 
 
 def _name(rank: Rank) -> str:

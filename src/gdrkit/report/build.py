@@ -71,6 +71,7 @@ def build(
         consumers={state.consumer: _consumer(node, state) for state in verdict.states},
         gpus=tuple(_gpus(node, verdict, consumer)),
         pairs=pairs,
+        ports=(),
         judgements=table.sections,
         findings=verdict.findings,
         what_then=tuple(_chain(chain) for chain in chains),

@@ -21,7 +21,8 @@ class Match(Struct, frozen=True):
 
 def search(words: str) -> list[Match]:
     """The codes and terms that have all words, best first: those with a word in the name come before those
-    with it in the title of a code, and these before those with it in the text of a term.
+    with it in the title of a code, and these before those with it in the text of a term. Then come the codes
+    of messages that contain the words as they are, in the order of their likelihood.
 
     A word also matches the start of a longer one: `port` matches "ports", but not "supported".
     """
@@ -33,7 +34,32 @@ def search(words: str) -> list[Match]:
         ranks = [rank for word in wanted if (rank := _rank(word, places)) is not None]
         if len(ranks) == len(wanted):
             ranked.append((sum(ranks), match))
-    return [match for _, match in sorted(ranked, key=lambda row: row[0])]
+    found = [match for _, match in sorted(ranked, key=lambda row: row[0])]
+    named = {match.name for match in found}
+    rows = {row.code: row for row in titles()}
+    return found + [
+        Match(rows[code].layer, code, f"{rows[code].title} Message: {message}")
+        for code, message in _of_messages(words).items()
+        if code not in named
+    ]
+
+
+def _of_messages(words: str) -> dict[str, str]:
+    """The codes that messages with these words have, each with the first of them."""
+    from gdrkit.messages.catalogue import CATALOGUE
+    from gdrkit.messages.errors import ERRORS
+
+    wanted = " ".join(words.casefold().split())
+    texts = [
+        (text, error.causes) for error in ERRORS for text in (error.words, error.modprobe, error.insmod)
+    ]
+    texts += [(row.sample or row.template, row.causes) for row in CATALOGUE]
+    found: dict[str, str] = {}
+    for text, causes in texts:
+        if len(wanted) > 3 and wanted in text.casefold():
+            for code in causes:
+                found.setdefault(code, text)
+    return found
 
 
 def _entries() -> Iterator[tuple[Match, str, str, str]]:

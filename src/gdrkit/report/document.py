@@ -86,6 +86,19 @@ class Ceiling(Struct, frozen=True, kw_only=True):
     shared_with: tuple[str, ...]
 
 
+class PortSection(Struct, frozen=True, kw_only=True):
+    """One port of an RDMA device, as the kernel shows it."""
+
+    device: str  # RDMA device
+    port: int | None  # its number; null if the evidence does not show it
+    state: str  # ACTIVE, DOWN; empty if unknown
+    phys_state: str  # LinkUp, Polling, Disabled; empty if unknown
+    rate_gbit_per_s: float | None
+    link_layer: str  # InfiniBand, Ethernet; empty if unknown
+    netdev: str  # network interface; empty if it has none
+    rail: int | None  # null for a port that is nearest to no GPU, and where all GPUs share the nearest
+
+
 class PairSection(Struct, frozen=True, kw_only=True, omit_defaults=True):
     gpu: str  # PCI address
     device: str  # RDMA device
@@ -179,6 +192,7 @@ class Report(Struct, frozen=True, kw_only=True, tag_field="schema", tag="gdrkit.
     consumers: dict[ConsumerName, ConsumerSection]  # the verdict of each program
     gpus: tuple[GpuSection, ...]  # each at the NIC that is its own
     pairs: tuple[PairSection, ...]  # every GPU with every NIC
+    ports: tuple[PortSection, ...]  # every port with its rail, as in gdr topo; empty except in gdr doctor
     judgements: dict[str, JudgementSection]  # those that `pairs` name
     findings: tuple[Finding, ...]  # what was seen that differs from what is expected, or what is not known
     what_then: tuple[tuple[ChainStep, ...], ...]  # where the obvious fix of each failure leads

@@ -6,10 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from gdrkit.report.glossary import GLOSSARY
-from gdrkit.report.terminal import Row
-
-COMMAND = "none"
-"""The style of a row that is a command, to be copied as it is."""
+from gdrkit.report.terminal import COMMAND, Row
 
 _SHORT = {entry.name: entry.short for entry in GLOSSARY if entry.short}
 _NAMES = "|".join(map(re.escape, sorted(_SHORT, key=len, reverse=True)))

@@ -2,63 +2,58 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from gdrkit.formats.plural import plural
 from gdrkit.report.fix_document import ActionSection, FixReport, StepSection
 from gdrkit.report.pages import code_page
 from gdrkit.report.programs import initiated_words
+from gdrkit.report.terminal import COMMAND, QUOTE, WIDTH, Row, render
 from gdrkit.report.text import STYLES
 
+PAD, LABEL = 3, 9
+"""Columns: the indent of what belongs to a step, and of what follows a word such as "risk"."""
+
+_STYLES = {**STYLES, COMMAND: "cyan"}
 _GOALS = {
     "module": "nvidia-peermem loads, now and at each boot",
     "steps": "the named steps are carried out",
 }
 
 
-def fix_text(report: FixReport, *, colour: bool = False) -> str:
-    """The plans, shortest first, with the exact commands of each step, with ANSI colours if `colour`."""
-    lines = _lines(report)
-    if not colour:
-        return "\n".join(lines)
-    from gdrkit.report.terminal import painted
-
-    first, *rest = lines
-    shown = [painted(first, STYLES.get(report.verdict.state, ""))]
-    shown += [painted(line, "bold" if line[:1].strip() else _style(line)) for line in rest]
-    return "\n".join(shown)
+def fix_text(report: FixReport, *, colour: bool = False, width: int | None = None) -> str:
+    """The plans, shortest first, with the exact commands of each step: lines of `width` columns, of which a
+    command is one, with ANSI colours if `colour`."""
+    return render(_rows(report, width or WIDTH), _STYLES, colour=colour, width=width)
 
 
-def _style(line: str) -> str:
-    """The style of a line of a step. Content of files begins with a bar: it is never taken for a command."""
-    match line.split(maxsplit=2):
-        case ["do", "$", _] | ["$", *_]:
-            return "cyan"
-        case ["risk" | "undo" | "because" | "needs" | "note", *_]:
-            return "dim"
-        case ["by", "hand", *_]:
-            return "bold"
-        case _:
-            return ""
+def step_text(step: StepSection, number: str, width: int | None = None) -> str:
+    """A step as lines: its findings, risk, needs, actions, undo, and the verdict after it."""
+    return render(_step(step, number, width or WIDTH), _STYLES, width=width)
 
 
-def _lines(report: FixReport) -> list[str]:
+def _rows(report: FixReport, width: int) -> Iterator[Row]:
     verdict = report.verdict
-    lines = [f"{verdict.state} for {verdict.consumer}: {verdict.summary}", ""]
+    yield 0, verdict.state, f"{verdict.state} for {verdict.consumer}: {verdict.summary}"
     if not report.ways:
-        lines += [_without_plan(report), ""]
+        yield from ((0, "", ""), (0, "bold", _without_plan(report)))
     for action in report.by_hand:
-        lines += [*action_lines(action), ""]
+        yield 0, "", ""
+        yield from _action(action, 0, width)
     for number, way in enumerate(report.ways, 1):
         name = f"plan {number} of {len(report.ways)} (--way {number})" if len(report.ways) > 1 else "plan"
         last = way.steps[-1].then
         goal = _GOALS.get(report.aim) or f"verdict {last.state if last else 'unknown'}"
-        lines += [f"{name}: {plural(len(way.steps), 'step')}; result: {goal}", ""]
+        yield 0, "", ""
+        yield 0, "bold", f"{name}: {plural(len(way.steps), 'step')}; result: {goal}"
         for index, step in enumerate(way.steps, 1):
-            lines += [*step_lines(step, f"{index}. "), ""]
+            yield 0, "", ""
+            yield from _step(step, f"{index}. ", width)
     if report.further:
-        lines += ["also recommended (carry out with --steps NAME):", ""]
-        for step in report.further:
-            lines += [*step_lines(step, ""), ""]
-    return lines
+        yield from ((0, "", ""), (0, "bold", "also recommended (carry out with --steps NAME):"))
+    for step in report.further:
+        yield 0, "", ""
+        yield from _step(step, "", width)
 
 
 def _without_plan(report: FixReport) -> str:
@@ -80,50 +75,48 @@ def _cause(report: FixReport) -> str:
     return title[:1].lower() + title[1:] if title[1:2].islower() else title or "nothing here can"
 
 
-def step_lines(step: StepSection, number: str) -> list[str]:
-    """A step: its findings, risk, needs, actions, undo, and the verdict after it."""
-    pad = "   "
+def _step(step: StepSection, number: str, width: int) -> Iterator[Row]:
     needs = [
         need for need, is_needed in (("root", step.needs_root), ("a reboot", step.needs_reboot)) if is_needed
     ]
-    lines = [f"{number}{step.remedy}: {step.title}"]
-    rows = [
-        ("because", "; ".join(step.because)),
-        ("risk", step.risk),
-        ("needs", " and ".join(needs)),
-    ]
-    lines += [f"{pad}{name:<8} {text}" for name, text in rows if text]
+    yield len(number), "bold", f"{step.remedy}: {step.title}", number
+    if step.because:
+        yield _labelled("because", "; ".join(step.because))
+    yield _labelled("risk", step.risk)
+    if needs:
+        yield _labelled("needs", " and ".join(needs))
     if not step.actions:
-        lines.append(f"{pad}do       nothing: already done")
+        yield _labelled("do", "nothing: already done", style="none")
     for action in step.actions:
-        lines += [pad + line for line in action_lines(action)]
+        yield from _action(action, PAD, width)
     if step.never_executed:
-        lines.append(f"{pad}note     not tested: some of these commands come from documentation only")
-    lines.append(f"{pad}undo     {step.undo}")
+        yield _labelled("note", "not tested: some of these commands come from documentation only")
+    yield _labelled("undo", step.undo)
     if step.then is not None:
         blocked_by = f" ({', '.join(step.then.blocked_by)})" if step.then.blocked_by else ""
-        lines.append(f"{pad}then     verdict {step.then.state}{blocked_by}")
+        yield _labelled("then", f"verdict {step.then.state}{blocked_by}", style="none")
     for name, section in step.initiated.items():
-        lines.append(f"{pad}then     {name}: {initiated_words(section)}")
-    return lines
+        yield _labelled("then", f"{name}: {initiated_words(section)}", style="none")
 
 
-def action_lines(action: ActionSection) -> list[str]:
-    """One action. Commands follow a `$`, ready to paste."""
-    why = f"   # {action.why}" if action.why else ""
-    match action.kind:
-        case "run" | "enrol-key":
-            return [f"do       $ {action.line}{why}"]
-        case "ask-person":
-            return [
-                f"by hand  {action.line}",
-                *(f"           | {line}" for line in action.content.splitlines()),
-                *(f"         $ {command}" for command in action.commands),
-            ]
-        case "write" | "sign":
-            return [
-                f"do       {action.line}{why}",
-                *(f"           | {t}" for t in action.content.splitlines()),
-            ]
-        case _:
-            return [f"do       {action.line}{why}"]
+def _labelled(label: str, words: str, *, pad: int = PAD, style: str = "dim") -> Row:
+    return pad + LABEL, style, words, f"{'':{pad}}{label}"
+
+
+def _action(action: ActionSection, pad: int, width: int) -> Iterator[Row]:
+    """One action. Commands follow a `$`, ready to paste; a comment follows below where both are too long."""
+    if action.kind in ("run", "enrol-key"):
+        label, style, words = "do", COMMAND, f"$ {action.line}"
+    elif action.kind == "ask-person":
+        label, style, words = "by hand", "bold", action.line
+    else:
+        label, style, words = "do", "none", action.line
+    both = f"{words}   # {action.why}"
+    is_short = action.why and pad + LABEL + len(both) <= width
+    yield _labelled(label, both if is_short else words, pad=pad, style=style)
+    if action.why and not is_short:
+        yield pad + LABEL + 2, "dim", action.why, f"{'':{pad + LABEL}}# "
+    for line in action.content.splitlines():
+        yield pad + LABEL + 2, QUOTE, f"| {line}"
+    for command in action.commands if action.kind == "ask-person" else ():
+        yield pad + LABEL, COMMAND, f"$ {command}"

@@ -121,6 +121,14 @@ GLOSSARY = (
         codes=("gdr-level-too-low", "gdr-level-ignored"),
     ),
     Term(
+        "GDRDMA",
+        "End of a channel line in NCCL's log, as in `[send] via NET/IB/0/GDRDMA`: this direction of this "
+        "channel carries GPU memory directly. A line without it means a copy in host memory. Only these "
+        "lines show which way was taken; NCCL_DEBUG=INFO prints them, and `gdr nccl` counts them.",
+        also=("/GDRDMA",),
+        codes=("proof-misread", "send-needs-nvlink", "gdr-level-too-low"),
+    ),
+    Term(
         "GID",
         "Global identifier: the address of an RDMA port. On RoCE a port has one per IP address and version.",
         short="the address of an RDMA port",

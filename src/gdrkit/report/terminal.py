@@ -13,17 +13,24 @@ Row = tuple[int, str, str] | tuple[int, str, str, str]
 WIDTH = 100
 """Columns if the output is not a terminal, for example a mail or a ticket."""
 
+COMMAND, QUOTE = "command", "quote as it is"
+"""Styles of what stays on one line, however long: a command to copy, and a line of a file or of another
+program. A terminal that breaks such a line still copies it whole."""
+_AS_IT_IS = {COMMAND: "none", QUOTE: "none"}
+
 _PARTS = re.compile(r"[^/,;:=_.@|-]*[/,;:=_.@|-]+|[^/,;:=_.@|-]+")
 """Where a word that is longer than a line may be broken: after a separator of paths and names."""
 
-_WORDS = re.compile(r"`[^`]{1,40}`\S*\s*|\S+\s*|^\s+")
-"""What stays on one line: a word, and a short `command`, which is easier to copy so."""
+_WORDS = re.compile(
+    r"`[^`]{1,40}`\S*\s*|\d[\d.]{0,9} (?:[A-Za-z]{1,4}/s|[num]?s\b|[kMG]i?B\b)\S*\s*|\S+\s*|^\s+"
+)
+"""What stays on one line: a word, a number with its unit, and a short `command`, easier to copy so."""
 
 
 def render(
     rows: Iterable[Row], styles: Mapping[str, str], *, colour: bool = False, width: int | None = None
 ) -> str:
-    """The rows as lines of `width` columns, with ANSI colours if `colour`."""
+    """The rows as lines of `width` columns, but a COMMAND or a QUOTE, with ANSI colours if `colour`."""
     from io import StringIO
 
     from rich.console import Console
@@ -34,28 +41,22 @@ def render(
         file=out, width=width or WIDTH, force_terminal=colour, color_system="standard" if colour else None,
         highlight=False, emoji=False, markup=False,
     )  # fmt: skip
+    names = {**_AS_IT_IS, **styles}
     for row in rows:
         indent, style, words = row[:3]
-        label = row[3] if len(row) == 4 else ""
-        start = label.ljust(indent)
+        label = visible(row[3]) if len(row) == 4 else ""
+        start = label.ljust(indent) if words else label
         if len(label) > indent and (name := label.lstrip()):  # a part of the text, which is wrapped
             start, words = label.removesuffix(name), name + words
-        for piece in wrapped(visible(words), console.width - indent):
+        words, room = visible(words), console.width - indent
+        for piece in [words] if style in _AS_IT_IS else wrapped(words, room):
             console.print(
-                Text(start, style=styles.get(style, style) or "bold")
-                + Text(piece, style=styles.get(style, style)),
+                Text(start, style=names.get(style, style) or "bold")
+                + Text(piece, style=names.get(style, style)),
                 no_wrap=True, overflow="ignore", crop=False,
             )  # fmt: skip
             start = " " * indent
     return out.getvalue()
-
-
-def painted(line: str, style: str) -> str:
-    """A line in a style, with ANSI colours; not wrapped, so that a command in it can be copied."""
-    from rich.color import ColorSystem
-    from rich.style import Style
-
-    return Style.parse(style).render(visible(line), color_system=ColorSystem.STANDARD) if line else line
 
 
 def wrapped(words: str, width: int) -> Iterator[str]:

@@ -9,10 +9,10 @@ from msgspec.structs import replace
 from gdrkit.consumers.consumer import Path
 from gdrkit.report.answers import answers, by_evidence, deciding, in_words
 from gdrkit.report.document import ChainStep, ExpectationSection, PlanSection, ProcessInUse, Report
-from gdrkit.report.first_use import COMMAND, explained
+from gdrkit.report.first_use import explained
 from gdrkit.report.programs import about_shown, program_lines, shown_programs
 from gdrkit.report.rack_traffic import rack_line
-from gdrkit.report.terminal import Row, render
+from gdrkit.report.terminal import COMMAND, Row, render
 from gdrkit.rules.rule import Layer
 from gdrkit.verdict.findings import Finding
 
@@ -21,6 +21,8 @@ UNKNOWNS_SHOWN = 3
 """If more pieces of evidence are missing, the first screen only has the commands that would find out."""
 
 USERS_SHOWN = 3
+HINT_LINES = 4
+"""Of the last line, which is two on a narrow terminal, and two empty ones."""
 
 STYLES = {
     "active": "bold green", "ready": "bold green", "blocked": "bold red", "impossible": "bold yellow",
@@ -36,23 +38,26 @@ def text(
     colour: bool = False,
     width: int | None = None,
     target: str = "",
+    picture: str = "",
+    rows: int | None = None,
 ) -> str:
     """The report as lines of `width` columns, with ANSI colours if `colour`.
 
     It is about `every` program, or those that matter on the node: see `shown_programs`. `target` is the node
-    as the user named it, for the commands that the text suggests."""
-    return render(
-        _lines(about_shown(report, every=every), verbose, every, target), STYLES, colour=colour, width=width
-    )
+    as the user named it, for the commands that the text suggests. The `picture` of the node, lines that have
+    the width, comes last; unless `verbose`, only if the whole text has fewer lines than `rows`."""
 
+    def lines(words: Iterable[Row]) -> str:
+        return render(words, STYLES, colour=colour, width=width)
 
-def _lines(report: Report, verbose: bool, every: bool, target: str) -> Iterator[Row]:
-    yield from explained(_screen(report, verbose, every, target))
+    report = about_shown(report, every=every)
+    shown = lines(explained(_screen(report, verbose, every, target)))
     if verbose:
-        yield from _evidence(report.findings)
-    else:
-        yield 0, "", ""
-        yield 0, "dim", "-v shows the evidence; gdr codes WORD explains a code or a word"
+        return shown + lines(_evidence(report.findings)) + (f"\n{picture}" if picture else "")
+    fits = rows is None or f"{shown}{picture}".count("\n") + HINT_LINES < rows
+    drawn, more = (f"\n{picture}", "") if picture and fits else ("", " and a picture" if picture else "")
+    hint = f"-v shows the evidence{more}; gdr codes WORD explains a code or a word"
+    return shown + drawn + lines(((0, "", ""), (0, "dim", hint)))
 
 
 def _screen(report: Report, verbose: bool, every: bool, target: str) -> Iterator[Row]:

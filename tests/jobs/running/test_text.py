@@ -106,6 +106,7 @@ def test_a_row_has_one_line_of_at_most_80_columns(name, job, value):
 
     for one in document.processes:
         assert cell_len(row(one)) <= 80 and row(one).isprintable()
+        assert cell_len(row(one, is_narrow=True)) <= 58
     for verbose in (False, True):
         assert all(cell_len(line) <= 80 for line in text(document, verbose=verbose, width=80).split("\n"))
 

@@ -39,7 +39,7 @@ def _rows(document: EstimateDocument) -> Iterator[Row]:
     if not document.cards:
         yield 0, "", "no RDMA devices found"
         return
-    yield 0, "", f"network   {_range(document.network.rate)}   {_bound(document.network)}"
+    yield 10, "none", f"{_range(document.network.rate)}   {_bound(document.network)}", "network"
     yield from _unknown(document.network, 2)
     yield 0, "", ""
     yield 0, "head", "cards"
@@ -53,7 +53,7 @@ def _rows(document: EstimateDocument) -> Iterator[Row]:
     if document.remarks:
         yield 0, "", ""
     for words in document.remarks:
-        yield 0, "conclusion", f"- {words}"
+        yield 2, "conclusion", words, "- "
     if document.measured:
         yield 0, "", ""
         yield from _measured(document.measured)
@@ -100,18 +100,19 @@ def _pairs(pairs: list[PairEstimate]) -> Iterator[Row]:
     alone = len(pairs) == 1
     for index, path in enumerate(first.paths):
         late = f", {path.latency.low_us:g} to {path.latency.high_us:g} us" if path.latency else ""
-        yield 2, "", f"{path.path:<11} {_range(path.rate)}{late}   {_bound(path)}"
+        yield 14, "none", f"{_range(path.rate)}{late}   {_bound(path)}", f"  {path.path}"
         if index == 0:
             for limit in path.limits:
                 style = "tightest" if limit == path.tightest else "quiet"
-                yield 6, style, _limit(limit, alone=alone)
+                yield _limit(limit, style, alone=alone)
         yield from _unknown(path, 6)
 
 
-def _limit(limit: Limit, *, alone: bool) -> str:
+def _limit(limit: Limit, style: str, *, alone: bool) -> Row:
     shared = f"; shared with {', '.join(limit.shared_with)}" if alone and limit.shared_with else ""
     rate = f"{limit.rate.low_gb_per_s:.1f} to {limit.rate.high_gb_per_s:.1f}"
-    return f"{limit.name:<13} {rate:>15}   {limit.description}{shared}"
+    label = f"      {limit.name:<13} {rate:>15}   "
+    return len(label), style, f"{limit.description}{shared}", label
 
 
 def _unknown(path: Chain, indent: int) -> Iterator[Row]:
@@ -152,4 +153,4 @@ def _measured(readings: Iterable[MeasuredRate]) -> Iterator[Row]:
         if reading.ceiling is not None:
             yield 2, "", f"ceiling {_range(reading.ceiling)}"
         for words in reading.sentences:
-            yield 2, "", f"- {words}"
+            yield 4, "none", words, "  - "

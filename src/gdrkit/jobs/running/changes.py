@@ -9,7 +9,7 @@ from itertools import islice
 from msgspec import Struct
 
 from gdrkit.jobs.running.document import PsDocument, PsProcess
-from gdrkit.jobs.running.text import HEAD, MOVES, STYLES, asks, communicators, rates, row, unseen
+from gdrkit.jobs.running.text import MOVES, STYLES, TABLE, asks, communicators, head, rates, row, unseen
 from gdrkit.report.terminal import Row, render
 
 NEW, ENDED, CHANGED, SAME = "+", "-", "!", " "
@@ -51,10 +51,11 @@ def screen(
 
     def rows() -> Iterator[Row]:
         yield 0, "dim", clock
-        yield 2, "head", HEAD
+        is_narrow = width - 2 < TABLE
+        yield 2, "head", head(is_narrow=is_narrow)
         for look in found:
             style = MARKED.get(look.mark, "dim" if look.mark == ENDED else look.process.verdict.way)
-            yield 2, style, row(look.process), look.mark
+            yield 2, style, row(look.process, is_narrow=is_narrow), look.mark
         yield from islice(rates(document), RATES_SHOWN + 1)
         for line in islice(registered, LINES_SHOWN):
             yield 2, "", line

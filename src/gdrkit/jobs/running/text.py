@@ -1,4 +1,4 @@
-"""The processes that run now, for a terminal of 80 columns: a row for each, then the reasons."""
+"""The processes that run now, for a terminal of 60 columns: a row for each, then the reasons."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from gdrkit.formats.plural import plural
 from gdrkit.jobs.running.decisions import amount
 from gdrkit.jobs.running.document import PsDocument, PsProcess, RunningVerdict
-from gdrkit.report.terminal import Row, render
+from gdrkit.report.terminal import WIDTH, Row, render
 
 STYLES = {
     "head": "bold", "direct": "green", "host-mapped": "green", "nvlink": "green",
@@ -21,7 +21,8 @@ WORDS = {
 ORDER = ("staged", "socket", "unknown", "direct", "host-mapped", "nvlink", "none")
 """Reasons of what to act on first."""
 MOVES = {True: "moves", False: "idle", None: "?"}
-HEAD = f"{'PID':>7} {'NAME':<10} {'JOB':<15} GPU {'NIC':<10} {'MEMORY':>7} {'QPS':>4} {'NOW':<5} WAY"
+TABLE = 80
+"""Columns of the whole table; a narrower one lacks the job and the number of queue pairs."""
 EACH = 8
 """Processes that are named with a reason."""
 
@@ -30,33 +31,42 @@ def text(
     document: PsDocument, *, verbose: bool = False, colour: bool = False, width: int | None = None
 ) -> str:
     """The document as lines; `verbose`: with the evidence of each process."""
-    rows = _detail(document) if verbose else _page(document)
+    rows = _detail(document) if verbose else _page(document, (width or WIDTH) < TABLE)
     return render(rows, STYLES, colour=colour, width=width)
 
 
-def _page(document: PsDocument) -> Iterator[Row]:
+def _page(document: PsDocument, is_narrow: bool) -> Iterator[Row]:
     if document.processes:
-        yield 0, "head", HEAD
+        yield 0, "head", head(is_narrow=is_narrow)
     else:
         yield 0, "", "no process that uses a GPU or an RDMA device is visible"
     for process in document.processes:
-        yield 0, process.verdict.way, row(process)
+        yield 0, process.verdict.way, row(process, is_narrow=is_narrow)
     yield from _reasons(document)
     yield from _end(document)
 
 
-def row(process: PsProcess) -> str:
-    """A process in one line of at most 80 columns."""
+def head(*, is_narrow: bool = False) -> str:
+    """The names of the columns."""
+    job, pairs, name = ("", "", 8) if is_narrow else (f"{'JOB':<15} ", f"{'QPS':>4} ", 10)
+    return f"{'PID':>7} {'NAME':<{name}} {job}GPU {'NIC':<10} {'MEMORY':>7} {pairs}{'NOW':<5} WAY"
+
+
+def row(process: PsProcess, *, is_narrow: bool = False) -> str:
+    """A process in one line of at most 80 columns, or 57."""
     devices = [one.device for one in process.devices]
     nic = _cut(devices[0], 10 - 3 * (len(devices) > 1)) if devices else "-"
     more = f" +{len(devices) - 1}" if len(devices) > 1 else ""
     memory = sum(one.registered_bytes for one in process.devices)
     pairs = sum(one.connected_pairs for one in process.devices)
     verdict = process.verdict
+    job = "" if is_narrow else f"{_cut(_plain(process.job.label), 15):<15} "
+    name = 8 if is_narrow else 10
+    connected = "" if is_narrow else f"{pairs or '-':>4} "
     return (
-        f"{process.pid:>7} {_cut(_plain(process.name), 10):<10} {_cut(_plain(process.job.label), 15):<15} "
-        f"{len(process.gpus) or '-':>3} {nic + more:<10} {amount(memory) if memory else '-':>7} "
-        f"{pairs or '-':>4} {MOVES[verdict.moving]:<5} {WORDS[verdict.way]}"
+        f"{process.pid:>7} {_cut(_plain(process.name), name):<{name}} {job}{len(process.gpus) or '-':>3} "
+        f"{nic + more:<10} {amount(memory) if memory else '-':>7} {connected}{MOVES[verdict.moving]:<5} "
+        f"{WORDS[verdict.way]}"
     )
 
 

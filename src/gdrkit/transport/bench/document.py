@@ -69,8 +69,8 @@ def limit_of(document: BenchDocument, path: str) -> PathBound | None:
     return min(found, key=lambda limit: limit.high_gb_per_s, default=None)
 
 
-def as_text(document: BenchDocument) -> str:
-    """The document as a table."""
+def as_text(document: BenchDocument, *, first: int = 24) -> str:
+    """The document as a table, whose first column has so many characters."""
     lines = [f"{document.kind}: {document.here} to {document.there}, one way", ""]
     for limit in document.limits:
         interval = _interval(limit)
@@ -80,20 +80,21 @@ def as_text(document: BenchDocument) -> str:
         if run.unavailable:
             lines += [f"{_name(run)}: not measured: {run.unavailable}", ""]
             continue
-        lines += [*_rows(run, limit_of(document, run.path)), ""]
+        lines += [*_rows(run, limit_of(document, run.path), first), ""]
     return "\n".join(lines)
 
 
-def _rows(run: PathRun, limit: PathBound | None) -> Iterable[str]:
+def _rows(run: PathRun, limit: PathBound | None, first: int) -> Iterable[str]:
     share = "  of limit" if limit else ""
     head = f"{'median us':>10}{'99 % us':>10}{'GB/s':>8}{'streaming':>11}{share}"
-    if len(_name(run)) < 24:
-        yield f"{_name(run):<24}{head}"
+    if len(_name(run)) < first:
+        yield f"{_name(run):<{first}}{head}"
     else:
-        yield from (_name(run), f"{'':<24}{head}")
+        yield from (_name(run), f"{'':<{first}}{head}")
     for point in run.points:
         row = (
-            f"  {size(point.size_bytes):<22}{_cell(point.median_us, 10, 1)}{_cell(point.tail_us, 10, 1)}"
+            f"{f'  {size(point.size_bytes)}':<{first}}"
+            f"{_cell(point.median_us, 10, 1)}{_cell(point.tail_us, 10, 1)}"
             f"{_cell(point.gb_per_s, 8, 2)}{_cell(point.streaming_gb_per_s, 11, 2)}"
         )
         if limit and point.best_gb_per_s:
