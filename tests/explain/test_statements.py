@@ -148,3 +148,8 @@ def test_wsl_is_deeper_than_the_library_that_it_lacks():
 )
 def test_a_state_of_another_clause_is_not_one_of_the_topic(sentence, code, named_by_it):
     assert (code in named(sentence)) is named_by_it
+
+
+def test_a_missing_device_is_no_missing_module():
+    assert "module-not-found" in named("modprobe says no such module after a rescan.")
+    assert "module-not-found" not in named("modprobe says no such device after a rescan.")

@@ -52,6 +52,7 @@ LINES = (
     "Failed to initialize NVML: Unknown Error",
     "Unable to determine the device handle for GPU 0000:3B:00.0: GPU is lost.",
     "NVRM: Xid (PCI:0000:3b:00): 79, pid=123, GPU has fallen off the bus.",
+    "NVRM: fallen off the bus and is not responding to commands.",
     "mlx5_core 0000:17:00.0: device's health compromised - reached miss count",
     " IB device mlx5_7 not found",
     "ib_write_bw: unrecognized option '--use_cuda'",

@@ -78,7 +78,7 @@ LOADING = (
     Statement(
         "module-not-found",
         r"\bmodules?\b|\.ko\b|\bmodprobe\b",
-        r"(?:\bmodules?\b|\.ko\b|modprobe)[^.,;/]{0,60}(?:not found|does not exist|no such)"
+        r"(?:\bmodules?\b|\.ko\b|modprobe)[^.,;/]{0,60}(?:not found|does not exist|no such(?! device))"
         r"|\bno such module",
     ),
     Statement(

@@ -82,7 +82,7 @@ ROWS = (
     _line("RdmaTransport: No available RNIC", _NO_DEVICE, source=f"{_ENGINE}/transport/rdma_transport"),
     _line(
         "No RDMA devices found, check your device installation", _NO_DEVICE,
-        source=f"{_ENGINE}/topology.cpp", versions="0.3.0 and later",
+        source=f"{_ENGINE}/topology.cpp", versions="0.3.0 and later", goes_on=True,
     ),
     _line(
         r"Failed to open device {device:\S+} on port {number:\d+} with GID",
