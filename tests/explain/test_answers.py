@@ -642,3 +642,19 @@ def test_it_is_one_in_a_text_about_such_kernels():
     text = "NCCL version 2.27.5+cuda12.9\n"
     found = answered(f"DeepEP needs GIN here.\n```\nn1:1:2 [0] NCCL INFO {text}```\n")
     assert found.cause == "gin-unavailable"
+
+
+def test_a_missing_nic_is_no_cause_where_the_job_goes_over_nvlink():
+    line = "W topology.cpp:152] No RDMA devices found, check your device installation\n"
+    nvlink = "I x.cpp:253] Using cross-node NVLink transport (MC_FORCE_MNNVL or no HCA detected)\n"
+    other = "E0101 nvlink_transport.cpp:5] Requested address 0x5 to 0x9 not found!\n"
+    assert answered(line + other).cause == "no-rdma-device"
+    assert answered(line + nvlink + other).cause is None
+
+
+def test_an_error_that_a_reply_dismisses_is_not_the_cause():
+    text = (
+        "Hang with NCCL WARN Failed to open libibverbs.so\n\n`NCCL WARN Failed to open libibverbs.so` {}.\n"
+    )
+    assert answered(text.format("shouldn't be an issue here")).cause is None
+    assert answered(text.format("is printed first")).cause == "verbs-library-missing"

@@ -206,6 +206,8 @@ _PATTERNS = {
     "futile": (
         r"\bno (?:change|effect|difference|luck|success|improvement|help)\b|\bwithout (?:success"
         r"|effect|any (?:change|effect))"
+        r"|\b(?:should|would)(?: not|n't) be (?:an?|the) (?:issue|problem|cause|reason)\b"
+        r"|\bcan be (?:safely )?ignored\b"
         r"|\bto no avail\b|\bin vain\b|\bma(?:de|kes) no\b|\b(?:do|did|does)(?: not|n't) (?:help"
         r"|change|matter|fix|solve|resolve|make)\b"
         r"|(?:is|was|are|were)(?: not|n't) (?:the (?:problem|cause|issue|reason))"

@@ -49,11 +49,21 @@ def mentioned(
     for claim in strongest:
         if claim.stance not in UNCLAIMED and claim.code not in established:
             found.setdefault((claim.code,), _of_claim(claim))
-    for line in quoted_errors(lines):
+    written = tuple(lines)
+    dismissed = {line.codes for line in quoted_errors(filter(_is_dismissed, written))}
+    people = {line.number for line in written if line.kind in ("prose", "quoted")}
+    for line in quoted_errors(written):
+        if line.codes in dismissed and line.line in people:
+            continue
         known = found.get(line.codes)
         if not established & set(line.codes) and (known is None or (line.printed and not known.printed)):
             found[line.codes] = line
     return tuple(sorted(tuple(found.values())[:MAX_MENTIONS], key=lambda line: line.line))
+
+
+def _is_dismissed(line: TextLine) -> bool:
+    """Whether a person says of what a line quotes that it does not matter."""
+    return line.kind in ("prose", "quoted") and cues.is_futile(line.text)
 
 
 def quoted_errors(lines: Iterable[TextLine]) -> Iterator[OpenLine]:

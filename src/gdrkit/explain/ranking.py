@@ -79,7 +79,7 @@ FOR_NETWORK = ("ib-disabled-by-env", "no-rdma-device")
 """Problems that matter only if a job needs the network."""
 
 UNNEEDED = NOTE / 4
-"""What a job on one host lacks for a network: less than the remark that it needs none."""
+"""What a job lacks for a network that it does not need: less than the remark that it needs none."""
 
 CARDS = ("gpu-consumer", "gpu-integrated")
 """Hardware that a text about a data-centre GPU does not mean."""
@@ -115,7 +115,12 @@ def ranked(
     denied = {claim.code for claim in claims if claim.stance is Stance.DENIED}
     for candidate in (
         *_of_machines(machines, said, topics, failing, denied),
-        *(_of_claim(one, topics, failing) for one in claims if not is_foreign(one.code, topics)),
+        *(
+            _of_claim(one, topics, failing)
+            for one in claims
+            if not is_foreign(one.code, topics)
+            and not (one.stance is Stance.TITLE and one.code in denied)  # the text answers its title
+        ),
     ):
         found.setdefault(candidate.code, []).append(candidate)
     merged = (_merged(some) for some in found.values() if not all(one.context for one in some))
@@ -276,7 +281,7 @@ def _of_line(
         if line.note in (WENT_ON, SET):
             others = any(one.note not in (WENT_ON, SET) and one.printed for one in failing)
             weight = NOTE if line.note == WENT_ON or others or topics.crash else STANCES[Stance.SAID]
-        if topics.one_host and not set(FOR_NETWORK).isdisjoint(line.codes):
+        if _is_unneeded(line.codes, topics):
             weight = UNNEEDED
         yield Candidate(
             code=code,
@@ -290,6 +295,11 @@ def _of_line(
         )
 
 
+def _is_unneeded(codes: tuple[str, ...], topics: Topics) -> bool:
+    """Whether a line is about a network that no job of the text needs."""
+    return (topics.one_host or topics.over_nvlink) and not set(FOR_NETWORK).isdisjoint(codes)
+
+
 def _of_claim(claim: Claim, topics: Topics, failing: list[OpenLine]) -> Candidate:
     weight = STANCES[claim.stance]
     if claim.hardware and claim.stance not in (Stance.ADVISED, Stance.DENIED):
@@ -297,7 +307,7 @@ def _of_claim(claim: Claim, topics: Topics, failing: list[OpenLine]) -> Candidat
         weight = max(weight, matters) if matters >= HARDWARE else matters
     return Candidate(
         code=claim.code,
-        weight=weight,
+        weight=UNNEEDED if topics.over_nvlink and _is_unneeded((claim.code,), topics) else weight,
         sureness=Sureness.LIKELY if claim.stance is Stance.FOUND else Sureness.POSSIBLE,
         claimed=True,
         lines=(QuotedLine(claim.sentence.line, claim.sentence.text),),

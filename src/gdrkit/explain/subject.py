@@ -48,6 +48,8 @@ _PATTERNS = {
     "nodes": r"\bnNodes (\d{1,7})\b",
     "rank": r"(?:^|[\s>])(?P<host>[\w.-]{1,80}):\d+:\d+ \[-?\d+\] .{0,40}\brank (?P<rank>\d{1,7})"
     r" nranks (?P<ranks>\d{1,7}) ",
+    # NCCL since 2.21, and Mooncake's choice without a NIC
+    "over_nvlink": r"\bMNNVL 1\b|Using cross-node NVLink transport",
     "gpu": r"\bGPUs?\b|cuda|\bVRAM\b|nvidia|nccl|nvshmem|peer_?mem|GeForce|\bGDR|gdr_?copy|nvfs",
     # Other makers keep NCCL's names of variables, and the names of the paths that NVIDIA's module made.
     "nvidia": (
@@ -116,6 +118,7 @@ class Topics(Struct, frozen=True):
     collective: bool  # NCCL, with or without a network
     foreign: str  # the maker of other accelerators that the text is about; empty for NVIDIA's
     one_host: bool  # all ranks of its jobs are on one host, so nothing needs the network
+    over_nvlink: bool  # its jobs go from host to host over NVLink
     datacenter: bool  # it names a GPU for data centres, and none for desktops
     crash: bool  # a program stops in a way that no setting of the network explains
     claims_direct: bool  # a person says that the direct path is used
@@ -140,6 +143,7 @@ def topics(lines: tuple[TextLine, ...]) -> Topics:
         found["collective"],
         _maker(words),
         counts == {"1"} or (not counts and _has_one_host(words)),
+        _compiled("over_nvlink").search(words) is not None,
         datacenter,
         found["crash"],
         any(_compiled("uses").search(line.text) for line in lines if line.kind in ("prose", "quoted")),

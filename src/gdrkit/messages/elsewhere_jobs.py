@@ -181,7 +181,7 @@ ROWS = (
     OtherMessage(
         "fallen off the bus",
         r"NVRM:.{0,120}fallen off the bus and is not responding",
-        "The GPU no longer answers on its PCIe link: the driver reads nothing from it, and does not start it",
+        "The GPU no longer answers on its PCIe link: the driver does not start it",
         "Restart the machine with power removed; if it happens again, look at the card's seat, power and"
         " temperature",
         "open-gpu-kernel-modules src/nvidia/arch/nvalloc/unix/src/osapi.c, rm_is_supported_device()",
