@@ -40,7 +40,19 @@ from gdrkit.explain.pasted_host import PastedHost
 from gdrkit.rules import BY_CODE
 
 CLASSES = ("RIGHT", "LISTED", "SILENT", "MISSED", "WRONG", "GARBAGE")
-HALVES = ("first", "last", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth")
+HALVES = (
+    "first",
+    "last",
+    "third",
+    "fourth",
+    "fifth",
+    "sixth",
+    "seventh",
+    "eighth",
+    "ninth",
+    "tenth",
+    "tenth-programs",
+)
 HERE = Path(__file__).parent
 
 
