@@ -16,6 +16,7 @@ from tests import evidence_nodes
 
 settings.register_profile("no deadline", deadline=None)  # tests do not measure time
 settings.load_profile("no deadline")
+os.environ.pop("COLUMNS", None)  # xdist sets it; what is printed into a pipe has a width of its own
 
 MAY_SKIP_IN_CI = (
     r"not a bundle|this node has no modules\.dep",  # not a matter of the machine

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gdrkit.explain import cues, outcomes
+from gdrkit.explain import cues, negation, outcomes
 from gdrkit.explain.lines import is_advice, is_command
 from gdrkit.explain.replies import is_confirmed, is_refuted
 from gdrkit.explain.sentences import Place, Sentence
@@ -67,8 +67,8 @@ def _in(found: tuple[Sentence, ...], index: int) -> Iterator[Claim]:
         elif reading.cured and stance not in (Stance.FOUND, Stance.REMEDY):
             if stance in (Stance.TITLE, Stance.SAID) and not (reading.context or reading.bare):
                 yield Claim(reading.code, sentence, Stance.DENIED)
-        elif cues.is_negated(sentence.text, reading.start) or (
-            not reading.cured and cues.is_avoided(sentence.text, reading.start)
+        elif negation.is_negated(sentence.text, reading.start) or (
+            not reading.cured and negation.is_avoided(sentence.text, reading.start)
         ):
             yield Claim(reading.code, sentence, Stance.DENIED)
         else:

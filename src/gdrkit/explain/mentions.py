@@ -9,7 +9,7 @@ import functools
 import re
 from collections.abc import Iterable, Iterator
 
-from gdrkit.explain import cues
+from gdrkit.explain import cues, negation
 from gdrkit.explain.claims import Claim, Stance
 from gdrkit.explain.explanation import QUOTED, UNUSUAL, OpenLine
 from gdrkit.explain.facts import cause_of
@@ -120,7 +120,7 @@ def _in_sentence(line: TextLine) -> Iterator[OpenLine]:
         event = next(iter(events((TextLine(line.number, words.strip(" `"), "machine"),))), None)
         start = line.text.find(words)
         if event is not None and not (
-            cues.is_negated(line.text, start) or cues.is_avoided(line.text, start)
+            negation.is_negated(line.text, start) or negation.is_avoided(line.text, start)
         ):
             yield _open(line, event.codes, QUOTED, event.leads)
             return
