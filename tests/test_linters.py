@@ -131,7 +131,7 @@ PUBLIC = (
     "forums.developer.nvidia.com", "ubuntu.com", "uefi.org", "pcisig.com", "cateee.net", "example.com",
     "example.org", "factory.talos.dev", "graphviz.org", "rcuda.net", "www.w3.org",
     "cloud.google.com", "docs.aws.amazon.com", "kvcache-ai.github.io", "ofiwg.github.io",
-    "openucx.readthedocs.io", "prometheus.io",
+    "openucx.readthedocs.io", "prometheus.io", "docs.pypi.org", "peps.python.org",
     "linux.mellanox.com", "www.mellanox.com",  # DOCA, in commands that users copy; nothing here reads it
     "report.invalid",  # which resolves nowhere (RFC 2606): a browser must not even ask for it, in a test
     "discord.com", "hooks.slack.com", "account.blob.core.windows.net",  # the forms of secrets in a test
