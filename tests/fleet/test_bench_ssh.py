@@ -25,7 +25,7 @@ def sshd():
     with server() as running, networks(RATES) as within:
         for node, words in within.items():
             running.node(node, {"python3": f'exec /usr/bin/{words} {sys.executable} "$@"'})
-        running.node("dies", {"python3": f'/usr/bin/timeout -s KILL 1 {sys.executable} "$@"'})
+        running.node("dies", {"python3": f'/usr/bin/timeout -s KILL 0.1 {sys.executable} "$@"'})
         running.node("bare", {"true": "exit 0"})
         running.configure({**dict.fromkeys((*RATES, "dies", "bare"), ""), "dead": f"  Port {free_port()}"})
         yield running
