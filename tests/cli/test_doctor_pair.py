@@ -14,7 +14,7 @@ from machines.fleet import fleet
 from gdrkit.cli import main
 from tests.fleet.sparks import spark_machine
 
-FLEET = fleet(0, 2)
+FLEET = fleet(31, 2)
 BASE = next(machine for machine in FLEET.machines if machine.name != FLEET.planted)
 
 

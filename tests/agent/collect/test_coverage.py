@@ -24,6 +24,7 @@ EXEMPT = {
     r"var/lib/dpkg/info(/.+)?": "the owners of files that matter are what `dpkg -S` printed",
     r"sos_commands/(kubernetes|nccl|perftest)(/.+)?": "people lay these beside a bundle: no node has them",
     r"gdr probe memory --json": "it takes memory of a GPU, which a collector beside a job does not",
+    r"gdr ps": "a bundle has what `gdr ps --record` printed",
     r"modinfo \S+": "where a log is all there is; a bundle has the module itself",
 }
 
