@@ -25,6 +25,7 @@ from tests.fabric.topology.xml_files import DUMP
 from tests.fleet.daemons import free_port
 from tests.fleet.slurm_cluster import cluster, needs_slurm
 from tests.fleet.ssh_daemon import needs_sshd, server
+from tests.jobs.running.records import process, record
 from tests.transport.bench.test_document import DOCUMENT
 
 ROOT = Path(__file__).parent.parent.parent
@@ -130,6 +131,7 @@ def folder(tmp_path_factory):
         (folder / name).write_text(POLICY)
     shutil.copytree(EXAMPLES, folder, dirs_exist_ok=True)
     (folder / "node.toml").write_text("gpus = 1\n")
+    (folder / "node17.json").write_text(json.dumps(record(process(701))))
     (folder / "topo.xml").write_text(DUMP)
     (folder / "config.json").write_text(json.dumps(CONFIG))
     (folder / "bench.json").write_bytes(msgspec.json.encode(DOCUMENT))
