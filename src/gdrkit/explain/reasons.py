@@ -159,7 +159,8 @@ _POINTS_BACK = re.compile(
     re.IGNORECASE,
 )
 _MARKUP = re.compile(r"^\s*(?:[#>*+-]{1,6}\s+)+|\*\*")
-MOST_BEFORE, MOST_CHARACTERS = 2, 600
+MOST_BEFORE = 2
+MOST_CHARACTERS = 600
 """Sentences that are quoted before one that points back, and the length of all of them, at most."""
 
 
