@@ -47,6 +47,10 @@ def ofed_rebuilt_after_driver(node: Node, module: str) -> Outcome:
         linkage = peermem_linkage(node)
     except EvidenceAbsent:
         return NotApplicable("no nvidia-peermem is installed")
+    except EvidenceMissing:
+        if serving_client(node) != LEGACY:
+            raise
+        return NotApplicable(f"{LEGACY} is loaded instead")
     if not linkage.uses_peer_api:
         return NotApplicable("a stub does not import the API")
     client = serving_client(node)
