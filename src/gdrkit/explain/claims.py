@@ -132,7 +132,7 @@ def _stance(found: tuple[Sentence, ...], index: int) -> Stance:
         or cues.is_plan(sentence.text)
     ):
         return Stance.ADVISED
-    above = heading(found, index)
+    above = _heading(found, index)
     if cues.is_attempt(above) or cues.is_release(above) or cues.is_release(found[0].text):
         return Stance.ADVISED
     if sentence.place is Place.BODY:
@@ -163,8 +163,8 @@ def _is_named_after(found: tuple[Sentence, ...], index: int) -> bool:
 
 
 def _refers_to(after: Sentence, before: Sentence) -> bool:
-    """Whether a sentence says that a change of what the one before it names helped: "After"
-    " correcting it ..." """
+    """Whether a sentence says that a change helped, of what the one before it names: "After correcting it
+    the job ran." """
     same = after.paragraph == before.paragraph
     return same and outcomes.is_changed(after.text) and outcomes.refers_back(after.text, before.text)
 
@@ -184,7 +184,7 @@ def following(found: tuple[Sentence, ...], index: int) -> Sentence | None:
     return found[index + 1] if index + 1 < len(found) else None
 
 
-def heading(found: tuple[Sentence, ...], index: int) -> str:
+def _heading(found: tuple[Sentence, ...], index: int) -> str:
     """The last heading above a sentence; "" if there is none."""
     above = (one.text for one in reversed(found[:index]) if one.place is Place.HEADING)
     return next(above, "")

@@ -265,11 +265,10 @@ def _reason_score(found: tuple[Sentence, ...], index: int) -> float:
         return 0
     cured, offered = _is_cured_after(found, index), _is_taken(found, index)
     heading = _above(found, index)
-    under = is_under_a_cause(found, index) or (
-        _WHY.match(heading) is not None and _GENERAL.search(text) is None
-    )
+    caused = is_under_a_cause(found, index)
     labelled = _LABEL.match(text) is not None
-    sure = is_under_a_cause(found, index) or offered or labelled
+    under = caused or (_WHY.match(heading) is not None and _GENERAL.search(text) is None)
+    sure = caused or offered or labelled
     if (cues.is_guess(text) or cues.is_guess(heading)) and not sure:
         return 0
     if (found[index].place is not Place.BODY and not _is_explaining_title(text)) or (
