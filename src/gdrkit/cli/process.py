@@ -51,12 +51,15 @@ def _interrupt_again(lost: Any) -> None:
     if number is None:
         sys.__unraisablehook__(lost)
         return
+    import _signal
     import _thread
     import time
 
+    interrupted = _thread.get_ident()  # Python's handlers run in the main thread alone
+
     def later() -> None:
         time.sleep(0.01)
-        _thread.interrupt_main(number)  # type: ignore[arg-type]  # any number, says its page
+        _signal.pthread_kill(interrupted, number)  # also ends a system call that waits
 
     _thread.start_new_thread(later, ())
 
