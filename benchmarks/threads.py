@@ -117,7 +117,8 @@ def answer(explanation: Explanation) -> Answer:
     given, machines = explanation.answer, explanation.machines
     established = tuple(found.code for machine in machines for found in machine.established)
     open_codes = tuple(code for machine in machines for line in machine.open for code in line.codes)
-    others = tuple(cause.code for cause in given.others)
+    beside = (cause for failure in given.besides for cause in failure.causes)
+    others = tuple(cause.code for cause in (*given.others, *beside))
     cause = given.cause or ""
     words = " ".join((given.sentence, *(line.text for line in given.lines[:1])))
     facts = (

@@ -658,3 +658,64 @@ def test_an_error_that_a_reply_dismisses_is_not_the_cause():
     )
     assert answered(text.format("shouldn't be an issue here")).cause is None
     assert answered(text.format("is printed first")).cause == "verbs-library-missing"
+
+
+SPARKS = """# Two DGX Sparks are slow
+How do I get GPUDirect to work?
+modprobe: ERROR: could not insert 'nvidia_peermem': Invalid argument
+NCCL INFO NET/IB : No device found.
+NCCL INFO Using network Socket
+"""
+
+
+def test_hardware_is_likely_where_a_program_fails_as_it_does_there():
+    answer = answered(SPARKS)
+    assert (answer.cause, answer.sureness) == ("gpu-integrated", "likely")
+    assert [line.line for line in answer.lines[:2]] == [1, 3]
+    assert answered(SPARKS.replace("Invalid argument", "Required key not available")).sureness == "possible"
+
+
+def test_what_the_cause_does_not_explain_is_told_with_causes_of_its_own():
+    answer = answered(SPARKS)
+    (failure,) = answer.besides
+    assert failure.line.line == 4
+    assert failure.causes[0].code == "no-rdma-device"
+    assert not {cause.code for cause in failure.causes} & {cause.code for cause in answer.others}
+    assert "What else fails, for another cause\n  line 4:" in as_text(explained(SPARKS))
+
+
+def test_what_follows_from_the_cause_is_not_told_apart():
+    failing = "modprobe: FATAL: Module nvidia-peermem not found in directory /lib/modules/6.8.0\n"
+    answer = answered(f"# GPUDirect RDMA does not work in WSL2\n{failing}")
+    assert answer.cause == "wsl"
+    assert not answer.besides
+
+
+@pytest.mark.parametrize(
+    "gpus, absent",
+    [
+        ("RTX 4090", {"gpu-integrated", "gpu-vgpu", "gpu-mig", "gpu-confidential"}),
+        ("H100", {"gpu-integrated", "gpu-consumer"}),
+        ("H100 and RTX 4090", {"gpu-integrated"}),
+        ("new", set()),
+    ],
+)
+def test_a_text_that_names_its_gpus_is_not_asked_about_others(gpus: str, absent: set[str]):
+    page = explained(f"ib_write_bw --use_cuda=0 fails with our {gpus} GPUs:\nCouldn't allocate MR\n")
+    named = {page.answer.cause, *(cause.code for cause in page.answer.others)}
+    asked = {code for one in page.question.answers for code in one.codes} if page.question else set()
+    assert not absent & (named | asked)
+    kinds = {"gpu-integrated", "gpu-consumer", "gpu-vgpu", "gpu-mig", "gpu-confidential"}
+    assert kinds - absent <= asked
+
+
+@pytest.mark.parametrize(
+    "sentence, code",
+    [
+        ("GPUDirect RDMA does not work in WSL2.", "wsl"),
+        ("NCCL does not use GPUDirect RDMA on our DGX Spark.", "gpu-integrated"),
+        ("ib_write_bw --use_cuda cannot work, our machine is not a DGX Spark.", None),
+    ],
+)
+def test_what_fails_on_a_machine_denies_no_machine(sentence: str, code: str | None):
+    assert answered(sentence).cause == code

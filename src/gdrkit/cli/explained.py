@@ -40,7 +40,7 @@ def agreeing(explanation: Explanation, job: PastedJob | None) -> Explanation:
     headed = Answer(
         kind=kind, sentence=f"{sentence}: {verdict.summary}.", cause=None, subject="", machine="",
         sureness=sureness, claimed=False, lines=() if kind is AnswerKind.SEVERAL else answer.lines, now=(),
-        others=tuple(RankedCause(code, code_page(code)[0], None) for code in codes),
+        others=tuple(RankedCause(code, code_page(code)[0], None) for code in codes), besides=(),
     )  # fmt: skip
     return structs.replace(explanation, answer=headed)
 

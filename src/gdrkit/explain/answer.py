@@ -7,20 +7,25 @@ it. If a line has several causes and nothing ranks them, the answer says what fa
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from itertools import islice
 
 from gdrkit.explain import cues, subject
 from gdrkit.explain.claims import Claim, Stance
 from gdrkit.explain.explanation import (
+    SET,
+    WENT_ON,
     Answer,
     AnswerKind,
+    OpenLine,
+    OtherFailure,
     QuotedLine,
     RankedCause,
     Sureness,
     TextMachine,
 )
 from gdrkit.explain.otherwise import OtherLine
-from gdrkit.explain.ranking import BY_LINE, NOTE, STANCES, Candidate
+from gdrkit.explain.ranking import BY_LINE, NOTE, STANCES, Candidate, brings_about
 from gdrkit.explain.reasons import Reason, stated_reason
 from gdrkit.explain.sentences import Sentence
 from gdrkit.explain.subject import Topics
@@ -62,7 +67,7 @@ def answer(
     reason = stated_reason(said)
     told = bool(found) and (found[0].printed or is_told(found[0], named, said, about))
     if told and _is_named(found) and not _is_outweighed(found[0], reason, named):
-        return _cause(found)
+        return _cause(found, machines)
     if reason is not None and (reason.says_why or not found or found[0].weight <= NOTE):
         return _stated(reason, found)
     if about.foreign:
@@ -140,9 +145,11 @@ GENERIC = ("memory-not-registrable", "gpu-unsupported", "init-failed", "dependen
 # -- the kinds of answers ------------------------------------------------------------------------------
 
 
-def _cause(found: tuple[Candidate, ...]) -> Answer:
+def _cause(found: tuple[Candidate, ...], machines: tuple[TextMachine, ...]) -> Answer:
     first = found[0]
     title, todo = code_page(first.code)
+    unexplained = tuple(islice(_other_failures(found, machines), MAX_OTHERS))
+    apart = {cause.code for failure in unexplained for cause in failure.causes} - _shared(found, machines)
     return Answer(
         kind=AnswerKind.CAUSE,
         sentence=title if first.printed else f"The text says: {title}",
@@ -153,8 +160,37 @@ def _cause(found: tuple[Candidate, ...]) -> Answer:
         claimed=first.claimed,
         lines=first.lines,
         now=_steps(todo),
-        others=_others(found[1:]),
+        others=_others(one for one in found[1:] if one.code not in apart),
+        besides=unexplained,
     )
+
+
+def _other_failures(
+    found: tuple[Candidate, ...], machines: tuple[TextMachine, ...]
+) -> Iterator[OtherFailure]:
+    """The failing lines that the first cause does not explain, with the causes that the text leaves them."""
+    weights = {one.code: one.weight for one in found}
+    for machine in machines:
+        for line in machine.open:
+            codes = sorted(set(line.codes) & set(weights), key=lambda code: -weights[code])
+            if codes and _fails_alone(line) and not _explains(found[0].code, line):
+                causes = tuple(RankedCause(code, code_page(code)[0], line.line) for code in codes)
+                yield OtherFailure(QuotedLine(line.line, line.text), causes[:MAX_OTHERS])
+
+
+def _fails_alone(line: OpenLine) -> bool:
+    """Whether a program printed a line because something failed, and not only because it was set so."""
+    return not line.claimed and line.note not in (WENT_ON, SET)
+
+
+def _explains(code: str, line: OpenLine) -> bool:
+    return any(code == other or brings_about(code, other) for other in line.codes)
+
+
+def _shared(found: tuple[Candidate, ...], machines: tuple[TextMachine, ...]) -> set[str]:
+    """The causes of the lines that the first one explains: alternatives to it."""
+    lines = (line for machine in machines for line in machine.open if _explains(found[0].code, line))
+    return {code for line in lines for code in line.codes} | {one.code for one in found if one.said}
 
 
 def _steps(todo: str) -> tuple[str, ...]:
@@ -174,7 +210,7 @@ def _others(found: Iterable[Candidate]) -> tuple[RankedCause, ...]:
 def _plain(kind: AnswerKind, sentence: str, **more: object) -> Answer:
     values: dict[str, object] = {
         "cause": None, "subject": "", "machine": "", "sureness": Sureness.POSSIBLE, "claimed": False,
-        "lines": (), "now": (), "others": (),
+        "lines": (), "now": (), "others": (), "besides": (),
     }  # fmt: skip
     return Answer(kind=kind, sentence=sentence, **{**values, **more})  # type: ignore[arg-type]
 

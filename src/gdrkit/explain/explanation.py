@@ -165,6 +165,13 @@ class RankedCause(Struct, frozen=True):
     line: LineNumber | None
 
 
+class OtherFailure(Struct, frozen=True):
+    """A failing line that the cause of an answer does not explain, and its causes, likeliest first."""
+
+    line: QuotedLine
+    causes: tuple[RankedCause, ...]
+
+
 class Answer(Struct, frozen=True, kw_only=True):
     """The answer in short: the most likely cause, how sure it is, and what to do now."""
 
@@ -178,6 +185,7 @@ class Answer(Struct, frozen=True, kw_only=True):
     lines: tuple[QuotedLine, ...]  # on which the sentence stands
     now: tuple[str, ...]  # what to do
     others: tuple[RankedCause, ...]  # what else it could be, likeliest first
+    besides: tuple[OtherFailure, ...]  # what else fails, for another cause
 
 
 class Explanation(Struct, frozen=True, kw_only=True, tag_field="schema", tag="gdrkit.explanation/1"):

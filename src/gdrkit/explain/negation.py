@@ -50,9 +50,19 @@ _IS_GONE = re.compile(
 """What follows where the problem does not occur with what a sentence names: "if I set X, it is gone"."""
 
 
+_FAILS_THERE = re.compile(
+    r"(?:\bnot|n't|\bnever) (?:work|us|support|find|found|see|detect|enabl|load|show|get|reach|achiev|register"
+    r"|start|initiali[sz]|possible|available)\w*\b"
+    r"[^.:;!?,]{0,40}\b(?:on|in|inside|under|between|across|with)\b[^.:;!?,]{0,25}$",
+    re.IGNORECASE,
+)
+"""What a negation before a place says: something fails there. "It does not work on a Spark" denies no Spark."""
+
+
 def is_negated(text: str, start: int) -> bool:
     """Whether what a sentence says at `start` is negated shortly before."""
-    return _NOT.search(text[:start]) is not None
+    before = text[:start]
+    return _NOT.search(before) is not None and _FAILS_THERE.search(before) is None
 
 
 def is_avoided(text: str, start: int) -> bool:

@@ -81,9 +81,6 @@ FOR_NETWORK = ("ib-disabled-by-env", "no-rdma-device")
 UNNEEDED = NOTE / 4
 """What a job lacks for a network that it does not need: less than the remark that it needs none."""
 
-CARDS = ("gpu-consumer", "gpu-integrated")
-"""Hardware that a text about a data-centre GPU does not mean."""
-
 AGAIN = 0.25
 """Each further sentence that says the same counts this much of its own weight."""
 
@@ -123,7 +120,9 @@ def ranked(
         ),
     ):
         found.setdefault(candidate.code, []).append(candidate)
-    merged = (_merged(some) for some in found.values() if not all(one.context for one in some))
+    merged = (
+        _confirmed(_merged(some), failing) for some in found.values() if not all(one.context for one in some)
+    )
     ordered = sorted((one for one in merged if one.weight > 0), key=lambda one: -one.weight)
     return tuple(_deepest_first(ordered))
 
@@ -236,7 +235,7 @@ def _of_machines(
                 continue
             left = [code for code in line.codes if code not in machine.cleared]
             for candidate in _of_line(line, topics, failing, denied, left):
-                excluded = (topics.datacenter and candidate.code in CARDS) or (
+                excluded = candidate.code in topics.not_cards or (
                     candidate.code in OF_NVIDIA and not topics.gpu
                 )
                 excluded = excluded or is_foreign(candidate.code, topics)
@@ -339,6 +338,24 @@ def _merged(candidates: Iterable[Candidate]) -> Candidate:
         said=any(one.said and one.weight for one in (first, *rest)),
         printed=any(one.printed and one.weight for one in (first, *rest)),
     )
+
+
+def _confirmed(candidate: Candidate, failing: Iterable[OpenLine]) -> Candidate:
+    """The candidate; likely if it is hardware that a person names, and a program fails as it does there."""
+    if candidate.code not in HARDWARE_CODES or candidate.sureness is not Sureness.POSSIBLE:
+        return candidate
+    shown = next(
+        (
+            QuotedLine(line.line, line.text)
+            for line in failing
+            if not line.claimed and any(brings_about(candidate.code, code) for code in line.codes[:1])
+        ),
+        None,
+    )
+    if shown is None:
+        return candidate
+    says, *more = candidate.lines
+    return replace(candidate, sureness=Sureness.LIKELY, lines=(says, shown, *more)[:MAX_LINES])
 
 
 AGREED = 0.5

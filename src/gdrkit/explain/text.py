@@ -58,6 +58,7 @@ def _rows(explanation: Explanation, verbose: bool) -> Iterator[Row]:
         yield 0, "", ""
     asks = explanation.question if explanation.answer.kind is not AnswerKind.NOTHING else None
     yield from _others(explanation.answer, asks, len(machines) > 1)
+    yield from _besides(explanation.answer)
     yield from _section("Also proven", machines, _established(explanation.answer), verbose)
     yield from _section("Contradictions", machines, _contradictions, verbose)
     if verbose:
@@ -158,6 +159,17 @@ def _others(answer: Answer, question: Question | None, several: bool) -> Iterato
         yield 2, "", f"{other.title} ({other.code}{where})"
     if question is not None and answer.kind is not AnswerKind.DOCUMENTATION:
         yield from _question(question, several)
+    yield 0, "", ""
+
+
+def _besides(answer: Answer) -> Iterator[Row]:
+    if not answer.besides:
+        return
+    yield 0, "head", "What else fails, for another cause"
+    for failure in answer.besides:
+        yield from _quote(failure.line, 2)
+        for cause in failure.causes:
+            yield 6, "", f"{cause.title} ({cause.code})"
     yield 0, "", ""
 
 
