@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from gdrkit.explain.text import text as as_text
 from tests.explain.explaining import (
     DISABLED,
     EINVAL,
@@ -258,3 +259,9 @@ def test_a_log_that_is_no_proof_is_a_problem_of_who_takes_it_for_one(said, noted
     found = explained(f"{said}\n\n{log}").machines
     assert ("proof-misread" in {one.code for m in found for one in m.notes}) is noted
     assert ("proof-misread" in {one.code for m in found for one in m.established}) is not noted
+
+
+def test_a_note_about_a_program_that_the_text_does_not_name_is_shown_only_with_v():
+    page = explained("NCCL version 2.21.5+cuda12.4\nthe job is slow")
+    assert "gin-unavailable" in as_text(page, verbose=True)
+    assert "gin-unavailable" not in as_text(page)

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator
 from itertools import islice
 
-from gdrkit.explain import cues, subject
+from gdrkit.explain import cues, slow, subject
 from gdrkit.explain.claims import Claim, Stance
 from gdrkit.explain.explanation import (
     SET,
@@ -75,7 +75,7 @@ def answer(
     failing = unexplained(lines, said)
     if found and (found[0].weight > NOTE or failing is None):
         return _several(found, about)
-    return _working(machines, failing) or _nothing(about, failing, found)
+    return _slow(said) or _working(machines, failing) or _nothing(about, failing, found)
 
 
 def _reports_nothing(
@@ -265,6 +265,21 @@ def _several(found: tuple[Candidate, ...], about: Topics) -> Answer:
         claimed=found[0].claimed,
         lines=lines,
         others=_others(found),
+    )
+
+
+def _slow(said: tuple[Sentence, ...]) -> Answer | None:
+    """That the direct path is slow, with what slows it down; None if the text does not say so."""
+    sentence = slow.slow(said)
+    if sentence is None:
+        return None
+    return _plain(
+        AnswerKind.SEVERAL,
+        "The text says that the direct path works and is slow, but shows nothing that slows it down.",
+        claimed=True,
+        lines=(QuotedLine(sentence.line, sentence.text),),
+        now=slow.STEPS,
+        others=tuple(RankedCause(code, code_page(code)[0], None) for code in slow.CAUSES),
     )
 
 

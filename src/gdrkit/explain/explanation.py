@@ -205,7 +205,7 @@ class Explanation(Struct, frozen=True, kw_only=True, tag_field="schema", tag="gd
         if any(found.blocks for found in established):
             return 2
         documents = self.answer.kind is AnswerKind.DOCUMENTATION
-        stated = self.answer.kind is AnswerKind.STATED
+        stated = self.answer.kind in (AnswerKind.STATED, AnswerKind.SEVERAL)
         elsewhere = self.answer.kind is AnswerKind.ELSEWHERE
         if (
             stated

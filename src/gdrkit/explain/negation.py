@@ -51,12 +51,12 @@ _IS_GONE = re.compile(
 
 
 _FAILS_THERE = re.compile(
-    r"(?:\bnot|n't|\bnever) (?:work|us|support|find|found|see|detect|enabl|load|show|get|reach|achiev|register"
-    r"|start|initiali[sz]|possible|available)\w*\b"
+    r"(?:\bnot|n't|\bnever) (?:work|us|support|find|found|see|detect|enabl|load|show|get|reach|achiev"
+    r"|register|start|initiali[sz]|possible|available)\w*\b"
     r"[^.:;!?,]{0,40}\b(?:on|in|inside|under|between|across|with)\b[^.:;!?,]{0,25}$",
     re.IGNORECASE,
 )
-"""What a negation before a place says: something fails there. "It does not work on a Spark" denies no Spark."""
+"""What fails at a place: "it does not work on a Spark" denies no Spark."""
 
 
 def is_negated(text: str, start: int) -> bool:

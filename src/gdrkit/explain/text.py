@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Iterator
 
 from gdrkit.consumers.consumer import DIRECT, REGISTRATION
+from gdrkit.consumers.table import CONSUMERS, cells_of
 from gdrkit.explain.explanation import (
     Answer,
     AnswerKind,
@@ -120,7 +121,7 @@ def _how_sure(answer: Answer) -> str:
     if answer.kind is AnswerKind.NOTHING:
         return f"What fails is in {number}."
     if answer.kind is AnswerKind.SEVERAL:
-        return f"{number.capitalize()} shows the failure."
+        return f"{number.capitalize()} {'says so' if answer.claimed else 'shows the failure'}."
     if answer.kind is AnswerKind.STATED:
         return f"{number.capitalize()} says so. gdr has no code for this reason and cannot check it."
     if answer.claimed:
@@ -210,11 +211,13 @@ def _name(name: str) -> str:
 
 
 def _established(answer: Answer) -> object:
-    """The rows of what is proven besides the answer, and of notes."""
+    """The rows of what is proven besides the answer, and of notes; a note about a program that the text is
+    not about only if all is wanted."""
     quoted = {line.line for line in answer.lines[:MAX_QUOTES]}
 
     def rows(machine: TextMachine, verbose: bool) -> Iterator[Row]:
-        for found in (*machine.established, *machine.notes):
+        notes = (note for note in machine.notes if verbose or not _is_of_a_program(note))
+        for found in (*machine.established, *notes):
             if found.code == answer.cause and not verbose and {p.line for p in found.proofs} & quoted:
                 continue
             yield 2, "bad" if found.blocks and found not in machine.notes else "", _headline(found)
@@ -222,6 +225,12 @@ def _established(answer: Answer) -> object:
                 yield from _quote(proof)
 
     return rows
+
+
+def _is_of_a_program(found: EstablishedProblem) -> bool:
+    """Whether a problem matters only for programs that not every job uses."""
+    programs = {program for _, program in cells_of(BY_CODE[found.code].takes(found.subject))}
+    return bool(programs) and programs.isdisjoint(one.name for one in CONSUMERS if one.common)
 
 
 def _headline(found: EstablishedProblem) -> str:
