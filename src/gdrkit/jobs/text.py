@@ -64,7 +64,8 @@ def _page(document: NcclDocument) -> Iterator[Row]:
         )
     legs = document.counts
     if not document.logged.net and not (legs.nvlink and not legs.bounced and not legs.socket):
-        yield 0, "note", f"the logs have no NET lines, which proves nothing; {ASK} shows them"
+        missing = "no line says for which GPU and NIC NCCL allows the direct path, which proves nothing"
+        yield 0, "note", f"{missing}; {ASK} shows such lines"
 
 
 def _head(document: NcclDocument) -> Iterator[Row]:
