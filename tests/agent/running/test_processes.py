@@ -308,6 +308,29 @@ def test_a_device_is_a_character_device(tmp_path):
     assert processes._is_device("/dev/null") and not processes._is_device(str(tmp_path))
 
 
+def test_what_is_longer_than_the_limit_is_read_in_part_and_that_is_noted(tmp_path, monkeypatch):
+    (tmp_path / "7/fd").mkdir(parents=True)
+    (tmp_path / "7/maps").write_bytes(bytes(100))
+    for number in range(3):
+        (tmp_path / f"7/fd/{number}").symlink_to("/dev/null")
+    whole, cut = (processes.Reader(7, str(tmp_path)) for _ in range(2))
+
+    assert (len(whole.read("maps", 100)), len(cut.read("maps", 99))) == (100, 99)
+    assert (whole.denied, cut.denied) == ([], ["the rest of maps"])
+    processes.held_by(whole)
+    monkeypatch.setattr(processes, "DESCRIPTORS", 2)
+    processes.held_by(cut)
+    assert (whole.denied, cut.denied) == ([], ["the rest of maps", "the rest of fd"])
+
+
+def test_an_environment_may_be_longer_than_a_million_bytes(tmp_path):
+    """Where the stack has no limit, it may have almost 6 MiB: Linux fs/exec.c."""
+    long = b"X=" + b"x" * (5 << 20) + b"\0NCCL_P2P_DISABLE=1\0"
+    hold_a_buffer(process(tmp_path, 5, environ=long))
+
+    assert rows(str(tmp_path))[5]["environment"] == {"NCCL_P2P_DISABLE": "1"}
+
+
 def test_what_cannot_be_read_is_named_although_it_is_not_denied(tmp_path):
     """A folder in the place of a file, as any other error; a process that has ended lacks nothing."""
     (tmp_path / "7/maps").mkdir(parents=True)

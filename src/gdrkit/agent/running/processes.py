@@ -41,8 +41,9 @@ _SWITCHES, _VALUE_CHARACTERS = 64, 200
 
 DESCRIPTORS, SOCKETS, BUFFERS, SHARED = 1 << 16, 1 << 14, 1 << 14, 256
 """Most descriptors looked at, and most sockets, dma-bufs and shared files kept, of one process."""
-_SMALL, _ENVIRONMENT, _MAPS = 1 << 14, 1 << 21, 1 << 24
-"""Most bytes read: of stat and cgroup, of environ (ARG_MAX is 2 MiB, limits.h), and of maps."""
+_SMALL, _ENVIRONMENT, _MAPS = 1 << 14, 6 << 20, 1 << 24
+"""Most bytes read: of stat and cgroup, of environ (Linux fs/exec.c, bprm_stack_limits(): 3/4 of 8 MiB for it
+and the arguments), and of maps."""
 
 
 ENDED = (errno.ENOENT, errno.ESRCH)
@@ -60,10 +61,13 @@ class Reader:
         """The first bytes of a file; none if it cannot be read."""
         try:
             with open("%s/%s" % (self.folder, name), "rb") as stream:
-                return stream.read(limit_bytes)
+                found = stream.read(limit_bytes + 1)
         except OSError as error:
             self._note(name, error)
-        return b""
+            return b""
+        if len(found) > limit_bytes:
+            self.cut_off(name)
+        return found[:limit_bytes]
 
     def link(self, name: str) -> str:
         """Where a link points; empty if it cannot be read."""
@@ -80,6 +84,10 @@ class Reader:
         except OSError as error:
             self._note(name, error)
         return []
+
+    def cut_off(self, name: str) -> None:
+        """Note that only the beginning was read."""
+        self.denied.append("the rest of " + name)
 
     def _note(self, name: str, error: OSError) -> None:
         if error.errno not in ENDED and name not in self.denied:
@@ -153,7 +161,10 @@ def held_by(reader: Reader) -> Held:
     """Devices, sockets and dma-bufs that a process has open. A file that only has the name of a device does
     not count."""
     held = Held()
-    for descriptor in reader.names("fd")[:DESCRIPTORS]:
+    names = reader.names("fd")
+    if len(names) > DESCRIPTORS:
+        reader.cut_off("fd")
+    for descriptor in names[:DESCRIPTORS]:
         target = reader.link("fd/" + descriptor)
         if target.startswith("socket:[") and len(held.sockets) < SOCKETS:
             inode = target[8:-1]

@@ -13,6 +13,7 @@ from gdrkit.jobs.running.circumstances import (
     Circumstances,
     circumstances,
     gpu_rates,
+    is_exclusive,
     node_circumstances,
 )
 from gdrkit.jobs.running.communicators import communicators
@@ -150,6 +151,5 @@ def _notes(record: RunningRecord, errors: Iterable[str]) -> Iterable[str]:
         yield f"{processes} of other users cannot be read{more}"
     if record.namespaces.get("pid", HOST_PID_NAMESPACE) != HOST_PID_NAMESPACE:
         yield "seen from a pid namespace of its own: objects of processes outside it have no owner here"
-    system = next((row.system for row in record.rdma if row.system is not None), {})
-    if system.get("shared") == 0:
+    if is_exclusive(record):
         yield "RDMA devices belong to one network namespace each: others are not visible (rdma system)"
