@@ -317,6 +317,21 @@ def test_regions_of_a_process_whose_gpu_is_not_known_are_not_said_to_be_missing(
     assert verdict(made).because == "it has memory regions, and the GPU on which it computes is not known"
 
 
+@pytest.mark.parametrize(
+    ("status", "because"),
+    [
+        ({"status": "found"}, "it has an RDMA device open and no memory region"),
+        ({"status": "absent", "why": "Protocol not supported"},
+         "it has an RDMA device open, and not every region is listed: Protocol not supported"),
+    ],
+)  # fmt: skip
+def test_tables_that_were_not_read_are_not_empty(status, because):
+    devices = {"/dev/nvidia0": 1, "/dev/infiniband/uverbs0": 1}
+    made = record(process(701, devices=devices), sources={"rdma": status})
+
+    assert verdict(made).because == because
+
+
 # -- out of the kernel's memory ---------------------------------------------------------------------
 
 

@@ -52,6 +52,7 @@ class NodeCircumstances(Struct, frozen=True, kw_only=True):
     sharing: Mapping[str, frozenset[int]]  # the processes with a GPU that map a file in memory
     collective: frozenset[int]  # processes that map a library of COLLECTIVES
     every_region: bool  # whether the tables list the regions of all processes
+    regions_why: str  # why the tables were not read whole, after a colon; may be empty
 
     def moved(self, gpus: Iterable[str], *names: str) -> int | None:
         """Bytes per second that GPUs move; None: not known."""
@@ -164,6 +165,7 @@ def node_circumstances(record: RunningRecord) -> NodeCircumstances:
     holdings = _with_heirs(owners(record.rdma), record)
     addresses = record.addresses()
     attached = {name: _sizes(buffers or (), address) for name, address in addresses.items() if address}
+    tables = record.state("rdma")
     incomplete = {
         row.device.device_name
         for row in record.rdma
@@ -202,7 +204,8 @@ def node_circumstances(record: RunningRecord) -> NodeCircumstances:
             if any(library.name.startswith(COLLECTIVES) for library in one.libraries)
         ),
         sharing=_sharing(record),
-        every_region=record.state("rdma").status == "found" and not incomplete and not is_exclusive(record),
+        every_region=tables.status == "found" and not incomplete and not is_exclusive(record),
+        regions_why="" if tables.status == "found" else f": {tables.why or tables.status}",
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
+from itertools import chain
 
 from gdrkit.formats.plural import plural
 from gdrkit.jobs.running.decisions import amount
@@ -28,18 +29,24 @@ EACH = 8
 
 
 def text(
-    document: PsDocument, *, verbose: bool = False, colour: bool = False, width: int | None = None
-) -> str:
-    """The document as lines; `verbose`: with the evidence of each process."""
+    document: PsDocument, *, verbose: bool = False, colour: bool = False, width: int | None = None,
+    pid: int | None = None, job: str | None = None,
+) -> str:  # fmt: skip
+    """The document as lines; `verbose`: with the evidence of each process; `pid` and `job`: which were asked
+    for."""
     rows = _detail(document) if verbose else _page(document, (width or WIDTH) < TABLE)
-    return render(rows, STYLES, colour=colour, width=width)
+    return render(chain(_none(document, pid, job), rows), STYLES, colour=colour, width=width)
+
+
+def _none(document: PsDocument, pid: int | None, job: str | None) -> Iterator[Row]:
+    if not document.processes:
+        no = "no process" if pid is None else f"no process {pid}"
+        yield 0, "", f"{no}{f' of {job}' if job else ''} that uses a GPU or an RDMA device is visible"
 
 
 def _page(document: PsDocument, is_narrow: bool) -> Iterator[Row]:
     if document.processes:
         yield 0, "head", head(is_narrow=is_narrow)
-    else:
-        yield 0, "", "no process that uses a GPU or an RDMA device is visible"
     for process in document.processes:
         yield 0, process.verdict.way, row(process, is_narrow=is_narrow)
     yield from _reasons(document)

@@ -242,6 +242,8 @@ def _unknown(found: Circumstances) -> RunningVerdict:
         reasons.append("how many regions nvidia-peermem holds is not readable")
     elif found.regions:
         reasons.append("it has memory regions, and the GPU on which it computes is not known")
+    elif (found.holdings or found.rdma_files) and not node.every_region:
+        reasons.append(f"it has an RDMA device open, and not every region is listed{node.regions_why}")
     elif found.holdings or found.rdma_files:
         reasons.append("it has an RDMA device open and no memory region")
     elif found.tcp_known is False:
