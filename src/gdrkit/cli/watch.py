@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from gdrkit.cli.arguments import Parser, colours, matching, number, text_width, write
+from gdrkit.cli.arguments import Parser, colours, matching, number, text_rows, text_width, write
 from gdrkit.cli.ps import add_questions, questions
 
 TYPE_CHECKING = False
@@ -156,8 +156,9 @@ def _live(options: argparse.Namespace, registered: Callable[[], list[str]]) -> i
             clock = f"{time.strftime('%H:%M:%S')}  every {options.interval} s, Ctrl-C ends"
             width = text_width()
             text = screen(
-                found, looks(before, found), clock=clock, colour=True, width=width, registered=registered()
-            )
+                found, looks(before, found), clock=clock, colour=True, width=width, registered=registered(),
+                height=text_rows(),
+            )  # fmt: skip
             live.update(Text.from_ansi(text), refresh=True)
             before, code = found, exit_code(found)
     return code
