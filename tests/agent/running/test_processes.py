@@ -7,12 +7,13 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
 from gdrkit.agent.probe import running_probe
-from gdrkit.agent.running import libraries, processes
+from gdrkit.agent.running import children, libraries, processes
 
 HOLDER = """
 import mmap, os, socket, sys
@@ -267,6 +268,42 @@ def test_a_hostile_name_does_not_move_the_fields(tmp_path, name):
 
     assert rows(str(tmp_path))[5]["started"] == 7
     assert rows(str(tmp_path))[5]["name"] == name.decode("utf-8", "replace")
+
+
+def test_a_process_of_each_other_network_namespace_is_told_if_it_has_a_gpu(tmp_path, monkeypatch):
+    """Once for each; not one in this namespace, nor one whose namespace may not be read."""
+    monkeypatch.setattr(processes, "_is_device", lambda path: True)
+    (tmp_path / "self/ns").mkdir(parents=True)
+    (tmp_path / "self/ns/net").symlink_to("net:[1]")
+    for pid, (name, held) in {
+        1: ("net:[1]", "nvidia0"), 2: ("net:[2]", "infiniband/uverbs0"), 3: ("net:[2]", "nvidia3"),
+        4: ("net:[2]", "nvidia3"), 5: ("", "nvidia3"), 6: ("net:[3]", "nvidiactl"),
+    }.items():  # fmt: skip
+        folder = process(tmp_path, pid)
+        (folder / "fd/3").symlink_to(f"/dev/{held}")
+        (folder / "ns").mkdir()
+        if name:
+            (folder / "ns/net").symlink_to(name)
+    relay = children.Relay()
+    processes.scan(lambda row: None, str(tmp_path), relay)
+
+    assert [*relay.places(time.monotonic() + 30)] == [("net:[2]", 3), ("net:[3]", 6)]
+    relay.close()
+
+
+def test_a_process_that_ends_while_it_is_read_is_not_mixed_with_the_next_of_its_pid(tmp_path):
+    for pid in (5, 6, 7):
+        hold_a_buffer(process(tmp_path, pid))
+    found: list[dict] = []
+
+    def meanwhile(row: dict) -> None:
+        """6 ends, and another process has its pid; 7 only ends."""
+        found.append(row)
+        (tmp_path / "6/stat").write_bytes(b"6 (other) S " + b"9 " * 48)
+        (tmp_path / "7/stat").unlink(missing_ok=True)
+
+    processes.scan(meanwhile, str(tmp_path))
+    assert [row["pid"] for row in found if "pid" in row] == [5]
 
 
 def test_a_stat_without_its_fields_is_that_of_a_process_that_has_ended(tmp_path):
