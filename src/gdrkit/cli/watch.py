@@ -59,7 +59,7 @@ def main(arguments: list[str]) -> int:
     from gdrkit.evidence.errors import TargetError
     from gdrkit.jobs.running.changes import lines, looks, remarks
     from gdrkit.jobs.running.document import exit_code
-    from gdrkit.jobs.running.text import communicators
+    from gdrkit.jobs.running.text import communicators, plain
 
     if options.target is not None and not options.target.startswith("ssh://"):
         raise TargetError(f"not a running machine: {options.target}", "gdr ps shows a bundle or a record")
@@ -78,7 +78,7 @@ def main(arguments: list[str]) -> int:
                 *lines(looks(before, found), clock),
                 *(f"{clock} {line}" for line in (*unseen, *new)),
             ):
-                write(line + "\n")
+                write(plain(line) + "\n")
             sys.stdout.flush()
             said.update(new)
             before, code = found, exit_code(found)

@@ -91,4 +91,5 @@ def test_the_screen_marks_changes_and_has_the_ports():
 
     rows = shown.splitlines()
     assert [row[:2] for row in rows[2:4]] == ["! ", "+ "]
+    assert "Ports, of all processes" in rows
     assert "  mlx5_0:1  sends 2 GB/s, receives 0 bytes/s" in rows

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
+from gdrkit.jobs.running.changes import looks, screen
 from gdrkit.jobs.running.document import exit_code
 from gdrkit.jobs.running.text import row, text
 from tests.jobs.running.records import (
@@ -148,6 +151,28 @@ def test_a_row_has_one_line_of_at_most_80_columns(name, job, value):
         assert cell_len(row(one, is_narrow=True)) <= 58
     for verbose in (False, True):
         assert all(cell_len(line) <= 80 for line in text(document, verbose=verbose, width=80).split("\n"))
+
+
+@pytest.mark.parametrize("verbose", [False, True])
+def test_nothing_that_is_quoted_begins_a_line_of_its_own(verbose):
+    """A bundle may hold anything, and any user may listen where NCCL's RAS does."""
+    evil = "\x1b[2J\nFORGED\u2028FORGED\r\n"
+    library = {"name": f"libnccl.so{evil}", "path": evil, "version": evil}
+    status = {"nccl_version": evil, "communicators": [{"size": 2}]}
+    made = record(
+        process(701, libraries=[library], denied=[evil], environment={f"NCCL_{evil}": evil}),
+        process(702, name=evil, devices={f"/dev/infiniband/uverbs0{evil}": 1, "/dev/nvidia0": 1}),
+        rdma=[device(*held(1, 702, 4 * MIB), name=evil)],
+        sources={"tcp": {"status": evil, "why": evil}},
+        ports=[{"device": evil, "port": evil, "sent": 5, "received": 5, "seconds": 0.4}],
+        ras=[{"format": "json", "text": json.dumps(status)}],
+    )
+    document = judged(made)
+    shown = text(document, verbose=verbose, width=80)
+    screens = screen(document, looks(None, document), clock="", colour=False, width=80)
+
+    assert all(found.replace("\n", "").isprintable() for found in (shown, screens))
+    assert shown.count("FORGED") > 3 and "\nFORGED" not in shown + screens
 
 
 def test_what_gpus_move_is_shown_and_what_is_not_counted_is_a_question_mark():

@@ -94,6 +94,17 @@ def test_one_buffer_that_either_of_two_may_hold_decides_for_none():
     assert verdict(made).because == "regions of GPU memory exist, of this process or of another"
 
 
+def test_attachments_of_one_of_its_nics_that_are_anothers_perhaps_leave_it_open():
+    made = record(
+        process(701), process(702),
+        rdma=[device(*held(1, 701, 8 * MIB), *held(2, 702, 8 * MIB)),
+              device(*held(3, 701, 8 * MIB), name="mlx5_1", index=1)],
+        buffers=with_table((8 * MIB, "nv_dmabuf", NIC)),
+    )  # fmt: skip
+
+    assert verdict(made).because == "regions of GPU memory exist, of this process or of another"
+
+
 def test_attachments_decide_for_none_where_the_table_of_regions_is_not_whole():
     table = device(*held(1, 701, 8 * MIB))
     table["tables"]["mr"]["error"] = "more than 65536 rows"
@@ -279,6 +290,14 @@ def test_host_memory_means_another_thing_on_other_gpus(gpu, way, confidence):
     made = record(process(701), rdma=[device(*held(1, 701, 4 * MIB))], gpu=gpu)
 
     assert decided(made) == (way, "", confidence)
+
+
+def test_one_gpu_whose_kind_is_not_known_leaves_the_kind_open():
+    nvml = [*computing(701), *computing(701, gpu=OTHER_GPU)]
+
+    assert decided(record(process(701), rdma=[device(*held(1, 701, 4 * MIB))], nvml=nvml)) == (
+        "staged", "", Confidence.LIKELY,
+    )  # fmt: skip
 
 
 def test_another_fabric_leaves_host_memory_open():

@@ -13,16 +13,16 @@ from gdrkit.jobs.running.document import PsDocument, PsProcess
 from gdrkit.jobs.running.text import (
     MOVES,
     ORDER,
-    STYLES,
     TABLE,
     asks,
     communicators,
     head,
     rates,
     row,
+    shown,
     unseen,
 )
-from gdrkit.report.terminal import Row, render
+from gdrkit.report.terminal import Row
 
 NEW, ENDED, CHANGED, SAME = "+", "-", "!", " "
 MARKED = {NEW: "bold", CHANGED: "bold reverse"}
@@ -68,24 +68,24 @@ def screen(
         *((2, "", line) for line in islice(registered, LINES_SHOWN)),
         *((2, "note", line) for line in (*communicators(document), *asks(document), *unseen(document))),
     ]
-    shown = [*found]
-    room = len(shown) if height is None else max(LEAST_SHOWN, height - len(below) - 4)
-    left = len(shown) - room
+    chosen = [*found]
+    room = len(chosen) if height is None else max(LEAST_SHOWN, height - len(below) - 4)
+    left = len(chosen) - room
     if left > 0:
-        shown.sort(key=lambda look: (look.mark == SAME, ORDER.index(look.process.verdict.way)))
+        chosen.sort(key=lambda look: (look.mark == SAME, ORDER.index(look.process.verdict.way)))
 
     def rows() -> Iterator[Row]:
         yield 0, "dim", clock
         is_narrow = width - 2 < TABLE
         yield 2, "head", head(is_narrow=is_narrow)
-        for look in shown[:room]:
+        for look in chosen[:room]:
             style = MARKED.get(look.mark, "dim" if look.mark == ENDED else look.process.verdict.way)
             yield 2, style, row(look.process, is_narrow=is_narrow), look.mark
         if left > 0:
             yield 2, "note", f"and {left} more"
         yield from below
 
-    return render(rows(), STYLES, colour=colour, width=width)
+    return shown(rows(), colour=colour, width=width)
 
 
 def remarks(before: PsDocument | None, after: PsDocument) -> Iterator[str]:
