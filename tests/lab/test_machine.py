@@ -81,7 +81,7 @@ def within(seconds: float, holds: Callable[[], bool]) -> bool:
 
 
 def runs(pid: int) -> bool:
-    """Whether a process runs: not one that has ended and that nobody has waited for."""
+    """Whether a process runs: not one that has ended and is a zombie."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:

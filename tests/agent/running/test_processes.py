@@ -216,6 +216,7 @@ def versions(pid: int) -> tuple[str, str]:
         ("7f00-7f01 r--p 00000000 fd:01 77 /x/mylibnccl.so.2", None),
         ("7f00-7f01 r--p 00000000 00:00 0 ", None),
         ("nonsense /x/libnccl.so.2", None),
+        ("7f00-7f01 r-xp 00000000 fd:01 77 /x/libnccl-notes.txt", None),
     ],
 )
 def test_a_line_of_maps_names_a_library_or_none(line, name):

@@ -35,7 +35,7 @@ _ABSENT = (2, 92, 93, 95, 97)
 
 class Relay:
     """Passes places from one source to another: each runs in its own child. A pipe holds PLACES of them,
-    and no more are passed: a source whose places nobody reads is not held up."""
+    and no more are passed: the one that passes them never waits for the other."""
 
     def __init__(self) -> None:
         self._reader, self._writer = os.pipe()

@@ -38,7 +38,9 @@ class NodeCircumstances(Struct, frozen=True, kw_only=True):
     peermem_references: int | None  # 0 also if the module is not loaded; None: not known
     shares: Mapping[str, Mapping[int, Share]]  # by RDMA device and process
     attached: Mapping[str, int]  # how many buffers of GPU memory a device is attached to
-    attached_elsewhere: bool  # whether a device is attached that is no known RDMA device: see _elsewhere()
+    attached_elsewhere: (
+        bool  # whether a device is attached that is not known as an RDMA device: _elsewhere()
+    )
     holdings: Owners
     walked: Mapping[int, tuple[RegionRow, ...]]  # by process; only what the kernel's tables list as well
     walkable: bool  # whether the kernel's memory was not asked, and may be: it is not locked down
