@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 from collections.abc import Sequence
 
@@ -80,5 +81,12 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+def end_by(number: int, _frame: object) -> None:
+    """End by a signal as by Ctrl-C: what is cleaned up at an end is cleaned up."""
+    sys.exit(128 + number)
+
+
 if __name__ == "__main__":
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, end_by)
     sys.exit(main())

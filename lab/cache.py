@@ -60,6 +60,7 @@ TOOLS = {  # programs that the lab runs on this machine, and their Debian packag
     "qemu-system-x86_64": "qemu-system-x86",
     "apt-get": "apt",
     "unshare": "util-linux",
+    "setpriv": "util-linux",
     "git": "git",
     "tar": "tar",
     "make": "make",

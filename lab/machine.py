@@ -11,8 +11,10 @@ import contextlib
 import fcntl
 import json
 import os
+import shutil
 import subprocess
 import tempfile
+import threading
 import time
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -74,12 +76,21 @@ def run(
 
 def run_together(boots: Sequence[Boot], *, seconds: float = BOOT_SECONDS) -> list[Transcript]:
     """Boot several guests at the same time, so that they can communicate."""
+    ended = threading.Event()
     with _alone(), ThreadPoolExecutor(len(boots)) as pool:
-        jobs = [pool.submit(_run, boot, seconds, lambda event: None) for boot in boots]
-        return [job.result() for job in jobs]
+        jobs = [pool.submit(_run, boot, seconds, lambda event: None, ended) for boot in boots]
+        try:
+            return [job.result() for job in jobs]
+        finally:
+            ended.set()  # after a failure or a signal the pool would wait for guests that wait for nothing
 
 
-def _run(boot: Boot, seconds: float, on_event: Callable[[dict[str, Any]], None]) -> Transcript:
+def _run(
+    boot: Boot,
+    seconds: float,
+    on_event: Callable[[dict[str, Any]], None],
+    ended: threading.Event | None = None,
+) -> Transcript:
     with tempfile.TemporaryDirectory(prefix="gdrkit-lab-") as scratch:
         port, console = Path(scratch, "port"), Path(scratch, "console")
         initrd = Path(scratch, "initrd")
@@ -88,15 +99,15 @@ def _run(boot: Boot, seconds: float, on_event: Callable[[dict[str, Any]], None])
         began = time.monotonic()
         events: list[dict[str, Any]] = []
         contents: dict[str, bytes] = {}
-        ended = False
-        for event in _listen(argv, port, began + seconds):
+        is_complete = False
+        for event in _listen(argv, port, began + seconds, ended or threading.Event()):
             if event["event"] == "content":
                 contents[event["name"]] = zlib.decompress(base64.b64decode(event["data"]))
                 continue
             events.append(event)
             on_event(event)
-            ended = ended or event["event"] == "end"
-        if not ended:
+            is_complete = is_complete or event["event"] == "end"
+        if not is_complete:
             tail = console.read_text(errors="replace")[-3000:] if console.exists() else ""
             raise LabError(f"the guest never reached its end mark ({len(events)} events)\n{tail}")
         return Transcript(events, contents, time.monotonic() - began)
@@ -130,14 +141,13 @@ def write_initrd(path: Path, parts: Iterable[Path]) -> None:
             file.write(data + bytes(-len(data) % 4))
 
 
-def _listen(argv: list[str], port: Path, deadline: float) -> Iterator[dict[str, Any]]:
+def _listen(
+    argv: list[str], port: Path, deadline: float, ended: threading.Event
+) -> Iterator[dict[str, Any]]:
     """Events as they arrive; returns when the guest has ended. A guest that is too slow is killed."""
     port.touch()
     with tempfile.TemporaryFile() as complaints:
-        try:
-            machine = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=complaints, stderr=complaints)
-        except FileNotFoundError:
-            raise LabError(f"{argv[2]} is not installed; {apt_command()}") from None
+        machine = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=complaints, stderr=complaints)
         try:
             with port.open("rb") as file:
                 rest = b""
@@ -151,6 +161,8 @@ def _listen(argv: list[str], port: Path, deadline: float) -> Iterator[dict[str, 
                         break
                     if time.monotonic() > deadline:
                         raise LabError("the guest took too long; is this machine very busy?")
+                    if ended.is_set():
+                        raise LabError("the run ended before the guest")
                     if not data:
                         time.sleep(0.05)
         finally:
@@ -165,14 +177,18 @@ def _listen(argv: list[str], port: Path, deadline: float) -> Iterator[dict[str, 
 
 
 def arguments(boot: Boot, initrd: Path, scratch: str, port: str, serial: str) -> list[str]:
-    """QEMU's command line."""
+    """The command line of a guest, which ends with the thread that starts it, also if that is killed
+    (prctl(2), PR_SET_PDEATHSIG). Raises LabError if QEMU is not installed."""
     arm = boot.kernel.flavour.architecture == "arm64"
     console = "ttyAMA0" if arm else "ttyS0"
     # log_buf_len: keep the whole log since boot; loglevel: the console is slow; no_timer_check: on a busy
     # machine a guest may consider its timer broken and panic (arch/x86/kernel/apic/io_apic.c)
     usual = "panic=-1 loglevel=3 log_buf_len=4M" + ("" if arm else " no_timer_check")
     append = f"console={console} {usual} {boot.append}".strip()
-    argv = ["nice", "-n", "5", "qemu-system-aarch64" if arm else "qemu-system-x86_64", "-accel", "tcg"]
+    qemu = "qemu-system-aarch64" if arm else "qemu-system-x86_64"
+    if shutil.which(qemu) is None:
+        raise LabError(f"{qemu} is not installed; {apt_command()}")
+    argv = ["setpriv", "--pdeathsig", "KILL", "nice", "-n", "5", qemu, "-accel", "tcg"]
     argv += ["-cpu", "max", "-smp", "1", "-m", str(boot.memory_mib), "-nodefaults", "-no-user-config"]
     argv += ["-nographic", "-no-reboot", "-serial", serial]
     argv += ["-chardev", port]

@@ -222,7 +222,7 @@ def metrics_page() -> str:
     )  # fmt: skip
     jobs = PsDocument(
         as_root=True, processes=(), jobs=(), ports=(), gpus=(), communicators=(), sources=(),
-        unowned_regions=0, unowned_bytes=0, unreadable_processes=0, notes=(),
+        unowned_regions=0, unowned_bytes=0, unreadable_processes=0, complete=True, notes=(),
     )  # fmt: skip
     shown: set[str] = set()
     parts = [

@@ -88,8 +88,11 @@ def main(arguments: list[str]) -> int:
     else:
         from gdrkit.jobs.running.text import text
 
-        colour = colours()
-        write(text(found, verbose=options.verbose, colour=colour, width=text_width()), styled=colour)
+        colour, width = colours(), text_width()
+        shown = text(
+            found, verbose=options.verbose, colour=colour, width=width, pid=options.pid, job=options.job
+        )
+        write(shown, styled=colour)
     if (options.pid is not None or options.job is not None) and not found.processes:
         return UNKNOWN
     return exit_code(found)

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from gdrkit.cli.arguments import Parser, colours, matching, number, text_width, write
+from gdrkit.cli.arguments import Parser, colours, matching, number, text_rows, text_width, write
 from gdrkit.cli.ps import add_questions, questions
 
 TYPE_CHECKING = False
@@ -59,7 +59,7 @@ def main(arguments: list[str]) -> int:
     from gdrkit.evidence.errors import TargetError
     from gdrkit.jobs.running.changes import lines, looks, remarks
     from gdrkit.jobs.running.document import exit_code
-    from gdrkit.jobs.running.text import communicators
+    from gdrkit.jobs.running.text import communicators, plain
 
     if options.target is not None and not options.target.startswith("ssh://"):
         raise TargetError(f"not a running machine: {options.target}", "gdr ps shows a bundle or a record")
@@ -78,7 +78,7 @@ def main(arguments: list[str]) -> int:
                 *lines(looks(before, found), clock),
                 *(f"{clock} {line}" for line in (*unseen, *new)),
             ):
-                write(line + "\n")
+                write(plain(line) + "\n")
             sys.stdout.flush()
             said.update(new)
             before, code = found, exit_code(found)
@@ -156,8 +156,9 @@ def _live(options: argparse.Namespace, registered: Callable[[], list[str]]) -> i
             clock = f"{time.strftime('%H:%M:%S')}  every {options.interval} s, Ctrl-C ends"
             width = text_width()
             text = screen(
-                found, looks(before, found), clock=clock, colour=True, width=width, registered=registered()
-            )
+                found, looks(before, found), clock=clock, colour=True, width=width, registered=registered(),
+                height=text_rows(),
+            )  # fmt: skip
             live.update(Text.from_ansi(text), refresh=True)
             before, code = found, exit_code(found)
     return code

@@ -7,6 +7,8 @@ import os
 import time
 from pathlib import Path
 
+import pytest
+
 from gdrkit.agent.running import children
 
 
@@ -89,8 +91,39 @@ def test_a_source_that_tells_without_end_is_cut_off(monkeypatch):
     assert found.status == "truncated" and len(found.rows) < 300
 
 
+@pytest.fixture
+def relay():
+    made = children.Relay()
+    yield made
+    made.close()
+
+
+def test_one_source_tells_another_what_it_finds_while_both_run(relay):
+    def finds(emit):
+        for pid in (7, 8):
+            relay.put((f"net:[{pid}]", pid))
+        relay.end()
+
+    def asks(emit):
+        for name, pid in relay.places(time.monotonic() + 30):
+            emit({"name": name, "pid": pid})
+
+    assert gathered(asks=asks, finds=finds)["asks"].rows == [
+        {"name": "net:[7]", "pid": 7}, {"name": "net:[8]", "pid": 8},
+    ]  # fmt: skip
+
+
+def test_a_source_that_finds_no_end_or_that_nobody_reads_holds_up_none(relay):
+    for pid in range(100_000):
+        relay.put(("net:[4294967295]", pid))
+
+    found = [*relay.places(time.monotonic() + 0.05)]
+    assert found == [("net:[4294967295]", pid) for pid in range(children.PLACES)]
+
+
 def test_no_descriptor_is_left_open():
     before = len([*Path("/proc/self/fd").iterdir()])
     gathered(slow=hangs_after_a_row, quick=tells)
+    children.Relay().close()
 
     assert len([*Path("/proc/self/fd").iterdir()]) == before

@@ -7,12 +7,13 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
 from gdrkit.agent.probe import running_probe
-from gdrkit.agent.running import libraries, processes
+from gdrkit.agent.running import children, libraries, processes
 
 HOLDER = """
 import mmap, os, socket, sys
@@ -215,6 +216,7 @@ def versions(pid: int) -> tuple[str, str]:
         ("7f00-7f01 r--p 00000000 fd:01 77 /x/mylibnccl.so.2", None),
         ("7f00-7f01 r--p 00000000 00:00 0 ", None),
         ("nonsense /x/libnccl.so.2", None),
+        ("7f00-7f01 r-xp 00000000 fd:01 77 /x/libnccl-notes.txt", None),
     ],
 )
 def test_a_line_of_maps_names_a_library_or_none(line, name):
@@ -269,6 +271,42 @@ def test_a_hostile_name_does_not_move_the_fields(tmp_path, name):
     assert rows(str(tmp_path))[5]["name"] == name.decode("utf-8", "replace")
 
 
+def test_a_process_of_each_other_network_namespace_is_told_if_it_has_a_gpu(tmp_path, monkeypatch):
+    """Once for each; not one in this namespace, nor one whose namespace may not be read."""
+    monkeypatch.setattr(processes, "_is_device", lambda path: True)
+    (tmp_path / "self/ns").mkdir(parents=True)
+    (tmp_path / "self/ns/net").symlink_to("net:[1]")
+    for pid, (name, held) in {
+        1: ("net:[1]", "nvidia0"), 2: ("net:[2]", "infiniband/uverbs0"), 3: ("net:[2]", "nvidia3"),
+        4: ("net:[2]", "nvidia3"), 5: ("", "nvidia3"), 6: ("net:[3]", "nvidiactl"),
+    }.items():  # fmt: skip
+        folder = process(tmp_path, pid)
+        (folder / "fd/3").symlink_to(f"/dev/{held}")
+        (folder / "ns").mkdir()
+        if name:
+            (folder / "ns/net").symlink_to(name)
+    relay = children.Relay()
+    processes.scan(lambda row: None, str(tmp_path), relay)
+
+    assert [*relay.places(time.monotonic() + 30)] == [("net:[2]", 3), ("net:[3]", 6)]
+    relay.close()
+
+
+def test_a_process_that_ends_while_it_is_read_is_not_mixed_with_the_next_of_its_pid(tmp_path):
+    for pid in (5, 6, 7):
+        hold_a_buffer(process(tmp_path, pid))
+    found: list[dict] = []
+
+    def meanwhile(row: dict) -> None:
+        """6 ends, and another process has its pid; 7 only ends."""
+        found.append(row)
+        (tmp_path / "6/stat").write_bytes(b"6 (other) S " + b"9 " * 48)
+        (tmp_path / "7/stat").unlink(missing_ok=True)
+
+    processes.scan(meanwhile, str(tmp_path))
+    assert [row["pid"] for row in found if "pid" in row] == [5]
+
+
 def test_a_stat_without_its_fields_is_that_of_a_process_that_has_ended(tmp_path):
     hold_a_buffer(process(tmp_path, 5, fields=10))
 
@@ -306,6 +344,29 @@ def test_a_secret_in_a_value_is_dropped():
 
 def test_a_device_is_a_character_device(tmp_path):
     assert processes._is_device("/dev/null") and not processes._is_device(str(tmp_path))
+
+
+def test_what_is_longer_than_the_limit_is_read_in_part_and_that_is_noted(tmp_path, monkeypatch):
+    (tmp_path / "7/fd").mkdir(parents=True)
+    (tmp_path / "7/maps").write_bytes(bytes(100))
+    for number in range(3):
+        (tmp_path / f"7/fd/{number}").symlink_to("/dev/null")
+    whole, cut = (processes.Reader(7, str(tmp_path)) for _ in range(2))
+
+    assert (len(whole.read("maps", 100)), len(cut.read("maps", 99))) == (100, 99)
+    assert (whole.denied, cut.denied) == ([], ["the rest of maps"])
+    processes.held_by(whole)
+    monkeypatch.setattr(processes, "DESCRIPTORS", 2)
+    processes.held_by(cut)
+    assert (whole.denied, cut.denied) == ([], ["the rest of maps", "the rest of fd"])
+
+
+def test_an_environment_may_be_longer_than_a_million_bytes(tmp_path):
+    """Where the stack has no limit, it may have almost 6 MiB: Linux fs/exec.c."""
+    long = b"X=" + b"x" * (5 << 20) + b"\0NCCL_P2P_DISABLE=1\0"
+    hold_a_buffer(process(tmp_path, 5, environ=long))
+
+    assert rows(str(tmp_path))[5]["environment"] == {"NCCL_P2P_DISABLE": "1"}
 
 
 def test_what_cannot_be_read_is_named_although_it_is_not_denied(tmp_path):

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gdrkit.agent.running import sockets
+from gdrkit.agent.running import children, processes, sockets
 from tests.agent.running.kernel import attribute
 
 
@@ -51,6 +51,8 @@ def moved(move) -> list[dict]:
     """The rows for an interval in which `move` ran."""
     found: list[dict] = []
     asked = [0]
+    relay = children.Relay()
+    processes.scan(lambda row: None, others=relay)
     sleep = time.sleep
 
     def during(seconds: float) -> None:
@@ -59,9 +61,10 @@ def moved(move) -> list[dict]:
 
     sockets.time.sleep = during
     try:
-        sockets.read(found.append, time.monotonic() + 30, 0.01)
+        sockets.read(found.append, time.monotonic() + 30, 0.01, relay.places(time.monotonic() + 20))
     finally:
         sockets.time.sleep = sleep
+        relay.close()
     assert asked == [1]
     return found
 
@@ -157,24 +160,6 @@ def test_network_namespaces_of_processes_without_a_gpu_are_not_entered():
 
     assert inode not in sockets.by_inode(found)
     assert [row for row in found if "namespace" in row] == [{"namespace": network("self")}]
-
-
-def test_a_process_of_each_namespace_stands_for_it_if_it_has_a_gpu(tmp_path):
-    """Not one in this namespace, nor one whose namespace may not be read."""
-    for pid, (name, held) in {
-        "self": ("net:[1]", ""), "1": ("net:[1]", "/dev/nvidia0"), "2": ("net:[2]", "/dev/null"),
-        "3": ("net:[2]", "/dev/nvidia3"), "4": ("net:[2]", "/dev/nvidia3"), "5": ("", "/dev/nvidia3"),
-        "6": ("net:[3]", "/dev/nvidiactl"),
-    }.items():  # fmt: skip
-        for folder in ("ns", "fd"):
-            (tmp_path / pid / folder).mkdir(parents=True)
-        for link, target in ((tmp_path / pid / "ns/net", name), (tmp_path / pid / "fd/3", held)):
-            if target:
-                link.symlink_to(target)
-
-    found = sockets.others(str(tmp_path))
-    assert found.keys() == {"net:[2]", "net:[3]"}
-    assert found["net:[2]"] in (3, 4) and found["net:[3]"] == 6
 
 
 def network(pid: int | str) -> str:

@@ -77,7 +77,7 @@ def test_peermem_gpus_and_devices_are_told(tmp_path):
 
     assert node(root) == [
         {"lockdown": "none [integrity] confidentiality"},
-        {"peermem_references": 7},
+        {"peer_module": "nvidia_peermem", "peermem_references": 7},
         {"peer_client": "nv_mem", "counts": {"num_alloc_mrs": 9}},
         {"gpu": "0000:1b:00.0", "minor": 3, "model": "NVIDIA H200", "device_id": "2335"},
         {"uverbs": "uverbs0", "device": "mlx5_0"},

@@ -36,7 +36,7 @@ def test_at_the_first_look_each_process_is_new_and_then_none_is():
     ("after", "expected"),
     [
         (node(process(701), packets=9), ("!", 701, "was idle")),
-        (node(process(701), regions=2), ("!", 701, "had 1 regions")),
+        (node(process(701), regions=2), ("!", 701, "had 1 region")),
         (node(process(701), table=bufinfo((8 * MIB, "nv_dmabuf", NIC))), ("!", 701, "was staged")),
         (node(process(701, tcp={"sockets": 3})), (" ", 701, "")),
     ],
@@ -74,6 +74,16 @@ def test_the_screen_shows_a_change_in_reverse_and_the_rest_in_the_colour_of_its_
     assert styles == {"701": {"1;7"}, "702": {"1"}, "703": {"2"}, "700": {"31"}}
 
 
+def test_a_screen_that_is_too_low_has_first_what_changed_and_then_what_to_act_on():
+    idle = [process(pid, libraries=[]) for pid in range(710, 740)]
+    before, after = node(*idle, process(701)), node(*idle, process(701), process(702))
+    rows = screen(after, looks(before, after), clock="", colour=False, width=82, height=12).splitlines()
+
+    assert len(rows) <= 12
+    assert [row.split()[:2] for row in rows[2:4]] == [["+", "702"], ["701", "python3"]]
+    assert rows[-1] == "  and 24 more"
+
+
 def test_the_screen_marks_changes_and_has_the_ports():
     ports = [{"device": "mlx5_0", "port": "1", "sent": 10**9, "received": 0, "seconds": 0.5}]
     after = node(process(701), process(702), packets=9, ports=ports)
@@ -81,4 +91,5 @@ def test_the_screen_marks_changes_and_has_the_ports():
 
     rows = shown.splitlines()
     assert [row[:2] for row in rows[2:4]] == ["! ", "+ "]
+    assert "Ports, of all processes" in rows
     assert "  mlx5_0:1  sends 2 GB/s, receives 0 bytes/s" in rows

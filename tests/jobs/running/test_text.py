@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
+from gdrkit.jobs.running.changes import looks, screen
 from gdrkit.jobs.running.document import exit_code
 from gdrkit.jobs.running.text import row, text
 from tests.jobs.running.records import (
@@ -45,8 +48,17 @@ def test_the_evidence_of_each_process(snapshot):
     assert text(judged(node(uid=1000)), verbose=True, width=80) == snapshot
 
 
-def test_no_process_is_said():
-    assert text(judged(record()), width=80).startswith("no process that uses a GPU or an RDMA device")
+@pytest.mark.parametrize("verbose", [False, True])
+@pytest.mark.parametrize(
+    ("chosen", "who"),
+    [({}, "no process"), ({"pid": 9}, "no process 9"), ({"job": "x"}, "no process of x"),
+     ({"pid": 9, "job": "x"}, "no process 9 of x")],
+)  # fmt: skip
+def test_no_process_is_said(chosen, who, verbose):
+    """Others may be visible if one was asked for."""
+    shown = text(judged(record(), **chosen), width=80, verbose=verbose, **chosen)
+
+    assert shown.startswith(f"{who} that uses a GPU or an RDMA device is visible")
 
 
 @pytest.mark.parametrize(
@@ -79,13 +91,43 @@ def test_the_exit_code_is_that_of_the_worst_that_is_seen():
     assert exit_code(judged(node(), pid=703)) == 3
 
 
+GPU_ROWS = [{"gpu": GPU, "minor": 0, "model": "", "device_id": "2335"}]
+
+
+@pytest.mark.parametrize(
+    ("changed", "sources", "code"),
+    [
+        ({}, {}, 0),
+        ({"denied_processes": 3}, {}, 0),  # NVML lists whose they may be
+        ({"denied_processes": 3}, {"nvml": "absent"}, 3),
+        ({"denied_processes": 3, "nvml": [{"gpu": GPU, "error": 4}]}, {}, 3),
+        ({"denied_processes": 3, "node": []}, {"nvml": "absent"}, 0),  # there is no GPU
+        ({"denied_processes": 3, "node": []}, {"nvml": "absent", "node": "failed"}, 3),
+        ({"node": GPU_ROWS}, {"nvml": "absent"}, 0),
+        ({}, {"processes": "timed-out"}, 3),
+        ({"node": []}, {"processes": "truncated"}, 3),
+    ],
+)
+def test_nothing_seen_is_no_success_where_a_process_may_be_missing(changed, sources, code):
+    made = record(sources={name: {"status": status} for name, status in sources.items()}, **changed)
+
+    assert exit_code(judged(made)) == code
+
+
+def test_root_is_not_told_to_become_root():
+    notes = {uid: judged(record(uid=uid, denied_processes=1)).notes for uid in (0, 1000)}
+
+    assert notes[0] == ("1 process cannot be read, although root looks",)
+    assert notes[1000] == ("1 process of other users cannot be read; as root: sudo gdr ps",)
+
+
 def test_what_is_not_shown_is_said():
     made = node(sources={"tcp": {"status": "timed-out"}}, denied_processes=4,
                 namespaces={"pid": "pid:[4026532001]", "net": "net:[4026531840]"})  # fmt: skip
     made["rdma"].append({"system": {"shared": 0}})
     shown = text(judged(made), width=80)
 
-    for note in ("tcp: timed-out", "4 processes of other users cannot be read", "pid namespace of its own",
+    for note in ("tcp: timed-out", "4 processes cannot be read", "pid namespace of its own",
                  "belong to one network namespace each"):  # fmt: skip
         assert note in " ".join(shown.split())
 
@@ -109,6 +151,28 @@ def test_a_row_has_one_line_of_at_most_80_columns(name, job, value):
         assert cell_len(row(one, is_narrow=True)) <= 58
     for verbose in (False, True):
         assert all(cell_len(line) <= 80 for line in text(document, verbose=verbose, width=80).split("\n"))
+
+
+@pytest.mark.parametrize("verbose", [False, True])
+def test_nothing_that_is_quoted_begins_a_line_of_its_own(verbose):
+    """A bundle may hold anything, and any user may listen where NCCL's RAS does."""
+    evil = "\x1b[2J\nFORGED\u2028FORGED\r\n"
+    library = {"name": f"libnccl.so{evil}", "path": evil, "version": evil}
+    status = {"nccl_version": evil, "communicators": [{"size": 2}]}
+    made = record(
+        process(701, libraries=[library], denied=[evil], environment={f"NCCL_{evil}": evil}),
+        process(702, name=evil, devices={f"/dev/infiniband/uverbs0{evil}": 1, "/dev/nvidia0": 1}),
+        rdma=[device(*held(1, 702, 4 * MIB), name=evil)],
+        sources={"tcp": {"status": evil, "why": evil}},
+        ports=[{"device": evil, "port": evil, "sent": 5, "received": 5, "seconds": 0.4}],
+        ras=[{"format": "json", "text": json.dumps(status)}],
+    )
+    document = judged(made)
+    shown = text(document, verbose=verbose, width=80)
+    screens = screen(document, looks(None, document), clock="", colour=False, width=80)
+
+    assert all(found.replace("\n", "").isprintable() for found in (shown, screens))
+    assert shown.count("FORGED") > 3 and "\nFORGED" not in shown + screens
 
 
 def test_what_gpus_move_is_shown_and_what_is_not_counted_is_a_question_mark():

@@ -94,6 +94,39 @@ def test_one_buffer_that_either_of_two_may_hold_decides_for_none():
     assert verdict(made).because == "regions of GPU memory exist, of this process or of another"
 
 
+def test_attachments_of_one_of_its_nics_that_are_anothers_perhaps_leave_it_open():
+    made = record(
+        process(701), process(702),
+        rdma=[device(*held(1, 701, 8 * MIB), *held(2, 702, 8 * MIB)),
+              device(*held(3, 701, 8 * MIB), name="mlx5_1", index=1)],
+        buffers=with_table((8 * MIB, "nv_dmabuf", NIC)),
+    )  # fmt: skip
+
+    assert verdict(made).because == "regions of GPU memory exist, of this process or of another"
+
+
+def test_attachments_decide_for_none_where_the_table_of_regions_is_not_whole():
+    table = device(*held(1, 701, 8 * MIB))
+    table["tables"]["mr"]["error"] = "more than 65536 rows"
+    made = record(process(701), rdma=[table], buffers=with_table((8 * MIB, "nv_dmabuf", NIC)))
+
+    assert decided(made) == ("unknown", "", None)
+
+
+@pytest.mark.parametrize(("size", "in_part"), [(4 * MIB, True), (512 << 10, False)])
+def test_another_nic_of_the_process_with_large_regions_of_host_memory_is_said(size, in_part):
+    """As a job that is direct by one NIC and not by the other. 512 KiB: NCCL's buffers of LL (device.h)."""
+    made = record(
+        process(701),
+        rdma=[device(*held(1, 701, 8 * MIB, 4 * MIB)), device(*held(2, 701, size), name="mlx5_1", index=1)],
+        buffers=with_table((8 * MIB, "nv_dmabuf", NIC), (4 * MIB, "nv_dmabuf", NIC)),
+    )  # fmt: skip
+
+    assert decided(made)[0] == "direct"
+    said = "regions of host memory on mlx5_1 are as large: part may go that way"
+    assert (said in verdict(made).limits) is in_part
+
+
 def test_attachments_that_no_region_explains_decide_for_none():
     """Memory of DevX, or of the kernel: it may explain the others, too."""
     made = record(
@@ -147,6 +180,53 @@ def test_regions_of_peermem_are_those_of_the_only_process_that_has_any(reference
 @pytest.mark.parametrize("other", [held(2, 702, 4096), held(2, None, 4096)])
 def test_another_process_with_regions_leaves_peermems_owner_open(other):
     made = record(process(701), process(702), rdma=[device(*held(1, 701, 8 * MIB), *other)], peermem=1)
+
+    assert decided(made)[0] == "unknown"
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"node": {"status": "timed-out"}},
+        {"rdma": {"status": "truncated"}},
+        {"system": {"system": {"shared": 0}}},  # rdma system: devices of other namespaces are not listed
+        {"error": "more than 65536 rows"},
+    ],
+)
+def test_peermem_has_no_owner_where_regions_of_others_may_not_be_listed(changed):
+    table = device(*held(1, 701, 8 * MIB))
+    table["tables"]["mr"]["error"] = changed.get("error", "")
+    system = [changed["system"]] if "system" in changed else []
+    made = record(process(701), rdma=[*system, table], peermem=1)
+    for name in changed.keys() & made["sources"].keys():
+        made["sources"][name] |= changed[name]
+
+    assert decided(made)[0] == "unknown"
+
+
+@pytest.mark.parametrize(
+    ("rows", "way"),
+    [
+        ([{"peer_module": "nv_peer_mem", "peermem_references": 1}], "direct"),
+        ([{"peer_module": "nv_peer_mem", "peermem_references": 0}], "staged"),
+        ([{"peer_module": "nvidia_peermem", "peermem_references": None}], "unknown"),
+        ([{"peer_module": "nvidia_peermem", "peermem_references": 0},
+          {"peer_module": "nv_peer_mem", "peermem_references": None}], "unknown"),
+    ],
+)  # fmt: skip
+def test_the_older_module_counts_and_a_count_that_is_not_readable_is_not_zero(rows, way):
+    made = record(process(701), rdma=[device(*held(1, 701, 8 * MIB))])
+    made["node"] += rows
+
+    assert decided(made)[0] == way
+    if way == "unknown":
+        assert verdict(made).because == "how many regions nvidia-peermem holds is not readable"
+
+
+def test_a_node_that_was_not_read_may_have_peermem():
+    made = record(
+        process(701), rdma=[device(*held(1, 701, 8 * MIB))], sources={"node": {"status": "failed"}}
+    )
 
     assert decided(made)[0] == "unknown"
 
@@ -212,6 +292,14 @@ def test_host_memory_means_another_thing_on_other_gpus(gpu, way, confidence):
     assert decided(made) == (way, "", confidence)
 
 
+def test_one_gpu_whose_kind_is_not_known_leaves_the_kind_open():
+    nvml = [*computing(701), *computing(701, gpu=OTHER_GPU)]
+
+    assert decided(record(process(701), rdma=[device(*held(1, 701, 4 * MIB))], nvml=nvml)) == (
+        "staged", "", Confidence.LIKELY,
+    )  # fmt: skip
+
+
 def test_another_fabric_leaves_host_memory_open():
     devices = {"/dev/nvidia0": 1, "/dev/cxi0": 1}
     made = record(process(701, devices=devices), rdma=[device(*held(1, 701, 4 * MIB))])
@@ -226,6 +314,41 @@ def test_a_device_without_a_pci_address_may_be_the_one_that_is_attached():
     assert decided(record(process(701), rdma=rdma))[0] == "staged"
     attached = with_table((8 * MIB, "nv_dmabuf", OTHER_NIC))
     assert decided(record(process(701), rdma=rdma, buffers=attached))[0] == "unknown"
+
+
+def test_a_buffer_at_a_device_that_is_no_known_nic_may_be_data_direct():
+    """A ConnectX-8 attaches by another function then: mlx5 mr.c, reg_user_mr_dmabuf_by_data_direct()."""
+    made = record(
+        process(701), rdma=[device(*held(1, 701, 4 * MIB))],
+        buffers=with_table((4 * MIB, "nv_dmabuf", "0000:b5:00.1")),
+    )  # fmt: skip
+
+    assert decided(made)[0] == "unknown"
+    assert (
+        verdict(made).because == "a buffer of GPU memory is attached to a device that may belong to its NIC"
+    )
+
+
+def test_regions_of_a_process_whose_gpu_is_not_known_are_not_said_to_be_missing():
+    """It has the driver open, and NVML lists another process only."""
+    made = record(process(701), rdma=[device(*held(1, 701, 4 * MIB))], nvml=computing(702))
+
+    assert verdict(made).because == "it has memory regions, and the GPU on which it computes is not known"
+
+
+@pytest.mark.parametrize(
+    ("status", "because"),
+    [
+        ({"status": "found"}, "it has an RDMA device open and no memory region"),
+        ({"status": "absent", "why": "Protocol not supported"},
+         "it has an RDMA device open, and not every region is listed: Protocol not supported"),
+    ],
+)  # fmt: skip
+def test_tables_that_were_not_read_are_not_empty(status, because):
+    devices = {"/dev/nvidia0": 1, "/dev/infiniband/uverbs0": 1}
+    made = record(process(701, devices=devices), sources={"rdma": status})
+
+    assert verdict(made).because == because
 
 
 # -- out of the kernel's memory ---------------------------------------------------------------------
@@ -304,6 +427,27 @@ def test_pids_out_of_the_kernels_memory_are_those_of_the_host():
     assert decided(made)[0] == "unknown"
 
 
+@pytest.mark.parametrize(
+    ("device_name", "size", "in_part"),
+    [("mlx5_1", 8 * MIB, True), ("mlx5_0", 8 * MIB, True), ("mlx5_0", 8 * MIB - 1, False)],
+)
+def test_large_regions_of_host_memory_beside_those_of_the_gpu_are_said(device_name, size, in_part):
+    """NCCL decides for each NIC and direction; its small regions are host memory always."""
+    made = walked("dmabuf", exporter="nv_dmabuf")
+    row = {"device": device_name, "mrn": 300, "bytes": size, "pid": 701, "kind": "user", "area": "rw-p"}
+    made["regions"].append(row)
+    first = [*held(1, 701, 8 * MIB), *held(2, 702, 8 * MIB)]
+    more = held(3, 701, size)
+    made["rdma"] = (
+        [device(*first, *more)] if device_name == "mlx5_0"
+        else [device(*first), device(*more, name="mlx5_1", index=1)]
+    )  # fmt: skip
+
+    assert decided(made)[0] == "direct"
+    said = f"regions of host memory on {device_name} are as large: part may go that way"
+    assert (said in verdict(made).limits) is in_part
+
+
 def test_regions_that_were_read_are_counted_exactly():
     (one,) = next(
         p for p in judged(walked("dmabuf", exporter="nv_dmabuf")).processes if p.pid == 701
@@ -339,6 +483,7 @@ def test_a_program_without_such_a_library_may_read_files_at_that_rate():
     [
         {"devices": {"/dev/nvidia0": 1, "/dev/infiniband/uverbs0": 1}},
         {"mapped_devices": ["/dev/infiniband/uverbs0"]},
+        {"mapped_devices": ["/dev/infiniband/uverbs7"]},  # whose device is not known
         {"devices": {"/dev/nvidia0": 1, "/dev/hfi1_0": 1}},
         {"namespaces": {"pid": "pid:[4026531836]", "net": "net:[4026532999]"}},
         {"namespaces": {}},
@@ -498,6 +643,28 @@ def test_a_process_without_a_gpu_or_without_a_network_has_no_path():
     assert decided(no_network) == ("none", "", Confidence.LIKELY)
 
 
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"mapped_devices": ["/dev/nvidia0"]},
+        {"buffers": [{"ino": 1, "size": 8 * MIB, "exp_name": "nv_dmabuf"}]},  # another process sent it
+        {"denied": ["the rest of fd"]},
+    ],
+)
+def test_a_process_that_holds_memory_of_a_gpu_uses_one(changed):
+    made = record(
+        process(701, **{"devices": {"/dev/infiniband/uverbs0": 2}, **changed}), nvml=computing(702)
+    )
+
+    assert decided(made)[0] == "unknown"
+
+
+def test_what_was_read_in_part_is_named():
+    made = record(process(701, denied=["the rest of maps"]))
+
+    assert verdict(made).because == "not all of it is readable: the rest of maps"
+
+
 def test_a_process_that_is_closed_is_not_said_to_have_no_gpu():
     made = record(closed(701), nvml=[], uid=1000)
 
@@ -505,8 +672,10 @@ def test_a_process_that_is_closed_is_not_said_to_have_no_gpu():
     assert verdict(made).because == "its descriptors and maps are not readable"
 
 
-def test_pairs_that_no_table_lists_are_said():
-    made = record(process(701, libraries=[UCX]))
+@pytest.mark.parametrize("name", ["libucp.so.0.0.0", "libucp-1f2e3d4c.so.0.0.0"])
+def test_pairs_that_no_table_lists_are_said(name):
+    """The second name is that of a library in a wheel: auditwheel adds a digest."""
+    made = record(process(701, libraries=[{**UCX, "name": name}]))
 
     assert verdict(made).limits == ("queue pairs of DevX are in no table",)
 
@@ -529,7 +698,8 @@ def moving(packets: int | None, port: int | None, **changed) -> bool | None:
     [
         (9, None, True),
         (0, None, False),
-        (0, 5000, False),
+        (0, 0, False),
+        (0, 5000, None),  # the pairs of this NIC may not show what they move: none of any process does
         (None, 5000, True),
         (None, 0, False),
         (None, None, None),
@@ -537,6 +707,19 @@ def moving(packets: int | None, port: int | None, **changed) -> bool | None:
 )
 def test_what_moves_is_told_by_pairs_and_else_by_ports(packets, port, expected):
     assert moving(packets, port) is expected
+
+
+@pytest.mark.parametrize(("others", "expected"), [(9, False), (0, None)])
+def test_pairs_at_rest_are_idle_where_those_of_another_process_show_what_they_move(others, expected):
+    """EFA has no sequence numbers, and those of mlx5 were never seen to move."""
+    pairs = [*held(1, 701, 4 * MIB, pairs=1), *held(2, 702, 4 * MIB, pairs=1)]
+    moves = [
+        {"qp": number, "index": 0, "sent_packets": sent, "received_packets": 0, "seconds": 0.4}
+        for number, sent in ((100, 0), (200, others))
+    ]
+    ports = [{"device": "mlx5_0", "port": "1", "sent": 10**9, "received": 0, "seconds": 0.4}]
+
+    assert verdict(record(process(701), rdma=[device(*pairs), *moves], ports=ports)).moving is expected
 
 
 def test_pairs_at_rest_say_nothing_where_devx_hides_others():

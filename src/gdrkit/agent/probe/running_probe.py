@@ -12,7 +12,8 @@ import sys
 import time
 from typing import Any, Dict, List, Mapping, Sequence, Set
 
-from ..running.children import Emit, Source, gather
+from ..running.children import Emit, Relay, Source, gather
+from ..running.files import namespace
 from ..running.libraries import emit_versions
 from ..running.nvml import read as read_nvml
 from ..running.options import DEEP, FEW_PAIRS, PROGRAMS, RAS
@@ -44,10 +45,11 @@ def main() -> int:
 
 def record(deadline: float, interval_s: float, options: Sequence[str] = ()) -> Dict[str, Any]:
     """What every source told until the deadline, with the options of gdrkit.agent.running.options."""
+    relay = Relay()
     sources: Dict[str, Source] = {
-        "processes": _processes,
+        "processes": lambda emit: emit_versions(scan(emit, others=relay), emit),
         "rdma": lambda emit: read_rdma(emit, deadline, interval_s, FEW_PAIRS not in options),
-        "tcp": lambda emit: read_sockets(emit, deadline, interval_s),
+        "tcp": lambda emit: read_sockets(emit, deadline, interval_s, relay.places(deadline - interval_s)),
         "ports": lambda emit: read_ports(emit, interval_s),
         "buffers": read_buffers,
         "nvml": lambda emit: read_nvml(emit, interval_s),
@@ -58,7 +60,10 @@ def record(deadline: float, interval_s: float, options: Sequence[str] = ()) -> D
     if RAS in options:
         sources["ras"] = lambda emit: read_ras(emit, deadline)
     asked = {"processes": _mapped} if PROGRAMS in options else sources
-    results = gather(asked, deadline)
+    try:
+        results = gather(asked, deadline)
+    finally:
+        relay.close()
     rows = {name: results[name].rows if name in results else [] for name in sources}
     seen = [row for row in rows["processes"] if "pid" in row]
     _add_versions(seen, rows["processes"])
@@ -67,7 +72,7 @@ def record(deadline: float, interval_s: float, options: Sequence[str] = ()) -> D
     return {
         "schema": SCHEMA,
         "uid": os.geteuid(),
-        "namespaces": {kind: _namespace(kind) for kind in ("pid", "net")},
+        "namespaces": {kind: namespace("self", kind) for kind in ("pid", "net")},
         "sources": {
             name: {"status": result.status, "why": result.why[:200], "seconds": result.seconds}
             for name, result in results.items()
@@ -85,19 +90,8 @@ def record(deadline: float, interval_s: float, options: Sequence[str] = ()) -> D
     }
 
 
-def _processes(emit: Emit) -> None:
-    emit_versions(scan(emit), emit)
-
-
 def _mapped(emit: Emit) -> None:
     scan(emit)
-
-
-def _namespace(kind: str) -> str:
-    try:
-        return os.readlink("/proc/self/ns/" + kind)
-    except OSError:
-        return ""
 
 
 def _add_versions(seen: List[Dict[str, Any]], rows: List[Dict[str, Any]]) -> None:

@@ -11,12 +11,16 @@ import select
 import signal
 import struct
 import time
-from typing import Any, Callable, Dict, List, Mapping, NoReturn
+from typing import Any, Callable, Dict, Iterator, List, Mapping, NoReturn, Tuple
 
 Emit = Callable[[Mapping[str, Any]], None]
+Place = Tuple[str, int]
+"""The name of a network namespace, and a process in it."""
 Source = Callable[[Emit], None]
 
 BLOCK_BYTES = 1 << 16
+PLACES = 64
+"""Most network namespaces that are entered. A pipe holds 4096 bytes at least: pipe(7)."""
 LIMIT_BYTES = 32 << 20
 """Of one source. 256 processes with a thousand MRs each take 10 MB."""
 FAULTS = (
@@ -27,6 +31,40 @@ FAULTS = (
 _DENIED = (1, 13)  # EPERM, EACCES
 _ABSENT = (2, 92, 93, 95, 97)
 """ENOENT, and what socket(2) answers for a protocol that this kernel has not."""
+
+
+class Relay:
+    """Passes places from one source to another: each runs in its own child. A pipe holds PLACES of them,
+    and no more are passed: the one that passes them never waits for the other."""
+
+    def __init__(self) -> None:
+        self._reader, self._writer = os.pipe()
+        self._left = PLACES
+
+    def put(self, place: Place) -> None:
+        """Pass a place on, unless they are too many."""
+        if self._left:
+            self._left -= 1
+            os.write(self._writer, ("%s %d\n" % place).encode("ascii"))
+
+    def end(self) -> None:
+        """There are no more. (The pipe itself stays open in every child.)"""
+        os.write(self._writer, b"\n")
+
+    def places(self, deadline: float) -> Iterator[Place]:
+        """Each place as it comes, until the end or the deadline."""
+        rest = b""
+        while select.select([self._reader], [], [], max(0.0, deadline - time.monotonic()))[0]:
+            *lines, rest = (rest + os.read(self._reader, BLOCK_BYTES)).split(b"\n")
+            for line in lines:
+                if not line:
+                    return
+                name, _, pid = line.decode("ascii").partition(" ")
+                yield name, int(pid)
+
+    def close(self) -> None:
+        os.close(self._reader)
+        os.close(self._writer)
 
 
 class SourceResult:

@@ -15,6 +15,14 @@ def text_of(path: str, limit_bytes: int = 1 << 14) -> str:
         return ""
 
 
+def namespace(pid: str, kind: str = "net", proc: str = "/proc") -> str:
+    """The name of a namespace of a process, such as `net:[4026531840]`; empty if it cannot be read."""
+    try:
+        return os.readlink("%s/%s/ns/%s" % (proc, pid, kind))
+    except OSError:
+        return ""
+
+
 def names_in(folder: str) -> List[str]:
     """The names in a folder, sorted; none if it cannot be read."""
     try:

@@ -14,7 +14,8 @@ import stat
 from typing import Any, Dict, List, Optional, Tuple
 
 from ..collect.redact import without_secrets
-from .children import Emit
+from .children import Emit, Relay
+from .files import namespace
 from .libraries import Library, mapped
 
 DEVICE = re.compile(
@@ -41,8 +42,9 @@ _SWITCHES, _VALUE_CHARACTERS = 64, 200
 
 DESCRIPTORS, SOCKETS, BUFFERS, SHARED = 1 << 16, 1 << 14, 1 << 14, 256
 """Most descriptors looked at, and most sockets, dma-bufs and shared files kept, of one process."""
-_SMALL, _ENVIRONMENT, _MAPS = 1 << 14, 1 << 21, 1 << 24
-"""Most bytes read: of stat and cgroup, of environ (ARG_MAX is 2 MiB, limits.h), and of maps."""
+_SMALL, _ENVIRONMENT, _MAPS = 1 << 14, 6 << 20, 1 << 24
+"""Most bytes read: of stat and cgroup, of environ (Linux fs/exec.c, bprm_stack_limits(): 3/4 of 8 MiB for it
+and the arguments), and of maps."""
 
 
 ENDED = (errno.ENOENT, errno.ESRCH)
@@ -60,10 +62,13 @@ class Reader:
         """The first bytes of a file; none if it cannot be read."""
         try:
             with open("%s/%s" % (self.folder, name), "rb") as stream:
-                return stream.read(limit_bytes)
+                found = stream.read(limit_bytes + 1)
         except OSError as error:
             self._note(name, error)
-        return b""
+            return b""
+        if len(found) > limit_bytes:
+            self.cut_off(name)
+        return found[:limit_bytes]
 
     def link(self, name: str) -> str:
         """Where a link points; empty if it cannot be read."""
@@ -81,6 +86,10 @@ class Reader:
             self._note(name, error)
         return []
 
+    def cut_off(self, name: str) -> None:
+        """Note that only the beginning was read."""
+        self.denied.append("the rest of " + name)
+
     def _note(self, name: str, error: OSError) -> None:
         if error.errno not in ENDED and name not in self.denied:
             self.denied.append(name)
@@ -95,22 +104,38 @@ class Held:
         self.buffers: List[Dict[str, Any]] = []
 
 
-def scan(emit: Emit, proc: str = "/proc") -> "Dict[Tuple[int, int], Tuple[int, Library]]":
+def scan(
+    emit: Emit, proc: str = "/proc", others: Optional[Relay] = None
+) -> "Dict[Tuple[int, int], Tuple[int, Library]]":
     """Emit a row for each process that holds a device. Returns the libraries that they map: each by device
-    and inode, with a process that maps it."""
+    and inode, with a process that maps it. `others` gets the other network namespaces in which a process has
+    a GPU open, with one such process, before any maps are read: those take longest."""
     libraries: "Dict[Tuple[int, int], Tuple[int, Library]]" = {}
-    denied = 0
-    for name in sorted(filter(_is_number, os.listdir(proc)), key=int):
-        reader = Reader(int(name), proc)
-        held = held_by(reader)
-        denied += "fd" in reader.denied
-        if not held.devices and not held.buffers:
-            continue
-        row = identity(reader)
-        if row is None:
-            continue
+    holders: List[Tuple[Reader, Held, Dict[str, Any]]] = []
+    denied, known = 0, {namespace("self", proc=proc), ""}
+    try:
+        for name in sorted(filter(_is_number, os.listdir(proc)), key=int):
+            reader = Reader(int(name), proc)
+            held = held_by(reader)
+            denied += "fd" in reader.denied
+            row = identity(reader) if held.devices or held.buffers else None
+            if row is None:
+                continue
+            holders.append((reader, held, row))
+            network = row["namespaces"]["net"]
+            if network not in known and any(one.startswith("/dev/nvidia") for one in held.devices):
+                known.add(network)
+                if others is not None:
+                    others.put((network, reader.pid))
+    finally:
+        if others is not None:
+            others.end()
+    for reader, held, row in holders:
         maps = reader.read("maps", _MAPS)
         found = mapped(maps, reader.link("exe"))
+        environment = switches(reader.read("environ", _ENVIRONMENT))
+        if _start_in(reader.read("stat")) != row["started"]:
+            continue  # it has ended, and its pid may be another's
         for library in found:
             libraries.setdefault(library.key, (reader.pid, library))
         row.update(
@@ -120,7 +145,7 @@ def scan(emit: Emit, proc: str = "/proc") -> "Dict[Tuple[int, int], Tuple[int, L
             sockets=held.sockets,
             buffers=held.buffers,
             libraries=[library.as_row() for library in found],
-            environment=switches(reader.read("environ", _ENVIRONMENT)),
+            environment=environment,
             denied=sorted(set(reader.denied)),
         )
         emit(row)
@@ -131,9 +156,8 @@ def scan(emit: Emit, proc: str = "/proc") -> "Dict[Tuple[int, int], Tuple[int, L
 def identity(reader: Reader) -> Optional[Dict[str, Any]]:
     """What anyone may read of a process: pid, start, user, name, cgroup, namespaces; None if it ended."""
     text = reader.read("stat")
-    name, _, fields = text.partition(b"(")[2].rpartition(b")")
-    words = fields.split()
-    if len(words) < 20 or not words[19].isdigit():
+    started = _start_in(text)
+    if started is None:
         return None
     try:
         uid = os.stat(reader.folder).st_uid
@@ -141,19 +165,28 @@ def identity(reader: Reader) -> Optional[Dict[str, Any]]:
         return None
     return {
         "pid": reader.pid,
-        "started": int(words[19]),  # clock ticks after boot: proc_pid_stat(5), starttime
+        "started": started,
         "uid": uid,
-        "name": name.decode("utf-8", "replace")[:64],
+        "name": text.partition(b"(")[2].rpartition(b")")[0].decode("utf-8", "replace")[:64],
         "cgroup": reader.read("cgroup").decode("utf-8", "replace"),
         "namespaces": {kind: reader.link("ns/" + kind) for kind in ("pid", "net")},
     }
+
+
+def _start_in(text: bytes) -> Optional[int]:
+    """When a process started, in clock ticks after boot: proc_pid_stat(5), starttime; None if it ended."""
+    words = text.rpartition(b")")[2].split()
+    return int(words[19]) if len(words) >= 20 and words[19].isdigit() else None
 
 
 def held_by(reader: Reader) -> Held:
     """Devices, sockets and dma-bufs that a process has open. A file that only has the name of a device does
     not count."""
     held = Held()
-    for descriptor in reader.names("fd")[:DESCRIPTORS]:
+    names = reader.names("fd")
+    if len(names) > DESCRIPTORS:
+        reader.cut_off("fd")
+    for descriptor in names[:DESCRIPTORS]:
         target = reader.link("fd/" + descriptor)
         if target.startswith("socket:[") and len(held.sockets) < SOCKETS:
             inode = target[8:-1]

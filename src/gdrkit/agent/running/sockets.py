@@ -12,13 +12,12 @@ import os
 import socket
 import struct
 import time
-from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Set, Tuple
+from typing import Any, Dict, Iterable, Iterator, List, NamedTuple, Sequence, Set, Tuple
 
-from .children import Emit
+from .children import Emit, Place
+from .files import namespace
 from .netlink import Link, attributes
 
-NAMESPACES = 64
-"""Most network namespaces that are entered."""
 _NEW_NET = 0x40000000
 """CLONE_NEWNET: Linux include/uapi/linux/sched.h."""
 _SOCK_DIAG, _BY_FAMILY, _INFO, _ESTABLISHED = 4, 20, 2, 1
@@ -37,75 +36,55 @@ class Connection(NamedTuple):
     received: int
 
 
-def read(emit: Emit, deadline: float, interval_s: float, proc: str = "/proc") -> None:
-    """Emit {"namespace"} for each network namespace that was asked, then what each connection moved in the
-    interval, by the inode of its socket: a number of the whole node.
+def read(emit: Emit, deadline: float, interval_s: float, others: Iterable[Place] = ()) -> None:
+    """Emit {"namespace"} for each network namespace that was asked, this one and `others`, then what each
+    connection moved in the interval, by the inode of its socket: a number of the whole node. What comes late
+    is seen for the rest of the interval, and for half of it at least.
 
     It enters the network namespaces of other processes, so it must run in a child process of its own."""
-    places = others(proc)
-    before = {(one.inode, one.ends): one for _, found in _everywhere(places, deadline) for one in found}
-    began = time.monotonic()
-    time.sleep(interval_s)
-    asked = dict(_everywhere(places, deadline))
-    seconds = time.monotonic() - began
-    after = [one for found in asked.values() for one in found]
-    here = {one.local for one in after}
-    for name in asked:
+    places: List[Place] = []
+    before = {_key(one): (one, began) for _, found, began in _everywhere((), deadline) for one in found}
+    end = time.monotonic() + interval_s
+    for place in others:
+        for _, found, began in _everywhere([place], deadline, own=False):
+            places.append(place)
+            before.update((_key(one), (one, began)) for one in found)
+    time.sleep(max(interval_s / 2 if places else 0.0, end - time.monotonic()))
+    asked = [*_everywhere(places, deadline)]
+    here = {one.local for _, after, _ in asked for one in after}
+    for name, _, _ in asked:
         emit({"namespace": name})
-    for one in after:
-        old = before.get((one.inode, one.ends))
-        if old is not None and one.sent + one.received > old.sent + old.received:
-            emit({
-                "inode": one.inode, "sent": one.sent - old.sent, "received": one.received - old.received,
-                "here": is_here(one.ends[0], here), "seconds": round(seconds, 4),
-            })  # fmt: skip
+    for _, after, ended in asked:
+        for one in after:
+            old, began = before.get(_key(one), (one, 0.0))
+            if one.sent + one.received > old.sent + old.received:
+                emit({
+                    "inode": one.inode, "sent": one.sent - old.sent, "received": one.received - old.received,
+                    "here": is_here(one.ends[0], here), "seconds": round(ended - began, 4),
+                })  # fmt: skip
 
 
-def others(proc: str = "/proc") -> Dict[str, int]:
-    """A process of each other network namespace in which a process has a GPU open, by the namespace's name.
-    Those of other users are not visible without root.
-
-    `processes` reads all descriptors, too. To wait for that would start the interval later: this look ends
-    at the first GPU of each namespace, and hangs for itself alone."""
-    found: Dict[str, int] = {}
-    own = _namespace(proc, "self")
-    for pid in filter(str.isdigit, os.listdir(proc)):
-        name = _namespace(proc, pid)
-        if name and name != own and name not in found and len(found) < NAMESPACES and _has_gpu(proc, pid):
-            found[name] = int(pid)
-    return found
+def _key(one: Connection) -> Tuple[int, Tuple[bytes, bytes]]:
+    return one.inode, one.ends
 
 
-def _has_gpu(proc: str, pid: str) -> bool:
-    folder = "%s/%s/fd" % (proc, pid)
+def _everywhere(
+    places: Sequence[Place], deadline: float, *, own: bool = True
+) -> Iterator[Tuple[str, List[Connection], float]]:
+    """The connections of this network namespace, if `own`, and of those of some processes that can be
+    entered; and when they were asked."""
+    if own:
+        yield namespace("self"), list(_connections(deadline)), time.monotonic()
+    if not places:
+        return
+    back = os.open("/proc/self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
     try:
-        for name in os.listdir(folder):
-            if os.readlink("%s/%s" % (folder, name)).startswith("/dev/nvidia"):
-                return True
-    except OSError:  # it has ended, or this user may not look: the source of processes says so
-        return False
-    return False
-
-
-def _namespace(proc: str, pid: str) -> str:
-    try:
-        return os.readlink("%s/%s/ns/net" % (proc, pid))
-    except OSError:
-        return ""
-
-
-def _everywhere(places: Mapping[str, int], deadline: float) -> Iterator[Tuple[str, List[Connection]]]:
-    """The connections of this network namespace and of those of some processes that can be entered."""
-    yield _namespace("/proc", "self"), list(_connections(deadline))
-    own = os.open("/proc/self/ns/net", os.O_RDONLY | os.O_CLOEXEC) if places else -1
-    try:
-        for name, pid in places.items():
+        for name, pid in places:
             if _entered("/proc/%d/ns/net" % pid):
-                yield name, list(_connections(deadline))
+                yield name, list(_connections(deadline)), time.monotonic()
     finally:
-        if places:
-            _setns(own)
-            os.close(own)
+        _setns(back)
+        os.close(back)
 
 
 def _entered(path: str) -> bool:

@@ -18,7 +18,9 @@ from .files import names_in, text_of
 BUFINFO = "sys/kernel/debug/dma_buf/bufinfo"
 BUFINFO_BYTES = 8 << 20
 """A buffer takes 150 bytes; NCCL on 8 GPUs makes some thousands."""
-_PEERMEM = "sys/module/nvidia_peermem"
+_PEERMEM = ("nvidia_peermem", "nv_peer_mem")
+"""Each region is a reference on its module: nvidia-peermem.c and its predecessor's nv_peer_mem.c,
+nv_mem_acquire()."""
 _PEERS = "sys/kernel/mm/memory_peers"
 _DEVICES = "sys/class/infiniband"
 _VERBS = "sys/class/infiniband_verbs"
@@ -38,8 +40,10 @@ def read_buffers(emit: Emit, root: str = "/") -> None:
 def read_node(emit: Emit, root: str = "/") -> None:
     """Emit lockdown, nvidia-peermem, the GPUs and the RDMA devices of a node."""
     emit({"lockdown": lockdown(root)})
-    if _names(root + _PEERMEM):
-        emit({"peermem_references": _number(text_of(root + _PEERMEM + "/refcnt"))})
+    for module in _PEERMEM:
+        folder = "%ssys/module/%s" % (root, module)
+        if _names(folder):
+            emit({"peer_module": module, "peermem_references": _number(text_of(folder + "/refcnt"))})
     for client in _names(root + _PEERS):
         counts = {
             name: _number(text_of("%s%s/%s/%s" % (root, _PEERS, client, name)))

@@ -22,19 +22,22 @@ class Share(Struct, frozen=True, kw_only=True):
     at_least: int
     at_most: int
     bytes_at_least: int
+    smallest_bytes: int  # of those at least; 0: none
     attached: int  # of the NIC, of all processes
     explained: bool  # whether regions explain every attachment
 
 
-def shares(attached: Iterable[int], regions: Mapping[int, Iterable[int]]) -> dict[int, Share]:
+def shares(
+    attached: Iterable[int], regions: Mapping[int, Iterable[int]], *, whole: bool = True
+) -> dict[int, Share]:
     """The share of each process in the attachments of one NIC, by their sizes in bytes. `regions` has the
-    sizes of each process's regions on that NIC."""
+    sizes of each process's regions on that NIC: of all processes if it is whole."""
     buffers = Counter(map(_pages, attached))
     held = {pid: Counter(map(_pages, sizes)) for pid, sizes in regions.items()}
     every: Counter[int] = Counter()
     for counts in held.values():
         every.update(counts)
-    explained = all(every[size] >= number for size, number in buffers.items())
+    explained = whole and all(every[size] >= number for size, number in buffers.items())
     found = {}
     for pid, counts in held.items():
         most = {size: min(number, counts[size]) for size, number in buffers.items()}
@@ -44,6 +47,7 @@ def shares(attached: Iterable[int], regions: Mapping[int, Iterable[int]]) -> dic
         found[pid] = Share(
             at_least=sum(least.values()), at_most=sum(most.values()), attached=sum(buffers.values()),
             bytes_at_least=sum(size * number * PAGE_BYTES for size, number in least.items()),
+            smallest_bytes=min((size * PAGE_BYTES for size, number in least.items() if number), default=0),
             explained=explained,
         )  # fmt: skip
     return found

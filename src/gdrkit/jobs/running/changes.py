@@ -8,13 +8,27 @@ from itertools import islice
 
 from msgspec import Struct
 
+from gdrkit.formats.plural import plural
 from gdrkit.jobs.running.document import PsDocument, PsProcess
-from gdrkit.jobs.running.text import MOVES, STYLES, TABLE, asks, communicators, head, rates, row, unseen
-from gdrkit.report.terminal import Row, render
+from gdrkit.jobs.running.text import (
+    MOVES,
+    ORDER,
+    TABLE,
+    asks,
+    communicators,
+    head,
+    rates,
+    row,
+    shown,
+    unseen,
+)
+from gdrkit.report.terminal import Row
 
 NEW, ENDED, CHANGED, SAME = "+", "-", "!", " "
 MARKED = {NEW: "bold", CHANGED: "bold reverse"}
 RATES_SHOWN = LINES_SHOWN = 16
+LEAST_SHOWN = 4
+"""Processes on a screen that is too low for what is below them."""
 
 
 class Look(Struct, frozen=True):
@@ -45,24 +59,33 @@ def lines(found: Iterable[Look], clock: str) -> Iterator[str]:
 
 def screen(
     document: PsDocument, found: Iterable[Look], *, clock: str, colour: bool, width: int,
-    registered: Iterable[str] = (),
+    registered: Iterable[str] = (), height: int | None = None,
 ) -> str:  # fmt: skip
-    """The processes for a terminal, with what changed marked, and the rates of ports and GPUs."""
+    """The processes for a terminal, with what changed marked, and the rates of ports and GPUs. Where it is
+    too low for all of them, what changed comes first, then what to act on."""
+    below = [
+        *islice(rates(document), RATES_SHOWN + 1),
+        *((2, "", line) for line in islice(registered, LINES_SHOWN)),
+        *((2, "note", line) for line in (*communicators(document), *asks(document), *unseen(document))),
+    ]
+    chosen = [*found]
+    room = len(chosen) if height is None else max(LEAST_SHOWN, height - len(below) - 4)
+    left = len(chosen) - room
+    if left > 0:
+        chosen.sort(key=lambda look: (look.mark == SAME, ORDER.index(look.process.verdict.way)))
 
     def rows() -> Iterator[Row]:
         yield 0, "dim", clock
         is_narrow = width - 2 < TABLE
         yield 2, "head", head(is_narrow=is_narrow)
-        for look in found:
+        for look in chosen[:room]:
             style = MARKED.get(look.mark, "dim" if look.mark == ENDED else look.process.verdict.way)
             yield 2, style, row(look.process, is_narrow=is_narrow), look.mark
-        yield from islice(rates(document), RATES_SHOWN + 1)
-        for line in islice(registered, LINES_SHOWN):
-            yield 2, "", line
-        for line in (*communicators(document), *asks(document), *unseen(document)):
-            yield 2, "note", line
+        if left > 0:
+            yield 2, "note", f"and {left} more"
+        yield from below
 
-    return render(rows(), STYLES, colour=colour, width=width)
+    return shown(rows(), colour=colour, width=width)
 
 
 def remarks(before: PsDocument | None, after: PsDocument) -> Iterator[str]:
@@ -98,7 +121,7 @@ def _look(old: PsProcess | None, new: PsProcess, first: bool) -> Look:
     if was.moving != now.moving:
         changed.append(f"was {MOVES[was.moving]}")
     if (regions := _regions(old)) != _regions(new):
-        changed.append(f"had {regions} regions")
+        changed.append(f"had {plural(regions, 'region')}")
     return Look(CHANGED if changed else SAME, new, ", ".join(changed))
 
 

@@ -20,10 +20,11 @@ HOST_PID_NAMESPACE = "pid:[4026531836]"
 """PROC_PID_INIT_INO: Linux include/uapi/linux/nsfs.h."""
 OTHER_FABRIC = re.compile(r"/dev/(?:cxi|hfi1_)\d+")
 """Slingshot and Omni-Path move data without verbs."""
+_UVERBS = "/dev/infiniband/uverbs"
 _GPU_FILE = re.compile(r"/dev/nvidia(\d{1,4})")
-COLLECTIVES = ("libnccl.so", "libucp.so", "libnvshmem", "libnixl", "librccl.so")
+COLLECTIVES = ("libnccl.so", "libucp", "libnvshmem", "libnixl", "librccl.so")
 """Libraries that move GPU memory over a network, by the beginning of their names."""
-HIDES_PAIRS = ("libucp.so", "nvshmem_transport_", "libnixl")
+HIDES_PAIRS = ("libucp", "nvshmem_transport_", "libnixl")
 """UCX makes its queue pairs by DevX (uct ib_md.c, MLX5_DEVX_OBJECTS), NVSHMEM as well: no table lists them.
 NVSHMEM maps a transport once it is used; torch 2.11 maps libnvshmem_host in every process."""
 
@@ -34,21 +35,26 @@ class NodeCircumstances(Struct, frozen=True, kw_only=True):
     as_root: bool  # whether root looked
     buffers: tuple[DmaBuffer, ...] | None  # of GPU memory; None: not known
     buffers_why: str  # why they are not known
-    peermem_references: int | None  # None: the module is not loaded
+    peermem_references: int | None  # 0 also if the module is not loaded; None: not known
     shares: Mapping[str, Mapping[int, Share]]  # by RDMA device and process
     attached: Mapping[str, int]  # how many buffers of GPU memory a device is attached to
+    attached_elsewhere: (
+        bool  # whether a device is attached that is not known as an RDMA device: _elsewhere()
+    )
     holdings: Owners
     walked: Mapping[int, tuple[RegionRow, ...]]  # by process; only what the kernel's tables list as well
     walkable: bool  # whether the kernel's memory was not asked, and may be: it is not locked down
     addresses: Mapping[str, str]
     gpu_ids: Mapping[str, str]  # device ids by PCI address
     port_rates: Mapping[str, int]  # bytes per second of a device's ports
+    counting: frozenset[str]  # devices whose queue pairs show what they move: one of them did
     gpu_rates: Mapping[str, PsGpu]  # by PCI address
     computing: Mapping[str, frozenset[int]]  # the processes on each GPU, where NVML lists them
     nvlink_used: frozenset[str]  # GPUs that have moved data over NVLink since the driver was loaded
     sharing: Mapping[str, frozenset[int]]  # the processes with a GPU that map a file in memory
     collective: frozenset[int]  # processes that map a library of COLLECTIVES
-    readable: bool  # whether every process's descriptors could be read
+    every_region: bool  # whether the tables list the regions of all processes
+    regions_why: str  # why the tables were not read whole, after a colon; may be empty
 
     def moved(self, gpus: Iterable[str], *names: str) -> int | None:
         """Bytes per second that GPUs move; None: not known."""
@@ -140,11 +146,19 @@ class Circumstances(Struct, frozen=True, kw_only=True):
         packets = [held.packets for held in self.holdings.values() if held.packets is not None]
         if any(packets):
             return True
+        if not self.maps(*HIDES_PAIRS) and any(map(self._may_not_count, self.holdings.values())):
+            return None
         rates = [self.node.port_rates[name] for name in self.holdings if name in self.node.port_rates]
         listed = packets or (not self.connected and any(held.other_pairs for held in self.holdings.values()))
         if listed and not self.maps(*HIDES_PAIRS):
             return False
         return any(rates) if rates else None
+
+    def _may_not_count(self, held: Holdings) -> bool:
+        """Whether a device moves data and no queue pair of any process shows it. That the firmware of mlx5
+        keeps the sequence numbers current was not seen, and EFA's has none."""
+        name = held.device
+        return held.packets == 0 and self.node.port_rates.get(name, 0) > 0 and name not in self.node.counting
 
 
 def node_circumstances(record: RunningRecord) -> NodeCircumstances:
@@ -153,15 +167,23 @@ def node_circumstances(record: RunningRecord) -> NodeCircumstances:
     holdings = _with_heirs(owners(record.rdma), record)
     addresses = record.addresses()
     attached = {name: _sizes(buffers or (), address) for name, address in addresses.items() if address}
+    tables = record.state("rdma")
+    incomplete = {
+        row.device.device_name
+        for row in record.rdma
+        if row.device is not None and ("mr" not in row.tables or row.tables["mr"].error)
+    }
     return NodeCircumstances(
         as_root=record.uid == 0,
         buffers=buffers,
         buffers_why=why,
-        peermem_references=next(
-            (row.peermem_references for row in record.node if row.peermem_references is not None), None
-        ),
-        shares={name: _shares(name, sizes, holdings) for name, sizes in attached.items()},
+        peermem_references=_peermem_references(record),
+        shares={
+            name: _shares(name, sizes, holdings, whole=name not in incomplete)
+            for name, sizes in attached.items()
+        },
         attached={name: len(sizes) for name, sizes in attached.items()},
+        attached_elsewhere=_elsewhere(buffers or (), addresses),
         holdings=holdings,
         walked=_walked(record),
         walkable="regions" not in record.sources
@@ -169,6 +191,12 @@ def node_circumstances(record: RunningRecord) -> NodeCircumstances:
         addresses=addresses,
         gpu_ids={row.gpu: row.device_id for row in record.node if row.gpu is not None},
         port_rates=_port_rates(record),
+        counting=frozenset(
+            name
+            for held in (*holdings.by_process.values(), holdings.nobody)
+            for name, one in held.items()
+            if one.packets
+        ),
         gpu_rates={one.address: one for one in gpu_rates(record)},
         computing=_computing(record),
         nvlink_used=frozenset(row.gpu for row in record.nvml if row.nvlink_ever),
@@ -178,8 +206,34 @@ def node_circumstances(record: RunningRecord) -> NodeCircumstances:
             if any(library.name.startswith(COLLECTIVES) for library in one.libraries)
         ),
         sharing=_sharing(record),
-        readable=record.state("processes").status == "found" and not record.denied_processes,
+        every_region=tables.status == "found" and not incomplete and not is_exclusive(record),
+        regions_why="" if tables.status == "found" else f": {tables.why or tables.status}",
     )
+
+
+def is_exclusive(record: RunningRecord) -> bool:
+    """Whether each RDMA device belongs to one network namespace: those of others are not listed."""
+    return any((row.system or {}).get("shared") == 0 for row in record.rdma)
+
+
+def _peermem_references(record: RunningRecord) -> int | None:
+    """How many regions nvidia-peermem holds, or its predecessor; None if that is not known."""
+    if record.state("node").status != "found":
+        return None
+    numbers = [
+        row.peermem_references
+        for row in record.node
+        if row.peer_module is not None or row.peermem_references is not None
+    ]
+    known = [number for number in numbers if number is not None]
+    return sum(known) if len(known) == len(numbers) else None
+
+
+def _elsewhere(buffers: tuple[DmaBuffer, ...], addresses: Mapping[str, str]) -> bool:
+    """Whether a device is attached to GPU memory that is not known as an RDMA device. It may belong to one:
+    with Data Direct another function of a ConnectX-8 is attached (mlx5 mr.c,
+    reg_user_mr_dmabuf_by_data_direct())."""
+    return any(device not in addresses.values() for one in buffers for device in one.devices)
 
 
 def _walked(record: RunningRecord) -> dict[int, tuple[RegionRow, ...]]:
@@ -218,9 +272,9 @@ def _with_heirs(found: Owners, record: RunningRecord) -> Owners:
 
 
 def _rdma_files(process: RunningProcess, uverbs: Mapping[str, str]) -> set[str]:
-    """The RDMA devices that a process has open or mapped."""
+    """The RDMA devices that a process has open or mapped; a file whose device is not known by its path."""
     files = (*process.devices, *process.mapped_devices)
-    return {uverbs[name] for file in files if (name := file.rpartition("/")[2]) in uverbs}
+    return {uverbs.get(file.rpartition("/")[2], file) for file in files if file.startswith(_UVERBS)}
 
 
 def circumstances(process: RunningProcess, record: RunningRecord, node: NodeCircumstances) -> Circumstances:
@@ -274,13 +328,13 @@ def _sizes(buffers: tuple[DmaBuffer, ...], address: str) -> list[int]:
     return [one.bytes for one in buffers for device in one.devices if device == address]
 
 
-def _shares(device: str, sizes: list[int], holdings: Owners) -> dict[int, Share]:
+def _shares(device: str, sizes: list[int], holdings: Owners, *, whole: bool) -> dict[int, Share]:
     """The shares of processes in a device's attachments. What has no owner counts as a process of its own,
-    with the number 0."""
+    with the number 0. Unless the table of regions is whole, others may explain any attachment."""
     regions = {pid: held[device].regions for pid, held in holdings.by_process.items() if device in held}
     if device in holdings.nobody:
         regions[0] = holdings.nobody[device].regions
-    return shares(sizes, regions)
+    return shares(sizes, regions, whole=whole)
 
 
 def _port_rates(record: RunningRecord) -> dict[str, int]:

@@ -144,10 +144,13 @@ class PsDocument(Struct, frozen=True, kw_only=True, tag_field="schema", tag="gdr
     unowned_regions: int  # of no process that is visible from here
     unowned_bytes: int
     unreadable_processes: int  # whose descriptors this user may not read
+    complete: bool  # whether no process that uses a GPU can be missing
     notes: tuple[str, ...]
 
 
 def exit_code(document: PsDocument) -> int:
-    """0: no process goes a slower way; 2: some do; 3: for some it is not known, and none is seen to."""
+    """0: no process goes a slower way; 2: some do; 3: for some it is not known, or some may be missing, and
+    none is seen to."""
     ways = {process.verdict.way for process in document.processes}
-    return 2 if ways & {"staged", "socket"} else 3 if "unknown" in ways else 0
+    is_known = document.complete and "unknown" not in ways
+    return 2 if ways & {"staged", "socket"} else 0 if is_known else 3

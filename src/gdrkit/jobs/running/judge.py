@@ -13,6 +13,7 @@ from gdrkit.jobs.running.circumstances import (
     Circumstances,
     circumstances,
     gpu_rates,
+    is_exclusive,
     node_circumstances,
 )
 from gdrkit.jobs.running.communicators import communicators
@@ -69,8 +70,18 @@ def document(record: RunningRecord, pid: int | None = None, job: str | None = No
         unowned_regions=sum(len(held.regions) for held in nobody),
         unowned_bytes=sum(held.registered for held in nobody),
         unreadable_processes=record.denied_processes,
+        complete=_is_complete(record),
         notes=(*_notes(record, node.holdings.errors), *filter(None, (why,))),
     )
+
+
+def _is_complete(record: RunningRecord) -> bool:
+    """Whether every process that uses a GPU is seen: by its descriptors, or by NVML, or there is no GPU."""
+    if record.state("processes").status != "found":
+        return False
+    listed = record.state("nvml").status == "found" and not any(row.error for row in record.nvml)
+    without_gpu = record.state("node").status == "found" and not any(row.gpu for row in record.node)
+    return not record.denied_processes or listed or without_gpu
 
 
 def _process(found: Circumstances) -> PsProcess:
@@ -145,11 +156,10 @@ def _notes(record: RunningRecord, errors: Iterable[str]) -> Iterable[str]:
             yield f"{name}: {state.status}{why}"
     yield from errors
     if record.denied_processes:
-        more = "" if record.uid == 0 else "; as root: sudo gdr ps"
         processes = plural(record.denied_processes, "process")
-        yield f"{processes} of other users cannot be read{more}"
+        root = f"{processes} cannot be read, although root looks"
+        yield root if record.uid == 0 else f"{processes} of other users cannot be read; as root: sudo gdr ps"
     if record.namespaces.get("pid", HOST_PID_NAMESPACE) != HOST_PID_NAMESPACE:
         yield "seen from a pid namespace of its own: objects of processes outside it have no owner here"
-    system = next((row.system for row in record.rdma if row.system is not None), {})
-    if system.get("shared") == 0:
+    if is_exclusive(record):
         yield "RDMA devices belong to one network namespace each: others are not visible (rdma system)"

@@ -185,6 +185,7 @@ class NodeRow(Struct, frozen=True):
     """A row about the node: one of its keys is there."""
 
     lockdown: str | None = None
+    peer_module: str | None = None  # nvidia_peermem or nv_peer_mem, which is loaded
     peermem_references: Number | None = None
     peer_client: str | None = None
     counts: dict[str, Number] = {}

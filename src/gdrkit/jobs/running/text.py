@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import chain
 
 from gdrkit.formats.plural import plural
 from gdrkit.jobs.running.decisions import amount
@@ -28,18 +29,31 @@ EACH = 8
 
 
 def text(
-    document: PsDocument, *, verbose: bool = False, colour: bool = False, width: int | None = None
-) -> str:
-    """The document as lines; `verbose`: with the evidence of each process."""
+    document: PsDocument, *, verbose: bool = False, colour: bool = False, width: int | None = None,
+    pid: int | None = None, job: str | None = None,
+) -> str:  # fmt: skip
+    """The document as lines; `verbose`: with the evidence of each process; `pid` and `job`: which were asked
+    for."""
     rows = _detail(document) if verbose else _page(document, (width or WIDTH) < TABLE)
-    return render(rows, STYLES, colour=colour, width=width)
+    return shown(chain(_none(document, pid, job), rows), colour=colour, width=width)
+
+
+def shown(rows: Iterable[Row], *, colour: bool, width: int | None) -> str:
+    """Rows for a terminal, each in lines of its own: what is quoted in one adds none."""
+    return render(
+        ((row[0], row[1], plain(row[2]), *row[3:]) for row in rows), STYLES, colour=colour, width=width
+    )
+
+
+def _none(document: PsDocument, pid: int | None, job: str | None) -> Iterator[Row]:
+    if not document.processes:
+        no = "no process" if pid is None else f"no process {pid}"
+        yield 0, "", f"{no}{f' of {job}' if job else ''} that uses a GPU or an RDMA device is visible"
 
 
 def _page(document: PsDocument, is_narrow: bool) -> Iterator[Row]:
     if document.processes:
         yield 0, "head", head(is_narrow=is_narrow)
-    else:
-        yield 0, "", "no process that uses a GPU or an RDMA device is visible"
     for process in document.processes:
         yield 0, process.verdict.way, row(process, is_narrow=is_narrow)
     yield from _reasons(document)
@@ -60,11 +74,11 @@ def row(process: PsProcess, *, is_narrow: bool = False) -> str:
     memory = sum(one.registered_bytes for one in process.devices)
     pairs = sum(one.connected_pairs for one in process.devices)
     verdict = process.verdict
-    job = "" if is_narrow else f"{_cut(_plain(process.job.label), 15):<15} "
+    job = "" if is_narrow else f"{_cut(plain(process.job.label), 15):<15} "
     name = 8 if is_narrow else 10
     connected = "" if is_narrow else f"{pairs or '-':>4} "
     return (
-        f"{process.pid:>7} {_cut(_plain(process.name), name):<{name}} {job}{len(process.gpus) or '-':>3} "
+        f"{process.pid:>7} {_cut(plain(process.name), name):<{name}} {job}{len(process.gpus) or '-':>3} "
         f"{nic + more:<10} {amount(memory) if memory else '-':>7} {connected}{MOVES[verdict.moving]:<5} "
         f"{WORDS[verdict.way]}"
     )
@@ -122,7 +136,7 @@ def unseen(document: PsDocument) -> Iterator[str]:
 def _detail(document: PsDocument) -> Iterator[Row]:
     for process in document.processes:
         verdict = process.verdict
-        yield 0, "head", f"{process.pid} {_plain(process.name)}, user {process.user_id}, {process.job.label}"
+        yield 0, "head", f"{process.pid} {process.name}, user {process.user_id}, {process.job.label}"
         yield 2, verdict.way, _sentence(verdict, verdict.because) + f"; {_now(verdict)}"
         for line in verdict.evidence:
             yield 6, "quote", line
@@ -193,14 +207,14 @@ def _holds(process: PsProcess) -> Iterator[Row]:
         deleted = " (deleted)" if library.deleted else ""
         yield 2, "", f"{library.name} {library.version or 'of unknown version'}{deleted}"
     if process.settings:
-        yield 2, "", " ".join(f"{name}={_plain(value)}" for name, value in sorted(process.settings.items()))
+        yield 2, "", " ".join(f"{name}={value}" for name, value in sorted(process.settings.items()))
     if process.closed:
         yield 2, "note", f"not readable: {', '.join(process.closed)}"
 
 
-def _plain(name: str) -> str:
-    """A name without what would break its line; the stream shows other control characters as text."""
-    return "".join(letter if letter.isprintable() else "?" for letter in name)
+def plain(text: str) -> str:
+    """A text in which what would break its line, or move the cursor, is a question mark."""
+    return "".join(letter if letter.isprintable() else "?" for letter in text)
 
 
 def _cut(name: str, width: int) -> str:

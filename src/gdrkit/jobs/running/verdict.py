@@ -6,7 +6,7 @@ data moves are two facts, and no source joins them. Unknown is an answer, with w
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from gdrkit.evidence import Confidence
 from gdrkit.facts.usage import EXPORTERS
@@ -20,6 +20,8 @@ from gdrkit.jobs.running.circumstances import (
 )
 from gdrkit.jobs.running.decisions import Decision, amount, decided, direct
 from gdrkit.jobs.running.document import RunningVerdict
+from gdrkit.jobs.running.holders import LARGEST_BYTES
+from gdrkit.jobs.running.record import RegionRow
 
 ROOT = "as root: sudo gdr ps"
 
@@ -54,12 +56,25 @@ def _walked_buffers(found: Circumstances) -> Decision:
     if not buffers:
         return None
     devices = ", ".join(sorted({one.importer or one.device for one in buffers}))
+    smallest = min(one.bytes for one in buffers)
+    large = [one for one in found.walked if _is_of_host(one) and one.bytes >= smallest]
     return direct(
         found, "dmabuf", Confidence.CERTAIN,
         f"{plural(len(buffers), 'region')} of GPU memory, {amount(sum(one.bytes for one in buffers))}",
         f"kcore: {len(buffers)} of {plural(len(found.walked), 'region')} are dma-bufs of "
         f"{buffers[0].exporter} on {devices}",
+        limits=(_in_part(one.device for one in large),) if large else (),
     )  # fmt: skip
+
+
+def _is_of_host(region: RegionRow) -> bool:
+    """Whether the kernel's memory shows that a region is of memory of the process itself."""
+    return region.kind == "user" and region.area.startswith("rw") and "/dev/nvidia" not in region.area
+
+
+def _in_part(devices: Iterable[str]) -> str:
+    """NCCL decides for each NIC and each direction whether it uses GPU memory (net.cc, useGdr)."""
+    return f"regions of host memory on {', '.join(sorted({*devices}))} are as large: part may go that way"
 
 
 def _walked_peermem(found: Circumstances) -> Decision:
@@ -82,10 +97,7 @@ def _walked_peermem(found: Circumstances) -> Decision:
 
 def _walked_host_memory(found: Circumstances) -> Decision:
     """Every region of it is memory of the host."""
-    plain = [
-        one for one in found.walked
-        if one.kind == "user" and one.area.startswith("rw") and "/dev/nvidia" not in one.area
-    ]  # fmt: skip
+    plain = [one for one in found.walked if _is_of_host(one)]
     if not plain or len(plain) != found.regions or not found.gpus or found.maps(*HIDES_PAIRS):
         return None
     if found.other_fabrics or is_coherent(found):
@@ -95,7 +107,7 @@ def _walked_host_memory(found: Circumstances) -> Decision:
 
 def _attributed_buffers(found: Circumstances) -> Decision:
     """Attachments of its NICs to GPU memory that no regions of others explain."""
-    evidence, regions, size, most = [], 0, 0, 0
+    evidence, regions, size, most, smallest = [], 0, 0, 0, LARGEST_BYTES
     for device in found.holdings:
         share = found.node.shares.get(device, {}).get(found.process.pid)
         if share is None or not share.at_least:
@@ -103,6 +115,7 @@ def _attributed_buffers(found: Circumstances) -> Decision:
         regions += share.at_least
         most += share.at_most
         size += share.bytes_at_least
+        smallest = min(smallest, share.smallest_bytes)
         evidence.append(
             f"dma_buf/bufinfo: {device} is attached to {plural(share.attached, 'buffer')} of GPU memory; "
             f"by their sizes at least {share.at_least} belong to this process"
@@ -111,9 +124,14 @@ def _attributed_buffers(found: Circumstances) -> Decision:
         return None
     number = str(regions) if most == regions else f"{regions} to {most}"
     one = regions == most == 1
+    of_host = [
+        device for device, held in found.holdings.items()
+        if found.node.attached.get(device) == 0 and max(held.regions, default=0) >= smallest
+    ]  # fmt: skip
     return direct(
         found, "dmabuf", Confidence.LIKELY,
         f"{number} region{'' if one else 's'} of GPU memory, {amount(size)}", *evidence,
+        limits=(_in_part(of_host),) if of_host and not found.node.peermem_references else (),
     )  # fmt: skip
 
 
@@ -122,11 +140,12 @@ def _peermem(found: Circumstances) -> Decision:
     references = found.node.peermem_references
     if not references or references > found.regions or not found.gpus:
         return None
-    if found.node.regions_of_others(found.process.pid):
+    if not found.node.every_region or found.node.regions_of_others(found.process.pid):
         return None
     return direct(
         found, "peermem", Confidence.LIKELY, f"{plural(references, 'region')} of nvidia-peermem",
-        f"/sys/module/nvidia_peermem/refcnt: {references}; no other process has memory regions",
+        f"/sys/module: nvidia-peermem has {plural(references, 'reference')}; no other process has memory "
+        "regions",
     )  # fmt: skip
 
 
@@ -146,11 +165,10 @@ def _flushes(found: Circumstances) -> Decision:
 def _no_gpu(found: Circumstances) -> Decision:
     """It uses no GPU."""
     process = found.process
-    if (
-        found.gpus
-        or "fd" in process.denied
-        or any(name.startswith("/dev/nvidia") for name in process.devices)
-    ):
+    files = (*process.devices, *process.mapped_devices)
+    if found.gpus or process.denied or any(name.startswith("/dev/nvidia") for name in files):
+        return None
+    if any(one.exp_name in EXPORTERS for one in process.buffers):  # another process may have sent it
         return None
     return decided(found, "none", "it uses no GPU", Confidence.CERTAIN, "no device of a GPU is open")
 
@@ -160,18 +178,17 @@ def _host_memory(found: Circumstances) -> Decision:
     node = found.node
     if not found.regions or not found.gpus or node.buffers is None:
         return None
-    if node.peermem_references or any(node.attached.get(device) for device in found.holdings):
+    if node.peermem_references != 0 or any(node.attached.get(device) for device in found.holdings):
         return None
     unplaced = [device for device in found.holdings if not node.addresses.get(device)]
-    if unplaced and any(one.devices for one in node.buffers):
+    if node.attached_elsewhere or (unplaced and any(one.devices for one in node.buffers)):
         return None
     if found.other_fabrics or is_coherent(found):
         return None
-    peermem = "not loaded" if node.peermem_references is None else "holds no region"
     return _of_the_host(
         found,
         f"netlink: {plural(found.regions, 'memory region')} on {', '.join(sorted(found.holdings))}",
-        f"dma_buf/bufinfo: no buffer of GPU memory is attached there; nvidia-peermem: {peermem}",
+        "dma_buf/bufinfo: no buffer of GPU memory is attached there; nvidia-peermem holds no region",
     )
 
 
@@ -203,7 +220,10 @@ def _unknown(found: Circumstances) -> RunningVerdict:
     ask: list[str] = []
     as_root = () if node.as_root else (ROOT,)
     if process.denied:
-        reasons.append("its descriptors and maps are not readable")
+        reasons.append(
+            "its descriptors and maps are not readable" if "fd" in process.denied
+            else f"not all of it is readable: {', '.join(process.denied)}"
+        )  # fmt: skip
         ask += as_root
     elif found.regions and node.buffers is None:
         reasons.append(f"the table of dma-bufs is not readable: {node.buffers_why}")
@@ -215,9 +235,15 @@ def _unknown(found: Circumstances) -> RunningVerdict:
         deep = "sudo gdr ps --deep, which reads the kernel's memory; or " if node.walkable else ""
         ask.append(f"{deep}the log of the job: gdr nccl job.log")
     elif found.regions and any(one.devices for one in node.buffers or ()):
-        reasons.append("a buffer of GPU memory is attached to a device that is not known by its PCI address")
+        reasons.append("a buffer of GPU memory is attached to a device that may belong to its NIC")
     elif found.other_fabrics:
         reasons.append("Slingshot and Omni-Path do not show their memory regions")
+    elif found.regions and node.peermem_references is None:
+        reasons.append("how many regions nvidia-peermem holds is not readable")
+    elif found.regions:
+        reasons.append("it has memory regions, and the GPU on which it computes is not known")
+    elif (found.holdings or found.rdma_files) and not node.every_region:
+        reasons.append(f"it has an RDMA device open, and not every region is listed{node.regions_why}")
     elif found.holdings or found.rdma_files:
         reasons.append("it has an RDMA device open and no memory region")
     elif found.tcp_known is False:
