@@ -51,12 +51,16 @@ def _interrupt_again(lost: Any) -> None:
     if number is None:
         sys.__unraisablehook__(lost)
         return
+    import _signal
     import _thread
     import time
 
+    thread = _thread.get_ident()  # the main one: no other handles signals
+
     def later() -> None:
         time.sleep(0.01)
-        _thread.interrupt_main(number)  # type: ignore[arg-type]  # any number, says its page
+        if callable(_signal.getsignal(number)):  # else the command has ended, or its deadline has
+            _signal.pthread_kill(thread, number)  # ends a system call too, as interrupt_main does not
 
     _thread.start_new_thread(later, ())
 
