@@ -22,6 +22,6 @@ def open_shell(kernel: Kernel, profile: Profile) -> int:
         own, initrd = Path(scratch, "own.cpio"), Path(scratch, "initrd")
         own.write_bytes(cpio.pack(entries))
         archives = (packages_archive(kernel.flavour, BASE), modules_archive(kernel), own)
-        write_initrd(initrd, archives)
         boot = Boot(kernel, archives, profile.append, firmware(profile, kernel.flavour.archive))
+        write_initrd(initrd, boot)
         return subprocess.call(arguments(boot, initrd, scratch, "null,id=lab", "stdio"))

@@ -11,8 +11,12 @@ _ORDER = ("PIX", "PXB", "PHB", "NODE", "SYS")
 
 def distance(machine: Machine, gpu: Function, nic: Function) -> str:
     """PIX or PXB below a common switch, PHB below one host bridge, NODE in one socket, else SYS."""
-    ours, theirs = machine.chain(gpu), machine.chain(nic)
-    common = [bridge for bridge in ours if bridge in theirs]
+    return _distance(gpu, machine.chain(gpu), nic, machine.chain(nic))
+
+
+def _distance(gpu: Function, ours: list[Function], nic: Function, theirs: list[Function]) -> str:
+    addresses = {bridge.address for bridge in theirs}
+    common = [bridge for bridge in ours if bridge.address in addresses]
     switches = [bridge for bridge in common if BRIDGES[bridge.part].kind != "root"]
     if switches:
         return "PIX"
@@ -23,7 +27,8 @@ def distance(machine: Machine, gpu: Function, nic: Function) -> str:
 
 def own(machine: Machine, gpu: Function, nics: list[Function]) -> list[Function]:
     """The NICs nearest to a GPU, whatever their ports do."""
-    ranks = {nic.address: _ORDER.index(distance(machine, gpu, nic)) for nic in nics}
+    above = machine.chain(gpu)
+    ranks = {nic.address: _ORDER.index(_distance(gpu, above, nic, machine.chain(nic))) for nic in nics}
     # root ports of one socket are equally far, whether or not they share a host bridge
     least = max(min(ranks.values()), 0)
     allowed = {least} if least < 2 else {2, 3} if least < 4 else {4}

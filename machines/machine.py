@@ -246,9 +246,10 @@ class Machine:
 
     def chain(self, function: Function) -> list[Function]:
         """The bridges above a function, the nearest first."""
+        by_address = {other.address: other for other in self.functions}
         chain: list[Function] = []
         while function.above:
-            function = self.at(function.above)
+            function = by_address[function.above]
             chain.append(function)
         return chain
 

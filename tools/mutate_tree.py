@@ -88,7 +88,8 @@ def python_of(tree: Path) -> str:
 
 def environment(**more: str) -> dict[str, str]:
     """The environment of a run of pytest, without what changes how bytecode is cached."""
-    kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    changing = ("PYTHONDONTWRITEBYTECODE", "PYTHONPYCACHEPREFIX")
+    kept = {name: value for name, value in os.environ.items() if name not in changing}
     return {**kept, "CI": "", **more}
 
 

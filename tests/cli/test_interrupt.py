@@ -90,8 +90,8 @@ sys.exit(main())
 @pytest.mark.parametrize("where", ["in_callback", "in_clean_up"])
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_an_interrupt_is_neither_lost_nor_taken_for_a_fault(where, number):
-    """In a callback of a weak reference, such as those of Python's imports; and where something fails as it
-    cleans up, as argparse does. It ends at once, also what waits."""
+    """In a callback of a weak reference, such as those of Python's imports, and then it ends a system call
+    that waits; and where something fails as it cleans up, as argparse does."""
     program = INTERRUPTED.replace("NUMBER", str(int(number))).replace("WHERE", where)
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, timeout=60)
     assert (ran.returncode, ran.stderr) == (128 + number, b"gdr codes: interrupted\n")

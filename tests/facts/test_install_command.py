@@ -17,6 +17,7 @@ from gdrkit.facts.install_command import Effect, effect
         (":", Effect.NOTHING),
         ("/bin/false", Effect.FAILS),
         ("exit 7", Effect.FAILS),
+        ("exit", Effect.NOTHING),
         ("/sbin/modprobe --ignore-install nvidia $CMDLINE_OPTS", Effect.LOADS),
         ("modprobe nvidia ; modprobe -i nvidia-current-peermem $CMDLINE_OPTS", Effect.LOADS),
         ("modprobe -i x && { modprobe y; true; }", Effect.UNKNOWN),

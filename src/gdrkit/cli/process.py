@@ -55,11 +55,12 @@ def _interrupt_again(lost: Any) -> None:
     import _thread
     import time
 
-    interrupted = _thread.get_ident()  # Python's handlers run in the main thread alone
+    thread = _thread.get_ident()  # the main one: no other handles signals
 
     def later() -> None:
         time.sleep(0.01)
-        _signal.pthread_kill(interrupted, number)  # also ends a system call that waits
+        if callable(_signal.getsignal(number)):  # else the command has ended, or its deadline has
+            _signal.pthread_kill(thread, number)  # ends a system call too, as interrupt_main does not
 
     _thread.start_new_thread(later, ())
 

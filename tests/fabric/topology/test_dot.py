@@ -35,6 +35,15 @@ def test_every_device_is_a_node_joined_to_its_parent(tmp_path):
     assert '"#e05050"' not in next(line for line in drawn if line.startswith('  "0000:17:00.0" ['))
 
 
+def test_a_device_is_labelled_with_the_gpu_or_the_nic_that_it_is(tmp_path):
+    found = from_node.topology(Node(open_host(str(build("acs-redirect", tmp_path)))))
+    drawn = lines(found)
+    assert found.gpus and found.nets
+    for thing, word in [(gpu, gpu.name) for gpu in found.gpus] + [(net, net.id) for net in found.nets]:
+        (node,) = (line for line in drawn if line.startswith(f'  "{thing.address}" ['))
+        assert word and word in node
+
+
 def test_a_narrow_link_is_red(tmp_path):
     found = from_node.topology(Node(open_host(str(build("nic-x4", tmp_path)))))
     assert [line for line in lines(found) if "color=" in line and "--" in line and "e05050" in line] == [
