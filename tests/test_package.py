@@ -223,3 +223,21 @@ def test_the_image_runs_as_a_user_and_installs_only_what_has_a_hash():
         word for row in re.findall(r"^COPY (?!--from)(.*) \S+$", text, re.MULTILINE) for word in row.split()
     ]
     assert len(sources) > 5 and all((ROOT / source).exists() for source in sources)
+    assert re.findall(r"-r (\S+)", text) == ["requirements-build.txt", "requirements-run.txt"]
+
+
+def test_what_the_image_copies_is_enough_to_build_the_wheel(tmp_path):
+    copied, into = tmp_path / "src", tmp_path / "dist"
+    copied.mkdir()
+    for row in re.findall(r"^COPY (?!--from)(.*)$", CONTAINER.read_text(), re.MULTILINE):
+        *sources, to = row.split()
+        for source in sources:
+            if (ROOT / source).is_dir():
+                shutil.copytree(ROOT / source, copied / to)  # its content, as COPY does
+            else:
+                shutil.copy(ROOT / source, copied / to)
+    build = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(into)]
+    subprocess.run(build, cwd=copied, check=True, capture_output=True)
+    (wheel,) = into.iterdir()
+    with zipfile.ZipFile(wheel) as archive:
+        assert "gdrkit/cli/doctor.py" in archive.namelist()

@@ -37,6 +37,7 @@ def test_what_builds_the_package_is_pinned_by_version_and_by_hash():
     constraints = versions(PROJECT["tool"]["uv"]["build-constraint-dependencies"])
     assert {"hatchling", "editables"} <= set(constraints)
     assert constraints.items() <= pinned.items()
+    assert hashed("requirements-build.txt") == constraints
 
 
 def test_both_lists_have_the_same_versions():

@@ -1,6 +1,6 @@
-"""Pin every dependency: requirements-dev.txt with hashes, requirements-run.txt, of these what gdr needs to
-run, requirements-uv.txt, the same versions in pyproject.toml, there also of what builds the package,
-requirements-ray.txt with hashes for the cluster of the tests, and requirements-lab.txt without hashes, since
+"""Pin every dependency: requirements-dev.txt with hashes; of these, requirements-run.txt has what gdr needs,
+requirements-build.txt what builds the package; requirements-uv.txt; the same versions in pyproject.toml;
+requirements-ray.txt with hashes for the cluster of the tests; requirements-lab.txt without hashes, since
 `uv tool run` compares none.
 
 Run it as `uv run --no-sync python tools/pin.py` when a dependency is added or raised, and commit what it
@@ -15,10 +15,10 @@ import subprocess
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-PINNED, RUN, UV, LAB, RAY = (
-    ROOT / f"requirements-{name}.txt" for name in ("dev", "run", "uv", "lab", "ray")
+PINNED, RUN, BUILD, UV, LAB, RAY = (
+    ROOT / f"requirements-{name}.txt" for name in ("dev", "run", "build", "uv", "lab", "ray")
 )
-BUILD = ("hatchling", "editables")
+BUILDERS = ("hatchling", "editables")
 """What builds the package, and what hatchling needs besides for an editable installation."""
 OPTIONS = (
     "--universal", "--python-version", "3.11", "--no-emit-index-url", "--no-emit-find-links", "--no-header",
@@ -58,7 +58,11 @@ def main() -> None:
     UV.write_text(resolved("-", "--no-annotate", given="uv\n"))
     (tool,) = re.findall(r'^_TOOL = "(.+)"$', (ROOT / "lab/firmware.py").read_text(), re.MULTILINE)
     LAB.write_text(resolved("-", given=f"{tool}\n"))
-    build = pins(resolved("-", "--constraint", PINNED.name, given="\n".join(BUILD)))
+    given = "\n".join(BUILDERS)
+    BUILD.write_text(
+        resolved("-", "--constraint", PINNED.name, "--generate-hashes", "--no-annotate", given=given)
+    )
+    build = pins(BUILD.read_text())
     (hatchling,) = [row for row in build if row.startswith("hatchling==")]
     text = re.sub(r'"hatchling==[^"]*"\]', f'"{hatchling}"]', text, count=1)
     blocks = block("constraint-dependencies", pins(PINNED.read_text()))

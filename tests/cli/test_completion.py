@@ -143,6 +143,14 @@ def test_the_tab_key_completes_a_value_and_leaves_what_it_does_not_know(terminal
     assert [word.rstrip("/") for word in got] == words  # zsh takes the slash of a folder away at Enter
 
 
+def test_zsh_reads_the_summaries_as_the_help_has_them(capsys):
+    assert main(["completion", "zsh"]) == 0
+    rows = capsys.readouterr().out.partition("  commands=(")[2].partition("\n  )")[0]
+    shell = [program("zsh", "apt-get install zsh"), "-fc", f"found=({rows}\n); print -rl -- $found"]
+    got = subprocess.run(shell, capture_output=True, text=True, check=True).stdout.splitlines()
+    assert got == [f"{name}:{line.replace(':', chr(92) + ':')}" for name, line in COMMANDS.items()]
+
+
 @pytest.mark.parametrize("line", ["gdr doctor --consumer=ver", "gdr doctor --consumer ver"])
 def test_a_value_may_follow_an_equals_sign(terminal, line):
     assert terminal.completed(line)[-1].endswith("verbs")

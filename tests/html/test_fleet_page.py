@@ -51,6 +51,26 @@ def test_one_node_needs_and_no_node_needs_something():
     assert "All 20 nodes are well." in fleet_page(run_of(20, set()), "x")
 
 
+def test_a_group_says_what_its_cause_means_and_repeats_no_advice():
+    rows = [replace(BAD, name="gpu0", advice="Turn ACS off."), replace(GOOD, name="gpu3")]
+    rows += [
+        replace(BAD, name=name, causes=causes, standing=standing, advice="Turn ACS off.")
+        for name, causes, standing in (
+            ("gpu1", ("acs-redirect", "bar1-small"), Standing.BLOCKED),
+            ("gpu2", ("acs-redirect",), Standing.WARNINGS),
+        )
+    ]
+    text = fleet_page(build(rows, started="2026-11-22T23:31:05Z", seconds=1.0), "bundles/")
+    (groups,) = re.findall(r'<section id="groups">.*?</section>', text)
+    assert (
+        groups.count("Turn ACS off.") == 1
+        and groups.count('The same as for <a href="#group-1">group A') == 2
+    )
+    assert "1 with warnings <span>acs-redirect" in groups
+    assert groups.count("A PCIe port between the GPU and the NIC redirects") == 3
+    assert "4 nodes \N{MIDDLE DOT} read 2026-11-22 23:31 UTC" in text
+
+
 def test_a_node_is_stored_as_what_differs_from_the_healthiest_of_its_kind():
     data = data_of(fleet_page(run_of(20, {4}), "x"))
     node = next(node for node in data["nodes"] if node[0] == "gpu004")

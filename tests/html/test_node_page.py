@@ -113,6 +113,32 @@ def test_the_first_answer_of_a_node_with_a_dead_rail_names_the_port_and_what_to_
     assert sum(cell is not None and "dead" in cell for cell in cells) == 8
 
 
+def test_the_top_of_the_page_says_what_is_in_the_node(tmp_path):
+    for name, words in (
+        ("rail-down", "8 NVIDIA H100 80GB HBM3, 8 RDMA devices"),
+        ("h200-vm", "2 NVIDIA H200, no RDMA device"),
+        ("wsl2", "Linux "),
+    ):
+        crumb = re.findall(r'class="crumb"><b>[^<]*</b> ([^<]*)<', made(name, tmp_path / name)[1])[0]
+        assert crumb.startswith(words) and ("RDMA" in crumb) is (name != "wsl2")
+
+
+def test_beside_the_matrix_each_kind_of_pairs_has_its_reason(tmp_path):
+    text = made("rail-down", tmp_path)[1]
+    (key,) = re.findall(r'<ul class="key">(.*?)</ul>', text)
+    direct, staged, dead = re.findall(r"<li>.*?</li>", key)
+    assert "<b>7</b> direct</div>" in direct
+    assert "<b>49</b> through host memory<small><code>pair-distant</code> GPU and NIC are so far" in staged
+    assert "<b>8</b> dead" in dead and "<small>mlx5_7: DOWN, Disabled</small></div>" in dead
+
+
+def test_a_command_with_a_word_to_replace_is_not_offered_to_copy(tmp_path):
+    page = Reader(made("h200-vm", tmp_path)[1])
+    copied = [attributes.get("data-copy") for tag, attributes in page.elements if tag == "button"]
+    assert "gdr doctor --expect FILE" in page.text and "gdr codes no-rdma-device" in copied
+    assert not any("FILE" in words for words in copied)
+
+
 def test_a_spark_says_first_that_the_error_is_to_be_ignored(tmp_path):
     _, text = made("spark-two-cables", tmp_path)
     (first,) = re.findall(r"<h1>(.*?)</h1>", text)

@@ -69,9 +69,10 @@ def _streamed(words: list[str], *, whole_process: bool) -> int:
     """Run a command with streams that show what a terminal would obey, and never raise."""
     from gdrkit.agent.streams import SafeStream
     from gdrkit.cli import process
+    from gdrkit.cli.message_stream import MessageStream
 
     before = sys.stdout, sys.stderr
-    out, err = SafeStream(sys.stdout), SafeStream(sys.stderr)
+    out, err = SafeStream(sys.stdout), MessageStream(sys.stderr)
     sys.stdout, sys.stderr = out, err
     try:
         code = _command(words)

@@ -49,8 +49,9 @@ def _action(values: Values, taken: Taken) -> str:
 
 
 def _plain(text: str) -> str:
-    """Help text without characters that are special in a quoted word, in brackets or in a spec."""
-    return text.translate(str.maketrans("", "", "'\"[]`$\\")).replace(":", ",")
+    """Help text within single quotes, without characters that are special in brackets or in a spec."""
+    kept = text.translate(str.maketrans("", "", '"[]`$\\'))
+    return kept.replace(":", "\\:").replace("'", "'\\''")
 
 
 _SCRIPT = """#compdef gdr

@@ -8,17 +8,22 @@ from __future__ import annotations
 import os
 import sys
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from gdrkit.agent.streams import SafeStream
+
 NARROWEST, WIDEST = 40, 200
 """Columns: help is not narrower, and a longer line is hard to read."""
 _EXAMPLE, _DEEP = " " * 2, " " * 6
 
 
-def columns(otherwise: int = 80) -> int:
-    """The width of the terminal, as shutil.get_terminal_size() determines it."""
+def columns(otherwise: int = 80, stream: SafeStream | None = None) -> int:
+    """The width of the terminal of a stream, standard output if it is None, as shutil.get_terminal_size()
+    determines it."""
     if (given := os.environ.get("COLUMNS", "")).isdecimal() and len(given) < 6 and int(given):
         return int(given)
     try:
-        return os.get_terminal_size(sys.stdout.fileno()).columns or otherwise
+        return os.get_terminal_size((stream or sys.stdout).fileno()).columns or otherwise
     except (AttributeError, ValueError, OSError):  # closed, or not a terminal
         return otherwise
 

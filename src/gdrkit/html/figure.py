@@ -20,6 +20,9 @@ NARROW = 9
 ENLARGED = 1.2
 """Largest size of a picture, as a multiple of its own: words of 10.5 px become 12.6."""
 
+PLACEHOLDER = r"\b(?:FILE|NAME|HOST|PATH|VERSION|TARGET)\b"
+"""What a reader replaces in a command, so that to copy it does not help."""
+
 LEGEND = (
     ("parted", "r-d", "the direct way of the chosen pair"),
     ("parted", "r-s", "through host memory"),
@@ -31,7 +34,9 @@ LEGEND = (
 def next_step(report: Report, target: str) -> str:
     """What to do now; each command of it can be copied. `target` is the node as the user named it."""
     words = now(report, first_cause(report), target)
-    commands = dict.fromkeys(re.findall(r"(?:(?<=Run )|(?<=`)(?=sudo |gdr ))`?([^`<>]+)`", words))
+    found = dict.fromkeys(re.findall(r"(?:(?<=Run )|(?<=`)(?=sudo |gdr ))`?([^`<>]+)`", words))
+    commands = [one for one in found if not re.search(PLACEHOLDER, one)]
+    words = re.sub(r" More: `[^`]*`$", "", words)  # the command is below
     title = "Nothing to fix" if words.startswith("Nothing") else "Do this next"
     steps = ""
     if report.plan:

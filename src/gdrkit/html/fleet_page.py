@@ -11,8 +11,10 @@ from gdrkit.fleet.hostlist import fold, natural
 from gdrkit.fleet.peers import differing, kinds, norm, odd_alike
 from gdrkit.fleet.racks import rack_of
 from gdrkit.fleet.text import duration
+from gdrkit.formats.plural import plural
 from gdrkit.html import page
 from gdrkit.html.page import Glyph, copyable, file, glyph, rich, safe, section, table
+from gdrkit.report.pages import code_page
 from gdrkit.rules import BY_CODE
 from gdrkit.rules.rule import Layer
 
@@ -29,6 +31,11 @@ LIST_SHOWN = 100
 """Characters of a list of nodes in a cell of a table."""
 LETTERS = 26
 """Groups that have a letter."""
+EXAMPLE = "gpu147, or rack:r12 cause:port-down"
+SYNTAX = (
+    "Words that must all match; also standing:, cause:, layer:, rack:, group: or node: with alternatives, "
+    "node:a,b"
+)
 SUGGESTIONS = 200
 """Words that the filter suggests."""
 
@@ -40,7 +47,8 @@ def fleet_page(report: FleetReport, source: str, racks: Mapping[str, str] | None
     main = (_first, _groups, _odd, _drift, _mismatches, _changes)
     return page.report(
         title=f"{_in_need(report)} of {total} nodes need something",
-        crumb=f"<b>{safe(source)}</b> {total} nodes",
+        crumb=f"<b>{safe(source)}</b> {plural(total, 'node')}"
+        + (f" \N{MIDDLE DOT} read {safe(page.time(report.started))}" if report.started else ""),
         main="".join(part(report) for part in main),
         origin=(
             ("Read from", safe(source)),
@@ -74,7 +82,8 @@ def _first(report: FleetReport) -> str:
         if s in report.counts
     )
     fixes = "".join(
-        f"<li><b>frees {fix.frees}</b> {rich(fix.advice)}{copyable(fix.nodes)}</li>" for fix in report.fixes
+        f"<li><b>frees {plural(fix.frees, 'node')}</b> {rich(fix.advice)}{copyable(fix.nodes)}</li>"
+        for fix in report.fixes
     )
     first = f'<div class="next"><h2>Do this first</h2><ol>{fixes}</ol></div>' if fixes else ""
     return (
@@ -96,11 +105,10 @@ def _map(report: FleetReport) -> str:
         section(
             "nodes",
             "Every node",
-            "Point at a node, or move with the arrow keys. The letter is its group. The filter takes words, "
-            "all of which must match, and `standing:`, `cause:`, `layer:`, `rack:`, `group:` or `node:` "
-            "with alternatives: `node:a,b`.",
+            "Point at a node, or move with the arrow keys. The letter is its group.",
             '<div class="bar script-only"><label>Filter <input id="filter" type="search" list="hints" '
-            f'autocomplete="off" spellcheck="false"></label><datalist id="hints">{options}</datalist> '
+            f'placeholder="{EXAMPLE}" title="{SYNTAX}" autocomplete="off" '
+            f'spellcheck="false"></label><datalist id="hints">{options}</datalist> '
             '<span id="matches"></span><span class="views" role="group" aria-label="Order of the map">'
             '<button type="button" data-view="racks" aria-pressed="true">Racks</button>'
             '<button type="button" data-view="layers" aria-pressed="false">Layers</button></span></div>'
@@ -113,32 +121,51 @@ def _map(report: FleetReport) -> str:
 
 
 def _groups(report: FleetReport) -> str:
-    cards = "".join(_group(group) for group in report.groups)
-    return section("groups", "The same verdict, the same causes", "Each list can be copied.", cards)
+    """The groups; advice that an earlier one has is not repeated."""
+    first: dict[str, Group] = {}
+    cards = [_group(group, first.setdefault(group.advice, group)) for group in report.groups]
+    return section("groups", "The same verdict, the same causes", "Each list can be copied.", "".join(cards))
 
 
-def _group(group: Group) -> str:
+def _group(group: Group, like: Group) -> str:
+    """A group; `like` is the first one with the same advice."""
     rails = f"rail {', '.join(map(str, group.rails))}: " if group.rails else ""
     causes = "; ".join(group.causes) or group.summary
-    advice = f"<p>{rich(group.advice)}</p>" if group.advice else ""
+    known = [code for code in group.causes if code in BY_CODE]
+    title = f"<p>{rich(code_page(known[0])[0])}</p>" if known else ""
+    same = f'The same as for <a href="#group-{like.number}">group {_sign(like)}</a>.'
+    advice = same if like is not group else rich(group.advice)
+    advice = f"<p>{advice}</p>" if group.advice else ""
     sign = glyph(STANDING_GLYPHS[group.standing]) + _letter(group)
     return (
         f'<div class="way" id="group-{group.number}"><h3>{sign}'
-        f" {group.count} {safe(group.standing.value)} <span>{safe(rails + causes)}</span></h3>"
-        f"{advice}{copyable(group.nodes)}</div>"
+        f" {_counted(group.count, group.standing)} <span>{safe(rails + causes)}</span></h3>"
+        f"{title}{advice}{copyable(group.nodes)}</div>"
     )
+
+
+def _counted(count: int, standing: Standing) -> str:
+    """3 blocked, 1 with warnings."""
+    with_ = "with " if standing is Standing.WARNINGS else ""
+    return f"{count} {with_}{safe(standing.value)}"
+
+
+def _sign(group: Group) -> str:
+    """What a group is called: its letter, or its number where it has none."""
+    has_none = group.standing is Standing.READY or group.number > LETTERS
+    return str(group.number) if has_none else chr(ord("A") + group.number - 1)
 
 
 def _letter(group: Group) -> str:
     """The letter of a group on the map."""
-    well = group.standing is Standing.READY or group.number > LETTERS
-    return "" if well else f' <b class="letter">{chr(ord("A") + group.number - 1)}</b>'
+    sign = _sign(group)
+    return "" if sign.isdigit() else f' <b class="letter">{sign}</b>'
 
 
 def _odd(report: FleetReport) -> str:
     rows = (
         (
-            f"<b>{len(alike)} {safe(alike[0].standing.value)}</b> {_named(fold(n.node for n in alike))}",
+            f"<b>{_counted(len(alike), alike[0].standing)}</b> {_named(fold(n.node for n in alike))}",
             "<br>".join(
                 f"{safe(d.trait)} is <code>{safe(d.value)}</code> on {d.same} of {d.of}; "
                 f"{d.usual} have <code>{safe(d.peers)}</code>"

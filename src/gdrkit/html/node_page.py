@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -10,6 +11,7 @@ from gdrkit.fabric.picture import Picture, picture
 from gdrkit.fabric.picture_routes import DIRECT, STAGED, Routes
 from gdrkit.fabric.picture_svg import RULES, TALL, Drawing, scoped
 from gdrkit.fabric.topo_document import TopoDocument
+from gdrkit.formats.plural import plural
 from gdrkit.html import page
 from gdrkit.html.ceiling_chart import NAMES, ceiling_chart
 from gdrkit.html.figure import DrawnPair, figure, next_step
@@ -19,6 +21,7 @@ from gdrkit.html.page import Glyph, file, glyph, rich, safe, section
 from gdrkit.html.pairs import DISTANCES, Kind, PairView, gpu_name, net_name, pair_views
 from gdrkit.report.answers import reason, works
 from gdrkit.report.document import Report
+from gdrkit.report.pages import code_page
 from gdrkit.report.programs import about_shown, shown_programs
 from gdrkit.verdict.path_state import GOOD, State
 
@@ -30,6 +33,9 @@ BROAD = 20
 
 MANY = 18
 """Columns of a matrix on A4 whose cells have a word; those of wider ones have a sign only."""
+
+REASONS_SHOWN = 3
+"""Reasons that the matrix names for one kind of pairs."""
 
 FIRST = ' class="start"'
 
@@ -79,7 +85,7 @@ def node_page(node: NodeReport) -> str:
     )
     return page.report(
         title=f"{name}: {state.value}",
-        crumb=_crumb(report, name),
+        crumb=_crumb(report, node.topo, name),
         main="".join(main),
         origin=_origin(node),
         style=file("node.css") + scoped(RULES, ".pic"),
@@ -113,13 +119,25 @@ def _start(report: Report, pairs: Sequence[PairView]) -> PairView | None:
 # -- first screen ----------------------------------------------------------------------------------
 
 
-def _crumb(report: Report, name: str) -> str:
-    """What the report is about: the host, its kernel, and how it was read."""
+def _crumb(report: Report, topo: TopoDocument | None, name: str) -> str:
+    """What the report is about: the host, what is in it, its kernel, and how it was read."""
     kernel = f"Linux {report.node.kernel}" if report.node.kernel else ""
     collected = f"collected {page.time(report.node.collected)}" if report.node.collected else ""
-    words = (safe(word) for word in (kernel, report.node.source, report.node.scope, collected) if word)
+    scope = "" if report.node.scope == "host" else report.node.scope
+    words = (safe(word) for word in (_hardware(topo), kernel, report.node.source, scope, collected) if word)
     about = " \N{MIDDLE DOT} ".join(words)
     return f"<b>{safe(name)}</b> {about}"
+
+
+def _hardware(topo: TopoDocument | None) -> str:
+    """The GPUs by model and the number of RDMA devices: 8 NVIDIA H100 80GB HBM3, 8 RDMA devices; "" where no
+    GPU is seen."""
+    if topo is None or not topo.topology.gpus:
+        return ""
+    models = Counter(gpu.name or "GPU of unknown model" for gpu in topo.topology.gpus)
+    devices = len({net.device for net in topo.topology.nets if net.device})
+    counted = [f"{count} {model}" for model, count in models.items()]
+    return ", ".join((*counted, plural(devices, "RDMA device") if devices else "no RDMA device"))
 
 
 def _first_screen(
@@ -235,12 +253,7 @@ def _matrix(shown: Sequence[PairView], every: Sequence[PairView], start: PairVie
         + "</tr>"
         for gpu in gpus
     )
-    counts = {kind: sum(pair.kind == kind for pair in shown) for kind in KIND_WORDS}
-    key = "".join(
-        f"<li>{glyph(KIND_GLYPHS[kind])} <b>{count}</b> {KIND_WORDS[kind]}</li>"
-        for kind, count in counts.items()
-        if count
-    )
+    key = "".join(_alike(kind, [pair for pair in shown if pair.kind == kind]) for kind in KIND_WORDS)
     left = (
         f" Of {len(every)} pairs, only those of the nearest ports are shown."
         if len(every) > len(shown)
@@ -250,10 +263,33 @@ def _matrix(shown: Sequence[PairView], every: Sequence[PairView], start: PairVie
         "matrix",
         "Every GPU and every NIC",
         f"The word is the path type of nvidia-smi. Choose a cell: picture and limits follow.{left}",
-        '<div class="wide-table" role="region" tabindex="0" aria-label="Every GPU and every NIC">'
+        '<div class="beside"><div class="wide-table" role="region" tabindex="0" '
+        'aria-label="Every GPU and every NIC">'
         f'<table class="mx{_size(len(nets))}"><thead><tr><td></td>{heads}</tr></thead>'
         f"<tbody>{rows}</tbody></table></div>"
-        f'<ul class="key">{key}</ul>',
+        f'<ul class="key">{key}</ul></div>',
+    )
+
+
+def _alike(kind: Kind, pairs: Sequence[PairView]) -> str:
+    """How many pairs are of a kind, and the commonest reasons."""
+    if not pairs:
+        return ""
+    reasons = [words for words, _ in Counter(map(_why, pairs)).most_common() if words]
+    if len(reasons) > REASONS_SHOWN:
+        reasons[REASONS_SHOWN:] = [f"and {len(reasons) - REASONS_SHOWN} more"]
+    listed = "".join(f"<small>{words}</small>" for words in reasons)
+    return f"<li>{glyph(KIND_GLYPHS[kind])}<div><b>{len(pairs)}</b> {KIND_WORDS[kind]}{listed}</div></li>"
+
+
+def _why(pair: PairView) -> str:
+    """The reason for what happens to a pair, as HTML; "" if it is as it should be."""
+    if pair.kind == "dead":
+        return safe(f"{net_name(pair.net)}: {pair.net.state_words}")
+    if pair.kind == "detour":
+        return rich(pair.words)
+    return (
+        f"<code>{safe(pair.because[0])}</code> {rich(code_page(pair.because[0])[0])}" if pair.because else ""
     )
 
 
