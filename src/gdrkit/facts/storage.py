@@ -36,9 +36,13 @@ def nvidia_fs_is_loaded(node: Node) -> bool:
     which the caller has seen by other files, it says nothing about nvidia-fs, and this raises
     EvidenceMissing. Linux kernel/module/procfs.c has one list for all containers.
     """
-    if is_loaded(node, MODULE) or if_missing(False, node.exists, STATUS):
+    if is_loaded(node, MODULE):
         return True
-    if if_missing("host", scope, node) == "container" and DRIVER not in if_missing({}, loaded, node):
+    if DRIVER in if_missing({}, loaded, node):
+        return False
+    if if_missing(False, node.exists, STATUS):
+        return True
+    if if_missing("host", scope, node) == "container":
         ask = f"lsmod | grep {MODULE}, on the host"
         raise EvidenceMissing(Missing(f"{MODULE} on the host", MissingReason.UNDECIDED, ask))
     return False
