@@ -370,6 +370,8 @@ def _initiated(machine: Machine, consumer: str, nics: list[Function]) -> frozens
     if consumer != "nccl-gin" and not all("mlx5" in nic.rdma for nic in nics):
         return frozenset({"none"} if consumer == "nvshmem" else {"gpu", "cpu", "none", "unknown"})
     if consumer == "nvshmem" and "ibgda-cpu-assisted" in machine.claims:
+        if not beside.serves_gdrcopy(machine):  # which the handler `cpu` needs
+            return frozenset({"none"} if not machine.beside.gdrdrv else {"none", "cpu", "unknown"})
         doorbell = False  # whether DeepEP is of version 1, on NVSHMEM, or of version 2 is not drawn
     ways = {"gpu" if doorbell and queues else "cpu" if queues or consumer != "nvshmem" else "none"}
     # An OFED may or may not have what Linux 6.1 has, and a job's image may have another rdma-core.

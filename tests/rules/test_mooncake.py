@@ -26,11 +26,17 @@ def with_mooncake(*versions: str, setting: str | None = None):
         ("0.3.11rc1", "0", "dmabuf"),
         ("0.3.11", None, "dmabuf"),
         ("0.3.11", "yes", "peermem"),
-        ("0.3.11", "2", "dmabuf"),  # neither true nor false
+        ("0.3.11", "2", "dmabuf"),
+        ("0.3.12", "2", "dmabuf"),  # what is not true is false
+        ("0.3.12", "enable", "dmabuf"),
+        ("0.3.12", "", "dmabuf"),
         ("0.3.11.post1", None, "peermem"),
         ("0.3.12.post1", "off", "dmabuf"),
         ("0.3.13", None, None),  # not read
-        ("0.3.13", "", "dmabuf"),
+        ("0.3.13", "", None),
+        ("0.3.13", "2", None),  # later, the default is left
+        ("0.3.13", "No", "dmabuf"),
+        ("0.3.13", "on", "peermem"),
     ],
 )
 def test_the_only_path_of_a_release(version: str, setting: str | None, path: str | None):
