@@ -247,8 +247,9 @@ class Machine:
     def chain(self, function: Function) -> list[Function]:
         """The bridges above a function, the nearest first."""
         chain: list[Function] = []
+        by_address = {one.address: one for one in self.functions}
         while function.above:
-            function = self.at(function.above)
+            function = by_address[function.above]
             chain.append(function)
         return chain
 

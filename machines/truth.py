@@ -128,10 +128,12 @@ def _plugin(machine: Machine, gpus: list[Function], nics: list[Function]) -> fro
 def _active(machine: Machine, truth: Truth, gpus: list[Function], nics: list[Function]) -> None:
     """What is ready is active where each GPU's memory is attached to its own NICs."""
     attached = {nic.address for nic in in_use(machine)}
+    if not attached:
+        return
     for consumer, states in truth.states.items():
         closed = [_dmabuf(machine, consumer, gpu, nics) for gpu in gpus]
         wanted = {nic.address for gpu in gpus for nic in own(machine, gpu, nics) if nic.state == "ACTIVE"}
-        if attached and wanted <= attached and not any(closed) and states & {"ready", "unknown"}:
+        if wanted <= attached and not any(closed) and states & {"ready", "unknown"}:
             truth.states[consumer] = frozenset({"active"}) if states == {"ready"} else states | {"active"}
 
 
