@@ -1,4 +1,4 @@
-"""DeepEP stands on NVSHMEM or on NCCL's GIN, by its version, and needs what that needs."""
+"""DeepEP is built on NVSHMEM or on NCCL's GIN, by its version, and needs what that needs."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def with_deepep(*versions: str) -> Node:
         ((), None),
     ],
 )
-def test_the_version_says_what_it_stands_on(versions: tuple[str, ...], on: object):
+def test_the_version_shows_what_it_is_built_on(versions: tuple[str, ...], on: object):
     assert engine(with_deepep(*versions)) is on
 
 

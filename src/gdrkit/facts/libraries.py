@@ -281,7 +281,7 @@ def _wheels(node: Node, title: str, name: str, *packages: str) -> tuple[LibraryC
 
 
 def _installed(node: Node, name: str, packages: tuple[str, ...]) -> Iterator[LibraryCopy]:
-    """The distributions of this name whose metadata stands beside one of their packages.
+    """The distributions of this name whose metadata is beside one of their packages.
 
         deep_ep-1.2.1+9af0e0d.dist-info          of pip
         deep_ep-1.2.1+9af0e0d-py3.12-linux-x86_64.egg    of `setup.py install`, with the packages inside

@@ -33,7 +33,7 @@ def nvidia_fs_is_loaded(node: Node) -> bool:
     """Whether nvidia-fs is loaded: /proc/modules has it, or its own folder of /proc is there.
 
     A sandbox may give a container another list than the host's. Where that list lacks NVIDIA's driver too,
-    which the caller has seen by other files, it says nothing about nvidia-fs, and this raises
+    which the caller has seen by other files, it does not show nvidia-fs, and this raises
     EvidenceMissing. Linux kernel/module/procfs.c has one list for all containers.
     """
     if is_loaded(node, MODULE):
