@@ -63,15 +63,17 @@ def _addresses(machine: Machine, source: random.Random) -> dict[str, str]:
     return names
 
 
-def hide(machine: Machine, source: random.Random) -> tuple[Tree, str]:
-    """The machine's evidence without one file, folder or output, which the manifest calls not collected."""
+def hide(machine: Machine, source: random.Random, count: int = 1) -> tuple[Tree, list[str]]:
+    """The machine's evidence without some files, folders or outputs, which the manifest calls not
+    collected."""
     tree = compose(machine)
     groups: dict[str, list[str]] = {}
     for candidate in candidates(tree):  # each subject is as likely as another, however many files it has
         groups.setdefault("/".join(candidate.split("/")[:2]), []).append(candidate)
-    path = source.choice(groups[source.choice(sorted(groups))])
-    tree.hide(path)
-    return tree, path
+    paths = [source.choice(groups[source.choice(sorted(groups))]) for _ in range(count)]
+    for path in paths:
+        tree.hide(path)
+    return tree, paths
 
 
 def candidates(tree: Tree) -> list[str]:

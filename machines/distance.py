@@ -11,14 +11,13 @@ _ORDER = ("PIX", "PXB", "PHB", "NODE", "SYS")
 
 def distance(machine: Machine, gpu: Function, nic: Function) -> str:
     """PIX or PXB below a common switch, PHB below one host bridge, NODE in one socket, else SYS."""
-    return _distance(gpu, machine.chain(gpu), nic, machine.chain(nic))
+    return _between(gpu, machine.chain(gpu), nic, machine.chain(nic))
 
 
-def _distance(gpu: Function, ours: list[Function], nic: Function, theirs: list[Function]) -> str:
-    addresses = {bridge.address for bridge in theirs}
-    common = [bridge for bridge in ours if bridge.address in addresses]
-    switches = [bridge for bridge in common if BRIDGES[bridge.part].kind != "root"]
-    if switches:
+def _between(gpu: Function, ours: list[Function], nic: Function, theirs: list[Function]) -> str:
+    above = {bridge.address for bridge in theirs}
+    common = [bridge for bridge in ours if bridge.address in above]
+    if any(BRIDGES[bridge.part].kind != "root" for bridge in common):
         return "PIX"
     if common or (gpu.address[:7] == nic.address[:7] and gpu.numa == nic.numa):
         return "PHB"
@@ -27,8 +26,8 @@ def _distance(gpu: Function, ours: list[Function], nic: Function, theirs: list[F
 
 def own(machine: Machine, gpu: Function, nics: list[Function]) -> list[Function]:
     """The NICs nearest to a GPU, whatever their ports do."""
-    above = machine.chain(gpu)
-    ranks = {nic.address: _ORDER.index(_distance(gpu, above, nic, machine.chain(nic))) for nic in nics}
+    ours = machine.chain(gpu)
+    ranks = {nic.address: _ORDER.index(_between(gpu, ours, nic, machine.chain(nic))) for nic in nics}
     # root ports of one socket are equally far, whether or not they share a host bridge
     least = max(min(ranks.values()), 0)
     allowed = {least} if least < 2 else {2, 3} if least < 4 else {4}

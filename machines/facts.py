@@ -125,8 +125,6 @@ def _driver(machine: Machine) -> set[str]:
     if machine.legacy_client == "loaded" and machine.client_folders:
         true.add("peermem-registration-refused")
     true |= {"driver-mismatch"} if driver.loaded and driver.running_version else set()
-    if driver.loaded:  # no drawn machine has GDRCopy, nvidia-fs or settings of cuFile
-        true |= {"gdrcopy-not-loaded", "nvidia-fs-not-loaded", "gds-p2pdma-off", "gds-compat-mode"}
     true |= _loaded(machine) if driver.loaded and machine.peermem.loaded else set()
     if machine.peermem.at_boot and machine.peermem.kind == "stub":
         true.add("peermem-redundant")

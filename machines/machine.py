@@ -248,6 +248,7 @@ class Machine:
         """The bridges above a function, the nearest first."""
         by_address = {other.address: other for other in self.functions}
         chain: list[Function] = []
+        by_address = {one.address: one for one in self.functions}
         while function.above:
             function = by_address[function.above]
             chain.append(function)

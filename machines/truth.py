@@ -128,10 +128,12 @@ def _plugin(machine: Machine, gpus: list[Function], nics: list[Function]) -> fro
 def _active(machine: Machine, truth: Truth, gpus: list[Function], nics: list[Function]) -> None:
     """What is ready is active where each GPU's memory is attached to its own NICs."""
     attached = {nic.address for nic in in_use(machine)}
+    if not attached:
+        return
     for consumer, states in truth.states.items():
         closed = [_dmabuf(machine, consumer, gpu, nics) for gpu in gpus]
         wanted = {nic.address for gpu in gpus for nic in own(machine, gpu, nics) if nic.state == "ACTIVE"}
-        if attached and wanted <= attached and not any(closed) and states & {"ready", "unknown"}:
+        if wanted <= attached and not any(closed) and states & {"ready", "unknown"}:
             truth.states[consumer] = frozenset({"active"}) if states == {"ready"} else states | {"active"}
 
 
@@ -370,6 +372,8 @@ def _initiated(machine: Machine, consumer: str, nics: list[Function]) -> frozens
     if consumer != "nccl-gin" and not all("mlx5" in nic.rdma for nic in nics):
         return frozenset({"none"} if consumer == "nvshmem" else {"gpu", "cpu", "none", "unknown"})
     if consumer == "nvshmem" and "ibgda-cpu-assisted" in machine.claims:
+        if not beside.serves_gdrcopy(machine):  # which the handler `cpu` needs
+            return frozenset({"none"} if not machine.beside.gdrdrv else {"none", "cpu", "unknown"})
         doorbell = False  # whether DeepEP is of version 1, on NVSHMEM, or of version 2 is not drawn
     ways = {"gpu" if doorbell and queues else "cpu" if queues or consumer != "nvshmem" else "none"}
     # An OFED may or may not have what Linux 6.1 has, and a job's image may have another rdma-core.

@@ -64,6 +64,7 @@ def _libraries(tree: Tree, machine: Machine) -> None:
     if held.mooncake:
         wheel = f"usr/local/lib/python3.12/dist-packages/mooncake_transfer_engine-{held.mooncake}.dist-info"
         tree.file(f"{wheel}/WHEEL", "Wheel-Version: 1.0\n")
+        tree.folders.add(f"{wheel.rpartition('/')[0]}/mooncake")
     if machine.beside.gdrapi:
         install(place, "libgdrapi.so.2", f"libgdrapi.so.{machine.beside.gdrapi}", ("gdr_open",))
     if machine.beside.cufile:

@@ -43,11 +43,16 @@ def modules_of(version: str, architecture: str) -> Path:
     return directory
 
 
-@functools.cache
 def module(version: str, architecture: str, name: str) -> Path:
     """One module file of a kernel, with any compression."""
-    (path,) = modules_of(version, architecture).glob(f"kernel/**/{name}.ko*")
-    return path
+    return _modules(version, architecture)[name]
+
+
+@functools.cache
+def _modules(version: str, architecture: str) -> dict[str, Path]:
+    """The module files of a kernel by name: one walk for all that a process asks for."""
+    walk = os.walk(modules_of(version, architecture) / "kernel")
+    return {file.partition(".ko")[0]: Path(folder, file) for folder, _, files in walk for file in files}
 
 
 @functools.cache

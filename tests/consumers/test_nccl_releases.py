@@ -277,6 +277,7 @@ TUPLES = {
 """Modules with tuples of unrelated numbers."""
 COMPARES = {
     "consumers/consumer.py": "a version against its program's own table",
+    "consumers/deepep.py": "DeepEP's version",
     "consumers/mooncake.py": "Mooncake's version",
     "facts/gdrcopy.py": "CUDA's and GDRCopy's version",
     "rules/gdrcopy.py": "gdrdrv's version",

@@ -13,7 +13,6 @@ from gdrkit.node import Node
 from gdrkit.rules import RULES
 from gdrkit.rules.engine import check_results
 from gdrkit.rules.rule import Rule
-from gdrkit.verdict.path_state import applies_to
 from tests.evidence_nodes import build
 
 
@@ -26,7 +25,7 @@ def taken(tmp_path_factory: pytest.TempPathFactory) -> Mapping[Rule, frozenset[N
         for ruling in check_results(node, RULES):
             declared = () if ruling.subject is None else ruling.rule.takes(ruling.subject)
             seen = needs.get(ruling.rule, frozenset())
-            needs[ruling.rule] = seen | {*declared, *applies_to(ruling)}
+            needs[ruling.rule] = seen | {*declared, *ruling.takes}
     return needs
 
 

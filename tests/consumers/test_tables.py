@@ -152,7 +152,7 @@ def test_an_unknown_nccl_is_assumed_to_support_everything():
 
 VALUES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "NCCL_DMABUF_ENABLE": (("0", "0x0", "00"), ("1", "2", "-1")),
-    "OFI_NCCL_DISABLE_DMABUF": (("1", "0x1"), ("0",)),
+    "OFI_NCCL_DISABLE_DMABUF": (("1", "0x1", "2", "true", "TRUE"), ("0", "false", "", "yes")),
     "NCCL_IB_DISABLE": (("1", "2"), ("0", "0x0", "")),
     "NVSHMEM_IBGDA_NIC_HANDLER": (("cpu", " CPU_HOST_MEMORY "), ("auto", "gpu")),
     "NCCL_GIN_TYPE": (("2", "0x2"), ("-1", "3")),

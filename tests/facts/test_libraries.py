@@ -8,6 +8,7 @@ from gdrkit.evidence import Confidence, EvidenceAbsent, EvidenceMissing, Missing
 from gdrkit.facts.commands import PACKAGES_DPKG, UCX_INFO
 from gdrkit.facts.libraries import (
     LibraryCopy,
+    deepep_copies,
     libcuda_version,
     libibverbs,
     memlock_limit_bytes,
@@ -120,6 +121,7 @@ def test_every_known_nccl_is_listed_and_the_oldest_counts():
         {
             f"{LIB}/libnccl.so.2.27.3": b"",
             "usr/local/lib/python3.12/dist-packages/nvidia_nccl_cu12-2.21.5.dist-info/METADATA": b"",
+            "usr/local/lib/python3.12/dist-packages/nvidia/nccl/lib/libnccl.so.2": b"",
         },
         links={f"{LIB}/libnccl.so.2": "libnccl.so.2.27.3"},
     )
@@ -137,6 +139,7 @@ def test_every_known_nvshmem_is_listed():
         {
             f"{LIB}/libnvshmem_host.so.3.4.5": b"",
             "opt/venv/lib/python3.12/site-packages/nvidia_nvshmem_cu12-3.2.5.dist-info/METADATA": b"",
+            "opt/venv/lib/python3.12/site-packages/nvidia/nvshmem/lib/libnvshmem_host.so.3": b"",
             "opt/venv/lib/python3.12/site-packages/nvidia_nccl_cu12-2.27.3.dist-info/METADATA": b"",
         },
         links={f"{LIB}/libnvshmem_host.so.3": "libnvshmem_host.so.3.4.5"},
@@ -146,6 +149,55 @@ def test_every_known_nvshmem_is_listed():
         LibraryCopy("3.4.5", f"{LIB}/libnvshmem_host.so.3.4.5"),
         LibraryCopy("3.2.5", "opt/venv/lib/python3.12/site-packages/nvidia_nvshmem_cu12-3.2.5.dist-info"),
     )
+
+
+SITE = "opt/venv/lib/python3.12/site-packages"
+
+
+@pytest.mark.parametrize(
+    ("entries", "version"),
+    [
+        (("deep_ep-1.2.1+9af0e0d.dist-info/RECORD", "deep_ep/buffer.py"), "1.2.1"),
+        (("deep_ep-1.2.1+9af0e0d-py3.12-linux-x86_64.egg/deep_ep/buffer.py",), "1.2.1"),
+        (("deep_ep-2.1.0+local.dist-info/RECORD", "__editable__.deep_ep-2.1.0+local.pth"), "2.1.0"),
+        (("deep_ep-2.1.0.egg-info/PKG-INFO", "deep_ep/__init__.py"), "2.1.0"),
+    ],
+)
+def test_each_way_of_installing_shows_the_version(entries: tuple[str, ...], version: str):
+    (copy,) = deepep_copies(Node(MemoryHost({f"{SITE}/{entry}": b"" for entry in entries}, complete=True)))
+
+    assert (copy.version, copy.one_of) == (version, "")
+
+
+def test_metadata_without_its_package_is_a_leftover():
+    left = MemoryHost(
+        {f"{SITE}/deep_ep-1.2.1.dist-info/RECORD": b"", f"{SITE}/deep_gemm/a": b""}, complete=True
+    )
+
+    with pytest.raises(EvidenceAbsent):
+        deepep_copies(Node(left))
+
+
+def test_a_package_without_metadata_is_of_unknown_version():
+    with pytest.raises(EvidenceMissing) as raised:
+        deepep_copies(Node(MemoryHost({f"{SITE}/deep_ep/buffer.py": b""}, complete=True)))
+    assert raised.value.missing.why is MissingReason.UNDECIDED
+
+
+def test_two_versions_of_one_folder_are_marked():
+    entries = ("deep_ep-1.2.1.dist-info/RECORD", "deep_ep-2.1.0.dist-info/RECORD", "deep_ep/__init__.py")
+    copies = deepep_copies(Node(MemoryHost({f"{SITE}/{entry}": b"" for entry in entries})))
+
+    assert {(copy.version, copy.one_of) for copy in copies} == {("1.2.1", SITE), ("2.1.0", SITE)}
+
+
+def test_an_unlisted_folder_of_a_vendor_leaves_the_wheel_in_doubt_and_counted():
+    """Older bundles have the names beside a wheel's metadata, and not those inside of nvidia/."""
+    host = MemoryHost(
+        {f"{SITE}/nvidia_nvshmem_cu12-3.4.5.dist-info/WHEEL": b"", f"{SITE}/nvidia/cublas/a": b""}
+    )
+
+    assert [copy.version for copy in nvshmem_copies(Node(host))] == ["3.4.5"]
 
 
 def test_an_absent_nvshmem_differs_from_one_that_was_not_collected():

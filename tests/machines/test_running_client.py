@@ -19,7 +19,6 @@ from gdrkit.node import Node
 from gdrkit.rules import BY_CODE, RULES
 from gdrkit.rules.engine import check_results
 from gdrkit.rules.rule import ADDRESS, Failed, Rule, Unknown
-from gdrkit.verdict.path_state import applies_to
 
 OF_BOTH_CLIENTS = {
     "gpu-cdmm",  # memory that no client can register
@@ -51,7 +50,7 @@ def blocking(node: Node) -> set[object]:
     return {
         result.subject
         for result in check_results(node, [BY_CODE[code] for code in ABOUT_PEERMEM])
-        if isinstance(result.outcome, Failed | Unknown) and ADDRESS in applies_to(result)
+        if isinstance(result.outcome, Failed | Unknown) and ADDRESS in result.takes
     }
 
 

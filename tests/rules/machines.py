@@ -73,6 +73,24 @@ def driver(version: str = "570.158.01", *, open_modules: bool = True) -> dict[st
     }
 
 
+PACKAGES = "usr/local/lib/python3.12/dist-packages"
+
+
+def wheel(name: str, *packages: str, folder: str = PACKAGES) -> dict[str, bytes | str]:
+    """A distribution of Python, "torch-2.7.1": its metadata and its packages, which may be none."""
+    inside = {f"{folder}/{package}/lib/empty": "" for package in packages}
+    return {f"{folder}/{name}.dist-info/WHEEL": "", **inside}
+
+
+def environments(name: str, versions: tuple[str, ...], package: str) -> dict[str, bytes | str]:
+    """Several versions of a distribution, each in a Python environment of its own."""
+    files: dict[str, bytes | str] = {}
+    for number, version in enumerate(versions):
+        folder = f"opt/venv/lib/python3.{number}/site-packages"
+        files |= wheel(f"{name}-{version}", package, folder=folder)
+    return files
+
+
 def rdma_device(name: str = "mlx5_0", address: str = NIC, pci_driver: str = "mlx5_core") -> MemoryHost:
     """One RDMA device on a PCI function, with the links of sysfs."""
     below = f"devices/pci0000:15/0000:15:01.0/{address}"

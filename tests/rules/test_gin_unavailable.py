@@ -8,14 +8,13 @@ from gdrkit.consumers.deepep import DEEPEP
 from gdrkit.consumers.nccl_gin import NCCL_GIN
 from gdrkit.consumers.nixl import NIXL
 from gdrkit.rules.gin import gin_unavailable
-from tests.rules.machines import does_not_apply, failed, node, passes
+from tests.rules.machines import PACKAGES, does_not_apply, environments, failed, node, passes, wheel
 
 LIB = "usr/lib/x86_64-linux-gnu"
-PACKAGES = "usr/local/lib/python3.12/dist-packages"
 
 
 def with_nccl(version: str, *more: str):
-    wheels = {f"{PACKAGES}/nvidia_nccl_cu12-{one}.dist-info/WHEEL": "" for one in more}
+    wheels = environments("nvidia_nccl_cu12", more, "nvidia/nccl")
     links = {f"{LIB}/libnccl.so.2": f"libnccl.so.{version}"}
     return node({f"{LIB}/libnccl.so.{version}": "", **wheels}, links=links)
 
@@ -45,15 +44,15 @@ def test_without_an_nccl_it_does_not_apply():
 
 
 @pytest.mark.parametrize(
-    ("consumer", "folder", "near"),
+    ("consumer", "name", "package", "near"),
     [
-        (DEEPEP, "deep_ep-1.2.1+9af0e0d.dist-info", "deep_ep_extras-1.0.dist-info"),
-        (NIXL, "nixl_cu12-1.0.0.dist-info", "nixl_cu12x-1.0.0.dist-info"),
-        (NIXL, "nixl-0.4.1.dist-info", "nixlbench-0.4.1.dist-info"),
+        (DEEPEP, "deep_ep-1.2.1+9af0e0d", "deep_ep", "deep_ep_extras-1.0"),
+        (NIXL, "nixl_cu12-1.0.0", "nixl_cu12", "nixl_cu12x-1.0.0"),
+        (NIXL, "nixl-0.4.1", "nixl", "nixlbench-0.4.1"),
     ],
 )
-def test_a_wheel_is_a_copy(consumer, folder: str, near: str):
-    (copy,) = consumer.copies(node({f"{PACKAGES}/{folder}/WHEEL": ""}))
+def test_a_wheel_is_a_copy(consumer, name: str, package: str, near: str):
+    (copy,) = consumer.copies(node(wheel(name, package)))
 
-    assert copy.version in folder and copy.source.endswith(folder)
-    assert consumer.installed(node({f"{PACKAGES}/{near}/WHEEL": ""})) is False
+    assert copy.version in name and copy.source == f"{PACKAGES}/{name}.dist-info"
+    assert consumer.installed(node(wheel(near))) is False

@@ -239,11 +239,24 @@ def test_a_nic_of_unknown_driver_is_unknown():
 # -- asked for -----------------------------------------------------------------------------------------
 
 
-def test_a_job_can_ask_the_cpu_to_ring_the_doorbell():
-    machine = node({"etc/environment": "NVSHMEM_IBGDA_NIC_HANDLER=cpu\n"})
+@pytest.mark.parametrize(
+    ("handler", "running", "taken"),
+    [
+        ("cpu", ("nvidia", "gdrdrv"), ("gpu-initiated",)),
+        ("cpu", ("nvidia",), ("gpu-initiated", "cpu-assisted")),
+        ("CPU", ("nvidia",), ("gpu-initiated", "cpu-assisted")),
+        ("cpu", (), ("gpu-initiated",)),  # without the driver nothing works
+        ("cpu_host_memory", ("nvidia",), ("gpu-initiated",)),
+    ],
+)
+def test_a_job_can_ask_the_cpu_to_ring_the_doorbell(handler: str, running: tuple[str, ...], taken: Any):
+    """NVSHMEM refuses `cpu` without GDRCopy, so that IBGDA stops."""
+    machine = node(
+        {"etc/environment": f"NVSHMEM_IBGDA_NIC_HANDLER={handler}\n"}, loaded(*running), {"dev/gdrdrv": ""}
+    )
     found = failed(machine, ibgda_cpu_assisted, "etc/environment")
 
-    assert found.takes == NVSHMEM.own("gpu-initiated")
+    assert found.takes == NVSHMEM.own(*taken)
 
 
 def test_a_setting_of_one_program_takes_nothing_from_the_other():

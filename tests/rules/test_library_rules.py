@@ -18,7 +18,7 @@ from gdrkit.rules.net_plugin_replaced import net_plugin_replaced
 from gdrkit.rules.perftest_tests_other_path import perftest_tests_other_path
 from gdrkit.rules.verbs_library_old import verbs_library_old
 from tests.evidence_builder.library import DMABUF, VERBS, shared_object
-from tests.rules.machines import does_not_apply, failed, loaded, missing, node, passes
+from tests.rules.machines import PACKAGES, does_not_apply, failed, loaded, missing, node, passes, wheel
 
 LIB = "usr/lib/x86_64-linux-gnu"
 NAME = "nvidia_peermem"
@@ -93,9 +93,38 @@ def test_an_nccl_without_a_version_in_its_name_is_undecided():
 
 
 def test_one_old_copy_beside_a_new_one_blocks_nothing():
-    wheel = "usr/local/lib/python3.12/dist-packages/nvidia_nccl_cu12-2.18.1.dist-info/METADATA"
+    old = wheel("nvidia_nccl_cu12-2.18.1", "nvidia/nccl")
 
-    assert failed(with_nccl("2.27.3", {wheel: ""}), nccl_misses_peermem).takes == ()
+    assert failed(with_nccl("2.27.3", old), nccl_misses_peermem).takes == ()
+
+
+def test_metadata_that_a_removal_left_is_not_a_copy():
+    """pip left the folder's name; the library went."""
+    assert passes(with_nccl("2.27.3", wheel("nvidia_nccl_cu12-2.18.1")), nccl_misses_peermem)
+    assert passes(
+        with_nccl("2.27.3", wheel("nvidia_nccl_cu12-2.18.1", "nvidia/cublas")), nccl_misses_peermem
+    )
+
+
+def test_of_two_versions_in_one_folder_the_old_one_is_not_claimed():
+    """Only one of them can be there, and nothing says which."""
+    both = wheel("nvidia_nccl_cu12-2.18.1", "nvidia/nccl") | wheel("nvidia_nccl_cu12-2.27.3")
+    found = missing(node(RUNNING, both), nccl_misses_peermem)
+
+    assert (found.source, found.why) == (f"version in {PACKAGES}", MissingReason.UNDECIDED)
+
+
+def test_such_a_folder_matters_only_where_no_other_copy_is_new_enough():
+    both = wheel("nvidia_nccl_cu12-2.18.1", "nvidia/nccl") | wheel("nvidia_nccl_cu12-2.27.3")
+
+    assert passes(with_nccl("2.27.3", both), nccl_misses_peermem)
+    assert failed(with_nccl("2.18.1", both), nccl_misses_peermem).takes == ()
+
+
+def test_two_versions_in_one_folder_that_are_both_too_old_fail():
+    both = wheel("nvidia_nccl_cu12-2.18.1", "nvidia/nccl") | wheel("nvidia_nccl_cu12-2.21.5")
+
+    assert failed(node(RUNNING, both), nccl_misses_peermem).takes is None
 
 
 def test_a_log_names_the_version_of_its_job():

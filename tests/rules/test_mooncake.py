@@ -9,13 +9,11 @@ from gdrkit.consumers.mooncake import MOONCAKE, only_path
 from gdrkit.evidence import Confidence
 from gdrkit.rules.engine import judge
 from gdrkit.rules.mooncake import mooncake_forces_dmabuf, mooncake_forces_peermem
-from tests.rules.machines import failed, missing, node, passes
-
-PACKAGES = "usr/local/lib/python3.12/dist-packages"
+from tests.rules.machines import environments, failed, missing, node, passes, wheel
 
 
 def with_mooncake(*versions: str, setting: str | None = None):
-    files = {f"{PACKAGES}/mooncake_transfer_engine-{one}.dist-info/WHEEL": "" for one in versions}
+    files = environments("mooncake_transfer_engine", versions, "mooncake")
     return node(files, {} if setting is None else {"etc/environment": f"WITH_NVIDIA_PEERMEM={setting}\n"})
 
 
@@ -28,11 +26,17 @@ def with_mooncake(*versions: str, setting: str | None = None):
         ("0.3.11rc1", "0", "dmabuf"),
         ("0.3.11", None, "dmabuf"),
         ("0.3.11", "yes", "peermem"),
-        ("0.3.11", "2", "dmabuf"),  # neither true nor false
+        ("0.3.11", "2", "dmabuf"),
+        ("0.3.12", "2", "dmabuf"),  # what is not true is false
+        ("0.3.12", "enable", "dmabuf"),
+        ("0.3.12", "", "dmabuf"),
         ("0.3.11.post1", None, "peermem"),
         ("0.3.12.post1", "off", "dmabuf"),
         ("0.3.13", None, None),  # not read
-        ("0.3.13", "", "dmabuf"),
+        ("0.3.13", "", None),
+        ("0.3.13", "2", None),  # later, the default is left
+        ("0.3.13", "No", "dmabuf"),
+        ("0.3.13", "on", "peermem"),
     ],
 )
 def test_the_only_path_of_a_release(version: str, setting: str | None, path: str | None):
@@ -82,13 +86,13 @@ def test_a_release_that_was_not_read_is_unknown():
 
 
 def test_without_the_nodes_settings_it_is_unknown():
-    machine = node({f"{PACKAGES}/mooncake_transfer_engine-0.3.12.dist-info/WHEEL": ""}, complete=False)
+    machine = node(wheel("mooncake_transfer_engine-0.3.12", "mooncake"), complete=False)
 
     assert missing(machine, mooncake_forces_peermem).source == "etc/environment"
 
 
 def test_a_build_without_cuda_is_not_a_copy():
-    files = {f"{PACKAGES}/mooncake_transfer_engine_non_cuda-0.3.12.dist-info/WHEEL": ""}
+    files = wheel("mooncake_transfer_engine_non_cuda-0.3.12")
 
     assert MOONCAKE.installed(node(files)) is False
     assert MOONCAKE.installed(with_mooncake("0.3.12")) is True

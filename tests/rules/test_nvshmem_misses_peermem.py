@@ -7,7 +7,7 @@ import pytest
 from gdrkit.consumers.nvshmem import NVSHMEM
 from gdrkit.evidence import MissingReason
 from gdrkit.rules.nvshmem_misses_peermem import nvshmem_misses_peermem
-from tests.rules.machines import does_not_apply, driver, failed, loaded, missing, node, passes
+from tests.rules.machines import does_not_apply, driver, failed, loaded, missing, node, passes, wheel
 
 LIB = "usr/lib/x86_64-linux-gnu"
 RUNNING = {**loaded("nvidia_peermem"), "sys/module/nvidia_peermem/version": "570.158.01\n"}
@@ -86,9 +86,9 @@ def test_without_evidence_of_the_drivers_kind_it_is_unknown():
 
 
 def test_a_new_copy_beside_an_old_one_blocks_nothing():
-    wheel = "usr/local/lib/python3.12/dist-packages/nvidia_nvshmem_cu12-3.2.5.dist-info/METADATA"
+    old = wheel("nvidia_nvshmem_cu12-3.2.5", "nvidia/nvshmem")
 
-    assert failed(with_nvshmem("3.4.5", {wheel: ""}), nvshmem_misses_peermem).takes == ()
+    assert failed(with_nvshmem("3.4.5", old), nvshmem_misses_peermem).takes == ()
 
 
 def test_it_does_not_apply_without_the_module_or_without_nvshmem():

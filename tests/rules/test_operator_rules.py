@@ -20,7 +20,6 @@ from gdrkit.rules.manifest_invalid import manifest_invalid
 from gdrkit.rules.policy_duplicate_key import policy_duplicate_key, repeated
 from gdrkit.rules.rule import ADDRESS, Failed, Rule
 from gdrkit.rules.talos_no_peermem import talos_no_peermem
-from gdrkit.verdict.path_state import applies_to
 from tests.rules.machines import (
     API,
     FULL,
@@ -128,7 +127,7 @@ def test_a_container_that_fails_beside_nv_peer_mem_is_found_and_takes_nothing(li
     def taken(machine: Node) -> tuple[Need, ...]:
         (result,) = check_results(machine, [rule])
         assert isinstance(result.outcome, Failed)
-        return applies_to(result)
+        return result.takes
 
     assert taken(alone) == (ADDRESS,)
     assert taken(beside) == ()

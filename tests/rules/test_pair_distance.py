@@ -12,7 +12,7 @@ from gdrkit.rules.rule import Failed, Passed, Unknown
 from tests.facts.test_rdma import TREE
 from tests.hardware import BARE_METAL, GUEST, SPARK, machine
 from tests.rules.hardware import outcomes
-from tests.rules.machines import outcome
+from tests.rules.machines import outcome, wheel
 
 GPU = "0000:1b:00.0"
 
@@ -106,9 +106,9 @@ def test_settings_that_were_not_collected_are_likely_the_default():
     ],
 )
 def test_for_a_coherent_gpu_the_version_of_nccl_decides(version, setting, stops):
-    nccl = f"usr/local/lib/python3.12/dist-packages/nvidia_nccl_cu12-{version}.dist-info/METADATA"
+    nccl = wheel(f"nvidia_nccl_cu12-{version}", "nvidia/nccl")
     node = machine(
-        TREE.replace("h100-sxm", "gh200"), files=BARE_METAL | {nccl: "", "etc/nccl.conf": setting + "\n"}
+        TREE.replace("h100-sxm", "gh200"), files=BARE_METAL | nccl | {"etc/nccl.conf": setting + "\n"}
     )
 
     assert isinstance(about(node, pair_distant, "mlx5_3"), Failed if stops else Passed)

@@ -33,8 +33,11 @@ def found(one: str, other: str, **options) -> Outcome:
     return judge(node, send_needs_nvlink, gpus(node)[0])
 
 
-def nccl(version: str) -> dict[str, str]:
-    return {f"usr/local/lib/python3.12/dist-packages/nvidia_nccl_cu12-{version}.dist-info/METADATA": ""}
+def nccl(*versions: str) -> dict[str, str]:
+    """A wheel of NCCL; with two versions, the metadata of one of them is a leftover."""
+    folder = "usr/local/lib/python3.12/dist-packages"
+    wheels = {f"{folder}/nvidia_nccl_cu12-{version}.dist-info/METADATA": "" for version in versions}
+    return {f"{folder}/nvidia/nccl/lib/libnccl.so.2": "", **wheels}
 
 
 def test_gpus_before_ampere_without_nvlink_send_through_host_memory():

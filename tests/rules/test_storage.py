@@ -66,6 +66,35 @@ def test_it_is_unknown_without_the_list_of_modules():
     assert missing(machine, nvidia_fs_not_loaded).source == "sys/module/nvidia/initstate"
 
 
+CONTAINER = {".dockerenv": ""}
+
+
+def test_a_container_sees_the_hosts_list_of_modules():
+    """The kernel has one list for all: what it lacks is not loaded."""
+    assert failed(node(CONTAINER, loaded("nvidia")), nvidia_fs_not_loaded)
+    assert isinstance(outcome(node(CONTAINER, loaded("nvidia", "nvidia_fs")), nvidia_fs_not_loaded), Passed)
+
+
+@pytest.mark.parametrize("modules", [{}, {"proc/modules": "virtio_net 65536 0 - Live 0x0\n"}])
+def test_a_sandbox_with_another_list_does_not_show_whether_the_host_has_it(modules: Files):
+    """The driver runs, and its list does not have that either."""
+    found = missing(node(driver(), CONTAINER, modules), nvidia_fs_not_loaded)
+
+    assert (found.source, found.ask) == ("nvidia_fs on the host", "lsmod | grep nvidia_fs, on the host")
+    assert missing(node(driver(), CONTAINER, modules), nvidia_fs_symbols_missing).source == found.source
+
+
+def test_its_own_folder_of_proc_shows_that_it_is_loaded():
+    seen = {"proc/driver/nvidia-fs/version": "version: 2.24.2\n"}
+
+    assert isinstance(outcome(node(driver(), CONTAINER, seen), nvidia_fs_not_loaded), Passed)
+    assert GDS.installed(node(driver(), CONTAINER, seen)) is True
+
+
+def test_on_a_host_without_a_list_it_is_not_loaded():
+    assert failed(node(driver(), {".gdr": ""}), nvidia_fs_not_loaded)
+
+
 def test_a_program_that_could_not_open_it_is_in_the_kernel_log():
     log = kernel_log("nvidia-fs:nvfs modules probe failed with error :-95")
     found = failed(node(loaded("nvidia", "nvidia_fs"), log=log), nvidia_fs_symbols_missing)

@@ -10,15 +10,13 @@ from gdrkit.consumers.nixl import NIXL
 from gdrkit.evidence import Confidence
 from gdrkit.rules.engine import judge
 from gdrkit.rules.transport_choice import torch_expandable_segments
-from tests.rules.machines import does_not_apply, failed, missing, node
+from tests.rules.machines import does_not_apply, environments, failed, missing, node
 
 SYSTEM = "etc/environment"
-PACKAGES = "usr/local/lib/python3.12/dist-packages"
 
 
 def with_torch(*versions: str, setting: str = "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True"):
-    files = {f"{PACKAGES}/torch-{version}.dist-info/WHEEL": "" for version in versions}
-    return node(files, {SYSTEM: f"{setting}\n"})
+    return node(environments("torch", versions, "torch"), {SYSTEM: f"{setting}\n"})
 
 
 @pytest.mark.parametrize(

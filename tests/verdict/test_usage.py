@@ -18,6 +18,7 @@ from gdrkit.formats.errors import FormatError
 from gdrkit.node import Node
 from gdrkit.verdict import judge_node
 from tests.evidence_nodes import build, laid_down
+from tests.hiding_host import HidingHost
 
 TABLE = """
 Dma-buf Objects:
@@ -68,6 +69,20 @@ def test_a_nic_that_holds_gpu_memory_makes_its_pairs_active_and_no_others(export
     found = states(TABLE.format(nic="0000:18:00.0", exporter=exporter))
     active = {pair.split()[1] for pair, state in found.items() if state == "active"}
     assert len(active) == 1 and any(state == "ready" for state in found.values())
+
+
+@pytest.mark.parametrize(
+    ("hidden", "state"), [("etc/nccl.conf", "unknown"), ("sys/kernel/mm/memory_peers", "active")]
+)
+def test_a_buffer_in_use_does_not_show_what_a_program_is_told(hidden: str, state: str, tmp_path: Path):
+    """The table names the NIC and not the program that uses it."""
+    table = TABLE.format(nic="0000:18:00.0", exporter="nv_dmabuf")
+    host = WithBufinfo(open_host(str(build("ubuntu-6.8-h100", tmp_path))), table.encode())
+    seen = judge_node(Node(HidingHost(host, {hidden}))).matrix
+    used = next(here for pair, here in seen.items() if pair and pair.device == "mlx5_0")
+
+    assert {one.state for one in used if (one.path, one.consumer) == ("dmabuf", "nccl")} == {state}
+    assert {one.state for one in used if (one.path, one.consumer) == ("dmabuf", "verbs")} == {"active"}
 
 
 @pytest.mark.parametrize("exporter", ["amdgpu", "nvidia_drm"])

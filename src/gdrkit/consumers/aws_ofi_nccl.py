@@ -34,6 +34,12 @@ def without_dmabuf(version: str, device_id: str, setting: str | None) -> str:
     return ""
 
 
+def _is_on(value: str) -> bool:
+    """Whether a value counts as true: from 1.17.0 on a word too; before, any number that is not 0.
+    include/nccl_ofi_param_impl.h at v1.21.1."""
+    return value.strip().lower() == "true" or integer(value) not in (None, 0)
+
+
 AWS_OFI_NCCL = Consumer(
     name="aws-ofi-nccl",
     title="aws-ofi-nccl",
@@ -47,7 +53,7 @@ AWS_OFI_NCCL = Consumer(
         Switch(
             name=SWITCH,
             closes=(Path.DMABUF,),
-            off=lambda value: integer(value) == 1,
+            off=_is_on,
             source="aws-ofi-nccl src/nccl_ofi_dmabuf.cpp",
         ),
     ),

@@ -144,6 +144,7 @@ class Consumer(Struct, frozen=True, kw_only=True, eq=False):
     )
     switches: tuple[Switch, ...] = ()
     common: bool = False  # jobs commonly use it: a finding about it alone is at least a warning
+    engine: Callable[[Node], Consumer | None] | None = None  # starts all its transfers, by its version
     initiates: str = ""  # the name of the way in which a GPU kernel starts transfers itself
     mapped: str = ""  # a pattern of paths: a process that maps such a library runs the program
     without: str = ""  # what it does where no direct path is open, as the end of a sentence

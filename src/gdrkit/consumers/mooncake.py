@@ -15,9 +15,10 @@ SWITCH_SINCE = (0, 3, 11)
 DMABUF_BY_DEFAULT = "0.3.11"
 """The only release whose default is dma-buf: 0.3.11-rc1 and 0.3.11.post1 have the other one."""
 NEWEST_READ = "0.3.12.post1"
-_TRUE = ("1", "true", "on", "yes", "enable", "enabled")
-_FALSE = ("", "0", "false", "off", "no", "disable", "disabled")
-"""Source: kvcache-ai/Mooncake mooncake-common/src/environ.cpp, GetBool() and the default."""
+_TRUE = ("1", "true", "on", "yes")
+_FALSE = ("0", "false", "off", "no")
+"""Source: kvcache-ai/Mooncake mooncake-common/src/environ.cpp, GetBool(), from 0.3.11-rc1 to 0.3.12.post1:
+any other value is false too. After that ReadBool() leaves the default for it (3b5a5941)."""
 
 
 def has_switch(version: str) -> bool:
@@ -26,13 +27,12 @@ def has_switch(version: str) -> bool:
 
 
 def only_path(version: str, setting: str | None) -> Path | None:
-    """The only path that a release uses for GPU memory; None for one that was not read, without a setting.
-
-    A value that is neither true nor false leaves the default."""
-    word = (setting or "").lower()
-    if setting is not None and has_switch(version) and word in (*_TRUE, *_FALSE):
+    """The only path that a release uses for GPU memory; None for one that was not read, unless a setting
+    decides that every release reads alike."""
+    word, unread = (setting or "").lower(), numbers(version) > numbers(NEWEST_READ)
+    if setting is not None and has_switch(version) and (word in (*_TRUE, *_FALSE) or not unread):
         return Path.PEERMEM if word in _TRUE else Path.DMABUF
-    if numbers(version) > numbers(NEWEST_READ):
+    if unread:
         return None
     return Path.DMABUF if version == DMABUF_BY_DEFAULT else Path.PEERMEM
 

@@ -16,12 +16,13 @@ from gdrkit.node import Node
 
 def copies(node: Node) -> tuple[LibraryCopy, ...]:
     """Every copy of NCCL on disk or in a log."""
-    found = {copy.source: copy.version for copy in nccl_copies(node)}
+    found = {copy.source: copy for copy in nccl_copies(node)}
     for log in nccl_logs(node):
         for logged in log.all(Version)[:1]:
-            found[node.describe_line(log.path, logged.line)] = logged.record.text
+            where = node.describe_line(log.path, logged.line)
+            found[where] = LibraryCopy(logged.record.text, where)
     if found:
-        return tuple(LibraryCopy(version, where) for where, version in found.items())
+        return tuple(found.values())
     missing = Missing(
         "version of libnccl", MissingReason.UNDECIDED, "strings libnccl.so.2 | grep 'NCCL version'"
     )

@@ -7,6 +7,7 @@ from importlib import import_module
 
 from gdrkit.consumers.consumer import INITIATED, Consumer, Need, Path
 from gdrkit.consumers.names import NAMES
+from gdrkit.node import Node
 
 
 def _declared(name: str) -> Consumer:
@@ -30,6 +31,21 @@ def cells_of(takes: tuple[Need, ...] | frozenset[Need]) -> frozenset[tuple[str, 
     return frozenset(
         (path.value, consumer.name) for path, consumer in CELLS if not taken.isdisjoint(consumer.needs(path))
     )
+
+
+def with_engines(node: Node, takes: tuple[Need, ...]) -> tuple[Need, ...]:
+    """What is taken away, and with it the paths of each program whose engine needs it on this node.
+
+    Such a program has no transfer that its engine's GPU kernels do not start: if none can, no path is left.
+    """
+    more: list[Need] = []
+    for consumer in CONSUMERS if takes else ():
+        engine = consumer.engine(node) if consumer.engine else None
+        if engine is None:
+            continue
+        closed = {path for path in consumer.paths if not engine.needs(path).isdisjoint(takes)}
+        more += consumer.own(*(consumer.paths if closed.issuperset(INITIATED) else closed))
+    return tuple(dict.fromkeys((*takes, *more)))
 
 
 def paths_closed_by(takes: tuple[Need, ...] | frozenset[Need]) -> tuple[str, ...]:

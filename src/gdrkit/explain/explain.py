@@ -36,7 +36,6 @@ from gdrkit.node import Node, if_missing
 from gdrkit.rules import BY_CODE, RULES
 from gdrkit.rules.engine import check_results, subjects_of, trail_of
 from gdrkit.rules.rule import Failed, Layer, Passed
-from gdrkit.verdict.path_state import applies_to
 
 
 def explain(text: TextHost) -> Explanation:
@@ -150,7 +149,7 @@ def _established_by_rules(node: Node, host: TextHost) -> Iterator[EstablishedPro
             seen=outcome.seen,
             confidence=trail.confidence,
             proofs=found or proofs_of(node.trail(subjects_of, result.rule).sources, host),
-            blocks=paths_closed_by(applies_to(result)),
+            blocks=paths_closed_by(result.takes),
         )
 
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 
-from gdrkit.evidence import EvidenceMissing
+from gdrkit.evidence import EvidenceMissing, Missing, MissingReason
+from gdrkit.facts.driver_files import DRIVER
 from gdrkit.facts.libraries import LibraryCopy, libraries
-from gdrkit.facts.modules import is_loaded
+from gdrkit.facts.modules import is_loaded, loaded
+from gdrkit.facts.virtual import scope
 from gdrkit.node import Node, fact, if_absent, if_missing
 
 MODULE = "nvidia_fs"
+STATUS = "proc/driver/nvidia-fs"
 CONFIGURATION = "etc/cufile.json"
 LIBRARY = "libcufile.so.0"
 
@@ -20,9 +23,29 @@ def cufile_copies(node: Node) -> tuple[LibraryCopy, ...]:
     try:
         return libraries(node, LIBRARY)
     except EvidenceMissing:
-        if not if_missing(False, is_loaded, node, MODULE):
+        if not if_missing(False, nvidia_fs_is_loaded, node):
             raise
         return (LibraryCopy("", MODULE),)
+
+
+@fact
+def nvidia_fs_is_loaded(node: Node) -> bool:
+    """Whether nvidia-fs is loaded: /proc/modules has it, or its own folder of /proc is there.
+
+    A sandbox may give a container another list than the host's. Where that list lacks NVIDIA's driver too,
+    which the caller has seen by other files, it does not show nvidia-fs, and this raises
+    EvidenceMissing. Linux kernel/module/procfs.c has one list for all containers.
+    """
+    if is_loaded(node, MODULE):
+        return True
+    if DRIVER in if_missing({}, loaded, node):
+        return False
+    if if_missing(False, node.exists, STATUS):
+        return True
+    if if_missing("host", scope, node) == "container":
+        ask = f"lsmod | grep {MODULE}, on the host"
+        raise EvidenceMissing(Missing(f"{MODULE} on the host", MissingReason.UNDECIDED, ask))
+    return False
 
 
 @fact

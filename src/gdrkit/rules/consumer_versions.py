@@ -9,7 +9,7 @@ from gdrkit.consumers.nccl import NCCL
 from gdrkit.consumers.nccl_releases import first_release_with
 from gdrkit.consumers.ucx import UCX
 from gdrkit.evidence import EvidenceAbsent, EvidenceMissing
-from gdrkit.facts.libraries import LibraryCopy
+from gdrkit.facts.libraries import LibraryCopy, certain_of
 from gdrkit.facts.modules import PEERMEM, is_loaded
 from gdrkit.facts.peer_memory import MEMORY_PEERS, memory_peers
 from gdrkit.formats.versions import numbers
@@ -29,9 +29,9 @@ def version_too_old(node: Node, consumer: Consumer, path: str) -> Outcome:
         copies = consumer.copies(node)
     except EvidenceMissing:
         return NotApplicable(f"no {name} was found; {consumer.assumed} is assumed")
-    old = tuple(copy for copy in copies if numbers(copy.version) < since)
+    old = certain_of(copies, tuple(copy for copy in copies if numbers(copy.version) < since))
     if not old:
-        return Passed(f"{name} {min((c.version for c in copies), key=numbers)} supports it")
+        return Passed(f"{name} {_oldest(copies, since)} supports it")
     return _failed(consumer, old[0], copies, old, "", since)
 
 
@@ -48,19 +48,23 @@ def does_not_detect(node: Node, consumer: Consumer) -> Outcome:
         copies = consumer.copies(node)
     except EvidenceAbsent:
         return NotApplicable(f"{consumer.title} is not installed")
-    affected = tuple(
-        copy
-        for copy in copies
-        if not _one_exists(node, consumer.files_wanted("peermem", copy.version), client)
+    finds = tuple(
+        copy for copy in copies if _one_exists(node, consumer.files_wanted("peermem", copy.version), client)
     )
+    affected = certain_of(copies, tuple(copy for copy in copies if copy not in finds))
     if not affected:
-        return Passed(f"{consumer.title} {min((c.version for c in copies), key=numbers)} finds it")
+        return Passed(f"{consumer.title} {_oldest(finds)} finds it")
     oldest = min(affected, key=lambda copy: numbers(copy.version))
     files = ", ".join(consumer.files_wanted("peermem", oldest.version))
     found = _failed(consumer, oldest, copies, affected, f" finds none of {files}", required[0].since)
     if _one_exists(node, required[0].files, client):
         return found
     return replace(found, expected=f"{PEERMEM} instead of {client}", advice=_INSTEAD)
+
+
+def _oldest(copies: tuple[LibraryCopy, ...], since: tuple[int, ...] = ()) -> str:
+    """The oldest version from one on."""
+    return min((copy.version for copy in copies if numbers(copy.version) >= since), key=numbers)
 
 
 def _failed(

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable
 from msgspec import Struct
 from msgspec.structs import replace
 
+from gdrkit.consumers.consumer import Need
+from gdrkit.consumers.table import with_engines
 from gdrkit.evidence import Confidence, EvidenceAbsent, EvidenceMissing
 from gdrkit.facts.driver_files import DRIVER
 from gdrkit.facts.loader_log import load_lines
@@ -23,6 +25,7 @@ class CheckResult(Struct, frozen=True):
     rule: Rule
     subject: object  # None if the subjects themselves are unknown
     outcome: Outcome
+    takes: tuple[Need, ...] = ()  # what it takes away, or would if it failed; () if it does not apply
 
     @property
     def decisive(self) -> bool:
@@ -40,12 +43,20 @@ def check_results(
         try:
             subjects = subjects_of(node, rule)
         except EvidenceMissing as error:
-            results.append(CheckResult(rule, None, Unknown(error.missing)))
+            results.append(_result(node, rule, None, Unknown(error.missing)))
         else:
             for subject in subjects:
                 if about(subject):
-                    results.append(CheckResult(rule, subject, _here(node, rule, subject)))
+                    results.append(_result(node, rule, subject, _here(node, rule, subject)))
     return tuple(results)
+
+
+def _result(node: Node, rule: Rule, subject: object, outcome: Outcome) -> CheckResult:
+    if isinstance(outcome, NotApplicable):
+        return CheckResult(rule, subject, outcome)
+    narrowed = outcome.takes if isinstance(outcome, Failed) else None
+    takes = rule.takes(subject) if narrowed is None else narrowed
+    return CheckResult(rule, subject, outcome, with_engines(node, takes))
 
 
 def _here(node: Node, rule: Rule, subject: object) -> Outcome:

@@ -24,6 +24,7 @@ from gdrkit.messages.nccl_records import FusedDevice
 from gdrkit.node import Node, if_missing
 from gdrkit.rules.consumer_versions import version_too_old
 from gdrkit.rules.deciding_command import DecidingCommand
+from gdrkit.rules.gdrcopy import gdrcopy_not_loaded
 from gdrkit.rules.job_settings import settings_of, taken_by
 from gdrkit.rules.remedy_names import RemedyName
 from gdrkit.rules.rule import (
@@ -94,7 +95,7 @@ def ibgda_peer_mapping_denied(node: Node, _: str) -> Outcome:
     "ibgda-cpu-assisted",
     Layer.APPLICATION,
     per=nccl_sources,
-    takes=(*NVSHMEM.own(Path.GPU_INITIATED), *NCCL_GIN.own(Path.GPU_INITIATED)),
+    takes=(*NVSHMEM.own(*INITIATED), *NCCL_GIN.own(Path.GPU_INITIATED)),
     reported_by=(DecidingCommand("NVSHMEM_DEBUG=INFO, set for the job", "NIC handler will be CPU"),),
     cost="Messages cost more time; the data still goes directly.",
     references=(_NVSHMEM,),
@@ -108,24 +109,35 @@ def ibgda_cpu_assisted(node: Node, source: str) -> Outcome:
     NVSHMEM_IBGDA_NIC_HANDLER=cpu or, for NCCL's GIN, NCCL_GIN_TYPE=2 or NCCL_GIN_GDAKI_NIC_HANDLER=1.
 
     What to do: Nothing if the rate of messages suffices. Otherwise remove the setting; without one, see
-    ibgda-peer-mapping-denied.
+    ibgda-peer-mapping-denied. NVSHMEM_IBGDA_NIC_HANDLER=cpu needs GDRCopy: without it IBGDA stops, and
+    cpu_host_memory is the value that works.
 
     Why: Either it was asked for, or the GPU may not map the NIC's doorbell.
 
-    Source: NVIDIA/nvshmem src/modules/transport/ibgda/ibgda.cpp; NVIDIA/nccl src/transport/net_ib/gdaki.
+    Source: NVIDIA/nvshmem src/modules/transport/ibgda/ibgda.cpp, ibgda_parse_nic_handler_request();
+    NVIDIA/nccl src/transport/net_ib/gdaki.
     """
     found = settings_of(node, source)
     for consumer in (NVSHMEM, NCCL_GIN):
         for switch in consumer.switches:
             setting = found.get(switch.name)
             if setting and Path.GPU_INITIATED in switch.closes and switch.off(setting.value):
+                without = _lacks_gdrcopy(node, setting.value) if consumer is NVSHMEM else ""
                 return Failed(
-                    seen=f"{switch.name}={setting.value}",
+                    seen=f"{switch.name}={setting.value}" + (f", and {without}" if without else ""),
                     expected="unset",
                     subject=node.describe_line(setting.source, setting.line),
-                    takes=taken_by(found, consumer.own(Path.GPU_INITIATED)),
+                    takes=taken_by(found, consumer.own(*(INITIATED if without else INITIATED[:1]))),
                 )
     return NotApplicable(f"{source} does not ask for it")
+
+
+def _lacks_gdrcopy(node: Node, handler: str) -> str:
+    """Why NVSHMEM refuses this handler: `cpu` needs GDRCopy, cpu_host_memory does not. "" if it takes it."""
+    if "".join(handler.split()).lower() != "cpu":
+        return ""
+    found = if_missing(None, gdrcopy_not_loaded.check, node, "node")
+    return found.seen if isinstance(found, Failed) else ""
 
 
 @rule(

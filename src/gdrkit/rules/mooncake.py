@@ -6,7 +6,7 @@ from gdrkit.consumers.consumer import Path
 from gdrkit.consumers.mooncake import MOONCAKE, NEWEST_READ, SWITCH, only_path
 from gdrkit.evidence import Confidence, EvidenceMissing, Missing, MissingReason
 from gdrkit.facts.environment import SYSTEM, Setting, environment
-from gdrkit.facts.libraries import LibraryCopy
+from gdrkit.facts.libraries import LibraryCopy, certain_of
 from gdrkit.node import Node, if_absent
 from gdrkit.rules.deciding_command import DecidingCommand
 from gdrkit.rules.remedy_names import RemedyName
@@ -32,7 +32,7 @@ def _never_uses(node: Node, path: Path) -> Outcome:
     if copies == assumed:
         node.cite(f"{MOONCAKE.title} {NEWEST_READ}", confidence=Confidence.ASSUMED)
     used = {copy: only_path(copy.version, value) for copy in copies}
-    others = [copy for copy, only in used.items() if only not in (None, path)]
+    others = certain_of(copies, tuple(copy for copy, only in used.items() if only not in (None, path)))
     if others:
         first = others[0]
         how = f"with {SWITCH}={value}" if value is not None else f"without {SWITCH}"

@@ -8,7 +8,7 @@ from gdrkit.evidence import Confidence, EvidenceMissing, Missing
 from gdrkit.facts.environment import nccl_sources
 from gdrkit.facts.gpu import is_consumer
 from gdrkit.facts.gpu_chips import compute_capability
-from gdrkit.facts.libraries import LibraryCopy
+from gdrkit.facts.libraries import LibraryCopy, certain_of
 from gdrkit.facts.nvlink import has_nvlink
 from gdrkit.facts.pci import PciGpu, gpus
 from gdrkit.facts.rdma import hardware_pairs
@@ -66,7 +66,7 @@ def send_needs_nvlink(node: Node, gpu: PciGpu) -> Outcome:
     except EvidenceMissing as error:
         node.cite(f"{NCCL.title} {NEWEST}", confidence=Confidence.ASSUMED)
         lacking = (error.missing,)
-    refusing = [copy for copy in copies if release(copy.version).reads_need_nvlink]
+    refusing = certain_of(copies, tuple(c for c in copies if release(c.version).reads_need_nvlink))
     if not old and not refusing:
         return Passed(f"{NCCL.title} lets NICs read the memory of this GPU since {SINCE}", lacking)
     if has_nvlink(node, gpu):

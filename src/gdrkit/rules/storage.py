@@ -10,9 +10,9 @@ from gdrkit.facts.driver_log import last_line
 from gdrkit.facts.environment import SYSTEM, environment
 from gdrkit.facts.kernel import architecture, version
 from gdrkit.facts.modules import is_loaded
-from gdrkit.facts.storage import CONFIGURATION, MODULE, cufile_property
+from gdrkit.facts.storage import CONFIGURATION, MODULE, cufile_property, nvidia_fs_is_loaded
 from gdrkit.formats.versions import numbers
-from gdrkit.node import Node
+from gdrkit.node import Node, if_missing
 from gdrkit.rules.deciding_command import DecidingCommand
 from gdrkit.rules.rule import (
     NVIDIA_FS,
@@ -50,7 +50,8 @@ def nvidia_fs_not_loaded(node: Node, _: str) -> Outcome:
 
     Cost: Files are read into host memory first. GPUDirect RDMA between nodes does not need nvidia-fs.
 
-    How to tell: /proc/driver/nvidia-fs does not exist, and `lsmod | grep nvidia_fs` prints nothing.
+    How to tell: /proc/driver/nvidia-fs does not exist, and `lsmod | grep nvidia_fs` prints nothing. In a
+    container whose list of modules is not the host's, run it on the host.
 
     What to do: Install nvidia-fs-dkms (nvidia-gds) and load nvidia-fs. From CUDA 12.8 on, P2PDMA can
     replace it on newer kernels: see gds-p2pdma-off.
@@ -59,9 +60,9 @@ def nvidia_fs_not_loaded(node: Node, _: str) -> Outcome:
 
     Source: gds-nvidia-fs src/nvfs-core.c; GPUDirect Storage troubleshooting guide.
     """
-    if not is_loaded(node, DRIVER):
+    if not is_loaded(node, DRIVER) and if_missing(None, driver_version, node) is None:
         return NotApplicable("NVIDIA's driver is not loaded")
-    if is_loaded(node, MODULE):
+    if nvidia_fs_is_loaded(node):
         return Passed(f"{MODULE} is loaded", lacking=(_DRIVES,))
     return Failed(seen=f"{MODULE} is not loaded", expected=f"{MODULE}, loaded", subject=MODULE)
 
@@ -91,7 +92,7 @@ def nvidia_fs_symbols_missing(node: Node, _: str) -> Outcome:
 
     Source: gds-nvidia-fs src/nvfs-core.c, nvfs_open(); gds-nvidia-fs issue 72.
     """
-    if not is_loaded(node, MODULE):
+    if not nvidia_fs_is_loaded(node):
         return NotApplicable(f"{MODULE} is not loaded")
     line = last_line(node, PROBE_FAILED)
     if line is None:

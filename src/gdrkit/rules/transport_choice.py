@@ -8,7 +8,7 @@ from gdrkit.consumers.nixl import NIXL
 from gdrkit.consumers.ucx import UCX, leaves_out_cuda
 from gdrkit.evidence import Confidence
 from gdrkit.facts.environment import UCX_CONF, process_sources
-from gdrkit.facts.libraries import torch_copies
+from gdrkit.facts.libraries import certain_of, torch_copies
 from gdrkit.formats.versions import numbers
 from gdrkit.node import Node
 from gdrkit.rules.deciding_command import DecidingCommand
@@ -150,7 +150,7 @@ def torch_expandable_segments(node: Node, source: str) -> Outcome:
     else:
         return NotApplicable(f"{source} does not set it")
     copies = torch_copies(node)
-    old = [copy for copy in copies if numbers(copy.version) < FLAGGED_SINCE]
+    old = certain_of(copies, tuple(copy for copy in copies if numbers(copy.version) < FLAGGED_SINCE))
     copy = next(iter(old), copies[0])
     node.cite(copy.source, text=f"PyTorch {copy.version}", confidence=Confidence.LIKELY)
     return Failed(

@@ -21,7 +21,7 @@ from gdrkit.rules.remedy_names import RemedyName
 from gdrkit.rules.rule import Failed, Layer, Status, Unknown
 from gdrkit.verdict.matrix import Matrix, concerns
 from gdrkit.verdict.node_state import ConsumerState
-from gdrkit.verdict.path_state import PathState, State, applies_to, would_block
+from gdrkit.verdict.path_state import PathState, State, would_block
 
 EVIDENCE_SHOWN = 12
 EVIDENCE_SHOWN_OF_UNKNOWN = 3
@@ -114,7 +114,7 @@ def _finding(node: Node, result: CheckResult, status: Status) -> Finding:
 
 
 def _programs(result: CheckResult) -> tuple[str, ...]:
-    concerned = {consumer for _, consumer in cells_of(applies_to(result))}
+    concerned = {consumer for _, consumer in cells_of(result.takes)}
     return () if NAMES[0] in concerned else tuple(name for name in NAMES if name in concerned)
 
 

@@ -15,7 +15,7 @@ from gdrkit.node import Node, if_missing
 from gdrkit.rules.engine import CheckResult, check_results, confidence_of
 from gdrkit.rules.gpu_passed_through import all_passed_through
 from gdrkit.rules.rule import Passed, Rule
-from gdrkit.verdict.path_state import PathState, applies_to, judge_path
+from gdrkit.verdict.path_state import PathState, judge_path
 from gdrkit.verdict.usage import seen_in_use
 
 COMBINATIONS = tuple((path.value, consumer.name) for path, consumer in CELLS)
@@ -81,7 +81,7 @@ def _by_subject(
     alike: dict[tuple[object, ...], int] = {}
     added: set[tuple[object, int]] = set()
     for number, result in enumerate(results):
-        takes = applies_to(result)
+        takes = result.takes
         if not takes:
             continue
         if isinstance(result.outcome, Passed):

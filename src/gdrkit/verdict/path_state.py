@@ -7,12 +7,12 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-from gdrkit.consumers.consumer import Direction, Need
+from gdrkit.consumers.consumer import Direction
 from gdrkit.consumers.table import cells_of
 from gdrkit.evidence import Confidence, Missing
 from gdrkit.node import Node
 from gdrkit.rules.engine import CheckResult, confidence_of
-from gdrkit.rules.rule import WIRE, Failed, Layer, NotApplicable, Passed, Unknown
+from gdrkit.rules.rule import WIRE, Failed, Layer, Passed, Unknown
 
 
 class State(enum.StrEnum):
@@ -108,19 +108,9 @@ def _can_be_added(result: CheckResult) -> bool:
     return WIRE in result.rule.permanent
 
 
-def applies_to(result: CheckResult) -> tuple[Need, ...]:
-    """What a result takes away, or would if it failed: it applies to the cells that need any of it."""
-    rule, outcome = result.rule, result.outcome
-    if isinstance(outcome, NotApplicable):
-        return ()
-    if isinstance(outcome, Failed) and outcome.takes is not None:
-        return outcome.takes
-    return rule.takes(result.subject)
-
-
 def would_block(result: CheckResult, path: str, consumer: str) -> bool:
     """Whether a failure of this rule would block this path."""
-    return (path, consumer) in cells_of(applies_to(result))
+    return (path, consumer) in cells_of(result.takes)
 
 
 def is_permanent(result: CheckResult, path: str, consumer: str) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
+from gdrkit.consumers.consumer import ConsumerPath, Path
 from gdrkit.evidence import Confidence
 from gdrkit.facts.rdma import Pair, nic_address
 from gdrkit.facts.usage import dmabuf_importers, peermem_regions
@@ -19,14 +20,21 @@ def seen_in_use(node: Node, pair: Pair | None, judgements: tuple[PathState, ...]
     """The states of a pair, with those of paths that it uses now raised to active.
 
     Their confidence is likely: the evidence names at most the NIC, never the GPU, and for peermem neither.
+    Nor does it name the program: one whose own settings or version are not known stays unknown.
     """
     used = [path for path, uses in (("peermem", _peermem), ("dmabuf", _dmabuf)) if uses(node, pair)]
     return tuple(
         replace(judgement, state=State.ACTIVE, missing=(), confidence=Confidence.LIKELY)
-        if judgement.path in used and judgement.state in MAY_BE_ACTIVE
+        if judgement.path in used and judgement.state in MAY_BE_ACTIVE and not _is_about_program(judgement)
         else judgement
         for judgement in judgements
     )
+
+
+def _is_about_program(judgement: PathState) -> bool:
+    """Whether something is open that the program alone decides."""
+    own = ConsumerPath(judgement.consumer, Path(judgement.path))
+    return any(own in result.takes for result in judgement.open)
 
 
 def _peermem(node: Node, pair: Pair | None) -> bool:

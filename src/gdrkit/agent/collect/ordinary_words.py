@@ -46,7 +46,7 @@ _WORDS = """
     distributions dkms dlopen dlvsym dmabuf dmesg dmidecode docker dockerenv doctor doctype document doesn
     domain doorbell dossier downstream drain driver driverbuild drivers dropped dummy duplicate dwords
     dynamic dynamo dyndbg dynsym dzenia eacces eagain earlier early ebadf ebadmsg ebusy ecaps ecdsa ecure
-    edition eexist efadv efault efivarfs efivars egressctrl ehostunreach eingabe einval ekeyexpired
+    editable edition eexist efadv efault efivarfs efivars egressctrl ehostunreach eingabe einval ekeyexpired
     ekeyrejected ekeyrevoked element elements elfidentity elfsection eligible elsewhere emory empty emulated
     enable enabled enabling endere endian endpoint enetunreach enforce enforced engine enodev enoent enoexec
     enokey enomem enopkg enospc enosys enotsupp enotty enroot ensure entities entity entrada entry

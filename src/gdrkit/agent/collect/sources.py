@@ -330,6 +330,8 @@ LIBRARY_NOTES: Tuple[FileSource, ...] = (
     listed=False) for folder in LIBRARY_FOLDERS),
     FileSource("{usr/lib,usr/local/lib,opt/conda/lib,opt/venv/lib}/python3*/{dist,site}-packages/"
           "nvidia_{nccl,nvshmem}_cu*.dist-info/WHEEL", "NCCL and NVSHMEM versions", 4 * KIB),
+    FileSource("{usr/lib,usr/local/lib,opt/conda/lib,opt/venv/lib}/python3*/{dist,site}-packages/"
+          "nvidia/n{ccl,vshmem}*", "whether the library of such a version is there", 4 * KIB),
 )  # fmt: skip
 
 

@@ -18,7 +18,7 @@ from gdrkit.rules.remedy_names import RemedyName
 from gdrkit.rules.rule import Failed, Rule, SettledBy
 from gdrkit.verdict import Verdict, judge_node
 from gdrkit.verdict.node_state import nearest_pairs
-from gdrkit.verdict.path_state import BEST_FIRST, PathState, State, applies_to, is_permanent
+from gdrkit.verdict.path_state import BEST_FIRST, PathState, State, is_permanent
 
 T = TypeVar("T")
 
@@ -150,7 +150,7 @@ def is_remedy_needed(node: Node, remedy: RemedyName, consumer: str = NAMES[0]) -
 
 def _concerns(node: Node, result: CheckResult, consumer: str) -> bool:
     """Whether a failure is one of a program that matters here; one that closes no path concerns all."""
-    closed = {name for _, name in cells_of(applies_to(result))}
+    closed = {name for _, name in cells_of(result.takes)}
     matter = (
         name for name in closed if name == consumer or name in ALWAYS or consumer_of(name).installed(node)
     )
