@@ -41,7 +41,6 @@ class Connection:
         self,
         sock: SealedSocket,
         prepared: PreparedPath,
-        sockets: Sequence[SealedSocket],
         considered: Sequence[str],
         *,
         listening: bool,
@@ -49,7 +48,7 @@ class Connection:
         self.path, self.considered = prepared.path, tuple(considered)
         self._sock, self._endpoint = sock, prepared.endpoint
         self._listening, self._gpu, self._anonymous = listening, prepared.gpu, prepared.anonymous
-        self._channels: tuple[Channel, ...] = prepared.channels(sockets, listening=listening)
+        self._channels: tuple[Channel, ...] = prepared.channels(listening=listening)
         sock.deadline = None
         sock.sock.settimeout(None)
         self._broken: TransportError | None = None
@@ -78,7 +77,7 @@ class Connection:
         differ. The CPU reads the memory for that, which is slow. Raises TransportError if the connection is
         broken.
         """
-        what = _settled(thing, stream)
+        what = _memory(thing, stream)
         crc = self._crc(what, stream) if integrity else None
         with self._lock:
             self._check()
@@ -89,7 +88,7 @@ class Connection:
         later sees the message. With None nothing may access the memory before `wait` returns, and a large
         message arrives a little sooner on the path `shared`.
         """
-        into = _writable(thing, stream)
+        into = _memory(thing, stream, writable=True)
         with self._lock:
             self._check(receiving=True)
             return Transfer(self, self._channels[MESSAGES].receive(into, stream), into, received=True)
@@ -157,12 +156,12 @@ class Connection:
         The transfer is done when the bytes are in place. `wait` raises RemoteRefused for an access that the
         region does not allow.
         """
-        what = _settled(thing, stream)
+        what = _memory(thing, stream)
         return self._ask(what, to, offset, True, stream, self._crc(what, stream) if integrity else None)
 
     def read(self, thing: Any, of: protocol.Region, offset: int = 0, *, stream: int | None = 0) -> Transfer:
         """Start reading from the other side's region into memory. As `write`."""
-        into = _writable(thing, stream)
+        into = _memory(thing, stream, writable=True)
         return self._ask(into, of, offset, False, stream, None)
 
     def _ask(
@@ -333,26 +332,16 @@ class Connection:
         self.close()
 
 
-def _settled(thing: Any, stream: int | None) -> Buffer:
-    """The memory to send. Waits for GPU writes to mapped memory, since no copy on the stream does."""
-    if isinstance(thing, MappedMemory):
+def _memory(thing: Any, stream: int | None, *, writable: bool = False) -> Buffer:
+    """The memory of a message. Waits for a GPU's writes to mapped memory that is sent: no copy on the stream
+    does. Raises TransportError if the stream is capturing a CUDA graph: work queued there does not run.
+    """
+    if isinstance(thing, MappedMemory) and not writable:
         thing.settle(stream)
-    what = buffer(thing)
-    _refuse_graph(what, stream)
-    return what
-
-
-def _writable(thing: Any, stream: int | None) -> Buffer:
-    """The memory to receive into."""
-    into = buffer(thing, writable=True)
-    _refuse_graph(into, stream)
-    return into
-
-
-def _refuse_graph(what: Buffer, stream: int | None) -> None:
-    """Raise TransportError if the stream is capturing a CUDA graph: work queued there does not run."""
+    what = buffer(thing, writable=writable)
     if stream and what.device is not None:
         status = ctypes.c_int()
         cuda().call("cuStreamIsCapturing", stream, ctypes.byref(status))
         if status.value:
             raise TransportError("the stream is capturing a CUDA graph; a message cannot be part of a graph")
+    return what

@@ -30,11 +30,9 @@ class Transfer:
 
         Raises PeerLost, IntegrityFailed, RemoteRefused, or TransportError for a message of another size.
         """
-        if not self._finished:
-            if not self._over():
-                return False
+        if not self._finished and self._over():
             self._finish()
-        return True
+        return self._finished
 
     def _over(self) -> bool:
         try:
