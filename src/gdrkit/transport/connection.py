@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+import socket
+import struct
 import threading
 import time
 from collections.abc import Sequence
@@ -11,7 +13,7 @@ from typing import Any, TypeVar
 
 from gdrkit.transport import protocol
 from gdrkit.transport.buffers import Buffer, buffer
-from gdrkit.transport.errors import PeerLost, TransportError
+from gdrkit.transport.errors import PeerLost, TimedOut, TransportError
 from gdrkit.transport.mapped import MappedMemory
 from gdrkit.transport.native.cuda import cuda
 from gdrkit.transport.negotiation import PreparedPath
@@ -24,6 +26,11 @@ from gdrkit.transport.window import Window, open_window
 
 MESSAGES, OURS, THEIRS = 0, 1, 2
 """The three channels: messages, requests made by this side, requests made by the other side."""
+
+_MOST_OFFERS = 1024
+"""Regions and windows of the other side that `exchange` and `window` have not taken yet."""
+_SEND_TIMEOUT = struct.pack("ll", 10, 0)
+"""How long a peer that is sent a message may read nothing: struct timeval, SO_SNDTIMEO of socket(7)."""
 
 _Offer = TypeVar("_Offer")
 
@@ -51,6 +58,7 @@ class Connection:
         self._channels: tuple[Channel, ...] = prepared.channels(listening=listening)
         sock.deadline = None
         sock.sock.settimeout(None)
+        sock.sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, _SEND_TIMEOUT)
         self._broken: TransportError | None = None
         self._peer_closed_at: float | None = None
         self._lock, self._sending = threading.RLock(), threading.Lock()
@@ -226,9 +234,13 @@ class Connection:
             raise PeerLost("the other side has closed the connection")
 
     def send_control(self, message: protocol.ProtocolMessage) -> None:
-        """Send a control message. Raises PeerLost."""
-        with self._sending:
-            self._sock.send_message(protocol.encode(message))
+        """Send a control message. Raises PeerLost, and TimedOut if the other side does not read."""
+        try:
+            with self._sending:
+                self._sock.send_message(protocol.encode(message))
+        except TimedOut as error:  # half a message may have been sent
+            self.break_(error)
+            raise
 
     def break_(self, error: TransportError) -> None:
         """Make the connection unusable, and end all waits, on the CPU and on the GPU."""
@@ -249,17 +261,20 @@ class Connection:
                 if isinstance(message, protocol.Bye):
                     self._peer_closed_at = time.monotonic()
                     return
-                with self._lock:
-                    self._take(message)
+                if isinstance(message, protocol.MemoryRequest):
+                    self._serve(message)  # without the lock: the answer waits for a peer that does not read
+                else:
+                    with self._lock:
+                        self._take(message)
         except TransportError as error:
             self.break_(error)
 
     def _take(self, message: protocol.ProtocolMessage) -> None:
-        if type(message) in self._inbox:
-            self._inbox[type(message)].append(message)
+        if (inbox := self._inbox.get(type(message))) is not None:
+            if len(inbox) == _MOST_OFFERS:
+                raise TransportError(f"more than {_MOST_OFFERS} offers that nobody asked for")
+            inbox.append(message)
             self._offered.notify_all()
-        elif isinstance(message, protocol.MemoryRequest):
-            self._serve(message)
         elif isinstance(message, (protocol.RequestGranted, protocol.RequestRefused, protocol.RequestDone)):
             pending = self._requests.get(message.number)
             if pending is None:

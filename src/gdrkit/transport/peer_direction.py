@@ -61,6 +61,8 @@ class PeerMessage(Message):
         return self._direction.has_news(self)
 
     def done(self) -> bool:
+        if self._direction.gone and self.slot.arrived == self.word:
+            return True
         if not self.finished:
             self._direction.check()
         return self.finished

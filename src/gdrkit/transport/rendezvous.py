@@ -102,7 +102,7 @@ class Listener:
             raise PathUnavailable(answer.refused)
         prepared.connect(answer.ends)
         while len(prepared.sockets) < prepared.needed_sockets:
-            index, sock, secret = self._reception.next(deadline, data=True)
+            index, sock, secret = self._reception.next(deadline, data=True, control=sealed.sock)
             assert index is not None
             if index in prepared.sockets:
                 self._reception.reject(sock, "a data connection that exists already")
@@ -213,7 +213,7 @@ def _released(prepared: PreparedPath) -> Iterator[PreparedPath]:
 
 
 def _bind(address: tuple[str, int], secret: bytes, index: int, deadline: float) -> SealedSocket:
-    sock = _dial(*address, deadline)
+    sock = _dial(*address, deadline, listens=True)
     try:
         send_all(sock, identity(secret, index), deadline)
         steps = authentication(secret, "connect", data_purpose(index))
@@ -223,15 +223,17 @@ def _bind(address: tuple[str, int], secret: bytes, index: int, deadline: float) 
         raise
 
 
-def _dial(host: str, port: int, deadline: float) -> socket.socket:
-    """A connected socket; retries while the port is not open yet. Raises TimedOut, PeerLost."""
+def _dial(host: str, port: int, deadline: float, *, listens: bool = False) -> socket.socket:
+    """A connected socket; retries while the port is not open, unless the other side `listens` already.
+    Raises TimedOut, PeerLost.
+    """
     while (left := deadline - time.monotonic()) > 0:
         try:
             sock = socket.create_connection((host, port), timeout=left)
-        except ConnectionRefusedError:
-            time.sleep(0.05)
         except OSError as error:
-            raise PeerLost(f"{host}:{port}: {error.strerror or error}") from None
+            if listens or not isinstance(error, ConnectionRefusedError):
+                raise PeerLost(f"{host}:{port}: {error.strerror or error}") from None
+            time.sleep(0.05)
         else:
             tune(sock)
             return sock

@@ -64,10 +64,11 @@ class Transfer:
 
     def _wait(self, timeout: float | None) -> None:
         begun = time.monotonic()
+        broken: TransportError | None = None
         while not self._over():
-            now = time.monotonic()
-            if broken := self._connection.broken:
+            if broken:  # since before the last look: what had arrived until then counts
                 raise broken
+            now, broken = time.monotonic(), self._connection.broken
             closed = self._connection.peer_closed_at
             if closed is not None and now - max(closed, begun) > GRACE_SECONDS:
                 self._connection.break_(
