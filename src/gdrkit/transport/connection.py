@@ -29,7 +29,7 @@ MESSAGES, OURS, THEIRS = 0, 1, 2
 
 _MOST_OFFERS = 1024
 """Regions and windows of the other side that `exchange` and `window` have not taken yet."""
-_SEND_TIMEOUT = struct.pack("ll", 10, 0)
+_SEND_TIMEOUT = struct.pack("ll", 5, 0)
 """How long a peer that is sent a message may read nothing: struct timeval, SO_SNDTIMEO of socket(7)."""
 
 _Offer = TypeVar("_Offer")
