@@ -249,7 +249,7 @@ def test_offers_that_nobody_asked_for_do_not_pile_up():
     with session() as (connection, peer, _):
         flood(peer, "Region", 0, 1, True, True, 0, 0)
         assert soon(lambda: connection.broken is not None)
-        assert str(connection.broken) == f"more than {_MOST_OFFERS} offers that nobody asked for"
+        assert str(connection.broken) == f"more than {_MOST_OFFERS} unsolicited offers"
 
 
 def test_a_listener_that_dies_after_its_proposal_ends_connect_before_its_deadline():

@@ -272,7 +272,7 @@ class Connection:
     def _take(self, message: protocol.ProtocolMessage) -> None:
         if (inbox := self._inbox.get(type(message))) is not None:
             if len(inbox) == _MOST_OFFERS:
-                raise TransportError(f"more than {_MOST_OFFERS} offers that nobody asked for")
+                raise TransportError(f"more than {_MOST_OFFERS} unsolicited offers")
             inbox.append(message)
             self._offered.notify_all()
         elif isinstance(message, (protocol.RequestGranted, protocol.RequestRefused, protocol.RequestDone)):
