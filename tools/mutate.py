@@ -42,6 +42,7 @@ GROUPS = {
     "running": ("agent/running/",),
     "jobs": ("jobs/",),
     "evidence": ("evidence/",),
+    "transport": ("transport/",),
     "handshake": tuple(f"transport/{name}.py" for name in HANDSHAKE),
     "config": ("repair/config/",),
 }

@@ -68,3 +68,12 @@ def test_a_strided_gpu_array_is_refused():
 def test_a_read_only_gpu_array_is_refused_for_receiving():
     with pytest.raises(TransportError, match="read-only"):
         buffer(_OnGpu((4,), None, read_only=True), writable=True)
+
+
+def test_a_read_only_gpu_array_can_be_sent():
+    assert buffer(_OnGpu((4,), None, read_only=True)).size_bytes == 16
+
+
+@pytest.mark.parametrize(("shape", "strides", "size"), [((1, 4), (999, 4), 16), ((0, 4), (1, 1), 0)])
+def test_strides_without_a_next_item_do_not_matter(shape, strides, size):
+    assert buffer(_OnGpu(shape, strides)).size_bytes == size

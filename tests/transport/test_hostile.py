@@ -1,6 +1,7 @@
 """Attacks on connections: strangers who hold up a listener, and a man in the middle of a connection."""
 
 import contextlib
+import functools
 import itertools
 import os
 import selectors
@@ -22,15 +23,16 @@ from gdrkit.transport import (
     negotiation,
     protocol,
 )
-from gdrkit.transport.handshake import NEW_SESSION, authenticate, authentication
+from gdrkit.transport.handshake import MAGIC, NEW_SESSION, authenticate, authentication
 from gdrkit.transport.reception import MOST_PER_SOURCE, is_unspecified
 from gdrkit.transport.sealed_socket import TAG_BYTES, SealedSocket
 from tests.transport.intruder import CONNECTOR_SENDS, TO_CONNECTOR, TO_LISTENER, intruded
 from tests.transport.peer import names
+from tests.transport.wire import was_closed
 
 KEY = generate_key()
 SEAL = "does not have the other side's seal"
-ZEROS_AND_MORE = NEW_SESSION + b"gdrkit-transport/5\n" + bytes(64)
+ZEROS_AND_MORE = NEW_SESSION + MAGIC + bytes(64)
 
 
 @contextlib.contextmanager
@@ -146,19 +148,41 @@ def test_every_spelling_of_all_addresses_is_refused(address):
     assert not is_unspecified("::ffff:127.0.0.1") and not is_unspecified("fe80::1%lo")
 
 
-def test_a_peer_of_an_older_version_gets_one_clear_line():
-    old = b"gdrkit-transport/1\n" + bytes(32)
-    why = r"the other side speaks version 1 .*, this side version 5; install"
+OLDER = {
+    4: "17c5e18e9d87b43ab284be45c9cade15126dbd337ecb9c5eb09205f57471adfb",
+    5: "0df58d30cd418df9024c4f3ef327d304c21b579336e4359311525837566c7942",
+}
+"""The nonces of connectors of these versions, which were recorded (commits 28a4d911 and be932f19)."""
+
+
+@pytest.mark.parametrize("version", OLDER)
+def test_a_peer_of_an_older_version_gets_one_clear_line(version):
+    recorded = b"gdrkit-transport/%d\n" % version + bytes.fromhex(OLDER[version])
+    why = rf"the other side speaks version {version} .*, this side version {protocol.VERSION}; install"
     with listen("127.0.0.1", key=KEY) as listener, socket.create_connection(listener.address) as sock:
-        sock.sendall(NEW_SESSION + old)
+        sock.sendall(NEW_SESSION + recorded)
         with pytest.raises(TimedOut, match=why):
             listener.accept(0.5)
+        assert sock.recv(len(MAGIC)) == MAGIC  # so that it can say the same
+        assert was_closed(sock)
     with (
         socket.create_server(("127.0.0.1", 0)) as server,
-        in_thread(lambda: server.accept()[0].sendall(old)),
+        in_thread(lambda: server.accept()[0].sendall(recorded)),
         pytest.raises(AuthenticationFailed, match=why),
     ):
-        connect("127.0.0.1", server.getsockname()[1], key=KEY, timeout=5)
+        connect("127.0.0.1", server.getsockname()[1], key=KEY, timeout=60)
+
+
+def test_a_listener_goes_on_after_a_peer_of_an_older_version():
+    with (
+        listen("127.0.0.1", key=KEY, paths=("tcp",)) as listener,
+        socket.create_connection(listener.address) as old,
+    ):
+        old.sendall(NEW_SESSION + b"gdrkit-transport/4\n" + bytes(32))
+        join = functools.partial(connect, *listener.address, key=KEY, paths=("tcp",))
+        with in_thread(lambda: join().close()):
+            listener.accept(20).close()
+        assert listener.rejected == 1
 
 
 def twice(frame):

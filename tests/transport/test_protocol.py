@@ -1,12 +1,19 @@
 """The control messages of the two sides: these are accepted, and nothing else."""
 
+import hashlib
 import json
+from typing import get_args
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gdrkit.transport import TransportError, protocol
+from gdrkit.transport import TransportError, negotiation, protocol
+from gdrkit.transport.rdma import _OFFER
+from gdrkit.transport.ring import _HEADER as RING_HEADER
+from gdrkit.transport.ring import _MAGIC, SLOTS, UNIT_BYTES, Slot, _Header
+from gdrkit.transport.sealed_socket import _FRAME, _LENGTH, _NUMBERED
+from gdrkit.transport.socket_channel import _CHECKED, _HEADER, _SMALLEST_PART
 
 MESSAGES = [
     protocol.Hello("boot", "pid:[1]", "0000:1b:00.0", "mlx5_0", ("verbs", "tcp")),
@@ -94,3 +101,26 @@ def test_what_is_not_said_is_nothing():
     assert protocol.encode(protocol.Proposal("tcp")) == b'["Proposal", "tcp", [], []]'
     assert protocol.encode(protocol.ProposalAnswer()) == b'["ProposalAnswer", "", []]'
     assert protocol.encode(protocol.WindowOffer(1)) == b'["WindowOffer", 1, "", ""]'
+
+
+def layout(kind):
+    """Each field of a structure: its name, offset and size."""
+    fields = ((name, getattr(kind, name)) for name, *_ in kind._fields_)
+    return [(name, field.offset, field.size) for name, field in fields]
+
+
+def test_what_two_processes_exchange_has_a_version():
+    """Whoever changes this raises VERSION, so that two versions refuse each other instead of misreading."""
+    wire = [
+        [(kind.__name__, kind.__annotations__) for kind in get_args(protocol.ProtocolMessage)],
+        (protocol.RdmaEnd.__annotations__, negotiation.DIRECTIONS, negotiation._MORE_SOCKETS),
+        [struct.format for struct in (_LENGTH, _NUMBERED, _HEADER, _OFFER)],
+        (_FRAME, _CHECKED, _SMALLEST_PART),
+        (layout(Slot), layout(_Header), RING_HEADER, SLOTS, UNIT_BYTES),
+    ]
+    digest = hashlib.sha256(repr(wire).encode()).hexdigest()[:12]
+    assert (protocol.VERSION, digest) == (6, "d2756454c79d")
+
+
+def test_shared_memory_has_the_version_of_the_control_messages():
+    assert _MAGIC.to_bytes(8, "little") == b"gdrring" + bytes([protocol.VERSION])

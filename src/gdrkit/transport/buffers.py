@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import math
 import zlib
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from gdrkit.agent.native.cuda_abi import STREAM_NON_BLOCKING
@@ -13,6 +14,7 @@ from gdrkit.transport.mapped import MappedMemory
 from gdrkit.transport.native.cuda import cuda
 
 _CHECK_BYTES = 16 << 20  # GPU memory copied to the host at a time for a CRC
+_PY_BUFFER_WORDS = 10  # Py_buffer of CPython's object.h; the first word is the address
 _DLPACK_DEVICE_CUDA, _DLPACK_DEVICE_CUDA_HOST = 2, 3  # dlpack.h, DLDeviceType
 
 
@@ -100,19 +102,24 @@ def _cuda_array_interface(thing: Any) -> dict[str, Any] | None:
 
 
 def _of_interface(thing: Any, interface: dict[str, Any], writable: bool) -> Buffer:
-    item = int(interface["typestr"][2:])
-    shape = tuple(interface["shape"])
-    strides = interface.get("strides")
-    expected: list[int] = []
-    for length in reversed(shape):
-        expected.insert(0, item)
-        item *= length
-    if strides is not None and tuple(strides) != tuple(expected) and math.prod(shape):
-        raise TransportError("the memory is not contiguous")
+    item, shape = int(interface["typestr"][2:]), tuple(interface["shape"])
+    if (strides := interface.get("strides")) is not None:
+        _check_contiguous(shape, strides, item)
     address, read_only = interface["data"]
     if writable and read_only:
         raise TransportError("the memory is read-only")
-    return Buffer(address, item, cuda().device_of(address) if address else None, thing)
+    size = item * math.prod(shape)
+    return Buffer(address, size, cuda().device_of(address) if address else None, thing)
+
+
+def _check_contiguous(shape: Sequence[int], strides: Sequence[int], step: int) -> None:
+    """Raise TransportError unless each item lies `step` after the one before. The stride of a dimension
+    with one item does not matter.
+    """
+    for length, stride in zip(reversed(shape), reversed(strides)):  # noqa: B905 (Python 3.9)
+        if length > 1 and stride != step and 0 not in shape:
+            raise TransportError("the memory is not contiguous")
+        step *= length
 
 
 class _Device(ctypes.Structure):
@@ -145,11 +152,7 @@ def _of_dlpack(thing: Any) -> Buffer:
     shape = [tensor.shape[index] for index in range(tensor.dimensions)]
     size = math.prod(shape) * tensor.type.bits * tensor.type.lanes // 8
     if tensor.strides:
-        step = 1
-        for index in reversed(range(tensor.dimensions)):
-            if shape[index] > 1 and tensor.strides[index] != step:
-                raise TransportError("the memory is not contiguous")
-            step *= shape[index]
+        _check_contiguous(shape, tensor.strides[: tensor.dimensions], 1)
     on_gpu = tensor.device.type == _DLPACK_DEVICE_CUDA
     if not on_gpu and tensor.device.type not in (1, _DLPACK_DEVICE_CUDA_HOST):
         raise TransportError(f"DLPack device type {tensor.device.type} is neither host nor CUDA")
@@ -164,27 +167,8 @@ def _address_of(view: memoryview) -> int:
         return 0
     if not view.readonly:
         return ctypes.addressof(ctypes.c_char.from_buffer(view.cast("B")))
-    as_buffer = ctypes.pythonapi.PyObject_GetBuffer
-    raw = _PyBuffer()
-    as_buffer(ctypes.py_object(view), ctypes.byref(raw), 0)
-    address = raw.buf
-    ctypes.pythonapi.PyBuffer_Release(ctypes.byref(raw))
-    return int(address)
-
-
-class _PyBuffer(ctypes.Structure):
-    """Py_buffer of CPython's object.h; only `buf` is read."""
-
-    _fields_ = (
-        ("buf", ctypes.c_void_p),
-        ("obj", ctypes.c_void_p),
-        ("len", ctypes.c_ssize_t),
-        ("itemsize", ctypes.c_ssize_t),
-        ("readonly", ctypes.c_int),
-        ("ndim", ctypes.c_int),
-        ("format", ctypes.c_char_p),
-        ("shape", ctypes.c_void_p),
-        ("strides", ctypes.c_void_p),
-        ("suboffsets", ctypes.c_void_p),
-        ("internal", ctypes.c_void_p),
-    )
+    raw = (ctypes.c_void_p * _PY_BUFFER_WORDS)()
+    ctypes.pythonapi.PyObject_GetBuffer(ctypes.py_object(view), raw, 0)
+    address = raw[0]
+    ctypes.pythonapi.PyBuffer_Release(raw)
+    return int(address or 0)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+import socket
+import struct
 import threading
 import time
 from collections.abc import Sequence
@@ -11,7 +13,7 @@ from typing import Any, TypeVar
 
 from gdrkit.transport import protocol
 from gdrkit.transport.buffers import Buffer, buffer
-from gdrkit.transport.errors import PeerLost, TransportError
+from gdrkit.transport.errors import PeerLost, TimedOut, TransportError
 from gdrkit.transport.mapped import MappedMemory
 from gdrkit.transport.native.cuda import cuda
 from gdrkit.transport.negotiation import PreparedPath
@@ -24,6 +26,11 @@ from gdrkit.transport.window import Window, open_window
 
 MESSAGES, OURS, THEIRS = 0, 1, 2
 """The three channels: messages, requests made by this side, requests made by the other side."""
+
+_MOST_OFFERS = 1024
+"""Regions and windows of the other side that `exchange` and `window` have not taken yet."""
+_SEND_TIMEOUT = struct.pack("ll", 5, 0)
+"""How long a peer that is sent a message may read nothing: struct timeval, SO_SNDTIMEO of socket(7)."""
 
 _Offer = TypeVar("_Offer")
 
@@ -41,7 +48,6 @@ class Connection:
         self,
         sock: SealedSocket,
         prepared: PreparedPath,
-        sockets: Sequence[SealedSocket],
         considered: Sequence[str],
         *,
         listening: bool,
@@ -49,9 +55,10 @@ class Connection:
         self.path, self.considered = prepared.path, tuple(considered)
         self._sock, self._endpoint = sock, prepared.endpoint
         self._listening, self._gpu, self._anonymous = listening, prepared.gpu, prepared.anonymous
-        self._channels: tuple[Channel, ...] = prepared.channels(sockets, listening=listening)
+        self._channels: tuple[Channel, ...] = prepared.channels(listening=listening)
         sock.deadline = None
         sock.sock.settimeout(None)
+        sock.sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, _SEND_TIMEOUT)
         self._broken: TransportError | None = None
         self._peer_closed_at: float | None = None
         self._lock, self._sending = threading.RLock(), threading.Lock()
@@ -78,7 +85,7 @@ class Connection:
         differ. The CPU reads the memory for that, which is slow. Raises TransportError if the connection is
         broken.
         """
-        what = _settled(thing, stream)
+        what = _memory(thing, stream)
         crc = self._crc(what, stream) if integrity else None
         with self._lock:
             self._check()
@@ -89,7 +96,7 @@ class Connection:
         later sees the message. With None nothing may access the memory before `wait` returns, and a large
         message arrives a little sooner on the path `shared`.
         """
-        into = _writable(thing, stream)
+        into = _memory(thing, stream, writable=True)
         with self._lock:
             self._check(receiving=True)
             return Transfer(self, self._channels[MESSAGES].receive(into, stream), into, received=True)
@@ -157,12 +164,12 @@ class Connection:
         The transfer is done when the bytes are in place. `wait` raises RemoteRefused for an access that the
         region does not allow.
         """
-        what = _settled(thing, stream)
+        what = _memory(thing, stream)
         return self._ask(what, to, offset, True, stream, self._crc(what, stream) if integrity else None)
 
     def read(self, thing: Any, of: protocol.Region, offset: int = 0, *, stream: int | None = 0) -> Transfer:
         """Start reading from the other side's region into memory. As `write`."""
-        into = _writable(thing, stream)
+        into = _memory(thing, stream, writable=True)
         return self._ask(into, of, offset, False, stream, None)
 
     def _ask(
@@ -227,9 +234,13 @@ class Connection:
             raise PeerLost("the other side has closed the connection")
 
     def send_control(self, message: protocol.ProtocolMessage) -> None:
-        """Send a control message. Raises PeerLost."""
-        with self._sending:
-            self._sock.send_message(protocol.encode(message))
+        """Send a control message. Raises PeerLost, and TimedOut if the other side does not read."""
+        try:
+            with self._sending:
+                self._sock.send_message(protocol.encode(message))
+        except TimedOut as error:  # half a message may have been sent
+            self.break_(error)
+            raise
 
     def break_(self, error: TransportError) -> None:
         """Make the connection unusable, and end all waits, on the CPU and on the GPU."""
@@ -250,17 +261,20 @@ class Connection:
                 if isinstance(message, protocol.Bye):
                     self._peer_closed_at = time.monotonic()
                     return
-                with self._lock:
-                    self._take(message)
+                if isinstance(message, protocol.MemoryRequest):
+                    self._serve(message)  # without the lock: the answer waits for a peer that does not read
+                else:
+                    with self._lock:
+                        self._take(message)
         except TransportError as error:
             self.break_(error)
 
     def _take(self, message: protocol.ProtocolMessage) -> None:
-        if type(message) in self._inbox:
-            self._inbox[type(message)].append(message)
+        if (inbox := self._inbox.get(type(message))) is not None:
+            if len(inbox) == _MOST_OFFERS:
+                raise TransportError(f"more than {_MOST_OFFERS} unsolicited offers")
+            inbox.append(message)
             self._offered.notify_all()
-        elif isinstance(message, protocol.MemoryRequest):
-            self._serve(message)
         elif isinstance(message, (protocol.RequestGranted, protocol.RequestRefused, protocol.RequestDone)):
             pending = self._requests.get(message.number)
             if pending is None:
@@ -333,26 +347,16 @@ class Connection:
         self.close()
 
 
-def _settled(thing: Any, stream: int | None) -> Buffer:
-    """The memory to send. Waits for GPU writes to mapped memory, since no copy on the stream does."""
-    if isinstance(thing, MappedMemory):
+def _memory(thing: Any, stream: int | None, *, writable: bool = False) -> Buffer:
+    """The memory of a message. Waits for a GPU's writes to mapped memory that is sent: no copy on the stream
+    does. Raises TransportError if the stream is capturing a CUDA graph: work queued there does not run.
+    """
+    if isinstance(thing, MappedMemory) and not writable:
         thing.settle(stream)
-    what = buffer(thing)
-    _refuse_graph(what, stream)
-    return what
-
-
-def _writable(thing: Any, stream: int | None) -> Buffer:
-    """The memory to receive into."""
-    into = buffer(thing, writable=True)
-    _refuse_graph(into, stream)
-    return into
-
-
-def _refuse_graph(what: Buffer, stream: int | None) -> None:
-    """Raise TransportError if the stream is capturing a CUDA graph: work queued there does not run."""
+    what = buffer(thing, writable=writable)
     if stream and what.device is not None:
         status = ctypes.c_int()
         cuda().call("cuStreamIsCapturing", stream, ctypes.byref(status))
         if status.value:
             raise TransportError("the stream is capturing a CUDA graph; a message cannot be part of a graph")
+    return what

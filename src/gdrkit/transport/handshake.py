@@ -148,11 +148,11 @@ def receive_into(
 
 
 def send_all(sock: socket.socket, data: bytes | memoryview, deadline: float | None = None) -> None:
-    """Send all of the data. Raises PeerLost, and TimedOut at the deadline."""
+    """Send all of the data. Raises PeerLost, and TimedOut at the deadline, or that of the socket itself."""
     try:
         _limit(sock, deadline)
         sock.sendall(data)
-    except TimeoutError:
+    except (TimeoutError, BlockingIOError):
         raise TimedOut("timed out: the other side reads nothing") from None
     except OSError as error:
         raise PeerLost(f"the connection broke: {error.strerror}") from None

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
+
 from gdrkit.transport.buffers import Buffer
 from gdrkit.transport.errors import TransportError
-from gdrkit.transport.operation import Operation
+from gdrkit.transport.operation import Operation, back_off
 from gdrkit.transport.ring import SLOTS, WRAP, Ring
 
 WAIT_SPIN_SECONDS = 0.02
@@ -23,6 +25,7 @@ class Message(Operation):
     def __init__(self, ring: Ring, number: int, what: Buffer, crc32: int | None) -> None:
         self.ring, self.number, self.what, self.crc32 = ring, number, what, crc32
         self.slot, self.word = ring.slots[number % SLOTS], (number + 1) % WRAP
+        self._quiet_since = 0.0  # since when nothing has moved
 
     def announce(self, *, copied: bool = False) -> None:
         """Tell the receiver size and CRC-32."""
@@ -45,6 +48,17 @@ class Message(Operation):
     def finish(self) -> None:
         """Give the slot back to the sender, with the bytes in place."""
         self.slot.arrived = self.word
+
+    @abstractmethod
+    def has_news(self) -> bool:
+        """Whether something may have moved since the last call. Needs no lock."""
+
+    def back_off(self, waited: float) -> None:
+        for _ in range(WORD_READS):
+            if self.has_news():
+                self._quiet_since = waited
+                return
+        back_off(waited - self._quiet_since, WAIT_SPIN_SECONDS)
 
     def expected_crc32(self) -> int | None:
         return self.crc32

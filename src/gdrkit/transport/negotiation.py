@@ -59,6 +59,7 @@ class PreparedPath:
         self.anonymous = mine.pid_namespace == theirs.pid_namespace != ""
         self._authenticate_data = mine.authenticate_data or theirs.authenticate_data
         self.rings: list[Ring] = []
+        self.sockets: dict[int, SealedSocket] = {}  # by index
         self.endpoint: Endpoint | None = None
         if path == "verbs":
             try:
@@ -67,8 +68,7 @@ class PreparedPath:
                 raise PathUnavailable(str(error)) from None
 
     @property
-    def sockets(self) -> int:
-        """The number of sockets that it needs."""
+    def needed_sockets(self) -> int:
         return 0 if self._needs_rings else DIRECTIONS + 2 * _MORE_SOCKETS * (self.path == "tcp")
 
     @property
@@ -103,16 +103,17 @@ class PreparedPath:
         """Release the resources of a path that is not used."""
         for ring in self.rings:
             ring.close()
+        for sealed in self.sockets.values():
+            sealed.sock.close()
         if self.endpoint:
             self.endpoint.close()
 
-    def channels(
-        self, sockets: Sequence[SealedSocket], *, listening: bool
-    ) -> tuple[Channel, Channel, Channel]:
+    def channels(self, *, listening: bool) -> tuple[Channel, Channel, Channel]:
         """The channels for messages, for our requests and for the other side's requests."""
         for ring in self.rings:
             ring.unlink()
-        rings, pairs = _directions(self.rings, listening), _directions(sockets, listening)
+        rings = _directions(self.rings, listening)
+        pairs = _directions([sealed for _, sealed in sorted(self.sockets.items())], listening)
         made: list[Channel]
         if self.path == "shared":
             made = [

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import time
-from collections.abc import Callable
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, wait
 from contextlib import AbstractContextManager, nullcontext
 from typing import Protocol
@@ -67,20 +68,50 @@ class Operation(Protocol):
         return None
 
 
-class Channel(Protocol):
+class Direction(Protocol):
+    """One direction of a channel, on one side."""
+
+    def prepare(self, device: int) -> None:
+        """Allocate what memory of a device needs, once."""
+
+    def release(self) -> None:
+        """End all waits; does not wait itself."""
+
+    def close(self) -> None:
+        """Free everything."""
+
+
+class Channel(ABC):
     """A bidirectional channel on one path between two processes. Messages stay in order."""
 
+    def __init__(self, directions: Sequence[Direction]) -> None:
+        self._directions = directions
+
+    @abstractmethod
     def transmit(self, what: Buffer, stream: int | None, crc32: int | None) -> Operation:
         """Start sending it, in the order of a stream (a CUstream as an int), or at once."""
 
+    @abstractmethod
     def receive(self, into: Buffer, stream: int | None) -> Operation:
         """Start receiving a message of exactly its size."""
 
+    def prepare(self, device: int | None) -> None:
+        """Allocate what memory of a device needs. For all directions together: pinning memory may block on a
+        stream that waits for another direction.
+        """
+        if device is not None:
+            for direction in self._directions:
+                direction.prepare(device)
+
     def abandon(self) -> None:
         """End all waits, since the peer is gone. Operations in flight end; their bytes are undefined."""
+        for direction in self._directions:
+            direction.release()
 
     def close(self) -> None:
         """Release all resources. Nothing may be in flight."""
+        for direction in self._directions:
+            direction.close()
 
 
 class ConnectionState(Protocol):

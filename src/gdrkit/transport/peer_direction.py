@@ -22,9 +22,9 @@ from gdrkit.agent.native.cuda_abi import WAIT_GEQ
 from gdrkit.transport.buffers import Buffer
 from gdrkit.transport.errors import PeerLost
 from gdrkit.transport.gpu import Gpu
-from gdrkit.transport.message import WAIT_SPIN_SECONDS, WORD_READS, Message
+from gdrkit.transport.message import Message
 from gdrkit.transport.native.cuda import cuda
-from gdrkit.transport.operation import Operation, back_off
+from gdrkit.transport.operation import Operation
 from gdrkit.transport.progress import Progress, Progressing
 from gdrkit.transport.ring import Ring
 from gdrkit.transport.ring_threads import RingThreads
@@ -57,13 +57,12 @@ class PeerMessage(Message):
     def progressing(self) -> AbstractContextManager[None]:
         return Progressing(self._direction, self.context())
 
-    def back_off(self, waited: float) -> None:
-        for _ in range(WORD_READS):
-            if self._direction.has_news(self):
-                return
-        back_off(waited, WAIT_SPIN_SECONDS)
+    def has_news(self) -> bool:
+        return self._direction.has_news(self)
 
     def done(self) -> bool:
+        if self._direction.gone and self.slot.arrived == self.word:
+            return True
         if not self.finished:
             self._direction.check()
         return self.finished
@@ -122,6 +121,9 @@ class PeerDirection(Progress):
     @property
     def pending(self) -> bool:
         return bool(self._waiting or self._moving)
+
+    def _can_advance(self) -> bool:
+        return not self.gone
 
     def _forget(self) -> None:
         self._waiting.clear()

@@ -28,9 +28,6 @@ class PeerReceiver(PeerDirection):
         slot = message.slot
         return slot.arrived == message.word or (slot.announced == message.word and not slot.copied)
 
-    def _can_advance(self) -> bool:
-        return not self.gone and (bool(self._waiting) or self.has_news(self._moving[0]))
-
     def _enter(self, message: PeerMessage, gpu: Gpu, stream: int) -> None:
         """Let the stream post the message itself, unless that can be done at once."""
         if message.is_ready() or not self._has_slot(message):

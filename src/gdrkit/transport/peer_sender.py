@@ -28,9 +28,6 @@ class PeerSender(PeerDirection):
     def has_news(self, message: PeerMessage) -> bool:
         return bool(self._moving) or message.slot.posted == message.word
 
-    def _can_advance(self) -> bool:
-        return not self.gone and self.has_news(self._waiting[0] if self._waiting else self._moving[0])
-
     def _advance_shortly(self) -> None:
         end = time.monotonic() + _SHORT_SECONDS
         while self._moving and not self._waiting and time.monotonic() < end:

@@ -9,7 +9,10 @@ from typing import Any, NamedTuple, Union, get_args
 
 from gdrkit.transport.errors import TransportError
 
-VERSION = 5
+VERSION = 6
+"""Raise it with every change of what two processes exchange: the handshake, control messages, headers and
+offers on sockets, and the layout and use of shared memory.
+"""
 
 
 class Hello(NamedTuple):

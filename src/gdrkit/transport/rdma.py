@@ -23,7 +23,6 @@ from gdrkit.transport.buffers import Buffer
 from gdrkit.transport.errors import (
     PathUnavailable,
     PeerLost,
-    RegistrationFailed,
     RemoteRefused,
     TransportError,
 )
@@ -43,6 +42,7 @@ from gdrkit.transport.staging import Staging
 
 CHANNELS, DEPTH = 3, 32
 _OFFER = struct.Struct("!QIQ")  # address, rkey, bytes
+_Parts = Iterator[tuple[int, int, MemoryRegion]]
 _LARGEST_WRITE = 1 << 30  # a message of RC is at most 2**31 bytes: InfiniBand specification 1.4, 9.7.2
 
 
@@ -93,11 +93,7 @@ class Endpoint:
 
     def register(self, what: Buffer) -> Registered:
         """Register memory, as the function `register` does. Raises RegistrationFailed."""
-        try:
-            found = register(self.device, what)
-        except VerbsError as error:
-            hint = "; see ulimit -l" if error.errno == 12 else ""
-            raise RegistrationFailed(f"{what.size_bytes} bytes of host memory: {error}{hint}") from None
+        found = register(self.device, what)
         if found.region:
             self._regions.add(found.region)
         return found
@@ -149,13 +145,17 @@ class RdmaChannel(SocketChannel):
             address, rkey, size = _OFFER.unpack(self._out[0].sealed.receive(_OFFER.size))
             if not 0 < size <= what.size_bytes - done:
                 raise TransportError(f"invalid offer of {size} bytes; {what.size_bytes - done} are left")
-            self._write(what.part(done, size), staging, address, rkey, notify=True)
+            parts = self._parts(what.part(done, size), staging)
+            self._move("IBV_WR_RDMA_WRITE", parts, address, rkey, notify_at=address + size)
             done += size
 
     def pull(self, into: Buffer, staging: Staging | None) -> int | None:
         crc = self.announced(into)
         if into.size_bytes:
-            self._receive_into(into, staging, self._offer)
+            for address, size, region in self._parts(into, staging, receiving=True):
+                self._pair.post_receive()
+                self._into[0].sealed.send(_OFFER.pack(address, region.rkey, size))
+                self._until(self._received_notification)
         return crc
 
     def access(
@@ -180,34 +180,24 @@ class RdmaChannel(SocketChannel):
             return _Posted(self, request, using)
 
         def work(staging: Staging | None) -> None:
-            if write:
-                self._write(what, staging, remote, rkey, notify=False)
-            else:
-                self._read(what, staging, remote, rkey)
+            parts = self._parts(what, staging, receiving=not write)
+            self._move("IBV_WR_RDMA_WRITE" if write else "IBV_WR_RDMA_READ", parts, remote, rkey)
 
         return self.run(what, stream, work)
 
-    def _write(self, what: Buffer, staging: Staging | None, remote: int, rkey: int, *, notify: bool) -> None:
-        done = 0
-        for address, size, region in self._send_from(what, staging):
-            last = notify and done + size == what.size_bytes
-            opcode = "IBV_WR_RDMA_WRITE_WITH_IMM" if last else "IBV_WR_RDMA_WRITE"
-            self._do(opcode, address, size, region.lkey, remote + done, rkey)
-            done += size
+    def _move(self, opcode: str, parts: _Parts, remote: int, rkey: int, notify_at: int = 0) -> None:
+        """Write memory to the other side's, or read it from there. The write up to the address `notify_at`
+        notifies the other side.
+        """
+        for address, size, region in parts:
+            end = remote + size
+            name = f"{opcode}_WITH_IMM" if end == notify_at else opcode
+            self._do(name, address, size, region.lkey, remote, rkey)
+            remote = end
 
-    def _read(self, into: Buffer, staging: Staging | None, remote: int, rkey: int) -> None:
-        done = 0
-
-        def fill(address: int, size: int, region: MemoryRegion) -> None:
-            nonlocal done
-            self._do("IBV_WR_RDMA_READ", address, size, region.lkey, remote + done, rkey)
-            done += size
-
-        self._receive_into(into, staging, fill)
-
-    def _send_from(self, what: Buffer, staging: Staging | None) -> Iterator[tuple[int, int, MemoryRegion]]:
+    def _parts(self, what: Buffer, staging: Staging | None, *, receiving: bool = False) -> _Parts:
         """Memory as parts of at most _LARGEST_WRITE bytes: address, size and registration. Memory that
-        cannot be registered is staged.
+        cannot be registered is staged. With `receiving` the caller fills each part before the next one.
         """
         with self._endpoint.use(what) as region:
             if region:
@@ -215,28 +205,8 @@ class RdmaChannel(SocketChannel):
                     yield what.address + offset, min(_LARGEST_WRITE, what.size_bytes - offset), region
                 return
         assert staging is not None
-        for address, size in staging.out_of(what):
-            yield from self._send_from(Buffer(address, size, None, staging), None)
-
-    def _receive_into(
-        self, into: Buffer, staging: Staging | None, fill: Callable[[int, int, MemoryRegion], None]
-    ) -> None:
-        """Fill memory: `fill` is called in order for each part, as `_send_from` divides it."""
-        with self._endpoint.use(into) as region:
-            if region:
-                for offset in range(0, into.size_bytes, _LARGEST_WRITE):
-                    fill(into.address + offset, min(_LARGEST_WRITE, into.size_bytes - offset), region)
-                return
-        assert staging is not None
-        staging.into(
-            into,
-            lambda address, size: self._receive_into(Buffer(address, size, None, staging), None, fill),
-        )
-
-    def _offer(self, address: int, size_bytes: int, region: MemoryRegion) -> None:
-        self._pair.post_receive(0)
-        self._into[0].sealed.send(_OFFER.pack(address, region.rkey, size_bytes))
-        self._until(self._received_notification)
+        for address, size in (staging.into if receiving else staging.out_of)(what):
+            yield from self._parts(Buffer(address, size, None, staging), None)
 
     def _do(self, opcode: str, address: int, size: int, lkey: int, remote: int, rkey: int) -> None:
         request = self._post(opcode, address, size, lkey, remote, rkey)

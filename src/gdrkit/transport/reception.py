@@ -12,7 +12,7 @@ import selectors
 import socket
 import time
 from collections import Counter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from gdrkit.transport.errors import AuthenticationFailed, PeerLost, TimedOut, TransportError
 from gdrkit.transport.handshake import (
@@ -75,13 +75,15 @@ class Reception:
             self._ready.remove(arrival)
             arrival.sock.close()
 
-    def next(self, deadline: float, *, data: bool) -> Arrival:
+    def next(self, deadline: float, *, data: bool, control: socket.socket | None = None) -> Arrival:
         """The next data connection, or the next new session. Raises TimedOut at the deadline, which is
-        absolute (time.monotonic).
+        absolute (time.monotonic), and PeerLost at the end of `control`, the session's first socket.
         """
         away = time.monotonic() - self._left
         for pending in self._pending.values():  # they could not be served meanwhile
             pending.expires += away
+        if control:
+            self._selector.register(control, selectors.EVENT_READ)
         try:
             while True:
                 for arrival in self._ready:
@@ -91,6 +93,7 @@ class Reception:
                 self._serve(deadline)
         finally:
             self._left = time.monotonic()
+            self._unwatch(control)
 
     def _serve(self, deadline: float) -> None:
         now = time.monotonic()
@@ -100,11 +103,27 @@ class Reception:
         for key, _ in self._selector.select(until - now):
             if key.fileobj is self._listening:
                 self._admit()
+            elif not key.data:
+                self._check_alive(key.fileobj)
             elif (pending := self._pending.get(key.data)) is not None:
                 self._advance(pending)
         now = time.monotonic()
         for pending in [pending for pending in self._pending.values() if pending.expires <= now]:
             self.reject(pending.sock, "the handshake took too long")
+
+    def _check_alive(self, control: Any) -> None:
+        """Raise PeerLost if a session has ended. What its other side sent first is read later."""
+        self._unwatch(control)
+        try:
+            alive = control.recv(1, socket.MSG_PEEK)
+        except OSError as error:
+            raise PeerLost(f"the connection broke: {error.strerror}") from None
+        if not alive:
+            raise PeerLost("the other side closed the connection")
+
+    def _unwatch(self, control: socket.socket | None) -> None:
+        if control and control in self._selector.get_map():
+            self._selector.unregister(control)
 
     def _rejections(self) -> str:
         if not self.rejected:

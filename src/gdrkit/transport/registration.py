@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from typing import NamedTuple
 
 from gdrkit.agent.native.cuda_abi import HANDLE_DMA_BUF
 from gdrkit.transport.buffers import Buffer
+from gdrkit.transport.errors import RegistrationFailed
 from gdrkit.transport.native.cuda import CudaError, cuda
 from gdrkit.transport.native.verbs import MemoryRegion, VerbsDevice, VerbsError
 
@@ -34,13 +36,17 @@ def register(device: VerbsDevice, what: Buffer) -> Registered:
     """Register memory with a device on the best path that the device accepts.
 
     GPU memory: as a dma-buf (ibv_reg_dmabuf_mr), else by its address (ibv_reg_mr, which needs peermem), else
-    it is `staged`. Raises VerbsError for host memory that the device refuses: there is no fallback.
+    it is `staged`. Raises RegistrationFailed for host memory that the device refuses: there is no fallback.
 
     Never run on a machine with both a GPU and an RDMA device: the dma-buf export was run on an H200, the
     registration and its refusals over rdma_rxe.
     """
     if what.device is None:
-        return Registered("host", device.register(what.address, what.size_bytes))
+        try:
+            return Registered("host", _by_address(device, what))
+        except VerbsError as error:
+            hint = "; see ulimit -l" if error.errno == errno.ENOMEM else ""
+            raise RegistrationFailed(f"{what.size_bytes} bytes of host memory: {error}{hint}") from None
     refusals: list[RegistrationRefusal] = []
     for path, attempt in (("dmabuf", _by_dmabuf), ("peermem", _by_address)):
         try:

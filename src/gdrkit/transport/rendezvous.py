@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import socket
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TypeVar
 
 from gdrkit.transport import protocol
@@ -80,52 +82,32 @@ class Listener:
         for path in self._side.paths:
             try:
                 check_possible(path, mine, theirs)
-                prepared = PreparedPath(path, self._side, mine, theirs)
+                with _released(PreparedPath(path, self._side, mine, theirs)) as prepared:
+                    self._propose(prepared, sealed, arrival.secret, deadline)
             except PathUnavailable as error:
                 considered.append(f"{path}: {error}")
                 continue
-            try:
-                sockets = self._propose(prepared, sealed, arrival.secret, deadline)
-            except TransportError as error:
-                prepared.release()
-                if not isinstance(error, PathUnavailable):
-                    raise
-                considered.append(f"{path}: {error}")
-                continue
-            return Connection(sealed, prepared, sockets, considered, listening=True)
+            return Connection(sealed, prepared, considered, listening=True)
         sealed.send_message(protocol.encode(protocol.Proposal("")))
         raise PathUnavailable("; ".join(considered) or "no path was allowed")
 
-    def _propose(
-        self, prepared: PreparedPath, sealed: SealedSocket, secret: bytes, deadline: float
-    ) -> list[SealedSocket]:
-        """Propose one path, and return its sockets, if it needs any. Raises PathUnavailable."""
+    def _propose(self, prepared: PreparedPath, sealed: SealedSocket, secret: bytes, deadline: float) -> None:
+        """Propose one path, and accept its sockets, if it needs any. Raises PathUnavailable."""
         prepared.make_rings()
         names = tuple(ring.path for ring in prepared.rings)
-        self._reception.expect_data(secret, prepared.sockets)
+        self._reception.expect_data(secret, prepared.needed_sockets)
         sealed.send_message(protocol.encode(protocol.Proposal(prepared.path, names, prepared.ends())))
         answer = _expect(sealed, protocol.ProposalAnswer)
         if answer.refused:
             raise PathUnavailable(answer.refused)
         prepared.connect(answer.ends)
-        return self._accept_data(prepared.sockets, deadline)
-
-    def _accept_data(self, count: int, deadline: float) -> list[SealedSocket]:
-        """The data sockets of the session, in the order of their indices."""
-        sockets: dict[int, SealedSocket] = {}
-        try:
-            while len(sockets) < count:
-                index, sock, secret = self._reception.next(deadline, data=True)
-                assert index is not None
-                if index in sockets:
-                    self._reception.reject(sock, "a data connection that exists already")
-                    continue
-                sockets[index] = SealedSocket(sock, secret, "listen")
-        except TransportError:
-            for sealed in sockets.values():
-                sealed.sock.close()
-            raise
-        return [sockets[index] for index in range(count)]
+        while len(prepared.sockets) < prepared.needed_sockets:
+            index, sock, secret = self._reception.next(deadline, data=True, control=sealed.sock)
+            assert index is not None
+            if index in prepared.sockets:
+                self._reception.reject(sock, "a data connection that exists already")
+            else:
+                prepared.sockets[index] = SealedSocket(sock, secret, "listen")
 
     def close(self) -> None:
         self._reception.close()
@@ -205,53 +187,33 @@ def _agreed(
         if not proposal.path:
             raise PathUnavailable("; ".join(considered) or "the two sides have no allowed path in common")
         try:
-            prepared = _answer(proposal, side, mine, theirs)
+            check_possible(proposal.path, mine, theirs)
+            with _released(PreparedPath(proposal.path, side, mine, theirs)) as prepared:
+                prepared.open_rings(proposal.rings)
+                prepared.connect(proposal.ends)
         except PathUnavailable as error:
             considered.append(f"{proposal.path}: {error}")
             sealed.send_message(protocol.encode(protocol.ProposalAnswer(str(error))))
             continue
-        sockets = _complete(prepared, sealed, address, secret, deadline)
-        return Connection(sealed, prepared, sockets, considered, listening=False)
+        with _released(prepared):
+            sealed.send_message(protocol.encode(protocol.ProposalAnswer(ends=prepared.ends())))
+            for index in range(prepared.needed_sockets):
+                prepared.sockets[index] = _bind(address, secret, index, deadline)
+        return Connection(sealed, prepared, considered, listening=False)
 
 
-def _answer(
-    proposal: protocol.Proposal, side: LocalSide, mine: protocol.Hello, theirs: protocol.Hello
-) -> PreparedPath:
-    """The connector's half of a path. Raises PathUnavailable."""
-    check_possible(proposal.path, mine, theirs)
-    prepared = PreparedPath(proposal.path, side, mine, theirs)
+@contextmanager
+def _released(prepared: PreparedPath) -> Iterator[PreparedPath]:
+    """A path whose resources are released if the block fails."""
     try:
-        prepared.open_rings(proposal.rings)
-        prepared.connect(proposal.ends)
-    except PathUnavailable:
-        prepared.release()
-        raise
-    return prepared
-
-
-def _complete(
-    prepared: PreparedPath,
-    sealed: SealedSocket,
-    address: tuple[str, int],
-    secret: bytes,
-    deadline: float,
-) -> list[SealedSocket]:
-    """Accept the proposal, and open the path's sockets, if it needs any. Raises TransportError."""
-    sockets: list[SealedSocket] = []
-    try:
-        sealed.send_message(protocol.encode(protocol.ProposalAnswer(ends=prepared.ends())))
-        while len(sockets) < prepared.sockets:
-            sockets.append(_bind(address, secret, len(sockets), deadline))
+        yield prepared
     except TransportError:
-        for opened in sockets:
-            opened.sock.close()
         prepared.release()
         raise
-    return sockets
 
 
 def _bind(address: tuple[str, int], secret: bytes, index: int, deadline: float) -> SealedSocket:
-    sock = _dial(*address, deadline)
+    sock = _dial(*address, deadline, listens=True)
     try:
         send_all(sock, identity(secret, index), deadline)
         steps = authentication(secret, "connect", data_purpose(index))
@@ -261,23 +223,21 @@ def _bind(address: tuple[str, int], secret: bytes, index: int, deadline: float) 
         raise
 
 
-def _dial(host: str, port: int, deadline: float) -> socket.socket:
-    """A connected socket; retries while the port is not open yet. Raises TimedOut, PeerLost."""
-    while True:
-        left = deadline - time.monotonic()
+def _dial(host: str, port: int, deadline: float, *, listens: bool = False) -> socket.socket:
+    """A connected socket; retries while the port is not open, unless the other side `listens` already.
+    Raises TimedOut, PeerLost.
+    """
+    while (left := deadline - time.monotonic()) > 0:
         try:
-            if left <= 0:
-                raise ConnectionRefusedError
             sock = socket.create_connection((host, port), timeout=left)
-            break
-        except ConnectionRefusedError:
-            if time.monotonic() > deadline:
-                raise TimedOut(f"timed out: no listener on {host}:{port}") from None
-            time.sleep(0.05)
         except OSError as error:
-            raise PeerLost(f"{host}:{port}: {error.strerror or error}") from None
-    tune(sock)
-    return sock
+            if listens or not isinstance(error, ConnectionRefusedError):
+                raise PeerLost(f"{host}:{port}: {error.strerror or error}") from None
+            time.sleep(0.05)
+        else:
+            tune(sock)
+            return sock
+    raise TimedOut(f"timed out: no listener on {host}:{port}")
 
 
 def _expect(sealed: SealedSocket, kind: type[_Wanted]) -> _Wanted:

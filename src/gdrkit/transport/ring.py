@@ -17,6 +17,7 @@ from functools import lru_cache
 
 from gdrkit.transport.errors import PathUnavailable, TransportError
 from gdrkit.transport.native.cuda import cuda
+from gdrkit.transport.protocol import VERSION
 from gdrkit.transport.shared_file import FOLDER, SharedFile, open_file, remove
 
 RING_BYTES = 64 << 20
@@ -30,7 +31,7 @@ H200.
 """
 SLOTS = 64  # messages that may be posted or announced, and not yet received
 _HEADER = 16384
-_MAGIC = int.from_bytes(b"gdrring5", "little")
+_MAGIC = int.from_bytes(b"gdrring%c" % VERSION, "little")
 _MEMBARRIER = {"aarch64": 283}
 WRAP = 1 << 32
 """Counters are modulo this."""
@@ -111,9 +112,7 @@ class Ring:
         file = SharedFile(folder, anonymous=anonymous)
         while True:
             try:
-                # Reserve the space, not just the size: if the file system is full, this fails here, and
-                # not later with SIGBUS.
-                os.posix_fallocate(file.descriptor, 0, _HEADER + ring_bytes)
+                file.reserve(_HEADER + ring_bytes)
                 break
             except OSError as error:
                 ring_bytes //= 2

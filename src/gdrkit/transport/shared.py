@@ -12,9 +12,9 @@ from contextlib import AbstractContextManager
 from gdrkit.transport.buffers import Buffer
 from gdrkit.transport.engine import Engine
 from gdrkit.transport.errors import PeerLost
-from gdrkit.transport.message import WAIT_SPIN_SECONDS, WORD_READS, Message
+from gdrkit.transport.message import Message
 from gdrkit.transport.native.cuda import cuda
-from gdrkit.transport.operation import Operation, ThreadedOperation, back_off
+from gdrkit.transport.operation import Operation, ThreadedOperation
 from gdrkit.transport.ring import SLOTS, WRAP, Ring, reached
 from gdrkit.transport.ring_consumer import RingConsumer
 from gdrkit.transport.ring_producer import RingProducer
@@ -112,24 +112,23 @@ class SharedMessage(Message):
         self.end = 0  # in the ring's units
         self._accepted = direction.sending  # the receiver has to check for the announcement
         self._polls = 0
-        self._seen, self._quiet_since = (0, 0, 0), 0.0  # the counters, and since when they have not changed
+        self._seen = (0, 0, 0)  # the counters
         self._finished = False
 
     def progressing(self) -> AbstractContextManager[None]:
         assert self._gpu
         return self._gpu.progressing()
 
-    def back_off(self, waited: float) -> None:
-        gpu, seen, counters = self._gpu, self._seen, self.ring.counters
+    def has_news(self) -> bool:
+        gpu = self._gpu
         assert gpu
-        for _ in range(WORD_READS):
-            gpu.poll()
-            if (now := counters()) != seen:
-                self._seen, self._quiet_since = now, waited
-                if gpu.messages:  # at once: everything waits for the next copy
-                    gpu.progress()
-                return
-        back_off(waited - self._quiet_since, WAIT_SPIN_SECONDS)
+        gpu.poll()
+        if (now := self.ring.counters()) == self._seen:
+            return False
+        self._seen = now
+        if gpu.messages:  # at once: everything waits for the next copy
+            gpu.progress()
+        return True
 
     def done(self) -> bool:
         if self._finished:

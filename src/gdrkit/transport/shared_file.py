@@ -52,6 +52,12 @@ class SharedFile:
     def _open(self, path: str, flags: int) -> None:
         self.descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC | flags, 0o600)
 
+    def reserve(self, size_bytes: int) -> None:
+        """Reserve the space, not just the size: if the file system is full, this raises OSError here, and
+        nothing gets SIGBUS later.
+        """
+        os.posix_fallocate(self.descriptor, 0, size_bytes)
+
     def unlink(self) -> None:
         """Make the name invalid; mappings remain. May be called twice."""
         if self.descriptor >= 0:

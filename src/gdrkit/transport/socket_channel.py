@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -11,7 +11,7 @@ from functools import partial
 from gdrkit.transport.buffers import Buffer, memory
 from gdrkit.transport.errors import TransportError
 from gdrkit.transport.handshake import read_exactly, receive_into, send_all
-from gdrkit.transport.operation import Operation, ThreadedOperation
+from gdrkit.transport.operation import Channel, Operation, ThreadedOperation
 from gdrkit.transport.sealed_socket import TAG_BYTES, SealedSocket, check
 from gdrkit.transport.staging import Staging
 
@@ -22,31 +22,26 @@ _CHECKED = 1
 """The flag of a message that has a CRC-32."""
 
 
-class SocketChannel(ABC):
+class SocketChannel(Channel):
     """The common part of both paths: a thread for each socket, in stream order. The first socket of each
     direction has the headers; the others carry parts of large messages.
     """
 
     def __init__(self, out: Sequence[SealedSocket], into: Sequence[SealedSocket]) -> None:
         self._out, self._into = [_Lane(sealed) for sealed in out], [_Lane(sealed) for sealed in into]
+        super().__init__((*self._out, *self._into))
 
     def transmit(self, what: Buffer, stream: int | None, crc32: int | None) -> Operation:
         return self.run(what, stream, lambda staging: self.push(what, staging, crc32))
 
     def receive(self, into: Buffer, stream: int | None) -> Operation:
-        self._prepare(into.device)
+        self.prepare(into.device)
         return self._into[0].submit(into, stream, lambda staging: self.pull(into, staging))
 
     def run(self, what: Buffer, stream: int | None, work: Callable[[Staging | None], None]) -> Operation:
         """Run work on memory in the sending thread, in stream order."""
-        self._prepare(what.device)
+        self.prepare(what.device)
         return self._out[0].submit(what, stream, work)
-
-    def _prepare(self, device: int | None) -> None:
-        # Both directions together: pinning memory may block on a stream that waits for the other direction.
-        if device is not None:
-            for lane in (*self._out, *self._into):
-                lane.prepare(device)
 
     @abstractmethod
     def push(self, what: Buffer, staging: Staging | None, crc32: int | None) -> None:
@@ -68,14 +63,9 @@ class SocketChannel(ABC):
             raise TransportError(f"message of {size} bytes received where {into.size_bytes} were expected")
         return crc if flags & _CHECKED else None
 
-    def abandon(self) -> None:
-        for lane in (*self._out, *self._into):
-            lane.sealed.shut_down()
-
     def close(self) -> None:
-        self.abandon()
-        for lane in (*self._out, *self._into):
-            lane.close()
+        self.abandon()  # a thread of one socket waits for those of others
+        super().close()
 
 
 class _Lane:
@@ -93,20 +83,20 @@ class _Lane:
         if device not in self._staging:
             self._staging[device] = Staging(device)
 
+    def release(self) -> None:
+        self.sealed.shut_down()
+
     def submit(
         self, what: Buffer, stream: int | None, work: Callable[[Staging | None], int | None]
     ) -> ThreadedOperation:
         if what.device is None:
             return ThreadedOperation(self._thread.submit(work, None))
         staging = self._staging[what.device]
-        begin, redeem = staging.enter(stream)
+        turn = staging.enter(stream)
 
         def run() -> int | None:
-            try:
-                begin()
+            with turn:
                 return work(staging)
-            finally:
-                redeem()
 
         return ThreadedOperation(self._thread.submit(run))
 
@@ -169,10 +159,8 @@ class TcpChannel(SocketChannel):
 
     def _pull_part(self, sealed: SealedSocket, into: Buffer, staging: Staging | None) -> None:
         mac = sealed.data_received() if self._authenticate else None
-        if staging is not None:
-            staging.into(into, lambda *piece: receive_into(sealed.sock, memory(*piece), mac=mac))
-        elif into.size_bytes:
-            receive_into(sealed.sock, memory(into.address, into.size_bytes), mac=mac)
+        for found in staging.into(into) if staging is not None else _of_host(into, False):
+            receive_into(sealed.sock, memory(*found), mac=mac)
         if mac:
             check(mac, read_exactly(sealed.sock, TAG_BYTES))
 
@@ -187,7 +175,7 @@ def _parts(what: Buffer, sockets: int) -> list[Buffer]:
 
 
 def _of_host(what: Buffer, in_pieces: bool) -> Iterator[tuple[int, int]]:
-    """Host memory to send: as a whole, or in pieces that a CPU's cache still holds after hashing them."""
+    """Host memory as a whole, or in pieces that a CPU's cache still holds after hashing them."""
     step = _MAC_PIECE if in_pieces else what.size_bytes
     for offset in range(0, what.size_bytes, step or 1):
         yield what.address + offset, min(step, what.size_bytes - offset)

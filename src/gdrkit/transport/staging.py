@@ -6,7 +6,8 @@ from __future__ import annotations
 
 import ctypes
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
 
 from gdrkit.agent.native.cuda_abi import REGISTER_DEVICE_MAP, REGISTER_PORTABLE, WAIT_GEQ
 from gdrkit.transport.buffers import Buffer
@@ -40,31 +41,33 @@ class Staging:
     def _pinned(self, size_bytes: int) -> int:
         return self._driver.number("cuMemHostAlloc", size_bytes, REGISTER_DEVICE_MAP | REGISTER_PORTABLE)
 
-    def enter(self, stream: int | None) -> tuple[Callable[[], None], Callable[[], None]]:
-        """Take a position in the order of a stream, or none. Returns two functions for the thread: the first
-        waits until the work before the position is done, the second lets the stream go on; call those in
-        order.
+    def enter(self, stream: int | None) -> AbstractContextManager[None]:
+        """Take a position in the order of a stream, or none. Returns a context for the thread, which begins
+        once the work before the position is done; then the stream goes on. Enter the contexts in order.
 
         A copy is queued by the thread only when it can run. A copy that waits in a stream blocks all copies
         that share its hardware queue (CUDA_DEVICE_MAX_CONNECTIONS; seen on H200s), including those it waits
         for.
         """
         if stream is None:
-            return (lambda: self._driver.use(self._device)), (lambda: None)
+            return self._turn(None)
         self._issued = ticket = (self._issued + 1) % (1 << 32)
         with self._driver.on(self._device):
             ready = self._gpu.record(stream)
             self._driver.call("cuStreamWaitValue32_v2", stream, self._word_on_device, ticket, WAIT_GEQ)
             self._gpu.mark(stream)
+        return self._turn(ready, ticket)
 
-        def begin() -> None:
+    @contextmanager
+    def _turn(self, ready: int | None, ticket: int = 0) -> Iterator[None]:
+        try:
             self._driver.use(self._device)
-            until(lambda: self._gpu.passed(ready))
-
-        def redeem() -> None:
-            self._word.value = ticket
-
-        return begin, redeem
+            if ready is not None:
+                until(lambda: self._gpu.passed(ready))
+            yield
+        finally:
+            if ready is not None:
+                self._word.value = ticket
 
     def out_of(self, what: Buffer) -> Iterator[tuple[int, int]]:
         """The contents of GPU memory, piece by piece: an address in pinned memory, and a size in bytes. Each
@@ -79,15 +82,15 @@ class Staging:
         while copying:
             yield self._arrived(*copying.popleft())
 
-    def into(self, what: Buffer, fill: Callable[[int, int], None]) -> None:
-        """Fill GPU memory: `fill` is called for each piece in order, with an address in pinned memory and a
-        size in bytes. Returns when all bytes are in place.
+    def into(self, what: Buffer) -> Iterator[tuple[int, int]]:
+        """What to fill with the contents of GPU memory, piece by piece, as `out_of`: the caller has filled
+        a piece when it requests the next one. All bytes are in place at the end.
         """
         copying: deque[int] = deque()
         for half, offset, size in self._pieces(what):
             if len(copying) == HALVES:
                 self._arrived(copying.popleft())
-            fill(half, size)
+            yield half, size
             self._driver.copy(what.address + offset, half, size, self._gpu.stream)
             copying.append(self._gpu.record(self._gpu.stream))
         self._driver.call("cuStreamSynchronize", self._gpu.stream)

@@ -30,11 +30,9 @@ class Transfer:
 
         Raises PeerLost, IntegrityFailed, RemoteRefused, or TransportError for a message of another size.
         """
-        if not self._finished:
-            if not self._over():
-                return False
+        if not self._finished and self._over():
             self._finish()
-        return True
+        return self._finished
 
     def _over(self) -> bool:
         try:
@@ -66,10 +64,11 @@ class Transfer:
 
     def _wait(self, timeout: float | None) -> None:
         begun = time.monotonic()
+        broken: TransportError | None = None
         while not self._over():
-            now = time.monotonic()
-            if broken := self._connection.broken:
+            if broken:  # since before the last look: what had arrived until then counts
                 raise broken
+            now, broken = time.monotonic(), self._connection.broken
             closed = self._connection.peer_closed_at
             if closed is not None and now - max(closed, begun) > GRACE_SECONDS:
                 self._connection.break_(

@@ -82,9 +82,7 @@ def open_window(
         send(protocol.WindowOffer(size_bytes, "", str(error)))
         raise
     try:
-        # Reserve the space, not just the size: if the file system is full, this fails here, and not later
-        # with SIGBUS.
-        os.posix_fallocate(file.descriptor, 0, size_bytes)
+        file.reserve(size_bytes)
         made = Window(file.descriptor, size_bytes, gpu)
     except (OSError, TransportError) as error:
         file.unlink()

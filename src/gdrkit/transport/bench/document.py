@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from html import escape
 from typing import Literal
 
 from msgspec import Struct
@@ -151,8 +152,8 @@ def svg(document: BenchDocument) -> str:
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" '
         f'font-family="sans-serif" font-size="12" aria-label="bandwidth over message size">',
         f'<rect width="{_WIDTH}" height="{_HEIGHT}" fill="#fff"/>',
-        f'<text x="{_LEFT}" y="22" font-size="15">{_escaped(document.kind)}: {_escaped(document.here)} to '
-        f"{_escaped(document.there)}, one way</text>",
+        f'<text x="{_LEFT}" y="22" font-size="15">{escape(document.kind)}: {escape(document.here)} to '
+        f"{escape(document.there)}, one way</text>",
         *_grid(x, y),
     ]
     labels: list[float] = []
@@ -160,7 +161,7 @@ def svg(document: BenchDocument) -> str:
         level = y.scale(limit.high_gb_per_s, _HEIGHT - _BOTTOM, _TOP)
         parts.append(
             f'<line x1="{_LEFT}" x2="{_WIDTH - _RIGHT}" y1="{level:.1f}" y2="{level:.1f}" stroke="#555" '
-            f'stroke-dasharray="6 4"><title>{_escaped(limit.source)}</title></line>'
+            f'stroke-dasharray="6 4"><title>{escape(limit.source)}</title></line>'
         )
         parts.append(_label(level, labels, "#555", f"{limit.name} {limit.high_gb_per_s:.1f}"))
     for run, colour in zip(document.runs, _COLOURS * len(document.runs), strict=False):
@@ -221,7 +222,7 @@ def _curve(run: PathRun, colour: str, x: _Axis, y: _Axis, labels: list[float]) -
         for (across, up), (of, value) in zip(coordinates, drawn, strict=True):
             yield (
                 f'<circle cx="{across:.1f}" cy="{up:.1f}" r="3" fill="{colour}">'
-                f"<title>{_escaped(run.path)} {size(of)}: {value:.2f} GB/s</title></circle>"
+                f"<title>{escape(run.path)} {size(of)}: {value:.2f} GB/s</title></circle>"
             )
         last = coordinates[-1][1]
     name = run.path if run.tool == "gdrkit" else f"{run.path}, {run.tool}"
@@ -233,14 +234,10 @@ def _label(level: float, taken: list[float], colour: str, text: str) -> str:
     while any(abs(level - other) < 15 for other in taken):
         level += 4
     taken.append(level)
-    return f'<text x="{_WIDTH - _RIGHT + 8}" y="{level + 4:.1f}" fill="{colour}">{_escaped(text)}</text>'
+    return f'<text x="{_WIDTH - _RIGHT + 8}" y="{level + 4:.1f}" fill="{colour}">{escape(text)}</text>'
 
 
 def _interval(limit: PathBound) -> str:
     if limit.low_gb_per_s == limit.high_gb_per_s:
         return f"{limit.high_gb_per_s:.1f} GB/s"
     return f"{limit.low_gb_per_s:.1f} to {limit.high_gb_per_s:.1f} GB/s"
-
-
-def _escaped(text: str) -> str:
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace('"', "&quot;")

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from typing import IO
 
 from gdrkit.agent.launch import program_path, ssh
-from gdrkit.agent.pipes import kill_group, output_of
+from gdrkit.agent.pipes import end_group, output_of
 from gdrkit.transport.measure.job import MeasureEnd
 
 PERFTEST = ("ib_write_bw", "ib_read_lat")
@@ -133,10 +133,7 @@ def _server(command: list[str]) -> Iterator[tuple[subprocess.Popen[bytes], IO[by
         try:
             yield process, output
         finally:
-            try:
-                process.wait(2)  # the server exits after its client
-            except subprocess.TimeoutExpired:
-                kill_group(process)
+            end_group(process, 2)  # the server exits after its client
 
 
 def _wait_for(process: subprocess.Popen[bytes], port: int, output: IO[bytes]) -> None:

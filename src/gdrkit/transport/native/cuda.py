@@ -144,12 +144,6 @@ class Cuda:
             self.call("cuMemHostUnregister", address)
             raise
 
-    def release(self) -> None:
-        """Give back every primary context that was retained here."""
-        while self._contexts:
-            device, _ = self._contexts.popitem()
-            self.call("cuDevicePrimaryCtxRelease_v2", device)
-
     def device_of(self, pointer: int) -> int | None:
         """The device whose memory a pointer is in; None for host memory, registered or not."""
         try:

@@ -56,19 +56,16 @@ def of_perftest(run: PerftestRun, name: str) -> LogProof:
 
     On an integrated GPU --use_cuda allocates host memory (perftest src/cuda_memory.c).
     """
-    if run.registration_errno is not None:
-        claim = f"perftest could not register the memory (error {run.registration_errno}): nothing moved"
-        return LogProof(name=name, claim=f"inconclusive: {claim}", direct=None)
-    if not run.bandwidth_shown:
-        return LogProof(name=name, claim="inconclusive: perftest printed no result", direct=None)
-    if run.integrated_gpu:
-        why = "the GPU is integrated, so perftest allocated host memory"
-        return LogProof(name=name, claim=f"inconclusive: {why}", direct=None)
-    if not run.uses_gpu:
-        return LogProof(name=name, claim="inconclusive: perftest used host memory", direct=None)
-    if run.uses_dmabuf is None:
-        why = "the log does not show how GPU memory was registered"
-        return LogProof(name=name, claim=f"inconclusive: {why}", direct=None)
+    error = run.registration_errno
+    for applies, why in (
+        (error is not None, f"perftest could not register the memory (error {error}): nothing moved"),
+        (not run.bandwidth_shown, "perftest printed no result"),
+        (run.integrated_gpu, "the GPU is integrated, so perftest allocated host memory"),
+        (not run.uses_gpu, "perftest used host memory"),
+        (run.uses_dmabuf is None, "the log does not show how GPU memory was registered"),
+    ):
+        if applies:
+            return LogProof(name=name, claim=f"inconclusive: {why}", direct=None)
     how = "as a dma-buf" if run.uses_dmabuf else "by address, through nvidia-peermem"
     return LogProof(
         name=name,
