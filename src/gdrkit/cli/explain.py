@@ -42,7 +42,7 @@ def parser() -> Parser:
 def main(arguments: list[str]) -> int:
     options = parser().parse(arguments)
 
-    from gdrkit.cli.explained import agreeing, combined_exit_code, explained_text
+    from gdrkit.cli.explained import agreeing, combined_exit_code, explained_text, manifest_faults
     from gdrkit.cli.files import shown
     from gdrkit.explain.explain import explain
     from gdrkit.explain.pasted_host import PastedHost
@@ -50,7 +50,7 @@ def main(arguments: list[str]) -> int:
 
     content = _content(options.file)
     job = pasted_job(content, shown(options.file)) if b"NCCL" in content or b"NET/" in content else None
-    explanation = agreeing(explain(PastedHost(content)), job)
+    explanation = agreeing(explain(PastedHost(content)), job, manifest_faults(content, shown(options.file)))
     if options.quiet:
         pass
     elif options.json:

@@ -16,6 +16,7 @@ from gdrkit.explain import lines as lines_of
 from gdrkit.explain.attribution import Attribution
 from gdrkit.explain.recognition import is_output
 from gdrkit.explain.wrappers import unwrap
+from gdrkit.facts.manifest_excerpts import is_manifest
 
 LINE_CHARACTERS = 4096
 """Length at which a line is cut. The longest output of these programs is a kernel message of 2048
@@ -65,6 +66,7 @@ class _Reader:
 
     def lines(self, text: str) -> Iterator[TextLine]:
         raw = lines_of.without_common_quotation(text.split("\n"))
+        self.fenced = is_manifest(raw)
         found: list[TextLine] = []
         for number, whole in enumerate(raw, 1):
             line = self.line(number, lines_of.clean(whole[:LINE_CHARACTERS]))
