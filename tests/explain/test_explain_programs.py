@@ -258,3 +258,29 @@ def test_a_log_that_is_no_proof_is_a_problem_of_who_takes_it_for_one(said, noted
     found = explained(f"{said}\n\n{log}").machines
     assert ("proof-misread" in {one.code for m in found for one in m.notes}) is noted
     assert ("proof-misread" in {one.code for m in found for one in m.established}) is not noted
+
+
+@pytest.mark.parametrize(
+    ("line", "kind", "shown"),
+    [
+        ("n1:7:7 [0] NCCL INFO Registered dmabuf region 0x7f00 of 4096 Bytes", "working", "as a dma-buf"),
+        ("/b/common.cpp:108: ibv_reg_dmabuf_mr handle 0x7f54c8 mr 0x55d0c0", "working", "as a dma-buf"),
+        ("[   12.345678] efa: Acquired peer memory using P2P", "working", "by its address"),
+        ("using DMA-BUF for GPU buffer address at 0x7f00 aligned at 0x7f00", "nothing", "as a dma-buf"),
+        ("libfabric:4:1::efa:mr:efa_mr():506<info> Registering dmabuf MR: fd=70", "nothing", "a dma-buf"),
+        ("n1:7:7 [0] NCCL INFO GIN/Plugin: Assigned plugin GIN_IB_PROXY type 2 to comm", "nothing", "proxy"),
+    ],
+)
+def test_a_text_that_shows_what_is_in_use_is_told_so(line: str, kind: str, shown: str):
+    answer = explained(f"{line}\n").answer
+
+    assert answer.kind == kind
+    assert "line 1 shows" in answer.sentence and shown in answer.sentence
+
+
+def test_what_fails_beside_a_proof_is_quoted_as_failing():
+    text = "ibv_reg_dmabuf_mr handle 0x7f54c8 mr 0x55d0c0\nRuntimeError: frobnication failed\n"
+    answer = explained(text).answer
+
+    assert "gdr knows no cause" in answer.sentence
+    assert [line.line for line in answer.lines] == [1, 2]
