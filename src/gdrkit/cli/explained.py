@@ -9,7 +9,7 @@ from msgspec import structs
 
 from gdrkit.explain.explanation import Answer, AnswerKind, Explanation, QuotedLine, RankedCause, Sureness
 from gdrkit.jobs.document import NcclDocument, exit_code
-from gdrkit.jobs.pasted import PastedJob
+from gdrkit.jobs.pasted import Example, PastedJob
 from gdrkit.report.pages import code_page
 
 if TYPE_CHECKING:
@@ -26,13 +26,19 @@ class ExplainedText(Explanation, frozen=True, kw_only=True, tag_field="schema", 
 
 
 def agreeing(
-    explanation: Explanation, job: PastedJob | None, file: CheckedFile | None = None
+    explanation: Explanation, job: PastedJob | Example | None, file: CheckedFile | None = None
 ) -> Explanation:
     """The explanation, headed by what the log proves, or by what `gdr config check` finds in a file of
     manifests, if its own answer finds no problem or nothing."""
     answer = explanation.answer
     if file is not None and answer.kind in FINDS_NOTHING and file.worst not in ("", "note"):
         return structs.replace(explanation, answer=_of_file(file))
+    if isinstance(job, Example):
+        return (
+            structs.replace(explanation, answer=_undecided(answer))
+            if answer.kind in UNPROVEN
+            else explanation
+        )
     if job is None or answer.kind not in (AnswerKind.HARMLESS, AnswerKind.NOTHING):
         return explanation
     verdict = job.document.verdict
@@ -55,6 +61,20 @@ def agreeing(
 
 
 FINDS_NOTHING = (AnswerKind.HARMLESS, AnswerKind.NOTHING, AnswerKind.DOCUMENTATION)
+
+
+UNPROVEN = (AnswerKind.HARMLESS, AnswerKind.NOTHING, AnswerKind.WORKING)
+"""Answers that rest on lines which may be examples, or on the lack of others."""
+
+
+def _undecided(answer: Answer) -> Answer:
+    """That lines of NCCL name no process, in a text that people wrote."""
+    return structs.replace(
+        answer, kind=AnswerKind.NOTHING, sureness=Sureness.POSSIBLE, lines=(), others=(),
+        sentence="The text has lines of NCCL without the process that printed them: they may be examples, so"
+        " they prove nothing.",
+        now=("Give gdr nccl the log itself, with host and process in front of each line.",),
+    )  # fmt: skip
 
 
 def _of_file(file: CheckedFile) -> Answer:
@@ -96,10 +116,12 @@ def explained_text(explanation: Explanation, job: PastedJob | None) -> Explained
     return ExplainedText(**structs.asdict(explanation), job=job.document if job else None)
 
 
-def combined_exit_code(explanation: Explanation, job: PastedJob | None) -> int:
+def combined_exit_code(explanation: Explanation, job: PastedJob | Example | None) -> int:
     """That of `gdr nccl` for a log; for a text with other parts the worse of the two, if the log decides."""
     if job is None:
         return explanation.exit_code
+    if isinstance(job, Example):
+        return max(3, explanation.exit_code, key=WORSE.index)
     of_job = exit_code(job.document)
     if job.is_whole_text:
         return of_job

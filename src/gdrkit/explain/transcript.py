@@ -17,6 +17,7 @@ from gdrkit.explain.attribution import Attribution
 from gdrkit.explain.recognition import is_output
 from gdrkit.explain.wrappers import unwrap
 from gdrkit.facts.manifest_excerpts import is_manifest
+from gdrkit.formats.sentences import is_sentence
 
 LINE_CHARACTERS = 4096
 """Length at which a line is cut. The longest output of these programs is a kernel message of 2048
@@ -148,7 +149,7 @@ class _Reader:
         """Whether an unrecognized line is output of the command before it."""
         if not self.command:
             return False
-        return self.fenced or not (blank or lines_of.is_sentence(text))
+        return self.fenced or not (blank or is_sentence(text))
 
     def _host(self) -> str:
         """The machine that prints: the target of a remote command, else the machine of the prompt."""
