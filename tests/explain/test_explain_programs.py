@@ -284,3 +284,31 @@ def test_what_fails_beside_a_proof_is_quoted_as_failing():
 
     assert "gdr knows no cause" in answer.sentence
     assert [line.line for line in answer.lines] == [1, 2]
+
+
+MEMORY = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.00 GiB\n"
+REFUSED = "n1:1:2 [0] NCCL WARN socketStartConnect: Connect to 10.0.0.2<4> failed : Connection refused\n"
+UNUSED = (
+    "[1.2] [n1:5:0]  ucp_context.c:1323 UCX  WARN  transport 'efa' is not available, please use one or more"
+    " of: ib, srd, tcp\n"
+)
+SHM = "n1:1:2 [0] NCCL WARN Error: failed to extend /dev/shm/nccl-abc to 9637892 bytes\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        (f"{MEMORY}{SHM}", 1),  # the first error
+        (f"{SHM}{MEMORY}", 1),
+        (f"{UNUSED}{MEMORY}", 2),  # an error before a warning
+        (f"{UNUSED}{SHM}", 2),  # NCCL's WARN is an error
+        (f"{UNUSED}step 1\n", 1),  # a warning alone
+        (f"{REFUSED}{MEMORY}", 2),  # what follows from an error elsewhere
+        (f"CUDA out of memory on rank 3\n\nIt fails each time:\n\n{SHM}{MEMORY}", 6),  # what the title names
+    ],
+)
+def test_of_several_lines_about_something_else_the_one_that_explains_the_others_leads(text: str, line: int):
+    answer = explained(text).answer
+
+    assert answer.kind == "elsewhere"
+    assert [one.line for one in answer.lines] == [line]
