@@ -11,7 +11,7 @@ MOSTLY = 0.5
 """The share of a log's lines that NCCL prints: between them are empty lines and those of the program."""
 
 LONGEST_BYTES = 512 << 10
-"""A longer text is a log: nobody writes one."""
+"""A longer text is a log: people write shorter ones."""
 
 NOTE = "lines of NCCL without the process that printed them may be examples in this text, and do not count"
 

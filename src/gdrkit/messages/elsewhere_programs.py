@@ -1,4 +1,4 @@
-"""Remarks of programs that want GPU memory on the network, which are no failure of it, or not of it."""
+"""Remarks of programs that want GPU memory on the network, about something else than that path."""
 
 from __future__ import annotations
 
