@@ -28,7 +28,7 @@ class OtherLine(Struct, frozen=True):
 
 def other_line(lines: tuple[TextLine, ...], *, one_host: bool = False) -> OtherLine | None:
     """The line about something else that weighs most; None if there is none. Of several that weigh the same,
-    one that people speak of precedes the others, and an error precedes a warning; then the first counts:
+    one that people mention precedes the others, and an error precedes a warning; then the first counts:
     later errors often follow from it. `one_host`: all ranks of the jobs are on one host."""
     found = (
         *_messages(lines),

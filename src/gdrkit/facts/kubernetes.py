@@ -145,7 +145,7 @@ def _settings_below(value: Value, key: str) -> Iterator[tuple[int, str, str, str
 
 
 _IN_TEXT = rf"(?<![\w$-])(?P<name>{NAME})=(?P<value>\"[^\"]*\"|'[^']*'|[^\s;&\"']*)"
-"""An assignment in the text of a command or a file, which nobody wrote as a sentence."""
+"""An assignment in the text of a command or a file, where there are no sentences."""
 
 
 @fact
