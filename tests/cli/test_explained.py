@@ -102,6 +102,34 @@ def test_a_text_without_a_log_has_no_job(tmp_path: Path, capsys, text: str):
     assert json.loads(capsys.readouterr().out)["job"] is None
 
 
+CHANNEL = "NCCL INFO Channel 00/0 : 0[0] -> 1[0] [send] via NET/IB/0"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [CHANNEL, f"{CHANNEL}/GDRDMA", CHANNEL.removeprefix("NCCL INFO "), f"> {CHANNEL}"],
+)
+def test_a_line_without_its_process_decides_nothing_in_a_post(both, line: str):
+    (code, job), (explained, explanation) = both(POST.format(line))
+
+    assert (code, explained, job["verdict"]["state"]) == (3, 3, "unknown")
+    assert explanation["answer"]["kind"] == "nothing"
+
+
+@pytest.mark.parametrize(("line", "expected"), [(CHANNEL, 2), (f"{CHANNEL}/GDRDMA", 0)])
+def test_a_line_without_its_process_counts_between_other_output(both, line: str, expected: int):
+    (code, _), (explained, _) = both(f"{line}\nstep=1 loss=2.5\nstep=2 loss=2.4\nstep=3 loss=2.3\n")
+
+    assert (code, explained) == (expected, expected)
+
+
+def test_a_line_with_its_process_counts_in_a_post_beside_one_without(both):
+    (code, job), (explained, explanation) = both(POST.format(f"{CHANNEL}\n\n{DIRECT}"))
+
+    assert (code, explained) == (0, 0)
+    assert explanation["job"]["counts"] == job["counts"]
+
+
 def test_the_page_has_the_legs_after_the_explanation(tmp_path: Path, capsys):
     path = tmp_path / "post.txt"
     path.write_text(BOUNCED)

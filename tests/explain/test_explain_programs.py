@@ -265,3 +265,55 @@ def test_a_note_about_a_program_that_the_text_does_not_name_is_shown_only_with_v
     page = explained("NCCL version 2.21.5+cuda12.4\nthe job is slow")
     assert "gin-unavailable" in as_text(page, verbose=True)
     assert "gin-unavailable" not in as_text(page)
+@pytest.mark.parametrize(
+    ("line", "kind", "shown"),
+    [
+        ("n1:7:7 [0] NCCL INFO Registered dmabuf region 0x7f00 of 4096 Bytes", "working", "as a dma-buf"),
+        ("/b/common.cpp:108: ibv_reg_dmabuf_mr handle 0x7f54c8 mr 0x55d0c0", "working", "as a dma-buf"),
+        ("[   12.345678] efa: Acquired peer memory using P2P", "working", "by its address"),
+        ("using DMA-BUF for GPU buffer address at 0x7f00 aligned at 0x7f00", "nothing", "as a dma-buf"),
+        ("libfabric:4:1::efa:mr:efa_mr():506<info> Registering dmabuf MR: fd=70", "nothing", "a dma-buf"),
+        ("n1:7:7 [0] NCCL INFO GIN/Plugin: Assigned plugin GIN_IB_PROXY type 2 to comm", "nothing", "proxy"),
+    ],
+)
+def test_a_text_that_shows_what_is_in_use_is_told_so(line: str, kind: str, shown: str):
+    answer = explained(f"{line}\n").answer
+
+    assert answer.kind == kind
+    assert "line 1 shows" in answer.sentence and shown in answer.sentence
+
+
+def test_what_fails_beside_a_proof_is_quoted_as_failing():
+    text = "ibv_reg_dmabuf_mr handle 0x7f54c8 mr 0x55d0c0\nRuntimeError: frobnication failed\n"
+    answer = explained(text).answer
+
+    assert "gdr knows no cause" in answer.sentence
+    assert [line.line for line in answer.lines] == [1, 2]
+
+
+MEMORY = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.00 GiB\n"
+REFUSED = "n1:1:2 [0] NCCL WARN socketStartConnect: Connect to 10.0.0.2<4> failed : Connection refused\n"
+UNUSED = (
+    "[1.2] [n1:5:0]  ucp_context.c:1323 UCX  WARN  transport 'efa' is not available, please use one or more"
+    " of: ib, srd, tcp\n"
+)
+SHM = "n1:1:2 [0] NCCL WARN Error: failed to extend /dev/shm/nccl-abc to 9637892 bytes\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        (f"{MEMORY}{SHM}", 1),  # the first error
+        (f"{SHM}{MEMORY}", 1),
+        (f"{UNUSED}{MEMORY}", 2),  # an error before a warning
+        (f"{UNUSED}{SHM}", 2),  # NCCL's WARN is an error
+        (f"{UNUSED}step 1\n", 1),  # a warning alone
+        (f"{REFUSED}{MEMORY}", 2),  # what follows from an error elsewhere
+        (f"CUDA out of memory on rank 3\n\nIt fails each time:\n\n{SHM}{MEMORY}", 6),  # what the title names
+    ],
+)
+def test_of_several_lines_about_something_else_the_one_that_explains_the_others_leads(text: str, line: int):
+    answer = explained(text).answer
+
+    assert answer.kind == "elsewhere"
+    assert [one.line for one in answer.lines] == [line]

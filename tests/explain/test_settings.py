@@ -6,7 +6,6 @@ from hypothesis import strategies as st
 
 from gdrkit.explain.settings import settings
 from gdrkit.explain.transcript import read
-from gdrkit.facts import nccl_lines
 from tests.explain.explaining import explained
 
 SET = ("NCCL_IB_DISABLE", "1")
@@ -15,8 +14,7 @@ RAN = f"```\n{LOG}```\n"
 
 
 def found(text: str) -> list[tuple[str, str]]:
-    lines = settings(read(text))
-    return [(one.name, one.value) for line in lines.values() for one in nccl_lines.given(line)]
+    return [setting for given in settings(read(text)).values() for setting in given]
 
 
 @pytest.mark.parametrize(

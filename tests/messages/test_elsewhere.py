@@ -89,6 +89,16 @@ LINES = (
     "rmmod: ERROR: Module nvidia_peermem is in use",
     "NVRM: The NVIDIA GPU 0000:01:00.0 installed in this system is not supported by the NVIDIA 590 driver",
     "pcieport 0000:00:00.0: AER: Uncorrectable (Fatal) error message received from 0000:01:00.0",
+    "DOCA_GPUNETIO_DISABLE_GDRCOPY is set, disabling GDRCopy",
+    "Mellanox PeerDirect Supported: False",
+    "I0116 rdma_context.cpp:1267] No GPU device is explicitly mapped to RNIC mlx5_0; skip DMA-BUF affinity"
+    " validation",
+    "W0116 nvlink_transport.cpp:701] Memory region 0x7f00 is not allocated by cuMemCreate, but it can",
+    "Failed to load CUDA runtime library: libcudart.so: cannot open shared object file",
+    "GPU touch not available in kernel plugin",
+    "[1.2] [n1:5:0] gdaki.c:249 UCX  DIAG  no active primary CUDA context on any device. Please set "
+    "UCX_IB_GDA_RETAIN_INACTIVE_CTX=yes to retain inactive context.",
+    "n1:1:2 [0] NCCL INFO dlerror=libnccl-net.so: cannot open shared object file: No such file or directory",
 )
 """One line for each row, in the order of the rows."""
 
@@ -125,6 +135,8 @@ def test_a_row_has_sentences_without_a_full_stop_and_a_source(row):
         "UCX  ERROR gdr_pin_buffer failed. length :65536 ret:22",
         "NCCL WARN Error while attaching to shared memory segment /dev/shm/nccl-a, error: Permission denied",
         "NCCL INFO P2P is disabled between connected GPUs 1 and 0",
+        "Mellanox PeerDirect Supported: True",
+        "NCCL INFO NET/Plugin: Loaded net plugin Libfabric (v8) from libnccl-net.so",
     ],
 )
 def test_a_similar_line_is_not_recognised(line):

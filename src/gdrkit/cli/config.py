@@ -357,4 +357,4 @@ def _check(options: Namespace) -> int:
 
 
 def _code(found: CheckedFile) -> int:
-    return {"error": BLOCKED, "unreadable": UNKNOWN, "warning": WARNING, "": OK}[found.worst]
+    return {"error": BLOCKED, "unreadable": UNKNOWN, "warning": WARNING, "note": OK, "": OK}[found.worst]

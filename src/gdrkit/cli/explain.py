@@ -42,15 +42,16 @@ def parser() -> Parser:
 def main(arguments: list[str]) -> int:
     options = parser().parse(arguments)
 
-    from gdrkit.cli.explained import agreeing, combined_exit_code, explained_text
+    from gdrkit.cli.explained import agreeing, combined_exit_code, explained_text, manifest_faults
     from gdrkit.cli.files import shown
     from gdrkit.explain.explain import explain
     from gdrkit.explain.pasted_host import PastedHost
-    from gdrkit.jobs.pasted import pasted_job
+    from gdrkit.jobs.pasted import PastedJob, pasted_job
 
     content = _content(options.file)
-    job = pasted_job(content, shown(options.file)) if b"NCCL" in content or b"NET/" in content else None
-    explanation = agreeing(explain(PastedHost(content)), job)
+    log = pasted_job(content, shown(options.file)) if b"NCCL" in content or b"NET/" in content else None
+    explanation = agreeing(explain(PastedHost(content)), log, manifest_faults(content, shown(options.file)))
+    job = log if isinstance(log, PastedJob) else None
     if options.quiet:
         pass
     elif options.json:
@@ -67,7 +68,7 @@ def main(arguments: list[str]) -> int:
             words = text_of_job(job.document, colour=terminal, width=text_width())
             page += f"\nThe job of the NCCL log\n{words}"
         write(page, styled=terminal)
-    return combined_exit_code(explanation, job)
+    return combined_exit_code(explanation, log)
 
 
 def _content(file: str) -> bytes:

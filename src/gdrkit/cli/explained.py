@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from gdrkit.explain.explanation import Answer, AnswerKind, Explanation, RankedCause, Sureness
+from gdrkit.explain.explanation import Answer, AnswerKind, Explanation, QuotedLine, RankedCause, Sureness
 from gdrkit.jobs.document import NcclDocument, exit_code
-from gdrkit.jobs.pasted import PastedJob
+from gdrkit.jobs.pasted import Example, PastedJob
 from gdrkit.report.pages import code_page
+
+if TYPE_CHECKING:
+    from gdrkit.repair.config.fault import CheckedFile
 
 WORSE = (0, 1, 3, 2)
 """Exit codes, each worse than the one before."""
@@ -21,9 +25,20 @@ class ExplainedText(Explanation, frozen=True, kw_only=True, tag_field="schema", 
     job: NcclDocument | None  # as `gdr nccl --json` writes it; null without a log
 
 
-def agreeing(explanation: Explanation, job: PastedJob | None) -> Explanation:
-    """The explanation, headed by what the log proves if its own answer finds no problem or nothing."""
+def agreeing(
+    explanation: Explanation, job: PastedJob | Example | None, file: CheckedFile | None = None
+) -> Explanation:
+    """The explanation, headed by what the log proves, or by what `gdr config check` finds in a file of
+    manifests, if its own answer finds no problem or nothing."""
     answer = explanation.answer
+    if file is not None and answer.kind in FINDS_NOTHING and file.worst not in ("", "note"):
+        return structs.replace(explanation, answer=_of_file(file))
+    if isinstance(job, Example):
+        return (
+            structs.replace(explanation, answer=_undecided(answer))
+            if answer.kind in UNPROVEN
+            else explanation
+        )
     if job is None or answer.kind not in (AnswerKind.HARMLESS, AnswerKind.NOTHING):
         return explanation
     verdict = job.document.verdict
@@ -45,6 +60,45 @@ def agreeing(explanation: Explanation, job: PastedJob | None) -> Explanation:
     return structs.replace(explanation, answer=headed)
 
 
+FINDS_NOTHING = (AnswerKind.HARMLESS, AnswerKind.NOTHING, AnswerKind.DOCUMENTATION)
+
+
+UNPROVEN = (AnswerKind.HARMLESS, AnswerKind.NOTHING, AnswerKind.WORKING)
+"""Answers that rest on lines which may be examples, or on the lack of others."""
+
+
+def _undecided(answer: Answer) -> Answer:
+    """That lines of NCCL name no process, in a text that people wrote."""
+    return structs.replace(
+        answer, kind=AnswerKind.NOTHING, sureness=Sureness.POSSIBLE, lines=(), others=(),
+        sentence="The text has lines of NCCL without the process that printed them: they may be examples, so"
+        " they prove nothing.",
+        now=("Give gdr nccl the log itself, with host and process in front of each line.",),
+    )  # fmt: skip
+
+
+def _of_file(file: CheckedFile) -> Answer:
+    """The first of the worst faults of a file of manifests, and where to see the others."""
+    fault = next(fault for fault in file.faults if fault.severity == file.worst)
+    count = sum(fault.severity != "note" for fault in file.faults)
+    kinds = ", ".join(dict.fromkeys(found.kind for found in file.documents))
+    found = f"a fault in this file{f' ({kinds})' if kinds else ''}"
+    return Answer(
+        kind=AnswerKind.ELSEWHERE, sentence=f"gdr config check finds {found}: {fault.message}.",
+        cause=None, subject="", machine="", sureness=Sureness.CERTAIN, claimed=False,
+        lines=(QuotedLine(fault.line, fault.seen),), others=(),
+        now=(f"Correct line {fault.line}. `gdr config check FILE` shows all {count} faults.",),
+    )  # fmt: skip
+
+
+def manifest_faults(content: bytes, name: str) -> CheckedFile | None:
+    """What `gdr config check` finds in a text that is a file of manifests; None for any other text."""
+    from gdrkit.facts.manifest_excerpts import is_manifest
+    from gdrkit.repair.config.check import check
+
+    return check(content, name) if is_manifest(content.decode("utf-8", "replace").splitlines()) else None
+
+
 MOST_CAUSES = 5
 
 
@@ -62,10 +116,12 @@ def explained_text(explanation: Explanation, job: PastedJob | None) -> Explained
     return ExplainedText(**structs.asdict(explanation), job=job.document if job else None)
 
 
-def combined_exit_code(explanation: Explanation, job: PastedJob | None) -> int:
+def combined_exit_code(explanation: Explanation, job: PastedJob | Example | None) -> int:
     """That of `gdr nccl` for a log; for a text with other parts the worse of the two, if the log decides."""
     if job is None:
         return explanation.exit_code
+    if isinstance(job, Example):
+        return max(3, explanation.exit_code, key=WORSE.index)
     of_job = exit_code(job.document)
     if job.is_whole_text:
         return of_job

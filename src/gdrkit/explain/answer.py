@@ -32,7 +32,7 @@ from gdrkit.explain.subject import Topics
 from gdrkit.explain.told import is_told
 from gdrkit.explain.transcript import TextLine
 from gdrkit.explain.unexplained import reports_failure, unexplained
-from gdrkit.messages import elsewhere
+from gdrkit.messages import elsewhere, proofs
 from gdrkit.report.pages import code_page
 
 NAMED = 4.0
@@ -297,7 +297,23 @@ def _working(machines: Iterable[TextMachine], failing: QuotedLine | None) -> Ans
                     sureness=Sureness.CERTAIN,
                     lines=(QuotedLine(fact.line, fact.text), *(() if failing is None else (failing,))),
                 )
-    return None
+    return _in_use(machines, failing)
+
+
+def _in_use(machines: Iterable[TextMachine], failing: QuotedLine | None) -> Answer | None:
+    """What lines of programs show to be in use, where nothing else decides: a proof of the path first."""
+    shown = [fact for machine in machines for fact in machine.known if fact.name in proofs.PROGRAMS]
+    proof = min(shown, key=lambda fact: not proofs.proves_direct(fact.value), default=None)
+    if proof is None or proof.line is None:
+        return None
+    direct = proofs.proves_direct(proof.value)
+    words = "The text shows no failure" if failing is None else "gdr knows no cause of what fails here"
+    return _plain(
+        AnswerKind.WORKING if direct else AnswerKind.NOTHING,
+        f"{words}; line {proof.line} shows of {proof.name}: {proof.value}.",
+        sureness=Sureness.CERTAIN,
+        lines=(*((QuotedLine(proof.line, proof.text),) * direct), *(() if failing is None else (failing,))),
+    )
 
 
 def _documentation(said: tuple[Sentence, ...], named: tuple[Claim, ...]) -> Answer:

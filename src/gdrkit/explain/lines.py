@@ -7,6 +7,8 @@ import re
 
 from msgspec import Struct
 
+from gdrkit.formats.sentences import ENGLISH, has_words_of_others
+
 _LETTERS = {
     **str.maketrans("\u2018\u2019\u201b\u201c\u201d\u201f\u00a0\u2007\u202f", "'''\"\"\"   "),
     **dict.fromkeys(map(ord, "\u2010\u2011\u2012\u2013\u2212"), "-"),
@@ -27,25 +29,12 @@ COMMANDS = {
 }  # fmt: skip
 """Programs that make a line a command even without a prompt."""
 
-_ENGLISH = {
-    "a", "an", "and", "are", "as", "at", "be", "but", "by", "can", "could", "did", "do", "does", "for",
-    "from", "gives", "had", "has", "have", "i", "if", "in", "is", "it", "its", "me", "my", "no", "not",
-    "of", "on", "or", "our", "says", "shows", "so", "that", "the", "then", "there", "they", "this", "to",
-    "was", "we", "were", "what", "when", "which", "will", "with", "without", "would", "you", "your",
-    "returns", "fails", "works", "lists", "prints", "reports", "outputs", "only",
-}  # fmt: skip
-
 
 def is_command(text: str) -> bool:
     """Whether a line begins with one of these programs, and does not read as a sentence."""
     words = text.lower().split()
     starts = len(words) > 1 and words[words[0] == "sudo"] in COMMANDS
-    return starts and not _ENGLISH.intersection(words) and not _has_words_of_others(text)
-
-
-def _has_words_of_others(text: str) -> bool:
-    """Whether a text has Chinese, Japanese or Korean words, which no command has: a sentence about it."""
-    return not text.isascii() and re.search("[\u3040-\u30ff\u4e00-\u9fff\uac00-\ud7af]", text) is not None
+    return starts and not ENGLISH.intersection(words) and not has_words_of_others(text)
 
 
 class TypedCommand(Struct, frozen=True):
@@ -134,7 +123,6 @@ _PATTERNS = {
         r"|\b(?:for example|for instance|e\.g\.|such as|something like|instead of)[^.]*:$"
         r"|\b(?:known|possible) errors?\b.*:$|\btroubleshooting\b"
     ),
-    "sentence_end": r"[.?!:][\"')]?$",
 }
 
 
@@ -202,7 +190,7 @@ def _is_command(text: str) -> bool:
     if not words or words[0].rpartition("/")[2] not in COMMANDS or words[-1].endswith((".", "?", ",")):
         return False
     plain = {word.lower().strip(",") for word in words[1:]}
-    return not plain & _ENGLISH and not _has_words_of_others(text)
+    return not plain & ENGLISH and not has_words_of_others(text)
 
 
 def is_machine(text: str) -> bool:
@@ -233,13 +221,6 @@ def without_comment_mark(text: str) -> str:
     if text.lstrip()[:1] in ("#", "/") and not text.lstrip().startswith("/proc"):
         return _compiled("comment").sub("", text, count=1)
     return text
-
-
-def is_sentence(text: str) -> bool:
-    """Whether an unrecognized line reads like something that a person wrote."""
-    words = text.lower().split()
-    english = sum(word.strip(".,;:!?'\"()") in _ENGLISH for word in words)
-    return english >= 2 or (english == 1 and _compiled("sentence_end").search(text.strip()) is not None)
 
 
 def is_advice(text: str) -> bool:

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from gdrkit.explain.blocks import EVIDENCE, Block
 from gdrkit.explain.lines import is_kernel_line
-from gdrkit.explain.settings import settings
+from gdrkit.explain.settings import as_line, settings
 from gdrkit.explain.transcript import TextLine
 from gdrkit.facts import kubernetes, nccl_log, perftest_log
 
@@ -112,7 +112,11 @@ def _job_environment(
     sets variables, too.
 
     A job has lines of NCCL or of its tests, or is a command with variables that printed something."""
-    found = settings(lines)
+    found = {
+        number: as_line(given)
+        for number, given in settings(lines).items()
+        if any("NCCL_" in name for name, _ in given)
+    }
     ran = any(
         block.lines and block.number in found and "NCCL_" in block.command.partition(" ")[2]
         for block in blocks

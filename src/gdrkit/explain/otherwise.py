@@ -11,6 +11,7 @@ from msgspec import Struct
 from gdrkit.explain.misspelt import misspelt
 from gdrkit.explain.ranking import BY_LINE, NOTE, QUOTED
 from gdrkit.explain.transcript import TextLine
+from gdrkit.explain.unexplained import is_raised
 from gdrkit.messages import elsewhere
 
 
@@ -26,15 +27,33 @@ class OtherLine(Struct, frozen=True):
 
 
 def other_line(lines: tuple[TextLine, ...], *, one_host: bool = False) -> OtherLine | None:
-    """The line about something else that weighs most, the first of several; None if there is none.
-    `one_host`: all ranks of the jobs are on one host."""
+    """The line about something else that weighs most; None if there is none. Of several that weigh the same,
+    one that people mention precedes the others, and an error precedes a warning; then the first counts:
+    later errors often follow from it. `one_host`: all ranks of the jobs are on one host."""
     found = (
         *_messages(lines),
         *_misspelt(lines),
         *_unequal_plugins(lines),
         *(_needs_no_network(lines) if one_host else ()),
     )
-    return max(found, key=lambda other: other.weight, default=None)
+    spoken = {other.means for other in found if not _is_printed(other.line)}
+    return max(
+        found,
+        key=lambda other: (other.weight, other.means in spoken, not _warns(other.line.text)),
+        default=None,
+    )
+
+
+def _is_printed(line: TextLine) -> bool:
+    return line.kind in ("machine", "shown") or is_raised(line.text)
+
+
+def _warns(text: str) -> bool:
+    """Whether a program says that a line is a warning or less. NCCL calls its errors WARN."""
+    return "NCCL WARN" not in text and _WARNING.search(text) is not None
+
+
+_WARNING = re.compile(r"\b(?:WARN(?:ING)?|Warning|warning|INFO|info|DIAG|DEBUG)\b|^(?:[WI]\d{4} )")
 
 
 WEIGHTS = {"failure": BY_LINE, "follows": NOTE, "harmless": NOTE / 2}
@@ -44,7 +63,7 @@ def _messages(lines: Iterable[TextLine]) -> Iterator[OtherLine]:
     for line in lines:
         match = elsewhere.match(line.text)
         if match is not None:
-            said = 1 if line.kind in ("machine", "shown") else QUOTED
+            said = 1 if _is_printed(line) else QUOTED
             yield OtherLine(
                 line,
                 match.means,

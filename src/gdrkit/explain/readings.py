@@ -12,18 +12,15 @@ from collections.abc import Iterable, Iterator
 
 from msgspec import Struct
 
-from gdrkit.consumers.nccl_levels import gdr_level
 from gdrkit.explain.blocks import EVIDENCE, blocks
 from gdrkit.explain.explanation import SET
 from gdrkit.explain.settings import settings
 from gdrkit.explain.transcript import TextLine
-from gdrkit.facts import nccl_lines
 from gdrkit.facts.gpu import VGPU_NAME
 from gdrkit.formats import topo_matrix
 from gdrkit.formats.errors import FormatError
 from gdrkit.messages import registration
-from gdrkit.rules.disabled_by_env import turned_off_by
-from gdrkit.rules.gdr_level import NAME as GDR_LEVEL
+from gdrkit.rules.setting_codes import OF_MNNVL, codes_of
 
 DISTANCES = ("PIX", "PXB", "PHB", "NODE", "SYS")
 """Nearest first. NCCL's default level allows the first two: NCCL src/graph/paths.cc."""
@@ -213,8 +210,11 @@ def _gid_index(lines: tuple[TextLine, ...]) -> tuple[int, TextLine] | None:
     """The value of NCCL_IB_GID_INDEX, and the line that sets or prints it; None if none does."""
     given = settings(lines)
     for line in lines:
-        found = _compiled("gid_index").search(given.get(line.number, line.text))
-        if found is not None and (line.number in given or line.kind == "machine"):
+        for name, value in given.get(line.number, ()):
+            if name == GID_INDEX and value.isdecimal() and len(value) <= MOST_DIGITS:
+                return int(value), line
+        found = _compiled("gid_index").search(line.text) if line.kind == "machine" else None
+        if found is not None:
             return int(found[1]), line
     return None
 
@@ -254,13 +254,8 @@ a job of NCCL registers more."""
 
 
 def _configured(lines: tuple[TextLine, ...]) -> Iterator[Reading]:
-    """Lines of modprobe's configuration that keep NVIDIA's modules from loading; a level that NCCL does not
-    know; and PyTorch's allocator whose memory older versions cannot register, where that failed."""
-    for number, setting in settings(lines).items():
-        level = _compiled("level").search(setting)
-        if level is not None and gdr_level(level[1]) is None:
-            position = next(index for index, line in enumerate(lines) if line.number == number)
-            yield Reading(lines[position], position, ("gdr-level-ignored",), f"{level[1]!r} is not a level")
+    """Lines of modprobe's configuration that keep NVIDIA's modules from loading; and PyTorch's allocator
+    whose memory older versions cannot register, where that failed."""
     unregistered = any(registration.causes(line.text) for line in lines)
     for position, line in enumerate(lines):
         if line.kind == "prose" and len(line.text.split()) > MOST_WORDS:
@@ -287,22 +282,19 @@ def _transports(lines: tuple[TextLine, ...]) -> Iterator[Reading]:
 
 
 def _switched_off(lines: tuple[TextLine, ...]) -> Iterator[Reading]:
-    """Settings in commands, scripts and manifests that turn RDMA or a direct path off."""
+    """Settings in commands, scripts and manifests that turn RDMA or a direct path off, or that NCCL ignores.
+
+    What turns NVLink between hosts off is read in sentences alone: most jobs never have it."""
     given = settings(lines)
     for position, line in enumerate(lines):
-        for setting in nccl_lines.given(given.get(line.number, "")):
-            if code := _turns_off(setting.name, setting.value):
-                yield Reading(line, position, (code,), SET)
+        for name, value in given.get(line.number, ()):
+            for code in codes_of(name, value):
+                if code not in OF_MNNVL.values():
+                    note = f"{value!r} is not a level" if code == "gdr-level-ignored" else SET
+                    yield Reading(line, position, (code,), note)
 
 
-def _turns_off(name: str, value: str) -> str:
-    """The code for what a setting turns off; "" if it turns nothing off."""
-    if code := turned_off_by(name, value):
-        return code
-    return LEVEL if name == GDR_LEVEL and gdr_level(value, "") == "LOC" else ""
-
-
-LEVEL = "gdr-level-too-low"
+GID_INDEX, MOST_DIGITS = "NCCL_IB_GID_INDEX", 4
 MOST_WORDS = 3
 """Words of a line of modprobe's configuration, without a code block, at most."""
 
@@ -348,13 +340,12 @@ _PATTERNS = {
     "taken_for_host": r"UCX CUDA support was not found|memory is detected as host"
     r"|invalid permissions for mapped object",
     "command": r"\b(?:mpirun|mpiexec|prterun|srun|export|env) |-x UCX_TLS=",
-    "level": r"\bNCCL_NET_GDR_LEVEL=[\"']?([^\s\"']{1,40})",
     "limit": (
         r"\s*max locked memory\s+\(kbytes, -l\)\s+(?P<kbytes>\d{1,12})"
         r"|\s*-l: locked-in-memory size \(kbytes\)\s+(?P<pages>\d{1,12})"
         r"|Max locked memory\s+(?P<bytes>\d{1,15})\s+\S+\s+bytes"
     ),
-    "gid_index": r"NCCL_IB_GID_INDEX(?: set by environment to |=)(\d{1,4})\b",
+    "gid_index": rf"{GID_INDEX}(?: set by environment to |=)(\d{{1,4}})\b",
     "listed_gpu": (
         r"(?:GPU \d+: |Product Name\s*: |\|\s+\d+\s+|device name = \[)"
         r"(?P<name>(?:NVIDIA|GRID|Tesla) [\w -]{2,40}?)(?= \(|\]|\s{2,}|\s*$)"

@@ -15,8 +15,9 @@ from collections.abc import Iterable, Iterator
 from msgspec import Struct
 
 from gdrkit.explain.attribution import is_byline, is_page_header
-from gdrkit.explain.lines import is_command, is_machine, is_sentence
+from gdrkit.explain.lines import is_command, is_machine
 from gdrkit.explain.transcript import TextLine
+from gdrkit.formats.sentences import is_sentence
 
 MAX_SENTENCES, MAX_CHARACTERS = 400, 500
 """Sentences that are read, and the length at which one is cut. A report of a problem is shorter."""

@@ -6,65 +6,68 @@ import functools
 import re
 from collections.abc import Iterable, Mapping
 
+from gdrkit.explain.manifests import manifests
 from gdrkit.explain.transcript import TextLine
-from gdrkit.facts import nccl_lines
+from gdrkit.facts.assignments import NAME, OPTIONS, assigned, declared
+from gdrkit.facts.kubernetes import settings_of
+from gdrkit.formats.yaml_text import documents
 
-_QUOTED = r"\"[^\"]{0,400}\"|'[^']{0,400}'"
-_VALUE = rf"(?P<value>{_QUOTED}|[^\s,;}}#\"']{{1,400}})"
-_NAME = r"[\"']?(?P<name>(?:OFI_)?NCCL_[A-Z0-9_]{1,60})[\"']?"
+Setting = tuple[str, str]
+"""The name of a variable, and its value."""
+
 _PATTERNS = {
-    "dockerfile": rf"ENV\s+{_NAME}[= ]\s*{_VALUE}.*",
-    "mapping": rf"(?:-\s+)?{_NAME}\s*[:=]\s*{_VALUE},?(?:\s+(?:#.*|\\))?",  # YAML, JSON, compose, env
-    "flow": rf"[-\s]*\{{\s*[\"']?name[\"']?:\s*{_NAME},\s*[\"']?value[\"']?:\s*{_VALUE}\s*\}},?",
-    "python": rf"os\.environ\[{_NAME}\]\s*=\s*(?:str\()?{_VALUE}\)?",
-    "named": rf"(?:-\s+)?[\"']?name[\"']?:\s*{_NAME},?",  # Kubernetes, with the value in the next line
-    "value": rf"[\"']?value[\"']?:\s*{_VALUE}",
+    "named": rf"(?:-\s+)?[\"']?name[\"']?:\s*[\"']?(?P<name>{NAME})[\"']?,?",  # Kubernetes, before its value
+    "value": r"[\"']?value[\"']?:\s*(?P<value>\"[^\"]{0,400}\"|'[^']{0,400}'|[^\s,;}#\"']{1,400})",
 }
-FORMS = ("dockerfile", "mapping", "flow", "python")
-"""The forms of a line that sets one variable, and has nothing else."""
 
 
-def settings(lines: Iterable[TextLine]) -> Mapping[int, str]:
-    """The lines that set variables of NCCL, by number, in a form that facts/nccl_lines.py reads.
-
-    Sentences are left out, also those that quote an assignment."""
-    found: dict[int, str] = {}
+@functools.lru_cache(maxsize=8)
+def settings(lines: tuple[TextLine, ...]) -> Mapping[int, tuple[Setting, ...]]:
+    """What lines set, by line number. Sentences are left out, also those that quote an assignment."""
+    found = dict(_of_manifests(lines))
     named = ""  # by the line before, in a Kubernetes list
     for line in lines:
-        if line.kind == "quoted":
+        if line.kind == "quoted" or line.number in found:
             continue
         text = line.text.strip()
         value = _compiled("value").fullmatch(text) if named else None
         if value is not None:
-            found[line.number] = f"{named}={_bare(value['value'])}"
-        name = _compiled("named").fullmatch(text) if "NCCL_" in text else None
+            found[line.number] = ((named, value["value"].strip("\"'")),)
+        mentioned = _compiled("any").search(text) is not None
+        name = _compiled("named").fullmatch(text) if mentioned else None
         named = name["name"] if name is not None else ""
-        if "NCCL_" in text and (setting := _of_line(line, text)):
-            found[line.number] = setting
+        if mentioned and (given := _of_line(line, text)):
+            found[line.number] = given
     return found
 
 
-def _of_line(line: TextLine, text: str) -> str:
-    """What a line sets; "" if it sets nothing."""
-    for form in FORMS:
-        found = _compiled(form).fullmatch(text)
-        if found is not None:
-            return f"{found['name']}={_bare(found['value'])}"
+def _of_manifests(lines: tuple[TextLine, ...]) -> Mapping[int, tuple[Setting, ...]]:
+    found: dict[int, tuple[Setting, ...]] = {}
+    for first, text in manifests(lines).items():
+        if _compiled("any").search(text) is None:
+            continue
+        for document in documents(text):
+            for number, name, value, _ in settings_of(document.value) if document.value else ():
+                here = first + number - 1
+                found[here] = (*found.get(here, ()), (name, value))
+    return found
+
+
+def _of_line(line: TextLine, text: str) -> tuple[Setting, ...]:
+    if (found := declared(text)) is not None:
+        return (found,)
     if text.startswith(OPTIONS):  # a line of a command that a backslash continues
         text = f" {text}"
     elif line.kind == "machine" or (line.kind == "prose" and not text.startswith("export ")):
-        return ""
-    return text if any(nccl_lines.given(text)) else ""
+        return ()
+    return tuple(assigned(text))
 
 
-OPTIONS = ("-x ", "-e ", "--env", "-genv ")
-"""Options of launchers and container runtimes that set a variable."""
-
-
-def _bare(value: str) -> str:
-    return value.strip("\"'")
+def as_line(settings: Iterable[Setting]) -> str:
+    """Settings in the form in which facts/assignments.py reads them again."""
+    return "".join(f' -x {name}="{value}"' for name, value in settings)
 
 
 @functools.cache
 def _compiled(name: str) -> re.Pattern[str]:
-    return re.compile(_PATTERNS[name])
+    return re.compile(NAME if name == "any" else _PATTERNS[name])

@@ -50,7 +50,7 @@ _PATTERNS = {
     "rank": r"(?:^|[\s>])(?P<host>[\w.-]{1,80}):\d+:\d+ \[-?\d+\] .{0,40}\brank (?P<rank>\d{1,7})"
     r" nranks (?P<ranks>\d{1,7}) ",
     # NCCL since 2.21, and Mooncake's choice without a NIC
-    "over_nvlink": r"\bMNNVL 1\b|Using cross-node NVLink transport",
+    "over_nvlink": r"\bMNNVL 1\b|Using cross-node NVLink transport|Using MNNVL transport",
     "gpu": r"\bGPUs?\b|cuda|\bVRAM\b|nvidia|nccl|nvshmem|peer_?mem|GeForce|\bGDR|gdr_?copy|nvfs",
     # Other makers keep NCCL's names of variables, and the names of the paths that NVIDIA's module made.
     "nvidia": (

@@ -16,6 +16,8 @@ from gdrkit.explain import lines as lines_of
 from gdrkit.explain.attribution import Attribution
 from gdrkit.explain.recognition import is_output
 from gdrkit.explain.wrappers import unwrap
+from gdrkit.facts.manifest_excerpts import is_manifest
+from gdrkit.formats.sentences import is_sentence
 
 LINE_CHARACTERS = 4096
 """Length at which a line is cut. The longest output of these programs is a kernel message of 2048
@@ -65,6 +67,7 @@ class _Reader:
 
     def lines(self, text: str) -> Iterator[TextLine]:
         raw = lines_of.without_common_quotation(text.split("\n"))
+        self.fenced = is_manifest(raw)
         found: list[TextLine] = []
         for number, whole in enumerate(raw, 1):
             line = self.line(number, lines_of.clean(whole[:LINE_CHARACTERS]))
@@ -146,7 +149,7 @@ class _Reader:
         """Whether an unrecognized line is output of the command before it."""
         if not self.command:
             return False
-        return self.fenced or not (blank or lines_of.is_sentence(text))
+        return self.fenced or not (blank or is_sentence(text))
 
     def _host(self) -> str:
         """The machine that prints: the target of a remote command, else the machine of the prompt."""

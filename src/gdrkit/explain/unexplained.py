@@ -27,11 +27,16 @@ MOST_LINES = 5000
 
 def reports_failure(line: TextLine) -> bool:
     """Whether an output reports a failure. NCCL goes on after what it says at the level INFO."""
-    if _RAISED.match(line.text):
+    if is_raised(line.text):
         return True
     if line.kind not in ("machine", "shown") or "NCCL INFO" in line.text:
         return False
     return _FAILS.search(line.text) is not None and _HARMLESS.search(line.text) is None
+
+
+def is_raised(text: str) -> bool:
+    """Whether a line is the last one of a Python traceback."""
+    return _RAISED.match(text) is not None
 
 
 def unexplained(lines: Iterable[TextLine], said: tuple[Sentence, ...]) -> QuotedLine | None:

@@ -7,9 +7,11 @@ below /var/log/pods. They are optional: a node without them is not a finding.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 from msgspec import Struct
 
+from gdrkit.facts.assignments import NAME
 from gdrkit.facts.driver_files import has_driver_container
 from gdrkit.formats.yaml_values import Scalar, Value, YamlMapping, YamlSequence, at, text_at
 from gdrkit.node import Node, fact, if_missing
@@ -115,6 +117,35 @@ def objects(value: Value, source: str) -> list[Manifest]:
     if not kind and isinstance(at(value, "machine"), YamlMapping):
         kind = "MachineConfiguration"
     return [Manifest(kind, text_at(value, "metadata", "name"), source, value.line, value)] if kind else []
+
+
+def settings_of(value: Value) -> Iterator[tuple[int, str, str, str]]:
+    """The variables of programs that an object sets: line, name, value, and the key that they are below."""
+    yield from _settings_below(value, "")
+
+
+def _settings_below(value: Value, key: str) -> Iterator[tuple[int, str, str, str]]:
+    if isinstance(value, YamlSequence):
+        for item in value.items:
+            yield from _settings_below(item, key)
+    elif isinstance(value, YamlMapping):
+        if (name := text_at(value, "name")) and isinstance(given := at(value, "value"), Scalar):
+            yield given.line, name, given.text, "env"
+        for entry in value.entries:
+            if isinstance(entry.value, Scalar) and re.fullmatch(NAME, entry.key):
+                yield entry.value.line, entry.key, entry.value.text, key
+            else:
+                yield from _settings_below(entry.value, entry.key)
+    elif isinstance(value, Scalar):
+        first = value.line + ("\n" in value.text and not value.quoted)  # a block begins below its key
+        for number, line in enumerate(value.text.split("\n"), first):
+            if not line.lstrip().startswith("#"):
+                for found in re.finditer(_IN_TEXT, line):
+                    yield number, found["name"], found["value"].strip("\"'"), key
+
+
+_IN_TEXT = rf"(?<![\w$-])(?P<name>{NAME})=(?P<value>\"[^\"]*\"|'[^']*'|[^\s;&\"']*)"
+"""An assignment in the text of a command or a file, where there are no sentences."""
 
 
 @fact

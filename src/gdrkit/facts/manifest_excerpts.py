@@ -30,5 +30,24 @@ def excerpts(lines: Iterable[tuple[int, str | None]]) -> Mapping[int, list[Numbe
     return found
 
 
+def is_manifest(lines: Iterable[str]) -> bool:
+    """Whether lines are a file of manifests, and nothing else: an object begins before any other line, and
+    each line has the form of YAML or JSON."""
+    begun = False
+    for text in lines:
+        if not text.strip() or text.startswith(("#", "---")):
+            continue
+        begun = begun or _OPENS.match(text) is not None
+        if not (begun and _is_yaml(text)):
+            return False
+    return begun
+
+
+_OPENS = re.compile(
+    r"\{|(?:apiVersion|kind|metadata|spec|machine|version|variant|ignition|customization|driver|services) *:"
+)
+"""The first line of a file for Kubernetes, Talos, Butane, Helm or compose; JSON begins with a brace."""
+
+
 def _is_yaml(text: str) -> bool:
     return bool(re.match(r"\s*(?:[\w./\"'-]+:(?: |$)|- |#|---$|[}\]{\[])|\s+\S", text))

@@ -10,6 +10,7 @@ import functools
 import re
 from collections.abc import Iterator
 
+from gdrkit.facts.assignments import assigned
 from gdrkit.messages import nccl, nccl_networks
 from gdrkit.messages.message import MessageMatcher
 from gdrkit.messages.nccl_records import Frame, NcclRecord, Variable
@@ -17,7 +18,6 @@ from gdrkit.messages.nccl_records import Frame, NcclRecord, Variable
 HEAD_CHARACTERS = 400
 """How far before the mark a frame can begin: host names have at most 255 characters, hostname(7)."""
 LINE_CHARACTERS = 4096
-COMMAND_CHARACTERS = 8192
 """How much of a line is parsed. NCCL cuts its lines at 1024 or 4096: src/debug.cc."""
 
 
@@ -118,39 +118,7 @@ def _records() -> MessageMatcher:
 
 def given(line: str) -> Iterator[Variable]:
     """Variables set in a line that NCCL did not print: `export`, `mpirun -x`, `docker -e`, output of env."""
-    if "NCCL_" not in line:
-        return
-    line = line[:COMMAND_CHARACTERS]
-    whole = _listed().match(line)
-    if whole is not None:
-        yield Variable(whole["name"], whole["value"].strip("\"'"), resolved=False)
-        return
-    for found in _passed().finditer(line):
-        yield Variable(found["name"], found["value"].strip("\"'"), resolved=False)
-
-
-@functools.cache
-def _listed() -> re.Pattern[str]:
-    return re.compile(
-        rf"^\s*(?:\+ )?(?:export |declare -x |setenv )?(?P<name>{_NAME})[= ](?P<value>{_VALUE})\s*$"
-    )
-
-
-@functools.cache
-def _passed() -> re.Pattern[str]:
-    # mpirun -x, docker -e and --env, mpiexec -genv (with a blank), srun --export=ALL,NAME=VALUE, export of
-    # several, and assignments before a command.
-    return re.compile(
-        rf"(?:\s(?:-x|-e|--env|-genv|export)[ =]|--export=\S*?|^(?:[$#+] )?(?:export |env )?"
-        rf"(?=(?:\w+=\S* +)+{_COMMAND})|(?<=\S) (?={_NAME}=)(?=(?:\w+=\S* +)*{_COMMAND}))"
-        rf"(?P<name>{_NAME})[= ](?P<value>{_VALUE})(?=[\s;,&]|$)"
-    )
-
-
-_NAME = r"(?:OFI_)?NCCL_[A-Z0-9_]+"
-_VALUE = r"\"[^\"]*\"|'[^']*'|[^\s;&\"']*"
-_COMMAND = (
-    r"(?:(?:timeout|numactl|nohup|sudo|time) (?:-?\S+ )?)?(?:\S*/)?"
-    r"(?:mpirun|mpiexec|srun|torchrun|python\d?|deepspeed|accelerate|ray|vllm|\w+_perf)\b"
-)
-"""Programs that start NCCL jobs: launchers, frameworks and NCCL's own tests."""
+    if "NCCL_" in line:
+        for name, value in assigned(line):
+            if name.startswith(("NCCL_", "OFI_NCCL_")):
+                yield Variable(name, value, resolved=False)

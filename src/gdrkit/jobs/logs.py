@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from msgspec import Struct
@@ -18,6 +18,7 @@ from gdrkit.formats.compressed import compression, damage, decoder
 from gdrkit.formats.errors import FormatError
 from gdrkit.jobs.tally import Tally
 from gdrkit.jobs.wrapping import Unwrapper
+from gdrkit.jobs.written import LONGEST_BYTES, NOTE, nccl_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -129,11 +130,19 @@ def count(tally: Tally, number: int, section: LogSection, path: str, progress: C
     try:
         pieces = _pieces(stream, section, progress)
         head = next(pieces, b"")
-        if compression(head):
-            pieces = _unpacked(compression(head), head, pieces)
+        packed = compression(head)
+        if packed:
+            pieces = _unpacked(packed, head, pieces)
             head = next(pieces, b"")
         if b"\0" in head[:HEAD_BYTES]:
             return "not a text file"
+        if not packed and section.end < 0 and len(head) <= LONGEST_BYTES:
+            more = next(pieces, b"")
+            text = None if more else nccl_text(Unwrapper(head[:HEAD_BYTES]).feed(head))
+            if text is not None and text.dropped:
+                tally.feed("\n".join((*text.lines, "")).encode(), number)
+                return NOTE
+            pieces = chain(filter(None, (more,)), pieces)
         _feed(tally, number, Unwrapper(head[:HEAD_BYTES]), head, pieces)
     except FormatError as error:
         return str(error)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from gdrkit.messages import elsewhere_hardware, elsewhere_jobs
+from gdrkit.messages import elsewhere_hardware, elsewhere_jobs, elsewhere_programs
 from gdrkit.messages.other_message import OtherMessage
 
 _DRIVERS = (
@@ -169,7 +169,7 @@ _DRIVERS = (
 )
 
 
-ROWS = (*_DRIVERS, *elsewhere_jobs.ROWS, *elsewhere_hardware.ROWS)
+ROWS = (*_DRIVERS, *elsewhere_jobs.ROWS, *elsewhere_hardware.ROWS, *elsewhere_programs.ROWS)
 
 
 def match(text: str) -> OtherMessage | None:

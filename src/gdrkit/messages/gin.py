@@ -172,4 +172,13 @@ ROWS = (
         open_end=True,
         sample="NVRM: osCreateOsDescriptorFromIoMemory(): permission denied, allowPeermapping=0",
     ),
+    MessageTemplate(
+        "nixl",
+        "Failed to create gpu umem{:(?! with )}",
+        ("peermem-not-loaded", "gdaki-kernel-too-old", "nic-buffers-not-mappable"),
+        source="ai-dynamo/nixl src/plugins/gpunetio/verbs/verbs.cpp, of 1.4.0; GIN has longer lines",
+        decides=False,
+        sample="Failed to create gpu umem",
+        open_end=True,
+    ),
 )

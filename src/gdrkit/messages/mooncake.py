@@ -58,7 +58,12 @@ ROWS = (
         versions="0.3.6 and later",
     ),
     _line(
-        r"Failed to call cuMemGetAddressRange for {number:\d+}",
+        "RdmaTransport: Failed to register memory: addr ", ("memory-not-registrable", "peermem-not-loaded"),
+        source=f"{_ENGINE}/transport/rdma_transport/rdma_transport.cpp; the line before it has the error",
+        decides=False,
+    ),
+    _line(
+        r"Failed to call cuMemGetAddressRange for {number:(?:0x)?[0-9a-f]+}",
         ("memory-not-registrable",),
         source=f"{_CONTEXT}: no CUDA context, or an address of another allocator",
         versions="0.3.11 and later",
@@ -122,6 +127,13 @@ ROWS = (
         source=_CHOICE,
         versions="0.3.9 to 0.3.12.post1",
         decides=False,
+    ),
+    _line(
+        r"Using {what:[\w-]+(?: NVLink)?} transport (forced or no HCA detected)",
+        ("no-rdma-device", "rdma-device-not-in-container"),
+        source=f"{_CHOICE}, after 0.3.12.post1",
+        decides=False,
+        sample="Using MNNVL transport (forced or no HCA detected)",
     ),
     _line("Failed to install RDMA transport", _NO_DEVICE, source=f"{_CHOICE}; lines above have the reason"),
     _line(

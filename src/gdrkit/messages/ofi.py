@@ -54,6 +54,11 @@ ROWS = (
         r"{kind:cuda|FI_HMEM_CUDA} P2P support is not available", ("efa-p2p-unavailable",), source=_HMEM,
         versions="2.0.0 and later", decides=False, sample="FI_HMEM_CUDA P2P support is not available.",
     ),
+    _ofi(
+        r"Using Libfabric version 1.{number:1?\d\b}", ("libfabric-too-old",), decides=False, goes_on=True,
+        source="aws/aws-ofi-nccl src/nccl_ofi_net.cpp; src/nccl_ofi_dmabuf.cpp wants 1.20",
+        sample="NET/OFI Using Libfabric version 1.17",
+    ),
     _fi(
         "cuda dmabuf support status: 0", (*_NO_EXPORT, "dmabuf-disabled-by-env"),
         source="ofiwg/libfabric src/hmem_cuda.c", versions="1.20.0 and later", decides=False,

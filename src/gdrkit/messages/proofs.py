@@ -64,21 +64,38 @@ ROWS = (
            make=_shows("GDA: queues are registered by their address"), source=_GDA),
     _shown("ucx", "multi-node NVLINK support is enabled", make=_shows("NVLink between hosts is used"),
            source="src/uct/cuda/cuda_ipc/cuda_ipc_md.c"),
-    _shown("libfabric", "Registering dmabuf MR: fd={number:\\d+}", make=_shows(DMABUF),
-           source="prov/efa/src/efa_mr.c", versions="2.5 and later"),
+    _shown("libfabric", "Registering dmabuf MR: fd={number:\\d+}",
+           make=_shows("libfabric registers a dma-buf"), source="prov/efa/src/efa_mr.c",
+           versions="2.5 and later"),
     _shown("efa", "efa: Acquired peer memory using P2P", make=_shows(PEERMEM),
            source="kernel/linux/efa/src/efa_p2p.c, once after each load"),
     _shown("nixl", "Using provider with FI_HMEM support for rail",
            make=_shows("libfabric accepts GPU memory"), source="src/utils/libfabric/libfabric_rail.cpp"),
+    _shown("nixl", "CUDA memory registration - iface: FI_HMEM_CUDA",
+           make=_shows("libfabric gets GPU memory to register"),
+           source="src/utils/libfabric/libfabric_rail.cpp"),
+    _shown("mooncake", "Using RDMA transport (RoCE/iWARP)", make=_shows("the transport is RDMA"),
+           source="kvcache-ai/Mooncake mooncake-transfer-engine/src/transfer_engine_impl.cpp"),
+    _shown("aws-ofi-nccl", "Plugin selected platform: {name:\\S+}", make=_shows("this plugin is in use"),
+           source="aws/aws-ofi-nccl src/nccl_ofi_net.cpp", sample="NET/OFI Plugin selected platform: AWS"),
+    _shown("nvidia-fs", "Mellanox PeerDirect Supported: True",
+           make=_shows("nvidia-fs sees nv_peer_mem or nvidia_peermem"), source="src/nvfs-stat.c"),
     _shown("nixl", "NIXL UCX backend bound to UCX {value:\\S+}", make=_shows("this UCX is in use"),
            source="src/plugins/ucx/ucx_plugin.cpp", versions="1.3.1 and later"),
     _shown("tcpx", "Registered dmabuf region {pointer:0x[0-9a-f]+}", make=_shows(DMABUF),
            source="google/nccl-plugin-gpudirecttcpx src/gpu/tx_pool.cu"),
     _shown("gdrcopy", "Using gdrdrv backend", make=_shows("GDRCopy is in use, through its module"),
            source="NVIDIA/gdrcopy src/gdrapi.c", versions="2.6 and later"),
-    _shown("perftest", "using DMA-BUF for GPU buffer address at {pointer:0x[0-9a-f]+}", make=_shows(DMABUF),
-           source="src/cuda_memory.c"),
+    _shown("perftest", "using DMA-BUF for GPU buffer address at {pointer:0x[0-9a-f]+}",
+           make=_shows("the test uses GPU memory as a dma-buf"), source="src/cuda_memory.c"),
 )  # fmt: skip
+
+PROGRAMS = frozenset(row.program for row in ROWS)
+
+
+def proves_direct(shown: str) -> bool:
+    """Whether what a line shows is that a NIC has GPU memory: it was registered, and not only asked for."""
+    return shown.startswith((DMABUF, PEERMEM))
 
 
 @functools.cache

@@ -246,6 +246,11 @@ ROWS = (
         decides=False,
         sample="allocated memory at 0x7f00 of size 4096 does not have fabric property",
     ),
+    _line(
+        r"fabric_info: state={number:[0-2]\b}", ("mnnvl-fabric-incomplete",),
+        source="openucx/ucx src/uct/cuda/cuda_ipc/cuda_ipc_md.c; a complete fabric has state 3",
+        decides=False, sample="fabric_info: state=1 status=0 uuid=0",
+    ),
     _nixl(
         "VRAM memory is detected as host by UCX", ("ucx-lacks-cuda", "ucx-transport-excluded"),
         source=_NIXL_UCX, versions="1.0.0 and later",

@@ -52,10 +52,10 @@ def test_reasons_are_comments_without_effect(name):
 
 
 @pytest.mark.parametrize("name", YAML_IDS)
-def test_gdr_config_check_finds_no_faults(name):
+def test_gdr_config_check_finds_notes_at_most(name):
     version = {"oldest": "v25.3.4", "network-oldest": "v25.7.0"}.get(name.split(":")[2], "")
     found = check(rendered(OUTPUTS[name], explain=True).encode(), name, version)
-    assert [fault for fault in found.faults if fault.code != "unreadable"] == []
+    assert {fault.severity for fault in found.faults} <= {"unreadable", "note"}
 
 
 @pytest.mark.parametrize("name", IDS)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterator
 from itertools import islice
 
+from gdrkit.facts.assignments import NAME, settings_in
 from gdrkit.formats.yaml_text import CHARACTERS_LIMIT
 from gdrkit.formats.yaml_values import Value, duplicates
 from gdrkit.repair.config.fault import CheckedFile, ConfigFault, FoundDocument
@@ -37,14 +39,18 @@ def check(content: bytes, name: str, version: str = "") -> CheckedFile:
     out = [_unparsable(document.fault, document.line, last) for document in found.unreadable]
     for part in found.parts:
         out += islice(_object_faults(part, version), max(MOST_FAULTS - len(out), 0))
-    out += _settings(text)
+    settings = tuple(islice(_settings(text), MOST_FAULTS))
+    known = {(fault.line, fault.code) for fault in out}
+    for line, variable, value in settings:
+        found_here = setting_faults(line, variable, value, "")
+        out += (fault for fault in found_here if (line, fault.code) not in known)
     parts = tuple(
         FoundDocument(part.manifest.line, part.manifest.kind, part.manifest.name)
         for part in found.parts
         if part.manifest.kind
     )
-    if not parts and (setting := _SETTING.search(text)):
-        parts = (FoundDocument(text.count("\n", 0, setting.start(1)) + 1, "settings", ""),)
+    if not parts and settings:
+        parts = (FoundDocument(settings[0][0], "settings", ""),)
     if not parts and not out:
         return _unreadable(name, 1, "no known manifest, configuration or NCCL setting")
     return CheckedFile(name, parts, tuple(sorted(out, key=lambda fault: (fault.line, fault.code))))
@@ -106,16 +112,18 @@ def _duplicate_keys(value: Value) -> Iterator[ConfigFault]:
         )
 
 
-_SETTING = re.compile(
-    r"^[ \t]*(?:export\s+|set\s+|-x\s+)?((?:NCCL|UCX|NVSHMEM)_[A-Z0-9_]{1,40})=[\"']?([\w^,:-]*)",
-    re.MULTILINE,
-)
+def _settings(text: str) -> Iterator[tuple[int, str, str]]:
+    """The variables of programs that lines of any file set: line, name and value, once for each value."""
+    seen: set[tuple[str, str]] = set()
+    for number, line in enumerate(text.split("\n"), 1):
+        if _named().search(line) is None or line.lstrip().startswith("#"):
+            continue
+        for setting in settings_in(line):
+            if setting not in seen:
+                seen.add(setting)
+                yield number, *setting
 
 
-def _settings(text: str) -> Iterator[ConfigFault]:
-    """Faults in lines of shell or nccl.conf that set variables of programs; once for each value."""
-    seen: set[tuple[str, ...]] = set()
-    for match in _SETTING.finditer(text):
-        if match.groups() not in seen and len(seen) < MOST_FAULTS:
-            seen.add(match.groups())
-            yield from setting_faults(text.count("\n", 0, match.start(1)) + 1, match[1], match[2], "")
+@functools.cache
+def _named() -> re.Pattern[str]:
+    return re.compile(NAME)

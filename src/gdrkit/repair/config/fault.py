@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-SEVERITIES = ("error", "unreadable", "warning")
-"""Worst first. Unreadable: a part that could not be checked."""
+SEVERITIES = ("error", "unreadable", "warning", "note")
+"""Worst first. Unreadable: a part that could not be checked. Note: right where another path is meant."""
 
 
 class ConfigFault(Struct, frozen=True, kw_only=True):

@@ -9,12 +9,13 @@ from collections.abc import Iterator
 from urllib.parse import unquote
 
 from gdrkit.consumers.nccl_levels import gdr_level
-from gdrkit.facts.kubernetes import Manifest, boolean
+from gdrkit.facts.kubernetes import Manifest, boolean, settings_of
 from gdrkit.formats.module_name import canonical
 from gdrkit.formats.yaml_values import Scalar, Value, YamlMapping, YamlSequence, at, text_at
 from gdrkit.repair.config.fault import ConfigFault
-from gdrkit.rules.disabled_by_env import turned_off_by
+from gdrkit.rules.gdr_level import NAME as GDR_LEVEL
 from gdrkit.rules.manifest_invalid import ROLE
+from gdrkit.rules.setting_codes import codes_of, leaves_another_path
 from gdrkit.rules.talos_no_peermem import asks_for_peermem
 
 
@@ -204,26 +205,24 @@ def _cloud_config(manifest: Manifest) -> Iterator[ConfigFault]:
 
 
 def _environment(value: Value) -> Iterator[ConfigFault]:
-    """Faults of settings in the env of any container."""
-    if isinstance(value, YamlSequence):
-        for item in value.items:
-            yield from _environment(item)
-    elif isinstance(value, YamlMapping):
-        if (name := text_at(value, "name")) and (given := at(value, "value")) is not None:
-            yield from setting_faults(given.line, name, text_at(value, "value"), "env")
-        for entry in value.entries:
-            yield from _environment(entry.value)
+    """Faults of settings anywhere in an object: in the env of a container, in data, and in commands."""
+    for line, name, given, path in settings_of(value):
+        yield from setting_faults(line, name, given, path)
 
 
 def setting_faults(line: int, name: str, value: str, path: str) -> Iterator[ConfigFault]:
-    """The fault of a variable of a program: a level of NCCL, or a switch that turns RDMA off. dma-buf may be
-    off, for peermem."""
-    if name == "NCCL_NET_GDR_LEVEL":
+    """The faults of a variable of a program: what NCCL ignores, and what turns RDMA or a direct path off."""
+    if name == GDR_LEVEL:
         yield from gdr_level_faults(line, value, path)
-    elif (code := turned_off_by(name, value)) == "ib-disabled-by-env":
-        where = f"{path}.{name}".lstrip(".")
-        seen = f"{value} turns RDMA off"
-        yield _fault(line, code, where, seen, "no setting, unless this is meant", "warning")
+        return
+    where = f"{path}.{name}".lstrip(".")
+    for code in codes_of(name, value):
+        if leaves_another_path(name):
+            expected = "no setting, unless another path is meant: nvidia_peermem, or a NIC, not NVLink"
+            yield _fault(line, code, where, f"{value} turns one path off", expected, "note")
+        else:
+            seen = f"{value} turns {'RDMA' if code == 'ib-disabled-by-env' else 'the direct path'} off"
+            yield _fault(line, code, where, seen, "no setting, unless this is meant", "warning")
 
 
 def gdr_level_faults(line: int, value: str, path: str) -> Iterator[ConfigFault]:
@@ -233,6 +232,9 @@ def gdr_level_faults(line: int, value: str, path: str) -> Iterator[ConfigFault]:
     if resolved is None:
         seen = f"{value!r} is not a valid level; NCCL ignores it silently"
         yield _fault(line, "gdr-level-ignored", where, seen, "LOC, PIX, PXB, PHB or SYS, or no setting")
+    elif resolved == "LOC":
+        seen = f"{value} turns the direct path off"
+        yield _fault(line, "gdr-level-too-low", where, seen, "no setting, unless this is meant", "warning")
     elif value[:1].isdigit():
         seen = (
             f"{value} means {resolved}; there is no level ALL"

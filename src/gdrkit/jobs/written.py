@@ -1,0 +1,45 @@
+"""Lines of NCCL in a text that people wrote: those that name no process may be examples."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from gdrkit.facts.nccl_lines import frame, is_framed, record
+from gdrkit.formats.sentences import has_words_of_others, is_sentence
+
+MOSTLY = 0.5
+"""The share of a log's lines that NCCL prints: between them are empty lines and those of the program."""
+
+LONGEST_BYTES = 512 << 10
+"""A longer text is a log: people write shorter ones."""
+
+NOTE = "lines of NCCL without the process that printed them may be examples in this text, and do not count"
+
+
+class NcclText(Struct, frozen=True):
+    """The lines of a text that count, the others empty; and whether it is a log and little else."""
+
+    lines: tuple[str, ...]
+    is_log: bool
+    dropped: bool = False  # lines without a process, which would be records of a job
+
+
+def nccl_text(content: bytes) -> NcclText:
+    """What counts in a text. In one with sentences, only lines with the process that printed them do."""
+    lines = content.decode("utf-8", "replace").splitlines()
+    shown = [line for line in lines if line.strip()]
+    others = [line for line in shown if not is_framed(line)]
+    if len(shown) - len(others) >= MOSTLY * len(shown):
+        return NcclText(tuple(lines), True)
+    rest = [line for line in others if record(frame(line).message) is None]
+    if len(shown) - len(rest) >= MOSTLY * len(shown):
+        return NcclText(tuple(lines), True)
+    if len(content) > LONGEST_BYTES or not any(map(_is_written, rest)):
+        return NcclText(tuple(lines), False)
+    kept = tuple(line if is_framed(line) and frame(line).process else "" for line in lines)
+    dropped = any(not one and record(frame(line).message) for one, line in zip(kept, lines, strict=True))
+    return NcclText(kept, False, dropped)
+
+
+def _is_written(line: str) -> bool:
+    return is_sentence(line) or has_words_of_others(line)
