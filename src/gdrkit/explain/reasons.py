@@ -20,6 +20,7 @@ _TECHNICAL = re.compile(
     r"|lib\w+|gdr\w*|peer_?mem\w*|dma-?buf|BAR\d?|IOMMU|ACS|PCIe|CUDA|OFED|DOCA|firmware|memory|pages"
     r"|switch|cable|/dev/\w+|NVSHMEM"
     r"|EFA|GDR|UAR|QP|GID|MTU|container|image|version|[A-Z]{2,}_[A-Z_]{2,}|\w+_\w+"
+    r"|nccl|rdma|[Dd]ocker|patch"
     r"|(?:Open ?|open)?MPI|ports?|handlers?|hosts?|nodes?|buffers?|queues?|packets?|BIOS|permissions?|pods?"
     r"|processe?s?|allocator|tensors?|daemon|service|package|wheel|PyTorch|[Tt]orch|Ray|vLLM|SGLang"
     r"|hypervisor|VMs?|[Ff]abric ?[Mm]anager|\w*fabricmanager|IMEX|MNNVL|clique|udev|initramfs"
@@ -47,7 +48,8 @@ _NO_REASON = re.compile(
     r"(?=[^\w]|$)(?! (?:now|again|after|once))"
     r"|\b(?:debug|investigat|search|look|find|hunt|track|understand|determin|identify)\w*(?: for| down)?"
     r" (?:the|a|its) (?:root )?(?:cause|reason)\b"
-    r"|\b(?:should|will|would|may|might|could) be (?:fixed|solved|resolved|addressed)\b.*"
+    r"|\b(?:should|will|would|may|might|could) (?:have been|be) (?:fixed|solved|resolved|addressed)\b.*"
+    r"|\bbecause the control process exited\b"
     r"|\bwhat (?:I|we) (?:get|got|see|saw)\b|\b(?:hard|difficult|tricky|easy) to \w+,? (?:because"
     r"|since|as)\b.*"
     r"|\b(?:hangs?|hung|crash(?:es)?|fails?|failures?|errors?|timeouts?|stalls?)\b(?: \w+){0,2}"
@@ -62,6 +64,9 @@ _NO_REASON = re.compile(
 """What sounds like a reason and is none: an aside, quoted words, a comparison, an order in time, what was
 seen or works, what would be otherwise, a search for the cause, and a symptom that follows from another one,
 or from the whole job."""
+
+_UNNEEDED = re.compile(r"\b(?:no|not|n't|never) (?:be )?(?:need|necessary|required)\b", re.IGNORECASE)
+"""What says that something does not matter."""
 
 _CONCLUDES = re.compile(r", so \b|\b(?:therefore|hence|which means)\b", re.IGNORECASE)
 """Where a sentence concludes something."""
@@ -261,7 +266,7 @@ def _is_cured_after(found: tuple[Sentence, ...], index: int) -> bool:
 def _reason_score(found: tuple[Sentence, ...], index: int) -> float:
     """How clearly a sentence gives the reason; 0 if it gives none."""
     text = found[index].text
-    if _ABOUT_THE_CHANGE.search(text):
+    if _ABOUT_THE_CHANGE.search(text) or _UNNEEDED.search(text):
         return 0
     cured, offered = _is_cured_after(found, index), _is_taken(found, index)
     heading = _above(found, index)
@@ -269,7 +274,7 @@ def _reason_score(found: tuple[Sentence, ...], index: int) -> float:
     labelled = _LABEL.match(text) is not None
     under = caused or (_WHY.match(heading) is not None and _GENERAL.search(text) is None)
     sure = caused or offered or labelled
-    if (cues.is_guess(text) or cues.is_guess(heading)) and not sure:
+    if (cues.is_guess(text) or cues.is_plan(text) or cues.is_guess(heading)) and not sure:
         return 0
     if (found[index].place is not Place.BODY and not _is_explaining_title(text)) or (
         len(text.split()) < MIN_WORDS - 2 * cured and text.isascii()
