@@ -26,7 +26,7 @@ def test_what_turns_rdma_off_in_a_solution_is_not_the_cause(words):
     "words",
     [
         "We start it with the following lines.\n\n",
-        "Did somebody solve it with the following lines?\n\n",
+        "Was it ever solved with the following lines?\n\n",
         "I solved another problem last year.\n\n",
         "I solved it with the steps below.\n\nbob commented a day ago\nMine has this in the script:\n\n",
     ],
