@@ -52,6 +52,7 @@ HALVES = (
     "ninth",
     "tenth",
     "tenth-programs",
+    "eleventh",
 )
 HERE = Path(__file__).parent
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -121,3 +122,10 @@ def test_every_thread_of_the_first_half_can_be_judged():
     found = threads(Path("benchmarks/threads.tsv"))
     assert len(found) >= 200
     assert unjudgeable(thread for thread in found if thread.half == "first") == []
+
+
+def test_every_pattern_of_the_truth_can_be_searched():
+    """A pattern that does not compile would stop the judge after an answer was seen."""
+    for thread in threads(Path("benchmarks/threads.tsv")):
+        for pattern in (*thread.words, thread.never):
+            re.compile(pattern, re.IGNORECASE)

@@ -265,6 +265,8 @@ def test_a_note_about_a_program_that_the_text_does_not_name_is_shown_only_with_v
     page = explained("NCCL version 2.21.5+cuda12.4\nthe job is slow")
     assert "gin-unavailable" in as_text(page, verbose=True)
     assert "gin-unavailable" not in as_text(page)
+
+
 @pytest.mark.parametrize(
     ("line", "kind", "shown"),
     [

@@ -76,3 +76,31 @@ def test_that_something_else_works_is_no_reason():
 def test_a_heading_is_quoted_without_its_markup():
     text = "images, issue 33\n# CUDA fails with 802 owing to the lack of fabricmanager\n\nAny idea?\n"
     assert answered(text).sentence.endswith("words: CUDA fails with 802 owing to the lack of fabricmanager")
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "I want to adapt the kernel module, allowing my NIC to read its memory because I need it.",
+        "There is no need to disable the IOMMU because the driver maps the NIC.",
+        "This should have been fixed by https://example.com/plugin/commit/0a1 in the driver.",
+        "Job for nvidia-x.service failed because the control process exited with error code.",
+    ],
+)
+def test_a_wish_what_is_unneeded_or_only_seen_is_no_reason(said: str):
+    assert answered(f"The NIC is not used\n\n{said}\n").kind != "stated"
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "I found that this fails because the driver maps the NIC twice.",
+        "The setting was required because the driver maps the NIC twice.",
+        "This was fixed by #12 in the driver.",
+        "The service failed because the control process needs the driver.",
+        "The errors are caused by reverting that patch.",
+        "The errors are due to the network of docker, which nccl does not reach.",
+    ],
+)
+def test_what_was_found_is_a_reason(said: str):
+    assert answered(f"The NIC is not used\n\n{said}\n").kind == "stated"

@@ -64,6 +64,10 @@ def _in(found: tuple[Sentence, ...], index: int) -> Iterator[Claim]:
             continue
         if futile and (reading.cured or stance in UNTRIED or cues.is_futile(sentence.text)):
             yield Claim(reading.code, sentence, Stance.DENIED)
+        elif negation.is_example(sentence.text, reading.start):
+            yield Claim(reading.code, sentence, Stance.ADVISED)
+        elif reading.cured and negation.is_undone(sentence.text, reading.start):
+            yield Claim(reading.code, sentence, stance)
         elif reading.cured and stance not in (Stance.FOUND, Stance.REMEDY):
             if stance in (Stance.TITLE, Stance.SAID) and not (reading.context or reading.bare):
                 yield Claim(reading.code, sentence, Stance.DENIED)

@@ -21,7 +21,7 @@ _PATTERNS = {
         r"|the (?:actual |real |main |underlying )?(?:problem|issue|reason|explanation|fix|solution)"
         r" (?:was|is)"
         r"|(?:problem|issue)s? (?:was|were|is|are|got|gets) (?:solved|fixed|resolved|gone|caused)"
-        r"|(?:solved|fixed|resolved|repaired|cured) (?:it|this|that|the|my|our|by|with|after|when)"
+        r"|(?:solved|fixed|resolved|repaired|cured) (?:all )?(?:it|this|that|the|my|our|by|with|after|when)"
         r"|(?:solves|fixes|resolves|explains) (?:it|this|that|the|my|our)"
         r"|until (?:I|we|he|they|the)"
         r"|after (?:I|we|he|they|having) (?:had |then )?(?:load|install|disabl|enabl|set|chang|upgrad"
@@ -126,6 +126,9 @@ _PATTERNS = {
         r"|\b(?:fixed|solved|resolved) (?:already|in (?:v|version|release|the latest|newer|r?\d))"
         r"|\bsimilar (?:issue|problem|report|case|thread)s?\b|\bunrelated\b"
         r"|^\W*(?:unless|whenever|suppose|assuming|imagine)\b"
+        r"|\b(?:if|where|whenever|unless) (?:the|an?|your) (?:\w+ ){0,2}"
+        r"(?:GPU|NIC|HCA|card|device|kernel|driver|platform|system)s?\b.{0,24}\b(?:not|n't|lacks?)\b.{0,12}"
+        r"\bsupport"
     ),
     # the same, unless the sentence says what its writer saw
     "loosely": r"\b(?:generally|typically|usually|normally|in general)\b|\bfor (?:example|instance)\b",

@@ -28,6 +28,7 @@ from gdrkit.explain.sentences import sentences
 from gdrkit.explain.subject import Topics, topics
 from gdrkit.explain.text_host import TextHost, proofs_of
 from gdrkit.explain.transcript import TextLine
+from gdrkit.explain.workarounds import ways_around
 from gdrkit.facts.perftest_log import perftest_run, runs
 from gdrkit.formats.module_name import canonical
 from gdrkit.messages.errors import EFAULT
@@ -51,7 +52,7 @@ def explain(text: TextHost) -> Explanation:
     if suspected:
         machines[0] = replace(machines[0], open=(*machines[0].open, *suspected))
     shown = tuple(machine for machine in machines if machine.has_content)
-    found = ranked(shown, standing(named, shown), about)
+    found = ranked(shown, standing(named, shown), about, ways_around(text.lines, said))
     return Explanation(
         answer=answer(text.lines, said, named, shown, found, about, other),
         machines=shown,

@@ -57,6 +57,25 @@ _FAILS_THERE = re.compile(
     re.IGNORECASE,
 )
 """What fails at a place: "it does not work on a Spark" denies no Spark."""
+_UNDONE = re.compile(
+    r"\w+(?: [\w-]+){0,2} (?:(?:is|are|was|were|has|have|had|do|does|did)(?:n't| not| never))\b"
+    r"(?! (?:\w+ )?(?:need|requir|necess|help|chang|work|fix|solv|resolv|matter|the |an? |why\b))",
+    re.IGNORECASE,
+)
+"""What says of a cure that it was not done: "the enrollment is never staged"."""
+
+_EXAMPLE = re.compile(r"\bsuch as\b[^.;:!?]{0,160}$", re.IGNORECASE)
+"""What names something as an example only: "failures such as a missing module or a low limit"."""
+
+
+def is_undone(text: str, start: int) -> bool:
+    """Whether a sentence says that the cure which it names at `start` was not done."""
+    return _UNDONE.match(text, start) is not None
+
+
+def is_example(text: str, start: int) -> bool:
+    """Whether a sentence names what it says at `start` as an example."""
+    return _EXAMPLE.search(text[:start]) is not None
 
 
 def is_negated(text: str, start: int) -> bool:

@@ -78,6 +78,12 @@ FOR_DMABUF = ("net-plugin-replaced", "perftest-tests-other-path")
 FOR_NETWORK = ("ib-disabled-by-env", "no-rdma-device")
 """Problems that matter only if a job needs the network."""
 
+TURNED_OFF = (
+    "ib-disabled-by-env", "gdr-disabled-by-env", "dmabuf-disabled-by-env", "mnnvl-disabled-by-env",
+    "gdr-read-off", "gdr-level-too-low",
+)  # fmt: skip
+"""What a setting turns off, also to avoid a problem."""
+
 UNNEEDED = NOTE / 4
 """What a job lacks for a network that it does not need: less than the remark that it needs none."""
 
@@ -101,9 +107,13 @@ class Candidate(Struct, frozen=True, kw_only=True):
 
 
 def ranked(
-    machines: tuple[TextMachine, ...], claims: tuple[Claim, ...], topics: Topics
+    machines: tuple[TextMachine, ...],
+    claims: tuple[Claim, ...],
+    topics: Topics,
+    around: frozenset[int] = frozenset(),
 ) -> tuple[Candidate, ...]:
-    """Every cause that a text proves, leaves open or names, the likeliest first."""
+    """Every cause that a text proves, leaves open or names, the likeliest first. `around` are the numbers of
+    the lines that avoid the problem: what they turn off is not its cause."""
     found: dict[str, list[Candidate]] = {}
     said: set[tuple[str, ...]] = {(claim.code,) for claim in claims}
     failing = [
@@ -119,7 +129,9 @@ def ranked(
             and not (one.stance is Stance.TITLE and one.code in denied)  # the text answers its title
         ),
     ):
-        found.setdefault(candidate.code, []).append(candidate)
+        avoids = candidate.code in TURNED_OFF and all(line.line in around for line in candidate.lines)
+        weighed = replace(candidate, weight=min(candidate.weight, UNNEEDED)) if avoids else candidate
+        found.setdefault(candidate.code, []).append(weighed)
     merged = (
         _confirmed(_merged(some), failing) for some in found.values() if not all(one.context for one in some)
     )
@@ -212,8 +224,9 @@ def _is_guess(candidate: Candidate) -> bool:
 
 
 def _explains_in_words(deeper: Candidate, first: Candidate) -> bool:
-    """Whether the words that name a cause also say what brought it about: "not loaded: blacklisted"."""
-    if first.printed or deeper.printed or not deeper.said:
+    """Whether the words that name a cause also say what brought it about: "not loaded: blacklisted". What
+    a person only quotes of the first one counts as words."""
+    if (first.printed and not first.claimed) or deeper.printed or not deeper.said:
         return False
     return brings_about(deeper.code, first.code) and 2 * deeper.weight >= first.weight
 

@@ -20,6 +20,7 @@ _TECHNICAL = re.compile(
     r"|lib\w+|gdr\w*|peer_?mem\w*|dma-?buf|BAR\d?|IOMMU|ACS|PCIe|CUDA|OFED|DOCA|firmware|memory|pages"
     r"|switch|cable|/dev/\w+|NVSHMEM"
     r"|EFA|GDR|UAR|QP|GID|MTU|container|image|version|[A-Z]{2,}_[A-Z_]{2,}|\w+_\w+"
+    r"|nccl|rdma|[Dd]ocker|patch"
     r"|(?:Open ?|open)?MPI|ports?|handlers?|hosts?|nodes?|buffers?|queues?|packets?|BIOS|permissions?|pods?"
     r"|processe?s?|allocator|tensors?|daemon|service|package|wheel|PyTorch|[Tt]orch|Ray|vLLM|SGLang"
     r"|hypervisor|VMs?|[Ff]abric ?[Mm]anager|\w*fabricmanager|IMEX|MNNVL|clique|udev|initramfs"
@@ -47,7 +48,8 @@ _NO_REASON = re.compile(
     r"(?=[^\w]|$)(?! (?:now|again|after|once))"
     r"|\b(?:debug|investigat|search|look|find|hunt|track|understand|determin|identify)\w*(?: for| down)?"
     r" (?:the|a|its) (?:root )?(?:cause|reason)\b"
-    r"|\b(?:should|will|would|may|might|could) be (?:fixed|solved|resolved|addressed)\b.*"
+    r"|\b(?:should|will|would|may|might|could) (?:have been|be) (?:fixed|solved|resolved|addressed)\b.*"
+    r"|\bbecause the control process exited\b"
     r"|\bwhat (?:I|we) (?:get|got|see|saw)\b|\b(?:hard|difficult|tricky|easy) to \w+,? (?:because"
     r"|since|as)\b.*"
     r"|\b(?:hangs?|hung|crash(?:es)?|fails?|failures?|errors?|timeouts?|stalls?)\b(?: \w+){0,2}"
@@ -62,6 +64,9 @@ _NO_REASON = re.compile(
 """What sounds like a reason and is none: an aside, quoted words, a comparison, an order in time, what was
 seen or works, what would be otherwise, a search for the cause, and a symptom that follows from another one,
 or from the whole job."""
+
+_UNNEEDED = re.compile(r"\b(?:no|not|n't|never) (?:be )?(?:need|necessary|required)\b", re.IGNORECASE)
+"""What says that something does not matter."""
 
 _CONCLUDES = re.compile(r", so \b|\b(?:therefore|hence|which means)\b", re.IGNORECASE)
 """Where a sentence concludes something."""
@@ -89,7 +94,7 @@ _WHY = re.compile(r"^\W*(?:why|cause|explanation|diagnosis)\W*$", re.IGNORECASE)
 _GENERAL = re.compile(r"\bif\b", re.IGNORECASE)
 """What a change says of cases, not of a failure."""
 
-_BACK = re.compile(
+_FOLLOWS = re.compile(
     r"^\W*(?:and |so |thus,? |as a result,? )?(?:this|that|it|these|which)(?: (?:in turn|then|will|would|can"
     r"|also))?"
     r" (?:causes?|caused|leads?|led|results?|resulted|makes?|made|breaks?|broke|prevents?|means|explains"
@@ -152,7 +157,7 @@ _WORD = re.compile(r"[A-Za-z_][\w-]{3,}")
 MIN_SHARED = 2
 """Words that a sentence about a defect shares with the title, at least."""
 
-_POINTS_BACK = re.compile(
+_POINTS_FOLLOWS = re.compile(
     r"^\W*(?:this|that|these|those|it|they|hence|therefore|thus|so|as a result|consequently|both|which"
     r"|in that case|for that reason|because of (?:this|that))\b"
     r"|^\W*(?:\u8fd9|\u56e0\u6b64|\u6240\u4ee5|\u3053\u308c|\u305d\u308c)",
@@ -170,7 +175,7 @@ def _in_context(found: tuple[Sentence, ...], index: int) -> str:
     texts = [reason.text]
     for before in reversed(found[max(0, index - MOST_BEFORE) : index]):
         together = sum(map(len, texts)) + len(before.text)
-        if not _POINTS_BACK.search(texts[0]) or before.post != reason.post or together > MOST_CHARACTERS:
+        if not _POINTS_FOLLOWS.search(texts[0]) or before.post != reason.post or together > MOST_CHARACTERS:
             break
         if before.place is not Place.BODY or cues.is_guess(before.text):
             break
@@ -219,7 +224,7 @@ def stated_reason(found: tuple[Sentence, ...], *, confirmed: bool = False) -> Re
         cured = _is_cured_after(found, index)
         if confirmed and not (cues.is_definite(sentence.text) or cured):
             continue
-        why = _reason_score(found, index)
+        why = _reason_score(found, index, cured=cured)
         if not why and (confirmed or not _is_assertion(sentence.text)):
             continue
         score = why + _defect_score(sentence, _above(found, index), title)
@@ -237,7 +242,7 @@ def _is_assertion(text: str) -> bool:
 
 def _referred(found: tuple[Sentence, ...], index: int) -> Sentence | None:
     """What a sentence says the consequence of: the sentence before it in its post; None if it says none."""
-    if not index or _BACK.search(found[index].text) is None:
+    if not index or _FOLLOWS.search(found[index].text) is None:
         return None
     before = next(
         (one for one in reversed(found[:index]) if len(one.text.split()) >= MIN_WORDS), found[index - 1]
@@ -258,18 +263,18 @@ def _is_cured_after(found: tuple[Sentence, ...], index: int) -> bool:
     return not _TECHNICAL.search(after.text) or outcomes.refers_back(after.text, found[index].text)
 
 
-def _reason_score(found: tuple[Sentence, ...], index: int) -> float:
-    """How clearly a sentence gives the reason; 0 if it gives none."""
+def _reason_score(found: tuple[Sentence, ...], index: int, *, cured: bool) -> float:
+    """How clearly a sentence gives the reason; 0 if it gives none. `cured`: the next one says it helped."""
     text = found[index].text
-    if _ABOUT_THE_CHANGE.search(text):
+    if _ABOUT_THE_CHANGE.search(text) or _UNNEEDED.search(text):
         return 0
-    cured, offered = _is_cured_after(found, index), _is_taken(found, index)
+    offered = _is_taken(found, index)
     heading = _above(found, index)
     caused = is_under_a_cause(found, index)
     labelled = _LABEL.match(text) is not None
     under = caused or (_WHY.match(heading) is not None and _GENERAL.search(text) is None)
     sure = caused or offered or labelled
-    if (cues.is_guess(text) or cues.is_guess(heading)) and not sure:
+    if (cues.is_guess(text) or cues.is_plan(text) or cues.is_guess(heading)) and not sure:
         return 0
     if (found[index].place is not Place.BODY and not _is_explaining_title(text)) or (
         len(text.split()) < MIN_WORDS - 2 * cured and text.isascii()

@@ -117,7 +117,7 @@ def _is_written(line: TextLine) -> bool:
     """Whether a person wrote a line: prose or a quotation, not a log line that no program is known for.
 
     A sentence right after a command looks like its output, unless it has the form of a sentence."""
-    if is_logged(line.text) or _compiled("code").match(line.text):
+    if is_logged(line.text) or any(_compiled(name).match(line.text) for name in ("code", "prompt")):
         return False
     if line.kind == "machine":
         introduces = line.text.rstrip().endswith((":", ".")) and not line.text.startswith(("/", "-"))
@@ -156,7 +156,7 @@ def _split(paragraph: list[TextLine]) -> Iterator[tuple[TextLine, str]]:
         text += line.text.strip() + " "
     at = 0
     for end in (*(found.end() for found in _compiled("end").finditer(text)), len(text)):
-        words = text[at:end].strip()
+        words = _compiled("addressed").sub("", text[at:end].strip(), count=1)
         if words:
             yield next(line for start, line in reversed(starts) if start <= at), words
         at = end
@@ -168,7 +168,7 @@ def _compiled(name: str) -> re.Pattern[str]:
 
 
 _PATTERNS = {
-    "item": r"\s*(?:[-*+\u2022|#]|\d{1,2}[.)])\s",
+    "item": r"\s*(?:[-*+\u2022|]|#{1,6}|\d{1,2}[.)])\s",
     "heading": r"\s*#{1,6}\s|\*\*[^*]+\*\*:?\s*$|[^.?!:\u3002]{1,40}:\s*$"
     r"|[A-Z][a-z'-]+(?: (?:[A-Z][a-z'-]+|of|the|and|to|for|in)){1,4}\s*$|[^\x00-\x7f]{2,12}$",
     "code": (
@@ -180,8 +180,12 @@ _PATTERNS = {
         r"\s*(?:(?:\[\w{1,20}\d{1,6}\]: ?)?\[?[IWEF]\d{4} [\d:]{8}|\[rank\d{1,6}\]:"
         r"|(?:DEBUG|INFO|WARNING|ERROR) \d\d-\d\d [\d:]{8} "
         r"|\[?\d{4}-\d\d-\d\d[T ]\d\d:|\[ *\d+\.\d+\]|\[\d+,\d+\]<"
-        r"|[A-Z][a-z]{2} [ \d]\d [\d:]{8} |[\w.<>-]{1,60}:\d+:\d+ \[-?\d+\] )"
+        r"|[A-Z][a-z]{2} [ \d]\d [\d:]{8} |[\w.<>-]{1,60}:\d+:\d+ \[-?\d+\] "
+        r"|[^\W\d]{0,9}\d{0,2}[^\W\d]{0,9}\.? ?\d{1,2} [\d:]{8} [\w.-]{1,60} [\w.@()/-]{1,60}(?:\[\d+\])?: )"
     ),
+    "prompt": r"\s*(?:\([\w.-]+\)\s*)?\[?[\w.-]{1,40}@[\w.-]{1,60}[: ][^\s$#]{0,160}\]?[$#] ",
+    # of whom a reply is for: no word of what it says
+    "addressed": r"^(?:(?:[Hh]i|[Hh]ello|[Hh]ey),? )?(?:@[\w-]{1,40}[,:]?\s{1,4})+(?=\S)",
     # Not after a single letter or a number ("e.g. this", "version 2. 1"). Names of programs are lower-case.
     "end": (
         r"(?<=[\w)\]`'\"*])[.?!](?=\s{1,4}(?:dmesg|lsmod|modprobe|nvidia[-_]\w+|ib[v_]\w+|ucx_\w+|lib[a-z]\w+)\b)|"
