@@ -86,7 +86,7 @@ def _of_file(file: CheckedFile) -> Answer:
     return Answer(
         kind=AnswerKind.ELSEWHERE, sentence=f"gdr config check finds {found}: {fault.message}.",
         cause=None, subject="", machine="", sureness=Sureness.CERTAIN, claimed=False,
-        lines=(QuotedLine(fault.line, fault.seen),), others=(),
+        lines=(QuotedLine(fault.line, fault.seen),), others=(), besides=(),
         now=(f"Correct line {fault.line}. `gdr config check FILE` shows all {count} faults.",),
     )  # fmt: skip
 
