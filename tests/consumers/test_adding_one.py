@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from gdrkit.consumers.consumer import Consumer, PathSupport, RequiredFiles
 from gdrkit.consumers.consumer import Path as Way
-from gdrkit.facts.libraries import LibraryCopy
+from gdrkit.facts.wheels import LibraryCopy
 from gdrkit.rules.consumer_versions import does_not_detect, version_too_old
 from gdrkit.rules.rule import Failed, NotApplicable, Outcome, Passed
 from tests.evidence_nodes import build

@@ -12,7 +12,8 @@ from gdrkit.consumers.nccl_gin import NCCL_GIN
 from gdrkit.consumers.nvshmem import NVSHMEM
 from gdrkit.consumers.table import with_engines
 from gdrkit.evidence.target import open_host
-from gdrkit.facts.libraries import LibraryCopy, deepep_copies, nccl_copies
+from gdrkit.facts.libraries import nccl_copies
+from gdrkit.facts.wheels import LibraryCopy, deepep_copies
 from gdrkit.node import Node
 from gdrkit.verdict import judge_node
 from gdrkit.verdict.path_state import State

@@ -62,9 +62,9 @@ LABELS = {
     ("messages/ucx.py", "nixl"): TABLE,
     ("messages/nvshmem.py", "deepep"): TABLE,
     ("messages/mooncake.py", "mooncake"): TABLE,
-    ("facts/libraries.py", "deepep"): PACKAGE,
-    ("facts/libraries.py", "nixl"): PACKAGE,
-    ("facts/libraries.py", "mooncake"): PACKAGE,
+    ("facts/wheels.py", "deepep"): PACKAGE,
+    ("facts/wheels.py", "nixl"): PACKAGE,
+    ("facts/wheels.py", "mooncake"): PACKAGE,
     ("transport/bench/document.py", "nccl"): WAY,
     ("transport/path_names.py", "verbs"): WAY,
     ("facts/libraries.py", "ucx"): PACKAGE,
@@ -74,7 +74,11 @@ LABELS = {
     ("explain/facts.py", "nccl"): TOLD,
     ("report/glossary.py", "verbs"): "a word of the glossary",
     ("report/glossary.py", "mnnvl"): "a word of the glossary",
-    **{("messages/proofs.py", name): TABLE for name in ("nccl", "nvshmem", "ucx", "nixl", "gdrcopy")},
+    **{
+        ("messages/proofs.py", name): TABLE
+        for name in ("nccl", "nvshmem", "ucx", "nixl", "gdrcopy", "mooncake", "aws-ofi-nccl")
+    },
+    ("messages/gin.py", "nixl"): TABLE,
     **{
         ("repair/config/program_env.py", name): SETTINGS
         for name in ("nvshmem", "deepep", "nccl-gin", "mnnvl", "ucx", "nixl", "mooncake")

@@ -17,7 +17,7 @@ from gdrkit.consumers.ucx import UCX
 from gdrkit.consumers.verbs import VERBS
 from gdrkit.formats.versions import numbers
 from gdrkit.rules.disabled_by_env import dmabuf_disabled_by_env, gdr_read_off, ib_disabled_by_env
-from gdrkit.rules.gin import ibgda_cpu_assisted
+from gdrkit.rules.gpu_initiated import ibgda_cpu_assisted
 from gdrkit.rules.mnnvl import mnnvl_cumem_off, mnnvl_disabled_by_env
 from gdrkit.rules.rule import Failed
 from tests.rules.machines import failed, node, passes

@@ -7,8 +7,6 @@ import pytest
 from gdrkit.evidence import Confidence, EvidenceAbsent, EvidenceMissing, MissingReason
 from gdrkit.facts.commands import PACKAGES_DPKG, UCX_INFO
 from gdrkit.facts.libraries import (
-    LibraryCopy,
-    deepep_copies,
     libcuda_version,
     libibverbs,
     memlock_limit_bytes,
@@ -20,6 +18,7 @@ from gdrkit.facts.libraries import (
     ucx_version,
     verbs_has_dmabuf,
 )
+from gdrkit.facts.wheels import LibraryCopy, deepep_copies
 from gdrkit.node import Node
 from tests.evidence_builder.library import DMABUF, VERBS, shared_object
 from tests.memory_host import MemoryHost

@@ -18,9 +18,9 @@ from gdrkit.facts.pci import PciGpu
 from gdrkit.facts.rdma import rdma_devices
 from gdrkit.facts.verbs_kernel import queues_take_dmabuf
 from gdrkit.node import Node
-from gdrkit.rules.gin import (
+from gdrkit.rules.gin import gin_nics_fused
+from gdrkit.rules.gpu_initiated import (
     gdaki_kernel_too_old,
-    gin_nics_fused,
     ibgda_cpu_assisted,
     ibgda_peer_mapping_denied,
     nic_buffers_not_mappable,

@@ -11,9 +11,10 @@ from gdrkit.evidence import Missing, MissingReason
 from gdrkit.evidence.target import open_host
 from gdrkit.facts.driver import PEER_API, PeermemLinkage, peermem_linkage
 from gdrkit.facts.environment import Environment, environment, parse_conf
-from gdrkit.facts.libraries import LibraryCopy, libcuda_version, nccl_copies, nvshmem_copies
+from gdrkit.facts.libraries import libcuda_version, nccl_copies, nvshmem_copies
 from gdrkit.facts.pci import gpus
 from gdrkit.facts.rdma import rdma_devices
+from gdrkit.facts.wheels import LibraryCopy
 from gdrkit.formats.expectation import Expectation
 from gdrkit.node import Node, Supposition
 from gdrkit.rules import RULES

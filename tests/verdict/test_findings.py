@@ -6,10 +6,11 @@ from gdrkit.evidence import Missing, MissingReason
 from gdrkit.evidence.target import open_host
 from gdrkit.facts.expectation import absent_gpus
 from gdrkit.facts.gpu import is_integrated
-from gdrkit.facts.libraries import LibraryCopy, nccl_copies, nvshmem_copies, ucx_version, verbs_has_dmabuf
+from gdrkit.facts.libraries import nccl_copies, nvshmem_copies, ucx_version, verbs_has_dmabuf
 from gdrkit.facts.pci import PciGpu, gpus
 from gdrkit.facts.rdma import Pair, distance, pairs
 from gdrkit.facts.virtual import virtual_machine
+from gdrkit.facts.wheels import LibraryCopy
 from gdrkit.node import Node
 from gdrkit.rules import RULES
 from gdrkit.rules.rule import Status

@@ -12,7 +12,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from gdrkit.facts.libraries import LibraryCopy
+from gdrkit.facts.wheels import LibraryCopy
 from gdrkit.formats.versions import numbers
 from gdrkit.node import Node, if_absent, if_missing
 

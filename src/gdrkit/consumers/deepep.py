@@ -10,7 +10,7 @@ from __future__ import annotations
 from gdrkit.consumers.consumer import Consumer, Path, PathSupport
 from gdrkit.consumers.nccl_gin import NCCL_GIN
 from gdrkit.consumers.nvshmem import NVSHMEM
-from gdrkit.facts.libraries import deepep_copies
+from gdrkit.facts.wheels import deepep_copies
 from gdrkit.formats.versions import numbers
 from gdrkit.node import Node, if_missing
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from gdrkit.consumers.consumer import Consumer, Path, PathSupport, Switch
 from gdrkit.facts.environment import integer
-from gdrkit.facts.libraries import LibraryCopy
 from gdrkit.facts.nvlink_fabric import rack_gpus
+from gdrkit.facts.wheels import LibraryCopy
 from gdrkit.node import Node
 
 

@@ -7,7 +7,7 @@ tried in its place.
 from __future__ import annotations
 
 from gdrkit.consumers.consumer import Consumer, Path, PathSupport
-from gdrkit.facts.libraries import mooncake_copies
+from gdrkit.facts.wheels import mooncake_copies
 from gdrkit.formats.versions import numbers
 
 SWITCH = "WITH_NVIDIA_PEERMEM"

@@ -7,8 +7,9 @@ from gdrkit.consumers.nccl_releases import NEWEST, changing, first_release_with,
 from gdrkit.evidence import EvidenceAbsent, EvidenceMissing, Missing, MissingReason
 from gdrkit.facts.environment import integer
 from gdrkit.facts.kubernetes import has_gpu_operator
-from gdrkit.facts.libraries import LibraryCopy, nccl_copies, nccl_is_installed, nccl_version
+from gdrkit.facts.libraries import nccl_copies, nccl_is_installed, nccl_version
 from gdrkit.facts.nccl_log import nccl_logs
+from gdrkit.facts.wheels import LibraryCopy
 from gdrkit.formats.versions import numbers
 from gdrkit.messages.nccl_records import Version
 from gdrkit.node import Node

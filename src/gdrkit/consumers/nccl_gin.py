@@ -11,7 +11,7 @@ from gdrkit.consumers.nccl import NCCL
 from gdrkit.consumers.nccl_releases import NEWEST, first_release_with, release
 from gdrkit.evidence import EvidenceAbsent, Missing, MissingReason
 from gdrkit.facts.environment import integer
-from gdrkit.facts.libraries import LibraryCopy
+from gdrkit.facts.wheels import LibraryCopy
 from gdrkit.formats.versions import numbers
 from gdrkit.node import Node
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gdrkit.consumers.consumer import Consumer, Path, PathSupport
 from gdrkit.consumers.ucx import UCX
-from gdrkit.facts.libraries import nixl_copies
+from gdrkit.facts.wheels import nixl_copies
 
 NIXL = Consumer(
     name="nixl",

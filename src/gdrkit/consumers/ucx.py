@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from gdrkit.consumers.consumer import DIRECT, Consumer, Path, PathSupport, RequiredFiles, Switch
-from gdrkit.facts.libraries import LibraryCopy, ucx_version
+from gdrkit.facts.libraries import ucx_version
 from gdrkit.facts.peer_memory import MODULE, NV_MEM
+from gdrkit.facts.wheels import LibraryCopy
 from gdrkit.node import Node
 
 _MD = "openucx/ucx src/uct/ib/base/ib_md.c, uct_ib_md_open_common()"

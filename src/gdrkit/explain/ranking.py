@@ -248,12 +248,28 @@ def _of_machines(
                 continue
             left = [code for code in line.codes if code not in machine.cleared]
             for candidate in _of_line(line, topics, failing, denied, left):
-                excluded = candidate.code in topics.not_cards or (
+                excluded = _is_of_other_gpus(candidate.code, topics) or (
                     candidate.code in OF_NVIDIA and not topics.gpu
                 )
                 excluded = excluded or is_foreign(candidate.code, topics)
                 if not excluded and candidate.code not in machine.cleared:
                     yield candidate
+
+
+CARDS = ("gpu-consumer", "gpu-integrated")
+"""Kinds of GPUs: a text that names other ones does not mean them."""
+
+OF_DATACENTER = ("gpu-vgpu", "gpu-confidential", "gpu-mig")
+"""What neither a GeForce nor GB10 has. Sources: NVIDIA's lists of GPUs for vGPU and MIG; confidential
+computing needs a GPU for data centres, Hopper or newer."""
+
+
+def _is_of_other_gpus(code: str, topics: Topics) -> bool:
+    """Whether a cause is one of GPUs that the text does not mean: it names others."""
+    named = topics.hardware.intersection(CARDS)
+    if code in CARDS:
+        return code not in named and (topics.datacenter or bool(named))
+    return code in OF_DATACENTER and not topics.datacenter and bool(named)
 
 
 def _of_problem(problem: EstablishedProblem, machine: str, topics: Topics, *, failing: bool) -> Candidate:

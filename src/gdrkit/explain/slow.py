@@ -8,11 +8,17 @@ from __future__ import annotations
 
 import re
 
+from gdrkit.consumers.consumer import REGISTRATION
 from gdrkit.explain import cues
 from gdrkit.explain.sentences import Sentence
+from gdrkit.rules import RULES
 
-CAUSES = ("pair-cross-socket", "pair-distant", "acs-redirect", "iommu-translating", "link-degraded")
-"""Distance first: it needs no fault. Source: NVIDIA's GPUDirect RDMA documentation, Supported Systems."""
+CAUSES = tuple(
+    rule.code
+    for rule in RULES
+    if set(rule.slows) >= set(REGISTRATION) and not rule.code.startswith("expected-")
+)
+"""What differs from an expectation is no cause by itself."""
 
 STEPS = (
     "`gdr topo` shows the path of every pair of GPU and NIC, with what slows it down.",

@@ -120,7 +120,8 @@ class Topics(Struct, frozen=True):
     foreign: str  # the maker of other accelerators that the text is about; empty for NVIDIA's
     one_host: bool  # all ranks of its jobs are on one host, so nothing needs the network
     over_nvlink: bool  # its jobs go from host to host over NVLink
-    not_cards: tuple[str, ...]  # codes of kinds and modes of GPUs that those which it names do not have
+    datacenter: bool  # it names a GPU for data centres
+    hardware: frozenset[str]  # the codes of hardware that it names
     crash: bool  # a program stops in a way that no setting of the network explains
     claims_direct: bool  # a person says that the direct path is used
     programs: tuple[str, ...]  # those of consumers/ that it names, or that any job may use
@@ -144,30 +145,12 @@ def topics(lines: tuple[TextLine, ...]) -> Topics:
         _maker(words),
         counts == {"1"} or (not counts and _has_one_host(words)),
         _compiled("over_nvlink").search(words) is not None,
-        _not_cards(words, datacenter=cards),
+        cards,
+        frozenset(row.code for row in HARDWARE if re.search(row.topic, words, re.IGNORECASE)),
         found["crash"],
         any(_compiled("uses").search(line.text) for line in lines if line.kind in ("prose", "quoted")),
         tuple(one.name for one in CONSUMERS if one.common or _program(one.name).search(words)),
     )
-
-
-def _not_cards(words: str, *, datacenter: bool) -> tuple[str, ...]:
-    named = {code for code in CARDS if _card(code).search(words)}
-    others = tuple(code for code in CARDS if code not in named) if named or datacenter else ()
-    return others if datacenter else (*others, *(OF_DATACENTER if named else ()))
-
-
-CARDS = ("gpu-consumer", "gpu-integrated")
-"""Codes of kinds of GPUs: a text that names other GPUs does not mean them."""
-
-OF_DATACENTER = ("gpu-vgpu", "gpu-confidential", "gpu-mig")
-"""What neither a GeForce nor GB10 has. Sources: NVIDIA's lists of GPUs for vGPU and MIG; confidential
-computing needs a GPU for data centres, Hopper or newer."""
-
-
-@functools.cache
-def _card(code: str) -> re.Pattern[str]:
-    return re.compile("|".join(row.topic for row in HARDWARE if row.code == code), re.IGNORECASE)
 
 
 def _has_one_host(words: str) -> bool:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from gdrkit.evidence import EvidenceAbsent, EvidenceMissing, Missing, MissingReason
 from gdrkit.facts import packages
-from gdrkit.facts.libraries import LibraryCopy, find
+from gdrkit.facts.libraries import find
 from gdrkit.facts.modules import running
 from gdrkit.facts.pci import ROOT
 from gdrkit.facts.rdma import RdmaDevice, rdma_devices
+from gdrkit.facts.wheels import LibraryCopy
 from gdrkit.formats.versions import numbers
 from gdrkit.node import Node, fact, if_missing
 

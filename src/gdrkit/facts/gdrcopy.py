@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from gdrkit.evidence import EvidenceAbsent, EvidenceMissing, Missing, MissingReason
 from gdrkit.facts import kernel_log
 from gdrkit.facts.commands import NVIDIA_SMI
-from gdrkit.facts.libraries import LibraryCopy, libraries
+from gdrkit.facts.libraries import libraries
 from gdrkit.facts.modules import is_loaded, running
+from gdrkit.facts.wheels import LibraryCopy
 from gdrkit.formats.versions import numbers
 from gdrkit.node import Node, fact, if_absent, if_missing
 

@@ -12,6 +12,7 @@ from gdrkit.evidence import EvidenceAbsent, EvidenceMissing, Missing, MissingRea
 from gdrkit.evidence.quoting import quoted
 from gdrkit.facts import packages
 from gdrkit.facts.commands import UCX_INFO
+from gdrkit.facts.wheels import LibraryCopy, installed_wheels
 from gdrkit.formats.errors import FormatError
 from gdrkit.formats.versions import numbers
 from gdrkit.node import Node, each_known, fact, first_collected, first_of, if_absent, if_missing, likely
@@ -52,14 +53,6 @@ class Library(Struct, frozen=True):
 
     path: str
     version: str  # "1.14.44.0"; "" where the name has none
-
-
-class LibraryCopy(Struct, frozen=True):
-    """One copy of a library, and where its version was read."""
-
-    version: str
-    source: str
-    one_of: str = ""  # a folder that names several versions, of which it can hold only one
 
 
 def find(node: Node, name: str, folders: tuple[str, ...] = FOLDERS) -> str:
@@ -217,111 +210,11 @@ def nvshmem_copies(node: Node) -> tuple[LibraryCopy, ...]:
     return found
 
 
-@fact
-def mooncake_copies(node: Node) -> tuple[LibraryCopy, ...]:
-    """Every known Mooncake. Raises EvidenceAbsent if no Python environment has one."""
-    return _wheels(node, "Mooncake", "mooncake_transfer_engine(?:_efa)?(?:_cuda[0-9]+)?", "mooncake")
-
-
-@fact
-def nixl_copies(node: Node) -> tuple[LibraryCopy, ...]:
-    """Every known NIXL. Raises EvidenceAbsent if no Python environment has one."""
-    return _wheels(node, "NIXL", "nixl(?:_cu[0-9]+)?", "nixl", "nixl_cu12", "nixl_cu13")
-
-
-@fact
-def deepep_copies(node: Node) -> tuple[LibraryCopy, ...]:
-    """Every known DeepEP. Raises EvidenceAbsent if no Python environment has one."""
-    return _wheels(node, "DeepEP", "deep_ep", "deep_ep")
-
-
-@fact
-def torch_copies(node: Node) -> tuple[LibraryCopy, ...]:
-    """Every known PyTorch. Raises EvidenceMissing, as images bring their own, where none is known."""
-    try:
-        return _wheels(node, "PyTorch", "torch", "torch")
-    except EvidenceAbsent as error:
-        raise EvidenceMissing(
-            Missing("version of PyTorch", MissingReason.UNDECIDED, error.missing.ask)
-        ) from error
-
-
-def certain_of(
-    copies: tuple[LibraryCopy, ...], affected: tuple[LibraryCopy, ...]
-) -> tuple[LibraryCopy, ...]:
-    """Those of the affected copies that are certainly there: all versions that their folder names are
-    affected. Raises EvidenceMissing if any other one would be the only copy, so that it matters."""
-    others = tuple(copy for copy in copies if copy not in affected)
-    doubted = {copy.one_of for copy in others} - {""}
-    certain = tuple(copy for copy in affected if copy.one_of not in doubted)
-    if affected and not certain and {copy.one_of for copy in others} == doubted and len(doubted) == 1:
-        first = affected[0]
-        ask = f"ls -l {quoted(f'/{first.one_of}')}; pip check"
-        raise EvidenceMissing(Missing(f"version in {first.one_of}", MissingReason.UNDECIDED, ask))
-    return certain
-
-
-def _wheels(node: Node, title: str, name: str, *packages: str) -> tuple[LibraryCopy, ...]:
-    """The wheels of this name in the Python environments that are known, with their whole versions.
-
-    Raises EvidenceAbsent if there are none, and EvidenceMissing if there may be one in a folder that was not
-    collected, or if its packages are there and their metadata is not."""
-    found = tuple(_installed(node, name, packages))
-    if not found:
-        ask = f"pip list | grep -i {quoted(title.lower())}"
-        for folder in (*_PYTHON, *_python_folders(node)):
-            try:
-                names = if_absent((), node.list, folder)
-            except EvidenceMissing as error:
-                raise EvidenceMissing(Missing(title, error.missing.why, ask)) from error
-            if not set(packages).isdisjoint(names):
-                raise EvidenceMissing(Missing(f"version of {title}", MissingReason.UNDECIDED, ask))
-        raise EvidenceAbsent(Missing(title, MissingReason.ABSENT, ask))
-    return found
-
-
-def _installed(node: Node, name: str, packages: tuple[str, ...]) -> Iterator[LibraryCopy]:
-    """The distributions of this name whose metadata is beside one of their packages.
-
-        deep_ep-1.2.1+9af0e0d.dist-info          of pip
-        deep_ep-1.2.1+9af0e0d-py3.12-linux-x86_64.egg    of `setup.py install`, with the packages inside
-
-    Metadata alone is what an unfinished removal left. The local part of a version, after a +, is left out:
-    PEP 440. Each name of a folder is collected, but not what is in each."""
-    pattern = re.compile(
-        rf"{name}-(?P<version>[0-9][0-9a-z.]{{0,30}})(?:\+[\w.]{{1,60}})?"
-        r"(?:\.dist-info|(?:-py3\.[0-9]{1,2}(?:-[\w.-]{1,40})?)?\.egg(?:-info)?)"
-    )
-    for folder in _python_folders(node):
-        names = _if_seen(node, folder)
-        beside = any(_may_exist(node, folder, names, package) for package in packages)
-        found = [
-            LibraryCopy(match["version"], f"{folder}/{entry}")
-            for entry in names
-            if (match := pattern.fullmatch(entry))
-            and (beside or entry.endswith(".egg") or _edited(names, entry))
-        ]
-        several = len({copy.version for copy in found}) > 1
-        yield from (LibraryCopy(copy.version, copy.source, folder) if several else copy for copy in found)
-
-
-def _may_exist(node: Node, folder: str, names: tuple[str, ...], package: str) -> bool:
-    """Whether a folder has a package, or one inside of another of which only the name is known."""
-    top, _, inner = package.partition("/")
-    return top in names and (not inner or if_missing(True, node.exists, f"{folder}/{package}"))
-
-
-def _edited(names: tuple[str, ...], entry: str) -> bool:
-    """Whether the packages are elsewhere: `pip install -e` writes __editable__.NAME-VERSION.pth."""
-    name = entry.partition("-")[0]
-    return any(other.startswith((f"__editable__.{name}-", f"__editable___{name}_")) for other in names)
-
-
 def _copies(node: Node, library: str, wheel: str) -> tuple[LibraryCopy, ...]:
     """Copies whose file name shows the version, and wheels of Python environments."""
     libraries = _each(node, library, (*FOLDERS, *MORE_FOLDERS))
     found = [LibraryCopy(seen.version, seen.path) for seen in libraries if len(numbers(seen.version)) == 3]
-    for copy in _installed(node, rf"{wheel}_cu\d+", (wheel.replace("_", "/"),)):
+    for copy in installed_wheels(node, rf"{wheel}_cu\d+", (wheel.replace("_", "/"),)):
         if three := re.fullmatch(r"(\d+\.\d+\.\d+)(?:\.\d+)?", copy.version):
             found.append(LibraryCopy(three[1], copy.source, copy.one_of))
     return tuple(dict.fromkeys(found))
@@ -335,26 +228,6 @@ def _packaged_nccl(node: Node) -> tuple[LibraryCopy, ...]:
         if package and len(numbers(package.version)) >= 3:
             return (LibraryCopy(".".join(map(str, numbers(package.version)[:3])), f"package {name}"),)
     return ()
-
-
-_PYTHON = ("usr/lib", "usr/local/lib", "opt/conda/lib", "opt/venv/lib")
-"""Where Python environments are."""
-
-
-def _python_folders(node: Node) -> list[str]:
-    """Folders of Python packages in the environments that are known."""
-    found = []
-    for base in _PYTHON:
-        for name in _if_seen(node, base):
-            if re.fullmatch(r"python3(\.\d+)?", name):
-                found += [f"{base}/{name}/dist-packages", f"{base}/{name}/site-packages"]
-    return found
-
-
-def _if_seen(node: Node, folder: str) -> tuple[str, ...]:
-    """Names in a folder; () also where it was not collected, as Python environments are optional
-    evidence."""
-    return if_missing((), node.list, folder)
 
 
 @fact

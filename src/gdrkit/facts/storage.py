@@ -6,9 +6,10 @@ import re
 
 from gdrkit.evidence import EvidenceMissing, Missing, MissingReason
 from gdrkit.facts.driver_files import DRIVER
-from gdrkit.facts.libraries import LibraryCopy, libraries
+from gdrkit.facts.libraries import libraries
 from gdrkit.facts.modules import is_loaded, loaded
 from gdrkit.facts.virtual import scope
+from gdrkit.facts.wheels import LibraryCopy
 from gdrkit.node import Node, fact, if_absent, if_missing
 
 MODULE = "nvidia_fs"

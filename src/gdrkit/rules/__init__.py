@@ -48,18 +48,16 @@ from gdrkit.rules.gdrcopy import (
     gdrcopy_version_mismatch,
 )
 from gdrkit.rules.gid_index_wrong import gid_index_wrong
-from gdrkit.rules.gin import (
+from gdrkit.rules.gin import gin_library_mismatch, gin_nics_fused, gin_unavailable
+from gdrkit.rules.gpu_cdmm import gpu_cdmm
+from gdrkit.rules.gpu_initiated import (
     gdaki_kernel_too_old,
-    gin_library_mismatch,
-    gin_nics_fused,
-    gin_unavailable,
     ibgda_cpu_assisted,
     ibgda_peer_mapping_denied,
     nic_atomics_off,
     nic_buffers_not_mappable,
     nic_not_mlx5,
 )
-from gdrkit.rules.gpu_cdmm import gpu_cdmm
 from gdrkit.rules.gpu_kinds import gpu_before_turing, gpu_consumer, gpu_integrated
 from gdrkit.rules.gpu_operator import (
     operator_module_missing,

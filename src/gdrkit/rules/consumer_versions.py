@@ -9,9 +9,9 @@ from gdrkit.consumers.nccl import NCCL
 from gdrkit.consumers.nccl_releases import first_release_with
 from gdrkit.consumers.ucx import UCX
 from gdrkit.evidence import EvidenceAbsent, EvidenceMissing
-from gdrkit.facts.libraries import LibraryCopy, certain_of
 from gdrkit.facts.modules import PEERMEM, is_loaded
 from gdrkit.facts.peer_memory import MEMORY_PEERS, memory_peers
+from gdrkit.facts.wheels import LibraryCopy, certain_of
 from gdrkit.formats.versions import numbers
 from gdrkit.node import Node, if_absent
 from gdrkit.rules.deciding_command import DecidingCommand

@@ -19,9 +19,9 @@ from gdrkit.facts.efa import (
     plugin_copies,
 )
 from gdrkit.facts.environment import SYSTEM, environment
-from gdrkit.facts.libraries import LibraryCopy
 from gdrkit.facts.modules import is_loaded, module_path
 from gdrkit.facts.rdma import RdmaDevice
+from gdrkit.facts.wheels import LibraryCopy
 from gdrkit.formats.versions import numbers
 from gdrkit.node import Node, if_missing
 from gdrkit.rules.deciding_command import DecidingCommand

@@ -6,7 +6,7 @@ from gdrkit.consumers.consumer import Path
 from gdrkit.consumers.mooncake import MOONCAKE, NEWEST_READ, SWITCH, only_path
 from gdrkit.evidence import Confidence, EvidenceMissing, Missing, MissingReason
 from gdrkit.facts.environment import SYSTEM, Setting, environment
-from gdrkit.facts.libraries import LibraryCopy, certain_of
+from gdrkit.facts.wheels import LibraryCopy, certain_of
 from gdrkit.node import Node, if_absent
 from gdrkit.rules.deciding_command import DecidingCommand
 from gdrkit.rules.remedy_names import RemedyName

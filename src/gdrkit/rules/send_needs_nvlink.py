@@ -8,10 +8,10 @@ from gdrkit.evidence import Confidence, EvidenceMissing, Missing
 from gdrkit.facts.environment import nccl_sources
 from gdrkit.facts.gpu import is_consumer
 from gdrkit.facts.gpu_chips import compute_capability
-from gdrkit.facts.libraries import LibraryCopy, certain_of
 from gdrkit.facts.nvlink import has_nvlink
 from gdrkit.facts.pci import PciGpu, gpus
 from gdrkit.facts.rdma import hardware_pairs
+from gdrkit.facts.wheels import LibraryCopy, certain_of
 from gdrkit.node import Node, if_missing
 from gdrkit.rules.deciding_command import DecidingCommand
 from gdrkit.rules.disabled_by_env import READ

@@ -8,7 +8,7 @@ from gdrkit.consumers.nixl import NIXL
 from gdrkit.consumers.ucx import UCX, leaves_out_cuda
 from gdrkit.evidence import Confidence
 from gdrkit.facts.environment import UCX_CONF, process_sources
-from gdrkit.facts.libraries import certain_of, torch_copies
+from gdrkit.facts.wheels import certain_of, torch_copies
 from gdrkit.formats.versions import numbers
 from gdrkit.node import Node
 from gdrkit.rules.deciding_command import DecidingCommand

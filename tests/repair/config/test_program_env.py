@@ -6,8 +6,8 @@ import subprocess
 
 import pytest
 
-from gdrkit.facts.libraries import LibraryCopy, mooncake_copies
 from gdrkit.facts.modules import PEERMEM, is_loaded
+from gdrkit.facts.wheels import LibraryCopy, mooncake_copies
 from gdrkit.node import Node
 from gdrkit.repair.config import ConfigOutput, ConfigRefused, ConfigRequest, generate
 from gdrkit.repair.config.output import rendered

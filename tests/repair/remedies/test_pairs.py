@@ -20,9 +20,7 @@ from gdrkit.facts.kernel import lockdown
 from gdrkit.facts.kernel_log import KernelLogLine
 from gdrkit.facts.libraries import (
     Library,
-    LibraryCopy,
     has_dmabuf,
-    mooncake_copies,
     nccl_copies,
     nvshmem_copies,
     other_libibverbs,
@@ -40,6 +38,7 @@ from gdrkit.facts.peer_memory import memory_peers
 from gdrkit.facts.rdma import nic_address, nics
 from gdrkit.facts.secure_boot import signatures_enforced
 from gdrkit.facts.trust import SignatureCheck, SignatureState, signature_check
+from gdrkit.facts.wheels import LibraryCopy, mooncake_copies
 from gdrkit.node import Node, Supposition
 from gdrkit.repair.platforms.action import RunCommand, WriteFile
 from gdrkit.repair.platforms.choices import ProcedureChoices

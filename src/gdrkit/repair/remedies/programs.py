@@ -12,9 +12,10 @@ from gdrkit.consumers.nvshmem import NVSHMEM
 from gdrkit.consumers.ucx import UCX
 from gdrkit.evidence import EvidenceMissing, Missing, MissingReason
 from gdrkit.facts.environment import SYSTEM, Setting, environment
-from gdrkit.facts.libraries import LibraryCopy, nvshmem_copies, ucx_version
+from gdrkit.facts.libraries import nvshmem_copies, ucx_version
 from gdrkit.facts.rdma import character_device, has_device_file, rdma_devices
 from gdrkit.facts.virtual import scope
+from gdrkit.facts.wheels import LibraryCopy
 from gdrkit.node import Node, Supposition, each_known, if_absent
 from gdrkit.repair.remedies.remedy import Remedy
 from gdrkit.rules.remedy_names import RemedyName

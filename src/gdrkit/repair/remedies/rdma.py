@@ -11,13 +11,13 @@ from gdrkit.consumers.nccl_releases import NEWEST, first_release_with
 from gdrkit.evidence import EvidenceMissing, Missing, MissingReason
 from gdrkit.facts.environment import NCCL_CONF, environment
 from gdrkit.facts.libraries import (
-    LibraryCopy,
     has_dmabuf,
     memlock_limit_bytes,
     nccl_copies,
     other_libibverbs,
     verbs_has_dmabuf,
 )
+from gdrkit.facts.wheels import LibraryCopy
 from gdrkit.node import Node, Supposition, if_missing
 from gdrkit.repair.platforms.settings import disables_direct_path
 from gdrkit.repair.remedies.remedy import Remedy
