@@ -310,6 +310,13 @@ ROWS = (
         sample="NCCL WARN Call to ibv_modify_qp failed with error Network is unreachable",
     ),
     _line(
+        "Call to ibv_modify_qp failed with {answer:error No data available|61 }",
+        causes_of("ibv_modify_qp", errno.ENODATA),
+        source="NCCL src/misc/ibvwrap.cc; Linux drivers/infiniband/core/cache.c, rdma_get_gid_attr()",
+        leads=True,
+        sample="Call to ibv_modify_qp failed with 61 No data available, on dev mlx5_1:1, curr state INIT",
+    ),
+    _line(
         "Call to {call:ibv_reg_mr|ibv_reg_dmabuf_mr}{:(?:_iova2)?} failed with error " + _ERRNO,
         make=_failure,
         sample="Call to ibv_reg_mr failed with error Operation not permitted",

@@ -8,6 +8,7 @@ its newest commit of 2026-07-14. Older releases of NVSHMEM have the same texts a
 from __future__ import annotations
 
 import functools
+from errno import ENODATA, ETIMEDOUT
 
 from gdrkit.messages.errors import EFAULT, EINVAL, ENOMEM, strerror
 from gdrkit.messages.message import MessageTemplate
@@ -48,6 +49,17 @@ ROWS = (
         causes_of("ibv_reg_mr", EINVAL),
         source=f"{_COMMON}, nvshmemt_ib_common_reg_mem_handle()",
         decides=False,
+    ),
+    *(
+        _line(
+            f"non-zero status: {{number:{numbers}}} ibv_modify_qp failed",
+            causes_of("ibv_modify_qp", number),
+            source=f"{_MODULES}/ibrc/ibrc.cpp, ep_create() and ep_connect()",
+            leads=True,
+            sample=f"/nvshmem_src/src/modules/transport/ibrc/ibrc.cpp:401: non-zero status: {number} "
+            "ibv_modify_qp failed",
+        )
+        for numbers, number in (("22", EINVAL), ("110|101|113", ETIMEDOUT), ("61", ENODATA))
     ),
     _line(
         "mem registration failed{: ?}{:$}",

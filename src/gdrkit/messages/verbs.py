@@ -7,7 +7,7 @@ ibv_reg_mr(3), ibv_modify_qp(3); NVIDIA/nccl issues 304, 426, 660, 707, 769, 925
 
 from __future__ import annotations
 
-from errno import EHOSTUNREACH, ENETUNREACH, ENODEV, ETIMEDOUT
+from errno import EHOSTUNREACH, ENETUNREACH, ENODATA, ENODEV, ETIMEDOUT
 
 from msgspec import Struct
 
@@ -77,6 +77,9 @@ FAILINGS: dict[tuple[str, int], FailureMeaning] = {
         "the GID belongs to no network interface here, as in a container without it, or the device was "
         "removed",
         ("gid-index-wrong", "port-down"),
+    ),
+    ("ibv_modify_qp", ENODATA): FailureMeaning(
+        "no GID is at that index: the port's table is empty there", ("gid-index-wrong", "port-down")
     ),
     ("completion", 4): FailureMeaning(
         "the NIC is not allowed to access the local GPU's memory", _REDIRECTED
