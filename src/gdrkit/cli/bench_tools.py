@@ -88,7 +88,8 @@ def _sizes(
             raise ToolFailed(str(error)) from None
         rows = [row for run in runs for row in run.rows if row.size_bytes == size]
         if not rows:
-            raise ToolFailed(f"no row for {size} bytes in its output")
+            last = next((line.strip() for line in reversed(text.splitlines()) if line.strip(" -")), "none")
+            raise ToolFailed(f"no row for {size} bytes in its output; its last line: {last[:200]}")
         if any(run.integrated_gpu for run in runs):
             note = " (host memory: the GPU is integrated)"
         row = rows[-1]
