@@ -18,7 +18,7 @@ CAUSES = tuple(
     for rule in RULES
     if set(rule.slows) >= set(REGISTRATION) and not rule.code.startswith("expected-")
 )
-"""A difference from an expectation says nothing about speed by itself."""
+"""A difference from an expectation does not slow anything down by itself."""
 
 STEPS = (
     "`gdr topo` shows the path of every pair of GPU and NIC, with what slows it down.",
