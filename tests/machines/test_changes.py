@@ -63,7 +63,7 @@ def test_a_sosreport_says_less_and_nothing_else():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("seed", "hidden", "count"), [(32, 1, 40), (35, 2, 40)])
+@pytest.mark.parametrize(("seed", "hidden", "count"), [(32, 1, 20), (35, 2, 20)])
 def test_hidden_evidence_moves_a_state_only_toward_unknown(seed: int, hidden: int, count: int):
     """Or from active to ready: that a path is in use is then not seen."""
     different, judged = [], 0
