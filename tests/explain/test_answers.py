@@ -684,6 +684,13 @@ def test_what_the_cause_does_not_explain_is_told_with_causes_of_its_own():
     assert "What else fails, for another cause\n  line 4:" in as_text(explained(SPARKS))
 
 
+def test_a_setting_is_no_failure_of_its_own():
+    page = explained(SPARKS.partition("NCCL INFO")[0] + "\n$ export NCCL_IB_DISABLE=1\n")
+    assert ("ib-disabled-by-env",) in [line.codes for machine in page.machines for line in machine.open]
+    assert page.answer.cause == "gpu-integrated"
+    assert not page.answer.besides
+
+
 def test_what_follows_from_the_cause_is_not_told_apart():
     failing = "modprobe: FATAL: Module nvidia-peermem not found in directory /lib/modules/6.8.0\n"
     answer = answered(f"# GPUDirect RDMA does not work in WSL2\n{failing}")
