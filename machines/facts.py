@@ -202,6 +202,12 @@ def sends_through_host_memory(machine: Machine, nccl: str) -> bool:
     )
 
 
+def looks_for_no_file(machine: Machine, gpu: Function) -> bool:
+    """Whether NVSHMEM registers this GPU's memory without looking for files of the peer-memory API: if CUDA
+    offers dma-buf and no setting forbids it. Source: ibrc.cpp, nvshmemt_init()."""
+    return offers_dmabuf(machine, gpu) and "NVSHMEM_IB_DISABLE_DMABUF" not in machine.environment
+
+
 def offers_dmabuf(machine: Machine, gpu: Function) -> bool:
     """Whether CUDA says DMA_BUF_SUPPORTED of a GPU."""
     driver = machine.driver
@@ -239,7 +245,7 @@ def _libraries(machine: Machine) -> set[str]:
         true |= {"nccl-misses-peermem"} if libraries.nccl else set()
         true |= {"nvshmem-misses-peermem"} if libraries.nvshmem else set()
     client = (machine.peermem.loaded or legacy) and machine.driver and machine.driver.loaded
-    if any(offers_dmabuf(machine, gpu) for gpu in machine.gpus):  # then it never looks for the files
+    if any(looks_for_no_file(machine, gpu) for gpu in machine.gpus):
         true.discard("nvshmem-misses-peermem")
     if machine.client_folders or not client:
         true -= {"nccl-misses-peermem", "ucx-misses-peermem", "nvshmem-misses-peermem"}

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from machines import beside, rack
 from machines.distance import NEAR, distance, own, refused
-from machines.facts import QUEUES, facts, offers_dmabuf
+from machines.facts import QUEUES, facts, looks_for_no_file
 from machines.loading import Loading, alone, modprobe
 from machines.machine import Function, Machine
 from machines.nvidia import in_use
@@ -390,8 +390,7 @@ def _peermem(machine: Machine, consumer: str, gpu: Function, loading: Loading) -
     if not state.loaded and machine.legacy_client != "loaded":
         return _closed(machine, loading)
     folder = machine.client_folders
-    # NVSHMEM looks for the files only if no GPU offers dma-buf: ibrc.cpp, nvshmemt_init(); then ibv_reg_mr()
-    folder = folder or (consumer == "nvshmem" and offers_dmabuf(machine, gpu))
+    folder = folder or (consumer == "nvshmem" and looks_for_no_file(machine, gpu))
     seen = True
     if not state.loaded and consumer not in ("ucx", "nixl"):  # UCX alone looks for /sys/module/nv_peer_mem
         seen = folder or consumer in ("verbs", "mooncake")  # which look for no file
