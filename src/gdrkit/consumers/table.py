@@ -33,6 +33,11 @@ def cells_of(takes: tuple[Need, ...] | frozenset[Need]) -> frozenset[tuple[str, 
     )
 
 
+def programs_of(takes: tuple[Need, ...] | frozenset[Need]) -> frozenset[str]:
+    """The names of the programs that have a path which does not work without these capabilities."""
+    return frozenset(consumer for _, consumer in cells_of(takes))
+
+
 def with_engines(node: Node, takes: tuple[Need, ...]) -> tuple[Need, ...]:
     """What is taken away, and with it the paths of each program whose engine needs it on this node.
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from msgspec.structs import replace
 
-from gdrkit.consumers.table import cells_of, paths_closed_by
+from gdrkit.consumers.table import paths_closed_by, programs_of
 from gdrkit.evidence import Confidence
 from gdrkit.explain.answer import answer, standing
 from gdrkit.explain.causes import decides, open_causes
@@ -161,7 +161,7 @@ def _is_note(found: EstablishedProblem, about: Topics) -> bool:
         return about.one_host or about.crash
     if found.code == MISREAD and found.subject == NCCL_LOG:
         return not about.claims_direct
-    programs = {program for _, program in cells_of(BY_CODE[found.code].takes(found.subject))}
+    programs = programs_of(BY_CODE[found.code].takes(found.subject))
     if programs and programs.isdisjoint(about.programs):
         return not _is_printed(found)
     alone = found.blocks == ("dmabuf",) or found.code in FOR_DMABUF

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterator
 
 from gdrkit.consumers.consumer import DIRECT, REGISTRATION
-from gdrkit.consumers.table import CONSUMERS, cells_of
+from gdrkit.consumers.table import CONSUMERS, programs_of
 from gdrkit.explain.explanation import (
     Answer,
     AnswerKind,
@@ -229,7 +229,7 @@ def _established(answer: Answer) -> object:
 
 def _is_of_a_program(found: EstablishedProblem) -> bool:
     """Whether a problem matters only for programs that not every job uses."""
-    programs = {program for _, program in cells_of(BY_CODE[found.code].takes(found.subject))}
+    programs = programs_of(BY_CODE[found.code].takes(found.subject))
     return bool(programs) and programs.isdisjoint(one.name for one in CONSUMERS if one.common)
 
 

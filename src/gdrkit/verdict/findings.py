@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from gdrkit.consumers.consumer import INITIATED, OF_ITS_OWN
 from gdrkit.consumers.names import NAMES
-from gdrkit.consumers.table import cells_of
+from gdrkit.consumers.table import programs_of
 from gdrkit.evidence import Confidence, MissingReason, Source
 from gdrkit.facts.pci import PciGpu
 from gdrkit.facts.rdma import Pair
@@ -114,7 +114,7 @@ def _finding(node: Node, result: CheckResult, status: Status) -> Finding:
 
 
 def _programs(result: CheckResult) -> tuple[str, ...]:
-    concerned = {consumer for _, consumer in cells_of(result.takes)}
+    concerned = programs_of(result.takes)
     return () if NAMES[0] in concerned else tuple(name for name in NAMES if name in concerned)
 
 

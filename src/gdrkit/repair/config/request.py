@@ -8,7 +8,7 @@ from typing import TypeVar
 from msgspec import Struct
 
 from gdrkit.consumers.names import ALWAYS, NAMES
-from gdrkit.consumers.table import cells_of, consumer_of
+from gdrkit.consumers.table import consumer_of, programs_of
 from gdrkit.facts.gpu import is_before_turing, is_coherent, is_integrated
 from gdrkit.facts.pci import PciGpu, gpus
 from gdrkit.facts.rdma import Pair, RdmaPort, distance, nics, ports
@@ -150,7 +150,7 @@ def is_remedy_needed(node: Node, remedy: RemedyName, consumer: str = NAMES[0]) -
 
 def _concerns(node: Node, result: CheckResult, consumer: str) -> bool:
     """Whether a failure is one of a program that matters here; one that closes no path concerns all."""
-    closed = {name for _, name in cells_of(result.takes)}
+    closed = programs_of(result.takes)
     matter = (
         name for name in closed if name == consumer or name in ALWAYS or consumer_of(name).installed(node)
     )
