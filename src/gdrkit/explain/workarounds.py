@@ -33,11 +33,8 @@ _DOES = re.compile(
 def ways_around(lines: tuple[TextLine, ...], said: tuple[Sentence, ...]) -> frozenset[int]:
     """The numbers of these lines. Output of a program is none: it shows what was the case."""
     spans = (*_solutions(said), *(_changes(said) if said and cues.is_change(said[0].text) else ()))
-    return frozenset(
-        line.number
-        for line in lines
-        if line.kind != "machine" and any(line.number in span for span in spans)
-    )
+    inside = {number for span in spans for number in span}
+    return frozenset(line.number for line in lines if line.kind != "machine" and line.number in inside)
 
 
 def _solutions(said: tuple[Sentence, ...]) -> Iterator[range]:
