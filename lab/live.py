@@ -142,7 +142,6 @@ STEPS = {
     "apart": f"cd /lab; busybox unshare -n python3 holder.py apart {HOLD_S} > out/apart 2>&1 &\n"
     "for _ in $(busybox seq 60); do [ -s /lab/out/apart ] && break; sleep 1; done; "
     "python3 -I /lab/running.py",
-    "deep": "python3 -I /lab/running.py --deep",
     "watched": _WATCHED,
     "watched_files": _WATCHED_FILES,
     "rdma_resource": "rdma resource show mr; rdma resource show qp; rdma resource show ctx",
@@ -151,9 +150,9 @@ STEPS = {
         mode + name: line
         for mode in ("integrity", "confidentiality")
         for name, line in (
-            ("", f"echo {mode} > /sys/kernel/security/lockdown; python3 -I /lab/running.py --deep"),
+            ("", f"echo {mode} > /sys/kernel/security/lockdown; python3 -I /lab/running.py"),
             ("_trace", "python3 -I /lab/trace.py 1"),
-            ("_nobody", _NOBODY.format("/lab/running.py --deep")),
+            ("_nobody", _NOBODY.format("/lab/running.py")),
             ("_nobody_trace", _NOBODY.format("/lab/trace.py 1")),
         )
     },
@@ -168,7 +167,7 @@ _LONG: dict[str, dict[str, Any]] = {
     "watched_files": {"seconds": 600, "expected": 600},
 }
 RECORDS = (
-    "root", "nobody", "other_pid_namespace", "other_net_namespace", "exclusive", "apart", "deep",
+    "root", "nobody", "other_pid_namespace", "other_net_namespace", "exclusive", "apart",
     "integrity", "integrity_nobody", "confidentiality", "confidentiality_nobody",
 )  # fmt: skip
 

@@ -109,7 +109,7 @@ def test_what_is_printed_of_a_kept_record_is_that_record(kept, capsys):
 
 
 def test_a_kept_record_is_of_no_machine_that_could_be_asked_more(kept, capsys):
-    assert main(["ps", kept(MADE), "--deep"]) >= 64
+    assert main(["ps", kept(MADE), "--ras"]) >= 64
     assert "not a running machine" in capsys.readouterr().err
 
 

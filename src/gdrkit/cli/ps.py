@@ -5,10 +5,6 @@ from __future__ import annotations
 from gdrkit.cli.arguments import Parser, colours, matching, number, text_width, write, write_json
 from gdrkit.cli.exit import UNKNOWN
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    import argparse
-
 MOST_PID = (1 << 22) - 1
 """PID_MAX_LIMIT: Linux include/linux/threads.h."""
 
@@ -35,7 +31,7 @@ def parser() -> Parser:
         "--job", metavar="ID", type=matching(r"\w[\w.:@-]{0,99}", "the id of a job, a pod or a container"),
         help="show only the processes of this job, pod or container",
     )  # fmt: skip
-    add_questions(parser)
+    add_ras(parser)
     parser.add_argument(
         "--record", action="store_true", help="print what the node shows as JSON, not judged"
     )
@@ -45,27 +41,17 @@ def parser() -> Parser:
     return parser
 
 
-def add_questions(parser: Parser) -> None:
-    """Options of this command and of `gdr watch` that ask more of a machine that runs."""
-    parser.add_argument(
-        "--deep", action="store_true",
-        help="also read out of the kernel's memory how each region was registered (root; /proc/kcore)",
-    )  # fmt: skip
+def add_ras(parser: Parser) -> None:
+    """The option of this command and of `gdr watch` to ask NCCL."""
     parser.add_argument(
         "--ras", action="store_true",
         help="also ask NCCL's RAS, which asks all processes of the job: not on many nodes at once",
     )  # fmt: skip
 
 
-def questions(options: argparse.Namespace) -> list[str]:
-    """The options of the probe for them."""
-    from gdrkit.agent.running.options import DEEP, RAS
-
-    return [word for word, wanted in ((DEEP, options.deep), (RAS, options.ras)) if wanted]
-
-
 def main(arguments: list[str]) -> int:
     options = parser().parse(arguments)
+    from gdrkit.agent.running.options import RAS
     from gdrkit.evidence.errors import TargetError
     from gdrkit.evidence.running import record_of
     from gdrkit.facts.commands import RUNNING
@@ -74,7 +60,7 @@ def main(arguments: list[str]) -> int:
     from gdrkit.jobs.running.judge import document
     from gdrkit.jobs.running.record import decode
 
-    content = record_of(options.target, RUNNING, questions(options))
+    content = record_of(options.target, RUNNING, [RAS] if options.ras else [])
     try:
         record = decode(content)
     except FormatError as error:

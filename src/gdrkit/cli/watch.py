@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from gdrkit.cli.arguments import Parser, colours, matching, number, text_rows, text_width, write
-from gdrkit.cli.ps import add_questions, questions
+from gdrkit.cli.ps import add_ras
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def parser() -> Parser:
         "--job", metavar="ID", type=matching(r"\w[\w.:@-]{0,99}", "the id of a job, a pod or a container"),
         help="only the processes of this job, pod or container",
     )  # fmt: skip
-    add_questions(parser)
+    add_ras(parser)
     parser.add_argument(
         "--trace",
         action="store_true",
@@ -128,7 +128,7 @@ def _documents(options: argparse.Namespace) -> Iterator[PsDocument]:
         pairs = began - listed >= PAIRS_EVERY_S
         listed = began if pairs else listed
         try:
-            asked = [word for word in questions(options) if not (number and word == RAS)]
+            asked = [RAS] if options.ras and not number else []
             record = decode(record_of(options.target, RUNNING, [*asked, *([] if pairs else [FEW_PAIRS])]))
             found = document(record, options.pid, options.job)
             told = told if number else found.communicators

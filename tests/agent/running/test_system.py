@@ -55,12 +55,11 @@ def test_no_table_of_buffers_is_absent(tmp_path):
 
 
 def test_peermem_that_is_not_loaded_has_no_count(tmp_path):
-    assert node(f"{tmp_path}/") == [{"lockdown": ""}]
+    assert node(f"{tmp_path}/") == []
 
 
 def test_peermem_gpus_and_devices_are_told(tmp_path):
     root = tree(tmp_path, {
-        "sys/kernel/security/lockdown": "none [integrity] confidentiality\n",
         "sys/module/nvidia_peermem/refcnt": "7\n",
         "sys/kernel/mm/memory_peers/nv_mem/num_alloc_mrs": "9\n",
         "sys/kernel/mm/memory_peers/nv_mem/version": "1.3\n",
@@ -76,7 +75,6 @@ def test_peermem_gpus_and_devices_are_told(tmp_path):
     )
 
     assert node(root) == [
-        {"lockdown": "none [integrity] confidentiality"},
         {"peer_module": "nvidia_peermem", "peermem_references": 7},
         {"peer_client": "nv_mem", "counts": {"num_alloc_mrs": 9}},
         {"gpu": "0000:1b:00.0", "minor": 3, "model": "NVIDIA H200", "device_id": "2335"},

@@ -95,7 +95,6 @@ def record(*processes: dict[str, Any], **changed: Any) -> dict[str, Any]:
         "buffers": [{"text": bufinfo(), "truncated": False}],
         "nvml": computing(*(one["pid"] for one in processes)),
         "node": [
-            {"lockdown": "[none] integrity confidentiality"},
             {"gpu": GPU, "minor": 0, "model": "NVIDIA H200", "device_id": gpu},
             {"uverbs": "uverbs0", "device": "mlx5_0"},
             {"rdma_device": "mlx5_0", "address": NIC},

@@ -20,7 +20,6 @@ from tests.jobs.running.records import (
     computing,
     device,
     held,
-    judged,
     moved,
     process,
     record,
@@ -351,109 +350,15 @@ def test_tables_that_were_not_read_are_not_empty(status, because):
     assert verdict(made).because == because
 
 
-# -- out of the kernel's memory ---------------------------------------------------------------------
-
-
-def walked(kind: str, **changed) -> dict:
-    """A record of a process with one region of 8 MiB, whose kind was read out of the kernel's memory."""
-    changed.setdefault("area", "rw-p [heap]")
-    row = {"device": "mlx5_0", "mrn": 100, "bytes": 8 * MIB, "pid": 701, "kind": kind, "writable": True}
-    made = not_walked() | {"regions": [{**row, **changed}]}
-    made["sources"]["regions"] = {"status": "found"}
-    return made
-
-
-def not_walked() -> dict:
+def test_what_sizes_leave_open_the_log_of_the_job_shows():
     """Two processes that have a region of 8 MiB, and one buffer of that size."""
-    return record(
+    made = record(
         process(701), process(702), rdma=[device(*held(1, 701, 8 * MIB), *held(2, 702, 8 * MIB))],
         buffers=with_table((8 * MIB, "nv_dmabuf", NIC)),
     )  # fmt: skip
 
-
-def test_what_sizes_leave_open_the_kernels_memory_decides():
-    assert decided(walked("")) == ("unknown", "", None)
-    assert decided(walked("dmabuf", exporter="nv_dmabuf")) == ("direct", "dmabuf", Confidence.CERTAIN)
-    assert decided(walked("user")) == ("staged", "", Confidence.CERTAIN)
-    assert decided(walked("peermem")) == ("direct", "peermem", Confidence.CERTAIN)
-
-
-@pytest.mark.parametrize("mode", ["none", "integrity", "confidentiality"])
-def test_the_kernels_memory_is_advised_where_it_was_not_asked_and_may_be(mode):
-    """Where the kernel is locked down to confidentiality, root may not read it either."""
-    made = not_walked()
-    made["node"][0] = {"lockdown": "none integrity confidentiality".replace(mode, f"[{mode}]")}
-    (advice,) = verdict(made).ask
-    asked = made | {"sources": {**made["sources"], "regions": {"status": "denied"}}}
-
-    assert ("sudo gdr ps --deep" in advice) == (mode != "confidentiality")
-    assert verdict(asked).ask == ("the log of the job: gdr nccl job.log",)
-
-
-def test_an_area_that_the_process_cannot_access_is_peer_memory_if_it_may_be_written():
-    """Linux before 6.2 pins such an area of host memory for a region that is only read (umem.c)."""
-    assert decided(walked("user", area="---p")) == ("direct", "peermem", Confidence.LIKELY)
-    assert decided(walked("user", area="---p", writable=False))[0] == "unknown"
-
-
-@pytest.mark.parametrize(
-    "changed",
-    [
-        {"kind": "dmabuf", "exporter": "i915"},
-        {"kind": "odp"},
-        {"kind": "user", "area": "rw-s /dev/nvidia-uvm"},  # managed memory lies where it was used last
-        {"kind": "user", "area": ""},
-        {"kind": "user", "bytes": 4 * MIB},  # netlink lists no such region: it changed meanwhile
-        {"kind": "user", "mrn": 7},
-        {"kind": "user", "pid": 0},
-    ],
-)
-def test_what_the_kernels_memory_does_not_show_for_sure_stays_open(changed):
-    assert decided(walked(**changed))[0] == "unknown"
-
-
-def test_a_region_that_was_not_read_may_be_gpu_memory():
-    """The process has two, and one of them was read: host memory."""
-    made = walked("user")
-    made["rdma"] = [device(*held(1, 701, 8 * MIB, MIB), *held(2, 702, 8 * MIB))]
-
-    assert decided(made)[0] == "unknown"
-
-
-def test_pids_out_of_the_kernels_memory_are_those_of_the_host():
-    made = walked("user")
-    made["namespaces"]["pid"] = "pid:[4026532999]"
-
-    assert decided(made)[0] == "unknown"
-
-
-@pytest.mark.parametrize(
-    ("device_name", "size", "in_part"),
-    [("mlx5_1", 8 * MIB, True), ("mlx5_0", 8 * MIB, True), ("mlx5_0", 8 * MIB - 1, False)],
-)
-def test_large_regions_of_host_memory_beside_those_of_the_gpu_are_said(device_name, size, in_part):
-    """NCCL decides for each NIC and direction; its small regions are host memory always."""
-    made = walked("dmabuf", exporter="nv_dmabuf")
-    row = {"device": device_name, "mrn": 300, "bytes": size, "pid": 701, "kind": "user", "area": "rw-p"}
-    made["regions"].append(row)
-    first = [*held(1, 701, 8 * MIB), *held(2, 702, 8 * MIB)]
-    more = held(3, 701, size)
-    made["rdma"] = (
-        [device(*first, *more)] if device_name == "mlx5_0"
-        else [device(*first), device(*more, name="mlx5_1", index=1)]
-    )  # fmt: skip
-
-    assert decided(made)[0] == "direct"
-    said = f"regions of host memory on {device_name} are as large: part may go that way"
-    assert (said in verdict(made).limits) is in_part
-
-
-def test_regions_that_were_read_are_counted_exactly():
-    (one,) = next(
-        p for p in judged(walked("dmabuf", exporter="nv_dmabuf")).processes if p.pid == 701
-    ).devices
-
-    assert (one.dmabuf_regions, one.dmabuf_bytes) == (1, 8 * MIB)
+    assert decided(made) == ("unknown", "", None)
+    assert verdict(made).ask == ("the log of the job: gdr nccl job.log",)
 
 
 # -- sockets, and no path --------------------------------------------------------------------------

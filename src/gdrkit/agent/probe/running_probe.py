@@ -16,11 +16,10 @@ from ..running.children import Emit, Relay, Source, gather
 from ..running.files import namespace
 from ..running.libraries import emit_versions
 from ..running.nvml import read as read_nvml
-from ..running.options import DEEP, FEW_PAIRS, PROGRAMS, RAS
+from ..running.options import FEW_PAIRS, PROGRAMS, RAS
 from ..running.processes import Reader, identity, scan
 from ..running.ras import read as read_ras
 from ..running.rdma import read as read_rdma
-from ..running.regions import read as read_regions
 from ..running.sockets import by_inode
 from ..running.sockets import read as read_sockets
 from ..running.system import read_buffers, read_node, read_ports
@@ -55,8 +54,6 @@ def record(deadline: float, interval_s: float, options: Sequence[str] = ()) -> D
         "nvml": lambda emit: read_nvml(emit, interval_s),
         "node": read_node,
     }
-    if DEEP in options:
-        sources["regions"] = read_regions
     if RAS in options:
         sources["ras"] = lambda emit: read_ras(emit, deadline)
     asked = {"processes": _mapped} if PROGRAMS in options else sources
@@ -85,7 +82,6 @@ def record(deadline: float, interval_s: float, options: Sequence[str] = ()) -> D
         "buffers": rows["buffers"],
         "nvml": rows["nvml"],
         "node": rows["node"],
-        "regions": rows.get("regions", []),
         "ras": rows.get("ras", []),
     }
 

@@ -38,8 +38,7 @@ def read_buffers(emit: Emit, root: str = "/") -> None:
 
 
 def read_node(emit: Emit, root: str = "/") -> None:
-    """Emit lockdown, nvidia-peermem, the GPUs and the RDMA devices of a node."""
-    emit({"lockdown": lockdown(root)})
+    """Emit nvidia-peermem, the GPUs and the RDMA devices of a node."""
     for module in _PEERMEM:
         folder = "%ssys/module/%s" % (root, module)
         if _names(folder):
@@ -67,9 +66,9 @@ def read_node(emit: Emit, root: str = "/") -> None:
         emit({"rdma_device": device, "address": _address("%s%s/%s/device" % (root, _DEVICES, device))})
 
 
-def lockdown(root: str = "/") -> str:
+def lockdown() -> str:
     """The modes of lockdown, with the one in force in brackets; empty if the kernel has none."""
-    return text_of(root + "sys/kernel/security/lockdown")
+    return text_of("/sys/kernel/security/lockdown")
 
 
 def refuse_confidential() -> None:

@@ -14,7 +14,7 @@ from gdrkit.formats.errors import FormatError
 from gdrkit.jobs.running.attribution import Share, shares
 from gdrkit.jobs.running.document import GpuInUse, PsGpu
 from gdrkit.jobs.running.holders import SHORTEST_S, Holdings, Owners, owners
-from gdrkit.jobs.running.record import RegionRow, RunningProcess, RunningRecord
+from gdrkit.jobs.running.record import RunningProcess, RunningRecord
 
 HOST_PID_NAMESPACE = "pid:[4026531836]"
 """PROC_PID_INIT_INO: Linux include/uapi/linux/nsfs.h."""
@@ -42,8 +42,6 @@ class NodeCircumstances(Struct, frozen=True, kw_only=True):
         bool  # whether a device is attached that is not known as an RDMA device: _elsewhere()
     )
     holdings: Owners
-    walked: Mapping[int, tuple[RegionRow, ...]]  # by process; only what the kernel's tables list as well
-    walkable: bool  # whether the kernel's memory was not asked, and may be: it is not locked down
     addresses: Mapping[str, str]
     gpu_ids: Mapping[str, str]  # device ids by PCI address
     port_rates: Mapping[str, int]  # bytes per second of a device's ports
@@ -82,11 +80,6 @@ class Circumstances(Struct, frozen=True, kw_only=True):
     rdma_files: tuple[str, ...]  # RDMA devices that it has open or mapped
     other_fabrics: tuple[str, ...]
     tcp_known: bool | None  # whether its network namespace was asked; None: which one it has is not known
-
-    @property
-    def walked(self) -> tuple[RegionRow, ...]:
-        """Its regions as the kernel's memory shows them; empty if that was not asked."""
-        return self.node.walked.get(self.process.pid, ())
 
     @property
     def regions(self) -> int:
@@ -185,9 +178,6 @@ def node_circumstances(record: RunningRecord) -> NodeCircumstances:
         attached={name: len(sizes) for name, sizes in attached.items()},
         attached_elsewhere=_elsewhere(buffers or (), addresses),
         holdings=holdings,
-        walked=_walked(record),
-        walkable="regions" not in record.sources
-        and not any("[confidentiality]" in (row.lockdown or "") for row in record.node),
         addresses=addresses,
         gpu_ids={row.gpu: row.device_id for row in record.node if row.gpu is not None},
         port_rates=_port_rates(record),
@@ -234,23 +224,6 @@ def _elsewhere(buffers: tuple[DmaBuffer, ...], addresses: Mapping[str, str]) -> 
     with Data Direct another function of a ConnectX-8 is attached (mlx5 mr.c,
     reg_user_mr_dmabuf_by_data_direct())."""
     return any(device not in addresses.values() for one in buffers for device in one.devices)
-
-
-def _walked(record: RunningRecord) -> dict[int, tuple[RegionRow, ...]]:
-    """The regions that were read out of the kernel's memory, by process. Nothing was locked meanwhile: one
-    counts only if netlink lists the same number and length. Pids are those of the host."""
-    listed = {
-        (row.device.device_name, one.mrn, one.bytes)
-        for row in record.rdma
-        if row.device is not None and "mr" in row.tables
-        for one in row.tables["mr"].rows
-    }
-    found: dict[int, list[RegionRow]] = defaultdict(list)
-    if record.namespaces.get("pid") == HOST_PID_NAMESPACE:
-        for region in record.regions:
-            if region.pid and (region.device, region.mrn, region.bytes) in listed:
-                found[region.pid].append(region)
-    return {pid: tuple(regions) for pid, regions in found.items()}
 
 
 def _with_heirs(found: Owners, record: RunningRecord) -> Owners:

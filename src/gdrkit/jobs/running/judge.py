@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
-from gdrkit.facts.usage import EXPORTERS
 from gdrkit.formats.errors import FormatError
 from gdrkit.formats.plural import plural
 from gdrkit.jobs.running.circumstances import (
@@ -129,10 +128,6 @@ def _device(found: Circumstances, held: Holdings) -> DeviceInUse:
 def _of_gpu(found: Circumstances, device: str) -> tuple[int | None, int | None]:
     """How many regions on a device are dma-bufs of GPU memory, at least, and of how many bytes; None: not
     known."""
-    walked = [one for one in found.walked if one.device == device]
-    if walked:
-        buffers = [one.bytes for one in walked if one.kind == "dmabuf" and one.exporter in EXPORTERS]
-        return len(buffers), sum(buffers)
     share = found.node.shares.get(device, {}).get(found.process.pid)
     if share is None or found.node.buffers is None or not share.explained:
         return None, None

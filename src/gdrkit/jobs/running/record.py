@@ -157,22 +157,6 @@ class NvmlRow(Struct, frozen=True):
     pcie_received: Number | None = None
 
 
-class RegionRow(Struct, frozen=True):
-    """How a memory region was registered: dmabuf, peermem, odp, or user for addresses of the process; empty:
-    not told, and why."""
-
-    device: str
-    mrn: Number | None = None
-    bytes: Number = 0
-    pid: Number = 0
-    kind: str = ""
-    exporter: str = ""
-    importer: str = ""
-    writable: bool = False
-    area: str = ""  # rights and name of the area of memory, as in maps
-    why: str = ""
-
-
 class RasAnswer(Struct, frozen=True):
     """What NCCL's RAS answered: in JSON, or as text for a reader."""
 
@@ -184,7 +168,6 @@ class RasAnswer(Struct, frozen=True):
 class NodeRow(Struct, frozen=True):
     """A row about the node: one of its keys is there."""
 
-    lockdown: str | None = None
     peer_module: str | None = None  # nvidia_peermem or nv_peer_mem, which is loaded
     peermem_references: Number | None = None
     peer_client: str | None = None
@@ -214,7 +197,6 @@ class RunningRecord(Struct, frozen=True):
     buffers: list[BufferTable] = []
     nvml: list[NvmlRow] = []
     node: list[NodeRow] = field(default_factory=list)
-    regions: list[RegionRow] = []
     ras: list[RasAnswer] = []
 
     def state(self, source: str) -> SourceState:

@@ -21,7 +21,6 @@ from gdrkit.jobs.running.circumstances import (
 from gdrkit.jobs.running.decisions import Decision, amount, decided, direct
 from gdrkit.jobs.running.document import RunningVerdict
 from gdrkit.jobs.running.holders import LARGEST_BYTES
-from gdrkit.jobs.running.record import RegionRow
 
 ROOT = "as root: sudo gdr ps"
 
@@ -50,59 +49,9 @@ def _open_buffers(found: Circumstances) -> Decision:
     )  # fmt: skip
 
 
-def _walked_buffers(found: Circumstances) -> Decision:
-    """The kernel's own objects show that regions of it are dma-bufs of GPU memory."""
-    buffers = [one for one in found.walked if one.kind == "dmabuf" and one.exporter in EXPORTERS]
-    if not buffers:
-        return None
-    devices = ", ".join(sorted({one.importer or one.device for one in buffers}))
-    smallest = min(one.bytes for one in buffers)
-    large = [one for one in found.walked if _is_of_host(one) and one.bytes >= smallest]
-    return direct(
-        found, "dmabuf", Confidence.CERTAIN,
-        f"{plural(len(buffers), 'region')} of GPU memory, {amount(sum(one.bytes for one in buffers))}",
-        f"kcore: {len(buffers)} of {plural(len(found.walked), 'region')} are dma-bufs of "
-        f"{buffers[0].exporter} on {devices}",
-        limits=(_in_part(one.device for one in large),) if large else (),
-    )  # fmt: skip
-
-
-def _is_of_host(region: RegionRow) -> bool:
-    """Whether the kernel's memory shows that a region is of memory of the process itself."""
-    return region.kind == "user" and region.area.startswith("rw") and "/dev/nvidia" not in region.area
-
-
 def _in_part(devices: Iterable[str]) -> str:
     """NCCL decides for each NIC and each direction whether it uses GPU memory (net.cc, useGdr)."""
     return f"regions of host memory on {', '.join(sorted({*devices}))} are as large: part may go that way"
-
-
-def _walked_peermem(found: Circumstances) -> Decision:
-    """Regions of it are memory of a client of peer memory: the kernel says so, or the process itself cannot
-    access the area. (Until Linux 6.2 a region that is only read may lie there, too: umem.c, FOLL_FORCE.)"""
-    said = [one for one in found.walked if one.kind == "peermem"]
-    hidden = [
-        one for one in found.walked if one.kind == "user" and one.writable and one.area.startswith("---p")
-    ]
-    if not found.gpus or not (said or hidden):
-        return None
-    size = amount(sum(one.bytes for one in (*said, *hidden)))
-    return direct(
-        found, "peermem", Confidence.CERTAIN if said else Confidence.LIKELY,
-        f"{plural(len(said) + len(hidden), 'region')} of peer memory, {size}",
-        f"kcore: {len(said)} are of peer memory, and {len(hidden)} lie in areas that the process itself "
-        "cannot access (---p)",
-    )  # fmt: skip
-
-
-def _walked_host_memory(found: Circumstances) -> Decision:
-    """Every region of it is memory of the host."""
-    plain = [one for one in found.walked if _is_of_host(one)]
-    if not plain or len(plain) != found.regions or not found.gpus or found.maps(*HIDES_PAIRS):
-        return None
-    if found.other_fabrics or is_coherent(found):
-        return None
-    return _of_the_host(found, f"kcore: all {plural(len(plain), 'region')} are memory of the process itself")
 
 
 def _attributed_buffers(found: Circumstances) -> Decision:
@@ -207,8 +156,7 @@ def _of_the_host(found: Circumstances, *evidence: str) -> RunningVerdict:
 
 
 ROWS: tuple[Callable[[Circumstances], Decision], ...] = (
-    _walked_buffers, _walked_peermem, _walked_host_memory, _open_buffers, _attributed_buffers, _peermem,
-    _flushes, _no_gpu, _host_memory,
+    _open_buffers, _attributed_buffers, _peermem, _flushes, _no_gpu, _host_memory,
     *without_network.ROWS,
 )  # fmt: skip
 
@@ -232,8 +180,7 @@ def _unknown(found: Circumstances) -> RunningVerdict:
         reasons.append("this GPU shares addresses with the CPU: system memory may lie on it")
     elif found.regions and (node.peermem_references or _shared(found)):
         reasons.append("regions of GPU memory exist, of this process or of another")
-        deep = "sudo gdr ps --deep, which reads the kernel's memory; or " if node.walkable else ""
-        ask.append(f"{deep}the log of the job: gdr nccl job.log")
+        ask.append("the log of the job: gdr nccl job.log")
     elif found.regions and any(one.devices for one in node.buffers or ()):
         reasons.append("a buffer of GPU memory is attached to a device that may belong to its NIC")
     elif found.other_fabrics:
