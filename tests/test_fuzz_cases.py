@@ -9,7 +9,7 @@ from tools.fuzz.target import limited
 
 from gdrkit.agent.collect.reductions import cards
 from gdrkit.evidence import EvidenceMissing, MissingReason, kernel_log
-from gdrkit.fabric.cost.models_config import parse_config
+from gdrkit.fabric.cost.config import parse_config
 from gdrkit.fabric.topology.from_node import natural_sort_key
 from gdrkit.facts import (
     environment,

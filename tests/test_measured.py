@@ -29,9 +29,7 @@ SOURCES: dict[str, dict[str, str]] = {
     },
     "docs/cost.md": {
         "How it is computed": "fabric/cost/, a source at each constant",
-        "An article, claim by claim": "claims are the article's; what is computed: tests/fabric/cost",
-        "Comparison with published measurements": "measured by others, as named; bounds: tests/fabric/cost",
-        "Sources of the models and GPUs": "datasheets and papers, at each row of fabric/cost/",
+        "How far to trust it": "measured by others, as named; bounds and sums: tests/fabric/cost",
     },
     "docs/estimate.md": {
         "Limits": "fabric/ceilings/: memory.py and links.py have the sources",

@@ -2,40 +2,55 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 
 import pytest
 
 from gdrkit.cli import estimate_model, main
+from gdrkit.cli.arguments import Parser
 from gdrkit.cli.exit import NO_INPUT, OK, UNKNOWN, USAGE
-from gdrkit.fabric.cost.job_machine import JobMachine
+from gdrkit.fabric.cost.machine import JobMachine
+from tests.evidence_nodes import build
 from tests.fabric.topology.xml_files import DUMP
 
-PATHS = ("--path", "direct=20:24", "--path", "staged=10:14")
+H100 = JobMachine(None, "no links", 1, "NVIDIA H100 80GB HBM3")
 
 
-def run(*words: str) -> int:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--json", action="store_true")
+def run(*words: str, machine: JobMachine = H100) -> int:
+    parser = Parser("estimate", "Estimate.", "")
+    parser.output()
+    parser.add_argument("--measured")
+    parser.add_argument("--quiet", action="store_true")
     estimate_model.add_options(parser)
-    return estimate_model.answer(parser.parse_args(words), JobMachine(None, "no target", 0, ""))
+    return estimate_model.answer(parser.parse(list(words)), machine)
 
 
-def test_a_known_model_on_given_paths_has_a_cost(capsys):
-    assert run("--model", "llama-3-70b", "--tp", "2", "--gpu", "GB10", *PATHS) == OK
+@pytest.fixture
+def h100(tmp_path) -> str:
+    return str(build("ubuntu-6.8-h100", tmp_path))
+
+
+def test_a_known_model_on_a_node_has_a_cost(h100, capsys):
+    assert main(["estimate", h100, "--model", "llama-3-70b", "--tp", "16"]) == OK
     assert "GPUDirect would save you" in capsys.readouterr().out
 
 
 def test_without_a_path_the_answer_is_unknown(capsys):
-    assert run("--model", "llama-3-70b", "--tp", "2", "--gpu", "GB10") == UNKNOWN
+    assert run("--model", "llama-3-70b", "--tp", "2") == UNKNOWN
     assert "not known" in capsys.readouterr().out
 
 
-def test_json_is_json(capsys):
-    run("--model", "llama-3-70b", "--tp", "2", "--gpu", "GB10", "--json", *PATHS)
+def test_a_job_in_one_node_needs_no_path(capsys):
+    machine = JobMachine(None, "no links", 8, "")
 
-    assert json.loads(capsys.readouterr().out)["cost"]["job"]["layout"]["tensor"] == 2
+    assert run("--model", "llama-3-70b", "--tp", "8", machine=machine) == OK
+    assert "crosses the network (8 GPUs on 1 node)" in capsys.readouterr().out
+
+
+def test_json_is_json(capsys):
+    run("--model", "llama-3-70b", "--tp", "2", "--json")
+
+    assert json.loads(capsys.readouterr().out)["layout"]["tensor"] == 2
 
 
 def test_a_config_json_is_read(tmp_path, capsys):
@@ -45,7 +60,7 @@ def test_a_config_json_is_read(tmp_path, capsys):
         '"intermediate_size": 128, "vocab_size": 1000}'
     )
 
-    assert run("--model", str(path), "--tp", "2", "--gpu", "H200", *PATHS) == OK
+    assert run("--model", str(path), "--tp", "2") == UNKNOWN
     assert "config.json" in capsys.readouterr().out
 
 
@@ -54,7 +69,7 @@ def test_a_truncated_config_json_is_refused(tmp_path, capsys, text):
     path = tmp_path / "config.json"
     path.write_text(text)
 
-    assert run("--model", str(path), *PATHS) == NO_INPUT
+    assert run("--model", str(path)) == NO_INPUT
     assert "config.json" in capsys.readouterr().err
 
 
@@ -68,13 +83,6 @@ def test_a_missing_config_is_refused(tmp_path, capsys):
     [
         (("--model", "lama-3-70b"), "llama-3-70b"),
         (("--model", "llama-3-70b", "--tp", "3"), "--tp 3"),
-        (("--model", "llama-3-70b", "--gpu", "H9000"), "H9000"),
-        (("--model", "llama-3-70b", "--path", "direct"), "NAME=LOW"),
-        (("--model", "llama-3-70b", "--path", "direct=x"), "NAME=LOW"),
-        (("--model", "llama-3-70b", "--path", "direct=5:4"), "LOW <= HIGH"),
-        (("--model", "llama-3-70b", "--path", "direct=nan"), "LOW <= HIGH"),
-        (("--model", "llama-3-70b", "--path", "direct=-5"), "LOW <= HIGH"),
-        (("--model", "llama-3-70b", "--path", "nvlink=5"), "nvlink"),
     ],
 )
 def test_wrong_values_are_refused_by_name(capsys, words, named):
@@ -87,6 +95,6 @@ def test_a_saved_topology_is_a_target_as_for_ceilings(tmp_path, capsys):
     saved = tmp_path / "topo.xml"
     saved.write_text(DUMP.replace('class="0x030200"', 'class="0x030200" device="0x2330"'))
     assert main(["estimate", "--model", "llama-3-8b", "--tp", "4", str(saved), "--json"]) in (OK, UNKNOWN)
-    cost = json.loads(capsys.readouterr().out)["cost"]
-    assert cost["job"]["layout"]["gpus_per_node"] == 2
-    assert [on["path"]["name"] for on in cost["steps"][0]["paths"]] != []
+    cost = json.loads(capsys.readouterr().out)
+    assert cost["layout"]["gpus_per_node"] == 2
+    assert cost["gpu"]["name"] == "H100-SXM" and cost["paths"] != []

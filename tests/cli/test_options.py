@@ -26,8 +26,7 @@ NODE = "ubuntu-6.8-h100"
         (["config", "modprobe", "--ofed", "host"], "network-operator"),
         (["config", "udev", "--parameter", "nvidia:a=1"], "modprobe"),
         (["estimate", "--tp", "2"], "--model"),
-        (["estimate", "--kv-transfer", "/nope"], "--model"),
-        (["estimate", "--path", "direct=45"], "--model"),
+        (["estimate", "--ep", "16", "/nope"], "--model"),
     ],
     ids=" ".join,
 )
@@ -92,11 +91,8 @@ topo --json -v | topo --json --dot | topo -q --dot | topo --dot --write-nccl-xml
 topo --write-nccl-xml - --json | topo --force | topo --force --write-nccl-xml | topo --dot --nccl 2.27.5
 topo --dot --env NCCL_DEBUG=INFO | topo --write-nccl-xml x --nccl 2.27.5 | topo --nvlink /
 nccl --json --rank 0 | nccl --rank 0 --all | nccl -q --all | nccl --json -q
-estimate --json -q | estimate --tp 1 | estimate --training | estimate --gpu H200 | estimate --dtype bf16
+estimate --json -q | estimate --tp 1 | estimate --dp 2 --pp 2
 estimate --model llama-3-8b --measured x | estimate --model llama-3-8b -q
-estimate --model llama-3-8b --training --output 3 | estimate --model llama-3-8b --training --kv-transfer
-estimate --model llama-3-8b --training --kv-dtype fp8
-estimate --model llama-3-8b --path direct=1 --path direct=2
 bench host --gpu 0 | bench host --peer-gpu 1 | bench loopback --peer-gpu 1 | bench pair --peer-device mlx5_0
 bench host --force | bench host --paths tcp --device mlx5_0
 prove log --log x --path tcp | prove log --log x --size 1M | prove log --log x --repeats 4

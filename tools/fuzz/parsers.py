@@ -23,7 +23,7 @@ TEXTS = (
     "agent.launch:is_destination", "agent.streams:visible", "agent.streams:visible_json",
     "explain.blocks:command_of", "explain.lines:clean", "explain.lines:typed",
     "explain.transcript:read", "explain.gpus:gpu_label",
-    "fabric.ceilings.measured:sniff", "fabric.cost.gpus:rates_of", "fabric.nccl.system:number",
+    "fabric.ceilings.measured:sniff", "fabric.ceilings.gpus:rates_of", "fabric.nccl.system:number",
     "fabric.nccl.system:bus_id", "fabric.topology.from_nccl_xml:speed_gt_per_s",
     "fabric.topology.from_nccl_log:topology", "fabric.topology.from_node:natural_sort_key",
     "facts.driver:parse_banner", "facts.environment:integer", "facts.gpu_chips:by_device_id",
@@ -142,7 +142,7 @@ def _others() -> Iterable[tuple[Any, ...]]:
     from gdrkit.evidence.tarball import open_tarball
     from gdrkit.explain.explain import explain
     from gdrkit.explain.pasted_host import PastedHost
-    from gdrkit.fabric.cost.models_config import parse_config
+    from gdrkit.fabric.cost.config import parse_config
     from gdrkit.formats.compressed import decompress
     from gdrkit.formats.yaml_text import documents
     from gdrkit.repair.apply import journal
@@ -159,7 +159,7 @@ def _others() -> Iterable[tuple[Any, ...]]:
     yield "evidence/bug_report", _of_stream(open_bug_report), TargetError, StreamEnded
     yield "evidence/tarball", _of_stream(open_tarball), TargetError, StreamEnded, DamagedArchive
     yield "explain/explain", lambda data: explain(PastedHost(data)), TargetError
-    yield "fabric/cost/models_config", lambda data: parse_config(data, "a model")
+    yield "fabric/cost/config", lambda data: parse_config(data, "a model")
     yield "formats/compressed", lambda data: decompress(data, 1 << 20)
     yield "formats/yaml_text", lambda data: [d.value for d in documents(data.decode("utf-8", "replace"))]
     yield "jobs/running", _running

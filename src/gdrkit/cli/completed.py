@@ -40,8 +40,7 @@ BY_METAVAR = {
     "TARGET": TARGET, "OTHER": TARGET, "TARGET | FILE": TARGET, "TARGET | PARAMETER=VALUE": TARGET,
     "RUN": Values(list="run"), "NAME[:PORT]": Values(list="device"), "[USER@]NODE": Values(list="node"),
     "N": FREE, "S": FREE, "SIZE": FREE, "FD": FREE, "V": FREE, "CIDR": FREE, "LABELS": FREE, "IMAGE": FREE,
-    "ADDRESS": FREE, "LIST": FREE, "NAME=VALUE": FREE, "NAME=LOW[:HIGH]": FREE, "MODULE:NAME=VALUE": FREE,
-    "PID": FREE, "ID": FREE,
+    "ADDRESS": FREE, "LIST": FREE, "NAME=VALUE": FREE, "MODULE:NAME=VALUE": FREE, "PID": FREE, "ID": FREE,
 }  # fmt: skip
 """By the metavar in the help; FREE is a text that nothing completes."""
 
@@ -72,20 +71,6 @@ def _models() -> Values:
     return Values(tuple(model.name for model in MODELS), files=True)
 
 
-def _gpus() -> Values:
-    from gdrkit.fabric.cost.gpus import GPUS
-
-    return Values(tuple(row.name for row in GPUS))
-
-
-def _dtypes() -> Values:
-    from typing import get_args
-
-    from gdrkit.fabric.cost.compute import Dtype
-
-    return Values(get_args(Dtype))
-
-
 def _steps() -> Values:
     from gdrkit.rules.remedy_names import RemedyName
 
@@ -111,9 +96,6 @@ OWN: dict[tuple[str, str], Values | Callable[[], Values]] = {
     ("config", "role"): FREE,
     ("config", "interface"): Values(list="interface"),
     ("estimate", "model"): _models,
-    ("estimate", "gpu"): _gpus,
-    ("estimate", "dtype"): _dtypes,
-    ("estimate", "kv_dtype"): _dtypes,
     ("fix", "steps"): _steps,
     ("fix", "undo"): Values(("last",)),
     ("topo", "nccl"): _releases,

@@ -46,7 +46,6 @@ def parser() -> Parser:
     parser.add_argument("-q", "--quiet", action="store_true", help="print nothing, only set the exit code")
     parser.output()
     estimate_model.add_options(parser)
-    estimate_model.add_rules(parser)
     parser.one_output("--json", "--quiet")
     return parser
 
@@ -66,7 +65,7 @@ def main(arguments: list[str]) -> int:
     print_notes(host)
     node = Node(host)
     if options.model:
-        from gdrkit.fabric.cost.job_machine import of_node
+        from gdrkit.fabric.cost.machine import of_node
 
         return estimate_model.answer(options, of_node(node))
     return _ceilings(options, node, measured)
@@ -76,7 +75,7 @@ def _of_saved(options: argparse.Namespace, saved: Topology, measured: list[Measu
     from gdrkit.fabric.ceilings.from_topology import node_links
 
     if options.model:
-        from gdrkit.fabric.cost.job_machine import of_topology
+        from gdrkit.fabric.cost.machine import of_topology
 
         return estimate_model.answer(options, of_topology(saved))
     return _report(options, node_links(saved), os.path.basename(options.target), "topology", measured)

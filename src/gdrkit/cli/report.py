@@ -12,7 +12,7 @@ from gdrkit.cli.arguments import Parser, called, print_notes, write
 if TYPE_CHECKING:
     from gdrkit.fabric.ceilings.document import EstimateDocument
     from gdrkit.fabric.topo_document import TopoDocument
-    from gdrkit.html.given import Given
+    from gdrkit.html.bench_and_cost import AddedDocument
     from gdrkit.node import Node
     from gdrkit.report.document import Report
 
@@ -67,7 +67,7 @@ def main(arguments: list[str]) -> int:
     from gdrkit.html.node_page import NodeReport, node_page
     from gdrkit.report.exit_code import exit_code
 
-    given = tuple(_given(name) for name in options.documents)
+    documents = tuple(_document(name) for name in options.documents)
     node, report = _judged(options.target, options)
     source = called(options.target)
     topo, why = _topology(node, source)
@@ -80,7 +80,7 @@ def main(arguments: list[str]) -> int:
             source=source,
             target=quoted(options.target) if options.target else "",
             made=_now(),
-            given=given,
+            documents=documents,
         )
     )
     _write(content, report.node.hostname or source, options, (report.node.hostname,))
@@ -110,12 +110,12 @@ def _compared(options: argparse.Namespace) -> int:
     return max(exit_code(left.report, None), exit_code(right.report, None))
 
 
-def _given(name: str) -> Given:
+def _document(name: str) -> AddedDocument:
     """A document of gdr bench or gdr estimate --model. Raises TargetError for any other."""
     from gdrkit.cli.files import read_input, shown
     from gdrkit.evidence.errors import TargetError
     from gdrkit.formats.errors import FormatError
-    from gdrkit.html.given import read
+    from gdrkit.html.bench_and_cost import read
 
     hint = "give the JSON of gdr bench --json or of gdr estimate --model NAME --json"
     content = read_input(name, 4 << 20, hint)

@@ -13,9 +13,9 @@ from gdrkit.fabric.picture_svg import RULES, TALL, Drawing, scoped
 from gdrkit.fabric.topo_document import TopoDocument
 from gdrkit.formats.plural import plural
 from gdrkit.html import page
+from gdrkit.html.bench_and_cost import AddedDocument, sections
 from gdrkit.html.ceiling_chart import NAMES, ceiling_chart
 from gdrkit.html.figure import DrawnPair, figure, next_step
-from gdrkit.html.given import Given, sections
 from gdrkit.html.node_sections import STATE_GLYPHS, fixes, glossary, layers, running, unseen
 from gdrkit.html.page import Glyph, file, glyph, rich, safe, section
 from gdrkit.html.pairs import DISTANCES, Kind, PairView, gpu_name, net_name, pair_views
@@ -60,7 +60,7 @@ class NodeReport:
     source: str  # what was read, as the user named it
     target: str  # for the commands that the page suggests; empty for this machine
     made: str  # when, in UTC
-    given: tuple[Given, ...] = ()
+    documents: tuple[AddedDocument, ...] = ()
 
 
 def node_page(node: NodeReport) -> str:
@@ -77,7 +77,7 @@ def node_page(node: NodeReport) -> str:
         _first_screen(node, shown, drawn, routes, start),
         _matrix(shown, every, start),
         running(report),
-        sections(node.given),
+        sections(node.documents),
         layers(report),
         fixes(report),
         unseen(report),

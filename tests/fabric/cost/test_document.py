@@ -6,103 +6,113 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from gdrkit.fabric.cost.cost import Workload, cost
-from gdrkit.fabric.cost.document import assumptions, conclusion, document, percent, seconds, size
-from gdrkit.fabric.cost.gpus import rates_of
-from gdrkit.fabric.cost.layout import ParallelLayout
+from gdrkit.fabric.ceilings.gpus import rates_of
+from gdrkit.fabric.cost.document import document, percent, seconds, size, text
 from gdrkit.fabric.cost.models import known_model
-from gdrkit.fabric.cost.paths import given_path
-from gdrkit.fabric.cost.text import text
+from tests.fabric.cost.test_steps import layout, path
 
-DIRECT, STAGED = given_path("direct", 20, 24, "test"), given_path("staged", 10, 14, "test")
-HOST_MAPPED = given_path("host-mapped", 20, 24, "test")
-SPARK = Workload(model=known_model("llama-3-70b"), layout=ParallelLayout(tensor=2), gpu=rates_of("GB10"))
+DIRECT, STAGED = path(), path("staged", 10, 14)
+HOST_MAPPED = path("host-mapped", 10, 14)
+LLAMA = known_model("llama-3-70b")
 
 
-def test_the_conclusion_names_phases_bounds_and_the_compared_path():
-    sentence = conclusion(cost(SPARK, (DIRECT, STAGED)))
+def made(*paths, gpu="GB10", model=LLAMA, **changes):
+    return document(model, layout(**(changes or {"tp": 2})), rates_of(gpu) if gpu else None, paths)
+
+
+def test_the_conclusion_names_steps_bounds_and_the_compared_path():
+    sentence = made(DIRECT, STAGED).conclusion
 
     assert sentence.startswith("GPUDirect would save you ")
-    assert "of the prompt (0 to " in sentence
-    assert "% of a token (" in sentence
-    assert sentence.endswith(", compared with staged.")
+    assert "% of a token, up to " in sentence and "% of the prompt and up to " in sentence
+    assert sentence.endswith(" of a training step, compared with staged.")
 
 
 def test_the_conclusion_notes_a_path_that_the_hardware_lacks():
-    sentence = conclusion(cost(SPARK, (replace(DIRECT, possible=False), HOST_MAPPED)))
+    sentence = made(replace(DIRECT, possible=False), HOST_MAPPED).conclusion
 
     assert sentence.startswith("GPUDirect, which this hardware cannot do, would save you ")
     assert sentence.endswith(", compared with host-mapped.")
 
 
 def test_an_equally_fast_path_leaves_nothing_to_save():
-    near = replace(DIRECT, name="host-mapped")
+    sentence = made(DIRECT, replace(DIRECT, name="host-mapped")).conclusion
 
-    assert (
-        conclusion(cost(SPARK, (DIRECT, near)))
-        == "GPUDirect would save you nothing compared with host-mapped."
-    )
+    assert sentence == "GPUDirect would save you nothing compared with host-mapped."
 
 
 def test_a_job_without_network_traffic_saves_nothing():
-    job = replace(SPARK, layout=ParallelLayout(tensor=2, gpus_per_node=8))
-
-    assert conclusion(cost(job, (DIRECT, STAGED))) == (
+    assert made(DIRECT, STAGED, tp=2, gpus=8).conclusion == (
         "Nothing of this job crosses the network (2 GPUs on 1 node): GPUDirect RDMA would save nothing."
     )
 
 
 @pytest.mark.parametrize(
-    ("job", "paths", "asks"),
+    ("paths", "gpu", "missing"),
     [
-        (SPARK, (STAGED,), "--path"),
-        (SPARK, (DIRECT,), "--path"),
-        (SPARK, (DIRECT, replace(STAGED, possible=False)), "--path"),
-        (replace(SPARK, gpu=None), (DIRECT, STAGED), "--gpu"),
-        (SPARK, (), "--path"),
+        ((STAGED,), "GB10", "direct path"),
+        ((DIRECT,), "GB10", "no other path"),
+        ((DIRECT, replace(STAGED, possible=False)), "GB10", "no other path"),
+        ((DIRECT, STAGED), None, "rates of this GPU"),
+        ((), "GB10", "direct path"),
     ],
 )
-def test_what_is_not_known_is_reported_with_the_option_that_sets_it(job, paths, asks):
-    sentence = conclusion(cost(job, paths))
+def test_what_is_not_known_is_named(paths, gpu, missing):
+    sentence = made(*paths, gpu=gpu).conclusion
 
     assert "not known" in sentence
-    assert asks in sentence
+    assert missing in sentence
 
 
-def test_the_text_shows_every_phase_every_path_and_the_conclusion():
-    shown = text(document(cost(replace(SPARK, kv_transfer=True), (DIRECT, STAGED)), ("socket: not known",)))
+def test_a_token_cannot_hide_its_traffic_and_a_prompt_can():
+    low = {saving.step: saving.low for saving in made(DIRECT, STAGED).savings}
+
+    assert low["decode"] > 0
+    assert low["prefill"] == low["training"] == 0
+
+
+def test_a_slower_other_path_means_a_larger_saving():
+    ours, theirs = (made(DIRECT, path("staged", *rates)).savings[0] for rates in ((10, 14), (2, 3)))
+
+    assert theirs.high > ours.high > 0
+
+
+def test_without_a_gpu_or_a_direct_path_no_saving_is_claimed():
+    assert made(DIRECT, STAGED, gpu=None).savings == ()
+    assert made(STAGED, HOST_MAPPED).savings == ()
+
+
+def test_the_text_shows_every_step_every_path_and_the_conclusion():
+    shown = text(made(DIRECT, STAGED))
 
     for words in (
-        "prefill:",
-        "decode:",
-        "cache transfer:",
-        "direct  ",
-        "staged  ",
-        "? socket",
+        "a token: ",
+        "the prompt: ",
+        "a training step: ",
+        "  direct  ",
+        "  staged  ",
         "assumptions:",
     ):
         assert words in shown
-    assert "161 x" not in shown
     assert "GPUDirect would save you" in shown
 
 
 def test_weights_that_do_not_fit_are_reported():
-    assert "DOES NOT FIT" in text(document(cost(replace(SPARK, layout=ParallelLayout()), (DIRECT, STAGED))))
-    assert "DOES NOT FIT" not in text(document(cost(SPARK, (DIRECT, STAGED))))
+    assert "DOES NOT FIT" in text(made(DIRECT, STAGED, tp=1))
+    assert "DOES NOT FIT" not in text(made(DIRECT, STAGED))
 
 
 def test_the_document_survives_json():
-    made = document(cost(SPARK, (DIRECT, STAGED)))
-    read = msgspec.json.decode(msgspec.json.encode(made))
+    document = made(DIRECT, STAGED)
+    read = msgspec.json.decode(msgspec.json.encode(document))
 
     assert read["schema"] == "gdrkit.cost/1"
-    assert read["cost"]["steps"][0]["traffic"][0]["network_bytes"] == 64 << 20
-    assert read["assumptions"] == list(assumptions(made.cost))
+    assert read["steps"][1]["traffic"][0]["network_bytes"] == 64 << 20
+    assert read["assumptions"] == list(document.assumptions)
 
 
 @pytest.mark.parametrize(
-    ("share", "words"),
-    [(0.0, "nothing"), (0.0004, "under 0.1 %"), (0.004, "0.4 %"), (0.03, "3.0 %"), (0.4, "40 %")],
+    ("share", "words"), [(0.0004, "under 0.1 %"), (0.004, "0.4 %"), (0.03, "3.0 %"), (0.4, "40 %")]
 )
 def test_a_share_has_a_suitable_number_of_digits(share, words):
     assert percent(share) == words

@@ -5,14 +5,13 @@ from __future__ import annotations
 import pytest
 
 from gdrkit.fabric.cost.models import MODELS, UnknownModel, known_model
-from gdrkit.fabric.cost.models_size import (
+from gdrkit.fabric.cost.size import (
+    attention_flop,
     cache_elements,
-    cache_tokens,
     dense_parameters,
     expert_parameters,
     experts_touched,
     head_parameters,
-    prefill_attention_flop,
     total_parameters,
 )
 
@@ -75,18 +74,11 @@ def test_a_token_uses_the_published_active_parameters(name, billion, tolerance):
 def test_a_token_takes_the_published_bytes_of_cache(name, bytes_per_token):
     model = known_model(name)
 
-    assert cache_tokens(model, 1) * cache_elements(model) * BF16 == bytes_per_token
-
-
-def test_a_layer_with_a_window_caches_at_most_its_window():
-    model = known_model("gpt-oss-120b")  # 18 layers look back 128 tokens, 18 all the way
-
-    assert cache_tokens(model, 128) == 36 * 128
-    assert cache_tokens(model, 4096) == 18 * 4096 + 18 * 128
+    assert cache_elements(model) * BF16 == bytes_per_token
 
 
 def test_grouped_heads_cache_an_eighth_of_all_heads():
-    assert cache_elements(known_model("llama-3-70b")) * 8 == 2 * 64 * 128
+    assert cache_elements(known_model("llama-3-70b")) * 8 == 80 * 2 * 64 * 128
 
 
 def test_few_tokens_touch_few_experts_and_many_touch_all():
@@ -102,14 +94,7 @@ def test_scores_of_a_causal_prompt_cover_half_of_the_square():
     model = known_model("llama-3-8b")
     pairs = sum(range(1, 101))
 
-    assert prefill_attention_flop(model, 100) == 32 * pairs * 32 * 2 * 128 * 2
-
-
-def test_a_window_reduces_the_square_to_a_band():
-    model = known_model("mistral-7b")
-    pairs = sum(min(n, 4096) for n in range(1, 6001))
-
-    assert prefill_attention_flop(model, 6000) == 32 * pairs * 32 * 2 * 128 * 2
+    assert attention_flop(model, 100) == 32 * pairs * 32 * 2 * 128 * 2
 
 
 def test_names_are_unique_and_each_row_names_its_source():

@@ -11,10 +11,10 @@ from msgspec.structs import replace
 
 from gdrkit.fabric.ceilings import paths
 from gdrkit.fabric.ceilings.chain import Chain, Limit
+from gdrkit.fabric.ceilings.hops import hop_latency
 from gdrkit.fabric.ceilings.measured_rate import MeasuredRate
 from gdrkit.fabric.ceilings.node_links import Attachment, CommonPoint, NodeLinks, PairRoute
 from gdrkit.fabric.ceilings.remarks import remarks
-from gdrkit.fabric.cost.paths import hop_latency
 
 DIGITS, DIGITS_OF_SHARE = 3, 4
 

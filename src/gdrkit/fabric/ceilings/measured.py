@@ -5,13 +5,12 @@ from __future__ import annotations
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gdrkit.fabric.ceilings import paths
+from gdrkit.fabric.ceilings import nccl_tests, paths
 from gdrkit.fabric.ceilings.chain import Chain
 from gdrkit.fabric.ceilings.interval import between
 from gdrkit.fabric.ceilings.links import TUNED_SHARE, PcieLink
 from gdrkit.fabric.ceilings.measured_rate import MeasuredRate, judged, plateau, reading
 from gdrkit.fabric.ceilings.node_links import Attachment, NicFunction, NodeLinks
-from gdrkit.fabric.cost import collectives
 from gdrkit.facts.pci_path import raw_gbit_per_s
 from gdrkit.formats.dmon import DmonTraffic, parse_dmon
 from gdrkit.formats.errors import FormatError
@@ -49,7 +48,7 @@ def readings(machine: NodeLinks, measured: Measured) -> tuple[MeasuredRate, ...]
     """Each run compared with its ceiling on this node."""
     return (
         *(_perftest(machine, run) for run in measured.perftest),
-        *(collectives.compare(machine, run) for run in measured.nccl),
+        *(nccl_tests.compare(machine, run) for run in measured.nccl),
         *_traffic(machine, measured.traffic),
     )
 

@@ -8,7 +8,13 @@ vocabulary; the checkpoints have 32 and 40 heads and 32000 words, as in config.j
 
 from __future__ import annotations
 
+from typing import Literal
+
 from msgspec import Struct
+
+WeightType = Literal["bf16", "fp8", "mxfp4"]
+WEIGHT_BYTES: dict[WeightType, float] = {"bf16": 2.0, "fp8": 1.0, "mxfp4": 17 / 32}
+"""Of one element. MXFP4: 32 of four bits share a scale of eight; OCP Microscaling Formats 1.0, 5.2."""
 
 
 class Latent(Struct, frozen=True):
@@ -48,8 +54,7 @@ class ModelShape(Struct, frozen=True):
     experts: Experts | None = None
     latent: Latent | None = None
     tied_embeddings: bool = False
-    window: int = 0  # tokens that a layer with a window looks back; 0: none has one
-    window_layers: int = 0
+    weights: WeightType = "bf16"  # of the published checkpoint
 
     @property
     def moe_layers(self) -> int:
@@ -63,12 +68,12 @@ def _row(
     experts: Experts | None = None,
     latent: Latent | None = None,
     tied: bool = False,
-    window: tuple[int, int] = (0, 0),
+    weights: WeightType = "bf16",
 ) -> ModelShape:
     hidden, layers, heads, kv_heads, head_dim, intermediate, vocabulary = sizes
     return ModelShape(
         name, hidden, layers, heads, kv_heads, head_dim, intermediate, vocabulary,
-        f"huggingface.co/{repository}/blob/main/config.json", experts, latent, tied, *window,
+        f"huggingface.co/{repository}/blob/main/config.json", experts, latent, tied, weights,
     )  # fmt: skip
 
 
@@ -89,13 +94,13 @@ MODELS: tuple[ModelShape, ...] = (
     _row("llama-3.3-70b", (8192, 80, 64, 8, 128, 28672, 128256), "meta-llama/Llama-3.3-70B-Instruct"),
     _row(
         "llama-4-scout", (5120, 48, 40, 8, 128, 16384, 202048), "meta-llama/Llama-4-Scout-17B-16E",
-        Experts(16, 1, 8192, shared_intermediate_size=8192), window=(8192, 36),
+        Experts(16, 1, 8192, shared_intermediate_size=8192),
     ),
     _row(
         "llama-4-maverick", (5120, 48, 40, 8, 128, 16384, 202048), "meta-llama/Llama-4-Maverick-17B-128E",
-        Experts(128, 1, 8192, shared_intermediate_size=8192, dense_layers=24), window=(8192, 36),
+        Experts(128, 1, 8192, shared_intermediate_size=8192, dense_layers=24),
     ),
-    _row("mistral-7b", (4096, 32, 32, 8, 128, 14336, 32000), "mistralai/Mistral-7B-v0.1", window=(4096, 32)),
+    _row("mistral-7b", (4096, 32, 32, 8, 128, 14336, 32000), "mistralai/Mistral-7B-v0.1"),
     _row(
         "mixtral-8x7b", (4096, 32, 32, 8, 128, 14336, 32000), "mistralai/Mixtral-8x7B-v0.1",
         Experts(8, 2, 14336),
@@ -124,31 +129,31 @@ MODELS: tuple[ModelShape, ...] = (
     ),
     _row(
         "deepseek-v3", _DEEPSEEK_V3_SIZES, "deepseek-ai/DeepSeek-V3", _DEEPSEEK_V3_EXPERTS,
-        _DEEPSEEK_V3_LATENT,
+        _DEEPSEEK_V3_LATENT, weights="fp8",
     ),
     _row(
         "deepseek-r1", _DEEPSEEK_V3_SIZES, "deepseek-ai/DeepSeek-R1", _DEEPSEEK_V3_EXPERTS,
-        _DEEPSEEK_V3_LATENT,
+        _DEEPSEEK_V3_LATENT, weights="fp8",
     ),
     _row(
         "gpt-oss-20b", (2880, 24, 64, 8, 64, 2880, 201088), "openai/gpt-oss-20b",
-        Experts(32, 4, 2880), window=(128, 12),
+        Experts(32, 4, 2880), weights="mxfp4",
     ),
     _row(
         "gpt-oss-120b", (2880, 36, 64, 8, 64, 2880, 201088), "openai/gpt-oss-120b",
-        Experts(128, 4, 2880), window=(128, 18),
+        Experts(128, 4, 2880), weights="mxfp4",
     ),
     _row(
         "gemma-2-9b", (3584, 42, 16, 8, 256, 14336, 256000), "google/gemma-2-9b",
-        tied=True, window=(4096, 21),
+        tied=True,
     ),
     _row(
         "gemma-2-27b", (4608, 46, 32, 16, 128, 36864, 256000), "google/gemma-2-27b",
-        tied=True, window=(4096, 23),
+        tied=True,
     ),
     _row(
         "gemma-3-27b", (5376, 62, 32, 16, 128, 21504, 262208), "google/gemma-3-27b-it",
-        tied=True, window=(1024, 52),
+        tied=True,
     ),
 )  # fmt: skip
 

@@ -4,23 +4,6 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-MEMORY_EFFICIENCY = (0.55, 0.92)
-"""The share of the datasheet's memory bandwidth that decoding reaches. Low: 55 to 60 % for Llama 2 70B over
-several H100s at batch 1, Databricks, "LLM Inference Performance Engineering: Best Practices" (2023).
-Between: 72 % for Llama 7B on one A100, pytorch.org/blog/accelerating-generative-ai-2. High: just above what
-an H200 reached of its 4800 GB/s in our measurement: 4352 reading 4 GiB, 4267 copying 1 GiB (driver
-580.159.04)."""
-
-FRAMEWORK_FACTOR = (1.3, 3.6)
-"""By how much published decode rates lie below the fastest step, in which only reading, computing and
-sending take time: 1.3 to 1.6 on one GPU, 2.1 to 3.6 on two nodes with few bytes per token, where the work
-between kernels counts most: docs/cost.md, "Comparison with published measurements", with the sources."""
-
-COMPUTE_EFFICIENCY = (0.38, 0.80)
-"""The share of the dense peak that prompts and training reach. Low: 38 to 43 % model FLOP utilisation in
-training Llama 3 405B, arXiv 2407.21783, table 4. High: more than an H200 reached of its 989.5 TFLOP/s in our
-measurement of BF16 products of 8192 x 8192 (PyTorch 2.11): 723 at first, 665 once it was warm."""
-
 
 class GpuRates(Struct, frozen=True):
     """One product. GB/s and TFLOP/s, dense, FP32 accumulation."""

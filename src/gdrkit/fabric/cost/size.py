@@ -66,20 +66,14 @@ def experts_touched(model: ModelShape, tokens: float) -> float:
 
 
 def cache_elements(model: ModelShape) -> int:
-    """Elements of one token in one layer's cache: keys and values, or the latent vector."""
+    """Elements of one token in the cache of all layers: keys and values, or the latent vector."""
     if latent := model.latent:
-        return latent.kv_lora_rank + latent.qk_rope_head_dim
-    return 2 * model.kv_heads * model.head_dim
+        return model.layers * (latent.kv_lora_rank + latent.qk_rope_head_dim)
+    return model.layers * 2 * model.kv_heads * model.head_dim
 
 
-def cache_tokens(model: ModelShape, context: int) -> int:
-    """Tokens of a context cached by all layers together: a layer with a window caches at most its window."""
-    full = model.layers - model.window_layers
-    return full * context + model.window_layers * (min(context, model.window) if model.window else context)
-
-
-def prefill_attention_flop(model: ModelShape, prompt: int) -> float:
-    """FLOP of scores and weighted sums for one prompt, causal: half of the square, or the window's band.
+def attention_flop(model: ModelShape, prompt: int) -> float:
+    """FLOP of scores and weighted sums for one prompt, causal: half of the square.
 
     Source: two multiply-adds per head dimension for scores and as many for values (Narayanan et al., arXiv
     2104.04473, appendix), halved for the mask."""
@@ -87,8 +81,4 @@ def prefill_attention_flop(model: ModelShape, prompt: int) -> float:
         dims = latent.qk_nope_head_dim + latent.qk_rope_head_dim + latent.v_head_dim
     else:
         dims = 2 * model.head_dim
-    window = min(prompt, model.window) if model.window else prompt
-    pairs_full = prompt * (prompt + 1) / 2
-    pairs_window = prompt * window - window * (window - 1) / 2
-    pairs = (model.layers - model.window_layers) * pairs_full + model.window_layers * pairs_window
-    return 2 * model.attention_heads * dims * pairs
+    return model.layers * model.attention_heads * dims * prompt * (prompt + 1)

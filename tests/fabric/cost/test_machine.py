@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from gdrkit.evidence.target import open_host
 from gdrkit.fabric.ceilings.from_node import node_links
-from gdrkit.fabric.cost.node import node_paths
+from gdrkit.fabric.cost.machine import node_paths
 from gdrkit.node import Node
 from tests.evidence_nodes import build
 
@@ -31,27 +31,22 @@ def test_a_spark_uses_both_links_and_has_no_copy_to_save(machines):
     assert "staged" not in found
     assert not found["direct"].possible
     assert found["host-mapped"].possible
-    assert (
-        20
-        < found["host-mapped"].bandwidth_low_gb_per_s
-        < found["host-mapped"].bandwidth_high_gb_per_s
-        < 31.5
-    )
-    assert found["host-mapped"].latency_high_us == 0  # the buffer is in the GPU's own memory
+    assert 20 < found["host-mapped"].rate.low_gb_per_s < found["host-mapped"].rate.high_gb_per_s < 31.5
+    assert found["host-mapped"].latency == found["direct"].latency  # the buffer is in the GPU's own memory
 
 
 def test_eight_gpus_have_eight_times_the_bandwidth_of_one(machines):
     one, eight = (paths(machines["ubuntu-6.8-h100"], gpus)["direct"] for gpus in (1, 8))
 
-    assert 45 < one.bandwidth_low_gb_per_s < one.bandwidth_high_gb_per_s < 50
-    assert eight.bandwidth_high_gb_per_s == pytest.approx(8 * one.bandwidth_high_gb_per_s)
+    assert 45 < one.rate.low_gb_per_s < one.rate.high_gb_per_s < 50
+    assert eight.rate.high_gb_per_s == pytest.approx(8 * one.rate.high_gb_per_s)
 
 
 def test_a_copy_never_improves_bandwidth_or_latency(machines):
     found = paths(machines["ubuntu-6.8-h100"])
 
-    assert found["staged"].bandwidth_low_gb_per_s <= found["direct"].bandwidth_low_gb_per_s
-    assert found["staged"].latency_low_us > found["direct"].latency_low_us
+    assert found["staged"].rate.low_gb_per_s <= found["direct"].rate.low_gb_per_s
+    assert found["staged"].latency.low_us > found["direct"].latency.low_us
 
 
 def test_a_node_without_a_gpu_has_no_path(machines):

@@ -1,27 +1,27 @@
-"""What a user gives besides a node: a benchmark of its paths, and what they cost a model."""
+"""The sections of a benchmark of a node's paths, and of what they cost a model."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from gdrkit.fabric.cost.document import PHASES, CostDocument
-from gdrkit.fabric.cost.paths import Span
+from gdrkit.fabric.cost.document import STEPS, CostDocument
+from gdrkit.fabric.cost.steps import Span
 from gdrkit.formats import json_text
 from gdrkit.formats.errors import FormatError
 from gdrkit.html.page import rich, safe, section, table
 from gdrkit.transport.bench.document import BenchDocument, as_text, svg
 
-Given = BenchDocument | CostDocument
+AddedDocument = BenchDocument | CostDocument
 
 POINTS_LIMIT = 1000
 FASTEST_GB_PER_S = 1e6
 
 
-def read(content: bytes) -> Given:
+def read(content: bytes) -> AddedDocument:
     """The JSON of `gdr bench` or of `gdr estimate --model`. Raises FormatError for any other, and for
     numbers that nothing can have measured."""
     kinds: Any = BenchDocument | CostDocument  # a union, which mypy takes for no type
-    found: Given = json_text.decode(content, kinds)
+    found: AddedDocument = json_text.decode(content, kinds)
     if isinstance(found, BenchDocument):
         _check(found)
     return found
@@ -38,13 +38,13 @@ def _check(bench: BenchDocument) -> None:
     if not all(0 <= rate < FASTEST_GB_PER_S for rate in rates) or not all(
         0 < bound < FASTEST_GB_PER_S for bound in bounds
     ):
-        raise FormatError("a rate is none that a link has")
+        raise FormatError("a rate that no link has")
 
 
-def sections(given: tuple[Given, ...]) -> str:
+def sections(added: tuple[AddedDocument, ...]) -> str:
     """A part of the page for each document."""
-    benches = [one for one in given if isinstance(one, BenchDocument)]
-    costs = [one for one in given if isinstance(one, CostDocument)]
+    benches = [one for one in added if isinstance(one, BenchDocument)]
+    costs = [one for one in added if isinstance(one, CostDocument)]
     return "".join(
         (
             *(_bench(one, number) for number, one in enumerate(benches, 1)),
@@ -71,22 +71,22 @@ def _lines(text: str) -> str:
 
 
 def _cost(cost: CostDocument, number: int) -> str:
-    job = cost.cost.job
+    possible = {path.name for path in cost.paths if path.possible}
     rows = (
         (
-            safe(PHASES[step.phase]),
-            f"<code>{safe(on.path.name)}</code>{'' if on.path.possible else ' (not possible here)'}",
-            _time(on.communication),
+            safe(STEPS[step.step]),
+            f"<code>{safe(on.path)}</code>{'' if on.path in possible else ' (not possible here)'}",
+            _time(on.time),
             _share(on.share),
         )
-        for step in cost.cost.steps
+        for step in cost.steps
         for on in step.paths
     )
     assumed = "".join(f"<li>{safe(words)}</li>" for words in (*cost.assumptions, *cost.unknown))
     return section(
         f"model-{number}",
         "What a missing path costs",
-        f"An estimate for {job.model.name} on {job.layout.ranks} GPUs, by `gdr estimate --model`.",
+        f"An estimate for {cost.model.name} on {cost.ranks} GPUs, by `gdr estimate --model`.",
         f"<p><b>{rich(cost.conclusion)}</b></p>"
         + table(("for", "over", "traffic takes", "of the step, if nothing hides it"), rows)
         + f"<details><summary><span>Assumptions</span></summary><ul>{assumed}</ul></details>",

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from gdrkit.cli import main
 from gdrkit.formats.errors import FormatError
-from gdrkit.html.given import read
+from gdrkit.html.bench_and_cost import read
 from tests.evidence_nodes import build
 from tests.html.test_node_page import HOSTILE, Reader
 from tests.transport.bench.test_document import DOCUMENT, point
