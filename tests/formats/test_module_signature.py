@@ -9,7 +9,6 @@ import struct
 import subprocess
 
 import pytest
-from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.serialization import Encoding
 from hypothesis import given
 from hypothesis import strategies as st
@@ -270,7 +269,6 @@ class TestCertificate:
         assert (certificate.subject, certificate.issuer) == (KEY.name, KEY.name)
         assert int(certificate.serial, 16) == KEY.serial
         assert certificate.subject_key_id == certificate.key_id == KEY.key_id
-        assert certificate.fingerprint("sha256") == KEY.certificate.fingerprint(hashes.SHA256()).hex()
         assert certificate.issuer_der == KEY.certificate.issuer.public_bytes()
         assert not certificate.is_ca
 

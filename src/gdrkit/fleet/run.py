@@ -23,8 +23,6 @@ from gdrkit.fleet.launcher import Asking, Launcher, Request
 from gdrkit.fleet.pool import Pool, judge_all
 from gdrkit.fleet.worker import Task, task_of
 
-FANOUT_LIMIT = 128
-"""Nodes that are asked at once, at most: each takes one process here, and five files."""
 TIMEOUT_S = 600.0
 """The deadline of a run: a slow node takes as long as `gdr doctor ssh://` grants it, and its turn may be
 late."""

@@ -34,12 +34,6 @@ class Certificate(Struct, frozen=True):
         """The id after the colon in /proc/keys. Source: Linux x509_public_key.c, x509_key_preparse()."""
         return self.subject_key_id or self.serial
 
-    def fingerprint(self, digest: str) -> str:
-        """The hash of the whole certificate in hex; `digest` is hashlib's name, such as "sha256"."""
-        import hashlib
-
-        return hashlib.new(digest, self.der).hexdigest()
-
 
 def parse(data: bytes) -> Certificate:
     """A certificate from its DER. Raises FormatError."""

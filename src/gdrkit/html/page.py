@@ -48,10 +48,9 @@ def rich(words: str) -> str:
     return "".join(f"<code>{safe(part)}</code>" if i % 2 else safe(part) for i, part in enumerate(parts))
 
 
-def glyph(name: Glyph, label: str = "") -> str:
-    """The sign of a state; `label` is for people who do not see it, if no word beside it says the same."""
-    about = f'role="img" aria-label="{safe(label)}"' if label else 'aria-hidden="true"'
-    return f'<svg class="g {name}" {about}><use href="#g-{name}"/></svg>'
+def glyph(name: Glyph) -> str:
+    """The sign of a state. The word beside it says the same to people who do not see it."""
+    return f'<svg class="g {name}" aria-hidden="true"><use href="#g-{name}"/></svg>'
 
 
 def sprite() -> str:

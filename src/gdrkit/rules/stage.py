@@ -26,11 +26,6 @@ class Stage(enum.IntEnum):
     INIT = 10  # do_init_module()
     LOADED = 11  # nothing stops it; it only has to be loaded
 
-    @property
-    def of_any_module(self) -> bool:
-        """Whether this stage can be checked for any module by itself, before the module's own code runs."""
-        return self is not Stage.DEPENDENCIES and self < Stage.INIT
-
 
 class LoadPosition(Struct, frozen=True, order=True):
     """The position of a rule in that order."""

@@ -9,6 +9,7 @@ import pytest
 from gdrkit.agent.collect import sources
 from gdrkit.evidence import Command
 from gdrkit.facts import commands
+from tests.agent.collect.commands import covers_command
 
 RELEASE = "6.8.0-45-generic"
 
@@ -106,6 +107,6 @@ def test_no_two_rows_write_the_same_file():
 
 
 def test_commands_are_covered_by_their_arguments():
-    assert sources.covers_command(("dmesg",))
-    assert sources.covers_command(["gdr", "probe", "cuda", "--json"])
-    assert not sources.covers_command(("dmesg", "-T"))
+    assert covers_command(("dmesg",))
+    assert covers_command(["gdr", "probe", "cuda", "--json"])
+    assert not covers_command(("dmesg", "-T"))

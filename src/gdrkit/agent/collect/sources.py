@@ -1,12 +1,12 @@
 """The table of what is collected. Each row has a path or command, a size limit and a reason.
 
-It has everything that a fact opens (a test checks this with `covers` and `covers_command`).
+It has everything that a fact opens (a test checks this with `covers`).
 """
 
 from __future__ import annotations
 
 import re
-from typing import Pattern, Sequence, Tuple
+from typing import Pattern, Tuple
 
 from .patterns import expression, folders
 from .source_rows import KIB, MIB, CommandSource, FileSource, FolderSource, ProbeSource
@@ -356,16 +356,6 @@ def covers(path: str) -> bool:
         if linked != path and covers(linked):
             return True
     return any(row.match(path) for row in _expressions())
-
-
-def covers_command(argv: Sequence[str]) -> bool:
-    """Whether the table has this command."""
-    rows = [row.argv for row in COMMANDS] + [probe.argv for probe in PROBES]
-    return any(len(row) == len(argv) and all(map(_is_word, row, argv)) for row in rows)
-
-
-def _is_word(word: str, given: str) -> bool:
-    return word in (given, NET)
 
 
 _compiled: Tuple[Pattern[str], ...] = ()
