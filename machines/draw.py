@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from machines import beside, rack
+from machines import other_programs, rack
 from machines.hardware import GPUS, NICS
 from machines.kernels import KERNELS, TALOS, WSL, Kernel
 from machines.machine import Driver, Libraries, Machine, Ofed, Peermem, Trust
@@ -78,7 +78,7 @@ def machine(number: int, source: random.Random, platform: str = "") -> Machine:
     if source.random() < 0.15:
         drawn.in_use = "dmabuf"
     drawn.iommu = source.choice(("identity", "identity", "off")) if cpu != "qemu" else "off"
-    drawn.beside = beside.draw(source, drawn)
+    drawn.beside = other_programs.draw(source, drawn)
     return drawn
 
 

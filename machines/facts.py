@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from machines import beside, rack
+from machines import other_programs, rack
 from machines.distance import NEAR, distance, own, refused
 from machines.hardware import BRIDGES
 from machines.install import files, running
@@ -20,7 +20,7 @@ def facts(machine: Machine, loading: Loading) -> set[str]:
     """The codes that are true."""
     true = set(loading.causes)
     true |= _hardware(machine) | _driver(machine) | _modules(machine) | _stack(machine) | _libraries(machine)
-    true |= rack.facts(machine) | beside.facts(machine)
+    true |= rack.facts(machine) | other_programs.facts(machine)
     true |= {"send-needs-nvlink"} if sends_through_host_memory(machine, machine.libraries.nccl) else set()
     if not machine.peermem.loaded and machine.peermem.kind == "full":
         true.add("peermem-not-loaded")

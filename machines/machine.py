@@ -6,11 +6,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from machines.beside import Beside
 from machines.hardware import BRIDGES, GPUS, NICS
 from machines.hardware import Gpu as GpuProduct
 from machines.hardware import Nic as NicProduct
 from machines.kernels import DISTRIBUTIONS, Distribution, Kernel
+from machines.other_programs import Beside
 
 
 @dataclass

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import zlib
 
-from machines import beside, pci, ports
+from machines import other_programs, pci, ports
 from machines.machine import Function, Machine
 from machines.tree import Tree
 
@@ -45,7 +45,7 @@ def write(tree: Tree, machine: Machine) -> None:
             tree.file(f"dev/infiniband/uverbs{number}", "")
             tree.file(f"dev/infiniband/umad{number}", "")
     ports.write(tree, machine)
-    beside.write(tree, machine, beside.folders_of(machine, pci.folder))
+    other_programs.write(tree, machine, other_programs.folders_of(machine, pci.folder))
     for bond in sorted({nic.bond for nic in devices if nic.bond}):
         _bond(tree, machine, bond)
     listing = ", ".join(f'{{"ifindex":{n},"ifname":"{f.rdma}"}}' for n, f in enumerate(devices))

@@ -4,7 +4,7 @@ Formats: Linux init/version.c, fs/proc/cmdline.c; os-release(5)."""
 
 from __future__ import annotations
 
-from machines import beside, signing, trust, user_space
+from machines import other_programs, signing, trust, user_space
 from machines.hardware import ARM_CPUS, CPUS, PRODUCTS
 from machines.install import running
 from machines.machine import Machine
@@ -199,7 +199,7 @@ def _log(machine: Machine) -> str:
             else f"{machine.kernel.arch} Kernel Module"
         )
         lines.append(f"NVRM: loading NVIDIA UNIX {kind}  {driver.running_version or driver.version}")
-    lines += [*beside.log(machine), *machine.log]
+    lines += [*other_programs.log(machine), *machine.log]
     return "".join(f"[{0.5 * at:12.6f}] {line}\n" for at, line in enumerate(lines))
 
 

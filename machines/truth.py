@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from machines import beside, rack
+from machines import other_programs, rack
 from machines.distance import NEAR, distance, own, refused
 from machines.facts import QUEUES, facts, looks_for_no_file
 from machines.loading import Loading, alone, modprobe
@@ -104,22 +104,24 @@ def _beside_verbs(machine: Machine, truth: Truth, gpus: list[Function], nics: li
     )
     if not driver.loaded or mismatched:
         return
-    truth.states["gdrcopy"] = beside.state_of_gdrcopy(machine)
-    truth.states["gds"] = beside.state_of_gds(machine)
+    truth.states["gdrcopy"] = other_programs.state_of_gdrcopy(machine)
+    truth.states["gds"] = other_programs.state_of_gds(machine)
     truth.states["aws-ofi-nccl"] = _plugin(machine, gpus, nics)
 
 
 def _plugin(machine: Machine, gpus: list[Function], nics: list[Function]) -> frozenset[str]:
     """The state of aws-ofi-nccl: dma-buf, or the functions that efa itself calls."""
-    closed = beside.closes_efa(machine)
+    closed = other_programs.closes_efa(machine)
     if closed & {"no-efa-device", "efa-gdr-unsupported-instance"}:
         return frozenset({"impossible"})
     for gpu in gpus:
-        without = beside.takes_no_dmabuf(machine) or bool(_dmabuf(machine, "aws-ofi-nccl", gpu, nics))
+        without = other_programs.takes_no_dmabuf(machine) or bool(
+            _dmabuf(machine, "aws-ofi-nccl", gpu, nics)
+        )
         if (
             closed
             or _pair(machine, "aws-ofi-nccl", gpu, nics)
-            or (without and beside.closes_efa_p2p(machine))
+            or (without and other_programs.closes_efa_p2p(machine))
         ):
             return frozenset({"blocked"})
     return frozenset({"ready"})
@@ -372,7 +374,7 @@ def _initiated(machine: Machine, consumer: str, nics: list[Function]) -> frozens
     if consumer != "nccl-gin" and not all("mlx5" in nic.rdma for nic in nics):
         return frozenset({"none"} if consumer == "nvshmem" else {"gpu", "cpu", "none", "unknown"})
     if consumer == "nvshmem" and "ibgda-cpu-assisted" in machine.claims:
-        if not beside.serves_gdrcopy(machine):  # which the handler `cpu` needs
+        if not other_programs.serves_gdrcopy(machine):  # which the handler `cpu` needs
             return frozenset({"none"} if not machine.beside.gdrdrv else {"none", "cpu", "unknown"})
         doorbell = False  # whether DeepEP is of version 1, on NVSHMEM, or of version 2 is not drawn
     ways = {"gpu" if doorbell and queues else "cpu" if queues or consumer != "nvshmem" else "none"}

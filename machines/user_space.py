@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from machines import beside, elf, stacks
+from machines import elf, other_programs, stacks
 from machines.install import files
 from machines.machine import Machine
 from machines.tree import Tree
@@ -140,7 +140,7 @@ def _packages(tree: Tree, machine: Machine) -> None:
         )
     if machine.libraries.nccl:
         names["libnccl2" if machine.distribution.family == "deb" else "libnccl"] = machine.libraries.nccl
-    names |= beside.packages(machine)
+    names |= other_programs.packages(machine)
     if driver and driver.packaged:  # also where it was not built for this kernel
         name = f"nvidia-dkms-{driver.branch}" + ("-open" if driver.is_open else "")
         names[name] = driver.version

@@ -5,9 +5,9 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 
-from machines.beside import STATIC_BAR1
 from machines.faults.fault import Evidence, Fault, Plant
 from machines.machine import Machine
+from machines.other_programs import STATIC_BAR1
 
 
 def _change(**values: object) -> Plant:
