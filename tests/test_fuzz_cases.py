@@ -31,7 +31,7 @@ from gdrkit.formats import perftest, versions
 from gdrkit.formats.errors import FormatError
 from gdrkit.formats.yaml_text import documents
 from gdrkit.formats.yaml_values import duplicates
-from gdrkit.jobs.wrapping import Unwrapper
+from gdrkit.jobs.runtime_prefixes import Unwrapper
 from gdrkit.node import Node
 from gdrkit.repair.apply import journal
 from gdrkit.repair.apply.errors import ApplyError

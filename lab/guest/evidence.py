@@ -16,7 +16,7 @@ sys.path.insert(0, "/lab/collect.pyz")
 
 from gdrkit.agent.collect import bundle, module_collector, timeouts
 from gdrkit.agent.collect.collector import Collection, CollectOptions
-from gdrkit.agent.collect.progress import Progress
+from gdrkit.agent.collect.progress import CollectorProgress
 
 
 def key_of(argument):  # a digest of large tables takes a second in an emulated machine, comparing them not
@@ -102,7 +102,8 @@ def snapshot(keep, modules):
     """The bundle as a table: manifest, links by path, names of contents by path. `keep` names a content."""
     stream = io.BytesIO()
     Collection(
-        CollectOptions("/", False, tuple(modules), False), Progress(sys.stderr, quiet=True, verbose=False)
+        CollectOptions("/", False, tuple(modules), False),
+        CollectorProgress(sys.stderr, quiet=True, verbose=False),
     ).write(stream)
     stream.seek(0)
     contents, links = {}, {}

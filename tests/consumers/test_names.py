@@ -47,7 +47,7 @@ LABELS = {
     ("explain/readings.py", "verbs"): LINE,
     ("fabric/topology/from_nccl_log.py", "nccl"): LINE,
     ("cli/explain.py", "nccl"): LINE,
-    ("jobs/tally.py", "nccl"): LINE,
+    ("jobs/line_counts.py", "nccl"): LINE,
     ("jobs/reasons.py", "ucx"): "a network of NCCL, as its lines name it",
     ("messages/nccl_records.py", "nccl"): "the library that a log says it is of, NCCL or RCCL",
     ("messages/nccl.py", "nccl"): TABLE,
@@ -92,7 +92,7 @@ LABELS = {
 ABOUT_ONE = {
     "rules": "rules about a program",
     "fabric/nccl/nic.py": "the model of NCCL",
-    "fabric/nccl/evidence.py": "the model of NCCL",
+    "fabric/nccl/view.py": "the model of NCCL",
     "repair/platforms/settings.py": "the lines of NCCL's own file of settings",
     "repair/remedies/programs.py": "remedies of single programs",
     "repair/platforms/programs.py": "how they are carried out",

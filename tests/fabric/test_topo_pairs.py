@@ -1,7 +1,7 @@
 """The rail map: the ports nearest to each GPU."""
 
 from gdrkit.fabric.nccl.view import DirectionView
-from gdrkit.fabric.topo_pairs import Rail, TopoPair, rails
+from gdrkit.fabric.topo_pairs import TopologyRail, TopoPair, rails
 from gdrkit.fabric.topology.graph import NcclPath, SmiPath
 
 
@@ -12,7 +12,7 @@ def pair(gpu, net, *nccl, smi=(), direct=None):
 
 def test_all_ports_of_the_nearest_type_are_named_in_their_order():
     found = rails([pair("a", "n0", "SYS"), pair("a", "n2", "PXB"), pair("a", "n1", "PXB")])
-    assert found == (Rail(gpu="a", path="PXB", nearest=("n2", "n1")),)
+    assert found == (TopologyRail(gpu="a", path="PXB", nearest=("n2", "n1")),)
 
 
 def test_of_several_possible_types_the_farther_one_counts():
@@ -25,7 +25,9 @@ def test_the_words_of_nvidia_smi_count_where_nccls_are_not_known():
 
 
 def test_a_gpu_without_a_known_path_has_no_rail():
-    assert rails([pair("a", "n0"), pair("b", "n0", "PIX")]) == (Rail(gpu="b", path="PIX", nearest=("n0",)),)
+    assert rails([pair("a", "n0"), pair("b", "n0", "PIX")]) == (
+        TopologyRail(gpu="b", path="PIX", nearest=("n0",)),
+    )
 
 
 def test_a_rail_is_direct_if_one_of_its_ports_is():

@@ -7,7 +7,7 @@ import random
 
 from machines.machine import Machine
 
-from gdrkit.fleet.document import NodeRow, PortRow, Setting, Standing
+from gdrkit.fleet.document import CabledPort, NodeRow, NodeSetting, Standing
 from machines import draw
 
 LINK = 126.0
@@ -27,7 +27,7 @@ def spark(name: str, *, up: str = "p1", nets: str = "100 101", **fields: object)
         at = {"device": device, "interface": interface, "name": port, "bus": f"000{domain}:01:00"}
         mac = f"4c:bb:47:00:00:{host:x}{number}"
         if port not in up:
-            ports.append(PortRow(**at, state="DOWN", rate_gbit_per_s=40, mac=mac))
+            ports.append(CabledPort(**at, state="DOWN", rate_gbit_per_s=40, mac=mac))
             continue
         net = next(given)
         addresses = {"-": (), "?": None}.get(net, (f"192.168.{net}.{host}/24",))
@@ -35,8 +35,8 @@ def spark(name: str, *, up: str = "p1", nets: str = "100 101", **fields: object)
             "rate_gbit_per_s": 200.0, "link": "32 GT/s x4", "link_gbit_per_s": LINK, "mtu": 9000, "gid": 3,
             "mac": mac, "addresses": addresses, **fields,
         }  # fmt: skip
-        ports.append(PortRow(**at, state="ACTIVE", **values))
-    settings = (Setting(name="NCCL_IB_HCA", value=f"={up}", why="both devices of a cable"),)
+        ports.append(CabledPort(**at, state="ACTIVE", **values))
+    settings = (NodeSetting(name="NCCL_IB_HCA", value=f"={up}", why="both devices of a cable"),)
     return NodeRow(
         name=name, target=name, standing=Standing.IMPOSSIBLE, ports=tuple(ports), settings=settings,
         summary="gpu-integrated",

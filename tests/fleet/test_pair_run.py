@@ -8,8 +8,7 @@ from functools import partial
 import pytest
 
 from gdrkit.cli.fleet_bench import _meet
-from gdrkit.fleet.pair_build import What
-from gdrkit.fleet.pair_document import PairRow
+from gdrkit.fleet.pair_document import PairRow, What
 from gdrkit.fleet.pair_run import PairRun
 from gdrkit.fleet.processes import Ssh
 from gdrkit.transport.measure.remote import COMMAND

@@ -7,9 +7,7 @@ import pytest
 from gdrkit.fleet.document import Standing
 from gdrkit.fleet.exit_code import bench_exit_code
 from gdrkit.fleet.judge import without_answer
-from gdrkit.fleet.pair_build import What, build
-from gdrkit.fleet.pair_document import PairRow
-from gdrkit.fleet.pair_text import text
+from gdrkit.fleet.pair_document import PairRow, What, build, text
 from gdrkit.fleet.rounds import rounds_of
 
 NODES = [f"gpu{number:03}" for number in range(100)]

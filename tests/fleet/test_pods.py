@@ -7,7 +7,7 @@ import msgspec
 import pytest
 from jsonschema import Draft202012Validator
 
-from gdrkit.fleet.pods import Node, Pod, manifest
+from gdrkit.fleet.pods import ClusterNode, Pod, manifest
 
 SCHEMAS = sorted((Path(__file__).parent / "schemas").glob("Pod-*.json"))
 
@@ -100,6 +100,8 @@ def test_a_pod_runs_may_still_start_or_failed(shown, runs, why):
 )
 def test_a_node_that_is_not_ready_has_its_reason(labels, condition, why):
     conditions = [{"type": "Ready", **condition}]
-    node = msgspec.convert({"metadata": {"labels": labels}, "status": {"conditions": conditions}}, Node)
+    node = msgspec.convert(
+        {"metadata": {"labels": labels}, "status": {"conditions": conditions}}, ClusterNode
+    )
 
     assert why in node.why_down and bool(why) is bool(node.why_down)

@@ -7,8 +7,7 @@ import pytest
 
 from gdrkit.evidence.errors import TargetError
 from gdrkit.fleet import runs
-from gdrkit.fleet.build import build
-from gdrkit.fleet.changes import changes
+from gdrkit.fleet.build import build, changes
 from gdrkit.fleet.document import Standing
 from gdrkit.fleet.text import text
 from tests.fleet.fleets import row

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gdrkit.formats.errors import FormatError
-from gdrkit.formats.expectation import Expectation, Rail, Versions, fits, parse, write
+from gdrkit.formats.expectation import Expectation, ExpectedVersions, Rail, fits, parse, write
 
 WHOLE = Expectation(
     gpus=8,
@@ -13,7 +13,7 @@ WHOLE = Expectation(
     gpu_models={"NVIDIA H100 80GB HBM3": 8},
     rails=(Rail(count=8, gpu="NVIDIA H100 80GB HBM3", nic="MT_0000000838", rate=2.5, width=16),),
     firmware={"MT_0000000838": "28.43.2026"},
-    versions=Versions(kernel="6.8.0-45-generic", modules="open"),
+    versions=ExpectedVersions(kernel="6.8.0-45-generic", modules="open"),
 )  # fmt: skip
 
 
@@ -27,7 +27,9 @@ def test_an_empty_file_expects_nothing():
 
 @given(st.text(min_size=1, max_size=30), st.text(min_size=1, max_size=30))
 def test_no_name_that_a_machine_gives_breaks_the_file(name, version):
-    found = Expectation(firmware={name: version}, rails=(Rail(gpu=name),), versions=Versions(nccl=version))
+    found = Expectation(
+        firmware={name: version}, rails=(Rail(gpu=name),), versions=ExpectedVersions(nccl=version)
+    )
     try:
         again = parse(write(found, [name]))
     except FormatError as error:
@@ -73,7 +75,7 @@ def test_every_key_is_documented():
     from pathlib import Path
 
     page = (Path(__file__).parents[2] / "docs" / "expect.md").read_text()
-    for kind in (Expectation, Rail, Versions):
+    for kind in (Expectation, Rail, ExpectedVersions):
         for name in kind.__struct_fields__:
             assert f"`{name}`" in page, name
 

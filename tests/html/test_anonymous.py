@@ -11,7 +11,7 @@ from gdrkit.cli import main
 from gdrkit.fleet.build import build as build_fleet
 from gdrkit.fleet.document import Standing
 from gdrkit.fleet.hostlist import expand
-from gdrkit.html.anonymous_fleet import anonymous_fleet
+from gdrkit.html.anonymous import anonymous_fleet
 from gdrkit.html.fleet_page import fleet_page
 from tests.evidence_nodes import build
 from tests.html.test_fleet_page import BAD, GOOD

@@ -15,7 +15,7 @@ from gdrkit.jobs import workers as job_workers
 from gdrkit.jobs.analyse import analyse
 from gdrkit.jobs.document import document
 from tests.jobs.samples import SAMPLES
-from tests.jobs.test_tally import JOB, WHOLE, answers
+from tests.jobs.test_line_counts import JOB, WHOLE, answers
 
 if sys.version_info >= (3, 14):
     from compression import zstd

@@ -6,8 +6,8 @@ import pytest
 
 from gdrkit.jobs.analyse import analyse
 from gdrkit.jobs.job import JobAnalysis, LogPosition
-from gdrkit.jobs.tally import Tally
-from gdrkit.jobs.wrapping import Unwrapper
+from gdrkit.jobs.line_counts import Tally
+from gdrkit.jobs.runtime_prefixes import Unwrapper
 from tests.jobs.samples import SAMPLES, Sample
 
 

@@ -13,9 +13,8 @@ from gdrkit.facts.expectation import Supplied
 from gdrkit.formats.expectation import parse
 from gdrkit.report.answers import answers, first_cause, works
 from gdrkit.report.document import GpuSection, Report
-from gdrkit.report.first_use import explained
 from gdrkit.report.terminal import COMMAND, render, wrapped
-from gdrkit.report.text import text
+from gdrkit.report.text import explained, text
 from gdrkit.verdict.path_state import State
 from tests.evidence_nodes import laid_down, names
 from tests.test_verdicts import report

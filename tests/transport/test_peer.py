@@ -13,8 +13,8 @@ import pytest
 from gdrkit.agent.native.cuda_abi import STREAM_NON_BLOCKING
 from gdrkit.transport import PeerLost, TransportError
 from gdrkit.transport.buffers import Buffer
-from gdrkit.transport.local_channel import LocalChannel
 from gdrkit.transport.native.cuda import cuda
+from gdrkit.transport.negotiation import LocalChannel
 from gdrkit.transport.peer_receiver import PeerReceiver
 from gdrkit.transport.peer_sender import PeerSender
 from gdrkit.transport.ring import Ring

@@ -56,7 +56,7 @@ BYTES = (
     "agent.collect.reductions:libraries", "agent.collect.reductions:cards", "agent.probe.rm_probe:cards",
     "agent.running.libraries:mapped", "agent.running.processes:buffer_of",
     "agent.running.processes:mapped_devices", "agent.running.processes:switches",
-    "evidence.error_text:complaint", "evidence.error_text:without_complaints",
+    "evidence.bundle:complaint", "evidence.bundle:without_complaints",
     "fabric.topology.from_file:read_topology", "formats.der:parse", "formats.hwloc_xml:parse",
     "formats.nccl_xml:parse", "formats.xml_text:parse",
 )  # fmt: skip
@@ -163,7 +163,7 @@ def _others() -> Iterable[tuple[Any, ...]]:
     yield "formats/compressed", lambda data: decompress(data, 1 << 20)
     yield "formats/yaml_text", lambda data: [d.value for d in documents(data.decode("utf-8", "replace"))]
     yield "jobs/running", _running
-    yield "jobs/tally", _tally
+    yield "jobs/line_counts", _tally
     yield "repair/apply/journal", journal.parse, ApplyError
     yield "repair/config/check", lambda data: check(data, "a file").lines()
     yield "transport/protocol", protocol.decode, TransportError
@@ -224,8 +224,8 @@ def _of_stream(read: Callable[[Any, str], Any]) -> Read:
 def _tally(data: bytes) -> object:
     from gdrkit.jobs.analyse import analyse
     from gdrkit.jobs.job import LogPosition
-    from gdrkit.jobs.tally import Tally
-    from gdrkit.jobs.wrapping import Unwrapper
+    from gdrkit.jobs.line_counts import Tally
+    from gdrkit.jobs.runtime_prefixes import Unwrapper
 
     tally, wrapper = Tally(), Unwrapper(data[: 1 << 16])
     half = data.rfind(b"\n", 0, len(data) // 2 + 1) + 1

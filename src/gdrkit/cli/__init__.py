@@ -199,21 +199,6 @@ def _location(error: BaseException) -> str:
     return f"{last.tb_frame.f_code.co_filename.rpartition('gdrkit/')[2]}:{last.tb_lineno}" if last else "?"
 
 
-def _help() -> str:
-    from gdrkit.cli.help_text import hanging, help_width, wrapped
-
-    width, column = help_width(), max(map(len, COMMANDS))
-    groups = "\n".join(
-        f"{title}:\n"
-        + "".join(
-            hanging(line, width, f"  {name:<{column}}  ", " " * (column + 4)) + "\n"
-            for name, line in commands.items()
-        )
-        for title, commands in GROUPS.items()
-    )
-    return "\n".join(wrapped(line, width) for line in _HELP.format(groups=groups).split("\n"))
-
-
 _HELP = """usage: gdr COMMAND [options]
 
 Does GPU memory reach the network directly on this machine? If not, why, and what would fix it?
@@ -227,3 +212,18 @@ examples:
 
 `gdr help COMMAND` or `gdr COMMAND --help` lists the options. Only `gdr fix --apply` changes a machine.
 """
+
+
+def _help() -> str:
+    from gdrkit.cli.help_text import hanging, help_width, wrapped
+
+    width, column = help_width(), max(map(len, COMMANDS))
+    groups = "\n".join(
+        f"{title}:\n"
+        + "".join(
+            hanging(line, width, f"  {name:<{column}}  ", " " * (column + 4)) + "\n"
+            for name, line in commands.items()
+        )
+        for title, commands in GROUPS.items()
+    )
+    return "\n".join(wrapped(line, width) for line in _HELP.format(groups=groups).split("\n"))

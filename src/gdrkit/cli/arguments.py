@@ -38,6 +38,10 @@ def colours() -> bool:
     return sys.stdout.isatty() and os.environ.get("TERM") != "dumb" and not os.environ.get("NO_COLOR")
 
 
+C_LOCALE = ("ANSI_X3.4-1968", "US-ASCII", "ASCII")
+"""What nl_langinfo(3) calls its characters: glibc, musl and others."""
+
+
 def encoding() -> str:
     """What characters standard output shows. ASCII in the C locale, although Python writes UTF-8 there
     (PEP 540)."""
@@ -45,10 +49,6 @@ def encoding() -> str:
 
     stream = getattr(sys.stdout, "encoding", None) or "ascii"
     return stream if locale.getencoding().upper() not in C_LOCALE else "ascii"
-
-
-C_LOCALE = ("ANSI_X3.4-1968", "US-ASCII", "ASCII")
-"""What nl_langinfo(3) calls its characters: glibc, musl and others."""
 
 
 class Parser(argparse.ArgumentParser):

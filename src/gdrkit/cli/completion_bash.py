@@ -5,46 +5,6 @@ from __future__ import annotations
 from gdrkit.cli.completed import FREE, LISTS, Values, values_of
 from gdrkit.cli.described import Described
 
-
-def script(commands: list[Described]) -> str:
-    """The script. Files are left to bash, which knows quotes and `~`: complete -o default."""
-    names = " ".join(one.name for one in commands)
-    options, values, valued = [], [], []
-    for one in commands:
-        words = " ".join(name for taken in one.options for name in taken.names if name.startswith("--"))
-        options.append(f"    {one.name}) _gdr_words '{words}' ;;")
-        for taken in one.options:
-            if taken.value:
-                keys = "|".join(f"'{one.name} {name}'" for name in taken.names)
-                values.append(f"    {keys}) {_offer(values_of(one.name, taken))} ;;")
-                if not taken.optional:
-                    valued += [f"'{one.name} {name}'" for name in taken.names]
-        for number, taken in enumerate(one.arguments, 1):
-            last = number == len(one.arguments) and taken.many
-            values.append(
-                f"    '{one.name} '{'*' if last else number}) {_offer(values_of(one.name, taken))} ;;"
-            )
-    return _SCRIPT.format(
-        names=names, options="\n".join(options), values="\n".join(values), valued="|".join(valued)
-    )
-
-
-def _offer(values: Values) -> str:
-    """The commands that offer these values."""
-    parts = []
-    if values.words:
-        parts.append(f"_gdr_words '{' '.join(values.words)}'")
-    if values.list:
-        parts.append(f"_gdr_words \"$(sh -c '{LISTS[values.list]}')\"")
-    if values.list == "target":
-        parts[-1] = f"[[ $value == s* ]] && {parts[-1]}"
-    if values.folders:
-        parts.append("compopt -o dirnames +o default")
-    elif not values.files or values == FREE:
-        parts.append("compopt +o default")
-    return "; ".join(parts) or ":"
-
-
 _SCRIPT = """# Completion of gdr in bash.
 _gdr_words() {{
   local word prefix=''
@@ -95,3 +55,42 @@ _gdr() {{
 }}
 complete -o default -F _gdr gdr
 """
+
+
+def script(commands: list[Described]) -> str:
+    """The script. Files are left to bash, which knows quotes and `~`: complete -o default."""
+    names = " ".join(one.name for one in commands)
+    options, values, valued = [], [], []
+    for one in commands:
+        words = " ".join(name for taken in one.options for name in taken.names if name.startswith("--"))
+        options.append(f"    {one.name}) _gdr_words '{words}' ;;")
+        for taken in one.options:
+            if taken.value:
+                keys = "|".join(f"'{one.name} {name}'" for name in taken.names)
+                values.append(f"    {keys}) {_offer(values_of(one.name, taken))} ;;")
+                if not taken.optional:
+                    valued += [f"'{one.name} {name}'" for name in taken.names]
+        for number, taken in enumerate(one.arguments, 1):
+            last = number == len(one.arguments) and taken.many
+            values.append(
+                f"    '{one.name} '{'*' if last else number}) {_offer(values_of(one.name, taken))} ;;"
+            )
+    return _SCRIPT.format(
+        names=names, options="\n".join(options), values="\n".join(values), valued="|".join(valued)
+    )
+
+
+def _offer(values: Values) -> str:
+    """The commands that offer these values."""
+    parts = []
+    if values.words:
+        parts.append(f"_gdr_words '{' '.join(values.words)}'")
+    if values.list:
+        parts.append(f"_gdr_words \"$(sh -c '{LISTS[values.list]}')\"")
+    if values.list == "target":
+        parts[-1] = f"[[ $value == s* ]] && {parts[-1]}"
+    if values.folders:
+        parts.append("compopt -o dirnames +o default")
+    elif not values.files or values == FREE:
+        parts.append("compopt +o default")
+    return "; ".join(parts) or ":"

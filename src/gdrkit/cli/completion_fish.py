@@ -5,6 +5,33 @@ from __future__ import annotations
 from gdrkit.cli.completed import LISTS, Values, values_of
 from gdrkit.cli.described import Described, Taken
 
+_FUNCTIONS = """function __gdr_first
+  test (count (commandline -opc)) -eq 1
+end
+function __gdr_is
+  set -l words (commandline -opc)
+  test (count $words) -ge 2; and test "$words[2]" = $argv[1]
+end
+function __gdr_at
+  __gdr_is $argv[1]; or return 1
+  set -l number 1
+  set -l option ''
+  for word in (commandline -opc)[3..]
+    if contains -- "$argv[1] $option" {valued}
+      set option ''
+      continue
+    end
+    if string match -q -- '-*' $word
+      set option $word
+    else
+      set option ''
+      set number (math $number + 1)
+    end
+  end
+  not contains -- "$argv[1] $option" {valued}
+  and test $number -eq $argv[2]; or test $number -gt $argv[2] -a "$argv[3]" = more
+end"""
+
 
 def script(commands: list[Described]) -> str:
     """The script: a line for each command, option and argument."""
@@ -49,31 +76,3 @@ def _offer(values: Values, taken: Taken) -> str:
 
 def _quoted(text: str) -> str:
     return text.replace("\\", "\\\\").replace("'", "\\'")
-
-
-_FUNCTIONS = """function __gdr_first
-  test (count (commandline -opc)) -eq 1
-end
-function __gdr_is
-  set -l words (commandline -opc)
-  test (count $words) -ge 2; and test "$words[2]" = $argv[1]
-end
-function __gdr_at
-  __gdr_is $argv[1]; or return 1
-  set -l number 1
-  set -l option ''
-  for word in (commandline -opc)[3..]
-    if contains -- "$argv[1] $option" {valued}
-      set option ''
-      continue
-    end
-    if string match -q -- '-*' $word
-      set option $word
-    else
-      set option ''
-      set number (math $number + 1)
-    end
-  end
-  not contains -- "$argv[1] $option" {valued}
-  and test $number -eq $argv[2]; or test $number -gt $argv[2] -a "$argv[3]" = more
-end"""

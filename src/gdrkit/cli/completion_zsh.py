@@ -5,6 +5,31 @@ from __future__ import annotations
 from gdrkit.cli.completed import LISTS, Values, values_of
 from gdrkit.cli.described import Described, Taken
 
+_SCRIPT = """#compdef gdr
+# Completion of gdr in zsh.
+{lists}
+_gdr_or_files() {{
+  _alternative "values:value:$1" 'files:file:_files'
+}}
+_gdr() {{
+  local -a commands
+  commands=(
+{commands}
+  )
+  if (( CURRENT == 2 )) || [[ $words[2] == help ]]; then
+    _describe command commands
+    return
+  fi
+  local command=$words[2]
+  shift words
+  (( CURRENT-- ))
+  case $command in
+{cases}
+  esac
+}}
+if [[ $funcstack[1] == _gdr ]]; then _gdr "$@"; else compdef _gdr gdr; fi
+"""
+
 
 def script(commands: list[Described]) -> str:
     """The script: a call of `_arguments` for each command."""
@@ -52,29 +77,3 @@ def _plain(text: str) -> str:
     """Help text within single quotes, without characters that are special in brackets or in a spec."""
     kept = text.translate(str.maketrans("", "", '"[]`$\\'))
     return kept.replace(":", "\\:").replace("'", "'\\''")
-
-
-_SCRIPT = """#compdef gdr
-# Completion of gdr in zsh.
-{lists}
-_gdr_or_files() {{
-  _alternative "values:value:$1" 'files:file:_files'
-}}
-_gdr() {{
-  local -a commands
-  commands=(
-{commands}
-  )
-  if (( CURRENT == 2 )) || [[ $words[2] == help ]]; then
-    _describe command commands
-    return
-  fi
-  local command=$words[2]
-  shift words
-  (( CURRENT-- ))
-  case $command in
-{cases}
-  esac
-}}
-if [[ $funcstack[1] == _gdr ]]; then _gdr "$@"; else compdef _gdr gdr; fi
-"""

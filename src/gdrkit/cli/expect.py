@@ -70,6 +70,9 @@ def _is_fleet(target: str) -> bool:
     return os.path.isdir(target) and not is_tree(target)
 
 
+LEGEND = 'Delete what does not matter. rate and width are minimums; a version may be ">= 570.86".'
+
+
 def _of_nodes(folder: str) -> str:
     """The file of what most nodes in a folder have. Raises TargetError if none of them can be read."""
     from gdrkit.cli.arguments import status
@@ -77,7 +80,7 @@ def _of_nodes(folder: str) -> str:
     from gdrkit.evidence.target import open_host
     from gdrkit.facts.observed import Observer
     from gdrkit.fleet.folder import targets_in
-    from gdrkit.fleet.norm import Norm, by_kind
+    from gdrkit.fleet.majority import MajorityExpectation, by_kind
     from gdrkit.formats.expectation import write as as_toml
     from gdrkit.node import Node
 
@@ -96,15 +99,12 @@ def _of_nodes(folder: str) -> str:
     for other in others:
         models = " and ".join(sorted(other[0].gpu_models)) or "no GPU"
         sys.stderr.write(f"note: {len(other)} nodes of another kind are left out: {models}\n")
-    norm = Norm(alike)
+    norm = MajorityExpectation(alike)
     head = (
         f"What most of {norm.count} nodes have; written by gdr expect, read by gdr fleet doctor --expect.",
         LEGEND,
     )
     return as_toml(norm.expectation, (*head, *(f"no majority: {words}" for words in norm.open)))
-
-
-LEGEND = 'Delete what does not matter. rate and width are minimums; a version may be ">= 570.86".'
 
 
 def _head(node: Node) -> tuple[str, ...]:

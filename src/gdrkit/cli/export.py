@@ -209,7 +209,7 @@ def _measured(report: Report, names: list[str]) -> list[MeasuredPair]:
     if not names:
         return []
     from gdrkit.evidence.errors import TargetError
-    from gdrkit.fabric.ceilings.measured_pair import measured_pair
+    from gdrkit.fabric.ceilings.pair_ceilings import measured_pair
     from gdrkit.formats.errors import FormatError
     from gdrkit.formats.perftest import parse_perftest
 

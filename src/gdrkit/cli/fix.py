@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from gdrkit.report.fix_document import FixReport, Goal
 
 
+_RUN = matching(r"last|\d{8}-\d{6}-\d{2}", "the name of a run, as in gdr fix --status")
+
+
 def parser() -> Parser:
     parser = Parser(
         "fix",
@@ -69,6 +72,11 @@ def parser() -> Parser:
     return parser
 
 
+_MODES = ("--apply", "--resume", "--undo", "--status")
+_CHOICES = ("--key", "--certificate", "--digest", "--no-enrol", "--acs")
+"""A run keeps them in its journal."""
+
+
 def _add_rules(parser: Parser) -> None:
     """Which options have no effect without, or with, which others."""
     parser.only_with("--yes", "--apply", "--resume", "--undo")
@@ -83,12 +91,6 @@ def _add_rules(parser: Parser) -> None:
         parser.only_with(option, *_MODES[:3])
     parser.never_with("--ask-key-password", "--key-password-fd")
     parser.never_with("--mok-password-fd", "--no-enrol")
-
-
-_MODES = ("--apply", "--resume", "--undo", "--status")
-_CHOICES = ("--key", "--certificate", "--digest", "--no-enrol", "--acs")
-"""A run keeps them in its journal."""
-_RUN = matching(r"last|\d{8}-\d{6}-\d{2}", "the name of a run, as in gdr fix --status")
 
 
 def _steps(text: str) -> tuple[str, ...]:

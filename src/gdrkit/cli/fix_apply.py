@@ -10,7 +10,10 @@ from typing import TYPE_CHECKING
 
 from gdrkit.cli.arguments import can_ask, colours, text_width, write
 from gdrkit.cli.exit import BLOCKED, BUSY, NO_OUTPUT, NO_PERMISSION, OK, UNKNOWN, WARNING
+from gdrkit.diagnosis import diagnose
+from gdrkit.evidence import Host
 from gdrkit.repair.apply.errors import AlreadyRunning, ApplyError
+from gdrkit.repair.apply.journal import VerdictSnapshot
 
 if TYPE_CHECKING:
     from gdrkit.repair.apply.journal import Journal, VerdictSnapshot
@@ -20,6 +23,19 @@ if TYPE_CHECKING:
     from gdrkit.repair.platforms.action import Procedure
     from gdrkit.repair.remedies.remedy import Remedy
     from gdrkit.report.fix_document import FixReport, StepSection
+
+# -- the verdict on a host, in the form that a journal of `gdr fix` keeps and compares later --
+
+
+def take_snapshot(host: Host, consumer: str) -> VerdictSnapshot:
+    """What doctor says now: states by consumer, findings, and what keeps nvidia-peermem from loading."""
+    report = diagnose(host, consumer)
+    return VerdictSnapshot(
+        states={name: section.state for name, section in report.consumers.items()},
+        findings=tuple(sorted(f"{f.status} {f.code} {f.subject}" for f in report.findings)),
+        peermem="unknown" if report.modprobe is None else report.modprobe.reason,
+    )
+
 
 Plan = Callable[[], "FixReport"]
 _NOT_DONE = "gdr fix --status shows whether a run began; --resume continues it, --undo undoes it"
@@ -97,7 +113,6 @@ def _check_permitted(options: argparse.Namespace, plan: Plan) -> int:
 
 def _apply(options: argparse.Namespace, root: RootFS, plan: Plan) -> int:
     from gdrkit import __version__
-    from gdrkit.cli.verdict_snapshot import take_snapshot
     from gdrkit.repair.apply.runner import begin_run
     from gdrkit.repair.platforms.choices import ProcedureChoices
 
@@ -152,7 +167,6 @@ def _resume(options: argparse.Namespace, root: RootFS) -> int:
 
 
 def _run(options: argparse.Namespace, journal: Journal, passwords: Passwords) -> int:
-    from gdrkit.cli.verdict_snapshot import take_snapshot
     from gdrkit.repair.apply.journal import ActionIntent
     from gdrkit.repair.apply.reverter import Reverter
     from gdrkit.repair.apply.runner import Runner
@@ -247,7 +261,6 @@ def _print_changes(before: VerdictSnapshot, after: VerdictSnapshot) -> None:
 
 
 def _undo(options: argparse.Namespace, root: RootFS) -> int:
-    from gdrkit.cli.verdict_snapshot import take_snapshot
     from gdrkit.repair.apply.journal import Journal, runs
     from gdrkit.repair.apply.reverter import Reverter
     from gdrkit.repair.apply.runner import host_of, newest_not_undone

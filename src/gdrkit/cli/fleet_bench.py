@@ -9,15 +9,14 @@ from datetime import UTC, datetime
 from functools import partial
 
 from gdrkit.cli.arguments import colours, text_width, write, write_json
-from gdrkit.cli.fleet_progress import Progress
+from gdrkit.cli.fleet_progress import FleetProgress
 from gdrkit.cli.fleet_run import named_by
 from gdrkit.evidence.errors import TargetError
-from gdrkit.fleet import pair_text
+from gdrkit.fleet import pair_document
 from gdrkit.fleet.document import STARTED, NodeRow
 from gdrkit.fleet.exit_code import bench_exit_code
 from gdrkit.fleet.launcher import EndLost, PairEnd, PairLauncher, PairRate, Started
-from gdrkit.fleet.pair_build import What, build
-from gdrkit.fleet.pair_document import FleetBench, PairRow
+from gdrkit.fleet.pair_document import FleetBench, PairRow, What, build
 from gdrkit.fleet.pair_run import PairRun
 from gdrkit.fleet.processes import Ssh
 from gdrkit.fleet.rounds import most_rounds
@@ -32,7 +31,7 @@ def bench(options: argparse.Namespace) -> int:
         from gdrkit.transport.bench.document import size
 
         colour = colours()
-        words = pair_text.text(
+        words = pair_document.text(
             document,
             size=size(document.size_bytes),
             compare=f"gdr fleet doctor{' --slurm' if options.slurm else ''}",
@@ -59,7 +58,7 @@ def _measured(options: argparse.Namespace) -> FleetBench:
     )
     begun, started = time.monotonic(), datetime.now(UTC).strftime(STARTED)
     rounds = min(options.rounds, most_rounds(len(nodes)))
-    progress = Progress(rounds * (len(nodes) // 2), "pairs")
+    progress = FleetProgress(rounds * (len(nodes) // 2), "pairs")
     run = PairRun(
         launcher, COMMAND, partial(_meet, what), timeout_s=float(options.timeout), fanout=options.fanout or 0
     )
@@ -90,7 +89,7 @@ def _launcher(options: argparse.Namespace) -> PairLauncher:
     return Ssh(list(dict.fromkeys(names)))
 
 
-def _shown(progress: Progress) -> Callable[[PairRow | NodeRow], None]:
+def _shown(progress: FleetProgress) -> Callable[[PairRow | NodeRow], None]:
     """Rows as progress: a pair that fails with its node has the line of the node."""
 
     def arrived(row: PairRow | NodeRow) -> None:

@@ -11,7 +11,7 @@ BAR = 30
 EVERY_S = 0.1
 
 
-class Progress:
+class FleetProgress:
     """A bar on a terminal, and a line for each failure as it comes."""
 
     def __init__(self, total: int, what: str) -> None:

@@ -27,7 +27,7 @@ def write_report(options: argparse.Namespace) -> int:
 
     source = " ".join(options.targets) or _source(options)
     if options.anonymize:
-        from gdrkit.html.anonymous_fleet import anonymous_fleet
+        from gdrkit.html.anonymous import anonymous_fleet
 
         (report, racks), source = anonymous_fleet(report, racks), "a fleet"
     content = fleet_page(report, source, racks)

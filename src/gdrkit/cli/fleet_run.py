@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from gdrkit.cli.arguments import write
-from gdrkit.cli.fleet_progress import Progress
+from gdrkit.cli.fleet_progress import FleetProgress
 from gdrkit.evidence.errors import TargetError
 from gdrkit.facts.expectation import Supplied
 from gdrkit.fleet import runs
@@ -33,7 +33,7 @@ def report_of(options: argparse.Namespace) -> FleetReport:
     again = {*paths, *nodes}
     rows = [row for row in before if _source(row) not in again]
     begun, started = time.monotonic(), datetime.now(UTC).strftime(STARTED)
-    progress = Progress(len(paths) + len(nodes), "nodes")
+    progress = FleetProgress(len(paths) + len(nodes), "nodes")
 
     def arrived(row: NodeRow) -> None:
         rows.append(row)

@@ -54,6 +54,12 @@ def is_header(block: bytes) -> bool:
     return len(block) == BLOCK and _checksum_holds(block)
 
 
+_EMPTY = bytes(BLOCK)
+_REGULAR, _SPARSE, _GLOBAL = b"0\0007", ord("S"), ord("g")
+_EXTENSIONS, _EMPTY_TYPES = b"LKx", b"123456"
+_TYPES = dict.fromkeys(b"0\0007S", REGULAR) | {0x31: HARD_LINK, 0x32: SYMBOLIC_LINK, 0x35: DIRECTORY}
+
+
 def members(stream: Stream) -> Iterator[Member]:
     """Each member in turn. Content that the caller did not read is skipped.
 
@@ -99,11 +105,7 @@ def members(stream: Stream) -> Iterator[Member]:
     raise DamagedArchive(f"more than {HEADERS_LIMIT:,} headers")
 
 
-_EMPTY = bytes(BLOCK)
-_REGULAR, _SPARSE, _GLOBAL = b"0\0007", ord("S"), ord("g")
-_EXTENSIONS, _EMPTY_TYPES = b"LKx", b"123456"
 _LENGTH = re.compile(rb"(\d{1,20}) ")
-_TYPES = dict.fromkeys(b"0\0007S", REGULAR) | {0x31: HARD_LINK, 0x32: SYMBOLIC_LINK, 0x35: DIRECTORY}
 
 
 def _checksum_holds(header: bytes) -> bool:

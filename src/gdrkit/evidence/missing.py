@@ -99,6 +99,9 @@ def not_mounted(path: str) -> EvidenceMissing:
     return not_collected(path, "the file system is not mounted here; run it on the host itself")
 
 
+QUOTE = 160  # characters of an error message: two lines of a terminal
+
+
 def of_command(command: Command, complaint: str) -> EvidenceMissing:
     """A command that gave no output: not installed, failed or timed out. Its error message is quoted."""
     message = " ".join(complaint.split())[:QUOTE]
@@ -121,8 +124,6 @@ GO_ON = ("modinfo", "dpkg")
 """Commands that fail if one of several arguments fails, but print complete output for the others. A
 sosreport asks modinfo for built-in modules too, so modinfo always "fails". Source: kmod tools/modinfo.c,
 do_modinfo(); dpkg-query(1), EXIT STATUS 1: "failed either fully or partially"."""
-
-QUOTE = 160  # characters of an error message: two lines of a terminal
 
 
 def _ask(command: str, note: str) -> str:

@@ -236,6 +236,10 @@ def _read(bundle: IO[bytes], target: str) -> BundleHost:
     return open_tarball(stream, target, source="ssh")
 
 
+_BINARY = re.compile("[\x1f\N{REPLACEMENT CHARACTER}]")
+"""Where text ends, and perhaps a bundle begins, which no two machines have alike: gzip, RFC 1952, 2.3.1."""
+
+
 def check_bundle(head: bytes, target: str) -> None:
     """Raises TargetError unless the first bytes that a machine sent, unpacked, begin an archive."""
     from gdrkit.evidence.archive import is_header
@@ -247,23 +251,6 @@ def check_bundle(head: bytes, target: str) -> None:
             f"not a bundle: {target} sent: {text or 'no text'}",
             "check the shell profile there: it must print nothing",
         )
-
-
-_BINARY = re.compile("[\x1f\N{REPLACEMENT CHARACTER}]")
-"""Where text ends, and perhaps a bundle begins, which no two machines have alike: gzip, RFC 1952, 2.3.1."""
-
-
-@functools.cache
-def collector_program() -> bytes:
-    """The collector as one Python program for `python3 -`, which cannot run an archive from standard input.
-
-    The program contains the archive and writes it to memory: memfd_create(2)."""
-    import binascii
-
-    from gdrkit.agent.collect.pyz import archive
-
-    packed = binascii.b2a_base64(archive(), newline=False).decode()
-    return _BOOTSTRAP.replace("ARCHIVE", packed).encode()
 
 
 _BOOTSTRAP = """\
@@ -282,3 +269,16 @@ sys.path.insert(0, path)
 from gdrkit.agent.collect import main
 sys.exit(main())
 """
+
+
+@functools.cache
+def collector_program() -> bytes:
+    """The collector as one Python program for `python3 -`, which cannot run an archive from standard input.
+
+    The program contains the archive and writes it to memory: memfd_create(2)."""
+    import binascii
+
+    from gdrkit.agent.collect.pyz import archive
+
+    packed = binascii.b2a_base64(archive(), newline=False).decode()
+    return _BOOTSTRAP.replace("ARCHIVE", packed).encode()

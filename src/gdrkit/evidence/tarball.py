@@ -44,9 +44,10 @@ UNWANTED = (
 UNWANTED_ABOVE_BYTES = 1 << 12
 """Files of single processes (proc/<pid>/smaps and the like) are kept up to this size: links point to
 some."""
+_PLAIN = frozenset(("", ".", ".."))  # parts that would lead elsewhere; a leading "" means absolute
 
 
-class _Reader:
+class _TarReader:
     """Reads the members of one archive into a store."""
 
     def __init__(self, stream: Stream, name: str) -> None:
@@ -134,9 +135,6 @@ class _Reader:
             store.keep(path, bytes(self.stream.take(member.size)))
 
 
-_PLAIN = frozenset(("", ".", ".."))  # parts that would lead elsewhere; a leading "" means absolute
-
-
 def _is_unwanted(path: str, size: int) -> bool:
     if path.startswith(UNWANTED):
         return True
@@ -147,7 +145,7 @@ def _is_unwanted(path: str, size: int) -> bool:
 
 def open_tarball(stream: Stream, name: str, source: str = "") -> BundleHost:
     """An archive as a host; `source` overrides the recognised kind. Raises TargetError."""
-    reader = _Reader(stream, name)
+    reader = _TarReader(stream, name)
     reader.run()
     store = reader.store
     if EVIDENCE_NAMES.isdisjoint(store.names("")):

@@ -115,7 +115,7 @@ class Picture:
 def picture(topology: Topology, rails: Mapping[str, int] | None = None) -> Picture:
     """The picture of a node: its GPUs and NICs, and what lies above them. Without either, it is empty.
     `rails` has the numbers of ports."""
-    tree = _Tree(topology)
+    tree = _BoxTree(topology)
     cpus = [cpu for number in numa_nodes(topology) if (cpu := tree.cpu(number)).below]
     for box in (box for cpu in cpus for box in cpu.walk() if box.net is not None):
         box.rail = (rails or {}).get(box.of)
@@ -137,7 +137,7 @@ def _place(box: Box, left: float) -> float:
     return end
 
 
-class _Tree:
+class _BoxTree:
     """Builds the boxes of a topology."""
 
     def __init__(self, topology: Topology) -> None:

@@ -104,6 +104,12 @@ def svg(picture: Picture, source: str) -> str:
     return "\n".join(lines) + "\n"
 
 
+CHARACTER = 7.2
+"""Mean width of a character of 10.5 px, in pixels: enough for bold letters and capitals of DejaVu Sans."""
+CODE, NAME = 5.6, 8
+"""A device's name, 9.2 px: the width of a character in pixels, and characters of a line: `roceP2p1`."""
+
+
 def _fitted(form: Form, picture: Picture) -> Form:
     """The measures of a picture without room for layers that are not in it."""
     boxes = list(picture.walk())
@@ -375,12 +381,6 @@ def _parts(name: str) -> tuple[str, str]:
     match = re.fullmatch(r"(.+?)(s\d+f\d+\S*|(?<=[A-Za-z_])\d+(?:/\d+)?)", name)
     first, last = match.groups() if match else (name, "")
     return (first if len(first) <= NAME else f"{first[: NAME - 1]}\N{HORIZONTAL ELLIPSIS}"), last[:NAME]
-
-
-CHARACTER = 7.2
-"""Mean width of a character of 10.5 px, in pixels: enough for bold letters and capitals of DejaVu Sans."""
-CODE, NAME = 5.6, 8
-"""A device's name, 9.2 px: the width of a character in pixels, and characters of a line: `roceP2p1`."""
 
 
 def _fitting(words: str, width: float) -> str:

@@ -33,7 +33,7 @@ Piece = tuple[str, str]  # text, and its colour
 Line = tuple[Piece, ...]
 
 
-class Block(NamedTuple):
+class TextBlock(NamedTuple):
     """A rectangle of text; each line has `width` columns."""
 
     width: int
@@ -70,7 +70,7 @@ class _Drawing:
     def __init__(self, signs: Signs) -> None:
         self._signs = signs
 
-    def frame(self, box: Box, room: int) -> Block:
+    def frame(self, box: Box, room: int) -> TextBlock:
         """The frame of a processor, a host bridge or a switch, with all that is in it."""
         titles = [_title(box)]
         while box.kind == "bridge" and [below.kind for below in box.below] == ["switch"]:
@@ -85,14 +85,16 @@ class _Drawing:
             inside, ", ".join(titles), " ".join(faults), self._signs.acs if acs else self._signs.frame, room
         )
 
-    def _grid(self, devices: list[Box], room: int) -> Block:
+    def _grid(self, devices: list[Box], room: int) -> TextBlock:
         """Devices in columns of one width, in rows of one length."""
         cells = [list(self._device(box)) for box in devices]
         width = max(len(text) for cell in cells for text, _ in cell)
         at_most = max(1, (room + 1) // (width + 1))
         rows = -(-len(cells) // at_most)
         count = -(-len(cells) // rows)
-        blocks = [Block(width, [((text.ljust(width), style),) for text, style in cell]) for cell in cells]
+        blocks = [
+            TextBlock(width, [((text.ljust(width), style),) for text, style in cell]) for cell in cells
+        ]
         return _stacked([_beside(blocks[at : at + count]) for at in range(0, len(blocks), count)])
 
     def _device(self, box: Box) -> Iterator[Piece]:
@@ -124,7 +126,7 @@ def _title(box: Box) -> str:
     return names[box.kind] + _plain(box.name) if box.kind in names else re.sub(" +", " ", _plain(box.about))
 
 
-def _framed(inside: Block, title: str, faults: str, signs: str, room: int) -> Block:
+def _framed(inside: TextBlock, title: str, faults: str, signs: str, room: int) -> TextBlock:
     """A block in a frame with a title, which is shortened to the width of the frame."""
     left, across, right, side, low_left, low_right = tuple(signs)
     spare = max(room - 5 - len(faults) - bool(faults), 0)
@@ -133,7 +135,7 @@ def _framed(inside: Block, title: str, faults: str, signs: str, room: int) -> Bl
     fill = width - len(title) - len(faults) - bool(faults)
     named = (f"{left} {title} ", ""), *(((faults, MARK), (" ", "")) if faults else ())
     gap = " " * (width - inside.width)
-    return Block(
+    return TextBlock(
         width + 4,
         [
             (*named, (across * fill + right, "")),
@@ -143,9 +145,9 @@ def _framed(inside: Block, title: str, faults: str, signs: str, room: int) -> Bl
     )
 
 
-def _flow(blocks: Iterable[Block], room: int) -> Block:
+def _flow(blocks: Iterable[TextBlock], room: int) -> TextBlock:
     """Blocks beside each other as far as there is room, then below."""
-    rows: list[list[Block]] = []
+    rows: list[list[TextBlock]] = []
     for block in blocks:
         if rows and sum(one.width + 1 for one in rows[-1]) + block.width <= room:
             rows[-1].append(block)
@@ -154,7 +156,7 @@ def _flow(blocks: Iterable[Block], room: int) -> Block:
     return _stacked([_beside(row) for row in rows])
 
 
-def _beside(blocks: list[Block]) -> Block:
+def _beside(blocks: list[TextBlock]) -> TextBlock:
     height = max(len(block.lines) for block in blocks)
     padded = [
         [*block.lines, *([((" " * block.width, ""),)] * (height - len(block.lines)))] for block in blocks
@@ -163,12 +165,12 @@ def _beside(blocks: list[Block]) -> Block:
     for row in zip(*padded, strict=True):
         first, *others = row
         lines.append((*first, *(piece for line in others for piece in ((" ", ""), *line))))
-    return Block(sum(block.width + 1 for block in blocks) - 1, lines)
+    return TextBlock(sum(block.width + 1 for block in blocks) - 1, lines)
 
 
-def _stacked(blocks: list[Block]) -> Block:
+def _stacked(blocks: list[TextBlock]) -> TextBlock:
     width = max((block.width for block in blocks), default=0)
-    return Block(
+    return TextBlock(
         width, [(*line, (" " * (width - block.width), "")) for block in blocks for line in block.lines]
     )
 

@@ -12,7 +12,7 @@ from gdrkit.fabric.nccl.settings import not_modelled
 from gdrkit.fabric.nccl.view import DirectionView, NcclPair, NcclView, view
 from gdrkit.fabric.nccl.view_of_matrix import matrix_view, nccl_paths
 from gdrkit.fabric.topo_advice import advice
-from gdrkit.fabric.topo_pairs import Rail, TopoPair, rail_numbers, rails
+from gdrkit.fabric.topo_pairs import TopologyRail, TopoPair, rail_numbers, rails
 from gdrkit.fabric.topology.from_file import SavedTopology
 from gdrkit.fabric.topology.graph import Net, Topology, TopologyGpu, TopologySource
 from gdrkit.fabric.topology.paths import obstacles, smi_paths, unknown_ports
@@ -51,7 +51,7 @@ class TopoDocument(
     source: str
     topology: Topology
     pairs: tuple[TopoPair, ...]
-    rails: tuple[Rail, ...] = ()
+    rails: tuple[TopologyRail, ...] = ()
     rail_numbers: dict[str, int] = {}  # of ports; those that are nearest to no GPU have none
     nccl: NcclSection | None = None
     advice: tuple[str, ...] = ()  # what to do if NCCL would use no direct path

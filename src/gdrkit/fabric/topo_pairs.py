@@ -27,7 +27,7 @@ class TopoPair(Struct, frozen=True, kw_only=True, omit_defaults=True):
     unknown_ports: tuple[str, ...] = ()  # not known whether they redirect
 
 
-class Rail(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class TopologyRail(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The ports nearest to one GPU, all of one path type."""
 
     gpu: str
@@ -36,7 +36,7 @@ class Rail(Struct, frozen=True, kw_only=True, omit_defaults=True):
     direct: bool | None = None  # whether NCCL receives directly from one of them; null: not known
 
 
-def rails(pairs: Iterable[TopoPair]) -> tuple[Rail, ...]:
+def rails(pairs: Iterable[TopoPair]) -> tuple[TopologyRail, ...]:
     """The rail of each GPU, in the order of pairs; GPUs of which no path is known are left out."""
     by_gpu: dict[str, dict[tuple[int, str], list[TopoPair]]] = {}
     for pair in pairs:
@@ -45,7 +45,7 @@ def rails(pairs: Iterable[TopoPair]) -> tuple[Rail, ...]:
     return tuple(_rail(gpu, *min(groups.items())) for gpu, groups in by_gpu.items())
 
 
-def rail_numbers(nets: Iterable[Net], found: Iterable[Rail]) -> dict[str, int]:
+def rail_numbers(nets: Iterable[Net], found: Iterable[TopologyRail]) -> dict[str, int]:
     """The number of each port that is nearest to a GPU, in the order of the ports, which is that in which
     a fabric with rails connects them to its switches. Empty where no two GPUs differ in their ports."""
     nearest = {rail.nearest for rail in found}
@@ -64,7 +64,7 @@ def _far(pair: TopoPair) -> tuple[int, str] | None:
     return None
 
 
-def _rail(gpu: str, far: tuple[int, str], pairs: list[TopoPair]) -> Rail:
+def _rail(gpu: str, far: tuple[int, str], pairs: list[TopoPair]) -> TopologyRail:
     views = [pair.receive for pair in pairs if pair.receive is not None]
     direct = any(view.direct for view in views) if views else None
-    return Rail(gpu=gpu, path=far[1], nearest=tuple(pair.net for pair in pairs), direct=direct)
+    return TopologyRail(gpu=gpu, path=far[1], nearest=tuple(pair.net for pair in pairs), direct=direct)

@@ -19,7 +19,7 @@ from gdrkit.facts.expectation import (
 from gdrkit.facts.pci import PciGpu, gpus
 from gdrkit.facts.pci_registers import link
 from gdrkit.facts.rdma import DISTANCES, Pair, RdmaDevice, nic_address
-from gdrkit.formats.expectation import Expectation, Rail, Versions
+from gdrkit.formats.expectation import Expectation, ExpectedVersions, Rail
 from gdrkit.node import Node, if_missing
 
 T = TypeVar("T")
@@ -41,7 +41,9 @@ class Observer:
             gpu_models=dict(models or {}),
             rails=self._rails(),
             firmware=self._firmware(),
-            versions=Versions(**{name: self._version(name) for name in Versions.__struct_fields__}),
+            versions=ExpectedVersions(
+                **{name: self._version(name) for name in ExpectedVersions.__struct_fields__}
+            ),
         )
 
     def _known(self, what: str, ask: Callable[[], T]) -> T | None:

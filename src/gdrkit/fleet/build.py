@@ -3,19 +3,88 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import Literal
 
 from msgspec.structs import replace
 
 from gdrkit.fleet import peers
 from gdrkit.fleet.cabling import cabling
-from gdrkit.fleet.changes import changes
-from gdrkit.fleet.document import FleetReport, NodeRow, Standing
-from gdrkit.fleet.groups import fixes, groups
-from gdrkit.fleet.hostlist import natural
-from gdrkit.fleet.job_ways import job_mismatches
+from gdrkit.fleet.document import Change, FleetReport, NodeRow, Standing, TraitMismatch, TraitValue
+from gdrkit.fleet.groups import ORDER, fixes, groups
+from gdrkit.fleet.hostlist import fold, natural
 from gdrkit.fleet.judge import called
 from gdrkit.fleet.launcher import is_target_of
+from gdrkit.fleet.traits import DRIFTING
+
+# Jobs whose processes go different ways on different nodes: one node that stages slows all of them.
+
+WORDS = {"direct": "direct", "staged": "through host memory", "socket": "TCP", "host-mapped": "host-mapped"}
+SHOWS_AS = "the job is as slow as its slowest node"
+
+
+def job_mismatches(rows: Sequence[NodeRow]) -> tuple[TraitMismatch, ...]:
+    """A row for each job whose nodes go different ways, the way of most nodes first. A node on which a job's
+    way is not known does not count."""
+    jobs: dict[str, dict[str, list[str]]] = {}
+    for row in rows:
+        for job, way in row.jobs.items():
+            jobs.setdefault(job, {}).setdefault(way, []).append(row.name)
+    return tuple(
+        TraitMismatch(
+            trait=f"way of {job}", shows_as=SHOWS_AS, versions="",
+            values=tuple(
+                TraitValue(value=WORDS.get(way, way), count=len(names), nodes=fold(names))
+                for way, names in sorted(ways.items(), key=lambda item: (-len(item[1]), item[0]))
+            ),
+        )
+        for job, ways in sorted(jobs.items())
+        if len(ways) > 1
+    )  # fmt: skip
+
+
+# What changed between two runs: who got worse or better, who is new or gone, and which versions moved.
+
+Kind = Literal["worse", "better", "other", "new", "gone", "version"]
+_KINDS: tuple[Kind, ...] = ("worse", "gone", "new", "other", "better", "version")
+"""The order in which changes are listed."""
+
+
+def changes(before: Iterable[NodeRow], after: Iterable[NodeRow]) -> tuple[Change, ...]:
+    """The changes, those of the same kind together, with the nodes that they happened to."""
+    old = {row.name: row for row in before}
+    new = {row.name: row for row in after}
+    found: dict[tuple[Kind, str, str], list[str]] = {}
+    for name in old.keys() | new.keys():
+        for change in _of_node(old.get(name), new.get(name)):
+            found.setdefault(change, []).append(name)
+    ordered = sorted(found.items(), key=lambda item: (_KINDS.index(item[0][0]), -len(item[1]), item[0]))
+    return tuple(
+        Change(kind=kind, before=was, after=now, nodes=fold(nodes), count=len(nodes))
+        for (kind, was, now), nodes in ordered
+    )
+
+
+def _of_node(old: NodeRow | None, new: NodeRow | None) -> Iterable[tuple[Kind, str, str]]:
+    if old is None or new is None:
+        yield ("new", "", _words(new)) if new else ("gone", _words(old), "")
+        return
+    if _words(old) != _words(new):
+        moved = ORDER.index(new.standing) - ORDER.index(old.standing)
+        kind: Kind = "worse" if moved < 0 else "better" if moved else "other"
+        yield kind, _words(old), _words(new)
+    for trait in DRIFTING:
+        was, now = old.traits.get(trait), new.traits.get(trait)
+        if was and now and was != now:
+            yield "version", f"{trait} {was}", now
+
+
+def _words(row: NodeRow | None) -> str:
+    """A standing with its causes: `blocked: peermem-stub`."""
+    if row is None:
+        return ""
+    rails = f" (rail {', '.join(map(str, row.rails))})" if row.rails else ""
+    return f"{row.standing}: {', '.join(row.causes)}{rails}" if row.causes else str(row.standing)
 
 
 def build(

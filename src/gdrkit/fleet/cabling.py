@@ -11,15 +11,15 @@ import ipaddress
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal
 
-from gdrkit.fleet.document import SILENT, Cabling, NodeRow, PortPair, PortRow
+from gdrkit.fleet.document import SILENT, CabledPort, Cabling, NodeRow, PortPair
 
 JUMBO = 4200
 """An interface's MTU from which RoCE sends packets of 4096 bytes: Linux include/rdma/ib_addr.h,
 iboe_get_mtu(). With 1500 it sends 1024."""
 
 KnownBy = Literal["network", "neighbour", "shared", "cable"]
-Ends = tuple[PortRow, PortRow]
-End = tuple[PortRow, PortRow, KnownBy]
+Ends = tuple[CabledPort, CabledPort]
+End = tuple[CabledPort, CabledPort, KnownBy]
 
 
 def cabling(rows: Sequence[NodeRow]) -> Cabling | None:
@@ -41,14 +41,17 @@ def cabling(rows: Sequence[NodeRow]) -> Cabling | None:
     )
 
 
-def _up(row: NodeRow) -> list[PortRow]:
+def _up(row: NodeRow) -> list[CabledPort]:
     return [port for port in row.ports if port.state == "ACTIVE"]
 
 
 # -- which port leads where ---------------------------------------------------------------------------------
 
 
-def _ends(some: Sequence[PortRow], others: Sequence[PortRow]) -> list[End]:
+_KNOWN_BY: tuple[KnownBy, ...] = ("network", "neighbour", "shared")
+
+
+def _ends(some: Sequence[CabledPort], others: Sequence[CabledPort]) -> list[End]:
     """The ports that reach each other, each at most once, with how that is known."""
     ranked = sorted(
         ((_rank(a, b, some, others), a, b) for a in some for b in others),
@@ -67,10 +70,7 @@ def _ends(some: Sequence[PortRow], others: Sequence[PortRow]) -> list[End]:
     return sorted(found, key=lambda item: (item[0].name, item[0].device))
 
 
-_KNOWN_BY: tuple[KnownBy, ...] = ("network", "neighbour", "shared")
-
-
-def _rank(a: PortRow, b: PortRow, some: Sequence[PortRow], others: Sequence[PortRow]) -> int:
+def _rank(a: CabledPort, b: CabledPort, some: Sequence[CabledPort], others: Sequence[CabledPort]) -> int:
     """0 for the only two ports of a network, 1 for ports of which one has seen the other, 2 for ports in a
     network that has more of them, else 3."""
     networks = _networks(a) & _networks(b)
@@ -81,19 +81,19 @@ def _rank(a: PortRow, b: PortRow, some: Sequence[PortRow], others: Sequence[Port
     return 2 if networks else 3
 
 
-def _has_seen(a: PortRow, b: PortRow) -> bool:
+def _has_seen(a: CabledPort, b: CabledPort) -> bool:
     return bool(b.mac) and b.mac in (a.neighbours or ())
 
 
-def _are_only(network: str, some: Sequence[PortRow], others: Sequence[PortRow]) -> bool:
+def _are_only(network: str, some: Sequence[CabledPort], others: Sequence[CabledPort]) -> bool:
     return all(sum(network in _networks(port) for port in side) == 1 for side in (some, others))
 
 
-def _is_free(a: PortRow, b: PortRow, found: Iterable[End]) -> bool:
+def _is_free(a: CabledPort, b: CabledPort, found: Iterable[End]) -> bool:
     return all(a is not one and b is not other for one, other, _ in found)
 
 
-def _networks(port: PortRow) -> set[str]:
+def _networks(port: CabledPort) -> set[str]:
     return {str(ipaddress.ip_interface(address).network) for address in port.addresses or ()}
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from gdrkit.fleet.document import Cabling, NodeRow, PortPair, PortRow, Setting
+from gdrkit.fleet.document import CabledPort, Cabling, NodeRow, NodeSetting, PortPair
 from gdrkit.report.terminal import Row
 
 TEST_GB_PER_S, TEST_GBIT_PER_S = 21.9, 200
@@ -76,7 +76,7 @@ def _pairs(cabling: Cabling, one: NodeRow, other: NodeRow) -> Iterator[Row]:
                 yield 6, "", _port(port), "      "
 
 
-def _port(port: PortRow) -> str:
+def _port(port: CabledPort) -> str:
     addresses = " ".join(port.addresses or ()) or "no address"
     gid = f"GID {port.gid}" if port.gid is not None else "no GID of RoCE v2 with IPv4"
     mtu = f"MTU {port.mtu}" if port.mtu else "MTU not known"
@@ -118,5 +118,5 @@ def _settings(one: NodeRow, other: NodeRow) -> Iterator[Row]:
         yield 2, "dim", "`gdr config nccl-env` writes these and the other settings of a node"
 
 
-def _for_cables(row: NodeRow) -> list[Setting]:
+def _for_cables(row: NodeRow) -> list[NodeSetting]:
     return [setting for setting in row.settings if setting.name in FOR_CABLES]

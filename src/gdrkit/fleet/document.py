@@ -35,7 +35,7 @@ INTERRUPTED = "interrupted before it answered"
 """The summary of a node whose turn the end of the run cut off, not by its fault."""
 
 
-class PortRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class CabledPort(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A port of a node whose few ports may be cabled to another one; what is None is not known."""
 
     device: str
@@ -53,7 +53,7 @@ class PortRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
     neighbours: tuple[str, ...] | None = None  # MAC addresses that it has seen
 
 
-class Setting(Struct, frozen=True, kw_only=True):
+class NodeSetting(Struct, frozen=True, kw_only=True):
     """A variable of NCCL's environment; without a value, why it is not set."""
 
     name: str
@@ -75,8 +75,8 @@ class NodeRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
     to_find_out: tuple[str, ...] = ()  # commands
     advice: str = ""  # what its first cause says to do on this node; without evidence, what its error says
     traits: dict[str, str] = {}  # by name; without those that are not known
-    ports: tuple[PortRow, ...] = ()  # only of a machine such as a DGX Spark
-    settings: tuple[Setting, ...] = ()  # those of `gdr config nccl-env`, where there are ports
+    ports: tuple[CabledPort, ...] = ()  # only of a machine such as a DGX Spark
+    settings: tuple[NodeSetting, ...] = ()  # those of `gdr config nccl-env`, where there are ports
     jobs: dict[str, str] = {}  # the way of each job that ran there, if it is known: direct, staged, socket
 
 

@@ -20,7 +20,7 @@ from gdrkit.evidence.ssh import COLLECTOR
 from gdrkit.fleet.client import call, last_line
 from gdrkit.fleet.hostlist import is_name
 from gdrkit.fleet.launcher import Answered, Request
-from gdrkit.fleet.pods import CONTAINER, HOST, IMAGE, MARGIN_S, RUN_LABEL, Node, Pod, manifest
+from gdrkit.fleet.pods import CONTAINER, HOST, IMAGE, MARGIN_S, RUN_LABEL, ClusterNode, Pod, manifest
 from gdrkit.fleet.processes import PerNode, Processes
 from gdrkit.formats.errors import FormatError
 from gdrkit.formats.json_text import decode
@@ -42,8 +42,8 @@ _REFUSED = re.compile(r'\b[Pp]ods? "([a-z0-9.-]{1,253})" (?:is|already|was)?\s?(
 T = TypeVar("T")
 
 
-class _Nodes(msgspec.Struct):
-    items: tuple[Node, ...]
+class _ClusterNodes(msgspec.Struct):
+    items: tuple[ClusterNode, ...]
 
 
 class _Pods(msgspec.Struct):
@@ -125,7 +125,7 @@ class Kubernetes(PerNode):
     def _states(self) -> dict[str, str]:
         if self._down is None:
             words = [f"--selector={self._selector}"] if self._selector else []
-            listed = self._kubectl.listed(_Nodes, "nodes", *words)
+            listed = self._kubectl.listed(_ClusterNodes, "nodes", *words)
             named = [node for node in listed.items if is_name(node.metadata.name)]
             self._down = {node.metadata.name: node.why_down for node in named}
         return self._down

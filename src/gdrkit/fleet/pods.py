@@ -27,7 +27,7 @@ class Named(msgspec.Struct, frozen=True):
     labels: dict[str, str] = {}
 
 
-class Condition(msgspec.Struct, frozen=True):
+class PodCondition(msgspec.Struct, frozen=True):
     type: str = ""
     status: str = ""
     reason: str = ""
@@ -35,10 +35,10 @@ class Condition(msgspec.Struct, frozen=True):
 
 
 class NodeStatus(msgspec.Struct, frozen=True):
-    conditions: tuple[Condition, ...] = ()
+    conditions: tuple[PodCondition, ...] = ()
 
 
-class Node(msgspec.Struct, frozen=True):
+class ClusterNode(msgspec.Struct, frozen=True):
     """A node of the cluster."""
 
     metadata: Named = Named()
@@ -50,13 +50,13 @@ class Node(msgspec.Struct, frozen=True):
         system = self.metadata.labels.get("kubernetes.io/os", "linux")
         if system != "linux":
             return f"it runs {system}"
-        ready = next((c for c in self.status.conditions if c.type == "Ready"), Condition(status="True"))
+        ready = next((c for c in self.status.conditions if c.type == "Ready"), PodCondition(status="True"))
         if ready.status == "True":
             return ""
         return f"Kubernetes has it as NotReady: {ready.message or ready.reason or ready.status}"
 
 
-class Reason(msgspec.Struct, frozen=True):
+class ContainerReason(msgspec.Struct, frozen=True):
     reason: str = ""
     message: str = ""
     exitCode: int = 0  # as the API spells it
@@ -66,9 +66,9 @@ class Reason(msgspec.Struct, frozen=True):
 
 
 class ContainerState(msgspec.Struct, frozen=True):
-    waiting: Reason | None = None
+    waiting: ContainerReason | None = None
     running: dict[str, str] | None = None
-    terminated: Reason | None = None
+    terminated: ContainerReason | None = None
 
 
 class ContainerStatus(msgspec.Struct, frozen=True):

@@ -29,7 +29,7 @@ def cores() -> int:
     return len(os.sched_getaffinity(0))
 
 
-class _Worker:
+class _JudgingProcess:
     """One process, the task that it has, and what it has written of the row."""
 
     def __init__(self) -> None:
@@ -83,7 +83,7 @@ class Pool:
         self._most = processes or cores()
         self._limit_s = limit_s
         self._waiting: deque[Task] = deque()
-        self._workers: list[_Worker] = []
+        self._workers: list[_JudgingProcess] = []
         self._selector = selectors.DefaultSelector()
 
     def __enter__(self) -> Pool:
@@ -109,7 +109,7 @@ class Pool:
         """The rows that are ready, after waiting for one for a while."""
         self._distribute()
         for key, _ in self._selector.select(wait_s) if self._selector.get_map() else ():
-            worker: _Worker = key.data
+            worker: _JudgingProcess = key.data
             task = worker.task
             assert task is not None
             try:
@@ -133,16 +133,16 @@ class Pool:
             if worker is None:
                 if len(self._workers) == self._most:
                     return
-                worker = _Worker()
+                worker = _JudgingProcess()
                 self._workers.append(worker)
             worker.give(self._waiting.popleft(), self._limit_s)
             self._selector.register(worker.stdout, selectors.EVENT_READ, worker)
 
-    def _lost(self, worker: _Worker, task: Task, why: str) -> NodeRow:
+    def _lost(self, worker: _JudgingProcess, task: Task, why: str) -> NodeRow:
         self._drop(worker)
         return without_answer(task.target, task.name, why, Standing.UNREADABLE)
 
-    def _drop(self, worker: _Worker) -> None:
+    def _drop(self, worker: _JudgingProcess) -> None:
         if worker.task is not None:
             self._selector.unregister(worker.stdout)
         self._workers.remove(worker)

@@ -64,7 +64,7 @@ class _Data(msgspec.Struct):
     result: _Listed
 
 
-class _Nodes(msgspec.Struct):
+class _RayNodes(msgspec.Struct):
     data: _Data
 
 
@@ -108,7 +108,7 @@ class RayApi:
     def nodes(self) -> list[RayNode]:
         """The nodes of the cluster, also dead ones. Raises TargetError."""
         query = urlencode({"limit": NODES_LIMIT, "timeout": int(TIMEOUT_S)})
-        listed = self._json("GET", f"/api/v0/nodes?{query}", _Nodes).data.result
+        listed = self._json("GET", f"/api/v0/nodes?{query}", _RayNodes).data.result
         if len(listed.result) > NODES_LIMIT or not all(
             _IDENTITY.fullmatch(n.node_id) for n in listed.result
         ):

@@ -22,14 +22,14 @@ DEVIATION = 1.4826
 """The standard deviation of a normal distribution in median absolute deviations: 1 / 0.6745."""
 
 
-class Norm(NamedTuple):
+class ExpectedRate(NamedTuple):
     """What is to be expected of a pair, in the unit of the rates."""
 
     typical: float
     slow_below: float
 
 
-def norm(rates: Mapping[Pair, float]) -> Norm | None:
+def norm(rates: Mapping[Pair, float]) -> ExpectedRate | None:
     """The norm of some pairs; None without any.
 
     A node's own rate is its best with any peer, which a slow peer does not lower. Typical is what half of
@@ -40,17 +40,17 @@ def norm(rates: Mapping[Pair, float]) -> Norm | None:
     best = list(_best(rates).values())
     typical = statistics.median_high(best)
     scatter = statistics.median_low([abs(rate - typical) for rate in best])
-    return Norm(typical, min(ENOUGH * typical, typical - SCATTER * DEVIATION * scatter))
+    return ExpectedRate(typical, min(ENOUGH * typical, typical - SCATTER * DEVIATION * scatter))
 
 
-class Share(NamedTuple):
+class BadPairs(NamedTuple):
     """The pairs of a node that are bad."""
 
     bad: int
     of: int
 
 
-def culprits(bad: Collection[Pair], rates: Mapping[Pair, float]) -> dict[str, Share]:
+def culprits(bad: Collection[Pair], rates: Mapping[Pair, float]) -> dict[str, BadPairs]:
     """The nodes that explain bad pairs; `rates` has all pairs, 0 for one that failed.
 
     A node does that if at least two pairs, and more than half of its pairs, are bad that no other culprit
@@ -61,7 +61,7 @@ def culprits(bad: Collection[Pair], rates: Mapping[Pair, float]) -> dict[str, Sh
         for node in pair:
             pairs_of[node].add(pair)
     all_bad = set(bad)
-    left = {node: Share(len(pairs & all_bad), len(pairs)) for node, pairs in pairs_of.items()}
+    left = {node: BadPairs(len(pairs & all_bad), len(pairs)) for node, pairs in pairs_of.items()}
     whole, found = dict(left), {}
     while suspects := [node for node, share in left.items() if share.bad > 1 and 2 * share.bad > share.of]:
         worst = max(suspects, key=lambda node: (left[node].bad / left[node].of, left[node].bad, -best[node]))
@@ -70,7 +70,7 @@ def culprits(bad: Collection[Pair], rates: Mapping[Pair, float]) -> dict[str, Sh
             peer = pair[pair[0] == worst]
             if peer in pairs_of:
                 pairs_of[peer].discard(pair)
-                left[peer] = Share(len(pairs_of[peer] & all_bad), len(pairs_of[peer]))
+                left[peer] = BadPairs(len(pairs_of[peer] & all_bad), len(pairs_of[peer]))
         del left[worst]
     return found
 

@@ -39,19 +39,19 @@ VALUE_LIMIT = 300
 PEERMEM = "nvidia_peermem"
 
 
-class Mismatch(NamedTuple):
+class JobMismatch(NamedTuple):
     """How it shows that two nodes of a job differ in a trait."""
 
     shows_as: str
     versions: str = ""  # of NCCL; "" for all
 
 
-class Trait(NamedTuple):
+class NodeTrait(NamedTuple):
     name: str
     read: Callable[[Node], str]  # raises EvidenceMissing
     absent: str | None = "none"  # the value where evidence is absent; None: not known then
     drifts: bool = False  # a version, which a fleet should share
-    mismatch: Mismatch | None = None
+    mismatch: JobMismatch | None = None
 
 
 def traits_of(node: Node, report: Report) -> dict[str, str]:
@@ -79,6 +79,7 @@ def _bounded(value: str) -> str:
 
 NOT_CHECKED = "not checked"
 PATHS = "paths"
+RAILS = "NICs in the order of the GPUs"
 
 
 def _judged(report: Report) -> dict[str, str]:
@@ -91,9 +92,6 @@ def _judged(report: Report) -> dict[str, str]:
     found[PATHS] = counted(f"{gpu.path} {gpu.state}".strip() for gpu in report.gpus) or "none"
     found[RAILS] = " ".join(gpu.device or "-" for gpu in report.gpus) or "none"
     return found
-
-
-RAILS = "NICs in the order of the GPUs"
 
 
 # -- devices ----------------------------------------------------------------------------------------------
@@ -147,11 +145,11 @@ def _peermem_on_disk(node: Node) -> str:
     return information(node, peermem_path(node)).version or "without a version"
 
 
+_MATTERS = re.compile(r"(?:\w+_)?iommu|pci[=e]|nvidia|module|lockdown|ib_|mlx|efi=|secureboot")
+
+
 def _boot_options(node: Node) -> str:
     return " ".join(sorted(word for word in kernel.command_line(node) if _MATTERS.match(word))) or "none"
-
-
-_MATTERS = re.compile(r"(?:\w+_)?iommu|pci[=e]|nvidia|module|lockdown|ib_|mlx|efi=|secureboot")
 
 
 def _settings(node: Node) -> str:
@@ -178,126 +176,126 @@ def _product(node: Node) -> str:
     return f"{found.vendor} {found.name}"
 
 
-LOSSY = Mismatch(
+LOSSY = JobMismatch(
     "no message: a fraction of the bandwidth while out_of_sequence and packet_seq_err rise, then work "
     "completions with status 12 and vendor error 129"
 )
 """Where one side takes another priority, packets are lost: github.com/NVIDIA/nccl issues 306, 378."""
 
 TRAITS = (
-    Trait("product", _product),
-    Trait("BIOS", _bios, drifts=True),
-    Trait("GPUs", _gpus),
-    Trait("GPU links", _gpu_links),
-    Trait("GPU BAR1", _bar1),
-    Trait("NICs", _nics),
-    Trait("NIC links", _nic_links),
-    Trait("NIC firmware", _firmware, drifts=True),
-    Trait("ports", port_traits.ports),
-    Trait("ACS", _acs),
-    Trait("IOMMU", _iommu),
-    Trait("boot options", _boot_options),
-    Trait("distribution", lambda node: machine.distribution(node).name, drifts=True),
-    Trait("kernel", kernel.release, drifts=True),
-    Trait("driver", driver_version, drifts=True),
-    Trait("driver on disk", disk_driver_version, drifts=True),
-    Trait("driver modules", driver_flavour, drifts=True),
-    Trait("nvidia-peermem", _loaded_peermem, drifts=True),
-    Trait("nvidia-peermem on disk", _peermem_on_disk, drifts=True),
-    Trait("RDMA stack", lambda node: version(node, "ofed"), drifts=True),
-    Trait("UCX", ucx_version, drifts=True),
-    Trait("Secure Boot", lambda node: "on" if secure_boot(node) else "off"),
-    Trait("locked memory", _memlock),
-    Trait(
+    NodeTrait("product", _product),
+    NodeTrait("BIOS", _bios, drifts=True),
+    NodeTrait("GPUs", _gpus),
+    NodeTrait("GPU links", _gpu_links),
+    NodeTrait("GPU BAR1", _bar1),
+    NodeTrait("NICs", _nics),
+    NodeTrait("NIC links", _nic_links),
+    NodeTrait("NIC firmware", _firmware, drifts=True),
+    NodeTrait("ports", port_traits.ports),
+    NodeTrait("ACS", _acs),
+    NodeTrait("IOMMU", _iommu),
+    NodeTrait("boot options", _boot_options),
+    NodeTrait("distribution", lambda node: machine.distribution(node).name, drifts=True),
+    NodeTrait("kernel", kernel.release, drifts=True),
+    NodeTrait("driver", driver_version, drifts=True),
+    NodeTrait("driver on disk", disk_driver_version, drifts=True),
+    NodeTrait("driver modules", driver_flavour, drifts=True),
+    NodeTrait("nvidia-peermem", _loaded_peermem, drifts=True),
+    NodeTrait("nvidia-peermem on disk", _peermem_on_disk, drifts=True),
+    NodeTrait("RDMA stack", lambda node: version(node, "ofed"), drifts=True),
+    NodeTrait("UCX", ucx_version, drifts=True),
+    NodeTrait("Secure Boot", lambda node: "on" if secure_boot(node) else "off"),
+    NodeTrait("locked memory", _memlock),
+    NodeTrait(
         "NCCL",
         nccl_version,
         drifts=True,
-        mismatch=Mismatch(
+        mismatch=JobMismatch(
             "`Mismatched NCCL version detected` and ncclInvalidUsage since 2.23.4; before, a hang or "
             "wrong data"
         ),
     ),
-    Trait(
+    NodeTrait(
         "NCCL network plugin",
         _plugin,
-        mismatch=Mismatch("connections hang or fail with 22 or 9; compare `Using network` of all hosts"),
+        mismatch=JobMismatch("connections hang or fail with 22 or 9; compare `Using network` of all hosts"),
     ),
-    Trait(
+    NodeTrait(
         "NCCL settings",
         _settings,
-        mismatch=Mismatch("hangs without a message; since 2.31 `NCCL DIAG environment: mismatch`"),
+        mismatch=JobMismatch("hangs without a message; since 2.31 `NCCL DIAG environment: mismatch`"),
     ),
-    Trait(
+    NodeTrait(
         "link layer",
         port_traits.link_layers,
-        mismatch=Mismatch(
+        mismatch=JobMismatch(
             "`Attempted to connect incompatible devices` since 2.26.2; before, connections "
             "fail with 22 or 110"
         ),
     ),
-    Trait(
+    NodeTrait(
         "RDMA devices in use",
         port_traits.nic_count,
-        mismatch=Mismatch(
+        mismatch=JobMismatch(
             "`Detected mixed local Net device counts` and ncclSystemError", "2.30.3 and newer"
         ),
     ),
-    Trait(
+    NodeTrait(
         "MTU",
         port_traits.mtus,
-        mismatch=Mismatch(
+        mismatch=JobMismatch(
             "local access violations, LOC_LEN_ERR or a hang: the receiver does not take the smaller MTU",
             "2.20.3 to 2.28.9",
         ),
     ),
-    Trait(
+    NodeTrait(
         "GIDs",
         port_traits.gid_kinds,
-        mismatch=Mismatch("ibv_modify_qp fails with 22 or 110, or work completions with status 12"),
+        mismatch=JobMismatch("ibv_modify_qp fails with 22 or 110, or work completions with status 12"),
     ),
-    Trait(
+    NodeTrait(
         "GID index",
         port_traits.gid_indexes,
-        mismatch=Mismatch(
+        mismatch=JobMismatch(
             "with one NCCL_IB_GID_INDEX for all nodes, ibv_modify_qp fails with 22 or 110; without it, "
             "NCCL finds each node's own since 2.21.5"
         ),
     ),
-    Trait(
+    NodeTrait(
         "HCA names",
         port_traits.names,
-        mismatch=Mismatch(
+        mismatch=JobMismatch(
             "`NET/IB : No device found` on the node that lacks what NCCL_IB_HCA names, or another cable is "
             "used"
         ),
     ),
-    Trait(
+    NodeTrait(
         "networks",
         port_traits.networks,
         absent=None,
-        mismatch=Mismatch(
+        mismatch=JobMismatch(
             "ibv_modify_qp fails with 101, `Network is unreachable`, or 110, `Connection timed out`"
         ),
     ),
-    Trait(
+    NodeTrait(
         "order of the networks",
         port_traits.network_order,
         absent=None,
-        mismatch=Mismatch(
+        mismatch=JobMismatch(
             "ibv_modify_qp fails with 110: NIC 0 of one node is not in the network of NIC 0 of the other"
         ),
     ),
-    Trait(
+    NodeTrait(
         "partition keys",
         port_traits.partition_keys,
         absent=None,
-        mismatch=Mismatch(
+        mismatch=JobMismatch(
             "work completions with status 12 and vendor error 129, or ibv_modify_qp fails with 110; "
             "`not found in PKey table` since 2.31"
         ),
     ),
     *(
-        Trait(name, read, absent=None, mismatch=LOSSY)
+        NodeTrait(name, read, absent=None, mismatch=LOSSY)
         for name, read in (
             ("traffic class", port_traits.traffic_class),
             ("flow control", port_traits.pfc),
@@ -306,14 +304,14 @@ TRAITS = (
             ("ECN", port_traits.ecn),
         )
     ),
-    Trait("lost packets", port_traits.lost_packets, absent=None),
+    NodeTrait("lost packets", port_traits.lost_packets, absent=None),
 )
 MUST_MATCH = {
     **{trait.name: trait.mismatch for trait in TRAITS if trait.mismatch},
-    RAILS: Mismatch(
+    RAILS: JobMismatch(
         "traffic crosses rails: ibv_modify_qp fails with 110, or it is only as fast as the spine"
     ),
-    PATHS: Mismatch(
+    PATHS: JobMismatch(
         "the side without a direct path loses GDRDMA in its lines `via NET/IB`; the channel works, slower"
     ),
 }

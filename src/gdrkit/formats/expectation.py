@@ -66,7 +66,7 @@ class Rail(Struct, frozen=True, kw_only=True, omit_defaults=True):
     gpu_width: Annotated[int, Meta(ge=0, le=32)] = 0  # PCIe lanes of the GPU, at least; idle, it is as wide
 
 
-class Versions(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ExpectedVersions(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Versions of software, or conditions such as `>= 570.86`. None: not expected."""
 
     kernel: Text | None = None
@@ -84,7 +84,7 @@ class Expectation(Struct, frozen=True, kw_only=True, omit_defaults=True):
     gpu_models: dict[Text, Gpus] = {}
     rails: tuple[Rail, ...] = ()
     firmware: dict[Text, Text] = {}
-    versions: Versions = Versions()
+    versions: ExpectedVersions = ExpectedVersions()
 
 
 def parse(text: str) -> Expectation:
@@ -111,7 +111,7 @@ def parse(text: str) -> Expectation:
 def _check_keys(table: Mapping[str, Any]) -> None:
     """Raises FormatError for a key that no part of the file has, with the one that it may stand for."""
     tables: list[tuple[str, Any, type[Struct]]] = [
-        ("", table, Expectation), ("versions.", table.get("versions"), Versions)
+        ("", table, Expectation), ("versions.", table.get("versions"), ExpectedVersions)
     ]  # fmt: skip
     rails = table.get("rails")
     tables += [("rails.", rail, Rail) for rail in (rails if isinstance(rails, list) else ())]
@@ -127,6 +127,9 @@ def _plain(message: str) -> str:
     """msgspec's message with the key first: `Expected `int`, got `str` - at `$.gpus``."""
     what, _, where = message.replace("`", "").partition(" - at ")
     return f"{where.removeprefix('$.') or 'the file'}: {what[:1].lower()}{what[1:]}"
+
+
+DISTANCES = ("PIX", "PXB", "PHB", "NODE", "SYS")
 
 
 def _check(found: Expectation) -> None:
@@ -150,9 +153,6 @@ def _check(found: Expectation) -> None:
             raise FormatError(f"{where}: {_quoted(wanted)} has no number")
     if found.gpus is not None and sum(found.gpu_models.values()) > found.gpus:
         raise FormatError(f"gpus: {found.gpus} is less than the sum of gpu_models")
-
-
-DISTANCES = ("PIX", "PXB", "PHB", "NODE", "SYS")
 
 
 def _conditions(found: Expectation) -> Iterator[tuple[str, str]]:
@@ -191,7 +191,7 @@ def write(found: Expectation, comments: Iterable[str] = ()) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _set_fields(part: Rail | Versions) -> dict[str, object]:
+def _set_fields(part: Rail | ExpectedVersions) -> dict[str, object]:
     values = {name: getattr(part, name) for name in part.__struct_fields__}
     return {name: value for name, value in values.items() if value or name == "count"}
 
@@ -200,7 +200,7 @@ def _assignments(table: Mapping[str, object]) -> list[str]:
     return [f"{_key(key)} = {_value(value)}" for key, value in table.items()]
 
 
-_OURS = frozenset(Rail.__struct_fields__ + Versions.__struct_fields__)
+_OURS = frozenset(Rail.__struct_fields__ + ExpectedVersions.__struct_fields__)
 
 
 def _key(key: str) -> str:

@@ -157,6 +157,10 @@ def _program(lines: list[str]) -> str:
     return ""
 
 
+LAST_DIGITS = 0.02
+"""GB/s: two rates with two decimals each differ by less if they are equal."""
+
+
 def _program_of_rates(rows: tuple[NcclRow, ...]) -> str:
     """all_reduce if busbw is above algbw beyond rounding, which it is of no other operation; else "":
     NVIDIA/nccl-tests doc/PERFORMANCE.md."""
@@ -164,10 +168,6 @@ def _program_of_rates(rows: tuple[NcclRow, ...]) -> str:
     rates = [(one.algorithm_gb_per_s or 0.0, one.bus_gb_per_s or 0.0) for one in timings]
     above = [bus - alg for alg, bus in rates if alg and bus]
     return "all_reduce" if above and min(above) >= 0 and max(above) > LAST_DIGITS else ""
-
-
-LAST_DIGITS = 0.02
-"""GB/s: two rates with two decimals each differ by less if they are equal."""
 
 
 def _rank(line: str) -> NcclRank | None:

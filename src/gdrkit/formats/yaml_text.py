@@ -42,7 +42,7 @@ def documents(text: str) -> tuple[Document, ...]:
     found = []
     for first_line, lines in _split(text.removeprefix("\ufeff")):
         try:
-            found.append(Document(first_line, _Reader("\n".join(lines), first_line).document()))
+            found.append(Document(first_line, _YamlReader("\n".join(lines), first_line).document()))
         except FormatError as error:
             found.append(Document(first_line, None, str(error)))
     return tuple(found)
@@ -88,7 +88,7 @@ _MESSAGES = {
 """Messages for common errors: libyaml's or PyYAML's text, and the text used here."""
 
 
-class _Reader:
+class _YamlReader:
     """Builds the value of one document from the parser's events."""
 
     def __init__(self, text: str, first: int) -> None:

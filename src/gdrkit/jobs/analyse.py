@@ -21,11 +21,11 @@ from gdrkit.jobs.job import (
     MisleadingLine,
     State,
 )
+from gdrkit.jobs.job_parts import parts
+from gdrkit.jobs.line_counts import Tally
 from gdrkit.jobs.misleading import misleading
-from gdrkit.jobs.parts import parts
 from gdrkit.jobs.rails import crossing
 from gdrkit.jobs.reasons import ReasonFinder
-from gdrkit.jobs.tally import Tally
 from gdrkit.jobs.without_channel import is_local, network_without_channel
 from gdrkit.messages import nccl_records
 from gdrkit.messages.nccl_records import INDIRECT, OVER_NETWORK, Carrier

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from gdrkit.jobs.gather import GatheredRanks, JobProcess
 from gdrkit.jobs.job import JobError
-from gdrkit.jobs.tally import TallyEntry
+from gdrkit.jobs.line_counts import TallyEntry
 from gdrkit.messages.nccl_networks import FAILED_STEPS, NO_CHANNEL, NO_FABRIC_MEMORY, NO_IMEX, NO_MNNVL
 from gdrkit.messages.nccl_records import Clique, Fabric, Failure, Variable
 from gdrkit.messages.verbs import FailureMeaning, failing

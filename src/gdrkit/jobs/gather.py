@@ -10,7 +10,7 @@ from typing import TypeVar
 from msgspec.structs import replace
 
 from gdrkit.jobs.job import LegDirection, LegRoute, LogPosition, Rank
-from gdrkit.jobs.tally import LogUnit, Tally, TallyEntry
+from gdrkit.jobs.line_counts import LogUnit, Tally, TallyEntry
 from gdrkit.messages import nccl_records
 from gdrkit.messages.nccl_channels import via
 
@@ -52,6 +52,10 @@ class JobProcess:
             if variable.name == name and resolved in (None, variable.resolved)
         ]
         return (min(found)[2], min(found)[1]) if found else None
+
+
+GLUED_KINDS = 2
+"""The most kinds of lines of a false process: a line or two whose beginning was overwritten."""
 
 
 class GatheredRanks:
@@ -180,6 +184,13 @@ def _order(route: LegRoute) -> tuple[str, str, int, int, LogPosition]:
     return route.direction, route.carried, route.index or 0, route.pxn_proxy or 0, route.line
 
 
+ABOUT_NETWORK = (
+    nccl_records.Network, nccl_records.NetDevice, nccl_records.NoIbDevice, nccl_records.VerbsUnavailable,
+    nccl_records.PairLine, nccl_records.Clique, nccl_records.SocketsUp,
+)  # fmt: skip
+"""Records that each rank makes while it chooses its network."""
+
+
 def _is_about_network(found: nccl_records.NcclRecord) -> bool:
     """Whether a rank makes a record while it chooses its network."""
     if isinstance(found, nccl_records.Variable):
@@ -202,15 +213,6 @@ def device_names(process: JobProcess) -> dict[int, str]:
         if device.network not in nccl_records.TCP:
             names.setdefault(device.index, device.device)
     return names | {fused.index: fused.name for fused in process.all(nccl_records.FusedDevice)}
-
-
-ABOUT_NETWORK = (
-    nccl_records.Network, nccl_records.NetDevice, nccl_records.NoIbDevice, nccl_records.VerbsUnavailable,
-    nccl_records.PairLine, nccl_records.Clique, nccl_records.SocketsUp,
-)  # fmt: skip
-"""Records that each rank makes while it chooses its network."""
-GLUED_KINDS = 2
-"""The most kinds of lines of a false process: a line or two whose beginning was overwritten."""
 
 
 def _weights(tally: Tally) -> dict[str, int]:

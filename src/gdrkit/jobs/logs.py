@@ -16,8 +16,8 @@ from msgspec import Struct
 from gdrkit.evidence.errors import TargetError
 from gdrkit.formats.compressed import compression, damage, decoder
 from gdrkit.formats.errors import FormatError
-from gdrkit.jobs.tally import Tally
-from gdrkit.jobs.wrapping import Unwrapper
+from gdrkit.jobs.line_counts import Tally
+from gdrkit.jobs.runtime_prefixes import Unwrapper
 from gdrkit.jobs.written import LONGEST_BYTES, NOTE, nccl_text
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 
 from gdrkit.jobs.gather import GatheredRanks
 from gdrkit.jobs.job import LegCounts, MisleadingLine
-from gdrkit.jobs.tally import TallyEntry
+from gdrkit.jobs.line_counts import TallyEntry
 from gdrkit.messages import nccl_records
 
 Test = Callable[[nccl_records.NcclRecord, LegCounts], str]
@@ -47,14 +47,6 @@ def _rings(found: nccl_records.NcclRecord, counts: LegCounts) -> str:
     return ""
 
 
-def _plugin(found: nccl_records.NcclRecord, counts: LegCounts) -> str:
-    if not isinstance(found, nccl_records.Remark):
-        return ""
-    if found.form == "no-plugin":
-        return "normal: without a plugin, or with one of another version, NCCL uses its own network code"
-    return REMARKS.get(found.form, "")
-
-
 REMARKS = {
     "hint": "this advice is for one error but printed after others, too: rely on the error number",
     "qp-retry": "a retry, not yet a failure: NCCL tries for about a minute, and warns without `retrying` at "
@@ -66,6 +58,14 @@ REMARKS = {
     "rails-crossed": "a connection crosses rails: slower, and possible only where switches route it",
 }
 """Lines that are neither a failure nor the whole truth, by their form."""
+
+
+def _plugin(found: nccl_records.NcclRecord, counts: LegCounts) -> str:
+    if not isinstance(found, nccl_records.Remark):
+        return ""
+    if found.form == "no-plugin":
+        return "normal: without a plugin, or with one of another version, NCCL uses its own network code"
+    return REMARKS.get(found.form, "")
 
 
 def _socket(found: nccl_records.NcclRecord, counts: LegCounts) -> str:

@@ -7,8 +7,8 @@ from msgspec import Struct
 from gdrkit.jobs.analyse import analyse
 from gdrkit.jobs.document import NcclDocument, document
 from gdrkit.jobs.job import LogPosition
-from gdrkit.jobs.tally import Tally
-from gdrkit.jobs.wrapping import Unwrapper
+from gdrkit.jobs.line_counts import Tally
+from gdrkit.jobs.runtime_prefixes import Unwrapper
 from gdrkit.jobs.written import nccl_text
 
 

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from gdrkit.jobs import logs as job_logs
 from gdrkit.jobs.job import LogPosition
-from gdrkit.jobs.tally import Tally
+from gdrkit.jobs.line_counts import Tally
 
 if TYPE_CHECKING:
     from typing import Any

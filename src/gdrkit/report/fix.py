@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from gdrkit.consumers.names import NAMES
 from gdrkit.consumers.table import consumer_of
+from gdrkit.facts.driver_files import has_driver_container
 from gdrkit.node import Node, if_missing
 from gdrkit.repair.platforms.action import (
     Action,
@@ -24,18 +25,44 @@ from gdrkit.repair.platforms.action import (
     WriteFile,
 )
 from gdrkit.repair.platforms.choices import ProcedureChoices
+from gdrkit.repair.platforms.operator import change_policy
 from gdrkit.repair.platforms.procedures import procedure_for
 from gdrkit.repair.remedies import BY_NAME, REMEDIES
 from gdrkit.repair.remedies.loading_plan import loading_plan
 from gdrkit.repair.remedies.plan import StepOutcome, explained, plan
 from gdrkit.repair.remedies.remedy import Remedy
-from gdrkit.report.advice import advice
 from gdrkit.report.build import build
 from gdrkit.report.document import InitiatedSection, Report
 from gdrkit.report.fix_document import ActionSection, FixReport, Goal, StepSection, WaySection
+from gdrkit.report.pages import sections
 from gdrkit.report.programs import about_shown, shown_programs
+from gdrkit.rules.engine import CheckResult
+from gdrkit.rules.rule import Failed
 from gdrkit.verdict import Verdict, judge_node
 from gdrkit.verdict.path_state import BEST_FIRST, GOOD, State
+
+# -- what a person can do about a blocker that no step of `gdr fix` cures: cables, switches, cards --
+
+
+def advice(node: Node, verdict: Verdict, consumer: str) -> tuple[AskPerson, ...]:
+    """For a node that is blocked: each blocker without a remedy; if all have one, and none leads to ready,
+    each blocker. Promises nothing about the verdict."""
+    state = verdict.of(consumer)
+    if state.state is not State.BLOCKED:
+        return ()
+    blockers = dict.fromkeys(result for judgement in state.judgements for result in judgement.blocked_by)
+    by_hand = [result for result in blockers if not result.rule.remedies] or blockers
+    texts = (_about(result) for result in by_hand)
+    found = tuple(AskPerson(what=text) for text in dict.fromkeys(texts))
+    return (*found, *change_policy(node)) if has_driver_container(node) else found
+
+
+def _about(result: CheckResult) -> str:
+    if isinstance(result.outcome, Failed) and result.outcome.advice:
+        return result.outcome.advice
+    first, *_ = sections(result.rule)[1]["What to do"].split("\n\n")
+    return f"{result.rule.code}: {' '.join(first.split())}"
+
 
 _REPAIRED = ("failed", "warning")
 BLUE_SCREEN = "at the next boot's blue screen: Enroll MOK, Continue, Yes, the password, Reboot"

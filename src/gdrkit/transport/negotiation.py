@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from typing import NamedTuple, TypeVar
 
 from gdrkit.transport import protocol
+from gdrkit.transport.buffers import Buffer
 from gdrkit.transport.errors import PathUnavailable, TransportError
-from gdrkit.transport.local_channel import LocalChannel
 from gdrkit.transport.native.cuda import CudaError, CudaNotAvailable, cuda
 from gdrkit.transport.native.verbs import VerbsError, VerbsNotAvailable
-from gdrkit.transport.operation import Channel
+from gdrkit.transport.operation import Channel, Operation
 from gdrkit.transport.path_names import PATHS
+from gdrkit.transport.peer_direction import PeerDirection
 from gdrkit.transport.peer_receiver import PeerReceiver
 from gdrkit.transport.peer_sender import PeerSender
 from gdrkit.transport.rdma import Endpoint, RdmaChannel
@@ -21,6 +22,25 @@ from gdrkit.transport.sealed_socket import SealedSocket
 from gdrkit.transport.shared import SharedDirection
 from gdrkit.transport.shared_file import pid_namespace
 from gdrkit.transport.socket_channel import TcpChannel
+
+# -- a channel between two processes of a machine: one direction each way, over shared memory --
+
+
+class LocalChannel(Channel):
+    """Messages in both directions, on the path `shared` or `peer`."""
+
+    def __init__(self, out: SharedDirection | PeerDirection, into: SharedDirection | PeerDirection) -> None:
+        super().__init__((out, into))
+        self.out, self.into = out, into
+
+    def transmit(self, what: Buffer, stream: int | None, crc32: int | None) -> Operation:
+        self.prepare(what.device)
+        return self.out.begin(what, stream, crc32)
+
+    def receive(self, into: Buffer, stream: int | None) -> Operation:
+        self.prepare(into.device)
+        return self.into.begin(into, stream, None)
+
 
 DIRECTIONS = 6
 """Three channels with two directions each; each direction needs a socket or a ring."""

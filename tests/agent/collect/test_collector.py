@@ -11,7 +11,7 @@ import pytest
 
 from gdrkit.agent.collect import collector
 from gdrkit.agent.collect.collector import Collection, CollectOptions, CollectSummary
-from gdrkit.agent.collect.progress import Progress
+from gdrkit.agent.collect.progress import CollectorProgress
 from gdrkit.agent.collect.source_rows import CommandSource
 from tests.agent.collect.conftest import Opened
 
@@ -53,7 +53,7 @@ def collection(monkeypatch, tmp_path):
 
     def made(**options: bool) -> Collection:
         chosen = CollectOptions(probe=False, search_path=str(tmp_path), **options)
-        return Collection(chosen, Progress(io.StringIO()))
+        return Collection(chosen, CollectorProgress(io.StringIO()))
 
     return made
 
@@ -142,13 +142,13 @@ def test_the_kernel_of_a_tree_is_that_of_its_proc_or_the_last_that_has_modules(t
     for path, text in there.items():
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_text(text)
-    assert Collection(CollectOptions(str(tmp_path)), Progress(io.StringIO())).release == release
+    assert Collection(CollectOptions(str(tmp_path)), CollectorProgress(io.StringIO())).release == release
 
 
 def test_an_empty_folder_of_modules_says_nothing(tmp_path):
     (tmp_path / "lib/modules").mkdir(parents=True)
     (tmp_path / "usr/lib/modules/7.0").mkdir(parents=True)
-    assert Collection(CollectOptions(str(tmp_path)), Progress(io.StringIO())).release == "7.0"
+    assert Collection(CollectOptions(str(tmp_path)), CollectorProgress(io.StringIO())).release == "7.0"
 
 
 @pytest.mark.parametrize(
@@ -158,14 +158,14 @@ def test_an_empty_folder_of_modules_says_nothing(tmp_path):
 def test_the_top_folder_is_named_after_the_host(tmp_path, hostname, name):
     (tmp_path / "etc").mkdir()
     (tmp_path / "etc/hostname").write_text(hostname)
-    top = Collection(CollectOptions(str(tmp_path)), Progress(io.StringIO())).top
+    top = Collection(CollectOptions(str(tmp_path)), CollectorProgress(io.StringIO())).top
     assert top.startswith(f"gdr-{name}-20") and top.endswith("Z")
 
 
 def test_commands_are_run_for_64_interfaces_at_most(tmp_path):
     for number in range(70):
         (tmp_path / f"sys/class/infiniband/mlx5_0/device/net/ens{number:02}").mkdir(parents=True)
-    rows = Collection(CollectOptions(str(tmp_path)), Progress(io.StringIO())).commands()
+    rows = Collection(CollectOptions(str(tmp_path)), CollectorProgress(io.StringIO())).commands()
     named = [row.argv[2] for row in rows if row.argv[:2] == ("ethtool", "-a")]
     assert named == [f"ens{number:02}" for number in range(64)]
     assert all(not row.instead_of for row in rows)
@@ -179,9 +179,9 @@ def test_what_an_anonymized_collection_knows_of_this_machine_alone(tmp_path, mon
     (tmp_path / "etc").mkdir()
     (tmp_path / "etc/hosts").write_text("10.0.0.1 zeus-77 hera-77 ares-77 apollo-77\n")
     text = b"wilhelmina zeus-77 hera-77 ares-77 apollo-77"
-    of_tree = Collection(CollectOptions(str(tmp_path), anonymize=True), Progress(io.StringIO()))
+    of_tree = Collection(CollectOptions(str(tmp_path), anonymize=True), CollectorProgress(io.StringIO()))
     assert of_tree.anonymizer is not None
     assert of_tree.anonymizer.content(text) == b"wilhelmina zeus-77 hera-77 ares-77 host00001"
-    here = Collection(CollectOptions(anonymize=True), Progress(io.StringIO()))
+    here = Collection(CollectOptions(anonymize=True), CollectorProgress(io.StringIO()))
     assert here.anonymizer is not None and b"wilhelmina" not in here.anonymizer.content(text)
     assert here.release == os.uname().release

@@ -19,7 +19,7 @@ import gdrkit
 from gdrkit.agent import collect
 from gdrkit.agent.collect import command, main, pyz, version
 from gdrkit.agent.collect.collector import CollectSummary
-from gdrkit.agent.collect.progress import Progress
+from gdrkit.agent.collect.progress import CollectorProgress
 
 HERE = Path(collect.__file__).parent
 SOURCES = sorted(HERE.parent.rglob("*.py"))
@@ -50,7 +50,7 @@ def test_who_is_not_root_is_told_the_first_files_that_root_could_read(monkeypatc
     monkeypatch.setattr("os.geteuid", lambda: 1000)
     summary = CollectSummary({}, {}, [f"f{number}" for number in range(denied)], 0.0)
 
-    command._print_summary(Progress(sys.stderr, quiet=False), "", 0, summary)
+    command._print_summary(CollectorProgress(sys.stderr, quiet=False), "", 0, summary)
 
     assert capsys.readouterr().err.endswith(f"run as root to collect more: {named}\n")
 
@@ -256,7 +256,7 @@ def test_the_summary_in_a_line(capsys):
     def line(path: str, size: int, missed: list[str], **numbers: int) -> str:
         files = {status.replace("_", "-"): number for status, number in numbers.items()}
         summary = CollectSummary(files, {"found": 2, "failed": 3}, missed, 1.25)
-        command._print_summary(Progress(sys.stderr, quiet=False), path, size, summary)
+        command._print_summary(CollectorProgress(sys.stderr, quiet=False), path, size, summary)
         return capsys.readouterr().err
 
     rest = "2 of 5 commands succeeded; 1.2 s\n"

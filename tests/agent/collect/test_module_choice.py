@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from gdrkit.agent.collect import module_choice, pci
-from gdrkit.agent.collect.pci import relevant, without_serial_number
+from gdrkit.agent.collect import module_choice, walker
+from gdrkit.agent.collect.walker import relevant, without_serial_number
 
 
 @pytest.mark.parametrize(
@@ -113,9 +113,9 @@ def test_cards_and_the_bridges_above_them_are_relevant():
 
 
 def test_relevant_devices_are_limited(monkeypatch):
-    monkeypatch.setattr(pci, "DEVICES_LIMIT", 2)
+    monkeypatch.setattr(walker, "DEVICES_LIMIT", 2)
     assert chosen(DEVICES) == ["0000:00:01.0", "0000:01:00.0"]
-    monkeypatch.setattr(pci, "DEVICES_LIMIT", 3)
+    monkeypatch.setattr(walker, "DEVICES_LIMIT", 3)
     assert chosen(DEVICES) == ["0000:00:01.0", "0000:01:00.0", "0000:02:00.0"]
 
 

@@ -7,7 +7,7 @@ import io
 import pytest
 
 from gdrkit.agent.collect import progress
-from gdrkit.agent.collect.progress import Progress
+from gdrkit.agent.collect.progress import CollectorProgress
 from gdrkit.agent.streams import SafeStream
 
 
@@ -17,7 +17,7 @@ class Terminal(io.StringIO):
 
 
 def shown(stream: io.StringIO, **options: bool) -> str:
-    found = Progress(stream, **options)
+    found = CollectorProgress(stream, **options)
     found.stage("files")
     found.step("etc/a")
     found.step("etc/b")
@@ -46,7 +46,7 @@ def test_a_terminal_gets_one_line_that_is_overwritten(monkeypatch):
 def test_a_terminal_is_not_flooded(monkeypatch):
     monkeypatch.setattr(progress, "_SECONDS_BETWEEN", 1000)
     out = Terminal()
-    found = Progress(out)
+    found = CollectorProgress(out)
     for text in ("one", "two"):
         found.stage(text)
         found.step("hidden")
@@ -56,5 +56,5 @@ def test_a_terminal_is_not_flooded(monkeypatch):
 @pytest.mark.parametrize("wrap", [SafeStream, lambda stream: stream])
 def test_names_of_strangers_are_shown_as_escapes(wrap):
     out = io.StringIO()
-    Progress(wrap(out)).line("\x1b[31m")
+    CollectorProgress(wrap(out)).line("\x1b[31m")
     assert out.getvalue() == "\\x1b[31m\n"

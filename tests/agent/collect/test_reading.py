@@ -12,7 +12,7 @@ import pytest
 from gdrkit.agent.collect import collector, source_rows
 from gdrkit.agent.collect.bundle import Bundle
 from gdrkit.agent.collect.patterns import alternatives, expression, folders, select, unfold
-from gdrkit.agent.collect.progress import Progress
+from gdrkit.agent.collect.progress import CollectorProgress
 from gdrkit.agent.collect.timeouts import TimeLimitedCalls
 from gdrkit.agent.collect.tree import Tree, outcome
 from gdrkit.agent.collect.walker import Walker
@@ -157,7 +157,9 @@ def test_commands_and_probes_that_hang_take_a_limited_time(monkeypatch):
     monkeypatch.setattr(collector, "COMMANDS", rows)
     monkeypatch.setattr(collector, "COMMANDS_LIMIT_S", 1.5)
     monkeypatch.setattr(collector, "program", lambda script: "import time; time.sleep(60)")
-    collection = collector.Collection(collector.CollectOptions(), Progress(io.StringIO(), quiet=True))
+    collection = collector.Collection(
+        collector.CollectOptions(), CollectorProgress(io.StringIO(), quiet=True)
+    )
 
     with ThreadPoolExecutor(4) as pool, ThreadPoolExecutor(3) as probes:
         jobs = collection._start(pool, probes)
@@ -173,7 +175,9 @@ def test_a_probe_that_prints_without_end_is_cut_off(monkeypatch):
     monkeypatch.setattr(
         collector, "program", lambda script: endless if script == "cuda_probe" else "print(1)"
     )
-    collection = collector.Collection(collector.CollectOptions(), Progress(io.StringIO(), quiet=True))
+    collection = collector.Collection(
+        collector.CollectOptions(), CollectorProgress(io.StringIO(), quiet=True)
+    )
 
     with ThreadPoolExecutor(1) as pool, ThreadPoolExecutor(3) as probes:
         results = [(row, job.result()) for row, job in collection._start(pool, probes)]
@@ -188,7 +192,7 @@ def test_commands_about_interfaces_are_run_for_those_of_rdma_devices(tmp_path):
         (tmp_path / f"sys/class/infiniband/{device}/device/net/{net}").mkdir(parents=True)
     (tmp_path / "sys/class/net/eno1").mkdir(parents=True)
     options = collector.CollectOptions(root=str(tmp_path))
-    commands = collector.Collection(options, Progress(io.StringIO(), quiet=True)).commands()
+    commands = collector.Collection(options, CollectorProgress(io.StringIO(), quiet=True)).commands()
 
     files = [row.file for row in commands if row.argv[:2] == ("ethtool", "-a")]
     assert files == [f"sos_commands/networking/ethtool_-a_{net}" for net in ("ens0", "ens1")]
@@ -205,7 +209,7 @@ def test_probes_run_in_the_python_that_runs_or_in_any_if_it_is_not_known(monkeyp
     monkeypatch.setattr(collector, "COMMANDS", ())
     monkeypatch.setattr("sys.executable", str(tmp_path / "ours") if executable else "")
     options = collector.CollectOptions(search_path=str(tmp_path))
-    collection = collector.Collection(options, Progress(io.StringIO(), quiet=True))
+    collection = collector.Collection(options, CollectorProgress(io.StringIO(), quiet=True))
 
     with ThreadPoolExecutor(1) as pool, ThreadPoolExecutor(3) as probes:
         outputs = {job.result().output for _, job in collection._start(pool, probes)}

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from gdrkit.agent.collect import module_choice, reductions
 from gdrkit.agent.collect.anonymize import Anonymizer
-from gdrkit.agent.collect.pci import relevant, without_serial_number
 from gdrkit.agent.collect.redact import without_secrets
+from gdrkit.agent.collect.walker import relevant, without_serial_number
 
 
 def test_one_processor_of_each_kind_is_kept():

@@ -128,7 +128,9 @@ def test_another_file_under_the_same_name_tells_no_version(tmp_path, monkeypatch
 def test_a_pipe_in_place_of_a_library_is_not_waited_for(tmp_path):
     os.mkfifo(tmp_path / "libnccl.so.2")
     inode = (tmp_path / "libnccl.so.2").stat().st_ino
-    library = libraries.Library("libnccl.so.2", str(tmp_path / "libnccl.so.2"), "0-1", (1, inode), False)
+    library = libraries.ProcessLibrary(
+        "libnccl.so.2", str(tmp_path / "libnccl.so.2"), "0-1", (1, inode), False
+    )
     emitted: list[dict] = []
 
     libraries.emit_versions({library.key: (os.getpid(), library)}, emitted.append)
@@ -183,7 +185,7 @@ def test_the_file_that_stands_for_nccl_is_that_of_the_program_wherever_it_is_map
     assert libraries.mapped(maps, "/opt/other") == []
 
 
-def mapped(pid: int) -> list[libraries.Library]:
+def mapped(pid: int) -> list[libraries.ProcessLibrary]:
     return libraries.mapped(Path(f"/proc/{pid}/maps").read_bytes())
 
 

@@ -46,12 +46,12 @@ def ring():
     """A ring in a file, as the kernel maps it: a page of its head and tail, then the data."""
     with tempfile.TemporaryFile() as file:
         file.truncate(PAGE + SIZE)
-        made = trace.Ring(trace.PROBES[0], os.dup(file.fileno()))
+        made = trace.SampleRing(trace.PROBES[0], os.dup(file.fileno()))
         yield made
         made.close()
 
 
-def put(ring: trace.Ring, at: int, *records: bytes) -> None:
+def put(ring: trace.SampleRing, at: int, *records: bytes) -> None:
     """Write records from a position on, which may go round the end, and set head and tail."""
     data = b"".join(struct.pack("=IHH", 9, 0, 8 + len(one)) + one for one in records)
     for offset, byte in enumerate(data):
@@ -63,7 +63,7 @@ def put(ring: trace.Ring, at: int, *records: bytes) -> None:
 def test_records_are_read_wherever_they_go_round(at):
     with tempfile.TemporaryFile() as file:
         file.truncate(PAGE + SIZE)
-        ring = trace.Ring(trace.PROBES[0], os.dup(file.fileno()))
+        ring = trace.SampleRing(trace.PROBES[0], os.dup(file.fileno()))
         put(ring, at, body(1, 1, 2, 3), body(2, 4, 5, 6))
 
         assert [*ring.take()] == [(9, body(1, 1, 2, 3)), (9, body(2, 4, 5, 6))]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from gdrkit.evidence import error_text
-from gdrkit.evidence.error_text import COMPLAINTS, HEAD_BYTES, complaint, without_complaints
+from gdrkit.evidence import bundle
+from gdrkit.evidence.bundle import COMPLAINTS, HEAD_BYTES, complaint, without_complaints
 
 LONG = b"bash: line 1: lspci: command not found\n" * 100
 OUTPUT = b"00:00.0 Host bridge: Intel Corporation\n" * 100
@@ -62,4 +62,4 @@ def test_an_output_without_its_error_messages():
 
 
 def test_the_limits():
-    assert error_text.HEAD_BYTES == 2048
+    assert bundle.HEAD_BYTES == 2048

@@ -256,7 +256,7 @@ def test_a_compressed_file_is_kept_up_to_a_limit(tmp_path, monkeypatch, size, ke
 def test_the_target_of_a_link_is_kept_up_to_that_length(tmp_path):
     link = member("sosreport-x/link", type=tarfile.SYMTYPE, linkname="t" * 4096 + "cut")
     with Path(write(tmp_path, sos_bytes(link))).open("rb") as file:
-        reader = tarball._Reader(open_stream(file, "x"), "x")
+        reader = tarball._TarReader(open_stream(file, "x"), "x")
         reader.run()
 
     assert reader.store.entries["link"] == StoredLink("t" * 4096)

@@ -11,7 +11,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from gdrkit.fabric.ceilings import memory
+from gdrkit.fabric.ceilings import paths
 from gdrkit.fabric.ceilings.interval import Interval, least, total
 from gdrkit.fabric.ceilings.links import PcieLink, both_ways
 from gdrkit.fabric.ceilings.links import payload as link_payload
@@ -56,7 +56,7 @@ class Published(Struct, frozen=True, kw_only=True):
         if self.ports:
             bounds.append(total(port_payload(port) for port in self.ports))
         if self.c2c:
-            bounds.append(memory.C2C)
+            bounds.append(paths.C2C)
         if self.gpus:
             bounds.append(
                 total(link_payload(g, self.copy) if self.copy else both_ways(g) for g in self.gpus)

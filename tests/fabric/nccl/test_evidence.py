@@ -5,9 +5,9 @@ import json
 import pytest
 
 from gdrkit.consumers.nccl_releases import release
-from gdrkit.fabric.nccl.evidence import gpu_evidence, nic_evidence, with_nic_side
 from gdrkit.fabric.nccl.nic import GpuEvidence
 from gdrkit.fabric.nccl.settings import settings
+from gdrkit.fabric.nccl.view import gpu_evidence, nic_evidence, with_nic_side
 from gdrkit.fabric.topology.graph import Net, Topology, TopologySource
 from gdrkit.node import Node
 from tests.memory_host import MemoryHost

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from gdrkit.cli import main
-from gdrkit.cli.verdict_snapshot import take_snapshot
+from gdrkit.cli.fix_apply import take_snapshot
 from gdrkit.repair.apply import commands, store
 from gdrkit.repair.apply.errors import AlreadyRunning, ApplyError
 from gdrkit.repair.apply.journal import (

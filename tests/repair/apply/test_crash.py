@@ -22,7 +22,7 @@ from typing import Any
 import pytest
 
 import gdrkit
-from gdrkit.cli.verdict_snapshot import take_snapshot
+from gdrkit.cli.fix_apply import take_snapshot
 from gdrkit.repair.apply.passwords import Passwords
 from gdrkit.repair.apply.reverter import Reverter
 from gdrkit.repair.apply.root_fs import RootFS

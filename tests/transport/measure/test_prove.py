@@ -10,7 +10,7 @@ from gdrkit.transport.measure import prove
 from gdrkit.transport.measure.counters import Counters
 from gdrkit.transport.measure.counters_process import NvmlProcess
 from gdrkit.transport.measure.job import MeasureEnd
-from gdrkit.transport.measure.search import search
+from gdrkit.transport.measure.prove import search
 from gdrkit.transport.proof.proof import judge
 
 SIZE, REPEATS = 8 << 20, 2

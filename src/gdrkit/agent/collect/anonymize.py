@@ -290,13 +290,13 @@ def is_identifying(name: str) -> bool:
     return (distinctive or len(name) >= 5) and name.lower() not in ORDINARY and not name.isdigit()
 
 
+_TEXT = bytes([0, 9, 10, 13, *range(32, 127)])
+
+
 def is_binary(data: bytes) -> bool:
     """Whether this is binary data; zero bytes that only separate texts, as in /proc/self/environ, do not
     count."""
     return b"\0" in data and data.translate(None, _TEXT) != b""
-
-
-_TEXT = bytes([0, 9, 10, 13, *range(32, 127)])
 
 
 def _words(names: Iterable[bytes]) -> Pattern[bytes]:

@@ -14,7 +14,7 @@ from . import identity, subprocesses
 from .anonymize import Anonymizer
 from .bundle import Bundle
 from .module_collector import ModuleCollector
-from .progress import Progress
+from .progress import CollectorProgress
 from .redact import NEVER_OPENED
 from .reductions import BY_NAME
 from .source_rows import CommandSource
@@ -55,7 +55,7 @@ class CollectSummary(NamedTuple):
 class Collection:
     """One collection. The constructor identifies the machine, `write` collects."""
 
-    def __init__(self, options: CollectOptions, progress: Progress) -> None:
+    def __init__(self, options: CollectOptions, progress: CollectorProgress) -> None:
         self.options, self.progress = options, progress
         self.tree = Tree(options.root)
         self._started = time.monotonic()

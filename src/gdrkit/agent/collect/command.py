@@ -11,7 +11,7 @@ from typing import IO, Any, Dict, List, NoReturn, Optional, Tuple
 
 from ..output_file import whole_file
 from .collector import Collection, CollectOptions, CollectSummary
-from .progress import Progress
+from .progress import CollectorProgress
 from .version import VERSION
 
 USAGE, SOFTWARE, CANNOT_CREATE = 64, 70, 73  # sysexits.h, EX_USAGE, EX_SOFTWARE, EX_CANTCREAT
@@ -106,7 +106,7 @@ def main(argv: Optional[List[str]] = None) -> int:
         arguments = parse(argv)
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else 0
-    progress = Progress(sys.stderr, quiet=arguments.quiet, verbose=arguments.verbose)
+    progress = CollectorProgress(sys.stderr, quiet=arguments.quiet, verbose=arguments.verbose)
     try:
         if _exists(arguments.pyz or arguments.output or "-", arguments, progress):
             return USAGE
@@ -121,7 +121,7 @@ def main(argv: Optional[List[str]] = None) -> int:
         return CANNOT_CREATE
 
 
-def _exists(path: str, arguments: argparse.Namespace, progress: Progress) -> bool:
+def _exists(path: str, arguments: argparse.Namespace, progress: CollectorProgress) -> bool:
     """Whether a file is there that may not be replaced; says so."""
     if path == "-" or arguments.force or not os.path.lexists(path):
         return False
@@ -129,7 +129,7 @@ def _exists(path: str, arguments: argparse.Namespace, progress: Progress) -> boo
     return True
 
 
-def _write_pyz(path: str, progress: Progress) -> int:
+def _write_pyz(path: str, progress: CollectorProgress) -> int:
     from .pyz import archive
 
     try:
@@ -143,7 +143,7 @@ def _write_pyz(path: str, progress: Progress) -> int:
     return 0
 
 
-def _collect(arguments: argparse.Namespace, progress: Progress) -> int:
+def _collect(arguments: argparse.Namespace, progress: CollectorProgress) -> int:
     to_stdout = arguments.output == "-"
     if to_stdout and arguments.json:
         progress.problem(
@@ -206,7 +206,7 @@ def _as_json(path: str, size: int, summary: CollectSummary) -> Dict[str, Any]:
     }
 
 
-def _print_summary(progress: Progress, path: str, size: int, summary: CollectSummary) -> None:
+def _print_summary(progress: CollectorProgress, path: str, size: int, summary: CollectSummary) -> None:
     files, commands = summary.files, summary.commands
     kept = sum(files.get(status, 0) for status in ("found", "reduced", "listed"))
     counts = [f"{kept} found", f"{files.get('denied', 0)} denied", f"{files.get('absent', 0)} absent"]

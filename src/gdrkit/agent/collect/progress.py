@@ -13,7 +13,7 @@ _SECONDS_BETWEEN = 0.05
 _LONG_AGO = float("-inf")  # a clock that starts with the machine may show less than any time between
 
 
-class Progress:
+class CollectorProgress:
     """Writes to a stream what is being collected."""
 
     def __init__(self, stream: Any = sys.stderr, *, quiet: bool = False, verbose: bool = False) -> None:

@@ -122,6 +122,9 @@ def packages(data: bytes) -> bytes:
     return b"".join(kept)
 
 
+_RECORD_FIELDS = (b"Package: ", b"Status: ", b"Version: ", b"Architecture: ", b"Source: ")
+
+
 def package_records(data: bytes) -> bytes:
     """/var/lib/dpkg/status: name, state and version of the same packages. Source: deb822(5), dpkg(1)."""
     kept = []
@@ -131,9 +134,6 @@ def package_records(data: bytes) -> bytes:
         if _is_wanted(name.decode("utf-8", "replace")):
             kept.append(b"\n".join(lines) + b"\n")
     return b"\n" + b"\n".join(kept)  # readers search for a name after a line feed
-
-
-_RECORD_FIELDS = (b"Package: ", b"Status: ", b"Version: ", b"Architecture: ", b"Source: ")
 
 
 def _is_wanted(name: str) -> bool:
@@ -168,12 +168,12 @@ def cards(data: bytes) -> bytes:
     return json.dumps(kept).encode() + b"\n"
 
 
+_FLOW_COUNTERS = re.compile(rb"discard|pause|out_of_buffer")
+
+
 def statistics(data: bytes) -> bytes:
     """`ethtool -S`: only the counters of discarded packets and of pause frames."""
     return b"".join(line for line in data.splitlines(True) if _FLOW_COUNTERS.search(line))
-
-
-_FLOW_COUNTERS = re.compile(rb"discard|pause|out_of_buffer")
 
 
 BY_NAME: Dict[str, Callable[[bytes], bytes]] = {

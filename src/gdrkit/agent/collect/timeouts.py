@@ -22,7 +22,7 @@ BRIEFLY_S = 0.1
 _Job = Tuple[Callable[..., Any], Tuple[Any, ...]]
 
 
-class _Worker:
+class _ReadThread:
     """A thread that does one job at a time, and may be abandoned during one."""
 
     def __init__(self) -> None:
@@ -48,12 +48,12 @@ class TimeLimitedCalls:
 
     def __init__(self, limit_s: float = LIMIT_S) -> None:
         self.limit_s, self._left_s = limit_s, TOTAL_LIMIT_S
-        self._worker: Optional[_Worker] = None
+        self._worker: Optional[_ReadThread] = None
 
     def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """What the function returns. Raises OSError or ValueError as it does, TimeoutError after the
         limit."""
-        worker = self._worker = self._worker or _Worker()
+        worker = self._worker = self._worker or _ReadThread()
         worker.jobs.put((function, arguments))
         limit_s = min(self.limit_s, max(BRIEFLY_S, self._left_s))
         try:

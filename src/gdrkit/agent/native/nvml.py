@@ -57,7 +57,7 @@ class _Field(ctypes.Structure):
     )
 
 
-class _Process(ctypes.Structure):
+class _ComputingProcess(ctypes.Structure):
     _fields_ = (
         ("pid", ctypes.c_uint),
         ("memory", ctypes.c_ulonglong),
@@ -79,7 +79,7 @@ class Nvml:
 
     def processes(self, address: str) -> List[Tuple[int, Optional[int]]]:
         """The processes that compute on a GPU, each with the bytes that it has there; None: not told."""
-        number, found = ctypes.c_uint(_PROCESSES), (_Process * _PROCESSES)()
+        number, found = ctypes.c_uint(_PROCESSES), (_ComputingProcess * _PROCESSES)()
         self._call(
             "nvmlDeviceGetComputeRunningProcesses_v3", self._device(address), ctypes.byref(number), found
         )

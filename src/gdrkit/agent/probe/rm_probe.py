@@ -52,7 +52,7 @@ UNWRITTEN = 0xFFFFFFFF  # not an NV_STATUS: nvstatuscodes.h ends at 0xFFFF
 HANDLE = 0xCAF00000  # first handle of our objects; the driver chooses the client's
 
 
-class Card(NamedTuple):
+class ListedGpuCard(NamedTuple):
     """One GPU that the driver lists."""
 
     address: str
@@ -177,7 +177,7 @@ def _ask_cards(session: Session, control: int) -> None:
         _ask_card(session, control, card)
 
 
-def cards(data: bytes) -> List[Card]:
+def cards(data: bytes) -> List[ListedGpuCard]:
     """The valid entries of nv_ioctl_card_info_t[]."""
     found = []
     for at in range(0, len(data) - CARD_BYTES + 1, CARD_BYTES):
@@ -186,11 +186,11 @@ def cards(data: bytes) -> List[Card]:
             (gpu_id,) = struct.unpack_from("=I", data, at + 16)
             bar1_bytes, minor = struct.unpack_from("=QI", data, at + 48)
             address = f"{domain:04x}:{bus:02x}:{slot:02x}.{function:x}"
-            found.append(Card(address, gpu_id, minor, bar1_bytes))
+            found.append(ListedGpuCard(address, gpu_id, minor, bar1_bytes))
     return found
 
 
-def _ask_card(session: Session, control: int, card: Card) -> None:
+def _ask_card(session: Session, control: int, card: ListedGpuCard) -> None:
     """From the GPU's file to the object. Each step needs the previous one."""
     file = session.open(f"/dev/nvidia{card.minor}", card.address)
     if file is None:
@@ -216,7 +216,7 @@ def _ask_card(session: Session, control: int, card: Card) -> None:
             break
 
 
-def _instance(session: Session, control: int, card: Card) -> Optional[int]:
+def _instance(session: Session, control: int, card: ListedGpuCard) -> Optional[int]:
     """The resource manager's device instance of this GPU; None if the call failed."""
     parameters = bytearray(ID_INFO_BYTES)
     struct.pack_into("=I", parameters, 0, card.gpu_id)

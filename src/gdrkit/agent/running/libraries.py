@@ -46,7 +46,7 @@ MOST_LIBRARIES = 64
 """Of one process."""
 
 
-class Library(NamedTuple):
+class ProcessLibrary(NamedTuple):
     """A library that a process maps."""
 
     name: str
@@ -67,10 +67,10 @@ class Library(NamedTuple):
         }
 
 
-def mapped(maps: bytes, program: str = "") -> List[Library]:
+def mapped(maps: bytes, program: str = "") -> List[ProcessLibrary]:
     """The libraries in the text of maps, each once. If NCCL is none of them, the file of the program stands
     for it: it may be linked into that, which only a search of the file tells."""
-    found: Dict[Tuple[int, int], Library] = {}
+    found: Dict[Tuple[int, int], ProcessLibrary] = {}
     for candidate in _CANDIDATE.finditer(maps):
         line = maps[maps.rfind(b"\n", 0, candidate.start()) + 1 : candidate.end()]
         match = _MAP.fullmatch(line)
@@ -82,13 +82,13 @@ def mapped(maps: bytes, program: str = "") -> List[Library]:
         name = path.rpartition("/")[2]
         if _NAME.fullmatch(name) and len(found) < MOST_LIBRARIES:
             key = (os.makedev(int(match[2], 16), int(match[3], 16)), int(match[4]))
-            found.setdefault(key, Library(name, path, match[1].decode(), key, deleted))
+            found.setdefault(key, ProcessLibrary(name, path, match[1].decode(), key, deleted))
     if program and not any(one.name.startswith(NCCL) for one in found.values()):
         line = next((one for one in maps.splitlines() if one.endswith(b" " + os.fsencode(program))), b"")
         match = _MAP.fullmatch(line)
         if match is not None:
             key = (os.makedev(int(match[2], 16), int(match[3], 16)), int(match[4]))
-            found.setdefault(key, Library(NCCL, program, match[1].decode(), key, False, True))
+            found.setdefault(key, ProcessLibrary(NCCL, program, match[1].decode(), key, False, True))
     return list(found.values())
 
 
@@ -99,7 +99,7 @@ def version_in_name(name: str) -> str:
 
 
 def emit_versions(
-    libraries: Mapping[Tuple[int, int], Tuple[int, Library]], emit: Emit, proc: str = "/proc"
+    libraries: Mapping[Tuple[int, int], Tuple[int, ProcessLibrary]], emit: Emit, proc: str = "/proc"
 ) -> None:
     """Emit the version of each library whose file tells it; or why the file could not be read."""
     for pid, library in libraries.values():
@@ -114,7 +114,7 @@ def emit_versions(
         emit({"file": "%x:%d" % library.key, "version": version, "why": why})
 
 
-def _searched(pid: int, library: Library, pattern: "re.Pattern[bytes]", proc: str) -> str:
+def _searched(pid: int, library: ProcessLibrary, pattern: "re.Pattern[bytes]", proc: str) -> str:
     """The version in the file that a process maps. Raises OSError or ValueError.
 
     map_files has the file itself, even if it was deleted, for root; the path in the process's own root may

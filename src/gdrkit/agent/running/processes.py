@@ -16,7 +16,7 @@ from typing import Any, Dict, List, Optional, Tuple
 from ..collect.redact import without_secrets
 from .children import Emit, Relay
 from .files import namespace
-from .libraries import Library, mapped
+from .libraries import ProcessLibrary, mapped
 
 DEVICE = re.compile(
     r"/dev/(?:nvidia\d{1,4}|nvidiactl|nvidia-uvm|nvidia-fs\d{0,4}|infiniband/(?:uverbs|issm|umad|rdma_cm)\d{0,4}"
@@ -106,11 +106,11 @@ class Held:
 
 def scan(
     emit: Emit, proc: str = "/proc", others: Optional[Relay] = None
-) -> "Dict[Tuple[int, int], Tuple[int, Library]]":
+) -> "Dict[Tuple[int, int], Tuple[int, ProcessLibrary]]":
     """Emit a row for each process that holds a device. Returns the libraries that they map: each by device
     and inode, with a process that maps it. `others` gets the other network namespaces in which a process has
     a GPU open, with one such process, before any maps are read: those take longest."""
-    libraries: "Dict[Tuple[int, int], Tuple[int, Library]]" = {}
+    libraries: "Dict[Tuple[int, int], Tuple[int, ProcessLibrary]]" = {}
     holders: List[Tuple[Reader, Held, Dict[str, Any]]] = []
     denied, known = 0, {namespace("self", proc=proc), ""}
     try:

@@ -26,7 +26,7 @@ _COUNTS = struct.Struct("=QQ")
 _COUNTS_AT = 120
 
 
-class Connection(NamedTuple):
+class TcpConnection(NamedTuple):
     """An established connection, with the bytes that it has moved."""
 
     inode: int
@@ -64,13 +64,13 @@ def read(emit: Emit, deadline: float, interval_s: float, others: Iterable[Place]
                 })  # fmt: skip
 
 
-def _key(one: Connection) -> Tuple[int, Tuple[bytes, bytes]]:
+def _key(one: TcpConnection) -> Tuple[int, Tuple[bytes, bytes]]:
     return one.inode, one.ends
 
 
 def _everywhere(
     places: Sequence[Place], deadline: float, *, own: bool = True
-) -> Iterator[Tuple[str, List[Connection], float]]:
+) -> Iterator[Tuple[str, List[TcpConnection], float]]:
     """The connections of this network namespace, if `own`, and of those of some processes that can be
     entered; and when they were asked."""
     if own:
@@ -108,7 +108,7 @@ def is_here(peer: bytes, here: Set[bytes]) -> bool:
     return peer in here or ipaddress.ip_address(peer).is_loopback
 
 
-def _connections(deadline: float) -> Iterator[Connection]:
+def _connections(deadline: float) -> Iterator[TcpConnection]:
     for family in (socket.AF_INET, socket.AF_INET6):
         with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _SOCK_DIAG) as sock:
             sock.bind((0, 0))
@@ -119,7 +119,7 @@ def _connections(deadline: float) -> Iterator[Connection]:
                     yield found
 
 
-def connection(data: bytes) -> "Connection | None":
+def connection(data: bytes) -> "TcpConnection | None":
     """A connection from an answer; None if the kernel gives no counts. Raises ValueError."""
     if len(data) < _MESSAGE_BYTES:
         raise ValueError("an answer of %d bytes" % len(data))
@@ -128,7 +128,7 @@ def connection(data: bytes) -> "Connection | None":
     for number, value in attributes(data[_MESSAGE_BYTES:]):
         if number == _INFO and len(value) >= _COUNTS_AT + _COUNTS.size:
             sent, received = _COUNTS.unpack_from(value, _COUNTS_AT)
-            return Connection(
+            return TcpConnection(
                 inode, _plain(data[8 : 8 + size]), (_plain(data[24 : 24 + size]), data[4:8]), sent, received
             )
     return None

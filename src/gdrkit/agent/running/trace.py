@@ -38,7 +38,7 @@ _MISSING = (errno.ENOENT, errno.EINVAL)
 """For a function that this kernel has not: its driver is not loaded."""
 
 
-class Ring:
+class SampleRing:
     """The samples of one probe on one CPU."""
 
     def __init__(self, probe: Probe, descriptor: int) -> None:
@@ -148,7 +148,7 @@ def sample(body: bytes, argument: int, machine: str = "") -> "Tuple[int, int] | 
     return pid, values[sorted(numbers).index(numbers[argument - 1])] if argument else 0
 
 
-def _rings() -> List[Ring]:
+def _rings() -> List[SampleRing]:
     """A ring for each function that this kernel has, on each CPU. Raises OSError if there is none."""
     machine = platform.machine()
     if machine not in _SYSCALL:
@@ -156,12 +156,12 @@ def _rings() -> List[Ring]:
     kind = int(text_of(_KPROBE_TYPE) or "-1")
     if kind < 0:
         raise NoPerf(errno.ENOENT, "this kernel has no kprobes")
-    rings: List[Ring] = []
+    rings: List[SampleRing] = []
     try:
         for probe in PROBES:
             for cpu in cpus(text_of("/sys/devices/system/cpu/online")):
                 try:
-                    rings.append(Ring(probe, _open(kind, probe.function, cpu, machine)))
+                    rings.append(SampleRing(probe, _open(kind, probe.function, cpu, machine)))
                 except OSError as error:
                     if error.errno not in _MISSING:
                         raise

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from gdrkit.fabric.ceilings import memory, ports
+from gdrkit.fabric.ceilings import ports
 from gdrkit.fabric.ceilings.chain import Chain, Limit, LimitName, PathName, chained
 from gdrkit.fabric.ceilings.interval import Interval, between, least, total
 from gdrkit.fabric.ceilings.links import PcieLink, both_ways
@@ -20,6 +20,30 @@ from gdrkit.fabric.ceilings.node_links import (
     in_use,
     own_links,
 )
+
+# -- the rate of NVLink-C2C, and the rates of copies through host memory, sockets and processors --
+
+C2C = between(300.0, 450.0)
+"""NVLink-C2C of a GH200, one direction. 900 GB/s in both: NVIDIA GH200 Grace Hopper Superchip datasheet.
+Copies from host to GPU reach 346, those back about 15 % less: github.com/NVIDIA/nvbandwidth/issues/23."""
+
+C2C_OTHER = between(150.0, 450.0)
+"""The same where two GPUs share a Grace, as in GB200 and GB300: the share of one GPU is not public."""
+
+STAGED_SHARE = 36.5 / 55.4
+"""NCCL 2.28's rate through host memory relative to a plain copy: 36.5 GB/s of 55.4, measured on two H200s of
+one machine (docs/measurements.md). A ring of large chunks reached 0.97 on the same machine."""
+
+SOCKET_GB_PER_S = 3.5
+"""What one NCCL socket transport reaches at least: 3.5 GB/s over loopback, same machine. Eight streams
+reached 21.8 GB/s over a DGX Spark's port; NVIDIA daqiri docs/benchmarks/performance-dgx-spark.md."""
+
+THROUGH_CPU_SHARE = 0.4
+"""The lowest rate of peer traffic seen through a processor's root complex, as a share of the rate to host
+memory: 39 of 97 Gbit/s on a POWER9, github.com/Mellanox/nv_peer_memory/issues/66; 11.0 of 23.0 GB/s across
+two sockets, github.com/linux-rdma/perftest/issues/241. Older processors are known to be worse: NVIDIA
+GPUDirect RDMA, "Supported Systems"."""
+
 
 PATHS: tuple[PathName, ...] = ("direct", "host-mapped", "staged", "socket")
 
@@ -46,7 +70,7 @@ def network_chain(machine: NodeLinks, function: NicFunction) -> Chain:
 
 
 def _direct(machine: NodeLinks, route: PairRoute) -> Chain:
-    """The NIC reads and writes GPU memory."""
+    """The NIC reads and writes GPU"""
     gpu = _gpu_side(machine, route.gpu, route.gpu_links)
     nic = _nic_side(machine, route.function, route.nic_links)
     limits, unknown = gpu[0] + nic[0], gpu[1] + nic[1]
@@ -68,7 +92,7 @@ def _staged(machine: NodeLinks, route: PairRoute) -> Chain:
     gpu, unknown = _gpu_side(machine, route.gpu, route.gpu.links)
     if gpu:
         copy = least(limit.rate for limit in gpu)
-        low = memory.STAGED_SHARE if route.gpu.attachment is Attachment.PCIE else 1.0
+        low = STAGED_SHARE if route.gpu.attachment is Attachment.PCIE else 1.0
         description = "copy between GPU and host memory, by the GPU's copy engines"
         gpu += (Limit("host-copy", route.gpu.address, description, copy.scaled(low, 1.0), ()),)
     nic = _nic_side(machine, route.function, route.function.links)
@@ -84,7 +108,7 @@ def _socket(machine: NodeLinks, route: PairRoute) -> Chain:
     if function.port is None or function.port.link_layer != "Ethernet":
         return chained("socket", staged.limits, (*staged.unknown, "IP over this port"))
     high = ports.tcp_payload(function.port.rate_gbit_per_s, function.interface_mtu)
-    rate = between(min(memory.SOCKET_GB_PER_S, high), high)
+    rate = between(min(SOCKET_GB_PER_S, high), high)
     tcp = Limit("tcp", function.name, "TCP over this port, if processors keep up", rate, ())
     kept = tuple(limit for limit in staged.limits if limit.name != "port")
     return chained("socket", (*kept, tcp), staged.unknown)
@@ -95,10 +119,10 @@ def _gpu_side(
 ) -> tuple[tuple[Limit, ...], tuple[str, ...]]:
     match gpu.attachment:
         case Attachment.C2C:
-            return (Limit("gpu-c2c", gpu.address, "NVLink-C2C", memory.C2C, ()),), ()
+            return (Limit("gpu-c2c", gpu.address, "NVLink-C2C", C2C, ()),), ()
         case Attachment.C2C_SHARED:
             description = "NVLink-C2C, shared by two GPUs"
-            return (Limit("gpu-c2c", gpu.address, description, memory.C2C_OTHER, ()),), ()
+            return (Limit("gpu-c2c", gpu.address, description, C2C_OTHER, ()),), ()
         case Attachment.INTEGRATED:
             return (), ()
         case Attachment.PCIE:
@@ -157,7 +181,7 @@ def _through_cpu(route: PairRoute, limits: Iterable[Limit]) -> Limit:
         CommonPoint.SOCKETS: "peer traffic between two sockets",
         CommonPoint.UNKNOWN: "peer traffic, not known whether through a switch",
     }
-    rate = least(links or [limit.rate for limit in limits]).scaled(memory.THROUGH_CPU_SHARE, 1.0)
+    rate = least(links or [limit.rate for limit in limits]).scaled(THROUGH_CPU_SHARE, 1.0)
     return Limit(
         "root-complex", f"{route.gpu.address} {route.function.name}", words[route.common_point], rate, ()
     )

@@ -44,7 +44,7 @@ class Quantization(Struct):
     quant_method: str
 
 
-class Config(Struct):
+class ModelConfig(Struct):
     """The keys that are read. One that is null or missing has the default of its model type."""
 
     model_type: str
@@ -95,7 +95,7 @@ def parse_config(text: bytes | str, name: str) -> ModelShape:
         for below in NESTED:
             if isinstance(nested := content.get(below), dict):
                 content = {"tie_word_embeddings": content.get("tie_word_embeddings"), **nested}
-        config = json_text.decode(json_text.encode(content), Config)
+        config = json_text.decode(json_text.encode(content), ModelConfig)
     except FormatError as error:
         raise FormatError(f"config.json: {error}") from None
     if config.model_type not in PLAIN + MIXED:
@@ -104,7 +104,7 @@ def parse_config(text: bytes | str, name: str) -> ModelShape:
             f"supported: {', '.join(PLAIN + MIXED)}"
         )
     for key in content:
-        if key.endswith(SIZE_ENDINGS) and key not in NO_SIZES and key not in Config.__struct_fields__:
+        if key.endswith(SIZE_ENDINGS) and key not in NO_SIZES and key not in ModelConfig.__struct_fields__:
             raise FormatError(f"config.json: unknown size: {key[:60]}")
     for kind in config.layer_types or ():
         if kind not in ("full_attention", "sliding_attention", "chunked_attention"):
@@ -112,7 +112,7 @@ def parse_config(text: bytes | str, name: str) -> ModelShape:
     return _model(config, name)
 
 
-def _model(config: Config, name: str) -> ModelShape:
+def _model(config: ModelConfig, name: str) -> ModelShape:
     kind, hidden, heads = config.model_type, config.hidden_size, config.num_attention_heads
     kv_heads = config.num_key_value_heads or heads
     if heads % kv_heads:
@@ -134,7 +134,7 @@ def _model(config: Config, name: str) -> ModelShape:
     )  # fmt: skip
 
 
-def _weights(config: Config) -> WeightType:
+def _weights(config: ModelConfig) -> WeightType:
     if config.quantization_config is None:
         return "bf16"
     match config.quantization_config.quant_method:
@@ -146,7 +146,7 @@ def _weights(config: Config) -> WeightType:
             raise FormatError(f"config.json: quantization_config: unsupported quant_method {other[:40]!r}")
 
 
-def _latent(config: Config) -> Latent:
+def _latent(config: ModelConfig) -> Latent:
     """DeepSeek's keys: configuration_deepseek_v3.py."""
     return Latent(
         config.size("kv_lora_rank"), config.size("qk_rope_head_dim"), config.size("qk_nope_head_dim"),
@@ -154,7 +154,7 @@ def _latent(config: Config) -> Latent:
     )  # fmt: skip
 
 
-def _experts(config: Config) -> Experts:
+def _experts(config: ModelConfig) -> Experts:
     kind = config.model_type
     counted = {
         "mixtral": "num_local_experts", "gpt_oss": "num_local_experts", "llama4_text": "num_local_experts",
@@ -173,7 +173,7 @@ def _experts(config: Config) -> Experts:
     return Experts(count, per_token, size, shared, _dense_layers(config))
 
 
-def _dense_layers(config: Config) -> int:
+def _dense_layers(config: ModelConfig) -> int:
     """Layers without experts: the first few (DeepSeek), every other (Llama 4), those listed (Qwen)."""
     kind, layers = config.model_type, config.num_hidden_layers
     if kind == "llama4_text":

@@ -23,14 +23,18 @@ class LoggedCheck(Struct, frozen=True):
     check: GdrCheck
 
 
-def compute_paths(system: NcclSystem, settings: Settings) -> list[LoggedCheck]:
-    """Sets the paths of every node, and returns the tests made meanwhile. Raises FormatError if NCCL would
+def compute_paths(
+    system: NcclSystem, settings: Settings, *, between_ranks: bool = True
+) -> list[LoggedCheck]:
+    """Sets the paths of every node, and returns the tests made meanwhile.
+
+    Without ranks, GPUs that cannot reach one another stay connected. Raises FormatError if NCCL would
     fail."""
     system.forget_paths()
     for kind in (CPU, GPU, NET, NVS):
         for node in system.nodes[kind]:
             set_paths(system, node, settings)
-    _route_gpus(system, settings)
+    _route_gpus(system, settings, between_ranks)
     if system.rules.p2c:
         _mark_p2c(system)
     checks: list[LoggedCheck] = []
@@ -85,7 +89,7 @@ def through(system: NcclSystem, middle: GraphNode, source: GraphNode, target: Gr
 # -- between GPUs ---------------------------------------------------------------------------------------
 
 
-def _route_gpus(system: NcclSystem, settings: Settings) -> None:
+def _route_gpus(system: NcclSystem, settings: Settings, between_ranks: bool) -> None:
     """Routes GPUs that may not reach one another directly through the CPU, or disconnects them."""
     level = p2p_level(system, settings)
     network = system.rules.order["NET"]
@@ -99,6 +103,8 @@ def _route_gpus(system: NcclSystem, settings: Settings) -> None:
                 cpu = local_cpu(system, target)
                 if cpu is not None:
                     through(system, cpu, source, target)
+        if not between_ranks:
+            continue
         for source in system.nodes[GPU]:
             path = source.paths.get(target)
             if (

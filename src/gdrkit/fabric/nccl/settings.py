@@ -78,7 +78,7 @@ def not_modelled(environment: Mapping[str, str]) -> tuple[str, ...]:
 def settings(rules: Release, environment: Mapping[str, str]) -> Settings:
     """The settings of a version in an environment, and the variables that it ignores. Never fails, as
     NCCL."""
-    reader = _Reader(rules, environment)
+    reader = _SettingsReader(rules, environment)
     return Settings(
         gdr_level=reader.level("NCCL_NET_GDR_LEVEL"),
         gdr_read=reader.number("NCCL_NET_GDR_READ", -2),
@@ -103,7 +103,7 @@ def settings(rules: Release, environment: Mapping[str, str]) -> Settings:
     )
 
 
-class _Reader:
+class _SettingsReader:
     """Reads variables one by one and notes those without effect."""
 
     def __init__(self, rules: Release, environment: Mapping[str, str]) -> None:

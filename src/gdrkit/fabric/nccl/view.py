@@ -5,27 +5,130 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import partial
 
-from msgspec import Struct
+from msgspec import Struct, structs
+from msgspec.structs import replace
 
 from gdrkit.consumers.nccl_releases import ModelBasis, Release, model_basis, release
-from gdrkit.fabric.nccl.evidence import gpu_evidence, nic_evidence, with_nic_side
+from gdrkit.evidence import EvidenceMissing
 from gdrkit.fabric.nccl.gdr_check import Condition, Mode
 from gdrkit.fabric.nccl.gdr_decision import Decision, GdrEvidence, Mechanism, decide, first_checks, settled
 from gdrkit.fabric.nccl.graph import GPU, NET, GraphNode, NcclSystem
 from gdrkit.fabric.nccl.merge import FusedNic, fuse
-from gdrkit.fabric.nccl.nic import unused
+from gdrkit.fabric.nccl.nic import GpuEvidence, NicEvidence, dmabuf, peermem, unused
 from gdrkit.fabric.nccl.paths import compute_paths
-from gdrkit.fabric.nccl.placement import placed
 from gdrkit.fabric.nccl.settings import Settings, settings
 from gdrkit.fabric.nccl.system import number, system_of
 from gdrkit.fabric.nccl.writer import system as written
 from gdrkit.fabric.topology.from_file import SavedTopology
-from gdrkit.fabric.topology.graph import NcclPath, Net, Topology, TopologyGpu
+from gdrkit.fabric.topology.from_nccl_xml import pci_address
+from gdrkit.fabric.topology.graph import NcclNet, NcclPath, Net, Topology, TopologyGpu
 from gdrkit.fabric.topology.nccl_defaults import completed
 from gdrkit.facts import gpu_ids
+from gdrkit.facts.gpu import DMA_BUF_SUPPORTED, GPU_DIRECT_RDMA_SUPPORTED, cuda_attributes
+from gdrkit.facts.pci import gpus
+from gdrkit.facts.probe import verbs_calls
 from gdrkit.formats.errors import FormatError
 from gdrkit.formats.xml_text import XmlNode
-from gdrkit.node import Node
+from gdrkit.messages.errors import UNSUPPORTED
+from gdrkit.node import Node, if_missing
+
+# The tree that NCCL builds where it reads a topology file: the file's places, and the machine's details.
+# Source: NCCL src/graph/topo.cc, ncclTopoGetSystem(), and xml.cc, ncclTopoFillGpu(), ncclTopoFillNet() and
+# ncclTopoGetXmlFromSys(): a PCI function that the file has stays where it is and keeps the file's
+# attributes; one that it lacks is added with the bridges above it, until a bridge or processor that is
+# there.
+
+
+def placed(system: XmlNode, file: XmlNode) -> XmlNode:
+    """The machine's tree with the PCI functions of the file at the file's places."""
+    functions = {_address(node): node for node in system.walk() if node.name == "pci"}
+    there = {_address(node) for node in file.walk() if node.name == "pci"}
+    own = {cpu.get("numaid"): cpu for cpu in system.all("cpu")}
+    cpus = [_filled(cpu, functions, own.get(cpu.get("numaid"))) for cpu in file.all("cpu")]
+    named = {cpu.get("numaid") for cpu in cpus}
+    for numa, cpu in own.items():
+        left = tuple(kept for child in cpu.children for kept in _without(child, there))
+        if numa in named:
+            cpus = [
+                replace(one, children=(*one.children, *left)) if one.get("numaid") == numa else one
+                for one in cpus
+            ]
+        elif left:
+            cpus.append(replace(cpu, children=left))
+    return replace(file, children=tuple(cpus))
+
+
+def _filled(element: XmlNode, functions: dict[str, XmlNode], own: XmlNode | None) -> XmlNode:
+    """An element of the file, with what the machine knows and the file leaves out."""
+    mine = functions.get(_address(element)) if element.name == "pci" else own
+    children = tuple(_filled(child, functions, None) for child in element.children)
+    if mine is None:
+        return replace(element, children=children)
+    have = {child.name for child in children}
+    details = (child for child in mine.children if child.name not in ("pci", *have))
+    return replace(
+        element,
+        attributes={**mine.attributes, **element.attributes},
+        children=(*children, *(details if element.name == "pci" else ())),
+    )
+
+
+def _without(element: XmlNode, there: set[str]) -> tuple[XmlNode, ...]:
+    """An element without the functions that the file has; () if nothing is left of it."""
+    if element.name != "pci":
+        return (element,)
+    children = tuple(kept for child in element.children for kept in _without(child, there))
+    if _address(element) in there:
+        return tuple(child for child in children if child.name == "pci")
+    is_bridge = any(child.name == "pci" for child in element.children)
+    if is_bridge and not any(child.name == "pci" for child in children):
+        return ()
+    return (replace(element, children=children),)
+
+
+def _address(node: XmlNode) -> str:
+    return pci_address(node.get("busid"))
+
+
+# -- support for GPUDirect RDMA on the NIC's and the GPU's side, from a node's files and probes --
+# The tests are those that NCCL makes.
+
+
+def nic_evidence(node: Node, rules: Release) -> NicEvidence:
+    """Which of the files of nvidia-peermem that this release tests exist, and the dma-buf probes of
+    verbs."""
+    files = if_missing(None, lambda: frozenset(name for name in rules.peermem_files if node.exists(name)))
+    calls = if_missing([], lambda: [call for call in verbs_calls(node) if call.call == "ibv_reg_dmabuf_mr"])
+    return NicEvidence(
+        files, {call.subject or call.argument: call.result not in UNSUPPORTED for call in calls}
+    )
+
+
+def gpu_evidence(node: Node) -> GpuEvidence:
+    """The CUDA attributes of the first GPU, if they were probed."""
+    try:
+        found = cuda_attributes(node, gpus(node)[0].address)
+    except (EvidenceMissing, IndexError):
+        return GpuEvidence()
+
+    def is_set(attribute: int) -> bool | None:
+        return found[attribute] == 1 if attribute in found else None
+
+    return GpuEvidence(is_set(GPU_DIRECT_RDMA_SUPPORTED), is_set(DMA_BUF_SUPPORTED))
+
+
+def with_nic_side(topology: Topology, node: Node, rules: Release, given: Settings) -> Topology:
+    """The graph, with the NIC's side of each port set if files and probes determine it."""
+    nics, gpu = nic_evidence(node, rules), gpu_evidence(node)
+
+    def judged(net: Net) -> Net:
+        works = {dmabuf(rules, given, net.device, nics, gpu).works, peermem(rules, nics).works}
+        if not net.device or (True not in works and None in works):
+            return net
+        known = net.nccl or NcclNet()
+        return structs.replace(net, nccl=structs.replace(known, gdr="1" if True in works else "0"))
+
+    return structs.replace(topology, nets=tuple(map(judged, topology.nets)))
 
 
 class DirectionView(Struct, frozen=True, omit_defaults=True):

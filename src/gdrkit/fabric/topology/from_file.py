@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import re
+from collections.abc import Mapping
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -13,19 +14,147 @@ from gdrkit.evidence.errors import TargetError
 from gdrkit.evidence.missing import not_collected
 from gdrkit.fabric.topology import (
     from_hwloc,
-    from_lspci_tree,
-    from_matrix,
     from_nccl_log,
     from_nccl_xml,
     from_node,
 )
-from gdrkit.fabric.topology.graph import Topology
+from gdrkit.fabric.topology.graph import (
+    C2C,
+    HostBridge,
+    Net,
+    NvLink,
+    Role,
+    StatedPath,
+    Topology,
+    TopologyCpu,
+    TopologyDevice,
+    TopologyGpu,
+    TopologySource,
+)
 from gdrkit.facts.commands import LSPCI
+from gdrkit.facts.gpu_ids import INTEGRATED, SUPPORTED
 from gdrkit.facts.nccl_topology import topology_file, topology_system
 from gdrkit.formats import gpu_listing, hwloc_xml, lspci_tree, nccl_xml, topo_matrix
 from gdrkit.formats.errors import FormatError
+from gdrkit.formats.gpu_listing import ListedGpu
+from gdrkit.formats.lspci_tree import DrawnFunction
+from gdrkit.formats.topo_matrix import Matrix, MatrixRow
 from gdrkit.formats.xml_text import XmlNode
 from gdrkit.node import Node
+
+# -- the matrix of `nvidia-smi topo -m` as a graph: no addresses, no tree, but every distance --
+
+MATRIX_NOTES = (
+    "nvidia-smi shows no addresses: links, ACS, IOMMU and the tree are not known",
+    "NVML distinguishes PIX and PXB by ports, NCCL by switches: the two may differ",
+)
+
+
+def matrix_topology(matrix: Matrix, listed: Mapping[int, ListedGpu] | None = None) -> Topology:
+    """The devices of a matrix, and the path type of each pair; what they are, if the text lists the GPUs."""
+    nameless = ListedGpu(name="")
+    listed = listed or {}
+    gpus = tuple(name for name in matrix.names if re.fullmatch(r"GPU\d+", name))
+    numa_nodes = sorted(
+        {number for row in matrix.rows.values() if (number := _numa_node(row.numa_affinity)) is not None}
+    )
+    rows = {name: matrix.rows.get(name, MatrixRow()) for name in gpus}
+    return Topology(
+        origin=TopologySource.NVIDIA_SMI_TOPO,
+        cpus=tuple(TopologyCpu(numa_node=number) for number in numa_nodes),
+        gpus=tuple(
+            TopologyGpu(
+                id=name,
+                index=int(name[3:]),
+                name=listed.get(int(name[3:]), nameless).name,
+                device=listed.get(int(name[3:]), nameless).device,
+                numa_node=_numa_node(rows[name].numa_affinity),
+                nvlinks=_nvlinks(matrix, name, gpus),
+                c2c=C2C(None, None) if rows[name].gpu_numa_id else None,  # its memory is a NUMA node
+            )
+            for name in gpus
+        ),
+        nets=tuple(Net(id=name, device=name) for name in matrix.names if name not in gpus),
+        stated=tuple(
+            StatedPath(one, other, word)
+            for (one, other), word in matrix.cells.items()
+            if one != other and word != "N/A"
+        ),
+        notes=(*matrix.notes, *MATRIX_NOTES),
+    )
+
+
+def _nvlinks(matrix: Matrix, name: str, gpus: tuple[str, ...]) -> tuple[NvLink, ...]:
+    words = ((other, matrix.cells.get((name, other), "")) for other in gpus if other != name)
+    return tuple(NvLink(other, int(word[2:])) for other, word in words if word.startswith("NV"))
+
+
+def _numa_node(affinity: str) -> int | None:
+    """The number of a NUMA node; None if several are near, or none is shown."""
+    return int(affinity) if affinity.isascii() and affinity.isdigit() and len(affinity) < 6 else None
+
+
+# The drawing of `lspci -tv` as a graph: the tree and names, no classes, no links, no NUMA nodes.
+
+DRAWING_NOTES = (
+    "lspci -t shows only the tree: links, ACS, IOMMU, NUMA nodes and RDMA devices are not known",
+    "GPUs and NICs are recognised by their names",
+)
+NO_GPU = re.compile(r"Audio|USB|UCSI|Serial|Switch|Bridge|Memory Controller|Host Controller")
+NO_NIC = re.compile(r"DMA|Bridge|Switch|SoC|Management|Crypto|Virtual Function|nvme", re.IGNORECASE)
+NETWORK = ("Mellanox Technologies", "Amazon.com, Inc. Elastic Fabric Adapter")
+"""Prefixes of names in pci.ids that are shown as NICs."""
+
+
+def drawing_topology(drawing: tuple[DrawnFunction, ...]) -> Topology:
+    """The graph of a drawing. Raises FormatError if it has neither a GPU nor a NIC that pci.ids names."""
+    by_address = {drawn.address: drawn for drawn in drawing}
+    roles = {drawn.address: kind for drawn in drawing if (kind := _role(drawn.name))}
+    if not roles:
+        raise FormatError("no GPU and no NIC by name in the drawing of lspci -t; draw it with lspci -tv")
+    kept = dict.fromkeys(step for end in roles for step in (*by_address[end].above, end))
+    devices = tuple(
+        TopologyDevice(
+            address=address,
+            role=roles.get(address, Role.BRIDGE),
+            parent=by_address[address].above[-1] if by_address[address].above else "",
+            host_bridge=by_address[address].root_bus,
+            name=by_address[address].name,
+        )
+        for address in by_address  # bridges first, then the devices below them
+        if address in kept
+    )
+    gpus = [device for device in devices if device.role is Role.GPU]
+    return Topology(
+        origin=TopologySource.LSPCI_TREE,
+        host_bridges=tuple(
+            HostBridge(bus) for bus in dict.fromkeys(device.host_bridge for device in devices)
+        ),
+        devices=devices,
+        gpus=tuple(
+            TopologyGpu(id=gpu.address, address=gpu.address, index=index, name=gpu.name)
+            for index, gpu in enumerate(gpus)
+        ),
+        nets=tuple(
+            Net(id=device.address, device="", address=device.address)
+            for device in devices
+            if device.role is Role.NIC
+        ),
+        shows_ports=True,
+        notes=DRAWING_NOTES,
+    )
+
+
+def _role(name: str) -> Role | None:
+    if name.startswith("NVIDIA Corporation "):
+        if unnamed := re.search(r"Device ([0-9a-f]{4})$|\[10de:([0-9a-f]{4})\]$", name):
+            number = unnamed[1] or unnamed[2]
+            if number in SUPPORTED or number in INTEGRATED:
+                return Role.GPU
+        return None if NO_GPU.search(name) or (unnamed and unnamed[1]) else Role.GPU
+    if name.startswith(NETWORK) and not NO_NIC.search(name):
+        return Role.NIC
+    return None
 
 
 class TopologyFileKind(enum.StrEnum):
@@ -133,7 +262,7 @@ def read_topology(content: bytes) -> SavedTopology:
         case TopologyFileKind.MATRIX:
             return SavedTopology(_of_matrix(_text(content)), kind)
         case TopologyFileKind.DRAWING:
-            return SavedTopology(from_lspci_tree.topology(lspci_tree.parse(_text(content))), kind)
+            return SavedTopology(drawing_topology(lspci_tree.parse(_text(content))), kind)
         case TopologyFileKind.LSPCI:
             return SavedTopology(_of_listing(content), kind)
         case _:
@@ -146,7 +275,7 @@ def read_topology(content: bytes) -> SavedTopology:
 def _of_matrix(text: str) -> Topology:
     matrix = topo_matrix.parse(text)
     count = sum(name.startswith("GPU") for name in matrix.names)
-    return from_matrix.topology(matrix, gpu_listing.by_number(text.splitlines(), count))
+    return matrix_topology(matrix, gpu_listing.by_number(text.splitlines(), count))
 
 
 def _named(topology: Topology, text: str) -> Topology:

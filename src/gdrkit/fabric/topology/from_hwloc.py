@@ -33,7 +33,7 @@ NOTES = (
 
 def topology(machine: HwlocObject) -> Topology:
     """The graph of a machine. Raises FormatError without PCI devices, which lstopo --whole-io writes."""
-    reader = _Reader()
+    reader = _HwlocReader()
     reader.visit(machine, machine.infos, "", "", machine.nodes)
     kept = _with_bridges(reader.devices)
     if not kept:
@@ -54,7 +54,7 @@ def topology(machine: HwlocObject) -> Topology:
     )
 
 
-class _Reader:
+class _HwlocReader:
     """The objects read so far."""
 
     def __init__(self) -> None:

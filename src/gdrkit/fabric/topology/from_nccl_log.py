@@ -53,7 +53,7 @@ class LoggedTopology(Struct, frozen=True):
     environment: dict[str, str]
 
 
-class _Process(Struct):
+class _LoggedProcess(Struct):
     messages: list[str]
     records: list[nccl_records.NcclRecord]
 
@@ -103,9 +103,9 @@ def topology(text: str) -> LoggedTopology:
     )
 
 
-def _processes(text: str) -> dict[str, _Process]:
+def _processes(text: str) -> dict[str, _LoggedProcess]:
     """The messages and records of each process of a log."""
-    found: dict[str, _Process] = defaultdict(lambda: _Process([], []))
+    found: dict[str, _LoggedProcess] = defaultdict(lambda: _LoggedProcess([], []))
     for line in text.splitlines():
         prefix = frame(line)
         process = found[prefix.process]

@@ -51,7 +51,7 @@ def topology(root: XmlNode) -> Topology:
     if not cpus:
         raise FormatError("no <cpu> in the file")
     hosts = list(dict.fromkeys(cpu.get("host_hash") for cpu in cpus))
-    reader = _Reader()
+    reader = _NcclXmlReader()
     for cpu in cpus:
         if cpu.get("host_hash") == hosts[0]:
             reader.cpu(cpu)
@@ -83,7 +83,7 @@ def speed_gt_per_s(text: str) -> float | None:
     return float(found[1]) if found and float(found[1]) > 0 else None
 
 
-class _Reader:
+class _NcclXmlReader:
     """The elements read so far."""
 
     def __init__(self) -> None:

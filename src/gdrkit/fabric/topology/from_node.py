@@ -59,7 +59,7 @@ NVLink."""
 ARCHITECTURES = {"aarch64": "arm64", "ppc64le": "ppc64"}  # NCCL src/graph/xml.cc, the values of `arch`
 
 
-class _Reader:
+class _NodeReader:
     """Asks a node, and records for each kind of fact the first reason why it is not known."""
 
     def __init__(self, node: Node) -> None:
@@ -94,7 +94,7 @@ def topology(node: Node, *, ask_driver: bool = True) -> Topology:
     """The graph of a node. Raises EvidenceMissing if its PCI devices are not known.
 
     `ask_driver`: whether to read what needs the driver (nvidia-smi): NVLink and GPUs' capabilities."""
-    reader = _Reader(node)
+    reader = _NodeReader(node)
     found = gpus(node)
     hardware = reader.all("RDMA devices", lambda: nics(node))
     tree = tuple(_tree(node, reader, found, hardware))
@@ -123,7 +123,7 @@ def _origin(node: Node) -> TopologySource:
     return TopologySource.LSPCI if if_missing(None, sysfs_devices, node) is None else TopologySource.SYSFS
 
 
-def _cpus(node: Node, reader: _Reader, tree: tuple[TopologyDevice, ...]) -> tuple[TopologyCpu, ...]:
+def _cpus(node: Node, reader: _NodeReader, tree: tuple[TopologyDevice, ...]) -> tuple[TopologyCpu, ...]:
     """NUMA nodes with processors; if they are not listed, those that devices name."""
     model = reader("processor", lambda: processor(node)) or CpuModel()
     machine = reader("architecture", lambda: architecture(node)) or ""
@@ -147,7 +147,7 @@ def _cpus(node: Node, reader: _Reader, tree: tuple[TopologyDevice, ...]) -> tupl
 
 
 def _tree(
-    node: Node, reader: _Reader, found: tuple[PciGpu, ...], hardware: tuple[RdmaDevice, ...]
+    node: Node, reader: _NodeReader, found: tuple[PciGpu, ...], hardware: tuple[RdmaDevice, ...]
 ) -> Iterator[TopologyDevice]:
     """GPUs, NICs and NVSwitches with the bridges above them, parents before children."""
     roles = {gpu.address: Role.GPU for gpu in found}
@@ -172,7 +172,7 @@ def _tree(
 
 def _device(
     node: Node,
-    reader: _Reader,
+    reader: _NodeReader,
     function: PciFunction | None,
     address: str,
     above: tuple[str, ...],
@@ -209,7 +209,7 @@ def _device(
     )
 
 
-def _link(node: Node, reader: _Reader, address: str, above: tuple[str, ...]) -> DeviceLink:
+def _link(node: Node, reader: _NodeReader, address: str, above: tuple[str, ...]) -> DeviceLink:
     """The link above a device; its maximum is that of the weaker end."""
     own = reader("PCIe links", lambda: link(node, address))
     if own is None:
@@ -220,7 +220,7 @@ def _link(node: Node, reader: _Reader, address: str, above: tuple[str, ...]) -> 
     return DeviceLink(own.current_gt_per_s, own.current_width, speed, width)
 
 
-def _enforced(node: Node, reader: _Reader, address: str) -> tuple[str, ...] | None:
+def _enforced(node: Node, reader: _NodeReader, address: str) -> tuple[str, ...] | None:
     """The ACS bits that a port enforces, in lspci's words; () if none, None if not known."""
 
     def ask() -> tuple[str, ...]:
@@ -250,7 +250,7 @@ def _host_bridges(tree: tuple[TopologyDevice, ...]) -> tuple[HostBridge, ...]:
 # -- ends ------------------------------------------------------------------------------------------
 
 
-def _supported(node: Node, reader: _Reader, gpu: PciGpu) -> bool | None:
+def _supported(node: Node, reader: _NodeReader, gpu: PciGpu) -> bool | None:
     """Whether a NIC can reach the GPU's memory on either path; None if not known."""
     paths = ("dmabuf", "peermem")
     support = [reader("support of GPUs", partial(gpu_support, node, gpu, path)) for path in paths]
@@ -258,7 +258,7 @@ def _supported(node: Node, reader: _Reader, gpu: PciGpu) -> bool | None:
     return True if "yes" in states else False if states == {"no"} else None
 
 
-def _gpu(node: Node, reader: _Reader, gpu: PciGpu, index: int, ask_driver: bool) -> TopologyGpu:
+def _gpu(node: Node, reader: _NodeReader, gpu: PciGpu, index: int, ask_driver: bool) -> TopologyGpu:
     coherent = reader("C2C", lambda: is_coherent(node, gpu), False)
     return TopologyGpu(
         id=gpu.address,
@@ -273,7 +273,7 @@ def _gpu(node: Node, reader: _Reader, gpu: PciGpu, index: int, ask_driver: bool)
 
 
 def _nets(
-    node: Node, reader: _Reader, hardware: tuple[RdmaDevice, ...], tree: tuple[TopologyDevice, ...]
+    node: Node, reader: _NodeReader, hardware: tuple[RdmaDevice, ...], tree: tuple[TopologyDevice, ...]
 ) -> Iterator[Net]:
     """A net for each port; one without a name for each NIC without an RDMA device."""
     for nic in sorted(hardware, key=lambda nic: natural_sort_key(nic.name)):

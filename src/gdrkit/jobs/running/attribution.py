@@ -16,7 +16,7 @@ PAGE_BYTES = 4096
 """The smallest page. A buffer has whole pages of the host; a region may be some bytes shorter."""
 
 
-class Share(Struct, frozen=True, kw_only=True):
+class AttachmentShare(Struct, frozen=True, kw_only=True):
     """How many of a NIC's attachments are a process's regions."""
 
     at_least: int
@@ -29,7 +29,7 @@ class Share(Struct, frozen=True, kw_only=True):
 
 def shares(
     attached: Iterable[int], regions: Mapping[int, Iterable[int]], *, whole: bool = True
-) -> dict[int, Share]:
+) -> dict[int, AttachmentShare]:
     """The share of each process in the attachments of one NIC, by their sizes in bytes. `regions` has the
     sizes of each process's regions on that NIC: of all processes if it is whole."""
     buffers = Counter(map(_pages, attached))
@@ -44,7 +44,7 @@ def shares(
         least = {size: max(0, number - (every[size] - counts[size])) for size, number in buffers.items()}
         if not explained:  # others are memory of DevX, or of the kernel
             least = dict.fromkeys(least, 0)
-        found[pid] = Share(
+        found[pid] = AttachmentShare(
             at_least=sum(least.values()), at_most=sum(most.values()), attached=sum(buffers.values()),
             bytes_at_least=sum(size * number * PAGE_BYTES for size, number in least.items()),
             smallest_bytes=min((size * PAGE_BYTES for size, number in least.items() if number), default=0),

@@ -11,7 +11,7 @@ from msgspec import Struct
 from gdrkit.facts import gpu_ids
 from gdrkit.facts.usage import EXPORTERS, DmaBuffer, parse_buffers
 from gdrkit.formats.errors import FormatError
-from gdrkit.jobs.running.attribution import Share, shares
+from gdrkit.jobs.running.attribution import AttachmentShare, shares
 from gdrkit.jobs.running.document import GpuInUse, PsGpu
 from gdrkit.jobs.running.holders import SHORTEST_S, Holdings, Owners, owners
 from gdrkit.jobs.running.record import RunningProcess, RunningRecord
@@ -36,7 +36,7 @@ class NodeCircumstances(Struct, frozen=True, kw_only=True):
     buffers: tuple[DmaBuffer, ...] | None  # of GPU memory; None: not known
     buffers_why: str  # why they are not known
     peermem_references: int | None  # 0 also if the module is not loaded; None: not known
-    shares: Mapping[str, Mapping[int, Share]]  # by RDMA device and process
+    shares: Mapping[str, Mapping[int, AttachmentShare]]  # by RDMA device and process
     attached: Mapping[str, int]  # how many buffers of GPU memory a device is attached to
     attached_elsewhere: (
         bool  # whether a device is attached that is not known as an RDMA device: _elsewhere()
@@ -301,7 +301,7 @@ def _sizes(buffers: tuple[DmaBuffer, ...], address: str) -> list[int]:
     return [one.bytes for one in buffers for device in one.devices if device == address]
 
 
-def _shares(device: str, sizes: list[int], holdings: Owners, *, whole: bool) -> dict[int, Share]:
+def _shares(device: str, sizes: list[int], holdings: Owners, *, whole: bool) -> dict[int, AttachmentShare]:
     """The shares of processes in a device's attachments. What has no owner counts as a process of its own,
     with the number 0. Unless the table of regions is whole, others may explain any attachment."""
     regions = {pid: held[device].regions for pid, held in holdings.by_process.items() if device in held}

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from typing import Any
 
+from msgspec import Struct
+
+from gdrkit.formats import json_text
 from gdrkit.formats.errors import FormatError
 from gdrkit.formats.plural import plural
 from gdrkit.jobs.running.circumstances import (
@@ -15,10 +19,10 @@ from gdrkit.jobs.running.circumstances import (
     is_exclusive,
     node_circumstances,
 )
-from gdrkit.jobs.running.communicators import communicators
 from gdrkit.jobs.running.document import (
     DeviceInUse,
     LibraryInUse,
+    PsCommunicator,
     PsDocument,
     PsJob,
     PsPort,
@@ -27,9 +31,52 @@ from gdrkit.jobs.running.document import (
     SocketUse,
 )
 from gdrkit.jobs.running.holders import SHORTEST_S, Holdings
-from gdrkit.jobs.running.record import RunningRecord
+from gdrkit.jobs.running.record import Number, RasAnswer, RunningRecord
 from gdrkit.jobs.running.verdict import judge
 from gdrkit.jobs.running.workload import Workload, workload
+
+# -- NCCL's communicators, as its RAS reports them --
+# NCCL src/ras/client_support.cc, JSON since 2.28.7.
+
+
+class _Rank(Struct, frozen=True):
+    host: str
+    pid: Number
+
+
+class _Communicator(Struct, frozen=True):
+    size: Number
+    ranks: list[_Rank] = []
+    missing_ranks: list[Any] = []
+
+
+class _Status(Struct, frozen=True):
+    nccl_version: str
+    communicators: list[_Communicator] = []
+
+
+def communicators(answers: Iterable[RasAnswer], pids: Iterable[int]) -> tuple[PsCommunicator, ...]:
+    """The communicators in an answer, with those of the given processes that belong to each. Raises
+    FormatError for one that is not in JSON, or is cut off.
+
+    A process is named by its pid in its own namespace: one of a container is not found by it."""
+    here = frozenset(pids)
+    found = []
+    for answer in answers:
+        if answer.format != "json" or answer.truncated:
+            raise FormatError(
+                "too long to read whole" if answer.truncated else "only as text, before 2.28.7"
+            )
+        status = json_text.decode(answer.text.encode(), _Status)
+        found += [
+            PsCommunicator(
+                version=status.nccl_version, ranks=one.size, missing=len(one.missing_ranks),
+                hosts=len({rank.host for rank in one.ranks}),
+                processes=tuple(sorted({rank.pid for rank in one.ranks} & here)),
+            )
+            for one in status.communicators
+        ]  # fmt: skip
+    return tuple(found)
 
 
 def document(record: RunningRecord, pid: int | None = None, job: str | None = None) -> PsDocument:

@@ -124,7 +124,7 @@ class RdmaRow(Struct, frozen=True):
     why: str = ""  # why the process of a thread is not told
 
 
-class PortRow(Struct, frozen=True):
+class PortCounters(Struct, frozen=True):
     """Bytes that a port moved in some seconds."""
 
     device: str
@@ -165,7 +165,7 @@ class RasAnswer(Struct, frozen=True):
     truncated: bool = False
 
 
-class NodeRow(Struct, frozen=True):
+class RunningNodeRow(Struct, frozen=True):
     """A row about the node: one of its keys is there."""
 
     peer_module: str | None = None  # nvidia_peermem or nv_peer_mem, which is loaded
@@ -193,10 +193,10 @@ class RunningRecord(Struct, frozen=True):
     tcp_namespaces: list[str] = []
     denied_processes: Number = 0
     rdma: list[RdmaRow] = []
-    ports: list[PortRow] = []
+    ports: list[PortCounters] = []
     buffers: list[BufferTable] = []
     nvml: list[NvmlRow] = []
-    node: list[NodeRow] = field(default_factory=list)
+    node: list[RunningNodeRow] = field(default_factory=list)
     ras: list[RasAnswer] = []
 
     def state(self, source: str) -> SourceState:

@@ -4,6 +4,7 @@ after.
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 from typing import cast
@@ -15,12 +16,71 @@ from gdrkit.transport import Buffer, Connection
 from gdrkit.transport.measure.counters import Counters, CounterValue
 from gdrkit.transport.measure.job import MeasureEnd, session
 from gdrkit.transport.measure.prove_peer import CRC_BYTES, REGISTRATION_BYTES, WAIT_SECONDS
-from gdrkit.transport.measure.search import search
 from gdrkit.transport.measure.sweep import SweepMemory, fill_pattern
 from gdrkit.transport.native.cuda import cuda
 from gdrkit.transport.path_names import PathName
-from gdrkit.transport.proof.evidence import CounterReading, Registration, TrafficWindow, Trial
+from gdrkit.transport.proof.evidence import CounterReading, MemorySearch, Registration, TrafficWindow, Trial
 from gdrkit.transport.proof.table import REGISTRATION_COUNTERS
+
+# -- searches another process's memory for bytes, to see whether they passed through it --
+
+_STEP = 16 << 20
+_KERNELS_OWN = ("[vvar]", "[vvar_vclock]", "[vsyscall]", "[vdso]")
+"""Pages that the kernel maps into every process (proc_pid_maps(5)); they hold no data of the process."""
+_HIGHEST = 1 << 62  # the address of vsyscall is too large an offset for pread(2)
+
+
+def search(process: int, wanted: bytes) -> MemorySearch:
+    """Search all readable mappings of a process, including pinned and shared memory. `unreadable` has the
+    reason if this process has no permission (ptrace(2), "Ptrace access mode checking").
+
+    Memory that is mapped but was never touched reads as zeros. NVIDIA's pinned memory can be read this way.
+    """
+    try:
+        return _search(process, wanted)
+    except OSError as error:
+        return MemorySearch(0, 0, unreadable=f"/proc/{process}/mem: {error.strerror}")
+
+
+def _search(process: int, wanted: bytes) -> MemorySearch:
+    count = searched = unread = 0
+    with open(f"/proc/{process}/maps", encoding="utf-8", errors="replace") as file:
+        maps = file.read().splitlines()
+    memory = os.open(f"/proc/{process}/mem", os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        for line in maps:
+            fields = line.split(None, 5)
+            start, end = (int(word, 16) for word in fields[0].split("-"))
+            if "r" not in fields[1] or end > _HIGHEST or fields[-1] in _KERNELS_OWN:
+                continue
+            tail = b""
+            for offset in range(start, end, _STEP):
+                size = min(_STEP, end - offset)
+                data = _read(memory, offset, size)
+                searched += len(data)
+                unread += size - len(data)
+                count += (tail + data).count(wanted)
+                tail = data[-(len(wanted) - 1) :] if len(wanted) > 1 else b""
+    finally:
+        os.close(memory)
+    return MemorySearch(count, searched, unread)
+
+
+def _read(memory: int, offset: int, size: int) -> bytes:
+    """The bytes from `offset` on; fewer if a page cannot be read."""
+    parts = []
+    done = 0
+    while done < size:
+        try:
+            part = os.pread(memory, size - done, offset + done)
+        except OSError:  # EIO: memory of a device
+            break
+        if not part:
+            break
+        parts.append(part)
+        done += len(part)
+    return b"".join(parts)
+
 
 IDLE_SECONDS = 0.3
 SETTLE_SECONDS = 0.15

@@ -6,12 +6,12 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import TypeVar
 
-from gdrkit.formats.expectation import Expectation, Versions
+from gdrkit.formats.expectation import Expectation, ExpectedVersions
 
 T = TypeVar("T", bound=Hashable)
 
 
-class Norm:
+class MajorityExpectation:
     """What more than half of the nodes have, each value among those of which it is known. `open` says where
     there is no such value; what none of them knows is left out."""
 
@@ -26,7 +26,7 @@ class Norm:
             gpu_models=models,
             rails=self._most("rails", (tuple(sorted(n.rails, key=repr)) for n in nodes)) or (),
             firmware=self._each("firmware", nodes, lambda node: node.firmware),
-            versions=Versions(**self._each("versions", nodes, _versions)),
+            versions=ExpectedVersions(**self._each("versions", nodes, _versions)),
         )
 
     def _most(self, what: str, values: Iterable[T | None]) -> T | None:
@@ -52,7 +52,7 @@ class Norm:
 
 
 def _versions(node: Expectation) -> dict[str, str]:
-    values = {name: getattr(node.versions, name) for name in Versions.__struct_fields__}
+    values = {name: getattr(node.versions, name) for name in ExpectedVersions.__struct_fields__}
     return {name: value for name, value in values.items() if value is not None}
 
 

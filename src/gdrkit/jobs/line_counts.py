@@ -69,6 +69,12 @@ class TallyEntry:
         self.count, self.position, self.words = count, position, words
 
 
+_CHANNEL = re.compile(rb"Channel \d\d(?:/\d+)? {1,2}(?:\[(?:send|receive)\] )?via [^\[:]*$")
+"""A channel line without its ranks, and without parts of another line."""
+_ANY_CHANNEL = re.compile(r"(?:Channel|Ring|CollNet|Coll) \d\d(?:/\d+)? : (?:\d+\[\w+\] -> |.{0,60} via )")
+"""The beginning of a line about one channel, whole or cut; lines about a whole ring are others."""
+
+
 class Tally:
     """A tally of log lines, fed with chunks of whole lines, section by section.
 
@@ -268,12 +274,6 @@ def _screen_without_hosts() -> re.Pattern[str]:
     return re.compile(r"\s+(?=\[\d{1,4}\] NCCL (?:INFO|WARN) )")
 
 
-_CHANNEL = re.compile(rb"Channel \d\d(?:/\d+)? {1,2}(?:\[(?:send|receive)\] )?via [^\[:]*$")
-"""A channel line without its ranks, and without parts of another line."""
-
-
-_ANY_CHANNEL = re.compile(r"(?:Channel|Ring|CollNet|Coll) \d\d(?:/\d+)? : (?:\d+\[\w+\] -> |.{0,60} via )")
-"""The beginning of a line about one channel, whole or cut; lines about a whole ring are others."""
 _BARE = re.compile(
     rb"[\s#>|*]{0,8}(?:(?:Channel|Ring|CollNet|Coll) \d\d|NET/|MNNVL |GPU Direct RDMA |comm 0x)"
 )
@@ -298,6 +298,10 @@ def _candidates(shapes: set[bytes]) -> list[bytes]:
     return found
 
 
+FEW = 8
+"""Below this number, shapes are found faster one by one than in a pass over all lines of a chunk."""
+
+
 def _positions(shapes: list[bytes], wanted: list[bytes], each: set[bytes]) -> Iterator[int]:
     """The first index of each wanted shape, and every index of those of which each one counts."""
     if not wanted:
@@ -311,7 +315,3 @@ def _positions(shapes: list[bytes], wanted: list[bytes], each: set[bytes]) -> It
             if shape not in each:
                 left.discard(shape)
             yield number
-
-
-FEW = 8
-"""Below this number, shapes are found faster one by one than in a pass over all lines of a chunk."""

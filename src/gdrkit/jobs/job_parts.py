@@ -6,7 +6,7 @@ from collections import defaultdict
 
 from gdrkit.jobs.gather import GatheredRanks
 from gdrkit.jobs.job import JobPart, Rank
-from gdrkit.jobs.tally import LogUnit
+from gdrkit.jobs.line_counts import LogUnit
 from gdrkit.messages import nccl_records
 
 

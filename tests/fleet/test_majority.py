@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gdrkit.fleet.norm import Norm, by_kind
-from gdrkit.formats.expectation import Expectation, Rail, Versions, parse, write
+from gdrkit.fleet.majority import MajorityExpectation, by_kind
+from gdrkit.formats.expectation import Expectation, ExpectedVersions, Rail, parse, write
 
 RAIL = Rail(count=8, gpu="H100", nic="MT_1", distance="PIX", state="ACTIVE", rate=400, width=16)
 
@@ -17,30 +17,32 @@ def node(**fields):
 
 
 def test_the_odd_one_changes_nothing():
-    odd = node(gpus=7, gpu_models={"H100": 7}, rails=(), versions=Versions(driver="570.1"))
-    good = node(versions=Versions(driver="580.2"), firmware={"MT_1": "28.43"})
+    odd = node(gpus=7, gpu_models={"H100": 7}, rails=(), versions=ExpectedVersions(driver="570.1"))
+    good = node(versions=ExpectedVersions(driver="580.2"), firmware={"MT_1": "28.43"})
 
-    norm = Norm([good, good, odd])
+    norm = MajorityExpectation([good, good, odd])
     assert norm.expectation == good and norm.open == []
 
 
 def test_half_is_no_majority():
-    nodes = [node(versions=Versions(driver=driver)) for driver in ("570.1", "570.1", "580.2", "580.2")]
-    norm = Norm(nodes)
+    nodes = [
+        node(versions=ExpectedVersions(driver=driver)) for driver in ("570.1", "570.1", "580.2", "580.2")
+    ]
+    norm = MajorityExpectation(nodes)
 
-    assert norm.expectation.versions == Versions() and norm.expectation.gpus == 8
+    assert norm.expectation.versions == ExpectedVersions() and norm.expectation.gpus == 8
     assert norm.open == ["versions.driver: 2 values, none on more than half of 4 nodes"]
 
 
 def test_a_value_counts_among_the_nodes_that_know_it():
     """What was not collected is neither equal nor different."""
-    nodes = [node(versions=Versions(nccl="2.28.9")), node(), node(), node()]
-    assert Norm(nodes).expectation.versions.nccl == "2.28.9"
+    nodes = [node(versions=ExpectedVersions(nccl="2.28.9")), node(), node(), node()]
+    assert MajorityExpectation(nodes).expectation.versions.nccl == "2.28.9"
 
 
 def test_rails_in_another_order_are_the_same():
     other = Rail(count=1, gpu="H100", nic="MT_2")
-    norm = Norm([node(rails=(RAIL, other)), node(rails=(other, RAIL)), node(rails=())])
+    norm = MajorityExpectation([node(rails=(RAIL, other)), node(rails=(other, RAIL)), node(rails=())])
 
     assert set(norm.expectation.rails) == {RAIL, other}
 
@@ -62,13 +64,13 @@ NODES = st.builds(
     gpu_models=st.dictionaries(WORDS, st.integers(0, 8), max_size=2),
     rails=st.lists(RAILS, max_size=2).map(tuple),
     firmware=st.dictionaries(WORDS, WORDS),
-    versions=st.builds(Versions, driver=st.none() | WORDS),
+    versions=st.builds(ExpectedVersions, driver=st.none() | WORDS),
 )
 
 
 @given(st.lists(NODES, min_size=1, max_size=5))
 def test_the_file_is_read_as_it_was_written(nodes):
-    norm = Norm(nodes)
+    norm = MajorityExpectation(nodes)
     text = write(norm.expectation, norm.open)
 
     assert parse(text) == norm.expectation

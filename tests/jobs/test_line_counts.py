@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from gdrkit.jobs.analyse import analyse
 from gdrkit.jobs.job import JobAnalysis, LogPosition
-from gdrkit.jobs.tally import Tally
-from gdrkit.jobs.wrapping import Unwrapper
+from gdrkit.jobs.line_counts import Tally
+from gdrkit.jobs.runtime_prefixes import Unwrapper
 from gdrkit.messages.nccl_records import Carrier
 from tests.jobs.samples import SAMPLES, info
 from tests.jobs.test_samples import analysed
