@@ -30,6 +30,7 @@ import warnings
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from datetime import datetime
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -66,7 +67,7 @@ def record(out: Path, inputs: Path, workers: int, only: str) -> int:
         outputs = [_one(fleet_run(inputs))] if any(label.startswith("fleet") for label, _ in calls) else []
         _fix_run(Path(scratch))
         with ProcessPoolExecutor(workers) as pool:
-            for label, output in (*outputs, *pool.map(_one, calls, chunksize=16)):
+            for label, output in chain(outputs, pool.map(_one, calls, chunksize=16)):
                 (out / label).write_text(_without_places(_without_moments(label, output, begun), places))
     return len(calls)
 
