@@ -13,9 +13,6 @@ from pathlib import Path
 
 from gdrkit.cli import GROUPS
 from gdrkit.cli.described import described
-from gdrkit.cli.schema import schema_of
-from gdrkit.jobs.document import NcclDocument
-from gdrkit.report.document import Report
 from gdrkit.report.glossary import glossary_page
 from gdrkit.report.pages import page, titles
 
@@ -48,8 +45,6 @@ def wanted() -> dict[Path, str]:
     files[CODES / "index.md"] = f"# Finding codes\n\n| layer | code | what it is |\n|---|---|---|\n{rows}"
     files[ROOT / "docs" / "glossary.md"] = glossary_page()
     files[ROOT / "docs" / "commands.md"] = commands_page()
-    files[ROOT / "src/gdrkit/report/report.schema.json"] = schema_of(Report, "gdrkit.report/1")
-    files[ROOT / "src/gdrkit/jobs/nccl.schema.json"] = schema_of(NcclDocument, "gdrkit.nccl/1")
     files[WORDS] = words_module()
     return files
 
