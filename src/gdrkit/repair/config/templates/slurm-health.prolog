@@ -10,7 +10,7 @@
 ## may call Slurm's commands: slurm.schedmd.com/prolog_epilog.html; Slurm itself drains a node where one fails.
 #? a job without GPUs does not need it
 [ -n "${SLURM_JOB_GPUS-}" ] || exit 0
-#? the exit code of gdr doctor: 2 is blocked, all others are none of that
+#? the exit code of gdr doctor: 2 is blocked, and any other leaves the node as it is
 code=0
 #? passive: it loads no module, sends nothing, and ends in time
 line=$(@QUOTED_GDR@ doctor --line --deadline 5 2>/dev/null) || code=$?
