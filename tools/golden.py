@@ -1,179 +1,54 @@
 """Record the output of every command for every test node, topology and log, and compare two recordings.
 
-    python -m tools.golden texts FOLDER                  once, before a change: extract the texts in tests
-    python -m tools.golden record OUT --inputs FOLDER    run every command; FOLDER was written by `texts`
+    python -m tools.golden freeze INPUTS                 once, before a change: write the inputs
+    python -m tools.golden record OUT --inputs INPUTS    run every command on them
     python -m tools.golden compare BEFORE AFTER          exit with 1 if any output differs
     python -m tools.golden compare --structure ...       ignore wording
 
 A change that moves code must keep every output byte for byte. A change of wording must keep exit codes, and
 JSON except for sentences. `record` runs each command in this process and stores its exit code, standard
-output and standard error. Commands that need a real machine (a live doctor, ssh, bench, prove, probe) are
-not recorded; tests and the lab cover them.
+output and standard error; moments since its start become NOW. Commands that need a real machine (a live
+doctor, bench, prove pair, probe, collect) are not recorded; tests and the lab cover them.
+
+Each tree records itself: `record` imports the `gdrkit` of the Python that runs it, and asks it what there is
+to record. The inputs are shared, so that a change of the tests takes nothing from a comparison.
 """
 
 from __future__ import annotations
 
 import argparse
-import ast
 import contextlib
 import difflib
-import hashlib
 import io
 import json
 import os
 import re
 import sys
+import tempfile
+import time
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
+from datetime import datetime
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).parent.parent
-TEXTS_OF = ("verdict", "facts", "rules", "cli", "loader", "explain", "jobs", "messages")
-"""Folders of tests whose string literals are pasted texts, logs and command outputs."""
-CATALOGUE = "src/gdrkit/messages"
-"""The catalogue of messages, whose string literals are lines of programs."""
-CONSUMERS = ("nccl", "ucx", "verbs")
-MODULES = ("nvidia_peermem", "nvidia", "mlx5_ib")
-STYLES = ("nagios", "npd", "slurm")
-KINDS = (
-    "modules-load", "modprobe", "gpu-operator", "network-operator", "machineconfig", "butane", "talos",
-    "cloud-init", "nccl-env", "udev", "systemd",
-)  # fmt: skip
-COMMANDS = (
-    "doctor", "explain", "nccl", "topo", "modprobe", "fix", "estimate", "bench", "prove", "collect", "probe",
-    "codes", "schema", "config", "completion",
-)  # fmt: skip
-DOCUMENTS = ("report", "explanation", "nccl", "topology", "estimate", "cost", "bench", "fix", "modprobe")
+from tools.golden_calls import RUN, Call, all_calls, fleet_run
+from tools.golden_inputs import ROOT, freeze
 
-Call = tuple[str, tuple[str, ...]]
-"""The name of a recording, and the arguments of `gdr`."""
-
-
-# -- inputs --------------------------------------------------------------------------------------------
-
-
-def freeze_texts(folder: Path) -> int:
-    """Write each long string literal of the tests to a file; return the number of files."""
-    texts = folder / "texts"
-    texts.mkdir(parents=True, exist_ok=True)
-    sources = [path for name in TEXTS_OF for path in (ROOT / "tests" / name).glob("*.py")]
-    for path in (*sources, *(ROOT / CATALOGUE).glob("*.py")):
-        for text in _literals(ast.parse(path.read_text("utf-8"))):
-            content = text.encode("utf-8", "replace")
-            (texts / f"{hashlib.sha1(content).hexdigest()[:12]}.txt").write_bytes(content)
-    return len(list(texts.iterdir()))
-
-
-def _literals(tree: ast.Module) -> Iterator[str]:
-    docstrings = {
-        id(node.body[0].value)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Module | ast.FunctionDef | ast.ClassDef)
-        and node.body
-        and isinstance(node.body[0], ast.Expr)
-    }
-    for node in ast.walk(tree):
-        match node:
-            case ast.Constant(value=str(text)) if len(text) > 30 and id(node) not in docstrings:
-                yield text
-
-
-def build_nodes(folder: Path, only: Sequence[str] = ()) -> dict[str, str]:
-    """Build each node of tests/evidence in a folder, or `only` these, once; return the paths by name."""
-    from tests.evidence_nodes import build, names
-
-    paths = {}
-    for name in only or names():
-        target, mark = folder / "nodes" / name, folder / "nodes" / f"{name}.path"
-        if not mark.exists():
-            target.mkdir(parents=True, exist_ok=True)
-            mark.write_text(str(build(name, target)))
-        path = mark.read_text()
-        paths[name] = str(ROOT / "tests" / "evidence" / name / Path(path).name) if "bundle" in path else path
-    return paths
-
-
-# -- calls ---------------------------------------------------------------------------------------------
-
-
-def calls_of_node(name: str, path: str) -> Iterator[Call]:
-    """Every command that takes a node, with the options that change what it reads."""
-    for consumer in CONSUMERS:
-        yield f"{name}.doctor.{consumer}.json", ("doctor", path, "--json", "--consumer", consumer)
-        yield f"{name}.fix.{consumer}.json", ("fix", path, "--json", "--consumer", consumer)
-    yield f"{name}.doctor.txt", ("doctor", path, "-v")
-    yield f"{name}.doctor.line", ("doctor", path, "--line")
-    for style in STYLES:
-        yield f"{name}.doctor.{style}", ("doctor", path, "-q", "--exit-style", style, "--require", "direct")
-    for module in MODULES:
-        yield f"{name}.modprobe.{module}.json", ("modprobe", module, path, "--json")
-        yield f"{name}.modprobe.{module}.txt", ("modprobe", module, path)
-    yield f"{name}.fix.txt", ("fix", path)
-    yield f"{name}.fix.module.json", ("fix", path, "--module", "--json")
-    for command in ("topo", "estimate"):
-        yield f"{name}.{command}.json", (command, path, "--json")
-        yield f"{name}.{command}.txt", (command, path)
-    yield f"{name}.topo.nccl.json", ("topo", path, "--json", "--nccl", "2.27.5")
-    yield f"{name}.cost.json", ("estimate", path, "--model", "llama-3-70b", "--tp", "16", "--json")
-    for kind in KINDS:
-        yield f"{name}.config.{kind}", ("config", kind, path, "--explain")
-
-
-def calls_of_text(path: Path, text: bool) -> Iterator[Call]:
-    """The commands that take a pasted text or a log."""
-    yield f"text-{path.name}.explain.json", ("explain", str(path), "--json")
-    yield f"text-{path.name}.nccl.json", ("nccl", str(path), "--json")
-    if text:
-        yield f"text-{path.name}.explain.txt", ("explain", str(path))
-        yield f"text-{path.name}.nccl.txt", ("nccl", str(path))
-        yield f"text-{path.name}.config-check", ("config", "check", str(path))
-
-
-def calls_of_topology(path: Path) -> Iterator[Call]:
-    """The commands that take a topology file."""
-    yield f"topo-{path.name}.json", ("topo", str(path), "--json")
-    yield f"topo-{path.name}.txt", ("topo", str(path))
-    for version in ("2.18.1", "2.23.4", "2.27.5", "2.30.7"):
-        yield f"topo-{path.name}.{version}", ("topo", str(path), "--nccl", version)
-    yield f"topo-{path.name}.estimate", ("estimate", str(path), "--json")
-
-
-def calls_without_input() -> Iterator[Call]:
-    """The commands without input: help, schemas, codes, completion, and the kinds of configuration."""
-    for command in COMMANDS:
-        yield f"help.{command}", (command, "--help")
-    yield "help", ("--help",)
-    for document in DOCUMENTS:
-        yield f"schema.{document}", ("schema", document)
-    yield "codes", ("codes",)
-    yield "codes.json", ("codes", "--json")
-    for path in sorted((ROOT / "docs" / "codes").glob("*.md")):
-        yield f"codes.{path.stem}", ("codes", path.stem)
-    for shell in ("bash", "zsh", "fish"):
-        yield f"completion.{shell}", ("completion", shell)
-    yield "config.list", ("config", "--list", "--explain")
-
-
-def all_calls(inputs: Path) -> list[Call]:
-    """Every call on every input."""
-    found = list(calls_without_input())
-    for name, path in build_nodes(inputs).items():
-        found += calls_of_node(name, path)
-    for path in sorted((inputs / "texts").iterdir()):
-        found += calls_of_text(path, text=True)
-    for path in sorted(ROOT.glob("tests/evidence/*/sos_commands/**/*.log")):
-        found += calls_of_text(path, text=False)
-    shared = Path(os.environ.get("GDRKIT_SHARED", ROOT.parent / "shared")) / "data"
-    for path in sorted(shared.rglob("*")):
-        if path.suffix == ".xml":
-            found += calls_of_topology(path)
-        elif path.suffix in (".txt", ".log", ".md") and path.stat().st_size < 2_000_000:
-            found += calls_of_text(path, text=False)
-    for path in sorted(ROOT.glob("tests/**/*.xml")):
-        found += calls_of_topology(path)
-    return found
+SSH = """#!/usr/bin/env python3
+import sys
+sys.stdin.buffer.read()
+with open(f"{records}/{{sys.argv[-2]}}.json") as file:
+    sys.stdout.write(file.read())
+"""
+"""A program in place of ssh: sends the record of the node that it is to reach."""
+MOMENT = re.compile(
+    r"(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d)(:\d\d)?( ?UTC|Z|[+]00:00)?|\b(1\d{9}(?:\.\d+)?|1\.\d+e[+]09)\b"
+)
+CLOCK = re.compile(r"^\d\d:\d\d:\d\d(?= )", re.MULTILINE)
+"""The time before a line of `gdr watch`."""
 
 
 # -- recording -----------------------------------------------------------------------------------------
@@ -181,14 +56,45 @@ def all_calls(inputs: Path) -> list[Call]:
 
 def record(out: Path, inputs: Path, workers: int, only: str) -> int:
     """Run every call and write its output to a file of its name; return the number of calls."""
-    calls = [call for call in all_calls(inputs) if re.search(only, call[0])]
     out.mkdir(parents=True, exist_ok=True)
     for old in out.iterdir():
         old.unlink()
-    with ProcessPoolExecutor(workers) as pool:
-        for label, output in pool.map(_one, calls, chunksize=16):
-            (out / label).write_text(_without_folders(output, inputs), "utf-8")
+    with tempfile.TemporaryDirectory(prefix="gdrkit-golden-") as scratch:
+        _prepare(Path(scratch), inputs)
+        begun = time.time()
+        calls = [call for call in all_calls(inputs) if re.search(only, call[0])]
+        places = {scratch: "SCRATCH", str(inputs): "INPUTS", str(ROOT): "ROOT", str(ROOT.parent): "ABOVE"}
+        outputs = [_one(fleet_run(inputs))] if any(label.startswith("fleet") for label, _ in calls) else []
+        _fix_run(Path(scratch))
+        with ProcessPoolExecutor(workers) as pool:
+            for label, output in chain(outputs, pool.map(_one, calls, chunksize=16)):
+                (out / label).write_text(_without_places(_without_moments(label, output, begun), places))
     return len(calls)
+
+
+def _prepare(scratch: Path, inputs: Path) -> None:
+    """Give every call the same surroundings: no colours, no terminal, UTC, kept runs and ssh of our own."""
+    program = scratch / "bin" / "ssh"
+    program.parent.mkdir()
+    program.write_text(SSH.format(records=inputs / "records"))
+    program.chmod(0o755)
+    for name in [name for name in os.environ if name.startswith(("NCCL_", "UCX_", "GDR"))]:
+        del os.environ[name]
+    os.environ |= {
+        "PATH": f"{program.parent}{os.pathsep}{os.environ['PATH']}",
+        "XDG_STATE_HOME": str(scratch / "state"), "TZ": "UTC", "COLUMNS": "100",
+        "NO_COLOR": "1", "LC_ALL": "C.UTF-8",
+    }  # fmt: skip
+    time.tzset()
+
+
+def _fix_run(scratch: Path) -> None:
+    """Give the run that was kept a name, a start and a duration that do not change."""
+    for kept in scratch.glob("state/gdrkit/fleet/*.json"):
+        run = json.loads(kept.read_bytes())
+        run |= {"started": f"{RUN[:4]}-01-01T00:00:00Z", "seconds": 1.0}
+        kept.unlink()
+        kept.with_name(f"{RUN}.json").write_text(json.dumps(run))
 
 
 def _one(call: Call) -> tuple[str, str]:
@@ -208,12 +114,32 @@ def _one(call: Call) -> tuple[str, str]:
     return label, f"exit {code}\n--- out\n{out.getvalue()}--- err\n{error.getvalue()}"
 
 
-def _without_folders(output: str, inputs: Path) -> str:
-    """The output with placeholders for the folders of this checkout and of the inputs."""
-    output = re.sub(r'"generated(_at)?":"[^"]*"', '"generated":"-"', output)
-    return (
-        output.replace(str(inputs), "INPUTS").replace(str(ROOT), "ROOT").replace(str(ROOT.parent), "ABOVE")
-    )
+def _without_moments(label: str, output: str, begun: float) -> str:
+    """The output with NOW for each moment since the recording began; moments in evidence stay."""
+
+    def now(found: re.Match[str]) -> str:
+        if found[5]:
+            moment, slack = float(found[5]), 1.0
+        else:
+            moment = datetime.fromisoformat(f"{found[1]}T{found[2]}{found[3] or ':00'}+00:00").timestamp()
+            slack = 60.0
+        return "NOW" if begun - slack <= moment <= time.time() + 1 else found[0]
+
+    def checked(found: re.Match[str]) -> str:
+        try:
+            return now(found)
+        except ValueError:  # looks like a moment, such as 2026-13-40 25:61
+            return found[0]
+
+    output = MOMENT.sub(checked, output)
+    return CLOCK.sub("NOW", output) if label.startswith("watch") else output
+
+
+def _without_places(output: str, places: dict[str, str]) -> str:
+    """The output with placeholders for folders: this checkout, the inputs, this recording."""
+    for path, name in places.items():
+        output = output.replace(path, name)
+    return output
 
 
 # -- comparing -----------------------------------------------------------------------------------------
@@ -272,10 +198,10 @@ def main(arguments: list[str] | None = None) -> int:
         prog="python -m tools.golden", description=(__doc__ or "").split("\n")[0]
     )
     verbs = parser.add_subparsers(dest="verb", required=True)
-    verbs.add_parser("texts").add_argument("folder", type=Path)
+    verbs.add_parser("freeze", help="write the inputs").add_argument("folder", type=Path)
     recording = verbs.add_parser("record")
     recording.add_argument("out", type=Path)
-    recording.add_argument("--inputs", type=Path, required=True, help="folder that `texts` wrote")
+    recording.add_argument("--inputs", type=Path, required=True, help="folder that `freeze` wrote")
     recording.add_argument("--only", default="", metavar="PATTERN", help="record only names that match")
     recording.add_argument("--workers", type=int, default=os.cpu_count() or 1)
     comparing = verbs.add_parser("compare")
@@ -284,11 +210,14 @@ def main(arguments: list[str] | None = None) -> int:
     comparing.add_argument("--structure", action="store_true", help="ignore sentences in JSON, and text")
     comparing.add_argument("--lines", type=int, default=12, help="lines to show of each difference")
     options = parser.parse_args(arguments)
-    if options.verb == "texts":
-        sys.stdout.write(f"{freeze_texts(options.folder)} texts\n")
+    if options.verb == "freeze":
+        found = freeze(options.folder.resolve())
+        sys.stdout.write(", ".join(f"{count} {kind}" for kind, count in found.items()) + "\n")
         return 0
     if options.verb == "record":
-        sys.stdout.write(f"{record(options.out, options.inputs, options.workers, options.only)} outputs\n")
+        sys.stdout.write(
+            f"{record(options.out, options.inputs.resolve(), options.workers, options.only)} outputs\n"
+        )
         return 0
     found = list(differences(options.before, options.after, options.structure))
     for name, rows in found:

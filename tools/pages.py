@@ -1,23 +1,41 @@
-"""Write the generated files: a page for each finding code, the glossary, the published JSON Schemas.
+"""Write the generated files: a page for each finding code, the glossary, the commands, the ordinary words.
 
 `uv run python tools/pages.py` writes them; with --check it only lists outdated files, and exits 1 if any.
 """
 
 from __future__ import annotations
 
+import ast
+import re
 import sys
+import textwrap
 from pathlib import Path
 
 from gdrkit.cli import GROUPS
 from gdrkit.cli.described import described
-from gdrkit.cli.schema import schema_of
-from gdrkit.jobs.document import NcclDocument
-from gdrkit.report.document import Report
 from gdrkit.report.glossary import glossary_page
 from gdrkit.report.pages import page, titles
 
 ROOT = Path(__file__).parent.parent
 CODES = ROOT / "docs" / "codes"
+WORDS = ROOT / "src" / "gdrkit" / "agent" / "collect" / "ordinary_words.py"
+READERS = ("facts", "loader", "messages")
+"""Packages whose texts are words of evidence: paths, keys, lines of programs."""
+WORD = re.compile(r"(?<![a-z0-9])[a-z]{5,}(?![a-z0-9])")
+"""A shorter one is left alone anyway: is_identifying() in agent/collect/anonymize.py."""
+WORDS_MODULE = '''"""Words that are common in kernel logs and settings, or that gdrkit looks for in evidence.
+
+As names of machines or users they identify nothing, and replacing them would destroy the text: on a machine
+called `options`, modprobe.d would have no options. Written by tools/pages.py; others are in usual_words.py.
+"""
+
+from .usual_words import USUAL
+
+_WORDS = """
+{words}
+"""
+ORDINARY = USUAL.union(_WORDS.split())
+'''
 
 
 def wanted() -> dict[Path, str]:
@@ -27,9 +45,32 @@ def wanted() -> dict[Path, str]:
     files[CODES / "index.md"] = f"# Finding codes\n\n| layer | code | what it is |\n|---|---|---|\n{rows}"
     files[ROOT / "docs" / "glossary.md"] = glossary_page()
     files[ROOT / "docs" / "commands.md"] = commands_page()
-    files[ROOT / "src/gdrkit/report/report.schema.json"] = schema_of(Report, "gdrkit.report/1")
-    files[ROOT / "src/gdrkit/jobs/nccl.schema.json"] = schema_of(NcclDocument, "gdrkit.nccl/1")
+    files[WORDS] = words_module()
     return files
+
+
+def words_module() -> str:
+    """The module of the words that readers of evidence have in their texts."""
+    words: set[str] = set()
+    for reader in READERS:
+        for path in (ROOT / "src" / "gdrkit" / reader).rglob("*.py"):
+            words |= words_of(path.read_text("utf-8"))
+    indent = " " * 4
+    listed = textwrap.fill(" ".join(sorted(words)), 108, initial_indent=indent, subsequent_indent=indent)
+    return WORDS_MODULE.format(words=listed)
+
+
+def words_of(source: str) -> set[str]:
+    """The words in the texts of a module, without its docstrings."""
+    tree = ast.parse(source)
+    documentation = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    words: set[str] = set()
+    for node in ast.walk(tree):
+        match node:
+            case ast.Constant(value=str() | bytes() as text) if id(node) not in documentation:
+                decoded = text.decode("latin-1") if isinstance(text, bytes) else text
+                words.update(WORD.findall(decoded.lower()))
+    return words
 
 
 def commands_page() -> str:

@@ -132,3 +132,64 @@ def test_the_schema_of_a_plan_rejects_what_fix_does_not_write(where, value):
     jsonschema.validate(document, schema)
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate(broken(document, where, value), schema)
+
+
+# -- keys that stay --------------------------------------------------------------------------------
+
+KEPT = Path(__file__).with_name("kept_keys.txt")
+
+
+def kept_keys() -> dict[str, dict[str, set[str]]]:
+    """The keys of each document in kept_keys.txt, by the place of their object."""
+    found: dict[str, dict[str, set[str]]] = {}
+    for line in KEPT.read_text("utf-8").splitlines():
+        if line.startswith("gdrkit."):
+            found[line] = {}
+        elif line and not line.startswith("#"):
+            place, _, keys = line.partition(": ")
+            found[list(found)[-1]][place] = set(keys.split())
+    return found
+
+
+def keys_by_place(schema):
+    """The keys of each object of a schema; NAME stands for any key, and [] for any item."""
+    found: dict[str, set[str]] = {}
+
+    def walk(part, place, above):
+        if "$ref" in part:
+            name = part["$ref"].rpartition("/")[2]
+            if name not in above:
+                walk(schema["$defs"][name], place, {*above, name})
+        for key, below in part.get("properties", {}).items():
+            found.setdefault(place, set()).add(key)
+            walk(below, key if place == "." else f"{place}.{key}", above)
+        for word, step in (("additionalProperties", ".NAME"), ("items", "[]")):
+            if isinstance(part.get(word), dict):
+                walk(part[word], f"{place}{step}", above)
+        for word in ("anyOf", "oneOf", "allOf"):
+            for choice in part.get(word, ()):
+                walk(choice, place, above)
+
+    walk(schema, ".", frozenset())
+    return found
+
+
+@pytest.mark.parametrize("name", ["gdrkit.report/1", "gdrkit.nccl/1"])
+def test_no_key_of_a_document_vanishes_and_a_new_one_is_written_down(name, capsys):
+    """Programs read these keys. A new key goes to kept_keys.txt, and stays from then on."""
+    assert main(["schema", name.removeprefix("gdrkit.").removesuffix("/1")]) == 0
+    schema = json.loads(capsys.readouterr().out)
+
+    assert schema["title"] == name
+    assert keys_by_place(schema) == kept_keys()[name]
+
+
+@pytest.mark.parametrize("name", ["gdrkit.report/1", "gdrkit.nccl/1"])
+def test_a_key_that_vanishes_is_noticed_wherever_it_stands(name, capsys):
+    main(["schema", name.removeprefix("gdrkit.").removesuffix("/1")])
+    schema = json.loads(capsys.readouterr().out)
+    for struct in schema["$defs"].values():
+        for key in list(struct.get("properties", ())):
+            below = struct["properties"].pop(key)
+            assert keys_by_place(schema) != kept_keys()[name], key
+            struct["properties"][key] = below

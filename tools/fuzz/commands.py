@@ -16,7 +16,7 @@ from pathlib import Path
 from tools.fuzz.altering import altered
 from tools.fuzz.corpus import Corpus
 from tools.fuzz.target import Broken
-from tools.golden import KINDS, MODULES
+from tools.golden_calls import MODULES, configurations
 
 CODES = {0, 1, 2, 3, 64, 66, 73, 74, 75, 77}
 """The exit codes of `gdr`, without 70."""
@@ -26,7 +26,7 @@ ON_NODE: tuple[tuple[str, ...], ...] = (
     *(("modprobe", module) for module in MODULES), ("topo",),
     ("topo", "--write-nccl-xml"), ("topo", "--dot"), ("topo", "--svg"), ("report", "-o", "-"), ("expect",),
     ("estimate",), ("estimate", "--model", "llama-3-70b", "--tp", "16"), ("fix",), ("fix", "--module"),
-    *(("config", kind) for kind in KINDS),
+    *(("config", kind) for kind in dict(configurations())),
 )  # fmt: skip
 ON_TEXT: tuple[tuple[str, ...], ...] = (
     ("explain",), ("explain", "-v"), ("nccl",), ("nccl", "--json"), ("config", "check"), ("topo",),

@@ -6,7 +6,8 @@ import functools
 from collections.abc import Iterable
 from pathlib import Path
 
-from tools.golden import KINDS, ROOT, build_nodes, freeze_texts
+from tools.golden_calls import configurations
+from tools.golden_inputs import ROOT, build_nodes, freeze_texts
 
 LARGEST = 1 << 16
 """Larger files are cut to this size, so that thousands of inputs a second are possible."""
@@ -26,7 +27,7 @@ class Corpus:
 
         freeze_texts(self.folder)
         found = [*(self.folder / "texts").iterdir(), *ROOT.glob("tests/**/*.xml")]
-        for kind in KINDS:
+        for kind in dict(configurations()):
             (self.folder / f"{kind}.conf").write_text(run(("config", kind))[1])
             found.append(self.folder / f"{kind}.conf")
         return tuple(sorted(found))

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import ast
 import re
-from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tools.pages import words_of
 
-import gdrkit
 from gdrkit.agent.collect.anonymize import Anonymizer, is_identifying
 from gdrkit.agent.collect.identity import names
 from gdrkit.agent.collect.ordinary_words import ORDINARY
@@ -171,31 +169,24 @@ def test_a_known_address_is_replaced_without_separators_too(collected, root):
 # -- names that are words --------------------------------------------------------------------------
 
 
-def test_the_words_that_readers_look_for_are_ordinary():
+@pytest.mark.parametrize(
+    ("word", "is_ordinary"),
+    [
+        ("options", True),  # a reader looks for it
+        ("invoking", True),  # a message of the kernel has it
+        ("localhost", True),
+        ("mozart", False),
+    ],
+)
+def test_a_word_that_readers_look_for_names_no_machine(word, is_ordinary):
     """A machine called `options` must keep its options."""
-    package = Path(gdrkit.__file__).parent
-    words = set()
-    for folder in ("facts", "loader", "messages"):
-        for path in package.joinpath(folder).rglob("*.py"):
-            words |= words_of(path.read_text())
-
-    assert sorted(words - ORDINARY) == [], "add them to agent/collect/ordinary_words.py"
+    assert (word in ORDINARY) is is_ordinary
+    assert is_identifying(word) is not is_ordinary
 
 
-def words_of(source: str) -> set[str]:
-    """Words of five letters or more in the texts of a module, without its docstrings."""
-    tree = ast.parse(source)
-    documentation = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-    words = set()
-    for node in ast.walk(tree):
-        if (
-            isinstance(node, ast.Constant)
-            and isinstance(node.value, str | bytes)
-            and id(node) not in documentation
-        ):
-            text = node.value.decode("latin-1") if isinstance(node.value, bytes) else str(node.value)
-            words |= set(re.findall(r"(?<![a-z0-9])[a-z]{5,}(?![a-z0-9])", text.lower()))
-    return words
+def test_words_are_taken_from_texts_and_not_from_documentation():
+    source = '"""A docstring."""\nPATH = "etc/Modprobe.d/x"\nFORM = b"signer"  # a comment\n'
+    assert words_of(source) == {"modprobe", "signer"}
 
 
 @pytest.mark.parametrize("name", ["node", "gpu", "options", "blacklist", "install", "firmware", "error"])

@@ -19,7 +19,6 @@ from gdrkit.cli.export import encoded
 from gdrkit.diagnosis import diagnose
 from gdrkit.evidence.target import open_host
 from gdrkit.repair.config import ConfigRequest, generate
-from gdrkit.repair.config.node_problem import ARGUMENTS, CONDITION, DEADLINE_S, PLUGIN, TIMEOUT_S
 from gdrkit.repair.config.output import ConfigOutput, rendered
 from gdrkit.report.metrics import node_metrics
 from tests.cli.test_streams import GDR
@@ -266,6 +265,9 @@ def test_a_prolog_fails_on_a_blocked_node_and_calls_no_command_of_slurm(tmp_path
 # -- node-problem-detector ---------------------------------------------------------------------------
 
 
+PLUGIN = "/custom-config/gdrkit.sh"
+
+
 def seconds(duration: str) -> int:
     """A duration of Go with one unit: time.ParseDuration."""
     return int(duration[:-1]) * {"s": 1, "m": 60, "h": 3600}[duration[-1]]
@@ -285,8 +287,9 @@ def test_node_problem_detector_takes_the_configuration():
     document = json.loads(text_of("npd"))
     validated(document)
     (rule,) = document["rules"]
-    assert (rule["condition"], rule["path"]) == (CONDITION, PLUGIN)
-    assert DEADLINE_S < TIMEOUT_S == seconds(document["pluginConfig"]["timeout"])
+    assert rule["path"] == PLUGIN
+    (deadline_s,) = re.findall(r"--deadline (\d+)", text_of("npd", "plugin"))
+    assert int(deadline_s) < seconds(rule["timeout"]) == seconds(document["pluginConfig"]["timeout"])
     for wrong in (
         {"timeout": "6s"},
         {"condition": "Other"},
@@ -335,7 +338,7 @@ def test_in_a_container_the_hosts_gdr_is_run(tmp_path):
     assert (tmp_path / "asked").read_text().split() == [
         str(tmp_path / "root"),
         str(tmp_path / "gdr"),
-        *ARGUMENTS,
+        *["doctor", "--line", "--exit-style", "npd", "--deadline", "4"],
     ]
 
 

@@ -11,15 +11,13 @@ from gdrkit.repair.config import (
     containers,
     declared,
     imex,
-    metrics_files,
     nccl_env,
-    node_problem,
     operators,
     program_env,
-    slurm_health,
 )
 from gdrkit.repair.config.output import ConfigOutput, ConfigRefused
 from gdrkit.repair.config.request import ConfigRequest
+from gdrkit.repair.config.template import filled
 
 __all__ = ["KINDS", "ConfigKind", "ConfigOutput", "ConfigRefused", "ConfigRequest", "generate"]
 
@@ -31,6 +29,17 @@ class ConfigKind(Struct, frozen=True):
     title: str
     write: Callable[[ConfigRequest], ConfigOutput | ConfigRefused]
     forms: tuple[str, ...] = ()
+
+
+def _systemd(request: ConfigRequest) -> ConfigOutput | ConfigRefused:
+    if request.form.startswith("export"):
+        return filled("systemd", request.form, request)
+    return boot_files.acs_systemd(request)
+
+
+def _same_for_every_node(name: str, title: str, *forms: str) -> ConfigKind:
+    """A kind whose forms are templates; the first is the default."""
+    return ConfigKind(name, title, lambda request: filled(name, request.form or forms[0], request), forms)
 
 
 KINDS = {
@@ -71,24 +80,20 @@ KINDS = {
         ConfigKind(
             "systemd",
             "systemd unit that clears ACS redirection, or a service and timer for gdr export",
-            metrics_files.systemd,
-            metrics_files.SYSTEMD_FORMS,
+            _systemd,
+            ("acs", "export-service", "export-timer"),
         ),
-        ConfigKind(
-            "alerts",
-            "Prometheus alerts on the metrics of gdr export",
-            metrics_files.alerts,
-            metrics_files.ALERT_FORMS,
+        _same_for_every_node(
+            "alerts", "Prometheus alerts on the metrics of gdr export", "rules", "prometheusrule"
         ),
-        ConfigKind(
-            "slurm-health",
-            "Slurm scripts that drain a blocked node",
-            slurm_health.slurm_health,
-            slurm_health.FORMS,
+        _same_for_every_node(
+            "slurm-health", "Slurm scripts that drain a blocked node", "health", "prolog", "epilog"
         ),
-        ConfigKind("npd", "plugin for node-problem-detector", node_problem.npd, node_problem.FORMS),
+        _same_for_every_node("npd", "plugin for node-problem-detector", "config", "plugin"),
         ConfigKind(
-            "daemonset", "DaemonSet that sets a node condition in Kubernetes", node_problem.daemonset
+            "daemonset",
+            "DaemonSet that sets a node condition in Kubernetes",
+            lambda request: filled("daemonset", "yaml", request),
         ),
     )
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from base64 import b64encode
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from gdrkit.facts.kernel import architecture
 from gdrkit.repair.config.boot_files import (
@@ -16,9 +17,10 @@ from gdrkit.repair.config.boot_files import (
     state_of_dmabuf,
 )
 from gdrkit.repair.config.nccl_env import conf_text
-from gdrkit.repair.config.output import ConfigOutput, ConfigRefused, OutputLine
+from gdrkit.repair.config.output import ConfigOutput, ConfigRefused
 from gdrkit.repair.config.request import ConfigRequest, PathChoice, ask, choose, choose_declared
-from gdrkit.repair.config.yaml_writer import Field, Items, Literal, Value, documents, lines
+from gdrkit.repair.config.template import filled
+from gdrkit.repair.config.yaml_writer import Field, Items, Literal, lines
 from gdrkit.repair.platforms import file_contents
 from gdrkit.verdict.path_state import State
 
@@ -194,16 +196,6 @@ def butane(request: ConfigRequest) -> ConfigOutput | ConfigRefused:
 # -- Talos -------------------------------------------------------------------------------------------
 
 TALOS_FORMS = ("machine", "documents", "schematic")
-TALOS_MODULES = (
-    ("nvidia", "GPU driver, from the extension (gdr config talos --form schematic)"),
-    ("nvidia_uvm", "needed by CUDA"),
-    ("nvidia_drm", "creates the GPU's device nodes"),
-    ("nvidia_modeset", "needed by nvidia_drm"),
-    ("mlx5_core", "NIC driver; a module in Talos's kernel"),
-    ("mlx5_ib", "RDMA driver of the NIC; registers dma-bufs"),
-    ("ib_uverbs", "provides /dev/infiniband to programs"),
-)
-"""Source: siderolabs/extensions and siderolabs/pkgs, the NVIDIA and kernel recipes."""
 NO_PEERMEM = (
     "nvidia_peermem cannot work on Talos: its kernel has no peer-memory API, no extension provides an OFED, "
     "and the kernel rejects other modules (module.sig_enforce=1)"
@@ -214,63 +206,14 @@ def talos(request: ConfigRequest) -> ConfigOutput | ConfigRefused:
     """Talos: modules to load, or the schematic of an image with the open driver. For dma-buf only."""
     if request.path == "peermem":
         return ConfigRefused(kind="talos", why=NO_PEERMEM, instead="use dma-buf: gdr config talos")
-    form = request.form or "machine"
-    title, file, use = _TALOS[form]
-    body = {"machine": _talos_machine, "documents": _talos_documents, "schematic": _talos_schematic}
-    return ConfigOutput(
-        kind="talos", form=form, title=title, file=file, use=use, lines=body[form](),
-        notes=(NO_PEERMEM, *_impossible_here(request)),
-    )  # fmt: skip
+    found = filled("talos", request.form or TALOS_FORMS[0], request)
+    return replace(found, notes=(NO_PEERMEM, *_impossible_here(request)))
 
 
 def _impossible_here(request: ConfigRequest) -> tuple[str, ...]:
     if state_of_dmabuf(request) is State.IMPOSSIBLE:
         return ("this node's hardware does not support dma-buf",)
     return ()
-
-
-_TALOS = {
-    "machine": (
-        "kernel modules for GPUDirect RDMA on Talos up to 1.13 (for 1.14 and newer: --form documents)",
-        "talos-patch.yaml", "talosctl patch machineconfig --patch @talos-patch.yaml",
-    ),
-    "documents": (
-        "kernel modules for GPUDirect RDMA on Talos 1.14 and newer",
-        "talos-modules.yaml", "talosctl patch machineconfig --patch @talos-modules.yaml",
-    ),
-    "schematic": (
-        "Talos image with NVIDIA's open kernel modules",
-        "schematic.yaml",
-        "curl -X POST --data-binary @schematic.yaml https://factory.talos.dev/schematics; "
-        "install factory.talos.dev/metal-installer/<id>:<Talos version>",
-    ),
-}  # fmt: skip
-
-
-def _talos_machine() -> tuple[OutputLine, ...]:
-    modules: tuple[Value, ...] = tuple((Field("name", name, why),) for name, why in TALOS_MODULES)
-    return lines((Field("machine", (Field("kernel", (Field("modules", Items(modules)),)),)),))
-
-
-def _talos_documents() -> tuple[OutputLine, ...]:
-    return documents(
-        *(
-            (Field("apiVersion", "v1alpha1"), Field("kind", "KernelModuleConfig"), Field("name", name, why))
-            for name, why in TALOS_MODULES
-        )
-    )
-
-
-def _talos_schematic() -> tuple[OutputLine, ...]:
-    extensions = Items(
-        (
-            "siderolabs/nvidia-open-gpu-kernel-modules-lts",
-            "siderolabs/nvidia-container-toolkit-lts",
-        )
-    )
-    why = "both -lts, or both -production for the newer driver; nonfree-kmod-nvidia has no dma-buf"
-    system = Field("systemExtensions", (Field("officialExtensions", extensions, why),))
-    return lines((Field("customization", (system,)),))
 
 
 # -- cloud-init --------------------------------------------------------------------------------------

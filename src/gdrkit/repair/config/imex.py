@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from gdrkit.facts.nvlink_fabric import rack_gpus
-from gdrkit.repair.config.containers import TEMPLATE
 from gdrkit.repair.config.output import ConfigOutput, ConfigRefused, OutputLine
 from gdrkit.repair.config.request import ConfigRequest, ask
-from gdrkit.repair.config.yaml_writer import Field, lines
+from gdrkit.repair.config.template import filled
 
 FORMS = ("compute-domain", "nodes-config")
 NODES_CONFIG = "/etc/nvidia-imex/nodes_config.cfg"
@@ -19,7 +18,7 @@ def imex(request: ConfigRequest) -> ConfigOutput | ConfigRefused:
         return ConfigRefused(
             kind="imex", why="no GPU of this node is in a fabric with other hosts (no-mnnvl)"
         )
-    return _nodes(request) if request.form == "nodes-config" else _domain(request)
+    return _nodes(request) if request.form == "nodes-config" else filled("imex", FORMS[0], request)
 
 
 def _nodes(request: ConfigRequest) -> ConfigOutput | ConfigRefused:
@@ -41,32 +40,3 @@ def _nodes(request: ConfigRequest) -> ConfigOutput | ConfigRefused:
         notes=("the daemons need one version, and their ports through the firewall",),
         commentable=False,
     )
-
-
-def _domain(request: ConfigRequest) -> ConfigOutput:
-    del request
-    why_nodes = "0: the pods that claim a channel make the domain; older drivers wait for this many hosts"
-    channel = Field("channel", (Field("resourceClaimTemplate", (Field("name", TEMPLATE, WHY_NAME),)),))
-    return ConfigOutput(
-        kind="imex",
-        form="compute-domain",
-        title="ComputeDomain of NVIDIA's DRA driver: one for each job",
-        file="compute-domain.yaml",
-        use="kubectl apply -f compute-domain.yaml, in the namespace of the job; its pods claim a channel as "
-        "gdr config container --form kubernetes shows",
-        lines=lines(
-            (
-                Field("apiVersion", "resource.nvidia.com/v1beta1"),
-                Field("kind", "ComputeDomain"),
-                Field("metadata", (Field("name", "gdrkit"),)),
-                Field("spec", (Field("numNodes", 0, why_nodes), channel)),
-            )
-        ),
-        notes=(
-            "the DRA driver starts the IMEX daemon itself: disable nvidia-imex of the host",
-            "all pods of the job must be in one clique: the label nvidia.com/gpu.clique of their nodes",
-        ),
-    )
-
-
-WHY_NAME = "the driver makes this template; pods name it to get /dev/nvidia-caps-imex-channels/channel0"

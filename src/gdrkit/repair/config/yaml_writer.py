@@ -44,16 +44,6 @@ def lines(fields: tuple[Field, ...]) -> tuple[OutputLine, ...]:
     return tuple(_mapping(fields, ""))
 
 
-def documents(*each: tuple[Field, ...]) -> tuple[OutputLine, ...]:
-    """The lines of several documents in one stream."""
-    out: list[OutputLine] = []
-    for fields in each:
-        if out:
-            out.append(OutputLine("---"))
-        out += lines(fields)
-    return tuple(out)
-
-
 def scalar(value: str | int | bool) -> str:
     """A scalar as YAML, quoted if a reader could take it for another type or value."""
     if isinstance(value, bool):
