@@ -26,6 +26,7 @@ REASONS = {
     'if [ "$code"': "unknown, wrong usage, and a gdr that is missing or killed never drain a node",
     "shown=": "if Slurm does not answer, slurmd logs the error",
     "state=${shown": "such as IDLE+DRAIN",
+    "case $node": "to scontrol, ALL is every node, and a name with brackets or commas is a list",
     "case": "a node that is drained or down already keeps its reason",
     "scontrol update": "running jobs go on; an administrator resumes the node",
     '[ -n "${SLURM_JOB_GPUS': "a job without GPUs does not need it",
@@ -78,6 +79,7 @@ def _health(request: ConfigRequest) -> tuple[str, str, str]:
         "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/opt/slurm/bin\n"
         "export PATH\n"
         "node=${SLURMD_NODENAME:-$(hostname -s)}\n"
+        'case $node in [Aa][Ll][Ll] | *[!A-Za-z0-9._-]* | "") exit 1 ;; esac\n'
         f"{_judge(request, HEALTH_DEADLINE_S)}"
         'shown=$(scontrol --oneliner show node "$node") || exit 1\n'
         'state=${shown#* State=}\n'
