@@ -10,10 +10,11 @@ from gdrkit.evidence import Host
 from gdrkit.evidence.errors import TargetError
 from gdrkit.facts.expectation import Supplied
 from gdrkit.fleet.document import WELL, NodeRow, Standing
-from gdrkit.fleet.hostlist import NAME_LIMIT, is_name
+from gdrkit.fleet.hostlist import NAME_LIMIT, is_own_name, is_same_name, means_one_node
+from gdrkit.fleet.launcher import KUBERNETES
 from gdrkit.fleet.port_rows import port_rows, settings_of
 from gdrkit.fleet.traits import traits_of
-from gdrkit.node import Node
+from gdrkit.node import Node, if_missing
 from gdrkit.report.answers import deciding, in_words, missing_of
 from gdrkit.report.document import Report
 from gdrkit.rules.expectation import COMPARISONS
@@ -56,6 +57,7 @@ def row_of(node: Node, report: Report, target: str, name: str = "") -> NodeRow:
         traits=traits_of(node, report),
         ports=port_rows(node),
         settings=settings_of(node),
+        calls_itself=_calls_itself(node, report, target, name) if name else "",
         jobs=job_ways(node),
     )
 
@@ -112,11 +114,26 @@ def reason_of(error: BaseException) -> str:
     return f"internal error: {type(error).__name__}: {error}"
 
 
+def _calls_itself(node: Node, report: Report, target: str, asked: str) -> str:
+    """The node's own name if it is another one than it was asked by; "" also if it is not known.
+
+    In a Pod, the kernel's name is the Pod's; that of the node is in its file."""
+    by_kernel = "" if target.startswith(f"{KUBERNETES}://") else report.node.hostname
+    own = in_a_line(by_kernel or if_missing("", node.text, "etc/hostname"))
+    return "" if not own or is_same_name(asked, own) else own
+
+
 def called(hostname: str, target: str) -> str:
-    """A name for a node that a hostlist can hold: its host name, else that of its file."""
-    for name in (hostname.strip(), basename(target)):
-        if name and is_name(name):
-            return name
+    """A name for a node that a hostlist can hold: its host name if that means this node alone, else the name
+    of its file or folder."""
+    if is_own_name(hostname.strip()):
+        return hostname.strip()
+    name = basename(target)
+    return name if means_one_node(name) else made_up(target)
+
+
+def made_up(target: str) -> str:
+    """A name for a node that has no usable one."""
     letters = (letter if letter.isascii() and letter.isalnum() else "_" for letter in basename(target))
     return ("node_" + "".join(letters))[:NAME_LIMIT]
 
