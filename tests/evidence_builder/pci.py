@@ -9,7 +9,9 @@
 
 Indentation shows the tree. Attributes: `link` (the current link), `max` (the largest supported one), `acs`
 (the bits that are set; `acs=absent` for a port without the capability), `numa`, `mrrs` in bytes, `ats=on`,
-`driver=none`, `group` for the IOMMU group, and those that tests/evidence_builder/rdma.py reads.
+`driver=none`, `group` for the IOMMU group, `answers=no` for a device whose configuration space reads as
+ones, `id=ffff` for a virtual function without an id of its own, `power` (D0, D3cold), and those that
+tests/evidence_builder/rdma.py reads.
 Source of names and formats: Linux drivers/pci/pci-sysfs.c, Documentation/ABI/testing/sysfs-bus-pci."""
 
 from __future__ import annotations
@@ -184,12 +186,19 @@ def _write(tree: Tree, device: Device, spec: Mapping[str, Any], bars: list[Bar],
         tree.link(f"sys/bus/pci/drivers/{driver}/{device.address}", at)
     tree.file(f"{at}/resource", _resource(bars))
     link = link_of(device)
+    answers = device.attributes.get("answers") != "no"
     if link is not None:
-        tree.line(f"{at}/current_link_speed", f"{link.current_speed} GT/s PCIe")
-        tree.line(f"{at}/current_link_width", link.current_width)
+        tree.line(
+            f"{at}/current_link_speed", f"{link.current_speed} GT/s PCIe" if answers else "Unknown"
+        )  # of ones, drivers/pci/pci-sysfs.c prints this
+        tree.line(f"{at}/current_link_width", link.current_width if answers else 63)
         tree.line(f"{at}/max_link_speed", f"{link.max_speed} GT/s PCIe")
         tree.line(f"{at}/max_link_width", link.max_width)
-    space = config_space.build(_space(device, bars, link))
+    if "power" in device.attributes:
+        tree.line(f"{at}/power_state", device.attributes["power"])
+    space = config_space.build(_space(device, bars, link)) if answers else b"\xff" * 4096
+    if device.attributes.get("id") == "ffff":
+        space = b"\xff" * 4 + space[4:]
     tree.file(
         f"{at}/config", space if root else space[:64]
     )  # pci-sysfs.c gives 64 bytes without CAP_SYS_ADMIN

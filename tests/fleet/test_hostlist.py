@@ -4,7 +4,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gdrkit.fleet.hostlist import NODES_LIMIT, expand, fold, natural
+from gdrkit.fleet.hostlist import (
+    NODES_LIMIT,
+    expand,
+    fold,
+    is_own_name,
+    is_same_name,
+    means_one_node,
+    natural,
+)
 from gdrkit.formats.errors import FormatError
 
 
@@ -107,3 +115,61 @@ def test_a_list_that_names_the_same_nodes_again_and_again_is_refused():
     with pytest.raises(FormatError, match="more than 100000 nodes"):
         expand("n[1-100000]," * 1000)
     assert len(expand("n[1-50000],n[1-50000]")) == 50_000
+
+
+SPECIAL = (
+    "ALL", "all", "All", "DEFAULT", "default", "ungrouped", "localhost", "LOCALHOST", "localhost.",
+    "localhost.localdomain", "localhost6", "ip6-localhost", "x.localhost", "gpu1.localhost.localdomain",
+)  # fmt: skip
+"""Names that scontrol, Ansible or ssh take for something else than a node of this name."""
+MORE_THAN_A_NAME = (
+    "n[1-3]", "n[1", "@group", "@*", "root@gpu1", "!x", "-x", "--all", "a,b", "a b", "a\tb", "a\nb", "n%h",
+    "&x", "^x", "^/etc/hosts", "~x", "*", "n?", "x;y", "$(x)", "`x`", "a/b", "n:22", "::1", "x.", ".x",
+    "a..b", "",
+    "127.0.0.1", "127.1", "10.0.0.5", "2130706433", "0x7f000001", "0X7f.1", "é1", "n" * 254,
+)  # fmt: skip
+"""What a node may call itself to be taken for several, for another one or for an option."""
+ORDINARY = (
+    "gpu1", "all-1", "ALLEN", "alls", "all.example.com", "default1", "localhost1", "mylocalhost", "n-1",
+    "n_1", "gpu1.rack2.example.com", "10g-node", "0xgpu", "n1.2", "UNGROUPED2",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", [*SPECIAL, *MORE_THAN_A_NAME])
+def test_a_node_is_not_known_by_a_name_that_means_something_else(name):
+    assert not is_own_name(name)
+
+
+@pytest.mark.parametrize("name", SPECIAL)
+def test_nor_does_such_a_name_stand_in_a_list_if_a_user_wrote_it(name):
+    assert not means_one_node(name) and not means_one_node(f"root@{name}")
+
+
+@pytest.mark.parametrize("name", ORDINARY)
+def test_a_name_that_only_resembles_one_is_a_name(name):
+    assert is_own_name(name) and means_one_node(name)
+
+
+@pytest.mark.parametrize("name", ["10.0.0.5", "root@gpu1", "::1", "fe80::1%eth0"])
+def test_addresses_that_a_user_asked_for_stand_in_a_list(name):
+    assert means_one_node(name)
+
+
+@pytest.mark.parametrize(
+    ("asked", "own", "same"),
+    [
+        ("gpu1", "gpu1", True),
+        ("gpu1", "GPU1", True),
+        ("root@gpu1", "gpu1", True),
+        ("gpu1.example.com", "gpu1", True),
+        ("gpu1", "gpu1.example.com", True),
+        ("10.0.0.5", "gpu1", True),
+        ("2001:db8::1", "gpu1", True),
+        ("gpu1", "gpu10", False),
+        ("gpu1", "gpu1x.example.com", False),
+        ("gpu1.a.example", "gpu1.b.example", False),
+        ("gpu1", "ALL", False),
+    ],
+)
+def test_a_node_answers_by_its_own_name_with_or_without_its_domain(asked, own, same):
+    assert is_same_name(asked, own) is same

@@ -149,6 +149,22 @@ class TestBroken:
         with pytest.raises(FormatError, match="does not answer"):
             pci_config.parse(b"\xff" * 4096)
 
+    def test_a_virtual_function_answers_although_its_id_is_all_ones(self):
+        function = b"\xff" * 4 + GPU[4:]
+
+        assert pci_config.answers(function)
+        assert pci_config.parse(function).express == pci_config.parse(GPU).express
+
+    @pytest.mark.parametrize("at", [0, 4, 63])
+    def test_one_bit_of_the_header_that_is_clear_is_an_answer(self, at):
+        almost = bytearray(b"\xff" * 64)
+        almost[at] = 0xFE
+
+        assert pci_config.answers(bytes(almost))
+
+    def test_what_lies_behind_the_header_is_no_answer(self):
+        assert not pci_config.answers(b"\xff" * 64 + bytes(192))
+
     def test_lists_that_bite_their_tail_end(self):
         circular = bytearray(GPU)
         circular[0x61] = 0x40

@@ -29,12 +29,27 @@ def show(report: FleetReport, options: argparse.Namespace) -> int:
     elif options.ctrf:
         write_json(tables.as_ctrf(report))
     elif options.nodes_only:
-        write(f"{fold(row.name for row in report.nodes if row.standing in _IN_NEED)}\n")
+        write(f"{_list_of([row for row in report.nodes if row.standing in _IN_NEED])}\n")
     else:
         colour = colours()
         run = options.run or runs.LAST
         write(text.text(report, colour=colour, width=text_width(), run=run), styled=colour)
     return exit_code(report, options.max_blocked)
+
+
+def _list_of(rows: list[NodeRow]) -> str:
+    """A hostlist for other programs: of nodes whose names mean them and nothing else. Says which are left
+    out."""
+    from gdrkit.fleet.hostlist import means_one_node
+    from gdrkit.fleet.judge import made_up
+
+    listed = [row for row in rows if means_one_node(row.name) and row.name != made_up(row.target)]
+    for row in rows:
+        if row not in listed:
+            sys.stderr.write(f"gdr fleet: left out, {row.name!r} does not name one node: {row.target}\n")
+        elif row.calls_itself:
+            sys.stderr.write(f"gdr fleet: {row.name} calls itself {row.calls_itself}\n")
+    return fold(row.name for row in listed)
 
 
 def _part(report: FleetReport, options: argparse.Namespace) -> int:

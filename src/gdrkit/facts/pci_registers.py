@@ -22,7 +22,7 @@ from gdrkit.formats.pci_config import Config
 from gdrkit.formats.pci_express import Acs, Express
 from gdrkit.formats.pci_registers import Truncated
 from gdrkit.formats.whole_number import hex_number
-from gdrkit.node import Node, fact, first_collected
+from gdrkit.node import Node, fact, first_collected, first_of
 
 T = TypeVar("T")
 
@@ -40,6 +40,52 @@ class LinkSpeeds(Struct, frozen=True):
 def config(node: Node, address: str) -> Config:
     """A device's configuration space: complete for root, else the first 64 bytes."""
     return pci_config.parse(node.read(_config_file(node, address)))
+
+
+@fact
+def answers(node: Node, address: str) -> bool:
+    """Whether a device that is listed answers reads of its configuration space.
+
+    Only its header shows that it does not. Where that is not readable, a link that the device reports, or
+    what a program printed of it, shows that it does. Raises EvidenceMissing where nothing shows either."""
+
+    def in_link() -> bool:
+        """From sysfs, where the kernel reads it from the device; all ones are `Unknown` and a width of 63:
+        drivers/pci/pci-sysfs.c, current_link_width_show()."""
+        folder = f"{ROOT}/{address}"
+        speed = node.text(f"{folder}/current_link_speed").partition(" ")[0]
+        _link(address, speed, node.text(f"{folder}/current_link_width").strip(), speed, 32)
+        return True
+
+    def in_text() -> bool:
+        answered = text_device(node, address).answered
+        if answered is None:
+            raise not_collected(f"header of {address}", f"lspci -v -s {quoted(address)}")
+        return answered
+
+    def in_smi() -> bool:
+        """The driver reads these from the GPU; of one that is lost, nvidia-smi prints no number."""
+        gpu = smi_gpu(node, address)
+        names = (
+            name
+            for name in ("generation_current", "bar1_total_mib", "framebuffer_mib")
+            if getattr(gpu, name)
+        )
+        printed_field(node, gpu, next(names, "generation_current"))
+        return True
+
+    return first_collected(
+        lambda: first_of(lambda: _header_answers(node, address), in_link), in_text, in_smi
+    )
+
+
+@fact
+def _header_answers(node: Node, address: str) -> bool:
+    file = _config_file(node, address)
+    answered = pci_config.answers(node.read(file))
+    if not answered:
+        node.cite(file, text="ff in each of the first 64 bytes")
+    return answered
 
 
 @fact

@@ -54,6 +54,7 @@ class TextDevice(Struct, frozen=True, kw_only=True):
     iommu_group: str = ""
     numa_node: int | None = None
     verbose: bool = False  # something is printed below the first line
+    answered: bool | None = None  # whether the device did; None: only the kernel's list of it is printed
     denied: bool = False  # "<access denied>": the capabilities need root
     extended: bool = False  # an extended capability is printed, so one that is not printed does not exist
     line: int = 0  # the line of its title in the listing
@@ -109,9 +110,25 @@ def _device(head: re.Match[str], line: int, below: list[str]) -> TextDevice:
         address=f"{int(domain or '0', 16):04x}:{bus}:{slot}.{function}",
         line=line,
         verbose=any(line.strip() for line in below),
+        answered=_answered(rest, below),
         **_title(rest),  # type: ignore[arg-type]
         **_body(below),  # type: ignore[arg-type]
     )
+
+
+def _answered(rest: str, below: list[str]) -> bool | None:
+    """Whether the device answered lspci; None where nothing printed is from its configuration space.
+
+    All ones are the unknown header type 7f. With any known type, -v prints flags, -vv the command register;
+    -k alone prints neither. The revision is read from the device up to pciutils 3.7, later from sysfs.
+    Source: lspci.c, show_verbose() and show_terse(); pciutils ChangeLog, 3.8.0.
+    """
+    keys = {line.strip().partition(":")[0] for line in below}
+    if "!!! Unknown header type 7f" in keys:
+        return False
+    if not keys.isdisjoint(("Control", "Flags")):
+        return True
+    return False if "(rev ff)" in rest else None
 
 
 def _title(rest: str) -> dict[str, object]:

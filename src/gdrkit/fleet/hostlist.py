@@ -23,6 +23,26 @@ _NUMBERS_LIMIT = 4
 
 NAME = re.compile(r"(?:[\w.][\w.+-]*@)?(?:[\w][\w.-]*|[0-9A-Fa-f]*:[\w:.%]+)", re.ASCII)
 """[user@]host or IPv6 address; no character that a shell would interpret."""
+RESERVED = frozenset((
+    "all", "default", "ungrouped",
+    "localhost", "localhost4", "localhost6", "localhost.localdomain", "localhost4.localdomain4",
+    "localhost6.localdomain6", "ip6-localhost", "ip6-loopback",
+))  # fmt: skip
+"""Names that mean something else than one node, in lower case.
+
+All nodes: `NodeName=ALL` of scontrol(1), the groups `all` and `ungrouped` of Ansible ("Patterns: targeting
+hosts and groups"). No node: `NodeName=DEFAULT` of slurm.conf(5). The machine where a command is typed:
+nss-myhostname(8), /etc/hosts of Debian and Red Hat."""
+_LOCAL = (".localhost", ".localhost.localdomain")
+"""Ends of names of this machine: RFC 6761, 6.3; nss-myhostname(8)."""
+_OWN = re.compile(r"[A-Za-z0-9][\w-]*(?:\.[A-Za-z0-9][\w-]*)*", re.ASCII)
+"""What a host may be called: RFC 1123, 2.1, and the underscores that some have.
+
+It has none of the characters by which a list means more, as `[1-3]`, `,`, `*`, `?`, `@group`, `user@`, `!`,
+`&`, `^`, `~`, `%`, `:`, `/`, blanks, or a dash in front: pdsh(1), clush(1), ssh_config(5), Ansible's
+patterns."""
+_IPV4 = re.compile(r"(?:0[xX][0-9A-Fa-f]*|[0-9]+)(?:\.(?:0[xX][0-9A-Fa-f]*|[0-9]+)){0,3}", re.ASCII)
+"""What inet_aton(3) takes for an address, also 2130706433 and 127.1: the name of another machine."""
 _PART = re.compile(r"\[([^\[\]]*)\]|([^\[\],\s]+)")
 _RANGE = re.compile(rf"(\d{{1,{_DIGITS_LIMIT}}})(?:-(\d{{1,{_DIGITS_LIMIT}}}))?", re.ASCII)
 
@@ -30,6 +50,26 @@ _RANGE = re.compile(rf"(\d{{1,{_DIGITS_LIMIT}}})(?:-(\d{{1,{_DIGITS_LIMIT}}}))?"
 def is_name(text: str) -> bool:
     """Whether a text can be the name of a node."""
     return len(text) <= NAME_LIMIT and NAME.fullmatch(text) is not None
+
+
+def means_one_node(name: str) -> bool:
+    """Whether a name in a list stands for one node, for every program that the list may be given to."""
+    lower = name.rpartition("@")[2].lower().rstrip(".")
+    return is_name(name) and lower not in RESERVED and not lower.endswith(_LOCAL)
+
+
+def is_own_name(text: str) -> bool:
+    """Whether a node may be known by what it calls itself. Whoever controls a node chooses that."""
+    return means_one_node(text) and _OWN.fullmatch(text) is not None and not _IPV4.fullmatch(text)
+
+
+def is_same_name(asked: str, own: str) -> bool:
+    """Whether a node that was asked by one name calls itself so, with or without its domain. An address has
+    nothing to compare."""
+    one, other = asked.rpartition("@")[2].lower(), own.lower()
+    if ":" in one or _IPV4.fullmatch(one):
+        return True
+    return one == other or one.startswith(f"{other}.") or other.startswith(f"{one}.")
 
 
 def expand(text: str) -> list[str]:

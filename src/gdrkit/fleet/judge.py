@@ -16,7 +16,8 @@ from gdrkit.facts.pci_path import raw_gbit_per_s
 from gdrkit.facts.pci_registers import link
 from gdrkit.facts.rdma import RdmaPort, nic_address, phys_port_name, ports, roce_v2_gid
 from gdrkit.fleet.document import WELL, CabledPort, NodeRow, NodeSetting, Standing
-from gdrkit.fleet.hostlist import NAME_LIMIT, is_name
+from gdrkit.fleet.hostlist import NAME_LIMIT, is_own_name, is_same_name, means_one_node
+from gdrkit.fleet.launcher import KUBERNETES
 from gdrkit.fleet.port_traits import interface
 from gdrkit.fleet.traits import traits_of
 from gdrkit.formats.whole_number import whole_number
@@ -123,6 +124,7 @@ def row_of(node: Node, report: Report, target: str, name: str = "") -> NodeRow:
         traits=traits_of(node, report),
         ports=port_rows(node),
         settings=settings_of(node),
+        calls_itself=_calls_itself(node, report, target, name) if name else "",
         jobs=job_ways(node),
     )
 
@@ -179,11 +181,26 @@ def reason_of(error: BaseException) -> str:
     return f"internal error: {type(error).__name__}: {error}"
 
 
+def _calls_itself(node: Node, report: Report, target: str, asked: str) -> str:
+    """The node's own name if it is another one than it was asked by; "" also if it is not known.
+
+    In a Pod, the kernel's name is the Pod's; that of the node is in its file."""
+    by_kernel = "" if target.startswith(f"{KUBERNETES}://") else report.node.hostname
+    own = in_a_line(by_kernel or if_missing("", node.text, "etc/hostname"))
+    return "" if not own or is_same_name(asked, own) else own
+
+
 def called(hostname: str, target: str) -> str:
-    """A name for a node that a hostlist can hold: its host name, else that of its file."""
-    for name in (hostname.strip(), basename(target)):
-        if name and is_name(name):
-            return name
+    """A name for a node that a hostlist can hold: its host name if that means this node alone, else the name
+    of its file or folder."""
+    if is_own_name(hostname.strip()):
+        return hostname.strip()
+    name = basename(target)
+    return name if means_one_node(name) else made_up(target)
+
+
+def made_up(target: str) -> str:
+    """A name for a node that has no usable one."""
     letters = (letter if letter.isascii() and letter.isalnum() else "_" for letter in basename(target))
     return ("node_" + "".join(letters))[:NAME_LIMIT]
 

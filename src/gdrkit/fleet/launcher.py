@@ -18,7 +18,8 @@ SSH = "ssh"
 """The scheme of the targets that `gdr doctor` asks itself."""
 SLURM = "slurm"
 """The scheme of the targets of Slurm's nodes."""
-BY_ENGINE = (SLURM, "ray", "kubernetes")
+KUBERNETES = "kubernetes"
+BY_ENGINE = (SLURM, "ray", KUBERNETES)
 """Schemes of targets that `gdr doctor` cannot open: their bundles came through a cluster's engine."""
 TYPE_CHECKING = False
 if TYPE_CHECKING:

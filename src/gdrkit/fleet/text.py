@@ -40,6 +40,7 @@ BELOW = 10
 GROUPS_SHOWN, FIXES_SHOWN, ODD_SHOWN, DIFFERENCES_SHOWN, VALUES_SHOWN = 20, 5, 10, 4, 3
 TRAITS_SHOWN = 12
 """Lines of drift, and of what must be the same: a fleet of many kinds of nodes has some for each kind."""
+RENAMED_SHOWN = 10
 NAME_SHOWN = 24
 """Columns for the name of a node before its value."""
 LIST_SHOWN = 60
@@ -73,6 +74,7 @@ def _lines(report: FleetReport, run: str) -> Iterator[Row]:
         words = f"Interrupted: {silent} without an answer; `gdr fleet doctor --resume` asks again"
         yield 0, "unknown", words
     yield from _groups(report)
+    yield from _renamed(report)
     yield from _fixes(report)
     yield from _drift(report)
     yield from _mismatches(report)
@@ -106,6 +108,19 @@ def _groups(report: FleetReport) -> Iterator[Row]:
     if more := shown[GROUPS_SHOWN:]:
         nodes = plural(sum(group.count for group in more), "node")
         yield 0, "dim", f"and {plural(len(more), 'more group')}, {nodes}: --json has all"
+
+
+def _renamed(report: FleetReport) -> Iterator[Row]:
+    """Nodes that answered for a name that is not theirs: a wrong address, an alias, or a node that lies."""
+    rows = [row for row in report.nodes if row.calls_itself]
+    if not rows:
+        return
+    yield 0, "", ""
+    yield 0, "bold", f"Answered by another name: {plural(len(rows), 'node')}"
+    for row in rows[:RENAMED_SHOWN]:
+        yield 4, "", f"{row.name} calls itself {row.calls_itself}"
+    if len(rows) > RENAMED_SHOWN:
+        yield 4, "dim", f"and {len(rows) - RENAMED_SHOWN} more: --json has all"
 
 
 def _meaning(group: Group) -> str:

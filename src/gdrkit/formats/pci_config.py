@@ -57,7 +57,7 @@ class Config(Struct, frozen=True, kw_only=True):
     """A device's configuration space. Truncated: beyond the end of the file. None: the device has none."""
 
     size_bytes: int
-    vendor: int
+    vendor: int  # 0xFFFF, as the device id, where a virtual function says so
     device: int
     class_code: int  # 24 bits: base class, subclass, interface; a VGA controller is 0x030000
     revision: int
@@ -78,16 +78,28 @@ class Config(Struct, frozen=True, kw_only=True):
     serial_number: str | Truncated | None  # as lspci prints it: 94-6d-ae-03-00-12-34-56
 
 
-def parse(data: bytes) -> Config:
-    """A device's configuration space, of 64, 256 or 4096 bytes or any length in between.
+def answers(data: bytes) -> bool:
+    """Whether the device answered when its configuration space was read: not all bits of the header are
+    set.
 
-    Raises FormatError if it is shorter than a header, or if the device does not answer (all bits set).
+    A read that no device answers returns ones: PCI Express Base 5.0, section 2.3.2; Linux
+    include/linux/pci.h, PCI_ERROR_RESPONSE. The id alone shows nothing, since that of a virtual function is
+    ffff:ffff in working order: Single Root I/O Virtualization 1.1, sections 3.4.1.1 and 3.4.1.2. Raises
+    FormatError if the data are shorter than a header.
     """
     if len(data) < _HEADER_BYTES:
         raise FormatError("less than the 64 bytes of a PCI header")
-    registers = Registers(bytes(data[:4096]))
-    if registers.u16(0) == 0xFFFF:  # PCI Local Bus 3.0, 6.2.1: no vendor has this id
+    return data[:_HEADER_BYTES] != b"\xff" * _HEADER_BYTES
+
+
+def parse(data: bytes) -> Config:
+    """A device's configuration space, of 64, 256 or 4096 bytes or any length in between.
+
+    Raises FormatError if it is shorter than a header, or if the device does not answer.
+    """
+    if not answers(data):
         raise FormatError("the device does not answer")
+    registers = Registers(bytes(data[:4096]))
     kind = registers.u8(0x0E)
     capabilities = _capabilities(registers, kind & 0x7F)
     extended = _extended_capabilities(registers, capabilities)

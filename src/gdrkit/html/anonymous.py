@@ -31,6 +31,8 @@ PARTS_LIMIT = 16
 
 CLOSED = ("schema", "standing", "kind", "known_by", "remedies", "started", "since")
 """Keys whose values the schema lists, or that are times: they name no node."""
+NAMES = ("name", "node", "calls_itself")
+"""Keys whose values are names of nodes."""
 
 Racks = Mapping[str, str]
 
@@ -39,7 +41,8 @@ def anonymous_fleet(report: FleetReport, racks: Racks) -> tuple[FleetReport, dic
     """The same run, and the rack of each node, with other names. Equal names stay equal."""
     anonymizer = Anonymizer()
     lists = [change.nodes for change in report.changes]
-    names = {row.name for row in report.nodes} | {name for nodes in lists for name in _expanded(nodes)}
+    names = {name for row in report.nodes for name in (row.name, row.calls_itself) if name}
+    names |= {name for nodes in lists for name in _expanded(nodes)}
     new = {name: anonymizer.hostname(name) for name in sorted(names, key=natural)}
     changed = _renamed(msgspec.to_builtins(report), "", new, _text_changer(anonymizer, new))
     return msgspec.convert(changed, FleetReport), _racks(new, racks)
@@ -91,7 +94,7 @@ def _text_changer(anonymizer: Anonymizer, new: Mapping[str, str]) -> Callable[[s
 
 
 def _renamed(value: object, key: str, new: Mapping[str, str], text: Callable[[str], str]) -> object:
-    """A document with every text in it changed; `nodes` are lists of names, `name` and `node` names."""
+    """A document with every text in it changed; `nodes` are lists of names, those of `NAMES` names."""
     if key in CLOSED:
         return value
     if isinstance(value, str):
@@ -99,7 +102,7 @@ def _renamed(value: object, key: str, new: Mapping[str, str], text: Callable[[st
             return fold(new.get(name, text(name)) for name in _expanded(value))
         if key == "target" and "://" not in value:
             value = value.rpartition("/")[2]  # where a bundle lies on this machine is not about the node
-        return new.get(value) or text(value) if key in ("name", "node") else text(value)
+        return new.get(value) or text(value) if key in NAMES else text(value)
     if isinstance(value, dict):
         free = key in ("traits", "jobs")
         return {

@@ -44,7 +44,7 @@ def fleet_page(report: FleetReport, source: str, racks: Mapping[str, str] | None
     """The page of a run, as one HTML document. `source` is what was asked, as the user named it; `racks` has
     the rack of each node, where their names do not show it."""
     total = len(report.nodes)
-    main = (_first, _groups, _odd, _drift, _mismatches, _changes)
+    main = (_first, _groups, _renamed, _odd, _drift, _mismatches, _changes)
     return page.report(
         title=f"{_in_need(report)} of {total} nodes need something",
         crumb=f"<b>{safe(source)}</b> {plural(total, 'node')}"
@@ -179,6 +179,14 @@ def _odd(report: FleetReport) -> str:
     return section(
         "odd", "The odd ones out", "The oddest first.", table(("nodes", "differ in"), rows, "odd")
     )
+
+
+def _renamed(report: FleetReport) -> str:
+    rows = [(safe(row.name), safe(row.calls_itself)) for row in report.nodes if row.calls_itself]
+    if not rows:
+        return ""
+    about = "These nodes call themselves otherwise than they were asked: an alias, or a wrong address."
+    return section("renamed", "Answered by another name", about, table(("asked", "calls itself"), rows))
 
 
 def _drift(report: FleetReport) -> str:

@@ -17,6 +17,7 @@ from gdrkit.rules.consumer_versions import (
 )
 from gdrkit.rules.data_direct_missing import data_direct_missing
 from gdrkit.rules.dependency_failed import dependency_failed
+from gdrkit.rules.device_not_answering import device_not_answering
 from gdrkit.rules.disabled_by_env import dmabuf_disabled_by_env, gdr_read_off, ib_disabled_by_env
 from gdrkit.rules.dmabuf_registration import dmabuf_mr_refused, dmabuf_no_p2p_importer
 from gdrkit.rules.driver_mismatch import driver_mismatch
@@ -152,6 +153,7 @@ from gdrkit.rules.wsl import wsl
 
 HARDWARE: tuple[Rule, ...] = (
     wsl,
+    device_not_answering,
     gpu_passed_through,
     gpu_cdmm,
     gpu_integrated,

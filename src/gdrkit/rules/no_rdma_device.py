@@ -116,11 +116,13 @@ def _reason_for_a_nic(node: Node) -> str:
 
 def _dormant(node: Node) -> PciDevice | None:
     """A NIC whose driver could create an RDMA device; None also if the PCI devices are unknown."""
-    for device in if_missing((), devices, node):
-        network = device.class_code.startswith("02")  # pci.ids: 0200 Ethernet, 0207 InfiniBand
-        if network and (device.vendor == MELLANOX or device.driver in VERBS_MODULES):
-            return device
-    return None
+    return next((device for device in if_missing((), devices, node) if is_rdma_nic(device)), None)
+
+
+def is_rdma_nic(device: PciDevice) -> bool:
+    """Whether a function is a NIC whose driver can create an RDMA device."""
+    network = device.class_code.startswith("02")  # pci.ids: 0200 Ethernet, 0207 InfiniBand
+    return network and (device.vendor == MELLANOX or device.driver in VERBS_MODULES)
 
 
 def _is_host(node: Node) -> bool:

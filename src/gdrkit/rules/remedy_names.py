@@ -14,6 +14,7 @@ class RemedyName(enum.StrEnum):
     BUILD_DRIVER_FOR_KERNEL = "build-driver-for-kernel"
     LOAD_DRIVER = "load-driver"
     REBOOT = "reboot"
+    POWER_CYCLE = "power-cycle"
     USE_DMABUF = "use-dmabuf"
     OPEN_KERNEL_MODULES = "open-kernel-modules"
     UPGRADE_RDMA_CORE = "upgrade-rdma-core"

@@ -11,6 +11,7 @@ from gdrkit.consumers.table import consumer_of
 from gdrkit.evidence import Missing, MissingReason
 from gdrkit.facts.gpu import is_integrated
 from gdrkit.facts.pci import gpus, root_bus
+from gdrkit.facts.pci_registers import answers
 from gdrkit.facts.rdma import DISTANCES, Pair, below_one_switch, distance, nic_address, ports
 from gdrkit.node import Node, fact, if_missing
 from gdrkit.rules.engine import CheckResult
@@ -122,10 +123,12 @@ def _nearest(node: Node, here: list[Pair]) -> list[Pair | None]:
 
 @fact
 def is_down(node: Node, pair: Pair) -> bool:
-    """Whether none of the device's ports is active; unknown counts as active."""
-    return bool(pair.device) and if_missing(
+    """Whether none of the device's ports is active, or it does not answer; unknown counts as working."""
+    if not pair.device:
+        return False
+    return if_missing(
         False, lambda: all(port.state != "ACTIVE" for port in ports(node, pair.device))
-    )
+    ) or not if_missing(True, lambda: answers(node, nic_address(node, pair.device)))
 
 
 @fact

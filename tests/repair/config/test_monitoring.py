@@ -218,6 +218,20 @@ def test_a_blocked_node_is_drained_with_its_reason(tmp_path):
     assert slurm.told == ["--oneliner show node gpu7", f"update NodeName=gpu7 State=DRAIN Reason={reason}"]
 
 
+@pytest.mark.parametrize("name", ["ALL", "all", "gpu[1-9]", "gpu1,gpu2", "a b", "@group", "gpu*"])
+def test_a_name_that_means_more_than_this_node_drains_none(tmp_path, name):
+    slurm = Slurm(tmp_path, judging("rail-down"))
+    assert slurm.run("health", SLURMD_NODENAME=name) == 1
+    assert slurm.told == []
+
+
+@pytest.mark.parametrize("name", ["ALLEN", "all-1", "localhost", "gpu1.example.com", "gpu_1"])
+def test_a_name_that_only_resembles_one_is_drained(tmp_path, name):
+    slurm = Slurm(tmp_path, judging("rail-down"))
+    assert slurm.run("health", SLURMD_NODENAME=name) == 0
+    assert slurm.told[1].startswith(f"update NodeName={name} State=DRAIN ")
+
+
 BAD_GDR = {
     "ready": judging("ubuntu-6.8-h100"),
     "unknown": judging(NODES["unknown"]),

@@ -1,4 +1,4 @@
-"""Steps for the path between GPU and NIC: ACS bits, the IOMMU, MaxReadReq."""
+"""Steps for GPUs, NICs and the path between them: power, ACS bits, the IOMMU, MaxReadReq."""
 
 from __future__ import annotations
 
@@ -104,3 +104,23 @@ def enlarge_bar(node: Node, platform: Platform, choices: ProcedureChoices) -> It
     """Resizable BAR is a setting of the firmware's setup, which only a person can change."""
     del node, platform, choices
     yield AskPerson(what="enable Above 4G Decoding and Resizable BAR in the firmware setup, then reboot")
+
+
+def power_cycle(node: Node, platform: Platform, choices: ProcedureChoices) -> Iterator[Action]:
+    """A scheduler's and a power supply's business, so a person's.
+
+    Source: NVIDIA GPU Debug Guidelines, Xid 79; ipmitool(1), chassis power."""
+    del node, platform, choices
+    yield AskPerson(
+        what="drain the node: `scontrol update NodeName=NAME State=DRAIN Reason=device-not-answering`, or "
+        "`kubectl drain NAME --ignore-daemonsets`"
+    )
+    yield AskPerson(what="restart it: `sudo systemctl reboot`, then `gdr doctor`")
+    yield AskPerson(
+        what="if the device still does not answer, remove the power of the whole machine for a minute: "
+        "`sudo ipmitool chassis power cycle`, or at its supplies"
+    )
+    yield AskPerson(
+        what="if it stays away or this happens again, reseat the card, and have it replaced: attach the "
+        "kernel log and the output of `sudo nvidia-bug-report.sh` to the ticket"
+    )

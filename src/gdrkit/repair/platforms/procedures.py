@@ -28,6 +28,7 @@ PROCEDURES: Mapping[str, Planner] = {
     RemedyName.BUILD_DRIVER_FOR_KERNEL: driver_packages.for_kernel,
     RemedyName.LOAD_DRIVER: software.load_driver,
     RemedyName.REBOOT: software.reboot,
+    RemedyName.POWER_CYCLE: fabric.power_cycle,
     RemedyName.USE_DMABUF: loading.stop_loading,
     RemedyName.OPEN_KERNEL_MODULES: software.open_modules,
     RemedyName.UPGRADE_RDMA_CORE: software.upgrade_verbs,

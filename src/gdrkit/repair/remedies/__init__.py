@@ -14,7 +14,13 @@ from gdrkit.repair.remedies.driver import (
     remove_legacy,
     use_dmabuf,
 )
-from gdrkit.repair.remedies.fabric import disable_redirect, enlarge_bar, large_requests, passthrough
+from gdrkit.repair.remedies.fabric import (
+    disable_redirect,
+    enlarge_bar,
+    large_requests,
+    passthrough,
+    power_cycle,
+)
 from gdrkit.repair.remedies.kernel_upgrade import build_for_kernel
 from gdrkit.repair.remedies.modules import (
     allow_module,
@@ -39,6 +45,7 @@ REMEDIES: tuple[Remedy, ...] = (
     build_for_kernel,
     load_driver,
     reboot,
+    power_cycle,
     use_dmabuf,
     open_modules,
     upgrade_verbs,

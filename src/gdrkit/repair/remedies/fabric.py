@@ -1,4 +1,4 @@
-"""Remedies between GPU and NIC: ACS, IOMMU, size of BAR1, size of read requests."""
+"""Remedies for GPUs, NICs and what is between them: power, ACS, IOMMU, BAR1, read requests."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gdrkit.facts.commands import NVIDIA_SMI_MEMORY
 from gdrkit.facts.driver_log import last_line
 from gdrkit.facts.nvidia_smi import smi_memory
 from gdrkit.facts.pci import gpus, iommu_type
-from gdrkit.facts.pci_registers import acs, bar1_bytes, read_request_bytes
+from gdrkit.facts.pci_registers import acs, answers, bar1_bytes, read_request_bytes
 from gdrkit.facts.rdma import nic_address, nics
 from gdrkit.node import Node, Supposition, each_known
 from gdrkit.repair.remedies.remedy import Remedy
@@ -57,6 +57,24 @@ def _large_requests(node: Node) -> Iterable[Supposition]:
         yield read_request_bytes.becomes(WANTED_BYTES, nic_address(node, device.name))
 
 
+def _power_cycle(node: Node) -> Iterable[Supposition]:
+    """Whether a device that did not answer comes back is known only after the restart."""
+    known = each_known(lambda address: (address, answers(node, address)), _endpoints(node))
+    for address, answered in tuple(known):
+        if not answered:
+            missing = Missing(f"whether {address} answers", MissingReason.STALE, f"lspci -v -s {address}")
+            yield answers.becomes(missing, address)
+
+
+power_cycle = Remedy(
+    name=RemedyName.POWER_CYCLE,
+    title="drain the node, and restart it; if that does not help, with its power removed",
+    effect=_power_cycle,
+    becomes="the device answers again, unless it is broken",
+    risk="everything on the machine stops; a device that is broken stays away",
+    undo="not needed",
+    needs_reboot=True,
+)
 disable_redirect = Remedy(
     name=RemedyName.CLEAR_ACS_REDIRECT,
     title="clear ACS redirection on the bridges between GPU and NIC only",

@@ -1,0 +1,127 @@
+"""What a node calls itself is not trusted: no list of `gdr fleet` means more than the nodes in it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from gdrkit.cli import main
+from gdrkit.fleet.build import build
+from gdrkit.fleet.hostlist import expand
+from gdrkit.html.anonymous_fleet import anonymous_fleet
+from gdrkit.html.fleet_page import fleet_page
+from tests.fleet.fleets import row
+from tests.fleet.programs import install, sends_file
+from tests.fleet.test_hostlist import MORE_THAN_A_NAME, ORDINARY, SPECIAL
+
+
+@pytest.fixture(autouse=True)
+def kept(tmp_path, monkeypatch):
+    """Runs are kept in a folder of the test."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+
+
+def node(folder: Path, hostname: str) -> Path:
+    """The evidence of a node of which only its name is known, so that it is in need."""
+    (folder / "proc/sys/kernel").mkdir(parents=True)
+    (folder / "proc/sys/kernel/hostname").write_text(f"{hostname}\n")
+    return folder
+
+
+def listed(capsys, *words):
+    main(["fleet", "doctor", *map(str, words), "--nodes-only"])
+    return capsys.readouterr()
+
+
+def test_a_node_with_a_special_name_is_listed_as_its_folder(tmp_path, capsys):
+    """Nor does it stand in a hostlist of the document, or in one to copy from the page."""
+    wrong = (*SPECIAL, *MORE_THAN_A_NAME)
+    for number, name in enumerate(wrong):
+        node(tmp_path / f"nodes/gpu{number:03d}", name)
+    printed = listed(capsys, tmp_path / "nodes")
+    main(["fleet", "doctor", "--run", "last", "--json"])
+    document = json.loads(capsys.readouterr().out)
+
+    folders = [f"gpu{number:03d}" for number in range(len(wrong))]
+    assert printed.out == f"gpu[000-{len(wrong) - 1:03d}]\n"
+    assert [one["name"] for one in document["nodes"]] == folders
+    assert {name for group in document["groups"] for name in expand(group["nodes"])} == set(folders)
+
+
+@pytest.mark.parametrize("name", ORDINARY)
+def test_a_node_with_an_ordinary_name_is_listed_by_it(tmp_path, capsys, name):
+    assert listed(capsys, node(tmp_path / "folder", name)).out == f"{name}\n"
+
+
+@pytest.mark.parametrize("folder", ["ALL", "localhost", "n[1-3]", "@group", "-x", "a b"])
+def test_a_node_whose_folder_has_such_a_name_too_is_left_out_and_said_so(tmp_path, capsys, folder):
+    node(tmp_path / "nodes" / folder, "ALL")
+    node(tmp_path / "nodes" / "gpu7", "gpu7")
+    printed = listed(capsys, tmp_path / "nodes")
+
+    assert printed.out == "gpu7\n"
+    (line,) = printed.err.splitlines()
+    assert "left out" in line and folder in line
+
+
+def test_a_kept_run_that_someone_else_wrote_lists_no_such_name_either(tmp_path, capsys):
+    listed(capsys, node(tmp_path / "gpu7", "gpu7"))
+    (run,) = (tmp_path / "state/gdrkit/fleet").iterdir()
+    run.write_text(run.read_text().replace('"name":"gpu7"', '"name":"ALL"'))
+    printed = listed(capsys, "--run", run)
+
+    assert printed.out == "\n"
+    assert "left out, 'ALL'" in printed.err
+
+
+def test_beside_a_list_stands_what_its_nodes_call_themselves(tmp_path, capsys):
+    listed(capsys, node(tmp_path / "gpu7", "gpu7"))
+    (run,) = (tmp_path / "state/gdrkit/fleet").iterdir()
+    run.write_text(run.read_text().replace('"name":"gpu7"', '"name":"gpu7","calls_itself":"ALL"'))
+    printed = listed(capsys, "--run", run)
+
+    assert printed.out == "gpu7\n"
+    assert printed.err == "gdr fleet: gpu7 calls itself ALL\n"
+
+
+class TestAsked:
+    @pytest.fixture
+    def answers(self, tmp_path, monkeypatch, capsys):
+        """Makes ssh send the bundle of a node that calls itself so."""
+
+        def make(hostname: str) -> None:
+            bundle = tmp_path / "answer.tar.gz"
+            root = node(tmp_path / "root", hostname)
+            main(["collect", "--root", str(root), "--output", str(bundle), "--no-probe"])
+            capsys.readouterr()
+            install(tmp_path / "bin", "ssh", sends_file(bundle), monkeypatch)
+
+        return make
+
+    @pytest.mark.parametrize("own", ["ALL", "localhost", "gpu2", "@group", "gpu[1-9]"])
+    def test_only_the_name_that_was_asked_counts_and_another_one_is_said(self, answers, capsys, own):
+        answers(own)
+        main(["fleet", "doctor", "gpu1"])
+        text = capsys.readouterr().out
+        main(["fleet", "doctor", "--run", "last", "--json"])
+        (found,) = json.loads(capsys.readouterr().out)["nodes"]
+
+        assert (found["name"], found["calls_itself"]) == ("gpu1", own)
+        assert f"Answered by another name: 1 node\n    gpu1 calls itself {own}" in text
+
+    @pytest.mark.parametrize("own", ["gpu1", "GPU1", "gpu1.example.com"])
+    def test_the_same_name_is_not(self, answers, capsys, own):
+        answers(own)
+        main(["fleet", "doctor", "gpu1"])
+        text = capsys.readouterr().out
+        assert "another name" not in text and "1 node:" in text
+
+
+def test_the_page_names_both_and_an_anonymous_one_neither():
+    report = build([row("tray31", calls_itself="storage9"), row("tray32")])
+
+    assert "storage9" in fleet_page(report, "x")
+    hidden = fleet_page(anonymous_fleet(report, {})[0], "x")
+    assert "storage9" not in hidden and "tray31" not in hidden and "Answered by another name" in hidden
