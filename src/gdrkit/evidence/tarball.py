@@ -6,6 +6,8 @@ Members with invalid names are skipped and counted. Content that no fact reads i
 
 from __future__ import annotations
 
+import re
+
 from gdrkit.evidence.archive import (
     DIRECTORY,
     HARD_LINK,
@@ -86,13 +88,15 @@ class _Reader:
         plain = name.isprintable() and "/." not in name and "//" not in name
         if plain and name.startswith(self._prefix) and len(name) <= PATH_LIMIT_BYTES:  # as nearly all are
             return name[len(self._prefix) :].rstrip("/")
-        while name.startswith("./"):
-            name = name[2:].lstrip("/")
-        name = name.rstrip("/")
+        if len(name) > PATH_LIMIT_BYTES or not name.isprintable():
+            self.skipped += 1
+            return ""
+        start = _HERE.match(name)
+        name = name[start.end() if start else 0 :].rstrip("/")
         if name in ("", "."):
             return ""
         parts = name.split("/")
-        if len(name) > PATH_LIMIT_BYTES or not name.isprintable() or not _PLAIN.isdisjoint(parts):
+        if not _PLAIN.isdisjoint(parts):
             self.skipped += 1
             return ""
         if self.top is None:
@@ -134,6 +138,7 @@ class _Reader:
             store.keep(path, bytes(self.stream.take(member.size)))
 
 
+_HERE = re.compile(r"(?:\./+)+")
 _PLAIN = frozenset(("", ".", ".."))  # parts that would lead elsewhere; a leading "" means absolute
 
 
