@@ -231,6 +231,7 @@ def _prose(text: str) -> set[int]:
 CLOCKS = r"\b(perf_counter|process_time|monotonic|thread_time|time\.time|timeit)\b|\bdeadline=[^N]"
 WAITING = {
     "tests/evidence/readers/test_live.py",  # sets the time from which a limit counts
+    "tests/fleet/test_pool.py",  # sets the deadline of a run
     # The others use a clock only to stop waiting.
     "tests/agent/collect/test_subprocesses.py",
     "tests/agent/running/test_children.py",

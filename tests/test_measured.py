@@ -10,6 +10,7 @@ import pytest
 from tools.measured import BLOCK, PAGES, RESULTS, ROOT, page, result
 
 from gdrkit.cli import COMMANDS
+from gdrkit.consumers.nccl_releases import FROM_SOURCE, NEWEST, OLDEST, ROWS
 
 EXIST = [path for path in PAGES if path.exists() and path.name != "measurements.md"]
 """Without the page that tools/measurements.py writes as a whole."""
@@ -124,6 +125,25 @@ def test_no_output_of_a_command_is_typed_by_hand(path):
         lines = text.splitlines()
         if any(line.startswith("$ ") for line in lines):
             assert [line for line in lines if not re.match(r"\$ |#|$|\.\.\.$", line)] == []
+
+
+def test_the_first_page_has_the_numbers_of_the_lab():
+    """Its table is computed; counting it again for one sentence would take half a minute."""
+    (row,) = re.findall(r"^\| all \|(.*)\|$", (ROOT / "docs/lab.md").read_text(), re.MULTILINE)
+    _, cases, _, still_open, unanswered, wrong = map(int, row.split("|"))
+    said = f"Of the {cases:,} cases that we wrote, none is predicted wrong and {still_open:,} are left open"
+    assert said in " ".join((ROOT / "README.md").read_text().split())
+    assert unanswered == wrong == 0
+
+
+def test_the_page_of_nccls_model_has_the_releases_that_were_read():
+    page_of_model = (ROOT / "docs/nccl-model.md").read_text()
+    assert f"from {OLDEST} to {NEWEST} and any environment" in page_of_model
+    assert f"older than {OLDEST} or newer than {NEWEST}: assumed" in page_of_model
+    releases = [row.since for row in ROWS]
+    read = releases[releases.index(FROM_SOURCE[-1]) + 1 :]
+    assert f"The sources of {' and '.join(read)} were read" in page_of_model
+    assert f"built at each\ntag from {OLDEST} to {FROM_SOURCE[-1]}" in page_of_model
 
 
 def test_commits_of_results_are_in_the_history():

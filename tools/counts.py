@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable
 from importlib import import_module
 from pathlib import Path
 
-NCCL = Path(__file__).parent.parent / "tests" / "fabric" / "nccl"
+ROOT = Path(__file__).parent.parent
+NCCL, RESULTS = ROOT / "tests" / "fabric" / "nccl", ROOT / "benchmarks" / "results"
 
 
 def counted(name: str) -> str:
@@ -154,6 +155,10 @@ LIMITS = (
     ("members of an archive", "evidence.archive", "MEMBERS_LIMIT", NUMBER),
     ("extended header of one member", "evidence.archive", "EXTENSION_LIMIT_BYTES", BYTES),
     ("extended headers of an archive", "evidence.archive", "EXTENSIONS_LIMIT_BYTES", BYTES),
+    ("records of one extended header", "evidence.archive", "RECORDS_LIMIT", NUMBER),
+    ("records of all of them that are read", "evidence.archive", "ARCHIVE_RECORDS_LIMIT", NUMBER),
+    ("compressed streams of a file", "evidence.stream", "STREAMS_LIMIT", NUMBER),
+    ("PCI functions of an `rdma_topo` dump", "evidence.rdma_topo", "FUNCTIONS_LIMIT", NUMBER),
     ("file of an archive that is kept", "evidence.tarball", "FILE_LIMIT_BYTES", BYTES),
     ("files of an archive in memory", "evidence.memory_store", "MEMORY_LIMIT_BYTES", BYTES),
     ("files of an archive on disk", "evidence.memory_store", "SPILL_LIMIT_BYTES", BYTES),
@@ -219,6 +224,51 @@ def doca_on_ubuntu() -> str:
     return "\n".join(("```sh", *commands, install, "```\n"))
 
 
+def pairs_example() -> str:
+    """What `gdr fleet bench` prints about made-up rates: a slow node, a slow pair, a silent node."""
+    from gdrkit.fleet.document import Standing
+    from gdrkit.fleet.judge import without_answer
+    from gdrkit.fleet.pair_build import What, build
+    from gdrkit.fleet.pair_document import PairRow
+    from gdrkit.fleet.pair_text import text
+    from gdrkit.fleet.rounds import rounds_of
+
+    nodes = [f"gpu{number:03}" for number in range(64)]
+    silent, rounds = "gpu050", list(zip((1, 2, 3), rounds_of(nodes), strict=False))
+    slow_pair = next(pair for pair in rounds[0][1] if not {"gpu017", silent} & set(pair))
+    rows = []
+    for number, pairs in rounds:
+        for pair in pairs:
+            rate = 11.6 if "gpu017" in pair else 23.0 if pair == slow_pair else 46.1
+            if silent not in pair:
+                rows.append(PairRow(nodes=pair, round=number, gb_per_s=rate, streaming_gb_per_s=rate))
+    refused = f"ssh: connect to host {silent} port 22: Connection refused"
+    lost = {silent: without_answer(f"ssh://{silent}", silent, refused, Standing.UNREACHABLE)}
+    document = build(rows, lost, nodes, What("verbs", 0, "mlx5_0", "", 16 << 20))
+    shown = text(document, size="16 MiB", compare="gdr fleet doctor", width=80)
+    return f"```text\n{shown.rstrip()}\n```\n"
+
+
+UNSEEN = (
+    "last", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth",
+    "tenth-programs", "eleventh",
+)  # fmt: skip
+"""Sets of texts that gdr had not seen when they were first judged, in that order: docs/explain.md."""
+
+
+def unseen_texts() -> str:
+    """Of each set of unseen texts, how many of those that hold a cause got it as the first answer."""
+    rates = []
+    for name in UNSEEN:
+        output = json.loads((RESULTS / f"threads-{name}.json").read_text())["output"]
+        right = next(line.split() for line in output.splitlines() if line.startswith("RIGHT"))
+        rates.append(round(float(right[2])))
+    return (
+        f"In {len(rates)} sets of public texts that gdr had not seen, {', '.join(map(str, rates[:-1]))} and "
+        f"{rates[-1]} % of the texts\nthat hold a cause got it as the first answer.\n"
+    )
+
+
 COUNTS: dict[str, Callable[[], str]] = {
     "lab": lab,
     "lab open": lab_open,
@@ -228,4 +278,6 @@ COUNTS: dict[str, Callable[[], str]] = {
     "NCCL on GPUs": nccl_gpus,
     "NCCL from source": nccl_source,
     "DOCA-OFED on Ubuntu": doca_on_ubuntu,
+    "pairs of made-up rates": pairs_example,
+    "unseen texts": unseen_texts,
 }

@@ -1,6 +1,8 @@
 """What `gdr` prints about a node of tests/evidence: for blocks `<!-- printed: ... -->` of the pages.
 
     printed: NODE WORDS              what `gdr WORDS` prints; NODE is `-` without a node
+    printed: fleet WORDS             16 nodes of the machine generator with planted faults, in bundles/
+    printed: sparks WORDS            two DGX Sparks of the generator, spark-a.tar.gz and spark-b.tar.gz
     printed: NODE WORDS < FILE       FILE of tests/cli/examples/ is standard input
     printed: NODE WORDS | 1-9,12     only these lines; `...` stands for each gap
 
@@ -18,10 +20,13 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 EXAMPLES = Path(__file__).parent.parent / "tests" / "cli" / "examples"
 GDR = (sys.executable, "-P", "-c", "import sys; from gdrkit.cli import main; sys.exit(main())")
+_TIME = re.compile(r"^(\d+ nodes: .*?)  in \d+ (?:s|min)$", re.MULTILINE)
+"""How long a run took, which differs from run to run."""
 _SPEC = re.compile(r"(?P<node>\S+) (?P<words>.+?)(?: < (?P<given>\S+))?(?: \| (?P<lines>[\d,-]+))?$")
 
 
@@ -46,17 +51,21 @@ def ran(node: str, line: str, given: str | None = None) -> str:
         words = [*words, *_target(node, words, folder)]
         text = (folder / given).read_text() if given else None
         environment = {key: value for key, value in os.environ.items() if key != "COLUMNS"}
+        environment["XDG_STATE_HOME"] = str(folder / ".state")  # where runs of fleets are kept
         done = subprocess.run(
             [*GDR, *words], cwd=folder, input=text, capture_output=True, text=True, env=environment
         )
     if done.returncode not in range(4):
         raise ValueError(f"{node} {line}: exit code {done.returncode}: {done.stderr}")
-    return done.stdout
+    return _TIME.sub(r"\1", done.stdout)
 
 
 def _target(node: str, words: list[str], folder: Path) -> list[str]:
     """The argument to add for a node, which is first built and packed in the folder."""
     if node == "-":
+        return []
+    if node in _GENERATED:
+        _GENERATED[node](folder)
         return []
     from tests.evidence_nodes import build
 
@@ -68,6 +77,28 @@ def _target(node: str, words: list[str], folder: Path) -> list[str]:
                 tar.add(tree, tree.name)
             return []
     return [str(tree)]
+
+
+def _fleet(folder: Path) -> None:
+    from machines.fleet import bundles, incident
+
+    (folder / ".node").mkdir()
+    (folder / "bundles").mkdir()
+    for packed in bundles(incident(0, 16).machines, folder / ".node"):
+        packed.rename(folder / "bundles" / packed.name)
+
+
+def _sparks(folder: Path) -> None:
+    from machines.fleet import bundles
+    from tests.fleet.sparks import spark_machine
+
+    (folder / ".node").mkdir()
+    pair = tuple(spark_machine(f"spark-{letter}", number) for number, letter in enumerate("ab"))
+    for packed, letter in zip(bundles(pair, folder / ".node"), "ab", strict=True):
+        packed.rename(folder / f"spark-{letter}.tar.gz")
+
+
+_GENERATED: dict[str, Callable[[Path], None]] = {"fleet": _fleet, "sparks": _sparks}
 
 
 def _chosen(lines: list[str], ranges: str | None) -> list[str]:

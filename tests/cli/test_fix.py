@@ -160,8 +160,9 @@ def test_a_bundle_never_contains_keys_or_journals():
 
 
 @needs_depmod
-def test_a_key_readable_by_others_is_rejected_before_any_change(root):
-    (root / "etc/keys/own.key").chmod(0o644)
+@pytest.mark.parametrize("mode", [0o640, 0o604])
+def test_a_key_readable_by_others_is_rejected_before_any_change(root, mode):
+    (root / "etc/keys/own.key").chmod(mode)
     before = snapshot(root)
     run = fix("--apply", "--yes", "--steps", "sign-module", "--key", "/etc/keys/own.key",
               "--certificate", "/etc/keys/own.der", "--root", str(root))  # fmt: skip

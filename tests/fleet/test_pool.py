@@ -1,9 +1,11 @@
 """The pool: every task has a row, whatever happens to the process that judges it."""
 
 import gc
+import math
 import os
 import signal
 import sys
+import time
 import weakref
 from pathlib import Path
 
@@ -87,6 +89,53 @@ def test_a_process_that_dies_or_hangs_costs_its_row_only(tmp_path, number, why):
 
     assert row.standing is other.standing is Standing.UNREADABLE
     assert why in row.summary and "no such file" in other.summary
+
+
+def test_what_hangs_until_the_deadline_of_the_run_is_a_row_and_what_waits_behind_it_is_judged(
+    tmp_path, monkeypatch
+):
+    """The first of two tasks of one process is stopped; the other one has its turn after the deadline."""
+    monkeypatch.setattr(pooling, "LEAST_S", 0.1)
+    monkeypatch.setattr(pooling, "GRACE_S", 120.0)
+    (good,) = bundles(tmp_path, 1)
+    with Pool(1) as pool:
+        pool.submit(task_of("not there"))
+        until_all_are_judged(pool)
+        os.kill(pool._workers[0].process.pid, signal.SIGSTOP)
+        pool._deadline = time.monotonic() + 0.2
+        pool.submit(task_of("hung"))
+        pool.submit(task_of(good))
+        hung, other = until_all_are_judged(pool)
+
+    assert (hung.target, hung.standing) == ("hung", Standing.UNREADABLE)
+    assert hung.summary == "not judged before the deadline of the run" and "--timeout" in hung.advice
+    assert other == row_of(task_of(good))
+
+
+def test_what_still_waits_after_the_grace_is_a_row(tmp_path):
+    with Pool(1, deadline=time.monotonic() - pooling.GRACE_S - 1) as pool:
+        for path in bundles(tmp_path):
+            pool.submit(task_of(path))
+        rows = until_all_are_judged(pool)
+
+    assert [row.summary for row in rows] == ["not judged before the deadline of the run"] * 2
+
+
+@pytest.mark.parametrize(
+    ("now", "deadline", "end"),
+    [
+        (0, math.inf, 120),
+        (0, 600, 120),
+        (0, 60, 60),
+        (59, 60, 61),
+        (60, 60, 65),
+        (64, 60, 65),
+        (500, 600, 600),
+    ],
+)
+def test_a_task_ends_at_its_limit_or_at_the_deadline_or_a_little_after_it(now, deadline, end):
+    with Pool(1, deadline=deadline) as pool:
+        assert pool._ends(now) == end
 
 
 @pytest.mark.parametrize("sent", [b"[" * 100_000 + b"\n", b'{"name":"\xff"}\n', b"{}\n"])

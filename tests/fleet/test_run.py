@@ -1,17 +1,21 @@
 """A run over ssh: every node has a row, whatever it does. Here `ssh` is a script."""
 
+import gzip
 import os
 import signal
 
 import pytest
 from machines.fleet import bundles, fleet
 
+from gdrkit.evidence.archive import HEADERS_LIMIT
 from gdrkit.evidence.errors import TargetError
+from gdrkit.fleet import pool
 from gdrkit.fleet.document import INTERRUPTED, Standing
 from gdrkit.fleet.launcher import hosts_in, named
 from gdrkit.fleet.processes import Ssh
 from gdrkit.fleet.run import Run
 from gdrkit.formats.errors import FormatError
+from tests.evidence.readers.tars import member, tar_bytes
 from tests.fleet.programs import install, runs_here, sends_file
 from tests.programs import has_ended
 
@@ -75,6 +79,34 @@ def test_a_node_without_a_bundle_is_a_row_with_its_reason(ssh, tmp_path, node, w
 
     assert rows[node].standing is Standing.UNREACHABLE and why in rows[node].summary
     assert rows["good"].standing is Standing.READY
+
+
+@pytest.fixture
+def worst(tmp_path_factory):
+    """A bundle with as many headers as an archive may have, and records that take no reader's time.
+
+    It is packed in pieces, which are one file: RFC 1952, 2.2."""
+    members = tar_bytes(*[member("proc/x")] * 2048, end=False)
+    path = tmp_path_factory.mktemp("worst") / "bundle"
+    path.write_bytes(gzip.compress(members, 9) * (HEADERS_LIMIT // 2048))
+    return path
+
+
+def test_a_bundle_that_takes_long_costs_its_row_and_is_ended_at_the_deadline(
+    tmp_path, monkeypatch, bundle, worst
+):
+    """Its headers take some seconds; here it has what is left of one second for each node."""
+    monkeypatch.setattr(pool, "LEAST_S", 0.0)
+    monkeypatch.setattr(pool, "GRACE_S", 120.0)
+    monkeypatch.setattr(pool, "cores", lambda: 1)
+    script = f'case "$node" in good*) {sends_file(bundle)};; worst) {sends_file(worst)};; esac'
+    install(tmp_path / "bin", "ssh", script, monkeypatch)
+
+    complete, rows = ask(tmp_path / "bundles", "worst", "good1", "good2", timeout_s=1.0)
+
+    assert complete and rows["good1"].standing is rows["good2"].standing is Standing.READY
+    assert rows["worst"].standing is Standing.UNREADABLE
+    assert rows["worst"].summary == "not judged before the deadline of the run"
 
 
 def test_a_node_that_hangs_costs_its_row_and_everything_ends_at_the_deadline(ssh, tmp_path):

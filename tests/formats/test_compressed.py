@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from gdrkit.formats.compressed import compression, decompress
 from gdrkit.formats.errors import FormatError
+from tests.work import steps
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -137,6 +138,21 @@ def test_several_streams_are_concatenated(kind):
 
 def test_xz_files_can_be_padded():
     assert decompress(lzma.compress(b"a") + bytes(8) + lzma.compress(b"b") + bytes(4), LIMIT) == b"ab"
+
+
+def test_padding_is_as_long_as_it_likes_but_of_whole_groups_of_four():
+    a, b = lzma.compress(b"a"), lzma.compress(b"b")
+    for zeros in (1 << 16, (1 << 16) + 4, 3 << 16):
+        assert decompress(a + bytes(zeros) + b + bytes(zeros), LIMIT) == b"ab"
+        for end in (b, b""):
+            with pytest.raises(FormatError, match=r"damaged|cut off"):
+                decompress(a + bytes(zeros + 2) + end, LIMIT)
+
+
+def test_much_padding_is_not_read_four_bytes_at_a_time():
+    """Packed once more in a bundle, 60 MiB of it would be 60 kB that take seconds."""
+    padded = lzma.compress(b"a") + bytes(8 << 20)
+    assert steps(decompress, padded, LIMIT) < 2000
 
 
 class Counted:

@@ -72,6 +72,17 @@ def test_a_truncated_packed_file_is_counted_with_a_note(tmp_path: Path, pack):
     assert found.notes and "truncated" in found.notes[0]
 
 
+@pytest.mark.parametrize("pack", [gzip.compress, zstd.compress])
+def test_a_file_of_very_many_packed_streams_is_counted_up_to_a_limit(tmp_path: Path, monkeypatch, pack):
+    monkeypatch.setattr(job_logs, "STREAMS_LIMIT", 3)
+    (tmp_path / "most").write_bytes(pack(TEXT) + pack(b"") * 2)
+    (tmp_path / "more").write_bytes(pack(TEXT) + pack(b"") * 3)
+    most, more = (counted(str(tmp_path / name)) for name in ("most", "more"))
+
+    assert not most.notes and "more than 3 parts" in more.notes[0]
+    assert result(most) == result(more)
+
+
 def test_files_that_are_damaged_or_not_text_get_a_note(tmp_path: Path):
     (tmp_path / "a.gz").write_bytes(gzip.compress(TEXT)[:12] + b"\xff" * 40)
     (tmp_path / "b.bin").write_bytes(b"\x7fELF\0\0\0" * 100)

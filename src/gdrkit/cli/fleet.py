@@ -45,7 +45,7 @@ def parser() -> Parser:
         "  gdr fleet doctor bundles/ --expect             also list every node that differs from most\n"
         "  gdr fleet doctor --run last --group 2          the nodes of a group of the last run\n"
         "  gdr fleet doctor --run last --compare gpu1 gpu2    what differs between two nodes\n"
-        "  gdr fleet doctor bundles/ --nodes-only         the nodes that need something, for scontrol\n"
+        "  gdr fleet doctor bundles/ --nodes-only         a list of nodes: blocked, unknown, silent\n"
         "  gdr fleet report bundles/ -o fleet.html        the same as one HTML file, to look at\n"
         "  gdr fleet bench 'gpu[1-4]'                     which nodes are slow, over TCP\n"
         "  gdr fleet bench 'gpu[1-4]' --gpu 0 --device mlx5_0    GPU memory through an RDMA device\n"
@@ -183,7 +183,9 @@ def _output_options(parser: Parser) -> None:
     parser.add_argument("--junit", action="store_true", help="write JUnit XML, one test case for each node")
     parser.add_argument("--ctrf", action="store_true", help="write CTRF's JSON, one test for each node")
     parser.add_argument(
-        "--nodes-only", action="store_true", help="print a hostlist of the nodes that need something"
+        "--nodes-only",
+        action="store_true",
+        help="print a hostlist of the nodes that are blocked, unknown, or gave no answer",
     )
     parser.add_argument("--group", metavar="N", type=number(1, 99_999), help="show the nodes of a group")
     parser.add_argument(

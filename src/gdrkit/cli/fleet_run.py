@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 import time
 from collections.abc import Sequence
@@ -41,12 +42,13 @@ def report_of(options: argparse.Namespace) -> FleetReport:
         progress.step(f"{row.name}: {row.standing}: {row.summary}" if failed else "")
 
     expected = _expected(options)
-    complete = not paths or judge_files(paths, arrived, expected)
+    # Evidence that is here takes no turn of others, so it has a deadline only if the user sets one.
+    deadline = begun + options.timeout if "--timeout" in options.given else math.inf
+    complete = not paths or judge_files(paths, arrived, expected, deadline)
     if nodes and complete:
+        left_s = min(float(options.timeout), deadline - time.monotonic())
         with bundle_folder() as folder:
-            run = Run(
-                launcher, folder, sudo=options.sudo, timeout_s=float(options.timeout), expected=expected
-            )
+            run = Run(launcher, folder, sudo=options.sudo, timeout_s=left_s, expected=expected)
             complete = run.ask(nodes, arrived, options.fanout or 0)
         if run.remains:
             progress.end()

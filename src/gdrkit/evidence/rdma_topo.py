@@ -25,6 +25,12 @@ DUMP_LIMIT_BYTES = 64 << 20
 PART_LIMIT_BYTES = 1 << 16
 """Configuration space is 4 KiB (PCI Express 5.0, 7.2.2), VPD 32 KiB at most (PCI Local Bus 3.0, app. I)."""
 
+FUNCTIONS_LIMIT = 10_000
+"""A node has a few hundred PCI functions, and thousands where network cards have virtual ones for guests."""
+
+DEVICES_LIMIT = 4 * FUNCTIONS_LIMIT
+"""Most devices of all subsystems (net, infiniband, ...): a function has one or two."""
+
 
 class DumpedFunction(Struct):
     """One PCI function of a dump."""
@@ -50,6 +56,7 @@ def open_rdma_topo(stream: Stream, name: str) -> BundleHost:
         raise TargetError(f"not an rdma_topo dump: {name} is too large", "create one: rdma_topo dump")
     try:
         functions = parse(data)
+        _check_counts(functions)
         store = MemoryStore()
         for function in functions:
             _put(store, function)
@@ -62,6 +69,15 @@ def open_rdma_topo(stream: Stream, name: str) -> BundleHost:
             f"empty rdma_topo dump: {name}", "create it on a machine with PCI devices: rdma_topo dump"
         )
     return BundleHost(store, ForeignRecord(lambda path: False, store.read), "rdma-topo")
+
+
+def _check_counts(functions: list[DumpedFunction]) -> None:
+    """Raises ValueError for more than any node has: its packed parts may be 600 times as large unpacked."""
+    if len(functions) > FUNCTIONS_LIMIT:
+        raise ValueError(f"more than {FUNCTIONS_LIMIT:,} PCI functions")
+    devices = sum(len(names) for function in functions for names in (function.subsystems or {}).values())
+    if devices > DEVICES_LIMIT:
+        raise ValueError(f"more than {DEVICES_LIMIT:,} devices of PCI functions")
 
 
 def _put(store: MemoryStore, function: DumpedFunction) -> None:

@@ -206,6 +206,20 @@ def open_stream(file: IO[bytes], name: str) -> Stream:
     return PlainStream(file)
 
 
+def beginning(file: IO[bytes], size: int) -> bytes:
+    """The first bytes of a file, or of its first compressed stream, at most `size`; empty if it is damaged.
+
+    One call of a decoder, so that no file takes long: a stream may hold much that unpacks to nothing."""
+    head = file.read(READ_BYTES)
+    kind = compression(head)
+    if not kind:
+        return head[:size]
+    try:
+        return decoder(kind)().decompress(head, size)
+    except damage(kind):
+        return b""
+
+
 def read_all(stream: Stream, limit: int) -> tuple[bytes, bool]:
     """The rest of a stream, at most `limit` bytes, and whether that is all of it."""
     blocks: list[bytes] = []

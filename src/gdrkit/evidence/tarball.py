@@ -6,6 +6,8 @@ Members with invalid names are skipped and counted. Content that no fact reads i
 
 from __future__ import annotations
 
+import re
+
 from gdrkit.evidence.archive import (
     DIRECTORY,
     HARD_LINK,
@@ -44,6 +46,7 @@ UNWANTED = (
 UNWANTED_ABOVE_BYTES = 1 << 12
 """Files of single processes (proc/<pid>/smaps and the like) are kept up to this size: links point to
 some."""
+_HERE = re.compile(r"(?:\./+)+")
 _PLAIN = frozenset(("", ".", ".."))  # parts that would lead elsewhere; a leading "" means absolute
 
 
@@ -87,13 +90,15 @@ class _TarReader:
         plain = name.isprintable() and "/." not in name and "//" not in name
         if plain and name.startswith(self._prefix) and len(name) <= PATH_LIMIT_BYTES:  # as nearly all are
             return name[len(self._prefix) :].rstrip("/")
-        while name.startswith("./"):
-            name = name[2:].lstrip("/")
-        name = name.rstrip("/")
+        if len(name) > PATH_LIMIT_BYTES or not name.isprintable():
+            self.skipped += 1
+            return ""
+        start = _HERE.match(name)
+        name = name[start.end() if start else 0 :].rstrip("/")
         if name in ("", "."):
             return ""
         parts = name.split("/")
-        if len(name) > PATH_LIMIT_BYTES or not name.isprintable() or not _PLAIN.isdisjoint(parts):
+        if not _PLAIN.isdisjoint(parts):
             self.skipped += 1
             return ""
         if self.top is None:

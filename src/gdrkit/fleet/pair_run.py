@@ -16,8 +16,9 @@ from gdrkit.fleet.document import NodeRow, Standing
 from gdrkit.fleet.judge import in_a_line, reason_of, without_answer
 from gdrkit.fleet.launcher import Meet, NodeFailed, Pair, PairLauncher, PairRate, PairRequest
 from gdrkit.fleet.pair_document import PairRow
+from gdrkit.fleet.pool import GRACE_S
 from gdrkit.fleet.rounds import most_rounds, rounds_of
-from gdrkit.fleet.run import GRACE_S, TIMEOUT_S
+from gdrkit.fleet.run import TIMEOUT_S
 
 
 class PairRun:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import selectors
 import time
@@ -13,6 +14,7 @@ import msgspec
 
 from gdrkit.agent.launch import isolated
 from gdrkit.agent.pipes import kill_group
+from gdrkit.evidence.errors import TargetError
 from gdrkit.fleet.document import NodeRow, Standing
 from gdrkit.fleet.judge import without_answer
 from gdrkit.fleet.worker import Task
@@ -21,6 +23,11 @@ from gdrkit.formats.json_text import decode
 
 TASK_LIMIT_S = 120.0
 """How long one node may take: the largest bundle takes 5 s on a slow core."""
+GRACE_S = 5.0
+"""How late a run may end: launchers end at its deadline by themselves; what came until then is judged."""
+LEAST_S = 2.0
+"""How long a bundle may be judged that came just before the deadline: most take 0.3 s."""
+TOO_LATE = TargetError("not judged before the deadline of the run", "--timeout S sets a later one")
 ROW_LIMIT_BYTES = 1 << 20
 
 
@@ -46,8 +53,8 @@ class _JudgingProcess:
         self.deadline = 0.0
         self.written = b""
 
-    def give(self, task: Task, limit_s: float) -> None:
-        self.task, self.deadline, self.written = task, time.monotonic() + limit_s, b""
+    def give(self, task: Task, deadline: float) -> None:
+        self.task, self.deadline, self.written = task, deadline, b""
         try:
             self.stdin.write(msgspec.json.encode(task) + b"\n")
             self.stdin.flush()
@@ -79,9 +86,12 @@ class _JudgingProcess:
 class Pool:
     """Judges tasks as they come. A context manager: what still runs at its end is killed."""
 
-    def __init__(self, processes: int = 0, limit_s: float = TASK_LIMIT_S) -> None:
+    def __init__(
+        self, processes: int = 0, limit_s: float = TASK_LIMIT_S, deadline: float = math.inf
+    ) -> None:
         self._most = processes or cores()
         self._limit_s = limit_s
+        self._deadline = deadline
         self._waiting: deque[Task] = deque()
         self._workers: list[_JudgingProcess] = []
         self._selector = selectors.DefaultSelector()
@@ -124,8 +134,20 @@ class Pool:
         now = time.monotonic()
         for worker in [w for w in self._workers if w.task is not None and now > w.deadline]:
             assert worker.task is not None
-            yield self._lost(worker, worker.task, f"judging it took more than {self._limit_s:g} s")
+            hung = f"judging it took more than {self._limit_s:g} s"
+            yield self._lost(worker, worker.task, TOO_LATE if worker.deadline >= self._deadline else hung)
+        if now > self._deadline + GRACE_S:
+            while self._waiting:
+                yield _unjudged(self._waiting.popleft(), TOO_LATE)
         self._distribute()
+
+    def _ends(self, now: float) -> float:
+        """When a task that begins now must have its row.
+
+        What hangs ends at the deadline of the run, so that what waits behind it is judged in the grace."""
+        if now >= self._deadline:
+            return self._deadline + GRACE_S
+        return min(now + self._limit_s, max(self._deadline, now + LEAST_S))
 
     def _distribute(self) -> None:
         while self._waiting:
@@ -135,12 +157,12 @@ class Pool:
                     return
                 worker = _JudgingProcess()
                 self._workers.append(worker)
-            worker.give(self._waiting.popleft(), self._limit_s)
+            worker.give(self._waiting.popleft(), self._ends(time.monotonic()))
             self._selector.register(worker.stdout, selectors.EVENT_READ, worker)
 
-    def _lost(self, worker: _JudgingProcess, task: Task, why: str) -> NodeRow:
+    def _lost(self, worker: _JudgingProcess, task: Task, why: TargetError | str) -> NodeRow:
         self._drop(worker)
-        return without_answer(task.target, task.name, why, Standing.UNREADABLE)
+        return _unjudged(task, why)
 
     def _drop(self, worker: _JudgingProcess) -> None:
         if worker.task is not None:
@@ -149,14 +171,19 @@ class Pool:
         worker.end()
 
 
+def _unjudged(task: Task, why: TargetError | str) -> NodeRow:
+    return without_answer(task.target, task.name, why, Standing.UNREADABLE)
+
+
 def judge_all(
     tasks: Iterable[Task],
     arrived: Callable[[NodeRow], None],
     processes: int = 0,
     limit_s: float = TASK_LIMIT_S,
+    deadline: float = math.inf,
 ) -> None:
     """Judge every task; `arrived` gets each row as it comes."""
-    with Pool(processes, limit_s) as pool:
+    with Pool(processes, limit_s, deadline) as pool:
         for task in tasks:
             pool.submit(task)
         while pool.busy:

@@ -6,6 +6,7 @@ row.
 
 from __future__ import annotations
 
+import math
 import os
 import queue
 import tempfile
@@ -20,18 +21,18 @@ from gdrkit.facts.expectation import Supplied
 from gdrkit.fleet.document import INTERRUPTED, NodeRow, Standing
 from gdrkit.fleet.judge import without_answer
 from gdrkit.fleet.launcher import Asking, Launcher, Request
-from gdrkit.fleet.pool import Pool, judge_all
+from gdrkit.fleet.pool import GRACE_S, Pool, judge_all
 from gdrkit.fleet.worker import Task, task_of
 
 TIMEOUT_S = 600.0
 """The deadline of a run: a slow node takes as long as `gdr doctor ssh://` grants it, and its turn may be
 late."""
-GRACE_S = 5.0
-"""How late a launcher may be: it ends at the deadline by itself."""
 Arrived = Callable[[NodeRow], None]
 
 
-def judge_files(paths: Iterable[str], arrived: Arrived, expected: Supplied | None = None) -> bool:
+def judge_files(
+    paths: Iterable[str], arrived: Arrived, expected: Supplied | None = None, deadline: float = math.inf
+) -> bool:
     """Judge evidence that is here already; `arrived` gets each row. Returns false if it was interrupted."""
     tasks = [task_of(path, expected) for path in paths]
     left = Counter(task.target for task in tasks)  # two names that are not text may be written alike
@@ -41,7 +42,7 @@ def judge_files(paths: Iterable[str], arrived: Arrived, expected: Supplied | Non
         arrived(row)
 
     try:
-        judge_all(tasks, judged)
+        judge_all(tasks, judged, deadline=deadline)
     except KeyboardInterrupt:
         for target in left.elements():
             arrived(without_answer(target, "", INTERRUPTED, Standing.UNREADABLE))
@@ -50,10 +51,10 @@ def judge_files(paths: Iterable[str], arrived: Arrived, expected: Supplied | Non
 
 def _check(path: str, target: str) -> None:
     from gdrkit.evidence.archive import BLOCK
-    from gdrkit.evidence.stream import open_stream
+    from gdrkit.evidence.stream import beginning
 
     with open(path, "rb") as file:
-        check_bundle(open_stream(file, target).peek(BLOCK), target)
+        check_bundle(beginning(file, BLOCK), target)
 
 
 class Run:
@@ -81,7 +82,7 @@ class Run:
         left = dict.fromkeys(nodes)
         down = self._launcher.down()
         asking: Asking | None = None
-        with Pool() as pool:
+        with Pool(deadline=self._deadline) as pool:
             try:
                 for node in [node for node in left if node in down]:
                     del left[node]

@@ -188,7 +188,10 @@ def _streams(kind: str, data: memoryview, limit_bytes: int, first: bool) -> byte
 
 
 def _skip_padding(kind: str, data: memoryview, at: int) -> int:
-    """The offset of the next stream. Source: xz file format 2.2, Stream Padding."""
-    while kind == "xz" and at + 4 <= len(data) and not any(data[at : at + 4]):
-        at += 4
+    """The offset of the next stream. Source: xz file format 2.2, Stream Padding: zeros, four at a time."""
+    while kind == "xz" and (piece := bytes(data[at : at + _PIECE_BYTES])):
+        zeros = len(piece) - len(piece.lstrip(b"\0"))
+        at += zeros - zeros % 4
+        if zeros < _PIECE_BYTES:
+            break
     return at

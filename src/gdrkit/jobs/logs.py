@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from msgspec import Struct
 
 from gdrkit.evidence.errors import TargetError
+from gdrkit.evidence.stream import STREAMS_LIMIT
 from gdrkit.formats.compressed import compression, damage, decoder
 from gdrkit.formats.errors import FormatError
 from gdrkit.jobs.line_counts import Tally
@@ -181,11 +182,12 @@ def _pieces(stream: Any, section: LogSection, progress: Callable[[int], None]) -
 
 
 def _unpacked(kind: str, head: bytes, pieces: Iterator[bytes]) -> Iterator[bytes]:
-    """The content of all streams of a packed file. Raises FormatError if it is damaged or truncated."""
+    """The content of all streams of a packed file. Raises FormatError if it is damaged or truncated, or has
+    too many."""
     if kind == "xz":
         raise FormatError("xz is not supported: unpack the file, and pipe it in")
     start = decoder(kind)
-    stream, data = start(), head
+    stream, data, count = start(), head, 1
     try:
         while True:
             output, data = stream.decompress(data, CHUNK_BYTES), b""
@@ -195,6 +197,9 @@ def _unpacked(kind: str, head: bytes, pieces: Iterator[bytes]) -> Iterator[bytes
                 data = stream.unused_data.lstrip(b"\0")
                 if not data and not (data := next(pieces, b"")):
                     return
+                count += 1
+                if count > STREAMS_LIMIT:
+                    raise FormatError(f"the {kind} file has more than {STREAMS_LIMIT:,} parts")
                 stream = start()
             elif not output and not (data := next(pieces, b"")):
                 raise FormatError(f"the {kind} file is truncated")

@@ -104,6 +104,21 @@ def test_what_is_wrong_is_said():
     assert refused(b"\x1f\x8b") == "Compressed file ended before the end-of-stream marker was reached"
 
 
+@pytest.mark.parametrize("zeros", [4, unpacking.PIECE_BYTES, 3 * unpacking.PIECE_BYTES])
+def test_streams_of_xz_are_one_file_whatever_their_size(zeros):
+    parts = [CONTENT, b"", CONTENT * 60, b"x"]
+    packed = b"".join(lzma.compress(part) + bytes(zeros) for part in parts)
+    assert unpack(packed, MIB) == b"".join(parts)
+
+
+def test_a_file_of_very_many_streams_of_xz_is_refused():
+    """Each would copy what follows it: four times as many, sixteen times as long."""
+    packed = lzma.compress(b"")
+    assert unpack(packed * unpacking.STREAMS_LIMIT, MIB) == b""
+    with pytest.raises(DecompressionFailed, match="too many parts"):
+        unpack(packed * (unpacking.STREAMS_LIMIT + 1), MIB)
+
+
 @pytest.mark.parametrize(("name", "packed"), [("xz", lzma.compress(CONTENT)), ("zstd", zstd(CONTENT))])
 def test_without_a_decompressor_the_symbols_of_a_module_are_not_known(monkeypatch, name, packed):
     for module in ("lzma", "compression.zstd"):  # as in a Python built without it

@@ -11,6 +11,7 @@ import pytest
 from gdrkit.evidence import archive
 from gdrkit.evidence.archive import BLOCK, DamagedArchive, Member, is_header, members
 from gdrkit.evidence.stream import PlainStream, StreamEnded
+from tests.work import steps
 
 END = bytes(2 * BLOCK)
 
@@ -140,6 +141,55 @@ def test_garbage_among_records_ends_them(tmp_path, garbage):
     data = extended(record(b"path", b"good"), garbage, record(b"path", b"hidden")) + header(b"a") + END
     assert rows(tmp_path, data)[0][0] == "good"
     assert rows(tmp_path, extended(garbage, record(b"path", b"hidden")) + header(b"a") + END)[0][0] == "a"
+
+
+@pytest.mark.parametrize("garbage", [b"2 ", b"1 ", b"3 \n", b"12 no equals\n"])
+def test_the_first_record_without_an_equals_sign_ends_the_others(tmp_path, garbage):
+    """Were each read, a mebibyte of them would take half a million rounds, an archive 64 times that."""
+
+    def work(count: int) -> int:
+        full = extended(record(b"path", b"good"), garbage * count, record(b"path", b"hidden"))
+        return steps(rows, tmp_path, full + header(b"a") + END)
+
+    assert work(50_000) == work(1)
+    full = extended(record(b"path", b"good"), garbage, record(b"path", b"hidden"))
+    assert rows(tmp_path, full + header(b"a") + END)[0][0] == "good"
+
+
+def test_records_of_a_header_are_limited(tmp_path, monkeypatch):
+    assert archive.RECORDS_LIMIT == 10_000
+    monkeypatch.setattr(archive, "RECORDS_LIMIT", 3)
+    one = record(b"a", b"")
+    most = extended(one * 2, record(b"path", b"third")) + header()
+    assert [row[0] for row in rows(tmp_path, most * 2 + END)] == ["third", "third"]
+    with pytest.raises(DamagedArchive, match=r"^$"):
+        rows(tmp_path, extended(one * 3, record(b"path", b"fourth")) + header() + END)
+
+
+def test_records_of_an_archive_are_limited(tmp_path, monkeypatch):
+    assert archive.ARCHIVE_RECORDS_LIMIT == 2_000_000
+    monkeypatch.setattr(archive, "ARCHIVE_RECORDS_LIMIT", 6)
+    two = extended(record(b"a", b""), record(b"path", b"name")) + header()
+    assert len(rows(tmp_path, two * 3 + END)) == 3
+    with pytest.raises(DamagedArchive, match=r"^more than 6 records in extended headers$"):
+        rows(tmp_path, two * 4 + END)
+
+
+def test_records_that_no_reader_wants_are_not_read(tmp_path, monkeypatch):
+    monkeypatch.setattr(archive, "ARCHIVE_RECORDS_LIMIT", 0)
+    times = extended(record(b"mtime", b"1.5"), record(b"atime", b"1.5")) + header(b"plain")
+    assert len(rows(tmp_path, times * 9 + END)) == 9
+
+
+def test_the_blocks_of_a_sparse_map_count_as_headers(tmp_path, monkeypatch):
+    further = bytearray(BLOCK)
+    further[504] = 1
+    sparse = header(b"s", b"S", at482=b"\1") + bytes(further) * 2 + bytes(BLOCK)
+    monkeypatch.setattr(archive, "HEADERS_LIMIT", 6)
+    assert [row[0] for row in rows(tmp_path, sparse + header(b"next") + END)] == ["s", "next"]
+    for many in (sparse + header() * 2, header(b"s", b"S", at482=b"\1") + bytes(further) * 9):
+        with pytest.raises(DamagedArchive, match=r"^more than 6 headers$"):
+            rows(tmp_path, many + END)
 
 
 @pytest.mark.parametrize("key", [b"GNU.sparse.major", b"GNU.sparse.name"])

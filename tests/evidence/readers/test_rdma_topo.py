@@ -145,5 +145,20 @@ def test_a_dump_may_be_as_large_as_the_limit(tmp_path, monkeypatch):
     assert error.value.hint == "create one: rdma_topo dump"
 
 
+def test_a_dump_has_so_many_functions_and_devices(tmp_path, monkeypatch):
+    data = json.dumps(DUMP).encode()
+    for name, most, what in (
+        ("FUNCTIONS_LIMIT", 3, "PCI functions"),
+        ("DEVICES_LIMIT", 2, "devices of PCI"),
+    ):
+        with monkeypatch.context() as limited:
+            limited.setattr(rdma_topo, name, most)
+            assert open_host(write(tmp_path, data)).source == "rdma-topo"
+            limited.setattr(rdma_topo, name, most - 1)
+            with pytest.raises(TargetError, match=f"more than {most - 1} {what}"):
+                open_host(write(tmp_path, data))
+
+
 def test_the_limits():
+    assert (rdma_topo.FUNCTIONS_LIMIT, rdma_topo.DEVICES_LIMIT) == (10_000, 40_000)
     assert (rdma_topo.DUMP_LIMIT_BYTES, rdma_topo.PART_LIMIT_BYTES) == (64 << 20, 1 << 16)

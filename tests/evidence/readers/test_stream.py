@@ -12,7 +12,15 @@ import pytest
 
 from gdrkit.evidence import stream as streams
 from gdrkit.evidence.errors import TargetError
-from gdrkit.evidence.stream import PackedStream, PlainStream, Stream, StreamEnded, open_stream, read_all
+from gdrkit.evidence.stream import (
+    PackedStream,
+    PlainStream,
+    Stream,
+    StreamEnded,
+    beginning,
+    open_stream,
+    read_all,
+)
 
 CONTENT = bytes(range(256)) * 20
 PACK: dict[str, Callable[[bytes], bytes]] = {
@@ -80,6 +88,27 @@ def test_skipping_beyond_the_end_is_an_error(stream):
 def test_all_of_it_is_read_up_to_a_limit(stream, limit, whole):
     assert len(CONTENT) == 5120
     assert read_all(stream, limit) == (CONTENT[:limit], whole)
+
+
+@pytest.mark.parametrize("pack", PACK)
+def test_the_beginning_of_a_file_is_unpacked(tmp_path, pack):
+    path = tmp_path / "file"
+    for content, size in ((CONTENT, 100), (CONTENT, 1 << 20), (b"", 5)):
+        path.write_bytes(PACK[pack](content))
+        first = content[:100] if pack.endswith(("in two", "far apart")) else content
+        with path.open("rb") as file:
+            assert beginning(file, size) == first[:size]
+
+
+def test_what_has_no_beginning_is_empty_and_costs_one_read(tmp_path, monkeypatch):
+    """A header of gzip may hold a name without end, and a file many streams of nothing: RFC 1952, 2.3."""
+    path = tmp_path / "file"
+    endless = b"\x1f\x8b\x08\x08" + bytes(6) + b"x" * (4 * streams.READ_BYTES)
+    for data in (b"\x1f\x8b\x08\xff damaged" * 9, endless, PACK["gzip"](b"") * 100_000 + PACK["gzip"](b"x")):
+        path.write_bytes(data)
+        with path.open("rb", buffering=0) as file:
+            assert beginning(file, 10) == b""
+            assert file.tell() <= streams.READ_BYTES
 
 
 def test_a_limit_below_a_block_is_a_limit(tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import os
 from pathlib import Path
@@ -9,8 +10,9 @@ from types import SimpleNamespace
 
 import pytest
 
+import gdrkit
 from gdrkit.repair.apply.errors import ApplyError
-from gdrkit.repair.apply.executor import Executor, read_given
+from gdrkit.repair.apply.executor import Executor, read_given, read_key
 from gdrkit.repair.apply.journal import ActionDone, ActionIntent, Journal, new_run
 from gdrkit.repair.apply.passwords import Passwords
 from gdrkit.repair.apply.root_fs import RootFS
@@ -188,3 +190,35 @@ def test_a_folder_in_place_of_a_key_is_named(tree):
         "certificate not found: /none",
         "give the path of an existing file",
     )
+
+
+@pytest.mark.parametrize("mode", [0o600, 0o400, 0o700])
+def test_a_key_of_its_owner_alone_is_read(tree, mode):
+    (tree / "keys/own.key").write_bytes(b"key")
+    (tree / "keys/own.key").chmod(mode)
+    assert read_key(RootFS(str(tree)), "/keys/own.key") == b"key"
+
+
+@pytest.mark.parametrize("mode", [0o640, 0o604, 0o660, 0o644, 0o620, 0o602, 0o440, 0o610, 0o601])
+def test_a_key_that_its_group_or_others_can_use_is_refused_with_the_command_that_mends_it(tree, mode):
+    (tree / "keys/own key").write_bytes(b"key")
+    (tree / "keys/own key").chmod(mode)
+    with pytest.raises(ApplyError) as caught:
+        read_key(RootFS(str(tree)), "/keys/own key")
+    assert (str(caught.value), caught.value.hint) == (
+        "/keys/own key is accessible to users other than its owner",
+        "chmod 600 '/keys/own key'",
+    )
+
+
+def test_every_secret_in_a_file_is_read_with_its_mode_checked():
+    """The content of a key comes from `read_key`: nothing else asks for what is "key" by `read_given`."""
+    found = [
+        f"{path.name}: {ast.unparse(node)}"
+        for path in Path(gdrkit.__file__).parent.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("read_given")
+    ]
+    assert sorted(text for text in found if "certificate" not in text) == [
+        "executor.py: read_given(root, path, 'key')"
+    ]

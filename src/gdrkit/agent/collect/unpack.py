@@ -18,6 +18,8 @@ from typing import Any, Optional
 from ..pipes import output_of
 
 MAGICS = ((b"\x1f\x8b", "gzip"), (b"\xfd7zXZ\x00", "xz"), (b"\x28\xb5\x2f\xfd", "zstd"))
+# A module has one stream; each further one costs a copy of what is left of its piece.
+PIECE_BYTES, STREAMS_LIMIT = 1 << 16, 1 << 14
 ZSTD_LIMIT_S = 30.0  # nvidia.ko, 100 MB, takes half a second
 
 
@@ -71,14 +73,27 @@ def _xz(lzma: Any, data: bytes, most_bytes: int) -> bytes:
     LZMAFile would accept anything after the last stream, which liblzma in kmod refuses: for example a
     signature appended to a compressed module.
     """
-    content, rest = b"", data
-    while rest and len(content) < most_bytes:
+    content, left, at = [], most_bytes, 0
+    for _ in range(STREAMS_LIMIT):
         stream = lzma.LZMADecompressor(lzma.FORMAT_XZ)
-        content += stream.decompress(rest, most_bytes - len(content))
-        if not stream.eof and len(content) < most_bytes:
-            raise ValueError("cut off")
-        rest = stream.unused_data.lstrip(b"\0")
-    return content
+        while left > 0 and not stream.eof:
+            piece = data[at : at + PIECE_BYTES]
+            if not piece:
+                raise ValueError("cut off")
+            content.append(stream.decompress(piece, left))
+            left -= len(content[-1])
+            at += len(piece) - len(stream.unused_data)
+        at = _after_zeros(data, at)
+        if left <= 0 or at >= len(data):
+            return b"".join(content)
+    raise ValueError("too many parts")
+
+
+def _after_zeros(data: bytes, at: int) -> int:
+    while data[at : at + 1] == b"\0":
+        piece = data[at : at + PIECE_BYTES]
+        at += len(piece) - len(piece.lstrip(b"\0"))
+    return at
 
 
 def _zstd(data: bytes, limit_bytes: int) -> bytes:

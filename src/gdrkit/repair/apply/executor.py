@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shlex
 from collections.abc import Callable
 
 from gdrkit.repair.apply.commands import run_command
@@ -186,7 +187,9 @@ def read_key(root: RootFS, path: str) -> bytes:
     """The content of a private key's file. Raises ApplyError if group or others have access to it."""
     content, mode = read_given(root, path, "key")
     if mode & 0o077:
-        raise ApplyError(f"{path} is accessible to users other than its owner", f"chmod 600 {path}")
+        raise ApplyError(
+            f"{path} is accessible to users other than its owner", f"chmod 600 {shlex.quote(path)}"
+        )
     return content
 
 
