@@ -20,9 +20,9 @@ from syrupy.assertion import SnapshotAssertion
 from gdrkit.loader import Prediction
 from gdrkit.loader import modprobe as predicted
 from gdrkit.node import Node, Trail
-from gdrkit.rules.engine import CheckResult, confidence_of, trail_of
 from gdrkit.rules.rule import Status, Unknown
 from gdrkit.verdict import Verdict, judge_node
+from gdrkit.verdict.check_results import CheckResult, confidence_of, trail_of
 from gdrkit.verdict.findings import Finding, subject_name
 from gdrkit.verdict.node_state import ConsumerState
 from gdrkit.verdict.path_state import PathState

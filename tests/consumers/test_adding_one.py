@@ -16,10 +16,10 @@ from typing import Any, NamedTuple
 import pytest
 from msgspec.structs import replace
 
-from gdrkit.consumers.consumer import Consumer, PathSupport, RequiredFiles
-from gdrkit.consumers.consumer import Path as Way
 from gdrkit.facts.wheels import LibraryCopy
-from gdrkit.rules.consumer_versions import does_not_detect, version_too_old
+from gdrkit.programs.consumer import Consumer, PathSupport, RequiredFiles
+from gdrkit.programs.old_copies import does_not_detect, version_too_old
+from gdrkit.rules.capabilities import Path as Way
 from gdrkit.rules.rule import Failed, NotApplicable, Outcome, Passed
 from tests.evidence_nodes import build
 from tests.rules.machines import Files, driver, loaded, node
@@ -34,7 +34,8 @@ NODES = (
     "acs-redirect",
 )
 PEERMEM_ALONE = """
-from gdrkit.consumers.consumer import Consumer, RequiredFiles, Path, PathSupport, Switch
+from gdrkit.programs.consumer import Consumer, PathSupport, RequiredFiles, Switch
+from gdrkit.rules.capabilities import Path
 
 MADE_UP = Consumer(
     name="made_up",
@@ -53,7 +54,8 @@ MADE_UP = Consumer(
 )
 """
 NO_DIRECT_PATH = """
-from gdrkit.consumers.consumer import Consumer, Path, PathSupport
+from gdrkit.programs.consumer import Consumer, PathSupport
+from gdrkit.rules.capabilities import Path
 
 MADE_UP = Consumer(name="made_up", title="Made-up", uses=(PathSupport(path=Path.STAGED),))
 """
@@ -80,9 +82,10 @@ class Trees(NamedTuple):
 def with_one_more(folder: Path, declaration: str) -> Trees:
     """A copy of the sources with another program."""
     shutil.copytree(SOURCE, folder / "src")
-    consumers = folder / "src" / "gdrkit" / "consumers"
-    (consumers / "made_up.py").write_text(declaration)
-    names = consumers / "names.py"
+    programs = folder / "src" / "gdrkit" / "programs"
+    (programs / "made_up").mkdir()
+    (programs / "made_up" / "consumer.py").write_text(declaration)
+    names = programs / "names.py"
     changed, lines = re.subn(r"(?ms)^(NAMES = \([^)]*?),?\s*\)$", r'\1, "made_up")', names.read_text())
     assert lines == 1
     names.write_text(changed)

@@ -6,16 +6,16 @@ from pathlib import Path as Folder
 
 import pytest
 
-from gdrkit.consumers.consumer import INITIATED, Capability, Need, Path
-from gdrkit.consumers.deepep import DEEPEP, engine
-from gdrkit.consumers.nccl_gin import NCCL_GIN
-from gdrkit.consumers.nvshmem import NVSHMEM
-from gdrkit.consumers.table import with_engines
 from gdrkit.evidence.target import open_host
 from gdrkit.facts.libraries import nccl_copies
-from gdrkit.facts.wheels import LibraryCopy, deepep_copies
+from gdrkit.facts.wheels import LibraryCopy
 from gdrkit.node import Node
+from gdrkit.programs.deepep.consumer import DEEPEP, deepep_copies, engine
+from gdrkit.programs.nccl_gin.consumer import NCCL_GIN
+from gdrkit.programs.nvshmem.consumer import NVSHMEM
+from gdrkit.rules.capabilities import INITIATED, Capability, Need, Path
 from gdrkit.verdict import judge_node
+from gdrkit.verdict.cells import with_engines
 from gdrkit.verdict.path_state import State
 from tests.evidence_nodes import build
 from tests.rules.machines import environments, node, wheel

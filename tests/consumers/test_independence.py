@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from gdrkit.consumers.names import ALWAYS, NAMES
 from gdrkit.diagnosis import diagnose
 from gdrkit.evidence.target import open_host
+from gdrkit.programs.names import ALWAYS, NAMES
 from gdrkit.report.programs import shown_programs
 from tests.evidence_nodes import build
 
@@ -21,7 +21,7 @@ NODES = ("ubuntu-6.8-h100", "zgx-3285", "gb200-force-pcie", "no-gpu")
 ALONE = """
 import json, sys
 from pathlib import Path
-import gdrkit.consumers.names as names
+import gdrkit.programs.names as names
 
 kept, *paths = json.loads(sys.stdin.read())
 names.NAMES = tuple(name for name in names.NAMES if name in kept)

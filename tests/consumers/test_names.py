@@ -7,10 +7,16 @@ import subprocess
 import sys
 from pathlib import Path
 
-from gdrkit.consumers.names import NAMES
+from gdrkit.programs.names import NAMES
 
 SOURCE = Path(__file__).parent.parent.parent / "src" / "gdrkit"
-FILES = [path for path in sorted(SOURCE.rglob("*.py")) if path.relative_to(SOURCE).parts[0] != "consumers"]
+ROOMS = {name.replace("-", "_") for name in NAMES}
+FILES = [
+    path
+    for path in sorted(SOURCE.rglob("*.py"))
+    if path.parent.parent != SOURCE / "programs" and path != SOURCE / "programs" / "names.py"
+]
+"""All files but the list of names and those in the folder of a program."""
 
 COMMAND = "a command's name, not a program's"
 DOCUMENT = "a document's name"
@@ -37,8 +43,6 @@ LABELS = {
     ("cli/bench_tools.py", "verbs"): WAY,
     ("transport/measure/prove.py", "verbs"): WAY,
     ("transport/negotiation.py", "verbs"): WAY,
-    ("facts/nccl_lines.py", "nccl"): LINE,
-    ("facts/nccl_log.py", "nccl"): LINE,
     ("explain/logs.py", "nccl"): LINE,
     ("explain/answer.py", "nccl"): TOLD,
     ("explain/facts.py", "mnnvl"): TOLD,
@@ -49,48 +53,28 @@ LABELS = {
     ("cli/explain.py", "nccl"): LINE,
     ("jobs/tally.py", "nccl"): LINE,
     ("jobs/reasons.py", "ucx"): "a network of NCCL, as its lines name it",
-    ("messages/nccl_records.py", "nccl"): "the library that a log says it is of, NCCL or RCCL",
-    ("messages/nccl.py", "nccl"): TABLE,
     ("messages/system.py", "nccl"): TABLE,
     ("fleet/traits.py", "nccl"): "the name of a version that nodes must share",
     ("fleet/traits.py", "ucx"): "the name of a version that nodes must share",
-    ("messages/nccl_networks.py", "nccl"): TABLE,
-    ("messages/verbs.py", "verbs"): TABLE,
-    ("messages/gin.py", "nccl"): TABLE,
-    ("messages/nvshmem.py", "nvshmem"): TABLE,
-    ("messages/ucx.py", "ucx"): TABLE,
-    ("messages/ucx.py", "nixl"): TABLE,
-    ("messages/nvshmem.py", "deepep"): TABLE,
-    ("messages/mooncake.py", "mooncake"): TABLE,
-    ("facts/wheels.py", "deepep"): PACKAGE,
-    ("facts/wheels.py", "nixl"): PACKAGE,
-    ("facts/wheels.py", "mooncake"): PACKAGE,
     ("transport/bench/document.py", "nccl"): WAY,
     ("transport/path_names.py", "verbs"): WAY,
-    ("facts/libraries.py", "ucx"): PACKAGE,
-    ("facts/efa.py", "aws-ofi-nccl"): PACKAGE,
-    ("messages/gdrcopy.py", "gdrcopy"): TABLE,
-    ("messages/ofi.py", "aws-ofi-nccl"): TABLE,
     ("explain/facts.py", "nccl"): TOLD,
     ("report/glossary.py", "verbs"): "a word of the glossary",
     ("report/glossary.py", "mnnvl"): "a word of the glossary",
     **{
-        ("messages/proofs.py", name): TABLE
+        ("programs/proofs.py", name): TABLE
         for name in ("nccl", "nvshmem", "ucx", "nixl", "gdrcopy", "mooncake", "aws-ofi-nccl")
     },
-    ("messages/gin.py", "nixl"): TABLE,
     **{
         ("repair/config/program_env.py", name): SETTINGS
         for name in ("nvshmem", "deepep", "nccl-gin", "mnnvl", "ucx", "nixl", "mooncake")
     },
     **{("explain/subject.py", name): "how a text names it" for name in ("mnnvl", "deepep", "nccl-gin")},
-    ("messages/nccl_records.py", "mnnvl"): "a word of NCCL's lines",
-    ("messages/nccl_networks.py", "mnnvl"): "a word of NCCL's lines",
 }
 """Where a name is a label, and of what."""
 
 ABOUT_ONE = {
-    "rules": "rules about a program",
+    "programs": "rules about several programs",
     "fabric/nccl/nic.py": "the model of NCCL",
     "fabric/nccl/evidence.py": "the model of NCCL",
     "repair/platforms/settings.py": "the lines of NCCL's own file of settings",
@@ -136,7 +120,7 @@ def test_only_modules_about_one_program_import_its_table():
             for node in ast.walk(ast.parse(path.read_text()))
             if isinstance(node, ast.ImportFrom) and node.module
         }
-        if imported & {f"gdrkit.consumers.{name.replace('-', '_')}" for name in NAMES}:
+        if imported & {f"gdrkit.programs.{room}.consumer" for room in ROOMS}:
             assert str(place) in ABOUT_ONE or place.parts[0] in ABOUT_ONE, place
 
 
@@ -149,5 +133,5 @@ def test_the_names_need_no_import():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     imported = set(done.stdout.split())
 
-    assert "gdrkit.consumers.names" in imported
-    assert not {"msgspec", "gdrkit.consumers.table", "gdrkit.consumers.consumer", "gdrkit.node"} & imported
+    assert "gdrkit.programs.names" in imported
+    assert not {"msgspec", "gdrkit.catalogue", "gdrkit.programs.consumer", "gdrkit.node"} & imported

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gdrkit.consumers.nccl_levels import LEVELS, allows, gdr_level, path_type, printed_type
+from gdrkit.programs.nccl.settings import LEVELS, allows, gdr_level, path_type, printed_type
 
 
 @pytest.mark.parametrize(

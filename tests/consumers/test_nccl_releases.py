@@ -9,9 +9,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from gdrkit.consumers.nccl import NCCL
-from gdrkit.consumers.nccl_levels import levels
-from gdrkit.consumers.nccl_releases import (
+from gdrkit.formats.versions import numbers
+from gdrkit.programs.nccl.consumer import NCCL
+from gdrkit.programs.nccl.releases import (
     FROM_SOURCE,
     MODULE,
     NEWEST,
@@ -30,7 +30,7 @@ from gdrkit.consumers.nccl_releases import (
     releases,
     row,
 )
-from gdrkit.formats.versions import numbers
+from gdrkit.programs.nccl.settings import levels
 
 SOURCE = Path(__file__).parents[2] / "src" / "gdrkit"
 TAGS = tuple(
@@ -263,28 +263,29 @@ def test_what_was_run_was_also_built_from_source():
 
 # -- other modules ----------------------------------------------------------------------------------------
 
-HOME = "consumers/nccl_releases.py"
+HOME = "programs/nccl/releases.py"
 TUPLES = {
     "rules/p2p_page_table_version.py": "a version of gdrdrv",
-    "rules/gdrcopy.py": "a version of gdrdrv",
-    "facts/gdrcopy.py": "a version of GDRCopy",
-    "rules/efa.py": "versions of the module efa",
-    "rules/transport_choice.py": "a version of PyTorch",
+    "programs/gdrcopy/rules.py": "a version of gdrdrv",
+    "programs/gdrcopy/facts.py": "a version of GDRCopy",
+    "programs/aws_ofi_nccl/rules.py": "versions of the module efa",
+    "programs/transport_choice.py": "a version of PyTorch",
     "transport/buffers.py": "numbers of DLPack's devices",
     "agent/native/cuda_abi.py": "numbers of CUDA's attributes",
     "agent/running/netlink.py": "numbers of netlink's messages",
 }
 """Modules with tuples of unrelated numbers."""
 COMPARES = {
-    "consumers/consumer.py": "a version against its program's own table",
-    "consumers/deepep.py": "DeepEP's version",
-    "consumers/mooncake.py": "Mooncake's version",
-    "facts/gdrcopy.py": "CUDA's and GDRCopy's version",
-    "rules/gdrcopy.py": "gdrdrv's version",
-    "rules/storage.py": "the driver's version",
-    "rules/transport_choice.py": "PyTorch's version",
-    "rules/efa.py": "the versions of efa, libfabric and NVIDIA's driver",
-    "rules/consumer_versions.py": "a copy of any program against that program's table",
+    "programs/consumer.py": "a version against its program's own table",
+    "programs/deepep/consumer.py": "DeepEP's version",
+    "programs/mooncake/consumer.py": "Mooncake's version",
+    "programs/ucx/facts.py": "how many numbers a version has",
+    "programs/gdrcopy/facts.py": "CUDA's and GDRCopy's version",
+    "programs/gdrcopy/rules.py": "gdrdrv's version",
+    "programs/gds/rules.py": "the driver's version",
+    "programs/transport_choice.py": "PyTorch's version",
+    "programs/aws_ofi_nccl/rules.py": "the versions of efa, libfabric and NVIDIA's driver",
+    "programs/old_copies.py": "a copy of any program against that program's table",
     "fabric/nccl/nic.py": "CUDA's version",
     "repair/config/schema_check.py": "an operator's version",
     "rules/gpu_cdmm.py": "the driver's version",

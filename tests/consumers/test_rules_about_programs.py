@@ -6,13 +6,12 @@ from collections.abc import Mapping
 
 import pytest
 
-from gdrkit.consumers.consumer import Capability, ConsumerPath, Need
-from gdrkit.consumers.table import CONSUMERS, consumer_of
+from gdrkit.catalogue import consumer_of, every_consumer, every_rule
 from gdrkit.evidence.target import open_host
 from gdrkit.node import Node
-from gdrkit.rules import RULES
-from gdrkit.rules.engine import check_results
+from gdrkit.rules.capabilities import Capability, ConsumerPath, Need
 from gdrkit.rules.rule import Rule
+from gdrkit.verdict.check_results import check_results
 from tests.evidence_nodes import build
 
 
@@ -22,7 +21,7 @@ def taken(tmp_path_factory: pytest.TempPathFactory) -> Mapping[Rule, frozenset[N
     needs: dict[Rule, frozenset[Need]] = {}
     for name in ("a100-nccl-2.20", "rhel-9-mofed", "gh200"):
         node = Node(open_host(str(build(name, tmp_path_factory.mktemp(name)))))
-        for ruling in check_results(node, RULES):
+        for ruling in check_results(node, every_rule()):
             declared = () if ruling.subject is None else ruling.rule.takes(ruling.subject)
             seen = needs.get(ruling.rule, frozenset())
             needs[ruling.rule] = seen | {*declared, *ruling.takes}
@@ -48,7 +47,7 @@ def test_a_rule_that_takes_a_programs_path_names_that_program(taken: Mapping[Rul
 def test_a_rule_named_for_a_program_takes_only_from_it(name: str, taken: Mapping[Rule, frozenset[Need]]):
     """Or from one that reads the same settings, as NIXL does with its own UCX."""
     named = [needs for rule, needs in taken.items() if rule.code.startswith(f"{name}-")]
-    alike = {one.name for one in CONSUMERS if set(consumer_of(name).switches) & set(one.switches)}
+    alike = {one.name for one in every_consumer() if set(consumer_of(name).switches) & set(one.switches)}
     assert named
     for need in frozenset().union(*named):
         assert isinstance(need, ConsumerPath) and need.consumer in {name, *alike}

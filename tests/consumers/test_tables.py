@@ -6,20 +6,21 @@ from typing import Any
 
 import pytest
 
-from gdrkit.consumers.aws_ofi_nccl import AWS_OFI_NCCL
-from gdrkit.consumers.consumer import DIRECT, INITIATED, NEEDS, OF_ITS_OWN, Capability, ConsumerPath, Path
-from gdrkit.consumers.names import NAMES
-from gdrkit.consumers.nccl import NCCL
-from gdrkit.consumers.nixl import NIXL
-from gdrkit.consumers.nvshmem import NVSHMEM
-from gdrkit.consumers.table import CELLS, CONSUMERS, cells_of, consumer_of, paths_closed_by
-from gdrkit.consumers.ucx import UCX
-from gdrkit.consumers.verbs import VERBS
+from gdrkit.catalogue import consumer_of, every_consumer, rule_of
 from gdrkit.formats.versions import numbers
-from gdrkit.rules.disabled_by_env import dmabuf_disabled_by_env, gdr_read_off, ib_disabled_by_env
-from gdrkit.rules.gpu_initiated import ibgda_cpu_assisted
-from gdrkit.rules.mnnvl import mnnvl_cumem_off, mnnvl_disabled_by_env
+from gdrkit.programs.aws_ofi_nccl.consumer import AWS_OFI_NCCL
+from gdrkit.programs.gpu_initiated import ibgda_cpu_assisted
+from gdrkit.programs.mnnvl.rules import mnnvl_cumem_off, mnnvl_disabled_by_env
+from gdrkit.programs.names import NAMES
+from gdrkit.programs.nccl.consumer import NCCL
+from gdrkit.programs.nccl.setting_rules import gdr_read_off
+from gdrkit.programs.nixl.consumer import NIXL
+from gdrkit.programs.nvshmem.consumer import NVSHMEM
+from gdrkit.programs.ucx.consumer import UCX
+from gdrkit.programs.verbs.consumer import VERBS
+from gdrkit.rules.capabilities import DIRECT, INITIATED, NEEDS, OF_ITS_OWN, Capability, ConsumerPath, Path
 from gdrkit.rules.rule import Failed
+from gdrkit.verdict.cells import cells_of, every_cell, paths_closed_by
 from tests.rules.machines import failed, node, passes
 
 PEERS = "sys/kernel/mm/memory_peers"
@@ -28,23 +29,24 @@ NV_MEM_NC = f"{PEERS}/nv_mem_nc/version"
 RENAMED = f"{PEERS}/nvidia-peermem/version"
 MODULE = "sys/module/nvidia_peermem/version"
 LEGACY = "sys/module/nv_peer_mem/version"
+dmabuf_disabled_by_env, ib_disabled_by_env = map(rule_of, ("dmabuf-disabled-by-env", "ib-disabled-by-env"))
 CONF = "etc/nccl.conf"
 
 
 def test_every_name_has_its_table_and_every_table_its_name():
-    assert tuple(consumer.name for consumer in CONSUMERS) == NAMES
-    assert tuple(map(consumer_of, NAMES)) == CONSUMERS
+    assert tuple(consumer.name for consumer in every_consumer()) == NAMES
+    assert tuple(map(consumer_of, NAMES)) == every_consumer()
     assert len(set(NAMES)) == len(NAMES)
 
 
 def test_a_table_names_each_path_once_best_first():
-    for consumer in CONSUMERS:
+    for consumer in every_consumer():
         assert list(consumer.paths) == [path for path in Path if path in consumer.paths]
         assert consumer.direct == tuple(path for path in OF_ITS_OWN if path in consumer.paths)
 
 
 def test_required_files_are_listed_newest_first_with_a_source():
-    for consumer in CONSUMERS:
+    for consumer in every_consumer():
         for use in consumer.uses:
             firsts = [row.since for row in use.required_files]
             assert firsts == sorted(firsts, reverse=True)
@@ -52,8 +54,8 @@ def test_required_files_are_listed_newest_first_with_a_source():
 
 
 def test_the_default_program_is_a_common_one():
-    assert CONSUMERS[0] is NCCL
-    assert [consumer.name for consumer in CONSUMERS if consumer.common] == ["nccl", "ucx", "verbs"]
+    assert every_consumer()[0] is NCCL
+    assert [consumer.name for consumer in every_consumer() if consumer.common] == ["nccl", "ucx", "verbs"]
 
 
 # -- capabilities --------------------------------------------------------------------------------------
@@ -61,7 +63,9 @@ def test_the_default_program_is_a_common_one():
 
 @pytest.mark.parametrize("capability", list(Capability))
 def test_without_a_capability_each_path_that_needs_it_is_lost(capability: Capability):
-    cells = {(path.value, consumer.name) for path, consumer in CELLS if capability in consumer.needs(path)}
+    cells = {
+        (path.value, consumer.name) for path, consumer in every_cell() if capability in consumer.needs(path)
+    }
 
     beyond = DIRECT if capability is Capability.VMM else ()  # what GIN needs beyond others
     ways = (path for path in Path if path not in INITIATED and (capability in NEEDS[path] or path in beyond))
@@ -175,7 +179,7 @@ RULES = (
     mnnvl_cumem_off,
     mnnvl_disabled_by_env,
 )
-SWITCHES = [(consumer, switch) for consumer in CONSUMERS for switch in consumer.switches]
+SWITCHES = [(consumer, switch) for consumer in every_consumer() for switch in consumer.switches]
 
 
 @pytest.mark.parametrize(("consumer", "switch"), SWITCHES, ids=lambda value: value.name)
@@ -188,7 +192,7 @@ def test_a_switch_disables_paths_only_for_its_own_program(consumer: Any, switch:
         telling = [rule for rule in RULES if isinstance(rule.check(machine, CONF), Failed)]
         assert len(telling) == 1, value
         found = failed(machine, telling[0], CONF)
-        sharing = [one for one in CONSUMERS if switch in one.switches]
+        sharing = [one for one in every_consumer() if switch in one.switches]
         takes = tuple(use for one in sharing for use in one.own(*switch.closes))
         assert consumer in sharing
         assert (found.takes or telling[0].takes(CONF)) == takes

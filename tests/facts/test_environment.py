@@ -5,18 +5,10 @@ from __future__ import annotations
 import pytest
 
 from gdrkit.evidence import EvidenceMissing
-from gdrkit.facts.environment import (
-    NCCL_CONF,
-    SHELL,
-    SYSTEM,
-    UCX_CONF,
-    environment,
-    integer,
-    parse_conf,
-    selects,
-    sources,
-)
+from gdrkit.formats.whole_number import integer
 from gdrkit.node import Node
+from gdrkit.programs.environment import NCCL_CONF, SHELL, SYSTEM, UCX_CONF, environment, parse_conf, sources
+from gdrkit.programs.nccl.settings import selects
 from tests.memory_host import MemoryHost
 
 

@@ -7,10 +7,10 @@ from hypothesis import given as for_all
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from gdrkit.facts.nccl_lines import frame, given, record
-from gdrkit.messages import nccl_records as records
-from gdrkit.messages.nccl import ROWS
-from gdrkit.messages.nccl_records import Frame, Via
+from gdrkit.programs.nccl import log_records as records
+from gdrkit.programs.nccl.log_lines import frame, given, record
+from gdrkit.programs.nccl.log_records import Frame, Via
+from gdrkit.programs.nccl.messages import ROWS
 from tests.jobs.samples import SAMPLES
 
 MASKED = "X" * 4

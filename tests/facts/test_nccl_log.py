@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gdrkit.evidence import EvidenceMissing
-from gdrkit.facts.nccl_log import FOLDER, LocatedRecord, logs, nccl_log, nccl_logs, parse
 from gdrkit.formats.errors import FormatError
-from gdrkit.messages import nccl_records as records
-from gdrkit.messages.nccl_records import Carrier, Via
 from gdrkit.node import Node
+from gdrkit.programs.nccl import log_records as records
+from gdrkit.programs.nccl.log import FOLDER, LocatedRecord, logs, nccl_log, nccl_logs, parse
+from gdrkit.programs.nccl.log_records import Carrier, Via
 from tests.memory_host import MemoryHost
 
 INFO = "node1:4242:4243 [0] NCCL INFO "

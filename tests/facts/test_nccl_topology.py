@@ -3,8 +3,8 @@
 import pytest
 
 from gdrkit.evidence import EvidenceAbsent, EvidenceMissing, MissingReason
-from gdrkit.facts.nccl_topology import DEFAULT_FILE, distance_in_topology_file
 from gdrkit.facts.rdma import Pair
+from gdrkit.programs.nccl.facts import DEFAULT_FILE, distance_in_topology_file
 from tests.hardware import GUEST, machine
 
 FLAT = """

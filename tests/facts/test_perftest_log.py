@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gdrkit.facts.perftest_log import FOLDER, parse, runs
 from gdrkit.formats.errors import FormatError
 from gdrkit.node import Node
+from gdrkit.programs.verbs.perftest_log import FOLDER, parse, runs
 from tests.memory_host import MemoryHost
 
 GPU_RUN = """\

@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from gdrkit.facts.nccl_lines import frame, record
-from gdrkit.messages import catalogue, elsewhere, proofs, registration
+from gdrkit import catalogue
+from gdrkit.messages import elsewhere, registration
+from gdrkit.programs import proofs
+from gdrkit.programs.nccl.log_lines import frame, record
 from tests.shared_data import shared_files
 
 FILLED = {

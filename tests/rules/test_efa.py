@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from gdrkit.consumers.aws_ofi_nccl import AWS_OFI_NCCL, without_dmabuf
-from gdrkit.consumers.table import cells_of
 from gdrkit.evidence import Confidence
 from gdrkit.facts.rdma import rdma_devices
-from gdrkit.rules.efa import (
+from gdrkit.programs.aws_ofi_nccl.consumer import AWS_OFI_NCCL, without_dmabuf
+from gdrkit.programs.aws_ofi_nccl.rules import (
     efa_driver_too_old,
     efa_gdr_unsupported_instance,
     efa_p2p_unavailable,
@@ -20,6 +19,7 @@ from gdrkit.rules.efa import (
 )
 from gdrkit.rules.engine import judge
 from gdrkit.rules.rule import ADDRESS, EFA_P2P, PINNING
+from gdrkit.verdict.cells import cells_of
 from tests.memory_host import MemoryHost
 from tests.module_builder import build_module
 from tests.rules.machines import (

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from gdrkit.consumers.gdrcopy import GDRCOPY
-from gdrkit.consumers.table import cells_of
 from gdrkit.facts.commands import NVIDIA_SMI
-from gdrkit.facts.gdrcopy import DEVICE, gdrdrv_flavour, gdrdrv_version
 from gdrkit.node import if_missing
-from gdrkit.rules.gdrcopy import gdrcopy_built_for_proprietary, gdrcopy_not_loaded, gdrcopy_version_mismatch
+from gdrkit.programs.gdrcopy.consumer import GDRCOPY
+from gdrkit.programs.gdrcopy.facts import DEVICE, gdrdrv_flavour, gdrdrv_version
+from gdrkit.programs.gdrcopy.rules import (
+    gdrcopy_built_for_proprietary,
+    gdrcopy_not_loaded,
+    gdrcopy_version_mismatch,
+)
 from gdrkit.rules.rule import GDRDRV
+from gdrkit.verdict.cells import cells_of
 from tests.rules.machines import does_not_apply, driver, failed, kernel_log, loaded, missing, node, passes
 
 LIBRARIES = "usr/lib/x86_64-linux-gnu"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from gdrkit.consumers.deepep import DEEPEP
-from gdrkit.consumers.nccl_gin import NCCL_GIN
-from gdrkit.consumers.nixl import NIXL
-from gdrkit.rules.gin import gin_unavailable
+from gdrkit.programs.deepep.consumer import DEEPEP
+from gdrkit.programs.nccl_gin.consumer import NCCL_GIN
+from gdrkit.programs.nccl_gin.rules import gin_unavailable
+from gdrkit.programs.nixl.consumer import NIXL
 from tests.rules.machines import PACKAGES, does_not_apply, environments, failed, node, passes, wheel
 
 LIB = "usr/lib/x86_64-linux-gnu"

@@ -4,19 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from gdrkit.consumers.nccl import NCCL
 from gdrkit.evidence import MissingReason
 from gdrkit.facts.libraries import other_libibverbs
 from gdrkit.formats.versions import numbers
-from gdrkit.rules.consumer_versions import (
-    nccl_lacks_dmabuf,
-    nccl_misses_peermem,
-    ucx_lacks_dmabuf,
-    ucx_misses_peermem,
-)
-from gdrkit.rules.net_plugin_replaced import net_plugin_replaced
-from gdrkit.rules.perftest_tests_other_path import perftest_tests_other_path
-from gdrkit.rules.verbs_library_old import verbs_library_old
+from gdrkit.programs.nccl.consumer import NCCL
+from gdrkit.programs.nccl.library_rules import nccl_lacks_dmabuf, nccl_misses_peermem, net_plugin_replaced
+from gdrkit.programs.ucx.rules import ucx_lacks_dmabuf, ucx_misses_peermem
+from gdrkit.programs.verbs.rules import perftest_tests_other_path, verbs_library_old
 from tests.evidence_builder.library import DMABUF, VERBS, shared_object
 from tests.rules.machines import PACKAGES, does_not_apply, failed, loaded, missing, node, passes, wheel
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from gdrkit.consumers.table import paths_closed_by
-from gdrkit.rules.proof_misread import proof_misread
-from gdrkit.rules.rail_unreachable import rail_unreachable
-from gdrkit.rules.ranks_differ import env_differs_between_ranks, versions_differ_between_ranks
-from gdrkit.rules.retry_exceeded import retry_exceeded
+from gdrkit.programs.nccl.log_rules import (
+    env_differs_between_ranks,
+    proof_misread,
+    rail_unreachable,
+    retry_exceeded,
+    versions_differ_between_ranks,
+)
+from gdrkit.verdict.cells import paths_closed_by
 from tests.rules.machines import does_not_apply, failed, missing, node, passes
 
 LOG, RUN = "sos_commands/nccl/rank0", "sos_commands/perftest/run"

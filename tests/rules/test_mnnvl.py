@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from gdrkit.consumers.mnnvl import MNNVL
 from gdrkit.facts.commands import NVIDIA_SMI
 from gdrkit.facts.pci import gpus
-from gdrkit.rules.mnnvl import (
+from gdrkit.programs.mnnvl.consumer import MNNVL
+from gdrkit.programs.mnnvl.rules import (
     mnnvl_clique_differs,
     mnnvl_cumem_off,
     mnnvl_disabled_by_env,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from gdrkit.consumers.consumer import Path
-from gdrkit.consumers.mooncake import MOONCAKE, only_path
 from gdrkit.evidence import Confidence
+from gdrkit.programs.mooncake.consumer import MOONCAKE, only_path
+from gdrkit.programs.mooncake.rules import mooncake_forces_dmabuf, mooncake_forces_peermem
+from gdrkit.rules.capabilities import Path
 from gdrkit.rules.engine import judge
-from gdrkit.rules.mooncake import mooncake_forces_dmabuf, mooncake_forces_peermem
 from tests.rules.machines import environments, failed, missing, node, passes, wheel
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from gdrkit.consumers.nvshmem import NVSHMEM
 from gdrkit.evidence import MissingReason
-from gdrkit.rules.nvshmem_misses_peermem import nvshmem_misses_peermem
+from gdrkit.programs.nvshmem.consumer import NVSHMEM
+from gdrkit.programs.nvshmem.rules import nvshmem_misses_peermem
 from tests.rules.machines import does_not_apply, driver, failed, loaded, missing, node, passes, wheel
 
 LIB = "usr/lib/x86_64-linux-gnu"

@@ -2,13 +2,13 @@
 
 import pytest
 
-from gdrkit.consumers.nccl import NCCL
-from gdrkit.consumers.table import paths_closed_by
 from gdrkit.evidence import Confidence
 from gdrkit.facts.rdma import Pair
+from gdrkit.programs.nccl.consumer import NCCL
+from gdrkit.programs.nccl.distance_rules import pair_cross_socket, pair_distant
 from gdrkit.rules.engine import judge
-from gdrkit.rules.pair_distance import pair_cross_socket, pair_distant
 from gdrkit.rules.rule import Failed, Passed, Unknown
+from gdrkit.verdict.cells import paths_closed_by
 from tests.facts.test_rdma import TREE
 from tests.hardware import BARE_METAL, GUEST, SPARK, machine
 from tests.rules.hardware import outcomes

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from gdrkit.facts.pci import gpus
+from gdrkit.programs.nccl.library_rules import send_needs_nvlink
 from gdrkit.rules.engine import judge
 from gdrkit.rules.rule import Failed, NotApplicable, Outcome, Passed, Unknown
-from gdrkit.rules.send_needs_nvlink import send_needs_nvlink
 from tests.hardware import BARE_METAL, machine
 
 TWO = """

@@ -4,25 +4,25 @@ from __future__ import annotations
 
 import pytest
 
-from gdrkit.consumers.consumer import DIRECT, ConsumerPath, Path
-from gdrkit.consumers.table import paths_closed_by
-from gdrkit.facts.environment import nccl_sources, sources
-from gdrkit.facts.nccl_log import logs
+from gdrkit.catalogue import rule_of
 from gdrkit.facts.rdma import Pair, RdmaDevice, rdma_devices
 from gdrkit.node import Node
-from gdrkit.rules.disabled_by_env import dmabuf_disabled_by_env, gdr_read_off, ib_disabled_by_env
-from gdrkit.rules.gdr_level import (
+from gdrkit.programs.environment import nccl_sources, sources
+from gdrkit.programs.nccl.distance_rules import (
     gdr_level_ignored,
     gdr_level_pxb_on_c2c,
     gdr_level_too_low,
     pairs_or_node,
 )
-from gdrkit.rules.gid_index_wrong import gid_index_wrong
-from gdrkit.rules.hca_not_selected import hca_not_selected
+from gdrkit.programs.nccl.log import logs
+from gdrkit.programs.nccl.setting_rules import gdr_read_off, gid_index_wrong, hca_not_selected
+from gdrkit.rules.capabilities import DIRECT, ConsumerPath, Path
 from gdrkit.rules.rule import Failed, Passed
+from gdrkit.verdict.cells import paths_closed_by
 from tests.memory_host import MemoryHost
 from tests.rules.machines import does_not_apply, failed, missing, node, outcome, passes
 
+dmabuf_disabled_by_env, ib_disabled_by_env = map(rule_of, ("dmabuf-disabled-by-env", "ib-disabled-by-env"))
 CONF, UCX, LOG = "etc/nccl.conf", "etc/ucx/ucx.conf", "sos_commands/nccl/rank0"
 INFO = "n1:7:8 [0] NCCL INFO "
 

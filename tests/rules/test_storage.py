@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from gdrkit.consumers.gds import GDS
-from gdrkit.consumers.table import cells_of
-from gdrkit.facts.storage import CONFIGURATION, cufile_property
-from gdrkit.rules.rule import NVIDIA_FS, P2PDMA, Passed
-from gdrkit.rules.storage import (
+from gdrkit.programs.gds.consumer import GDS
+from gdrkit.programs.gds.facts import CONFIGURATION, cufile_property
+from gdrkit.programs.gds.rules import (
     gds_compat_mode,
     gds_p2pdma_off,
     nvidia_fs_not_loaded,
     nvidia_fs_symbols_missing,
 )
+from gdrkit.rules.rule import NVIDIA_FS, P2PDMA, Passed
+from gdrkit.verdict.cells import cells_of
 from tests.rules.machines import (
     Files,
     does_not_apply,

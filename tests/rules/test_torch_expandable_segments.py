@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from gdrkit.consumers.consumer import DIRECT
-from gdrkit.consumers.mooncake import MOONCAKE
-from gdrkit.consumers.nixl import NIXL
 from gdrkit.evidence import Confidence
+from gdrkit.programs.mooncake.consumer import MOONCAKE
+from gdrkit.programs.nixl.consumer import NIXL
+from gdrkit.programs.transport_choice import torch_expandable_segments
+from gdrkit.rules.capabilities import DIRECT
 from gdrkit.rules.engine import judge
-from gdrkit.rules.transport_choice import torch_expandable_segments
 from tests.rules.machines import does_not_apply, environments, failed, missing, node
 
 SYSTEM = "etc/environment"

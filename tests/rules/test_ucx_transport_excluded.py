@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from gdrkit.consumers.consumer import DIRECT
-from gdrkit.consumers.nixl import NIXL
-from gdrkit.consumers.ucx import UCX
-from gdrkit.facts.environment import UCX_CONF
-from gdrkit.rules.transport_choice import ucx_transport_excluded
+from gdrkit.programs.environment import UCX_CONF
+from gdrkit.programs.nixl.consumer import NIXL
+from gdrkit.programs.ucx.consumer import UCX
+from gdrkit.programs.ucx.rules import ucx_transport_excluded
+from gdrkit.rules.capabilities import DIRECT
 from tests.rules.machines import does_not_apply, failed, missing, node, passes
 
 SYSTEM = "etc/environment"

@@ -7,9 +7,9 @@ from gdrkit.node import Node
 from gdrkit.repair.platforms.action import AskPerson
 from gdrkit.repair.platforms.operator import change_policy
 from gdrkit.report.pages import sections
-from gdrkit.rules.engine import CheckResult
 from gdrkit.rules.rule import Failed
 from gdrkit.verdict import Verdict
+from gdrkit.verdict.check_results import CheckResult
 from gdrkit.verdict.path_state import State
 
 

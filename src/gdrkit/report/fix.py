@@ -9,9 +9,9 @@ from collections.abc import Iterable
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gdrkit.consumers.names import NAMES
-from gdrkit.consumers.table import consumer_of
+from gdrkit.catalogue import consumer_of
 from gdrkit.node import Node, if_missing
+from gdrkit.programs.names import NAMES
 from gdrkit.repair.platforms.action import (
     Action,
     AskPerson,

@@ -13,10 +13,10 @@ from typing import Any, TypeVar
 
 from msgspec import Struct
 
-from gdrkit.consumers.consumer import Capability, Direction, Need
 from gdrkit.evidence import Missing
 from gdrkit.evidence.ranked import Ranked
 from gdrkit.node import Fact, Node
+from gdrkit.rules.capabilities import Capability, Direction, Need
 from gdrkit.rules.deciding_command import DecidingCommand
 from gdrkit.rules.remedy_names import RemedyName
 from gdrkit.rules.stage import LoadPosition
@@ -185,3 +185,7 @@ def rule(
 def the_node(node: Node) -> Iterable[str]:
     """The single subject of rules that have one outcome per node."""
     return ("node",)
+
+
+SHOWN_BY_MESSAGES = NotApplicable("only a message of a program shows it")
+"""No file of a node decides such a code, so the node is not judged by it. A line in a text is evidence."""

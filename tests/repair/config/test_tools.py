@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from gdrkit.facts.environment import parse_conf
+from gdrkit.programs.environment import parse_conf
 from gdrkit.repair.config.output import rendered
 from tests.programs import program
 from tests.repair.config.outputs import OUTPUTS, names_of

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from gdrkit.consumers.consumer import Path
 from gdrkit.fabric.ceilings.measured_rate import plateau
 from gdrkit.formats.perftest import Perftest
 from gdrkit.report.metrics import MeasuredPair
+from gdrkit.rules.capabilities import Path
 
 
 def measured_pair(run: Perftest, pairs: Iterable[tuple[str, str]]) -> MeasuredPair | str:

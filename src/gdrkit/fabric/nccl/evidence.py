@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from msgspec import structs
 
-from gdrkit.consumers.nccl_releases import Release
 from gdrkit.evidence import EvidenceMissing
 from gdrkit.fabric.nccl.nic import GpuEvidence, NicEvidence, dmabuf, peermem
 from gdrkit.fabric.nccl.settings import Settings
@@ -16,6 +15,7 @@ from gdrkit.facts.pci import gpus
 from gdrkit.facts.probe import verbs_calls
 from gdrkit.messages.errors import UNSUPPORTED
 from gdrkit.node import Node, if_missing
+from gdrkit.programs.nccl.releases import Release
 
 
 def nic_evidence(node: Node, rules: Release) -> NicEvidence:

@@ -7,7 +7,6 @@ from functools import partial
 
 from msgspec import Struct
 
-from gdrkit.consumers.nccl_releases import ModelBasis, Release, model_basis, release
 from gdrkit.fabric.nccl.evidence import gpu_evidence, nic_evidence, with_nic_side
 from gdrkit.fabric.nccl.gdr_check import Condition, Mode
 from gdrkit.fabric.nccl.gdr_decision import Decision, GdrEvidence, Mechanism, decide, first_checks, settled
@@ -26,6 +25,7 @@ from gdrkit.facts import gpu_ids
 from gdrkit.formats.errors import FormatError
 from gdrkit.formats.xml_text import XmlNode
 from gdrkit.node import Node
+from gdrkit.programs.nccl.releases import ModelBasis, Release, model_basis, release
 
 
 class DirectionView(Struct, frozen=True, omit_defaults=True):

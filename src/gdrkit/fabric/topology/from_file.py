@@ -21,11 +21,11 @@ from gdrkit.fabric.topology import (
 )
 from gdrkit.fabric.topology.graph import Topology
 from gdrkit.facts.commands import LSPCI
-from gdrkit.facts.nccl_topology import topology_file, topology_system
 from gdrkit.formats import gpu_listing, hwloc_xml, lspci_tree, nccl_xml, topo_matrix
 from gdrkit.formats.errors import FormatError
 from gdrkit.formats.xml_text import XmlNode
 from gdrkit.node import Node
+from gdrkit.programs.nccl.facts import topology_file, topology_system
 
 
 class TopologyFileKind(enum.StrEnum):
