@@ -4,7 +4,7 @@ The helpers of these tests call `note` with each answer that a test asks for; th
 compares all of them with the snapshot of the test, besides what the test itself asserts. After a change of
 what is said, one command writes the snapshots again, to be read before they are committed:
 
-    uv run --no-sync pytest tests/rules tests/loader tests/verdict tests/repair --snapshot-update
+    uv run --no-sync pytest tests/{rules,programs,loader,verdict,repair} --snapshot-update
 """
 
 from __future__ import annotations

@@ -41,11 +41,11 @@ from tests.hiding_host import HidingHost
 from tests.kernel_tree import KernelTree
 from tests.memory_host import MemoryHost
 from tests.module_builder import build_module, sign
+from tests.programs.nccl.test_log_rules import CLAIMS, LOG, STAGED, A, log
 from tests.rules.hardware import outcomes
 from tests.rules.machines import does_not_apply, failed, missing, node, outcome, passes
 from tests.rules.test_expectation import expecting
 from tests.rules.test_gpu_passed_through import HELD
-from tests.rules.test_log_rules import CLAIMS, LOG, STAGED, A, log
 from tests.rules.test_missing_neighbours import rail, rails
 
 

@@ -32,7 +32,7 @@ from gdrkit.programs.nccl.releases import (
 )
 from gdrkit.programs.nccl.settings import levels
 
-SOURCE = Path(__file__).parents[2] / "src" / "gdrkit"
+SOURCE = Path(__file__).parents[3] / "src" / "gdrkit"
 TAGS = tuple(
     f"2.{minor}.{patch}"
     for minor, patches in (
