@@ -11,7 +11,7 @@ from gdrkit.cli.exit import OK, USAGE
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from gdrkit.report.code_search import Match
+    from gdrkit.report.code_search import SearchResult
     from gdrkit.report.glossary import Term
     from gdrkit.report.pages import CodeTitle
 
@@ -84,7 +84,7 @@ def _index(pages: Iterable[CodeTitle]) -> None:
     write(render(rows, {}, width=text_width()))
 
 
-def _list(matches: list[Match]) -> None:
+def _list(matches: list[SearchResult]) -> None:
     """Print what a search found, best first."""
     from gdrkit.report.terminal import render
 

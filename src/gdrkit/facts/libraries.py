@@ -44,7 +44,7 @@ FIRST_WITH_DMABUF = 34
 IBVERBS_1.12."""
 
 
-class Library(Struct, frozen=True):
+class SharedLibrary(Struct, frozen=True):
     """A shared library: its path with every link followed, and the version in the file's name."""
 
     path: str
@@ -74,17 +74,17 @@ def find(node: Node, name: str, folders: tuple[str, ...] = FOLDERS) -> str:
 
 
 @fact
-def libibverbs(node: Node) -> Library:
+def libibverbs(node: Node) -> SharedLibrary:
     """The libibverbs that programs on this node load. Raises EvidenceAbsent if there is none; container
     images bring their own.
     """
     return _library(node, find(node, "libibverbs.so.1"))
 
 
-def _library(node: Node, path: str) -> Library:
+def _library(node: Node, path: str) -> SharedLibrary:
     target = if_absent(path, node.resolve, path)
     match = re.search(r"\.so\.([\d.]+)$", target)
-    return Library(target, match[1] if match and "." in match[1] else "")
+    return SharedLibrary(target, match[1] if match and "." in match[1] else "")
 
 
 @fact
@@ -145,7 +145,7 @@ def has_dmabuf(node: Node, path: str) -> bool:
 
 
 @fact
-def other_libibverbs(node: Node) -> tuple[Library, ...]:
+def other_libibverbs(node: Node) -> tuple[SharedLibrary, ...]:
     """Copies that programs may load instead of the system's, in vendors' folders and images; () if none is
     known.
     """
@@ -162,7 +162,7 @@ def libraries(node: Node, name: str) -> tuple[LibraryCopy, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def _each(node: Node, name: str, folders: tuple[str, ...]) -> Iterator[Library]:
+def _each(node: Node, name: str, folders: tuple[str, ...]) -> Iterator[SharedLibrary]:
     return each_known(lambda folder: _library(node, find(node, name, (folder,))), folders)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from gdrkit.node import Node
 from gdrkit.programs.consumer import Consumer, Switch
-from gdrkit.programs.environment import UCX_CONF, Environment, Setting, sources
+from gdrkit.programs.environment import UCX_CONF, Environment, ProgramSetting, sources
 from gdrkit.programs.job_settings import settings_of, taken_by
 from gdrkit.programs.nccl.setting_rules import GUIDE, READ
 from gdrkit.rules.capabilities import INITIATED, WITHOUT_NIC, Need
@@ -44,7 +44,7 @@ def _judged(
     node: Node, found: Environment, switches: Iterable[tuple[Consumer, Switch]], passed: str
 ) -> Outcome:
     """Failed if a source turns one of these switches off; names the first one of each program."""
-    wrong: dict[str, Setting] = {}
+    wrong: dict[str, ProgramSetting] = {}
     takes: list[Need] = []
     for consumer, switch in switches:
         setting = found.get(switch.name)

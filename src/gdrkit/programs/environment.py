@@ -25,7 +25,7 @@ SHELL = "proc/self/environ"
 NODE_FILES = (NCCL_CONF, UCX_CONF, SYSTEM)
 
 
-class Setting(Struct, frozen=True):
+class ProgramSetting(Struct, frozen=True):
     """A variable, its value, and the file and line that set it."""
 
     name: str
@@ -39,10 +39,10 @@ class Environment(Struct, frozen=True):
 
     source: str
     scope: str
-    settings: tuple[Setting, ...]
+    settings: tuple[ProgramSetting, ...]
     nccl_version: str = ""  # of a job, where its log shows it
 
-    def get(self, name: str) -> Setting | None:
+    def get(self, name: str) -> ProgramSetting | None:
         """The setting in effect: the first, since NCCL never overwrites a variable that is set."""
         return next((setting for setting in self.settings if setting.name == name), None)
 
@@ -91,11 +91,11 @@ def environment(node: Node, source: str) -> Environment:
     return Environment(source, scope, parse_conf(text, source))
 
 
-def _unquoted(setting: Setting) -> Setting:
-    return Setting(setting.name, setting.value.strip().strip("\"'"), setting.source, setting.line)
+def _unquoted(setting: ProgramSetting) -> ProgramSetting:
+    return ProgramSetting(setting.name, setting.value.strip().strip("\"'"), setting.source, setting.line)
 
 
-def parse_conf(text: str, source: str) -> tuple[Setting, ...]:
+def parse_conf(text: str, source: str) -> tuple[ProgramSetting, ...]:
     """`NAME=VALUE` lines as NCCL reads them: the name is all before the first `=`, the value all after it.
 
     Blanks, quotes and a carriage return are part of them. A backslash at the end does not join lines. `#`
@@ -107,7 +107,7 @@ def parse_conf(text: str, source: str) -> tuple[Setting, ...]:
     for number, line in enumerate(text.split("\n"), 1):
         name, equals, value = line.partition("\0")[0].partition("=")
         if name and equals and not name.startswith("#"):
-            found.append(Setting(name, value, source, number))
+            found.append(ProgramSetting(name, value, source, number))
     return tuple(found)
 
 
@@ -115,7 +115,7 @@ _BLANK = " \t\n\v\f\r"  # isspace(3)
 _FILTERS = ("CPU vendor", "CPU model", "Product name")
 
 
-def parse_ucx_conf(text: str, source: str) -> tuple[Setting, ...]:
+def parse_ucx_conf(text: str, source: str) -> tuple[ProgramSetting, ...]:
     """What a UCX configuration file sets: each variable as on its last line.
 
     Blanks around a name and a value are removed; `:` means the same as `=`. `#` and `;` start a comment at
@@ -125,7 +125,7 @@ def parse_ucx_conf(text: str, source: str) -> tuple[Setting, ...]:
     Source: UCX src/ucs/config/ini.c, ini_parse_stream(), the same from 1.14.0 to 1.22.0; parser.c,
     ucs_config_parse_config_file_line(); sections can be limited to a processor or machine since 1.17.
     """
-    found: dict[str, Setting] = {}
+    found: dict[str, ProgramSetting] = {}
     name, filtered = "", False
     for number, line in enumerate(text.removeprefix("\ufeff").split("\n"), 1):
         stripped = line.strip(_BLANK)
@@ -143,14 +143,15 @@ def parse_ucx_conf(text: str, source: str) -> tuple[Setting, ...]:
             name, value = (part.strip(_BLANK) for part in parts)
         filtered = filtered or name in _FILTERS
         if name and not filtered:
-            found[name] = Setting(name, value, source, number)
+            found[name] = ProgramSetting(name, value, source, number)
     return tuple(found.values())
 
 
 def _job(node: Node, source: str) -> Environment:
     log = nccl_log.nccl_log(node, source)
     settings = tuple(
-        Setting(found.record.name, found.record.value, source, found.line) for found in log.all(Variable)
+        ProgramSetting(found.record.name, found.record.value, source, found.line)
+        for found in log.all(Variable)
     )
     return Environment(source, "job", settings, log.version)
 

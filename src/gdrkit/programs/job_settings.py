@@ -7,7 +7,7 @@ from collections.abc import Callable
 from gdrkit.evidence import EvidenceMissing
 from gdrkit.node import Node
 from gdrkit.programs.consumer import Switch
-from gdrkit.programs.environment import Environment, Setting, environment, nccl_sources
+from gdrkit.programs.environment import Environment, ProgramSetting, environment, nccl_sources
 from gdrkit.programs.nccl.log import FOLDER
 from gdrkit.rules.capabilities import Need
 from gdrkit.rules.rule import Failed, NotApplicable, Outcome, Passed
@@ -45,7 +45,7 @@ def turned_off(node: Node, source: str, switch: Switch) -> Outcome:
 
 
 def first_wrong(
-    node: Node, name: str, wrong: Callable[[Environment, Setting], Failed | None]
+    node: Node, name: str, wrong: Callable[[Environment, ProgramSetting], Failed | None]
 ) -> Failed | None:
     """The failure for the first of NCCL's sources in which this setting is wrong; None if it never is.
 

@@ -11,7 +11,7 @@ from gdrkit.report.glossary import GLOSSARY
 from gdrkit.report.pages import titles
 
 
-class Match(Struct, frozen=True):
+class SearchResult(Struct, frozen=True):
     """A code or a term. `where` is the layer of a code, and "glossary" for a term."""
 
     where: str
@@ -19,7 +19,7 @@ class Match(Struct, frozen=True):
     text: str
 
 
-def search(words: str) -> list[Match]:
+def search(words: str) -> list[SearchResult]:
     """The codes and terms that have all words, best first: those with a word in the name come before those
     with it in the title of a code, and these before those with it in the text of a term. Then come the codes
     of messages that contain the words as they are, in the order of their likelihood.
@@ -38,7 +38,7 @@ def search(words: str) -> list[Match]:
     named = {match.name for match in found}
     rows = {row.code: row for row in titles()}
     return found + [
-        Match(rows[code].layer, code, f"{rows[code].title} Message: {message}")
+        SearchResult(rows[code].layer, code, f"{rows[code].title} Message: {message}")
         for code, message in _of_messages(words).items()
         if code not in named
     ]
@@ -62,13 +62,13 @@ def _of_messages(words: str) -> dict[str, str]:
     return found
 
 
-def _entries() -> Iterator[tuple[Match, str, str, str]]:
+def _entries() -> Iterator[tuple[SearchResult, str, str, str]]:
     """Each entry with the text of its name, its title and its explanation."""
     for row in titles():
-        yield Match(row.layer, row.code, row.title), row.code, row.title, ""
+        yield SearchResult(row.layer, row.code, row.title), row.code, row.title, ""
     for term in GLOSSARY:
         names = " ".join((term.name, *term.also))
-        yield Match("glossary", term.name, term.short or term.text), names, "", term.text
+        yield SearchResult("glossary", term.name, term.short or term.text), names, "", term.text
 
 
 def _rank(word: str, places: list[str]) -> int | None:

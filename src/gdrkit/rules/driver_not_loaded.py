@@ -16,13 +16,13 @@ from gdrkit.rules.gpu_passed_through import all_passed_through
 from gdrkit.rules.remedy_names import RemedyName
 from gdrkit.rules.rule import (
     FABRIC,
+    CauseTrait,
     Failed,
     Layer,
     NotApplicable,
     Outcome,
     Passed,
     SettledBy,
-    Trait,
     rule,
     the_node,
 )
@@ -33,7 +33,7 @@ from gdrkit.rules.rule import (
     Layer.DRIVER,
     per=the_node,
     takes=(*GPU_MEMORY, FABRIC),
-    traits=(Trait.NOT_LOADED,),
+    traits=(CauseTrait.NOT_LOADED,),
     reported_by=(DecidingCommand(DRIVER_VERSION, "`No such file or directory`"),),
     remedies=(RemedyName.BUILD_DRIVER_FOR_KERNEL, RemedyName.LOAD_DRIVER),
     settled_by=SettledBy.DRIVER,

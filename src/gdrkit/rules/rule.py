@@ -51,7 +51,7 @@ class Status(enum.StrEnum):
     UNKNOWN = "unknown"
 
 
-class Trait(enum.StrEnum):
+class CauseTrait(enum.StrEnum):
     """What a cause has in common with others, for programs that compare causes."""
 
     NOT_LOADED = "not-loaded"  # a module is not loaded: whatever keeps one from loading brings it about
@@ -117,7 +117,7 @@ class Rule(Struct, frozen=True, kw_only=True, eq=False):
     loading: LoadPosition | None = None  # where it stops the loading of a module
     module: str = ""  # the only module that the rule is about
     logged: bool = False  # whenever it stops a module, the kernel log has a line
-    traits: tuple[Trait, ...] = ()
+    traits: tuple[CauseTrait, ...] = ()
     at_registration: bool = False  # only seen when memory is registered, after a program chose its path
     whole_machine: bool = False  # about absence or a count: needs evidence of the whole machine
     reported_by: tuple[DecidingCommand, ...] = ()  # the most conclusive first
@@ -144,7 +144,7 @@ def rule(
     loading: LoadPosition | None = None,
     module: str = "",
     logged: bool = False,
-    traits: tuple[Trait, ...] = (),
+    traits: tuple[CauseTrait, ...] = (),
     at_registration: bool = False,
     whole_machine: bool = False,
     reported_by: tuple[DecidingCommand, ...] = (),

@@ -18,9 +18,9 @@ from gdrkit.facts.driver import DRIVER, driver_parameters, driver_path, driver_v
 from gdrkit.facts.driver_log import last_line
 from gdrkit.facts.kernel import lockdown
 from gdrkit.facts.kernel_log import KernelLogLine
-from gdrkit.facts.libraries import Library, has_dmabuf, nccl_copies, other_libibverbs, verbs_has_dmabuf
+from gdrkit.facts.libraries import SharedLibrary, has_dmabuf, nccl_copies, other_libibverbs, verbs_has_dmabuf
 from gdrkit.facts.modprobe_config import Directive, configuration
-from gdrkit.facts.module_state import KernelMatch, Mismatch, kernel_match
+from gdrkit.facts.module_state import KernelMatch, KernelMismatch, kernel_match
 from gdrkit.facts.modules import PEERMEM, is_loaded
 from gdrkit.facts.nvidia_smi import smi_memory
 from gdrkit.facts.pci import gpus
@@ -99,7 +99,7 @@ def old_copy() -> Node:
     path = "opt/hpcx/lib/libibverbs.so.1"
     return after(
         "ubuntu-6.8-h100",
-        other_libibverbs.becomes((Library(path, ""),)),
+        other_libibverbs.becomes((SharedLibrary(path, ""),)),
         has_dmabuf.becomes(False, path),
     )
 
@@ -164,7 +164,8 @@ DERIVED: dict[str, Callable[[], Node]] = {
     "ucx-misses-peermem": lambda: with_peermem_unlisted(ucx_version.becomes("1.17.0")),
     "module-unsigned": lambda: with_signature(SignatureState.UNSIGNED, enforced=True),
     "module-wrong-kernel": lambda: after(
-        "peermem-blacklisted", kernel_match.becomes(KernelMatch(Mismatch.VERMAGIC, found="5.4"), PEERMEM)
+        "peermem-blacklisted",
+        kernel_match.becomes(KernelMatch(KernelMismatch.VERMAGIC, found="5.4"), PEERMEM),
     ),
     "nccl-lacks-dmabuf": lambda: after(
         "ubuntu-6.8-h100", nccl_copies.becomes((LibraryCopy("2.12.7", "image"),))

@@ -19,12 +19,12 @@ from gdrkit.programs.gdrcopy.facts import (
 from gdrkit.rules.deciding_command import DecidingCommand
 from gdrkit.rules.rule import (
     GDRDRV,
+    CauseTrait,
     Failed,
     Layer,
     NotApplicable,
     Outcome,
     Passed,
-    Trait,
     rule,
     the_node,
 )
@@ -37,7 +37,7 @@ _INSTALL = "https://github.com/NVIDIA/gdrcopy#build-and-installation"
     Layer.DRIVER,
     per=the_node,
     takes=(GDRDRV,),
-    traits=(Trait.NOT_LOADED,),
+    traits=(CauseTrait.NOT_LOADED,),
     reported_by=(DecidingCommand("ls -l /dev/gdrdrv", "No such file or directory"),),
     cost="Short messages are slower. NVSHMEM on EFA and IBGDA with a CPU proxy stop.",
     references=(_INSTALL,),

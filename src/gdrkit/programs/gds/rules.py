@@ -17,12 +17,12 @@ from gdrkit.rules.deciding_command import DecidingCommand
 from gdrkit.rules.rule import (
     NVIDIA_FS,
     P2PDMA,
+    CauseTrait,
     Failed,
     Layer,
     NotApplicable,
     Outcome,
     Passed,
-    Trait,
     rule,
     the_node,
 )
@@ -40,7 +40,7 @@ P2PDMA_KERNEL, P2PDMA_DRIVER, STATIC_BAR1 = (6, 2), (565,), "RMForceStaticBar1"
     Layer.DRIVER,
     per=the_node,
     takes=(NVIDIA_FS,),
-    traits=(Trait.NOT_LOADED,),
+    traits=(CauseTrait.NOT_LOADED,),
     reported_by=(DecidingCommand("lsmod | grep nvidia_fs", "nothing"),),
     cost="Storage reads go through host memory. The network is not affected.",
     references=(_GUIDE,),

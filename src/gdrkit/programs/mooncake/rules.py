@@ -5,7 +5,7 @@ from __future__ import annotations
 from gdrkit.evidence import Confidence, EvidenceMissing, Missing, MissingReason
 from gdrkit.facts.wheels import LibraryCopy, certain_of
 from gdrkit.node import Node, if_absent
-from gdrkit.programs.environment import SYSTEM, Setting, environment
+from gdrkit.programs.environment import SYSTEM, ProgramSetting, environment
 from gdrkit.programs.mooncake.consumer import MOONCAKE, NEWEST_READ, SWITCH, only_path
 from gdrkit.rules.capabilities import Path
 from gdrkit.rules.deciding_command import DecidingCommand
@@ -18,7 +18,7 @@ _SETTING = DecidingCommand(
 )
 
 
-def _setting(node: Node) -> Setting | None:
+def _setting(node: Node) -> ProgramSetting | None:
     """The setting for every job of the node; a job may have its own."""
     return environment(node, SYSTEM).get(SWITCH)
 

@@ -12,7 +12,7 @@ from gdrkit.facts.rdma import NEAR, Pair, below_one_switch, distance, hardware_p
 from gdrkit.facts.virtual import virtual_machine
 from gdrkit.formats.whole_number import integer
 from gdrkit.node import Node, if_absent, if_missing
-from gdrkit.programs.environment import NCCL_CONF, Environment, Setting, environment, nccl_sources
+from gdrkit.programs.environment import NCCL_CONF, Environment, ProgramSetting, environment, nccl_sources
 from gdrkit.programs.job_settings import first_wrong, settings_of, taken_by
 from gdrkit.programs.nccl.consumer import NCCL
 from gdrkit.programs.nccl.facts import DEFAULT_FILE, distance_in_topology_file
@@ -22,7 +22,7 @@ from gdrkit.programs.nccl.releases import NEWEST, release
 from gdrkit.programs.nccl.settings import LEVELS, allows, gdr_level, path_type, printed_type
 from gdrkit.rules.capabilities import DIRECT, REGISTRATION
 from gdrkit.rules.deciding_command import DecidingCommand
-from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, Status, Trait, rule
+from gdrkit.rules.rule import CauseTrait, Failed, Layer, NotApplicable, Outcome, Passed, Status, rule
 
 NAME = "NCCL_NET_GDR_LEVEL"
 
@@ -36,7 +36,7 @@ def pairs_or_node(node: Node) -> Iterable[Pair | str]:
     "gdr-level-too-low",
     Layer.APPLICATION,
     per=pairs_or_node,
-    traits=(Trait.NVIDIA_ONLY,),
+    traits=(CauseTrait.NVIDIA_ONLY,),
     takes=NCCL.own(*DIRECT),
     reported_by=(
         DecidingCommand("env | grep NCCL, in the job", "NCCL_NET_GDR_LEVEL below the pair's distance"),
@@ -65,7 +65,7 @@ def gdr_level_too_low(node: Node, subject: Pair | str) -> Outcome:
     variables.
     """
 
-    def wrong(found: Environment, setting: Setting) -> Failed | None:
+    def wrong(found: Environment, setting: ProgramSetting) -> Failed | None:
         level = gdr_level(setting.value, found.nccl_version)
         if level is None:
             return None
@@ -126,7 +126,7 @@ def _name(subject: Pair | str) -> str:
     "gdr-level-ignored",
     Layer.APPLICATION,
     per=nccl_sources,
-    traits=(Trait.NVIDIA_ONLY,),
+    traits=(CauseTrait.NVIDIA_ONLY,),
     default_status=Status.WARNING,
     cost="NCCL uses its default level, not the intended one.",
     references=("https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html#nccl-net-gdr-level",),
@@ -163,7 +163,7 @@ def gdr_level_ignored(node: Node, source: str) -> Outcome:
     "gdr-level-pxb-on-c2c",
     Layer.APPLICATION,
     per=pairs,
-    traits=(Trait.NVIDIA_ONLY,),
+    traits=(CauseTrait.NVIDIA_ONLY,),
     takes=NCCL.own(*DIRECT),
     cost="NCCL copies through host memory, although the GPU reaches the NIC through the CPU's own link.",
     references=("https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html#nccl-net-gdr-c2c",),
@@ -192,7 +192,7 @@ def gdr_level_pxb_on_c2c(node: Node, pair: Pair) -> Outcome:
     if path_type(distance(node, pair)) != "PHB":
         return NotApplicable("the pair does not use C2C")
 
-    def wrong(found: Environment, setting: Setting) -> Failed | None:
+    def wrong(found: Environment, setting: ProgramSetting) -> Failed | None:
         version = found.nccl_version
         if gdr_level(setting.value, version) not in ("PIX", "PXB"):
             return None

@@ -22,7 +22,17 @@ from gdrkit.programs.nccl.setting_rules import READ
 from gdrkit.programs.old_copies import does_not_detect, version_too_old
 from gdrkit.rules.deciding_command import DecidingCommand
 from gdrkit.rules.remedy_names import RemedyName
-from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, Status, Trait, rule, the_node
+from gdrkit.rules.rule import (
+    CauseTrait,
+    Failed,
+    Layer,
+    NotApplicable,
+    Outcome,
+    Passed,
+    Status,
+    rule,
+    the_node,
+)
 
 SINCE = changing("reads_need_nvlink")[0].since
 """The release from which on Ampere and newer GPUs need no NVLink."""
@@ -33,7 +43,7 @@ SINCE = changing("reads_need_nvlink")[0].since
     Layer.LIBRARY,
     per=gpus,
     direction="send",
-    traits=(Trait.NVIDIA_ONLY,),
+    traits=(CauseTrait.NVIDIA_ONLY,),
     default_status=Status.WARNING,
     reported_by=(DecidingCommand("nvidia-smi topo -m", "no NV1 to NV18 between GPUs"),),
     cost="Jobs with several GPUs on this node send through host memory; what they receive is direct.",

@@ -8,7 +8,7 @@ from gdrkit.evidence import EvidenceMissing, Missing, MissingReason
 from gdrkit.facts.rdma import DISTANCES, RdmaDevice, distance, gids, pairs, ports, rdma_devices
 from gdrkit.formats.whole_number import integer
 from gdrkit.node import Node, fact, if_missing
-from gdrkit.programs.environment import Environment, Setting, nccl_sources
+from gdrkit.programs.environment import Environment, ProgramSetting, nccl_sources
 from gdrkit.programs.job_settings import first_wrong, settings_of, taken_by, turned_off
 from gdrkit.programs.nccl.consumer import NCCL
 from gdrkit.programs.nccl.log import FOLDER, nccl_log
@@ -16,7 +16,7 @@ from gdrkit.programs.nccl.settings import selects
 from gdrkit.rules.capabilities import DIRECT
 from gdrkit.rules.deciding_command import DecidingCommand
 from gdrkit.rules.remedy_names import RemedyName
-from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, Trait, rule
+from gdrkit.rules.rule import CauseTrait, Failed, Layer, NotApplicable, Outcome, Passed, rule
 
 
 @rule(
@@ -47,7 +47,7 @@ def hca_not_selected(node: Node, device: RdmaDevice) -> Outcome:
     Source: NCCL src/transport/net_ib/init.cc, NCCL_IB_HCA, and src/misc/utils.cc, parseStringList().
     """
 
-    def wrong(found: Environment, setting: Setting) -> Failed | None:
+    def wrong(found: Environment, setting: ProgramSetting) -> Failed | None:
         if selects(setting.value, device.name) or not _is_nearest(node, device):
             return None
         return Failed(
@@ -86,7 +86,7 @@ GUIDE = "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html"
     "gdr-read-off",
     Layer.APPLICATION,
     per=nccl_sources,
-    traits=(Trait.NVIDIA_ONLY,),
+    traits=(CauseTrait.NVIDIA_ONLY,),
     takes=NCCL.own(*READ.closes),
     direction=READ.direction,
     remedies=(RemedyName.CLEAN_NCCL_SETTINGS,),

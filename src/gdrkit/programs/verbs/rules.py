@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gdrkit.facts.libraries import (
     DMABUF_CALL,
-    Library,
+    SharedLibrary,
     has_dmabuf,
     libibverbs,
     other_libibverbs,
@@ -164,7 +164,7 @@ def _library(node: Node) -> str:
     cost="A program that loads this copy cannot use dma-buf, even if the system's own libibverbs can.",
     references=("https://man7.org/linux/man-pages/man8/ld.so.8.html",),
 )
-def verbs_library_old(node: Node, library: Library) -> Outcome:
+def verbs_library_old(node: Node, library: SharedLibrary) -> Outcome:
     """A second libibverbs on this node is too old for dma-buf.
 
     Cost: A program that loads it treats the NIC as one without dma-buf, and does not report it.

@@ -12,7 +12,7 @@ from gdrkit.facts.virtual import scope
 from gdrkit.facts.wheels import LibraryCopy
 from gdrkit.node import Node, Supposition, each_known, if_absent
 from gdrkit.programs.consumer import Consumer
-from gdrkit.programs.environment import SYSTEM, Setting, environment
+from gdrkit.programs.environment import SYSTEM, ProgramSetting, environment
 from gdrkit.programs.mooncake.consumer import MOONCAKE, NEWEST_READ, SWITCH, has_switch
 from gdrkit.programs.nvshmem.consumer import NVSHMEM
 from gdrkit.programs.nvshmem.facts import nvshmem_copies
@@ -34,7 +34,7 @@ def _mooncake(path: Path) -> Callable[[Node], Iterable[Supposition]]:
             )
         found = environment(node, SYSTEM)
         others = (setting for setting in found.settings if setting.name != SWITCH)
-        chosen = Setting(SWITCH, str(int(path is Path.PEERMEM)), SYSTEM, 0)
+        chosen = ProgramSetting(SWITCH, str(int(path is Path.PEERMEM)), SYSTEM, 0)
         yield environment.becomes(replace(found, settings=(*others, chosen)), SYSTEM)
 
     return effect
