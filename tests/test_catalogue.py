@@ -24,16 +24,14 @@ def module_of(path: Path) -> str:
 
 
 def declared_codes() -> dict[str, str]:
-    """The module of each code, by the decorators in the sources."""
+    """The module of each code, by the calls that declare a rule in the sources."""
     found = {}
     for folder in ("rules", "programs"):
         for path in (SOURCE / folder).rglob("*.py"):
             for node in ast.walk(ast.parse(path.read_text())):
-                if not isinstance(node, ast.FunctionDef):
-                    continue
-                for decorator in node.decorator_list:
-                    first = decorator.args[:1] if isinstance(decorator, ast.Call) else []
-                    found |= {c.value: module_of(path) for c in first if isinstance(c, ast.Constant)}
+                match node:
+                    case ast.Call(ast.Name("rule" | "_rule_of"), [ast.Constant(value=str(code)), *_]):
+                        found[code] = module_of(path)
     return found
 
 

@@ -62,10 +62,65 @@ def _judged(
     )
 
 
-def _dmabuf_disabled_by_env(programs: tuple[Consumer, ...]) -> Rule:
-    """The rule about switches that turn off dma-buf alone."""
+def dmabuf_disabled_by_env(programs: tuple[Consumer, ...], node: Node, source: str) -> Outcome:
+    """A setting such as NCCL_DMABUF_ENABLE=0 turns dma-buf off.
 
-    @rule(
+    Cost: Without dma-buf, NCCL and NVSHMEM need nvidia-peermem. UCX's variable turns both direct paths off,
+    for NIXL as well.
+
+    How to tell: One of `NCCL_DMABUF_ENABLE=0`, `OFI_NCCL_DISABLE_DMABUF=1`, `UCX_IB_GPU_DIRECT_RDMA=n` or
+    `NVSHMEM_IB_DISABLE_DMABUF=1` is in /etc/nccl.conf, /etc/ucx/ucx.conf, /etc/environment or a job's log.
+    In the job, `env | grep -E 'NCCL|UCX|NVSHMEM'` shows it.
+
+    What to do: Remove the setting from the file, or unset the variable in the job.
+
+    Why: It was set to work around a bug of NCCL 2.13, or for a test of nvidia-peermem, and was never
+    removed.
+
+    Source: NCCL src/init.cc, NCCL_PARAM(DmaBufEnable); aws-ofi-nccl src/nccl_ofi_dmabuf.cpp; UCX
+    src/uct/ib/base/ib_md.c, GPU_DIRECT_RDMA; NVSHMEM src/modules/transport/common/env_defs.h.
+    """
+    found = switches(programs, network=False)
+    return _judged(node, settings_of(node, source), found, "dma-buf is not turned off")
+
+
+def ib_disabled_by_env(programs: tuple[Consumer, ...], node: Node, source: str) -> Outcome:
+    """A setting such as NCCL_IB_DISABLE=1 keeps NCCL or UCX from using RDMA devices at all.
+
+    Cost: The job gets a tenth of the bandwidth, or less. UCX's settings are also those of NIXL.
+
+    How to tell: `env | grep -E 'NCCL|UCX'` in the job shows NCCL_IB_DISABLE=1, NCCL_NET=Socket, or a
+    UCX_TLS without an InfiniBand transport. The log says `Using network Socket`, and
+    `NET/Socket : GPU Direct RDMA Disabled`, which is normal for a socket.
+
+    What to do: Remove the setting from the file, or unset the variable in the job.
+
+    Why: It is left over from a first test, or comes from an image for machines without RDMA.
+
+    Source: NCCL src/transport/net_ib/init.cc, NCCL_PARAM(IbDisable), and src/plugin/net.cc, NCCL_NET; UCX
+    src/ucp/core/ucp_context.c, the aliases of transports.
+    """
+    found = switches(programs, network=True)
+    return _judged(node, settings_of(node, source), found, "RDMA is not turned off")
+
+
+_Check = Callable[[tuple[Consumer, ...], Node, str], Outcome]
+
+
+def _of(programs: tuple[Consumer, ...], check: _Check) -> Callable[[Node, str], Outcome]:
+    """A check of these programs; its name and its page are those of the check."""
+
+    @functools.wraps(check)
+    def of_these(node: Node, source: str) -> Outcome:
+        return check(programs, node, source)
+
+    return of_these
+
+
+@functools.cache
+def rules_about_switches(programs: tuple[Consumer, ...]) -> tuple[Rule, ...]:
+    """The rules about settings that turn off paths of these programs."""
+    dmabuf = rule(
         "dmabuf-disabled-by-env",
         Layer.APPLICATION,
         per=sources,
@@ -75,35 +130,7 @@ def _dmabuf_disabled_by_env(programs: tuple[Consumer, ...]) -> Rule:
         cost="The direct path that NCCL or UCX would prefer is turned off.",
         references=(f"{GUIDE}#nccl-dmabuf-enable",),
     )
-    def dmabuf_disabled_by_env(node: Node, source: str) -> Outcome:
-        """A setting such as NCCL_DMABUF_ENABLE=0 turns dma-buf off.
-
-        Cost: Without dma-buf, NCCL and NVSHMEM need nvidia-peermem. UCX's variable turns both direct paths
-        off, for NIXL as well.
-
-        How to tell: One of `NCCL_DMABUF_ENABLE=0`, `OFI_NCCL_DISABLE_DMABUF=1`, `UCX_IB_GPU_DIRECT_RDMA=n`
-        or `NVSHMEM_IB_DISABLE_DMABUF=1` is in /etc/nccl.conf, /etc/ucx/ucx.conf, /etc/environment or a job's
-        log. In the job, `env | grep -E 'NCCL|UCX|NVSHMEM'` shows it.
-
-        What to do: Remove the setting from the file, or unset the variable in the job.
-
-        Why: It was set to work around a bug of NCCL 2.13, or for a test of nvidia-peermem, and was never
-        removed.
-
-        Source: NCCL src/init.cc, NCCL_PARAM(DmaBufEnable); aws-ofi-nccl src/nccl_ofi_dmabuf.cpp; UCX
-        src/uct/ib/base/ib_md.c, GPU_DIRECT_RDMA; NVSHMEM src/modules/transport/common/env_defs.h.
-        """
-        return _judged(
-            node, settings_of(node, source), switches(programs, False), "dma-buf is not turned off"
-        )
-
-    return dmabuf_disabled_by_env
-
-
-def _ib_disabled_by_env(programs: tuple[Consumer, ...]) -> Rule:
-    """The rule about switches that turn off RDMA altogether."""
-
-    @rule(
+    rdma = rule(
         "ib-disabled-by-env",
         Layer.APPLICATION,
         per=sources,
@@ -112,28 +139,4 @@ def _ib_disabled_by_env(programs: tuple[Consumer, ...]) -> Rule:
         cost="NCCL or UCX uses TCP: no RDMA, and no direct path.",
         references=(f"{GUIDE}#nccl-ib-disable",),
     )
-    def ib_disabled_by_env(node: Node, source: str) -> Outcome:
-        """A setting such as NCCL_IB_DISABLE=1 keeps NCCL or UCX from using RDMA devices at all.
-
-        Cost: The job gets a tenth of the bandwidth, or less. UCX's settings are also those of NIXL.
-
-        How to tell: `env | grep -E 'NCCL|UCX'` in the job shows NCCL_IB_DISABLE=1, NCCL_NET=Socket, or a
-        UCX_TLS without an InfiniBand transport. The log says `Using network Socket`, and
-        `NET/Socket : GPU Direct RDMA Disabled`, which is normal for a socket.
-
-        What to do: Remove the setting from the file, or unset the variable in the job.
-
-        Why: It is left over from a first test, or comes from an image for machines without RDMA.
-
-        Source: NCCL src/transport/net_ib/init.cc, NCCL_PARAM(IbDisable), and src/plugin/net.cc, NCCL_NET;
-        UCX src/ucp/core/ucp_context.c, the aliases of transports.
-        """
-        return _judged(node, settings_of(node, source), switches(programs, True), "RDMA is not turned off")
-
-    return ib_disabled_by_env
-
-
-@functools.cache
-def rules_about_switches(programs: tuple[Consumer, ...]) -> tuple[Rule, ...]:
-    """The rules about settings that turn off paths of these programs."""
-    return _dmabuf_disabled_by_env(programs), _ib_disabled_by_env(programs)
+    return dmabuf(_of(programs, dmabuf_disabled_by_env)), rdma(_of(programs, ib_disabled_by_env))
