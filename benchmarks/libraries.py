@@ -21,8 +21,10 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from gdrkit.messages import catalogue, elsewhere, proofs
+from gdrkit import catalogue
+from gdrkit.messages import elsewhere
 from gdrkit.messages.message import MessageTemplate
+from gdrkit.programs import proofs
 
 BINARIES = {
     "nvshmem": r"nvshmem_transport_\w+\.so|libnvshmem_host\.so",
@@ -69,7 +71,7 @@ SHORTEST = 12
 
 def rows_of(program: str) -> tuple[MessageTemplate, ...]:
     """The rows of a program, failures and proofs."""
-    return tuple(row for row in (*catalogue.CATALOGUE, *proofs.ROWS) if row.program == program)
+    return tuple(row for row in (*catalogue.every_message(), *proofs.ROWS) if row.program == program)
 
 
 def fixed(row: MessageTemplate) -> list[str]:

@@ -34,10 +34,10 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from gdrkit.catalogue import CODES
 from gdrkit.explain.explain import explain
 from gdrkit.explain.explanation import Explanation
 from gdrkit.explain.pasted_host import PastedHost
-from gdrkit.rules import BY_CODE
 
 CLASSES = ("RIGHT", "LISTED", "SILENT", "MISSED", "WRONG", "GARBAGE")
 HALVES = (
@@ -170,7 +170,7 @@ def _is_wrong(thread: Thread, given: Answer) -> bool:
 def _is_claimed(entry: str, given: Answer) -> bool:
     """Whether an answer claims what an entry of `must_not` forbids."""
     code, _, limit = entry.partition(" ")
-    if code not in BY_CODE:
+    if code not in CODES:
         return False
     headline, established = code == given.cause, code in given.established
     if limit == "as certain":

@@ -4,7 +4,7 @@ The helpers of these tests call `note` with each answer that a test asks for; th
 compares all of them with the snapshot of the test, besides what the test itself asserts. After a change of
 what is said, one command writes the snapshots again, to be read before they are committed:
 
-    uv run --no-sync pytest tests/rules tests/loader tests/verdict tests/repair --snapshot-update
+    uv run --no-sync pytest tests/{rules,programs,loader,verdict,repair} --snapshot-update
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from syrupy.assertion import SnapshotAssertion
 from gdrkit.loader import Prediction
 from gdrkit.loader import modprobe as predicted
 from gdrkit.node import Node, Trail
-from gdrkit.rules.engine import CheckResult, confidence_of, trail_of
 from gdrkit.rules.rule import Status, Unknown
 from gdrkit.verdict import Verdict, judge_node
+from gdrkit.verdict.check_results import CheckResult, confidence_of, trail_of
 from gdrkit.verdict.findings import Finding, subject_name
 from gdrkit.verdict.node_state import ConsumerState
 from gdrkit.verdict.path_state import PathState

@@ -41,8 +41,10 @@ class Copy:
         """Write a new file."""
         path = self.source / "gdrkit" / name
         assert not path.exists()
+        path.parent.mkdir(exist_ok=True)
         path.write_text(text, "utf-8")
-        self.touched.add(str(Path(name).with_name("NEW.py")))
+        self.touched.add(re.sub(r"programs/\w+/", "programs/NEW/", name) if name.startswith("programs/")
+                         else str(Path(name).with_name("NEW.py")))  # fmt: skip
 
     def line(self, name: str, before: str, added: str) -> None:
         """Insert a text before another, which must occur once."""
@@ -71,12 +73,7 @@ class Copy:
 
 def a_finding_code(copy: Copy) -> None:
     copy.new("rules/sky_is_green.py", GREEN_SKY)
-    copy.line(
-        "rules/__init__.py",
-        "from gdrkit.rules.talos",
-        "from gdrkit.rules.sky_is_green import sky_is_green\n",
-    )
-    copy.line("rules/__init__.py", "    talos_no_peermem,\n", "    sky_is_green,\n")
+    copy.line("catalogue.py", '    "talos-no-peermem"', '    "sky-is-green": "rules.sky_is_green",\n')
 
     report = json.loads(copy.gdr("doctor", copy.node, "--json"))
     (found,) = (f for f in report["findings"] if f["code"] == "sky-is-green")
@@ -100,37 +97,63 @@ def sky_is_green(node, subject):
 '''
 
 
-def a_consumer(copy: Copy) -> None:
-    copy.new("consumers/pigeon.py", PIGEON)
-    copy.line("consumers/names.py", '"ucx"', '"pigeon", ')
+def a_program(copy: Copy) -> None:
+    copy.new("programs/pigeon/consumer.py", PIGEON)
+    copy.line("programs/names.py", '"ucx"', '"pigeon", ')
+    copy.new("programs/pigeon/rules.py", TIRED_PIGEON)
+    copy.line("catalogue.py", '    "talos-no-peermem"', '    "pigeon-tired": "programs.pigeon.rules",\n')
+    copy.new("programs/pigeon/messages.py", COO)
+    copy.line("catalogue.py", '    "messages.driver.ROWS"', '    "programs.pigeon.messages.ROWS",\n')
 
     report = json.loads(copy.gdr("doctor", copy.node, "--json"))
-    assert report["consumers"]["pigeon"]["path"] == "peermem"
+    states = {name: section["state"] for name, section in report["consumers"].items()}
+    assert (states["pigeon"], states["verbs"]) == ("blocked", "ready")
     assert "pigeon" in copy.gdr("doctor", "--help")
+    text = copy.source / "post.txt"
+    text.write_text("coo: 3 wings are tired\n")
+    assert "pigeon-tired" in copy.gdr("explain", str(text), "--json")
 
 
 PIGEON = """
-from gdrkit.consumers.consumer import Consumer, Path, PathSupport
+from gdrkit.programs.consumer import Consumer, PathSupport
+from gdrkit.rules.capabilities import Path
 
 PIGEON = Consumer(
     name="pigeon", title="Pigeon", uses=(PathSupport(path=Path.PEERMEM), PathSupport(path=Path.STAGED))
 )
 """
+TIRED_PIGEON = '''
+from gdrkit.programs.pigeon.consumer import PIGEON
+from gdrkit.rules.rule import Failed, Layer, rule, the_node
+
+@rule("pigeon-tired", Layer.APPLICATION, per=the_node, takes=PIGEON.own("peermem"), cost="It walks.")
+def pigeon_tired(node, subject):
+    """The pigeon is tired.
+
+    Source: it yawns.
+    """
+    return Failed(seen="it yawns", expected="it flies", subject="pigeon")
+'''
+COO = """
+from gdrkit.messages.message import MessageTemplate
+
+ROWS = (MessageTemplate("pigeon", "coo: {count:[0-9]+} wings are tired", ("pigeon-tired",), "pigeon.c"),)
+"""
 
 
 def an_nccl_release(copy: Copy) -> None:
     copy.line(
-        "consumers/nccl_releases.py",
+        "programs/nccl/releases.py",
         ')  # fmt: skip\n"""Oldest first.',
         '    row("9.1.2", "src/sky.cc", has_dmabuf=False),\n',
     )
 
-    ask = "from gdrkit.consumers.nccl_releases import NEWEST, release; print(NEWEST, {}.has_dmabuf)"
+    ask = "from gdrkit.programs.nccl.releases import NEWEST, release; print(NEWEST, {}.has_dmabuf)"
     assert copy.python(ask.format("release('9.1.2')")) == "9.1.2 False\n"
     assert copy.python(ask.format("release('9.1.1')")) == "9.1.2 True\n"
 
 
-def a_message_of_a_program(copy: Copy) -> None:
+def a_message(copy: Copy) -> None:
     copy.line(
         "messages/driver.py",
         '    MessageTemplate(\n        "nvidia-fs",',
@@ -265,9 +288,9 @@ RECIPES: Mapping[str, Callable[[Copy], None]] = {
     recipe.__name__.replace("_", " ").replace("nccl", "NCCL"): recipe
     for recipe in (
         a_finding_code,
-        a_consumer,
+        a_program,
         an_nccl_release,
-        a_message_of_a_program,
+        a_message,
         a_remedy,
         a_distribution,
         a_source_of_evidence,

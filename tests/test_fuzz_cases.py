@@ -12,11 +12,9 @@ from gdrkit.evidence import EvidenceMissing, MissingReason, kernel_log
 from gdrkit.fabric.cost.config import parse_config
 from gdrkit.fabric.topology.from_node import natural_sort_key
 from gdrkit.facts import (
-    environment,
     kernel_symbols,
     keyrings,
     loaded_modules,
-    nccl_lines,
     nvidia_smi,
     pci_registers,
     pci_text,
@@ -27,12 +25,14 @@ from gdrkit.facts import (
 from gdrkit.facts.gpu import cuda_attributes
 from gdrkit.facts.kernel import tainted, version
 from gdrkit.facts.peer_memory import MEMORY_PEERS, memory_peers
-from gdrkit.formats import perftest, versions
+from gdrkit.formats import perftest, versions, whole_number
 from gdrkit.formats.errors import FormatError
 from gdrkit.formats.yaml_text import documents
 from gdrkit.formats.yaml_values import duplicates
 from gdrkit.jobs.runtime_prefixes import Unwrapper
 from gdrkit.node import Node
+from gdrkit.programs.nccl import log_lines as nccl_lines
+from gdrkit.programs.nccl import settings
 from gdrkit.repair.apply import journal
 from gdrkit.repair.apply.errors import ApplyError
 from gdrkit.rules.policy_duplicate_key import keys_lost
@@ -62,9 +62,9 @@ REFUSED: tuple[tuple[Callable[[str], object], str], ...] = (
 READ: tuple[tuple[Callable[[str], object], str, object], ...] = (
     (versions.numbers, f"2.{DIGITS}", (2,)),
     (lambda text: [part for part, _ in natural_sort_key(text)][:1], f"mlx5_{DIGITS}", [-1]),
-    (environment.integer, DIGITS, None), (environment.integer, "1٣", 1),
-    (lambda text: environment.selects(text, "mlx5_0", 1), f"mlx5_0:{DIGITS}", False),
-    (lambda text: environment.selects(text, "mlx5_0", 1), "mlx5_0:²", False),
+    (whole_number.integer, DIGITS, None), (whole_number.integer, "1٣", 1),
+    (lambda text: settings.selects(text, "mlx5_0", 1), f"mlx5_0:{DIGITS}", False),
+    (lambda text: settings.selects(text, "mlx5_0", 1), "mlx5_0:²", False),
     (lambda text: keyrings.parse(text).keyrings, f"{KEY}.a: {DIGITS}\n{KEY}.b: ²\n", {".a": 0, ".b": 0}),
     (lambda text: nvidia_smi.parse(text)[0].address, f"Attached GPUs : {DIGITS}\n{GPU}{DIGITS} MiB\n",
      "0000:1b:00.0"),

@@ -10,7 +10,7 @@ import pytest
 from tools.measured import BLOCK, PAGES, RESULTS, ROOT, page, result
 
 from gdrkit.cli import COMMANDS
-from gdrkit.consumers.nccl_releases import FROM_SOURCE, NEWEST, OLDEST, ROWS
+from gdrkit.programs.nccl.releases import FROM_SOURCE, NEWEST, OLDEST, ROWS
 
 EXIST = [path for path in PAGES if path.exists() and path.name != "measurements.md"]
 """Without the page that tools/measurements.py writes as a whole."""

@@ -23,7 +23,7 @@ from tools.pyz import build
 from tools.wheels import MINORS, WHEELS
 from trove_classifiers import classifiers
 
-from tests.programs import IN_CI
+from tests.system_programs import IN_CI
 from tests.test_links import anchors
 from tests.test_linters import ROOT, committed
 

@@ -17,8 +17,9 @@ SOURCE = ROOT / "src" / "gdrkit"
 PICTURE = ROOT / "docs" / "architecture.svg"
 
 ORDER = (
-    "agent", "formats", "evidence", "node", "messages", "facts", "consumers", "rules", "loader", "verdict",
-    "repair", "report", "fabric", "jobs", "explain", "transport", "diagnosis", "fleet", "html", "cli",
+    "agent", "formats", "evidence", "node", "messages", "facts", "rules", "programs", "catalogue",
+    "loader", "verdict", "repair", "report", "fabric", "jobs", "explain", "transport", "diagnosis", "fleet",
+    "html", "cli",
 )  # fmt: skip
 """Every top-level package and module: each imports only those before it."""
 FEATURES = ("fabric", "jobs", "explain", "transport", "fleet")

@@ -226,11 +226,12 @@ def doca_on_ubuntu() -> str:
 
 def pairs_example() -> str:
     """What `gdr fleet bench` prints about made-up rates: a slow node, a slow pair, a silent node."""
+    from gdrkit.fleet.pair_build import What, build
+    from gdrkit.fleet.pair_text import text
+
     from gdrkit.fleet.document import Standing
     from gdrkit.fleet.judge import without_answer
-    from gdrkit.fleet.pair_build import What, build
     from gdrkit.fleet.pair_document import PairRow
-    from gdrkit.fleet.pair_text import text
     from gdrkit.fleet.rounds import rounds_of
 
     nodes = [f"gpu{number:03}" for number in range(64)]

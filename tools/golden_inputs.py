@@ -17,8 +17,8 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 TEXTS_OF = ("verdict", "facts", "rules", "cli", "loader", "explain", "jobs", "messages")
 """Folders of tests whose string literals are pasted texts, logs and command outputs."""
-CATALOGUE = "src/gdrkit/messages"
-"""The catalogue of messages, whose string literals are lines of programs."""
+TABLES = ("messages/*.py", "programs/**/*messages.py", "programs/proofs.py")
+"""Tables of messages, whose string literals are lines of programs."""
 LARGEST_TEXT_BYTES = 2_000_000
 FLEET_SEED = 2
 FLEET_SIZE = 12
@@ -53,7 +53,7 @@ def freeze_texts(folder: Path) -> int:
     texts = folder / "texts"
     texts.mkdir(parents=True, exist_ok=True)
     sources = [path for name in TEXTS_OF for path in (ROOT / "tests" / name).glob("*.py")]
-    for path in (*sources, *(ROOT / CATALOGUE).glob("*.py")):
+    for path in (*sources, *(path for table in TABLES for path in (ROOT / "src/gdrkit").glob(table))):
         for text in _literals(ast.parse(path.read_text("utf-8"))):
             content = text.encode("utf-8", "replace")
             (texts / f"{hashlib.sha1(content).hexdigest()[:12]}.txt").write_bytes(content)

@@ -34,7 +34,7 @@ SOURCE = "src/gdrkit/"
 HANDSHAKE = ("handshake", "sealed_socket", "reception", "rendezvous", "protocol", "shared_file")
 GROUPS = {
     "verdict": ("verdict/",),
-    "consumers": ("consumers/",),
+    "programs": ("programs/",),
     "rules": ("rules/",),
     "loader": ("loader/",),
     "repair": ("repair/",),

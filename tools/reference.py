@@ -22,6 +22,7 @@ from msgspec import inspect as types
 from tools.counts import table
 
 import gdrkit.transport as transport
+from gdrkit.catalogue import CODES
 from gdrkit.cli.schema import DOCUMENTS, command_of, document_of
 from gdrkit.fleet.document import FleetReport
 from gdrkit.fleet.metrics import fleet_metrics
@@ -29,7 +30,6 @@ from gdrkit.jobs.running.document import PsDocument
 from gdrkit.jobs.running.metrics import job_metrics
 from gdrkit.report.document import ExpectationSection, NodeSection, Report, VerdictSection
 from gdrkit.report.metrics import node_metrics
-from gdrkit.rules import BY_CODE
 from gdrkit.verdict.path_state import State
 
 DOCS = Path(__file__).parent.parent / "docs"
@@ -152,7 +152,7 @@ def _type(of: types.Type) -> str:
 
 def _values(values: object) -> str:
     words = [str(value) for value in values]  # type: ignore[attr-defined]
-    if words and set(words) <= set(BY_CODE) and len(words) > VALUES_SHOWN:
+    if words and set(words) <= set(CODES) and len(words) > VALUES_SHOWN:
         return "[finding code](../codes/index.md)"
     if len(words) > VALUES_SHOWN:
         return f"one of {len(words)} words"

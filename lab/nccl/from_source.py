@@ -18,7 +18,6 @@ import sys
 import tempfile
 from pathlib import Path
 
-from gdrkit.consumers.nccl_releases import FROM_SOURCE, release
 from gdrkit.fabric.nccl.gdr_check import check
 from gdrkit.fabric.nccl.graph import CPU, GPU, NET, NVS, GraphNode, NcclSystem
 from gdrkit.fabric.nccl.paths import compute_paths
@@ -27,6 +26,7 @@ from gdrkit.fabric.nccl.settings import Settings, settings
 from gdrkit.fabric.nccl.system import system_of
 from gdrkit.formats import nccl_xml
 from gdrkit.formats.errors import FormatError
+from gdrkit.programs.nccl.releases import FROM_SOURCE, release
 from lab.nccl.generate import Case, case
 
 HERE = Path(__file__).parent

@@ -6,13 +6,13 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from gdrkit.consumers.nccl_releases import release
 from gdrkit.fabric.nccl.gdr_check import GdrCheck, check
 from gdrkit.fabric.nccl.graph import CPU, GPU, NET, NVS, GraphNode, NcclSystem
 from gdrkit.fabric.nccl.paths import settle
 from gdrkit.fabric.nccl.settings import Settings, settings
 from gdrkit.fabric.nccl.system import system_of
 from gdrkit.formats import nccl_xml
+from gdrkit.programs.nccl.releases import release
 
 _PATH = re.compile(r"(\w+/[0-9a-f-]+) \((\d+)/([\d.]+)/(\w+)\)")
 _PAIR = re.compile(

@@ -16,7 +16,6 @@ from pathlib import Path
 from msgspec import structs
 from tests.evidence_nodes import build, names
 
-from gdrkit.consumers.nccl_releases import FROM_SOURCE
 from gdrkit.evidence import EvidenceMissing
 from gdrkit.evidence.target import open_host
 from gdrkit.fabric.nccl.writer import system
@@ -26,6 +25,7 @@ from gdrkit.fabric.topology.nccl_defaults import completed
 from gdrkit.formats import nccl_xml
 from gdrkit.formats.errors import FormatError
 from gdrkit.node import Node
+from gdrkit.programs.nccl.releases import FROM_SOURCE
 from lab.nccl.from_source import ask, predict
 from lab.nccl.generate import Case
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from gdrkit.consumers.names import NAMES
 from gdrkit.evidence import Host, Source
 from gdrkit.facts.expectation import Supplied, expectation
 from gdrkit.node import Node
+from gdrkit.programs.names import NAMES
 from gdrkit.repair.remedies.plan import explained, plan, predicted, what_then
 from gdrkit.report.build import build
 from gdrkit.report.document import Ceiling, PortSection, ProcessInUse, Report
@@ -62,11 +62,11 @@ def node_of(host: Host, expected: Supplied | None = None) -> Node:
 
 def ports(node: Node) -> tuple[PortSection, ...]:
     """The ports of a node with their rails; () where its PCI devices are not known."""
-    from gdrkit.consumers.nccl_releases import NEWEST_HELD
     from gdrkit.evidence import EvidenceMissing
     from gdrkit.fabric.topo_document import build as topo_document
     from gdrkit.fabric.topology.from_file import of_node
     from gdrkit.formats.errors import FormatError
+    from gdrkit.programs.nccl.releases import NEWEST_HELD
 
     try:
         found = topo_document("", of_node(node, ask_driver=node.host.source != "live"), NEWEST_HELD, {})

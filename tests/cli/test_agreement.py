@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from gdrkit.catalogue import CODES
 from gdrkit.cli import main
-from gdrkit.rules import BY_CODE
 from tests.jobs.samples import info
 
 LOCAL = info("n1:7", 0, "comm 0x1 rank 0 nRanks 8 nNodes 1 localRanks 8 localRank 0 MNNVL 0")
@@ -99,7 +99,7 @@ def shown(explanation: dict) -> set[str]:
 @pytest.mark.parametrize("text", TEXTS, ids=range(len(TEXTS)))
 def test_what_one_command_finds_the_other_does_not_deny(answers, text: str):
     said = answers(text)
-    faults = {fault["code"] for fault in said["check"]["faults"]} & BY_CODE.keys()
+    faults = {fault["code"] for fault in said["check"]["faults"]} & CODES.keys()
     failing = {one["code"] for one in said["nccl"]["findings"] if one["status"] in ("failed", "warning")}
 
     assert (faults | failing) - shown(said["explain"]) == set()
@@ -124,7 +124,7 @@ def test_a_setting_that_one_command_faults_the_other_names_in_every_form(answers
     said = answers(form.format(name, value))
     faults = {fault["code"] for fault in said["check"]["faults"]}
 
-    assert faults & BY_CODE.keys() <= shown(said["explain"])
+    assert faults & CODES.keys() <= shown(said["explain"])
     assert said["explain"]["answer"]["cause"] in faults | {None}
     assert faults and said["explain"]["answer"]["kind"] in ("cause", "several")
 
@@ -134,7 +134,7 @@ def test_a_setting_that_one_command_faults_the_other_names_in_every_form(answers
 def test_a_setting_that_is_fine_is_no_fault_and_no_cause(answers, form, name, value):
     said = answers(form.format(name, value))
 
-    assert not {fault["code"] for fault in said["check"]["faults"]} & BY_CODE.keys()
+    assert not {fault["code"] for fault in said["check"]["faults"]} & CODES.keys()
     assert said["explain"]["answer"]["cause"] is None
 
 
@@ -144,7 +144,7 @@ def test_a_file_of_manifests_that_has_errors_is_not_called_free_of_problems(answ
     said = answers(text)
     faults = [fault for fault in said["check"]["faults"] if fault["severity"] == "error"]
 
-    assert {fault["code"] for fault in faults} & BY_CODE.keys() <= shown(said["explain"])
+    assert {fault["code"] for fault in faults} & CODES.keys() <= shown(said["explain"])
     if faults and text.startswith(("apiVersion", "version", "machine", "spec", "kind")):
         assert said["explain"]["answer"]["kind"] not in ("nothing", "documentation", "harmless", "working")
 

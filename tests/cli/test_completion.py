@@ -14,7 +14,7 @@ import pytest
 from gdrkit.cli import COMMANDS, main
 from gdrkit.cli.completed import BY_METAVAR, FREE, LISTS, OWN, values_of
 from gdrkit.cli.described import described
-from tests.programs import program
+from tests.system_programs import program
 
 READY = "READY>"
 RUN = "20261127T010203Z"

@@ -31,7 +31,7 @@ from gdrkit.report.metric import gauge
 from gdrkit.report.metrics import node_metrics
 from tests.cli.test_streams import EVIL, GDR, RAW
 from tests.evidence_nodes import laid_down
-from tests.programs import program
+from tests.system_programs import program
 
 NODES = (
     "ubuntu-6.8-h100",

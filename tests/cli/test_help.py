@@ -8,7 +8,7 @@ import pytest
 from gdrkit.cli import COMMANDS, GROUPS, main
 from gdrkit.cli.described import described
 from gdrkit.cli.help_text import wrapped
-from tests.programs import program
+from tests.system_programs import program
 
 NARROW = 60
 

@@ -22,7 +22,7 @@ from gdrkit.evidence.errors import TargetError
 from gdrkit.facts.commands import RUNNING
 from tests.cli.test_streams import GDR
 from tests.jobs.running.records import closed, device, held, process, record
-from tests.programs import has_ended
+from tests.system_programs import has_ended
 
 MADE = json.dumps(record(process(701, name="\x1b[2Jx"), rdma=[device(*held(1, 701, 4 << 20))])).encode()
 

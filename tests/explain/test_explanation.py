@@ -3,9 +3,9 @@
 import msgspec
 import pytest
 
+from gdrkit.catalogue import CODES
 from gdrkit.explain.explanation import Explanation
 from gdrkit.explain.text import text
-from gdrkit.rules import BY_CODE
 from tests.explain.explaining import explained
 
 EINVAL = "modprobe: ERROR: could not insert 'nvidia_peermem': Invalid argument\n"
@@ -28,7 +28,7 @@ def test_the_schema_requires_every_key_and_lists_every_code():
     assert structs and all(set(made["required"]) == set(made["properties"]) for made in structs)
     assert types["Explanation"]["properties"]["schema"] == {"enum": ["gdrkit.explanation/1"]}
     for name in ("EstablishedProblem", "Cause", "RuledOut"):
-        assert types[name]["properties"]["code"]["enum"] == sorted(BY_CODE)
+        assert types[name]["properties"]["code"]["enum"] == sorted(CODES)
 
 
 @pytest.mark.parametrize(

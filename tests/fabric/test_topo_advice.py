@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from gdrkit.consumers.nccl_releases import NEWEST_HELD
 from gdrkit.fabric.topo_document import build
 from gdrkit.fabric.topology.from_file import read_topology
+from gdrkit.programs.nccl.releases import NEWEST_HELD
 
 CARDS = """<system version="1">
   <cpu numaid="0" affinity="ff" arch="x86_64" vendor="GenuineIntel" familyid="6" modelid="143">

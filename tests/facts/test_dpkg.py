@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from gdrkit.evidence import EvidenceAbsent, EvidenceMissing, MissingReason
 from gdrkit.evidence.live import LiveHost
-from gdrkit.facts.dpkg import LISTS, STATUS, Versions, owner_by_lists, version, versions
+from gdrkit.facts.dpkg import LISTS, STATUS, DpkgVersions, owner_by_lists, version, versions
 from gdrkit.node import Node
 from tests.memory_host import MemoryHost
 
@@ -81,7 +81,7 @@ def test_the_owner_of_a_file_is_found_with_and_without_usr():
 
 @given(st.binary())
 def test_any_bytes_are_searched_without_an_error(data):
-    found = Versions(b"\n" + data)
+    found = DpkgVersions(b"\n" + data)
     assert len(dict(found)) == len(set(found))
 
 

@@ -12,14 +12,15 @@ from gdrkit.facts.libraries import (
     memlock_limit_bytes,
     nccl_copies,
     nccl_version,
-    net_plugins,
-    nvshmem_copies,
     other_libibverbs,
-    ucx_version,
     verbs_has_dmabuf,
 )
-from gdrkit.facts.wheels import LibraryCopy, deepep_copies
+from gdrkit.facts.wheels import LibraryCopy
 from gdrkit.node import Node
+from gdrkit.programs.deepep.consumer import deepep_copies
+from gdrkit.programs.nccl.facts import net_plugins
+from gdrkit.programs.nvshmem.facts import nvshmem_copies
+from gdrkit.programs.ucx.facts import ucx_version
 from tests.evidence_builder.library import DMABUF, VERBS, shared_object
 from tests.memory_host import MemoryHost
 

@@ -9,7 +9,7 @@ import pytest
 from gdrkit.evidence import EvidenceMissing
 from gdrkit.facts.module_state import (
     Corruption,
-    Mismatch,
+    KernelMismatch,
     boot_blacklist,
     file_flaw,
     kernel_match,
@@ -53,7 +53,7 @@ def test_a_file_that_was_not_collected_is_not_corrupt() -> None:
         file_flaw(tree.without(path).node(), path)
 
 
-def a_fit(release: str = "", **shape: object) -> tuple[Mismatch | None, tuple[str, ...]]:
+def a_fit(release: str = "", **shape: object) -> tuple[KernelMismatch | None, tuple[str, ...]]:
     tree = KernelTree().module("x", **shape)
     if release:
         tree.put("proc/sys/kernel/osrelease", release)
@@ -66,22 +66,22 @@ OTHER_RELEASE = VERMAGIC["x86_64"].replace("6.1.0-56", "6.1.0-9")
 
 def test_another_release_passes_with_symbol_versions_and_not_without() -> None:
     assert a_fit(vermagic=OTHER_RELEASE) == (None, ())
-    assert a_fit(vermagic=OTHER_RELEASE, versions=False) == (Mismatch.VERMAGIC, ("module_layout",))
+    assert a_fit(vermagic=OTHER_RELEASE, versions=False) == (KernelMismatch.VERMAGIC, ("module_layout",))
 
 
 def test_other_flags_never_pass() -> None:
-    assert a_fit(vermagic=VERMAGIC["x86_64"].replace("SMP ", "")) == (Mismatch.VERMAGIC, ())
+    assert a_fit(vermagic=VERMAGIC["x86_64"].replace("SMP ", "")) == (KernelMismatch.VERMAGIC, ())
 
 
 def test_another_layout_means_another_kernel() -> None:
-    assert a_fit(module_layout=1) == (Mismatch.LAYOUT, ())
+    assert a_fit(module_layout=1) == (KernelMismatch.LAYOUT, ())
 
 
 def test_a_module_without_versions_is_forced_where_the_kernel_allows_it() -> None:
     assert a_fit(versions=False) == (None, ("module_layout",))
     tree = KernelTree().module("x", versions=False)
     tree.put("boot/config-6.1.0-56-amd64", "#\nCONFIG_MODULE_SIG=y\n")
-    assert kernel_match(tree.node(), "x").misfit is Mismatch.NO_VERSIONS
+    assert kernel_match(tree.node(), "x").misfit is KernelMismatch.NO_VERSIONS
 
 
 def test_the_size_of_struct_module_counts_since_linux_6_4() -> None:
@@ -92,7 +92,7 @@ def test_the_size_of_struct_module_counts_since_linux_6_4() -> None:
     lists = tree._lists()
     tree.files = newer | {k.replace("6.1.0-56-amd64", "6.12.1-amd64"): v for k, v in lists.items()}
     tree.put("proc/sys/kernel/osrelease", "6.12.1-amd64\n")
-    assert kernel_match(tree.node(), "x").misfit is Mismatch.STRUCT_SIZE
+    assert kernel_match(tree.node(), "x").misfit is KernelMismatch.STRUCT_SIZE
 
 
 def test_the_kernels_blacklist_is_the_last_one_on_its_command_line() -> None:

@@ -13,7 +13,7 @@ from gdrkit.fleet.pair_run import PairRun
 from gdrkit.fleet.processes import Ssh
 from gdrkit.transport.measure.remote import COMMAND
 from tests.fleet.programs import install
-from tests.programs import has_ended
+from tests.system_programs import has_ended
 from tests.work import within
 
 WHAT = What("tcp", None, "", "127.0.0.0/8", 1000)

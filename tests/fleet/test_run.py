@@ -17,7 +17,7 @@ from gdrkit.fleet.run import Run
 from gdrkit.formats.errors import FormatError
 from tests.evidence.readers.tars import member, tar_bytes
 from tests.fleet.programs import install, runs_here, sends_file
-from tests.programs import has_ended
+from tests.system_programs import has_ended
 
 NODES = """case "$node" in
   good*) {send};;

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from gdrkit.facts.nccl_log import COMPARED
 from gdrkit.jobs.job import LoggedKinds
+from gdrkit.programs.nccl.log import COMPARED
 from tests.jobs.samples import info, warn
 from tests.jobs.test_samples import analysed
 

@@ -13,7 +13,7 @@ from gdrkit.jobs.analyse import analyse
 from gdrkit.jobs.job import JobAnalysis, LogPosition
 from gdrkit.jobs.line_counts import Tally
 from gdrkit.jobs.runtime_prefixes import Unwrapper
-from gdrkit.messages.nccl_records import Carrier
+from gdrkit.programs.nccl.log_records import Carrier
 from tests.jobs.samples import SAMPLES, info
 from tests.jobs.test_samples import analysed
 

@@ -10,10 +10,10 @@ from ipaddress import IPv6Address
 from pathlib import Path
 
 from gdrkit.evidence.target import open_host
-from gdrkit.facts import perftest_log
 from gdrkit.facts.probe import probe_calls
 from gdrkit.facts.rdma import gids, netdev, ports, rdma_devices
 from gdrkit.node import Node
+from gdrkit.programs.verbs import perftest_log
 
 HOME = Path(__file__).parent / "rdma/6.1-amd64"
 

@@ -9,12 +9,12 @@ from machines.cases import case
 from machines.faults import FAULTS
 from machines.judge import written
 
+from gdrkit.catalogue import rule_of
 from gdrkit.evidence import Host
 from gdrkit.evidence.target import open_host
 from gdrkit.node import Node
-from gdrkit.rules import BY_CODE
-from gdrkit.rules.engine import CheckResult, check_results
 from gdrkit.rules.rule import Failed, Passed, Rule
+from gdrkit.verdict.check_results import CheckResult, check_results
 from tests.hiding_host import HidingHost
 
 INFERRED = {
@@ -33,7 +33,7 @@ def results(host: Host, rule: Rule) -> dict[object, CheckResult]:
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
 def test_what_fails_does_not_pass_without_one_of_its_inputs(fault):
-    rule = BY_CODE[fault.codes[0]]
+    rule = rule_of(fault.codes[0])
     with written(case(12, 0, fault.name).machine) as path:
         real = open_host(str(path))
         whole = HidingHost(real)

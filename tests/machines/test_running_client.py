@@ -11,14 +11,14 @@ from machines.cases import case
 from machines.faults import FAULTS
 from machines.judge import written
 
+from gdrkit.catalogue import every_rule, rule_of
 from gdrkit.evidence.target import open_host
 from gdrkit.facts.driver import DRIVER, driver_version
 from gdrkit.facts.modules import PEERMEM, is_loaded
 from gdrkit.facts.peer_memory import LEGACY
 from gdrkit.node import Node
-from gdrkit.rules import BY_CODE, RULES
-from gdrkit.rules.engine import check_results
 from gdrkit.rules.rule import ADDRESS, Failed, Rule, Unknown
+from gdrkit.verdict.check_results import check_results
 
 OF_BOTH_CLIENTS = {
     "gpu-cdmm",  # memory that no client can register
@@ -29,7 +29,9 @@ NOT_PLANTED = {
     "peermem-registration-refused",  # refused because of its predecessor, or once, by a line of the log
 }
 ABOUT_PEERMEM = {
-    rule.code for rule in RULES if rule.takes(PEERMEM) == (ADDRESS,) and rule.code not in OF_BOTH_CLIENTS
+    rule.code
+    for rule in every_rule()
+    if rule.takes(PEERMEM) == (ADDRESS,) and rule.code not in OF_BOTH_CLIENTS
 }
 NO_PAGE_TABLE_OF_ITS_TIME = "580.65.06"
 """The driver whose page tables have a version that nv_peer_mem was not made for, and does not look at."""
@@ -42,14 +44,14 @@ def planted(request: pytest.FixtureRequest) -> Iterator[tuple[Rule, Node]]:
     fault = next(fault for fault in FAULTS if code in fault.codes[:1])
     machine = case(11, 0, fault.name).machine
     with written(machine) as path:
-        yield BY_CODE[code], Node(open_host(str(path)))
+        yield rule_of(code), Node(open_host(str(path)))
 
 
 def blocking(node: Node) -> set[object]:
     """The subjects of rules about nvidia-peermem that close the path on this node, or may."""
     return {
         result.subject
-        for result in check_results(node, [BY_CODE[code] for code in ABOUT_PEERMEM])
+        for result in check_results(node, [rule_of(code) for code in ABOUT_PEERMEM])
         if isinstance(result.outcome, Failed | Unknown) and ADDRESS in result.takes
     }
 

@@ -9,18 +9,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gdrkit.messages import catalogue, errors, kernel, modprobe
-from gdrkit.messages.catalogue import CATALOGUE
+from gdrkit import catalogue
+from gdrkit.catalogue import every_message, rule_of
+from gdrkit.messages import errors, kernel, modprobe
 from gdrkit.messages.message import Match, MessageMatcher, MessageTemplate
-from gdrkit.messages.nccl_networks import FAILED_STEPS, NO_FABRIC_MEMORY
-from gdrkit.messages.nccl_records import Failure
-from gdrkit.messages.verbs import FAILINGS
-from gdrkit.rules import BY_CODE, RULES
+from gdrkit.messages.verbs_failures import FAILINGS
+from gdrkit.programs.nccl.log_records import Failure
+from gdrkit.programs.nccl.network_messages import FAILED_STEPS, NO_FABRIC_MEMORY
 from tests.messages.samples import FILLING, sample
 
-CODES = {rule.code for rule in RULES}
-IDS = [f"{row.program}: {row.template[:50]}" for row in CATALOGUE]
-BLAMING = [row for row in CATALOGUE if row.causes or "{error}" in row.template]
+CODES = set(catalogue.CODES)
+IDS = [f"{row.program}: {row.template[:50]}" for row in every_message()]
+BLAMING = [row for row in every_message() if row.causes or "{error}" in row.template]
 
 BEFORE = (
     "[   12.345678] ", "[   12.345678][ T1234] ", "<4>[   12.345678] ",
@@ -39,13 +39,13 @@ def a_match(text: str) -> Match:
     return found
 
 
-@pytest.mark.parametrize("row", CATALOGUE, ids=IDS)
+@pytest.mark.parametrize("row", every_message(), ids=IDS)
 def test_each_row_matches_its_own_line(row: MessageTemplate):
     assert a_match(sample(row)).message is row
 
 
 @pytest.mark.parametrize(
-    "row", [row for row in CATALOGUE if not row.sample], ids=lambda row: row.template[:50]
+    "row", [row for row in every_message() if not row.sample], ids=lambda row: row.template[:50]
 )
 def test_values_filled_in_are_matched_again(row: MessageTemplate):
     assert a_match(sample(row)).values == {
@@ -72,7 +72,7 @@ def test_a_line_has_the_causes_of_only_one_row():
     }
 
 
-@pytest.mark.parametrize("row", CATALOGUE, ids=IDS)
+@pytest.mark.parametrize("row", every_message(), ids=IDS)
 def test_any_prefix_of_a_line_gives_the_same_match(row: MessageTemplate):
     alone = a_match(sample(row))
 
@@ -86,18 +86,18 @@ def test_any_prefix_of_a_line_gives_the_same_match(row: MessageTemplate):
 @given(host=st.from_regex(r"[a-z0-9][a-z0-9.-]{0,30}", fullmatch=True), seconds=st.floats(0, 1e6))
 def test_no_hostname_and_no_time_hides_a_line(host: str, seconds: float):
     for before in (f"{host}: ", f"{host} kernel: [{seconds:12.6f}] ", f"[{seconds:.6f}] {host}[7]: "):
-        for row in CATALOGUE:
+        for row in every_message():
             assert a_match(before + sample(row)).message is row, before
 
 
 @settings(deadline=None)
 @given(
-    st.lists(st.sampled_from([*map(sample, CATALOGUE), *BEFORE, "of", "module", " "]), max_size=4).map(
+    st.lists(st.sampled_from([*map(sample, every_message()), *BEFORE, "of", "module", " "]), max_size=4).map(
         " ".join
     )
 )
 def test_the_index_misses_no_line(text: str):
-    one_by_one = next((found for row in CATALOGUE if (found := row.match(text))), None)
+    one_by_one = next((found for row in every_message() if (found := row.match(text))), None)
     found = catalogue.match(text)
 
     assert (found and found.message) is (one_by_one and one_by_one.message)
@@ -118,7 +118,7 @@ def test_any_text_can_be_matched(text: str):
     catalogue.match(f"modprobe: ERROR: could not insert 'x': {text}")
 
 
-@pytest.mark.parametrize("row", CATALOGUE, ids=IDS)
+@pytest.mark.parametrize("row", every_message(), ids=IDS)
 def test_a_row_has_a_source_and_causes_that_rules_declare(row: MessageTemplate):
     assert row.source
     assert len(row.causes) == len(set(row.causes))
@@ -126,17 +126,19 @@ def test_a_row_has_a_source_and_causes_that_rules_declare(row: MessageTemplate):
 
 
 def test_names_of_rows_are_unique():
-    names = [row.name for row in CATALOGUE if row.name]
+    names = [row.name for row in every_message() if row.name]
 
     assert len(names) == len(set(names))
 
 
 def test_every_ambiguous_cause_has_a_deciding_command():
     """Only codes that are one of several causes of a line need one."""
-    several = {code for row in CATALOGUE if len(row.causes) > 1 or not row.decides for code in row.causes}
+    several = {
+        code for row in every_message() if len(row.causes) > 1 or not row.decides for code in row.causes
+    }
     several |= {code for error in errors.ERRORS for code in errors.causes(error.words)}
 
-    assert not [code for code in several if not BY_CODE[code].reported_by]
+    assert not [code for code in several if not rule_of(code).reported_by]
 
 
 @pytest.mark.parametrize(
@@ -220,7 +222,7 @@ def test_an_error_of_a_call_has_the_same_causes_in_a_line_and_by_number(key: tup
 
 
 def test_a_failed_step_has_the_same_causes_in_a_line_and_by_name():
-    rows = [row for row in CATALOGUE if row.make is not None and row.program == "nccl"]
+    rows = [row for row in every_message() if row.make is not None and row.program == "nccl"]
     steps = {
         row.template: (row.causes, FAILED_STEPS[record.call].causes)
         for row in rows

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gdrkit.messages import catalogue
+from gdrkit import catalogue
 from gdrkit.messages.elsewhere import ROWS, match
 
 LINES = (

@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from gdrkit.catalogue import every_rule
 from gdrkit.messages.errors import (
     ANY_INIT,
     ERRORS,
@@ -20,7 +21,6 @@ from gdrkit.messages.errors import (
     tool_wording,
     words_of,
 )  # fmt: skip
-from gdrkit.rules import RULES
 
 
 def test_invalid_argument_alone_has_many_causes():
@@ -58,7 +58,7 @@ def test_numbers_names_and_texts_are_those_of_the_c_library(error: ErrnoMeaning)
 
 
 def test_causes_are_declared_and_each_error_is_listed_once():
-    assert not {code for error in ERRORS for code in error.causes} - {rule.code for rule in RULES}
+    assert not {code for error in ERRORS for code in error.causes} - {rule.code for rule in every_rule()}
     assert len({error.number for error in ERRORS}) == len({error.words for error in ERRORS}) == len(ERRORS)
     assert len(set(tool_wording())) == len(tool_wording())
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from gdrkit.messages import catalogue, proofs
+from gdrkit import catalogue
+from gdrkit.programs import proofs
 from tests.explain.explaining import explained
 from tests.messages.samples import FILLING
 

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gdrkit.catalogue import CODES
 from gdrkit.messages.registration import causes
-from gdrkit.messages.verbs import NO_DMABUF
-from gdrkit.rules import BY_CODE
+from gdrkit.messages.verbs_failures import NO_DMABUF
 
 
 @pytest.mark.parametrize(
@@ -45,4 +45,4 @@ def test_a_line_without_both_is_none(line: str):
 
 @given(st.text(alphabet="regist memory MR[]=14 error-2", max_size=200))
 def test_any_line_has_known_causes(line: str):
-    assert set(causes(line)) <= set(BY_CODE)
+    assert set(causes(line)) <= set(CODES)

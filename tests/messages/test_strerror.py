@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gdrkit.messages import catalogue
+from gdrkit import catalogue
 from gdrkit.messages.errors import strerror
 from gdrkit.messages.strerror import _TRANSLATIONS, in_english
 

@@ -6,6 +6,7 @@ import subprocess
 
 import pytest
 
+from gdrkit.catalogue import rule_of
 from gdrkit.evidence.target import open_host
 from gdrkit.facts.kernel import architecture
 from gdrkit.facts.machine import Distribution, distribution
@@ -23,7 +24,6 @@ from gdrkit.report.fix import FixOptions, fix_report
 from gdrkit.report.fix_document import FixReport
 from gdrkit.report.fix_text import fix_text
 from gdrkit.report.pages import sections
-from gdrkit.rules import BY_CODE
 from gdrkit.rules.remedy_names import RemedyName
 from gdrkit.verdict import judge_node
 from tests.evidence_nodes import laid_down, names
@@ -181,7 +181,7 @@ def test_the_advice_about_acs_is_the_step_of_gdr_fix():
 
 
 def test_the_page_of_a_port_that_is_down_has_the_commands_that_doctor_gives():
-    _, parts = sections(BY_CODE["port-down"])
+    _, parts = sections(rule_of("port-down"))
     for command in ("ibportstate -C <device> -D 0 <port> enable", "ip link set <interface> up", "mlxlink"):
         assert command in parts["What to do"]
 

@@ -10,13 +10,13 @@ import msgspec
 import pytest
 from jsonschema import Draft202012Validator
 
+from gdrkit.catalogue import every_rule
 from gdrkit.cli.schema import schema_of
 from gdrkit.repair.platforms.action import Action
 from gdrkit.report.document import Report
 from gdrkit.report.fix_document import ActionKind
 from gdrkit.report.line import line
 from gdrkit.report.text import text
-from gdrkit.rules import RULES
 from tests.evidence_nodes import names
 from tests.test_verdicts import report
 
@@ -165,5 +165,5 @@ def test_action_kinds_are_the_tags_that_journals_use():
 
 
 def test_every_code_is_declared_once():
-    codes = [rule.code for rule in RULES]
+    codes = [rule.code for rule in every_rule()]
     assert len(codes) == len(set(codes))

@@ -2,9 +2,9 @@
 
 import pytest
 
-from gdrkit.consumers.consumer import Path
+from gdrkit.catalogue import CODES
 from gdrkit.report.glossary import GLOSSARY, glossary_page, term
-from gdrkit.rules import BY_CODE
+from gdrkit.rules.capabilities import Path
 from gdrkit.rules.rule import Layer
 from gdrkit.verdict.path_state import State
 
@@ -13,7 +13,7 @@ from gdrkit.verdict.path_state import State
 def test_an_entry_is_a_sentence_and_refers_to_existing_pages(entry):
     assert entry.text[0].isupper() or entry.text.startswith(("dmabuf", "ib_", "nvidia"))
     assert entry.text.endswith(".") or entry.text.endswith("`.")
-    assert set(entry.codes) <= set(BY_CODE)
+    assert set(entry.codes) <= set(CODES)
 
 
 def test_no_spelling_belongs_to_two_entries():

@@ -4,16 +4,16 @@ import re
 
 import pytest
 
+from gdrkit.catalogue import CODES
 from gdrkit.report.page_text import page_text
 from gdrkit.report.pages import HEADINGS, page
-from gdrkit.rules import BY_CODE
 
 
 def words(text):
     return re.findall(r"\w+", text)
 
 
-@pytest.mark.parametrize("code", sorted(BY_CODE))
+@pytest.mark.parametrize("code", sorted(CODES))
 def test_a_page_keeps_its_words_and_headings_and_fits(code):
     raw, shown = page(code), page_text(page(code), width=60)
 

@@ -6,10 +6,10 @@ import pytest
 
 from gdrkit.diagnosis import report_on
 from gdrkit.explain.text import text as explained
-from gdrkit.facts.environment import Environment, environment, parse_conf
-from gdrkit.facts.nvlink_fabric import imex_channels
 from gdrkit.jobs.document import document
 from gdrkit.jobs.text import text as nccl_text
+from gdrkit.programs.environment import Environment, environment, parse_conf
+from gdrkit.programs.mnnvl.facts import imex_channels
 from gdrkit.report.rack_traffic import rack_line
 from gdrkit.report.text import text
 from tests.explain.explaining import explained as explanation_of

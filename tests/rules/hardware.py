@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from gdrkit.evidence import Missing
 from gdrkit.node import Node
-from gdrkit.rules.engine import check_results
 from gdrkit.rules.rule import Failed, NotApplicable, Outcome, Passed, Rule, Unknown
+from gdrkit.verdict.check_results import check_results
 from tests.known_answers import note, outcome_text
 
 GPU, NIC = "0000:1b:00.0", "0000:18:00.0"

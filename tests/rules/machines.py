@@ -8,8 +8,9 @@ from gdrkit.evidence import Command, Missing
 from gdrkit.facts.commands import DMESG
 from gdrkit.facts.symvers import PEER_API
 from gdrkit.node import Node
-from gdrkit.rules.engine import CheckResult, judge
+from gdrkit.rules.engine import judge
 from gdrkit.rules.rule import Failed, NotApplicable, Outcome, Passed, Rule, Unknown
+from gdrkit.verdict.check_results import CheckResult
 from tests.known_answers import note, outcome_text
 from tests.memory_host import MemoryHost
 from tests.module_builder import RELEASE, build_module

@@ -9,21 +9,21 @@ from pathlib import Path
 import pytest
 
 import gdrkit
-from gdrkit.consumers.consumer import ConsumerPath
-from gdrkit.consumers.table import cells_of
+from gdrkit.catalogue import CODES, every_rule, load_order
 from gdrkit.facts.modules import PEERMEM
 from gdrkit.node import Node
 from gdrkit.report.glossary import GLOSSARY
-from gdrkit.rules import BY_CODE, LOAD_ORDER, RULES
+from gdrkit.rules.capabilities import ConsumerPath
 from gdrkit.rules.deciding_command import fill
 from gdrkit.rules.load_order import OF_ANY_MODULE, checks_at
 from gdrkit.rules.rule import Rule, SettledBy, Status
 from gdrkit.rules.stage import Stage
+from gdrkit.verdict.cells import cells_of
 from tests.memory_host import MemoryHost
 
 SOURCE = Path(gdrkit.__file__).parent
-MESSAGES = ("messages/", "rules/")
-"""Messages name the codes that can cause them; rules declare the codes."""
+MESSAGES = ("messages/", "rules/", "programs/", "catalogue.py")
+"""Messages name the codes that can cause them; rules declare the codes, and the catalogue lists them."""
 
 TABLES = {
     "facts/gpu.py": "which of several reasons a GPU is refused for",
@@ -44,20 +44,20 @@ def each(rules: Iterable[Rule]) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("rule", list(rules), ids=lambda rule: rule.code)
 
 
-each_rule = each(RULES)
+each_rule = each(every_rule())
 CODE = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)+")
 
 
 def test_every_code_is_declared_once():
-    assert len(BY_CODE) == len(RULES)
+    assert len(CODES) == len(every_rule())
 
 
-@each(rule for rule in RULES if rule.permanent)
+@each(rule for rule in every_rule() if rule.permanent)
 def test_what_is_permanent_is_part_of_what_a_rule_takes(rule: Rule):
     assert rule.permanent <= set(rule.takes(None))
 
 
-@each(rule for rule in RULES if rule.permanent)
+@each(rule for rule in every_rule() if rule.permanent)
 def test_what_can_never_be_cured_for_peermem_cannot_for_dma_buf(rule: Rule):
     cells = set(cells_of(rule.permanent))
     assert {("dmabuf", name) for path, name in cells if path == "peermem"} <= cells
@@ -69,7 +69,7 @@ def test_a_rule_lists_no_remedy_and_no_command_twice(rule: Rule):
     assert len(rule.reported_by) == len(set(rule.reported_by))
 
 
-@each(rule for rule in RULES if rule.reported_by)
+@each(rule for rule in every_rule() if rule.reported_by)
 def test_each_deciding_command_is_complete_once_the_module_is_filled_in(rule: Rule):
     for deciding in rule.reported_by:
         assert deciding.command
@@ -82,7 +82,7 @@ def test_a_finding_that_blocks_nothing_is_a_note_or_a_warning(rule: Rule):
     assert rule.default_status in (Status.NOTE, Status.WARNING)
 
 
-@each(rule for rule in RULES if rule.module)
+@each(rule for rule in every_rule() if rule.module)
 def test_a_rule_about_one_module_has_no_other_subject(rule: Rule):
     assert list(rule.per(Node(MemoryHost()))) == [rule.module]
 
@@ -92,24 +92,24 @@ def test_only_rules_about_loading_are_logged_by_the_kernel(rule: Rule):
     assert rule.loading is not None or not rule.logged
 
 
-@each(rule for rule in RULES if rule.settled_by is not SettledBy.HOST)
+@each(rule for rule in every_rule() if rule.settled_by is not SettledBy.HOST)
 def test_what_an_image_or_a_driver_determines_is_above_the_hardware(rule: Rule):
     assert rule.layer in ("driver", "rdma", "library")
 
 
 def test_only_nvidia_peermem_has_codes_of_its_own():
-    assert {rule.module for rule in RULES} == {"", PEERMEM}
+    assert {rule.module for rule in every_rule()} == {"", PEERMEM}
 
 
 def test_the_order_of_loading_is_total():
-    positions = [rule.loading for rule in LOAD_ORDER]
+    positions = [rule.loading for rule in load_order()]
 
     assert positions == sorted(positions)
-    assert len(positions) == len(set(positions)) == sum(rule.loading is not None for rule in RULES)
+    assert len(positions) == len(set(positions)) == sum(rule.loading is not None for rule in every_rule())
 
 
 def test_one_list_has_all_rules_that_apply_to_any_module():
-    placed = [rule for rule in RULES if rule.loading is not None]
+    placed = [rule for rule in every_rule() if rule.loading is not None]
 
     before_its_code = [rule for rule in placed if rule.loading.stage < Stage.INIT]
     assert [rule for rule in before_its_code if rule.loading.stage is not Stage.DEPENDENCIES] == list(
@@ -120,7 +120,7 @@ def test_one_list_has_all_rules_that_apply_to_any_module():
 
 def test_a_rule_takes_paths_of_one_program_or_capabilities():
     """A capability that a machine lacks is missing for every program."""
-    for rule in RULES:
+    for rule in every_rule():
         takes = (
             rule.takes("node") if rule.code not in ("dmabuf-disabled-by-env", "ib-disabled-by-env") else ()
         )
@@ -140,7 +140,7 @@ def tables(path: Path) -> list[ast.AST]:
         node
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.Dict | ast.Tuple | ast.List | ast.Set)
-        and len(strings(node) & BY_CODE.keys()) > 1
+        and len(strings(node) & CODES.keys()) > 1
     ]
 
 
@@ -159,4 +159,4 @@ def test_every_code_in_such_a_table_exists():
     spellings = {spelling for term in GLOSSARY for spelling in (term.name, *term.also)}
     for name, here in files_with_tables().items():
         words = {word for table in here for word in strings(table) if CODE.fullmatch(word)}
-        assert not words - BY_CODE.keys() - spellings, name
+        assert not words - CODES.keys() - spellings, name

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from gdrkit.consumers.table import paths_closed_by
 from gdrkit.evidence import MissingReason
 from gdrkit.facts.commands import OWNERS_DPKG
 from gdrkit.rules.driver_mismatch import driver_mismatch
 from gdrkit.rules.driver_modified import driver_modified
 from gdrkit.rules.driver_not_loaded import driver_not_loaded
 from gdrkit.rules.driver_proprietary import driver_proprietary
+from gdrkit.verdict.cells import paths_closed_by
 from tests.module_builder import build_module
 from tests.rules.hardware import OF_A_GPU
 from tests.rules.machines import (

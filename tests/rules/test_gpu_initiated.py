@@ -8,9 +8,6 @@ from typing import Any
 
 import pytest
 
-from gdrkit.consumers.nccl_gin import NCCL_GIN
-from gdrkit.consumers.nvshmem import NVSHMEM
-from gdrkit.consumers.table import cells_of
 from gdrkit.evidence import MissingReason
 from gdrkit.facts.commands import PROBE_CUDA
 from gdrkit.facts.driver import registry_dwords
@@ -18,16 +15,18 @@ from gdrkit.facts.pci import PciGpu
 from gdrkit.facts.rdma import rdma_devices
 from gdrkit.facts.verbs_kernel import queues_take_dmabuf
 from gdrkit.node import Node
-from gdrkit.rules.gin import gin_nics_fused
+from gdrkit.programs.gpu_initiated import ibgda_cpu_assisted, nic_not_mlx5
+from gdrkit.programs.nccl_gin.consumer import NCCL_GIN
+from gdrkit.programs.nccl_gin.rules import gin_nics_fused
+from gdrkit.programs.nvshmem.consumer import NVSHMEM
 from gdrkit.rules.gpu_initiated import (
     gdaki_kernel_too_old,
-    ibgda_cpu_assisted,
     ibgda_peer_mapping_denied,
     nic_buffers_not_mappable,
-    nic_not_mlx5,
 )
 from gdrkit.rules.rule import DOORBELL, NIC_QUEUES, VMM, Passed, Rule
 from gdrkit.rules.vmm_not_rdma_capable import vmm_not_rdma_capable
+from gdrkit.verdict.cells import cells_of
 from tests.debian_kernels import KERNELS, module
 from tests.memory_host import MemoryHost
 from tests.module_builder import build_module

@@ -2,13 +2,13 @@
 
 import pytest
 
-from gdrkit.consumers.table import paths_closed_by
 from gdrkit.evidence import Confidence
 from gdrkit.facts import pci
 from gdrkit.rules.engine import judge
 from gdrkit.rules.gpu_kinds import gpu_before_turing, gpu_consumer, gpu_integrated
 from gdrkit.rules.gpu_unsupported import gpu_unsupported
 from gdrkit.rules.rule import Failed, Rule
+from gdrkit.verdict.cells import paths_closed_by
 from tests.hardware import SERVER, SPARK, machine, probe
 from tests.rules.hardware import GPU, OF_A_GPU, failed, missing, not_applicable, outcome, passed
 

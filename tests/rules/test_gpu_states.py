@@ -2,9 +2,9 @@
 
 import pytest
 
-from gdrkit.consumers.table import paths_closed_by
 from gdrkit.rules.gpu_cdmm import gpu_cdmm
 from gdrkit.rules.gpu_states import gpu_confidential, gpu_mig, gpu_vgpu
+from gdrkit.verdict.cells import paths_closed_by
 from tests.facts.test_gpu import NOT_SPLIT, smi
 from tests.hardware import BARE_METAL, GUEST, SERVER, machine, probe
 from tests.rules.hardware import GPU, OF_A_GPU, failed, missing, not_applicable, passed

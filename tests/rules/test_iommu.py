@@ -2,8 +2,8 @@
 
 import pytest
 
-from gdrkit.consumers.table import paths_closed_by
 from gdrkit.rules.iommu import iommu_groups_differ, iommu_translating
+from gdrkit.verdict.cells import paths_closed_by
 from tests.hardware import SERVER, machine
 from tests.rules.hardware import failed, missing, not_applicable, outcome, passed
 from tests.rules.test_registration import DIRECT, connectx_8

@@ -10,11 +10,12 @@ from collections.abc import Iterator
 
 import pytest
 
+from gdrkit.catalogue import every_rule
 from gdrkit.evidence.target import open_host
 from gdrkit.node import Node
-from gdrkit.rules import RULES
-from gdrkit.rules.engine import check_results, judge
+from gdrkit.rules.engine import judge
 from gdrkit.rules.rule import Failed, Passed, Rule, Unknown
+from gdrkit.verdict.check_results import check_results
 from tests.evidence_nodes import laid_down, names
 from tests.hiding_host import HidingHost
 from tests.known_answers import outcome_text, value_text
@@ -25,7 +26,7 @@ def node(name: str) -> Node:
     return Node(open_host(str(laid_down(name))))
 
 
-@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.code)
+@pytest.mark.parametrize("rule", every_rule(), ids=lambda rule: rule.code)
 def test_the_outcomes_of_a_rule(rule: Rule, snapshot):
     found: dict[str, Counter[str]] = {}
     for name in names():
@@ -57,7 +58,7 @@ HIDDEN = 12
 """Sources that are hidden, one at a time, of those that an outcome is based on."""
 
 
-@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.code)
+@pytest.mark.parametrize("rule", every_rule(), ids=lambda rule: rule.code)
 def test_what_a_rule_says_without_one_of_its_sources(rule: Rule, snapshot):
     """On the first node where it fails and the first where it passes, for the first such subject."""
     rows = []

@@ -2,9 +2,9 @@
 
 import pytest
 
-from gdrkit.consumers.table import paths_closed_by
 from gdrkit.rules.links import link_degraded, link_narrower_than_port
 from gdrkit.rules.rule import Failed, Passed
+from gdrkit.verdict.cells import paths_closed_by
 from tests.hardware import BARE_METAL, SERVER, SPARK, machine
 from tests.rules.hardware import GPU_FOLDER, NIC_FOLDER, failed, missing, not_applicable, outcomes, passed
 

@@ -1,9 +1,9 @@
 """Small read requests, and one NIC that appears as several RDMA devices."""
 
-from gdrkit.consumers.table import paths_closed_by
 from gdrkit.evidence import MissingReason
 from gdrkit.rules.read_request_small import read_request_small
 from gdrkit.rules.shared_nic import shared_nic
+from gdrkit.verdict.cells import paths_closed_by
 from tests.hardware import SERVER, SPARK, machine
 from tests.rules.hardware import failed, missing, not_applicable, passed
 

@@ -7,32 +7,33 @@ import functools
 import pytest
 from msgspec.structs import replace
 
+from gdrkit.catalogue import every_rule
 from gdrkit.evidence import Missing, MissingReason
 from gdrkit.evidence.target import open_host
 from gdrkit.facts.driver import PEER_API, PeermemLinkage, peermem_linkage
-from gdrkit.facts.environment import Environment, environment, parse_conf
-from gdrkit.facts.libraries import libcuda_version, nccl_copies, nvshmem_copies
+from gdrkit.facts.libraries import libcuda_version, nccl_copies
 from gdrkit.facts.pci import gpus
 from gdrkit.facts.rdma import rdma_devices
 from gdrkit.facts.wheels import LibraryCopy
 from gdrkit.formats.expectation import Expectation
 from gdrkit.node import Node, Supposition
-from gdrkit.rules import RULES
-from gdrkit.rules.consumer_versions import nccl_misses_peermem
+from gdrkit.programs.environment import Environment, environment, parse_conf
+from gdrkit.programs.nccl.library_rules import nccl_misses_peermem
+from gdrkit.programs.nccl.log_rules import proof_misread
+from gdrkit.programs.nccl.setting_rules import hca_not_selected
+from gdrkit.programs.nvshmem.facts import nvshmem_copies
+from gdrkit.programs.nvshmem.rules import nvshmem_misses_peermem
 from gdrkit.rules.dependency_failed import dependency_failed
 from gdrkit.rules.driver_mismatch import driver_mismatch
 from gdrkit.rules.driver_not_loaded import driver_not_loaded
-from gdrkit.rules.engine import check_results
 from gdrkit.rules.expectation import expected_firmware_differs, unexpected_device
 from gdrkit.rules.gpu_operator import operator_ofed_changed
-from gdrkit.rules.hca_not_selected import hca_not_selected
 from gdrkit.rules.iommu import iommu_translating
 from gdrkit.rules.missing_neighbours import gpu_missing
 from gdrkit.rules.module_symbols import module_symbol_missing
-from gdrkit.rules.nvshmem_misses_peermem import nvshmem_misses_peermem
 from gdrkit.rules.ofed_rebuilt_after_driver import ofed_rebuilt_after_driver
-from gdrkit.rules.proof_misread import proof_misread
 from gdrkit.rules.rule import Failed, Passed, Unknown
+from gdrkit.verdict.check_results import check_results
 from tests.evidence_nodes import laid_down
 from tests.facts.test_trust import MOK, secured
 from tests.hardware import SERVER, machine
@@ -40,11 +41,11 @@ from tests.hiding_host import HidingHost
 from tests.kernel_tree import KernelTree
 from tests.memory_host import MemoryHost
 from tests.module_builder import build_module, sign
+from tests.programs.nccl.test_log_rules import CLAIMS, LOG, STAGED, A, log
 from tests.rules.hardware import outcomes
 from tests.rules.machines import does_not_apply, failed, missing, node, outcome, passes
 from tests.rules.test_expectation import expecting
 from tests.rules.test_gpu_passed_through import HELD
-from tests.rules.test_log_rules import CLAIMS, LOG, STAGED, A, log
 from tests.rules.test_missing_neighbours import rail, rails
 
 
@@ -83,9 +84,13 @@ def test_the_first_dependency_that_cannot_be_loaded_is_named(first):
 
 
 def test_a_rule_without_subjects_does_not_end_the_others():
-    unknown = [result for result in check_results(Node(MemoryHost()), RULES) if result.subject is None]
+    unknown = [
+        result for result in check_results(Node(MemoryHost()), every_rule()) if result.subject is None
+    ]
     assert len(unknown) > 5
-    assert {result.rule for result in check_results(Node(MemoryHost()), RULES)} > {r.rule for r in unknown}
+    assert {result.rule for result in check_results(Node(MemoryHost()), every_rule())} > {
+        r.rule for r in unknown
+    }
 
 
 @pytest.mark.parametrize(

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from gdrkit.consumers.consumer import Need
-from gdrkit.consumers.table import paths_closed_by
 from gdrkit.evidence import MissingReason
 from gdrkit.facts.kubernetes import UnreadableManifest, manifests
 from gdrkit.node import Node
-from gdrkit.rules.engine import check_results
+from gdrkit.rules.capabilities import Need
 from gdrkit.rules.gpu_operator import (
     operator_module_missing,
     operator_ofed_changed,
@@ -20,6 +18,8 @@ from gdrkit.rules.manifest_invalid import manifest_invalid
 from gdrkit.rules.policy_duplicate_key import policy_duplicate_key, repeated
 from gdrkit.rules.rule import ADDRESS, Failed, Rule
 from gdrkit.rules.talos_no_peermem import talos_no_peermem
+from gdrkit.verdict.cells import paths_closed_by
+from gdrkit.verdict.check_results import check_results
 from tests.rules.machines import (
     API,
     FULL,

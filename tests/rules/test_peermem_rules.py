@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from gdrkit.consumers.table import paths_closed_by
 from gdrkit.evidence import Confidence, MissingReason
 from gdrkit.rules.engine import judge
 from gdrkit.rules.legacy_nv_peer_mem import legacy_nv_peer_mem
@@ -17,6 +16,7 @@ from gdrkit.rules.peermem_redundant import peermem_redundant
 from gdrkit.rules.peermem_registration_refused import peermem_registration_refused
 from gdrkit.rules.peermem_stub import peermem_stub
 from gdrkit.rules.rule import Failed, Passed, Unknown
+from gdrkit.verdict.cells import paths_closed_by
 from tests.evidence_builder.library import DMABUF as DMABUF_CALL
 from tests.evidence_builder.library import VERBS, shared_object
 from tests.module_builder import build_module

@@ -2,7 +2,6 @@
 
 import pytest
 
-from gdrkit.consumers.table import paths_closed_by
 from gdrkit.facts.rdma import ports
 from gdrkit.node import Node
 from gdrkit.rules.no_gpu import no_gpu
@@ -10,6 +9,7 @@ from gdrkit.rules.no_rdma_device import no_rdma_device
 from gdrkit.rules.rdma_ports import port_down, rdma_device_software
 from gdrkit.rules.rule import Failed, Passed
 from gdrkit.rules.wsl import wsl
+from gdrkit.verdict.cells import paths_closed_by
 from gdrkit.verdict.path_state import State
 from tests.hardware import BARE_METAL, SERVER, SPARK, machine
 from tests.known_answers import judged

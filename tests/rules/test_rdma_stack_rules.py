@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from gdrkit.consumers.table import paths_closed_by
 from gdrkit.evidence import EvidenceAbsent, MissingReason
 from gdrkit.facts.rdma import RdmaDevice, rdma_devices
+from gdrkit.programs.verbs.rules import verbs_lacks_dmabuf
 from gdrkit.rules.kernel_lacks_dmabuf import kernel_lacks_dmabuf
 from gdrkit.rules.kernel_lacks_odp import kernel_lacks_odp
 from gdrkit.rules.memlock_limit import memlock_limit
 from gdrkit.rules.ofed_multiple_dkms import ofed_multiple_dkms
 from gdrkit.rules.ofed_rebuilt_after_driver import ofed_rebuilt_after_driver
 from gdrkit.rules.rdma_lacks_peer_api import rdma_lacks_peer_api
-from gdrkit.rules.verbs_lacks_dmabuf import verbs_lacks_dmabuf
+from gdrkit.verdict.cells import paths_closed_by
 from tests.evidence_builder.library import DMABUF as DMABUF_CALL
 from tests.evidence_builder.library import VERBS, shared_object
 from tests.module_builder import build_module

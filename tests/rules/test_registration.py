@@ -4,7 +4,6 @@ import json
 
 import pytest
 
-from gdrkit.consumers.table import paths_closed_by
 from gdrkit.evidence import Confidence
 from gdrkit.rules.data_direct_missing import data_direct_missing
 from gdrkit.rules.dmabuf_registration import dmabuf_mr_refused, dmabuf_no_p2p_importer
@@ -13,6 +12,7 @@ from gdrkit.rules.memory_not_registrable import memory_not_registrable
 from gdrkit.rules.rdma_device_not_in_container import rdma_device_not_in_container
 from gdrkit.rules.rule import ADDRESS, DMABUF, PINNING
 from gdrkit.rules.vmm_not_rdma_capable import vmm_not_rdma_capable
+from gdrkit.verdict.cells import paths_closed_by
 from tests.evidence_builder.parts import PARTS
 from tests.hardware import BARE_METAL, SERVER, machine, probe
 from tests.rules.hardware import GPU, failed, missing, not_applicable, outcomes, passed

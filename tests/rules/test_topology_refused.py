@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from gdrkit.consumers.consumer import DIRECT
-from gdrkit.consumers.table import paths_closed_by
 from gdrkit.facts.rdma import Pair
+from gdrkit.rules.capabilities import DIRECT
 from gdrkit.rules.topology_refused import topology_refused
+from gdrkit.verdict.cells import paths_closed_by
 from tests.memory_host import MemoryHost
 from tests.rules.machines import does_not_apply, driver, failed, kernel_log, missing, node, outcome, passes
 

@@ -9,11 +9,11 @@ from machines.cases import with_faults
 from machines.faults import FAULTS
 from machines.judge import written
 
+from gdrkit.catalogue import rule_of
 from gdrkit.diagnosis import diagnose
 from gdrkit.evidence.target import open_host
 from gdrkit.report.answers import first_cause
 from gdrkit.report.line import line
-from gdrkit.rules import BY_CODE
 from gdrkit.verdict.path_state import State
 from tests.evidence_nodes import names
 from tests.test_verdicts import report
@@ -55,7 +55,7 @@ def test_a_plan_cures_the_cause_or_goes_around_one_without_a_remedy(name):
     whole = report(name)
     if whole.plan and whole.verdict.state is State.BLOCKED:
         planned = {step.remedy for step in whole.plan[0].steps}
-        remedies = set(BY_CODE[whole.verdict.cause].remedies)
+        remedies = set(rule_of(whole.verdict.cause).remedies)
         assert planned & remedies or not remedies
 
 

@@ -2,17 +2,19 @@
 
 import pytest
 
+from gdrkit.catalogue import every_rule
 from gdrkit.evidence import Missing, MissingReason
 from gdrkit.evidence.target import open_host
 from gdrkit.facts.expectation import absent_gpus
 from gdrkit.facts.gpu import is_integrated
-from gdrkit.facts.libraries import nccl_copies, nvshmem_copies, ucx_version, verbs_has_dmabuf
+from gdrkit.facts.libraries import nccl_copies, verbs_has_dmabuf
 from gdrkit.facts.pci import PciGpu, gpus
 from gdrkit.facts.rdma import Pair, distance, pairs
 from gdrkit.facts.virtual import virtual_machine
 from gdrkit.facts.wheels import LibraryCopy
 from gdrkit.node import Node
-from gdrkit.rules import RULES
+from gdrkit.programs.nvshmem.facts import nvshmem_copies
+from gdrkit.programs.ucx.facts import ucx_version
 from gdrkit.rules.rule import Status
 from gdrkit.verdict import Verdict, judge_node
 from gdrkit.verdict.matrix import pairs_to_judge, path_states_of_pairs
@@ -52,7 +54,7 @@ def test_mapped_host_memory_is_the_best_fallback_only_where_every_gpu_is_integra
 def test_the_states_of_a_few_pairs_for_one_program_are_those_of_the_whole_matrix(stub: Node):
     whole = judge_node(stub).matrix
     some = list(whole)[:3]
-    found = path_states_of_pairs(stub, RULES, some, "ucx")
+    found = path_states_of_pairs(stub, every_rule(), some, "ucx")
     assert found == {pair: tuple(j for j in whole[pair] if j.consumer == "ucx") for pair in some}
 
 

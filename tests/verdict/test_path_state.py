@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from gdrkit.rules.engine import CheckResult
 from gdrkit.rules.gpu_kinds import gpu_integrated
 from gdrkit.rules.rule import Failed, Outcome, Passed
+from gdrkit.verdict.check_results import CheckResult
 from gdrkit.verdict.path_state import is_permanent
 
 

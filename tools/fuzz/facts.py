@@ -122,11 +122,11 @@ def _order(key: Key) -> tuple[str, str, str]:
 
 def asked(path: Path) -> Node:
     """A node of which every command has asked what it wants to know."""
-    from gdrkit.consumers.names import NAMES
     from gdrkit.fabric.ceilings.pair_ceilings import ceilings
     from gdrkit.fabric.topology.from_node import topology
     from gdrkit.loader.modprobe import modprobe
     from gdrkit.node import if_missing
+    from gdrkit.programs.names import NAMES
     from gdrkit.repair.remedies.plan import plan
     from gdrkit.verdict import judge_node
 

@@ -26,22 +26,22 @@ TEXTS = (
     "fabric.ceilings.measured:sniff", "fabric.ceilings.gpus:rates_of", "fabric.nccl.system:number",
     "fabric.nccl.system:bus_id", "fabric.topology.from_nccl_xml:speed_gt_per_s",
     "fabric.topology.from_nccl_log:topology", "fabric.topology.from_node:natural_sort_key",
-    "facts.driver:parse_banner", "facts.environment:integer", "facts.gpu_chips:by_device_id",
+    "facts.driver:parse_banner", "formats.whole_number:integer", "facts.gpu_chips:by_device_id",
     "facts.install_command:effect", "facts.kernel:split_command_line", "facts.keyrings:parse",
     "facts.loaded_modules:parse", "facts.machine:colon_pairs", "facts.machine:one_line",
-    "facts.modinfo_text:parse", "facts.module_arguments:split_arguments", "facts.nccl_lines:frame",
-    "facts.nccl_lines:record", "facts.nccl_lines:given", "facts.nccl_log:parse",
+    "facts.modinfo_text:parse", "facts.module_arguments:split_arguments", "programs.nccl.log_lines:frame",
+    "programs.nccl.log_lines:record", "programs.nccl.log_lines:given", "programs.nccl.log:parse",
     "facts.nvidia_smi:parse", "facts.nvidia_smi:pci_address", "facts.nvidia_smi:parse_topology",
     "facts.packages:parse_dkms_status", "facts.packages:parse_ofed_info", "facts.pci_registers:region_bytes",
-    "facts.pci_text:parse", "facts.pci_tree:parse", "facts.perftest_log:parse", "facts.probe:parse",
+    "facts.pci_text:parse", "facts.pci_tree:parse", "programs.verbs.perftest_log:parse", "facts.probe:parse",
     "facts.processors:parse_list", "facts.rdma:parse_state", "facts.rdma:parse_rate",
     "facts.symvers:has_peer_api", "facts.usage:parse_attachments", "facts.usage:parse_buffers",
     "facts.verbs_text:parse", "formats.dmon:parse_dmon", "formats.lspci_tree:parse",
     "formats.module_name:canonical", "formats.nccl_dump:begins_dump", "formats.nccl_tests:parse_nccl_tests",
     "formats.perftest:parse_perftest",
     "formats.gpu_listing:smi_gpu_in", "formats.topo_matrix:parse", "formats.versions:numbers",
-    "messages.catalogue:match",
-    "messages.errors:number_in", "messages.errors:causes", "messages.nccl_channels:via",
+    "catalogue:match",
+    "messages.errors:number_in", "messages.errors:causes", "programs.nccl.log_records:via",
     "repair.config.recognise:recognise",
 )  # fmt: skip
 """Parsers of text. They document FormatError alone."""
@@ -188,11 +188,13 @@ def _running(data: bytes) -> object:
 
 def _of_lines() -> Iterable[tuple[str, Callable[[str], object]]]:
     """Parsers of text with another argument."""
-    from gdrkit.facts import environment, kernel_log, packages, peermem_container
+    from gdrkit.facts import kernel_log, packages, peermem_container
+    from gdrkit.programs import environment
+    from gdrkit.programs.nccl import settings
 
-    yield "facts/environment:parse_conf", lambda text: environment.parse_conf(text, "a file")
-    yield "facts/environment:parse_ucx_conf", lambda text: environment.parse_ucx_conf(text, "a file")
-    yield "facts/environment:selects", lambda text: environment.selects(text, "mlx5_0", 1)
+    yield "programs/environment:parse_conf", lambda text: environment.parse_conf(text, "a file")
+    yield "programs/environment:parse_ucx_conf", lambda text: environment.parse_ucx_conf(text, "a file")
+    yield "programs/nccl/settings:selects", lambda text: settings.selects(text, "mlx5_0", 1)
     yield "facts/kernel_log:parse", lambda text: kernel_log.parse(text, "a log")
     yield "facts/peermem_container:parse", lambda text: list(peermem_container.parse(text, "a log"))
     yield "facts/packages:rpm", lambda text: packages.parse_packages(text, "rpm")

@@ -13,8 +13,8 @@ from gdrkit.agent.streams import SafeStream, visible_json
 from gdrkit.cli.exit import USAGE
 from gdrkit.cli.help_formatter import HelpFormatter
 from gdrkit.cli.help_text import columns
-from gdrkit.consumers.names import NAMES
 from gdrkit.formats.misspelt import did_you_mean
+from gdrkit.programs.names import NAMES
 
 
 def text_width() -> int:

@@ -46,10 +46,10 @@ BY_METAVAR = {
 
 
 def _codes() -> Values:
+    from gdrkit.catalogue import CODES
     from gdrkit.report.glossary import GLOSSARY
-    from gdrkit.rules import RULES
 
-    names = {*(rule.code for rule in RULES), *(entry.name for entry in GLOSSARY)}
+    names = {*CODES, *(entry.name for entry in GLOSSARY)}
     return Values(tuple(sorted(name for name in names if re.fullmatch(r"[\w.-]+", name))))
 
 
@@ -78,7 +78,7 @@ def _steps() -> Values:
 
 
 def _releases() -> Values:
-    from gdrkit.consumers.nccl_releases import FROM_SOURCE
+    from gdrkit.programs.nccl.releases import FROM_SOURCE
 
     return Values(FROM_SOURCE)
 

@@ -15,7 +15,7 @@ from gdrkit.cli.arguments import (
     write_json,
 )
 from gdrkit.cli.exit import STYLES, UNKNOWN
-from gdrkit.consumers.names import ALL, NAMES
+from gdrkit.programs.names import ALL, NAMES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -120,7 +120,7 @@ def _head(node: Node) -> tuple[str, ...]:
 
 def _warn(node: Node) -> None:
     """A note on standard error if the node is not a good example."""
-    from gdrkit.consumers.names import NAMES
+    from gdrkit.programs.names import NAMES
     from gdrkit.report.summary import summary
     from gdrkit.verdict import judge_node
 

@@ -186,11 +186,11 @@ def _judged(target: str | None, options: argparse.Namespace) -> tuple[Node, Repo
 
 def _topology(node: Node, source: str) -> tuple[TopoDocument | None, str]:
     """The topology of a node, or None and why it is not known."""
-    from gdrkit.consumers.nccl_releases import NEWEST_HELD
     from gdrkit.evidence import EvidenceMissing
     from gdrkit.fabric.topo_document import build
     from gdrkit.fabric.topology.from_file import of_node
     from gdrkit.formats.errors import FormatError
+    from gdrkit.programs.nccl.releases import NEWEST_HELD
 
     try:
         return build(source, of_node(node, ask_driver=node.host.source != "live"), NEWEST_HELD, {}), ""

@@ -262,11 +262,11 @@ def _is_replaceable(name: str) -> bool:
 
 
 def _report(options: argparse.Namespace, source: str, saved: SavedTopology) -> int:
-    from gdrkit.consumers.nccl_releases import NEWEST_HELD, is_modelled
     from gdrkit.evidence.errors import TargetError
     from gdrkit.fabric.nccl.settings import KNOWN
     from gdrkit.fabric.topo_document import build
     from gdrkit.formats.errors import FormatError
+    from gdrkit.programs.nccl.releases import NEWEST_HELD, is_modelled
 
     try:
         logged = saved.version if is_modelled(saved.version) else ""
@@ -297,7 +297,7 @@ def _report(options: argparse.Namespace, source: str, saved: SavedTopology) -> i
 
 def _version(version: str) -> str:
     """A version that the model covers: one whose source was read, or a newer 2.x, which the report notes."""
-    from gdrkit.consumers.nccl_releases import NEWEST, OLDEST, is_modelled
+    from gdrkit.programs.nccl.releases import NEWEST, OLDEST, is_modelled
 
     if not is_modelled(version):
         known = f"{OLDEST} to {NEWEST}, and newer 2.x, assumed to behave as {NEWEST}"

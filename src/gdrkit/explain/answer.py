@@ -32,7 +32,8 @@ from gdrkit.explain.subject import Topics
 from gdrkit.explain.told import is_told
 from gdrkit.explain.transcript import TextLine
 from gdrkit.explain.unexplained import reports_failure, unexplained
-from gdrkit.messages import elsewhere, proofs
+from gdrkit.messages import elsewhere
+from gdrkit.programs import proofs
 from gdrkit.report.pages import code_page
 
 NAMED = 4.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gdrkit.catalogue import rule_of
 from gdrkit.evidence import Confidence
 from gdrkit.explain.explanation import RuledOut
 from gdrkit.explain.log_events import LogEvent
@@ -13,9 +14,8 @@ from gdrkit.facts.modinfo_text import printed_module
 from gdrkit.facts.modules import PEERMEM
 from gdrkit.facts.running_files import is_loaded_for_sure
 from gdrkit.formats.versions import numbers
-from gdrkit.messages.nccl import MODULE_UNSEEN
 from gdrkit.node import Node, if_missing
-from gdrkit.rules import BY_CODE
+from gdrkit.programs.nccl.messages import MODULE_UNSEEN
 from gdrkit.rules.engine import judge
 from gdrkit.rules.rule import NotApplicable, Passed
 from gdrkit.rules.topology_refused import FIRST_WITH_CHECK
@@ -69,7 +69,7 @@ def _by_modinfo(node: Node, code: str, module: str) -> str:
 
 def _by_silence(node: Node, event: LogEvent, code: str, module: str) -> str:
     """The reason, if a complete kernel log that ends after the attempt lacks the message of this cause."""
-    if not BY_CODE[code].logged or not event.from_loader:
+    if not rule_of(code).logged or not event.from_loader:
         return ""
     log = if_missing(None, kernel_log.lines, node)
     if log is None or node.line_of(log.source, log.lines[-1].number) <= event.line.number:
@@ -80,7 +80,7 @@ def _by_silence(node: Node, event: LogEvent, code: str, module: str) -> str:
 
 
 def _by_rule(node: Node, code: str, module: str) -> str:
-    rule = BY_CODE[code]
+    rule = rule_of(code)
     if rule.loading is None:
         return ""
     outcome = judge(node, rule, module)

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from msgspec.structs import replace
 
-from gdrkit.consumers.table import paths_closed_by, programs_of
+from gdrkit.catalogue import every_rule, rule_of
 from gdrkit.evidence import Confidence
 from gdrkit.explain.answer import answer, standing
 from gdrkit.explain.causes import decides, open_causes
@@ -29,14 +29,15 @@ from gdrkit.explain.subject import Topics, topics
 from gdrkit.explain.text_host import TextHost, proofs_of
 from gdrkit.explain.transcript import TextLine
 from gdrkit.explain.workarounds import ways_around
-from gdrkit.facts.perftest_log import perftest_run, runs
 from gdrkit.formats.module_name import canonical
 from gdrkit.messages.errors import EFAULT
-from gdrkit.messages.verbs import causes_of
+from gdrkit.messages.verbs_failures import causes_of
 from gdrkit.node import Node, if_missing
-from gdrkit.rules import BY_CODE, RULES
-from gdrkit.rules.engine import check_results, subjects_of, trail_of
+from gdrkit.programs.verbs.perftest_log import perftest_run, runs
+from gdrkit.rules.engine import subjects_of
 from gdrkit.rules.rule import Failed, Layer, Passed
+from gdrkit.verdict.cells import paths_closed_by, programs_of
+from gdrkit.verdict.check_results import check_results, trail_of
 
 
 def explain(text: TextHost) -> Explanation:
@@ -137,7 +138,7 @@ def _only_cause(node: Node, event: LogEvent, module: str) -> str:
 
 def _established_by_rules(node: Node, host: TextHost) -> Iterator[EstablishedProblem]:
     """The findings of the rules that fail, as `gdr doctor` would report them."""
-    for result in check_results(node, (rule for rule in RULES if not rule.whole_machine)):
+    for result in check_results(node, (rule for rule in every_rule() if not rule.whole_machine)):
         outcome = result.outcome
         if not isinstance(outcome, Failed):
             continue
@@ -161,7 +162,7 @@ def _is_note(found: EstablishedProblem, about: Topics) -> bool:
         return about.one_host or about.crash
     if found.code == MISREAD and found.subject == NCCL_LOG:
         return not about.claims_direct
-    programs = programs_of(BY_CODE[found.code].takes(found.subject))
+    programs = programs_of(rule_of(found.code).takes(found.subject))
     if programs and programs.isdisjoint(about.programs):
         return not _is_printed(found)
     alone = found.blocks == ("dmabuf",) or found.code in FOR_DMABUF
@@ -175,7 +176,7 @@ def _is_printed(found: EstablishedProblem) -> bool:
 
 def _cleared(node: Node, host: TextHost) -> tuple[str, ...]:
     """Codes of the problems that lines of the text exclude for certain, for every subject."""
-    results = tuple(check_results(node, (rule for rule in RULES if not rule.whole_machine)))
+    results = tuple(check_results(node, (rule for rule in every_rule() if not rule.whole_machine)))
     kept = {result.rule.code for result in results if not isinstance(result.outcome, Passed)}
     found: dict[str, None] = {}
     for result in results:
@@ -199,12 +200,12 @@ def _registered_gpu_memory(node: Node) -> bool:
 
 
 def _layer(code: str) -> Layer:
-    return BY_CODE[code].layer
+    return rule_of(code).layer
 
 
 def _blocks(code: str, subject: str) -> tuple[str, ...]:
     """The paths that a code stops for a subject that is a module."""
-    return paths_closed_by(BY_CODE[code].takes(subject))
+    return paths_closed_by(rule_of(code).takes(subject))
 
 
 # -- open ----------------------------------------------------------------------------------------------

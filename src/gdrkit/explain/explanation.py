@@ -11,9 +11,9 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from gdrkit.consumers import consumer
+from gdrkit.catalogue import Code
 from gdrkit.evidence import Confidence
-from gdrkit.rules import Code
+from gdrkit.programs import consumer
 from gdrkit.rules.rule import Layer
 
 Path = Annotated[str, Meta(extra_json_schema={"enum": [str(path) for path in consumer.Path]})]

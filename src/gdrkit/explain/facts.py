@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from gdrkit.consumers import nccl_releases
+from gdrkit.catalogue import rule_of
 from gdrkit.evidence import EvidenceMissing, Missing, MissingReason
 from gdrkit.explain.explanation import Cause, Contradiction, KnownFact
 from gdrkit.explain.gpus import gpu_label
@@ -15,14 +15,14 @@ from gdrkit.facts.gpu import product_name
 from gdrkit.facts.kernel import lockdown, release
 from gdrkit.facts.modinfo_text import modinfo, printed_module
 from gdrkit.facts.modules import PEERMEM, is_loaded
-from gdrkit.facts.nccl_log import nccl_logs
 from gdrkit.facts.pci import PciGpu, gpus
 from gdrkit.facts.running_files import is_loaded_for_sure
 from gdrkit.facts.secure_boot import secure_boot, signatures_enforced
-from gdrkit.messages import proofs
-from gdrkit.messages.nccl_records import Carrier, Leg, NetDevice, Version
 from gdrkit.node import Fact, Node, if_missing
-from gdrkit.rules import BY_CODE
+from gdrkit.programs import proofs
+from gdrkit.programs.nccl import releases as nccl_releases
+from gdrkit.programs.nccl.log import nccl_logs
+from gdrkit.programs.nccl.log_records import Carrier, Leg, NetDevice, Version
 from gdrkit.rules.deciding_command import fill
 
 FACTS: tuple[tuple[str, Callable[[Node], str]], ...] = (
@@ -171,7 +171,7 @@ def _nccl_check(version: str) -> str:
 
 def cause_of(code: str, module: str) -> Cause:
     """A cause, with the first command that would show it for this module."""
-    command = next(iter(BY_CODE[code].reported_by), None)
+    command = next(iter(rule_of(code).reported_by), None)
     if command is None:
         return Cause(code, "", "")
     return Cause(code, fill(command.command, module), fill(command.shows, module))

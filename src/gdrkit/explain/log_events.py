@@ -8,16 +8,17 @@ from collections.abc import Iterable
 from msgspec import Struct
 from msgspec.structs import replace
 
+from gdrkit import catalogue
+from gdrkit.catalogue import rule_of
 from gdrkit.explain import cues
 from gdrkit.explain.explanation import WENT_ON
 from gdrkit.explain.readings import readings
 from gdrkit.explain.transcript import TextLine
 from gdrkit.explain.unexplained import reports_failure
 from gdrkit.facts.modules import PEERMEM
-from gdrkit.messages import catalogue, errors, kernel, registration
+from gdrkit.messages import errors, kernel, registration
 from gdrkit.messages.message import MessageTemplate
 from gdrkit.messages.strerror import in_english
-from gdrkit.rules import BY_CODE
 
 STUB = "peermem-stub"
 """By far the most frequent reason for EINVAL of nvidia_peermem: most kernels have no peer-memory API."""
@@ -170,7 +171,7 @@ def _for_module(codes: tuple[str, ...], module: str) -> tuple[str, ...]:
     """The codes without those that only a different module can have."""
     if not module:
         return codes
-    return tuple(code for code in codes if BY_CODE[code].module in ("", module))
+    return tuple(code for code in codes if rule_of(code).module in ("", module))
 
 
 def _ends_line(text: str, message: MessageTemplate) -> bool:

@@ -11,7 +11,9 @@ from gdrkit.explain.blocks import EVIDENCE, Block
 from gdrkit.explain.lines import is_kernel_line
 from gdrkit.explain.settings import as_line, settings
 from gdrkit.explain.transcript import TextLine
-from gdrkit.facts import kubernetes, nccl_log, perftest_log
+from gdrkit.facts import kubernetes
+from gdrkit.programs.nccl import log as nccl_log
+from gdrkit.programs.verbs import perftest_log
 
 WHOLE_LOG = (
     ("dmesg",),

@@ -9,6 +9,7 @@ import functools
 import re
 from collections.abc import Iterable, Iterator
 
+from gdrkit import catalogue
 from gdrkit.explain import cues, negation
 from gdrkit.explain.claims import Claim, Stance
 from gdrkit.explain.explanation import QUOTED, UNUSUAL, OpenLine
@@ -18,7 +19,6 @@ from gdrkit.explain.log_events import events
 from gdrkit.explain.statement_rows import HARDWARE
 from gdrkit.explain.statements import readings
 from gdrkit.explain.transcript import TextLine
-from gdrkit.messages import catalogue
 
 MAX_MENTIONS = 8
 """Mentions that are listed at most: a text with more is documentation, not a report of one problem."""

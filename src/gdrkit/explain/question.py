@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from gdrkit.catalogue import rule_of
 from gdrkit.explain.explanation import AnswerMeaning, OpenLine, Question, TextMachine
-from gdrkit.rules import BY_CODE
 from gdrkit.rules.deciding_command import DecidingCommand, fill
 
 PERMANENT_WEIGHT = 100
@@ -26,7 +26,7 @@ def question(
     Each cause counts by its weight (code: weight), and a command by the causes that it would show."""
     scores: dict[tuple[str, str], float] = {}
     for machine in machines:
-        if any(BY_CODE[found.code].permanent for found in machine.established):
+        if any(rule_of(found.code).permanent for found in machine.established):
             continue  # the hardware cannot do it, whatever the open causes are
         for line in machine.open:
             for code, deciding in _deciding_commands(line):
@@ -45,12 +45,12 @@ def question(
 def _deciding_commands(line: OpenLine) -> Iterator[tuple[str, DecidingCommand]]:
     """Each possible cause of a line, with each command that would show it."""
     for code in line.codes:
-        for deciding in BY_CODE[code].reported_by:
+        for deciding in rule_of(code).reported_by:
             yield code, deciding
 
 
 def _weight(code: str, line: OpenLine, deciding: DecidingCommand, typed: set[str]) -> float:
-    if line.claimed and BY_CODE[code].permanent and len(line.causes) == 1:
+    if line.claimed and rule_of(code).permanent and len(line.causes) == 1:
         return PERMANENT_WEIGHT
     if len(line.causes) == 1:
         return ONLY_CAUSE_WEIGHT

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gdrkit.consumers.consumer import OF_ITS_OWN
+from gdrkit.catalogue import rule_of
 from gdrkit.evidence import Confidence
 from gdrkit.explain.claims import HARDWARE_CODES, Claim, Stance
 from gdrkit.explain.explanation import (
@@ -26,9 +26,9 @@ from gdrkit.explain.explanation import (
 )
 from gdrkit.explain.subject import Topics
 from gdrkit.messages.errors import EFAULT
-from gdrkit.messages.verbs import causes_of
-from gdrkit.rules import BY_CODE
-from gdrkit.rules.rule import Trait
+from gdrkit.messages.verbs_failures import causes_of
+from gdrkit.rules.capabilities import OF_ITS_OWN
+from gdrkit.rules.rule import CauseTrait
 
 BY_LINE, BY_RULE, SLOWER, NOTE = 20.0, 12.0, 5.0, 1.0
 """A cause that a failing line proves; one that outputs prove and that stops a path; one that stops none; and
@@ -142,7 +142,7 @@ def ranked(
 def is_foreign(code: str, topics: Topics) -> bool:
     """Whether only GPUs of NVIDIA have a cause, and the text is about another maker's."""
     return bool(topics.foreign) and (
-        code in OF_NVIDIA or code in MISSES or Trait.NVIDIA_ONLY in BY_CODE[code].traits
+        code in OF_NVIDIA or code in MISSES or CauseTrait.NVIDIA_ONLY in rule_of(code).traits
     )
 
 
@@ -188,7 +188,9 @@ def brings_about(deeper: str, code: str) -> bool:
     if code in BEHIND.get(deeper, ()) or code in BEHIND_IF_FOUND.get(deeper, ()):
         return True
     return (
-        BY_CODE[deeper].loading is not None and deeper != code and Trait.NOT_LOADED in BY_CODE[code].traits
+        rule_of(deeper).loading is not None
+        and deeper != code
+        and CauseTrait.NOT_LOADED in rule_of(code).traits
     )
 
 

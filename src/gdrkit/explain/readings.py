@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 
 from msgspec import Struct
 
+from gdrkit.catalogue import every_consumer
 from gdrkit.explain.blocks import EVIDENCE, blocks
 from gdrkit.explain.explanation import SET
 from gdrkit.explain.settings import settings
@@ -20,7 +21,7 @@ from gdrkit.facts.gpu import VGPU_NAME
 from gdrkit.formats import topo_matrix
 from gdrkit.formats.errors import FormatError
 from gdrkit.messages import registration
-from gdrkit.rules.setting_codes import OF_MNNVL, codes_of
+from gdrkit.programs.setting_codes import OF_MNNVL, codes_of
 
 DISTANCES = ("PIX", "PXB", "PHB", "NODE", "SYS")
 """Nearest first. NCCL's default level allows the first two: NCCL src/graph/paths.cc."""
@@ -288,7 +289,7 @@ def _switched_off(lines: tuple[TextLine, ...]) -> Iterator[Reading]:
     given = settings(lines)
     for position, line in enumerate(lines):
         for name, value in given.get(line.number, ()):
-            for code in codes_of(name, value):
+            for code in codes_of(every_consumer(), name, value):
                 if code not in OF_MNNVL.values():
                     note = f"{value!r} is not a level" if code == "gdr-level-ignored" else SET
                     yield Reading(line, position, (code,), note)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import functools
 import re
 
+from gdrkit import catalogue
 from gdrkit.explain.lines import is_machine
-from gdrkit.messages import catalogue
 from gdrkit.messages.strerror import in_english
 
 

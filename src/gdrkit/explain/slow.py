@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import re
 
-from gdrkit.consumers.consumer import REGISTRATION
+from gdrkit.catalogue import every_rule
 from gdrkit.explain import cues
 from gdrkit.explain.sentences import Sentence
-from gdrkit.rules import RULES
+from gdrkit.rules.capabilities import REGISTRATION
 
 CAUSES = tuple(
     rule.code
-    for rule in RULES
+    for rule in every_rule()
     if set(rule.slows) >= set(REGISTRATION) and not rule.code.startswith("expected-")
 )
 """A difference from an expectation does not slow anything down by itself."""

@@ -8,7 +8,7 @@ from collections import Counter
 
 from msgspec import Struct
 
-from gdrkit.consumers.table import CONSUMERS
+from gdrkit.catalogue import every_consumer
 from gdrkit.explain import cues
 from gdrkit.explain.blocks import EVIDENCE
 from gdrkit.explain.sentences import Place, Sentence, is_logged
@@ -124,7 +124,7 @@ class Topics(Struct, frozen=True):
     hardware: frozenset[str]  # the codes of hardware that it names
     crash: bool  # a program stops in a way that no setting of the network explains
     claims_direct: bool  # a person says that the direct path is used
-    programs: tuple[str, ...]  # those of consumers/ that it names, or that any job may use
+    programs: tuple[str, ...]  # those of programs/ that it names, or that any job may use
 
 
 def topics(lines: tuple[TextLine, ...]) -> Topics:
@@ -149,7 +149,7 @@ def topics(lines: tuple[TextLine, ...]) -> Topics:
         frozenset(row.code for row in HARDWARE if re.search(row.topic, words, re.IGNORECASE)),
         found["crash"],
         any(_compiled("uses").search(line.text) for line in lines if line.kind in ("prose", "quoted")),
-        tuple(one.name for one in CONSUMERS if one.common or _program(one.name).search(words)),
+        tuple(one.name for one in every_consumer() if one.common or _program(one.name).search(words)),
     )
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 
-from gdrkit.consumers.consumer import DIRECT, REGISTRATION
-from gdrkit.consumers.table import CONSUMERS, programs_of
+from gdrkit.catalogue import every_consumer, rule_of
 from gdrkit.explain.explanation import (
     Answer,
     AnswerKind,
@@ -21,7 +20,8 @@ from gdrkit.explain.explanation import (
 from gdrkit.report.pages import code_page
 from gdrkit.report.rack_traffic import rack_line
 from gdrkit.report.terminal import Row, render
-from gdrkit.rules import BY_CODE
+from gdrkit.rules.capabilities import DIRECT, REGISTRATION
+from gdrkit.verdict.cells import programs_of
 
 STYLES = {"head": "bold", "bad": "red", "open": "magenta", "quote": "dim", "ask": "bold green"}
 QUOTE_CHARACTERS = 160
@@ -140,7 +140,7 @@ def _how_sure(answer: Answer) -> str:
 def _is_final(explanation: Explanation) -> bool:
     """Whether the cause is hardware that can use neither direct path, whatever is done."""
     cause = explanation.answer.cause
-    if cause is None or not BY_CODE[cause].permanent >= set(REGISTRATION):
+    if cause is None or not rule_of(cause).permanent >= set(REGISTRATION):
         return False
     problems = [found for machine in explanation.machines for found in machine.established]
     return any(found.code == cause and set(found.blocks) >= set(DIRECT) for found in problems)
@@ -229,8 +229,8 @@ def _established(answer: Answer) -> object:
 
 def _is_of_a_program(found: EstablishedProblem) -> bool:
     """Whether a problem matters only for programs that not every job uses."""
-    programs = programs_of(BY_CODE[found.code].takes(found.subject))
-    return bool(programs) and programs.isdisjoint(one.name for one in CONSUMERS if one.common)
+    programs = programs_of(rule_of(found.code).takes(found.subject))
+    return bool(programs) and programs.isdisjoint(one.name for one in every_consumer() if one.common)
 
 
 def _headline(found: EstablishedProblem) -> str:

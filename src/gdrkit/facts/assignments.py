@@ -10,7 +10,7 @@ LINE_CHARACTERS = 8192
 """How much of a line is parsed: a command with its variables is longer than a line of a log."""
 
 NAME = r"(?:(?:OFI_)?NCCL|UCX|NVSHMEM|FI)_[A-Z0-9_]{1,60}"
-"""The variables of the programs in consumers/ that their switches name."""
+"""The variables that the switches of programs name."""
 
 _VALUE = r"\"[^\"]*\"|'[^']*'|[^\s;&\"']*"
 _COMMAND = (

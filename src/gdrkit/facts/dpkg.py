@@ -21,7 +21,7 @@ _OWNERS = re.compile(r"nvidia|linux-(?:image|modules)|dkms|mlnx|ofed|ibverbs|rdm
 """Packages that can own the modules and libraries that facts ask about. `dpkg -S` covers all others."""
 
 
-class Versions(Mapping[str, str]):
+class DpkgVersions(Mapping[str, str]):
     """The version of each installed package. A record of the status file is read when it is asked for, since
     few of thousands are needed."""
 
@@ -51,14 +51,14 @@ class Versions(Mapping[str, str]):
 
 
 @fact
-def versions(node: Node) -> Versions:
+def versions(node: Node) -> DpkgVersions:
     """The version of each installed package. Raises EvidenceAbsent on a system without dpkg.
 
     A bundle keeps only the packages of GPU, network and kernel."""
     status = b"\n" + node.read(STATUS)
     if b"\nPackage: " not in status:
         raise FormatError("no package listed")
-    return Versions(status)
+    return DpkgVersions(status)
 
 
 @fact

@@ -11,7 +11,6 @@ from gdrkit.evidence import Confidence, EvidenceAbsent, EvidenceMissing, Missing
 from gdrkit.facts import kernel_log, modules
 from gdrkit.facts.commands import NVIDIA_SMI
 from gdrkit.facts.driver_files import DRIVER, driver_path, peermem_path
-from gdrkit.facts.environment import integer
 from gdrkit.facts.peer_memory import (
     LegacyPeerMem,
     MemoryPeer,
@@ -23,6 +22,7 @@ from gdrkit.facts.peer_memory import (
 )
 from gdrkit.facts.symvers import PEER_API, Symvers, symvers_seen_by_driver_build
 from gdrkit.formats.errors import FormatError
+from gdrkit.formats.whole_number import integer
 from gdrkit.node import Node, fact, first_collected, first_of, likely
 
 __all__ = [

@@ -11,11 +11,10 @@ from msgspec import Struct
 from gdrkit.evidence import EvidenceAbsent, EvidenceMissing, Missing, MissingReason
 from gdrkit.evidence.quoting import quoted
 from gdrkit.facts import packages
-from gdrkit.facts.commands import UCX_INFO
 from gdrkit.facts.wheels import LibraryCopy, installed_wheels
 from gdrkit.formats.errors import FormatError
 from gdrkit.formats.versions import numbers
-from gdrkit.node import Node, each_known, fact, first_collected, first_of, if_absent, if_missing, likely
+from gdrkit.node import Node, each_known, fact, first_of, if_absent, if_missing, likely
 
 FOLDERS = (
     "usr/lib/x86_64-linux-gnu",
@@ -45,10 +44,7 @@ FIRST_WITH_DMABUF = 34
 IBVERBS_1.12."""
 
 
-NVSHMEM_HOST = "libnvshmem_host.so.3"
-
-
-class Library(Struct, frozen=True):
+class SharedLibrary(Struct, frozen=True):
     """A shared library: its path with every link followed, and the version in the file's name."""
 
     path: str
@@ -78,17 +74,17 @@ def find(node: Node, name: str, folders: tuple[str, ...] = FOLDERS) -> str:
 
 
 @fact
-def libibverbs(node: Node) -> Library:
+def libibverbs(node: Node) -> SharedLibrary:
     """The libibverbs that programs on this node load. Raises EvidenceAbsent if there is none; container
     images bring their own.
     """
     return _library(node, find(node, "libibverbs.so.1"))
 
 
-def _library(node: Node, path: str) -> Library:
+def _library(node: Node, path: str) -> SharedLibrary:
     target = if_absent(path, node.resolve, path)
     match = re.search(r"\.so\.([\d.]+)$", target)
-    return Library(target, match[1] if match and "." in match[1] else "")
+    return SharedLibrary(target, match[1] if match and "." in match[1] else "")
 
 
 @fact
@@ -149,7 +145,7 @@ def has_dmabuf(node: Node, path: str) -> bool:
 
 
 @fact
-def other_libibverbs(node: Node) -> tuple[Library, ...]:
+def other_libibverbs(node: Node) -> tuple[SharedLibrary, ...]:
     """Copies that programs may load instead of the system's, in vendors' folders and images; () if none is
     known.
     """
@@ -166,7 +162,7 @@ def libraries(node: Node, name: str) -> tuple[LibraryCopy, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def _each(node: Node, name: str, folders: tuple[str, ...]) -> Iterator[Library]:
+def _each(node: Node, name: str, folders: tuple[str, ...]) -> Iterator[SharedLibrary]:
     return each_known(lambda folder: _library(node, find(node, name, (folder,))), folders)
 
 
@@ -189,28 +185,10 @@ def libcuda_version(node: Node) -> str:
 def nccl_copies(node: Node) -> tuple[LibraryCopy, ...]:
     """Every known libnccl on the node: the system's, and those of Python environments. () if none is
     known."""
-    return _copies(node, "libnccl.so.2", "nvidia_nccl") or _packaged_nccl(node)
+    return versioned_copies(node, "libnccl.so.2", "nvidia_nccl") or _packaged_nccl(node)
 
 
-@fact
-def nvshmem_copies(node: Node) -> tuple[LibraryCopy, ...]:
-    """Every known NVSHMEM on the node. Raises EvidenceAbsent if there is none; container images bring their
-    own.
-    """
-    found = _copies(node, NVSHMEM_HOST, "nvidia_nvshmem")
-    if not found:
-        find(node, NVSHMEM_HOST, (*FOLDERS, *MORE_FOLDERS))
-        raise EvidenceMissing(
-            Missing(
-                NVSHMEM_HOST,
-                MissingReason.UNDECIDED,
-                f"strings {NVSHMEM_HOST} | grep -i 'NVSHMEM v'",
-            )
-        )
-    return found
-
-
-def _copies(node: Node, library: str, wheel: str) -> tuple[LibraryCopy, ...]:
+def versioned_copies(node: Node, library: str, wheel: str) -> tuple[LibraryCopy, ...]:
     """Copies whose file name shows the version, and wheels of Python environments."""
     libraries = _each(node, library, (*FOLDERS, *MORE_FOLDERS))
     found = [LibraryCopy(seen.version, seen.path) for seen in libraries if len(numbers(seen.version)) == 3]
@@ -247,57 +225,6 @@ def nccl_version(node: Node) -> str:
             )
         )
     return min((copy.version for copy in copies), key=numbers)
-
-
-@fact
-def ucx_version(node: Node) -> str:
-    """The version of the installed UCX, by its pkg-config file, its package or ucx_info.
-
-    Raises EvidenceAbsent if UCX is not installed. The library's file name does not show its version.
-    """
-
-    def pkg_config() -> str:
-        paths = (f"{folder}/pkgconfig/ucx.pc" for folder in (*FOLDERS, *MORE_FOLDERS))
-        for text in each_known(node.text, paths):
-            found = re.search(r"^Version: *(\d+\.\d+\.\d+)", text, re.MULTILINE)
-            if found:
-                return found[1]
-        raise EvidenceMissing(Missing("libucp", MissingReason.NOT_COLLECTED, UCX_INFO.line))
-
-    def package() -> str:
-        # UCX can be installed without a package.
-        known = if_missing({}, packages.installed, node)
-        for name in ("ucx", "libucx0"):
-            if name in known and len(numbers(known[name].version)) >= 2:
-                return ".".join(map(str, numbers(known[name].version)[:3]))
-        raise EvidenceMissing(Missing("libucp", MissingReason.NOT_COLLECTED, UCX_INFO.line))
-
-    def library() -> str:
-        """Raises EvidenceAbsent where the library is not installed, which ends the search."""
-        find(node, "libucp.so.0", (*FOLDERS, *MORE_FOLDERS))
-        raise EvidenceMissing(Missing("libucp", MissingReason.NOT_COLLECTED, UCX_INFO.line))
-
-    def ucx_info() -> str:
-        found = re.search(r"(?:Version|version=|Library version:) *(\d+\.\d+\.\d+)", node.run(UCX_INFO))
-        if found is None:
-            raise FormatError("no version in the output of ucx_info")
-        return found[1]
-
-    return first_collected(pkg_config, package, library, ucx_info)
-
-
-PLUGIN = "libnccl-net.so"
-
-
-@fact
-def net_plugins(node: Node) -> tuple[str, ...]:
-    """Network plugins in the linker's folders that NCCL loads by default; () if none is known.
-
-    Source: NCCL src/plugin/net.cc: libnccl-net.so, unless NCCL_NET_PLUGIN names another.
-    """
-    # Folders that were not collected are skipped: a plugin only adds a remark to the report.
-    folders = (*FOLDERS, *MORE_FOLDERS)
-    return tuple(each_known(lambda folder: find(node, PLUGIN, (folder,)), folders))
 
 
 # -- limits --------------------------------------------------------------------------------------------

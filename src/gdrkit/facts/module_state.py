@@ -114,7 +114,7 @@ def _garbled(error: EvidenceMissing, kind: Corruption) -> Corruption:
 # -- built for this kernel -----------------------------------------------------------------------------
 
 
-class Mismatch(enum.StrEnum):
+class KernelMismatch(enum.StrEnum):
     """Why a module is for another kernel."""
 
     STRUCT_SIZE = "struct-size"
@@ -128,7 +128,7 @@ class Mismatch(enum.StrEnum):
 class KernelMatch(Struct, frozen=True):
     """Whether a module was built for this kernel."""
 
-    misfit: Mismatch | None
+    misfit: KernelMismatch | None
     forced: tuple[str, ...] = ()  # reasons for the taint of a forced load, in order
     found: str = ""
     wanted: str = ""
@@ -150,25 +150,27 @@ def kernel_match(node: Node, name: str) -> KernelMatch:
             struct_module_size_bytes(node),
         )
         if size != wanted_size:
-            return KernelMatch(Mismatch.STRUCT_SIZE, found=str(size), wanted=str(wanted_size))
+            return KernelMatch(KernelMismatch.STRUCT_SIZE, found=str(size), wanted=str(wanted_size))
     forced: list[str] = []
     crcs, wanted = versions(node, path), module_layout_crc(node)
     if wanted is not None and crcs is None:
         if not _can_be_forced(node):
-            return KernelMatch(Mismatch.NO_VERSIONS)
+            return KernelMatch(KernelMismatch.NO_VERSIONS)
         forced.append("module_layout")
     unversioned = wanted is not None and crcs is not None and "module_layout" not in crcs
     if unversioned and built_by_debian(node):
-        return KernelMatch(Mismatch.NO_LAYOUT)
+        return KernelMatch(KernelMismatch.NO_LAYOUT)
     if wanted is not None and crcs is not None and crcs.get("module_layout", wanted) != wanted:
-        return KernelMatch(Mismatch.LAYOUT, found=f"0x{crcs['module_layout']:08x}", wanted=f"0x{wanted:08x}")
+        return KernelMatch(
+            KernelMismatch.LAYOUT, found=f"0x{crcs['module_layout']:08x}", wanted=f"0x{wanted:08x}"
+        )
     magic, right = information(node, path).vermagic, vermagic(node)
     if not magic:
         if not _can_be_forced(node):
-            return KernelMatch(Mismatch.NO_VERMAGIC)
+            return KernelMatch(KernelMismatch.NO_VERMAGIC)
         forced.append("bad vermagic")
     elif not same_magic(magic, right, with_versions=crcs is not None):
-        return KernelMatch(Mismatch.VERMAGIC, tuple(forced), magic, right, unversioned)
+        return KernelMatch(KernelMismatch.VERMAGIC, tuple(forced), magic, right, unversioned)
     return KernelMatch(None, tuple(forced), unversioned=unversioned)
 
 

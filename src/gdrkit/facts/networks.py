@@ -22,7 +22,7 @@ ADDRESSES_LIMIT = 32
 Interface = ipaddress.IPv4Interface | ipaddress.IPv6Interface
 
 
-class Card(Struct, frozen=True):
+class NetworkInterface(Struct, frozen=True):
     """A network interface with its MAC address, "" where the source does not show it."""
 
     name: str
@@ -55,7 +55,7 @@ def addresses_replaced(node: Node) -> bool:
 
 
 @fact
-def card(node: Node, net: str) -> Card:
+def card(node: Node, net: str) -> NetworkInterface:
     """An interface with its addresses. Raises EvidenceMissing if they are not known or were replaced."""
     if addresses_replaced(node):
         raise not_collected(f"addresses of {net}", "gdr collect, without --anonymize")
@@ -66,11 +66,11 @@ def card(node: Node, net: str) -> Card:
 
 
 @fact
-def _cards(node: Node) -> tuple[Card, ...]:
-    def in_json() -> tuple[Card, ...]:
+def _cards(node: Node) -> tuple[NetworkInterface, ...]:
+    def in_json() -> tuple[NetworkInterface, ...]:
         links = json_text.decode(node.run(IP_ADDR), tuple[_Link, ...])
         return tuple(
-            Card(
+            NetworkInterface(
                 link.ifname,
                 link.address.lower(),
                 tuple(f"{one.local}/{one.prefixlen}" for one in link.addr_info[:ADDRESSES_LIMIT]),
@@ -81,17 +81,19 @@ def _cards(node: Node) -> tuple[Card, ...]:
     return first_collected(in_json, lambda: _in_lines(node.text(IP_ADDR_LINES[0])))
 
 
-def _in_lines(text: str) -> tuple[Card, ...]:
+def _in_lines(text: str) -> tuple[NetworkInterface, ...]:
     """`ip -o addr`: `2: eth0    inet 192.0.2.2/24 brd ...`. Source: iproute2 ip/ipaddress.c."""
     found: dict[str, list[str]] = {}
     for line in text.splitlines():
         words = line.split(None, 4)
         if len(words) > 3 and words[2] in ("inet", "inet6"):
             found.setdefault(words[1], []).append(words[3])
-    return tuple(Card(name, "", tuple(values[:ADDRESSES_LIMIT])) for name, values in found.items())
+    return tuple(
+        NetworkInterface(name, "", tuple(values[:ADDRESSES_LIMIT])) for name, values in found.items()
+    )
 
 
-def interface_addresses(one: Card) -> tuple[Interface, ...]:
+def interface_addresses(one: NetworkInterface) -> tuple[Interface, ...]:
     """Its IPv4 addresses with their networks, else those of IPv6 that are not link-local; sorted.
 
     NCCL takes IPv4 unless NCCL_IB_ADDR_FAMILY says otherwise; a link-local address of IPv4, as netplan gives

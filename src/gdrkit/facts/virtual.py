@@ -5,10 +5,12 @@ Follows systemd-detect-virt(1) (systemd src/basic/virt.c), as far as files show 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 from gdrkit.evidence import EvidenceMissing
 from gdrkit.facts.kernel import product, release
+from gdrkit.formats.errors import FormatError
 from gdrkit.node import Node, fact, if_absent, if_missing, seek
 
 CONTAINER_FILES = (".dockerenv", "run/.containerenv", "run/systemd/container")
@@ -141,3 +143,27 @@ def _by_product(node: Node) -> str:
         if any(name.startswith(word) or name == word for name in names):
             return answer
     return ""
+
+
+SYS_ADMIN = 21  # include/uapi/linux/capability.h, CAP_SYS_ADMIN
+
+
+STATUS = "proc/self/status"
+
+
+USERS = "proc/self/uid_map"
+
+
+EVERY_USER = ["0", "0", "4294967295"]
+"""The map of the initial user namespace: user_namespaces(7)."""
+
+
+@fact
+def is_administrator(node: Node) -> bool:
+    """Whether that process has CAP_SYS_ADMIN in the initial user namespace: what capable() asks."""
+    found = re.search(r"^CapEff:\s*([0-9a-f]{1,16})$", node.text(STATUS), re.MULTILINE)
+    if found is None:
+        raise FormatError("no line `CapEff`")
+    if not int(found[1], 16) >> SYS_ADMIN & 1:
+        return False
+    return node.text(USERS).split() == EVERY_USER

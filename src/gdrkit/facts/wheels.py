@@ -36,35 +36,17 @@ def certain_of(
 
 
 @fact
-def mooncake_copies(node: Node) -> tuple[LibraryCopy, ...]:
-    """Every known Mooncake. Raises EvidenceAbsent if no Python environment has one."""
-    return _wheels(node, "Mooncake", "mooncake_transfer_engine(?:_efa)?(?:_cuda[0-9]+)?", "mooncake")
-
-
-@fact
-def nixl_copies(node: Node) -> tuple[LibraryCopy, ...]:
-    """Every known NIXL. Raises EvidenceAbsent if no Python environment has one."""
-    return _wheels(node, "NIXL", "nixl(?:_cu[0-9]+)?", "nixl", "nixl_cu12", "nixl_cu13")
-
-
-@fact
-def deepep_copies(node: Node) -> tuple[LibraryCopy, ...]:
-    """Every known DeepEP. Raises EvidenceAbsent if no Python environment has one."""
-    return _wheels(node, "DeepEP", "deep_ep", "deep_ep")
-
-
-@fact
 def torch_copies(node: Node) -> tuple[LibraryCopy, ...]:
     """Every known PyTorch. Raises EvidenceMissing, as images bring their own, where none is known."""
     try:
-        return _wheels(node, "PyTorch", "torch", "torch")
+        return wheels(node, "PyTorch", "torch", "torch")
     except EvidenceAbsent as error:
         raise EvidenceMissing(
             Missing("version of PyTorch", MissingReason.UNDECIDED, error.missing.ask)
         ) from error
 
 
-def _wheels(node: Node, title: str, name: str, *packages: str) -> tuple[LibraryCopy, ...]:
+def wheels(node: Node, title: str, name: str, *packages: str) -> tuple[LibraryCopy, ...]:
     """The wheels of this name in the Python environments that are known, with their whole versions.
 
     Raises EvidenceAbsent if there are none, and EvidenceMissing if there may be one in a folder that was not

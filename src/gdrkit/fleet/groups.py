@@ -6,10 +6,10 @@ from collections.abc import Iterable, Sequence
 
 from msgspec.structs import replace
 
+from gdrkit.catalogue import CODES
 from gdrkit.fleet.document import INTERRUPTED, WELL, Fix, Group, NodeRow, Standing
 from gdrkit.fleet.hostlist import fold
 from gdrkit.report.answers import advice
-from gdrkit.rules import BY_CODE
 
 ORDER = list(Standing)
 
@@ -78,7 +78,7 @@ def _advice(row: NodeRow) -> str:
         return f"gdr fix: {', then '.join(row.remedies)}{', with a reboot' if row.needs_reboot else ''}"
     if row.standing in WELL:
         return ""
-    return row.advice or advice(row.causes[0]) if row.causes and row.causes[0] in BY_CODE else ""
+    return row.advice or advice(row.causes[0]) if row.causes and row.causes[0] in CODES else ""
 
 
 def _find_out(row: NodeRow) -> str:

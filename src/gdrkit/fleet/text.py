@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import TypeVar
 
+from gdrkit.catalogue import CODES
 from gdrkit.fleet import cabling_text
 from gdrkit.fleet.cabling import cabling
 from gdrkit.fleet.document import (
@@ -26,7 +27,6 @@ from gdrkit.fleet.traits import MUST_MATCH
 from gdrkit.formats.plural import plural
 from gdrkit.report.pages import code_page
 from gdrkit.report.terminal import Row, render
-from gdrkit.rules import BY_CODE
 
 STYLES = {
     "ready": "bold green", "warnings": "yellow", "blocked": "bold red", "unknown": "bold magenta",
@@ -125,7 +125,7 @@ def _renamed(report: FleetReport) -> Iterator[Row]:
 
 def _meaning(group: Group) -> str:
     """The first sentence of the page of a group's first code; "" where its cause is in words already."""
-    return code_page(group.causes[0])[0] if group.causes and group.causes[0] in BY_CODE else ""
+    return code_page(group.causes[0])[0] if group.causes and group.causes[0] in CODES else ""
 
 
 def _label(group: Group) -> str:

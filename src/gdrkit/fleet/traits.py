@@ -18,9 +18,8 @@ from gdrkit.facts import kernel, machine
 from gdrkit.facts.acs_redirects import bridges_between, redirect_control
 from gdrkit.facts.driver import disk_driver_version, driver_flavour, driver_version
 from gdrkit.facts.driver_files import peermem_path
-from gdrkit.facts.environment import NCCL_CONF, SYSTEM, environment
 from gdrkit.facts.expectation import counted_nics, kind, model, version
-from gdrkit.facts.libraries import memlock_limit_bytes, nccl_version, net_plugins, ucx_version
+from gdrkit.facts.libraries import memlock_limit_bytes, nccl_version
 from gdrkit.facts.loaded_modules import loaded
 from gdrkit.facts.module_files import information
 from gdrkit.facts.pci import gpus, iommu_type
@@ -31,6 +30,9 @@ from gdrkit.fleet import port_traits
 from gdrkit.fleet.port_traits import counted
 from gdrkit.formats.plural import plural
 from gdrkit.node import Node, if_missing
+from gdrkit.programs.environment import NCCL_CONF, SYSTEM, environment
+from gdrkit.programs.nccl.facts import net_plugins
+from gdrkit.programs.ucx.facts import ucx_version
 from gdrkit.report.document import Report
 
 VALUE_LIMIT = 300

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 MOST_DIGITS = 20
 """A number of 64 bits has no more."""
 
@@ -25,3 +27,18 @@ def signed_number(text: str) -> int | None:
     """As `whole_number`, for a number that may have a minus."""
     number = whole_number(text.removeprefix("-"))
     return -number if number is not None and text.startswith("-") else number
+
+
+def integer(value: str) -> int | None:
+    """An integer parameter as NCCL reads it, by strtoll with base 0; None if it does not start with a digit.
+
+    Words give None because versions differ on whether `false` is 0 or the default: src/misc/param.cc.
+    """
+    match = re.match(r"\s*([+-]?)(0[xX][0-9a-fA-F]+|0[0-7]*|[1-9][0-9]*)", value)
+    if match is None:
+        return None
+    digits = match[2]
+    if len(digits) > MOST_DIGITS:  # strtoll() fails with ERANGE
+        return None
+    base = 16 if digits[:2] in ("0x", "0X") else 8 if digits.startswith("0") else 10
+    return int(match[1] + digits, base)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from gdrkit.agent.streams import visible
+from gdrkit.catalogue import CODES, rule_of
 from gdrkit.evidence.quoting import quoted
 from gdrkit.fleet.document import WELL, Change, FleetReport, Group, NodeRow, Standing, TraitValue
 from gdrkit.fleet.hostlist import fold, natural
@@ -15,7 +16,6 @@ from gdrkit.formats.plural import plural
 from gdrkit.html import page
 from gdrkit.html.page import Glyph, copyable, file, glyph, rich, safe, section, table
 from gdrkit.report.pages import code_page
-from gdrkit.rules import BY_CODE
 from gdrkit.rules.rule import Layer
 
 STANDING_GLYPHS: dict[Standing, Glyph] = {
@@ -131,7 +131,7 @@ def _group(group: Group, like: Group) -> str:
     """A group; `like` is the first one with the same advice."""
     rails = f"rail {', '.join(map(str, group.rails))}: " if group.rails else ""
     causes = "; ".join(group.causes) or group.summary
-    known = [code for code in group.causes if code in BY_CODE]
+    known = [code for code in group.causes if code in CODES]
     title = f"<p>{rich(code_page(known[0])[0])}</p>" if known else ""
     same = f'The same as for <a href="#group-{like.number}">group {_sign(like)}</a>.'
     advice = same if like is not group else rich(group.advice)
@@ -254,7 +254,7 @@ class _StringTable:
 def _layer(row: NodeRow) -> int:
     """The number of the layer that a node's first cause is in; -1 for none."""
     codes = (cause.partition(":")[0] for cause in row.causes)
-    return next((LAYERS.index(BY_CODE[c].layer) for c in codes if c in BY_CODE), -1)
+    return next((LAYERS.index(rule_of(c).layer) for c in codes if c in CODES), -1)
 
 
 def _data(report: FleetReport, racks: Mapping[str, str]) -> dict[str, object]:

@@ -10,7 +10,7 @@ from gdrkit.html.node_sections import STATE_GLYPHS
 from gdrkit.html.page import Glyph, command, file, glyph, rich, safe, section, table
 from gdrkit.jobs.document import NcclDocument
 from gdrkit.jobs.job import LegDirection, LegRoute, Rank
-from gdrkit.messages.nccl_records import Carrier
+from gdrkit.programs.nccl.log_records import Carrier
 from gdrkit.report.answers import advice, reason, works
 from gdrkit.report.document import Report
 from gdrkit.report.pages import code_page

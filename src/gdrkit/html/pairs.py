@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from gdrkit.consumers.consumer import DIRECT
 from gdrkit.fabric.ceilings.chain import Chain
 from gdrkit.fabric.ceilings.document import EstimateDocument
 from gdrkit.fabric.topo_document import TopoDocument
@@ -15,6 +14,7 @@ from gdrkit.fabric.topology.graph import Net, TopologyGpu
 from gdrkit.report.document import JudgementSection, PairSection, Report
 from gdrkit.report.pages import code_page
 from gdrkit.report.path_words import PATH_NAMES
+from gdrkit.rules.capabilities import DIRECT
 from gdrkit.verdict.path_state import BEST_FIRST, GOOD, State
 
 Kind = Literal["direct", "detour", "shared", "staged", "dead", "unknown"]

@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
-from gdrkit.consumers.nccl_releases import is_newer
 from gdrkit.jobs.errors import BLOCKING, errors
 from gdrkit.jobs.findings import findings
 from gdrkit.jobs.gather import GatheredRanks
@@ -27,8 +26,9 @@ from gdrkit.jobs.misleading import misleading
 from gdrkit.jobs.rails import crossing
 from gdrkit.jobs.reasons import ReasonFinder
 from gdrkit.jobs.without_channel import is_local, network_without_channel
-from gdrkit.messages import nccl_records
-from gdrkit.messages.nccl_records import INDIRECT, OVER_NETWORK, Carrier
+from gdrkit.programs.nccl import log_records as nccl_records
+from gdrkit.programs.nccl.log_records import INDIRECT, OVER_NETWORK, Carrier
+from gdrkit.programs.nccl.releases import is_newer
 
 BETWEEN_HOSTS = (*OVER_NETWORK, Carrier.NVLINK)
 

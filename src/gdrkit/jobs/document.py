@@ -8,6 +8,7 @@ from typing import Annotated
 
 from msgspec import UNSET, Meta, Struct
 
+from gdrkit.catalogue import Code
 from gdrkit.formats import json_text
 from gdrkit.formats.plural import plural
 from gdrkit.jobs.job import (
@@ -27,9 +28,8 @@ from gdrkit.jobs.job import (
     Rank,
     State,
 )
-from gdrkit.messages.nccl_records import INDIRECT, Carrier
+from gdrkit.programs.nccl.log_records import INDIRECT, Carrier
 from gdrkit.report.summary import WIDTH, clip
-from gdrkit.rules import Code
 
 
 class JobVerdict(Struct, frozen=True, kw_only=True):

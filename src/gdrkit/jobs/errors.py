@@ -8,10 +8,16 @@ from collections.abc import Iterator
 from gdrkit.jobs.gather import GatheredRanks, JobProcess
 from gdrkit.jobs.job import JobError
 from gdrkit.jobs.line_counts import TallyEntry
-from gdrkit.messages.nccl_networks import FAILED_STEPS, NO_CHANNEL, NO_FABRIC_MEMORY, NO_IMEX, NO_MNNVL
-from gdrkit.messages.nccl_records import Clique, Fabric, Failure, Variable
-from gdrkit.messages.verbs import FailureMeaning, failing
-from gdrkit.rules.mnnvl import CUMEM, ENABLE, mnnvl_cumem_off, mnnvl_disabled_by_env
+from gdrkit.messages.verbs_failures import FailureMeaning, failing
+from gdrkit.programs.mnnvl.rules import CUMEM, ENABLE, mnnvl_cumem_off, mnnvl_disabled_by_env
+from gdrkit.programs.nccl.log_records import Clique, Fabric, Failure, Variable
+from gdrkit.programs.nccl.network_messages import (
+    FAILED_STEPS,
+    NO_CHANNEL,
+    NO_FABRIC_MEMORY,
+    NO_IMEX,
+    NO_MNNVL,
+)
 
 BLOCKING = ("ibv_reg_mr", "ibv_reg_dmabuf_mr")
 """Calls without which there is no direct path."""
@@ -49,7 +55,7 @@ _Kind = tuple[str, int | None, int | None, FailureMeaning]
 def _meaning(failure: Failure) -> FailureMeaning:
     if failure.number is None:
         return FAILED_STEPS.get(failure.call, FailureMeaning(""))
-    return failing(failure)
+    return failing(failure.call, failure.number, routable=failure.routable)
 
 
 # -- NVLink between hosts --------------------------------------------------------------------------------

@@ -7,16 +7,16 @@ from collections.abc import Iterator
 
 from msgspec import UNSET
 
-from gdrkit.consumers.nccl_levels import gdr_level
-from gdrkit.consumers.nccl_releases import release
-from gdrkit.facts.environment import integer
-from gdrkit.facts.nccl_log import COMPARED
+from gdrkit.catalogue import Code, rule_of
+from gdrkit.formats.whole_number import integer
 from gdrkit.jobs.errors import BLOCKING
 from gdrkit.jobs.gather import GatheredRanks, JobProcess
 from gdrkit.jobs.job import JobError, JobFinding, JobPart, LegReason, LogPosition, Rank, Status
 from gdrkit.jobs.without_channel import is_local
-from gdrkit.messages import nccl_records
-from gdrkit.rules import BY_CODE, Code
+from gdrkit.programs.nccl import log_records as nccl_records
+from gdrkit.programs.nccl.log import COMPARED
+from gdrkit.programs.nccl.releases import release
+from gdrkit.programs.nccl.settings import gdr_level
 
 LEVEL = "NCCL_NET_GDR_LEVEL"
 QUOTED = 4
@@ -42,7 +42,7 @@ def _found(
     lines: tuple[LogPosition, ...],
 ) -> JobFinding:  # fmt: skip
     """A finding, with layer, cost and references of its rule."""
-    rule = BY_CODE[code]
+    rule = rule_of(code)
     return JobFinding(
         code=code, layer=rule.layer, status=status, subject=subject, seen=seen, expected=expected,
         cost=rule.cost, ranks=ranks, lines=lines, references=rule.references,

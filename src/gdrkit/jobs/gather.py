@@ -11,8 +11,8 @@ from msgspec.structs import replace
 
 from gdrkit.jobs.job import LegDirection, LegRoute, LogPosition, Rank
 from gdrkit.jobs.line_counts import LogUnit, Tally, TallyEntry
-from gdrkit.messages import nccl_records
-from gdrkit.messages.nccl_channels import via
+from gdrkit.programs.nccl import log_records as nccl_records
+from gdrkit.programs.nccl.log_records import via
 
 R = TypeVar("R")
 Where = Callable[[int], LogPosition]

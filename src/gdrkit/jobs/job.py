@@ -7,8 +7,8 @@ from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from gdrkit.messages.nccl_records import Carrier
-from gdrkit.rules import Code
+from gdrkit.catalogue import Code
+from gdrkit.programs.nccl.log_records import Carrier
 from gdrkit.rules.rule import Layer
 
 State = Literal["active", "blocked", "unknown"]

@@ -7,7 +7,7 @@ from collections import defaultdict
 from gdrkit.jobs.gather import GatheredRanks
 from gdrkit.jobs.job import JobPart, Rank
 from gdrkit.jobs.line_counts import LogUnit
-from gdrkit.messages import nccl_records
+from gdrkit.programs.nccl import log_records as nccl_records
 
 
 def parts(gathered: GatheredRanks, ranks: list[Rank]) -> list[JobPart]:

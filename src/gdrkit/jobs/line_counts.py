@@ -14,9 +14,9 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from gdrkit.facts.nccl_lines import frame, given, record
 from gdrkit.formats.errors import FormatError
-from gdrkit.messages.nccl_records import Communicator, Failure, Frame, Leg, NcclRecord, Version
+from gdrkit.programs.nccl.log_lines import frame, given, record
+from gdrkit.programs.nccl.log_records import Communicator, Failure, Frame, Leg, NcclRecord, Version
 
 MARK, WARNS, VIA = b" NCCL INFO ", b" NCCL WARN ", b" via "
 MOST_CHANNELS = 64

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from gdrkit.jobs.gather import GatheredRanks
 from gdrkit.jobs.job import LegCounts, MisleadingLine
 from gdrkit.jobs.line_counts import TallyEntry
-from gdrkit.messages import nccl_records
+from gdrkit.programs.nccl import log_records as nccl_records
 
 Test = Callable[[nccl_records.NcclRecord, LegCounts], str]
 

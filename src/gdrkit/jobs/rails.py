@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from gdrkit.jobs.gather import GatheredRanks
 from gdrkit.jobs.job import JobPart, LegDirection, LegRoute, RailCrossing, Rank
 from gdrkit.jobs.line_counts import FirstSeen, LogUnit
-from gdrkit.messages.nccl_records import Carrier
+from gdrkit.programs.nccl.log_records import Carrier
 
 ON_RAILS = (Carrier.DIRECT, Carrier.BOUNCED)
 

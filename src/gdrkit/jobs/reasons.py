@@ -9,12 +9,12 @@ from collections.abc import Iterator
 
 from msgspec import UNSET, UnsetType
 
-from gdrkit.consumers.nccl_levels import gdr_level, types_of_lines
-from gdrkit.consumers.nccl_releases import release
-from gdrkit.facts.environment import integer
+from gdrkit.formats.whole_number import integer
 from gdrkit.jobs.gather import GatheredRanks, JobProcess
 from gdrkit.jobs.job import LegDirection, LegReason, LegRoute, LogPosition, Rank
-from gdrkit.messages import nccl_records
+from gdrkit.programs.nccl import log_records as nccl_records
+from gdrkit.programs.nccl.releases import release
+from gdrkit.programs.nccl.settings import gdr_level, types_of_lines
 
 LOCAL_ID = (1 << 56) - 1
 """The bits of an id that number a device within its host; those above are the host: src/graph/topo.h,

@@ -10,8 +10,8 @@ from msgspec import UNSET, structs
 from gdrkit.jobs.gather import GatheredRanks, JobProcess
 from gdrkit.jobs.job import JobPart, LegDirection, LegReason, LegRoute, LogPosition, Rank
 from gdrkit.jobs.reasons import ReasonFinder, not_zero
-from gdrkit.messages import nccl_records
-from gdrkit.messages.nccl_records import Carrier
+from gdrkit.programs.nccl import log_records as nccl_records
+from gdrkit.programs.nccl.log_records import Carrier
 
 NOWHERE = LogPosition("", 0)
 

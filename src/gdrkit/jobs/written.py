@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from gdrkit.facts.nccl_lines import frame, is_framed, record
 from gdrkit.formats.sentences import has_words_of_others, is_sentence
+from gdrkit.programs.nccl.log_lines import frame, is_framed, record
 
 MOSTLY = 0.5
 """The share of a log's lines that NCCL prints: between them are empty lines and those of the program."""

@@ -27,7 +27,7 @@ from gdrkit.facts.module_init import InitOutcome, init, is_legacy, refused_argum
 from gdrkit.facts.module_packing import unpack_fault
 from gdrkit.facts.module_state import (
     Corruption,
-    Mismatch,
+    KernelMismatch,
     file_flaw,
     kernel_match,
     kernel_name,
@@ -238,7 +238,7 @@ class Kernel:
         if found is None:
             return None
         module = self._name(name)
-        if found.misfit is Mismatch.NO_LAYOUT or (
+        if found.misfit is KernelMismatch.NO_LAYOUT or (
             found.unversioned and not self._was_logged(kernel.UNVERSIONED)
         ):
             self.log.append(kernel.UNVERSIONED.say(module=module, symbol="module_layout"))
@@ -246,11 +246,11 @@ class Kernel:
             self.taints.force(module, what)
         if not failed:
             return None
-        if found.misfit is Mismatch.STRUCT_SIZE:
+        if found.misfit is KernelMismatch.STRUCT_SIZE:
             self.log.append(kernel.STRUCT_SIZE.say(module=module))
-        if found.misfit is Mismatch.LAYOUT:
+        if found.misfit is KernelMismatch.LAYOUT:
             self.log.append(kernel.LAYOUT.say(module=module))
-        if found.misfit is Mismatch.VERMAGIC:
+        if found.misfit is KernelMismatch.VERMAGIC:
             self.log.append(kernel.VERMAGIC.say(module=module, found=found.found, wanted=found.wanted))
         return LoadRefusal(ENOEXEC, "module-wrong-kernel")
 

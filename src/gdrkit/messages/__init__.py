@@ -1,1 +1,2 @@
-"""Messages of other programs: the loader predicts them; doctor, explain and jobs recognise them."""
+"""Messages of the kernel, of modprobe and of the system: the loader predicts them; doctor, explain and jobs
+recognise them."""

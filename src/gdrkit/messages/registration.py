@@ -10,7 +10,7 @@ import functools
 import re
 
 from gdrkit.messages.errors import EFAULT, EINVAL, ENOMEM, UNSUPPORTED, strerror
-from gdrkit.messages.verbs import NO_DMABUF, causes_of
+from gdrkit.messages.verbs_failures import NO_DMABUF, causes_of
 
 ENOTSUPP = 524
 """What drivers return for a mapping they do not support; it has no text. Linux include/linux/errno.h."""

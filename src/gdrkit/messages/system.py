@@ -6,7 +6,7 @@ import functools
 
 from gdrkit.messages.errors import EFAULT
 from gdrkit.messages.message import MessageTemplate
-from gdrkit.messages.verbs import causes_of
+from gdrkit.messages.verbs_failures import causes_of
 
 _kernel = functools.partial(MessageTemplate, "kernel", open_end=True, decides=False)
 _linker = functools.partial(MessageTemplate, "ld.so", open_end=True, source="GNU C Library elf/dl-lookup.c")

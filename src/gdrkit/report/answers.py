@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from gdrkit.consumers.consumer import INITIATED
-from gdrkit.consumers.names import NAMES
+from gdrkit.catalogue import rule_of
 from gdrkit.evidence import MissingReason
+from gdrkit.programs.names import NAMES
 from gdrkit.report.document import GpuSection, Report
 from gdrkit.report.path_words import PATH_NAMES, gain
 from gdrkit.report.programs import shown_programs
 from gdrkit.report.terminal import Row
-from gdrkit.rules import BY_CODE
+from gdrkit.rules.capabilities import INITIATED
 from gdrkit.rules.expectation import expected_gpu_missing
 from gdrkit.verdict.findings import Finding
 from gdrkit.verdict.path_state import GOOD, State
@@ -94,7 +94,7 @@ def first_cause(report: Report) -> Finding | None:
     None if nothing is wrong, evidence is missing, or the program has no direct path."""
     if report.verdict.state in GOOD:
         warnings = [f for f in report.findings if f.status == "warning"]
-        return min(warnings, key=lambda finding: bool(BY_CODE[finding.code].permanent), default=None)
+        return min(warnings, key=lambda finding: bool(rule_of(finding.code).permanent), default=None)
     found = [f for f in report.findings if f.code == report.verdict.cause]
     return min(found, key=lambda finding: finding.status != "failed", default=None)
 

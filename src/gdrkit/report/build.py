@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from msgspec.structs import replace
 
-from gdrkit.consumers.consumer import DIRECT, Fallback, Path
-from gdrkit.consumers.table import consumer_of
+from gdrkit.catalogue import Code, consumer_of
 from gdrkit.facts.expectation import expectation
 from gdrkit.facts.kernel import hostname, release
 from gdrkit.facts.pci import gpus
@@ -36,7 +35,7 @@ from gdrkit.report.document import (
     VerdictSection,
 )
 from gdrkit.report.summary import summary
-from gdrkit.rules import Code
+from gdrkit.rules.capabilities import DIRECT, Fallback, Path
 from gdrkit.rules.expectation import COMPARISONS
 from gdrkit.rules.rule import Failed, Unknown
 from gdrkit.verdict import Assumption, Verdict

@@ -46,14 +46,14 @@ def search(words: str) -> list[CodeMatch]:
 
 def _of_messages(words: str) -> dict[str, str]:
     """The codes that messages with these words have, each with the first of them."""
-    from gdrkit.messages.catalogue import CATALOGUE
+    from gdrkit.catalogue import every_message
     from gdrkit.messages.errors import ERRORS
 
     wanted = " ".join(words.casefold().split())
     texts = [
         (text, error.causes) for error in ERRORS for text in (error.words, error.modprobe, error.insmod)
     ]
-    texts += [(row.sample or row.template, row.causes) for row in CATALOGUE]
+    texts += [(row.sample or row.template, row.causes) for row in every_message()]
     found: dict[str, str] = {}
     for text, causes in texts:
         if len(wanted) > 3 and wanted in text.casefold():

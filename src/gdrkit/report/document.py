@@ -15,12 +15,12 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from gdrkit.consumers.consumer import Direction, Fallback, Path
-from gdrkit.consumers.names import NAMES
+from gdrkit.catalogue import Code
 from gdrkit.evidence import Confidence
 from gdrkit.facts.probe import ProbeCall
+from gdrkit.programs.names import NAMES
 from gdrkit.repair.remedies.plan import StepOutcome
-from gdrkit.rules import Code
+from gdrkit.rules.capabilities import Direction, Fallback, Path
 from gdrkit.rules.remedy_names import RemedyName
 from gdrkit.rules.rule import Layer
 from gdrkit.verdict.findings import Finding

@@ -9,10 +9,10 @@ from collections.abc import Iterable
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gdrkit.consumers.names import NAMES
-from gdrkit.consumers.table import consumer_of
+from gdrkit.catalogue import consumer_of
 from gdrkit.facts.driver_files import has_driver_container
 from gdrkit.node import Node, if_missing
+from gdrkit.programs.names import NAMES
 from gdrkit.repair.platforms.action import (
     Action,
     AskPerson,
@@ -36,9 +36,9 @@ from gdrkit.report.document import InitiatedSection, Report
 from gdrkit.report.fix_document import ActionSection, FixReport, Goal, StepSection, WaySection
 from gdrkit.report.pages import sections
 from gdrkit.report.programs import about_shown, shown_programs
-from gdrkit.rules.engine import CheckResult
 from gdrkit.rules.rule import Failed
 from gdrkit.verdict import Verdict, judge_node
+from gdrkit.verdict.check_results import CheckResult
 from gdrkit.verdict.path_state import BEST_FIRST, GOOD, State
 
 # -- what a person can do about a blocker that no step of `gdr fix` cures: cables, switches, cards --

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from gdrkit.consumers.consumer import DIRECT
 from gdrkit.report.document import PairSection, Report
 from gdrkit.report.summary import WIDTH, clip
+from gdrkit.rules.capabilities import DIRECT
 from gdrkit.verdict.path_state import State
 
 

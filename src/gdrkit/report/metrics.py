@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator
 
 from msgspec import Struct
 
-from gdrkit.consumers.consumer import DIRECT
 from gdrkit.report.document import Report
 from gdrkit.report.metric import Metric, build_info, gauge, info, states
+from gdrkit.rules.capabilities import DIRECT
 from gdrkit.rules.rule import Status
 from gdrkit.verdict.path_state import BEST_FIRST, State
 

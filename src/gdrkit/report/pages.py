@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from gdrkit.catalogue import every_rule, rule_of
 from gdrkit.repair.remedies import BY_NAME
-from gdrkit.rules import BY_CODE, RULES
 from gdrkit.rules.rule import Rule
 
 HEADINGS = ("What it means", "How to tell", "What to do", "Why", "Source")
@@ -22,16 +22,16 @@ class CodeTitle(Struct, frozen=True):
 
 def titles() -> tuple[CodeTitle, ...]:
     """Every code, sorted by layer, with the first sentence of its page."""
-    rules = sorted(RULES, key=lambda rule: rule.layer)
+    rules = sorted(every_rule(), key=lambda rule: rule.layer)
     return tuple(CodeTitle(rule.code, rule.layer, sections(rule)[0]) for rule in rules)
 
 
 def page(code: str) -> str:
-    """The page of a code as Markdown. Raises StopIteration for an unknown code.
+    """The page of a code as Markdown. Raises KeyError for an unknown code.
 
     Every page has all of HEADINGS, in that order.
     """
-    rule = next(rule for rule in RULES if rule.code == code)
+    rule = rule_of(code)
     title, parts = sections(rule)
     remedies = [BY_NAME[name] for name in rule.remedies]
     more = {
@@ -51,7 +51,7 @@ def page(code: str) -> str:
 
 def code_page(code: str) -> tuple[str, str]:
     """The first sentence of a code's page, and its section "What to do"."""
-    title, parts = sections(BY_CODE[code])
+    title, parts = sections(rule_of(code))
     return title, parts["What to do"]
 
 

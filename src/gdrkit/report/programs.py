@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from msgspec.structs import replace
 
-from gdrkit.consumers.names import ALWAYS
+from gdrkit.programs.names import ALWAYS
 from gdrkit.report.document import ConsumerSection, InitiatedSection, Report
 from gdrkit.report.path_words import PATH_NAMES, gain
 from gdrkit.verdict.path_state import GOOD, State

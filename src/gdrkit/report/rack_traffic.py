@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from gdrkit.catalogue import CODES
 from gdrkit.report.pages import code_page
-from gdrkit.rules import BY_CODE
 
-OF_RACKS = tuple(code for code in BY_CODE if code.startswith("mnnvl-"))
+OF_RACKS = tuple(code for code in CODES if code.startswith("mnnvl-"))
 """The codes of what keeps the hosts of a rack off NVLink."""
 
 

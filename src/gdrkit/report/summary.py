@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from gdrkit.consumers.consumer import WITHOUT_NIC
 from gdrkit.report.path_words import gain
+from gdrkit.rules.capabilities import WITHOUT_NIC
 from gdrkit.rules.rule import Failed
 from gdrkit.verdict.node_state import ConsumerState
 from gdrkit.verdict.path_state import State

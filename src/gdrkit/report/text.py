@@ -7,13 +7,13 @@ from collections.abc import Iterable, Iterator
 
 from msgspec.structs import replace
 
-from gdrkit.consumers.consumer import Path
 from gdrkit.report.answers import answers, by_evidence, deciding, in_words
 from gdrkit.report.document import ChainStep, ExpectationSection, PlanSection, ProcessInUse, Report
 from gdrkit.report.glossary import GLOSSARY
 from gdrkit.report.programs import about_shown, program_lines, shown_programs
 from gdrkit.report.rack_traffic import rack_line
 from gdrkit.report.terminal import COMMAND, Row, render
+from gdrkit.rules.capabilities import Path
 from gdrkit.rules.rule import Layer
 from gdrkit.verdict.findings import Finding
 

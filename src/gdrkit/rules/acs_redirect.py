@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from gdrkit.consumers.consumer import REGISTRATION
 from gdrkit.evidence import EvidenceMissing, Missing, MissingReason
 from gdrkit.facts.pci_registers import acs, ats_enabled
 from gdrkit.facts.rdma import Pair, below_common_bridge, hardware_pairs, nic_address
 from gdrkit.node import Node, seek
+from gdrkit.rules.capabilities import REGISTRATION
 from gdrkit.rules.data_direct_missing import data_direct_functions
 from gdrkit.rules.deciding_command import DecidingCommand
 from gdrkit.rules.remedy_names import RemedyName

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from gdrkit.consumers.consumer import GPU_MEMORY
 from gdrkit.evidence import Confidence, EvidenceMissing
 from gdrkit.facts.commands import NVIDIA_SMI_MEMORY
 from gdrkit.facts.driver import driver_version
@@ -13,6 +12,7 @@ from gdrkit.facts.pci import PciGpu, gpus
 from gdrkit.facts.pci_registers import bar1_bytes
 from gdrkit.messages import driver
 from gdrkit.node import Node, if_absent, if_missing
+from gdrkit.rules.capabilities import GPU_MEMORY
 from gdrkit.rules.deciding_command import DMESG, NVIDIA_SMI, DecidingCommand
 from gdrkit.rules.remedy_names import RemedyName
 from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, Status, rule

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TypeAlias
 
-from gdrkit.consumers.consumer import Need
 from gdrkit.evidence import EvidenceMissing, Missing, MissingReason
 from gdrkit.evidence.quoting import quoted
 from gdrkit.facts import kernel_log
@@ -13,6 +12,7 @@ from gdrkit.facts.pci import ROOT, PciDevice, PciGpu, devices, gpus
 from gdrkit.facts.pci_registers import answers
 from gdrkit.facts.rdma import RdmaDevice, nic_address, nics
 from gdrkit.node import Node, each_known, if_missing
+from gdrkit.rules.capabilities import Need
 from gdrkit.rules.deciding_command import DecidingCommand
 from gdrkit.rules.no_rdma_device import is_rdma_nic
 from gdrkit.rules.remedy_names import RemedyName

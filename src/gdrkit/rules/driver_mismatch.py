@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from gdrkit.consumers.consumer import GPU_MEMORY
 from gdrkit.evidence import EvidenceAbsent, EvidenceMissing, MissingReason
 from gdrkit.facts.driver import disk_driver_version, driver_version
 from gdrkit.facts.libraries import libcuda_version, libibverbs
 from gdrkit.node import Node, if_absent, if_missing
+from gdrkit.rules.capabilities import GPU_MEMORY
 from gdrkit.rules.deciding_command import DRIVER_VERSION, DecidingCommand
 from gdrkit.rules.remedy_names import RemedyName
 from gdrkit.rules.rule import (

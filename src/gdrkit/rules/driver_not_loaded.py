@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from gdrkit.consumers.consumer import GPU_MEMORY
 from gdrkit.evidence import EvidenceMissing, MissingReason
 from gdrkit.facts.driver import DRIVER, driver_path
 from gdrkit.facts.kernel import release
@@ -11,18 +10,19 @@ from gdrkit.facts.modules import is_loaded
 from gdrkit.facts.pci import gpus
 from gdrkit.facts.running_files import is_loaded_for_sure
 from gdrkit.node import Node, if_missing
+from gdrkit.rules.capabilities import GPU_MEMORY
 from gdrkit.rules.deciding_command import DRIVER_VERSION, DecidingCommand
 from gdrkit.rules.gpu_passed_through import all_passed_through
 from gdrkit.rules.remedy_names import RemedyName
 from gdrkit.rules.rule import (
     FABRIC,
+    CauseTrait,
     Failed,
     Layer,
     NotApplicable,
     Outcome,
     Passed,
     SettledBy,
-    Trait,
     rule,
     the_node,
 )
@@ -33,7 +33,7 @@ from gdrkit.rules.rule import (
     Layer.DRIVER,
     per=the_node,
     takes=(*GPU_MEMORY, FABRIC),
-    traits=(Trait.NOT_LOADED,),
+    traits=(CauseTrait.NOT_LOADED,),
     reported_by=(DecidingCommand(DRIVER_VERSION, "`No such file or directory`"),),
     remedies=(RemedyName.BUILD_DRIVER_FOR_KERNEL, RemedyName.LOAD_DRIVER),
     settled_by=SettledBy.DRIVER,

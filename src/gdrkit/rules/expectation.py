@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gdrkit.consumers.consumer import REGISTRATION
 from gdrkit.evidence.quoting import quoted
 from gdrkit.facts.expectation import (
     ANY_MODEL,
@@ -29,6 +28,7 @@ from gdrkit.facts.supplied import not_collected
 from gdrkit.formats.expectation import fits
 from gdrkit.formats.plural import plural
 from gdrkit.node import Node, if_absent, if_missing
+from gdrkit.rules.capabilities import REGISTRATION
 from gdrkit.rules.rule import GPU, WIRE, Failed, Layer, NotApplicable, Outcome, Passed, Rule, Status, rule
 
 

@@ -12,7 +12,17 @@ from gdrkit.facts.peermem_container import ContainerEvent, ContainerEventKind, e
 from gdrkit.facts.running_files import is_loaded_for_sure
 from gdrkit.node import Node, first_of, if_missing
 from gdrkit.rules.deciding_command import DMESG, DecidingCommand
-from gdrkit.rules.rule import ADDRESS, Failed, Layer, NotApplicable, Outcome, Passed, Trait, rule, the_node
+from gdrkit.rules.rule import (
+    ADDRESS,
+    CauseTrait,
+    Failed,
+    Layer,
+    NotApplicable,
+    Outcome,
+    Passed,
+    rule,
+    the_node,
+)
 
 DISAGREES = r"disagrees about version of symbol (?:ib_(?:un)?register_peer_memory_client|nvidia_p2p_)"
 ABOUT_PEERMEM = r"nvidia[-_]peermem.*(?:disagrees|Unknown symbol|ERROR|error|invalid)|Loading of .*rejected"
@@ -54,7 +64,7 @@ def last_of_kind(logged: tuple[ContainerEvent, ...], kind: ContainerEventKind) -
     Layer.APPLICATION,
     per=the_node,
     takes=(ADDRESS,),
-    traits=(Trait.OF_LOADING,),
+    traits=(CauseTrait.OF_LOADING,),
     reported_by=(
         DecidingCommand(DMESG, "no line about nvidia_peermem, while its container logs `Invalid argument`"),
         DecidingCommand(PODS, "`Invalid argument`"),
@@ -134,7 +144,7 @@ def _why(node: Node) -> str:
     Layer.APPLICATION,
     per=the_node,
     takes=(ADDRESS,),
-    traits=(Trait.OF_LOADING,),
+    traits=(CauseTrait.OF_LOADING,),
     reported_by=(DecidingCommand(DMESG, "`nvidia_peermem: disagrees about version of symbol`"),),
     cost="The container restarts until the driver is rebuilt against this OFED.",
     references=("https://github.com/NVIDIA/gpu-operator/issues/2868", REFERENCE),
@@ -190,7 +200,7 @@ def _mismatched(node: Node) -> tuple[str, ...]:
     Layer.APPLICATION,
     per=the_node,
     takes=(ADDRESS,),
-    traits=(Trait.OF_LOADING,),
+    traits=(CauseTrait.OF_LOADING,),
     reported_by=(DecidingCommand(PODS, "`Module nvidia-peermem not found in directory`"),),
     cost="The container restarts forever: it cannot find the module.",
     references=("https://github.com/NVIDIA/gpu-operator/issues/2619", REFERENCE),
@@ -229,7 +239,7 @@ def operator_module_missing(node: Node, _: str) -> Outcome:
     Layer.APPLICATION,
     per=the_node,
     takes=(ADDRESS,),
-    traits=(Trait.OF_LOADING,),
+    traits=(CauseTrait.OF_LOADING,),
     reported_by=(
         DecidingCommand(PODS, "`waiting for mellanox ofed ...` as the last line"),
         DecidingCommand("kubectl get nicclusterpolicy -A", "none, with driver.rdma.useHostMofed false"),

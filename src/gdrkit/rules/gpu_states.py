@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from gdrkit.consumers.consumer import GPU_MEMORY
 from gdrkit.facts.gpu import confidential_compute, mig_enabled, vgpu_guest
 from gdrkit.facts.pci import PciGpu, gpus
 from gdrkit.node import Node
+from gdrkit.rules.capabilities import GPU_MEMORY
 from gdrkit.rules.deciding_command import NVIDIA_SMI, DecidingCommand
 from gdrkit.rules.gpu_support import only_cuda_knows, refused
 from gdrkit.rules.rule import Layer, Outcome, Passed, rule

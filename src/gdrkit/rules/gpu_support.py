@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from gdrkit.consumers.consumer import DIRECT
 from gdrkit.evidence import EvidenceMissing, Missing
 from gdrkit.facts.gpu import GpuSupport, gpu_support
 from gdrkit.facts.pci import PciGpu
 from gdrkit.node import Node
+from gdrkit.rules.capabilities import DIRECT
 from gdrkit.rules.rule import ADDRESS, DMABUF, P2PDMA, PINNING, Failed, Passed
 
 _NEEDED = {"dmabuf": (DMABUF,), "peermem": (ADDRESS, PINNING, P2PDMA)}

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from gdrkit.consumers.consumer import DIRECT, GPU_MEMORY
 from gdrkit.evidence import EvidenceMissing
 from gdrkit.facts.gpu import gpu_support
 from gdrkit.facts.pci import PciGpu, gpus
 from gdrkit.node import Node
+from gdrkit.rules.capabilities import DIRECT, GPU_MEMORY
 from gdrkit.rules.deciding_command import CUDA_PROBE, DecidingCommand
 from gdrkit.rules.gpu_support import missing_for_certainty, refused
 from gdrkit.rules.rule import Layer, NotApplicable, Outcome, Passed, rule

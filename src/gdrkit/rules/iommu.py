@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from gdrkit.consumers.consumer import REGISTRATION
 from gdrkit.evidence import EvidenceAbsent
 from gdrkit.facts.driver_log import last_line_if_any
 from gdrkit.facts.gpu import is_coherent
@@ -10,6 +9,7 @@ from gdrkit.facts.pci import gpu_at, gpus, iommu_group, iommu_type
 from gdrkit.facts.rdma import Pair, RdmaDevice, hardware_pairs, nic_address, nics
 from gdrkit.messages import driver
 from gdrkit.node import Node, if_absent, if_missing
+from gdrkit.rules.capabilities import REGISTRATION
 from gdrkit.rules.data_direct_missing import data_direct_functions
 from gdrkit.rules.deciding_command import DecidingCommand
 from gdrkit.rules.gpu_passed_through import is_passed_through

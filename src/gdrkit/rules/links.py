@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gdrkit.consumers.consumer import REGISTRATION
 from gdrkit.evidence import EvidenceAbsent
 from gdrkit.facts.pci import PciGpu, gpus
 from gdrkit.facts.pci_path import Segment, links_to_root
 from gdrkit.facts.rdma import RdmaDevice, nic_address, nics, ports
 from gdrkit.facts.virtual import virtual_machine
 from gdrkit.node import Node, if_missing
+from gdrkit.rules.capabilities import REGISTRATION
 from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, rule
 
 _LINKED = ("ACTIVE", "ARMED", "INIT")

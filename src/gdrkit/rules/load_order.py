@@ -51,8 +51,8 @@ OF_ANY_MODULE: tuple[Rule, ...] = in_load_order((
     module_wrong_kernel,
     modules_are_disabled,
 ))  # fmt: skip
-"""The rules that can be checked for any module by itself. A separate list, because one of `RULES`, the one
-about a module's dependencies, checks them for other modules."""
+"""The rules that can be checked for any module by itself. A separate list, because
+the rule about a module's dependencies checks them for other modules."""
 
 
 def checks_at(stage: Stage) -> tuple[Rule, ...]:

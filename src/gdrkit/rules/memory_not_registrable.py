@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from gdrkit.agent.native.cuda_abi import POINTER_RDMA_CAPABLE
-from gdrkit.consumers.consumer import GPU_MEMORY
 from gdrkit.facts.pci import PciGpu, gpus
 from gdrkit.facts.probe import ProbeCall, cuda_calls, memory_calls
 from gdrkit.facts.third_party import CLASS, REFUSALS, third_party
 from gdrkit.node import Node, each_known, if_missing
+from gdrkit.rules.capabilities import GPU_MEMORY
 from gdrkit.rules.deciding_command import CUDA_PROBE, DecidingCommand
 from gdrkit.rules.rule import (
     ADDRESS,

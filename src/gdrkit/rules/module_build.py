@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gdrkit.facts.module_state import Corruption, Mismatch, file_flaw, kernel_match
+from gdrkit.facts.module_state import Corruption, KernelMismatch, file_flaw, kernel_match
 from gdrkit.facts.modules import module_path
 from gdrkit.node import Node, if_missing
 from gdrkit.rules.deciding_command import DMESG, MODINFO, DecidingCommand
@@ -25,12 +25,12 @@ _FLAWS = {
     Corruption.NO_SYMBOLS: "it has no symbol table",
 }
 _MISFITS = {
-    Mismatch.STRUCT_SIZE: "struct module of {found} bytes",
-    Mismatch.LAYOUT: "CRC {found} of module_layout",
-    Mismatch.NO_LAYOUT: "symbol versions, but none of module_layout",
-    Mismatch.NO_VERSIONS: "no symbol versions",
-    Mismatch.VERMAGIC: "vermagic {found}",
-    Mismatch.NO_VERMAGIC: "no vermagic",
+    KernelMismatch.STRUCT_SIZE: "struct module of {found} bytes",
+    KernelMismatch.LAYOUT: "CRC {found} of module_layout",
+    KernelMismatch.NO_LAYOUT: "symbol versions, but none of module_layout",
+    KernelMismatch.NO_VERSIONS: "no symbol versions",
+    KernelMismatch.VERMAGIC: "vermagic {found}",
+    KernelMismatch.NO_VERMAGIC: "no vermagic",
 }
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from gdrkit.consumers.consumer import GPU_MEMORY, Need
 from gdrkit.facts.driver import DRIVER
 from gdrkit.facts.driver_files import driver_path, peermem_path
 from gdrkit.facts.modules import PEERMEM, is_loaded, module_path, name_of
 from gdrkit.facts.pci import gpus
 from gdrkit.node import Node, if_missing
+from gdrkit.rules.capabilities import GPU_MEMORY, Need
 from gdrkit.rules.gpu_passed_through import is_passed_through
 from gdrkit.rules.rule import ADDRESS, NotApplicable
 

@@ -14,7 +14,7 @@ from gdrkit.rules.deciding_command import LSMOD, DecidingCommand
 from gdrkit.rules.module_subjects import peermem
 from gdrkit.rules.p2p_page_table_version import FIRST_WITH_TABLE_2
 from gdrkit.rules.remedy_names import RemedyName
-from gdrkit.rules.rule import ADDRESS, Failed, Layer, NotApplicable, Outcome, Passed, Trait, rule
+from gdrkit.rules.rule import ADDRESS, CauseTrait, Failed, Layer, NotApplicable, Outcome, Passed, rule
 from gdrkit.rules.stage import LoadPosition, Stage
 
 
@@ -24,7 +24,7 @@ from gdrkit.rules.stage import LoadPosition, Stage
     per=peermem,
     takes=(ADDRESS,),
     loading=LoadPosition(Stage.LOADED, 1),
-    traits=(Trait.NOT_LOADED,),
+    traits=(CauseTrait.NOT_LOADED,),
     reported_by=(DecidingCommand(LSMOD, "nothing"),),
     remedies=(RemedyName.LOAD_PEERMEM,),
     cost="GPU memory cannot be registered with plain ibv_reg_mr (EFAULT); dma-buf is not affected.",

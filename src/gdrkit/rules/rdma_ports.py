@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from gdrkit.consumers.consumer import REGISTRATION
 from gdrkit.facts.rdma import RdmaDevice, RdmaPort, nics, ports, rdma_devices
 from gdrkit.node import Node, if_missing
+from gdrkit.rules.capabilities import REGISTRATION
 from gdrkit.rules.deciding_command import DEVINFO, DecidingCommand
 from gdrkit.rules.no_rdma_device import nic_expected
 from gdrkit.rules.rule import WIRE, Failed, Layer, Outcome, Passed, rule

@@ -13,10 +13,10 @@ from typing import Any, TypeVar
 
 from msgspec import Struct
 
-from gdrkit.consumers.consumer import Capability, Direction, Need
 from gdrkit.evidence import Missing
 from gdrkit.evidence.ranked import Ranked
 from gdrkit.node import Fact, Node
+from gdrkit.rules.capabilities import Capability, Direction, Need
 from gdrkit.rules.deciding_command import DecidingCommand
 from gdrkit.rules.remedy_names import RemedyName
 from gdrkit.rules.stage import LoadPosition
@@ -51,7 +51,7 @@ class Status(enum.StrEnum):
     UNKNOWN = "unknown"
 
 
-class Trait(enum.StrEnum):
+class CauseTrait(enum.StrEnum):
     """What a cause has in common with others, for programs that compare causes."""
 
     NOT_LOADED = "not-loaded"  # a module is not loaded: whatever keeps one from loading brings it about
@@ -117,7 +117,7 @@ class Rule(Struct, frozen=True, kw_only=True, eq=False):
     loading: LoadPosition | None = None  # where it stops the loading of a module
     module: str = ""  # the only module that the rule is about
     logged: bool = False  # whenever it stops a module, the kernel log has a line
-    traits: tuple[Trait, ...] = ()
+    traits: tuple[CauseTrait, ...] = ()
     at_registration: bool = False  # only seen when memory is registered, after a program chose its path
     whole_machine: bool = False  # about absence or a count: needs evidence of the whole machine
     reported_by: tuple[DecidingCommand, ...] = ()  # the most conclusive first
@@ -144,7 +144,7 @@ def rule(
     loading: LoadPosition | None = None,
     module: str = "",
     logged: bool = False,
-    traits: tuple[Trait, ...] = (),
+    traits: tuple[CauseTrait, ...] = (),
     at_registration: bool = False,
     whole_machine: bool = False,
     reported_by: tuple[DecidingCommand, ...] = (),
@@ -185,3 +185,7 @@ def rule(
 def the_node(node: Node) -> Iterable[str]:
     """The single subject of rules that have one outcome per node."""
     return ("node",)
+
+
+SHOWN_BY_MESSAGES = NotApplicable("only a message of a program shows it")
+"""No file of a node decides such a code, so the node is not judged by it. A line in a text is evidence."""

@@ -11,7 +11,17 @@ from gdrkit.facts.running_files import is_loaded_for_sure
 from gdrkit.formats.module_name import canonical
 from gdrkit.formats.yaml_values import Scalar, YamlMapping, YamlSequence, text_at
 from gdrkit.node import Node, if_missing
-from gdrkit.rules.rule import ADDRESS, Failed, Layer, NotApplicable, Outcome, Passed, Trait, rule, the_node
+from gdrkit.rules.rule import (
+    ADDRESS,
+    CauseTrait,
+    Failed,
+    Layer,
+    NotApplicable,
+    Outcome,
+    Passed,
+    rule,
+    the_node,
+)
 
 
 @rule(
@@ -19,7 +29,7 @@ from gdrkit.rules.rule import ADDRESS, Failed, Layer, NotApplicable, Outcome, Pa
     Layer.APPLICATION,
     per=the_node,
     takes=(ADDRESS,),
-    traits=(Trait.OF_LOADING,),
+    traits=(CauseTrait.OF_LOADING,),
     cost="The machine reports a failed module at each boot; the peermem path is not available.",
     references=("https://github.com/siderolabs/talos/issues/12021",),
 )

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from gdrkit.node import Node
 from gdrkit.rules.deciding_command import DecidingCommand
-from gdrkit.rules.rule import Layer, Outcome, rule, the_node
-from gdrkit.rules.shown_by_messages import SHOWN_BY_MESSAGES
+from gdrkit.rules.rule import SHOWN_BY_MESSAGES, Layer, Outcome, rule, the_node
 
 _GKE = "https://cloud.google.com/kubernetes-engine/docs/how-to/gpu-bandwidth-gpudirect-tcpx"
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from gdrkit.consumers.consumer import REGISTRATION
 from gdrkit.evidence import EvidenceAbsent
 from gdrkit.facts.driver import driver_parameters, driver_version
 from gdrkit.facts.driver_log import last_line_if_any
@@ -12,6 +11,7 @@ from gdrkit.facts.rdma import Pair, below_common_bridge, nic_address, pairs
 from gdrkit.facts.virtual import virtual_machine
 from gdrkit.formats.versions import numbers
 from gdrkit.node import Node, if_missing
+from gdrkit.rules.capabilities import REGISTRATION
 from gdrkit.rules.deciding_command import DMESG, DecidingCommand
 from gdrkit.rules.remedy_names import RemedyName
 from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, rule

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from gdrkit.consumers.consumer import GPU_MEMORY
 from gdrkit.facts.virtual import is_wsl
 from gdrkit.node import Node
+from gdrkit.rules.capabilities import GPU_MEMORY
 from gdrkit.rules.deciding_command import DecidingCommand
 from gdrkit.rules.rule import FABRIC, Failed, Layer, Outcome, Passed, rule, the_node
 

@@ -15,7 +15,7 @@ from gdrkit.transport.native.cuda import CudaError, CudaNotAvailable, cuda
 if TYPE_CHECKING:
     from gdrkit.facts.rdma import Pair
     from gdrkit.node import Node
-    from gdrkit.rules.engine import CheckResult
+    from gdrkit.verdict.check_results import CheckResult
     from gdrkit.verdict.path_state import PathState
 
 
@@ -68,21 +68,20 @@ def paths(gpu: int | str, device: str, *, probe: bool = False) -> tuple[PathOpti
 
 def judged(node: Node, gpu: str, device: str) -> tuple[PathOption, ...]:
     """As `paths`, for any node: `gpu` is a PCI address, or "" for a GPU that is not present."""
-    from gdrkit.consumers.consumer import Path
-    from gdrkit.consumers.table import CONSUMERS
-    from gdrkit.consumers.verbs import VERBS
-    from gdrkit.rules import RULES
-    from gdrkit.rules.engine import check_results
+    from gdrkit.catalogue import every_consumer, every_rule
+    from gdrkit.programs.verbs.consumer import VERBS
+    from gdrkit.rules.capabilities import Path
+    from gdrkit.verdict.check_results import check_results
     from gdrkit.verdict.matrix import concerns, path_states_at
 
     pair = _pair(node, gpu, device.partition(":")[0])
     answers = [
         result
-        for result in check_results(node, RULES)
+        for result in check_results(node, every_rule())
         if result.subject is None or concerns(result.subject, pair)
     ]
     # Verbs programs have no socket path, so it is judged for the first program that has one.
-    sockets = next(consumer.name for consumer in CONSUMERS if Path.SOCKET in consumer.paths)
+    sockets = next(consumer.name for consumer in every_consumer() if Path.SOCKET in consumer.paths)
     cells = [*((path.value, VERBS.name) for path in VERBS.paths), (Path.SOCKET.value, sockets)]
     table = path_states_at(node, answers, [pair], cells)[pair]
     return tuple(
@@ -129,8 +128,8 @@ def _choice(node: Node, answers: list[CheckResult], states: list[PathState]) -> 
 
 
 def _reason(node: Node, result: CheckResult) -> PathReason:
-    from gdrkit.rules.engine import trail_of
     from gdrkit.rules.rule import Failed, Passed, Unknown
+    from gdrkit.verdict.check_results import trail_of
 
     evidence = tuple(
         dict.fromkeys(

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gdrkit.consumers.names import NAMES
-from gdrkit.consumers.table import CONSUMERS, consumer_of
+from gdrkit.catalogue import consumer_of, every_consumer, every_rule
 from gdrkit.evidence import EvidenceMissing
 from gdrkit.facts.virtual import scope
 from gdrkit.node import Node
-from gdrkit.rules import RULES
-from gdrkit.rules.engine import CheckResult, check_results
-from gdrkit.rules.rule import Rule
+from gdrkit.programs.names import NAMES
+from gdrkit.verdict.check_results import CheckResult, check_results
 from gdrkit.verdict.findings import Finding, findings
 from gdrkit.verdict.matrix import Matrix, matrix
 from gdrkit.verdict.node_state import ConsumerState, consumer_state
@@ -32,7 +28,7 @@ class Verdict(Struct, frozen=True, kw_only=True):
 
     check_results: tuple[CheckResult, ...]
     matrix: Matrix
-    states: tuple[ConsumerState, ...]  # in the order of CONSUMERS
+    states: tuple[ConsumerState, ...]  # in the order of the programs
     findings: tuple[Finding, ...]
     assumes: tuple[Assumption, ...]
 
@@ -45,14 +41,14 @@ class Verdict(Struct, frozen=True, kw_only=True):
         return replace(self, states=tuple(chosen if s.consumer == consumer else s for s in self.states))
 
 
-def judge_node(node: Node, rules: Iterable[Rule] = RULES, asked: str = NAMES[0]) -> Verdict:
-    """The verdict of these rules: their results, the matrix, and the state for each consumer.
+def judge_node(node: Node, asked: str = NAMES[0]) -> Verdict:
+    """The verdict of every rule: their results, the matrix, and the state for each consumer.
 
     The status of a finding considers programs that any job may use, and the one that is asked about.
     """
-    results = check_results(node, rules)
+    results = check_results(node, every_rule())
     table = matrix(node, results)
-    states = tuple(consumer_state(node, table, consumer.name) for consumer in CONSUMERS)
+    states = tuple(consumer_state(node, table, consumer.name) for consumer in every_consumer())
     shown = [state for state in states if state.consumer == asked or consumer_of(state.consumer).common]
     return Verdict(
         check_results=results,
@@ -66,7 +62,7 @@ def judge_node(node: Node, rules: Iterable[Rule] = RULES, asked: str = NAMES[0])
 def assumptions(node: Node) -> tuple[Assumption, ...]:
     """Assumed versions of software that was not seen, and where the evidence was read."""
     assumed = []
-    for consumer in CONSUMERS:
+    for consumer in every_consumer():
         try:
             if consumer.version is not None:
                 consumer.version(node)

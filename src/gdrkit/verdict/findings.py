@@ -8,17 +8,17 @@ from collections.abc import Iterable, Iterator
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gdrkit.consumers.consumer import INITIATED, OF_ITS_OWN
-from gdrkit.consumers.names import NAMES
-from gdrkit.consumers.table import programs_of
+from gdrkit.catalogue import Code
 from gdrkit.evidence import Confidence, MissingReason, Source
 from gdrkit.facts.pci import PciGpu
 from gdrkit.facts.rdma import Pair
 from gdrkit.node import Node
-from gdrkit.rules import Code
-from gdrkit.rules.engine import CheckResult, confidence_of, trail_of
+from gdrkit.programs.names import NAMES
+from gdrkit.rules.capabilities import INITIATED, OF_ITS_OWN
 from gdrkit.rules.remedy_names import RemedyName
 from gdrkit.rules.rule import Failed, Layer, Status, Unknown
+from gdrkit.verdict.cells import programs_of
+from gdrkit.verdict.check_results import CheckResult, confidence_of, trail_of
 from gdrkit.verdict.matrix import Matrix, concerns
 from gdrkit.verdict.node_state import ConsumerState
 from gdrkit.verdict.path_state import PathState, State, would_block

@@ -7,7 +7,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from gdrkit.consumers.consumer import INITIATED, Path
+from gdrkit.rules.capabilities import INITIATED, Path
 from gdrkit.verdict.path_state import GOOD, PathState, State
 
 InitiatedBy = Literal["gpu", "cpu", "none", "unknown"]

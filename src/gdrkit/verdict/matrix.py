@@ -6,19 +6,17 @@ from collections.abc import Iterable
 
 from msgspec.structs import replace
 
-from gdrkit.consumers.consumer import WITHOUT_NIC
-from gdrkit.consumers.table import CELLS, cells_of
 from gdrkit.facts.expectation import absent_gpus
 from gdrkit.facts.pci import PciGpu, gpus
 from gdrkit.facts.rdma import Pair, RdmaDevice, RdmaPort, pairs
 from gdrkit.node import Node, if_missing
-from gdrkit.rules.engine import CheckResult, check_results, confidence_of
+from gdrkit.rules.capabilities import WITHOUT_NIC
 from gdrkit.rules.gpu_passed_through import all_passed_through
 from gdrkit.rules.rule import Passed, Rule
+from gdrkit.verdict.cells import cells_of, every_cell
+from gdrkit.verdict.check_results import CheckResult, check_results, confidence_of
 from gdrkit.verdict.path_state import PathState, judge_path
 from gdrkit.verdict.usage import seen_in_use
-
-COMBINATIONS = tuple((path.value, consumer.name) for path, consumer in CELLS)
 
 Cell = tuple[str, str]  # path, consumer
 Matrix = dict[Pair | None, tuple[PathState, ...]]
@@ -30,18 +28,23 @@ def matrix(node: Node, results: Iterable[CheckResult]) -> Matrix:
     results = tuple(results)
     some_pairs = pairs_to_judge(node)
     if some_pairs:
-        return path_states_at(node, results, some_pairs)
+        return path_states_at(node, results, some_pairs, _cells())
     alone = tuple(Pair(gpu.address, "") for gpu in if_missing((), gpus, node))
-    without = [cell for cell in COMBINATIONS if alone and cell[0] in WITHOUT_NIC]
-    others = [cell for cell in COMBINATIONS if cell not in without]
+    without = [cell for cell in _cells() if alone and cell[0] in WITHOUT_NIC]
+    others = [cell for cell in _cells() if cell not in without]
     return path_states_at(node, results, (None,), others) | path_states_at(node, results, alone, without)
+
+
+def _cells() -> list[Cell]:
+    """All pairs of a path and a program that uses it, by name."""
+    return [(path.value, consumer.name) for path, consumer in every_cell()]
 
 
 def path_states_at(
     node: Node,
     results: Iterable[CheckResult],
     some_pairs: Iterable[Pair | None],
-    cells: Iterable[Cell] = COMBINATIONS,
+    cells: Iterable[Cell],
 ) -> Matrix:
     """The states of these pairs. Pairs that the same results decide share one computation."""
     results, cells = tuple(results), tuple(cells)
@@ -67,7 +70,7 @@ def path_states_of_pairs(
     pairs = tuple(pairs)
     wanted = {part for pair in pairs for part in _parts(pair)}
     results = check_results(node, rules, lambda subject: about(subject) in wanted)
-    return path_states_at(node, results, pairs, [cell for cell in COMBINATIONS if cell[1] == consumer])
+    return path_states_at(node, results, pairs, [cell for cell in _cells() if cell[1] == consumer])
 
 
 def _by_subject(

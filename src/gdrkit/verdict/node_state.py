@@ -5,17 +5,17 @@ from __future__ import annotations
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gdrkit.consumers.consumer import WITHOUT_NIC, Fallback
-from gdrkit.consumers.names import NAMES
-from gdrkit.consumers.table import consumer_of
+from gdrkit.catalogue import consumer_of
 from gdrkit.evidence import Missing, MissingReason
 from gdrkit.facts.gpu import is_integrated
 from gdrkit.facts.pci import gpus, root_bus
 from gdrkit.facts.pci_registers import answers
 from gdrkit.facts.rdma import DISTANCES, Pair, below_one_switch, distance, nic_address, ports
 from gdrkit.node import Node, fact, if_missing
-from gdrkit.rules.engine import CheckResult
+from gdrkit.programs.names import NAMES
+from gdrkit.rules.capabilities import WITHOUT_NIC, Fallback
 from gdrkit.rules.rule import Layer
+from gdrkit.verdict.check_results import CheckResult
 from gdrkit.verdict.initiated import Initiated, initiated
 from gdrkit.verdict.matrix import Matrix
 from gdrkit.verdict.path_state import BEST_FIRST, WORST_FIRST, PathState, State

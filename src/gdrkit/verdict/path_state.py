@@ -7,12 +7,12 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-from gdrkit.consumers.consumer import Direction
-from gdrkit.consumers.table import cells_of
 from gdrkit.evidence import Confidence, Missing
 from gdrkit.node import Node
-from gdrkit.rules.engine import CheckResult, confidence_of
+from gdrkit.rules.capabilities import Direction
 from gdrkit.rules.rule import WIRE, Failed, Layer, Passed, Unknown
+from gdrkit.verdict.cells import cells_of
+from gdrkit.verdict.check_results import CheckResult, confidence_of
 
 
 class State(enum.StrEnum):

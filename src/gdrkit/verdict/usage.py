@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from gdrkit.consumers.consumer import ConsumerPath, Path
 from gdrkit.evidence import Confidence
 from gdrkit.facts.rdma import Pair, nic_address
 from gdrkit.facts.usage import dmabuf_importers, peermem_regions
 from gdrkit.node import Node, if_missing
+from gdrkit.rules.capabilities import ConsumerPath, Path
 from gdrkit.verdict.path_state import PathState, State
 
 MAY_BE_ACTIVE = (State.READY, State.UNKNOWN)

@@ -13,7 +13,7 @@ import pytest
 from gdrkit.agent.collect import unpack as unpacking
 from gdrkit.agent.collect.module_files import small
 from gdrkit.agent.collect.unpack import DecompressionFailed, DecompressorMissing, compression, unpack
-from tests.programs import has_ended
+from tests.system_programs import has_ended
 from tests.work import within
 
 CONTENT = b"\x7fELF" + bytes(range(256)) * 40

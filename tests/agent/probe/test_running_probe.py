@@ -13,7 +13,7 @@ from gdrkit.agent.probe.program import program
 from gdrkit.agent.probe.running_probe import _add_tcp, _others
 from tests.agent.running.kernel import RECORDED
 from tests.agent.running.test_processes import IN_A_NAMESPACE, started
-from tests.programs import program as installed
+from tests.system_programs import program as installed
 
 SOURCES = {"processes", "rdma", "tcp", "ports", "buffers", "nvml", "node"}
 

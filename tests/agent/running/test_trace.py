@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from gdrkit.agent.probe.program import program
 from gdrkit.agent.running import system, trace
-from tests.programs import has_ended
+from tests.system_programs import has_ended
 
 PAGE = trace.mmap.PAGESIZE
 SIZE = 8 * PAGE

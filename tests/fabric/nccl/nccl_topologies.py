@@ -1,11 +1,11 @@
 """Small constructed topologies for NCCL's model."""
 
-from gdrkit.consumers.nccl_releases import release
 from gdrkit.fabric.nccl.graph import GPU, NET
 from gdrkit.fabric.nccl.paths import compute_paths
 from gdrkit.fabric.nccl.settings import settings
 from gdrkit.fabric.nccl.system import system_of
 from gdrkit.formats import nccl_xml
+from gdrkit.programs.nccl.releases import release
 
 GEN5 = 'link_speed="32.0 GT/s PCIe" link_width="16"'
 

@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gdrkit.consumers.nccl_releases import release
 from gdrkit.fabric.nccl.gdr_decision import decide
 from gdrkit.fabric.nccl.graph import GPU, NET
 from gdrkit.fabric.nccl.merge import fuse
@@ -16,6 +15,7 @@ from gdrkit.fabric.nccl.system import number, system_of
 from gdrkit.formats import nccl_xml
 from gdrkit.formats.errors import FormatError
 from gdrkit.formats.xml_text import XmlNode
+from gdrkit.programs.nccl.releases import release
 
 VALUES = {
     "busid": ["0000:10:00.0", "0000:11:00.0", "0000:12:00.0", "0000:18:00.0", "x", ""],

@@ -4,12 +4,12 @@ import json
 
 import pytest
 
-from gdrkit.consumers.nccl_releases import release
 from gdrkit.fabric.nccl.nic import GpuEvidence
 from gdrkit.fabric.nccl.settings import settings
 from gdrkit.fabric.nccl.view import gpu_evidence, nic_evidence, with_nic_side
 from gdrkit.fabric.topology.graph import Net, Topology, TopologySource
 from gdrkit.node import Node
+from gdrkit.programs.nccl.releases import release
 from tests.memory_host import MemoryHost
 
 MODULE = {"sys/module/nvidia_peermem/version": "595.45.04\n"}

@@ -2,7 +2,6 @@
 
 import pytest
 
-from gdrkit.consumers.nccl_releases import release
 from gdrkit.evidence.target import open_host
 from gdrkit.fabric.nccl.gdr_check import Condition, check
 from gdrkit.fabric.nccl.gdr_decision import GdrEvidence, decide
@@ -12,6 +11,7 @@ from gdrkit.fabric.nccl.view import view
 from gdrkit.fabric.topology.from_file import SavedTopology
 from gdrkit.fabric.topology.from_node import topology
 from gdrkit.node import Node
+from gdrkit.programs.nccl.releases import release
 from tests.evidence_nodes import build
 from tests.fabric.nccl.nccl_topologies import (
     FAR,

@@ -11,7 +11,7 @@ from lab.nccl.judge import judge
 from lab.nccl.on_gpus import PLAIN_JOBS, shape_of
 from lab.nccl.record import jobs_in
 
-from gdrkit.consumers.nccl_releases import FROM_SOURCE, ON_GPUS, ModelBasis, model_basis
+from gdrkit.programs.nccl.releases import FROM_SOURCE, ON_GPUS, ModelBasis, model_basis
 
 HERE = Path(__file__).parent
 

@@ -3,13 +3,13 @@
 import pytest
 from msgspec import structs
 
-from gdrkit.consumers.nccl_releases import release
 from gdrkit.fabric.nccl.merge import FusedNic, fuse
 from gdrkit.fabric.nccl.settings import settings
 from gdrkit.fabric.nccl.view import view
 from gdrkit.fabric.topology.from_file import read_topology
 from gdrkit.formats import nccl_xml
 from gdrkit.formats.errors import FormatError
+from gdrkit.programs.nccl.releases import release
 from tests.fabric.nccl.nccl_topologies import cpu, gpu, net, nic, switch, system_xml
 
 

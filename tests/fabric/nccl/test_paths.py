@@ -2,10 +2,10 @@
 
 import pytest
 
-from gdrkit.consumers.nccl_releases import NEWEST, OLDEST, release
 from gdrkit.fabric.nccl.graph import GPU, NcclSystem
 from gdrkit.fabric.nccl.search import local_nets
 from gdrkit.formats.errors import FormatError
+from gdrkit.programs.nccl.releases import NEWEST, OLDEST, release
 from tests.fabric.nccl.nccl_topologies import (
     FAR,
     NEAR,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from gdrkit.consumers.nccl_releases import release
 from gdrkit.fabric.nccl.settings import settings
+from gdrkit.programs.nccl.releases import release
 
 
 @pytest.mark.parametrize(

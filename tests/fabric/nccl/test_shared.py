@@ -3,13 +3,13 @@
 import pytest
 from lab.nccl.judge import Job, judge
 
-from gdrkit.consumers.nccl_releases import release
 from gdrkit.fabric.nccl.graph import GPU, NET
 from gdrkit.fabric.nccl.paths import compute_paths
 from gdrkit.fabric.nccl.settings import settings
 from gdrkit.fabric.nccl.system import system_of
 from gdrkit.formats import nccl_xml
 from gdrkit.formats.errors import FormatError
+from gdrkit.programs.nccl.releases import release
 from tests.shared_data import shared_files
 
 LOGS = shared_files("data/h200x2/forced_*.log.txt")

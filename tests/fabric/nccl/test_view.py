@@ -2,7 +2,6 @@
 
 import pytest
 
-from gdrkit.consumers.nccl_releases import NEWEST, OLDEST
 from gdrkit.evidence.target import open_host
 from gdrkit.fabric.nccl.view import view
 from gdrkit.fabric.topology import from_file, from_node
@@ -11,6 +10,7 @@ from gdrkit.fabric.topology.graph import NcclPath
 from gdrkit.formats import nccl_xml
 from gdrkit.formats.errors import FormatError
 from gdrkit.node import Node
+from gdrkit.programs.nccl.releases import NEWEST, OLDEST
 from tests.evidence_nodes import build
 from tests.fabric.topology.test_from_hwloc import EXPORTED
 from tests.fabric.topology.xml_files import DUMP, ONE_SWITCH

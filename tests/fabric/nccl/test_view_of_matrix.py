@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from gdrkit.consumers.nccl_releases import NEWEST, OLDEST
 from gdrkit.fabric.nccl.view import view
 from gdrkit.fabric.nccl.view_of_matrix import matrix_view
 from gdrkit.fabric.topology import from_file
+from gdrkit.programs.nccl.releases import NEWEST, OLDEST
 from tests.fabric.nccl.test_view import TWO_SOCKETS
 
 MATRIX = "\tGPU0\tGPU1\tNIC0\nGPU0\t X \tNV18\tPIX\nGPU1\tNV18\t X \tSYS\n\nNIC Legend:\n\n  NIC0: mlx5_0\n"

@@ -2,7 +2,6 @@
 
 import pytest
 
-from gdrkit.consumers.nccl_releases import NEWEST
 from gdrkit.evidence.target import open_host
 from gdrkit.fabric.nccl import writer as nccl_writer
 from gdrkit.fabric.nccl.view import view
@@ -11,6 +10,7 @@ from gdrkit.fabric.topology.from_file import SavedTopology
 from gdrkit.fabric.topology.nccl_defaults import completed
 from gdrkit.formats import nccl_xml
 from gdrkit.node import Node
+from gdrkit.programs.nccl.releases import NEWEST
 from tests.evidence_nodes import build
 from tests.fabric.topology.xml_files import DUMP, ONE_SWITCH
 

@@ -23,8 +23,8 @@ from gdrkit.repair.config.output import ConfigOutput, rendered
 from gdrkit.report.metrics import node_metrics
 from tests.cli.test_streams import GDR
 from tests.evidence_nodes import laid_down
-from tests.programs import program
 from tests.repair.config.published import published, strict
+from tests.system_programs import program
 
 NODES = {
     "blocked": "rail-down",

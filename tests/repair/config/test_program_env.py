@@ -7,8 +7,9 @@ import subprocess
 import pytest
 
 from gdrkit.facts.modules import PEERMEM, is_loaded
-from gdrkit.facts.wheels import LibraryCopy, mooncake_copies
+from gdrkit.facts.wheels import LibraryCopy
 from gdrkit.node import Node
+from gdrkit.programs.mooncake.consumer import mooncake_copies
 from gdrkit.repair.config import ConfigOutput, ConfigRefused, ConfigRequest, generate
 from gdrkit.repair.config.output import rendered
 from tests.repair.config.outputs import node

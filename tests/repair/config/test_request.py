@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from gdrkit.facts.libraries import nvshmem_copies
 from gdrkit.facts.modules import is_loaded
 from gdrkit.facts.wheels import LibraryCopy
+from gdrkit.programs.nvshmem.facts import nvshmem_copies
 from gdrkit.repair.config.request import ConfigRequest, choose, is_remedy_needed, state_of
 from gdrkit.rules.remedy_names import RemedyName
 from gdrkit.verdict.path_state import State

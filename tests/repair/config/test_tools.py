@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from gdrkit.facts.environment import parse_conf
+from gdrkit.programs.environment import parse_conf
 from gdrkit.repair.config.output import rendered
-from tests.programs import program
 from tests.repair.config.outputs import OUTPUTS, names_of
+from tests.system_programs import program
 
 SHELL = [
     *names_of("nccl-env", "shell"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gdrkit.facts.environment import parse_conf
+from gdrkit.programs.environment import parse_conf
 from gdrkit.repair.platforms.settings import disables_direct_path
 
 

@@ -9,10 +9,10 @@ from collections.abc import Iterable
 
 import pytest
 
-from gdrkit.consumers.names import NAMES
 from gdrkit.evidence import EvidenceMissing, Missing
 from gdrkit.evidence.target import open_host
 from gdrkit.node import Node, Supposition
+from gdrkit.programs.names import NAMES
 from gdrkit.repair.remedies import REMEDIES
 from gdrkit.repair.remedies.loading_plan import loading_plan
 from gdrkit.repair.remedies.plan import Chain, plan, what_then

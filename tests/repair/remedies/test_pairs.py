@@ -11,46 +11,41 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from gdrkit.catalogue import every_rule, rule_of
 from gdrkit.evidence import EvidenceMissing, Missing, MissingReason
 from gdrkit.evidence.target import open_host
 from gdrkit.facts.driver import DRIVER, driver_parameters, driver_path, driver_version, peermem_path
 from gdrkit.facts.driver_log import last_line
-from gdrkit.facts.environment import Environment, environment, parse_conf
 from gdrkit.facts.kernel import lockdown
 from gdrkit.facts.kernel_log import KernelLogLine
-from gdrkit.facts.libraries import (
-    Library,
-    has_dmabuf,
-    nccl_copies,
-    nvshmem_copies,
-    other_libibverbs,
-    ucx_version,
-    verbs_has_dmabuf,
-)
+from gdrkit.facts.libraries import SharedLibrary, has_dmabuf, nccl_copies, other_libibverbs, verbs_has_dmabuf
 from gdrkit.facts.modprobe_config import Directive, configuration
-from gdrkit.facts.module_state import KernelMatch, Mismatch, kernel_match
+from gdrkit.facts.module_state import KernelMatch, KernelMismatch, kernel_match
 from gdrkit.facts.modules import PEERMEM, is_loaded
 from gdrkit.facts.nvidia_smi import smi_memory
-from gdrkit.facts.nvlink_fabric import NvlinkFabric, imex_channels, nvlink_fabric
 from gdrkit.facts.pci import gpus
 from gdrkit.facts.pci_registers import read_request_bytes
 from gdrkit.facts.peer_memory import memory_peers
 from gdrkit.facts.rdma import nic_address, nics
 from gdrkit.facts.secure_boot import signatures_enforced
 from gdrkit.facts.trust import SignatureCheck, SignatureState, signature_check
-from gdrkit.facts.wheels import LibraryCopy, mooncake_copies
+from gdrkit.facts.wheels import LibraryCopy
 from gdrkit.node import Node, Supposition
+from gdrkit.programs.environment import Environment, environment, parse_conf
+from gdrkit.programs.mnnvl.facts import NvlinkFabric, imex_channels, nvlink_fabric
+from gdrkit.programs.mooncake.consumer import mooncake_copies
+from gdrkit.programs.nvshmem.facts import nvshmem_copies
+from gdrkit.programs.ucx.facts import ucx_version
 from gdrkit.repair.platforms.action import RunCommand, WriteFile
 from gdrkit.repair.platforms.choices import ProcedureChoices
 from gdrkit.repair.platforms.driver_options import DWORDS, TOPOLOGY_CHECK
 from gdrkit.repair.platforms.procedures import procedure_for
 from gdrkit.repair.remedies import BY_NAME
 from gdrkit.repair.remedies.plan import plan
-from gdrkit.rules import BY_CODE, RULES
 from gdrkit.rules.bar1 import NO_SPACE
-from gdrkit.rules.engine import check_results
 from gdrkit.rules.rule import Failed, Rule
 from gdrkit.verdict import judge_node
+from gdrkit.verdict.check_results import check_results
 from gdrkit.verdict.path_state import State
 from tests.evidence_nodes import laid_down, names
 from tests.repair.remedies.test_ofed_restart import with_inbox_running
@@ -104,7 +99,7 @@ def old_copy() -> Node:
     path = "opt/hpcx/lib/libibverbs.so.1"
     return after(
         "ubuntu-6.8-h100",
-        other_libibverbs.becomes((Library(path, ""),)),
+        other_libibverbs.becomes((SharedLibrary(path, ""),)),
         has_dmabuf.becomes(False, path),
     )
 
@@ -169,7 +164,8 @@ DERIVED: dict[str, Callable[[], Node]] = {
     "ucx-misses-peermem": lambda: with_peermem_unlisted(ucx_version.becomes("1.17.0")),
     "module-unsigned": lambda: with_signature(SignatureState.UNSIGNED, enforced=True),
     "module-wrong-kernel": lambda: after(
-        "peermem-blacklisted", kernel_match.becomes(KernelMatch(Mismatch.VERMAGIC, found="5.4"), PEERMEM)
+        "peermem-blacklisted",
+        kernel_match.becomes(KernelMatch(KernelMismatch.VERMAGIC, found="5.4"), PEERMEM),
     ),
     "nccl-lacks-dmabuf": lambda: after(
         "ubuntu-6.8-h100", nccl_copies.becomes((LibraryCopy("2.12.7", "image"),))
@@ -192,7 +188,7 @@ def crossed(node: Node, rule: Rule) -> tuple[list[str], list[str]]:
     return applied, [r.subject for r in check_results(here, [rule]) if isinstance(r.outcome, Failed)]
 
 
-def failed(node: Node, rules: tuple[Rule, ...] = RULES) -> list[Rule]:
+def failed(node: Node, rules: tuple[Rule, ...] = every_rule()) -> list[Rule]:
     found = [r.rule for r in check_results(node, rules) if isinstance(r.outcome, Failed)]
     return list(dict.fromkeys(rule for rule in found if rule.remedies))
 
@@ -200,8 +196,8 @@ def failed(node: Node, rules: tuple[Rule, ...] = RULES) -> list[Rule]:
 @pytest.mark.parametrize("code", DERIVED)
 def test_a_derived_node_fails_its_code_and_its_remedies_cure_it(code):
     node = DERIVED[code]()
-    assert failed(node, (BY_CODE[code],)), f"{code} does not fail"
-    applied, left = crossed(node, BY_CODE[code])
+    assert failed(node, (rule_of(code),)), f"{code} does not fail"
+    applied, left = crossed(node, rule_of(code))
     assert applied, f"no remedy of {code} is possible"
     assert not left
 
@@ -216,7 +212,7 @@ def test_every_remedy_of_every_rule_is_possible_on_a_node_that_fails_it(tmp_path
     for node in nodes:
         for rule in failed(node):
             met |= {(rule.code, remedy) for remedy in crossed(node, rule)[0]}
-    wanted = {(rule.code, str(remedy)) for rule in RULES for remedy in rule.remedies}
+    wanted = {(rule.code, str(remedy)) for rule in every_rule() for remedy in rule.remedies}
     assert sorted(wanted - met) == []
 
 
@@ -231,7 +227,7 @@ def test_a_redundant_module_is_unloaded_now_and_not_only_at_the_next_boot():
 def test_the_blacklist_that_keeps_systemd_from_loading_a_module_at_boot_is_removed_too():
     """modprobe loads it by hand all the same, so that it is loaded now."""
     node = after("peermem-blacklisted", is_loaded.becomes(True, PEERMEM))
-    rule, remedy = BY_CODE["peermem-not-persistent"], BY_NAME["persist-peermem"]
+    rule, remedy = rule_of("peermem-not-persistent"), BY_NAME["persist-peermem"]
     (blacklisted,) = [entry for entry in configuration(node).blacklist if entry.name == PEERMEM]
     (found,) = [r.outcome for r in check_results(node, (rule,)) if isinstance(r.outcome, Failed)]
     assert f"{blacklisted.file}:{blacklisted.line} blacklists it" in found.seen
@@ -244,7 +240,7 @@ def test_the_blacklist_that_keeps_systemd_from_loading_a_module_at_boot_is_remov
 def test_an_old_ucx_finds_the_loaded_module_where_the_rdma_core_lists_its_clients():
     """UCX up to 1.17 looks for a file that the RDMA core of some kernels only creates."""
     node = after("peermem-blacklisted", ucx_version.becomes("1.17.0"), memory_peers.becomes(()))
-    rule, known = BY_CODE["ucx-misses-peermem"], is_loaded.becomes(True, PEERMEM)
+    rule, known = rule_of("ucx-misses-peermem"), is_loaded.becomes(True, PEERMEM)
     assert [isinstance(r.outcome, Failed) for r in check_results(node.after("x", [known]), (rule,))] == [
         True
     ]

@@ -8,22 +8,22 @@ import sys
 
 import pytest
 
+from gdrkit.catalogue import every_rule
 from gdrkit.evidence import Confidence, EvidenceMissing, Missing, MissingReason
 from gdrkit.evidence.target import open_host
-from gdrkit.facts.environment import Environment, environment, parse_conf
 from gdrkit.facts.gpu import is_before_turing
 from gdrkit.facts.modules import PEERMEM, is_loaded
 from gdrkit.facts.pci import gpus
 from gdrkit.facts.secure_boot import firmware_is_efi
 from gdrkit.loader import modprobe
 from gdrkit.node import Fact, Node, each_known
+from gdrkit.programs.environment import Environment, environment, parse_conf
 from gdrkit.repair.remedies import BY_NAME, REMEDIES
 from gdrkit.repair.remedies.plan import STEPS_AT_MOST, plan, what_then
-from gdrkit.rules import RULES
-from gdrkit.rules.engine import check_results
 from gdrkit.rules.remedy_names import RemedyName
 from gdrkit.rules.rule import Failed
 from gdrkit.verdict import Verdict, judge_node
+from gdrkit.verdict.check_results import check_results
 from gdrkit.verdict.path_state import State
 from tests.evidence_nodes import laid_down, names
 from tests.repair.remedies.test_pairs import DERIVED
@@ -42,7 +42,7 @@ def observations() -> list[Fact]:
     """Every fact that declares what it observed, in all loaded modules of rules and facts."""
     found = {}
     for name, module in list(sys.modules.items()):
-        if name.startswith(("gdrkit.facts", "gdrkit.rules")):
+        if name.startswith(("gdrkit.facts", "gdrkit.rules", "gdrkit.programs")):
             found |= {id(f): f for f in vars(module).values() if isinstance(f, Fact) and f.saw}
     assert len(found) >= 3
     return list(found.values())
@@ -55,7 +55,7 @@ def test_every_remedy_name_has_a_remedy_and_vice_versa():
 
 @each_remedy
 def test_a_remedy_is_named_by_a_rule_and_has_a_risk_and_an_undo(remedy):
-    assert any(remedy.name in rule.remedies for rule in RULES)
+    assert any(remedy.name in rule.remedies for rule in every_rule())
     assert remedy.risk and remedy.undo and remedy.becomes
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from gdrkit.evidence import Missing, MissingReason
-from gdrkit.facts.environment import Environment, environment, parse_conf
 from gdrkit.facts.libraries import verbs_has_dmabuf
 from gdrkit.facts.nvidia_smi import SmiGpu, smi_memory
 from gdrkit.facts.pci import gpus
 from gdrkit.facts.secure_boot import signatures_needed
 from gdrkit.node import Node
+from gdrkit.programs.environment import Environment, environment, parse_conf
 from gdrkit.repair.remedies import BY_NAME, loading_plan, plan
 from gdrkit.repair.remedies.plan import untried, what_then
 from gdrkit.repair.remedies.remedy import Remedy

@@ -14,12 +14,12 @@ from pathlib import Path
 import pytest
 from machines.cases import case
 
-from gdrkit.consumers.names import NAMES
 from gdrkit.evidence.target import open_host
 from gdrkit.facts.driver import DRIVER
 from gdrkit.facts.modules import PEERMEM
 from gdrkit.loader import modprobe
 from gdrkit.node import Node
+from gdrkit.programs.names import NAMES
 from gdrkit.repair.remedies import BY_NAME
 from gdrkit.repair.remedies.plan import GOOD, Chain, PlannedStep, plan, predicted, what_then
 from gdrkit.report.build import build

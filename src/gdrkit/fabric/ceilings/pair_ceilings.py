@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from gdrkit.consumers.consumer import Path
 from gdrkit.fabric.ceilings.from_node import node_links
 from gdrkit.fabric.ceilings.measured_rate import plateau
 from gdrkit.fabric.ceilings.node_links import NodeLinks, PairRoute
@@ -13,6 +12,7 @@ from gdrkit.formats.perftest import Perftest
 from gdrkit.node import Node, if_missing
 from gdrkit.report.document import Ceiling
 from gdrkit.report.metrics import MeasuredPair
+from gdrkit.rules.capabilities import Path
 
 # The GPU, the NIC and the path that a run of perftest measured, as far as its output shows them.
 

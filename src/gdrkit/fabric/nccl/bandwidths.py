@@ -1,11 +1,11 @@
 """The bandwidths in NCCL's model of a machine.
 
-Source: NCCL src/graph/topo.h and topo.cc. Differences between releases are in consumers/nccl_releases.py.
+Source: NCCL src/graph/topo.h and topo.cc. Differences between releases are in programs/nccl/releases.py.
 """
 
 from __future__ import annotations
 
-from gdrkit.consumers.nccl_releases import Release
+from gdrkit.programs.nccl.releases import Release
 
 LOCAL_BANDWIDTH = 5000.0
 """GB/s: LOC_BW. Also of a NIC without a PCI address, and of links between Broadcom switches."""

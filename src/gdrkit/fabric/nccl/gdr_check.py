@@ -11,11 +11,11 @@ from typing import Literal
 
 from msgspec import Struct
 
-from gdrkit.consumers.nccl_releases import AMPERE, Release
 from gdrkit.fabric.nccl.graph import GPU, NVS, GraphNode, NcclSystem
 from gdrkit.fabric.nccl.search import local_cpu
 from gdrkit.fabric.nccl.settings import Settings
 from gdrkit.formats.errors import FormatError
+from gdrkit.programs.nccl.releases import AMPERE, Release
 
 Mode = Literal["", "Default", "PCI"]
 """NCCL's mode of GPUDirect RDMA; "" if it does not use it."""

@@ -12,12 +12,12 @@ from typing import Literal
 
 from msgspec import Struct, structs
 
-from gdrkit.consumers.nccl_releases import Release
 from gdrkit.fabric.nccl.gdr_check import Condition, GdrCheck, Mode, check
 from gdrkit.fabric.nccl.graph import GraphNode, NcclSystem
 from gdrkit.fabric.nccl.nic import GpuEvidence, MechanismSupport, NicEvidence, dmabuf, peermem
 from gdrkit.fabric.nccl.paths import LoggedCheck
 from gdrkit.fabric.nccl.settings import Settings
+from gdrkit.programs.nccl.releases import Release
 
 _CHECK = "src/graph/paths.cc, ncclTopoCheckGdr()"
 _NIC = (

@@ -5,8 +5,8 @@ Source: NCCL src/graph/topo.h, and topo.cc, ncclTopoConnectNodes() and ncclTopoR
 
 from __future__ import annotations
 
-from gdrkit.consumers.nccl_releases import Release
 from gdrkit.fabric.nccl.bandwidths import LOCAL_BANDWIDTH
+from gdrkit.programs.nccl.releases import Release
 
 GPU, PCI, NVS, CPU, NIC, NET, DEV = "GPU", "PCI", "NVS", "CPU", "NIC", "NET", "DEV"
 

@@ -16,11 +16,11 @@ from collections.abc import Collection, Mapping
 
 from msgspec import Struct, structs
 
-from gdrkit.consumers.nccl_releases import Release
 from gdrkit.fabric.nccl.settings import MERGE_LEVELS, Settings
 from gdrkit.fabric.nccl.system import number
 from gdrkit.formats.errors import FormatError
 from gdrkit.formats.xml_text import XmlNode
+from gdrkit.programs.nccl.releases import Release
 
 SOCKET_GUIDS = 0xFFFF
 """Higher than any GUID of a socket, which is the device's number: src/transport/net_socket.cc."""

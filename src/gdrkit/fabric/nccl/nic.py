@@ -11,10 +11,10 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from gdrkit.consumers.nccl_releases import Release
 from gdrkit.fabric.nccl.settings import Settings
-from gdrkit.facts.environment import selects
 from gdrkit.formats.versions import numbers
+from gdrkit.programs.nccl.releases import Release
+from gdrkit.programs.nccl.settings import selects
 
 CUDA_WITH_DMABUF = (11, 7)
 """init.cc, dmaBufSupported(): the driver's version of CUDA; NCCL must be built with it, too."""

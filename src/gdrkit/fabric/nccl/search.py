@@ -6,11 +6,11 @@ ncclTopoGetLocalGpu(). Ties are resolved as in NCCL: by the order of links, then
 
 from __future__ import annotations
 
-from gdrkit.consumers.nccl_releases import Release
 from gdrkit.fabric.nccl.bandwidths import LOCAL_BANDWIDTH
 from gdrkit.fabric.nccl.graph import CPU, DEV, GPU, NET, PCI, GraphLink, GraphNode, GraphPath, NcclSystem
 from gdrkit.fabric.nccl.settings import Settings
 from gdrkit.formats.errors import FormatError
+from gdrkit.programs.nccl.releases import Release
 
 CONNECTX_8 = ((0x15B3, 0x1023), (0x15B3, 0x2100))
 """Vendor and device of ConnectX-8 and of its DMA function: topo.cc, ncclTopoGetLocalNetType()."""

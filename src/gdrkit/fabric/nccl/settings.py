@@ -12,9 +12,9 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from gdrkit.consumers import nccl_levels
-from gdrkit.consumers.nccl_releases import VARIABLE_SINCE, Release
-from gdrkit.facts.environment import integer
+from gdrkit.formats.whole_number import integer
+from gdrkit.programs.nccl import settings as nccl_levels
+from gdrkit.programs.nccl.releases import VARIABLE_SINCE, Release
 
 
 class Ignored(Struct, frozen=True):

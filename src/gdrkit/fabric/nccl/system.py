@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 
-from gdrkit.consumers.nccl_releases import Release
 from gdrkit.fabric.nccl.bandwidths import (
     DEFAULT_SPEED,
     LOCAL_BANDWIDTH,
@@ -20,6 +19,7 @@ from gdrkit.fabric.nccl.bandwidths import (
 from gdrkit.fabric.nccl.graph import CPU, DEV, GPU, NET, NIC, NVS, PCI, GraphLink, GraphNode, NcclSystem
 from gdrkit.formats.errors import FormatError
 from gdrkit.formats.xml_text import XmlNode
+from gdrkit.programs.nccl.releases import Release
 
 BRIDGE, NVSWITCH, NVLINK_CPU = "0x060400", "0x068000", "0x068001"
 _CLASSES = (

@@ -8,7 +8,6 @@ from functools import partial
 from msgspec import Struct, structs
 from msgspec.structs import replace
 
-from gdrkit.consumers.nccl_releases import ModelBasis, Release, model_basis, release
 from gdrkit.evidence import EvidenceMissing
 from gdrkit.fabric.nccl.gdr_check import Condition, Mode
 from gdrkit.fabric.nccl.gdr_decision import Decision, GdrEvidence, Mechanism, decide, first_checks, settled
@@ -31,6 +30,7 @@ from gdrkit.formats.errors import FormatError
 from gdrkit.formats.xml_text import XmlNode
 from gdrkit.messages.errors import UNSUPPORTED
 from gdrkit.node import Node, if_missing
+from gdrkit.programs.nccl.releases import ModelBasis, Release, model_basis, release
 
 # The tree that NCCL builds where it reads a topology file: the file's places, and the machine's details.
 # Source: NCCL src/graph/topo.cc, ncclTopoGetSystem(), and xml.cc, ncclTopoFillGpu(), ncclTopoFillNet() and

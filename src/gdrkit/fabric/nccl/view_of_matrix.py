@@ -9,8 +9,6 @@ from collections.abc import Mapping
 
 from msgspec import structs
 
-from gdrkit.consumers.nccl_levels import allows
-from gdrkit.consumers.nccl_releases import Release, model_basis, release
 from gdrkit.fabric.nccl.gdr_check import default_level
 from gdrkit.fabric.nccl.settings import Settings, settings
 from gdrkit.fabric.nccl.view import (
@@ -24,6 +22,8 @@ from gdrkit.fabric.nccl.view import (
 from gdrkit.fabric.topology.graph import NcclPath, Net, SmiPath, Topology, TopologyGpu
 from gdrkit.fabric.topology.nccl_defaults import ASSUMED_CAPABILITY, ASSUMED_GPUS, ASSUMED_NICS
 from gdrkit.fabric.topology.paths import smi_paths
+from gdrkit.programs.nccl.releases import Release, model_basis, release
+from gdrkit.programs.nccl.settings import allows
 
 NCCL_OF = {
     SmiPath.PIX: (NcclPath.PIX,),

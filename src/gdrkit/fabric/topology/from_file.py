@@ -33,7 +33,6 @@ from gdrkit.fabric.topology.graph import (
 )
 from gdrkit.facts.commands import LSPCI
 from gdrkit.facts.gpu_ids import INTEGRATED, SUPPORTED
-from gdrkit.facts.nccl_topology import topology_file, topology_system
 from gdrkit.formats import gpu_listing, hwloc_xml, lspci_tree, nccl_xml, topo_matrix
 from gdrkit.formats.errors import FormatError
 from gdrkit.formats.gpu_listing import ListedGpu
@@ -41,6 +40,7 @@ from gdrkit.formats.lspci_tree import DrawnFunction
 from gdrkit.formats.topo_matrix import Matrix, MatrixRow
 from gdrkit.formats.xml_text import XmlNode
 from gdrkit.node import Node
+from gdrkit.programs.nccl.facts import topology_file, topology_system
 
 # -- the matrix of `nvidia-smi topo -m` as a graph: no addresses, no tree, but every distance --
 

@@ -11,16 +11,16 @@ from collections import defaultdict
 
 from msgspec import Struct, structs
 
-from gdrkit.consumers.nccl_releases import is_modelled
 from gdrkit.fabric.topology import from_nccl_xml
 from gdrkit.fabric.topology.graph import Topology, TopologySource
 from gdrkit.fabric.topology.paths import smi_paths
-from gdrkit.facts.nccl_lines import frame, record
 from gdrkit.formats import nccl_dump
 from gdrkit.formats.errors import FormatError
 from gdrkit.formats.nccl_dump import DumpId, DumpNode, NcclDump
 from gdrkit.formats.xml_text import XmlNode
-from gdrkit.messages import nccl_records
+from gdrkit.programs.nccl import log_records as nccl_records
+from gdrkit.programs.nccl.log_lines import frame, record
+from gdrkit.programs.nccl.releases import is_modelled
 
 ARCHITECTURES = {1: "x86_64", 2: "ppc64", 3: "arm64"}
 VENDORS = {1: "GenuineIntel", 2: "AuthenticAMD", 3: "  Shanghai  "}

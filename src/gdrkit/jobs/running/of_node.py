@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from gdrkit.consumers.table import CONSUMERS
+from gdrkit.catalogue import every_consumer
 from gdrkit.evidence import EvidenceMissing
 from gdrkit.facts.commands import MAPPED, RUNNING
 from gdrkit.facts.driver import driver_version
@@ -47,7 +47,7 @@ USES_CUDA = "nvidia_uvm"
 def programs(node: Node) -> Mapping[str, bool]:
     """Whether a process maps the libraries of each program, without those of which that is not known. Where
     no process uses CUDA, no record of processes is asked for."""
-    found = [one for one in CONSUMERS if one.mapped]
+    found = [one for one in every_consumer() if one.mapped]
     if not _may_use_cuda(node):
         return {one.name: False for one in found}
     try:

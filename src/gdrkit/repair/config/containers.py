@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from gdrkit.facts.nvlink_fabric import CHANNELS, rack_gpus
 from gdrkit.node import Node
+from gdrkit.programs.mnnvl.facts import CHANNELS, rack_gpus
 from gdrkit.repair.config.output import ConfigOutput, ConfigRefused, OutputLine
 from gdrkit.repair.config.request import ConfigRequest, ask
 from gdrkit.repair.config.yaml_writer import Field, Items, Value, lines

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gdrkit.facts.nvlink_fabric import rack_gpus
+from gdrkit.programs.mnnvl.facts import rack_gpus
 from gdrkit.repair.config.output import ConfigOutput, ConfigRefused, OutputLine
 from gdrkit.repair.config.request import ConfigRequest, ask
 from gdrkit.repair.config.template import filled

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from gdrkit.consumers.nccl_levels import path_type
-from gdrkit.consumers.nccl_releases import first_release_with, release
 from gdrkit.facts.driver import driver_flavour
 from gdrkit.facts.libraries import nccl_version
 from gdrkit.facts.rdma import NEAR, RdmaPort, roce_v2_gid
 from gdrkit.facts.virtual import virtual_machine
+from gdrkit.programs.nccl.releases import first_release_with, release
+from gdrkit.programs.nccl.settings import path_type
 from gdrkit.repair.config.env_forms import EnvSetting, env_lines
 from gdrkit.repair.config.output import ConfigOutput, ConfigRefused
 from gdrkit.repair.config.rail_settings import rail_settings

@@ -1,14 +1,14 @@
 """The environment of programs beside NCCL: which variables a node needs, and which to leave alone.
 
-Source of each variable: the program at the tags that its file in consumers/ names.
+Source of each variable: the program at the tags that its folder in programs/ names.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
-from gdrkit.consumers.mooncake import MOONCAKE, SWITCH, SWITCH_SINCE, has_switch
-from gdrkit.consumers.names import NAMES
+from gdrkit.programs.mooncake.consumer import MOONCAKE, SWITCH, SWITCH_SINCE, has_switch
+from gdrkit.programs.names import NAMES
 from gdrkit.repair.config.env_forms import EnvSetting, env_lines
 from gdrkit.repair.config.output import ConfigOutput, ConfigRefused
 from gdrkit.repair.config.request import ConfigRequest, ask, choose, failed_subjects, known_ports

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gdrkit.consumers.nccl_releases import VARIABLE_SINCE, release
 from gdrkit.facts.libraries import nccl_version
 from gdrkit.facts.rdma import RdmaPort, roce_v2_gid
 from gdrkit.node import Node
+from gdrkit.programs.nccl.releases import VARIABLE_SINCE, release
 from gdrkit.repair.config.env_forms import EnvSetting
 from gdrkit.repair.config.request import ConfigRequest, ask, has_integrated_gpu
 

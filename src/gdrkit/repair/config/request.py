@@ -7,16 +7,17 @@ from typing import TypeVar
 
 from msgspec import Struct
 
-from gdrkit.consumers.names import ALWAYS, NAMES
-from gdrkit.consumers.table import consumer_of, programs_of
+from gdrkit.catalogue import consumer_of
 from gdrkit.facts.gpu import is_before_turing, is_coherent, is_integrated
 from gdrkit.facts.pci import PciGpu, gpus
 from gdrkit.facts.rdma import Pair, RdmaPort, distance, nics, ports
 from gdrkit.node import Node, fact, if_missing
-from gdrkit.rules.engine import CheckResult
+from gdrkit.programs.names import ALWAYS, NAMES
 from gdrkit.rules.remedy_names import RemedyName
 from gdrkit.rules.rule import Failed, Rule, SettledBy
 from gdrkit.verdict import Verdict, judge_node
+from gdrkit.verdict.cells import programs_of
+from gdrkit.verdict.check_results import CheckResult
 from gdrkit.verdict.node_state import nearest_pairs
 from gdrkit.verdict.path_state import BEST_FIRST, PathState, State, is_permanent
 

@@ -8,14 +8,15 @@ from binascii import Error
 from collections.abc import Iterator
 from urllib.parse import unquote
 
-from gdrkit.consumers.nccl_levels import gdr_level
+from gdrkit.catalogue import every_consumer
 from gdrkit.facts.kubernetes import Manifest, boolean, settings_of
 from gdrkit.formats.module_name import canonical
 from gdrkit.formats.yaml_values import Scalar, Value, YamlMapping, YamlSequence, at, text_at
+from gdrkit.programs.nccl.distance_rules import NAME as GDR_LEVEL
+from gdrkit.programs.nccl.settings import gdr_level
+from gdrkit.programs.setting_codes import codes_of, leaves_another_path
 from gdrkit.repair.config.fault import ConfigFault
-from gdrkit.rules.gdr_level import NAME as GDR_LEVEL
 from gdrkit.rules.manifest_invalid import ROLE
-from gdrkit.rules.setting_codes import codes_of, leaves_another_path
 from gdrkit.rules.talos_no_peermem import asks_for_peermem
 
 
@@ -216,8 +217,8 @@ def setting_faults(line: int, name: str, value: str, path: str) -> Iterator[Conf
         yield from gdr_level_faults(line, value, path)
         return
     where = f"{path}.{name}".lstrip(".")
-    for code in codes_of(name, value):
-        if leaves_another_path(name):
+    for code in codes_of(every_consumer(), name, value):
+        if leaves_another_path(every_consumer(), name):
             expected = "no setting, unless another path is meant: nvidia_peermem, or a NIC, not NVLink"
             yield _fault(line, code, where, f"{value} turns one path off", expected, "note")
         else:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gdrkit.consumers.consumer import Consumer
-from gdrkit.consumers.mooncake import SWITCH
-from gdrkit.consumers.nvshmem import NVSHMEM
-from gdrkit.consumers.ucx import UCX
 from gdrkit.node import Node
+from gdrkit.programs.consumer import Consumer
+from gdrkit.programs.mooncake.consumer import SWITCH
+from gdrkit.programs.nvshmem.consumer import NVSHMEM
+from gdrkit.programs.ucx.consumer import UCX
 from gdrkit.repair.config.containers import container
 from gdrkit.repair.config.output import ConfigOutput, rendered
 from gdrkit.repair.config.request import ConfigRequest

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from gdrkit.consumers.aws_ofi_nccl import AWS_OFI_NCCL
-from gdrkit.consumers.mnnvl import MNNVL
-from gdrkit.consumers.nccl import NCCL
-from gdrkit.facts.environment import Setting
+from gdrkit.programs.aws_ofi_nccl.consumer import AWS_OFI_NCCL
+from gdrkit.programs.environment import ProgramSetting
+from gdrkit.programs.mnnvl.consumer import MNNVL
+from gdrkit.programs.nccl.consumer import NCCL
 
 _SWITCHES = {switch.name: switch for switch in (*NCCL.switches, *MNNVL.switches, *AWS_OFI_NCCL.switches)}
 
 
-def disables_direct_path(setting: Setting) -> bool:
+def disables_direct_path(setting: ProgramSetting) -> bool:
     """Whether a line of /etc/nccl.conf keeps NCCL from RDMA, from one direct path, or from MNNVL.
 
     NCCL puts each line into its environment, where its plugin reads it: NVIDIA/nccl src/misc/param.cc."""

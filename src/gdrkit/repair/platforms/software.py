@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gdrkit.consumers.nccl_releases import first_release_with
-from gdrkit.facts.environment import NCCL_CONF, environment
 from gdrkit.facts.kernel import release
 from gdrkit.facts.module_index import modules_dir
 from gdrkit.facts.modules import PEERMEM
 from gdrkit.facts.packages import DkmsModule, dkms
 from gdrkit.facts.running_files import OPENIBD
 from gdrkit.node import Node, if_missing
+from gdrkit.programs.environment import NCCL_CONF, environment
+from gdrkit.programs.nccl.releases import first_release_with
 from gdrkit.repair.platforms import doca, file_contents
 from gdrkit.repair.platforms.action import Action, AskPerson, RunCommand, WriteFile
 from gdrkit.repair.platforms.choices import ProcedureChoices

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from gdrkit.consumers.consumer import Path
 from gdrkit.evidence import EvidenceMissing, Missing, MissingReason
 from gdrkit.evidence.quoting import quoted
 from gdrkit.facts.driver import (
@@ -22,15 +21,16 @@ from gdrkit.facts.driver import (
 from gdrkit.facts.gpu import is_before_turing
 from gdrkit.facts.modprobe_config import autoload
 from gdrkit.facts.modules import PEERMEM, is_loaded, module_path
-from gdrkit.facts.nvlink_fabric import imex_channels
 from gdrkit.facts.pci import gpus
 from gdrkit.facts.peer_memory import LEGACY
 from gdrkit.facts.secure_boot import signatures_needed
 from gdrkit.facts.trust import SignatureState, signature_check
 from gdrkit.loader import modprobe
 from gdrkit.node import Node, Supposition, each_known, if_missing
+from gdrkit.programs.mnnvl.facts import imex_channels
 from gdrkit.repair.platforms.driver_options import OPTIONS
 from gdrkit.repair.remedies.remedy import Remedy
+from gdrkit.rules.capabilities import Path
 from gdrkit.rules.remedy_names import RemedyName
 
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 
+from gdrkit.catalogue import CODES, rule_of
 from gdrkit.loader import Prediction
 from gdrkit.node import Node, Supposition, each_known
 from gdrkit.repair.remedies import REMEDIES
 from gdrkit.repair.remedies.modules import load_peermem
 from gdrkit.repair.remedies.plan import STEPS_AT_MOST, predicted, untried
 from gdrkit.repair.remedies.remedy import Remedy, standing
-from gdrkit.rules import BY_CODE
 
 
 def loading_plan(node: Node) -> tuple[Remedy, ...] | None:
@@ -40,7 +40,7 @@ def _applicable(
 ) -> Iterator[tuple[Remedy, tuple[Supposition, ...]]]:
     """Possible remedies for what stops the loading, or for what an earlier step made uncertain."""
     stops = ("module-unsigned",) if prediction is None else (prediction.reason, *prediction.unless)
-    names = {name for code in stops if code in BY_CODE for name in BY_CODE[code].remedies}
+    names = {name for code in stops if code in CODES for name in rule_of(code).remedies}
     done = standing(taken)
     remedies = (r for r in REMEDIES if "peermem" in r.paths and r not in done and r.name in names)
     return each_known(lambda remedy: (remedy, tuple(remedy.effect(node))), remedies)

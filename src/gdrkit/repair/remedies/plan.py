@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 
 from msgspec import Struct
 
-from gdrkit.consumers.table import consumer_of
+from gdrkit.catalogue import Code, consumer_of, every_rule, load_order
 from gdrkit.evidence import MissingReason
 from gdrkit.facts.modules import PEERMEM
 from gdrkit.facts.rdma import Pair
@@ -20,11 +20,10 @@ from gdrkit.loader import Prediction, modprobe
 from gdrkit.node import Node, Supposition, each_known, if_missing
 from gdrkit.repair.remedies import BY_NAME
 from gdrkit.repair.remedies.remedy import Remedy, needs_signing, standing
-from gdrkit.rules import LOAD_ORDER, RULES, Code
-from gdrkit.rules.engine import CheckResult
 from gdrkit.rules.remedy_names import RemedyName
 from gdrkit.rules.rule import Unknown
 from gdrkit.verdict import Verdict
+from gdrkit.verdict.check_results import CheckResult
 from gdrkit.verdict.matrix import Matrix, path_states_of_pairs
 from gdrkit.verdict.node_state import ConsumerState, consumer_state, nearest_pairs
 from gdrkit.verdict.path_state import GOOD, PathState, State
@@ -89,7 +88,7 @@ def _follow(node: Node, verdict: Verdict, consumer: str, path: str) -> Iterator[
         remedy, changes = choice
         node = node.after(remedy.name, changes)
         taken.append(remedy)
-        table = path_states_of_pairs(node, RULES, pairs, consumer)
+        table = path_states_of_pairs(node, every_rule(), pairs, consumer)
         state = consumer_state(node, table, consumer)
         prediction = predicted(node) if path == "peermem" else None
         yield PlannedStep(remedy, path, _outcome(table, state, path), prediction)
@@ -130,7 +129,7 @@ def _worst(table: Matrix, pairs: Iterable[Pair | None], path: str, consumer: str
 
 def _in_kernel_order(judgement: PathState) -> list[CheckResult]:
     """The blockers and the stale unknowns: first those that stop the loading, in the kernel's order."""
-    order = {rule.code: rank for rank, rule in enumerate(LOAD_ORDER)}
+    order = {rule.code: rank for rank, rule in enumerate(load_order())}
     results = [*judgement.blocked_by, *(result for result in judgement.open if _is_stale(result))]
     return sorted(results, key=lambda result: order.get(result.rule.code, len(order)))
 
@@ -197,7 +196,7 @@ def _search(node: Node, verdict: Verdict, consumer: str, path: str) -> Chain:
         choices = _choices(here, _obstacles(table, state, path), taken, path)
         for remedy, changes in untried(choices, taken, seen):
             after = here.after(remedy.name, changes)
-            judged = path_states_of_pairs(after, RULES, pairs, consumer)
+            judged = path_states_of_pairs(after, every_rule(), pairs, consumer)
             then = consumer_state(after, judged, consumer)
             longer = (*chain, PlannedStep(remedy, path, _outcome(judged, then, path), None))
             if then.state in GOOD:

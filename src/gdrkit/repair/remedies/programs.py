@@ -6,18 +6,20 @@ from collections.abc import Callable, Iterable
 
 from msgspec.structs import replace
 
-from gdrkit.consumers.consumer import Consumer, Path
-from gdrkit.consumers.mooncake import MOONCAKE, NEWEST_READ, SWITCH, has_switch
-from gdrkit.consumers.nvshmem import NVSHMEM
-from gdrkit.consumers.ucx import UCX
 from gdrkit.evidence import EvidenceMissing, Missing, MissingReason
-from gdrkit.facts.environment import SYSTEM, Setting, environment
-from gdrkit.facts.libraries import nvshmem_copies, ucx_version
 from gdrkit.facts.rdma import character_device, has_device_file, rdma_devices
 from gdrkit.facts.virtual import scope
 from gdrkit.facts.wheels import LibraryCopy
 from gdrkit.node import Node, Supposition, each_known, if_absent
+from gdrkit.programs.consumer import Consumer
+from gdrkit.programs.environment import SYSTEM, ProgramSetting, environment
+from gdrkit.programs.mooncake.consumer import MOONCAKE, NEWEST_READ, SWITCH, has_switch
+from gdrkit.programs.nvshmem.consumer import NVSHMEM
+from gdrkit.programs.nvshmem.facts import nvshmem_copies
+from gdrkit.programs.ucx.consumer import UCX
+from gdrkit.programs.ucx.facts import ucx_version
 from gdrkit.repair.remedies.remedy import Remedy
+from gdrkit.rules.capabilities import Path
 from gdrkit.rules.remedy_names import RemedyName
 
 
@@ -32,7 +34,7 @@ def _mooncake(path: Path) -> Callable[[Node], Iterable[Supposition]]:
             )
         found = environment(node, SYSTEM)
         others = (setting for setting in found.settings if setting.name != SWITCH)
-        chosen = Setting(SWITCH, str(int(path is Path.PEERMEM)), SYSTEM, 0)
+        chosen = ProgramSetting(SWITCH, str(int(path is Path.PEERMEM)), SYSTEM, 0)
         yield environment.becomes(replace(found, settings=(*others, chosen)), SYSTEM)
 
     return effect

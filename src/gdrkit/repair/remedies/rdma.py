@@ -6,10 +6,7 @@ from collections.abc import Iterable
 
 from msgspec.structs import replace
 
-from gdrkit.consumers.consumer import OF_ITS_OWN
-from gdrkit.consumers.nccl_releases import NEWEST, first_release_with
 from gdrkit.evidence import EvidenceMissing, Missing, MissingReason
-from gdrkit.facts.environment import NCCL_CONF, environment
 from gdrkit.facts.libraries import (
     has_dmabuf,
     memlock_limit_bytes,
@@ -19,8 +16,11 @@ from gdrkit.facts.libraries import (
 )
 from gdrkit.facts.wheels import LibraryCopy
 from gdrkit.node import Node, Supposition, if_missing
+from gdrkit.programs.environment import NCCL_CONF, environment
+from gdrkit.programs.nccl.releases import NEWEST, first_release_with
 from gdrkit.repair.platforms.settings import disables_direct_path
 from gdrkit.repair.remedies.remedy import Remedy
+from gdrkit.rules.capabilities import OF_ITS_OWN
 from gdrkit.rules.remedy_names import RemedyName
 
 

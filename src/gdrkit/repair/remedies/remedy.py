@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Sequence
 
 from msgspec import Struct
 
-from gdrkit.consumers.consumer import DIRECT
 from gdrkit.node import Node, Supposition
+from gdrkit.rules.capabilities import DIRECT
 from gdrkit.rules.remedy_names import RemedyName
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from gdrkit.facts import nccl_log, perftest_log
-from gdrkit.facts.nccl_log import JobLog
-from gdrkit.facts.perftest_log import PerftestRun
 from gdrkit.formats.errors import FormatError
-from gdrkit.messages.nccl_records import Carrier
+from gdrkit.programs.nccl import log as nccl_log
+from gdrkit.programs.nccl.log import JobLog
+from gdrkit.programs.nccl.log_records import Carrier
+from gdrkit.programs.verbs import perftest_log
+from gdrkit.programs.verbs.perftest_log import PerftestRun
 
 
 class LogProof(Struct, frozen=True, kw_only=True):

@@ -1,0 +1,1 @@
+"""aws-ofi-nccl and libfabric, on Amazon's EFA devices."""

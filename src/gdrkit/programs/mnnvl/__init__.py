@@ -1,0 +1,1 @@
+"""MNNVL: NVLink between hosts."""

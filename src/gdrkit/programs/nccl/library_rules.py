@@ -1,0 +1,219 @@
+"""What a copy of NCCL lacks: a path, a file that it looks for, its plugin, reads of a GPU without NVLink."""
+
+from __future__ import annotations
+
+from gdrkit.evidence import Confidence, EvidenceMissing, Missing
+from gdrkit.facts.gpu import is_consumer
+from gdrkit.facts.gpu_chips import compute_capability
+from gdrkit.facts.libraries import FOLDERS, MORE_FOLDERS, find
+from gdrkit.facts.nvlink import has_nvlink
+from gdrkit.facts.pci import PciGpu, gpus
+from gdrkit.facts.rdma import hardware_pairs
+from gdrkit.facts.wheels import LibraryCopy, certain_of
+from gdrkit.node import Node, if_absent, if_missing
+from gdrkit.programs.environment import nccl_sources
+from gdrkit.programs.job_settings import settings_of
+from gdrkit.programs.nccl.consumer import NCCL
+from gdrkit.programs.nccl.facts import PLUGIN, net_plugins
+from gdrkit.programs.nccl.log import nccl_logs
+from gdrkit.programs.nccl.log_records import TCP, Network
+from gdrkit.programs.nccl.releases import AMPERE, NEWEST, changing, first_release_with, release
+from gdrkit.programs.nccl.setting_rules import READ
+from gdrkit.programs.old_copies import does_not_detect, version_too_old
+from gdrkit.rules.deciding_command import DecidingCommand
+from gdrkit.rules.remedy_names import RemedyName
+from gdrkit.rules.rule import (
+    CauseTrait,
+    Failed,
+    Layer,
+    NotApplicable,
+    Outcome,
+    Passed,
+    Status,
+    rule,
+    the_node,
+)
+
+SINCE = changing("reads_need_nvlink")[0].since
+"""The release from which on Ampere and newer GPUs need no NVLink."""
+
+
+@rule(
+    "send-needs-nvlink",
+    Layer.LIBRARY,
+    per=gpus,
+    direction="send",
+    traits=(CauseTrait.NVIDIA_ONLY,),
+    default_status=Status.WARNING,
+    reported_by=(DecidingCommand("nvidia-smi topo -m", "no NV1 to NV18 between GPUs"),),
+    cost="Jobs with several GPUs on this node send through host memory; what they receive is direct.",
+    references=("https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html#nccl-net-gdr-read",),
+)
+def send_needs_nvlink(node: Node, gpu: PciGpu) -> Outcome:
+    """NCCL does not let NICs read this GPU's memory, so a job with several GPUs on the node sends through
+    host memory.
+
+    Cost: Half of the traffic is copied. A job with one GPU on the node is not affected, nor are other
+    programs.
+
+    How to tell: `nvidia-smi topo -m` shows no NV1 to NV18 between GPUs. The GPU is older than Ampere
+    (compute capability below 8.0), or NCCL is 2.18 or older. In the job's log, channel lines say
+    `[receive] via NET/IB/0/GDRDMA`, but `[send] via NET/IB/0` without GDRDMA.
+
+    What to do: On Ampere and newer, use NCCL 2.19.1 or newer. On older GPUs, set NCCL_NET_GDR_READ=1 for the
+    job, which forces it on, and measure: reading can be slower than the copy there.
+
+    Why: On PCIe machines from before Ampere, reads by a NIC slow down when other data crosses the same PCIe
+    links. NCCL therefore allows them only where NVLink carries the traffic between GPUs, or where the job
+    has one GPU on the node; up to 2.18 on every GPU, later only before Ampere.
+
+    Source: NCCL src/graph/paths.cc, ncclTopoCheckGdr(), at 2.18.6, 2.19.4 and 2.30.
+    """
+    if if_missing(False, lambda: not hardware_pairs(node)):
+        return NotApplicable("no NIC")
+    counted = [other for other in gpus(node) if not if_missing(False, is_consumer, node, other)]
+    if gpu not in counted or len(counted) == 1:
+        return NotApplicable("no other GPU for the same job")
+    old = compute_capability(node, gpu) < AMPERE
+    lacking: tuple[Missing, ...] = ()
+    copies: tuple[LibraryCopy, ...] = ()
+    try:
+        copies = NCCL.copies(node)
+    except EvidenceMissing as error:
+        node.cite(f"{NCCL.title} {NEWEST}", confidence=Confidence.ASSUMED)
+        lacking = (error.missing,)
+    refusing = certain_of(copies, tuple(c for c in copies if release(c.version).reads_need_nvlink))
+    if not old and not refusing:
+        return Passed(f"{NCCL.title} lets NICs read the memory of this GPU since {SINCE}", lacking)
+    if has_nvlink(node, gpu):
+        return Passed("NVLink connects it to another GPU")
+    for source in nccl_sources(node):
+        if setting := settings_of(node, source).get(READ.name):
+            return NotApplicable(f"{setting.name}={setting.value} decides")
+    node.cite("the job's GPUs on this node", text="taken for several", confidence=Confidence.LIKELY)
+    why = "older than Ampere" if old else f"{NCCL.title} {refusing[0].version}"
+    return Failed(
+        seen=f"{len(counted)} GPUs without NVLink, {why}",
+        expected="NVLink, or Ampere and newer" if old else f"{NCCL.title} {SINCE} or newer, or NVLink",
+        subject=gpu.address,
+    )
+
+
+NCCL_VERSION = "NCCL_DEBUG=VERSION, set for the job"
+
+
+@rule(
+    "nccl-misses-peermem",
+    Layer.LIBRARY,
+    per=the_node,
+    takes=NCCL.own("peermem"),
+    reported_by=(
+        DecidingCommand(
+            NCCL_VERSION,
+            f"a version before {first_release_with('sees_module')}, while nvidia_peermem is loaded",
+        ),
+    ),
+    remedies=(RemedyName.UPGRADE_NCCL, RemedyName.REMOVE_NV_PEER_MEM),
+    cost="NCCL copies through host memory, although nvidia-peermem works: 10, not 180 GB/s, in one report.",
+    references=("https://github.com/NVIDIA/nccl/issues/1676",),
+)
+def nccl_misses_peermem(node: Node, _: str) -> Outcome:
+    """nvidia-peermem or nv_peer_mem is loaded and works, but this NCCL does not detect it.
+
+    Cost: The peermem path is closed for NCCL alone; verbs programs can use it.
+
+    How to tell: NCCL logs `GPU Direct RDMA Disabled for HCA` although nvidia_peermem is in /proc/modules
+    and `ib_write_bw --use_cuda` succeeds. None of the files that this NCCL version looks for exists.
+    `NCCL_DEBUG=VERSION`, set for the job, prints the version.
+
+    What to do: Use NCCL 2.23.4 or newer. Check the copy that the job loads: in containers and Python wheels
+    it is not the system's. Or use dma-buf.
+
+    Why: Before 2.23.4, NCCL looks only in /sys/kernel/mm/memory_peers. Whether the RDMA core creates that
+    folder depends on the kernel and OFED: it needs the kernel symbol mm_kobj, which newer kernels do not
+    export. From 2.23.4 on, NCCL also accepts /sys/module/nvidia_peermem, but not /sys/module/nv_peer_mem:
+    replace nv_peer_mem there.
+
+    Source: NCCL src/transport/net_ib.cc, ncclIbGdrSupport(), at the tags from 2.4 to 2.30.
+    """
+    return does_not_detect(node, NCCL)
+
+
+@rule(
+    "nccl-lacks-dmabuf",
+    Layer.LIBRARY,
+    per=the_node,
+    takes=NCCL.own("dmabuf"),
+    reported_by=(DecidingCommand(NCCL_VERSION, f"a version before {first_release_with('has_dmabuf')}"),),
+    remedies=(RemedyName.UPGRADE_NCCL,),
+    cost="NCCL needs nvidia-peermem, or copies through host memory.",
+    references=("https://docs.nvidia.com/deeplearning/nccl/release-notes/",),
+)
+def nccl_lacks_dmabuf(node: Node, _: str) -> Outcome:
+    """This NCCL is older than NCCL's dma-buf support.
+
+    Cost: The dma-buf path is closed for NCCL.
+
+    How to tell: The version, which `NCCL_DEBUG=VERSION` prints if set for the job, is below 2.13.4. The log
+    never says `DMA-BUF is available on GPU device`.
+
+    What to do: Install NCCL 2.13.4 or newer in the image or environment that the job loads.
+
+    Why: NCCL can register dma-bufs since 2.13.4. It must also be built with CUDA 11.7 or newer, which
+    cannot be seen from outside.
+
+    Source: NCCL src/init.cc, dmaBufSupported(), first in v2.13.4-1.
+    """
+    return version_too_old(node, NCCL, "dmabuf")
+
+
+@rule(
+    "net-plugin-replaced",
+    Layer.LIBRARY,
+    per=the_node,
+    reported_by=(
+        DecidingCommand(
+            "NCCL_DEBUG=INFO, set for the job", "Using network, with a name other than IB or Socket"
+        ),
+    ),
+    cost="Findings about NCCL apply to its own NET/IB; the plugin may behave differently.",
+    references=("https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html#nccl-net-plugin",),
+)
+def net_plugin_replaced(node: Node, _: str) -> Outcome:
+    """NCCL uses a network plugin instead of its own InfiniBand code (NET/IB).
+
+    Cost: The plugin has its own tests for nvidia-peermem and dma-buf, its own version requirements and its
+    own log lines. HPC-X prints `GPU Direct RDMA (nvidia-peermem) enabled for HCA` after a test of the NIC
+    alone, even if the GPU does not support it.
+
+    How to tell: With NCCL_DEBUG=INFO the log shows `Using network` with a name other than IB or Socket, such
+    as IBext, AWS Libfabric or FasTrak, or it reports that an external plugin was loaded. Or the dynamic
+    linker finds a file libnccl-net.so.
+
+    What to do: Nothing is wrong. To compare with NCCL's own code, run the job once with
+    `NCCL_NET_PLUGIN=none`.
+
+    Why: HPC-X, aws-ofi-nccl and Google's gIB install plugins. NCCL loads libnccl-net.so by itself, or the
+    plugin that NCCL_NET_PLUGIN names.
+
+    Source: NCCL src/plugin/net.cc; Mellanox/nccl-rdma-sharp-plugins src/p2p_plugin.c; aws/aws-ofi-nccl.
+    """
+    for log in nccl_logs(node):
+        networks = log.all(Network)
+        for found in networks:
+            name = found.record.name
+            if name not in ("IB", *TCP):
+                return Failed(
+                    seen=f"Using network {name}",
+                    expected="IB",
+                    subject=node.describe_line(log.path, found.line),
+                )
+        if networks:
+            return Passed(f"Using network {networks[0].record.name}")
+    if files := net_plugins(node):
+        return Failed(seen=f"{files[0]} is installed", expected="no plugin", subject=files[0])
+    try:
+        if_absent("", find, node, PLUGIN, (*FOLDERS, *MORE_FOLDERS))
+    except EvidenceMissing:  # a plugin only adds a remark to the report
+        return NotApplicable("no plugin is known of, and not every folder was looked into")
+    return Passed("no plugin found")

@@ -1,0 +1,193 @@
+"""Messages of NCCL about the choice of a network, NVLink between hosts, and steps that fail before a channel
+exists.
+
+Sources: NCCL src/init.cc, src/mnnvl.cc, src/plugin/net.cc, src/transport/net_ib/*.cc and src/diagnostics/ at
+the tags from v2.20.3-1 to v2.30.7-1, and of 2.31.2.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from gdrkit.messages.message import Match, MessageTemplate
+from gdrkit.messages.verbs_failures import FailureMeaning
+from gdrkit.programs.nccl import log_records as records
+
+_line = functools.partial(MessageTemplate, "nccl", open_end=True, source="NCCL src/{init,mnnvl}.cc")
+_NET_IB = "NCCL src/transport/net_ib/{connect,init,p2p_resiliency}.cc"
+_net_ib = functools.partial(_line, source=_NET_IB)
+
+NO_PLUGIN = "network plugin"
+NO_CHANNEL, NO_IMEX, NO_MNNVL, NO_FABRIC_MEMORY = "IMEX channel", "IMEX", "MNNVL", "fabric memory"
+NIC_COUNTS, LINK_LAYERS, OPEN_DEVICE = "number of NICs", "link layers", "ibv_open_device"
+FATAL_EVENT, PEER_COPY = "async fatal event", "peer copy"
+
+FAILED_STEPS: dict[str, FailureMeaning] = {
+    NO_PLUGIN: FailureMeaning(
+        "NCCL_NET or NCCL_NET_PLUGIN names a network that does not start here: the job stops"
+    ),
+    NO_CHANNEL: FailureMeaning(
+        "NVLink between hosts needs an IMEX channel (/dev/nvidia-caps-imex-channels), and the process has "
+        "none: the job stops",
+        ("mnnvl-imex-channel-missing",),
+    ),
+    NO_IMEX: FailureMeaning(
+        "the IMEX service does not share memory between the hosts (nvidia-imex-ctl -N): the job stops",
+        ("mnnvl-imex-not-ready", "mnnvl-imex-channel-missing", "mnnvl-clique-differs"),
+    ),
+    NO_MNNVL: FailureMeaning(
+        "NCCL_MNNVL_ENABLE=1 asks for NVLink between hosts, which this system does not offer: the job stops",
+        ("mnnvl-fabric-incomplete", "mnnvl-cumem-off", "mnnvl-clique-differs"),
+    ),
+    NO_FABRIC_MEMORY: FailureMeaning(
+        "CUDA refuses memory that other hosts can open: IMEX channel not permitted, or IMEX not running",
+        ("mnnvl-imex-channel-missing", "mnnvl-imex-not-ready"),
+    ),
+    NIC_COUNTS: FailureMeaning("a NIC is missing on some rank: NCCL_IB_HCA, a container or a link differs"),
+    LINK_LAYERS: FailureMeaning("InfiniBand and RoCE ports cannot be connected: NCCL_IB_HCA selects both"),
+    OPEN_DEVICE: FailureMeaning(
+        "the device exists, but the process may not open it",
+        ("rdma-device-not-in-container", "verbs-provider-mismatch"),
+    ),
+    FATAL_EVENT: FailureMeaning(
+        "the NIC stopped a queue: different MTUs, ACS, or a NIC that is not for this traffic"
+    ),
+    PEER_COPY: FailureMeaning(
+        "a GPU reads wrong data from another GPU", ("acs-redirect", "iommu-translating")
+    ),
+}
+"""What it means that a step of the start fails, by its name in records.Failure."""
+
+
+def _failure(name: str) -> Callable[[Match], records.Failure]:
+    """Makes the record of a failed step."""
+    return lambda found: records.Failure(name, None, found.words, device=found.values.get("device", ""))
+
+
+def _step(name: str, template: str, **row: Any) -> MessageTemplate:
+    """A line that names a failed step, with the causes of that step."""
+    return _line(template, FAILED_STEPS[name].causes, make=_failure(name), **row)
+
+
+def _remark(form: str) -> Callable[[Match], records.Remark]:
+    return lambda found: records.Remark(form, found.words)
+
+
+def _network(found: Match) -> records.Network:
+    return records.Network(found.values["text"])
+
+
+def _placement(found: Match) -> records.Placement:
+    values = found.values
+    return records.Placement(
+        int(values["ranks"]), int(values["nodes"]), int(values["local"]), values.get("mnnvl") == "1"
+    )
+
+
+def _fabric(found: Match) -> records.Fabric:
+    values = found.values
+    cluster = values["cluster"]
+    return records.Fabric(
+        "" if set(cluster) <= {"0", "."} else cluster, values["clique"], int(values["state"])
+    )
+
+
+ROWS = (
+    # the network of a communicator, or none
+    _line(r"Assigned NET plugin {text:\S.*?} to comm", make=_network, versions="2.27.3 and later"),
+    _line(
+        r"Failed to initialize NET plugin {text:\S+}", make=_remark("network-refused"),
+        versions="2.28.3 and later",
+    ),
+    _step(
+        NO_PLUGIN, "Failed to initialize any NET plugin", source="NCCL src/plugin/net.cc",
+        versions="2.27.3 and later",
+    ),
+    _step(
+        NO_PLUGIN, r"Error: network {text:\S.*?} not found.",
+        source="NCCL src/init.cc, ncclNetInit()", versions="2.10.3 to 2.26.6",
+    ),
+    # NVLink between hosts
+    _line(
+        r"comm {:(?:0x)?[0-9a-f]+} rank {rank:\d{1,7}} nRanks {ranks:\d{1,7}} nNodes {nodes:\d{1,7}} "
+        r"localRanks {local:\d{1,7}}{:(?: localRank \d{1,7})?(?: MNNVL (?P<mnnvl>\d))?}",
+        make=_placement, sample="comm 0x9a39870 rank 0 nRanks 4 nNodes 1 localRanks 4 localRank 0 MNNVL 1",
+    ),
+    _line(
+        r"MNNVL busId {bus:\S+} fabric UUID {cluster:\S{1,64}} cliqueId {:(?:0x)?}{clique:[0-9a-f]{1,8}} "
+        r"state {state:\d{1,3}}",
+        make=_fabric, versions="2.20.3 and later",
+        sample="MNNVL busId 0x801000 fabric UUID a44167d15423d758.7d6b24c07d32e7b3 cliqueId 0x2786 state 3 "
+        "healthMask 0xaa",
+    ),
+    _line(
+        r"MNNVL {used:[1-9]\d{0,2}} cliqueId {:(?:0x)?}{clique:[0-9a-f]{1,8}} cliqueSize {size:\d{1,7}}",
+        make=lambda m: records.Clique(m.values["clique"], int(m.values["size"])),
+        versions="2.21.5 and later",
+        sample="MNNVL 1 cliqueId 2786 cliqueSize 4 cliqueRank 0 nvlDomainSize 4",
+    ),
+    _step(
+        NO_CHANNEL, "MNNVL (cliqueSize {size:.*}Check the IMEX channel configuration",
+        versions="2.27.3 and later",
+        sample="MNNVL (cliqueSize 8) is available but not working on this system. "
+        "Check the IMEX channel configuration (/dev/nvidia-caps-imex-channels).",
+    ),
+    _step(
+        NO_IMEX, "MNNVL (cliqueSize {size:.*}Check the IMEX configuration", versions="2.25.1 and later",
+        sample="MNNVL (cliqueSize 8) is available but not supported on this system. "
+        "Check the IMEX configuration.",
+    ),
+    _step(
+        NO_MNNVL, "MNNVL is not supported on this system",
+        source="NCCL src/init.cc: only with NCCL_MNNVL_ENABLE=1", versions="2.20.3 to 2.24.3",
+    ),
+    _line(  # no cause by itself: a failure only beside lines about MNNVL (jobs/errors.py)
+        r"Cuda failure {number:80[01]} '", make=_failure(NO_FABRIC_MEMORY),
+        source="NCCL src/transport/p2p.cc",
+        sample="transport/p2p.cc:281 NCCL WARN Cuda failure 801 'operation not supported'",
+    ),
+    # NET/IB before a channel works
+    _step(
+        OPEN_DEVICE, r"Unable to open device {device:[\w.:-]+}", source=_NET_IB, decides=False,
+        sample="NET/IB : Unable to open device mlx5_bond_0",
+    ),
+    _net_ib(
+        "Detected mixed local Net device counts across ranks{:.*Ignoring}", make=_remark("nic-counts"),
+        sample="Detected mixed local Net device counts across ranks (min 1, max 2). Ignoring due to "
+        "NCCL_IGNORE_NET_MISMATCH.",
+    ),
+    _step(NIC_COUNTS, "Detected mixed local Net device counts across ranks", source=_NET_IB),
+    _step(
+        LINK_LAYERS, "Attempted to connect incompatible devices", source=_NET_IB, versions="2.26.2 and later"
+    ),
+    _step(
+        LINK_LAYERS, r"NET/IB : Remote {kind:\S+} device is incompatible with the local", source=_NET_IB,
+        versions="2.26.2 and later", sample="NET/IB : Remote RoCE device is incompatible with the local [0]",
+    ),
+    _step(
+        FATAL_EVENT, r"NET/IB : {device:\S+} async fatal event", source=_NET_IB,
+        sample="NET/IB : mlx5_0:1 async fatal event on QP: local access violation work queue error",
+    ),
+    _net_ib(
+        "There are mismatched physical devices between local ({local:[^()]{1,80}}) and remote "
+        "({remote:[^()]{1,80}})", make=_remark("rails-crossed"),
+        sample="There are mismatched physical devices between local (mlx5_0) and remote (mlx5_3)",
+    ),
+    _net_ib(
+        r"Subnet-aware routing: overriding dev {number:\d{1,4}} with dev {other:\d{1,4}}",
+        make=_remark("nic-replaced"), versions="2.30.7 and later",
+        sample="NET/IB: Subnet-aware routing: overriding dev 1 with dev 3",
+    ),
+    _net_ib(
+        r"Got completion with error (devIndex={number:\d+}", make=_remark("failover"),
+        versions="2.29.7 and later",
+    ),
+    # diagnostics of 2.31
+    _step(
+        PEER_COPY, "p2p: {kind:write|read} mismatch", source="NCCL src/diagnostics/p2p.cc",
+        versions="2.31 and later", sample="[INFO] p2p: write mismatch rank 0 expected=1 got=2 verify=0",
+    ),
+)  # fmt: skip
+"""All rows. The first one that a line contains is its match."""

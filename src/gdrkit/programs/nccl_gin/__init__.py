@@ -1,0 +1,1 @@
+"""GIN: NCCL's transfers that GPU kernels start."""

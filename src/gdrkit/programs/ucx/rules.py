@@ -1,0 +1,150 @@
+"""What keeps UCX, and NIXL with it, from a path: an old copy, a build without CUDA, a setting."""
+
+from __future__ import annotations
+
+from gdrkit.node import Node
+from gdrkit.programs.environment import UCX_CONF, process_sources
+from gdrkit.programs.job_settings import settings_of, taken_by
+from gdrkit.programs.nixl.consumer import NIXL
+from gdrkit.programs.old_copies import does_not_detect, version_too_old
+from gdrkit.programs.ucx.consumer import UCX, leaves_out_cuda
+from gdrkit.rules.capabilities import DIRECT
+from gdrkit.rules.deciding_command import DecidingCommand
+from gdrkit.rules.remedy_names import RemedyName
+from gdrkit.rules.rule import (
+    SHOWN_BY_MESSAGES,
+    Failed,
+    Layer,
+    NotApplicable,
+    Outcome,
+    Passed,
+    rule,
+    the_node,
+)
+
+
+@rule(
+    "ucx-misses-peermem",
+    Layer.LIBRARY,
+    per=the_node,
+    takes=UCX.own("peermem"),
+    reported_by=(DecidingCommand("ucx_info -v", "a version before 1.18, on a kernel without memory_peers"),),
+    remedies=(RemedyName.UPGRADE_UCX,),
+    cost="UCX stages GPU memory through host memory although nvidia-peermem works.",
+    references=("https://github.com/openucx/ucx/blob/master/src/uct/ib/base/ib_md.c",),
+)
+def ucx_misses_peermem(node: Node, _: str) -> Outcome:
+    """nvidia-peermem or nv_peer_mem is loaded and works, but this UCX does not detect it.
+
+    Cost: The peermem path is closed for UCX alone.
+
+    How to tell: `ucx_info -v` prints a version below 1.18, nvidia_peermem is loaded, and the file
+    /sys/kernel/mm/memory_peers/nv_mem/version does not exist.
+
+    What to do: Use UCX 1.18 or newer (also in HPC-X and in images), or dma-buf, which UCX supports from
+    1.14 on.
+
+    Why: Up to 1.17, UCX accepts only that file, and not every kernel with the peer-memory API has it. From
+    1.18 on, /sys/module/nvidia_peermem/version counts as well.
+
+    Source: openucx/ucx src/uct/ib/base/ib_md.c, uct_ib_check_gpudirect_driver() and its callers, at the
+    tags from 1.5 to 1.20.
+    """
+    return does_not_detect(node, UCX)
+
+
+@rule(
+    "ucx-lacks-dmabuf",
+    Layer.LIBRARY,
+    per=the_node,
+    takes=UCX.own("dmabuf"),
+    reported_by=(DecidingCommand("ucx_info -v", "a version before 1.14"),),
+    remedies=(RemedyName.UPGRADE_UCX,),
+    cost="UCX needs nvidia-peermem, or stages GPU memory through host memory.",
+    references=("https://github.com/openucx/ucx/releases/tag/v1.14.0",),
+)
+def ucx_lacks_dmabuf(node: Node, _: str) -> Outcome:
+    """This UCX is older than UCX's dma-buf support.
+
+    Cost: The dma-buf path is closed for UCX.
+
+    How to tell: `ucx_info -v` prints a version below 1.14.
+
+    What to do: Install UCX 1.14 or newer in the image or environment that the job loads.
+
+    Why: UCX can register dma-bufs since 1.14, if it was built with a verbs library that has the call.
+
+    Source: openucx/ucx src/uct/ib/base/ib_md.c, uct_ib_md_check_dmabuf(), first at v1.14.0.
+    """
+    return version_too_old(node, UCX, "dmabuf")
+
+
+_UCX = "https://github.com/openucx/ucx"
+
+
+_OF_UCX = (*UCX.own(*DIRECT), *NIXL.own(*DIRECT))
+
+
+@rule(
+    "ucx-lacks-cuda",
+    Layer.LIBRARY,
+    per=the_node,
+    reported_by=(DecidingCommand("ucx_info -d | grep -i cuda", "nothing"),),
+    cost="GPU memory is taken for host memory: registration fails, or the program crashes.",
+    references=(_UCX,),
+)
+def ucx_lacks_cuda(node: Node, _: str) -> Outcome:
+    """This UCX was built without CUDA, or does not find its CUDA module.
+
+    Cost: UCX takes a GPU's address for host memory.
+
+    How to tell: `ucx_info -d | grep cuda` prints nothing in the job's environment, or `ldd` of
+    libuct_cuda.so shows a missing library.
+
+    What to do: Use a UCX with CUDA, such as that of HPC-X or of NIXL's own package, and make libcuda.so.1
+    visible. UCX_MODULE_DIR must point to the modules of the same UCX.
+
+    Why: UCX loads its CUDA support as a module, and goes on without it.
+
+    Source: openucx/ucx src/ucm/cuda, src/uct/cuda; ai-dynamo/nixl src/plugins/ucx/ucx_utils.cpp.
+    """
+    return SHOWN_BY_MESSAGES
+
+
+@rule(
+    "ucx-transport-excluded",
+    Layer.APPLICATION,
+    per=lambda node: (UCX_CONF, *process_sources(node)),
+    takes=lambda source: () if source == UCX_CONF else _OF_UCX,  # a file that is rarely present
+    reported_by=(DecidingCommand("env | grep UCX_, in the job", "UCX_TLS or UCX_NET_DEVICES"),),
+    cost="Data goes over TCP or through host memory.",
+    references=(_UCX,),
+)
+def ucx_transport_excluded(node: Node, source: str) -> Outcome:
+    """UCX_TLS or UCX_NET_DEVICES leaves out a transport that GPU memory needs.
+
+    Cost: UCX finds no usable transport, uses TCP, or takes a GPU's address for host memory and fails. This
+    holds for NIXL, too.
+
+    How to tell: The job's environment has UCX_TLS without `cuda` or without `rc`, or UCX_NET_DEVICES with a
+    device that does not exist there.
+
+    What to do: Remove the variables, or name them completely, as in `UCX_TLS=rc,cuda` with `cuda_ipc` and
+    `cuda_copy` included by `cuda`.
+
+    Why: UCX_TLS is a list of what is allowed; what it does not name is off.
+
+    Source: openucx/ucx src/ucp/core/ucp_context.c, at the tags from 1.12 to 1.22.
+    """
+    found = settings_of(node, source)
+    setting = found.get("UCX_TLS")
+    if setting is None:
+        return NotApplicable(f"{source} does not set UCX_TLS")
+    if not leaves_out_cuda(setting.value):
+        return Passed(f"UCX_TLS={setting.value} has cuda_copy")
+    return Failed(
+        seen=f"UCX_TLS={setting.value}, without cuda_copy",
+        expected="unset, or a list with cuda",
+        subject=node.describe_line(setting.source, setting.line),
+        takes=taken_by(found, _OF_UCX),
+    )

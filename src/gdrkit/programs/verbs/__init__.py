@@ -1,0 +1,1 @@
+"""libibverbs and perftest, and programs that call it themselves."""
