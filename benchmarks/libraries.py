@@ -21,7 +21,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from gdrkit.messages import catalogue, elsewhere, proofs
+from gdrkit.messages import catalogue, proofs
 from gdrkit.messages.message import MessageTemplate
 
 BINARIES = {
@@ -145,8 +145,6 @@ def matched(printed: str) -> Iterator[tuple[str, tuple[str, ...]]]:
     for line in printed.splitlines():
         if (found := catalogue.match(line)) is not None:
             yield found.words, found.causes
-        elif elsewhere.match(line) is not None:
-            yield line.rpartition("] ")[2], ()
         elif (proof := proofs.matcher().match(line)) is not None:
             yield proof.words, ()
 

@@ -1,5 +1,4 @@
-"""All messages that have a code, and the matcher for them. For one program, import its module instead;
-`elsewhere` has messages about other things, which have none."""
+"""All messages, and the matcher for them. For one program, import its module instead."""
 
 from __future__ import annotations
 
@@ -7,9 +6,12 @@ import functools
 
 from gdrkit.messages import (
     driver,
+    faults,
     gdrcopy,
     gin,
+    jobs,
     kernel,
+    libraries,
     modprobe,
     mooncake,
     nccl,
@@ -25,9 +27,11 @@ from gdrkit.messages import (
 from gdrkit.messages.message import Match, MessageMatcher
 
 CATALOGUE = (
+    *faults.ROWS, *jobs.ROWS,
     *perftest.ROWS, *ucx.ROWS, *nvshmem.ROWS, *mooncake.ROWS, *ofi.ROWS, *gin.ROWS, *gdrcopy.ROWS,
     *verbs.ROWS, *driver.ROWS, *operator.ROWS, *modprobe.ROWS, *kernel.ROWS, *modprobe.LOADERS, *nccl.ROWS,
     *nccl_networks.ROWS, *system.ROWS,
+    *libraries.ROWS,
 )  # fmt: skip
 """All rows. The first one that a line contains is its match; rows of one program precede general ones."""
 
