@@ -53,7 +53,7 @@ def answer(
         return _elsewhere(other, found)
     if found and found[0].printed and _is_named(found):
         return _cause(found, machines)
-    if not (_shows_output(lines) or any(one.printed for one in found)):
+    if not (_shows_output(lines) or any(one.printed for one in found) or any(one.known for one in machines)):
         return _without_output(lines)
     if about.foreign:
         return _foreign(about, found)

@@ -25,7 +25,9 @@ def mentioned(lines: Iterable[TextLine], established: set[str]) -> tuple[OpenLin
     """The product that a text names, if it names only one, and the errors that people quote, each once."""
     found: dict[tuple[str, ...], OpenLine] = {}
     searched = tuple(lines)
-    for line in (*quoted_errors(searched), *_product(searched)):
+    quoted = tuple(quoted_errors(searched))
+    shows = bool(quoted) or any(line.kind in ("machine", "shown") for line in searched)
+    for line in (*quoted, *(_product(searched) if shows else ())):
         known = found.get(line.codes)
         if not established & set(line.codes) and (known is None or (line.printed and not known.printed)):
             found[line.codes] = line

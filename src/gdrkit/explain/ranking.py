@@ -236,8 +236,13 @@ def _of_line(
             else Sureness.POSSIBLE,
             claimed=line.claimed,
             lines=(QuotedLine(line.line, line.text),),
-            printed=line.printed,
+            printed=line.printed or (named and _fails_as_there(code, failing)),
         )
+
+
+def _fails_as_there(code: str, failing: Iterable[OpenLine]) -> bool:
+    """Whether a program fails with what a product brings about."""
+    return any(brings_about(code, line.codes[0]) for line in failing if line.printed and line.codes)
 
 
 def _is_unneeded(codes: tuple[str, ...], topics: Topics) -> bool:

@@ -53,6 +53,8 @@ def text(
 def _rows(explanation: Explanation, verbose: bool) -> Iterator[Row]:
     machines = explanation.machines
     yield from _answer(explanation, verbose)
+    if explanation.answer.kind is AnswerKind.NO_OUTPUT:
+        return
     if explanation.answer.kind is AnswerKind.NOTHING:
         yield 2, "", HELPFUL
         yield 0, "", ""

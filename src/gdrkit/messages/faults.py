@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gdrkit.messages.message import Meaning, MessageTemplate
 
-_HEALTH_COMPROMISED = Meaning(
+_NIC_FIRMWARE = Meaning(
     "The firmware of the NIC stopped working",
     "Update the NIC's firmware, and power-cycle the host",
 )
@@ -123,7 +123,7 @@ ROWS = (
     MessageTemplate(
         "kernel",
         "device's health compromised",
-        meaning=_HEALTH_COMPROMISED,
+        meaning=_NIC_FIRMWARE,
         source="Linux drivers/net/ethernet/mellanox/mlx5/core/health.c",
         open_end=True,
         sample="mlx5_core 0000:17:00.0: device's health compromised - reached miss count",
@@ -131,7 +131,7 @@ ROWS = (
     MessageTemplate(
         "kernel",
         r"mlx5_core {:\S+}: {:.{0,40}}health{:.{0,30}(?:FW error|fatal)}",
-        meaning=_HEALTH_COMPROMISED,
+        meaning=_NIC_FIRMWARE,
         source="Linux drivers/net/ethernet/mellanox/mlx5/core/health.c",
         open_end=True,
         sample="mlx5_core 0000:17:00.0: poll_health:800: Fatal error, health buffer: fatal",

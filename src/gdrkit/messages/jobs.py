@@ -4,28 +4,30 @@ from __future__ import annotations
 
 from gdrkit.messages.message import Meaning, MessageTemplate
 
-_LIBNCCL_NET = Meaning(
+_NO_PLUGIN = Meaning(
     "NCCL found no network plugin, and uses its own code: harmless with InfiniBand and RoCE "
     "NICs, but on EFA it means TCP",
     "With InfiniBand or RoCE, nothing has to be done. On EFA, install aws-ofi-nccl in the image, "
     "and put its folder into LD_LIBRARY_PATH",
+    effect="harmless",
 )
-_DEV_SHM = Meaning(
+_SMALL_DEV_SHM = Meaning(
     "The shared memory of the container (/dev/shm) is too small for NCCL",
     "Start the container with --shm-size=1g or more, or mount a memory volume at /dev/shm",
 )
-_FOUND = Meaning(
+_NO_INTERFACE = Meaning(
     "NCCL finds no network interface for its first connection: NCCL_SOCKET_IFNAME names none that is up",
     "Set NCCL_SOCKET_IFNAME to an interface that `ip address` shows on this host, or unset it",
 )
-_SYSTEM_NOT_YET_INITIALIZED = Meaning(
+_NO_FABRIC_MANAGER = Meaning(
     "CUDA does not start because NVIDIA's Fabric Manager does not run, or is of another version "
     "than the driver",
     "Install the Fabric Manager of the driver's exact version: `systemctl status nvidia-fabricmanager`",
 )
-_COLLECTIVE_OPERATION_TIMEOUT = Meaning(
+_TIMED_OUT = Meaning(
     "A collective operation did not finish in time; the line does not say why",
     "Look for the first error of all ranks; without one, find the rank that did not arrive",
+    effect="follows",
 )
 
 ROWS = (
@@ -70,7 +72,7 @@ ROWS = (
     MessageTemplate(
         "nccl",
         "Watchdog caught collective operation timeout",
-        meaning=_COLLECTIVE_OPERATION_TIMEOUT,
+        meaning=_TIMED_OUT,
         source="PyTorch torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp",
         open_end=True,
         sample="[rank3]:[E1] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=1)",
@@ -89,7 +91,7 @@ ROWS = (
     MessageTemplate(
         "cuda",
         "system not yet initialized",
-        meaning=_SYSTEM_NOT_YET_INITIALIZED,
+        meaning=_NO_FABRIC_MANAGER,
         source="NVIDIA Fabric Manager user guide; CUDA error 802",
         open_end=True,
         sample="RuntimeError: CUDA error: system not yet initialized",
@@ -97,7 +99,7 @@ ROWS = (
     MessageTemplate(
         "cuda",
         "CUDA_ERROR_SYSTEM_NOT_READY",
-        meaning=_SYSTEM_NOT_YET_INITIALIZED,
+        meaning=_NO_FABRIC_MANAGER,
         source="NVIDIA Fabric Manager user guide; CUDA error 802",
         open_end=True,
     ),
@@ -116,7 +118,7 @@ ROWS = (
     MessageTemplate(
         "nccl",
         "no socket interface found",
-        meaning=_FOUND,
+        meaning=_NO_INTERFACE,
         source="NCCL src/bootstrap.cc",
         open_end=True,
         sample="n1:1:2 [0] NCCL WARN Bootstrap : no socket interface found",
@@ -124,7 +126,7 @@ ROWS = (
     MessageTemplate(
         "nccl",
         "no device found {:(?:matching|after excluding)} {:.{0,60}}NCCL_OOB_NET",
-        meaning=_FOUND,
+        meaning=_NO_INTERFACE,
         source="NCCL src/bootstrap.cc",
         open_end=True,
         sample="NCCL WARN no device found matching the list in NCCL_OOB_NET",
@@ -201,7 +203,7 @@ ROWS = (
     MessageTemplate(
         "nccl",
         "{:(?:failed to extend|Error while creating shared memory segment).{0,60}}/dev/shm",
-        meaning=_DEV_SHM,
+        meaning=_SMALL_DEV_SHM,
         source="NCCL src/misc/shmutils.cc",
         open_end=True,
         sample="n1:1:2 [0] NCCL WARN Error: failed to extend /dev/shm/nccl-abc to 9637892 bytes",
@@ -209,7 +211,7 @@ ROWS = (
     MessageTemplate(
         "nccl",
         r"/dev/shm/{:\S*} {:.{0,40}}No space left",
-        meaning=_DEV_SHM,
+        meaning=_SMALL_DEV_SHM,
         source="NCCL src/misc/shmutils.cc",
         open_end=True,
         sample="open /dev/shm/nccl-a1: No space left on device",
@@ -369,7 +371,7 @@ ROWS = (
     MessageTemplate(
         "nccl",
         r"libnccl-net{:[\w.-]{0,40}}.so{:\S{0,8}}: cannot open shared object file",
-        meaning=_LIBNCCL_NET,
+        meaning=_NO_PLUGIN,
         source="NCCL src/plugin/plugin_open.cc",
         open_end=True,
         sample="n1:1:2 [0] NCCL INFO dlerror=libnccl-net.so: cannot open shared object file: No "
@@ -378,7 +380,7 @@ ROWS = (
     MessageTemplate(
         "nccl",
         r"NET/Plugin{: ?}:{: ?}Could not find{::?} {:\S*}libnccl-net",
-        meaning=_LIBNCCL_NET,
+        meaning=_NO_PLUGIN,
         source="NCCL src/plugin/plugin_open.cc",
         open_end=True,
         sample="n1:1:2 [0] NCCL INFO NET/Plugin: Could not find: libnccl-net-ofi.so.",

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from gdrkit.messages.message import Meaning, MessageTemplate
 
-_COULDN_T_CONNECT_TO = Meaning(
+_UNREACHABLE_SERVER = Meaning(
     "perftest's client does not reach the server over TCP, before any RDMA",
     "Start the server first, and open the port (18515 by default) in the firewall",
 )
-_EMORY = Meaning(
+_OUT_OF_MEMORY = Meaning(
     "The GPU ran out of memory; what other ranks report follows from it",
     "Use less memory per GPU: a smaller batch, a shorter context, or more GPUs",
 )
@@ -41,32 +41,32 @@ ROWS = (
         sample="depends:        nv-p2p-dummy",
     ),
     MessageTemplate(
-        "pytorch",
+        "cuda",
         "CUDA out of memory",
-        meaning=_EMORY,
+        meaning=_OUT_OF_MEMORY,
         source="CUDA driver API, cudaErrorMemoryAllocation; PyTorch c10/cuda/CUDACachingAllocator.cpp",
         open_end=True,
         sample="torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.00 GiB",
     ),
     MessageTemplate(
-        "pytorch",
+        "cuda",
         "CUDA error: out of memory",
-        meaning=_EMORY,
+        meaning=_OUT_OF_MEMORY,
         source="CUDA driver API, cudaErrorMemoryAllocation; PyTorch c10/cuda/CUDACachingAllocator.cpp",
         open_end=True,
     ),
     MessageTemplate(
-        "pytorch",
+        "cuda",
         "Cuda failure {:'?}out of memory",
-        meaning=_EMORY,
+        meaning=_OUT_OF_MEMORY,
         source="CUDA driver API, cudaErrorMemoryAllocation; PyTorch c10/cuda/CUDACachingAllocator.cpp",
         open_end=True,
         sample="n1:1:2 [0] NCCL WARN Cuda failure 'out of memory'",
     ),
     MessageTemplate(
-        "pytorch",
+        "cuda",
         "CUDA_ERROR_OUT_OF_MEMORY",
-        meaning=_EMORY,
+        meaning=_OUT_OF_MEMORY,
         source="CUDA driver API, cudaErrorMemoryAllocation; PyTorch c10/cuda/CUDACachingAllocator.cpp",
         open_end=True,
     ),
@@ -132,7 +132,7 @@ ROWS = (
     MessageTemplate(
         "perftest",
         r"Couldn't connect to {:\S+}:{:\d+}",
-        meaning=_COULDN_T_CONNECT_TO,
+        meaning=_UNREACHABLE_SERVER,
         source="perftest src/perftest_communication.c",
         open_end=True,
         sample="Couldn't connect to 10.0.0.2:18515",
@@ -140,7 +140,7 @@ ROWS = (
     MessageTemplate(
         "perftest",
         "Unable to {:(?:init|open)} {:(?:the )?(?:file descriptor|socket)} ",
-        meaning=_COULDN_T_CONNECT_TO,
+        meaning=_UNREACHABLE_SERVER,
         source="perftest src/perftest_communication.c",
         open_end=True,
         sample="Unable to open file descriptor for socket connection",

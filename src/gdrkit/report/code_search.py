@@ -75,7 +75,7 @@ MOST_CODES, MOST_TERMS = 4, 2
 
 
 def related(text: str) -> list[str]:
-    """The codes to which the words of a text belong, best first, and the terms of the glossary that it names.
+    """The codes to which the words of a text belong, best first, and the terms of the glossary in it.
 
     A word counts by how rare it is among the pages (the logarithm of their number over that of those that
     have it) times where it stands: in a code, its title, its page, or its messages. The order of words does
