@@ -22,7 +22,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from gdrkit import catalogue
-from gdrkit.messages import elsewhere
 from gdrkit.messages.message import MessageTemplate
 from gdrkit.programs import proofs
 
@@ -147,8 +146,6 @@ def matched(printed: str) -> Iterator[tuple[str, tuple[str, ...]]]:
     for line in printed.splitlines():
         if (found := catalogue.match(line)) is not None:
             yield found.words, found.causes
-        elif elsewhere.match(line) is not None:
-            yield line.rpartition("] ")[2], ()
         elif (proof := proofs.matcher().match(line)) is not None:
             yield proof.words, ()
 

@@ -37,7 +37,7 @@ SOURCES: dict[str, dict[str, str]] = {
         "DGX Spark": "the output above it",
     },
     "docs/explain.md": {
-        "How it is measured": "the first run of `fifth` by the column `kind` of threads.tsv"
+        "Why it reads no sentences": "the runs of the benchmark that the commit which took it away deleted"
     },
     "docs/fix.md": {"Signing modules for Secure Boot": "_XZ_DICTIONARY_BYTES of repair/apply/signing.py"},
     "docs/fleet.md": {

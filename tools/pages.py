@@ -19,7 +19,7 @@ from gdrkit.report.pages import page, titles
 ROOT = Path(__file__).parent.parent
 CODES = ROOT / "docs" / "codes"
 WORDS = ROOT / "src" / "gdrkit" / "agent" / "collect" / "ordinary_words.py"
-READERS = ("facts", "loader", "messages")
+READERS = ("programs", "facts", "loader", "messages")
 """Packages whose texts are words of evidence: paths, keys, lines of programs."""
 WORD = re.compile(r"(?<![a-z0-9])[a-z]{5,}(?![a-z0-9])")
 """A shorter one is left alone anyway: is_identifying() in agent/collect/anonymize.py."""

@@ -193,6 +193,8 @@ Code = Annotated[str, Meta(extra_json_schema={"enum": sorted(CODES)})]
 """A code, for the documents: their schemas list every one."""
 
 MESSAGES = (
+    "messages.faults.ROWS",
+    "messages.jobs.ROWS",
     "programs.verbs.perftest_messages.ROWS",
     "programs.ucx.messages.ROWS",
     "programs.nvshmem.messages.ROWS",
@@ -209,6 +211,7 @@ MESSAGES = (
     "programs.nccl.messages.ROWS",
     "programs.nccl.network_messages.ROWS",
     "messages.system.ROWS",
+    "messages.libraries.ROWS",
 )
 """The tables of messages. The first row that a line contains is its match, so rows of one program precede
 general ones."""
@@ -267,7 +270,7 @@ def load_order() -> tuple[Rule, ...]:
 
 @functools.cache
 def every_message() -> tuple[MessageTemplate, ...]:
-    """All messages that have a code."""
+    """All messages."""
     tables = (table.rpartition(".") for table in MESSAGES)
     return tuple(
         row for module, _, name in tables for row in getattr(import_module(f"gdrkit.{module}"), name)

@@ -331,7 +331,7 @@ def test_a_sentence_that_starts_like_an_error_is_not_one(end):
 @pytest.mark.parametrize("text", ["", "\n\n\n", b"\x00\x00", b"\xff\xfe\x00", "\ufeff"])
 def test_an_empty_text_has_an_explanation(text):
     assert explained(text).machines == ()
-    assert explained(text).exit_code == 0
+    assert explained(text).exit_code == 3
 
 
 def test_nul_bytes_are_ignored():

@@ -132,33 +132,11 @@ def test_a_geforce_is_recognized_in_every_listing(output):
     assert codes(output + "\n") == {"gpu-consumer"}
 
 
-@pytest.mark.parametrize(
-    "sentence",
-    [
-        "It is not GeForce, it is an H100.",
-        "There is no GeForce in this box.",
-        "This isn't a DGX Spark.",
-        "Unlike a GeForce, the A100 works.",
-        "without any GB10 around",
-    ],
-)
-def test_negated_mentions_are_ignored(sentence):
-    assert explained(sentence + "\n").machines == ()
+def test_a_quoted_error_that_is_denied_establishes_nothing():
+    found = explained("I never saw `Loading of unsigned module is rejected` there.\n")
 
-
-def test_a_negated_error_establishes_nothing():
-    assert explained("there was no 'Key was rejected by service' in dmesg\n").machines == ()
-    assert explained("I never saw `Loading of unsigned module is rejected` there.\n").machines == ()
-
-
-def test_hardware_in_prose_is_a_possible_cause():
-    found = explained("We have two DGX Sparks (GB10) here and want GPUDirect RDMA.\n")
-
-    assert [e for machine in found.machines for e in machine.established] == []
-    (line,) = found.machines[0].open
-    assert (line.codes, line.claimed) == (("gpu-integrated",), True)
-    assert found.question is not None
-    assert found.question.command == "nvidia-smi -q"
+    assert [problem for machine in found.machines for problem in machine.established] == []
+    assert found.exit_code == 3
 
 
 def test_an_error_quoted_in_a_sentence_has_possible_causes():
@@ -251,14 +229,12 @@ def test_the_only_cause_that_no_output_excludes_is_named_as_possible():
     assert explained(DISABLED).answer.cause is None
 
 
-@pytest.mark.parametrize(
-    ("said", "noted"), [("It is slow.", True), ("GDR is enabled, as the log proves.", False)]
-)
-def test_a_log_that_is_no_proof_is_a_problem_of_who_takes_it_for_one(said, noted):
+@pytest.mark.parametrize("said", ["It is slow.", "GDR is enabled, as the log proves."])
+def test_a_log_that_is_no_proof_is_a_note_whatever_people_say_of_it(said):
     log = "n1:7:7 [0] NCCL INFO Connected all rings, use ring PXN 0 GDR 1\n"
     found = explained(f"{said}\n\n{log}").machines
-    assert ("proof-misread" in {one.code for m in found for one in m.notes}) is noted
-    assert ("proof-misread" in {one.code for m in found for one in m.established}) is not noted
+    assert "proof-misread" in {one.code for m in found for one in m.notes}
+    assert "proof-misread" not in {one.code for m in found for one in m.established}
 
 
 def test_a_note_about_a_program_that_the_text_does_not_name_is_shown_only_with_v():
@@ -311,7 +287,6 @@ SHM = "n1:1:2 [0] NCCL WARN Error: failed to extend /dev/shm/nccl-abc to 9637892
         (f"{UNUSED}{SHM}", 2),  # NCCL's WARN is an error
         (f"{UNUSED}step 1\n", 1),  # a warning alone
         (f"{REFUSED}{MEMORY}", 2),  # what follows from an error elsewhere
-        (f"CUDA out of memory on rank 3\n\nIt fails each time:\n\n{SHM}{MEMORY}", 6),  # what the title names
     ],
 )
 def test_of_several_lines_about_something_else_the_one_that_explains_the_others_leads(text: str, line: int):

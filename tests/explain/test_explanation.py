@@ -34,8 +34,11 @@ def test_the_schema_requires_every_key_and_lists_every_code():
 @pytest.mark.parametrize(
     ("words", "code"),
     [
-        ("", 0),
-        ("$ uname -r\n6.8.0\n", 0),
+        ("", 3),
+        ("$ uname -r\n6.8.0\n", 3),  # nothing is shown to work
+        ("n1:7:7 [0] NCCL INFO Registered dmabuf region 0x7f00 of 4096 Bytes\n", 0),
+        ("n1:1:2 [0] NCCL INFO NET/Plugin : No plugin found (libnccl-net.so).\n", 0),
+        ("        GPU0    mlx5_0  CPU Affinity\nGPU0     X      PIX     0-23\nmlx5_0  PIX      X\n", 3),
         (EINVAL, 3),
         ("SecureBoot enabled\nSecureBoot disabled\n", 3),
         (CRC, 2),
@@ -77,8 +80,9 @@ def test_verbose_shows_how_to_check_each_cause():
     assert "peermem-stub: modinfo nvidia-peermem shows an empty `depends:`" in page.replace("\n      ", " ")
 
 
-def test_an_unrelated_text_gets_a_list_of_useful_input():
-    assert "modprobe" in text(explained("hello\n"))
+def test_an_unrelated_text_is_told_what_to_run_and_an_unrelated_output_what_to_paste():
+    assert "Run `gdr doctor`" in text(explained("hello\n"))
+    assert "Useful input: the output of modprobe" in text(explained("$ uname -r\n6.8.0\n"))
 
 
 def test_several_machines_are_named():

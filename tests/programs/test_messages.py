@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gdrkit import catalogue
-from gdrkit.messages import elsewhere, registration
+from gdrkit.messages import registration
 from gdrkit.programs import proofs
 from gdrkit.programs.nccl.log_lines import frame, record
 from tests.shared_data import shared_files
@@ -70,7 +70,7 @@ def is_recognised(line: str) -> bool:
         found = catalogue.match(text)
         if found is not None and (found.causes or "error" in found.values):
             return True
-        if elsewhere.match(text) or proofs.matcher().match(text) or registration.causes(text):
+        if (found and found.message.meaning) or proofs.matcher().match(text) or registration.causes(text):
             return True
     return record(frame(NCCL + line).message) is not None
 

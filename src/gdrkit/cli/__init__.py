@@ -13,7 +13,7 @@ GROUPS = {
         "doctor": "judge a node: does GPU memory reach the network directly, and if not, why",
         "expect": "write down what a good node has, to compare others with it",
         "report": "write the judgement of a node as one HTML file, with a picture of the node",
-        "explain": "find the cause in pasted text: an error, a log, a forum post",
+        "explain": "find the cause in what programs printed: an error, a log, the output of a command",
         "modprobe": "predict what modprobe would print for a module, without loading it",
         "probe": "ask the CUDA and RDMA drivers what each device can do",
         "fleet": "judge many nodes: groups by cause, what to fix first, the odd ones; measure between them",

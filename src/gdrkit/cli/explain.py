@@ -18,16 +18,18 @@ PIPE = "name a file, or pipe something in: dmesg | gdr explain"
 def parser() -> Parser:
     parser = Parser(
         "explain",
-        "Find the cause of a problem in pasted text: a modprobe error, an excerpt of dmesg, an NCCL log, "
-        "output of nvidia-smi, lspci, modinfo or perftest, a whole forum post. Prints the most likely "
-        "cause, how sure it is, by which line, what to do, and the command that tells other causes apart.",
-        "  gdr explain post.txt\n"
+        "Find the cause of a problem in what programs printed: a modprobe error, an excerpt of dmesg, an "
+        "NCCL log, output of nvidia-smi, lspci, modinfo or perftest, also within a post. Prints the most "
+        "likely cause, how sure it is, by which line, what to do, and the command that tells other causes "
+        "apart. What people write around the outputs proves nothing, and is not read.",
+        "  gdr explain errors.txt\n"
         "  dmesg | gdr explain\n"
         "  journalctl -b | gdr explain -v      show how to check each cause\n"
         "  gdr explain --json < nccl.log\n\n"
-        "exit codes: 0 no problem found, 1 a problem is shown that does not stop a path, 2 one is proven "
-        "that does, 3 possible causes stay open, 64 and above usage and internal errors; for an NCCL log, "
-        "those of gdr nccl",
+        "exit codes: 0 the text shows that the path works, or that what looks like a failure is none; 1 a "
+        "problem is proven that stops no path; 2 one is proven that stops a path; 3 everything else; 64 "
+        "and above usage and internal errors. For an NCCL log those of gdr nccl, for manifests those of "
+        "gdr config check",
     )
     parser.add_argument(
         "file", nargs="?", default="-", metavar="FILE", help="text file; standard input if - or omitted"
@@ -42,7 +44,13 @@ def parser() -> Parser:
 def main(arguments: list[str]) -> int:
     options = parser().parse(arguments)
 
-    from gdrkit.cli.explained import agreeing, combined_exit_code, explained_text, manifest_faults
+    from gdrkit.cli.explained import (
+        FINDS_NOTHING,
+        agreeing,
+        checked_file,
+        combined_exit_code,
+        explained_text,
+    )
     from gdrkit.cli.files import shown
     from gdrkit.explain.explain import explain
     from gdrkit.explain.pasted_host import PastedHost
@@ -50,7 +58,10 @@ def main(arguments: list[str]) -> int:
 
     content = _content(options.file)
     log = pasted_job(content, shown(options.file)) if b"NCCL" in content or b"NET/" in content else None
-    explanation = agreeing(explain(PastedHost(content)), log, manifest_faults(content, shown(options.file)))
+    explanation = explain(PastedHost(content))
+    finds_nothing = explanation.answer.kind in FINDS_NOTHING
+    file = checked_file(content, shown(options.file)) if finds_nothing else None
+    explanation = agreeing(explanation, log, file)
     job = log if isinstance(log, PastedJob) else None
     if options.quiet:
         pass
@@ -68,7 +79,7 @@ def main(arguments: list[str]) -> int:
             words = text_of_job(job.document, colour=terminal, width=text_width())
             page += f"\nThe job of the NCCL log\n{words}"
         write(page, styled=terminal)
-    return combined_exit_code(explanation, log)
+    return combined_exit_code(explanation, log, file)
 
 
 def _content(file: str) -> bytes:

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from msgspec import structs
 
 from gdrkit.explain.explanation import Answer, AnswerKind, Explanation, QuotedLine, RankedCause, Sureness
+from gdrkit.formats.plural import plural
 from gdrkit.jobs.document import NcclDocument, exit_code
 from gdrkit.jobs.pasted import Example, PastedJob
+from gdrkit.repair.config.fault import SEVERITIES, CheckedFile
 from gdrkit.report.pages import code_page
-
-if TYPE_CHECKING:
-    from gdrkit.repair.config.fault import CheckedFile
 
 WORSE = (0, 1, 3, 2)
 """Exit codes, each worse than the one before."""
@@ -39,7 +37,7 @@ def agreeing(
             if answer.kind in UNPROVEN
             else explanation
         )
-    if job is None or answer.kind not in (AnswerKind.HARMLESS, AnswerKind.NOTHING):
+    if job is None or answer.kind not in (AnswerKind.HARMLESS, AnswerKind.NOTHING, AnswerKind.NO_OUTPUT):
         return explanation
     verdict = job.document.verdict
     if verdict.state == "active" and not job.document.errors:
@@ -60,10 +58,10 @@ def agreeing(
     return structs.replace(explanation, answer=headed)
 
 
-FINDS_NOTHING = (AnswerKind.HARMLESS, AnswerKind.NOTHING, AnswerKind.DOCUMENTATION)
+FINDS_NOTHING = (AnswerKind.HARMLESS, AnswerKind.NOTHING, AnswerKind.NO_OUTPUT)
 
 
-UNPROVEN = (AnswerKind.HARMLESS, AnswerKind.NOTHING, AnswerKind.WORKING)
+UNPROVEN = (*FINDS_NOTHING, AnswerKind.WORKING)
 """Answers that rest on lines which may be examples, or on the lack of others."""
 
 
@@ -78,28 +76,36 @@ def _undecided(answer: Answer) -> Answer:
 
 
 def _of_file(file: CheckedFile) -> Answer:
-    """The first of the worst faults of a file of manifests, and where to see the others."""
-    fault = next(fault for fault in file.faults if fault.severity == file.worst)
-    count = sum(fault.severity != "note" for fault in file.faults)
+    """The faults that `gdr config check` finds, the worst first."""
+    faults = [fault for fault in file.faults if fault.severity != "note"]
+    faults.sort(key=lambda fault: SEVERITIES.index(fault.severity))
     kinds = ", ".join(dict.fromkeys(found.kind for found in file.documents))
-    found = f"a fault in this file{f' ({kinds})' if kinds else ''}"
     return Answer(
-        kind=AnswerKind.ELSEWHERE, sentence=f"gdr config check finds {found}: {fault.message}.",
+        kind=AnswerKind.ELSEWHERE,
+        sentence=f"gdr config check finds {plural(len(faults), 'fault')} in this text ({kinds}).",
         cause=None, subject="", machine="", sureness=Sureness.CERTAIN, claimed=False,
-        lines=(QuotedLine(fault.line, fault.seen),), others=(), besides=(),
-        now=(f"Correct line {fault.line}. `gdr config check FILE` shows all {count} faults.",),
+        lines=(QuotedLine(faults[0].line, faults[0].seen),), others=(), besides=(),
+        now=(
+            "Correct these lines; `gdr config check FILE` shows all of them.",
+            *(f"- line {fault.line}: {fault.severity}: {fault.message}" for fault in faults[:MOST_FAULTS]),
+        ),
     )  # fmt: skip
 
 
-def manifest_faults(content: bytes, name: str) -> CheckedFile | None:
-    """What `gdr config check` finds in a text that is a file of manifests; None for any other text."""
-    from gdrkit.facts.manifest_excerpts import is_manifest
+def checked_file(content: bytes, name: str) -> CheckedFile | None:
+    """What `gdr config check` finds in the manifests and settings of a text; None where it finds none."""
     from gdrkit.repair.config.check import check
 
-    return check(content, name) if is_manifest(content.decode("utf-8", "replace").splitlines()) else None
+    if len(content) > MANIFESTS_LIMIT_BYTES:
+        return None
+    found = check(content, name)
+    return found if found.documents else None
 
 
-MOST_CAUSES = 5
+MANIFESTS_LIMIT_BYTES = 1 << 20
+"""The longest text that is searched for manifests; a longer one is a log. The API server of Kubernetes takes
+no object above 1.5 MiB: kubernetes.io, ConfigMap and etcd limits."""
+MOST_CAUSES, MOST_FAULTS = 5, 8
 
 
 def _codes(document: NcclDocument) -> Iterator[str]:
@@ -116,8 +122,17 @@ def explained_text(explanation: Explanation, job: PastedJob | None) -> Explained
     return ExplainedText(**structs.asdict(explanation), job=job.document if job else None)
 
 
-def combined_exit_code(explanation: Explanation, job: PastedJob | Example | None) -> int:
-    """That of `gdr nccl` for a log; for a text with other parts the worse of the two, if the log decides."""
+EXIT_CODES = {"error": 2, "unreadable": 3, "warning": 1}
+"""Those of `gdr config check`, by the worst fault."""
+
+
+def combined_exit_code(
+    explanation: Explanation, job: PastedJob | Example | None, file: CheckedFile | None = None
+) -> int:
+    """That of `gdr nccl` for a log, and of `gdr config check` for manifests; for a text with other parts the
+    worse of the two, if the log decides."""
+    if explanation.answer.kind is AnswerKind.ELSEWHERE and file is not None and file.worst in EXIT_CODES:
+        return EXIT_CODES[file.worst]
     if job is None:
         return explanation.exit_code
     if isinstance(job, Example):

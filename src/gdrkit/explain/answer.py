@@ -1,7 +1,8 @@
 """The answer of `gdr explain` in short: the likeliest cause, how sure, what to do, what else it could be.
 
-One cause is named only if the text points to it: outputs prove it, a line has no other cause, or people name
-it. If a line has several causes and nothing ranks them, the answer says what failed and asks.
+One cause is named only if an output points to it: it proves the cause, or has no other one. If a line has
+several causes and nothing ranks them, the answer says what failed and asks. Of a text without any output it
+says which pages its words belong to, and what to paste.
 """
 
 from __future__ import annotations
@@ -10,8 +11,8 @@ import re
 from collections.abc import Iterable, Iterator
 from itertools import islice
 
-from gdrkit.explain import cues, slow, subject
-from gdrkit.explain.claims import Claim, Stance
+from gdrkit import catalogue
+from gdrkit.catalogue import CODES, rule_of
 from gdrkit.explain.explanation import (
     SET,
     WENT_ON,
@@ -24,95 +25,43 @@ from gdrkit.explain.explanation import (
     Sureness,
     TextMachine,
 )
-from gdrkit.explain.otherwise import OtherLine
-from gdrkit.explain.ranking import BY_LINE, NOTE, STANCES, Candidate, brings_about
-from gdrkit.explain.reasons import Reason, stated_reason
-from gdrkit.explain.sentences import Sentence
+from gdrkit.explain.products import HARDWARE_CODES, products
+from gdrkit.explain.ranking import BY_LINE, NOTE, Candidate, brings_about
 from gdrkit.explain.subject import Topics
-from gdrkit.explain.told import is_told
 from gdrkit.explain.transcript import TextLine
+from gdrkit.explain.uncoded_lines import OtherLine
 from gdrkit.explain.unexplained import reports_failure, unexplained
-from gdrkit.messages import elsewhere
 from gdrkit.programs import proofs
+from gdrkit.report.code_search import related
 from gdrkit.report.pages import code_page
 
 NAMED = 4.0
-"""Weight from which a cause is named: a sentence that says it, or a line that leaves no other."""
-
-ONLY = 2.0
-"""Weight from which the only cause of a text is named: a person asks about it."""
-
-FOUND_BY_PERSON = STANCES[Stance.FOUND]
+"""Weight from which a cause is named: a line that leaves no other."""
 
 MAX_OTHERS = 5
 
 
 def answer(
     lines: tuple[TextLine, ...],
-    said: tuple[Sentence, ...],
-    named: tuple[Claim, ...],
     machines: tuple[TextMachine, ...],
     found: tuple[Candidate, ...],
     about: Topics,
     other: OtherLine | None,
 ) -> Answer:
-    """The answer to a text, from its sentences, what they name, its machines, its ranked causes, and
-    the line about something else that weighs most."""
-    printed = other is not None and other.line.kind == "machine"
-    proven = any(machine.established for machine in machines)
-    asks = other is None and _reports_nothing(said, named, machines)
-    if not (printed or proven) and (asks or subject.explains(lines, said)):
-        return _documentation(said, named)
+    """The answer to a text, from its machines, its ranked causes, and the line about something else that
+    weighs most."""
     if other is not None and _leads(other, found) and not (other.harmless and _fails(lines)):
-        return _elsewhere(other, found, stated_reason(said, confirmed=True))
-    reason = stated_reason(said)
-    told = bool(found) and (found[0].printed or is_told(found[0], named, said, about))
-    if told and _is_named(found) and not _is_outweighed(found[0], reason, named):
+        return _elsewhere(other, found)
+    if found and found[0].printed and _is_named(found):
         return _cause(found, machines)
-    if reason is not None and (reason.says_why or not found or found[0].weight <= NOTE):
-        return _stated(reason, found)
+    if not (_shows_output(lines) or any(one.printed for one in found) or any(one.known for one in machines)):
+        return _without_output(lines)
     if about.foreign:
         return _foreign(about, found)
-    failing = unexplained(lines, said)
+    failing = unexplained(lines)
     if found and (found[0].weight > NOTE or failing is None):
         return _several(found, about)
-    return _slow(said) or _working(machines, failing) or _nothing(about, failing, found)
-
-
-def _reports_nothing(
-    said: tuple[Sentence, ...], named: tuple[Claim, ...], machines: tuple[TextMachine, ...]
-) -> bool:
-    """Whether causes are named, but no sentence says and no line shows that something fails: a question
-    or a proposal. Hardware is an answer to a question all the same."""
-    meant = [claim for claim in named if claim.stance in REPORTED or claim.hardware]
-    failing = {line.codes for machine in machines for line in machine.open}
-    if any(not line.claimed for machine in machines for line in machine.open):
-        return False
-    if not named or meant or failing - {(claim.code,) for claim in named}:
-        return False
-    return not any(cues.is_symptom(sentence.text) for sentence in said)
-
-
-REPORTED = (Stance.FOUND, Stance.TITLE, Stance.SAID, Stance.REMEDY)
-"""How people name what is the case."""
-
-
-def _is_outweighed(first: Candidate, reason: Reason | None, named: tuple[Claim, ...]) -> bool:
-    """Whether the text itself says what the root cause is, for which there is no code, and the first cause
-    is only mentioned."""
-    if reason is None or not first.claimed or first.weight >= FOUND_BY_PERSON:
-        return False
-    return cues.names_the_cause(reason.sentence.text) and not any(
-        claim.sentence == reason.sentence and claim.stance is not Stance.DENIED for claim in named
-    )
-
-
-def standing(found: tuple[Claim, ...], machines: Iterable[TextMachine]) -> tuple[Claim, ...]:
-    """The claims that no output of the same machine, or of one without a name, contradicts."""
-    cleared = {(machine.name, code) for machine in machines for code in machine.cleared}
-    return tuple(
-        claim for claim in found if not {("", claim.code), (claim.sentence.host, claim.code)} & cleared
-    )
+    return _working(machines, failing) or _nothing(about, failing, found)
 
 
 def _leads(other: OtherLine, found: tuple[Candidate, ...]) -> bool:
@@ -123,20 +72,27 @@ def _leads(other: OtherLine, found: tuple[Candidate, ...]) -> bool:
     return same and other.weight >= BY_LINE
 
 
+def _shows_output(lines: tuple[TextLine, ...]) -> bool:
+    return any(line.kind in ("machine", "shown") for line in lines)
+
+
 def _fails(lines: tuple[TextLine, ...]) -> bool:
     """Whether an output reports a failure that is not one of those known to be harmless."""
     return any(
-        line.kind == "machine"
-        and reports_failure(line)
-        and ((known := elsewhere.match(line.text)) is None or known.kind != "harmless")
-        for line in lines
+        line.kind == "machine" and reports_failure(line) and not _is_harmless(line.text) for line in lines
     )
 
 
+def _is_harmless(text: str) -> bool:
+    known = catalogue.match(text)
+    meaning = known.message.meaning if known is not None else None
+    return meaning is not None and meaning.effect == "harmless"
+
+
 def _is_named(found: tuple[Candidate, ...]) -> bool:
-    if found[0].code in GENERIC and not found[0].said and found[0].sureness is not Sureness.CERTAIN:
+    if found[0].code in GENERIC and found[0].sureness is not Sureness.CERTAIN:
         return False
-    return found[0].weight >= NAMED or (len(found) == 1 and found[0].said and found[0].weight >= ONLY)
+    return found[0].weight >= NAMED
 
 
 GENERIC = ("memory-not-registrable", "gpu-unsupported", "init-failed", "dependency-failed")
@@ -153,7 +109,7 @@ def _cause(found: tuple[Candidate, ...], machines: tuple[TextMachine, ...]) -> A
     apart = {cause.code for failure in unexplained for cause in failure.causes} - _shared(found, machines)
     return Answer(
         kind=AnswerKind.CAUSE,
-        sentence=title if first.printed else f"The text says: {title}",
+        sentence=title,
         cause=first.code,
         subject=first.subject,
         machine=first.machine,
@@ -191,7 +147,7 @@ def _explains(code: str, line: OpenLine) -> bool:
 def _shared(found: tuple[Candidate, ...], machines: tuple[TextMachine, ...]) -> set[str]:
     """The causes of the lines that the first one explains: alternatives to it."""
     lines = (line for machine in machines for line in machine.open if _explains(found[0].code, line))
-    return {code for line in lines for code in line.codes} | {one.code for one in found if one.said}
+    return {code for line in lines for code in line.codes}
 
 
 def _steps(todo: str) -> tuple[str, ...]:
@@ -216,33 +172,16 @@ def _plain(kind: AnswerKind, sentence: str, **more: object) -> Answer:
     return Answer(kind=kind, sentence=sentence, **{**values, **more})  # type: ignore[arg-type]
 
 
-def _elsewhere(other: OtherLine, found: tuple[Candidate, ...], reason: Reason | None) -> Answer:
-    """The meaning of a line, and why it was so, if a person found that out."""
+def _elsewhere(other: OtherLine, found: tuple[Candidate, ...]) -> Answer:
+    """The meaning of a line about something else."""
     line = other.line
-    told = "" if reason is None or other.harmless else f" {IN_ITS_WORDS}: {reason.text}"
     return _plain(
         AnswerKind.HARMLESS if other.harmless else AnswerKind.ELSEWHERE,
-        f"{other.means}.{told}",
+        f"{other.means}.",
         sureness=Sureness.LIKELY,
         claimed=line.kind != "machine",
         lines=(QuotedLine(line.number, line.text.strip()),),
         now=(f"{other.todo}.",),
-        others=_others(found),
-    )
-
-
-IN_ITS_WORDS = "The text gives the reason in its own words"
-
-
-DESCRIBED = "The text describes a defect in its own words"
-
-
-def _stated(reason: Reason, found: tuple[Candidate, ...]) -> Answer:
-    return _plain(
-        AnswerKind.STATED,
-        f"{IN_ITS_WORDS if reason.says_why else DESCRIBED}: {reason.text}",
-        claimed=True,
-        lines=(QuotedLine(reason.sentence.line, reason.sentence.text),),
         others=_others(found),
     )
 
@@ -255,10 +194,7 @@ def _several(found: tuple[Candidate, ...], about: Topics) -> Answer:
     lines = found[0].lines[:1]
     between = ": it does not decide between these causes" if len(found) > 1 else ""
     shown = f"The text shows what failed, but not why{between}."
-    if not any(one.printed for one in found):
-        topic = f"The text is about {_about(about)}."
-        shown = f"{topic} No output in it shows the cause, and its words do not decide."
-    elif found[0].code in FAR:
+    if found[0].code in FAR:
         shown = "The text shows GPUs that are far from their NIC, but not whether that matters here."
     return _plain(
         AnswerKind.SEVERAL,
@@ -266,21 +202,6 @@ def _several(found: tuple[Candidate, ...], about: Topics) -> Answer:
         claimed=found[0].claimed,
         lines=lines,
         others=_others(found),
-    )
-
-
-def _slow(said: tuple[Sentence, ...]) -> Answer | None:
-    """That the direct path is slow, with what slows it down; None if the text does not say so."""
-    sentence = slow.slow(said)
-    if sentence is None:
-        return None
-    return _plain(
-        AnswerKind.SEVERAL,
-        "The text says that the direct path works and is slow, but shows nothing that slows it down.",
-        claimed=True,
-        lines=(QuotedLine(sentence.line, sentence.text),),
-        now=slow.STEPS,
-        others=tuple(RankedCause(code, code_page(code)[0], None) for code in slow.CAUSES),
     )
 
 
@@ -317,17 +238,6 @@ def _in_use(machines: Iterable[TextMachine], failing: QuotedLine | None) -> Answ
     )
 
 
-def _documentation(said: tuple[Sentence, ...], named: tuple[Claim, ...]) -> Answer:
-    codes = tuple(dict.fromkeys(claim.code for claim in named))[:MAX_OTHERS]
-    return _plain(
-        AnswerKind.DOCUMENTATION,
-        "This text seems to explain, ask or propose: gdr finds no problem of a machine in it.",
-        claimed=True,
-        lines=tuple(QuotedLine(one.line, one.text) for one in said[:1]),
-        others=tuple(RankedCause(code, code_page(code)[0], None) for code in codes),
-    )
-
-
 def _foreign(about: Topics, found: tuple[Candidate, ...]) -> Answer:
     return _plain(
         AnswerKind.ELSEWHERE,
@@ -335,6 +245,23 @@ def _foreign(about: Topics, found: tuple[Candidate, ...]) -> Answer:
         others=_others(found),
     )
 
+
+def _without_output(lines: tuple[TextLine, ...]) -> Answer:
+    """Where to read on, for a text of words alone: they prove nothing, whatever they say."""
+    text = "\n".join(line.text for line in lines[:MAX_LINES])
+    names = list(dict.fromkeys((*sorted(products(text) & HARDWARE_CODES), *related(text))))[:MAX_PAGES]
+    belong = f" Its words belong to {', '.join(names)}: `gdr codes NAME`." if names else ""
+    asks = (one.command for name in names if name in CODES for one in rule_of(name).reported_by)
+    command = next((command for command in asks if "{" not in command), "nvidia-smi topo -m")
+    return _plain(
+        AnswerKind.NO_OUTPUT,
+        f"The text shows no output of a program, so nothing in it can be judged.{belong}",
+        now=(f"Run `gdr doctor` on the machine, or paste what `{command}` prints there.",),
+    )
+
+
+MAX_LINES, MAX_PAGES = 2000, 5
+"""Lines whose words are looked up, and pages that are named, at most."""
 
 NO_TOPIC = "gdr recognizes nothing about RDMA or NCCL in this text, and no failure whose cause it knows."
 

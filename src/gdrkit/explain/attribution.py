@@ -30,9 +30,6 @@ _PATTERNS = {
         r"(?:(?P<who>@?[\w.-]{2,40}) (?:\u00b7 (?:comment|description|review|reply)\b|commented\b"
         r"|wrote:|said:|replied\b)|\d+ Likes?$)"
     ),
-    # a repository, its issue and the state: the header of a page of GitHub or an export of it
-    "page": r"[\w.-]+/[\w.-]+ (?:\u00b7 )?(?:issue|pull request|discussion)\b.{0,80}$|[Ll]abels: .{1,200}$",
-    "dated": r"\W{0,4}(?:(?:\w+ )?(?:on |at )?.{0,14}\d[\w :,./-]{0,24}|.{1,24}\bago)?\W{0,3}$",
     "sent": (
         r"(?:sudo )?(?:ssh (?:-[FIiJLlop] \S+ |-\S+ )*(?P<ssh>[\w.@-]+) \S"
         r"|(?:kubectl|oc) (?:.* )?(?:exec|logs) (?:-\S+(?: \S+)? )*(?P<pod>[a-z][\w.-]*)"
@@ -54,17 +51,6 @@ WITHOUT_LEVEL = 7
 @functools.cache
 def _compiled(name: str) -> re.Pattern[str]:
     return re.compile(_PATTERNS[name], re.IGNORECASE if name in ("machine", "introduced", "title") else 0)
-
-
-def is_byline(text: str) -> bool:
-    """Whether a line only says who wrote a post, and perhaps when: "alice commented 2 days ago"."""
-    found = _compiled("post").match(text.strip())
-    return found is not None and _compiled("dated").match(text.strip()[found.end() :]) is not None
-
-
-def is_page_header(text: str) -> bool:
-    """Whether a line above a title only says of which page it is, and its labels."""
-    return _compiled("page").match(text.strip()) is not None
 
 
 class Attribution:

@@ -13,22 +13,19 @@ from msgspec.structs import replace
 
 from gdrkit.catalogue import every_rule, rule_of
 from gdrkit.evidence import Confidence
-from gdrkit.explain.answer import answer, standing
+from gdrkit.explain.answer import answer
 from gdrkit.explain.causes import decides, open_causes
-from gdrkit.explain.claims import claims
 from gdrkit.explain.explanation import EstablishedProblem, Explanation, OpenLine, QuotedLine, TextMachine
 from gdrkit.explain.facts import cause_of, contradictions, known
 from gdrkit.explain.gpus import gpu_label
 from gdrkit.explain.log_events import LogEvent, events, module_named_nearby
 from gdrkit.explain.mentions import mentioned
-from gdrkit.explain.otherwise import other_line
 from gdrkit.explain.question import question
 from gdrkit.explain.ranking import FOR_DMABUF, FOR_NETWORK, is_foreign, ranked
-from gdrkit.explain.sentences import sentences
 from gdrkit.explain.subject import Topics, topics
 from gdrkit.explain.text_host import TextHost, proofs_of
 from gdrkit.explain.transcript import TextLine
-from gdrkit.explain.workarounds import ways_around
+from gdrkit.explain.uncoded_lines import other_line
 from gdrkit.formats.module_name import canonical
 from gdrkit.messages.errors import EFAULT
 from gdrkit.messages.verbs_failures import causes_of
@@ -44,18 +41,15 @@ def explain(text: TextHost) -> Explanation:
     """The explanation of a text, with a section for each machine whose output it holds."""
     about = topics(text.lines)
     machines = [_machine(host, about) for host in text.machines()]
-    said = sentences(text.lines)
     other = other_line(text.lines, one_host=about.one_host)
-    taken = () if other is None else other.denies
-    named = tuple(claim for claim in claims(said) if claim.code not in taken)
     proven = {found.code for machine in machines for found in machine.established}
-    suspected = mentioned(text.lines, named, proven)
+    suspected = mentioned(text.lines, proven)
     if suspected:
         machines[0] = replace(machines[0], open=(*machines[0].open, *suspected))
     shown = tuple(machine for machine in machines if machine.has_content)
-    found = ranked(shown, standing(named, shown), about, ways_around(text.lines, said))
+    found = ranked(shown, about)
     return Explanation(
-        answer=answer(text.lines, said, named, shown, found, about, other),
+        answer=answer(text.lines, shown, found, about, other),
         machines=shown,
         question=question(
             shown,
@@ -157,11 +151,11 @@ def _established_by_rules(node: Node, host: TextHost) -> Iterator[EstablishedPro
 
 def _is_note(found: EstablishedProblem, about: Topics) -> bool:
     """Whether a problem matters for dma-buf alone, in a text not about it, for the network of a job that is
-    local or crashes, for who reads a log as a proof, or for programs that the text is not about."""
+    local or crashes, for whoever reads a log as a proof, or for programs that the text is not about."""
     if found.code in FOR_NETWORK:
         return about.one_host or about.crash
     if found.code == MISREAD and found.subject == NCCL_LOG:
-        return not about.claims_direct
+        return True
     programs = programs_of(rule_of(found.code).takes(found.subject))
     if programs and programs.isdisjoint(about.programs):
         return not _is_printed(found)

@@ -141,19 +141,18 @@ class AnswerKind(enum.StrEnum):
 
     CAUSE = "cause"  # one cause is established, or clearly the likeliest
     SEVERAL = "several"  # something failed, and the text does not decide between the causes
-    STATED = "stated"  # the text gives a reason in its own words, which gdrkit has no code for
     ELSEWHERE = "elsewhere"  # a failure of something else
     HARMLESS = "harmless"  # a line that looks like a failure and is none
     WORKING = "working"  # the text shows GPU memory on the network, and no problem
-    DOCUMENTATION = "documentation"  # the text explains something, and reports no problem
-    NOTHING = "nothing"
+    NO_OUTPUT = "no-output"  # the text shows nothing that a program printed
+    NOTHING = "nothing"  # it shows output, and neither a failure nor a cause that gdrkit knows
 
 
 class Sureness(enum.StrEnum):
     """How sure an answer is."""
 
     CERTAIN = "certain"  # an output proves it
-    LIKELY = "likely"  # an output points to it, or a person found it to be the cause
+    LIKELY = "likely"  # an output points to it
     POSSIBLE = "possible"  # it fits what the text says
 
 
@@ -179,9 +178,9 @@ class Answer(Struct, frozen=True, kw_only=True):
     sentence: str
     cause: Code | None  # the code of the sentence, if it has one
     subject: str  # the module, GPU or device that it is about; empty if none
-    machine: str  # on which it is proven; empty if people say it, or the text names none
+    machine: str  # on which it is proven; empty if the text names none
     sureness: Sureness
-    claimed: bool  # only people say so; no output shows it
+    claimed: bool  # a person quotes or names it; no output shows it
     lines: tuple[QuotedLine, ...]  # on which the sentence stands
     now: tuple[str, ...]  # what to do
     others: tuple[RankedCause, ...]  # what else it could be, likeliest first
@@ -198,19 +197,13 @@ class Explanation(Struct, frozen=True, kw_only=True, tag_field="schema", tag="gd
 
     @property
     def exit_code(self) -> int:
-        """2 if an established problem stops a path, 3 if causes are open, 1 for other problems, else 0.
-
-        What documentation mentions leaves nothing open."""
+        """0 if the text shows that the path works, or that what looks like a failure is none; 1 for a
+        proven problem that stops no path; 2 for one that stops a path; 3 for everything else."""
         established = [found for machine in self.machines for found in machine.established]
         if any(found.blocks for found in established):
             return 2
-        documents = self.answer.kind is AnswerKind.DOCUMENTATION
-        stated = self.answer.kind in (AnswerKind.STATED, AnswerKind.SEVERAL)
-        elsewhere = self.answer.kind is AnswerKind.ELSEWHERE
-        if (
-            stated
-            or (elsewhere and self.answer.claimed and not established)
-            or any((m.open and not documents) or m.contradictions for m in self.machines)
-        ):
+        if any(machine.open or machine.contradictions for machine in self.machines):
             return 3
-        return 1 if established or elsewhere else 0
+        if established:
+            return 1
+        return 0 if self.answer.kind in (AnswerKind.WORKING, AnswerKind.HARMLESS) else 3

@@ -30,13 +30,6 @@ COMMANDS = {
 """Programs that make a line a command even without a prompt."""
 
 
-def is_command(text: str) -> bool:
-    """Whether a line begins with one of these programs, and does not read as a sentence."""
-    words = text.lower().split()
-    starts = len(words) > 1 and words[words[0] == "sudo"] in COMMANDS
-    return starts and not ENGLISH.intersection(words) and not has_words_of_others(text)
-
-
 class TypedCommand(Struct, frozen=True):
     """A command line, and the machine at whose prompt it was typed."""
 
@@ -112,6 +105,7 @@ _PATTERNS = {
     "column": r"[A-Z][\w ./()-]{1,50} {2,}: ",
     "comment": r"\s*(?:#|//) ?(?=\S)",
     "arrow": r"\s+(?:\u2190|<--|<==|\u25c4).*$",
+    "emphasis": r"\*\*(?=\S)([^*]{1,400}?)(?<=\S)\*\*",
     "colour": r"\x1b\[[0-9;?]*[A-Za-z]",
     "advice": (
         r"\bif (?:you|it|that|this|modprobe|the \w+)\b.{0,40}\b(?:see|get|says|prints|fails|shows|encounter)"
@@ -127,11 +121,13 @@ _PATTERNS = {
 
 
 def clean(raw: str) -> str:
-    """A line without colours, typographic characters, annotations after an arrow, and trailing spaces."""
+    """A line without colours, emphasis, typographic characters, and annotations after an arrow."""
     text = raw.removesuffix("\r")
     if "\x1b" in text:
         text = _compiled("colour").sub("", text)
     text = text.rpartition("\r")[2].translate(_LETTERS)
+    if "**" in text:
+        text = _compiled("emphasis").sub(r"\1", text)  # Markdown's emphasis is not the program's
     if "\u2190" in text or "<-" in text or "<=" in text or "\u25c4" in text:
         text = _compiled("arrow").sub("", text)
     text = text.rstrip()

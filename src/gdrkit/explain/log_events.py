@@ -10,7 +10,6 @@ from msgspec.structs import replace
 
 from gdrkit import catalogue
 from gdrkit.catalogue import rule_of
-from gdrkit.explain import cues
 from gdrkit.explain.explanation import WENT_ON
 from gdrkit.explain.readings import readings
 from gdrkit.explain.transcript import TextLine
@@ -76,11 +75,7 @@ src/graph/paths.cc)."""
 def _sets_level(lines: tuple[TextLine, ...]) -> bool:
     """Whether the job sets NCCL_NET_GDR_LEVEL, as NCCL prints it, or a command or a person sets it; what
     a person advises is not set."""
-    return any(
-        _LEVEL_SET.search(line.text)
-        and not (line.kind in ("prose", "quoted") and cues.is_instruction(line.text))
-        for line in lines
-    )
+    return any(_LEVEL_SET.search(line.text) and line.kind not in ("prose", "quoted") for line in lines)
 
 
 def _with_level(event: LogEvent) -> LogEvent:

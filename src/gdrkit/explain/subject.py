@@ -1,4 +1,4 @@
-"""What a pasted text is about, and whether it reports a problem or explains something."""
+"""What a pasted text is about, by the words in it."""
 
 from __future__ import annotations
 
@@ -9,10 +9,7 @@ from collections import Counter
 from msgspec import Struct
 
 from gdrkit.catalogue import every_consumer
-from gdrkit.explain import cues
-from gdrkit.explain.blocks import EVIDENCE
-from gdrkit.explain.sentences import Place, Sentence, is_logged
-from gdrkit.explain.statement_rows import HARDWARE
+from gdrkit.explain.products import products
 from gdrkit.explain.transcript import TextLine
 
 _PATTERNS = {
@@ -31,16 +28,7 @@ _PATTERNS = {
         r"|gdrdrv"
         r"|\bp2p\b|peer[- ]to[- ]peer|Bad address|nvidia-fs|cufile|GPU memory|NVSHMEM|\bIBGDA\b"
     ),
-    "datacenter": (
-        r"\bTesla\b|\b(?:[AHBV][12]00|H20|H800|A800|GH200|GB[23]00|[KMP]\d0|P100|K20m|T4|L[42]0S?"
-        r"|A[1346]0)\b"
-    ),
     "desktop": r"GeForce|\bRTX[- ]?\d{4}|\bTITAN\b|\bGB10\b|\bSpark\b",
-    "uses": (
-        r"\b(?:GPU ?Direct(?: ?RDMA)?|GDR(?:DMA)?)\b.{0,40}"
-        r"\b(?:enabled|active|used|works|working|is on|proof|proves?)\b"
-        r"|\b(?:uses?|using|enabled?|have|with|has|of) (?:GPU ?Direct|GDR)"
-    ),
     "crash": (
         r"\bSIG(?:SEGV|ABRT|BUS)\b|\bseg(?:mentation |mentation-)?fault|\bsegfault|\bcore dumped\b"
         r"|\billegal memory access|undefined symbol|\bibv_reg_\w*mr\w*\b.{0,20}\bfail"
@@ -61,28 +49,6 @@ _PATTERNS = {
         r"(?P<AMD>\bROCm\w*|\bRCCL\b|\bamdkfd\b|\bHIP\b|\bamdgpu\b|\bInstinct\b|\bMI[1-4]\d{2}\w?\b"
         r"|\bhipMalloc)|(?P<Huawei>\bAscend\b|\bHCCL\b)"
         r"|(?P<Intel>\bGaudi\b|\bHabana|\bPonte Vecchio\b|\bLevel Zero\b)"
-    ),
-    "guide": (
-        r"\bhow[- ]to\b|\bguide\b|\btutorial\b|\bfaq\b|frequently asked|\bchapter \d|\bintroduction\b"
-        r"|\boverview\b"
-        r"|\bwhen to use\b|^\W*(?:configuring|setting up|troubleshooting)\b"
-        r"|\bprerequisites?\b|\bstep[- ]by[- ]step\b|\bcommon causes\b|^\W*symptoms\b|\bbest practices\b"
-        r"|\bdocumentation\b|\bwhat is (?:a |the )?[A-Z]|\bin this (?:post|article|chapter|section"
-        r"|guide)\b"
-        r"|\bverify (?:that|the)\b|\u6559\u7a0b|\u6307\u5357|\u4f7f\u7528.{0,20}\u5f00\u53d1"
-        r"|\u53ef\u80fd\u7684?\u539f\u56e0|\uad6c\uc131|\uc124\uc815|\u8a2d\u5b9a\u65b9\u6cd5"
-        r"|\u624b\u9806|\bAnleitung\b|\bselbst\b.{0,20}\bbaut\b"
-    ),
-    "report": (
-        r"\bdescribe the bug\b|\bsteps to reproduce\b|\b(?:expected|actual) behaviou?r\b"
-        r"|^\W*environment\b|\bbefore this (?:change|patch|pr|fix)\b"
-        r"|\b(?:customers?|users?) (?:hit|saw|got|report\w*)\b|^\W*(?:problem|issue|motivation)\W*$"
-    ),
-    "trouble": (
-        r"\b(?:I|we|my|our|us|me)\b.{0,120}(?:fail|error|problem|issue|slow|crash|hang|stuck|not work"
-        r"|n't work|unable|cannot|can't|get|see|degrad|lost|wrong)"
-        r"|(?:fail|crash|hang|stop|broke|does not work|doesn't work)\w* (?:on|with|after|when)"
-        r"|\b(?:slow(?:er)?|falls? back|half)\b|\?\s*$|\uff1f|\u65e0\u6cd5|\u62a5\u9519|\u5931\u8d25"
     ),
 }
 
@@ -120,21 +86,19 @@ class Topics(Struct, frozen=True):
     foreign: str  # the maker of other accelerators that the text is about; empty for NVIDIA's
     one_host: bool  # all ranks of its jobs are on one host, so nothing needs the network
     over_nvlink: bool  # its jobs go from host to host over NVLink
-    datacenter: bool  # it names a GPU for data centres
-    hardware: frozenset[str]  # the codes of hardware that it names
+    products: frozenset[str]  # those that its outputs show: codes, and DATACENTER
     crash: bool  # a program stops in a way that no setting of the network explains
-    claims_direct: bool  # a person says that the direct path is used
-    programs: tuple[str, ...]  # those of programs/ that it names, or that any job may use
+    programs: tuple[str, ...]  # those of consumers/ that it names, or that any job may use
 
 
 def topics(lines: tuple[TextLine, ...]) -> Topics:
     """The topics of a text, by the words in its first lines; a longer text is a log of one subject."""
-    first = (line.text[:MAX_CHARACTERS] for line, _ in zip(lines, range(MAX_LINES), strict=False))
-    words = "\n".join(text for text in first if "NET/Socket" not in text)
+    first = [line for line in lines[:MAX_LINES] if "NET/Socket" not in line.text]
+    words = "\n".join(line.text[:MAX_CHARACTERS] for line in first)
+    printed = "\n".join(line.text[:MAX_CHARACTERS] for line in first if line.kind in ("machine", "shown"))
     names = ("gpu", "rdma", "dmabuf", "direct", "collective", "desktop", "crash")
     found = {name: _compiled(name).search(words) is not None for name in names}
-    cards = _compiled("datacenter").search(words) is not None
-    gpu = found["gpu"] or found["desktop"] or cards
+    gpu = found["gpu"] or found["desktop"] or bool(products(words))
     counts = set(_compiled("nodes").findall(words))
     return Topics(
         gpu,
@@ -145,10 +109,8 @@ def topics(lines: tuple[TextLine, ...]) -> Topics:
         _maker(words),
         counts == {"1"} or (not counts and _has_one_host(words)),
         _compiled("over_nvlink").search(words) is not None,
-        cards,
-        frozenset(row.code for row in HARDWARE if re.search(row.topic, words, re.IGNORECASE)),
+        products(printed),
         found["crash"],
-        any(_compiled("uses").search(line.text) for line in lines if line.kind in ("prose", "quoted")),
         tuple(one.name for one in every_consumer() if one.common or _program(one.name).search(words)),
     )
 
@@ -170,40 +132,3 @@ def _maker(words: str) -> str:
 
 MAX_LINES, MAX_CHARACTERS = 2000, 400
 """How much of a text tells what it is about."""
-
-
-def explains(lines: tuple[TextLine, ...], found: tuple[Sentence, ...]) -> bool:
-    """Whether a text is documentation or a tutorial: it guides a reader, and no one reports a problem."""
-    outputs = any(line.kind in EVIDENCE and line.typed_at for line in lines)
-    outputs = outputs or sum(is_logged(line.text) for line in lines) >= LOGGED
-    if not found or any(_compiled("report").search(sentence.text) for sentence in found):
-        return False
-    if _reports(found[0]):
-        return False
-    if any(sentence.post and cues.is_definite(sentence.text) for sentence in found):
-        return False  # a reply says how it was solved
-    guides = sum(_compiled("guide").search(sentence.text) is not None for sentence in found)
-    advice = sum(cues.is_instruction(sentence.text) for sentence in found)
-    trouble = sum(_compiled("trouble").search(sentence.text) is not None for sentence in found)
-    titled = any(
-        sentence.place is not Place.BODY and _compiled("guide").search(sentence.text) for sentence in found
-    )
-    if guides >= GUIDES and guides >= trouble:
-        return True
-    return not (trouble or outputs) and (titled or (advice * 3 >= len(found) and len(found) > GUIDES))
-
-
-def _reports(title: Sentence) -> bool:
-    """Whether the title of a text says that something fails, and announces neither a guide nor a change."""
-    if title.place is not Place.TITLE or not cues.is_symptom(title.text):
-        return False
-    return not (
-        _compiled("guide").search(title.text) or cues.is_change(title.text) or cues.is_request(title.text)
-    )
-
-
-LOGGED = 3
-"""Lines of a log that make a text a report: a guide shows one or two."""
-
-GUIDES = 2
-"""Sentences of a guide that make a text documentation."""

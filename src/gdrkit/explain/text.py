@@ -35,11 +35,10 @@ HELPFUL = (
 )
 HEADS = {
     AnswerKind.SEVERAL: "The cause is open",
-    AnswerKind.STATED: "What the text itself says",
     AnswerKind.ELSEWHERE: "What the text shows",
     AnswerKind.HARMLESS: "No problem",
     AnswerKind.WORKING: "The direct path works",
-    AnswerKind.DOCUMENTATION: "No report of a problem found",
+    AnswerKind.NO_OUTPUT: "No output of a program",
     AnswerKind.NOTHING: "No cause found",
 }
 
@@ -54,6 +53,8 @@ def text(
 def _rows(explanation: Explanation, verbose: bool) -> Iterator[Row]:
     machines = explanation.machines
     yield from _answer(explanation, verbose)
+    if explanation.answer.kind is AnswerKind.NO_OUTPUT:
+        return
     if explanation.answer.kind is AnswerKind.NOTHING:
         yield 2, "", HELPFUL
         yield 0, "", ""
@@ -79,6 +80,9 @@ def _answer(explanation: Explanation, verbose: bool) -> Iterator[Row]:
     yield 2, "bad" if answer.cause else "", f"{answer.sentence}{code}"
     if how := _how_sure(answer):
         yield 2, "", how
+    if answer.kind is AnswerKind.NO_OUTPUT:
+        yield from ((2, "", step) for step in answer.now)
+        return
     for line in answer.lines[: None if verbose else MAX_QUOTES]:
         if line.text not in answer.sentence:
             yield from _quote(line)
@@ -115,18 +119,16 @@ def _head(answer: Answer) -> str:
 
 def _how_sure(answer: Answer) -> str:
     """How sure an answer is, and on which line it stands."""
-    if answer.kind is AnswerKind.DOCUMENTATION or not answer.lines:
+    if not answer.lines:
         return ""
     number = f"line {answer.lines[0].line}"
     if answer.kind is AnswerKind.NOTHING:
         return f"What fails is in {number}."
     if answer.kind is AnswerKind.SEVERAL:
-        return f"{number.capitalize()} {'says so' if answer.claimed else 'shows the failure'}."
-    if answer.kind is AnswerKind.STATED:
-        return f"{number.capitalize()} says so. gdr has no code for this reason and cannot check it."
+        return f"{number.capitalize()} {'quotes' if answer.claimed else 'shows'} the failure."
     if answer.claimed:
         return (
-            f"How sure: {answer.sureness}. {number.capitalize()} says so; no output in the text proves it."
+            f"How sure: {answer.sureness}. {number.capitalize()} names it; no output in the text shows it."
         )
     by = {
         Sureness.CERTAIN: "proves it",
@@ -146,20 +148,17 @@ def _is_final(explanation: Explanation) -> bool:
     return any(found.code == cause and set(found.blocks) >= set(DIRECT) for found in problems)
 
 
-def _others(answer: Answer, question: Question | None, several: bool) -> Iterator[Row]:
+def _others(answer: Answer, question: Question | None, several_machines: bool) -> Iterator[Row]:
     if not answer.others and question is None:
         return
-    heads = {
-        AnswerKind.SEVERAL: "Possible causes, likeliest first",
-        AnswerKind.DOCUMENTATION: "Related causes",
-    }
     if answer.others:
-        yield 0, "head", heads.get(answer.kind, "What else it could be")
+        several = answer.kind is AnswerKind.SEVERAL
+        yield 0, "head", "Possible causes, likeliest first" if several else "What else it could be"
     for other in answer.others:
         where = f", line {other.line}" if other.line is not None else ""
         yield 2, "", f"{other.title} ({other.code}{where})"
-    if question is not None and answer.kind is not AnswerKind.DOCUMENTATION:
-        yield from _question(question, several)
+    if question is not None:
+        yield from _question(question, several_machines)
     yield 0, "", ""
 
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from gdrkit.explain import cues
 from gdrkit.explain.explanation import QuotedLine
-from gdrkit.explain.sentences import Place, Sentence
 from gdrkit.explain.transcript import TextLine
 
 _FAILS = re.compile(
@@ -39,13 +37,9 @@ def is_raised(text: str) -> bool:
     return _RAISED.match(text) is not None
 
 
-def unexplained(lines: Iterable[TextLine], said: tuple[Sentence, ...]) -> QuotedLine | None:
-    """The first output that reports a failure; else the title or the first sentence that does; else None."""
+def unexplained(lines: Iterable[TextLine]) -> QuotedLine | None:
+    """The first output that reports a failure; None if there is none."""
     for line, _ in zip(lines, range(MOST_LINES), strict=False):
         if reports_failure(line):
             return QuotedLine(line.number, line.text.strip())
-    symptoms = [sentence for sentence in said if cues.is_symptom(sentence.text)]
-    titles = [sentence for sentence in symptoms if sentence.place is not Place.BODY]
-    for sentence in (*titles, *symptoms):
-        return QuotedLine(sentence.line, sentence.text)
     return None

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import functools
 
-from gdrkit.messages.message import MessageTemplate
+from gdrkit.messages.message import Meaning, MessageTemplate
 
 PROGRAM = "kernel"
 _line = functools.partial(MessageTemplate, PROGRAM)
@@ -25,6 +25,11 @@ OUT_OF_TREE = _line(
 )
 UNVERIFIED = _line(
     "{module}: module verification failed: signature and/or required key missing - tainting kernel",
+    meaning=Meaning(
+        "This line is harmless: the module was loaded without a trusted signature, and the kernel notes it",
+        "Nothing has to be done",
+        effect="harmless",
+    ),
     source=f"{_TAINTS}, and load_module() in 6.1 and before",
 )
 LICENSE = _line(

@@ -10,7 +10,7 @@ import functools
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, Literal
 
 from msgspec import Struct
 
@@ -23,6 +23,19 @@ LINE_CHARACTERS = 4096
 PRINTK_MESSAGE_MAX), NCCL 4096 (src/debug.cc); a longer line was made to keep a reader busy."""
 
 _NAMES = ("module", "symbol", "owner", "namespace")
+
+
+Effect = Literal["failure", "follows", "harmless"]
+"""What a message without a code stands for: a failure of something else than the direct path, one that
+follows from an error of another process, or no failure."""
+
+
+class Meaning(Struct, frozen=True):
+    """What a message means that is not about the direct path to GPU memory, and what to do."""
+
+    words: str
+    todo: str
+    effect: Effect = "failure"
 
 
 class MessageTemplate(Struct, frozen=True, eq=False):
@@ -44,6 +57,7 @@ class MessageTemplate(Struct, frozen=True, eq=False):
     goes_on: bool = False  # the program goes on without what it lacks: another failure has another cause
     sample: str = ""  # an example, if the placeholders alone do not make one
     make: Callable[[Match], Any] | None = None  # makes a record from a match
+    meaning: Meaning | None = None  # of a message without a code
 
     def say(self, **values: object) -> str:
         """The message, with its placeholders filled in."""

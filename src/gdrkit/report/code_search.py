@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 import re
+from collections import Counter
 from collections.abc import Iterator
 
 from msgspec import Struct
 
 from gdrkit.report.glossary import GLOSSARY
-from gdrkit.report.pages import titles
+from gdrkit.report.pages import page, titles
 
 
 class CodeMatch(Struct, frozen=True):
@@ -60,6 +62,71 @@ def _of_messages(words: str) -> dict[str, str]:
             for code in causes:
                 found.setdefault(code, text)
     return found
+
+
+IN_NAME, IN_TITLE, IN_PAGE, IN_MESSAGE = 2.0, 2.0, 1.5, 0.7
+"""What a word counts by where it stands; in a page less if it stands there once. Chosen by the posts of one
+sentence in tests/explain/posts.py."""
+OFTEN = 4
+"""Times after which a word of a page counts in full."""
+RELATED = 5.0
+"""The least score: about two words that few pages have."""
+MOST_CODES, MOST_TERMS = 4, 2
+
+
+def related(text: str) -> list[str]:
+    """The codes to which the words of a text belong, best first, and the terms of the glossary in it.
+
+    A word counts by how rare it is among the pages (the logarithm of their number over that of those that
+    have it) times where it stands: in a code, its title, its page, or its messages. The order of words does
+    not count: nothing is read of what a person says.
+    """
+    words = set(_words(text))
+    known = _indexed()
+    rare = {
+        word: math.log(len(known) / count)
+        for word in words
+        if (count := sum(word in weights for weights in known.values()))
+    }
+    scores = {
+        code: sum(rare[word] * weights[word] for word in rare.keys() & weights.keys())
+        for code, weights in known.items()
+    }
+    best = sorted((code for code in scores if scores[code] >= RELATED), key=lambda code: -scores[code])
+    folded = _folded(text)
+    terms = [term.name for term in GLOSSARY if _is_named(term.name, folded)]
+    return [*best[:MOST_CODES], *terms[:MOST_TERMS]]
+
+
+def _indexed() -> dict[str, dict[str, float]]:
+    """The weight of each word for each code."""
+    from gdrkit.catalogue import every_message
+
+    samples: dict[str, list[str]] = {}
+    for message in every_message():
+        for code in message.causes[:2]:
+            samples.setdefault(code, []).append(message.sample or message.template)
+    found = {}
+    for row in titles():
+        body = Counter(_words(page(row.code)))
+        shorter = 1 + 0.02 * math.sqrt(body.total())  # a long page has many words by chance
+        weights = Counter({word: IN_PAGE * min(count, OFTEN) / OFTEN for word, count in body.items()})
+        for place, text in ((IN_NAME, row.code), (IN_TITLE, row.title)):
+            weights.update(dict.fromkeys(_words(text), place))
+        weights.update(dict.fromkeys(_words(" ".join(samples.get(row.code, ()))), IN_MESSAGE))
+        found[row.code] = {word: weight / shorter for word, weight in weights.items()}
+    return found
+
+
+def _words(text: str) -> list[str]:
+    return re.findall(r"[a-z0-9]{2,}", text.casefold())
+
+
+def _is_named(name: str, text: str) -> bool:
+    return (
+        len(name) > 2
+        and re.search(rf"(?<![a-z0-9]){re.escape(_folded(name))}(?![a-z0-9])", text) is not None
+    )
 
 
 def _entries() -> Iterator[tuple[CodeMatch, str, str, str]]:

@@ -224,7 +224,7 @@ ROWS = (
         r"NET/Plugin{: ?:(?=.*plugin) ?.*"
         r"(?:No plugin found|Could not find|Using internal|Failed to find).*}",
         make=_remark("no-plugin"),
-        sample="NET/Plugin : No plugin found (libnccl-net.so).",
+        sample="NET/Plugin : Using internal network plugin.",
     ),
     _line(
         r"NET/IB : Using{: ?}{devices:.*?}{:(?:; OOB|$)}",
@@ -349,7 +349,7 @@ ROWS = (
         r"Got completion {:.{0,400}?(?:with error |status=(?:\w+\()?)}{number:\d{1,4}}"
         r"{:(?=[\s,)])(?:\)?.{0,200}?vendor[ _]err[ =](?P<vendor>\d{1,6})(?:.* hca (?P<device>[\w.-]+))?)?}",
         make=_failure,
-        sample="NET/IB : Got completion from peer 10.0.0.2<1> with status=5 opcode=0 len=0 vendor err 244",
+        sample="NET/IB : Got completion from peer 10.0.0.2<1> with status=10 opcode=0 len=0 vendor err 136",
     ),
     _line(
         r"NET/IB : {:(?:\S+:\d+ )?Got async(?: error)? event ?:} port error",

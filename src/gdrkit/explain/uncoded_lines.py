@@ -1,4 +1,4 @@
-"""What a text shows without a code: messages about something else, a misspelt setting, unequal nodes."""
+"""Problems without a code: messages about something else, a misspelt setting, nodes that are not alike."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from collections.abc import Iterable, Iterator
 
 from msgspec import Struct
 
+from gdrkit import catalogue
 from gdrkit.explain.misspelt import misspelt
 from gdrkit.explain.ranking import BY_LINE, NOTE, QUOTED
 from gdrkit.explain.transcript import TextLine
 from gdrkit.explain.unexplained import is_raised
-from gdrkit.messages import elsewhere
 
 
 class OtherLine(Struct, frozen=True):
@@ -23,25 +23,19 @@ class OtherLine(Struct, frozen=True):
     todo: str
     weight: float
     harmless: bool = False
-    denies: tuple[str, ...] = ()
 
 
 def other_line(lines: tuple[TextLine, ...], *, one_host: bool = False) -> OtherLine | None:
-    """The line about something else that weighs most; None if there is none. Of several that weigh the same,
-    one that people mention precedes the others, and an error precedes a warning; then the first counts:
-    later errors often follow from it. `one_host`: all ranks of the jobs are on one host."""
+    """The line about something else that weighs most; None if there is none. Of several that weigh the same
+    an error precedes a warning; then the first counts: later errors often follow from it. `one_host`: all
+    ranks of the jobs are on one host."""
     found = (
         *_messages(lines),
         *_misspelt(lines),
         *_unequal_plugins(lines),
         *(_needs_no_network(lines) if one_host else ()),
     )
-    spoken = {other.means for other in found if not _is_printed(other.line)}
-    return max(
-        found,
-        key=lambda other: (other.weight, other.means in spoken, not _warns(other.line.text)),
-        default=None,
-    )
+    return max(found, key=lambda other: (other.weight, not _warns(other.line.text)), default=None)
 
 
 def _is_printed(line: TextLine) -> bool:
@@ -61,17 +55,12 @@ WEIGHTS = {"failure": BY_LINE, "follows": NOTE, "harmless": NOTE / 2}
 
 def _messages(lines: Iterable[TextLine]) -> Iterator[OtherLine]:
     for line in lines:
-        match = elsewhere.match(line.text)
-        if match is not None:
-            said = 1 if _is_printed(line) else QUOTED
-            yield OtherLine(
-                line,
-                match.means,
-                match.todo,
-                WEIGHTS[match.kind] * said,
-                match.kind == "harmless",
-                match.denies,
-            )
+        match = catalogue.match(line.text)
+        meaning = match.message.meaning if match is not None else None
+        if meaning is not None:
+            shown = 1 if _is_printed(line) else QUOTED
+            harmless = meaning.effect == "harmless"
+            yield OtherLine(line, meaning.words, meaning.todo, WEIGHTS[meaning.effect] * shown, harmless)
 
 
 def _needs_no_network(lines: Iterable[TextLine]) -> Iterator[OtherLine]:

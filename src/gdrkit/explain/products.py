@@ -1,0 +1,37 @@
+"""Products and environments by the words for them: those in which GPUDirect RDMA cannot work, or works
+differently, each by its code, and the GPUs for data centres.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+
+_WORDS = {
+    "gpu-integrated": r"\bGB10\b|\bDGX[- ]Sparks?\b|\bZGX Nano\b|\bAscent GX10\b|\bJetson\b|\(nvgpu\)",
+    "gpu-consumer": (
+        r"\bGeForce\b|\bTITAN (?:X|V|RTX|Xp)\b|\bRTX[- ]?(?:20[678]0|30[5-9]0|40[5-9]0|50[5-9]0)\b"
+        r"|\bGTX ?(?:Titan|[4-9]\d0|1[06]\d0)\b"
+        r"|\b(?:20[678]0|30[5-9]0|40[5-9]0|50[5-9]0)(?: ?Ti| super)?s? (?:GPUs?|cards?)\b"
+    ),
+    "wsl": r"\bWSL ?2?\b|microsoft-standard-WSL",
+    "gpu-vgpu": r"\bv[Gg]PU\b|\bGRID [A-Z]\d+|\b[AL]\d{1,3}S?-\d{1,2}[CQ]\b",
+}
+DATACENTER = "datacenter"
+"""Stands for GPUs for data centres, which no code is about."""
+_DATACENTER_WORDS = (
+    r"\bTesla\b|\b(?:[AHBV][12]00|H20|H800|A800|GH200|GB[23]00|[KMP]\d0|P100|K20m|T4|L[42]0S?|A[1346]0)\b"
+)
+
+HARDWARE_CODES = frozenset(_WORDS)
+
+
+def products(text: str) -> frozenset[str]:
+    """The codes of the products that a text names, and DATACENTER for GPUs for data centres."""
+    return frozenset(code for code, words in _patterns() if words.search(text))
+
+
+@functools.cache
+def _patterns() -> tuple[tuple[str, re.Pattern[str]], ...]:
+    every = {**_WORDS, DATACENTER: _DATACENTER_WORDS}
+    return tuple((code, re.compile(words)) for code, words in every.items())

@@ -1,0 +1,212 @@
+"""Messages about faults of GPUs, NICs and their drivers that have no finding code: what each one means."""
+
+from __future__ import annotations
+
+from gdrkit.messages.message import Meaning, MessageTemplate
+
+_NIC_FIRMWARE = Meaning(
+    "The firmware of the NIC stopped working",
+    "Update the NIC's firmware, and power-cycle the host",
+)
+
+ROWS = (
+    MessageTemplate(
+        "nvidia",
+        r"nv_get_p2p_free_callback{:\S* ?.{0,40}}detected invalid context",
+        meaning=Meaning(
+            "This line is harmless: a check in nvidia-peermem, in drivers before 560, skips a "
+            "context that is gone",
+            "Nothing has to be done. Drivers from 560 on no longer print it",
+            effect="harmless",
+        ),
+        source="open-gpu-kernel-modules kernel-open/nvidia-peermem/nvidia-peermem.c; release "
+        "notes of 535.129.03",
+        open_end=True,
+        sample="[ 25.2] nvidia-peermem nv_get_p2p_free_callback:127 ERROR detected invalid "
+        "context, skipping",
+    ),
+    MessageTemplate(
+        "nvidia",
+        "nv_get_p2p_free_callback{:.{0,60}}invalid page_table",
+        meaning=Meaning(
+            "A known bug of older GPU drivers, fixed in R510 and in R470 of May 2021, frees the "
+            "page table twice",
+            "Update the GPU driver to R510 or newer, or to a newer release of R470",
+        ),
+        source="Mellanox/nv_peer_memory nv_peer_mem.c, nv_get_p2p_free_callback(); NVIDIA driver "
+        "release notes",
+        open_end=True,
+        sample="nv_mem nv_get_p2p_free_callback:144 nv_get_p2p_free_callback -- invalid page_table",
+    ),
+    MessageTemplate(
+        "kernel",
+        "PKCS#7 signature not signed with a trusted key",
+        meaning=Meaning(
+            "This line is only a notice where signatures are not enforced: the module may load all the same",
+            "Find out whether it loaded: `lsmod | grep nvidia`",
+            effect="harmless",
+        ),
+        source="Linux crypto/asymmetric_keys, pkcs7_validate_trust()",
+        open_end=True,
+        sample="kernel: [  8.5] PKCS#7 signature not signed with a trusted key",
+    ),
+    MessageTemplate(
+        "kernel",
+        "ibv_modify_qp{:.{0,60}}No such device",
+        meaning=Meaning(
+            "The connection could not be set up: the GID that was chosen belongs to no network "
+            "interface here, as in a container without that interface",
+            "Compare `show_gids` in the container and on the host, and choose a GID index that both have",
+        ),
+        source="Linux drivers/infiniband/core/roce_gid_mgmt.c",
+        open_end=True,
+        sample="UCX  ERROR mlx5_1: ibv_modify_qp(UMR QP 0x1) failed to modify to RTR: No such device",
+    ),
+    MessageTemplate(
+        "nvidia",
+        "Could not unload NVIDIA driver kernel modules, driver is in use",
+        meaning=Meaning(
+            "The driver container cannot unload the NVIDIA driver: another module, such as "
+            "gdrdrv, or a process uses it",
+            "`lsmod | grep ^nvidia` names the modules that hold it: unload them first, or drain "
+            "the node and reboot it",
+        ),
+        source="NVIDIA/gpu-driver-container nvidia-driver, _unload_driver()",
+        open_end=True,
+        sample="Could not unload NVIDIA driver kernel modules, driver is in use",
+    ),
+    MessageTemplate(
+        "nvidia",
+        "Cannot locate nvidia modules",
+        meaning=Meaning(
+            "The build found no NVIDIA kernel module for that kernel, so nv_peer_mem cannot be built for it",
+            "Install the NVIDIA driver for that kernel first; DKMS also builds for kernels that do not run",
+        ),
+        source="Mellanox/nv_peer_memory create_nv.symvers.sh",
+        open_end=True,
+        sample="-E- Cannot locate nvidia modules!",
+    ),
+    MessageTemplate(
+        "nvidia",
+        "Unable to determine the device handle for GPU",
+        meaning=Meaning(
+            "The driver does not reach a GPU any more: it fell off the PCIe bus, or its memory failed",
+            "Look for `NVRM: Xid` in the kernel log; reset or replace the GPU",
+        ),
+        source="NVIDIA Xid errors, 79 and 48",
+        open_end=True,
+        sample="Unable to determine the device handle for GPU 0000:3B:00.0: GPU is lost.",
+    ),
+    MessageTemplate(
+        "nvidia",
+        r"NVRM: Xid (PCI:{:[0-9a-fA-F:.]+}): {:(?:48|6[234]|74|79|9[245]|119|120|136|14[039]|154)\b}",
+        meaning=Meaning(
+            "The driver reports an error of the GPU itself (Xid): its memory, NVLink, or PCIe link",
+            "Look the number up in NVIDIA's list of Xid errors; drain the node and reset or replace the GPU",
+        ),
+        source="NVIDIA Xid errors",
+        open_end=True,
+        sample="NVRM: Xid (PCI:0000:3b:00): 79, pid=123, GPU has fallen off the bus.",
+    ),
+    MessageTemplate(
+        "nvidia",
+        "NVRM:{:.{0,120}}fallen off the bus and is not responding",
+        meaning=Meaning(
+            "The GPU no longer answers on its PCIe link: the driver does not start it",
+            "Restart the machine with power removed; if it happens again, look at the card's "
+            "seat, power and temperature",
+        ),
+        source="open-gpu-kernel-modules src/nvidia/arch/nvalloc/unix/src/osapi.c, rm_is_supported_device()",
+        open_end=True,
+        sample="NVRM: fallen off the bus and is not responding to commands.",
+    ),
+    MessageTemplate(
+        "kernel",
+        "device's health compromised",
+        meaning=_NIC_FIRMWARE,
+        source="Linux drivers/net/ethernet/mellanox/mlx5/core/health.c",
+        open_end=True,
+        sample="mlx5_core 0000:17:00.0: device's health compromised - reached miss count",
+    ),
+    MessageTemplate(
+        "kernel",
+        r"mlx5_core {:\S+}: {:.{0,40}}health{:.{0,30}(?:FW error|fatal)}",
+        meaning=_NIC_FIRMWARE,
+        source="Linux drivers/net/ethernet/mellanox/mlx5/core/health.c",
+        open_end=True,
+        sample="mlx5_core 0000:17:00.0: poll_health:800: Fatal error, health buffer: fatal",
+    ),
+    MessageTemplate(
+        "nvidia",
+        "installed in this {:(?:vGPU host )?}system is not supported by open",
+        meaning=Meaning(
+            "The open kernel modules do not support this GPU: it is older than Turing and has no "
+            "GSP, or it is a vGPU",
+            "Install the proprietary flavour of a driver branch that supports the GPU",
+        ),
+        source="open-gpu-kernel-modules 595.45.04 src/nvidia/arch/nvalloc/unix/src/osapi.c",
+        open_end=True,
+        sample="NVRM: installed in this system is not supported by open",
+    ),
+    MessageTemplate(
+        "kernel",
+        r"failing symbol_get of non-GPLONLY symbol {:\w+}",
+        meaning=Meaning(
+            "A module looks up a symbol with symbol_get(), and the kernel refuses: the owner of "
+            "the symbol does not export it for GPL modules only, so nvidia-fs cannot be "
+            "registered with it",
+            "Update the module that exports the symbol, such as the client of the file system, "
+            "to a release that exports it with EXPORT_SYMBOL_GPL",
+        ),
+        source="Linux 6.6 and later kernel/module/main.c, __symbol_get(), commit 9011e49d54dc; "
+        "distributions have it in older kernels",
+        open_end=True,
+        sample="[  417.6] failing symbol_get of non-GPLONLY symbol fs_register_dma_ops.",
+    ),
+    MessageTemplate(
+        "nvidia",
+        "RmInitAdapter failed",
+        meaning=Meaning(
+            "The driver cannot start the GPU",
+            "Look for the first NVRM line before it; update driver and firmware, reseat or replace the GPU",
+        ),
+        source="open-gpu-kernel-modules src/nvidia/arch/nvalloc/unix/src/osinit.c",
+        open_end=True,
+        sample="NVRM: GPU 0000:3b:00.0: RmInitAdapter failed! (0x26:0x56:1474)",
+    ),
+    MessageTemplate(
+        "modprobe",
+        r": Module {:(?:nvidia\w*|gdrdrv|nv_peer_mem)} is in use",
+        meaning=Meaning(
+            "The module cannot be unloaded while a process or another module uses it",
+            "Stop the jobs and services that use the GPU, or reboot",
+        ),
+        source="kmod tools/rmmod.c",
+        open_end=True,
+        sample="rmmod: ERROR: Module nvidia_peermem is in use",
+    ),
+    MessageTemplate(
+        "nvidia",
+        "installed in this system is not supported by the {:(?:open )?}NVIDIA",
+        meaning=Meaning(
+            "The driver does not support this GPU: it is too new, too old, or needs the other "
+            "flavour of modules",
+            "Install the driver branch, and the flavour (open or proprietary), that supports the GPU",
+        ),
+        source="open-gpu-kernel-modules kernel-open/nvidia/nv-pci.c",
+        open_end=True,
+        sample="NVRM: The NVIDIA GPU 0000:01:00.0 installed in this system is not supported by "
+        "the NVIDIA 590 driver",
+    ),
+    MessageTemplate(
+        "kernel",
+        r"AER: {:.{0,40}(?:Uncorrect\w+|[Ff]atal)}",
+        meaning=Meaning(
+            "The PCIe link of a device reported an uncorrectable error, after which the device may be lost",
+            "Look which device the address names; reseat it or its riser, update its firmware, and reboot",
+        ),
+        source="Linux drivers/pci/pcie/aer.c",
+        open_end=True,
+        sample="pcieport 0000:00:00.0: AER: Uncorrectable (Fatal) error message received from 0000:01:00.0",
+    ),
+)

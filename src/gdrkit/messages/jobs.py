@@ -1,0 +1,388 @@
+"""Messages of NCCL, CUDA and containers that have no finding code: what each one means."""
+
+from __future__ import annotations
+
+from gdrkit.messages.message import Meaning, MessageTemplate
+
+_NO_PLUGIN = Meaning(
+    "NCCL found no network plugin, and uses its own code: harmless with InfiniBand and RoCE "
+    "NICs, but on EFA it means TCP",
+    "With InfiniBand or RoCE, nothing has to be done. On EFA, install aws-ofi-nccl in the image, "
+    "and put its folder into LD_LIBRARY_PATH",
+    effect="harmless",
+)
+_SMALL_DEV_SHM = Meaning(
+    "The shared memory of the container (/dev/shm) is too small for NCCL",
+    "Start the container with --shm-size=1g or more, or mount a memory volume at /dev/shm",
+)
+_NO_INTERFACE = Meaning(
+    "NCCL finds no network interface for its first connection: NCCL_SOCKET_IFNAME names none that is up",
+    "Set NCCL_SOCKET_IFNAME to an interface that `ip address` shows on this host, or unset it",
+)
+_NO_FABRIC_MANAGER = Meaning(
+    "CUDA does not start because NVIDIA's Fabric Manager does not run, or is of another version "
+    "than the driver",
+    "Install the Fabric Manager of the driver's exact version: `systemctl status nvidia-fabricmanager`",
+)
+_TIMED_OUT = Meaning(
+    "A collective operation did not finish in time; the line does not say why",
+    "Look for the first error of all ranks; without one, find the rank that did not arrive",
+    effect="follows",
+)
+
+ROWS = (
+    MessageTemplate(
+        "nccl",
+        "NET/{:(?:Fast)?}Socket{: ?}: GPU Direct RDMA Disabled",
+        meaning=Meaning(
+            "NCCL uses TCP sockets, which never access GPU memory; the line does not name a fault of"
+            " GPUDirect RDMA",
+            "If this machine has an RDMA NIC, look above for why NCCL did not take it: `NET/IB : No device"
+            " found`",
+            effect="harmless",
+        ),
+        source="NCCL src/graph/topo.cc, ncclTopoPopulateNics()",
+        open_end=True,
+        sample="n1:1:2 [2] NCCL INFO NET/Socket : GPU Direct RDMA Disabled for HCA 0 'eno1'",
+    ),
+    MessageTemplate(
+        "nccl",
+        "NET/Plugin{: ?}:{: ?}No plugin found (libnccl-net.so)",
+        meaning=Meaning(
+            "This line is harmless: NCCL found no network plugin, and uses its own InfiniBand code",
+            "Nothing has to be done",
+            effect="harmless",
+        ),
+        source="NCCL src/plugin/net.cc",
+        open_end=True,
+        sample="n1:1:2 [0] NCCL INFO NET/Plugin : No plugin found (libnccl-net.so), using internal",
+    ),
+    MessageTemplate(
+        "nccl",
+        "NVLS multicast support is not available",
+        meaning=Meaning(
+            "This line is harmless: NVLink multicast is a feature of some machines only",
+            "Nothing has to be done",
+            effect="harmless",
+        ),
+        source="NCCL src/transport/nvls.cc",
+        open_end=True,
+        sample="n1:1:2 [7] NCCL INFO NVLS multicast support is not available on dev 7",
+    ),
+    MessageTemplate(
+        "nccl",
+        "Watchdog caught collective operation timeout",
+        meaning=_TIMED_OUT,
+        source="PyTorch torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp",
+        open_end=True,
+        sample="[rank3]:[E1] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=1)",
+    ),
+    MessageTemplate(
+        "nccl",
+        r"NCCL WARN Message truncated : received {:\d+} bytes instead of",
+        meaning=Meaning(
+            "Two programs with different jobs or NCCL versions talked to each other while NCCL started",
+            "End processes that are left from earlier runs, and use one NCCL version on all ranks",
+        ),
+        source="NCCL src/bootstrap.cc",
+        open_end=True,
+        sample="n1:1:2 [0] bootstrap.cc:77 NCCL WARN Message truncated : received 172 bytes instead of 64",
+    ),
+    MessageTemplate(
+        "cuda",
+        "system not yet initialized",
+        meaning=_NO_FABRIC_MANAGER,
+        source="NVIDIA Fabric Manager user guide; CUDA error 802",
+        open_end=True,
+        sample="RuntimeError: CUDA error: system not yet initialized",
+    ),
+    MessageTemplate(
+        "cuda",
+        "CUDA_ERROR_SYSTEM_NOT_READY",
+        meaning=_NO_FABRIC_MANAGER,
+        source="NVIDIA Fabric Manager user guide; CUDA error 802",
+        open_end=True,
+    ),
+    MessageTemplate(
+        "nvidia",
+        "CUDA driver version is insufficient for CUDA runtime version",
+        meaning=Meaning(
+            "The NVIDIA driver is older than the CUDA that the program was built with",
+            "Update the driver, or use a container of an older CUDA",
+        ),
+        source="CUDA runtime API, cudaErrorInsufficientDriver and cudaErrorCallRequiresNewerDriver",
+        open_end=True,
+        sample="n1:1:2 [0] NCCL WARN Cuda failure 'CUDA driver version is insufficient for CUDA "
+        "runtime version'",
+    ),
+    MessageTemplate(
+        "nccl",
+        "no socket interface found",
+        meaning=_NO_INTERFACE,
+        source="NCCL src/bootstrap.cc",
+        open_end=True,
+        sample="n1:1:2 [0] NCCL WARN Bootstrap : no socket interface found",
+    ),
+    MessageTemplate(
+        "nccl",
+        "no device found {:(?:matching|after excluding)} {:.{0,60}}NCCL_OOB_NET",
+        meaning=_NO_INTERFACE,
+        source="NCCL src/bootstrap.cc",
+        open_end=True,
+        sample="NCCL WARN no device found matching the list in NCCL_OOB_NET",
+    ),
+    MessageTemplate(
+        "kernel",
+        r'avc:{: +}denied{: +\x7b} integrity {:\x7d.{0,80}}lockdown_reason="unsigned module loading"',
+        meaning=Meaning(
+            "SELinux forbids this program to load an unsigned module: its policy lacks the "
+            "permission `lockdown { integrity }`",
+            "Sign the module, add the permission to the policy, or use a kernel from 5.16 on, "
+            "which no longer asks SELinux",
+        ),
+        source="Linux 5.6 to 5.15 security/selinux/hooks.c, selinux_lockdown(); removed by "
+        "commit f5d0e5e9d72d",
+        open_end=True,
+        sample="audit: type=1400 audit(1.0:2): avc:  denied  { integrity } for  pid=9 "
+        'comm="insmod" lockdown_reason="unsigned module loading" tclass=lockdown '
+        "permissive=0",
+    ),
+    MessageTemplate(
+        "kernel",
+        r"avc:{: +}denied{: +\x7b} module_load {:\x7d}",
+        meaning=Meaning(
+            "SELinux forbids to load this file as a module: its label is not modules_object_t",
+            "Run `restorecon -v FILE` for a file in /lib/modules, or `chcon -t modules_object_t FILE`",
+        ),
+        source="Linux security/selinux/hooks.c, selinux_kernel_module_from_file()",
+        open_end=True,
+        sample="type=AVC msg=audit(1.0:2): avc:  denied  { module_load } for  pid=4 "
+        'comm="insmod" path="/tmp/x.ko"',
+    ),
+    MessageTemplate(
+        "nccl",
+        "Socket creation failed : ",
+        meaning=Meaning(
+            "NCCL cannot create a TCP socket: the container or host has no network interface "
+            "with an IP address that it can use",
+            "Start the container with the host's network, or give it an interface; `ip address` "
+            "in it shows what it has",
+        ),
+        source="NCCL src/include/socket.h in 2.3, createListenSocket(); src/misc/socket.cc, "
+        "ncclSocketInit()",
+        open_end=True,
+        sample="n1:1:2 [0] include/socket.h:311 NCCL WARN Net : Socket creation failed : Address "
+        "family not supported",
+    ),
+    MessageTemplate(
+        "nccl",
+        r"{:[Cc]}onnect{: to|ing to address} {:\S+} {:(?:failed|returned)\b.{0,40}}"
+        r"{:refused|No route|timed out|unreachable}",
+        meaning=Meaning(
+            "NCCL does not reach the other host over TCP, before any RDMA",
+            "Check the interface that NCCL_SOCKET_IFNAME selects, the firewall, and whether the "
+            "peer still runs",
+            effect="follows",
+        ),
+        source="NCCL src/misc/socket.cc",
+        open_end=True,
+        sample="n1:1:2 [0] NCCL WARN socketStartConnect: Connect to 10.0.0.2<4> failed : Connection refused",
+    ),
+    MessageTemplate(
+        "nccl",
+        "Connection closed by remote peer",
+        meaning=Meaning(
+            "Another rank stopped first; its log has the reason",
+            "Look for the first error of all ranks",
+            effect="follows",
+        ),
+        source="NCCL src/misc/socket.cc",
+        open_end=True,
+        sample="n1:1:2 [0] NCCL WARN Net : Connection closed by remote peer 10.0.0.2<4>",
+    ),
+    MessageTemplate(
+        "nccl",
+        "{:(?:failed to extend|Error while creating shared memory segment).{0,60}}/dev/shm",
+        meaning=_SMALL_DEV_SHM,
+        source="NCCL src/misc/shmutils.cc",
+        open_end=True,
+        sample="n1:1:2 [0] NCCL WARN Error: failed to extend /dev/shm/nccl-abc to 9637892 bytes",
+    ),
+    MessageTemplate(
+        "nccl",
+        r"/dev/shm/{:\S*} {:.{0,40}}No space left",
+        meaning=_SMALL_DEV_SHM,
+        source="NCCL src/misc/shmutils.cc",
+        open_end=True,
+        sample="open /dev/shm/nccl-a1: No space left on device",
+    ),
+    MessageTemplate(
+        "container",
+        "Failed to initialize NVML: Unknown Error",
+        meaning=Meaning(
+            "The container lost its access to the GPU's device files, as after `systemctl daemon-reload`",
+            "Start the container again; to keep it, pass the devices with --device or use the CDI",
+        ),
+        source="NVIDIA/nvidia-container-toolkit docs, containers losing access to GPUs",
+        open_end=True,
+        sample="Failed to initialize NVML: Unknown Error",
+    ),
+    MessageTemplate(
+        "nccl",
+        "read failed in ncclIbRoceGetVersionNum",
+        meaning=Meaning(
+            "NCCL before 2.26 stops at an empty entry of the GID table, as containers have them",
+            "Use NCCL 2.26 or newer, or set NCCL_IB_GID_INDEX to an index that `show_gids` lists "
+            "in the container",
+        ),
+        source="NCCL src/transport/net_ib.cc, 2.21 to 2.25",
+        open_end=True,
+        sample="n1:1:2 [0] NCCL WARN NET/IB : read failed in ncclIbRoceGetVersionNum: Invalid argument",
+    ),
+    MessageTemplate(
+        "verbs",
+        r"Got completion {:.{0,80}(?:status=|error )(?:5|9|13)\b}",
+        meaning=Meaning(
+            "This completion error follows from another one: the peer, or this rank, had already stopped",
+            "Look for the first error of all ranks",
+            effect="follows",
+        ),
+        source="ibv_poll_cq(3), IBV_WC_WR_FLUSH_ERR",
+        open_end=True,
+        sample="n1:1:2 [0] NCCL WARN NET/IB : Got completion from peer 10.0.0.2<1> with status=5 "
+        "vendor err 249",
+    ),
+    MessageTemplate(
+        "nccl",
+        "Failed to find CUDA library libcuda.so",
+        meaning=Meaning(
+            "The program finds no CUDA driver library, as in a container without the GPU's driver",
+            "Start the container with the GPU (--gpus all), or install the driver where the program runs",
+        ),
+        source="NCCL src/misc/cudawrap.cc",
+        open_end=True,
+        sample="n1:1:2 [1] misc/cudawrap.cc:179 NCCL WARN Failed to find CUDA library libcuda.so "
+        "(NCCL_CUDA_PATH='')",
+    ),
+    MessageTemplate(
+        "kernel",
+        r'"{:\w+}" [{:\S+}.ko] undefined!',
+        meaning=Meaning(
+            "The module does not build: it uses a symbol that neither the kernel nor the driver "
+            "that it was built against exports",
+            "Install the driver (and OFED) for this kernel first, with its Module.symvers; then "
+            "build the module again",
+        ),
+        source="Linux scripts/mod/modpost.c",
+        open_end=True,
+        sample='ERROR: "nvidia_p2p_get_pages" [/var/lib/dkms/x/1.0/build/x.ko] undefined!',
+    ),
+    MessageTemplate(
+        "nvidia",
+        r"libcuda.so{:(?:\.\d)?}: undefined symbol: cu{:[A-Z]\w+}",
+        meaning=Meaning(
+            "The libcuda.so.1 that is loaded is of a driver older than the CUDA that the program "
+            "was built with, or a stub",
+            "Update the driver, and keep CUDA's `stubs` folder out of LD_LIBRARY_PATH",
+        ),
+        source="CUDA driver API: names with _v2 came with later drivers",
+        open_end=True,
+        sample="Error string: /lib64/libcuda.so.1: undefined symbol: cuIpcOpenMemHandle_v2",
+    ),
+    MessageTemplate(
+        "nccl",
+        r"GIN{:\w*} does not support specifying qp depth",
+        meaning=Meaning(
+            "The program asks NCCL's GIN for a queue depth, which its proxy kind does not support",
+            "Leave the queue depth at 0, or use GIN of the kind GDAKI, which needs direct access to the NIC",
+        ),
+        source="NVIDIA/nccl src/gin; deepseek-ai/DeepEP csrc/kernels/backend/nccl.cu",
+        open_end=True,
+        sample="NCCL exception (nccl.cu:88): 5 (GIN_IB_PROXY does not support specifying qp depth)",
+    ),
+    MessageTemplate(
+        "nccl",
+        "Attempted to merge incompatible devices",
+        meaning=Meaning(
+            "NCCL cannot join an InfiniBand port and an Ethernet (RoCE) port into one network device",
+            "Name the NICs of one link type: NCCL_IB_HCA; `ibv_devinfo` shows the link layer of each",
+        ),
+        source="NCCL src/transport/net_ib/init.cc, ncclIbMakeVDeviceInternal()",
+        open_end=True,
+        sample="n1:1:2 [0] init.cc:25 NCCL WARN NET/IB : Attempted to merge incompatible "
+        "devices: [0]mlx5_0:1/IB and [1]mlx5_1:1/RoCE. Try selecting NICs of only one "
+        "link type using NCCL_IB_HCA",
+    ),
+    MessageTemplate(
+        "nccl",
+        r"Error while attaching to shared memory segment /dev/shm/{:\S*.{0,60}}No such file",
+        meaning=Meaning(
+            "A rank of this host does not see the shared memory (/dev/shm) of another one: they "
+            "run in containers with a /dev/shm of their own",
+            "Start the containers with --ipc=host, or mount one /dev/shm in all of them; "
+            "NCCL_SHM_DISABLE=1 avoids shared memory",
+        ),
+        source="NCCL src/misc/shmutils.cc, ncclShmOpen(); src/os/linux.cc since 2.30",
+        open_end=True,
+        sample="n1:1:2 [0] misc/shmutils.cc:8 NCCL WARN Error while attaching to shared memory "
+        "segment /dev/shm/nccl-aB1 (size 9637888), error: No such file or directory (2)",
+    ),
+    MessageTemplate(
+        "nccl",
+        "P2P is disabled between NVLINK connected GPUs",
+        meaning=Meaning(
+            "CUDA offers no peer-to-peer access between two GPUs that NVLink connects: mostly a "
+            "fault of the hardware, or of the Fabric Manager",
+            "`nvidia-smi topo -p2p r` and `nvidia-smi nvlink -s` show the link; look for Xid "
+            "errors in dmesg",
+        ),
+        source="NCCL src/graph/paths.cc, ncclTopoCheckP2p()",
+        open_end=True,
+        sample="n1:1:2 [0] paths.cc:3 NCCL WARN P2P is disabled between NVLINK connected GPUs 1 "
+        "and 0. This should not",
+    ),
+    MessageTemplate(
+        "nccl",
+        "Failed to bind NVLink SHARP (NVLS) Multicast memory",
+        meaning=Meaning(
+            "NCCL cannot use NVLink SHARP (NVLS): the Fabric Manager or the NVSwitches are not "
+            "set up for it",
+            "Check the Fabric Manager: `systemctl status nvidia-fabricmanager`; "
+            "NCCL_NVLS_ENABLE=0 avoids NVLS",
+        ),
+        source="NCCL src/transport/nvls.cc",
+        open_end=True,
+        sample="n1:1:2 [0] nvls.cc:3 NCCL WARN Failed to bind NVLink SHARP (NVLS) Multicast "
+        "memory of size 2097152",
+    ),
+    MessageTemplate(
+        "nccl",
+        "DOCA_GPUNETIO_DISABLE_GDRCOPY is set, disabling GDRCopy",
+        meaning=Meaning(
+            "This line is harmless: a variable keeps DOCA GPUNetIO from GDRCopy, so that it uses "
+            "memory of the host where it would map the GPU's",
+            "Unset DOCA_GPUNETIO_DISABLE_GDRCOPY if that was not meant",
+            effect="harmless",
+        ),
+        source="NVIDIA/nccl src/transport/net_ib/gdaki/doca-gpunetio/src/doca_gpunetio_gdrcopy.cpp",
+        open_end=True,
+        sample="DOCA_GPUNETIO_DISABLE_GDRCOPY is set, disabling GDRCopy",
+    ),
+    MessageTemplate(
+        "nccl",
+        r"libnccl-net{:[\w.-]{0,40}}.so{:\S{0,8}}: cannot open shared object file",
+        meaning=_NO_PLUGIN,
+        source="NCCL src/plugin/plugin_open.cc",
+        open_end=True,
+        sample="n1:1:2 [0] NCCL INFO dlerror=libnccl-net.so: cannot open shared object file: No "
+        "such file or directory",
+    ),
+    MessageTemplate(
+        "nccl",
+        r"NET/Plugin{: ?}:{: ?}Could not find{::?} {:\S*}libnccl-net",
+        meaning=_NO_PLUGIN,
+        source="NCCL src/plugin/plugin_open.cc",
+        open_end=True,
+        sample="n1:1:2 [0] NCCL INFO NET/Plugin: Could not find: libnccl-net-ofi.so.",
+    ),
+)
