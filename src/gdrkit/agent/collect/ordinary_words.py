@@ -50,7 +50,7 @@ _WORDS = """
     efivarfs efivars egressctrl ehostunreach eingabe einval ekeyexpired ekeyrejected ekeyrevoked element
     elements elfidentity elfsection eligible elsewhere emory empty emulated enable enabled enabling endere
     endian endpoint enetunreach enforce enforced engine enodev enoent enoexec enokey enomem enopkg enospc
-    enosys enotsupp enotty enroot ensure entities entity entrada entry entrypoint enumerated environ
+    enosys enotsupp enotty enroot ensure entities entity entrada entries entry entrypoint enumerated environ
     environment enxio eopnotsupp eperm epexception eprotonosupport equal erange erdma erlaubt errato erreur
     errno error errore errornum errors esgotado esistente etc eth ethernet ethtool etimedout event every
     everything evidence exact exactly examples exceeded exceeds except exception excluded excluding
@@ -64,7 +64,8 @@ _WORDS = """
     gdrdma gdrdrv gdrkit gdscheck geforce gefunden general generation generic getibdevicename getinfo
     getpcipath getting gintype given gives global globalginsupport google gplonly gpu gpudirect
     gpudirecttcpx gpumem gpumemgethandleforaddressrange gpunetio grace graph graphs greater green group
-    groups guest guide handle handler handles hangs happens hardware harmless hashalgo hauptspeicher head
+    groups grubenv guest guide handle handler handles hangs happens hardware harmless hashalgo
+    hauptspeicher head
     header headers health healthmask helper hexint hidden hides holders home hooks hopper host hostname
     hosts hwloc hyper hypervisor ib ibbhqq ibdev ibdevx ibext ibgda ibstat ibstatus ibverbs ibvsymbols
     ibvwrap ibwarn identifier identify identity iface ifname ignition ignore ignored ignoring iiqqqqiiqq
@@ -76,13 +77,15 @@ _WORDS = """
     installtime instance instead insufficient integer integrated integrity intel interface internal
     internode intranode intree inuse invalid invalidate invalide invbool inversion invoking ioctl iommu
     irdma issue issuer issues items iterations itself iwarp jetson jetsons journal journalctl journald
-    kallsyms katalogu keeps keine kepler kernel kernels kernelsymbol key keyring keys kflagstab killed kinds
+    kallsyms katalogu keeps keine kepler kernel kernelopts kernels kernelsymbol key keyring keys
+    kflagstab killed kinds
     known kstrtabns ksymtab kubectl kubepods kubernetes kvcache kvm label lacks lanes laptop large larger
     later latin launch layer layers layout ldconfig least leave leaves legacy legacypeermem length level
     levels lib libcuda libcudart libcufile libefa libfabric libgdrapi libibmad libibumad libibverbs libkmod
     libnccl libnvidia libnvshmem libpod libraries library librdmacm libtorch libucp libucs libuct license
     likely limit limited limits lines linkage linkonce linkpath linux listed listen lists little livepatch
-    lnkcap lnksta loaded loadedmodule loader loading loads local localdomain localhost localized localrank
+    lnkcap lnksta loaded loadedmodule loader loaderinfo loading loads local localdomain localhost
+    localized localrank
     localranks localread locate located lockdown locked logged login longer looks lookup losing lscpu lsmod
     lspci ltige machine machineconfiguration machined machines magenta magic main major making malformed
     managed manager manifest mappable mapped mapping mappings master match matching matrix mauvaise
