@@ -77,6 +77,7 @@ CODES: Mapping[str, str] = {
     "kernel-lacks-dmabuf": "rules.kernel_lacks_dmabuf",
     "kernel-lacks-odp": "rules.kernel_lacks_odp",
     "gdaki-kernel-too-old": "rules.gpu_initiated",
+    "kernel-arguments-cut": "rules.kernel_arguments_cut",
     # driver
     "driver-mismatch": "rules.driver_mismatch",
     "driver-modified": "rules.driver_modified",

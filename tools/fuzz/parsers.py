@@ -39,7 +39,8 @@ TEXTS = (
     "facts.verbs_text:parse", "formats.dmon:parse_dmon", "formats.lspci_tree:parse",
     "formats.module_name:canonical", "formats.nccl_dump:begins_dump", "formats.nccl_tests:parse_nccl_tests",
     "formats.perftest:parse_perftest",
-    "formats.gpu_listing:smi_gpu_in", "formats.topo_matrix:parse", "formats.versions:numbers",
+    "formats.gpu_listing:smi_gpu_in", "formats.grub_script:command_end", "formats.topo_matrix:parse",
+    "formats.versions:numbers",
     "catalogue:match",
     "messages.errors:number_in", "messages.errors:causes", "programs.nccl.log_records:via",
     "repair.config.recognise:recognise",
@@ -161,6 +162,7 @@ def _others() -> Iterable[tuple[Any, ...]]:
     yield "explain/explain", lambda data: explain(PastedHost(data)), TargetError
     yield "fabric/cost/config", lambda data: parse_config(data, "a model")
     yield "formats/compressed", lambda data: decompress(data, 1 << 20)
+    yield "formats/shell_assignments", _assigned
     yield "formats/yaml_text", lambda data: [d.value for d in documents(data.decode("utf-8", "replace"))]
     yield "jobs/running", _running
     yield "jobs/line_counts", _tally
@@ -173,6 +175,12 @@ def _others() -> Iterable[tuple[Any, ...]]:
     )
     for name, read in _of_lines():
         yield name, functools.partial(_decoded, read)
+
+
+def _assigned(data: bytes) -> object:
+    from gdrkit.formats.shell_assignments import assignments
+
+    return assignments(data.decode("utf-8", "replace"), ("GRUB_CMDLINE_LINUX", "PATH", "A"), {})
 
 
 def _running(data: bytes) -> object:

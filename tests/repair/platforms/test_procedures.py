@@ -96,6 +96,21 @@ def test_every_command_of_every_plan_passes_bash_and_shellcheck(tmp_path):
     assert checked.returncode == 0, checked.stdout
 
 
+def test_every_line_for_a_person_is_one_that_a_shell_accepts():
+    lines = {
+        line
+        for name in names()
+        for family in ("", *FAMILIES)
+        for procedure in procedures(name, family, ProcedureChoices())
+        for action in procedure.actions
+        if isinstance(action, AskPerson)
+        for line in action.commands
+    }
+    assert len(lines) > 10
+    checked = subprocess.run(["bash", "-n"], input="\n".join(sorted(lines)), capture_output=True, text=True)
+    assert (checked.returncode, checked.stderr) == (0, "")
+
+
 def test_a_printed_command_parses_back_to_its_arguments():
     for argv in every_command():
         assert tuple(shlex.split(shlex.join(argv))) == argv

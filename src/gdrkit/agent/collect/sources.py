@@ -55,6 +55,7 @@ _TRUST = (
     FileSource("sys/firmware/efi/efivars/{SecureBoot,SetupMode,AuditMode,DeployedMode,MokListRT,MokListXRT,"
           "MokListTrustedRT,MokSBState,MokSBStateRT,MokDBState,MokIgnoreDB,PK,KEK,db,dbx}-*",
           "Secure Boot and its keys", MIB, addresses=False),
+    FileSource("sys/firmware/efi/efivars/LoaderInfo-*", "boot loader", KIB),
     FileSource("sys/firmware/efi/mok-variables/*", "keys handed over by shim", MIB, addresses=False),
     FileSource("sys/firmware/efi/{fw_platform_size,runtime}", "UEFI"),
     FileSource("sys/kernel/{notes,uevent_seqnum}", "build id of the running kernel", listed=False),
@@ -86,6 +87,8 @@ _LOADING = (
     FileSource("etc/systemd/{system,user}.conf", "locked memory", listed=False),
     FileSource("etc/default/{grub,dkms}", "boot parameters", listed=False),
     FileSource("etc/kernel/cmdline", "boot parameters"),
+    FileSource("boot/loader/entries/*.conf", "boot parameters", 16 * KIB),
+    FileSource("boot/grub2/grubenv", "boot parameters", 4 * KIB, listed=False),
     FileSource("etc/{dracut.conf,initramfs-tools/modules,initramfs-tools/initramfs.conf}", "initramfs",
           listed=False),
     FileSource("{etc,usr/lib,lib}/systemd/system/*peer*mem*", "services that load nvidia-peermem", 4 * KIB),

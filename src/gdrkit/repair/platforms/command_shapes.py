@@ -21,9 +21,10 @@ from gdrkit.repair.platforms.action import (
 FOLDERS = ("/usr/sbin", "/usr/bin", "/sbin", "/bin")
 """Where programs are looked for. Only root writes there: file-hierarchy(7)."""
 
+_PCI = r"(?:[\w@:;.,=/-]+,)?(?:config_acs|disable_acs_redir)=[\w@:;./]+"
 _WORDS = {
     "ADDRESS": r"[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7]",
-    "ARGUMENT": r"iommu=pt|pci=(?:config_acs|disable_acs_redir)=[0-9A-Fa-fx@:;.]+",
+    "ARGUMENT": rf"iommu=pt|pci=(?:{_PCI}|'{_PCI}'|\"{_PCI}\")",  # bare: journals of older runs
     "DKMS": r"nvidia[\w.-]*",
     "KERNEL": r"[A-Za-z0-9._+~][A-Za-z0-9._+~-]*",
     "PACKAGE": r"(?:linux-(?:modules-nvidia|headers)|nvidia|doca-ofed|rdma-core|libibverbs|"

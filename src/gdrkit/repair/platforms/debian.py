@@ -8,22 +8,24 @@ from __future__ import annotations
 
 import re
 
+from gdrkit.facts.boot_loader import OWN_DROP_IN
 from gdrkit.facts.driver import disk_driver_version
 from gdrkit.facts.kernel import release
 from gdrkit.facts.machine import distribution
 from gdrkit.facts.packages import installed
 from gdrkit.node import Node, if_missing
 from gdrkit.repair.platforms.action import Action, AskPerson, RunCommand, WriteFile
+from gdrkit.repair.platforms.boot_quoting import for_grub
 from gdrkit.repair.platforms.file_contents import grub_argument
 from gdrkit.repair.platforms.platform import Platform
 
 _PREBUILT = re.compile(r"linux-modules-nvidia-(?P<branch>\d+)(?P<server>-server)?-(?!open)")
 
 
-def _boot_argument(words: str, name: str) -> tuple[Action, ...]:
-    path = f"/etc/default/grub.d/90-gdrkit-{name}.cfg"
+def _boot_argument(argument: str, name: str) -> tuple[Action, ...]:
+    path, words = f"/{OWN_DROP_IN}{name}.cfg", for_grub(argument)
     return (
-        WriteFile(path=path, content=grub_argument(words), why=f"start the kernel with {words}"),
+        WriteFile(path=path, content=grub_argument(words), why=f"start the kernel with {argument}"),
         RunCommand(
             argv=("update-grub",),
             why="regenerate grub's menu",
@@ -82,6 +84,7 @@ DEBIAN = Platform(
     with_version="{name}={version}",
     initramfs=("update-initramfs", "-u", "-k", "{kernel}"),
     boot_argument=_boot_argument,
+    writes_for_grub_alone=True,
     open_modules=_open_modules,
     ofed=("doca-ofed",),
     verbs=("rdma-core", "libibverbs1", "ibverbs-providers"),

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gdrkit.facts.acs_redirects import REDIRECTS, redirecting
-from gdrkit.facts.kernel import version
+from gdrkit.facts.kernel import boot_parameter, version
 from gdrkit.facts.pci_registers import read_request_bytes
 from gdrkit.facts.rdma import nic_address, nics
 from gdrkit.node import Node, each_known, if_missing
 from gdrkit.repair.platforms import file_contents
 from gdrkit.repair.platforms.action import Action, AskPerson, RunCommand, WriteFile
+from gdrkit.repair.platforms.boot_arguments import boot_argument
 from gdrkit.repair.platforms.choices import ProcedureChoices
 from gdrkit.repair.platforms.platform import Platform
 
@@ -47,7 +48,8 @@ def clear_redirect(node: Node, platform: Platform, choices: ProcedureChoices) ->
             never_executed=True,
         )
     if choices.acs == "command-line" and found:
-        yield from platform.boot_argument(acs_argument(tuple(found), version(node)), "acs")
+        argument = acs_argument(tuple(found), version(node), boot_parameter(node, "pci"))
+        yield from boot_argument(node, platform, argument, "acs")
     elif choices.acs == "unit" and found:
         commands = tuple(("/usr/bin/setpci", *set_acs(bridge, 0)[1:]) for bridge in found)
         yield WriteFile(
@@ -63,15 +65,27 @@ def clear_redirect(node: Node, platform: Platform, choices: ProcedureChoices) ->
         )
 
 
-def acs_argument(bridges: tuple[str, ...], kernel: tuple[int, ...]) -> str:
-    """The kernel argument that clears those bits. Its five digits are bits 4 to 0.
+def acs_argument(bridges: tuple[str, ...], kernel: tuple[int, ...], present: tuple[str, ...] = ()) -> str:
+    """The kernel argument that clears those bits, without quotes. Its five digits are bits 4 to 0.
 
+    `present`: the values of pci= that the running kernel was started with. Their options are repeated,
+    since grubby and pbl replace an argument of the same name. One pointer in the kernel holds the devices:
+    the last disable_acs_redir= counts, so one for each device would clear the last device's bits alone.
     Source: Linux Documentation/admin-guide/kernel-parameters.txt, pci=config_acs= and disable_acs_redir=;
-    the latter does not change Upstream Forwarding.
+    the latter does not change Upstream Forwarding. drivers/pci/pci.c, pci_setup().
     """
-    if kernel >= _CONFIG_ACS_SINCE:
-        return "pci=config_acs=" + ";".join(f"000xx@{bridge}" for bridge in bridges)
-    return "pci=disable_acs_redir=" + ";".join(bridges)
+    option, flags = ("config_acs", "000xx@") if kernel >= _CONFIG_ACS_SINCE else ("disable_acs_redir", "")
+    devices = {bridge: f"{flags}{bridge}" for bridge in bridges}
+    others = []
+    for word in (word for value in present for word in value.split(",")):
+        name, _, value = word.partition("=")
+        if name == option:
+            devices.update(
+                (d.rpartition("@")[2], d) for d in value.split(";") if d.rpartition("@")[2] not in bridges
+            )
+        elif word:
+            others.append(word)
+    return "pci=" + ",".join((*dict.fromkeys(others), f"{option}=" + ";".join(devices.values())))
 
 
 def _has_rdma_topo(node: Node) -> bool:
@@ -80,8 +94,8 @@ def _has_rdma_topo(node: Node) -> bool:
 
 def passthrough(node: Node, platform: Platform, choices: ProcedureChoices) -> Iterator[Action]:
     """Add iommu=pt to the kernel's command line."""
-    del node, choices
-    yield from platform.boot_argument("iommu=pt", "iommu")
+    del choices
+    yield from boot_argument(node, platform, "iommu=pt", "iommu")
 
 
 def read_request(node: Node, platform: Platform, choices: ProcedureChoices) -> Iterator[Action]:

@@ -98,7 +98,9 @@ def unit_limits() -> str:
 
 
 def grub_argument(words: str) -> str:
-    """A file for /etc/default/grub.d, which Debian's update-grub sources."""
+    """A file for /etc/default/grub.d, which Debian's update-grub sources.
+
+    sh removes the double quotes, and GRUB's script reads what is left: boot_quoting.py quotes for it."""
     return f'{HEAD}\nGRUB_CMDLINE_LINUX_DEFAULT="$GRUB_CMDLINE_LINUX_DEFAULT {words}"\n'
 
 

@@ -43,8 +43,10 @@ def _asked(request: ConfigRequest, why: str) -> AskPerson:
     found = gpu_operator(request)
     if not isinstance(found, ConfigOutput):
         return AskPerson(what=f"{why}; gdr config gpu-operator says what it cannot do here: {found.why}")
+    command, _, rest = found.use.partition("; ")  # what follows is for a reader: `then apply the patch`
+    after = f"; {rest}" if rest else ""
     return AskPerson(
-        what=f"{why}; write the lines below to {found.file}, as gdr config gpu-operator does",
+        what=f"{why}; write the lines below to {found.file}, as gdr config gpu-operator does{after}",
         content=rendered(found),
-        commands=(found.use,),
+        commands=(command,),
     )

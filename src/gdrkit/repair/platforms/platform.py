@@ -24,7 +24,8 @@ class Platform(Struct, frozen=True, kw_only=True):
     remove: tuple[str, ...]
     with_version: str  # how a package version is requested, of {name} and {version}
     initramfs: tuple[str, ...]  # of {kernel}
-    boot_argument: Callable[[str, str], tuple[Action, ...]]  # of kernel arguments and a file name
+    boot_argument: Callable[[str, str], tuple[Action, ...]]  # of one kernel argument and a file name
+    writes_for_grub_alone: bool  # whether boot_argument has no effect under another boot loader
     open_modules: Callable[[Node], tuple[Action, ...]]
     ofed: tuple[str, ...]  # packages
     verbs: tuple[str, ...]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from gdrkit.node import Node
 from gdrkit.repair.platforms.action import Action, RunCommand
+from gdrkit.repair.platforms.boot_quoting import for_grub
 from gdrkit.repair.platforms.platform import Platform
 
 _BOOT_FILES = (
@@ -15,13 +16,14 @@ _BOOT_FILES = (
 """Files that grubby writes if each boot loader entry is a file: grubby(8), BLS."""
 
 
-def _boot_argument(words: str, name: str) -> tuple[Action, ...]:
+def _boot_argument(argument: str, name: str) -> tuple[Action, ...]:
     del name
+    words = for_grub(argument)
     grubby = ("grubby", "--update-kernel=ALL")
     return (
         RunCommand(
             argv=(*grubby, f"--args={words}"),
-            why=f"start every kernel with {words}",
+            why=f"start every kernel with {argument}",
             undo=((*grubby, f"--remove-args={words}"),),
             touches=_BOOT_FILES,
             never_executed=True,
@@ -52,6 +54,7 @@ RHEL = Platform(
     with_version="{name}-{version}",
     initramfs=("dracut", "--force", "--kver", "{kernel}"),
     boot_argument=_boot_argument,
+    writes_for_grub_alone=True,
     open_modules=_open_modules,
     ofed=("doca-ofed",),
     verbs=("rdma-core", "libibverbs"),

@@ -8,18 +8,23 @@ from __future__ import annotations
 
 from gdrkit.node import Node
 from gdrkit.repair.platforms.action import Action, RunCommand
+from gdrkit.repair.platforms.boot_quoting import for_kernel
 from gdrkit.repair.platforms.platform import Platform
 
 _ZYPPER = ("zypper", "--non-interactive")
 _BOOT_FILES = ("/etc/default/grub", "/boot/grub2/grub.cfg", "/boot/loader/entries/*.conf")
 
 
-def _boot_argument(words: str, name: str) -> tuple[Action, ...]:
+def _boot_argument(argument: str, name: str) -> tuple[Action, ...]:
+    """pbl(8) takes key="value", escapes the quotes in /etc/default/grub, and writes for systemd-boot too.
+
+    Source: openSUSE/perl-bootloader include/library, lib_set_cmdline_grub() and lib_set_cmdline_bls()."""
     del name
+    words = for_kernel(argument)
     return (
         RunCommand(
             argv=("pbl", "--add-option", words),
-            why=f"start the kernel with {words}",
+            why=f"start the kernel with {argument}",
             undo=(("pbl", "--del-option", words),),
             touches=_BOOT_FILES,
             never_executed=True,
@@ -52,6 +57,7 @@ SUSE = Platform(
     with_version="{name}={version}",
     initramfs=("dracut", "--force", "--kver", "{kernel}"),
     boot_argument=_boot_argument,
+    writes_for_grub_alone=False,
     open_modules=_open_modules,
     ofed=("doca-ofed",),
     verbs=("rdma-core", "libibverbs1"),
