@@ -226,12 +226,9 @@ def doca_on_ubuntu() -> str:
 
 def pairs_example() -> str:
     """What `gdr fleet bench` prints about made-up rates: a slow node, a slow pair, a silent node."""
-    from gdrkit.fleet.pair_build import What, build
-    from gdrkit.fleet.pair_text import text
-
     from gdrkit.fleet.document import Standing
     from gdrkit.fleet.judge import without_answer
-    from gdrkit.fleet.pair_document import PairRow
+    from gdrkit.fleet.pair_document import PairRow, What, build, text
     from gdrkit.fleet.rounds import rounds_of
 
     nodes = [f"gpu{number:03}" for number in range(64)]
@@ -250,26 +247,6 @@ def pairs_example() -> str:
     return f"```text\n{shown.rstrip()}\n```\n"
 
 
-UNSEEN = (
-    "last", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth",
-    "tenth-programs", "eleventh",
-)  # fmt: skip
-"""Sets of texts that gdr had not seen when they were first judged, in that order: docs/explain.md."""
-
-
-def unseen_texts() -> str:
-    """Of each set of unseen texts, how many of those that hold a cause got it as the first answer."""
-    rates = []
-    for name in UNSEEN:
-        output = json.loads((RESULTS / f"threads-{name}.json").read_text())["output"]
-        right = next(line.split() for line in output.splitlines() if line.startswith("RIGHT"))
-        rates.append(round(float(right[2])))
-    return (
-        f"In {len(rates)} sets of public texts that gdr had not seen, {', '.join(map(str, rates[:-1]))} and "
-        f"{rates[-1]} % of the texts\nthat hold a cause got it as the first answer.\n"
-    )
-
-
 COUNTS: dict[str, Callable[[], str]] = {
     "lab": lab,
     "lab open": lab_open,
@@ -280,5 +257,4 @@ COUNTS: dict[str, Callable[[], str]] = {
     "NCCL from source": nccl_source,
     "DOCA-OFED on Ubuntu": doca_on_ubuntu,
     "pairs of made-up rates": pairs_example,
-    "unseen texts": unseen_texts,
 }

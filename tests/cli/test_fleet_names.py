@@ -6,11 +6,11 @@ import json
 from pathlib import Path
 
 import pytest
-from gdrkit.html.anonymous_fleet import anonymous_fleet
 
 from gdrkit.cli import main
 from gdrkit.fleet.build import build
 from gdrkit.fleet.hostlist import expand
+from gdrkit.html.anonymous import anonymous_fleet
 from gdrkit.html.fleet_page import fleet_page
 from tests.fleet.fleets import row
 from tests.fleet.programs import install, sends_file
