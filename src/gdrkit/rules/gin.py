@@ -9,6 +9,7 @@ from gdrkit.consumers.nccl import NCCL
 from gdrkit.consumers.nccl_gin import NCCL_GIN
 from gdrkit.consumers.nccl_releases import release
 from gdrkit.evidence import Confidence, EvidenceMissing
+from gdrkit.facts.libraries import nccl_copies, nccl_is_installed
 from gdrkit.facts.nccl_log import logs, nccl_log
 from gdrkit.messages.nccl_records import FusedDevice
 from gdrkit.node import Node
@@ -55,6 +56,8 @@ def gin_unavailable(node: Node, _: str) -> Outcome:
 
     Source: NVIDIA/nccl src/plugin/gin.cc, and src/dev_runtime.cc.
     """
+    if not nccl_copies(node):
+        nccl_is_installed(node)  # raises if that is not known: unlike dma-buf, many installations lack GIN
     return version_too_old(node, replace(NCCL_GIN, title=NCCL.title, copies=NCCL.copies), "dmabuf")
 
 
