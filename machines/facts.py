@@ -57,6 +57,8 @@ def _hardware(machine: Machine) -> set[str]:
         true.add("rdma-device-software")
     if any("mlx5" not in nic.rdma or not nic.nic or nic.part == "EFA" for nic in machine.nics):
         true.add("nic-not-mlx5")  # NVSHMEM asks for the name and for the driver, NCCL's GDAKI for the driver
+    if any(not device.answers for device in (*machine.gpus, *hardware)):
+        true.add("device-not-answering")
     true |= {"shared-nic"} if machine.platform == "Spark" else set()
     if any(
         _narrow(nic) for nic in hardware if nic.state != "DOWN"

@@ -50,6 +50,8 @@ class Function:
     group: str = ""  # IOMMU group, if not by itself
     rate: int = 0
     bond: str = ""  # the bond whose ports its card has; it is one RDMA device then
+    answers: bool = True  # False: listed, but reads of its configuration space return ones
+    own_id: bool = True  # False: a virtual function, whose id in configuration space is ffff:ffff
     fabric: Fabric | None = None  # of a GPU whose NVLink reaches other hosts
 
     @property

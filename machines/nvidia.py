@@ -136,6 +136,12 @@ def _smi(tree: Tree, machine: Machine, driver: Driver) -> None:
         tree.command("sos_commands/gdr/nvidia-smi_-q", argv, "", 18, "failed", message)
         return
     gpus = served(machine)
+    if lost := next((gpu for gpu in gpus if not gpu.answers), None):
+        # NVIDIA's nvidia-smi manual, "Return value": 15, a GPU has fallen off the bus
+        message = f"Unable to determine the device handle for GPU {lost.address}: GPU is lost.  "
+        message += "Reboot the system to recover this GPU\n"
+        tree.command("sos_commands/gdr/nvidia-smi_-q", argv, "", 15, "failed", message)
+        return
     lines = ["", "==============NVSMI LOG==============", ""]
     head = {
         "Timestamp": "Fri Nov 20 16:02:10 2026",

@@ -135,8 +135,9 @@ def _function(
     }
     if not (function.part == "GB10" or (machine.virtual and not bridge and not function.above)):
         values |= {
-            "current_link_speed": f"{now[0]} GT/s PCIe",
-            "current_link_width": now[1],
+            # of ones, the speed is none that is defined, and the width six bits: pci-sysfs.c
+            "current_link_speed": f"{now[0]} GT/s PCIe" if function.answers else "Unknown",
+            "current_link_width": now[1] if function.answers else 63,
             "max_link_speed": f"{most[0]} GT/s PCIe",
             "max_link_width": most[1],
         }
@@ -154,8 +155,15 @@ def _function(
 
 
 def _config(machine: Machine, function: Function, placed: list[tuple[int, int, int, bool]]) -> bytes:
+    """What reads of it return.
+
+    Nothing answers for a device that is gone, and the root complex completes such reads with ones: PCI
+    Express Base 5.0, 2.3.2. A virtual function has no id of its own: Single Root I/O Virtualization 1.1,
+    3.4.1.1 and 3.4.1.2."""
     vendor, device, kind = identity(function)
     bridge = BRIDGES.get(function.part)
+    if not function.answers:
+        return b"\xff" * 4096
     now, most = links(function)
     usual = 4096 if function.nic else 512
     space = Space(
@@ -174,7 +182,8 @@ def _config(machine: Machine, function: Function, placed: list[tuple[int, int, i
         False if function.nic else None,
         zlib.crc32(function.address.encode()) << 8 if function.nic else 0,
     )
-    return config_space.build(space)
+    content = config_space.build(space)
+    return content if function.own_id else b"\xff" * 4 + content[4:]
 
 
 def _resource(placed: list[tuple[int, int, int, bool]]) -> str:

@@ -104,6 +104,10 @@ def _beside_verbs(machine: Machine, truth: Truth, gpus: list[Function], nics: li
     )
     if not driver.loaded or mismatched:
         return
+    if not all(gpu.answers for gpu in gpus):
+        truth.states |= {"gdrcopy": frozenset({"blocked"}), "gds": frozenset({"blocked"})}
+        truth.states["aws-ofi-nccl"] = _plugin(machine, gpus, nics)
+        return
     truth.states["gdrcopy"] = other_programs.state_of_gdrcopy(machine)
     truth.states["gds"] = other_programs.state_of_gds(machine)
     truth.states["aws-ofi-nccl"] = _plugin(machine, gpus, nics)
@@ -255,8 +259,11 @@ def _pair(machine: Machine, consumer: str, gpu: Function, nics: list[Function]) 
     if not machine.device_nodes:
         found.append(Blocker("rdma", "rdma-device-not-in-container"))
     nearest = own(machine, gpu, nics)
-    if not any(nic.state == "ACTIVE" for nic in nearest):
+    up = [nic for nic in nearest if nic.state == "ACTIVE"]
+    if not up:
         found.append(Blocker("hardware", "port-down"))
+    if not gpu.answers or (nearest and not any(nic.answers for nic in up or nearest)):
+        found.append(Blocker("hardware", "device-not-answering"))
     if refused(machine, gpu, nearest):
         found.append(Blocker("driver", "topology-refused"))
     found += [Blocker(layer, code) for layer, code in _closing(machine, consumer)]

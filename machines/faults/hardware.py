@@ -98,6 +98,22 @@ def _gpu_missing(machine: Machine, source: random.Random) -> None:
     machine.functions.remove(source.choice(machine.gpus))
 
 
+def _fallen_off(machine: Machine, source: random.Random) -> None:
+    """A GPU that the kernel still lists, beside NICs that show no id of their own: those work."""
+    gone = source.choice(machine.gpus)
+    gone.answers = False
+    slot = gone.address.rpartition(".")[0]
+    machine.log.append(f"NVRM: Xid (PCI:{slot}): 79, pid='<unknown>', GPU has fallen off the bus.")
+    for nic in machine.nics:
+        nic.own_id = False
+
+
+def _dead_nic(machine: Machine, source: random.Random) -> None:
+    """The NICs of one GPU; the kernel does not know the state of their ports any more."""
+    for nic in _one_gpus_nics(machine, source):
+        nic.answers = False
+
+
 def _small_bar(machine: Machine, source: random.Random) -> None:
     for gpu in machine.gpus:
         gpu.bar1_mib = 256
@@ -222,6 +238,8 @@ FAULTS = (
     Fault("spare port down", ("port-down",), _spare_down, _spare, needs=_NIC),
     Fault("rail without NIC", ("nic-missing",), _rail_missing, _several_rails, needs=_GPU | _NIC),
     Fault("GPU gone", ("gpu-missing",), _gpu_missing, _several_rails, needs=_GPU | _NIC),
+    Fault("GPU off the bus", ("device-not-answering",), _fallen_off, _metal, needs=_GPU),
+    Fault("NIC that does not answer", ("device-not-answering",), _dead_nic, _metal, needs=_NIC),
     Fault("small BAR1", ("bar1-small",), _small_bar, _metal, needs=_GPU),
     Fault("full BAR1", ("bar1-exhausted",), _full_bar, _metal, needs=_GPU),
 )
