@@ -72,6 +72,7 @@ from gdrkit.rules.hca_not_selected import hca_not_selected
 from gdrkit.rules.init_failed import init_failed
 from gdrkit.rules.iommu import iommu_groups_differ, iommu_translating
 from gdrkit.rules.job_devices import gpu_shared_by_ranks, umad_device_missing
+from gdrkit.rules.kernel_arguments_cut import kernel_arguments_cut
 from gdrkit.rules.kernel_lacks_dmabuf import kernel_lacks_dmabuf
 from gdrkit.rules.kernel_lacks_odp import kernel_lacks_odp
 from gdrkit.rules.legacy_nv_peer_mem import legacy_nv_peer_mem
@@ -191,6 +192,7 @@ KERNEL: tuple[Rule, ...] = (
     kernel_lacks_dmabuf,
     kernel_lacks_odp,
     gdaki_kernel_too_old,
+    kernel_arguments_cut,
 )
 DRIVER: tuple[Rule, ...] = (
     driver_mismatch,
