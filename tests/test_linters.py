@@ -130,7 +130,7 @@ PUBLIC = (
     "git.kernel.org", "lore.kernel.org", "www.kernel.org", "developer.nvidia.com",
     "forums.developer.nvidia.com", "ubuntu.com", "uefi.org", "pcisig.com", "cateee.net", "example.com",
     "example.org", "factory.talos.dev", "graphviz.org", "rcuda.net", "www.w3.org",
-    "cloud.google.com", "docs.aws.amazon.com", "kvcache-ai.github.io", "ofiwg.github.io",
+    "www.gnu.org", "cloud.google.com", "docs.aws.amazon.com", "kvcache-ai.github.io", "ofiwg.github.io",
     "openucx.readthedocs.io", "prometheus.io", "docs.pypi.org", "peps.python.org",
     "linux.mellanox.com", "www.mellanox.com",  # DOCA, in commands that users copy; nothing here reads it
     "report.invalid",  # which resolves nowhere (RFC 2606): a browser must not even ask for it, in a test

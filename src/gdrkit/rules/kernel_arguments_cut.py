@@ -73,7 +73,7 @@ def kernel_arguments_cut(node: Node, _: str) -> Outcome:
         seen=f"cut off: {cut.lost[:_SHOWN_CHARACTERS]}{_running(node, cut)}",
         expected="quotation marks around a value with ;",
         subject=f"/{cut.file}",
-        advice="run `sudo gdr fix --undo`, then the step again" if ours else "",
+        advice="Run `sudo gdr fix --undo`, then the step again." if ours else "",
     )
 
 
