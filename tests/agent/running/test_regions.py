@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import struct
 import subprocess
 from pathlib import Path
@@ -14,6 +13,7 @@ from hypothesis import strategies as st
 from gdrkit.agent.running import regions, system
 from gdrkit.agent.running.btf import Btf
 from gdrkit.agent.running.kcore import Kcore
+from tests.programs import program as installed
 
 SOURCE = Path(__file__).with_name("small_kernel.c")
 HEADER = struct.Struct("=HBBIIIII")
@@ -29,13 +29,12 @@ MAPS = b"""\
 def kernel(tmp_path_factory) -> tuple[Path, int]:
     """A folder with the memory and the BTF of the small kernel, and the address of its list of devices."""
     folder = tmp_path_factory.mktemp("kernel")
-    if not (shutil.which("gcc") and shutil.which("objcopy")):
-        pytest.skip("needs a compiler: apt install gcc binutils")
+    gcc, objcopy = installed("gcc"), installed("objcopy")
     program, plain = folder / "kernel", folder / "kernel.o"
-    run("gcc", "-gbtf", "-O0", "-c", SOURCE, "-o", plain)
-    run("gcc", plain, "-no-pie", "-o", program)
+    run(gcc, "-gbtf", "-O0", "-c", SOURCE, "-o", plain)
+    run(gcc, plain, "-no-pie", "-o", program)
     flags = ("--set-section-flags", ".BTF=alloc")
-    run("objcopy", "-O", "binary", "--only-section=.BTF", *flags, plain, folder / "vmlinux")
+    run(objcopy, "-O", "binary", "--only-section=.BTF", *flags, plain, folder / "vmlinux")
     address = run(program, folder / "kcore")
     whole = Btf((folder / "vmlinux").read_bytes())
     (folder / "ib_core").write_bytes(module(whole))
