@@ -55,7 +55,7 @@ def pytest_runtest_makereport(
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     report = yield
     if call.excinfo and call.excinfo.errisinstance(ProgramMissingError) and not IN_CI:
-        # A machine is composed anywhere in a test or a fixture, and machines/ knows nothing of pytest.
+        # A machine is composed anywhere in a test or a fixture, and machines/ does not import pytest.
         report.outcome = "skipped"
         report.longrepr = (str(item.path), item.location[1] or 0, f"Skipped: {call.excinfo.value}")
     if report.skipped and IN_CI and isinstance(report.longrepr, tuple):
