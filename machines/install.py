@@ -14,6 +14,7 @@ from pathlib import Path
 from machines import stacks
 from machines.kernels import Kernel
 from machines.machine import Machine
+from machines.programs import depmod
 from machines.stacks import Module
 from machines.tree import Tree
 
@@ -137,7 +138,7 @@ def _depmod(
         (top / "modules.builtin").write_text("")
         settings = Path(folder, "depmod.conf")
         settings.write_text(f"search {search}\n")
-        command = ["depmod", "-b", folder, "-C", str(settings), kernel.release]
+        command = [depmod(), "-b", folder, "-C", str(settings), kernel.release]
         subprocess.run(command, check=True, capture_output=True)
         return {name: (top / name).read_bytes() for name in TABLES if (top / name).exists()}
 

@@ -13,8 +13,10 @@ from pathlib import Path
 
 import pytest
 from hypothesis import settings
+from machines.programs import ProgramMissingError
 
 from tests import evidence_nodes
+from tests.system_programs import IN_CI
 
 settings.register_profile("no deadline", deadline=None)  # tests do not measure time
 settings.load_profile("no deadline")
@@ -52,7 +54,11 @@ def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     report = yield
-    if report.skipped and os.environ.get("CI") == "true" and isinstance(report.longrepr, tuple):
+    if call.excinfo and call.excinfo.errisinstance(ProgramMissingError) and not IN_CI:
+        # A machine is composed anywhere in a test or a fixture, and machines/ does not import pytest.
+        report.outcome = "skipped"
+        report.longrepr = (str(item.path), item.location[1] or 0, f"Skipped: {call.excinfo.value}")
+    if report.skipped and IN_CI and isinstance(report.longrepr, tuple):
         reason = report.longrepr[2]
         if not hasattr(report, "wasxfail") and not any(re.search(row, reason) for row in MAY_SKIP_IN_CI):
             report.outcome = "failed"

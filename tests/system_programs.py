@@ -3,22 +3,72 @@
 from __future__ import annotations
 
 import os
-import shutil
 from pathlib import Path
 
 import pytest
+from machines.programs import found
 
 IN_CI = os.environ.get("CI") == "true"
+PACKAGES: dict[str, tuple[str, ...]] = {
+    "binutils": ("nm", "objcopy"),
+    "chromium": ("chromium",),
+    "fish": ("fish",),
+    "gcc libc6-dev": ("gcc", "cc"),
+    "git": ("git",),
+    "graphviz": ("dot",),
+    "groff-base": ("groff",),
+    "gzip": ("gzip",),
+    "hwloc-nox": ("lstopo-no-graphics",),
+    "iproute2": ("ip", "tc"),
+    "kmod": ("depmod", "modinfo", "modprobe"),
+    "mandoc": ("mandoc",),
+    "munge": ("munged",),
+    "openssh-client": ("ssh", "ssh-keygen"),
+    "openssh-server": ("sshd",),
+    "openssl": ("openssl",),
+    "pciutils": ("lspci", "setpci"),
+    "prometheus": ("promtool",),
+    "prometheus-node-exporter": ("prometheus-node-exporter",),
+    "shellcheck": ("shellcheck",),
+    "slurm-client": ("srun", "squeue", "scontrol", "sinfo", "scancel"),
+    "slurmctld": ("slurmctld",),
+    "slurmd": ("slurmd",),
+    "sosreport": ("sos",),
+    "systemd": ("systemd-analyze",),
+    "udev": ("udevadm",),
+    "util-linux": ("dmesg", "nsenter", "setsid", "unshare"),
+    "xz-utils": ("xz",),
+    "zsh": ("zsh",),
+    "zstd": ("zstd",),
+}
+"""Debian's packages, each with the programs of it that tests start: `apt-file search bin/NAME`."""
 
 
-def program(name: str, how: str) -> str:
+def how_to_install(*names: str) -> str:
+    """The command that installs these programs."""
+    packages = [package for package, programs in PACKAGES.items() if set(programs) & set(names)]
+    return f"sudo apt install {' '.join(packages)}"
+
+
+def missing(*names: str) -> str:
+    """What a test that runs these programs lacks, with the command that enables it; "" if nothing."""
+    absent = [name for name in names if found(name) is None]
+    return f"no {', '.join(absent)} here: {how_to_install(*absent)}" if absent else ""
+
+
+def needs(*names: str) -> pytest.MarkDecorator:
+    """Skips a test without these programs."""
+    reason = missing(*names)
+    return pytest.mark.skipif(bool(reason), reason=reason)
+
+
+def program(name: str) -> str:
     """The path of a program. Without it the test is skipped, or fails in CI."""
-    found = shutil.which(name) or shutil.which(name, path="/usr/sbin:/sbin:/usr/bin")
-    if found is None:
-        if IN_CI:
-            pytest.fail(f"{name} is not installed: {how}")
-        pytest.skip(how)
-    return found
+    if path := found(name):
+        return path
+    if IN_CI:
+        pytest.fail(missing(name))
+    pytest.skip(missing(name))
 
 
 def has_ended(pid: int) -> bool:

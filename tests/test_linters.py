@@ -7,7 +7,6 @@ import importlib.util
 import io
 import os
 import re
-import shutil
 import subprocess
 import sys
 import tokenize
@@ -17,18 +16,19 @@ from pathlib import Path
 
 import pytest
 
+from tests.system_programs import IN_CI, found, program
+
 ROOT = Path(__file__).parent.parent
 HERE = Path(__file__).relative_to(ROOT)
-IN_CI = os.environ.get("CI") == "true"
 GENERATED = {".git", ".venv", ".lab", "dist", "site", "uv.lock", "pylock.toml", ".cache"}
 """Names in .gitignore, for copies without git; folders of caches are ignored as well."""
 
 
 def committed() -> list[Path]:
     """Files of the repository; in a copy without git, all files that are not generated."""
-    if (ROOT / ".git").exists() and shutil.which("git"):
+    if (ROOT / ".git").exists() and (git := found("git")):
         asked = subprocess.run(
-            ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=False
+            [git, "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=False
         )
         if asked.returncode == 0:  # git refuses a checkout that another user owns
             return [Path(name) for name in asked.stdout.split("\0") if name and (ROOT / name).is_file()]
@@ -84,10 +84,8 @@ def test_the_tool_reports_nothing(arguments):
 
 
 def shellcheck(name: str, text: str) -> str:
-    if shutil.which("shellcheck") is None and not IN_CI:
-        pytest.skip("sudo apt-get install shellcheck")
     run = subprocess.run(
-        ["shellcheck", "--shell", "bash", "--severity", "warning", "-"],
+        [program("shellcheck"), "--shell", "bash", "--severity", "warning", "-"],
         input=text, capture_output=True, text=True, check=False,
     )  # fmt: skip
     return f"{name}:\n{run.stdout}{run.stderr}" if run.returncode else ""

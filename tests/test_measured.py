@@ -11,6 +11,7 @@ from tools.measured import BLOCK, PAGES, RESULTS, ROOT, page, result
 
 from gdrkit.cli import COMMANDS
 from gdrkit.programs.nccl.releases import FROM_SOURCE, NEWEST, OLDEST, ROWS
+from tests.system_programs import program
 
 EXIST = [path for path in PAGES if path.exists() and path.name != "measurements.md"]
 """Without the page that tools/measurements.py writes as a whole."""
@@ -148,11 +149,12 @@ def test_the_page_of_nccls_model_has_the_releases_that_were_read():
 
 def test_commits_of_results_are_in_the_history():
     """A commit of a branch that was rebased away exists here, but in no clone."""
+    git = program("git")
     known = subprocess.run(
-        ["git", "rev-parse", "--is-shallow-repository"], cwd=ROOT, capture_output=True, text=True
+        [git, "rev-parse", "--is-shallow-repository"], cwd=ROOT, capture_output=True, text=True
     )
     if known.stdout.strip() != "false":
         pytest.skip("needs the history: git fetch --unshallow")
     for name in NAMES:
-        words = ["git", "merge-base", "--is-ancestor", result(name).commit, "HEAD"]
+        words = [git, "merge-base", "--is-ancestor", result(name).commit, "HEAD"]
         assert not subprocess.run(words, cwd=ROOT, capture_output=True).returncode, name

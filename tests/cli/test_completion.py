@@ -44,7 +44,7 @@ class Terminal:
         arguments, first = SHELLS[shell]
         environment = {"HOME": str(home), "PATH": "/usr/bin:/bin", "TERM": "dumb", "LC_ALL": "C.UTF-8"}
         self.process = subprocess.Popen(
-            ["setsid", "--ctty", program(shell, f"install {shell}"), *arguments],
+            [program("setsid"), "--ctty", program(shell), *arguments],
             stdin=theirs, stdout=theirs, stderr=theirs, cwd=home, env=environment,
         )  # fmt: skip
         os.close(theirs)
@@ -146,7 +146,7 @@ def test_the_tab_key_completes_a_value_and_leaves_what_it_does_not_know(terminal
 def test_zsh_reads_the_summaries_as_the_help_has_them(capsys):
     assert main(["completion", "zsh"]) == 0
     rows = capsys.readouterr().out.partition("  commands=(")[2].partition("\n  )")[0]
-    shell = [program("zsh", "apt-get install zsh"), "-fc", f"found=({rows}\n); print -rl -- $found"]
+    shell = [program("zsh"), "-fc", f"found=({rows}\n); print -rl -- $found"]
     got = subprocess.run(shell, capture_output=True, text=True, check=True).stdout.splitlines()
     assert got == [f"{name}:{line.replace(':', chr(92) + ':')}" for name, line in COMMANDS.items()]
 

@@ -42,8 +42,6 @@ NODES = (
     "spark-two-cables",
     "display-card",
 )
-PROMTOOL = "sudo apt-get install prometheus (Debian's package has promtool)"
-EXPORTER = "sudo apt-get install prometheus-node-exporter"
 
 
 def gdr(*arguments: str) -> int:
@@ -73,7 +71,7 @@ def holds(series: list[tuple[dict[str, str], float]], **labels: str) -> list[dic
 
 def checked(text: str) -> str:
     """What promtool has to say on metrics: "" if nothing."""
-    promtool = program("promtool", PROMTOOL)
+    promtool = program("promtool")
     done = subprocess.run(
         [promtool, "check", "metrics"], input=text, capture_output=True, text=True, timeout=60
     )
@@ -377,7 +375,7 @@ def test_without_the_library_there_is_one_line(tmp_path):
 @contextlib.contextmanager
 def exporter(folder: Path) -> Iterator[str]:
     """The address of a node-exporter on loopback that reads a folder of text files."""
-    found = program("prometheus-node-exporter", EXPORTER)
+    found = program("prometheus-node-exporter")
     with socket.create_server(("127.0.0.1", 0)) as free:
         address = f"127.0.0.1:{free.getsockname()[1]}"
     options = ("--collector.disable-defaults", "--collector.textfile")

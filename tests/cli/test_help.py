@@ -74,7 +74,7 @@ NO_DATE = "missing date"
 @pytest.mark.parametrize("name", PAGES)
 def test_mandoc_has_no_warning(name, manual):
     run = subprocess.run(
-        [program("mandoc", "install mandoc"), "-T", "lint", "-W", "warning", manual / f"{name}.1"],
+        [program("mandoc"), "-T", "lint", "-W", "warning", manual / f"{name}.1"],
         capture_output=True,
         text=True,
     )
@@ -85,7 +85,7 @@ def test_mandoc_has_no_warning(name, manual):
 @pytest.mark.parametrize("name", PAGES)
 def test_groff_shows_all_that_the_help_says_without_a_warning(name, manual):
     words = [
-        program("groff", "install groff-base"),
+        program("groff"),
         "-man",
         "-ww",
         "-Tutf8",
@@ -114,7 +114,7 @@ def test_the_scan_of_a_page_finds_what_groff_would_take_as_its_own(tmp_path):
     page = tmp_path / "page.1"
     page.write_text(f'.TH X 1 "2026-11-27" "" ""\n.SH NAME\nx \\- y\n.SH TEXT\n{_text(line)}\n')
     run = subprocess.run(
-        [program("groff", "install groff-base"), "-man", "-Tutf8", "-P-cbou", page],
+        [program("groff"), "-man", "-Tutf8", "-P-cbou", page],
         capture_output=True,
         text=True,
     )

@@ -30,7 +30,10 @@ def processes(mark: str) -> list[str]:
     found = []
     for process in Path("/proc").glob("[0-9]*"):
         try:
-            if mark in (process / "cmdline").read_text() and int(process.name) != os.getpid():
+            if (
+                mark in (process / "cmdline").read_text(errors="replace")
+                and int(process.name) != os.getpid()
+            ):
                 found.append(process.name)
         except OSError:
             continue

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import posixpath
 import re
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from tests import evidence_nodes
 from tests.evidence_builder import node as builder
 from tests.evidence_builder import pci
 from tests.evidence_builder.tree import Tree
+from tests.system_programs import program
 
 FOLDER = Path(__file__).parent
 TREE = """
@@ -97,8 +97,7 @@ def test_links_have_existing_targets(name):
 @pytest.mark.parametrize("name", evidence_nodes.described())
 def test_depmod_agrees(name, tmp_path):
     """kmod's depmod, run on the same files, finds the same winners, dependencies and symbols."""
-    if shutil.which("depmod") is None:
-        pytest.skip("sudo apt-get install kmod")
+    depmod = program("depmod")
     tree, spec = builder.make(FOLDER / name)
     release = spec["kernel"]["release"]
     at = f"lib/modules/{release}"
@@ -110,7 +109,7 @@ def test_depmod_agrees(name, tmp_path):
             (tmp_path / path).write_bytes(content)
     config = tmp_path / "depmod.conf"
     config.write_text(f"search {spec['kernel'].get('search', 'updates built-in')}\n")
-    subprocess.run(["depmod", "-b", tmp_path, "-C", config, release], check=True, capture_output=True)
+    subprocess.run([depmod, "-b", tmp_path, "-C", config, release], check=True, capture_output=True)
 
     ours, theirs = (
         _dependencies(text) for text in (tree.files[f"{at}/modules.dep"].decode(), _read(tmp_path / at))
@@ -153,8 +152,7 @@ def test_a_repeated_block_is_numbered_and_spread_over_numa_nodes():
 
 def test_lspci_reads_the_configuration_space(tmp_path):
     """`lspci -F` decodes the same link, redirection and BARs."""
-    if shutil.which("lspci") is None:
-        pytest.skip("sudo apt-get install pciutils")
+    lspci = program("lspci")
     devices = pci.parse(TREE)
     tree = Tree()
     pci.write(tree, devices, {}, root=True)
@@ -166,7 +164,7 @@ def test_lspci_reads_the_configuration_space(tmp_path):
             for at in range(0, len(raw), 16):
                 out.write(f"{at:02x}: {raw[at : at + 16].hex(' ')}\n")
             out.write("\n")
-    text = subprocess.run(["lspci", "-F", dump, "-vvn"], check=True, capture_output=True, text=True).stdout
+    text = subprocess.run([lspci, "-F", dump, "-vvn"], check=True, capture_output=True, text=True).stdout
 
     assert "ReqRedir+ CmpltRedir+ UpstreamFwd+" in text
     assert re.search(r"LnkSta:\tSpeed 8GT/s( \(downgraded\))?, Width x4", text)

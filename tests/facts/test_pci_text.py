@@ -2,7 +2,6 @@
 source."""
 
 import contextlib
-import shutil
 import subprocess
 
 import pytest
@@ -14,8 +13,9 @@ from gdrkit.formats import pci_config
 from gdrkit.formats.errors import FormatError
 from tests.evidence_builder import config_space
 from tests.evidence_builder.config_space import Bar, Link, Space
+from tests.system_programs import needs, program
 
-needs_lspci = pytest.mark.skipif(shutil.which("lspci") is None, reason="sudo apt-get install pciutils")
+needs_lspci = needs("lspci")
 
 SAMPLE = """\
 15:01.0 PCI bridge [0604]: Intel Corporation Device [8086:352a] (rev 30) (prog-if 00 [Normal decode])
@@ -125,7 +125,9 @@ def test_lspci_and_the_parser_of_configuration_space_agree(tmp_path_factory, fou
     raw = {f"0000:{bus:02x}:00.0": config_space.build(space) for bus, space in enumerate(found, 1)}
     file = tmp_path_factory.mktemp("dumps") / "dump"
     file.write_text("".join(dump(address, space) for address, space in raw.items()))
-    output = subprocess.run(["lspci", "-F", str(file), "-nnvvv"], capture_output=True, text=True, check=True)
+    output = subprocess.run(
+        [program("lspci"), "-F", str(file), "-nnvvv"], capture_output=True, text=True, check=True
+    )
 
     for device in pci_text.parse(output.stdout):
         config = pci_config.parse(raw[device.address])
@@ -156,7 +158,7 @@ def test_lspci_does_not_show_capabilities_that_only_root_can_read(tmp_path):
         acs_control=("RR",),
     )
     (tmp_path / "dump").write_text(dump("0000:1b:00.0", config_space.build(space)[:64]))
-    command = ["lspci", "-F", str(tmp_path / "dump"), "-nnvvv"]
+    command = [program("lspci"), "-F", str(tmp_path / "dump"), "-nnvvv"]
     output = subprocess.run(command, capture_output=True, text=True, check=True)
 
     (device,) = pci_text.parse(output.stdout)

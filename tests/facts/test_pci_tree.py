@@ -1,7 +1,6 @@
 """lspci's drawing of the tree, which lspci draws from hex dumps made here."""
 
 import contextlib
-import shutil
 import subprocess
 
 import pytest
@@ -16,6 +15,7 @@ from tests.facts.test_pci_text import dump
 from tests.facts.test_rdma import TREE
 from tests.hardware import SERVER, SPARK, machine
 from tests.memory_host import MemoryHost
+from tests.system_programs import program
 
 DRAWN = r"""
 -+-[0000:15]---01.0-[16-19]----00.0-[17-19]--+-00.0-[18]----00.0  Mellanox Technologies MT2910 [ConnectX-7]
@@ -38,14 +38,13 @@ def test_bridges_are_read_from_the_drawing():
     assert len(positions) == 10
 
 
-@pytest.mark.skipif(shutil.which("lspci") is None, reason="sudo apt-get install pciutils")
 @pytest.mark.parametrize("outline", [SERVER, TREE, SPARK], ids=["server", "tree", "spark"])
 @pytest.mark.parametrize("names", [["-t"], ["-tv"]], ids=["bare", "with names"])
 def test_the_drawing_of_lspci_agrees_with_sysfs(tmp_path, outline, names):
     node = machine(outline)
     dumps = [dump(d.address, node.host.read(f"{pci.ROOT}/{d.address}/config")) for d in pci.devices(node)]
     (tmp_path / "dump").write_text("".join(dumps))
-    command = ["lspci", "-F", str(tmp_path / "dump"), *names]
+    command = [program("lspci"), "-F", str(tmp_path / "dump"), *names]
     drawn = subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
     assert pci_tree.parse(drawn) == {

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import pwd
-import shutil
 import signal
 import socket
 import subprocess
@@ -14,19 +13,15 @@ from pathlib import Path
 
 import pytest
 
+from tests.system_programs import needs, program
+
 START_S, POLL_S, END_S = 30.0, 0.05, 5.0
 ADDRESS = "127.0.0.1"
 
 
-def services(*programs: str, packages: str) -> list[pytest.MarkDecorator]:
+def services(*programs: str) -> list[pytest.MarkDecorator]:
     """The marks of a test that starts these programs: it is skipped where one is not installed."""
-    missing = [program for program in programs if not shutil.which(program)]
-    return [
-        pytest.mark.services,
-        pytest.mark.skipif(
-            bool(missing), reason=f"no {', '.join(missing)}: sudo apt-get install {packages}"
-        ),
-    ]
+    return [pytest.mark.services, needs(*programs)]
 
 
 class Daemons:
@@ -43,10 +38,14 @@ class Daemons:
         for name in reversed(list(self._running)):
             self.end(name)
 
-    def start(self, name: str, *words: str | Path) -> subprocess.Popen[bytes]:
+    def start(self, name: str, daemon: str, *words: str | Path) -> subprocess.Popen[bytes]:
         with (self.folder / f"{name}.out").open("ab") as printed:
             self._running[name] = subprocess.Popen(
-                words, stdin=subprocess.DEVNULL, stdout=printed, stderr=printed, start_new_session=True
+                [program(daemon), *words],
+                stdin=subprocess.DEVNULL,
+                stdout=printed,
+                stderr=printed,
+                start_new_session=True,
             )
         return self._running[name]
 

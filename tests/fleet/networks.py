@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 
 import pytest
+
+from tests.system_programs import how_to_install, missing, program
 
 NETWORK = "10.213.8.0/24"
 FAST_MBIT_PER_S, SLOW_MBIT_PER_S = 32, 8
@@ -16,8 +17,8 @@ FAST_MBIT_PER_S, SLOW_MBIT_PER_S = 32, 8
 BURST = "4k"
 """Bytes that pass at once after a pause. Were they half of a message, busy cores would make a link fast."""
 needs_networks = pytest.mark.skipif(
-    os.geteuid() != 0 or not all(map(shutil.which, ("ip", "tc", "nsenter"))),
-    reason="needs root, ip, tc and nsenter: sudo apt-get install iproute2 util-linux",
+    os.geteuid() != 0 or bool(missing("ip", "tc", "nsenter")),
+    reason=f"needs root, ip, tc and nsenter: {how_to_install('ip', 'nsenter')}",
 )
 
 
@@ -51,5 +52,5 @@ def _ip(*words: str) -> None:
     _run("ip", *words)
 
 
-def _run(*words: str) -> None:
-    subprocess.run(words, check=True, capture_output=True)
+def _run(name: str, *words: str) -> None:
+    subprocess.run([program(name), *words], check=True, capture_output=True)

@@ -5,12 +5,13 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+
+from tests.system_programs import missing, program
 
 RAY = Path.home() / ".cache/gdrkit/ray/bin/ray"
 """Where .ci/run installs it."""
@@ -32,7 +33,7 @@ WITHOUT = "needs root and Ray: .ci/run installs it"
 
 
 def can_run() -> bool:
-    return os.geteuid() == 0 and RAY.exists() and shutil.which("ip") is not None
+    return os.geteuid() == 0 and RAY.exists() and not missing("ip")
 
 
 class Cluster:
@@ -92,7 +93,7 @@ class Cluster:
         command.append(f"--temp-dir={self.folder / address[-1]}")  # each node has a disk of its own
         with (self.folder / "start.log").open("ab") as log:
             child = subprocess.Popen(
-                ["ip", "netns", "exec", self.spaces[address], *command],
+                [program("ip"), "netns", "exec", self.spaces[address], *command],
                 env=ENVIRONMENT, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
             )  # fmt: skip
         self._children[address] = child
@@ -100,7 +101,7 @@ class Cluster:
     def begin(self, address: str, *words: object, **environment: str) -> subprocess.Popen[str]:
         """Start a command in the namespace of an address."""
         return subprocess.Popen(
-            ["ip", "netns", "exec", self.spaces[address], *map(str, words)],
+            [program("ip"), "netns", "exec", self.spaces[address], *map(str, words)],
             env={**os.environ, **environment}, stdin=subprocess.DEVNULL, text=True,
             stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         )  # fmt: skip
@@ -140,7 +141,7 @@ def _pids(space: str) -> list[int]:
 
 
 def _ip(*words: str, check: bool = True) -> str:
-    return subprocess.run(["ip", *words], check=check, capture_output=True, text=True).stdout
+    return subprocess.run([program("ip"), *words], check=check, capture_output=True, text=True).stdout
 
 
 def wait_until(condition: Callable[[], object], every_s: float = 0.05) -> None:

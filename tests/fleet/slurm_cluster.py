@@ -13,9 +13,7 @@ from pathlib import Path
 from tests.fleet.daemons import ADDRESS, Daemons, free_port, services, user
 
 NODES = ("d1", "d2", "d3", "d4", "d5")
-needs_slurm = services(
-    "munged", "slurmctld", "slurmd", "srun", packages="slurmctld slurmd slurm-client munge"
-)
+needs_slurm = services("munged", "slurmctld", "slurmd", "srun")
 CONFIG = """ClusterName=gdr
 SlurmctldHost={host}({address})
 SlurmctldPort={port}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -11,8 +10,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tests.fleet.daemons import Daemons, free_port, services, user
+from tests.system_programs import program
 
-needs_sshd = services("sshd", "ssh", "ssh-keygen", packages="openssh-server openssh-client")
+needs_sshd = services("sshd", "ssh", "ssh-keygen")
 SERVER = """Port {port}
 ListenAddress 127.0.0.1
 ListenAddress ::1
@@ -64,10 +64,10 @@ class Server:
         """The home of a node. With `programs`, shell scripts, nothing else is installed on it."""
         home = self.folder / "nodes" / name
         home.mkdir(parents=True)
-        for program, script in (programs or {}).items():
+        for called, script in (programs or {}).items():
             (home / "bin").mkdir(exist_ok=True)
-            (home / "bin" / program).write_text(f"#!/bin/sh\n{script}\n")
-            (home / "bin" / program).chmod(0o755)
+            (home / "bin" / called).write_text(f"#!/bin/sh\n{script}\n")
+            (home / "bin" / called).chmod(0o755)
         return home
 
     def configure(self, hosts: Mapping[str, str]) -> None:
@@ -86,19 +86,21 @@ def server() -> Iterator[Server]:
     with tempfile.TemporaryDirectory(prefix="gdr-sshd-") as name, Daemons(Path(name)) as daemons:
         folder, port = daemons.folder, free_port()
         for key in ("host", "user"):
-            subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", folder / key], check=True)
+            subprocess.run(
+                [program("ssh-keygen"), "-q", "-t", "ed25519", "-N", "", "-f", folder / key], check=True
+            )
         (folder / "server.conf").write_text(SERVER.format(port=port, folder=folder))
         public = " ".join((folder / "host.pub").read_text().split()[:2])
         (folder / "known_hosts").write_text(f"node {public}\n")
         (folder / "bin").mkdir()
-        _script(folder / "bin/ssh", PROGRAM.format(ssh=_which("ssh"), folder=folder))
+        _script(folder / "bin/ssh", PROGRAM.format(ssh=program("ssh"), folder=folder))
         _script(folder / "as-node", AS_NODE.format(folder=folder))
         if os.geteuid() == 0:
             Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)  # sshd(8): its empty folder
         running = Server(daemons, port)
         running.configure({})
         # sshd starts itself again for each connection: the path is absolute.
-        daemons.start("sshd", _which("sshd"), "-D", "-e", "-f", folder / "server.conf")
+        daemons.start("sshd", program("sshd"), "-D", "-e", "-f", folder / "server.conf")
         probe = ["ssh", "node", "-o", "BatchMode=yes", "true"]
         daemons.until(
             lambda: (
@@ -112,9 +114,3 @@ def server() -> Iterator[Server]:
 def _script(path: Path, text: str) -> None:
     path.write_text(text)
     path.chmod(0o755)
-
-
-def _which(program: str) -> str:
-    found = shutil.which(program)
-    assert found
-    return found

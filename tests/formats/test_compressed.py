@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import lzma
 import random
-import shutil
 import subprocess
 import sys
 import tracemalloc
@@ -17,6 +16,7 @@ from hypothesis import strategies as st
 
 from gdrkit.formats.compressed import compression, decompress
 from gdrkit.formats.errors import FormatError
+from tests.system_programs import program
 from tests.work import steps
 
 if sys.version_info >= (3, 14):
@@ -67,9 +67,10 @@ def test_plain_content_is_returned_unchanged():
     ],
 )
 def test_files_compressed_by_the_usual_tools_are_decompressed(kind, command):
-    if shutil.which(command[0]) is None:
-        pytest.skip(f"sudo apt-get install {'xz-utils' if kind == 'xz' else kind}")
-    packed = subprocess.run([*command, "-c"], input=CONTENT, capture_output=True, check=True).stdout
+    name, *options = command
+    packed = subprocess.run(
+        [program(name), *options, "-c"], input=CONTENT, capture_output=True, check=True
+    ).stdout
 
     assert compression(packed) == kind
     assert decompress(packed, LIMIT) == CONTENT

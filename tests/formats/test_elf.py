@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import struct
 import subprocess
 import tracemalloc
@@ -14,6 +13,7 @@ from hypothesis import strategies as st
 from gdrkit.formats import elf
 from gdrkit.formats.errors import FormatError
 from tests.module_builder import Export, build_module
+from tests.system_programs import needs, program
 from tests.work import steps
 
 SECTION = struct.Struct("<IIQQQQIIQQ")
@@ -215,16 +215,16 @@ class TestLibrary:
         with pytest.raises(FormatError, match="not a module"):
             elf.parse(file_of([], kind=3)).exports()
 
-    @pytest.mark.skipif(shutil.which("gcc") is None, reason="sudo apt-get install gcc")
+    @needs("gcc", "nm")
     def test_symbols_of_a_compiled_library_agree_with_nm(self, tmp_path):
         source, library = tmp_path / "a.c", tmp_path / "liba.so"
         source.write_text(
             "int seen; static int own; extern int there(void); int f(void){return own+there();}"
         )
-        build = ["gcc", "-shared", "-fPIC", "-o", library, source]
+        build = [program("gcc"), "-shared", "-fPIC", "-o", library, source]
         subprocess.run(build, check=True)
         listed = subprocess.run(
-            ["nm", "-D", "--defined-only", library], capture_output=True, text=True, check=True
+            [program("nm"), "-D", "--defined-only", library], capture_output=True, text=True, check=True
         )
 
         found = elf.parse(library.read_bytes())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import shutil
 import subprocess
 
 import pytest
@@ -11,6 +10,7 @@ import pytest
 from gdrkit.formats import elf
 from gdrkit.formats.compressed import decompress
 from tests.debian_kernels import KERNELS, module, modules_of
+from tests.system_programs import needs, program
 
 LIMIT = 1 << 28
 TAGS = ("license", "depends", "alias", "vermagic", "name", "intree", "import_ns", "description", "author")
@@ -18,7 +18,7 @@ SAMPLES = ("ib_core", "mlx5_ib", "iwlwifi", "usb-storage")
 """Many exports, many imports, exports in a namespace (by default and by name)."""
 
 every_kernel = pytest.mark.parametrize(("version", "architecture"), KERNELS)
-needs_kmod = pytest.mark.skipif(shutil.which("modinfo") is None, reason="sudo apt-get install kmod")
+needs_kmod = needs("modinfo")
 
 
 def content_of(path):
@@ -31,8 +31,8 @@ def some_of(version, architecture, count):
     return random.Random(2026).sample(every, count)
 
 
-def output(*command):
-    return subprocess.run(command, capture_output=True, check=True).stdout
+def output(name, *words):
+    return subprocess.run([program(name), *words], capture_output=True, check=True).stdout
 
 
 @every_kernel

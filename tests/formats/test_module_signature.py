@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-import shutil
 import struct
 import subprocess
 
@@ -18,13 +17,14 @@ from gdrkit.formats.errors import FormatError
 from gdrkit.formats.module_signature import TrailerFault
 from tests.debian_kernels import KERNELS, module, unpacked
 from tests.module_builder import append_signature, build_module, make_key, pkcs7, sign
+from tests.system_programs import needs, program
 
 CONTENT = build_module("gdr_user")
 KEY = make_key("gdrkit test module key")
 OTHER = make_key("gdrkit other module key")
 
-needs_openssl = pytest.mark.skipif(shutil.which("openssl") is None, reason="sudo apt-get install openssl")
-needs_kmod = pytest.mark.skipif(shutil.which("modinfo") is None, reason="sudo apt-get install kmod")
+needs_openssl = needs("openssl")
+needs_kmod = needs("modinfo")
 every_kernel = pytest.mark.parametrize(("version", "architecture"), KERNELS)
 
 
@@ -162,11 +162,11 @@ class TestAgainstOpenssl:
         (tmp_path / "content").write_bytes(CONTENT)
 
         def make(*arguments, algorithm=("rsa", "-pkeyopt", "rsa_keygen_bits:2048")):
-            request = ["openssl", "req", "-x509", "-nodes", "-newkey", *algorithm, "-days", "2"]
+            request = [program("openssl"), "req", "-x509", "-nodes", "-newkey", *algorithm, "-days", "2"]
             request += ["-subj", "/O=Example/CN=Example signer", "-keyout", "key.pem", "-out", "cert.pem"]
-            cms = ["openssl", "cms", "-sign", "-binary", "-in", "content", "-signer", "cert.pem"]
+            cms = [program("openssl"), "cms", "-sign", "-binary", "-in", "content", "-signer", "cert.pem"]
             cms += ["-inkey", "key.pem", "-outform", "DER", "-out", "sig.der", "-md", "sha256", *arguments]
-            der = ["openssl", "x509", "-in", "cert.pem", "-outform", "DER", "-out", "cert.der"]
+            der = [program("openssl"), "x509", "-in", "cert.pem", "-outform", "DER", "-out", "cert.der"]
             for command in (request, cms, der):
                 subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
             signature = module_signature.parse((tmp_path / "sig.der").read_bytes())
@@ -200,7 +200,7 @@ class TestAgainstOpenssl:
     def test_openssl_shows_the_same_fields_of_a_signature(self, tmp_path):
         der = tmp_path / "sig.der"
         der.write_bytes(pkcs7(CONTENT, KEY))
-        command = ["openssl", "cms", "-cmsout", "-print", "-noout", "-inform", "DER", "-in", der]
+        command = [program("openssl"), "cms", "-cmsout", "-print", "-noout", "-inform", "DER", "-in", der]
         told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
         signature = module_signature.parse(der.read_bytes())
@@ -251,7 +251,9 @@ def certificates_in(image):
 @pytest.mark.parametrize("name", ["ib_core", "mlx5_ib"])
 def test_real_signers_agree_with_modinfo(version, architecture, name):
     path = module(version, architecture, name)
-    told = subprocess.run(["modinfo", "-0", path], capture_output=True, text=True, check=True).stdout
+    told = subprocess.run(
+        [program("modinfo"), "-0", path], capture_output=True, text=True, check=True
+    ).stdout
     fields = dict(line.partition("=")[::2] for line in told.split("\0"))
 
     _, signature = signature_of(compressed.decompress(path.read_bytes(), 1 << 28))
@@ -288,7 +290,7 @@ class TestCertificate:
     @needs_openssl
     def test_certificate_names_are_those_of_the_kernel(self, tmp_path, subject, kernel_name):
         request = [
-            "openssl",
+            program("openssl"),
             "req",
             "-x509",
             "-nodes",

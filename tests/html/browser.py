@@ -30,7 +30,7 @@ class Browser:
     @contextlib.contextmanager
     def started(cls) -> Iterator[Browser]:
         """Playwright with the distribution's Chromium; without one the test is skipped, or fails in CI."""
-        path = program("chromium", "apt-get install chromium")
+        path = program("chromium")
         from playwright.sync_api import sync_playwright
 
         with sync_playwright() as playwright:

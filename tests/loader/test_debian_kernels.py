@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -14,8 +13,8 @@ from gdrkit.loader import modprobe
 from gdrkit.node import Node
 from tests.debian_kernels import KERNELS, modules_of
 from tests.memory_host import MemoryHost
+from tests.system_programs import program
 
-DEPMOD = shutil.which("depmod") or shutil.which("depmod", path="/usr/sbin:/sbin")
 RDMA = (
     "ib_core",
     "ib_uverbs",
@@ -69,14 +68,12 @@ class PackageHost(MemoryHost):
 def node(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Node:
     version, architecture = request.param
     modules = modules_of(version, architecture)
-    if DEPMOD is None:
-        pytest.skip("needs depmod: sudo apt-get install kmod")
     root = tmp_path_factory.mktemp("root")
     lists = root / "lib/modules" / modules.name
     lists.mkdir(parents=True)
     for path in modules.iterdir():
         (lists / path.name).symlink_to(path)
-    subprocess.run([DEPMOD, "-b", root, modules.name], check=True, capture_output=True)
+    subprocess.run([program("depmod"), "-b", root, modules.name], check=True, capture_output=True)
     return Node(PackageHost(modules, MACHINES[architecture], lists))
 
 

@@ -14,6 +14,8 @@ import pytest
 from tools.mutate import GROUPS, PER_FUNCTION, draw
 from tools.mutations import changed_by, mutations
 
+from tests.system_programs import program
+
 ROOT = Path(__file__).parent.parent.parent
 
 LIMITS = """\
@@ -147,8 +149,7 @@ def test_every_group_has_more_changes_than_are_drawn(group):
 @pytest.fixture(scope="module")
 def toy(tmp_path_factory):
     """A repository with one module, whose coverage was recorded; returns a runner of the tool in it."""
-    if not shutil.which("git"):
-        pytest.skip("sudo apt-get install git")
+    git = program("git")
     root = tmp_path_factory.mktemp("toy")
     for folder in ("src/gdrkit", "tests", "tools", "docs"):
         (root / folder).mkdir(parents=True)
@@ -158,7 +159,7 @@ def toy(tmp_path_factory):
     (root / "src/gdrkit/limits.py").write_text(LIMITS)
     (root / "tests/test_limits.py").write_text(TESTS)
     (root / "pyproject.toml").write_text('[tool.pytest.ini_options]\nmarkers = ["slow", "lab"]\n')
-    subprocess.run(["git", "init", "-q"], cwd=root, check=True)
+    subprocess.run([git, "init", "-q"], cwd=root, check=True)
 
     def run(*words):
         command = [sys.executable, "-m", "tools.mutate", "--coverage", str(root.parent / "record"), *words]

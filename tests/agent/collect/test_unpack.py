@@ -13,7 +13,7 @@ import pytest
 from gdrkit.agent.collect import unpack as unpacking
 from gdrkit.agent.collect.module_files import small
 from gdrkit.agent.collect.unpack import DecompressionFailed, DecompressorMissing, compression, unpack
-from tests.system_programs import has_ended
+from tests.system_programs import has_ended, program
 from tests.work import within
 
 CONTENT = b"\x7fELF" + bytes(range(256)) * 40
@@ -45,8 +45,7 @@ def pack(request, monkeypatch):
 
         monkeypatch.setitem(sys.modules, "compression.zstd", library)
     if name == "zstd's program":
-        if not shutil.which("zstd"):
-            pytest.skip("needs zstd: sudo apt-get install -y zstd")
+        program("zstd")
         monkeypatch.setitem(sys.modules, "compression.zstd", None)
     return PACKERS[name]
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import ctypes
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -16,6 +15,7 @@ import gdrkit
 from gdrkit.agent.native import cuda, cuda_abi, verbs
 from gdrkit.agent.native.library import complaint, load
 from gdrkit.agent.native.verbs_abi import NUMBERS, STRUCTURES
+from tests.system_programs import needs, program
 
 SOURCE = Path(gdrkit.__file__).parent
 HOME = SOURCE / "agent" / "native"
@@ -165,9 +165,7 @@ COPY_2D = (
 )  # fmt: skip
 
 
-@pytest.mark.skipif(
-    not shutil.which("cc"), reason="needs a C compiler: sudo apt-get install -y gcc libc6-dev"
-)
+@needs("cc")
 def test_structures_passed_to_libcuda_have_the_headers_layout(tmp_path):
     """Compares the offset and size of each field of CUDA_MEMCPY2D_v2 with a compiler's."""
     (tmp_path / "copy.c").write_text(
@@ -178,7 +176,7 @@ def test_structures_passed_to_libcuda_have_the_headers_layout(tmp_path):
         '} copy;\n#define TELL(f) printf("%zu %zu\\n", offsetof(copy, f), sizeof(((copy *)0)->f))\n'
         f"int main(void) {{ {' '.join(f'TELL({name});' for name in COPY_2D)} return 0; }}\n"
     )
-    subprocess.run(["cc", "-o", tmp_path / "copy", tmp_path / "copy.c"], check=True)
+    subprocess.run([program("cc"), "-o", tmp_path / "copy", tmp_path / "copy.c"], check=True)
     told = subprocess.run([tmp_path / "copy"], capture_output=True, text=True, check=True).stdout
 
     copy, side = cuda.Copy2D, cuda.Copy2D._Side

@@ -17,6 +17,7 @@ from gdrkit.agent.collect import pyz
 from gdrkit.agent.collect.sources import PROBES
 from gdrkit.agent.probe.program import program
 from gdrkit.evidence import Command, EvidenceMissing, live
+from tests.system_programs import program as installed
 
 HERE = Path(__file__).parent
 SCRIPTS = ("cuda_probe", "memory_probe", "rm_probe", "verbs_probe")
@@ -114,11 +115,10 @@ def test_the_archive_of_the_collector_has_all_imports_of_probes(tmp_path):
 
 def compiled(folder: Path, *options: str) -> dict[str, str]:
     """An environment in which the linker finds a libcuda and a libibverbs written in C."""
-    if not shutil.which("cc"):
-        pytest.skip("needs a C compiler: sudo apt-get install -y gcc libc6-dev")
+    compiler = installed("cc")
     for name in ("libcuda", "libibverbs"):
-        words = ["cc", "-w", "-shared", "-fPIC", *options, "-o", folder / f"{name}.so.1", HERE / f"{name}.c"]
-        subprocess.run(words, check=True)
+        words = [compiler, "-w", "-shared", "-fPIC", *options, "-o", folder / f"{name}.so.1"]
+        subprocess.run([*words, HERE / f"{name}.c"], check=True)
     return {"LD_LIBRARY_PATH": os.fspath(folder)}
 
 

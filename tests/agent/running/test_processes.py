@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import subprocess
 import sys
 import time
@@ -14,6 +13,7 @@ import pytest
 
 from gdrkit.agent.probe import running_probe
 from gdrkit.agent.running import children, libraries, processes
+from tests.system_programs import program as installed
 
 HOLDER = """
 import mmap, os, socket, sys
@@ -150,14 +150,13 @@ int main(void) { puts(VERSION); fflush(stdout); return getchar() == 0; }
 )
 def test_nccl_is_found_in_a_program_that_it_is_linked_into(tmp_path, said, expected):
     """The compiler leaves out the version where nothing uses it: then it is a program like any other."""
-    if not shutil.which("gcc"):
-        pytest.skip("needs a compiler: apt install gcc libc6-dev")
+    gcc = installed("gcc")
     source, program = tmp_path / "job.c", tmp_path / "job"
     text = LINKED.replace("VERSION", said)
     source.write_text(
         text if said == "version" else text.replace("const char *version", "static char *unused")
     )
-    subprocess.run(["gcc", "-O2", source, "-o", program], check=True)
+    subprocess.run([gcc, "-O2", source, "-o", program], check=True)
     pipe = subprocess.PIPE
     with subprocess.Popen([program], stdin=pipe, stdout=pipe) as child:
         child.stdout.readline()

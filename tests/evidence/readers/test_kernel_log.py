@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import shutil
 import subprocess
 
 import pytest
@@ -16,6 +15,7 @@ from gdrkit.evidence.live import LiveHost
 from gdrkit.facts.commands import DMESG
 from gdrkit.facts.kernel_log import lines, parse
 from gdrkit.node import Node
+from tests.system_programs import program
 from tests.work import open_files
 
 BANNER = b"5,0,0,-;Linux version 6.8.0 (gcc) #1 SMP\n"
@@ -72,13 +72,12 @@ def test_a_log_without_its_beginning_is_incomplete():
 
 def test_the_output_equals_that_of_dmesg():
     """Compares messages of one line with util-linux, which prints further lines without a time."""
-    if shutil.which("dmesg") is None:
-        pytest.skip("needs dmesg: apt install util-linux")
+    path = program("dmesg")
     try:
         ours = dmesg().decode("utf-8", "replace").splitlines()
     except OSError as error:
         pytest.skip(f"needs a readable /dev/kmsg: {error.strerror}; try as root")
-    done = subprocess.run(["dmesg", "--color=never"], capture_output=True, check=True)
+    done = subprocess.run([path, "--color=never"], capture_output=True, check=True)
     theirs = done.stdout.decode("utf-8", "replace").splitlines()
     assert [line for line in theirs if line.startswith("[") and "\\x" not in line][:500] == [
         line for line in ours if line in set(theirs)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 from pathlib import Path
 
-PROGRAM = os.environ.get("GDRKIT_LSTOPO") or shutil.which("lstopo-no-graphics") or ""
+from tests.system_programs import found
+
+PROGRAM = os.environ.get("GDRKIT_LSTOPO") or found("lstopo-no-graphics") or ""
 
 
 def export(tree: Path) -> bytes:

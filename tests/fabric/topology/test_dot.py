@@ -1,10 +1,8 @@
 """The graph for Graphviz."""
 
 import re
-import shutil
 import subprocess
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,6 +15,7 @@ from gdrkit.node import Node
 from tests.evidence_nodes import build
 from tests.fabric.topology.test_from_file import MATRIX
 from tests.fabric.topology.xml_files import DUMP
+from tests.system_programs import program
 
 WORD = r'"((?:[^"\\]|\\.)*)"'
 
@@ -76,8 +75,9 @@ def test_any_name_is_quoted_as_one_word(name):
     assert bare.count("[") == bare.count("]")
 
 
-@pytest.mark.skipif(shutil.which("dot") is None, reason="sudo apt-get install graphviz")
 def test_graphviz_reads_it(tmp_path):
     found = from_node.topology(Node(open_host(str(build("ubuntu-6.8-h100", tmp_path)))))
-    run = subprocess.run(["dot", "-Tplain"], input=dot(found), capture_output=True, text=True, check=True)
+    run = subprocess.run(
+        [program("dot"), "-Tplain"], input=dot(found), capture_output=True, text=True, check=True
+    )
     assert run.stdout.count("\nnode ") == len(found.devices) + len(found.host_bridges) + len(found.cpus)

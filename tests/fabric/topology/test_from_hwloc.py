@@ -14,6 +14,7 @@ from gdrkit.formats.errors import FormatError
 from gdrkit.node import Node
 from tests.evidence_nodes import build
 from tests.fabric.topology import lstopo
+from tests.system_programs import missing
 
 EXPORTED = Path(__file__).parent / "lstopo-2.9-h100.xml"
 """The output of the real lstopo 2.9.0 for the evidence node ubuntu-6.8-h100; see lstopo.py."""
@@ -44,7 +45,7 @@ def test_lstopo_and_sysfs_show_the_same_machine(tmp_path):
     same(read(EXPORTED.read_bytes()), direct)
 
 
-@pytest.mark.skipif(not lstopo.PROGRAM, reason="lstopo is not installed: apt-get install hwloc-nox")
+@pytest.mark.skipif(not lstopo.PROGRAM, reason=missing("lstopo-no-graphics"))
 @pytest.mark.parametrize("name", ["ubuntu-6.8-h100", "acs-redirect", "gh200"])
 def test_lstopo_here_and_sysfs_show_the_same_machine(name, tmp_path):
     tree = build(name, tmp_path)

@@ -6,15 +6,14 @@ import functools
 import hashlib
 import lzma
 import os
-import shutil
 import stat
 import subprocess
 from pathlib import Path
 
-import pytest
 from cryptography.hazmat.primitives import serialization
 
 from tests.module_builder import RELEASE, build_module, make_key
+from tests.system_programs import needs, program
 
 FOLDER = f"lib/modules/{RELEASE}"
 STEPS = (
@@ -27,7 +26,7 @@ STEPS = (
     "iommu-passthrough",
     "clean-nccl-settings",
 )
-needs_depmod = pytest.mark.skipif(shutil.which("depmod") is None, reason="apt-get install -y kmod")
+needs_depmod = needs("depmod")
 
 
 @functools.cache
@@ -86,7 +85,7 @@ def machine(root: Path) -> Path:
     (root / "etc/keys/own.key").chmod(0o600)
     (root / "etc/modprobe.d/local.conf").chmod(0o640)
     (root / f"{FOLDER}/updates/dkms/nvidia.ko.xz").chmod(0o600)
-    subprocess.run(["depmod", "-b", str(root), RELEASE], check=True)
+    subprocess.run([program("depmod"), "-b", str(root), RELEASE], check=True)
     return root
 
 

@@ -7,7 +7,6 @@ import gzip
 import hashlib
 import lzma
 import os
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -21,6 +20,7 @@ from gdrkit.repair.apply.errors import ApplyError
 from gdrkit.repair.apply.passwords import Passwords, read_password
 from gdrkit.repair.apply.signing import NeedsPassword, make_pair, pack, signed, signer, trailer, verify
 from tests.module_builder import build_module, make_key, sign
+from tests.system_programs import program
 
 BODY = build_module("nvidia_peermem", imports={"nvidia_p2p_get_pages": 1})
 PASSWORD = b"a password that is never printed"
@@ -72,8 +72,7 @@ def test_content_that_is_not_a_module_is_rejected(who, content):
 
 
 def test_openssl_verifies_the_signature(who, pair, tmp_path):
-    if shutil.which("openssl") is None:
-        pytest.skip("apt-get install -y openssl")
+    openssl = program("openssl")
     message = trailer(BODY, who, "sha256")
     (tmp_path / "sig").write_bytes(message[: -12 - len(module_signature.MARKER)])
     (tmp_path / "body").write_bytes(BODY)
@@ -82,7 +81,7 @@ def test_openssl_verifies_the_signature(who, pair, tmp_path):
 
     (tmp_path / "pem").write_bytes(pem.public_bytes(Encoding.PEM))
     run = subprocess.run(
-        ["openssl", "cms", "-verify", "-binary", "-inform", "DER", "-in", "sig", "-content", "body",
+        [openssl, "cms", "-verify", "-binary", "-inform", "DER", "-in", "sig", "-content", "body",
          "-certfile", "pem", "-noverify", "-out", "out"],
         cwd=tmp_path, capture_output=True, text=True,
     )  # fmt: skip

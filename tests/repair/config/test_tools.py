@@ -44,7 +44,7 @@ def settings_of(name: str) -> dict[str, str]:
 
 @pytest.mark.parametrize("name", SHELL)
 def test_shellcheck_finds_no_faults(name):
-    shellcheck = program("shellcheck", "sudo apt-get install shellcheck")
+    shellcheck = program("shellcheck")
     found = run(shellcheck, "--shell", "sh", "-", text=rendered(OUTPUTS[name]))
     assert found.returncode == 0, found.stdout
 
@@ -87,7 +87,7 @@ def unit_of(name: str) -> str:
 
 @pytest.mark.parametrize("name", names_of("systemd"))
 def test_systemd_accepts_the_unit(name, tmp_path):
-    analyze = program("systemd-analyze", "sudo apt-get install systemd")
+    analyze = program("systemd-analyze")
     unit = tmp_path / Path(OUTPUTS[name].file).name
     unit.write_text(re.sub(r"(?m)^ExecStart=\S+", "ExecStart=/bin/true", unit_of(name)))
     if unit.suffix == ".timer":
@@ -98,7 +98,7 @@ def test_systemd_accepts_the_unit(name, tmp_path):
 
 def test_systemd_rejects_a_wrong_unit(tmp_path):
     """The check that these tests use does reject faults."""
-    analyze = program("systemd-analyze", "sudo apt-get install systemd")
+    analyze = program("systemd-analyze")
     unit = tmp_path / "gdrkit-acs.service"
     unit.write_text("[Service]\nType=oneshoot\nExecStart=/bin/true\n[Unitt]\nX=1\n")
     assert "gdrkit-acs" in run(analyze, "verify", "--man=no", str(unit)).stderr
@@ -120,8 +120,8 @@ def faults_of_rules(rules: str, folder: Path) -> list[str]:
 
     `udevadm verify` came with systemd 254, and Debian 12 has 252, whose `udevadm test` reports the same.
     """
-    udevadm = program("udevadm", "sudo apt-get install udev")
-    unshare = program("unshare", "sudo apt-get install util-linux")
+    udevadm = program("udevadm")
+    unshare = program("unshare")
     file = folder / "90-gdrkit-acs.rules"
     file.write_text(rules)
     if "verify" in run(udevadm, "--help").stdout:
@@ -158,7 +158,7 @@ def test_udev_rejects_wrong_rules(wrong, tmp_path):
 @pytest.mark.parametrize("name", names_of("udev") + names_of("systemd", "acs"))
 def test_setpci_accepts_its_arguments(name):
     """With -D, setpci does everything except write: setpci(8). This machine does not have the bridges."""
-    setpci = program("setpci", "sudo apt-get install pciutils")
+    setpci = program("setpci")
     commands = re.findall(r"-s (\S+) (ECAP_ACS\S+?)\"?$", rendered(OUTPUTS[name]), re.MULTILINE)
     assert commands
     for _, operation in commands:

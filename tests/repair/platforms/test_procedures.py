@@ -24,6 +24,7 @@ from gdrkit.repair.remedies import BY_NAME, REMEDIES
 from gdrkit.rules.remedy_names import RemedyName
 from tests.evidence_nodes import laid_down, names
 from tests.memory_host import MemoryHost
+from tests.system_programs import needs, program
 
 FAMILIES = {
     "debian": Distribution("ubuntu", "24.04", ("debian",), "Ubuntu"),
@@ -85,14 +86,14 @@ def test_the_families_share_no_distribution():
     assert len(members) == len(set(members))
 
 
-@pytest.mark.skipif(shutil.which("shellcheck") is None, reason="apt-get install -y shellcheck")
+@needs("shellcheck")
 def test_every_command_of_every_plan_passes_bash_and_shellcheck(tmp_path):
     script = tmp_path / "all.sh"
     lines = sorted(shlex.join(argv) for argv in every_command())
     assert len(lines) > 60
     script.write_text("#!/bin/sh\n" + "\n".join(lines) + "\n")
     assert subprocess.run(["bash", "-n", script]).returncode == 0
-    checked = subprocess.run(["shellcheck", script], capture_output=True, text=True)
+    checked = subprocess.run([program("shellcheck"), script], capture_output=True, text=True)
     assert checked.returncode == 0, checked.stdout
 
 
@@ -279,7 +280,7 @@ def test_with_missing_evidence_a_step_gives_instructions_and_no_commands():
     assert isinstance(action, AskPerson) and "every module is signed" in action.what
 
 
-@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="apt-get install -y systemd")
+@needs("systemd-analyze")
 def test_units_pass_systemd_analyze_verify(tmp_path):
     unit = tmp_path / "gdrkit-acs.service"
     unit.write_text(file_contents.acs_unit([("/bin/true", "-s", "0000:17:01.0")]))
@@ -287,7 +288,7 @@ def test_units_pass_systemd_analyze_verify(tmp_path):
     other.write_text(file_contents.peermem_unit("/bin/true", "/bin/true"))
     for path in (unit, other):
         checked = subprocess.run(
-            ["systemd-analyze", "verify", "--man=no", path], capture_output=True, text=True
+            [program("systemd-analyze"), "verify", "--man=no", path], capture_output=True, text=True
         )
         assert path.name not in checked.stderr, checked.stderr
 

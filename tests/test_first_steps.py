@@ -1,0 +1,177 @@
+"""The commands of the first pages, run as they are written: in a clean clone, with a home of its own."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import tomllib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from tools.example import main as example
+
+from tests.system_programs import IN_CI, program
+from tests.test_linters import ROOT, committed
+
+PAGES = ("README.md", "docs/install.md", "docs/tutorial.md")
+SOURCE = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["urls"]["Source"]
+NOT_RUN = {
+    r"^pipx run uv run --all-groups --all-extras pytest$": "this test is one of them; .ci/run ends with it",
+    r"^(scp|ssh) ": "needs another machine",
+    r"^podman ": "needs an image of a registry; docs/install.md says how the image was tried",
+    r"-m tools\.pyz": "downloads for every Python; tests/test_package.py builds it from wheels",
+}
+"""Lines that are not run, with the reason; each is a command of a page."""
+GIVEN = {"bundle.tar.gz": "rail-down", "node17.tar.gz": "rail-down", "bundles/a.tar.gz": "acs-redirect"}
+"""Bundles that a reader of README and of docs/install.md has; the tutorial makes its own."""
+SUDO = """#!/bin/sh
+if [ "$1 $2" != "apt install" ]; then PATH=/usr/sbin:/usr/bin:/sbin:/bin exec "$@"; fi
+shift 2
+for name; do
+  case $name in -*) continue ;; esac
+  dpkg-query -W "$name" >/dev/null 2>&1 || command -v "$name" >/dev/null || exit 100
+done
+"""
+"""sudo with the PATH that Debian's sudoers gives it; of apt, whether what it would install is here."""
+NO_NETWORK = r"error sending request|dns error|Could not connect|NewConnectionError|Network is unreachable"
+VERDICT = re.compile(r"\bgdr (doctor|explain|fix|report|nccl|fleet)\b")
+"""Commands whose exit code is a verdict: 1 works with warnings, 2 blocked, 3 unknown."""
+
+
+class Step(NamedTuple):
+    """A line of a page that was run."""
+
+    line: str
+    code: int
+    output: str
+    errors: str
+
+    @property
+    def failed(self) -> bool:
+        verdict = self.code in (1, 2, 3) and VERDICT.search(self.line) and (self.output or self.errors)
+        return bool((self.code and not verdict) or re.search(r"(?m)^error:|Traceback", self.errors))
+
+
+def lines_of(page: str) -> list[str]:
+    """The commands of a page, in their order."""
+    blocks = re.findall(r"^```sh\n(.*?)^```$", (ROOT / page).read_text(), re.MULTILINE | re.DOTALL)
+    return [line for block in blocks for line in block.splitlines() if line and not line.startswith("#")]
+
+
+def reason_not_to_run(line: str) -> str:
+    return next((reason for pattern, reason in NOT_RUN.items() if re.search(pattern, line)), "")
+
+
+def ran(folder: Path, lines: Sequence[str], environment: Mapping[str, str]) -> list[Step]:
+    """Run lines in one shell, each with files for what it prints."""
+    script = "".join(
+        f"{{ {line}\n}} </dev/null >{folder}/{at}.out 2>{folder}/{at}.err\necho $? >{folder}/{at}.code\n"
+        for at, line in enumerate(lines)
+    )
+    subprocess.run(["sh", "-c", script], cwd=folder, env=environment, check=True, timeout=900)
+    kinds = ("code", "out", "err")
+    read = [[(folder / f"{at}.{kind}").read_text() for kind in kinds] for at in range(len(lines))]
+    return [Step(line, int(code), *printed) for line, (code, *printed) in zip(lines, read, strict=True)]
+
+
+@pytest.fixture(scope="module")
+def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A repository with one commit: what is committed here, as it is now."""
+    git, folder = program("git"), tmp_path_factory.mktemp("repository")
+    for path in committed():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / path, folder / path, follow_symlinks=False)
+    who = ["-c", "user.name=test", "-c", "user.email=test@localhost"]
+    for words in (["init", "-q"], ["add", "-f", "-A"], [*who, "commit", "-q", "-m", "all"]):
+        subprocess.run([git, *words], cwd=folder, check=True)
+    return folder
+
+
+def environment_of(home: Path, repository: Path) -> dict[str, str]:
+    """A reader's: no environment of Python, no gdr in PATH; downloads are kept where they always are."""
+    (home / "sudo").mkdir()
+    (home / "sudo/sudo").write_text(SUDO)
+    (home / "sudo/sudo").chmod(0o755)
+    kept = {
+        name: value for name, value in os.environ.items()
+        if not re.match(r"PYTEST|PYTHON|VIRTUAL_ENV|UV$|UV_(NO_SYNC|PROJECT)|XDG_|GDR|GIT_|CI$", name)
+    }  # fmt: skip
+    path = [folder for folder in os.environ["PATH"].split(os.pathsep) if not Path(folder, "gdr").exists()]
+    config = Path.home() / ".config/pip/pip.conf"
+    return {
+        "UV_CACHE_DIR": str(Path.home() / ".cache/uv"),
+        "PIPX_HOME": str(Path.home() / ".local/pipx"),
+        **({"PIP_CONFIG_FILE": str(config)} if config.exists() else {}),
+        **kept,
+        "HOME": str(home),
+        "PATH": os.pathsep.join([f"{home}/sudo", f"{home}/.local/bin", *path]),
+        "GIT_CONFIG_COUNT": "2",
+        "GIT_CONFIG_KEY_0": f"url.{repository}.insteadOf",
+        "GIT_CONFIG_VALUE_0": SOURCE,
+        "GIT_CONFIG_KEY_1": "safe.directory",
+        "GIT_CONFIG_VALUE_1": "*",
+    }
+
+
+def given(folder: Path) -> None:
+    """What a reader has beside the clone's own files."""
+    for name, node in GIVEN.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        assert example([node, str(folder / name)]) == 0
+    shutil.copy(ROOT / "tests/cli/examples/job.log", folder)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", PAGES)
+def test_every_command_of_a_first_page_runs_in_a_clean_clone(page, repository, tmp_path):
+    program("pipx")
+    home = tmp_path / "home"
+    home.mkdir()
+    lines = [line for line in lines_of(page) if not reason_not_to_run(line)]
+    if page != "docs/tutorial.md":
+        given(tmp_path / "given")
+        cloned = next(at for at, line in enumerate(lines) if "git clone" in line)
+        lines.insert(cloned + 1, f"cp -R {tmp_path}/given/. .")
+
+    steps = ran(tmp_path, lines, environment_of(home, repository))
+
+    if not IN_CI and any(re.search(NO_NETWORK, step.errors) for step in steps):
+        pytest.skip("needs the network, for what a clean clone installs")
+    assert len(steps) > 3
+    assert [step for step in steps if step.failed] == []
+
+
+def test_every_reason_not_to_run_a_command_is_about_a_command_of_a_page():
+    lines = [line for page in PAGES for line in lines_of(page)]
+    assert [pattern for pattern in NOT_RUN if not any(re.search(pattern, line) for line in lines)] == []
+
+
+def test_a_page_clones_the_repository_of_the_project():
+    for page in PAGES:
+        assert f"git clone {SOURCE} && cd {SOURCE.rpartition('/')[2]}" in "\n".join(lines_of(page)), page
+
+
+@pytest.mark.parametrize(
+    ("line", "fails"),
+    [
+        ("true    # a comment", False),
+        ("false", True),
+        ("gdr doctor x", True),
+        ("sh -c 'echo BLOCKED; exit 2' gdr doctor x", False),
+        ("sh -c 'exit 2' gdr doctor x", True),
+        ("sh -c 'echo BLOCKED; exit 70' gdr doctor x", True),
+        ("sh -c 'echo x; echo error: no solution >&2; exit 2' gdr doctor x", True),
+    ],
+)
+def test_a_command_that_fails_is_told_from_a_verdict(line, fails, tmp_path):
+    (step,) = ran(tmp_path, [line], {"PATH": "/usr/bin:/bin"})
+    assert step.failed == fails
+
+
+def test_a_command_sees_what_the_one_before_it_did(tmp_path):
+    steps = ran(tmp_path, ["mkdir a && cd a", "pwd"], {"PATH": "/usr/bin:/bin"})
+    assert steps[1].output == f"{tmp_path}/a\n"
