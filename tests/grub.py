@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
-import pytest
+from tests.system_programs import needs
 
 MKCONFIG, TEMPLATE = Path("/usr/sbin/grub-mkconfig"), Path("/etc/grub.d/10_linux")
-needs_grub = pytest.mark.skipif(
-    not (MKCONFIG.exists() and TEMPLATE.exists() and shutil.which("grub-emu")),
-    reason="apt-get install -y grub-common grub-emu",
-)
+needs_grub = needs("grub-mkconfig", "grub-emu")
 
 _PROBE = """#!/bin/sh
 case "$*" in

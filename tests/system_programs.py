@@ -16,6 +16,8 @@ PACKAGES: dict[str, tuple[str, ...]] = {
     "gcc libc6-dev": ("gcc", "cc"),
     "git": ("git",),
     "graphviz": ("dot",),
+    "grub-common": ("grub-mkconfig", "grub-script-check"),
+    "grub-emu": ("grub-emu",),
     "groff-base": ("groff",),
     "gzip": ("gzip",),
     "hwloc-nox": ("lstopo-no-graphics",),

@@ -60,14 +60,14 @@ def test_every_folder_of_a_program_is_a_name_and_every_name_a_folder():
     assert all(consumer_of(name).name == name for name in NAMES)
 
 
-def test_every_table_of_messages_with_causes_is_listed():
+def test_every_table_of_messages_with_causes_or_a_meaning_is_listed():
     tables = set()
     for folder in ("messages", "programs"):
         for path in (SOURCE / folder).rglob("*.py"):
             module = import_module(f"gdrkit.{module_of(path)}")
             for name in ("ROWS", "LOADERS"):
                 rows = getattr(module, name, ())
-                if any(getattr(row, "causes", ()) for row in rows):
+                if any(getattr(row, "causes", ()) or getattr(row, "meaning", None) for row in rows):
                     tables.add(f"{module_of(path)}.{name}")
     assert tables == set(MESSAGES)
     assert len(every_message()) == len(set(map(id, every_message())))

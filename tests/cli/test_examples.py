@@ -109,7 +109,7 @@ def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("examples")
     node = laid_down("acs-redirect")
     for name in ("bundle.tar.gz", "node.tar.gz", "gdr-r9-a100.tar.gz", "sosreport.tar.xz", "node17.tar.xz",
-                 "node17.tar.gz", "h100.tar.gz",
+                 "node17.tar.gz", "h100.tar.gz", "spark-a.tar.gz", "spark-b.tar.gz",
                  "sosreport-node17.tar.xz", "zgx-3285.tar.gz", "a.tar.gz", "b.tar.gz"):  # fmt: skip
         with tarfile.open(folder / name, f"w:{name[-2:]}") as tar:
             tar.add(node, node.name)
@@ -123,7 +123,7 @@ def folder(tmp_path_factory):
     for packed in bundles(tuple(two), tmp_path_factory.mktemp("work")):
         packed.rename(folder / "bundles" / packed.name)
     (folder / "hosts.txt").write_text("gpu[1-2] # rack 1\nlogin1\n")
-    for name in ("nccl.log", "post.txt", "logs/rank.log"):
+    for name in ("nccl.log", "errors.txt", "logs/rank.log"):
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text(LOG)
     (folder / "rank-0.log.gz").write_bytes(gzip.compress(LOG.encode()))

@@ -36,7 +36,7 @@ def listed(capsys, *words):
 
 
 def test_a_node_with_a_special_name_is_listed_as_its_folder(tmp_path, capsys):
-    """Nor does it stand in a hostlist of the document, or in one to copy from the page."""
+    """No hostlist has it either: not one of the document, and not one to copy from the page."""
     wrong = (*SPECIAL, *MORE_THAN_A_NAME)
     for number, name in enumerate(wrong):
         node(tmp_path / f"nodes/gpu{number:03d}", name)

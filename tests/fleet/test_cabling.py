@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -175,12 +173,3 @@ def test_every_port_has_at_most_one_other_end(some, others, up):
     for names in ([one.device for one in found.pairs], [one.other for one in found.pairs]):
         assert len(set(names)) == len(names)
     assert found.pairs or found.gbit_per_s is None
-
-
-def test_the_example_of_the_manual_is_what_is_printed():
-    """Two Sparks of the generator, one cable, networks as NVIDIA's guide gives them."""
-    page = (Path(__file__).parents[2] / "docs/fleet.md").read_text()
-    words = comparison_text(spark("spark-a"), spark("spark-b"), width=80)
-    section = words.partition("Between the two nodes")[2].partition("\n\n")[0]
-
-    assert f"```text\nBetween the two nodes{section}\n```" in page

@@ -20,7 +20,7 @@ KUBECTL = Path(__file__).with_name("kubectl.py")
 
 @pytest.fixture(scope="module")
 def bundle(tmp_path_factory):
-    (packed,) = bundles(fleet(0, 1).machines, tmp_path_factory.mktemp("bundle"))
+    (packed,) = bundles(fleet(0, 2).machines[:1], tmp_path_factory.mktemp("bundle"))
     return packed.read_bytes()
 
 

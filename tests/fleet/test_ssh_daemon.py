@@ -35,7 +35,7 @@ REASONS = {
 
 @pytest.fixture(scope="module")
 def sshd(tmp_path_factory):
-    (packed,) = bundles(fleet(0, 1).machines, tmp_path_factory.mktemp("made"))
+    (packed,) = bundles(fleet(0, 2).machines[:1], tmp_path_factory.mktemp("made"))
     sends = {"python3": f"/bin/cat >/dev/null; exec /bin/cat {shlex.quote(str(packed))}"}
     with server() as running, socket.create_server((ADDRESS, 0)) as mute:
         folder = running.folder

@@ -34,7 +34,7 @@ def test_many_machines_have_each_code_ten_times_and_every_part():
     """No cell of the coverage is empty."""
     codes: Counter[str] = Counter()
     seen: dict[str, set[str]] = {}
-    for made in cases(1, 1000):
+    for made in cases(1, 1100):
         codes.update({fault.codes[0] for fault in made.faults})
         for name, cell in cells(made).items():
             seen.setdefault(name, set()).update(cell.split(" + "))

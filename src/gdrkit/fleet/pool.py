@@ -150,7 +150,7 @@ class Pool:
         return min(now + self._limit_s, max(self._deadline, now + LEAST_S))
 
     def _distribute(self) -> None:
-        while self._waiting:
+        while self._waiting and time.monotonic() <= self._deadline + GRACE_S:
             worker = next((worker for worker in self._workers if worker.task is None), None)
             if worker is None:
                 if len(self._workers) == self._most:

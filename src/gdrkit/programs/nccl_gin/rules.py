@@ -5,8 +5,8 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from gdrkit.evidence import Confidence, EvidenceMissing
-from gdrkit.facts.libraries import nccl_copies, nccl_is_installed
-from gdrkit.node import Node
+from gdrkit.facts.libraries import nccl_is_installed
+from gdrkit.node import Node, if_missing
 from gdrkit.programs.nccl.consumer import NCCL
 from gdrkit.programs.nccl.log import logs, nccl_log
 from gdrkit.programs.nccl.log_records import FusedDevice
@@ -56,7 +56,7 @@ def gin_unavailable(node: Node, _: str) -> Outcome:
 
     Source: NVIDIA/nccl src/plugin/gin.cc, and src/dev_runtime.cc.
     """
-    if not nccl_copies(node):
+    if not if_missing((), NCCL.copies, node):
         nccl_is_installed(node)  # raises if that is not known: unlike dma-buf, many installations lack GIN
     return version_too_old(node, replace(NCCL_GIN, title=NCCL.title, copies=NCCL.copies), "dmabuf")
 

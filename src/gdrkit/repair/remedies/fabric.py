@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from msgspec.structs import replace
 
 from gdrkit.evidence import Missing, MissingReason
+from gdrkit.evidence.quoting import quoted
 from gdrkit.facts.acs_redirects import REDIRECTS, redirecting
 from gdrkit.facts.commands import NVIDIA_SMI_MEMORY
 from gdrkit.facts.driver_log import last_line
@@ -62,7 +63,9 @@ def _power_cycle(node: Node) -> Iterable[Supposition]:
     known = each_known(lambda address: (address, answers(node, address)), _endpoints(node))
     for address, answered in tuple(known):
         if not answered:
-            missing = Missing(f"whether {address} answers", MissingReason.STALE, f"lspci -v -s {address}")
+            missing = Missing(
+                f"whether {address} answers", MissingReason.STALE, f"lspci -v -s {quoted(address)}"
+            )
             yield answers.becomes(missing, address)
 
 
