@@ -164,7 +164,7 @@ ws1:102:121 [1] NCCL INFO comm 0x56 rank 1 nranks {0} cudaDev 1 nvmlDev 1 busId 
 
 
 @pytest.mark.parametrize(
-    ("level", "kind"), [("WARN Call to ibv_create_cq failed", "nothing"), ("INFO Call failed", "harmless")]
+    ("level", "kind"), [("WARN Call to ibv_frobnicate failed", "nothing"), ("INFO Call failed", "harmless")]
 )
 def test_a_harmless_line_does_not_hide_one_that_fails(level: str, kind: str):
     harmless = "ws1:1:2 [0] NCCL INFO NET/Plugin : No plugin found (libnccl-net.so), using internal one"
@@ -337,3 +337,33 @@ def test_a_setting_is_no_failure_of_its_own():
     assert ("ib-disabled-by-env",) in [line.codes for machine in page.machines for line in machine.open]
     assert page.answer.cause == "gpu-integrated"
     assert not page.answer.besides
+
+
+def test_nccl_says_itself_that_a_distance_matters():
+    line = "w3:881:910 [2] NCCL INFO GPU Direct RDMA Disabled for GPU 2 / HCA 0 (distance 9 > 5)\n"
+    found = answered(line)
+    assert (found.cause, found.sureness) == ("pair-distant", "possible")
+    assert answered(line.replace("Disabled", "Enabled").replace("9 > 5", "4 <= 5")).cause is None
+
+
+def test_a_distance_that_nccl_refuses_is_no_mere_listing():
+    level = "w3:881:910 [2] NCCL INFO GPU Direct RDMA Disabled for GPU 2 / HCA 0 (distance 9 > 5)\n"
+    quoted = answered(f"We see `{level.strip()}` there.\n")
+    assert "whether that matters here" not in quoted.sentence
+
+
+def test_a_note_explains_no_failing_line():
+    version = "n4:1:2 [0] NCCL INFO NCCL version 2.8.4+cuda11.1\n"
+    disabled = "n4:1:2 [0] NCCL INFO NET/IB : GPU Direct RDMA Disabled for HCA 0 'mlx5_2'\n"
+    found = explained(version + disabled)
+    assert "nccl-lacks-dmabuf" in [note.code for machine in found.machines for note in machine.notes]
+    assert (found.answer.kind, found.exit_code) == ("several", 3)
+    assert "peermem-not-loaded" in [other.code for other in found.answer.others]
+
+
+def test_a_queue_that_an_old_nccl_cannot_create_asks_for_the_limit_of_locked_memory():
+    line = "n2:71:90 [0] misc/ibvwrap.cc:268 NCCL WARN Call to ibv_create_qp failed"
+    found = explained(f"{line}\n")
+    assert (found.answer.cause, found.exit_code) == ("memlock-limit", 3)
+    assert found.question is not None and found.question.command == "ulimit -l"
+    assert answered(f"{line} with error Invalid argument\n").cause is None

@@ -60,7 +60,7 @@ def answer(
         return _foreign(about, found)
     failing = unexplained(lines)
     if found and (found[0].weight > NOTE or failing is None):
-        return _several(found, about)
+        return _several(found, machines)
     return _working(machines, failing) or _nothing(about, failing, found)
 
 
@@ -190,11 +190,11 @@ FAR = ("pair-cross-socket", "pair-distant")
 """Distances in a topology, which fail at nothing themselves."""
 
 
-def _several(found: tuple[Candidate, ...], about: Topics) -> Answer:
+def _several(found: tuple[Candidate, ...], machines: tuple[TextMachine, ...]) -> Answer:
     lines = found[0].lines[:1]
     between = ": it does not decide between these causes" if len(found) > 1 else ""
     shown = f"The text shows what failed, but not why{between}."
-    if found[0].code in FAR:
+    if found[0].code in FAR and _is_listed(found[0], machines):
         shown = "The text shows GPUs that are far from their NIC, but not whether that matters here."
     return _plain(
         AnswerKind.SEVERAL,
@@ -203,6 +203,13 @@ def _several(found: tuple[Candidate, ...], about: Topics) -> Answer:
         lines=lines,
         others=_others(found),
     )
+
+
+def _is_listed(first: Candidate, machines: tuple[TextMachine, ...]) -> bool:
+    """Whether a cause is a state in a listing, such as a topology, and not what a program fails at."""
+    numbers = {line.line for line in first.lines}
+    lines = (line for machine in machines for line in machine.open)
+    return all(line.note for line in lines if line.line in numbers and first.code in line.codes)
 
 
 def _working(machines: Iterable[TextMachine], failing: QuotedLine | None) -> Answer | None:

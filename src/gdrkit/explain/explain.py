@@ -75,11 +75,13 @@ def _machine(host: TextHost, about: Topics) -> TextMachine:
         proven.setdefault((found.code, _module_of(found.subject)), found)
     established = tuple(sorted(proven.values(), key=lambda found: (_layer(found.code), _first_line(found))))
     own = tuple(found for found in established if not is_foreign(found.code, about))
+    notes = tuple(found for found in own if _is_note(found, about))
     return TextMachine(
         name=host.machine,
-        established=tuple(found for found in own if not _is_note(found, about)),
-        notes=tuple(found for found in own if _is_note(found, about)),
-        open=tuple(_open(node, all_events, established)),
+        established=tuple(found for found in own if found not in notes),
+        notes=notes,
+        # a note explains no failing line: it closes one of the two direct paths alone, or none
+        open=tuple(_open(node, all_events, tuple(found for found in established if found not in notes))),
         known=known(node, host),
         cleared=_cleared(node, host),
         contradictions=contradictions(node, host),
@@ -110,7 +112,7 @@ def _established_by_lines(node: Node, all_events: tuple[LogEvent, ...]) -> Itera
             code=code,
             layer=_layer(code),
             subject=subject,
-            seen=same[0].line.text.strip(),
+            seen=same[0].note or same[0].line.text.strip(),
             confidence=Confidence.CERTAIN,
             proofs=tuple(_proof(event.line) for event in same[:3]),
             blocks=_blocks(code, subject),

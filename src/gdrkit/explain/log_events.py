@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from gdrkit import catalogue
 from gdrkit.catalogue import rule_of
+from gdrkit.explain.device_listings import device_readings
 from gdrkit.explain.explanation import WENT_ON
 from gdrkit.explain.readings import readings
 from gdrkit.explain.transcript import TextLine
@@ -48,8 +49,8 @@ def events(lines: Iterable[TextLine]) -> tuple[LogEvent, ...]:
     """The lines of one machine that report a failure, in order."""
     own_lines = tuple(lines)
     found = [
-        LogEvent(line=one.line, position=one.position, codes=one.codes, decides=False, note=one.note)
-        for one in readings(own_lines)
+        LogEvent(line=one.line, position=one.position, codes=one.codes, decides=one.decides, note=one.note)
+        for one in (*readings(own_lines), *device_readings(own_lines))
     ]
     for position, line in enumerate(own_lines):
         if line.kind == "machine":

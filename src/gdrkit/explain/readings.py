@@ -34,6 +34,7 @@ class Reading(Struct, frozen=True):
     position: int  # index of the line among those of its machine
     codes: tuple[str, ...]
     note: str
+    decides: bool = False  # it proves its only cause, however much the text leaves out
 
 
 def readings(lines: tuple[TextLine, ...]) -> Iterator[Reading]:

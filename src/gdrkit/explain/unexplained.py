@@ -18,6 +18,8 @@ _FAILS = re.compile(
 )
 _RAISED = re.compile(r"\s{0,8}(?:\w{1,40}\.){0,6}\w{0,40}(?:Error|Exception): ")
 """The last line of a Python traceback, which looks like a sentence if it is pasted alone."""
+_ABILITY = re.compile(r"\s*\w{1,12}(?:Cap|Ctl|Sta)\d?:")
+"""A register of a PCIe capability in lspci: what a device does not support is no failure of it."""
 _HARMLESS = re.compile(r"\b(?:0 errors?|no errors?|errors?[=: ]+0|without errors?)\b", re.IGNORECASE)
 MOST_LINES = 5000
 """Lines that are searched at most."""
@@ -27,7 +29,7 @@ def reports_failure(line: TextLine) -> bool:
     """Whether an output reports a failure. NCCL goes on after what it says at the level INFO."""
     if is_raised(line.text):
         return True
-    if line.kind not in ("machine", "shown") or "NCCL INFO" in line.text:
+    if line.kind not in ("machine", "shown") or "NCCL INFO" in line.text or _ABILITY.match(line.text):
         return False
     return _FAILS.search(line.text) is not None and _HARMLESS.search(line.text) is None
 

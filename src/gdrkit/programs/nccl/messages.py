@@ -167,6 +167,7 @@ ROWS = (
         "GPU Direct RDMA {state:Disabled}" + _PAIR % ">=?",
         ("pair-distant", "pair-cross-socket", "gdr-level-too-low"),
         source="NCCL src/graph/paths.cc, ncclTopoCheckGdr()",
+        leads=True,
         sample="GPU Direct RDMA Disabled for GPU 1b000 / HCA 0 (distance 7 > 4)",
         make=_pair,
     ),
@@ -319,6 +320,13 @@ ROWS = (
         "Call to {call:ibv_reg_mr|ibv_reg_dmabuf_mr}{:(?:_iova2)?} failed with error " + _ERRNO,
         make=_failure,
         sample="Call to ibv_reg_mr failed with error Operation not permitted",
+    ),
+    _line(
+        r"Call to ibv_create_{:cq|qp} failed{:\s*$}",
+        ("memlock-limit",),
+        source="NCCL before 2.10 src/misc/ibvwrap.cc, which prints no error",
+        decides=False,  # any error looks like this; the memory of the queue is locked: ibv_create_cq(3)
+        sample="Call to ibv_create_qp failed",
     ),
     _line(
         r"Call to {call:ibv_modify_qp} failed with {number:\d{1,4}} {text:[^,]*}"

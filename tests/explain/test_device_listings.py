@@ -1,0 +1,72 @@
+"""Links that lspci calls downgraded, and NICs that a job names and that are not there."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.explain.explaining import explained
+
+LINK = (
+    "$ lspci -vvv -s 41:00.0\n41:00.0 {}\n\t\tLnkCap:\tPort #0, Speed 32GT/s, Width x16, ASPM not supported"
+    "\n\t\tLnkSta:\tSpeed {}, Width {}\n"
+)
+NIC = "Infiniband controller: Mellanox Technologies MT2910 Family [ConnectX-7]"
+GPU = "3D controller: NVIDIA Corporation GH100 [H100 SXM5 80GB] (rev a1)"
+
+
+@pytest.mark.parametrize(
+    ("device", "speed", "width", "seen", "code"),
+    [
+        (NIC, "8GT/s (downgraded)", "x8 (downgraded)", "8 of 32 GT/s and x8 of x16", 1),
+        (NIC, "32GT/s", "x8 (downgraded)", "x8 of x16", 1),
+        (GPU, "32GT/s", "x8 (downgraded)", "x8 of x16", 1),
+        (NIC, "32GT/s", "x16", "", 3),
+        (NIC, "32GT/s (ok)", "x16 (ok)", "", 3),  # pciutils before 3.8
+        (GPU, "2.5GT/s (downgraded)", "x16", "", 3),  # an idle GPU lowers its speed
+    ],
+)
+def test_a_downgraded_link_is_a_warning(device: str, speed: str, width: str, seen: str, code: int):
+    found = explained(LINK.format(device, speed, width))
+    problems = [one.seen for machine in found.machines for one in machine.established]
+
+    assert problems == ([f"the link runs at {seen}"] if seen else [])
+    assert found.exit_code == code
+
+
+def test_what_a_device_does_not_support_is_no_failure():
+    lines = explained(LINK.format(NIC, "32GT/s", "x16")).answer.lines
+
+    assert not [line for line in lines if "not supported" in line.text]
+
+
+DEVICES = (
+    "{}$ ibv_devices\n    device          \tnode GUID\n    ------          \t----------------\n"
+    "    roceP3p1s0      \ta088c20300aabbcc\n"
+)
+NONE = "g2:12:30 [0] NCCL INFO NET/IB : No device found.\n"
+SET = "$ export NCCL_IB_HCA={}\n"
+
+
+@pytest.mark.parametrize(
+    ("value", "cause"),
+    [
+        ("mlx5_0", "hca-not-selected"),
+        ("=mlx5_0,mlx5_1:1", "hca-not-selected"),
+        ("roceP3", None),  # a prefix
+        ("=roceP3p1s0:1", None),
+        ("mlx5_0,roceP3p1s0", None),
+        ("^mlx5_0", None),  # leaves out
+    ],
+)
+def test_a_nic_that_a_job_names_and_that_is_not_there_is_why_none_is_found(value: str, cause: str | None):
+    assert explained(DEVICES.format(SET.format(value)) + NONE).answer.cause == cause
+
+
+def test_the_name_that_nccl_prints_counts_like_one_that_is_set():
+    line = "g2:12:30 [0] NCCL INFO NCCL_IB_HCA set to mlx5_0\n"
+    assert explained(DEVICES.format("") + line + NONE).answer.cause == "hca-not-selected"
+
+
+def test_without_a_list_of_devices_or_where_one_is_found_nothing_is_decided():
+    assert explained(SET.format("mlx5_0") + NONE).answer.cause is None
+    assert explained(DEVICES.format(SET.format("mlx5_0"))).answer.cause is None
