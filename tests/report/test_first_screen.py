@@ -217,7 +217,7 @@ def test_a_layer_with_a_question_is_not_called_ok():
 
 
 def test_a_module_without_a_file_raises_no_questions():
-    """Whether its NCCL has GIN is not known: nobody looked for an NCCL. The first screen does not ask."""
+    """Whether its NCCL has GIN is not known: no NCCL was looked for. The first screen does not ask."""
     found = report("kernel-upgraded")
     assert {one.code for one in found.findings if one.status == "unknown"} <= {"gin-unavailable"}
     assert "?" not in {line.strip()[:1] for line in text(found).splitlines()}

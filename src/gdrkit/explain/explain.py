@@ -153,7 +153,7 @@ def _established_by_rules(node: Node, host: TextHost) -> Iterator[EstablishedPro
 
 def _is_note(found: EstablishedProblem, about: Topics) -> bool:
     """Whether a problem matters for dma-buf alone, in a text not about it, for the network of a job that is
-    local or crashes, for whoever reads a log as a proof, or for programs that the text is not about."""
+    local or crashes, for a log that is read as a proof, or for programs that the text is not about."""
     if found.code in FOR_NETWORK:
         return about.one_host or about.crash
     if found.code == MISREAD and found.subject == NCCL_LOG:
