@@ -19,7 +19,7 @@ _FAILS = re.compile(
 _RAISED = re.compile(r"\s{0,8}(?:\w{1,40}\.){0,6}\w{0,40}(?:Error|Exception): ")
 """The last line of a Python traceback, which looks like a sentence if it is pasted alone."""
 _ABILITY = re.compile(r"\s*\w{1,12}(?:Cap|Ctl|Sta)\d?:")
-"""A register of a PCIe capability in lspci: what a device does not support is no failure of it."""
+"""A register of a PCIe capability in lspci: it lists what a device lacks, which is not a failure."""
 _HARMLESS = re.compile(r"\b(?:0 errors?|no errors?|errors?[=: ]+0|without errors?)\b", re.IGNORECASE)
 MOST_LINES = 5000
 """Lines that are searched at most."""

@@ -65,8 +65,8 @@ def _of_messages(words: str) -> dict[str, str]:
 
 
 IN_NAME, IN_TITLE, IN_PAGE, IN_MESSAGE = 2.0, 2.0, 1.5, 0.7
-"""What a word counts by its place; in a page less if the page has it once. Chosen by the posts of one sentence
-in tests/explain/posts.py."""
+"""What a word counts by its place; in a page less if the page has it once. Chosen by the posts in
+tests/explain/posts.py."""
 OFTEN = 4
 """Times after which a word of a page counts in full."""
 RELATED = 5.0
