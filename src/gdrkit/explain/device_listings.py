@@ -32,7 +32,7 @@ def _compiled(name: str) -> re.Pattern[str]:
 
 
 def device_readings(lines: tuple[TextLine, ...]) -> Iterator[Reading]:
-    """Links that are slower than both their ends, and a NIC that NCCL_IB_HCA names and NCCL does not find."""
+    """Links that are slower than both their ends, and NICs in NCCL_IB_HCA that NCCL does not find."""
     yield from _links(lines)
     yield from _absent_nics(lines)
 
