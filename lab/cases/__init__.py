@@ -3,7 +3,17 @@
 from __future__ import annotations
 
 from lab.case import Case
-from lab.cases import answers, configuration, files, parameters, peermem, running, signatures, symbols
+from lab.cases import (
+    answers,
+    configuration,
+    files,
+    indexes,
+    parameters,
+    peermem,
+    running,
+    signatures,
+    symbols,
+)
 from lab.kernels import Flavour
 
 _OF_VERSIONS = ("crc:", "no-crc:", "no-versions")  # of lab.variants, _tamper()
@@ -17,6 +27,7 @@ CASES: tuple[Case, ...] = (
     *signatures.CASES,
     *peermem.CASES,
     *running.CASES,
+    *indexes.CASES,
 )
 
 

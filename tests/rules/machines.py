@@ -10,6 +10,7 @@ from gdrkit.facts.symvers import PEER_API
 from gdrkit.node import Node
 from gdrkit.rules.engine import CheckResult, judge
 from gdrkit.rules.rule import Failed, NotApplicable, Outcome, Passed, Rule, Unknown
+from tests.index_builder import with_indexes
 from tests.known_answers import note, outcome_text
 from tests.memory_host import MemoryHost
 from tests.module_builder import RELEASE, build_module
@@ -37,7 +38,7 @@ def loaded(*names: str, taint: str = "") -> dict[str, bytes | str]:
 
 def installed(modules: Mapping[str, bytes], *, exporters: Mapping[str, str] = {}) -> dict[str, bytes | str]:
     """Module files by path below the modules folder, with depmod's lists."""
-    return {
+    files: dict[str, bytes | str] = {
         **{f"{MODULES}/{path}": content for path, content in modules.items()},
         f"{MODULES}/modules.dep": "kernel/lib/crc32.ko:\n" + "".join(f"{path}:\n" for path in modules),
         f"{MODULES}/modules.builtin": "kernel/fs/binfmt.ko\n",
@@ -45,6 +46,7 @@ def installed(modules: Mapping[str, bytes], *, exporters: Mapping[str, str] = {}
         + "".join(f"alias symbol:{symbol} {owner}\n" for symbol, owner in exporters.items()),
         f"{MODULES}/build/Module.symvers": "0x1\tmodule_layout\tvmlinux\tEXPORT_SYMBOL\t\n",
     }
+    return with_indexes(files)
 
 
 def peermem(

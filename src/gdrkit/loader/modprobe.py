@@ -17,6 +17,7 @@ from gdrkit.facts.module_state import kernel_name
 from gdrkit.facts.modules import (
     builtin,
     dependencies,
+    index_was_collected,
     is_loaded,
     missing_dependency,
     module_path,
@@ -96,6 +97,8 @@ def modprobe(node: Node, name: str, arguments: tuple[str, ...] = ()) -> Predicti
 
 @fact
 def _prediction(node: Node, name: str, arguments: tuple[str, ...]) -> Prediction:
+    if not index_was_collected(node):
+        node.cite("modules.dep", text="modprobe reads modules.dep.bin", confidence=Confidence.LIKELY)
     run = ModprobeRun(node)
     status = run.modprobe(name, options_of(arguments))
     return Prediction(

@@ -8,7 +8,14 @@ from __future__ import annotations
 from msgspec import Struct
 
 from gdrkit.facts.modprobe_config import ModprobeConfig
-from gdrkit.facts.modules import aliases, builtin, dependencies, missing_dependency, module_path
+from gdrkit.facts.modules import (
+    aliases,
+    builtin,
+    dependencies,
+    has_index,
+    missing_dependency,
+    module_path,
+)
 from gdrkit.formats.module_name import canonical
 from gdrkit.loader.effort import STEPS_LIMIT, Effort
 from gdrkit.node import Node, each_known, if_absent
@@ -43,6 +50,8 @@ def targets(node: Node, config: ModprobeConfig, name: str) -> tuple[LoadTarget, 
     found = aliases(node, wanted)
     if found:
         return tuple(LoadTarget(module, by_alias=True) for module in found)
+    if not has_index(node, "builtin"):
+        return ()
     return if_absent((), lambda: (LoadTarget(wanted, builtin=True),) if builtin(node, wanted) else ())
 
 
