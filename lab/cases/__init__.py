@@ -5,6 +5,7 @@ from __future__ import annotations
 from lab.case import Case
 from lab.cases import (
     answers,
+    complaints,
     configuration,
     files,
     indexes,
@@ -28,6 +29,7 @@ CASES: tuple[Case, ...] = (
     *peermem.CASES,
     *running.CASES,
     *indexes.CASES,
+    *complaints.CASES,
 )
 
 

@@ -41,4 +41,6 @@ class Machine:
     def modprobe(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """`modprobe -n -v` of this tree."""
         command = ["modprobe", "-d", self.root, "-S", RELEASE, "-C", self.conf, "-n", "-v", *arguments]
-        return subprocess.run(command, check=False, capture_output=True, text=True, errors="surrogateescape")
+        done = subprocess.run(command, check=False, capture_output=True)
+        out, complaints = (text.decode("utf-8", "replace") for text in (done.stdout, done.stderr))
+        return subprocess.CompletedProcess(done.args, done.returncode, out, complaints)

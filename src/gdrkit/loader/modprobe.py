@@ -24,6 +24,7 @@ from gdrkit.facts.modules import (
     require_index,
 )
 from gdrkit.formats.module_name import canonical
+from gdrkit.loader.complaints import complaints
 from gdrkit.loader.effort import STEP_BYTES, Effort
 from gdrkit.loader.insertion import Kernel
 from gdrkit.loader.prediction import Prediction
@@ -152,6 +153,7 @@ class ModprobeRun:
 
     def modprobe(self, name: str, options: ModprobeOptions) -> int:
         """The exit status of modprobe for this name."""
+        self.stderr += complaints(self.node, self.config)
         found = targets(self.node, self.config, name)
         self.target = self.target or (found[0].name if found else canonical(name))
         if not found:
