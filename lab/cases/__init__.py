@@ -9,6 +9,7 @@ from lab.cases import (
     configuration,
     files,
     indexes,
+    nested,
     parameters,
     peermem,
     running,
@@ -30,6 +31,7 @@ CASES: tuple[Case, ...] = (
     *running.CASES,
     *indexes.CASES,
     *complaints.CASES,
+    *nested.CASES,
 )
 
 

@@ -77,6 +77,10 @@ class ModprobeConfig(Struct, frozen=True):
         """The command that modprobe runs instead of loading a module: the first whose pattern matches."""
         return next((entry for entry in self.install if _matches(entry.name, name)), None)
 
+    def remove_command(self, name: str) -> Directive | None:
+        """The command that modprobe runs instead of removing a module."""
+        return next((entry for entry in self.remove if _matches(entry.name, name)), None)
+
     def options_of(self, name: str) -> tuple[Directive, ...]:
         """Options for a module, in order. If a parameter is given twice, the kernel uses the last."""
         return tuple(entry for entry in self.options if entry.name == canonical(name))
