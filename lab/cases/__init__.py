@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from lab.case import Case
 from lab.cases import (
+    aliases,
     answers,
     complaints,
     configuration,
@@ -32,6 +33,7 @@ CASES: tuple[Case, ...] = (
     *indexes.CASES,
     *complaints.CASES,
     *nested.CASES,
+    *aliases.CASES,
 )
 
 

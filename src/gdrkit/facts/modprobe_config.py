@@ -81,13 +81,15 @@ class ModprobeConfig(Struct, frozen=True):
         """The command that modprobe runs instead of removing a module."""
         return next((entry for entry in self.remove if _matches(entry.name, name)), None)
 
-    def options_of(self, name: str) -> tuple[Directive, ...]:
-        """Options for a module, in order. If a parameter is given twice, the kernel uses the last."""
-        return tuple(entry for entry in self.options if entry.name == canonical(name))
+    def options_of(self, name: str, alias: str = "") -> tuple[Directive, ...]:
+        """Options for a module, and for the alias that led to it, in order. If a parameter is given twice,
+        the kernel uses the last."""
+        names = (canonical(name), alias) if alias else (canonical(name),)
+        return tuple(entry for entry in self.options if entry.name in names)
 
-    def arguments_of(self, name: str) -> str:
-        """A module's options as one string, as modprobe passes them to the kernel."""
-        return " ".join(entry.value for entry in self.options_of(name))
+    def arguments_of(self, name: str, alias: str = "") -> str:
+        """These options as one string, as modprobe passes them to the kernel: kmod_module_get_options()."""
+        return " ".join(entry.value for entry in self.options_of(name, alias))
 
     def soft_dependencies(self, name: str) -> SoftDependency | None:
         """The first soft dependency whose pattern matches."""

@@ -29,6 +29,7 @@ from gdrkit.facts.module_index import (
     aliases,
     all_paths,
     builtin,
+    compiled,
     dependencies,
     has_index,
     index_was_collected,
@@ -44,8 +45,8 @@ from gdrkit.facts.running_files import loaded_path, replaced
 
 __all__ = [
     "PEERMEM", "VMLINUX", "KernelSymbol", "LoadedModule", "ModInfo", "Provider", "RunningModule", "aliases",
-    "all_paths", "builtin", "content", "dependencies", "export_of", "exporter", "exports", "has_index",
-    "image", "imports", "index_was_collected", "information", "is_loaded", "kernel_exports",
+    "all_paths", "builtin", "compiled", "content", "dependencies", "export_of", "exporter", "exports",
+    "has_index", "image", "imports", "index_was_collected", "information", "is_loaded", "kernel_exports",
     "kernel_symbol", "loaded", "loaded_path",
     "missing_dependency", "module_layout_crc", "module_path", "modules_dir", "name_of", "provider",
     "replaced", "require_index", "running", "struct_module_size_bytes", "symbol_owner", "usable_by",

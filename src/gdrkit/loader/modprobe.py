@@ -195,7 +195,9 @@ class ModprobeRun:
         for step in steps:
             if self._in_kernel(step.name):
                 continue
-            errno = self._load(step, options.arguments if step.name == target.name else "")
+            asked = step.name == target.name
+            given = self.config.arguments_of(step.name, target.alias if asked else "")
+            errno = self._load(step, f"{given} {options.arguments if asked else ''}".strip())
             if errno == EEXIST and (step.name != target.name or not options.first_time):
                 continue
             if errno and step.required:
@@ -230,10 +232,9 @@ class ModprobeRun:
             self.present.add(name)
         return loaded
 
-    def _load(self, step: LoadStep, arguments: str) -> int:
+    def _load(self, step: LoadStep, options: str) -> int:
         command = self.config.install_command(step.name)
         before = self.reason, self.kernel.init_unknown
-        options = f"{self.config.arguments_of(step.name)} {arguments}".strip()
         if command is not None and not step.ignore_install:
             self.node.cite(command.file, text=f"install {command.name} {command.value}", line=command.line)
             errno = self._install(step.name, command.value, options)
