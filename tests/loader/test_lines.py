@@ -118,6 +118,15 @@ def test_an_old_refusal_of_a_registration_leaves_the_next_open() -> None:
     assert (found.loaded, found.reason, found.unless) == (True, "", ("peermem-registration-refused",))
 
 
+def test_a_refusal_for_a_name_that_is_free_again_leaves_nothing_open() -> None:
+    tree = full(KernelTree()).put("sys/kernel/mm/memory_peers/other/version", "1\n")
+    line = "nvidia-peermem nv_mem_client_init:482 nv_mem_client_init -- error while registering nc client"
+    taken = "sysfs: cannot create duplicate filename '/kernel/mm/memory_peers/nv_mem'"
+    tree.commands["dmesg",] = f"[    0.0] Linux version\n[    9.0] {taken}\n[   10.0] {line}\n"
+    found = modprobe(tree.node(), "nvidia_peermem")
+    assert (found.loaded, found.reason, found.unless) == (True, "", ())
+
+
 def test_a_machine_without_any_sign_of_taints_counts_as_freshly_booted() -> None:
     tree = KernelTree().module("x").without("proc/sys/kernel/tainted")
     host = tree.host()
