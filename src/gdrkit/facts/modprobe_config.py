@@ -122,7 +122,7 @@ class AutoLoad(Struct, frozen=True):
 def configuration(node: Node) -> ModprobeConfig:
     """modprobe's configuration: modprobe.d, the modules' soft dependencies, the kernel's command line."""
     found = _Directives()
-    for path in _in_order_of_name(node, FOLDERS, _endings(node), (*_module_softdeps(node),)):
+    for path in _files(node):
         try:
             masked = node.resolve(path) == "dev/null"
             found.read(path, "" if masked else node.text(path))
@@ -141,11 +141,13 @@ _ALIAS_FILES_UNTIL = 30
 """kmod 30 reads *.alias like *.conf, 34 does not: conf_files_filter_out()."""
 
 
-def _endings(node: Node) -> tuple[str, ...]:
-    names = [name for folder in FOLDERS for name in if_missing((), node.list, folder)]
-    if not any(_is_file_of(name, (".alias",)) for name in names):
-        return (".conf",)
-    return (".conf", ".alias") if if_missing(0, kmod_version, node) <= _ALIAS_FILES_UNTIL else (".conf",)
+def _files(node: Node) -> list[str]:
+    """The files of the configuration, in the order in which kmod reads them."""
+    paths = _in_order_of_name(node, FOLDERS, (".conf", ".alias"), (*_module_softdeps(node),))
+    plain = [path for path in paths if not path.endswith(".alias")]
+    if len(plain) < len(paths) and if_missing(0, kmod_version, node) <= _ALIAS_FILES_UNTIL:
+        return paths
+    return plain
 
 
 def _is_file_of(name: str, endings: tuple[str, ...]) -> bool:
