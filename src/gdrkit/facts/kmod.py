@@ -100,7 +100,7 @@ def assumed_version(node: Node) -> int:
 
 @fact
 def config_place(node: Node, function: str, complaint: str) -> str:
-    """What stands before a complaint about modprobe's configuration: kmod libkmod.c, log_filep()."""
+    """The prefix of a complaint about modprobe's configuration: kmod libkmod.c, log_filep()."""
     version = assumed_version(node)
     if version >= _NO_POSITION:
         return f"libkmod: ERROR: {function}: "

@@ -47,7 +47,7 @@ class ModprobeOptions(Struct, frozen=True):
 
 
 def read(given: tuple[str, ...]) -> tuple[ModprobeOptions, tuple[str, ...]]:
-    """The options of a command line, and its other words in order. Options may stand after them."""
+    """The options of a command line, and its other words in order. Options may follow them."""
     fields: dict[str, Any] = {}
     words: list[str] = []
     queue = list(reversed(given))

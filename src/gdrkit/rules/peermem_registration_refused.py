@@ -111,7 +111,7 @@ def _compares_names(node: Node) -> bool:
 def _name_is_free_again(node: Node, refused_at: int) -> bool:
     """Whether the log shows that the last refusal was for a name that was taken, which it no longer is.
 
-    Only the last attempt counts: what it logged stands between the refusal before it and its own."""
+    Only the last attempt counts: what it logged is between the refusal before it and its own."""
     log = if_missing(None, kernel_log.lines, node)
     if log is None or if_missing(True, is_loaded, node, LEGACY):
         return False
