@@ -18,7 +18,10 @@ from machines.programs import depmod
 from machines.stacks import Module
 from machines.tree import Tree
 
-TABLES = ("modules.dep", "modules.symbols", "modules.alias", "modules.softdep", "modules.devname")
+TABLES = (
+    "modules.dep", "modules.symbols", "modules.alias", "modules.softdep", "modules.devname",
+    "modules.dep.bin", "modules.symbols.bin", "modules.alias.bin", "modules.builtin.bin",
+)  # fmt: skip
 _ZERO = "0" * 16
 
 

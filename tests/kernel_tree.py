@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from gdrkit.node import Node
+from tests.index_builder import with_indexes
 from tests.memory_host import MemoryHost
 from tests.module_builder import MODULE_LAYOUT_CRC, RELEASE, Export, build_module
 
@@ -54,6 +55,7 @@ class KernelTree:
         self.loaded: dict[str, str] = {}  # name -> taint
         self.complete: bool = options.pop("complete", True)
         self.symvers = True
+        self.gone: set[str] = set()  # indexes that depmod's lists lack
         self.module("reference", intree=True, at="kernel/lib", loaded="")
         assert not options
 
@@ -82,18 +84,22 @@ class KernelTree:
 
     def put(self, path: str, content: bytes | str) -> KernelTree:
         self.files[path] = content
+        self.gone.discard(path)
         return self
 
     def without(self, *paths: str) -> KernelTree:
         for path in paths:
             self.files.pop(path, None)
+        self.gone.update(path for path in paths if path.endswith(".bin"))
         return self
 
     def path(self, name: str) -> str:
         return f"{FOLDER}/{self.paths[name]}"
 
     def host(self) -> MemoryHost:
-        files = {**self._lists(), **self.files}
+        files = with_indexes({**self._lists(), **self.files})
+        for path in self.gone:
+            files.pop(path, None)
         return MemoryHost(files, commands=self.commands, complete=self.complete)
 
     def node(self) -> Node:

@@ -3,7 +3,20 @@
 from __future__ import annotations
 
 from lab.case import Case
-from lab.cases import answers, configuration, files, parameters, peermem, running, signatures, symbols
+from lab.cases import (
+    aliases,
+    answers,
+    complaints,
+    configuration,
+    files,
+    indexes,
+    nested,
+    parameters,
+    peermem,
+    running,
+    signatures,
+    symbols,
+)
 from lab.kernels import Flavour
 
 _OF_VERSIONS = ("crc:", "no-crc:", "no-versions")  # of lab.variants, _tamper()
@@ -17,6 +30,10 @@ CASES: tuple[Case, ...] = (
     *signatures.CASES,
     *peermem.CASES,
     *running.CASES,
+    *indexes.CASES,
+    *complaints.CASES,
+    *nested.CASES,
+    *aliases.CASES,
 )
 
 

@@ -10,6 +10,7 @@ import pytest
 from gdrkit.cli.exit import BLOCKED, OK, UNKNOWN
 from gdrkit.cli.modprobe import _text, main
 from gdrkit.loader import Prediction
+from gdrkit.report.build import modprobe_section
 from tests.evidence_nodes import build, laid_down
 
 REFUSED = Prediction(
@@ -96,3 +97,28 @@ def test_a_module_that_is_loaded_is_not_said_to_be_about_to_load(
 def test_a_module_that_is_built_in_is_not_said_to_stay_out(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["udmabuf", str(laid_down("peermem-blacklisted"))]) == OK
     assert capsys.readouterr().out.startswith("udmabuf is built into the kernel\n")
+
+
+@pytest.mark.parametrize(
+    ("loaded", "exit_code", "unless", "unknown", "shown"),
+    [
+        (True, 0, ("module-unknown-key",), False, (None, None)),
+        (False, 0, (), True, (None, None)),
+        (False, 1, ("install-override",), False, (None, None)),
+        (False, 1, ("module-unknown-key",), False, (1, False)),  # refused, whichever check comes first
+        (True, 0, (), False, (0, True)),
+    ],
+)
+def test_an_open_answer_has_neither_an_exit_code_nor_a_loaded_module(
+    loaded: bool,
+    exit_code: int,
+    unless: tuple[str, ...],
+    unknown: bool,
+    shown: tuple[int | None, bool | None],
+) -> None:
+    prediction = Prediction(
+        module="x", exit_code=exit_code, loaded=loaded, unless=unless, result_unknown=unknown
+    )
+    section = modprobe_section(prediction)
+    assert (section.exit_code, section.loaded) == shown
+    assert prediction.undecided is (shown == (None, None))

@@ -15,6 +15,7 @@ from backports import zstd
 
 from tests.evidence_builder.modules import Kernel, Shape, checksum, vmlinux_exports
 from tests.evidence_builder.tree import Tree
+from tests.index_builder import with_indexes
 from tests.module_builder import Export, build_module, make_key, sign
 
 FLAGS = {
@@ -188,6 +189,9 @@ def _depmod(tree: Tree, at: str, winners: Mapping[str, Build], builds: list[Buil
     intree_ones = (build for build in builds if build.folder.startswith("kernel/drivers"))
     tree.file(f"{at}/modules.order", "".join(f"{build.path}\n" for build in intree_ones))
     tree.file(f"{at}/modules.builtin", "kernel/drivers/dma-buf/udmabuf.ko\nkernel/drivers/gpu/drm/drm.ko\n")
+    for path, content in with_indexes({p: c for p, c in tree.files.items() if p.startswith(at)}).items():
+        if path.endswith(".bin"):
+            tree.file(path, content)
 
 
 def _running(tree: Tree, running: Mapping[str, Build], kernel: Kernel) -> None:

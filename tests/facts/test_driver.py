@@ -23,6 +23,7 @@ from gdrkit.facts.driver import (
 )
 from gdrkit.formats.errors import FormatError
 from gdrkit.node import Node
+from tests.index_builder import with_indexes
 from tests.memory_host import MemoryHost
 from tests.module_builder import RELEASE, build_module
 
@@ -120,7 +121,7 @@ def installed(paths: dict[str, bytes], dep: str, **more: str) -> Node:
         f"lib/modules/{RELEASE}/{path}": content for path, content in paths.items()
     }
     files |= {f"lib/modules/{RELEASE}/modules.dep": dep, "proc/sys/kernel/osrelease": RELEASE, **more}
-    return Node(MemoryHost(files, complete=True))
+    return Node(MemoryHost(with_indexes(files), complete=True))
 
 
 def test_debians_renamed_peermem_is_found():

@@ -25,7 +25,8 @@ from gdrkit.facts.install_command import Effect, effect
         ("/bin/false && modprobe -i x", Effect.FAILS),
         ("/bin/sh -c something", Effect.UNKNOWN),
         ("modprobe $OTHER", Effect.UNKNOWN),
-        ("/bin/true > /dev/null", Effect.UNKNOWN),
+        ("/bin/true > /dev/null", Effect.NOTHING),
+        ("/bin/true > /dev/sda", Effect.UNKNOWN),
         ("X=1 modprobe y", Effect.UNKNOWN),
     ],
 )

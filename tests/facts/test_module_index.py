@@ -16,6 +16,7 @@ from gdrkit.facts.module_index import (
     symbol_owner,
 )
 from gdrkit.node import Node
+from tests.index_builder import with_indexes
 from tests.memory_host import MemoryHost
 
 K = "6.1.0-56-amd64"
@@ -31,7 +32,7 @@ DEP = (
 
 def a_node(more: dict[str, bytes | str] | None = None, **options: object) -> Node:
     files: dict[str, bytes | str] = {"proc/sys/kernel/osrelease": K, f"{D}/modules.dep": DEP, **(more or {})}
-    return Node(MemoryHost(files, **{"complete": True, **options}))  # type: ignore[arg-type]
+    return Node(MemoryHost(with_indexes(files), **{"complete": True, **options}))  # type: ignore[arg-type]
 
 
 def test_dashes_in_a_file_name_are_underscores_in_the_modules() -> None:

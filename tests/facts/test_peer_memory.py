@@ -14,6 +14,7 @@ from gdrkit.facts.peer_memory import (
 )
 from gdrkit.facts.symvers import PEER_API
 from gdrkit.node import Node
+from tests.index_builder import with_indexes
 from tests.memory_host import MemoryHost
 from tests.module_builder import RELEASE, build_module
 
@@ -48,7 +49,7 @@ def node_with(
         f"{ROOT}/build/Module.symvers": "0x1\tmodule_layout\tvmlinux\tEXPORT_SYMBOL\t\n",
         **more,
     }
-    return Node(MemoryHost(files, complete=True))
+    return Node(MemoryHost(with_indexes(files), complete=True))
 
 
 FULL = build_module("nvidia_peermem", imports={**API, **P2P}, depends=("nvidia", "ib_core"))
@@ -190,11 +191,13 @@ def test_no_folder_of_clients_is_absent():
 def test_the_old_module_is_found_loaded_and_installed():
     node = Node(
         MemoryHost(
-            {
-                "proc/modules": "nv_peer_mem 16384 0 - Live 0x0 (OE)\n",
-                "proc/sys/kernel/osrelease": RELEASE,
-                f"{ROOT}/modules.dep": "extra/nv_peer_mem.ko: kernel/ib_core.ko\n",
-            },
+            with_indexes(
+                {
+                    "proc/modules": "nv_peer_mem 16384 0 - Live 0x0 (OE)\n",
+                    "proc/sys/kernel/osrelease": RELEASE,
+                    f"{ROOT}/modules.dep": "extra/nv_peer_mem.ko: kernel/ib_core.ko\n",
+                }
+            ),
             complete=True,
         )
     )

@@ -46,8 +46,7 @@ class PackageHost(MemoryHost):
             "etc/os-release": 'ID=debian\nVERSION_ID="12"\n',
         }
         for path in lists.glob("modules.*"):
-            if not path.name.endswith(".bin"):
-                files[f"{folder}/{path.name}"] = path.read_bytes()
+            files[f"{folder}/{path.name}"] = path.read_bytes()
         super().__init__(files, complete=True)
         self.modules, self.folder = modules, folder
 

@@ -46,7 +46,8 @@ def test_without_any_list_of_modules_there_is_no_prediction() -> None:
 @pytest.mark.parametrize("conf", ["", "alias nvidia-peermem x\n"])
 def test_without_an_index_it_is_not_known_which_modules_there_are(gone: str, conf: str) -> None:
     """A container, or a system that keeps its modules elsewhere: no module is known to be absent."""
-    whole = KernelTree().module("x").put("etc/modprobe.d/a.conf", conf).host()
+    tree = KernelTree().module("x").put("etc/modprobe.d/a.conf", conf).put(".dockerenv", "")
+    whole = tree.host()
     files = {path: content for path, content in whole.files.items() if not path.startswith(gone)}
     with pytest.raises(EvidenceMissing) as caught:
         modprobe(Node(MemoryHost(files, complete=True)), "nvidia-peermem")

@@ -11,6 +11,7 @@ from gdrkit.node import Node
 from gdrkit.rules.engine import judge
 from gdrkit.rules.rule import Failed, NotApplicable, Outcome, Passed, Rule, Unknown
 from gdrkit.verdict.check_results import CheckResult
+from tests.index_builder import with_indexes
 from tests.known_answers import note, outcome_text
 from tests.memory_host import MemoryHost
 from tests.module_builder import RELEASE, build_module
@@ -38,7 +39,7 @@ def loaded(*names: str, taint: str = "") -> dict[str, bytes | str]:
 
 def installed(modules: Mapping[str, bytes], *, exporters: Mapping[str, str] = {}) -> dict[str, bytes | str]:
     """Module files by path below the modules folder, with depmod's lists."""
-    return {
+    files: dict[str, bytes | str] = {
         **{f"{MODULES}/{path}": content for path, content in modules.items()},
         f"{MODULES}/modules.dep": "kernel/lib/crc32.ko:\n" + "".join(f"{path}:\n" for path in modules),
         f"{MODULES}/modules.builtin": "kernel/fs/binfmt.ko\n",
@@ -46,6 +47,7 @@ def installed(modules: Mapping[str, bytes], *, exporters: Mapping[str, str] = {}
         + "".join(f"alias symbol:{symbol} {owner}\n" for symbol, owner in exporters.items()),
         f"{MODULES}/build/Module.symvers": "0x1\tmodule_layout\tvmlinux\tEXPORT_SYMBOL\t\n",
     }
+    return with_indexes(files)
 
 
 def peermem(

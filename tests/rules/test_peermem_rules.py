@@ -176,6 +176,23 @@ def test_the_predecessor_refuses_it_where_the_core_compares_names():
     assert unseen.confidence(judge, peermem_registration_refused, NAME) is Confidence.LIKELY
 
 
+TAKEN = "sysfs: cannot create duplicate filename '/kernel/mm/memory_peers/nv_mem'"
+NO_CLIENT = {"sys/kernel/mm/memory_peers/nv_mem_nc/version": "1\n"}
+
+
+def test_a_refusal_for_a_name_that_is_free_again_decides_nothing():
+    """Near misses: another refusal since, the client or the predecessor still there, none of them seen."""
+    log = kernel_log(TAKEN, REFUSED)
+    assert passes(node(peermem(), NO_CLIENT, log=log), peermem_registration_refused, NAME)
+    again = kernel_log(TAKEN, REFUSED, REFUSED)
+    assert failed(node(peermem(), NO_CLIENT, log=again), peermem_registration_refused, NAME)
+    assert failed(node(peermem(), NO_CLIENT, log=kernel_log(REFUSED)), peermem_registration_refused, NAME)
+    assert failed(node(peermem(), PEERS, log=log), peermem_registration_refused, NAME)
+    assert failed(node(peermem(), log=log), peermem_registration_refused, NAME)
+    both = node(peermem(), PEERS, loaded("nv_peer_mem"), log=log)
+    assert failed(both, peermem_registration_refused, NAME)
+
+
 def test_a_refusal_alone_is_likely():
     machine = node(peermem(), log=kernel_log(REFUSED))
 

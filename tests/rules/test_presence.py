@@ -12,6 +12,7 @@ from gdrkit.rules.wsl import wsl
 from gdrkit.verdict.cells import paths_closed_by
 from gdrkit.verdict.path_state import State
 from tests.hardware import BARE_METAL, SERVER, SPARK, machine
+from tests.index_builder import with_indexes
 from tests.known_answers import judged
 from tests.memory_host import MemoryHost
 from tests.rules.hardware import failed, missing, not_applicable, outcomes, passed
@@ -26,10 +27,12 @@ POLICY = (
 MODULES = "lib/modules/6.8.0-45-generic"
 SIGNS = {
     "loaded driver": {"proc/modules": LOADED},
-    "driver file": {
-        f"{MODULES}/modules.dep": "updates/dkms/nvidia.ko:\n",
-        f"{MODULES}/updates/dkms/nvidia.ko": b"\x7fELF",
-    },
+    "driver file": with_indexes(
+        {
+            f"{MODULES}/modules.dep": "updates/dkms/nvidia.ko:\n",
+            f"{MODULES}/updates/dkms/nvidia.ko": b"\x7fELF",
+        }
+    ),
     "toolkit": {"etc/nvidia-container-runtime/config.toml": ""},
     "CDI of nvidia-ctk": {"etc/cdi/nvidia.yaml": ""},
     "CDI of the operator": {"run/cdi/management.nvidia.com-gpu.yaml": ""},

@@ -256,9 +256,10 @@ def _binary() -> Iterable[Parser]:
     from tests.formats.test_efi_list import CERTIFICATE, HASHES, SHA256, X509, list_of
     from tests.formats.test_elf import MODULE
     from tests.formats.test_pci_config import space
+    from tests.index_builder import of_dependencies
     from tests.module_builder import make_key, pkcs7, sign
 
-    from gdrkit.formats import efi_list, module_signature, pci_config, x509
+    from gdrkit.formats import efi_list, kmod_index, module_signature, pci_config, x509
     from gdrkit.formats.errors import FormatError
 
     key = make_key("gdrkit fuzz key")
@@ -276,6 +277,8 @@ def _binary() -> Iterable[Parser]:
     yield made(
         "formats/module_signature", read_signature, pkcs7(MODULE, key), pkcs7(MODULE, key, by_key_id=True)
     )
+    modules = of_dependencies("extra/nvidia.ko:\nextra/nvidia-peermem.ko: extra/nvidia.ko\n")
+    yield made("formats/kmod_index", lambda data: kmod_index.search(data, "nvidia_peermem"), modules)
     yield made("formats/x509", x509.parse, key.certificate_der)
     yield made("formats/efi_list", lambda data: efi_list.parse(data, attributes=False), lists)
     yield made(

@@ -94,6 +94,10 @@ def _text(prediction: Prediction) -> str:
     lines = []
     if prediction.result_unknown:
         lines.append(f"{prediction.module}: result unknown: an init function or an install command may fail")
+    elif prediction.undecided:
+        lines.append(
+            f"{prediction.module}: result open: {'would load' if prediction.loaded else 'would not load'}"
+        )
     elif prediction.builtin:
         lines.append(f"{prediction.module} is built into the kernel")
     elif prediction.loaded and not prediction.inserted:

@@ -100,12 +100,12 @@ class ForeignRecord:
         """Whether the path is below a completely copied folder that does not have it.
 
         A kernel's folder of modules counts as one if its index is there; what the index lists was on the
-        machine."""
+        machine. depmod's own files are left out of copies, as it can write them again."""
         folder = _whole_folder(path)
         if not folder or folder in WHOLE_FOLDERS:
             return bool(folder) and self._holds(folder) and not self._holds(path)  # a link to elsewhere
         index = folder + "/modules.dep"
-        if self._sosreport or not self._holds(index):
+        if self._sosreport or not self._holds(index) or path.endswith(".bin"):
             return False
         line = f"\n{path.removeprefix(folder + '/')}:".encode()
         return line not in b"\n" + bytes(self._read(index))

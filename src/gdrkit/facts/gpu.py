@@ -284,7 +284,8 @@ def _by_probe(node: Node, gpu: PciGpu, path: str) -> GpuSupport | None:
     found = if_missing({}, cuda_attributes, node, gpu.address)
     if found.get(GPU_DIRECT_RDMA_SUPPORTED) == 0:
         code = _kind_of_refusal(node, gpu, path)
-        elsewhere = gpu.device_id in gpu_ids.SUPPORTED  # then the cause is on this node, not the product
+        # Of a supported product the cause is on this node; of one whose id is hidden it may be.
+        elsewhere = not gpu.device_id or gpu.device_id in gpu_ids.SUPPORTED
         permanent = code == "gpu-unsupported" and not elsewhere
         return GpuSupport("no", code, "CUDA attribute 116 (GPU_DIRECT_RDMA_SUPPORTED) is 0", permanent)
     if path == "dmabuf" and found.get(DMA_BUF_SUPPORTED) == 0:

@@ -27,6 +27,12 @@ _COMMAND_LINES = {27: 990, 28: 990, 29: 990, 30: 1047, 31: 1084, 32: 1084, 33: 1
 _DEPENDENCY_LINES = {27: 191, 28: 191, 29: 191, 30: 191, 31: 191, 32: 191, 33: 177}
 _INSERTION_LINES = {27: 838, 28: 838, 29: 838, 30: 895, 31: 968, 32: 968, 33: 956}
 _NO_POSITION = 34
+# Likewise for the complaints about modprobe.d: libkmod/libkmod-config.c at the tag v30.
+_CONFIG_LINES: Mapping[str, Mapping[int, int]] = {
+    "bad-line": {30: 712},
+    "old-command": {30: 708},
+    "folder": {30: 772},
+}
 
 
 @fact
@@ -80,3 +86,27 @@ def _source_position(node: Node, function: str, lines: Mapping[int, int]) -> str
         node.cite("kmod", text="another version", confidence=Confidence.LIKELY)
         return ""
     return f"../libkmod/libkmod-module.c:{line} {function}() "
+
+
+@fact
+def assumed_version(node: Node) -> int:
+    """The version of kmod; where it is not known, one of today, with less confidence."""
+    try:
+        return kmod_version(node)
+    except EvidenceMissing:
+        node.cite("kmod", text="a version that is not known", confidence=Confidence.LIKELY)
+        return _NO_POSITION
+
+
+@fact
+def config_place(node: Node, function: str, complaint: str) -> str:
+    """The prefix of a complaint about modprobe's configuration: kmod libkmod.c, log_filep()."""
+    version = assumed_version(node)
+    if version >= _NO_POSITION:
+        return f"libkmod: ERROR: {function}: "
+    line = _CONFIG_LINES[complaint].get(version)
+    if line is None:
+        node.cite("kmod", text="another version", confidence=Confidence.LIKELY)
+    if line is None or distribution(node).family.isdisjoint(("debian", "ubuntu")):
+        return f"libkmod: {function}: "
+    return f"libkmod: ERROR ../libkmod/libkmod-config.c:{line} {function}: "

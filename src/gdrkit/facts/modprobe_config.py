@@ -5,12 +5,15 @@ Sources: modprobe.d(5), modules-load.d(5); kmod, libkmod-config.c for what the m
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
 
 from msgspec import Struct
 
+from gdrkit.evidence import EvidenceMissing, MissingReason
 from gdrkit.facts.kernel import command_line
+from gdrkit.facts.kmod import kmod_version
 from gdrkit.facts.module_index import modules_dir
 from gdrkit.formats.errors import FormatError
 from gdrkit.formats.module_name import canonical
@@ -61,7 +64,10 @@ class ModprobeConfig(Struct, frozen=True):
     options: tuple[Directive, ...] = ()
     alias: tuple[Directive, ...] = ()  # name is the pattern
     softdep: tuple[SoftDependency, ...] = ()
-    ignored: tuple[Directive, ...] = ()  # lines that modprobe cannot parse; name is their first word
+    ignored: tuple[Directive, ...] = ()
+    """Lines that modprobe cannot parse: their first word, the line, and the number of its last part."""
+    folders: tuple[str, ...] = ()  # with a name like that of a file: modprobe reads none of theirs
+    dangling: tuple[str, ...] = ()  # links to nothing
 
     def blacklisted(self, name: str) -> Directive | None:
         """The entry that prevents loading a module by its aliases. Only names are compared, not patterns."""
@@ -71,13 +77,19 @@ class ModprobeConfig(Struct, frozen=True):
         """The command that modprobe runs instead of loading a module: the first whose pattern matches."""
         return next((entry for entry in self.install if _matches(entry.name, name)), None)
 
-    def options_of(self, name: str) -> tuple[Directive, ...]:
-        """Options for a module, in order. If a parameter is given twice, the kernel uses the last."""
-        return tuple(entry for entry in self.options if entry.name == canonical(name))
+    def remove_command(self, name: str) -> Directive | None:
+        """The command that modprobe runs instead of removing a module."""
+        return next((entry for entry in self.remove if _matches(entry.name, name)), None)
 
-    def arguments_of(self, name: str) -> str:
-        """A module's options as one string, as modprobe passes them to the kernel."""
-        return " ".join(entry.value for entry in self.options_of(name))
+    def options_of(self, name: str, alias: str = "") -> tuple[Directive, ...]:
+        """Options for a module, and for the alias that led to it, in order. If a parameter is given twice,
+        the kernel uses the last."""
+        names = (canonical(name), alias) if alias else (canonical(name),)
+        return tuple(entry for entry in self.options if entry.name in names)
+
+    def arguments_of(self, name: str, alias: str = "") -> str:
+        """These options as one string, as modprobe passes them to the kernel: kmod_module_get_options()."""
+        return " ".join(entry.value for entry in self.options_of(name, alias))
 
     def soft_dependencies(self, name: str) -> SoftDependency | None:
         """The first soft dependency whose pattern matches."""
@@ -110,10 +122,36 @@ class AutoLoad(Struct, frozen=True):
 def configuration(node: Node) -> ModprobeConfig:
     """modprobe's configuration: modprobe.d, the modules' soft dependencies, the kernel's command line."""
     found = _Directives()
-    for path in _in_order_of_name(node, FOLDERS, ".conf", (*_module_softdeps(node),)):
-        found.read(path, node.text(path))
+    for path in _files(node):
+        try:
+            masked = node.resolve(path) == "dev/null"
+            found.read(path, "" if masked else node.text(path))
+        except EvidenceMissing as error:
+            if if_missing(None, node.list, path) is not None:
+                found.folders.append(path)
+            elif error.missing.why is MissingReason.ABSENT:
+                found.dangling.append(path)
+            else:
+                raise
     found.read_command_line(if_absent((), command_line, node))
     return found.config()
+
+
+_ALIAS_FILES_UNTIL = 30
+"""kmod 30 reads *.alias like *.conf, 34 does not: conf_files_filter_out()."""
+
+
+def _files(node: Node) -> list[str]:
+    """The files of the configuration, in the order in which kmod reads them."""
+    paths = _in_order_of_name(node, FOLDERS, (".conf", ".alias"), (*_module_softdeps(node),))
+    plain = [path for path in paths if not path.endswith(".alias")]
+    if len(plain) < len(paths) and if_missing(0, kmod_version, node) <= _ALIAS_FILES_UNTIL:
+        return paths
+    return plain
+
+
+def _is_file_of(name: str, endings: tuple[str, ...]) -> bool:
+    return name.endswith(endings) and len(name) > len(".conf") and not name.startswith(".")
 
 
 def _module_softdeps(node: Node) -> tuple[str, ...]:
@@ -126,12 +164,14 @@ def _module_softdeps(node: Node) -> tuple[str, ...]:
     return if_missing((), by_depmod)  # optional evidence: failures of soft dependencies are ignored
 
 
-def _in_order_of_name(node: Node, folders: tuple[str, ...], ending: str, more: tuple[str, ...]) -> list[str]:
+def _in_order_of_name(
+    node: Node, folders: tuple[str, ...], endings: tuple[str, ...], more: tuple[str, ...]
+) -> list[str]:
     """Files of these folders sorted by name; if a name occurs twice, the earlier folder's file is used."""
     chosen = {path.rpartition("/")[2]: path for path in more}
     for folder in folders:
         for name in if_absent((), node.list, folder):
-            if name.endswith(ending) and len(name) > len(ending) and not name.startswith("."):
+            if _is_file_of(name, endings):
                 chosen.setdefault(name, f"{folder}/{name}")
     return [chosen[name] for name in sorted(chosen, key=str.encode)]
 
@@ -144,34 +184,38 @@ class _Directives:
             kind: [] for kind in ("blacklist", "install", "remove", "options", "alias", "ignored")
         }
         self.softdeps: list[SoftDependency] = []
+        self.folders: list[str] = []
+        self.dangling: list[str] = []
         self._count = self._patterns = 0
 
     def read(self, file: str, text: str) -> None:
         """Collect the lines of a file. Raises FormatError for more than any machine has."""
-        for number, line in _lines(text):
+        for number, last, line in _lines(text):
             if line and not line.startswith("#"):
                 self._count += 1
                 self._patterns += _is_pattern(_token(_token(line)[1])[0])
                 if self._count > DIRECTIVES_LIMIT or self._patterns > PATTERNS_LIMIT:
                     raise FormatError("more lines in modprobe's configuration than any machine has")
-                self._directive(line, file, number)
+                if _token(line)[0] and not self._directive(line, file, number):
+                    self.lists["ignored"].append(Directive(_token(line)[0], line, file, last))
 
-    def _directive(self, line: str, file: str, number: int) -> None:
+    def _directive(self, line: str, file: str, number: int) -> bool:
+        """Collect one line; False if modprobe complains about it."""
         word, rest = _token(line)
         name, rest = _token(rest)
-        if not word:
-            return
+        if not _has_brackets_in_pairs(name):
+            return False
         if word == "blacklist" and name:
             self._add(word, name, "", file, number)
-        elif word in ("install", "remove", "options", "alias") and name and rest:
-            value = canonical(_token(rest)[0]) if word == "alias" else rest
-            self._add(word, name, value.replace("\t", " ") if word == "options" else value, file, number)
+        elif word == "alias" and name and _token(rest)[0] and _has_brackets_in_pairs(_token(rest)[0]):
+            self._add(word, name, _underscores(_token(rest)[0]), file, number)
+        elif word in ("install", "remove", "options") and name and rest:
+            self._add(word, name, rest.replace("\t", " ") if word == "options" else rest, file, number)
         elif word == "softdep" and name and rest:
             self.softdeps.append(_softdep(name, rest, file, number))
-        elif word == "weakdep" and name and rest:
-            return  # hints for initramfs tools
         else:
-            self.lists["ignored"].append(Directive(word, line, file, number))
+            return False
+        return True
 
     def _add(self, kind: str, name: str, value: str, file: str, number: int) -> None:
         self.lists[kind].append(Directive(_underscores(name), value, file, number))
@@ -194,7 +238,10 @@ class _Directives:
 
     def config(self) -> ModprobeConfig:
         return ModprobeConfig(
-            **{kind: tuple(entries) for kind, entries in self.lists.items()}, softdep=tuple(self.softdeps)
+            **{kind: tuple(entries) for kind, entries in self.lists.items()},
+            softdep=tuple(self.softdeps),
+            folders=tuple(self.folders),
+            dangling=tuple(self.dangling),
         )
 
 
@@ -205,18 +252,31 @@ def _token(text: str) -> tuple[str, str]:
     return text[:end], text[end + 1 :]
 
 
-def _lines(text: str) -> Iterator[tuple[int, str]]:
-    """Lines with their numbers; a backslash at the end joins the next line: kmod, freadline_wrapped()."""
-    joined, start = "", 0
-    for number, line in enumerate(text.split("\n"), 1):
-        start = start or number
-        if line.endswith("\\"):
-            joined += line[:-1]
-            continue
-        yield start, joined + line
-        joined, start = "", 0
-    if joined:
-        yield start, joined
+_PART = re.compile(r"\\(.?)|\n|[^\\\n]+", re.DOTALL)
+
+
+def _lines(text: str) -> Iterator[tuple[int, int, str]]:
+    """Lines with the numbers of their first and last part: kmod, freadline_wrapped().
+
+    A backslash joins the next line if it ends one; before another character it is dropped."""
+    joined: list[str] = []
+    start = number = 1
+    for found in _PART.finditer(text):
+        if found[0] == "\n":
+            yield start, number, "".join(joined)
+            joined, start = [], number + 1
+        elif found[0].startswith("\\"):
+            joined.append(found[1].replace("\n", ""))
+        else:
+            joined.append(found[0])
+        number += found[0].count("\n")
+    if any(joined):
+        yield start, number, "".join(joined)
+
+
+def _has_brackets_in_pairs(name: str) -> bool:
+    """Whether kmod takes a name: underscores()."""
+    return re.fullmatch(r"(?:[^][]|\[[^]]*\])*", name) is not None
 
 
 def _underscores(name: str) -> str:
@@ -253,7 +313,7 @@ _AUTOLOAD_FOLDERS = (
 @fact
 def autoload(node: Node) -> tuple[AutoLoad, ...]:
     """Modules that systemd or Debian's init loads at boot. Sources: modules-load.d(5), modules(5)."""
-    paths = _in_order_of_name(node, _AUTOLOAD_FOLDERS, ".conf", ())
+    paths = _in_order_of_name(node, _AUTOLOAD_FOLDERS, (".conf",), ())
     if if_absent(False, node.exists, "etc/modules"):
         paths.append("etc/modules")
     found = []

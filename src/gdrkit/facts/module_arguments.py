@@ -22,6 +22,10 @@ _BOOLEAN = ("bool", "bint", "invbool")
 _BUILT_IN = ("async_probe", "dyndbg")  # main.c, unknown_module_param_cb(): taken by every module
 
 
+_WORD = re.compile(rb'(?:"[^"]*"?|[^\t-\r \xa0"])+')
+"""lib/ctype.c: a byte A0 is a space too, so that a no-break space in UTF-8 leaves its first byte behind."""
+
+
 class Argument(Struct, frozen=True):
     """One word of a module's arguments."""
 
@@ -56,8 +60,9 @@ class ParsedArguments(Struct, frozen=True):
 def split_arguments(text: str) -> tuple[Argument, ...]:
     """The words of an argument string. Double quotes around a value or a whole word keep its spaces."""
     arguments = []
-    for found in re.finditer(r'(?:"[^"]*"?|[^\s"])+', text):
-        word = found[0]
+    octets = text.encode("utf-8", "replace")
+    for found in _WORD.finditer(octets):
+        word = found[0].decode("utf-8", "backslashreplace")
         if word.startswith('"'):
             word = word[1:].removesuffix('"')
         if word == "--":

@@ -1,7 +1,8 @@
 """depmod's lists of a kernel's modules: their files, their dependencies, and the symbols they export.
 
-The text files are read, not the .bin files: depmod writes both from the same lists (kmod, tools/depmod.c).
-They have thousands of lines, of which only a few are needed, so they are searched, not parsed.
+modprobe reads the .bin files alone, so modules.dep.bin decides wherever it was collected; depmod writes the
+text from the same list (kmod, tools/depmod.c), which may since have been replaced, or not been copied along.
+The text has thousands of lines, of which only a few are needed, so it is searched, not parsed.
 """
 
 from __future__ import annotations
@@ -12,9 +13,11 @@ import re
 from msgspec import Struct
 
 from gdrkit.evidence import Confidence, EvidenceAbsent, EvidenceMissing, Missing, MissingReason
+from gdrkit.evidence.missing import absent
 from gdrkit.evidence.quoting import quoted
 from gdrkit.facts.kernel import release
 from gdrkit.facts.virtual import is_wsl, scope
+from gdrkit.formats import kmod_index
 from gdrkit.formats.errors import FormatError
 from gdrkit.formats.module_name import canonical
 from gdrkit.node import Node, fact, if_absent, if_missing, seek
@@ -47,24 +50,29 @@ def modules_dir(node: Node) -> str:
 
 @fact
 def require_index(node: Node) -> None:
-    """Raises EvidenceMissing if there is no modules.dep of the running kernel: then no module is known to be
-    absent.
+    """Raises EvidenceMissing if there is no folder of the running kernel's modules, or it is not known
+    whether it has an index: then no module is known to be absent.
 
-    Some systems keep their modules elsewhere, a container has no /lib/modules, depmod may not have run. Only
-    WSL is known to have no modules where it has no such folder: microsoft/WSL issue 10586."""
+    Some systems keep their modules elsewhere, and a container has no /lib/modules. Only WSL is known to have
+    no modules where it has no such folder: microsoft/WSL issue 10586. In a folder without an index,
+    where depmod did not run, modprobe finds no module."""
     try:
         path = f"{modules_dir(node)}/modules.dep"
         if node.confidence(modules_dir) is not Confidence.CERTAIN:
             path = "proc/sys/kernel/osrelease"
-        elif node.exists(path):
+        elif node.exists(path) or node.exists(f"{path}.bin") or not _in_a_container(node):
             return
     except EvidenceAbsent as absent:
         if is_wsl(node):
             return
         path = absent.missing.source
     ask = "ls /lib/modules/$(uname -r)/modules.dep"
-    where = ", on the host" if if_missing("host", scope, node) == "container" else ""
+    where = ", on the host" if _in_a_container(node) else ""
     raise EvidenceMissing(Missing(path, MissingReason.UNDECIDED, ask + where))
+
+
+def _in_a_container(node: Node) -> bool:
+    return if_missing("host", scope, node) == "container"
 
 
 @fact
@@ -77,8 +85,52 @@ def _dependency_file(node: Node) -> _Dependencies:
 
 
 @fact
+def compiled(node: Node, index: str) -> bytes:
+    """One of the indexes that modprobe reads: dep, alias, symbols, builtin. Raises EvidenceAbsent if there
+    is none, or if kmod ignores it as it is cut within its header: index_mm_open()."""
+    path = f"{modules_dir(node)}/modules.{index}.bin"
+    data = node.read(path)
+    if kmod_index.is_ignored(data):
+        node.cite(path, text=f"{len(data)} bytes, too few for an index")
+        raise absent(path)
+    return data
+
+
+@fact
+def has_index(node: Node, index: str) -> bool:
+    """Whether modprobe has this index. It is taken for there if that is not known, as depmod writes all."""
+    try:
+        compiled(node, index)
+    except EvidenceMissing as error:
+        return error.missing.why is not MissingReason.ABSENT
+    return True
+
+
+@fact
+def index_was_collected(node: Node) -> bool:
+    """Whether it is known what modprobe reads: modules.dep.bin, or that there is none."""
+    return if_missing(False, lambda: if_absent(b"", compiled, node, "dep") is not None)
+
+
+@fact
 def _dependency_line(node: Node, name: str) -> tuple[str, ...]:
     """Paths below the modules' folder: the module's, then its dependencies'. Raises EvidenceAbsent."""
+    try:
+        index = compiled(node, "dep")
+    except EvidenceMissing as error:
+        if error.missing.why is MissingReason.ABSENT:  # whatever the text lists
+            raise
+        return _line_of_text(node, name)
+    line = kmod_index.search(index, canonical(name))
+    path = f"{modules_dir(node)}/modules.dep.bin"
+    if line is None:
+        raise _not_listed(node, path, name)
+    own, colon, needed = line.encode("utf-8", "replace").partition(b":")
+    return tuple(found.decode("utf-8", "replace") for found in (own, *_needed(needed if colon else b"")))
+
+
+def _line_of_text(node: Node, name: str) -> tuple[str, ...]:
+    """The same from modules.dep, where what modprobe reads was not collected."""
     index = _dependency_file(node)
     wanted = canonical(name).encode("utf-8", "replace")
     start = 0
@@ -91,11 +143,13 @@ def _dependency_line(node: Node, name: str) -> tuple[str, ...]:
         if colon and _file_name(own).translate(_DASHES) == wanted:
             return tuple(path.decode("utf-8", "replace") for path in (own, *_needed(needed)))
         start = line_end
-    path = f"{modules_dir(node)}/modules.dep"
+    raise _not_listed(node, f"{modules_dir(node)}/modules.dep", name)
+
+
+def _not_listed(node: Node, path: str, name: str) -> EvidenceAbsent:
     node.cite(path, canonical(name), "absent")
-    raise EvidenceAbsent(
-        Missing(f"{path} ({canonical(name)})", MissingReason.ABSENT, f"modinfo -n {quoted(canonical(name))}")
-    )
+    ask = f"modinfo -n {quoted(canonical(name))}"
+    return EvidenceAbsent(Missing(f"{path} ({canonical(name)})", MissingReason.ABSENT, ask))
 
 
 def _needed(text: bytes) -> list[bytes]:
@@ -183,6 +237,8 @@ def aliases(node: Node, alias: str) -> tuple[str, ...]:
     Source: kmod, kmod_lookup_alias_from_aliases_file(). The list has fnmatch(3) patterns; the alias's first
     letter limits which of them are compared.
     """
+    if not has_index(node, "alias"):
+        return ()
     text = if_absent("", lambda: node.text(f"{modules_dir(node)}/modules.alias"))
     if alias not in text and ":" not in alias:  # only aliases of devices, which have a colon, have wildcards
         return ()

@@ -6,23 +6,25 @@ Source: kmod tools/modprobe.c, insmod(); libkmod-module.c, kmod_module_probe_ins
 from __future__ import annotations
 
 import msgspec
-from msgspec import Struct
 
 from gdrkit.evidence import Confidence, EvidenceAbsent, EvidenceMissing, MissingReason
 from gdrkit.facts import install_command
 from gdrkit.facts.kernel import release
 from gdrkit.facts.kmod import command_place, dependency_place, insertion_place
+from gdrkit.facts.modprobe_arguments import ModprobeOptions, joined, read
 from gdrkit.facts.modprobe_config import ModprobeConfig, configuration
 from gdrkit.facts.module_state import kernel_name
 from gdrkit.facts.modules import (
     builtin,
     dependencies,
+    index_was_collected,
     is_loaded,
     missing_dependency,
     module_path,
     require_index,
 )
 from gdrkit.formats.module_name import canonical
+from gdrkit.loader.complaints import complaints
 from gdrkit.loader.effort import STEP_BYTES, Effort
 from gdrkit.loader.insertion import Kernel
 from gdrkit.loader.prediction import Prediction
@@ -38,45 +40,10 @@ ARGUMENT_LIMIT_BYTES = 1 << 17
 """The longest command line that sh can be given: Linux include/uapi/linux/binfmts.h, MAX_ARG_STRLEN."""
 
 
-class ModprobeOptions(Struct, frozen=True):
-    """modprobe's options and the module's arguments."""
-
-    arguments: str = ""  # for the module
-    use_blacklist: bool = False
-    ignore_install: bool = False
-    first_time: bool = False
-    dry_run: bool = False
-    quiet: bool = False
-
-
-_FLAGS = {
-    "-b": "use_blacklist",
-    "--use-blacklist": "use_blacklist",
-    "-i": "ignore_install",
-    "--ignore-install": "ignore_install",
-    "--first-time": "first_time",
-    "-n": "dry_run",
-    "--dry-run": "dry_run",
-    "--show": "dry_run",
-    "-q": "quiet",
-    "--quiet": "quiet",
-}
-
-
 def options_of(given: tuple[str, ...]) -> ModprobeOptions:
-    """The options and arguments of a modprobe command. Options without effect here are ignored.
-
-    An argument whose value has a space gets quotes: options_from_array().
-    """
-    flags = {_FLAGS[word]: True for word in given if word in _FLAGS}
-    arguments = []
-    for word in given:
-        if word.startswith("-"):
-            continue
-        name, equals, value = word.partition("=")
-        quoted = equals and " " in value and value[:1] not in ("'", '"')
-        arguments.append(f'{name}="{value}"' if quoted else word)
-    return ModprobeOptions(arguments=" ".join(arguments), **flags)
+    """The options of a modprobe command, and the arguments of the module, whose name is not among them."""
+    options, words = read(given)
+    return msgspec.structs.replace(options, arguments=joined(words))
 
 
 def modprobe(node: Node, name: str, arguments: tuple[str, ...] = ()) -> Prediction:
@@ -96,8 +63,10 @@ def modprobe(node: Node, name: str, arguments: tuple[str, ...] = ()) -> Predicti
 
 @fact
 def _prediction(node: Node, name: str, arguments: tuple[str, ...]) -> Prediction:
+    if not index_was_collected(node):
+        node.cite("modules.dep", text="modprobe reads modules.dep.bin", confidence=Confidence.LIKELY)
     run = ModprobeRun(node)
-    status = run.modprobe(name, options_of(arguments))
+    status = run.command(name, options_of(arguments))
     return Prediction(
         module=canonical(name),
         exit_code=status,
@@ -110,7 +79,7 @@ def _prediction(node: Node, name: str, arguments: tuple[str, ...]) -> Prediction
         certain_lines=run.kernel.certain_lines,
         inserted=tuple(if_missing(name, kernel_name, node, name) for name in run.kernel.inserted),
         tainted=run.kernel.taints.mask,
-        result_unknown=run.undecided and not status,
+        result_unknown=run.outcome_open or (run.undecided and not status),
         builtin=run.builtin,
         confidence=Confidence.LIKELY if run.undecided else Confidence.CERTAIN,
     )
@@ -129,7 +98,10 @@ class ModprobeRun:
         self.target = ""  # the module that the outermost modprobe loads
         self.reason = ""
         self.command_unknown = False
+        self.outcome_open = False  # whatever the exit status is predicted to be
         self.depth = 0
+        self.silent = False  # modprobe's own lines go to the log of the system, or nowhere
+        self.inherited: tuple[str, ...] = ()  # options that a modprobe of an install line gets
         self.effort = Effort()
 
     def _configuration(self) -> ModprobeConfig:
@@ -147,29 +119,61 @@ class ModprobeRun:
         """Whether the result depends on an init function or a command whose result is not known."""
         return self.command_unknown or self.kernel.init_unknown
 
+    def command(self, name: str, options: ModprobeOptions) -> int:
+        """The exit status of one modprobe for a name, or for several of which this is the first."""
+        before = self.silent, self.inherited
+        self.silent = options.quiet or options.to_syslog
+        self.inherited += ("-q",) * options.quiet + ("-s",) * options.to_syslog
+        self.stderr += complaints(self.node, self.config)
+        if options.forces or options.elsewhere:
+            self._open()
+        status = self._remove(name, options) if options.removes else self.modprobe(name, options)
+        self.silent, self.inherited = before
+        return status
+
     def modprobe(self, name: str, options: ModprobeOptions) -> int:
-        """The exit status of modprobe for this name."""
+        """The exit status of modprobe for this name: insmod()."""
         found = targets(self.node, self.config, name)
         self.target = self.target or (found[0].name if found else canonical(name))
         if not found:
             self.reason = self.reason or "module-not-found"
             folder = f"/lib/modules/{release(self.node)}"
-            self._print_error(options, modprobe_messages.NOT_FOUND.say(module=name, directory=folder))
+            self._log(options, modprobe_messages.NOT_FOUND.say(module=name, directory=folder))
             return 1
         errno = 0
         for target in found:
             errno = self._probe(target, options)
             if errno == EEXIST:
-                self._print_error(options, modprobe_messages.PRESENT.say(module=target.name))
+                self._say(modprobe_messages.PRESENT.say(module=target.name))
             elif errno:
-                self._print_error(
-                    options, modprobe_messages.COULD_NOT.say(module=target.name, error=words_of(errno))
-                )
+                self._say(modprobe_messages.COULD_NOT.say(module=target.name, error=words_of(errno)))
         return 1 if errno else 0
 
-    def _print_error(self, options: ModprobeOptions, line: str) -> None:
-        if not options.quiet:
-            self.stderr.append(line)
+    def _remove(self, name: str, options: ModprobeOptions) -> int:
+        """The exit status of modprobe --remove: rmmod(). Whether a loaded module is in use is not known."""
+        found = targets(self.node, self.config, name)
+        if not found:
+            self._log(options, modprobe_messages.NOT_FOUND_ANYWHERE.say(module=name))
+            return 1
+        for target in found:
+            runs = not options.ignore_install and self.config.remove_command(target.name) is not None
+            loaded = target.name in self.kernel.inserted or if_missing(
+                True, is_loaded, self.node, target.name
+            )
+            if runs or loaded:
+                return self._open()
+            if options.first_time:
+                self._log(options, f"modprobe: FATAL: Module {target.name} is not in kernel.")
+                return 1
+        return 0
+
+    def _say(self, *lines: str) -> None:
+        if not self.silent:
+            self.stderr += lines
+
+    def _log(self, options: ModprobeOptions, line: str) -> None:
+        """What is fatal for one module is a warning for one of several."""
+        self._say(line.replace("FATAL", "WARNING", 1) if options.all_names else line)
 
     # -- kmod_module_probe_insert_module() -------------------------------------------------------------
 
@@ -191,7 +195,9 @@ class ModprobeRun:
         for step in steps:
             if self._in_kernel(step.name):
                 continue
-            errno = self._load(step, options.arguments if step.name == target.name else "")
+            asked = step.name == target.name
+            given = self.config.arguments_of(step.name, target.alias if asked else "")
+            errno = self._load(step, f"{given} {options.arguments if asked else ''}".strip())
             if errno == EEXIST and (step.name != target.name or not options.first_time):
                 continue
             if errno and step.required:
@@ -205,7 +211,7 @@ class ModprobeRun:
             line = modprobe_messages.DEPENDENCY_GONE.say(
                 place=dependency_place(self.node), pointer="0x0", path=f"/{path}"
             )
-            self.stderr += (line, line)
+            self._say(line, line)
             self.node.cite("the address in modprobe's message", confidence=Confidence.LIKELY)
             self.kernel.unavailable.update(
                 n for n in dependencies(self.node, name) if not self._in_kernel(n)
@@ -216,7 +222,7 @@ class ModprobeRun:
         try:
             module_path(self.node, name)
         except EvidenceAbsent:
-            self.stderr.append(modprobe_messages.NO_FILE.say(place=insertion_place(self.node), module=name))
+            self._say(modprobe_messages.NO_FILE.say(place=insertion_place(self.node), module=name))
 
     def _in_kernel(self, name: str) -> bool:
         if name in self.kernel.inserted or name in self.present:
@@ -226,10 +232,9 @@ class ModprobeRun:
             self.present.add(name)
         return loaded
 
-    def _load(self, step: LoadStep, arguments: str) -> int:
+    def _load(self, step: LoadStep, options: str) -> int:
         command = self.config.install_command(step.name)
         before = self.reason, self.kernel.init_unknown
-        options = f"{self.config.arguments_of(step.name)} {arguments}".strip()
         if command is not None and not step.ignore_install:
             self.node.cite(command.file, text=f"install {command.name} {command.value}", line=command.line)
             errno = self._install(step.name, command.value, options)
@@ -237,7 +242,7 @@ class ModprobeRun:
             self._note_unlisted(step.name)
             refusal = self.kernel.insert(step.name, options)
             errno = refusal.errno if refusal is not None else 0
-            self.stderr += refusal.said if refusal is not None else ()
+            self._say(*(refusal.said if refusal is not None else ()))
             if errno == EEXIST:
                 self.present.add(step.name)
                 return errno
@@ -254,7 +259,7 @@ class ModprobeRun:
 
     def _install(self, name: str, command: str, options: str) -> int:
         """Run an install line: command_do()."""
-        before = len(self.kernel.inserted)
+        before = {*self.kernel.inserted}
         if len(command) + command.count("$CMDLINE_OPTS") * len(options) > ARGUMENT_LIMIT_BYTES:
             return self._unknown()
         line = command.replace("$CMDLINE_OPTS", options)
@@ -262,14 +267,19 @@ class ModprobeRun:
         self.depth += 1
         status = self._shell(line)
         self.depth -= 1
-        if len(self.kernel.inserted) > before:  # usually the same module under another file name
+        brought = (
+            if_missing(other, kernel_name, self.node, other)
+            for other in self.kernel.inserted
+            if other not in before
+        )
+        if canonical(name) in brought:  # the same module, perhaps under another file name
             self.present.add(name)
         if not status:
             if name not in self.present and not self.command_unknown:
                 self.reason = self.reason or "install-override"
             return 0
         self.reason = self.reason or "install-override"
-        self.stderr.append(
+        self._say(
             modprobe_messages.COMMAND_FAILED.say(
                 place=command_place(self.node), command=line, module=name, status=status
             )
@@ -286,14 +296,13 @@ class ModprobeRun:
             self.effort.spend()
             if (command.after == "&&" and status) or (command.after == "||" and not status):
                 continue
-            if command.program == "modprobe":
-                status = self._nested(command.words[1:])
-                continue
-            predicted = install_command.status(command)
+            predicted = (
+                self._nested(command) if command.program == "modprobe" else install_command.status(command)
+            )
             if predicted is None:
                 return self._unknown()
             status = predicted
-            if command.words[0] == "exit":
+            if command.ends:
                 break
         return status
 
@@ -303,9 +312,29 @@ class ModprobeRun:
         self.kernel.mark_uncertain()
         return 0
 
-    def _nested(self, given: tuple[str, ...]) -> int:
-        names = [word for word in given if not word.startswith("-")]
-        if not names or not names[0]:
-            return 1
-        flags = tuple(word for word in given if word.startswith("-"))
-        return self.modprobe(names[0], options_of((*flags, *names[1:])))
+    def _open(self) -> int:
+        """The same for what may also let a later command succeed that is predicted to fail."""
+        self.outcome_open = True
+        return self._unknown()
+
+    def _nested(self, command: install_command.SimpleCommand) -> int | None:
+        """The exit status of a modprobe in an install line: do_modprobe()."""
+        options, words = read((*self.inherited, *command.words[1:]))
+        before = len(self.stderr)
+        status: int | None = 1
+        if options.wrong:
+            who = "modprobe" if options.wrong.startswith("ERROR") else command.words[0]
+            self.stderr.append(f"{who}: {options.wrong}")
+        elif options.answers:
+            status = 0
+        elif options.shows:
+            status = None
+        elif not words:
+            self.stderr.append("modprobe: ERROR: missing parameters. See -h.")
+        elif options.all_names or options.removes:
+            status = max([self.command(word, options) for word in words])
+        else:
+            status = self.command(words[0], msgspec.structs.replace(options, arguments=joined(words[1:])))
+        if command.silent:
+            del self.stderr[before:]
+        return status

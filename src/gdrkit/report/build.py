@@ -232,7 +232,7 @@ def _chain(chain: Chain) -> tuple[ChainStep, ...]:
 
 
 def _modprobe_outcome(prediction: Prediction) -> ModprobeOutcome:
-    known = not (prediction.result_unknown or (prediction.loaded and prediction.unless))
+    known = not prediction.undecided
     return ModprobeOutcome(stderr="\n".join(prediction.stderr), loaded=prediction.loaded if known else None)
 
 
@@ -254,8 +254,8 @@ def _plan(chain: Chain) -> PlanSection:
 
 
 def modprobe_section(prediction: Prediction) -> ModprobeSection:
-    """A prediction as a section; what the evidence does not show is null."""
-    known = not prediction.result_unknown
+    """A prediction as a section; what the evidence does not show is null, as is the end of an open one."""
+    known = not prediction.undecided
     return ModprobeSection(
         module=prediction.module,
         exit_code=prediction.exit_code if known else None,

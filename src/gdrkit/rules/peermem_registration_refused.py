@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from gdrkit.evidence import Confidence, EvidenceMissing, Missing, MissingReason
+from gdrkit.facts import kernel_log
 from gdrkit.facts.driver_files import peermem_path
 from gdrkit.facts.driver_log import last_line
 from gdrkit.facts.modules import PEERMEM, information, is_loaded, module_path
@@ -23,6 +24,11 @@ _FIRST_WITH_TWO_FUNCTIONS = (560,)
 """The line names nv_mem_client_init before 560.28.03, and nv_mem_legacy_client_init or
 nv_mem_nc_client_init since: nvidia-peermem.c."""
 _ONE_FUNCTION = re.compile(r"nvidia-peermem nv_mem_client_init:")
+_TAKEN = (
+    rf"cannot create duplicate filename '/kernel/mm/memory_peers/{CLIENT}'"
+    rf"|kobject_add_internal failed for {CLIENT} with -EEXIST"
+)
+"""Linux fs/sysfs/dir.c, sysfs_warn_dup(), and lib/kobject.c, kobject_add_internal(): create_peer_sysfs()."""
 REFUSED = r"nvidia-peermem .*error while registering (?:traditional|nc) client"
 
 
@@ -84,6 +90,8 @@ def peermem_registration_refused(node: Node, module: str) -> Outcome:
         return Passed("no refusal was seen", (error.missing,))
     if line is None:
         return Passed("no refusal in the log of this boot")
+    if _name_is_free_again(node, line.number):
+        return Passed(f"it was refused for a second client of the name {CLIENT}, and the first is gone")
     if gone := _cause_is_gone(node, line.text):
         ask = "sudo modprobe nvidia-peermem; sudo dmesg | tail"
         raise EvidenceMissing(Missing(f"whether it is still refused ({gone})", MissingReason.UNDECIDED, ask))
@@ -98,6 +106,25 @@ def _compares_names(node: Node) -> bool:
     except EvidenceMissing:
         node.cite(MEMORY_PEERS, text="not known, as most RDMA stacks have it", confidence=Confidence.LIKELY)
         return True
+
+
+def _name_is_free_again(node: Node, refused_at: int) -> bool:
+    """Whether the log shows that the last refusal was for a name that was taken, which it no longer is.
+
+    Only the last attempt counts: what it logged is between the refusal before it and its own."""
+    log = if_missing(None, kernel_log.lines, node)
+    if log is None or if_missing(True, is_loaded, node, LEGACY):
+        return False
+    clients = if_missing(None, memory_peers, node)
+    if clients is None or any(peer.client == CLIENT for peer in clients):
+        return False
+    for line in reversed([line for line in log.lines if line.number < refused_at]):
+        if re.search(REFUSED, line.text):
+            return False
+        if re.search(_TAKEN, line.text):
+            node.cite(log.source, text=line.text, line=line.number)
+            return True
+    return False
 
 
 def _cause_is_gone(node: Node, line: str) -> str:

@@ -23,6 +23,7 @@ from gdrkit.repair.platforms.procedures import PLATFORMS, PROCEDURES, procedure_
 from gdrkit.repair.remedies import BY_NAME, REMEDIES
 from gdrkit.rules.remedy_names import RemedyName
 from tests.evidence_nodes import laid_down, names
+from tests.index_builder import with_indexes
 from tests.memory_host import MemoryHost
 from tests.system_programs import needs, program
 
@@ -213,7 +214,8 @@ def test_continuation_lines_are_commented_out_too():
 
 def _host(**files: bytes) -> Node:
     base = {"etc/os-release": b"ID=debian\n", "proc/sys/kernel/osrelease": b"6.1.0-9-amd64\n"}
-    return Node(MemoryHost({**base, **{k.replace("__", "/"): v for k, v in files.items()}}, complete=True))
+    whole = with_indexes({**base, **{k.replace("__", "/"): v for k, v in files.items()}})
+    return Node(MemoryHost(whole, complete=True))
 
 
 def test_acs_bits_are_cleared_on_redirecting_bridges_and_undo_restores_them():

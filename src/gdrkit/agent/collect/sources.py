@@ -73,6 +73,8 @@ _LOADING = (
     FileSource("sys/module/*/notes/.note.gnu.build-id", "build loaded", 4 * KIB),
     FileSource("{usr/,}lib/modules/<release>/modules.{dep,softdep,weakdep,builtin,builtin.modinfo,order,devname}",
           "index of modules", 8 * MIB),
+    FileSource("{usr/,}lib/modules/<release>/modules.{dep,builtin}.bin", "indexes that modprobe reads",
+          8 * MIB, addresses=False),
     FileSource("etc/{modules,modprobe.conf,nccl.conf,environment}", "loading and NCCL settings",
                listed=False,
           reduce="environment_file"),
