@@ -49,7 +49,7 @@ def test_it_finds_a_process_and_says_who_asked():
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user: run the tests as root")
 def test_another_user_is_told_how_many_processes_are_closed_to_him():
-    python = installed("/usr/bin/python3", "sudo apt install python3")
+    python = installed("/usr/bin/python3")
     with started(IN_A_NAMESPACE) as child:
         record = told(python, user=65534, group=65534, extra_groups=[], cwd="/")
 
