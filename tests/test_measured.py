@@ -20,6 +20,7 @@ FENCED = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 UNITS = r"ns|us|ms|s|seconds|minutes|[KMGT]i?B|kB|[KMGT]i?B/s|Gb/s|[GT]FLOP/s|%"
 MEASURE = re.compile(rf"\d[\d.,]*(?: (?:{UNITS})(?![\w/])|%)|\b\d[\d,]* (?:of|times) \d")
 SOURCES: dict[str, dict[str, str]] = {
+    "docs/architecture.md": {"Add a parser": "TIME_LIMIT_S and MEMORY_BYTES of tools/fuzz"},
     "docs/bundles.md": {"The manifest": "COMMANDS_LIMIT_S of agent/collect/collector.py"},
     "docs/commands.md": {
         "gdr probe": "SIZE_BYTES of agent/probe/memory_probe.py, as the help says",
