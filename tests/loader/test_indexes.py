@@ -57,6 +57,15 @@ def test_the_index_decides_where_the_text_lists_other_files() -> None:
     assert found.inserted == ("x", "y")
 
 
+def test_a_copy_of_the_texts_alone_says_nothing_of_the_indexes() -> None:
+    """depmod writes both in one run; one that is missing beside others is a fault: see above."""
+    tree = one()
+    for name in ("dep", "alias", "symbols", "builtin"):
+        tree.without(f"{FOLDER}/modules.{name}.bin")
+    found = modprobe(tree.node(), "x")
+    assert (found.loaded, found.confidence) == (True, Confidence.LIKELY)
+
+
 def test_an_index_that_was_not_collected_leaves_the_texts_answer_likely() -> None:
     found = modprobe(Node(Unseen(one().host(), BIN)), "x")
     assert (found.loaded, found.confidence) == (True, Confidence.LIKELY)

@@ -89,11 +89,29 @@ def compiled(node: Node, index: str) -> bytes:
     """One of the indexes that modprobe reads: dep, alias, symbols, builtin. Raises EvidenceAbsent if there
     is none, or if kmod ignores it as it is cut within its header: index_mm_open()."""
     path = f"{modules_dir(node)}/modules.{index}.bin"
-    data = node.read(path)
+    try:
+        data = node.read(path)
+    except EvidenceAbsent:
+        if _is_copy_of_texts(node):
+            raise EvidenceMissing(
+                Missing(path, MissingReason.NOT_COLLECTED, f"ls {quoted('/' + path)}")
+            ) from None
+        raise
     if kmod_index.is_ignored(data):
         node.cite(path, text=f"{len(data)} bytes, too few for an index")
         raise absent(path)
     return data
+
+
+@fact
+def _is_copy_of_texts(node: Node) -> bool:
+    """Whether a folder of modules has depmod's texts and none of its indexes. depmod writes both in one run,
+    so the texts alone were copied; one index that is missing beside others is a fault."""
+    folder = modules_dir(node)
+    indexes = (f"{folder}/modules.{name}.bin" for name in ("dep", "alias", "symbols", "builtin"))
+    return if_missing(False, node.exists, f"{folder}/modules.dep") and not any(
+        if_missing(True, node.exists, path) for path in indexes
+    )
 
 
 @fact
