@@ -28,7 +28,7 @@ from gdrkit.explain.explanation import (
 from gdrkit.explain.products import HARDWARE_CODES, products
 from gdrkit.explain.ranking import BY_LINE, NOTE, Candidate, brings_about
 from gdrkit.explain.subject import Topics
-from gdrkit.explain.transcript import TextLine
+from gdrkit.explain.transcript import TextLine, shows_output
 from gdrkit.explain.uncoded_lines import OtherLine
 from gdrkit.explain.unexplained import reports_failure, unexplained
 from gdrkit.programs import proofs
@@ -54,7 +54,7 @@ def answer(
         return _elsewhere(other, found)
     if found and found[0].printed and _is_named(found):
         return _cause(found, machines)
-    if not (_shows_output(lines) or any(one.printed for one in found) or any(one.known for one in machines)):
+    if not (shows_output(lines) or any(one.printed for one in found) or any(one.known for one in machines)):
         return _without_output(lines)
     if about.foreign:
         return _foreign(about, found)
@@ -70,10 +70,6 @@ def _leads(other: OtherLine, found: tuple[Candidate, ...]) -> bool:
         return True
     same = other.line.number in {line.line for line in found[0].lines}
     return same and other.weight >= BY_LINE
-
-
-def _shows_output(lines: tuple[TextLine, ...]) -> bool:
-    return any(line.kind in ("machine", "shown") for line in lines)
 
 
 def _fails(lines: tuple[TextLine, ...]) -> bool:

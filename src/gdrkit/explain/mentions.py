@@ -10,7 +10,7 @@ from gdrkit.explain.explanation import QUOTED, UNUSUAL, OpenLine
 from gdrkit.explain.facts import cause_of
 from gdrkit.explain.log_events import events
 from gdrkit.explain.products import DATACENTER, products
-from gdrkit.explain.transcript import TextLine
+from gdrkit.explain.transcript import TextLine, shows_output
 
 MAX_MENTIONS = 8
 """Mentions that are listed at most: a text with more is documentation, not a report of one problem."""
@@ -26,7 +26,7 @@ def mentioned(lines: Iterable[TextLine], established: set[str]) -> tuple[OpenLin
     found: dict[tuple[str, ...], OpenLine] = {}
     searched = tuple(lines)
     quoted = tuple(quoted_errors(searched))
-    shows = bool(quoted) or any(line.kind in ("machine", "shown") for line in searched)
+    shows = bool(quoted) or shows_output(searched)
     for line in (*quoted, *(_product(searched) if shows else ())):
         known = found.get(line.codes)
         if not established & set(line.codes) and (known is None or (line.printed and not known.printed)):

@@ -56,6 +56,11 @@ def machine_names(lines: tuple[TextLine, ...]) -> tuple[str, ...]:
     return tuple(found) or ("",)
 
 
+def shows_output(lines: tuple[TextLine, ...]) -> bool:
+    """Whether a program printed any of the lines, as far as their form or a code block shows."""
+    return any(line.kind in ("machine", "shown") for line in lines)
+
+
 class _Reader:
     """Classifies lines one by one, with the state that carries over between them."""
 
