@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from machines import draw
 from machines.faults import BY_NAME, FAULTS, GROUPS
 from machines.faults.beside import OF_EFA, OF_NO_NIC
+from machines.faults.decoys import DECOY_BY_NAME, DECOYS, Decoy
 from machines.faults.fault import Fault
 from machines.install import running
 from machines.loading import signature
@@ -25,6 +26,8 @@ WIDE_EVERY = 11
 """A code that fits most machines is the first fault in one turn of so many: it is a second one often."""
 BESIDE_EVERY = 3
 """One machine in so many has a fault of GDRCopy or cuFile more, which hides nothing."""
+DECOY_EVERY = 3
+"""One machine in so many has a near miss: evidence that looks like a fault of a device, and is none."""
 _SPECIAL = ("Spark", "WSL", "Talos")
 _WORKING = ("active", "ready", "unknown")
 
@@ -40,6 +43,7 @@ class Case:
     faults: tuple[Fault, ...]
     truth: Truth
     healthy_truth: Truth
+    decoys: tuple[Decoy, ...] = ()
 
     @property
     def repairable(self) -> bool:
@@ -60,8 +64,11 @@ def cases(seed: int, count: int, only: str = "", number: int | None = None) -> I
 def case(seed: int, number: int, only: str = "") -> Case:
     """The machine with this number of a seed."""
     source = random.Random(f"{seed} {number} {only}")
+    decoys = _decoys(seed, number, only)
+    if only in DECOY_BY_NAME:
+        return with_faults(seed, number, source, (), decoys=decoys)
     if not only and number % HEALTHY_EVERY == HEALTHY_EVERY - 1:
-        return with_faults(seed, number, source, ())
+        return with_faults(seed, number, source, (), decoys=decoys)
     if only in GROUPS:
         first = GROUPS[only][number % len(GROUPS[only])]
     else:
@@ -76,7 +83,17 @@ def case(seed: int, number: int, only: str = "") -> Case:
     if only not in BY_NAME and first in OF_EFA:
         others.insert(0, source.choice(OF_EFA))
         more += 1
-    return with_faults(seed, number, source, (first, *others), 1 + more)
+    return with_faults(seed, number, source, (first, *others), 1 + more, decoys)
+
+
+def _decoys(seed: int, number: int, only: str) -> tuple[Decoy, ...]:
+    """The near misses of a machine, which change nothing else about it."""
+    if only in DECOY_BY_NAME:
+        return (DECOY_BY_NAME[only],)
+    source = random.Random(f"{seed} {number} decoys")
+    if only or source.random() * DECOY_EVERY > 1:
+        return ()
+    return tuple(source.sample(DECOYS, len(DECOYS)))
 
 
 def _in_turn(seed: int, number: int) -> Fault:
@@ -103,11 +120,21 @@ def _wide() -> tuple[Fault, ...]:
 
 
 def with_faults(
-    seed: int, number: int, source: random.Random, wanted: tuple[Fault, ...], most: int = 2
+    seed: int,
+    number: int,
+    source: random.Random,
+    wanted: tuple[Fault, ...],
+    most: int = 2,
+    decoys: tuple[Decoy, ...] = (),
 ) -> Case:
-    """A machine with the first of these faults, and with those of the others that fit it, up to `most`."""
+    """A machine with the first of these faults, and with those of the others that fit it, up to `most`.
+
+    It also has the first of these near misses that fits it, with its faults and without."""
     first = wanted[0] if wanted else None
-    healthy = _healthy(number, source, first)
+    healthy = _healthy(number, source, first, decoys[0] if len(decoys) == 1 else None)
+    decoys = tuple(decoy for decoy in decoys if decoy.fits(healthy))[:1]
+    for decoy in decoys:
+        decoy.plant(healthy, random.Random(f"{seed} {number} {decoy.name}"))
     truth = judge(healthy)
     machine = copy.deepcopy(healthy)
     chosen: list[Fault] = []
@@ -122,7 +149,7 @@ def with_faults(
             continue
         machine = changed
         chosen.append(fault)
-    made = Case(seed, number, healthy, machine, tuple(chosen), judge(machine), truth)
+    made = Case(seed, number, healthy, machine, tuple(chosen), judge(machine), truth, decoys)
     hidden = [fault for fault in chosen if fault.hidden_by(chosen)]
     if hidden and made.truth.headline:  # what it blocks is not known, so that what is seen may come first
         made.truth.perhaps |= {code for fault in chosen if fault not in hidden for code in fault.codes}
@@ -153,13 +180,13 @@ def _still(machine: Machine, chosen: list[Fault]) -> bool:
     return all(codes & set(fault.codes) for fault in chosen)
 
 
-def _healthy(number: int, source: random.Random, fault: Fault | None) -> Machine:
-    """A machine that works and that the fault fits."""
+def _healthy(number: int, source: random.Random, fault: Fault | None, decoy: Decoy | None = None) -> Machine:
+    """A machine that works and that the fault fits, and the near miss."""
     if fault and fault.platform:
         return draw.machine(number, source, fault.platform)
     for _ in range(TRIES):
         drawn = draw.machine(number, source)
-        if fault and not fault.fits(drawn):
+        if (fault and not fault.fits(drawn)) or (decoy and not decoy.fits(drawn)):
             continue
         if not consistent(drawn):
             continue

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from machines import install, nvidia, pci, rdma, system
+from machines import boot_loader, install, nvidia, pci, rdma, system
 from machines.machine import Machine
 from machines.tree import Tree
 
@@ -15,6 +15,7 @@ def compose(machine: Machine) -> Tree:
     """The whole tree of a machine."""
     tree = Tree()
     system.write(tree, machine)
+    boot_loader.write(tree, machine)
     install.write(tree, machine)
     pci.write(tree, machine)
     rdma.write(tree, machine)

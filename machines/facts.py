@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from machines import other_programs, rack
+from machines import health, other_programs, rack
 from machines.distance import NEAR, distance, own, refused
 from machines.hardware import BRIDGES
 from machines.install import files, running
@@ -57,22 +57,41 @@ def _hardware(machine: Machine) -> set[str]:
         true.add("rdma-device-software")
     if any("mlx5" not in nic.rdma or not nic.nic or nic.part == "EFA" for nic in machine.nics):
         true.add("nic-not-mlx5")  # NVSHMEM asks for the name and for the driver, NCCL's GDAKI for the driver
+    if any(nic.part == "EFA" for nic in machine.nics):  # Linux efa_verbs.c and Amazon's call ib_umem_get()
+        true.add("driver-ignores-peer-memory")
     if any(not device.answers for device in (*machine.gpus, *hardware)):
         true.add("device-not-answering")
+    true |= _health(machine)
     true |= {"shared-nic"} if machine.platform == "Spark" else set()
     if any(
-        _narrow(nic) for nic in hardware if nic.state != "DOWN"
+        narrow(nic) for nic in hardware if nic.state != "DOWN"
     ):  # the rate of a port that is down is none
         true.add("link-narrower-than-port")
     if any(nic.state != "ACTIVE" for nic in machine.nics):
         true.add("port-down")
-    true |= {"link-degraded"} if any(_degraded(machine, end) for end in _linked(machine)) else set()
+    true |= {"link-degraded"} if any(degraded(machine, end) for end in linked(machine)) else set()
     near = ((gpu, nic) for gpu in machine.gpus for nic in (own(machine, gpu, hardware) if hardware else ()))
     true |= {"acs-redirect"} if any(_redirected(machine, *pair) for pair in near) else set()
     return true
 
 
-def _linked(machine: Machine) -> list[Function]:
+NEEDS_RESET, GPU_REFUSED, GPU_EXCLUDED = "gpu-needs-reset", "gpu-refused", "gpu-left-out"
+NIC_GIVEN_UP, SWITCHES_WAIT = "nic-given-up", "switches-not-set-up"
+NEXT_WITHOUT_DRIVER = "next-kernel-without-driver"
+"""Kinds of devices that do not work, and of a kernel to come, in words of these machines."""
+
+
+def _health(machine: Machine) -> set[str]:
+    true = {NEEDS_RESET} if any(gpu.ill in health.XIDS for gpu in machine.gpus) else set()
+    true |= {GPU_REFUSED} if any(gpu.ill == health.REFUSED for gpu in machine.gpus) else set()
+    true |= {GPU_EXCLUDED} if any(gpu.excluded for gpu in machine.gpus) else set()
+    true |= {NIC_GIVEN_UP} if health.given_up(machine) else set()
+    waits = any(rack.waits_for_switches(gpu) for gpu in machine.gpus)
+    true |= {NEXT_WITHOUT_DRIVER} if machine.next_kernel and not machine.next_has_driver else set()
+    return true | ({SWITCHES_WAIT} if waits else set())
+
+
+def linked(machine: Machine) -> list[Function]:
     """The lower ends of the links between GPUs or NICs and the processor, as far as a machine shows them."""
     devices = [function for function in machine.functions if function.gpu or function.nic]
     chains = [end for device in devices for end in (device, *machine.chain(device))]
@@ -80,7 +99,7 @@ def _linked(machine: Machine) -> list[Function]:
     return [end for end in real if not end.is_bridge or BRIDGES[end.part].kind != "down"]
 
 
-def _degraded(machine: Machine, end: Function) -> bool:
+def degraded(machine: Machine, end: Function) -> bool:
     """Whether a link runs below what both its ends can."""
     now, most = links(end)
     _, other = links(machine.at(end.above))
@@ -96,7 +115,7 @@ def _redirected(machine: Machine, gpu: Function, nic: Function) -> bool:
     return bool(common) and any({"RR", "CR"} & set(bridge.acs) for bridge in between)
 
 
-def _narrow(nic: Function) -> bool:
+def narrow(nic: Function) -> bool:
     """Whether a NIC's link carries less than its port: PCI Express Base 6.0, 4.2.1, for the encodings."""
     assert nic.nic
     speed, lanes = links(nic)[0]
@@ -106,7 +125,7 @@ def _narrow(nic: Function) -> bool:
 
 def _neighbours(machine: Machine) -> set[str]:
     """GPUs and NICs that lack what is below the switch of most others."""
-    hardware = [nic for nic in machine.nics if nic.nic]
+    hardware = [*(nic for nic in machine.nics if nic.nic), *health.given_up(machine)]
     compute = [gpu for gpu in machine.gpus if gpu.gpu and gpu.gpu.kind != "consumer"]  # no display card
     near = {gpu.address: any(distance(machine, gpu, nic) in NEAR for nic in hardware) for gpu in compute}
     alone = len(near) - sum(near.values())

@@ -1,4 +1,6 @@
-"""Ask gdrkit about a machine, as a user would, and compare its answers with the truth."""
+"""Ask gdrkit about a machine, as a user would, and compare its answers with the truth.
+
+With words.py, the adapter: the only files here that know how gdrkit says what truth.py knows."""
 
 from __future__ import annotations
 
@@ -11,16 +13,27 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from machines import compose
+from machines import compose, remedies
 from machines.cases import Case
+from machines.cost import changed
+from machines.facts import facts
+from machines.faults.beside import OF_NO_NIC
+from machines.faults.fault import Fault
 from machines.install import memory
 from machines.loading import NOT_FOUND, modprobe
 from machines.machine import Machine
-from machines.truth import ANY_JOB
+from machines.truth import ANY_JOB, Truth, judge
+from machines.words import STEP_OF, known, named
 
 SEEN = ("failed", "warning", "note")
+NODE = "node"
 CONFIDENT = ("certain", "likely")
 EXITS = {"active": (0, 1), "ready": (0, 1), "blocked": (2,), "unknown": (3,), "impossible": (0,)}
+
+
+def unknown_to_gdrkit(fault: Fault) -> bool:
+    """Whether gdrkit has no code for a fault."""
+    return not known(fault.codes)
 
 
 class Answer(NamedTuple):
@@ -51,7 +64,7 @@ class Answer(NamedTuple):
 class Miss(NamedTuple):
     """One thing that gdrkit says differently."""
 
-    kind: str  # state, headline, named, claim, modprobe, repair, crash
+    kind: str  # state, headline, named, device, cost, remedy, claim, modprobe, repair, crash, ...
     expected: str
     got: str
 
@@ -94,7 +107,19 @@ def _gdr(*words: str) -> tuple[int, dict[str, Any], str]:
 
 
 def compare(case: Case, answer: Answer) -> list[Miss]:
-    """Everything that gdrkit says differently from the truth."""
+    """Everything that gdrkit says differently from the truth.
+
+    Where a machine has a fault of which gdrkit has no code, all of it is of one kind: not recognised."""
+    misses = _compare(case, answer)
+    if not any(unknown_to_gdrkit(fault) for fault in case.faults):
+        return misses
+    return [
+        miss if miss.kind == "crash" else Miss("not recognised", f"{miss.kind}: {miss.expected}", miss.got)
+        for miss in misses
+    ]
+
+
+def _compare(case: Case, answer: Answer) -> list[Miss]:
     if answer.complaint and not answer.report:
         return [Miss("crash", "an answer", answer.complaint.strip().splitlines()[-1][:200])]
     truth = case.truth
@@ -109,11 +134,13 @@ def compare(case: Case, answer: Answer) -> list[Miss]:
     if (
         stopped
         and "state" not in {m.kind for m in misses}
-        and answer.headline not in truth.headline | truth.perhaps
+        and answer.headline not in known(truth.headline | truth.perhaps)
     ):
         misses.append(Miss("headline", "/".join(sorted(truth.headline)), answer.headline))
     misses += _initiated(case, answer)
     misses += _unnamed(case, answer) + _claims(case, answer) + _plans(case, answer)
+    misses += _devices(case, answer) + _costs(case, answer) + _remedies(case, answer)
+    misses += _promises(case, answer) + _next_boot(case, answer)
     if answer.exit_code not in EXITS[answer.state]:
         misses.append(Miss("exit", f"{answer.state}: {EXITS[answer.state]}", str(answer.exit_code)))
     if all(fault.modprobe for fault in case.faults):
@@ -141,9 +168,9 @@ def _unnamed(case: Case, answer: Answer) -> list[Miss]:
     seen, unknown = answer.codes(*SEEN), answer.codes("unknown")
     misses = []
     for fault in case.faults:
-        if fault.hidden_by(case.faults) or any(code in seen for code in fault.codes):
+        if fault.hidden_by(case.faults) or any(code in seen for code in known(fault.codes)):
             continue
-        is_unknown = any(code in unknown for code in fault.codes)
+        is_unknown = any(code in unknown for code in known(fault.codes))
         if not (is_unknown and fault.undecided):
             misses.append(Miss("named", fault.codes[0], "unknown" if is_unknown else "not reported"))
     return misses
@@ -153,17 +180,18 @@ def _claims(case: Case, answer: Answer) -> list[Miss]:
     """Confident claims that are not true, and failures on a machine where nothing fails."""
     misses = []
     working = all(case.truth.states[name] <= {"ready", "active"} for name in ANY_JOB)
+    true = known(case.truth.codes)
     for code, findings in answer.codes("failed").items():
         sure = [finding for finding in findings if finding["confidence"] in CONFIDENT]
         if not sure:
             continue
         about = f"{code} {sure[0]['subject']}: {sure[0]['seen']}"[:150]
-        if code not in case.truth.codes:
+        if code not in true:
             misses.append(Miss("claim", "not true", about))
         elif working:
             misses.append(Miss("claim", "nothing fails", about))
     for code, findings in answer.codes("warning", "note").items():
-        if code not in case.truth.codes and code not in _HARMLESS:
+        if code not in true and code not in _HARMLESS:
             first = findings[0]
             misses.append(
                 Miss("untrue note", "not true", f"{code} {first['subject']}: {first['seen']}"[:150])
@@ -183,6 +211,137 @@ def _plans(case: Case, answer: Answer) -> list[Miss]:
         if len(steps) == 1 and (error := refused.get(steps[0])):
             misses.append(Miss("plan", error, f"{steps[0]} then ready"))
     return misses
+
+
+def _true_names(truth: Truth) -> dict[str, frozenset[str]]:
+    """The names of what is true, by gdrkit's codes."""
+    found: dict[str, frozenset[str]] = {}
+    for kind, names in truth.subjects.items():
+        for code in known((kind,)):
+            found[code] = found.get(code, frozenset()) | names
+    return found
+
+
+def _seen_faults(case: Case, answer: Answer) -> Iterator[tuple[Fault, dict[str, list[dict[str, Any]]]]]:
+    """The planted faults that gdrkit reports, each with its findings."""
+    seen = answer.codes(*SEEN)
+    for fault in case.faults:
+        found = {code: seen[code] for code in known(fault.codes) if code in seen}
+        if found and not fault.hidden_by(case.faults):
+            yield fault, found
+
+
+def _devices(case: Case, answer: Answer) -> list[Miss]:
+    """Findings of another device, module or file than the one that has the fault, and planted ones of which
+    no finding names the device."""
+    true, before, misses = _true_names(case.truth), _true_names(case.healthy_truth), []
+    for code, findings in answer.codes(*SEEN).items():
+        for finding in findings if code in true else ():
+            name = named(case.machine, finding["subject"])
+            if name == NODE or {name} <= true[code] or set(name.split()) <= true[code]:
+                continue
+            of = "/".join(sorted(true[code])[:4])
+            misses.append(Miss("device", f"{code} {of}", name))
+            if finding["status"] == "failed" and finding["confidence"] in CONFIDENT:
+                misses.append(Miss("claim", "not true", f"{code} of {name}"))
+    for _, found in _seen_faults(case, answer):
+        names = [named(case.machine, one["subject"]) for ones in found.values() for one in ones]
+        said = {*names, *(word for name in names for word in name.split())}
+        for code in found.keys() & true.keys():
+            planted = true[code] - before.get(code, frozenset()) or true[code]
+            if not said & planted:
+                misses.append(
+                    Miss("device", f"{code} {'/'.join(sorted(planted)[:4])}", "/".join(sorted(said)))
+                )
+    return misses
+
+
+def _costs(case: Case, answer: Answer) -> list[Miss]:
+    """Ceilings above what a link or port can, or far below it; another path that is left; a fault that costs
+    something, without a word of what."""
+    misses = []
+    rdma = {nic.address: nic.rdma for nic in case.machine.nics}
+    pairs = {(pair["gpu"], pair["device"]): pair.get("ceiling") for pair in answer.report["pairs"]}
+    for bound in case.truth.bounds:
+        said = pairs.get((bound.gpu, rdma[bound.nic]))
+        low, most = bound.gb_per_s * LEAST_OF_BOUND, bound.gb_per_s
+        if said and not low <= said["high_gb_per_s"] <= most * ROUNDED:
+            expected = f"{bound.gpu} {bound.nic}: {low:.2f} to {most:.2f} GB/s"
+            misses.append(Miss("cost", expected, f"{said['high_gb_per_s']}"))
+    left = answer.report["verdict"]["best_fallback"]
+    if answer.state == "blocked" and (left or "") != case.truth.fallback and not case.truth.nothing_to_judge:
+        misses.append(Miss("cost", f"left: {case.truth.fallback}", str(left)))
+    for fault, found in _seen_faults(case, answer):
+        if _costs_something(case, fault) and not any(one["cost"] for ones in found.values() for one in ones):
+            misses.append(Miss("cost", f"{fault.codes[0]}: what it costs", "nothing"))
+    return misses
+
+
+LEAST_OF_BOUND = 0.88
+"""A ceiling is at least so much of what no transfer exceeds: longer headers, and the network's."""
+ROUNDED = 1.001
+
+
+def _costs_something(case: Case, fault: Fault) -> bool:
+    """Whether a fault alone stops jobs, or lowers what a link lets pass; beside another it may not."""
+    if len(case.faults) > 1:
+        return False
+    return bool(changed(case.healthy, case.machine)) or bool(case.truth.headline & set(fault.codes))
+
+
+def _remedies(case: Case, answer: Answer) -> list[Miss]:
+    """Planted faults of whose remedies none makes the statement untrue. Beside a fault of another kind a
+    remedy may need a second one first: there, only what plans promise is compared."""
+    misses: list[Miss] = []
+    if sum(fault not in OF_NO_NIC for fault in case.faults) > 1:
+        return misses
+    for fault, found in _seen_faults(case, answer):
+        for code, findings in found.items():
+            offered = {remedy for finding in findings for remedy in finding["remedies"]}
+            steps = {STEP_OF[remedy] for remedy in offered if remedy in STEP_OF}
+            kinds = [kind for kind in fault.codes if code in known((kind,))]
+            if steps and len(steps) == len(offered) and not any(_cures(case, step, kinds) for step in steps):
+                misses.append(Miss("remedy", f"a cure of {code}", "/".join(sorted(offered))))
+    return misses
+
+
+def _cures(case: Case, step: str, kinds: list[str]) -> bool:
+    """Whether the statements are untrue after a step, or after it and a reboot that alone does not do it."""
+    wanted = set(kinds) - case.healthy_truth.codes
+    if not wanted & _true_of(remedies.after(case.machine, [step])):
+        return True
+    booted = remedies.after(case.machine, ["reboot"])
+    return bool(wanted & _true_of(booted)) and not wanted & _true_of(
+        remedies.after(case.machine, [step, "reboot"])
+    )
+
+
+def _true_of(machine: Machine) -> set[str]:
+    return facts(machine, modprobe(machine)) | machine.claims
+
+
+def _promises(case: Case, answer: Answer) -> list[Miss]:
+    """Plans that say to end in ready, and do not."""
+    misses = []
+    for plan in answer.report["plan"]:
+        steps = [step["remedy"] for step in plan["steps"]]
+        if not steps or any(step not in STEP_OF for step in steps):
+            continue
+        if plan["steps"][-1]["then"]["state"] != "ready":
+            continue
+        reached = judge(remedies.after(case.machine, [STEP_OF[step] for step in steps])).states["nccl"]
+        if not reached & {"ready", "active", "unknown"}:
+            misses.append(Miss("remedy", "/".join(sorted(reached)), f"ready after {', '.join(steps)}"))
+    return misses
+
+
+def _next_boot(case: Case, answer: Answer) -> list[Miss]:
+    """The verdict on the next boot, where the description decides it and gdrkit gives one."""
+    said, true = answer.report.get("next_boot"), case.truth.next_boot
+    if not true or not said:
+        return []
+    wrong = said["state"] not in true | {"unknown"} and not accepts(true, said["state"])
+    return [Miss("next boot", "/".join(sorted(true)), said["state"])] if wrong else []
 
 
 _HARMLESS = (

@@ -52,7 +52,10 @@ class Function:
     bond: str = ""  # the bond whose ports its card has; it is one RDMA device then
     answers: bool = True  # False: listed, but reads of its configuration space return ones
     own_id: bool = True  # False: a virtual function, whose id in configuration space is ffff:ffff
+    ill: str = ""  # a kind of health.py: what keeps a device that is there from working
+    excluded: bool = False  # somebody told the driver to leave this GPU alone
     fabric: Fabric | None = None  # of a GPU whose NVLink reaches other hosts
+    switches: Fabric | None = None  # of a GPU behind its host's NVSwitches; None: set up, as usual
 
     @property
     def gpu(self) -> GpuProduct | None:
@@ -205,6 +208,9 @@ class Machine:
     nccl_conf: dict[str, str] = field(default_factory=dict)
     ucx_conf: dict[str, str] = field(default_factory=dict)
     environment: dict[str, str] = field(default_factory=dict)  # of every login: /etc/environment
+    next_kernel: str = ""  # a release that is installed, and that the boot loader takes next
+    next_has_driver: bool = True  # whether NVIDIA's modules were built for it
+    early_log: list[str] = field(default_factory=list)  # before the driver says that it is loading
     log: list[str] = field(default_factory=list)
     third_party: dict[str, str] = field(default_factory=dict)  # loaded module -> version
     legacy_client: str = ""  # "", installed, loaded

@@ -4,7 +4,7 @@ Formats: NVIDIA open-gpu-kernel-modules kernel-open/nvidia/nv-procfs.c; `nvidia-
 
 from __future__ import annotations
 
-from machines import pci, rack
+from machines import health, pci, rack
 from machines.distance import own
 from machines.machine import Driver, Function, Machine
 from machines.tree import Tree
@@ -66,6 +66,8 @@ def write(tree: Tree, machine: Machine) -> None:
     parameters = dict(_PARAMETERS)
     parameters |= {name: value for name, (since, value) in _LATER.items() if driver.number >= since}
     parameters |= driver.parameters
+    if left_out := [_uuid(minor) for minor, gpu in enumerate(served(machine)) if gpu.excluded]:
+        parameters["ExcludedGpus"] = f'"{",".join(left_out)}"'
     tree.file(
         "proc/driver/nvidia/params", "".join(f"{name}: {value}\n" for name, value in parameters.items())
     )
@@ -94,6 +96,7 @@ def in_use(machine: Machine) -> list[Function]:
     if machine.in_use != "dmabuf" or not (exports and imports):
         return []
     usable = [gpu for gpu in served(machine) if gpu.gpu and gpu.gpu.kind not in ("consumer", "integrated")]
+    usable = [gpu for gpu in usable if health.works(gpu) and not gpu.excluded]
     hardware = [nic for nic in machine.nics if nic.nic]
     near = [nic for gpu in usable for nic in own(machine, gpu, hardware)] if hardware else []
     return list({nic.address: nic for nic in near if nic.state == "ACTIVE"}.values())
@@ -110,12 +113,16 @@ def _buffers(driver: Driver, nics: list[Function]) -> str:
     return "\n".join([*lines, f"Total {len(nics)} objects, {2097152 * len(nics)} bytes", ""])
 
 
+def _uuid(minor: int) -> str:
+    return f"GPU-00000000-0000-0000-0000-{minor:012d}"
+
+
 def _information(gpu: Function, minor: int, version: str) -> str:
     assert gpu.gpu
     rows = {
         "Model": gpu.gpu.name,
         "IRQ": 40 + minor,
-        "GPU UUID": f"GPU-00000000-0000-0000-0000-{minor:012d}",
+        "GPU UUID": _uuid(minor),
         "Video BIOS": "??.??.??.??.??",
         "Bus Type": "PCIe",
         "DMA Size": "52 bits",
@@ -123,7 +130,7 @@ def _information(gpu: Function, minor: int, version: str) -> str:
         "Bus Location": gpu.address,
         "Device Minor": minor,
         "GPU Firmware": version,
-        "GPU Excluded": "No",
+        "GPU Excluded": "Yes" if gpu.excluded else "No",
     }
     return "".join(f"{name + ':':<12}\t {value}\n" for name, value in rows.items())
 
@@ -135,8 +142,8 @@ def _smi(tree: Tree, machine: Machine, driver: Driver) -> None:
         message = "Failed to initialize NVML: Driver/library version mismatch\n"
         tree.command("sos_commands/gdr/nvidia-smi_-q", argv, "", 18, "failed", message)
         return
-    gpus = served(machine)
-    if lost := next((gpu for gpu in gpus if not gpu.answers), None):
+    gpus = [gpu for gpu in served(machine) if not gpu.excluded]
+    if lost := next((gpu for gpu in gpus if not gpu.answers or gpu.ill == "off the bus"), None):
         # NVIDIA's nvidia-smi manual, "Return value": 15, a GPU has fallen off the bus
         message = f"Unable to determine the device handle for GPU {lost.address}: GPU is lost.  "
         message += "Reboot the system to recover this GPU\n"
@@ -212,6 +219,22 @@ def _memory(gpu: Function) -> list[str]:
     return [f"{name:<42}: {value}" if value else name for name, value in rows]
 
 
+def _recovery(gpu: Function, branch: int) -> list[tuple[str, object]]:
+    """What the driver asks for: nvml.h, nvmlDeviceGpuRecoveryAction_t; GPU memory error management guide,
+    "Error Recovery and Response Flags"."""
+    xid = health.XIDS.get(gpu.ill)
+    drain = gpu.ill == "told to drain"
+    reset = xid is not None and xid.action == "RESET_GPU"
+    words = "Drain and Reset" if drain else "Reset" if reset else "Reboot" if xid else "None"
+    if branch >= 570:
+        return [("    GPU Recovery Action", words)]
+    return [
+        ("    GPU Reset Status", ""),
+        ("        Reset Required", "Yes" if reset else "No"),
+        ("        Drain and Reset Recommended", "Yes" if drain else "No"),
+    ]
+
+
 def _smi_gpu(machine: Machine, gpu: Function, minor: int, version: str) -> list[str]:
     product = gpu.gpu
     assert product
@@ -237,6 +260,7 @@ def _smi_gpu(machine: Machine, gpu: Function, minor: int, version: str) -> list[
         ("    GPU Virtualization Mode", ""),
         ("        Virtualization Mode", virtual),
         ("        Host VGPU Mode", "N/A"),
+        *_recovery(gpu, int(version.split(".")[0])),
         ("    GSP Firmware Version", version),
         ("    PCI", ""),
         ("        Bus Id", _bus(gpu)),

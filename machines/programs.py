@@ -19,6 +19,12 @@ def found(name: str) -> str | None:
 
 def depmod() -> str:
     """The path of depmod. Raises ProgramMissingError."""
-    if path := found("depmod"):
+    return needed("depmod")
+
+
+def needed(name: str) -> str:
+    """The path of a program of kmod or pciutils. Raises ProgramMissingError."""
+    if path := found(name):
         return path
-    raise ProgramMissingError("depmod is not installed: sudo apt install kmod")
+    package = "pciutils" if name == "lspci" else "kmod"
+    raise ProgramMissingError(f"{name} is not installed: sudo apt install {package}")

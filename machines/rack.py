@@ -10,7 +10,7 @@ from machines.machine import Fabric, Function, Machine
 CLUSTER, NO_CLUSTER = "2c3e9f4e-77ab-4d0c-9a35-6f1ab34f2b7d", "00000000-0000-0000-0000-000000000000"
 CLIQUE = 32766
 _SWITCHES = {"NCCL_CUMEM_ENABLE": "mnnvl-cumem-off", "NCCL_MNNVL_ENABLE": "mnnvl-disabled-by-env"}
-_SWITCHED = ("H100", "H200", "B200")
+SWITCHED = ("H100", "H200", "B200")
 """GPUs behind the NVSwitches of their own host: a fabric of one host, without a cluster."""
 
 
@@ -28,9 +28,9 @@ def members(machine: Machine) -> list[Function]:
 
 def fabric_rows(gpu: Function) -> list[tuple[str, object]]:
     """The rows of `nvidia-smi -q` about the fabric, as from driver 550 on."""
-    found = gpu.fabric
+    found = gpu.fabric or gpu.switches
     if found is None:
-        alone = gpu.part in (*_SWITCHED, "GB200")
+        alone = gpu.part in (*SWITCHED, "GB200")
         words = ("Completed", "Success", 0, NO_CLUSTER) if alone else ("N/A",) * 4
     elif found.state != "Completed":
         words = (found.state, "N/A", "N/A", "N/A")
@@ -41,6 +41,12 @@ def fabric_rows(gpu: Function) -> list[tuple[str, object]]:
         ("    Fabric", ""),
         *((f"        {name}", word) for name, word in zip(names, words, strict=True)),
     ]
+
+
+def waits_for_switches(gpu: Function) -> bool:
+    """Whether the fabric of its own host's NVSwitches is not set up for a GPU, where no CUDA starts then.
+    Fabric Manager User Guide, "NVSwitch and NVLink Initialization", cudaErrorSystemNotReady."""
+    return gpu.switches is not None and not gpu.switches.complete
 
 
 def facts(machine: Machine) -> set[str]:
@@ -63,6 +69,10 @@ def state(machine: Machine) -> frozenset[str]:
         return frozenset({"impossible"})
     if not machine.gpus:
         return frozenset({"blocked", "impossible", "unknown"})  # what was expected is in no file
+    if any(waits_for_switches(gpu) for gpu in machine.gpus):
+        return frozenset(
+            {"blocked", "impossible", "unknown"}
+        )  # whether it would reach other hosts is not said
     if not any(gpu.fabric for gpu in machine.gpus):
         return frozenset({"impossible"} if _seen(machine) else {"unknown", "blocked"})
     if not _seen(machine):

@@ -8,8 +8,6 @@ from collections.abc import Iterable
 from machines.faults import FAULTS
 from machines.run import Result
 
-MAIN = ("state", "headline", "named", "claim", "modprobe", "crash")
-
 
 def describe(result: Result) -> str:
     """One machine in a few lines."""
@@ -24,44 +22,65 @@ def describe(result: Result) -> str:
 
 
 def rates(results: list[Result]) -> dict[str, float]:
-    """The shares that count, in percent."""
+    """The shares that count, in percent: of the machines whose faults gdrkit has codes for."""
+    new = [result for result in results if "not recognised" in result.kinds]
+    ready = [r for r in new if set(r.states) == {"blocked"} and r.said.startswith(("ready", "active"))]
+    results = [result for result in results if "not recognised" not in result.kinds]
     count = max(len(results), 1)
     planted = [result for result in results if result.faults]
     return {
         "state": 100 * sum("state" not in r.kinds for r in results) / count,
         "headline": 100 * sum(not {"state", "headline", "crash"} & r.kinds for r in results) / count,
         "named": 100 * sum("named" not in r.kinds for r in planted) / max(len(planted), 1),
+        "device": 100 * sum("device" not in r.kinds for r in planted) / max(len(planted), 1),
+        "cost": 100 * sum("cost" not in r.kinds for r in planted) / max(len(planted), 1),
+        "remedy": 100 * sum("remedy" not in r.kinds for r in planted) / max(len(planted), 1),
         "modprobe": 100 * sum("modprobe" not in r.kinds for r in results) / count,
         "repair": 100 * sum("repair" not in r.kinds for r in planted) / max(len(planted), 1),
         "claims": sum(miss.kind == "claim" for r in results for miss in r.misses),
         "untrue": sum(
             miss.kind == "claim" and miss.expected == "not true" for r in results for miss in r.misses
         ),
+        "unrecognised": len(new),
+        "called ready": len(ready),
         "crashes": sum("crash" in r.kinds for r in results),
     }
 
 
-def table(results: list[Result], seed: int) -> str:
+def table(results: list[Result]) -> str:
     """Everything about a run."""
-    parts = (summary(results, seed), _by_fault(results), coverage(results), _misses(results))
-    return "\n\n".join("\n".join(lines) for lines in parts)
+    parts = (
+        summary(results),
+        _by_fault(results),
+        _by_decoy(results),
+        coverage(results),
+        _misses(results),
+    )
+    return "\n\n".join("\n".join(lines) for lines in parts if lines)
 
 
-def summary(results: list[Result], seed: int) -> list[str]:
+def summary(results: list[Result]) -> list[str]:
     """The shares of right answers, and the numbers of wrong ones."""
     share = rates(results)
-    lines = [f"{len(results)} machines, seed {seed}"]
+    seeds = dict.fromkeys(result.seed for result in results)
+    lines = [f"{len(results)} machines, seed{'s' if len(seeds) > 1 else ''} {', '.join(map(str, seeds))}"]
     for name, text in (
         ("state", "state of NCCL right"),
         ("headline", "state and headline right"),
         ("named", "every planted fault named"),
+        ("device", "device, module or file right"),
+        ("cost", "cost right"),
+        ("remedy", "remedy right"),
         ("modprobe", "modprobe right"),
         ("repair", "ready without the faults"),
     ):
-        lines.append(f"  {text:<28} {share[name]:5.1f} %")
-    lines.append(f"  {'confident wrong claims':<28} {share['claims']:5.0f}")
-    lines.append(f"  {'  of them plainly untrue':<28} {share['untrue']:5.0f}")
-    lines.append(f"  {'crashes':<28} {share['crashes']:5.0f}")
+        lines.append(f"  {text:<32} {share[name]:5.1f} %")
+    lines.append(f"  {'confident wrong claims':<32} {share['claims']:5.0f}")
+    lines.append(f"  {'  of them plainly untrue':<32} {share['untrue']:5.0f}")
+    lines.append(f"  {'crashes':<32} {share['crashes']:5.0f}")
+    if share["unrecognised"]:
+        lines.append(f"  {'not counted: not recognised':<32} {share['unrecognised']:5.0f}")
+        lines.append(f"  {'  blocked, and called ready':<32} {share['called ready']:5.0f}")
     return lines
 
 
@@ -83,6 +102,14 @@ def _by_fault(results: list[Result]) -> list[str]:
                 f"{named[fault.name]:5}"
             )
     return lines
+
+
+def _by_decoy(results: list[Result]) -> list[str]:
+    """How often a near miss was there, and how often a machine with nothing else was judged wrong."""
+    there = Counter(name for result in results for name in result.decoys)
+    taken = Counter(name for r in results for name in r.decoys if r.kinds and not r.faults)
+    rows = [f"{name:<40} {there[name]:7} {taken[name]:9}" for name in sorted(there)]
+    return [f"{'near miss':<40} planted taken for a fault", *rows] if rows else []
 
 
 def coverage(results: Iterable[Result]) -> list[str]:

@@ -25,6 +25,7 @@ class Result(NamedTuple):
     headline: tuple[str, ...]
     said: str
     cells: dict[str, str]
+    decoys: tuple[str, ...] = ()
 
     @property
     def kinds(self) -> set[str]:
@@ -61,6 +62,7 @@ def judge_one(seed: int, only: str, number: int) -> Result:
         tuple(sorted(made.truth.headline)),
         f"{answer.state} {answer.headline}",
         cells(made),
+        tuple(decoy.name for decoy in made.decoys),
     )
 
 

@@ -4,7 +4,7 @@ Formats: Linux init/version.c, fs/proc/cmdline.c; os-release(5)."""
 
 from __future__ import annotations
 
-from machines import other_programs, signing, trust, user_space
+from machines import health, other_programs, signing, trust, user_space
 from machines.hardware import ARM_CPUS, CPUS, PRODUCTS
 from machines.install import running
 from machines.machine import Machine
@@ -192,6 +192,8 @@ def _log(machine: Machine) -> str:
     lines += [f"Loaded X.509 cert '{name}: {signing.key(name).key_id}'" for name in machine.builtin]
     foreign = [module for module in running(machine) if not module.in_tree]
     lines += _taints(machine, foreign)
+    before, after = health.log(machine)
+    lines += [*before, *machine.early_log]
     if driver and driver.loaded:
         kind = (
             f"Open Kernel Module for {machine.kernel.arch}"
@@ -199,7 +201,7 @@ def _log(machine: Machine) -> str:
             else f"{machine.kernel.arch} Kernel Module"
         )
         lines.append(f"NVRM: loading NVIDIA UNIX {kind}  {driver.running_version or driver.version}")
-    lines += [*other_programs.log(machine), *machine.log]
+    lines += [*other_programs.log(machine), *machine.log, *after]
     return "".join(f"[{0.5 * at:12.6f}] {line}\n" for at, line in enumerate(lines))
 
 

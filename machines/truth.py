@@ -8,12 +8,23 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from machines import other_programs, rack
+from machines import health, other_programs, rack
+from machines.cost import Bound, bounds, fallback
 from machines.distance import NEAR, distance, own, refused
-from machines.facts import QUEUES, facts, looks_for_no_file
+from machines.facts import (
+    GPU_REFUSED,
+    NEEDS_RESET,
+    NIC_GIVEN_UP,
+    QUEUES,
+    SWITCHES_WAIT,
+    facts,
+    looks_for_no_file,
+)
 from machines.loading import Loading, alone, modprobe
 from machines.machine import Function, Machine
+from machines.next_boot import boot
 from machines.nvidia import in_use
+from machines.subjects import subjects
 
 ANY_JOB = ("nccl", "ucx", "verbs", "nvshmem")
 CONSUMERS = (*ANY_JOB, "mooncake", "nixl", "nccl-gin", "deepep")
@@ -41,6 +52,10 @@ class Truth:
     initiated: dict[str, frozenset[str]] = field(default_factory=dict)  # who starts a GPU kernel's transfers
     codes: frozenset[str] = frozenset()  # statements that are true
     modprobe: Loading = field(default_factory=Loading)
+    subjects: dict[str, frozenset[str]] = field(default_factory=dict)  # of what a statement is true
+    bounds: list[Bound] = field(default_factory=list)  # of each GPU with its own NICs
+    fallback: str = ""  # what is left where no direct path is open
+    next_boot: frozenset[str] = frozenset()  # NCCL's state after it; empty where it is not judged
     nothing_to_judge: bool = False
 
 
@@ -48,7 +63,19 @@ def judge(machine: Machine) -> Truth:
     """The truth about a machine."""
     truth = _beside_nics(machine)
     truth.states["mnnvl"] = rack.state(machine)
+    truth.subjects = subjects(machine, truth.modprobe)
+    truth.bounds, truth.fallback = bounds(machine), fallback(machine)
+    truth.next_boot = _after_boot(machine, truth)
     return truth
+
+
+def _after_boot(machine: Machine, truth: Truth) -> frozenset[str]:
+    """NCCL's state after the next boot of a host that is ready now, where nothing else decides it."""
+    ready = truth.states["nccl"] <= {"ready", "active"}
+    own_modules = machine.scope == "host" and not machine.operator and machine.distribution.family != "talos"
+    if not ready or not own_modules or machine.legacy_client or machine.virtual:
+        return frozenset()
+    return _beside_nics(boot(machine)).states["nccl"]
 
 
 def _beside_nics(machine: Machine) -> Truth:
@@ -63,7 +90,7 @@ def _beside_nics(machine: Machine) -> Truth:
         truth.states = dict.fromkeys(CONSUMERS, frozenset({"impossible"}))
         truth.headline = frozenset({"gpu-passed-through"})
         return truth
-    usable = [gpu for gpu in machine.gpus if gpu.gpu and gpu.gpu.kind not in FORBIDDEN]
+    usable = counted(machine)
     hardware = [nic for nic in machine.nics if nic.nic] if machine.rdma_driver_loaded else []
     if not machine.gpus or not hardware:
         return _absent(machine, truth, bool(hardware))
@@ -88,6 +115,13 @@ def _beside_nics(machine: Machine) -> Truth:
     return _open_questions(machine, truth)
 
 
+def counted(machine: Machine) -> list[Function]:
+    """The GPUs that decide: those that ever can, without those that somebody keeps from the host's programs
+    on purpose, unless there are no others."""
+    able = [gpu for gpu in machine.gpus if gpu.gpu and gpu.gpu.kind not in FORBIDDEN]
+    return [gpu for gpu in able if not health.withheld(gpu)] or able
+
+
 _KEPT_BY_DRIVER = {"gpu-unsupported", "bar1-exhausted", "p2p-page-table-version", "memory-not-registrable"}
 """Codes of claims with which a driver may keep GPU memory from others; whether it does is not drawn."""
 
@@ -95,7 +129,9 @@ _KEPT_BY_DRIVER = {"gpu-unsupported", "bar1-exhausted", "p2p-page-table-version"
 def _beside_verbs(machine: Machine, truth: Truth, gpus: list[Function], nics: list[Function]) -> None:
     """GDRCopy, cuFile and aws-ofi-nccl, where no GPU's memory is kept from others."""
     special = machine.mig or machine.confidential or _KEPT_BY_DRIVER & truth.codes
-    of_others = any(gpu.bound != "nvidia" or not gpu.gpu or gpu.gpu.kind == "vgpu" for gpu in gpus)
+    of_others = any(
+        gpu.bound == "vfio-pci" or gpu.excluded or not gpu.gpu or gpu.gpu.kind == "vgpu" for gpu in gpus
+    )
     driver = machine.driver
     if special or of_others or driver is None or "gpu-cdmm" in truth.codes:
         return
@@ -104,7 +140,7 @@ def _beside_verbs(machine: Machine, truth: Truth, gpus: list[Function], nics: li
     )
     if not driver.loaded or mismatched:
         return
-    if not all(gpu.answers for gpu in gpus):
+    if not all(health.works(gpu) for gpu in gpus):
         truth.states |= {"gdrcopy": frozenset({"blocked"}), "gds": frozenset({"blocked"})}
         truth.states["aws-ofi-nccl"] = _plugin(machine, gpus, nics)
         return
@@ -264,11 +300,27 @@ def _pair(machine: Machine, consumer: str, gpu: Function, nics: list[Function]) 
         found.append(Blocker("hardware", "port-down"))
     if not gpu.answers or (nearest and not any(nic.answers for nic in up or nearest)):
         found.append(Blocker("hardware", "device-not-answering"))
+    found += _unusable(machine, gpu, nearest)
     if refused(machine, gpu, nearest):
         found.append(Blocker("driver", "topology-refused"))
     found += [Blocker(layer, code) for layer, code in _closing(machine, consumer)]
     if consumer == "nccl":
         found += _nccl_pair(machine, gpu, nearest)
+    return found
+
+
+def _unusable(machine: Machine, gpu: Function, nearest: list[Function]) -> list[Blocker]:
+    """What keeps every program from this GPU, or this GPU from the NIC that was its own."""
+    found = []
+    if gpu.ill in health.XIDS:
+        found.append(Blocker("hardware", NEEDS_RESET))
+    if gpu.ill == health.REFUSED:
+        found.append(Blocker("driver", GPU_REFUSED))
+    if rack.waits_for_switches(gpu):
+        found.append(Blocker("hardware", SWITCHES_WAIT))
+    gone = health.given_up(machine)
+    if gone and not any(nic in nearest for nic in own(machine, gpu, [*nearest, *gone])):
+        found.append(Blocker("hardware", NIC_GIVEN_UP))
     return found
 
 
@@ -461,7 +513,7 @@ def _closed(machine: Machine, loading: Loading) -> list[Blocker]:
 
 def opened(machine: Machine, consumer: str = "nccl") -> list[str]:
     """The paths that nothing closes for any GPU."""
-    usable = [gpu for gpu in machine.gpus if gpu.gpu and gpu.gpu.kind not in FORBIDDEN]
+    usable = counted(machine)
     nics = [nic for nic in machine.nics if nic.nic]
     loading, paths = modprobe(machine), ["dmabuf", "peermem"]
     for gpu in usable if nics else ():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from machines.faults.beside import FAULTS as BESIDE
+from machines.faults.dead_devices import FAULTS as DEAD_DEVICES
 from machines.faults.fault import Fault
 from machines.faults.files import FAULTS as FILES
 from machines.faults.hardware import FAULTS as HARDWARE
@@ -11,10 +12,12 @@ from machines.faults.programs import FAULTS as PROGRAMS
 from machines.faults.racks import FAULTS as RACKS
 from machines.faults.stacks import FAULTS as STACKS
 
-FAULTS: tuple[Fault, ...] = (*HARDWARE, *FILES, *STACKS, *LINKS, *PROGRAMS, *RACKS, *BESIDE)
+FAULTS: tuple[Fault, ...] = (
+    *HARDWARE, *DEAD_DEVICES, *FILES, *STACKS, *LINKS, *PROGRAMS, *RACKS, *BESIDE,
+)  # fmt: skip
 BY_NAME = {fault.name: fault for fault in FAULTS}
-GROUPS = {"beside": BESIDE}
-"""Faults of one subject, of which each machine has one: GDRCopy, GPUDirect Storage and EFA."""
+GROUPS = {"beside": BESIDE, "dead devices": DEAD_DEVICES}
+"""Faults of one subject, of which each machine has one: GDRCopy, GPUDirect Storage and EFA; devices."""
 
 OF_MESSAGES = (
     "devmem-header-split-off", "gcp-devices-missing", "gdr-disabled-by-env", "gin-library-mismatch",
@@ -24,8 +27,14 @@ OF_MESSAGES = (
     "vmm-not-rdma-capable",
 )  # fmt: skip
 NOT_SHOWN = {
+    "acs-bits-differ": "no machine has a switch of ConnectX-8, a Grace or a Vera",
+    "iommu-groups-shared": "no machine has a switch of ConnectX-8, a Grace or a Vera",
+    "nic-ats-unexpected": "no machine has a switch of ConnectX-8, a Grace or a Vera",
+    "module-unsupported": "shown by a setting of SUSE's modprobe, which no machine has",
+    "memory-held-for-kexec": "shown by /proc/meminfo of a kernel with handover, which no machine has",
     "env-differs-between-ranks": "shown by the log of a job",
     "versions-differ-between-ranks": "shown by the log of a job",
+    "ucx-lacks-verbs": "shown by ucx_info, which no machine has",
     "perftest-tests-other-path": "shown by the command line of a run",
     "proof-misread": "shown by pasted text",
     "rail-unreachable": "shown by the log of a job",
@@ -41,6 +50,7 @@ NOT_SHOWN = {
     "unexpected-device": "needs an expectation",
     "memory-not-registrable": "needs the answer of a probe with memory of the GPU",
     "gin-unavailable": "true of each machine with an older NCCL, and not planted",
+    "driver-ignores-peer-memory": "true of each machine with an EFA, and not planted",
     "no-efa-device": "true of each machine without an EFA, and not planted",
     "kernel-arguments-cut": "needs the files of a boot loader, which these machines do not have",
     **dict.fromkeys(OF_MESSAGES, "shown only by a message of a program"),

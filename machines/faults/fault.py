@@ -22,6 +22,7 @@ class Evidence(Enum):
 
     GPU = auto()  # a GPU that the host's driver may have: without one, nothing of the driver matters
     NIC = auto()  # an RDMA device of a NIC
+    LOADED = auto()  # a driver that still runs: unloading one makes what it logged a thing of the past
     DRIVER = auto()  # NVIDIA's driver: a readable nvidia.ko, or a loaded one
     HOST = auto()  # the files of the host, which a container does not show
     RUNNING = auto()  # that what runs is what lies on disk

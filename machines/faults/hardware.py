@@ -102,8 +102,7 @@ def _fallen_off(machine: Machine, source: random.Random) -> None:
     """A GPU that the kernel still lists, beside NICs that show no id of their own: those work."""
     gone = source.choice(machine.gpus)
     gone.answers = False
-    slot = gone.address.rpartition(".")[0]
-    machine.log.append(f"NVRM: Xid (PCI:{slot}): 79, pid='<unknown>', GPU has fallen off the bus.")
+    gone.ill = source.choice(("off the bus", ""))  # the log may begin later
     for nic in machine.nics:
         nic.own_id = False
 
@@ -215,6 +214,7 @@ def _old_kernel(machine: Machine) -> bool:
 
 
 _GPU, _NIC = frozenset({Evidence.GPU}), frozenset({Evidence.NIC})
+_NO_GPU = frozenset({Evidence.GPU, Evidence.LOADED})
 _CUDA, _HOST = frozenset({Evidence.CUDA}), frozenset({Evidence.HOST})
 
 FAULTS = (
@@ -226,8 +226,8 @@ FAULTS = (
     Fault("confidential computing", ("gpu-confidential",), _confidential, _protects, needs=_CUDA),
     Fault("CDMM", ("gpu-cdmm",), _cdmm, _may_be_managed),
     Fault("CUDA refuses", ("gpu-unsupported",), _unsupported, lambda m: _metal(m) and not m.mig, needs=_GPU),
-    Fault("passed through", ("gpu-passed-through",), _passthrough, _x86_metal, removes=_GPU),
-    Fault("no GPU", ("no-gpu",), _no_gpu, _metal, removes=_GPU),
+    Fault("passed through", ("gpu-passed-through",), _passthrough, _x86_metal, removes=_NO_GPU),
+    Fault("no GPU", ("no-gpu",), _no_gpu, _metal, removes=_NO_GPU),
     Fault("no NIC", ("no-rdma-device",), _no_nic, _metal, removes=_NIC),
     Fault("no RDMA driver", ("no-rdma-device",), _rdma_driver, _metal, removes=_NIC),
     Fault("neither GPU nor NIC", ("no-gpu", "no-rdma-device"), _nothing, _metal, repairable=False),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import random
 
+from machines.boot_loader import newer
+from machines.facts import NEXT_WITHOUT_DRIVER
 from machines.faults.fault import Evidence, Fault, Plant
 from machines.faults.files import full
 from machines.machine import Machine, Peermem
@@ -203,6 +205,17 @@ def _container(machine: Machine, source: random.Random) -> None:
     ]
 
 
+def _next_kernel(machine: Machine, source: random.Random) -> None:
+    """A kernel was installed, without headers: DKMS built nothing for it, and said so to nobody."""
+    machine.next_kernel, machine.next_has_driver = newer(machine.kernel.release), False
+
+
+def _can_update(machine: Machine) -> bool:
+    """A host that runs, with a boot loader of its own."""
+    bare = machine.scope == "host" and not machine.virtual and not machine.operator
+    return _takes_version(machine) and bare and not machine.next_kernel
+
+
 def _enforced_nvidia(machine: Machine) -> bool:
     return _driver(machine) and machine.trust.sig_enforce
 
@@ -254,18 +267,19 @@ def _dkms_ofed(machine: Machine) -> bool:
 
 _GPU, _NIC = frozenset({Evidence.GPU}), frozenset({Evidence.NIC})
 _DRIVER = frozenset({Evidence.DRIVER, Evidence.GPU})
+_LOADED = frozenset({Evidence.LOADED})
 _HOST = frozenset({Evidence.HOST, Evidence.GPU})
 _RUNNING = frozenset({Evidence.RUNNING})
 
 FAULTS = (
-    Fault("driver not loaded", ("driver-not-loaded",), _not_loaded, _driver, needs=_GPU),
+    Fault("driver not loaded", ("driver-not-loaded",), _not_loaded, _driver, needs=_GPU, removes=_LOADED),
     Fault(
         "driver not built for this kernel",
         ("module-not-found", "driver-not-loaded"),
         _not_built,
         _driver,
         needs=_HOST,
-        removes=_DRIVER,
+        removes=_DRIVER | _LOADED,
     ),
     Fault(
         "nvidia unsigned",
@@ -273,6 +287,7 @@ FAULTS = (
         _unsigned,
         lambda m: _enforced_nvidia(m) and full(m),
         needs=_HOST | _DRIVER,
+        removes=_LOADED,
     ),
     Fault(
         "nvidia damaged",
@@ -280,7 +295,7 @@ FAULTS = (
         _damage("truncated"),
         _driver,
         needs=_HOST,
-        removes=_DRIVER,
+        removes=_DRIVER | _LOADED,
     ),
     Fault(
         "nvidia without its namespace",
@@ -288,12 +303,26 @@ FAULTS = (
         _damage("namespace"),
         _namespaced,
         needs=_HOST | _DRIVER,
+        removes=_LOADED,
     ),
     Fault(
-        "nvidia of another flavour", ("module-wrong-kernel",), _other_kernel, _driver, needs=_HOST | _DRIVER
+        "nvidia of another flavour",
+        ("module-wrong-kernel",),
+        _other_kernel,
+        _driver,
+        needs=_HOST | _DRIVER,
+        removes=_LOADED,
     ),
-    Fault("symbols taken", ("module-symbol-duplicate",), _duplicate, _driver, needs=_HOST | _DRIVER),
+    Fault(
+        "symbols taken",
+        ("module-symbol-duplicate",),
+        _duplicate,
+        _driver,
+        needs=_HOST | _DRIVER,
+        removes=_LOADED,
+    ),
     Fault("driver updated, not reloaded", ("driver-mismatch",), _mismatch, _takes_version, removes=_RUNNING),
+    Fault("new kernel without the driver", (NEXT_WITHOUT_DRIVER,), _next_kernel, _can_update, needs=_HOST),
     Fault("driver of a fork", ("driver-modified",), _modified, _dmabuf_only),
     Fault("proprietary driver", ("driver-proprietary",), _proprietary, _dmabuf_only, needs=_HOST | _DRIVER),
     Fault("nv_peer_mem loaded", ("legacy-nv-peer-mem",), _nv_peer_mem, _takes_clients),

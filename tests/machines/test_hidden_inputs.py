@@ -7,7 +7,8 @@ from __future__ import annotations
 import pytest
 from machines.cases import case
 from machines.faults import FAULTS
-from machines.judge import written
+from machines.judge import unknown_to_gdrkit, written
+from machines.words import known
 
 from gdrkit.catalogue import rule_of
 from gdrkit.evidence import Host
@@ -21,6 +22,11 @@ INFERRED = {
     "gpu-unsupported",  # data-centre products support it
     "bar1-exhausted",  # a large window is rarely full
     "dmabuf-no-p2p-importer",  # Linux's own drivers can
+    "gpu-needs-reset",  # ordinary users read no kernel log, and a folder has no output of nvidia-smi
+    "gpu-refused-by-driver",
+    "gpu-excluded",
+    "nvswitch-fabric-down",
+    "nic-failed",
     "send-needs-nvlink",  # the newest NCCL needs NVLink before Ampere only
     "ofed-rebuilt-after-driver",  # what runs agrees; what runs after a reboot is not known
 }
@@ -31,9 +37,11 @@ def results(host: Host, rule: Rule) -> dict[object, CheckResult]:
     return {result.subject: result for result in check_results(Node(host), [rule])}
 
 
-@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
+@pytest.mark.parametrize(
+    "fault", [one for one in FAULTS if not unknown_to_gdrkit(one)], ids=lambda one: one.name
+)
 def test_what_fails_does_not_pass_without_one_of_its_inputs(fault):
-    rule = rule_of(fault.codes[0])
+    rule = rule_of(sorted(known(fault.codes[:1]))[0])
     with written(case(12, 0, fault.name).machine) as path:
         real = open_host(str(path))
         whole = HidingHost(real)

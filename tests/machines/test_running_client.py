@@ -25,7 +25,9 @@ OF_BOTH_CLIENTS = {
     "rdma-lacks-peer-api",  # what both register with
 }
 NOT_PLANTED = {
+    "driver-ignores-peer-memory",  # true of each machine with an EFA
     "init-failed",  # never fails: a file does not show it
+    "module-unsupported",  # no machine has the setting of SUSE's modprobe
     "peermem-registration-refused",  # refused because of its predecessor, or once, by a line of the log
 }
 ABOUT_PEERMEM = {
