@@ -27,9 +27,11 @@ _OF_TIME = re.compile(r"^hrtimer: interrupt took \d+ ns|^clocksource: |: \d+ cal
 case.
 """
 _CHECKSUMS = ("sha512", "sha3")  # modules of the kernel's crypto
+_ESCAPE = re.compile(rb"\\x([0-9a-f]{2})")
 _POINTER = re.compile(r"\bctx=0x[0-9a-f]+")
 _TRACE = re.compile(
     r"CPU: \d+ (UID: \d+ )?PID: \d+|Hardware name:|Call [Tt]race:| </?TASK>| \?? ?[\w.]+\+0x[0-9a-f]+/|"
+    r" \? 0x[0-9a-f]+$|traps: modprobe\[|modprobe\[\d+\]: segfault |"
     r"RIP: |RSP: |Code: |[ER][A-Z0-9]{2}: |R\d\d: |Tainted: |---\["
 )
 
@@ -71,7 +73,15 @@ def normal_error(text: str) -> str:
 
 def normal_log(lines: Iterable[str]) -> tuple[str, ...]:
     """The kernel's lines without stack traces, and without lines that depend only on timing."""
-    return tuple(line.rstrip() for line in lines if not _TRACE.match(line) and not _OF_TIME.search(line))
+    return tuple(
+        _plain(line).rstrip() for line in lines if not _TRACE.match(line) and not _OF_TIME.search(line)
+    )
+
+
+def _plain(line: str) -> str:
+    """A line without the escapes of /dev/kmsg: Documentation/ABI/testing/dev-kmsg."""
+    octets = _ESCAPE.sub(lambda found: bytes([int(found[1], 16)]), line.encode("utf-8", "replace"))
+    return octets.decode("utf-8", "backslashreplace")
 
 
 def same_answer(first: Answer, second: Answer) -> tuple[str, ...]:
@@ -111,7 +121,8 @@ def _differences(prediction: Prediction, case: Recorded) -> tuple[str, ...]:
     if prediction.result_unknown:
         if not (init_ran(case) or case.open_because):
             return (f"left open, but no init ran: {_short(answer)}",)
-        return (*_log_differences(prediction, answer), *_state_differences(prediction, answer))
+        states = () if case.open_because else _state_differences(prediction, answer)
+        return (*_log_differences(prediction, answer), *states)
     predicted, happened = normal_log(prediction.kernel_log), normal_log(answer.log)
     pairs = {
         "exit code": (prediction.exit_code, answer.exit_code),
@@ -178,7 +189,19 @@ def init_ran(case: Recorded) -> bool:
     ran = case.answer.ran
     if ran is None:  # the guest had no trace; a new module has run its init
         return case.answer.loaded or bool(case.answer.new)
-    return case.module in ran or (bool(ran) and ran[-1] not in case.answer.new)
+    succeeded = case.answer.exit_code == 0 and bool(ran)  # an install line may load others
+    return case.module in ran or succeeded or (bool(ran) and ran[-1] not in case.answer.new)
+
+
+_UNTRACED = "an init, which the guest could not trace"
+_RETURNED, _FAILED = "its init returned 0", "its init failed"
+_OTHER_RETURNED, _OTHER_FAILED = "the init of another returned 0", "the init of a dependency failed"
+
+
+def by_an_init(row: Comparison) -> bool:
+    """Whether a result is open because what an init returns is in no bundle."""
+    inits = (_UNTRACED, _RETURNED, _FAILED, _OTHER_RETURNED, _OTHER_FAILED)
+    return row.result is Result.OPEN and row.reason in inits
 
 
 def reason(case: Recorded) -> str:
@@ -187,10 +210,10 @@ def reason(case: Recorded) -> str:
     if case.open_because:
         return case.open_because
     if answer.ran is None:
-        return "an init, which the guest could not trace"
+        return _UNTRACED
     if case.module in answer.ran:
-        return "its init returned 0" if answer.loaded else "its init failed"
-    return "the init of a dependency failed"
+        return _RETURNED if answer.loaded else _FAILED
+    return _OTHER_RETURNED if answer.exit_code == 0 and answer.ran else _OTHER_FAILED
 
 
 def _short(answer: Answer) -> str:
@@ -210,6 +233,8 @@ def compare(golden: Golden, contents: Mapping[str, bytes], predictor: Predictor)
         except EvidenceMissing as error:
             missing = error.missing
             result, differences = Result.UNANSWERED, (f"{missing.source}: {missing.why}; {missing.ask}",)
+            if case.open_because:
+                result, differences = Result.OPEN, ()
         why = reason(case) if result is Result.OPEN else ""
         found.append(Comparison(golden.profile.name, case.name, result, differences, why, unless))
     return found

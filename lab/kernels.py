@@ -24,11 +24,19 @@ class Flavour(Struct, frozen=True):
     suite: str | None = None
     archive: Archive = DEBIAN
     symbol_versions: bool = True  # CONFIG_MODVERSIONS
+    exports_mm_kobj: bool = True  # below which an RDMA stack lists peer-memory clients
 
 
 FLAVOURS = (
     Flavour("6.1-amd64", "amd64", "linux-image-amd64", "linux-headers-amd64"),
-    Flavour("6.12-amd64", "amd64", "linux-image-amd64", "linux-headers-amd64", "bookworm-backports"),
+    Flavour(
+        "6.12-amd64",
+        "amd64",
+        "linux-image-amd64",
+        "linux-headers-amd64",
+        "bookworm-backports",
+        exports_mm_kobj=False,
+    ),
     Flavour(
         "6.12-debian13-amd64",
         "amd64",
@@ -36,6 +44,7 @@ FLAVOURS = (
         "linux-headers-amd64",
         "trixie-security",
         DEBIAN_13,
+        exports_mm_kobj=False,
     ),
     Flavour(
         "7-debian13-amd64",
@@ -45,6 +54,7 @@ FLAVOURS = (
         "trixie-backports",
         DEBIAN_13,
         symbol_versions=False,
+        exports_mm_kobj=False,
     ),
     Flavour("6.1-arm64", "arm64", "linux-image-arm64", "linux-headers-arm64"),
     Flavour(

@@ -99,6 +99,7 @@ def c_text(source: Source) -> str:
         export = exporters.get(symbol, Export(symbol))
         weak = " __attribute__((weak))" if symbol in source.weak else ""
         lines += [f"extern {export.result} {names[Name('symbol', symbol)]}({export.arguments}){weak};"]
+    lines += [fill(line, names) for line in source.head]
     lines += [
         line
         for export in source.exports
@@ -106,7 +107,7 @@ def c_text(source: Source) -> str:
     ]
     lines += [fill(line, names) for line in source.extra]
     lines += [f"MODULE_IMPORT_NS(SPACE({names[Name('namespace', space)]}));" for space in source.namespaces]
-    lines += ["static int __init lab_init(void) {", " int answer = lab_answer;"]
+    lines += [f"static int __init {source.entry}(void) {{", " int answer = lab_answer;"]
     lines += [f" {fill(source.init, names)}"] if source.init else []
     lines += [f" {statement}" for statement in source.vmlinux]
     for symbol in source.calls:
@@ -115,7 +116,7 @@ def c_text(source: Source) -> str:
     for symbol in source.weak:
         word = names[Name("symbol", symbol)]
         lines += [f" if ({word}) {word}();"]
-    lines += [" return answer;", "}", "module_init(lab_init);"]
+    lines += [" return answer;", "}", f"module_init({source.entry});"]
     if not any("module_exit" in line for line in source.extra):
         lines += ["static void __exit lab_exit(void) { }", "module_exit(lab_exit);"]
     lines += ['MODULE_LICENSE("GPL");', 'MODULE_DESCRIPTION("test module");', ""]

@@ -93,12 +93,17 @@ def fill(text: str, names: Mapping[Name, str]) -> str:
     return text.replace("{{", "{").replace("}}", "}")
 
 
+_LATER = tuple(Name("module", identity) for identity in ("barred", "legacy", "wild", "wilder"))
+"""Modules that came after the first recordings. Their names are drawn last, so that every other name stays
+the one that was recorded. A module that is added belongs here, behind them."""
+
+
 def naming(seed: int, *, real_names: bool = False) -> Naming:
     """Random names from a seed; with `real_names`, the peermem family has its real names."""
     chosen = random.Random(seed)
     names: dict[Name, str] = {}
-    for kind in _KINDS:
-        rows = [name for name in IDENTITIES if name.kind == kind]
+    first = [[name for name in IDENTITIES if name.kind == kind and name not in _LATER] for kind in _KINDS]
+    for rows in (*first, _LATER):
         heads = sorted("".join(chosen.choices("abcdefghijklmnoprstuv", k=6)) for _ in rows)
         for name, head in zip(rows, heads, strict=True):
             length = len(token(name))

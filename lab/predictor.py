@@ -9,6 +9,5 @@ from lab.golden import Recorded
 
 def predict(node: Node, case: Recorded) -> Prediction:
     """gdrkit's prediction for this command on this node."""
-    flags = [word for word in case.argv[1:] if word.startswith("-")]
-    name, *parameters = [word for word in case.argv[1:] if not word.startswith("-")]
-    return modprobe(node, name, (*flags, *parameters))
+    at = next(at for at, word in enumerate(case.argv) if at and not word.startswith("-"))
+    return modprobe(node, case.argv[at], (*case.argv[1:at], *case.argv[at + 1 :]))

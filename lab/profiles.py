@@ -42,6 +42,7 @@ _KEYS = ("signature", "peermem")
 PROFILES = (
     Profile(name="plain", why="nothing is enforced", groups=("matrix", "plain")),
     Profile(name="modprobe", why="what modprobe reads besides module files", groups=("modprobe",)),
+    Profile(name="initcall", why="initcall_blacklist=", groups=("initcall",)),
     Profile(
         name="no-headers",
         why="a machine on which nothing is compiled",

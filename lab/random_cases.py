@@ -67,11 +67,22 @@ _SHAPES = (
     Shape((("space-user",), ("spaced", "spaced", "spaced", "")), ("{symbol:delta}",)),
     Shape(
         (
-            ("peermem-full", "peermem-full", "peermem-stub"),
-            ("ofed", "ofed", "ofed-rebuilt", "ofed-refusing", "ofed-without", "ofed-second", ""),
+            ("peermem-full", "peermem-full", "peermem-named", "peermem-stub"),
+            (
+                "ofed",
+                "ofed",
+                "ofed-listing",
+                "ofed-rebuilt",
+                "ofed-refusing",
+                "ofed-without",
+                "ofed-second",
+                "",
+            ),
             ("gpu", "gpu", "gpu-new", ""),
         )
     ),
+    Shape((("legacy",), ("ofed", "ofed-listing"), ("gpu",), ("peermem-named", ""))),
+    Shape((("wild",), ("wilder", ""))),
 )
 _ANSWERS = (
     "EINVAL",
@@ -104,12 +115,41 @@ _CONFIGURATION = (
     "softdep {name} pre: {other}",
     "softdep {name} post: {other}",
     "alias lab-nickname {name}",
+    "alias lab-nickname {name}\noptions lab-nickname {{parameter:number}}=five",
     "# install {name} /bin/false",
+    "  # install {name} /bin/false",
+    "option {name} {{parameter:number}}=five",
+    "include /etc/other",
+    "\ufeffblacklist {name}",
+    "blacklist {name}\r",
+    "install {name} /bin/false\r",
+    "install {name} /usr/sbin/modprobe -r {other}; /usr/sbin/modprobe -i {name}",
+    "install {name} exec /usr/sbin/modprobe -qi {name} >/dev/null # loads",
+    "install {name} /usr/sbin/modprobe --ignore {name} $CMDLINE_OPTS",
+    "install {name} /usr/sbin/modprobe -a {other} nothing_of_that_name",
+    "install {name} /bin/fal\\se",
+    "options {name} nvidia.X=1",
+    "options {name} {{parameter:number}} = 5",
+    "options {name} {{parameter:number}}=5 -- {{parameter:number}}=five",
+    "options {name} {{parameter:number}}=5\u00a0{{parameter:flag}}",
+    "options {name} dyndbg=+p",
+    "options {name} dyndbg=nonsense",
 )
 _ARGUMENTS = (
     "{parameter:number}=7", "{parameter:number}=seven", "{parameter:flag}", "{parameter:flag}=perhaps",
     "{parameter:count}=-4", "unheard_of=2", "{parameter:words}=a", "{parameter:number}=4294967296",
+    "nvidia.X=1", "=5", "--", "dyndbg=+p", "dyndbg=+q", "async-probe", '"{parameter:number}=5"', "a.dyndbg",
 )  # fmt: skip
+_PACKINGS = {
+    "": ("",),
+    "xz": (
+        "", "", "streams", "stream-and-none", "padded", "padded-oddly", "trailing", "trailing-few", "delta",
+        "x86", "arm", "two", "none", "crc64", "sha256",
+    ),
+    "zst": ("", "sized", "sized", "streams", "stream-and-none", "trailing"),
+    "gz": ("", "streams", "trailing"),
+}  # fmt: skip
+_INDEXES = ("dep", "alias", "symbols", "builtin", "builtin.alias")
 
 
 class _Dice:
@@ -148,16 +188,19 @@ def _case(name: str, dice: _Dice) -> Case:
         where = dice.one([at for at in set(_FOLDERS) if at != placed[0].at])
         placed.append(ModuleFile(copy, where, _file(copy)))
     modules = [f"{{module:{source(row).identity}}}" for row in sources]
+    before, after = _disorder(placed, dice)
     return Case(
         name=name,
         modules=tuple(placed),
-        load=modules[0],
+        load=_asked(modules, dice),
+        judged=modules[0],
         config=_config(modules, dice),
         arguments=tuple(dice.one(_ARGUMENTS) for _ in range(dice.one((0, 0, 1, 2))))
         if "taker" in sources[0]
         else (),
         flags=("-b",) if dice.chance(0.05) else ("-i",) if dice.chance(0.03) else (),
-        before=_before(modules, placed, dice),
+        before=(*before, *_before(modules, placed, dice)),
+        after=after,
         depmod=not dice.chance(0.02),
         real_names=dice.chance(0.5),
         groups=("random",),
@@ -182,7 +225,7 @@ def _variant(name: str, symbols: tuple[str, ...], dice: _Dice, odds: float) -> V
     tamper = _tamper(name, symbols, dice) if dice.chance(0.7) else ()
     whole = not set(tamper) & set(_NO_ELF)
     damage = (dice.one(_DAMAGES),) if whole and key not in ("", DEFAULT_KEY) and dice.chance(0.4) else ()
-    compression = dice.one(("", "", "xz", "zst")) if "truncate" not in tamper else ""
+    compression = dice.one(("", "", "xz", "xz", "zst", "gz")) if "truncate" not in tamper else ""
     return Variant(
         name,
         answer=dice.one(_ANSWERS) if whole and not tamper and dice.chance(0.6) else "0",
@@ -191,6 +234,7 @@ def _variant(name: str, symbols: tuple[str, ...], dice: _Dice, odds: float) -> V
         digest=dice.one(("sha256", "sha256", "sha512", "sha384", "sha1")),
         damage=damage,
         compression=compression,
+        packing=dice.one(_PACKINGS[compression]),
         seal="lab" if compression and dice.chance(0.15) else "",
     )
 
@@ -220,6 +264,55 @@ def _config(modules: list[str], dice: _Dice) -> str:
         name = dice.one(modules)
         lines.append(dice.one(_CONFIGURATION).replace("{name}", name).replace("{other}", "{module:other}"))
     return "\n".join(lines).replace("{{", "{").replace("}}", "}") + "\n"
+
+
+def _asked(modules: list[str], dice: _Dice) -> str:
+    """The name for modprobe: mostly the module's own."""
+    if dice.chance(0.9):
+        return modules[0]
+    return dice.one(
+        ("lab-nickname", "{alias:handle}", "symbol:{symbol:alpha}", "lab:v0001d0000001a0x", "unix")
+    )
+
+
+_Steps = tuple[tuple[str, ...], ...]
+
+
+def _disorder(placed: list[ModuleFile], dice: _Dice) -> tuple[_Steps, _Steps]:
+    """What may be wrong beside the modules, as commands that make it so and that undo it: an index, a link
+    of modprobe.d, a module file that is a link out of the tree, a copy under another name."""
+    tree, conf, away = "/usr/lib/modules/KERNEL", "/etc/modprobe.d/link.conf", "/lab/away"
+    depmod = ("/usr/sbin/depmod", "-a")
+    first = placed[0]
+    ending = ".ko" + (f".{first.variant.compression}" if first.variant.compression else "")
+    file = f"{tree}/{first.at}/{first.file}{ending}"
+    match dice.random.randrange(25):
+        case 0:
+            index = f"{tree}/modules.{dice.one(_INDEXES)}.bin"
+            return (("/bin/busybox", "rm", index),), (depmod,)
+        case 1:
+            index = f"{tree}/modules.{dice.one(_INDEXES)}.bin"
+            size = dice.one(("0", "8"))
+            return (("/bin/busybox", "truncate", "-s", size, index),), (depmod,)
+        case 2:
+            target = dice.one(("link.conf", "/dev/null", "/nosuch", "/etc/modprobe.d"))
+            return (("/bin/busybox", "ln", "-sfn", target, conf),), (("/bin/busybox", "rm", "-f", conf),)
+        case 3:
+            steps = (
+                ("mkdir", "-p", away),
+                ("mv", file, f"{away}/x{ending}"),
+                ("ln", "-s", f"{away}/x{ending}", file),
+            )
+            return tuple(("/bin/busybox", *step) for step in steps), (("/bin/busybox", "rm", "-rf", away),)
+        case 4:
+            copy = f"{tree}/{UPDATES}/lab-copy{ending}"
+            made = (
+                ("/bin/busybox", "mkdir", "-p", f"{tree}/{UPDATES}"),
+                ("/bin/busybox", "cp", file, copy),
+                depmod,
+            )
+            return made, (("/bin/busybox", "rm", "-f", copy), depmod)
+    return (), ()
 
 
 def _before(modules: list[str], placed: list[ModuleFile], dice: _Dice) -> tuple[tuple[str, ...], ...]:

@@ -35,8 +35,10 @@ class Source(Struct, frozen=True, kw_only=True):
     vmlinux: tuple[str, ...] = ()  # C statements in init that use exports of the kernel itself
     parameters: tuple[tuple[str, str], ...] = ()  # (C type, name)
     namespaces: tuple[str, ...] = ()  # imported
-    extra: tuple[str, ...] = ()  # further lines at file scope
+    head: tuple[str, ...] = ()  # lines at file scope, before the exports
+    extra: tuple[str, ...] = ()  # further lines at file scope, after them
     init: str = ""  # C before the return
+    entry: str = "lab_init"  # the name of the init function
 
     @property
     def identity(self) -> str:
@@ -56,6 +58,7 @@ MODULES_REAL = {
     "peermem": "nvidia_peermem",
     "gpu": "nvidia",
     "ofed": "mlx_compat",
+    "legacy": "nv_peer_mem",
 }
 
 _PEER_EXPORTS = (
@@ -68,6 +71,15 @@ _P2P_EXPORTS = tuple(
 )
 _PEER_PARAMETERS = (("int", "peerdirect_support"), ("int", "persistent_api_support"))
 _PEER_CALLS = tuple(export.symbol for export in _P2P_EXPORTS)
+_NAMED_CLIENT = (
+    "extern void *{symbol:peer_register}(const void *client, void *invalidate);",
+    "extern void {symbol:peer_unregister}(void *handle);",
+    'static struct {{ char name[64]; }} client = {{ "nv_mem" }};',
+    "static void *handle;",
+    "static void __exit lab_exit(void) {{ if (handle) {symbol:peer_unregister}(handle); }}",
+    "module_exit(lab_exit);",
+)
+"""A client whose name the RDMA stack can read."""
 
 SOURCES = (
     Source(name="plain"),
@@ -99,6 +111,10 @@ SOURCES = (
     ),
     Source(name="wisher", extra=('MODULE_SOFTDEP("pre: {module:plain}");',)),
     Source(name="aliased", extra=('MODULE_ALIAS("{alias:handle}");',)),
+    Source(name="wild", extra=('MODULE_ALIAS("lab:v*d0000001[ab]?x*");',)),
+    Source(name="wilder", extra=('MODULE_ALIAS("lab:*");',)),
+    Source(name="barred", entry="lab_barred_init"),
+    Source(name="provider-barred", module="provider", exports=(Export("alpha"),), entry="lab_barred_init"),
     Source(
         name="peermem-stub",
         module="peermem",
@@ -124,7 +140,41 @@ SOURCES = (
             "module_exit(lab_exit);",
         ),
     ),
+    Source(
+        name="peermem-named",
+        module="peermem",
+        parameters=_PEER_PARAMETERS,
+        calls=_PEER_CALLS,
+        init=(
+            "handle = {symbol:peer_register}(&client, NULL);"
+            ' if (!handle) {{ printk(KERN_ERR "nvidia-peermem nv_mem_nc_client_init:603 ERROR '
+            'nv_mem_client_init -- error while registering nc client\\n"); return -EINVAL; }}'
+        ),
+        extra=(*_NAMED_CLIENT, 'MODULE_VERSION("595.45.04");'),
+    ),
+    Source(
+        name="legacy",
+        calls=_PEER_CALLS,
+        init="handle = {symbol:peer_register}(&client, NULL); if (!handle) return -EINVAL;",
+        extra=_NAMED_CLIENT,
+    ),
     Source(name="ofed", exports=_PEER_EXPORTS),
+    Source(
+        name="ofed-listing",  # it lists its clients below /sys/kernel/mm, so a name can be taken
+        module="ofed",
+        head=("#include <linux/kobject.h>", "static struct kobject *peers;"),
+        exports=(
+            Export(
+                "peer_register",
+                "const void *client, void *invalidate",
+                "void *",
+                "return kobject_create_and_add((const char *)client, peers);",
+            ),
+            Export("peer_unregister", "void *handle", "void", "kobject_put(handle);"),
+        ),
+        init='peers = kobject_create_and_add("memory_peers", mm_kobj); if (!peers) return -ENOMEM;',
+        extra=("static void __exit lab_exit(void) {{ kobject_put(peers); }}", "module_exit(lab_exit);"),
+    ),
     Source(
         name="ofed-rebuilt",
         module="ofed",

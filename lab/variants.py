@@ -9,6 +9,7 @@ import shutil
 import struct
 import tempfile
 from pathlib import Path
+from typing import Any
 
 from msgspec import Struct
 
@@ -38,7 +39,7 @@ class Variant(Struct, frozen=True):
     digest: str = "sha256"
     damage: tuple[str, ...] = ()  # after signing
     compression: str = ""  # xz, zst, gz
-    packing: str = ""  # how: crc64 (xz's own default), sized (zstd with the content's size)
+    packing: str = ""  # how: see compress()
     torn: str = ""  # a change of the compressed file: cut, altered
     seal: str = ""  # a key that signs the compressed file; loaders ignore that signature
 
@@ -137,18 +138,45 @@ def _damage(content: bytes, word: str, kernel: Kernel) -> bytes:
     raise LabError(f"no such damage: {word}")
 
 
+_FILTERS: dict[str, list[dict[str, Any]]] = {
+    "delta": [{"id": lzma.FILTER_DELTA}],  # which no kernel has
+    "x86": [{"id": lzma.FILTER_X86}],
+    "arm": [{"id": lzma.FILTER_ARM}],
+    "two": [{"id": lzma.FILTER_X86}, {"id": lzma.FILTER_DELTA}],
+}
+_CHECKS = {"none": lzma.CHECK_NONE, "crc64": lzma.CHECK_CRC64, "sha256": lzma.CHECK_SHA256}
+_BEHIND = {
+    "trailing": b"bytes that belong to no stream\n",
+    "trailing-few": b"abc",
+    "padded": bytes(8),
+    "padded-oddly": bytes(6),
+}
+
+
 def compress(content: bytes, kind: str, packing: str = "") -> bytes:
-    """Compressed content that depmod and modprobe can read (kmod: xz, zst, gz)."""
+    """Compressed content (kmod: xz, zst, gz).
+
+    `packing`: a check of xz, a filter, `sized` (zstd with the content's size), `streams` (two halves, each
+    in a stream of its own), `stream-and-none` (an empty one behind it), or what follows the stream.
+    """
+    if packing == "streams":
+        middle = len(content) // 2
+        return compress(content[:middle], kind, "sized") + compress(content[middle:], kind, "sized")
+    if packing == "stream-and-none":
+        return compress(content, kind, "sized") + compress(b"", kind, "sized")
+    behind = _BEHIND.get(packing, b"")
     match kind:
         case "":
             return content
         case "xz":  # with CRC32, as the kernel's own modules: scripts/Makefile.modinst
-            return lzma.compress(content, check=lzma.CHECK_CRC64 if packing == "crc64" else lzma.CHECK_CRC32)
+            filters = [*_FILTERS.get(packing, ()), {"id": lzma.FILTER_LZMA2, "preset": 6}]
+            check = _CHECKS.get(packing, lzma.CHECK_CRC32)
+            return lzma.compress(content, check=check, filters=filters) + behind
         case "gz":
-            return gzip.compress(content, mtime=0)
+            return gzip.compress(content, mtime=0) + behind
         case "zst":  # from standard input zstd does not know the size
-            size = (f"--stream-size={len(content)}",) if packing == "sized" else ()
-            return command("zstd", "-q", "-c", *size, stdin=content)
+            size = () if not packing else (f"--stream-size={len(content)}",)
+            return command("zstd", "-q", "-c", *size, stdin=content) + behind
     raise LabError(f"no such compression: {kind}")
 
 

@@ -6,11 +6,16 @@ from lab.case import Case
 from lab.cases import (
     aliases,
     answers,
+    arguments,
+    clients,
     complaints,
     configuration,
+    copies,
     files,
     indexes,
+    links,
     nested,
+    packings,
     parameters,
     peermem,
     running,
@@ -34,6 +39,11 @@ CASES: tuple[Case, ...] = (
     *complaints.CASES,
     *nested.CASES,
     *aliases.CASES,
+    *arguments.CASES,
+    *packings.CASES,
+    *links.CASES,
+    *copies.CASES,
+    *clients.CASES,
 )
 
 
@@ -46,6 +56,10 @@ def of_groups(groups: tuple[str, ...], flavour: Flavour) -> tuple[Case, ...]:
 
 
 def possible(case: Case, flavour: Flavour) -> bool:
-    """Whether a case can be made for a kernel: without symbol versions there is no CRC to change."""
+    """Whether a case can be made for a kernel: without symbol versions there is no CRC to change, and
+    without mm_kobj there is no folder of clients."""
     tampered = [word for module in case.modules for word in module.variant.tamper]
+    lists = any(module.variant.source == "ofed-listing" for module in case.modules)
+    if lists and not flavour.exports_mm_kobj:
+        return False
     return flavour.symbol_versions or not any(word.startswith(_OF_VERSIONS) for word in tampered)

@@ -34,7 +34,8 @@ def _case(name: str, *before: tuple[str, ...], **more: str) -> Case:
 CASES = (
     *(_case(name, config=text) for name, text in _LINES.items()),
     _case(
-        "quiet-typo", config="option {module:plain}\ninstall {module:plain} modprobe -qi {module:plain}\n"
+        "quiet-typo",
+        config="option {module:plain}\ninstall {module:plain} /usr/sbin/modprobe -qi {module:plain}\n",
     ),
     _case("folder", (_BUSYBOX, "mkdir", _CONF)),
     _case(

@@ -25,7 +25,6 @@ _LINES = {
     "dry": f"{_MODPROBE} -n {{module:plain}}",
     "syslog": f"{_MODPROBE} -s nosuchmodule_at_all",
     "verbose": f"{_MODPROBE} -v -i {{module:plain}}",
-    "version": f"{_MODPROBE} --version",
     "two-dashes": f"{_MODPROBE} -i -- {{module:plain}}",
     "exec": f"exec {_SELF}; /bin/false",
     "exec-fails": "exec /bin/false; " + _SELF,
@@ -36,6 +35,7 @@ _LINES = {
     "loads-another": f"{_MODPROBE} {_OTHER}",
 }
 _OPEN = {
+    "version": f"{_MODPROBE} --version",
     "force": f"{_MODPROBE} -f -i {{module:plain}}",
     "other-configuration": f"{_MODPROBE} -C /dev/null {{module:plain}}",
     "other-release": f"{_MODPROBE} -S 0.0.0 {{module:plain}}",
@@ -55,7 +55,7 @@ def _case(name: str, line: str, **more: str) -> Case:
 CASES = (
     *(_case(name, line) for name, line in _LINES.items()),
     *(
-        _case(name, line, open_because="what modprobe does with another input")
+        _case(name, line, open_because="what modprobe does or prints by other options")
         for name, line in _OPEN.items()
     ),
     _case(

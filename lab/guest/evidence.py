@@ -1,10 +1,10 @@
 """Runs in the guest: `gdr collect`, in this process, once for every case.
 
 Each case gets its own complete bundle. A cache makes hundreds of them affordable in an emulated machine:
-three functions of the collector depend only on their arguments. Two run once for equal arguments. The
-third, which reads long tables line by line, runs once for all lines of a table; for the first case it also
-runs directly, and must give the same result. Files in a guest never hang, so they are read without the
-second thread that enforces a time limit.
+four functions of the collector depend only on their arguments. Three run once for equal arguments. The
+fourth, which reads long tables line by line, runs once for all lines of a table; for the first case it also
+runs directly, and must give the same result. The probes run once, as this guest has none of the devices that
+they ask. Files in a guest never hang, so they are read without the second thread that enforces a time limit.
 """
 
 import io
@@ -14,7 +14,7 @@ import tarfile
 
 sys.path.insert(0, "/lab/collect.pyz")
 
-from gdrkit.agent.collect import bundle, module_collector, timeouts
+from gdrkit.agent.collect import bundle, collector, module_collector, timeouts
 from gdrkit.agent.collect.collector import Collection, CollectOptions
 from gdrkit.agent.collect.progress import CollectorProgress
 
@@ -87,12 +87,29 @@ class Tables:
         return lines
 
 
+class Programs:
+    """The collector's subprocesses.run(). A probe of devices, which is a Python program, runs once."""
+
+    def __init__(self, function):
+        self.function, self.answers = function, {}
+
+    def __call__(self, argv, *limits):
+        if argv[0] != sys.executable:
+            return self.function(argv, *limits)
+        key = tuple(argv)
+        if key not in self.answers:
+            self.answers[key] = self.function(argv, *limits)
+        return self.answers[key]
+
+
 def at_once(self, function, *arguments):
     return function(*arguments)
 
 
 timeouts.TimeLimitedCalls.call = at_once
 bundle.COMPRESSION = 0  # the bundle is unpacked again at once
+collector.program = remembered(collector.program)
+collector.subprocesses.run = Programs(collector.subprocesses.run)
 bundle.without_secrets = remembered(bundle.without_secrets)
 module_collector.small = remembered(module_collector.small)
 module_collector.symbol_table = Tables(module_collector.symbol_table)

@@ -6,6 +6,7 @@ import pytest
 from lab.cache import LabError
 from lab.case import Case, Prepared, names_of, one
 from lab.cases import CASES, of_groups
+from lab.commands import SEED
 from lab.kernels import FLAVOURS, flavour
 from lab.names import IDENTITIES, naming, token
 from lab.profiles import PROFILES, profile
@@ -14,7 +15,7 @@ from lab.session import command_line
 from lab.sources import MODULES_REAL, SOURCES, SYMBOLS_REAL
 from lab.variants import OF_THE_KERNEL, answer_value, compress
 
-from lab import cpio, elf_edit
+from lab import cpio, elf_edit, golden
 from tests.module_builder import build_module
 
 
@@ -42,8 +43,9 @@ def test_a_kernel_without_symbol_versions_has_no_case_that_changes_them() -> Non
 
 
 def test_a_file_that_replaces_another_later_is_where_depmod_does_not_see_it() -> None:
-    later = [module for case in CASES for module in case.modules if module.at.startswith("/")]
-    assert later and not any(module.at.startswith(("/lib/modules", "/usr/lib/modules")) for module in later)
+    later = {module.at for case in CASES for module in case.modules if module.at.startswith("/")}
+    in_tree = {at for at in later if at.startswith(("/lib/modules", "/usr/lib/modules"))}
+    assert later > in_tree == {"/usr/lib/modules/0.0.0"}  # of another release
 
 
 def test_every_case_names_modules_that_exist() -> None:
@@ -56,6 +58,15 @@ def test_names_are_random_but_determined_by_the_seed() -> None:
     case = Case(name="some", modules=(one("plain"),))
     assert names_of(case, 1).module("plain") == names_of(case, 1).module("plain")
     assert names_of(case, 1).module("plain") != names_of(case, 2).module("plain")
+
+
+def test_a_recorded_name_is_drawn_again_whatever_modules_were_added_since() -> None:
+    """A boot is compared with its recording by names: tests/lab/test_boot.py."""
+    session = golden.read("6.1-amd64", "plain")
+    cases = {case.name: case for case in of_groups(session.profile.groups, flavour("6.1-amd64"))}
+    loaded = {case.name: case.answer.new for case in session.cases}
+    for name in ("init-ok", "init-positive"):
+        assert loaded[name] == (names_of(cases[name], SEED).module("plain"),)
 
 
 def test_real_names_are_used_only_if_a_case_requests_them() -> None:

@@ -52,10 +52,15 @@ def test_every_session_has_all_cases_of_its_profile(flavour: str, name: str) -> 
     assert [case.name for case in session.cases] == [row.name for row in cases]
 
 
+ENDLESS = {"nested-other-release"}
+"""Its install line runs the same modprobe, with the same install line: recorded as timed out."""
+
+
 @pytest.mark.parametrize(("flavour", "name"), SESSIONS)
 def test_every_session_completed(flavour: str, name: str) -> None:
     session = golden.read(flavour, name)
-    assert [case.name for case in session.cases if case.answer.exit_code is None] == []
+    unanswered = {case.name for case in session.cases if case.answer.exit_code is None}
+    assert unanswered <= ENDLESS
     assert [case.name for case in session.cases if case.stuck] == []
 
 

@@ -82,7 +82,7 @@ def test_rdma_of_host_memory_is_proven_and_never_direct(outcomes: dict[str, Any]
     found = outcomes["prove"]
     assert found["codes"] == [0, 3], found
     (run,) = found["runs"]
-    assert run["proof"]["way"] == "nic-host" and run["proof"]["direct"] is None
+    assert run["proof"]["path"] == "nic-host" and run["proof"]["direct"] is None
     assert run["trial"]["registered"] == run["trial"]["registered_there"] == "host"
     assert run["trial"]["bytes_right"]
 
