@@ -1,4 +1,4 @@
-"""Whether `gdr ps` tells which way jobs go, on two NVIDIA GPUs where each job is known.
+"""Whether `gdr ps` tells which path jobs take, on two NVIDIA GPUs where each job is known.
 
     sudo python -m benchmarks.jobs [--looks N] [--seconds N] [--only A,B] [--evidence FILE]
 
@@ -35,30 +35,32 @@ NOT_TO_OTHERS = frozenset({"none", "unknown"})
 
 
 class Job(NamedTuple):
-    """What the processes do, with which environment, and the ways that are right to say."""
+    """What the processes do, with which environment, and the paths that are right to say."""
 
     work: str
-    ways: frozenset[str]
+    paths: frozenset[str]
     environment: tuple[tuple[str, str], ...] = ()
     processes: int = 2
 
 
-def _way(way: str) -> frozenset[str]:
-    return frozenset({way})
+def _only(path: str) -> frozenset[str]:
+    return frozenset({path})
 
 
 HOST = ("NCCL_P2P_DISABLE", "1")
 JOBS = {
-    "NCCL NVLink": Job("reduce", _way("nvlink")),
+    "NCCL NVLink": Job("reduce", _only("nvlink")),
     "NCCL expandable": Job(
-        "reduce", _way("nvlink"), (("PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True"),)
+        "reduce", _only("nvlink"), (("PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True"),)
     ),
-    "NCCL host memory": Job("reduce", _way("staged"), (HOST,)),
-    "NCCL host /dev/shm": Job("reduce", _way("staged"), (HOST, ("NCCL_CUMEM_HOST_ENABLE", "0"))),
-    "NCCL sockets": Job("reduce", _way("socket"), (HOST, ("NCCL_SHM_DISABLE", "1"), ("NCCL_NET", "Socket"))),
-    "gdrkit peer": Job("peer", _way("nvlink")),
-    "gdrkit shared": Job("shared", _way("staged")),
-    "gdrkit tcp": Job("tcp", _way("socket")),
+    "NCCL host memory": Job("reduce", _only("staged"), (HOST,)),
+    "NCCL host /dev/shm": Job("reduce", _only("staged"), (HOST, ("NCCL_CUMEM_HOST_ENABLE", "0"))),
+    "NCCL sockets": Job(
+        "reduce", _only("socket"), (HOST, ("NCCL_SHM_DISABLE", "1"), ("NCCL_NET", "Socket"))
+    ),
+    "gdrkit peer": Job("peer", _only("nvlink")),
+    "gdrkit shared": Job("shared", _only("staged")),
+    "gdrkit tcp": Job("tcp", _only("socket")),
     "NCCL idle": Job("idle", NOT_TO_OTHERS),
     "one GPU computes": Job("compute", NOT_TO_OTHERS, processes=1),
     "one GPU loads data": Job("load", NOT_TO_OTHERS, processes=1),
@@ -203,7 +205,7 @@ def answers(pids: set[int]) -> dict[int, dict[str, Any]]:
 
 
 def is_right(found: dict[int, dict[str, Any]], job: Job) -> bool:
-    return len(found) == job.processes and all(one["verdict"]["way"] in job.ways for one in found.values())
+    return len(found) == job.processes and all(one["verdict"]["path"] in job.paths for one in found.values())
 
 
 def by_nvidia_smi() -> set[tuple[int, str, int]]:
@@ -273,11 +275,11 @@ def looked_at(name: str, running: Running, looks: int, kept: dict[str, Any], who
         if is_right(found, running.job):
             right += 1
         else:
-            ways = [f"{one['verdict']['way']}: {one['verdict']['because']}" for one in found.values()]
-            wrong = "; ".join(ways) or "no process"
+            paths = [f"{one['verdict']['path']}: {one['verdict']['because']}" for one in found.values()]
+            wrong = "; ".join(paths) or "no process"
     listed = {row for row in by_nvidia_smi() if row[0] in running.pids}
     same = len(listed & by_gdr(found))
-    said = {f"{one['verdict']['way']}, {one['verdict']['confidence']}" for one in found.values()}
+    said = {f"{one['verdict']['path']}, {one['verdict']['confidence']}" for one in found.values()}
     print(f"{name:<20}{right:>3} of {looks} right  NVML {same} of {len(listed)}  {'; '.join(sorted(said))}")
     if wrong:
         print(f"    {wrong}")
