@@ -33,6 +33,11 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     # A script that starts pytest with `&` makes it ignore SIGINT, and what tests start: bash(1), SIGNALS.
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:
+    # Under nohup(1) tests would start programs that ignore a hang-up, too. A handler is not inherited by a
+    # program that is started (signal(7)): this process outlives its terminal, and those do not.
+    signal.signal(signal.SIGHUP, lambda number, frame: None)
+
 MAY_SKIP_IN_CI = (
     r"not a bundle|this node has no modules\.dep",  # not a matter of the machine
     r"no Python 3\.8 here",  # distributions do not package it any more

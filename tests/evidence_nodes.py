@@ -48,6 +48,7 @@ class Expected(Struct, frozen=True, forbid_unknown_fields=True):
     exit_code: int | None = None
     first_broken_layer: str | None = None  # "none" where no layer is broken
     best_fallback: str | None = None
+    next_boot: str | None = None  # the state of nccl after the next boot
     scope: str = "host"
     consumers: dict[str, str] = {}
     findings: dict[str, str | tuple[str, ...]] = {}  # code -> status, one of several, or "seen"

@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 _MAGIC, _VERSION = 0xB007F457, 0x00020001
 _PREFIX, _VALUES, _CHILDREN = 0x80000000, 0x40000000, 0x20000000
 
 
-def index(entries: Mapping[str, str]) -> bytes:
-    """An index of these keys, each with one value; its priority is its place."""
+_Keys = Mapping[bytes, list[tuple[int, bytes]]]
+
+
+def index(entries: Mapping[str, str] | Iterable[tuple[str, str]]) -> bytes:
+    """An index of these keys and values; the priority of a value is its place."""
     body = bytearray(struct.pack(">III", _MAGIC, _VERSION, 0))
-    keys = {key.encode(): (place, value.encode()) for place, (key, value) in enumerate(entries.items())}
+    keys: dict[bytes, list[tuple[int, bytes]]] = {}
+    rows = entries.items() if isinstance(entries, Mapping) else entries
+    for place, (key, value) in enumerate(rows):
+        keys.setdefault(key.encode(), []).append((place, value.encode()))
     body[8:12] = struct.pack(">I", _node(body, keys, 0))
     return bytes(body)
 
 
-def _node(body: bytearray, keys: Mapping[bytes, tuple[int, bytes]], skip: int) -> int:
+def _node(body: bytearray, keys: _Keys, skip: int) -> int:
     """Write a node with all below it, those first; returns its offset with its flags."""
     prefix = _common([key[skip:] for key in keys]) if skip and keys else b""
     depth = skip + len(prefix)
@@ -28,7 +34,7 @@ def _node(body: bytearray, keys: Mapping[bytes, tuple[int, bytes]], skip: int) -
         )
         for letter in letters
     }
-    own = [value for key, value in keys.items() if len(key) == depth]
+    own = [value for key, values in keys.items() if len(key) == depth for value in values]
     flags = (_PREFIX if prefix else 0) | (_CHILDREN if below or not skip else 0) | (_VALUES if own else 0)
     offset = len(body) | flags
     body += prefix + b"\0" if prefix else b""
@@ -66,10 +72,16 @@ def of_builtin(text: str) -> bytes:
     return index({path.rpartition("/")[2].partition(".ko")[0].replace("-", "_"): "" for path in paths})
 
 
+def of_aliases(text: str) -> bytes:
+    """modules.alias.bin for a modules.alias, or modules.symbols.bin for a modules.symbols."""
+    lines = (line.split() for line in text.split("\n"))
+    return index([(words[1], words[2]) for words in lines if len(words) == 3 and words[0] == "alias"])
+
+
 def with_indexes(files: Mapping[str, bytes | str]) -> dict[str, bytes | str]:
     """The files, and next to each modules.dep and modules.builtin its index, unless there is one.
 
-    Other indexes are only there: their text decides."""
+    So have modules.alias and modules.symbols."""
     found: dict[str, bytes | str] = {}
     for path, content in files.items():
         text = content if isinstance(content, str) else content.decode("utf-8", "replace")
@@ -78,5 +90,5 @@ def with_indexes(files: Mapping[str, bytes | str]) -> dict[str, bytes | str]:
         elif path.endswith("/modules.builtin"):
             found[f"{path}.bin"] = of_builtin(text)
         elif path.endswith(("/modules.alias", "/modules.symbols")):
-            found[f"{path}.bin"] = index({})
+            found[f"{path}.bin"] = of_aliases(text)
     return {**found, **files}

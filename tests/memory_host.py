@@ -6,7 +6,7 @@ import posixpath
 from collections.abc import Mapping
 
 from gdrkit.evidence import Command, EvidenceAbsent, EvidenceMissing, Missing, MissingReason, TextOrigin
-from gdrkit.evidence.missing import not_collected
+from gdrkit.evidence.missing import LOOP, not_collected, unreadable
 
 
 class MemoryHost:
@@ -74,7 +74,7 @@ class MemoryHost:
                     break
             else:
                 return path
-        raise EvidenceMissing(Missing(path, MissingReason.GARBLED, f"readlink -f /{path}"))
+        raise unreadable(path, LOOP)
 
     def run(self, command: Command) -> bytes:
         self.opened.append(command.line)

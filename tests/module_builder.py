@@ -78,6 +78,7 @@ def build_module(
     intree: bool = False,
     code_bytes: int = 32,
     static_symbols: Iterable[str] = (),  # defined but not exported
+    entry: Iterable[str] = (),  # local names of the init function
     build_id: bytes = b"",  # the whole note
 ) -> bytes:
     """A module file, unsigned and uncompressed."""
@@ -119,6 +120,8 @@ def build_module(
     symbols.add("__this_module", section=4, size=size)
     for symbol in static_symbols:
         symbols.add(symbol, section=1, binding=_LOCAL)
+    for symbol in entry:
+        symbols.add(symbol, section=2, binding=_LOCAL)
     _export(sections, symbols, exported)
     for symbol in imports:
         symbols.add(symbol)

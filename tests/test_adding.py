@@ -103,7 +103,6 @@ def a_program(copy: Copy) -> None:
     copy.new("programs/pigeon/rules.py", TIRED_PIGEON)
     copy.line("catalogue.py", '    "talos-no-peermem"', '    "pigeon-tired": "programs.pigeon.rules",\n')
     copy.new("programs/pigeon/messages.py", COO)
-    copy.line("catalogue.py", '    "messages.driver.ROWS"', '    "programs.pigeon.messages.ROWS",\n')
 
     report = json.loads(copy.gdr("doctor", copy.node, "--json"))
     states = {name: section["state"] for name, section in report["consumers"].items()}
@@ -153,6 +152,17 @@ def an_nccl_release(copy: Copy) -> None:
     assert copy.python(ask.format("release('9.1.1')")) == "9.1.2 True\n"
 
 
+def a_newer_release_that_was_read(copy: Copy) -> None:
+    copy.line(
+        "facts/newest_read.py",
+        ')\n"""One row a program',
+        '    NewestRead("Sky", "9.1", "2026-11-28", "sky"),\n',
+    )
+
+    ask = "from gdrkit.facts.newest_read import is_newer as it; print(it('Sky', '9.1'), it('Sky', '9.2'))"
+    assert copy.python(ask) == "False True\n"
+
+
 def a_message(copy: Copy) -> None:
     copy.line(
         "messages/driver.py",
@@ -168,44 +178,24 @@ def a_message(copy: Copy) -> None:
 
 def a_remedy(copy: Copy) -> None:
     copy.line("rules/remedy_names.py", '    CLEAN_NCCL_SETTINGS = "', '    PAINT_SKY = "paint-sky"\n')
-    copy.new("repair/remedies/sky.py", PAINT)
-    copy.line(
-        "repair/remedies/__init__.py",
-        "from gdrkit.repair.remedies.remedy ",
-        "from gdrkit.repair.remedies.sky import paint_sky\n",
-    )
-    copy.line("repair/remedies/__init__.py", "    clean_settings,\n)", "    paint_sky,\n")
-    copy.new("repair/platforms/sky.py", BRUSH)
-    copy.line(
-        "repair/platforms/procedures.py",
-        "from gdrkit.repair.platforms.suse ",
-        "from gdrkit.repair.platforms import sky\n",
-    )
-    copy.line(
-        "repair/platforms/procedures.py",
-        "    RemedyName.CLEAN_NCCL_SETTINGS:",
-        "    RemedyName.PAINT_SKY: sky.paint,\n",
-    )
-
-    copy.line("repair/platforms/command_shapes.py", "depmod -a ", "brush --blue\n")
+    copy.new("repair/remedies/paint_sky.py", PAINT)
 
     assert "brush --blue" in copy.gdr("fix", copy.node, "--steps", "paint-sky")
 
 
 PAINT = """
+from gdrkit.repair.platforms.action import RunCommand
+from gdrkit.repair.platforms.change import Change
 from gdrkit.repair.remedies.remedy import Remedy
 from gdrkit.rules.remedy_names import RemedyName
 
-paint_sky = Remedy(
-    name=RemedyName.PAINT_SKY, title="paint the sky", effect=lambda node: (), becomes="the sky is blue",
-    risk="drips", undo="rain",
-)
-"""
-BRUSH = """
-from gdrkit.repair.platforms.action import RunCommand
-
 def paint(node, platform, choices):
     yield RunCommand(argv=("brush", "--blue"), why="the sky becomes blue", undo=())
+
+PAINT_SKY = Remedy(
+    name=RemedyName.PAINT_SKY, title="paint the sky", effect=lambda node: (), becomes="the sky is blue",
+    changes=Change.REGISTER, procedure=paint, commands=("brush --blue",), risk="drips", undo="rain",
+)
 """
 
 
@@ -214,33 +204,23 @@ def a_distribution(copy: Copy) -> None:
     made_up = re.sub(r"members=frozenset\(.*\)", 'members=frozenset(("skynix",))', suse)
     copy.new(
         "repair/platforms/skynix.py",
-        made_up.replace("SUSE = ", "SKYNIX = ").replace('"suse"', '"skynix"').replace('"zypper"', '"sky"'),
+        made_up.replace("SUSE = ", "SKYNIX = ").replace('"suse"', '"skynix"').replace("zypper", "sky"),
     )
     copy.line(
-        "repair/platforms/procedures.py",
+        "repair/platforms/families.py",
         "from gdrkit.repair.platforms.suse ",
         "from gdrkit.repair.platforms.skynix import SKYNIX\n",
     )
-    copy.line("repair/platforms/procedures.py", "SUSE)\n", "SKYNIX, ")
-    copy.line(
-        "repair/platforms/command_shapes.py",
-        "zypper --non-interactive update ",
-        "sky --non-interactive update PACKAGE+\n",
-    )
-    (copy.source / "etc").mkdir()
-    (copy.source / "etc/os-release").write_text("ID=skynix\n")
+    copy.line("repair/platforms/families.py", "SUSE)\n", "SKYNIX, ")
+    machine = copy.source / "machine"
+    (machine / "etc").mkdir(parents=True)
+    (machine / "etc/os-release").write_text("ID=skynix\n")
+    (machine / "proc/sys/kernel").mkdir(parents=True)
+    (machine / "proc/sys/kernel/osrelease").write_text("6.4.0-150600.21-default\n")
 
-    assert copy.python(FAMILY.format(str(copy.source))) == "skynix ('sky', '--non-interactive', 'install')\n"
-
-
-FAMILY = """
-from gdrkit.evidence.target import open_host
-from gdrkit.node import Node
-from gdrkit.repair.platforms.platform import family
-from gdrkit.repair.platforms.procedures import PLATFORMS
-found = family(Node(open_host({!r})), PLATFORMS)
-print(found.name, found.install)
-"""
+    steps = copy.gdr("fix", str(machine), "--steps", "upgrade-rdma-core,open-kernel-modules")
+    assert "sudo sky --non-interactive update rdma-core" in steps
+    assert "install the open kernel modules of the driver branch in use" in steps
 
 
 def a_source_of_evidence(copy: Copy) -> None:
@@ -267,7 +247,7 @@ def a_command(copy: Copy) -> None:
     copy.line("cli/__init__.py", '    "codes": "', '    "sky": "what is above",\n')
 
     assert copy.gdr("sky") == "blue\n"
-    assert "what is above" in copy.gdr("--help")
+    assert "what is above" in copy.gdr("help", "all")
     assert "sky" in copy.gdr("completion", "bash")
 
 
@@ -290,6 +270,7 @@ RECIPES: Mapping[str, Callable[[Copy], None]] = {
         a_finding_code,
         a_program,
         an_nccl_release,
+        a_newer_release_that_was_read,
         a_message,
         a_remedy,
         a_distribution,

@@ -1,6 +1,7 @@
 """A package imports only packages before it, and pure packages do not access the machine."""
 
 import ast
+import functools
 from collections.abc import Iterator, Mapping
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -43,8 +44,6 @@ SENT = ("agent/", "transport/")
 """Packages that also run on other nodes, with only the standard library, and may import it at the top."""
 FILES = sorted(SOURCE.rglob("*.py"))
 
-each_file = pytest.mark.parametrize("path", FILES, ids=lambda path: name_of(path))
-
 
 def name_of(path: Path) -> str:
     return str(path.relative_to(SOURCE))
@@ -54,61 +53,74 @@ def is_pure(path: Path) -> bool:
     return name_of(path).startswith(PURE_WITHIN) or not name_of(path).startswith(EDGES)
 
 
-def imports(tree: ast.AST) -> set[str]:
+@functools.cache
+def tree_of(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
+
+
+def origins(tree: ast.AST) -> set[str]:
+    """The packages that a tree imports from, ours and others."""
     names = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
             names.add(node.module)
-    return names
+    return {name.split(".")[0] for name in names}
 
 
-@each_file
-def test_a_module_imports_only_from_its_package_and_earlier_ones(path):
+def too_early(path: Path) -> set[str]:
+    """The packages that a file imports although they are later than its own, or another feature."""
     here = package_of(path)
     there = {name.split(".")[1] for name in imports_of(path) if name.startswith("gdrkit.")} & set(ORDER)
     if not here:
-        assert not there
-        return
-    assert all(ORDER.index(name) <= ORDER.index(here) for name in there)
-    assert here not in FEATURES or not there & set(FEATURES) - {here}
+        return there
+    features = set(FEATURES) - {here} if here in FEATURES else set()
+    return {name for name in there if ORDER.index(name) > ORDER.index(here)} | there & features
+
+
+def test_a_module_imports_only_from_its_package_and_earlier_ones():
+    assert {name_of(path): found for path in FILES if (found := too_early(path))} == {}
 
 
 def test_every_package_has_its_place_in_the_order():
     assert {package_of(path) for path in FILES} - {""} == set(ORDER)
 
 
-@pytest.mark.parametrize("path", [p for p in FILES if package_of(p) == "agent"], ids=name_of)
-def test_a_file_of_the_agent_imports_nothing_of_ours_but_the_agent(path):
-    assert not [name for name in imports_of(path) if name.startswith("gdrkit")]
+def test_a_file_of_the_agent_imports_nothing_of_ours_but_the_agent():
+    agent = [path for path in FILES if package_of(path) == "agent"]
+    assert agent
+    assert [(name_of(p), name) for p in agent for name in imports_of(p) if name.startswith("gdrkit")] == []
 
 
 def test_the_picture_of_the_packages_is_up_to_date():
     assert PICTURE.read_text("utf-8") == picture(), "run `uv run python -m tools.architecture`"
 
 
-@pytest.mark.parametrize("path", [p for p in FILES if is_pure(p)], ids=lambda path: name_of(path))
-def test_a_pure_module_does_not_access_the_machine(path):
-    assert not {name.split(".")[0] for name in imports(ast.parse(path.read_text()))} & MACHINE
+def test_a_pure_module_does_not_access_the_machine():
+    pure = {name_of(path): origins(tree_of(path)) & MACHINE for path in FILES if is_pure(path)}
+    assert {name: found for name, found in pure.items() if found} == {}
 
 
-@each_file
-def test_nothing_heavy_is_imported_before_it_is_needed(path):
-    if name_of(path).startswith(SENT):
-        return
-    for node in ast.parse(path.read_text()).body:
-        if isinstance(node, ast.Import | ast.ImportFrom):
-            assert not {name.split(".")[0] for name in imports(ast.Module([node], []))} & HEAVY
+def test_nothing_heavy_is_imported_before_it_is_needed():
+    found = {
+        name_of(path): heavy
+        for path in FILES
+        if not name_of(path).startswith(SENT)
+        for node in tree_of(path).body
+        if isinstance(node, ast.Import | ast.ImportFrom) and (heavy := origins(node) & HEAVY)
+    }
+    assert found == {}
 
 
-@each_file
-def test_modules_and_functions_keep_to_their_size(path):
-    text = path.read_text()
-    assert text.count("\n") <= 400
-    for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.FunctionDef):
-            assert (node.end_lineno or 0) - node.lineno < 50, node.name
+def test_modules_and_functions_keep_to_their_size():
+    """What a reader holds in mind at once."""
+    long = [name_of(path) for path in FILES if path.read_text().count("\n") > 400]
+    functions = (
+        node for path in FILES for node in ast.walk(tree_of(path)) if isinstance(node, ast.FunctionDef)
+    )
+    long += [node.name for node in functions if (node.end_lineno or 0) - node.lineno >= 50]
+    assert long == []
 
 
 def modules(*roots: Path) -> dict[str, Path]:

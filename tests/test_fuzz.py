@@ -34,7 +34,7 @@ def test_altered_input_breaks_no_command(corpus, kind):
 
 def test_a_broken_command_is_noticed(corpus, monkeypatch):
     """An exception in a command, and its exit code 70, are failures that name the call."""
-    monkeypatch.setattr("gdrkit.explain.explain.explain", lambda host: 1 / 0)
+    monkeypatch.setattr("gdrkit.explain.explain.explain", lambda *_, **__: 1 / 0)
     target = Commands("commands/text", corpus)
     found = [why_broken(target, 1, number) for number in range(12)]
     assert any(why.startswith("gdr explain ") and "ZeroDivisionError" in why for why in found)

@@ -25,7 +25,7 @@ from gdrkit.facts.kernel import release
 from gdrkit.node import Node
 from gdrkit.repair.config import KINDS, ConfigRefused, ConfigRequest, generate
 from gdrkit.repair.config.output import explained, rendered
-from gdrkit.repair.remedies import REMEDIES
+from gdrkit.repair.remedies import every_remedy
 from gdrkit.report.fix import FixOptions, fix_report
 from tests.evidence_nodes import laid_down
 
@@ -134,7 +134,9 @@ def printed_by(host: Host) -> Iterator[str]:
         fixes = [
             fix_report(node, FixOptions(goal="verdict")),
             fix_report(node, FixOptions(goal="module")),
-            fix_report(node, FixOptions(goal="steps", steps=tuple(remedy.name for remedy in REMEDIES))),
+            fix_report(
+                node, FixOptions(goal="steps", steps=tuple(remedy.name for remedy in every_remedy()))
+            ),
         ]
     except EvidenceMissing as error:
         yield error.missing.ask

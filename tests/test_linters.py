@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import ast
 import importlib.util
-import io
 import os
 import re
 import subprocess
 import sys
-import tokenize
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -105,10 +102,6 @@ def test_shellcheck_accepts_the_completion_for_bash():
 # -- forbidden contents ----------------------------------------------------------------------------
 
 
-def test_no_work_is_marked_as_unfinished():
-    assert matches("TO" + "DO|FIX" + "ME|XX" + "X", [path for path in FILES if path.suffix != ".txt"]) == []
-
-
 def test_no_command_goes_through_a_shell():
     assert matches(r"shell\s*=\s*Tr" + "ue|os\\.sys" + "tem\\(|os\\.po" + "pen\\(", PYTHON) == []
 
@@ -127,9 +120,11 @@ PUBLIC = (
     "archive.ubuntu.com", "security.ubuntu.com", "www.talos.dev", "docs.mellanox.com", "lwn.net",
     "git.kernel.org", "lore.kernel.org", "www.kernel.org", "developer.nvidia.com",
     "forums.developer.nvidia.com", "ubuntu.com", "uefi.org", "pcisig.com", "cateee.net", "example.com",
-    "example.org", "factory.talos.dev", "graphviz.org", "rcuda.net", "www.w3.org",
+    "example.org", "factory.talos.dev", "rcuda.net", "www.w3.org",
     "www.gnu.org", "cloud.google.com", "docs.aws.amazon.com", "kvcache-ai.github.io", "ofiwg.github.io",
+    "nvidia.github.io",
     "openucx.readthedocs.io", "prometheus.io", "docs.pypi.org", "peps.python.org",
+    "documentation.suse.com",
     "linux.mellanox.com", "www.mellanox.com",  # DOCA, in commands that users copy; nothing here reads it
     "report.invalid",  # which resolves nowhere (RFC 2606): a browser must not even ask for it, in a test
     "discord.com", "hooks.slack.com", "account.blob.core.windows.net",  # the forms of secrets in a test
@@ -162,7 +157,7 @@ def test_no_registry_is_named():
 
 def test_paths_of_developers_machines_do_not_occur():
     """Home folders and checkouts are forbidden. Tests of redaction need names, and have these."""
-    made_up = r"(?!(?:max|alice|bob7|frank|grace|not|user\d)\b|\*)"
+    made_up = r"(?!(?:max|alice|bob7|frank|grace|kubernetes|not|user\d)\b|\*)"
     folders = rf"(?:^|[^\w./=-])/(?:home|Users|root|work|workspace|builds)/{made_up}[\w.-]+"
     assert matches(folders, [path for path in FILES if path != HERE]) == []
     home = str(Path.home())
@@ -181,78 +176,3 @@ def test_addresses_of_persons_do_not_occur():
     address = re.compile(r"[\w.%+-]+@[\w-]+(?:\.[\w-]+)*\.[a-z]{2,6}\b")
     found = {(word, str(path)) for path in FILES for word in address.findall(text_of(path))}
     assert sorted(row for row in found if not re.search(KNOWN, row[0])) == []
-
-
-# -- prose -----------------------------------------------------------------------------------------
-
-
-def test_no_paragraph_has_a_lone_word_in_the_middle():
-    """No line in a paragraph of a docstring or comment is a single word between longer lines."""
-    broken = [
-        f"{path}:{number}: {line}"
-        for path in PYTHON
-        for number, line in _lone_words((ROOT / path).read_text("utf-8"))
-    ]
-    assert broken == []
-
-
-def _lone_words(text: str) -> Iterator[tuple[int, str]]:
-    lines = text.splitlines()
-    prose = _prose(text)
-    for number in sorted(prose):
-        if not {number - 1, number + 1} <= prose:
-            continue
-        above, line, below = (row.strip().lstrip("#").strip() for row in lines[number - 2 : number + 1])
-        is_word = 0 < len(line) < 12 and line[0].isalnum() and " " not in line
-        if is_word and len(above) > 80 and len(below) > len(line) and below[:3] != '"""':
-            yield number, line
-
-
-def _prose(text: str) -> set[int]:
-    """Numbers of the lines that contain only docstrings or comments."""
-    found = set()
-    for node in ast.walk(ast.parse(text)):
-        if not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)):
-            continue
-        if isinstance(node.value.value, str):
-            found |= set(range(node.lineno, (node.end_lineno or 0) + 1))
-    for token in tokenize.generate_tokens(io.StringIO(text).readline):
-        if token.type == tokenize.COMMENT and token.line.lstrip().startswith("#"):
-            found.add(token.start[0])
-    return found
-
-
-CLOCKS = r"\b(perf_counter|process_time|monotonic|thread_time|time\.time|timeit)\b|\bdeadline=[^N]"
-WAITING = {
-    "tests/evidence/readers/test_live.py",  # sets the time from which a limit counts
-    "tests/fleet/test_pool.py",  # sets the deadline of a run
-    # The others use a clock only to stop waiting.
-    "tests/agent/collect/test_subprocesses.py",
-    "tests/agent/running/test_children.py",
-    "tests/agent/running/test_netlink.py",
-    "tests/agent/running/test_processes.py",
-    "tests/agent/running/test_ras.py",
-    "tests/agent/running/test_rdma.py",
-    "tests/agent/running/test_sockets.py",
-    "tests/agent/test_pipes.py",
-    "tests/fleet/ray_cluster.py",
-    "tests/lab/test_machine.py",
-    "tests/transport/peer.py",
-    "tests/transport/test_engine.py",
-    "tests/transport/test_handshake.py",
-    "tests/transport/test_host_mapped.py",
-    "tests/transport/test_hostile.py",
-    "tests/transport/test_hostile_session.py",
-    "tests/transport/test_peer.py",
-    "tests/transport/test_reception.py",
-    "tests/transport/test_sealed_socket.py",
-    "tests/transport/test_streams.py",
-}
-
-
-def test_no_test_measures_time():
-    """Times depend on the machine and its load. tests/work.py counts work instead; benchmarks/ measure
-    time."""
-    tests = [path for path in PYTHON if path.parts[0] == "tests" and path != HERE]
-    assert matches(CLOCKS, [path for path in tests if str(path) not in WAITING]) == []
-    assert {str(path) for path in tests if matches(CLOCKS, [path])} >= WAITING

@@ -19,7 +19,9 @@ from pathlib import Path
 import pytest
 from packaging.licenses import canonicalize_license_expression
 from packaging.metadata import Metadata
+from tools.pin import RUN, pins
 from tools.pyz import build
+from tools.sbom import bill
 from tools.wheels import MINORS, WHEELS
 from trove_classifiers import classifiers
 
@@ -81,12 +83,23 @@ def test_the_wheel_has_the_package_and_nothing_else(package):
     assert names == sources and "gdrkit/py.typed" in names
 
 
-def test_a_wheel_built_from_the_source_distribution_is_the_same_to_the_byte(package, tmp_path):
+def test_the_wheel_has_the_bill_of_what_it_runs_with(package):
+    """PEP 770. `python -m tools.sbom` writes it from the pins."""
+    with zipfile.ZipFile(package[0]) as archive:
+        (name,) = (name for name in archive.namelist() if "/sboms/" in name)
+        shipped = archive.read(name).decode()
+    assert shipped == bill()
+    parts = {(part["name"], part["version"]) for part in json.loads(shipped)["components"]}
+    assert parts == {tuple(pin.partition(" ")[0].split("==")) for pin in pins(RUN.read_text())}
+
+
+def test_both_built_from_the_source_distribution_are_the_same_to_the_byte(package, tmp_path):
     wheel, sdist = package
     with tarfile.open(sdist) as tar:
         tar.extractall(tmp_path, filter="data")
-    again, _ = built(tmp_path / sdist.name.removesuffix(".tar.gz"), tmp_path / "dist")
+    again, and_source = built(tmp_path / sdist.name.removesuffix(".tar.gz"), tmp_path / "dist")
     assert again.read_bytes() == wheel.read_bytes()
+    assert and_source.read_bytes() == sdist.read_bytes()
 
 
 def test_the_metadata_is_valid_and_complete(package):

@@ -48,7 +48,7 @@ def test_both_lists_have_the_same_versions():
 def test_what_is_installed_elsewhere_has_the_versions_that_were_tested():
     needed = hashed("requirements-run.txt")
     declared = {re.split("[>;]", row)[0].replace(".", "-") for row in PROJECT["project"]["dependencies"]}
-    assert len(declared) == 5 and declared <= set(needed) and "pytest" not in needed
+    assert len(declared) == 6 and declared <= set(needed) and "pytest" not in needed
     assert needed.items() <= hashed("requirements-dev.txt").items()
 
 

@@ -1,7 +1,7 @@
-"""The wording of everything that a user or a reader sees is plain English, and replaced names stay gone."""
+"""The wording of everything that a user or a reader sees is plain English."""
 
 import pytest
-from tools.plain_english import OLD_NAMES, everything, in_code, in_page
+from tools.plain_english import everything, in_code, in_page
 
 
 def test_the_whole_project_is_worded_plainly():
@@ -12,12 +12,10 @@ def test_the_whole_project_is_worded_plainly():
     "sentence",
     [
         "x is no ssh target",
-        "nobody could see it",
         "this tells of a failure",
         "dma-buf is not to be had here",
         "a line that stands\nbehind another",
         "what NCCL is told",
-        "a witness of it",
     ],
 )
 def test_the_dialect_is_found_across_line_ends(sentence):
@@ -31,7 +29,7 @@ def test_the_dialect_is_found_across_line_ends(sentence):
         "it is no longer loaded",
         "PIX stands for one switch",
         "a standalone program",
-        "`nobody` runs it",
+        "`x is no y` is what it prints",
     ],
 )
 def test_plain_sentences_are_left_alone(sentence):
@@ -39,17 +37,11 @@ def test_plain_sentences_are_left_alone(sentence):
 
 
 def test_code_blocks_and_quoted_output_are_not_ours():
-    page = 'A\n\n```console\n$ x\nnobody\n```\n\nThe line "is no module" means this.\n'
+    page = 'A\n\n```console\n$ x\nx is no y\n```\n\nThe line "is no module" means this.\n'
     assert not list(in_page("docs/page.md", page))
 
 
 def test_strings_count_in_the_product_and_docstrings_everywhere():
-    code = '"""Nobody."""\nx = "somebody"\n# whoever\n'
-    assert [found.line for found in in_code("src/x.py", code.lower())] == [1, 2, 3]
-    assert [found.line for found in in_code("tests/x.py", code.lower())] == [1, 3]
-
-
-@pytest.mark.parametrize("name", sorted(OLD_NAMES))
-def test_no_replaced_name_comes_back(name):
-    found = list(in_code("src/x.py", f"def f({name.lower()}_: int, _{name}: int) -> None: ...\n"))
-    assert [one.text for one in found] == [f"_{name}"]
+    code = '"""It is no x."""\nx = "it is no x"\n# it is no x\n'
+    assert [found.line for found in in_code("src/x.py", code)] == [1, 2, 3]
+    assert [found.line for found in in_code("tests/x.py", code)] == [1, 3]

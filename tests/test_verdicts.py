@@ -56,6 +56,12 @@ def test_the_workaround(name):
     assert (report(name).verdict.best_fallback or "none") == expected(name).best_fallback
 
 
+@each_that_states("next_boot")
+def test_the_state_after_the_next_boot(name):
+    after = report(name).next_boot
+    assert after is not None and after.state == expected(name).next_boot
+
+
 @each_that_states("exit_code")
 def test_the_exit_code(name):
     assert exit_code(report(name)) == expected(name).exit_code

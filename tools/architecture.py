@@ -7,6 +7,7 @@ tests/test_architecture.py checks every import against the same order.
 from __future__ import annotations
 
 import ast
+import functools
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -35,6 +36,7 @@ def package_of(path: Path) -> str:
     return {"__init__": "", "__main__": "cli"}.get(name, name)
 
 
+@functools.cache
 def imports_of(path: Path) -> set[str]:
     """The dotted names that a file imports, including imports in functions and for type checking only."""
     names: set[str] = set()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable
 from importlib import import_module
 from pathlib import Path
@@ -24,8 +25,9 @@ def table(head: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
 
 
 def lab() -> str:
-    """Every recorded case of the lab, compared with the prediction."""
-    from lab.compare import Result, compare, counts
+    """Every recorded case of the lab, compared with the prediction. What a module's own init returns is in
+    no bundle, so that these open cases have a column of their own."""
+    from lab.compare import Result, by_an_init, compare, counts
     from lab.kernels import FLAVOURS
     from lab.predictor import predict
 
@@ -43,9 +45,12 @@ def lab() -> str:
         ]
         totals = counts(found)
         sums = {result: sums[result] + totals[result] for result in Result}
-        rows.append((f"`{flavour.name}`", len(sessions), len(found), *(totals[result] for result in Result)))
-    rows.append(("all", sum(int(str(row[1])) for row in rows), sum(sums.values()), *sums.values()))
-    return table(("kernel", "profiles", "cases", *Result), rows)
+        inits = sum(by_an_init(row) for row in found)
+        results = [totals[result] for result in Result]
+        rows.append((f"`{flavour.name}`", len(sessions), len(found), *results, totals[Result.OPEN] - inits))
+    sessions_and_rest = [sum(int(str(row[at])) for row in rows) for at in (1, -1)]
+    rows.append(("all", sessions_and_rest[0], sum(sums.values()), *sums.values(), sessions_and_rest[1]))
+    return table(("kernel", "profiles", "cases", *Result, "open, and not for an init"), rows)
 
 
 def lab_open() -> str:
@@ -136,16 +141,46 @@ def ceilings() -> str:
 
     from tests.fabric.ceilings.published import PUBLISHED
 
-    errors = [row.prediction_error for row in PUBLISHED if row.saturates]
+    errors = [row.prediction_error for row in PUBLISHED]
+    limited = [row.prediction_error for row in PUBLISHED if not row.limited_by]
+    below = sum(row.gb_per_s < row.ceiling.low_gb_per_s for row in PUBLISHED)
     return table(
         ("published measurements", "number"),
         (
             ("rows, none of which exceeds its upper bound by more than its own error", len(PUBLISHED)),
-            ("rows that one link or port limits", len(errors)),
-            ("of these, distance of the middle of the interval, median", f"{statistics.median(errors):.1%}"),
+            ("rows below their lower bound", below),
+            (
+                "distance of the middle of the interval, median of all rows",
+                f"{statistics.median(errors):.1%}",
+            ),
             ("at most", f"{max(errors):.1%}"),
+            ("rows that only a link or port limits", len(limited)),
+            (
+                "of these, distance of the middle of the interval, median",
+                f"{statistics.median(limited):.1%}",
+            ),
+            ("at most", f"{max(limited):.1%}"),
         ),
     )
+
+
+def machines() -> str:
+    """What gdrkit said of machines of unseen seeds at first sight, and what it says of them now."""
+    paths = [RESULTS / f"machines-{name}.json" for name in ("first", "mended")]
+    results = [json.loads(path.read_text()) if path.exists() else {"output": "-"} for path in paths]
+    shares = [_shares(result["output"]) for result in results]
+    names = dict.fromkeys(name for share in shares for name in share)
+    rows = [(name, *(share.get(name, "-") for share in shares)) for name in names]
+    made = [f"commit `{one['commit']}`, {one['date']}" if "commit" in one else "-" for one in results]
+    shown = table(("", "first sight", "fixed"), [("printed by", *made), *rows])
+    return f"`{results[0]['command']}`:\n\n{shown}"
+
+
+def _shares(output: str) -> dict[str, str]:
+    """The lines of `python -m machines --summary`: a name, and behind two spaces or more its number."""
+    head, *lines = output.rstrip("\n").splitlines()
+    rows = (re.split(r"\s{2,}", line.strip(), maxsplit=1) for line in lines)
+    return {"machines": head, **{row[0]: row[1] for row in rows}}
 
 
 BYTES, SECONDS, NUMBER = "bytes", "s", ""
@@ -179,13 +214,18 @@ LIMITS = (
     ("pairs that `topo` judges", "fabric.topology.graph", "PAIRS_LIMIT", NUMBER),
     ("XML", "formats.xml_text", "MAX_BYTES", BYTES),
     ("YAML, in characters", "formats.yaml_text", "CHARACTERS_LIMIT", NUMBER),
-    ("text for `explain`", "cli.explain", "LIMIT_BYTES", BYTES),
+    ("documents of YAML", "formats.yaml_text", "DOCUMENTS_LIMIT", NUMBER),
+    ("events of YAML: keys, values, ends", "formats.yaml_text", "EVENTS_LIMIT", NUMBER),
+    ("text for `explain` that is held", "cli.explain", "LIMIT_BYTES", BYTES),
+    ("text for `explain` whose ends are read", "cli.long_text", "LONGEST_BYTES", BYTES),
+    ("time of an answer of `mcp`", "cli.mcp_server", "SECONDS", SECONDS),
     ("file for `config check`", "cli.config", "LIMIT_BYTES", BYTES),
     ("line of a job's log", "jobs.logs", "LONGEST_LINE_BYTES", BYTES),
     ("steps of a prediction of modprobe", "loader.effort", "STEPS_LIMIT", NUMBER),
     ("time of a handshake", "transport.reception", "HANDSHAKE_SECONDS", SECONDS),
     ("handshakes at a time", "transport.reception", "MOST", NUMBER),
     ("handshakes of one address or IPv6 /64", "transport.reception", "MOST_PER_SOURCE", NUMBER),
+    ("write requests without their data", "transport.connection", "_MOST_WRITES", NUMBER),
     ("control message", "transport.sealed_socket", "FRAME_LIMIT", BYTES),
 )
 
@@ -204,6 +244,25 @@ def limits() -> str:
         value = getattr(import_module(f"gdrkit.{module}"), name)
         rows.append((what, shown(value, unit), f"`{name}`, `{module.replace('.', '/')}.py`"))
     return table(("of", "at most", "constant"), rows)
+
+
+def planted_secrets() -> str:
+    """How many of the secrets that are planted in files are not in what `gdr collect` keeps of them."""
+    from tests.agent.collect.planted_secrets import ARGUMENTS, FILES, PATHS, RANDOM, WORD, rows
+
+    from gdrkit.agent.collect.redact import without_secrets
+
+    def removed(path: str, text: str) -> bool:
+        words = (RANDOM,) if (path, text) in PATHS else (RANDOM, WORD)
+        return not any(word.encode() in without_secrets(text.format(word).encode(), path) for word in words)
+
+    found = [removed(*row) for row in rows()]
+    parts = (("kernel arguments", len(ARGUMENTS)), ("texts in files", len(FILES) + len(PATHS)))
+    cells = []
+    for what, many in parts:
+        cells.append((what, many, sum(found[:many])))
+        found = found[many:]
+    return table(("planted in", "secrets", "removed"), cells)
 
 
 def doca_on_ubuntu() -> str:
@@ -252,9 +311,11 @@ COUNTS: dict[str, Callable[[], str]] = {
     "lab open": lab_open,
     "ceilings": ceilings,
     "limits": limits,
+    "machines": machines,
     "fix scenarios": fix_scenarios,
     "NCCL on GPUs": nccl_gpus,
     "NCCL from source": nccl_source,
+    "planted secrets": planted_secrets,
     "DOCA-OFED on Ubuntu": doca_on_ubuntu,
     "pairs of made-up rates": pairs_example,
 }

@@ -82,8 +82,8 @@ def calls_of_node(name: str, path: str) -> Iterator[Call]:
     yield f"{name}.fix.txt", ("fix", path)
     yield f"{name}.fix.module.json", ("fix", path, "--module", "--json")
     yield f"{name}.fix.module.txt", ("fix", path, "--module")
-    for way in ("2", "3"):
-        yield f"{name}.fix.way-{way}.txt", ("fix", path, "--way", way)
+    for plan in ("2", "3"):
+        yield f"{name}.fix.plan-{plan}.txt", ("fix", path, "--plan", plan)
     for acs in ("unit", "command-line", "volatile"):
         yield f"{name}.fix.acs-{acs}.txt", ("fix", path, "--acs", acs)
     for command in ("topo", "estimate", "ps"):
@@ -91,7 +91,7 @@ def calls_of_node(name: str, path: str) -> Iterator[Call]:
         yield f"{name}.{command}.txt", (command, path)
     yield f"{name}.topo.verbose", ("topo", path, "-v")
     yield f"{name}.topo.nccl.json", ("topo", path, "--json", "--nccl", "2.27.5")
-    for form in ("--dot", "--svg", "--write-nccl-xml"):
+    for form in ("--svg", "--write-nccl-xml"):
         yield f"{name}.topo{form}", ("topo", path, form)
     yield f"{name}.cost.json", ("estimate", path, "--model", "llama-3-70b", "--tp", "16", "--json")
     yield f"{name}.cost.txt", ("estimate", path, "--model", "llama-3-70b", "--tp", "16")
@@ -124,7 +124,7 @@ def calls_of_dump(path: Path) -> Iterator[Call]:
 def calls_of_fleet(inputs: Path) -> Iterator[Call]:
     """What is printed of the run that was kept, in every form."""
     run = ("fleet", "doctor", "--run", RUN)
-    for form in ("json", "csv", "junit", "ctrf", "nodes-only", "expect"):
+    for form in ("json", "csv", "junit", "nodes-only", "expect"):
         yield f"fleet.{form}", (*run, f"--{form}")
     yield "fleet.txt", run
     yield "fleet.expect.json", (*run, "--expect", "--json")
@@ -132,7 +132,6 @@ def calls_of_fleet(inputs: Path) -> Iterator[Call]:
     for number in range(1, GROUPS):
         yield f"fleet.group-{number}", (*run, "--group", str(number))
     yield "fleet.compare", (*run, "--compare", "gpu000", "gpu001")
-    yield "fleet.node", (*run, "--node", "gpu000")
     yield "fleet.report.html", ("fleet", "report", "--run", RUN, "-o", "-")
     yield "fleet.report.anonymous.html", ("fleet", "report", "--run", RUN, "-o", "-", "--anonymize")
     yield "fleet.export.prom", ("export", "--run", RUN)
@@ -200,15 +199,15 @@ def calls_without_input() -> Iterator[Call]:
     yield "help", ("--help",)
     yield "man", ("man",)
     for command in COMMANDS:
-        yield f"help.{command}", (command, "--help")
-        yield f"man.{command}", ("man", command)
+        name = command.replace(" ", "-")
+        yield f"help.{name}", (*command.split(), "--help")
+        yield f"man.{name}", ("man", name)
     for document in DOCUMENTS:
         yield f"schema.{document}", ("schema", document)
-    for option in ((), ("--json",), ("--glossary",), ("--glossary", "--json")):
+    for option in ((), ("--json",)):
         yield "codes" + "".join(option), ("codes", *option)
     for code in codes():
         yield f"codes.{code}", ("codes", code)
-        yield f"codes.{code}.md", ("codes", code, "--markdown")
     for word in WORDS:
         yield f"codes.word.{word}", ("codes", word)
     for shell in ("bash", "zsh", "fish"):

@@ -1,4 +1,5 @@
-"""Write the generated files: a page for each finding code, the glossary, the commands, the ordinary words.
+"""Write the generated files: a page for each finding code, the glossary, the commands, the index for agents,
+the ordinary words.
 
 `uv run python tools/pages.py` writes them; with --check it only lists outdated files, and exits 1 if any.
 """
@@ -10,6 +11,8 @@ import re
 import sys
 import textwrap
 from pathlib import Path
+
+import yaml
 
 from gdrkit.cli import GROUPS
 from gdrkit.cli.described import described
@@ -45,8 +48,34 @@ def wanted() -> dict[Path, str]:
     files[CODES / "index.md"] = f"# Finding codes\n\n| layer | code | what it is |\n|---|---|---|\n{rows}"
     files[ROOT / "docs" / "glossary.md"] = glossary_page()
     files[ROOT / "docs" / "commands.md"] = commands_page()
+    files[ROOT / "docs" / "llms.txt"] = index_for_agents()
     files[WORDS] = words_module()
     return files
+
+
+def index_for_agents() -> str:
+    """The pages of the manual, each with its first sentence, in the form of llmstxt.org."""
+    settings = (ROOT / "mkdocs.yml").read_text("utf-8")
+    contents = yaml.safe_load(settings[settings.index("\nnav:") :])["nav"]
+    rows = ["# gdrkit", "", "> Does GPU memory reach the network directly on this machine? If not, why?"]
+    for section in contents:
+        ((title, entries),) = section.items()
+        rows += ["", f"## {title}", ""]
+        rows += [
+            f"- [{name}]({path}): {first_sentence(path)}"
+            for entry in entries
+            for name, path in entry.items()
+        ]
+    return "\n".join(rows) + "\n"
+
+
+def first_sentence(path: str) -> str:
+    """Of a page of the manual, past its blocks, tables and lists."""
+    text = (ROOT / "docs" / path).read_text("utf-8")
+    text = re.sub(r"<!--.*?-->|```.*?\n```|\[([^]]*)\]\([^)]*\)", r"\1", text, flags=re.DOTALL)
+    paragraphs = [" ".join(part.split()) for part in text.split("\n\n")[1:]]
+    prose = next((part for part in paragraphs if re.match(r"`?\w", part)), "")
+    return re.split(r"(?<=[.?]) ", prose)[0].rstrip(":")
 
 
 def words_module() -> str:
@@ -78,7 +107,7 @@ def commands_page() -> str:
     rows = ["# Commands", "", "`gdr help COMMAND` prints the same, and `gdr man COMMAND` as a manual page."]
     for group, commands in GROUPS.items():
         rows += ["", f"## {group.capitalize()}", ""]
-        rows += [f"- [gdr {name}](#gdr-{name}): {line}" for name, line in commands.items()]
+        rows += [f"- [gdr {name}](#gdr-{name.replace(' ', '-')}): {line}" for name, line in commands.items()]
     for name in (name for commands in GROUPS.values() for name in commands):
         rows += ["", f"## gdr {name}", "", *_command(name)]
     return "\n".join(rows) + "\n"

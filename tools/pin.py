@@ -24,8 +24,8 @@ OPTIONS = (
     "--universal", "--python-version", "3.11", "--no-emit-index-url", "--no-emit-find-links", "--no-header",
     "--quiet",
 )  # fmt: skip
-PACKAGE = ("pyproject.toml", "--all-extras")
-DEVELOPMENT = (*PACKAGE, "--group", "dev")
+PACKAGE = ("pyproject.toml",)
+DEVELOPMENT = (*PACKAGE, "--all-extras", "--group", "dev")
 REQUIREMENT = re.compile(r"^([A-Za-z0-9_.-]+==[^\s\\;]+)( ; [^\\]+)?", re.MULTILINE)
 
 

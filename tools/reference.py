@@ -24,11 +24,12 @@ from tools.counts import table
 import gdrkit.transport as transport
 from gdrkit.catalogue import CODES
 from gdrkit.cli.schema import DOCUMENTS, command_of, document_of
+from gdrkit.evidence import Confidence
 from gdrkit.fleet.document import FleetReport
 from gdrkit.fleet.metrics import fleet_metrics
 from gdrkit.jobs.running.document import PsDocument
 from gdrkit.jobs.running.metrics import job_metrics
-from gdrkit.report.document import ExpectationSection, NodeSection, Report, VerdictSection
+from gdrkit.report.document import ExpectationSection, NextBootSection, NodeSection, Report, VerdictSection
 from gdrkit.report.metrics import node_metrics
 from gdrkit.verdict.path_state import State
 
@@ -213,6 +214,10 @@ def metrics_page() -> str:
         ),
         consumers={}, gpus=(), pairs=(), judgements={}, findings=(), what_then=(), plan=(), modprobe=None,
         probes=(), measurements=(), expectation=ExpectationSection(file="", met="yes", differs=()),
+        next_boot=NextBootSection(
+            state=State.READY, kernel="", cause=None, seen="", remedies=(), commands=(),
+            confidence=Confidence.CERTAIN,
+        ),
         in_use=(),
         ports=(),
     )  # fmt: skip
@@ -221,7 +226,8 @@ def metrics_page() -> str:
         mismatches=(), odd=(), expected=(), nodes=(),
     )  # fmt: skip
     jobs = PsDocument(
-        as_root=True, processes=(), jobs=(), ports=(), gpus=(), communicators=(), sources=(),
+        as_root=True, processes=(), jobs=(), ports=(), gpus=(), communicators=(), diagnostics=None,
+        sources=(),
         unowned_regions=0, unowned_bytes=0, unreadable_processes=0, complete=True, notes=(),
     )  # fmt: skip
     shown: set[str] = set()

@@ -7,8 +7,9 @@ The names of the programs are in programs/names.py, which imports nothing.
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta
@@ -24,6 +25,11 @@ CODES: Mapping[str, str] = {
     # hardware
     "wsl": "rules.wsl",
     "device-not-answering": "rules.device_not_answering",
+    "gpu-needs-reset": "rules.gpu_needs_reset",
+    "gpu-refused-by-driver": "rules.gpu_refused",
+    "nvswitch-fabric-down": "rules.nvswitch_fabric_down",
+    "nic-failed": "rules.nic_failed",
+    "gpu-excluded": "rules.gpu_refused",
     "gpu-passed-through": "rules.gpu_passed_through",
     "gpu-cdmm": "rules.gpu_cdmm",
     "gpu-integrated": "rules.gpu_kinds",
@@ -56,6 +62,7 @@ CODES: Mapping[str, str] = {
     # kernel
     "module-not-found": "rules.module_not_found",
     "install-override": "rules.module_configuration",
+    "module-unsupported": "rules.module_configuration",
     "modules-disabled": "rules.module_admission",
     "module-signature-broken": "rules.module_signature",
     "module-key-revoked": "rules.module_signature",
@@ -76,6 +83,7 @@ CODES: Mapping[str, str] = {
     "mixed-signers": "rules.mixed_signers",
     "kernel-lacks-dmabuf": "rules.kernel_lacks_dmabuf",
     "kernel-lacks-odp": "rules.kernel_lacks_odp",
+    "memory-held-for-kexec": "rules.memory_held_for_kexec",
     "gdaki-kernel-too-old": "rules.gpu_initiated",
     "kernel-arguments-cut": "rules.kernel_arguments_cut",
     # driver
@@ -112,6 +120,7 @@ CODES: Mapping[str, str] = {
     "ofed-rebuilt-after-driver": "rules.ofed_rebuilt_after_driver",
     "rdma-device-not-in-container": "rules.rdma_device_not_in_container",
     "umad-device-missing": "rules.umad_device_missing",
+    "driver-ignores-peer-memory": "rules.driver_ignores_peer_memory",
     "rdma-lacks-peer-api": "rules.rdma_lacks_peer_api",
     "verbs-lacks-dmabuf": "programs.verbs.rules",
     "devmem-header-split-off": "rules.tcp_to_gpu",
@@ -121,8 +130,11 @@ CODES: Mapping[str, str] = {
     "nic-not-mlx5": "programs.gpu_initiated",
     # pcie
     "acs-redirect": "rules.acs_redirect",
+    "acs-bits-differ": "rules.acs_bits_differ",
+    "nic-ats-unexpected": "rules.nic_ats_unexpected",
     "iommu-translating": "rules.iommu",
     "iommu-groups-differ": "rules.iommu",
+    "iommu-groups-shared": "rules.iommu",
     "expected-rail-differs": "rules.expectation",
     "link-degraded": "rules.links",
     "link-narrower-than-port": "rules.links",
@@ -145,6 +157,7 @@ CODES: Mapping[str, str] = {
     "libfabric-too-old": "programs.aws_ofi_nccl.rules",
     "ofi-lacks-hmem": "programs.aws_ofi_nccl.rules",
     "ucx-lacks-cuda": "programs.ucx.rules",
+    "ucx-lacks-verbs": "programs.ucx.rules",
     "verbs-library-missing": "programs.verbs.rules",
     "verbs-provider-mismatch": "programs.verbs.rules",
     # application
@@ -188,7 +201,7 @@ CODES: Mapping[str, str] = {
     "vmm-not-rdma-capable": "rules.vmm_not_rdma_capable",
 }
 """The module that declares each code, by layer from the hardware up. The order is that of findings which are
-otherwise alike."""
+otherwise alike. It is written by hand, since only loading all rules would show which codes there are."""
 
 Code = Annotated[str, Meta(extra_json_schema={"enum": sorted(CODES)})]
 """A code, for the documents: their schemas list every one."""
@@ -197,12 +210,7 @@ MESSAGES = (
     "messages.faults.ROWS",
     "messages.jobs.ROWS",
     "programs.verbs.perftest_messages.ROWS",
-    "programs.ucx.messages.ROWS",
-    "programs.nvshmem.messages.ROWS",
-    "programs.mooncake.messages.ROWS",
-    "programs.aws_ofi_nccl.messages.ROWS",
-    "programs.nccl_gin.messages.ROWS",
-    "programs.gdrcopy.messages.ROWS",
+    "programs.*.messages.ROWS",
     "programs.verbs.messages.ROWS",
     "messages.driver.ROWS",
     "messages.operator.ROWS",
@@ -214,8 +222,8 @@ MESSAGES = (
     "messages.system.ROWS",
     "messages.libraries.ROWS",
 )
-"""The tables of messages. The first row that a line contains is its match, so rows of one program precede
-general ones."""
+"""The tables of messages; `*` stands for each program that has messages and is not listed itself. The first
+row that a line contains is its match, so rows of one program precede general ones, as those of verbs."""
 
 
 # -- programs ------------------------------------------------------------------------------------------
@@ -272,19 +280,29 @@ def load_order() -> tuple[Rule, ...]:
 @functools.cache
 def every_message() -> tuple[MessageTemplate, ...]:
     """All messages."""
-    tables = (table.rpartition(".") for table in MESSAGES)
+    tables = (table.rpartition(".") for table in message_tables())
     return tuple(
         row for module, _, name in tables for row in getattr(import_module(f"gdrkit.{module}"), name)
     )
 
 
+def message_tables() -> Iterator[str]:
+    """The tables of messages, with those of each program."""
+    for table in MESSAGES:
+        programs = NAMES if "*" in table else ("",)
+        for one in (table.replace("*", program.replace("-", "_")) for program in programs):
+            if one == table or (one not in MESSAGES and find_spec(f"gdrkit.{one.rpartition('.')[0]}")):
+                yield one
+
+
 def match(text: str, number: int = 0) -> Match | None:
     """The first message that a line contains, after any text; None if it contains none."""
-    return _matcher().match(text, number)
+    return matcher().match(text, number)
 
 
 @functools.cache
-def _matcher() -> MessageMatcher:
+def matcher() -> MessageMatcher:
+    """What finds the messages in a line."""
     from gdrkit.messages.message import MessageMatcher
 
     return MessageMatcher(every_message())

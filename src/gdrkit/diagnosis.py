@@ -10,9 +10,9 @@ from gdrkit.node import Node
 from gdrkit.programs.names import NAMES
 from gdrkit.repair.remedies.plan import explained, plan, predicted, what_then
 from gdrkit.report.build import build
-from gdrkit.report.document import Ceiling, PortSection, ProcessInUse, Report
-from gdrkit.verdict import judge_node
-from gdrkit.verdict.path_state import State
+from gdrkit.report.document import Ceiling, NextBootSection, PortSection, ProcessInUse, Report
+from gdrkit.verdict import Verdict, judge_node
+from gdrkit.verdict.path_state import GOOD, State
 
 
 def diagnose(host: Host, consumer: str = NAMES[0], expected: Supplied | None = None) -> Report:
@@ -35,12 +35,32 @@ def report_on(node: Node, consumer: str = NAMES[0], *, brief: bool = False) -> R
         prediction=None if brief else predicted(node),
         ceilings=None if brief else _ceilings,
     )
+    if report.verdict.state in GOOD:
+        report = replace(report, next_boot=_next_boot(node, verdict, consumer))
     if brief:
         return report
     report = _with_running(report, node)
     if all(one.state is not State.ACTIVE for one in report.judgements.values()):
         return report
     return replace(report, in_use=_in_use(node))
+
+
+def _next_boot(node: Node, verdict: Verdict, consumer: str) -> NextBootSection | None:
+    """Imported here because only nodes that are ready need it."""
+    from gdrkit.repair.next_boot import next_boot
+
+    after = next_boot(node, verdict, consumer)
+    if after is None:
+        return None
+    return NextBootSection(
+        state=after.state,
+        kernel=after.kernel,
+        cause=after.cause,
+        seen=after.seen,
+        remedies=after.steps,
+        commands=after.commands,
+        confidence=after.confidence,
+    )
 
 
 def _with_running(report: Report, node: Node) -> Report:
@@ -66,10 +86,10 @@ def ports(node: Node) -> tuple[PortSection, ...]:
     from gdrkit.fabric.topo_document import build as topo_document
     from gdrkit.fabric.topology.from_file import of_node
     from gdrkit.formats.errors import FormatError
-    from gdrkit.programs.nccl.releases import NEWEST_HELD
+    from gdrkit.programs.nccl.releases import NEWEST
 
     try:
-        found = topo_document("", of_node(node, ask_driver=node.host.source != "live"), NEWEST_HELD, {})
+        found = topo_document("", of_node(node, ask_driver=node.host.source != "live"), NEWEST, {})
     except (EvidenceMissing, FormatError):
         return ()
     return tuple(
@@ -90,11 +110,11 @@ def _in_use(node: Node) -> tuple[ProcessInUse, ...]:
     return direct_processes(node)
 
 
-def job_ways(node: Node) -> dict[str, str]:
-    """The way of each job that runs on a node, or ran when it was collected; without those not known."""
-    from gdrkit.jobs.running.of_node import ways_of_jobs
+def job_paths(node: Node) -> dict[str, str]:
+    """The path of each job that runs on a node, or ran when it was collected; without those not known."""
+    from gdrkit.jobs.running.of_node import paths_of_jobs
 
-    return ways_of_jobs(node)
+    return paths_of_jobs(node)
 
 
 def _ceilings(node: Node) -> dict[tuple[str, str], Ceiling]:

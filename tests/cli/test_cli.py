@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from gdrkit.cli import COMMANDS
-from tests.evidence_nodes import build
+from tests.evidence_nodes import build, laid_down
 
 GDR = Path(sys.executable).parent / "gdr"
 
@@ -44,15 +45,15 @@ def test_python_runs_the_package_as_the_command():
     assert (wrong.returncode, wrong.stderr) == (64, gdr("docktor").stderr)
 
 
-def test_help_lists_every_command_with_examples():
-    run = gdr("--help")
+def test_help_all_lists_every_command():
+    run = gdr("help", "all")
     assert run.returncode == 0
-    assert all(command in run.stdout for command in COMMANDS) and "examples:" in run.stdout
+    assert all(f"  {command} " in run.stdout for command in COMMANDS)
 
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_has_help_with_examples(command):
-    run = gdr(command, "--help")
+    run = gdr(*command.split(), "--help")
     assert (
         run.returncode == 0 and "examples:" in run.stdout and run.stdout.startswith(f"usage: gdr {command}")
     )
@@ -66,7 +67,7 @@ def test_wrong_usage_is_64_and_refers_to_the_help(arguments):
     run = gdr(*arguments)
     assert run.returncode == 64
     assert "Traceback" not in run.stderr
-    assert "--help" in run.stdout + run.stderr
+    assert "--help" in run.stderr or "gdr help" in run.stdout
 
 
 def test_a_misspelt_command_gets_a_suggestion():
@@ -99,6 +100,19 @@ def test_exit_codes_follow_the_verdict(spark, blocked, unknown):
 
 def test_require_direct_makes_impossible_exit_with_2(spark):
     assert gdr("doctor", spark, "-q", "--require", "direct").returncode == 2
+
+
+def test_a_code_that_was_named_exits_with_2_and_comes_first(unknown):
+    """A verdict that is unknown stays it, and a code that only an expectation shows needs one."""
+    lost = str(laid_down("gpu-gone"))
+    named, other = ("--fail-on", "gpu-missing"), ("--fail-on", "link-degraded")
+
+    assert [gdr("doctor", lost, "-q", *words).returncode for words in ((), other, named)] == [1, 1, 2]
+    assert ": ready, warning gpu-missing: " in gdr("doctor", lost, "--line", *other, *named).stdout
+    assert gdr("doctor", lost, "-q", *named, "--exit-style", "npd").returncode == 1
+    assert gdr("doctor", unknown, "-q", "--fail-on", "iommu-translating").returncode == 3
+    assert gdr("doctor", lost, "--fail-on", "expected-gpu-missing").returncode == 64
+    assert "did you mean 'gpu-missing'" in gdr("doctor", lost, "--fail-on", "gpu-mising").stderr
 
 
 @pytest.mark.parametrize(
@@ -166,7 +180,6 @@ def test_modprobe_of_an_unknown_module(spark):
 
 def test_a_code_has_a_page_and_a_misspelt_one_gets_a_suggestion():
     assert gdr("codes", "peermem-stub").stdout.startswith("peermem-stub\n")
-    assert gdr("codes", "peermem-stub", "--markdown").stdout.startswith("# peermem-stub\n")
     run = gdr("codes", "peermem-stab")
     assert run.returncode == 64 and "did you mean 'peermem-stub'" in run.stderr
 
@@ -188,3 +201,13 @@ def test_output_in_an_encoding_without_the_characters(spark):
 
 def test_version():
     assert gdr("--version").stdout.startswith("gdr ")
+
+
+def test_the_help_shows_the_six_commands_of_the_first_page_and_where_the_others_are():
+    shown = gdr("help").stdout
+    assert shown == gdr("--help").stdout
+    page = (Path(__file__).parent.parent.parent / "README.md").read_text()
+    six = re.findall(r"^(?:dmesg \| )?gdr (\w+)", page[page.index("## Six commands") :], re.MULTILINE)
+    assert re.findall(r"^  (?:dmesg \| )?gdr (\w+)", shown, re.MULTILINE) == six[:6]
+    assert "gdr help all" in shown and "gdr example" in shown and "--version" in shown
+    assert len(shown.splitlines()) <= 20

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from gdrkit.cli import COMMANDS, main
+from gdrkit.cli import COMMANDS, first_words, main
 from gdrkit.cli.completed import BY_METAVAR, FREE, LISTS, OWN, values_of
 from gdrkit.cli.described import described
 from tests.system_programs import program
@@ -110,6 +110,12 @@ def terminal(request, tmp_path_factory):
     [
         ("gdr doct", ["doctor"]),
         ("gdr help mod", ["help", "modprobe"]),
+        ("gdr flee", ["fleet"]),
+        ("gdr fleet ben", ["fleet", "bench"]),
+        ("gdr help fleet rep", ["help", "fleet", "report"]),
+        ("gdr fleet bench --netw", ["fleet", "bench", "--network"]),
+        ("gdr fleet bench node1 --rou", ["fleet", "bench", "node1", "--rounds"]),
+        ("gdr fleet bench --reso", ["fleet", "bench", "--reso"]),
         ("gdr doctor --exit-s", ["doctor", "--exit-style"]),
         ("gdr doctor --consumer ver", ["doctor", "--consumer", "verbs"]),
         ("gdr doctor --exit-style na", ["doctor", "--exit-style", "nagios"]),
@@ -126,6 +132,7 @@ def terminal(request, tmp_path_factory):
         ("gdr completion fi", ["completion", "fish"]),
         ("gdr schema fleet-", ["schema", "fleet-bench"]),
         ("gdr man estim", ["man", "estimate"]),
+        ("gdr man fleet-b", ["man", "fleet-bench"]),
         ("gdr fix --steps raise-m", ["fix", "--steps", "raise-memlock"]),
         ("gdr estimate --model gpt-oss-1", ["estimate", "--model", "gpt-oss-120b"]),
         ("gdr fleet doctor --run 2026", ["fleet", "doctor", "--run", RUN]),
@@ -148,7 +155,7 @@ def test_zsh_reads_the_summaries_as_the_help_has_them(capsys):
     rows = capsys.readouterr().out.partition("  commands=(")[2].partition("\n  )")[0]
     shell = [program("zsh"), "-fc", f"found=({rows}\n); print -rl -- $found"]
     got = subprocess.run(shell, capture_output=True, text=True, check=True).stdout.splitlines()
-    assert got == [f"{name}:{line.replace(':', chr(92) + ':')}" for name, line in COMMANDS.items()]
+    assert got == [f"{name}:{line.replace(':', chr(92) + ':')}" for name, line in first_words().items()]
 
 
 @pytest.mark.parametrize("line", ["gdr doctor --consumer=ver", "gdr doctor --consumer ver"])

@@ -98,7 +98,7 @@ def no_direct_path(machine):
     [
         (another_nccl, "NCCL left ", "Mismatched NCCL version detected"),
         (a_smaller_mtu, "MTU left 9000 right 1500", "LOC_LEN_ERR"),
-        (settings, "NCCL settings left ", "NCCL DIAG environment"),
+        (settings, "NCCL settings left ", "NCCL environment: mismatch"),
         (no_direct_path, "paths left ", "loses GDRDMA"),
         (another_network, "networks left 192.168.1.0/24 right 192.168.201.0/24", "Network is unreachable"),
         (another_gid_index, "GID index left 3 right 5", "one NCCL_IB_GID_INDEX for all nodes"),

@@ -6,23 +6,23 @@ import json
 
 import pytest
 
-from gdrkit.cli import estimate_model, main
+from gdrkit.cli import estimate, main
 from gdrkit.cli.arguments import Parser
 from gdrkit.cli.exit import NO_INPUT, OK, UNKNOWN, USAGE
-from gdrkit.fabric.cost.machine import JobMachine
+from gdrkit.fabric.ceilings.node_links import LinkedGpu, NodeLinks
 from tests.evidence_nodes import build
 from tests.fabric.topology.xml_files import DUMP
 
-H100 = JobMachine(None, "no links", 1, "NVIDIA H100 80GB HBM3")
+ONE_GPU = NodeLinks(gpus=(LinkedGpu("0000:1b:00.0"),))
 
 
-def run(*words: str, machine: JobMachine = H100) -> int:
+def run(*words: str, links: NodeLinks = ONE_GPU) -> int:
     parser = Parser("estimate", "Estimate.", "")
     parser.output()
     parser.add_argument("--measured")
     parser.add_argument("--quiet", action="store_true")
-    estimate_model.add_options(parser)
-    return estimate_model.answer(parser.parse(list(words)), machine)
+    estimate.add_options(parser)
+    return estimate.cost(parser.parse(list(words)), links, "NVIDIA H100 80GB HBM3")
 
 
 @pytest.fixture
@@ -41,9 +41,9 @@ def test_without_a_path_the_answer_is_unknown(capsys):
 
 
 def test_a_job_in_one_node_needs_no_path(capsys):
-    machine = JobMachine(None, "no links", 8, "")
+    eight = NodeLinks(gpus=tuple(LinkedGpu(f"0000:1{n}:00.0") for n in range(8)))
 
-    assert run("--model", "llama-3-70b", "--tp", "8", machine=machine) == OK
+    assert run("--model", "llama-3-70b", "--tp", "8", links=eight) == OK
     assert "crosses the network (8 GPUs on 1 node)" in capsys.readouterr().out
 
 
@@ -97,4 +97,4 @@ def test_a_saved_topology_is_a_target_as_for_ceilings(tmp_path, capsys):
     assert main(["estimate", "--model", "llama-3-8b", "--tp", "4", str(saved), "--json"]) in (OK, UNKNOWN)
     cost = json.loads(capsys.readouterr().out)
     assert cost["layout"]["gpus_per_node"] == 2
-    assert cost["gpu"]["name"] == "H100-SXM" and cost["paths"] != []
+    assert cost["gpu"] == "H100-SXM" and cost["paths"] != []

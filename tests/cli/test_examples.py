@@ -6,7 +6,6 @@ import os
 import re
 import shlex
 import shutil
-import subprocess
 import tarfile
 from importlib import import_module
 from pathlib import Path
@@ -17,9 +16,9 @@ from machines.fleet import bundles, fleet
 from tools.measured import BLOCK
 from tools.shown import EXAMPLES
 
-from gdrkit.cli import COMMANDS
+from gdrkit.cli import COMMANDS, command_of, first_words, module_of
+from tests.cli.forked import gdr
 from tests.cli.test_fleet import BLOCKED_SEED
-from tests.cli.test_streams import GDR
 from tests.evidence_nodes import laid_down
 from tests.fabric.topology.xml_files import DUMP
 from tests.fleet.daemons import free_port
@@ -54,6 +53,7 @@ ADDED = {
     r"topo --(?:write-nccl-xml|svg)": ("tree",),  # this machine may have no PCI devices
     r"bench (?!.*--sizes)": ("--sizes", "4K"),
     r"prove (?!log)": ("--size", "1M"),
+    r"example \w": ("--force",),
     r"watch": ("--count", "1"),
     r"report (?!.*-o )": ("-o", "-"),  # several have the same name of a file by default
     r"fleet bench": ("--size", "4K", "--rounds", "1"),
@@ -88,7 +88,7 @@ def examples():
     """The text after `gdr` of each example, with whether something is piped into it."""
     found = {}
     for command in COMMANDS:
-        text = import_module(f"gdrkit.cli.{command}").parser().epilog
+        text = import_module(module_of(command)).parser().epilog
         found.update(_in([line.strip() for line in text.splitlines() if line.startswith("  ")]))
     for page in PAGES:
         commands = BLOCK.sub(lambda block: "" if block[1] == "measured" else block[0], page.read_text())
@@ -99,7 +99,7 @@ def examples():
 
 def _in(lines):
     for line in lines:
-        if (match := EXAMPLE.match(line)) and match["words"].split()[0] in COMMANDS:
+        if (match := EXAMPLE.match(line)) and match["words"].split()[0] in first_words():
             words = re.split(r"\s{2,}|\s+#|\s+\| ", match["words"])[0]
             yield (words, bool(match["before"])), None
 
@@ -109,8 +109,9 @@ def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("examples")
     node = laid_down("acs-redirect")
     for name in ("bundle.tar.gz", "node.tar.gz", "gdr-r9-a100.tar.gz", "sosreport.tar.xz", "node17.tar.xz",
-                 "node17.tar.gz", "h100.tar.gz", "spark-a.tar.gz", "spark-b.tar.gz",
-                 "sosreport-node17.tar.xz", "zgx-3285.tar.gz", "a.tar.gz", "b.tar.gz"):  # fmt: skip
+                 "node17.tar.gz", "h100.tar.xz", "spark-a.tar.gz", "spark-b.tar.gz",
+                 "sosreport-node17.tar.xz", "zgx-3285.tar.xz", "a.tar.gz", "b.tar.gz",
+                 "gdr-v100.tar.gz"):  # fmt: skip
         with tarfile.open(folder / name, f"w:{name[-2:]}") as tar:
             tar.add(node, node.name)
     drawn = fleet(BLOCKED_SEED, 16)
@@ -127,17 +128,20 @@ def folder(tmp_path_factory):
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text(LOG)
     (folder / "rank-0.log.gz").write_bytes(gzip.compress(LOG.encode()))
-    for name in ("cluster-policy.yaml", "policy.yaml"):
+    for name in ("cluster-policy.yaml", "policy.yaml", "deployment/10-nicclusterpolicy.yaml", "job.yaml"):
+        (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text(POLICY)
     shutil.copytree(EXAMPLES, folder, dirs_exist_ok=True)
-    (folder / "node.toml").write_text("gpus = 1\n")
+    for name in ("node.toml", "usual.toml"):
+        (folder / name).write_text("gpus = 1\n")
     (folder / "node17.json").write_text(json.dumps(record(process(701))))
     (folder / "topo.xml").write_text(DUMP)
     (folder / "config.json").write_text(json.dumps(CONFIG))
     (folder / "bench.json").write_bytes(msgspec.json.encode(DOCUMENT))
-    estimate = [*GDR, "estimate", "bundle.tar.gz", "--model", "llama-3-70b", "--tp", "16", "--json"]
-    priced = subprocess.run(estimate, cwd=folder, capture_output=True, check=True, timeout=60)
-    (folder / "cost.json").write_bytes(priced.stdout)
+    priced = gdr(
+        ["estimate", "bundle.tar.gz", "--model", "llama-3-70b", "--tp", "16", "--json"], folder=folder
+    )
+    (folder / "cost.json").write_text(priced.out)
     return folder
 
 
@@ -192,37 +196,31 @@ def _split(words):
 @pytest.mark.parametrize("words, piped", list(_marked()))
 def test_an_example_is_valid_and_runs(words, piped, folder, tmp_path, request):
     arguments, given = _split(words)
-    parser = import_module(f"gdrkit.cli.{arguments[0]}").parser()
+    command = command_of(arguments)
+    parser = import_module(module_of(command)).parser()
+    own = arguments[len(command.split()) :]
     if any(action.nargs in ("*", "?") for action in parser._get_positional_actions()):
-        parser.parse_intermixed_args(arguments[1:])
+        parser.parse_intermixed_args(own)
     else:
-        parser.parse_args(arguments[1:])
+        parser.parse_args(own)
     if any(re.match(pattern, words) for pattern in NOT_RUN):
         return
-    shutil.rmtree(folder / "tree", ignore_errors=True)
-    shutil.copytree(laid_down("acs-redirect"), folder / "tree", symlinks=True)
     place = next((fixture for pattern, (fixture, _) in ON_NODES.items() if re.match(pattern, words)), None)
     environment = {
         **(request.getfixturevalue(place) if place else os.environ), "XDG_STATE_HOME": str(tmp_path)
     }  # fmt: skip
     arguments += [word for pattern, added in ADDED.items() if re.match(pattern, words) for word in added]
+    if "tree" in arguments:
+        shutil.rmtree(folder / "tree", ignore_errors=True)
+        shutil.copytree(laid_down("acs-redirect"), folder / "tree", symlinks=True)
     for option in ("-o", "--write-nccl-xml", "--pyz", "--plot"):
         if option in arguments:
             (folder / arguments[arguments.index(option) + 1]).unlink(missing_ok=True)
     text = Path(folder, given).read_text() if given else INPUT.get(arguments[0], LOG) if piped else PERFTEST
     for before in (targets for pattern, targets in FIRST.items() if re.match(pattern, words)):
-        first = [*GDR, "fleet", "doctor", *before]  # exit 2: blocked
-        subprocess.run(first, cwd=folder, env=environment, capture_output=True, timeout=60, check=False)
-    run = subprocess.run(
-        [*GDR, *arguments],
-        input=text,
-        text=True,
-        cwd=folder,
-        env=environment,
-        capture_output=True,
-        timeout=60,
-    )
-    assert run.returncode in (0, 1, 2, 3), run.stderr
+        gdr(["fleet", "doctor", *before], folder=folder, environment=environment)
+    run = gdr(arguments, given=text, folder=folder, environment=environment)
+    assert run.code in (0, 1, 2, 3), run.err
     (folder / "topo.xml").write_text(DUMP)
 
 
@@ -232,7 +230,7 @@ INPUT = {"topo": "\tGPU0\tNIC0\nGPU0\t X \tPIX\nNIC0\tPIX\t X \n", "estimate": P
 def test_examples_are_found_and_each_reason_is_needed():
     found = [words for words, _ in examples()]
     assert len(found) > 90
-    assert {words.split()[0] for words in found} == set(COMMANDS)
+    assert {command_of(words.split()) for words in found} == set(COMMANDS)
     for pattern in (*NOT_RUN, *ADDED, *ON_NODES, *FIRST):
         assert any(re.match(pattern, words) for words in found), pattern
 
@@ -241,9 +239,9 @@ def test_every_option_that_a_page_names_is_one_of_its_command():
     wrong = []
     for page in PAGES:
         for span in re.findall(r"(?<!`)`(?:sudo )?gdr ([^`\n]+)`(?!`)", page.read_text()):
-            command, *words = span.split()
-            if command in COMMANDS:
-                known = import_module(f"gdrkit.cli.{command}").parser()._option_string_actions
+            words = span.split()
+            if (command := command_of(words)) in COMMANDS:
+                known = import_module(module_of(command)).parser()._option_string_actions
                 options = [
                     word.partition("=")[0].strip(".,") for word in words if re.match(r"--?[a-z]", word)
                 ]

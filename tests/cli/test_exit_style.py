@@ -27,7 +27,16 @@ def test_an_error_is_the_callers_unknown_and_says_why(style, wrong, capsys):
             assert main(arguments) == UNKNOWN[style], arguments
             out, error = capsys.readouterr()
             assert error
-            assert out == ("" if style == "slurm" else f"unknown {error.splitlines()[0]}\n")
+            said = "" if style == "slurm" else f"unknown {error.splitlines()[0]}\n"
+            assert out == said or (len(said) > 81 and said.startswith(out.removesuffix("...\n")) and out)
+
+
+@pytest.mark.parametrize("style", ["nagios", "npd"])
+def test_an_error_on_standard_output_has_one_line_of_80_characters(style, capsys):
+    """node-problem-detector keeps 80 characters, and Nagios takes what follows a bar for numbers."""
+    assert main(["doctor", "--exit-style", style, "--line", "/nope|\x1b" + "n" * 5000]) == UNKNOWN[style]
+    out = capsys.readouterr().out
+    assert out.startswith("unknown gdr doctor: ") and len(out) <= 81 and not set("|\x1b") & set(out)
 
 
 @pytest.mark.parametrize(
@@ -100,9 +109,10 @@ def test_an_interrupt_in_a_prolog_does_not_drain():
     assert (run.returncode, run.stderr) == (0, b"gdr doctor: interrupted\n")
 
 
-def test_the_line_names_host_and_warning(capsys):
+def test_the_line_names_host_and_cause_and_no_warning_that_changes_nothing(capsys):
     main(["doctor", str(laid_down("zgx-3285")), "--line"])
-    assert capsys.readouterr().out.startswith("zgx-3285: impossible, warning mixed-signers: ")
+    shown = capsys.readouterr().out
+    assert shown.startswith("zgx-3285: impossible [hardware] gpu-integrated: ") and "mixed" not in shown
 
 
 def test_nagios_gets_performance_data(capsys):

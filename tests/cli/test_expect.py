@@ -160,6 +160,18 @@ def test_drift_is_a_warning_also_where_the_hardware_cannot(tmp_path, capsys):
     assert "impossible, warning expected-version-differs: kernel" in capsys.readouterr().out
 
 
+def test_the_line_names_what_was_expected_before_a_warning_that_changes_nothing(tmp_path, capsys):
+    path = tmp_path / "x.toml"
+    path.write_text('[versions]\nkernel = "6.9.0"\n')
+    doctor("zgx-3285", path, "--json")
+    codes = [
+        one["code"] for one in json.loads(capsys.readouterr().out)["findings"] if one["status"] == "warning"
+    ]
+    assert codes.index("mixed-signers") < codes.index("expected-version-differs")
+    assert doctor("zgx-3285", path, "--line") == 1
+    assert "impossible, warning expected-version-differs: kernel" in capsys.readouterr().out
+
+
 def test_the_line_and_the_styles_follow_what_is_missing(file, capsys):
     assert doctor("gpu-gone", file, "--line", "--exit-style", "slurm") == 1
     assert capsys.readouterr().out.startswith(

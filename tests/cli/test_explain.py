@@ -63,14 +63,25 @@ def test_a_nonexistent_file_is_reported_in_one_line():
     assert answer.stderr.splitlines() == ["gdr explain: /nonexistent/post.txt: no such file or directory"]
 
 
-def test_a_terminal_as_input_gets_a_hint():
-    reader, writer = pty.openpty()
-    answer = subprocess.run([GDR, "explain"], stdin=writer, capture_output=True, text=True, timeout=20)
-    os.close(reader)
-    os.close(writer)
+@pytest.mark.parametrize(("typed", "code"), [(f"{EINVAL}\n", 3), ("", 66)])
+def test_a_terminal_is_read_until_the_end_of_input(typed: str, code: int):
+    keyboard, terminal = pty.openpty()
+    os.write(keyboard, f"{typed}\x04".encode())
+    answer = subprocess.run([GDR, "explain"], stdin=terminal, capture_output=True, text=True, timeout=20)
+    os.close(keyboard)
+    os.close(terminal)
 
-    assert answer.returncode == 66
-    assert "dmesg | gdr explain" in answer.stderr
+    assert answer.returncode == code
+    assert answer.stderr.startswith("Paste, then Ctrl-D\n")
+    assert ("peermem-stub" in answer.stdout) == bool(typed)
+
+
+def test_an_argument_with_a_space_that_is_no_file_is_the_text(tmp_path):
+    assert "peermem-stub" in gdr(EINVAL).stdout
+    file = tmp_path / "an error"
+    file.write_text("Couldn't allocate MR with error=14\n")
+    assert "peermem-not-loaded" in gdr(str(file)).stdout
+    assert gdr("/nonexistent").returncode == 66
 
 
 def test_a_zero_byte_in_a_log_does_not_make_it_a_program():

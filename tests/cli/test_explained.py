@@ -9,9 +9,10 @@ import jsonschema
 import pytest
 
 from gdrkit.cli import main
-from gdrkit.cli.explained import ExplainedText
+from gdrkit.cli.explained_document import ExplainedText
 from gdrkit.cli.schema import schema_of
-from tests.jobs.samples import SAMPLES, Sample, info
+from tests.jobs.samples import SAMPLES, Sample, info, warn
+from tests.programs.nccl.diagnostic_reports import LOGS
 
 BOUNCED = info("n1:7", 0, "Using network IB", "Channel 00/0 : 0[0] -> 1[0] [send] via NET/IB/0")
 DIRECT = info("n1:7", 0, "Using network IB", "Channel 00/0 : 0[0] -> 1[0] [send] via NET/IB/0/GDRDMA")
@@ -166,3 +167,129 @@ def test_one_completion_alone_has_one_exit_code(both):
     (code, _), (explained, _) = both(COMPLETION)
 
     assert (code, explained) == (3, 3), "nothing shows whether GPU memory was accessed directly"
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "words", "others"),
+    [
+        ("healthy", "nothing", "no proof of GPUDirect RDMA", []),
+        ("iommu-on-groups-differ", "several", "iommu-translating is possible", ["iommu-translating"]),
+        ("one-slow-gpu", "several", "rank 14 (dgx-12) is slow", ["link-degraded", "acs-redirect"]),
+        ("dmabuf-run-failed-everywhere", "several", "no rate on all 8 pairs", ["dmabuf-mr-refused"]),
+    ],
+)
+def test_a_report_of_nccls_diagnostics_heads_the_answer(
+    both, name: str, kind: str, words: str, others: list[str]
+):
+    """The header of the report is not what fails, and a report alone proves no path."""
+    (code, job), (explained, explanation) = both((LOGS / f"{name}.log").read_text())
+    answer = explanation["answer"]
+
+    assert (code, explained, answer["kind"]) == (3, 3, kind)
+    assert words in answer["sentence"]
+    assert [one["code"] for one in answer["others"]][: len(others)] == others
+    assert not any("Diagnostics ===" in line["text"] for line in answer["lines"])
+    assert explanation["job"] == job
+    assert SCHEMA.is_valid(explanation)
+
+
+def test_settings_of_a_report_are_the_answer(both):
+    (code, _), (explained, explanation) = both((LOGS / "environment-differs.log").read_text())
+    answer = explanation["answer"]
+
+    assert (code, explained) == (2, 2)
+    assert answer["cause"] == "env-differs-between-ranks"
+    assert explanation["job"]["findings"][0]["code"] == "gdr-level-too-low"
+
+
+POLICY = """\
+apiVersion: nvidia.com/v1
+kind: ClusterPolicy
+metadata:
+  name: cluster-policy
+spec:
+  driver:
+    enabled: true
+  driver:
+    version: "570.133.20"
+"""
+
+
+@pytest.mark.parametrize("text", [POLICY, f"Our recipe:\n\n```yaml\n{POLICY}```\nThen it hangs.\n"])
+def test_a_manifest_has_the_faults_of_config_check_with_the_lines_of_the_text(
+    tmp_path: Path, capsys, text: str
+):
+    (tmp_path / "post.txt").write_text(text)
+    main(["explain", str(tmp_path / "post.txt")])
+    page = capsys.readouterr().out
+    number = text[: text.rindex("  driver:")].count("\n") + 1
+    assert "policy-duplicate-key" in page
+    assert f"line {number}: error: spec.driver" in page
+    assert "missing-key" in page
+
+
+def test_the_devices_of_one_link_of_a_spark_are_half_of_its_port(tmp_path: Path, capsys):
+    setting = "export NCCL_IB_HCA=rocep1s0f0,rocep1s0f1"
+    (tmp_path / "half.sh").write_text(f"{setting}\n")
+    assert main(["explain", str(tmp_path / "half.sh")]) == 1
+    assert "roceP2p1s0f0,roceP2p1s0f1 as well" in " ".join(capsys.readouterr().out.split())
+    (tmp_path / "whole.sh").write_text(f"{setting},roceP2p1s0f0,roceP2p1s0f1\n")
+    main(["explain", str(tmp_path / "whole.sh")])
+    assert "half of a port" not in capsys.readouterr().out
+
+
+def test_the_job_does_not_list_what_the_rest_of_the_text_excludes(tmp_path: Path, capsys):
+    """The list of devices shows that there is one, and that the setting names another."""
+    devices = (
+        "$ ibv_devices\n    device          \t   node GUID\n    ------          \t----------------\n"
+        "    roceP3p1s0      \ta088c20300aabbcc\n"
+    )
+    log = info("g2:12", 0, "NCCL_IB_HCA set to mlx5_0", "NET/IB : No device found.", "Using network Socket")
+    (tmp_path / "post.txt").write_text(devices + log)
+    main(["explain", str(tmp_path / "post.txt")])
+    page = " ".join(capsys.readouterr().out.split())
+    assert "cause: hca-not-selected" in page
+    assert "no-rdma-device" not in page
+
+
+@pytest.mark.parametrize(
+    ("line", "state", "codes"),
+    [
+        (
+            "GPU Direct RDMA Disabled for GPU 1b000 / HCA 0 (distance 7 >= 4)",
+            "unknown",
+            {"pair-cross-socket"},
+        ),
+        ("NET/IB : **GPU Direct RDMA Disabled for HCA 0 'mlx5_2'**", "blocked", {"driver-proprietary"}),
+        ("NET/IB : No device found.", "blocked", {"no-rdma-device", "hca-not-selected"}),
+    ],
+)
+def test_a_line_has_the_same_causes_in_both_commands(both, line: str, state: str, codes: set[str]):
+    (_, job), (_, explanation) = both(info("n1:7", 0, line))
+    reasons = (*job["why_not_direct"], *job["refused"])
+    left = {
+        one["code"]
+        for machine in explanation["machines"]
+        for line in machine["open"]
+        for one in line["causes"]
+    }
+    assert explanation["job"]["verdict"]["state"] == job["verdict"]["state"] == state
+    assert left == {code for why in reasons for code in why["codes"]} >= codes
+
+
+def test_a_warning_that_the_catalogue_alone_knows_is_an_error_of_the_job(both):
+    shared = "Duplicate GPU detected : rank 1 and rank 0 both on CUDA device 1a000"
+    nameless = "Call to ibv_create_qp failed"
+    (_, job), (_, explanation) = both(
+        warn("n1:7", 0, "init.cc:900", shared) + warn("n1:7", 0, "misc/ibvwrap.cc:190", nameless)
+    )
+    assert [one["code"] for one in job["findings"]] == ["gpu-shared-by-ranks"], "the other one is open"
+    assert {error["codes"][0] for error in job["errors"]} == {"gpu-shared-by-ranks", "memlock-limit"}
+    assert explanation["answer"]["cause"] == "gpu-shared-by-ranks"
+    assert explanation["machines"][0]["open"][0]["causes"][0]["code"] == "memlock-limit"
+
+
+def test_a_blocked_job_never_works_because_another_rank_does(both):
+    text = DIRECT + info("n2:8", 1, "Channel 00/0 : 1[0] -> 0[0] [send] via NET/IB/0")
+    (code, _), (explained, explanation) = both(text)
+    assert (code, explained, explanation["answer"]["kind"]) == (2, 2, "several")

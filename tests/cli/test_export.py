@@ -7,7 +7,6 @@ import json
 import os
 import socket
 import subprocess
-import sys
 import time
 import urllib.request
 from collections.abc import Iterator
@@ -357,16 +356,24 @@ def test_no_verdict_in_time_leaves_the_old_file(tmp_path):
     assert old.read_text() == "# HELP gdr_old\n"
 
 
-def test_without_the_library_there_is_one_line(tmp_path):
-    code = (
-        "import sys; sys.modules['prometheus_client'] = None\nfrom gdrkit.cli import main; sys.exit(main())"
-    )
-    done = subprocess.run([sys.executable, "-c", code, "export"], capture_output=True, text=True, timeout=60)
-    assert (done.returncode, done.stdout) == (73, "")
-    assert done.stderr.splitlines() == [
-        "gdr export: the Python package prometheus-client is not installed",
-        "  pip install 'gdrkit[prometheus]'",
-    ]
+def test_openmetrics_has_the_same_samples_and_its_own_end(saved, tmp_path, capsys):
+    """Read by the parser of that format, which refuses a text without its end."""
+    from prometheus_client.openmetrics import parser
+
+    assert gdr(str(saved)) == 0
+    plain = samples(capsys.readouterr().out)
+    target = tmp_path / "gdrkit.om"
+    for _ in range(2):  # a file of its own is replaced, too
+        assert gdr(str(saved), "--openmetrics", "-o", str(target)) == 0
+    text = target.read_text()
+    found: dict[str, list[tuple[dict[str, str], float]]] = {}
+    for family in parser.text_string_to_metric_families(text):
+        for sample in family.samples:
+            found.setdefault(sample.name, []).append((sample.labels, sample.value))
+
+    assert found == plain and text.endswith("# EOF\n")
+    with pytest.raises(ValueError, match="Missing # EOF"):
+        list(parser.text_string_to_metric_families(text.removesuffix("# EOF\n")))
 
 
 # -- node-exporter ----------------------------------------------------------------------------------------

@@ -10,12 +10,13 @@ import shutil
 import xml.etree.ElementTree as ET
 
 import jsonschema
-import msgspec
 import pytest
 from machines.fleet import bundles, fleet
 
 from gdrkit.cli import main
 from gdrkit.cli.exit import NO_INPUT, USAGE
+from gdrkit.cli.fleet_doctor import parser
+from gdrkit.cli.fleet_run import _asked
 from gdrkit.fleet import runs
 from gdrkit.fleet.build import build
 from gdrkit.fleet.document import Standing
@@ -56,10 +57,10 @@ def run(capsys, *words):
 
 def test_the_text_counts_groups_and_names_the_odd_node(folder, capsys):
     place, odd = folder
-    code, printed = run(capsys, place)
+    code, printed = run(capsys, place, "-v")
 
     assert code == 2
-    assert printed.out.startswith("6 nodes: 4 ready, 1 blocked, 1 unreadable")
+    assert printed.out.startswith("2 of 6 nodes need something: 1 blocked, 1 unreadable, 4 ready")
     first, second = printed.out.index("driver-not-loaded"), printed.out.index("damaged.tar.gz")
     assert first < second
     assert printed.out.partition("Odd ones out")[2].splitlines()[:2] == [": 1 node", f"  {odd}"]
@@ -81,15 +82,52 @@ def test_json_is_valid_against_its_schema(folder, capsys):
 def test_a_hostlist_of_the_nodes_in_need(folder, capsys):
     _, printed = run(capsys, folder[0], "--nodes-only")
 
-    assert printed.out == f"damaged.tar.gz,{folder[1]}\n"
+    assert printed.out == f"{folder[1]}\n"
 
 
-def test_ctrf_is_json_with_a_test_for_each_node(folder, capsys):
-    code, printed = run(capsys, folder[0], "--ctrf")
-    results = json.loads(printed.out)["results"]
+@pytest.mark.parametrize(
+    ("which", "nodes"),
+    [
+        (None, "b1"), ("blocked", "b1"), ("warnings", "boot1,w[1-2]"), ("unknown", "lost1,u1"),
+        ("next-boot", "boot1"),
+        ("gpu-missing", "b1,w1"), ("link-degraded", "w2"), ("port-down", "b1"), ("no-gpu", ""),
+    ],
+)  # fmt: skip
+def test_a_list_holds_only_what_was_asked_for_and_never_an_unknown_node(which, nodes, capsys):
+    """What drains a node by a list must not drain one without an answer."""
+    gone = {"warnings": "gpu-missing, rebar-off"}
+    rows = [
+        row("b1", Standing.BLOCKED, causes=("port-down",), traits=gone),
+        row("w1", Standing.WARNINGS, causes=("gpu-missing", "rebar-off"), traits=gone),
+        row("w2", Standing.WARNINGS, causes=("link-degraded",)),
+        row("boot1", Standing.NEXT_BOOT, causes=("peermem-not-loaded",)),
+        row("u1", Standing.UNKNOWN, causes=("gpu-missing: denied",), traits=gone),
+        without_answer("ssh://lost1", "lost1", "no route", Standing.UNREACHABLE),
+        row("r1"), row("i1", Standing.IMPOSSIBLE, causes=("no-gpu-here",)),
+    ]  # fmt: skip
+    runs.keep(build(rows, started="2026-11-28T02:00:00Z"))
+    _, printed = run(capsys, "--run", "last", "--nodes-only", *([which] if which else []))
 
-    assert code == 2 and len(results["tests"]) == 6
-    assert results["summary"]["failed"] == results["summary"]["other"] == 1
+    assert printed.out == f"{nodes}\n" and not printed.err
+
+
+def test_a_list_of_what_is_no_code_is_refused_with_the_one_that_was_meant(capsys):
+    code, printed = run(capsys, "--run", "last", "--nodes-only", "gpu-mising")
+
+    assert code == USAGE and "did you mean 'gpu-missing'" in printed.err
+
+
+def test_a_line_of_json_for_each_node_has_its_row_and_the_time_of_the_run(capsys):
+    rows = [row("n1", Standing.BLOCKED, causes=("port-down",), summary="a\x1b\u202e\nb"), row("n2")]
+    runs.keep(build(rows, started="2026-11-28T02:00:00Z"))
+    code, printed = run(capsys, "--run", "last", "--jsonl")
+    lines = printed.out.split("\n")
+    first, second = map(json.loads, lines[:2])
+
+    assert code == 2 and lines[2:] == [""] and "\x1b" not in printed.out and "\u202e" not in printed.out
+    assert first["schema"] == "gdrkit.fleet-node/1" and first["started"] == "2026-11-28T02:00:00Z"
+    assert (first["name"], first["standing"], first["causes"]) == ("n1", "blocked", ["port-down"])
+    assert (second["name"], second["standing"]) == ("n2", "ready") and first["summary"] == "a\x1b\u202e\nb"
 
 
 def test_csv_and_junit_have_a_row_for_each_node(folder, capsys):
@@ -103,43 +141,27 @@ def test_csv_and_junit_have_a_row_for_each_node(folder, capsys):
     assert [case.get("name") for case in suite] == [one["node"] for one in rows]
 
 
-def test_the_page_of_a_group_and_of_a_node_and_what_differs(folder, capsys):
+def test_the_page_of_a_group_and_what_differs(folder, capsys):
     place, odd = folder
     _, group = run(capsys, place, "--group", "1")
-    code, page = run(capsys, place, "--node", odd)
     _, same = run(capsys, place, "--compare", *sorted({f"gpu{n:03d}" for n in range(5)} - {odd})[:2])
     other = "gpu000" if odd != "gpu000" else "gpu001"
     _, differs = run(capsys, place, "--compare", odd, other)
 
     assert odd in group.out and "driver-not-loaded" in group.out
-    assert code == 2 and page.out.startswith("BLOCKED")
     assert same.out.startswith("No difference")
     assert f"  driver\n    {odd}  none\n    {other}  5" in differs.out and "kernel" not in differs.out
     assert f"of them, not as most of their kind: 1 node\n  {odd}\n" in group.out
 
 
-@pytest.mark.parametrize("engine", ["slurm", "ray", "kubernetes"])
-def test_a_node_asked_through_an_engine_has_no_page_and_says_what_to_do(engine, tmp_path, capsys):
-    """Its bundle is not kept, and gdr doctor cannot open its target. Before a run, no node is asked."""
-    kept = msgspec.structs.replace(row("n1"), target=f"{engine}://n1")
-    (tmp_path / "run.json").write_bytes(msgspec.json.encode(build([kept])))
-    again = run(capsys, "--run", tmp_path / "run.json", "--node", "n1")
-    fresh = run(capsys, f"--{engine}", "--node", "n1")
-
-    for code, printed in (again, fresh):
-        assert code == USAGE and printed.out == "" and len(printed.err.splitlines()) == 2
-        assert f"no page of n1: nodes of --{engine} cannot be opened again" in printed.err
-        assert "gdr doctor ssh://n1" in printed.err and "gdr collect" in printed.err
-
-
 @pytest.mark.parametrize(
     ("words", "code"),
-    [(("--group", "99"), USAGE), (("--node", "x"), USAGE), (("--compare", "x", "y"), USAGE)],
+    [(("--group", "99"), USAGE), (("--compare", "x", "y"), USAGE)],
 )
 def test_what_is_not_in_the_run_is_an_error(folder, capsys, words, code):
     found, printed = run(capsys, folder[0], *words)
 
-    assert found == code and "\ngdr fleet: no " in printed.err
+    assert found == code and "\ngdr fleet doctor: no " in printed.err
 
 
 def test_an_empty_folder_is_an_error(tmp_path, capsys):
@@ -149,22 +171,20 @@ def test_an_empty_folder_is_an_error(tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
-    ("standings", "most", "code"),
+    ("standings", "code"),
     [
-        (("ready", "impossible"), 0, 0),
-        (("ready", "warnings"), 0, 1),
-        (("warnings", "unreachable"), 0, 3),
-        (("unknown", "blocked"), 0, 2),
-        (("ready", "blocked"), 1, 0),
-        (("blocked", "blocked"), 1, 2),
-        (("unreadable", "blocked"), 1, 3),
-        ((), 0, 3),
+        (("ready", "impossible"), 0),
+        (("ready", "warnings"), 1),
+        (("warnings", "unreachable"), 3),
+        (("unknown", "blocked"), 2),
+        (("blocked", "unreadable"), 2),
+        ((), 3),
     ],
 )
-def test_the_exit_code_is_that_of_the_worst_node(standings, most, code):
+def test_the_exit_code_is_that_of_the_worst_node(standings, code):
     rows = [row(f"n{number}", Standing(name)) for number, name in enumerate(standings)]
 
-    assert exit_code(build(rows), most) == code
+    assert exit_code(build(rows)) == code
 
 
 # -- nodes over ssh, and runs that are kept ----------------------------------------------------------------
@@ -188,8 +208,8 @@ def test_nodes_are_asked_and_what_failed_is_asked_again(nodes, state, capsys):
 
     assert (code, again) == (3, 0)
     assert "gpu2: unreachable: cannot connect to ssh://gpu2: ssh: no route" in first.err
-    assert first.out.startswith("2 nodes: 1 ready, 1 unreachable")
-    assert second.out.startswith("2 nodes: 2 ready")
+    assert first.out.startswith("1 of 2 nodes needs something: 1 unreachable, 1 ready")
+    assert second.out.startswith("None of 2 nodes needs anything: 2 ready")
     assert "better: unreachable" in second.out
     assert len(list(state.iterdir())) == 2
     assert [row["name"] for row in json.loads(kept.out)["nodes"]] == ["gpu1", "gpu2"]
@@ -316,7 +336,7 @@ def test_a_folder_that_cannot_keep_runs_is_a_note(folder, tmp_path, monkeypatch,
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "file"))
     code, printed = run(capsys, folder[0])
 
-    assert code == 2 and "the run is not kept" in printed.err and "6 nodes" in printed.out
+    assert code == 2 and "the run is not kept" in printed.err and "of 6 nodes" in printed.out
 
 
 def test_what_most_nodes_have_is_learned_and_who_departs_from_it_is_listed(folder, capsys):
@@ -334,3 +354,52 @@ def test_a_file_of_expectations_makes_a_difference_a_warning(folder, tmp_path, c
     groups = json.loads(printed.out)["groups"]
 
     assert any("expected-version-differs" in group["causes"] for group in groups)
+
+
+# -- what changed since the last run of the same targets ---------------------------------------------------
+
+
+def test_the_first_run_of_its_targets_has_nothing_to_compare_with_and_is_shown_whole(nodes, capsys):
+    """A timer's first night does not fail."""
+    code, printed = run(capsys, "gpu1", "--since", "last")
+
+    assert code == 0 and printed.out.startswith("The node needs nothing") and "Since" not in printed.out
+    assert "no earlier run of these targets" in printed.err
+
+
+def test_the_last_run_is_that_of_the_same_targets(nodes, capsys):
+    """What is judged in between, of other nodes or in another way, does not show a change."""
+    run(capsys, "gpu[1-2]")
+    nodes.touch()
+    run(capsys, "gpu3")
+    code, printed = run(capsys, "gpu[1-2]", "--since", "last")
+    lines = printed.out.splitlines()
+
+    assert code == 0 and lines[0].startswith("None of 2 nodes needs anything")
+    assert lines[2].startswith("Since 20") and lines[3].split()[:2] == ["1", "better:"]
+    assert "gpu3" not in printed.out and "new" not in printed.out
+
+
+def test_a_kept_run_is_compared_with_the_one_before_it(nodes, capsys):
+    run(capsys, "gpu[1-2]")
+    nodes.touch()
+    run(capsys, "gpu[1-2]")
+    _, printed = run(capsys, "--run", "last", "--since", "last")
+    _, whole = run(capsys, "--run", "last", "--since", "last", "-v")
+
+    assert "better: unreachable" in printed.out and "Versions" not in printed.out
+    assert "better: unreachable" in whole.out and len(whole.out) > len(printed.out)
+
+
+def test_a_folder_is_the_same_target_however_it_is_written(two, monkeypatch, capsys):
+    run(capsys, two)
+    monkeypatch.chdir(two.parent)
+    _, printed = run(capsys, "two/", "--since", "last")
+
+    assert "nothing changed" in printed.out
+
+
+@pytest.mark.parametrize("words", [["--slurm"], ["--slurm", "--partition", "h100"], ["--ray"], ["a"]])
+def test_another_way_to_ask_is_another_target(words):
+    seen = {_asked(parser().parse(each)) for each in (words, ["--kubernetes"], ["--ray", "http://h:1"], [])}
+    assert len(seen) == 4

@@ -31,7 +31,7 @@ def node(folder: Path, hostname: str) -> Path:
 
 
 def listed(capsys, *words):
-    main(["fleet", "doctor", *map(str, words), "--nodes-only"])
+    main(["fleet", "doctor", *map(str, words), "--nodes-only", "unknown"])
     return capsys.readouterr()
 
 
@@ -83,7 +83,7 @@ def test_beside_a_list_stands_what_its_nodes_call_themselves(tmp_path, capsys):
     printed = listed(capsys, "--run", run)
 
     assert printed.out == "gpu7\n"
-    assert printed.err == "gdr fleet: gpu7 calls itself ALL\n"
+    assert printed.err == "gdr fleet doctor: gpu7 calls itself ALL\n"
 
 
 class TestAsked:
@@ -116,7 +116,7 @@ class TestAsked:
         answers(own)
         main(["fleet", "doctor", "gpu1"])
         text = capsys.readouterr().out
-        assert "another name" not in text and "1 node:" in text
+        assert "another name" not in text and "The node needs nothing" in text
 
 
 def test_the_page_names_both_and_an_anonymous_one_neither():

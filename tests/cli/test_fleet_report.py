@@ -39,12 +39,18 @@ def test_a_file_that_exists_is_refused_before_any_node_is_asked(bundles, tmp_pat
     assert not (tmp_path / "state").exists()
 
 
-@pytest.mark.parametrize("option", [["--json"], ["--csv"], ["--group", "1"], ["--nodes-only"]])
-def test_what_doctor_prints_instead_is_refused(bundles, option, capsys):
-    assert main(["fleet", "report", bundles, *option]) == 64
-    assert "has no effect on report" in capsys.readouterr().err
+@pytest.mark.parametrize(
+    "words",
+    [["doctor", "-o", "a.html"], ["doctor", "--racks", "a"], ["doctor", "--rounds", "2"],
+     ["report", "--json"], ["report", "--slurm"], ["bench", "--expect"], ["bench", "--sudo"]],
+    ids=" ".join,
+)  # fmt: skip
+def test_an_option_of_another_command_of_the_family_is_unknown(words, bundles, capsys):
+    assert main(["fleet", *words, bundles]) == 64
+    assert f"gdr fleet {words[0]}: unknown argument: {words[1]}" in capsys.readouterr().err
 
 
-def test_a_file_to_write_is_for_report_alone(bundles, capsys):
-    assert main(["fleet", "doctor", bundles, "-o", "a.html"]) == 64
-    assert "has no effect on doctor" in capsys.readouterr().err
+def test_a_page_needs_evidence_or_a_run_and_takes_one_of_them(bundles, capsys):
+    assert main(["fleet", "report"]) == 66
+    assert "--run last" in capsys.readouterr().err
+    assert main(["fleet", "report", bundles, "--run", "last"]) == 64

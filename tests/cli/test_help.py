@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from gdrkit.cli import COMMANDS, GROUPS, main
+from gdrkit.cli import COMMANDS, FAMILIES, GROUPS, main
 from gdrkit.cli.described import described
 from gdrkit.cli.help_text import wrapped
 from tests.system_programs import program
@@ -22,10 +22,12 @@ def shown(capsys, *words):
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_help_command_is_the_help_of_the_command(command, capsys):
-    assert shown(capsys, "help", command) == shown(capsys, command, "--help")
+    assert shown(capsys, "help", *command.split()) == shown(capsys, *command.split(), "--help")
 
 
-@pytest.mark.parametrize("words", [["--help"], *([name, "--help"] for name in COMMANDS)], ids=" ".join)
+@pytest.mark.parametrize(
+    "words", [["--help"], *([*name.split(), "--help"] for name in (*COMMANDS, *FAMILIES))], ids=" ".join
+)
 def test_only_an_example_is_wider_than_the_terminal(words, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", str(NARROW))
     long = [line for line in shown(capsys, *words).splitlines() if len(line) > NARROW]
@@ -50,7 +52,8 @@ def test_a_long_example_keeps_its_command_in_one_line_and_wraps_its_comment():
     assert wrapped("exit codes: 0 well, 3 unknown", 16) == "exit codes: 0\nwell, 3 unknown"
 
 
-PAGES = ("gdr", *(f"gdr-{name}" for name in COMMANDS))
+NAMED = {f"gdr-{name.replace(' ', '-')}": name for name in COMMANDS}
+PAGES = ("gdr", *NAMED)
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +67,7 @@ def test_every_command_has_a_page_and_so_has_gdr(manual):
     assert sorted(path.name for path in manual.iterdir()) == sorted(f"{name}.1" for name in PAGES)
     overview = (manual / "gdr.1").read_text()
     assert all(f".SS {group}" in overview for group in GROUPS)
-    assert all(f".BR gdr\\-{name} (1)" in overview for name in COMMANDS)
+    assert all(f".BR {name.replace('-', chr(92) + '-')} (1)" in overview for name in NAMED)
 
 
 NO_DATE = "missing date"
@@ -97,7 +100,7 @@ def test_groff_shows_all_that_the_help_says_without_a_warning(name, manual):
     assert (run.returncode, run.stderr) == (0, "")
     if name == "gdr":
         return
-    command = described(name.removeprefix("gdr-"))
+    command = described(NAMED[name])
     text = " ".join(run.stdout.split())
     assert " ".join(command.text.split()) in text
     for one in (*command.options, *command.arguments):
@@ -108,7 +111,7 @@ def test_groff_shows_all_that_the_help_says_without_a_warning(name, manual):
 
 def test_the_scan_of_a_page_finds_what_groff_would_take_as_its_own(tmp_path):
     """A dash that is a hyphen, and a quotation mark at the start of a line, come out as other characters."""
-    from gdrkit.cli.roff import _text
+    from gdrkit.cli.man import _text
 
     line = ".x --a 'b' `c` \\d ^~"
     page = tmp_path / "page.1"

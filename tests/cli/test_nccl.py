@@ -14,7 +14,9 @@ from gdrkit.agent.streams import SafeStream
 from gdrkit.cli import main
 from gdrkit.cli.schema import schema_of
 from gdrkit.jobs.document import NcclDocument
+from tests.evidence_nodes import build
 from tests.jobs.samples import SAMPLES, info
+from tests.programs.nccl.diagnostic_reports import LOGS
 
 DIRECT = info(
     "n1:7", 0,
@@ -79,7 +81,10 @@ def test_the_summary_comes_first_then_findings_then_ranks(log, capsys):
     main(["nccl", log(DIRECT + BOUNCED)])
     out = capsys.readouterr().out
 
-    assert out.startswith("blocked  2 ranks x 2 channels: 2 direct, 1 bounced")
+    assert out.startswith(
+        "blocked  1 of 2 hosts goes through host memory: n2 (receiving, 1 NIC, 1 rank)\n"
+        "  2 ranks x 2 channels: 2 direct, 1 bounced"
+    )
     assert out.index("Why not direct") < out.index("\nRanks\n")
     assert "rank 0  n1:7 GPU 0  send GDRDMA mlx5_0; receive GDRDMA mlx5_0" in out
     assert "rank 1  n2:8 GPU 0  receive through host memory IB/0" in out
@@ -147,3 +152,19 @@ def test_progress_of_large_logs_is_shown_once_per_percent(monkeypatch):
 
     assert shown.count("\r") == 100, "0 to 99; the last step is not reached"
     assert f"[{'#' * 15}{' ' * 15}]  50 % of 67 MB" in shown
+
+
+def test_rates_of_diagnostics_are_compared_with_a_given_node(tmp_path, capsys):
+    node = str(build("ubuntu-6.8-h100", tmp_path))
+    assert main(["nccl", str(LOGS / "healthy.log"), "--node", node]) == 3
+    shown = " ".join(capsys.readouterr().out.split())
+
+    assert "You are at 99 % of what the port of mlx5_0 can do" in shown
+
+
+def test_a_log_without_rates_says_so_beside_a_node(tmp_path, capsys):
+    assert main(["nccl", str(LOGS / "iommu-on-groups-differ.log"), "--node", str(tmp_path)]) == 3
+    captured = capsys.readouterr()
+
+    assert "no rate of NCCL's diagnostics" in captured.err
+    assert "measured:" not in captured.out

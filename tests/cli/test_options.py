@@ -6,7 +6,7 @@ from importlib import import_module
 
 import pytest
 
-from gdrkit.cli import COMMANDS, main
+from gdrkit.cli import COMMANDS, main, module_of
 from tests.evidence_nodes import laid_down
 from tests.fabric.topology.xml_files import DUMP
 
@@ -72,8 +72,8 @@ collect --pyz x --root /tmp | collect --pyz x --json | collect --pyz x -v | coll
 collect -o - --force
 fix --yes | fix --status --yes | fix --force | fix --apply --force | fix --resume --force
 fix --apply --json | fix --status --json | fix --undo --json | fix --status -q | fix --json -q
-fix --module --way 1 | fix --steps reboot --way 1
-fix --status --module | fix --undo --steps reboot | fix --resume --way 1
+fix --module --plan 1 | fix --steps reboot --plan 1
+fix --status --module | fix --undo --steps reboot | fix --resume --plan 1
 fix --resume --consumer ucx | fix --resume --key a --certificate b | fix --undo --digest sha512
 fix --status --no-enrol | fix --resume --acs unit | fix --key a | fix --certificate b
 fix --ask-key-password | fix --status --ask-key-password | fix --key-password-fd 0 | fix --mok-password-fd 0
@@ -87,9 +87,9 @@ config gpu-operator --form merge --driver-version 580.65.06 | config gpu-operato
 config gpu-operator --path dmabuf --ofed host | config machineconfig --parameter nvidia:a=1
 config butane --parameter nvidia:a=1 | config talos --parameter nvidia:a=1
 config cloud-init --parameter nvidia:a=1
-topo --json -v | topo --json --dot | topo -q --dot | topo --dot --write-nccl-xml x | topo --json -q
-topo --write-nccl-xml - --json | topo --force | topo --force --write-nccl-xml | topo --dot --nccl 2.27.5
-topo --dot --env NCCL_DEBUG=INFO | topo --write-nccl-xml x --nccl 2.27.5 | topo --nvlink /
+topo --json -v | topo --json --svg | topo -q --svg | topo --svg --write-nccl-xml x | topo --json -q
+topo --write-nccl-xml - --json | topo --force | topo --force --write-nccl-xml | topo --svg --nccl 2.27.5
+topo --svg --env NCCL_DEBUG=INFO | topo --write-nccl-xml x --nccl 2.27.5 | topo --nvlink /
 nccl --json --rank 0 | nccl --rank 0 --all | nccl -q --all | nccl --json -q
 estimate --json -q | estimate --tp 1 | estimate --dp 2 --pp 2
 estimate --model llama-3-8b --measured x | estimate --model llama-3-8b -q
@@ -101,7 +101,7 @@ prove host --gpu 0 | prove host --json --all | prove pair --peer-device mlx5_0
 fleet doctor --namespace a | fleet doctor --image a --ray | fleet doctor --print-manifest --slurm
 fleet doctor --slurm --ray | fleet doctor --ray http://a --kubernetes | fleet doctor --ray --run last
 fleet doctor --kubernetes --print-manifest --json | fleet doctor --kubernetes --print-manifest --selector a=b
-codes PXB --glossary | codes PXB --json | --version doctor | --help doctor | -h doctor | -V doctor
+codes PXB --json | --version doctor | --help doctor | -h doctor | -V doctor
 """
 
 
@@ -118,22 +118,24 @@ def test_options_of_which_one_has_no_effect_are_refused(line, capsys):
 ABSURD = ("?!", "", "-1", "\x1b]0;x\n")
 BEFORE = {
     "bench": ["host"], "prove": ["host"], "config": ["gpu-operator"], "completion": ["bash"],
-    "modprobe": ["nvidia"], "estimate": ["--model", "llama-3-8b"], "fleet": ["doctor"],
+    "modprobe": ["nvidia"], "estimate": ["--model", "llama-3-8b"],
 }  # fmt: skip
 FILES = {
     "collect": ("--output", "--root", "--pyz"), "config": ("--output",), "bench": ("--csv", "--plot"),
     "fix": ("--root", "--key", "--certificate", "--expect"), "prove": ("--log",),
     "topo": ("--write-nccl-xml",),
-    "fleet": ("--hosts", "--run", "--resume", "--since", "--expect", "--output"),
+    "fleet doctor": ("--hosts", "--run", "--resume", "--since", "--expect"),
+    "fleet report": ("--run", "--since", "--expect", "--output", "--racks"), "fleet bench": ("--hosts",),
     "report": ("--output", "--expect", "--with"), "estimate": ("--measured",),
-    "doctor": ("--expect",), "expect": ("--output",), "man": ("--output",),
+    "doctor": ("--expect",), "nccl": ("--node",), "expect": ("--output",), "man": ("--output",),
+    "example": ("--output",),
     "export": ("--output", "--run", "--measured", "--expect"),
 }  # fmt: skip
 """Names of files and folders: any text is one, but an empty text."""
 WITH_VALUE = [
     (command, action.option_strings[-1])
     for command in COMMANDS
-    for action in import_module(f"gdrkit.cli.{command}").parser()._actions
+    for action in import_module(module_of(command)).parser()._actions
     if action.option_strings and action.nargs != 0
 ]
 
@@ -142,7 +144,10 @@ WITH_VALUE = [
 def test_an_absurd_value_is_refused_by_the_name_of_its_option(command, option, capsys):
     for value in [""] if option in FILES.get(command, ()) else ABSURD:
         for words in ([option, value], [f"{option}={value}"]):
-            assert main([command, *BEFORE.get(command, []), *words]) == 64, (words, capsys.readouterr())
+            assert main([*command.split(), *BEFORE.get(command, []), *words]) == 64, (
+                words,
+                capsys.readouterr(),
+            )
             printed = capsys.readouterr()
             assert option in printed.err.partition("\n")[0] and not printed.out, printed
             assert "\x1b" not in printed.err and len(printed.err.splitlines()) <= 2
@@ -156,15 +161,15 @@ def test_every_command_has_options_with_and_without_values():
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_an_empty_argument_is_refused(command, capsys):
-    assert main([command, *(["log"] if command == "prove" else []), ""]) == 64
+    assert main([*command.split(), *(["log"] if command == "prove" else []), ""]) == 64
     assert capsys.readouterr().err.startswith(f"gdr {command}: ")
 
 
 def test_a_plan_that_does_not_exist_is_refused(capsys):
     target = str(laid_down("ofed-rebuilt"))
-    assert main(["fix", target, "--way", "99"]) == 64
-    assert "--way 99" in capsys.readouterr().err
-    assert main(["fix", target, "--way", "1"]) == 0
+    assert main(["fix", target, "--plan", "99"]) == 64
+    assert "--plan 99" in capsys.readouterr().err
+    assert main(["fix", target, "--plan", "1"]) == 0
     assert "plan 2" not in capsys.readouterr().out
 
 
@@ -204,6 +209,7 @@ OUTPUTS = (
     (lambda path: ["topo", str(laid_down(NODE)), "--write-nccl-xml", path], b"<system></system>"),
     (lambda path: ["config", "gpu-operator", "--output", path], b"old"),
     (lambda path: ["expect", str(laid_down(NODE)), "--output", path], b"old"),
+    (lambda path: ["example", "h100", "--output", path], b"old"),
     (lambda path: ["collect", "--pyz", path], b"old"),
     (lambda path: ["collect", "-q", "--root", str(laid_down(NODE)), "--output", path], b"old"),
     (lambda path: ["bench", "host", "--paths", "shared", "--sizes", "64K", "--csv", path], b"old"),
@@ -236,7 +242,7 @@ def test_every_option_that_writes_a_file_is_among_these():
     words = {word for arguments, _ in OUTPUTS for word in arguments("FILE")}
     assert {"--output", "--pyz", "--csv", "--plot", "--write-nccl-xml"} <= words
     reads = {"--measured", "--expect", "--with", "--log", "--key", "--certificate", "--root", "--hosts"}
-    reads |= {"--run", "--resume", "--since"}
+    reads |= {"--run", "--resume", "--since", "--node", "--racks"}
     assert {option for options in FILES.values() for option in options} - reads <= words
 
 
@@ -259,3 +265,43 @@ def test_a_link_in_place_of_the_file_is_not_followed(output, force, tmp_path, ca
 def test_an_empty_target_behind_two_dashes_is_not_this_machine(capsys):
     assert main(["doctor", "--", ""]) == 64
     assert "empty value" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "names"),
+    [
+        (["bench"], "pair, loopback, host"),
+        (["prove"], "pair, loopback, host, log"),
+        (["fleet"], "doctor, report, bench"),
+    ],
+)
+def test_a_missing_argument_names_its_choices_and_an_example(words, names, capsys):
+    assert main(words) == 64
+    shown = capsys.readouterr().err.splitlines()
+    assert names in shown[0] and shown[1].startswith(f"  for example: gdr {words[0]} {names.split(',')[0]}")
+
+
+def test_a_wrong_value_is_not_answered_with_an_example(capsys):
+    assert main(["bench", "both"]) == 64
+    assert "for example" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["doctor", "explain", "nccl", "fix", "estimate"])
+def test_after_two_dashes_nothing_is_an_option(command, capsys):
+    """A file may be called --json, and a pattern of a shell may find it."""
+    assert main([command, "--", "--json"]) == 66
+    assert f"gdr {command}: --json: no such file or directory" in capsys.readouterr().err
+
+
+def test_a_file_whose_name_is_an_option_is_read(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "--json").write_text(
+        "modprobe: ERROR: could not insert 'nvidia_peermem': Invalid argument\n"
+    )
+    assert main(["explain", "-q", "--", "--json"]) == 3
+    assert main(["explain", "--", "--json"]) == 3
+    assert "peermem-stub" in capsys.readouterr().out
+
+
+def test_a_list_of_what_was_parsed_already_stays_as_it_is(capsys):
+    assert main(["topo", str(laid_down(NODE)), "--env", "NCCL_NET_GDR_LEVEL=PHB"]) == 0

@@ -22,10 +22,13 @@ def test_host_memory_is_proven_to_be_host_memory(capsys):
         document = json.loads(capsys.readouterr().out)
         if code == 0:
             break
-        assert {run["proof"]["way"] for run in document["runs"]} <= {"", "host", "tcp"}
+        assert {run["proof"]["path"] for run in document["runs"]} <= {"", "host", "tcp"}
     assert code == 0
     assert document["schema"] == "gdrkit.prove/1"
-    assert {run["path"]: run["proof"]["way"] for run in document["runs"]} == {"shared": "host", "tcp": "tcp"}
+    assert {run["path"]: run["proof"]["path"] for run in document["runs"]} == {
+        "shared": "host",
+        "tcp": "tcp",
+    }
     windows = document["runs"][0]["trial"]["windows"]
     assert [window["bytes_moved"] for window in windows] == [0, 4 << 20, 0, 8 << 20]
 

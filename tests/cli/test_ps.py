@@ -55,7 +55,7 @@ def test_the_output_is_valid_against_its_schema(bundle, capsys):
 
     jsonschema.validate(document, schema)
     assert schema["title"] == document["schema"] == "gdrkit.ps/1"
-    document["processes"][0]["verdict"]["way"] = "sideways"
+    document["processes"][0]["verdict"]["path"] = "sideways"
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate(document, schema)
 

@@ -102,8 +102,8 @@ def test_output_of_the_fabric_commands_is_valid_against_its_schema(command, name
         (COST, ("schema",), LEFT_OUT),
         (COST, ("steps", 0, "step"), "rest"),
         (COST, ("steps", 0, "paths", 0, "path"), "fast"),
-        (COST, ("savings", 0, "high"), 1.5),
-        (COST, ("model", "weights"), "fp7"),
+        (COST, ("steps", 0, "paths", 1, "saved"), [0.1, 1.5]),
+        (COST, ("weights",), "fp7"),
     ],
 )
 def test_a_schema_rejects_what_no_command_writes(command, where, value):
@@ -120,11 +120,11 @@ def test_a_schema_rejects_what_no_command_writes(command, where, value):
         (("aim",), "profit"),
         (("verdict", "state"), "fine"),
         (("verdict", "summary"), "x" * 81),
-        (("ways", 0, "steps", 0, "remedy"), "prayer"),
-        (("ways", 0, "steps", 0, "then", "state"), "fine"),
-        (("ways", 0, "steps", 0, "then", "blocked_by"), ["gremlins"]),
-        (("ways", 0, "steps", 0, "actions", 0, "kind"), "dance"),
-        (("ways", 0, "steps", 0, "actions", 0, "line"), LEFT_OUT),
+        (("plans", 0, "steps", 0, "remedy"), "prayer"),
+        (("plans", 0, "steps", 0, "then", "state"), "fine"),
+        (("plans", 0, "steps", 0, "then", "blocked_by"), ["gremlins"]),
+        (("plans", 0, "steps", 0, "actions", 0, "kind"), "dance"),
+        (("plans", 0, "steps", 0, "actions", 0, "line"), LEFT_OUT),
     ],
 )
 def test_the_schema_of_a_plan_rejects_what_fix_does_not_write(where, value):

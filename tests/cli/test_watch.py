@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import pty
 import re
 import select
+import signal
 import subprocess
 import sys
+import termios
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -124,8 +127,52 @@ def test_in_a_terminal_the_screen_changes_in_place():
         child.wait(60)
 
     assert child.returncode in (0, 2, 3)
-    assert shown.count(b"every 1 s, Ctrl-C ends") >= 2
+    assert shown.count(b"every 1 s, q ends") >= 2
     assert b"\x1b[1A\x1b[2K" in shown and shown.rstrip().endswith(b"\x1b[?25h")
+
+
+def on_a_terminal(press: bytes = b"", number: int | None = None) -> tuple[int, bytes, list, list]:
+    """Run the real command on a terminal until its first screen, press keys or send a signal: the exit code,
+    what it shows, and the terminal's settings before and after."""
+    ours, theirs = pty.openpty()
+    before = termios.tcgetattr(theirs)
+    child = subprocess.Popen(
+        [*GDR, "watch", "--interval", "3600"], stdin=theirs, stdout=theirs, stderr=theirs,
+        env={**os.environ, "TERM": "xterm", "NO_COLOR": ""}, start_new_session=True,
+        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+    )  # fmt: skip
+    shown = b""
+    try:
+        while b"q ends" not in shown and select.select([ours], [], [], 60)[0]:
+            shown += os.read(ours, 1 << 16)
+        os.write(ours, press)
+        if number is not None:
+            os.kill(child.pid, number)
+        code = child.wait(60)
+        while select.select([ours], [], [], 0.2)[0]:
+            shown += os.read(ours, 1 << 16)
+        return code, shown, before, termios.tcgetattr(theirs)
+    finally:
+        child.kill()
+        child.wait(60)
+        os.close(theirs)
+        os.close(ours)
+
+
+def test_q_ends_it_and_keys_are_not_echoed():
+    """The next look would be in an hour."""
+    code, shown, before, after = on_a_terminal(b"xyzzy\x1b[Aq")
+
+    assert code in (0, 2, 3) and after == before
+    assert b"xyzzy" not in shown and shown.rstrip().endswith(b"\x1b[?25h")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_after_a_signal_the_terminal_is_as_it_was(number):
+    code, shown, before, after = on_a_terminal(number=number)
+
+    assert code not in (0, 2, 3) and after == before
+    assert b"\x1b[?25h" in shown
 
 
 class Kept:

@@ -93,7 +93,7 @@ OTHERS = (
     "doctor acs-redirect rail-down", "ps ran.tar.gz", "ps -v ran.tar.gz", "nccl job.log",
     "nccl --all job.log", "explain job.log", "explain -v job.log", "explain dmon.txt",
     "estimate --measured ib_write_bw.log acs-redirect", "prove log --log job.log",
-    "bench loopback --sizes 4K", "codes", "codes --glossary", "codes port-down", "codes PXB",
+    "bench loopback --sizes 4K", "codes", "codes port-down", "codes PXB",
     "codes 'port down'", "fleet doctor fleet/", "config --list", "--help", "doctor --help",
     "fleet --help", "estimate --help",
 )  # fmt: skip

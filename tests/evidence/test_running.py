@@ -104,7 +104,7 @@ def test_ofed_was_rebuilt_and_the_old_build_runs(machine, built_for):
     else:
         assert isinstance(later, Unknown)
     assert outcomes(node)[0].missing.source.startswith(NOT_THE_FILE.format("ib_uverbs"))
-    assert outcomes(node)[0].missing.ask == "sudo reboot"  # it has no openibd
+    assert outcomes(node)[0].missing.ask == "gdr probe memory"  # it has no openibd
     assert peer_api_exporter(node) == "ib_uverbs"
     assert modprobe(node, "nvidia_peermem").unless
 
@@ -129,7 +129,7 @@ def test_the_driver_was_updated_and_the_old_one_runs(machine):
 
     assert isinstance(outcomes(node)[1], Unknown)
     assert outcomes(node)[1].missing.source.startswith(NOT_THE_FILE.format("nvidia"))
-    assert outcomes(node)[1].missing.ask == "sudo reboot"
+    assert outcomes(node)[1].missing.ask == "gdr probe memory"
 
 
 def test_what_runs_is_the_file_where_nothing_was_changed(machine):

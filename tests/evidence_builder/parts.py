@@ -87,6 +87,9 @@ PARTS = {
     "rtx-a6000": _gpu(
         "10de:2230:10de:1459", "16.0x16", "NVIDIA RTX A6000", 256, class_code=0x030000, old=True
     ),
+    "nvswitch": Part(
+        "endpoint", "10de:22a3:10de:1796", 0x068000, "32.0x16", 0xA1, name="GH100 [H100 NVSwitch]"
+    ),
     # NICs
     "cx7-ib": _nic("15b3:1021:15b3:0040", "32.0x16", "MT2910 Family [ConnectX-7]", 0x020700),
     "cx7-eth": _nic("15b3:1021:15b3:0041", "32.0x16", "MT2910 Family [ConnectX-7]"),
@@ -95,6 +98,9 @@ PARTS = {
     "cx6-dx": _nic("15b3:101d:15b3:0016", "16.0x16", "MT2892 Family [ConnectX-6 Dx]"),
     "cx5-ib": _nic("15b3:1019:15b3:0008", "16.0x16", "MT28800 Family [ConnectX-5 Ex]", 0x020700),
     "cx4-lx": _nic("15b3:1015:15b3:0003", "8.0x8", "MT27710 Family [ConnectX-4 Lx]"),
+    "cx7-recovery": _nic(
+        "15b3:0218:15b3:0218", "32.0x16", "MT2910 Family [ConnectX-7 Flash Recovery]", 0x058000, ""
+    ),
     "cx5-vf": _nic("15b3:1018:15b3:0000", "8.0x8", "MT27800 Family [ConnectX-5 Virtual Function]"),
     "efa": _nic("1d0f:efa2:1d0f:efa2", "16.0x16", "Elastic Fabric Adapter (EFA)", driver="efa"),
     "i225": _nic("8086:15f3:1043:87d2", "5.0x1", "Ethernet Controller I225-V", driver="igc"),

@@ -8,8 +8,9 @@
           0000:18:00.0 cx7-ib rdma=mlx5_0 link=8.0x4
 
 Indentation shows the tree. Attributes: `link` (the current link), `max` (the largest supported one), `acs`
-(the bits that are set; `acs=absent` for a port without the capability), `numa`, `mrrs` in bytes, `ats=on`,
-`driver=none`, `group` for the IOMMU group, `answers=no` for a device whose configuration space reads as
+(the bits that are set; `acs=absent` for a port without the capability), `numa`, `mrrs` in bytes,
+`ats=on` or `absent`, `driver=none`, `group` for the IOMMU group, `answers=no` for a device whose
+configuration space reads as
 ones, `id=ffff` for a virtual function without an id of its own, `power` (D0, D3cold), and those that
 tests/evidence_builder/rdma.py reads.
 Source of names and formats: Linux drivers/pci/pci-sysfs.c, Documentation/ABI/testing/sysfs-bus-pci."""
@@ -226,6 +227,7 @@ def _space(device: Device, bars: list[Bar], link: Link | None) -> config_space.S
     if part.resizable is not None:
         index, most = part.resizable
         resizable = index, next(bar.size for bar in bars if bar.index == index), most * MIB
+    ats = device.attributes.get("ats", "off")
     return config_space.Space(
         vendor=vendor,
         device=identity,
@@ -239,7 +241,7 @@ def _space(device: Device, bars: list[Bar], link: Link | None) -> config_space.S
         bus_numbers=(primary, min(buses, default=0), max(buses, default=0)),
         max_read_request=int(device.attributes.get("mrrs", "512" if part.driver != "mlx5_core" else "4096")),
         acs_control=acs_of(device),
-        ats=device.attributes.get("ats", "off") == "on" if part.ats else None,
+        ats=ats == "on" if part.ats and ats != "absent" else None,
         serial=zlib.crc32(device.address.encode()) << 32 | 0x48B02D if part.serial else None,
         resizable=resizable,
         slot=int(device.attributes.get("slot", "0")),

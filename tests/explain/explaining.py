@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from gdrkit.cli.explained import LogReader
 from gdrkit.explain.explain import explain
 from gdrkit.explain.explanation import Explanation, OpenLine, TextMachine
 from gdrkit.explain.pasted_host import PastedHost
+from gdrkit.explain.transcript import NO_GAP
 
 EINVAL = "modprobe: ERROR: could not insert 'nvidia_peermem': Invalid argument"
 REJECTED = "modprobe: ERROR: could not insert 'nvidia_peermem': Key was rejected by service"
@@ -23,7 +25,8 @@ vermagic:       6.14.0-1013-nvidia SMP preempt mod_unload modversions aarch64
 
 
 def explained(text: str | bytes) -> Explanation:
-    return explain(PastedHost(text))
+    content = text.encode() if isinstance(text, str) else text
+    return explain(PastedHost(text), LogReader(content, "text", NO_GAP))
 
 
 def proven(text: str, machine: str | None = None) -> set[tuple[str, str]]:
@@ -39,6 +42,11 @@ def proven(text: str, machine: str | None = None) -> set[tuple[str, str]]:
 
 def codes(text: str, machine: str | None = None) -> set[str]:
     return {code for code, _ in proven(text, machine)}
+
+
+def noted(text: str) -> set[str]:
+    """Codes of what is proven and may not matter."""
+    return {note.code for machine in explained(text).machines for note in machine.notes}
 
 
 def open_lines(text: str) -> list[OpenLine]:

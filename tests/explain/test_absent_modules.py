@@ -80,11 +80,12 @@ def test_rows_of_the_search_that_do_not_have_the_module_show_its_absence():
     ) == {"nvidia_peermem"}
 
 
-def test_an_absence_decides_that_the_module_is_not_loaded():
+def test_an_absence_shows_that_the_module_is_not_loaded_and_not_that_it_matters():
     text = f"{UNAME}root@alpha:~# lsmod | grep nvidia_peermem\nroot@alpha:~# date\nMon Mar 2\n"
     (machine,) = explained(text).machines
 
-    assert [found.code for found in machine.established] == ["peermem-not-loaded"]
+    assert [found.code for found in machine.notes] == ["peermem-not-loaded"]
+    assert machine.established == ()
     assert "nvidia_peermem: not loaded" in [f"{fact.name}: {fact.value}" for fact in machine.known]
 
 

@@ -54,6 +54,7 @@ SET = "$ export NCCL_IB_HCA={}\n"
         ("=mlx5_0,mlx5_1:1", "hca-not-selected"),
         ("roceP3", None),  # a prefix
         ("=roceP3p1s0:1", None),
+        ("=roceP3p1s", "hca-not-selected"),  # a whole name after =, of which this is a part
         ("mlx5_0,roceP3p1s0", None),
         ("^mlx5_0", None),  # leaves out
     ],

@@ -17,6 +17,7 @@ from tests.explain.explaining import (
     UNKNOWN,
     codes,
     explained,
+    noted,
     only,
     open_lines,
     proven,
@@ -91,7 +92,8 @@ def test_an_empty_output_of_modinfo_counts_if_something_follows():
     asked = "$ modinfo -F depends nvidia-peermem\n\n"
 
     assert codes(asked) == set()
-    assert codes(asked + "$ uname -r\n6.8.0\n") == {"peermem-stub"}
+    assert noted(asked) == set()
+    assert noted(asked + "$ uname -r\n6.8.0\n") == {"peermem-stub"}
 
 
 def test_a_dependency_on_the_rdma_core_rules_the_stub_out():
@@ -103,10 +105,11 @@ def test_a_dependency_on_the_rdma_core_rules_the_stub_out():
     assert "module-crc-mismatch" in line.codes
 
 
-def test_the_stub_is_established_beside_a_rejected_key():
+def test_the_stub_is_a_note_beside_a_rejected_key_which_it_does_not_explain():
     text = f"{REJECTED}\nSecureBoot enabled\n\n{STUB}\nend.\n"
 
-    assert codes(text) == {"peermem-stub"}
+    assert codes(text) == set()
+    assert noted(text) == {"peermem-stub"}
     (line,) = open_lines(text)
     assert "module-unknown-key" in line.codes
 

@@ -74,6 +74,20 @@ def test_a_hardware_limit_is_stated_once():
     assert text(explained(GEFORCE)).count("No fix exists for this hardware") == 1
 
 
+def test_a_run_of_a_geforce_is_one_program_for_which_it_works():
+    run = (
+        "$ ./ib_write_bw -d mlx5_0 --use_cuda=0\n"
+        " #bytes #iterations BW peak[MiB/sec] BW average[MiB/sec] MsgRate[Mpps]\n"
+        " 65536 5000 2920.66 2920.60 0.046730\n"
+    )
+    page = " ".join(text(explained(GEFORCE + run)).split())
+    assert (
+        "shows that it works for one program: perftest, 3.062 GB/s at 65536 bytes from GPU memory." in page
+    )
+    on_host = " ".join(text(explained(GEFORCE + run.replace(" --use_cuda=0", ""))).split())
+    assert "it works for one program" not in on_host
+
+
 def test_verbose_shows_how_to_check_each_cause():
     page = text(explained(EINVAL), verbose=True)
 

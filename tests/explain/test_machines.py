@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gdrkit.explain.machines import MOST_AUTHORS
-from gdrkit.explain.pasted_host import PastedHost
+from gdrkit.explain.pasted_host import MOST_AUTHORS, PastedHost
 from tests.explain.explaining import explained
 
 INVALID = "modprobe: ERROR: could not insert 'nvidia_peermem': Invalid argument\n"

@@ -197,3 +197,47 @@ def test_an_interface_that_is_no_rdma_nic_of_its_name_says_nothing():
 @given(st.text(alphabet="CA mlx5_0'\n\tSstate: DOWNport1==>()GPUXSY0"))
 def test_any_listing_can_be_read(text):
     tuple(readings(read(text)))
+
+
+def test_ibstatus_without_its_command_is_output():
+    text = "Infiniband device 'mlx5_0' port 1 status:\n\tstate:\t\t 1: DOWN\n\tphys state:\t 3: Disabled\n"
+    assert explained(text).answer.cause == "port-down"
+    assert explained(text.replace("1: DOWN", "4: ACTIVE")).answer.cause is None
+
+
+def test_ulimit_prints_the_limit_of_locked_memory_alone():
+    assert explained("$ ulimit -l\n8192\n$ ").answer.cause == "memlock-limit"
+    assert explained("$ ulimit -l\nunlimited\n$ ").answer.cause is None
+    assert explained("$ ulimit -n\n1024\n$ ").answer.cause is None
+
+
+@pytest.mark.parametrize(
+    ("capable", "status", "surely"),
+    [
+        ("LnkCap:\tPort #0, Speed 16GT/s, Width x16, ASPM L1", "Speed 16GT/s, Width x8", False),
+        ("", "Speed 8GT/s (downgraded), Width x4 (downgraded)", False),
+        ("LnkCap:\tPort #0, Speed 16GT/s, Width x16", "Speed 16GT/s (ok), Width x8 (downgraded)", False),
+    ],
+)
+def test_a_narrower_link_in_an_excerpt_is_likely_degraded(capable: str, status: str, surely: bool):
+    excerpt = f"\t\t{capable}\n\t\tLnkSta:\t{status}\n"
+    answer = explained(excerpt).answer
+    assert (answer.cause, answer.sureness == "certain") == ("link-degraded", surely)
+
+
+@pytest.mark.parametrize(
+    "status",
+    ["Speed 2.5GT/s (downgraded), Width x16 (ok)", "Speed 16GT/s, Width x16", "Speed 8GT/s, Width x16"],
+)
+def test_a_slow_link_of_a_device_that_is_not_shown_may_be_an_idle_gpu(status: str):
+    excerpt = f"\t\tLnkCap:\tPort #0, Speed 16GT/s, Width x16\n\t\tLnkSta:\t{status}\n"
+    assert explained(excerpt).answer.cause is None
+
+
+def test_a_device_without_a_link_beside_others_is_named_and_no_cause():
+    answer = explained(NETDEV.format("Down") + "mlx5_1 port 1 ==> ens2f0np0 (Up)\n").answer
+    assert (answer.kind, answer.cause) == ("several", None)
+    assert "no active port of mlx5_0" in answer.sentence
+    assert [other.code for other in answer.others] == ["port-down"]
+    two_ports = NETDEV.format("Down") + "mlx5_0 port 2 ==> ens1f1np1 (Up)\n"
+    assert explained(two_ports).answer.kind == "no-problem"

@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gdrkit.explain.blocks import blocks, command_of
-from gdrkit.explain.transcript import LINE_CHARACTERS, machine_names, read
+from gdrkit.explain.lines import LINE_CHARACTERS
+from gdrkit.explain.transcript import machine_names, read
 
 
 def kinds(text: str) -> list[str]:

@@ -24,10 +24,10 @@ def boxes(found, kind):
 
 def test_every_gpu_and_every_port_has_one_box_below_the_switch_of_its_rail(tmp_path):
     found = drawn("ubuntu-6.8-h100", tmp_path)
-    assert [box.name for box in boxes(found, "gpu")] == [f"GPU{number}" for number in range(8)]
+    assert [box.name for box in boxes(found, "gpu")] == [f"GPU {number}" for number in range(8)]
     assert {box.name for box in boxes(found, "nic")} == {f"mlx5_{number}" for number in range(10)}
     assert [[below.name for below in switch.below] for switch in boxes(found, "switch")] == [
-        [f"GPU{number}", f"mlx5_{number}"] for number in range(8)
+        [f"GPU {number}", f"mlx5_{number}"] for number in range(8)
     ]
     assert found.switch_levels == 1
 

@@ -49,7 +49,7 @@ def test_sixteen_gpus_and_nics_fit_and_none_is_lost(width, encoding):
     shown = drawn(sixteen_and_sixteen(), width, encoding=encoding)
 
     assert max(map(len, shown.splitlines())) <= width
-    assert sorted(re.findall(r"\bGPU\d+\b", shown)) == sorted(f"GPU{n}" for n in range(16))
+    assert sorted(re.findall(r"\bGPU \d+\b", shown)) == sorted(f"GPU {n}" for n in range(16))
     assert sorted(re.findall(r"\bmlx5_\d+\b", shown)) == sorted(f"mlx5_{n}" for n in range(16))
     assert shown.isascii() == (encoding != "utf-8")
     assert len(shown.splitlines()) <= (75 if width == 60 else 40)

@@ -6,7 +6,7 @@ import pytest
 
 from gdrkit.fabric.topo_document import build
 from gdrkit.fabric.topology.from_file import read_topology
-from gdrkit.programs.nccl.releases import NEWEST_HELD
+from gdrkit.programs.nccl.releases import NEWEST
 
 CARDS = """<system version="1">
   <cpu numaid="0" affinity="ff" arch="x86_64" vendor="GenuineIntel" familyid="6" modelid="143">
@@ -27,7 +27,7 @@ def advised(*guids, gdr=1, gpu="", gpu_gdr=1, dumped=True, environment=None):
     details = f'<gpu dev="0" sm="90" rank="0" gdr="{gpu_gdr}"/>' if dumped else ""
     text = CARDS.format(nets=nets, gpu=gpu, details=details)
     saved = read_topology(text.encode())
-    return "; ".join(build("file", saved, NEWEST_HELD, environment or {}).advice)
+    return "; ".join(build("file", saved, NEWEST, environment or {}).advice)
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_a_geforce_beside_another_gpu_does_not_hide_what_helps_that_one():
         "GPU 0: NVIDIA GeForce RTX 4090 (UUID: GPU-0a)\nGPU 1: NVIDIA A100 (UUID: GPU-0b)\n"
         "\tGPU0\tGPU1\tNIC0\nGPU0\t X \tPHB\tPIX\nGPU1\tPHB\t X \tSYS\n"
     )
-    words = "; ".join(build("file", read_topology(text.encode()), NEWEST_HELD, {}).advice)
+    words = "; ".join(build("file", read_topology(text.encode()), NEWEST, {}).advice)
 
     assert "no setting changes this: NVIDIA does not support GPUDirect RDMA on GeForce" in words
     assert "set NCCL_NET_GDR_LEVEL=SYS: then 2 of 4 directions" in words

@@ -6,6 +6,7 @@ from gdrkit.evidence import Confidence, EvidenceMissing
 from gdrkit.facts import gpu as facts
 from gdrkit.facts import gpu_ids, pci
 from gdrkit.facts.driver import driver_version
+from gdrkit.facts.gpu_confidential import confidential_compute
 from gdrkit.node import Node
 from tests.facts.test_nvidia_smi import GPU as SMI_GPU
 from tests.facts.test_nvidia_smi import HEAD
@@ -31,6 +32,75 @@ def smi(slot=6, **changes):
     for old, new in changes.items():
         text = text.replace(old.replace("_", " "), new)
     return {SMI: text}
+
+
+RUBIN = "3041"  # in no table of the driver
+"""As `lspci -nn` shows it in a Vera Rubin NVL."""
+
+
+def named(name, device_id=RUBIN):
+    """A node whose driver has this name for its GPU, and that GPU with another id."""
+    files = BARE_METAL | {path: text.replace("NVIDIA H100", name) for path, text in NOT_SPLIT.items()}
+    return machine(files=files), pci.PciGpu(ADDRESS, device_id)
+
+
+@pytest.mark.parametrize("path", ["dmabuf", "peermem"])
+class TestNewGpu:
+    @pytest.mark.parametrize(
+        "name", ["NVIDIA VR200", "NVIDIA R200", "NVIDIA RTX PRO 6000 Rubin Server Edition"]
+    )
+    def test_the_drivers_name_of_a_data_centre_board_makes_support_likely(self, path, name):
+        node, gpu = named(name)
+        support = facts.gpu_support(node, gpu, path)
+
+        assert (support.state, name in support.why) == ("yes", True)
+        assert support.lacking[0].source == "cuda-attribute-116"
+        assert node.trail(facts.gpu_support, gpu, path).confidence is Confidence.LIKELY
+        assert not facts.is_integrated(node, gpu)
+
+    @pytest.mark.parametrize(
+        ("name", "device_id"),
+        [
+            ("NVIDIA Graphics Device", RUBIN),  # a driver before the GPU's release
+            ("NVIDIA Thor", "2b00"),
+            ("NVIDIA RTX Spark N1X", "2e03"),  # next to a GB10's id
+            ("NVIDIA A40-48Q", RUBIN),
+            ("NVIDIA RTX PRO 6000 Rubin Workstation Edition", RUBIN),
+        ],
+    )
+    def test_any_other_name_leaves_support_and_integration_unknown(self, path, name, device_id):
+        node, gpu = named(name, device_id)
+        support = facts.gpu_support(node, gpu, path)
+
+        assert (support.state, support.code) in {("unknown", "gpu-unsupported"), ("unknown", "gpu-vgpu")}
+        assert support.lacking[0].source == "cuda-attribute-116"
+        with pytest.raises(EvidenceMissing) as missing:
+            facts.is_integrated(node, gpu)
+        assert missing.value.missing.source == "cuda-attribute-18"
+
+    def test_a_geforce_of_the_same_generation_is_none(self, path):
+        node, gpu = named("NVIDIA GeForce RTX 6090")
+
+        assert facts.gpu_support(node, gpu, path).code == "gpu-consumer"
+
+    def test_without_a_driver_a_rubin_is_unknown(self, path):
+        support = facts.gpu_support(machine(), pci.PciGpu("0000:1c:00.0", RUBIN), path)
+
+        assert (support.state, support.code) == ("unknown", "gpu-unsupported")
+
+
+@pytest.mark.parametrize(
+    ("device_id", "coherent"),
+    [("2343", True), ("31a1", True), ("31fe", True), ("31a0", None), (RUBIN, None)],
+)
+def test_only_ids_that_the_driver_takes_for_coherent_are(device_id, coherent):
+    node, gpu = Node(MemoryHost()), pci.PciGpu(ADDRESS, device_id)
+
+    if coherent:
+        assert facts.is_coherent(node, gpu)
+    else:
+        with pytest.raises(EvidenceMissing):
+            facts.is_coherent(node, gpu)
 
 
 @pytest.mark.parametrize("path", ["dmabuf", "peermem"])
@@ -213,9 +283,9 @@ def test_confidential_computing_is_read_from_nvidia_smi_in_guests(answer, confid
     command = {("nvidia-smi", "conf-compute", "-f"): answer}
     guest, gpu = with_gpu("h100-sxm", files=GUEST, commands=command)
 
-    assert facts.confidential_compute(guest, gpu) is confidential
+    assert confidential_compute(guest, gpu) is confidential
     metal, _ = with_gpu("h100-sxm", commands=command)
-    assert not facts.confidential_compute(metal, gpu)
+    assert not confidential_compute(metal, gpu)
 
 
 def test_every_id_has_four_digits_and_is_in_one_table():
@@ -223,5 +293,6 @@ def test_every_id_has_four_digits_and_is_in_one_table():
         assert len(device_id) == 4 and int(device_id, 16)
         assert not gpu_ids.is_consumer(device_id)
     assert gpu_ids.SUPPORTED.keys() >= gpu_ids.COHERENT
+    assert all(map(gpu_ids.is_self_hosted, gpu_ids.COHERENT))
     assert not gpu_ids.SUPPORTED.keys() & gpu_ids.INTEGRATED.keys()
     assert not [name for name in gpu_ids.SUPPORTED.values() if "GeForce" in name or "TITAN" in name]

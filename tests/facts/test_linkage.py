@@ -157,7 +157,7 @@ def test_what_a_running_module_without_a_file_exports_is_unknown_where_kallsyms_
     found = symbol_links(tree.node(), "user")
     assert found.problems == ()
     assert [missing.source for missing in found.unseen] == [
-        "the running provider is not the file on disk (its file is gone; install it again first)"
+        "the running provider is not the file on disk (its file is gone)"
     ]
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gdrkit.facts.modprobe_config import autoload, configuration
+from gdrkit.facts.modprobe_config import configuration
+from gdrkit.facts.modules_load import autoload
 from gdrkit.node import Node
 from tests.memory_host import MemoryHost
 

@@ -6,8 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gdrkit.facts import dynamic_debug
 from gdrkit.facts.module_arguments import Argument, reading, refusal, split_arguments
 from tests.kernel_tree import KernelTree
+from tests.module_builder import RELEASE
 
 EINVAL, ENOSPC, ERANGE = 22, 28, 34
 
@@ -63,6 +65,76 @@ def test_arguments_after_an_invalid_one_are_parsed_too() -> None:
     found = reading(tree.node(), "taker", "number=x with-dash=1 number=4 nosuch=1 async_probe")
     assert [(c.argument.name, c.errno) for c in found.complaints] == [("number", EINVAL), ("nosuch", 0)]
     assert found.bad[-1].argument.value == "x"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("number = 5", [("number", None), ("=", None), ("5", None)]),
+        ("=5", [("=5", None)]),
+        ("=5=6", [("=5", "6")]),
+        ('"number=5"', [("number", "5")]),
+        ('"number=5 6" a', [("number", "5 6"), ("a", None)]),
+        ('number="5', [("number", "5")]),
+        ('""', [("", None)]),
+        ('words=a"b c"d', [("words", 'a"b c"d')]),
+        ("a=1 -- b=2", [("a", "1")]),
+        ("a=1 --=2 b", [("a", "1"), ("--", "2"), ("b", None)]),
+    ],
+)
+def test_words_are_split_as_next_arg_of_the_kernel_does(
+    text: str, expected: list[tuple[str, str | None]]
+) -> None:
+    assert [(word.name, word.value) for word in split_arguments(text)] == expected
+
+
+def taker(config: str = "CONFIG_DYNAMIC_DEBUG=y\n") -> KernelTree:
+    tree = KernelTree().put(f"boot/config-{RELEASE}", "#\n" + config)
+    return tree.module("taker", parameters={"number": "int"})
+
+
+@pytest.mark.parametrize(
+    ("text", "unknown"),
+    [
+        ("nvidia.X=1", "nvidia"), ("nvidia.a.dyndbg=1", "nvidia"), (".x=1", ""), ("nosuch=1", "nosuch"),
+        ("async_probe.x=1", "async_probe"), ("async-probe=1", "async-probe"), ("dyndbg.x=1", "dyndbg"),
+    ],
+)  # fmt: skip
+def test_dynamic_debug_cuts_the_name_of_an_unknown_parameter_at_its_dot(text: str, unknown: str) -> None:
+    assert [c.argument.name for c in reading(taker().node(), "taker", text).complaints] == [unknown]
+    without = reading(taker("CONFIG_MODULES=y\n").node(), "taker", text)
+    assert [c.argument.name for c in without.complaints] == [text.partition("=")[0]]
+
+
+@pytest.mark.parametrize("text", ["dyndbg", "dyndbg=+p", "nvidia.dyndbg=+p", "async_probe", "async_probe=x"])
+def test_every_module_takes_dyndbg_and_async_probe(text: str) -> None:
+    assert reading(taker().node(), "taker", text).complaints == ()
+
+
+def test_what_follows_two_dashes_is_not_read_and_named() -> None:
+    found = reading(taker().node(), "taker", "number=5 --  number=five and  more")
+    assert (found.bad, found.behind_dashes) == ((), "number=five and  more")
+    assert reading(taker().node(), "taker", "--").behind_dashes == ""
+    assert reading(taker().node(), "taker", "number=five -- x").behind_dashes is None
+    assert reading(taker().node(), "taker", "number=5").behind_dashes is None
+
+
+@pytest.mark.parametrize(
+    ("query", "lines"),
+    [
+        ("+p", ()), ("", ()), ("file x.c +p; module y =_", ()), ("# no", ()),
+        ("nonsense", ("dyndbg: bad flag-op n, at start of nonsense", "dyndbg: flags parse failed")),
+        ("+q", ("dyndbg: unknown flag 'q'", "dyndbg: flags parse failed")),
+        ("file +p", None), ("line 1-x +p", None), ("func \"a b\" +p", None), ("+s", None),
+    ],
+)  # fmt: skip
+def test_what_dynamic_debug_says_of_a_query(query: str, lines: tuple[str, ...] | None) -> None:
+    assert dynamic_debug.answer(query) == lines
+
+
+@given(st.text())
+def test_any_text_is_a_query_or_unknown(query: str) -> None:
+    dynamic_debug.answer(query)
 
 
 @given(st.text())

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import errno
+
 import pytest
 
 from gdrkit.evidence import EvidenceAbsent, EvidenceMissing
 from gdrkit.facts.module_index import (
-    aliases,
     all_paths,
     builtin,
     dependencies,
@@ -15,6 +16,7 @@ from gdrkit.facts.module_index import (
     modules_dir,
     symbol_owner,
 )
+from gdrkit.facts.module_lookup import aliases
 from gdrkit.node import Node
 from tests.index_builder import with_indexes
 from tests.memory_host import MemoryHost
@@ -66,9 +68,9 @@ def test_a_list_that_was_not_collected_is_not_an_empty_list() -> None:
 
 def test_a_dependency_without_a_file_is_found() -> None:
     ib_core = f"{D}/kernel/drivers/infiniband/core/ib_core.ko"
-    assert missing_dependency(a_node(), "ib_uverbs") == ib_core
-    assert missing_dependency(a_node({ib_core: b""}), "ib_uverbs") == ""
-    assert missing_dependency(a_node(), "ib_core") == ""
+    assert missing_dependency(a_node(), "ib_uverbs") == (ib_core, errno.ENOENT)
+    assert missing_dependency(a_node({ib_core: b""}), "ib_uverbs") is None
+    assert missing_dependency(a_node(), "ib_core") is None
 
 
 def test_what_is_built_in_has_a_line_of_its_own() -> None:

@@ -1,4 +1,4 @@
-"""A Slurm cluster of five nodes on this machine: munged, slurmctld and five slurmd, on loopback."""
+"""A Slurm cluster on this machine: munged, slurmctld and a slurmd for each node, on loopback."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 import socket
 import subprocess
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -63,7 +63,7 @@ class Cluster:
 
 
 @contextmanager
-def cluster() -> Iterator[Cluster]:
+def cluster(nodes: Sequence[str] = NODES) -> Iterator[Cluster]:
     """A cluster with two partitions: all nodes, and `h100` with the last one."""
     with tempfile.TemporaryDirectory(prefix="gdr-slurm-") as name, Daemons(Path(name)) as daemons:
         folder = daemons.folder
@@ -77,18 +77,18 @@ def cluster() -> Iterator[Cluster]:
         )  # fmt: skip
         host = socket.gethostname()
         config = CONFIG.format(host=host, address=ADDRESS, port=free_port(), user=user(), folder=folder)
-        for node in NODES:
+        for node in nodes:
             (folder / node).mkdir()
             config += f"NodeName={node} NodeHostname={host} NodeAddr={ADDRESS} Port={free_port()} CPUs=8\n"
         config += (
-            f"PartitionName=all Nodes={','.join(NODES)} Default=YES\nPartitionName=h100 Nodes={NODES[-1]}\n"
+            f"PartitionName=all Nodes={','.join(nodes)} Default=YES\nPartitionName=h100 Nodes={nodes[-1]}\n"
         )
         (folder / "slurm.conf").write_text(config)
         (folder / "state").mkdir()
         daemons.until((folder / "munge.socket").exists)
         running = Cluster(daemons)
         daemons.start("slurmctld", "slurmctld", "-D", "-c", "-f", running.config)
-        for node in NODES:
+        for node in nodes:
             running.start_node(node)
         daemons.until(
             lambda: set(running.run("sinfo", "--noheader", "--Node", "--format=%T").split()) == {"idle"}

@@ -6,7 +6,7 @@ from gdrkit.evidence.errors import TargetError
 from gdrkit.fleet.build import build
 from gdrkit.fleet.document import INTERRUPTED, Standing
 from gdrkit.fleet.judge import without_answer
-from gdrkit.fleet.text import sentence, text
+from gdrkit.fleet.text import headline, text
 from gdrkit.fleet.worker import row_of, task_of
 from gdrkit.rules.remedy_names import RemedyName
 from tests.evidence_nodes import laid_down
@@ -105,10 +105,10 @@ def test_evidence_that_root_would_read_is_asked_for_with_sudo():
     ]
 
 
-def test_the_sentence_counts_every_node_once():
+def test_the_headline_counts_every_node_once():
     rows = [row("a"), row("b"), *blocked("c"), row("d", Standing.UNREACHABLE)]
 
-    assert sentence(build(rows)) == "4 nodes: 2 ready, 1 blocked, 1 unreachable"
+    assert headline(build(rows)) == "2 of 4 nodes need something: 1 blocked, 1 unreachable, 2 ready"
 
 
 def test_nodes_of_one_name_are_called_as_their_files():
@@ -124,7 +124,22 @@ def test_nodes_of_one_name_are_called_as_their_files():
 
 
 def test_no_node_has_no_groups():
-    assert build([]).groups == () and sentence(build([])) == "0 nodes: "
+    assert build([]).groups == () and headline(build([])) == "No node was judged"
+
+
+@pytest.mark.parametrize("end", ["", "; last line: collecting /sys"])
+def test_nodes_that_did_not_answer_are_one_group_however_little_time_each_had(end):
+    """Who is asked last has the least time left; what a node said before is another reason."""
+    times = ("20", "7.45", "1.8e+03")
+    rows = [
+        without_answer(f"ssh://n{n}", f"n{n}", f"timed out: no bundle within {s} s{end}", SILENT)
+        for n, s in enumerate(times)
+    ]
+    rows.append(without_answer("ssh://n9", "n9", "timed out: no bundle within 20 s; last line: x", SILENT))
+    one, other = build(rows).groups
+
+    assert (one.causes, one.count, other.count) == ((f"timed out: no bundle in time{end}",), 3, 1)
+    assert [node.summary for node in rows[:3]] == [f"timed out: no bundle within {s} s{end}" for s in times]
 
 
 def test_nodes_that_fail_alike_are_one_group_though_their_names_are_in_the_reason():

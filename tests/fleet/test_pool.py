@@ -15,7 +15,7 @@ from machines.fleet import fleet
 
 from gdrkit.evidence.target import open_host
 from gdrkit.fleet import pool as pooling
-from gdrkit.fleet.document import Standing
+from gdrkit.fleet.document import INTERRUPTED, Standing
 from gdrkit.fleet.folder import targets
 from gdrkit.fleet.judge import judged as judge_host
 from gdrkit.fleet.pool import Pool, judge_all
@@ -155,6 +155,19 @@ def test_names_that_are_written_alike_have_a_row_each(tmp_path):
 
     assert judge_files(alike, rows.append)
     assert len(rows) == 2 and rows[0].target == rows[1].target
+
+
+def test_an_interrupt_gives_the_rows_that_were_left_a_reason(tmp_path):
+    rows = []
+
+    def arrived(row):
+        rows.append(row)
+        if len(rows) == 1:
+            raise KeyboardInterrupt
+
+    assert not judge_files([str(tmp_path / name) for name in "abc"], arrived)
+    assert [row.summary == INTERRUPTED for row in rows] == [False, True, True]
+    assert len({row.target for row in rows}) == 3
 
 
 def until_all_are_judged(pool):

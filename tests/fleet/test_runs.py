@@ -50,6 +50,16 @@ def test_old_runs_are_removed(monkeypatch, state):
     assert (state / "notes.json").exists()
 
 
+def test_a_run_is_the_last_also_where_the_clock_was_set_back(monkeypatch):
+    """It was removed at once, as the oldest of too many."""
+    monkeypatch.setattr(runs, "KEPT", 11)
+    before = [kept(row("a"))[0] for _ in range(11)]
+    name, report = kept(row("b"), started="2020-01-01T00:00:00Z")
+
+    assert runs.names() == [name, *before[:0:-1]]
+    assert runs.read("last") == report
+
+
 @pytest.mark.parametrize("content", ["", "{}", '{"schema": "gdrkit.report/1"}', "[1]", "\x00"])
 def test_what_is_no_run_is_an_error(tmp_path, content):
     (tmp_path / "run.json").write_text(content)

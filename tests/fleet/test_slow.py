@@ -100,6 +100,12 @@ def test_a_node_with_two_slow_pairs_of_five_is_not_named():
     assert named({pair: 5.0 if pair in planted else FAST for pair in pairs_of(6, 5)}) == (set(), planted)
 
 
+def test_a_node_with_half_of_its_pairs_slow_is_not_named():
+    planted = {("n0", "n5"), ("n0", "n4"), ("n0", "n3")}
+
+    assert named({pair: 5.0 if pair in planted else FAST for pair in pairs_of(7, 7)}) == (set(), planted)
+
+
 def test_a_node_with_one_pair_cannot_be_told_from_the_pair():
     assert named({("a", "b"): 50.0, ("c", "d"): 5.0}) == (set(), {("c", "d")})
     assert named({("a", "b"): 5.0}) == (set(), set()) and norm({}) is None

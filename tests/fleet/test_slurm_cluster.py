@@ -95,9 +95,15 @@ def rows(printed: str, errors: str) -> dict[str, tuple[str, str]]:
     return {row["name"]: (row["standing"], row["summary"]) for row in report["nodes"]}
 
 
+@pytest.fixture(scope="module")
+def packed(tmp_path_factory):
+    """A bundle of a node that is ready."""
+    (path,) = bundles(fleet(0, 2).machines[:1], tmp_path_factory.mktemp("made"))
+    return path
+
+
 @pytest.fixture
-def nodes(slurm, tmp_path):
-    (packed,) = bundles(fleet(0, 2).machines[:1], tmp_path / "made")
+def nodes(slurm, packed, tmp_path):
     (tmp_path / "bin").mkdir()
     python = tmp_path / "bin/python3"
     python.write_text(PYTHON.format(folder=shlex.quote(str(tmp_path)), bundle=shlex.quote(str(packed))))
@@ -127,7 +133,7 @@ def test_an_allocation_asks_its_own_nodes_and_leaves_no_step(slurm, nodes):
 
 def test_a_partition_and_a_list_of_nodes_restrict_who_is_asked(nodes):
     assert list(nodes.doctor("--partition", "h100")) == ["d5"]
-    assert list(nodes.doctor("--nodelist", "d[1-2]")) == ["d1", "d2"]
+    assert list(nodes.doctor("d[1-2]")) == ["d1", "d2"]
     assert list(nodes.doctor("d2")) == ["d2"]
 
 

@@ -122,9 +122,14 @@ def test_cut_and_damaged_files_are_refused(kind):
 
 @every_kind
 def test_a_signature_appended_to_a_compressed_file_is_damage(kind):
-    """Signing tools that append to a .ko.xz make a file that cannot be loaded."""
+    """Signing tools that append to a .ko.xz make a file that cannot be loaded. Behind a stream of gzip,
+    zlib's gzread() reads on only where another one begins, and ignores the rest."""
+    signed = PACK[kind](CONTENT) + b"~Module signature appended~\n"
+    if kind == "gzip":
+        assert decompress(signed, LIMIT) == CONTENT
+        return
     with pytest.raises(FormatError, match="damaged"):
-        decompress(PACK[kind](CONTENT) + b"~Module signature appended~\n", LIMIT)
+        decompress(signed, LIMIT)
 
 
 @every_kind

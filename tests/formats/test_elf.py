@@ -261,6 +261,9 @@ class TestIdentity:
             (b"", "empty"),
             (b"modinfo: ERROR: Module x not found.\n", "not an ELF file"),
             (b"\x7fELF\x02\x01", "cut off"),
+            (b"\x7fELF\x02\x01".ljust(19, b"\0"), "cut off"),
+            (b"\x7fELF\x02\x01".ljust(63, b"\0"), "cut off"),
+            (b"\x7fELF\x02\x01".ljust(64, b"\0"), "no section table"),
             (b"\x7fELF\x07\x01" + bytes(60), "unknown class"),
         ],
     )

@@ -108,10 +108,11 @@ def cut_on_paper(page: Any) -> list[str]:
     page.emulate_media(media="print", color_scheme="light")
     page.set_viewport_size({"width": PAPER[0], "height": PAPER[1]})
     found = page.evaluate(
-        """([width, height]) => [...document.querySelectorAll("figure, figure svg, .ceilings, table, .way")]
+        """([width, height]) => [...document
+          .querySelectorAll("figure, figure svg, .ceilings, table, .entry")]
           .map((part) => [part, part.getBoundingClientRect()])
           .filter(([part, box]) => box.width && (box.right > width + 1
-            || (box.height > height && !part.matches("table, .way"))))
+            || (box.height > height && !part.matches("table, .entry"))))
           .map(([part, box]) => `${part.tagName} ${part.className} ${box.right} ${box.height}`)""",
         list(PAPER),
     )

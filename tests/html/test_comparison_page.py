@@ -48,7 +48,7 @@ def test_before_and_after_have_names_of_their_own(tmp_path):
 
 def test_each_node_has_its_next_step_and_its_picture(tmp_path):
     _, text = written(tmp_path, "rail-down", "nic-x4")
-    first, second = re.findall(r'<div class="way"><h3>.*?</figure></div>', text, re.DOTALL)
+    first, second = re.findall(r'<div class="entry"><h3>.*?</figure></div>', text, re.DOTALL)
     assert "sudo ibportstate -C mlx5_7 -D 0 1 enable" in first and "port DOWN" in first
     assert "gdr codes link-degraded" in second and "x4 of x16" in second
     assert 'class="pic high"' in first and 'class="pic"' in second, "eight GPUs are drawn from top to bottom"
@@ -59,3 +59,24 @@ def test_each_node_has_its_next_step_and_its_picture(tmp_path):
 def test_a_node_whose_devices_are_not_known_has_the_reason_in_place_of_a_picture(tmp_path):
     _, text = written(tmp_path, "ubuntu-6.8-h100", "wsl2")
     assert text.count('class="pic') == 2 and "No picture: " in text
+
+
+def test_two_sparks_are_told_that_nothing_is_to_be_fixed_and_what_to_set(tmp_path):
+    _, text = written(tmp_path, "zgx-3285", "zgx-3852")
+    assert "<h1>Ignore the error of <code>modprobe nvidia-peermem</code>" in text
+    assert "Both are impossible" not in text
+    between = part(text, "between")
+    assert "<h3>What to set on both nodes</h3>" in between
+    assert "NCCL_IB_HCA=&#x27;=roceP2p1s0f1:1,rocep1s0f1:1&#x27;" in between
+
+
+def test_a_note_that_both_have_is_no_difference(tmp_path):
+    _, text = written(tmp_path, "zgx-3285", "zgx-3852")
+    differs = part(text, "differences")
+    assert "module-unknown-key" in differs and "none of these" in differs
+    assert "no-efa-device" not in differs
+
+
+def test_only_machines_with_integrated_gpus_have_a_part_about_their_cables(tmp_path):
+    _, text = written(tmp_path, "rail-down", "ubuntu-6.8-h100")
+    assert 'id="between"' not in text

@@ -48,7 +48,7 @@ def test_the_first_words_count_the_nodes_that_need_something_and_the_list_can_be
 
 def test_one_node_needs_and_no_node_needs_something():
     assert "1 of 20 nodes needs something." in fleet_page(run_of(20, {4}), "x")
-    assert "All 20 nodes are well." in fleet_page(run_of(20, set()), "x")
+    assert "None of 20 nodes needs anything." in fleet_page(run_of(20, set()), "x")
 
 
 def test_a_group_says_what_its_cause_means_and_repeats_no_advice():

@@ -80,16 +80,16 @@ def chosen(page):
 
 def test_hover_and_keys_choose_a_pair_and_its_way_in_the_picture(browser, node_file):
     with browser.opened(node_file("rail-down")) as page:
-        assert chosen(page) == ["GPU 7 to mlx5_7"]
+        assert chosen(page) == ["GPU 7 (0000:df:00.0) to mlx5_7"]
         before = page.locator(".pic svg.wide .r-d").get_attribute("d")
         page.hover('a[href="#pair-0-0"]')
-        assert chosen(page) == ["GPU 0 to mlx5_0"]
+        assert chosen(page) == ["GPU 0 (0000:1b:00.0) to mlx5_0"]
         assert page.locator(".pic svg.wide .r-d").get_attribute("d") != before
         page.mouse.move(0, 0)
-        assert chosen(page) == ["GPU 7 to mlx5_7"]
+        assert chosen(page) == ["GPU 7 (0000:df:00.0) to mlx5_7"]
         page.focus('a[href="#pair-0-0"]')
         page.keyboard.press("ArrowDown")
-        assert chosen(page) == ["GPU 1 to mlx5_0"] and page.url.endswith("#pair-1-0")
+        assert chosen(page) == ["GPU 1 (0000:43:00.0) to mlx5_0"] and page.url.endswith("#pair-1-0")
         page.keyboard.press("ArrowUp")
         page.keyboard.press("ArrowUp")
         assert page.url.endswith("#pair-0-0"), "the matrix ends there"
@@ -98,18 +98,21 @@ def test_hover_and_keys_choose_a_pair_and_its_way_in_the_picture(browser, node_f
 def test_a_device_is_reached_by_keyboard_and_shows_its_pair(browser, node_file):
     with browser.opened(node_file("rail-down")) as page:
         page.focus('.pic svg.wide [data-device="0000:1b:00.0"]')
-        assert chosen(page) == ["GPU 0 to mlx5_0"]
+        assert chosen(page) == ["GPU 0 (0000:1b:00.0) to mlx5_0"]
         page.keyboard.press("ArrowRight")
         page.keyboard.press("ArrowRight")
-        assert chosen(page) == ["GPU 1 to mlx5_1"]
+        assert chosen(page) == ["GPU 1 (0000:43:00.0) to mlx5_1"]
         page.keyboard.press("Enter")
         page.focus(".skip")
-        assert chosen(page) == ["GPU 1 to mlx5_1"]
+        assert chosen(page) == ["GPU 1 (0000:43:00.0) to mlx5_1"]
 
 
 def test_without_scripts_one_pair_is_shown_and_a_link_shows_another(browser, node_file):
     file = node_file("rail-down")
-    for link, shown in (("", "GPU 7 to mlx5_7"), ("#pair-0-0", "GPU 0 to mlx5_0")):
+    for link, shown in (
+        ("", "GPU 7 (0000:df:00.0) to mlx5_7"),
+        ("#pair-0-0", "GPU 0 (0000:1b:00.0) to mlx5_0"),
+    ):
         with browser.opened(file, link, java_script_enabled=False) as page:
             visible = [name.inner_text() for name in page.locator(".pair h3").all() if name.is_visible()]
             assert visible == [shown]

@@ -13,6 +13,7 @@ from gdrkit.cli import main
 from gdrkit.cli.report import _is_job_log
 from tests.evidence_nodes import build
 from tests.html.test_node_page import HOSTILE, Reader
+from tests.jobs.large_job import large_job
 from tests.jobs.samples import SAMPLES, info
 
 BY_NAME = {sample.name: sample for sample in SAMPLES}
@@ -51,6 +52,20 @@ def test_a_job_whose_legs_are_direct_has_no_reason_to_show(tmp_path):
     code, text = written(BY_NAME[DIRECT].text, tmp_path)
     assert code in (0, 1) and "Every leg over the network is direct." in text
     assert "Why not direct" not in text
+
+
+def test_a_large_job_is_shown_by_host_with_the_sentence_of_the_terminal(tmp_path):
+    """128 ranks in two rows: the two hosts that are slower, and the fourteen others."""
+    _, text = written(large_job(staged=("gpu05", "gpu11")), tmp_path)
+    page = Reader(text)
+    rows = re.findall(r'<th scope="row">(.*?)</th>', text)
+
+    assert "<h1>2 of 16 hosts go through host memory: gpu05, gpu11 (all 8 NICs, 16 ranks).</h1>" in text
+    assert rows == ["gpu05, gpu11 <small>16 ranks</small>", "gpu01 and 13 more <small>112 ranks</small>"]
+    legs = (attributes for _, attributes in page.elements if attributes.get("class") == "leg")
+    links = [attributes["href"] for attributes in legs if "href" in attributes]
+    assert links == ["#why-1"] * 16 and text.count('class="entry"') == 1
+    assert "gdr doctor ssh://gpu05 ssh://gpu01" in page.text
 
 
 @pytest.mark.parametrize("pack", [gzip.compress, zstd.compress])

@@ -108,8 +108,8 @@ def test_the_first_answer_of_a_node_with_a_dead_rail_names_the_port_and_what_to_
         attributes.get("data-copy") for tag, attributes in page.elements if tag == "button"
     ]
     cells = [attributes.get("aria-label") for tag, attributes in page.elements if tag == "a"]
-    assert "GPU 7 to mlx5_7: PIX, dead: the port is not active" in cells
-    assert "GPU 0 to mlx5_0: PIX, direct" in cells
+    assert "GPU 7 (0000:df:00.0) to mlx5_7: PIX, dead: the port is not active" in cells
+    assert "GPU 0 (0000:1b:00.0) to mlx5_0: PIX, direct" in cells
     assert sum(cell is not None and "dead" in cell for cell in cells) == 8
 
 
@@ -246,3 +246,20 @@ def test_evidence_of_a_hostile_node_stays_text(tmp_path):
     assert not any(key.startswith("on") for _, attributes in page.elements for key in attributes)
     assert not any((a.get("href") or "").startswith("javascript") for _, a in page.elements)
     assert "\x1b" not in text and "\u202e" not in text
+
+
+def test_a_command_that_is_said_to_be_below_can_be_copied_there(tmp_path):
+    _, text = made("gpu-operator-waits", tmp_path)
+    step = re.search(r'<div class="next">.*?</button></div>', text, re.DOTALL)[0]
+    assert "The command below tells whether" in step
+    assert "kubectl exec POD -- sh -c" in step and step.count('class="cmd"') == 1
+
+
+def test_what_no_owner_can_change_is_permanent_and_no_failure(tmp_path):
+    _, text = made("zgx-3285", tmp_path)
+    layers = text[text.index('id="layers"') :]
+    layers = layers[: layers.index("</section>")]
+    assert "<small>permanent, certain</small>" in layers
+    assert "<small>failed" not in layers
+    _, other = made("rail-down", tmp_path / "other")
+    assert "<small>failed, certain</small>" in other

@@ -20,7 +20,7 @@ class Sample(Struct, frozen=True, kw_only=True):
     ranks: int
     version: str = ""
     codes: tuple[str, ...] = ()  # of findings
-    causes: tuple[str, ...] = ()  # possible ones, of routes and of errors
+    causes: tuple[str, ...] = ()  # possible ones, of legs and of errors
     devices: tuple[str, ...] = ()
 
 
@@ -205,8 +205,9 @@ SAMPLES = (
         ),
         state="blocked", legs=(0, 1, 0), ranks=1, version="2.20.5", devices=("mlx5_0+mlx5_1",),
         causes=(
-            "nccl-misses-peermem", "peermem-not-loaded", "verbs-lacks-dmabuf", "kernel-lacks-dmabuf",
-            "dmabuf-mr-refused", "gpu-integrated",
+            "nccl-misses-peermem", "peermem-not-loaded", "dmabuf-disabled-by-env", "driver-proprietary",
+            "verbs-lacks-dmabuf", "kernel-lacks-dmabuf", "kernel-lacks-odp", "dmabuf-mr-refused",
+            "gpu-integrated", "gpu-consumer", "gpu-unsupported",
         ),
     ),
     Sample(
@@ -246,6 +247,18 @@ SAMPLES = (
         ),
         state="active", legs=(2, 0, 0), ranks=2, version="2.22.3", codes=("hca-not-selected",),
         devices=("mlx5_0",),
+    ),
+    Sample(
+        name="2.32.3: devices with rails and planes, one of which carries nothing",
+        text="NCCL version 2.32.3+cuda13.4\n"
+        + info(
+            "n1:7", 0,
+            "NET/IB : Using [0]mlx5_0:1:0:1/IB [1]mlx5_1:1::2/IB [2]mlx5_2:1:3/IB [RO]; OOB eth0:1.0.0.1<0>",
+            "Channel 00/0 : 0[0] -> 2[0] [send] via NET/IB/0/GDRDMA",
+            "Channel 01/0 : 0[0] -> 2[0] [send] via NET/IB/2/GDRDMA",
+        ),
+        state="active", legs=(2, 0, 0), ranks=1, version="2.32.3", codes=("hca-not-selected",),
+        devices=("mlx5_0", "mlx5_2"),
     ),
     Sample(
         name="2.23.4: two versions in one job",
@@ -326,7 +339,7 @@ SAMPLES = (
             "Channel 00/0 : 1[0] -> 0[0] [receive] via NET/AWS Libfabric/0",
         ),
         state="blocked", legs=(0, 1, 0), ranks=1, codes=("net-plugin-replaced",),
-        causes=("efa-p2p-unavailable", "libfabric-too-old"),
+        causes=("efa-p2p-unavailable", "libfabric-too-old", "efa-driver-too-old"),
     ),
     Sample(
         name="Google's plugin under Ray",
@@ -551,7 +564,8 @@ SAMPLES = (
             "NET/AWS Libfabric : GPU Direct RDMA Disabled for HCA 0 'rdmap0s29'",
             "Channel 00/0 : 0[1d0] -> 1[1d0] [send] via NET/AWS Libfabric/0",
         ),
-        state="blocked", legs=(0, 1, 0), ranks=1, causes=("efa-p2p-unavailable", "libfabric-too-old"),
+        state="blocked", legs=(0, 1, 0), ranks=1,
+        causes=("efa-p2p-unavailable", "libfabric-too-old", "efa-driver-too-old"),
         devices=("rdmap0s29",),
     ),
 )  # fmt: skip

@@ -28,11 +28,11 @@ def written(text: str) -> Any:
 
 def test_a_position_is_written_as_file_and_line():
     written_document = written(BOUNCED)
-    route = written_document["jobs"][0]["ranks"][0]["routes"][1]
+    leg = written_document["jobs"][0]["ranks"][0]["legs"][1]
 
     assert [found["line"] for found in written_document["errors"]] == ["log0:4"]
-    assert (route["direction"], route["carried"], route["line"]) == ("send", "bounced", "log0:2")
-    assert route["reasons"] == [
+    assert (leg["direction"], leg["carried"], leg["line"]) == ("send", "bounced", "log0:2")
+    assert leg["reasons"] == [
         {
             "text": "NCCL_NET_GDR_LEVEL=LOC allows no distance",
             "codes": ["gdr-level-too-low"],
@@ -44,7 +44,7 @@ def test_a_position_is_written_as_file_and_line():
 def test_defaults_are_left_out_of_a_route():
     written_document = written(BOUNCED)
 
-    assert written_document["jobs"][0]["ranks"][0]["routes"][0] == {
+    assert written_document["jobs"][0]["ranks"][0]["legs"][0] == {
         "direction": "both",
         "carried": "p2p",
         "channels": [0],
@@ -55,9 +55,9 @@ def test_defaults_are_left_out_of_a_route():
 
 def test_a_reason_without_a_line_has_no_position():
     written_document = written("n1:1:2 [0] NCCL INFO Channel 00/0 : 0[0] -> 8[0] [send] via NET/IB/0\n")
-    (route,) = written_document["jobs"][0]["ranks"][0]["routes"]
+    (leg,) = written_document["jobs"][0]["ranks"][0]["legs"]
 
-    assert [sorted(reason) for reason in route["reasons"]] == [["text"]]
+    assert [sorted(reason) for reason in leg["reasons"]] == [["text"]]
 
 
 @pytest.mark.parametrize(
@@ -72,11 +72,11 @@ def test_a_reason_without_a_line_has_no_position():
         (("why_not_direct", 0, "codes"), ["no-such-code"]),
         (("why_not_direct", 0, "directions"), ["up"]),
         (("errors", 0, "codes"), ["no-such-code"]),
-        (("jobs", 0, "ranks", 0, "routes", 1, "carried"), "pigeon"),
-        (("jobs", 0, "ranks", 0, "routes", 1, "direction"), "up"),
-        (("jobs", 0, "ranks", 0, "routes", 1, "reasons", 0, "codes"), ["no-such-code"]),
-        (("jobs", 0, "ranks", 0, "routes", 1, "reasons", 0, "line"), None),
-        (("jobs", 0, "ranks", 0, "routes"), None),
+        (("jobs", 0, "ranks", 0, "legs", 1, "carried"), "pigeon"),
+        (("jobs", 0, "ranks", 0, "legs", 1, "direction"), "up"),
+        (("jobs", 0, "ranks", 0, "legs", 1, "reasons", 0, "codes"), ["no-such-code"]),
+        (("jobs", 0, "ranks", 0, "legs", 1, "reasons", 0, "line"), None),
+        (("jobs", 0, "ranks", 0, "legs"), None),
     ],
 )
 def test_the_schema_refuses_what_is_never_written(path: tuple[str | int, ...], value: object):

@@ -6,9 +6,19 @@ import pytest
 
 from gdrkit.explain.explain import explain
 from gdrkit.explain.pasted_host import PastedHost
+from gdrkit.jobs.written import nccl_text
 from tests.jobs.samples import info
 
 LOG = info("n1:7", 0, "Using network IB", "Channel 00/0 : 0[0] -> 1[0] [send] via NET/IB/0")
+
+
+@pytest.mark.parametrize("others", ["We see this on every node, since the update.\nx = 1\n", "x = 1\n"])
+def test_one_sentence_makes_a_text_of_which_lines_without_a_process_do_not_count(others: str):
+    quoted = "NCCL INFO Using network Socket\n"
+    found = nccl_text((others * 9 + quoted + LOG).encode())
+
+    assert bool(found.dropped) is ("We see" in others)
+    assert ("" in found.lines) is ("We see" in others)
 
 
 def codes(text: str) -> set[str]:

@@ -91,12 +91,12 @@ def test_one_of_a_thousand_ranks_differs():
     found = analysed(log)
 
     assert (found.counts.direct, found.counts.bounced) == (1023, 1)
-    assert [rank.rank for rank in found.jobs[0].ranks if rank.routes[0].reasons] == [777]
+    assert [rank.rank for rank in found.jobs[0].ranks if rank.legs[0].reasons] == [777]
 
 
 def test_a_missing_line_does_not_prove_anything():
     found = analysed(member("n1:7", 0, 2, "0x1", gdr=""))
-    (reason,) = found.jobs[0].ranks[0].routes[0].reasons
+    (reason,) = found.jobs[0].ranks[0].legs[0].reasons
 
     assert "does not show" in reason.text and reason.codes == ()
     assert found.logged == LoggedKinds(channels=True, net=False, env=False, init=True)
@@ -143,7 +143,7 @@ def test_what_a_line_says_of_one_nic_is_no_reason_of_another(hca, shown):
     """The channel goes through NIC 0."""
     enabled = f"NET/IB : GPU Direct RDMA Enabled for HCA {hca} 'mlx5_{hca}'"
     log = "NCCL version 2.20.5+cuda12.4\n" + info("n1:7", 0, enabled) + member("n1:7", 0, 2, "0x1", gdr="")
-    (reason,) = analysed(log).jobs[0].ranks[0].routes[0].reasons
+    (reason,) = analysed(log).jobs[0].ranks[0].legs[0].reasons
 
     assert ("the NIC's side is enabled" in reason.text) == shown
 
@@ -161,3 +161,23 @@ def test_the_first_error_of_a_kind_is_shown_and_consequences_come_last():
     first, last = analysed(log).errors
 
     assert (first.number, first.count, first.line.line, last.number) == (12, 2, 4, 5)
+
+
+def test_a_log_of_amds_library_has_no_cause_of_nvidias_stack():
+    """Its lines have the same words, and no nvidia-peermem can be missing."""
+    lines = (
+        "NET/IB : GPU Direct RDMA Disabled for HCA 0 'bnxt_re0'",
+        "Channel 00/0 : 8[0] -> 0[0] [receive] via NET/IB/0",
+    )
+    failed = warn("g:42", 0, "ibvwrap.cc:1", "Call to ibv_reg_mr failed with error Bad address")
+
+    def named(version: str) -> set[str]:
+        found = analysed(info("g:42", 0, version, *lines) + failed)
+        reasons = [
+            why for job in found.jobs for rank in job.ranks for leg in rank.legs for why in leg.reasons
+        ]
+        assert reasons
+        return {code for one in (*reasons, *found.errors) for code in one.codes}
+
+    assert "peermem-not-loaded" in named("NCCL version 2.22.3")
+    assert named("RCCL version : 2.22.3") == set()

@@ -41,11 +41,11 @@ JOB = [rank_lines(rank) for rank in range(4)]
 
 
 def answers(found: JobAnalysis) -> object:
-    """The routes of each rank, without positions."""
+    """The legs of each rank, without positions."""
     return [
         (
             rank.rank, rank.process, rank.gpu,
-            sorted((r.direction, r.carried, r.device, r.channels, r.shared_buffers) for r in rank.routes),
+            sorted((r.direction, r.carried, r.device, r.channels, r.shared_buffers) for r in rank.legs),
         )
         for job in found.jobs
         for rank in job.ranks
@@ -103,8 +103,8 @@ def test_a_line_that_begins_inside_another_does_not_count_as_bounced(at: int, wh
     text = "\n".join(JOB[0]) + "\n"
     found = analysed(text[:at] + JOB[3][which] + "\n" + text[at:] + "\n".join(JOB[3]) + "\n")
 
-    routes = [route for job in found.jobs for rank in job.ranks for route in rank.routes]
-    assert all(route.carried is not Carrier.BOUNCED for route in routes)
+    legs = [leg for job in found.jobs for rank in job.ranks for leg in rank.legs]
+    assert all(leg.carried is not Carrier.BOUNCED for leg in legs)
     assert {rank.process for job in found.jobs for rank in job.ranks} == {"node0:400", "node1:403"}
 
 
@@ -152,24 +152,24 @@ def test_launchers_do_not_change_the_answer(launcher: str):
 
     assert answers(found) == WHOLE
     assert found.damaged == 0
-    position = min(route.line for rank in found.jobs[0].ranks for route in rank.routes)
+    position = min(leg.line for rank in found.jobs[0].ranks for leg in rank.legs)
     assert position.line == 5
 
 
 def test_a_long_line_split_by_a_runtime_is_joined_and_keeps_its_number():
     line = JOB[0][4]
     text = f"{STAMP} stdout P {line[:50]}\n{STAMP} stderr F other\n{STAMP} stdout F {line[50:]}\n"
-    (route,) = analysed(text).jobs[0].ranks[0].routes
+    (leg,) = analysed(text).jobs[0].ranks[0].legs
 
-    assert (route.carried, route.line.line) == ("direct", 3)
+    assert (leg.carried, leg.line.line) == ("direct", 3)
 
 
 def test_a_line_split_by_docker_is_joined():
     line = JOB[0][4]
     parts = [{"log": line[:60], "stream": "stdout"}, {"log": line[60:] + "\n", "stream": "stdout"}]
-    (route,) = analysed("\n".join(map(json.dumps, parts))).jobs[0].ranks[0].routes
+    (leg,) = analysed("\n".join(map(json.dumps, parts))).jobs[0].ranks[0].legs
 
-    assert (route.carried, route.line.line) == ("direct", 2)
+    assert (leg.carried, leg.line.line) == ("direct", 2)
 
 
 @settings(deadline=None)
@@ -193,7 +193,7 @@ def test_processes_without_a_host_are_separated_by_the_launcher():
     text = "".join(f"{n}: :500:501 [0] NCCL INFO {line}\n" for n, line in enumerate(lines))
     (job,) = analysed(text).jobs
 
-    assert [(rank.process, rank.routes[0].carried) for rank in job.ranks] == [
+    assert [(rank.process, rank.legs[0].carried) for rank in job.ranks] == [
         ("srun 0:500", "bounced"),
         ("srun 1:500", "direct"),
     ]

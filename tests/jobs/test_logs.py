@@ -102,8 +102,8 @@ def test_standard_input(monkeypatch: pytest.MonkeyPatch):
     found = counted("-")
 
     assert result(found) == WHOLE
-    routes = analyse(found.tally, found.position).jobs[0].ranks[0].routes
-    assert str(min(route.line for route in routes)) == "stdin:5"
+    legs = analyse(found.tally, found.position).jobs[0].ranks[0].legs
+    assert str(min(leg.line for leg in legs)) == "stdin:5"
 
 
 @pytest.mark.parametrize("missing", ["nothing/here.log", "*.none"])
@@ -129,8 +129,8 @@ def test_two_processes_give_the_same_analysis_as_one(tmp_path: Path, monkeypatch
     assert len(found.sections) > 5
     lines = (tmp_path / "job.log").read_text().splitlines()
     for rank in analyse(found.tally, found.position).jobs[0].ranks:
-        for route in rank.routes:
-            assert " via " in lines[route.line.line - 1]
+        for leg in rank.legs:
+            assert " via " in lines[leg.line.line - 1]
 
 
 def test_an_endless_line_is_split(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

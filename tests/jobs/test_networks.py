@@ -247,6 +247,57 @@ def test_names_outrank_indexes_where_the_order_of_nics_differs():
     assert found.crossing is None
 
 
+FUSED = "NET/IB : Made virtual device [2] name=mlx5_0+mlx5_1 speed=400000 ndevs=2"
+
+
+@pytest.mark.parametrize(
+    ("lines", "nic", "crossed"),
+    [
+        ([FUSED], 2, False),
+        ([], 0, False),  # one of the two ports alone
+        ([], 1, False),
+        ([], 3, True),
+    ],
+)
+def test_fused_nics_are_on_the_rails_of_both_of_their_parts(lines: list[str], nic: int, crossed: bool):
+    using = "NET/IB : Using [0]mlx5_0:1/IB [1]mlx5_1:1/IB [3]mlx5_3:1/IB [RO]; OOB eth0:10.0.0.1<0>"
+    found = analysed(
+        info("a:7", 0, init(0, 2), using, FUSED, leg(0, 1, "send", 2)),
+        info("b:7", 0, init(1, 2), using, *lines, leg(1, 0, "receive", nic)),
+    )
+
+    assert (found.crossing is not None) is crossed
+
+
+def test_a_channel_that_arrives_over_two_nics_crosses_no_rail_if_one_of_them_is_on_it():
+    found = analysed(
+        info("a:7", 0, init(0, 2), leg(0, 1, "send", 0)),
+        info("b:7", 0, init(1, 2), leg(1, 0, "receive", 0), leg(1, 0, "receive", 3)),
+    )
+
+    assert found.crossing is None
+
+
+@pytest.mark.parametrize(
+    ("ranks", "status"), [(1, "note"), (2, "warning"), (3, "warning")], ids=["fewer", "as many", "more"]
+)
+def test_an_idle_nic_is_a_fault_on_a_host_with_at_least_as_many_ranks_as_nics(ranks: int, status: str):
+    """With fewer ranks NCCL may leave a NIC out."""
+    using = "NET/IB : Using [0]mlx5_0:1/IB [1]mlx5_1:1/IB [RO]; OOB eth0:10.0.0.1<0>"
+    host = [info(f"a:{9 - rank}", rank, using, leg(rank, 8, "send", 0)) for rank in range(ranks)]
+    found = [finding for finding in analysed(*host).findings if finding.code == "hca-not-selected"]
+
+    assert [(finding.status, finding.subject) for finding in found] == [(status, "mlx5_1")]
+
+
+def test_one_full_host_is_enough_beside_others_with_fewer_ranks():
+    using = "NET/IB : Using [0]mlx5_0:1/IB [1]mlx5_1:1/IB [RO]; OOB eth0:10.0.0.1<0>"
+    places = (("a:7", 0), ("a:8", 1), ("b:7", 2))
+    found = analysed(*(info(name, rank % 2, using, leg(rank, 8, "send", 0)) for name, rank in places))
+
+    assert [f.status for f in found.findings if f.code == "hca-not-selected"] == ["warning"]
+
+
 # -- forms of newer releases -----------------------------------------------------------------------------
 
 

@@ -36,12 +36,12 @@ def test_a_log_gives_the_result_worked_out_by_hand(sample: Sample):
 @pytest.mark.parametrize("sample", SAMPLES, ids=lambda sample: sample.name)
 def test_possible_causes_and_names_of_devices_are_listed(sample: Sample):
     found = analysed(sample.text)
-    routes = [route for job in found.jobs for rank in job.ranks for route in rank.routes]
-    several = [reason.codes for route in routes for reason in route.reasons if len(reason.codes) > 1]
+    legs = [leg for job in found.jobs for rank in job.ranks for leg in rank.legs]
+    several = [reason.codes for leg in legs for reason in leg.reasons if len(reason.codes) > 1]
     several += [error.codes for error in found.errors if len(error.codes) > 1]
 
     assert {code for codes in several for code in codes} == set(sample.causes)
-    assert {route.device for route in routes if route.device} == set(sample.devices)
+    assert {leg.device for leg in legs if leg.device} == set(sample.devices)
     assert found.damaged == 0
 
 
@@ -49,10 +49,10 @@ def test_possible_causes_and_names_of_devices_are_listed(sample: Sample):
 def test_every_route_is_proven_by_a_channel_line(sample: Sample):
     lines = sample.text.split("\n")
     for rank in (rank for job in analysed(sample.text).jobs for rank in job.ranks):
-        for route in rank.routes:
-            line = lines[route.line.line - 1]
+        for leg in rank.legs:
+            line = lines[leg.line.line - 1]
             assert " via " in line
-            assert ("GDRDMA" in line) == (route.carried == "direct")
+            assert ("GDRDMA" in line) == (leg.carried == "direct")
 
 
 def test_there_are_enough_samples():

@@ -5,9 +5,11 @@ from __future__ import annotations
 import pytest
 
 from gdrkit.evidence import Confidence
-from tests.kernel_tree import KernelTree
+from gdrkit.node import Node
+from tests.kernel_tree import FOLDER, KernelTree
 from tests.known_answers import modprobe
 from tests.loader.shared import could_not, stub
+from tests.memory_host import MemoryHost
 from tests.module_builder import build_module
 
 
@@ -150,3 +152,33 @@ def test_modprobe_prints_an_error_for_a_module_that_only_its_configuration_names
         f"could not find module by name='{name}'",
         *could_not("Unknown symbol in module, or unknown parameter (see dmesg)", name),
     )
+
+
+@pytest.mark.parametrize(
+    ("target", "words"), [("x.ko", "Too many levels of symbolic links"), ("/dev/null", "Invalid argument")]
+)
+def test_a_module_file_may_be_a_link_to_itself_or_to_nothing(target: str, words: str) -> None:
+    tree = KernelTree().module("x")
+    files = {path: content for path, content in tree.host().files.items() if path != tree.path("x")}
+    found = modprobe(Node(MemoryHost(files, links={tree.path("x"): target}, complete=True)), "x")
+    assert (found.exit_code, found.loaded, found.unless) == (1, False, ())
+    assert found.stderr[-1] == f"modprobe: ERROR: could not insert 'x': {words}"
+
+
+def test_options_of_the_configuration_end_with_a_blank() -> None:
+    """Where the command line has none: module_options_concat()."""
+    tree = KernelTree().module("x").put("etc/modprobe.d/a.conf", "options x -- a=1\n")
+    assert "x: parameters 'a=1 ' after `--' ignored" in modprobe(tree.node(), "x").kernel_log
+    assert "x: parameters 'a=1 b' after `--' ignored" in modprobe(tree.node(), "x", ("b",)).kernel_log
+
+
+def test_of_an_alias_of_several_modules_all_must_be_loaded() -> None:
+    tree = (
+        KernelTree()
+        .module("x")
+        .module("y", vermagic="6.1.0 UP ")
+        .put(f"{FOLDER}/modules.alias", "alias lab:* x\nalias lab:a* y\n")
+    )
+    found = modprobe(tree.node(), "lab:ab")
+    assert (found.inserted, found.loaded) == (("x",), False)
+    assert modprobe(tree.node(), "lab:b").loaded

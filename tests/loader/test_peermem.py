@@ -8,11 +8,21 @@ from gdrkit.evidence import Confidence, Missing, MissingReason
 from gdrkit.facts.linkage import Links, symbol_links
 from gdrkit.facts.peer_memory import PeermemLinkage, peermem_linkage
 from gdrkit.facts.trust import SignatureCheck, SignatureState, signature_check
+from gdrkit.loader import refusals
+from gdrkit.node import Node
 from tests.facts.test_trust import MOK, secured
 from tests.kernel_tree import FOLDER, KERNEL_SYMBOLS, KernelTree, symvers
 from tests.known_answers import modprobe
 from tests.loader.shared import TAINTED, could_not, full, stub
+from tests.memory_host import MemoryHost
 from tests.module_builder import Export, build_module
+
+TAKEN = (
+    "sysfs: cannot create duplicate filename '/kernel/mm/memory_peers/nv_mem'",
+    "kobject_add_internal failed for nv_mem with -EEXIST, don't try to register things with the same name "
+    "in the same directory.",
+    "kobject_create_and_add: kobject_add error: -17",
+)
 
 
 def test_the_stub_returns_invalid_argument_without_a_message() -> None:
@@ -121,6 +131,27 @@ def test_a_loaded_nv_peer_mem_has_the_name_that_peermem_registers() -> None:
     found = modprobe(tree.node(), "nvidia_peermem")
     assert (found.loaded, found.reason) == (False, "peermem-registration-refused")
     assert found.stderr == could_not("Invalid argument", "nvidia_peermem")
+    assert found.kernel_log[-3:] == TAKEN
+
+
+def test_kobject_names_itself_in_newer_kernels() -> None:
+    """As in guests of the lab with 6.1 and 7.3."""
+    said = refusals.on_taken_name(Node(MemoryHost({"proc/sys/kernel/osrelease": "7.3.4-amd64\n"})))
+    assert said == [TAKEN[0], *(f"kobject: {line}" for line in TAKEN[1:])]
+
+
+@pytest.mark.parametrize("folder", [True, False])
+def test_a_name_is_free_again_where_nobody_has_it_now(folder: bool) -> None:
+    tree = full(KernelTree()).module("nv_peer_mem")
+    place = "nvidia-peermem nv_mem_nc_client_init:603 ERROR nv_mem_client_init"
+    lines = ["Linux version", *TAKEN, f"{place} -- error while registering nc client"]
+    tree.commands[("dmesg",)] = "".join(f"[    0.{n}] {line}\n" for n, line in enumerate(lines))
+    if folder:
+        tree.put("sys/kernel/mm/memory_peers/other/version", "1\n")
+    found = modprobe(tree.node(), "nvidia_peermem")
+    assert (found.loaded, found.unless, found.undecided) == (True, (), False)
+    taken = tree.put("sys/kernel/mm/memory_peers/nv_mem/version", "1\n")
+    assert modprobe(taken.node(), "nvidia_peermem").unless == ("peermem-registration-refused",)
 
 
 def test_an_old_refusal_whose_cause_may_be_gone_leaves_the_result_open() -> None:

@@ -47,7 +47,6 @@ FAILING = (
     ("mlx5_0: cuda GPUDirect RDMA is not detected by checking /sys/kernel/mm/memory_peers/nv_mem/version",
      "peermem-not-loaded"),
     ("dmabuf is not supported on cuda device 0", "driver-proprietary"),
-    ("multi-node NVLINK support is disabled", "mnnvl-fabric-incomplete"),
     (" 8 NVIDIA GPU(s) were detected, but UCX CUDA support was not found! ", "ucx-lacks-cuda"),
     # Mooncake
     ("Failed to register memory 0x7f54c8000: Bad address [14]", "peermem-not-loaded"),

@@ -114,6 +114,7 @@ def test_a_message_that_does_not_decide_is_recognised_too(line: str):
         "NET/OFI Using Libfabric version 1.22",
         "NET/OFI Using Libfabric version 2.1",
         "fabric_info: state=3 status=0 uuid=6b2c",
+        "multi-node NVLINK support is disabled",
         "Using RDMA transport in my cluster",
     ],
 )

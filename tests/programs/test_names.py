@@ -29,6 +29,10 @@ SETTINGS = "whose variables are listed"
 TOLD = "a fact about a log, told under its title"
 
 LABELS = {
+    **{
+        ("facts/newest_read.py", name): "the newest release that was read"
+        for name in ("deepep", "gdrcopy", "mooncake", "nccl", "nixl", "nvshmem", "ucx")
+    },
     ("cli/__init__.py", "nccl"): COMMAND,
     ("cli/nccl.py", "nccl"): COMMAND,
     ("cli/schema.py", "nccl"): DOCUMENT,
@@ -45,17 +49,21 @@ LABELS = {
     ("transport/negotiation.py", "verbs"): WAY,
     ("explain/logs.py", "nccl"): LINE,
     ("explain/answer.py", "nccl"): TOLD,
-    ("explain/facts.py", "mnnvl"): TOLD,
+    ("explain/log_events.py", "nccl"): LINE,
+    ("explain/rdma_files.py", "verbs"): LINE,
+    ("cli/explained.py", "nccl"): LINE,
+    ("cli/mcp_server.py", "nccl"): COMMAND,
+    ("explain/facts.py", "ucx"): TOLD,
     ("cli/completed.py", "nccl"): "an option of gdr topo",
     ("explain/attribution.py", "nccl"): LINE,
     ("explain/readings.py", "verbs"): LINE,
     ("fabric/topology/from_nccl_log.py", "nccl"): LINE,
-    ("cli/explain.py", "nccl"): LINE,
     ("jobs/line_counts.py", "nccl"): LINE,
     ("jobs/reasons.py", "ucx"): "a network of NCCL, as its lines name it",
     ("messages/system.py", "nccl"): TABLE,
     ("messages/jobs.py", "nccl"): TABLE,
     ("messages/jobs.py", "verbs"): TABLE,
+    ("messages/libraries.py", "nccl"): TABLE,
     ("messages/libraries.py", "ucx"): TABLE,
     ("messages/libraries.py", "mooncake"): TABLE,
     ("messages/libraries.py", "deepep"): TABLE,
@@ -64,7 +72,6 @@ LABELS = {
     ("fleet/traits.py", "ucx"): "the name of a version that nodes must share",
     ("transport/bench/document.py", "nccl"): WAY,
     ("transport/path_names.py", "verbs"): WAY,
-    ("explain/facts.py", "nccl"): TOLD,
     ("report/glossary.py", "verbs"): "a word of the glossary",
     ("report/glossary.py", "mnnvl"): "a word of the glossary",
     **{
@@ -79,13 +86,17 @@ LABELS = {
 }
 """Where a name is a label, and of what."""
 
+REMEDY = "a remedy of one program"
 ABOUT_ONE = {
     "programs": "rules about several programs",
     "fabric/nccl/nic.py": "the model of NCCL",
     "fabric/nccl/view.py": "the model of NCCL",
-    "repair/platforms/settings.py": "the lines of NCCL's own file of settings",
-    "repair/remedies/programs.py": "remedies of single programs",
-    "repair/platforms/programs.py": "how they are carried out",
+    "repair/platforms/mooncake_switch.py": "what two remedies of Mooncake share",
+    "repair/remedies/clean_nccl_settings.py": "the lines of NCCL's own file of settings",
+    "repair/remedies/mooncake_use_dmabuf.py": REMEDY,
+    "repair/remedies/mooncake_use_peermem.py": REMEDY,
+    "repair/remedies/upgrade_nvshmem.py": REMEDY,
+    "repair/remedies/upgrade_ucx.py": REMEDY,
     "repair/config/program_env.py": "the variables of single programs",
     "transport/path_options.py": "gdrkit's own transport is a verbs program",
 }

@@ -59,7 +59,7 @@ def with_port(state: str, physical: str, layer: str = "InfiniBand") -> Node:
 )
 def test_a_port_that_is_not_active_gets_advice_and_no_plan(where, word):
     found = report(where)
-    assert found.verdict.state == "blocked" and found.ways == () and found.further == ()
+    assert found.verdict.state == "blocked" and found.plans == () and found.further == ()
     (action,) = found.by_hand
     assert action.kind == "ask-person" and word in action.line and "Port 1 of mlx5_7 is" in action.line
     assert "install-ofed" not in fix_text(found) and word in fix_text(found)
@@ -78,17 +78,17 @@ def test_a_kernel_without_the_drivers_modules_gets_advice_where_nothing_shows_wh
     """kernel-upgraded without the former kernel's packages: no remedy knows what to build."""
     where = node("kernel-upgraded").after("unknown", [installed.becomes({}), dkms.becomes(())])
     found = report(where)
-    assert found.ways == ()
+    assert found.plans == ()
     (action,) = found.by_hand
     assert "Linux 5.15.0-122-generic has no modules of NVIDIA's driver" in action.line
     assert "sudo dkms autoinstall" in action.line
-    assert report(node("kernel-upgraded")).ways, "the near miss: the package of the former kernel is known"
+    assert report(node("kernel-upgraded")).plans, "the near miss: the package of the former kernel is known"
 
 
 def test_a_missing_nic_gets_the_advice_of_its_page():
     found = report(node("nic-gone"))
     assert found.by_hand[0].line.startswith("nic-missing: Look for the NIC with `lspci -d 15b3:`.")
-    assert found.ways == ()
+    assert found.plans == ()
 
 
 def test_on_a_node_of_the_gpu_operator_the_patch_is_that_of_gdr_config():
@@ -97,7 +97,7 @@ def test_on_a_node_of_the_gpu_operator_the_patch_is_that_of_gdr_config():
     assert isinstance(patch, ConfigOutput)
     assert report(where).by_hand[-1].content == rendered(patch)
     assert "           |     kernelModuleType: open" in fix_text(report(where)).splitlines()
-    steps = report(where, goal="steps", steps=("open-kernel-modules",)).ways[0].steps
+    steps = report(where, goal="steps", steps=("open-kernel-modules",)).plans[0].steps
     assert steps[0].actions[0].content.endswith("useHostMofed: false\n")
     assert steps[0].actions[0].commands[0].startswith("kubectl patch clusterpolicy/cluster-policy")
 
@@ -106,7 +106,7 @@ def test_advice_stands_only_where_there_is_no_plan_and_no_step_that_does_nothing
     seen = {"by hand": 0, "further": 0}
     for name in names():
         found = report(node(name))
-        assert not (found.ways and found.by_hand), name
+        assert not (found.plans and found.by_hand), name
         assert not found.by_hand or found.verdict.state == "blocked", name
         assert all(step.actions for step in found.further), name
         seen["by hand"] += bool(found.by_hand)
@@ -117,7 +117,7 @@ def test_advice_stands_only_where_there_is_no_plan_and_no_step_that_does_nothing
 def test_every_command_that_a_user_copies_has_sudo():
     for name in ("ofed-rebuilt", "mixed-signers", "acs-redirect"):
         found = report(node(name))
-        for step in (*found.further, *(step for way in found.ways for step in way.steps)):
+        for step in (*found.further, *(step for plan in found.plans for step in plan.steps)):
             for action in step.actions:
                 if action.argv:
                     assert action.line.startswith("sudo ") and action.argv[0] != "sudo"

@@ -49,3 +49,26 @@ def test_words_of_a_message_in_another_order_and_short_ones_find_no_message():
 def test_what_a_channel_line_ends_in_is_explained(word):
     entry = term(word)
     assert entry is not None and "NET/IB/0/GDRDMA" in entry.text and "proof-misread" in entry.codes
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        ("error=14", "peermem-not-loaded"),
+        ("EFAULT", "peermem-not-loaded"),
+        ("Bad address", "peermem-not-loaded"),
+        ("unified memory", "memory-not-registrable"),
+        ("cudaMallocManaged", "memory-not-registrable"),
+        ("peerdirect_support", "lock-inversion"),
+    ],
+)
+def test_an_error_and_the_words_of_a_page_find_it(words: str, code: str):
+    assert search(words)[0].name == code
+
+
+def test_no_match_shows_a_pattern():
+    texts = [
+        match.text for words in ("allocate MR", "error=", "failed", "Port module") for match in search(words)
+    ]
+    assert texts
+    assert not [text for text in texts if "{" in text or "\\b" in text]

@@ -8,8 +8,12 @@ from typing import get_args
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
+from msgspec.structs import replace
 
+from gdrkit.agent.streams import visible
 from gdrkit.catalogue import every_rule
 from gdrkit.cli.schema import schema_of
 from gdrkit.repair.platforms.action import Action
@@ -69,7 +73,7 @@ def test_the_schema_rejects_what_is_not_in_the_contract(key, value):
 
 def test_the_schema_rejects_a_document_without_one_of_its_sections():
     document = msgspec.json.decode(msgspec.json.encode(report("zgx-3285")))
-    for name in document:
+    for name in document.keys() - {"ask"}:  # only where somebody else must act
         incomplete = {key: section for key, section in document.items() if key != name}
         assert list(VALIDATOR.iter_errors(incomplete)), name
 
@@ -93,6 +97,25 @@ def test_the_line_has_at_most_80_characters_and_names_host_and_state(name):
     assert len(short) <= 80 and "\n" not in short
     host = report(name).node.hostname
     assert short.startswith(f"{host}: {report(name).verdict.state}" if host else report(name).verdict.state)
+
+
+@pytest.mark.parametrize("name", ["ubuntu-6.8-h100", "peermem-blacklisted", "zgx-3285"])
+@given(st.text(max_size=200), st.text(max_size=200))
+def test_no_line_is_longer_whatever_a_node_calls_itself_and_its_parts(name, host, seen):
+    """Escapes are longer than what they stand for, and a name has no limit in a bundle."""
+    whole = report(name)
+    verdict = replace(whole.verdict, summary=seen)
+    hostile = replace(
+        whole,
+        node=replace(whole.node, hostname=host),
+        verdict=verdict,
+        findings=tuple(replace(finding, seen=seen) for finding in whole.findings),
+    )
+    short, nagios = line(hostile), line(hostile, nagios=True)
+    assert len(short) <= 80 and short == visible(short) and len(short.splitlines()) == 1
+    assert verdict.state in short
+    status, bar, performance = nagios.partition(" | ")
+    assert bar and status == short.replace("|", "/") and len(performance) < 100
 
 
 def test_pairs_refer_to_every_judgement_and_to_no_other():
@@ -143,7 +166,9 @@ def test_the_text_for_a_terminal(name, snapshot):
 
 
 def test_the_first_line_of_the_text_is_the_answer():
-    assert text(report("zgx-3285")).startswith("IMPOSSIBLE  0 of 1 GPU reaches its NIC directly.\n")
+    first, second = text(report("zgx-3285")).splitlines()[:2]
+    assert first == "IMPOSSIBLE  Ignore the error of `modprobe nvidia-peermem`: there is nothing to fix."
+    assert second == "Direct      0 of 1 GPU reaches its NIC directly."
 
 
 def test_colour_adds_escape_codes_and_changes_no_words():

@@ -76,19 +76,25 @@ def test_a_short_command_stays_on_one_line():
 COUNTS = {
     "ubuntu-6.8-h100": "8 of 8 GPUs reach their NIC directly over dma-buf.",
     "gpu-gone": "7 of 7 GPUs reach their NIC directly over dma-buf.",
-    "rail-down": "7 of 8 GPUs reach their NIC directly over dma-buf; GPU 0000:df:00.0 does not.",
+    "rail-down": "7 of 8 GPUs reach their NIC directly over dma-buf; GPU 7 (0000:df:00.0) does not.",
     "ofed-rebuilt": "0 of 1 GPU reaches its NIC directly.",
     "h200-vm": "0 of 2 GPUs reach their NIC directly.",
     "dgx-os-5-nv-peer-mem": "Not known for 8 of 8 GPUs whether they reach their NIC directly.",
     "no-gpu": "No GPU reaches a NIC directly.",
-    "display-card": "8 of 8 GPUs reach their NIC directly over dma-buf; GPU 0000:27:00.0 can never do it, "
-    "and is not counted [gpu-consumer].",
+    "display-card": "8 of 8 GPUs reach their NIC directly over dma-buf; GPU 1 (0000:27:00.0) can never do "
+    "it, and is not counted [gpu-consumer].",
 }
 
 
 @pytest.mark.parametrize("name", COUNTS)
 def test_the_first_sentence_counts_the_gpus(name):
     assert works(report(name)) == COUNTS[name]
+
+
+def test_without_a_known_gpu_an_unknown_node_claims_nothing():
+    whole = report("no-gpu")
+    unknown = replace(whole, verdict=replace(whole.verdict, state=State.UNKNOWN))
+    assert works(unknown) == "Not known whether a GPU reaches a NIC directly."
 
 
 def test_gpus_of_three_states_are_counted_apart():
@@ -104,10 +110,10 @@ def test_gpus_of_three_states_are_counted_apart():
         *gpus(State.UNKNOWN, range(7, 8)),
     )
     assert works(replace(report("rail-down"), gpus=mixed)) == (
-        "4 of 8 GPUs reach their NIC directly over dma-buf; 3 GPUs do not; not known for GPU g7."
+        "4 of 8 GPUs reach their NIC directly over dma-buf; 3 GPUs do not; not known for GPU 7 (g7)."
     )
     two = (*gpus(State.READY, range(2)), *gpus(State.BLOCKED, range(2, 4)))
-    assert works(replace(report("rail-down"), gpus=two)).endswith("; GPUs g2 and g3 do not.")
+    assert works(replace(report("rail-down"), gpus=two)).endswith("; GPU 2 (g2) and GPU 3 (g3) do not.")
 
 
 def test_each_gpu_is_in_the_document_with_its_own_nic():
@@ -228,7 +234,7 @@ def test_notes_come_last(name):
     shown = text(report(name))
     if "\nNotes" in shown:
         assert shown.rindex("\nNotes") > shown.rindex("\n\n", 0, shown.rindex("\nNotes"))
-        assert not re.search(r"\n(What to do|Where each|Nothing to fix)", shown.partition("\nNotes")[2])
+        assert not re.search(r"\n(What to do|Where each|No commands)", shown.partition("\nNotes")[2])
 
 
 def test_a_term_is_explained_where_it_comes_first_and_only_there():
@@ -277,7 +283,15 @@ def test_a_label_longer_than_its_indent_makes_no_line_longer():
 def test_where_nothing_can_be_fixed_no_fix_is_followed(name):
     shown = text(report(name))
 
-    assert not ("\nNothing to fix" in shown and "\nWhere each fix would lead" in shown)
+    assert not ("\nNo commands" in shown and "\nWhere each fix would lead" in shown)
+
+
+def test_below_advice_that_changes_the_machine_nothing_says_that_no_change_helps():
+    shown = text(report("hypervisor"))
+
+    assert "remove it from the virtual machine" in " ".join(shown.split())
+    assert "\nNo commands: no step of gdr fix opens a direct path here\n" in shown
+    assert "no change" not in shown and "Nothing to fix" not in shown
 
 
 @pytest.mark.parametrize(("name", "line"), [("no-rdma-device", "nics = 0"), ("h200-vm", "nics = 0")])
@@ -313,3 +327,9 @@ def test_gpus_that_are_expected_and_missing_are_in_the_first_sentence():
 
     assert sentence.startswith("7 of 7 GPUs reach") and sentence.endswith("; only 7 of 8 GPUs are there.")
     assert "are there" not in works(expecting("gpu-gone", "gpus = 7\n"))
+
+
+def test_what_no_owner_of_a_spark_can_change_is_a_note_and_elsewhere_a_warning():
+    spark = {f.code: f.status for f in report("spark-two-cables").findings}
+    assert spark["link-narrower-than-port"] == spark["pair-distant"] == "note"
+    assert "narrow" in " ".join(f.code for f in report("nic-x4").findings if f.status == "warning")

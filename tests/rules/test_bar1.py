@@ -4,6 +4,7 @@ from gdrkit.evidence import Confidence
 from gdrkit.facts import pci
 from gdrkit.rules.bar1 import bar1_exhausted, bar1_small
 from gdrkit.rules.engine import judge
+from gdrkit.rules.rule import Unknown
 from tests.hardware import BARE_METAL, SERVER, SPARK, machine
 from tests.rules.hardware import GPU, GPU_FOLDER, failed, missing, not_applicable, passed
 
@@ -48,6 +49,14 @@ class TestExhausted:
         node = machine(files=LOADED, commands={("dmesg",): BOOT + line})
 
         assert "no space for BAR1" in failed(node, bar1_exhausted).seen
+
+    def test_the_kernel_log_names_no_gpu_and_so_blames_none_of_several(self):
+        line = "[  100.000000] NVRM: no space for BAR1 mappings, length: 0x200000\n"
+        two = SERVER + "    0000:17:02.0 pex89-down\n      0000:1c:00.0 h100-sxm\n"
+        node = machine(two, files=LOADED, commands={("dmesg",): BOOT + line})
+
+        for gpu in pci.gpus(node):
+            assert isinstance(judge(node, bar1_exhausted, gpu), Unknown)
 
     def test_nvidia_smi_outranks_an_older_log_line(self):
         line = "[  100.000000] NVRM: no space for BAR1 mappings, length: 0x200000\n"

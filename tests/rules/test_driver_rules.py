@@ -89,6 +89,18 @@ def test_proprietary_modules_on_disk_count_if_none_is_loaded():
     assert "on disk" in failed(node(files), driver_proprietary).seen
 
 
+def test_open_modules_on_disk_are_named_where_the_proprietary_ones_still_run():
+    def beside(license: str) -> Files:
+        return installed({"updates/nvidia.ko": build_module("nvidia", license=license)})
+
+    running = driver(open_modules=False)
+
+    assert failed(node(running, beside("Dual MIT/GPL")), driver_proprietary).seen.endswith(
+        "open ones are on disk"
+    )
+    assert failed(node(running, beside("NVIDIA")), driver_proprietary).seen == "proprietary modules, loaded"
+
+
 def test_a_node_without_a_driver_is_not_applicable():
     assert does_not_apply(node(installed({})), driver_proprietary)
 

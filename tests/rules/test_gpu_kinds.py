@@ -92,6 +92,29 @@ class TestBeforeTuring:
 
 
 class TestUnsupported:
+    @pytest.mark.parametrize(
+        ("model", "instance", "refuses"),
+        [
+            ("l40s", "g6e.48xlarge", True),
+            ("l40s", "g6.48xlarge", False),
+            ("h100-sxm", "g6e.48xlarge", False),
+        ],
+    )
+    def test_an_instance_type_of_ec2_without_gpudirect_refuses_whatever_cuda_says(
+        self, model, instance, refuses
+    ):
+        files = {
+            "sys/class/dmi/id/product_name": f"{instance}\n",
+            "sys/class/dmi/id/sys_vendor": "Amazon EC2\n",
+        }
+        node = machine(f"0000:15:01.0 spr-root\n  {GPU} {model}\n", files=files, commands=probe(GPU, ASKED))
+
+        if refuses:
+            found = failed(node, gpu_unsupported)
+            assert found.seen == f"EC2's {instance} has EFA without GPUDirect" and found.permanent
+        else:
+            passed(node, gpu_unsupported)
+
     def test_a_data_centre_gpu_passes_and_says_what_would_make_it_certain(self):
         found = passed(machine(), gpu_unsupported)
 

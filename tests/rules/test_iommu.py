@@ -2,13 +2,30 @@
 
 import pytest
 
+from gdrkit.evidence import Confidence, EvidenceMissing
+from gdrkit.facts.passthrough import passthrough_argument, passthrough_costs_cuda
+from gdrkit.facts.pci import iommu_group
+from gdrkit.node import Node
+from gdrkit.repair.remedies import remedy_of
 from gdrkit.rules.iommu import iommu_groups_differ, iommu_translating
 from gdrkit.verdict.cells import paths_closed_by
-from tests.hardware import SERVER, machine
+from tests.hardware import BARE_METAL, SERVER, machine
 from tests.rules.hardware import failed, missing, not_applicable, outcome, passed
 from tests.rules.test_registration import DIRECT, connectx_8
 
 __all__ = ["connectx_8"]
+
+
+def with_efa(gpu: str, driver: str, nic: str = "efa") -> Node:
+    """A server with a NIC that has no IOMMU group."""
+    outline = SERVER.replace("h100-sxm", gpu).replace("cx7-ib", nic)
+    loaded = {
+        **BARE_METAL,
+        "proc/modules": "nvidia 1 0 - Live 0x0\n",
+        "sys/module/nvidia/version": f"{driver}\n",
+        "sys/module/nvidia/initstate": "live\n",
+    }
+    return machine(outline, files=loaded).after("", [iommu_group.becomes("", "0000:18:00.0")])
 
 
 @pytest.mark.parametrize("kind", ["DMA", "DMA-FQ"])
@@ -22,6 +39,54 @@ def test_a_translating_iommu_slows_both_paths(kind):
 @pytest.mark.parametrize("kind", ["identity", "off"])
 def test_passthrough_and_no_iommu_both_pass(kind):
     passed(machine(spec={"iommu": kind}), iommu_translating)
+
+
+GH200 = SERVER.replace("h100-sxm", "gh200")
+
+
+def kernel(release: str, architecture: str) -> dict[str, str]:
+    return BARE_METAL | {
+        "proc/sys/kernel/osrelease": f"{release}\n",
+        "proc/sys/kernel/arch": f"{architecture}\n",
+    }
+
+
+@pytest.mark.parametrize(
+    ("architecture", "argument"), [("x86_64", "`iommu=pt`"), ("aarch64", "`iommu.passthrough=1`")]
+)
+def test_each_architecture_gets_its_own_argument(architecture, argument):
+    node = machine(spec={"iommu": "DMA"}, files=kernel("6.8.0-45-generic", architecture))
+    assert argument in failed(node, iommu_translating).advice
+    assert passthrough_argument(node) == argument.strip("`")
+
+
+def test_an_architecture_that_is_not_known_gets_none():
+    node = machine(spec={"iommu": "DMA"}, files=kernel("6.8.0", "riscv64"))
+    assert failed(node, iommu_translating).advice == ""
+    with pytest.raises(EvidenceMissing):
+        passthrough_argument(node)
+
+
+def test_before_linux_6_11_a_coherent_gpu_keeps_translation_because_passthrough_costs_cuda():
+    old, new = (
+        machine(GH200, spec={"iommu": "DMA"}, files=kernel(k, "aarch64")) for k in ("6.8.0", "6.11.0")
+    )
+    passed(old, iommu_translating)
+    with pytest.raises(EvidenceMissing):
+        tuple(remedy_of("iommu-passthrough").effect(old))
+    assert "iommu.passthrough=1" in failed(new, iommu_translating).advice
+    assert tuple(remedy_of("iommu-passthrough").effect(new))
+    h100 = machine(spec={"iommu": "DMA"}, files=kernel("6.8.0", "aarch64"))
+    assert "iommu.passthrough=1" in failed(h100, iommu_translating).advice
+
+
+@pytest.mark.parametrize(
+    ("release", "confidence"), [("6.11.0", Confidence.CERTAIN), ("9.1.0", Confidence.LIKELY)]
+)
+def test_that_a_kernel_beyond_those_that_were_read_bears_passthrough_is_likely(release, confidence):
+    node = machine(GH200, spec={"iommu": "DMA"}, files=kernel(release, "aarch64"))
+    assert not passthrough_costs_cuda(node)
+    assert node.trail(passthrough_costs_cuda).confidence is confidence
 
 
 def test_a_device_given_to_a_guest_is_not_applicable():
@@ -48,8 +113,39 @@ class TestGroups:
         outline = SERVER.replace("h100-sxm", "gb200 group=1").replace("cx7-ib", "cx7-ib group=2")
         commands = {("dmesg",): "[    0.000000] Linux version 6.8.0\n" + line}
 
-        assert "in group 1" in failed(machine(outline, commands=commands), iommu_groups_differ).seen
+        found = failed(machine(outline, commands=commands), iommu_groups_differ)
+        assert ("in group 1" in found.seen, found.advice) == (True, "")  # an ACS setting may help
         not_applicable(machine(outline), iommu_groups_differ)
+
+    def test_no_acs_setting_helps_a_nic_without_a_group(self):
+        line = "[   90.0] NVRM: dma-buf attach failed: topology not supported for mapping type FORCE_PCIE\n"
+        outline = SERVER.replace("h100-sxm", "gb200 group=1")
+        commands = {("dmesg",): "[    0.000000] Linux version 6.8.0\n" + line}
+        node = machine(outline, commands=commands).after("", [iommu_group.becomes("", "0000:18:00.0")])
+        found = failed(node, iommu_groups_differ)
+
+        assert found.seen.endswith("in none") and "R580" in found.advice
+
+    @pytest.mark.parametrize("driver", ["595.58.03", "595.91.07"])
+    def test_r595_does_not_serve_an_efa_beside_a_coherent_gpu(self, driver: str):
+        node = with_efa("gb200 group=1", driver)
+        found = failed(node, iommu_groups_differ)
+
+        assert paths_closed_by(found.takes or ()) == ("dmabuf",)
+        assert "R595 does not serve" in found.advice and "stay on R580" in found.advice
+        assert found.expected == "driver of the branch R580"
+
+    @pytest.mark.parametrize(
+        ("gpu", "driver", "nic"),
+        [
+            ("gb200 group=1", "580.173.02", "efa"),
+            ("gb200 group=1", "615.71.09", "efa"),  # it maps below a common switch: not known of an EFA
+            ("gb200 group=1", "595.91.07", "cx7-ib"),
+            ("h100-sxm group=1", "595.91.07", "efa"),
+        ],
+    )
+    def test_other_drivers_nics_and_gpus_are_not_accused(self, gpu: str, driver: str, nic: str):
+        not_applicable(with_efa(gpu, driver, nic), iommu_groups_differ)
 
     def test_gpus_behind_pcie_and_machines_without_iommu_are_not_applicable(self):
         not_applicable(machine(), iommu_groups_differ)

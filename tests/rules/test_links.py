@@ -35,6 +35,12 @@ class TestDegraded:
         assert isinstance(gpu, Failed) and isinstance(nic, Failed)
         assert gpu.subject == nic.subject == "0000:16:00.0"
 
+    def test_a_low_speed_is_idleness_on_the_gpus_own_link_and_a_fault_above_it(self):
+        gpu, nic = judged(SERVER.replace("pex89-up", "pex89-up link=16.0x16"))
+
+        assert isinstance(gpu, Failed) and isinstance(nic, Failed)
+        assert (gpu.seen, gpu.expected, gpu.subject) == ("16 GT/s", "32 GT/s", "0000:16:00.0")
+
     def test_the_lower_speed_of_an_idle_gpu_passes(self):
         gpu, _ = judged(SERVER.replace("h100-sxm", "h100-sxm link=2.5x16"))
 
@@ -85,6 +91,19 @@ class TestNarrow:
 
         passed(machine(outline), link_narrower_than_port)
         failed(machine(outline.replace("rate=100", "rate=200")), link_narrower_than_port)
+
+    @pytest.mark.parametrize(("second", "narrow"), [("1: DOWN", False), ("4: ACTIVE", True)])
+    def test_two_ports_share_the_link(self, second, narrow):
+        """Gen 4 x16 carries 252 Gbit/s: one port of 200, and not two."""
+        folder = f"{NIC_FOLDER}/infiniband/mlx5_0/ports/2"
+        port = {"state": f"{second}\n", "rate": "200 Gb/sec (4X HDR)\n", "link_layer": "InfiniBand\n"}
+        files = BARE_METAL | {f"{folder}/{name}": text for name, text in port.items()}
+        node = machine(SERVER.replace("cx7-ib", "cx7-ib max=16.0x16 rate=200"), files=files)
+
+        if narrow:
+            assert failed(node, link_narrower_than_port).expected == "400 Gbit/s"
+        else:
+            assert passed(node, link_narrower_than_port).why.endswith(" for 200 Gbit/s")
 
     def test_a_narrow_link_above_the_switch_counts(self):
         outline = SERVER.replace("pex89-up", "pex89-up link=16.0x8")

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from gdrkit.evidence import EvidenceMissing
 from gdrkit.node import Node
 from gdrkit.report.pages import HEADINGS
 from gdrkit.rules.dependency_failed import dependency_failed
@@ -14,7 +15,7 @@ from gdrkit.rules.load_order import OF_ANY_MODULE
 from gdrkit.rules.mixed_signers import mixed_signers
 from gdrkit.rules.module_admission import module_blacklisted, modules_are_disabled
 from gdrkit.rules.module_build import module_corrupt, module_wrong_kernel
-from gdrkit.rules.module_configuration import install_override, module_bad_parameter
+from gdrkit.rules.module_configuration import install_override, module_bad_parameter, module_unsupported
 from gdrkit.rules.module_not_found import module_not_found
 from gdrkit.rules.module_signature import (
     lockdown_blocks_module,
@@ -291,7 +292,10 @@ NIC = {"sys/bus/pci/devices/0000:18:00.0/uevent": b"PCI_CLASS=20700\nPCI_ID=15B3
 def test_no_rule_asks_for_peermem_on_a_machine_known_to_have_no_gpu(per) -> None:
     assert list(per(Node(MemoryHost(NIC, complete=True)))) == []
     assert list(per(Node(MemoryHost(NIC | GPU, complete=True))))
-    assert list(per(Node(MemoryHost())))
+    loaded_one = {"proc/modules": "nvidia 16384 0 - Live 0x0000000000000000\n"}
+    assert list(per(Node(MemoryHost(loaded_one)))), "it is loaded only where it found a GPU"
+    with pytest.raises(EvidenceMissing):
+        list(per(Node(MemoryHost())))
 
 
 def test_every_rule_of_loading_has_a_page() -> None:
@@ -314,3 +318,41 @@ def test_a_module_without_a_file_has_no_questions_about_its_file(rule):
 @pytest.mark.parametrize("tree", [KernelTree().put(".dockerenv", ""), unseen()], ids=["container", "unseen"])
 def test_they_stay_unknown_where_the_file_may_exist(rule, tree):
     assert isinstance(ask(rule, tree), Unknown)
+
+
+SUPPORT = "lib/modprobe.d/10-unsupported-modules.conf"
+
+
+def suse(setting: str = "allow_unsupported_modules 0\n", **modinfo: str) -> KernelTree:
+    """A machine with SLES, whose modprobe refuses modules that are not marked."""
+    tree = KernelTree().module("x", modinfo=modinfo).put(SUPPORT, setting)
+    return tree.put("etc/os-release", 'ID="sles"\nID_LIKE="suse"\nVERSION_ID="15.6"\n')
+
+
+def test_suse_refuses_a_module_without_the_mark_of_support():
+    found = ask(module_unsupported, suse())
+    assert isinstance(found, Failed)
+    assert (found.subject, SUPPORT in found.seen) == ("x", True)
+    assert isinstance(ask(module_unsupported, suse(supported="no")), Failed)
+
+
+@pytest.mark.parametrize(
+    "tree",
+    [
+        suse(supported="external"),
+        suse(supported="yes"),
+        suse("allow_unsupported_modules 0\nallow_unsupported_modules 1\n"),
+        suse("# allow_unsupported_modules 0\n"),
+        suse().put(f"etc/{SUPPORT.removeprefix('lib/')}", "allow_unsupported_modules 1\n"),
+        suse().put("etc/os-release", "ID=debian\n"),
+    ],
+    ids=["external", "yes", "last line", "comment", "file in /etc", "not SUSE"],
+)
+def test_a_mark_another_setting_or_another_modprobe_is_no_refusal(tree):
+    assert isinstance(ask(module_unsupported, tree), Passed)
+
+
+def test_support_of_a_module_that_was_not_collected_is_unknown():
+    tree = KernelTree(complete=False).module("x").put(SUPPORT, "allow_unsupported_modules 0\n")
+    tree.put("etc/os-release", 'ID="sles"\nID_LIKE="suse"\n')
+    assert isinstance(ask(module_unsupported, tree.without(tree.path("x"))), Unknown)

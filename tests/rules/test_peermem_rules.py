@@ -110,6 +110,14 @@ def test_an_installed_module_that_is_not_loaded_is_found():
     assert paths_closed_by(peermem_not_loaded.takes(NAME)) == ("peermem",)
 
 
+def test_a_driver_before_470_has_no_nvidia_peermem_and_needs_its_predecessor():
+    old, first = (node(driver(version), loaded("nvidia")) for version in ("418.152.00", "470.42.01"))
+    found = failed(old, peermem_not_loaded, "nvidia_peermem")
+    assert (found.subject, "older than nvidia-peermem" in found.seen) == ("nv_peer_mem", True)
+    assert found.advice.startswith("Install a driver from 470 on")
+    assert does_not_apply(first, peermem_not_loaded, "nvidia_peermem")
+
+
 def test_a_loaded_module_passes_and_a_loaded_predecessor_does_not_apply():
     assert passes(node(peermem(), loaded(NAME)), peermem_not_loaded, NAME)
     assert does_not_apply(node(peermem(), loaded("nv_peer_mem")), peermem_not_loaded, NAME)
@@ -132,8 +140,8 @@ def test_a_stub_and_a_missing_file_have_other_findings():
     assert does_not_apply(node(installed({})), peermem_not_loaded, NAME)
 
 
-def test_a_module_without_a_collected_file_is_found_too():
-    assert failed(node(complete=False), peermem_not_loaded, NAME)
+def test_a_module_without_a_collected_file_may_be_a_stub_and_is_unknown():
+    assert missing(node(complete=False), peermem_not_loaded, NAME)
 
 
 def test_without_a_list_of_loaded_modules_it_is_unknown():
@@ -181,16 +189,20 @@ NO_CLIENT = {"sys/kernel/mm/memory_peers/nv_mem_nc/version": "1\n"}
 
 
 def test_a_refusal_for_a_name_that_is_free_again_decides_nothing():
-    """Near misses: another refusal since, the client or the predecessor still there, none of them seen."""
+    """Near misses: another refusal since, the client or the predecessor still there."""
     log = kernel_log(TAKEN, REFUSED)
     assert passes(node(peermem(), NO_CLIENT, log=log), peermem_registration_refused, NAME)
     again = kernel_log(TAKEN, REFUSED, REFUSED)
     assert failed(node(peermem(), NO_CLIENT, log=again), peermem_registration_refused, NAME)
     assert failed(node(peermem(), NO_CLIENT, log=kernel_log(REFUSED)), peermem_registration_refused, NAME)
     assert failed(node(peermem(), PEERS, log=log), peermem_registration_refused, NAME)
-    assert failed(node(peermem(), log=log), peermem_registration_refused, NAME)
+    assert passes(node(peermem(), log=log), peermem_registration_refused, NAME), "no RDMA stack runs"
     both = node(peermem(), PEERS, loaded("nv_peer_mem"), log=log)
     assert failed(both, peermem_registration_refused, NAME)
+    compares_none = node(peermem(), NO_CLIENT, loaded("nv_peer_mem"), log=log)
+    assert passes(compares_none, peermem_registration_refused, NAME)
+    unseen = node(peermem(), loaded("nv_peer_mem"), log=log, complete=False)
+    assert failed(unseen, peermem_registration_refused, NAME)
 
 
 def test_a_refusal_alone_is_likely():

@@ -70,6 +70,20 @@ PACKAGES = {
     "nvidia-driver-libs": False,
 }
 """Names of packages, and whether they are the driver's kernel modules."""
+LISTED = ("lspci", "-nnvvv")
+ROOT_BRIDGE = "00:00.0 Host bridge [0600]: Intel Corporation Device [8086:3ec4] (rev 07)\n"
+LAPTOP_GPU = (
+    "1b:00.0 VGA compatible controller [0300]: NVIDIA Corporation GA102GLM [RTX A6000 Mobile] [10de:2230]\n"
+)
+WIRED = "00:1f.6 Ethernet controller [0200]: Intel Corporation Ethernet Connection (7) I219-LM [8086:15bb]\n"
+RADIO = "6f:00.0 Network controller [0280]: Intel Corporation Wireless-AC 9260 [8086:2526] (rev 29)\n"
+MAY_BE_RDMA = {
+    "ConnectX": "18:00.0 Infiniband controller [0207]: Mellanox Technologies MT2910 [15b3:1021]\n",
+    "E810": "18:00.0 Ethernet controller [0200]: Intel Corporation Ethernet Controller E810-C [8086:1592]\n",
+    "X722": "18:00.0 Ethernet controller [0200]: Intel Corporation Ethernet Connection X722 [8086:37d2]\n",
+    "no numbers": "18:00.0 Ethernet controller: Broadcom Inc. BCM57608\n",
+}
+"""Lines of lspci whose function a driver of RDMA devices takes, or may take."""
 WSL = {"proc/sys/kernel/osrelease": "5.15.167.4-microsoft-standard-WSL2\n"}
 
 
@@ -128,6 +142,16 @@ class TestNoGpu:
         missing(Node(MemoryHost()), no_gpu)
 
 
+def listing(lspci: str, modules: str = NO_SIGNS["nouveau"]["proc/modules"], outline: str = EMPTY) -> Node:
+    """A node of which lspci is known, and neither the RDMA devices of sysfs nor the chassis."""
+    return machine(
+        outline,
+        files=ON_HOST | {"proc/modules": modules},
+        commands={LISTED: lspci},
+        without=("sys/class/infiniband", "sys/class/dmi"),
+    )
+
+
 class TestNoRdmaDevice:
     def test_a_machine_without_a_suitable_nic_has_only_sockets(self):
         found = failed(
@@ -165,6 +189,27 @@ class TestNoRdmaDevice:
     def test_a_folder_that_was_not_collected_is_unknown(self):
         missing(machine(EMPTY, without=("sys/class/infiniband",)), no_rdma_device)
 
+    def test_a_whole_list_of_lspci_without_such_a_nic_decides_where_sysfs_was_not_collected(self):
+        found = failed(listing(ROOT_BRIDGE + WIRED + RADIO), no_rdma_device)
+
+        assert found.seen == "no NIC that supports RDMA in the list of lspci" and found.permanent
+
+    @pytest.mark.parametrize("line", MAY_BE_RDMA.values(), ids=MAY_BE_RDMA)
+    def test_a_list_with_a_function_that_may_be_one_leaves_it_open(self, line):
+        missing(listing(ROOT_BRIDGE + WIRED + line), no_rdma_device)
+
+    def test_a_part_of_the_list_leaves_it_open(self):
+        missing(listing(LAPTOP_GPU), no_rdma_device)
+
+    def test_software_that_makes_rdma_devices_leaves_it_open(self):
+        missing(listing(ROOT_BRIDGE + WIRED, "rdma_rxe 1000 0 - Live 0x0\n"), no_rdma_device)
+
+    def test_a_gpu_that_lspci_calls_mobile_is_in_no_server(self):
+        node = listing(ROOT_BRIDGE + WIRED + LAPTOP_GPU, outline=GPU_ALONE.format("rtx-a6000"))
+
+        assert failed(node, no_rdma_device).permanent
+        assert judged(node).of("nccl").cause.rule.code == "no-rdma-device"
+
     @pytest.mark.parametrize("model", ["h100-sxm", "l40s", "v100-sxm", "gh200"])
     def test_beside_a_gpu_for_the_data_centre_it_is_missing(self, model):
         node = machine(GPU_ALONE.format(model), files=ON_HOST)
@@ -185,6 +230,23 @@ class TestNoRdmaDevice:
     def test_a_professional_gpu_in_an_unknown_chassis_is_unknown(self):
         node = machine(GPU_ALONE.format("rtx-a6000"), files=ON_HOST, without=("sys/class/dmi",))
         assert "chassis_type" in missing(node, no_rdma_device).source
+
+    @pytest.mark.parametrize(
+        "vendor, model, by_tcp",
+        [
+            ("Google", "h100-sxm", True), ("Google", "h200-sxm", False), ("QEMU", "h100-sxm", False),
+        ],
+    )  # fmt: skip
+    def test_an_h100_of_google_has_another_path_than_verbs(self, vendor, model, by_tcp):
+        name = "Google Compute Engine" if vendor == "Google" else "Standard PC"
+        dmi = {"sys/class/dmi/id/product_name": f"{name}\n", "sys/class/dmi/id/sys_vendor": f"{vendor}\n"}
+        files = ON_HOST | dmi | {"proc/cpuinfo": "flags\t\t: fpu hypervisor\n"}
+        node = machine(GPU_ALONE.format(model), files=files)
+        found = failed(node, no_rdma_device)
+
+        assert ("TCPXO" in found.advice, found.permanent == frozenset()) == (by_tcp, not by_tcp)
+        state = State.IMPOSSIBLE if by_tcp else State.BLOCKED
+        assert judged(node).of("nccl").state is state
 
     @pytest.mark.parametrize("model", ["rtx-4090", "gb10"])
     def test_a_geforce_or_a_spark_is_complete_without_a_nic(self, model):

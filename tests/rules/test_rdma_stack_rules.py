@@ -6,7 +6,9 @@ import pytest
 
 from gdrkit.evidence import EvidenceAbsent, MissingReason
 from gdrkit.facts.rdma import RdmaDevice, rdma_devices
+from gdrkit.node import Node
 from gdrkit.programs.verbs.rules import verbs_lacks_dmabuf
+from gdrkit.rules.driver_ignores_peer_memory import brought_by_ofed, driver_ignores_peer_memory
 from gdrkit.rules.kernel_lacks_dmabuf import kernel_lacks_dmabuf
 from gdrkit.rules.kernel_lacks_odp import kernel_lacks_odp
 from gdrkit.rules.memlock_limit import memlock_limit
@@ -319,3 +321,49 @@ def test_a_software_device_has_no_dmabuf():
 
     assert "rdma_rxe imports no" in failed(node(files), kernel_lacks_dmabuf, rxe).seen
     assert outcome(node(files), kernel_lacks_odp, rxe)
+
+
+# -- driver-ignores-peer-memory ----------------------------------------------------------------------------
+
+
+def thor(module: bytes, taint: str = "") -> Node:
+    files = installed({"kernel/bnxt_re.ko": module})
+    return node(rdma_device("bnxt_re0", pci_driver="bnxt_en"), files, loaded("bnxt_re", taint=taint))
+
+
+def test_the_kernels_own_driver_of_another_maker_asks_no_peer_client_and_closes_peermem():
+    machine = thor(build_module("bnxt_re", imports={"ib_umem_get": 1}, intree=True))
+    found = failed(machine, driver_ignores_peer_memory, the_device(machine))
+    assert (found.subject, found.seen) == ("bnxt_re0", "bnxt_re imports no ib_umem_get_peer")
+    assert paths_closed_by(driver_ignores_peer_memory.takes(found)) == ("peermem",)
+
+
+def test_one_that_asks_them_passes_and_the_vendors_own_build_may_have_another_api():
+    asking = thor(build_module("bnxt_re", imports={"ib_umem_get_peer": 1}, intree=False), "OE")
+    assert passes(asking, driver_ignores_peer_memory, the_device(asking))
+    own = thor(build_module("bnxt_re", imports={"ib_umem_get": 1}, intree=False), "OE")
+    assert does_not_apply(own, driver_ignores_peer_memory, the_device(own))
+
+
+def test_an_nvidia_nic_is_not_judged_by_it_and_an_unread_driver_is_unknown():
+    machine = node(rdma_device())
+    assert does_not_apply(machine, driver_ignores_peer_memory, the_device(machine))
+    unread = node(rdma_device("bnxt_re0", pci_driver="bnxt_en"), loaded("bnxt_re"), complete=False)
+    assert missing(unread, driver_ignores_peer_memory, the_device(unread))
+
+
+def test_ofed_is_not_proposed_where_it_has_no_driver_for_a_nic():
+    assert brought_by_ofed(node(rdma_device()))
+    assert not brought_by_ofed(node(rdma_device("bnxt_re0", pci_driver="bnxt_en")))
+    assert brought_by_ofed(node(complete=False))
+
+
+def test_a_thor_needs_a_newer_kernel_or_broadcoms_driver_and_no_ofed():
+    modules = {
+        "kernel/ib_uverbs.ko": build_module("ib_uverbs", exports=DMABUF),
+        "kernel/bnxt_re.ko": build_module("bnxt_re", imports={"ib_umem_get": 1}, intree=True),
+    }
+    files = installed(modules, exporters=dict.fromkeys(DMABUF, "ib_uverbs"))
+    machine = node(rdma_device("bnxt_re0", pci_driver="bnxt_en"), files)
+    found = failed(machine, kernel_lacks_dmabuf, the_device(machine))
+    assert "Linux 6.6" in found.advice and "Do not install DOCA-OFED" in found.advice

@@ -1,10 +1,13 @@
 """Registering memory: refused by the NIC's driver, impossible for a kind of memory, no file to open."""
 
 import json
+from pathlib import Path
 
 import pytest
 
 from gdrkit.evidence import Confidence
+from gdrkit.evidence.target import open_host
+from gdrkit.node import Node
 from gdrkit.rules.data_direct_missing import data_direct_missing
 from gdrkit.rules.dmabuf_registration import dmabuf_mr_refused, dmabuf_no_p2p_importer
 from gdrkit.rules.engine import judge
@@ -95,6 +98,7 @@ def connectx_8(monkeypatch):
     monkeypatch.setitem(models, 0x1023, ("MT4131", "40.45.1020", "MT_0000001222"))
 
 
+DUMPS = Path(__file__).parent / "dumps"
 DIRECT = """
 0000:00:00.0 grace-root
   0000:03:00.0 cx8 rdma=mlx5_0 group=1
@@ -125,6 +129,11 @@ class TestDataDirect:
     def test_a_connectx_7_or_a_gpu_behind_pcie_needs_no_function(self):
         not_applicable(machine(SERVER.replace("h100-sxm", "gb200")), data_direct_missing)
         not_applicable(machine(SERVER.replace("cx7-ib", "cx8")), data_direct_missing)
+
+    def test_a_dump_without_links_shows_no_lack_of_a_driver(self):
+        node = Node(open_host(str(DUMPS / "gb300-right.json")))
+
+        assert missing(node, data_direct_missing).source == "sys/bus/pci/devices/0008:03:00.0/driver"
 
     def test_devices_that_were_not_collected_are_unknown(self):
         commands = {("ibv_devinfo", "-v"): "hca_id: mlx5_0\n"}

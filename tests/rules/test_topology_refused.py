@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from gdrkit.evidence import Confidence, EvidenceMissing
 from gdrkit.facts.rdma import Pair
+from gdrkit.repair.remedies.override_topology_check import OVERRIDE_TOPOLOGY_CHECK
 from gdrkit.rules.capabilities import DIRECT
+from gdrkit.rules.engine import judge
+from gdrkit.rules.rule import Failed
 from gdrkit.rules.topology_refused import topology_refused
 from gdrkit.verdict.cells import paths_closed_by
 from tests.memory_host import MemoryHost
@@ -48,7 +52,8 @@ def machine(
         "sys/class/dmi/id/product_name": "G242-P32\n",
         "sys/class/dmi/id/board_name": "MP32-AR0\n",
     }
-    params = {"proc/driver/nvidia/params": f"ResmanDebugLevel: 1\nGrdmaPciTopoCheckOverride: {override}\n"}
+    option = f"GrdmaPciTopoCheckOverride: {override}\n" if override else ""
+    params = {"proc/driver/nvidia/params": f"ResmanDebugLevel: 1\n{option}"}
     return node(
         driver(version),
         params,
@@ -93,6 +98,38 @@ def test_drivers_before_580_do_not_check(version: str):
 
 def test_an_override_of_2_refuses_on_any_chipset():
     assert "is 2" in failed(machine(chipset="0x8086 0x352a", override="2"), topology_refused, PAIR).seen
+
+
+def test_a_driver_without_the_option_still_checks_and_no_remedy_sets_it():
+    """595.91.07 and 615.71.09: the check stands, the option is gone."""
+    newer = machine(version="615.71.09", override="")
+
+    assert "R580" in failed(newer, topology_refused, PAIR).advice
+    with pytest.raises(EvidenceMissing):
+        list(OVERRIDE_TOPOLOGY_CHECK.effect(newer))
+
+
+def test_a_driver_with_the_option_can_be_told_not_to_check():
+    older = machine(version="595.45.04")
+
+    assert failed(older, topology_refused, PAIR).advice == ""
+    allowed = older.after("override", OVERRIDE_TOPOLOGY_CHECK.effect(older))
+    assert passes(allowed, topology_refused, PAIR)
+
+
+@pytest.mark.parametrize(
+    ("version", "confidence"),
+    [
+        ("595.91.07", Confidence.CERTAIN),
+        ("615.71.09", Confidence.CERTAIN),
+        ("615.78.08", Confidence.LIKELY),
+    ],
+)
+def test_beyond_the_newest_driver_that_was_read_the_answer_is_likely(version: str, confidence: Confidence):
+    newer = machine(version=version, override="")
+
+    assert isinstance(judge(newer, topology_refused, PAIR), Failed)
+    assert newer.trail(judge, topology_refused, PAIR).confidence is confidence
 
 
 def test_a_virtual_machine_is_not_checked():

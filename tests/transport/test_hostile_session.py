@@ -216,6 +216,12 @@ def flood(peer: Peer, *message: Any) -> None:
     threading.Thread(target=run).start()
 
 
+def drain(peer: Peer) -> None:
+    with contextlib.suppress(OSError):
+        while peer.sock.recv(1 << 16):
+            continue
+
+
 ASKS = ("MemoryRequest", 1, False, 7, 0, 1, False)
 
 
@@ -252,6 +258,17 @@ def test_offers_that_nobody_asked_for_do_not_pile_up():
         flood(peer, "Region", 0, 1, True, True, 0, 0)
         assert soon(lambda: connection.broken is not None)
         assert str(connection.broken) == f"more than {_MOST_OFFERS} unsolicited offers"
+
+
+def test_write_requests_whose_data_never_comes_do_not_pile_up(monkeypatch):
+    monkeypatch.setattr(gdrkit.transport.connection, "_MOST_WRITES", 100)
+    with session() as (connection, peer, _):
+        peer.send("Region", 0, 8, True, True, 0, 0)
+        connection.exchange(bytearray(8), writable=True, timeout=30)
+        flood(peer, "MemoryRequest", 1, True, 0, 0, 8, False)
+        threading.Thread(target=drain, args=(peer,)).start()
+        assert soon(lambda: connection.broken is not None)
+        assert str(connection.broken) == "more than 100 write requests without their data"
 
 
 def test_a_listener_that_dies_after_its_proposal_ends_connect_before_its_deadline():

@@ -1,6 +1,7 @@
 """Rings in shared memory: how messages are divided into chunks, and how counters compare."""
 
 import os
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -117,24 +118,39 @@ def test_only_a_ring_is_opened_as_one(path):
         Ring.open(path)
 
 
+def opened(content: bytes) -> int:
+    """The bytes that a ring has which a file with this content is opened as."""
+    path = f"/dev/shm/gdrkit-test-{os.getpid()}"
+    with open(path, "wb") as file:
+        file.write(content)
+    try:
+        ring = Ring.open(path)
+        ring.close()
+        return ring.size_bytes
+    finally:
+        Path(path).unlink(missing_ok=True)  # one that was opened has no name left
+
+
 @pytest.mark.parametrize(
     "content",
     [
         pytest.param(b"\xff" * 64, id="another file"),
         pytest.param(MAGIC + (1 << 20).to_bytes(8, "little"), id="truncated"),
+        pytest.param((MAGIC + MIB.to_bytes(8, "little")).ljust(MIB, b"\0"), id="no space for the header"),
+        pytest.param((MAGIC + MIB.to_bytes(8, "little")).ljust(_HEADER + MIB - 1, b"\0"), id="a byte short"),
         pytest.param(MAGIC + bytes(8) + bytes(8192), id="no space for data"),
         pytest.param(MAGIC + (600_001).to_bytes(8, "little") + bytes(700_000), id="no whole units"),
     ],
 )
 def test_a_file_with_such_a_name_that_is_not_a_ring_is_refused(content):
-    path = f"/dev/shm/gdrkit-test-{os.getpid()}"
-    with open(path, "wb") as file:
-        file.write(content)
-    try:
-        with pytest.raises(PathUnavailable, match="not a ring"):
-            Ring.open(path)
-    finally:
-        os.unlink(path)
+    with pytest.raises(PathUnavailable, match="not a ring"):
+        opened(content)
+
+
+@pytest.mark.parametrize("more", [0, 1])
+def test_a_file_with_header_and_ring_is_opened(more):
+    start = MAGIC + MIB.to_bytes(8, "little")
+    assert opened(start.ljust(_HEADER + MIB + more, b"\0")) == _HEADER + MIB
 
 
 def test_without_space_the_path_is_unavailable():

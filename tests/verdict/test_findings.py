@@ -38,6 +38,16 @@ def test_a_program_that_few_jobs_use_counts_only_if_it_is_asked_about(asked, wan
     assert status(judge_node(old, asked=asked), "nvshmem-misses-peermem") is wanted
 
 
+@pytest.mark.parametrize(
+    ("setting", "best"),
+    [("NCCL_IB_DISABLE=1", "socket"), ("NCCL_NET=Socket", "socket"), ("NCCL_DMABUF_ENABLE=0", "staged")],
+)
+def test_without_rdma_there_is_no_staging_either(tmp_path, setting, best):
+    tree = build("ubuntu-22.04-peer-api", tmp_path)
+    (tree / "etc/nccl.conf").write_text(f"{setting}\n")
+    assert judge_node(Node(open_host(str(tree)))).of("nccl").best_fallback == best
+
+
 def test_mapped_host_memory_is_the_best_fallback_only_where_every_gpu_is_integrated(stub: Node):
     first, *others = gpus(stub)
     assert others

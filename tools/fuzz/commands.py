@@ -24,7 +24,7 @@ CODES = {0, 1, 2, 3, 64, 66, 73, 74, 75, 77}
 ON_NODE: tuple[tuple[str, ...], ...] = (
     ("doctor", "-v"), ("doctor", "--json"), ("doctor", "--line", "--exit-style", "nagios"),
     *(("modprobe", module) for module in MODULES), ("topo",),
-    ("topo", "--write-nccl-xml"), ("topo", "--dot"), ("topo", "--svg"), ("report", "-o", "-"), ("expect",),
+    ("topo", "--write-nccl-xml"), ("topo", "--svg"), ("report", "-o", "-"), ("expect",),
     ("estimate",), ("estimate", "--model", "llama-3-70b", "--tp", "16"), ("fix",), ("fix", "--module"),
     *(("config", kind) for kind in dict(configurations())),
 )  # fmt: skip

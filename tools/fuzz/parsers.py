@@ -278,7 +278,7 @@ def _binary() -> Iterable[Parser]:
         "formats/module_signature", read_signature, pkcs7(MODULE, key), pkcs7(MODULE, key, by_key_id=True)
     )
     modules = of_dependencies("extra/nvidia.ko:\nextra/nvidia-peermem.ko: extra/nvidia.ko\n")
-    yield made("formats/kmod_index", lambda data: kmod_index.search(data, "nvidia_peermem"), modules)
+    yield made("formats/kmod_index", lambda data: kmod_index.Index(data).search("nvidia_peermem"), modules)
     yield made("formats/x509", x509.parse, key.certificate_der)
     yield made("formats/efi_list", lambda data: efi_list.parse(data, attributes=False), lists)
     yield made(

@@ -24,7 +24,7 @@ _OPTIONS = (
     *("-o", "BatchMode=yes", "-o", f"ConnectTimeout={CONNECT_TIMEOUT_S}", "-o", "ServerAliveInterval=15"),
     *("-o", "ClearAllForwardings=yes", "-o", "PermitLocalCommand=no"),
 )
-"""ssh_config(5): whatever the user's own configuration says of this host."""
+"""ssh_config(5): whatever the user's configuration sets for this host."""
 
 _RUN = """import sys
 from importlib import import_module

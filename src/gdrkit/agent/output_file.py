@@ -14,9 +14,9 @@ from typing import IO
 def whole_file(path: str, mode: int = 0o644) -> Iterator[IO[bytes]]:
     """A stream to write to; when it is done it takes its place under that name, at once. Raises OSError.
 
-    It is written beside its place and renamed, so that no half file is ever seen, and that root, who writes
-    into /tmp, follows no link that another user left there. Only a regular file is replaced: not a link, and
-    no device.
+    It is written to a temporary file in the same folder and renamed, so that a partial file is never
+    visible, and root, writing to /tmp, never follows a link left by another user. Only a regular file is
+    replaced: not a link, and no device.
     """
     folder = os.path.dirname(os.path.abspath(path))
     with contextlib.suppress(FileNotFoundError):

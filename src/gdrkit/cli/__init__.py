@@ -6,6 +6,8 @@ import sys
 
 TYPE_CHECKING = False  # what `main` needs is imported there, where an interrupt is expected
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from gdrkit.agent.streams import SafeStream
 
 GROUPS = {
@@ -16,7 +18,8 @@ GROUPS = {
         "explain": "find the cause in what programs printed: an error, a log, the output of a command",
         "modprobe": "predict what modprobe would print for a module, without loading it",
         "probe": "ask the CUDA and RDMA drivers what each device can do",
-        "fleet": "judge many nodes: groups by cause, what to fix first, the odd ones; measure between them",
+        "fleet doctor": "judge many nodes: groups by cause, what to fix first, the odd ones, what changed",
+        "fleet report": "write the judgement of many nodes as one HTML file, to look at",
         "export": "write metrics of a node or a fleet for Prometheus",
         "collect": "write a bundle of a node's evidence, to judge it elsewhere",
     },
@@ -27,24 +30,29 @@ GROUPS = {
     "fabric and jobs": {
         "topo": "show the path from each GPU to each NIC: PCIe tree, path types, NCCL's decision",
         "nccl": "show from its logs whether an NCCL job used direct paths, per rank, and why",
-        "ps": "show which way the processes go that run now, without restarting them",
+        "ps": "show which path the processes take that run now, without restarting them",
         "watch": "show the same again and again, with what changed",
         "estimate": "compute the limit of each path, compare a benchmark, estimate what a job would gain",
     },
     "measure": {
         "bench": "measure each path between two processes and compare it with its limit",
+        "fleet bench": "measure between pairs of many nodes, and say which nodes are slow",
         "prove": "send known bytes and show by counters which path they took",
     },
     "plumbing": {
         "codes": "list the finding codes, print the page of one, or explain a word",
+        "example": "write a node, a fleet or a log to try gdr on",
+        "mcp": "let an agent ask gdr, over the Model Context Protocol",
         "schema": "print the JSON Schema of a command's --json output",
         "completion": "print a completion script for bash, zsh or fish",
         "man": "print or write manual pages",
     },
 }
-"""Every command, grouped and ordered as in the help. Each has a module of the same name with a
-`main(arguments) -> int`."""
+"""Every command, grouped and ordered as in the help. Each has a module of the same name, with `_` for the
+space of `fleet doctor`, with a `parser()` and a `main(arguments) -> int`."""
 COMMANDS = {name: line for group in GROUPS.values() for name, line in group.items()}
+FAMILIES = {"fleet": "judge many nodes, measure between them, write a page about them"}
+"""First words that need a second one."""
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -92,11 +100,13 @@ def _streamed(words: list[str], *, whole_process: bool) -> int:
 
 def _tell_monitor(code: int, words: list[str], out: SafeStream, err: SafeStream) -> None:
     """Repeat the reason of an error on standard output, the only stream that Nagios and
-    node-problem-detector show."""
+    node-problem-detector show; in 80 characters, as `--line`."""
     from gdrkit.cli.exit import USAGE, style_of
 
     if code >= USAGE and not out.first_line and style_of(words) in ("nagios", "npd"):
-        out.write(f"unknown {err.first_line or 'gdr failed'}\n")
+        from gdrkit.report.summary import in_line
+
+        out.write(in_line(f"unknown {err.first_line or 'gdr failed'}").replace("|", "/") + "\n")
 
 
 def _written(code: int, out: SafeStream) -> int:
@@ -110,11 +120,28 @@ def _written(code: int, out: SafeStream) -> int:
     return NO_OUTPUT
 
 
+def _knowledge() -> int:
+    """Prints the version, and the newest release of each program that was read."""
+    from gdrkit import __version__
+    from gdrkit.facts.newest_read import table
+
+    sys.stdout.write(
+        f"gdr {__version__}\n\nnewest releases that gdr knows; what rests on releases is likely for newer"
+        f" ones\n{table()}"
+    )
+    return 0
+
+
 def _command(arguments: list[str]) -> int:
     from gdrkit.cli.exit import INTERRUPTED, USAGE
 
-    if arguments[:1] == ["help"] and len(arguments) == 2:
-        arguments = [arguments[1], "--help"]
+    if arguments == ["help", "all"]:
+        sys.stdout.write(_help_all())
+        return 0
+    if arguments[:1] == ["help"] and 2 <= len(arguments) <= (3 if arguments[1] in FAMILIES else 2):
+        arguments = [*arguments[1:], "--help"]
+    if len(arguments) == 2 and arguments[0] in ("-V", "--version") and arguments[1] in ("-v", "--verbose"):
+        return _knowledge()
     if arguments[1:] and arguments[0] in ("-h", "--help", "-V", "--version", "help"):
         sys.stderr.write(f"gdr: {arguments[0]} is for gdr itself, or follows a command\n  see gdr --help\n")
         return USAGE
@@ -126,19 +153,66 @@ def _command(arguments: list[str]) -> int:
 
         sys.stdout.write(f"gdr {__version__}\n")
         return 0
-    if arguments[0] not in COMMANDS:
-        from gdrkit.formats.misspelt import did_you_mean
-
-        meant = did_you_mean(arguments[0], COMMANDS)
-        sys.stderr.write(f"gdr: unknown command {arguments[0]!r}{meant}\n  see gdr --help\n")
-        return USAGE
+    command = command_of(arguments)
+    if command not in COMMANDS:
+        return _family(arguments) if arguments[0] in FAMILIES else _unknown_command(arguments[0], COMMANDS)
     try:
-        return _run(arguments[0], arguments[1:])
+        return _run(command, arguments[1 + command.count(" ") :])
     except SystemExit as end:  # argparse: --help, or wrong usage
         return end.code if isinstance(end.code, int) else 0 if end.code is None else USAGE
     except KeyboardInterrupt as interrupt:
-        sys.stderr.write(f"gdr {arguments[0]}: interrupted\n")
+        sys.stderr.write(f"gdr {command}: interrupted\n")
         return getattr(interrupt, "exit_code", INTERRUPTED)
+
+
+def command_of(words: list[str]) -> str:
+    """What the first words call a command: one word, or two where the first is a family."""
+    return " ".join(words[: 2 if words[0] in FAMILIES else 1])
+
+
+def first_words() -> dict[str, str]:
+    """The first words of all commands, with what each does."""
+    words = {name.split()[0]: line for name, line in COMMANDS.items()}
+    return words | FAMILIES
+
+
+def members(family: str) -> dict[str, str]:
+    """The commands of a family by their second words, with what each does."""
+    return {name.split()[1]: line for name, line in COMMANDS.items() if name.startswith(f"{family} ")}
+
+
+def _family(arguments: list[str]) -> int:
+    """The help of a family; without one of its commands, wrong usage."""
+    from gdrkit.cli.exit import USAGE
+
+    family, *words = arguments
+    known = members(family)
+    if words in (["-h"], ["--help"]):
+        sys.stdout.write(_family_help(family))
+        return 0
+    if words and not words[0].startswith("-"):
+        return _unknown_command(words[0], known, family)
+    example = next(line for line in _HELP.splitlines() if f" gdr {family} " in line).split("   ")[0].strip()
+    sys.stderr.write(
+        f"gdr {family}: a command is missing ({', '.join(known)})\n"
+        f"  for example: {example}\n  see gdr {family} --help\n"
+    )
+    return USAGE
+
+
+def _unknown_command(word: str, known: Iterable[str], family: str = "") -> int:
+    from gdrkit.cli.exit import USAGE
+    from gdrkit.formats.misspelt import did_you_mean
+
+    name = f"gdr {family}".rstrip()
+    meant = did_you_mean(word, known)
+    sys.stderr.write(f"{name}: unknown command {word!r}{meant}\n  see {name} --help\n")
+    return USAGE
+
+
+def module_of(command: str) -> str:
+    """The module of a command."""
+    return f"gdrkit.cli.{command.replace(' ', '_')}"
 
 
 def _run(command: str, arguments: list[str]) -> int:
@@ -152,7 +226,7 @@ def _run(command: str, arguments: list[str]) -> int:
     from gdrkit.evidence.errors import TargetError
 
     try:
-        code: int = import_module(f"gdrkit.cli.{command}").main([a for a in arguments if a != "--debug"])
+        code: int = import_module(module_of(command)).main([a for a in arguments if a != "--debug"])
     except (TargetError, OutputRefused) as error:
         sys.stderr.write(f"gdr {command}: {error}\n" + (f"  {error.hint}\n" if error.hint else ""))
         return NO_INPUT if isinstance(error, TargetError) else error.code
@@ -203,27 +277,52 @@ _HELP = """usage: gdr COMMAND [options]
 
 Does GPU memory reach the network directly on this machine? If not, why, and what would fix it?
 
-{groups}
-examples:
-  gdr doctor                     judge this machine
-  gdr doctor sosreport.tar.xz    judge a node from its sosreport
-  gdr doctor ssh://node17        judge a node over ssh, without installing anything
-  dmesg | gdr explain            find the cause in a log
+  gdr doctor                  judge this machine, a bundle, ssh://node17, ...
+  dmesg | gdr explain         find the cause in what programs printed
+  gdr fix                     plan the repair: where each step really leads
+  gdr report FILE -o a.html   the judgement as one HTML file, with a picture
+  gdr nccl job.log            which path an NCCL job used, and why
+  gdr fleet doctor bundles/   many nodes: by cause, what to fix first
 
+Nothing to judge here? `gdr example` writes nodes to try these on.
+More: gdr help all; the options of a command: gdr help COMMAND; the release: gdr --version [-v].
+Only `gdr fix --apply` changes a machine.
+"""
+_HELP_ALL = """usage: gdr COMMAND [options]
+
+{groups}
 `gdr help COMMAND` or `gdr COMMAND --help` lists the options. Only `gdr fix --apply` changes a machine.
 """
 
 
 def _help() -> str:
-    from gdrkit.cli.help_text import hanging, help_width, wrapped
+    from gdrkit.cli.help_text import help_width, wrapped
 
-    width, column = help_width(), max(map(len, COMMANDS))
-    groups = "\n".join(
-        f"{title}:\n"
-        + "".join(
-            hanging(line, width, f"  {name:<{column}}  ", " " * (column + 4)) + "\n"
-            for name, line in commands.items()
-        )
-        for title, commands in GROUPS.items()
+    return "\n".join(wrapped(line, help_width()) for line in _HELP.split("\n"))
+
+
+def _family_help(family: str) -> str:
+    from gdrkit.cli.help_text import help_width, wrapped
+
+    words = f"`gdr help {family} COMMAND` or `gdr {family} COMMAND --help` lists the options."
+    listed = _listed({f"gdr {family} {name}": line for name, line in members(family).items()})
+    return f"usage: gdr {family} COMMAND [options]\n\n{listed}\n{wrapped(words, help_width())}\n"
+
+
+def _listed(commands: dict[str, str]) -> str:
+    """Commands and what each does, in two columns."""
+    from gdrkit.cli.help_text import hanging, help_width
+
+    column = max(map(len, commands))
+    return "".join(
+        hanging(line, help_width(), f"  {name:<{column}}  ", " " * (column + 4)) + "\n"
+        for name, line in commands.items()
     )
-    return "\n".join(wrapped(line, width) for line in _HELP.format(groups=groups).split("\n"))
+
+
+def _help_all() -> str:
+    from gdrkit.cli.help_text import help_width, wrapped
+
+    width = help_width()
+    groups = "\n".join(f"{title}:\n{_listed(commands)}" for title, commands in GROUPS.items())
+    return "\n".join(wrapped(line, width) for line in _HELP_ALL.format(groups=groups).split("\n"))

@@ -6,7 +6,7 @@ import argparse
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import NoReturn
 
 from gdrkit.agent.streams import SafeStream, visible_json
@@ -51,6 +51,10 @@ def encoding() -> str:
     return stream if locale.getencoding().upper() not in C_LOCALE else "ascii"
 
 
+_MISSING = "the following arguments are required"
+"""How argparse begins the message about positional arguments that are missing."""
+
+
 class Parser(argparse.ArgumentParser):
     """An ArgumentParser that keeps the layout of examples and exits with USAGE on wrong usage."""
 
@@ -79,7 +83,8 @@ class Parser(argparse.ArgumentParser):
 
         What would be taken without an effect is an error: an empty value, and an option that only works with
         or without another. `given` of the result names the options, each by the last of its names."""
-        options, unknown = self.parse_known_intermixed_args(arguments)
+        options, unknown = self.parse_known_intermixed_args(_shielded(arguments))
+        _unshield(options)
         if unknown:
             self.error(f"unknown argument: {' '.join(unknown)}{self._meant(unknown[0])}")
         given = self._given(arguments)
@@ -120,7 +125,8 @@ class Parser(argparse.ArgumentParser):
         return did_you_mean(word.partition("=")[0], self._option_string_actions) if word[:1] == "-" else ""
 
     def _check_value(self, action: argparse.Action, value: object) -> None:
-        """Refuse a value that is not a choice. Before Python 3.14 argparse never says what was meant."""
+        """Refuse a value that is not a choice. Before Python 3.14 argparse does not suggest what was
+        meant."""
         if action.choices is not None and value not in action.choices:
             choices = [*map(str, action.choices)]
             meant = did_you_mean(str(value), choices) or f" (choose from {', '.join(choices)})"
@@ -141,8 +147,20 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         line = message.replace("\n", "\\n")
-        sys.stderr.write(f"{self.prog}: {line}\n  see {self.prog} --help\n")
+        shown = ""
+        if line.startswith(_MISSING):
+            for action in self._actions:
+                if action.choices and not action.option_strings:
+                    choices = ", ".join(map(str, action.choices))
+                    line = line.replace(action.dest, f"{action.dest} ({choices})", 1)
+            shown = f"  for example: {self._first_example()}\n"
+        sys.stderr.write(f"{self.prog}: {line}\n{shown}  see {self.prog} --help\n")
         raise SystemExit(USAGE)
+
+    def _first_example(self) -> str:
+        """The command of the first example, without its comment."""
+        line = (self.epilog or "").split("\n")[1].strip()
+        return re.split(r"\s{2,}", line)[0]
 
     def target(self) -> None:
         """Add TARGET: anything that holds the evidence of a node."""
@@ -183,6 +201,20 @@ class Parser(argparse.ArgumentParser):
             help="answer within S seconds, at worst with unknown",
         )
 
+    def codes(self, option: str, what: str) -> None:
+        """Add an option that takes a code of a finding, and may be given more than once."""
+        self.add_argument(option, metavar="CODE", action="append", default=[], type=code, help=what)
+
+    def need_expectation(self, options: argparse.Namespace, option: str, codes: Collection[str]) -> None:
+        """Exit with USAGE for a code that only --expect can show, where it is missing."""
+        if options.expect is not None or not codes:
+            return
+        from gdrkit.report.line import UNMET
+
+        named = next((one for one in codes if one.startswith(UNMET)), None)
+        if named is not None:
+            self.error(f"{option} {named} has no effect without --expect")
+
     def one_output(self, *options: str) -> None:
         """Refuse two of these options together: each asks for another form of the output."""
         for number, option in enumerate(options):
@@ -198,6 +230,41 @@ def number(least: int, most: int) -> Callable[[str], int]:
         return int(text)
 
     return parsed
+
+
+def code(text: str) -> str:
+    """A type for add_argument(): the code of a finding. It raises ArgumentTypeError."""
+    from gdrkit.catalogue import CODES
+
+    if text not in CODES:
+        raise argparse.ArgumentTypeError(f"not a code: {text!r}{did_you_mean(text, CODES)}")
+    return text
+
+
+_SHIELD = "\ufdd0"
+"""Before a word that `--` makes a positional argument: no character of Unicode, so in no word."""
+
+
+def _shielded(arguments: list[str]) -> list[str]:
+    """The arguments so that no word after `--` is an option.
+
+    parse_known_intermixed_args() reads them twice, and the second time without `--` (seen in Python 3.11).
+    """
+    if "--" not in arguments:
+        return arguments
+    at = arguments.index("--")
+    after = arguments[at + 1 :]
+    return [*arguments[:at], *(_SHIELD + word if word[:1] == "-" != word else word for word in after)]
+
+
+def _unshield(options: argparse.Namespace) -> None:
+    for name, value in vars(options).items():
+        match value:
+            case str():
+                setattr(options, name, value.removeprefix(_SHIELD))
+            case list():
+                words = (word.removeprefix(_SHIELD) if isinstance(word, str) else word for word in value)
+                setattr(options, name, [*words])
 
 
 def matching(pattern: str, expected: str) -> Callable[[str], str]:

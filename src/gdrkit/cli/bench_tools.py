@@ -152,9 +152,9 @@ def estimated(here: MeasureEnd) -> tuple[PathBound, ...]:
         chains = [network_chain(found, f) for f in found.functions if f.name == device]
     else:
         chains = [
-            chain(found, route, possible(route)[0])
-            for route in found.routes
-            if (route.gpu.address, route.function.name) == (gpu, device)
+            chain(found, pair, possible(pair)[0])
+            for pair in found.pairs
+            if (pair.gpu.address, pair.function.name) == (gpu, device)
         ]
     return tuple(
         PathBound(

@@ -22,39 +22,28 @@ def parser() -> Parser:
         "List the finding codes by layer, print the page of one, explain a word of the glossary, or search "
         "codes, their titles and the glossary.",
         "  gdr codes\n  gdr codes peermem-stub\n  gdr codes PXB\n  gdr codes 'port down'\n"
-        "  gdr codes --glossary\n  gdr codes --json",
+        "  gdr codes --json",
     )
     parser.add_argument(
         "word", nargs="?", metavar="WORD", help="a code, a term such as PXB, or words to search"
     )
-    parser.add_argument("--markdown", action="store_true", help="print the page of a code as Markdown")
-    parser.add_argument("--glossary", action="store_true", help="print the whole glossary")
     parser.output()
     return parser
 
 
 def main(arguments: list[str]) -> int:
     options = parser().parse(arguments)
-    if options.word is not None and (options.glossary or options.json):
-        other = "--glossary" if options.glossary else "--json"
-        parser().error(f"{other} prints the whole list; omit {options.word!r}")
+    if options.word is not None and options.json:
+        parser().error(f"--json prints the whole list; omit {options.word!r}")
     from gdrkit.report.code_search import search
     from gdrkit.report.glossary import GLOSSARY, term
     from gdrkit.report.pages import page, titles
 
     codes = {row.code: row for row in titles()}
-    if options.markdown and options.word not in codes:
-        parser().error("--markdown needs a finding code")
-
     if options.json:
-        rows = GLOSSARY if options.glossary else titles()
-        write_json(rows, indent=2)
-    elif options.glossary:
-        write("".join(_entry(entry) for entry in GLOSSARY))
+        write_json(titles(), indent=2)
     elif options.word is None:
         _index(codes.values())
-    elif options.markdown:
-        write(page(options.word))
     elif options.word in codes:
         from gdrkit.report.page_text import page_text
 

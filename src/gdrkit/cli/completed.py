@@ -40,7 +40,7 @@ BY_METAVAR = {
     "TARGET": TARGET, "OTHER": TARGET, "TARGET | FILE": TARGET, "TARGET | PARAMETER=VALUE": TARGET,
     "RUN": Values(list="run"), "NAME[:PORT]": Values(list="device"), "[USER@]NODE": Values(list="node"),
     "N": FREE, "S": FREE, "SIZE": FREE, "FD": FREE, "V": FREE, "CIDR": FREE, "LABELS": FREE, "IMAGE": FREE,
-    "ADDRESS": FREE, "LIST": FREE, "NAME=VALUE": FREE, "MODULE:NAME=VALUE": FREE, "PID": FREE, "ID": FREE,
+    "ADDRESS": FREE, "NAME=VALUE": FREE, "MODULE:NAME=VALUE": FREE, "PID": FREE, "ID": FREE,
 }  # fmt: skip
 """By the metavar in the help; FREE is a text that nothing completes."""
 
@@ -51,6 +51,19 @@ def _codes() -> Values:
 
     names = {*CODES, *(entry.name for entry in GLOSSARY)}
     return Values(tuple(sorted(name for name in names if re.fullmatch(r"[\w.-]+", name))))
+
+
+def _code() -> Values:
+    from gdrkit.catalogue import CODES
+
+    return Values(tuple(sorted(CODES)))
+
+
+def _which_nodes() -> Values:
+    from gdrkit.catalogue import CODES
+    from gdrkit.cli.fleet_doctor import CHOICES
+
+    return Values((*CHOICES, *sorted(CODES)))
 
 
 def _kinds() -> Values:
@@ -92,9 +105,11 @@ def _paths() -> Values:
 OWN: dict[tuple[str, str], Values | Callable[[], Values]] = {
     ("codes", "word"): _codes,
     ("config", "kind"): _kinds,
+    ("config", "drain_on"): _code,
     ("config", "form"): _forms,
     ("config", "role"): FREE,
     ("config", "interface"): Values(list="interface"),
+    ("doctor", "fail_on"): _code,
     ("estimate", "model"): _models,
     ("fix", "steps"): _steps,
     ("fix", "undo"): Values(("last",)),
@@ -108,12 +123,15 @@ OWN: dict[tuple[str, str], Values | Callable[[], Values]] = {
         ("nvidia", "nvidia-peermem", "nvidia-uvm", "nvidia-fs", "gdrdrv", "mlx5_ib")
     ),
     ("collect", "module"): FREE,
-    ("fleet", "targets"): Values(list="node", files=True),
-    ("fleet", "node"): Values(list="node"),
-    ("fleet", "compare"): Values(list="node"),
-    ("fleet", "partition"): FREE,
-    ("fleet", "namespace"): FREE,
-    ("fleet", "context"): FREE,
+    ("fleet doctor", "targets"): Values(list="node", files=True),
+    ("fleet doctor", "nodes_only"): _which_nodes,
+    ("fleet doctor", "compare"): Values(list="node"),
+    ("fleet doctor", "partition"): FREE,
+    ("fleet doctor", "namespace"): FREE,
+    ("fleet doctor", "context"): FREE,
+    ("fleet report", "targets"): Values(list="node", files=True),
+    ("fleet bench", "targets"): Values(list="node"),
+    ("fleet bench", "partition"): FREE,
 }
 """By command and option, where the metavar does not decide it."""
 

@@ -14,6 +14,7 @@ from gdrkit.formats.misspelt import did_you_mean
 if TYPE_CHECKING:
     from argparse import Namespace
 
+    from gdrkit.node import Node
     from gdrkit.repair.config import ConfigOutput, ConfigRefused, ConfigRequest
     from gdrkit.repair.config.check import CheckedFile
     from gdrkit.repair.config.request import SavedMachine
@@ -24,15 +25,18 @@ EXAMPLES = (
     "  gdr config gpu-operator --path peermem --ofed host --form json-patch\n"
     "  gdr config nccl-env bundle.tar.gz --form conf  NCCL settings for that node\n"
     "  gdr config systemd bundle.tar.gz -o gdrkit-acs.service\n"
+    "  gdr config slurm-health --drain-on gpu-missing    drain also a node that lacks a GPU\n"
     "  gdr config systemd --form export-timer         run gdr export every five minutes\n"
-    "  gdr config check cluster-policy.yaml           check a file; - reads standard input\n\n"
+    "  gdr config check cluster-policy.yaml           check a file; - reads standard input\n"
+    "  gdr config check job.yaml --node node.tar.gz   also against a node, which may lack what it names\n\n"
     "exit codes: 0 written, or no faults; 1 the check found warnings; 2 refused, or the check found "
-    "errors; 3 the check found unreadable parts"
+    "errors; 3 the check found unreadable parts, or nothing to judge"
 )
 
 
 USED_BY = {
     "--operator-version": ("gpu-operator", "network-operator", "check"),
+    "--node": ("check",),
     "--ofed-version": ("network-operator",),
     "--driver-version": ("gpu-operator",),
     "--role": ("machineconfig", "butane"),
@@ -41,6 +45,8 @@ USED_BY = {
     "--parameter": ("modprobe", "gpu-operator"),
     "--consumer": ("modprobe", "gpu-operator", "program-env"),
     "--host": ("imex",),
+    "--expect": ("slurm-health",),
+    "--drain-on": ("slurm-health",),
     "--gdr": ("systemd", "slurm-health", "npd", "daemonset"),
     "--textfile-folder": ("systemd",),
     "--path": (
@@ -49,7 +55,7 @@ USED_BY = {
     ),
 }  # fmt: skip
 """The kinds that use an option; the others refuse it."""
-FOR_ANY_NODE = ("alerts", "slurm-health", "npd", "daemonset")
+FOR_ANY_NODE = ("alerts", "grafana", "slurm-health", "npd", "daemonset")
 """Kinds that are the same for every node, and take no TARGET."""
 WRITING = ("--form", "--explain", "--output")
 """The options of every kind, but not of check."""
@@ -129,6 +135,11 @@ def _add_written(parser: Parser) -> None:
         "an absolute path of letters, digits and +@-. without . or .. in it",
     )
     parser.add_argument("--gdr", metavar="PATH", type=path, help="where gdr is installed on the nodes")
+    parser.codes("--drain-on", "also drain a node with a finding of this code")
+    parser.add_argument(
+        "--expect", metavar="FILE", type=path, help="where the file of gdr expect is on them"
+    )
+    parser.only_with("--expect", "--drain-on")
     parser.add_argument(
         "--textfile-folder", metavar="DIR", type=path, help="folder of node-exporter's textfile collector"
     )
@@ -138,6 +149,7 @@ def _add_output(parser: Parser) -> None:
     parser.add_argument("--explain", action="store_true", help="explain each line")
     parser.add_argument("-o", "--output", metavar="FILE", help="write to a file")
     parser.force("--output")
+    parser.add_argument("--node", metavar="TARGET", help="a target of gdr doctor that check compares with")
     parser.add_argument("-q", "--quiet", action="store_true", help="print no notes on standard error")
     parser.output()
     others = (*USED_BY, "--form", "--output", "--quiet", "--json")
@@ -170,6 +182,7 @@ def main(arguments: list[str]) -> int:
     if options.form and options.form not in forms:
         known = f"it has {', '.join(forms)}" if forms else "it has only one form"
         parser().error(f"--form: {options.kind} has no form {options.form!r}: {known}")
+    parser().need_expectation(options, "--drain-on", options.drain_on)
     _check_choices(options)
     found = generate(options.kind, _request(options))
     if isinstance(found, ConfigRefused):
@@ -186,6 +199,8 @@ def _check_choices(options: Namespace) -> None:
         parser().refuse(options, ("--gdr", "--textfile-folder"), "without --form export-service")
     if options.kind == "imex" and options.form != "nodes-config":
         parser().refuse(options, ("--host",), "without --form nodes-config")
+    if options.kind == "daemonset" and options.form == "image":
+        parser().refuse(options, ("--gdr",), "with --form image, which has gdr in the image")
     if options.kind == "npd" and options.form != "plugin":
         parser().refuse(options, ("--gdr",), "without --form plugin")
     if options.target is not None and (export or options.kind in FOR_ANY_NODE):
@@ -213,14 +228,8 @@ def _request(options: Namespace) -> ConfigRequest:
     from gdrkit.repair.config import ConfigRequest
     from gdrkit.repair.config.request import GDR, TEXTFILES
 
-    node, saved = None, _saved(options)
-    if options.target is not None and saved is None:
-        from gdrkit.evidence.target import open_host
-        from gdrkit.node import Node
-
-        host = open_host(options.target)
-        print_notes(host)
-        node = Node(host)
+    saved = _saved(options)
+    node = None if saved is not None else _node(options.target)
     return ConfigRequest(
         node=node,
         saved=saved,
@@ -236,8 +245,22 @@ def _request(options: Namespace) -> ConfigRequest:
         consumer=options.consumer,
         hosts=tuple(options.host),
         gdr=options.gdr or GDR,
+        expect=options.expect or "",
+        drain_on=tuple(dict.fromkeys(options.drain_on)),
         textfile_folder=options.textfile_folder or TEXTFILES,
     )
+
+
+def _node(target: str | None) -> Node | None:
+    """The node of a target; None without one."""
+    if target is None:
+        return None
+    from gdrkit.evidence.target import open_host
+    from gdrkit.node import Node
+
+    host = open_host(target)
+    print_notes(host)
+    return Node(host)
 
 
 def _saved(options: Namespace) -> SavedMachine | None:
@@ -346,7 +369,7 @@ def _check(options: Namespace) -> int:
     from gdrkit.repair.config.check import check
 
     content = read_input(options.target, LIMIT_BYTES)
-    found = check(content, name, options.operator_version or "")
+    found = check(content, name, options.operator_version or "", _node(options.node))
     if options.json:
         _write_json(found.document())
     else:
@@ -357,4 +380,6 @@ def _check(options: Namespace) -> int:
 
 
 def _code(found: CheckedFile) -> int:
+    if found.is_not_judged:
+        return UNKNOWN
     return {"error": BLOCKED, "unreadable": UNKNOWN, "warning": WARNING, "note": OK, "": OK}[found.worst]

@@ -39,9 +39,9 @@ class Described(NamedTuple):
 
 def described(command: str) -> Described:
     """A command by its name."""
-    from gdrkit.cli import COMMANDS
+    from gdrkit.cli import COMMANDS, module_of
 
-    parser: argparse.ArgumentParser = import_module(f"gdrkit.cli.{command}").parser()
+    parser: argparse.ArgumentParser = import_module(module_of(command)).parser()
     taken = [_taken(action) for action in parser._actions if action.help != argparse.SUPPRESS]
     examples, *notes = (parser.epilog or "").removeprefix("examples:\n").rstrip().split("\n\n")
     return Described(

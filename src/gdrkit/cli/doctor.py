@@ -35,10 +35,11 @@ def parser() -> Parser:
         "  gdr doctor bundle.tar.gz --json        judge a bundle, print JSON\n"
         "  gdr doctor ssh://admin@node17 --line   judge a node over ssh, print one line\n"
         "  gdr doctor --require direct            exit with 2 also if the hardware cannot do it\n"
+        "  gdr doctor --fail-on gpu-missing       exit with 2 also if a GPU is missing\n"
         "  gdr doctor --expect node.toml          also compare it with a file of gdr expect\n"
         "  gdr doctor --line --exit-style npd --deadline 4    for a monitoring system\n"
         "  gdr doctor a.tar.gz b.tar.gz           judge two nodes, and what must be the same on both\n\n"
-        "exit codes: 0 nothing to fix, 1 works with warnings, 2 blocked, 3 unknown, "
+        "exit codes: 0 nothing to fix, 1 works with warnings or until the next boot, 2 blocked, 3 unknown, "
         "64 and above usage and internal errors; with --exit-style every error is the caller's unknown",
     )
     parser.target()
@@ -59,6 +60,7 @@ def parser() -> Parser:
         "--expect", metavar="FILE", help="what the node should have, as TOML; gdr expect writes such a file"
     )
     parser.add_argument("--require", choices=("direct",), help="exit with 2 if a direct path is impossible")
+    parser.codes("--fail-on", "exit with 2 also for a finding of this code, unless the verdict is unknown")
     parser.add_argument(
         "--exit-style",
         choices=tuple(STYLES),
@@ -71,6 +73,7 @@ def parser() -> Parser:
 
 def main(arguments: list[str]) -> int:
     options = parser().parse(arguments)
+    parser().need_expectation(options, "--fail-on", options.fail_on)
     if options.other is not None:
         return _pair(options)
     if options.deadline is None:
@@ -128,7 +131,8 @@ def _show(report: Report, node: Node, options: argparse.Namespace) -> int:
     elif options.line:
         from gdrkit.report.line import line
 
-        write(line(report, nagios=options.exit_style == "nagios") + "\n")
+        nagios = options.exit_style == "nagios"
+        write(line(report, nagios=nagios, fail_on=options.fail_on) + "\n")
     else:
         from gdrkit.report.text import text
 
@@ -138,7 +142,7 @@ def _show(report: Report, node: Node, options: argparse.Namespace) -> int:
         shape = {"every": every, "colour": tty, "width": text_width(), "target": target}
         drawn = _picture(node, colour=tty)
         write(text(report, verbose=options.verbose, picture=drawn, rows=text_rows(), **shape), styled=tty)
-    return exit_code(report, options.require)  # gdrkit.cli.main puts it in the style
+    return exit_code(report, options.require, options.fail_on)  # gdrkit.cli.main puts it in the style
 
 
 def _picture(node: Node, *, colour: bool) -> str:
@@ -164,6 +168,7 @@ ONE_NODE = (
     "--consumer",
     "--expect",
     "--require",
+    "--fail-on",
     "--exit-style",
     "--deadline",
 )

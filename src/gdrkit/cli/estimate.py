@@ -7,19 +7,27 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from gdrkit.cli import estimate_model
-from gdrkit.cli.arguments import Parser, colours, print_notes, text_width, write, write_json
-from gdrkit.cli.exit import NO_INPUT, OK, UNKNOWN, WARNING
+from gdrkit.cli.arguments import Parser, colours, number, print_notes, text_width, write, write_json
+from gdrkit.cli.exit import NO_INPUT, OK, UNKNOWN, USAGE, WARNING
 
 if TYPE_CHECKING:
     from gdrkit.fabric.ceilings.document import EstimateDocument
     from gdrkit.fabric.ceilings.measured import Measured
     from gdrkit.fabric.ceilings.node_links import NodeLinks
+    from gdrkit.fabric.cost.models import ModelShape
     from gdrkit.fabric.topology.graph import Topology
     from gdrkit.node import Node
 
 LARGEST, LARGEST_RUN = 1 << 26, 8 << 20
 """The most bytes of a topology, and of a benchmark's output: those of a whole cluster have a few MB."""
+CONFIG_BYTES = 1 << 22
+"""A config.json is a few kilobytes."""
+MOST_GPUS = 1 << 20
+"""Of each degree of parallelism: a higher number is a typing error."""
+DEGREES = (
+    ("tp", "GPUs that share each layer"), ("pp", "pipeline stages"), ("ep", "GPUs that share the experts"),
+    ("dp", "replicas"),
+)  # fmt: skip
 
 
 def parser() -> Parser:
@@ -33,7 +41,9 @@ def parser() -> Parser:
         "  gdr estimate topo.xml                         XML of NCCL, or output of lspci -vvv\n"
         "  gdr estimate --measured ib_write_bw.log       a run on this machine\n"
         "  gdr estimate node17.tar.xz --measured -       a run there, from standard input\n"
-        f"{estimate_model.EXAMPLES}\n"
+        "  gdr estimate --model llama-3-70b --tp 16                does a missing path matter to this job?\n"
+        "  gdr estimate --model config.json --tp 2 node17.tar.xz   a Hugging Face config, another node\n"
+        "  gdr estimate --model deepseek-v3 --ep 16 --dp 16        experts on 16 GPUs\n\n"
         "exit codes: 0 ceilings are known, 3 they are not; --measured: 1 a run is far from its ceiling",
     )
     parser.target()
@@ -41,11 +51,12 @@ def parser() -> Parser:
         "--measured",
         action="append",
         metavar="FILE",
-        help="output of perftest, nccl-tests or nvidia-smi dmon, as text or JSON; - is standard input",
+        help="output of perftest, nccl-tests, NCCL's diagnostics or nvidia-smi dmon, as text or JSON; - is "
+        "standard input",
     )
     parser.add_argument("-q", "--quiet", action="store_true", help="print nothing, only set the exit code")
     parser.output()
-    estimate_model.add_options(parser)
+    add_options(parser)
     parser.one_output("--json", "--quiet")
     return parser
 
@@ -64,21 +75,25 @@ def main(arguments: list[str]) -> int:
     host = open_host(options.target)
     print_notes(host)
     node = Node(host)
+    links = _links(node)
+    if links is None:
+        return UNKNOWN
     if options.model:
-        from gdrkit.fabric.cost.machine import of_node
+        from gdrkit.fabric.cost.path_rates import product_of_node
 
-        return estimate_model.answer(options, of_node(node))
-    return _ceilings(options, node, measured)
+        return cost(options, links, product_of_node(node))
+    return _report(options, links, _hostname(node), node.host.source, measured)
 
 
 def _of_saved(options: argparse.Namespace, saved: Topology, measured: list[Measured]) -> int:
     from gdrkit.fabric.ceilings.from_topology import node_links
 
+    links = node_links(saved)
     if options.model:
-        from gdrkit.fabric.cost.machine import of_topology
+        from gdrkit.fabric.cost.path_rates import product_of_topology
 
-        return estimate_model.answer(options, of_topology(saved))
-    return _report(options, node_links(saved), os.path.basename(options.target), "topology", measured)
+        return cost(options, links, product_of_topology(saved))
+    return _report(options, links, os.path.basename(options.target), "topology", measured)
 
 
 def _read(names: list[str] | tuple[str, ...]) -> list[Measured] | None:
@@ -120,17 +135,32 @@ def saved_topology(target: str | None) -> Topology | None:
         raise TargetError(f"{target}: {error}") from None
 
 
-def _ceilings(options: argparse.Namespace, node: Node, measured: list[Measured]) -> int:
+def links_of_target(target: str | None) -> NodeLinks | None:
+    """The links of a target that `gdr estimate` takes; None, after a message, if they are not known.
+
+    Raises TargetError."""
+    from gdrkit.evidence.target import open_host
+    from gdrkit.node import Node
+
+    saved = saved_topology(target)
+    if saved is not None:
+        from gdrkit.fabric.ceilings.from_topology import node_links
+
+        return node_links(saved)
+    return _links(Node(open_host(target)))
+
+
+def _links(node: Node) -> NodeLinks | None:
+    """The links of a node; None, after a message, if they are not known."""
     from gdrkit.evidence import EvidenceMissing
     from gdrkit.fabric.ceilings.from_node import node_links
 
     try:
-        found = node_links(node)
+        return node_links(node)
     except EvidenceMissing as error:
         missing = error.missing
         sys.stderr.write(f"gdr estimate: not known of this node: {missing.ask} ({missing.why.value})\n")
-        return UNKNOWN
-    return _report(options, found, _hostname(node), node.host.source, measured)
+        return None
 
 
 def _report(
@@ -176,3 +206,61 @@ def _hostname(node: Node) -> str:
     from gdrkit.node import if_missing
 
     return if_missing("", hostname, node)
+
+
+# -- the cost of a job ------------------------------------------------------------------------------
+
+
+def add_options(parser: Parser) -> None:
+    """The options that describe a job."""
+    group = parser.add_argument_group("cost of a job")
+    group.add_argument("--model", metavar="NAME|config.json", help="known model, or Hugging Face config")
+    for option, words in DEGREES:
+        group.add_argument(
+            f"--{option}", type=number(1, MOST_GPUS), default=1, metavar="N", help=f"{words} (1)"
+        )
+        parser.only_with(f"--{option}", "--model")
+    parser.never_with("--model", "--measured", "--quiet")
+
+
+def cost(options: argparse.Namespace, links: NodeLinks, product: str) -> int:
+    """Print the cost of a job on nodes with these links and GPUs. Returns the exit code."""
+    from gdrkit.fabric.ceilings.gpus import rates_of
+    from gdrkit.fabric.cost.document import document, text
+    from gdrkit.fabric.cost.models import CostError
+    from gdrkit.fabric.cost.path_rates import path_rates
+    from gdrkit.fabric.cost.steps import ParallelLayout
+    from gdrkit.formats.errors import FormatError
+
+    gpus = len(links.gpus) or 1
+    layout = ParallelLayout(
+        tensor=options.tp, pipeline=options.pp, expert=options.ep, data=options.dp, gpus_per_node=gpus
+    )
+    try:
+        model = _model(options.model)
+        paths = path_rates(links, min(layout.ranks, gpus))
+        found = document(model, layout, rates_of(product), paths)
+    except CostError as error:
+        why = str(error).replace("\n", "\\n")
+        sys.stderr.write(f"gdr estimate: {why}\n  see gdr estimate --help\n")
+        return USAGE
+    except (FormatError, OSError) as error:
+        sys.stderr.write(f"gdr estimate: {options.model}: {error}\n")
+        return NO_INPUT
+    if options.json:
+        write_json(found)
+    else:
+        write(text(found, colour=colours(), width=text_width()), styled=colours())
+    compared = any(on.saved is not None for step in found.steps for on in step.paths)
+    return OK if compared or not any(step.network_bytes for step in found.steps) else UNKNOWN
+
+
+def _model(name: str) -> ModelShape:
+    """The model of a file, if the name ends in .json, else a known model."""
+    from gdrkit.fabric.cost.config import parse_config
+    from gdrkit.fabric.cost.models import known_model
+
+    if not name.endswith(".json"):
+        return known_model(name)
+    with open(name, "rb") as file:
+        return parse_config(file.read(CONFIG_BYTES), name.rpartition("/")[2])

@@ -2,17 +2,32 @@
 
 from __future__ import annotations
 
+import os
+import sys
+from typing import TYPE_CHECKING
+
 from gdrkit.cli.arguments import Parser, colours, text_width, write, write_json
 
-LIMIT_BYTES, LINES_LIMIT = 16 << 20, 400_000
-"""Longest text that is accepted. A kernel log has a few MB and some 10,000 lines; more is a mistake or many
-machines, and each line takes memory."""
+if TYPE_CHECKING:
+    from gdrkit.cli.long_text import CutText
+    from gdrkit.explain.transcript import Gap
 
-HEAD_BYTES, UTF_16 = 1 << 16, (b"\xff\xfe", b"\xfe\xff")
+LIMIT_BYTES, LINES_LIMIT = 16 << 20, 400_000
+"""Longest text that is read whole, and its most lines. A kernel log has a few MB and some 10,000 lines, and
+each line takes memory."""
+
+START_BYTES, UTF_16 = 1 << 16, (b"\xff\xfe", b"\xfe\xff")
 """What is looked at to tell a text, where a log may have a few zero bytes, and programs and archives have
 many; and the byte order marks of UTF-16."""
 
-PIPE = "name a file, or pipe something in: dmesg | gdr explain"
+NOT_CUT = (*UTF_16, b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"\xfd7zXZ")
+"""How texts begin that cannot be cut at a line: UTF-16, and what gzip, zstd and xz packed."""
+
+HEAD_BYTES, TAIL_BYTES = 2 << 20, 6 << 20
+"""What is read of a longer text: the start of a log names the machine and its versions, the end has what
+failed last."""
+
+PIPE = "name a file, paste something in, or pipe it: dmesg | gdr explain"
 
 
 def parser() -> Parser:
@@ -24,6 +39,8 @@ def parser() -> Parser:
         "apart. What people write around the outputs proves nothing, and is not read.",
         "  gdr explain errors.txt\n"
         "  dmesg | gdr explain\n"
+        '  gdr explain "Couldn\'t allocate MR with error=14"\n'
+        "  gdr explain                          then paste, and press Ctrl-D\n"
         "  journalctl -b | gdr explain -v      show how to check each cause\n"
         "  gdr explain --json < nccl.log\n\n"
         "exit codes: 0 the text shows that the path works, or that what looks like a failure is none; 1 a "
@@ -32,7 +49,11 @@ def parser() -> Parser:
         "gdr config check",
     )
     parser.add_argument(
-        "file", nargs="?", default="-", metavar="FILE", help="text file; standard input if - or omitted"
+        "file",
+        nargs="?",
+        default="-",
+        metavar="FILE",
+        help="text file, or an error itself in quotes; standard input if - or omitted",
     )
     parser.output()
     parser.add_argument("-v", "--verbose", action="store_true", help="show how to check each possible cause")
@@ -46,59 +67,121 @@ def main(arguments: list[str]) -> int:
 
     from gdrkit.cli.explained import (
         FINDS_NOTHING,
-        agreeing,
+        OF_MANIFESTS,
+        LogReader,
         checked_file,
         combined_exit_code,
-        explained_text,
+        with_faults,
     )
-    from gdrkit.cli.files import shown
+    from gdrkit.cli.files import STDIN, shown
     from gdrkit.explain.explain import explain
     from gdrkit.explain.pasted_host import PastedHost
-    from gdrkit.jobs.pasted import PastedJob, pasted_job
 
-    content = _content(options.file)
-    log = pasted_job(content, shown(options.file)) if b"NCCL" in content or b"NET/" in content else None
-    explanation = explain(PastedHost(content))
-    finds_nothing = explanation.answer.kind in FINDS_NOTHING
-    file = checked_file(content, shown(options.file)) if finds_nothing else None
-    explanation = agreeing(explanation, log, file)
-    job = log if isinstance(log, PastedJob) else None
+    content, gap = _content(options.file)
+    name = shown(STDIN if _is_text(options.file) else options.file)
+    host = PastedHost(content, gap=gap)
+    log = LogReader(content, name, gap)
+    explanation = explain(host, log)
+    asks = explanation.answer.kind in FINDS_NOTHING or explanation.answer.cause in OF_MANIFESTS
+    file = checked_file(content, name, host.lines) if asks else None
+    explanation, job = with_faults(explanation, file), log.job
     if options.quiet:
         pass
     elif options.json:
+        from gdrkit.cli.explained_document import explained_text
         from gdrkit.formats.json_text import encode
 
         write_json(encode(explained_text(explanation, job), enc_hook=str))
     else:
         from gdrkit.explain.text import text
-        from gdrkit.jobs.text import text as text_of_job
 
         terminal = colours()
         page = text(explanation, verbose=options.verbose, colour=terminal, width=text_width())
         if job is not None:
+            from gdrkit.jobs.text import text as text_of_job
+
             words = text_of_job(job.document, colour=terminal, width=text_width())
             page += f"\nThe job of the NCCL log\n{words}"
         write(page, styled=terminal)
-    return combined_exit_code(explanation, log, file)
+    return combined_exit_code(explanation, job, file)
 
 
-def _content(file: str) -> bytes:
-    """The text of a file or of standard input, decompressed. Raises TargetError if there is none, too much,
-    or something else than text."""
-    from gdrkit.cli.files import read_input, shown
+def _is_text(argument: str) -> bool:
+    """Whether an argument is the text itself, and not the name of a file."""
+    return " " in argument and not os.path.lexists(argument)
+
+
+def _typed() -> bytes:
+    """What is pasted into a terminal until the end of input. Raises TargetError if there is nothing."""
     from gdrkit.evidence.errors import TargetError
+
+    content = sys.stdin.buffer.read(LIMIT_BYTES)
+    if not content.strip():
+        raise TargetError("no text: the input is empty", PIPE)
+    return content
+
+
+def _content(file: str) -> tuple[bytes, Gap]:
+    """The text of a file or of standard input, decompressed, and what was left out of a long one. Raises
+    TargetError if there is none, too much, or something else than text."""
+    from gdrkit.cli.files import STDIN, shown
+    from gdrkit.cli.long_text import read_cut
+    from gdrkit.evidence.errors import TargetError
+    from gdrkit.explain.transcript import NO_GAP
     from gdrkit.formats.compressed import decompress
     from gdrkit.formats.errors import FormatError
 
+    if _is_text(file):
+        return f"{file}\n".encode(errors="surrogateescape"), NO_GAP
+    if file == STDIN and sys.stdin is not None and sys.stdin.isatty():
+        sys.stderr.write("Paste, then Ctrl-D\n")
+        return _typed(), NO_GAP
+    if file == STDIN and sys.stdin is None:
+        raise TargetError("no text: standard input is closed", PIPE)
     try:
-        content = bytes(decompress(read_input(file, LIMIT_BYTES, PIPE), LIMIT_BYTES))
+        text = read_cut(file, LIMIT_BYTES, HEAD_BYTES, TAIL_BYTES, lambda start: _check_cut(file, start))
+        content = text.content if text.is_cut else bytes(decompress(text.content, LIMIT_BYTES))
+    except OSError as error:
+        raise TargetError(f"{shown(file)}: {(error.strerror or str(error)).lower()}") from None
     except FormatError as error:
         raise TargetError(f"{shown(file)}: {error}", "unpack it, and pipe the text in") from None
     if not content.strip():
         raise TargetError("no text: the input is empty", PIPE)
-    head = content[:HEAD_BYTES]
-    if head.count(0) > len(head) / 10 and not content.startswith(UTF_16):
-        raise TargetError(f"{shown(file)}: not a text file", "gdr doctor judges bundles and sosreports")
+    _check_text(file, content)
     if content.count(b"\n") > LINES_LIMIT:
         raise TargetError(f"{shown(file)}: more than {LINES_LIMIT:,} lines", "cut it down to what matters")
-    return content
+    if text.is_cut:
+        sys.stderr.write(_note(shown(file), text))
+    return content, text.gap
+
+
+def _check_cut(file: str, start: bytes) -> None:
+    """Raises TargetError if a text with this start cannot be cut at a line, or is none."""
+    from gdrkit.cli.files import shown
+    from gdrkit.evidence.errors import TargetError
+
+    if start.startswith(NOT_CUT):
+        raise TargetError(
+            f"{shown(file)}: larger than {LIMIT_BYTES >> 20} MiB", "unpack it, and pipe the text in"
+        )
+    _check_text(file, start)
+
+
+def _check_text(file: str, content: bytes) -> None:
+    """Raises TargetError if this is not a text."""
+    from gdrkit.cli.files import shown
+    from gdrkit.evidence.errors import TargetError
+
+    head = content[:START_BYTES]
+    if head.count(0) > len(head) / 10 and not content.startswith(UTF_16):
+        raise TargetError(f"{shown(file)}: not a text file", "gdr doctor judges bundles and sosreports")
+
+
+def _note(name: str, text: CutText) -> str:
+    """What was read of a long text."""
+    first, last = text.gap.after, text.gap.after + text.gap.lines
+    return (
+        f"note: {name} has {text.size_bytes / 1e6:,.0f} MB; lines {first:,} to {last:,} were not read, only"
+        f" the first {HEAD_BYTES >> 20} MiB and the last {TAIL_BYTES >> 20} MiB."
+        " gdr nccl reads a whole log of NCCL\n"
+    )

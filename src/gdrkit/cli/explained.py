@@ -1,125 +1,237 @@
-"""The answer of `gdr explain` together with that of `gdr nccl`, for a text that has an NCCL log."""
+"""What `gdr nccl` and `gdr config check` find in a text, for the answer of `gdr explain`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
-from gdrkit.explain.explanation import Answer, AnswerKind, Explanation, QuotedLine, RankedCause, Sureness
+from gdrkit import catalogue
+from gdrkit.explain.explanation import (
+    NO_ERROR,
+    UNDECIDED,
+    Answer,
+    AnswerKind,
+    Explanation,
+    KnownFact,
+    QuotedLine,
+    Sureness,
+)
+from gdrkit.explain.logged_job import CHANNELS, DiagnosticsReport, LoggedCause, LoggedJob, OtherEvidence
+from gdrkit.explain.transcript import Gap
 from gdrkit.formats.plural import plural
-from gdrkit.jobs.document import NcclDocument, exit_code
-from gdrkit.jobs.pasted import Example, PastedJob
-from gdrkit.repair.config.fault import SEVERITIES, CheckedFile
-from gdrkit.report.pages import code_page
+
+if TYPE_CHECKING:  # a text without a log or a manifest needs none of them: they take as long as all others
+    from gdrkit.explain.transcript import TextLine
+    from gdrkit.jobs.job import JobDiagnostics, LogPosition
+    from gdrkit.jobs.pasted import PastedJob
+    from gdrkit.repair.config.fault import CheckedFile, ConfigFault
 
 WORSE = (0, 1, 3, 2)
 """Exit codes, each worse than the one before."""
 
 
-class ExplainedText(Explanation, frozen=True, kw_only=True, tag_field="schema", tag="gdrkit.explanation/1"):
-    """An explanation, and the job of the text's NCCL log."""
-
-    job: NcclDocument | None  # as `gdr nccl --json` writes it; null without a log
+# -- the job of a log --------------------------------------------------------------------------------------
 
 
-def agreeing(
-    explanation: Explanation, job: PastedJob | Example | None, file: CheckedFile | None = None
-) -> Explanation:
-    """The explanation, headed by what the log proves, or by what `gdr config check` finds in a file of
-    manifests, if its own answer finds no problem or nothing."""
-    answer = explanation.answer
-    if file is not None and answer.kind in FINDS_NOTHING and file.worst not in ("", "note"):
-        return structs.replace(explanation, answer=_of_file(file))
-    if isinstance(job, Example):
-        return (
-            structs.replace(explanation, answer=_undecided(answer))
-            if answer.kind in UNPROVEN
-            else explanation
+MARKS = (b"NCCL", b"NET/", b"cfg#", b"ep_cfg")
+"""What every log has of which `gdr nccl` knows lines: NCCL's, and UCX's tables."""
+
+
+DIFFERS = "env-differs-between-ranks"
+
+
+class LogReader:
+    """Reads the log of NCCL in a text, once, when the rest of the text is judged."""
+
+    def __init__(self, content: bytes, name: str, gap: Gap) -> None:
+        self.job: PastedJob | None = None
+        self._content, self._name, self._gap = content, name, gap
+
+    def __call__(self, others: OtherEvidence) -> LoggedJob | None:
+        if not any(mark in self._content for mark in MARKS):
+            return None
+        from gdrkit.jobs.pasted import pasted_job
+
+        job = pasted_job(self._content, self._name, others.left, self._number)
+        if not job.decides and not job.text.dropped:
+            return None
+        if job.decides:
+            self.job = job
+        return self._logged(job)
+
+    def _number(self, position: int) -> int:
+        """The number of a line, in a text of which a part was left out."""
+        return position + self._gap.lines if position > self._gap.after else position
+
+    def _logged(self, job: PastedJob) -> LoggedJob:
+        from gdrkit.jobs.findings import JUDGED
+
+        found, report = job.document, job.document.diagnostics
+        # the tables of UCX are not lines of NCCL; explain/ucx_outputs.py has what they show
+        only_ucx = found.ucx is not None and not found.jobs
+        return LoggedJob(
+            state="unknown" if only_ucx else found.verdict.state,
+            failed=bool(found.errors),
+            summary=found.verdict.summary,
+            causes=tuple(self._causes(job)),
+            legs=self._legs(job),
+            judged=JUDGED,
+            unread=frozenset(map(self._number, job.text.dropped)),
+            report=None if report is None else _report_of(report),
         )
-    if job is None or answer.kind not in (AnswerKind.HARMLESS, AnswerKind.NOTHING, AnswerKind.NO_OUTPUT):
+
+    def _quote(self, job: PastedJob, line: LogPosition) -> QuotedLine:
+        at = line.line - self._gap.lines if line.line > self._gap.after else line.line
+        return QuotedLine(line.line, job.text.lines[at - 1].strip())
+
+    def _causes(self, job: PastedJob) -> Iterator[LoggedCause]:
+        """What the log proves, then what it leaves open; ranking leaves out what the text excludes."""
+        found = job.log
+        proven = {finding.code for finding in found.findings}
+        failures = {(error.codes, error.call) for error in found.errors}
+        for finding in found.findings:
+            is_failure = finding.status == "failed" or ((finding.code,), finding.subject) in failures
+            # a report shows what differs, and what follows from it
+            is_failure = is_failure or (found.diagnostics is not None and finding.code == DIFFERS)
+            yield LoggedCause(
+                line=self._quote(job, finding.lines[0]), codes=(finding.code,), proven=True,
+                matters=finding.status != "note", subject=finding.subject,
+                seen="" if is_failure else finding.seen,
+            )  # fmt: skip
+        reasons = [(why.line, why.codes) for why in (*found.why_not_direct, *found.refused)]
+        for line, codes in (*reasons, *((error.line, error.codes) for error in found.errors)):
+            if codes and not proven.issuperset(codes):
+                quoted = self._quote(job, line)
+                yield LoggedCause(line=quoted, codes=codes, **_traits(quoted.text, codes))
+        for one in found.diagnostics.statements if found.diagnostics else ():
+            if one.codes and one.effect in ("possible", "fault"):
+                yield LoggedCause(line=self._quote(job, one.line), codes=one.codes, note=UNDECIDED)
+
+    def _legs(self, job: PastedJob) -> KnownFact | None:
+        """How many legs access GPU memory directly, with the first that does, or that does not."""
+        from gdrkit.programs.nccl.log_records import Carrier
+
+        counts = job.document.counts
+        network = counts.direct + counts.bounced + counts.socket
+        every = [leg for part in job.document.jobs for rank in part.ranks for leg in rank.legs]
+        if network:
+            shown = "network legs that were read" if self._gap.lines else "network legs"
+            words = f"{counts.direct} of {network} {shown} access GPU memory directly"
+            carriers = (Carrier.DIRECT,) if counts.direct else (Carrier.BOUNCED, Carrier.SOCKET)
+        elif counts.nvlink:
+            words = f"{plural(counts.nvlink, 'leg')} over NVLink between hosts (MNNVL), none over a NIC"
+            carriers = (Carrier.NVLINK,)
+        else:
+            return None
+        proof = self._quote(job, min(leg.line for leg in every if leg.carried in carriers))
+        return KnownFact(CHANNELS, words, proof.line, proof.text)
+
+
+def _traits(text: str, codes: tuple[str, ...]) -> dict[str, Any]:
+    """What the catalogue knows of a line with these causes: whether it says the first one itself, or has it
+    by far most often; and whether it has more causes than those which gdrkit knows."""
+    found = catalogue.match(text)
+    if found is None:
+        return {}
+    row = found.message
+    leads = found.causes[:1] == codes[:1] and (row.leads or len(found.causes) == 1)
+    return {"leads": leads, "note": NO_ERROR if row.hides_error else "", "message": row.name}
+
+
+def _report_of(found: JobDiagnostics) -> DiagnosticsReport:
+    """What NCCL's diagnostics show, and what to do about it, the worst first."""
+    from gdrkit.programs.nccl.diagnostic_statements import PROBLEMS, Effect
+
+    problems = [one for one in found.statements if one.effect in PROBLEMS]
+    untested = [] if found.tested else [one for one in found.statements if one.effect is Effect.OPEN]
+    todo = (f"{one.todo[0].upper()}{one.todo[1:]}." for one in (*problems, *untested) if one.todo)
+    return DiagnosticsReport(
+        summary=found.summary,
+        shown=any(one.effect is Effect.CAUSE for one in problems),
+        problems=bool(problems or untested),
+        todo=tuple(dict.fromkeys(todo)),
+    )
+
+
+# -- manifests and settings --------------------------------------------------------------------------------
+
+
+FINDS_NOTHING = (AnswerKind.HARMLESS, AnswerKind.NO_PROBLEM, AnswerKind.NOTHING, AnswerKind.NO_OUTPUT)
+OF_MANIFESTS = ("policy-duplicate-key", "manifest-invalid")
+"""Causes that are faults of a manifest, of which `gdr config check` knows all."""
+MOST_FAULTS = 8
+
+
+def with_faults(explanation: Explanation, file: CheckedFile | None) -> Explanation:
+    """The explanation, headed by what `gdr config check` finds in a file of manifests, if its own answer
+    finds no problem or nothing."""
+    answer = explanation.answer
+    if file is None or file.worst in ("", "note"):
         return explanation
-    verdict = job.document.verdict
-    if verdict.state == "active" and not job.document.errors:
-        kind, sentence, sureness = AnswerKind.WORKING, "NCCL accesses GPU memory directly", Sureness.CERTAIN
-    elif verdict.state == "blocked":
-        kind, sentence = AnswerKind.SEVERAL, "NCCL does not access GPU memory directly, at least in part"
-        sureness = Sureness.CERTAIN
-    elif job.document.errors:
-        kind, sentence, sureness = AnswerKind.SEVERAL, "The job fails", Sureness.CERTAIN
-    else:
-        return explanation
-    codes = tuple(dict.fromkeys(_codes(job.document)))[:MOST_CAUSES]
-    headed = Answer(
-        kind=kind, sentence=f"{sentence}: {verdict.summary}.", cause=None, subject="", machine="",
-        sureness=sureness, claimed=False, lines=() if kind is AnswerKind.SEVERAL else answer.lines, now=(),
-        others=tuple(RankedCause(code, code_page(code)[0], None) for code in codes), besides=(),
-    )  # fmt: skip
-    return structs.replace(explanation, answer=headed)
+    if answer.kind in FINDS_NOTHING:
+        return structs.replace(explanation, answer=_of_file(file))
+    if answer.cause in OF_MANIFESTS:
+        now = (f"{answer.now[0]} gdr config check finds:", *_faults(file), *answer.now[1:])
+        return structs.replace(explanation, answer=structs.replace(answer, now=now))
+    return explanation
 
 
-FINDS_NOTHING = (AnswerKind.HARMLESS, AnswerKind.NOTHING, AnswerKind.NO_OUTPUT)
+def _worst_first(file: CheckedFile) -> list[ConfigFault]:
+    from gdrkit.repair.config.fault import SEVERITIES
+
+    faults = [fault for fault in file.faults if fault.severity != "note"]
+    return sorted(faults, key=lambda fault: SEVERITIES.index(fault.severity))
 
 
-UNPROVEN = (*FINDS_NOTHING, AnswerKind.WORKING)
-"""Answers that rest on lines which may be examples, or on the lack of others."""
-
-
-def _undecided(answer: Answer) -> Answer:
-    """That lines of NCCL name no process, in a text that people wrote."""
-    return structs.replace(
-        answer, kind=AnswerKind.NOTHING, sureness=Sureness.POSSIBLE, lines=(), others=(),
-        sentence="The text has lines of NCCL without the process that printed them: they may be examples, so"
-        " they prove nothing.",
-        now=("Give gdr nccl the log itself, with host and process in front of each line.",),
-    )  # fmt: skip
+def _faults(file: CheckedFile) -> Iterator[str]:
+    """One item for each fault that `gdr config check` finds, the worst first."""
+    for fault in _worst_first(file)[:MOST_FAULTS]:
+        yield f"- line {fault.line}: {fault.severity}: {fault.message}"
 
 
 def _of_file(file: CheckedFile) -> Answer:
     """The faults that `gdr config check` finds, the worst first."""
-    faults = [fault for fault in file.faults if fault.severity != "note"]
-    faults.sort(key=lambda fault: SEVERITIES.index(fault.severity))
+    faults = _worst_first(file)
     kinds = ", ".join(dict.fromkeys(found.kind for found in file.documents))
     return Answer(
         kind=AnswerKind.ELSEWHERE,
         sentence=f"gdr config check finds {plural(len(faults), 'fault')} in this text ({kinds}).",
         cause=None, subject="", machine="", sureness=Sureness.CERTAIN, claimed=False,
         lines=(QuotedLine(faults[0].line, faults[0].seen),), others=(), besides=(),
-        now=(
-            "Correct these lines; `gdr config check FILE` shows all of them.",
-            *(f"- line {fault.line}: {fault.severity}: {fault.message}" for fault in faults[:MOST_FAULTS]),
-        ),
+        now=("Correct these lines; `gdr config check FILE` shows all of them.", *_faults(file)),
     )  # fmt: skip
-
-
-def checked_file(content: bytes, name: str) -> CheckedFile | None:
-    """What `gdr config check` finds in the manifests and settings of a text; None where it finds none."""
-    from gdrkit.repair.config.check import check
-
-    if len(content) > MANIFESTS_LIMIT_BYTES:
-        return None
-    found = check(content, name)
-    return found if found.documents else None
 
 
 MANIFESTS_LIMIT_BYTES = 1 << 20
 """The longest text that is searched for manifests; a longer one is a log. The API server of Kubernetes takes
 no object above 1.5 MiB: kubernetes.io, ConfigMap and etcd limits."""
-MOST_CAUSES, MOST_FAULTS = 5, 8
 
 
-def _codes(document: NcclDocument) -> Iterator[str]:
-    """The causes that a job's log shows or leaves open, those that are certain first."""
-    yield from (finding.code for finding in document.findings if finding.status != "note")
-    for why in (*document.why_not_direct, *document.refused):
-        yield from why.codes
-    for error in document.errors:
-        yield from error.codes
+def checked_file(content: bytes, name: str, lines: tuple[TextLine, ...]) -> CheckedFile | None:
+    """What `gdr config check` finds in the manifests and settings of a text, whose lines are these; None
+    where it finds none."""
+    from gdrkit.repair.config.check import check
+
+    if len(content) > MANIFESTS_LIMIT_BYTES:
+        return None
+    found = check(content, name)
+    if found.documents and any(one.kind != "settings" for one in found.documents):
+        return found
+    if shown := _manifests_alone(lines):
+        return check(shown, name)
+    return found if found.documents else None
 
 
-def explained_text(explanation: Explanation, job: PastedJob | None) -> ExplainedText:
-    """Both answers as one document."""
-    return ExplainedText(**structs.asdict(explanation), job=job.document if job else None)
+def _manifests_alone(lines: tuple[TextLine, ...]) -> bytes:
+    """The manifests in the code blocks of a text, each on its lines; b"" if it has none."""
+    from gdrkit.explain.manifests import manifests
+
+    shown: dict[int, str] = {}
+    for first, text in manifests(lines).items():
+        shown.update(enumerate(("---", *text.split("\n")), first - 1))
+    return "".join(f"{shown.get(number, '')}\n" for number in range(1, max(shown, default=0) + 1)).encode()
 
 
 EXIT_CODES = {"error": 2, "unreadable": 3, "warning": 1}
@@ -127,7 +239,7 @@ EXIT_CODES = {"error": 2, "unreadable": 3, "warning": 1}
 
 
 def combined_exit_code(
-    explanation: Explanation, job: PastedJob | Example | None, file: CheckedFile | None = None
+    explanation: Explanation, job: PastedJob | None, file: CheckedFile | None = None
 ) -> int:
     """That of `gdr nccl` for a log, and of `gdr config check` for manifests; for a text with other parts the
     worse of the two, if the log decides."""
@@ -135,9 +247,9 @@ def combined_exit_code(
         return EXIT_CODES[file.worst]
     if job is None:
         return explanation.exit_code
-    if isinstance(job, Example):
-        return max(3, explanation.exit_code, key=WORSE.index)
+    from gdrkit.jobs.document import exit_code
+
     of_job = exit_code(job.document)
-    if job.is_whole_text:
+    if job.text.is_log:
         return of_job
     return explanation.exit_code if of_job == 3 else max(of_job, explanation.exit_code, key=WORSE.index)

@@ -9,7 +9,7 @@ import time
 from typing import TYPE_CHECKING
 
 from gdrkit.cli.arguments import Parser, write
-from gdrkit.cli.exit import CANNOT_CREATE, OK, UNKNOWN
+from gdrkit.cli.exit import OK, UNKNOWN
 from gdrkit.cli.files import STDIN, OutputRefused, read_input, shown, write_output
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def parser() -> Parser:
         "Write metrics for Prometheus, in its text format: the state of each GPU, NIC and path, what each "
         "pair can carry, findings, and when the node was judged. TARGET is a target of gdr doctor, or the "
         "JSON of gdr doctor or gdr fleet doctor; - is such JSON on standard input. Reads only; the file is "
-        "replaced at once, so that no scrape sees half of it. Needs the Python package prometheus-client.",
+        "replaced at once, so that no scrape sees half of it.",
         "  gdr export                                    this machine, to standard output\n"
         "  gdr export -o gdrkit.prom --deadline 60       for node-exporter's textfile collector\n"
         "  gdr export node.tar.gz --measured ib_write_bw.log    with what a benchmark measured there\n"
@@ -56,6 +56,11 @@ def parser() -> Parser:
         help="output of perftest on that node, with --use_cuda",
     )
     parser.add_argument("--expect", metavar="FILE", help="also compare the node with a file of gdr expect")
+    parser.add_argument(
+        "--openmetrics",
+        action="store_true",
+        help="write OpenMetrics 1.0 in place of Prometheus's text format",
+    )
     parser.consumer()
     parser.deadline()
     parser.set_defaults(probe=False)
@@ -69,13 +74,12 @@ OF_A_TARGET = ("--expect", "--consumer", "--deadline")
 
 def main(arguments: list[str]) -> int:
     options = parser().parse(arguments)
-    _need_library()
     if options.run and options.target:
         parser().error("--run has no effect with TARGET")
     if (found := _metrics(options)) is None:
         sys.stderr.write(f"gdr export: no verdict within {options.deadline} s; nothing is written\n")
         return UNKNOWN
-    text = encoded(found)
+    text = encoded(found, openmetrics=options.openmetrics)
     if options.output is None:
         write(text.decode())
     else:
@@ -83,16 +87,6 @@ def main(arguments: list[str]) -> int:
         inputs = (options.target, *options.measured)
         write_output(options.output, text, force=True, inputs=inputs)
     return OK
-
-
-def _need_library() -> None:
-    """Raises OutputRefused unless the library is installed; before work that takes long."""
-    try:
-        import prometheus_client  # noqa: F401
-    except ImportError:
-        hint = "pip install 'gdrkit[prometheus]'"
-        message = "the Python package prometheus-client is not installed"
-        raise OutputRefused(message, hint, CANNOT_CREATE) from None
 
 
 OURS = b"# HELP gdr_"
@@ -231,9 +225,9 @@ def _measured(report: Report, names: list[str]) -> list[MeasuredPair]:
 # -- the text ---------------------------------------------------------------------------------------------
 
 
-def encoded(metrics: Iterable[Metric]) -> bytes:
-    """Metrics in Prometheus's text format 0.0.4, written by its own library. Series that would have the same
-    labels are one: Prometheus takes no file with two."""
+def encoded(metrics: Iterable[Metric], *, openmetrics: bool = False) -> bytes:
+    """Metrics in Prometheus's text format 0.0.4 or in OpenMetrics 1.0, written by its own library. Series
+    that would have the same labels are one: Prometheus takes no file with two."""
     from prometheus_client import CollectorRegistry, generate_latest
     from prometheus_client.core import GaugeMetricFamily
     from prometheus_client.registry import Collector
@@ -250,6 +244,10 @@ def encoded(metrics: Iterable[Metric]) -> bytes:
 
     registry = CollectorRegistry()
     registry.register(Families())
+    if openmetrics:
+        from prometheus_client.openmetrics.exposition import generate_latest as generate_openmetrics
+
+        return bytes(generate_openmetrics(registry))  # type: ignore[no-untyped-call]
     return generate_latest(registry)
 
 

@@ -55,7 +55,7 @@ def parser() -> Parser:
         "--steps", metavar="NAMES", type=_steps, help="carry out these steps, separated by commas"
     )
     parser.add_argument(
-        "--way", type=number(1, 99), metavar="N", help="number of the plan to use (default: 1)"
+        "--plan", type=number(1, 99), metavar="N", help="number of the plan to use (default: 1)"
     )
     parser.consumer()
     parser.add_argument(
@@ -81,11 +81,11 @@ def _add_rules(parser: Parser) -> None:
     """Which options have no effect without, or with, which others."""
     parser.only_with("--yes", "--apply", "--resume", "--undo")
     parser.only_with("--force", "--undo")
-    parser.never_with("--way", "--module", "--steps")
+    parser.never_with("--plan", "--module", "--steps")
     parser.never_with("--quiet", "--json", "--status")
     parser.never_with("--json", *_MODES)
     parser.never_with("--expect", "--module", "--steps")
-    for option in ("--module", "--steps", "--way", "--consumer", "--expect", *_CHOICES):
+    for option in ("--module", "--steps", "--plan", "--consumer", "--expect", *_CHOICES):
         parser.never_with(option, *_MODES[1:])
     for option in ("--ask-key-password", "--key-password-fd", "--mok-password-fd"):
         parser.only_with(option, *_MODES[:3])
@@ -166,8 +166,10 @@ def make_plan(options: argparse.Namespace) -> FixReport:
         node_of(host, expected),
         FixOptions(consumer=options.consumer, goal=goal, steps=options.steps or (), choices=choices),
     )
-    if report.ways and (options.way or 1) > len(report.ways):
-        parser().error(f"--way {options.way}: there are only {len(report.ways)} plans; gdr fix lists them")
+    if report.plans and (options.plan or 1) > len(report.plans):
+        parser().error(
+            f"--plan {options.plan}: there are only {len(report.plans)} plans; gdr fix lists them"
+        )
     return report
 
 
@@ -175,8 +177,8 @@ def _print(options: argparse.Namespace) -> int:
     from msgspec.structs import replace
 
     report = make_plan(options)
-    if options.way is not None and report.ways:
-        report = replace(report, ways=(report.ways[options.way - 1],))
+    if options.plan is not None and report.plans:
+        report = replace(report, plans=(report.plans[options.plan - 1],))
     if options.json:
         write_json(report)
     elif not options.quiet:
@@ -186,4 +188,4 @@ def _print(options: argparse.Namespace) -> int:
         write(fix_text(report, colour=coloured, width=text_width()), styled=coloured)
     from gdrkit.cli.fix_apply import exit_code_without_plan
 
-    return OK if report.ways else exit_code_without_plan(report)
+    return OK if report.plans else exit_code_without_plan(report)

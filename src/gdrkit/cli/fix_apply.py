@@ -93,8 +93,8 @@ def _check_permitted(options: argparse.Namespace, plan: Plan) -> int:
     if os.geteuid() != 0:
         sys.stderr.write("gdr fix: root is required; gdr does not call sudo itself\n")
         if options.apply:
-            for way in plan().ways[(options.way or 1) - 1 : options.way or 1]:
-                for step in way.steps:
+            for chosen in plan().plans[(options.plan or 1) - 1 : options.plan or 1]:
+                for step in chosen.steps:
                     sys.stderr.write(
                         f"  {step.remedy}: {'needs root' if step.needs_root else 'does not need root'}\n"
                     )
@@ -117,7 +117,7 @@ def _apply(options: argparse.Namespace, root: RootFS, plan: Plan) -> int:
     from gdrkit.repair.platforms.choices import ProcedureChoices
 
     report = plan()
-    if not report.ways:
+    if not report.plans:
         from gdrkit.report.fix_text import fix_text
 
         coloured = colours()
@@ -125,7 +125,7 @@ def _apply(options: argparse.Namespace, root: RootFS, plan: Plan) -> int:
         return exit_code_without_plan(report)
     if not options.yes and not can_ask():
         raise ApplyError(*_NO_TERMINAL)
-    steps = tuple(step.remedy for step in report.ways[(options.way or 1) - 1].steps)
+    steps = tuple(step.remedy for step in report.plans[(options.plan or 1) - 1].steps)
     choices = ProcedureChoices(
         key=options.key and os.path.abspath(options.key),
         certificate=options.certificate and os.path.abspath(options.certificate),

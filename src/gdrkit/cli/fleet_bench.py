@@ -1,4 +1,4 @@
-"""The run of `gdr fleet bench`: from its options to the rates of pairs."""
+"""`gdr fleet bench`: measure between pairs of nodes, and say which nodes are slow."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import partial
 
-from gdrkit.cli.arguments import colours, text_width, write, write_json
+from gdrkit.cli import fleet_options
+from gdrkit.cli.arguments import Parser, colours, number, text_width, write, write_json
+from gdrkit.cli.bench import device_name, one_size
 from gdrkit.cli.fleet_progress import FleetProgress
 from gdrkit.cli.fleet_run import named_by
 from gdrkit.evidence.errors import TargetError
@@ -21,9 +23,61 @@ from gdrkit.fleet.pair_run import PairRun
 from gdrkit.fleet.processes import Ssh
 from gdrkit.fleet.rounds import most_rounds
 
+ROUNDS = 3
+"""With two pairs, a good node that meets one slow peer has as many slow pairs as fast ones."""
 
-def bench(options: argparse.Namespace) -> int:
+
+def parser() -> Parser:
+    parser = Parser(
+        "fleet bench",
+        "Measure between pairs of nodes, all pairs of a round at once, and say which nodes are slow. Nodes "
+        "are asked over ssh, or by srun; nothing is installed there.",
+        "  gdr fleet bench 'gpu[1-4]'                     which nodes are slow, over TCP\n"
+        "  gdr fleet bench 'gpu[1-4]' --gpu 0 --device mlx5_0    GPU memory through an RDMA device\n"
+        "  gdr fleet bench --slurm --rounds 5             five pairs of each of Slurm's nodes\n\n"
+        "exit codes: 0 no pair is slow, 1 a node or a pair is slow, 3 a node or a pair gave no rate; 64 and "
+        "above usage and internal errors",
+    )
+    fleet_options.nodes(parser, "")
+    parser.add_argument(
+        "--rounds",
+        metavar="N",
+        type=number(1, fleet_options.LIMIT_S),
+        default=ROUNDS,
+        help=f"pairs of each node, all at once in a round ({ROUNDS})",
+    )
+    parser.add_argument(
+        "--gpu", metavar="N", type=number(0, 255), help="CUDA ordinal of the GPU at both ends (host memory)"
+    )
+    parser.add_argument(
+        "--device", metavar="NAME[:PORT]", type=device_name, help="RDMA device at both ends (TCP)"
+    )
+    parser.add_argument(
+        "--size", metavar="SIZE", type=one_size, default=16 << 20, help="size of a message (16M)"
+    )
+    parser.add_argument(
+        "--network",
+        metavar="CIDR",
+        type=_network,
+        help="connect the nodes in this network (the addresses of ssh or Slurm)",
+    )
+    parser.output()
+    return parser
+
+
+def _network(text: str) -> str:
+    """A type for add_argument(): a network, which a node's address is in."""
+    from ipaddress import ip_network
+
+    try:
+        return str(ip_network(text, strict=False))
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"not a network: {text!r} (example: 192.168.100.0/24)") from None
+
+
+def main(arguments: list[str]) -> int:
     """Measure and print; returns the exit code. Raises TargetError."""
+    options = parser().parse(arguments)
     document = _measured(options)
     if options.json:
         write_json(document)
@@ -59,9 +113,7 @@ def _measured(options: argparse.Namespace) -> FleetBench:
     begun, started = time.monotonic(), datetime.now(UTC).strftime(STARTED)
     rounds = min(options.rounds, most_rounds(len(nodes)))
     progress = FleetProgress(rounds * (len(nodes) // 2), "pairs")
-    run = PairRun(
-        launcher, COMMAND, partial(_meet, what), timeout_s=float(options.timeout), fanout=options.fanout or 0
-    )
+    run = PairRun(launcher, COMMAND, partial(_meet, what), timeout_s=float(options.timeout))
     complete = run.measure(nodes, rounds, _shown(progress))
     progress.end()
     return build(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import math
+import os
 import sys
 import time
 from collections.abc import Sequence
@@ -17,7 +18,6 @@ from gdrkit.fleet import runs
 from gdrkit.fleet.build import build
 from gdrkit.fleet.document import INTERRUPTED, SILENT, STARTED, FleetReport, NodeRow
 from gdrkit.fleet.folder import targets
-from gdrkit.fleet.hostlist import expand
 from gdrkit.fleet.launcher import SLURM, SSH, Launcher, hosts_in, is_target_of, named
 from gdrkit.fleet.processes import Ssh
 from gdrkit.fleet.run import Run, bundle_folder, judge_files
@@ -26,10 +26,12 @@ from gdrkit.fleet.worker import task_of
 
 def report_of(options: argparse.Namespace) -> FleetReport:
     """The report of a run, which is kept; or one that was kept. Raises TargetError."""
-    since = runs.read(options.since) if options.since else None
     if options.run:
-        return _again(runs.read(options.run), options, since)
-    before = _before(options.resume) if options.resume else ()
+        return _again(runs.read(options.run), options)
+    resumed = _resumed(options.resume) if options.resume else None
+    before = resumed.nodes if resumed else ()
+    asked = tuple(dict.fromkeys((*(resumed.asked if resumed else ()), *_asked(options))))
+    since = _since(options, asked)
     paths, launcher, nodes = _sources(options, before)
     again = {*paths, *nodes}
     rows = [row for row in before if _source(row) not in again]
@@ -63,27 +65,56 @@ def report_of(options: argparse.Namespace) -> FleetReport:
         complete=complete,
         expect=options.expect == "",
         since=since,
+        asked=asked,
     )
     _keep(report)
     return report
 
 
-def _before(run: str) -> Sequence[NodeRow]:
-    """The rows of the run that --resume names. Raises TargetError."""
+_OF_TARGETS = ("hosts", "slurm", "partition", "ray", "kubernetes", "namespace", "selector", "context")
+"""Options that say which nodes are asked."""
+
+
+def _asked(options: argparse.Namespace) -> tuple[str, ...]:
+    """What the user named, so that two runs of the same targets have the same words: paths are absolute."""
+    words = [os.path.abspath(word) if os.path.lexists(word) else word for word in options.targets]
+    for name in _OF_TARGETS:
+        value = getattr(options, name, None)
+        if value not in (None, False) or (name == "ray" and value is not None):
+            path = name == "hosts" and value != "-"
+            words.append(f"--{name}={os.path.abspath(value) if path else value}")
+    return tuple(words)
+
+
+def _since(
+    options: argparse.Namespace, asked: tuple[str, ...], before: FleetReport | None = None
+) -> FleetReport | None:
+    """The run to compare with; the first one of its targets has none, and says so. Raises TargetError."""
+    if not options.since or options.since != runs.LAST:
+        return runs.read(options.since) if options.since else None
+    found = runs.last_of(asked, before)
+    if found is None:
+        sys.stderr.write("note: no earlier run of these targets is kept: nothing to compare with\n")
+    return found
+
+
+def _resumed(run: str) -> FleetReport:
+    """The run that --resume names. Raises TargetError."""
     try:
-        return runs.read(run).nodes
+        return runs.read(run)
     except TargetError as error:
         raise TargetError(str(error), f"{error.hint}; with targets, write --resume last TARGET") from None
 
 
-def _again(report: FleetReport, options: argparse.Namespace, since: FleetReport | None) -> FleetReport:
+def _again(report: FleetReport, options: argparse.Namespace) -> FleetReport:
     return build(
         report.nodes,
         started=report.started,
         seconds=report.seconds,
         complete=report.complete,
         expect=options.expect == "",
-        since=since,
+        since=_since(options, report.asked, report),
+        asked=report.asked,
     )
 
 
@@ -122,7 +153,6 @@ def named_by(options: argparse.Namespace) -> tuple[list[str], list[str]]:
     """The paths and the nodes that the options name. Raises TargetError."""
     paths, names = named(options.targets)
     names += _hosts(options.hosts) if options.hosts else []
-    names += _nodelist(options.nodelist) if options.nodelist else []
     return paths, names
 
 
@@ -201,17 +231,6 @@ def _hosts(name: str) -> list[str]:
         return hosts_in(content.decode("utf-8", "replace"))
     except FormatError as error:
         raise TargetError(f"{shown(name)}: {error}", "write one node or hostlist in a line") from None
-
-
-def _nodelist(text: str) -> list[str]:
-    from gdrkit.formats.errors import FormatError
-
-    try:
-        return expand(text)
-    except FormatError as error:
-        raise TargetError(
-            f"not a list of nodes: {text!r} ({error})", "write nodes as gpu[001-016]"
-        ) from None
 
 
 def _expected(options: argparse.Namespace) -> Supplied | None:

@@ -9,7 +9,7 @@ from gdrkit.agent.streams import SafeStream
 from gdrkit.cli.help_text import columns, hanging
 
 NARROWEST = 20
-"""Columns: a terminal that says less does not know its width."""
+"""Columns: a terminal that reports fewer does not know its width."""
 _BESIDE = "  "
 """What the rest of a message is indented by, beyond its first line."""
 
@@ -25,8 +25,8 @@ class MessageStream(SafeStream):
         return super().write(text)
 
     def status(self, text: str) -> None:
-        """As `SafeStream.status`; a line that is too long is cut, since a carriage return does not leave the
-        row in which the cursor is."""
+        """As `SafeStream.status`; a line that is too long is cut, since a carriage return stays in the
+        cursor's row."""
         super().status(text[: self._width() - 1])
 
     def _width(self) -> int:
@@ -34,7 +34,7 @@ class MessageStream(SafeStream):
 
 
 def _wrapped(line: str, width: int) -> str:
-    """A line in lines of a width, of which the first keeps its indent."""
+    """A line wrapped to a width; the first part keeps its indent."""
     if len(line) <= width:
         return line
     margin = line[: len(line) - len(line.lstrip())]

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import sys
+from typing import TYPE_CHECKING
 
 from gdrkit.cli.arguments import Parser, colours, number, status, text_width, write, write_json
+
+if TYPE_CHECKING:
+    from gdrkit.jobs.document import NcclDocument
 
 MOST_RANKS = 1 << 20
 
@@ -14,11 +18,12 @@ def parser() -> Parser:
         "nccl",
         "Show whether NCCL used GPUDirect RDMA, from a job's logs of any size: for each rank, GPU, network "
         "device and direction, and if not, why, with the line that proves it. Only channel lines count as "
-        "proof; a missing line proves nothing.",
+        "proof; a missing line proves nothing. Of jobs that use UCX, the tables of UCX_PROTO_INFO are read.",
         "  gdr nccl job.log\n"
         "  gdr nccl logs/ 'rank-*.log.gz'        folders, patterns, gzip and zstd\n"
         "  kubectl logs trainer-0 | gdr nccl     standard input\n"
         "  gdr nccl job.log --rank 17            one rank, line by line\n"
+        "  gdr nccl job.log --node node17.tar.xz  rates of NCCL's diagnostics and the node's ceilings\n"
         "  gdr nccl job.log --json\n\n"
         "The job needs NCCL_DEBUG=INFO; NCCL_DEBUG_SUBSYS=INIT,ENV,NET,GRAPH adds the reasons.\n\n"
         "exit codes: 0 every channel over the network is direct, 1 the same with warnings, 2 some are not, "
@@ -35,8 +40,15 @@ def parser() -> Parser:
         help="show only this rank, with every proving line",
     )
     parser.add_argument("--all", action="store_true", help="show every rank, with every proving line")
+    parser.add_argument(
+        "--node",
+        metavar="TARGET",
+        help="also compare the rates of NCCL's diagnostics with the ceilings of one of the job's nodes, "
+        "named as for gdr estimate; local is this machine",
+    )
     parser.add_argument("-q", "--quiet", action="store_true", help="print nothing, only set the exit code")
     parser.one_output("--json", "--rank", "--all", "--quiet")
+    parser.never_with("--node", "--json", "--rank", "--all", "--quiet")
     return parser
 
 
@@ -64,8 +76,28 @@ def main(arguments: list[str]) -> int:
 
         terminal = colours()
         words = text(report, rank=options.rank, every=options.all, colour=terminal, width=text_width())
+        if options.node:
+            words += _against_node(options.node, report, colour=terminal)
         write(words, styled=terminal)
     return exit_code(report)
+
+
+def _against_node(target: str, report: NcclDocument, *, colour: bool) -> str:
+    """The rates of the diagnostics and the ceilings of a node, as text. Raises TargetError."""
+    from gdrkit.cli.estimate import links_of_target
+    from gdrkit.fabric.ceilings.document import document
+    from gdrkit.fabric.ceilings.nccl_diagnostics import compare
+    from gdrkit.fabric.ceilings.text import measured_text
+
+    found = report.diagnostics
+    if found is None or not found.bandwidths:
+        sys.stderr.write("note: --node: the logs have no rate of NCCL's diagnostics (net bw)\n")
+        return ""
+    links = links_of_target(None if target == "local" else target)
+    if links is None:
+        return ""
+    readings = compare(links, found)
+    return "\n" + measured_text(document(links, readings=readings), colour=colour, width=text_width())
 
 
 def _silent(done: int, size: int) -> None:

@@ -44,7 +44,7 @@ def _interrupt(number: int, frame: object) -> None:
 
 def _interrupt_again(lost: Any) -> None:
     """Interrupt again, a little later, where Python could not raise it: in a destructor, or in a callback of
-    its imports. It would print a traceback, and go on. An interrupt names its signal, but for Ctrl-C's."""
+    its imports. It would print a traceback, and go on. An interrupt other than Ctrl-C names its signal."""
     number = getattr(
         lost.exc_value, "number", SIGINT if isinstance(lost.exc_value, KeyboardInterrupt) else None
     )

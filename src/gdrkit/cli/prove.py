@@ -1,4 +1,4 @@
-"""`gdr prove`: the route that known bytes took between two processes, shown by counters and a memory
+"""`gdr prove`: the path that known bytes took between two processes, shown by counters and a memory
 search.
 """
 
@@ -15,7 +15,7 @@ from gdrkit.cli.exit import NO_INPUT
 if TYPE_CHECKING:
     from gdrkit.transport.measure.job import MeasureEnd
     from gdrkit.transport.path_names import PathName
-    from gdrkit.transport.proof.document import PathProof, ProveDocument
+    from gdrkit.transport.proof.document import PathRun, ProveDocument
     from gdrkit.transport.proof.evidence import Trial
     from gdrkit.transport.proof.log import LogProof
 
@@ -27,16 +27,16 @@ _FOR_LOGS = {"--log", "--require", "--all", "--quiet", "--json", "--debug"}
 def parser() -> Parser:
     parser = Parser(
         "prove",
-        "Move known bytes between two processes on each path, and show which route they took. The evidence "
+        "Move known bytes between two processes on each path, and show which path they took. The evidence "
         "is counters of NVLink, PCIe, TCP and the NIC, memory registrations, a search of the receiver's "
         "host memory, and a control run with host memory; not the requested path, and not speed. If the "
-        "readings fit more than one route, the result is inconclusive.",
+        "readings fit more than one path, the result is inconclusive.",
         "  gdr prove pair                         two GPUs of this machine, each path\n"
         "  gdr prove pair --path peer --require direct\n"
         "                                         exit code 2 if the bytes went through host memory\n"
         "  gdr prove pair --host node-b --device mlx5_0\n"
         "  gdr prove host --path tcp              host memory only, a control run\n"
-        "  gdr prove log --log nccl.log           what a log of NCCL or perftest shows\n"
+        "  gdr prove log --log nccl.log           what a log of NCCL, UCX or perftest shows\n"
         "  gdr prove pair --json                  with every reading\n\n"
         "exit codes: 0 proven, 2 proven not direct (with --require direct), 3 inconclusive, 64 and above "
         "usage and internal errors",
@@ -102,7 +102,7 @@ def _proven(options: argparse.Namespace, logs: tuple[LogProof, ...]) -> ProveDoc
     from gdrkit.transport.proof.document import ProveDocument
 
     here, there = (MeasureEnd(), MeasureEnd()) if options.kind == "log" else bench.ends(options)
-    runs: list[PathProof] = []
+    runs: list[PathRun] = []
     control = None
     if options.kind != "log":
         paths = options.paths or bench.possible(here, options.host is not None)
@@ -132,11 +132,11 @@ def _run(
     options: argparse.Namespace,
     control: Trial | None,
     watched: tuple[int, int] | None = None,
-) -> PathProof:
+) -> PathRun:
     from gdrkit.transport import TransportError
     from gdrkit.transport.measure.prove import trial
     from gdrkit.transport.native.cuda import CudaError, CudaNotAvailable
-    from gdrkit.transport.proof.document import PathProof
+    from gdrkit.transport.proof.document import PathRun
     from gdrkit.transport.proof.proof import judge
 
     if not options.quiet:
@@ -148,11 +148,11 @@ def _run(
             host=None if watched else options.host, address=options.address, watched=watched,
         )  # fmt: skip
     except (TransportError, CudaNotAvailable, CudaError) as error:
-        return PathProof(path, unavailable=str(error), asked=bool(options.paths) and not watched)
+        return PathRun(path, unavailable=str(error), asked=bool(options.paths) and not watched)
     finally:
         if not options.quiet:
             status("")
-    return PathProof(path, judge(made, control), made, asked=bool(options.paths) and not watched)
+    return PathRun(path, judge(made, control), made, asked=bool(options.paths) and not watched)
 
 
 def _repeats(text: str) -> int:

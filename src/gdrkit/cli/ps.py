@@ -1,4 +1,4 @@
-"""`gdr ps`: which way the processes go that use a GPU or an RDMA device now."""
+"""`gdr ps`: the path that each process takes which uses a GPU or an RDMA device now."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MOST_PID = (1 << 22) - 1
 def parser() -> Parser:
     parser = Parser(
         "ps",
-        "Show which way the processes go that run now: directly, through host memory, or over sockets. "
+        "Show which path the processes take that run now: directly, through host memory, or over sockets. "
         "Nothing is restarted or changed. Root sees more: the table of dma-bufs, other users' processes.",
         "  sudo gdr ps                    a row for each process, and why\n"
         "  sudo gdr ps -v --job 4711      the evidence for the processes of a job\n"
@@ -20,7 +20,7 @@ def parser() -> Parser:
         "  gdr ps node.tar.gz             of a bundle: when it was collected\n"
         "  gdr ps --record > node17.json  what the node shows, not judged\n"
         "  gdr ps node17.json             judge what it showed then\n\n"
-        "exit codes: 0 no process goes a slower way, 2 some do, 3 it is not known for some, or "
+        "exit codes: 0 no process takes a slower path, 2 some do, 3 it is not known for some, or "
         "no process is the one asked for, 64 and above usage and internal errors",
     )
     parser.target()
@@ -31,7 +31,7 @@ def parser() -> Parser:
         "--job", metavar="ID", type=matching(r"\w[\w.:@-]{0,99}", "the id of a job, a pod or a container"),
         help="show only the processes of this job, pod or container",
     )  # fmt: skip
-    add_ras(parser)
+    add_ras(parser, "; NCCL 2.31.2 and newer also compare their nodes, which takes longer")
     parser.add_argument(
         "--record", action="store_true", help="print what the node shows as JSON, not judged"
     )
@@ -41,17 +41,17 @@ def parser() -> Parser:
     return parser
 
 
-def add_ras(parser: Parser) -> None:
+def add_ras(parser: Parser, more: str = "") -> None:
     """The option of this command and of `gdr watch` to ask NCCL."""
     parser.add_argument(
         "--ras", action="store_true",
-        help="also ask NCCL's RAS, which asks all processes of the job: not on many nodes at once",
+        help=f"also ask NCCL's RAS, which asks all processes of the job: not on many nodes at once{more}",
     )  # fmt: skip
 
 
 def main(arguments: list[str]) -> int:
     options = parser().parse(arguments)
-    from gdrkit.agent.running.options import RAS
+    from gdrkit.agent.running.options import RAS, RAS_DIAGNOSTICS
     from gdrkit.evidence.errors import TargetError
     from gdrkit.evidence.running import record_of
     from gdrkit.facts.commands import RUNNING
@@ -60,7 +60,7 @@ def main(arguments: list[str]) -> int:
     from gdrkit.jobs.running.judge import document
     from gdrkit.jobs.running.record import decode
 
-    content = record_of(options.target, RUNNING, [RAS] if options.ras else [])
+    content = record_of(options.target, RUNNING, [RAS, RAS_DIAGNOSTICS] if options.ras else [])
     try:
         record = decode(content)
     except FormatError as error:

@@ -21,7 +21,7 @@ def parser() -> Parser:
     parser = Parser(
         "report",
         "Judge a node as gdr doctor does, and write the answer as one HTML file: the verdict, what to do, "
-        "a picture of the node with the way of a byte, every pair, the evidence. It opens anywhere, also "
+        "a picture of the node with the path of a byte, every pair, the evidence. It opens anywhere, also "
         "without network and scripts, and prints. Changes nothing else.",
         "  gdr report                          this machine, to gdr-report-HOST.html\n"
         "  gdr report bundle.tar.gz -o a.html  a bundle, to a file of that name\n"
@@ -190,10 +190,10 @@ def _topology(node: Node, source: str) -> tuple[TopoDocument | None, str]:
     from gdrkit.fabric.topo_document import build
     from gdrkit.fabric.topology.from_file import of_node
     from gdrkit.formats.errors import FormatError
-    from gdrkit.programs.nccl.releases import NEWEST_HELD
+    from gdrkit.programs.nccl.releases import NEWEST
 
     try:
-        return build(source, of_node(node, ask_driver=node.host.source != "live"), NEWEST_HELD, {}), ""
+        return build(source, of_node(node, ask_driver=node.host.source != "live"), NEWEST, {}), ""
     except EvidenceMissing as error:
         return None, f"{error.missing.source} ({error.missing.why.value.replace('-', ' ')})"
     except FormatError as error:

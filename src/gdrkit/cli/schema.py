@@ -7,7 +7,7 @@ from gdrkit.cli.exit import OK
 
 _TYPES = {
     "report": ("gdrkit.report.document", "Report", "gdr doctor --json"),
-    "explanation": ("gdrkit.cli.explained", "ExplainedText", "gdr explain --json"),
+    "explanation": ("gdrkit.cli.explained_document", "ExplainedText", "gdr explain --json"),
     "nccl": ("gdrkit.jobs.document", "NcclDocument", "gdr nccl --json"),
     "ps": ("gdrkit.jobs.running.document", "PsDocument", "gdr ps --json"),
     "topology": ("gdrkit.fabric.topo_document", "TopoDocument", "gdr topo --json"),

@@ -42,8 +42,7 @@ def parser() -> Parser:
         "  gdr topo job.log                        the tree that NCCL_DEBUG_SUBSYS=GRAPH prints\n"
         "  gdr topo --nccl 2.27.5 --env NCCL_NET_GDR_LEVEL=PHB    the effect of a variable\n"
         "  gdr topo --write-nccl-xml topo.xml      a file for NCCL_TOPO_FILE\n"
-        "  gdr topo --svg > topo.svg               a picture of the node, for a browser\n"
-        "  gdr topo --dot | dot -Tpdf > topo.pdf   a graph, drawn by Graphviz\n\n"
+        "  gdr topo --svg > topo.svg               a picture of the node, for a browser\n\n"
         "exit codes: 0 no obstacle on any path, 1 obstacles, or NCCL would use no direct path, "
         "3 no path is known, or no GPU-NIC pair",
     )
@@ -87,11 +86,10 @@ def _add_outputs(parser: Parser) -> None:
         help="write a topology for NCCL_TOPO_FILE; without FILE, to standard output",
     )
     parser.force("--write-nccl-xml")
-    parser.add_argument("--dot", action="store_true", help="write the graph for Graphviz")
     parser.add_argument("--svg", action="store_true", help="write a picture of the node as SVG")
-    parser.one_output("--json", "--verbose", "--quiet", "--dot", "--svg", "--write-nccl-xml")
+    parser.one_output("--json", "--verbose", "--quiet", "--svg", "--write-nccl-xml")
     for option in ("--nccl", "--env"):
-        parser.never_with(option, "--dot", "--svg", "--write-nccl-xml")
+        parser.never_with(option, "--svg", "--write-nccl-xml")
 
 
 def _assignment(text: str) -> tuple[str, str]:
@@ -118,11 +116,6 @@ def main(arguments: list[str]) -> int:
         return UNKNOWN
     if options.write_nccl_xml is not None:
         return _write_xml(saved, options)
-    if options.dot:
-        from gdrkit.fabric.topology.dot import dot
-
-        write(dot(saved.topology))
-        return OK
     if options.svg:
         return _write_picture(source, saved.topology)
     return _report(options, source, saved)
@@ -266,12 +259,12 @@ def _report(options: argparse.Namespace, source: str, saved: SavedTopology) -> i
     from gdrkit.fabric.nccl.settings import KNOWN
     from gdrkit.fabric.topo_document import build
     from gdrkit.formats.errors import FormatError
-    from gdrkit.programs.nccl.releases import NEWEST_HELD, is_modelled
+    from gdrkit.programs.nccl.releases import NEWEST, is_modelled
 
     try:
         logged = saved.version if is_modelled(saved.version) else ""
         environment = {name: v for name, v in saved.environment.items() if name in KNOWN} | dict(options.env)
-        document = build(source, saved, options.nccl or logged or NEWEST_HELD, environment)
+        document = build(source, saved, options.nccl or logged or NEWEST, environment)
     except FormatError as error:
         raise TargetError(f"{source}: {error}") from None
     if options.quiet:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -24,8 +25,8 @@ PAIRS_EVERY_S = 60
 def parser() -> Parser:
     parser = Parser(
         "watch",
-        "Show which way the processes go that run now, again and again, with what changed: as a live screen "
-        "in a terminal, else a line for each change. Looks only, as gdr ps does. Ctrl-C ends it.",
+        "Show which path the processes take that run now, again and again, with what changed: as a live "
+        "screen in a terminal, which q ends, else a line for each change. Looks only, as gdr ps does.",
         "  sudo gdr watch                             a live screen\n"
         "  sudo gdr watch --job 4711                  only the processes of a job\n"
         "  sudo gdr watch --interval 10 --count 6     once in ten seconds, for a minute\n"
@@ -69,7 +70,7 @@ def main(arguments: list[str]) -> int:
         if sys.stdout.isatty() and colours():
             return _live(options, registered)
         before, code, said = None, 0, set[str]()
-        for found in _documents(options):
+        for found in _documents(options, time.sleep):
             clock = time.strftime("%H:%M:%S")
             more = (*(f"n {line}" for line in communicators(found)), *(f"r {line}" for line in registered()))
             new = [line for line in more if line not in said]
@@ -108,9 +109,9 @@ def _trace(wanted: bool) -> Iterator[Callable[[], list[str]]]:
         trace.close()
 
 
-def _documents(options: argparse.Namespace) -> Iterator[PsDocument]:
-    """A document after each interval. NCCL is asked at the first look only. Raises TargetError,
-    EvidenceMissing."""
+def _documents(options: argparse.Namespace, wait: Callable[[float], object]) -> Iterator[PsDocument]:
+    """A document after each interval, until `wait` returns true. NCCL is asked at the first look only.
+    Raises TargetError, EvidenceMissing."""
     from msgspec.structs import replace
 
     from gdrkit.agent.running.options import FEW_PAIRS, RAS
@@ -136,8 +137,8 @@ def _documents(options: argparse.Namespace) -> Iterator[PsDocument]:
         except FormatError as error:
             raise TargetError(f"not a record of processes: {error}") from None
         number += 1
-        if number != options.count:
-            time.sleep(max(0.0, began + options.interval - time.monotonic()))
+        if number != options.count and wait(max(0.0, began + options.interval - time.monotonic())):
+            return
 
 
 def _live(options: argparse.Namespace, registered: Callable[[], list[str]]) -> int:
@@ -146,18 +147,24 @@ def _live(options: argparse.Namespace, registered: Callable[[], list[str]]) -> i
     from rich.live import Live
     from rich.text import Text
 
-    from gdrkit.jobs.running.changes import looks, screen
+    from gdrkit.cli.keys import ended_by_q
+    from gdrkit.jobs.running.changes import CHANGES_SHOWN, changes, looks, screen
     from gdrkit.jobs.running.document import exit_code
 
     console = Console(file=_Screen(), force_terminal=True, highlight=False, emoji=False, markup=False)  # type: ignore[arg-type]
     before, code = None, 0
-    with Live(console=console, auto_refresh=False, redirect_stdout=False, redirect_stderr=False) as live:
-        for found in _documents(options):
-            clock = f"{time.strftime('%H:%M:%S')}  every {options.interval} s, Ctrl-C ends"
-            width = text_width()
+    changed: deque[str] = deque(maxlen=CHANGES_SHOWN)
+    with (
+        ended_by_q() as wait,
+        Live(console=console, auto_refresh=False, redirect_stdout=False, redirect_stderr=False) as live,
+    ):
+        for found in _documents(options, wait):
+            now, marked = time.strftime("%H:%M:%S"), looks(before, found)
+            if before is not None:
+                changed.extendleft(changes(marked, now))
             text = screen(
-                found, looks(before, found), clock=clock, colour=True, width=width, registered=registered(),
-                height=text_rows(),
+                found, marked, clock=f"{now}  every {options.interval} s, q ends", colour=True,
+                width=text_width(), registered=registered(), height=text_rows(), changed=changed,
             )  # fmt: skip
             live.update(Text.from_ansi(text), refresh=True)
             before, code = found, exit_code(found)

@@ -14,7 +14,7 @@ from gdrkit.evidence.errors import TargetError
 from gdrkit.evidence.foreign import SOS_MANIFEST, ForeignRecord, parse_sos
 from gdrkit.evidence.live import READ_LIMIT_BYTES
 from gdrkit.evidence.manifest import GDR_MANIFEST, BundleRecord, CollectionRecord, CommandNote, parse
-from gdrkit.evidence.missing import GO_ON, absent, of_command, of_long_output, truncated, unreadable
+from gdrkit.evidence.missing import GO_ON, LOOP, absent, of_command, of_long_output, truncated, unreadable
 
 # -- recognise an error message that a collector stored in place of a command's output --
 
@@ -123,7 +123,7 @@ class BundleHost:
         """Remarks on this target for the reader of a report, one line each: that it is cut off, for
         example."""
         self.collected = record.manifest.time if isinstance(record, BundleRecord) else ""
-        """When, in UTC, as 2026-11-22T23:31:05Z; empty if the collector did not say it."""
+        """When, in UTC, as 2026-11-22T23:31:05Z; empty if the collector did not record it."""
         self._folders: dict[str, str] = {"": ""}
 
     def read(self, path: str) -> bytes:
@@ -194,7 +194,7 @@ class BundleHost:
             links += 1
             target = self.store.target(here)
             if links > LINKS_LIMIT:
-                raise unreadable(asked, "symbolic link loop")
+                raise unreadable(asked, LOOP)
             if target.startswith("/"):
                 done = ""
             rest.extend(target.split("/")[::-1])

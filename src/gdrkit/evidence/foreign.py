@@ -97,7 +97,7 @@ class ForeignRecord:
         return not_collected(path)
 
     def _was_not_there(self, path: str) -> bool:
-        """Whether the path is below a completely copied folder that does not have it.
+        """Whether the path is below a completely copied folder that lacks it.
 
         A kernel's folder of modules counts as one if its index is there; what the index lists was on the
         machine. depmod's own files are left out of copies, as it can write them again."""

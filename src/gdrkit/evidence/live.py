@@ -53,7 +53,7 @@ PROBE = ("gdr", "probe")
 PROBES = ("rm", "cuda", "memory", "verbs")
 RUNNING, MAPPED = ("gdr", "ps", "--record"), ("gdr", "ps")
 RUNNING_TIMEOUT_S = 8
-"""The script ends itself after 4 s, whatever hangs; a busy machine may be slow to start it."""
+"""The script ends itself after 4 s even if something hangs; a busy machine may be slow to start it."""
 PROBE_TIMEOUT_S = 60
 """cuInit wakes every GPU: 10 to 20 s for 8 of them without persistence mode. All probes share it."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from errno import EACCES, ELOOP, ENAMETOOLONG, ENOENT, ENOTDIR, EPERM, ESRCH, ETIMEDOUT
 
 from gdrkit.evidence import Command, EvidenceAbsent, EvidenceMissing, Missing, MissingReason, QuestionKind
@@ -81,6 +82,15 @@ def for_names(error: EvidenceMissing) -> EvidenceMissing:
     return EvidenceMissing(of_path(missing.source, missing.why, missing.note, QuestionKind.LIST))
 
 
+LOOP = "symbolic link loop"
+
+
+def is_loop(missing: Missing) -> bool:
+    """Whether a path could not be read because its links lead back to themselves: on a live machine, in a
+    bundle that has the links, and in one whose collector could not follow them."""
+    return LOOP in missing.ask or os.strerror(ELOOP) in missing.ask
+
+
 def of_error(path: str, error: OSError) -> EvidenceMissing:
     """The reason that an error of open(2), read(2) or stat(2) gives for this path."""
     if error.errno in NOT_THERE:
@@ -90,7 +100,7 @@ def of_error(path: str, error: OSError) -> EvidenceMissing:
     if error.errno == ETIMEDOUT:
         return timed_out(path)
     if error.errno == ELOOP:
-        return unreadable(path, "symbolic link loop")
+        return unreadable(path, LOOP)
     return unreadable(path, error.strerror or str(error))
 
 

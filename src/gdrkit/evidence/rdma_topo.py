@@ -8,13 +8,17 @@ from __future__ import annotations
 
 import binascii
 import posixpath
+from collections.abc import Collection
 
+import msgspec
 from msgspec import Struct
 
+from gdrkit.evidence import EvidenceMissing
 from gdrkit.evidence.bundle import BundleHost
 from gdrkit.evidence.errors import TargetError
 from gdrkit.evidence.foreign import ForeignRecord
 from gdrkit.evidence.memory_store import EmptyEntry, MemoryStore, StoredLink
+from gdrkit.evidence.missing import absent
 from gdrkit.evidence.stream import Stream, read_all
 from gdrkit.evidence.sysfs import ADDRESS, put_device, put_iommu_group, put_number
 from gdrkit.formats import json_text
@@ -38,7 +42,7 @@ class DumpedFunction(Struct):
     realpath: str
     config: str
     modalias: str | None = None
-    iommu_group: str | int | None = None
+    iommu_group: str | int | msgspec.UnsetType | None = msgspec.UNSET  # null: there was no link
     numa_node: int | str | None = None
     vpd: str | None = None
     subsystems: dict[str, list[str]] | None = None
@@ -58,8 +62,8 @@ def open_rdma_topo(stream: Stream, name: str) -> BundleHost:
         functions = parse(data)
         _check_counts(functions)
         store = MemoryStore()
-        for function in functions:
-            _put(store, function)
+        paths = [(_put(store, function), function.iommu_group) for function in functions]
+        ungrouped = {f"{path}/iommu_group" for path, group in paths if group is None}
     except ValueError as error:
         why = str(error).partition("\n")[0][:120]
         hint = f"create a dump: rdma_topo dump; for text: gdr explain {name}"
@@ -68,7 +72,19 @@ def open_rdma_topo(stream: Stream, name: str) -> BundleHost:
         raise TargetError(
             f"empty rdma_topo dump: {name}", "create it on a machine with PCI devices: rdma_topo dump"
         )
-    return BundleHost(store, ForeignRecord(lambda path: False, store.read), "rdma-topo")
+    return BundleHost(store, _DumpRecord(store, ungrouped), "rdma-topo")
+
+
+class _DumpRecord(ForeignRecord):
+    """What a dump does not have was not collected, except for the groups that it says are not there: it has
+    null where the function had no link `iommu_group` (rdma_topo, class SysfsDevice)."""
+
+    def __init__(self, store: MemoryStore, ungrouped: Collection[str]) -> None:
+        super().__init__(lambda path: False, store.read)
+        self._ungrouped = ungrouped
+
+    def missing(self, path: str, real: str) -> EvidenceMissing:
+        return absent(path) if real in self._ungrouped else super().missing(path, real)
 
 
 def _check_counts(functions: list[DumpedFunction]) -> None:
@@ -80,7 +96,8 @@ def _check_counts(functions: list[DumpedFunction]) -> None:
         raise ValueError(f"more than {DEVICES_LIMIT:,} devices of PCI functions")
 
 
-def _put(store: MemoryStore, function: DumpedFunction) -> None:
+def _put(store: MemoryStore, function: DumpedFunction) -> str:
+    """Add a function to the store; its path."""
     # with RDMA_TOPO_DEVDIR, the path of another sysfs precedes it
     below = function.realpath.rpartition("/sys/devices/")[2].lstrip("/")
     real = posixpath.normpath(f"sys/devices/{below}")
@@ -94,7 +111,7 @@ def _put(store: MemoryStore, function: DumpedFunction) -> None:
         store.keep(f"{real}/vpd", _unpacked(function.vpd))
     if function.numa_node is not None:
         put_number(store, real, "numa_node", int(function.numa_node))
-    if function.iommu_group is not None:
+    if function.iommu_group is not None and function.iommu_group is not msgspec.UNSET:
         put_iommu_group(store, real, str(int(posixpath.basename(str(function.iommu_group)))))
     for subsystem, names in (function.subsystems or {}).items():
         for device in names:
@@ -103,6 +120,7 @@ def _put(store: MemoryStore, function: DumpedFunction) -> None:
             store.put(f"{real}/{subsystem}/{device}", EmptyEntry.FOLDER)
             store.put(f"sys/class/{subsystem}/{device}", StoredLink(f"/{real}/{subsystem}/{device}"))
             store.put(f"{real}/{subsystem}/{device}/device", StoredLink("/" + real))
+    return real
 
 
 def _unpacked(text: str | None) -> bytes:

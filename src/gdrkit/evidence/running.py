@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Collection
 
+from gdrkit.agent.running.options import RAS_DIAGNOSTICS, RAS_DIAGNOSTICS_S
 from gdrkit.evidence import Command
 from gdrkit.evidence.errors import TargetError
 from gdrkit.evidence.live import RUNNING_TIMEOUT_S, run_command, script_argv
@@ -29,7 +30,11 @@ def record_of(target: str | None, command: Command, options: Collection[str] = (
     if target is not None and target.startswith("ssh://"):
         return _over_ssh(target, options)
     if target is None and options:
-        return run_command(command, (*script_argv(command, "running_probe"), *options), RUNNING_TIMEOUT_S)
+        return run_command(
+            command,
+            (*script_argv(command, "running_probe"), *options),
+            RUNNING_TIMEOUT_S + _longer_s(options),
+        )
     if options:
         raise TargetError(f"not a running machine: {target}", f"omit {' '.join(options)}")
     content = None if target is None else _kept(target)
@@ -57,6 +62,11 @@ def _kept(target: str) -> bytes | None:
     return content
 
 
+def _longer_s(options: Collection[str]) -> float:
+    """How much longer the script takes with these options."""
+    return RAS_DIAGNOSTICS_S if RAS_DIAGNOSTICS in options else 0.0
+
+
 def _over_ssh(target: str, options: Collection[str]) -> bytes:
     """What the script prints on ssh://[user@]host[:port]. Raises TargetError, quoting ssh's error."""
     import subprocess
@@ -70,7 +80,7 @@ def _over_ssh(target: str, options: Collection[str]) -> bytes:
     if match is None or not is_destination(match["destination"]):
         raise TargetError(f"not a valid ssh target: {target!r}", "write it as ssh://[user@]host[:port]")
     words = ssh(match["destination"], " ".join(("python3 -I -", *options)), match["port"])
-    deadline = time.monotonic() + SSH_TIMEOUT_S
+    deadline = time.monotonic() + SSH_TIMEOUT_S + _longer_s(options)
     with tempfile.TemporaryFile() as errors:
         try:
             child = subprocess.Popen(

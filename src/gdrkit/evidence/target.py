@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from errno import EACCES, EPERM
 from stat import S_ISDIR, S_ISREG
 
@@ -12,6 +13,9 @@ from gdrkit.evidence.live import LiveHost
 
 PEEK_BYTES = 1 << 16
 """How much of a file is searched for a bug report's first line: text of a forum post may precede it."""
+
+_LIST_OF_OBJECTS = re.compile(rb"\s*\[\s*[{\]]")
+"""How a dump of rdma_topo begins. A kernel log begins with a time stamp in brackets: `[    0.000000]`."""
 
 
 def open_host(target: str | None, *, probe: bool = False, deadline_s: float | None = None) -> Host:
@@ -61,7 +65,7 @@ def _open_file(target: str) -> Host:
             return open_tarball(stream, name)
         if START in head:
             return open_bug_report(stream, name)
-        if head.lstrip()[:1] == b"[":
+        if _LIST_OF_OBJECTS.match(head):
             return open_rdma_topo(stream, name)
     if not head:
         raise TargetError(f"{name} is empty, or cut off in its header", "copy it again")

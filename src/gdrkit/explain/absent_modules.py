@@ -44,6 +44,12 @@ def absent_modules(blocks: Iterable[Block]) -> Mapping[str, tuple[int, ...]]:
     return found
 
 
+def whole_listing(blocks: Iterable[Block]) -> int:
+    """The line of an `lsmod` whose output is shown completely; 0 if there is none."""
+    whole = (block for block in blocks if block.argv == ("lsmod",) and not block.filtered and block.lines)
+    return next((block.number for block in whole if _is_whole(block, transcript=True)), 0)
+
+
 def _is_whole(block: Block, transcript: bool) -> bool:
     """Whether an output of lsmod is shown completely."""
     texts = [line.text.strip() for line in block.lines]

@@ -11,10 +11,12 @@ import re
 from collections.abc import Iterable, Iterator
 from itertools import islice
 
-from gdrkit import catalogue
+from msgspec import structs
+
 from gdrkit.catalogue import CODES, rule_of
 from gdrkit.explain.explanation import (
     SET,
+    TOPOLOGY,
     WENT_ON,
     Answer,
     AnswerKind,
@@ -25,15 +27,23 @@ from gdrkit.explain.explanation import (
     Sureness,
     TextMachine,
 )
+from gdrkit.explain.failing import fails, needs_path
+from gdrkit.explain.logged_job import CHANNELS, LoggedJob, answer_of
+from gdrkit.explain.measured import BENCHMARKS, DOWN, ESTIMATED, PORTS
 from gdrkit.explain.products import HARDWARE_CODES, products
-from gdrkit.explain.ranking import BY_LINE, NOTE, Candidate, brings_about
+from gdrkit.explain.ranking import BEHIND, BY_LINE, NOTE, Candidate, brings_about, is_of_a_program
 from gdrkit.explain.subject import Topics
 from gdrkit.explain.transcript import TextLine, shows_output
 from gdrkit.explain.uncoded_lines import OtherLine
-from gdrkit.explain.unexplained import reports_failure, unexplained
+from gdrkit.explain.unexplained import unexplained
+from gdrkit.facts.modules import PEERMEM
 from gdrkit.programs import proofs
+from gdrkit.programs.ucx.proto_tables import CHOSEN
 from gdrkit.report.code_search import related
 from gdrkit.report.pages import code_page
+from gdrkit.rules.capabilities import OF_ITS_OWN
+from gdrkit.rules.rule import ADDRESS, CauseTrait
+from gdrkit.verdict.makers import OF_NVIDIA
 
 NAMED = 4.0
 """Weight from which a cause is named: a line that leaves no other."""
@@ -47,21 +57,30 @@ def answer(
     found: tuple[Candidate, ...],
     about: Topics,
     other: OtherLine | None,
+    job: LoggedJob | None,
 ) -> Answer:
-    """The answer to a text, from its machines, its ranked causes, and the line about something else that
-    weighs most."""
-    if other is not None and _leads(other, found) and not (other.harmless and _fails(lines)):
+    """The answer to a text, from its machines, its ranked causes, the line about something else that weighs
+    most, and what its log shows."""
+    of_log = answer_of(job)
+    harmless = of_log is not None or fails(lines)
+    if other is not None and _leads(other, found) and not (other.harmless and harmless):
         return _elsewhere(other, found)
     if found and found[0].printed and _is_named(found):
-        return _cause(found, machines)
+        return _cause(found, machines, lines)
+    if of_log is not None and not about.foreign:
+        return structs.replace(of_log, others=_others(found, MAX_CAUSES))
     if not (shows_output(lines) or any(one.printed for one in found) or any(one.known for one in machines)):
         return _without_output(lines)
     if about.foreign:
-        return _foreign(about, found)
+        return _foreign(about)
     failing = unexplained(lines)
+    works = job is not None and job.state == "active"
+    state = None if works or failing is not None else _state(machines)
+    if state is not None and not (found and found[0].weight > NOTE and found[0].printed):
+        return state
     if found and (found[0].weight > NOTE or failing is None):
-        return _several(found, machines)
-    return _working(machines, failing) or _nothing(about, failing, found)
+        return _several(found, machines, about)
+    return _working(machines, failing) or _healthy(machines, failing) or _nothing(about, failing, found)
 
 
 def _leads(other: OtherLine, found: tuple[Candidate, ...]) -> bool:
@@ -72,17 +91,8 @@ def _leads(other: OtherLine, found: tuple[Candidate, ...]) -> bool:
     return same and other.weight >= BY_LINE
 
 
-def _fails(lines: tuple[TextLine, ...]) -> bool:
-    """Whether an output reports a failure that is not one of those known to be harmless."""
-    return any(
-        line.kind == "machine" and reports_failure(line) and not _is_harmless(line.text) for line in lines
-    )
-
-
-def _is_harmless(text: str) -> bool:
-    known = catalogue.match(text)
-    meaning = known.message.meaning if known is not None else None
-    return meaning is not None and meaning.effect == "harmless"
+GENERIC = ("memory-not-registrable", "gpu-unsupported", "init-failed", "dependency-failed")
+"""Codes for failures whose reason is open: a failing line alone does not make one the answer."""
 
 
 def _is_named(found: tuple[Candidate, ...]) -> bool:
@@ -91,16 +101,24 @@ def _is_named(found: tuple[Candidate, ...]) -> bool:
     return found[0].weight >= NAMED
 
 
-GENERIC = ("memory-not-registrable", "gpu-unsupported", "init-failed", "dependency-failed")
-"""Codes for failures whose reason is open: a failing line alone does not make one the answer."""
-
-
 # -- the kinds of answers ------------------------------------------------------------------------------
 
 
-def _cause(found: tuple[Candidate, ...], machines: tuple[TextMachine, ...]) -> Answer:
+IGNORE_IT = (
+    "Often nothing: a DGX Spark or another GB10 does not need nvidia-peermem, nor does a machine whose open"
+    " kernel modules and RDMA stack give dma-buf; ignore it there. `gdr doctor` decides in a second."
+)
+DECIDES = "`gdr doctor` decides in a second whether the other direct path serves this machine."
+
+
+def _cause(
+    found: tuple[Candidate, ...], machines: tuple[TextMachine, ...], lines: tuple[TextLine, ...]
+) -> Answer:
     first = found[0]
     title, todo = code_page(first.code)
+    steps = _steps(todo)
+    if _often_harmless(first, machines, lines):
+        steps = (f"{IGNORE_IT} Where it is needed: {steps[0]}", *steps[1:])
     unexplained = tuple(islice(_other_failures(found, machines), MAX_OTHERS))
     apart = {cause.code for failure in unexplained for cause in failure.causes} - _shared(found, machines)
     return Answer(
@@ -112,10 +130,50 @@ def _cause(found: tuple[Candidate, ...], machines: tuple[TextMachine, ...]) -> A
         sureness=first.sureness,
         claimed=first.claimed,
         lines=first.lines,
-        now=_steps(todo),
-        others=_others(one for one in found[1:] if one.code not in apart),
+        now=steps,
+        others=_others(
+            one for one in found[1:] if one.code not in apart and one.code not in BEHIND.get(first.code, ())
+        ),
         besides=unexplained,
     )
+
+
+def _often_harmless(
+    first: Candidate, machines: tuple[TextMachine, ...], lines: tuple[TextLine, ...]
+) -> bool:
+    """Whether a cause closes the peermem path alone, and neither does a job fail nor is dma-buf closed."""
+    proven = (found for machine in machines for found in machine.established)
+    closed = any("dmabuf" in found.blocks for found in proven)
+    open_cause = first.sureness is Sureness.POSSIBLE and _closes_peermem_alone(first)
+    return open_cause and not closed and not needs_path(lines)
+
+
+def _closes_peermem_alone(cause: Candidate) -> bool:
+    rule = rule_of(cause.code)
+    return rule.loading is not None and rule.takes(cause.subject or PEERMEM) == (ADDRESS,)
+
+
+def _state(machines: tuple[TextMachine, ...]) -> Answer | None:
+    """One of the two direct paths is closed, where nothing shows that the other is, or that anything
+    failed; None if the text shows none closed. The deepest cause comes first."""
+    notes = ((found, one) for one in machines for found in one.notes if not is_of_a_program(found))
+    closed = [(found, one) for found, one in notes if set(found.blocks) & set(OF_ITS_OWN)]
+    if not closed:
+        return None
+    found, machine = closed[0]
+    loads = CauseTrait.NOT_LOADED in rule_of(found.code).traits
+    what = (
+        "neither whether it is installed nor whether that matters" if loads else "not whether that matters"
+    )
+    sentence = f"{code_page(found.code)[0]} The text shows {what}."
+    todo = IGNORE_IT if ADDRESS in rule_of(found.code).takes(found.subject or PEERMEM) else DECIDES
+    if contradictions := [one.text for one in machine.contradictions]:
+        sentence = f"{contradictions[0]}."
+        todo = (
+            "Run `modprobe --show-depends nvidia_peermem`: a line that starts with `install` is what it"
+            " ran in place of loading the module. Then run lsmod on the host itself."
+        )
+    return _plain(AnswerKind.SEVERAL, sentence, machine=machine.name, lines=found.proofs, now=(todo,))
 
 
 def _other_failures(
@@ -152,8 +210,8 @@ def _steps(todo: str) -> tuple[str, ...]:
     return tuple(" ".join(part.split()) for part in parts if part)
 
 
-def _others(found: Iterable[Candidate]) -> tuple[RankedCause, ...]:
-    rest = list(found)[:MAX_OTHERS]
+def _others(found: Iterable[Candidate], most: int = MAX_OTHERS) -> tuple[RankedCause, ...]:
+    rest = list(found)[:most]
     return tuple(
         RankedCause(one.code, code_page(one.code)[0], one.lines[0].line if one.lines else None)
         for one in rest
@@ -186,10 +244,19 @@ FAR = ("pair-cross-socket", "pair-distant")
 """Distances in a topology, which fail at nothing themselves."""
 
 
-def _several(found: tuple[Candidate, ...], machines: tuple[TextMachine, ...]) -> Answer:
+MAX_CAUSES = 9
+"""Causes that are listed where nothing ranks them: those of EFAULT are nine."""
+
+
+def _several(found: tuple[Candidate, ...], machines: tuple[TextMachine, ...], about: Topics) -> Answer:
     lines = found[0].lines[:1]
     between = ": it does not decide between these causes" if len(found) > 1 else ""
     shown = f"The text shows what failed, but not why{between}."
+    if found[0].code in OF_NVIDIA and not about.gpu:
+        shown = (
+            "The text shows that memory cannot be registered, but not whose memory it is: these are the"
+            " causes if it is a GPU's."
+        )
     if found[0].code in FAR and _is_listed(found[0], machines):
         shown = "The text shows GPUs that are far from their NIC, but not whether that matters here."
     return _plain(
@@ -197,7 +264,7 @@ def _several(found: tuple[Candidate, ...], machines: tuple[TextMachine, ...]) ->
         shown,
         claimed=found[0].claimed,
         lines=lines,
-        others=_others(found),
+        others=_others(found, MAX_CAUSES),
     )
 
 
@@ -212,7 +279,7 @@ def _working(machines: Iterable[TextMachine], failing: QuotedLine | None) -> Ans
     """That NCCL accesses GPU memory directly; what fails all the same is something else, and is quoted."""
     for machine in machines:
         for fact in machine.known:
-            if fact.name == "NCCL channels" and not fact.value.startswith("0 ") and fact.line is not None:
+            if fact.name == CHANNELS and not fact.value.startswith("0 ") and fact.line is not None:
                 shown = "What fails here is none of the failures whose cause gdr knows, but"
                 if failing is None:
                     shown = "The text shows no problem, and"
@@ -236,17 +303,60 @@ def _in_use(machines: Iterable[TextMachine], failing: QuotedLine | None) -> Answ
     return _plain(
         AnswerKind.WORKING if direct else AnswerKind.NOTHING,
         f"{words}; line {proof.line} shows of {proof.name}: {proof.value}.",
-        sureness=Sureness.CERTAIN,
+        # what UCX chose need not have been used
+        sureness=Sureness.LIKELY if CHOSEN in proof.value else Sureness.CERTAIN,
         lines=(*((QuotedLine(proof.line, proof.text),) * direct), *(() if failing is None else (failing,))),
     )
 
 
-def _foreign(about: Topics, found: tuple[Candidate, ...]) -> Answer:
+def _healthy(machines: Iterable[TextMachine], failing: QuotedLine | None) -> Answer | None:
+    """What a text without a failure shows: rates, distances or ports. None for one that shows none."""
+    facts = {fact.name: fact for machine in machines for fact in machine.known if fact.line is not None}
+    if failing is not None:
+        return None
+    benchmarks = [facts[name] for name in BENCHMARKS if name in facts]
+    now: tuple[str, ...] = ()
+    if benchmarks:
+        words = "; ".join(f"{fact.name.split()[0]} measured {fact.value}" for fact in benchmarks)
+        if any(name in facts for name in ESTIMATED):
+            now = (
+                "Run `gdr estimate --measured FILE` on that machine: it says how near to the limit that is.",
+            )
+        shown = benchmarks
+    elif TOPOLOGY in facts:
+        words = "no GPU of this matrix is far from its nearest NIC"
+        now = ("Run `gdr topo FILE`: it shows the nearest NIC of each GPU.",)
+        shown = [facts[TOPOLOGY]]
+    elif DOWN in facts:
+        down = facts[DOWN]
+        sentence = f"The text shows {down.value}, but not whether a job needs it."
+        other = RankedCause("port-down", code_page("port-down")[0], down.line)
+        proof = (QuotedLine(down.line or 1, down.text),)
+        return _plain(AnswerKind.SEVERAL, sentence, lines=proof, others=(other,))
+    elif PORTS in facts:
+        shown = [facts[PORTS]]
+        words = facts[PORTS].value
+    else:
+        return None
+    quoted = tuple(QuotedLine(fact.line, fact.text) for fact in shown if fact.line is not None)
+    return _plain(
+        AnswerKind.NO_PROBLEM,
+        f"The text shows no problem: {words}.",
+        sureness=Sureness.CERTAIN,
+        lines=quoted,
+        now=now,
+    )
+
+
+def _foreign(about: Topics) -> Answer:
     return _plain(
         AnswerKind.ELSEWHERE,
         f"This text is about an accelerator of {about.foreign}; gdr knows the GPUs of NVIDIA.",
-        others=_others(found),
     )
+
+
+MAX_LINES, MAX_PAGES = 2000, 5
+"""Lines whose words are looked up, and pages that are named, at most."""
 
 
 def _without_output(lines: tuple[TextLine, ...]) -> Answer:
@@ -262,9 +372,6 @@ def _without_output(lines: tuple[TextLine, ...]) -> Answer:
         now=(f"Run `gdr doctor` on the machine, or paste what `{command}` prints there.",),
     )
 
-
-MAX_LINES, MAX_PAGES = 2000, 5
-"""Lines whose words are looked up, and pages that are named, at most."""
 
 NO_TOPIC = "gdr recognizes nothing about RDMA or NCCL in this text, and no failure whose cause it knows."
 

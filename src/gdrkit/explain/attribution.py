@@ -9,7 +9,7 @@ _SYSLOG = (
     r"(?:(?:[A-Z][a-z]{2} [ \d]\d [\d:]{8}(?:\.\d+)?|\d{4}-\d\d-\d\dT\S+) "
     r"(?=\S+ [\w.@()/-]+(?:\[\d+\])?: )|\[ *\d+\.\d+\] (?=\S+ kernel: ))(?P<host>[\w.-]+) "
 )
-_NCCL = r"(?:^|.*?[\s:>)])(?P<host>[A-Za-z][\w.-]*):\d+:\d+ \[-?\d+\] (?:\S+ )?NCCL "
+_NCCL = r"(?:^|.*?[\s:>)])(?P<host>[A-Za-z][\w.-]*):\d+(?: NCCL DIAG |:\d+ \[-?\d+\] (?:\S+ )?NCCL )"
 _NOUN = r"(?:node|host|server|machine|box|worker|rank|system|vm|spark|instance|laptop|workstation)"
 _WHICH = r"(?:first|second|third|other|1st|2nd|3rd|working|failing|good|bad|remote|head)"
 _NUMBER = r"(?:\d+|one|two|three|[A-F]\b)"
@@ -44,6 +44,11 @@ _NOT_MACHINES = {
     "update", "edit", "mofed", "doca", "rocm", "ib", "ipv4", "ipv6", "fp8", "fp16", "x86",
 }  # fmt: skip
 """Words that are rarely part of a machine name, even with a number after them."""
+DRIVER_PODS = ("nvidia-driver-daemonset", "nvidia-gpu-driver")
+"""How names of the GPU Operator's pods begin that load the driver: gpu-operator, state-driver."""
+
+MOST_WORDS, MOST_CHARACTERS = 6, 200
+"""Size of a heading without Markdown at most."""
 WITHOUT_LEVEL = 7
 """The level of a heading without Markdown; those of Markdown are 1 to 6."""
 
@@ -66,6 +71,7 @@ class Attribution:
         self.author = ""  # the current author; "" before the first post with a name
         self.authors: dict[str, dict[str, str]] = {"": {}}  # the machines that each author names, and how
         self._scope = self._level = WITHOUT_LEVEL
+        self._driver_pod = ""
 
     def name_of(self, author: str, prose: bool) -> str:
         """The machine of an author's unattributed lines: the only one that prompts and NCCL lines name.
@@ -122,8 +128,12 @@ class Attribution:
             if name:
                 self._name(name, "heading", self._level)
             return True
-        title = _compiled("underlined").match(text) or _compiled("title").match(text)
-        if title is None or len(text.split()) > 6:
+        words = text.split()
+        if len(words) > MOST_WORDS or sum(map(len, words)) > MOST_CHARACTERS:
+            return False
+        plain = " ".join(words)
+        title = _compiled("underlined").match(plain) or _compiled("title").match(plain)
+        if title is None:
             return False
         name = _machine(title["text"]) if text.rstrip(" *").endswith(":") or len(text.split()) < 4 else ""
         if name:
@@ -139,11 +149,16 @@ class Attribution:
             self._name(found["name"].lower(), "heading", self._level)
 
     def sent_to(self, command: str) -> str:
-        """The machine or pod that a command reaches by ssh, kubectl or talosctl; "" if it runs locally."""
+        """The machine or pod that a command reaches by ssh, kubectl or talosctl; "" if it runs locally, or
+        in the first pod with the driver: it loads modules into the kernel whose log is pasted with it."""
         if not command or not any(word in command for word in ("ssh ", "kubectl", "oc ", "talosctl")):
             return ""
         found = _compiled("sent").match(command)
         name = (found["ssh"] or found["pod"] or found["talos"] or "") if found else ""
+        if name.startswith(DRIVER_PODS):
+            self._driver_pod = self._driver_pod or name
+            if name == self._driver_pod:
+                return ""
         return _short(name.rpartition("@")[2])
 
     def _name(self, name: str, how: str, scope: int) -> None:

@@ -9,38 +9,74 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from gdrkit.catalogue import every_rule, rule_of
 from gdrkit.evidence import Confidence
 from gdrkit.explain.answer import answer
 from gdrkit.explain.causes import decides, open_causes
-from gdrkit.explain.explanation import EstablishedProblem, Explanation, OpenLine, QuotedLine, TextMachine
+from gdrkit.explain.explanation import (
+    ASKED,
+    AnswerKind,
+    EstablishedProblem,
+    Explanation,
+    OpenLine,
+    QuotedLine,
+    TextMachine,
+)
 from gdrkit.explain.facts import cause_of, contradictions, known
+from gdrkit.explain.failing import is_asked, needs_path
 from gdrkit.explain.gpus import gpu_label
-from gdrkit.explain.log_events import LogEvent, events, module_named_nearby
+from gdrkit.explain.log_events import LogEvent, events, is_of_nccl, module_named_nearby, selects_listed_nic
+from gdrkit.explain.logged_job import (
+    JobEvidence,
+    LoggedJob,
+    OtherEvidence,
+    Reader,
+    no_log,
+    undecided,
+)
 from gdrkit.explain.mentions import mentioned
+from gdrkit.explain.module_symbols import STUB, is_shown_to_register
 from gdrkit.explain.question import question
-from gdrkit.explain.ranking import FOR_DMABUF, FOR_NETWORK, is_foreign, ranked
+from gdrkit.explain.ranking import FOR_DMABUF, FOR_NETWORK, brings_about, is_foreign, ranked
 from gdrkit.explain.subject import Topics, topics
 from gdrkit.explain.text_host import TextHost, proofs_of
 from gdrkit.explain.transcript import TextLine
 from gdrkit.explain.uncoded_lines import other_line
+from gdrkit.facts.pci import gpus
+from gdrkit.facts.rdma import hardware_pairs, pairs
 from gdrkit.formats.module_name import canonical
 from gdrkit.messages.errors import EFAULT
 from gdrkit.messages.verbs_failures import causes_of
 from gdrkit.node import Node, if_missing
 from gdrkit.programs.verbs.perftest_log import perftest_run, runs
+from gdrkit.rules.capabilities import OF_ITS_OWN
 from gdrkit.rules.engine import subjects_of
-from gdrkit.rules.rule import Failed, Layer, Passed
+from gdrkit.rules.rule import Failed, Layer, Passed, Rule, Status
+from gdrkit.verdict import judge_node
 from gdrkit.verdict.cells import paths_closed_by, programs_of
 from gdrkit.verdict.check_results import check_results, trail_of
 
+UNPROVEN = (
+    AnswerKind.HARMLESS, AnswerKind.NO_PROBLEM, AnswerKind.NOTHING, AnswerKind.NO_OUTPUT, AnswerKind.WORKING
+)  # fmt: skip
+"""Answers that rest on lines which may be examples, or on the lack of others."""
 
-def explain(text: TextHost) -> Explanation:
-    """The explanation of a text, with a section for each machine whose output it holds."""
+
+def explain(text: TextHost, read_log: Reader = no_log) -> Explanation:
+    """The explanation of a text, with a section for each machine whose output it holds. `read_log`: what
+    analyses its log of NCCL."""
     about = topics(text.lines)
-    machines = [_machine(host, about) for host in text.machines()]
+    judged = [_judged(host) for host in text.machines()]
+    job = read_log(
+        OtherEvidence(
+            proven=frozenset(found.code for one in judged for found in one.beside_log),
+            cleared=frozenset(code for one in judged for code in one.cleared),
+        )
+    )
+    machines = [_machine(one, about, job, first=one is judged[0]) for one in judged]
     other = other_line(text.lines, one_host=about.one_host)
     proven = {found.code for machine in machines for found in machine.established}
     suspected = mentioned(text.lines, proven)
@@ -48,22 +84,69 @@ def explain(text: TextHost) -> Explanation:
         machines[0] = replace(machines[0], open=(*machines[0].open, *suspected))
     shown = tuple(machine for machine in machines if machine.has_content)
     found = ranked(shown, about)
+    answered = answer(text.lines, shown, found, about, other, job)
+    examples = job is not None and job.decides_nothing and answered.kind in UNPROVEN
     return Explanation(
-        answer=answer(text.lines, shown, found, about, other),
+        answer=undecided() if examples else answered,
         machines=shown,
         question=question(
             shown,
             {line.command for line in text.lines if line.kind == "typed"},
-            {one.code: one.weight for one in found},
+            {} if about.foreign else {one.code: one.weight for one in found},
         ),
         lines=sum(line.kind in ("machine", "shown") for line in text.lines),
     )
 
 
-def _machine(host: TextHost, about: Topics) -> TextMachine:
+NODE = "node"
+"""The subject of a problem that is not about one module, GPU or NIC."""
+
+
+class _JudgedMachine(Struct, frozen=True):
+    """A machine with what the rules prove and exclude."""
+
+    host: TextHost
+    node: Node
+    events: tuple[LogEvent, ...]
+    by_rules: tuple[EstablishedProblem, ...]
+    by_log: tuple[EstablishedProblem, ...]  # those of them that lines of NCCL alone prove
+    cleared: tuple[str, ...]
+
+    @property
+    def beside_log(self) -> Iterator[EstablishedProblem]:
+        """What is proven by other lines than those of a log of NCCL."""
+        yield from (found for found in self.by_rules if found not in self.by_log)
+        yield from _established_by_lines(self.node, tuple(one for one in self.events if not one.of_log))
+
+
+def _judged(host: TextHost) -> _JudgedMachine:
     node = Node(host)
-    all_events = events(host.own_lines)
-    by_rules = tuple(_established_by_rules(node, host))
+    found = tuple(_established_by_rules(node, host))
+    return _JudgedMachine(
+        host=host,
+        node=node,
+        events=events(host.own_lines),
+        by_rules=found,
+        by_log=tuple(one for one in found if one.proofs and _of_log(one.proofs)),
+        cleared=_cleared(node, host),
+    )
+
+
+def _of_log(proofs: tuple[QuotedLine, ...]) -> bool:
+    """Whether there is no proof but lines of NCCL, about which the analysis of the log decides."""
+    return all(is_of_nccl(proof.text) for proof in proofs)
+
+
+def _machine(judged: _JudgedMachine, about: Topics, job: LoggedJob | None, *, first: bool) -> TextMachine:
+    host, node = judged.host, judged.node
+    log = JobEvidence(job, host.own_lines, others=first)
+    left = (event for event in judged.events if job is None or not job.decides(event))
+    all_events = tuple(sorted((*left, *log.events()), key=lambda event: event.position))
+    by_rules = tuple(
+        found
+        for found in judged.by_rules
+        if job is None or found not in judged.by_log or found.code not in job.judged
+    )
     rule_codes = {found.code for found in by_rules}
     by_lines = tuple(
         found
@@ -71,19 +154,26 @@ def _machine(host: TextHost, about: Topics) -> TextMachine:
         if found.subject != NODE or found.code not in rule_codes  # a rule names the subject more precisely
     )
     proven: dict[tuple[str, str], EstablishedProblem] = {}
-    for found in (*by_lines, *by_rules):
+    by_log = tuple(log.established(matters=True))
+    for found in (*by_log, *by_lines, *by_rules):
         proven.setdefault((found.code, _module_of(found.subject)), found)
     established = tuple(sorted(proven.values(), key=lambda found: (_layer(found.code), _first_line(found))))
     own = tuple(found for found in established if not is_foreign(found.code, about))
-    notes = tuple(found for found in own if _is_note(found, about))
+    matters = _matters(established, all_events, host.own_lines)
+    beside = _gpus_beside_others(node, own)
+    notes = tuple(
+        found
+        for found in own
+        if found not in by_log and (found.subject in beside or _is_note(found, about, matters))
+    )
     return TextMachine(
         name=host.machine,
         established=tuple(found for found in own if found not in notes),
-        notes=notes,
+        notes=(*notes, *log.established(matters=False)),
         # a note explains no failing line: it closes one of the two direct paths alone, or none
         open=tuple(_open(node, all_events, tuple(found for found in established if found not in notes))),
-        known=known(node, host),
-        cleared=_cleared(node, host),
+        known=(*known(node, host), *log.legs()),
+        cleared=judged.cleared,
         contradictions=contradictions(node, host),
     )
 
@@ -92,10 +182,6 @@ def _machine(host: TextHost, about: Topics) -> TextMachine:
 
 MISREAD, NCCL_LOG = "proof-misread", "nccl log"
 """A problem of who reads a log as a proof, and the subject if it is NCCL's."""
-
-NODE = "node"
-"""The subject of a problem that is not about one module, GPU or NIC."""
-
 NO_MODULE = "the line does not name a module, and neither does a modprobe line next to it"
 
 
@@ -132,11 +218,30 @@ def _only_cause(node: Node, event: LogEvent, module: str) -> str:
     return open_codes[0] if len(open_codes) == 1 else ""
 
 
+def _rules(host: TextHost) -> Iterator[Rule]:
+    """The rules that judge a text: those about absence or a count, or about the nearest NIC of a GPU, only
+    where it lists the whole machine."""
+    return (rule for rule in every_rule() if host.whole or not _needs_whole(rule))
+
+
+def _needs_whole(rule: Rule) -> bool:
+    return rule.whole_machine or rule.per in (pairs, hardware_pairs)
+
+
+def _troubles(node: Node) -> frozenset[tuple[str, str]]:
+    """The codes and subjects that are more than notes of a node."""
+    bad = (Status.FAILED, Status.WARNING)
+    return frozenset((one.code, one.subject) for one in judge_node(node).findings if one.status in bad)
+
+
 def _established_by_rules(node: Node, host: TextHost) -> Iterator[EstablishedProblem]:
     """The findings of the rules that fail, as `gdr doctor` would report them."""
-    for result in check_results(node, (rule for rule in every_rule() if not rule.whole_machine)):
+    matters = _troubles(node) if host.whole else frozenset()
+    for result in check_results(node, _rules(host)):
         outcome = result.outcome
         if not isinstance(outcome, Failed):
+            continue
+        if _needs_whole(result.rule) and (result.rule.code, outcome.subject) not in matters:
             continue
         trail = trail_of(node, result)
         found = proofs_of(trail.sources, host)
@@ -151,9 +256,35 @@ def _established_by_rules(node: Node, host: TextHost) -> Iterator[EstablishedPro
         )
 
 
-def _is_note(found: EstablishedProblem, about: Topics) -> bool:
-    """Whether a problem matters for dma-buf alone, in a text not about it, for the network of a job that is
-    local or crashes, for a log that is read as a proof, or for programs that the text is not about."""
+def _gpus_beside_others(node: Node, proven: tuple[EstablishedProblem, ...]) -> frozenset[str]:
+    """The GPUs that can never have a direct path, on a machine with others that may: those count."""
+    shown = {gpu_label(gpu.address) for gpu in if_missing((), gpus, node)}
+    never = {found.subject for found in proven if found.subject in shown and rule_of(found.code).permanent}
+    return frozenset(never) if shown - never else frozenset()
+
+
+def _matters(
+    proven: tuple[EstablishedProblem, ...], all_events: tuple[LogEvent, ...], lines: tuple[TextLine, ...]
+) -> frozenset[str]:
+    """The codes of what closes one direct path alone and matters all the same: the text closes the other
+    path too, or a line reports a failure that it explains. Where neither holds, the other path may serve."""
+    closed = {path for found in proven for path in found.blocks}
+    if closed.issuperset(OF_ITS_OWN):
+        return frozenset(found.code for found in proven)
+    alone = [found for found in proven if found.blocks == ("peermem",)]
+    failing = {code for event in all_events if not is_asked(event.line) for code in event.codes}
+    needed = bool(alone) and needs_path(lines)
+    return frozenset(
+        found.code
+        for found in alone
+        if (needed or any(found.code == code or brings_about(found.code, code) for code in failing))
+    )
+
+
+def _is_note(found: EstablishedProblem, about: Topics, matters: frozenset[str]) -> bool:
+    """Whether a problem closes one of the two direct paths and may leave the other, or matters for the
+    network of a job that is local or crashes, for a log that is read as a proof, or for programs that the
+    text is not about."""
     if found.code in FOR_NETWORK:
         return about.one_host or about.crash
     if found.code == MISREAD and found.subject == NCCL_LOG:
@@ -161,8 +292,11 @@ def _is_note(found: EstablishedProblem, about: Topics) -> bool:
     programs = programs_of(rule_of(found.code).takes(found.subject))
     if programs and programs.isdisjoint(about.programs):
         return not _is_printed(found)
-    alone = found.blocks == ("dmabuf",) or found.code in FOR_DMABUF
-    return alone and not about.dmabuf and not _is_printed(found)
+    if found.code in matters:
+        return False
+    if found.blocks == ("dmabuf",) or found.code in FOR_DMABUF:
+        return not about.dmabuf and not _is_printed(found)
+    return found.blocks == ("peermem",)
 
 
 def _is_printed(found: EstablishedProblem) -> bool:
@@ -172,14 +306,19 @@ def _is_printed(found: EstablishedProblem) -> bool:
 
 def _cleared(node: Node, host: TextHost) -> tuple[str, ...]:
     """Codes of the problems that lines of the text exclude for certain, for every subject."""
-    results = tuple(check_results(node, (rule for rule in every_rule() if not rule.whole_machine)))
+    results = tuple(check_results(node, _rules(host)))
     kept = {result.rule.code for result in results if not isinstance(result.outcome, Passed)}
     found: dict[str, None] = {}
     for result in results:
         if isinstance(result.outcome, Passed) and result.rule.code not in kept:
             trail = trail_of(node, result)
-            if trail.confidence is Confidence.CERTAIN and proofs_of(trail.sources, host):
+            proofs = proofs_of(trail.sources, host)
+            if trail.confidence is Confidence.CERTAIN and not _of_log(proofs):
                 found[result.rule.code] = None
+    if selects_listed_nic(host.own_lines):
+        found["hca-not-selected"] = None
+    if is_shown_to_register(host.own_lines):
+        found[STUB] = None
     if _registered_gpu_memory(node):
         found.update(dict.fromkeys(causes_of("ibv_reg_mr", EFAULT)))
     return tuple(found)
@@ -218,6 +357,7 @@ def _open(
             groups.setdefault((event.codes, module, event.from_loader, event.note), []).append(event)
     for (_, module, _, _), same in groups.items():
         unnamed = same[0].needs_module and not module
+        note = ASKED if all(is_asked(event.line) for event in same) else same[0].note
         open_codes, ruled_out = open_causes(node, same[0], module)
         yield OpenLine(
             line=same[0].line.number,
@@ -226,7 +366,7 @@ def _open(
             subject=module,
             causes=tuple(cause_of(code, module) for code in open_codes),
             ruled_out=ruled_out,
-            note=NO_MODULE if unnamed else same[0].note,
+            note=NO_MODULE if unnamed else note,
             claimed=False,
             leads=same[0].leads,
         )

@@ -61,6 +61,15 @@ UNUSUAL = "the line has an unusual form"
 SET = "set in the command; no output shows its effect"
 """Note of a setting that turns a path off, in a text without the output of a job."""
 
+ASKED = "the command only asks, and loads nothing"
+"""Note of what a command answers that changes nothing, such as modinfo: nothing failed by it."""
+
+NO_ERROR = "the line does not say with which error the call failed"
+"""Note of a line that has more causes than those which gdrkit knows."""
+
+UNDECIDED = "what the line shows has this cause most often, and may have others"
+"""Note of a line of a report that names no cause."""
+
 WENT_ON = "the program goes on without it, and fails at something else"
 """Note of a line that is not why the program failed."""
 
@@ -86,6 +95,10 @@ class OpenLine(Struct, frozen=True, kw_only=True):
     @property
     def codes(self) -> tuple[str, ...]:
         return tuple(cause.code for cause in self.causes)
+
+
+TOPOLOGY = "topology"
+"""The name of the fact that a text has a matrix of `nvidia-smi topo -m`."""
 
 
 class KnownFact(Struct, frozen=True):
@@ -144,6 +157,7 @@ class AnswerKind(enum.StrEnum):
     ELSEWHERE = "elsewhere"  # a failure of something else
     HARMLESS = "harmless"  # a line that looks like a failure and is none
     WORKING = "working"  # the text shows GPU memory on the network, and no problem
+    NO_PROBLEM = "no-problem"  # it shows states or rates of a machine, and nothing wrong with them
     NO_OUTPUT = "no-output"  # the text shows nothing that a program printed
     NOTHING = "nothing"  # it shows output, and neither a failure nor a cause that gdrkit knows
 
@@ -157,7 +171,7 @@ class Sureness(enum.StrEnum):
 
 
 class RankedCause(Struct, frozen=True):
-    """A possible cause, in words, and where the text points to it."""
+    """A possible cause in words, and the lines that suggest it."""
 
     code: Code
     title: str
@@ -193,13 +207,16 @@ class Explanation(Struct, frozen=True, kw_only=True, tag_field="schema", tag="gd
     answer: Answer
     machines: tuple[TextMachine, ...]
     question: Question | None
-    lines: int  # lines of the text that were recognized as output of a machine
+    lines: int  # lines that were recognized as output of a machine, without repetitions in a long text
 
     @property
     def exit_code(self) -> int:
         """0 if the text shows that the path works, or that what looks like a failure is none; 1 for a
         proven problem that stops no path; 2 for one that stops a path; 3 for everything else."""
         established = [found for machine in self.machines for found in machine.established]
+        open_lines = any(machine.open for machine in self.machines)
+        if self.answer.kind is AnswerKind.SEVERAL and established and not open_lines:
+            return 3  # the answer says that it is open whether what is proven matters
         if any(found.blocks for found in established):
             return 2
         if any(machine.open or machine.contradictions for machine in self.machines):

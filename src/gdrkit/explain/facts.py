@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 
 from gdrkit.catalogue import rule_of
 from gdrkit.evidence import EvidenceMissing, Missing, MissingReason
-from gdrkit.explain.explanation import Cause, Contradiction, KnownFact
+from gdrkit.explain.absent_modules import absent_modules
+from gdrkit.explain.blocks import blocks
+from gdrkit.explain.explanation import TOPOLOGY, Cause, Contradiction, KnownFact
 from gdrkit.explain.gpus import gpu_label
+from gdrkit.explain.measured import measured
 from gdrkit.explain.readings import topology_row
 from gdrkit.explain.text_host import TextHost, proofs_of, quote
+from gdrkit.explain.ucx_outputs import ucx_tables
 from gdrkit.facts.driver import driver_flavour, driver_version
 from gdrkit.facts.gpu import product_name
 from gdrkit.facts.kernel import lockdown, release
@@ -18,11 +23,12 @@ from gdrkit.facts.modules import PEERMEM, is_loaded
 from gdrkit.facts.pci import PciGpu, gpus
 from gdrkit.facts.running_files import is_loaded_for_sure
 from gdrkit.facts.secure_boot import secure_boot, signatures_enforced
+from gdrkit.formats.module_name import canonical
 from gdrkit.node import Fact, Node, if_missing
 from gdrkit.programs import proofs
 from gdrkit.programs.nccl import releases as nccl_releases
 from gdrkit.programs.nccl.log import nccl_logs
-from gdrkit.programs.nccl.log_records import Carrier, Leg, NetDevice, Version
+from gdrkit.programs.nccl.log_records import NetDevice, Version
 from gdrkit.rules.deciding_command import fill
 
 FACTS: tuple[tuple[str, Callable[[Node], str]], ...] = (
@@ -37,6 +43,10 @@ FACTS: tuple[tuple[str, Callable[[Node], str]], ...] = (
 )
 
 
+MAX_GPUS = 8
+"""GPUs that are listed by name: no machine has more, so more of them come from several machines."""
+
+
 def known(node: Node, host: TextHost) -> tuple[KnownFact, ...]:
     """The facts that the text shows about a machine."""
     found = [fact for name, ask in FACTS if (fact := _known(node, host, name, ask)) is not None]
@@ -44,11 +54,14 @@ def known(node: Node, host: TextHost) -> tuple[KnownFact, ...]:
         fact = _known(node, host, gpu_label(gpu.address), _name_of(gpu))
         if fact is not None:
             found.append(fact)
-    return (*found, *_of_logs(node), *_of_topologies(host), *_of_programs(host))
-
-
-MAX_GPUS = 8
-"""GPUs that are listed by name: no machine has more, so more of them come from several machines."""
+    return (
+        *found,
+        *_of_logs(node, host),
+        *_of_topologies(host),
+        *measured(host.own_lines),
+        *_of_programs(host),
+        *_of_ucx(host),
+    )
 
 
 def _name_of(gpu: PciGpu) -> Callable[[Node], str]:
@@ -84,7 +97,7 @@ def _of_topologies(host: TextHost) -> Iterable[KnownFact]:
     row = topology_row(host.own_lines)
     if row is not None:
         told = "`gdr topo` reads this matrix, and shows the nearest NIC of each GPU"
-        yield KnownFact("topology", told, row.number, row.text.strip())
+        yield KnownFact(TOPOLOGY, told, row.number, row.text.strip())
 
 
 def _of_programs(host: TextHost) -> Iterable[KnownFact]:
@@ -98,22 +111,21 @@ def _of_programs(host: TextHost) -> Iterable[KnownFact]:
     return found.values()
 
 
-def _of_logs(node: Node) -> Iterable[KnownFact]:
-    """What the lines of NCCL prove: its version, and how many legs accessed GPU memory directly."""
+def _of_ucx(host: TextHost) -> Iterable[KnownFact]:
+    """What the tables of UCX_PROTO_INFO show of GPU memory that goes to other nodes."""
+    found = ucx_tables(host.own_lines)
+    if found is not None and found.worst is not None:
+        text = f"{found.worst.description}, {found.worst.config}"
+        claim = f"{proofs.BY_TABLES}: {found.claim}" if found.direct else found.claim
+        yield KnownFact("ucx", claim, found.worst.line, text)
+
+
+def _of_logs(node: Node, host: TextHost) -> Iterable[KnownFact]:
+    """The version of NCCL that a log names."""
     for log in nccl_logs(node):
         for found in log.all(Version)[:1]:
-            version = found.record.text
-            yield KnownFact("NCCL", version, node.line_of(log.path, found.line), f"NCCL version {version}")
-        if legs := log.legs:
-            direct = [leg for leg in legs if leg.record.via.carried is Carrier.DIRECT]
-            leg = (direct or legs)[0]
-            words = "GDRDMA" if direct else "TCP" if leg.record.via.gdr else "no GDRDMA"
-            text = f"{len(direct)} of {len(legs)} network legs access GPU memory directly"
-            yield KnownFact("NCCL channels", text, node.line_of(log.path, leg.line), words)
-        elif between := [leg for leg in log.all(Leg) if leg.record.via.carried is Carrier.NVLINK]:
-            number = "1 leg" if len(between) == 1 else f"{len(between)} legs"
-            text = f"{number} over NVLink between hosts (MNNVL), none over a NIC"
-            yield KnownFact("NCCL channels", text, node.line_of(log.path, between[0].line), "MNNVL")
+            name, version = found.record.library, found.record.text
+            yield KnownFact(name, version, node.line_of(log.path, found.line), f"{name} version {version}")
 
 
 # -- contradictions ------------------------------------------------------------------------------------
@@ -121,7 +133,30 @@ def _of_logs(node: Node) -> Iterable[KnownFact]:
 
 def contradictions(node: Node, host: TextHost) -> tuple[Contradiction, ...]:
     """Files and commands with different contents, and programs that disagree."""
-    return (*_answered_twice(host), *_nccl_and_lsmod(node, host))
+    return (*_loaded_in_vain(host), *_answered_twice(host), *_nccl_and_lsmod(node, host))
+
+
+def _loaded_in_vain(host: TextHost) -> Iterable[Contradiction]:
+    """A module that modprobe loaded without an error, and that a later lsmod does not list."""
+    shown = blocks(host.own_lines)
+    for module, numbers in absent_modules(shown).items():
+        for block in shown:
+            if block.number < numbers[0] and not block.lines and _loads(block.argv) == module:
+                yield Contradiction(
+                    f"modprobe {module} reports no error, and lsmod does not list the module: an `install`"
+                    " line (or, for modprobe -b, a blacklist) in modprobe's configuration made modprobe do"
+                    " nothing, or one of the two ran on another host or in a container",
+                    quote(host, (block.number, numbers[0])),
+                )
+                break
+
+
+def _loads(argv: tuple[str, ...]) -> str:
+    """The module that a command loads; "" for another command, such as `modprobe -r`."""
+    program, *arguments = argv or ("",)
+    if program != "modprobe" or any(re.match(r"-[rnRDcq]|--(?!verbose|use)", word) for word in arguments):
+        return ""
+    return canonical(next((word for word in arguments if not word.startswith("-")), ""))
 
 
 def _answered_twice(host: TextHost) -> Iterable[Contradiction]:

@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from gdrkit.explain.blocks import Block
 from gdrkit.explain.lines import continues_listing
 from gdrkit.explain.transcript import TextLine
+from gdrkit.facts.nvidia_smi import without_handle
 from gdrkit.formats.gpu_listing import smi_gpu_in
 
 NO_ADDRESS = "FFFF"
@@ -37,7 +38,7 @@ def gpu_label(address: str) -> str:
 def lspci_text(blocks: tuple[Block, ...], lines: tuple[TextLine, ...]) -> NumberedText:
     """One listing of all PCI devices that are shown; empty if no NVIDIA GPU is among them.
 
-    A listing without a GPU would mean that the machine has none, but it may be an excerpt."""
+    A listing without a GPU means that the machine has none, unless it may be an excerpt."""
     devices: dict[str, list[TextLine]] = {}
     for title, below in _devices(lines):
         address = _full_address(title.text)
@@ -46,9 +47,9 @@ def lspci_text(blocks: tuple[Block, ...], lines: tuple[TextLine, ...]) -> Number
             return "", ()  # two machines
         if earlier is None or len(below) + 1 > len(earlier):
             devices[address] = [title, *below]
-    if not any(_is_gpu(found[0].text) for found in devices.values()):
+    whole = lists_every_function(blocks)
+    if not whole and not any(_is_gpu(found[0].text) for found in devices.values()):
         return "", ()
-    whole = any(_is_whole(block) for block in blocks)
     kept = [found if whole or _is_gpu(found[0].text) else found[:1] for found in devices.values()]
     shown = [line for found in kept for line in found]
     return "".join(_flat(line) + "\n" for line in shown), tuple(line.number for line in shown)
@@ -95,15 +96,18 @@ def _is_gpu(title: str) -> bool:
     )
 
 
+def lists_every_function(blocks: Iterable[Block]) -> bool:
+    """Whether the whole output of `lspci -v` is shown."""
+    return any(_is_whole(block) for block in blocks)
+
+
 def _is_whole(block: Block) -> bool:
-    """Whether a block is the whole output of `lspci -v`: unfiltered, all devices, bridges included."""
+    """Whether a block is the whole output of `lspci -v`: unfiltered, with a bridge as on every machine."""
     options = {letter for word in block.argv[1:] if word.startswith("-") for letter in word[1:]}
     if block.argv[:1] != ("lspci",) or block.filtered or not block.ended or options - set("nvkDPqk"):
         return False
     titles = [line.text for line in block.lines if _DEVICE.match(line.text)]
-    return (
-        "v" in options and any("Host bridge" in t for t in titles) and any("PCI bridge" in t for t in titles)
-    )
+    return "v" in options and any("Host bridge" in title or "PCI bridge" in title for title in titles)
 
 
 def _flat(line: TextLine) -> str:
@@ -119,7 +123,10 @@ def smi_text(blocks: tuple[Block, ...], lines: tuple[TextLine, ...]) -> Numbered
     full = _full(lines)
     if full[0]:
         return full
+    if bare := _bare_bar1(lines):
+        return bare
     gpus: dict[str, list[tuple[str, int]]] = {}
+    lost = _lost(lines)
     heads: list[tuple[str, int]] = []
     for line in lines:
         version = re.search(r"Driver Version: *(\d+\.[\d.]+)", line.text)
@@ -130,13 +137,59 @@ def smi_text(blocks: tuple[Block, ...], lines: tuple[TextLine, ...]) -> Numbered
             gpus.setdefault(address, []).append((gpu.name, line.number))
     for address, name, number in (*_of_csv(blocks), *_of_perftest(lines)):
         gpus.setdefault(address, []).append((name, number))
+    gpus.update((address, []) for address in lost if address not in gpus)
     if not gpus or any(len({name for name, _ in found}) > 1 for found in gpus.values()):
         return "", ()  # one address, two GPUs: two machines
     printed = heads
     for address, found in sorted(gpus.items()):
-        printed.append((f"GPU {address}", found[0][1]))
+        trouble = lost.get(address, [])
+        printed.append((f"GPU {address}", (found or trouble)[0][1]))
         printed += [(f"    Product Name : {name}", number) for name, number in found]
+        printed += trouble
     return "".join(f"{text}\n" for text, _ in printed), tuple(number for _, number in printed)
+
+
+_BAR1 = re.compile(r"\s*(?:(BAR1) Memory Usage|(Total|Used|Free)\s+: \d{1,9} MiB)\s*$")
+
+
+def _bare_bar1(lines: tuple[TextLine, ...]) -> NumberedText | None:
+    """BAR1 of the only GPU of which an excerpt of -q shows anything; None if no GPU or several are shown."""
+    rows = [line for line in lines if _BAR1.match(line.text)]
+    titles = [position for position, line in enumerate(rows) if "BAR1" in line.text]
+    if len(titles) != 1 or any(smi_gpu_in(line.text) is not None for line in lines):
+        return None
+    title, *fields = rows[titles[0] :]
+    shown = [(f"GPU {_by_number(0)}", title), ("    BAR1 Memory Usage", title)]
+    shown += [
+        (f"        {line.text.strip()}", line) for line in fields[:3] if line.number <= title.number + 3
+    ]
+    return "".join(f"{text}\n" for text, _ in shown), tuple(line.number for _, line in shown)
+
+
+_NO_MEMORY = re.compile(r"\s*\|[^|]*\|\s*ERR!\s*/\s*ERR!\s*\|")
+
+
+def _lost(lines: tuple[TextLine, ...]) -> dict[str, list[tuple[str, int]]]:
+    """What -q prints of GPUs that do not answer, by address: those without a handle, and those of whose
+    memory the table has `ERR!`."""
+    found: dict[str, list[tuple[str, int]]] = {}
+    above = ""
+    for line in lines:
+        for address, (why, _) in without_handle(line.text).items():
+            text = f"Unable to determine the device handle for GPU {address}: {why}"
+            found[_long(address)] = [(text, line.number)]
+        if above and _NO_MEMORY.match(line.text):
+            memory = (("    FB Memory Usage", line.number), ("        Total : Unknown Error", line.number))
+            found[above] = list(memory)
+        gpu = smi_gpu_in(line.text)
+        above = gpu.address if gpu is not None else ""
+    return found
+
+
+def _long(address: str) -> str:
+    """An address with a domain of eight digits, as nvidia-smi prints it in headings."""
+    domain, _, rest = address.upper().partition(":")
+    return f"{domain.zfill(8)}:{rest}"
 
 
 def _full(lines: tuple[TextLine, ...]) -> NumberedText:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import functools
 import re
+from collections.abc import Sequence
+from itertools import dropwhile
 
 from msgspec import Struct
 
+from gdrkit.formats import rdma_topo_check
 from gdrkit.formats.sentences import ENGLISH, has_words_of_others
 
 _LETTERS = {
@@ -25,9 +28,14 @@ COMMANDS = {
     "rdma_topo", "ofed_info", "ucx_info", "dkms", "ls", "strings", "nm", "find", "ethtool", "kubectl",
     "oc", "talosctl", "docker", "podman", "ib_write_bw", "ib_read_bw", "ib_send_bw", "ib_write_lat",
     "ib_read_lat", "ib_send_lat", "mpirun", "srun", "ssh", "strace", "systemctl", "getenforce", "sysctl",
-    "show_gids", "apt", "dnf", "yum", "rpm", "dpkg", "gdr",
+    "show_gids", "ulimit", "apt", "dnf", "yum", "rpm", "dpkg", "gdr",
 }  # fmt: skip
 """Programs that make a line a command even without a prompt."""
+
+
+LINE_CHARACTERS = 4096
+"""Length at which a line is cut. The longest output of these programs is a kernel message of 2048
+characters, prefix included: Linux include/linux/printk.h, PRINTK_MESSAGE_MAX."""
 
 
 class TypedCommand(Struct, frozen=True):
@@ -56,11 +64,14 @@ STAMP = (
 _CORE = (
     r"(?:sudo: )?(?:modprobe|insmod|rmmod|modinfo|libkmod|depmod): (?:ERROR|FATAL|WARNING)"
     r"|(?:(?:<[\w .-]+>|[\w.-]*):(?:\d+|X+):(?:\d+|X+) \[-?\d+\] )(?:\S+ ){0,3}NCCL (?:[A-Z]{4,5}|version)\b"
+    r"|[\w.-]*:\d+ NCCL DIAG "
     r"|(?:\[-?\d+\] )?(?:[\w./-]+\.(?:cc|cu|c|h):\d+ )?(?:\(\w+\) )?NCCL (?:INFO|WARN|ATTN|TRACE|version) "
     r"|NET/(?:IB|Plugin|OFI|Socket) ?: ?[A-Z]|(?:Channel|Ring) \d+(?:/\d+)? : \d+\[\w+\] -> "
-    r"|NVRM: |nvidia-peermem \w+:\d+ |nvidia-fs:|gdrdrv:"
+    r"|(?:kernel: )?NVRM: |nvidia-peermem \w+:\d+ |nvidia-fs:|gdrdrv:"
     r"|(?:nvidia(?:[-_]\w+)?|nv_peer_mem|mlx\w+|ib_\w+|rdma_\w+|gdrdrv|irdma|bnxt_re)"
     r"(?: [\da-f]{4}:[\da-f]{2}:[\da-f]{2}\.\d)?: \S"
+    r"|(?:nvidia-peermem-ctr:? )?(?:\+ )?chroot /run/nvidia/driver modprobe "
+    r"|Module [\w-]+ not found$"
     r"|Loading of (?:unsigned )?module |Lockdown: \S+: |Module [\w-]+ is blacklisted|Invalid ELF "
     r"|Linux version \d|Linux \S+ \d+\.\d+\S* #\d|SecureBoot (?:en|dis)abled|Secure [Bb]oot (?:en|dis)abled"
     r"|Couldn't allocate MR|[Ff]ailed to create [mM][rR]\b|DMA-BUF is not supported|DMABUF requested"
@@ -73,10 +84,17 @@ _CORE = (
     r"|GPU [0-9A-F]{8}:[0-9A-F]{2}:|GPU \d+: .*\(UUID: |\| +\d+ +(?:NVIDIA|Tesla|Quadro|GeForce|GRID|TITAN) "
     r"|(?:filename|version|depends|vermagic|license|signer|srcversion|parm|name|sig_\w+|retpoline):(?:\s|$)"
     r"|[A-Za-z]\w+ +\d{3,} +-?\d+(?: +[\w,]+)?$|Module +Size +Used by"
-    r"|CA '[\w.-]+'$|\s+(?:CA type|Number of ports|Firmware version|(?:Node|System image|Port) GUID"
+    r"|CA '[\w.-]+'$|Infiniband device '[\w.-]+' port \d+ status:"
+    r"|\s+(?:CA type|Number of ports|Firmware version|(?:Node|System image|Port) GUID"
     r"|Link layer|Physical state|Base lid): |\s+State: (?:Active|Down|Initializing|Armed)\b|\s+Port \d+:$"
     r"|hca_id:|\s+(?:LnkCap|LnkSta|ACSCtl|ACSCap|DevCtl|Kernel driver in use|Region \d|Capabilities):"
-    r"|finit_module\(|init_module\(|ibv_(?:reg|open|modify)\w+\(?\)? "
+    r"|\w{1,40}\.(?:c|cc|h|inl):\d{1,5} {1,8}UCX {1,8}[A-Z]{4,5} "  # ucs_log() without a time
+    r"|\|? {0,40}[\w .-]{0,60}(?:inter-node|intra-node|self) cfg#\d+"  # UCX_PROTO_INFO
+    r"|\| {0,8}(?:remote memory (?:write|read)|(?:\w+ )?\w+ message) by ucp_"
+    r"|\| {0,8}rendezvous data (?:send|fetch|drop)\b"
+    r"|\|(?: *\d+ *\|)? *(?:\d+ +)?\d+[KMG]?(?:\.\.(?:inf|\d+[KMG]?))? +\| [(\w]"
+    rf"|{rdma_topo_check.BEGINNING}"
+    r"|finit_module\(|init_module\(|ibv_(?:create|reg|open|modify)\w+\(?\)? "
 )
 _PATTERNS = {
     "fence": r"\s*(?:```|~~~|\[/?code\])",
@@ -100,8 +118,14 @@ _PATTERNS = {
     ),
     "listing": (
         r"\s*(?:GPU [0-9A-Fa-f]{8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7]$|=+ ?NVSMI LOG ?=+|hca_id:"
-        r"|(?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[01][0-9a-f]\.[0-7] [A-Z][^:]{3,60}: \S)"
+        r"|Infiniband device '[\w.-]+' port|CA '[\w.-]+'$"
+        r"|(?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[01][0-9a-f]\.[0-7] (?:[A-Z]|3D )[^:]{3,60}: \S)"
     ),
+    "time": (
+        r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:?\d\d) (?:(?:stdout|stderr) [FP] )?"
+        r"(?![\w.-]+ [\w.@()/-]+(?:\[\d+\])?: )"
+    ),
+    "domain": r"#(?: Memory domain: \S|  ?< (?:failed|no) |\s{5,20}[A-Za-z<][\w ]{2,30}[:>])",
     "column": r"[A-Z][\w ./()-]{1,50} {2,}: ",
     "comment": r"\s*(?:#|//) ?(?=\S)",
     "arrow": r"\s+(?:\u2190|<--|<==|\u25c4).*$",
@@ -141,12 +165,27 @@ def is_fence(text: str) -> bool:
     return text.lstrip()[:1] in "`~[" and _compiled("fence").match(text) is not None
 
 
+def begins_in_code(lines: Sequence[str]) -> bool:
+    """Whether a text was cut within a code block: its first fence has text right above it, not below."""
+    first = next((index for index, line in enumerate(lines) if is_fence(line)), 0)
+    below = "".join(lines[first + 1 : first + 2])
+    return (
+        first > 0 and bool(lines[first - 1].strip()) and not lines[first].strip(" `~") and not below.strip()
+    )
+
+
 def without_quotation_mark(text: str) -> str | None:
     """The text after every `>`; None if the line is not a quotation."""
     if not text.lstrip().startswith(">"):
         return None
     found = _compiled("quotation").match(text)
     return found["text"] if found else None
+
+
+MOST_COMMANDS = 2
+"""Lines without a time in a log with times at most: the command that printed it, and the next prompt."""
+MOST_QUOTATIONS = 8
+"""Quotations within quotations at most; a line with more marks was made to keep a reader busy."""
 
 
 def without_common_quotation(lines: list[str]) -> list[str]:
@@ -159,8 +198,14 @@ def without_common_quotation(lines: list[str]) -> list[str]:
     return lines
 
 
-MOST_QUOTATIONS = 8
-"""Quotations within quotations at most; a line with more marks was made to keep a reader busy."""
+def without_common_time(lines: list[str]) -> list[str]:
+    """The lines without the time that kubectl, docker or a container runtime put before all of them, the
+    commands of a person apart. What syslog puts there as well stays: it names a machine."""
+    shown = [line for line in lines if line.strip()]
+    timed = sum(_compiled("time").match(line) is not None for line in shown)
+    if timed < 2 or timed < len(shown) - MOST_COMMANDS:
+        return lines
+    return [_compiled("time").sub("", line, count=1) for line in lines]
 
 
 def typed(text: str) -> TypedCommand | None:
@@ -180,9 +225,7 @@ def typed(text: str) -> TypedCommand | None:
 
 def _is_command(text: str) -> bool:
     """Whether words start with a known program and are not an English sentence."""
-    words = text.split()
-    while words and (words[0] == "sudo" or "=" in words[0]):
-        words = words[1:]
+    words = list(dropwhile(lambda word: word == "sudo" or "=" in word, text.split()))
     if not words or words[0].rpartition("/")[2] not in COMMANDS or words[-1].endswith((".", "?", ",")):
         return False
     plain = {word.lower().strip(",") for word in words[1:]}
@@ -194,12 +237,17 @@ def is_machine(text: str) -> bool:
     return _compiled("machine").match(text) is not None or _compiled("kernel").match(text) is not None
 
 
+def lists_domains(text: str) -> bool:
+    """Whether a line is of `ucx_info -d`, which prints its tree behind the mark of a comment."""
+    return text.startswith("#") and _compiled("domain").match(text) is not None
+
+
+_LISTING_STARTS = set("0123456789abcdefCGhI=")
+
+
 def opens_listing(text: str) -> bool:
     """Whether a line starts an output whose other lines are indented below it."""
     return text.lstrip()[:1] in _LISTING_STARTS and _compiled("listing").match(text) is not None
-
-
-_LISTING_STARTS = set("0123456789abcdefGh=")
 
 
 def continues_listing(text: str) -> bool:

@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
+import functools
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from gdrkit import catalogue
 from gdrkit.catalogue import rule_of
-from gdrkit.explain.device_listings import device_readings
-from gdrkit.explain.explanation import WENT_ON
-from gdrkit.explain.readings import readings
+from gdrkit.explain.blocks import EVIDENCE
+from gdrkit.explain.explanation import NO_ERROR, WENT_ON
+from gdrkit.explain.module_symbols import symbol_readings
+from gdrkit.explain.rdma_topo_outputs import rdma_topo_readings
+from gdrkit.explain.readings import Reading, readings
+from gdrkit.explain.settings import settings
 from gdrkit.explain.transcript import TextLine
+from gdrkit.explain.ucx_outputs import ucx_readings
 from gdrkit.explain.unexplained import reports_failure
+from gdrkit.explain.xid_lines import xid_readings
 from gdrkit.facts.modules import PEERMEM
 from gdrkit.messages import errors, kernel, registration
 from gdrkit.messages.message import MessageTemplate
 from gdrkit.messages.strerror import in_english
+from gdrkit.programs.nccl.settings import selects
 
 STUB = "peermem-stub"
 """By far the most frequent reason for EINVAL of nvidia_peermem: most kernels have no peer-memory API."""
@@ -43,6 +50,12 @@ class LogEvent(Struct, frozen=True, kw_only=True):
     note: str = ""
     message: str = ""  # its name in the catalogue, if it has one
     goes_on: bool = False  # the program goes on without what it lacks
+    of_log: bool = False  # of NCCL: a log's analysis makes a record of it, or reports it as a warning
+
+
+def is_of_nccl(text: str) -> bool:
+    """Whether a line may be one of NCCL."""
+    return "NCCL" in text or "NET/" in text
 
 
 def events(lines: Iterable[TextLine]) -> tuple[LogEvent, ...]:
@@ -50,41 +63,26 @@ def events(lines: Iterable[TextLine]) -> tuple[LogEvent, ...]:
     own_lines = tuple(lines)
     found = [
         LogEvent(line=one.line, position=one.position, codes=one.codes, decides=one.decides, note=one.note)
-        for one in (*readings(own_lines), *device_readings(own_lines))
+        for one in (
+            *readings(own_lines),
+            *device_readings(own_lines),
+            *ucx_readings(own_lines),
+            *rdma_topo_readings(own_lines),
+            *symbol_readings(own_lines),
+            *xid_readings(own_lines),
+        )
     ]
     for position, line in enumerate(own_lines):
         if line.kind == "machine":
             event = _event(line, position)
             if event is not None:
                 found.append(event)
-    found = [_with_level(event) for event in found] if _sets_level(own_lines) else found
     found = [_went_on(event, own_lines) if event.goes_on else event for event in found]
     return tuple(sorted(found, key=lambda event: event.position))
 
 
-LEVEL = "gdr-level-too-low"
-
-
-_LEVEL_SET = re.compile(
-    r"NCCL_NET_GDR_LEVEL(?: set by environment to|[\"']?\s?[=:])"
-    r"(?!\W{0,3}(?:value:\s?)?\W?(?:PXB|P2C|PXN|PHB|SYS|[2-9])\b)"
-)
-"""A level that is set to less than NCCL's default, PXB: another one is not why a pair is refused (NCCL
-src/graph/paths.cc)."""
-
-
-def _sets_level(lines: tuple[TextLine, ...]) -> bool:
-    """Whether the job sets NCCL_NET_GDR_LEVEL, as NCCL prints it, or a command or a person sets it; what
-    a person advises is not set."""
-    return any(_LEVEL_SET.search(line.text) and line.kind not in ("prose", "quoted") for line in lines)
-
-
-def _with_level(event: LogEvent) -> LogEvent:
-    """An event of a distance that is too far, in a job that sets the level: that is why."""
-    if LEVEL not in event.codes:
-        return event
-    others = tuple(code for code in event.codes if code != LEVEL)
-    return replace(event, codes=(LEVEL, *others), leads=True)
+MOST_LINES = 2000
+"""Lines that are searched for another failure."""
 
 
 def _went_on(event: LogEvent, lines: tuple[TextLine, ...]) -> LogEvent:
@@ -94,15 +92,14 @@ def _went_on(event: LogEvent, lines: tuple[TextLine, ...]) -> LogEvent:
     return replace(event, note=WENT_ON) if fails else event
 
 
-MOST_LINES = 2000
-"""Lines that are searched for another failure."""
-
-
 def _event(line: TextLine, position: int) -> LogEvent | None:
     match = catalogue.match(in_english(line.text))
     if match is None or not match.causes:
         codes = registration.causes(line.text)
-        return LogEvent(line=line, position=position, codes=codes, decides=False) if codes else None
+        of_log = is_of_nccl(line.text)
+        if not codes:
+            return None
+        return LogEvent(line=line, position=position, codes=codes, decides=False, of_log=of_log)
     message = match.message
     from_kernel = message.program == kernel.PROGRAM
     module = message.module or match.values.get("module", "")
@@ -124,7 +121,9 @@ def _event(line: TextLine, position: int) -> LogEvent | None:
         leads=message.leads,
         needs_module=not module and (from_kernel or message.loads),
         message=message.name,
+        note=NO_ERROR if message.hides_error else "",
         goes_on=message.goes_on,
+        of_log=is_of_nccl(line.text) and (message.make is not None or "NCCL WARN " in line.text),
     )
 
 
@@ -191,3 +190,103 @@ def module_named_nearby(event: LogEvent, all_events: tuple[LogEvent, ...]) -> st
     names = {other.module for other in nearby}
     fits = any(set(event.codes) & set(other.codes) for other in nearby)
     return names.pop() if len(names) == 1 and fits else ""
+
+
+# -- listings of devices ----------------------------------------------------------------------------
+
+
+HCA = "NCCL_IB_HCA"
+
+_PATTERNS = {
+    "device": r"\s*(?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[01][0-9a-f]\.[0-7] [A-Z0-9]",
+    "link_cap": r"\s*LnkCap:.{0,40}\bSpeed (?P<speed>[\d.]{1,5})GT/s, Width x(?P<width>\d{1,2})\b",
+    "link_sta": (
+        r"\s*LnkSta:\s*Speed (?P<speed>[\d.]{1,5})GT/s(?: \(ok\)|(?P<slow> \(downgraded\)))?,"
+        r" Width x(?P<width>[1-9]\d?)(?P<narrow> \(downgraded\))?"
+    ),
+    "listed": r"\s*(?P<name>[a-z][\w.-]{1,40})\s+[0-9a-f]{16}\s*$",  # a row of ibv_devices
+    "printed": r"NCCL_IB_HCA set (?:by environment )?to (?P<value>[\w=^:,.-]{1,200}?)\.?\s*$",
+}
+
+
+@functools.cache
+def _compiled(name: str) -> re.Pattern[str]:
+    return re.compile(_PATTERNS[name])
+
+
+def device_readings(lines: tuple[TextLine, ...]) -> Iterator[Reading]:
+    """Links that are slower than both their ends, and NICs in NCCL_IB_HCA that NCCL does not find."""
+    yield from _links(lines)
+    yield from _absent_nics(lines)
+
+
+def _links(lines: tuple[TextLine, ...]) -> Iterator[Reading]:
+    """The width of any device's link, and the speed of a NIC's: an idle GPU lowers the speed of its link.
+
+    Proof is what lspci marks in the whole entry of a device. In an excerpt the device, or what its link can
+    be, is not shown; older releases mark nothing."""
+    title, best = "", None
+    for position, line in enumerate(lines):
+        if line.kind not in EVIDENCE:
+            continue
+        if _compiled("device").match(line.text):
+            title, best = line.text, None
+        elif found := _compiled("link_cap").match(line.text):
+            best = found
+        elif found := _compiled("link_sta").match(line.text):
+            seen = " and ".join(_less(found, best, title))
+            if seen:
+                decides = bool(best and title and (found["slow"] or found["narrow"]))
+                yield Reading(
+                    line, position, ("link-degraded",), f"the link runs at {seen}", decides=decides
+                )
+            best = None
+
+
+def _less(status: re.Match[str], can: re.Match[str] | None, title: str) -> Iterator[str]:
+    """The speed and the width at which a link runs, if it can do more. The speed alone shows no fault where
+    the device is a GPU, or is not shown."""
+    marked = bool(status["narrow"])
+    narrow = marked or (can is not None and int(status["width"]) < int(can["width"]))
+    may_be_idle = "controller: NVIDIA" in title or not (title or narrow)
+    if status["slow"] and not may_be_idle:
+        yield f"{status['speed']} of {can['speed']} GT/s" if can else f"{status['speed']} GT/s"
+    if narrow:
+        yield f"x{status['width']} of x{can['width']}" if can else f"x{status['width']}, downgraded"
+
+
+def _absent_nics(lines: tuple[TextLine, ...]) -> Iterator[Reading]:
+    """NCCL_IB_HCA that names none of the RDMA devices that the text lists, where NCCL finds no device.
+
+    A list that leaves NICs out, after `^`, names none that it needs."""
+    listed = _listed_nics(lines)
+    if not listed or not any("No device found" in line.text for line in lines if line.kind == "machine"):
+        return
+    for position, value in _chosen_nics(lines):
+        if not value.startswith("^") and not any(selects(value, nic) for nic in listed):
+            note = f"the text lists {', '.join(sorted(listed))}, and none is called {value}"
+            yield Reading(lines[position], position, ("hca-not-selected",), note, decides=True)
+            return
+
+
+def selects_listed_nic(lines: tuple[TextLine, ...]) -> bool:
+    """Whether NCCL_IB_HCA names an RDMA device that the text lists, so that it left none out."""
+    listed = _listed_nics(lines)
+    return any(selects(value, nic) for _, value in _chosen_nics(lines) for nic in listed)
+
+
+def _listed_nics(lines: tuple[TextLine, ...]) -> set[str]:
+    """The RDMA devices that ibv_devices lists."""
+    matches = (_compiled("listed").match(line.text) for line in lines if line.kind in EVIDENCE)
+    return {found["name"] for found in matches if found}
+
+
+def _chosen_nics(lines: tuple[TextLine, ...]) -> Iterator[tuple[int, str]]:
+    """The values of NCCL_IB_HCA that lines set or print, each with the position of its line."""
+    given = settings(lines)
+    for position, line in enumerate(lines):
+        for name, value in given.get(line.number, ()):
+            if name == HCA:
+                yield position, value
+        if line.kind == "machine" and (printed := _compiled("printed").search(line.text)):
+            yield position, printed["value"]

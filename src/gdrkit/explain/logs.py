@@ -27,14 +27,17 @@ WHOLE_LOG = (
 OMISSION_MARKS = ("...", "[...]", "(...)", "<snip>", "[snip]", "--More--", "\u2026")
 """What people write in place of lines that they left out."""
 
-OPERATOR_CONTAINER_LINES = (
+OPERATOR_CONTAINER_LINES: tuple[str, ...] = (
     "nvidia-peermem module",
     "waiting for mellanox ofed and nvidia drivers",
     "reload_nvidia_peermem",
     "nvidia-peermem-ctr",
+    "chroot /run/nvidia/driver modprobe",
 )
 """What only nvidia-peermem-ctr of the GPU Operator prints: gpu-driver-container, nvidia-driver. An error of
 modprobe alone can come from any machine."""
+
+OPERATOR_COMMANDS: tuple[str, ...] = ("nvidia-peermem-ctr", "chroot /run/nvidia/driver modprobe")
 
 _PERFTEST = re.compile(
     r"\bib_(?:write|read|send|atomic)_(?:bw|lat)\b|initializing CUDA|CUDA device|creating CUDA Ctx"
@@ -94,7 +97,7 @@ def log_files(blocks: Iterable[Block], lines: Iterable[TextLine]) -> tuple[TextL
             {**_lines_with(evidence, "NCCL", "NET/"), **_job_environment(shown, everything, evidence)},
         )
     ]
-    if any(words in line.text for line in evidence for words in OPERATOR_CONTAINER_LINES):
+    if _of_operator(everything):
         container = _lines_with(evidence, "peermem", "mellanox ofed")
         found.append(TextLog(f"{kubernetes.FOLDER}/pasted.log", "kubernetes log", container))
     for number, run in _perftest_runs(shown, evidence).items():
@@ -103,8 +106,22 @@ def log_files(blocks: Iterable[Block], lines: Iterable[TextLine]) -> tuple[TextL
     return tuple(log for log in found if log.lines)
 
 
+def _of_operator(lines: Iterable[TextLine]) -> bool:
+    """Whether a container of the GPU Operator loads the module: by what it prints, or by a command that
+    prints its log, or that runs modprobe in the driver's container."""
+    for line in lines:
+        words = OPERATOR_COMMANDS if line.kind == "typed" else OPERATOR_CONTAINER_LINES
+        if line.kind in ("typed", *EVIDENCE) and any(word in line.text for word in words):
+            return True
+    return False
+
+
 def _lines_with(lines: Iterable[TextLine], *words: str) -> dict[int, str]:
     return {line.number: line.text.strip() for line in lines if any(word in line.text for word in words)}
+
+
+_OF_JOB = re.compile(r"NCCL (?:INFO|WARN|version)|Out of bounds values|Avg bus bandwidth|vLLM is using nccl")
+"""What only a job with NCCL prints: NCCL src/debug.cc; nccl-tests src/common.cu; vLLM pynccl.py."""
 
 
 def _job_environment(
@@ -126,8 +143,10 @@ def _job_environment(
     return found if ran or any(_OF_JOB.search(line.text) for line in evidence) else {}
 
 
-_OF_JOB = re.compile(r"NCCL (?:INFO|WARN|version)|Out of bounds values|Avg bus bandwidth|vLLM is using nccl")
-"""What only a job with NCCL prints: NCCL src/debug.cc; nccl-tests src/common.cu; vLLM pynccl.py."""
+_MAX_GAP = 6
+"""Unrecognized lines between two lines of one run at most: perftest's banners have four."""
+_MAX_RUN = 400
+"""Lines of one run at most: `-a` prints 23 sizes, and a listing of GPUs has 16."""
 
 
 def _perftest_runs(blocks: tuple[Block, ...], lines: list[TextLine]) -> dict[int, dict[int, str]]:
@@ -152,9 +171,3 @@ def _perftest_runs(blocks: tuple[Block, ...], lines: list[TextLine]) -> dict[int
     return {
         number: run for number, run in found.items() if any(_PERFTEST.search(text) for text in run.values())
     }
-
-
-_MAX_GAP = 6
-"""Unrecognized lines between two lines of one run at most: perftest's banners have four."""
-_MAX_RUN = 400
-"""Lines of one run at most: `-a` prints 23 sizes, and a listing of GPUs has 16."""

@@ -55,8 +55,8 @@ def _printed(line: TextLine) -> tuple[OpenLine, ...]:
 
 
 def _product(lines: tuple[TextLine, ...]) -> Iterator[OpenLine]:
-    """Where people first name the only product of a text. A text with two may compare them, or say which it
-    is not: only grammar could tell, and grammar does not generalise."""
+    """Where people first name the only product of a text. A text that names two may compare them, or rule
+    one out: only grammar could tell, and grammar does not generalise."""
     named = [(line, found) for line in lines[:MAX_QUOTED] if (found := products(line.text))]
     kinds = {code for _, found in named for code in found}
     if len(kinds) != 1 or DATACENTER in kinds:

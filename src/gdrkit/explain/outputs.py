@@ -12,13 +12,15 @@ from collections.abc import Iterable, Mapping
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gdrkit.explain.absent_modules import absent_modules
+from gdrkit.explain.absent_modules import absent_modules, whole_listing
 from gdrkit.explain.blocks import EVIDENCE, Block, blocks
-from gdrkit.explain.gpus import lspci_text, smi_text
+from gdrkit.explain.gpus import lists_every_function, lspci_text, smi_text
 from gdrkit.explain.logs import kernel_log, log_files
 from gdrkit.explain.manifests import manifests
+from gdrkit.explain.rdma_files import lists_every_device, rdma_files
 from gdrkit.explain.transcript import TextLine
 from gdrkit.facts import kubernetes
+from gdrkit.facts.commands import PACKAGES_DPKG, PACKAGES_RPM
 from gdrkit.formats.module_name import canonical
 from gdrkit.messages.strerror import in_english
 
@@ -32,6 +34,15 @@ MERGED_COMMANDS = ("dmesg", "journalctl", "lspci", "modinfo", "lsmod")
 """Commands whose outputs are assembled from all their parts in the text."""
 
 
+PACKAGES = {
+    ("dpkg", "-l"): PACKAGES_DPKG.argv,
+    ("dpkg", "--list"): PACKAGES_DPKG.argv,
+    ("rpm", "-qa"): PACKAGES_RPM.argv,
+}
+"""Lists of all packages that people paste, and the command with which the collector asks for the same. Of
+a list that grep has cut it is not known what else is installed."""
+
+
 class CommandAnswer(Struct, frozen=True):
     """The content of one file or command, and its lines in the text."""
 
@@ -43,6 +54,10 @@ class CommandAnswer(Struct, frozen=True):
     numbered: bool = True  # the title needs a line number
 
 
+NOTHING = CommandAnswer("", ())
+DEVINFO, NO_DEVICES = ("ibv_devinfo",), "No IB devices found"
+
+
 class MachineOutputs(Struct, frozen=True):
     """All files and command outputs of one machine."""
 
@@ -50,6 +65,9 @@ class MachineOutputs(Struct, frozen=True):
     commands: dict[tuple[str, ...], CommandAnswer]
     modules: dict[str, int]  # loaded modules by name, with the line that shows it
     modinfo: dict[str, CommandAnswer]  # by module
+    lsmod: int  # the line of a command whose complete output lists `modules`; 0 if there is none
+    links: dict[str, CommandAnswer]  # what links in sysfs lead to
+    whole: bool  # every PCI function and every RDMA device of the machine is listed
 
 
 def outputs(lines: Iterable[TextLine]) -> MachineOutputs:
@@ -63,6 +81,15 @@ def _in_english(line: TextLine) -> TextLine:
     return line if text is line.text else replace(line, text=text)
 
 
+_SHOWN_FILE = re.compile(
+    r"(?P<cmdline>BOOT_IMAGE=\S+ .*)|(?P<key>(?:kernel|vm)\.\w+) = (?P<value>\S+)"
+    r"|/(?P<path>(?:sys|proc)/[\w./:-]+):(?P<content>\S.*)"
+)
+"""The boot parameters, as GRUB begins them; a row of sysctl; a row of `grep . FILE FILE`."""
+_MODULE = re.compile(r"([a-z]\w+) +\d{3,} +-?\d+(?: +[\w,-]+)?(?: Live 0x\w+.*)?")
+"""A row of lsmod or /proc/modules."""
+
+
 class _Collector:
     def __init__(self, lines: tuple[TextLine, ...]) -> None:
         self.lines = tuple(_in_english(line) for line in lines)
@@ -72,6 +99,7 @@ class _Collector:
         self.commands: dict[tuple[str, ...], CommandAnswer] = {}
         self.modules: dict[str, int] = {}
         self.modinfo: dict[str, CommandAnswer] = {}
+        self.links: dict[str, CommandAnswer] = {}
 
     def outputs(self) -> MachineOutputs:
         for block in self.blocks:
@@ -82,9 +110,20 @@ class _Collector:
         for module, numbers in absent_modules(self.blocks).items():
             for path in (f"sys/module/{module}", f"sys/module/{module}/initstate"):
                 self.files.setdefault(path, CommandAnswer("", numbers, missing="absent"))
+        for shown in rdma_files(self.evidence):
+            if shown.is_link:
+                self._add(self.links, shown.path, shown.content, (shown.line,))
+            elif not (shown.path.endswith("/rate") and shown.path in self.files):  # tools round it
+                self._add(self.files, shown.path, shown.content + "\n", (shown.line,))
         self._listings()
         self._logs()
-        return MachineOutputs(self.files, self.commands, self.modules, self.modinfo)
+        whole = lists_every_function(self.blocks) and (
+            lists_every_device(self.blocks) or NO_DEVICES in self.commands.get(DEVINFO, NOTHING).text
+        )
+        lsmod = whole_listing(self.blocks)
+        return MachineOutputs(
+            self.files, self.commands, self.modules, self.modinfo, lsmod, self.links, whole
+        )
 
     def _logs(self) -> None:
         """Add logs and manifests as files of a bundle."""
@@ -108,8 +147,16 @@ class _Collector:
         numbers = tuple(line.number for line in block.lines) or (block.number,)
         if any(line.cut for line in block.lines):
             return
-        if not block.filtered and text and program not in MERGED_COMMANDS and not _is_error(text):
+        if (
+            program
+            and not block.filtered
+            and text
+            and program not in MERGED_COMMANDS
+            and not _is_error(text)
+        ):
             self._add(self.commands, block.argv, text + "\n", numbers)
+        if block.argv in PACKAGES and block.ended and not block.filtered and block.lines:
+            self._add(self.commands, PACKAGES[block.argv], text + "\n", numbers)
         paths = [word for word in arguments if not word.startswith("-")]
         if program == "cat" and len(paths) == 1 and paths[0].startswith("/") and not block.filtered:
             path = paths[0].strip("/")
@@ -196,6 +243,8 @@ class _Collector:
             self._add(self.files, "proc/version", found[1] + "\n", (line.number,))
         elif found := re.search(r"\] Kernel command line: (.+)", text):
             self._add(self.files, "proc/cmdline", found[1] + "\n", (line.number,))
+        elif found := _SHOWN_FILE.fullmatch(text):
+            self._shown_file(found, line.number)
         elif found := re.match(
             r"(?:cat|ls|grep|head): .*?'?(/[\w./:-]+)'?: (No such file|Permission denied)", text
         ):
@@ -203,6 +252,17 @@ class _Collector:
             self.files.setdefault(found[1].strip("/"), CommandAnswer("", (line.number,), missing=missing))
         elif "dmesg: read kernel buffer failed" in text:
             self.commands.setdefault(("dmesg",), CommandAnswer("", (line.number,), missing="denied"))
+
+    def _shown_file(self, found: re.Match[str], number: int) -> None:
+        """Add a file of one line: of sysctl, of grep with names of files, or the boot parameters."""
+        if found["cmdline"]:
+            path, content = "proc/cmdline", found["cmdline"]
+        elif found["key"]:
+            path, content = f"proc/sys/{found['key'].replace('.', '/')}", found["value"]
+        else:
+            path, content = found["path"], found["content"]
+        if ONE_LINE_FILES.fullmatch(path):
+            self._add(self.files, path, content + "\n", (number,))
 
     def _add(self, table: dict, key: object, text: str, lines: tuple[int, ...]) -> None:  # type: ignore[type-arg]
         """Add an answer; mark it as contradicted if an earlier one differs."""
@@ -220,10 +280,6 @@ def _numbered(lines: Mapping[int, str]) -> CommandAnswer:
     """An answer made of numbered lines."""
     numbers = tuple(sorted(lines))
     return CommandAnswer("".join(f"{lines[number]}\n" for number in numbers), numbers)
-
-
-_MODULE = re.compile(r"([a-z]\w+) +\d{3,} +-?\d+(?: +[\w,-]+)?(?: Live 0x\w+.*)?")
-"""A row of lsmod or /proc/modules."""
 
 
 def _lists_modules(command: str) -> bool:

@@ -33,6 +33,8 @@ def question(
                 if code not in weights:
                     continue  # the text excludes it
                 key = fill(deciding.command, line.subject), machine.name
+                if key[0] in typed:
+                    continue  # the text shows its output
                 weight = _weight(code, line, deciding, typed) * (1 + weights[code])
                 scores[key] = scores.get(key, 0) + weight
     if not scores:

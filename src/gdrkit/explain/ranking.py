@@ -12,10 +12,13 @@ from collections.abc import Iterable, Iterator
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gdrkit.catalogue import rule_of
+from gdrkit.catalogue import every_consumer, rule_of
 from gdrkit.evidence import Confidence
 from gdrkit.explain.explanation import (
+    ASKED,
+    NO_ERROR,
     SET,
+    UNDECIDED,
     WENT_ON,
     EstablishedProblem,
     OpenLine,
@@ -25,10 +28,10 @@ from gdrkit.explain.explanation import (
 )
 from gdrkit.explain.products import DATACENTER, HARDWARE_CODES
 from gdrkit.explain.subject import Topics
-from gdrkit.messages.errors import EFAULT
-from gdrkit.messages.verbs_failures import causes_of
 from gdrkit.rules.capabilities import OF_ITS_OWN
 from gdrkit.rules.rule import CauseTrait
+from gdrkit.verdict.cells import programs_of
+from gdrkit.verdict.makers import OF_NVIDIA, needs_nvidia
 
 BY_LINE, BY_RULE, SLOWER, NOTE = 20.0, 12.0, 5.0, 1.0
 """A cause that a failing line proves; one that outputs prove and that stops a path; one that stops none; and
@@ -36,22 +39,24 @@ a fact about the machine that does not matter here."""
 
 ONLY_CAUSE, LEADING, FIRST_CAUSE = 7.0, 6.0, 3.0
 """The only possible cause of a failing line; one that is by far the likeliest; and the first of several. The
-n-th counts 1/n of it."""
+n-th counts 1/n of it, so the likeliest cause of each of two lines precedes the second cause of either."""
 
 QUOTED = 0.7
-"""A line that a person quotes counts this much of one that a machine printed."""
+"""A line that a person quotes counts this much of one that a machine printed: it opens causes and proves
+none. The only cause of a quoted line (4.9) still precedes the first of several of a printed one (3)."""
 
 SETTING = 4.0
-"""A setting that turns a path off, where nothing else fails."""
+"""A setting that turns a path off, where nothing else fails: between the first of several causes of a line
+that fails and its only cause."""
+
+LISTED = frozenset(("acs-redirect", "gpu-vgpu"))
+"""What lspci and nvidia-smi list without saying whether it matters: a bridge that need not be between a GPU
+and its NIC, and a vGPU whose profile may allow it."""
 
 HARDWARE, BESIDE = 6.0, 2.0
 """A product that can never do it, named by people alone: where what fails is what fails there, and beside a
-failure that has other causes."""
-
-MISSES = frozenset(("nccl-misses-peermem", "nvshmem-misses-peermem", "ucx-misses-peermem"))
-
-OF_NVIDIA = frozenset((*causes_of("ibv_reg_mr", EFAULT), "peermem-stub", "memory-not-registrable"))
-"""Causes that only NVIDIA's GPUs and drivers have: a text that mentions no GPU has none of them."""
+failure that has other causes. The first is that of a leading cause; the second is below FIRST_CAUSE, because
+nothing printed shows the product."""
 
 FOR_DMABUF = ("net-plugin-replaced", "perftest-tests-other-path")
 """Problems that matter for dma-buf alone, although they stop no path."""
@@ -64,6 +69,10 @@ UNNEEDED = NOTE / 4
 
 AGAIN = 0.25
 """Each further line that shows the same counts this much of its own weight."""
+
+MOST_AGAIN = 4
+"""Further lines that count: a message that a log repeats a thousand times weighs at most twice as much as
+once."""
 
 
 class Candidate(Struct, frozen=True, kw_only=True):
@@ -92,9 +101,7 @@ def ranked(machines: tuple[TextMachine, ...], topics: Topics) -> tuple[Candidate
 
 def is_foreign(code: str, topics: Topics) -> bool:
     """Whether only GPUs of NVIDIA have a cause, and the text is about another maker's."""
-    return bool(topics.foreign) and (
-        code in OF_NVIDIA or code in MISSES or CauseTrait.NVIDIA_ONLY in rule_of(code).traits
-    )
+    return bool(topics.foreign) and needs_nvidia(code)
 
 
 def _hardware_weight(code: str, topics: Topics, failing: Iterable[OpenLine]) -> float:
@@ -118,6 +125,9 @@ BEHIND = {
     "gpu-integrated": ("peermem-stub", "peermem-not-loaded", "nccl-misses-peermem"),
     "module-wrong-kernel": ("driver-not-loaded",),
     "module-not-found": ("peermem-not-loaded",),
+    "driver-not-loaded": ("module-not-found",),
+    "gpu-passed-through": ("driver-not-loaded", "module-not-found", "peermem-not-loaded"),
+    "legacy-nv-peer-mem": ("peermem-registration-refused",),
     "operator-ofed-changed": ("module-crc-mismatch",),
     "peermem-not-loaded": ("mooncake-forces-peermem",),
     "torch-expandable-segments": ("memory-not-registrable", "peermem-not-loaded"),
@@ -143,7 +153,8 @@ def brings_about(deeper: str, code: str) -> bool:
 
 
 SUPPORTED = 1.5
-"""Weight from which a cause is behind another: a line of its own points to it."""
+"""Weight from which a cause is behind another: a separate line suggests it. That of the second cause of a
+printed line; a third one is too weak to take the first place."""
 
 
 def _deepest_first(ordered: list[Candidate]) -> list[Candidate]:
@@ -151,7 +162,9 @@ def _deepest_first(ordered: list[Candidate]) -> list[Candidate]:
     first = ordered[0].code if ordered else ""
     known = {line.line for line in ordered[0].lines} if ordered else set()
     for candidate in ordered[1:]:
-        own = any(line.line not in known for line in candidate.lines)
+        # a line that the first cause explains as well is not evidence for a deeper one; a rule's proof is
+        own = candidate.sureness is Sureness.CERTAIN
+        own = own or any(line.line not in known for line in candidate.lines)
         if own and first in BEHIND.get(candidate.code, ()) and candidate.weight >= SUPPORTED:
             deeper = replace(candidate, weight=max(candidate.weight, ordered[0].weight))
             return [deeper, *(one for one in ordered if one is not candidate)]
@@ -169,10 +182,11 @@ def _of_machines(
         for line in machine.open:
             left = [code for code in line.codes if code not in machine.cleared]
             for candidate in _of_line(line, topics, failing, left):
-                excluded = _is_of_other_gpus(candidate.code, topics) or (
-                    candidate.code in OF_NVIDIA and not topics.gpu
+                excluded = _is_of_other_gpus(candidate.code, topics) or is_foreign(candidate.code, topics)
+                # where no line mentions a GPU, its causes are open only if the failure has no other ones
+                excluded = excluded or (
+                    not topics.gpu and candidate.code in OF_NVIDIA and not OF_NVIDIA.issuperset(line.codes)
                 )
-                excluded = excluded or is_foreign(candidate.code, topics)
                 if not excluded and candidate.code not in machine.cleared:
                     yield candidate
 
@@ -197,8 +211,9 @@ def _is_of_other_gpus(code: str, topics: Topics) -> bool:
 def _of_problem(problem: EstablishedProblem, machine: str, topics: Topics, *, failing: bool) -> Candidate:
     """A problem that outputs prove. One that stops nothing is not why another line fails."""
     if any(problem.seen == proof.text for proof in problem.proofs):
-        weight = BY_LINE
+        weight = BY_LINE  # the line itself is the failure; a rule only found a state that would cause one
     elif set(problem.blocks) & set(OF_ITS_OWN):
+        # without dma-buf alone peermem may serve: that stops a job only if the text is about dma-buf
         weight = BY_RULE if topics.dmabuf or problem.blocks != ("dmabuf",) else NOTE
     else:
         weight = NOTE if failing else SLOWER
@@ -219,13 +234,20 @@ def _of_line(
 ) -> Iterator[Candidate]:
     """The causes of a line; `left` are those that no output excludes."""
     named = line.claimed and not line.printed and set(line.codes) <= HARDWARE_CODES
-    first = ONLY_CAUSE if len(line.causes) == 1 and not line.ruled_out else FIRST_CAUSE
+    only = len(line.causes) == 1 and not line.ruled_out and line.note != UNDECIDED
+    first = ONLY_CAUSE if only else FIRST_CAUSE
     for index, code in enumerate(line.codes):
         leads = line.leads and index == 0 and len(line.causes) > 1
-        leads = leads or (left == [code] and len(line.codes) > 1)
+        leads = leads or (left == [code] and len(line.codes) > 1 and line.note != NO_ERROR)
         weight = LEADING if leads else first / (index + 1)
         weight *= QUOTED if line.claimed else 1
+        if only and code in LISTED:
+            weight = min(weight, FIRST_CAUSE)
+        if line.note == ASKED:
+            weight = NOTE
         if line.note in (WENT_ON, SET):
+            # what a program went on without did not stop it, and a setting that turns a path off is no
+            # reason for another failure or for a crash
             others = any(one.note not in (WENT_ON, SET) and one.printed for one in failing)
             weight = NOTE if line.note == WENT_ON or others or topics.crash else SETTING
         if _is_unneeded(line.codes, topics):
@@ -234,7 +256,7 @@ def _of_line(
             code=code,
             weight=_hardware_weight(code, topics, failing) if named else weight,
             sureness=Sureness.LIKELY
-            if first == ONLY_CAUSE and not line.claimed and line.note != SET
+            if only and not line.claimed and code not in LISTED and line.note not in (ASKED, SET, NO_ERROR)
             else Sureness.POSSIBLE,
             claimed=line.claimed,
             lines=(QuotedLine(line.line, line.text),),
@@ -252,11 +274,15 @@ def _is_unneeded(codes: tuple[str, ...], topics: Topics) -> bool:
     return (topics.one_host or topics.over_nvlink) and not set(FOR_NETWORK).isdisjoint(codes)
 
 
+MAX_LINES = 4
+"""Lines that are quoted for one cause at most."""
+
+
 def _merged(candidates: Iterable[Candidate]) -> Candidate:
     """One candidate of all evidence for a code: the strongest kind leads, the rest adds to its weight."""
     first, *rest = sorted(candidates, key=lambda one: -one.weight)
     lines = {line.line: line for one in (first, *rest) for line in one.lines if one.weight}
-    weight = first.weight + AGAIN * sum(one.weight for one in rest[:4])
+    weight = first.weight + AGAIN * sum(one.weight for one in rest[:MOST_AGAIN])
     return Candidate(
         code=first.code,
         weight=weight,
@@ -269,5 +295,7 @@ def _merged(candidates: Iterable[Candidate]) -> Candidate:
     )
 
 
-MAX_LINES = 4
-"""Lines that are quoted for one cause at most."""
+def is_of_a_program(found: EstablishedProblem) -> bool:
+    """Whether a problem matters only for programs that not every job uses."""
+    programs = programs_of(rule_of(found.code).takes(found.subject))
+    return bool(programs) and programs.isdisjoint(one.name for one in every_consumer() if one.common)

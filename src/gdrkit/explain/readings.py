@@ -15,6 +15,7 @@ from msgspec import Struct
 from gdrkit.catalogue import every_consumer
 from gdrkit.explain.blocks import EVIDENCE, blocks
 from gdrkit.explain.explanation import SET
+from gdrkit.explain.rdma_files import rdma_files
 from gdrkit.explain.settings import settings
 from gdrkit.explain.transcript import TextLine
 from gdrkit.facts.gpu import VGPU_NAME
@@ -38,8 +39,8 @@ class Reading(Struct, frozen=True):
 
 
 def readings(lines: tuple[TextLine, ...]) -> Iterator[Reading]:
-    """Ports of which none is up, GPUs without a near NIC, GPUs with the name of a vGPU, a GID index that
-    a job sets and a NIC does not have, and what a job is configured with."""
+    """Listings with every port down, GPUs without a near NIC, GPUs named as vGPUs, a GID index that a job
+    sets and a NIC lacks, and the settings of a job."""
     yield from _ports(lines)
     yield from _device_files(lines)
     yield from _gid_indices(lines)
@@ -64,8 +65,9 @@ class PortState(Struct, frozen=True):
 
 
 def port_states(lines: Iterable[TextLine]) -> Iterator[PortState]:
-    """The ports that ibstat, ibstatus, ibv_devinfo, ibdev2netdev and `rdma link` list, and the interfaces of
-    RDMA NICs that `ip link` and ifconfig list: one that is up without RUNNING, or LOWER_UP, has no link.
+    """The ports that ibstat, ibstatus, ibv_devinfo, ibdev2netdev, `rdma link` and grep in sysfs list, and
+    the interfaces of RDMA NICs that `ip link`, ifconfig and ethtool list: one that is up without RUNNING, or
+    LOWER_UP, has no link.
 
     Sources: infiniband-diags ibstat.c, ibstatus; rdma-core libibverbs/examples/devinfo.c; MLNX_OFED's
     ibdev2netdev; iproute2 rdma/link.c, ip/ipaddress.c; net-tools lib/interface.c; names of interfaces:
@@ -78,27 +80,43 @@ def port_states(lines: Iterable[TextLine]) -> Iterator[PortState]:
         if line.kind not in EVIDENCE:
             continue
         if found := _compiled("device").match(line.text):
-            device = found["old"] or found["new"] or found["verbs"]
+            device = found["old"] or found["new"] or found["verbs"] or found["settings"]
         elif found := _compiled("one_line").search(line.text):
-            state = found["state"] or found["netdev"] or found["link"]
-            yield PortState(found["name"] or found["linked"], _word(state), position)
+            state = found["state"] or found["netdev"] or found["link"] or found["shown"]
+            yield PortState(found["name"] or found["linked"] or found["file"], _word(state), position)
         elif device and (found := _compiled("state").match(line.text)):
-            yield PortState(device, _word(found["state"]), position)
+            yield PortState(device, _word(found["state"] or found["detected"]), position)
 
 
 def _word(state: str) -> str:
     word = state.lower().removeprefix("port_")
-    return {"up": "active", "initializing": "init"}.get(word, word)
+    return {"up": "active", "yes": "active", "no": "down", "initializing": "init"}.get(word, word)
 
 
 def _ports(lines: tuple[TextLine, ...]) -> Iterator[Reading]:
     states = tuple(port_states(lines))
     if not states or any(port.state == "active" for port in states):
+        yield from _flapping(lines)
         return
     first = states[0]
     names = ", ".join(dict.fromkeys(f"{port.device} ({port.state})" for port in states))
     note = f"no port that is shown is up: {names}"
     yield Reading(lines[first.position], first.position, ("port-down",), note)
+
+
+def _flapping(lines: tuple[TextLine, ...]) -> Iterator[Reading]:
+    """Ports that one listing shows as down and a later one as active."""
+    positions = {line.number: position for position, line in enumerate(lines)}
+    down: dict[str, int] = {}
+    for shown in rdma_files(line for line in lines if line.kind in EVIDENCE):
+        if not shown.path.endswith("/state"):
+            continue
+        if not shown.content.endswith("ACTIVE"):
+            down.setdefault(shown.path, shown.line)
+        elif (number := down.pop(shown.path, 0)) in positions:
+            device = shown.path.split("/")[3]
+            note = f"{device} was down, and is active in line {shown.line}: its link may be flapping"
+            yield Reading(lines[positions[number]], positions[number], ("port-down",), note)
 
 
 def _device_files(lines: tuple[TextLine, ...]) -> Iterator[Reading]:
@@ -126,6 +144,10 @@ def _device_files(lines: tuple[TextLine, ...]) -> Iterator[Reading]:
 # -- distances -------------------------------------------------------------------------------------------
 
 
+MAY_SHOW = ("machine", "shown", "prose")
+"""Kinds of lines that a matrix can have: it is often pasted without a command or a code block."""
+
+
 def _distances(lines: tuple[TextLine, ...]) -> Iterator[Reading]:
     """GPUs whose nearest NIC is beyond the GPU's own PCIe switches."""
     shown = [(index, line) for index, line in enumerate(lines) if line.kind in MAY_SHOW]
@@ -145,10 +167,6 @@ def _distances(lines: tuple[TextLine, ...]) -> Iterator[Reading]:
             code = "pair-cross-socket" if distance == "SYS" else "pair-distant"
             note = f"the nearest NIC is at {distance} from {', '.join(pairs[:4])}"
             yield Reading(row[1], row[0], (code, "gdr-level-too-low"), note)
-
-
-MAY_SHOW = ("machine", "shown", "prose")
-"""Kinds of lines that a matrix can have: it is often pasted without a command or a code block."""
 
 
 def _matrix(lines: tuple[TextLine, ...]) -> topo_matrix.Matrix | None:
@@ -208,6 +226,9 @@ def _empty_gids(lines: tuple[TextLine, ...]) -> Iterator[Reading]:
                 return
 
 
+GID_INDEX, MOST_DIGITS = "NCCL_IB_GID_INDEX", 4
+
+
 def _gid_index(lines: tuple[TextLine, ...]) -> tuple[int, TextLine] | None:
     """The value of NCCL_IB_GID_INDEX, and the line that sets or prints it; None if none does."""
     given = settings(lines)
@@ -236,23 +257,30 @@ def _vgpus(lines: tuple[TextLine, ...]) -> Iterator[Reading]:
 # -- limits ----------------------------------------------------------------------------------------------
 
 
-def _limits(lines: tuple[TextLine, ...]) -> Iterator[Reading]:
-    """A limit of locked memory that is too low for RDMA, as `ulimit -a` and /proc/PID/limits print it."""
-    for position, line in enumerate(lines):
-        found = _compiled("limit").match(line.text) if line.kind in EVIDENCE else None
-        if found is not None:
-            size = int(found["kbytes"] or found["pages"] or 0) << 10 or int(found["bytes"] or 0)
-            if size <= LOCKED_BYTES:
-                yield Reading(line, position, ("memlock-limit",), f"{size >> 10} KiB may be locked")
-            return
-
-
 LOCKED_BYTES = 64 << 20
 """Containers of containerd and docker get 64 MiB, and the kernel gives less: systemd.exec(5), LimitMEMLOCK;
 a job of NCCL registers more."""
 
 
+def _limits(lines: tuple[TextLine, ...]) -> Iterator[Reading]:
+    """A limit of locked memory that is too low for RDMA, as `ulimit -a`, `ulimit -l` and /proc/PID/limits
+    print it."""
+    for position, line in enumerate(lines):
+        alone = _compiled("alone").fullmatch(line.command) is not None
+        found = _compiled("kbytes" if alone else "limit").match(line.text) if line.kind in EVIDENCE else None
+        if found is not None:
+            given = found.groupdict()
+            size = int(given["kbytes"] or given.get("pages") or 0) << 10 or int(given.get("bytes") or 0)
+            if size <= LOCKED_BYTES:
+                yield Reading(line, position, ("memlock-limit",), f"{size >> 10} KiB may be locked")
+            return
+
+
 # -- configurations --------------------------------------------------------------------------------------
+
+
+MOST_WORDS = 3
+"""Words of a line of modprobe's configuration, without a code block, at most."""
 
 
 def _configured(lines: tuple[TextLine, ...]) -> Iterator[Reading]:
@@ -296,11 +324,6 @@ def _switched_off(lines: tuple[TextLine, ...]) -> Iterator[Reading]:
                     yield Reading(line, position, (code,), note)
 
 
-GID_INDEX, MOST_DIGITS = "NCCL_IB_GID_INDEX", 4
-MOST_WORDS = 3
-"""Words of a line of modprobe's configuration, without a code block, at most."""
-
-
 @functools.cache
 def _compiled(name: str) -> re.Pattern[str]:
     return re.compile(_PATTERNS[name])
@@ -309,15 +332,17 @@ def _compiled(name: str) -> re.Pattern[str]:
 _STATE = r"(?:PORT_)?(?:ACTIVE|DOWN|INIT|ARMED|Active|Down|Initializing|Armed|Polling)"
 _NAME = r"[a-z][\w.-]{1,40}"
 _DEVICE = (
-    rf"(?:CA '(?P<old>{_NAME})'|Infiniband device '(?P<new>{_NAME})' port|hca_id:\s*(?P<verbs>{_NAME}))"
+    rf"(?:CA '(?P<old>{_NAME})'|Infiniband device '(?P<new>{_NAME})' port|hca_id:\s*(?P<verbs>{_NAME})"
+    r"|Settings for (?P<settings>en\w{1,12}np\d{1,2}|ib[ps]?\d\w{0,12}):)"
 )
 _PATTERNS = {
     "device": rf"\s*{_DEVICE}",
-    "state": rf"\s+[Ss]tate:\s+(?:\d: )?(?P<state>{_STATE})\b",
+    "state": (rf"\s+(?:[Ss]tate:\s+(?:\d: )?(?P<state>{_STATE})|Link detected: (?P<detected>yes|no))\b"),
     "one_line": (
         rf"(?<![\w.-])(?:(?P<name>{_NAME})\b.{{0,160}}? port \d+ (?:\((?P<state>{_STATE})\) )?"
         r"==> \S+ \((?P<netdev>Up|Down)\)"
-        rf"|link (?P<linked>{_NAME})/\d+ .{{0,80}}?\bstate (?P<link>{_STATE})\b)"
+        rf"|link (?P<linked>{_NAME})/\d+ .{{0,80}}?\bstate (?P<link>{_STATE})\b"
+        rf"|infiniband/(?P<file>{_NAME})/ports/\d+/state:(?:\d: )?(?P<shown>{_STATE})\b)"
     ),
     "interface": (
         r"\s{0,8}(?:\d{1,4}: )?(?P<netdev>en\w{1,12}np\d{1,2}|ib[ps]?\d\w{0,12})(?:@\w{1,15})?:"
@@ -325,7 +350,7 @@ _PATTERNS = {
     ),
     "rdma_device": r"(?:mlx\d_|bnxt_re|irdma|efa_|rdmap|rocep|ibp|hns_)\w{1,30}",
     "uverbs": r"\buverbs\d{1,3}\b",
-    "row": r"[\s|>*]*GPU\d+\s",
+    "row": r"[\s|>*]*GPU\d+[\s|]+(?:X|NV\d+|PIX|PXB|PHB|NODE|SYS)\b",
     "nic": r"NIC\d|mlx|ib|roce|bnxt|irdma|efa|rdma|hfi|cxi|hns",
     "gid": (
         rf"\s*(?P<device>{_NAME})\s+\d{{1,3}}\s+(?P<index>\d{{1,4}})\s+[0-9a-f:]{{39}}\s+(?:[\d.]+\s+)?"
@@ -343,10 +368,12 @@ _PATTERNS = {
     r"|invalid permissions for mapped object",
     "command": r"\b(?:mpirun|mpiexec|prterun|srun|export|env) |-x UCX_TLS=",
     "limit": (
-        r"\s*max locked memory\s+\(kbytes, -l\)\s+(?P<kbytes>\d{1,12})"
-        r"|\s*-l: locked-in-memory size \(kbytes\)\s+(?P<pages>\d{1,12})"
+        r"\s*(?:max locked memory\s+\(kbytes, -l\)|-l: locked-in-memory size \(kbytes\))"
+        r"\s+(?P<kbytes>\d{1,12})"
         r"|Max locked memory\s+(?P<bytes>\d{1,15})\s+\S+\s+bytes"
     ),
+    "alone": r"ulimit (?:-[HS] )?-[HS]?l",
+    "kbytes": r"\s*(?P<kbytes>\d{1,12})\s*$",
     "gid_index": rf"{GID_INDEX}(?: set by environment to |=)(\d{{1,4}})\b",
     "listed_gpu": (
         r"(?:GPU \d+: |Product Name\s*: |\|\s+\d+\s+|device name = \[)"

@@ -6,6 +6,7 @@ import functools
 import re
 
 from gdrkit import catalogue
+from gdrkit.explain.forms import form_of
 from gdrkit.explain.lines import is_machine
 from gdrkit.messages.strerror import in_english
 
@@ -14,7 +15,7 @@ def is_output(text: str, *, fenced: bool = False) -> bool:
     """Whether a line has the form of a program's output, or has a known message after nothing but a prefix.
 
     In a code block any text may precede a message."""
-    return is_machine(text) or is_message(text, fenced=fenced)
+    return is_machine(text) or form_of(text, None) is not None or is_message(text, fenced=fenced)
 
 
 def is_message(text: str, *, fenced: bool = False) -> bool:
@@ -26,19 +27,14 @@ def is_message(text: str, *, fenced: bool = False) -> bool:
     return fenced or (_is_prefix(before) and not _compiled("talk").match(after))
 
 
-def _is_prefix(text: str) -> bool:
-    """Whether a text may be what a logger prints before a message: times, levels, places; no words."""
-    words = text.split()
-    return len(words) <= MOST_WORDS and all(_compiled("prefix").fullmatch(word) for word in words)
-
-
 MOST_WORDS = 14
 """Words that loggers print before a message at most: a date, a level, a process, a place, a function."""
 
 
-@functools.cache
-def _compiled(name: str) -> re.Pattern[str]:
-    return re.compile(_PATTERNS[name])
+def _is_prefix(text: str) -> bool:
+    """Whether a text may be what a logger prints before a message: times, levels, places; no words."""
+    words = text.split()
+    return len(words) <= MOST_WORDS and all(_compiled("prefix").fullmatch(word) for word in words)
 
 
 _PATTERNS = {
@@ -51,3 +47,8 @@ _PATTERNS = {
         r"[`'\"*.,]*\s*(?:is|was|means?|errors?|messages?|appears?|comes?|in my|when I|but|and then)\b"
     ),
 }
+
+
+@functools.cache
+def _compiled(name: str) -> re.Pattern[str]:
+    return re.compile(_PATTERNS[name])

@@ -40,6 +40,7 @@ _PATTERNS = {
     # NCCL since 2.21, and Mooncake's choice without a NIC
     "over_nvlink": r"\bMNNVL 1\b|Using cross-node NVLink transport|Using MNNVL transport",
     "gpu": r"\bGPUs?\b|cuda|\bVRAM\b|nvidia|nccl|nvshmem|peer_?mem|GeForce|\bGDR|gdr_?copy|nvfs",
+    "rccl": r"\b(?:RCCL version|HIP version|ROCm version) ?:? ?\d",
     # Other makers keep NCCL's names of variables, and the names of the paths that NVIDIA's module made.
     "nvidia": (
         r"\bnvidia(?![-_ ]?peer)|\bcuda\w*|\bnccl(?!_)|GeForce|\bTesla\b|\bRTX\b|\b(?:[AHBV][12]00"
@@ -91,6 +92,10 @@ class Topics(Struct, frozen=True):
     programs: tuple[str, ...]  # those of consumers/ that it names, or that any job may use
 
 
+MAX_LINES, MAX_CHARACTERS = 2000, 400
+"""How much of a text is read to find its subject."""
+
+
 def topics(lines: tuple[TextLine, ...]) -> Topics:
     """The topics of a text, by the words in its first lines; a longer text is a log of one subject."""
     first = [line for line in lines[:MAX_LINES] if "NET/Socket" not in line.text]
@@ -106,7 +111,7 @@ def topics(lines: tuple[TextLine, ...]) -> Topics:
         found["dmabuf"],
         found["direct"],
         found["collective"],
-        _maker(words),
+        _maker(words, printed),
         counts == {"1"} or (not counts and _has_one_host(words)),
         _compiled("over_nvlink").search(words) is not None,
         products(printed),
@@ -123,12 +128,14 @@ def _has_one_host(words: str) -> bool:
     return len(hosts) == 1 and ranks > 1 and len({one["rank"] for one in found}) == ranks
 
 
-def _maker(words: str) -> str:
-    """The maker of other accelerators that a text names more often than NVIDIA's; "" if there is none."""
+def _maker(words: str, printed: str) -> str:
+    """The maker of other accelerators that a program of its own names in its first lines, or that a text
+    names more often than NVIDIA; "" if there is none.
+
+    AMD's library prints `NCCL INFO` before each line: ROCm/rccl src/debug.cc, src/init.cc.
+    """
+    if _compiled("rccl").search(printed):
+        return "AMD"
     found = Counter(match.lastgroup for match in _compiled("foreign").finditer(words) if match.lastgroup)
     name, times = found.most_common(1)[0] if found else ("", 0)
     return name if times > sum(1 for _ in _compiled("nvidia").finditer(words)) else ""
-
-
-MAX_LINES, MAX_CHARACTERS = 2000, 400
-"""How much of a text tells what it is about."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 
-from gdrkit.catalogue import every_consumer, rule_of
+from gdrkit.catalogue import rule_of
 from gdrkit.explain.explanation import (
     Answer,
     AnswerKind,
@@ -17,11 +17,12 @@ from gdrkit.explain.explanation import (
     Sureness,
     TextMachine,
 )
+from gdrkit.explain.measured import OF_A_GPU, PERFTEST
+from gdrkit.explain.ranking import is_of_a_program
 from gdrkit.report.pages import code_page
 from gdrkit.report.rack_traffic import rack_line
 from gdrkit.report.terminal import Row, render
 from gdrkit.rules.capabilities import DIRECT, REGISTRATION
-from gdrkit.verdict.cells import programs_of
 
 STYLES = {"head": "bold", "bad": "red", "open": "magenta", "quote": "dim", "ask": "bold green"}
 QUOTE_CHARACTERS = 160
@@ -38,6 +39,7 @@ HEADS = {
     AnswerKind.ELSEWHERE: "What the text shows",
     AnswerKind.HARMLESS: "No problem",
     AnswerKind.WORKING: "The direct path works",
+    AnswerKind.NO_PROBLEM: "No problem shown",
     AnswerKind.NO_OUTPUT: "No output of a program",
     AnswerKind.NOTHING: "No cause found",
 }
@@ -59,7 +61,8 @@ def _rows(explanation: Explanation, verbose: bool) -> Iterator[Row]:
         yield 2, "", HELPFUL
         yield 0, "", ""
     asks = explanation.question if explanation.answer.kind is not AnswerKind.NOTHING else None
-    yield from _others(explanation.answer, asks, len(machines) > 1)
+    if verbose or not _is_final(explanation):
+        yield from _others(explanation.answer, asks, len(machines) > 1)
     yield from _besides(explanation.answer)
     yield from _section("Also proven", machines, _established(explanation.answer), verbose)
     yield from _section("Contradictions", machines, _contradictions, verbose)
@@ -93,13 +96,28 @@ def _answer(explanation: Explanation, verbose: bool) -> Iterator[Row]:
     steps = answer.now if verbose else _first_steps(answer.now)
     if _is_final(explanation):
         yield 0, "head", "What to do now"
-        yield 2, "", "No fix exists for this hardware: plan with staging through host memory."
+        yield 2, "", _no_fix(explanation, causes)
         yield from ((2, "", step) for step in steps)
         yield 0, "", ""
     elif steps:
         yield 0, "head", "What to do now"
         yield from ((2, "", step) for step in steps)
         yield 0, "", ""
+
+
+def _no_fix(explanation: Explanation, causes: tuple[str, ...]) -> str:
+    """What is left where no step makes the path direct. A run that moved GPU memory although NVIDIA does not
+    support the GPU is a program for which it works, and for no other."""
+    if "gpu-integrated" in causes:  # whose buffers in host memory need no copy
+        return "No fix exists for this hardware."
+    known = (fact for machine in explanation.machines for fact in machine.known)
+    works = [fact for fact in known if fact.name == PERFTEST and OF_A_GPU in fact.value]
+    if "gpu-consumer" not in causes or not works:
+        return "No fix exists for this hardware: plan with staging through host memory."
+    return (
+        "Not supported, and no fix for stock programs: they go through host memory. But line "
+        f"{works[0].line} shows that it works for one program: perftest, {works[0].value}."
+    )
 
 
 def _first_steps(steps: tuple[str, ...]) -> tuple[str, ...]:
@@ -122,8 +140,12 @@ def _how_sure(answer: Answer) -> str:
     if not answer.lines:
         return ""
     number = f"line {answer.lines[0].line}"
+    if answer.kind is AnswerKind.NO_PROBLEM:
+        return f"{number.capitalize()} shows that."
     if answer.kind is AnswerKind.NOTHING:
         return f"What fails is in {number}."
+    if answer.kind is AnswerKind.SEVERAL and not answer.others:
+        return f"{number.capitalize()} shows that."
     if answer.kind is AnswerKind.SEVERAL:
         return f"{number.capitalize()} {'quotes' if answer.claimed else 'shows'} the failure."
     if answer.claimed:
@@ -215,7 +237,7 @@ def _established(answer: Answer) -> object:
     quoted = {line.line for line in answer.lines[:MAX_QUOTES]}
 
     def rows(machine: TextMachine, verbose: bool) -> Iterator[Row]:
-        notes = (note for note in machine.notes if verbose or not _is_of_a_program(note))
+        notes = (note for note in machine.notes if verbose or not is_of_a_program(note))
         for found in (*machine.established, *notes):
             if found.code == answer.cause and not verbose and {p.line for p in found.proofs} & quoted:
                 continue
@@ -224,12 +246,6 @@ def _established(answer: Answer) -> object:
                 yield from _quote(proof)
 
     return rows
-
-
-def _is_of_a_program(found: EstablishedProblem) -> bool:
-    """Whether a problem matters only for programs that not every job uses."""
-    programs = programs_of(rule_of(found.code).takes(found.subject))
-    return bool(programs) and programs.isdisjoint(one.name for one in every_consumer() if one.common)
 
 
 def _headline(found: EstablishedProblem) -> str:

@@ -23,6 +23,10 @@ class TextHost(Host, Protocol):
     def own_lines(self) -> tuple[TextLine, ...]:
         """The lines of this machine."""
 
+    @property
+    def whole(self) -> bool:
+        """Whether the text lists every PCI function and every RDMA device of this machine."""
+
     def machines(self) -> tuple[TextHost, ...]:
         """A host for each machine in the text."""
 

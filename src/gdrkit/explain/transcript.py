@@ -14,14 +14,13 @@ from msgspec.structs import replace
 
 from gdrkit.explain import lines as lines_of
 from gdrkit.explain.attribution import Attribution
+from gdrkit.explain.forms import form_of
+from gdrkit.explain.novel_lines import novel
 from gdrkit.explain.recognition import is_output
+from gdrkit.explain.rejoined import rejoined
 from gdrkit.explain.wrappers import unwrap
 from gdrkit.facts.manifest_excerpts import is_manifest
 from gdrkit.formats.sentences import is_sentence
-
-LINE_CHARACTERS = 4096
-"""Length at which a line is cut. The longest output of these programs is a kernel message of 2048
-characters, prefix included: Linux include/linux/printk.h, PRINTK_MESSAGE_MAX."""
 
 
 class TextLine(Struct, frozen=True):
@@ -40,12 +39,22 @@ class TextLine(Struct, frozen=True):
 
 def read(text: str) -> tuple[TextLine, ...]:
     """Every line that is not blank, in order, classified."""
-    return tuple(_Reader().lines(text))
+    return tuple(_LineClassifier().lines(text))
 
 
-def read_with_home(text: str) -> tuple[tuple[TextLine, ...], str]:
+class Gap(Struct, frozen=True):
+    """Lines that were left out of a long text."""
+
+    after: int  # lines before the gap
+    lines: int  # lines that it had
+
+
+NO_GAP = Gap(0, 0)
+
+
+def read_with_home(text: str, gap: Gap = NO_GAP) -> tuple[tuple[TextLine, ...], str]:
     """The lines, and the only machine that they name for certain; "" if there is none, or several."""
-    reader = _Reader()
+    reader = _LineClassifier(gap)
     lines = tuple(reader.lines(text))
     return lines, reader.attribution.home(any(line.kind == "prose" for line in lines))
 
@@ -61,24 +70,32 @@ def shows_output(lines: tuple[TextLine, ...]) -> bool:
     return any(line.kind in ("machine", "shown") for line in lines)
 
 
-class _Reader:
+class _LineClassifier:
     """Classifies lines one by one, with the state that carries over between them."""
 
-    def __init__(self) -> None:
+    def __init__(self, gap: Gap = NO_GAP) -> None:
+        self.gap = gap
         self.attribution = Attribution()
         self.command, self.typed_at = "", 0
         self.fenced = self.advice = self.blank = self.listing = False
+        self.form: int | None = None  # the output that the line before is part of
         self.wrapped_by = ""  # the machine that a wrapper of the current line names
 
     def lines(self, text: str) -> Iterator[TextLine]:
         raw = lines_of.without_common_quotation(text.split("\n"))
-        self.fenced = is_manifest(raw)
+        raw, moved = rejoined(lines_of.without_common_time(raw))
+        self.fenced = is_manifest(raw) or lines_of.begins_in_code(raw)
         found: list[TextLine] = []
-        for number, whole in enumerate(raw, 1):
-            line = self.line(number, lines_of.clean(whole[:LINE_CHARACTERS]))
+        for index in novel(raw):
+            if index in moved:
+                continue
+            number, whole = index + 1, raw[index]
+            if index >= self.gap.after:
+                number += self.gap.lines
+            line = self.line(number, lines_of.clean(whole[: lines_of.LINE_CHARACTERS]))
             if line is None:
                 continue
-            if len(whole) > LINE_CHARACTERS or (number == len(raw) and whole):
+            if len(whole) > lines_of.LINE_CHARACTERS or (index + 1 == len(raw) and whole):
                 line = replace(line, cut=True)
             found.append(replace(line, author=self.attribution.author))
         prose = any(line.kind == "prose" for line in found)
@@ -101,7 +118,7 @@ class _Reader:
         if quoted is not None:
             return TextLine(number, self._unwrapped(quoted), "quoted", self.attribution.machine)
         typed = lines_of.typed(text)
-        if typed is not None:
+        if typed is not None and not (text.strip() == "#" and self.command.startswith("ucx_info")):
             return self._typed(number, typed)
         return self._other(number, text, blank)
 
@@ -127,7 +144,8 @@ class _Reader:
             self.command, self.typed_at, self.advice = "", 0, False
             return TextLine(number, text.strip(), "prose", self.attribution.machine)
         if machine or self._continues(text, blank):
-            text = lines_of.without_comment_mark(text)
+            if self.form is None:
+                text = lines_of.without_comment_mark(text)
             kind = "quoted" if self.advice else "machine"
             host = self.attribution.of_line(text, self.wrapped_by) or self._host()
             return TextLine(number, text, kind, host, self.command, self.typed_at)
@@ -144,7 +162,8 @@ class _Reader:
 
         Lines that are indented below the first line of a GPU or device belong to it."""
         self.listing = lines_of.opens_listing(text) or (self.listing and lines_of.continues_listing(text))
-        if self.listing:
+        self.form = form_of(text, self.form)
+        if self.listing or self.form is not None or lines_of.lists_domains(text):
             return True
         if text.lstrip().startswith("#") and not (self.command or self.fenced):
             return False

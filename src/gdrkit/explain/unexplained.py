@@ -20,16 +20,34 @@ _RAISED = re.compile(r"\s{0,8}(?:\w{1,40}\.){0,6}\w{0,40}(?:Error|Exception): ")
 """The last line of a Python traceback, which looks like a sentence if it is pasted alone."""
 _ABILITY = re.compile(r"\s*\w{1,12}(?:Cap|Ctl|Sta)\d?:")
 """A register of a PCIe capability in lspci: it lists what a device lacks, which is not a failure."""
+_FLAGS = re.compile(r"(?:.{0,120}?\b\w{2,24}[+-](?=[\s,]|$)){2}")
+"""Flags in lspci, set or not: `10BitTagReq- OBFF Not Supported, ExtFmt-` goes on a register's line."""
+_STATES_NOTHING = re.compile(
+    r"\s*(?:(?:#|//|;)\s|(?:[A-Z][\w/-]*\s?){1,6}$|(?:X|SYS|NODE|PHB|PXB|PIX|NV#) +="
+    r"|(?:export |set )?[A-Z]\w*="
+    r"|(?:options|blacklist|install|alias) \w|(?:Supported|Advertised|Capabilities|Cap\w*)\b)"
+    r"|.*: *(?:0|N/A|None|No|Not Active|Not Supported|Disabled|OK|Pass|unlimited)$"
+    r"|.*#wrong\b"
+)
+"""Comments, titles, legends, settings, and fields whose value says that nothing is wrong: their words name
+failures without reporting any."""
+_ITEM = re.compile(r"\s*[-*] [A-Za-z]+ [a-z]+ ")
+"""An item of a list, which a person wrote in a code block."""
+_GOES_ON = re.compile(r"NCCL (?:INFO|DIAG)\b")
 _HARMLESS = re.compile(r"\b(?:0 errors?|no errors?|errors?[=: ]+0|without errors?)\b", re.IGNORECASE)
 MOST_LINES = 5000
 """Lines that are searched at most."""
 
 
 def reports_failure(line: TextLine) -> bool:
-    """Whether an output reports a failure. NCCL goes on after what it says at the level INFO."""
+    """Whether an output reports a failure. NCCL goes on after what it says at the levels INFO and DIAG."""
     if is_raised(line.text):
         return True
-    if line.kind not in ("machine", "shown") or "NCCL INFO" in line.text or _ABILITY.match(line.text):
+    if line.kind not in ("machine", "shown") or _GOES_ON.search(line.text) or _ABILITY.match(line.text):
+        return False
+    if _FLAGS.match(line.text) or _STATES_NOTHING.match(line.text):
+        return False
+    if line.kind == "shown" and _ITEM.match(line.text):
         return False
     return _FAILS.search(line.text) is not None and _HARMLESS.search(line.text) is None
 

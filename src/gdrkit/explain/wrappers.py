@@ -33,8 +33,8 @@ class UnwrappedLine(Struct, frozen=True):
 
 
 def unwrap(text: str, *, fenced: bool = False) -> UnwrappedLine:
-    """The line inside all wrappers if a program printed it; else the text, of which only entities and tags
-    of HTML are decoded."""
+    """The line inside all wrappers if a program printed it; else the text itself, with HTML entities and
+    tags decoded."""
     plain = _without_markup(text)
     if is_machine(plain):
         return UnwrappedLine(plain)
@@ -106,6 +106,7 @@ _FORMS: tuple[tuple[str, Callable[[dict[str, str]], str]], ...] = (
     (rf"(?:{_DATE})?\[[\w.@-]{{1,80}},\d{{1,7}}\]<\w+>: ?{_REST}", _inside),
     (rf"\([^()]{{0,80}}pid=\d+[^()]{{0,80}}\)\s*{_REST}", _inside),
     (rf"\[?\d{{4}}-\d\d-\d\d[T ]\d\d:\d\d:\d\d[0-9.,:Z+-]*\]? (?:- )?{_REST}", _inside),
+    (rf"\[?\d\d:\d\d:\d\d(?:[.,]\d{{1,9}})?\]?\s{{1,4}}{_REST}", _inside),
     (
         rf"{_LEVEL}:?\s+(?:\d\d-\d\d \d\d:\d\d:\d\d(?:[.,]\d+)? )?(?:\[[\w./]+:\d+\]:? )?{_REST}",
         _inside,
@@ -129,16 +130,16 @@ def _wrappers() -> tuple[tuple[re.Pattern[str], Callable[[dict[str, str]], str]]
 # -- markup --------------------------------------------------------------------------------------------
 
 
-@functools.cache
-def _compiled(name: str) -> re.Pattern[str]:
-    return re.compile(_MARKUP[name])
-
-
 _MARKUP = {
     "entity": r"&(?:#\d{1,6}|#x[0-9a-fA-F]{1,6}|lt|gt|amp|quot|apos|nbsp);",
     "tag": r"</?(?:pre|code|p|br|div|span|samp|kbd|tt|li|td|tr|font|b|strong|em)(?: [^<>]{0,200})? ?/?>",
     "colour": r"(?:\^\[|\\x1b|\\u001b|\\033|\\e)\[[0-9;]{0,12}m",
 }
+
+
+@functools.cache
+def _compiled(name: str) -> re.Pattern[str]:
+    return re.compile(_MARKUP[name])
 
 
 def _without_markup(text: str) -> str:

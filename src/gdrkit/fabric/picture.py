@@ -15,6 +15,7 @@ from typing import Literal
 from gdrkit.fabric.topo_tree import faults, gpu_words, is_port, link_words, net_words, numa_nodes, numa_words
 from gdrkit.fabric.topology.graph import Net, Role, Topology, TopologyDevice, TopologyGpu
 from gdrkit.fabric.topology.paths import link_fault
+from gdrkit.formats.gpu_slot import gpu_slot
 
 Kind = Literal["cpu", "bridge", "switch", "gpu", "nic"]
 
@@ -195,7 +196,8 @@ def _joined(box: Box, device: TopologyDevice, marks: tuple[str, ...]) -> Box:
     box.marks = marks
     box.lanes = device.link.width or device.link.max_width
     box.link = link_fault(device, is_gpu=device.role is Role.GPU)
-    box.about = ", ".join(w for w in (box.about, device.address, link_words(device.link), *marks) if w)
+    address = "" if device.address in box.about else device.address
+    box.about = ", ".join(w for w in (box.about, address, link_words(device.link), *marks) if w)
     return box
 
 
@@ -205,8 +207,8 @@ def _in_order(boxes: Iterable[Box]) -> list[Box]:
 
 
 def _gpu(gpu: TopologyGpu) -> Box:
-    name = f"GPU{gpu.index}" if gpu.index is not None else "GPU"
-    return Box(kind="gpu", name=name, about=gpu_words(gpu), gpu=gpu)
+    name = gpu_slot(gpu.index, "") or "GPU"
+    return Box(kind="gpu", name=name, about=gpu_words(gpu, address=gpu.address), gpu=gpu)
 
 
 def _nic(net: Net) -> Box:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 
 from gdrkit.agent.streams import visible
 from gdrkit.fabric.picture import Box, Picture
-from gdrkit.fabric.picture_routes import Lane, Route, points
+from gdrkit.fabric.picture_paths import DrawnPath, Lane, points
 
 Edges = tuple[float, float]
 
@@ -162,13 +162,13 @@ class Drawing:
         ]
         return "\n".join(line for line in lines if line)
 
-    def path(self, route: Route, lane: Lane) -> str:
-        """The way of a byte as the `d` of an SVG path, with round corners; it ends where nothing goes on."""
-        parts = [points(route, lane, self._middle, self._edges, self._form.device[0])]
+    def path(self, drawn: DrawnPath, lane: Lane) -> str:
+        """A path as the `d` of an SVG path, with round corners; it ends where nothing goes on."""
+        parts = [points(drawn, lane, self._middle, self._edges, self._form.device[0])]
         end = parts[0][-1][1]
         port = self._form.port
-        reaches = port[0] - 4 if route.nic.is_down else port[1] + 2
-        if route.nic.net is not None and route.nic.net.device:
+        reaches = port[0] - 4 if drawn.nic.is_down else port[1] + 2
+        if drawn.nic.net is not None and drawn.nic.net.device:
             parts.append([(self._form.device[1], end), (reaches, end)])
         return "".join(self._rounded(part) for part in parts)
 
@@ -377,9 +377,9 @@ def _short(word: str) -> str:
 
 
 def _parts(name: str) -> tuple[str, str]:
-    """A name on two lines of a box: `mlx5_` and `0`, `rocep1` and `s0f0`; longer ones are cut."""
-    match = re.fullmatch(r"(.+?)(s\d+f\d+\S*|(?<=[A-Za-z_])\d+(?:/\d+)?)", name)
-    first, last = match.groups() if match else (name, "")
+    """A name on two lines of a box: `GPU` and `7`, `mlx5_` and `0`, `rocep1` and `s0f0`; else cut."""
+    match = re.fullmatch(r"(.+?)(s\d+f\d+\S*|(?<=[A-Za-z_ ])\d+(?:/\d+)?)", name)
+    first, last = (match[1].rstrip(), match[2]) if match else (name, "")
     return (first if len(first) <= NAME else f"{first[: NAME - 1]}\N{HORIZONTAL ELLIPSIS}"), last[:NAME]
 
 

@@ -44,7 +44,7 @@ def picture_text(
     picture: Picture, *, width: int, encoding: str | None = "utf-8", colour: bool = False
 ) -> str:
     """A picture as lines of at most `width` columns; of ASCII only if `encoding` cannot write boxes."""
-    drawing = _Drawing(_signs(encoding))
+    drawing = _TextDrawing(_signs(encoding))
     shown = _flow([drawing.frame(cpu, width) for cpu in picture.cpus], width)
     return "".join(_written(line, colour) + "\n" for line in shown.lines)
 
@@ -64,7 +64,7 @@ def _written(line: Line, colour: bool) -> str:
     return "".join(f"{style}{text}{PLAIN}" if style else text for text, style in line).rstrip()
 
 
-class _Drawing:
+class _TextDrawing:
     """Draws boxes with some signs."""
 
     def __init__(self, signs: Signs) -> None:

@@ -37,7 +37,7 @@ class TopologyRail(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def rails(pairs: Iterable[TopoPair]) -> tuple[TopologyRail, ...]:
-    """The rail of each GPU, in the order of pairs; GPUs of which no path is known are left out."""
+    """The rail of each GPU, in the order of pairs; GPUs without a known path are left out."""
     by_gpu: dict[str, dict[tuple[int, str], list[TopoPair]]] = {}
     for pair in pairs:
         if (found := _far(pair)) is not None:
@@ -46,8 +46,8 @@ def rails(pairs: Iterable[TopoPair]) -> tuple[TopologyRail, ...]:
 
 
 def rail_numbers(nets: Iterable[Net], found: Iterable[TopologyRail]) -> dict[str, int]:
-    """The number of each port that is nearest to a GPU, in the order of the ports, which is that in which
-    a fabric with rails connects them to its switches. Empty where no two GPUs differ in their ports."""
+    """The number of each port that is nearest to a GPU, in the order of the ports: a fabric with rails
+    connects them to its switches in that order. Empty where no two GPUs differ in their ports."""
     nearest = {rail.nearest for rail in found}
     if len(nearest) < 2:
         return {}

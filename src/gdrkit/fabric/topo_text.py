@@ -10,6 +10,7 @@ from gdrkit.fabric.picture_text import picture_text
 from gdrkit.fabric.topo_document import NcclSection, TopoDocument
 from gdrkit.fabric.topo_pairs import TopoPair
 from gdrkit.fabric.topo_tree import tree
+from gdrkit.formats.gpu_slot import gpu_slot
 from gdrkit.report.terminal import QUOTE, Row, render
 
 WIDTH = 100
@@ -109,15 +110,8 @@ def _tables(document: TopoDocument, width: int) -> Iterator[Row]:
 
 
 def _gpu_names(document: TopoDocument) -> dict[str, str]:
-    """`GPU0` and the address, if there is one."""
-    return {
-        gpu.id: " ".join(
-            dict.fromkeys(
-                word for word in (f"GPU{gpu.index}" if gpu.index is not None else "", gpu.id) if word
-            )
-        )
-        for gpu in document.topology.gpus
-    }
+    """The slot of each GPU by its id; the id of one without number and address."""
+    return {gpu.id: gpu_slot(gpu.index, gpu.address) or gpu.id for gpu in document.topology.gpus}
 
 
 def _nets(document: TopoDocument) -> list[str]:
@@ -170,7 +164,7 @@ def _nccl(document: TopoDocument, width: int) -> Iterator[Row]:
     for setting in nccl.not_modelled:
         yield _prose(f"not modelled, its effect is not shown: {setting}")
     if len(nccl.environment) > len(nccl.not_modelled):
-        yield from _changed(nccl)
+        yield from _changed(nccl, _gpu_names(document))
         yield EMPTY
     if nccl.assumed:
         yield _prose("assumed, since the source does not show it:")
@@ -197,12 +191,12 @@ def _reasons(document: TopoDocument) -> Iterator[Row]:
         yield _prose("PXN: sends through another GPU of the node that is nearer to the NIC")
 
 
-def _changed(nccl: NcclSection) -> Iterator[Row]:
+def _changed(nccl: NcclSection, names: dict[str, str]) -> Iterator[Row]:
     """The effects of the environment, equal ones together."""
     alike: dict[tuple[str, str, str], list[str]] = {}
     for change in nccl.changes:
         key = change.what, change.before, change.after
-        alike.setdefault(key, []).append(f"{change.gpu} {change.net}")
+        alike.setdefault(key, []).append(f"{names[change.gpu]} {change.net}")
     if not alike:
         yield _prose("the environment has no effect")
     for (what, before, after), pairs in alike.items():
@@ -216,10 +210,11 @@ def _changed(nccl: NcclSection) -> Iterator[Row]:
 def _findings(document: TopoDocument) -> Iterator[Row]:
     """Each obstacle once, with the pairs that it affects; then what is not known."""
     found: dict[tuple[str, str, str], list[str]] = {}
+    names = _gpu_names(document)
     for pair in document.pairs:
         for obstacle in pair.obstacles:
             key = obstacle.code, obstacle.address, obstacle.seen
-            found.setdefault(key, []).append(f"{pair.gpu} {pair.net}")
+            found.setdefault(key, []).append(f"{names[pair.gpu]} {pair.net}")
     for (code, address, seen), between in found.items():
         more = f" and {len(between) - 1} more" if len(between) > 1 else ""
         yield _prose(f"* {code} at {address}: {seen}, between {between[0]}{more}")

@@ -15,6 +15,7 @@ from gdrkit.fabric.topology.graph import (
     TopologyGpu,
 )
 from gdrkit.fabric.topology.paths import enforced, link_fault
+from gdrkit.formats.gpu_slot import gpu_slot
 
 Line = tuple[str, tuple[str, ...]]  # a device, and its faults
 
@@ -132,7 +133,11 @@ def is_port(topology: Topology, device: TopologyDevice) -> bool:
 def faults(device: TopologyDevice) -> tuple[str, ...]:
     """The faults of a device, in words."""
     found = []
-    if device.acs and any(bit in device.acs for bit in ("ReqRedir", "CmpltRedir")):
+    if device.acs_wrong:
+        found.append(f"ACS at {device.address}: needs {device.acs_wrong}")
+    elif (
+        device.acs and not device.acs_needed and any(bit in device.acs for bit in ("ReqRedir", "CmpltRedir"))
+    ):
         found.append(f"ACS at {device.address}: {enforced(device)}")
     if fault := link_fault(device, is_gpu=device.role is Role.GPU):
         found.append(f"link runs at {fault}")
@@ -162,10 +167,11 @@ def _maker(device: TopologyDevice) -> str:
     return f" {VENDORS.get(device.vendor, device.vendor)} {device.device}"
 
 
-def gpu_words(gpu: TopologyGpu) -> str:
-    """A GPU with its product and its links besides PCIe: `GPU0 H100, NVLink x18 to switches`."""
+def gpu_words(gpu: TopologyGpu, *, address: str = "") -> str:
+    """A GPU with its product and its links besides PCIe: `GPU 0 H100, NVLink x18 to switches`;
+    with its address, where that is not beside it."""
     name = gpu.name.removeprefix("NVIDIA Corporation ")
-    head = f"GPU{gpu.index}" if gpu.index is not None else "GPU"
+    head = gpu_slot(gpu.index, address) or "GPU"
     more = [name] if name else []
     if gpu.is_integrated:
         more.append("integrated")

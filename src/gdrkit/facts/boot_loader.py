@@ -85,7 +85,7 @@ def _defaults(node: Node) -> tuple[ArgumentLine, ...]:
     Source: /etc/grub.d/10_linux of GRUB 2.06, which writes both variables as they are."""
     values = dict.fromkeys(_VARIABLES, "")
     origins: dict[str, ArgumentLine] = {}
-    for path in _sourced(node):
+    for path in sourced(node):
         for one in assignments(node.text(path), _VARIABLES, values):
             values[one.name] = one.value
             before = origins.get(one.name)
@@ -98,7 +98,7 @@ def _defaults(node: Node) -> tuple[ArgumentLine, ...]:
     return (ArgumentLine(" ".join(values.values()), culprit.file, culprit.line),)
 
 
-def _sourced(node: Node) -> Iterator[str]:
+def sourced(node: Node) -> Iterator[str]:
     """The files of settings that grub-mkconfig sources, in its order."""
     if not node.exists(GRUB_DEFAULTS):
         return

@@ -33,6 +33,14 @@ NVIDIA_SMI_TOPO = Command(
     ("nvidia-smi", "topo", "-m"),
     ("sos_commands/gdr/nvidia-smi_topo_-m", "sos_commands/nvidia/nvidia-smi_topo_-m"),
 )
+FABRIC_MANAGER = Command(
+    ("systemctl", "list-units", "--all", "--plain", "--no-legend", "nvidia-fabricmanager.service"),
+    (
+        "sos_commands/gdr/systemctl_list-units_--all_--plain_--no-legend_nvidia-fabricmanager.service",
+        "sos_commands/systemd/systemctl_list-units_--all",
+        "sos_commands/systemd/systemctl_list-units",
+    ),
+)
 IBV_DEVINFO = Command(("ibv_devinfo", "-v"), ("sos_commands/infiniband/ibv_devinfo_-v",))
 PROBE_CUDA = Command(("gdr", "probe", "cuda", "--json"), ("sos_commands/gdr/probe_cuda",))
 PROBE_VERBS = Command(("gdr", "probe", "verbs", "--json"), ("sos_commands/gdr/probe_verbs",))
@@ -64,3 +72,13 @@ MOKUTIL_SB_STATE = Command(
     ("mokutil", "--sb-state"),
     ("sos_commands/boot/mokutil_--sb-state", "sos_commands/kernel/mokutil_--sb-state"),
 )
+LSINITRD = Command(("lsinitrd",), ("sos_commands/boot/lsinitrd",))
+LSINITRAMFS = Command(
+    ("lsinitramfs", "/boot/initrd.img"), ("sos_commands/boot/lsinitramfs_.boot.initrd.img",)
+)
+WRITTEN = Command(
+    ("find", "/boot", "/lib/modules", "-path", "*/kernel", "-prune", "-o", "-regex",
+     r".*/\(initr[a-z]*[-.][^/]*\|\(nvidia[^/]*\|ib_core\|ib_uverbs\|mlx[^/]*\)\.ko[^/]*\)",
+     "-printf", r"%T@ %C@ %p\n"),
+    ("sos_commands/boot/find_.boot_.lib.modules_-path_.kernel_-prune_-o_-regex_._._initr_a-z_-._._nvidia_._ib_core_ib_uverbs_mlx_._.ko_._-printf_T_C_p_n",),
+)  # fmt: skip

@@ -40,6 +40,7 @@ def peermem_path(node: Node) -> str:
     return _file(node, modules.PEERMEM, rf"{_RENAMED}-peermem")
 
 
+@fact
 def has_driver_container(node: Node) -> bool:
     """Whether the GPU Operator's driver container is on this node. False also where that is not known."""
     return if_missing(False, node.exists, CONTAINER)

@@ -11,7 +11,23 @@ from gdrkit.facts.commands import DMESG
 from gdrkit.facts.driver import driver_parameters, driver_version
 from gdrkit.facts.kernel_log import KernelLogLine
 from gdrkit.facts.peer_memory import peermem_linkage
-from gdrkit.node import Node, if_missing, observation
+from gdrkit.node import Node, fact, if_missing, observation
+
+_LOADS = "NVRM: loading NVIDIA UNIX"
+"""Printed whenever nvidia.ko starts: kernel-open/nvidia/nv.c, nv_module_init()."""
+
+
+@fact
+def since_driver_load(node: Node) -> tuple[KernelLogLine, ...]:
+    """The lines of the kernel log since nvidia.ko was loaded last; all of them if no line shows that. Raises
+    EvidenceMissing where the log is not available."""
+    return after_driver_load(kernel_log.lines(node).lines)
+
+
+def after_driver_load(lines: tuple[KernelLogLine, ...]) -> tuple[KernelLogLine, ...]:
+    """The lines after the last one that nvidia.ko prints when it starts; all of them without one."""
+    starts = [index for index, line in enumerate(lines) if line.text.startswith(_LOADS)]
+    return lines[starts[-1] + 1 :] if starts else lines
 
 
 @observation(modules.is_loaded, modules.module_path, driver_version, driver_parameters, peermem_linkage)

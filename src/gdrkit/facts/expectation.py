@@ -157,6 +157,9 @@ def _matched(node: Node, rails: list[Rail]) -> Iterator[Track]:
         yield Track(rail, best, near[best], unique)
 
 
+FARTHEST = DISTANCES[-1]
+
+
 def near_nics(node: Node, gpu: PciGpu, rail: Rail) -> tuple[RdmaDevice, ...]:
     """The NICs of the rail's kind within its distance of a GPU, as many as it has, those that fit best."""
     alike = [nic for nic in counted_nics(node) if is_kind(node, nic, rail.nic)]
@@ -168,9 +171,6 @@ def near_nics(node: Node, gpu: PciGpu, rail: Rail) -> tuple[RdmaDevice, ...]:
         return DISTANCES.index(far), len(if_missing((), differences, node, rail, nic))
 
     return tuple(sorted(alike, key=misfit)[: rail.nics])
-
-
-FARTHEST = DISTANCES[-1]
 
 
 def known_distance(node: Node, pair: Pair) -> str:

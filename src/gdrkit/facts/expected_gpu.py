@@ -15,6 +15,7 @@ from gdrkit.facts.modules import is_loaded
 from gdrkit.facts.other_kernels import is_driver
 from gdrkit.facts.packages import dkms, installed
 from gdrkit.facts.pci import PciGpu
+from gdrkit.facts.pci_text import text_device
 from gdrkit.node import Node, fact, first_collected, if_absent, if_missing, seek
 
 _GPU_FILE = re.compile(r"nvidia\.(?:ya?ml|json)|.*nvidia\.com-gpu.*")
@@ -110,10 +111,18 @@ def is_data_centre(node: Node, gpu: PciGpu) -> bool:
         return False
     name = gpu_ids.SUPPORTED.get(gpu.device_id) or product_name(node, gpu)
     if _WORKSTATION.search(name):
-        return _in_server(node)
+        return not _is_mobile(node, gpu) and _in_server(node)
     if gpu.device_id in gpu_ids.COHERENT:  # a DGX Station of this generation has a ConnectX
         return True
     return not if_missing(False, lambda: "DGX Station" in product(node).name)
+
+
+_MOBILE = re.compile(r"\b(?:Mobile|Laptop|Max-Q)\b")
+"""What pci.ids adds to the names of boards for laptops; the driver's own name lacks it for some."""
+
+
+def _is_mobile(node: Node, gpu: PciGpu) -> bool:
+    return bool(_MOBILE.search(if_missing("", lambda: text_device(node, gpu.address).name)))
 
 
 def _in_server(node: Node) -> bool:

@@ -16,18 +16,18 @@ from gdrkit.agent.native.cuda_abi import DEVICE_ATTRIBUTES
 from gdrkit.evidence import Confidence, EvidenceAbsent, EvidenceMissing, Missing, MissingReason
 from gdrkit.evidence.quoting import quoted
 from gdrkit.facts import gpu_ids
-from gdrkit.facts.commands import NVIDIA_SMI_CONFIDENTIAL
 from gdrkit.facts.driver import driver_flavour, driver_version, gpu_information
+from gdrkit.facts.gpu_confidential import confidential_compute
 from gdrkit.facts.kernel import product
 from gdrkit.facts.nvidia_smi import printed_field, smi_gpu
-from gdrkit.facts.pci import PciGpu
+from gdrkit.facts.pci import PciGpu, gpus
 from gdrkit.facts.pci_text import text_device
 from gdrkit.facts.probe import cuda_calls
 from gdrkit.facts.supplied import not_collected
 from gdrkit.facts.virtual import virtual_machine
 from gdrkit.formats.errors import FormatError
 from gdrkit.formats.whole_number import whole_number
-from gdrkit.node import Node, fact, first_collected, if_absent, if_missing, observation
+from gdrkit.node import Node, each_known, fact, first_collected, if_absent, if_missing, observation
 
 INTEGRATED = DEVICE_ATTRIBUTES["INTEGRATED"]
 MAJOR, MINOR = DEVICE_ATTRIBUTES["COMPUTE_CAPABILITY_MAJOR"], DEVICE_ATTRIBUTES["COMPUTE_CAPABILITY_MINOR"]
@@ -51,8 +51,18 @@ class GpuSupport(Struct, frozen=True):
 
 
 @fact
+def driver_name(node: Node, gpu: PciGpu) -> str:
+    """`NVIDIA H100 80GB HBM3`, as the driver names it. A driver older than the GPU has no name of it, but
+    `NVIDIA Graphics Device`."""
+    return first_collected(
+        lambda: gpu_information(node, gpu.address)["Model"],
+        lambda: str(printed_field(node, smi_gpu(node, gpu.address), "product_name")),
+    )
+
+
+@fact
 def product_name(node: Node, gpu: PciGpu) -> str:
-    """`NVIDIA H100 80GB HBM3`, as the driver names it; else lspci's name, which differs; else by the id."""
+    """The driver's name; else lspci's, which differs; else by the id."""
 
     def in_text() -> str:
         name = text_device(node, gpu.address).name
@@ -61,19 +71,21 @@ def product_name(node: Node, gpu: PciGpu) -> str:
             raise not_collected(f"name of {gpu.address}", f"lspci -s {quoted(gpu.address)}")
         return rest.rstrip("]")
 
-    sources: tuple[Callable[[], str], ...] = (
-        lambda: gpu_information(node, gpu.address)["Model"],
-        lambda: str(printed_field(node, smi_gpu(node, gpu.address), "product_name")),
-        in_text,
-    )
     try:
-        return first_collected(*sources)
+        return first_collected(lambda: driver_name(node, gpu), in_text)
     except EvidenceMissing:
         name = gpu_ids.INTEGRATED.get(gpu.device_id) or gpu_ids.SUPPORTED.get(gpu.device_id)
         if name is None:
             raise
         _cite_line(node, gpu, name)
         return name
+
+
+@fact
+def has_gb10(node: Node) -> bool:
+    """Whether it is a Spark or a relative: their one NIC has two links of four lanes, soldered.
+    Source: DGX Spark User Guide, hardware overview."""
+    return any(gpu.device_id in gpu_ids.INTEGRATED for gpu in gpus(node))
 
 
 @fact
@@ -92,6 +104,9 @@ def is_integrated(node: Node, gpu: PciGpu) -> bool:
         _cite_line(node, gpu, name)
         return True
     if is_consumer(node, gpu) or gpu_ids.supported_name(name):
+        return False
+    if _data_centre_name(node, gpu):
+        _cite_line(node, gpu, name)
         return False
     raise EvidenceMissing(Missing(f"cuda-attribute-{INTEGRATED}", MissingReason.NOT_COLLECTED, ASK_PROBE))
 
@@ -119,6 +134,9 @@ def is_coherent(node: Node, gpu: PciGpu) -> bool:
         return False
     if gpu_ids.is_consumer(gpu.device_id):
         return False
+    if gpu_ids.is_self_hosted(gpu.device_id):
+        _cite_line(node, gpu, "coherent with its CPU")
+        return True
     return printed_field(node, smi_gpu(node, gpu.address), "c2c_mode") == "Enabled"
 
 
@@ -138,6 +156,11 @@ def is_before_turing(node: Node, gpu: PciGpu) -> bool:
         return int(known, 16) < gpu_ids.FIRST_TURING
     architecture = printed_field(node, smi_gpu(node, gpu.address), "architecture")
     return architecture in ("Fermi", "Kepler", "Maxwell", "Pascal", "Volta")
+
+
+def any_before_turing(node: Node) -> bool:
+    """Whether a GPU is known to be one that the open kernel modules do not support."""
+    return any(each_known(lambda gpu: is_before_turing(node, gpu), gpus(node)))
 
 
 @fact
@@ -187,6 +210,11 @@ def mig_enabled(node: Node, gpu: PciGpu) -> bool:
         return False
 
 
+VGPU_NAME = re.compile(r"[A-Z]\w*(?:-\d)?-\d{1,3}(?:[ABCQ]|CME)$")
+"""A vGPU is called by its board, the memory of its share in GiB and its series, such as `NVIDIA A30-8C` or
+`GRID A100-1-5C`. Source: NVIDIA vGPU User Guide, virtual GPU types."""
+
+
 @fact
 def vgpu_guest(node: Node, gpu: PciGpu) -> bool:
     """Whether this is a virtual GPU: a share of a GPU, assigned to a virtual machine."""
@@ -205,37 +233,6 @@ def vgpu_guest(node: Node, gpu: PciGpu) -> bool:
         return True
 
     return first_collected(by_machine, by_smi, by_name)
-
-
-VGPU_NAME = re.compile(r"[A-Z]\w*(?:-\d)?-\d{1,3}(?:[ABCQ]|CME)$")
-"""A vGPU is called by its board, the memory of its share in GiB and its series, such as `NVIDIA A30-8C` or
-`GRID A100-1-5C`. Source: NVIDIA vGPU User Guide, virtual GPU types."""
-
-
-@fact
-def confidential_compute(node: Node, gpu: PciGpu) -> bool:
-    """Whether confidential computing denies all other devices the GPU's memory. Only in virtual machines."""
-    if gpu.device_id and not gpu.device_id.startswith(gpu_ids.MIG_CHIPS):
-        return False
-
-    def by_machine() -> bool:
-        if virtual_machine(node) == "none":
-            return False
-        raise not_collected("confidential computing", "nvidia-smi conf-compute -f")
-
-    def by_query() -> bool:
-        answer = node.run(NVIDIA_SMI_CONFIDENTIAL)
-        if "CC status:" not in answer:
-            raise FormatError(f"no CC status: {answer[:60]!r}")
-        return "ON" in answer.split("CC status:")[1].split()[:1]
-
-    def by_memory() -> bool:
-        return (
-            if_absent("0", lambda: str(printed_field(node, smi_gpu(node, gpu.address), "protected_mib")))
-            != "0"
-        )
-
-    return first_collected(by_machine, by_query, by_memory)
 
 
 # -- whether CUDA gives a NIC access ---------------------------------------------------------------
@@ -272,11 +269,24 @@ def missing_attributes(path: str) -> tuple[Missing, ...]:
 def gpu_support(node: Node, gpu: PciGpu, path: str) -> GpuSupport:
     """Whether a GPU can be one end of a direct path, `dmabuf` or `peermem`."""
     return (
-        _by_probe(node, gpu, path)
+        _by_instance(node, gpu)
+        or _by_probe(node, gpu, path)
         or _by_kind(node, gpu, path)
         or _by_state(node, gpu, path)
         or _by_product(node, gpu, path)
     )
+
+
+_L40S = "26b9"  # pci.ids: AD102GL [L40S], the GPU of EC2's g6e
+
+
+def _by_instance(node: Node, gpu: PciGpu) -> GpuSupport | None:
+    """By the instance type, which DMI names on EC2: g6e has EFA without GPUDirect, whatever CUDA says of its
+    GPU. Source: aws-ofi-nccl, issue 547."""
+    name = if_missing("", lambda: product(node).name) if gpu.device_id == _L40S else ""
+    if not name.startswith("g6e."):
+        return None
+    return GpuSupport("no", "gpu-unsupported", f"EC2's {name} has EFA without GPUDirect", True)
 
 
 def _by_probe(node: Node, gpu: PciGpu, path: str) -> GpuSupport | None:
@@ -357,12 +367,19 @@ def _by_product(node: Node, gpu: PciGpu, path: str) -> GpuSupport:
                 "unknown", "gpu-unsupported", "the product is not known", lacking=(error.missing,)
             )
         name = name if gpu_ids.supported_name(name) else None
+    name = name or _data_centre_name(node, gpu)
     if name is None:
         why = f"10de:{gpu.device_id or '????'} is not in the list of supported products"
         return GpuSupport("unknown", "gpu-unsupported", why, lacking=missing_attributes(path))
     _cite_line(node, gpu, name)
     why = f"{name} is in a product line that supports it"
     return GpuSupport("yes", "gpu-unsupported", why, lacking=missing_attributes(path))
+
+
+def _data_centre_name(node: Node, gpu: PciGpu) -> str | None:
+    """The driver's name of the GPU, if it is that of a board for the data centre."""
+    name = if_missing("", driver_name, node, gpu)
+    return name if gpu_ids.is_data_centre_name(name) else None
 
 
 def _cite_line(node: Node, gpu: PciGpu, name: str) -> None:

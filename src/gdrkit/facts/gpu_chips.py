@@ -9,6 +9,7 @@ from gdrkit.facts.supplied import not_collected
 from gdrkit.node import Node, fact, if_missing
 
 CHIPS = (  # pci.ids of 2026-08-22: names of the chips; CUDA Programming Guide, Compute Capabilities
+    ("2b0", 110),  # GB10B, Jetson Thor
     ("15f", 60),  # GP100
     ("1b", 61),  # GP102, GP104
     ("1c", 61),  # GP106, GP107
@@ -28,6 +29,7 @@ CHIPS = (  # pci.ids of 2026-08-22: names of the chips; CUDA Programming Guide, 
     ("28", 89),  # AD106, AD107
     ("29", 100),  # GB100, GB102
     ("31", 103),  # GB110
+    *((f"30{digit}", 107) for digit in "01234567"),  # GR100: NCCL 2.32.3, release notes
     ("2b", 120),  # GB202
     ("2c", 120),  # GB203
     ("2d", 120),  # GB205, GB206, GB207

@@ -3,9 +3,15 @@
 A product line is only a good guess; CUDA's attributes 116 and 124 decide. Not listed, and so unknown: laptop
 and embedded parts, CMP, DRIVE, T400 to T1200 boards, and everything that is not in the sources.
 
-Sources: NVIDIA open-gpu-kernel-modules, README.md, "Compatible GPUs" at 595.45.04 (names as the driver has
-them); pci.ids of 2026-08-22 for ids that are not in the README and for GPUs before Turing. That data centre
-and Quadro or RTX professional boards are supported and GeForce is not: NVIDIA, GPUDirect RDMA guide.
+Sources: NVIDIA open-gpu-kernel-modules, README.md, "Compatible GPUs" at 595.45.04, and
+src/nvidia/generated/g_nv_name_released.h at 615.71.09 (names as the driver has them); pci.ids of 2026-08-22
+for ids that are in neither and for GPUs before Turing. That data centre and Quadro or RTX professional
+boards are supported and GeForce is not: NVIDIA, GPUDirect RDMA guide.
+
+A GPU that is newer than all of these is judged by the name that its driver has for it: a product of the
+data centre is likely supported. No number alone makes a GPU supported or integrated, so a Rubin (10de:3041
+in a Vera Rubin NVL: kubevirt pull request 19070), which drivers before its release call `NVIDIA Graphics
+Device`, a Jetson Thor (10de:2b00, pci.ids) and an RTX Spark (10de:2e03) are unknown until CUDA is asked.
 """
 
 from __future__ import annotations
@@ -75,6 +81,7 @@ SUPPORTED = {
     "27b8": "NVIDIA L4",
     "28b0": "NVIDIA RTX 2000 Ada Generation",
     "2901": "NVIDIA B200",
+    "2909": "NVIDIA B200",
     "2941": "NVIDIA GB200",
     "2bb1": "NVIDIA RTX PRO 6000 Blackwell Workstation Edition",
     "2bb3": "NVIDIA RTX PRO 5000 Blackwell",
@@ -84,9 +91,11 @@ SUPPORTED = {
     "2c31": "NVIDIA RTX PRO 4500 Blackwell",
     "2c33": "NVIDIA RTX PRO 4000 Blackwell SFF Edition",
     "2c34": "NVIDIA RTX PRO 4000 Blackwell",
+    "2c3a": "NVIDIA RTX PRO 4500 Blackwell Server Edition",
     "2d30": "NVIDIA RTX PRO 2000 Blackwell",
     "3182": "NVIDIA B300 SXM6 AC",
     "31c2": "NVIDIA GB300",
+    "31c3": "NVIDIA GB300",
     # pci.ids, Turing and later
     "20b1": "NVIDIA A100 PCIe 40GB",
     "20b8": "NVIDIA A100X",
@@ -100,10 +109,10 @@ SUPPORTED = {
     "26b7": "NVIDIA L20",
     "26b8": "NVIDIA L40G",
     "26f5": "NVIDIA L40 CNX",
-    "2909": "NVIDIA HGX B200 168GB",
     "29bc": "NVIDIA B100",
-    "2c3a": "NVIDIA RTX PRO 4500 Blackwell Server Edition",
-    "31c3": "NVIDIA GB300",
+    "2bb2": "NVIDIA RTX PRO 6000D Blackwell Workstation Edition",
+    "2bbc": "NVIDIA RTX PRO 6000D Blackwell Max-Q Workstation Edition",
+    "31a1": "NVIDIA GB300 MaxQ",
     # pci.ids, before Turing
     "1023": "Tesla K40m",
     "1024": "Tesla K40c",
@@ -132,8 +141,20 @@ SUPPORTED = {
 }
 """Data centre, Quadro and RTX professional boards by device id. Boards that share an id share a name."""
 
-COHERENT = frozenset({"2342", "2348", "2941", "31c2", "31c3"})
+COHERENT = frozenset({"2342", "2348", "2941", "31a1", "31c2", "31c3"})
 """GH200, GB200, GB300: connected to their CPU by NVLink-C2C."""
+
+_SELF_HOSTED = ((0x2340, 0x237F), (0x2940, 0x297F), (0x31C0, 0x31FF), (0x31A1, 0x31A1))
+"""Ids that the driver takes for GPUs that are coherent with their CPU, by chip: GH100, GB100, GB110. Source:
+open-gpu-kernel-modules kernel-open/nvidia/detect-self-hosted.h at 595.45.04. It has none of Rubin's."""
+
+_DATA_CENTRE_NAME = re.compile(
+    r"(?!.*\b(?:Active|Laptop|Embedded)\b)(?:NVIDIA )?"
+    r"(?:[AHBR]\d{2,3}[A-Z]?|L\d{1,2}[GS]?|(?:GH|GB|GR|VR)\d{3}|RTX PRO \d{4}D? .*Server Edition)(?: .*)?"
+)
+"""How the driver names boards of the data centre: the lines from Ampere to Blackwell are in
+g_nv_name_released.h, Rubin's name is on NVIDIA's product pages. GB10 has two digits; T400 to T1200 are
+boards for workstations, and so is the A800 40GB Active."""
 
 FIRST_TURING = 0x1E00
 """pci.ids: lower ids are Volta or older, higher ones Turing (TU102 starts at 1e02) or newer."""
@@ -149,13 +170,13 @@ _CONSUMER = """
 2460 2482 2484 2486 2487 2488 2489 249c 249d 24a0 24c7 24c9 24dc 24dd 24e0 2503 2504 2507 2508 2520 2521
 2523 2544 2560 2563 2582 2584 25a0 25a2 25a5 25a6 25a7 25a9 25aa 25ab 25ac 25ad 25e0 25e2 25e5 25ec 25ed
 2684 2685 2689 2702 2704 2705 2709 2717 2757 2782 2783 2786 2788 27a0 27e0 2803 2805 2808 2820 2822 2860
-2882 28a0 28a1 28a3 28e0 28e1 28e3 2b85 2b87 2b8c 2c02 2c05 2c18 2c19 2c58 2c59 2d04 2d05 2d18 2d19 2d58
-2d59 2d83 2d98 2dd8 2f04 2f18 2f58
+2882 28a0 28a1 28a3 28e0 28e1 28e3 2b85 2b87 2b8c 2c02 2c05 2c09 2c18 2c19 2c58 2c59 2d04 2d05 2d18 2d19 2d58
+2d59 2d83 2d98 2dd8 2f04 2f06 2f18 2f58
 """
 
 
 def is_consumer(device_id: str) -> bool:
-    """Whether every board of this id is called GeForce or TITAN in the README."""
+    """Whether every board of this id is called GeForce or TITAN in the driver's table."""
     return device_id in _CONSUMER.split()
 
 
@@ -167,6 +188,17 @@ def is_consumer_name(product: str) -> bool:
 def is_integrated_name(product: str) -> bool:
     """Whether a GPU of this name is a GB10, which shares the memory of its processor."""
     return re.search(r"\bGB10\b", product) is not None
+
+
+def is_data_centre_name(product: str) -> bool:
+    """Whether the driver's name of a GPU is that of a board for the data centre."""
+    return _DATA_CENTRE_NAME.fullmatch(product) is not None
+
+
+def is_self_hosted(device_id: str) -> bool:
+    """Whether the driver takes a GPU of this id to be coherent with its CPU."""
+    number = int(device_id, 16) if device_id else 0
+    return any(first <= number <= last for first, last in _SELF_HOSTED)
 
 
 def supported_name(product: str) -> str:

@@ -25,7 +25,7 @@ _REDIRECTION = re.compile(
 """To nowhere, or to the other output; sh takes a digit for one only after a blank."""
 _STATUS = re.compile(r"[0-9]{1,9}")
 # Anything that sh would expand, redirect, group or run in the background. kmod expands $CMDLINE_OPTS itself.
-_UNSUPPORTED = re.compile(r"[`<>(){}*?~!#\\|&]|\$(?!CMDLINE_OPTS)")
+_UNSUPPORTED = re.compile(r"[`<>(){}*?~!\\|&]|(?<![^ \t])#|\$(?!CMDLINE_OPTS)")
 
 
 class Effect(enum.StrEnum):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from gdrkit.agent.collect.kernel_arguments import DROPPED
 from gdrkit.evidence import EvidenceAbsent, EvidenceMissing, Missing, MissingReason
 from gdrkit.facts.commands import UNAME
 from gdrkit.facts.machine import Distribution, Product, distribution, one_line, product
@@ -85,6 +86,13 @@ def version(node: Node) -> tuple[int, int]:
     return major, minor
 
 
+_MACHINES = ("x86_64", "aarch64", "ppc64le", "s390x", "riscv64")
+
+
+# How distributions mark the machine in a kernel's release: Debian, Red Hat and openEuler, Debian, Red Hat.
+_RELEASE_ENDINGS = (("amd64", "x86_64"), ("x86_64", "x86_64"), ("arm64", "aarch64"), ("aarch64", "aarch64"))
+
+
 @fact
 def architecture(node: Node) -> str:
     """The machine's architecture as `uname -m` prints it: x86_64, aarch64, ..."""
@@ -114,11 +122,6 @@ def architecture(node: Node) -> str:
         raise EvidenceMissing(Missing("uname -m", MissingReason.UNDECIDED, "uname -m"))
 
     return first_of(the_kernel, uname, the_processors, likely(node, the_kernel_release))
-
-
-_MACHINES = ("x86_64", "aarch64", "ppc64le", "s390x", "riscv64")
-# How distributions mark the machine in a kernel's release: Debian, Red Hat and openEuler, Debian, Red Hat.
-_RELEASE_ENDINGS = (("amd64", "x86_64"), ("x86_64", "x86_64"), ("arm64", "aarch64"), ("aarch64", "aarch64"))
 
 
 @fact
@@ -185,7 +188,8 @@ def boot_parameter(node: Node, name: str) -> tuple[str, ...]:
     """Every value given for a parameter on the command line, in order; "" where it is given without a value.
 
     Dashes and underscores are equal in a parameter's name: Linux kernel/params.c, parameq(). All after `--`
-    is for init: Documentation/admin-guide/kernel-parameters.rst.
+    is for init: Documentation/admin-guide/kernel-parameters.rst. Raises EvidenceMissing for a value that the
+    collector took for a secret.
     """
     wanted = name.replace("-", "_")
     values = []
@@ -194,6 +198,10 @@ def boot_parameter(node: Node, name: str) -> tuple[str, ...]:
             break
         key, _, value = word.partition("=")
         if key.replace("-", "_") == wanted:
+            if DROPPED.decode() in value:
+                raise EvidenceMissing(
+                    Missing(f"{name}= in proc/cmdline", MissingReason.NOT_COLLECTED, "cat /proc/cmdline")
+                )
             values.append(value)
     return tuple(values)
 
@@ -244,6 +252,9 @@ def _unpacked(content: bytes) -> str:
 # -- state ---------------------------------------------------------------------------------------------
 
 
+_ASK_LOCKDOWN = "cat /sys/kernel/security/lockdown"
+
+
 @fact
 def lockdown(node: Node) -> str:
     """The lockdown level: none, integrity or confidentiality. kernel_lockdown(7).
@@ -275,9 +286,6 @@ def lockdown(node: Node) -> str:
         return values[-1]
 
     return first_of(the_kernel, a_kernel_without_lockdown, likely(node, the_command_line))
-
-
-_ASK_LOCKDOWN = "cat /sys/kernel/security/lockdown"
 
 
 @fact

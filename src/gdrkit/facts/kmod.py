@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from gdrkit.evidence import Confidence, EvidenceMissing, Missing, MissingReason
 from gdrkit.facts import dpkg
 from gdrkit.facts.kernel import distribution
+from gdrkit.facts.newest_read import cite_if_newer
 from gdrkit.formats.versions import numbers
 from gdrkit.node import Node, fact, first_of, likely
 
@@ -26,6 +27,8 @@ _COMMAND_LINES = {27: 990, 28: 990, 29: 990, 30: 1047, 31: 1084, 32: 1084, 33: 1
 # Likewise for kmod_module_parse_depline() and kmod_module_insert_module().
 _DEPENDENCY_LINES = {27: 191, 28: 191, 29: 191, 30: 191, 31: 191, 32: 191, 33: 177}
 _INSERTION_LINES = {27: 838, 28: 838, 29: 838, 30: 895, 31: 968, 32: 968, 33: 956}
+# Likewise for index_mm_open(): libkmod/libkmod-index.c at the tag v30.
+_INDEX_LINES: Mapping[str, Mapping[int, int]] = {"magic": {30: 790}, "major": {30: 797}}
 _NO_POSITION = 34
 # Likewise for the complaints about modprobe.d: libkmod/libkmod-config.c at the tag v30.
 _CONFIG_LINES: Mapping[str, Mapping[int, int]] = {
@@ -74,18 +77,26 @@ def insertion_place(node: Node) -> str:
     return _source_position(node, "kmod_module_insert_module", _INSERTION_LINES)
 
 
-def _source_position(node: Node, function: str, lines: Mapping[int, int]) -> str:
+@fact
+def index_place(node: Node, complaint: str) -> str:
+    """The same, of its complaint about an index, which begins with its magic or its major version."""
+    return _source_position(node, "index_mm_open", _INDEX_LINES[complaint.split()[0]], "index")
+
+
+def _source_position(node: Node, function: str, lines: Mapping[int, int], file: str = "module") -> str:
     """Only Debian and Ubuntu print it, which build kmod with --enable-debug: kmod tools/log.c, log_kmod().
     Since 34 they build it with meson, whose option debug-messages is off: Debian 13 prints none."""
     if distribution(node).family.isdisjoint(("debian", "ubuntu")):
         return ""
     if kmod_version(node) >= _NO_POSITION:
+        if kmod_version(node) > _NO_POSITION:
+            cite_if_newer(node, "kmod", str(kmod_version(node)))
         return ""
     line = lines.get(kmod_version(node))
     if line is None:
         node.cite("kmod", text="another version", confidence=Confidence.LIKELY)
         return ""
-    return f"../libkmod/libkmod-module.c:{line} {function}() "
+    return f"../libkmod/libkmod-{file}.c:{line} {function}() "
 
 
 @fact

@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from gdrkit.facts.assignments import NAME
 from gdrkit.facts.driver_files import has_driver_container
+from gdrkit.facts.machine import distribution
 from gdrkit.formats.yaml_values import Scalar, Value, YamlMapping, YamlSequence, at, text_at
 from gdrkit.node import Node, fact, if_missing
 
@@ -124,6 +125,10 @@ def settings_of(value: Value) -> Iterator[tuple[int, str, str, str]]:
     yield from _settings_below(value, "")
 
 
+_IN_TEXT = rf"(?<![\w$-])(?P<name>{NAME})=(?P<value>\"[^\"]*\"|'[^']*'|[^\s;&\"']*)"
+"""An assignment in the text of a command or a file, where there are no sentences."""
+
+
 def _settings_below(value: Value, key: str) -> Iterator[tuple[int, str, str, str]]:
     if isinstance(value, YamlSequence):
         for item in value.items:
@@ -142,10 +147,6 @@ def _settings_below(value: Value, key: str) -> Iterator[tuple[int, str, str, str
             if not line.lstrip().startswith("#"):
                 for found in re.finditer(_IN_TEXT, line):
                     yield number, found["name"], found["value"].strip("\"'"), key
-
-
-_IN_TEXT = rf"(?<![\w$-])(?P<name>{NAME})=(?P<value>\"[^\"]*\"|'[^']*'|[^\s;&\"']*)"
-"""An assignment in the text of a command or a file, where there are no sentences."""
 
 
 @fact
@@ -201,6 +202,22 @@ def gpu_operator(node: Node) -> OperatorSettings | None:
 def has_gpu_operator(node: Node) -> bool:
     """Whether the GPU Operator manages this node's driver: its driver container or its policy is present."""
     return has_driver_container(node) or gpu_operator(node) is not None
+
+
+@fact
+def is_talos(node: Node) -> bool:
+    """Whether this is known to be Talos, which has no shell: by its os-release, or by the machine
+    configuration supplied with it."""
+    if if_missing("", lambda: distribution(node).id) == "talos":
+        return True
+    return any(one.kind in ("MachineConfiguration", "KernelModuleConfig") for one in manifests(node))
+
+
+@fact
+def runs_pods(node: Node) -> bool:
+    """Whether the programs that use the GPUs are known to run in pods, each with the libraries of its image:
+    on a node of the GPU Operator, and on Talos, which runs nothing else."""
+    return has_gpu_operator(node) or is_talos(node)
 
 
 @fact

@@ -11,6 +11,7 @@ from msgspec import Struct
 from gdrkit.evidence import EvidenceAbsent, EvidenceMissing, Missing, MissingReason
 from gdrkit.evidence.quoting import quoted
 from gdrkit.facts import packages
+from gdrkit.facts.kubernetes import runs_pods
 from gdrkit.facts.wheels import LibraryCopy, installed_wheels
 from gdrkit.formats.errors import FormatError
 from gdrkit.formats.versions import numbers
@@ -87,6 +88,18 @@ def _library(node: Node, path: str) -> SharedLibrary:
     return SharedLibrary(target, match[1] if match and "." in match[1] else "")
 
 
+_ASK_VERBS = f"nm -D $(ldconfig -p | grep -o '/.*libibverbs.so.1$') | grep {DMABUF_CALL}"
+_ASK_POD = (
+    "kubectl exec POD -- sh -c "
+    f"""'grep -c {DMABUF_CALL} "$(ldconfig -p | grep -o "/.*libibverbs.so.1$")"'"""
+)
+"""Images of jobs rarely have nm: grep finds the name in the file's own string table."""
+
+
+def _ask_verbs(node: Node) -> str:
+    return _ASK_POD if if_missing(False, runs_pods, node) else _ASK_VERBS
+
+
 @fact
 def verbs_has_dmabuf(node: Node) -> bool:
     """Whether this libibverbs has ibv_reg_dmabuf_mr, by its symbol table, else by its version (likely)."""
@@ -101,7 +114,7 @@ def verbs_has_dmabuf(node: Node) -> bool:
         return first_of(symbol_table, likely(node, release))
     except EvidenceMissing as error:
         # Whichever file is missing, the command to suggest looks at the library.
-        missing = Missing("libibverbs", error.missing.why, _ASK_VERBS)
+        missing = Missing("libibverbs", error.missing.why, _ask_verbs(node))
         raise (EvidenceAbsent if isinstance(error, EvidenceAbsent) else EvidenceMissing)(missing) from error
 
 
@@ -114,7 +127,7 @@ def rdma_core_release(node: Node) -> int:
         version = numbers(libibverbs(node).version)
         # ABI, ABI minor, release of rdma-core: rdma-core CMakeLists.txt, PACKAGE_VERSION
         if len(version) < 3:
-            raise EvidenceMissing(Missing("libibverbs", MissingReason.UNDECIDED, _ASK_VERBS))
+            raise EvidenceMissing(Missing("libibverbs", MissingReason.UNDECIDED, _ask_verbs(node)))
         return version[2]
 
     def package_version() -> int:
@@ -123,12 +136,9 @@ def rdma_core_release(node: Node) -> int:
             if package and re.match(r"\d\d(?:\.\d+)?[-~]", package.version):
                 node.cite(f"package {name}", text=package.version)
                 return numbers(package.version)[0]
-        raise EvidenceMissing(Missing("libibverbs", MissingReason.NOT_COLLECTED, _ASK_VERBS))
+        raise EvidenceMissing(Missing("libibverbs", MissingReason.NOT_COLLECTED, _ask_verbs(node)))
 
     return first_of(library_version, package_version)
-
-
-_ASK_VERBS = f"nm -D $(ldconfig -p | grep -o '/.*libibverbs.so.1$') | grep {DMABUF_CALL}"
 
 
 @fact

@@ -45,7 +45,7 @@ def load_lines(node: Node) -> tuple[Match, ...]:
 def silent(node: Node, module: str) -> bool:
     """Whether the kernel's log has no line on why it refused a module; lines about taint do not count.
 
-    Raises EvidenceMissing where the log has no such line but is not complete.
+    Raises EvidenceMissing if the log lacks the line but is incomplete.
     """
     refusals = [line for line in load_lines(node) if line.causes]
     if any(line.values.get("module") in (None, module) for line in refusals):

@@ -16,6 +16,7 @@ class Distribution(Struct, frozen=True):
     version: str  # VERSION_ID; empty for rolling releases
     like: tuple[str, ...]  # ID_LIKE
     name: str  # PRETTY_NAME
+    variant: str = ""  # VARIANT_ID: coreos, aws-k8s-1.33-nvidia
 
     @property
     def family(self) -> frozenset[str]:
@@ -51,6 +52,7 @@ def distribution(node: Node) -> Distribution:
         values.get("VERSION_ID", ""),
         tuple(values.get("ID_LIKE", "").split()),
         values.get("PRETTY_NAME", identity),
+        values.get("VARIANT_ID", ""),
     )
 
 

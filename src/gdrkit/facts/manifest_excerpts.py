@@ -30,6 +30,12 @@ def excerpts(lines: Iterable[tuple[int, str | None]]) -> Mapping[int, list[Numbe
     return found
 
 
+_OPENS = re.compile(
+    r"\{|(?:apiVersion|kind|metadata|spec|machine|version|variant|ignition|customization|driver|services) *:"
+)
+"""The first line of a file for Kubernetes, Talos, Butane, Helm or compose; JSON begins with a brace."""
+
+
 def is_manifest(lines: Iterable[str]) -> bool:
     """Whether lines are a file of manifests, and nothing else: an object begins before any other line, and
     each line has the form of YAML or JSON."""
@@ -41,12 +47,6 @@ def is_manifest(lines: Iterable[str]) -> bool:
         if not (begun and _is_yaml(text)):
             return False
     return begun
-
-
-_OPENS = re.compile(
-    r"\{|(?:apiVersion|kind|metadata|spec|machine|version|variant|ignition|customization|driver|services) *:"
-)
-"""The first line of a file for Kubernetes, Talos, Butane, Helm or compose; JSON begins with a brace."""
 
 
 def _is_yaml(text: str) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import operator
 import re
 from typing import Any
 
@@ -109,9 +111,10 @@ def _set(letter: str, fields: dict[str, Any], value: str = "") -> str:
 
 
 def joined(words: tuple[str, ...]) -> str:
-    """A module's arguments as one string. One whose value has a space gets quotes: options_from_array()."""
+    """A module's arguments as one string. One whose value has a space gets quotes, and empty ones before all
+    others leave no blank: options_from_array()."""
     arguments = []
-    for word in words:
+    for word in itertools.dropwhile(operator.not_, words):
         name, equals, value = word.partition("=")
         quoted = equals and " " in value and value[:1] not in ("'", '"')
         arguments.append(f'{name}="{value}"' if quoted else word)

@@ -6,13 +6,14 @@ Sources: modprobe.d(5), modules-load.d(5); kmod, libkmod-config.c for what the m
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
 
 from msgspec import Struct
 
 from gdrkit.evidence import EvidenceMissing, MissingReason
-from gdrkit.facts.kernel import command_line
+from gdrkit.evidence.missing import is_loop
+from gdrkit.facts.kernel import COMMAND_LINE_CHARACTERS
 from gdrkit.facts.kmod import kmod_version
 from gdrkit.facts.module_index import modules_dir
 from gdrkit.formats.errors import FormatError
@@ -64,10 +65,11 @@ class ModprobeConfig(Struct, frozen=True):
     options: tuple[Directive, ...] = ()
     alias: tuple[Directive, ...] = ()  # name is the pattern
     softdep: tuple[SoftDependency, ...] = ()
+    allow_unsupported_modules: tuple[Directive, ...] = ()  # SUSE's kmod alone knows it
     ignored: tuple[Directive, ...] = ()
     """Lines that modprobe cannot parse: their first word, the line, and the number of its last part."""
     folders: tuple[str, ...] = ()  # with a name like that of a file: modprobe reads none of theirs
-    dangling: tuple[str, ...] = ()  # links to nothing
+    dangling: tuple[str, ...] = ()  # links to nothing, and links that lead back to themselves
 
     def blacklisted(self, name: str) -> Directive | None:
         """The entry that prevents loading a module by its aliases. Only names are compared, not patterns."""
@@ -89,7 +91,7 @@ class ModprobeConfig(Struct, frozen=True):
 
     def arguments_of(self, name: str, alias: str = "") -> str:
         """These options as one string, as modprobe passes them to the kernel: kmod_module_get_options()."""
-        return " ".join(entry.value for entry in self.options_of(name, alias))
+        return " ".join(entry.value for entry in self.options_of(name, alias) if entry.value)
 
     def soft_dependencies(self, name: str) -> SoftDependency | None:
         """The first soft dependency whose pattern matches."""
@@ -110,47 +112,92 @@ def _matches(pattern: str, name: str) -> bool:
     return pattern == wanted or (_is_pattern(pattern) and fnmatchcase(wanted, pattern))
 
 
-class AutoLoad(Struct, frozen=True):
-    """A module that is loaded at boot because a file lists it."""
-
-    name: str
-    file: str
-    line: int
-
-
 @fact
 def configuration(node: Node) -> ModprobeConfig:
     """modprobe's configuration: modprobe.d, the modules' soft dependencies, the kernel's command line."""
     found = _Directives()
-    for path in _files(node):
+    for path in _files(node, found):
         try:
             masked = node.resolve(path) == "dev/null"
-            found.read(path, "" if masked else node.text(path))
+            text = "" if masked else node.text(path)
+            found.read(path, _with_end_of_file(node, text) if text.endswith("\\") else text)
         except EvidenceMissing as error:
-            if if_missing(None, node.list, path) is not None:
+            if _is_folder(node, path):
                 found.folders.append(path)
-            elif error.missing.why is MissingReason.ABSENT:
-                found.dangling.append(path)
-            else:
+            elif error.missing.why is not MissingReason.ABSENT and not is_loop(error.missing):
                 raise
-    found.read_command_line(if_absent((), command_line, node))
+    found.read_command_line(if_absent("", node.text, "proc/cmdline"))
     return found.config()
 
 
-_ALIAS_FILES_UNTIL = 30
-"""kmod 30 reads *.alias like *.conf, 34 does not: conf_files_filter_out()."""
+_ENDS_LINES_SINCE = 34  # kmod commit 7805c95, "shared: Fix EOF handling in freadline_wrapped"
 
 
-def _files(node: Node) -> list[str]:
-    """The files of the configuration, in the order in which kmod reads them."""
-    paths = _in_order_of_name(node, FOLDERS, (".conf", ".alias"), (*_module_softdeps(node),))
-    plain = [path for path in paths if not path.endswith(".alias")]
-    if len(plain) < len(paths) and if_missing(0, kmod_version, node) <= _ALIAS_FILES_UNTIL:
-        return paths
-    return plain
+def _with_end_of_file(node: Node, text: str) -> str:
+    """A text as older versions read it: where a lone backslash is last, the end of the file counts as one
+    more character, a byte of ones."""
+    is_lone = (len(text) - len(text.rstrip("\\"))) % 2
+    return f"{text[:-1]}\ufffd" if is_lone and _version(node) < _ENDS_LINES_SINCE else text
 
 
-def _is_file_of(name: str, endings: tuple[str, ...]) -> bool:
+def _version(node: Node) -> int:
+    return if_missing(0, kmod_version, node)
+
+
+_UNSUPPORTED = "allow_unsupported_modules"
+YES, NO = ("1", "yes"), ("0", "no")
+
+
+_ALIAS_FILES_UNTIL = 32
+"""Until then, *.alias is read like *.conf: kmod commit 29cc8c2."""
+
+
+_HIDES_NOTHING_SINCE = 34
+"""Since then, a link to nothing does not hide a file of its name in a later folder."""
+
+
+def _files(node: Node, found: _Directives) -> list[str]:
+    """The files of the configuration, in the order in which kmod reads them. Adds links to nothing, and
+    folders with the name of a file in another folder, which hide no file: conf_files_list()."""
+    chosen = {path.rpartition("/")[2]: path for path in _module_softdeps(node)}
+    for folder in FOLDERS[:-1] if is_merged(node) else FOLDERS:
+        for name in if_absent((), node.list, folder):
+            path = f"{folder}/{name}"
+            if not is_file_of(name, (".conf", ".alias")):
+                continue
+            if name.endswith(".alias") and _version(node) > _ALIAS_FILES_UNTIL:
+                continue
+            if _leads_nowhere(node, path):
+                found.dangling.append(path)
+                if _version(node) >= _HIDES_NOTHING_SINCE:
+                    continue
+            elif name in chosen and _is_folder(node, path):
+                found.folders.append(path)
+            elif name in chosen and _is_folder(node, chosen[name]):
+                found.folders.append(chosen.pop(name))
+            chosen.setdefault(name, path)
+    return by_name(chosen)
+
+
+@fact
+def is_merged(node: Node) -> bool:
+    """Whether the last two folders are one, as /lib is a link to /usr/lib."""
+    return if_missing(False, node.resolve, FOLDERS[-1]) == FOLDERS[-2]
+
+
+def _is_folder(node: Node, path: str) -> bool:
+    return if_missing(None, node.list, path) is not None
+
+
+def _leads_nowhere(node: Node, path: str) -> bool:
+    """Whether a name in a folder is a link to nothing, or back to itself."""
+    try:
+        return node.resolve(path) != "dev/null" and not node.exists(path)
+    except EvidenceMissing as error:
+        return is_loop(error.missing)
+
+
+def is_file_of(name: str, endings: tuple[str, ...]) -> bool:
     return name.endswith(endings) and len(name) > len(".conf") and not name.startswith(".")
 
 
@@ -164,16 +211,8 @@ def _module_softdeps(node: Node) -> tuple[str, ...]:
     return if_missing((), by_depmod)  # optional evidence: failures of soft dependencies are ignored
 
 
-def _in_order_of_name(
-    node: Node, folders: tuple[str, ...], endings: tuple[str, ...], more: tuple[str, ...]
-) -> list[str]:
-    """Files of these folders sorted by name; if a name occurs twice, the earlier folder's file is used."""
-    chosen = {path.rpartition("/")[2]: path for path in more}
-    for folder in folders:
-        for name in if_absent((), node.list, folder):
-            if _is_file_of(name, endings):
-                chosen.setdefault(name, f"{folder}/{name}")
-    return [chosen[name] for name in sorted(chosen, key=str.encode)]
+def by_name(paths: Mapping[str, str]) -> list[str]:
+    return [paths[name] for name in sorted(paths, key=str.encode)]
 
 
 class _Directives:
@@ -181,7 +220,8 @@ class _Directives:
 
     def __init__(self) -> None:
         self.lists: dict[str, list[Directive]] = {
-            kind: [] for kind in ("blacklist", "install", "remove", "options", "alias", "ignored")
+            kind: []
+            for kind in ("blacklist", "install", "remove", "options", "alias", _UNSUPPORTED, "ignored")
         }
         self.softdeps: list[SoftDependency] = []
         self.folders: list[str] = []
@@ -190,7 +230,8 @@ class _Directives:
 
     def read(self, file: str, text: str) -> None:
         """Collect the lines of a file. Raises FormatError for more than any machine has."""
-        for number, last, line in _lines(text):
+        for number, last, whole in _lines(text):
+            line = whole.partition("\0")[0]
             if line and not line.startswith("#"):
                 self._count += 1
                 self._patterns += _is_pattern(_token(_token(line)[1])[0])
@@ -211,6 +252,9 @@ class _Directives:
             self._add(word, name, _underscores(_token(rest)[0]), file, number)
         elif word in ("install", "remove", "options") and name and rest:
             self._add(word, name, rest.replace("\t", " ") if word == "options" else rest, file, number)
+        elif word == _UNSUPPORTED and name in (*YES, *NO):
+            self._add(word, name, "", file, number)
+            return False  # for any other kmod
         elif word == "softdep" and name and rest:
             self.softdeps.append(_softdep(name, rest, file, number))
         else:
@@ -220,21 +264,14 @@ class _Directives:
     def _add(self, kind: str, name: str, value: str, file: str, number: int) -> None:
         self.lists[kind].append(Directive(_underscores(name), value, file, number))
 
-    def read_command_line(self, words: tuple[str, ...]) -> None:
-        """`modprobe.blacklist=a,b` and `module.parameter[=value]`: kmod_config_parse_kcmdline()."""
-        for word in words:
-            key, _, value = word.partition("=")
-            module, dot, parameter = key.partition(".")
-            if not (module and dot and parameter) or "." in parameter:
-                continue
-            if word.startswith("modprobe.blacklist="):
-                for name in value.split(","):  # dashes are kept: such a name matches no module
+    def read_command_line(self, text: str) -> None:
+        """`modprobe.blacklist=a,b` and `module.parameter[=value]`: kcmdline_parse_result()."""
+        for module, option in _of_command_line(text[:COMMAND_LINE_CHARACTERS]):
+            if module == "modprobe" and option.startswith("blacklist="):
+                for name in option.partition("=")[2].split(","):  # dashes are kept: none matches a module
                     self.lists["blacklist"].append(Directive(name, "", "proc/cmdline", 1))
             else:
-                quoted = word[len(module) + 1 :]
-                if " " in value:
-                    quoted = f'{parameter}="{value}"'
-                self._add("options", module, quoted, "proc/cmdline", 1)
+                self._add("options", module, option, "proc/cmdline", 1)
 
     def config(self) -> ModprobeConfig:
         return ModprobeConfig(
@@ -243,6 +280,13 @@ class _Directives:
             folders=tuple(self.folders),
             dangling=tuple(self.dangling),
         )
+
+
+def directives(text: str) -> ModprobeConfig:
+    """The directives of one file alone. Raises FormatError for more than any machine has."""
+    found = _Directives()
+    found.read("", text)
+    return found.config()
 
 
 def _token(text: str) -> tuple[str, str]:
@@ -288,38 +332,41 @@ def _underscores(name: str) -> str:
     return "[".join(parts)
 
 
+def is_weakdep(line: str) -> bool:
+    """Whether a line is a weak dependency, which versions before 33 do not know."""
+    word, rest = _token(line)
+    name, rest = _token(rest)
+    return word == "weakdep" and bool(name and rest) and _has_brackets_in_pairs(name)
+
+
+_BOOT_WORD = re.compile(
+    r'(?P<outer>")?(?P<module>[^\s".=]*)\.(?P<option>[^\s".=]*(?(outer)=|(?:=|(?=\s|$))))', re.ASCII
+)
+
+
+def _of_command_line(text: str) -> Iterator[tuple[str, str]]:
+    """Modules and their options on the kernel's command line: kmod_config_parse_kcmdline().
+
+    Quotes group words in a value, or around the whole, where boot loaders put them: then they go around
+    the value."""
+    for word in re.findall(r'(?:[^\s"]|"[^"]*"|"[^"]*$)+', text, re.ASCII):
+        found = _BOOT_WORD.match(word)
+        if found is None or word.count('"') % 2:
+            continue
+        value = word[found.end() :]
+        yield found["module"], found["option"] + ('"' if found["outer"] else "") + value
+
+
+_SOFTDEP_WORD = re.compile(r"^\s?\S+|\S+", re.ASCII)
+"""A single blank before the first word belongs to it: then it is not `pre:`. kmod_config_add_softdep()."""
+
+
 def _softdep(name: str, rest: str, file: str, number: int) -> SoftDependency:
     kind = ""
     names: dict[str, list[str]] = {"": [], "pre:": [], "post:": []}
-    for word in rest.split():
+    for word in _SOFTDEP_WORD.findall(rest):
         if word in names:
             kind = word
         else:
             names[kind].append(canonical(word))
     return SoftDependency(_underscores(name), tuple(names["pre:"]), tuple(names["post:"]), file, number)
-
-
-# -- other tools that read lists of modules -----------------------------------------------------------------
-
-_AUTOLOAD_FOLDERS = (
-    "etc/modules-load.d",
-    "run/modules-load.d",
-    "usr/local/lib/modules-load.d",
-    "usr/lib/modules-load.d",
-    "lib/modules-load.d",
-)
-
-
-@fact
-def autoload(node: Node) -> tuple[AutoLoad, ...]:
-    """Modules that systemd or Debian's init loads at boot. Sources: modules-load.d(5), modules(5)."""
-    paths = _in_order_of_name(node, _AUTOLOAD_FOLDERS, (".conf",), ())
-    if if_absent(False, node.exists, "etc/modules"):
-        paths.append("etc/modules")
-    found = []
-    for path in paths:
-        for number, line in enumerate(node.text(path).splitlines(), 1):
-            words = line.split()
-            if words and not words[0].startswith(("#", ";")):
-                found.append(AutoLoad(canonical(words[0]), path, number))
-    return tuple(found)

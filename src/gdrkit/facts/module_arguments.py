@@ -8,22 +8,23 @@ from __future__ import annotations
 
 import re
 
+import msgspec
 from msgspec import Struct
 
+from gdrkit.agent.collect.kernel_arguments import DROPPED
+from gdrkit.facts.kernel import config_option
 from gdrkit.facts.module_files import information
 from gdrkit.facts.module_index import module_path
 from gdrkit.messages.errors import EINVAL, ENOSPC, ERANGE
-from gdrkit.node import Node, fact
+from gdrkit.node import Node, fact, if_missing
 
 _STRING_LIMIT = 1024  # params.c, param_set_charp()
 _SIGNED = {"short": 15, "int": 31, "long": 63}  # bits without the sign; LP64
 _UNSIGNED = {"byte": 8, "ushort": 16, "uint": 32, "ulong": 64, "ullong": 64, "hexint": 32}
 _BOOLEAN = ("bool", "bint", "invbool")
-_BUILT_IN = ("async_probe", "dyndbg")  # main.c, unknown_module_param_cb(): taken by every module
-
-
-_WORD = re.compile(rb'(?:"[^"]*"?|[^\t-\r \xa0"])+')
+_SPACES = b"\t\n\v\f\r \xa0"
 """lib/ctype.c: a byte A0 is a space too, so that a no-break space in UTF-8 leaves its first byte behind."""
+_END = "--"
 
 
 class Argument(Struct, frozen=True):
@@ -45,11 +46,22 @@ class ArgumentComplaint(Struct, frozen=True):
     errno: int
 
 
+class DebugQuery(Struct, frozen=True):
+    """A query of dynamic debug, which every module takes as `dyndbg`."""
+
+    query: str
+
+
 class ParsedArguments(Struct, frozen=True):
     """The result of the parser. It continues after an invalid argument, and returns the last error."""
 
-    complaints: tuple[ArgumentComplaint, ...] = ()
+    events: tuple[ArgumentComplaint | DebugQuery, ...] = ()  # in order
     guessed: tuple[str, ...] = ()  # of a type that the module defines: the accepted values are not known
+    behind_dashes: str | None = None  # what follows `--`, which is not read; None: there is no `--`
+
+    @property
+    def complaints(self) -> tuple[ArgumentComplaint, ...]:
+        return tuple(event for event in self.events if isinstance(event, ArgumentComplaint))
 
     @property
     def bad(self) -> tuple[ArgumentComplaint, ...]:
@@ -58,20 +70,50 @@ class ParsedArguments(Struct, frozen=True):
 
 
 def split_arguments(text: str) -> tuple[Argument, ...]:
-    """The words of an argument string. Double quotes around a value or a whole word keep its spaces."""
-    arguments = []
-    octets = text.encode("utf-8", "replace")
-    for found in _WORD.finditer(octets):
-        word = found[0].decode("utf-8", "backslashreplace")
-        if word.startswith('"'):
-            word = word[1:].removesuffix('"')
-        if word == "--":
+    """The words of an argument string before `--`. Double quotes around a value or a whole word keep its
+    spaces."""
+    return _split(text)[0]
+
+
+def _split(text: str) -> tuple[tuple[Argument, ...], str | None]:
+    """The words before `--`, and what follows it; None without it: parse_args()."""
+    arguments: list[Argument] = []
+    rest = text.encode("utf-8", "replace").lstrip(_SPACES)
+    while rest:
+        argument, rest = _next(rest)
+        if argument == Argument(_END, None):
+            return tuple(arguments), rest.decode("utf-8", "backslashreplace")
+        arguments.append(argument)
+    return tuple(arguments), None
+
+
+def _next(text: bytes) -> tuple[Argument, bytes]:
+    """The first word, and the rest without the spaces before it: next_arg(). An equals sign that begins a
+    word is a part of its name."""
+    quoted = inside = text.startswith(b'"')
+    text = text[1:] if quoted else text
+    end = equals = 0
+    for end, letter in enumerate(text):
+        if letter in _SPACES and not inside:
             break
-        name, equals, value = word.partition("=")
-        if value.startswith('"'):
-            value = value[1:].removesuffix('"')
-        arguments.append(Argument(name, value if equals else None))
-    return tuple(arguments)
+        if not equals and letter == ord("="):
+            equals = end
+        inside ^= letter == ord('"')
+    else:
+        end = len(text)
+    word, rest = text[:end], text[end + 1 :].lstrip(_SPACES)
+    name, value = (word[:equals], word[equals + 1 :]) if equals else (word, None)
+    if value is not None and value.startswith(b'"'):
+        value = value[1:].removesuffix(b'"')
+    elif quoted and value is not None:
+        value = value.removesuffix(b'"')
+    elif quoted:
+        name = name.removesuffix(b'"')
+    return Argument(_decoded(name), None if value is None else _decoded(value)), rest
+
+
+def _decoded(word: bytes) -> str:
+    return word.decode("utf-8", "backslashreplace")
 
 
 @fact
@@ -79,24 +121,49 @@ def reading(node: Node, name: str, text: str) -> ParsedArguments:
     """How the kernel parses a string of arguments for a module."""
     types = information(node, module_path(node, name)).parameters
     known = {parameter.replace("-", "_"): kind for parameter, kind in types.items()}
-    complaints: list[ArgumentComplaint] = []
+    events: list[ArgumentComplaint | DebugQuery] = []
     guessed: list[str] = []
-    for argument in split_arguments(text):
+    arguments, behind = _split(text)
+    for argument in arguments:
         key = argument.name.replace("-", "_")
         if key not in known:
-            if key.partition(".")[0] not in _BUILT_IN:
-                complaints.append(ArgumentComplaint(argument, 0))
+            event = _of_every_module(node, argument)
+            events += () if event is None else (event,)
             continue
         errno = refusal(known[key], argument.value)
         if errno is None:
             guessed.append(argument.name)
         elif errno:
-            complaints.append(ArgumentComplaint(argument, errno))
-    return ParsedArguments(tuple(complaints), tuple(guessed))
+            events.append(ArgumentComplaint(argument, errno))
+    found = ParsedArguments(tuple(events), tuple(guessed), behind)
+    return msgspec.structs.replace(found, behind_dashes=None) if found.bad else found
+
+
+def _of_every_module(node: Node, argument: Argument) -> ArgumentComplaint | DebugQuery | None:
+    """What the kernel makes of an argument that the module does not define: unknown_module_param_cb(),
+    ddebug_dyndbg_param_cb(). Dynamic debug cuts the name at its first dot, and looks at the second part."""
+    if argument.name == "async_probe":
+        return None
+    first, dot, second = argument.name.partition(".")
+    cut = has_dynamic_debug(node)
+    if (second if dot and cut else argument.name) == "dyndbg":
+        return DebugQuery("+p" if argument.value is None else argument.value)
+    return ArgumentComplaint(Argument(first, argument.value) if cut else argument, 0)
+
+
+@fact
+def has_dynamic_debug(node: Node) -> bool:
+    """Whether the kernel reads `dyndbg` of modules, as those of all distributions do."""
+    return if_missing("y", config_option, node, "CONFIG_DYNAMIC_DEBUG_CORE") == "y" or (
+        if_missing("y", config_option, node, "CONFIG_DYNAMIC_DEBUG") == "y"
+    )
 
 
 def refusal(kind: str, value: str | None) -> int | None:
-    """The errno for a value of a parameter of this type, 0 if it is accepted, None if that is not known."""
+    """The errno for a value of a parameter of this type, 0 if it is accepted, None if that is not known, as
+    for one that the collector removed."""
+    if value is not None and DROPPED.decode() in value:
+        return None
     if kind in _BOOLEAN:  # only these can be given without a value: KERNEL_PARAM_OPS_FL_NOARG
         return 0 if value is None or _boolean(value) else EINVAL
     if value is None:

@@ -37,6 +37,7 @@ class ModInfo(Struct, frozen=True):
     staging: bool
     test: bool
     livepatch: bool
+    supported: str  # SUSE: "yes", "external", or "no"
     alias: tuple[str, ...]
 
 
@@ -47,7 +48,7 @@ class Stored(Struct, frozen=True):
     head: str = ""  # the first bytes of a file that was compressed, in hex
 
 
-class _Manifest(Struct, frozen=True):
+class _ManifestFiles(Struct, frozen=True):
     files: dict[str, Stored] = {}
 
 
@@ -55,7 +56,7 @@ class _Manifest(Struct, frozen=True):
 def stored(node: Node) -> Mapping[str, Stored]:
     """The records of a bundle's manifest, by path; empty where there is no bundle."""
     try:
-        return json_text.decode(node.read("gdr_manifest.json"), _Manifest).files
+        return json_text.decode(node.read("gdr_manifest.json"), _ManifestFiles).files
     except (EvidenceMissing, FormatError):
         return {}
 
@@ -98,16 +99,19 @@ def kernel_unpacks(node: Node) -> str:
 
 @fact
 def content(node: Node, path: str) -> Buffer:
-    """The whole file, decompressed if necessary. The kernel ignores what follows a compressed stream."""
-    from gdrkit.formats.compressed import MODULE_LIMIT_BYTES, compression, decompress
+    """The whole file, decompressed if necessary. The kernel reads one stream and ignores what follows it,
+    modprobe reads all streams."""
+    from gdrkit.formats.compressed import MODULE_LIMIT_BYTES, compression, decompress, streams
 
     data = node.map(path)
+    kind = compression(data)
     try:
-        return decompress(data, MODULE_LIMIT_BYTES)
+        if not kind or streams(data) == 1:  # then it does not matter who unpacks it
+            return decompress(data, MODULE_LIMIT_BYTES)
     except FormatError:
-        if kernel_unpacks(node) != compression(data):
+        if kernel_unpacks(node) != kind:
             raise
-        return decompress(data, MODULE_LIMIT_BYTES, first=True)
+    return decompress(data, MODULE_LIMIT_BYTES, first=kernel_unpacks(node) == kind)
 
 
 @fact
@@ -150,8 +154,15 @@ def information(node: Node, path: str) -> ModInfo:
         staging="staging" in first,
         test="test" in first,
         livepatch="livepatch" in first,
+        supported=first.get("supported", ""),
         alias=tuple(value for tag, value in pairs if tag == "alias"),
     )
+
+
+def is_supported(node: Node, path: str) -> bool:
+    """Whether SUSE, or a vendor in its name, supports the module: SLES Administration Guide, "Support of
+    kernel modules"."""
+    return information(node, path).supported in ("yes", "external")
 
 
 @fact

@@ -2,24 +2,29 @@
 
 modprobe reads the .bin files alone, so modules.dep.bin decides wherever it was collected; depmod writes the
 text from the same list (kmod, tools/depmod.c), which may since have been replaced, or not been copied along.
-The text has thousands of lines, of which only a few are needed, so it is searched, not parsed.
+The text has thousands of lines and only a few are needed, so it is searched, not parsed.
 """
 
 from __future__ import annotations
 
+import functools
 import posixpath
 import re
+import weakref
+from collections.abc import Iterator
 
 from msgspec import Struct
 
 from gdrkit.evidence import Confidence, EvidenceAbsent, EvidenceMissing, Missing, MissingReason
-from gdrkit.evidence.missing import absent
+from gdrkit.evidence.missing import absent, is_loop
 from gdrkit.evidence.quoting import quoted
 from gdrkit.facts.kernel import release
+from gdrkit.facts.kmod import kmod_version
 from gdrkit.facts.virtual import is_wsl, scope
 from gdrkit.formats import kmod_index
 from gdrkit.formats.errors import FormatError
 from gdrkit.formats.module_name import canonical
+from gdrkit.messages.errors import ELOOP, ENOENT
 from gdrkit.node import Node, fact, if_absent, if_missing, seek
 
 _DASHES = bytes.maketrans(b"-", b"_")
@@ -85,22 +90,56 @@ def _dependency_file(node: Node) -> _Dependencies:
 
 
 @fact
-def compiled(node: Node, index: str) -> bytes:
-    """One of the indexes that modprobe reads: dep, alias, symbols, builtin. Raises EvidenceAbsent if there
-    is none, or if kmod ignores it as it is cut within its header: index_mm_open()."""
-    path = f"{modules_dir(node)}/modules.{index}.bin"
+def compiled(node: Node, index: str) -> kmod_index.Index:
+    """One of the indexes that modprobe reads: dep, alias, symbols, builtin, builtin.alias. Raises
+    EvidenceAbsent if there is none, or if kmod ignores it as it is cut within its header or another kind of
+    file: index_mm_open(), index_file_open()."""
+    path, data = index_file(node, index), index_bytes(node, index)
+    if kmod_index.is_ignored(data):
+        if len(data) in _HALF_A_ROOT and not _checks_sizes(node):
+            raise FormatError("the root of the index is cut")
+        node.cite(path, text=f"{len(data)} bytes, too few for an index")
+        raise absent(path)
+    if wrong := kmod_index.complaint(data):
+        node.cite(path, text=wrong)
+        raise absent(path)
+    return kmod_index.Index(data, bounded=functools.partial(_is_bounded, weakref.ref(node)))
+
+
+_BOUNDED_SINCE = 34  # libkmod-index.c, index_mm_read_node()
+_HALF_A_ROOT = range(10, kmod_index.HEADER.size)
+"""Sizes of an index with which kmod 30 was seen to crash: index_file_open() reads the root's offset without
+asking whether all of it is there."""
+
+
+def _is_bounded(asking: weakref.ref[Node]) -> bool:
+    """Whether this kmod looks for no node behind an index. Weak, as the node keeps its indexes: otherwise
+    only a garbage collection could free what a node takes."""
+    node = asking()
+    return node is not None and _checks_sizes(node)
+
+
+def _checks_sizes(node: Node) -> bool:
+    return if_missing(0, kmod_version, node) >= _BOUNDED_SINCE
+
+
+def index_file(node: Node, index: str) -> str:
+    """The path of one of these indexes."""
+    return f"{modules_dir(node)}/modules.{index}.bin"
+
+
+@fact
+def index_bytes(node: Node, index: str) -> bytes:
+    """The content of one of these indexes. Raises EvidenceAbsent if there is none."""
+    path = index_file(node, index)
     try:
-        data = node.read(path)
+        return node.read(path)
     except EvidenceAbsent:
         if _is_copy_of_texts(node):
             raise EvidenceMissing(
                 Missing(path, MissingReason.NOT_COLLECTED, f"ls {quoted('/' + path)}")
             ) from None
         raise
-    if kmod_index.is_ignored(data):
-        node.cite(path, text=f"{len(data)} bytes, too few for an index")
-        raise absent(path)
-    return data
 
 
 @fact
@@ -115,16 +154,6 @@ def _is_copy_of_texts(node: Node) -> bool:
 
 
 @fact
-def has_index(node: Node, index: str) -> bool:
-    """Whether modprobe has this index. It is taken for there if that is not known, as depmod writes all."""
-    try:
-        compiled(node, index)
-    except EvidenceMissing as error:
-        return error.missing.why is not MissingReason.ABSENT
-    return True
-
-
-@fact
 def index_was_collected(node: Node) -> bool:
     """Whether it is known what modprobe reads: modules.dep.bin, or that there is none."""
     return if_missing(False, lambda: if_absent(b"", compiled, node, "dep") is not None)
@@ -136,13 +165,12 @@ def _dependency_line(node: Node, name: str) -> tuple[str, ...]:
     try:
         index = compiled(node, "dep")
     except EvidenceMissing as error:
-        if error.missing.why is MissingReason.ABSENT:  # whatever the text lists
+        if error.missing.why in (MissingReason.ABSENT, MissingReason.GARBLED):  # whatever the text lists
             raise
         return _line_of_text(node, name)
-    line = kmod_index.search(index, canonical(name))
-    path = f"{modules_dir(node)}/modules.dep.bin"
+    line = index.search(canonical(name))
     if line is None:
-        raise _not_listed(node, path, name)
+        raise _not_listed(node, index_file(node, "dep"), name)
     own, colon, needed = line.encode("utf-8", "replace").partition(b":")
     return tuple(found.decode("utf-8", "replace") for found in (own, *_needed(needed if colon else b"")))
 
@@ -204,16 +232,21 @@ def dependencies(node: Node, name: str) -> tuple[str, ...]:
 
 
 @fact
-def missing_dependency(node: Node, name: str) -> str:
-    """The first file of a dependency that depmod lists and that does not exist; "" if none is known.
+def missing_dependency(node: Node, name: str) -> tuple[str, int] | None:
+    """The first file of a dependency that depmod lists and that is not there, or is a link back to itself,
+    and the error of stat(2); None if none is known.
 
     kmod then treats the module as one without dependencies: kmod_module_parse_depline().
     """
     for path in _dependency_line(node, name)[1:]:
         full = f"{modules_dir(node)}/{path}"
-        if not if_missing(True, node.exists, full):
-            return full
-    return ""
+        try:
+            if not node.exists(full):
+                return full, ENOENT
+        except EvidenceMissing as error:
+            if is_loop(error.missing):
+                return full, ELOOP
+    return None
 
 
 @fact
@@ -249,28 +282,6 @@ def _symbol_list(node: Node) -> bytes:
 
 
 @fact
-def aliases(node: Node, alias: str) -> tuple[str, ...]:
-    """The modules for an alias in depmod's list, best first; () if none.
-
-    Source: kmod, kmod_lookup_alias_from_aliases_file(). The list has fnmatch(3) patterns; the alias's first
-    letter limits which of them are compared.
-    """
-    if not has_index(node, "alias"):
-        return ()
-    text = if_absent("", lambda: node.text(f"{modules_dir(node)}/modules.alias"))
-    if alias not in text and ":" not in alias:  # only aliases of devices, which have a colon, have wildcards
-        return ()
-    from fnmatch import fnmatchcase
-
-    head = re.escape(alias[:1])
-    return tuple(
-        canonical(found[2])
-        for found in re.finditer(rf"^alias ({head}\S*) (\S+)$", text, re.MULTILINE)
-        if fnmatchcase(alias, found[1])
-    )
-
-
-@fact
 def all_paths(node: Node, name: str) -> tuple[str, ...]:
     """Every installed file of a module, the one that modprobe would load first; () if there is none.
 
@@ -285,9 +296,23 @@ def all_paths(node: Node, name: str) -> tuple[str, ...]:
         for path in _below(node, f"{folder}/{subfolder}", depth=3):
             if name_of(path) == canonical(name) and path.endswith(_SUFFIXES):
                 found[path] = None
-    for path in _in_tree_paths(node, canonical(name)):
+    in_tree = _in_tree_paths(node, canonical(name))
+    for path in (*_packaged_paths(node, folder, in_tree), *in_tree):
         found[path] = None
     return tuple(found)
+
+
+def _packaged_paths(node: Node, folder: str, in_tree: list[str]) -> Iterator[str]:
+    """Files where an OFED puts its builds of the kernel's own modules: below a folder of the package, in the
+    folders of the kernel's tree. Source: mlnx-ofa_kernel.spec, `extra/mlnx-ofa_kernel/drivers/...`."""
+    for path in in_tree:
+        inner = posixpath.dirname(path.removeprefix(f"{folder}/kernel/"))
+        for subfolder in ("updates", "extra", "weak-updates"):
+            for package in if_absent((), node.list, f"{folder}/{subfolder}"):
+                place = f"{folder}/{subfolder}/{package}/{inner}"
+                for name in if_absent((), node.list, place) if "." not in package else ():
+                    if name_of(name) == name_of(path) and name.endswith(_SUFFIXES):
+                        yield f"{place}/{name}"
 
 
 def _below(node: Node, folder: str, depth: int) -> list[str]:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import enum
 
+from gdrkit.evidence import EvidenceMissing, Missing, MissingReason
+from gdrkit.evidence.quoting import quoted
 from gdrkit.facts.driver_files import DRIVER, peermem_path
+from gdrkit.facts.kernel import boot_parameter, config_option
 from gdrkit.facts.loaded_modules import is_loaded
 from gdrkit.facts.module_arguments import Argument, number, split_arguments
-from gdrkit.facts.module_files import ModInfo, imports, information, weak_imports
+from gdrkit.facts.module_files import ModInfo, image, imports, information, weak_imports
 from gdrkit.facts.module_index import dependencies, module_path
 from gdrkit.facts.peer_memory import peermem_linkage
 from gdrkit.facts.symvers import PEER_API
-from gdrkit.node import Node, fact, if_absent
+from gdrkit.node import Node, fact, if_absent, if_missing
 
 # Parameters of nvidia-peermem, in the order in which its init checks them. The first is in every version
 # since 470, the second since 560.28.03: open-gpu-kernel-modules nvidia-peermem.c.
@@ -23,6 +26,9 @@ _TRIVIAL = (
     *("param_ops_int", "param_ops_uint", "_mcount", "alt_cb_patch_nops", "alt_cb_patch_nops_bti"),
     *("_printk", "printk"),  # the name changed in Linux 5.15
 )
+
+
+_ALIAS = "init_module"  # module_init() gives this name to every module's init function
 
 
 class InitOutcome(enum.StrEnum):
@@ -51,6 +57,26 @@ def init(node: Node, name: str) -> InitOutcome:
     if DRIVER in needed and all(is_loaded(node, other) for other in needed):
         return InitOutcome.REGISTERS
     return InitOutcome.UNKNOWN
+
+
+@fact
+def barred_entry(node: Node, name: str) -> str:
+    """A module's init function, if the kernel does not run it because its command line names it, else "": it
+    counts as one that returned EPERM. Raises EvidenceMissing if its name was not collected.
+
+    Source: Linux init/main.c, initcall_blacklist() and initcall_blacklisted(); it has CONFIG_KALLSYMS alone.
+    """
+    values = if_absent((), boot_parameter, node, "initcall_blacklist")
+    listed = {function for value in values for function in value.split(",")}
+    if not listed or if_missing("y", config_option, node, "CONFIG_KALLSYMS") != "y":
+        return ""
+    path = module_path(node, name)
+    entry = image(node, path).entry_name()
+    if entry == _ALIAS and entry not in listed:
+        raise EvidenceMissing(
+            Missing(f"{path} (init function)", MissingReason.NOT_COLLECTED, f"nm {quoted(f'/{path}')}")
+        )
+    return entry if entry in listed else ""
 
 
 @fact

@@ -5,9 +5,10 @@ from __future__ import annotations
 from msgspec import Struct
 
 from gdrkit.evidence import Confidence, EvidenceMissing, MissingReason
+from gdrkit.facts.kernel import config_option
 from gdrkit.facts.kmod import kmod_version
 from gdrkit.facts.module_files import content, kernel_unpacks, packing
-from gdrkit.formats.compressed import CUT_OFF
+from gdrkit.formats.compressed import CUT_OFF, MODULE_LIMIT_BYTES, Packing, decompress
 from gdrkit.messages.errors import EINVAL, ENOEXEC
 from gdrkit.node import Node, fact, if_missing
 
@@ -19,6 +20,14 @@ _NEEDS_SIZE = 34
 # Linux include/linux/xz.h, enum xz_ret. Where a file is cut off, the decoder stops without an error.
 _OK, _OPTIONS_ERROR, _DATA_ERROR = 0, 6, 7
 _KNOWN_TO_THE_KERNEL = ("none", "crc32")  # lib/xz/xz_dec_stream.c, dec_stream_header()
+# Linux lib/xz/xz_dec_stream.c, dec_block_header(): LZMA2, and before it at most one of the filters for
+# machine code, xz_dec_bcj.c, xz_dec_bcj_reset(), that the kernel was built with.
+_LZMA2 = 0x21
+_BCJ = {
+    4: "X86", 5: "POWERPC", 6: "IA64", 7: "ARM", 8: "ARMTHUMB", 9: "SPARC", 10: "ARM64", 11: "RISCV",
+}  # fmt: skip
+_TOO_LONG = "zstd: Destination buffer is too small"
+_BEHIND = "zstd: Src size is incorrect"
 _WORDS = {  # of liblzma's errors in kmod, and libzstd's own; observed in the lab with kmod 34
     ("xz", True): "xz: Unexpected end of input",
     ("xz", False): "xz: File is corrupt",
@@ -46,12 +55,32 @@ def unpack_fault(node: Node, path: str) -> UnpackFault | None:
         return None
     if found.kind == "zstd" and not found.sized and _prints(node) and kernel_unpacks(node) != "zstd":
         return UnpackFault(said="zstd: Failed to determine decompression size")
+    if found.kind == "xz" and kernel_unpacks(node) == "xz" and (lacking := _unknown_part(node, found)):
+        node.cite(path, "xz", f"the kernel does not know its {lacking}")
+        return UnpackFault(status=_OPTIONS_ERROR)
     if damage := _damage(node, path):
         return _damaged(node, path, found.kind, cut=CUT_OFF in damage)
-    if found.kind == "xz" and found.check not in _KNOWN_TO_THE_KERNEL and kernel_unpacks(node) == "xz":
-        node.cite(path, "xz", f"the kernel does not know its check, {found.check}")
-        return UnpackFault(status=_OPTIONS_ERROR)
+    if found.kind == "zstd" and _prints(node) and kernel_unpacks(node) != "zstd":
+        return UnpackFault(said=_TOO_LONG) if _first_size(node, path) < len(content(node, path)) else None
     return None
+
+
+def _unknown_part(node: Node, found: Packing) -> str:
+    """What the kernel's decoder does not know of an xz file: its check, or one of its filters."""
+    if found.check not in _KNOWN_TO_THE_KERNEL:
+        return f"check, {found.check}"
+    *before, last = found.filters or (_LZMA2,)
+    names = [_BCJ.get(number, "") for number in before]
+    for number, name in zip(before, names, strict=True):
+        if not name or if_missing("y", config_option, node, f"CONFIG_XZ_DEC_{name}") != "y":
+            return f"filter {number:#x}"
+    return "" if last == _LZMA2 and len(before) < 2 else "filters"
+
+
+@fact
+def _first_size(node: Node, path: str) -> int:
+    """The size of the first frame's content."""
+    return len(decompress(node.map(path), MODULE_LIMIT_BYTES, first=True))
 
 
 def _damaged(node: Node, path: str, kind: str, *, cut: bool) -> UnpackFault:
@@ -61,6 +90,8 @@ def _damaged(node: Node, path: str, kind: str, *, cut: bool) -> UnpackFault:
         return UnpackFault()
     if not _prints(node):
         return UnpackFault(ENOEXEC if cut and kind == "zstd" else EINVAL)
+    if kind == "zstd" and if_missing(0, _first_size, node, path):
+        return UnpackFault(said=_BEHIND)
     node.cite(path, text="which words its damage has", confidence=Confidence.LIKELY)
     return UnpackFault(said=_WORDS.get((kind, cut), ""))
 

@@ -26,12 +26,9 @@ from gdrkit.facts.module_files import (
     weak_imports,
 )
 from gdrkit.facts.module_index import (
-    aliases,
     all_paths,
     builtin,
-    compiled,
     dependencies,
-    has_index,
     index_was_collected,
     missing_dependency,
     module_path,
@@ -44,9 +41,9 @@ from gdrkit.facts.reference_modules import struct_module_size_bytes, vermagic
 from gdrkit.facts.running_files import loaded_path, replaced
 
 __all__ = [
-    "PEERMEM", "VMLINUX", "KernelSymbol", "LoadedModule", "ModInfo", "Provider", "RunningModule", "aliases",
-    "all_paths", "builtin", "compiled", "content", "dependencies", "export_of", "exporter", "exports",
-    "has_index", "image", "imports", "index_was_collected", "information", "is_loaded", "kernel_exports",
+    "PEERMEM", "VMLINUX", "KernelSymbol", "LoadedModule", "ModInfo", "Provider", "RunningModule",
+    "all_paths", "builtin", "content", "dependencies", "export_of", "exporter", "exports",
+    "image", "imports", "index_was_collected", "information", "is_loaded", "kernel_exports",
     "kernel_symbol", "loaded", "loaded_path",
     "missing_dependency", "module_layout_crc", "module_path", "modules_dir", "name_of", "provider",
     "replaced", "require_index", "running", "struct_module_size_bytes", "symbol_owner", "usable_by",

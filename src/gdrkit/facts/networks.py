@@ -35,13 +35,13 @@ class _Address(Struct, frozen=True):
     prefixlen: int = -1
 
 
-class _Link(Struct, frozen=True):
+class _IpLink(Struct, frozen=True):
     ifname: str = ""
     address: str = ""
     addr_info: tuple[_Address, ...] = ()
 
 
-class _Manifest(Struct, frozen=True):
+class _ManifestFlags(Struct, frozen=True):
     anonymized: bool = False
 
 
@@ -49,7 +49,7 @@ class _Manifest(Struct, frozen=True):
 def addresses_replaced(node: Node) -> bool:
     """Whether the addresses are not the machine's own: `gdr collect --anonymize` numbers them anew."""
     try:
-        return json_text.decode(node.read("gdr_manifest.json"), _Manifest).anonymized
+        return json_text.decode(node.read("gdr_manifest.json"), _ManifestFlags).anonymized
     except (EvidenceMissing, FormatError):
         return False
 
@@ -68,7 +68,7 @@ def card(node: Node, net: str) -> NetworkInterface:
 @fact
 def _cards(node: Node) -> tuple[NetworkInterface, ...]:
     def in_json() -> tuple[NetworkInterface, ...]:
-        links = json_text.decode(node.run(IP_ADDR), tuple[_Link, ...])
+        links = json_text.decode(node.run(IP_ADDR), tuple[_IpLink, ...])
         return tuple(
             NetworkInterface(
                 link.ifname,

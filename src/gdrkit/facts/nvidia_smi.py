@@ -44,6 +44,10 @@ class SmiGpu(Struct, frozen=True, kw_only=True):
     bar1_total_mib: int | None = None
     bar1_free_mib: int | None = None
     protected_mib: int | None = None  # memory that confidential computing protects
+    recovery_action: str | None = None  # None, Reset, Reboot, Drain P2P, Drain and Reset; since R565
+    reset_required: str | None = None  # Yes, No; from R530 until then
+    drain_recommended: str | None = None
+    trouble: str = ""  # what is printed instead of a value if the driver does not reach the GPU
     not_available: frozenset[str] = frozenset()
     lines: Mapping[str, int] = {}  # the line of each field in the output
 
@@ -56,6 +60,9 @@ WORDS = {
     ("GPU Virtualization Mode", "Virtualization Mode"): "virtualization_mode",
     ("GPU Virtualization Mode", "Virtualization mode"): "virtualization_mode",  # before 470
     ("GPU C2C Mode",): "c2c_mode",
+    ("GPU Recovery Action",): "recovery_action",
+    ("GPU Reset Status", "Reset Required"): "reset_required",
+    ("GPU Reset Status", "Drain and Reset Recommended"): "drain_recommended",
     ("Fabric", "State"): "fabric_state",
     ("Fabric", "Status"): "fabric_status",
     ("Fabric", "CliqueId"): "clique_id",
@@ -71,10 +78,28 @@ NUMBERS = {
     ("BAR1 Memory Usage", "Free"): "bar1_free_mib",
     ("Conf Compute Protected Memory Usage", "Total"): "protected_mib",
 }
+DEPRECATED = "Requested functionality has been deprecated"
+"""Printed for a field that a newer one replaces."""
+LOST = ("GPU is lost", "GPU requires reset", "GPU requires restart")
+"""Printed for any field of a GPU that the driver cannot use: nvml.h, nvmlReturn_t, as nvmlErrorString()
+names NVML_ERROR_GPU_IS_LOST and NVML_ERROR_RESET_REQUIRED."""
+UNREADABLE = ("Unknown Error", "ERR!")
+"""Printed where the driver has no answer. A single sensor may have none on a GPU that works; sizes of memory
+and the state of the link never fail there."""
+_NO_HANDLE = re.compile(
+    r"Unable to determine the device handle for GPU ?(?:\d{1,4}: )?"
+    r"(?P<address>[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]): (?P<why>.{1,200})"
+)
+"""Printed in place of a GPU, in three forms: `GPU 0000:3B:00.0: GPU is lost.`, `GPU0000:3B:00.0: Unknown
+Error`, `GPU0: 0000:3B:00.0: Unknown Error`. Source: outputs of drivers 470, 535 and 610."""
 Printed = tuple[str, int]
 """A value, and the number of its line."""
 
 IDS = {("PCI", "Device Id"): "device_id", ("PCI", "Sub System Id"): "subsystem"}
+
+
+LINE_CHARACTERS = 1000
+"""How much of a complaint's line is read."""
 
 
 def parse(text: str) -> tuple[SmiGpu, ...]:
@@ -110,7 +135,7 @@ def parse(text: str) -> tuple[SmiGpu, ...]:
     if not gpus:
         complaint = " ".join(text.split())[:120]
         raise FormatError(f"no GPU in the output of nvidia-smi -q: {complaint or 'empty'}")
-    if attached is not None and len(gpus) < attached:
+    if attached is not None and len(gpus) + len(without_handle(text)) < attached:
         raise FormatError(f"the output is cut: {len(gpus)} of {attached} attached GPUs")
     return tuple(_gpu(title, fields) for title, fields in gpus)
 
@@ -141,12 +166,17 @@ def _gpu(title: Printed, fields: dict[tuple[str, ...], Printed]) -> SmiGpu:
     answers: dict[str, object] = {}
     address, lines = title[0], {"address": title[1]}
     not_available = set()
+    trouble = next((printed for printed in fields.values() if printed[0].strip("[]. ") in LOST), None)
     for table in (WORDS, NUMBERS, IDS):
         for path, name in table.items():
             if path not in fields:
                 continue
             value, lines[name] = fields[path]
-            if value == "N/A":
+            if table is NUMBERS and value.strip("[]") in UNREADABLE:
+                trouble = trouble or fields[path]
+            elif value == DEPRECATED:
+                continue
+            elif value == "N/A":
                 not_available.add(name)
             elif table is WORDS:
                 answers[name] = value
@@ -154,7 +184,18 @@ def _gpu(title: Printed, fields: dict[tuple[str, ...], Printed]) -> SmiGpu:
                 answers[name] = _number(value)
             else:
                 answers[name] = _id(value, name)
+    if trouble is not None:
+        answers["trouble"], lines["trouble"] = trouble
     return SmiGpu(address=address, not_available=frozenset(not_available), lines=lines, **answers)  # type: ignore[arg-type]
+
+
+def without_handle(text: str) -> dict[str, Printed]:
+    """The GPUs that nvidia-smi names and cannot open, by address: why, and the number of the line."""
+    found: dict[str, Printed] = {}
+    for number, line in enumerate(text.splitlines(), 1):
+        if match := _NO_HANDLE.search(line[:LINE_CHARACTERS]):
+            found[pci_address(match["address"])] = match["why"].strip(), number
+    return found
 
 
 def _number(value: str) -> int | None:
@@ -169,6 +210,12 @@ def _id(value: str, name: str) -> str | None:
     if len(digits) != 8 or not all(c in "0123456789abcdef" for c in digits):
         return None
     return digits[:4] if name == "device_id" else f"{digits[4:]}:{digits[:4]}"
+
+
+def would_start(node: Node) -> bool:
+    """Whether to ask for this output would run nvidia-smi now, which takes 0.1 s for each GPU, and not only
+    read what was collected."""
+    return node.host.source == "live"
 
 
 @fact

@@ -12,11 +12,11 @@ from gdrkit.node import Node, fact, first_collected
 
 WITHOUT = ("1eb8", "26", "27", "28", "2b", "2c", "2d")
 """First digits of device ids of boards that have no NVLink: T4, chips of Ada (AD102 to AD107), and those of
-Blackwell for graphics (GB202 to GB205). Sources: pci.ids for the chips. T4: NVIDIA's product brief, as PNY
-has it for TCST4MPB, lists PCI Express alone. Ada: NVIDIA's chief executive at its launch, hardwareluxx.de
-news 59532. L40S: itcreations.com. RTX PRO 6000: users of 2 to 8 boards, github.com/voipmonitor/rtx6kpro.
-NVIDIA's own data sheets of the last two were not read: what the table says is likely, not certain. Boards of
-which nothing was found, such as A10, A2 and A16, are not in it."""
+Blackwell for graphics (GB202 to GB205). Sources: pci.ids for the chips. T4: NVIDIA's product brief, in PNY's
+copy for TCST4MPB, lists only PCI Express. Ada: NVIDIA's chief executive at its launch, hardwareluxx.de news
+59532. L40S: itcreations.com. RTX PRO 6000: users of 2 to 8 boards, github.com/voipmonitor/rtx6kpro. NVIDIA's
+own data sheets of the last two were not read: what the table says is likely, not certain. Boards without a
+source, such as A10, A2 and A16, are not listed."""
 MODULE = "SXM"
 """In the name of a board that is made for a baseboard with NVLink."""
 

@@ -103,6 +103,10 @@ class _Packages(Mapping[str, Package]):
         return len(self._versions)
 
 
+LINE_CHARACTERS = 512  # of `rpm -qa`: a name, a version and a date
+_RPM = re.compile(r"(?P<name>\S+)-(?P<version>[^-\s]+-[^-\s]+?)(?:\.(?:noarch|x86_64|aarch64))?(?=\s|$)")
+
+
 def parse_packages(text: str, manager: str) -> dict[str, Package]:
     """Installed packages in a list of any of four formats. Raises FormatError if no line has one of them.
 
@@ -128,11 +132,6 @@ def parse_packages(text: str, manager: str) -> dict[str, Package]:
     if not found:
         raise FormatError("no installed package listed")
     return found
-
-
-LINE_CHARACTERS = 512  # of `rpm -qa`: a name, a version and a date
-
-_RPM = re.compile(r"(?P<name>\S+)-(?P<version>[^-\s]+-[^-\s]+?)(?:\.(?:noarch|x86_64|aarch64))?(?=\s|$)")
 
 
 @fact

@@ -171,6 +171,29 @@ def device_at(node: Node, address: str) -> PciDevice:
     )
 
 
+@fact
+def bound_driver(node: Node, address: str) -> str:
+    """The driver that is bound to a function; "" where none is.
+
+    Raises EvidenceMissing where no source shows it: a dump of rdma_topo has the function without its links,
+    and lspci names drivers with -v or -k only."""
+    link = f"{ROOT}/{address}/driver"
+
+    def in_sysfs() -> str:
+        known = next((d.driver for d in sysfs_devices(node) if d.address == address), "")
+        if known or there(node, f"{ROOT}/{address}/uevent"):  # dev_uevent() adds DRIVER= to a bound device
+            return known
+        return node.resolve(link).rsplit("/", 1)[-1] if node.exists(link) else ""
+
+    def in_text() -> str:
+        device = text_device(node, address)
+        if not device.driver and not device.verbose:
+            raise not_collected(f"driver of {address}", f"lspci -nnk -s {quoted(address)}")
+        return device.driver
+
+    return first_collected(in_sysfs, in_text)
+
+
 # -- where they are --------------------------------------------------------------------------------
 
 

@@ -162,6 +162,16 @@ def acs(node: Node, address: str) -> Acs | None:
 
 
 @fact
+def has_ats(node: Node, address: str) -> bool:
+    """Whether a device offers Address Translation Services, enabled or not: a NIC's firmware decides it."""
+
+    def in_config() -> bool:
+        return _capability(node, address, config(node, address).ats) is not None
+
+    return first_collected(in_config, lambda: _capabilities_of(node, address).ats_enabled is not None)
+
+
+@fact
 def ats_enabled(node: Node, address: str) -> bool:
     """Whether Address Translation Services are enabled: the device then sends translated addresses, so that
     its peer traffic can take the direct path."""
@@ -184,6 +194,9 @@ def read_request_bytes(node: Node, address: str) -> int:
         return device.read_request_bytes
 
     return first_collected(lambda: _express(node, address).read_request_bytes, in_text)
+
+
+GENERATIONS: dict[object, float] = {1: 2.5, 2: 5.0, 3: 8.0, 4: 16.0, 5: 32.0, 6: 64.0}  # GT/s, PCIe 6.0
 
 
 @fact
@@ -218,9 +231,6 @@ def link(node: Node, address: str) -> LinkSpeeds:
         return _link(address, GENERATIONS.get(now), width, GENERATIONS.get(best), most)
 
     return first_collected(in_sysfs, lambda: _link_in_config(node, address), in_text, in_smi)
-
-
-GENERATIONS: dict[object, float] = {1: 2.5, 2: 5.0, 3: 8.0, 4: 16.0, 5: 32.0, 6: 64.0}  # GT/s, PCIe 6.0
 
 
 def _link_in_config(node: Node, address: str) -> LinkSpeeds:

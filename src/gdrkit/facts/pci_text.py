@@ -1,7 +1,7 @@
 """PCI devices as `lspci -nnvvv` prints them.
 
-Second-best evidence: sosreports and forum posts have it, but no sysfs. Source of the layout: pciutils 3.9
-lspci.c (show_terse, show_verbose, show_size), ls-caps.c (cap_express), ls-ecaps.c (cap_acs, cap_ats). A
+Second-best evidence: sosreports and forum posts contain it, but not sysfs. Source of the layout: pciutils
+3.9 lspci.c (show_terse, show_verbose, show_size), ls-caps.c (cap_express), ls-ecaps.c (cap_acs, cap_ats). A
 device's lines begin with one tab, those of a capability with two.
 """
 

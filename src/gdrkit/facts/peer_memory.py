@@ -60,6 +60,10 @@ class LegacyPeerMem(Struct, frozen=True):
     path: str  # "" if its file is not installed
 
 
+_P2P_SYMBOL = "nvidia_p2p_get_pages"
+ASK_DEPENDS = "modinfo -F depends nvidia-peermem"
+
+
 @fact
 def peermem_linkage(node: Node) -> PeermemLinkage:
     """How nvidia-peermem is linked, which decides whether it is a stub. Raises EvidenceAbsent if there is no
@@ -100,10 +104,6 @@ def peermem_linkage(node: Node) -> PeermemLinkage:
         return PeermemLinkage(False)
 
     return first_collected(by_symbols, by_dependencies, by_index)
-
-
-_P2P_SYMBOL = "nvidia_p2p_get_pages"
-ASK_DEPENDS = "modinfo -F depends nvidia-peermem"
 
 
 def _linkage_of_file(node: Node, path: str) -> PeermemLinkage:
@@ -204,6 +204,14 @@ def peer_api_waits_in(node: Node) -> str:
     owner = if_missing("", modules.symbol_owner, node, PEER_API[0])
     waits = owner and modules.replaced(node, owner) and not if_missing("?", peer_api_exporter, node)
     return owner if waits else ""
+
+
+@fact
+def other_peer_api(node: Node) -> str:
+    """The loaded module whose installed file exports the peer-memory API, if that file is not what runs; ""
+    otherwise. What is built against the file may not fit what runs: its CRCs are not known."""
+    owner = if_missing("", modules.symbol_owner, node, PEER_API[0])
+    return owner if owner and modules.replaced(node, owner) else ""
 
 
 @fact

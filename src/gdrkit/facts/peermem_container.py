@@ -55,6 +55,9 @@ class ContainerEvent(Struct, frozen=True):
     line: int
 
 
+ASK = "kubectl logs -n gpu-operator -l app=nvidia-driver-daemonset -c nvidia-peermem-ctr --tail=-1"
+
+
 @fact
 def events(node: Node) -> tuple[ContainerEvent, ...]:
     """The known lines in order. Raises EvidenceMissing if there is no log of the container."""
@@ -64,9 +67,6 @@ def events(node: Node) -> tuple[ContainerEvent, ...]:
     if not found:
         raise EvidenceMissing(Missing("nvidia-peermem-ctr", MissingReason.NOT_COLLECTED, ASK))
     return tuple(found)
-
-
-ASK = "kubectl logs -n gpu-operator -l app=nvidia-driver-daemonset -c nvidia-peermem-ctr --tail=-1"
 
 
 def parse(text: str, source: str) -> list[ContainerEvent]:

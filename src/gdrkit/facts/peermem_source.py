@@ -13,7 +13,7 @@ from msgspec import Struct
 from gdrkit.formats.versions import numbers
 
 
-class _Source(Struct, frozen=True):
+class _LogLines(Struct, frozen=True):
     """Where one version, and those after it, log: line numbers, and whether the line has the word ERROR."""
 
     since: tuple[int, ...]
@@ -28,26 +28,26 @@ class _Source(Struct, frozen=True):
 
 _OLD, _LATER = ((429,), (474, 487), ""), ((446,), (491, 501), "")
 _SOURCES = (
-    _Source((515, 43, 4), *_OLD),
-    _Source((525, 47, 22), *_LATER),
-    _Source((525, 53), *_OLD),
-    _Source((525, 105, 17), *_LATER),
-    _Source((530, 30, 2), *_OLD),
-    _Source((535, 43, 2), *_LATER),
-    _Source((535, 43, 24), (481,), (526, 536)),
-    _Source((535, 54, 3), *_LATER),
-    _Source((535, 129, 3), (474,), (519, 529)),
-    _Source((535, 146, 2), (481,), (526, 536)),
-    _Source((545, 23, 6), (457,), (500, 510), ""),
-    _Source((550, 40, 7), (492,), (535, 545)),
-    _Source((560, 28, 3), (564, 579), (518, 548)),
-    _Source((580, 65, 6), (619, 634), (573, 603)),
+    _LogLines((515, 43, 4), *_OLD),
+    _LogLines((525, 47, 22), *_LATER),
+    _LogLines((525, 53), *_OLD),
+    _LogLines((525, 105, 17), *_LATER),
+    _LogLines((530, 30, 2), *_OLD),
+    _LogLines((535, 43, 2), *_LATER),
+    _LogLines((535, 43, 24), (481,), (526, 536)),
+    _LogLines((535, 54, 3), *_LATER),
+    _LogLines((535, 129, 3), (474,), (519, 529)),
+    _LogLines((535, 146, 2), (481,), (526, 536)),
+    _LogLines((545, 23, 6), (457,), (500, 510), ""),
+    _LogLines((550, 40, 7), (492,), (535, 545)),
+    _LogLines((560, 28, 3), (564, 579), (518, 548)),
+    _LogLines((580, 65, 6), (619, 634), (573, 603)),
 )
 _LAST, _NO_CHECK_IN_STUBS = (595, 45, 4), (560, 28, 3)
 _PARAMETERS = {"peerdirect_support": "peerdirect", "persistent_api_support": "persistent_api"}
 
 
-def _source(version: str) -> _Source | None:
+def _source(version: str) -> _LogLines | None:
     found = numbers(version)
     at = bisect_right(_SOURCES, found, key=lambda row: row.since)
     return _SOURCES[at - 1] if at and found <= _LAST else None

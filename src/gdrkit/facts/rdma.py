@@ -208,14 +208,16 @@ def ports(node: Node, device: str) -> tuple[RdmaPort, ...]:
 
 def _port(node: Node, device: str, number: int) -> RdmaPort:
     folder = f"{CLASS}/{device}/ports/{number}"
-    state, physical = (node.text(f"{folder}/{name}").strip() for name in ("state", "phys_state"))
+    state = node.text(f"{folder}/state").strip()
+    physical = if_missing("", node.text, f"{folder}/phys_state").strip()  # says why it is down, not that
     node.cite(f"{folder}/state", text=state)
-    node.cite(f"{folder}/phys_state", text=physical)
+    if physical:
+        node.cite(f"{folder}/phys_state", text=physical)
     return RdmaPort(
         device,
         number,
         parse_state(state),
-        parse_state(physical),
+        parse_state(physical) if physical else "",
         parse_rate(node.text(f"{folder}/rate")),
         node.text(f"{folder}/link_layer").strip(),
     )
@@ -320,6 +322,9 @@ def _paired(some_gpus: tuple[PciGpu, ...], devices: tuple[RdmaDevice, ...]) -> t
     return tuple(Pair(gpu.address, device.name) for gpu in some_gpus for device in devices)
 
 
+DISTANCES = ("PIX", "PXB", "PHB", "NODE", "SYS")  # nearest first
+
+
 @fact
 def distance(node: Node, pair: Pair) -> str:
     """PIX, PXB, PHB, NODE or SYS, as in `nvidia-smi topo -m`: one switch between them, several switches, one
@@ -329,20 +334,7 @@ def distance(node: Node, pair: Pair) -> str:
     a virtual machine, it is the distance in the hypervisor's emulated tree."""
 
     def by_path() -> str:
-        nic = nic_address(node, pair.device)
-        shared, gpu_side, nic_side = below_common_bridge(node, pair.gpu, nic)
-        if shared:
-            # Each side's first port belongs to the common switch; any further port is another switch.
-            return "PIX" if max(len(gpu_side), len(nic_side)) <= 1 else "PXB"
-        if root_bus(node, pair.gpu) == root_bus(node, nic):
-            return "PHB"
-        numa_nodes = numa_node(node, pair.gpu), numa_node(node, nic)
-        if None in numa_nodes and _one_numa_node(node):
-            return "NODE"
-        if None in numa_nodes:
-            source = f"NUMA nodes of {pair.gpu} and {nic}"
-            raise EvidenceMissing(Missing(source, MissingReason.UNDECIDED, "nvidia-smi topo -m"))
-        return "NODE" if numa_nodes[0] == numa_nodes[1] else "SYS"
+        return distance_of(node, pair.gpu, nic_address(node, pair.device))
 
     def by_smi() -> str:
         index = [gpu.address for gpu in gpus(node)].index(pair.gpu)  # NVML counts GPUs by address
@@ -353,6 +345,27 @@ def distance(node: Node, pair: Pair) -> str:
         return cell
 
     return first_collected(by_path, by_smi)
+
+
+def distance_of(node: Node, gpu: str, nic: str) -> str:
+    """The distance of two PCI functions, in the same words."""
+    shared, gpu_side, nic_side = below_common_bridge(node, gpu, nic)
+    if shared:
+        # Each side's first port belongs to the common switch; any further port is another switch.
+        return "PIX" if max(len(gpu_side), len(nic_side)) <= 1 else "PXB"
+    if root_bus(node, gpu) == root_bus(node, nic):
+        return "PHB"
+    numa_nodes = numa_node(node, gpu), numa_node(node, nic)
+    if None in numa_nodes and _one_numa_node(node):
+        return "NODE"
+    if None in numa_nodes:
+        source = f"NUMA nodes of {gpu} and {nic}"
+        raise EvidenceMissing(Missing(source, MissingReason.UNDECIDED, "nvidia-smi topo -m"))
+    return "NODE" if numa_nodes[0] == numa_nodes[1] else "SYS"
+
+
+NEAR = ("PIX", "PXB")
+"""Below a common switch: traffic does not pass through the CPU."""
 
 
 @fact
@@ -367,11 +380,6 @@ def below_one_switch(node: Node, pair: Pair) -> bool:
 def _one_numa_node(node: Node) -> bool:
     """Whether the machine has only one NUMA node, so that firmware need not define the node of a device."""
     return if_missing(False, lambda: node.text("sys/devices/system/node/online").strip() == "0")
-
-
-DISTANCES = ("PIX", "PXB", "PHB", "NODE", "SYS")  # nearest first
-NEAR = ("PIX", "PXB")
-"""Below a common switch: traffic does not pass through the CPU."""
 
 
 def below_common_bridge(

@@ -16,6 +16,8 @@ from gdrkit.facts.module_index import all_paths, module_path, require_index
 from gdrkit.formats.module_name import canonical
 from gdrkit.node import Node, fact, if_missing
 
+RDMA_STACK = ("mlx_compat", "ib_core", "ib_uverbs", "mlx5_core", "mlx5_ib")
+"""The modules whose builds the rules compare: an OFED replaces all of them together."""
 OPENIBD = "etc/init.d/openibd"
 _GONE = "its file is gone"
 
@@ -94,12 +96,10 @@ def loaded_path(node: Node, name: str) -> str:
 
 
 def not_the_file(node: Node, name: str, differs: str) -> Missing:
-    """That the contents of a running module are not known, as no file has them; and how to run the file."""
-    first = "; install it again first" if differs == _GONE else ""
-    source = f"the running {canonical(name)} is not the file on disk ({differs}{first})"
-    restarts = _of_rdma(name) and if_missing(False, node.exists, OPENIBD)
-    ask = f"sudo /{OPENIBD} restart" if restarts else "sudo reboot"
-    return Missing(source, MissingReason.UNDECIDED, ask)
+    """That the contents of a running module are not known, as no file has them. A registration shows what
+    it can do, and changes nothing; a restart would run the file, which answers another question."""
+    source = f"the running {canonical(name)} is not the file on disk ({differs})"
+    return Missing(source, MissingReason.UNDECIDED, "gdr probe memory")
 
 
 @fact
@@ -107,10 +107,6 @@ def replaced(node: Node, name: str) -> str:
     """How the file that modprobe would load differs from the loaded module; "" if it does not, or if that is
     not known."""
     return if_missing("", lambda: running_file(node, name).differs)
-
-
-def _of_rdma(name: str) -> bool:
-    return canonical(name).startswith(("ib_", "mlx", "rdma_", "iw_"))
 
 
 @fact

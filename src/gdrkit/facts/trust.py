@@ -11,11 +11,12 @@ from msgspec import Struct
 
 from gdrkit.evidence import Confidence, EvidenceMissing, Missing, MissingReason
 from gdrkit.evidence.quoting import quoted
-from gdrkit.facts.kernel import config_option, version
+from gdrkit.facts.kernel import config_option, release, version
 from gdrkit.facts.keyrings import BUILTIN, collected_certificates, enrolled_keys, proc_keys, revoked
 from gdrkit.facts.loaded_modules import loaded
 from gdrkit.facts.module_files import content, stored
 from gdrkit.facts.module_index import all_paths, module_path, modules_dir, name_of
+from gdrkit.facts.newest_read import cite_if_newer
 from gdrkit.facts.reference_modules import reference_files
 from gdrkit.facts.secure_boot import (
     module_signatures_supported,
@@ -189,6 +190,8 @@ def signature_check(node: Node, path: str) -> SignatureCheck:
         return SignatureCheck(SignatureState.UNSIGNED)
     if found.has_attributes:
         return SignatureCheck(SignatureState.ATTRIBUTES)
+    if found.digest == "md5" or found.digest.startswith("sha3_"):
+        cite_if_newer(node, "Linux", release(node))
     if _is_foreign(found.digest, version(node)):
         return SignatureCheck(SignatureState.UNSUPPORTED, found.issuer)
     return (

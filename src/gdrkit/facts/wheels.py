@@ -37,13 +37,17 @@ def certain_of(
 
 @fact
 def torch_copies(node: Node) -> tuple[LibraryCopy, ...]:
-    """Every known PyTorch. Raises EvidenceMissing, as images bring their own, where none is known."""
+    """Every known PyTorch. Raises EvidenceMissing where none is known, since images bring their own."""
     try:
         return wheels(node, "PyTorch", "torch", "torch")
     except EvidenceAbsent as error:
         raise EvidenceMissing(
             Missing("version of PyTorch", MissingReason.UNDECIDED, error.missing.ask)
         ) from error
+
+
+_PYTHON = ("usr/lib", "usr/local/lib", "opt/conda/lib", "opt/venv/lib")
+"""Where Python environments are."""
 
 
 def wheels(node: Node, title: str, name: str, *packages: str) -> tuple[LibraryCopy, ...]:
@@ -91,7 +95,7 @@ def installed_wheels(node: Node, name: str, packages: tuple[str, ...]) -> Iterat
 
 
 def _may_exist(node: Node, folder: str, names: tuple[str, ...], package: str) -> bool:
-    """Whether a folder has a package, or one inside of another of which only the name is known."""
+    """Whether a folder contains a package, directly or inside one whose content is not listed."""
     top, _, inner = package.partition("/")
     return top in names and (not inner or if_missing(True, node.exists, f"{folder}/{package}"))
 
@@ -100,10 +104,6 @@ def _edited(names: tuple[str, ...], entry: str) -> bool:
     """Whether the packages are elsewhere: `pip install -e` writes __editable__.NAME-VERSION.pth."""
     name = entry.partition("-")[0]
     return any(other.startswith((f"__editable__.{name}-", f"__editable___{name}_")) for other in names)
-
-
-_PYTHON = ("usr/lib", "usr/local/lib", "opt/conda/lib", "opt/venv/lib")
-"""Where Python environments are."""
 
 
 def _python_folders(node: Node) -> list[str]:

@@ -17,29 +17,29 @@ from gdrkit.fleet.judge import called
 from gdrkit.fleet.launcher import is_target_of
 from gdrkit.fleet.traits import DRIFTING
 
-# Jobs whose processes go different ways on different nodes: one node that stages slows all of them.
+# Jobs whose processes take different paths on different nodes: one node that stages slows all of them.
 
 WORDS = {"direct": "direct", "staged": "through host memory", "socket": "TCP", "host-mapped": "host-mapped"}
 SHOWS_AS = "the job is as slow as its slowest node"
 
 
 def job_mismatches(rows: Sequence[NodeRow]) -> tuple[TraitMismatch, ...]:
-    """A row for each job whose nodes go different ways, the way of most nodes first. A node on which a job's
-    way is not known does not count."""
+    """A row for each job whose nodes take different paths, that of most nodes first. A node on which a
+    job's path is not known does not count."""
     jobs: dict[str, dict[str, list[str]]] = {}
     for row in rows:
-        for job, way in row.jobs.items():
-            jobs.setdefault(job, {}).setdefault(way, []).append(row.name)
+        for job, path in row.jobs.items():
+            jobs.setdefault(job, {}).setdefault(path, []).append(row.name)
     return tuple(
         TraitMismatch(
-            trait=f"way of {job}", shows_as=SHOWS_AS, versions="",
+            trait=f"path of {job}", shows_as=SHOWS_AS, versions="",
             values=tuple(
-                TraitValue(value=WORDS.get(way, way), count=len(names), nodes=fold(names))
-                for way, names in sorted(ways.items(), key=lambda item: (-len(item[1]), item[0]))
+                TraitValue(value=WORDS.get(path, path), count=len(names), nodes=fold(names))
+                for path, names in sorted(paths.items(), key=lambda item: (-len(item[1]), item[0]))
             ),
         )
-        for job, ways in sorted(jobs.items())
-        if len(ways) > 1
+        for job, paths in sorted(jobs.items())
+        if len(paths) > 1
     )  # fmt: skip
 
 
@@ -96,10 +96,11 @@ def build(
     expect: bool = False,
     since: FleetReport | None = None,
     one_job: bool = False,
+    asked: tuple[str, ...] = (),
 ) -> FleetReport:
     """The document of these nodes. With `expect`, it has what most nodes of each kind share, and every node
-    that differs from it; with another run, what changed. Nodes of
-    `one_job` are compared whatever GPUs they have."""
+    that differs from it; with another run, what changed. Nodes of `one_job` are compared whatever GPUs they
+    have. `asked` is what the user named."""
     nodes = tuple(sorted(_distinct(rows), key=lambda row: natural(row.name)))
     counts = Counter(row.standing for row in nodes)
     by_kind = {"": list(nodes)} if one_job else peers.kinds(nodes)
@@ -118,6 +119,7 @@ def build(
         since=since.started if since else "",
         changes=changes(since.nodes, nodes) if since else (),
         cabling=cabling(nodes),
+        asked=asked,
     )
 
 

@@ -21,11 +21,14 @@ class Standing(enum.StrEnum):
     UNREACHABLE = "unreachable"  # it gave no evidence
     UNREADABLE = "unreadable"  # its file is damaged or in no known format
     UNKNOWN = "unknown"  # evidence is missing
+    NEXT_BOOT = "next-boot"  # ready now, blocked after the next boot
     WARNINGS = "warnings"  # works, with warnings
     IMPOSSIBLE = "impossible"
     READY = "ready"  # ready or active
 
 
+READY_NOW = "ready now, blocked after the next boot"
+"""What a node of standing NEXT_BOOT is, in words."""
 WELL = (Standing.READY, Standing.IMPOSSIBLE)
 """Nothing is to be done."""
 SILENT = (Standing.UNREACHABLE, Standing.UNREADABLE)
@@ -36,7 +39,7 @@ INTERRUPTED = "interrupted before it answered"
 
 
 class CabledPort(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A port of a node whose few ports may be cabled to another one; what is None is not known."""
+    """A port of a node whose few ports may be cabled to another one; None means not known."""
 
     device: str
     interface: str = ""
@@ -78,7 +81,17 @@ class NodeRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
     ports: tuple[CabledPort, ...] = ()  # only of a machine such as a DGX Spark
     settings: tuple[NodeSetting, ...] = ()  # those of `gdr config nccl-env`, where there are ports
     calls_itself: str = ""  # its own name, if it was asked by another one
-    jobs: dict[str, str] = {}  # the way of each job that ran there, if it is known: direct, staged, socket
+    jobs: dict[str, str] = {}  # the path of each job that ran there, if it is known: direct, staged, socket
+
+
+def causes_of(row: NodeRow) -> tuple[str, ...]:
+    """What is wrong with a node, that of its verdict first: codes that block it or are warnings; of missing
+    evidence its sources.
+
+    What fails or warns beside the first cause is in its traits, of bounded length: fleet/traits.py."""
+    words = [row.traits.get(name, "") for name in ("failed", "warnings")]
+    found = (code for each in words for code in each.split(", ") if code not in ("", "none"))
+    return tuple(dict.fromkeys((*row.causes, *found)))
 
 
 class Group(Struct, frozen=True, kw_only=True):
@@ -206,3 +219,4 @@ class FleetReport(Struct, frozen=True, kw_only=True, tag_field="schema", tag="gd
     since: str = ""  # when the run was made that `changes` compares with
     changes: tuple[Change, ...] = ()
     cabling: Cabling | None = None  # of two machines that have `ports`
+    asked: tuple[str, ...] = ()  # the targets of the run, so that a later one finds those of the same

@@ -6,16 +6,16 @@ from gdrkit.fleet.document import UNDECIDED, FleetReport, Standing
 from gdrkit.fleet.pair_document import FleetBench
 
 
-def exit_code(report: FleetReport, max_blocked: int = 0) -> int:
-    """That of the worst node: 2 blocked, then 3 unknown or without an answer, then 1 with warnings, else 0.
+def exit_code(report: FleetReport) -> int:
+    """That of the worst node: 2 blocked, then 3 unknown or without an answer, then 1 with warnings or
+    blocked after the next boot, else 0.
 
-    Up to `max_blocked` blocked nodes do not count; a node without an answer always does. No node at all, and
-    a run that was interrupted, are unknown."""
-    if report.counts.get(Standing.BLOCKED, 0) > max_blocked:
+    No node at all, and a run that was interrupted, are unknown."""
+    if Standing.BLOCKED in report.counts:
         return 2
     if not report.nodes or not report.complete or any(standing in report.counts for standing in UNDECIDED):
         return 3
-    return 1 if Standing.WARNINGS in report.counts else 0
+    return 1 if any(one in report.counts for one in (Standing.NEXT_BOOT, Standing.WARNINGS)) else 0
 
 
 def bench_exit_code(bench: FleetBench) -> int:

@@ -74,6 +74,8 @@ def _advice(row: NodeRow) -> str:
             return row.advice or "collect it again"
         case Standing.UNKNOWN:
             return _find_out(row)
+        case Standing.NEXT_BOOT:
+            return row.advice
     if row.remedies:
         return f"gdr fix: {', then '.join(row.remedies)}{', with a reboot' if row.needs_reboot else ''}"
     if row.standing in WELL:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from gdrkit.diagnosis import job_ways, node_of, report_on
+from gdrkit.diagnosis import job_paths, node_of, report_on
 from gdrkit.evidence import EvidenceMissing, Host
 from gdrkit.evidence.errors import TargetError
 from gdrkit.facts import networks
@@ -25,6 +25,7 @@ from gdrkit.node import Node, if_missing
 from gdrkit.repair.config.nccl_env import settings
 from gdrkit.repair.config.request import ConfigRequest
 from gdrkit.report.answers import deciding, in_words, missing_of
+from gdrkit.report.boot_words import boot_sentence, lost_at_boot, repair_before_boot
 from gdrkit.report.document import Report
 from gdrkit.rules.expectation import COMPARISONS
 from gdrkit.verdict.findings import Finding
@@ -110,27 +111,33 @@ def row_of(node: Node, report: Report, target: str, name: str = "") -> NodeRow:
     standing = _standing(report)
     causes = _causes(report, standing)
     steps = report.plan[0].steps if report.plan and standing is Standing.BLOCKED else ()
+    after = lost_at_boot(report) if standing is Standing.NEXT_BOOT else None
     return NodeRow(
         name=name or called(report.node.hostname, target),
         target=target,
         standing=standing,
         causes=causes,
         rails=_rails(report),
-        summary=report.verdict.summary,
-        remedies=tuple(step.remedy for step in steps),
+        summary=boot_sentence(report, after) if after else report.verdict.summary,
+        remedies=after.remedies if after else tuple(step.remedy for step in steps),
         needs_reboot=any(step.needs_reboot for step in steps),
         to_find_out=tuple(dict.fromkeys(finding.expected for finding in _undecided(report))),
-        advice=next((f.advice for f in report.findings if f.code in causes[:1] and f.advice), ""),
+        advice=repair_before_boot(after) if after else _advice(report, causes),
         traits=traits_of(node, report),
         ports=port_rows(node),
         settings=settings_of(node),
         calls_itself=_calls_itself(node, report, target, name) if name else "",
-        jobs=job_ways(node),
+        jobs=job_paths(node),
     )
 
 
+def _advice(report: Report, causes: tuple[str, ...]) -> str:
+    """What the finding about the first cause says to do on this node."""
+    return next((f.advice for f in report.findings if f.code in causes[:1] and f.advice), "")
+
+
 def without_answer(target: str, name: str, error: BaseException | str, standing: Standing) -> NodeRow:
-    """The row of a node that could not be judged, with the reason, and what to do if the error says it."""
+    """The row of a node that could not be judged, with the reason and, where the error has one, its hint."""
     reason = in_a_line(error if isinstance(error, str) else reason_of(error))
     advice = in_a_line(error.hint) if isinstance(error, TargetError) else ""
     name = name or called("", target)
@@ -141,13 +148,18 @@ def without_answer(target: str, name: str, error: BaseException | str, standing:
 
 
 def in_a_line(reason: str) -> str:
-    """A reason as a line of bounded length, whatever a node sent."""
+    """A reason as one line of bounded length, for any input from a node."""
     words = "".join(c if c.isprintable() else " " for c in reason[: 2 * REASON_LIMIT])
     return " ".join(words.split())[:REASON_LIMIT]
 
 
+_TIME_LEFT = re.compile(r"(?<=^timed out: no bundle )within [\d.]{1,8}(?:e\+\d{1,3})? s\b")
+"""What collect() says of its time."""
+
+
 def cause_of(reason: str, own: Iterable[str]) -> str:
-    """A reason without a node's own names, so that it is equal for nodes that fail alike.
+    """A reason without a node's own names and its share of the deadline, so that it is equal for nodes that
+    fail alike: who is asked last has the least time left.
 
     A name of letters only may also be a word of the reason, as in "empty is empty": only its first
     occurrence is the node, besides those in ssh's "host NAME port 22" and "hostname NAME".
@@ -167,7 +179,8 @@ def cause_of(reason: str, own: Iterable[str]) -> str:
         return "it"
 
     node = rf"(?:(?P<hostname>hostname )|host )?(?P<name>{names})(?P<port> port(?= \d))?"
-    return re.sub(rf"(?<![\w.-]){node}(?![\w-])", replaced, reason).removeprefix("it: ")
+    words = re.sub(rf"(?<![\w.-]){node}(?![\w-])", replaced, _TIME_LEFT.sub("in time", reason))
+    return words.removeprefix("it: ")
 
 
 def reason_of(error: BaseException) -> str:
@@ -182,7 +195,7 @@ def reason_of(error: BaseException) -> str:
 
 
 def _calls_itself(node: Node, report: Report, target: str, asked: str) -> str:
-    """The node's own name if it is another one than it was asked by; "" also if it is not known.
+    """The node's own name if it differs from the one it was addressed by; "" also if it is not known.
 
     In a Pod, the kernel's name is the Pod's; that of the node is in its file."""
     by_kernel = "" if target.startswith(f"{KUBERNETES}://") else report.node.hostname
@@ -217,6 +230,8 @@ def _standing(report: Report) -> Standing:
         return Standing.WARNINGS
     if report.expectation is not None and report.expectation.met == "unknown" and standing in WELL:
         return Standing.UNKNOWN
+    if standing is Standing.READY and lost_at_boot(report) is not None:
+        return Standing.NEXT_BOOT
     if standing is Standing.READY and any(f.status == "warning" for f in report.findings):
         return Standing.WARNINGS
     return standing
@@ -228,6 +243,9 @@ def _causes(report: Report, standing: Standing) -> tuple[str, ...]:
         return tuple(
             sorted({f"{finding.code}: {in_words(missing_of(finding)[1])}" for finding in _undecided(report)})
         )
+    after = lost_at_boot(report)
+    if standing is Standing.NEXT_BOOT and after is not None:
+        return (after.cause,) if after.cause else ()
     if standing is Standing.WARNINGS:
         return tuple(dict.fromkeys(f.code for f in report.findings if f.status == "warning"))
     first = (report.verdict.cause,) if report.verdict.cause else ()

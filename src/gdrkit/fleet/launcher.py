@@ -51,7 +51,7 @@ class Launcher(Protocol):
     """Asks nodes."""
 
     fanout: int
-    """Nodes that are asked at once, unless the user says so."""
+    """Nodes asked at once unless the user sets another number."""
 
     def nodes(self) -> Sequence[str]:
         """The nodes, by name. Raises TargetError if they cannot be listed."""

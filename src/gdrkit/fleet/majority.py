@@ -12,8 +12,8 @@ T = TypeVar("T", bound=Hashable)
 
 
 class MajorityExpectation:
-    """What more than half of the nodes have, each value among those of which it is known. `open` says where
-    there is no such value; what none of them knows is left out."""
+    """The values that more than half of the nodes share, each counted among the nodes that show it. `open`
+    names those without a majority; a value that no node shows is left out."""
 
     def __init__(self, nodes: Sequence[Expectation]) -> None:
         self.open: list[str] = []
@@ -30,7 +30,8 @@ class MajorityExpectation:
         )
 
     def _most(self, what: str, values: Iterable[T | None]) -> T | None:
-        """The value of more than half; None where none is, which is noted if there are several."""
+        """The value that more than half have; None without a majority, which is noted if there are several
+        values."""
         counts = Counter(value for value in values if value is not None)
         if not counts:
             return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
-from gdrkit.fleet.document import STARTED, FleetReport, Standing
+from gdrkit.fleet.document import STARTED, FleetReport, Standing, causes_of
 from gdrkit.report.metric import Metric, build_info, gauge, info, states
 
 
@@ -61,7 +61,7 @@ def _nodes(report: FleetReport) -> Iterator[Metric]:
     )
     yield info(
         "gdr_fleet_node_cause_info",
-        "Why a node is not ready: codes, or the evidence that is missing.",
+        "Why a node needs something: codes that block it or are warnings, or the evidence that is missing.",
         ("node", "cause"),
-        ((row.name, cause) for row in report.nodes for cause in row.causes),
+        ((row.name, cause) for row in report.nodes for cause in causes_of(row)),
     )

@@ -24,12 +24,12 @@ from gdrkit.fleet.document import (
 )
 from gdrkit.fleet.groups import ORDER
 from gdrkit.fleet.hostlist import fold, natural
-from gdrkit.fleet.traits import DRIFTING, MUST_MATCH, NOT_CHECKED
+from gdrkit.fleet.traits import DRIFTING, MUST_MATCH, NOT_CHECKED, OF_FINDINGS
 
 SMALLEST_KIND = 3
 """Fewer nodes have no majority. They are compared with the kind that they resemble most."""
 ODD_SHARE = 0.25
-"""A value that more nodes have is a second norm, which is drift, and makes none of them odd."""
+"""A value that more nodes than this have is a second norm: that is drift, and no single node is odd."""
 ODD_LIMIT = 1000
 VALUES_LIMIT = 20
 KINDS_LIMIT = 100
@@ -71,7 +71,7 @@ def _shared(row: NodeRow, usual: Mapping[str, str]) -> int:
 
 
 def norm(rows: Sequence[NodeRow]) -> dict[str, str]:
-    """What more than half of the nodes have, among those of which it is known."""
+    """The value that more than half of the nodes have, counted among those that show it."""
     found = {}
     for trait, counts in _counts(rows).items():
         value, most = counts.most_common(1)[0]
@@ -144,8 +144,9 @@ def _differences(
         same, of = counts[trait][value], known[trait]
         if value != peers and (same == 1 or same <= most * of):
             usually = counts[trait][peers]
+            own, theirs = apart(trait, value, peers)
             differences.append(
-                Difference(trait=trait, value=value, peers=peers, same=same, of=of, usual=usually)
+                Difference(trait=trait, value=own, peers=theirs, same=same, of=of, usual=usually)
             )
     return sorted(differences, key=_surprise, reverse=True)
 
@@ -203,7 +204,21 @@ def values_of(trait: str, rows: Iterable[NodeRow]) -> tuple[TraitValue, ...]:
 
 
 def differing(one: NodeRow, other: NodeRow) -> dict[str, tuple[str, str]]:
-    """The traits of two nodes that differ, with both values; "" for one that is not known."""
+    """The traits of two nodes that differ, with both values; "" for one that is not known. Of findings, the
+    codes that one of the two has and the other has not."""
     names = dict.fromkeys((*one.traits, *other.traits))
     pairs = {name: (one.traits.get(name, ""), other.traits.get(name, "")) for name in names}
-    return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
+    return {name: apart(name, *pair) for name, pair in pairs.items() if pair[0] != pair[1]}
+
+
+def apart(trait: str, value: str, other: str) -> tuple[str, str]:
+    """Two values as they differ: of lists of codes, such as the notes, without what both have."""
+    if trait not in OF_FINDINGS or not value or not other:
+        return value, other
+    if value.endswith("...") or other.endswith("..."):  # cut, so a code that is not there may be
+        return value, other
+    own, theirs = value.split(", "), other.split(", ")
+    return (
+        ", ".join(code for code in own if code not in theirs) or "none of these",
+        ", ".join(code for code in theirs if code not in own) or "none of these",
+    )

@@ -16,7 +16,7 @@ CONTAINER = "collector"
 HOST = "/host"
 RUN_LABEL = "app.kubernetes.io/instance"
 MEMORY = "1Gi"
-"""Of a collector: it packs files one after another, and none that it takes has more than 256 MiB."""
+"""Of a collector: it packs one file at a time, and takes none above 256 MiB."""
 MARGIN_S = 30
 """How long after the deadline the Pods end by themselves, if gdr was killed before it removed them."""
 _STARTING = ("ContainerCreating", "PodInitializing", "")

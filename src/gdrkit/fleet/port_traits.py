@@ -45,7 +45,7 @@ def active(node: Node) -> list[RdmaPort]:
 
 def in_use(node: Node) -> list[RdmaPort]:
     """The ports that a job may use, which are compared. Raises EvidenceMissing where all ports are down,
-    which is a trait of its own."""
+    which another trait covers."""
     found = active(node)
     if not found and counted_nics(node):
         raise EvidenceMissing(Missing("active ports", MissingReason.UNDECIDED, "rdma link"))

@@ -130,7 +130,7 @@ class Processes:
         self._ended = False
 
     def add(self, work: Callable[[Started], T], done: Callable[[Future[T]], None]) -> None:
-        """Do some work as soon as it is its turn; it tells which processes it started. `done` is not called
+        """Queue some work; when it runs, it reports each process that it starts. `done` is not called
         if its turn never comes."""
 
         def finished(future: Future[T]) -> None:

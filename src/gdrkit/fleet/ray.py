@@ -106,7 +106,7 @@ def _name(name: str, address: str) -> str:
 
 
 class RayJob:
-    """The job of a run, in a thread of its own."""
+    """The job of a run, in a separate thread."""
 
     def __init__(
         self,

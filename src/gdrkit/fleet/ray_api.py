@@ -40,7 +40,8 @@ _TOKEN_HINT = "set RAY_AUTH_TOKEN or RAY_AUTH_TOKEN_PATH, or RAY_JOB_HEADERS for
 
 _HEADER = re.compile(r"[!#$%&'*+.^`|~\w-]+", re.ASCII)
 _VALUE = re.compile(r"[ -~\t]*")
-"""Of a header: RFC 9110, 5.1 and 5.5. http.client would quote what is none, and with it a token."""
+"""Of a header: RFC 9110, 5.1 and 5.5. http.client would quote an invalid value in its error, and with it a
+token."""
 
 T = TypeVar("T")
 
@@ -69,7 +70,7 @@ class _RayNodes(msgspec.Struct):
 
 
 class JobState(msgspec.Struct, frozen=True):
-    """What Ray says of a job."""
+    """Ray's record of a job."""
 
     status: str
     message: str | None = None
@@ -295,7 +296,7 @@ def _token_file(environment: Mapping[str, str]) -> str:
 
 
 def job_log_lines(text: str, job: str, wanted: type[T]) -> list[T]:
-    """The lines of a log that begin with the name of a job, decoded. A line that is not complete is none."""
+    """The lines of a log that begin with the name of a job, decoded. An incomplete line is skipped."""
     found: list[T] = []
     for line in re.finditer(rf"^{re.escape(job)} (.*)\n", text, re.MULTILINE):
         try:

@@ -1,7 +1,6 @@
 """One run over a fleet: bundles are collected from the nodes and judged as they come.
 
-Nothing waits for a slow node: every node has until the deadline of the run, and whatever happens to it is a
-row.
+Nothing waits for a slow node: every node has until the deadline of the run, and each outcome is a row.
 """
 
 from __future__ import annotations

@@ -8,8 +8,6 @@ import os
 import re
 from collections.abc import Iterable
 
-import msgspec
-
 from gdrkit.agent.output_file import whole_file
 from gdrkit.agent.state_folder import state_folder
 from gdrkit.evidence.errors import TargetError
@@ -17,7 +15,7 @@ from gdrkit.fleet.document import SILENT, FleetReport, NodeRow
 from gdrkit.fleet.hostlist import NODES_LIMIT, is_name
 from gdrkit.fleet.launcher import is_target_of
 from gdrkit.formats.errors import FormatError
-from gdrkit.formats.json_text import decode
+from gdrkit.formats.json_text import decode, encode
 
 KEPT = 100
 """Runs that are kept; older ones are removed."""
@@ -25,7 +23,7 @@ LIMIT_BYTES = 1 << 30
 """Of a run that is read: 100,000 nodes take 300 MB."""
 LAST = "last"
 NOT_A_RUN = "not the JSON of gdr fleet doctor"
-_NAME = re.compile(r"\d{8}T\d{6}Z(?:-\d+)?")
+_NAME = re.compile(r"(\d{8}T\d{6}Z)(?:-(\d{1,9}))?", re.ASCII)
 
 
 def folder() -> str:
@@ -39,21 +37,26 @@ def names() -> list[str]:
         found = os.listdir(folder())
     except OSError:
         return []
-    return sorted((n[:-5] for n in found if n.endswith(".json") and _NAME.fullmatch(n[:-5])), reverse=True)
+    kept = [n[:-5] for n in found if n.endswith(".json") and _NAME.fullmatch(n[:-5])]
+    return sorted(kept, key=_order, reverse=True)
+
+
+def _order(name: str) -> tuple[str, int]:
+    found = _NAME.fullmatch(name)
+    return (found[1], int(found[2] or 0)) if found else ("", 0)
 
 
 def keep(report: FleetReport) -> str:
-    """Keep a run; returns its name. Raises OSError."""
+    """Keep a run; returns its name, which comes after those of all others: where the clock was set back, the
+    newest name is counted up. Raises OSError."""
     os.makedirs(folder(), mode=0o700, exist_ok=True)
     status = os.lstat(folder())
     if status.st_uid != os.geteuid() or status.st_mode & 0o022:  # a link has mode 0777
         raise PermissionError(errno.EPERM, "others can write there", folder())
-    stem = name = re.sub(r"[-:]", "", report.started)
-    number = 1
-    while os.path.lexists(_path(name)):
-        name, number = f"{stem}-{number}", number + 1
+    stem, number = max([(re.sub(r"[-:]", "", report.started), -1), *map(_order, names()[:1])])
+    name = stem if number < 0 else f"{stem}-{number + 1}"
     with whole_file(_path(name), 0o600) as file:
-        file.write(msgspec.json.encode(report))
+        file.write(encode(report))  # a target's name may be no UTF-8
     for old in names()[KEPT:]:
         os.unlink(_path(old))
     return name
@@ -81,6 +84,19 @@ def read(run: str) -> FleetReport:
         reason = (error.strerror or str(error)).lower() if isinstance(error, OSError) else NOT_A_RUN
         hint = f"runs that are kept: {', '.join(kept[:5]) or 'none'}"
         raise TargetError(f"{run}: {reason}", hint) from None
+
+
+def last_of(asked: tuple[str, ...], before: FleetReport | None = None) -> FleetReport | None:
+    """The newest run of the same targets; that before a run, if one is given. None if none is kept."""
+    for name in names():
+        try:
+            found = read(name)
+        except TargetError:
+            continue  # of an older gdr, or not ours
+        older = before is None or (found.started <= before.started and found != before)
+        if found.asked == asked and older:
+            return found
+    return None
 
 
 def _path(name: str) -> str:

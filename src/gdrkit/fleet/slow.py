@@ -1,7 +1,7 @@
 """Which nodes explain slow or failed pairs, and what slow means.
 
-A pair is as fast as the slower of its nodes and the way between them, so one pair does not tell which of the
-three is slow: pairs with different peers do.
+A pair is as fast as the slower of its nodes and the way between them, so one pair alone does not show which
+of the three is slow; pairs with other peers do.
 """
 
 from __future__ import annotations

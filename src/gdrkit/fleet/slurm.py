@@ -21,7 +21,7 @@ LIST_TIMEOUT_S, CANCEL_TIMEOUT_S = 30.0, 10.0
 QUEUE_LIMIT_S = 60
 """How long a job may wait for its node, which may be full, before the row says so."""
 JOB_LIMIT_MIN = 10
-"""A job ends by then whatever happens to gdr."""
+"""A job ends by then even if gdr is killed."""
 _OUT = ("down", "drain", "fail", "maint", "power", "reboot", "unk", "future", "inval")
 """Beginnings of states in which no job step starts: sinfo(1), NODE STATE CODES. A flag may follow."""
 _OUT_FLAGS = {"*": "not responding", "~": "powered off", "%": "powering down"}
@@ -141,7 +141,7 @@ def parse_states(text: str) -> dict[str, NodeState]:
     """The nodes in the output of `sinfo --Node --format='%N %T %E'`: `gpu001 down* cable`.
 
     A node of several partitions has several lines; without a reason the last word is `none`.
-    What cannot be the name of a node is none."""
+    Lines that do not begin with a possible node name are skipped."""
     states: dict[str, NodeState] = {}
     for line in text.splitlines():
         node, _, rest = line.strip().partition(" ")

@@ -1,21 +1,31 @@
-"""The rows of a fleet for other programs: CSV, JUnit and CTRF."""
+"""The rows of a fleet for other programs: lines of JSON, CSV and JUnit."""
 
 from __future__ import annotations
 
 import csv
 import io
-from collections import Counter
-from datetime import datetime, timedelta
-from typing import Any
 
-from gdrkit import __version__
+from msgspec import to_builtins
+
+from gdrkit.agent.streams import visible_json
 from gdrkit.fleet.document import UNDECIDED, FleetReport, NodeRow, Standing
 from gdrkit.fleet.traits import DRIFTING
+from gdrkit.formats.json_text import encode
 
+NODE_SCHEMA = "gdrkit.fleet-node/1"
 COLUMNS = ("node", "standing", "causes", "rails", "remedies", "needs_reboot", "summary", "target")
 _FAILED = (Standing.BLOCKED,)
 _FORMULA = tuple("=+-@\uff1d\uff0b\uff0d\uff20")
 """What begins a formula, also in full width, and behind white space: OWASP, CSV Injection."""
+
+
+def as_jsonl(report: FleetReport) -> str:
+    """One line of JSON for each node: its row of the document and when the run began."""
+    lines = []
+    for row in report.nodes:
+        line = {"schema": NODE_SCHEMA, "started": report.started} | to_builtins(row)
+        lines.append(visible_json(encode(line).decode()))
+    return "".join(f"{line}\n" for line in lines)
 
 
 def as_csv(report: FleetReport) -> str:
@@ -61,54 +71,6 @@ def _case(row: NodeRow) -> str:
     kind = "failure" if row.standing in _FAILED else "error"
     words = _attribute(row.summary)
     return f"{start}><{kind} type={_attribute(row.standing)} message={words}/></testcase>"
-
-
-CTRF_STATUS = {**dict.fromkeys(_FAILED, "failed"), **dict.fromkeys(UNDECIDED, "other")}
-"""The status of a test by standing; any other standing has passed."""
-
-
-def as_ctrf(report: FleetReport) -> dict[str, Any]:
-    """The Common Test Report Format, one test for each node: a blocked one failed, one without an answer is
-    `other`. The time of a single node is not known, and given as 0.
-
-    Format: github.com/ctrf-io/ctrf, schema/ctrf.schema.json, specVersion 0.0.0."""
-    tests = [_ctrf_test(row) for row in report.nodes]
-    counts = Counter(test["status"] for test in tests)
-    start, stop = _milliseconds(report)
-    statuses = ("passed", "failed", "skipped", "pending", "other")
-    summary = {"tests": len(tests), **{status: counts[status] for status in statuses}}
-    return {
-        "reportFormat": "CTRF",
-        "specVersion": "0.0.0",
-        "generatedBy": f"gdrkit {__version__}",
-        "results": {
-            "tool": {"name": "gdr fleet doctor", "version": __version__},
-            "summary": {**summary, "start": start, "stop": stop, "duration": stop - start},
-            "tests": tests,
-        },
-    }
-
-
-def _ctrf_test(row: NodeRow) -> dict[str, Any]:
-    test = {
-        "name": row.name,
-        "status": CTRF_STATUS.get(row.standing, "passed"),
-        "duration": 0,
-        "rawStatus": row.standing.value,
-    }
-    if row.summary:
-        test["message"] = row.summary
-    return test | ({"tags": list(row.causes)} if row.causes else {})
-
-
-def _milliseconds(report: FleetReport) -> tuple[int, int]:
-    """When a run started and ended, since 1970 in UTC; 0 where a run does not say it."""
-    try:
-        start = datetime.fromisoformat(report.started)
-        end = start + timedelta(seconds=report.seconds)
-        return round(1000 * start.timestamp()), round(1000 * end.timestamp())
-    except (ValueError, OverflowError):
-        return 0, 0
 
 
 def _attribute(value: str) -> str:

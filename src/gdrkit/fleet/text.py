@@ -1,4 +1,4 @@
-"""Render the report on a fleet for a terminal: one sentence, groups, what to fix first, drift, odd nodes."""
+"""Render all of the report on a fleet: what changed, groups, what to fix first, drift, odd nodes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from gdrkit.catalogue import CODES
 from gdrkit.fleet import cabling_text
 from gdrkit.fleet.cabling import cabling
 from gdrkit.fleet.document import (
+    READY_NOW,
     SILENT,
+    WELL,
     Change,
     Drift,
     FleetReport,
@@ -29,12 +31,14 @@ from gdrkit.report.pages import code_page
 from gdrkit.report.terminal import Row, render
 
 STYLES = {
-    "ready": "bold green", "warnings": "yellow", "blocked": "bold red", "unknown": "bold magenta",
+    "ready": "bold green", "next-boot": "bold yellow", "warnings": "yellow", "blocked": "bold red",
+    "unknown": "bold magenta",
     "unreachable": "red", "unreadable": "red", "impossible": "yellow", "worse": "bold red",
     "better": "green",
 }  # fmt: skip
-WORDS = {Standing.WARNINGS: "with warnings"}
-INDENT = 17
+WORDS = {Standing.NEXT_BOOT: READY_NOW, Standing.WARNINGS: "with warnings"}
+INDENT = 23
+"""Columns of the number, the count and the standing of a group."""
 BELOW = 10
 """Columns before what a group means and what to do: where its standing begins."""
 GROUPS_SHOWN, FIXES_SHOWN, ODD_SHOWN, DIFFERENCES_SHOWN, VALUES_SHOWN = 20, 5, 10, 4, 3
@@ -52,14 +56,27 @@ def text(report: FleetReport, *, colour: bool = False, width: int | None = None,
     return render(_lines(report, run), STYLES, colour=colour, width=width)
 
 
-def sentence(report: FleetReport) -> str:
-    """How many nodes there are, and how many of each standing."""
-    total = len(report.nodes)
-    order = (Standing.READY, Standing.WARNINGS, Standing.BLOCKED, Standing.IMPOSSIBLE)
-    shown = [*order, *(standing for standing in Standing if standing not in order)]
-    counts = (f"{report.counts[s]} {WORDS.get(s, s)}" for s in shown if s in report.counts)
+def in_need(report: FleetReport) -> str:
+    """How many nodes need something."""
+    total, need = len(report.nodes), sum(row.standing not in WELL for row in report.nodes)
+    if not total:
+        return "No node was judged"
+    if not need:
+        return f"None of {total} nodes needs anything" if total > 1 else "The node needs nothing"
+    return f"{need} of {plural(total, 'node')} {'needs' if need == 1 else 'need'} something"
+
+
+def headline(report: FleetReport) -> str:
+    """How many nodes need something, and how many there are of each standing, the most urgent first."""
+    counts = ", ".join(f"{count} {WORDS.get(s, s)}" for s in Standing if (count := report.counts.get(s)))
     took = f"  in {duration(report.seconds)}" if report.seconds else ""
-    return f"{plural(total, 'node')}: {', '.join(counts)}{took}"
+    return f"{in_need(report)}{f': {counts}' if counts else ''}{took}"
+
+
+def interrupted(report: FleetReport) -> str:
+    """What is missing of a run that did not end, and how to go on."""
+    silent = plural(sum(report.counts.get(standing, 0) for standing in SILENT), "node")
+    return f"Interrupted: {silent} without an answer; `gdr fleet doctor --resume` asks again"
 
 
 def duration(seconds: float) -> str:
@@ -68,11 +85,10 @@ def duration(seconds: float) -> str:
 
 
 def _lines(report: FleetReport, run: str) -> Iterator[Row]:
-    yield 0, "bold", sentence(report)
+    yield 0, "bold", headline(report)
     if not report.complete:
-        silent = plural(sum(report.counts.get(standing, 0) for standing in SILENT), "node")
-        words = f"Interrupted: {silent} without an answer; `gdr fleet doctor --resume` asks again"
-        yield 0, "unknown", words
+        yield 0, "unknown", interrupted(report)
+    yield from changes_rows(report)
     yield from _groups(report)
     yield from _renamed(report)
     yield from _fixes(report)
@@ -82,13 +98,11 @@ def _lines(report: FleetReport, run: str) -> Iterator[Row]:
         yield from cabling_text.lines(report.cabling, report.nodes)
     yield from _odd(report)
     yield from _learned(report)
-    yield from _changes(report)
     yield 0, "", ""
     yield (
         0,
         "dim",
-        f"`gdr fleet doctor --run {run} --group N` lists a group, `--node NAME` shows a node, "
-        "`--compare A B` what differs",
+        f"`gdr fleet doctor --run {run} --group N` lists a group, `--compare A B` what differs",
     )
 
 
@@ -98,7 +112,7 @@ def _groups(report: FleetReport) -> Iterator[Row]:
         yield 0, "", ""
     advised: dict[str, int] = {}
     for group in shown[:GROUPS_SHOWN]:
-        yield INDENT + 5, group.standing, _heading(group), _label(group)
+        yield INDENT, group.standing, _heading(group), group_label(group)
         if meaning := _meaning(group):
             yield BELOW, "", meaning
         first = advised.setdefault(group.advice, group.number)
@@ -128,24 +142,26 @@ def _meaning(group: Group) -> str:
     return code_page(group.causes[0])[0] if group.causes and group.causes[0] in CODES else ""
 
 
-def _label(group: Group) -> str:
-    return f"{group.number:>3} {group.count:>5} {group.standing:<{INDENT - 5}} "
+def group_label(group: Group) -> str:
+    """The number, the count and the standing of a group, in columns."""
+    return f"{group.number:>3} {group.count:>5} {group.standing:<{INDENT - 11}} "
 
 
 def _heading(group: Group) -> str:
-    rails = f"rail {_numbers(group.rails)}: " if group.rails else ""
+    rails = f"rail {numbers(group.rails)}: " if group.rails else ""
     return f"{rails}{'; '.join(group.causes) or group.summary}   {short(group.nodes)}"
 
 
-def _numbers(numbers: tuple[int, ...]) -> str:
-    return ", ".join(map(str, numbers))
+def numbers(rails: tuple[int, ...]) -> str:
+    """Rails as a list."""
+    return ", ".join(map(str, rails))
 
 
-def short(nodes: str) -> str:
-    """A hostlist of bounded length, cut at a comma outside brackets where there is one."""
-    if len(nodes) <= LIST_SHOWN:
+def short(nodes: str, most: int = LIST_SHOWN) -> str:
+    """A hostlist of at most so many characters, cut at a comma where there is one."""
+    if len(nodes) <= most:
         return nodes
-    return f"{nodes[: LIST_SHOWN - 3].rpartition(',')[0] or nodes[: LIST_SHOWN - 3]}..."
+    return f"{nodes[: most - 3].rpartition(',')[0] or nodes[: most - 3]}..."
 
 
 def _fixes(report: FleetReport) -> Iterator[Row]:
@@ -260,7 +276,8 @@ def _learned(report: FleetReport) -> Iterator[Row]:
             yield 4, "", f"{trait}: {value}"
 
 
-def _changes(report: FleetReport) -> Iterator[Row]:
+def changes_rows(report: FleetReport) -> Iterator[Row]:
+    """What changed since another run, if there was one."""
     if not report.since:
         return
     yield 0, "", ""

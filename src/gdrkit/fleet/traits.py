@@ -8,10 +8,10 @@ NVIDIA/nccl issues 306, 378, 820, 1524, 1957, 2428.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import NamedTuple
 
+from gdrkit.agent.collect.kernel_arguments import READ
 from gdrkit.evidence import EvidenceAbsent, EvidenceMissing
 from gdrkit.evidence.errors import TargetError
 from gdrkit.facts import kernel, machine
@@ -80,16 +80,17 @@ def _bounded(value: str) -> str:
 # -- what was judged --------------------------------------------------------------------------------------
 
 NOT_CHECKED = "not checked"
+OF_FINDINGS = {"failed": "failed", "warnings": "warning", "notes": "note", NOT_CHECKED: "unknown"}
+"""Traits that list codes, with the status of those."""
 PATHS = "paths"
 RAILS = "NICs in the order of the GPUs"
 
 
 def _judged(report: Report) -> dict[str, str]:
     """The findings by status, and the paths of the GPUs, so that any fault with a code makes a node odd."""
-    statuses = {"failed": "failed", "warning": "warnings", "note": "notes", "unknown": NOT_CHECKED}
     found = {
         name: counted(f.code for f in report.findings if f.status == status) or "none"
-        for status, name in statuses.items()
+        for name, status in OF_FINDINGS.items()
     }
     found[PATHS] = counted(f"{gpu.path} {gpu.state}".strip() for gpu in report.gpus) or "none"
     found[RAILS] = " ".join(gpu.device or "-" for gpu in report.gpus) or "none"
@@ -147,11 +148,9 @@ def _peermem_on_disk(node: Node) -> str:
     return information(node, peermem_path(node)).version or "without a version"
 
 
-_MATTERS = re.compile(r"(?:\w+_)?iommu|pci[=e]|nvidia|module|lockdown|ib_|mlx|efi=|secureboot")
-
-
 def _boot_options(node: Node) -> str:
-    return " ".join(sorted(word for word in kernel.command_line(node) if _MATTERS.match(word))) or "none"
+    found = (word for word in kernel.command_line(node) if READ.fullmatch(word.partition("=")[0].encode()))
+    return " ".join(sorted(found)) or "none"
 
 
 def _settings(node: Node) -> str:
@@ -225,7 +224,7 @@ TRAITS = (
     NodeTrait(
         "NCCL settings",
         _settings,
-        mismatch=JobMismatch("hangs without a message; since 2.31 `NCCL DIAG environment: mismatch`"),
+        mismatch=JobMismatch("hangs without a message; since 2.31.2 `NCCL environment: mismatch`"),
     ),
     NodeTrait(
         "link layer",

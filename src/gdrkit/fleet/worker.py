@@ -58,7 +58,7 @@ def main() -> int:
 
 
 def row_of(task: Task) -> NodeRow:
-    """The row of a task; whatever is wrong with its evidence is the reason in it."""
+    """The row of a task; any fault in its evidence becomes its reason."""
     try:
         return judged(open_host(os.fsdecode(task.path)), task.target, task.name, task.expected)
     except Exception as error:

@@ -26,6 +26,8 @@ ZSTD_WINDOW_LOG = 27
 _PIECE_BYTES, _MOST_STREAMS = 1 << 16, 1 << 14
 MODULE_LIMIT_BYTES = 512 << 20
 """The largest module, unpacked: far above those in use (nvidia.ko: tens of MB)."""
+_GZIP = b"\x1f\x8b"
+"""What follows the last member and does not begin so is ignored: zlib gzread.c, gz_look()."""
 CUT_OFF = "cut off"
 """In the message of a FormatError about a file that ends too soon."""
 
@@ -42,11 +44,20 @@ def compression(data: Buffer) -> str:
     return ""
 
 
+_STARTS = {"xz": b"\xfd7zXZ\0", "zstd": b"\x28\xb5\x2f\xfd", "gzip": b"\x1f\x8b\x08"}
+
+
+def streams(data: Buffer) -> int:
+    """The number of places in a compressed file at which a stream may begin."""
+    return bytes(data).count(_STARTS[compression(data)])
+
+
 class Packing(Struct, frozen=True):
     """How a file was compressed, by its header."""
 
     kind: str  # xz, zstd, gzip
     check: str = ""  # of xz: none, crc32, crc64, sha256
+    filters: tuple[int, ...] = ()  # of xz: those of the first block, in the file's order, by their numbers
     sized: bool = True  # whether a zstd file has the size of its content
 
 
@@ -54,15 +65,42 @@ _XZ_CHECKS = {0: "none", 1: "crc32", 4: "crc64", 10: "sha256"}  # xz file format
 
 
 def packing(head: Buffer) -> Packing | None:
-    """How a file was compressed, by its first 16 bytes; None if it is not compressed."""
-    kind, first = compression(head), bytes(head[:16])
+    """How a file was compressed, by its first 64 bytes; None if it is not compressed."""
+    kind, first = compression(head), bytes(head[:64])
     if kind == "xz" and len(first) > 7:
-        return Packing(kind, check=_XZ_CHECKS.get(first[7] & 15, ""))
+        return Packing(kind, check=_XZ_CHECKS.get(first[7] & 15, ""), filters=_filters(first[12:]))
     if (
         kind == "zstd" and len(first) > 4
     ):  # RFC 8878, 3.1.1.1.1: Frame_Content_Size_flag, Single_Segment_flag
         return Packing(kind, sized=bool(first[4] & 0xE0))
     return Packing(kind) if kind else None
+
+
+def _filters(block: bytes) -> tuple[int, ...]:
+    """The filters in the header of an xz block, as far as it goes: xz file format 3.1."""
+    if len(block) < 2 or not block[0]:  # an index: there is no block
+        return ()
+    at, flags, found = 2, block[1], []
+    for present in (0x40, 0x80):  # the sizes of the block
+        at = _number(block, at)[1] if flags & present else at
+    for _ in range((flags & 3) + 1):
+        number, at = _number(block, at)
+        size, at = _number(block, at)
+        if at + size > len(block):
+            break
+        found.append(number)
+        at += size
+    return tuple(found)
+
+
+def _number(data: bytes, at: int) -> tuple[int, int]:
+    """A number of variable length, and what follows it: xz file format 1.2. It ends with the data."""
+    number = 0
+    for index, octet in enumerate(data[at:]):
+        number |= (octet & 0x7F) << 7 * index
+        if not octet & 0x80:
+            return number, at + index + 1
+    return number, len(data) + 1
 
 
 def decompress(data: Buffer, limit_bytes: int, *, first: bool = False) -> Buffer:
@@ -172,6 +210,10 @@ def _streams(kind: str, data: memoryview, limit_bytes: int, first: bool) -> byte
     at = len(data) - len(stream.unused_data)
     count = 1
     while left > 0 and (at := _skip_padding(kind, data, at)) < len(data):
+        if kind == "gzip" and bytes(data[at : at + 2]) != _GZIP:
+            break
+        if kind == "xz" and not data[at]:
+            raise FormatError("the xz file is damaged: its padding is not a multiple of four bytes")
         count += 1
         if count > _MOST_STREAMS:
             raise FormatError(f"the {kind} file has too many parts")

@@ -204,6 +204,24 @@ class Elf(ElfLayout):
                 _bound(len(found), "undefined symbols")
         return tuple(found)
 
+    def entry_name(self) -> str:
+        """The name that the kernel has for the address of a module's init function; "" if it has none.
+
+        module_init() makes init_module another name of the function. Of several names of an address, the
+        first counts: Linux kernel/module/kallsyms.c, find_kallsyms_symbol(). Raises FormatError if there is
+        no .symtab.
+        """
+        table, strings = self.symbols(SHT_SYMTAB, "symbol table")
+        rows = [
+            (strings.at(name), (section, value))
+            for name, _, _, section, value, _ in SYMBOL.iter_unpack(table)
+            if name and section != SHN_UNDEF
+        ]
+        entry = next((place for name, place in rows if name == "init_module"), None)
+        return next(
+            (name for name, place in rows if place == entry and not name.startswith(("$", ".L"))), ""
+        )
+
     def exports(self) -> dict[str, Export]:
         """The symbols that this module exports, by name.
 

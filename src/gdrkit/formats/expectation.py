@@ -109,7 +109,7 @@ def parse(text: str) -> Expectation:
 
 
 def _check_keys(table: Mapping[str, Any]) -> None:
-    """Raises FormatError for a key that no part of the file has, with the one that it may stand for."""
+    """Raises FormatError for an unknown key, and suggests the one that may be meant."""
     tables: list[tuple[str, Any, type[Struct]]] = [
         ("", table, Expectation), ("versions.", table.get("versions"), ExpectedVersions)
     ]  # fmt: skip

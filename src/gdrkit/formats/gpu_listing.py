@@ -22,7 +22,7 @@ LINE_CHARACTERS = 1000
 _PRODUCT = r"(?:NVIDIA|Tesla|Quadro|GeForce|GRID|TITAN)\b"
 _ROW = re.compile(
     rf"\s*\| +(?P<number>\d{{1,4}}) +(?P<name>{_PRODUCT}.*?) +"
-    r"(?:On|Off|N/A|Enabled|Disabled) *\| *(?P<address>[0-9A-F]{8}:[0-9A-F]{2}:[0-9A-F]{2}\.\d) "
+    r"(?:On|Off|N/A|Enabled|Disabled|ERR!) *\| *(?P<address>[0-9A-F]{8}:[0-9A-F]{2}:[0-9A-F]{2}\.\d) "
 )
 _LISTED = re.compile(r"\s*GPU (?P<number>\d{1,4}): (?P<name>.+?) \(UUID: ")
 _NAMED = re.compile(

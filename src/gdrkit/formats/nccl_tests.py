@@ -162,7 +162,7 @@ LAST_DIGITS = 0.02
 
 
 def _program_of_rates(rows: tuple[NcclRow, ...]) -> str:
-    """all_reduce if busbw is above algbw beyond rounding, which it is of no other operation; else "":
+    """all_reduce if busbw exceeds algbw by more than rounding, as in no other operation; else "":
     NVIDIA/nccl-tests doc/PERFORMANCE.md."""
     timings = [row.best for row in rows if row.best is not None]
     rates = [(one.algorithm_gb_per_s or 0.0, one.bus_gb_per_s or 0.0) for one in timings]

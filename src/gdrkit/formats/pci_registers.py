@@ -1,4 +1,4 @@
-"""Little-endian registers of a device, of which perhaps only the first bytes are known."""
+"""Little-endian registers of a device; perhaps only the first bytes are known."""
 
 from __future__ import annotations
 

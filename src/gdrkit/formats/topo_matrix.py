@@ -58,7 +58,7 @@ _FIRST = frozenset(("GPU0",))
 _OLD_WORDS = {"SOC": "SYS"}  # until driver 387: "the SMP link between CPU sockets (e.g. QPI)"
 
 
-class _Table(Struct):
+class _MatrixRows(Struct):
     """What was read of one matrix: its columns, and the cells and further words of each row."""
 
     columns: list[str]
@@ -117,7 +117,7 @@ def _plain(line: str) -> str:
 # -- tables ----------------------------------------------------------------------------------------
 
 
-def _first(text: str) -> tuple[list[str], _Table] | None:
+def _first(text: str) -> tuple[list[str], _MatrixRows] | None:
     """The lines from the first table on, and that table: the first with a whole row, else the first with a
     header."""
     if "GPU0" not in text:
@@ -150,17 +150,17 @@ def _from(lines: list[str], start: int) -> list[str]:
     return found
 
 
-def _table(lines: list[str]) -> _Table:
+def _table(lines: list[str]) -> _MatrixRows:
     """The table that begins in the first line, if one does; broken lines are joined with or without a
     blank."""
     found = _HEADER.search(lines[0])
     if found is not None:
         tables = [_below_header(lines, found.start(), glue) for glue in ("", " ")]
         return max(tables, key=lambda table: len(table.rows))
-    return _headless(lines) if _starts(lines[0], _FIRST) is not None else _Table([], [], {}, 1)
+    return _headless(lines) if _starts(lines[0], _FIRST) is not None else _MatrixRows([], [], {}, 1)
 
 
-def _below_header(lines: list[str], column: int, glue: str) -> _Table:
+def _below_header(lines: list[str], column: int, glue: str) -> _MatrixRows:
     header, index = lines[0][column:], 1
     while index < min(CONTINUED, len(lines)) and _starts(lines[index], _FIRST) is None:
         if lines[index].strip():
@@ -169,9 +169,9 @@ def _below_header(lines: list[str], column: int, glue: str) -> _Table:
             header += glue + lines[index]
         index += 1
     columns, extras = _columns(header)
-    table = _Table(columns, extras, {}, index + 1)
+    table = _MatrixRows(columns, extras, {}, index + 1)
     if not columns or len(columns) + len(extras) < 2 or len(columns) > MAX_DEVICES:
-        return _Table([], [], {}, 1)
+        return _MatrixRows([], [], {}, 1)
     known = frozenset(columns)
     while index < len(lines):
         begins = _starts(lines[index], known)
@@ -195,7 +195,7 @@ def _below_header(lines: list[str], column: int, glue: str) -> _Table:
     return table
 
 
-def _headless(lines: list[str]) -> _Table:
+def _headless(lines: list[str]) -> _MatrixRows:
     """Rows without a header. GPUs come first; further columns are NICs, unless they have NVLink."""
     rows: dict[str, tuple[list[str], list[str]]] = {}
     index = 0
@@ -213,7 +213,9 @@ def _headless(lines: list[str]) -> _Table:
         linked = any(cells[column].startswith("NV") for cells, _ in rows.values())
         gpus += linked
         names.append(f"GPU{column}" if linked else f"NIC{column - gpus}")
-    return _Table(names, ["CPU Affinity", "NUMA Affinity", "GPU NUMA ID"], rows, index, has_header=False)
+    return _MatrixRows(
+        names, ["CPU Affinity", "NUMA Affinity", "GPU NUMA ID"], rows, index, has_header=False
+    )
 
 
 def _fits(column: int, cells: list[str]) -> bool:
@@ -224,7 +226,7 @@ def _fits(column: int, cells: list[str]) -> bool:
 
 
 def _starts(line: str, names: frozenset[str] | None) -> tuple[str, str] | None:
-    """The name at the beginning of a row, whatever precedes it, and the text after it."""
+    """The name at the beginning of a row, after any prefix, and the text after it."""
     for found in _ROW.finditer(line):
         name = found[1]
         if _NUMBERED.fullmatch(name) if names is None else name in names:
@@ -277,7 +279,7 @@ def _legend(lines: list[str]) -> dict[str, str]:
     return names
 
 
-def _notes(table: _Table, lines: list[str]) -> Iterator[str]:
+def _notes(table: _MatrixRows, lines: list[str]) -> Iterator[str]:
     missing = [name for name in table.columns if name not in table.rows]
     gpus = [name for name in missing if _GPU.fullmatch(name)]
     if gpus:

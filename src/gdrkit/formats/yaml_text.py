@@ -26,6 +26,12 @@ CHARACTERS_LIMIT = 4 << 20
 """The maximum length of a text. The operators' largest CustomResourceDefinition has 152 KB; etcd refuses
 objects over 1.5 MiB."""
 
+DOCUMENTS_LIMIT = 10_000
+"""The most documents of a stream. Each costs as much to begin as a hundred characters to read."""
+EVENTS_LIMIT = 300_000
+"""The most events of all documents, which the work follows, not the characters: `- a` has one in 4 bytes.
+The operators' largest CustomResourceDefinition has some 10,000."""
+
 
 class Document(Struct, frozen=True):
     """One document of a stream: its value, or why it could not be parsed."""
@@ -39,12 +45,19 @@ def documents(text: str) -> tuple[Document, ...]:
     """Every document of a stream, parsed separately: an error in one does not affect the others."""
     if len(text) > CHARACTERS_LIMIT:
         return (Document(1, None, f"more than {CHARACTERS_LIMIT} characters"),)
-    found = []
+    found: list[Document] = []
+    left = EVENTS_LIMIT
     for first_line, lines in _split(text.removeprefix("\ufeff")):
+        if len(found) == DOCUMENTS_LIMIT or left <= 0:
+            many = f"{EVENTS_LIMIT:,} keys and values" if left <= 0 else f"{DOCUMENTS_LIMIT:,} documents"
+            found.append(Document(first_line, None, f"line {first_line}: after {many}, which is the limit"))
+            break
+        reader = _YamlReader("\n".join(lines), first_line, left)
         try:
-            found.append(Document(first_line, _YamlReader("\n".join(lines), first_line).document()))
+            found.append(Document(first_line, reader.document()))
         except FormatError as error:
             found.append(Document(first_line, None, str(error)))
+        left = reader.left
     return tuple(found)
 
 
@@ -91,7 +104,8 @@ _MESSAGES = {
 class _YamlReader:
     """Builds the value of one document from the parser's events."""
 
-    def __init__(self, text: str, first: int) -> None:
+    def __init__(self, text: str, first: int, left: int) -> None:
+        """`left`: how many events it may read. Afterwards: how many are left."""
         import yaml
 
         # JSON writes characters above U+FFFF as two escapes (RFC 8259, 7), which PyYAML 6.0.3 refuses.
@@ -99,7 +113,7 @@ class _YamlReader:
             r"\\u(d[89ab][0-9a-f]{2})\\u(d[c-f][0-9a-f]{2})", _one_escape, text, flags=re.IGNORECASE
         )
         self.breaks = [match.start() for match in re.finditer("\n", self.text)]
-        self.first, self.depth, self.after_flow = first, 0, False
+        self.first, self.depth, self.after_flow, self.left = first, 0, False, left
         self.events = iter(yaml.parse(self.text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)))
 
     def document(self) -> Value:
@@ -122,7 +136,11 @@ class _YamlReader:
         return value
 
     def _next(self) -> Any:
-        return next(self.events)
+        self.left -= 1
+        event: Any = next(self.events)
+        if self.left < 0:
+            raise self._error(f"more than {EVENTS_LIMIT:,} keys and values", event.start_mark.index)
+        return event
 
     def _line(self, index: int) -> int:
         """The line number, by line feeds only; PyYAML also counts U+0085 and U+2028, as YAML 1.1, 4.2

@@ -65,6 +65,12 @@ def text_at(value: Value | None, *path: str) -> str:
     return found.text if isinstance(found, Scalar) else ""
 
 
+def items_at(value: Value | None, *path: str) -> tuple[Value, ...]:
+    """The items of the sequence at a path; () if there is none."""
+    found = at(value, *path)
+    return found.items if isinstance(found, YamlSequence) else ()
+
+
 def duplicates(value: Value | None, path: tuple[str, ...] = ()) -> Iterator[DuplicateKey]:
     """Every key that occurs more than once in one mapping, at any depth, in order of appearance."""
     if isinstance(value, YamlSequence):

@@ -1,7 +1,8 @@
 """A page without names and addresses: the rules of `gdr collect --anonymize`, applied to what the page says.
 
-They see each text and each attribute by itself, so what only its place tells, such as a serial number in a
-cell beside its name, stays. A bundle that was collected with --anonymize has none of that.
+They look at each text and each attribute alone, so a value that only its position identifies, such as a
+serial number in the cell next to its label, stays. A bundle collected with --anonymize does not contain such
+values.
 """
 
 from __future__ import annotations
@@ -44,7 +45,8 @@ def anonymous_fleet(report: FleetReport, racks: Racks) -> tuple[FleetReport, dic
     names = {name for row in report.nodes for name in (row.name, row.calls_itself) if name}
     names |= {name for nodes in lists for name in _expanded(nodes)}
     new = {name: anonymizer.hostname(name) for name in sorted(names, key=natural)}
-    changed = _renamed(msgspec.to_builtins(report), "", new, _text_changer(anonymizer, new))
+    named = msgspec.to_builtins(msgspec.structs.replace(report, asked=()))
+    changed = _renamed(named, "", new, _text_changer(anonymizer, new))
     return msgspec.convert(changed, FleetReport), _racks(new, racks)
 
 

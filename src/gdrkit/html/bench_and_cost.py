@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from gdrkit.fabric.cost.document import STEPS, CostDocument
-from gdrkit.fabric.cost.steps import Span
+from gdrkit.fabric.cost.document import STEPS, CostDocument, interval
+from gdrkit.fabric.cost.steps import Span, StepOnPath
 from gdrkit.formats import json_text
 from gdrkit.formats.errors import FormatError
 from gdrkit.html.page import rich, safe, section, table
@@ -77,18 +77,18 @@ def _cost(cost: CostDocument, number: int) -> str:
             safe(STEPS[step.step]),
             f"<code>{safe(on.path)}</code>{'' if on.path in possible else ' (not possible here)'}",
             _time(on.time),
-            _share(on.share),
+            _saving(on),
         )
         for step in cost.steps
         for on in step.paths
     )
-    assumed = "".join(f"<li>{safe(words)}</li>" for words in (*cost.assumptions, *cost.unknown))
+    assumed = "".join(f"<li>{safe(words)}</li>" for words in cost.assumptions)
     return section(
         f"model-{number}",
         "What a missing path costs",
-        f"An estimate for {cost.model.name} on {cost.ranks} GPUs, by `gdr estimate --model`.",
+        f"An estimate for {cost.model} on {cost.layout.ranks} GPUs, by `gdr estimate --model`.",
         f"<p><b>{rich(cost.conclusion)}</b></p>"
-        + table(("for", "over", "traffic takes", "of the step, if nothing hides it"), rows)
+        + table(("for", "over", "traffic takes", "the direct path saves"), rows)
         + f"<details><summary><span>Assumptions</span></summary><ul>{assumed}</ul></details>",
     )
 
@@ -98,7 +98,7 @@ def _time(span: Span) -> str:
     return f"{low:.3g} to {high:.3g} ms"
 
 
-def _share(share: tuple[float, float] | None) -> str:
-    if share is None:
-        return "not known"
-    return f"{100 * share[0]:.0f} to {100 * share[1]:.0f} %"
+def _saving(on: StepOnPath) -> str:
+    if on.path == "direct":
+        return ""
+    return "not known" if on.saved is None else interval(*on.saved)

@@ -17,7 +17,7 @@ WIDTH, FIRST, LAST, ROW = 388, 132, 300, 17
 """Pixels: the drawing, where bars begin and end at most, and the height of a row."""
 
 NAMES = {
-    "gpu-link": "GPU link", "gpu-c2c": "NVLink-C2C", "gpu-links": "GPU links", "gpus-together": "all GPUs",
+    "gpu-link": "GPU link", "gpu-c2c": "NVLink-C2C", "gpu-links": "GPU links",
     "switch-uplink": "switch uplink", "root-complex": "root complex", "nic-link": "NIC link",
     "host-copy": "copy on the host", "tcp": "TCP", "nvlink": "NVLink",
 }  # fmt: skip

@@ -7,15 +7,19 @@ from dataclasses import dataclass, replace
 
 from gdrkit.fabric.picture import Picture
 from gdrkit.fabric.picture_svg import RULES, scoped
+from gdrkit.fleet import cabling_text
+from gdrkit.fleet.cabling import cabling
 from gdrkit.fleet.document import NodeRow
 from gdrkit.fleet.peers import differing
 from gdrkit.fleet.traits import MUST_MATCH
+from gdrkit.formats.gpu_slot import gpu_slot
 from gdrkit.html import page
 from gdrkit.html.figure import figure, next_step
 from gdrkit.html.node_sections import STATE_GLYPHS
 from gdrkit.html.page import file, glyph, rich, safe, section, table
-from gdrkit.report.answers import reason, works
+from gdrkit.report.answers import NOTHING, FirstScreen, first_screen
 from gdrkit.report.document import GpuSection, Report
+from gdrkit.report.programs import about_shown, with_gpu_slots
 from gdrkit.verdict.findings import Finding
 
 
@@ -37,7 +41,7 @@ def comparison_page(one: Side, other: Side, made: str) -> str:
     return page.report(
         title=f"{one.name} and {other.name}",
         crumb=f"<b>{safe(one.name)}</b> and <b>{safe(other.name)}</b>",
-        main="".join(part(one, other) for part in (_first, _states, _findings, _traits)),
+        main="".join(part(one, other) for part in (_first, _between, _states, _findings, _traits)),
         origin=(
             (safe(one.name), safe(one.source)),
             (safe(other.name), safe(other.source)),
@@ -60,24 +64,48 @@ def named(one: Side, other: Side) -> tuple[Side, Side]:
 
 def _first(one: Side, other: Side) -> str:
     states = [side.report.verdict.state.value for side in (one, other)]
-    words = (
-        f"Both are {states[0]}."
-        if states[0] == states[1]
-        else f"{one.name} is {states[0]}, {other.name} is {states[1]}."
+    screens = [_screen(side) for side in (one, other)]
+    if screens[0].title == screens[1].title and screens[0].title.endswith(NOTHING):
+        words = screens[0].title
+    elif states[0] == states[1]:
+        words = f"Both are {states[0]}."
+    else:
+        words = f"{one.name} is {states[0]}, {other.name} is {states[1]}."
+    both = "".join(
+        _side(side, key, is_said=words == screens[0].title) for side, key in ((one, "-1"), (other, "-2"))
     )
-    both = "".join(_side(side, key) for side, key in ((one, "-1"), (other, "-2")))
-    return f'<div class="verdict" id="verdict"><h1>{safe(words)}</h1></div><div class="both">{both}</div>'
+    return f'<div class="verdict" id="verdict"><h1>{rich(words)}</h1></div><div class="both">{both}</div>'
 
 
-def _side(side: Side, key: str) -> str:
-    """The answers of one node: does it work, why not, and what now; and its picture."""
+def _side(side: Side, key: str, *, is_said: bool) -> str:
+    """The answers of one node: its title unless that `is_said` above, why not, what now; and its picture."""
     report = side.report
-    _, why = reason(report)
+    screen = _screen(side)
+    why = "".join(f"<p><b>{safe(label)}</b> {rich(words)}</p>" for label, words in screen.reasons)
     return (
-        f'<div class="way"><h3>{glyph(STATE_GLYPHS[report.verdict.state])} {safe(side.name)}: '
-        f"{safe(report.verdict.state.value)}</h3><p>{rich(works(report))} {rich(why)}</p>"
+        f'<div class="entry"><h3>{glyph(STATE_GLYPHS[report.verdict.state])} {safe(side.name)}: '
+        f"{safe(report.verdict.state.value)}</h3>{'' if is_said else f'<p>{rich(screen.title)}</p>'}{why}"
         f"{next_step(report, side.target)}{figure(side.drawn, side.why_no_picture, key=key)}</div>"
     )
+
+
+def _screen(side: Side) -> FirstScreen:
+    return first_screen(with_gpu_slots(about_shown(side.report)), side.target)
+
+
+def _between(one: Side, other: Side) -> str:
+    """How two machines with an integrated GPU are connected, and what to set on both: as in gdr doctor."""
+    rows = (one.row, other.row)
+    cables = cabling(rows)
+    if cables is None:
+        return ""
+    parts = []
+    for _, style, words, *label in cabling_text.lines(cables, rows):
+        name = f"<b>{safe(label[0].strip())}</b> " if label and label[0].strip() else ""
+        tag = "h3" if style == "bold" else "p"
+        parts.append(f"<{tag}>{name}{rich(words)}</{tag}>" if words else "")
+    about = "Each cable with both its ends, and what a job on both needs."
+    return section("between", "Between the two nodes", about, f'<div class="entry">{"".join(parts)}</div>')
 
 
 def _states(one: Side, other: Side) -> str:
@@ -88,12 +116,15 @@ def _states(one: Side, other: Side) -> str:
         if name in other.report.consumers
         and one.report.consumers[name].state != other.report.consumers[name].state
     ]
-    gpus = [{gpu.gpu: gpu for gpu in side.report.gpus} for side in (one, other)]
-    for address in dict.fromkeys((*gpus[0], *gpus[1])):
-        found = [side.get(address) for side in gpus]
+    gpus = [
+        {gpu_slot(index, gpu.gpu): gpu for index, gpu in enumerate(side.report.gpus)}
+        for side in (one, other)
+    ]
+    for slot in dict.fromkeys((*gpus[0], *gpus[1])):
+        found = [side.get(slot) for side in gpus]
         told = ["no such GPU" if gpu is None else _gpu(gpu) for gpu in found]
         if told[0] != told[1]:
-            rows.append((f"GPU <code>{safe(address)}</code>", *told))
+            rows.append((safe(slot), *told))
     about = "Programs and GPUs whose state is not the same."
     content = (
         table(("", one.name, other.name), rows)

@@ -11,22 +11,22 @@ from gdrkit.formats.plural import plural
 from gdrkit.html.node_sections import plan_step
 from gdrkit.html.page import command, rich, safe
 from gdrkit.html.pairs import Kind
-from gdrkit.report.answers import first_cause, now
+from gdrkit.report.answers import BELOW, deciding, first_cause, now
 from gdrkit.report.document import Report
 
 NARROW = 9
-"""Widths of a device: of two pictures beside each other a wider one is tall."""
+"""Widths of a device: where two pictures stand side by side, a wider one is drawn tall."""
 
 ENLARGED = 1.2
 """Largest size of a picture, as a multiple of its own: words of 10.5 px become 12.6."""
 
 PLACEHOLDER = r"\b(?:FILE|NAME|HOST|PATH|VERSION|TARGET)\b"
-"""What a reader replaces in a command, so that to copy it does not help."""
+"""Placeholders that a reader must replace, so a button that copies the command would not help."""
 
 LEGEND = (
-    ("parted", "r-d", "the direct way of the chosen pair"),
+    ("parted", "r-d", "the direct path of the chosen pair"),
     ("parted", "r-s", "through host memory"),
-    ("shared", "r-d", "the way of the chosen pair, through memory that both share"),
+    ("shared", "r-d", "the path of the chosen pair, through memory that both share"),
 )
 """The lines of the picture: the class for the kinds of pairs that have it, that of the line, its words."""
 
@@ -36,28 +36,31 @@ def next_step(report: Report, target: str) -> str:
     words = now(report, first_cause(report), target)
     found = dict.fromkeys(re.findall(r"(?:(?<=Run )|(?<=`)(?=sudo |gdr ))`?([^`<>]+)`", words))
     commands = [one for one in found if not re.search(PLACEHOLDER, one)]
+    if BELOW in words:
+        commands = [*(finding.expected for finding in deciding(report)), *commands]
     words = re.sub(r" More: `[^`]*`$", "", words)  # the command is below
     title = "Nothing to fix" if words.startswith("Nothing") else "Do this next"
     steps = ""
     if report.plan:
         steps = f"<ol>{''.join(f'<li>{plan_step(step)}</li>' for step in report.plan[0].steps)}</ol>"
     copied = "".join(map(command, commands))
-    return f'<div class="next"><h2>{title}</h2><p>{rich(words)}</p>{copied}{steps}</div>'
+    ask = f"<p>Or ask the owner of the host:</p>{command(report.ask)}" if report.ask else ""
+    return f'<div class="next"><h2>{title}</h2><p>{rich(words)}</p>{copied}{ask}{steps}</div>'
 
 
 def figure(drawn: Picture | None, why_not: str, pair: DrawnPair | None = None, *, key: str = "") -> str:
-    """The picture of a node, wide and tall, of which the page shows the one that fits, with the way of a
-    pair; without one, why. `key` keeps two of a page apart, which are narrow."""
+    """The picture of a node with the path of a pair, drawn wide and tall; the page shows the one that fits.
+    Without a picture, the reason. `key` distinguishes two narrow pictures on one page."""
     if drawn is None or not drawn.cpus:
         why = why_not or "no GPU and no NIC was found"
         return f'<figure class="pic"><p class="sub">No picture: {safe(why)}.</p></figure>'
     both = _svg(drawn, WIDE, "wide", pair, key) + _svg(drawn, TALL, "tall", pair, key)
     legend = "".join(
-        f'<li class="{name}"><svg viewBox="0 0 30 8" aria-hidden="true"><path class="{way}" d="M2 4H28"/>'
+        f'<li class="{name}"><svg viewBox="0 0 30 8" aria-hidden="true"><path class="{style}" d="M2 4H28"/>'
         f"</svg>{words}</li>"
-        for name, way, words in LEGEND
+        for name, style, words in LEGEND
     )
-    legend += "<li>The higher a way climbs, the farther the pair.</li>"
+    legend += "<li>The higher a path climbs, the farther the pair.</li>"
     kind = f' data-kind="{pair["kind"]}"' if pair else ""
     listed = f'<ul class="legend">{legend}</ul>' if pair else ""
     high = " high" if key and drawn.width > NARROW else ""
@@ -93,7 +96,7 @@ def _described(drawn: Picture) -> str:
 
 
 class DrawnPair(TypedDict):
-    """The ways of a pair as SVG paths, in each form the direct and the staged one; the script reads it."""
+    """The paths of a pair as SVG paths, in each form the direct and the staged one; the script reads it."""
 
     gpu: str
     net: str

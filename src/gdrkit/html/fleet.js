@@ -114,7 +114,7 @@
       ink.textAlign = "left";
     });
   }
-  // The shape tells the standing: a bar below, a filled square, an outline, a dashed or crossed one.
+  // The shape tells the standing: a bar below or above, a filled square, an outline, a dashed or crossed one.
   function drawAlike(ink, colour, standing, same) {
     const small = cells[same[0]][2] < 10;
     let on = colour.ink;
@@ -126,10 +126,10 @@
     };
     if (standing === IS.ready) fill(colour.bar, 0, 1);
     else if (standing === IS.blocked) { fill(colour.bad, 0, 1); on = colour.bg; }
-    else if (standing === IS.warnings) {
+    else if (standing === IS.warnings || standing === IS["next-boot"]) {
       const share = small ? 0.5 : 0.2;
       fill(small && view !== "layers" ? colour.bar : colour.tint, 0, 1);
-      fill(colour.mark, 1 - share, share);
+      fill(colour.mark, standing === IS.warnings ? 1 - share : 0, share);
       on = colour.warn;
     } else {
       on = standing === IS.unknown ? colour.unknown : standing === IS.impossible ? colour.edge : colour.dim;

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from gdrkit.agent.streams import visible
 from gdrkit.catalogue import CODES, rule_of
 from gdrkit.evidence.quoting import quoted
-from gdrkit.fleet.document import WELL, Change, FleetReport, Group, NodeRow, Standing, TraitValue
+from gdrkit.fleet.document import READY_NOW, Change, FleetReport, Group, NodeRow, Standing, TraitValue
 from gdrkit.fleet.hostlist import fold, natural
 from gdrkit.fleet.peers import differing, kinds, norm, odd_alike
 from gdrkit.fleet.racks import rack_of
-from gdrkit.fleet.text import duration
+from gdrkit.fleet.text import duration, in_need
 from gdrkit.formats.plural import plural
 from gdrkit.html import page
 from gdrkit.html.page import Glyph, copyable, file, glyph, rich, safe, section, table
@@ -19,9 +19,9 @@ from gdrkit.report.pages import code_page
 from gdrkit.rules.rule import Layer
 
 STANDING_GLYPHS: dict[Standing, Glyph] = {
-    Standing.READY: "ok", Standing.WARNINGS: "warning", Standing.BLOCKED: "bad",
-    Standing.UNKNOWN: "unknown", Standing.UNREACHABLE: "unreachable", Standing.UNREADABLE: "unreachable",
-    Standing.IMPOSSIBLE: "impossible",
+    Standing.READY: "ok", Standing.WARNINGS: "warning", Standing.NEXT_BOOT: "warning",
+    Standing.BLOCKED: "bad", Standing.UNKNOWN: "unknown", Standing.UNREACHABLE: "unreachable",
+    Standing.UNREADABLE: "unreachable", Standing.IMPOSSIBLE: "impossible",
 }  # fmt: skip
 STANDINGS = tuple(STANDING_GLYPHS)
 LAYERS = tuple(Layer)
@@ -46,7 +46,7 @@ def fleet_page(report: FleetReport, source: str, racks: Mapping[str, str] | None
     total = len(report.nodes)
     main = (_first, _groups, _renamed, _odd, _drift, _mismatches, _changes)
     return page.report(
-        title=f"{_in_need(report)} of {total} nodes need something",
+        title=in_need(report),
         crumb=f"<b>{safe(source)}</b> {plural(total, 'node')}"
         + (f" \N{MIDDLE DOT} read {safe(page.time(report.started))}" if report.started else ""),
         main="".join(part(report) for part in main),
@@ -62,18 +62,9 @@ def fleet_page(report: FleetReport, source: str, racks: Mapping[str, str] | None
     )
 
 
-def _in_need(report: FleetReport) -> int:
-    return sum(row.standing not in WELL for row in report.nodes)
-
-
 def _first(report: FleetReport) -> str:
     """One sentence, the counts, and what to do first."""
-    total, need = len(report.nodes), _in_need(report)
-    words = (
-        f"All {total} nodes are well."
-        if not need
-        else f"{need} of {total} nodes need{'s' if need == 1 else ''} something."
-    )
+    words = f"{in_need(report)}."
     if not report.complete:
         words += " The run was interrupted."
     counts = "".join(
@@ -138,14 +129,16 @@ def _group(group: Group, like: Group) -> str:
     advice = f"<p>{advice}</p>" if group.advice else ""
     sign = glyph(STANDING_GLYPHS[group.standing]) + _letter(group)
     return (
-        f'<div class="way" id="group-{group.number}"><h3>{sign}'
+        f'<div class="entry" id="group-{group.number}"><h3>{sign}'
         f" {_counted(group.count, group.standing)} <span>{safe(rails + causes)}</span></h3>"
         f"{title}{advice}{copyable(group.nodes)}</div>"
     )
 
 
 def _counted(count: int, standing: Standing) -> str:
-    """3 blocked, 1 with warnings."""
+    """3 blocked, 1 with warnings, 2 ready now, blocked after the next boot."""
+    if standing is Standing.NEXT_BOOT:
+        return f"{count} {READY_NOW}"
     with_ = "with " if standing is Standing.WARNINGS else ""
     return f"{count} {with_}{safe(standing.value)}"
 
@@ -236,7 +229,7 @@ def _change(change: Change) -> str:
 # -- data of the map -------------------------------------------------------------------------------
 
 
-class _StringTable:
+class _WordTable:
     """Words by number, each once, with what a terminal would obey as escapes."""
 
     def __init__(self) -> None:
@@ -259,7 +252,7 @@ def _layer(row: NodeRow) -> int:
 
 def _data(report: FleetReport, racks: Mapping[str, str]) -> dict[str, object]:
     """The nodes by name; of each only the traits in which it differs from the healthiest of its kind."""
-    word = _StringTable()
+    word = _WordTable()
     numbers = {(g.standing, g.causes, g.rails): g.number for g in report.groups}
     peers = _peers(report.nodes)
     by_rack = {row.name: racks.get(row.name) or rack_of(row.name) for row in report.nodes}

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from gdrkit.formats.plural import plural
 from gdrkit.html import page
 from gdrkit.html.node_sections import STATE_GLYPHS
 from gdrkit.html.page import Glyph, command, file, glyph, rich, safe, section, table
-from gdrkit.jobs.document import NcclDocument
-from gdrkit.jobs.job import LegDirection, LegRoute, Rank
+from gdrkit.jobs.document import NcclDocument, WhyKey, why_key, why_sections
+from gdrkit.jobs.hosts import JobHosts, by_host, contrast, device, headline, next_steps
+from gdrkit.jobs.job import LegDirection, Rank
 from gdrkit.programs.nccl.log_records import Carrier
 from gdrkit.report.answers import advice, reason, works
 from gdrkit.report.document import Report
 from gdrkit.report.pages import code_page
 
+EACH = 16
+"""Ranks that have a row each; of more, hosts have one."""
 ROWS = 256
-"""Rows of the table; ranks that are alike share one where there are more."""
+"""The most rows of the table."""
 
 CARRIED: dict[Carrier, tuple[Glyph, str]] = {
     Carrier.DIRECT: ("ok", "direct"), Carrier.BOUNCED: ("staged", "bounced"), Carrier.SOCKET: ("bad", "TCP"),
@@ -78,16 +82,28 @@ def _first(job: JobReport) -> str:
         for number, how in zip(numbers, CARRIED, strict=True)
         if number
     )
-    state = document.verdict.state
+    state, groups = document.verdict.state, by_host(document)
     return (
         f'<div class="verdict" id="verdict"><p class="state">{glyph(STATE_GLYPHS[state])}'
-        f"<span>{safe(state)}</span></p><h1>{_sentence(document)}</h1>"
-        f'<p class="why">{safe(document.verdict.summary)}</p><ul class="key">{shown}</ul></div>'
+        f"<span>{safe(state)}</span></p><h1>{_sentence(document, groups)}</h1>"
+        f'<p class="why">{safe(document.verdict.summary)}</p>{_next(document, groups)}'
+        f'<ul class="key">{shown}</ul></div>'
     )
 
 
-def _sentence(document: NcclDocument) -> str:
+def _next(document: NcclDocument, groups: tuple[JobHosts, ...]) -> str:
+    """What the hosts that go directly show, and what to do on one that does not."""
+    if not headline(groups):
+        return ""
+    words = contrast(document, groups)
+    steps = "".join(f"<li>{rich(step)}</li>" for step in next_steps(document, groups))
+    return (f"<p>{safe(words)}.</p>" if words else "") + (f"<ul>{steps}</ul>" if steps else "")
+
+
+def _sentence(document: NcclDocument, groups: tuple[JobHosts, ...]) -> str:
     counts = document.counts
+    if sentence := headline(groups):
+        return f"{safe(sentence[0].upper() + sentence[1:])}."
     legs = counts.direct + counts.bounced + counts.socket
     if not legs:
         return "The logs show no leg over a NIC."
@@ -102,61 +118,68 @@ Cell = tuple[tuple[LegDirection, Carrier, int], ...]
 """What passes between a rank and a device, with the number of its reason, or 0."""
 
 
-def _device(route: LegRoute) -> str:
-    """The network device of a route, by name if a line shows it."""
-    if route.device:
-        return route.device
-    return f"{route.network} {route.index}" if route.index is not None else route.network
-
-
 def _matrix(document: NcclDocument) -> str:
     ranks = [rank for part in document.jobs for rank in part.ranks]
-    numbers = {(why.text, why.codes): number for number, why in enumerate(document.why_not_direct, 1)}
-    rows = [(rank, _cells(rank, numbers)) for rank in ranks]
+    places = {(why.text, why.codes): number for number, why in enumerate(document.why_not_direct, 1)}
+    sections = why_sections(document.jobs).items()
+    numbers = {key: places[why.text, why.codes] for key, why in sections}
+    joined = len(ranks) > EACH
+    rows = (
+        _of_hosts(ranks, numbers) if joined else [(_name(rank), _cells([rank], numbers)) for rank in ranks]
+    )
     devices = sorted({device for _, cells in rows for device in cells})
     if not devices:
         return ""
-    shown = _joined(rows) if len(rows) > ROWS else [([rank], cells) for rank, cells in rows]
     heads = "".join(f'<th scope="col">{safe(device)}</th>' for device in devices)
     body = "".join(
-        f'<tr><th scope="row">{_names(same)}</th>'
+        f'<tr><th scope="row">{name}</th>'
         + "".join(_cell(cells.get(device, ())) for device in devices)
         + "</tr>"
-        for same, cells in shown[:ROWS]
+        for name, cells in rows[:ROWS]
     )
-    left = f" {len(shown) - ROWS} rows more are in gdr nccl --all." if len(shown) > ROWS else ""
+    left = f" {len(rows) - ROWS} rows more are in gdr nccl --all." if len(rows) > ROWS else ""
+    title = f"{'Hosts' if joined else 'Ranks'} and network devices"
     return section(
         "ranks",
-        "Ranks and network devices",
+        title,
         f"Only channel lines count as proof. A leg that is not direct leads to its reason.{left}",
-        '<div class="wide-table" role="region" tabindex="0" aria-label="Ranks and network devices">'
+        f'<div class="wide-table" role="region" tabindex="0" aria-label="{title}">'
         f'<table class="legs"><thead><tr><td></td>{heads}</tr></thead><tbody>{body}</tbody></table></div>',
     )
 
 
-def _cells(rank: Rank, numbers: dict[tuple[str, tuple[str, ...]], int]) -> dict[str, Cell]:
+def _cells(ranks: Iterable[Rank], numbers: dict[WhyKey, int]) -> dict[str, Cell]:
+    """What passes between ranks and each device."""
     found: dict[str, dict[tuple[LegDirection, Carrier, int], None]] = {}
-    for route in rank.routes:
-        if route.carried in CARRIED and (device := _device(route)):
-            why = next((numbers.get((r.text, r.codes), 0) for r in route.reasons), 0)
-            found.setdefault(device, {})[route.direction, route.carried, why] = None
-    return {device: tuple(legs) for device, legs in found.items()}
+    for leg in (leg for rank in ranks for leg in rank.legs):
+        if leg.carried in CARRIED and (name := device(leg)):
+            why = next((numbers.get(why_key(leg, reason), 0) for reason in leg.reasons), 0)
+            found.setdefault(name, {})[leg.direction, leg.carried, why] = None
+    return {name: tuple(sorted(legs)) for name, legs in found.items()}
 
 
-def _joined(rows: Sequence[tuple[Rank, dict[str, Cell]]]) -> list[tuple[list[Rank], dict[str, Cell]]]:
-    """Ranks in a row that have the same cells, joined."""
-    joined: list[tuple[list[Rank], dict[str, Cell]]] = []
-    for rank, cells in rows:
-        if joined and joined[-1][1] == cells:
-            joined[-1][0].append(rank)
-        else:
-            joined.append(([rank], cells))
-    return joined
+def _of_hosts(ranks: Sequence[Rank], numbers: dict[WhyKey, int]) -> list[tuple[str, dict[str, Cell]]]:
+    """A row for the hosts that have the same cells, those of the fewest hosts first."""
+    hosts: dict[str, list[Rank]] = {}
+    for rank in ranks:
+        hosts.setdefault(rank.host, []).append(rank)
+    groups: dict[tuple[tuple[str, Cell], ...], list[str]] = {}
+    for host, members in hosts.items():
+        groups.setdefault(tuple(sorted(_cells(members, numbers).items())), []).append(host)
+    return [
+        (_hosts_name(same, sum(len(hosts[host]) for host in same)), dict(cells))
+        for cells, same in sorted(groups.items(), key=lambda group: len(group[1]))
+    ]
 
 
-def _names(ranks: Sequence[Rank]) -> str:
-    name = safe(ranks[0].name) if len(ranks) == 1 else f"{safe(ranks[0].name)} to {safe(ranks[-1].name)}"
-    return f"{name} <small>{safe(ranks[0].host)}</small>"
+def _hosts_name(hosts: Sequence[str], ranks: int) -> str:
+    """Short, so that a telephone shows cells beside it."""
+    name = ", ".join(hosts) if len(hosts) <= 2 else f"{hosts[0]} and {len(hosts) - 1} more"
+    return f"{safe(name)} <small>{plural(ranks, 'rank')}</small>"
+
+
+def _name(rank: Rank) -> str:
+    return f"{safe(rank.name)} <small>{safe(rank.host)}</small>"
 
 
 def _cell(legs: Cell) -> str:
@@ -183,7 +206,7 @@ def _why(job: JobReport) -> str:
         codes = "".join(f"<li>{_code(code, job.node)}</li>" for code in why.codes)
         doing = advice(why.codes[0]) if len(why.codes) == 1 else ""
         cards.append(
-            f'<div class="way" id="why-{number}"><h3>{ranks}: {safe(why.text)}</h3>'
+            f'<div class="entry" id="why-{number}"><h3>{ranks}: {safe(why.text)}</h3>'
             f"<p><small>{safe(why.line)}</small></p>"
             + (f"<ul>{codes}</ul>" if codes else "<p>No cause is known.</p>")
             + (f"<p><b>What to do.</b> {rich(doing)}</p>" if doing else "")

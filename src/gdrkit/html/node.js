@@ -3,7 +3,7 @@
   let chosen = data.start;
   if (panels) panels.classList.add("script");
 
-  // Every way was drawn beforehand; here one is only picked.
+  // Every path was drawn beforehand; here one is only picked.
   function show(key) {
     const pair = data.pairs[key];
     for (const form of pair ? ["wide", "tall"] : []) {

@@ -1,4 +1,4 @@
-"""The report on one node as a page: does it work, why not, what now, and the way of a byte."""
+"""The report on one node as a page: does it work, why not, what now, and the path of a byte."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from gdrkit.fabric.ceilings.document import EstimateDocument
 from gdrkit.fabric.picture import Picture, picture
-from gdrkit.fabric.picture_routes import DIRECT, STAGED, Routes
+from gdrkit.fabric.picture_paths import DIRECT, STAGED, DrawnPaths
 from gdrkit.fabric.picture_svg import RULES, TALL, Drawing, scoped
 from gdrkit.fabric.topo_document import TopoDocument
 from gdrkit.formats.plural import plural
@@ -18,12 +18,12 @@ from gdrkit.html.ceiling_chart import NAMES, ceiling_chart
 from gdrkit.html.figure import DrawnPair, figure, next_step
 from gdrkit.html.node_sections import STATE_GLYPHS, fixes, glossary, layers, running, unseen
 from gdrkit.html.page import Glyph, file, glyph, rich, safe, section
-from gdrkit.html.pairs import DISTANCES, Kind, PairView, gpu_name, net_name, pair_views
-from gdrkit.report.answers import reason, works
+from gdrkit.html.pairs import DISTANCES, Kind, PairView, gpu_name, gpu_number, net_name, pair_views
+from gdrkit.report.answers import first_screen
 from gdrkit.report.document import Report
 from gdrkit.report.pages import code_page
-from gdrkit.report.programs import about_shown, shown_programs
-from gdrkit.verdict.path_state import GOOD, State
+from gdrkit.report.programs import about_shown, shown_programs, with_gpu_slots
+from gdrkit.verdict.path_state import GOOD
 
 PAIRS_SHOWN = 1024
 """Pairs that are drawn: 32 GPUs with 32 ports. Of more, only those of the nearest ports are."""
@@ -65,16 +65,16 @@ class NodeReport:
 
 def node_page(node: NodeReport) -> str:
     """The page, as one HTML document."""
-    report = about_shown(node.report)
+    report = with_gpu_slots(about_shown(node.report))
     every = tuple(pair_views(report, node.topo, node.estimate)) if node.topo else ()
     shown = every if len(every) <= PAIRS_SHOWN else tuple(_nearest(node.topo, every))
     drawn = picture(node.topo.topology, node.topo.rail_numbers) if node.topo else None
     start = _start(report, shown)
     name = report.node.hostname or node.source
     state = report.verdict.state
-    routes = _routes(drawn, shown) if drawn else {}
+    paths = _paths(drawn, shown) if drawn else {}
     main = (
-        _first_screen(node, shown, drawn, routes, start),
+        _first_screen(node, report, shown, drawn, paths, start),
         _matrix(shown, every, start),
         running(report),
         sections(node.documents),
@@ -92,7 +92,7 @@ def node_page(node: NodeReport) -> str:
         script=file("node.js"),
         data={
             "start": start.key if start else "",
-            "pairs": routes,
+            "pairs": paths,
             "near": {pair.gpu.id: pair.key for pair in _nearest(node.topo, shown)},
         },
     )
@@ -142,19 +142,19 @@ def _hardware(topo: TopoDocument | None) -> str:
 
 def _first_screen(
     node: NodeReport,
+    report: Report,
     pairs: Sequence[PairView],
     drawn: Picture | None,
-    routes: Mapping[str, DrawnPair],
+    paths: Mapping[str, DrawnPair],
     start: PairView | None,
 ) -> str:
-    report = node.report
-    state = report.verdict.state
-    label, words = reason(report)
-    why = f'<p class="why"><b>{label}</b> {rich(words)}</p>' if words else ""
+    screen = first_screen(report, node.target)
+    state = screen.state
+    why = "".join(f'<p class="why"><b>{label}</b> {rich(words)}</p>' for label, words in screen.reasons)
     verdict = (
         f'<div class="verdict" id="verdict"><p class="state">{glyph(STATE_GLYPHS[state])}'
         f"<span>{safe(state.value)}</span><small>for {safe(report.verdict.consumer)}</small></p>"
-        f'{_sentence(report)}{why}<ul class="programs">{_programs(report)}</ul></div>'
+        f'<h1>{rich(screen.title)}</h1>{why}<ul class="programs">{_programs(report)}</ul></div>'
     )
     alike: dict[tuple[str, ...], list[PairView]] = {}
     for pair in pairs:
@@ -162,19 +162,9 @@ def _first_screen(
     panels = "".join(_panel(about, same, start) for about, same in alike.items())
     panels = f'<div class="pairs" id="pairs">{panels}</div>' if panels else ""
     step = next_step(report, node.target)
-    shown = figure(drawn, node.why_no_picture, routes.get(start.key) if start else None)
+    shown = figure(drawn, node.why_no_picture, paths.get(start.key) if start else None)
     broad = " broad" if drawn and drawn.width > BROAD else ""
     return f'<div class="first{broad}">{verdict}{step}{shown}{panels}</div>'
-
-
-def _sentence(report: Report) -> str:
-    """The first line: whether it works; where nothing can be done, first that nothing has to be."""
-    state = report.verdict.state
-    if state is not State.IMPOSSIBLE:
-        return f"<h1>{rich(works(report))}</h1>"
-    fails = report.modprobe is not None and report.modprobe.loaded is False
-    error = "Ignore the error of `modprobe nvidia-peermem`: there" if fails else "There"
-    return f'<h1>{rich(f"{error} is nothing to fix.")}</h1><p class="why">{rich(works(report))}</p>'
 
 
 def _programs(report: Report) -> str:
@@ -189,21 +179,23 @@ def _programs(report: Report) -> str:
     )
 
 
-def _routes(drawn: Picture, pairs: Sequence[PairView]) -> dict[str, DrawnPair]:
-    """The ways of each pair by its key; without pairs that the picture does not show."""
-    routes, found = Routes(drawn), {}
+def _paths(drawn: Picture, pairs: Sequence[PairView]) -> dict[str, DrawnPair]:
+    """The paths of each pair by its key; without pairs that the picture does not show."""
+    drawn_paths, found = DrawnPaths(drawn), {}
     wide, tall = Drawing(drawn), Drawing(drawn, TALL)
     for pair in pairs:
-        direct = routes.direct(pair.gpu.id, pair.net.id, detour=pair.redirected)
-        staged = routes.staged(pair.gpu.id, pair.net.id)
+        direct = drawn_paths.direct(pair.gpu.id, pair.net.id, detour=pair.redirected)
+        staged = drawn_paths.staged(pair.gpu.id, pair.net.id)
         if direct is None or staged is None:
             continue
         if pair.kind == "shared":
-            ways = [(drawing.path(staged, DIRECT), "") for drawing in (wide, tall)]
+            paths = [(drawing.path(staged, DIRECT), "") for drawing in (wide, tall)]
         else:
-            ways = [(drawing.path(direct, DIRECT), drawing.path(staged, STAGED)) for drawing in (wide, tall)]
+            paths = [
+                (drawing.path(direct, DIRECT), drawing.path(staged, STAGED)) for drawing in (wide, tall)
+            ]
         found[pair.key] = DrawnPair(
-            gpu=pair.gpu.id, net=pair.net.id, kind=pair.kind, wide=ways[0], tall=ways[1]
+            gpu=pair.gpu.id, net=pair.net.id, kind=pair.kind, wide=paths[0], tall=paths[1]
         )
     return found
 
@@ -212,7 +204,7 @@ def _routes(drawn: Picture, pairs: Sequence[PairView]) -> dict[str, DrawnPair]:
 
 
 def _about(pair: PairView) -> tuple[str, ...]:
-    """All that is said of a pair, in HTML. Most pairs of a node are alike, and share it."""
+    """The details of a pair, in HTML. Most pairs of a node are alike, and share it."""
     far = DISTANCES.get(pair.distance, "")
     kind = f"<b>{safe(pair.distance)}</b>{f', {far}' if far else ''}" if pair.distance else "not known"
     rows = [("Path type", kind)]
@@ -231,7 +223,7 @@ def _about(pair: PairView) -> tuple[str, ...]:
 
 
 def _panel(about: tuple[str, ...], pairs: Sequence[PairView], start: PairView | None) -> str:
-    """What is said of the pairs below their names. Without scripts the name that a link targets is shown."""
+    """The text below the names of the pairs. Without scripts the name that a link targets is shown."""
     names = "".join(
         f'<h3 id="{pair.key}"{FIRST if pair is start else ""}>{safe(gpu_name(pair.gpu))} to '
         f"{safe(net_name(pair.net))}</h3>"
@@ -248,7 +240,7 @@ def _matrix(shown: Sequence[PairView], every: Sequence[PairView], start: PairVie
     cells = {(pair.gpu.id, pair.net.id): pair for pair in shown}
     heads = "".join(f'<th scope="col"><span>{safe(net_name(net))}</span></th>' for net in nets)
     rows = "".join(
-        f'<tr><th scope="row">{safe(gpu_name(gpu))}</th>'
+        f'<tr><th scope="row" title="{safe(gpu_name(gpu))}">{safe(gpu_number(gpu))}</th>'
         + "".join(_cell(cells.get((gpu.id, net.id)), start) for net in nets)
         + "</tr>"
         for gpu in gpus

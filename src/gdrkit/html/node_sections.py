@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from gdrkit.catalogue import rule_of
 from gdrkit.formats.plural import plural
 from gdrkit.html.page import Glyph, command, glyph, rich, safe, section, table
 from gdrkit.report.answers import advice, by_evidence, deciding, in_words
@@ -16,7 +17,7 @@ from gdrkit.verdict.path_state import GOOD
 
 STATE_GLYPHS: dict[str, Glyph] = {
     "active": "ok", "ready": "ok", "blocked": "bad", "unknown": "unknown", "impossible": "impossible",
-    "failed": "bad", "warning": "warning", "note": "note",
+    "failed": "bad", "permanent": "impossible", "warning": "warning", "note": "note",
 }  # fmt: skip
 
 
@@ -27,9 +28,10 @@ def layers(report: Report) -> str:
         here = [f for f in report.findings if f.layer == layer and f.status != "unknown"]
         unknown = sum(f.layer == layer and f.status == "unknown" for f in report.findings)
         broken = layer == report.verdict.first_broken_layer
+        lasts = all(rule_of(f.code).permanent for f in here if f.status == "failed")
         for status in ("failed", "warning"):
             if any(f.status == status for f in here):
-                worst = STATE_GLYPHS[status]
+                worst = STATE_GLYPHS["permanent" if status == "failed" and lasts else status]
                 break
         else:
             worst = "unknown" if unknown else "ok"
@@ -53,11 +55,13 @@ def _finding(finding: Finding, *, is_open: bool) -> str:
     do = finding.advice or (advice(finding.code) if finding.status != "note" else "")
     doing = f"<p><b>What to do.</b> {rich(do)}</p>" if do else ""
     evidence = _evidence(finding.evidence)
+    lasts = finding.status == "failed" and rule_of(finding.code).permanent
+    status = "permanent" if lasts else finding.status
     links = "".join(f"<li>{_link(reference)}</li>" for reference in finding.references)
     return (
-        f"<details{' open' if is_open else ''}><summary>{glyph(STATE_GLYPHS[finding.status])}<span><code>"
+        f"<details{' open' if is_open else ''}><summary>{glyph(STATE_GLYPHS[status])}<span><code>"
         f"{safe(finding.code)}</code>{safe(subject)}: {rich(finding.seen)}</span>"
-        f"<small>{safe(finding.status)}, {safe(finding.confidence.value)}</small></summary>"
+        f"<small>{safe(status)}, {safe(finding.confidence.value)}</small></summary>"
         '<div class="body">'
         f"{expected}{cost}{doing}{evidence}{f'<ul>{links}</ul>' if links else ''}</div></details>"
     )
@@ -103,25 +107,25 @@ def _link(reference: str) -> str:
 
 
 def fixes(report: Report) -> str:
-    """The ways out, then where each obvious fix would end; dead ends are grey."""
-    ways = "".join(_way(plan, number) for number, plan in enumerate(report.plan))
+    """The plans, then where each obvious fix would end; dead ends are grey."""
+    plans = "".join(_plan(plan, number) for number, plan in enumerate(report.plan))
     ends = "".join(_chain(chain) for chain in report.what_then)
-    if not ways and not ends:
+    if not plans and not ends:
         return ""
     return section(
         "fixes",
         "Where each fix leads",
         "Each end is the verdict on the node as it would be then.",
-        f'<div class="ways">{ways}{ends}</div>',
+        f'<div class="plans">{plans}{ends}</div>',
     )
 
 
-def _way(plan: PlanSection, number: int) -> str:
+def _plan(plan: PlanSection, number: int) -> str:
     steps = "".join(f"<li>{plan_step(step)}</li>" for step in plan.steps)
     end = plan.steps[-1].then.state.value
-    title = "The shortest way" if number == 0 else "Another way"
+    title = "The shortest plan" if number == 0 else "Another plan"
     return (
-        f'<div class="way"><h3>{glyph(STATE_GLYPHS[end])} {title}: ends {safe(end)}</h3>'
+        f'<div class="entry"><h3>{glyph(STATE_GLYPHS[end])} {title}: ends {safe(end)}</h3>'
         f'<ol class="steps">{steps}</ol></div>'
     )
 
@@ -139,7 +143,7 @@ def _chain(chain: Sequence[ChainStep]) -> str:
     end = chain[-1].then.state.value
     dead = "" if chain[-1].then.state in GOOD else " dead"
     return (
-        f'<div class="way{dead}"><h3>{glyph(STATE_GLYPHS[end])} {safe(chain[0].remedy)}: ends '
+        f'<div class="entry{dead}"><h3>{glyph(STATE_GLYPHS[end])} {safe(chain[0].remedy)}: ends '
         f"{safe(end)}</h3>"
         f'<ol class="steps">{"".join(f"<li>{_chain_step(step)}</li>" for step in chain)}</ol></div>'
     )
@@ -176,7 +180,7 @@ def unseen(report: Report) -> str:
     return section(
         "unseen",
         "What could not be seen",
-        "Unknown is an answer. The command tells it.",
+        "Unknown is an answer. Each row has the command that finds out.",
         table(("missing", "leaves open", "to find out"), rows, "unseen"),
     )
 

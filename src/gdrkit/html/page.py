@@ -49,7 +49,7 @@ def rich(words: str) -> str:
 
 
 def glyph(name: Glyph) -> str:
-    """The sign of a state. The word beside it says the same to people who do not see it."""
+    """The sign of a state. The word next to it serves readers who cannot see the sign."""
     return f'<svg class="g {name}" aria-hidden="true"><use href="#g-{name}"/></svg>'
 
 
@@ -114,8 +114,8 @@ def report(
     script: str,
     data: object,
 ) -> str:
-    """The page of a report: `crumb` says what it is about, `origin`, in pairs of name and words, where it
-    is from. These and `main` are HTML. `style` and `script` are added to those of every report."""
+    """The page of a report: `crumb` is its subject; `origin` is its source, as pairs of name and words.
+    These and `main` are HTML. `style` and `script` are added to those of every report."""
     listed = "".join(f"<div><dt>{name}</dt><dd>{words}</dd></div>" for name, words in origin)
     body = (
         '<a class="skip" href="#verdict">To the report</a><header class="top"><div class="wrap">'

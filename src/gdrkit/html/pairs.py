@@ -11,6 +11,7 @@ from gdrkit.fabric.ceilings.document import EstimateDocument
 from gdrkit.fabric.topo_document import TopoDocument
 from gdrkit.fabric.topo_pairs import TopoPair
 from gdrkit.fabric.topology.graph import Net, TopologyGpu
+from gdrkit.formats.gpu_slot import gpu_slot
 from gdrkit.report.document import JudgementSection, PairSection, Report
 from gdrkit.report.pages import code_page
 from gdrkit.report.path_words import PATH_NAMES
@@ -48,8 +49,13 @@ class PairView:
 
 
 def gpu_name(gpu: TopologyGpu) -> str:
-    """GPU 0, or its address where the number is not known."""
-    return f"GPU {gpu.index}" if gpu.index is not None else gpu.address or gpu.id
+    """GPU 0 (0000:1b:00.0); another id where neither number nor address is known."""
+    return gpu_slot(gpu.index, gpu.address) or gpu.id
+
+
+def gpu_number(gpu: TopologyGpu) -> str:
+    """GPU 0, as the picture names it; its whole name where the number is not known."""
+    return gpu_slot(gpu.index, "") or gpu_name(gpu)
 
 
 def net_name(net: Net) -> str:
@@ -134,12 +140,12 @@ def _words(kind: Kind, judgement: JudgementSection | None, pair: TopoPair, net: 
 def _nccl(pair: TopoPair) -> str:
     if pair.send is None or pair.receive is None:
         return ""
-    ways = [
+    paths = [
         f"directly{f' through {view.through}' if view.through else ''}"
         if view.direct
         else f"through host memory ({view.because})"
         for view in (pair.send, pair.receive)
     ]
-    if ways[0] == ways[1]:
-        return f"sends and receives {ways[0]}"
-    return f"sends {ways[0]} and receives {ways[1]}"
+    if paths[0] == paths[1]:
+        return f"sends and receives {paths[0]}"
+    return f"sends {paths[0]} and receives {paths[1]}"

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
+from gdrkit.jobs.diagnostics import located, read_diagnostics
 from gdrkit.jobs.errors import BLOCKING, errors
 from gdrkit.jobs.findings import findings
 from gdrkit.jobs.gather import GatheredRanks
@@ -18,15 +19,19 @@ from gdrkit.jobs.job import (
     LoggedKinds,
     LogPosition,
     MisleadingLine,
+    Rank,
     State,
+    UcxLegs,
 )
 from gdrkit.jobs.job_parts import parts
 from gdrkit.jobs.line_counts import Tally
 from gdrkit.jobs.misleading import misleading
 from gdrkit.jobs.rails import crossing
-from gdrkit.jobs.reasons import ReasonFinder
+from gdrkit.jobs.reasons import ReasonFinder, without_nvidia
+from gdrkit.jobs.ucx_tables import ucx_legs
 from gdrkit.jobs.without_channel import is_local, network_without_channel
 from gdrkit.programs.nccl import log_records as nccl_records
+from gdrkit.programs.nccl.diagnostic_statements import Diagnostics
 from gdrkit.programs.nccl.log_records import INDIRECT, OVER_NETWORK, Carrier
 from gdrkit.programs.nccl.releases import is_newer
 
@@ -38,22 +43,28 @@ def analyse(tally: Tally, where: Callable[[int], LogPosition]) -> JobAnalysis:
     gathered = GatheredRanks(tally, where)
     ranks = gathered.ranks()
     jobs = parts(gathered, ranks)
+    finders: dict[str, ReasonFinder] = {}
     for job in jobs:
-        why = ReasonFinder(gathered, job.nccl_versions[0] if len(job.nccl_versions) == 1 else "")
         for rank in job.ranks:
-            rank.routes = tuple(
-                replace(route, reasons=why.of(rank, route)) if route.carried in INDIRECT else route
-                for route in rank.routes
+            version = _version(gathered, job, rank)
+            why = finders.setdefault(version, ReasonFinder(gathered, version))
+            rank.legs = tuple(
+                replace(leg, reasons=why.of(rank, leg)) if leg.carried in INDIRECT else leg
+                for leg in rank.legs
             )
-            if not any(route.carried in BETWEEN_HOSTS for route in rank.routes):
+            if not any(leg.carried in BETWEEN_HOSTS for leg in rank.legs):
                 rank.network_path, rank.network_reasons = network_without_channel(why, rank)
     counts = _counts(jobs)
     failed = errors(gathered)
+    if gathered.is_rccl:
+        failed = [replace(error, codes=without_nvidia(error.codes)) for error in failed]
+    reports = read_diagnostics(gathered)
+    ucx = ucx_legs(tally.tables, where)
     return JobAnalysis(
         jobs=jobs,
         counts=counts,
-        state=_state(jobs, counts, failed, gathered),
-        findings=findings(gathered, jobs, failed),
+        state=_with_ucx(_state(jobs, counts, failed, gathered, reports), ucx),
+        findings=findings(gathered, jobs, failed, reports),
         errors=failed,
         misleading=[*_claimed_sockets(jobs), *misleading(gathered, counts)],
         damaged=tally.damaged + gathered.cut_lines,
@@ -61,8 +72,18 @@ def analyse(tally: Tally, where: Callable[[int], LogPosition]) -> JobAnalysis:
         logged=_logged(gathered, jobs),
         refused=[] if _is_decided(jobs, counts) else _refused(gathered),
         crossing=crossing(gathered, jobs),
+        diagnostics=located(reports, gathered) if reports else None,
+        ucx=ucx,
         newer=tuple(sorted({version for job in jobs for version in job.nccl_versions if is_newer(version)})),
     )
+
+
+def _version(gathered: GatheredRanks, job: JobPart, rank: Rank) -> str:
+    """The version that a rank's process prints; else the only one of its job, of which often one rank prints
+    it; "" if neither decides."""
+    own = {found.text for found in gathered.processes[rank.process].all(nccl_records.Version)}
+    versions = own if len(own) == 1 else set(job.nccl_versions)
+    return versions.pop() if len(versions) == 1 else ""
 
 
 def _counts(jobs: list[JobPart]) -> LegCounts:
@@ -71,12 +92,12 @@ def _counts(jobs: list[JobPart]) -> LegCounts:
     most = 0
     for rank in (rank for job in jobs for rank in job.ranks):
         legs: dict[tuple[str, int], int] = {}
-        for route in rank.routes:
-            if route.carried not in BETWEEN_HOSTS:
+        for leg in rank.legs:
+            if leg.carried not in BETWEEN_HOSTS:
                 continue
-            worst = BETWEEN_HOSTS.index(route.carried)
-            for channel in route.channels:
-                key = route.direction, channel
+            worst = BETWEEN_HOSTS.index(leg.carried)
+            for channel in leg.channels:
+                key = leg.direction, channel
                 legs[key] = max(worst, legs.get(key, 0))
         most = max(most, len({channel for _, channel in legs}))
         for worst in legs.values():
@@ -90,7 +111,10 @@ def _counts(jobs: list[JobPart]) -> LegCounts:
     )  # fmt: skip
 
 
-def _state(jobs: list[JobPart], counts: LegCounts, failed: list[JobError], gathered: GatheredRanks) -> State:
+def _state(
+    jobs: list[JobPart], counts: LegCounts, failed: list[JobError], gathered: GatheredRanks,
+    reports: Diagnostics | None,
+) -> State:  # fmt: skip
     """active: every leg is direct. blocked: a leg is not, or cannot be, or GPU memory was refused. Else
     unknown."""
     unable = any(
@@ -98,7 +122,16 @@ def _state(jobs: list[JobPart], counts: LegCounts, failed: list[JobError], gathe
     )
     if counts.bounced or counts.socket or unable or any(error.call in BLOCKING for error in failed):
         return "blocked"
-    return "active" if counts.direct or counts.nvlink else "unknown"
+    if counts.direct or counts.nvlink:
+        return "active"
+    return "blocked" if reports and any(one.blocks for one in reports.statements) else "unknown"
+
+
+def _with_ucx(of_nccl: State, ucx: UcxLegs | None) -> State:
+    """The state of a job whose logs also show what UCX does, the worse of both."""
+    if ucx is None or ucx.direct is None or of_nccl == "blocked":
+        return of_nccl
+    return "active" if ucx.direct else "blocked"
 
 
 def _is_decided(jobs: list[JobPart], counts: LegCounts) -> bool:
@@ -119,11 +152,11 @@ def _refused(gathered: GatheredRanks) -> list[tuple[str, LegReason]]:
 def _claimed_sockets(jobs: list[JobPart]) -> list[MisleadingLine]:
     """GDRDMA over a socket: a topology file states support, but TCP has no direct path."""
     positions = [
-        route.line
+        leg.line
         for job in jobs
         for rank in job.ranks
-        for route in rank.routes
-        if route.carried is Carrier.SOCKET and route.how
+        for leg in rank.legs
+        if leg.carried is Carrier.SOCKET and leg.how
     ]
     if not positions:
         return []
@@ -142,7 +175,7 @@ def _logged(gathered: GatheredRanks, jobs: list[JobPart]) -> LoggedKinds:
         return any(process.records.get(kind) for process in gathered.processes.values() for kind in kinds)
 
     return LoggedKinds(
-        channels=any(rank.routes for job in jobs for rank in job.ranks),
+        channels=any(rank.legs for job in jobs for rank in job.ranks),
         net=any_of(nccl_records.NetDevice, nccl_records.PairLine, nccl_records.FusedDevice),
         env=any_of(nccl_records.Variable),
         init=any_of(nccl_records.Communicator, nccl_records.Network),

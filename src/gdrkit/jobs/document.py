@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Annotated
 
-from msgspec import UNSET, Meta, Struct
+from msgspec import UNSET, Meta, Struct, structs
 
 from gdrkit.catalogue import Code
 from gdrkit.formats import json_text
 from gdrkit.formats.plural import plural
 from gdrkit.jobs.job import (
     JobAnalysis,
+    JobDiagnostics,
     JobError,
     JobFinding,
     JobPart,
+    Leg,
     LegCounts,
     LegDirection,
     LegReason,
-    LegRoute,
     LoggedKinds,
     LogLineNumber,
     LogPosition,
@@ -27,9 +29,13 @@ from gdrkit.jobs.job import (
     RailCrossing,
     Rank,
     State,
+    UcxLegs,
 )
 from gdrkit.programs.nccl.log_records import INDIRECT, Carrier
 from gdrkit.report.summary import WIDTH, clip
+
+NAMED = 8
+"""Devices and hosts that are named one by one."""
 
 
 class JobVerdict(Struct, frozen=True, kw_only=True):
@@ -38,7 +44,7 @@ class JobVerdict(Struct, frozen=True, kw_only=True):
 
 
 class WhySection(Struct, frozen=True, kw_only=True):
-    """A reason why routes are not direct, for all ranks that share it."""
+    """A reason why legs are not direct, for all ranks that share it."""
 
     text: str
     codes: tuple[Code, ...]
@@ -61,23 +67,35 @@ class NcclDocument(Struct, frozen=True, kw_only=True, tag_field="schema", tag="g
     jobs: list[JobPart]
     refused: tuple[WhySection, ...]  # what NCCL refused, if no channel shows the result
     rail_crossing: RailCrossing | None  # null: none is seen
+    diagnostics: JobDiagnostics | None  # reports of NCCL's own diagnostics; null: none
+    ucx: UcxLegs | None  # tables of UCX_PROTO_INFO; null: none
     newer_versions: tuple[str, ...]  # of NCCL, read as far as their lines are known
 
 
-def document(found: JobAnalysis) -> NcclDocument:
-    """The analysis of a job's logs as a document."""
+Causes = tuple[str, ...]
+
+
+def document(found: JobAnalysis, left: Callable[[Causes], Causes] = lambda causes: causes) -> NcclDocument:
+    """The analysis of a job's logs as a document. `left`: the causes of a line that evidence beside the logs
+    leaves."""
+
+    def open_now(sections: Iterable[WhySection]) -> tuple[WhySection, ...]:
+        return tuple(structs.replace(why, codes=left(why.codes)) for why in sections)
+
     return NcclDocument(
         verdict=JobVerdict(state=found.state, summary=summary(found)),
         counts=found.counts,
         logged=found.logged,
         findings=found.findings,
-        why_not_direct=_why(found),
-        errors=found.errors,
+        why_not_direct=open_now(_ordered(why_sections(found.jobs).values())),
+        errors=[structs.replace(error, codes=left(error.codes)) for error in found.errors],
         misleading=found.misleading,
         damaged_lines=found.damaged,
         jobs=found.jobs,
-        refused=_refused(found),
+        refused=open_now(_refused(found)),
         rail_crossing=found.crossing,
+        diagnostics=found.diagnostics,
+        ucx=found.ucx,
         newer_versions=found.newer,
     )
 
@@ -98,8 +116,12 @@ def summary(found: JobAnalysis) -> str:
             )
         if decided := _decided(found):
             return decided
+        if found.ucx is not None:
+            return clip(f"no channel of NCCL; {found.ucx.claim}", WIDTH)
         if found.errors:
             return clip(f"no channel over a network; {found.errors[0].words}", WIDTH)
+        if found.diagnostics is not None:
+            return clip(found.diagnostics.summary, WIDTH)
         if found.logged.channels:
             return "no channel leaves its node: the logs do not show the network"
         return "no channel line: run with NCCL_DEBUG=INFO, on two nodes or more"
@@ -137,35 +159,54 @@ def exit_code(result: NcclDocument) -> int:
     return 1 if result.errors or any(finding.status != "note" for finding in result.findings) else 0
 
 
-def _why(found: JobAnalysis) -> tuple[WhySection, ...]:
-    """Reasons, those of most ranks first."""
-    groups: dict[tuple[str, tuple[str, ...]], list[tuple[Rank, LegRoute | None, LegReason]]] = defaultdict(
-        list
-    )
-    for rank in (rank for job in found.jobs for rank in job.ranks):
-        for route in rank.routes:
-            for reason in route.reasons:
-                groups[reason.text, reason.codes].append((rank, route, reason))
+WhyKey = tuple[str, tuple[str, ...]]
+"""What reasons share that are one: the text without the name of the leg's device, and the codes."""
+ITS_DEVICE = "\N{REPLACEMENT CHARACTER}"
+"""Stands for the name of a device, in the text of a key."""
+
+
+def why_sections(jobs: Iterable[JobPart]) -> dict[WhyKey, WhySection]:
+    """Reasons, by what they share."""
+    groups: dict[WhyKey, list[tuple[Rank, Leg | None, LegReason]]] = defaultdict(list)
+    for rank in (rank for job in jobs for rank in job.ranks):
+        for leg in rank.legs:
+            for reason in leg.reasons:
+                groups[why_key(leg, reason)].append((rank, leg, reason))
         for reason in rank.network_reasons:
             if reason.line is not UNSET:
                 groups[reason.text, reason.codes].append((rank, None, reason))
-    made = [
-        WhySection(
-            text=text, codes=codes, ranks=len({(r.process, r.cuda_device) for r, _, _ in group}),
-            directions=tuple(sorted({route.direction for _, route, _ in group if route is not None})),
-            line=min(_line(route, reason) for _, route, reason in group),
+    return {
+        (text, codes): WhySection(
+            text=_of_devices(text, {leg.device for _, leg, _ in group if leg is not None}), codes=codes,
+            ranks=len({(r.process, r.cuda_device) for r, _, _ in group}),
+            directions=tuple(sorted({leg.direction for _, leg, _ in group if leg is not None})),
+            line=min(_line(leg, reason) for _, leg, reason in group),
         )
         for (text, codes), group in groups.items()
-    ]  # fmt: skip
-    return _ordered(made)
+    }  # fmt: skip
 
 
-def _line(route: LegRoute | None, reason: LegReason) -> LogPosition:
-    """The line that shows a reason, or the route that it is about."""
+def why_key(leg: Leg, reason: LegReason) -> WhyKey:
+    """The key of a leg's reason: equal for legs that are not direct for one reason."""
+    if not leg.device:
+        return reason.text, reason.codes
+    name = rf"(?<![\w.-]){re.escape(leg.device)}(?![\w-])"
+    return re.sub(name, ITS_DEVICE, reason.text), reason.codes
+
+
+def _of_devices(text: str, devices: set[str]) -> str:
+    """The text of a key, with the names of the devices that it is about."""
+    some = sorted(devices - {""})
+    more = f" and {len(some) - NAMED} more" if len(some) > NAMED else ""
+    return text.replace(ITS_DEVICE, ", ".join(some[:NAMED]) + more)
+
+
+def _line(leg: Leg | None, reason: LegReason) -> LogPosition:
+    """The line that shows a reason, or the leg that it is about."""
     if reason.line is not UNSET:
         return reason.line
-    assert route is not None  # the reasons of a rank have lines
-    return route.line
+    assert leg is not None  # the reasons of a rank have lines
+    return leg.line
 
 
 def _refused(found: JobAnalysis) -> tuple[WhySection, ...]:

@@ -10,7 +10,7 @@ from gdrkit.jobs.job import JobError
 from gdrkit.jobs.line_counts import TallyEntry
 from gdrkit.messages.verbs_failures import FailureMeaning, failing
 from gdrkit.programs.mnnvl.rules import CUMEM, ENABLE, mnnvl_cumem_off, mnnvl_disabled_by_env
-from gdrkit.programs.nccl.log_records import Clique, Fabric, Failure, Variable
+from gdrkit.programs.nccl.log_records import Clique, Fabric, Failure, Variable, Warned
 from gdrkit.programs.nccl.network_messages import (
     FAILED_STEPS,
     NO_CHANNEL,
@@ -18,6 +18,7 @@ from gdrkit.programs.nccl.network_messages import (
     NO_IMEX,
     NO_MNNVL,
 )
+from gdrkit.report.pages import code_page
 
 BLOCKING = ("ibv_reg_mr", "ibv_reg_dmabuf_mr")
 """Calls without which there is no direct path."""
@@ -44,6 +45,7 @@ def errors(gathered: GatheredRanks) -> list[JobError]:
                 line=gathered.where(first.position), words=first.words,
             )
         )  # fmt: skip
+    made += _warned(gathered)
     made += _fabric(gathered)
     return sorted(made, key=lambda error: (not error.codes and bool(error.meaning), error.line))
 
@@ -56,6 +58,22 @@ def _meaning(failure: Failure) -> FailureMeaning:
     if failure.number is None:
         return FAILED_STEPS.get(failure.call, FailureMeaning(""))
     return failing(failure.call, failure.number, routable=failure.routable)
+
+
+def _warned(gathered: GatheredRanks) -> Iterator[JobError]:
+    """Warnings of which the messages of programs know the causes."""
+    found: dict[Warned, list[tuple[str, TallyEntry]]] = defaultdict(list)
+    for process in gathered.processes.values():
+        for warned, entry in process.all(Warned).items():
+            found[warned].append((process.name, entry))
+    for warned, seen in found.items():
+        first = min((entry for _, entry in seen), key=lambda entry: entry.position)
+        yield JobError(
+            call=warned.program, number=None, vendor_error=None, meaning=code_page(warned.causes[0])[0],
+            codes=warned.causes, ranks=len({name for name, _ in seen}),
+            count=sum(max(1, entry.count) for _, entry in seen), line=gathered.where(first.position),
+            words=first.words, decides=warned.decides,
+        )  # fmt: skip
 
 
 # -- NVLink between hosts --------------------------------------------------------------------------------
@@ -75,7 +93,7 @@ def _needs_fabric_memory(gathered: GatheredRanks) -> bool:
 
 
 def _fabric(gathered: GatheredRanks) -> Iterator[JobError]:
-    """What keeps GPUs of NVLink fabrics from each other, of which NCCL prints no warning."""
+    """What keeps GPUs of NVLink fabrics apart without a warning from NCCL."""
     cliques: dict[str, tuple[int, str]] = {}
     for process in gathered.processes.values():
         for fabric, entry in process.all(Fabric).items():

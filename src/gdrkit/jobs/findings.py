@@ -9,21 +9,35 @@ from msgspec import UNSET
 
 from gdrkit.catalogue import Code, rule_of
 from gdrkit.formats.whole_number import integer
+from gdrkit.jobs.diagnostics import findings_of
 from gdrkit.jobs.errors import BLOCKING
 from gdrkit.jobs.gather import GatheredRanks, JobProcess
 from gdrkit.jobs.job import JobError, JobFinding, JobPart, LegReason, LogPosition, Rank, Status
 from gdrkit.jobs.without_channel import is_local
 from gdrkit.programs.nccl import log_records as nccl_records
+from gdrkit.programs.nccl.diagnostic_statements import Diagnostics
 from gdrkit.programs.nccl.log import COMPARED
 from gdrkit.programs.nccl.releases import release
 from gdrkit.programs.nccl.settings import gdr_level
 
 LEVEL = "NCCL_NET_GDR_LEVEL"
+JUDGED = frozenset(
+    (
+        "env-differs-between-ranks", "versions-differ-between-ranks", "net-plugin-replaced",
+        "gdr-level-ignored", "gdr-level-too-low", "gdr-level-pxb-on-c2c", "gdr-read-off", "pair-distant",
+        "pair-cross-socket", "hca-not-selected", "ib-disabled-by-env", "dmabuf-disabled-by-env",
+        "retry-exceeded", "rail-unreachable",
+    )
+)  # fmt: skip
+"""Codes about which the analysis of a log decides alone: the rules of a node see one log of it, without the
+ranks that it has, and without the legs that show whether a setting mattered."""
 QUOTED = 4
 """The most positions named for one finding."""
 
 
-def findings(gathered: GatheredRanks, jobs: list[JobPart], errors: list[JobError]) -> tuple[JobFinding, ...]:
+def findings(
+    gathered: GatheredRanks, jobs: list[JobPart], errors: list[JobError], reports: Diagnostics | None
+) -> tuple[JobFinding, ...]:
     """All findings, those that keep ranks from the direct path first."""
     found = [
         *_of_reasons(jobs),
@@ -33,6 +47,10 @@ def findings(gathered: GatheredRanks, jobs: list[JobPart], errors: list[JobError
         *_level_ignored(gathered, jobs),
         *(one for error in errors for one in _of_error(error)),
     ]
+    known = {(one.code, one.subject) for one in found}
+    if reports is not None:
+        shown = findings_of(reports, gathered)
+        found += [one for one in shown if (one.code, one.subject) not in known]
     order = ("failed", "warning", "note")
     return tuple(sorted(found, key=lambda one: (order.index(one.status), -one.ranks, one.code, one.subject)))
 
@@ -62,11 +80,11 @@ def _of_job(gathered: GatheredRanks, job: JobPart) -> Iterator[JobFinding]:
 
 
 def _of_reasons(jobs: list[JobPart]) -> Iterator[JobFinding]:
-    """One finding for each code that is the only possible cause of routes not being direct."""
+    """One finding for each code that is the only possible cause of legs not being direct."""
     found: dict[str, dict[str, tuple[Rank, LegReason]]] = defaultdict(dict)
     for rank in (rank for job in jobs for rank in job.ranks):
-        for route in rank.routes:
-            for reason in route.reasons:
+        for leg in rank.legs:
+            for reason in leg.reasons:
                 if reason.sure:
                     found[reason.codes[0]].setdefault(f"{rank.process} {rank.cuda_device}", (rank, reason))
     for code, ranks in found.items():
@@ -178,10 +196,8 @@ def _unused(gathered: GatheredRanks, job: JobPart) -> Iterator[JobFinding]:
             for hcas, entry in gathered.processes[name].all(nccl_records.Hcas).items():
                 for part in (part for hca in hcas.devices for part in hca.name.split("+")):
                     listed[part] = min(entry.position, listed.get(part, entry.position))
-        routes = [
-            route for rank in ranks for route in rank.routes if route.carried in nccl_records.OVER_NETWORK
-        ]
-        used = {part for route in routes for part in route.device.split("+")}
+        legs = [leg for rank in ranks for leg in rank.legs if leg.carried in nccl_records.OVER_NETWORK]
+        used = {part for leg in legs for part in leg.device.split("+")}
         unused = tuple(sorted(set(listed) - used))
         if unused and used and "" not in used:
             position = gathered.where(min(listed.values()))
@@ -219,9 +235,7 @@ def _without_effect(
     gathered: GatheredRanks, job: JobPart, processes: list[JobProcess]
 ) -> Iterator[JobFinding]:
     """dma-buf switched off, if it is not among the reasons that were found."""
-    blamed = {
-        code for r in job.ranks for route in r.routes for reason in route.reasons for code in reason.codes
-    }
+    blamed = {code for r in job.ranks for leg in r.legs for reason in leg.reasons for code in reason.codes}
     off = [
         (process, value)
         for process in (*processes, gathered.around)
@@ -241,7 +255,7 @@ def _level_on_c2c(
     """PXB or PIX on a machine with NVLink-C2C, where newer versions forbid what older ones allowed."""
     if len(job.nccl_versions) != 1 or not release(job.nccl_versions[0]).compares_p2c:
         return
-    coherent = any(route.forced_pcie for rank in job.ranks for route in rank.routes) or any(
+    coherent = any(leg.forced_pcie for rank in job.ranks for leg in rank.legs) or any(
         found.form == "c2c" for process in processes for found in process.all(nccl_records.Remark)
     )
     for process in processes:
@@ -283,7 +297,7 @@ def _level_ignored(gathered: GatheredRanks, jobs: list[JobPart]) -> Iterator[Job
 
 def _of_error(error: JobError) -> Iterator[JobFinding]:
     """A finding for an error with a single possible cause."""
-    if len(error.codes) == 1:
+    if len(error.codes) == 1 and error.decides:
         yield _found(
             code=error.codes[0], status="failed" if error.call in BLOCKING else "warning",
             subject=error.call, seen=error.words, expected="no such error", ranks=error.ranks,

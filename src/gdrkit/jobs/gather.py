@@ -1,4 +1,4 @@
-"""Processes with their log records, and ranks with their routes, from counted lines."""
+"""Processes with their log records, and ranks with their legs, from counted lines."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
-from gdrkit.jobs.job import LegDirection, LegRoute, LogPosition, Rank
+from gdrkit.jobs.job import Leg, LegDirection, LogPosition, Rank
 from gdrkit.jobs.line_counts import LogUnit, Tally, TallyEntry
 from gdrkit.programs.nccl import log_records as nccl_records
 from gdrkit.programs.nccl.log_records import via
@@ -91,6 +91,8 @@ class GatheredRanks:
         for name in sorted(self.processes):
             if self._named[name]:
                 self._of_host.setdefault(self.processes[name].host, self._named[name])
+        versions = (one for process in self.processes.values() for one in process.all(nccl_records.Version))
+        self.is_rccl = any(one.library == "RCCL" for one in versions)  # AMD's library printed the log
 
     def first_position(self, name: str) -> int:
         """The position of a process's first record; beyond all positions if there is none."""
@@ -99,7 +101,7 @@ class GatheredRanks:
         return min((*positions, self._first_legs.get(name, sys.maxsize)))
 
     def ranks(self) -> list[Rank]:
-        """Every unit that has channels or is in a communicator, with its routes, by first appearance."""
+        """Every unit that has channels or is in a communicator, with its legs, by first appearance."""
         shapes: dict[LogUnit, dict[bytes, tuple[int, int]]] = defaultdict(dict)
         owns: dict[LogUnit, dict[int, int]] = defaultdict(dict)
         gpus: dict[LogUnit, str] = {}
@@ -143,19 +145,17 @@ class GatheredRanks:
         if largest and largest.bus_id:
             gpu = largest.bus_id
         names = self.names(unit.process)
-        routes = sorted(
+        legs = sorted(
             (
                 made
                 for tail, (channels, position) in shapes.items()
-                if (made := self._route(tail, channels, position, names)) is not None
+                if (made := self._leg(tail, channels, position, names)) is not None
             ),
             key=_order,
         )
-        return Rank(
-            rank=number, process=unit.process, cuda_device=unit.device, gpu=gpu, routes=_joined(routes)
-        )
+        return Rank(rank=number, process=unit.process, cuda_device=unit.device, gpu=gpu, legs=_joined(legs))
 
-    def _route(self, tail: bytes, channels: int, position: int, names: dict[int, str]) -> LegRoute | None:
+    def _leg(self, tail: bytes, channels: int, position: int, names: dict[int, str]) -> Leg | None:
         text = tail.decode("utf-8", "replace")
         bracket, _, carried = text.rpartition("] via ")
         found = via(carried or text)
@@ -163,11 +163,11 @@ class GatheredRanks:
             return None
         numbers = tuple(i for i in range(channels.bit_length()) if channels >> i & 1)
         if found.carried not in nccl_records.OVER_NETWORK:
-            return LegRoute(
+            return Leg(
                 direction=LegDirection.BOTH, carried=found.carried, channels=numbers,
                 line=self.where(position), how=found.how,
             )  # fmt: skip
-        return LegRoute(
+        return Leg(
             direction=LegDirection(bracket), carried=found.carried, channels=numbers,
             line=self.where(position), network=found.network, index=found.index,
             device=names.get(found.index, ""),
@@ -180,8 +180,8 @@ class GatheredRanks:
         return self._named[name] or self._of_host.get(self.processes[name].host, {})
 
 
-def _order(route: LegRoute) -> tuple[str, str, int, int, LogPosition]:
-    return route.direction, route.carried, route.index or 0, route.pxn_proxy or 0, route.line
+def _order(leg: Leg) -> tuple[str, str, int, int, LogPosition]:
+    return leg.direction, leg.carried, leg.index or 0, leg.pxn_proxy or 0, leg.line
 
 
 ABOUT_NETWORK = (
@@ -240,17 +240,17 @@ def _settled(weights: dict[str, int]) -> dict[str, str]:
     return found
 
 
-def _joined(routes: list[LegRoute]) -> tuple[LegRoute, ...]:
-    """Routes with those merged that differ only in how the log spells them."""
-    found: dict[tuple[object, ...], LegRoute] = {}
-    for route in routes:
+def _joined(legs: list[Leg]) -> tuple[Leg, ...]:
+    """Legs with those merged that differ only in how the log spells them."""
+    found: dict[tuple[object, ...], Leg] = {}
+    for leg in legs:
         key = (
-            route.direction, route.carried, route.network, route.index, route.collnet, route.forced_pcie,
-            route.pxn_proxy, route.shared_buffers, route.how,
+            leg.direction, leg.carried, leg.network, leg.index, leg.collnet, leg.forced_pcie,
+            leg.pxn_proxy, leg.shared_buffers, leg.how,
         )  # fmt: skip
         other = found.get(key)
         if other is not None:
-            channels = tuple(sorted({*other.channels, *route.channels}))
-            route = replace(other, channels=channels, line=min(other.line, route.line))
-        found[key] = route
+            channels = tuple(sorted({*other.channels, *leg.channels}))
+            leg = replace(other, channels=channels, line=min(other.line, leg.line))
+        found[key] = leg
     return tuple(found.values())

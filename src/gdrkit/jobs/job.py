@@ -8,7 +8,9 @@ from typing import Annotated, Literal
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from gdrkit.catalogue import Code
+from gdrkit.programs.nccl.diagnostic_statements import Effect
 from gdrkit.programs.nccl.log_records import Carrier
+from gdrkit.programs.ucx.proto_tables import UcxPath
 from gdrkit.rules.rule import Layer
 
 State = Literal["active", "blocked", "unknown"]
@@ -16,7 +18,7 @@ Status = Literal["failed", "warning", "note"]
 
 
 class LegDirection(StrEnum):
-    """The direction of a route's data."""
+    """The direction of a leg's data."""
 
     SEND = "send"
     RECEIVE = "receive"
@@ -53,7 +55,7 @@ LogLineNumber = Annotated[
 
 
 class LegReason(Struct, frozen=True, omit_defaults=True):
-    """Why a route is not direct. Several codes: the log does not show which one. None: no known remedy."""
+    """Why a leg is not direct. Several codes: the log does not show which one. None: no known remedy."""
 
     text: str
     codes: tuple[Code, ...] = ()
@@ -64,7 +66,7 @@ class LegReason(Struct, frozen=True, omit_defaults=True):
         return len(self.codes) == 1
 
 
-class LegRoute(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Leg(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One path of a rank's channels, proven by a channel line."""
 
     direction: LegDirection
@@ -89,7 +91,7 @@ class Rank(Struct, kw_only=True):
     process: str  # host:pid
     cuda_device: int | None
     gpu: str  # bus id, 1b000, or NVML index, as the log has it
-    routes: tuple[LegRoute, ...]
+    legs: tuple[Leg, ...]
     network_path: Carrier | None = None  # what its network would use, if lines show that without a channel
     network_reasons: tuple[LegReason, ...] = ()  # why that is not direct
 
@@ -118,7 +120,7 @@ class JobFinding(Struct, frozen=True, kw_only=True):
 
     code: Code
     layer: Layer
-    status: Status  # failed: it keeps a route from being direct
+    status: Status  # failed: it keeps a leg from being direct
     subject: str
     seen: str
     expected: str
@@ -140,6 +142,7 @@ class JobError(Struct, frozen=True, kw_only=True):
     count: int
     line: LogLineNumber  # the first
     words: str
+    decides: bool = True  # if it has a single code, that is proven
 
 
 class MisleadingLine(Struct, frozen=True, kw_only=True):
@@ -186,6 +189,70 @@ class LoggedKinds(Struct, frozen=True, kw_only=True):
     init: bool
 
 
+class DiagnosticStatement(Struct, frozen=True, kw_only=True):
+    """What one or several lines of a report show."""
+
+    effect: Effect
+    check: str  # as NCCL calls it: net bw, IOMMU mode, ...
+    text: str
+    codes: tuple[Code, ...]  # cause: shown; possible, open: not decided; excluded: not the cause
+    ranks: tuple[int, ...]  # that lines name, at most eight of each set
+    host: str  # of these ranks; "" if no line shows it
+    todo: str
+    line: LogLineNumber
+
+
+class MeasuredBandwidth(Struct, frozen=True, kw_only=True):
+    """A summary of ib_write_bw over all ranks, in one direction of each pair of NICs."""
+
+    mode: str
+    lowest_gbit_per_s: float
+    median_gbit_per_s: float
+    highest_gbit_per_s: float
+    ranks: int
+    line: LogLineNumber
+
+
+class JobDiagnostics(Struct, frozen=True, kw_only=True):
+    """What the reports of NCCL's diagnostics show."""
+
+    active: bool  # NCCL_RUN_DIAGNOSTICS=1: transfers between GPUs and between NICs
+    passive: bool  # NCCL_RUN_RAS_DIAGNOSTICS=1, or asked through the port of RAS: a comparison of ranks
+    ranks: int | None
+    processes: int | None  # that answered, if asked through the port
+    hosts: tuple[str, ...]  # that lines name
+    host_count: int  # at least
+    gpus: str  # of each node: 8x NVIDIA H100 80GB HBM3
+    tested: bool  # a line has a result; false: RAS is off, or no check ran
+    bandwidths: tuple[MeasuredBandwidth, ...]
+    tested_memory: tuple[str, ...]  # host, cuda, cuda+dmabuf: what lines of failed pairs name
+    direct_path: str  # why the reports do not show whether GPU memory goes out directly
+    statements: tuple[DiagnosticStatement, ...]
+    summary: str
+
+
+class UcxLeg(Struct, frozen=True, kw_only=True):
+    """A row of a table of UCX_PROTO_INFO: a path that UCX chose for GPU memory to another node."""
+
+    title: str  # operation and memory
+    path: UcxPath
+    words: str  # the same in words
+    from_bytes: int
+    description: str  # as UCX describes the protocol
+    config: str  # transports, devices and their shares
+    expected: bool  # what this side expects of the other
+    count: int | None  # operations; null: chosen, which does not show that bytes flowed
+    line: LogLineNumber
+
+
+class UcxLegs(Struct, frozen=True, kw_only=True):
+    """What tables of UCX_PROTO_INFO show of GPU memory that goes to other nodes."""
+
+    direct: bool | None  # at both ends; null: they do not show it
+    claim: str
+    legs: tuple[UcxLeg, ...]  # at most eight
+
+
 class JobAnalysis(Struct, kw_only=True):
     """All results of an analysis."""
 
@@ -200,4 +267,6 @@ class JobAnalysis(Struct, kw_only=True):
     logged: LoggedKinds
     refused: list[tuple[str, LegReason]]  # by process, if no channel shows the result
     crossing: RailCrossing | None
+    diagnostics: JobDiagnostics | None  # reports of NCCL's own diagnostics
+    ucx: UcxLegs | None  # tables of UCX_PROTO_INFO
     newer: tuple[str, ...]  # versions of NCCL that are newer than what gdrkit knows

@@ -21,7 +21,7 @@ def parts(gathered: GatheredRanks, ranks: list[Rank]) -> list[JobPart]:
             JobPart(
                 number=number, nccl_versions=(), communicators=len(identifiers),
                 expected=max((_size(gathered, r) for r in group), default=0) or None, ranks=group,
-                networks=tuple(sorted({one.network for r in group for one in r.routes if one.network})),
+                networks=tuple(sorted({one.network for r in group for one in r.legs if one.network})),
             )
         )  # fmt: skip
     _versions(gathered, found)

@@ -15,8 +15,20 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from gdrkit.formats.errors import FormatError
+from gdrkit.jobs.ucx_tables import TableLines
+from gdrkit.messages.strerror import in_english
+from gdrkit.programs.nccl.diagnostic_records import DiagnosticLine
 from gdrkit.programs.nccl.log_lines import frame, given, record
-from gdrkit.programs.nccl.log_records import Communicator, Failure, Frame, Leg, NcclRecord, Version
+from gdrkit.programs.nccl.log_records import (
+    Communicator,
+    Failure,
+    Frame,
+    Leg,
+    NcclRecord,
+    Plugin,
+    Version,
+    Warned,
+)
 
 MARK, WARNS, VIA = b" NCCL INFO ", b" NCCL WARN ", b" via "
 MOST_CHANNELS = 64
@@ -33,6 +45,8 @@ WANTED = frozenset(
 MOST_UNITS, MOST_SHAPES, MOST_KINDS = 200_000, 1_000_000, 64
 """Bounds against hostile input: processes, shapes of channel lines, and different records of one kind of one
 process. The largest known jobs have about 30,000 GPUs."""
+MOST_CHECKS = 2048
+"""The same of lines of a report of diagnostics: one process prints what all ranks have, one line a value."""
 CACHED = 400_000
 """Shapes that are cached; beyond that the cache is cleared."""
 QUOTED = 240
@@ -88,6 +102,7 @@ class Tally:
         self.lines: dict[int, int] = {}  # lines of each section
         self.damaged, self.first_damaged = 0, -1
         self.forgotten = 0  # records beyond the bounds
+        self.tables = TableLines()
         self._seen: set[bytes] = set()
         self._heads: dict[bytes, Shapes] = {}
         self._kinds: dict[tuple[int, type], int] = {}
@@ -99,6 +114,7 @@ class Tally:
         shapes = _peers().sub(b"", chunk).split(b"\n")
         last = shapes.pop()
         base = self.lines.get(section, 0) + 1
+        self.tables.feed(chunk, (section << 40) + base)
         self.lines[section] = base - 1 + len(shapes)
         wanted = _candidates(set(shapes) - self._seen)
         each = {shape for shape in wanted if WARNS in shape or _is_anonymous(shape)}
@@ -117,7 +133,7 @@ class Tally:
             self._last(lines[-1], section)
 
     def _another_channel(self, shape: bytes) -> bool:
-        """Adds a channel to a route that is known of the unit. Returns False if the shape is not of that
+        """Adds a channel to a leg that is known of the unit. Returns False if the shape is not of that
         kind."""
         head, _, words = shape.partition(MARK)
         known = self._heads.get(head)
@@ -155,7 +171,11 @@ class Tally:
             for part in parts if len(parts) > 1 else ():
                 self._slow(part.encode(), position)
             return
-        found = record(prefix.message)
+        warns = b"NCCL WARN " in line
+        message = in_english(prefix.message) if warns else prefix.message
+        found = record(message)
+        if warns and (found is None or isinstance(found, Plugin)):
+            found = _warned(message) or found
         if found is None:
             if prefix.device is None:
                 for variable in given(text):
@@ -194,7 +214,7 @@ class Tally:
             return
         kind = unit, type(found)
         self._kinds[kind] = count = self._kinds.get(kind, 0) + 1
-        if count > MOST_KINDS:
+        if count > (MOST_CHECKS if isinstance(found, DiagnosticLine) else MOST_KINDS):
             self.forgotten += 1
         else:
             self.entries[unit, found] = TallyEntry(int(warns), position, words[:QUOTED])
@@ -234,8 +254,22 @@ class Tally:
             self.lines[section] = self.lines.get(section, 0) + lines
         self.damaged += other.damaged
         self.forgotten += other.forgotten
+        self.tables.lines.update(other.tables.lines)
         positions = [position for position in (self.first_damaged, other.first_damaged) if position >= 0]
         self.first_damaged = min(positions, default=-1)
+
+
+def _warned(message: str) -> Warned | None:
+    """What another warning of NCCL or of a plugin means; None if its causes are not known."""
+    from gdrkit import catalogue  # all messages: large, and needed for few logs
+    from gdrkit.messages import registration
+
+    found = catalogue.match(message)
+    if found is None or not found.causes:
+        causes = registration.causes(message)
+        return Warned("nccl", causes, decides=False) if causes else None
+    row = found.message
+    return Warned(row.program, found.causes, row.decides and not row.hides_error)
 
 
 def _unit_of(prefix: Frame, found: NcclRecord) -> LogUnit:

@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
 from gdrkit.jobs.gather import GatheredRanks
-from gdrkit.jobs.job import JobPart, LegDirection, LegRoute, RailCrossing, Rank
+from gdrkit.jobs.job import JobPart, Leg, LegDirection, RailCrossing, Rank
 from gdrkit.jobs.line_counts import FirstSeen, LogUnit
 from gdrkit.programs.nccl.log_records import Carrier
 
@@ -39,7 +39,7 @@ _Crossed = tuple[tuple[int, int], FirstSeen, tuple[str, str]]
 
 
 def _connections(gathered: GatheredRanks, job: JobPart) -> Iterator[_Crossed | None]:
-    """Each connection of which both ends are known: the ranks, line and NICs if it crosses rails, else None.
+    """Each connection whose two ends are known: the ranks, line and NICs if it crosses rails, else None.
 
     Rank numbers name ranks only in one communicator. NICs are compared by name, since their order can differ
     between hosts, or by index if a name is not known."""
@@ -56,9 +56,8 @@ def _connections(gathered: GatheredRanks, job: JobPart) -> Iterator[_Crossed | N
         entered = arriving.get(seen.peer, {}).get(seen.channel)
         if not left or not entered or len(left) > 1:
             continue
-        names = all(route.device for route in (*left, *entered))
-        ends = [{route.device if names else str(route.index) for route in one} for one in (left, entered)]
-        crossed = not ends[0] & ends[1]
+        names = all(leg.device for leg in (*left, *entered))
+        crossed = _rails(left, names).isdisjoint(_rails(entered, names))
         yield ((seen.rank, seen.peer), seen, (_name(left[0]), _name(entered[0]))) if crossed else None
 
 
@@ -69,15 +68,20 @@ def _firsts(gathered: GatheredRanks, job: JobPart) -> Iterator[tuple[LogUnit, Fi
             yield gathered.units[number], seen
 
 
-def _devices(rank: Rank, direction: LegDirection) -> dict[int, list[LegRoute]]:
-    """The routes of a rank over NICs by channel, for one direction."""
-    found: dict[int, list[LegRoute]] = defaultdict(list)
-    for route in rank.routes:
-        if route.direction is direction and route.carried in ON_RAILS and not route.collnet:
-            for channel in route.channels:
-                found[channel].append(route)
+def _devices(rank: Rank, direction: LegDirection) -> dict[int, list[Leg]]:
+    """The legs of a rank over NICs by channel, for one direction."""
+    found: dict[int, list[Leg]] = defaultdict(list)
+    for leg in rank.legs:
+        if leg.direction is direction and leg.carried in ON_RAILS and not leg.collnet:
+            for channel in leg.channels:
+                found[channel].append(leg)
     return found
 
 
-def _name(route: LegRoute) -> str:
-    return route.device or f"{route.network}/{route.index}"
+def _rails(legs: Iterable[Leg], names: bool) -> set[str]:
+    """The NICs of legs by name or by index. A fused one is on the rails of all its parts."""
+    return {part for leg in legs for part in (leg.device.split("+") if names else [str(leg.index)])}
+
+
+def _name(leg: Leg) -> str:
+    return leg.device or f"{leg.network}/{leg.index}"

@@ -1,4 +1,4 @@
-"""Why a route over the network is not direct, as far as the log shows it.
+"""Why a leg over the network is not direct, as far as the log shows it.
 
 The order is NCCL's own: src/graph/paths.cc, ncclTopoCheckGdr(). A missing line does not prove anything.
 """
@@ -8,21 +8,23 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from msgspec import UNSET, UnsetType
+from msgspec.structs import replace
 
 from gdrkit.formats.whole_number import integer
 from gdrkit.jobs.gather import GatheredRanks, JobProcess
-from gdrkit.jobs.job import LegDirection, LegReason, LegRoute, LogPosition, Rank
+from gdrkit.jobs.job import Leg, LegDirection, LegReason, LogPosition, Rank
 from gdrkit.programs.nccl import log_records as nccl_records
+from gdrkit.programs.nccl.messages import NO_NET_GDR
 from gdrkit.programs.nccl.releases import release
 from gdrkit.programs.nccl.settings import gdr_level, types_of_lines
+from gdrkit.verdict.makers import needs_nvidia
 
 LOCAL_ID = (1 << 56) - 1
 """The bits of an id that number a device within its host; those above are the host: src/graph/topo.h,
 NCCL_TOPO_LOCAL_ID_MASK, since 2.21."""
 
 ASK = "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,ENV,NET,GRAPH"
-NO_NIC_SIDE = ("peermem-not-loaded", "verbs-lacks-dmabuf", "kernel-lacks-dmabuf", "dmabuf-mr-refused")
-NO_EFA = ("efa-p2p-unavailable", "libfabric-too-old")
+NO_EFA = ("efa-p2p-unavailable", "libfabric-too-old", "efa-driver-too-old")
 OF_VERBS = ("IB", "UCX", "gIB")
 """How the names of networks begin that register memory with libibverbs: IB, IBext_v10, IBP, IB-CAST, ..."""
 NO_GPU_SIDE = ("gpu-integrated", "gpu-consumer", "gpu-unsupported")
@@ -35,22 +37,32 @@ WITHIN_DEFAULT = ("LOC", "NVL", "NVB", "C2C", "PIX", "PXB", "P2C")
 """Distances that the default level allows, of any release: a setting alone refuses these."""
 
 
+def without_nvidia(codes: tuple[str, ...]) -> tuple[str, ...]:
+    """The causes that a machine without a GPU of NVIDIA can have."""
+    return tuple(code for code in codes if not needs_nvidia(code))
+
+
 class ReasonFinder:
-    """Finds the reasons for the routes of one job."""
+    """Finds the reasons for the legs of one job."""
 
     def __init__(self, gathered: GatheredRanks, version: str) -> None:
         self.gathered, self.version = gathered, version
 
-    def of(self, rank: Rank, route: LegRoute) -> tuple[LegReason, ...]:
-        """All known reasons why a route is not direct, certain ones first. Never empty."""
+    def of(self, rank: Rank, leg: Leg) -> tuple[LegReason, ...]:
+        """All known reasons why a leg is not direct, certain ones first. Never empty."""
         process = self.gathered.processes[rank.process]
-        if route.carried is nccl_records.Carrier.SOCKET:
-            found = list(self._socket(process, route))
+        if leg.carried is nccl_records.Carrier.SOCKET:
+            found = list(self._socket(process, leg))
         else:
-            found = [*self._settings(process, route), *self._lines(process, rank, route)]
+            found = [*self._settings(process, leg), *self._lines(process, rank, leg)]
         if not found:
-            found = [self._not_printed(process, rank, route)]
+            found = [self._not_printed(process, rank, leg)]
+        found = [self._of_maker(reason) for reason in found]
         return tuple(sorted(dict.fromkeys(found), key=lambda reason: not reason.sure))
+
+    def _of_maker(self, reason: LegReason) -> LegReason:
+        """A reason without causes that only GPUs of NVIDIA have, if the log is of AMD's library."""
+        return replace(reason, codes=without_nvidia(reason.codes)) if self.gathered.is_rccl else reason
 
     def refused(self, process: JobProcess) -> Iterator[LegReason]:
         """What lines refuse for a process, with or without a channel that shows the result."""
@@ -61,33 +73,39 @@ class ReasonFinder:
                     f"GPU {pair.gpu} and HCA {pair.hca}: {reason.text}", reason.codes, reason.line
                 )
         yield from self.refused_devices(process)
+        yield from self._without_device(process)
 
     def refused_devices(self, process: JobProcess) -> Iterator[LegReason]:
-        """Why network devices of a process have no GPUDirect RDMA, whatever the GPU."""
+        """Why network devices of a process have no GPUDirect RDMA, regardless of the GPU."""
         for device, entry in process.all(nccl_records.NetDevice).items():
             if not device.enabled and device.network not in nccl_records.TCP:
-                yield self._no_nic_side(process, device, self.gathered.where(entry.position))
+                yield self._of_maker(self._no_nic_side(process, device, self.gathered.where(entry.position)))
         for remark, entry in process.all(nccl_records.Remark).items():
             if remark.form == "ofi-without-gdr":
                 yield LegReason(remark.text, NO_EFA, self.gathered.where(entry.position))
 
     # -- sockets -----------------------------------------------------------------------------------------
 
-    def _socket(self, process: JobProcess, route: LegRoute) -> Iterator[LegReason]:
-        if route.how:
+    def _socket(self, process: JobProcess, leg: Leg) -> Iterator[LegReason]:
+        if leg.how:
             text = "a topology file states support for the socket, but TCP has no direct path"
             yield LegReason(text)
         for name, off in (("NCCL_IB_DISABLE", not_zero), ("NCCL_NET", _is_socket)):
             value, position = self.variable(process, name)
             if value is not None and off(value):
                 yield LegReason(f"{name}={value} keeps NCCL from RDMA", ("ib-disabled-by-env",), position)
+        yield from self._without_device(process)
+
+    def _without_device(self, process: JobProcess) -> Iterator[LegReason]:
+        """Why a process finds no RDMA device."""
         for no_verbs, entry in process.all(nccl_records.VerbsUnavailable).items():
             open_causes = ("verbs-library-missing", "rdma-device-not-in-container", "no-rdma-device")
             yield LegReason(no_verbs.text, open_causes, self.gathered.where(entry.position))
         for entry in process.all(nccl_records.NoIbDevice).values():
             chosen, _ = self.variable(process, "NCCL_IB_HCA")
             others = ("no-rdma-device", "rdma-device-not-in-container", "port-down")
-            causes = ("hca-not-selected", *others) if chosen else others
+            # a setting need not be printed: NCCL_DEBUG_SUBSYS may leave ENV out
+            causes = ("hca-not-selected", *others) if chosen else (*others, "hca-not-selected")
             text = "NET/IB finds no device" + (f" with NCCL_IB_HCA={chosen}" if chosen else "")
             yield LegReason(text, causes, self.gathered.where(entry.position))
 
@@ -98,39 +116,39 @@ class ReasonFinder:
         found = process.variable(name) or self.gathered.around.variable(name)
         return (None, UNSET) if found is None else (found[0], self.gathered.where(found[1]))
 
-    def _settings(self, process: JobProcess, route: LegRoute) -> Iterator[LegReason]:
+    def _settings(self, process: JobProcess, leg: Leg) -> Iterator[LegReason]:
         value, position = self.variable(process, "NCCL_NET_GDR_LEVEL")
         if value is not None and gdr_level(value, self.version) == "LOC":
             text = f"NCCL_NET_GDR_LEVEL={value} allows no distance"
             yield LegReason(text, ("gdr-level-too-low",), position)
         value, position = self.variable(process, "NCCL_NET_GDR_READ")
-        if route.direction is LegDirection.SEND and value is not None and integer(value) == 0:
+        if leg.direction is LegDirection.SEND and value is not None and integer(value) == 0:
             yield LegReason(
                 "NCCL_NET_GDR_READ=0 keeps NICs from reading GPU memory", ("gdr-read-off",), position
             )
 
     # -- lines about pairs and devices -------------------------------------------------------------------
 
-    def _lines(self, process: JobProcess, rank: Rank, route: LegRoute) -> Iterator[LegReason]:
+    def _lines(self, process: JobProcess, rank: Rank, leg: Leg) -> Iterator[LegReason]:
         for pair, entry in process.all(nccl_records.PairLine).items():
-            if not pair.allowed and self._is(pair, rank, route):
+            if not pair.allowed and self._is(pair, rank, leg):
                 yield self._refused(process, pair, self.gathered.where(entry.position))
         for device, entry in process.all(nccl_records.NetDevice).items():
-            if device.index == route.index and not device.enabled and device.network not in nccl_records.TCP:
+            if device.index == leg.index and not device.enabled and device.network not in nccl_records.TCP:
                 yield self._no_nic_side(process, device, self.gathered.where(entry.position))
         for remark, entry in process.all(nccl_records.Remark).items():
             if remark.form == "ofi-without-gdr":
                 yield LegReason(remark.text, NO_EFA, self.gathered.where(entry.position))
 
-    def _is(self, pair: nccl_records.PairLine, rank: Rank, route: LegRoute) -> bool:
+    def _is(self, pair: nccl_records.PairLine, rank: Rank, leg: Leg) -> bool:
         """Whether a line about a pair is about this GPU, device and direction.
 
         A GPU is a bus id up to 2.23, then a rank; a device is an index up to 2.20, then an id."""
-        if pair.read is not None and pair.read != (route.direction is LegDirection.SEND):
+        if pair.read is not None and pair.read != (leg.direction is LegDirection.SEND):
             return False
         gpu = pair.gpu == rank.gpu or pair.gpu == str(rank.rank)
         number = int(pair.hca.rpartition("-")[2], 16)
-        return gpu and route.index in (number, number & LOCAL_ID)
+        return gpu and leg.index in (number, number & LOCAL_ID)
 
     def _refused(self, process: JobProcess, pair: nccl_records.PairLine, position: LogPosition) -> LegReason:
         if pair.distance is None:
@@ -183,12 +201,14 @@ class ReasonFinder:
         value, set_at = self.variable(process, "NCCL_DMABUF_ENABLE")
         if value is not None and integer(value) == 0:
             text = f"NCCL_DMABUF_ENABLE={value}, and NCCL does not find nvidia-peermem for {device.device}"
-            return LegReason(text, ("dmabuf-disabled-by-env", *NO_NIC_SIDE[:1]), set_at)
-        causes: tuple[str, ...] = (*NO_NIC_SIDE, "gpu-integrated")
+            return LegReason(text, ("dmabuf-disabled-by-env", "peermem-not-loaded"), set_at)
+        if self.gathered.is_rccl:
+            return LegReason(f"RCCL reports no GPUDirect RDMA for {device.device}", (), position)
+        known = release(self.version)
+        excluded = {"nccl-misses-peermem" if known.sees_module else "", "nccl-lacks-dmabuf"}
+        causes = tuple(code for code in NO_NET_GDR if not self.version or code not in excluded)
         text = f"NCCL finds neither nvidia-peermem nor dma-buf for {device.device}"
-        if not release(self.version).sees_module:
-            causes = ("nccl-misses-peermem", *causes)
-        if device.no_module or (self.version and not release(self.version).has_dmabuf):
+        if device.no_module or (self.version and not known.has_dmabuf):
             causes = ("nccl-misses-peermem", "nccl-lacks-dmabuf", "peermem-not-loaded")
             nccl = f"NCCL {self.version or 'of this release'}"
             text = f"{nccl} has no dma-buf and does not find nvidia-peermem for {device.device}"
@@ -196,20 +216,25 @@ class ReasonFinder:
 
     # -- reasons that are not printed --------------------------------------------------------------------
 
-    def _not_printed(self, process: JobProcess, rank: Rank, route: LegRoute) -> LegReason:
-        if route.carried is nccl_records.Carrier.SOCKET:
+    def _not_printed(self, process: JobProcess, rank: Rank, leg: Leg) -> LegReason:
+        if leg.carried is nccl_records.Carrier.SOCKET:
             return LegReason("the log does not show why NCCL uses the socket")
         other = next(
-            (r for r in rank.routes if r.direction != route.direction and r.index == route.index and r.how),
+            (r for r in rank.legs if r.direction != leg.direction and r.index == leg.index and r.how),
             None,
         )
-        if route.direction is LegDirection.SEND and other is not None:
+        if leg.direction is LegDirection.SEND and other is not None:
             old = self.version and release(self.version).reads_need_nvlink
-            which = "without NVLink" if old else "older than Ampere, or without NVLink up to NCCL 2.18"
+            if old:
+                which = "without NVLink"
+            elif self.version:
+                which = "older than Ampere"
+            else:
+                which = "older than Ampere, or without NVLink up to NCCL 2.18"
             text = f"receiving is direct: NCCL does not let NICs read the memory of a GPU {which}"
             return LegReason(text, (), other.line)
         devices = process.all(nccl_records.NetDevice).items()
-        enabled = [entry for device, entry in devices if device.index == route.index and device.enabled]
+        enabled = [entry for device, entry in devices if device.index == leg.index and device.enabled]
         if enabled:
             silent = release(self.version).silent_pairs
             rest = "this version does not print the distance" if silent else "no line refuses the distance"

@@ -1,4 +1,4 @@
-"""Removes what container runtimes and terminals add to each line.
+"""Removes what container runtimes, terminals and Markdown add to each line.
 
 Lines keep their numbers: if a runtime splits a long line in two, the first becomes empty.
 Sources: formats/container_log.py; ECMA-48, 5.4 for colours.
@@ -43,6 +43,8 @@ class Unwrapper:
             chunk = _stamp().sub(b"", chunk)
         if b"\x1b" in chunk:
             chunk = _colour().sub(b"", chunk)
+        if b"**" in chunk:  # Markdown's emphasis, which no line of NCCL has
+            chunk = chunk.replace(b"**", b"")
         return chunk
 
     def _cri(self, line: bytes) -> bytes:

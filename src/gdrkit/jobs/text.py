@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
+from gdrkit.formats.gpu_slot import gpu_slot
+from gdrkit.formats.number_ranges import number_ranges
+from gdrkit.jobs.diagnostics_text import diagnostics_rows, diagnostics_todo
 from gdrkit.jobs.document import NcclDocument
-from gdrkit.jobs.job import JobFinding, JobPart, LegDirection, LegRoute, Rank
+from gdrkit.jobs.hosts import SLOWER, JobHosts, by_host, contrast, headline, host_line, next_steps
+from gdrkit.jobs.job import JobFinding, JobPart, Leg, LegDirection, Rank, UcxLegs
 from gdrkit.report.rack_traffic import rack_line
 from gdrkit.report.terminal import Row, render
 
 STYLES = {
     "head": "bold", "active": "bold green", "blocked": "bold red", "unknown": "bold magenta",
+    "staged": "red", "socket": "red", "direct": "green", "nvlink": "green",
     "failed": "red", "warning": "yellow", "note": "dim", "quote": "dim",
 }  # fmt: skip
 EACH = 16
@@ -28,23 +34,33 @@ def text(
     document: NcclDocument, *, rank: int | None = None, every: bool = False, colour: bool = False,
     width: int | None = None,
 ) -> str:  # fmt: skip
-    """The document as lines. `rank`: only that rank, with every route and its line; `every`: all ranks
+    """The document as lines. `rank`: only that rank, with every leg and its line; `every`: all ranks
     so."""
     rows = _detail(document, rank) if rank is not None or every else _page(document)
     return render(rows, STYLES, colour=colour, width=width)
 
 
 def _page(document: NcclDocument) -> Iterator[Row]:
-    yield from _head(document)
+    groups = by_host(document)
+    yield from _head(document, groups)
+    yield from _hosts(document, groups)
     if document.findings:
         yield 0, "head", "Findings"
+        todo = diagnostics_todo(document.diagnostics)
         for finding in document.findings:
             yield from _finding(finding)
+            for step in dict.fromkeys(todo.get((finding.code, line)) for line in finding.lines):
+                if step:
+                    yield 6, "", f"next: {step}"
         yield 0, "", ""
     yield from _why(document)
     yield from _refused(document)
     yield from _rack(document)
     yield from _errors(document)
+    if document.diagnostics is not None:
+        yield from diagnostics_rows(document.diagnostics)
+    if document.ucx is not None:
+        yield from _ucx(document.ucx)
     yield from _rails(document)
     for job in document.jobs:
         yield from _table(job, len(document.jobs) > 1)
@@ -63,13 +79,23 @@ def _page(document: NcclDocument) -> Iterator[Row]:
             f"NCCL {version} is newer than this gdrkit: lines of unknown forms are skipped",
         )
     legs = document.counts
-    if not document.logged.net and not (legs.nvlink and not legs.bounced and not legs.socket):
+    only_ucx = document.ucx is not None and not document.jobs
+    if (
+        not document.logged.net
+        and not only_ucx
+        and not (legs.nvlink and not legs.bounced and not legs.socket)
+    ):
         missing = "no line says for which GPU and NIC NCCL allows the direct path, which proves nothing"
         yield 0, "note", f"{missing}; {ASK} shows such lines"
 
 
-def _head(document: NcclDocument) -> Iterator[Row]:
-    yield 0, document.verdict.state, f"{document.verdict.state}  {document.verdict.summary}"
+def _head(document: NcclDocument, groups: tuple[JobHosts, ...]) -> Iterator[Row]:
+    state, summary, hosts_line = document.verdict.state, document.verdict.summary, headline(groups)
+    yield 0, state, f"{state}  {hosts_line or summary}"
+    if hosts_line:
+        yield 2, "", summary
+        if words := contrast(document, groups):
+            yield 2, "", words
     for job in document.jobs:
         version = (
             f"NCCL {' and '.join(job.nccl_versions)}" if job.nccl_versions else "NCCL of unknown version"
@@ -83,6 +109,23 @@ def _head(document: NcclDocument) -> Iterator[Row]:
     yield 0, "", ""
 
 
+def _hosts(document: NcclDocument, groups: tuple[JobHosts, ...]) -> Iterator[Row]:
+    """The hosts that differ, where ranks are too many to be read one by one, and what to run there."""
+    if not headline(groups):
+        return
+    if sum(group.path in SLOWER for group in groups) > 1 and document.counts.ranks > EACH:
+        yield 0, "head", "Hosts"
+        for group in groups[:EACH]:
+            yield 2, group.path, host_line(group)
+        if len(groups) > EACH:
+            yield 2, "note", f"and {len(groups) - EACH} more kinds: gdr nccl --all"
+        yield 0, "", ""
+    yield 0, "head", "Next"
+    for step in next_steps(document, groups):
+        yield 2, "", step
+    yield 0, "", ""
+
+
 def _finding(finding: JobFinding) -> Iterator[Row]:
     ranks = f" ({_count(finding.ranks, 'rank')})" if finding.ranks > 1 else ""
     yield 2, finding.status, f"{finding.status}  {finding.code}{ranks}: {finding.seen}"
@@ -92,12 +135,14 @@ def _finding(finding: JobFinding) -> Iterator[Row]:
 
 
 def _why(document: NcclDocument) -> Iterator[Row]:
-    undecided = [why for why in document.why_not_direct if len(why.codes) != 1]  # the others are findings
+    found = {(finding.code,) for finding in document.findings}  # these are shown as findings
+    undecided = [why for why in document.why_not_direct if why.codes not in found]
     if not undecided:
         return
     yield 0, "head", "Why not direct"
     for why in undecided[:EACH]:
-        causes = f"; possible causes: {', '.join(why.codes)}" if why.codes else ""
+        named = "cause" if len(why.codes) == 1 else "possible causes"
+        causes = f"; {named}: {', '.join(why.codes)}" if why.codes else ""
         directions = " and ".join(filter(None, why.directions))
         ranks = _count(why.ranks, "rank") + (f", {directions}" if directions else "")
         yield 2, "", f"{ranks}: {why.text}{causes}"
@@ -137,9 +182,22 @@ def _errors(document: NcclDocument) -> Iterator[Row]:
         vendor = "" if error.vendor_error is None else f", vendor error {error.vendor_error}"
         where = f"{error.count} x on {_count(error.ranks, 'process', 'es')}"
         yield 2, "failed", f"{error.call}{number}{vendor}: {error.meaning or 'unknown error'} ({where})"
-        if len(error.codes) > 1:
-            yield 6, "", f"possible causes: {', '.join(error.codes)}"
+        if len(error.codes) > 1 or not error.decides:
+            yield 6, "", f"possible cause{'s' * (len(error.codes) > 1)}: {', '.join(error.codes)}"
         yield 6, "quote", f"{error.line}: {_cut(error.words)}"
+    yield 0, "", ""
+
+
+def _ucx(found: UcxLegs) -> Iterator[Row]:
+    """What tables of UCX_PROTO_INFO show."""
+    yield 0, "head", "UCX's tables (UCX_PROTO_INFO)"
+    style = {True: "active", False: "failed", None: "unknown"}[found.direct]
+    yield 2, style, found.claim
+    for leg in found.legs:
+        since = f", from {leg.from_bytes:,} bytes" if leg.from_bytes else ""
+        times = "" if leg.count is None else f", {leg.count:,} operations"
+        yield 2, "", f"{leg.title}{since}{times}: {leg.words}"
+        yield 6, "quote", f"{leg.line}: {leg.description}, {leg.config}"
     yield 0, "", ""
 
 
@@ -177,15 +235,15 @@ def _table(job: JobPart, several: bool) -> Iterator[Row]:
     yield 0, "head", f"Ranks of job {job.number}" if several else "Ranks"
     if len(job.ranks) <= EACH:
         for rank in job.ranks:
-            what = "; ".join(_words(rank.routes, device=True)) or _without_channel(rank)
+            what = "; ".join(_words(rank.legs, device=True)) or _without_channel(rank)
             yield 6, "none", what, f"  {_name(rank)}  "
         return
     groups: dict[tuple[str, ...], list[Rank]] = defaultdict(list)
     for rank in job.ranks:
-        groups[tuple(_words(rank.routes, device=False)) or (_without_channel(rank),)].append(rank)
+        groups[tuple(_words(rank.legs, device=False)) or (_without_channel(rank),)].append(rank)
     for words, ranks in sorted(groups.items(), key=lambda group: -len(group[1])):
-        numbers = _spans(rank.rank for rank in ranks if rank.rank is not None)
-        devices = {route.device for rank in ranks for route in rank.routes if route.device}
+        numbers = number_ranges(rank.rank for rank in ranks if rank.rank is not None) or "unnumbered"
+        devices = {leg.device for rank in ranks for leg in rank.legs if leg.device}
         over = f" over {_count(len(devices), 'device')}" if devices else ""
         yield 6, "none", "; ".join(words), f"  {_count(len(ranks), 'rank')} ({numbers}){over}: "
 
@@ -193,7 +251,16 @@ def _table(job: JobPart, several: bool) -> Iterator[Row]:
 def _name(rank: Rank) -> str:
     number = f"rank {rank.rank}" if rank.rank is not None else "rank ?"
     process = f"  {rank.process}" if ":" in rank.process else ""
-    return f"{number}{process}" + (f" GPU {rank.gpu}" if rank.gpu else "")
+    return f"{number}{process}" + (f" {_gpu(rank.gpu)}" if rank.gpu else "")
+
+
+def _gpu(name: str) -> str:
+    """A GPU as the log has it: a bus id, whose last digit is the function (NCCL src/misc/utils.cc,
+    int64ToBusId), or an NVML index."""
+    if not re.fullmatch(r"[0-9a-f]{4,12}", name):
+        return f"GPU {name}"
+    digits = name.zfill(9)
+    return gpu_slot(None, f"{digits[:-5]}:{digits[-5:-3]}:{digits[-3:-1]}.{digits[-1]}")
 
 
 def _without_channel(rank: Rank) -> str:
@@ -201,16 +268,16 @@ def _without_channel(rank: Rank) -> str:
     return f"no channel line{path}".replace("uses through", "goes through")
 
 
-def _words(routes: Iterable[LegRoute], *, device: bool) -> list[str]:
-    """The kinds of a rank's routes: `send GDRDMA mlx5_0`, `inside P2P`."""
+def _words(legs: Iterable[Leg], *, device: bool) -> list[str]:
+    """The kinds of a rank's legs: `send GDRDMA mlx5_0`, `inside P2P`."""
     found: dict[tuple[str, str], dict[str, None]] = defaultdict(dict)
-    for route in routes:
-        carried = CARRIED[route.carried] + ("(PCI)" if route.forced_pcie else "")
-        carried += " by PXN" if route.pxn_proxy is not None else ""
-        inside = "domain" if route.carried == "nvlink" else "inside"
-        direction = inside if route.direction is LegDirection.BOTH else route.direction or "CollNet"
-        name = route.device or (f"{route.network}/{route.index}" if route.network else "")
-        found[direction, carried][name if device else route.network] = None
+    for leg in legs:
+        carried = CARRIED[leg.carried] + ("(PCI)" if leg.forced_pcie else "")
+        carried += " by PXN" if leg.pxn_proxy is not None else ""
+        inside = "domain" if leg.carried == "nvlink" else "inside"
+        direction = inside if leg.direction is LegDirection.BOTH else leg.direction or "CollNet"
+        name = leg.device or (f"{leg.network}/{leg.index}" if leg.network else "")
+        found[direction, carried][name if device else leg.network] = None
     order = ("send", "receive", "CollNet", "domain", "inside")
     return [
         " ".join(filter(None, (direction, carried, " ".join(names)))).rstrip()
@@ -226,22 +293,22 @@ def _detail(document: NcclDocument, number: int | None) -> Iterator[Row]:
                 continue
             shown = True
             yield 0, "head", (f"job {job.number}  " if len(document.jobs) > 1 else "") + _name(rank)
-            for route in rank.routes:
-                yield from _route(route)
+            for leg in rank.legs:
+                yield from _leg(leg)
             yield 0, "", ""
     if not shown:
         yield 0, "unknown", f"no lines of rank {number}"
 
 
-def _route(route: LegRoute) -> Iterator[Row]:
-    (words,) = _words([route], device=True)
-    extras = [f"through the GPU of rank {route.pxn_proxy}"] if route.pxn_proxy is not None else []
-    extras += ["shared buffers"] if route.shared_buffers else []
-    extras += [route.how] if route.carried in ("p2p", "shm") else []
+def _leg(leg: Leg) -> Iterator[Row]:
+    (words,) = _words([leg], device=True)
+    extras = [f"through the GPU of rank {leg.pxn_proxy}"] if leg.pxn_proxy is not None else []
+    extras += ["shared buffers"] if leg.shared_buffers else []
+    extras += [leg.how] if leg.carried in ("p2p", "shm") else []
     more = f" ({', '.join(extras)})" if extras else ""
-    yield 2, "failed" if route.reasons else "", f"{words}, channels {_spans(route.channels)}{more}"
-    yield 6, "quote", str(route.line)
-    for reason in route.reasons:
+    yield 2, "failed" if leg.reasons else "", f"{words}, channels {number_ranges(leg.channels)}{more}"
+    yield 6, "quote", str(leg.line)
+    for reason in leg.reasons:
         causes = f" [{', '.join(reason.codes)}]" if reason.codes else ""
         yield 6, "", f"{reason.text}{causes}" + (f"  {reason.line}" if reason.line else "")
 
@@ -256,15 +323,3 @@ def _count(number: int, word: str, plural: str = "s") -> str:
 def _cut(words: str) -> str:
     words = " ".join(words.split())
     return words if len(words) <= WORDS else words[:WORDS] + "..."
-
-
-def _spans(numbers: Iterable[int]) -> str:
-    """Numbers as ranges: 0-7, 12."""
-    spans: list[list[int]] = []
-    for number in sorted(set(numbers)):
-        if spans and spans[-1][1] == number - 1:
-            spans[-1][1] = number
-        else:
-            spans.append([number, number])
-    words = [str(a) if a == b else f"{a}-{b}" for a, b in spans]
-    return ", ".join(words[:12]) + (", ..." if len(words) > 12 else "") or "unnumbered"

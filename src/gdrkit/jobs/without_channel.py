@@ -8,7 +8,7 @@ from __future__ import annotations
 from msgspec import UNSET, structs
 
 from gdrkit.jobs.gather import GatheredRanks, JobProcess
-from gdrkit.jobs.job import JobPart, LegDirection, LegReason, LegRoute, LogPosition, Rank
+from gdrkit.jobs.job import JobPart, Leg, LegDirection, LegReason, LogPosition, Rank
 from gdrkit.jobs.reasons import ReasonFinder, not_zero
 from gdrkit.programs.nccl import log_records as nccl_records
 from gdrkit.programs.nccl.log_records import Carrier
@@ -22,10 +22,8 @@ def network_without_channel(why: ReasonFinder, rank: Rank) -> tuple[Carrier | No
     if process.records.get(nccl_records.Clique):
         return Carrier.NVLINK, ()
     if _is_socket(why, process):
-        route = LegRoute(
-            direction=LegDirection.NOT_PRINTED, carried=Carrier.SOCKET, channels=(), line=NOWHERE
-        )
-        return Carrier.SOCKET, tuple(_located(why, process, reason) for reason in why.of(rank, route))
+        leg = Leg(direction=LegDirection.NOT_PRINTED, carried=Carrier.SOCKET, channels=(), line=NOWHERE)
+        return Carrier.SOCKET, tuple(_located(why, process, reason) for reason in why.of(rank, leg))
     refused = tuple(why.refused_devices(process))
     devices = process.all(nccl_records.NetDevice)
     if refused and not any(device.enabled for device in devices):
@@ -73,4 +71,4 @@ def is_local(gathered: GatheredRanks, job: JobPart) -> bool:
         return False
     if job.expected is not None:
         return len(job.ranks) >= job.expected
-    return len(job.ranks) > 1 and any(rank.routes for rank in job.ranks)
+    return len(job.ranks) > 1 and any(rank.legs for rank in job.ranks)

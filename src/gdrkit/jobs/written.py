@@ -13,15 +13,18 @@ MOSTLY = 0.5
 LONGEST_BYTES = 512 << 10
 """A longer text is a log: people write shorter ones."""
 
-NOTE = "lines of NCCL without the process that printed them may be examples in this text, and do not count"
+NOTE = (
+    "lines of NCCL without the process that printed them may be examples in this text, and do not count: "
+    "gdr explain says what they would mean"
+)
 
 
 class NcclText(Struct, frozen=True):
-    """The lines of a text that count, the others empty; and whether it is a log and little else."""
+    """The lines of a text, those that do not count empty; and whether it is a log and little else."""
 
     lines: tuple[str, ...]
     is_log: bool
-    dropped: bool = False  # lines without a process, which would be records of a job
+    dropped: frozenset[int] = frozenset()  # numbers of the lines of NCCL that name no process
 
 
 def nccl_text(content: bytes) -> NcclText:
@@ -37,8 +40,12 @@ def nccl_text(content: bytes) -> NcclText:
     if len(content) > LONGEST_BYTES or not any(map(_is_written, rest)):
         return NcclText(tuple(lines), False)
     kept = tuple(line if is_framed(line) and frame(line).process else "" for line in lines)
-    dropped = any(not one and record(frame(line).message) for one, line in zip(kept, lines, strict=True))
-    return NcclText(kept, False, dropped)
+    dropped = frozenset(
+        number
+        for number, (one, line) in enumerate(zip(kept, lines, strict=True), 1)
+        if not one and (is_framed(line) or record(frame(line).message))
+    )
+    return NcclText(kept if dropped else tuple(lines), False, dropped)
 
 
 def _is_written(line: str) -> bool:

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from gdrkit.evidence import Confidence
 from gdrkit.facts.kmod import assumed_version, config_place
-from gdrkit.facts.modprobe_config import Directive, ModprobeConfig
-from gdrkit.node import Node
+from gdrkit.facts.modprobe_config import Directive, ModprobeConfig, is_merged, is_weakdep
+from gdrkit.facts.suse_modules import is_of_suse
+from gdrkit.node import Node, if_missing
 
 _WEAKDEP_SINCE = 33  # kmod NEWS, kmod 33
 _USR_SINCE = 31  # before, it names /lib/modprobe.d: libkmod.c, default_config_paths
 _DANGLING_SINCE = 34
+_FILTER, _PARSE = "conf_files_filter_out", "kmod_config_parse"
 
 
 def complaints(node: Node, config: ModprobeConfig) -> tuple[str, ...]:
@@ -22,32 +24,32 @@ def complaints(node: Node, config: ModprobeConfig) -> tuple[str, ...]:
     if config.dangling and assumed_version(node) < _DANGLING_SINCE:
         node.cite(config.dangling[0], text="a link to nothing", confidence=Confidence.LIKELY)
     return (
-        *(
-            f"{config_place(node, _FILTER, 'folder')}Directories inside directories are not supported: "
-            f"{_shown(node, folder)}"
-            for folder in config.folders
-        ),
+        *_of_folders(node, config),
         *_of_links(node, config),
         *(_of_line(node, entry) for entry in unreadable),
     )
 
 
-_FILTER, _PARSE = "conf_files_filter_out", "kmod_config_parse"
-
-
 def _is_known(node: Node, entry: Directive) -> bool:
-    """Whether this kmod knows a directive that older ones complain about: weakdep."""
-    return (
-        entry.name == "weakdep" and len(entry.value.split()) > 2 and assumed_version(node) >= _WEAKDEP_SINCE
-    )
+    """Whether this kmod knows a directive that others complain about: weakdep, and SUSE's own."""
+    if entry.name == "allow_unsupported_modules" and if_missing(False, is_of_suse, node):
+        return True
+    return is_weakdep(entry.value) and assumed_version(node) >= _WEAKDEP_SINCE
+
+
+def _of_folders(node: Node, config: ModprobeConfig) -> tuple[str, ...]:
+    if not config.folders:
+        return ()
+    said = f"{config_place(node, _FILTER, 'folder')}Directories inside directories are not supported: "
+    return tuple(said + path for folder in config.folders for path in _places(node, folder))
 
 
 def _of_links(node: Node, config: ModprobeConfig) -> tuple[str, ...]:
     """Links to nothing. Older versions look at what fstatat(2) left of the entry before."""
     if not config.dangling or assumed_version(node) < _DANGLING_SINCE:
         return ()
-    place = config_place(node, _FILTER, "folder")
-    return tuple(f"{place}Cannot stat directory entry: {_shown(node, path)}" for path in config.dangling)
+    said = f"{config_place(node, _FILTER, 'folder')}Cannot stat directory entry: "
+    return tuple(said + path for link in config.dangling for path in _places(node, link))
 
 
 def _of_line(node: Node, entry: Directive) -> str:
@@ -60,6 +62,14 @@ def _of_line(node: Node, entry: Directive) -> str:
     place = config_place(node, _PARSE, "bad-line")
     where = f"{place}{_shown(node, entry.file)} line {entry.line}"
     return f"{where}: ignoring bad line starting with '{entry.name}'"
+
+
+def _places(node: Node, path: str) -> tuple[str, ...]:
+    """The places where this kmod comes across an entry: it looks in /usr/lib and in /lib, which may be one
+    folder."""
+    shown = _shown(node, path)
+    twice = shown.startswith("/usr/lib/modprobe.d/") and is_merged(node)
+    return (shown, shown.removeprefix("/usr")) if twice else (shown,)
 
 
 def _shown(node: Node, path: str) -> str:

@@ -23,7 +23,7 @@ from gdrkit.facts.linkage import (
     symbol_links,
 )
 from gdrkit.facts.module_arguments import number, reading
-from gdrkit.facts.module_init import InitOutcome, init, is_legacy, refused_argument
+from gdrkit.facts.module_init import InitOutcome, barred_entry, init, is_legacy, refused_argument
 from gdrkit.facts.module_packing import unpack_fault
 from gdrkit.facts.module_state import (
     Corruption,
@@ -36,8 +36,9 @@ from gdrkit.facts.module_state import (
 from gdrkit.facts.modules import PEERMEM, content, dependencies, information, module_path
 from gdrkit.facts.peermem_source import parameter_line, registration_line, stub_checks
 from gdrkit.facts.secure_boot import module_signatures_supported, signatures_enforced
-from gdrkit.facts.trust import SignatureState, signature_check, signature_fault, untested_digest
+from gdrkit.facts.trust import SignatureState, signature_check, signature_fault
 from gdrkit.loader import refusals
+from gdrkit.loader.argument_lines import on_arguments
 from gdrkit.loader.prediction import LoadRefusal
 from gdrkit.loader.taints import AUGMENTS, Taints
 from gdrkit.messages import kernel, modprobe
@@ -48,7 +49,6 @@ from gdrkit.messages.errors import (
     EKEYREJECTED,
     ENOENT,
     ENOEXEC,
-    ENOSPC,
     EPERM,
 )
 from gdrkit.messages.message import MessageTemplate
@@ -94,6 +94,8 @@ class Kernel:
             lambda: self._arguments(name, arguments),
             lambda: self._init(name, arguments),
         )
+        if errno := if_missing(0, lambda: refusals.error_of_link(self.node, module_path(self.node, name))):
+            return LoadRefusal(errno, "module-corrupt")
         if self._is_not_collected(name):
             self._assume(name)
             self._note_unchecked("module-corrupt")
@@ -174,7 +176,9 @@ class Kernel:
         if signature is None:
             return None
         path, state, fault = signature
-        self._log_untested(path)
+        untested = refusals.on_untested(self.node, path)
+        if untested and untested not in (*self._logged_before(), *self.log):
+            self.log.append(untested)
         old = version(self.node) < refusals.REASONS_SINCE
         if state is SignatureState.UNSUPPORTED and old:
             self.mark_uncertain()  # its line had other words
@@ -203,14 +207,6 @@ class Kernel:
             return None
         path = module_path(self.node, name)
         return path, signature_check(self.node, path).state, signature_fault(self.node, path)
-
-    def _log_untested(self, path: str) -> None:
-        digest = if_missing("", untested_digest, self.node, path)
-        if digest:
-            tried = f"pkcs1pad(rsa,{digest}) (pkcs1pad(rsa-generic,{digest}))"
-            line = kernel.NO_SELF_TEST.say(algorithm=tried)
-            if line not in (*self._logged_before(), *self.log):
-                self.log.append(line)
 
     def _form(self, name: str) -> LoadRefusal | None:
         """elf_validity_check()."""
@@ -344,18 +340,21 @@ class Kernel:
         except EvidenceMissing:
             self._note_unchecked("module-bad-parameter")
             return None
-        module = self._name(name)
-        for complaint in found.complaints:
-            name, value = complaint.argument.name, complaint.argument.shown
-            if not complaint.errno:
-                self.log.append(kernel.UNKNOWN_PARAMETER.say(module=module, parameter=name))
+        for line in on_arguments(self.node, self._name(name), found):
+            if line is None:
+                self.mark_uncertain()
             else:
-                line = kernel.LARGE_PARAMETER if complaint.errno == ENOSPC else kernel.INVALID_PARAMETER
-                self.log.append(line.say(module=module, value=value, parameter=name))
+                self.log.append(line)
         return LoadRefusal(found.bad[-1].errno, "module-bad-parameter") if found.bad else None
 
     def _init(self, name: str, arguments: str) -> LoadRefusal | None:
         """do_init_module()."""
+        barred = if_missing(None, barred_entry, self.node, name)
+        if barred is None:
+            self._note_unchecked(module_blacklisted.code)
+        elif barred:
+            self.log.append(kernel.INITCALL_BLACKLISTED.say(function=barred))
+            return LoadRefusal(EPERM, module_blacklisted.code)
         try:
             found = init(self.node, name)
         except EvidenceMissing:
@@ -371,6 +370,7 @@ class Kernel:
         if bad is not None:
             return LoadRefusal(EINVAL, "module-bad-parameter")
         if (found is not InitOutcome.UNKNOWN or self._name(name) == PEERMEM) and self._is_refused(name):
+            self.log += refusals.on_taken_name(self.node)
             self._log_of_peermem(registration_line(version, legacy=is_legacy(arguments)))
             return LoadRefusal(EINVAL, peermem_registration_refused.code)
         if found is InitOutcome.UNKNOWN:

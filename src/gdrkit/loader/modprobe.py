@@ -8,14 +8,15 @@ from __future__ import annotations
 import msgspec
 
 from gdrkit.evidence import Confidence, EvidenceAbsent, EvidenceMissing, MissingReason
-from gdrkit.facts import install_command
+from gdrkit.facts import install_command, shell
 from gdrkit.facts.kernel import release
-from gdrkit.facts.kmod import command_place, dependency_place, insertion_place
+from gdrkit.facts.kmod import command_place, dependency_place, index_place, insertion_place
 from gdrkit.facts.modprobe_arguments import ModprobeOptions, joined, read
 from gdrkit.facts.modprobe_config import ModprobeConfig, configuration
-from gdrkit.facts.module_state import kernel_name
+from gdrkit.facts.module_files import is_supported
+from gdrkit.facts.module_lookup import index_complaints, taken_for_builtin
+from gdrkit.facts.module_state import is_in_kernel, kernel_name
 from gdrkit.facts.modules import (
-    builtin,
     dependencies,
     index_was_collected,
     is_loaded,
@@ -23,14 +24,15 @@ from gdrkit.facts.modules import (
     module_path,
     require_index,
 )
+from gdrkit.facts.suse_modules import is_of_suse, refusing_unsupported
 from gdrkit.formats.module_name import canonical
 from gdrkit.loader.complaints import complaints
 from gdrkit.loader.effort import STEP_BYTES, Effort
 from gdrkit.loader.insertion import Kernel
-from gdrkit.loader.prediction import Prediction
+from gdrkit.loader.prediction import LoadRefusal, Prediction
 from gdrkit.loader.probing import LoadStep, LoadTarget, probe_list, targets
 from gdrkit.messages import modprobe as modprobe_messages
-from gdrkit.messages.errors import EEXIST, EINVAL, words_of
+from gdrkit.messages.errors import EEXIST, EINVAL, EPERM, c_library_words, words_of
 from gdrkit.node import Node, fact, if_absent, if_missing
 
 _NESTED_LIMIT = 8  # install lines that call modprobe in turn; more is a loop
@@ -44,6 +46,12 @@ def options_of(given: tuple[str, ...]) -> ModprobeOptions:
     """The options of a modprobe command, and the arguments of the module, whose name is not among them."""
     options, words = read(given)
     return msgspec.structs.replace(options, arguments=joined(words))
+
+
+def concatenated(given: str, more: str) -> str:
+    """The options of modprobe.d and of the command line: module_options_concat() leaves a blank behind the
+    former even where there are none of the latter."""
+    return f"{given} {more}" if given else more
 
 
 def modprobe(node: Node, name: str, arguments: tuple[str, ...] = ()) -> Prediction:
@@ -70,7 +78,7 @@ def _prediction(node: Node, name: str, arguments: tuple[str, ...]) -> Prediction
     return Prediction(
         module=canonical(name),
         exit_code=status,
-        loaded=run.target in run.kernel.inserted or run.target in run.present,
+        loaded=all(run.is_there(name) for name in run.wanted or (canonical(name),)),
         stderr=tuple(run.stderr),
         kernel_log=tuple(run.kernel.log),
         reason=run.reason,
@@ -95,7 +103,8 @@ class ModprobeRun:
         self.stderr: list[str] = []
         self.present: set[str] = set()  # was loaded before
         self.builtin = False  # whether the target is
-        self.target = ""  # the module that the outermost modprobe loads
+        self.target = ""  # the module that the outermost modprobe loads: the first, of an alias of several
+        self.wanted: tuple[str, ...] = ()  # all of them
         self.reason = ""
         self.command_unknown = False
         self.outcome_open = False  # whatever the exit status is predicted to be
@@ -119,12 +128,24 @@ class ModprobeRun:
         """Whether the result depends on an init function or a command whose result is not known."""
         return self.command_unknown or self.kernel.init_unknown
 
+    def is_there(self, name: str) -> bool:
+        """Whether a module is loaded at the end, by its file's name or by its own."""
+        if name in self.kernel.inserted or name in self.present:
+            return True
+        if not self.wanted and if_missing(False, is_loaded, self.node, name):
+            return True  # although modprobe knows no such name
+        is_renamed = if_missing(name, kernel_name, self.node, name) != name
+        return is_renamed and if_missing(False, is_in_kernel, self.node, name)
+
     def command(self, name: str, options: ModprobeOptions) -> int:
-        """The exit status of one modprobe for a name, or for several of which this is the first."""
+        """The exit status of one modprobe for a name, which may be the first of several."""
         before = self.silent, self.inherited
         self.silent = options.quiet or options.to_syslog
         self.inherited += ("-q",) * options.quiet + ("-s",) * options.to_syslog
         self.stderr += complaints(self.node, self.config)
+        if not options.elsewhere:
+            for wrong in index_complaints(self.node):
+                self._say(f"modprobe: ERROR: {index_place(self.node, wrong)}{wrong}")
         if options.forces or options.elsewhere:
             self._open()
         status = self._remove(name, options) if options.removes else self.modprobe(name, options)
@@ -134,7 +155,9 @@ class ModprobeRun:
     def modprobe(self, name: str, options: ModprobeOptions) -> int:
         """The exit status of modprobe for this name: insmod()."""
         found = targets(self.node, self.config, name)
-        self.target = self.target or (found[0].name if found else canonical(name))
+        if not self.target:
+            self.wanted = tuple(target.name for target in found)
+            self.target = self.wanted[0] if found else canonical(name)
         if not found:
             self.reason = self.reason or "module-not-found"
             folder = f"/lib/modules/{release(self.node)}"
@@ -181,6 +204,7 @@ class ModprobeRun:
         """Load a module and its dependencies; returns the errno, 0 on success."""
         self.effort.spend()
         self.builtin = self.builtin or (target.builtin and target.name == self.target)
+        self._note_missing_file(target.name)  # as kmod looks the name up
         if target.builtin or self._in_kernel(target.name):
             return EEXIST if options.first_time else 0
         blacklisted = self.config.blacklisted(target.name)
@@ -189,33 +213,38 @@ class ModprobeRun:
             self.reason = self.reason or "module-blacklisted"
             return 0
         if options.dry_run:
+            self._note_missing_file(target.name)
             return 0
-        self._note_missing_files(target.name)
+        if self._note_missing_file(target.name):
+            self.kernel.unavailable.update(
+                other for other in dependencies(self.node, target.name) if not self._in_kernel(other)
+            )
         steps = probe_list(self.node, self.config, target.name, options.ignore_install, self.effort)
         for step in steps:
             if self._in_kernel(step.name):
                 continue
             asked = step.name == target.name
             given = self.config.arguments_of(step.name, target.alias if asked else "")
-            errno = self._load(step, f"{given} {options.arguments if asked else ''}".strip())
+            errno = self._load(step, concatenated(given, options.arguments if asked else ""))
             if errno == EEXIST and (step.name != target.name or not options.first_time):
                 continue
             if errno and step.required:
                 return errno
         return 0
 
-    def _note_missing_files(self, name: str) -> None:
-        """kmod prints two errors for a dependency without a file, and continues without dependencies."""
-        path = if_absent("", missing_dependency, self.node, name)
-        if path:
-            line = modprobe_messages.DEPENDENCY_GONE.say(
-                place=dependency_place(self.node), pointer="0x0", path=f"/{path}"
-            )
-            self._say(line, line)
-            self.node.cite("the address in modprobe's message", confidence=Confidence.LIKELY)
-            self.kernel.unavailable.update(
-                n for n in dependencies(self.node, name) if not self._in_kernel(n)
-            )
+    def _note_missing_file(self, name: str) -> bool:
+        """kmod prints an error for a dependency without a file, each time that it reads the module's line,
+        and continues without dependencies. Returns whether it does."""
+        gone = if_absent(None, missing_dependency, self.node, name)
+        if gone is None:
+            return False
+        path, errno = gone
+        line = modprobe_messages.DEPENDENCY_GONE.say(
+            place=dependency_place(self.node), pointer="0x0", path=f"/{path}", error=c_library_words(errno)
+        )
+        self._say(line)
+        self.node.cite("the address in modprobe's message", confidence=Confidence.LIKELY)
+        return True
 
     def _note_unlisted(self, name: str) -> None:
         """kmod prints an error for a module that only an alias or an install line names."""
@@ -227,33 +256,62 @@ class ModprobeRun:
     def _in_kernel(self, name: str) -> bool:
         if name in self.kernel.inserted or name in self.present:
             return True
-        loaded = if_missing(False, lambda: is_loaded(self.node, name) or builtin(self.node, name))
+        loaded = self._is_builtin(name) or if_missing(False, is_loaded, self.node, name)
         if loaded:
             self.present.add(name)
         return loaded
 
+    def _is_builtin(self, name: str) -> bool:
+        """Where the index of these is not an index, modprobe may do anything."""
+        try:
+            return taken_for_builtin(self.node, name)
+        except EvidenceMissing as error:
+            if error.missing.why is MissingReason.GARBLED:
+                raise
+        return False
+
     def _load(self, step: LoadStep, options: str) -> int:
         command = self.config.install_command(step.name)
         before = self.reason, self.kernel.init_unknown
+        was_unknown, self.command_unknown = self.command_unknown, False
         if command is not None and not step.ignore_install:
             self.node.cite(command.file, text=f"install {command.name} {command.value}", line=command.line)
             errno = self._install(step.name, command.value, options)
         else:
             self._note_unlisted(step.name)
-            refusal = self.kernel.insert(step.name, options)
+            refusal = self._unsupported(step.name) or self.kernel.insert(step.name, options)
             errno = refusal.errno if refusal is not None else 0
             self._say(*(refusal.said if refusal is not None else ()))
             if errno == EEXIST:
                 self.present.add(step.name)
+                self.command_unknown = was_unknown
                 return errno
             if refusal is not None and step.required:
                 other = step.name != self.target and self.depth == 0
                 self.reason = self.reason or ("dependency-failed" if other else refusal.reason)
         if not step.required:
             self.reason, self.kernel.init_unknown = before
-        elif step.name not in self.kernel.inserted:
+        elif step.name not in self.kernel.inserted and not self.command_unknown:
             self.kernel.unavailable.add(step.name)
+        self.command_unknown = self.command_unknown or was_unknown
         return errno
+
+    def _unsupported(self, name: str) -> LoadRefusal | None:
+        """SUSE's modprobe looks at the mark of support before each insertion, with modprobe.d's word alone:
+        an option allows it for one call, and is not asked for here."""
+        try:
+            line = refusing_unsupported(self.node)
+            if line is None or is_supported(self.node, module_path(self.node, name)):
+                return None
+        except EvidenceMissing:
+            if bool(self.config.allow_unsupported_modules) or if_missing(False, is_of_suse, self.node):
+                self.kernel.unless.append("module-unsupported")
+            return None
+        self.node.cite(
+            line.file, text="allow_unsupported_modules", line=line.line, confidence=Confidence.LIKELY
+        )
+        said = (modprobe_messages.UNSUPPORTED.say(module=name), *modprobe_messages.UNSUPPORTED_HINT)
+        return LoadRefusal(EPERM, "module-unsupported", said)
 
     # -- install lines ---------------------------------------------------------------------------------
 
@@ -296,11 +354,14 @@ class ModprobeRun:
             self.effort.spend()
             if (command.after == "&&" and status) or (command.after == "||" and not status):
                 continue
-            predicted = (
-                self._nested(command) if command.program == "modprobe" else install_command.status(command)
-            )
+            if command.program == "modprobe":
+                predicted = self._nested(command)
+            else:
+                predicted = install_command.status(command)
             if predicted is None:
                 return self._unknown()
+            if predicted == shell.COMMAND_NOT_FOUND and "\r" in command.words[0] and not command.silent:
+                self.stderr.append(shell.not_found(self.node, command.words[0]))
             status = predicted
             if command.ends:
                 break
@@ -325,10 +386,8 @@ class ModprobeRun:
         if options.wrong:
             who = "modprobe" if options.wrong.startswith("ERROR") else command.words[0]
             self.stderr.append(f"{who}: {options.wrong}")
-        elif options.answers:
-            status = 0
-        elif options.shows:
-            status = None
+        elif options.answers or options.shows:
+            status = None  # what it prints is not known
         elif not words:
             self.stderr.append("modprobe: ERROR: missing parameters. See -h.")
         elif options.all_names or options.removes:

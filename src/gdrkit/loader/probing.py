@@ -7,19 +7,9 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from gdrkit.evidence import Confidence, EvidenceMissing
 from gdrkit.facts.modprobe_config import ModprobeConfig
-from gdrkit.facts.modules import (
-    aliases,
-    builtin,
-    compiled,
-    dependencies,
-    has_index,
-    missing_dependency,
-    module_path,
-    symbol_owner,
-)
-from gdrkit.formats import kmod_index
+from gdrkit.facts.module_lookup import aliases, builtin_aliases, symbol_provider, taken_for_builtin
+from gdrkit.facts.modules import dependencies, missing_dependency, module_path
 from gdrkit.formats.module_name import canonical
 from gdrkit.loader.effort import STEPS_LIMIT, Effort
 from gdrkit.node import Node, each_known, if_absent
@@ -50,28 +40,18 @@ def targets(node: Node, config: ModprobeConfig, name: str) -> tuple[LoadTarget, 
         return tuple(LoadTarget(entry.value, by_alias=True, alias=entry.name) for entry in entries)
     if if_absent(None, module_path, node, wanted) is not None:
         return (LoadTarget(wanted),)
-    owner = _symbol_owner(node, wanted)
-    if owner:
-        return (LoadTarget(owner, by_alias=True, alias=wanted),)
+    owners = symbol_provider(node, wanted)
+    if owners:
+        return tuple(LoadTarget(owner, by_alias=True, alias=wanted) for owner in owners)
     if any(entry.name == wanted for entry in (*config.install, *config.remove)):
         return (LoadTarget(wanted),)
     found = aliases(node, wanted)
     if found:
         return tuple(LoadTarget(module, by_alias=True, alias=wanted) for module in found)
-    if not has_index(node, "builtin"):
-        return ()
-    return if_absent((), lambda: (LoadTarget(wanted, builtin=True),) if builtin(node, wanted) else ())
-
-
-def _symbol_owner(node: Node, wanted: str) -> str:
-    """The module for `symbol:NAME`: kmod_lookup_alias_from_symbols_file(). "" for other names."""
-    if not wanted.startswith("symbol:") or not has_index(node, "symbols"):
-        return ""
-    try:
-        return kmod_index.search(compiled(node, "symbols"), wanted) or ""
-    except EvidenceMissing:
-        node.cite("modules.symbols", text="the text alone", confidence=Confidence.LIKELY)
-        return if_absent("", symbol_owner, node, wanted.removeprefix("symbol:"))
+    if taken_for_builtin(node, wanted):
+        return (LoadTarget(wanted, builtin=True),)
+    parts = builtin_aliases(node, wanted)
+    return tuple(LoadTarget(part, by_alias=True, builtin=True, alias=wanted) for part in parts)
 
 
 MODULES_LIMIT = 200

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from gdrkit.evidence import Confidence
+from gdrkit.evidence import Confidence, EvidenceMissing
+from gdrkit.evidence.missing import is_loop
 from gdrkit.facts.kernel import version
 from gdrkit.facts.linkage import InheritedTaint, SymbolFault, SymbolProblem
 from gdrkit.facts.module_state import SIZE_IS_CHECKED, Corruption, ModuleFlaw
-from gdrkit.facts.trust import SignatureState, digest_places, signature
+from gdrkit.facts.peer_memory import CLIENT, MEMORY_PEERS
+from gdrkit.facts.trust import SignatureState, digest_places, signature, untested_digest
 from gdrkit.formats.module_name import canonical
 from gdrkit.messages import kernel
-from gdrkit.messages.errors import EINVAL, ENOKEY, ENOPKG
+from gdrkit.messages.errors import EINVAL, ELOOP, ENOKEY, ENOPKG
 from gdrkit.messages.message import MessageTemplate
-from gdrkit.node import Node
+from gdrkit.node import Node, if_missing
 
 REFUSED = {
     SignatureState.UNSIGNED: kernel.UNSIGNED,
@@ -27,6 +29,8 @@ _MISSING_IS_ENOENT = 4, 19  # `(err -2)` of a missing symbol, and `(err 0)` befo
 _SYMBOL_NAMED = 5, 19  # besides the proprietary module that exports it
 _INVALID_HEADER_IS_LOGGED, _INVALID_HEADER_IS_EXPLAINED = (5, 4), (5, 15)  # an invalid file header
 _EXACTLY = 6, 13  # one struct module
+_KOBJECT_NAMED = 6, 5  # lib/kobject.c has a prefix
+_PEERS = MEMORY_PEERS.removeprefix("sys")
 _HEADER = (
     Corruption.SHORT, Corruption.MAGIC, Corruption.TYPE, Corruption.MACHINE, Corruption.TABLE,
     Corruption.NAMES,
@@ -49,6 +53,31 @@ def error_without_reason(node: Node, state: SignatureState) -> int:
     Distributions patched some of them to answer as newer ones."""
     node.cite("kernel/module.c", text="of a kernel before 5.4", confidence=Confidence.LIKELY)
     return ENOPKG if state is SignatureState.UNSUPPORTED else ENOKEY
+
+
+def error_of_link(node: Node, path: str) -> int:
+    """The error of a module file that is a link back to itself or to /dev/null; 0 for others."""
+    try:
+        return EINVAL if node.resolve(path) == "dev/null" else 0
+    except EvidenceMissing as error:
+        return ELOOP if is_loop(error.missing) else 0
+
+
+def on_untested(node: Node, path: str) -> str:
+    """The message about a signature's digest for which the kernel has no self-test; "" if it has one."""
+    digest = if_missing("", untested_digest, node, path)
+    tried = f"pkcs1pad(rsa,{digest}) (pkcs1pad(rsa-generic,{digest}))"
+    return kernel.NO_SELF_TEST.say(algorithm=tried) if digest else ""
+
+
+def on_taken_name(node: Node) -> list[str]:
+    """The messages, beside a trace, where the RDMA stack makes a folder for a second client of a name."""
+    prefix = "kobject: " if version(node) >= _KOBJECT_NAMED else ""
+    return [
+        kernel.TAKEN_FILE.say(path=f"{_PEERS}/{CLIENT}"),
+        kernel.TAKEN_NAME.say(kobject=prefix, name=CLIENT),
+        kernel.NOT_ADDED.say(kobject=prefix),
+    ]
 
 
 def on_unsupported(node: Node, path: str, fault: str) -> list[str]:

@@ -155,6 +155,14 @@ ROWS = (
     ),
     MessageTemplate(
         "nvidia-smi",
+        "No devices were found",
+        ("gpu-refused-by-driver", "gpu-passed-through", "gpu-excluded"),
+        source="nvidia-smi(1): the driver answers, and NVML counts no GPU",
+        decides=False,
+        sample="No devices were found",
+    ),
+    MessageTemplate(
+        "nvidia-smi",
         "couldn't communicate with the NVIDIA driver",
         ("driver-not-loaded", "driver-mismatch"),
         source="nvidia-smi(1); the program's own source is closed",

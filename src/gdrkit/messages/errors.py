@@ -14,7 +14,7 @@ from msgspec import Struct
 
 EPERM, ENOENT, ENOEXEC, EBADF, ENOMEM, EFAULT, EEXIST, EINVAL = 1, 2, 8, 9, 12, 14, 17, 22
 ENOSPC, ERANGE, ENOPKG, EBADMSG, EPROTONOSUPPORT, EOPNOTSUPP = 28, 34, 65, 74, 93, 95
-ENOKEY, EKEYREJECTED = 126, 129
+ELOOP, ENOKEY, EKEYREJECTED = 40, 126, 129
 
 
 class ErrnoMeaning(Struct, frozen=True):
@@ -63,6 +63,7 @@ ERRORS = (
     ErrnoMeaning(EBADMSG, "EBADMSG", "Bad message", causes=("module-signature-broken",)),
     ErrnoMeaning(ERANGE, "ERANGE", "Numerical result out of range", causes=("module-bad-parameter",)),
     ErrnoMeaning(ENOSPC, "ENOSPC", "No space left on device", causes=("module-bad-parameter",)),
+    ErrnoMeaning(ELOOP, "ELOOP", "Too many levels of symbolic links", causes=("module-corrupt",)),
     ErrnoMeaning(19, "ENODEV", "No such device"),
     ErrnoMeaning(16, "EBUSY", "Device or resource busy"),
     ErrnoMeaning(5, "EIO", "Input/output error"),
@@ -88,6 +89,12 @@ ERRORS = (
 UNSUPPORTED = (EOPNOTSUPP, EPROTONOSUPPORT)
 """What the kernel and libibverbs return if no driver implements a call. NCCL treats both as not supported:
 net_ib.cc, ncclIbDmaBufSupport()."""
+
+
+def c_library_words(number: int) -> str:
+    """The text of strerror(3) for an error."""
+    error = _by_number().get(number)
+    return error.words if error else f"Unknown error {number}"
 
 
 def words_of(number: int) -> str:

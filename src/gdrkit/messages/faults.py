@@ -1,15 +1,33 @@
-"""Messages about faults of GPUs, NICs and their drivers that have no finding code: what each one means."""
+"""Messages about faults of GPUs, NICs and their drivers; of those without a finding code, what they mean."""
 
 from __future__ import annotations
 
 from gdrkit.messages.message import Meaning, MessageTemplate
 
-_NIC_FIRMWARE = Meaning(
-    "The firmware of the NIC stopped working",
-    "Update the NIC's firmware, and power-cycle the host",
+_OTHER_LAYOUT = Meaning(
+    "This line is harmless: rdma_topo judges machines with Data Direct, those with GPU and NIC on root ports"
+    " of a Grace or Vera, and those with the GPU below the NIC's switch; this machine is none of them",
+    "Run `sudo gdr doctor`, which judges ACS on other layouts too",
+    effect="harmless",
 )
 
 ROWS = (
+    MessageTemplate(
+        "rdma_topo",
+        "E: No supported topology detected",
+        meaning=_OTHER_LAYOUT,
+        open_end=True,
+        versions="v64.0 and later",
+        source="rdma-core kernel-boot/rdma_topo",
+    ),
+    MessageTemplate(
+        "rdma_topo",
+        "No ConnectX DMA Direct functions detected",
+        meaning=_OTHER_LAYOUT,
+        open_end=True,
+        versions="v61.0 to v63.1",
+        source="rdma-core kernel-boot/rdma_topo",
+    ),
     MessageTemplate(
         "nvidia",
         r"nv_get_p2p_free_callback{:\S* ?.{0,40}}detected invalid context",
@@ -53,11 +71,8 @@ ROWS = (
     MessageTemplate(
         "kernel",
         "ibv_modify_qp{:.{0,60}}No such device",
-        meaning=Meaning(
-            "The connection could not be set up: the GID that was chosen belongs to no network "
-            "interface here, as in a container without that interface",
-            "Compare `show_gids` in the container and on the host, and choose a GID index that both have",
-        ),
+        ("gid-index-wrong",),  # the GID belongs to no interface here, as in a container without it
+        decides=False,
         source="Linux drivers/infiniband/core/roce_gid_mgmt.c",
         open_end=True,
         sample="UCX  ERROR mlx5_1: ibv_modify_qp(UMR QP 0x1) failed to modify to RTR: No such device",
@@ -89,41 +104,50 @@ ROWS = (
     MessageTemplate(
         "nvidia",
         "Unable to determine the device handle for GPU",
-        meaning=Meaning(
-            "The driver does not reach a GPU any more: it fell off the PCIe bus, or its memory failed",
-            "Look for `NVRM: Xid` in the kernel log; reset or replace the GPU",
-        ),
+        ("gpu-needs-reset",),
         source="NVIDIA Xid errors, 79 and 48",
         open_end=True,
         sample="Unable to determine the device handle for GPU 0000:3B:00.0: GPU is lost.",
     ),
     MessageTemplate(
         "nvidia",
-        r"NVRM: Xid (PCI:{:[0-9a-fA-F:.]+}): {:(?:48|6[234]|74|79|9[245]|119|120|136|14[039]|154)\b}",
+        r"NVRM: Xid (PCI:{:[0-9a-fA-F:.]+}): {:(?:63|74|9[24]|149)\b}",
         meaning=Meaning(
-            "The driver reports an error of the GPU itself (Xid): its memory, NVLink, or PCIe link",
-            "Look the number up in NVIDIA's list of Xid errors; drain the node and reset or replace the GPU",
+            "The driver reports an error of the GPU's memory or of its NVLink (Xid), which alone does not"
+            " show that the GPU needs a reset",
+            "Look the number up in NVIDIA's list of Xid errors; `nvidia-smi -q` prints what the GPU needs,"
+            " as `GPU Recovery Action`",
+            effect="follows",  # from an error of a process, or of another GPU
         ),
-        source="NVIDIA Xid errors",
+        source="NVIDIA Xid errors; those that need a reset are in facts/xids",
         open_end=True,
-        sample="NVRM: Xid (PCI:0000:3b:00): 79, pid=123, GPU has fallen off the bus.",
+        sample="NVRM: Xid (PCI:0000:3b:00): 74, pid=123, NVLink: fatal error detected on link 3",
     ),
     MessageTemplate(
         "nvidia",
         "NVRM:{:.{0,120}}fallen off the bus and is not responding",
-        meaning=Meaning(
-            "The GPU no longer answers on its PCIe link: the driver does not start it",
-            "Restart the machine with power removed; if it happens again, look at the card's "
-            "seat, power and temperature",
-        ),
+        ("device-not-answering", "gpu-refused-by-driver"),
+        leads=True,
+        decides=False,  # a restart may have brought it back
         source="open-gpu-kernel-modules src/nvidia/arch/nvalloc/unix/src/osapi.c, rm_is_supported_device()",
         open_end=True,
         sample="NVRM: fallen off the bus and is not responding to commands.",
     ),
     MessageTemplate(
+        "nvidia",
+        "NVRM: Xid {number:79}, GPU has fallen off the bus",
+        ("device-not-answering", "gpu-missing"),
+        leads=True,
+        decides=False,  # a restart may have brought it back
+        source="a line of the driver as people shorten it: without the GPU's address, no state is known",
+        open_end=True,
+        sample="NVRM: Xid 79, GPU has fallen off the bus.",
+    ),
+    MessageTemplate(
         "kernel",
         "device's health compromised",
-        meaning=_NIC_FIRMWARE,
+        ("nic-failed",),
+        decides=False,  # the driver tries to recover it by itself
         source="Linux drivers/net/ethernet/mellanox/mlx5/core/health.c",
         open_end=True,
         sample="mlx5_core 0000:17:00.0: device's health compromised - reached miss count",
@@ -131,7 +155,8 @@ ROWS = (
     MessageTemplate(
         "kernel",
         r"mlx5_core {:\S+}: {:.{0,40}}health{:.{0,30}(?:FW error|fatal)}",
-        meaning=_NIC_FIRMWARE,
+        ("nic-failed",),
+        decides=False,  # the driver tries to recover it by itself
         source="Linux drivers/net/ethernet/mellanox/mlx5/core/health.c",
         open_end=True,
         sample="mlx5_core 0000:17:00.0: poll_health:800: Fatal error, health buffer: fatal",
@@ -139,11 +164,8 @@ ROWS = (
     MessageTemplate(
         "nvidia",
         "installed in this {:(?:vGPU host )?}system is not supported by open",
-        meaning=Meaning(
-            "The open kernel modules do not support this GPU: it is older than Turing and has no "
-            "GSP, or it is a vGPU",
-            "Install the proprietary flavour of a driver branch that supports the GPU",
-        ),
+        ("gpu-refused-by-driver",),  # older than Turing, without a GSP, or a vGPU
+        decides=False,
         source="open-gpu-kernel-modules 595.45.04 src/nvidia/arch/nvalloc/unix/src/osapi.c",
         open_end=True,
         sample="NVRM: installed in this system is not supported by open",
@@ -166,10 +188,8 @@ ROWS = (
     MessageTemplate(
         "nvidia",
         "RmInitAdapter failed",
-        meaning=Meaning(
-            "The driver cannot start the GPU",
-            "Look for the first NVRM line before it; update driver and firmware, reseat or replace the GPU",
-        ),
+        ("gpu-refused-by-driver",),
+        decides=False,  # it starts the GPU anew for each program
         source="open-gpu-kernel-modules src/nvidia/arch/nvalloc/unix/src/osinit.c",
         open_end=True,
         sample="NVRM: GPU 0000:3b:00.0: RmInitAdapter failed! (0x26:0x56:1474)",
@@ -188,11 +208,8 @@ ROWS = (
     MessageTemplate(
         "nvidia",
         "installed in this system is not supported by the {:(?:open )?}NVIDIA",
-        meaning=Meaning(
-            "The driver does not support this GPU: it is too new, too old, or needs the other "
-            "flavour of modules",
-            "Install the driver branch, and the flavour (open or proprietary), that supports the GPU",
-        ),
+        ("gpu-refused-by-driver",),  # too new, too old, or for the other flavour of modules
+        decides=False,
         source="open-gpu-kernel-modules kernel-open/nvidia/nv-pci.c",
         open_end=True,
         sample="NVRM: The NVIDIA GPU 0000:01:00.0 installed in this system is not supported by "

@@ -1,16 +1,9 @@
-"""Messages of NCCL, CUDA and containers that have no finding code: what each one means."""
+"""Messages of NCCL, CUDA and containers, most without a finding code: what each one means."""
 
 from __future__ import annotations
 
 from gdrkit.messages.message import Meaning, MessageTemplate
 
-_NO_PLUGIN = Meaning(
-    "NCCL found no network plugin, and uses its own code: harmless with InfiniBand and RoCE "
-    "NICs, but on EFA it means TCP",
-    "With InfiniBand or RoCE, nothing has to be done. On EFA, install aws-ofi-nccl in the image, "
-    "and put its folder into LD_LIBRARY_PATH",
-    effect="harmless",
-)
 _SMALL_DEV_SHM = Meaning(
     "The shared memory of the container (/dev/shm) is too small for NCCL",
     "Start the container with --shm-size=1g or more, or mount a memory volume at /dev/shm",
@@ -19,18 +12,29 @@ _NO_INTERFACE = Meaning(
     "NCCL finds no network interface for its first connection: NCCL_SOCKET_IFNAME names none that is up",
     "Set NCCL_SOCKET_IFNAME to an interface that `ip address` shows on this host, or unset it",
 )
-_NO_FABRIC_MANAGER = Meaning(
-    "CUDA does not start because NVIDIA's Fabric Manager does not run, or is of another version "
-    "than the driver",
-    "Install the Fabric Manager of the driver's exact version: `systemctl status nvidia-fabricmanager`",
-)
 _TIMED_OUT = Meaning(
     "A collective operation did not finish in time; the line does not say why",
     "Look for the first error of all ranks; without one, find the rank that did not arrive",
     effect="follows",
 )
 
+_OWN_GDRCOPY = Meaning(
+    "This line is harmless: NCCL 2.31.2 and newer do what libgdrapi does by mapping a dma-buf themselves",
+    "Nothing has to be done, unless a later line says that the internal backend is unavailable",
+    effect="harmless",
+)
+
 ROWS = (
+    MessageTemplate(
+        "nccl",
+        "falling back to NCCL internal DMA-BUF mmap backend",
+        meaning=_OWN_GDRCOPY,
+        source="NCCL src/misc/gdrwrap.cc, of 2.31.2",
+        versions="2.31.2 and later",
+        open_end=True,
+        sample="n1:1:2 [0] NCCL INFO Failed to open libgdrapi.so.2 - no such file; falling back to NCCL "
+        "internal DMA-BUF mmap backend",
+    ),
     MessageTemplate(
         "nccl",
         "NET/{:(?:Fast)?}Socket{: ?}: GPU Direct RDMA Disabled",
@@ -91,17 +95,20 @@ ROWS = (
     MessageTemplate(
         "cuda",
         "system not yet initialized",
-        meaning=_NO_FABRIC_MANAGER,
+        ("nvswitch-fabric-down",),
+        decides=False,
         source="NVIDIA Fabric Manager user guide; CUDA error 802",
         open_end=True,
         sample="RuntimeError: CUDA error: system not yet initialized",
     ),
     MessageTemplate(
         "cuda",
-        "CUDA_ERROR_SYSTEM_NOT_READY",
-        meaning=_NO_FABRIC_MANAGER,
+        "{:CUDA_ERROR_SYSTEM_NOT_READY|cudaErrorSystemNotReady}",
+        ("nvswitch-fabric-down",),
+        decides=False,
         source="NVIDIA Fabric Manager user guide; CUDA error 802",
         open_end=True,
+        sample="CUDA error: CUDA_ERROR_SYSTEM_NOT_READY",
     ),
     MessageTemplate(
         "nvidia",
@@ -210,7 +217,7 @@ ROWS = (
     ),
     MessageTemplate(
         "nccl",
-        r"/dev/shm/{:\S*} {:.{0,40}}No space left",
+        r"/dev/shm/{:\S{0,255}+} {:.{0,40}}No space left",
         meaning=_SMALL_DEV_SHM,
         source="NCCL src/misc/shmutils.cc",
         open_end=True,
@@ -367,22 +374,5 @@ ROWS = (
         source="NVIDIA/nccl src/transport/net_ib/gdaki/doca-gpunetio/src/doca_gpunetio_gdrcopy.cpp",
         open_end=True,
         sample="DOCA_GPUNETIO_DISABLE_GDRCOPY is set, disabling GDRCopy",
-    ),
-    MessageTemplate(
-        "nccl",
-        r"libnccl-net{:[\w.-]{0,40}}.so{:\S{0,8}}: cannot open shared object file",
-        meaning=_NO_PLUGIN,
-        source="NCCL src/plugin/plugin_open.cc",
-        open_end=True,
-        sample="n1:1:2 [0] NCCL INFO dlerror=libnccl-net.so: cannot open shared object file: No "
-        "such file or directory",
-    ),
-    MessageTemplate(
-        "nccl",
-        r"NET/Plugin{: ?}:{: ?}Could not find{::?} {:\S*}libnccl-net",
-        meaning=_NO_PLUGIN,
-        source="NCCL src/plugin/plugin_open.cc",
-        open_end=True,
-        sample="n1:1:2 [0] NCCL INFO NET/Plugin: Could not find: libnccl-net-ofi.so.",
     ),
 )

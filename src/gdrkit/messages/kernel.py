@@ -87,6 +87,36 @@ UNKNOWN_PARAMETER = _line(
     "{module}: unknown parameter '{parameter}' ignored",
     source="kernel/module/main.c, unknown_module_param_cb()",
 )
+BEHIND_DASHES = _line(
+    "{module}: parameters '{parameter}' after `--' ignored",
+    source="kernel/module/main.c, load_module()",
+)
+NO_DYNAMIC_DEBUG = _line(
+    "dyndbg param is supported only in CONFIG_DYNAMIC_DEBUG builds",
+    source="include/linux/dynamic_debug.h, ddebug_dyndbg_module_param_cb()",
+)
+BAD_FLAG_OPERATOR = _line(
+    "dyndbg: bad flag-op {letter}, at start of {flags}",
+    source="lib/dynamic_debug.c, ddebug_parse_flags()",
+)
+UNKNOWN_FLAG = _line(
+    "dyndbg: unknown flag '{letter}'",
+    source="lib/dynamic_debug.c, ddebug_parse_flags()",
+)
+BAD_FLAGS = _line("dyndbg: flags parse failed", source="lib/dynamic_debug.c, ddebug_exec_query()")
+TAKEN_FILE = _line(
+    "sysfs: cannot create duplicate filename '{path}'",
+    source="fs/sysfs/dir.c, sysfs_warn_dup()",
+)
+TAKEN_NAME = _line(
+    "{kobject:(?:kobject: )?}kobject_add_internal failed for {name:.{1,255}?} with -EEXIST, don't try to"
+    " register things with the same name in the same directory.",
+    source="lib/kobject.c, kobject_add_internal()",
+)
+NOT_ADDED = _line(
+    "{kobject:(?:kobject: )?}kobject_create_and_add: kobject_add error: -17",
+    source="lib/kobject.c, kobject_create_and_add()",
+)
 
 # -- refusals ------------------------------------------------------------------------------------------
 
@@ -110,6 +140,13 @@ BAD_SYMBOL = _line(
     ("module-crc-mismatch", "module-symbol-namespace"),
     source="kernel/module/main.c, simplify_symbols()",
     leads=True,
+)
+SYMBOL_WITHOUT_ERROR = _line(
+    r"{module}: Unknown symbol {symbol:\w+}{:\s*$}",
+    ("module-symbol-missing", "module-symbol-gpl-only", "module-crc-mismatch", "module-symbol-namespace"),
+    source="kernel/module/main.c, simplify_symbols(); the error behind it was cut off, or filtered out",
+    leads=True,
+    sample="nvidia_peermem: Unknown symbol ib_register_peer_memory_client",
 )
 LAYOUT = _line(
     "{module}: disagrees about version of symbol module_layout",
@@ -178,6 +215,11 @@ BLACKLISTED = _line(
     ("module-blacklisted",),
     source="kernel/module/main.c, early_mod_check(), and load_module() in 6.1 and before",
     versions="5.10 and later; not 5.4",
+)
+INITCALL_BLACKLISTED = _line(
+    "initcall {function} blacklisted",
+    ("module-blacklisted",),
+    source="init/main.c, initcall_blacklisted(); a message for debugging that this file always enables",
 )
 UNSIGNED = _line(
     "Loading of unsigned module is rejected",

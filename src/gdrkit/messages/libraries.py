@@ -1,4 +1,4 @@
-"""Messages of libraries and benchmarks that have no finding code: what each one means."""
+"""Messages of libraries and benchmarks, most without a finding code: what each one means."""
 
 from __future__ import annotations
 
@@ -13,15 +13,19 @@ _OUT_OF_MEMORY = Meaning(
     "Use less memory per GPU: a smaller batch, a shorter context, or more GPUs",
 )
 
+_NO_PLUGIN = Meaning(
+    "NCCL found no network plugin, and uses its own code: harmless with InfiniBand and RoCE "
+    "NICs, but on EFA it means TCP",
+    "With InfiniBand or RoCE, nothing has to be done. On EFA, install aws-ofi-nccl in the image, "
+    "and put its folder into LD_LIBRARY_PATH",
+    effect="harmless",
+)
+
 ROWS = (
     MessageTemplate(
         "libfabric",
         "FI_HMEM capability requires RDMA, which this device does not support",
-        meaning=Meaning(
-            "The EFA device of this instance has no RDMA, so it cannot access GPU memory",
-            "Use an instance type whose EFA supports RDMA, such as p4d and newer; elsewhere NCCL "
-            "copies through host memory",
-        ),
+        ("efa-gdr-unsupported-instance",),
         source="libfabric prov/efa/src/rxr/rxr_init.c, rxr_info_to_rxr(), of 1.11 to 1.17",
         open_end=True,
         sample="libfabric:4:1:efa:core:rxr_info_to_rxr():506<warn> FI_HMEM capability requires "
@@ -310,5 +314,22 @@ ROWS = (
         open_end=True,
         sample="[1.2] [n1:5:0] gdaki.c:249 UCX  DIAG  no active primary CUDA context on any "
         "device. Please set UCX_IB_GDA_RETAIN_INACTIVE_CTX=yes to retain inactive context.",
+    ),
+    MessageTemplate(
+        "nccl",
+        r"libnccl-net{:[\w.-]{0,40}}.so{:\S{0,8}}: cannot open shared object file",
+        meaning=_NO_PLUGIN,
+        source="NCCL src/plugin/plugin_open.cc",
+        open_end=True,
+        sample="n1:1:2 [0] NCCL INFO dlerror=libnccl-net.so: cannot open shared object file: No "
+        "such file or directory",
+    ),
+    MessageTemplate(
+        "nccl",
+        r"NET/Plugin{: ?}:{: ?}Could not find{::?} {:\S*}libnccl-net",
+        meaning=_NO_PLUGIN,
+        source="NCCL src/plugin/plugin_open.cc",
+        open_end=True,
+        sample="n1:1:2 [0] NCCL INFO NET/Plugin: Could not find: libnccl-net-ofi.so.",
     ),
 )

@@ -9,12 +9,13 @@ from __future__ import annotations
 import functools
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Literal
 
 from msgspec import Struct
 
 from gdrkit.formats.module_name import canonical
+from gdrkit.formats.required_literals import required_literals
 from gdrkit.messages import errors
 
 _PLACEHOLDER = re.compile(r"\{(\w*)(?::((?:[^{}]|\{[^{}]*\})*))?\}")
@@ -54,6 +55,7 @@ class MessageTemplate(Struct, frozen=True, eq=False):
     loads: bool = False  # printed by a program that loads modules, and names the requested module
     leads: bool = False  # its first cause is what it says itself, or by far the most frequent
     open_end: bool = False  # more text may follow it
+    hides_error: bool = False  # it does not say with which error a call failed: more causes than these fit
     goes_on: bool = False  # the program goes on without what it lacks: another failure has another cause
     sample: str = ""  # an example, if the placeholders alone do not make one
     make: Callable[[Match], Any] | None = None  # makes a record from a match
@@ -63,6 +65,11 @@ class MessageTemplate(Struct, frozen=True, eq=False):
         """The message, with its placeholders filled in."""
         return _PLACEHOLDER.sub(lambda found: str(values[found[1]]) if found[1] else "", self.template)
 
+    @property
+    def plain(self) -> str:
+        """The message as a reader sees it: each value is its name, and what has no name is left out."""
+        return _PLACEHOLDER.sub(lambda found: f"<{found[1]}>" if found[1] else "", self.template)
+
     def match(self, text: str, number: int = 0) -> Match | None:
         """The match of this message in a text; None if the text does not contain it."""
         return self._search(text, number) if _constant(self) in text else None
@@ -71,12 +78,11 @@ class MessageTemplate(Struct, frozen=True, eq=False):
         found = _pattern(self).search(text, 0, LINE_CHARACTERS)
         if found is None:
             return None
-        values = found.groupdict()
-        if None in values.values():
-            values = {name: value for name, value in values.items() if value is not None}
+        values = {name: value for name, value in found.groupdict().items() if value is not None}
+        begins = found.start(_BEGINNING) if values.pop(_BEGINNING, None) is not None else found.start()
         if "module" in values:
             values["module"] = canonical(values["module"])
-        return Match(self, values, text, found[0], number)
+        return Match(self, values, text, text[begins : found.end()], number)
 
 
 class Match(Struct, frozen=True):
@@ -103,16 +109,28 @@ class MessageMatcher:
         words = [_words(row.template) for row in everything]
         common = Counter(word for own in words for word in own)
         self._by_word: dict[str, list[_Entry]] = {}
-        self._others: list[_Entry] = []  # without such a word
+        self._others: list[tuple[str, _Entry]] = []  # without such a word, by a string that they have
         for order, (row, own) in enumerate(zip(everything, words, strict=True)):
             word = min(own, key=lambda word: (common[word], -len(word)), default="")
-            rows_of_word = self._by_word.setdefault(word, []) if word else self._others
-            rows_of_word.append((order, _constant(row), row))
+            entry = order, _constant(row), row
+            if word:
+                self._by_word.setdefault(word, []).append(entry)
+            else:
+                self._others += [(literal, entry) for literal in _literals(row)]
         self._known = frozenset(self._by_word)
+
+    def constants(self) -> Iterator[tuple[str, str]]:
+        """What the messages of a row have: a word between blanks, or "", and a string; for some rows one of
+        several strings."""
+        for word, entries in self._by_word.items():
+            for _, constant, _ in entries:
+                yield word, constant
+        for literal, _ in self._others:
+            yield "", literal
 
     def match(self, text: str, number: int = 0) -> Match | None:
         """The match of the first row that a line contains; None if it contains none."""
-        candidates = [entry for entry in self._others if entry[1] in text]
+        candidates = [entry for literal, entry in self._others if literal in text]
         for word in self._known.intersection(text.split()):
             candidates += [entry for entry in self._by_word[word] if entry[1] in text]
         if len(candidates) > 1:
@@ -143,25 +161,101 @@ def _constant(row: MessageTemplate) -> str:
     return max(_constants(row.template), key=len)
 
 
+TELLING_CHARACTERS = 6
+"""Length of a constant part that few other lines have."""
+
+
+def _literals(row: MessageTemplate) -> tuple[str, ...]:
+    """Strings of which every such message has one; the empty string if none is certain."""
+    constant = _constant(row)
+    if len(constant) >= TELLING_CHARACTERS:
+        return (constant,)
+    return required_literals(_expression(row)) or ("",)
+
+
 @functools.cache
 def _pattern(row: MessageTemplate) -> re.Pattern[str]:
-    """The regular expression of a row, compiled on first use."""
+    """The regular expression of a row, compiled on first use; its group _BEGINNING, if it has one, is empty
+    and marks where the message begins."""
+    return re.compile(_anchored(_parts(row)) or _expression(row), re.MULTILINE)
+
+
+_BEGINNING = "_beginning"
+
+
+class _Part(Struct, frozen=True):
+    """A piece of the regular expression of a row."""
+
+    expression: str
+    fixed: bool = False  # a constant or the name of a module: from one place it has one length
+    constant: bool = False
+    gap: str = ""  # any text: "lazy" or "greedy"
+    first: str = ""  # what a gap begins with
+
+
+def _expression(row: MessageTemplate) -> str:
+    return "".join(part.expression for part in _parts(row))
+
+
+_GAP = re.compile(r"(?P<first>(?:\\S)?)\.(?P<some>[*+])(?P<lazy>\??)")
+"""A placeholder for any text, which may have to be long, or to begin with something else than a blank."""
+
+
+def _parts(row: MessageTemplate) -> tuple[_Part, ...]:
     template = row.template
-    parts, at, seen = [], 0, set()
+    start = r"(?<![\w-])" if template[0].isalnum() or template.startswith("{module") else ""
+    parts, at, seen = [_Part(start, fixed=True)], 0, set()
     for placeholder in _PLACEHOLDER.finditer(template):
         name, allowed = placeholder[1], placeholder[2]
-        parts.append(re.escape(template[at : placeholder.start()]))
+        parts.append(_constant_part(template[at : placeholder.start()]))
+        of_module = not allowed and name in _NAMES
+        allowed = allowed or (r"[\w-]+" if of_module else ".*?")
+        gap = None if name in seen else _GAP.fullmatch(allowed)
         if name:
-            allowed = allowed or (r"[\w-]+" if name in _NAMES else ".*?")
             allowed = f"(?P={name})" if name in seen else f"(?P<{name}>{allowed})"
             seen.add(name)
         else:
             allowed = f"(?:{allowed})"
-        parts.append(allowed)
+        parts.append(_gap_part(allowed, gap) if gap else _Part(allowed, fixed=of_module))
         at = placeholder.end()
-    parts.append(re.escape(template[at:]))
-    start = r"(?<![\w-])" if template[0].isalnum() or template.startswith("{module") else ""
-    return re.compile(start + "".join(parts) + _end(row, template[at:]), re.MULTILINE)
+    parts += [_constant_part(template[at:]), _Part(_end(row, template[at:]))]
+    return tuple(part for part in parts if part.expression)
+
+
+def _constant_part(text: str) -> _Part:
+    return _Part(re.escape(text), fixed=True, constant=True)
+
+
+def _gap_part(expression: str, gap: re.Match[str]) -> _Part:
+    first = gap["first"] + ("." if gap["some"] == "+" else "")
+    return _Part(expression, gap="lazy" if gap["lazy"] else "greedy", first=first)
+
+
+def _anchored(parts: tuple[_Part, ...]) -> str:
+    """The expression of a row that begins with constants or modules and goes on with any text; else "".
+
+    In a line, such a message is where its beginning first is, or nowhere: any text that follows a later
+    beginning also follows the first. The same holds for a constant between two gaps. No other place is
+    tried, so that a line made of beginnings does not take long.
+    """
+    at = next((index for index, part in enumerate(parts) if not part.fixed), 0)
+    if not parts[at].gap or not any(part.constant for part in parts[:at]):
+        return ""
+    beginning = "".join(part.expression for part in parts[:at])
+    found = [f"^(?>.*?(?P<{_BEGINNING}>){beginning}{_ahead(parts[at])})"]
+    while _are_gaps_around_constant(parts[at : at + 3]):
+        found.append(f"(?>{parts[at].expression}{parts[at + 1].expression}{_ahead(parts[at + 2])})")
+        at += 2
+    return "".join((*found, *(part.expression for part in parts[at:])))
+
+
+def _are_gaps_around_constant(parts: tuple[_Part, ...]) -> bool:
+    """Whether a constant ends a gap as soon as it can, and another gap follows."""
+    return len(parts) == 3 and parts[0].gap == "lazy" and parts[1].constant and bool(parts[2].gap)
+
+
+def _ahead(gap: _Part) -> str:
+    return f"(?={gap.first})" if gap.first else ""
 
 
 def _end(row: MessageTemplate, tail: str) -> str:

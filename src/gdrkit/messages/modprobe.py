@@ -28,6 +28,21 @@ NOT_FOUND_ANYWHERE = MessageTemplate(
     versions="21 and before",
     loads=True,
 )
+NOT_FOUND_IN_SHORT = MessageTemplate(
+    "modprobe",
+    r"Module {module} not found{:\s*$}",
+    ("module-not-found",),
+    source=f"{_KMOD}: the message without its end, as people and scripts copy it",
+    loads=True,
+    sample="Module nvidia_peermem not found",
+)
+INIT_CALL = MessageTemplate(
+    "strace",
+    r"{:f?}init_module({:.{0,120}?}){:\s+}= -1 E{:\w+} ({error:[^()]+})",
+    source="finit_module(2), init_module(2), as strace prints them",
+    loads=True,
+    sample='finit_module(3, "", 0) = -1 EINVAL (Invalid argument)',
+)
 COMMAND_FAILED = MessageTemplate(
     "modprobe",
     "modprobe: ERROR: {place}Error running install command '{command}' for module {module}: "
@@ -39,11 +54,23 @@ COMMAND_FAILED = MessageTemplate(
 )
 DEPENDENCY_GONE = MessageTemplate(
     "modprobe",
-    r"modprobe: ERROR: {place}ctx={pointer:\S{1,32}} path={path:\S*} error=No such file or directory",
+    r"modprobe: ERROR: {place}ctx={pointer:\S{1,32}} path={path:\S*} error={error:[A-Z][a-z ]{1,60}}",
     ("dependency-failed",),
     source=f"{_LIBKMOD}, kmod_module_parse_depline()",
     loads=True,
 )
+UNSUPPORTED = MessageTemplate(
+    "modprobe",
+    "modprobe: ERROR: module '{module}' is unsupported",
+    ("module-unsupported",),
+    source="SUSE's kmod; quoted in ltp testcases/network/mpls and in Lustre's guide for SLES",
+    loads=True,
+)
+UNSUPPORTED_HINT = (
+    "modprobe: ERROR: Use --allow-unsupported or set allow_unsupported_modules 1 in",
+    "modprobe: ERROR: /etc/modprobe.d/10-unsupported-modules.conf",
+)
+"""The two lines that follow."""
 NO_FILE = MessageTemplate(
     "modprobe",
     "modprobe: ERROR: {place}could not find module by name='{module}'",
@@ -103,6 +130,8 @@ TOOLS = (
 LOADERS = (
     NOT_FOUND,
     NOT_FOUND_ANYWHERE,
+    NOT_FOUND_IN_SHORT,
+    INIT_CALL,
     COMMAND_FAILED,
     DEPENDENCY_GONE,
     NO_FILE,

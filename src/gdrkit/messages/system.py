@@ -40,6 +40,21 @@ ROWS = (
         sample="[<0>] ib_invalidate_peer_memory+0x61/0xc0 [ib_core]",
     ),
     _kernel(
+        r"Gb/s available PCIe bandwidth, limited by {speed:[\d.]+ GT/s} PCIe x{width:\d+} link",
+        ("link-degraded",), decides=False,  # the slot may have no more lanes
+        source="Linux drivers/pci/pci.c, __pcie_print_link_status(): the device can do more than a link on"
+        " its way",
+        sample="mlx5_core 0000:41:00.0: 63.008 Gb/s available PCIe bandwidth, limited by 8.0 GT/s PCIe x8"
+        " link at 0000:40:01.0 (capable of 252.048 Gb/s with 16.0 GT/s PCIe x16 link)",
+    ),
+    _kernel(
+        r"Port module event{:(?:\[error\])?}: module {number:\d+}, Cable {what:error|unplugged}",
+        ("port-down",), decides=False,  # of the module named here: another port may be up
+        source="Linux drivers/net/ethernet/mellanox/mlx5/core/events.c, port_module()",
+        sample="mlx5_core 0000:41:00.0: Port module event[error]: module 0, Cable error, Bus stuck(I2C or"
+        " data shorted)",
+    ),
+    _kernel(
         "ib_umem_get: failed to get user pages", causes_of("ibv_reg_mr", EFAULT),
         source="MLNX_OFED drivers/infiniband/core/umem.c: no peer-memory client claimed the address",
     ),

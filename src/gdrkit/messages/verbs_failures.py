@@ -45,7 +45,9 @@ _NO_ROUTE = FailureMeaning("no route to the peer's address from this NIC, or a w
 
 FAILINGS: dict[tuple[str, int], FailureMeaning] = {
     ("ibv_reg_mr", EFAULT): FailureMeaning("no peer-memory client claims the GPU memory", _UNCLAIMED),
-    ("ibv_reg_mr", ENOMEM): FailureMeaning("memory cannot be pinned", ("memlock-limit", "bar1-exhausted")),
+    ("ibv_reg_mr", ENOMEM): FailureMeaning(
+        "memory cannot be pinned", ("memlock-limit", "bar1-exhausted", "memory-held-for-kexec")
+    ),
     ("ibv_reg_mr", EINVAL): FailureMeaning(
         "the memory or its flags are refused", ("memory-not-registrable",)
     ),

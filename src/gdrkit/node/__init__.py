@@ -43,11 +43,12 @@ from gdrkit.evidence import (
 from gdrkit.evidence.missing import for_names
 from gdrkit.evidence.quoting import in_prose
 from gdrkit.formats.errors import FormatError
-from gdrkit.node.fallbacks import each_known, first_collected, first_of, if_absent, if_missing, seek
+from gdrkit.node.fallbacks import each_known, first_collected, first_of, if_absent, if_missing, lacking, seek
 
 __all__ = [
     "AnyFact", "Fact", "Key", "Node", "Supposition", "Trail", "each_known", "fact", "first_collected",
-    "first_of", "if_absent", "if_missing", "likely", "observation", "seek",
+    "first_of", "if_absent", "if_missing",
+    "lacking", "likely", "observation", "seek",
 ]  # fmt: skip
 
 Subject = TypeVarTuple("Subject")
@@ -112,7 +113,7 @@ KEPT_BYTES = 1 << 16
 """Larger files are read again for each fact. All of sysfs and most of /proc and /etc is smaller."""
 
 
-class _Answer:
+class _FactAnswer:
     """The answer of one fact for one subject: a value or an error, and what it is directly based on."""
 
     __slots__ = ("confidence", "error", "facts", "marks", "sources", "value")
@@ -148,9 +149,9 @@ class Node:
 
     def __init__(self, host: Host) -> None:
         self.host = host
-        self._answers: dict[Key, _Answer] = {}
+        self._answers: dict[Key, _FactAnswer] = {}
         self._changed: frozenset[AnyFact] = frozenset()  # by the suppositions of `after`
-        self._open: list[_Answer] = [_Answer()]  # answers being computed, the innermost last
+        self._open: list[_FactAnswer] = [_FactAnswer()]  # answers being computed, the innermost last
         self._evidence: dict[tuple[str, str | Command], Any] = {}  # the host's results and errors
         self._dependents: dict[Key, list[Key]] = {}  # the answers based on one, of the first `_indexed`
         self._indexed = 0
@@ -169,8 +170,8 @@ class Node:
             raise answer.error.fresh()
         return answer.value
 
-    def _compute(self, fact: AnyFact, subject: tuple[Hashable, ...]) -> _Answer:
-        answer = _Answer()
+    def _compute(self, fact: AnyFact, subject: tuple[Hashable, ...]) -> _FactAnswer:
+        answer = _FactAnswer()
         if not self._changed.isdisjoint(fact.saw):
             answer.error = EvidenceMissing(
                 Missing(fact.__name__, MissingReason.STALE, "take the step, then look again")
@@ -193,7 +194,7 @@ class Node:
     def supply(self, source: Source, *answers: Supposition) -> None:
         """Set answers that the user supplies beside the host; no assumption, unlike those of `after`."""
         for supplied in answers:
-            answer = self._answers[supplied.key] = _Answer()
+            answer = self._answers[supplied.key] = _FactAnswer()
             answer.value = supplied.answer
             answer.sources[source] = None
 
@@ -345,7 +346,7 @@ class Node:
         stale |= self._based_on(silent)
         node._answers = {key: answer for key, answer in self._answers.items() if key not in stale}
         for key, value in supposed.items():
-            answer = _Answer()
+            answer = _FactAnswer()
             if isinstance(value, Missing):
                 answer.error = EvidenceMissing(value)
             else:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar, TypeVarTuple
 
-from gdrkit.evidence import EvidenceAbsent, EvidenceMissing, MissingReason
+from gdrkit.evidence import EvidenceAbsent, EvidenceMissing, Missing, MissingReason
 
 Subject = TypeVarTuple("Subject")
 T = TypeVar("T")
@@ -32,6 +32,18 @@ def if_missing(default: Default, ask: Callable[[*Subject], T], *subject: *Subjec
         return ask(*subject)
     except EvidenceMissing:
         return default
+
+
+def lacking(ask: Callable[[*Subject], object], *subject: *Subject) -> tuple[Missing, ...]:
+    """The evidence that an answer would need, if it was not collected; () if it was, or is known not to
+    exist."""
+    try:
+        ask(*subject)
+    except EvidenceAbsent:
+        return ()
+    except EvidenceMissing as error:
+        return (error.missing,)
+    return ()
 
 
 def first_of(*sources: Callable[[], T]) -> T:

@@ -101,7 +101,7 @@ class Consumer(Struct, frozen=True, kw_only=True, eq=False):
         return NEEDS[path] | {*self.use(path).also, ConsumerPath(self.name, path)}
 
     def files_wanted(self, path: str, version: str) -> tuple[str, ...]:
-        """The files of which this version requires one; () if it requires none."""
+        """The files, one of which this version requires; () if it requires none."""
         for row in self.use(path).required_files:
             if numbers(version) >= row.since:
                 return row.files

@@ -6,6 +6,7 @@ from msgspec.structs import replace
 
 from gdrkit.evidence import EvidenceAbsent, EvidenceMissing
 from gdrkit.facts.modules import PEERMEM, is_loaded
+from gdrkit.facts.newest_read import cite_if_newer
 from gdrkit.facts.peer_memory import MEMORY_PEERS, memory_peers
 from gdrkit.facts.wheels import LibraryCopy, certain_of
 from gdrkit.formats.versions import numbers
@@ -20,10 +21,14 @@ def version_too_old(node: Node, consumer: Consumer, path: str) -> Outcome:
     name, since = consumer.title, consumer.use(path).since
     try:
         copies = consumer.copies(node)
-    except EvidenceMissing:
+    except EvidenceAbsent:
         return NotApplicable(f"no {name} was found; {consumer.assumed} is assumed")
+    except EvidenceMissing as error:
+        return Passed(f"no old {name} is known; {consumer.assumed} is assumed", lacking=(error.missing,))
     old = certain_of(copies, tuple(copy for copy in copies if numbers(copy.version) < since))
     if not old:
+        for copy in copies:
+            cite_if_newer(node, name, copy.version)
         return Passed(f"{name} {_oldest(copies, since)} supports it")
     return _failed(consumer, old[0], copies, old, "", since)
 
@@ -52,6 +57,8 @@ def does_not_detect(node: Node, consumer: Consumer) -> Outcome:
     )
     affected = certain_of(copies, tuple(copy for copy in copies if copy not in finds))
     if not affected:
+        for copy in finds:
+            cite_if_newer(node, consumer.title, copy.version)
         return Passed(f"{consumer.title} {_oldest(finds)} finds it")
     oldest = min(affected, key=lambda copy: numbers(copy.version))
     files = ", ".join(consumer.files_wanted("peermem", oldest.version))

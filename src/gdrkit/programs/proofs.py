@@ -1,4 +1,4 @@
-"""Lines by which programs show that they use GPU memory directly, or what they use in its place.
+"""Lines that show whether a program uses GPU memory directly, and what it uses otherwise.
 
 They have no cause: nothing failed. Read at NVIDIA/nvshmem v3.4.5-0, NVIDIA/nccl v2.30.7-1, openucx/ucx
 v1.22.0, ofiwg/libfabric v2.6.0, amzn/amzn-drivers efa_linux_3.1.0, ai-dynamo/nixl v1.4.0 and
@@ -13,6 +13,7 @@ from collections.abc import Callable
 from gdrkit.messages.message import Match, MessageMatcher, MessageTemplate
 
 DMABUF, PEERMEM = "GPU memory is registered as a dma-buf", "GPU memory is registered by its address"
+BY_TABLES = "the tables of UCX_PROTO_INFO show direct access at both ends"
 _COMMON = "src/modules/transport/common/transport_ib_common.cpp"
 _IBGDA = "src/modules/transport/ibgda/ibgda.cpp"
 _PLUGIN = "src/plugin/gin.cc"
@@ -94,8 +95,9 @@ PROGRAMS = frozenset(row.program for row in ROWS)
 
 
 def proves_direct(shown: str) -> bool:
-    """Whether what a line shows is that a NIC has GPU memory: it was registered, and not only asked for."""
-    return shown.startswith((DMABUF, PEERMEM))
+    """Whether what a line shows is that a NIC has GPU memory: it was registered, not only asked for, or UCX
+    chose it."""
+    return shown.startswith((DMABUF, PEERMEM, BY_TABLES))
 
 
 @functools.cache

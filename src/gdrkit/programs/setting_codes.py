@@ -13,7 +13,7 @@ from gdrkit.programs.ucx.consumer import leaves_out_cuda
 from gdrkit.rules.capabilities import Path
 
 OF_LIBFABRIC = {"FI_EFA_USE_DEVICE_RDMA": "0", "FI_HMEM_DISABLE_P2P": "1"}
-"""By variable, the value with which libfabric leaves the direct path alone: ofiwg/libfabric
+"""By variable, the value that turns libfabric's direct path off: ofiwg/libfabric
 prov/efa/src/efa_prov_info.c, efa_user_info.c; src/hmem.c."""
 
 OF_MNNVL = dict(
@@ -28,7 +28,7 @@ _INTERFACE = r"(?:eth|en[ops]|bond|docker)\w{1,12}|lo"
 
 
 def codes_of(programs: tuple[Consumer, ...], name: str, value: str) -> tuple[str, ...]:
-    """The codes of what a setting brings about whatever the machine is; () if it is harmless or unknown."""
+    """The codes of what a setting causes on any machine; () if it is harmless or unknown."""
     if name == GDR_LEVEL:
         level = gdr_level(value, "")
         return ("gdr-level-ignored",) if level is None else ("gdr-level-too-low",) * (level == "LOC")

@@ -4,37 +4,102 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
 from gdrkit.catalogue import rule_of
 from gdrkit.evidence import MissingReason
+from gdrkit.formats.gpu_slot import gpu_slot
 from gdrkit.programs.names import NAMES
-from gdrkit.report.document import GpuSection, Report
+from gdrkit.repair.platforms.change import Change
+from gdrkit.repair.platforms.immutable_systems import SYSTEMS
+from gdrkit.repair.platforms.means import CONTAINER
+from gdrkit.report.boot_words import boot_sentence, lost_at_boot, repair_before_boot
+from gdrkit.report.document import GpuSection, PlanStep, Report
 from gdrkit.report.path_words import PATH_NAMES, gain
 from gdrkit.report.programs import shown_programs
 from gdrkit.report.terminal import Row
 from gdrkit.rules.capabilities import INITIATED
 from gdrkit.rules.expectation import expected_gpu_missing
+from gdrkit.rules.rule import Layer
 from gdrkit.verdict.findings import Finding
 from gdrkit.verdict.path_state import GOOD, State
 
 COLLECTABLE = {MissingReason.DENIED.value, MissingReason.NOT_COLLECTED.value, MissingReason.TRUNCATED.value}
 """Reasons that a collection as root removes."""
 
+IN_POD = "kubectl exec POD"
+"""In a command that is to be run in the container of the job: its image decides, not the host."""
+
+BY_POD = ("talos", "bottlerocket", "cos", "rhcos")
+"""Platforms whose nodes run nothing but pods."""
+
 INDENT = 9
+
+BELOW = "command below"
+"""In words whose command follows on a line of its own, since it is longer than one."""
+
+NOTHING = "is nothing to fix."
+"""How the title ends where the answer is no, and nothing is to be done."""
 
 ADVICE_CHARACTERS = 260
 """Sentences of a code's page are quoted up to about this length, two to four lines. It has more."""
 
 
+@dataclass(frozen=True)
+class FirstScreen:
+    """What a terminal and a page say first, in the same words."""
+
+    state: State
+    title: str  # what a reader needs to know if they read nothing else
+    reasons: tuple[tuple[str, str], ...]  # each with its label
+    now: str  # the next command, or why there is nothing to do
+    ask: str = ""  # what to send to the owner of the host; "" if the reader can do all that helps
+
+
+def first_screen(report: Report, target: str = "") -> FirstScreen:
+    """Does it work, why not, what now. Where nothing is to be done, that comes first, and then why the
+    answer is no. `target` is what the commands name."""
+    what_now, direct = now(report, first_cause(report), target), works(report)
+    why = tuple(reasons(report))
+    if report.verdict.state is not State.IMPOSSIBLE or not what_now.startswith("Nothing:"):
+        return FirstScreen(report.verdict.state, direct, why, what_now, report.ask)
+    fails = report.modprobe is not None and report.modprobe.loaded is False and _has_modprobe(report)
+    error = "Ignore the error of `modprobe nvidia-peermem`: there" if fails else "There"
+    title = f"{error} {NOTHING}"
+    return FirstScreen(report.verdict.state, title, (("Direct", direct), *why), what_now)
+
+
 def answers(report: Report, target: str = "") -> Iterator[Row]:
-    """Does it work, why not, what now; one row each. `target` is what the commands name."""
-    state = report.verdict.state
-    indent = max(INDENT, len(state) + 2)
-    yield indent, state, works(report), state.upper()
+    """The first screen, a row for each sentence. The word of the state comes first, for scripts."""
+    screen = first_screen(report, target)
+    indent = max(INDENT, len(screen.state) + 2)
+    yield indent, screen.state, screen.title, screen.state.upper()
+    for label, why in screen.reasons:
+        yield indent, "", why, label
+    yield indent, "", screen.now, "Now"
+    if screen.ask:
+        yield indent, "", screen.ask, "Ask"
+
+
+def reasons(report: Report) -> Iterator[tuple[str, str]]:
+    """What is wrong, each with its label: what the next boot takes away comes before a warning."""
+    after = lost_at_boot(report)
+    if (found := _found(report)) is not None:
+        yield "Found", _plain(found)
+    if after is not None:
+        yield "But", boot_sentence(report, after)
     label, why = reason(report)
     if why:
-        yield indent, "", why, label
-    yield indent, "", now(report, first_cause(report), target), "Now"
+        yield label if after is None else "Also", why
+
+
+def _found(report: Report) -> Finding | None:
+    """Of a verdict that is unknown: what was configured and what fails for certain, if anything does.
+    It is known, whatever the rest turns out to be."""
+    if report.verdict.state is not State.UNKNOWN:
+        return None
+    failed = (f for f in report.findings if f.status == "failed" and f.layer is Layer.APPLICATION)
+    return next(failed, None)
 
 
 def reason(report: Report) -> tuple[str, str]:
@@ -53,6 +118,8 @@ def works(report: Report) -> str:
     """Whether GPU memory reaches the network directly, with the number of GPUs that do."""
     counted = [gpu for gpu in report.gpus if gpu.counts]
     if not counted:
+        if report.verdict.state is State.UNKNOWN:
+            return "Not known whether a GPU reaches a NIC directly."
         return "No GPU reaches a NIC directly."
     many = len(counted)
     direct = [gpu for gpu in counted if gpu.state in GOOD]
@@ -66,21 +133,21 @@ def works(report: Report) -> str:
     paths = " and ".join(dict.fromkeys(PATH_NAMES.get(gpu.path, gpu.path) for gpu in direct))
     parts = [f"{len(direct)} of {many} {noun} {verb}{f' over {paths}' if paths else ''}"]
     if direct and others:
-        parts.append(f"{_these(others)} {'does' if len(others) == 1 else 'do'} not")
+        parts.append(f"{_these(report, others)} {'does' if len(others) == 1 else 'do'} not")
     if unknown:
-        parts.append(f"not known for {_these(unknown)}")
+        parts.append(f"not known for {_these(report, unknown)}")
     parts += [f"only {f.seen} are there" for f in report.findings if f.code == expected_gpu_missing.code]
     if never := [gpu for gpu in report.gpus if not gpu.counts]:
         codes = ", ".join(dict.fromkeys(code for gpu in never for code in gpu.blocked_by[:1]))
-        parts.append(f"{_these(never)} can never do it, and {_is_are(never)} not counted [{codes}]")
+        parts.append(f"{_these(report, never)} can never do it, and {_is_are(never)} not counted [{codes}]")
     return "; ".join(parts) + "."
 
 
-def _these(some: list[GpuSection]) -> str:
-    """One or two GPUs by address, more by their number."""
+def _these(report: Report, some: list[GpuSection]) -> str:
+    """One or two GPUs by slot, more by their number."""
     if len(some) > 2:
         return f"{len(some)} GPUs"
-    return f"GPU{'s' if len(some) > 1 else ''} {' and '.join(gpu.gpu for gpu in some)}"
+    return " and ".join(gpu_slot(report.gpus.index(gpu), gpu.gpu) for gpu in some)
 
 
 def _is_are(some: list[GpuSection]) -> str:
@@ -106,8 +173,7 @@ def _plain(finding: Finding) -> str:
     title = code_page(finding.code)[0].removesuffix(".")
     seen = "" if finding.seen.casefold() in title.casefold() else finding.seen
     subject = "" if finding.subject in ("", "node") or finding.subject in seen else finding.subject
-    about = f" ({subject})" if subject else ""
-    here = f"; here: {f'{subject}: ' if subject else ''}{seen}" if seen else about
+    here = f"; here: {': '.join(filter(None, (subject, seen)))}" if subject or seen else ""
     return f"{title}{here}. [{finding.code}]"
 
 
@@ -116,6 +182,8 @@ def _what_is_missing(report: Report) -> str:
     if not found:
         return "Evidence is missing."
     source, why = missing_of(found[0])
+    if IN_POD in found[0].expected:
+        source, why = f"{source} of the pod's image, not of the host", "not looked at"
     more = f", and {len(found) - 1} more" if len(found) > 1 else ""
     return f"What decides it is missing: {source} ({in_words(why)}){more}."
 
@@ -157,8 +225,12 @@ def deciding(report: Report) -> list[Finding]:
 
 def now(report: Report, cause: Finding | None, target: str = "") -> str:
     """The next command, or why there is nothing to do."""
+    if (found := _found(report)) is not None:
+        return f"{found.advice or advice(found.code)} {_find_out(report)} More: `gdr codes {found.code}`"
     if report.verdict.state is State.UNKNOWN:
         return _find_out(report)
+    if (after := lost_at_boot(report)) is not None:
+        return repair_before_boot(after, _for_consumer(report), target)
     if report.plan:
         return _fix(report, target)
     if cause is not None:
@@ -176,18 +248,37 @@ def now(report: Report, cause: Finding | None, target: str = "") -> str:
 
 
 def _fix(report: Report, target: str) -> str:
-    steps, asked = report.plan[0].steps, report.verdict.consumer
-    consumer = "" if asked == NAMES[0] else f"--consumer {asked}"
-    command = " ".join(part for part in ("gdr fix", consumer, target) if part)
+    steps = report.plan[0].steps
+    if report.node.scope == "container" and not all(map(_is_of_job, steps)):
+        wanted, then = " and ".join(step.remedy for step in steps), steps[-1].then.state
+        return f"Ask the owner of the host for {wanted}, by the sentence below; then it is {then}."
+    command = " ".join(part for part in ("gdr fix", _for_consumer(report), target) if part)
     names = " and ".join(step.remedy for step in steps)
     reboot = " (needs a reboot)" if any(step.needs_reboot for step in steps) else ""
     return f"`{command}` prints the commands for {names}{reboot}; then it is {steps[-1].then.state}."
 
 
+def _is_of_job(step: PlanStep) -> bool:
+    from gdrkit.repair.remedies import remedy_of
+
+    return remedy_of(step.remedy).changes is Change.JOB
+
+
+def _for_consumer(report: Report) -> str:
+    """The option that names the program of the verdict, where it is not the one that comes first."""
+    asked = report.verdict.consumer
+    return "" if asked == NAMES[0] else f"--consumer {asked}"
+
+
+def _has_modprobe(report: Report) -> bool:
+    """Whether modprobe can be run there: not in a container, nor where an image decides."""
+    return report.node.platform not in (CONTAINER, *(system.name for system in SYSTEMS))
+
+
 def _needless_error(report: Report) -> str:
     """The error of modprobe for nvidia-peermem that does not matter: every program shown has dma-buf
     instead."""
-    prediction = report.modprobe
+    prediction = report.modprobe if _has_modprobe(report) else None
     needless = all(program.path == "dmabuf" for program in shown_programs(report).values())
     if prediction is None or not needless or not prediction.exit_code or prediction.loaded:
         return ""
@@ -200,9 +291,17 @@ def _find_out(report: Report) -> str:
     if not found:
         return "Run `gdr doctor -v` to see what is missing."
     reasons = {missing_of(finding)[1] for finding in found}
+    if len(found) > 1 and any(finding.expected.startswith("talosctl ") for finding in found):
+        return "Run the commands below from where talosctl works: this machine has no shell."
+    if len(found) == 1 and IN_POD in found[0].expected:
+        return f"The {BELOW} tells whether a pod can use dma-buf: 1 or more is yes, 0 is no."
     if len(found) == 1 or not reasons <= COLLECTABLE:
         more = "" if len(found) == 1 else "; the other commands are below"
         return f"Run `{found[0].expected}` to find out{more}."
+    if report.ask and report.node.scope == "container":
+        return "What is missing is on the host: ask for it by the sentence below."
+    if report.node.platform in BY_POD:
+        return "Run `gdr fleet doctor --kubernetes`, which collects what is missing by a Pod on the node."
     if report.node.source == "live":
         return "Run `sudo gdr doctor`: root may read what is missing."
     return (
@@ -211,13 +310,17 @@ def _find_out(report: Report) -> str:
     )
 
 
+def split_sentences(words: str) -> list[str]:
+    """The sentences of a line of prose."""
+    return re.split(r"(?<=\D[.]) (?=[A-Z`\d])", words)
+
+
 def advice(code: str) -> str:
     """The first sentences of "What to do" on the code's page."""
     from gdrkit.report.pages import code_page
 
-    sentences = re.split(r"(?<=\D[.]) (?=[A-Z`\d])", " ".join(code_page(code)[1].split()))
     chosen = ""
-    for sentence in sentences:
+    for sentence in split_sentences(" ".join(code_page(code)[1].split())):
         if chosen and len(chosen) + len(sentence) > ADVICE_CHARACTERS:
             break
         chosen = f"{chosen} {sentence}".strip()

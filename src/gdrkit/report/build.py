@@ -15,6 +15,8 @@ from gdrkit.facts.rdma import distance
 from gdrkit.facts.virtual import scope
 from gdrkit.loader import Prediction
 from gdrkit.node import Node, if_missing
+from gdrkit.repair.platforms.means import can_do, has_packages, means, platform_of
+from gdrkit.repair.remedies import remedy_of
 from gdrkit.repair.remedies.plan import Chain
 from gdrkit.report.document import (
     Ceiling,
@@ -34,11 +36,13 @@ from gdrkit.report.document import (
     Report,
     VerdictSection,
 )
+from gdrkit.report.here import advice_here, request
 from gdrkit.report.summary import summary
 from gdrkit.rules.capabilities import DIRECT, Fallback, Path
 from gdrkit.rules.expectation import COMPARISONS
 from gdrkit.rules.rule import Failed, Unknown
 from gdrkit.verdict import Assumption, Verdict
+from gdrkit.verdict.findings import Finding
 from gdrkit.verdict.node_state import ConsumerState
 from gdrkit.verdict.path_state import PathState, State
 
@@ -58,12 +62,13 @@ def build(
     """The document of a node. The verdict is that of `consumer`; without `ceilings`, pairs have none."""
     table = _JudgementTable(verdict.assumes)
     pairs = _pairs(node, verdict, table, ceilings)
-    return Report(
+    report = Report(
         node=NodeSection(
             hostname=if_missing("", hostname, node),
             kernel=if_missing("", release, node),
             source=node.host.source,
             scope=if_missing("", scope, node),
+            platform=platform_of(node),
             collected=getattr(node.host, "collected", ""),
         ),
         verdict=_verdict(verdict, consumer),
@@ -72,15 +77,25 @@ def build(
         pairs=pairs,
         ports=(),
         judgements=table.sections,
-        findings=verdict.findings,
+        findings=tuple(_in_words_of(node, finding) for finding in verdict.findings),
         what_then=tuple(_chain(chain) for chain in chains),
-        plan=tuple(_plan(chain) for chain in plans),
+        plan=tuple(_plan(node, chain) for chain in plans),
         modprobe=None if prediction is None else modprobe_section(prediction),
         probes=if_missing((), probe_calls, node),
         measurements=(),
         expectation=_expectation(node, verdict),
+        next_boot=None,
         in_use=(),
     )
+    return replace(report, ask=request(node, report))
+
+
+def _in_words_of(node: Node, finding: Finding) -> Finding:
+    """A finding with the remedies and the advice that the node's platform can follow."""
+    if has_packages(node) or finding.status == "unknown":
+        return finding
+    able = tuple(name for name in finding.remedies if can_do(node, remedy_of(name)))
+    return replace(finding, remedies=able, advice=advice_here(node, finding.code, finding.advice))
 
 
 def _expectation(node: Node, verdict: Verdict) -> ExpectationSection | None:
@@ -236,19 +251,19 @@ def _modprobe_outcome(prediction: Prediction) -> ModprobeOutcome:
     return ModprobeOutcome(stderr="\n".join(prediction.stderr), loaded=prediction.loaded if known else None)
 
 
-def _plan(chain: Chain) -> PlanSection:
+def _plan(node: Node, chain: Chain) -> PlanSection:
     return PlanSection(
         steps=tuple(
             PlanStep(
                 remedy=step.remedy.name,
                 effect=step.remedy.becomes,
-                needs_root=step.remedy.needs_root,
-                needs_reboot=step.remedy.needs_reboot,
+                needs_root=way.needs_root,
+                needs_reboot=way.needs_reboot,
                 risk=step.remedy.risk,
-                undo=step.remedy.undo,
+                undo=way.undo,
                 then=step.then,
             )
-            for step in chain
+            for step, way in ((step, means(node, step.remedy)) for step in chain)
         )
     )
 

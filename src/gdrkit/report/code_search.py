@@ -10,7 +10,10 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from gdrkit.report.glossary import GLOSSARY
-from gdrkit.report.pages import page, titles
+from gdrkit.report.pages import CodeTitle, page, titles
+
+SHORTEST = 3
+"""Letters of a word that is in too many messages to be searched."""
 
 
 class CodeMatch(Struct, frozen=True):
@@ -39,11 +42,32 @@ def search(words: str) -> list[CodeMatch]:
     found = [match for _, match in sorted(ranked, key=lambda row: row[0])]
     named = {match.name for match in found}
     rows = {row.code: row for row in titles()}
-    return found + [
+    messages = _of_messages(_text_of_error(words))
+    found += [
         CodeMatch(rows[code].layer, code, f"{rows[code].title} Message: {message}")
-        for code, message in _of_messages(words).items()
+        for code, message in messages.items()
         if code not in named
     ]
+    return found or [CodeMatch(row.layer, row.code, row.title) for row in _of_pages(words)]
+
+
+def _text_of_error(words: str) -> str:
+    """The text of an error that is given by its name, such as EFAULT; other words unchanged."""
+    from gdrkit.messages.errors import ERRORS
+
+    return next((error.words for error in ERRORS if error.name == words.strip().upper()), words)
+
+
+MOST_CODES, MOST_TERMS = 4, 2
+
+
+def _of_pages(words: str) -> list[CodeTitle]:
+    """The pages that have the words as they are, those that have them most often first."""
+    wanted = " ".join(words.casefold().split())
+    if len(wanted) <= SHORTEST:
+        return []
+    counts = {row: " ".join(page(row.code).casefold().split()).count(wanted) for row in titles()}
+    return sorted((row for row in counts if counts[row]), key=lambda row: -counts[row])[:MOST_CODES]
 
 
 def _of_messages(words: str) -> dict[str, str]:
@@ -55,10 +79,10 @@ def _of_messages(words: str) -> dict[str, str]:
     texts = [
         (text, error.causes) for error in ERRORS for text in (error.words, error.modprobe, error.insmod)
     ]
-    texts += [(row.sample or row.template, row.causes) for row in every_message()]
+    texts += [(row.sample or row.plain, row.causes) for row in every_message()]
     found: dict[str, str] = {}
     for text, causes in texts:
-        if len(wanted) > 3 and wanted in text.casefold():
+        if len(wanted) > SHORTEST and wanted in text.casefold():
             for code in causes:
                 found.setdefault(code, text)
     return found
@@ -71,7 +95,6 @@ OFTEN = 4
 """Times after which a word of a page counts in full."""
 RELATED = 5.0
 """The least score: about two words that few pages have."""
-MOST_CODES, MOST_TERMS = 4, 2
 
 
 def related(text: str) -> list[str]:
@@ -105,7 +128,7 @@ def _indexed() -> dict[str, dict[str, float]]:
     samples: dict[str, list[str]] = {}
     for message in every_message():
         for code in message.causes[:2]:
-            samples.setdefault(code, []).append(message.sample or message.template)
+            samples.setdefault(code, []).append(message.sample or message.plain)
     found = {}
     for row in titles():
         body = Counter(_words(page(row.code)))

@@ -1,6 +1,6 @@
 """The document of `gdr doctor --json`, schema gdrkit.report/1. Versioned; it grows by additions only.
 
-The text and the one-line form are made from this document, so they never contain more than it. The
+The text and the one-line form are made from this document, and contain nothing else. The
 published schema is generated from these types.
 
 Findings and probe calls are written unchanged. The other sections differ from the internal types: a
@@ -37,6 +37,7 @@ class NodeSection(Struct, frozen=True, kw_only=True):
     kernel: str
     source: str  # live, tree, bundle, sosreport, bug-report, ssh, rdma-topo, pasted
     scope: str  # host, container; empty if unknown
+    platform: str = ""  # container, gpu-operator, talos, debian, ...: who changes what; empty if unknown
     collected: str = ""  # when, in UTC, as 2026-11-22T23:31:05Z; empty if the evidence does not show it
 
 
@@ -166,6 +167,18 @@ class ExpectationSection(Struct, frozen=True, kw_only=True):
     differs: tuple[Code, ...]  # the codes of the findings about it
 
 
+class NextBootSection(Struct, frozen=True, kw_only=True):
+    """The verdict after the next boot, for the same program, of a node that is ready now."""
+
+    state: State  # unknown changes neither the verdict nor the exit code
+    kernel: str  # the release that boots; empty if unknown
+    cause: Code | None  # null unless blocked or impossible
+    seen: str  # what the boot will find; of an unknown state, the evidence that is missing
+    remedies: tuple[RemedyName, ...]  # to be taken before the boot; empty if none is known
+    commands: tuple[str, ...]  # the same, where they are for a kernel that does not run yet
+    confidence: Confidence
+
+
 class MeasurementSection(Struct, frozen=True, kw_only=True):
     name: str
     value: float
@@ -190,15 +203,17 @@ class Report(Struct, frozen=True, kw_only=True, tag_field="schema", tag="gdrkit.
     node: NodeSection  # what was judged
     verdict: VerdictSection  # of one program, nccl unless --consumer names another
     consumers: dict[ConsumerName, ConsumerSection]  # the verdict of each program
-    gpus: tuple[GpuSection, ...]  # each at the NIC that is its own
+    gpus: tuple[GpuSection, ...]  # each at the NIC that is its own, in the order of nvidia-smi
     pairs: tuple[PairSection, ...]  # every GPU with every NIC
     ports: tuple[PortSection, ...]  # every port with its rail, as in gdr topo; empty except in gdr doctor
     judgements: dict[str, JudgementSection]  # those that `pairs` name
     findings: tuple[Finding, ...]  # what was seen that differs from what is expected, or what is not known
     what_then: tuple[tuple[ChainStep, ...], ...]  # where the obvious fix of each failure leads
-    plan: tuple[PlanSection, ...]  # ways that end in ready, the shortest first
+    plan: tuple[PlanSection, ...]  # those that end in ready, the shortest first
     modprobe: ModprobeSection | None  # what loading nvidia-peermem would do; null where nothing is predicted
     probes: tuple[ProbeCall, ...]  # answers of the drivers, with --probe
     measurements: tuple[MeasurementSection, ...]  # reserved, and empty
     expectation: ExpectationSection | None  # null without --expect
+    next_boot: NextBootSection | None  # null unless the verdict is ready or active
     in_use: tuple[ProcessInUse, ...]  # processes on a direct path; empty also if none is visible
+    ask: str = ""  # one sentence for the owner of the host; empty where the reader can do all that helps

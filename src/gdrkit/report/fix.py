@@ -10,8 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gdrkit.catalogue import consumer_of
-from gdrkit.facts.driver_files import has_driver_container
-from gdrkit.node import Node, if_missing
+from gdrkit.node import Node, Supposition, if_missing
 from gdrkit.programs.names import NAMES
 from gdrkit.repair.platforms.action import (
     Action,
@@ -24,18 +23,21 @@ from gdrkit.repair.platforms.action import (
     SignModules,
     WriteFile,
 )
+from gdrkit.repair.platforms.change import Change
 from gdrkit.repair.platforms.choices import ProcedureChoices
-from gdrkit.repair.platforms.operator import change_policy
+from gdrkit.repair.platforms.means import OPERATOR, can_do, means
 from gdrkit.repair.platforms.procedures import procedure_for
-from gdrkit.repair.remedies import BY_NAME, REMEDIES
+from gdrkit.repair.remedies import remedy_of
 from gdrkit.repair.remedies.loading_plan import loading_plan
 from gdrkit.repair.remedies.plan import StepOutcome, explained, plan
 from gdrkit.repair.remedies.remedy import Remedy
 from gdrkit.report.build import build
 from gdrkit.report.document import InitiatedSection, Report
-from gdrkit.report.fix_document import ActionSection, FixReport, Goal, StepSection, WaySection
+from gdrkit.report.fix_document import ActionSection, FixPlan, FixReport, Goal, StepSection
+from gdrkit.report.here import advice_here
 from gdrkit.report.pages import sections
-from gdrkit.report.programs import about_shown, shown_programs
+from gdrkit.report.programs import about_shown, shown_programs, with_gpu_slots
+from gdrkit.rules.remedy_names import RemedyName
 from gdrkit.rules.rule import Failed
 from gdrkit.verdict import Verdict, judge_node
 from gdrkit.verdict.check_results import CheckResult
@@ -46,22 +48,32 @@ from gdrkit.verdict.path_state import BEST_FIRST, GOOD, State
 
 def advice(node: Node, verdict: Verdict, consumer: str) -> tuple[AskPerson, ...]:
     """For a node that is blocked: each blocker without a remedy; if all have one, and none leads to ready,
-    each blocker. Promises nothing about the verdict."""
+    each blocker, with what the GPU Operator has for it. Promises nothing about the verdict."""
     state = verdict.of(consumer)
     if state.state is not State.BLOCKED:
         return ()
     blockers = dict.fromkeys(result for judgement in state.judgements for result in judgement.blocked_by)
     by_hand = [result for result in blockers if not result.rule.remedies] or blockers
-    texts = (_about(result) for result in by_hand)
-    found = tuple(AskPerson(what=text) for text in dict.fromkeys(texts))
-    return (*found, *change_policy(node)) if has_driver_container(node) else found
+    found = [AskPerson(what=text) for text in dict.fromkeys(_about(node, one) for one in by_hand)]
+    for remedy in map(remedy_of, dict.fromkeys(name for one in by_hand for name in one.rule.remedies)):
+        way = means(node, remedy)
+        if way.platform == OPERATOR and not way.cannot and if_missing(None, _effect, node, remedy):
+            asked = procedure_for(node, remedy, ProcedureChoices()).actions
+            found += [one for one in asked if isinstance(one, AskPerson) and one not in found]
+    return tuple(found)
 
 
-def _about(result: CheckResult) -> str:
-    if isinstance(result.outcome, Failed) and result.outcome.advice:
-        return result.outcome.advice
-    first, *_ = sections(result.rule)[1]["What to do"].split("\n\n")
-    return f"{result.rule.code}: {' '.join(first.split())}"
+def _effect(node: Node, remedy: Remedy) -> tuple[Supposition, ...]:
+    """What a remedy makes true. Raises EvidenceMissing if it is not possible on this node."""
+    return tuple(remedy.effect(node))
+
+
+def _about(node: Node, result: CheckResult) -> str:
+    given = result.outcome.advice if isinstance(result.outcome, Failed) else ""
+    if not given:
+        first, *_ = sections(result.rule)[1]["What to do"].split("\n\n")
+        given = f"{result.rule.code}: {' '.join(first.split())}"
+    return advice_here(node, result.rule.code, given)
 
 
 _REPAIRED = ("failed", "warning")
@@ -78,26 +90,27 @@ class FixOptions(Struct, frozen=True, kw_only=True):
 
 
 def fix_report(node: Node, options: FixOptions) -> FixReport:
-    """Plans that reach the goal, and further repairs. Raises KeyError for an unknown step."""
+    """Plans that reach the goal, and further repairs. Raises ValueError for an unknown step."""
     verdict = judge_node(node, asked=options.consumer)
-    plans = plan(node, verdict, options.consumer)
-    shown = explained(node, verdict, options.consumer, plans)
+    chains = plan(node, verdict, options.consumer)
+    shown = explained(node, verdict, options.consumer, chains)
     report = build(node, shown, options.consumer, chains=(), plans=(), prediction=None)
-    ways: list[WaySection] = []
+    plans: list[FixPlan] = []
     if options.goal == "verdict":
-        for chain in plans:
-            ways.append(_way(node, report, options, [(step.remedy, step.then) for step in chain]))
+        for chain in chains:
+            plans.append(_plan(node, report, options, [(step.remedy, step.then) for step in chain]))
     else:
         steps = _named(options.steps) if options.goal == "steps" else loading_plan(node)
         if steps:
-            ways.append(_way(node, report, options, [(step, None) for step in steps]))
-    planned: set[str] = {step.remedy for way in ways for step in way.steps}
+            plans.append(_plan(node, report, options, [(step, None) for step in steps]))
+    planned: set[str] = {step.remedy for plan in plans for step in plan.steps}
     return FixReport(
         node=report.node,
         verdict=report.verdict,
         aim=options.goal,
-        ways=tuple(ways),
-        by_hand=_by_hand(node, verdict, options) if options.goal == "verdict" and not ways else (),
+        plans=tuple(plans),
+        ask=report.ask,
+        by_hand=_by_hand(node, verdict, options) if options.goal == "verdict" and not plans else (),
         further=_further(node, verdict, report, options, planned) if options.goal == "verdict" else (),
     )
 
@@ -107,13 +120,20 @@ def _by_hand(node: Node, verdict: Verdict, options: FixOptions) -> tuple[ActionS
 
 
 def _named(names: Iterable[str]) -> tuple[Remedy, ...]:
-    return tuple(BY_NAME[name] for name in names)
+    return tuple(map(remedy_of, names))
 
 
-def _way(
+def _plan(
     node: Node, report: Report, options: FixOptions, steps: Iterable[tuple[Remedy, StepOutcome | None]]
-) -> WaySection:
-    return WaySection(steps=tuple(_step(node, report, options, remedy, then) for remedy, then in steps))
+) -> FixPlan:
+    """What a step asks of a person is not asked again by a later one: one resource may serve several."""
+    asked: list[ActionSection] = []
+    found = []
+    for remedy, then in steps:
+        step = _step(node, report, options, remedy, then)
+        found.append(replace(step, actions=tuple(one for one in step.actions if one not in asked)))
+        asked += [one for one in step.actions if one.kind == "ask-person" and one.content]
+    return FixPlan(steps=tuple(found))
 
 
 def _further(
@@ -130,9 +150,8 @@ def _further(
     }
     if report.verdict.state in ("impossible", "blocked"):
         return ()
-    named = (
-        (remedy, _step(node, report, options, remedy, None)) for remedy in REMEDIES if remedy.name in names
-    )
+    remedies = _offered(node, map(remedy_of, (name for name in RemedyName if name in names)))
+    named = ((remedy, _step(node, report, options, remedy, None)) for remedy in remedies)
     programs = tuple(shown_programs(report))
     found = []
     for remedy, step in named:
@@ -142,9 +161,17 @@ def _further(
     return tuple(found)
 
 
+def _offered(node: Node, remedies: Iterable[Remedy]) -> list[Remedy]:
+    """Those that the platform can carry out. Beside one that gives up nvidia-peermem, none that serves it
+    alone."""
+    able = [remedy for remedy in remedies if can_do(node, remedy)]
+    given_up = any(remedy.changes is Change.WITHOUT_PEERMEM for remedy in able)
+    return [remedy for remedy in able if not given_up or remedy.paths != ("peermem",)]
+
+
 def _after(node: Node, remedy: Remedy) -> Verdict:
     """The verdict after a step alone. Raises EvidenceMissing if it is not possible on this node."""
-    return judge_node(node.after(remedy.name, tuple(remedy.effect(node))))
+    return judge_node(node.after(remedy.name, _effect(node, remedy)))
 
 
 def _worsens(verdict: Verdict, after: Verdict, programs: Iterable[str]) -> bool:
@@ -171,23 +198,21 @@ def _rank(state: State) -> int:
 def _step(
     node: Node, report: Report, options: FixOptions, remedy: Remedy, then: StepOutcome | None
 ) -> StepSection:
-    procedure = procedure_for(
-        node, remedy.name, remedy.becomes, options.choices, replaces_driver=remedy.replaces_driver
-    )
+    procedure, way = procedure_for(node, remedy, options.choices), means(node, remedy)
     return StepSection(
         remedy=remedy.name,
         title=remedy.title,
         because=tuple(
             f"{finding.code}: {finding.subject}"
-            for finding in about_shown(report).findings
+            for finding in with_gpu_slots(about_shown(report)).findings
             if remedy.name in finding.remedies and finding.status in (*_REPAIRED, "note")
         ),
         effect=remedy.becomes,
         risk=remedy.risk,
-        undo=remedy.undo,
+        undo=way.undo,
         platform=procedure.platform,
-        needs_root=remedy.needs_root,
-        needs_reboot=remedy.needs_reboot,
+        needs_root=way.needs_root,
+        needs_reboot=way.needs_reboot,
         never_executed=procedure.never_executed,
         by_hand=procedure.by_hand,
         actions=actions(procedure),

@@ -44,7 +44,7 @@ class StepSection(Struct, frozen=True, kw_only=True):
     effect: str
     risk: str
     undo: str
-    platform: str  # debian, rhel, suse; empty if the distribution is not supported
+    platform: str  # debian, talos, gpu-operator, container, ...; empty if the distribution is not known
     needs_root: bool
     needs_reboot: bool
     never_executed: bool
@@ -54,7 +54,7 @@ class StepSection(Struct, frozen=True, kw_only=True):
     initiated: dict[str, InitiatedSection] = {}  # by program, afterwards; empty if the step changes none
 
 
-class WaySection(Struct, frozen=True, kw_only=True):
+class FixPlan(Struct, frozen=True, kw_only=True):
     steps: tuple[StepSection, ...]
 
 
@@ -64,8 +64,9 @@ class FixReport(Struct, frozen=True, kw_only=True, tag_field="schema", tag="gdrk
     node: NodeSection
     verdict: VerdictSection
     aim: Goal
-    ways: tuple[WaySection, ...]  # plans, shortest first; any one of them is enough
+    plans: tuple[FixPlan, ...]  # shortest first; any one of them is enough
     by_hand: tuple[ActionSection, ...]  # without a plan: what a person can do about the blockers
+    ask: str = ""  # one sentence for the owner of the host; empty where the reader can do all that helps
     further: tuple[
         StepSection, ...
     ]  # steps outside the plans, for findings that slow the node down or will break it

@@ -16,7 +16,7 @@ PAD, LABEL = 3, 9
 
 _STYLES = {**STYLES, COMMAND: "cyan"}
 _GOALS = {
-    "module": "nvidia-peermem loads, now and at each boot",
+    "module": "no known obstacle keeps nvidia-peermem from loading, now and at each boot",
     "steps": "the named steps are carried out",
 }
 
@@ -35,18 +35,20 @@ def step_text(step: StepSection, number: str, width: int | None = None) -> str:
 def _rows(report: FixReport, width: int) -> Iterator[Row]:
     verdict = report.verdict
     yield 0, verdict.state, f"{verdict.state} for {verdict.consumer}: {verdict.summary}"
-    if not report.ways:
+    if not report.plans:
         yield from ((0, "", ""), (0, "bold", _without_plan(report)))
     for action in report.by_hand:
         yield 0, "", ""
         yield from _action(action, 0, width)
-    for number, way in enumerate(report.ways, 1):
-        name = f"plan {number} of {len(report.ways)} (--way {number})" if len(report.ways) > 1 else "plan"
-        last = way.steps[-1].then
+    if report.ask:
+        yield from ((0, "", ""), _labelled("ask", report.ask, pad=0, style=""))
+    for number, plan in enumerate(report.plans, 1):
+        name = f"plan {number} of {len(report.plans)} (--plan {number})" if len(report.plans) > 1 else "plan"
+        last = plan.steps[-1].then
         goal = _GOALS.get(report.aim) or f"verdict {last.state if last else 'unknown'}"
         yield 0, "", ""
-        yield 0, "bold", f"{name}: {plural(len(way.steps), 'step')}; result: {goal}"
-        for index, step in enumerate(way.steps, 1):
+        yield 0, "bold", f"{name}: {plural(len(plan.steps), 'step')}; result: {goal}"
+        for index, step in enumerate(plan.steps, 1):
             yield 0, "", ""
             yield from _step(step, f"{index}. ", width)
     if report.further:

@@ -124,7 +124,7 @@ GLOSSARY = (
         "GDRDMA",
         "End of a channel line in NCCL's log, as in `[send] via NET/IB/0/GDRDMA`: this direction of this "
         "channel carries GPU memory directly. A line without it means a copy in host memory. Only these "
-        "lines show which way was taken; NCCL_DEBUG=INFO prints them, and `gdr nccl` counts them.",
+        "lines show which path was taken; NCCL_DEBUG=INFO prints them, and `gdr nccl` counts them.",
         also=("/GDRDMA",),
         codes=("proof-misread", "send-needs-nvlink", "gdr-level-too-low"),
     ),
@@ -166,8 +166,8 @@ GLOSSARY = (
     Term(
         "IOMMU",
         "Translates the addresses that devices use. In translation mode traffic between GPU and NIC "
-        "goes through the root complex; in passthrough mode (`iommu=pt`) addresses are used as they "
-        "are.",
+        "goes through the root complex; in passthrough mode (`iommu=pt`; on Arm `iommu.passthrough=1`) "
+        "addresses are used as they are.",
         short="translates the addresses that devices use",
         also=("iommu=pt", "passthrough"),
         codes=("iommu-translating",),
@@ -204,6 +204,13 @@ GLOSSARY = (
         "modules signed with it.",
         also=("mokutil",),
         codes=("module-unknown-key",),
+    ),
+    Term(
+        "next boot",
+        "The second verdict on a node that is ready now: what it will be after it boots, with the kernel, "
+        "the module files and the settings that are installed. A module that was loaded by hand is gone.",
+        also=("next_boot", "next-boot", "reboot"),
+        codes=("peermem-not-persistent", "ofed-rebuilt-after-driver"),
     ),
     Term(
         "NODE",

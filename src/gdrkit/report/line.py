@@ -2,26 +2,44 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
+from gdrkit.report.boot_words import lost_at_boot
 from gdrkit.report.document import PairSection, Report
-from gdrkit.report.summary import WIDTH, clip
+from gdrkit.report.exit_code import failing
+from gdrkit.report.summary import WIDTH, in_line
 from gdrkit.rules.capabilities import DIRECT
 from gdrkit.verdict.path_state import State
 
+UNMET = ("expected-", "unexpected-")
+"""How the codes begin that compare a node with what it should have: rules/expectation.py."""
 
-def line(report: Report, *, nagios: bool = False) -> str:
-    """Host, state, first broken layer and summary, or the first warning where there is one.
 
-    At most 80 characters, which node-problem-detector keeps, if the host leaves room. `nagios`: followed by
-    performance data. Source: Monitoring Plugins Development Guidelines, "Performance data"."""
+def line(report: Report, *, nagios: bool = False, fail_on: Collection[str] = ()) -> str:
+    """Host, state, first broken layer and summary, or what the next boot takes away, or the first warning.
+    A finding of a code in `fail_on` comes before these, unless the verdict is itself blocked or unknown.
+
+    At most 80 characters, which node-problem-detector keeps; a host takes at most half of them. `nagios`:
+    followed by performance data. Source: Monitoring Plugins Development Guidelines, "Performance data"."""
     verdict = report.verdict
+    after = lost_at_boot(report)
     warning = next((finding for finding in report.findings if finding.status == "warning"), None)
-    if verdict.state in (State.ACTIVE, State.READY, State.IMPOSSIBLE) and warning is not None:
+    unmet = next((f for f in report.findings if f.status == "warning" and f.code.startswith(UNMET)), None)
+    named = None if verdict.state in (State.BLOCKED, State.UNKNOWN) else failing(report, fail_on)
+    if named is not None:
+        words = f"{verdict.state}, {named.status} {named.code}: {named.seen}"
+    elif after is not None:
+        words = f"{verdict.state} now, {after.state} after the next boot: {after.cause}: {after.seen}"
+    elif verdict.state is State.IMPOSSIBLE and unmet is not None:
+        # No other warning changes anything for a machine that has no direct path.
+        words = f"{verdict.state}, warning {unmet.code}: {unmet.seen}"
+    elif verdict.state in (State.ACTIVE, State.READY) and warning is not None:
         words = f"{verdict.state}, warning {warning.code}: {warning.seen}"
     else:
         layer = f" [{verdict.first_broken_layer}]" if verdict.first_broken_layer else ""
         words = f"{verdict.state}{layer} {_unsure(report)}{verdict.summary}"
-    host = f"{report.node.hostname}: " if report.node.hostname else ""
-    text = host + clip(" ".join(words.split()), max(WIDTH - len(host), WIDTH // 2))
+    host = f"{in_line(report.node.hostname, WIDTH // 2 - 2)}: " if report.node.hostname else ""
+    text = host + in_line(words, WIDTH - len(host))
     return f"{text.replace('|', '/')} | {_performance(report)}" if nagios else text
 
 

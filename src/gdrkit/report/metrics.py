@@ -73,6 +73,14 @@ def _node(report: Report, seen_at: float | None) -> Iterator[Metric]:
             ("yes", "no", "unknown"),
             [((name,), report.expectation.met)],
         )
+    if report.next_boot is not None:
+        yield states(
+            "gdr_next_boot_state",
+            "The same after the next boot, for the program that the verdict is about.",
+            ("node", "consumer", "state"),
+            State,
+            [((name, report.verdict.consumer), report.next_boot.state)],
+        )
     if seen_at is not None:
         yield gauge(
             "gdr_last_run_timestamp_seconds",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from gdrkit.catalogue import every_rule, rule_of
-from gdrkit.repair.remedies import BY_NAME
+from gdrkit.repair.remedies import remedy_of
 from gdrkit.rules.rule import Rule
 
 HEADINGS = ("What it means", "How to tell", "What to do", "Why", "Source")
@@ -33,7 +33,7 @@ def page(code: str) -> str:
     """
     rule = rule_of(code)
     title, parts = sections(rule)
-    remedies = [BY_NAME[name] for name in rule.remedies]
+    remedies = [remedy_of(name) for name in rule.remedies]
     more = {
         "What to do": [
             f"- `{remedy.name}`: {remedy.title}. Result: {remedy.becomes}." for remedy in remedies

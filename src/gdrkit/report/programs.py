@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from msgspec.structs import replace
 
+from gdrkit.formats.gpu_slot import with_slots
 from gdrkit.programs.names import ALWAYS
 from gdrkit.report.document import ConsumerSection, InitiatedSection, Report
 from gdrkit.report.path_words import PATH_NAMES, gain
@@ -26,6 +27,17 @@ def about_shown(report: Report, *, every: bool = False) -> Report:
     shown = shown_programs(report, every=every).keys()
     matter = (f for f in report.findings if not f.programs or not shown.isdisjoint(f.programs))
     return replace(report, findings=tuple(matter))
+
+
+def with_gpu_slots(report: Report) -> Report:
+    """The report for readers: its findings name each GPU by its slot. What an unknown finding lacks, and its
+    command, stay as they are."""
+    addresses = [gpu.gpu for gpu in report.gpus]
+    named = []
+    for finding in report.findings:
+        seen = finding.seen if finding.status == "unknown" else with_slots(finding.seen, addresses)
+        named.append(replace(finding, subject=with_slots(finding.subject, addresses), seen=seen))
+    return replace(report, findings=tuple(named))
 
 
 def program_lines(report: Report, *, every: bool = False) -> Iterator[tuple[State, str]]:

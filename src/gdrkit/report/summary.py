@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gdrkit.agent.streams import visible
 from gdrkit.report.path_words import gain
 from gdrkit.rules.capabilities import WITHOUT_NIC
 from gdrkit.rules.rule import Failed
@@ -40,3 +41,9 @@ def clip(sentence: str, width: int) -> str:
     cut = sentence[: width - 3]
     words = cut.rsplit(" ", 1)[0].rstrip(",;:")
     return f"{words if len(words) > width // 2 else cut}..."
+
+
+def in_line(text: str, width: int = WIDTH) -> str:
+    """The text on one line of at most `width` characters, as it leaves: what a terminal would obey is an
+    escape, which is longer than the character."""
+    return clip(visible(" ".join(text.split())), width)

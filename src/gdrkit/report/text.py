@@ -7,10 +7,12 @@ from collections.abc import Iterable, Iterator
 
 from msgspec.structs import replace
 
+from gdrkit.catalogue import rule_of
 from gdrkit.report.answers import answers, by_evidence, deciding, in_words
+from gdrkit.report.boot_words import lost_at_boot
 from gdrkit.report.document import ChainStep, ExpectationSection, PlanSection, ProcessInUse, Report
 from gdrkit.report.glossary import GLOSSARY
-from gdrkit.report.programs import about_shown, program_lines, shown_programs
+from gdrkit.report.programs import about_shown, program_lines, shown_programs, with_gpu_slots
 from gdrkit.report.rack_traffic import rack_line
 from gdrkit.report.terminal import COMMAND, Row, render
 from gdrkit.rules.capabilities import Path
@@ -84,7 +86,7 @@ def text(
     def lines(words: Iterable[Row]) -> str:
         return render(words, STYLES, colour=colour, width=width)
 
-    report = about_shown(report, every=every)
+    report = with_gpu_slots(about_shown(report, every=every))
     shown = lines(explained(_screen(report, verbose, every, target)))
     if verbose:
         return shown + lines(_evidence(report.findings)) + (f"\n{picture}" if picture else "")
@@ -106,7 +108,8 @@ def _screen(report: Report, verbose: bool, every: bool, target: str) -> Iterator
     notes = [f for f in report.findings if f.status == "note"]
     if notes:
         yield 0, "", ""
-        yield 0, "", "Notes, without effect on the answer"
+        later = " now" if lost_at_boot(report) else ""
+        yield 0, "", f"Notes, without effect on the answer{later}"
         for finding in _merged(notes):
             yield 2, "note", _finding(finding)
 
@@ -174,7 +177,9 @@ def _layers(report: Report, verbose: bool) -> Iterator[Row]:
             fine += [] if unknown else [str(layer)]
             continue
         worst = min((f.status for f in matter or shown), key=WORST_FIRST.index)
-        yield 0, worst, f"{'>' if layer == report.verdict.first_broken_layer else ' '} {layer:<12} {worst}"
+        lasts = worst == "failed" and all(rule_of(f.code).permanent for f in matter if f.status == worst)
+        word, style = ("permanent", "impossible") if lasts else (worst, worst)
+        yield 0, style, f"{'>' if layer == report.verdict.first_broken_layer else ' '} {layer:<12} {word}"
         for finding in _merged(matter):
             yield 4, finding.status, _finding(finding)
         for line in _unknowns(shown):
@@ -230,7 +235,7 @@ def _fixes(report: Report) -> Iterator[Row]:
             yield from _plan(plan)
     elif report.verdict.state == "impossible":
         yield 0, "", ""
-        yield 0, "bold", "Nothing to fix: no change gives this hardware a direct path"
+        yield 0, "bold", "No commands: no step of gdr fix opens a direct path here"
     elif report.what_then and report.verdict.state == "blocked":
         yield 0, "", ""
         yield 0, "bold", "Where each fix would lead"

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from gdrkit.evidence import EvidenceMissing, Missing, MissingReason
+from gdrkit.facts.acs_layout import layout_needs
 from gdrkit.facts.pci_registers import acs, ats_enabled
 from gdrkit.facts.rdma import Pair, below_common_bridge, hardware_pairs, nic_address
 from gdrkit.node import Node, seek
 from gdrkit.rules.capabilities import REGISTRATION
-from gdrkit.rules.data_direct_missing import data_direct_functions
 from gdrkit.rules.deciding_command import DecidingCommand
 from gdrkit.rules.remedy_names import RemedyName
 from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, rule
@@ -41,8 +40,8 @@ def acs_redirect(node: Node, pair: Pair) -> Outcome:
     What to do: On bare metal, turn ACS off in the firmware setup, or clear the bits that redirect:
     `sudo gdr fix --steps clear-acs-redirect` prints the commands that clear them at each port between GPU
     and NIC, and again at each boot. In virtual machines, keep ACS on and use ATS with Direct Translated.
-    Machines with Data Direct need certain ACS bits on: check those with `sudo rdma_topo check`, not with
-    this rule.
+    Where GPU and NIC are below the switch of a ConnectX, or on a Grace or Vera, certain bits must be set:
+    there, acs-bits-differ judges the ports, and this rule does not.
 
     Why: Access Control Services (ACS) isolate devices from each other for virtual machines. Firmware or the
     kernel turns them on together with the IOMMU.
@@ -57,10 +56,9 @@ def acs_redirect(node: Node, pair: Pair) -> Outcome:
     between = (*to_gpu, *to_nic)
     if not between:
         return NotApplicable("the GPU and the NIC are functions of one device")
-    if data_direct_functions(node):
-        raise EvidenceMissing(
-            Missing("ACS of a Data Direct layout", MissingReason.UNDECIDED, "sudo rdma_topo check")
-        )
+    needs = layout_needs(node)
+    if needs is not None:
+        return NotApplicable(f"acs-bits-differ judges this layout: {needs.layout}")
     port = seek(between, lambda bridge: _redirects(node, bridge, nic))
     if port is None:
         return Passed(f"none of the {len(between)} ports between them redirects")

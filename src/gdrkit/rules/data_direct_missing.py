@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from gdrkit.facts.gpu import is_coherent
-from gdrkit.facts.pci import PciDevice, device_at, devices, gpus
+from gdrkit.facts.pci import PciDevice, bound_driver, device_at, devices, gpus
 from gdrkit.facts.rdma import RdmaDevice, nic_address, nics
-from gdrkit.node import Node, fact, seek
+from gdrkit.node import Node, each_known, fact, seek
 from gdrkit.rules.deciding_command import DecidingCommand
 from gdrkit.rules.rule import DMABUF, Failed, Layer, NotApplicable, Outcome, Passed, rule
 
@@ -51,8 +51,8 @@ def data_direct_missing(node: Node, device: RdmaDevice) -> Outcome:
     if seek(gpus(node), lambda gpu: is_coherent(node, gpu)) is None:
         return NotApplicable("no GPU is coherent with its CPU")
     found = data_direct_functions(node)
-    driven = [function.address for function in found if function.driver]
-    if driven:
-        return Passed(", ".join(driven))
+    if seek(found, lambda function: bool(bound_driver(node, function.address))) is not None:
+        driven = each_known(lambda function: (function.address, bound_driver(node, function.address)), found)
+        return Passed(", ".join(address for address, driver in driven if driver))
     seen = f"{found[0].address} without a driver" if found else "no function 15b3:2100"
     return Failed(seen=seen, expected="a function 15b3:2100 driven by mlx5_ib", subject=device.name)

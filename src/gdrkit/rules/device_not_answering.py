@@ -8,17 +8,17 @@ from typing import TypeAlias
 from gdrkit.evidence import EvidenceMissing, Missing, MissingReason
 from gdrkit.evidence.quoting import quoted
 from gdrkit.facts import kernel_log
-from gdrkit.facts.pci import ROOT, PciDevice, PciGpu, devices, gpus
+from gdrkit.facts.pci import ROOT, PciDevice, PciGpu, gpus
 from gdrkit.facts.pci_registers import answers
-from gdrkit.facts.rdma import RdmaDevice, nic_address, nics
-from gdrkit.node import Node, each_known, if_missing
+from gdrkit.facts.rdma import RdmaDevice, nics
+from gdrkit.facts.unused_nics import UnusedNic, address_of, judged_nics
+from gdrkit.node import Node, if_missing
 from gdrkit.rules.capabilities import Need
 from gdrkit.rules.deciding_command import DecidingCommand
-from gdrkit.rules.no_rdma_device import is_rdma_nic
 from gdrkit.rules.remedy_names import RemedyName
 from gdrkit.rules.rule import GPU, WIRE, Failed, Layer, Outcome, Passed, Status, rule
 
-ListedDevice: TypeAlias = PciGpu | RdmaDevice | PciDevice
+ListedDevice: TypeAlias = PciGpu | RdmaDevice | UnusedNic | PciDevice
 
 ASLEEP = "D3cold"
 """The power state of a device without power. The kernel wakes one that it put to sleep before it reads
@@ -26,24 +26,18 @@ ASLEEP = "D3cold"
 
 
 def listed(node: Node) -> Iterator[ListedDevice]:
-    """The GPUs, the RDMA devices that are hardware, and the NICs that should have one and have none.
-
-    One list that is not known does not hide the others: no-gpu and port-down report that it is missing."""
-    hardware = if_missing((), nics, node)
+    """The GPUs, and the NICs with and without an RDMA device."""
     yield from if_missing((), gpus, node)
-    yield from hardware
-    taken = set(each_known(lambda nic: nic_address(node, nic.name), hardware))
-    functions = if_missing((), devices, node)
-    yield from (one for one in functions if is_rdma_nic(one) and one.address not in taken)
+    yield from judged_nics(node)
 
 
 def _taken_by(subject: ListedDevice) -> tuple[Need, ...]:
     match subject:
         case PciGpu():
             return (GPU,)
-        case RdmaDevice():
+        case RdmaDevice() | UnusedNic():
             return (WIRE,)
-        case _:  # no GPU is judged at a NIC without an RDMA device
+        case _:  # no GPU is judged at this NIC
             return ()
 
 
@@ -84,7 +78,7 @@ def device_not_answering(node: Node, subject: ListedDevice) -> Outcome:
     Source: PCI Express Base 5.0, 2.3.2; Linux include/linux/pci.h, PCI_ERROR_RESPONSE; NVIDIA GPU Debug
     Guidelines, Xid 79.
     """
-    address = nic_address(node, subject.name) if isinstance(subject, RdmaDevice) else subject.address
+    address = address_of(node, subject)
     if answers(node, address):
         return Passed(f"{address} answers")
     logged = _logged(node, address)
@@ -101,7 +95,7 @@ def device_not_answering(node: Node, subject: ListedDevice) -> Outcome:
 
 
 def _logged(node: Node, address: str) -> str:
-    """What the kernel log of this boot says of a GPU that is gone; "" if nothing, or if there is no log.
+    """The kernel log's line of this boot about a GPU that is gone; "" if nothing, or if there is no log.
 
     Source: open-gpu-kernel-modules src/nvidia/src/kernel/gpu/gpu.c, gpuSetDisconnectedProperties_IMPL(), and
     kernel-open/nvidia/os-interface.c for the form of the address."""

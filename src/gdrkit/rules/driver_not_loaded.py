@@ -7,12 +7,12 @@ from gdrkit.facts.driver import DRIVER, driver_path
 from gdrkit.facts.kernel import release
 from gdrkit.facts.kubernetes import has_gpu_operator
 from gdrkit.facts.modules import is_loaded
-from gdrkit.facts.pci import gpus
+from gdrkit.facts.pci import device_at, gpus
 from gdrkit.facts.running_files import is_loaded_for_sure
-from gdrkit.node import Node, if_missing
+from gdrkit.node import Node, each_known, if_missing
 from gdrkit.rules.capabilities import GPU_MEMORY
 from gdrkit.rules.deciding_command import DRIVER_VERSION, DecidingCommand
-from gdrkit.rules.gpu_passed_through import all_passed_through
+from gdrkit.rules.gpu_passed_through import VFIO, all_passed_through
 from gdrkit.rules.remedy_names import RemedyName
 from gdrkit.rules.rule import (
     FABRIC,
@@ -27,6 +27,12 @@ from gdrkit.rules.rule import (
     the_node,
 )
 
+_RELEASE_IT = (
+    "Write `blacklist {holder}` into a file in /etc/modprobe.d, renew the initramfs with `sudo "
+    "update-initramfs -u` or `sudo dracut --force`, and reboot; `gdr fix --steps release-gpu` does that. "
+    "`sudo modprobe nvidia` fails with `No such device` until then."
+)
+
 
 @rule(
     "driver-not-loaded",
@@ -35,7 +41,7 @@ from gdrkit.rules.rule import (
     takes=(*GPU_MEMORY, FABRIC),
     traits=(CauseTrait.NOT_LOADED,),
     reported_by=(DecidingCommand(DRIVER_VERSION, "`No such file or directory`"),),
-    remedies=(RemedyName.BUILD_DRIVER_FOR_KERNEL, RemedyName.LOAD_DRIVER),
+    remedies=(RemedyName.BUILD_DRIVER_FOR_KERNEL, RemedyName.RELEASE_GPU, RemedyName.LOAD_DRIVER),
     settled_by=SettledBy.DRIVER,
     cost="No program can use the GPU at all.",
     references=("https://docs.nvidia.com/datacenter/tesla/driver-installation-guide/",),
@@ -59,11 +65,17 @@ def driver_not_loaded(node: Node, _: str) -> Outcome:
     """
     if is_loaded(node, DRIVER):
         return Passed("nvidia is loaded")
-    found = if_missing(None, gpus, node)  # if that is not known, a missing driver is still worth reporting
-    if found is not None and not found:
+    if not gpus(node):  # a storage node needs no driver: where its GPUs are not known, neither is this
         return NotApplicable("no NVIDIA GPU")
     if all_passed_through(node):
         return NotApplicable("every GPU belongs to a virtual machine")
+    if holder := other_holder(node):
+        return Failed(
+            seen=f"{holder} holds the GPU, nvidia is not loaded",
+            expected="nvidia loaded",
+            subject=DRIVER,
+            advice=_RELEASE_IT.format(holder=holder),
+        )
     if is_loaded_for_sure(node, "nouveau"):
         return Failed(seen="nouveau is loaded, nvidia is not", expected="nvidia loaded", subject=DRIVER)
     try:
@@ -75,6 +87,17 @@ def driver_not_loaded(node: Node, _: str) -> Outcome:
     return Failed(
         seen=f"nvidia is not loaded; {on_disk}", expected="nvidia loaded", subject=DRIVER, advice=advice
     )
+
+
+def other_holder(node: Node) -> str:
+    """The driver that holds GPUs of this machine in NVIDIA's place, such as nouveau; "" if none is known.
+
+    Another module cannot take them over: open-gpu-kernel-modules kernel-open/nvidia/nv.c, which then logs
+    `The NVIDIA probe routine was not called for 1 device(s)` and returns ENODEV.
+    """
+    found = if_missing((), gpus, node)
+    holders = each_known(lambda gpu: device_at(node, gpu.address).driver, found)
+    return next((name for name in holders if name not in ("", DRIVER, VFIO)), "")
 
 
 def _install_it(node: Node) -> str:

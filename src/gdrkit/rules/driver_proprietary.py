@@ -5,7 +5,7 @@ from __future__ import annotations
 from gdrkit.evidence import EvidenceAbsent
 from gdrkit.facts.driver import disk_driver_flavour, driver_flavour
 from gdrkit.facts.driver_files import has_driver_container
-from gdrkit.node import Node
+from gdrkit.node import Node, if_missing
 from gdrkit.rules.deciding_command import DRIVER_VERSION, DecidingCommand
 from gdrkit.rules.remedy_names import RemedyName
 from gdrkit.rules.rule import (
@@ -32,7 +32,7 @@ _BY_OPERATOR = (
     per=the_node,
     takes=(DMABUF,),
     reported_by=(DecidingCommand(DRIVER_VERSION, "no `Open Kernel Module`"),),
-    remedies=(RemedyName.OPEN_KERNEL_MODULES,),
+    remedies=(RemedyName.REBOOT, RemedyName.OPEN_KERNEL_MODULES),
     settled_by=SettledBy.DRIVER,
     cost="Only nvidia-peermem can be used, which needs an RDMA stack with the peer-memory API.",
     references=(
@@ -48,7 +48,8 @@ def driver_proprietary(node: Node, _: str) -> Outcome:
     word Open. `modinfo -F license nvidia` prints NVIDIA. /proc/modules shows the taint P. CUDA attribute
     124 (DMA_BUF_SUPPORTED), which `gdr probe cuda` reads, is 0.
 
-    What to do: Change to the open modules, which support Turing and newer: install
+    What to do: If `modinfo -F license nvidia` prints Dual MIT/GPL already, the open modules are installed:
+    reboot. Otherwise, change to the open modules, which support Turing and newer: install
     `nvidia-driver-<branch>-open` on Ubuntu or `kmod-nvidia-open-dkms` on Red Hat's; pass
     `--kernel-module-type=open` to the .run installer (560 and newer); or set `driver.kernelModuleType=open`
     for the GPU Operator. Then reboot.
@@ -67,6 +68,8 @@ def driver_proprietary(node: Node, _: str) -> Outcome:
             return NotApplicable("no NVIDIA driver is loaded or installed")
     if flavour == "open":
         return Passed(f"open modules, {where}")
+    if where == "loaded" and if_missing("", disk_driver_flavour, node) == "open":
+        where = "loaded; open ones are on disk"
     return Failed(
         seen=f"proprietary modules, {where}",
         expected="open modules",

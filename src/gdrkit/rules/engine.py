@@ -40,7 +40,7 @@ def _has_no_file(node: Node, module: object) -> bool:
 def logged_failure(node: Node, code: str, subject: object) -> Failed | None:
     """The failure that the last line of the kernel log shows whose only cause is this code for this module.
 
-    None if there is no such line, or no log.
+    None without such a line, or without a log.
     """
     for line in reversed(if_missing((), load_lines, node)):
         if line.causes == (code,) and line.values.get("module") == subject:

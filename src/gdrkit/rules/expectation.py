@@ -37,7 +37,7 @@ def _source(node: Node) -> str:
 
 
 def _gpus_to_compare(node: Node) -> Iterator[PciGpu | str]:
-    """The stand-ins for GPUs that are missing, or the node where none is."""
+    """The stand-ins for missing GPUs; the node if none is missing."""
     wanted = expectation(node).content
     if wanted.gpus is not None or wanted.gpu_models or wanted.rails:
         yield from absent_gpus(node) or ("node",)

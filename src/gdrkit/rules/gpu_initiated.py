@@ -74,6 +74,11 @@ def ibgda_peer_mapping_denied(node: Node, _: str) -> Outcome:
     )
 
 
+FIRST_WITH_QUEUES = 43
+"""The release of rdma-core whose libmlx5 registers queues as a dma-buf: MLX5DV_UMEM_MASK_DMABUF in
+providers/mlx5/mlx5dv.h, by commit f1ae8b8e of 2022-08-30, is in v43.0 and not in v42.0, with no symbol."""
+
+
 @rule(
     "nic-buffers-not-mappable",
     Layer.RDMA,
@@ -116,11 +121,6 @@ def nic_buffers_not_mappable(node: Node, _: str) -> Outcome:
         expected=f"rdma-core {FIRST_WITH_QUEUES} or newer, or nvidia_peermem",
         subject="rdma-core",
     )
-
-
-FIRST_WITH_QUEUES = 43
-"""The release of rdma-core whose libmlx5 registers queues as a dma-buf: MLX5DV_UMEM_MASK_DMABUF in
-providers/mlx5/mlx5dv.h, by commit f1ae8b8e of 2022-08-30, is in v43.0 and not in v42.0, with no symbol."""
 
 
 def _client(node: Node) -> str:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from gdrkit.facts.gpu import is_before_turing, is_consumer, is_integrated
 from gdrkit.facts.pci import PciGpu, gpus
-from gdrkit.node import Node
+from gdrkit.node import Node, if_missing
 from gdrkit.rules.capabilities import GPU_MEMORY
 from gdrkit.rules.deciding_command import NVIDIA_SMI, DecidingCommand
+from gdrkit.rules.driver_modified import driver_modified
 from gdrkit.rules.gpu_support import refused
-from gdrkit.rules.rule import DMABUF, Layer, Outcome, Passed, rule
+from gdrkit.rules.rule import DMABUF, Failed, Layer, Outcome, Passed, rule
 
 
 @rule(
@@ -30,16 +33,18 @@ def gpu_integrated(node: Node, gpu: PciGpu) -> Outcome:
     (INTEGRATED) = 1 and 116 (GPU_DIRECT_RDMA_SUPPORTED) = 0. `nvidia-smi -q` prints the frame buffer's size
     as N/A. Addressing mode ATS is not a sign of it: GH200 and GB200 have it too, and are supported.
 
-    What to do: Nothing: GPU memory is host memory on this machine, and the NIC reaches that. Signing or
-    rebuilding nvidia-peermem changes only its error. Programs that allocate with cudaHostAlloc and register
-    with ibv_reg_mr need no copy; NCCL makes one copy by itself. Do not rely on perftest: its --use_cuda
+    What to do: Nothing: GPU memory is host memory on this machine, and the NIC reaches that. For speed: use
+    both RDMA devices of a cable, MTU 9000 on both nodes, and buffers from cudaHostAlloc, which need no copy;
+    `gdr estimate` shows the ceilings. Register such buffers with ibv_reg_mr; NCCL makes one copy by itself.
+    Signing or rebuilding nvidia-peermem changes only its error. Do not rely on perftest: its --use_cuda
     allocates host memory on such a GPU, so a run that succeeds proves nothing.
 
     Why: CPU and GPU of a DGX Spark and its relatives share one memory. On them, PCI Express devices cannot
-    access memory from cudaMalloc coherently, so a NIC cannot use that memory.
+    access memory from cudaMalloc coherently, so a NIC cannot use that memory. RoCE packets of 4096 bytes
+    need an Ethernet MTU above that.
 
     Source: NVIDIA, DGX Spark Porting Guide, CUDA; open-gpu-kernel-modules README.md for the id; perftest
-    src/cuda_memory.c.
+    src/cuda_memory.c; Linux include/rdma/ib_addr.h, iboe_get_mtu().
     """
     failed = refused(node, gpu, "gpu-integrated", "a GPU with memory of its own")
     if failed is not None:
@@ -47,6 +52,18 @@ def gpu_integrated(node: Node, gpu: PciGpu) -> Outcome:
     if is_integrated(node, gpu):
         return Passed("it shares the CPU's memory, but CUDA reports support")
     return Passed("it has memory of its own")
+
+
+_MODIFIED = (
+    "NVIDIA does not support it, and for stock programs it is impossible: they ask CUDA, which refuses. But "
+    "this driver is modified: a program written for it may register GPU memory, as only its run shows. "
+    "Up to 25 Gb/s host memory costs no bandwidth: `gdr estimate` compares."
+)
+
+
+def _is_modified(node: Node) -> bool:
+    """Whether the driver is not one of NVIDIA's releases, as those that people patch for such GPUs."""
+    return isinstance(if_missing(None, driver_modified.check, node, "node"), Failed)
 
 
 @rule(
@@ -69,8 +86,9 @@ def gpu_consumer(node: Node, gpu: PciGpu) -> Outcome:
     perftest with `Couldn't allocate MR with error=14`, nvidia-fs with
     `Error ret -22 invoking nvidia_p2p_get_pages`.
 
-    What to do: Nothing that NVIDIA supports. Patches of the CUDA library exist; gdrkit does not recommend
-    them. If a patched library reports support, gdrkit believes it, because a probe outranks a name.
+    What to do: Nothing that NVIDIA supports; stock programs ask CUDA, which refuses. With modified modules a
+    program written for them may work; gdrkit believes a probe before a name. Up to 25 Gb/s host memory costs
+    no bandwidth: `gdr estimate` compares.
 
     Why: It is a policy of the product line. NVIDIA's CUDA library does not create the object through which
     the kernel driver finds a process's memory (NV50_THIRD_PARTY_P2P); the kernel driver itself has no such
@@ -81,7 +99,7 @@ def gpu_consumer(node: Node, gpu: PciGpu) -> Outcome:
     """
     failed = refused(node, gpu, "gpu-consumer", "a data centre, Quadro or RTX professional GPU")
     if failed is not None:
-        return failed
+        return replace(failed, advice=_MODIFIED if _is_modified(node) else "")
     if is_consumer(node, gpu):
         return Passed("CUDA reports support, whatever the product's name")
     return Passed("not a GeForce or TITAN")

@@ -12,6 +12,7 @@ from gdrkit.facts.peermem_container import ContainerEvent, ContainerEventKind, e
 from gdrkit.facts.running_files import is_loaded_for_sure
 from gdrkit.node import Node, first_of, if_missing
 from gdrkit.rules.deciding_command import DMESG, DecidingCommand
+from gdrkit.rules.remedy_names import RemedyName
 from gdrkit.rules.rule import (
     ADDRESS,
     CauseTrait,
@@ -64,6 +65,7 @@ def last_of_kind(logged: tuple[ContainerEvent, ...], kind: ContainerEventKind) -
     Layer.APPLICATION,
     per=the_node,
     takes=(ADDRESS,),
+    remedies=(RemedyName.USE_DMABUF,),
     traits=(CauseTrait.OF_LOADING,),
     reported_by=(
         DecidingCommand(DMESG, "no line about nvidia_peermem, while its container logs `Invalid argument`"),
@@ -144,6 +146,7 @@ def _why(node: Node) -> str:
     Layer.APPLICATION,
     per=the_node,
     takes=(ADDRESS,),
+    remedies=(RemedyName.REBUILD_DRIVER,),
     traits=(CauseTrait.OF_LOADING,),
     reported_by=(DecidingCommand(DMESG, "`nvidia_peermem: disagrees about version of symbol`"),),
     cost="The container restarts until the driver is rebuilt against this OFED.",
@@ -239,6 +242,7 @@ def operator_module_missing(node: Node, _: str) -> Outcome:
     Layer.APPLICATION,
     per=the_node,
     takes=(ADDRESS,),
+    remedies=(RemedyName.USE_DMABUF,),
     traits=(CauseTrait.OF_LOADING,),
     reported_by=(
         DecidingCommand(PODS, "`waiting for mellanox ofed ...` as the last line"),

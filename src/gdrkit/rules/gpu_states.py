@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from gdrkit.facts.gpu import confidential_compute, mig_enabled, vgpu_guest
+from gdrkit.facts.gpu import mig_enabled, vgpu_guest
+from gdrkit.facts.gpu_confidential import confidential_compute
 from gdrkit.facts.pci import PciGpu, gpus
 from gdrkit.node import Node
 from gdrkit.rules.capabilities import GPU_MEMORY

@@ -37,11 +37,12 @@ def gpu_unsupported(node: Node, gpu: PciGpu) -> Outcome:
     attribute 116 of a product that is supported elsewhere, check the driver's version and the GPU's state
     (MIG, confidential computing, vGPU). If neither applies, nothing helps.
 
-    Why: The product is not supported. Or attribute 124 is 0 because the proprietary kernel module is
-    loaded, CUDA is older than 11.7, or the kernel has no dma-buf.
+    Why: The product is not supported, or the instance type is not: EC2's g6e has an L40S and EFA, and no
+    GPUDirect between them. Or attribute 124 is 0 because the proprietary kernel module is loaded, CUDA is
+    older than 11.7, or the kernel has no dma-buf.
 
     Source: cuda.h, CUdevice_attribute; NCCL src/init.cc and src/plugin/net.cc; facts/gpu_ids.py names the
-    table's sources.
+    table's sources; aws-ofi-nccl, issue 547, for g6e.
     """
     failed = refused(node, gpu, "gpu-unsupported", "CUDA attributes 116 and 124 = 1")
     if failed is not None:

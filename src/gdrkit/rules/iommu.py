@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from gdrkit.evidence import EvidenceAbsent
+from gdrkit.evidence import Confidence, EvidenceAbsent
+from gdrkit.facts.acs_layout import AcsLayout, LayoutNeeds, group, layout_needs
+from gdrkit.facts.driver import driver_version
 from gdrkit.facts.driver_log import last_line_if_any
 from gdrkit.facts.gpu import is_coherent
-from gdrkit.facts.pci import gpu_at, gpus, iommu_group, iommu_type
+from gdrkit.facts.passthrough import passthrough_argument, passthrough_costs_cuda
+from gdrkit.facts.pci import gpu_at, gpus, iommu_type, numa_node
 from gdrkit.facts.rdma import Pair, RdmaDevice, hardware_pairs, nic_address, nics
+from gdrkit.formats.versions import numbers
 from gdrkit.messages import driver
-from gdrkit.node import Node, if_absent, if_missing
+from gdrkit.node import Node, if_missing
 from gdrkit.rules.capabilities import REGISTRATION
 from gdrkit.rules.data_direct_missing import data_direct_functions
 from gdrkit.rules.deciding_command import DecidingCommand
 from gdrkit.rules.gpu_passed_through import is_passed_through
 from gdrkit.rules.remedy_names import RemedyName
-from gdrkit.rules.rule import DMABUF, Failed, Layer, NotApplicable, Outcome, Passed, rule
+from gdrkit.rules.rule import DMABUF, Failed, Layer, NotApplicable, Outcome, Passed, Status, rule, the_node
 
 FORCE_PCIE = driver.FORCE_PCIE.template
 
@@ -40,14 +44,17 @@ def iommu_translating(node: Node, device: RdmaDevice) -> Outcome:
     `cat /sys/kernel/iommu_groups/<group>/type` prints DMA or DMA-FQ. The type identity is good, and so is a
     machine without an IOMMU.
 
-    What to do: Add `iommu=pt` to the kernel command line (with `intel_iommu=on` only if the IOMMU is
-    needed), then reboot. The IOMMU stays available for virtual machines.
+    What to do: On x86, add `iommu=pt` to the kernel command line (with `intel_iommu=on` only if the IOMMU is
+    needed); on Arm, add `iommu.passthrough=1`. Then reboot. The IOMMU stays available for virtual machines.
+    With GH200, GB200 or GB300 and a kernel before 6.11, leave it: there, no CUDA context can be created in
+    passthrough mode.
 
     Why: It is the kernel's default, unless `iommu=pt` (x86) or `iommu.passthrough=1` (Arm) is on its
-    command line.
+    command line. Before Linux 6.11, Arm's SMMU cannot give a process' address space (PASID) to a device in
+    passthrough mode, and a GPU that shares memory with its CPU needs that.
 
     Source: Linux Documentation/ABI/testing/sysfs-kernel-iommu_groups; NVIDIA GPUDirect RDMA guide;
-    open-gpu-kernel-modules kernel-open/nvidia/nv-dma.c.
+    open-gpu-kernel-modules kernel-open/nvidia/nv-dma.c; NVIDIA/nodewright-packages#122, for Linux 6.11.
     """
     try:
         kind = iommu_type(node, nic_address(node, device.name))
@@ -56,10 +63,36 @@ def iommu_translating(node: Node, device: RdmaDevice) -> Outcome:
     if kind.startswith("DMA"):
         if any(is_passed_through(node, gpu) for gpu in if_missing((), gpus, node)):
             return Passed(f"{kind}, as passing GPUs through to virtual machines requires")
-        return Failed(seen=f"IOMMU group of type {kind}", expected="identity", subject=device.name)
+        if if_missing(False, passthrough_costs_cuda, node):
+            return Passed(f"{kind}, which CUDA needs before Linux 6.11 on this GPU")
+        return Failed(
+            seen=f"IOMMU group of type {kind}",
+            expected="identity",
+            subject=device.name,
+            advice=if_missing("", _advice, node),
+        )
     if kind == "identity":
         return Passed("identity")
     return NotApplicable(f"IOMMU group of type {kind}: this kernel's drivers do not use the device")
+
+
+def _advice(node: Node) -> str:
+    return f"Add `{passthrough_argument(node)}` to the kernel command line, then reboot."
+
+
+WITHOUT_GROUP = (
+    "No ACS setting gives a NIC a group that has none, as an EFA has none. R580 with "
+    "NVreg_GrdmaPciTopoCheckOverride=1 maps for it; R595 does not have that for coherent GPUs."
+)
+
+
+WITHOUT_EFA = (595,)
+"""The branch that excludes EFA on AWS P6e: release notes of 595.91.07, quoted in NVIDIA/aicr#2439, #2459."""
+
+STAY_ON_580 = (
+    "R595 does not serve an EFA with a GPU that is coherent with its CPU (AWS P6e): stay on R580, with "
+    "NVreg_GrdmaPciTopoCheckOverride=1. No ACS setting helps, since an EFA has no IOMMU group."
+)
 
 
 @rule(
@@ -81,36 +114,134 @@ def iommu_groups_differ(node: Node, pair: Pair) -> Outcome:
     `NVRM: dma-buf attach failed: topology not supported for mapping type FORCE_PCIE`: a program requested
     such a mapping (perftest's --use_cuda_pcie_mapping does).
 
-    What to do: Run `sudo rdma_topo check`, then `sudo rdma_topo write-grub-acs` and `sudo update-grub`, and
-    reboot. The driver's GrdmaPciTopoCheckOverride disables the check only up to 590.
+    What to do: Set the ports' bits, which acs-bits-differ names, and reboot. Where they are right already,
+    the kernel makes wrong groups of them: NVIDIA's guide asks for linux-nvidia-64k 6.14 or newer. The
+    driver's GrdmaPciTopoCheckOverride disables the check only up to 590. An EFA has no group: on
+    AWS P6e, R580 with that option is needed. 615.71.09 also maps without one below a common switch.
 
     Why: A coherent GPU maps its memory over PCIe, past the CPU, only for a device in its own IOMMU group.
     The ACS bits of the switch above them decide which devices share a group.
 
-    Source: open-gpu-kernel-modules kernel-open/nvidia/nv-pci.c; rdma-core kernel-boot/rdma_topo.
+    Source: open-gpu-kernel-modules kernel-open/nvidia/nv-pci.c to 615.71.09; rdma-core
+    kernel-boot/rdma_topo; NVIDIA/aicr pull requests 2439 and 2459 for EFA.
     """
     gpu = gpu_at(node, pair.gpu)
+    needs = if_missing(None, layout_needs, node)
+    if needs is not None and needs.layout is AcsLayout.INLINE:
+        return _inline(node, pair, needs)
     if gpu is None or not is_coherent(node, gpu):
         return NotApplicable("the GPU is not coherent with its CPU")
-    addresses = [function.address for function in data_direct_functions(node)]
-    if not addresses and last_line_if_any(node, FORCE_PCIE) is not None:
-        addresses = [nic_address(node, pair.device)]  # a program requested such a mapping anyway
+    refused = last_line_if_any(node, FORCE_PCIE) is not None
+    unserved = _is_efa_without_driver(node, pair)
+    addresses = _mapping(node, pair, needs, is_asked=refused or unserved)
     if not addresses:
         return NotApplicable(
             "no Data Direct function, and no program is known to have requested a PCIe mapping"
         )
-    group = _group(node, gpu.address)
-    if not group:
+    own = group(node, gpu.address)
+    if not own:
         return NotApplicable("no IOMMU")
-    groups = {address: _group(node, address) for address in addresses}
-    if group in groups.values():
-        return Passed(f"group {group}")
+    groups = {address: group(node, address) for address in addresses}
+    if own in groups.values():
+        return Passed(f"group {own}")
     others = ", ".join(f"{address} in {other or 'none'}" for address, other in groups.items())
+    if unserved and not any(groups.values()):
+        return _unserved_efa(node, pair, f"GPU in group {own}, EFA {others}", is_logged=refused)
     return Failed(
-        seen=f"GPU in group {group}, {others}", expected="one group for GPU and NIC", subject=pair.gpu
+        seen=f"GPU in group {own}, {others}",
+        expected="one group for GPU and NIC",
+        subject=pair.gpu,
+        advice="" if any(groups.values()) else WITHOUT_GROUP,
     )
 
 
-def _group(node: Node, address: str) -> str:
-    """The IOMMU group of a function; "" without an IOMMU."""
-    return if_absent("", iommu_group, node, address)
+def _mapping(node: Node, pair: Pair, needs: LayoutNeeds | None, *, is_asked: bool) -> list[str]:
+    """The addresses that may map the GPU's memory over PCIe: of the Data Direct functions, or else of the
+    NIC if a program asked for such a mapping anyway."""
+    if needs is not None and needs.layout is AcsLayout.DATA_DIRECT:
+        found = [function for function, near in needs.pairs if near == pair.gpu]
+    else:
+        found = [function.address for function in data_direct_functions(node)]
+    return found or ([nic_address(node, pair.device)] if is_asked else [])
+
+
+def _unserved_efa(node: Node, pair: Pair, groups: str, *, is_logged: bool) -> Failed:
+    if not is_logged:
+        node.cite("release notes of 595.91.07", text="no EFA on P6e", confidence=Confidence.LIKELY)
+    return Failed(
+        seen=f"{groups}, driver {driver_version(node)}",
+        expected="driver of the branch R580",
+        subject=pair.gpu,
+        cost="The driver refuses the PCIe mapping that a program asks for with an EFA; NCCL aborts.",
+        advice=STAY_ON_580,
+        takes=(DMABUF,),
+    )
+
+
+def _is_efa_without_driver(node: Node, pair: Pair) -> bool:
+    """Whether the NIC is an EFA, and the driver of the branch that does not serve it here."""
+    if numbers(if_missing("", driver_version, node))[:1] != WITHOUT_EFA:
+        return False
+    return any(device.name == pair.device and device.driver == "efa" for device in nics(node))
+
+
+def _inline(node: Node, pair: Pair, needs: LayoutNeeds) -> Outcome:
+    """One group, or none: with their bits clear, all ports below the root port are in one."""
+    nic = nic_address(node, pair.device)
+    if (nic, pair.gpu) not in needs.pairs:
+        return NotApplicable("the GPU is not below the switch of this NIC")
+    own, other = group(node, pair.gpu), group(node, nic)
+    if own == other:
+        return Passed(f"group {own}" if own else "no IOMMU")
+    return Failed(
+        seen=f"GPU in group {own or 'none'}, {nic} in {other or 'none'}",
+        expected="one group for GPU and NIC",
+        subject=pair.gpu,
+        cost="Traffic between the two goes up to the CPU, or fails.",
+    )
+
+
+@rule(
+    "iommu-groups-shared",
+    Layer.PCIE,
+    per=the_node,
+    default_status=Status.WARNING,
+    reported_by=(DecidingCommand("sudo rdma_topo check", "devices without a group, or in the same one"),),
+    cost="The IOMMU does not keep GPUs and NICs apart, as this layout needs it to.",
+    references=("https://github.com/linux-rdma/rdma-core/blob/master/kernel-boot/rdma_topo",),
+)
+def iommu_groups_shared(node: Node, _: str) -> Outcome:
+    """GPUs and NICs have no IOMMU groups, or share one, where each needs its own.
+
+    Cost: rdma-core's check refuses the layout, and no device can be given to a virtual machine by itself.
+
+    How to tell: `readlink /sys/bus/pci/devices/*/iommu_group` shows the same group for a GPU and a NIC below
+    root ports of one Grace or Vera, or below the switch of a ConnectX that offers ATS; or no group at all.
+
+    What to do: Set the ports' bits, which acs-bits-differ names, and reboot. Without any group, enable the
+    IOMMU in the firmware, and remove arguments that turn it off.
+
+    Why: Devices that the ports above them do not isolate from each other are in one group.
+
+    Source: rdma-core kernel-boot/rdma_topo; Linux drivers/iommu/iommu.c, pci_device_group().
+    """
+    needs = layout_needs(node)
+    if needs is None or needs.in_one_group:
+        return NotApplicable("no layout in which each GPU and NIC needs a group of its own")
+    parts = _by_numa_node(node, needs) if needs.layout is AcsLayout.NUMA else needs.pairs
+    for addresses in parts:
+        groups = {address: group(node, address) for address in addresses}
+        if "" in groups.values() or len(set(groups.values())) < len(groups):
+            seen = ", ".join(f"{address} in {found or 'none'}" for address, found in groups.items())
+            return Failed(seen=f"IOMMU groups: {seen}", expected="a group for each", subject="node")
+    return Passed(f"{len(parts)} sets of devices with groups of their own")
+
+
+def _by_numa_node(node: Node, needs: LayoutNeeds) -> tuple[tuple[str, ...], ...]:
+    """The GPUs and NICs of each NUMA node; those of a device whose node is not defined are left out."""
+    found: dict[int, set[str]] = {}
+    for address in sorted({address for pair in needs.pairs for address in pair}):
+        number = numa_node(node, address)
+        if number is not None:
+            found.setdefault(number, set()).add(address)
+    return tuple(tuple(sorted(found[number])) for number in sorted(found))

@@ -10,6 +10,12 @@ from gdrkit.node import Node
 from gdrkit.rules.deciding_command import VERBS_PROBE, DecidingCommand
 from gdrkit.rules.rule import DMABUF, Failed, Layer, Outcome, Passed, rule
 
+_ADVICE = {
+    "bnxt_re": "Install Linux 6.6 or newer, whose bnxt_re registers dma-bufs, or Broadcom's own driver. Do "
+    "not install DOCA-OFED: it has no bnxt_re, and the NIC would be left without a driver."
+}
+"""Linux 6.6 drivers/infiniband/hw/bnxt_re/ib_verbs.c, bnxt_re_reg_user_mr_dmabuf()."""
+
 
 @rule(
     "kernel-lacks-dmabuf",
@@ -52,7 +58,12 @@ def kernel_lacks_dmabuf(node: Node, device: RdmaDevice) -> Outcome:
         )
     if takes_dmabuf(node, module):
         return Passed(f"{module} imports it from {exporter}")
-    return Failed(seen=f"{module} imports no ib_umem_dmabuf_get*", expected="an import", subject=device.name)
+    return Failed(
+        seen=f"{module} imports no ib_umem_dmabuf_get*",
+        expected="an import",
+        subject=device.name,
+        advice=_ADVICE.get(module, ""),
+    )
 
 
 def _driver(device: RdmaDevice) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from gdrkit.rules.module_admission import module_blacklisted, modules_are_disabled
 from gdrkit.rules.module_build import module_corrupt, module_wrong_kernel
-from gdrkit.rules.module_configuration import install_override, module_bad_parameter
+from gdrkit.rules.module_configuration import install_override, module_bad_parameter, module_unsupported
 from gdrkit.rules.module_not_found import module_not_found
 from gdrkit.rules.module_signature import (
     lockdown_blocks_module,
@@ -48,6 +48,7 @@ OF_ANY_MODULE: tuple[Rule, ...] = in_load_order((
     module_symbol_namespace,
     module_unknown_key,
     module_unsigned,
+    module_unsupported,
     module_wrong_kernel,
     modules_are_disabled,
 ))  # fmt: skip

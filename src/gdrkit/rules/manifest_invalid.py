@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gdrkit.facts.kubernetes import Manifest, boolean, manifests
-from gdrkit.formats.yaml_values import YamlMapping, YamlSequence, at
+from gdrkit.formats.yaml_values import YamlMapping, at, items_at
 from gdrkit.node import Node
 from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, Status, rule
 
@@ -115,10 +115,12 @@ def _nic_cluster_policy(manifest: Manifest) -> str:
     return ""
 
 
+ROLE = "machineconfiguration.openshift.io/role"
+
+
 def _machine_config(manifest: Manifest) -> str:
     config = manifest.at("spec", "config")
-    files = at(config, "storage", "files")
-    for file in files.items if isinstance(files, YamlSequence) else ():
+    for file in items_at(config, "storage", "files"):
         inline = at(file, "contents", "inline")
         if inline is not None:
             return f"contents.inline at line {inline.line} is for Butane; Ignition needs contents.source"
@@ -126,6 +128,3 @@ def _machine_config(manifest: Manifest) -> str:
     if not isinstance(labels, YamlMapping) or labels.entry(ROLE) is None:
         return f"no label {ROLE}, so no pool uses it"
     return ""
-
-
-ROLE = "machineconfiguration.openshift.io/role"

@@ -49,11 +49,11 @@ def memory_not_registrable(node: Node, gpu: PciGpu) -> Outcome:
     What to do: Allocate with cudaMalloc, or set gpuDirectRDMACapable in CUmemAllocationProp. In your own
     programs, query each pointer before you register it.
 
-    Why: Only pinned device memory can be registered. Managed memory (cudaMallocManaged) and host memory
-    cannot. Memory from cuMemCreate, which PyTorch's expandable segments use, can if it was created with
-    gpuDirectRDMACapable = 1. A mapping consists of whole pages of 64 KiB. The kernel module refuses with
-    NOT_SUPPORTED (0x56) where the GPU's memory is protected, and with INVALID_CLASS (0x22) where it does
-    not know the object.
+    Why: Only pinned device memory can be registered. Unified memory (managed, from cudaMallocManaged) and
+    host memory cannot. Memory from cuMemCreate, which PyTorch's expandable segments use, can if it was
+    created with gpuDirectRDMACapable = 1. A mapping consists of whole pages of 64 KiB. The kernel
+    module refuses with NOT_SUPPORTED (0x56) where the GPU's memory is protected, and with INVALID_CLASS
+    (0x22) where it does not know the object.
 
     Source: cuda.h; open-gpu-kernel-modules src/nvidia/src/kernel/gpu/bus/third_party_p2p.c.
     """

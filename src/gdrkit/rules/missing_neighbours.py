@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from gdrkit.facts.expectation import counted_nics, expectation
+from gdrkit.facts.gpu_recovery import came_back, lost_gpus
 from gdrkit.facts.pci import PciGpu, bridges_above, gpus
 from gdrkit.facts.rdma import (
     CLASS,
@@ -13,9 +16,13 @@ from gdrkit.facts.rdma import (
     nic_address,
     nics,
 )
+from gdrkit.facts.unused_nics import UnusedNic, judged_nics
 from gdrkit.node import Node, if_absent, if_missing
+from gdrkit.rules.capabilities import Need
 from gdrkit.rules.deciding_command import DecidingCommand
+from gdrkit.rules.remedy_names import RemedyName
 from gdrkit.rules.rule import (
+    GPU,
     WIRE,
     Failed,
     Layer,
@@ -73,6 +80,8 @@ def nic_missing(node: Node, gpu: PciGpu) -> Outcome:
     equipped = [peer for peer in peers if _near(node, peer)]
     if own or len(equipped) < len(peers) / 2 + 1:
         return Passed(", ".join(own) or "most GPUs of this kind have no NIC of their own")
+    if any(isinstance(one, UnusedNic) and one.gpu == gpu.address for one in judged_nics(node)):
+        return Passed("its NIC is listed, without an RDMA device")
     return Failed(
         seen=f"no NIC below this GPU's switch; {len(equipped)} other GPUs have one",
         expected="a NIC like the other GPUs",
@@ -80,21 +89,35 @@ def nic_missing(node: Node, gpu: PciGpu) -> Outcome:
     )
 
 
+def _lost_or_node(node: Node) -> Iterator[PciGpu | str]:
+    """The GPUs that the kernel log of this boot names and that are gone, or the node where there is none."""
+    yield from lost_gpus(node) or the_node(node)
+
+
+def _gone(subject: PciGpu | str) -> tuple[Need, ...]:
+    return (GPU,) if isinstance(subject, PciGpu) else ()  # the other GPUs are not affected
+
+
 @rule(
     "gpu-missing",
     Layer.HARDWARE,
-    per=the_node,
+    per=_lost_or_node,
+    takes=_gone,
     whole_machine=True,
     default_status=Status.WARNING,
     reported_by=(DecidingCommand("nvidia-smi -L", "fewer GPUs than the machine has"),),
+    remedies=(RemedyName.POWER_CYCLE,),
     cost="Jobs that ask for all GPUs of the machine do not start, or use fewer.",
 )
-def gpu_missing(node: Node, subject: str) -> Outcome:
-    """A NIC has no GPU beside it, the other NICs of its kind have one, and the number of GPUs is odd.
+def gpu_missing(node: Node, subject: PciGpu | str) -> Outcome:
+    """A GPU fell off the bus and is gone, or a NIC has no GPU beside it while the others of its kind have
+    one.
 
     Cost: The machine has fewer GPUs than it should. Those that are there are not affected.
 
-    How to tell: `nvidia-smi -L` and `lspci -d 10de:` list, say, seven GPUs on a machine of eight.
+    How to tell: `nvidia-smi -L` and `lspci -d 10de:` list, say, seven GPUs on a machine of eight. If the
+    kernel log of this boot names the slot, with Xid 79 or `fallen off the bus`, the machine is blocked;
+    otherwise it may be built so, and this is a warning.
 
     What to do: Search the kernel log for `Xid` 79 and `fallen off the bus`. Reset or restart the machine
     with power removed; if the GPU stays away, it needs service. If this machine is built so, write that
@@ -107,6 +130,14 @@ def gpu_missing(node: Node, subject: str) -> Outcome:
     wanted = expectation(node).content
     if wanted.gpus is not None or wanted.gpu_models:
         return NotApplicable("the expectation says how many GPUs there are")
+    if isinstance(subject, PciGpu):
+        if came_back(node, subject.address):
+            return Passed(f"{subject.address} is listed again")
+        return Failed(
+            seen=f"{subject.address} fell off the bus (Xid 79) and is not listed any more",
+            expected=f"a GPU at {subject.address}",
+            subject=subject.address,
+        )
     models = {gpu.device_id for gpu in gpus(node)}
     count = len(gpus(node))
     if len(models) != 1 or count in USUAL_COUNTS:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import shlex
 
-from gdrkit.evidence import EvidenceMissing, Missing, MissingReason
+from gdrkit.evidence import Confidence, EvidenceMissing, Missing, MissingReason
 from gdrkit.facts.install_command import Effect, effect
 from gdrkit.facts.modprobe_config import configuration
 from gdrkit.facts.module_arguments import reading
+from gdrkit.facts.module_files import is_supported
+from gdrkit.facts.module_index import module_path
 from gdrkit.facts.module_init import refused_argument
+from gdrkit.facts.suse_modules import refusing_unsupported
 from gdrkit.node import Node
 from gdrkit.rules.deciding_command import DMESG, DecidingCommand
 from gdrkit.rules.module_subjects import lost_without, modules_to_load, not_applicable_if_loaded
@@ -68,6 +71,56 @@ def install_override(node: Node, module: str) -> Outcome:
     return Failed(
         seen=f"install {entry.name} {entry.value} in {where}",
         expected="no install line, or one that loads the module",
+        subject=module,
+    )
+
+
+@rule(
+    "module-unsupported",
+    Layer.KERNEL,
+    per=modules_to_load,
+    takes=lost_without,
+    loading=LoadPosition(Stage.MODPROBE, 3),
+    reported_by=(
+        DecidingCommand("modinfo -F supported {module}", "nothing, or `no`"),
+        DecidingCommand("modprobe -c | grep allow_unsupported_modules", "0"),
+    ),
+    remedies=(RemedyName.ALLOW_UNSUPPORTED,),
+    cost="modprobe refuses the module; the kernel would take it.",
+    references=("https://documentation.suse.com/sles/15-SP6/html/SLES-all/cha-adm-support.html",),
+)
+def module_unsupported(node: Node, module: str) -> Outcome:
+    """modprobe of SUSE refuses a module that is not marked as supported.
+
+    Cost: The module is not loaded, by hand or at boot.
+
+    How to tell: modprobe says "module 'nvidia_peermem' is unsupported", then "Use --allow-unsupported or set
+    allow_unsupported_modules 1 in /etc/modprobe.d/10-unsupported-modules.conf" and "Operation not
+    permitted". The kernel's log has no line about it. `modinfo -F supported nvidia-peermem` prints nothing.
+
+    What to do: Write `allow_unsupported_modules 1` into
+    /etc/modprobe.d/10-unsupported-modules.conf; `gdr fix --steps allow-unsupported` does that. Or install
+    the driver from packages that are marked as supported, such as SUSE's nvidia-open-driver-G06-signed-kmp.
+    `sudo modprobe --allow-unsupported nvidia-peermem` loads it once.
+
+    Why: SUSE Linux Enterprise Server sets `allow_unsupported_modules 0`. A module that DKMS or NVIDIA's .run
+    installer built has no mark; those of SUSE have "yes", those of its partners "external".
+
+    Source: SLES Administration Guide, "Support of kernel modules"; public outputs of SUSE's kmod.
+    """
+    if (not_applicable := not_applicable_if_loaded(node, module)) is not None:
+        return not_applicable
+    line = refusing_unsupported(node)
+    if line is None:
+        return Passed("modprobe does not ask for support")
+    node.cite(line.file, text=f"allow_unsupported_modules {line.name}", line=line.line)
+    supported = is_supported(node, module_path(node, module))
+    node.cite("modprobe", text="SUSE's, which was not run here", confidence=Confidence.LIKELY)
+    if supported:
+        return Passed("the module is marked as supported")
+    return Failed(
+        seen=f"no mark of support, and allow_unsupported_modules {line.name} in /{line.file}",
+        expected="supported: yes or external, or allow_unsupported_modules 1",
         subject=module,
     )
 

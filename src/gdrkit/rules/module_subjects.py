@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from gdrkit.evidence import EvidenceMissing
 from gdrkit.facts.driver import DRIVER
 from gdrkit.facts.driver_files import driver_path, peermem_path
 from gdrkit.facts.modules import PEERMEM, is_loaded, module_path, name_of
 from gdrkit.facts.pci import gpus
+from gdrkit.facts.running_files import is_loaded_for_sure
 from gdrkit.node import Node, if_missing
 from gdrkit.rules.capabilities import GPU_MEMORY, Need
 from gdrkit.rules.gpu_passed_through import is_passed_through
@@ -49,9 +51,22 @@ def node_with_gpu(node: Node) -> Iterable[str]:
 
 
 def gpu_expected(node: Node) -> bool:
-    """False if the PCI devices are known and none is a GPU that this machine uses itself: no rule about its
-    modules applies."""
-    return if_missing(True, lambda: any(not is_passed_through(node, gpu) for gpu in gpus(node)))
+    """Whether the machine has a GPU that it uses itself: else no rule about its modules applies.
+
+    nvidia is loaded only where it found one: its init fails with ENODEV otherwise (kernel-open/nvidia/nv.c).
+    In a pasted text the writer looked for these modules. Else raises EvidenceMissing where neither is known,
+    as of a storage node without one of its PCI devices."""
+    try:
+        return any(not is_passed_through(node, gpu) for gpu in gpus(node))
+    except EvidenceMissing:
+        if is_loaded_for_sure(node, DRIVER) or is_pasted(node):
+            return True
+        raise
+
+
+def is_pasted(node: Node) -> bool:
+    """Whether the evidence is what a person chose to paste, not what was collected of a machine."""
+    return node.host.source == "pasted"
 
 
 def file_name(node: Node) -> str:

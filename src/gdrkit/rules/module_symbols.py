@@ -28,6 +28,16 @@ def code_of(fault: SymbolFault) -> str:
     return _CODES[fault]
 
 
+_SEEN = {
+    SymbolFault.MISSING: "nothing exports",
+    SymbolFault.GPL_ONLY: "exported only to GPL-compatible modules:",
+    SymbolFault.PROPRIETARY: "exported by a proprietary module, beside GPL-only symbols:",
+    SymbolFault.VERSION: "exported with another CRC:",
+    SymbolFault.UNVERSIONED: "exported with a CRC, imported without one:",
+    SymbolFault.NAMESPACE: "in a namespace that the module does not import:",
+}
+
+
 def _judged(node: Node, module: str, expected: str, code: str) -> Outcome:
     """Failed if symbols have a fault of this code; unknown if some exporters are not known."""
     if (not_applicable := not_applicable_if_loaded(node, module)) is not None:
@@ -47,16 +57,6 @@ def _judged(node: Node, module: str, expected: str, code: str) -> Outcome:
 def _require_all(found: Links) -> None:
     if found.unseen:
         raise EvidenceMissing(found.unseen[0])
-
-
-_SEEN = {
-    SymbolFault.MISSING: "nothing exports",
-    SymbolFault.GPL_ONLY: "exported only to GPL-compatible modules:",
-    SymbolFault.PROPRIETARY: "exported by a proprietary module, beside GPL-only symbols:",
-    SymbolFault.VERSION: "exported with another CRC:",
-    SymbolFault.UNVERSIONED: "exported with a CRC, imported without one:",
-    SymbolFault.NAMESPACE: "in a namespace that the module does not import:",
-}
 
 
 @rule(
@@ -143,7 +143,7 @@ def module_symbol_gpl_only(node: Node, module: str) -> Outcome:
     loading=LoadPosition(Stage.SYMBOLS, 3),
     logged=True,
     reported_by=(DecidingCommand(DMESG, "`{module}: disagrees about version of symbol ...`"),),
-    remedies=(RemedyName.REBUILD_DRIVER,),
+    remedies=(RemedyName.RESTART_OFED, RemedyName.REBUILD_DRIVER),
     cost="The module cannot be loaded.",
 )
 def module_crc_mismatch(node: Node, module: str) -> Outcome:
@@ -154,7 +154,8 @@ def module_crc_mismatch(node: Node, module: str) -> Outcome:
     How to tell: modprobe says "Invalid argument", and the kernel's log says "...: disagrees about version
     of symbol ..." and "Unknown symbol ... (err -22)". "Invalid argument" alone has many other causes.
 
-    What to do: Build the driver again, after OFED. If the files on disk already match, a reboot is enough.
+    What to do: If the installed OFED does not run yet, reboot; that is enough if the files on disk match.
+    Otherwise build the driver again, after OFED.
 
     Why: For ib_register_peer_memory_client: OFED was upgraded or rebuilt after the driver, or the driver
     was built against another OFED tree than the loaded one. For nvidia_p2p_ symbols: nvidia and

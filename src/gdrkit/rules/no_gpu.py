@@ -14,6 +14,14 @@ from gdrkit.rules.rule import GPU, Failed, Layer, NotApplicable, Outcome, Passed
 
 NONE_EXPECTED = "gdr doctor --expect FILE with gpus = 0"
 """How the user says that a machine has no GPU."""
+_UNLESS = (
+    "Nothing, unless the machine should have a GPU: then run `lspci -d 10de:` on the host, and search the "
+    "kernel log for `Xid`."
+)
+_BOTH_WAYS = (
+    "On the host, run `lspci -d 10de:`, and search the kernel log for `Xid`. If the machine should have "
+    "no GPU, say so: `gdr doctor --expect FILE`, where the file has the line `gpus = 0`."
+)
 
 
 @rule(
@@ -37,10 +45,10 @@ def no_gpu(node: Node, subject: str) -> Outcome:
     have none, say so: `gdr doctor --expect FILE`, where the file has the line `gpus = 0`.
 
     Why: No GPU is installed, it has fallen off the bus, or the hypervisor did not pass it through to this
-    machine. The GPU of a Jetson is not a PCI device; this check does not look for it. A GPU is expected, and
-    the machine is blocked, if NVIDIA's driver (its kernel modules, or a package of them) or its container
-    toolkit is installed, or if the GPU Operator is configured. Else there is nothing to judge: libraries
-    and tools alone, as on build and login hosts, expect no GPU.
+    machine. Before Thor, the GPU of a Jetson is not a PCI device; this check does not look for it. A GPU is
+    expected, and the machine is blocked, if NVIDIA's driver (its kernel modules, or a package of them) or
+    its container toolkit is installed, or if the GPU Operator is configured. Else there is nothing to judge:
+    libraries and tools alone, as on build and login hosts, expect no GPU.
 
     Source: pci.ids for vendor and classes; NVIDIA GPU Debug Guidelines, Xid 79; NVIDIA Container Toolkit
     documentation for what the toolkit installs and generates.
@@ -75,16 +83,6 @@ def no_gpu(node: Node, subject: str) -> Outcome:
         subject="node",
         advice=_UNLESS,
     )
-
-
-_UNLESS = (
-    "Nothing, unless the machine should have a GPU: then run `lspci -d 10de:` on the host, and search the "
-    "kernel log for `Xid`."
-)
-_BOTH_WAYS = (
-    "On the host, run `lspci -d 10de:`, and search the kernel log for `Xid`. If the machine should have "
-    "no GPU, say so: `gdr doctor --expect FILE`, where the file has the line `gpus = 0`."
-)
 
 
 def _lacking(seen: str, expected: str, advice: str = "") -> Failed:

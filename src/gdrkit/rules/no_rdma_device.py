@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from gdrkit.evidence import EvidenceMissing
 from gdrkit.facts.expectation import expectation, missing_gpus
 from gdrkit.facts.expected_gpu import is_data_centre, sign_of_gpu
 from gdrkit.facts.pci import PciDevice, devices, gpus
 from gdrkit.facts.rdma import rdma_devices
+from gdrkit.facts.rdma_hardware import lacks_rdma_hardware
+from gdrkit.facts.unused_nics import is_rdma_nic
 from gdrkit.facts.verbs_kernel import VERBS_MODULES
-from gdrkit.facts.virtual import is_wsl, scope
+from gdrkit.facts.virtual import is_wsl, scope, virtual_machine
 from gdrkit.node import Node, if_missing, seek
 from gdrkit.rules.deciding_command import DEVINFO, DecidingCommand
 from gdrkit.rules.gpu_passed_through import all_passed_through, is_passed_through
 from gdrkit.rules.rule import WIRE, Failed, Layer, NotApplicable, Outcome, Passed, rule, the_node
-
-MELLANOX = "15b3"  # pci.ids
 
 NONE_EXPECTED = "gdr doctor --expect FILE with nics = 0"
 """How the user says that a machine has no NIC."""
@@ -45,12 +46,19 @@ def no_rdma_device(node: Node, subject: str) -> Outcome:
     Why: No NIC supports RDMA, or its driver created no RDMA device: mlx5_ib is not loaded, RoCE is turned
     off in firmware, or the device is in another network namespace. A machine with a GPU for the data centre
     is meant to have a NIC, and so is a server with professional GPUs: there, the machine is blocked. On a
-    workstation, nothing is wrong.
+    workstation, nothing is wrong, nor on Google's A3 High and A3 Mega, whose path is GPUDirect-TCPX or
+    TCPXO.
 
     Source: Linux drivers/infiniband/core/device.c; NVIDIA Data Center Drivers, "Supported products", for the
-    kinds of GPUs.
+    kinds of GPUs; Google Kubernetes Engine, "Maximize GPU network bandwidth".
     """
-    found = rdma_devices(node)
+    seen = "no RDMA device"
+    try:
+        found = rdma_devices(node)
+    except EvidenceMissing:
+        if not if_missing(False, lacks_rdma_hardware, node):
+            raise
+        found, seen = (), "no NIC that supports RDMA in the list of lspci"
     if found:  # rdma-device-software reports those that are software
         return Passed(", ".join(device.name for device in found))
     if not expectation(node).content.nics and all_passed_through(node):
@@ -64,13 +72,19 @@ def no_rdma_device(node: Node, subject: str) -> Outcome:
             subject=dormant.address,
             permanent=frozenset(),
         )
-    return _none(node)
+    return _none(node, seen)
 
 
-def _none(node: Node) -> Failed:
+_TCPX = (
+    "Nothing for verbs: A3 High has GPUDirect-TCPX and A3 Mega TCPXO. Run Google's plugin for NCCL and its "
+    "receive daemon beside the job. RDMA needs A3 Ultra or A4."
+)
+
+
+def _none(node: Node, seen: str) -> Failed:
     """Blocked where a NIC is expected, or may be outside of this container; else no fault."""
     wanted = expectation(node)
-    number, seen = f"nics = {wanted.content.nics}, by {wanted.file}", "no RDMA device"
+    number = f"nics = {wanted.content.nics}, by {wanted.file}"
     if wanted.content.nics == 0:
         advice = "Nothing: this machine is as expected."
         return Failed(
@@ -78,6 +92,14 @@ def _none(node: Node) -> Failed:
         )
     if wanted.content.nics:
         return Failed(seen=seen, expected=number, subject="node", permanent=frozenset())
+    if _is_google_a3(node):
+        return Failed(
+            seen=f"{seen}; an H100 of Google Compute Engine has GPUDirect-TCPX or TCPXO instead",
+            expected="Google's plugin for NCCL, which uses neither verbs nor nvidia-peermem",
+            subject="node",
+            advice=_TCPX,
+            permanent=frozenset((WIRE,)),
+        )
     reason = _reason_for_a_nic(node)
     if reason:
         return Failed(
@@ -96,10 +118,24 @@ def _none(node: Node) -> Failed:
     )
 
 
+_H100_SXM = "2330"  # pci.ids: GH100 [H100 SXM5 80GB]
+
+
+def _is_google_a3(node: Node) -> bool:
+    """Whether this is an A3 machine without RDMA: High, Mega or Edge. False also if that is not known.
+
+    Source: Google Compute Engine, "GPU machine types": H100s are in these alone, and their network is gVNIC;
+    A3 Ultra has H200s. The firmware names no machine type."""
+    found = if_missing((), gpus, node)
+    if not found or any(gpu.device_id != _H100_SXM for gpu in found):
+        return False
+    return if_missing("", virtual_machine, node) == "google"
+
+
 def nic_expected(node: Node) -> bool:
     """Whether the machine is meant to have a NIC: an expectation says so, or its GPUs do."""
     wanted = expectation(node).content.nics
-    return bool(_reason_for_a_nic(node)) if wanted is None else wanted > 0
+    return bool(not _is_google_a3(node) and _reason_for_a_nic(node)) if wanted is None else wanted > 0
 
 
 def _reason_for_a_nic(node: Node) -> str:
@@ -117,12 +153,6 @@ def _reason_for_a_nic(node: Node) -> str:
 def _dormant(node: Node) -> PciDevice | None:
     """A NIC whose driver could create an RDMA device; None also if the PCI devices are unknown."""
     return next((device for device in if_missing((), devices, node) if is_rdma_nic(device)), None)
-
-
-def is_rdma_nic(device: PciDevice) -> bool:
-    """Whether a function is a NIC whose driver can create an RDMA device."""
-    network = device.class_code.startswith("02")  # pci.ids: 0200 Ethernet, 0207 InfiniBand
-    return network and (device.vendor == MELLANOX or device.driver in VERBS_MODULES)
 
 
 def _is_host(node: Node) -> bool:

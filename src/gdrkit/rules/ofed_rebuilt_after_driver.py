@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from gdrkit.evidence import EvidenceAbsent, EvidenceMissing, Missing, MissingReason
-from gdrkit.facts.driver import PEER_API, peer_api_exporter, peermem_linkage, peermem_path
-from gdrkit.facts.peer_memory import LEGACY, exported_crc
+from gdrkit.facts.driver import PEER_API, PeermemLinkage, peer_api_exporter, peermem_linkage, peermem_path
+from gdrkit.facts.peer_memory import LEGACY, exported_crc, other_peer_api
 from gdrkit.node import Node
 from gdrkit.rules.legacy_nv_peer_mem import serving_client
 from gdrkit.rules.module_subjects import peermem
@@ -17,7 +17,7 @@ from gdrkit.rules.rule import ADDRESS, Failed, Layer, NotApplicable, Outcome, Pa
     Layer.RDMA,
     per=peermem,
     takes=(ADDRESS,),
-    remedies=(RemedyName.REBUILD_DRIVER,),
+    remedies=(RemedyName.RESTART_OFED, RemedyName.REBUILD_DRIVER),
     cost="nvidia-peermem cannot load until the NVIDIA driver is rebuilt against this RDMA stack.",
     references=("https://github.com/NVIDIA/gpu-operator/issues/2868",),
 )
@@ -32,7 +32,9 @@ def ofed_rebuilt_after_driver(node: Node, module: str) -> Outcome:
     (`modprobe --dump-modversions $(modinfo -n nvidia-peermem)`) differs from the CRC that the RDMA core
     exports.
 
-    What to do: Rebuild the NVIDIA driver against the OFED that is installed now: `sudo dkms build --force`
+    What to do: If the installed OFED does not run yet, start it first: reboot, or `sudo /etc/init.d/openibd
+    restart`; nvidia-peermem may have been built against it. Otherwise rebuild the NVIDIA driver against the
+    OFED that is installed now: `sudo dkms build --force`
     and `sudo dkms install --force` of nvidia for this kernel. With the GPU Operator, set
     FORCE_REINSTALL=true in the driver manager's environment, or reboot the node.
 
@@ -56,9 +58,21 @@ def ofed_rebuilt_after_driver(node: Node, module: str) -> Outcome:
     client = serving_client(node)
     if client == LEGACY:
         return NotApplicable(f"{LEGACY} is loaded instead")
+    return _compared(node, module, linkage, client)
+
+
+def _compared(node: Node, module: str, linkage: PeermemLinkage, client: str) -> Outcome:
+    """The outcome for a module that imports the API, by the CRCs of what runs and of what is installed."""
     path = peermem_path(node)
     if differing := [symbol for symbol in PEER_API if symbol in linkage.mismatched]:
         seen = f"CRC of {differing[0]} in {path} differs from {peer_api_exporter(node)}'s"
+        if not client and other_peer_api(node) and not linkage.outdated and not linkage.lacking:
+            return Failed(
+                seen=f"{seen}, but not from that of the installed OFED, which does not run yet",
+                expected="equal CRCs",
+                subject=module,
+                cost="nvidia-peermem cannot load until the installed OFED runs.",
+            )
         return _differ(module, seen, now=not client)
     if later := [symbol for symbol in PEER_API if symbol in linkage.outdated]:
         seen = f"CRC of {later[0]} in {path} differs from that of the RDMA stack that runs after a reboot"

@@ -6,6 +6,7 @@ from gdrkit.evidence import EvidenceAbsent, EvidenceMissing, Missing, MissingRea
 from gdrkit.facts.driver import driver_version
 from gdrkit.facts.driver_log import last_line_if_any
 from gdrkit.facts.modules import is_loaded, running
+from gdrkit.facts.newest_read import cite_if_newer
 from gdrkit.formats.versions import numbers
 from gdrkit.node import Node, if_missing
 from gdrkit.rules.deciding_command import DecidingCommand
@@ -67,4 +68,5 @@ def p2p_page_table_version(node: Node, _: str) -> Outcome:
     if numbers(gdrdrv) and numbers(gdrdrv) < FIRST_GDRDRV:
         what = f"driver that gdrdrv {gdrdrv} was compiled for"
         raise EvidenceMissing(Missing(what, MissingReason.UNDECIDED, _ASK))
+    cite_if_newer(node, "NVIDIA driver", version)
     return Passed(f"gdrdrv {gdrdrv}" if gdrdrv else "no such error in the kernel log")

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from gdrkit.facts.boot_loading import other_loader, scripted_loader
 from gdrkit.facts.kubernetes import has_gpu_operator
-from gdrkit.facts.modprobe_config import autoload, configuration
+from gdrkit.facts.modprobe_config import configuration
 from gdrkit.facts.modules import is_loaded
-from gdrkit.node import Node, if_absent
+from gdrkit.facts.modules_load import autoload
+from gdrkit.node import Node
 from gdrkit.rules.module_subjects import peermem
 from gdrkit.rules.remedy_names import RemedyName
 from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, rule
-
-UNITS = ("etc/systemd/system", "usr/lib/systemd/system", "lib/systemd/system")
 
 
 @rule(
@@ -28,8 +28,8 @@ def peermem_not_persistent(node: Node, module: str) -> Outcome:
     Cost: None now; after the next boot the module is missing.
 
     How to tell: `lsmod` lists nvidia_peermem, but no line in modules-load.d or /etc/modules, no soft
-    dependency of nvidia and no service names it. A line in modules-load.d has no effect if the module is
-    blacklisted: systemd obeys blacklists there.
+    dependency of nvidia, no service, no udev rule and no rc.local names it. A line in modules-load.d has no
+    effect if the module is blacklisted: systemd obeys blacklists there.
 
     What to do: Run `echo nvidia-peermem | sudo tee /etc/modules-load.d/nvidia-peermem.conf`. If dma-buf is
     ready, it is better to do without nvidia-peermem.
@@ -53,22 +53,10 @@ def peermem_not_persistent(node: Node, module: str) -> Outcome:
         )
     if entry:
         return Passed(f"{entry.file}:{entry.line}")
-    if other := _other_loader(node, module):
+    if other := other_loader(node, module) or scripted_loader(node, module):
         return Passed(other)
     return Failed(
         seen="; ".join(filter(None, ("nothing loads it at boot", where))),
         expected="a line in modules-load.d" + (", and no blacklist entry" if where else ""),
         subject=module,
     )
-
-
-def _other_loader(node: Node, module: str) -> str:
-    """Where a soft dependency of the driver or a service loads the module; "" if neither does."""
-    softdep = configuration(node).soft_dependencies("nvidia")
-    if softdep and module in (*softdep.pre, *softdep.post):
-        return f"{softdep.file}:{softdep.line}"
-    for folder in UNITS:
-        for name in if_absent((), node.list, folder):
-            if "peermem" in name.replace("_", "").replace("-", "") and name.endswith(".service"):
-                return f"{folder}/{name}"
-    return ""

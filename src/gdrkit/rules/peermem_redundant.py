@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from gdrkit.facts.driver import driver_flavour, peermem_linkage
 from gdrkit.facts.libraries import verbs_has_dmabuf
-from gdrkit.facts.modprobe_config import autoload
 from gdrkit.facts.modules import is_loaded
+from gdrkit.facts.modules_load import autoload
 from gdrkit.facts.verbs_kernel import dmabuf_exporter
 from gdrkit.node import Node, if_absent
 from gdrkit.rules.module_subjects import peermem

@@ -77,7 +77,7 @@ class Failed(Struct, frozen=True, kw_only=True):
     advice: str = ""  # what to do here; if empty, the page's "What to do"
     takes: tuple[Need, ...] | None = None
     permanent: frozenset[Need] | None = None
-    as_expected: bool = False  # the user expects this: a note, whatever it takes
+    as_expected: bool = False  # by the user, or as every such machine is: a note
 
 
 class Passed(Struct, frozen=True):

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from gdrkit.evidence.quoting import quoted
-from gdrkit.facts import gpu_ids
-from gdrkit.facts.pci import gpus
+from gdrkit.facts.gpu import has_gb10
 from gdrkit.facts.rdma import (
     CLASS,
     RdmaDevice,
@@ -68,7 +67,7 @@ def shared_nic(node: Node, subject: str) -> Outcome:
 def _cards(node: Node, devices: list[RdmaDevice]) -> list[list[RdmaDevice]]:
     """Devices by card. A machine with a GB10 has one NIC, whatever its GUIDs: DGX Spark User Guide."""
     with_address = [device for device in devices if device.pci_address]
-    if any(gpu.device_id in gpu_ids.INTEGRATED for gpu in if_missing((), gpus, node)):
+    if if_missing(False, has_gb10, node):
         return [[d for d in with_address if d.driver in ("mlx5_core", "")]]
     cards: dict[str, list[RdmaDevice]] = {}
     for device in with_address:

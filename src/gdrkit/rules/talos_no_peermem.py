@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from gdrkit.facts.driver_log import last_line_if_any
-from gdrkit.facts.kernel import distribution
-from gdrkit.facts.kubernetes import Manifest, manifests
-from gdrkit.facts.modprobe_config import autoload
+from gdrkit.facts.kubernetes import Manifest, is_talos, manifests
 from gdrkit.facts.modules import PEERMEM
+from gdrkit.facts.modules_load import autoload
 from gdrkit.facts.running_files import is_loaded_for_sure
 from gdrkit.formats.module_name import canonical
-from gdrkit.formats.yaml_values import Scalar, YamlMapping, YamlSequence, text_at
-from gdrkit.node import Node, if_missing
+from gdrkit.formats.yaml_values import Scalar, YamlMapping, items_at, text_at
+from gdrkit.node import Node
 from gdrkit.rules.rule import (
     ADDRESS,
     CauseTrait,
@@ -60,7 +59,7 @@ def talos_no_peermem(node: Node, _: str) -> Outcome:
                 expected="no such entry",
                 subject=node.describe_line(manifest.source, line),
             )
-    if not _is_talos(node):
+    if not is_talos(node):
         return NotApplicable("not known to be Talos")
     failure = last_line_if_any(node, r"error loading module .{0,3}nvidia_peermem")
     if failure is not None:
@@ -68,10 +67,6 @@ def talos_no_peermem(node: Node, _: str) -> Outcome:
     if any(entry.name == PEERMEM for entry in autoload(node)):
         return Failed(seen="configured to load at boot", expected="no such entry", subject="modules-load.d")
     return Passed("nvidia_peermem is not configured to load")
-
-
-def _is_talos(node: Node) -> bool:
-    return if_missing(False, lambda: distribution(node).id == "talos")
 
 
 def asks_for_peermem(manifest: Manifest) -> int:
@@ -83,8 +78,7 @@ def asks_for_peermem(manifest: Manifest) -> int:
         return manifest.line if canonical(manifest.text("name")) == PEERMEM else 0
     if manifest.kind != "MachineConfiguration":
         return 0
-    modules = manifest.at("machine", "kernel", "modules")
-    for item in modules.items if isinstance(modules, YamlSequence) else ():
+    for item in items_at(manifest.value, "machine", "kernel", "modules"):
         if isinstance(item, YamlMapping) and canonical(text_at(item, "name")) == PEERMEM:
             return item.line
         if isinstance(item, Scalar) and canonical(item.text) == PEERMEM:

@@ -6,6 +6,7 @@ from gdrkit.evidence import EvidenceAbsent
 from gdrkit.facts.driver import driver_parameters, driver_version
 from gdrkit.facts.driver_log import last_line_if_any
 from gdrkit.facts.gpu import is_coherent
+from gdrkit.facts.newest_read import cite_if_newer
 from gdrkit.facts.pci import devices, gpu_at
 from gdrkit.facts.rdma import Pair, below_common_bridge, nic_address, pairs
 from gdrkit.facts.virtual import virtual_machine
@@ -28,6 +29,10 @@ Source: open-gpu-kernel-modules src/nvidia/arch/nvalloc/common/inc/nvcst.h and u
 _checkP2pChipsetSupport(); 1def is Ampere Computing's vendor id."""
 
 PARAMETER = "GrdmaPciTopoCheckOverride"
+WITHOUT_OPTION = (
+    "Put the NIC below the GPU's PCIe switch. This driver has no option that disables the check; R580 has "
+    "one, at your own risk."
+)
 REFUSED = (
     r"nv_dma_map -- error -524 while calling nvidia_p2p_dma_map_pages"
     r"|NVRM: dma-buf attach failed: PCI topology not supported for dma-buf"
@@ -59,15 +64,17 @@ def topology_refused(node: Node, pair: Pair) -> Outcome:
     `nvidia-peermem nv_dma_map -- error -524 while calling nvidia_p2p_dma_map_pages()` or
     `NVRM: dma-buf attach failed: PCI topology not supported for dma-buf`.
 
-    What to do: Put the NIC and the GPU below one PCIe switch, or use pairs that already are. The module
-    option `options nvidia NVreg_GrdmaPciTopoCheckOverride=1` disables the check at your own risk; the value
-    2 refuses all pairs.
+    What to do: Put the NIC and the GPU below one PCIe switch, or use pairs that already are. Where
+    `/proc/driver/nvidia/params` lists GrdmaPciTopoCheckOverride, the module option
+    `options nvidia NVreg_GrdmaPciTopoCheckOverride=1` disables the check at your own risk; the value 2
+    refuses all pairs. Drivers from 595.91.07 on have the check, but not the option.
 
     Why: These chipsets cannot pass traffic from one root port to another, and from 580.65.06 on the driver
     checks for them. On x86 it does not check; in a virtual machine with the GPU passed through it allows
     every pair.
 
-    Source: open-gpu-kernel-modules kernel-open/nvidia/nv-pci.c, nv_grdma_pci_topology_supported().
+    Source: open-gpu-kernel-modules kernel-open/nvidia/nv-pci.c, nv_grdma_pci_topology_supported(), to
+    615.71.09; nv-reg.h and NVIDIA/aicr pull request 2459 for the option.
     """
     gpu = gpu_at(node, pair.gpu)
     try:
@@ -77,6 +84,7 @@ def topology_refused(node: Node, pair: Pair) -> Outcome:
         return NotApplicable("no driver is loaded, or the RDMA device is software")
     if gpu is None or numbers(version) < FIRST_WITH_CHECK:
         return NotApplicable(f"driver {version} has no such check")
+    cite_if_newer(node, "NVIDIA driver", version)
     override = _override(node)
     chipset = _chipset(node)
     if override != "2" and not chipset:
@@ -101,7 +109,12 @@ def _failed(node: Node, pair: Pair, seen: str, expected: str) -> Failed:
         seen=f"{seen}; kernel log: {line.text}" if line else seen,
         expected=expected,
         subject=f"{pair.gpu} {pair.device}",
+        advice="" if if_missing(True, _has_option, node) else WITHOUT_OPTION,
     )
+
+
+def _has_option(node: Node) -> bool:
+    return PARAMETER in driver_parameters(node)
 
 
 def _override(node: Node) -> str:

@@ -29,6 +29,9 @@ MESSAGES, OURS, THEIRS = 0, 1, 2
 
 _MOST_OFFERS = 1024
 """Regions and windows of the other side that `exchange` and `window` have not taken yet."""
+_MOST_WRITES = 16_384
+"""Write requests of the other side whose data has not arrived: a peer that asks without end and sends
+nothing would fill the memory."""
 _SEND_TIMEOUT = struct.pack("ll", 5, 0)
 """How long a peer that is sent a message may read nothing: struct timeval, SO_SNDTIMEO of socket(7)."""
 
@@ -69,6 +72,7 @@ class Connection:
         self._requests: dict[int, OneSided] = {}
         self._numbers = 0
         self.refusals: tuple[RegistrationRefusal, ...] = ()
+        self._writes_asked = self._writes_done = 0  # each is changed by one thread alone
         self._served = ThreadPoolExecutor(max_workers=1, thread_name_prefix="gdrkit-serve")
         self._reader = threading.Thread(target=self._listen, name="gdrkit-control", daemon=True)
         self._reader.start()
@@ -294,6 +298,9 @@ class Connection:
             return
         channel = self._channels[THEIRS]
         if request.write:
+            if self._writes_asked - self._writes_done == _MOST_WRITES:
+                raise TransportError(f"more than {_MOST_WRITES} write requests without their data")
+            self._writes_asked += 1
             operation = channel.receive(part, None)
             done = Transfer(self, operation, part, received=True)
             self._served.submit(self._report, request.number, done)
@@ -314,6 +321,7 @@ class Connection:
     def _report(self, number: int, arrival: Transfer) -> None:
         try:
             arrival.wait()
+            self._writes_done += 1
             self.send_control(protocol.RequestDone(number, ""))
         except TransportError as error:
             if self._broken is None:

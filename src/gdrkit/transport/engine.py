@@ -46,9 +46,9 @@ class Engine(Progress):
 
     A message in a program's stream order is queued completely at once, with waits for the other side. A
     message without stream order is queued piece by piece, each piece once it has nothing left to wait for.
-    The thread that waits for the message queues the pieces; if no thread waits, a background thread does.
-    A copy that waits in its stream blocks all copies that share its hardware queue, whatever their stream
-    (seen on H200s). So a stream waits only where it must.
+    The thread that waits for the message queues the pieces; if no thread waits, a background thread does. A
+    copy that waits in its stream blocks all copies in its hardware queue, also those of other streams (seen
+    on H200s). So a stream waits only where it must.
 
     For the same reason, queued work never waits for work that is queued here later. A version in which the
     program's stream waited for copies that were not yet queued did deadlock on H200s.

@@ -1,9 +1,9 @@
 """The path `verbs`, between machines with RDMA devices, over reliable connections (RC).
 
 The receiver offers memory, the sender writes into it (RDMA WRITE), and the last write carries immediate
-data. Only the receiver's completion of that write guarantees that all bytes are in place, whatever route
-they took. Offers are sent over a socket. Regions of `exchange` are written and read directly, without any
-action of the other process.
+data. Only the receiver's completion of that write guarantees that all bytes are in place, by any path.
+Offers are sent over a socket. Regions of `exchange` are written and read directly, without any action of the
+other process.
 
 GPU memory that cannot be registered is staged: copied piece by piece to pinned memory that the device can
 access. Run over rdma_rxe. Never run with GPU memory on a real RDMA device.

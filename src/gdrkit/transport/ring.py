@@ -176,7 +176,7 @@ class Ring:
         chunk pauses a copy engine, so many chunks cost time too. The sum is smallest for chunks of
         sqrt(message x bytes copied in one pause). If earlier messages are still in flight (`busy`), the
         first cost is already paid, and chunks are twice as large. A message that wraps around the ring is
-        divided so that the ring holds a whole number of chunks, and none is larger than the others.
+        divided so that a whole number of chunks fills the ring, none larger than the others.
         """
         return _step(size_bytes, self.units, self.largest_step, busy)
 

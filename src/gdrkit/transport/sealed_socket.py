@@ -22,7 +22,7 @@ _LENGTH, _NUMBERED = struct.Struct("!I"), struct.Struct("!BQ")
 _FRAME, _DATA = 1, 2
 
 
-class _Direction:
+class _SealedDirection:
     def __init__(self, secret: bytes, sender: str) -> None:
         self._keyed = hmac.new(derived(secret, b"gdrkit frames from " + sender.encode()), digestmod="sha256")
         self._number = 0
@@ -44,7 +44,7 @@ class SealedSocket:
     def __init__(self, sock: socket.socket, secret: bytes, role: str, deadline: float | None = None) -> None:
         self.sock, self.deadline = sock, deadline
         other = "connect" if role == "listen" else "listen"
-        self._sent, self._received = _Direction(secret, role), _Direction(secret, other)
+        self._sent, self._received = _SealedDirection(secret, role), _SealedDirection(secret, other)
 
     def send(self, body: bytes) -> None:
         """Send a frame whose size the other side knows. Raises PeerLost, TimedOut."""

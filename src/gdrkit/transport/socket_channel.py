@@ -28,7 +28,10 @@ class SocketChannel(Channel):
     """
 
     def __init__(self, out: Sequence[SealedSocket], into: Sequence[SealedSocket]) -> None:
-        self._out, self._into = [_Lane(sealed) for sealed in out], [_Lane(sealed) for sealed in into]
+        self._out, self._into = (
+            [_SocketLane(sealed) for sealed in out],
+            [_SocketLane(sealed) for sealed in into],
+        )
         super().__init__((*self._out, *self._into))
 
     def transmit(self, what: Buffer, stream: int | None, crc32: int | None) -> Operation:
@@ -68,7 +71,7 @@ class SocketChannel(Channel):
         super().close()
 
 
-class _Lane:
+class _SocketLane:
     """One direction of a socket, and the thread that moves messages over it one after another, with pinned
     memory for each device it has used.
     """
@@ -134,7 +137,7 @@ class TcpChannel(SocketChannel):
         self,
         what: Buffer,
         staging: Staging | None,
-        lanes: Sequence[_Lane],
+        lanes: Sequence[_SocketLane],
         move: Callable[[SealedSocket, Buffer, Staging | None], None],
     ) -> None:
         """Move one part of the memory over each socket, the first part in this thread."""

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from gdrkit.catalogue import Code
 from gdrkit.evidence import Confidence, MissingReason, Source
+from gdrkit.facts.asking import as_asked
 from gdrkit.facts.pci import PciGpu
 from gdrkit.facts.rdma import Pair
 from gdrkit.node import Node
@@ -20,7 +21,7 @@ from gdrkit.rules.rule import Failed, Layer, Status, Unknown
 from gdrkit.verdict.cells import programs_of
 from gdrkit.verdict.check_results import CheckResult, confidence_of, trail_of
 from gdrkit.verdict.matrix import Matrix, concerns
-from gdrkit.verdict.node_state import ConsumerState
+from gdrkit.verdict.node_state import ConsumerState, may_be_another
 from gdrkit.verdict.path_state import PathState, State, would_block
 
 EVIDENCE_SHOWN = 12
@@ -65,17 +66,25 @@ def findings(
     states = tuple(states)
     nearest = {pair for state in states for pair in state.pairs}
     order = list(Status)
+    shown = (result for result in results if result.decisive and not _is_far(result, nearest))
+    with_status = ((result, status_of(result, table, states)) for result in shown)
     every = (
-        _finding(node, result, status_of(result, table, states))
-        for result in results
-        if result.decisive and not _is_far(result, nearest)
+        _finding(node, result, status)
+        for result, status in with_status
+        if status is not Status.NOTE or not _may_be_far(node, table, result)
     )
+    # by layer from the hardware up, before severity: what a lower layer lacks, nothing above it can give
     return tuple(_merged(sorted(every, key=lambda f: (f.layer, order.index(f.status)))))
 
 
 def _is_far(result: CheckResult, nearest: set[Pair]) -> bool:
     """Whether a result is about a NIC that is not the nearest of its GPU: those are not reported."""
     return isinstance(result.subject, Pair) and result.subject not in nearest
+
+
+def _may_be_far(node: Node, table: Matrix, result: CheckResult) -> bool:
+    """Whether it is about a NIC that may not be the nearest, because the place of another is not known."""
+    return isinstance(result.subject, Pair) and may_be_another(node, table, result.subject)
 
 
 def _merged(found: Iterable[Finding]) -> Iterator[Finding]:
@@ -95,7 +104,7 @@ def _finding(node: Node, result: CheckResult, status: Status) -> Finding:
             subject, seen, expected = outcome.subject, outcome.seen, outcome.expected
             cost, advice = outcome.cost, outcome.advice
         case Unknown(missing):
-            seen, expected = f"{missing.source}: {missing.why.value}", missing.ask
+            seen, expected = f"{missing.source}: {missing.why.value}", as_asked(node, missing.ask)
     return Finding(
         code=rule.code,
         layer=rule.layer,
@@ -211,8 +220,8 @@ def _is_lacked(result: CheckResult, table: Matrix, pair: Pair | None, state: Con
     """Whether a program lacks a direct path at this pair because of this result.
 
     It does not if another path lacks nothing, or only a part of what this one lacks: where a port is down,
-    that peermem would also need another driver is not why dma-buf is blocked. Nor does it if another path is
-    open but for evidence that this one lacks too, such as a job's own topology."""
+    that peermem would also need another driver is not why dma-buf is blocked. Nor does it if the other path
+    lacks only evidence, and this one lacks the same, such as a job's own topology."""
     judgements = [j for j in table[pair] if j.path in OF_ITS_OWN and j.consumer == state.consumer]
     mine = [judgement for judgement in judgements if result in judgement.blocked_by]
     return any(not any(_lacks_less(other, one) for other in judgements) for one in mine)

@@ -7,8 +7,10 @@ from collections.abc import Iterable
 from msgspec.structs import replace
 
 from gdrkit.facts.expectation import absent_gpus
+from gdrkit.facts.gpu_recovery import lost_gpus
 from gdrkit.facts.pci import PciGpu, gpus
 from gdrkit.facts.rdma import Pair, RdmaDevice, RdmaPort, pairs
+from gdrkit.facts.unused_nics import UnusedNic
 from gdrkit.node import Node, if_missing
 from gdrkit.rules.capabilities import WITHOUT_NIC
 from gdrkit.rules.gpu_passed_through import all_passed_through
@@ -103,13 +105,13 @@ def pairs_to_judge(node: Node) -> tuple[Pair, ...]:
     """The pairs; if RDMA devices were not collected, each GPU paired with an unknown device, "".
 
     An unknown device does not mean that there is no pair: a GPU without support is impossible at any NIC.
-    Neither does the lack of one where all GPUs belong to virtual machines, with NICs of their own.
-    A GPU that is expected and not there is such a pair too: what lies in its way is that it is missing.
-    """
+    Neither does the lack of one where all GPUs belong to virtual machines, with NICs of their own. A GPU
+    that is expected and not there, or that fell off the bus, is such a pair too: what lies in its way is
+    that it is missing."""
     found = if_missing(None, pairs, node)
     if found is None or (not found and all_passed_through(node)):
         found = tuple(Pair(gpu.address, "") for gpu in if_missing((), gpus, node))
-    absent = if_missing((), absent_gpus, node) if found else ()
+    absent = (*if_missing((), absent_gpus, node), *lost_gpus(node)) if found else ()
     return (*found, *(Pair(gpu.address, "") for gpu in absent))
 
 
@@ -130,6 +132,8 @@ def about(subject: object) -> object:
         case Pair():
             return subject
         case PciGpu(address=address):
+            return "gpu", address
+        case UnusedNic(gpu=address):
             return "gpu", address
         case RdmaDevice(name=name):
             return "device", name

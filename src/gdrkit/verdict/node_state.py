@@ -74,18 +74,36 @@ def consumer_state(node: Node, table: Matrix, consumer: str, toward: str = "") -
 def _unless_farther(
     node: Node, table: Matrix, pair: Pair | None, judgement: PathState
 ) -> tuple[Pair | None, PathState]:
-    """The judgement, but unknown if only a NIC of unknown distance is ready while a known one is down: that
-    one may be the nearest."""
+    """The judgement, but unknown if a NIC that is down may be nearer than this one, because the distance of
+    either is not known: then that one is the GPU's own, and neither a farther NIC's readiness nor its
+    distance says anything."""
     if pair is None or judgement.path in WITHOUT_NIC:
         return pair, judgement
-    if judgement.state is not State.READY or distance_rank(node, pair)[1]:
+    of_the_pair = judgement.cause is not None and isinstance(judgement.cause.subject, Pair)
+    if judgement.state is not State.READY and not of_the_pair:
         return pair, judgement
-    others = (other for other in table if other is not None and other.gpu == pair.gpu)
-    if not any(distance_rank(node, other)[1] and is_down(node, other) for other in others):
+    rank, known = distance_rank(node, pair)
+    others = [other for other in table if other is not None and other.gpu == pair.gpu and other != pair]
+    hidden = [other for other in others if is_down(node, other) and _may_be_nearer(node, other, rank, known)]
+    if not hidden:
         return pair, judgement
     source = f"distance of {pair.gpu} and {pair.device}"
     missing = Missing(source, MissingReason.UNDECIDED, "nvidia-smi topo -m")
-    return pair, replace(judgement, state=State.UNKNOWN, missing=(*judgement.missing, missing))
+    open_state = replace(judgement, state=State.UNKNOWN, missing=(*judgement.missing, missing))
+    return hidden[0] if of_the_pair else pair, replace(open_state, blocked_by=(), cause=None)
+
+
+def may_be_another(node: Node, table: Matrix, pair: Pair) -> bool:
+    """Whether another device of the GPU, whose place is not known, may be nearer, and so be its own."""
+    rank, _ = distance_rank(node, pair)
+    others = (other for other in table if other is not None and other.gpu == pair.gpu and other != pair)
+    return any(not sure and least < rank for least, sure in (distance_rank(node, other) for other in others))
+
+
+def _may_be_nearer(node: Node, other: Pair, rank: int, known: bool) -> bool:
+    """Whether a pair may be nearer than one of this rank, because one of the two ranks is only the least."""
+    at_least, sure = distance_rank(node, other)
+    return at_least < rank if known and not sure else not known
 
 
 def _badness(judgement: PathState) -> tuple[int, int]:

@@ -144,7 +144,7 @@ def test_a_missing_folder_is_a_one_line_error(root, tmp_path, capsys):
     assert capsys.readouterr().err.count("\n") == 1
 
 
-def test_an_interrupt_leaves_no_partial_file(root, tmp_path, monkeypatch):
+def test_an_interrupt_leaves_no_partial_file(root, tmp_path, monkeypatch, capsys):
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
@@ -153,6 +153,7 @@ def test_an_interrupt_leaves_no_partial_file(root, tmp_path, monkeypatch):
     target.mkdir()
 
     assert main(["--root", str(root.folder), "-o", str(target / "b.tar.gz"), "--quiet"]) == 130
+    assert capsys.readouterr().err == "gdr collect: interrupted; nothing was written\n"
     assert list(target.iterdir()) == []
 
 

@@ -10,6 +10,13 @@ import pytest
 
 from gdrkit.agent.collect.anonymize import Anonymizer
 from gdrkit.agent.collect.redact import without_secrets
+from gdrkit.evidence import EvidenceMissing
+from gdrkit.facts.kernel import boot_parameter
+from gdrkit.facts.module_arguments import refusal
+from gdrkit.node import Node
+from tests.agent.collect import planted_secrets
+from tests.agent.collect.planted_secrets import RANDOM, WORD
+from tests.memory_host import MemoryHost
 
 SECRET = "Zx9Qw3Lm7Kp2Vt5R"
 
@@ -61,6 +68,55 @@ SECRET = "Zx9Qw3Lm7Kp2Vt5R"
 def test_secrets_of_strangers_are_dropped(text):
     for line in (text, f"BOOT_IMAGE=/vmlinuz quiet {text}", f"[    1.0] Kernel command line: {text}"):
         assert SECRET not in without_secrets(line.encode()).decode()
+
+
+@pytest.mark.parametrize("path, text", planted_secrets.rows(), ids=lambda value: value[:60])
+def test_planted_secrets_are_dropped_from_every_kind_of_file(path, text):
+    """With a random word and, where more than randomness betrays it, with a plain one."""
+    words = (RANDOM,) if (path, text) in planted_secrets.PATHS else (RANDOM, WORD)
+    for word in words:
+        cleaned = without_secrets(text.format(word).encode() + b"\n", path).decode()
+        assert word not in cleaned
+        assert "(dropped)" in cleaned or cleaned == "#\n"
+
+
+@pytest.mark.parametrize(
+    "path, text",
+    [
+        (
+            "proc/cmdline",
+            "quiet iommu=pt pci=config_acs=101@0:1.0;1@0:2.0 modprobe.blacklist=a,b module.sig_enforce",
+        ),
+        (
+            "proc/cmdline",
+            'nvidia.NVreg_RegistryDwords="A=1;" module_blacklist=nouveau -- nvidia_drm.modeset=1',
+        ),
+        (
+            "etc/default/grub",
+            "GRUB_CMDLINE_LINUX=\"$GRUB_CMDLINE_LINUX quiet pci='disable_acs_redir=A;B' splash;\"",
+        ),
+        ("boot/loader/entries/a.conf", "title Bob's Linux\noptions $kernelopts iommu.passthrough=1 # quiet"),
+        (
+            "etc/modprobe.d/a.conf",
+            "install nvidia /bin/true && exit 1; test -e /x || modprobe --ignore-install a b=1",
+        ),
+        ("etc/modprobe.d/a.conf", "options nvidia NVreg_EnableGpuFirmware=0\nblacklist nouveau"),
+        ("etc/rc.local", "#!/bin/sh\nmodprobe nvidia-peermem || exit 0\n"),
+        ("dmesg", "[    2.0]     HOME is where\n[    2.0] nvidia: unknown parameter 'x' ignored"),
+        ("dmesg", "https://docs.nvidia.com/networking/display/MLNXOFED/Installing-24.10 see /usr/share/doc"),
+    ],
+)
+def test_what_rules_read_of_arguments_and_commands_is_kept(path, text):
+    assert without_secrets(text.encode(), path).decode() == text
+
+
+def test_a_removed_value_counts_as_not_collected():
+    """It is neither the value of a parameter nor one that a module would refuse."""
+    node = Node(MemoryHost({"proc/cmdline": "pci=(dropped) lockdown=integrity"}))
+    assert boot_parameter(node, "lockdown") == ("integrity",)
+    with pytest.raises(EvidenceMissing, match="pci= in proc/cmdline"):
+        boot_parameter(node, "pci")
+    assert refusal("int", "(dropped)") is None and refusal("int", "dropped")
 
 
 @pytest.mark.parametrize(

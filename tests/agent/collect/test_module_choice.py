@@ -38,6 +38,21 @@ def test_soft_and_weak_dependencies():
     assert module_choice.soft_dependencies(table) == {"a_b": ["c", "d_e", "f", "g"], "h": []}
 
 
+def test_lines_that_lead_to_another_module():
+    table = (
+        "install nvidia /sbin/modprobe -i nvidia-current; exit 1 $CMDLINE_OPTS\nalias nick a-b\n"
+        "# install x y\nblacklist z w v\ninstall y\n"
+    )
+    found = module_choice.soft_dependencies(table)
+    assert found == {"nvidia": ["nvidia_current", "exit", "1"], "nick": ["a_b"]}
+
+
+def test_modules_of_aliases_of_devices():
+    table = "alias pci:v10DE* nvidia\nalias pci:v15B3d0000101[3-7]sv* mlx5_core\nalias nick x\nalias\n"
+    assert module_choice.of_aliases(table, ["pci:v15B3d00001014sv1", "nick", "pci:"]) == ["mlx5_core"]
+    assert module_choice.of_aliases(table, ["pci:v10DE", "pci:v15B3d00001019sv"]) == ["nvidia"]
+
+
 @pytest.mark.parametrize(
     ("content", "names"),
     [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import lzma
 
 import pytest
 from hypothesis import given
@@ -44,8 +45,19 @@ def test_a_module_file_as_it_is_kept():
     kept = StoredModule(reduced.data + signed[len(MODULE) :], "reduced", "", digests, len(MODULE), linked)
     assert small(signed, whole=False) == kept
     packed = gzip.compress(signed)
-    assert small(packed, whole=False) == kept._replace(head=packed[:16].hex())
+    assert small(packed, whole=False) == kept._replace(head=packed[:64].hex())
     assert small(packed, whole=True) == kept._replace(data=packed, status="found")
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, lzma.compress])
+@pytest.mark.parametrize("behind", ["stream", "zeros", "words"])
+def test_a_module_with_more_than_one_stream_is_kept_whole(pack, behind):
+    """What the kernel makes of it differs from what modprobe does."""
+    one = pack(MODULE)
+    raw = one + {"stream": pack(b"more"), "zeros": bytes(8), "words": b"words"}[behind]
+    assert small(one, whole=False).status == "reduced"
+    found = small(raw, whole=False)
+    assert (found.data, found.status) == (raw, "found")
 
 
 def test_a_file_that_cannot_be_read_is_kept_as_it_is_up_to_a_limit(monkeypatch):

@@ -327,3 +327,18 @@ def test_keys_of_the_system_are_kept():
     data = b"short line\n" + b"".join(line % (kind, name) for kind, name, _ in kinds)
     kept = b"".join(line % (kind, name) for kind, name, wanted in kinds if wanted)
     assert reductions.trusted_keys(data) == kept
+
+
+def test_of_another_kernels_modules_only_the_drivers_are_kept():
+    driver = b"updates/dkms/nvidia.ko.zst:\nupdates/dkms/nvidia-uvm.ko.zst: updates/dkms/nvidia.ko.zst\n"
+    others = b"kernel/lib/crc32.ko:\nkernel/x.ko: updates/dkms/nvidia.ko.zst\n"
+    assert reductions.driver_modules(others + driver) == driver
+    assert reductions.driver_modules(others) == b""
+
+
+def test_of_a_unit_only_the_lines_that_load_modules_are_kept():
+    load = b"ExecStart=/sbin/modprobe nvidia-peermem\n"
+    unit = (
+        b"[Service]\nEnvironment=TOKEN=s3cret\n" + load + b"ExecStart=/usr/bin/curl -u admin:s3cret host\n"
+    )
+    assert reductions.loading_commands(unit) == load

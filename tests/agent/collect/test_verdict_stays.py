@@ -35,7 +35,7 @@ def cleaned(data, path, anonymizer):
     """What `gdr collect --anonymize` makes of a file; a module is not text."""
     if ".ko" in path or path.endswith(("gdr_manifest.json", ".gz", ".xz")):
         return data
-    text = data if _TABLE.search(path) or b"\0" in data else without_secrets(data)
+    text = data if _TABLE.search(path) or b"\0" in data else without_secrets(data, path)
     certificates = path.startswith("proc/keys") or "efi/" in path
     return anonymizer.content(text, addresses=not certificates, path=path)
 

@@ -49,8 +49,9 @@ REFUSED = {"etc/x/mok.key": "denied", "etc/x/loop": "unreadable"}
     [
         (1, 0, {}, ["etc/x"]),
         (2, 0, {"etc/x/loop": "unreadable"}, ["etc/x", "etc/x/sub"]),
-        (1, 99, {**FILES, **REFUSED}, ["etc/x"]),
-        (2, 99, {**FILES, **REFUSED, "etc/x/sub/c.conf": "found"}, ["etc/x", "etc/x/sub"]),
+        (1, 99, {**FILES, **REFUSED}, ["etc/x", "etc/x/sub"]),  # the names alone
+        (2, 99, {**FILES, **REFUSED, "etc/x/sub/c.conf": "found"},
+         ["etc/x", "etc/x/sub", "etc/x/sub/deep"]),
         (3, 99, {**FILES, **REFUSED, "etc/x/sub/c.conf": "found", "etc/x/sub/deep/d.conf": "found"},
          ["etc/x", "etc/x/sub", "etc/x/sub/deep"]),
     ],

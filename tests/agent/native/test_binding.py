@@ -179,7 +179,7 @@ def test_structures_passed_to_libcuda_have_the_headers_layout(tmp_path):
     subprocess.run([program("cc"), "-o", tmp_path / "copy", tmp_path / "copy.c"], check=True)
     told = subprocess.run([tmp_path / "copy"], capture_output=True, text=True, check=True).stdout
 
-    copy, side = cuda.Copy2D, cuda.Copy2D._Side
+    copy, side = cuda.Copy2D, cuda.Copy2D._CopyEnd
     fields = [getattr(side, row[0]) for row in side._fields_]
     found = [(part.offset + f.offset, f.size) for part in (copy.source, copy.destination) for f in fields]
     found += [(field.offset, field.size) for field in (copy.width, copy.rows)]

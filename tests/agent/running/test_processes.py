@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -306,6 +307,23 @@ def test_a_process_that_ends_while_it_is_read_is_not_mixed_with_the_next_of_its_
 
     processes.scan(meanwhile, str(tmp_path))
     assert [row["pid"] for row in found if "pid" in row] == [5]
+
+
+def test_processes_whose_descriptors_cannot_be_listed_are_named_with_the_error(tmp_path):
+    """Root is refused nothing here: a file in place of the folder fails with another error. One that has
+    ended is not named, and no more than four are."""
+    for pid in range(1, 8):
+        process(tmp_path, pid)
+        shutil.rmtree(tmp_path / f"{pid}/fd")
+        (tmp_path / f"{pid}/fd").write_text("")
+    (tmp_path / "2/stat").unlink()
+    found: list[dict] = []
+    processes.scan(found.append, str(tmp_path))
+
+    assert found[-1]["denied_processes"] == 7
+    assert [(one["pid"], one["why"]) for one in found[-1]["unreadable"]] == [
+        (pid, "ENOTDIR") for pid in (1, 3, 4, 5)
+    ]
 
 
 def test_a_stat_without_its_fields_is_that_of_a_process_that_has_ended(tmp_path):

@@ -152,6 +152,7 @@ def bad() -> Iterator[tuple[str, bytes]]:
     """Damaged targets, and files of other kinds."""
     yield "empty", b""
     yield "text", b"some words\n"
+    yield "dmesg.txt", b"[    0.000000] Linux version 6.8.0\n[12.5] NVRM: loading\n"
     yield "binary", b"\0\1\2"
     yield "bzip2", b"BZh91AY"
     yield "cut.gz", gzip.compress(b"x" * 9999)[:12]

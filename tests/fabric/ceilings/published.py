@@ -26,6 +26,9 @@ CLOCK = 0.002
 (src/get_clock.c), and IEEE 802.3 allows each end of a link an error of 100 ppm."""
 
 
+UNKNOWN = "unknown"
+
+
 class Published(Struct, frozen=True, kw_only=True):
     """One measurement. `links` are those of the NICs, `ports` the physical ports, `gpus` the GPUs' links."""
 
@@ -40,7 +43,7 @@ class Published(Struct, frozen=True, kw_only=True):
     c2c: bool = False
     copy: Literal["", "read", "write"] = ""  # a copy by the GPU: reads host memory, or writes it
     error: float = CLOCK  # share of the value
-    saturates: bool = True  # only one named link or port limits it, according to its source or its method
+    limited_by: str = ""  # what else than a link or port of the row; UNKNOWN if its source does not say
     note: str = ""
 
     @property
@@ -62,6 +65,11 @@ class Published(Struct, frozen=True, kw_only=True):
                 total(link_payload(g, self.copy) if self.copy else both_ways(g) for g in self.gpus)
             )
         return least(bounds)
+
+    @property
+    def is_outside(self) -> bool:
+        """Whether it is outside our bounds, whatever the error of the measurement."""
+        return self.gb_per_s not in self.ceiling
 
     @property
     def prediction_error(self) -> float:
@@ -135,9 +143,9 @@ SPARKS = (
     Published(
         what="NCCL all_gather_perf, bus bandwidth in place",
         hardware="2 x DGX Spark, one cable, both functions, Ethernet MTU 1500",
-        value=20.95, unit="GB/s", links=(SPARK, SPARK), ports=(roce(200, 1024),), saturates=False,
+        value=20.95, unit="GB/s", links=(SPARK, SPARK), ports=(roce(200, 1024),),
+        limited_by="its setup, which its reporter calls untuned",
         source="https://github.com/NVIDIA/dgx-spark-playbooks/issues/25",
-        note="its reporter shows it as the rate of an untuned setup",
     ),
     Published(
         what="NCCL 2.28.3 all_gather_perf, 8 GB",
@@ -156,7 +164,7 @@ SPARKS = (
     Published(
         what="nccl-tests, bus bandwidth over both functions",
         hardware="2 x ASUS GX10 (GB10), one cable",
-        value=161.0, unit="Gb/s", links=(SPARK, SPARK), ports=(roce(200),), error=0.005, saturates=False,
+        value=161.0, unit="Gb/s", links=(SPARK, SPARK), ports=(roce(200),), error=0.005, limited_by=UNKNOWN,
         source="https://github.com/tonyd2wild/DeepSeek-v4-Flash-Vision-Exp-DSpark-1M-NVFP4-KV-2x-DGX-Spark/pull/35",
     ),
 )  # fmt: skip
@@ -194,9 +202,9 @@ PORTS = (
     Published(
         what="ib_write_bw, 64 KiB, one queue pair",
         hardware="ConnectX-7 at 400 Gb/s",
-        value=348.54, unit="Gb/s", ports=(roce(400),), saturates=False,
+        value=348.54, unit="Gb/s", ports=(roce(400),),
+        limited_by=f"{UNKNOWN}; its source ran one queue pair, to show that PCIe does not limit TCP",
         source="https://github.com/perftool-incubator/crucible/issues/661",
-        note="messages of 64 KiB on one queue pair do not fill such a port",
     ),
     Published(
         what="ib_send_bw between GPUs, 16 KiB, the best of the run",
@@ -224,7 +232,8 @@ PORTS = (
     Published(
         what="RDMA write into GPU memory",
         hardware="IBM AC922, V100, ConnectX-5 EN: the way leads through the processor",
-        value=39.0, unit="Gb/s", ports=(roce(100),), error=0.01, saturates=False,
+        value=39.0, unit="Gb/s", ports=(roce(100),), error=0.01,
+        limited_by="the way through the processor",
         source="https://github.com/Mellanox/nv_peer_memory/issues/66",
     ),
     Published(
@@ -257,7 +266,7 @@ PORTS = (
         what="NCCL all_reduce_perf, ring, 1 GiB in place, 2 nodes",
         hardware="4 x H100 SXM, 4 NICs of 200 Gb/s per node",
         value=97.54, unit="GB/s", ports=(infiniband(200, "NDR"),) * 4, source=f"{TESTS}/252",
-        saturates=False, note="the answer there assumes that its NICs carry 200 Gb/s",
+        limited_by=UNKNOWN, note="the answer there assumes that its NICs carry 200 Gb/s",
     ),
     Published(
         what="NCCL all_reduce_perf, bus bandwidth, 32 ranks of 4 nodes",
@@ -272,13 +281,14 @@ PORTS = (
     Published(
         what="NCCL 2.24.3 all_gather, staged, 2 nodes",
         hardware="GH200, 4 ports of 200 Gb/s per node",
-        value=82.23, unit="GB/s", ports=(roce(200),) * 4, c2c=True, saturates=False, source=f"{NCCL}/1579",
+        value=82.23, unit="GB/s", ports=(roce(200),) * 4, c2c=True, source=f"{NCCL}/1579",
+        limited_by="copies through host memory: NCCL used no GPUDirect RDMA there by default",
     ),
     Published(
         what="NCCL sendrecv_perf, 512 MB, 8 nodes",
         hardware="4 x GH200, Slingshot at 200 Gb/s",
         value=24.24, unit="GB/s", ports=(NetworkPort(rate_gbit_per_s=200, link_layer="Slingshot"),),
-        source=f"{NCCL}/1272", saturates=False, note="headers of this network are not in our model",
+        source=f"{NCCL}/1272", limited_by=UNKNOWN, note="headers of this network are not in our model",
     ),
     Published(
         what="NCCL all_reduce_perf with one GPU per node, 4 NICs, bus bandwidth",
@@ -289,8 +299,9 @@ PORTS = (
     Published(
         what="osu_bw from host to device memory, 1 MiB",
         hardware="FDR",
-        value=6122.04, unit="MB/s", ports=(infiniband(56, "FDR"),), saturates=False,
-        source="https://github.com/openucx/ucx/issues/3984", note="includes MPI and gdrcopy",
+        value=6122.04, unit="MB/s", ports=(infiniband(56, "FDR"),),
+        limited_by="MPI and gdrcopy, which the number includes",
+        source="https://github.com/openucx/ucx/issues/3984",
     ),
 )  # fmt: skip
 
@@ -308,8 +319,8 @@ COPIES = (
     Published(
         what="NCCL 2.28.9 send and receive through shared memory",
         hardware="2 x H200 SXM in a virtual machine, 32 GT/s x16",
-        value=36.5, unit="GB/s", gpus=(GEN5,), saturates=False, source="measured for gdrkit",
-        note="NCCL's staged path",
+        value=36.5, unit="GB/s", gpus=(GEN5,), source="measured for gdrkit",
+        limited_by="copies through host memory: NCCL's staged path",
     ),
     Published(
         what="bandwidthTest, pinned host to device",
@@ -359,7 +370,7 @@ COPIES = (
     Published(
         what="nvbandwidth host_to_device_memcpy_sm",
         hardware="H100, 32 GT/s x16",
-        value=35.3, unit="GB/s", gpus=(GEN5,), copy="read", saturates=False, source=f"{BANDWIDTH}/24",
+        value=35.3, unit="GB/s", gpus=(GEN5,), copy="read", limited_by=UNKNOWN, source=f"{BANDWIDTH}/24",
         note="its reporter asks why a kernel reads so much slower than it writes",
     ),
     Published(
@@ -370,14 +381,14 @@ COPIES = (
     Published(
         what="bandwidthTest, local",
         hardware="K40, 8 GT/s x16, Ivy Bridge",
-        value=10.06, unit="GB/s", gpus=(GEN3,), copy="read", saturates=False,
+        value=10.06, unit="GB/s", gpus=(GEN3,), copy="read", limited_by=UNKNOWN,
         source="http://rcuda.net/index.php/48-rcuda-connectib-perf.html",
-        note="the limit is that processor's root complex",
     ),
     Published(
         what="rCUDA, host memory of one node to GPU of another",
         hardware="K40, Connect-IB, two FDR ports",
-        value=9.91, unit="GB/s", gpus=(GEN3,), ports=(infiniband(56, "FDR"),) * 2, saturates=False,
+        value=9.91, unit="GB/s", gpus=(GEN3,), ports=(infiniband(56, "FDR"),) * 2,
+        limited_by="the copy into that GPU by its own host, of which it reaches 98.5 %",
         source="http://rcuda.net/index.php/48-rcuda-connectib-perf.html",
     ),
 )  # fmt: skip

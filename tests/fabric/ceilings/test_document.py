@@ -8,11 +8,11 @@ from gdrkit.fabric.ceilings.measured import readings, sniff
 from gdrkit.fabric.ceilings.node_links import CommonPoint, NodeLinks
 from gdrkit.fabric.ceilings.text import measured_text, text
 from tests.fabric.ceilings.test_measured import NDR, perftest
-from tests.fabric.ceilings.test_paths import GPU_GEN5, link, nic, pair, roce, spark
+from tests.fabric.ceilings.test_paths import GPU_GEN5, link, nic, pair_of, roce, spark
 
 
 def test_each_pair_has_the_paths_that_the_hardware_has():
-    machine, _ = pair(GPU_GEN5, NDR)
+    machine, _ = pair_of(GPU_GEN5, NDR)
     (here,) = document(machine).pairs
 
     assert [path.path for path in here.paths] == ["direct", "host-mapped", "staged", "socket"]
@@ -23,7 +23,7 @@ def test_each_pair_has_the_paths_that_the_hardware_has():
 
 
 def test_bits_are_eight_times_bytes_and_the_tightest_is_named():
-    machine, _ = pair(GPU_GEN5, NDR)
+    machine, _ = pair_of(GPU_GEN5, NDR)
     direct = document(machine).pairs[0].paths[0]
 
     assert direct.rate.high_gbit_per_s == pytest.approx(8 * direct.rate.high_gb_per_s, abs=0.01)
@@ -39,7 +39,7 @@ def test_devices_that_share_a_limit_are_listed():
 
 
 def test_an_unknown_port_removes_the_lower_bound():
-    machine, _ = pair(GPU_GEN5, nic("mlx5_0", [link("0000:1c:00", 32.0, 16)], None))
+    machine, _ = pair_of(GPU_GEN5, nic("mlx5_0", [link("0000:1c:00", 32.0, 16)], None))
     direct = document(machine).pairs[0].paths[0]
 
     assert direct.rate.low_gb_per_s == 0
@@ -49,7 +49,7 @@ def test_an_unknown_port_removes_the_lower_bound():
 
 
 def test_json_reads_back():
-    machine, _ = pair(GPU_GEN5, NDR)
+    machine, _ = pair_of(GPU_GEN5, NDR)
     made = document(machine, node="a", source="tree", readings=readings(machine, sniff(run())))
 
     assert msgspec.json.decode(msgspec.json.encode(made), type=EstimateDocument) == made
@@ -71,7 +71,7 @@ def test_text_groups_equal_pairs():
 
 def test_text_separates_pairs_that_differ():
     fast, slow = NDR, nic("mlx5_1", [link("0000:2c:00", 32.0, 4)], roce(200))
-    (_, one), (_, other) = pair(GPU_GEN5, fast), pair(GPU_GEN5, slow)
+    (_, one), (_, other) = pair_of(GPU_GEN5, fast), pair_of(GPU_GEN5, slow)
 
     assert text(document(NodeLinks((GPU_GEN5,), (fast, slow), (one, other)))).count("1 pair behind") == 2
 
@@ -79,7 +79,7 @@ def test_text_separates_pairs_that_differ():
 def test_devices_that_are_down_are_marked_and_come_last():
     down = nic("mlx5_1", [link("0000:2c:00", 32.0, 16)], None)
     down = msgspec.structs.replace(down, active=False, down="DOWN")
-    (_, one), (_, other) = pair(GPU_GEN5, down), pair(GPU_GEN5, NDR, CommonPoint.ROOT_COMPLEX)
+    (_, one), (_, other) = pair_of(GPU_GEN5, down), pair_of(GPU_GEN5, NDR, CommonPoint.ROOT_COMPLEX)
     shown = text(document(NodeLinks((GPU_GEN5,), (down, NDR), (one, other))))
 
     assert "mlx5_1   nothing   bound by port: DOWN, carries nothing" in shown
@@ -88,7 +88,7 @@ def test_devices_that_are_down_are_marked_and_come_last():
 
 
 def test_a_measurement_is_shown_alone():
-    machine, _ = pair(GPU_GEN5, NDR)
+    machine, _ = pair_of(GPU_GEN5, NDR)
     shown = measured_text(document(machine, readings=readings(machine, sniff(run()))))
 
     assert shown.startswith("measured: RDMA_Write BW on mlx5_0: 48.88 GB/s (391.0 Gb/s)")

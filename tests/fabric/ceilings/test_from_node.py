@@ -8,6 +8,8 @@ from gdrkit.fabric.ceilings.node_links import Attachment, CommonPoint
 from gdrkit.fabric.ceilings.paths import chain, node_total
 from gdrkit.node import Node
 from tests.evidence_nodes import build
+from tests.hardware import BARE_METAL, SERVER, machine
+from tests.rules.hardware import NIC_FOLDER
 
 
 @pytest.fixture
@@ -37,7 +39,7 @@ def test_an_idle_gpu_counts_with_the_best_speed_of_its_link(read):
 
 def test_a_nic_in_a_slot_of_four_lanes_is_bound_by_it(read):
     found = read("nic-x4")
-    tightest = chain(found, found.routes[0], "direct").tightest
+    tightest = chain(found, found.pairs[0], "direct").tightest
 
     assert tightest.name == "nic-link"
     assert "x4" in tightest.description
@@ -46,7 +48,7 @@ def test_a_nic_in_a_slot_of_four_lanes_is_bound_by_it(read):
 def test_redirecting_ports_move_the_common_point_to_the_root_complex(read):
     found = read("acs-redirect")
 
-    assert {route.common_point for route in found.routes} == {CommonPoint.ROOT_COMPLEX}
+    assert {pair.common_point for pair in found.pairs} == {CommonPoint.ROOT_COMPLEX}
 
 
 def test_a_port_that_is_down_does_not_count(read):
@@ -76,18 +78,28 @@ def test_a_port_is_down_only_if_its_state_was_read(tmp_path, state, down):
     assert found["mlx5_1"].active is (state == "4: ACTIVE")
 
 
+@pytest.mark.parametrize(("first", "second"), [("100", "200"), ("200", "100")])
+def test_of_two_active_ports_the_faster_one_counts(first, second):
+    port = {"state": "4: ACTIVE\n", "rate": f"{second} Gb/sec (4X)\n", "link_layer": "InfiniBand\n"}
+    folder = f"{NIC_FOLDER}/infiniband/mlx5_0/ports/2"
+    files = BARE_METAL | {f"{folder}/{name}": text for name, text in port.items()}
+    (found,) = node_links(machine(SERVER.replace("cx7-ib", f"cx7-ib rate={first}"), files=files)).functions
+
+    assert found.port.rate_gbit_per_s == 200
+
+
 def test_a_gh200_is_attached_by_c2c(read):
     found = read("gh200")
 
     assert [gpu.attachment for gpu in found.gpus] == [Attachment.C2C]
-    assert chain(found, found.routes[0], "direct").tightest.name == "port"
+    assert chain(found, found.pairs[0], "direct").tightest.name == "port"
 
 
 def test_a_virtual_machine_without_a_nic_has_gpus_and_no_routes(read):
     found = read("h200-vm")
 
     assert found.gpus
-    assert found.routes == ()
+    assert found.pairs == ()
     assert node_total(found).rate is None
 
 
@@ -100,3 +112,11 @@ def test_an_efa_is_known_by_its_pci_id(tmp_path):
     found = {function.name: function for function in node_links(Node(open_host(str(path)))).functions}
 
     assert str(found["mlx5_0"].port) == "200 Gb/s EFA"
+
+
+def test_a_gpu_that_no_nic_reaches_is_refused_by_the_code_of_its_kind(read):
+    assert [gpu.refusal for gpu in read("rocky-3090-stock").gpus] == ["gpu-consumer"]
+
+
+def test_a_gpu_that_a_nic_reaches_is_not_refused(read):
+    assert {gpu.refusal for gpu in read("ubuntu-6.8-h100").gpus} == {""}

@@ -20,10 +20,10 @@ def of(text):
 
 def test_a_handwritten_file_has_links_and_no_ports():
     found = of(ONE_SWITCH)
-    (route,) = found.routes
-    direct = chain(found, route, "direct")
+    (pair,) = found.pairs
+    direct = chain(found, pair, "direct")
 
-    assert route.common_point is CommonPoint.SWITCH
+    assert pair.common_point is CommonPoint.SWITCH
     assert [limit.name for limit in direct.limits] == ["gpu-link", "nic-link"]
     assert direct.unknown
     assert direct.rate.low_gb_per_s == 0
@@ -31,10 +31,10 @@ def test_a_handwritten_file_has_links_and_no_ports():
 
 def test_a_dump_of_nccl_shows_speeds_and_no_link_layer():
     found = of(DUMP)
-    route = next(route for route in found.routes if route.common_point is CommonPoint.SWITCH)
-    direct = chain(found, route, "direct")
+    pair = next(pair for pair in found.pairs if pair.common_point is CommonPoint.SWITCH)
+    direct = chain(found, pair, "direct")
 
-    assert route.function.name == "mlx5_0"
+    assert pair.function.name == "mlx5_0"
     assert direct.tightest.name == "nic-link"  # x8 at 32 GT/s below a port of 400 Gb/s
     assert "of a link layer that is not stated" in direct.limits[-1].description
 
@@ -83,19 +83,19 @@ def test_a_node_and_its_graph_have_the_same_routes(name, tmp_path):
     node = Node(open_host(str(build(name, tmp_path))))
     by_facts, by_graph = machine_of_node(node), node_links(from_node.topology(node))
 
-    def routes(found):
+    def pairs(found):
         return {
-            (route.gpu.address, route.function.name): (
-                route.common_point, route.gpu.attachment,
-                [link.pcie for link in route.gpu_links], [link.pcie for link in route.nic_links],
+            (pair.gpu.address, pair.function.name): (
+                pair.common_point, pair.gpu.attachment,
+                [link.pcie for link in pair.gpu_links], [link.pcie for link in pair.nic_links],
             )
-            for route in found.routes
+            for pair in found.pairs
         }  # fmt: skip
 
     def down(found):
         return {function.name: function.down for function in found.functions}
 
-    assert routes(by_graph) == routes(by_facts)
+    assert pairs(by_graph) == pairs(by_facts)
     assert down(by_graph) == down(by_facts)
 
 

@@ -10,9 +10,9 @@ from msgspec.structs import replace
 from gdrkit.fabric.ceilings.links import COMPLETION_HEADER_BYTES, FRAMING_BYTES, WRITE_HEADER_BYTES
 from gdrkit.fabric.ceilings.measured import readings, sniff
 from gdrkit.fabric.ceilings.measured_rate import plateau
-from gdrkit.fabric.ceilings.node_links import CommonPoint, LinkedGpu, NodeLinks, PairRoute
+from gdrkit.fabric.ceilings.node_links import CommonPoint, LinkedGpu, NodeLinks, PairLinks
 from gdrkit.formats.errors import FormatError
-from tests.fabric.ceilings.test_paths import GPU_GEN5, infiniband, link, nic, pair, roce, spark
+from tests.fabric.ceilings.test_paths import GPU_GEN5, infiniband, link, nic, pair_of, roce, spark
 
 NDR = nic("mlx5_0", [link("0000:1c:00", 32.0, 16)], infiniband(400, "NDR"))
 
@@ -54,7 +54,7 @@ def only(machine, text):
 
 
 def test_a_full_port_is_reported_at_its_ceiling():
-    machine, _ = pair(GPU_GEN5, NDR)
+    machine, _ = pair_of(GPU_GEN5, NDR)
     reading = only(machine, perftest("mlx5_0", 391.0))
 
     assert reading.share == pytest.approx(0.984, abs=0.002)
@@ -63,21 +63,21 @@ def test_a_full_port_is_reported_at_its_ceiling():
 
 
 def test_half_of_a_port_is_not_at_its_ceiling():
-    machine, _ = pair(GPU_GEN5, NDR)
+    machine, _ = pair_of(GPU_GEN5, NDR)
     reading = only(machine, perftest("mlx5_0", 200.0))
 
     assert "something else limits this one" in reading.sentences[-1]
 
 
 def test_more_than_a_port_can_carry_is_reported():
-    machine, _ = pair(GPU_GEN5, NDR)
+    machine, _ = pair_of(GPU_GEN5, NDR)
     reading = only(machine, perftest("mlx5_0", 410.0))
 
     assert "is more than the port of mlx5_0 can carry" in reading.sentences[-1]
 
 
 def test_the_mtu_of_the_run_determines_the_ceiling():
-    machine, _ = pair(GPU_GEN5, nic("mlx5_0", [link("0000:1c:00", 32.0, 16)], roce(100, 4096)))
+    machine, _ = pair_of(GPU_GEN5, nic("mlx5_0", [link("0000:1c:00", 32.0, 16)], roce(100, 4096)))
     reading = only(machine, perftest("mlx5_0", 92.55, mtu=1024))
 
     assert reading.share == pytest.approx(1.0, abs=0.002)
@@ -85,7 +85,7 @@ def test_the_mtu_of_the_run_determines_the_ceiling():
 
 
 def test_both_directions_have_twice_the_ceiling():
-    machine, _ = pair(GPU_GEN5, NDR)
+    machine, _ = pair_of(GPU_GEN5, NDR)
     reading = only(machine, perftest("mlx5_0", 782.0, title="RDMA_Write Bidirectional BW"))
 
     assert reading.share == pytest.approx(0.984, abs=0.002)
@@ -93,7 +93,7 @@ def test_both_directions_have_twice_the_ceiling():
 
 
 def test_a_run_on_gpu_memory_crosses_the_gpus_link_too():
-    machine, _ = pair(LinkedGpu("0000:07:00.0", links=(link("0000:07:00", 16.0, 8),)), NDR)
+    machine, _ = pair_of(LinkedGpu("0000:07:00.0", links=(link("0000:07:00", 16.0, 8),)), NDR)
 
     on_gpu = only(machine, perftest("mlx5_0", 100.0, before="initializing CUDA\n"))
     in_host = only(machine, perftest("mlx5_0", 100.0))
@@ -105,7 +105,7 @@ def test_a_run_on_gpu_memory_crosses_the_gpus_link_too():
 
 def test_the_gpu_of_the_run_counts_if_there_are_several():
     slow = LinkedGpu("0000:17:00.0", links=(link("0000:17:00", 16.0, 8),))
-    (_, to_fast), (_, to_slow) = pair(GPU_GEN5, NDR), pair(slow, NDR)
+    (_, to_fast), (_, to_slow) = pair_of(GPU_GEN5, NDR), pair_of(slow, NDR)
     machine = NodeLinks((GPU_GEN5, slow), (NDR,), (to_fast, to_slow))
     listed = (
         "initializing CUDA\nCUDA device 0: PCIe address is 1B:00\nCUDA device 1: PCIe address is 17:00\n\n"
@@ -127,14 +127,14 @@ def test_a_run_on_an_integrated_gpu_uses_host_memory():
 
 
 def test_the_run_itself_may_show_that_its_gpu_is_integrated():
-    machine, _ = pair(GPU_GEN5, NDR)
+    machine, _ = pair_of(GPU_GEN5, NDR)
     text = perftest("mlx5_0", 300.0, before="initializing CUDA\nCUDA device integrated: 1\n")
 
     assert any("host-memory run" in sentence for sentence in only(machine, text).sentences)
 
 
 def test_a_device_of_another_node_has_no_ceiling():
-    machine, _ = pair(GPU_GEN5, NDR)
+    machine, _ = pair_of(GPU_GEN5, NDR)
     reading = only(machine, perftest("mlx5_7", 391.0))
 
     assert reading.share is None
@@ -142,7 +142,7 @@ def test_a_device_of_another_node_has_no_ceiling():
 
 
 def test_a_device_whose_port_is_down_has_no_ceiling():
-    machine, _ = pair(GPU_GEN5, replace(NDR, port=None, active=False, down="DOWN"))
+    machine, _ = pair_of(GPU_GEN5, replace(NDR, port=None, active=False, down="DOWN"))
     reading = only(machine, perftest("mlx5_0", 391.0))
 
     assert (reading.ceiling, reading.share) == (None, None)
@@ -150,7 +150,7 @@ def test_a_device_whose_port_is_down_has_no_ceiling():
 
 
 def test_a_failed_run_and_a_latency_run_have_no_rate():
-    machine, _ = pair(GPU_GEN5, NDR)
+    machine, _ = pair_of(GPU_GEN5, NDR)
 
     refused = only(machine, "ib_write_bw --use_cuda=0\nCouldn't allocate MR with error=14\n")
     assert "Memory registration failed" in refused.sentences[0]
@@ -178,11 +178,18 @@ def test_with_a_second_cable_the_links_of_a_spark_are_the_limit():
 
 
 def test_the_average_over_sizes_is_not_compared():
-    machine, _ = pair(GPU_GEN5, NDR)
+    machine, _ = pair_of(GPU_GEN5, NDR)
     reading = only(machine, nccl("sendrecv", (1.0, 48.0, 48.2), sizes=(8, 1 << 29, 1 << 30)))
 
     assert reading.gb_per_s == 48.2
     assert any("average over all sizes" in sentence for sentence in reading.sentences)
+
+
+def test_the_average_of_one_size_is_its_rate():
+    machine, _ = pair_of(GPU_GEN5, NDR)
+    reading = only(machine, nccl("sendrecv", (48.2,), sizes=(1 << 30,)))
+
+    assert not any("average over all sizes" in sentence for sentence in reading.sentences)
 
 
 def test_busbw_above_the_network_is_normal_for_a_tree_between_two_nodes():
@@ -193,10 +200,10 @@ def test_busbw_above_the_network_is_normal_for_a_tree_between_two_nodes():
     nics = tuple(
         nic(f"mlx5_{n}", [link(f"0000:{n + 64:02x}:00", 32.0, 16)], infiniband(400, "NDR")) for n in range(8)
     )
-    routes = tuple(
-        PairRoute(g, n, CommonPoint.SWITCH, g.links, n.links) for g, n in zip(gpus, nics, strict=True)
+    pairs = tuple(
+        PairLinks(g, n, CommonPoint.SWITCH, g.links, n.links) for g, n in zip(gpus, nics, strict=True)
     )
-    node = NodeLinks(gpus, nics, routes)
+    node = NodeLinks(gpus, nics, pairs)
 
     reading = only(node, nccl("all_reduce", 480.0, per_node=8))
     assert any("normal on 2 nodes with a tree" in sentence for sentence in reading.sentences)
@@ -208,7 +215,7 @@ def test_busbw_above_the_network_is_normal_for_a_tree_between_two_nodes():
 
 
 def test_a_run_on_one_node_does_not_measure_the_network():
-    machine, _ = pair(GPU_GEN5, NDR)
+    machine, _ = pair_of(GPU_GEN5, NDR)
     reading = only(machine, nccl("all_reduce", 300.0, nodes=1, per_node=8))
 
     assert reading.share is None
@@ -216,7 +223,7 @@ def test_a_run_on_one_node_does_not_measure_the_network():
 
 
 def test_processes_that_are_all_rank_0_ran_alone():
-    machine, _ = pair(GPU_GEN5, NDR)
+    machine, _ = pair_of(GPU_GEN5, NDR)
     text = nccl("all_reduce", 300.0).replace("Rank 1 ", "Rank 0 ")
 
     assert any("MPI=1" in sentence for sentence in only(machine, text).sentences)
@@ -236,7 +243,7 @@ COPYING = """\
 
 def test_traffic_is_compared_with_the_raw_rate_since_headers_are_counted():
     """Copies of 55.27 GB/s to an H200, MaxPayload 256, as shown by nvidia-smi 580."""
-    machine, _ = pair(GPU_GEN5, NDR)
+    machine, _ = pair_of(GPU_GEN5, NDR)
     received, sent = readings(machine, sniff(COPYING))
 
     assert received.share == pytest.approx(0.944, abs=0.001)
@@ -254,7 +261,7 @@ def test_nvidia_smi_counts_the_headers_of_the_specification():
 
 
 def test_traffic_of_a_gpu_without_counters_or_of_another_node_is_not_compared():
-    machine, _ = pair(GPU_GEN5, NDR)
+    machine, _ = pair_of(GPU_GEN5, NDR)
     received, _ = readings(machine, sniff("# gpu  rxpci  txpci\n    0      -      -\n"))
     elsewhere, _ = readings(machine, sniff("# gpu  rxpci  txpci\n    3  48000   4000\n"))
 
@@ -291,7 +298,50 @@ def test_text_of_no_known_program_is_refused(text):
     | st.text()
 )
 def test_any_text_is_read_or_refused(text):
-    machine, _ = pair(GPU_GEN5, NDR)
+    machine, _ = pair_of(GPU_GEN5, NDR)
     with contextlib.suppress(FormatError):
         for reading in readings(machine, sniff(text)):
             assert reading.sentences
+
+
+# -- NCCL's diagnostics ----------------------------------------------------------------------------
+
+
+def diagnostics(lowest, median, *lines):
+    summary = f"[OK] net bw: {lowest}/{median}/{median} Gbit/s min/median/max same-nic bw (across 4 ranks)"
+    return "".join(f"h1:7 NCCL DIAG {line}\n" for line in ("=== NCCL Diagnostics ===", summary, *lines))
+
+
+def test_ranks_that_are_slow_alike_are_far_from_the_ceiling():
+    machine, _ = pair_of(GPU_GEN5, NDR)
+    reading = only(machine, diagnostics(96.0, 96.8))
+
+    assert reading.share == pytest.approx(96.8 / 400, abs=0.01)
+    assert reading.sentences[-1].endswith("something else limits this one.")
+    assert any("may have used host memory" in words for words in reading.sentences)
+
+
+def test_the_slowest_rank_is_compared_too_if_nccl_calls_it_an_outlier():
+    machine, _ = pair_of(GPU_GEN5, NDR)
+    names = [one.what.rpartition(" ")[2] for one in readings(machine, sniff(diagnostics(96.0, 391.4)))]
+
+    assert names == ["median", "slowest"]
+    assert only(machine, diagnostics(380.0, 391.4)).what.endswith("median")
+
+
+def test_the_fastest_nic_is_compared_and_slower_ones_are_named():
+    slow = nic("mlx5_1", [link("0000:2c:00", 16.0, 16)], infiniband(100, "EDR"))
+    machine, _ = pair_of(GPU_GEN5, NDR)
+    reading = only(replace(machine, functions=(*machine.functions, slow)), diagnostics(390.0, 391.4))
+
+    assert reading.share == pytest.approx(0.98, abs=0.01)
+    assert "compared with mlx5_0, the fastest; slower: mlx5_1" in reading.sentences[0]
+
+
+def test_a_node_without_nics_has_no_ceiling_for_diagnostics():
+    assert only(NodeLinks(), diagnostics(390.0, 391.4)).ceiling is None
+
+
+def test_a_report_without_a_rate_is_not_a_measurement():
+    with pytest.raises(FormatError, match="no rate of ib_write_bw"):
+        sniff("h1:7 NCCL DIAG === NCCL Diagnostics ===\n")

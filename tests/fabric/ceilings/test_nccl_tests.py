@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from gdrkit.fabric.ceilings.measured_rate import ROUNDING
 from gdrkit.fabric.ceilings.nccl_tests import FACTORS, ranks_by_ratio, shape_of
-from gdrkit.fabric.ceilings.node_links import Attachment, CommonPoint, LinkedGpu, NodeLinks, PairRoute
+from gdrkit.fabric.ceilings.node_links import Attachment, CommonPoint, LinkedGpu, NodeLinks, PairLinks
 from gdrkit.fabric.ceilings.ports import NetworkPort
 from gdrkit.formats.nccl_tests import NcclRank, NcclRow, NcclTest, Timing
 from tests.fabric.ceilings.test_measured import nccl, only
@@ -25,11 +25,11 @@ def node(gpus, nics, port, gt_per_s=32.0, attachment=Attachment.PCIE):
     all_nics = tuple(
         nic(f"mlx5_{n}", [link(f"0000:{n + 64:02x}:00", gt_per_s, 16)], port) for n in range(nics)
     )
-    routes = tuple(
-        PairRoute(gpu, all_nics[n % nics], CommonPoint.SWITCH, gpu.links, all_nics[n % nics].links)
+    pairs = tuple(
+        PairLinks(gpu, all_nics[n % nics], CommonPoint.SWITCH, gpu.links, all_nics[n % nics].links)
         for n, gpu in enumerate(all_gpus)
     )
-    return NodeLinks(all_gpus, all_nics, routes)
+    return NodeLinks(all_gpus, all_nics, pairs)
 
 
 H100 = node(8, 8, infiniband(400, "NDR"))
@@ -118,7 +118,7 @@ def test_the_end_of_a_paste_is_enough_for_a_rack():
 
 
 def test_a_node_without_known_nics_still_has_a_domain():
-    alone = replace(GB200, functions=(), routes=())
+    alone = replace(GB200, functions=(), pairs=())
     reading = only(alone, nccl("all_reduce", 811.0, 2, 4, (GIB, 2 * GIB, 4 * GIB)))
     assert reading.tightest.name == "nvlink"
 

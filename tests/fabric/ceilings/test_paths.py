@@ -10,7 +10,7 @@ from gdrkit.fabric.ceilings.node_links import (
     LinkedGpu,
     NicFunction,
     NodeLinks,
-    PairRoute,
+    PairLinks,
     UpstreamLink,
 )
 from gdrkit.fabric.ceilings.paths import card_chain, chain, node_total, possible
@@ -35,10 +35,10 @@ def nic(name, links, port, card="", port_name="p0"):
     return NicFunction(name=name, card=card or name, links=tuple(links), port_name=port_name, port=port)
 
 
-def pair(gpu, function, common_point=CommonPoint.SWITCH):
+def pair_of(gpu, function, common_point=CommonPoint.SWITCH):
     """One GPU and one NIC with only their own links between them."""
-    route = PairRoute(gpu, function, common_point, gpu.links, function.links)
-    return NodeLinks((gpu,), (function,), (route,)), route
+    pair = PairLinks(gpu, function, common_point, gpu.links, function.links)
+    return NodeLinks((gpu,), (function,), (pair,)), pair
 
 
 GPU_GEN5 = LinkedGpu("0000:1b:00.0", links=(link("0000:1b:00", 32.0, 16),))
@@ -65,8 +65,8 @@ def spark(cables):
         )
     )
     gpu = LinkedGpu("000f:01:00.0", Attachment.INTEGRATED)
-    routes = tuple(PairRoute(gpu, f, CommonPoint.ROOT_COMPLEX, (), f.links) for f in functions)
-    return NodeLinks((gpu,), functions, routes)
+    pairs = tuple(PairLinks(gpu, f, CommonPoint.ROOT_COMPLEX, (), f.links) for f in functions)
+    return NodeLinks((gpu,), functions, pairs)
 
 
 def test_one_cable_of_a_spark_carries_200_gbit_and_needs_both_links():
@@ -75,7 +75,7 @@ def test_one_cable_of_a_spark_carries_200_gbit_and_needs_both_links():
 
     assert bounds.high_gb_per_s * 8 == pytest.approx(196.07, abs=0.01)  # the port, at an MTU of 4096
     assert 189.85 / 8 in bounds  # the sum in NVIDIA's guide
-    one = chain(machine, machine.routes[0], "host-mapped")
+    one = chain(machine, machine.pairs[0], "host-mapped")
     assert 12.0 in one.rate
     assert one.rate.high_gb_per_s < bounds.low_gb_per_s
     assert one.tightest.name == "nic-link"
@@ -94,7 +94,7 @@ def test_a_second_cable_of_a_spark_adds_no_link():
 
 def test_functions_of_a_spark_name_the_others_on_their_link_and_port():
     machine = spark({"p0", "p1"})
-    limits = {limit.name: limit for limit in chain(machine, machine.routes[0], "host-mapped").limits}
+    limits = {limit.name: limit for limit in chain(machine, machine.pairs[0], "host-mapped").limits}
 
     assert limits["nic-link"].shared_with == ("rocep1s0f1",)
     assert limits["port"].shared_with == ("roceP2p1s0f0",)
@@ -127,10 +127,10 @@ DOWN = NicFunction(
 
 
 def test_a_port_that_is_down_carries_nothing_on_any_path():
-    machine, route = pair(GPU_GEN5, DOWN, CommonPoint.ROOT_COMPLEX)
+    machine, pair = pair_of(GPU_GEN5, DOWN, CommonPoint.ROOT_COMPLEX)
 
-    for path in possible(route):
-        found = chain(machine, route, path)
+    for path in possible(pair):
+        found = chain(machine, pair, path)
         assert (found.rate.high_gb_per_s, found.tightest.name, found.unknown) == (0.0, "port", ())
     assert node_total(machine).rate.high_gb_per_s == 0.0
     assert node_total(machine).limits[0].subject == "0 cards"
@@ -148,28 +148,28 @@ def test_an_unknown_port_stays_unknown_if_another_one_is_down():
 def test_a_device_whose_port_is_down_shares_no_link():
     machine = hgx()
     functions = (machine.functions[0], replace(machine.functions[1], down="DOWN", active=False))
-    part = NodeLinks(machine.gpus, functions, machine.routes[:1])
-    uplink = next(limit for limit in chain(part, part.routes[0], "staged").limits if limit.shared_with)
+    part = NodeLinks(machine.gpus, functions, machine.pairs[:1])
+    uplink = next(limit for limit in chain(part, part.pairs[0], "staged").limits if limit.shared_with)
 
     assert uplink.shared_with == ("0000:1c:00.0", "mlx5_0")
 
 
 def test_a_spark_has_neither_a_direct_nor_a_staged_path():
-    assert possible(spark({"p0"}).routes[0]) == ("host-mapped", "socket")
+    assert possible(spark({"p0"}).pairs[0]) == ("host-mapped", "socket")
 
 
 def test_25_gbe_on_gen3_x8_is_bound_by_its_port():
     """The link could carry 57 Gbit/s; the published run reached 24.51 (docs/measurements.md)."""
-    machine, route = pair(GPU_GEN4, nic("mlx5_0", [link("0000:04:00", 8.0, 8)], roce(25)))
-    found = chain(machine, route, "direct")
+    machine, pair = pair_of(GPU_GEN4, nic("mlx5_0", [link("0000:04:00", 8.0, 8)], roce(25)))
+    found = chain(machine, pair, "direct")
 
     assert found.tightest.name == "port"
     assert found.rate.high_gb_per_s * 8 == pytest.approx(24.51, abs=0.01)
 
 
 def test_a_400g_port_is_just_below_gen5_x16():
-    machine, route = pair(GPU_GEN5, nic("mlx5_0", [link("0000:18:00", 32.0, 16)], infiniband(400, "NDR")))
-    found = chain(machine, route, "direct")
+    machine, pair = pair_of(GPU_GEN5, nic("mlx5_0", [link("0000:18:00", 32.0, 16)], infiniband(400, "NDR")))
+    found = chain(machine, pair, "direct")
 
     assert found.tightest.name == "port"
     assert found.rate.high_gb_per_s == pytest.approx(49.68, abs=0.01)
@@ -188,10 +188,10 @@ def test_two_100g_ports_exceed_gen3_x16():
 
 def test_a_gh200_is_bound_by_its_port_though_the_path_is_through_its_cpu():
     gpu = LinkedGpu("0009:01:00.0", Attachment.C2C, (link("0009:01:00", 32.0, 16),))
-    machine, route = pair(
+    machine, pair = pair_of(
         gpu, nic("mlx5_0", [link("0000:01:00", 32.0, 16)], infiniband(400, "NDR")), CommonPoint.ROOT_COMPLEX
     )
-    found = chain(machine, route, "direct")
+    found = chain(machine, pair, "direct")
 
     assert [limit.name for limit in found.limits] == ["gpu-c2c", "nic-link", "port"]
     assert found.tightest.name == "port"
@@ -199,8 +199,8 @@ def test_a_gh200_is_bound_by_its_port_though_the_path_is_through_its_cpu():
 
 def test_staging_on_an_h200_is_bound_by_the_measured_copy():
     """55.2 and 55.4 GB/s by copy, 36.5 by NCCL through shared memory."""
-    machine, route = pair(GPU_GEN5, nic("mlx5_0", [link("0000:18:00", 32.0, 16)], infiniband(800, "XDR")))
-    found = chain(machine, route, "staged")
+    machine, pair = pair_of(GPU_GEN5, nic("mlx5_0", [link("0000:18:00", 32.0, 16)], infiniband(800, "XDR")))
+    found = chain(machine, pair, "staged")
 
     copy = {limit.name: limit for limit in found.limits}["host-copy"]
     for gb_per_s in (36.5, 55.2, 55.4):
@@ -208,10 +208,10 @@ def test_staging_on_an_h200_is_bound_by_the_measured_copy():
 
 
 def test_an_a100_with_200g_is_bound_by_the_port_not_by_gen4_x16():
-    machine, route = pair(GPU_GEN4, nic("mlx5_0", [link("0000:0c:00", 16.0, 16)], infiniband(200, "HDR")))
+    machine, pair = pair_of(GPU_GEN4, nic("mlx5_0", [link("0000:0c:00", 16.0, 16)], infiniband(200, "HDR")))
 
-    assert chain(machine, route, "direct").tightest.name == "port"
-    assert chain(machine, route, "direct").rate.high_gb_per_s == pytest.approx(24.84, abs=0.01)
+    assert chain(machine, pair, "direct").tightest.name == "port"
+    assert chain(machine, pair, "direct").rate.high_gb_per_s == pytest.approx(24.84, abs=0.01)
 
 
 def hgx():
@@ -222,13 +222,13 @@ def hgx():
         nic(f"mlx5_{n}", [link(f"0000:1{n + 8}:00", 32.0, 16), uplink], infiniband(400, "NDR"))
         for n in (0, 1)
     )
-    routes = tuple(PairRoute(g, f, CommonPoint.SWITCH, g.links[:1], f.links[:1]) for g in gpus for f in nics)
-    return NodeLinks(gpus, nics, routes)
+    pairs = tuple(PairLinks(g, f, CommonPoint.SWITCH, g.links[:1], f.links[:1]) for g in gpus for f in nics)
+    return NodeLinks(gpus, nics, pairs)
 
 
 def test_below_a_switch_the_direct_path_avoids_the_uplink_that_the_staged_one_shares():
     machine = hgx()
-    direct, staged = (chain(machine, machine.routes[0], path) for path in ("direct", "staged"))
+    direct, staged = (chain(machine, machine.pairs[0], path) for path in ("direct", "staged"))
 
     assert "switch-uplink" not in {limit.name for limit in direct.limits}
     uplink = next(limit for limit in staged.limits if limit.name == "switch-uplink")
@@ -236,11 +236,11 @@ def test_below_a_switch_the_direct_path_avoids_the_uplink_that_the_staged_one_sh
 
 
 def test_a_distant_pair_has_a_lower_bound_below_that_of_its_links():
-    machine, route = pair(
+    machine, pair = pair_of(
         GPU_GEN5, nic("mlx5_0", [link("0000:98:00", 32.0, 16)], infiniband(400, "NDR")), CommonPoint.SOCKETS
     )
-    near = pair(GPU_GEN5, route.function)
-    far, close = chain(machine, route, "direct"), chain(*near, "direct")
+    near = pair_of(GPU_GEN5, pair.function)
+    far, close = chain(machine, pair, "direct"), chain(*near, "direct")
 
     assert far.rate.high_gb_per_s == close.rate.high_gb_per_s
     assert far.rate.low_gb_per_s < close.rate.low_gb_per_s
@@ -258,8 +258,8 @@ def test_one_gpu_bounds_a_node_with_four_nics():
 
 def test_an_unknown_link_leaves_an_upper_bound_and_no_lower_one():
     function = nic("mlx5_0", [UpstreamLink("0000:18:00", None)], infiniband(400, "NDR"))
-    machine, route = pair(GPU_GEN5, function)
-    found = chain(machine, route, "direct")
+    machine, pair = pair_of(GPU_GEN5, function)
+    found = chain(machine, pair, "direct")
 
     assert found.unknown == ("PCIe link of mlx5_0",)
     assert found.rate.low_gb_per_s == 0.0
@@ -267,9 +267,9 @@ def test_an_unknown_link_leaves_an_upper_bound_and_no_lower_one():
 
 
 def test_a_pair_without_known_limits_has_no_ceiling():
-    route = PairRoute(LinkedGpu("0000:1b:00.0"), NicFunction(name="mlx5_0", card="a"), CommonPoint.UNKNOWN)
-    machine = NodeLinks((route.gpu,), (route.function,), (route,))
-    found = chain(machine, route, "direct")
+    pair = PairLinks(LinkedGpu("0000:1b:00.0"), NicFunction(name="mlx5_0", card="a"), CommonPoint.UNKNOWN)
+    machine = NodeLinks((pair.gpu,), (pair.function,), (pair,))
+    found = chain(machine, pair, "direct")
 
     assert found.rate is None
     assert found.tightest is None
@@ -277,14 +277,14 @@ def test_a_pair_without_known_limits_has_no_ceiling():
 
 
 def test_sockets_over_infiniband_are_unknown():
-    machine, route = pair(GPU_GEN5, nic("mlx5_0", [link("0000:18:00", 32.0, 16)], infiniband(400, "NDR")))
+    machine, pair = pair_of(GPU_GEN5, nic("mlx5_0", [link("0000:18:00", 32.0, 16)], infiniband(400, "NDR")))
 
-    assert "IP over this port" in chain(machine, route, "socket").unknown
+    assert "IP over this port" in chain(machine, pair, "socket").unknown
 
 
 def test_sockets_over_ethernet_lose_tcp_headers_and_have_a_low_lower_bound():
-    machine, route = pair(GPU_GEN5, nic("mlx5_0", [link("0000:18:00", 32.0, 16)], roce(100)))
-    found = chain(machine, route, "socket")
+    machine, pair = pair_of(GPU_GEN5, nic("mlx5_0", [link("0000:18:00", 32.0, 16)], roce(100)))
+    found = chain(machine, pair, "socket")
 
     assert found.tightest.name == "tcp"
     assert found.rate.low_gb_per_s == 3.5

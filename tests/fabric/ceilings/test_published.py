@@ -15,18 +15,33 @@ def test_no_measurement_exceeds_our_ceiling_by_more_than_its_error(row):
 
 
 def test_the_middle_of_our_bounds_is_off_by_at_most_five_percent_in_the_median():
-    errors = [row.prediction_error for row in PUBLISHED if row.saturates]
+    errors = [row.prediction_error for row in PUBLISHED if not row.limited_by]
 
     assert len(errors) >= 30
     assert statistics.median(errors) <= 0.05
 
 
 def test_the_median_error_is_small_for_links_and_for_ports_separately():
-    copies = [row.prediction_error for row in COPIES if row.saturates]
-    ports = [row.prediction_error for row in PUBLISHED if row.saturates and row.ports]
+    copies = [row.prediction_error for row in COPIES if not row.limited_by]
+    ports = [row.prediction_error for row in PUBLISHED if not row.limited_by and row.ports]
 
     assert statistics.median(copies) <= 0.05
     assert statistics.median(ports) <= 0.05
+
+
+def test_what_is_below_our_bounds_says_what_limited_it_or_that_its_source_does_not():
+    below = [row for row in PUBLISHED if row.gb_per_s < row.ceiling.low_gb_per_s]
+
+    assert len(below) == 10
+    assert all(row.limited_by for row in below)
+
+
+def test_the_summary_counts_every_row():
+    inside = [row for row in PUBLISHED if not row.is_outside]
+
+    assert f"{len(PUBLISHED)} rows" in page()
+    assert f"{len(inside)} are inside the bounds" in page()
+    assert f"| all | {len(PUBLISHED)} |" in page()
 
 
 def test_at_least_thirty_rows_are_by_others_and_every_row_has_a_source():

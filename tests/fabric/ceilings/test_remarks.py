@@ -1,8 +1,11 @@
 """The sentences on a node's ceilings."""
 
-from gdrkit.fabric.ceilings.node_links import CommonPoint, NicFunction, NodeLinks, PairRoute
+import pytest
+from msgspec.structs import replace
+
+from gdrkit.fabric.ceilings.node_links import CommonPoint, NicFunction, NodeLinks, PairLinks
 from gdrkit.fabric.ceilings.remarks import remarks
-from tests.fabric.ceilings.test_paths import GPU_GEN5, infiniband, link, nic, pair, roce, spark
+from tests.fabric.ceilings.test_paths import GPU_GEN5, infiniband, link, nic, pair_of, roce, spark
 
 
 def test_two_cables_of_a_spark():
@@ -53,14 +56,14 @@ def test_two_ports_whose_link_carries_more_than_one_of_them():
 
 
 def test_a_slot_that_is_too_narrow():
-    machine, _ = pair(GPU_GEN5, nic("mlx5_0", [link("0000:1c:00", 32.0, 4)], infiniband(400, "NDR")))
+    machine, _ = pair_of(GPU_GEN5, nic("mlx5_0", [link("0000:1c:00", 32.0, 4)], infiniband(400, "NDR")))
     (found,) = remarks(machine)
 
     assert "mlx5_0: alone carries 12.1 to 14.4 GB/s, since its link is PCIe 32 GT/s x4" in found
 
 
 def test_a_card_in_a_sufficient_slot_has_no_remark():
-    machine, _ = pair(GPU_GEN5, nic("mlx5_0", [link("0000:1c:00", 32.0, 16)], infiniband(400, "NDR")))
+    machine, _ = pair_of(GPU_GEN5, nic("mlx5_0", [link("0000:1c:00", 32.0, 16)], infiniband(400, "NDR")))
 
     assert remarks(machine) == ()
 
@@ -71,7 +74,7 @@ def test_an_uplink_that_two_nics_share():
         nic(f"mlx5_{n}", [link(f"0000:{n + 24}:00", 16.0, 16), uplink], roce(200)) for n in range(2)
     )
     machine = NodeLinks(
-        (GPU_GEN5,), nics, tuple(PairRoute(GPU_GEN5, f, CommonPoint.SWITCH, (), ()) for f in nics)
+        (GPU_GEN5,), nics, tuple(PairLinks(GPU_GEN5, f, CommonPoint.SWITCH, (), ()) for f in nics)
     )
     (found,) = remarks(machine)
 
@@ -82,3 +85,19 @@ def test_a_card_with_an_unknown_link_has_no_remark():
     function = NicFunction(name="mlx5_0", card="a", links=(), port=roce(100))
 
     assert remarks(NodeLinks((GPU_GEN5,), (function,))) == ()
+
+
+@pytest.mark.parametrize(
+    ("port", "costs"),
+    [(roce(25), "as much as the port: that costs no bandwidth here"), (infiniband(400, "NDR"), "GB/s.")],
+)
+def test_a_gpu_without_direct_path_says_what_host_memory_costs(port, costs):
+    gpu = replace(GPU_GEN5, refusal="gpu-consumer")
+    machine, _ = pair_of(gpu, nic("mlx5_0", [link("0000:1c:00", 32.0, 16)], port))
+    (found,) = [words for words in remarks(machine) if "no direct path (gpu-consumer)" in words]
+
+    assert "`direct` is what the links alone would carry. Copied through host memory it carries" in found
+    assert costs in found
+    assert ("costs no bandwidth" in found) == ("costs" in costs)
+    known, _ = pair_of(GPU_GEN5, nic("mlx5_0", [link("0000:1c:00", 32.0, 16)], port))
+    assert not any("no direct path" in words for words in remarks(known))

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from gdrkit.fabric.cost.models import MODELS, UnknownModel, known_model
-from gdrkit.fabric.cost.size import (
-    attention_flop,
+from gdrkit.fabric.cost.models import (
+    MODELS,
+    CostError,
     cache_elements,
     dense_parameters,
     expert_parameters,
     experts_touched,
     head_parameters,
+    known_model,
     total_parameters,
 )
 
@@ -90,16 +91,8 @@ def test_few_tokens_touch_few_experts_and_many_touch_all():
     assert experts_touched(known_model("llama-3-8b"), 4096) == 0
 
 
-def test_scores_of_a_causal_prompt_cover_half_of_the_square():
-    model = known_model("llama-3-8b")
-    pairs = sum(range(1, 101))
-
-    assert attention_flop(model, 100) == 32 * pairs * 32 * 2 * 128 * 2
-
-
-def test_names_are_unique_and_each_row_names_its_source():
+def test_names_are_unique():
     assert len({model.name for model in MODELS}) == len(MODELS)
-    assert all(model.source.startswith("huggingface.co/") for model in MODELS)
 
 
 @pytest.mark.parametrize("name", ["Llama-3-70B", "meta-llama/llama_3_70b", " llama-3-70b "])
@@ -108,7 +101,7 @@ def test_a_name_is_found_as_people_write_it(name):
 
 
 def test_an_unknown_name_is_refused_with_suggestions():
-    with pytest.raises(UnknownModel, match="llama-3-70b"):
+    with pytest.raises(CostError, match="llama-3-70b"):
         known_model("lama-3-70b")
-    with pytest.raises(UnknownModel, match="unknown model"):
+    with pytest.raises(CostError, match="unknown model"):
         known_model("")

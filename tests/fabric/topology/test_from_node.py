@@ -61,7 +61,7 @@ def test_obstacles_equal_the_findings_of_doctor(name, tmp_path):
     found = from_node.topology(Node(open_host(target)))
     seen = {o.code for gpu in found.gpus for net in found.nets for o in obstacles(found, gpu, net)}
     doctors = {f.code for f in diagnose(open_host(target)).findings if f.status in ("failed", "warning")}
-    assert seen == doctors & {"acs-redirect", "iommu-translating", "link-degraded"}
+    assert seen == doctors & {"acs-redirect", "acs-bits-differ", "iommu-translating", "link-degraded"}
 
 
 def test_a_narrow_link_is_recognised_by_the_maximum_of_both_ends(tmp_path):

@@ -12,7 +12,7 @@ from gdrkit.jobs.running.attribution import shares
 SIZES = st.lists(st.sampled_from([4096, 8192, 12288]), max_size=4)
 
 
-def ways(attached: list[int], regions: dict[int, list[int]]) -> set[tuple[int, ...]]:
+def paths(attached: list[int], regions: dict[int, list[int]]) -> set[tuple[int, ...]]:
     """How many of its regions each process may have by dma-buf, for every choice that explains the table."""
     every = [(pid, size) for pid, sizes in regions.items() for size in sizes]
     return {
@@ -26,7 +26,7 @@ def ways(attached: list[int], regions: dict[int, list[int]]) -> set[tuple[int, .
 def test_a_share_is_what_every_explanation_agrees_on(attached, one, other):
     regions = {1: one, 2: other}
     found = shares(attached, regions)
-    possible = ways(attached, regions)
+    possible = paths(attached, regions)
 
     for column, pid in enumerate(regions):
         counts = {row[column] for row in possible}

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from gdrkit.jobs.running.changes import lines, looks, screen
+from gdrkit.jobs.running.changes import changes, lines, looks, screen
 from tests.jobs.running.records import NIC, bufinfo, device, held, judged, process, record
 
 MIB = 1 << 20
@@ -72,6 +72,21 @@ def test_the_screen_shows_a_change_in_reverse_and_the_rest_in_the_colour_of_its_
     }
 
     assert styles == {"701": {"1;7"}, "702": {"1"}, "703": {"2"}, "700": {"31"}}
+
+
+def test_the_last_changes_stay_on_the_screen_when_nothing_changes_any_more():
+    after = node(process(702), process(701), packets=9)
+    said = [*changes(looks(FIRST, after), "12:00:01")]
+    kept = screen(
+        after, looks(after, after), clock="", colour=False, width=82, changed=said * 9
+    ).splitlines()
+
+    assert said == [
+        "12:00:01 ! 701 python3: host memory, moves (was idle)", "12:00:01 + 702 python3: unknown (new)",
+    ]  # fmt: skip
+    at = kept.index("Changes, the last first")
+    assert kept[at + 1 : at + 7] == [f"  {line}" for line in said * 3] and len(kept) == at + 7
+    assert "Changes" not in screen(after, looks(after, after), clock="", colour=False, width=82)
 
 
 def test_a_screen_that_is_too_low_has_first_what_changed_and_then_what_to_act_on():

@@ -9,6 +9,7 @@ import pytest
 from gdrkit.cli import main
 from gdrkit.jobs.running.text import text
 from tests.jobs.running.records import judged, process, record
+from tests.programs.nccl.diagnostic_reports import LOGS
 
 STATUS = {
     "nccl_version": "2.28.9",
@@ -56,3 +57,35 @@ def test_an_answer_that_cannot_be_read_is_a_note_and_no_communicator(changed, wh
 def test_a_bundle_cannot_be_asked(tmp_path, capsys):
     assert main(["ps", "--ras", str(tmp_path)]) >= 64
     assert "not a running machine" in capsys.readouterr().err
+
+
+def reported(answer: str) -> dict:
+    rows = [{"format": "json", "text": json.dumps(STATUS)}, {"format": "diagnostics", "text": answer}]
+    return record(process(701), ras=rows)
+
+
+def test_a_report_of_diagnostics_is_read_beside_the_communicators():
+    found = judged(reported((LOGS / "iommu-on-groups-differ.log").read_text()))
+
+    assert len(found.communicators) == 1
+    assert found.diagnostics is not None
+    assert (found.diagnostics.processes, found.diagnostics.hosts) == (8, ("l40s-07", "l40s-08"))
+    assert found.diagnostics.statements[0].codes == ("iommu-translating",)
+    page = text(found)
+    assert "NCCL's diagnostics: possible: iommu-translating: " in page.replace("\n", " ")
+    assert "do not show the direct path" in page.replace("\n  ", " ")
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        ("ERROR: Unknown command diagnostics\n", "not before 2.31.2"),
+        ("BUSY: diagnostics already in progress\n", "BUSY: diagnostics already in progress"),
+        ("", "no answer"),
+    ],
+)
+def test_without_a_report_a_note_says_why(answer: str, why: str):
+    found = judged(reported(answer))
+
+    assert found.diagnostics is None
+    assert f"NCCL's diagnostics: {why}" in found.notes

@@ -84,20 +84,20 @@ def test_nobody_sees_the_same_regions_but_not_the_child_whose_parent_has_ended(k
     assert held(record) == expected
     assert (document.unowned_regions, document.unowned_bytes) == (1, 2 * MIB)
     assert not document.as_root and document.unreadable_processes > len(expected)
-    assert {one.verdict.way for one in document.processes} == {"unknown"}
+    assert {one.verdict.path for one in document.processes} == {"unknown"}
     assert {one.verdict.ask for one in document.processes} == {("as root: sudo gdr ps",)}
 
 
 @each_kernel
 def test_each_process_is_judged_right(kernel):
     """`open` keeps the descriptor of its dma-buf, `closed` does not; both buffers are attached."""
-    ways = {one.name: one.verdict for one in judged(with_gpu(recorded(kernel, "root"))).processes}
+    paths = {one.name: one.verdict for one in judged(with_gpu(recorded(kernel, "root"))).processes}
 
-    assert {name: one.way for name, one in ways.items()} == {
+    assert {name: one.path for name, one in paths.items()} == {
         name: "direct" if name in DIRECT else "unknown" for name in HELD
     }
-    assert (ways["open"].registered_by, ways["closed"].registered_by) == ("dmabuf", "dmabuf")
-    assert "fdinfo" in ways["open"].evidence[0] and "bufinfo" in ways["closed"].evidence[0]
+    assert (paths["open"].registered_by, paths["closed"].registered_by) == ("dmabuf", "dmabuf")
+    assert "fdinfo" in paths["open"].evidence[0] and "bufinfo" in paths["closed"].evidence[0]
 
 
 @each_kernel
@@ -107,9 +107,9 @@ def test_without_buffers_at_the_nic_the_others_hold_host_memory(kernel):
     table["text"] = table["text"].replace(NIC, "0000:17:00.0")
     elsewhere = record | {"node": [*record["node"], {"rdma_device": "mlx5_1", "address": "0000:17:00.0"}]}
 
-    for made, way in ((elsewhere, "staged"), (record, "unknown")):  # not known: perhaps its Data Direct
-        ways = {one.name: one.verdict.way for one in judged(made).processes}
-        assert {ways[name] for name in HELD.keys() - {"open", "flushes"}} == {way}
+    for made, path in ((elsewhere, "staged"), (record, "unknown")):  # not known: perhaps its Data Direct
+        paths = {one.name: one.verdict.path for one in judged(made).processes}
+        assert {paths[name] for name in HELD.keys() - {"open", "flushes"}} == {path}
 
 
 @each_kernel
@@ -154,10 +154,10 @@ def test_a_process_in_another_network_namespace_is_seen_with_what_it_holds(kerne
 @pytest.mark.parametrize("mode", ["integrity", "confidentiality"])
 def test_under_lockdown_root_sees_what_it_sees_without(kernel, mode):
     before, record = recorded(kernel, "apart"), recorded(kernel, mode)
-    ways = {one.name: one.verdict.way for one in judged(with_gpu(record)).processes}
+    paths = {one.name: one.verdict.path for one in judged(with_gpu(record)).processes}
 
     assert held(record) == held(before)
-    assert ways == {one.name: one.verdict.way for one in judged(with_gpu(before)).processes}
+    assert paths == {one.name: one.verdict.path for one in judged(with_gpu(before)).processes}
 
 
 @each_seen_by_nobody
@@ -170,7 +170,7 @@ def test_under_lockdown_nobody_is_told_what_root_would_add(kernel, mode):
 
     assert record["uid"] == 65534 and held(record) == expected
     assert (document.unowned_regions, document.unowned_bytes) == (1, 2 * MIB)
-    assert {(one.verdict.way, one.verdict.ask) for one in document.processes} == {
+    assert {(one.verdict.path, one.verdict.ask) for one in document.processes} == {
         ("unknown", ("as root: sudo gdr ps",))
     }
     assert held(recorded(kernel, mode)).keys() == {*HELD, "apart"}

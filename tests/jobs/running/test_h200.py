@@ -20,7 +20,7 @@ def test_each_process_of_a_job_is_told_right(name):
     verdicts = [one.verdict for one in judged(RECORDS[name]).processes]
 
     assert len(verdicts) == JOBS[name].processes
-    assert {one.way for one in verdicts} <= JOBS[name].ways
+    assert {one.path for one in verdicts} <= JOBS[name].paths
 
 
 def test_every_job_is_there():

@@ -77,7 +77,7 @@ def test_a_process_or_a_job_is_chosen(chosen, pids):
 def test_a_job_counts_the_ways_of_its_processes():
     (job,) = judged(node()).jobs
 
-    assert (job.job.id, job.processes, job.ways) == ("4711", 2, {"direct": 1, "unknown": 1})
+    assert (job.job.id, job.processes, job.paths) == ("4711", 2, {"direct": 1, "unknown": 1})
 
 
 def test_the_exit_code_is_that_of_the_worst_that_is_seen():
@@ -119,6 +119,48 @@ def test_root_is_not_told_to_become_root():
 
     assert notes[0] == ("1 process cannot be read, although root looks",)
     assert notes[1000] == ("1 process of other users cannot be read; as root: sudo gdr ps",)
+
+
+def test_a_process_that_root_cannot_read_is_named_with_the_reason():
+    some = [
+        {"pid": pid, "name": f"x{pid}", "why": "EACCES" if pid == 1 else "ENOMEM"} for pid in range(1, 5)
+    ]
+    (note,) = judged(record(denied_processes=6, unreadable=some)).notes
+    (other,) = judged(record(denied_processes=1, unreadable=some[1:2])).notes
+
+    assert note == (
+        "6 processes cannot be read, although root looks (1 x1: EACCES, 2 x2: ENOMEM, 3 x3: ENOMEM, 4 x4: "
+        "ENOMEM, and 2 more); the kernel asks for CAP_SYS_PTRACE, which root in a container may lack"
+    )
+    assert other == "1 process cannot be read, although root looks (2 x2: ENOMEM)"
+
+
+@pytest.mark.parametrize(
+    ("gpus", "shown"),
+    [(range(1), "0"), (range(8), "0-7"), ((0, 2), "0,2"), ((0, 4, 5, 6, 7), "0,4-7"),
+     ((0, 2, 4, 6), "0,2,~"),
+     ((), "-")],
+)  # fmt: skip
+def test_the_column_says_which_gpus(gpus, shown):
+    """By their place among the node's, in the order of their addresses."""
+    addresses = [f"0000:{0x1B + 0x10 * number:x}:00.0" for number in range(8)]
+    rows = [{"gpu": address, "minor": 7 - n, "device_id": "2335"} for n, address in enumerate(addresses)]
+    listed = [row for number in gpus for row in computing(701, gpu=addresses[number])]
+    made = record(process(701), node=rows[::-1], nvml=[*listed, *computing(9, gpu=addresses[7])])
+    (one,) = judged(made).processes
+
+    assert row(one)[row(one).index("4711.0") + 8 :].split()[0] == shown
+
+
+def test_where_no_index_is_known_the_column_has_bus_and_device_or_a_question():
+    """That all are open does not show which of them compute."""
+    (unlisted,) = judged(record(process(701), node=[])).processes
+    (open_only,) = judged(record(process(701), nvml=[])).processes
+
+    assert " 1b:00 " in row(unlisted) and "GPU 0000:1b:00.0: computes" in text(
+        judged(record(process(701), node=[])), verbose=True
+    )
+    assert " ? " in row(open_only)
 
 
 def test_what_is_not_shown_is_said():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gdrkit.evidence import Confidence
+from gdrkit.jobs.running.document import exit_code
 from tests.jobs.running.records import (
     GB10,
     GH200,
@@ -20,6 +21,7 @@ from tests.jobs.running.records import (
     computing,
     device,
     held,
+    judged,
     moved,
     process,
     record,
@@ -36,7 +38,42 @@ def with_table(*buffers: tuple[int, str, str]) -> list[dict]:
 
 def decided(made, pid: int = 701) -> tuple[str, str, Confidence | None]:
     found = verdict(made, pid)
-    return found.way, found.registered_by, found.confidence
+    return found.path, found.registered_by, found.confidence
+
+
+# -- none: launchers ---------------------------------------------------------------------------------
+
+
+def launched(**changed):
+    """torchrun has every GPU open and computes on none; the process that it started goes over NVLink."""
+    torchrun = process(700, name="torchrun", **changed.pop("launcher", {}))
+    nvml = [*computing(701), moved(nvlink_sent=90 * 10**9)]
+    return record(torchrun, process(701), **{"nvml": nvml, "tcp_namespaces": [], **changed})
+
+
+def test_a_launcher_without_gpu_memory_takes_no_path_and_leaves_the_exit_code_to_the_others():
+    assert decided(launched(), 700) == ("none", "", Confidence.LIKELY)
+    assert decided(launched(), 701)[0] == "nvlink"
+    assert exit_code(judged(launched())) == 0
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [{"uid": 1000}, {"namespaces": {"pid": "pid:[4026532001]", "net": "net:[4026531840]"}},
+     {"nvml": [*computing(701), {"gpu": OTHER_GPU, "error": 4}]},
+     {"launcher": {"denied": ["maps"]}},
+     {"launcher": {"buffers": [{"ino": 1, "exp_name": "nv_dmabuf"}]}},
+     {"launcher": {"devices": {"/dev/nvidia0": 1, "/dev/infiniband/uverbs0": 1}}},
+     {"rdma": [device(*held(1, 700, MIB))]}],
+)  # fmt: skip
+def test_what_may_hold_gpu_memory_unseen_stays_unknown(changed):
+    assert decided(launched(**changed), 700)[0] in ("unknown", "staged")
+
+
+def test_clients_of_mps_stay_unknown():
+    made = launched()
+    made["processes"].append(process(600, name="nvidia-cuda-mps-server"[:15]))
+    assert decided(made, 700)[0] == "unknown"
 
 
 # -- direct, by dma-buf ----------------------------------------------------------------------------
@@ -146,13 +183,13 @@ def test_a_region_without_an_owner_may_be_the_one_that_is_attached():
     assert decided(made)[0] == "unknown"
 
 
-@pytest.mark.parametrize(("open_inode", "way"), [(1, "direct"), (2, "unknown")])
-def test_an_open_buffer_that_a_nic_is_attached_to_is_direct_without_a_region(open_inode, way):
+@pytest.mark.parametrize(("open_inode", "path"), [(1, "direct"), (2, "unknown")])
+def test_an_open_buffer_that_a_nic_is_attached_to_is_direct_without_a_region(open_inode, path):
     """As NVSHMEM keeps it. A buffer that only has the same size is another."""
     buffers = [{"ino": open_inode, "size": 8 * MIB, "count": 2, "exp_name": "nv_dmabuf"}]
     made = record(process(701, buffers=buffers), buffers=with_table((8 * MIB, "nv_dmabuf", NIC)))
 
-    assert decided(made)[0] == way
+    assert decided(made)[0] == path
 
 
 def test_a_table_that_is_cut_off_decides_nothing():
@@ -166,14 +203,14 @@ def test_a_table_that_is_cut_off_decides_nothing():
 
 
 @pytest.mark.parametrize(
-    ("references", "way"), [(None, "staged"), (0, "staged"), (2, "direct"), (3, "unknown")]
+    ("references", "path"), [(None, "staged"), (0, "staged"), (2, "direct"), (3, "unknown")]
 )
-def test_regions_of_peermem_are_those_of_the_only_process_that_has_any(references, way):
+def test_regions_of_peermem_are_those_of_the_only_process_that_has_any(references, path):
     """More references than regions: some of them are not this process's."""
     made = record(process(701), rdma=[device(*held(1, 701, 8 * MIB, 4096))], peermem=references)
 
-    assert decided(made)[0] == way
-    assert (decided(made)[1] == "peermem") is (way == "direct")
+    assert decided(made)[0] == path
+    assert (decided(made)[1] == "peermem") is (path == "direct")
 
 
 @pytest.mark.parametrize("other", [held(2, 702, 4096), held(2, None, 4096)])
@@ -204,7 +241,7 @@ def test_peermem_has_no_owner_where_regions_of_others_may_not_be_listed(changed)
 
 
 @pytest.mark.parametrize(
-    ("rows", "way"),
+    ("rows", "path"),
     [
         ([{"peer_module": "nv_peer_mem", "peermem_references": 1}], "direct"),
         ([{"peer_module": "nv_peer_mem", "peermem_references": 0}], "staged"),
@@ -213,12 +250,12 @@ def test_peermem_has_no_owner_where_regions_of_others_may_not_be_listed(changed)
           {"peer_module": "nv_peer_mem", "peermem_references": None}], "unknown"),
     ],
 )  # fmt: skip
-def test_the_older_module_counts_and_a_count_that_is_not_readable_is_not_zero(rows, way):
+def test_the_older_module_counts_and_a_count_that_is_not_readable_is_not_zero(rows, path):
     made = record(process(701), rdma=[device(*held(1, 701, 8 * MIB))])
     made["node"] += rows
 
-    assert decided(made)[0] == way
-    if way == "unknown":
+    assert decided(made)[0] == path
+    if path == "unknown":
         assert verdict(made).because == "how many regions nvidia-peermem holds is not readable"
 
 
@@ -242,7 +279,7 @@ def flushing(sent: int, **changed) -> dict:
 def test_a_receiver_that_flushes_receives_directly():
     found = verdict(flushing(9))
 
-    assert (found.way, found.registered_by, found.confidence) == ("direct", "", Confidence.CERTAIN)
+    assert (found.path, found.registered_by, found.confidence) == ("direct", "", Confidence.CERTAIN)
     assert found.moving is True and found.limits == ("of what is sent this shows nothing",)
 
 
@@ -281,14 +318,14 @@ def test_a_table_that_is_not_readable_is_no_empty_table():
 
 
 @pytest.mark.parametrize(
-    ("gpu", "way", "confidence"),
+    ("gpu", "path", "confidence"),
     [(GB10, "host-mapped", Confidence.CERTAIN), (GH200, "unknown", None), ("", "staged", Confidence.LIKELY)],
 )
-def test_host_memory_means_another_thing_on_other_gpus(gpu, way, confidence):
+def test_host_memory_means_another_thing_on_other_gpus(gpu, path, confidence):
     """GB10 has no other memory; on GH200 system memory may lie on the GPU."""
     made = record(process(701), rdma=[device(*held(1, 701, 4 * MIB))], gpu=gpu)
 
-    assert decided(made) == (way, "", confidence)
+    assert decided(made) == (path, "", confidence)
 
 
 def test_one_gpu_whose_kind_is_not_known_leaves_the_kind_open():
@@ -372,7 +409,7 @@ def talking(rate: int, **changed) -> dict:
 def test_a_job_without_rdma_that_moves_data_over_tcp_goes_over_sockets():
     found = verdict(record(talking(30_620_000)))
 
-    assert (found.way, found.confidence, found.moving) == ("socket", Confidence.LIKELY, True)
+    assert (found.path, found.confidence, found.moving) == ("socket", Confidence.LIKELY, True)
     assert found.because == "TCP to other nodes, 30.6 MB/s"
     assert "may be other data" in found.limits[0]
 
@@ -499,15 +536,15 @@ def test_an_exchange_in_both_directions_goes_through_memory_of_the_driver_where_
     assert "NCCL_P2P_DISABLE" in verdict(barred).evidence[1] and "NVLink" in verdict(linked).evidence[1]
 
 
-@pytest.mark.parametrize(("ever", "way"), [({"nvlink_ever": 1 << 40}, "staged"), ({}, "unknown")])
-def test_nvlink_is_there_if_each_gpu_of_the_process_has_used_it(ever, way):
+@pytest.mark.parametrize(("ever", "path"), [({"nvlink_ever": 1 << 40}, "staged"), ({}, "unknown")])
+def test_nvlink_is_there_if_each_gpu_of_the_process_has_used_it(ever, path):
     third = "0000:1d:00.0"
     made = pair(
         *(moved(gpu, nvlink_ever=1 << 40, **BOTH) for gpu in (GPU, OTHER_GPU)), *computing(701, gpu=third),
         moved(third, **ever), environment={},
     )  # fmt: skip
 
-    assert decided(made)[0] == way
+    assert decided(made)[0] == path
 
 
 @pytest.mark.parametrize(

@@ -235,6 +235,15 @@ def test_a_libfabric_before_1_22_is_too_old(libfabric: str, plugin: str, loses: 
     assert failed(machine, libfabric_too_old).takes == loses
 
 
+def test_one_of_two_plugins_that_needs_a_newer_libfabric_is_enough():
+    """Which of them a job loads is not known."""
+    plugins = {"libnccl_ofi": "1.12.1-1", "aws_ofi_nccl": "1.13.0-1"}
+    older = plugins | {"aws_ofi_nccl": "1.12.9-1"}
+
+    assert failed(with_packages(libfabric1_aws="1.21.0", **plugins), libfabric_too_old).takes is None
+    assert failed(with_packages(libfabric1_aws="1.21.0", **older), libfabric_too_old).takes == ()
+
+
 def test_a_newer_libfabric_passes():
     assert passes(with_packages(libfabric1_aws="1.22.0amzn4.0"), libfabric_too_old)
     assert passes(with_packages(libfabric_aws="2.4.0amzn3.0"), libfabric_too_old)

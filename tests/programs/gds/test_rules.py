@@ -166,6 +166,12 @@ def test_with_all_that_it_needs_it_is_on():
     assert gds_p2pdma_off.takes(None) == (P2PDMA,)
 
 
+def test_the_first_kernel_and_the_first_driver_that_have_it_are_enough():
+    oldest = {"proc/sys/kernel/osrelease": "6.2.0"}
+
+    assert passes(node(driver("565.57.01"), ON, STATIC, oldest), gds_p2pdma_off)
+
+
 @pytest.mark.parametrize(
     ("changes", "seen"),
     [
@@ -178,6 +184,8 @@ def test_with_all_that_it_needs_it_is_on():
             "RegistryDwords has no RMForceStaticBar1=1",
         ),
         (({"proc/sys/kernel/osrelease": "5.15.0-91-generic"},), "Linux 5.15"),
+        (({"proc/sys/kernel/osrelease": "6.1.0-44-amd64"},), "Linux 6.1"),
+        ((driver("564.99"),), "the open driver 564.99"),
     ],
 )
 def test_without_one_of_them_it_is_off(changes: tuple[Files, ...], seen: str):

@@ -11,8 +11,19 @@ from gdrkit.programs.nccl.consumer import NCCL
 from gdrkit.programs.nccl.library_rules import nccl_lacks_dmabuf, nccl_misses_peermem, net_plugin_replaced
 from gdrkit.programs.ucx.rules import ucx_lacks_dmabuf, ucx_misses_peermem
 from gdrkit.programs.verbs.rules import perftest_tests_other_path, verbs_library_old
+from gdrkit.rules.rule import Passed
 from tests.evidence_builder.library import DMABUF, VERBS, shared_object
-from tests.rules.machines import PACKAGES, does_not_apply, failed, loaded, missing, node, passes, wheel
+from tests.rules.machines import (
+    PACKAGES,
+    does_not_apply,
+    failed,
+    loaded,
+    missing,
+    node,
+    outcome,
+    passes,
+    wheel,
+)
 
 LIB = "usr/lib/x86_64-linux-gnu"
 NAME = "nvidia_peermem"
@@ -170,7 +181,13 @@ def test_the_version_is_requested_only_if_it_matters():
 @pytest.mark.parametrize(("version", "able"), [("1.13.1", False), ("1.14.0", True)])
 def test_ucx_supports_dmabuf_from_1_14_on(version: str, able: bool):
     assert passes(node(ucx(version)), ucx_lacks_dmabuf) is able
-    assert does_not_apply(node(complete=False), ucx_lacks_dmabuf)
+
+
+def test_a_ucx_that_was_not_collected_is_not_known_to_be_new():
+    assert does_not_apply(node(), ucx_lacks_dmabuf)
+    unread = node(complete=False)
+    found = outcome(unread, ucx_lacks_dmabuf)
+    assert isinstance(found, Passed) and found.lacking
 
 
 def test_versions_are_compared_as_numbers():

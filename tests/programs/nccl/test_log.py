@@ -135,6 +135,13 @@ def test_launchers_can_put_a_prefix_before_the_line(lead: str):
             129,
         ),
         (
+            "NET/IB: Got completion from peer 10.0.0.2<3> with status=IBV_WC_RETRY_EXC_ERR(12) "
+            "opcode=IBV_WC_SEND(0) vendor_err=129 qp_num=1187 localGid fe80::1 hca mlx5_0",
+            "completion",
+            12,
+            129,
+        ),
+        (
             "NET/IB : Got completion from peer 1.2.3.4<5> with status=4 opcode=0 len=0 vendor err 81",
             "completion",
             4,
@@ -147,6 +154,21 @@ def test_failures_of_every_form(line: str, call: str, number: int, vendor: int |
     failure = parse(warn).all(records.Failure)[0].record
 
     assert (failure.call, failure.number, failure.vendor_error) == (call, number, vendor)
+
+
+@pytest.mark.parametrize(
+    ("listed", "names"),
+    [
+        ("[0]mlx5_0:1/IB [1]mlx5_1:1/RoCE", ["mlx5_0", "mlx5_1"]),
+        ("[0]mlx5_0:1:0/IB [1]mlx5_1:1:1/IB", ["mlx5_0", "mlx5_1"]),
+        ("[0]mlx5_0:1:0:3/IB [1]mlx5_1:1::3/RoCE", ["mlx5_0", "mlx5_1"]),
+        ("[0]mlx5_0/IB", []),
+    ],
+)
+def test_devices_are_read_with_and_without_rail_and_plane(listed: str, names: list[str]):
+    (found,) = parse(f"{INFO}NET/IB : Using {listed} [RO]; OOB eth0:10.0.0.1<0>").all(records.Hcas)
+
+    assert [hca.name for hca in found.record.devices] == names
 
 
 @pytest.mark.parametrize(

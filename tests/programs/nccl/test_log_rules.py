@@ -12,6 +12,7 @@ from gdrkit.programs.nccl.log_rules import (
     versions_differ_between_ranks,
 )
 from gdrkit.verdict.cells import paths_closed_by
+from tests.programs.nccl.diagnostic_reports import LOGS
 from tests.rules.machines import does_not_apply, failed, missing, node, passes
 
 LOG, RUN = "sos_commands/nccl/rank0", "sos_commands/perftest/run"
@@ -52,6 +53,22 @@ def test_ranks_that_agree_pass_and_some_lists_may_differ():
 def test_a_rank_that_prints_no_settings_is_not_compared():
     assert does_not_apply(node(log(A + LEVEL, B + "Using network IB")), env_differs_between_ranks)
     assert does_not_apply(node(), env_differs_between_ranks)
+
+
+def test_a_report_of_diagnostics_names_the_variable_that_differs():
+    report = (LOGS / "environment-differs.log").read_text()
+    found = failed(node({LOG: report}), env_differs_between_ranks)
+
+    assert found.subject == "NCCL_DMABUF_ENABLE"
+    assert found.seen == "NCCL_DMABUF_ENABLE is unset on ranks 0-7, 0 on ranks 8-15"
+
+
+def test_a_report_without_a_difference_passes_and_one_about_file_names_does_not_apply():
+    equal = "n1:7 NCCL DIAG [OK]   NCCL environment: NCCL_* env vars consistent across 16 ranks in comm 0x1"
+    files = "n1:7 NCCL DIAG [INFO] NCCL environment: NCCL_DEBUG_FILE=/tmp/a on rank(s) {0}"
+
+    assert passes(node(log(equal)), env_differs_between_ranks)
+    assert does_not_apply(node(log(files)), env_differs_between_ranks)
 
 
 # -- versions-differ-between-ranks -------------------------------------------------------------------------

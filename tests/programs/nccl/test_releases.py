@@ -21,6 +21,7 @@ from gdrkit.programs.nccl.releases import (
     OLDEST,
     ROWS,
     VARIABLE_SINCE,
+    VARIABLE_UNTIL,
     ModelBasis,
     Release,
     first_release_with,
@@ -62,6 +63,7 @@ CHANGES: tuple[tuple[str, str, object, object, str], ...] = (
     ("2.23.4", "sees_module", False, True, "v2.23.4 net_ib.cc:694-696"),
     ("2.23.4", "probes_each_nic", False, True, "v2.23.4 net_ib.cc, ncclIbDmaBufSupport()"),
     ("2.28.7", "has_gin", False, True, "v2.28.7 net_ib/gin.cc"),
+    ("2.31.2", "has_diagnostics", False, True, "2.31.2 diagnostics.cc, ras/diagnostics.cc"),
     ("2.13.4", "has_dmabuf", False, True, "v2.13.4 init.cc, dmaBufSupported()"),
     ("2.7.3", "prints_level", False, True, "2.6.4 prints `set from environment`, under GRAPH"),
     ("2.30.3", "silent_pairs", False, True, "v2.30.3 paths.cc: TRACE"),
@@ -174,7 +176,17 @@ def test_every_change_in_the_table_is_tested_with_its_source():
 def test_a_variable_is_known_from_its_tag_on(name, tag):
     assert VARIABLE_SINCE[name] == tag
     assert name not in release(TAGS[TAGS.index(tag) - 1]).variables
-    assert name in release(tag).variables and name in release(NEWEST).variables
+    assert name in release(tag).variables
+    assert (name in release(NEWEST).variables) is (name not in VARIABLE_UNTIL)
+
+
+def test_a_variable_that_was_removed_is_not_read_since():
+    """The release before reads it; older ones never did."""
+    assert VARIABLE_UNTIL
+    for name, tag in VARIABLE_UNTIL.items():
+        before = release(TAGS[TAGS.index(tag) - 1])
+        assert name in before.variables and name not in before.removed
+        assert name not in release(tag).variables and name in release(tag).removed
 
 
 def test_rows_are_releases_in_order_with_values_of_the_right_types():
@@ -276,6 +288,7 @@ TUPLES = {
 }
 """Modules with tuples of unrelated numbers."""
 COMPARES = {
+    "facts/newest_read.py": "any program's version against the newest that was read",
     "programs/consumer.py": "a version against its program's own table",
     "programs/deepep/consumer.py": "DeepEP's version",
     "programs/mooncake/consumer.py": "Mooncake's version",
@@ -289,6 +302,7 @@ COMPARES = {
     "fabric/nccl/nic.py": "CUDA's version",
     "repair/config/schema_check.py": "an operator's version",
     "rules/gpu_cdmm.py": "the driver's version",
+    "rules/iommu.py": "the driver's version",
     "rules/peermem_not_loaded.py": "the driver's version",
     "rules/lock_inversion.py": "the OFED's version",
     "rules/p2p_page_table_version.py": "the driver's version, and gdrdrv's",
@@ -324,6 +338,12 @@ def has_nccl_string(tree: ast.AST) -> bool:
     )
 
 
+STRINGS = {
+    "facts/newest_read.py": "the end of the table, compared with it by a test",
+    "programs/nccl/variables.py": "the releases that read a variable, shown and not compared",
+}
+
+
 def compares_numbers(tree: ast.AST) -> bool:
     """Whether the result of numbers() is compared."""
     return any(
@@ -336,7 +356,7 @@ def compares_numbers(tree: ast.AST) -> bool:
 
 def test_no_other_module_has_a_version_of_nccl():
     assert {name for name, tree in modules().items() if has_nccl_tuple(tree)} == set(TUPLES)
-    assert {name for name, tree in modules().items() if has_nccl_string(tree)} == set()
+    assert {name for name, tree in modules().items() if has_nccl_string(tree)} == set(STRINGS)
 
 
 def test_other_modules_compare_only_versions_of_other_things():

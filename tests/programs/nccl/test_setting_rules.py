@@ -94,6 +94,8 @@ def own(consumer: str, *paths: str) -> tuple[ConsumerPath, ...]:
     return tuple(ConsumerPath(consumer, Path(path)) for path in paths)
 
 
+RDMA = (*DIRECT, "staged")
+"""Copies through host memory use RDMA too: without it, programs use TCP."""
 OF_UCX = own("ucx", *DIRECT) + own("nixl", *DIRECT)
 """NIXL moves its data through UCX."""
 
@@ -268,10 +270,10 @@ def test_ucxs_switch_turns_both_paths_off_for_ucx():
 @pytest.mark.parametrize(
     ("line", "closed"),
     [
-        ("NCCL_IB_DISABLE=1", own("nccl", *DIRECT)),
-        ("NCCL_NET=Socket", own("nccl", *DIRECT)),
-        ("UCX_TLS=tcp,cuda_copy", OF_UCX),
-        ("UCX_TLS=^ib", OF_UCX),
+        ("NCCL_IB_DISABLE=1", own("nccl", *RDMA)),
+        ("NCCL_NET=Socket", own("nccl", *RDMA)),
+        ("UCX_TLS=tcp,cuda_copy", own("ucx", *RDMA) + own("nixl", *RDMA)),
+        ("UCX_TLS=^ib", own("ucx", *RDMA) + own("nixl", *RDMA)),
     ],
 )
 def test_rdma_turned_off(line: str, closed):

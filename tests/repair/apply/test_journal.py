@@ -103,6 +103,23 @@ def test_a_hundred_runs_of_one_second_have_names(tmp_path):
     assert names == [f"20260101-000000-{number:02d}" for number in range(100)]
     (Path(store.home(root)) / "20260101-000000-1").mkdir()
     assert list(runs(root)) == names
+    assert new_run(root, "20260101-000000").run == "20260101-000001-00"
+
+
+def test_a_run_comes_after_all_others_also_where_the_clock_was_set_back(tmp_path):
+    """`--resume` and `--undo` take the newest run, and the order of the names is that of the runs."""
+    root = RootFS(str(tmp_path))
+    moments = ["20260101-235959", "20260101-235959", "20251231-000000", "20260102-000000", "20260101-000000"]
+    names = [new_run(root, moment).run for moment in moments]
+    assert names == sorted(set(names)) == list(runs(root))
+
+
+def test_a_run_whose_name_is_the_last_of_all_is_named(tmp_path):
+    root = RootFS(str(tmp_path))
+    new_run(root, "20260101-000000")
+    (Path(store.home(root)) / "99999999-999999-99").mkdir()
+    with pytest.raises(ApplyError, match="no name comes after that of run 99999999-999999-99"):
+        new_run(root, "20260101-000000")
 
 
 def test_appended_records_are_read_back(tmp_path):

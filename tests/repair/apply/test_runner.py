@@ -27,7 +27,8 @@ from gdrkit.repair.apply.root_fs import RootFS
 from gdrkit.repair.apply.runner import BOOT_ID, Runner, newest_not_undone, remedy_named, unfinished_run
 from gdrkit.repair.platforms.action import AskPerson, Procedure
 from gdrkit.repair.platforms.choices import ProcedureChoices
-from gdrkit.repair.remedies import BY_NAME
+from gdrkit.repair.remedies import remedy_of
+from gdrkit.rules.remedy_names import RemedyName
 from tests.repair.apply.this_machine import programs, root
 
 __all__ = ["programs", "root"]
@@ -116,11 +117,11 @@ def test_a_run_whose_undo_has_begun_does_not_continue(root):
 
 
 def test_an_unknown_step_is_named_beside_those_that_exist(root):
-    assert remedy_named("raise-memlock") is BY_NAME["raise-memlock"]
+    assert remedy_named("raise-memlock") is remedy_of("raise-memlock")
     with pytest.raises(ApplyError) as caught:
         remedy_named("raise")
     assert str(caught.value) == "unknown step: raise"
-    assert caught.value.hint == f"known steps: {', '.join(BY_NAME)}"
+    assert caught.value.hint == f"known steps: {', '.join(RemedyName)}"
 
 
 FINISHED = RunFinished(after=AFTER)

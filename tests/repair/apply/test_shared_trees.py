@@ -43,13 +43,13 @@ def outside(tmp_path: Path, tree: Path, monkeypatch: pytest.MonkeyPatch) -> Path
 
 
 @pytest.mark.parametrize("shared", ["tree", "tree/etc", "tree/etc/modprobe.d"])
-@pytest.mark.parametrize("by", ["owner", "mode"])
+@pytest.mark.parametrize("by", ["owner", 0o720, 0o702, 0o777])
 def test_root_works_in_no_folder_that_a_user_can_replace(tree, outside, shared, by):
     folder = tree.parent / shared
     if by == "owner":
         os.chown(folder, USER, USER)
     else:
-        folder.chmod(0o777)
+        folder.chmod(by)
     root = RootFS(str(tree))
     for work in (
         lambda: root.write(FILE, b"new", FileState(path=FILE), "t"),

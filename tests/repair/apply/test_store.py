@@ -34,6 +34,25 @@ def test_a_file_in_place_of_a_folder_is_named(root, state, place, create):
     assert (str(caught.value), caught.value.hint) == (f"{path} is not a folder", "move it away")
 
 
+@pytest.mark.parametrize("mode", [0o750, 0o755, 0o1777])
+def test_a_folder_that_only_its_owner_can_change_holds_journals(root, state, mode):
+    state.mkdir()
+    state.chmod(mode)
+    with store.folder(root, create=True):
+        assert (state / "gdrkit/fix").is_dir()
+
+
+@pytest.mark.parametrize("mode", [0o770, 0o720, 0o702, 0o777], ids=oct)
+def test_a_folder_that_its_group_or_others_can_write_to_does_not(root, state, mode):
+    state.mkdir()
+    state.chmod(mode)
+    with (
+        pytest.raises(ApplyError, match="others can write to it: not safe"),
+        store.folder(root, create=True),
+    ):
+        pass
+
+
 def test_a_file_in_place_of_the_innermost_folder_is_named(root, state):
     path = Path(store.home(root))
     path.parent.mkdir(parents=True)

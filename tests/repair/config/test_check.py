@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import io
 import os
+from collections import Counter
 from pathlib import Path
 
 import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 from ruamel.yaml import YAML
 from ruamel.yaml.constructor import DuplicateKeyError
 
 from gdrkit.repair.config.check import MOST_FAULTS, CheckedFile, check
+from gdrkit.repair.config.fault import SEVERITIES
 from gdrkit.repair.config.recognise import recognise
 
 SHARED = Path(os.environ.get("GDRKIT_SHARED", Path(__file__).parents[4] / "shared"))
@@ -297,3 +300,14 @@ def test_line_numbers_in_an_article_are_those_of_the_file():
 )
 def test_a_patch_in_an_article_is_of_the_kind_that_its_keys_say(text, kind):
     assert [part.manifest.kind for part in recognise(text).parts] == [kind]
+
+
+def test_the_summary_counts_the_faults_of_each_kind():
+    """Two of one kind and one of another."""
+    found = check(b"apiVersion: v1\nkind: ConfigMap\nmetadata: [\n", "x.yaml")
+    (fault,) = found.faults
+    several = structs.replace(found, faults=(fault, fault, structs.replace(fault, severity=SEVERITIES[0])))
+
+    counts = Counter(one.severity for one in several.faults)
+    assert all(f"{count} {severity}" in several.summary() for severity, count in counts.items())
+    assert len(counts) == 2

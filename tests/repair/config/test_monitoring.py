@@ -18,11 +18,15 @@ from gdrkit.cli import main
 from gdrkit.cli.export import encoded
 from gdrkit.diagnosis import diagnose
 from gdrkit.evidence.target import open_host
+from gdrkit.fleet.build import build
+from gdrkit.fleet.document import Standing
+from gdrkit.fleet.metrics import fleet_metrics
 from gdrkit.repair.config import ConfigRequest, generate
 from gdrkit.repair.config.output import ConfigOutput, rendered
 from gdrkit.report.metrics import node_metrics
 from tests.cli.test_streams import GDR
 from tests.evidence_nodes import laid_down
+from tests.fleet.fleets import row
 from tests.repair.config.published import published, strict
 from tests.system_programs import program
 
@@ -34,8 +38,8 @@ NODES = {
 }
 
 
-def text_of(kind: str, form: str = "") -> str:
-    found = generate(kind, ConfigRequest(form=form))
+def text_of(kind: str, form: str = "", **options: Any) -> str:
+    found = generate(kind, ConfigRequest(form=form, **options))
     assert isinstance(found, ConfigOutput)
     return rendered(found)
 
@@ -108,6 +112,13 @@ def fired(rules: Path, given: dict[str, str], name: str, at: str) -> list[dict[s
         ("no-gpu", "GPUDirectRDMABlocked", False),
         ("rail-down", "GPUDirectRDMALost", False),
         ("rail-down", "GPUDirectRDMANotJudged", False),
+        ("gpu-gone", "GPUDirectRDMAGPUMissing", True),
+        ("nic-x4", "GPUDirectRDMAGPUMissing", False),
+        ("nic-x4", "GPUDirectRDMALinkDegraded", True),
+        ("gpu-gone", "GPUDirectRDMALinkDegraded", False),
+        ("volta-proprietary", "GPUDirectRDMANextBoot", True),
+        ("rail-down", "GPUDirectRDMANextBoot", False),  # blocked now, too: that is another alert
+        ("gpu-gone", "GPUDirectRDMANextBoot", False),
     ],
 )
 def test_an_alert_fires_for_the_metrics_of_a_node_with_its_problem(rules, node, alert, fires):
@@ -145,10 +156,49 @@ def test_a_measurement_is_compared_with_the_lower_bound(rules, gb_per_s, fires):
     assert len(fired(rules, given, "GPUDirectRDMABelowCeiling", "5m")) == fires
 
 
+@pytest.mark.parametrize(("met", "fires"), [("no", 1), ("yes", 0), ("unknown", 0)])
+def test_only_an_expectation_that_is_not_met_fires(rules, met, fires):
+    given = {f'gdr_expectation_met{{node="a",met="{one}"}}': f"{int(one == met)}x30" for one in MET}
+    assert len(fired(rules, given, "GPUDirectRDMAExpectationUnmet", "20m")) == fires
+
+
+MET = ("yes", "no", "unknown")
+GONE = {"traits": {"warnings": "link-degraded, rebar-off"}}
+
+
+@pytest.mark.parametrize(
+    ("node", "alert", "named"),
+    [
+        (row("a", Standing.BLOCKED, causes=("port-down",), **GONE), "GPUDirectRDMAFleetBlocked", ""),
+        (row("a", Standing.BLOCKED, causes=("port-down",), **GONE), "GPUDirectRDMAFleetDegraded", "a"),
+        (row("a", Standing.WARNINGS, causes=("gpu-missing",)), "GPUDirectRDMAFleetDegraded", "a"),
+        (row("a", Standing.NEXT_BOOT, causes=("driver-mismatch",)), "GPUDirectRDMAFleetNextBoot", ""),
+        (row("a", Standing.UNREACHABLE, causes=("gpu-missing: denied",)), "GPUDirectRDMAFleetBlocked", ""),
+    ],
+)
+def test_an_alert_fires_for_the_metrics_of_a_run(rules, node, alert, named):
+    """And none about a node that is well, or about what is not known."""
+    report = build([node, row("well"), row("u", Standing.UNKNOWN, causes=("gpu-missing: denied",))])
+    lines = encoded(fleet_metrics(report)).decode().splitlines()
+    given = {key: f"{value}x10" for key, value in (x.rsplit(" ", 1) for x in lines if x[0] != "#")}
+    (found,) = fired(rules, given, alert, "5m")
+
+    assert found.get("node", "") == named
+
+
+def test_every_alert_is_fired_by_a_test_above():
+    """By its name in a table or a call; a new rule without a test is found here."""
+    names = {rule["alert"] for rule in yaml.safe_load(text_of("alerts"))["groups"][0]["rules"]}
+    text = Path(__file__).read_text()
+
+    assert len(names) == 13 and {name for name in names if f'"{name}"' not in text} == set()
+
+
 @pytest.mark.parametrize(("standing", "fires"), [("blocked", 1), ("unreachable", 1), ("unknown", 0)])
 def test_nodes_of_a_fleet_that_need_something_fire(rules, standing, fires):
     given = {f'gdr_fleet_nodes{{standing="{standing}"}}': "3x10"}
     assert len(fired(rules, given, "GPUDirectRDMAFleetBlocked", "5m")) == fires
+    assert len(fired(rules, given, "GPUDirectRDMAFleetUnknown", "5m")) == (standing == "unknown")
 
 
 def test_the_object_for_the_operator_has_the_same_rules():
@@ -161,7 +211,8 @@ def test_the_object_for_the_operator_has_the_same_rules():
 
 
 def test_every_metric_of_an_alert_is_written_by_gdr_export():
-    written = {"gdr_fleet_nodes", "gdr_pair_measured_bytes_per_second"}
+    written = {"gdr_pair_measured_bytes_per_second", "gdr_expectation_met"}
+    written |= {metric.name for metric in fleet_metrics(build([row("a", Standing.BLOCKED)]))}
     written |= {key.partition("{")[0] for key in series("ubuntu-6.8-h100")}
     assert set(re.findall(r"\bgdr_\w+", text_of("alerts"))) <= written
 
@@ -177,15 +228,19 @@ printf '%s\\n' "$*" >>{log}
 class Slurm:
     """A folder with a gdr that judges an evidence node, and an scontrol that keeps a log."""
 
-    def __init__(self, folder: Path, gdr: str, state: str = "IDLE") -> None:
-        self.folder, self.log = folder, folder / "log"
-        for name, text in (("gdr", gdr), ("scontrol", SCONTROL.format(log=self.log, state=state))):
+    def __init__(self, folder: Path, gdr: str, state: str = "IDLE", **options: Any) -> None:
+        self.folder, self.log, self.options = folder, folder / "log", options
+        logger = f"#!/bin/sh\nprintf '%s\\n' \"$*\" >>{folder}/logged\n"
+        programs = {"gdr": gdr, "scontrol": SCONTROL.format(log=self.log, state=state), "logger": logger}
+        for name, text in programs.items():
             (folder / name).write_text(text)
             (folder / name).chmod(0o755)
 
     def run(self, form: str, **environment: str) -> int:
         """The exit code of a script, which gets only this environment, as from slurmd."""
-        text = text_of("slurm-health", form).replace("/usr/local/bin/gdr", str(self.folder / "gdr"))
+        text = text_of("slurm-health", form, **self.options).replace(
+            "/usr/local/bin/gdr", str(self.folder / "gdr")
+        )
         script = self.folder / "script.sh"
         script.write_text(text.replace("PATH=/usr/local/sbin", f"PATH={self.folder}:/usr/local/sbin"))
         done = subprocess.run(
@@ -243,12 +298,17 @@ BAD_GDR = {
 }
 
 
+WORKING = [BAD_GDR[name] for name in ("ready", "unknown", "impossible")]
+
+
 @pytest.mark.parametrize("gdr", BAD_GDR.values(), ids=BAD_GDR)
 @pytest.mark.parametrize("form", ["health", "prolog", "epilog"])
 def test_nothing_else_drains_a_node(tmp_path, gdr, form):
     slurm = Slurm(tmp_path, gdr)
     assert slurm.run(form, SLURMD_NODENAME="gpu7", SLURM_JOB_GPUS="0,1") == 0
     assert slurm.told == []
+    logged = (tmp_path / "logged").read_text() if (tmp_path / "logged").exists() else slurm.output
+    assert ("gdr doctor failed: exit code " in logged) is (gdr not in WORKING), logged
 
 
 @pytest.mark.parametrize(
@@ -273,6 +333,56 @@ def test_a_prolog_fails_on_a_blocked_node_and_calls_no_command_of_slurm(tmp_path
     assert slurm.run(form, SLURM_JOB_GPUS="0") == 1
     assert slurm.output.startswith("gdrkit: rail-07: blocked [hardware] port-down") and slurm.told == []
     assert slurm.run(form) == 0, "a job without GPUs"
+
+
+GONE_CODE = "expected-gpu-missing"
+
+
+@pytest.mark.parametrize(
+    ("node", "codes", "drains"),
+    [
+        ("gpu-gone", ("gpu-missing",), "warning gpu-missing: "),
+        ("gpu-gone", ("link-degraded",), ""),
+        ("gpu-gone", ("link-degraded", "gpu-missing"), "warning gpu-missing: "),
+        ("nic-x4", ("link-degraded",), "warning link-degraded: "),
+        ("nic-x4", ("gpu-missing",), ""),
+        ("ubuntu-6.8-h100", ("gpu-missing", "link-degraded"), ""),
+        ("rail-down", ("gpu-missing",), "blocked [hardware] port-down: "),
+        (NODES["unknown"], ("iommu-translating", "gpu-missing"), ""),
+    ],
+)
+@pytest.mark.parametrize("form", ["health", "prolog"])
+def test_a_code_that_was_named_drains_its_nodes_and_no_others(tmp_path, form, node, codes, drains):
+    slurm = Slurm(tmp_path, judging(node), drain_on=codes)
+    code = slurm.run(form, SLURMD_NODENAME="gpu7", SLURM_JOB_GPUS="0")
+    told = slurm.told[-1] if slurm.told else ""
+
+    assert code == (1 if drains and form == "prolog" else 0)
+    assert drains in (told if form == "health" else slurm.output)
+    assert told.startswith("update ") is bool(drains and form == "health")
+    assert not (tmp_path / "logged").exists()
+
+
+@pytest.mark.parametrize(
+    ("content", "drained", "logged"),
+    [
+        ("gpus = 9\n", True, False),
+        ("gpus = 8\n", False, False),
+        ("gpus = [", False, True),
+        (None, False, True),
+    ],
+)
+def test_a_node_is_drained_by_its_own_expectation_and_by_none_that_is_broken(
+    tmp_path, content, drained, logged
+):
+    file = tmp_path / "node.toml"
+    if content is not None:
+        file.write_text(content)
+    slurm = Slurm(tmp_path, judging("ubuntu-6.8-h100"), expect=str(file), drain_on=(GONE_CODE,))
+
+    assert slurm.run("health", SLURMD_NODENAME="gpu7") == 0
+    assert [GONE_CODE in line for line in slurm.told] == ([False, True] if drained else [])
+    assert (tmp_path / "logged").exists() is logged
 
 
 # -- node-problem-detector ---------------------------------------------------------------------------
@@ -425,6 +535,14 @@ def test_the_objects_name_each_other(objects):
     assert any(mount["mountPath"] == "/host" and mount["readOnly"] for mount in container["volumeMounts"])
 
 
+def test_kubernetes_accepts_the_daemonset_of_the_image_which_has_no_rights():
+    found = yaml.safe_load(text_of("daemonset", "image"))
+    accepted(found)
+    (container,) = found["spec"]["template"]["spec"]["containers"]
+    assert container["securityContext"]["runAsUser"] == 65534 and container["volumeMounts"][0]["readOnly"]
+    assert container["command"][2].count("/opt/gdr/bin/gdr doctor /host") == 1
+
+
 def test_the_daemonset_has_the_files_of_gdr_config_npd(objects):
     data = objects["ConfigMap"]["data"]
     validated(json.loads(data["gdrkit.json"]))
@@ -471,6 +589,7 @@ def test_the_path_of_gdr_and_the_folder_are_those_of_the_site(arguments, words, 
         ("systemd", "--form", "export-service", "--textfile-folder", "/a b"),
         ("alerts", "node.tar.gz"),
         ("daemonset", "/"),
+        ("daemonset", "--form", "image", "--gdr", "/opt/gdr"),
         ("systemd", "node.tar.gz", "--form", "export-service"),
     ],
 )

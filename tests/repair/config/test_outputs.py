@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import base64
 import io
+import json
+import zlib
+from pathlib import Path
 
 import pytest
 import yaml
 from msgspec import structs
 from ruamel.yaml import YAML
 
+from gdrkit.evidence.target import open_host
 from gdrkit.facts.libraries import nccl_version
 from gdrkit.facts.rdma import distance, gids, pairs, ports
+from gdrkit.node import Node
 from gdrkit.repair.config import KINDS, ConfigOutput, ConfigRefused, ConfigRequest, generate
 from gdrkit.repair.config.boot_files import setpci
 from gdrkit.repair.config.check import check
@@ -303,3 +309,33 @@ def test_every_kind_of_value_has_its_lines():
 )
 def test_setpci_is_where_the_distribution_installs_it(name, path):
     assert setpci(ConfigRequest(node=node(name) if name else None)) == path
+
+
+DUMPS = Path(__file__).parents[2] / "rules" / "dumps"
+
+
+@pytest.mark.parametrize("kind", ["systemd", "udev"])
+@pytest.mark.parametrize(
+    ("dump", "why", "instead"),
+    [
+        ("gb300-wrong", "0008:02:01.0 differ", "gdr fix --steps set-acs-bits"),
+        ("gb300-right", "already have the ACS bits", ""),
+    ],
+)
+def test_a_layout_that_needs_certain_bits_is_left_to_the_boot(kind: str, dump: str, why: str, instead: str):
+    request = ConfigRequest(node=Node(open_host(str(DUMPS / f"{dump}.json"))))
+    refused = generate(kind, request)
+
+    assert isinstance(refused, ConfigRefused)
+    assert why in refused.why and refused.instead == instead
+
+
+def test_bits_that_are_not_known_are_looked_at_first(tmp_path):
+    functions = json.loads((DUMPS / "gb300-wrong.json").read_text())
+    for function in functions:
+        space = zlib.decompress(base64.b64decode(function["config"]))[:64]  # as without root
+        function["config"] = base64.b64encode(zlib.compress(space)).decode()
+    (tmp_path / "dump.json").write_text(json.dumps(functions))
+    refused = generate("systemd", ConfigRequest(node=Node(open_host(str(tmp_path / "dump.json")))))
+
+    assert isinstance(refused, ConfigRefused) and refused.instead == "sudo rdma_topo check"

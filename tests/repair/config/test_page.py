@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
+from tools.shown import EXAMPLES as FILES
 
 from gdrkit.cli import main
 from tests.evidence_nodes import build
@@ -20,6 +21,7 @@ def folder(tmp_path_factory):
     here = tmp_path_factory.mktemp("page")
     (recipe,) = re.findall(r"```yaml\n((?:.*\n)*?)```", PAGE)
     (here / "recipe.yaml").write_text(recipe)
+    (here / "nccl.conf").write_bytes((FILES / "nccl.conf").read_bytes())
     (here / "node.tar.gz").symlink_to(build("acs-redirect", tmp_path_factory.mktemp("node")))
     return here
 

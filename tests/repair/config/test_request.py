@@ -18,7 +18,7 @@ from tests.repair.config.outputs import node
     [
         ("iommu-translating",
          {"USE_DMABUF", "INSTALL_OFED", "RESTART_OFED", "REBUILD_DRIVER", "IOMMU_PASSTHROUGH"}),
-        ("gh200", {"LOAD_PEERMEM"}),
+        ("gh200", {"LOAD_PEERMEM", "RESTART_OFED"}),
     ],
 )  # fmt: skip
 def test_remedies_of_a_failed_rule_are_needed_and_no_others(name, needed):

@@ -14,12 +14,13 @@ from gdrkit.facts.kernel import boot_parameter, split_command_line
 from gdrkit.facts.machine import Distribution, distribution
 from gdrkit.formats.grub_script import command_end
 from gdrkit.node import Node
+from gdrkit.repair.platforms.acs_arguments import config_acs
 from gdrkit.repair.platforms.action import AskPerson, RunCommand, WriteFile
 from gdrkit.repair.platforms.boot_quoting import for_grub, for_kernel
 from gdrkit.repair.platforms.choices import ProcedureChoices
-from gdrkit.repair.platforms.fabric import acs_argument
 from gdrkit.repair.platforms.file_contents import HEAD, grub_argument
 from gdrkit.repair.platforms.procedures import procedure_for
+from gdrkit.repair.remedies import remedy_of
 from tests.evidence_nodes import laid_down
 from tests.grub import grub_config, kernel_arguments, needs_grub
 
@@ -40,7 +41,7 @@ def redirecting() -> Node:
 
 def actions(family: str, step="clear-acs-redirect", node=None, **changes):
     where = (node or redirecting()).after("elsewhere", [distribution.becomes(FAMILIES[family])])
-    return procedure_for(where, step, "x", ProcedureChoices(acs="command-line")).actions
+    return procedure_for(where, remedy_of(step), ProcedureChoices(acs="command-line")).actions
 
 
 def argument_of(family: str) -> str:
@@ -169,9 +170,7 @@ def test_options_of_pci_that_are_there_stay(family):
 def test_a_new_mask_comes_before_one_that_is_there():
     # drivers/pci/pci.c: the first entry that matches a device counts
     present = ("config_acs=xx110x1@0000:17:01.0;1@pci:0:0",)
-    assert acs_argument(("0000:17:01.0",), (6, 12), present) == (
-        "pci=config_acs=000xx@0000:17:01.0;1@pci:0:0"
-    )
+    assert config_acs({"0000:17:01.0": "000xx"}, present) == ("pci=config_acs=000xx@0000:17:01.0;1@pci:0:0")
 
 
 def test_options_that_fit_no_command_give_instructions_instead():

@@ -10,9 +10,9 @@ from gdrkit.facts.modprobe_config import Directive, configuration
 from gdrkit.node import Node
 from gdrkit.repair.platforms.action import AskPerson, WriteFile
 from gdrkit.repair.platforms.choices import ProcedureChoices
-from gdrkit.repair.platforms.driver_options import dwords_with_peer_mapping
 from gdrkit.repair.platforms.procedures import procedure_for
-from gdrkit.repair.remedies import BY_NAME
+from gdrkit.repair.remedies import remedy_of
+from gdrkit.repair.remedies.allow_peer_mapping import dwords_with_peer_mapping
 from tests.memory_host import MemoryHost
 from tests.repair.remedies.test_pairs import plain, with_dwords
 
@@ -28,10 +28,8 @@ def configured(text: str, file: str = NVIDIA_CONF) -> Node:
 
 
 def actions(node: Node, remedy: str = "allow-peer-mapping"):
-    named = BY_NAME[remedy]
-    return procedure_for(
-        node, named.name, named.becomes, ProcedureChoices(), replaces_driver=named.replaces_driver
-    ).actions
+    named = remedy_of(remedy)
+    return procedure_for(node, named, ProcedureChoices()).actions
 
 
 @pytest.mark.parametrize(
@@ -45,7 +43,7 @@ def actions(node: Node, remedy: str = "allow-peer-mapping"):
 def test_keys_of_the_running_driver_stay(given, merged):
     node = with_dwords(given)
     assert dwords_with_peer_mapping(node) == merged
-    after = node.after("fixed", tuple(BY_NAME["allow-peer-mapping"].effect(node)))
+    after = node.after("fixed", tuple(remedy_of("allow-peer-mapping").effect(node)))
     assert registry_dwords(after)[PEER_MAPPING] == 1
     assert dict(registry_dwords(node)).keys() <= dict(registry_dwords(after)).keys()
 

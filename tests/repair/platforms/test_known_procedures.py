@@ -11,7 +11,7 @@ import pytest
 from gdrkit.node import Node
 from gdrkit.repair.platforms.choices import ProcedureChoices
 from gdrkit.repair.platforms.procedures import procedure_for
-from gdrkit.repair.remedies import REMEDIES
+from gdrkit.repair.remedies import every_remedy
 from gdrkit.repair.remedies.remedy import Remedy
 from tests.evidence_nodes import names
 from tests.known_answers import fields_text
@@ -31,13 +31,11 @@ def every_case() -> Iterable[tuple[str, Node, ProcedureChoices]]:
     yield from ((f"derived:{code}", derived(), PLAIN) for code, derived in DERIVED.items())
 
 
-@pytest.mark.parametrize("remedy", REMEDIES, ids=lambda remedy: remedy.name)
+@pytest.mark.parametrize("remedy", every_remedy(), ids=lambda remedy: remedy.name)
 def test_the_actions_of_a_procedure(remedy: Remedy, snapshot):
     found: dict[str, list[str]] = {}
     for name, where, choices in every_case():
-        procedure = procedure_for(
-            where, remedy.name, remedy.becomes, choices, replaces_driver=remedy.replaces_driver
-        )
+        procedure = procedure_for(where, remedy, choices)
         actions = "\n".join(f"{type(row).__name__}\n{fields_text(row)}" for row in procedure.actions)
         found.setdefault(actions, []).append(name)
     assert "\n".join(f"{actions}\n  at {_listed(where)}" for actions, where in found.items()) == snapshot

@@ -15,12 +15,14 @@ from gdrkit.facts.machine import Distribution, distribution
 from gdrkit.facts.pci_registers import read_request_bytes
 from gdrkit.facts.rdma import nic_address, nics
 from gdrkit.node import Node
-from gdrkit.repair.platforms import fabric, file_contents
+from gdrkit.repair.platforms import file_contents
 from gdrkit.repair.platforms.action import AskPerson, EnrolKey, Procedure, RemoveFile, RunCommand, WriteFile
 from gdrkit.repair.platforms.choices import ProcedureChoices
 from gdrkit.repair.platforms.doca import repository
-from gdrkit.repair.platforms.procedures import PLATFORMS, PROCEDURES, procedure_for
-from gdrkit.repair.remedies import BY_NAME, REMEDIES
+from gdrkit.repair.platforms.families import PLATFORMS
+from gdrkit.repair.platforms.procedures import procedure_for
+from gdrkit.repair.remedies import every_remedy, remedy_of
+from gdrkit.repair.remedies.raise_read_request import RAISE_READ_REQUEST
 from gdrkit.rules.remedy_names import RemedyName
 from tests.evidence_nodes import laid_down, names
 from tests.index_builder import with_indexes
@@ -47,10 +49,7 @@ def node(name: str, family: str = "") -> Node:
 
 def procedures(name: str, family: str, choices: ProcedureChoices) -> list[Procedure]:
     where = node(name, family)
-    found = [
-        procedure_for(where, remedy.name, remedy.becomes, choices, replaces_driver=remedy.replaces_driver)
-        for remedy in REMEDIES
-    ]
+    found = [procedure_for(where, remedy, choices) for remedy in every_remedy()]
     for procedure in found:  # real evidence gives no command that is refused
         for action in procedure.actions:
             assert not (isinstance(action, AskPerson) and "exact commands: not" in action.what), action
@@ -76,10 +75,6 @@ def every_command() -> set[tuple[str, ...]]:
         for procedure in procedures(name, family, choices)
         for argv in commands(procedure)
     }
-
-
-def test_every_remedy_has_a_procedure_and_every_procedure_a_remedy():
-    assert {remedy.name for remedy in REMEDIES} == set(PROCEDURES)
 
 
 def test_the_families_share_no_distribution():
@@ -137,9 +132,9 @@ def test_a_hostile_kernel_release_gets_no_commands(release):
         }
     )
     for remedy in ("install-ofed", "open-kernel-modules", "override-topology-check", "remove-nv-peer-mem"):
-        procedure = procedure_for(where, remedy, "it is so", ProcedureChoices())
+        procedure = procedure_for(where, remedy_of(remedy), ProcedureChoices())
         assert [type(action) for action in procedure.actions] == [AskPerson], procedure
-        assert "it is so" in procedure.actions[0].what
+        assert remedy_of(remedy).becomes in procedure.actions[0].what
 
 
 @pytest.mark.parametrize(
@@ -147,7 +142,7 @@ def test_a_hostile_kernel_release_gets_no_commands(release):
 )
 def test_one_service_of_nv_peer_mem_is_enough_to_be_disabled(file):
     where = _host(proc__sys__kernel__osrelease=b"6.1.0-1-amd64\n", **{file: b""})
-    actions = procedure_for(where, "remove-nv-peer-mem", "", ProcedureChoices()).actions
+    actions = procedure_for(where, remedy_of("remove-nv-peer-mem"), ProcedureChoices()).actions
     commands = [action.argv for action in actions if isinstance(action, RunCommand)]
     disabled = ("systemctl", "disable", "--now", "nv_peer_mem") in commands
     assert disabled is not file.endswith("other")
@@ -177,29 +172,36 @@ def test_written_paths_are_absolute_and_in_allowed_folders():
     assert len(paths) > 5
 
 
-@pytest.mark.parametrize("name", ["talos"])
-def test_an_unknown_distribution_gets_instructions_and_no_commands(name):
-    for remedy in REMEDIES:
-        procedure = procedure_for(node(name), remedy.name, remedy.becomes, ProcedureChoices())
+def test_an_unknown_distribution_gets_instructions_and_no_commands():
+    nixos = Distribution("nixos", "25.11", (), "NixOS")
+    where = node("ubuntu-6.8-h100").after("elsewhere", [distribution.becomes(nixos)])
+    for remedy in every_remedy():
+        procedure = procedure_for(where, remedy, ProcedureChoices())
         assert procedure.platform == "" and [type(action) for action in procedure.actions] == [AskPerson]
         assert remedy.becomes in procedure.actions[0].what
 
 
-def test_an_ostree_system_of_the_rhel_family_has_no_platform():
-    rhcos = Distribution("rhcos", "4.16", ("rhel", "fedora"), "RHCOS")
-    where = node("ofed-rebuilt").after("elsewhere", [distribution.becomes(rhcos)])
-    assert procedure_for(where, "rebuild-driver", "it is built", ProcedureChoices()).platform == ""
+def test_coreos_is_not_of_the_family_that_it_names():
+    for rhcos in (
+        Distribution("rhcos", "4.16", ("rhel", "fedora"), "RHCOS"),
+        Distribution("rhel", "9.6", ("fedora",), "RHCOS", "coreos"),
+    ):
+        where = node("ofed-rebuilt").after("elsewhere", [distribution.becomes(rhcos)])
+        for remedy in every_remedy():
+            procedure = procedure_for(where, remedy, ProcedureChoices())
+            assert all(isinstance(action, AskPerson) for action in procedure.actions), procedure
+    assert procedure_for(where, remedy_of("rebuild-driver"), ProcedureChoices()).platform == "gpu-operator"
 
 
 def test_a_blacklist_line_is_commented_out_and_other_lines_stay():
-    procedure = procedure_for(node("peermem-blacklisted"), "allow-module", "x", ProcedureChoices())
+    procedure = procedure_for(node("peermem-blacklisted"), remedy_of("allow-module"), ProcedureChoices())
     (action,) = procedure.actions
     assert isinstance(action, WriteFile) and action.path == "/etc/modprobe.d/blacklist-peermem.conf"
     assert action.content.splitlines()[1] == "# gdrkit: blacklist nvidia-peermem" and action.was
 
 
 def test_install_lines_that_load_a_renamed_module_and_valid_options_stay():
-    procedure = procedure_for(node("debian-12-renamed"), "allow-module", "x", ProcedureChoices())
+    procedure = procedure_for(node("debian-12-renamed"), remedy_of("allow-module"), ProcedureChoices())
     assert not [action for action in procedure.actions if "renamed" in getattr(action, "content", "")]
     assert procedure.actions == ()
 
@@ -219,7 +221,7 @@ def _host(**files: bytes) -> Node:
 
 
 def test_acs_bits_are_cleared_on_redirecting_bridges_and_undo_restores_them():
-    procedure = procedure_for(node("acs-redirect"), "clear-acs-redirect", "x", ProcedureChoices())
+    procedure = procedure_for(node("acs-redirect"), remedy_of("clear-acs-redirect"), ProcedureChoices())
     first = procedure.actions[0]
     assert isinstance(first, RunCommand)
     assert first.argv == ("setpci", "-s", "0000:17:01.0", "ECAP_ACS+0x6.w=0000:001c")
@@ -233,9 +235,9 @@ def test_acs_bits_are_cleared_on_redirecting_bridges_and_undo_restores_them():
 )
 def test_the_undo_of_the_acs_step_names_what_repeats_it_at_each_boot(acs, repeated_by):
     lasts = commands(
-        procedure_for(node("acs-redirect"), "clear-acs-redirect", "x", ProcedureChoices(acs=acs))
+        procedure_for(node("acs-redirect"), remedy_of("clear-acs-redirect"), ProcedureChoices(acs=acs))
     )
-    undo = BY_NAME[RemedyName.CLEAR_ACS_REDIRECT].undo
+    undo = remedy_of(RemedyName.CLEAR_ACS_REDIRECT).undo
 
     assert any(argv[0] != "setpci" for argv in lasts) == bool(repeated_by)
     assert repeated_by in undo
@@ -243,17 +245,17 @@ def test_the_undo_of_the_acs_step_names_what_repeats_it_at_each_boot(acs, repeat
 
 
 def test_only_what_lasts_until_the_next_boot_is_undone_by_a_reboot_alone():
-    alone = {remedy.name for remedy in REMEDIES if "setpci, or reboot" in remedy.undo}
+    alone = {remedy.name for remedy in every_remedy() if "setpci, or reboot" in remedy.undo}
     assert alone == {RemedyName.RAISE_READ_REQUEST}
 
 
-def test_rdma_topo_determines_the_bits_where_it_is_installed(tmp_path):
+def test_rdma_topo_is_not_asked_about_an_ordinary_switch_which_it_does_not_know(tmp_path):
     shutil.copytree(laid_down("acs-redirect"), tmp_path, dirs_exist_ok=True, symlinks=True)
     (tmp_path / "usr/sbin").mkdir(parents=True, exist_ok=True)
     (tmp_path / "usr/sbin/rdma_topo").touch()
     with_it = Node(open_host(str(tmp_path)))
-    found = commands(procedure_for(with_it, "clear-acs-redirect", "x", ProcedureChoices()))
-    assert found[0] == ("rdma_topo", "write-grub-acs") and not any(argv[0] == "setpci" for argv in found)
+    found = commands(procedure_for(with_it, remedy_of("clear-acs-redirect"), ProcedureChoices()))
+    assert found[0][0] == "setpci" and not any("rdma_topo" in argv for argv in found)
 
 
 def test_each_nic_whose_firmware_asks_for_less_is_set_and_the_others_stay():
@@ -261,25 +263,16 @@ def test_each_nic_whose_firmware_asks_for_less_is_set_and_the_others_stay():
     first, second, *others = [nic_address(plain, nic.name) for nic in nics(plain)]
     sizes = {first: 4096, second: 512} | dict.fromkeys(others, 4096)
     changed = plain.after("set", [read_request_bytes.becomes(size, nic) for nic, size in sizes.items()])
-    (found,) = fabric.read_request(changed, PLATFORMS[0], ProcedureChoices())
+    (found,) = RAISE_READ_REQUEST.procedure(changed, PLATFORMS[0], ProcedureChoices())
     assert isinstance(found, RunCommand)
     assert found.argv == ("setpci", "-s", second, "CAP_EXP+0x8.w=5000:7000")
     assert found.undo == (("setpci", "-s", second, "CAP_EXP+0x8.w=2000:7000"),)
 
 
-def test_the_kernel_argument_for_acs_depends_on_the_kernel_version():
-    from gdrkit.repair.platforms.fabric import acs_argument
-
-    assert acs_argument(("0000:01:00.0", "0000:02:00.0"), (6, 12)) == (
-        "pci=config_acs=000xx@0000:01:00.0;000xx@0000:02:00.0"
-    )
-    assert acs_argument(("0000:01:00.0",), (5, 15)) == "pci=disable_acs_redir=0000:01:00.0"
-
-
 def test_with_missing_evidence_a_step_gives_instructions_and_no_commands():
-    procedure = procedure_for(_host(), "sign-module", "every module is signed", ProcedureChoices())
+    procedure = procedure_for(_host(), remedy_of("sign-module"), ProcedureChoices())
     (action,) = procedure.actions
-    assert isinstance(action, AskPerson) and "every module is signed" in action.what
+    assert isinstance(action, AskPerson) and "every NVIDIA module is signed" in action.what
 
 
 @needs("systemd-analyze")
@@ -360,6 +353,6 @@ def test_the_initramfs_is_rebuilt_by_the_familys_own_tool_where_it_is(family, to
     }
     for there in (tool, "usr/sbin/other", "usr/bin/other"):
         where = _host(**{**lists, there: b""}).after("elsewhere", [distribution.becomes(FAMILIES[family])])
-        procedure = procedure_for(where, "sign-module", "x", ProcedureChoices())
+        procedure = procedure_for(where, remedy_of("sign-module"), ProcedureChoices())
         run = [row.argv for row in procedure.actions if isinstance(row, RunCommand)]
         assert (argv in run) is (there == tool), procedure

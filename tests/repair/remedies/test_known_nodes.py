@@ -13,7 +13,7 @@ from gdrkit.evidence import EvidenceMissing, Missing
 from gdrkit.evidence.target import open_host
 from gdrkit.node import Node, Supposition
 from gdrkit.programs.names import NAMES
-from gdrkit.repair.remedies import REMEDIES
+from gdrkit.repair.remedies import every_remedy
 from gdrkit.repair.remedies.loading_plan import loading_plan
 from gdrkit.repair.remedies.plan import Chain, plan, what_then
 from gdrkit.repair.remedies.remedy import Remedy
@@ -35,7 +35,7 @@ def every_node() -> Iterable[tuple[str, Node]]:
     yield from ((f"derived:{code}", node()) for code, node in DERIVED.items())
 
 
-@pytest.mark.parametrize("remedy", REMEDIES, ids=lambda remedy: remedy.name)
+@pytest.mark.parametrize("remedy", every_remedy(), ids=lambda remedy: remedy.name)
 def test_the_effect_of_a_remedy(remedy: Remedy, snapshot):
     found: dict[str, list[str]] = {}
     for name, node in every_node():

@@ -14,22 +14,34 @@ from msgspec.structs import replace
 from gdrkit.catalogue import every_rule, rule_of
 from gdrkit.evidence import EvidenceMissing, Missing, MissingReason
 from gdrkit.evidence.target import open_host
-from gdrkit.facts.driver import DRIVER, driver_parameters, driver_path, driver_version, peermem_path
+from gdrkit.facts.driver import (
+    DRIVER,
+    disk_driver_flavour,
+    driver_parameters,
+    driver_path,
+    driver_version,
+    peermem_path,
+)
 from gdrkit.facts.driver_log import last_line
+from gdrkit.facts.gpu_recovery import lost_gpus, recovery
+from gdrkit.facts.gpu_refusal import refusal
 from gdrkit.facts.kernel import lockdown
 from gdrkit.facts.kernel_log import KernelLogLine
 from gdrkit.facts.libraries import SharedLibrary, has_dmabuf, nccl_copies, other_libibverbs, verbs_has_dmabuf
 from gdrkit.facts.modprobe_config import Directive, configuration
 from gdrkit.facts.module_state import KernelMatch, KernelMismatch, kernel_match
-from gdrkit.facts.modules import PEERMEM, is_loaded
+from gdrkit.facts.modules import PEERMEM, is_loaded, loaded
+from gdrkit.facts.nic_health import nic_fault
 from gdrkit.facts.nvidia_smi import smi_memory
-from gdrkit.facts.pci import gpus
+from gdrkit.facts.nvswitch import fabric_fault
+from gdrkit.facts.pci import PciGpu, devices, gpus
 from gdrkit.facts.pci_registers import read_request_bytes
 from gdrkit.facts.peer_memory import memory_peers
 from gdrkit.facts.rdma import nic_address, nics
 from gdrkit.facts.secure_boot import signatures_enforced
 from gdrkit.facts.trust import SignatureCheck, SignatureState, signature_check
 from gdrkit.facts.wheels import LibraryCopy
+from gdrkit.facts.xids import NeededRecovery, Recovery
 from gdrkit.node import Node, Supposition
 from gdrkit.programs.environment import Environment, environment, parse_conf
 from gdrkit.programs.mnnvl.facts import NvlinkFabric, imex_channels, nvlink_fabric
@@ -38,17 +50,18 @@ from gdrkit.programs.nvshmem.facts import nvshmem_copies
 from gdrkit.programs.ucx.facts import ucx_version
 from gdrkit.repair.platforms.action import RunCommand, WriteFile
 from gdrkit.repair.platforms.choices import ProcedureChoices
-from gdrkit.repair.platforms.driver_options import DWORDS, TOPOLOGY_CHECK
 from gdrkit.repair.platforms.procedures import procedure_for
-from gdrkit.repair.remedies import BY_NAME
-from gdrkit.repair.remedies.plan import plan
+from gdrkit.repair.remedies import remedy_of
+from gdrkit.repair.remedies.allow_peer_mapping import DWORDS
+from gdrkit.repair.remedies.override_topology_check import TOPOLOGY_CHECK
+from gdrkit.repair.remedies.plan import plan, what_then
 from gdrkit.rules.bar1 import NO_SPACE
 from gdrkit.rules.rule import Failed, Rule
 from gdrkit.verdict import judge_node
 from gdrkit.verdict.check_results import check_results
 from gdrkit.verdict.path_state import State
 from tests.evidence_nodes import laid_down, names
-from tests.repair.remedies.test_ofed_restart import with_inbox_running
+from tests.repair.remedies.test_restart_ofed import with_inbox_running
 
 Pair = tuple[str, str]
 
@@ -88,6 +101,14 @@ def with_line(kind: str, value: str) -> Node:
     return node.after("derived", [configuration.becomes(replace(configuration(node), **{kind: (line,)}))])
 
 
+def refusing_unsupported_modules() -> Node:
+    """A SLES whose modprobe wants SUSE's mark, and an nvidia-peermem without it."""
+    node = plain("sles-key-in-db")
+    line = Directive("allow_unsupported_modules", "0", "etc/modprobe.d/10-unsupported-modules.conf", 1)
+    changed = replace(configuration(node), allow_unsupported_modules=(replace(line, name="0"),))
+    return node.after("derived", [configuration.becomes(changed)])
+
+
 def small_requests() -> Node:
     node = plain("ubuntu-6.8-h100")
     return node.after(
@@ -118,9 +139,25 @@ def full_window() -> Node:
     return after("peermem-blacklisted", last_line.becomes(line, NO_SPACE), smi_memory.becomes(unseen))
 
 
+WHOLE = "ubuntu-6.8-h100"
+
+
+def _gpu() -> PciGpu:
+    return gpus(plain(WHOLE))[0]
+
+
 def with_dwords(keys: str) -> Node:
     node = plain("ubuntu-6.8-h100")
     return node.after("derived", [driver_parameters.becomes({**driver_parameters(node), DWORDS: keys})])
+
+
+def under_nouveau() -> Node:
+    """The driver is installed and fits; nouveau holds the GPU."""
+    node = plain("iommu-translating")
+    own = {gpu.address for gpu in gpus(node)}
+    held = tuple(replace(d, driver="nouveau") if d.address in own else d for d in devices(node))
+    changes = (devices.becomes(held), is_loaded.becomes(False, DRIVER), is_loaded.becomes(True, "nouveau"))
+    return node.after("derived", changes)
 
 
 def in_a_rack(*changes: Supposition) -> Node:
@@ -136,12 +173,25 @@ def with_mooncake(version: str) -> Node:
 
 def with_peermem_unlisted(*changes: Supposition) -> Node:
     """nvidia-peermem is loaded, on a kernel that does not list the clients."""
-    loaded = is_loaded.becomes(True, PEERMEM)
-    return after("peermem-blacklisted", loaded, memory_peers.becomes(()), *changes)
+    listed = is_loaded.becomes(True, PEERMEM)
+    return after("peermem-blacklisted", listed, memory_peers.becomes(()), *changes)
+
+
+def with_open_modules_on_disk() -> Node:
+    """The open modules were installed, and the proprietary ones run until the next boot."""
+    return after("dgx-a100-proprietary", disk_driver_flavour.becomes("open"))
 
 
 DERIVED: dict[str, Callable[[], Node]] = {
     "bar1-exhausted": full_window,
+    "gpu-needs-reset": lambda: after(
+        WHOLE, recovery.becomes(NeededRecovery(Recovery.RESET, "Xid 119"), _gpu().address)
+    ),
+    "gpu-refused-by-driver": lambda: after(WHOLE, refusal.becomes("no entry", _gpu())),
+    "nvswitch-fabric-down": lambda: after(WHOLE, fabric_fault.becomes("state In Progress", _gpu())),
+    "nic-failed": lambda: after(
+        WHOLE, nic_fault.becomes("health compromised", nic_address(plain(WHOLE), "mlx5_0"))
+    ),
     "dependency-failed": lambda: with_signature(SignatureState.UNSIGNED, enforced=True, of_driver=True),
     "dmabuf-disabled-by-env": lambda: with_setting("NCCL_DMABUF_ENABLE=0"),
     "gdr-read-off": lambda: with_setting("NCCL_NET_GDR_READ=0"),
@@ -162,6 +212,7 @@ DERIVED: dict[str, Callable[[], Node]] = {
     ),
     "ucx-lacks-dmabuf": lambda: after("ubuntu-6.8-h100", ucx_version.becomes("1.13.1")),
     "ucx-misses-peermem": lambda: with_peermem_unlisted(ucx_version.becomes("1.17.0")),
+    "module-unsupported": refusing_unsupported_modules,
     "module-unsigned": lambda: with_signature(SignatureState.UNSIGNED, enforced=True),
     "module-wrong-kernel": lambda: after(
         "peermem-blacklisted",
@@ -181,7 +232,7 @@ DERIVED: dict[str, Callable[[], Node]] = {
 def crossed(node: Node, rule: Rule) -> tuple[list[str], list[str]]:
     """The remedies of a rule that are possible on a node, one after the other, and the subjects left."""
     here, applied = node, []
-    for remedy in map(BY_NAME.__getitem__, rule.remedies):
+    for remedy in map(remedy_of, rule.remedies):
         with contextlib.suppress(EvidenceMissing):
             here = here.after(remedy.name, tuple(remedy.effect(here)))
             applied.append(str(remedy.name))
@@ -209,6 +260,10 @@ def test_every_remedy_of_every_rule_is_possible_on_a_node_that_fails_it(tmp_path
     for name in ("ofed-rebuilt", "nv-peer-mem-conflict"):
         (tmp_path / name).mkdir()
         nodes.append(with_inbox_running(name, Path(tmp_path / name)))
+    nodes += [under_nouveau(), with_open_modules_on_disk()]
+    lost = PciGpu(address="0000:77:00.0", device_id=_gpu().device_id)
+    nodes.append(after(WHOLE, lost_gpus.becomes((lost,))))
+    nodes.append(Node(open_host(str(Path(__file__).parents[2] / "rules/dumps/gb300-wrong.json"))))
     for node in nodes:
         for rule in failed(node):
             met |= {(rule.code, remedy) for remedy in crossed(node, rule)[0]}
@@ -216,10 +271,35 @@ def test_every_remedy_of_every_rule_is_possible_on_a_node_that_fails_it(tmp_path
     assert sorted(wanted - met) == []
 
 
+def test_loading_a_driver_promises_no_more_than_its_prediction():
+    """Whether the init of nvidia succeeds where it does not run yet is not known."""
+    unloaded = plain("iommu-translating").after("derived", [is_loaded.becomes(False, DRIVER)])
+    without = unloaded.after("derived", [loaded.becomes({})])
+    assert [s.then.state for chain in plan(without, judge_node(without), "nccl") for s in chain] == []
+    chains = what_then(without, judge_node(without), "nccl")
+    assert [(step.remedy.name, step.then.state) for step in chains[0]] == [("load-driver", State.UNKNOWN)]
+
+
+def test_a_driver_is_not_loaded_beside_one_that_holds_the_gpu():
+    node = under_nouveau()
+    with pytest.raises(EvidenceMissing, match="nouveau does not hold"):
+        tuple(remedy_of("load-driver").effect(node))
+    after = node.after("release", tuple(remedy_of("release-gpu").effect(node)))
+    assert tuple(remedy_of("load-driver").effect(after))
+    actions = procedure_for(node, remedy_of("release-gpu"), ProcedureChoices()).actions
+    assert isinstance(actions[0], WriteFile) and "blacklist nouveau\n" in actions[0].content
+    assert "reboot" in actions[-1].what
+
+
+def test_nothing_is_released_where_no_other_driver_holds_the_gpu():
+    with pytest.raises(EvidenceMissing):
+        tuple(remedy_of("release-gpu").effect(plain("iommu-translating")))
+
+
 def test_a_redundant_module_is_unloaded_now_and_not_only_at_the_next_boot():
     node = plain("rhel-9-mofed")
-    remedy = BY_NAME["use-dmabuf"]
-    actions = procedure_for(node, remedy.name, remedy.becomes, ProcedureChoices()).actions
+    remedy = remedy_of("use-dmabuf")
+    actions = procedure_for(node, remedy, ProcedureChoices()).actions
     unload = [action for action in actions if isinstance(action, RunCommand)]
     assert [(action.argv, action.may_fail) for action in unload] == [(("rmmod", PEERMEM), True)]
 
@@ -227,12 +307,12 @@ def test_a_redundant_module_is_unloaded_now_and_not_only_at_the_next_boot():
 def test_the_blacklist_that_keeps_systemd_from_loading_a_module_at_boot_is_removed_too():
     """modprobe loads it by hand all the same, so that it is loaded now."""
     node = after("peermem-blacklisted", is_loaded.becomes(True, PEERMEM))
-    rule, remedy = rule_of("peermem-not-persistent"), BY_NAME["persist-peermem"]
+    rule, remedy = rule_of("peermem-not-persistent"), remedy_of("persist-peermem")
     (blacklisted,) = [entry for entry in configuration(node).blacklist if entry.name == PEERMEM]
     (found,) = [r.outcome for r in check_results(node, (rule,)) if isinstance(r.outcome, Failed)]
     assert f"{blacklisted.file}:{blacklisted.line} blacklists it" in found.seen
     assert crossed(node, rule) == (["persist-peermem"], [])
-    actions = procedure_for(node, remedy.name, remedy.becomes, ProcedureChoices()).actions
+    actions = procedure_for(node, remedy, ProcedureChoices()).actions
     written = {action.path: action.content for action in actions if isinstance(action, WriteFile)}
     assert f"# gdrkit: blacklist {PEERMEM}" in written[f"/{blacklisted.file}"].replace("-", "_")
 
@@ -244,8 +324,8 @@ def test_an_old_ucx_finds_the_loaded_module_where_the_rdma_core_lists_its_client
     assert [isinstance(r.outcome, Failed) for r in check_results(node.after("x", [known]), (rule,))] == [
         True
     ]
-    loaded = node.after("load", tuple(BY_NAME["load-peermem"].effect(node)))
-    assert [isinstance(r.outcome, Failed) for r in check_results(loaded, (rule,))] == [False]
+    beside = node.after("load", tuple(remedy_of("load-peermem").effect(node)))
+    assert [isinstance(r.outcome, Failed) for r in check_results(beside, (rule,))] == [False]
 
 
 @pytest.mark.parametrize(

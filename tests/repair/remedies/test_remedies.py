@@ -11,6 +11,7 @@ import pytest
 from gdrkit.catalogue import every_rule
 from gdrkit.evidence import Confidence, EvidenceMissing, Missing, MissingReason
 from gdrkit.evidence.target import open_host
+from gdrkit.facts.driver import disk_driver_flavour, driver_flavour
 from gdrkit.facts.gpu import is_before_turing
 from gdrkit.facts.modules import PEERMEM, is_loaded
 from gdrkit.facts.pci import gpus
@@ -18,7 +19,7 @@ from gdrkit.facts.secure_boot import firmware_is_efi
 from gdrkit.loader import modprobe
 from gdrkit.node import Fact, Node, each_known
 from gdrkit.programs.environment import Environment, environment, parse_conf
-from gdrkit.repair.remedies import BY_NAME, REMEDIES
+from gdrkit.repair.remedies import every_remedy, remedy_of
 from gdrkit.repair.remedies.plan import STEPS_AT_MOST, plan, what_then
 from gdrkit.rules.remedy_names import RemedyName
 from gdrkit.rules.rule import Failed
@@ -26,9 +27,9 @@ from gdrkit.verdict import Verdict, judge_node
 from gdrkit.verdict.check_results import check_results
 from gdrkit.verdict.path_state import State
 from tests.evidence_nodes import laid_down, names
-from tests.repair.remedies.test_pairs import DERIVED
+from tests.repair.remedies.test_pairs import DERIVED, under_nouveau, with_open_modules_on_disk
 
-each_remedy = pytest.mark.parametrize("remedy", REMEDIES, ids=lambda remedy: remedy.name)
+each_remedy = pytest.mark.parametrize("remedy", every_remedy(), ids=lambda remedy: remedy.name)
 each_node = pytest.mark.parametrize("name", names())
 
 
@@ -49,8 +50,7 @@ def observations() -> list[Fact]:
 
 
 def test_every_remedy_name_has_a_remedy_and_vice_versa():
-    assert [remedy.name for remedy in REMEDIES] == list(RemedyName)
-    assert list(BY_NAME) == list(RemedyName)
+    assert [remedy.name for remedy in every_remedy()] == list(RemedyName)
 
 
 @each_remedy
@@ -92,9 +92,14 @@ def with_inbox_running() -> Node:
 def test_each_remedy_is_possible_on_some_node_and_each_observation_is_changed_by_one():
     """The tests around this one return early on a node where a remedy is not possible."""
     changed, possible = set(), set()
-    old = (DERIVED[code]() for code in ("nvshmem-misses-peermem", "ucx-misses-peermem"))
-    for node in (*(judged(name)[0] for name in names()), with_a_setting(), with_inbox_running(), *old):
-        for remedy, effect in each_known(lambda remedy, at=node: (remedy, [*remedy.effect(at)]), REMEDIES):
+    old = (
+        DERIVED[code]() for code in ("nvshmem-misses-peermem", "ucx-misses-peermem", "module-unsupported")
+    )
+    some = (with_a_setting(), with_inbox_running(), under_nouveau(), with_open_modules_on_disk(), *old)
+    for node in (*(judged(name)[0] for name in names()), *some):
+        for remedy, effect in each_known(
+            lambda remedy, at=node: (remedy, [*remedy.effect(at)]), every_remedy()
+        ):
             changed |= {change.key[0] for change in effect}
             possible.add(remedy.name)
     assert possible == set(RemedyName)
@@ -147,40 +152,65 @@ def test_signing_a_stub_changes_one_error_into_another():
     assert first.then.state is State.IMPOSSIBLE
 
 
-def test_a_rebuild_sets_the_linkage_and_makes_the_signer_unknown():
+def test_a_rebuild_sets_the_linkage_and_its_signer_matters_only_where_signatures_do():
     from gdrkit.facts.driver import peermem_linkage, peermem_path
+    from gdrkit.facts.secure_boot import signatures_needed
     from gdrkit.facts.trust import signature_check
 
-    node, _ = judged("ofed-rebuilt")
+    known, _ = judged("ofed-rebuilt")
+    node = known.after("enforced", [signatures_needed.becomes(True)])
     assert peermem_linkage(node).mismatched
-    rebuild = next(remedy for remedy in REMEDIES if remedy.name == "rebuild-driver")
+    rebuild = next(remedy for remedy in every_remedy() if remedy.name == "rebuild-driver")
     after = node.after(rebuild.name, rebuild.effect(node))
     assert not peermem_linkage(after).mismatched
     assert after.trail(peermem_linkage).confidence is Confidence.ASSUMED
     with pytest.raises(EvidenceMissing) as caught:
         signature_check(after, peermem_path(after))
     assert caught.value.missing.why is MissingReason.STALE
+    lax = known.after(rebuild.name, rebuild.effect(known))
+    assert signature_check(lax, peermem_path(lax)).state == "unsigned"
 
 
 def test_open_modules_are_not_possible_if_one_gpu_of_several_is_too_old():
     node, _ = judged("dgx-a100-proprietary")
-    remedy = BY_NAME[RemedyName.OPEN_KERNEL_MODULES]
+    remedy = remedy_of(RemedyName.OPEN_KERNEL_MODULES)
     assert tuple(remedy.effect(node))
     old = node.after("a V100", [is_before_turing.becomes(True, gpus(node)[0])])
     with pytest.raises(EvidenceMissing, match="Turing"):
         tuple(remedy.effect(old))
 
 
+def test_open_modules_that_are_on_disk_need_a_reboot_and_no_package():
+    node, _ = judged("dgx-a100-proprietary")
+    install, reboot = remedy_of(RemedyName.OPEN_KERNEL_MODULES), remedy_of(RemedyName.REBOOT)
+    installed = node.after("an install", [disk_driver_flavour.becomes("open")])
+
+    with pytest.raises(EvidenceMissing, match="installed, and need a reboot"):
+        tuple(install.effect(installed))
+    after = installed.after(reboot.name, reboot.effect(installed))
+    assert driver_flavour(after) == "open"
+
+
+def test_a_reboot_is_no_remedy_where_the_same_driver_is_on_disk_or_no_gpu_works_with_it():
+    node, _ = judged("dgx-a100-proprietary")
+    reboot = remedy_of(RemedyName.REBOOT)
+    with pytest.raises(EvidenceMissing, match="another driver on disk"):
+        tuple(reboot.effect(node))
+    changed = [disk_driver_flavour.becomes("open"), is_before_turing.becomes(True, gpus(node)[0])]
+    with pytest.raises(EvidenceMissing, match="Turing"):
+        tuple(reboot.effect(node.after("a V100", changed)))
+
+
 def test_a_rebuild_is_not_possible_if_nothing_exports_the_api():
     node, _ = judged("zgx-3852")
-    rebuild = next(remedy for remedy in REMEDIES if remedy.name == "rebuild-driver")
+    rebuild = next(remedy for remedy in every_remedy() if remedy.name == "rebuild-driver")
     with pytest.raises(EvidenceMissing):
         tuple(rebuild.effect(node))
 
 
 def test_rebuilding_after_ofed_is_among_the_plans():
-    ways = [[step.remedy.name for step in chain] for chain in plan(*judged("ofed-rebuilt"), "verbs")]
-    assert any(way[:2] == ["rebuild-driver", "load-peermem"] for way in ways)
+    plans = [[step.remedy.name for step in chain] for chain in plan(*judged("ofed-rebuilt"), "verbs")]
+    assert any(plan[:2] == ["rebuild-driver", "load-peermem"] for plan in plans)
 
 
 def test_a_missing_in_a_supposition_is_kept_unchanged():
@@ -231,7 +261,7 @@ def test_a_remedy_cures_what_names_it_or_does_so_with_those_after_it(name):
     failed = {result.rule for result in verdict.check_results if isinstance(result.outcome, Failed)}
     for rule in failed:
         after, applied = node, []
-        for remedy in map(BY_NAME.__getitem__, rule.remedies):
+        for remedy in map(remedy_of, rule.remedies):
             with contextlib.suppress(EvidenceMissing):  # it is not possible here
                 after = after.after(remedy.name, tuple(remedy.effect(after)))
                 applied.append(remedy.name)

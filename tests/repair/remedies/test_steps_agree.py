@@ -20,7 +20,7 @@ from gdrkit.facts.modules import PEERMEM
 from gdrkit.loader import modprobe
 from gdrkit.node import Node
 from gdrkit.programs.names import NAMES
-from gdrkit.repair.remedies import BY_NAME
+from gdrkit.repair.remedies import remedy_of
 from gdrkit.repair.remedies.plan import GOOD, Chain, PlannedStep, plan, predicted, what_then
 from gdrkit.report.build import build
 from gdrkit.report.fix import FixOptions, fix_report
@@ -124,8 +124,8 @@ def test_every_plan_ends_in_ready_and_none_repeats_another(name):
 def test_gdr_fix_shows_the_plans_of_gdr_doctor(name):
     node, verdict = judged(name)
     for consumer in NAMES:
-        shown = fix_report(node, FixOptions(consumer=consumer)).ways
-        assert [[(step.remedy, step.then) for step in way.steps] for way in shown] == [
+        shown = fix_report(node, FixOptions(consumer=consumer)).plans
+        assert [[(step.remedy, step.then) for step in plan.steps] for plan in shown] == [
             [(step.remedy.name, step.then) for step in chain] for chain in plan(node, verdict, consumer)
         ]
 
@@ -137,7 +137,7 @@ def test_no_further_step_of_gdr_fix_worsens_a_program_that_is_shown(name):
     found = fix_report(node, FixOptions())
     report = build(node, verdict, NAMES[0], chains=(), plans=(), prediction=None)
     for step in found.further:
-        after = judge_node(node.after(step.remedy, tuple(BY_NAME[step.remedy].effect(node))))
+        after = judge_node(node.after(step.remedy, tuple(remedy_of(step.remedy).effect(node))))
         for program in shown_programs(report):
             was, then = verdict.of(program).state, after.of(program).state
             kept = then in GOOD or BEST_FIRST.index(then) <= BEST_FIRST.index(was)

@@ -32,7 +32,7 @@ def test_paths_of_host_memory_are_distinguished(path, way):
         assert [window.bytes_moved for window in trial.windows] == [0, 2 * SIZE, 0, 4 * SIZE]
         proof = judge(trial)
         assert proof.direct is None
-        found.append(proof.way)
+        found.append(proof.path)
     assert set(found) <= {"", way} and found[-1] == way
 
 

@@ -7,20 +7,20 @@ import jsonschema
 import msgspec
 import pytest
 
-from gdrkit.transport.proof.document import PathProof, ProveDocument, as_text, exit_code
+from gdrkit.transport.proof.document import PathRun, ProveDocument, as_text, exit_code
 from gdrkit.transport.proof.evidence import CounterReading, MemorySearch, TrafficWindow, Trial
 from gdrkit.transport.proof.log import LogProof
-from gdrkit.transport.proof.proof import RouteProof, Signal
+from gdrkit.transport.proof.proof import PathProof, Signal
 
 SIGNAL = Signal("nvlink-out", "moved", "nvlink-out: 1.00 N, 1.00 N")
 
 
 def path(name, direct, proven=True):
-    return PathProof(
+    return PathRun(
         name,
-        RouteProof(
+        PathProof(
             proven=proven,
-            way=name if proven else "",
+            path=name if proven else "",
             claim=f"claim of {name}",
             direct=direct,
             confidence="high" if proven else "none",
@@ -32,8 +32,8 @@ def path(name, direct, proven=True):
 
 
 DIRECT, STAGED, OPEN = path("peer", True), path("shared", False), path("tcp", None, proven=False)
-NOT_RUN = PathProof("verbs", unavailable="no RDMA device", asked=True)
-NOT_ASKED = PathProof("verbs", unavailable="no RDMA device")
+NOT_RUN = PathRun("verbs", unavailable="no RDMA device", asked=True)
+NOT_ASKED = PathRun("verbs", unavailable="no RDMA device")
 
 
 def document(*runs, **more):
@@ -85,7 +85,7 @@ TRIAL = Trial(
     search=MemorySearch(0, 1 << 30),
 )
 WHOLE = document(
-    PathProof("peer", msgspec.structs.replace(DIRECT.proof, way="nvlink"), TRIAL),
+    PathRun("peer", msgspec.structs.replace(DIRECT.proof, path="nvlink"), TRIAL),
     OPEN,
     NOT_RUN,
     logs=(LogProof(name="job.log", claim="staged", direct=False),),
@@ -105,7 +105,7 @@ def test_the_document_matches_its_schema_and_survives_json():
         (("schema",), "gdrkit.prove/2"),
         (("kind",), "triple"),
         (("runs", 0, "path"), "magic"),
-        (("runs", 0, "proof", "way"), "tunnel"),
+        (("runs", 0, "proof", "path"), "tunnel"),
         (("runs", 0, "proof", "confidence"), "certain"),
         (("runs", 0, "proof", "signals", 0, "did"), "jumped"),
         (("runs", 0, "trial", "windows", 0, "readings", 0, "counter"), "odometer"),

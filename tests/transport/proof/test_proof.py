@@ -1,4 +1,4 @@
-"""The route of bytes, judged from readings of transfers on two H200s, and from variations of them."""
+"""The path of bytes, judged from readings of transfers on two H200s, and from variations of them."""
 
 import json
 from pathlib import Path
@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from gdrkit.transport.proof.evidence import CounterReading, MemorySearch, TrafficWindow, Trial
 from gdrkit.transport.proof.proof import judge
-from gdrkit.transport.proof.table import REGISTRATION_COUNTERS, possible_routes
+from gdrkit.transport.proof.table import REGISTRATION_COUNTERS, possible_paths
 
 RUNS = json.loads((Path(__file__).parent / "proof_h200.json").read_text())
 """Ten runs, driver 580.159.04: raw readings before and after each window."""
@@ -85,7 +85,7 @@ def test_real_runs_are_distinguished(kind, saved, control):
 
 def test_a_control_run_is_host_memory():
     proof = judge(trial(RUNS[0]["control"]))
-    assert proof.way == "host" and proof.direct is None
+    assert proof.path == "host" and proof.direct is None
 
 
 def test_neither_the_requested_path_nor_speed_counts():
@@ -95,11 +95,11 @@ def test_neither_the_requested_path_nor_speed_counts():
         for window in staged.windows
     )
     proof = judge(msgspec.structs.replace(staged, path="peer", windows=fast))
-    assert proof.way == "staged" and proof.direct is False
+    assert proof.path == "staged" and proof.direct is False
 
 
 def test_bytes_found_in_host_memory_did_not_only_use_nvlink():
-    """NVLink moved by exactly our bytes, and they are in host memory: no route fits both."""
+    """NVLink moved by exactly our bytes, and they are in host memory: no path fits both."""
     staged = real("shared")
     disturbed = changed(changed(staged, "nvlink-out", 1.0), "nvlink-in", 1.0)
     proof = judge(disturbed)
@@ -112,7 +112,7 @@ def test_without_readings_nothing_is_claimed(path):
         without(real(path), "nvlink-out", "nvlink-in", "pcie-out", "pcie-in", "loopback"), search=None
     )
     proof = judge(blind)
-    assert not proof.proven and proof.confidence == "none" and len(proof.open_ways) == 5
+    assert not proof.proven and proof.confidence == "none" and len(proof.open_paths) == 5
 
 
 def test_without_nvlink_counters_a_direct_transfer_is_not_proven():
@@ -125,7 +125,7 @@ def test_without_nvlink_counters_a_direct_transfer_is_not_proven():
 
 def test_without_nvlink_counters_a_staged_transfer_is_still_found_in_host_memory():
     proof = judge(without(real("shared"), "nvlink-out", "nvlink-in"))
-    assert proof.way == "staged" and proof.confidence == "medium"
+    assert proof.path == "staged" and proof.confidence == "medium"
 
 
 def test_pcie_counters_cannot_distinguish_direct_from_bounced():
@@ -133,7 +133,7 @@ def test_pcie_counters_cannot_distinguish_direct_from_bounced():
     bounced = msgspec.structs.replace(real("shared"), search=MemorySearch(0, 300_000_000))
     proof = judge(bounced)
     assert not proof.proven
-    assert proof.open_ways == (
+    assert proof.open_paths == (
         "GPU to GPU over PCIe",
         "GPU to GPU over PCIe, bounced by the driver through its own host memory",
     )
@@ -141,7 +141,7 @@ def test_pcie_counters_cannot_distinguish_direct_from_bounced():
 
 def test_unreadable_memory_does_not_count_as_memory_without_the_bytes():
     one_gpu = trial(next(it for it in RUNS[1]["trials"] if it["path"] == "peer"))
-    assert judge(one_gpu).way == "one-gpu"
+    assert judge(one_gpu).path == "one-gpu"
     gaps = judge(msgspec.structs.replace(one_gpu, search=MemorySearch(0, 300_000_000, unread_bytes=4096)))
     assert not gaps.proven and "4096 bytes" in gaps.claim
     refused = msgspec.structs.replace(
@@ -211,7 +211,7 @@ def test_traffic_that_is_not_proportional_to_ours_is_not_ours():
 def test_a_counter_that_also_moves_in_the_control_run_proves_nothing():
     peer = real("peer")
     control = changed(changed(trial(RUNS[0]["control"]), "nvlink-out", 1.0), "nvlink-in", 1.0)
-    assert judge(peer).way == "nvlink"
+    assert judge(peer).path == "nvlink"
     assert not judge(peer, control).proven
 
 
@@ -255,7 +255,7 @@ def test_a_registration_unknown_to_the_kernel_proves_nothing():
 
 def test_direct_by_peermem_is_shown_by_the_modules_counters():
     proof = judge(nic("peermem", peermem_references=1, memory_peer_registrations=1))
-    assert proof.way == "nic-peermem" and proof.direct and proof.confidence == "high"
+    assert proof.path == "nic-peermem" and proof.direct and proof.confidence == "high"
 
 
 def test_a_nic_that_moved_our_bytes_does_not_make_staged_memory_direct():
@@ -266,7 +266,7 @@ def test_a_nic_that_moved_our_bytes_does_not_make_staged_memory_direct():
 def test_host_memory_over_rdma_is_never_direct():
     """As over rdma_rxe, which counts no bytes."""
     proof = judge(without(nic("host", source="host"), "nic"))
-    assert proof.way == "nic-host" and proof.direct is None
+    assert proof.path == "nic-host" and proof.direct is None
 
 
 def test_one_direct_end_does_not_make_the_transfer_direct():
@@ -278,15 +278,15 @@ def test_between_nodes_only_this_nodes_counters_count():
     proof = judge(nic("dmabuf", node=False, dmabuf_attachments=1))
     assert proof.direct and "only this node's counters were read" in proof.limits
     sockets = changed(nic("", node=False), "network", 1.0)
-    assert judge(sockets).way == "tcp"
+    assert judge(sockets).path == "tcp"
     assert not judge(without(nic("", node=False), "network")).proven
 
 
 def test_every_route_expects_the_signals_that_it_requires():
-    routes = [*possible_routes(real("peer")), *possible_routes(nic("dmabuf"))]
-    for route in {route.claim: route for route in routes}.values():
-        assert set(route.required) <= set(route.expects)
-        assert set(route.expects.values()) <= {"moved", "still", "more", "found", "none"}
+    paths = [*possible_paths(real("peer")), *possible_paths(nic("dmabuf"))]
+    for path in {path.claim: path for path in paths}.values():
+        assert set(path.required) <= set(path.expects)
+        assert set(path.expects.values()) <= {"moved", "still", "more", "found", "none"}
 
 
 NUMBERS = st.none() | st.integers(0, 1 << 40)
@@ -331,7 +331,7 @@ def test_every_proof_has_the_signals_that_its_route_requires(what):
         assert proof.direct is None and proof.claim.startswith("inconclusive: ")
         return
     assert what.bytes_right and proof.decided_by
-    routes = possible_routes(what)
-    (route,) = (it for it in routes if (it.name, it.registered) == (proof.way, what.registered))
+    paths = possible_paths(what)
+    (path,) = (it for it in paths if (it.name, it.registered) == (proof.path, what.registered))
     did = {signal.name: signal.did for signal in proof.signals}
-    assert all(did[name] == route.expects[name] for name in route.required)
+    assert all(did[name] == path.expects[name] for name in path.required)

@@ -1,4 +1,4 @@
-"""What logs prove about the route of bytes, and what only looks like proof."""
+"""What logs prove about the path of bytes, and what only looks like proof."""
 
 import pytest
 from hypothesis import given

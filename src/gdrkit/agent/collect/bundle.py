@@ -65,7 +65,7 @@ class Bundle:
         **more: Any,
     ) -> None:
         """Add a file. `text`: remove secrets. `addresses`: if False, --anonymize replaces only names."""
-        clean = without_secrets(data) if text and not _TABLE.search(path) else data
+        clean = without_secrets(data, path) if text and not _TABLE.search(path) else data
         if self.anonymizer is not None:
             clean = self.anonymizer.content(_unpacked(clean), addresses, path)
         name = self._path(path)

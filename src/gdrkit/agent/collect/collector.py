@@ -162,7 +162,7 @@ class Collection:
     def _start(
         self, pool: ThreadPoolExecutor, probes: ThreadPoolExecutor
     ) -> "List[Tuple[CommandSource, Future[subprocesses.CommandResult]]]":
-        """Start every command, and the probes beside them, so that none that hangs holds another up.
+        """Start every command and the probes at once, so that one that hangs does not delay the others.
 
         Starts none for a tree that is not this machine's root."""
         if self.options.root != "/":

@@ -27,14 +27,14 @@ Only you can read the bundle (mode 0600).
 """
 
 
-class _Parser(argparse.ArgumentParser):
+class _CollectParser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         sys.stderr.write(f"{self.prog}: {message}\n  see {self.prog} --help\n")
         raise SystemExit(USAGE)
 
 
 def parser() -> argparse.ArgumentParser:
-    parser = _Parser(
+    parser = _CollectParser(
         prog="gdr collect",
         description="Write the evidence of this node into one .tar.gz; `gdr doctor FILE` reads it anywhere.",
         epilog=_EXAMPLES,

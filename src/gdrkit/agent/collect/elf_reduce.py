@@ -124,6 +124,7 @@ def _symbols(table: bytes, strings: bytes) -> Optional[Tuple[bytes, bytes, int, 
         return None
     kept: List[Tuple[bool, Tuple[int, int, int, int, int, int], bytes]] = []
     linked = set()
+    entry = _entry(table, strings)
     left = (
         8 * len(strings) + 65536
     )  # names may share suffixes; a table that overlaps far more than that is hostile
@@ -132,7 +133,8 @@ def _symbols(table: bytes, strings: bytes) -> Optional[Tuple[bytes, bytes, int, 
         if name >= len(strings):
             return None
         local = info >> 4 == 0
-        if index and local and section_index and not _LOCAL_OF_EXPORTS.match(strings, name):
+        ignored = index and local and section_index and not _LOCAL_OF_EXPORTS.match(strings, name)
+        if ignored and (section_index, symbol[4]) != entry:
             continue
         text = strings[name : strings.index(0, name)]
         left -= len(text)
@@ -150,6 +152,15 @@ def _symbols(table: bytes, strings: bytes) -> Optional[Tuple[bytes, bytes, int, 
             texts += text + b"\0"
         rows.append(_SYMBOL.pack(offsets[text], *symbol[1:]))
     return b"".join(rows), bytes(texts), sum(local for local, _, _ in kept), frozenset(linked)
+
+
+def _entry(table: bytes, strings: bytes) -> Optional[Tuple[int, int]]:
+    """The section and offset of the init function, whose own name initcall_blacklist= compares."""
+    name = strings.find(b"\0init_module\0") + 1
+    for symbol in _SYMBOL.iter_unpack(table) if name else ():
+        if symbol[0] == name:
+            return symbol[3], symbol[4]
+    return None
 
 
 def _written(

@@ -7,6 +7,7 @@ Sources: depmod(8) and modules.dep(5); kmod libkmod/libkmod-module.c for `-` and
 from __future__ import annotations
 
 import re
+from fnmatch import fnmatchcase
 from typing import Callable, Dict, Iterable, List, Optional, Set, Tuple
 
 from .patterns import is_name, select
@@ -16,6 +17,8 @@ REFERENCES = 3
 module and the signer of the build."""
 
 _FILE = re.compile(r"(.+)\.ko(?:\.gz|\.xz|\.zst)?\Z")
+_LITERAL = re.compile(r"[^*?[]*")
+_NAME = re.compile(r"\w[\w-]*\Z")
 _DEPENDS = re.compile(rb"\0depends=([^\0]*)\0")
 
 
@@ -37,15 +40,28 @@ def dependencies(table: str) -> Dict[str, Tuple[str, List[str]]]:
 
 
 def soft_dependencies(table: str) -> Dict[str, List[str]]:
-    """modules.softdep and modules.weakdep, and such lines of modprobe.d: by module, its soft
-    dependencies."""
+    """modules.softdep and modules.weakdep, and the lines of modprobe.d that lead from a module to others: by
+    module, those that may be loaded with it or instead of it."""
     found: Dict[str, List[str]] = {}
     for line in table.splitlines():
         words = line.split()
-        if len(words) > 2 and words[0] in ("softdep", "weakdep"):
-            names = [word.replace("-", "_") for word in words[2:] if word not in ("pre:", "post:")]
+        if len(words) > 2 and words[0] in ("softdep", "weakdep", "install", "alias"):
+            others = [word.strip(";\"'") for word in words[2:]]
+            names = [word.replace("-", "_") for word in others if _NAME.match(word)]
             found.setdefault(words[1].replace("-", "_"), []).extend(names)
     return found
+
+
+def of_aliases(table: str, asked: Iterable[str]) -> List[str]:
+    """modules.alias: the modules for aliases of devices, which are patterns."""
+    rows = [words for words in map(str.split, table.splitlines()) if len(words) == 3 and words[0] == "alias"]
+    return [
+        module
+        for name in asked
+        if ":" in name
+        for _, pattern, module in rows
+        if name.startswith(_LITERAL.match(pattern).group()) and fnmatchcase(name, pattern)  # type: ignore[union-attr]
+    ]
 
 
 def declared(content: bytes) -> List[str]:

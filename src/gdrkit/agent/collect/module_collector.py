@@ -9,7 +9,7 @@ import re
 from concurrent.futures import ThreadPoolExecutor
 from typing import Callable, Dict, Iterator, List, Optional, Sequence, Set, Tuple
 
-from . import elf_reduce, module_choice
+from . import elf_reduce, index_reduce, module_choice
 from .module_files import BROKEN_LIMIT_BYTES, FILE_LIMIT_BYTES, StoredModule, small
 from .patterns import is_name, select
 from .reductions import aliases, symbol_table
@@ -32,6 +32,8 @@ FOREIGN_LIMIT = 64
 """How many loaded out-of-tree modules are kept: each may export symbols that another one imports. A machine
 has one or two dozen: OFED's and NVIDIA's."""
 WORKERS = min(4, os.cpu_count() or 1)
+_SHELL = ("bin", "bin/sh", "usr/bin/sh")
+"""Links that lead to the shell of install lines, whose messages differ between shells."""
 _NOT_ENTERED = ("build", "source")  # links to the headers, or a whole source tree
 
 _NCCL_VERSION = re.compile(rb"NCCL version \d[\w.+-]{2,40}")
@@ -51,6 +53,8 @@ class ModuleCollector:
     def modules(self, show: Callable[[str], None]) -> None:
         """Keep the chosen module files of each folder of modules."""
         chosen: Dict[str, str] = {}
+        for path in _SHELL:
+            self.walker.tree.is_link(path)
         for pattern in MODULE_FOLDERS:
             folder = pattern.replace("<release>", self.walker.release)
             for path in self._choose(folder):
@@ -119,11 +123,16 @@ class ModuleCollector:
         loaded = [words[0] for words in table]
         foreign = [words[0] for words in table if "O" in words[-1].strip("()") and words[-1].startswith("(")]
         seeds = [*MODULES, *self.extra, *foreign[:FOREIGN_LIMIT]]
+        if any(":" in name for name in self.extra):
+            text = peek(f"{folder}/modules.alias", 16 << 20).decode("utf-8", "replace")
+            seeds += module_choice.of_aliases(text, self.extra)
         names = module_choice.closure(files, seeds, needs, soft, self._declared)
         size = self.walker.size
         names |= set(module_choice.references(loaded, needs, names, lambda path: size(f"{folder}/{path}")))
         self._names |= names
-        return [path for path in files if module_choice.module_of(path) in names]
+        found = [path for path in files if module_choice.module_of(path) in names]
+        listed = [f"{folder}/{needs[name][0]}" for name in sorted(names) if name in needs]
+        return [*found, *(path for path in listed if path not in files)]  # behind links to folders
 
     def _files(self, folder: str) -> Iterator[str]:
         """Every module file below a folder. Links to files count, links to folders are not followed."""
@@ -150,7 +159,7 @@ class ModuleCollector:
     # -- tables ------------------------------------------------------------------------------------
 
     def tables(self, show: Callable[[str], None]) -> None:
-        """Keep the lines of each symbol table about symbols of the kept modules."""
+        """Keep the parts of each symbol table and index about symbols of the kept modules."""
         for row in SYMBOL_TABLES:
             for path in self.walker.matches(row.pattern, row.listed):
                 show(path)
@@ -171,7 +180,9 @@ class ModuleCollector:
         except OSError as error:
             walker.fails(real, error)
             return
-        if path.endswith("modules.alias"):
+        if path.endswith(".bin"):
+            lines, why = self._index(path, data), "the part about the collected modules"
+        elif path.endswith("modules.alias"):
             lines, why = aliases(data, self._names), "plain aliases, and aliases of the collected modules"
         else:
             lines = symbol_table(path, data, self.linked, WANTED_SYMBOLS)
@@ -181,6 +192,25 @@ class ModuleCollector:
         walker.bundle.file(
             real, lines, content.modified_s, status, text=False, addresses=False, why=why, size=content.size
         )
+
+    def _index(self, path: str, data: bytes) -> bytes:
+        """The part of an index about the kept modules; all of one that cannot be read, as its damage is
+        evidence."""
+        names, linked = self._names, self.linked
+        if linked is None:
+            return data
+        symbols = linked
+
+        def about_modules(key: bytes, values: List[bytes]) -> bool:
+            modules = (value.decode("utf-8", "replace").replace("-", "_") for value in values)
+            return b":" not in key or any(module in names for module in modules)
+
+        def about_symbols(key: bytes, _: List[bytes]) -> bool:
+            symbol = key.partition(b":")[2]
+            return symbol in symbols or WANTED_SYMBOLS.match(symbol) is not None
+
+        by_symbol = path.endswith("modules.symbols.bin")
+        return index_reduce.reduce(data, about_symbols if by_symbol else about_modules) or data
 
     # -- libraries ---------------------------------------------------------------------------------
 

@@ -10,13 +10,13 @@ import struct
 from typing import Dict, FrozenSet, NamedTuple, Optional, Tuple
 
 from . import elf_reduce
-from .unpack import DecompressionFailed, DecompressorMissing, compression, unpack
+from .unpack import DecompressionFailed, DecompressorMissing, compression, is_one_stream, unpack
 
 FILE_LIMIT_BYTES = 256 << 20
 """The largest module, compressed and decompressed: nvidia.ko with debug symbols is about 100 MB."""
 
-HEAD_BYTES = 16
-"""More than the headers of xz (12 bytes) and zstd (up to where it gives the content's size) need."""
+HEAD_BYTES = 64
+"""More than the headers of xz, with the filters of its first block, and of zstd need."""
 
 BROKEN_LIMIT_BYTES = 16 << 20
 """The most that is kept of a file that cannot be reduced."""
@@ -62,6 +62,9 @@ def small(raw: bytes, whole: bool) -> StoredModule:
         return _unchanged(raw, f"not decompressed: {reason}")
     body, trailer = split(content)
     digests = digests_of(body, trailer)
+    if len(raw) <= BROKEN_LIMIT_BYTES and not is_one_stream(raw, len(content)):
+        kept = _unchanged(raw, "several streams, of which the kernel reads one")
+        return kept._replace(digests=digests, content_size=len(body), linked=elf_reduce.linked(body))
     if whole and len(raw) <= BROKEN_LIMIT_BYTES:
         return StoredModule(raw, "found", "", digests, len(body), elf_reduce.linked(body))
     reduced = elf_reduce.reduce(body, elf_reduce.KEEP_OF_MODULE)

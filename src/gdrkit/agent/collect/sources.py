@@ -73,8 +73,15 @@ _LOADING = (
     FileSource("sys/module/*/notes/.note.gnu.build-id", "build loaded", 4 * KIB),
     FileSource("{usr/,}lib/modules/<release>/modules.{dep,softdep,weakdep,builtin,builtin.modinfo,order,devname}",
           "index of modules", 8 * MIB),
-    FileSource("{usr/,}lib/modules/<release>/modules.{dep,builtin}.bin", "indexes that modprobe reads",
-          8 * MIB, addresses=False),
+    FileSource("{usr/,}lib/modules/<release>/modules.{dep,builtin,builtin.alias}.bin",
+          "indexes that modprobe reads", 8 * MIB, addresses=False),
+    FileSource("{usr/,}lib/modules/*/modules.dep", "whether another kernel has the driver", 8 * MIB,
+               "driver_modules"),
+    FileSource("{usr/,}lib/modules/*/build", "whether DKMS can build for another kernel", listed=False),
+    FileSource("etc/{rc.local,rc.d/rc.local}", "scripts that load nvidia-peermem", reduce="loading_commands",
+               listed=False),
+    FileSource("etc/udev/rules.d/*.rules", "rules that load nvidia-peermem", reduce="loading_commands"),
+    FileSource("etc/systemd/system/*.service", "units that load nvidia-peermem", reduce="loading_commands"),
     FileSource("etc/{modules,modprobe.conf,nccl.conf,environment}", "loading and NCCL settings",
                listed=False,
           reduce="environment_file"),
@@ -90,7 +97,7 @@ _LOADING = (
     FileSource("etc/default/{grub,dkms}", "boot parameters", listed=False),
     FileSource("etc/kernel/cmdline", "boot parameters"),
     FileSource("boot/loader/entries/*.conf", "boot parameters", 16 * KIB),
-    FileSource("boot/grub2/grubenv", "boot parameters", 4 * KIB, listed=False),
+    FileSource("boot/{grub2,grub}/grubenv", "boot parameters", 4 * KIB, listed=False),
     FileSource("etc/{dracut.conf,initramfs-tools/modules,initramfs-tools/initramfs.conf}", "initramfs",
           listed=False),
     FileSource("{etc,usr/lib,lib}/systemd/system/*peer*mem*", "services that load nvidia-peermem", 4 * KIB),
@@ -101,11 +108,9 @@ _LOADING = (
 )  # fmt: skip
 
 _DEVICES = (
-
                   FileSource("sys/bus/pci/devices/*/{uevent,vendor,device,class,subsystem_vendor,subsystem_device,revision}",
           "PCI devices", KIB, listed=False),
     FileSource("sys/bus/pci/devices/*/driver", "PCI devices", listed=False),
-
                   FileSource("sys/bus/pci/devices/<pci>/{config,resource,current_link_speed,current_link_width,max_link_speed,"
           "max_link_width,numa_node,local_cpulist,iommu_group,iommu,physfn,virtfn*,"
 
@@ -126,7 +131,6 @@ _DEVICES = (
     FileSource("sys/class/infiniband/*/tc/*/traffic_class", "traffic class of RDMA, OFED's", 4 * KIB),
     FileSource("sys/class/net/*/ecn/{roce_np,roce_rp}/enable/*", "ECN by priority, OFED's", 64),
     FileSource("sys/class/infiniband_verbs/*/{ibdev,abi_version,dev,device}", "user access", 256),
-
                   FileSource("sys/class/net/*/{mtu,operstate,carrier,type,ifindex,speed,duplex,phys_port_name,dev_port,dev_id,"
           "device,master,bonding_slave}", "network devices", 256),
 )  # fmt: skip
@@ -182,7 +186,9 @@ FOLDERS: Tuple[FolderSource, ...] = (
     FolderSource("sys/bus/pci/drivers/nvidia", "bound GPUs", 1, 0),
     FolderSource("sys/bus/pci/drivers/vfio-pci", "devices passed to virtual machines", 1, 0),
     FolderSource("var/lib/dkms", "DKMS states", 6, 0, ("build", "source", "log")),
+    FolderSource("var/lib/shim-signed/mok", "DKMS signing key", 1, 0),
     FolderSource("usr/src", "module sources", 1, 0),
+    FolderSource("usr/src/kernels", "headers of kernels", 1, 0),
     FolderSource("usr/src/ofa_kernel", "OFED headers", 2, 0, ("include", "scripts", "drivers")),
     FolderSource("run/nvidia", "driver container", 1, 0),
     FolderSource("run/mellanox/drivers", "OFED container", 1, 0),
@@ -207,13 +213,21 @@ COMMANDS: Tuple[CommandSource, ...] = (
     CommandSource(("lspci", "-nnvvv"), "PCI devices", "pci"),
     CommandSource(("lspci", "-tv"), "PCI tree", "pci"),
     CommandSource(("mokutil", "--sb-state"), "Secure Boot", "boot"),
+    CommandSource(("lsinitrd",), "modules that the initramfs holds", "boot"),
+    CommandSource(("lsinitramfs", "/boot/initrd.img"), "modules that the initramfs holds", "boot"),
+    CommandSource(("find", "/boot", "/lib/modules", "-path", "*/kernel", "-prune", "-o", "-regex",
+                   r".*/\(initr[a-z]*[-.][^/]*\|\(nvidia[^/]*\|ib_core\|ib_uverbs\|mlx[^/]*\)\.ko[^/]*\)",
+                   "-printf", r"%T@ %C@ %p\n"), "whether the initramfs is older than a module", "boot"),
     CommandSource(("mokutil", "--list-enrolled"), "Secure Boot keys", limit_bytes=MIB, addresses=False),
     CommandSource(("nvidia-smi", "-q"), "GPUs"),
     CommandSource(("nvidia-smi", "-q", "-d", "MEMORY"), "BAR1 in use"),
     CommandSource(("nvidia-smi", "topo", "-m"), "distances"),
     CommandSource(("nvidia-smi", "conf-compute", "-f"), "confidential computing"),
+    CommandSource(("systemctl", "list-units", "--all", "--plain", "--no-legend",
+                   "nvidia-fabricmanager.service"), "whether NVSwitches are set up"),
     CommandSource(("nvidia-imex-ctl", "-N"), "NVLink between hosts"),
     CommandSource(("ibv_devinfo", "-v"), "RDMA devices", "infiniband"),
+    CommandSource(("rdma_topo", "check"), "ACS bits and groups, as rdma-core judges them"),
     CommandSource(("rdma", "-j", "link"), "RDMA links"),
     CommandSource(("rdma", "-j", "dev"), "RDMA devices"),
     CommandSource(("rdma", "system"), "RDMA namespaces"),
@@ -302,6 +316,7 @@ SYMBOL_TABLES: Tuple[FileSource, ...] = (
     _table("boot/System.map-<release>"),
     _table("{usr/,}lib/modules/<release>/modules.alias", "aliases of modules"),
     _table("{usr/,}lib/modules/<release>/modules.symbols", "exports of modules"),
+    _table("{usr/,}lib/modules/<release>/modules.{alias,symbols}.bin", "indexes that modprobe reads"),
     _table("proc/kallsyms", "exports of the running kernel"),
 )
 """Reduced to the lines about symbols that the collected modules import or export, and about
@@ -371,11 +386,8 @@ def _expressions() -> Tuple[Pattern[str], ...]:
     if not _compiled:
         plain = [row.pattern for row in (*FILES, *SYMBOL_TABLES, *LIBRARY_NOTES)] + [DKMS_MODULES]
         plain += [f"{folder}/{name}*" for folder in LIBRARY_FOLDERS for name in LIBRARIES]
-        whole = [
-            row.path
-            for row in (*FOLDERS, GIDS, GID_ATTRIBUTES, PARTITION_KEYS)
-            if row.path and row.limit_bytes
-        ]
+        bounded = (*FOLDERS, GIDS, GID_ATTRIBUTES, PARTITION_KEYS)
+        whole = [row.path for row in bounded if row.path and row.limit_bytes]
         whole += ["{usr/,}lib/modules/<release>", MODULE_FOLDERS[2]]
         listings = [folder for pattern in plain for folder in folders(pattern)]
         listings += [row.path for row in FOLDERS]

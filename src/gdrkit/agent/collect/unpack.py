@@ -52,6 +52,18 @@ def unpack(data: bytes, limit_bytes: int) -> bytes:
     return content
 
 
+def is_one_stream(data: bytes, size: int) -> bool:
+    """Whether a file is one stream with `size` bytes of content, as far as that shows without decompressing
+    it again. A file that is not compressed is."""
+    kind = compression(data)
+    if kind == "gzip":  # RFC 1952, 2.3.1: a member ends with its size
+        return data[-4:] == (size & 0xFFFFFFFF).to_bytes(4, "little")
+    magic = next((magic for magic, name in MAGICS if name == kind), b"")
+    if kind == "xz" and data[-2:] != b"YZ":  # xz file format 2.1.2.4
+        return False
+    return not magic or data.find(magic, 1) < 0
+
+
 def _stream(kind: str, data: bytes, limit_bytes: int) -> bytes:
     """Decompress one or more gzip or xz streams."""
     if kind == "gzip":

@@ -144,8 +144,12 @@ class Walker:
             if real is None:
                 continue
             if self.tree.is_folder(real):
-                if depth > 1 and not is_link and name not in row.without:
+                if is_link or name in row.without:
+                    continue
+                if depth > 1:
                     self.folder(row, here, depth - 1)
+                else:  # the names alone show that it is a folder
+                    self.listing(here)
             elif row.limit_bytes:
                 self.file(here, FileSource(here, row.why, row.limit_bytes))
 

@@ -21,7 +21,7 @@ class IpcHandle(ctypes.Structure):
 class Copy2D(ctypes.Structure):
     """CUDA_MEMCPY2D: rows of `width` bytes, `pitch` apart, in unified memory."""
 
-    class _Side(ctypes.Structure):
+    class _CopyEnd(ctypes.Structure):
         _fields_ = (
             ("x", ctypes.c_size_t),
             ("y", ctypes.c_size_t),
@@ -33,8 +33,8 @@ class Copy2D(ctypes.Structure):
         )
 
     _fields_ = (
-        ("source", _Side),
-        ("destination", _Side),
+        ("source", _CopyEnd),
+        ("destination", _CopyEnd),
         ("width", ctypes.c_size_t),
         ("rows", ctypes.c_size_t),
     )
@@ -42,7 +42,7 @@ class Copy2D(ctypes.Structure):
     @classmethod
     def of(cls, to: int, of: int, width: int, rows: int) -> Copy2D:
         """A copy of contiguous rows, from address `of` to address `to`."""
-        sides = (cls._Side(kind=MEMORY_UNIFIED, device=address, pitch=width) for address in (of, to))
+        sides = (cls._CopyEnd(kind=MEMORY_UNIFIED, device=address, pitch=width) for address in (of, to))
         return cls(*sides, width, rows)
 
 

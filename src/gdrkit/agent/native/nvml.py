@@ -45,7 +45,7 @@ class _Value(ctypes.Union):
     )
 
 
-class _Field(ctypes.Structure):
+class _FieldValue(ctypes.Structure):
     _fields_ = (
         ("field", ctypes.c_uint32),
         ("scope", ctypes.c_uint32),
@@ -90,7 +90,7 @@ class Nvml:
 
     def field(self, address: str, field: int, scope: int = 0) -> int:
         """One field's current value, in the unit of nvml.h."""
-        reading = _Field(field=field, scope=scope)
+        reading = _FieldValue(field=field, scope=scope)
         self._call("nvmlDeviceGetFieldValues", self._device(address), 1, ctypes.byref(reading))
         if reading.result:
             raise self._error(f"field {field}", reading.result)

@@ -16,7 +16,7 @@ from ..running.children import Emit, Relay, Source, gather
 from ..running.files import namespace
 from ..running.libraries import emit_versions
 from ..running.nvml import read as read_nvml
-from ..running.options import FEW_PAIRS, PROGRAMS, RAS
+from ..running.options import FEW_PAIRS, PROGRAMS, RAS, RAS_DIAGNOSTICS, RAS_DIAGNOSTICS_S
 from ..running.processes import Reader, identity, scan
 from ..running.ras import read as read_ras
 from ..running.rdma import read as read_rdma
@@ -29,6 +29,8 @@ DEADLINE_S = 4.0
 """With the start of Python and of ssh, an answer within 5 s."""
 QUICK_DEADLINE_S = 1.0
 """For the libraries alone, which `gdr doctor` waits for."""
+SPARE_S = 0.5
+"""Before the end of all sources, so that what NCCL answered until then is kept."""
 INTERVAL_S = 0.4
 """Between two samples. A QP at 400 Gb/s with an MTU of 4096 takes 1.4 s for its 2^24 sequence numbers."""
 
@@ -54,11 +56,16 @@ def record(deadline: float, interval_s: float, options: Sequence[str] = ()) -> D
         "nvml": lambda emit: read_nvml(emit, interval_s),
         "node": read_node,
     }
+    last = deadline
     if RAS in options:
-        sources["ras"] = lambda emit: read_ras(emit, deadline)
+        longer = RAS_DIAGNOSTICS in options
+        last += RAS_DIAGNOSTICS_S if longer else 0.0
+        sources["ras"] = lambda emit: read_ras(
+            emit, deadline, diagnostics_deadline=last - SPARE_S if longer else None
+        )
     asked = {"processes": _mapped} if PROGRAMS in options else sources
     try:
-        results = gather(asked, deadline)
+        results = gather(asked, last)
     finally:
         relay.close()
     rows = {name: results[name].rows if name in results else [] for name in sources}
@@ -77,6 +84,7 @@ def record(deadline: float, interval_s: float, options: Sequence[str] = ()) -> D
         "processes": seen,
         "tcp_namespaces": [row["namespace"] for row in rows["tcp"] if "namespace" in row],
         "denied_processes": sum(row.get("denied_processes", 0) for row in rows["processes"]),
+        "unreadable": [one for row in rows["processes"] for one in row.get("unreadable", ())],
         "rdma": rows["rdma"],
         "ports": rows["ports"],
         "buffers": rows["buffers"],

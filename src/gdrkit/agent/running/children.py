@@ -1,4 +1,4 @@
-"""Read each source in a child of its own, so that one that hangs in the kernel holds nothing up.
+"""Read each source in its own child process, so that one that hangs in the kernel does not delay the others.
 
 A child writes lines of JSON; what it wrote before it was cut off counts.
 """
@@ -94,7 +94,7 @@ class SourceResult:
 
 
 def gather(sources: Mapping[str, Source], deadline: float) -> Dict[str, SourceResult]:
-    """The result of each source. Returns at the deadline, whatever a child does."""
+    """The result of each source. Returns at the deadline even if a child hangs."""
     results = {name: SourceResult() for name in sources}
     began = time.monotonic()
     pipes: Dict[int, str] = {}

@@ -37,7 +37,7 @@ _CANDIDATE = re.compile(
     rb"|nvshmem_(?:transport|bootstrap)_|deep_ep_cpp|deep_ep/_C|mooncake/engine)[^/\n]{0,160}$",
     re.MULTILINE,
 )
-"""The end of a line that may name such a library: a job has thousands of lines, and few such."""
+"""The end of a line that may name such a library: a job has thousands of lines, and few of them do."""
 DELETED = " (deleted)"
 NCCL = "libnccl.so"
 FILE_BYTES = 1 << 30
@@ -68,8 +68,8 @@ class ProcessLibrary(NamedTuple):
 
 
 def mapped(maps: bytes, program: str = "") -> List[ProcessLibrary]:
-    """The libraries in the text of maps, each once. If NCCL is none of them, the file of the program stands
-    for it: it may be linked into that, which only a search of the file tells."""
+    """The libraries in the text of maps, each once. Without NCCL among them, the program's own file is
+    added: NCCL may be linked into it, and only a search of the file shows that."""
     found: Dict[Tuple[int, int], ProcessLibrary] = {}
     for candidate in _CANDIDATE.finditer(maps):
         line = maps[maps.rfind(b"\n", 0, candidate.start()) + 1 : candidate.end()]
@@ -101,7 +101,7 @@ def version_in_name(name: str) -> str:
 def emit_versions(
     libraries: Mapping[Tuple[int, int], Tuple[int, ProcessLibrary]], emit: Emit, proc: str = "/proc"
 ) -> None:
-    """Emit the version of each library whose file tells it; or why the file could not be read."""
+    """Emit the version of each library whose file contains it, or why the file could not be read."""
     for pid, library in libraries.values():
         pattern = next((one for start, one in _VERSIONS if library.name.startswith(start)), None)
         if pattern is None:

@@ -72,8 +72,8 @@ def started(root: str = "/") -> List[str]:
 
 
 def emit_rates(library: Any, gpus: List[str], emit: Emit, interval_s: float) -> None:
-    """Emit what GPUs moved, without what this GPU or driver does not count. PCIe is seen in windows of its
-    own; if one takes so long that a counter wraps, it is a lower bound."""
+    """Emit what GPUs moved, as far as the GPU and its driver count it. PCIe is sampled in separate windows;
+    where one lasts so long that a counter wraps, the value is a lower bound."""
     before = {gpu: _counters(library, gpu, _NVLINK, ALL_LINKS) for gpu in gpus}
     last = {gpu: _counters(library, gpu, _PCIE, 0) for gpu in gpus}
     moved = {gpu: dict.fromkeys(counters, 0) for gpu, counters in last.items()}

@@ -47,6 +47,8 @@ _SMALL, _ENVIRONMENT, _MAPS = 1 << 14, 6 << 20, 1 << 24
 and the arguments), and of maps."""
 
 
+UNREADABLE = 4
+"""Processes that are named although none of their files can be read."""
 ENDED = (errno.ENOENT, errno.ESRCH)
 """What the files of a process answer that has ended, and a descriptor that was closed."""
 
@@ -57,6 +59,7 @@ class Reader:
     def __init__(self, pid: int, proc: str) -> None:
         self.pid, self.folder = pid, "%s/%d" % (proc, pid)
         self.denied: List[str] = []
+        self.why: Dict[str, str] = {}
 
     def read(self, name: str, limit_bytes: int = _SMALL) -> bytes:
         """The first bytes of a file; none if it cannot be read."""
@@ -93,6 +96,7 @@ class Reader:
     def _note(self, name: str, error: OSError) -> None:
         if error.errno not in ENDED and name not in self.denied:
             self.denied.append(name)
+            self.why[name] = errno.errorcode.get(error.errno or 0, "")
 
 
 class Held:
@@ -113,11 +117,14 @@ def scan(
     libraries: "Dict[Tuple[int, int], Tuple[int, ProcessLibrary]]" = {}
     holders: List[Tuple[Reader, Held, Dict[str, Any]]] = []
     denied, known = 0, {namespace("self", proc=proc), ""}
+    unreadable: List[Dict[str, Any]] = []
     try:
         for name in sorted(filter(_is_number, os.listdir(proc)), key=int):
             reader = Reader(int(name), proc)
             held = held_by(reader)
             denied += "fd" in reader.denied
+            if "fd" in reader.denied and len(unreadable) < UNREADABLE:
+                unreadable += _unreadable(reader)
             row = identity(reader) if held.devices or held.buffers else None
             if row is None:
                 continue
@@ -149,7 +156,7 @@ def scan(
             denied=sorted(set(reader.denied)),
         )
         emit(row)
-    emit({"denied_processes": denied})
+    emit({"denied_processes": denied, "unreadable": unreadable})
     return libraries
 
 
@@ -171,6 +178,14 @@ def identity(reader: Reader) -> Optional[Dict[str, Any]]:
         "cgroup": reader.read("cgroup").decode("utf-8", "replace"),
         "namespaces": {kind: reader.link("ns/" + kind) for kind in ("pid", "net")},
     }
+
+
+def _unreadable(reader: Reader) -> List[Dict[str, Any]]:
+    """Pid, name and error of a process whose descriptors cannot be listed; none if it has ended."""
+    known = identity(reader)
+    if known is None:
+        return []
+    return [{"pid": reader.pid, "name": known["name"], "why": reader.why.get("fd", "")}]
 
 
 def _start_in(text: bytes) -> Optional[int]:

@@ -38,8 +38,8 @@ class TcpConnection(NamedTuple):
 
 def read(emit: Emit, deadline: float, interval_s: float, others: Iterable[Place] = ()) -> None:
     """Emit {"namespace"} for each network namespace that was asked, this one and `others`, then what each
-    connection moved in the interval, by the inode of its socket: a number of the whole node. What comes late
-    is seen for the rest of the interval, and for half of it at least.
+    connection moved in the interval, by the inode of its socket: a number of the whole node. A namespace
+    that comes late is observed for the rest of the interval, and for half of it at least.
 
     It enters the network namespaces of other processes, so it must run in a child process of its own."""
     places: List[Place] = []

@@ -30,7 +30,7 @@ _NAMES = 256
 
 
 def read_buffers(emit: Emit, root: str = "/") -> None:
-    """Emit the kernel's table of dma-bufs. It takes the lock of each buffer, so it is a source of its own.
+    """Emit the kernel's table of dma-bufs. It takes the lock of each buffer, so it is a separate source.
     Raises OSError."""
     with open(root + BUFINFO, "rb") as stream:
         text = stream.read(BUFINFO_BYTES)

@@ -114,8 +114,8 @@ def called(line: bytes) -> "Tuple[int, str, int] | None":
 
 
 def remove_stale() -> List[str]:
-    """Remove the groups of processes that have ended; returns their names. What may not be looked at is left
-    as it is."""
+    """Remove the groups of processes that have ended; returns their names. What cannot be inspected is left
+    alone."""
     try:
         folder = _mounted()
         groups = {match[1] for match in _IN_EVENTS.finditer(text_of(folder + "/kprobe_events", 1 << 22))}

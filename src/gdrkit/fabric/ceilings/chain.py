@@ -1,4 +1,4 @@
-"""A data path as a chain of limits, of which one is the tightest."""
+"""A data path as a chain of limits, one of them the tightest."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ LimitName = Literal[
     "gpu-link",
     "gpu-c2c",
     "gpu-links",
-    "gpus-together",
     "switch-uplink",
     "root-complex",
     "nic-link",

@@ -13,7 +13,7 @@ from gdrkit.fabric.ceilings import paths
 from gdrkit.fabric.ceilings.chain import Chain, Limit
 from gdrkit.fabric.ceilings.hops import hop_latency
 from gdrkit.fabric.ceilings.measured_rate import MeasuredRate
-from gdrkit.fabric.ceilings.node_links import Attachment, CommonPoint, NodeLinks, PairRoute
+from gdrkit.fabric.ceilings.node_links import Attachment, CommonPoint, NodeLinks, PairLinks
 from gdrkit.fabric.ceilings.remarks import remarks
 
 DIGITS, DIGITS_OF_SHARE = 3, 4
@@ -33,6 +33,7 @@ class PairEstimate(Struct, frozen=True, kw_only=True):
     device: str  # RDMA device
     common_point: CommonPoint
     paths: tuple[Chain, ...]
+    refusal: str = ""  # why `direct` is not a path of this GPU but what its links carry: a finding code
 
 
 class EstimateDocument(Struct, frozen=True, kw_only=True, tag_field="schema", tag="gdrkit.estimate/1"):
@@ -62,24 +63,25 @@ def document(
             )
             for functions in machine.cards.values()
         ),
-        pairs=tuple(_pair(machine, route) for route in machine.routes),
+        pairs=tuple(_pair(machine, pair) for pair in machine.pairs),
         remarks=remarks(machine),
         measured=tuple(_reading(reading) for reading in readings),
     )
 
 
-def _pair(machine: NodeLinks, route: PairRoute) -> PairEstimate:
+def _pair(machine: NodeLinks, pair: PairLinks) -> PairEstimate:
     return PairEstimate(
-        gpu=route.gpu.address,
-        device=route.function.name,
-        common_point=route.common_point,
+        gpu=pair.gpu.address,
+        device=pair.function.name,
+        common_point=pair.common_point,
         paths=tuple(
             replace(
-                _chain(paths.chain(machine, route, path)),
-                latency=hop_latency(path, in_place=route.gpu.attachment is Attachment.INTEGRATED),
+                _chain(paths.chain(machine, pair, path)),
+                latency=hop_latency(path, in_place=pair.gpu.attachment is Attachment.INTEGRATED),
             )
-            for path in paths.possible(route)
+            for path in paths.possible(pair)
         ),
+        refusal=pair.gpu.refusal,
     )
 
 

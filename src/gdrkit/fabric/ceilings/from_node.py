@@ -15,12 +15,12 @@ from gdrkit.fabric.ceilings.node_links import (
     LinkedGpu,
     NicFunction,
     NodeLinks,
-    PairRoute,
+    PairLinks,
     UpstreamLink,
 )
 from gdrkit.fabric.ceilings.ports import DOWN, NetworkPort, efa_port, roce_mtu
 from gdrkit.facts import pci
-from gdrkit.facts.gpu import is_coherent, is_integrated
+from gdrkit.facts.gpu import gpu_support, is_coherent, is_integrated
 from gdrkit.facts.pci_path import Segment, links_to_root
 from gdrkit.facts.pci_registers import acs, config
 from gdrkit.facts.rdma import (
@@ -39,6 +39,7 @@ from gdrkit.facts.rdma import RdmaPort as _Port
 from gdrkit.formats.pci_express import Express
 from gdrkit.formats.whole_number import whole_number
 from gdrkit.node import Node, fact, if_missing
+from gdrkit.rules.capabilities import DIRECT
 
 T = TypeVar("T")
 
@@ -66,12 +67,20 @@ def node_links(node: Node) -> NodeLinks:
     return NodeLinks(
         tuple(gpus.values()),
         tuple(functions.values()),
-        tuple(_route(node, gpu, function) for gpu in gpus.values() for function in functions.values()),
+        tuple(_pair_links(node, gpu, function) for gpu in gpus.values() for function in functions.values()),
     )
 
 
 def _gpu(node: Node, gpu: pci.PciGpu) -> LinkedGpu:
-    return LinkedGpu(gpu.address, _attachment(node, gpu), _links(node, gpu.address, idles=True))
+    links = _links(node, gpu.address, idles=True)
+    return LinkedGpu(gpu.address, _attachment(node, gpu), links, _refusal(node, gpu))
+
+
+def _refusal(node: Node, gpu: pci.PciGpu) -> str:
+    """The code of why the GPU can be one end of neither direct path; empty if it can, or if unknown."""
+    found = [if_missing(None, gpu_support, node, gpu, path) for path in DIRECT]
+    refused = [support.code for support in found if support is not None and support.state == "no"]
+    return refused[0] if len(refused) == len(found) else ""
 
 
 def _attachment(node: Node, gpu: pci.PciGpu) -> Attachment:
@@ -171,20 +180,20 @@ def _link(node: Node, segment: Segment, *, idles: bool) -> PcieLink:
     )
 
 
-def _route(node: Node, gpu: LinkedGpu, function: NicFunction) -> PairRoute:
+def _pair_links(node: Node, gpu: LinkedGpu, function: NicFunction) -> PairLinks:
     common_point = COMMON_POINTS.get(
         if_missing("", distance, node, Pair(gpu.address, function.name)), CommonPoint.UNKNOWN
     )
     if common_point is not CommonPoint.SWITCH:
-        return PairRoute(gpu, function, common_point, gpu.links, function.links)
+        return PairLinks(gpu, function, common_point, gpu.links, function.links)
     address = _address(function)
     try:
         _, gpu_side, nic_side = below_common_bridge(node, gpu.address, address)
     except EvidenceMissing:  # nvidia-smi shows the distance; the bridges are not known
-        return PairRoute(gpu, function, common_point, gpu.links[:1], function.links[:1])
+        return PairLinks(gpu, function, common_point, gpu.links[:1], function.links[:1])
     if any(_redirects(node, port) for port in (*gpu_side, *nic_side)):
-        return PairRoute(gpu, function, CommonPoint.ROOT_COMPLEX, gpu.links, function.links)
-    return PairRoute(
+        return PairLinks(gpu, function, CommonPoint.ROOT_COMPLEX, gpu.links, function.links)
+    return PairLinks(
         gpu, function, common_point, _below(gpu.links, gpu_side), _below(function.links, nic_side)
     )
 

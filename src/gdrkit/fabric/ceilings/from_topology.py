@@ -13,7 +13,7 @@ from gdrkit.fabric.ceilings.node_links import (
     LinkedGpu,
     NicFunction,
     NodeLinks,
-    PairRoute,
+    PairLinks,
     UpstreamLink,
 )
 from gdrkit.fabric.ceilings.ports import DOWN, NetworkPort, efa_port
@@ -35,13 +35,13 @@ def node_links(topology: Topology) -> NodeLinks:
     gpus = {gpu.address: _gpu(topology, gpu) for gpu in topology.gpus if gpu.address}
     nets = {net.id: net for net in _nets(topology)}
     functions = {net.id: _function(topology, net) for net in nets.values()}
-    routes = [
-        _route(topology, gpu, net, gpus[gpu.address], functions[net.id])
+    pairs = [
+        _pair_links(topology, gpu, net, gpus[gpu.address], functions[net.id])
         for gpu in topology.gpus
         for net in nets.values()
         if gpu.address
     ]
-    return NodeLinks(tuple(gpus.values()), tuple(functions.values()), tuple(routes))
+    return NodeLinks(tuple(gpus.values()), tuple(functions.values()), tuple(pairs))
 
 
 def _nets(topology: Topology) -> list[Net]:
@@ -142,17 +142,17 @@ def _link(device: TopologyDevice, *, idles: bool) -> PcieLink | None:
     )
 
 
-def _route(
+def _pair_links(
     topology: Topology, graph_gpu: graph.TopologyGpu, net: Net, gpu: LinkedGpu, function: NicFunction
-) -> PairRoute:
+) -> PairLinks:
     common_point = _common_point(smi_paths(topology, graph_gpu, net))
     between = device_path(topology, graph_gpu, net)
     redirected = any(found.code == "acs-redirect" for found in obstacles(topology, graph_gpu, net))
     if common_point is CommonPoint.SWITCH and redirected:
         common_point = CommonPoint.ROOT_COMPLEX
     if common_point is not CommonPoint.SWITCH or between is None:
-        return PairRoute(gpu, function, common_point, gpu.links, function.links)
-    return PairRoute(gpu, function, common_point, *_below(between, gpu.links, function.links))
+        return PairLinks(gpu, function, common_point, gpu.links, function.links)
+    return PairLinks(gpu, function, common_point, *_below(between, gpu.links, function.links))
 
 
 def _below(

@@ -32,7 +32,7 @@ class Interval(Struct, frozen=True):
         return between(self.low_gb_per_s * low, self.high_gb_per_s * (low if high is None else high))
 
     def rounded(self, digits: int) -> Interval:
-        """Each number rounded by itself, so that none is rounded twice."""
+        """Each number rounded once, from its exact value."""
         return Interval(
             round(self.low_gb_per_s, digits),
             round(self.high_gb_per_s, digits),

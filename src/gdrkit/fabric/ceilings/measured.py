@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gdrkit.fabric.ceilings import nccl_tests, paths
+from gdrkit.fabric.ceilings import nccl_diagnostics, nccl_tests, paths
 from gdrkit.fabric.ceilings.chain import Chain
 from gdrkit.fabric.ceilings.interval import between
 from gdrkit.fabric.ceilings.links import TUNED_SHARE, PcieLink
@@ -16,20 +16,24 @@ from gdrkit.formats.dmon import DmonTraffic, parse_dmon
 from gdrkit.formats.errors import FormatError
 from gdrkit.formats.nccl_tests import NcclTest, has_rows, parse_nccl_tests
 from gdrkit.formats.perftest import Perftest, parse_perftest
+from gdrkit.programs.nccl.diagnostic_statements import Diagnostics
 
 
 class Measured(Struct, frozen=True):
-    """The runs in a file. One of the three is not empty."""
+    """The runs in a file. One of the four is not empty."""
 
     perftest: tuple[Perftest, ...] = ()
     nccl: tuple[NcclTest, ...] = ()
     traffic: tuple[DmonTraffic, ...] = ()
+    diagnostics: tuple[Diagnostics, ...] = ()
 
 
 def sniff(text: str) -> Measured:
-    """The runs in the output of one of three programs, recognised by what only that program prints.
+    """The runs in the output of one of four programs, recognised by what only that program prints.
 
     Raises FormatError for any other text."""
+    if nccl_diagnostics.MARK in text:
+        return Measured(diagnostics=(nccl_diagnostics.parse_diagnostics(text),))
     if '"test_info"' in text:
         return Measured(perftest=parse_perftest(text))
     if "busbw" in text or '"bus_bw"' in text or has_rows(text):
@@ -40,7 +44,7 @@ def sniff(text: str) -> Measured:
         return Measured(perftest=parse_perftest(text))
     except FormatError:
         raise FormatError(
-            "unrecognized output: not that of perftest, nccl-tests or nvidia-smi dmon"
+            "unrecognized output: not that of perftest, nccl-tests, NCCL's diagnostics or nvidia-smi dmon"
         ) from None
 
 
@@ -49,6 +53,7 @@ def readings(machine: NodeLinks, measured: Measured) -> tuple[MeasuredRate, ...]
     return (
         *(_perftest(machine, run) for run in measured.perftest),
         *(nccl_tests.compare(machine, run) for run in measured.nccl),
+        *(one for report in measured.diagnostics for one in nccl_diagnostics.compare(machine, report)),
         *_traffic(machine, measured.traffic),
     )
 
@@ -110,10 +115,10 @@ def _with_mtu(machine: NodeLinks, function: NicFunction, run: Perftest, *, in_ho
         return paths.card_chain((function, *others))
     if in_host:
         return paths.network_chain(machine, function)
-    routes = [replace(r, function=function) for r in machine.routes if r.function.name == function.name]
+    pairs = [replace(r, function=function) for r in machine.pairs if r.function.name == function.name]
     if run.gpu_bus:
-        routes = [route for route in routes if route.gpu.address[5:10] == run.gpu_bus] or routes
-    chains = [paths.chain(machine, route, "direct") for route in routes]
+        pairs = [pair for pair in pairs if pair.gpu.address[5:10] == run.gpu_bus] or pairs
+    chains = [paths.chain(machine, pair, "direct") for pair in pairs]
     known = [chain for chain in chains if chain.rate is not None]
     if not known:
         return paths.network_chain(machine, function)

@@ -29,7 +29,7 @@ TUNED_SHARE = 0.8
 365.8 (all_reduce, github.com/NVIDIA/nccl-tests/issues/309), 320; tuned fabrics reach 0.9 to 0.96."""
 LARGE_BYTES = 1 << 30
 RING_OPERATIONS = ("all_reduce", "all_gather", "reduce_scatter", "sendrecv", "")
-"""Operations of which such runs are published. "": not named, as a rule all_reduce."""
+"""Operations for which such runs are published. "": not named, as a rule all_reduce."""
 
 LARGEST_DOMAIN = 72
 """GPUs of one NVLink domain: GB200 NVL72, GB300 NVL72."""
@@ -179,7 +179,8 @@ def _between_nodes(
 
 
 def _tuned(run: NcclTest, ring: Interval) -> Interval:
-    """The network's ceiling with the lower bound of whole collectives; 0 where no healthy run tells it."""
+    """The network's ceiling with the lower bound of whole collectives; the lower bound is 0 where no healthy
+    run of that kind is known."""
     large = max((row.size_bytes for row in run.rows), default=0) >= LARGE_BYTES
     if run.program == "sendrecv":
         return ring
@@ -235,11 +236,9 @@ def network(machine: NodeLinks, gpus: tuple[LinkedGpu, ...]) -> Chain:
 
 
 def _nearest(machine: NodeLinks, gpu: LinkedGpu) -> list[str]:
-    routes = [
-        route for route in machine.routes if route.gpu.address == gpu.address and route.function.active
-    ]
-    best = min((NEAREST.index(route.common_point) for route in routes), default=0)
-    return [route.function.name for route in routes if NEAREST.index(route.common_point) == best]
+    pairs = [pair for pair in machine.pairs if pair.gpu.address == gpu.address and pair.function.active]
+    best = min((NEAREST.index(pair.common_point) for pair in pairs), default=0)
+    return [pair.function.name for pair in pairs if NEAREST.index(pair.common_point) == best]
 
 
 def _gpu(machine: NodeLinks, index: int) -> LinkedGpu | None:

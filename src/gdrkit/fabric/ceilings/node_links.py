@@ -34,6 +34,7 @@ class LinkedGpu(Struct, frozen=True):
     address: str
     attachment: Attachment = Attachment.PCIE
     links: tuple[UpstreamLink, ...] = ()
+    refusal: str = ""  # the code of why it can be no end of a direct path; empty if it can, or if unknown
 
 
 class NicFunction(Struct, frozen=True, kw_only=True):
@@ -63,7 +64,7 @@ class CommonPoint(enum.StrEnum):
     UNKNOWN = "unknown"
 
 
-class PairRoute(Struct, frozen=True):
+class PairLinks(Struct, frozen=True):
     """A GPU and an RDMA device, and the links that traffic between them crosses."""
 
     gpu: LinkedGpu
@@ -78,7 +79,7 @@ class NodeLinks(Struct, frozen=True, dict=True):
 
     gpus: tuple[LinkedGpu, ...] = ()
     functions: tuple[NicFunction, ...] = ()
-    routes: tuple[PairRoute, ...] = ()
+    pairs: tuple[PairLinks, ...] = ()
 
     @cached_property
     def users(self) -> dict[str, tuple[str, ...]]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from gdrkit.fabric.ceilings.from_node import node_links
 from gdrkit.fabric.ceilings.measured_rate import plateau
-from gdrkit.fabric.ceilings.node_links import NodeLinks, PairRoute
+from gdrkit.fabric.ceilings.node_links import NodeLinks, PairLinks
 from gdrkit.fabric.ceilings.paths import chain, possible
 from gdrkit.formats.perftest import Perftest
 from gdrkit.node import Node, if_missing
@@ -44,12 +44,12 @@ def ceilings(node: Node) -> dict[tuple[str, str], Ceiling]:
     Pairs whose ceiling is not known are left out, as are virtual functions, which share their port's
     rate."""
     found = if_missing(None, node_links, node)
-    by_route = ((route, _ceiling(found, route)) for route in found.routes) if found else ()
-    return {(r.gpu.address, r.function.name): ceiling for r, ceiling in by_route if ceiling is not None}
+    by_pair = ((pair, _ceiling(found, pair)) for pair in found.pairs) if found else ()
+    return {(r.gpu.address, r.function.name): ceiling for r, ceiling in by_pair if ceiling is not None}
 
 
-def _ceiling(machine: NodeLinks, route: PairRoute) -> Ceiling | None:
-    limits = chain(machine, route, possible(route)[0])
+def _ceiling(machine: NodeLinks, pair: PairLinks) -> Ceiling | None:
+    limits = chain(machine, pair, possible(pair)[0])
     interval, tightest = limits.rate, limits.tightest
     if interval is None or tightest is None:
         return None

@@ -14,7 +14,7 @@ from gdrkit.fabric.ceilings.node_links import (
     LinkedGpu,
     NicFunction,
     NodeLinks,
-    PairRoute,
+    PairLinks,
     UpstreamLink,
     active_ports,
     in_use,
@@ -48,17 +48,17 @@ GPUDirect RDMA, "Supported Systems"."""
 PATHS: tuple[PathName, ...] = ("direct", "host-mapped", "staged", "socket")
 
 
-def chain(machine: NodeLinks, route: PairRoute, path: PathName) -> Chain:
+def chain(machine: NodeLinks, pair: PairLinks, path: PathName) -> Chain:
     """The limits of one path of a pair."""
     return {"direct": _direct, "host-mapped": _host_mapped, "staged": _staged, "socket": _socket}[path](
-        machine, route
+        machine, pair
     )
 
 
-def possible(route: PairRoute) -> tuple[PathName, ...]:
+def possible(pair: PairLinks) -> tuple[PathName, ...]:
     """The paths that the hardware has. A GPU without its own memory has none that a NIC could reach, and
     nothing to copy out of it."""
-    if route.gpu.attachment is Attachment.INTEGRATED:
+    if pair.gpu.attachment is Attachment.INTEGRATED:
         return ("host-mapped", "socket")
     return PATHS
 
@@ -69,40 +69,40 @@ def network_chain(machine: NodeLinks, function: NicFunction) -> Chain:
     return chained("direct", limits, unknown)
 
 
-def _direct(machine: NodeLinks, route: PairRoute) -> Chain:
+def _direct(machine: NodeLinks, pair: PairLinks) -> Chain:
     """The NIC reads and writes GPU"""
-    gpu = _gpu_side(machine, route.gpu, route.gpu_links)
-    nic = _nic_side(machine, route.function, route.nic_links)
+    gpu = _gpu_side(machine, pair.gpu, pair.gpu_links)
+    nic = _nic_side(machine, pair.function, pair.nic_links)
     limits, unknown = gpu[0] + nic[0], gpu[1] + nic[1]
-    if route.common_point is not CommonPoint.SWITCH and limits and route.gpu.attachment is Attachment.PCIE:
-        limits += (_through_cpu(route, limits),)
+    if pair.common_point is not CommonPoint.SWITCH and limits and pair.gpu.attachment is Attachment.PCIE:
+        limits += (_through_cpu(pair, limits),)
     return chained("direct", limits, unknown)
 
 
-def _host_mapped(machine: NodeLinks, route: PairRoute) -> Chain:
+def _host_mapped(machine: NodeLinks, pair: PairLinks) -> Chain:
     """The buffer is in host memory, which the GPU uses in place."""
-    gpu = _gpu_side(machine, route.gpu, route.gpu.links)
-    nic = _nic_side(machine, route.function, route.function.links)
+    gpu = _gpu_side(machine, pair.gpu, pair.gpu.links)
+    nic = _nic_side(machine, pair.function, pair.function.links)
     return chained("host-mapped", gpu[0] + nic[0], gpu[1] + nic[1])
 
 
-def _staged(machine: NodeLinks, route: PairRoute) -> Chain:
+def _staged(machine: NodeLinks, pair: PairLinks) -> Chain:
     """The GPU copies between its memory and host memory, the NIC between host memory and the network, both
     at once. The lower bound is the efficiency of the program that copies."""
-    gpu, unknown = _gpu_side(machine, route.gpu, route.gpu.links)
+    gpu, unknown = _gpu_side(machine, pair.gpu, pair.gpu.links)
     if gpu:
         copy = least(limit.rate for limit in gpu)
-        low = STAGED_SHARE if route.gpu.attachment is Attachment.PCIE else 1.0
+        low = STAGED_SHARE if pair.gpu.attachment is Attachment.PCIE else 1.0
         description = "copy between GPU and host memory, by the GPU's copy engines"
-        gpu += (Limit("host-copy", route.gpu.address, description, copy.scaled(low, 1.0), ()),)
-    nic = _nic_side(machine, route.function, route.function.links)
+        gpu += (Limit("host-copy", pair.gpu.address, description, copy.scaled(low, 1.0), ()),)
+    nic = _nic_side(machine, pair.function, pair.function.links)
     return chained("staged", gpu + nic[0], unknown + nic[1])
 
 
-def _socket(machine: NodeLinks, route: PairRoute) -> Chain:
+def _socket(machine: NodeLinks, pair: PairLinks) -> Chain:
     """As staged, with one more copy by the kernel."""
-    staged = _staged(machine, route)
-    function = route.function
+    staged = _staged(machine, pair)
+    function = pair.function
     if function.down:
         return chained("socket", staged.limits, staged.unknown)
     if function.port is None or function.port.link_layer != "Ethernet":
@@ -173,7 +173,7 @@ def describe_link(link: PcieLink) -> str:
     return f"PCIe {link}, " + (f"MaxPayload {size}" if size else "MaxPayload not known")
 
 
-def _through_cpu(route: PairRoute, limits: Iterable[Limit]) -> Limit:
+def _through_cpu(pair: PairLinks, limits: Iterable[Limit]) -> Limit:
     """The limit of peer traffic through a processor: between the lowest rate seen and that of the links."""
     links = [limit.rate for limit in limits if limit.name != "port"]
     words = {
@@ -183,7 +183,7 @@ def _through_cpu(route: PairRoute, limits: Iterable[Limit]) -> Limit:
     }
     rate = least(links or [limit.rate for limit in limits]).scaled(THROUGH_CPU_SHARE, 1.0)
     return Limit(
-        "root-complex", f"{route.gpu.address} {route.function.name}", words[route.common_point], rate, ()
+        "root-complex", f"{pair.gpu.address} {pair.function.name}", words[pair.common_point], rate, ()
     )
 
 

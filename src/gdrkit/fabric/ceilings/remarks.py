@@ -9,12 +9,15 @@ from gdrkit.fabric.ceilings.interval import Interval, total
 from gdrkit.fabric.ceilings.links import both_ways
 from gdrkit.fabric.ceilings.node_links import (
     Attachment,
+    LinkedGpu,
     NicFunction,
     NodeLinks,
     active_ports,
     in_use,
     own_links,
 )
+from gdrkit.fabric.ceilings.paths import chain
+from gdrkit.formats.gpu_slot import gpu_slot
 
 NEARLY_ALL = 0.9
 """From this share on, one port counts as filling a card's links: the middles of intervals are off by up to
@@ -27,13 +30,30 @@ def remarks(machine: NodeLinks) -> tuple[str, ...]:
     for functions in machine.cards.values():
         found += _card(functions)
     found += _uplinks(machine)
-    for gpu in machine.gpus:
+    for index, gpu in enumerate(sorted(machine.gpus, key=lambda gpu: gpu.address)):
         if gpu.attachment is Attachment.INTEGRATED:
             found.append(
-                f"GPU {gpu.address} has no memory of its own that a NIC could reach: buffers are in host "
-                "memory, and nothing is copied out of the GPU."
+                f"{gpu_slot(index, gpu.address)} has no memory of its own that a NIC could reach: buffers "
+                "are in host memory, and nothing is copied out of the GPU."
             )
+        elif gpu.refusal:
+            found.append(_without_direct(machine, gpu, gpu_slot(index, gpu.address)))
     return tuple(found)
+
+
+def _without_direct(machine: NodeLinks, gpu: LinkedGpu, name: str) -> str:
+    """A remark on a GPU that no NIC reaches: what it costs, at its best port, to go through host memory."""
+    text = f"{name} has no direct path ({gpu.refusal}): `direct` is what the links alone would carry."
+    staged = [chain(machine, pair, "staged") for pair in machine.pairs if pair.gpu.address == gpu.address]
+    known = [(one.rate, one) for one in staged if one.rate is not None and not one.unknown]
+    if not known:
+        return text
+    rate, best = max(known, key=lambda found: found[0].high_gb_per_s)
+    if not rate.high_gb_per_s:
+        return text
+    ports_rate = [limit.rate for limit in best.limits if limit.name == "port"]
+    costs = ", as much as the port: that costs no bandwidth here" if rate in ports_rate else ""
+    return f"{text} Copied through host memory it carries {_range(rate)}{costs}."
 
 
 def _card(functions: tuple[NicFunction, ...]) -> Iterator[str]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from gdrkit.fabric.ceilings.chain import Chain, Limit
 from gdrkit.fabric.ceilings.document import CardEstimate, EstimateDocument, PairEstimate
 from gdrkit.fabric.ceilings.interval import Interval
 from gdrkit.fabric.ceilings.measured_rate import MeasuredRate
 from gdrkit.fabric.ceilings.node_links import CommonPoint
+from gdrkit.formats.gpu_slot import with_slots
 from gdrkit.report.terminal import Row, render
 
 STYLES = {"head": "bold", "quiet": "dim", "tightest": "bold", "conclusion": "bold"}
@@ -47,9 +48,10 @@ def _rows(document: EstimateDocument) -> Iterator[Row]:
     if not document.pairs:
         yield 0, "", ""
         yield 0, "", "no GPUs found"
+    addresses = sorted({pair.gpu for pair in document.pairs})
     for pairs in _alike(document.pairs):
         yield 0, "", ""
-        yield from _pairs(pairs)
+        yield from _pairs(pairs, addresses)
     if document.remarks:
         yield 0, "", ""
     for words in document.remarks:
@@ -81,7 +83,7 @@ def _alike(pairs: Iterable[PairEstimate]) -> list[list[PairEstimate]]:
             (path.path, tuple((limit.name, limit.description, _range(limit.rate)) for limit in path.limits))
             for path in pair.paths
         )
-        groups.setdefault((pair.common_point, looks), []).append(pair)
+        groups.setdefault((pair.common_point, pair.refusal, looks), []).append(pair)
 
     def order(group: list[PairEstimate]) -> tuple[bool, int, float]:
         rate = group[0].paths[0].rate
@@ -91,16 +93,23 @@ def _alike(pairs: Iterable[PairEstimate]) -> list[list[PairEstimate]]:
     return sorted(groups.values(), key=order)
 
 
-def _pairs(pairs: list[PairEstimate]) -> Iterator[Row]:
+def _pairs(pairs: list[PairEstimate], addresses: Sequence[str]) -> Iterator[Row]:
+    """Pairs with the same ceilings. `addresses` of the node's GPUs are in the order of their numbers."""
     first = pairs[0]
-    names = ", ".join(f"{pair.gpu} {pair.device}" for pair in pairs[:PAIRS_SHOWN])
+    devices: dict[str, list[str]] = {}
+    for pair in pairs[:PAIRS_SHOWN]:
+        devices.setdefault(pair.gpu, []).append(pair.device)
+    names = "; ".join(
+        f"{with_slots(gpu, addresses)} with {', '.join(those)}" for gpu, those in devices.items()
+    )
     more = f" and {len(pairs) - PAIRS_SHOWN} more" if len(pairs) > PAIRS_SHOWN else ""
     count = "1 pair" if len(pairs) == 1 else f"{len(pairs)} pairs"
     yield 0, "head", f"{count} {COMMON_POINTS[first.common_point]}: {names}{more}"
     alone = len(pairs) == 1
     for index, path in enumerate(first.paths):
         late = f", {path.latency.low_us:g} to {path.latency.high_us:g} us" if path.latency else ""
-        yield 14, "none", f"{_range(path.rate)}{late}   {_bound(path)}", f"  {path.path}"
+        refused = f"  [not for this GPU: {first.refusal}]" if path.path == "direct" and first.refusal else ""
+        yield 14, "none", f"{_range(path.rate)}{late}   {_bound(path)}{refused}", f"  {path.path}"
         if index == 0:
             for limit in path.limits:
                 style = "tightest" if limit == path.tightest else "quiet"

@@ -1,9 +1,7 @@
 """The shapes of common language models, as far as their traffic depends on them.
 
-Source of every row: the `config.json` of the model's own repository on huggingface.co, named in the row. The
-table is tested against another publication: the parameters of each shape add up to the published number.
-(Meta's own `llama-models/models/sku_list.py` gives Llama 2 7B and 13B eight KV heads and Llama 3's
-vocabulary; the checkpoints have 32 and 40 heads and 32000 words, as in config.json and the Llama 2 paper.)
+Source of every row: the `config.json` of the model's own repository on huggingface.co, named beside the row.
+The table is tested against another publication: the parameters of each shape add up to the published number.
 """
 
 from __future__ import annotations
@@ -50,7 +48,6 @@ class ModelShape(Struct, frozen=True):
     head_dim: int
     intermediate_size: int  # of a dense feed-forward, which has three matrices (gate, up, down)
     vocabulary: int
-    source: str
     experts: Experts | None = None
     latent: Latent | None = None
     tied_embeddings: bool = False
@@ -61,109 +58,80 @@ class ModelShape(Struct, frozen=True):
         return self.layers - self.experts.dense_layers if self.experts else 0
 
 
-def _row(
-    name: str,
-    sizes: tuple[int, int, int, int, int, int, int],
-    repository: str,
-    experts: Experts | None = None,
-    latent: Latent | None = None,
-    tied: bool = False,
-    weights: WeightType = "bf16",
-) -> ModelShape:
-    hidden, layers, heads, kv_heads, head_dim, intermediate, vocabulary = sizes
-    return ModelShape(
-        name, hidden, layers, heads, kv_heads, head_dim, intermediate, vocabulary,
-        f"huggingface.co/{repository}/blob/main/config.json", experts, latent, tied, weights,
-    )  # fmt: skip
-
-
 _DEEPSEEK_V3_EXPERTS = Experts(256, 8, 2048, shared_intermediate_size=2048, dense_layers=3)
-_DEEPSEEK_V3_LATENT = Latent(512, 64, 128, 128, q_lora_rank=1536)
-_DEEPSEEK_V3_SIZES = (7168, 61, 128, 128, 128, 18432, 129280)
-
-# name, (hidden, layers, heads, KV heads, head dim, intermediate, vocabulary), repository
+_DEEPSEEK_LATENT = Latent(512, 64, 128, 128, q_lora_rank=1536)
 MODELS: tuple[ModelShape, ...] = (
-    _row("llama-2-7b", (4096, 32, 32, 32, 128, 11008, 32000), "meta-llama/Llama-2-7b-hf"),
-    _row("llama-2-13b", (5120, 40, 40, 40, 128, 13824, 32000), "meta-llama/Llama-2-13b-hf"),
-    _row("llama-2-70b", (8192, 80, 64, 8, 128, 28672, 32000), "meta-llama/Llama-2-70b-hf"),
-    _row("llama-3-8b", (4096, 32, 32, 8, 128, 14336, 128256), "meta-llama/Meta-Llama-3-8B"),
-    _row("llama-3-70b", (8192, 80, 64, 8, 128, 28672, 128256), "meta-llama/Meta-Llama-3-70B"),
-    _row("llama-3.1-8b", (4096, 32, 32, 8, 128, 14336, 128256), "meta-llama/Llama-3.1-8B"),
-    _row("llama-3.1-70b", (8192, 80, 64, 8, 128, 28672, 128256), "meta-llama/Llama-3.1-70B"),
-    _row("llama-3.1-405b", (16384, 126, 128, 8, 128, 53248, 128256), "meta-llama/Llama-3.1-405B"),
-    _row("llama-3.3-70b", (8192, 80, 64, 8, 128, 28672, 128256), "meta-llama/Llama-3.3-70B-Instruct"),
-    _row(
-        "llama-4-scout", (5120, 48, 40, 8, 128, 16384, 202048), "meta-llama/Llama-4-Scout-17B-16E",
+    # name, hidden, layers, heads, KV heads, head dimension, feed-forward, words
+    ModelShape("llama-2-7b", 4096, 32, 32, 32, 128, 11008, 32000),  # meta-llama/Llama-2-7b-hf
+    ModelShape("llama-2-13b", 5120, 40, 40, 40, 128, 13824, 32000),  # meta-llama/Llama-2-13b-hf
+    ModelShape("llama-2-70b", 8192, 80, 64, 8, 128, 28672, 32000),  # meta-llama/Llama-2-70b-hf
+    ModelShape("llama-3-8b", 4096, 32, 32, 8, 128, 14336, 128256),  # meta-llama/Meta-Llama-3-8B
+    ModelShape("llama-3-70b", 8192, 80, 64, 8, 128, 28672, 128256),  # meta-llama/Meta-Llama-3-70B
+    ModelShape("llama-3.1-8b", 4096, 32, 32, 8, 128, 14336, 128256),  # meta-llama/Llama-3.1-8B
+    ModelShape("llama-3.1-70b", 8192, 80, 64, 8, 128, 28672, 128256),  # meta-llama/Llama-3.1-70B
+    ModelShape("llama-3.1-405b", 16384, 126, 128, 8, 128, 53248, 128256),  # meta-llama/Llama-3.1-405B
+    ModelShape("llama-3.3-70b", 8192, 80, 64, 8, 128, 28672, 128256),  # meta-llama/Llama-3.3-70B-Instruct
+    ModelShape(  # meta-llama/Llama-4-Scout-17B-16E
+        "llama-4-scout", 5120, 48, 40, 8, 128, 16384, 202048,
         Experts(16, 1, 8192, shared_intermediate_size=8192),
     ),
-    _row(
-        "llama-4-maverick", (5120, 48, 40, 8, 128, 16384, 202048), "meta-llama/Llama-4-Maverick-17B-128E",
+    ModelShape(  # meta-llama/Llama-4-Maverick-17B-128E
+        "llama-4-maverick", 5120, 48, 40, 8, 128, 16384, 202048,
         Experts(128, 1, 8192, shared_intermediate_size=8192, dense_layers=24),
     ),
-    _row("mistral-7b", (4096, 32, 32, 8, 128, 14336, 32000), "mistralai/Mistral-7B-v0.1"),
-    _row(
-        "mixtral-8x7b", (4096, 32, 32, 8, 128, 14336, 32000), "mistralai/Mixtral-8x7B-v0.1",
-        Experts(8, 2, 14336),
+    ModelShape("mistral-7b", 4096, 32, 32, 8, 128, 14336, 32000),  # mistralai/Mistral-7B-v0.1
+    ModelShape(  # mistralai/Mixtral-8x7B-v0.1
+        "mixtral-8x7b", 4096, 32, 32, 8, 128, 14336, 32000, Experts(8, 2, 14336),
     ),
-    _row(
-        "mixtral-8x22b", (6144, 56, 48, 8, 128, 16384, 32768), "mistralai/Mixtral-8x22B-v0.1",
-        Experts(8, 2, 16384),
+    ModelShape(  # mistralai/Mixtral-8x22B-v0.1
+        "mixtral-8x22b", 6144, 56, 48, 8, 128, 16384, 32768, Experts(8, 2, 16384),
     ),
-    _row("qwen2.5-7b", (3584, 28, 28, 4, 128, 18944, 152064), "Qwen/Qwen2.5-7B"),
-    _row("qwen2.5-32b", (5120, 64, 40, 8, 128, 27648, 152064), "Qwen/Qwen2.5-32B"),
-    _row("qwen2.5-72b", (8192, 80, 64, 8, 128, 29568, 152064), "Qwen/Qwen2.5-72B"),
-    _row("qwen3-8b", (4096, 36, 32, 8, 128, 12288, 151936), "Qwen/Qwen3-8B"),
-    _row("qwen3-32b", (5120, 64, 64, 8, 128, 25600, 151936), "Qwen/Qwen3-32B"),
-    _row(
-        "qwen3-30b-a3b", (2048, 48, 32, 4, 128, 6144, 151936), "Qwen/Qwen3-30B-A3B",
-        Experts(128, 8, 768),
+    ModelShape("qwen2.5-7b", 3584, 28, 28, 4, 128, 18944, 152064),  # Qwen/Qwen2.5-7B
+    ModelShape("qwen2.5-32b", 5120, 64, 40, 8, 128, 27648, 152064),  # Qwen/Qwen2.5-32B
+    ModelShape("qwen2.5-72b", 8192, 80, 64, 8, 128, 29568, 152064),  # Qwen/Qwen2.5-72B
+    ModelShape("qwen3-8b", 4096, 36, 32, 8, 128, 12288, 151936),  # Qwen/Qwen3-8B
+    ModelShape("qwen3-32b", 5120, 64, 64, 8, 128, 25600, 151936),  # Qwen/Qwen3-32B
+    ModelShape(  # Qwen/Qwen3-30B-A3B
+        "qwen3-30b-a3b", 2048, 48, 32, 4, 128, 6144, 151936, Experts(128, 8, 768),
     ),
-    _row(
-        "qwen3-235b-a22b", (4096, 94, 64, 4, 128, 12288, 151936), "Qwen/Qwen3-235B-A22B",
-        Experts(128, 8, 1536),
+    ModelShape(  # Qwen/Qwen3-235B-A22B
+        "qwen3-235b-a22b", 4096, 94, 64, 4, 128, 12288, 151936, Experts(128, 8, 1536),
     ),
-    _row(
-        "deepseek-v2", (5120, 60, 128, 128, 128, 12288, 102400), "deepseek-ai/DeepSeek-V2",
-        Experts(160, 6, 1536, shared_intermediate_size=3072, dense_layers=1),
-        Latent(512, 64, 128, 128, q_lora_rank=1536),
+    ModelShape(  # deepseek-ai/DeepSeek-V2
+        "deepseek-v2", 5120, 60, 128, 128, 128, 12288, 102400,
+        Experts(160, 6, 1536, shared_intermediate_size=3072, dense_layers=1), _DEEPSEEK_LATENT,
     ),
-    _row(
-        "deepseek-v3", _DEEPSEEK_V3_SIZES, "deepseek-ai/DeepSeek-V3", _DEEPSEEK_V3_EXPERTS,
-        _DEEPSEEK_V3_LATENT, weights="fp8",
+    ModelShape(  # deepseek-ai/DeepSeek-V3
+        "deepseek-v3", 7168, 61, 128, 128, 128, 18432, 129280,
+        _DEEPSEEK_V3_EXPERTS, _DEEPSEEK_LATENT, weights="fp8",
     ),
-    _row(
-        "deepseek-r1", _DEEPSEEK_V3_SIZES, "deepseek-ai/DeepSeek-R1", _DEEPSEEK_V3_EXPERTS,
-        _DEEPSEEK_V3_LATENT, weights="fp8",
+    ModelShape(  # deepseek-ai/DeepSeek-R1
+        "deepseek-r1", 7168, 61, 128, 128, 128, 18432, 129280,
+        _DEEPSEEK_V3_EXPERTS, _DEEPSEEK_LATENT, weights="fp8",
     ),
-    _row(
-        "gpt-oss-20b", (2880, 24, 64, 8, 64, 2880, 201088), "openai/gpt-oss-20b",
-        Experts(32, 4, 2880), weights="mxfp4",
+    ModelShape(  # openai/gpt-oss-20b
+        "gpt-oss-20b", 2880, 24, 64, 8, 64, 2880, 201088, Experts(32, 4, 2880), weights="mxfp4",
     ),
-    _row(
-        "gpt-oss-120b", (2880, 36, 64, 8, 64, 2880, 201088), "openai/gpt-oss-120b",
-        Experts(128, 4, 2880), weights="mxfp4",
+    ModelShape(  # openai/gpt-oss-120b
+        "gpt-oss-120b", 2880, 36, 64, 8, 64, 2880, 201088, Experts(128, 4, 2880), weights="mxfp4",
     ),
-    _row(
-        "gemma-2-9b", (3584, 42, 16, 8, 256, 14336, 256000), "google/gemma-2-9b",
-        tied=True,
+    ModelShape("gemma-2-9b", 3584, 42, 16, 8, 256, 14336, 256000, tied_embeddings=True),  # google/gemma-2-9b
+    ModelShape(  # google/gemma-2-27b
+        "gemma-2-27b", 4608, 46, 32, 16, 128, 36864, 256000, tied_embeddings=True,
     ),
-    _row(
-        "gemma-2-27b", (4608, 46, 32, 16, 128, 36864, 256000), "google/gemma-2-27b",
-        tied=True,
-    ),
-    _row(
-        "gemma-3-27b", (5376, 62, 32, 16, 128, 21504, 262208), "google/gemma-3-27b-it",
-        tied=True,
+    ModelShape(  # google/gemma-3-27b-it
+        "gemma-3-27b", 5376, 62, 32, 16, 128, 21504, 262208, tied_embeddings=True,
     ),
 )  # fmt: skip
 
 
-class UnknownModel(ValueError):
-    """A name that is not in the table; the message offers the closest ones."""
+class CostError(ValueError):
+    """A name or numbers that do not describe a job; the message names the option."""
 
 
 def known_model(name: str) -> ModelShape:
-    """The model of that name; upper case and `_` for `-` are accepted. Raises UnknownModel."""
+    """The model of that name; upper case and `_` for `-` are accepted. Raises CostError, which
+    offers the closest names."""
     wanted = name.strip().lower().replace("_", "-").rpartition("/")[2]
     for model in MODELS:
         if model.name == wanted:
@@ -172,4 +140,74 @@ def known_model(name: str) -> ModelShape:
 
     names = [model.name for model in MODELS]
     instead = did_you_mean(wanted, names) or f"; known: {', '.join(names)}"
-    raise UnknownModel(f"unknown model: {name[:60]!r}{instead}")
+    raise CostError(f"--model: unknown model: {name[:60]!r}{instead}")
+
+
+# -- parameters and cache that follow from a shape: elements, not bytes ------------------------------------
+
+GATED_MATRICES = 3  # gate, up and down: Shazeer, "GLU variants improve transformer", arXiv 2002.05202
+
+
+def attention_parameters(model: ModelShape) -> int:
+    """Elements of one layer's attention matrices.
+
+    Source: DeepSeek-V2, arXiv 2405.04434, section 2.1.2, for latent attention; transformers'
+    modeling_llama.py, LlamaAttention, for the rest. Biases and norms are left out: below 0.1 %."""
+    hidden, heads = model.hidden_size, model.attention_heads
+    if latent := model.latent:
+        query_dim = latent.qk_nope_head_dim + latent.qk_rope_head_dim
+        query = (
+            hidden * latent.q_lora_rank + latent.q_lora_rank * heads * query_dim
+            if latent.q_lora_rank
+            else hidden * heads * query_dim
+        )
+        down = hidden * (latent.kv_lora_rank + latent.qk_rope_head_dim)
+        up = latent.kv_lora_rank * heads * (latent.qk_nope_head_dim + latent.v_head_dim)
+        return query + down + up + heads * latent.v_head_dim * hidden
+    return hidden * model.head_dim * (2 * heads + 2 * model.kv_heads)
+
+
+def expert_parameters(model: ModelShape) -> int:
+    """Elements of one routed expert; 0 for a dense model."""
+    return GATED_MATRICES * model.hidden_size * model.experts.intermediate_size if model.experts else 0
+
+
+def dense_parameters(model: ModelShape) -> int:
+    """Elements that every token uses, without embeddings: attention, dense and shared feed-forward."""
+    dense_layers = model.layers - model.moe_layers
+    total = model.layers * attention_parameters(model)
+    total += dense_layers * GATED_MATRICES * model.hidden_size * model.intermediate_size
+    if experts := model.experts:
+        shared = GATED_MATRICES * model.hidden_size * experts.shared_intermediate_size
+        total += model.moe_layers * (shared + model.hidden_size * experts.count)  # and the router
+    return total
+
+
+def head_parameters(model: ModelShape) -> int:
+    """Elements of the matrix that produces logits, read in each step."""
+    return model.hidden_size * model.vocabulary
+
+
+def total_parameters(model: ModelShape) -> int:
+    """Elements of the whole model, without norms and biases."""
+    embeddings = head_parameters(model) * (1 if model.tied_embeddings else 2)
+    experts = model.experts.count if model.experts else 0
+    return embeddings + dense_parameters(model) + model.moe_layers * experts * expert_parameters(model)
+
+
+def experts_touched(model: ModelShape, tokens: float) -> float:
+    """How many of a layer's experts that many tokens reach on average, assuming even routing.
+
+    Trained routers are close to even on average, and skewed for single batches."""
+    if not model.experts:
+        return 0.0
+    count, per_token = model.experts.count, model.experts.per_token
+    missed: float = (1 - per_token / count) ** tokens
+    return count * (1 - missed)
+
+
+def cache_elements(model: ModelShape) -> int:
+    """Elements of one token in the cache of all layers: keys and values, or the latent vector."""
+    if latent := model.latent:
+        return model.layers * (latent.kv_lora_rank + latent.qk_rope_head_dim)
+    return model.layers * 2 * model.kv_heads * model.head_dim

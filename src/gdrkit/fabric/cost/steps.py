@@ -10,16 +10,17 @@ github.com/deepseek-ai/DeepEP (FP8 out, BF16 back); data, Rajbhandari et al., ar
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
 from gdrkit.fabric.ceilings.chain import PathName
 from gdrkit.fabric.ceilings.gpus import GpuRates
-from gdrkit.fabric.cost.machine import PathRate
-from gdrkit.fabric.cost.models import WEIGHT_BYTES, ModelShape
-from gdrkit.fabric.cost.size import (
-    attention_flop,
+from gdrkit.fabric.cost.models import (
+    WEIGHT_BYTES,
+    CostError,
+    ModelShape,
     cache_elements,
     dense_parameters,
     expert_parameters,
@@ -27,6 +28,7 @@ from gdrkit.fabric.cost.size import (
     head_parameters,
     total_parameters,
 )
+from gdrkit.fabric.cost.path_rates import PathRate
 
 StepName = Literal["decode", "prefill", "training"]
 Fraction = Annotated[float, Meta(ge=0, le=1)]
@@ -67,10 +69,6 @@ the same runs as HOP_LL_US."""
 LL_SHARE_SLOW = 0.088
 """The share of the link that LL reached in those runs, from 8 KiB to 64 KiB: few channels, each of them
 slow."""
-
-
-class CostError(ValueError):
-    """Numbers that do not describe a job; the message names the option."""
 
 
 class Span(Struct, frozen=True):
@@ -128,11 +126,14 @@ class Traffic(Struct, frozen=True):
 
 
 class StepOnPath(Struct, frozen=True):
-    """The traffic of a step over one path: its time, and its share of the step if none of it is hidden."""
+    """The traffic of a step over one path, and how much shorter the step is on the direct path instead.
+
+    The bounds of `saved` are shares of the step on this path; the lower one is 0 where computing may hide
+    all traffic."""
 
     path: PathName
     time: Span
-    share: tuple[Fraction, Fraction] | None  # null where computing time is unknown
+    saved: tuple[Fraction, Fraction] | None  # null for the direct path, and where either time is unknown
 
 
 class StepCost(Struct, frozen=True):
@@ -141,9 +142,12 @@ class StepCost(Struct, frozen=True):
     step: StepName
     traffic: tuple[Traffic, ...]
     network_bytes: float  # out of one node in the step
-    calls: int
     computing: Span | None  # null where the GPU's rates are unknown
     paths: tuple[StepOnPath, ...]
+
+    @property
+    def calls(self) -> int:
+        return sum(row.calls for row in self.traffic)
 
 
 def checked(layout: ParallelLayout, model: ModelShape) -> ParallelLayout:
@@ -179,20 +183,40 @@ def _step(
 ) -> StepCost:
     rows = traffic(name, model, layout)
     computing = None if gpu is None else compute(name, model, layout, gpu)
-    found = []
-    for path in paths:
-        spent = [time(row, path) for row in rows]
-        span = Span(sum(one.low_s for one in spent), sum(one.high_s for one in spent))
-        share = None
-        if computing is not None:
-            share = (_part(span.low_s, computing.high_s), _part(span.high_s, computing.low_s))
-        found.append(StepOnPath(path.name, span, share))
-    sent = sum(row.network_bytes * row.calls for row in rows)
-    return StepCost(name, rows, sent, sum(row.calls for row in rows), computing, tuple(found))
+    times = {path.name: _sum(time(row, path) for row in rows) for path in paths}
+    direct = times.get("direct")
+    return StepCost(
+        step=name,
+        traffic=rows,
+        network_bytes=sum(row.network_bytes * row.calls for row in rows),
+        computing=computing,
+        paths=tuple(
+            StepOnPath(path, spent, _saved(name, computing, direct, spent) if path != "direct" else None)
+            for path, spent in times.items()
+        ),
+    )
 
 
-def _part(spent: float, computing: float) -> float:
-    return spent / (spent + computing) if spent else 0.0
+def _sum(spans: Iterable[Span]) -> Span:
+    found = tuple(spans)
+    return Span(sum(one.low_s for one in found), sum(one.high_s for one in found))
+
+
+def _saved(
+    step: StepName, computing: Span | None, direct: Span | None, other: Span
+) -> tuple[float, float] | None:
+    """Bounds on what the direct path saves of a step on another path. The paths share network and
+    collective, so best is compared with best and worst with worst. The next layer of a token waits for the
+    traffic; prompts and training steps can be split, so that one half computes while the other is sent
+    (DeepSeek-V3, arXiv 2412.19437, sections 3.2.1 and 3.4.1)."""
+    if computing is None or direct is None:
+        return None
+    found = [
+        max(0.0, (theirs - ours) / (busy + theirs))
+        for busy in (computing.low_s, computing.high_s)
+        for ours, theirs in ((direct.low_s, other.low_s), (direct.high_s, other.high_s))
+    ]
+    return (min(found) if step == "decode" else 0.0), max(found)
 
 
 def time(row: Traffic, path: PathRate) -> Span:
@@ -214,10 +238,7 @@ def traffic(step: StepName, model: ModelShape, layout: ParallelLayout) -> tuple[
     hidden = float(tokens * model.hidden_size * BF16_BYTES)
     found: list[Traffic] = []
     if (nodes := layout.nodes_of(layout.tensor)) > 1:
-        found += _of_layers(model, layout, nodes, hidden, passes)
-        if step != "training":  # which reduces its loss in place
-            words = float(model.vocabulary * BF16_BYTES)
-            found.append(Traffic("all-gather of logits", 1, _in_ring(layout.tensor, words), nodes - 1))
+        found.append(_of_layers(model, layout, nodes, hidden, passes))
     if model.experts and (nodes := layout.nodes_of(layout.expert)) > 1:
         reached = nodes_reached(model.experts.count, model.experts.per_token, nodes)
         own = tokens * layout.data / layout.expert * model.hidden_size
@@ -233,32 +254,28 @@ def traffic(step: StepName, model: ModelShape, layout: ParallelLayout) -> tuple[
             Traffic("send of hidden states between stages", layout.stages_apart * passes, hidden, 1)
         )
     if step == "training" and layout.data_nodes > 1:
-        found += _of_gradients(model, layout)
+        found.append(_of_gradients(model, layout))
     return tuple(found)
 
 
 def _of_layers(
     model: ModelShape, layout: ParallelLayout, nodes: int, payload: float, passes: int
-) -> list[Traffic]:
+) -> Traffic:
     """Two all-reduces per layer, and one for the word embeddings. Expert parallelism replaces that of the
     feed-forward. Out of a node goes the payload once in a tree between two nodes (NCCL src/graph/trees.cc,
     ncclGetDtree), else what a ring moves over every link: nccl-tests doc/PERFORMANCE.md."""
     calls = 2 * model.layers - (model.moe_layers if layout.expert > 1 else 0) + 1
     crossing = payload if nodes == 2 else 2 * _in_ring(layout.tensor, payload)
     hops = 2 * (nodes - 1).bit_length()
-    return [Traffic("all-reduce of attention and feed-forward", calls * passes, crossing, hops)]
+    return Traffic("all-reduce of attention and feed-forward", calls * passes, crossing, hops)
 
 
-def _of_gradients(model: ModelShape, layout: ParallelLayout) -> list[Traffic]:
-    """Gradients, each summed once per step: reduce-scatter, then all-gather. The GPUs of a node are in
-    separate groups, which share the network."""
+def _of_gradients(model: ModelShape, layout: ParallelLayout) -> Traffic:
+    """Gradients are summed once per step. The GPUs of a node are in separate groups, which share the
+    network."""
     each = total_parameters(model) * BF16_BYTES / (layout.tensor * layout.pipeline)
     crossing = _in_ring(layout.data, each * min(layout.tensor, layout.gpus_per_node))
-    hops = layout.data_nodes - 1
-    return [
-        Traffic("reduce-scatter of gradients", 1, crossing, hops),
-        Traffic("all-gather of updated weights", 1, crossing, hops),
-    ]
+    return Traffic("reduce-scatter and all-gather of gradients", 2, crossing, layout.data_nodes - 1)
 
 
 def _in_ring(ranks: int, payload: float) -> float:
@@ -281,52 +298,40 @@ def nodes_reached(experts: int, per_token: int, nodes: int) -> float:
 # -- computing -------------------------------------------------------------------------------------
 
 
-def weight_bytes_per_gpu(model: ModelShape, layout: ParallelLayout) -> float:
-    """Bytes of weights on one GPU. Embeddings are spread over all stages, though only some stages have
-    them."""
-    routed = model.moe_layers * (model.experts.count if model.experts else 0) * expert_parameters(model)
-    rest = total_parameters(model) - routed
-    share = layout.expert if layout.expert > 1 else layout.tensor
-    return (rest / layout.tensor + routed / share) / layout.pipeline * WEIGHT_BYTES[model.weights]
-
-
 def compute(step: StepName, model: ModelShape, layout: ParallelLayout, gpu: GpuRates) -> Span:
     """The longer of reading and multiplying on the busiest GPU, each at a share of the datasheet's rate. All
     stages of a pipeline count in inference, and work at once in training."""
-    read = (
-        _read_by_token(model, layout)
-        if step == "decode"
-        else weight_bytes_per_gpu(model, layout) * layout.pipeline
-    )
     tokens = 1 if step == "decode" else TOKENS
-    flop = _flop(model, layout, tokens, tokens if step == "training" else 1)
-    if step != "decode":
-        flop += attention_flop(model, TOKENS) / layout.tensor
+    read, flop = _read(model, layout, tokens), _flop(model, layout, tokens, step)
     peak = gpu.bf16_tflop_per_s  # 4-bit weights are widened before multiplication
     if model.weights == "fp8" and step != "training":
         peak = gpu.fp8_tflop_per_s or peak
     if step == "training":
         read, flop = (TRAINING_FACTOR * number / layout.pipeline for number in (read, flop))
-    return Span(*(
+    best, worst = (
         max(read / (gpu.memory_gb_per_s * 1e9 * memory), flop / (peak * 1e12 * multiplied))
         for memory, multiplied in zip(reversed(MEMORY_EFFICIENCY), reversed(COMPUTE_EFFICIENCY), strict=True)
-    ))  # fmt: skip
+    )
+    return Span(best, worst)
 
 
-def _read_by_token(model: ModelShape, layout: ParallelLayout) -> float:
-    """Bytes that one token reads on one GPU: every weight in use once, and the whole cache. Its heads are
-    split over tensor ranks until there is one per rank, a latent vector is whole on each (vLLM, SGLang)."""
+def _read(model: ModelShape, layout: ParallelLayout, tokens: int) -> float:
+    """Bytes that one GPU reads for so many tokens: every weight in use once, and the whole cache. Its heads
+    are split over tensor ranks until there is one per rank, a latent vector is whole on each (vLLM,
+    SGLang)."""
     weights = (dense_parameters(model) + head_parameters(model)) / layout.tensor
-    touched = experts_touched(model, layout.data if layout.expert > 1 else 1)
-    share = layout.expert if layout.expert > 1 else layout.tensor
+    together, share = (layout.data, layout.expert) if layout.expert > 1 else (1, layout.tensor)
+    touched = experts_touched(model, tokens * together)
     weights += model.moe_layers * touched / share * expert_parameters(model)
     split = 1 if model.latent else min(layout.tensor, model.kv_heads)
     return weights * WEIGHT_BYTES[model.weights] + TOKENS * cache_elements(model) * BF16_BYTES / split
 
 
-def _flop(model: ModelShape, layout: ParallelLayout, tokens: int, logits: int) -> float:
-    """FLOP on one GPU: two per weight and token, those of routed experts spread evenly over their ranks."""
-    dense = tokens * dense_parameters(model) + logits * head_parameters(model)
+def _flop(model: ModelShape, layout: ParallelLayout, tokens: int, step: StepName) -> float:
+    """FLOP on one GPU: two per weight and token, those of routed experts spread evenly over their ranks.
+    Only training computes logits for every token. Products of tokens with each other are left out: with 4096
+    they are 4 % for Llama 3 70B, 14 % for DeepSeek-V3 (Narayanan et al., arXiv 2104.04473, appendix)."""
+    dense = tokens * dense_parameters(model) + (tokens if step == "training" else 1) * head_parameters(model)
     per_token = model.experts.per_token if model.experts else 0
     routed = tokens * model.moe_layers * per_token * expert_parameters(model)
     if layout.expert > 1:

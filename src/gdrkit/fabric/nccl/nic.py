@@ -83,7 +83,7 @@ def dmabuf(
 
 
 def unused(settings: Settings, device: str, port: int | None = None) -> str:
-    """The variable because of which NET/IB does not use a port, with its value; "" if it uses the port."""
+    """The variable that makes NET/IB skip a port, with its value; "" if it uses the port."""
     if settings.ib_disable:
         return "NCCL_IB_DISABLE"
     if settings.net.lower() == "socket":

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from gdrkit.formats.whole_number import integer
 from gdrkit.programs.nccl import settings as nccl_levels
-from gdrkit.programs.nccl.releases import VARIABLE_SINCE, Release
+from gdrkit.programs.nccl.releases import VARIABLE_SINCE, VARIABLE_UNTIL, Release
 
 
 class Ignored(Struct, frozen=True):
@@ -60,7 +60,7 @@ MODELLED = frozenset(
      "NCCL_SHM_DISABLE", "NCCL_NET_DISABLE_INTRA", "NCCL_NVB_DISABLE", "NCCL_PXN_DISABLE", "NCCL_PXN_C2C",
      "NCCL_IB_MERGE_NICS", "NCCL_NETDEVS_POLICY", "NCCL_TOPO_SCATTER_START_NET")
 )  # fmt: skip
-"""Variables of which every value is modelled."""
+"""Variables whose every value is modelled."""
 KNOWN = MODELLED | {"NCCL_NET", "NCCL_NET_MERGE_LEVEL", "NCCL_NET_FORCE_MERGE"}
 """Variables that can change what is modelled."""
 
@@ -103,6 +103,12 @@ def settings(rules: Release, environment: Mapping[str, str]) -> Settings:
     )
 
 
+def _why_unread(name: str, rules: Release) -> str:
+    if name in rules.removed:
+        return f"not read since {VARIABLE_UNTIL[name]}"
+    return f"unknown before {VARIABLE_SINCE[name]}"
+
+
 class _SettingsReader:
     """Reads variables one by one and notes those without effect."""
 
@@ -111,7 +117,7 @@ class _SettingsReader:
         unknown = VARIABLE_SINCE.keys() - rules.variables
         self.environment = {name: v for name, v in environment.items() if name not in unknown}
         self.ignored = [
-            Ignored(name, value, f"unknown before {VARIABLE_SINCE[name]}")
+            Ignored(name, value, _why_unread(name, rules))
             for name, value in environment.items()
             if name in unknown
         ]

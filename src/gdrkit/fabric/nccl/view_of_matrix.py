@@ -1,7 +1,7 @@
 """NCCL's view of the matrix of nvidia-smi: distances decide its test without a tree.
 
 Its words bound NCCL's path types (`NCCL_OF`). The memory of a GPU with NVLink-C2C is near the NICs of its
-processor for NCCL, whatever the matrix shows: ncclTopoComputePaths(), P2C. So nothing is said of those."""
+processor for NCCL, whatever the matrix shows: ncclTopoComputePaths(), P2C. So those are left out."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def nccl_paths(paths: tuple[SmiPath, ...]) -> tuple[NcclPath, ...]:
 
 
 def matrix_view(topology: Topology, version: str, environment: Mapping[str, str]) -> NcclView:
-    """The view of one NCCL version. A pair of which the matrix decides nothing is left out."""
+    """The view of one NCCL version. A pair that the matrix does not decide is left out."""
     rules = release(version)
     given = settings(rules, environment)
     level = _level(rules, given)

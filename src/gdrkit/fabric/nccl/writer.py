@@ -33,7 +33,7 @@ OWN_PLUGIN = ("efa",)
 functions of a card by its first (net_ib/init.cc, ncclIbGetPciPath(): function 0 and device 0)."""
 
 
-class _Tree(Struct, frozen=True):
+class _DeviceTree(Struct, frozen=True):
     """Children by the busid of their parent; "" is a CPU."""
 
     below: dict[str, list[TopologyDevice]]
@@ -69,8 +69,8 @@ def system(topology: Topology, *, details: bool | None = None) -> XmlNode:
     return XmlNode("system", {"version": VERSION}, elements)
 
 
-def _tree(topology: Topology, details: bool) -> _Tree:
-    tree = _Tree({}, {}, {}, {}, topology.origin, topology.shows_ports)
+def _tree(topology: Topology, details: bool) -> _DeviceTree:
+    tree = _DeviceTree({}, {}, {}, {}, topology.origin, topology.shows_ports)
     kept = _kept(topology)
     written: set[str] = set()
     for device in topology.devices:
@@ -118,7 +118,7 @@ def _busid(device: TopologyDevice, topology: Topology) -> str:
     return device.address
 
 
-def _cpu(cpu: TopologyCpu, tree: _Tree) -> XmlNode:
+def _cpu(cpu: TopologyCpu, tree: _DeviceTree) -> XmlNode:
     family = cpu.family
     if family is not None and family > 15:  # NCCL combines the two fields of CPUID wrongly: xml.cc
         family = 15 + (family - 15 << 4)
@@ -138,7 +138,7 @@ def _cpu(cpu: TopologyCpu, tree: _Tree) -> XmlNode:
     return XmlNode("cpu", _attributes(known), tuple(children))
 
 
-def _pci(device: TopologyDevice, tree: _Tree) -> XmlNode:
+def _pci(device: TopologyDevice, tree: _DeviceTree) -> XmlNode:
     busid = device.address
     if device.role is Role.NIC and tree.with_ports and device.driver not in OWN_PLUGIN:
         busid = busid[:8] + "00.0"
@@ -161,7 +161,7 @@ def _pci(device: TopologyDevice, tree: _Tree) -> XmlNode:
     return XmlNode("pci", attributes, tuple(_inside(device, busid, tree)))
 
 
-def _inside(device: TopologyDevice, busid: str, tree: _Tree) -> Iterator[XmlNode]:
+def _inside(device: TopologyDevice, busid: str, tree: _DeviceTree) -> Iterator[XmlNode]:
     for target in tree.links.get(device.address, ()):
         yield XmlNode("pcilink", {"target": target})
     for gpu in tree.gpus.get(device.address, ()):

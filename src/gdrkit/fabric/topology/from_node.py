@@ -25,6 +25,7 @@ from gdrkit.fabric.topology.graph import (
     TopologySource,
 )
 from gdrkit.fabric.topology.roles import role
+from gdrkit.facts.acs_layout import masks_of_layout
 from gdrkit.facts.gpu import gpu_support, is_coherent, is_integrated, product_name
 from gdrkit.facts.gpu_chips import compute_capability
 from gdrkit.facts.kernel import architecture
@@ -200,6 +201,7 @@ def _device(
         max_payload_bytes=registers.max_payload_bytes,
         read_request_bytes=registers.read_request_bytes,
         acs=_enforced(node, reader, address) if bridge else None,
+        acs_needed=masks_of_layout(node).get(address, "") if bridge else "",
         ats_enabled=None if bridge else reader("ATS", lambda: ats_enabled(node, address)),
         iommu_group=group,
         iommu_type=(reader("IOMMU types", lambda: iommu_type(node, address)) or "") if group else "",

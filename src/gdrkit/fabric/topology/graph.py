@@ -11,6 +11,7 @@ from functools import cached_property
 
 from msgspec import Struct
 
+from gdrkit.facts.pci_text import ACS_BITS
 from gdrkit.formats.errors import FormatError
 
 
@@ -123,6 +124,7 @@ class TopologyDevice(Struct, frozen=True, kw_only=True):
     max_payload_bytes: int | None = None  # what the device supports
     read_request_bytes: int | None = None
     acs: tuple[str, ...] | None = None  # the bits set in ACSCtl, in lspci's words; () for none or no ACS
+    acs_needed: str = ""  # the mask of bits that its layout needs, `xx110x1`; empty: an ordinary port
     ats_enabled: bool | None = None
     iommu_group: str | None = None  # empty: not behind an IOMMU
     iommu_type: str = ""  # identity, DMA, DMA-FQ, ...
@@ -132,8 +134,21 @@ class TopologyDevice(Struct, frozen=True, kw_only=True):
 
     @property
     def redirects(self) -> bool | None:
-        """Whether it sends requests between peers up to the root complex."""
+        """Whether it sends requests between peers up to the root complex; a port of which the layout needs
+        certain bits: whether they are not those."""
+        if self.acs_needed:
+            return None if self.acs is None else bool(self.acs_wrong)
         return None if self.acs is None else "ReqRedir" in self.acs
+
+    @property
+    def acs_wrong(self) -> str:
+        """The bits that its layout needs otherwise, `ReqRedir-`; empty if it needs none, or not known."""
+        needed = zip(ACS_BITS, reversed(self.acs_needed), strict=False)
+        return " ".join(
+            f"{name}{'+' if flag == '1' else '-'}"
+            for name, flag in needed
+            if self.acs is not None and flag in "01" and (name in self.acs) != (flag == "1")
+        )
 
 
 class NvLink(Struct, frozen=True):

@@ -20,7 +20,7 @@ class DevicePath(Struct, frozen=True):
 class Obstacle(Struct, frozen=True):
     """Something that slows a path down, or may do so. `code` is that of doctor's finding."""
 
-    code: Literal["acs-redirect", "iommu-translating", "link-degraded"]
+    code: Literal["acs-redirect", "acs-bits-differ", "iommu-translating", "link-degraded"]
     address: str
     seen: str
 
@@ -82,6 +82,11 @@ def obstacles(topology: Topology, gpu: TopologyGpu, net: Net) -> tuple[Obstacle,
             for port in (*between.to_gpu, *between.to_net)
             if redirects(port, nic)
         ]
+    found += [
+        Obstacle("acs-bits-differ", port.address, port.acs_wrong)
+        for port in (*between.shared, *between.to_gpu, *between.to_net)
+        if port.acs_wrong
+    ]
     if nic.iommu_type.startswith("DMA"):
         seen = f"IOMMU group {nic.iommu_group} of type {nic.iommu_type}"
         found.append(Obstacle("iommu-translating", nic.address, seen))
@@ -103,6 +108,8 @@ def redirects(port: TopologyDevice, nic: TopologyDevice) -> bool:
     With Direct Translated, requests whose address the NIC has translated itself pass (PCI Express Base
     Specification 5.0, 6.12.3)."""
     bits = port.acs or ()
+    if port.acs_needed:  # there, redirecting may be what the layout needs
+        return False
     if "ReqRedir" not in bits and "CmpltRedir" not in bits:
         return False
     return not ("DirectTrans" in bits and nic.ats_enabled)

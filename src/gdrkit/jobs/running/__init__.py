@@ -1,1 +1,1 @@
-"""Which way the processes go that run now: the judgement of what `gdrkit.agent.running` recorded."""
+"""Which path the processes take that run now: the judgement of what `gdrkit.agent.running` recorded."""

@@ -14,6 +14,7 @@ from gdrkit.jobs.running.text import (
     MOVES,
     ORDER,
     TABLE,
+    WORDS,
     asks,
     communicators,
     head,
@@ -27,6 +28,7 @@ from gdrkit.report.terminal import Row
 NEW, ENDED, CHANGED, SAME = "+", "-", "!", " "
 MARKED = {NEW: "bold", CHANGED: "bold reverse"}
 RATES_SHOWN = LINES_SHOWN = 16
+CHANGES_SHOWN = 6
 LEAST_SHOWN = 4
 """Processes on a screen that is too low for what is below them."""
 
@@ -57,13 +59,25 @@ def lines(found: Iterable[Look], clock: str) -> Iterator[str]:
             yield f"{clock} {look.mark} {row(look.process)}{what}"
 
 
+def changes(found: Iterable[Look], clock: str) -> Iterator[str]:
+    """A short line for each process that is new, changed or ended, for the list below a screen."""
+    for look in found:
+        if look.mark != SAME:
+            one = look.process
+            moves = "" if one.verdict.moving is None else f", {MOVES[one.verdict.moving]}"
+            yield f"{clock} {look.mark} {one.pid} {one.name}: {WORDS[one.verdict.path]}{moves} ({look.what})"
+
+
 def screen(
     document: PsDocument, found: Iterable[Look], *, clock: str, colour: bool, width: int,
-    registered: Iterable[str] = (), height: int | None = None,
+    registered: Iterable[str] = (), height: int | None = None, changed: Iterable[str] = (),
 ) -> str:  # fmt: skip
-    """The processes for a terminal, with what changed marked, and the rates of ports and GPUs. Where it is
-    too low for all of them, what changed comes first, then what to act on."""
+    """The processes for a terminal, with what changed marked, the last changes, and the rates of ports and
+    GPUs. Where it is too low for all of them, what changed comes first, then what to act on."""
+    last = [*islice(changed, CHANGES_SHOWN)]
     below = [
+        *((0, "head", "Changes, the last first") for _ in last[:1]),
+        *((2, "", line) for line in last),
         *islice(rates(document), RATES_SHOWN + 1),
         *((2, "", line) for line in islice(registered, LINES_SHOWN)),
         *((2, "note", line) for line in (*communicators(document), *asks(document), *unseen(document))),
@@ -72,14 +86,14 @@ def screen(
     room = len(chosen) if height is None else max(LEAST_SHOWN, height - len(below) - 4)
     left = len(chosen) - room
     if left > 0:
-        chosen.sort(key=lambda look: (look.mark == SAME, ORDER.index(look.process.verdict.way)))
+        chosen.sort(key=lambda look: (look.mark == SAME, ORDER.index(look.process.verdict.path)))
 
     def rows() -> Iterator[Row]:
         yield 0, "dim", clock
         is_narrow = width - 2 < TABLE
         yield 2, "head", head(is_narrow=is_narrow)
         for look in chosen[:room]:
-            style = MARKED.get(look.mark, "dim" if look.mark == ENDED else look.process.verdict.way)
+            style = MARKED.get(look.mark, "dim" if look.mark == ENDED else look.process.verdict.path)
             yield 2, style, row(look.process, is_narrow=is_narrow), look.mark
         if left > 0:
             yield 2, "note", f"and {left} more"
@@ -116,8 +130,8 @@ def _look(old: PsProcess | None, new: PsProcess, first: bool) -> Look:
         return Look(NEW, new, "" if first else "new")
     was, now = old.verdict, new.verdict
     changed = []
-    if (was.way, was.registered_by) != (now.way, now.registered_by):
-        changed.append(f"was {was.way}")
+    if (was.path, was.registered_by) != (now.path, now.registered_by):
+        changed.append(f"was {was.path}")
     if was.moving != now.moving:
         changed.append(f"was {MOVES[was.moving]}")
     if (regions := _regions(old)) != _regions(new):

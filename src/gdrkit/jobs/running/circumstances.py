@@ -22,6 +22,8 @@ OTHER_FABRIC = re.compile(r"/dev/(?:cxi|hfi1_)\d+")
 """Slingshot and Omni-Path move data without verbs."""
 _UVERBS = "/dev/infiniband/uverbs"
 _GPU_FILE = re.compile(r"/dev/nvidia(\d{1,4})")
+MPS = "nvidia-cuda-mps"
+"""How the names of MPS's server and control daemon begin; comm has 15 letters."""
 COLLECTIVES = ("libnccl.so", "libucp", "libnvshmem", "libnixl", "librccl.so")
 """Libraries that move GPU memory over a network, by the beginning of their names."""
 HIDES_PAIRS = ("libucp", "nvshmem_transport_", "libnixl")
@@ -51,6 +53,7 @@ class NodeCircumstances(Struct, frozen=True, kw_only=True):
     nvlink_used: frozenset[str]  # GPUs that have moved data over NVLink since the driver was loaded
     sharing: Mapping[str, frozenset[int]]  # the processes with a GPU that map a file in memory
     collective: frozenset[int]  # processes that map a library of COLLECTIVES
+    every_context: bool  # whether NVML lists all processes with GPU memory
     every_region: bool  # whether the tables list the regions of all processes
     regions_why: str  # why the tables were not read whole, after a colon; may be empty
 
@@ -196,6 +199,7 @@ def node_circumstances(record: RunningRecord) -> NodeCircumstances:
             if any(library.name.startswith(COLLECTIVES) for library in one.libraries)
         ),
         sharing=_sharing(record),
+        every_context=_lists_all(record),
         every_region=tables.status == "found" and not incomplete and not is_exclusive(record),
         regions_why="" if tables.status == "found" else f": {tables.why or tables.status}",
     )
@@ -355,10 +359,10 @@ def _gpus(process: RunningProcess, record: RunningRecord) -> tuple[GpuInUse, ...
     """The GPUs on which NVML sees the process compute; where it lists none, those that are open.
 
     An open descriptor alone misleads: CUDA opens every GPU of a node (seen on two H200s)."""
-    listed = record.state("nvml").status == "found" and any(row.pid for row in record.nvml)
-    if listed:
+    indices = {gpu: index for index, gpu in enumerate(sorted(row.gpu for row in record.node if row.gpu))}
+    if _lists_processes(record):
         return tuple(
-            GpuInUse(address=row.gpu, computes=True, memory_bytes=row.bytes)
+            GpuInUse(address=row.gpu, index=indices.get(row.gpu), computes=True, memory_bytes=row.bytes)
             for row in record.nvml
             if row.pid == process.pid
         )
@@ -366,6 +370,21 @@ def _gpus(process: RunningProcess, record: RunningRecord) -> tuple[GpuInUse, ...
     files = {*process.devices, *process.mapped_devices}
     numbers = {int(match[1]) for file in files if (match := _GPU_FILE.fullmatch(file))}
     return tuple(
-        GpuInUse(address=minors.get(number) or f"/dev/nvidia{number}", computes=None, memory_bytes=None)
+        GpuInUse(
+            address=minors.get(number) or f"/dev/nvidia{number}", index=indices.get(minors.get(number, "")),
+            computes=None, memory_bytes=None,
+        )
         for number in sorted(numbers)
-    )
+    )  # fmt: skip
+
+
+def _lists_processes(record: RunningRecord) -> bool:
+    return record.state("nvml").status == "found" and any(row.pid for row in record.nvml)
+
+
+def _lists_all(record: RunningRecord) -> bool:
+    """Whether NVML lists each process that has memory on a GPU: for root, outside containers, without an
+    error. The server of MPS may stand for its clients."""
+    of_host = record.uid == 0 and record.namespaces.get("pid") == HOST_PID_NAMESPACE
+    shared = any(one.name.startswith(MPS) for one in record.processes)
+    return _lists_processes(record) and of_host and not shared and not any(row.error for row in record.nvml)

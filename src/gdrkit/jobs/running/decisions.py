@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from gdrkit.evidence import Confidence
 from gdrkit.jobs.running.circumstances import Circumstances
-from gdrkit.jobs.running.document import RunningVerdict, Way
+from gdrkit.jobs.running.document import ProcessPath, RunningVerdict
 
 USED = "registered is not used: no source joins a region with the bytes that move"
 
@@ -12,25 +14,24 @@ Decision = RunningVerdict | None
 
 
 def direct(
-    found: Circumstances, way: str, confidence: Confidence, because: str, *evidence: str,
-    limits: tuple[str, ...] = (),
+    found: Circumstances, by: Literal["dmabuf", "peermem", ""], confidence: Confidence, because: str,
+    *evidence: str, limits: tuple[str, ...] = (),
 ) -> RunningVerdict:  # fmt: skip
     """Registered GPU memory: by dma-buf, by peermem, or by what is not known (empty)."""
     return RunningVerdict(
-        way="direct", registered_by="dmabuf" if way == "dmabuf" else "peermem" if way == "peermem" else "",
-        confidence=confidence, moving=found.moving, because=because, evidence=evidence,
-        limits=(USED, *limits) if way else limits, ask=(),
+        path="direct", registered_by=by, confidence=confidence, moving=found.moving, because=because,
+        evidence=evidence, limits=(USED, *limits) if by else limits, ask=(),
     )  # fmt: skip
 
 
 def decided(
-    found: Circumstances, way: Way, because: str, confidence: Confidence, *evidence: str,
+    found: Circumstances, path: ProcessPath, because: str, confidence: Confidence, *evidence: str,
     limits: tuple[str, ...] = (),
 ) -> RunningVerdict:  # fmt: skip
-    """Any other way."""
-    moving = True if not found.holdings and way in ("socket", "nvlink", "staged") else found.moving
+    """Any other path."""
+    moving = True if not found.holdings and path in ("socket", "nvlink", "staged") else found.moving
     return RunningVerdict(
-        way=way, registered_by="", confidence=confidence, moving=moving, because=because,
+        path=path, registered_by="", confidence=confidence, moving=moving, because=because,
         evidence=evidence, limits=limits, ask=(),
     )  # fmt: skip
 

@@ -6,18 +6,20 @@ from typing import Literal
 
 from msgspec import Struct
 
+from gdrkit.catalogue import Code
 from gdrkit.evidence import Confidence
 from gdrkit.jobs.running.workload import Workload
+from gdrkit.programs.nccl.diagnostic_statements import Effect
 
-Way = Literal["direct", "staged", "socket", "host-mapped", "nvlink", "none", "unknown"]
+ProcessPath = Literal["direct", "staged", "socket", "host-mapped", "nvlink", "none", "unknown"]
 """staged: copied through host memory. host-mapped: host memory that is the memory of an integrated GPU.
 nvlink: to other GPUs, and to no network. none: the process does not use both a GPU and a network."""
 
 
 class RunningVerdict(Struct, frozen=True, kw_only=True):
-    """Which way a process's GPU memory goes."""
+    """Which path a process's GPU memory takes."""
 
-    way: Way
+    path: ProcessPath
     registered_by: Literal["dmabuf", "peermem", ""]  # "" where it is not known, or nothing is
     confidence: Confidence | None  # null: unknown
     moving: bool | None  # whether its network devices, or its connections, move data now; null: not known
@@ -31,6 +33,7 @@ class GpuInUse(Struct, frozen=True, kw_only=True):
     """A GPU that a process computes on, or only has open."""
 
     address: str  # of the PCI bus; /dev/nvidiaN where that is not known
+    index: int | None  # among the node's GPUs by PCI address, as nvidia-smi counts; null: not known
     computes: bool | None  # null: NVML does not list processes here
     memory_bytes: int | None
 
@@ -123,12 +126,35 @@ class PsCommunicator(Struct, frozen=True, kw_only=True):
     processes: tuple[int, ...]  # of this node
 
 
+class PsStatement(Struct, frozen=True, kw_only=True):
+    """What a report of NCCL's diagnostics shows."""
+
+    effect: Effect
+    check: str
+    text: str
+    codes: tuple[Code, ...]
+    ranks: tuple[int, ...]  # that lines name, at most eight of each set
+    host: str
+    todo: str
+
+
+class PsDiagnostics(Struct, frozen=True, kw_only=True):
+    """NCCL's comparison of the nodes of a job: only with --ras, from NCCL 2.31.2 on."""
+
+    processes: int | None  # that answered
+    ranks: int | None
+    hosts: tuple[str, ...]  # that lines name
+    gpus: str  # of each node
+    direct_path: str  # why the report does not show whether GPU memory goes out directly
+    statements: tuple[PsStatement, ...]
+
+
 class PsJob(Struct, frozen=True, kw_only=True):
     """The processes of one job on this node."""
 
     job: Workload
     processes: int
-    ways: dict[str, int]  # how many processes go which way
+    paths: dict[str, int]  # how many processes take which path
 
 
 class PsDocument(Struct, frozen=True, kw_only=True, tag_field="schema", tag="gdrkit.ps/1"):
@@ -140,6 +166,7 @@ class PsDocument(Struct, frozen=True, kw_only=True, tag_field="schema", tag="gdr
     ports: tuple[PsPort, ...]  # those that have counters
     gpus: tuple[PsGpu, ...]  # those on which a process computes
     communicators: tuple[PsCommunicator, ...]
+    diagnostics: PsDiagnostics | None  # null: not asked, or no answer
     sources: tuple[PsSource, ...]
     unowned_regions: int  # of no process that is visible from here
     unowned_bytes: int
@@ -149,8 +176,8 @@ class PsDocument(Struct, frozen=True, kw_only=True, tag_field="schema", tag="gdr
 
 
 def exit_code(document: PsDocument) -> int:
-    """0: no process goes a slower way; 2: some do; 3: for some it is not known, or some may be missing, and
-    none is seen to."""
-    ways = {process.verdict.way for process in document.processes}
-    is_known = document.complete and "unknown" not in ways
-    return 2 if ways & {"staged", "socket"} else 0 if is_known else 3
+    """0: no process takes a slower path; 2: some do; 3: for some it is not known, or some may be missing,
+    and none is seen to."""
+    paths = {process.verdict.path for process in document.processes}
+    is_known = document.complete and "unknown" not in paths
+    return 2 if paths & {"staged", "socket"} else 0 if is_known else 3

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from msgspec import Struct
@@ -23,20 +23,29 @@ from gdrkit.jobs.running.document import (
     DeviceInUse,
     LibraryInUse,
     PsCommunicator,
+    PsDiagnostics,
     PsDocument,
     PsJob,
     PsPort,
     PsProcess,
     PsSource,
+    PsStatement,
     SocketUse,
 )
 from gdrkit.jobs.running.holders import SHORTEST_S, Holdings
 from gdrkit.jobs.running.record import Number, RasAnswer, RunningRecord
 from gdrkit.jobs.running.verdict import judge
 from gdrkit.jobs.running.workload import Workload, workload
+from gdrkit.programs.nccl.diagnostics import diagnostics
+from gdrkit.programs.nccl.log import parse
 
 # -- NCCL's communicators, as its RAS reports them --
 # NCCL src/ras/client_support.cc, JSON since 2.28.7.
+
+
+DIAGNOSTICS = "diagnostics"
+NAMED, NAME_LETTERS = 4, 16
+"""Processes that a note names; letters of a name, as in /proc/PID/comm."""
 
 
 class _Rank(Struct, frozen=True):
@@ -63,6 +72,8 @@ def communicators(answers: Iterable[RasAnswer], pids: Iterable[int]) -> tuple[Ps
     here = frozenset(pids)
     found = []
     for answer in answers:
+        if answer.format == DIAGNOSTICS:
+            continue
         if answer.format != "json" or answer.truncated:
             raise FormatError(
                 "too long to read whole" if answer.truncated else "only as text, before 2.28.7"
@@ -79,6 +90,38 @@ def communicators(answers: Iterable[RasAnswer], pids: Iterable[int]) -> tuple[Ps
     return tuple(found)
 
 
+def nccl_diagnostics(answer: RasAnswer) -> PsDiagnostics | None:
+    """What a report of NCCL's diagnostics shows; None if the answer is none."""
+    if answer.format != DIAGNOSTICS:
+        return None
+    try:
+        found = diagnostics(parse(answer.text).records)
+    except FormatError:
+        found = None
+    if found is None:
+        return None
+    return PsDiagnostics(
+        processes=found.processes, ranks=found.ranks, hosts=found.hosts, gpus=found.gpus,
+        direct_path=found.direct_path,
+        statements=tuple(
+            PsStatement(
+                effect=one.effect, check=one.check, text=one.text, codes=one.codes, ranks=one.ranks,
+                host=one.host, todo=one.todo,
+            )
+            for one in found.statements
+        ),
+    )  # fmt: skip
+
+
+def _not_diagnosed(reports: Iterable[tuple[RasAnswer, PsDiagnostics | None]]) -> Iterator[str]:
+    """Why NCCL gave no report."""
+    for answer, report in reports:
+        if report is None:
+            said = " ".join(answer.text.split())[:100]
+            old = said.startswith("ERROR: Unknown command")
+            yield f"NCCL's diagnostics: {'not before 2.31.2' if old else said or 'no answer'}"
+
+
 def document(record: RunningRecord, pid: int | None = None, job: str | None = None) -> PsDocument:
     """The judgement of a record: of all processes, of one, or of those of a job by its id."""
     node = node_circumstances(record)
@@ -92,6 +135,7 @@ def document(record: RunningRecord, pid: int | None = None, job: str | None = No
         told, why = communicators(record.ras, (one.pid for one in record.processes)), ""
     except FormatError as error:
         told, why = (), f"NCCL's RAS: {error}"
+    reports = [(one, nccl_diagnostics(one)) for one in record.ras if one.format == DIAGNOSTICS]
     nobody = node.holdings.nobody.values()
     return PsDocument(
         as_root=record.uid == 0,
@@ -109,6 +153,7 @@ def document(record: RunningRecord, pid: int | None = None, job: str | None = No
         ),
         gpus=tuple(gpu_rates(record)),
         communicators=told,
+        diagnostics=next((report for _, report in reports if report is not None), None),
         sources=tuple(
             PsSource(name=name, status=state.status, why=state.why, seconds=state.seconds)
             for name, state in sorted(record.sources.items())
@@ -117,7 +162,7 @@ def document(record: RunningRecord, pid: int | None = None, job: str | None = No
         unowned_bytes=sum(held.registered for held in nobody),
         unreadable_processes=record.denied_processes,
         complete=_is_complete(record),
-        notes=(*_notes(record, node.holdings.errors), *filter(None, (why,))),
+        notes=(*_notes(record, node.holdings.errors), *filter(None, (why,)), *_not_diagnosed(reports)),
     )
 
 
@@ -182,12 +227,24 @@ def _of_gpu(found: Circumstances, device: str) -> tuple[int | None, int | None]:
 
 
 def _jobs(processes: Iterable[PsProcess]) -> tuple[PsJob, ...]:
-    """The jobs of processes that belong to one, each with the ways that its processes go."""
-    ways: dict[Workload, Counter[str]] = {}
+    """The jobs of processes that belong to one, each with the paths that its processes take."""
+    paths: dict[Workload, Counter[str]] = {}
     for one in processes:
         if one.job.kind in ("slurm", "pod", "container"):
-            ways.setdefault(one.job, Counter())[one.verdict.way] += 1
-    return tuple(PsJob(job=job, processes=found.total(), ways=dict(found)) for job, found in ways.items())
+            paths.setdefault(one.job, Counter())[one.verdict.path] += 1
+    return tuple(PsJob(job=job, processes=found.total(), paths=dict(found)) for job, found in paths.items())
+
+
+def _unreadable(record: RunningRecord) -> str:
+    """Which processes root may not read, and why."""
+    named = [f"{one.pid} {one.name[:NAME_LETTERS]}: {one.why or 'no reason'}" for one in record.unreadable]
+    if not named:
+        return ""
+    more = f", and {left} more" if (left := record.denied_processes - len(named[:NAMED])) > 0 else ""
+    words = f" ({', '.join(named[:NAMED])}{more})"
+    if any(one.why in ("EACCES", "EPERM") for one in record.unreadable):
+        words += "; the kernel asks for CAP_SYS_PTRACE, which root in a container may lack"
+    return words
 
 
 def _notes(record: RunningRecord, errors: Iterable[str]) -> Iterable[str]:
@@ -199,7 +256,7 @@ def _notes(record: RunningRecord, errors: Iterable[str]) -> Iterable[str]:
     yield from errors
     if record.denied_processes:
         processes = plural(record.denied_processes, "process")
-        root = f"{processes} cannot be read, although root looks"
+        root = f"{processes} cannot be read, although root looks{_unreadable(record)}"
         yield root if record.uid == 0 else f"{processes} of other users cannot be read; as root: sudo gdr ps"
     if record.namespaces.get("pid", HOST_PID_NAMESPACE) != HOST_PID_NAMESPACE:
         yield "seen from a pid namespace of its own: objects of processes outside it have no owner here"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import get_args
 
-from gdrkit.jobs.running.document import PsDocument, Way
+from gdrkit.jobs.running.document import ProcessPath, PsDocument
 from gdrkit.report.metric import Metric, gauge
 
 JOB_KINDS = ("slurm", "pod", "container")
@@ -13,8 +13,8 @@ JOB_KINDS = ("slurm", "pod", "container")
 
 
 def job_metrics(name: str, found: PsDocument) -> tuple[Metric, ...]:
-    """The ways, the registered bytes and the queue pairs of each job on the node `name`."""
-    ways: Counter[tuple[str, ...]] = Counter()
+    """The paths, the registered bytes and the queue pairs of each job on the node `name`."""
+    paths: Counter[tuple[str, ...]] = Counter()
     moving: Counter[tuple[str, ...]] = Counter()
     registered: Counter[tuple[str, ...]] = Counter()
     pairs: Counter[tuple[str, ...]] = Counter()
@@ -22,7 +22,7 @@ def job_metrics(name: str, found: PsDocument) -> tuple[Metric, ...]:
         if process.job.kind not in JOB_KINDS:
             continue
         job = (name, process.job.kind, process.job.id)
-        ways.update({(*job, way): int(way == process.verdict.way) for way in get_args(Way)})
+        paths.update({(*job, path): int(path == process.verdict.path) for path in get_args(ProcessPath)})
         moving[job] += int(process.verdict.moving is True)
         for held in process.devices:
             direct = held.dmabuf_bytes
@@ -34,8 +34,8 @@ def job_metrics(name: str, found: PsDocument) -> tuple[Metric, ...]:
             pairs[*job, held.device, "other"] += held.other_pairs
     labels = ("node", "kind", "job")
     return (
-        gauge("gdr_job_processes", "Processes of a job by the way that their GPU memory goes.",
-              (*labels, "way"), _series(ways)),
+        gauge("gdr_job_processes", "Processes of a job by the path that their GPU memory takes.",
+              (*labels, "path"), _series(paths)),
         gauge("gdr_job_processes_moving", "Processes of a job that move data over a network.",
               labels, _series(moving)),
         gauge("gdr_job_registered_bytes", "Memory that a job has registered with an RDMA device.",

@@ -36,7 +36,7 @@ def direct_processes(node: Node) -> tuple[ProcessInUse, ...]:
             confidence=one.verdict.confidence, because=one.verdict.because,
         )
         for one in (found.processes if found else ())
-        if one.verdict.way == "direct" and one.verdict.confidence is not None
+        if one.verdict.path == "direct" and one.verdict.confidence is not None
     )  # fmt: skip
 
 
@@ -70,11 +70,11 @@ def _may_use_cuda(node: Node) -> bool:
 SLOWEST_FIRST = ("socket", "staged", "direct", "host-mapped", "nvlink")
 
 
-def ways_of_jobs(node: Node) -> dict[str, str]:
-    """The slowest way that is seen of each job's processes; a job of which none is known is left out."""
+def paths_of_jobs(node: Node) -> dict[str, str]:
+    """The slowest path that is seen of each job's processes; a job of which none is known is left out."""
     found = running(node)
     return {
-        one.job.label: way
+        one.job.label: path
         for one in (found.jobs if found else ())
-        if (way := next((way for way in SLOWEST_FIRST if one.ways.get(way)), ""))
+        if (path := next((path for path in SLOWEST_FIRST if one.paths.get(path)), ""))
     }

@@ -61,6 +61,14 @@ class SharedMapping(Struct, frozen=True):
     bytes: Number = 0
 
 
+class UnreadableProcess(Struct, frozen=True):
+    """A process whose descriptors cannot be listed; `why` is the name of the error, such as EACCES."""
+
+    pid: Number
+    name: str = ""
+    why: str = ""
+
+
 class RunningProcess(Struct, frozen=True):
     """What /proc shows of a process; `denied` names what this user may not read."""
 
@@ -192,6 +200,7 @@ class RunningRecord(Struct, frozen=True):
     namespaces: dict[str, str] = {}
     tcp_namespaces: list[str] = []
     denied_processes: Number = 0
+    unreadable: list[UnreadableProcess] = []  # the first of them; none in older records
     rdma: list[RdmaRow] = []
     ports: list[PortCounters] = []
     buffers: list[BufferTable] = []

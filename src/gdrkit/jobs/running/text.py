@@ -6,9 +6,11 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from itertools import chain
 
+from gdrkit.formats.number_ranges import number_ranges
 from gdrkit.formats.plural import plural
 from gdrkit.jobs.running.decisions import amount
-from gdrkit.jobs.running.document import PsDocument, PsProcess, RunningVerdict
+from gdrkit.jobs.running.document import GpuInUse, PsDocument, PsProcess, RunningVerdict
+from gdrkit.programs.nccl.diagnostic_statements import PROBLEMS, Effect
 from gdrkit.report.terminal import WIDTH, Row, render
 
 STYLES = {
@@ -55,15 +57,15 @@ def _page(document: PsDocument, is_narrow: bool) -> Iterator[Row]:
     if document.processes:
         yield 0, "head", head(is_narrow=is_narrow)
     for process in document.processes:
-        yield 0, process.verdict.way, row(process, is_narrow=is_narrow)
+        yield 0, process.verdict.path, row(process, is_narrow=is_narrow)
     yield from _reasons(document)
     yield from _end(document)
 
 
 def head(*, is_narrow: bool = False) -> str:
     """The names of the columns."""
-    job, pairs, name = ("", "", 8) if is_narrow else (f"{'JOB':<15} ", f"{'QPS':>4} ", 10)
-    return f"{'PID':>7} {'NAME':<{name}} {job}GPU {'NIC':<10} {'MEMORY':>7} {pairs}{'NOW':<5} WAY"
+    job, pairs, name = ("", "", 7) if is_narrow else (f"{'JOB':<14} ", f"{'QPS':>4} ", 9)
+    return f"{'PID':>7} {'NAME':<{name}} {job}{'GPU':<5} {'NIC':<10} {'MEMORY':>7} {pairs}{'NOW':<5} WAY"
 
 
 def row(process: PsProcess, *, is_narrow: bool = False) -> str:
@@ -74,32 +76,43 @@ def row(process: PsProcess, *, is_narrow: bool = False) -> str:
     memory = sum(one.registered_bytes for one in process.devices)
     pairs = sum(one.connected_pairs for one in process.devices)
     verdict = process.verdict
-    job = "" if is_narrow else f"{_cut(plain(process.job.label), 15):<15} "
-    name = 8 if is_narrow else 10
+    job = "" if is_narrow else f"{_cut(plain(process.job.label), 14):<14} "
+    name = 7 if is_narrow else 9
     connected = "" if is_narrow else f"{pairs or '-':>4} "
     return (
-        f"{process.pid:>7} {_cut(plain(process.name), name):<{name}} {job}{len(process.gpus) or '-':>3} "
+        f"{process.pid:>7} {_cut(plain(process.name), name):<{name}} {job}{_which(process.gpus):<5} "
         f"{nic + more:<10} {amount(memory) if memory else '-':>7} {connected}{MOVES[verdict.moving]:<5} "
-        f"{WORDS[verdict.way]}"
+        f"{WORDS[verdict.path]}"
     )
+
+
+def _which(gpus: tuple[GpuInUse, ...]) -> str:
+    """The GPUs on which a process computes, in at most five letters: `0`, `0,4-7`, or the bus and device of
+    a PCI address; `?` if it has some open, and which of them compute is not known."""
+    if any(gpu.computes is None for gpu in gpus):
+        return "?"
+    indices = [gpu.index for gpu in gpus if gpu.index is not None]
+    if len(indices) == len(gpus):
+        return _cut(number_ranges(indices).replace(" ", ""), 5) or "-"
+    return _cut(",".join(gpu.address[5:10] for gpu in gpus), 5)
 
 
 def _reasons(document: PsDocument) -> Iterator[Row]:
     """Why, for all processes that share a reason."""
     groups: dict[tuple[str, str], list[PsProcess]] = defaultdict(list)
     for process in document.processes:
-        groups[process.verdict.way, process.verdict.because].append(process)
+        groups[process.verdict.path, process.verdict.because].append(process)
     if groups:
         yield 0, "", ""
-    for (way, because), members in sorted(groups.items(), key=lambda group: ORDER.index(group[0][0])):
+    for (path, because), members in sorted(groups.items(), key=lambda group: ORDER.index(group[0][0])):
         some = ", ".join(str(one.pid) for one in members[:EACH]) + (", ..." if len(members) > EACH else "")
-        yield 2, way, f"{_sentence(members[0].verdict, because)} ({some})"
+        yield 2, path, f"{_sentence(members[0].verdict, because)} ({some})"
     for ask in asks(document):
         yield 2, "note", ask
 
 
 def asks(document: PsDocument) -> Iterator[str]:
-    """What would show more of the processes that are not known: a line for each way, once."""
+    """What would show more of the processes that are not known: a line for each path, once."""
     for ask in dict.fromkeys(ask for one in document.processes for ask in one.verdict.ask):
         yield f"to find out: {ask}"
 
@@ -107,7 +120,7 @@ def asks(document: PsDocument) -> Iterator[str]:
 def _sentence(verdict: RunningVerdict, because: str) -> str:
     confidence = "" if verdict.confidence is None else verdict.confidence.value
     by = ", ".join(filter(None, (verdict.registered_by, confidence)))
-    what = {"none": "no path", "staged": "through host memory"}.get(verdict.way, WORDS[verdict.way])
+    what = {"none": "no path", "staged": "through host memory"}.get(verdict.path, WORDS[verdict.path])
     return f"{what}{f' ({by})' if by else ''}: {because}"
 
 
@@ -119,8 +132,20 @@ def communicators(document: PsDocument) -> Iterator[str]:
         yield f"NCCL {one.version}: {size}, {one.missing} missing ({here})"
 
 
+def diagnosed(document: PsDocument) -> Iterator[str]:
+    """A line for each problem that NCCL's diagnostics show or leave open, and for the direct path."""
+    found = document.diagnostics
+    if found is None:
+        return
+    for one in found.statements:
+        if one.effect in (*PROBLEMS, Effect.OPEN):
+            codes = f"{' or '.join(one.codes)}: " if one.codes else ""
+            yield f"NCCL's diagnostics: {one.effect.value}: {codes}{one.text}"
+    yield f"NCCL's diagnostics do not show the direct path: {found.direct_path}"
+
+
 def _end(document: PsDocument) -> Iterator[Row]:
-    for line in (*communicators(document), *unseen(document)):
+    for line in (*communicators(document), *diagnosed(document), *unseen(document)):
         yield 2, "note", line
 
 
@@ -137,7 +162,7 @@ def _detail(document: PsDocument) -> Iterator[Row]:
     for process in document.processes:
         verdict = process.verdict
         yield 0, "head", f"{process.pid} {process.name}, user {process.user_id}, {process.job.label}"
-        yield 2, verdict.way, _sentence(verdict, verdict.because) + f"; {_now(verdict)}"
+        yield 2, verdict.path, _sentence(verdict, verdict.because) + f"; {_now(verdict)}"
         for line in verdict.evidence:
             yield 6, "quote", line
         for limit in verdict.limits:
@@ -189,7 +214,8 @@ def _holds(process: PsProcess) -> Iterator[Row]:
     for gpu in process.gpus:
         how = "open" if gpu.computes is None else "computes"
         memory = f", {amount(gpu.memory_bytes)}" if gpu.memory_bytes is not None else ""
-        yield 2, "", f"GPU {gpu.address} ({how}{memory})"
+        name = gpu.address if gpu.index is None else f"{gpu.index} ({gpu.address})"
+        yield 2, "", f"GPU {name}: {how}{memory}"
     for one in process.devices:
         known = "" if one.dmabuf_regions is None else f", {one.dmabuf_regions} of them GPU memory"
         rate = "" if one.packets_per_s is None else f", {one.packets_per_s} packets/s"

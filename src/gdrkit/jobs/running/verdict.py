@@ -1,4 +1,4 @@
-"""The decision table: which way a process's GPU memory goes, and how certain that is.
+"""The decision table: which path a process's GPU memory takes, and how certain that is.
 
 The first row that holds decides. *Registered* is not *used*: that a region of GPU memory exists and that
 data moves are two facts, and no source joins them. Unknown is an answer, with what would show more.
@@ -122,6 +122,21 @@ def _no_gpu(found: Circumstances) -> Decision:
     return decided(found, "none", "it uses no GPU", Confidence.CERTAIN, "no device of a GPU is open")
 
 
+def _no_context(found: Circumstances) -> Decision:
+    """It has a GPU's device open, as launchers do, and no memory on any: torchrun counts the GPUs."""
+    process = found.process
+    if found.gpus or process.denied or not found.node.every_context:
+        return None
+    if found.holdings or found.rdma_files or found.other_fabrics:
+        return None
+    if any(one.exp_name in EXPORTERS for one in process.buffers):  # another process may have sent it
+        return None
+    return decided(
+        found, "none", "it has a GPU open and no memory on any", Confidence.LIKELY,
+        "NVML lists other processes on the GPUs, and not this one; it holds no dma-buf and no RDMA device",
+    )  # fmt: skip
+
+
 def _host_memory(found: Circumstances) -> Decision:
     """Its NICs hold regions, and none of them is GPU memory."""
     node = found.node
@@ -156,7 +171,7 @@ def _of_the_host(found: Circumstances, *evidence: str) -> RunningVerdict:
 
 
 ROWS: tuple[Callable[[Circumstances], Decision], ...] = (
-    _open_buffers, _attributed_buffers, _peermem, _flushes, _no_gpu, _host_memory,
+    _open_buffers, _attributed_buffers, _peermem, _flushes, _no_gpu, _no_context, _host_memory,
     *without_network.ROWS,
 )  # fmt: skip
 
@@ -204,7 +219,7 @@ def _unknown(found: Circumstances) -> RunningVerdict:
         reasons.append("neither its connections nor its GPUs move data to others now")
     limits = ("queue pairs of DevX are in no table",) if found.maps(*HIDES_PAIRS) else ()
     return RunningVerdict(
-        way="unknown", registered_by="", confidence=None, moving=found.moving, because=reasons[0],
+        path="unknown", registered_by="", confidence=None, moving=found.moving, because=reasons[0],
         evidence=(), limits=limits, ask=tuple(ask),
     )  # fmt: skip
 

@@ -7,6 +7,7 @@ import re
 from gdrkit.evidence import Confidence, EvidenceAbsent, EvidenceMissing, Missing, MissingReason
 from gdrkit.facts.driver import driver_flavour, driver_version
 from gdrkit.facts.modules import is_loaded, module_path
+from gdrkit.facts.newest_read import cite_if_newer
 from gdrkit.facts.rdma import RdmaDevice
 from gdrkit.facts.wheels import LibraryCopy
 from gdrkit.formats.versions import numbers
@@ -146,6 +147,7 @@ def efa_driver_too_old(node: Node, _: str) -> Outcome:
         driver = driver_version(node)
     except EvidenceAbsent:
         return NotApplicable("NVIDIA's driver is not loaded")
+    cite_if_newer(node, "NVIDIA driver", driver)
     if numbers(driver) < (580,) or numbers(version) >= FOR_DRIVER_580:
         return Passed(f"efa {version} knows the functions of driver {driver}")
     return Failed(

@@ -7,6 +7,7 @@ Source: deepseek-ai/DeepEP v1.2.1 and dd758ca (2.1.0): csrc/kernels/backend/nccl
 
 from __future__ import annotations
 
+from gdrkit.facts.newest_read import cite_if_newer
 from gdrkit.facts.wheels import LibraryCopy, wheels
 from gdrkit.formats.versions import numbers
 from gdrkit.node import Node, fact, if_missing
@@ -27,7 +28,10 @@ def deepep_copies(node: Node) -> tuple[LibraryCopy, ...]:
 
 def engine(node: Node) -> Consumer | None:
     """What starts the transfers of the DeepEP that is installed; None if that is not known, or differs."""
-    on_gin = {numbers(copy.version) >= FIRST_ON_GIN for copy in if_missing((), deepep_copies, node)}
+    copies = if_missing((), deepep_copies, node)
+    for copy in copies:
+        cite_if_newer(node, "DeepEP", copy.version)
+    on_gin = {numbers(copy.version) >= FIRST_ON_GIN for copy in copies}
     return {frozenset({True}): NCCL_GIN, frozenset({False}): NVSHMEM}.get(frozenset(on_gin))
 
 

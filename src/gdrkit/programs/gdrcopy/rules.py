@@ -6,6 +6,7 @@ from gdrkit.evidence import EvidenceAbsent
 from gdrkit.facts.driver import driver_flavour
 from gdrkit.facts.driver_files import DRIVER
 from gdrkit.facts.modules import is_loaded
+from gdrkit.facts.newest_read import cite_if_newer
 from gdrkit.formats.versions import numbers
 from gdrkit.node import Node, if_missing
 from gdrkit.programs.gdrcopy.facts import (
@@ -112,6 +113,8 @@ def gdrcopy_version_mismatch(node: Node, _: str) -> Outcome:
     except EvidenceAbsent:
         return NotApplicable("libgdrapi is not installed; an image brings its own")
     if numbers(version) >= OLDEST_ON_BOTH_SIDES:
+        for one in (version, copies[0].version):
+            cite_if_newer(node, "GDRCopy", one)
         return Passed(f"{MODULE} {version} and libgdrapi {copies[0].version} accept each other")
     return Failed(
         seen=f"{MODULE} {version or 'of no version'}, and libgdrapi {copies[0].version}",

@@ -8,6 +8,7 @@ from gdrkit.facts.driver_files import DRIVER
 from gdrkit.facts.driver_log import last_line
 from gdrkit.facts.kernel import architecture, version
 from gdrkit.facts.modules import is_loaded
+from gdrkit.facts.newest_read import cite_if_newer
 from gdrkit.formats.versions import numbers
 from gdrkit.node import Node, if_missing
 from gdrkit.programs.environment import SYSTEM, environment
@@ -197,4 +198,6 @@ def gds_p2pdma_off(node: Node, _: str) -> Outcome:
             expected=f"Linux {'.'.join(map(str, P2PDMA_KERNEL))} or newer",
             subject="kernel",
         )
+    cite_if_newer(node, "NVIDIA driver", release)
+    cite_if_newer(node, "Linux", ".".join(map(str, version(node))))
     return Passed("driver, kernel and cufile.json allow it", lacking=(_DRIVES,))

@@ -63,14 +63,14 @@ NCCL = Consumer(
         ),
         Switch(
             name="NCCL_IB_DISABLE",
-            closes=DIRECT,
+            closes=(*DIRECT, Path.STAGED),
             off=lambda value: integer(value) not in (None, 0),
             network=True,
             source="src/transport/net_ib/init.cc, NCCL_PARAM(IbDisable)",
         ),
         Switch(
             name="NCCL_NET",
-            closes=DIRECT,
+            closes=(*DIRECT, Path.STAGED),
             off=lambda value: value.lower() == "socket",
             network=True,
             source="src/plugin/net.cc",

@@ -265,6 +265,7 @@ def pair_distant(node: Node, pair: Pair) -> Outcome:
         expected=f"{level} or nearer",
         subject=f"{pair.gpu} {pair.device}",
         advice=_advice(node, gpu, needed),
+        as_expected=bool(gpu and if_missing(False, is_integrated, node, gpu)),  # no place is nearer
     )
 
 

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 
 from gdrkit.facts.assignments import assigned
 from gdrkit.messages.message import MessageMatcher
+from gdrkit.programs.nccl import diagnostic_messages as diagnostics
 from gdrkit.programs.nccl import messages as nccl
 from gdrkit.programs.nccl import network_messages as nccl_networks
 from gdrkit.programs.nccl.log_records import Frame, NcclRecord, Variable
@@ -116,12 +117,12 @@ def record(message: str) -> NcclRecord | None:
 
 @functools.cache
 def _records() -> MessageMatcher:
-    return MessageMatcher(row for row in (*nccl.ROWS, *nccl_networks.ROWS) if row.make)
+    return MessageMatcher(row for row in (*nccl.ROWS, *nccl_networks.ROWS, *diagnostics.ROWS) if row.make)
 
 
 def given(line: str) -> Iterator[Variable]:
     """Variables set in a line that NCCL did not print: `export`, `mpirun -x`, `docker -e`, output of env."""
-    if "NCCL_" in line:
+    if "NCCL_" in line and "NCCL DIAG " not in line:
         for name, value in assigned(line):
             if name.startswith(("NCCL_", "OFI_NCCL_")):
                 yield Variable(name, value, resolved=False)

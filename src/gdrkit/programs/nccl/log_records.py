@@ -14,6 +14,12 @@ from enum import StrEnum
 from msgspec import Struct
 
 from gdrkit.messages.message import Match
+from gdrkit.programs.nccl.diagnostic_records import (
+    DiagnosticEnd,
+    DiagnosticHeader,
+    DiagnosticLine,
+    DiagnosticsSkipped,
+)
 
 
 class Frame(Struct, frozen=True):
@@ -202,6 +208,14 @@ class Failure(Struct, frozen=True):
     routable: bool = False  # the line has both GIDs of a connection, and neither is zero or link-local
 
 
+class Warned(Struct, frozen=True):
+    """A warning of another form, of which the messages of all programs know the causes."""
+
+    program: str
+    causes: tuple[str, ...]
+    decides: bool  # if it has a single cause, it proves that
+
+
 class AsyncEvent(Struct, frozen=True):
     """An event of a port or a queue pair: link down, addresses changed."""
 
@@ -267,8 +281,9 @@ class Remark(Struct, frozen=True):
 
 NcclRecord = (
     Variable | Version | MixedVersions | Network | Plugin | Hcas | NoIbDevice | SocketsUp | VerbsUnavailable
-    | NetDevice | FusedDevice | DmabufGpu | Rings | PairLine | Leg | Failure | AsyncEvent | Communicator
-    | Placement | Fabric | Clique | DataDirect | OfiNic | Remark
+    | NetDevice | FusedDevice | DmabufGpu | Rings | PairLine | Leg | Failure | Warned | AsyncEvent
+    | Communicator | Placement | Fabric | Clique | DataDirect | OfiNic | Remark
+    | DiagnosticHeader | DiagnosticEnd | DiagnosticsSkipped | DiagnosticLine
 )  # fmt: skip
 
 

@@ -5,7 +5,11 @@ from __future__ import annotations
 from errno import EHOSTUNREACH, ENETUNREACH, ETIMEDOUT
 
 from gdrkit.evidence import EvidenceMissing, Missing, MissingReason
-from gdrkit.node import Node
+from gdrkit.node import Node, fact
+from gdrkit.programs.nccl.diagnostic_environment import CHECK as ENVIRONMENT
+from gdrkit.programs.nccl.diagnostic_records import DiagnosticLine
+from gdrkit.programs.nccl.diagnostic_statements import Diagnostics, Effect
+from gdrkit.programs.nccl.diagnostics import diagnostics
 from gdrkit.programs.nccl.log import COMPARED, JobLog, logs, nccl_log, nccl_logs
 from gdrkit.programs.nccl.log_records import (
     Carrier,
@@ -46,7 +50,9 @@ def env_differs_between_ranks(node: Node, _: str) -> Outcome:
     Cost: The slower side sets the pace; a mismatch of protocol or buffer settings can make the job hang.
 
     How to tell: Lines `NCCL_... set by environment to` show different values, or some of the ranks that
-    print such lines lack one.
+    print such lines lack one. NCCL 2.31.2 and newer compare all variables of all ranks with
+    `NCCL_RUN_RAS_DIAGNOSTICS=1`, set for rank 0: `NCCL environment: mismatch` names the variable, and the
+    lines after it name values and ranks. It compares environments, not nccl.conf.
 
     What to do: Forward the same environment to all ranks: `mpirun -x NCCL_NET_GDR_LEVEL`,
     `srun --export=ALL`.
@@ -54,10 +60,18 @@ def env_differs_between_ranks(node: Node, _: str) -> Outcome:
     Why: The launcher does not forward the environment to remote nodes (mpirun needs -x for each variable),
     or only some nodes have an /etc/nccl.conf.
 
-    Source: NCCL src/param.cc, which prints what it takes; nccl-tests issue 350.
+    Source: NCCL src/param.cc, which prints what it takes; src/ras/diagnostics_env.cc; nccl-tests issue 350.
     """
+    for log in nccl_logs(node):
+        if (differs := _in_diagnostics(node, log)) is not None:
+            return differs
     ranks = _settings_by_rank(node)
     if len(ranks) < 2:
+        for log in nccl_logs(node):
+            for line in log.all(DiagnosticLine):
+                if line.record.check == ENVIRONMENT and line.record.ok:
+                    node.mark(log.path, line.line)
+                    return Passed("NCCL compared the environments of all ranks")
         return NotApplicable("no log with two or more ranks")
     for name in COMPARED:
         values = {rank: settings.get(name, "") for rank, settings in ranks.items()}
@@ -69,6 +83,25 @@ def env_differs_between_ranks(node: Node, _: str) -> Outcome:
                 subject=name,
             )
     return Passed(f"{len(ranks)} ranks agree")
+
+
+@fact
+def report_of(node: Node, path: str) -> Diagnostics | None:
+    """What the reports of NCCL's diagnostics in a log show; None if it has none."""
+    return diagnostics(nccl_log(node, path).records)
+
+
+def _in_diagnostics(node: Node, log: JobLog) -> Failed | None:
+    """The first variable that a report of NCCL's diagnostics shows to differ, and that decides about the
+    direct path."""
+    found = report_of(node, log.path)
+    for one in found.of(Effect.CAUSE) if found else ():
+        if one.codes == ("env-differs-between-ranks",):
+            node.mark(log.path, one.line)
+            return Failed(
+                seen=one.text, expected="one value on all ranks", subject=one.text.partition(" ")[0]
+            )
+    return None
 
 
 def _settings_by_rank(node: Node) -> dict[str, dict[str, str]]:

@@ -26,7 +26,7 @@ _line = functools.partial(
 _NET_IB = "NCCL src/transport/net_ib.cc, and net_ib/ since 2.29"
 MODULE_UNSEEN = ("peermem-not-loaded", "nccl-misses-peermem")
 """Why NCCL finds no file of nvidia-peermem."""
-_NO_NET_GDR = (
+NO_NET_GDR = (
     *MODULE_UNSEEN, "nccl-lacks-dmabuf", "dmabuf-disabled-by-env", "driver-proprietary", "gpu-integrated",
     "gpu-consumer", "gpu-unsupported", *NO_DMABUF,
 )  # fmt: skip
@@ -37,7 +37,8 @@ GPU's side (CUDA attribute 124) counts too. Source: NCCL src/graph/topo.cc and t
 def _hcas(found: Match) -> records.Hcas:
     text = found.values["devices"]
     fused = re.findall(r"\[(\d+)\] ?= ?\{([^{}]*)\}", text)  # 2.20 to 2.23
-    one = re.compile(r"\[(\d+)\] ?([\w.-]+):\d+/(\w+)")
+    # Since 2.30.7 rail and plane follow the port, and the rail is empty before a plane alone: mlx5_0:1::2.
+    one = re.compile(r"\[(\d+)\] ?([\w.-]+):\d+(?::\d*){0,2}/(\w+)")
     if fused:
         parts = [(int(index), one.findall(inner)) for index, inner in fused]
         return records.Hcas(
@@ -121,13 +122,13 @@ def _completion(status: int, name: str) -> str:
 ROWS = (
     _line(CHANNEL, make=leg, sample="h1:1:2 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[0] [send] via NET/IB/0"),
     _line(
-        r"{name:NCCL_\w+} set {:(?:(?:by|from) environment )?}to {value:\S+}",
+        r"{name:NCCL_\w{1,60}+} set {:(?:(?:by|from) environment )?}to {value:\S+}",
         make=lambda m: Variable(m.values["name"], m.values["value"].removesuffix(".").strip("\"'")),
         sample="h1:1:2 [0] NCCL INFO NCCL_IB_HCA set by environment to mlx5_0",
     ),
     _line(
         f"NET/IB : GPU Direct RDMA Disabled for {_HCA}{{:(?:'(?P<no_module> .no module.))?}}",
-        _NO_NET_GDR,
+        NO_NET_GDR,
         source=f"{_NET_IB}; src/graph/topo.cc since 2.13.4",
         name="hca-disabled",
         sample="NET/IB : GPU Direct RDMA Disabled for HCA 0 'mlx5_0'",
@@ -135,7 +136,7 @@ ROWS = (
     ),
     _line(
         '<net {:[^<>]{1,400}} gdr="0"',
-        _NO_NET_GDR,
+        NO_NET_GDR,
         source="src/graph/topo.cc, ncclTopoFillNet(): a dump of NCCL_TOPO_DUMP_FILE",
         decides=False,
         sample='<net name="mlx5_0" dev="0" speed="200000" port="1" guid="0x1" gdr="0"/>',
@@ -147,7 +148,7 @@ ROWS = (
     ),
     _line(  # as people quote it, in a title or a sentence
         "{:(?<! : )}GPU Direct RDMA Disabled for HCA",
-        _NO_NET_GDR,
+        NO_NET_GDR,
         source=f"{_NET_IB}; src/graph/topo.cc since 2.13.4",
         decides=False,
         open_end=True,
@@ -320,13 +321,6 @@ ROWS = (
         "Call to {call:ibv_reg_mr|ibv_reg_dmabuf_mr}{:(?:_iova2)?} failed with error " + _ERRNO,
         make=_failure,
         sample="Call to ibv_reg_mr failed with error Operation not permitted",
-    ),
-    _line(
-        r"Call to ibv_create_{:cq|qp} failed{:\s*$}",
-        ("memlock-limit",),
-        source="NCCL before 2.10 src/misc/ibvwrap.cc, which prints no error",
-        decides=False,  # any error looks like this; the memory of the queue is locked: ibv_create_cq(3)
-        sample="Call to ibv_create_qp failed",
     ),
     _line(
         r"Call to {call:ibv_modify_qp} failed with {number:\d{1,4}} {text:[^,]*}"

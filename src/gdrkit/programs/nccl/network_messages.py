@@ -1,7 +1,7 @@
 """Messages of NCCL about the choice of a network, NVLink between hosts, and steps that fail before a channel
 exists.
 
-Sources: NCCL src/init.cc, src/mnnvl.cc, src/plugin/net.cc, src/transport/net_ib/*.cc and src/diagnostics/ at
+Sources: NCCL src/init.cc, src/mnnvl.cc, src/plugin/net.cc and src/transport/net_ib/*.cc at
 the tags from v2.20.3-1 to v2.30.7-1, and of 2.31.2.
 """
 
@@ -22,7 +22,7 @@ _net_ib = functools.partial(_line, source=_NET_IB)
 NO_PLUGIN = "network plugin"
 NO_CHANNEL, NO_IMEX, NO_MNNVL, NO_FABRIC_MEMORY = "IMEX channel", "IMEX", "MNNVL", "fabric memory"
 NIC_COUNTS, LINK_LAYERS, OPEN_DEVICE = "number of NICs", "link layers", "ibv_open_device"
-FATAL_EVENT, PEER_COPY = "async fatal event", "peer copy"
+FATAL_EVENT = "async fatal event"
 
 FAILED_STEPS: dict[str, FailureMeaning] = {
     NO_PLUGIN: FailureMeaning(
@@ -53,9 +53,6 @@ FAILED_STEPS: dict[str, FailureMeaning] = {
     ),
     FATAL_EVENT: FailureMeaning(
         "the NIC stopped a queue: different MTUs, ACS, or a NIC that is not for this traffic"
-    ),
-    PEER_COPY: FailureMeaning(
-        "a GPU reads wrong data from another GPU", ("acs-redirect", "iommu-translating")
     ),
 }
 """What it means that a step of the start fails, by its name in records.Failure."""
@@ -183,11 +180,6 @@ ROWS = (
     _net_ib(
         r"Got completion with error (devIndex={number:\d+}", make=_remark("failover"),
         versions="2.29.7 and later",
-    ),
-    # diagnostics of 2.31
-    _step(
-        PEER_COPY, "p2p: {kind:write|read} mismatch", source="NCCL src/diagnostics/p2p.cc",
-        versions="2.31 and later", sample="[INFO] p2p: write mismatch rank 0 expected=1 got=2 verify=0",
     ),
 )  # fmt: skip
 """All rows. The first one that a line contains is its match."""

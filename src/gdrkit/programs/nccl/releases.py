@@ -38,6 +38,7 @@ class Release(Struct, frozen=True, kw_only=True):
 
     # GPUDirect RDMA, and its messages in a log
     has_dmabuf: bool = False  # registers dma-bufs
+    has_diagnostics: bool = False  # NCCL_RUN_DIAGNOSTICS, and `diagnostics` of RAS
     has_gin: bool = False  # GPU kernels start transfers: src/transport/net_ib/gin.cc
     peermem_files: tuple[str, ...] = ()  # one of them must exist, or it takes nvidia-peermem for not loaded
     probes_each_nic: bool = False  # else the dma-buf support of the first device counts for all
@@ -100,6 +101,7 @@ class Release(Struct, frozen=True, kw_only=True):
     knows_granite_rapids: bool = False  # it is as fast as Emerald Rapids, though its number is lower
 
     variables: frozenset[str] = frozenset()  # of all rows up to this one; older ones are in no row
+    removed: frozenset[str] = frozenset()  # that earlier rows read and this one does not
 
     @property
     def sees_module(self) -> bool:
@@ -113,6 +115,10 @@ class Release(Struct, frozen=True, kw_only=True):
 
     def named(self, kind: int) -> str:
         return self.path_types[kind]
+
+
+REMOVED = {"2.32.3": ("NCCL_NET_GDR_MLOPART", "NCCL_TOPO_SCATTER_START_NET")}
+"""By release, the variables of earlier rows that it no longer reads: the strings of libnccl 2.32.3."""
 
 
 class ReleaseRow(Struct, frozen=True):
@@ -225,7 +231,7 @@ ROWS: tuple[ReleaseRow, ...] = (
     ),
     row(
         "2.31.2", "src/graph/topo.cc, ncclTopoGetLocalNetType(), ncclTopoAddCpu(); topo.h, AMD_ZEN12_BW",
-        variables=("NCCL_TOPO_SCATTER_START_NET",),
+        variables=("NCCL_TOPO_SCATTER_START_NET",), has_diagnostics=True,
         spreads_by_local_index=False, spreads_connectx8=True, amd_links=(16.0, 24.0, 32.0),
         knows_granite_rapids=True,
     ),
@@ -237,13 +243,12 @@ ROWS: tuple[ReleaseRow, ...] = (
 """Oldest first. A release without changes has a row too, if the model was verified against it."""
 
 OLDEST, NEWEST = "2.18.1", ROWS[-1].since
-"""The oldest and newest release whose graph code was read, which the topology model covers."""
+"""The oldest and newest release whose graph code was read, which the topology model covers. The newest is
+the default release of `gdr topo`."""
 ON_GPUS = tuple(row.since for row in ROWS if row.basis is ModelBasis.ON_GPUS)
 """Releases that gave the same results as the model for every topology, run on GPUs; docs/nccl-model.md."""
 FROM_SOURCE = tuple(row.since for row in ROWS if row.basis in (ModelBasis.ON_GPUS, BUILT))
 """Releases whose graph code, built from source, gave the same results for every topology, without GPUs."""
-NEWEST_HELD = FROM_SOURCE[-1]
-"""The newest of them: the default release of `gdr topo`."""
 
 
 def releases(rows: Iterable[ReleaseRow]) -> tuple[Release, ...]:
@@ -251,7 +256,9 @@ def releases(rows: Iterable[ReleaseRow]) -> tuple[Release, ...]:
     found = [Release()]
     for one in rows:
         before = found[-1]
-        after = structs.replace(before, variables=before.variables.union(one.variables), **one.changes)
+        removed = before.removed.union(REMOVED.get(one.since, ()))
+        read = before.variables.union(one.variables) - removed
+        after = structs.replace(before, variables=read, removed=removed, **one.changes)
         order = {name: at for at, name in enumerate(after.path_types)}
         found.append(structs.replace(after, order=order))
     return tuple(found)
@@ -261,6 +268,8 @@ _RELEASES = releases(ROWS)
 _NUMBERS = tuple(numbers(row.since) for row in ROWS)
 VARIABLE_SINCE: Mapping[str, str] = {name: row.since for row in ROWS for name in row.variables}
 """By variable, the first release that reads it."""
+VARIABLE_UNTIL: Mapping[str, str] = {name: since for since, names in REMOVED.items() for name in names}
+"""By variable, the first release that no longer reads it."""
 
 
 def every_release() -> tuple[Release, ...]:

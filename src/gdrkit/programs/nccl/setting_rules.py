@@ -129,7 +129,8 @@ def gid_index_wrong(node: Node, source: str) -> Outcome:
 
     How to tell: `show_gids` lists no GID at the index in NCCL_IB_GID_INDEX for an active RoCE port of this
     node. `Call to ibv_modify_qp failed with 22 Invalid argument` in a log points to it, without proof:
-    an MTU, a VLAN or a link layer that differs from the peer's fails so, too.
+    an MTU, a VLAN or a link layer that differs from the peer's fails so, too. With `19 No such device`, the
+    GID belongs to no network interface here, as in a container without that interface.
 
     What to do: Unset the variable or set it to -1: from 2.21 on, NCCL chooses the index itself. For older
     versions, find an index of type RoCE v2 with `show_gids`, or in

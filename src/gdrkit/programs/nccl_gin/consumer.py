@@ -20,7 +20,7 @@ FIRST = numbers(first_release_with("has_gin"))
 
 
 def copies(node: Node) -> tuple[LibraryCopy, ...]:
-    """The copies of NCCL that have it."""
+    """The copies of NCCL that include GIN."""
     found = tuple(copy for copy in NCCL.copies(node) if release(copy.version).has_gin)
     if not found:
         raise EvidenceAbsent(Missing("an NCCL with GIN", MissingReason.ABSENT, "NCCL_DEBUG=VERSION"))

@@ -2,7 +2,8 @@
 between hosts), and of NVIDIA's driver on both.
 
 Read at the tags of NVIDIA/nccl from v2.20.3-1 to v2.30.7-1, those of open-gpu-kernel-modules from 515 to
-595. DOCA prints with DOCA_GPUNETIO_LOG=4 or more.
+595; lines of 2.31.2 and 2.32.3 in single files and in the strings of the library. DOCA prints with
+DOCA_GPUNETIO_LOG=4 or more.
 """
 
 from __future__ import annotations
@@ -18,7 +19,74 @@ _DOCA = "NVIDIA/nccl src/transport/net_ib/gdaki/doca-gpunetio/src"
 _GDAKI = "NVIDIA/nccl src/transport/net_ib/gdaki/gin_host_gdaki.cc"
 _PROXY = ("ibgda-cpu-assisted", "ibgda-peer-mapping-denied")
 
+_RMA = "NVIDIA/nccl src/transport/net_socket, of 2.32.3"
+_GDRWRAP = "NVIDIA/nccl src/misc/gdrwrap.cc, of 2.31.2"
+
 ROWS = (
+    _gin(
+        "RMA/Socket : rma_socket requires GDRCopy",
+        ("gdrcopy-not-loaded",),
+        source=f"{_RMA}; or NCCL's own mapping of dma-bufs, with CUDA driver 13.3 and newer",
+        versions="2.32.3 and later",
+    ),
+    _gin(
+        "NCCL_GDRCOPY_USE_INTERNAL_DMABUF=1 but NCCL internal DMA-BUF mmap backend could not initialize",
+        ("gdrcopy-not-loaded", "driver-mismatch", "driver-proprietary"),
+        source="NVIDIA/nccl src/init.cc, of 2.31.2: the start of the communicator fails",
+        versions="2.31.2 and later",
+    ),
+    _gin(
+        "NCCL internal DMA-BUF mmap backend unavailable",
+        ("gdrcopy-not-loaded",),
+        source=f"{_GDRWRAP}: no GDRCopy of either kind; GPUDirect RDMA does not need it",
+        versions="2.31.2 and later",
+        decides=False,
+        goes_on=True,
+    ),
+    _gin(
+        "NCCL internal DMA-BUF mmap backend disabled: CUDA device {gpu:[0-9]+} does not support DMA-BUF",
+        ("driver-proprietary", "gpu-unsupported", "gpu-consumer", "gpu-integrated"),
+        source=f"{_GDRWRAP}: CUDA attribute 124 is 0",
+        versions="2.31.2 and later",
+        goes_on=True,
+    ),
+    _gin(
+        "mmap DMA-BUF fd {number:[0-9]+} size {size:[0-9]+} offset 0 failed:",
+        ("gdrcopy-not-loaded",),
+        source=f"{_GDRWRAP}: the kernel or the driver does not map the dma-buf",
+        versions="2.31.2 and later",
+        decides=False,
+    ),
+    _gin(
+        "GIN/GDAKI: mlx5dv_get_data_direct_sysfs_path unavailable for device {device}, assuming no",
+        ("data-direct-missing", "verbs-library-old"),
+        source=f"{_GDAKI}, of 2.32.3: libmlx5 is too old for the query",
+        versions="2.32.3 and later",
+        decides=False,
+        goes_on=True,
+    ),
+    _gin(
+        "marking device with fatal error after GID-change event handler failed",
+        ("gid-index-wrong",),
+        source="NVIDIA/nccl src/transport/net_ib, of 2.31.2",
+        versions="2.31.2 and later",
+        decides=False,
+    ),
+    _gin(
+        "NET/IB: rail policy was set to CX9 but the number of CX9 found (={number:[0-9]+}) is not a modulo",
+        ("nic-missing", "hca-not-selected"),
+        source="NVIDIA/nccl src/transport/net_ib/init.cc, of 2.32.3 on Arm: no rails are assigned",
+        versions="2.32.3 and later",
+        decides=False,
+        goes_on=True,
+    ),
+    _gin(
+        "No rails found for GPU/{gpu:[0-9]+}",
+        ("hca-not-selected", "nic-missing"),
+        source="NVIDIA/nccl src/graph, of 2.32.3",
+        versions="2.32.3 and later",
+        decides=False,
+    ),
     _gin(
         "Unable to use GIN: Peermem is not supported, nor DMA-BUF",
         _NO_MEMORY,

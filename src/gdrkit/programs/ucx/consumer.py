@@ -72,7 +72,7 @@ UCX = Consumer(
         ),
         Switch(
             name="UCX_TLS",
-            closes=DIRECT,
+            closes=(*DIRECT, Path.STAGED),
             off=_without_infiniband,
             network=True,
             source="src/ucp/core/ucp_context.c, the aliases of transports",

@@ -8,9 +8,19 @@ from gdrkit.evidence import EvidenceMissing, Missing, MissingReason
 from gdrkit.facts import packages
 from gdrkit.facts.commands import UCX_INFO
 from gdrkit.facts.libraries import FOLDERS, MORE_FOLDERS, find
+from gdrkit.facts.wheels import LibraryCopy, installed_wheels
 from gdrkit.formats.errors import FormatError
 from gdrkit.formats.versions import numbers
-from gdrkit.node import Node, each_known, fact, first_collected, if_missing
+from gdrkit.node import Node, each_known, fact, first_collected, if_absent, if_missing
+
+
+def _library(node: Node) -> str:
+    return find(node, "libucp.so.0", (*FOLDERS, *MORE_FOLDERS))
+
+
+def is_absent(node: Node) -> bool:
+    """Whether UCX is known not to be installed, so that ucx_info need not be run to see it."""
+    return if_missing(False, lambda: if_absent(None, _library, node) is None)
 
 
 @fact
@@ -38,7 +48,7 @@ def ucx_version(node: Node) -> str:
 
     def library() -> str:
         """Raises EvidenceAbsent where the library is not installed, which ends the search."""
-        find(node, "libucp.so.0", (*FOLDERS, *MORE_FOLDERS))
+        _library(node)
         raise EvidenceMissing(Missing("libucp", MissingReason.NOT_COLLECTED, UCX_INFO.line))
 
     def ucx_info() -> str:
@@ -48,3 +58,9 @@ def ucx_version(node: Node) -> str:
         return found[1]
 
     return first_collected(pkg_config, package, library, ucx_info)
+
+
+def ucx_wheels(node: Node) -> tuple[LibraryCopy, ...]:
+    """The wheels of UCX in the Python environments that are known: libucx_cu12-1.22.0.dist-info, with the
+    package libucx."""
+    return tuple(installed_wheels(node, r"libucx_cu[0-9]{2}", ("libucx",)))

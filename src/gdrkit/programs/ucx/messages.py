@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 
 from gdrkit.messages.errors import EFAULT
-from gdrkit.messages.message import MessageTemplate
+from gdrkit.messages.message import Meaning, MessageTemplate
 from gdrkit.messages.verbs_failures import NO_DMABUF, NO_GPU, causes_of
 
 _line = functools.partial(MessageTemplate, "ucx", open_end=True)
@@ -88,7 +88,7 @@ ROWS = (
     _line(  # a list without a transport of the network
         r"no usable transports/devices (asked"
         r" {what:(?!(?:cuda\w*|gdr_copy\w*|,)+ on)(?![^)\s]*\b(?:rc|dc|ud|ib|srd|all|tcp))[^)\s]*}",
-        ("ucx-transport-excluded", "no-rdma-device", "rdma-device-not-in-container"),
+        ("ucx-transport-excluded", "ucx-lacks-verbs", "no-rdma-device", "rdma-device-not-in-container"),
         source="openucx/ucx src/ucp/core/ucp_context.c",
         decides=False,
         leads=True,
@@ -96,7 +96,7 @@ ROWS = (
     ),
     _line(
         r"no usable transports/devices (asked {what:(?=[^)\s]*\b(?:rc|dc|ud|ib|srd|all|tcp)).*}",
-        ("ucx-transport-excluded", "no-rdma-device", "rdma-device-not-in-container"),
+        ("ucx-transport-excluded", "ucx-lacks-verbs", "no-rdma-device", "rdma-device-not-in-container"),
         source="openucx/ucx src/ucp/core/ucp_context.c",
         decides=False,
         sample="no usable transports/devices (asked rc,cuda_copy on network:mlx5_0:1)",
@@ -187,7 +187,7 @@ ROWS = (
         source=_UNAVAILABLE, sample="The TLs list is empty. Please specify the transports you would like",
     ),
     _line(
-        r"{what:mlock\(addr=\S+ length=\d+\) failed|please check for CAP_IPC_LOCK privilege}",
+        r"{what:mlock\(addr=\S{1,20} length=\d+\) failed|please check for CAP_IPC_LOCK privilege}",
         ("memlock-limit",),
         source="openucx/ucx src/ucp/core/ucp_mm.c, src/ucs/sys/sys.c", decides=False,
         sample="mlock(addr=0x7f00 length=4096) failed: Cannot allocate memory",
@@ -231,12 +231,22 @@ ROWS = (
         versions="1.20.0 and later",
     ),
     _line(
-        "multi-node NVLINK support is {state:requested but not supported|disabled}",
+        "multi-node NVLINK support is requested but not supported",
         ("mnnvl-fabric-incomplete",),
         source="openucx/ucx src/uct/cuda/cuda_ipc/cuda_ipc_md.c",
         versions="1.18.0 and later",
         decides=False,
-        sample="multi-node NVLINK support is requested but not supported",
+    ),
+    _line(  # printed on two healthy H200s of one host: docs/testing.md
+        "multi-node NVLINK support is disabled",
+        (),
+        source="openucx/ucx src/uct/cuda/cuda_ipc/cuda_ipc_md.c",
+        versions="1.18.0 and later",
+        meaning=Meaning(
+            "No NVLink reaches other hosts, as on every machine outside a rack of NVL72",
+            "Nothing, unless this machine is in such a rack",
+            effect="harmless",
+        ),
     ),
     _line(
         "does not have fabric property",
@@ -269,7 +279,10 @@ ROWS = (
     ),
     _nixl(
         "IB device(s) were detected, but accelerated IB support was not found",
-        ("ucx-transport-excluded", "verbs-library-missing", "rdma-device-not-in-container"),
+        (
+            "ucx-lacks-verbs", "ucx-transport-excluded", "verbs-library-missing",
+            "rdma-device-not-in-container",
+        ),
         source=_NIXL_UCX,
         versions="0.10.0 and later",
     ),

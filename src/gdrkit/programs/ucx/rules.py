@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from gdrkit.node import Node
+from gdrkit.facts.commands import UCX_INFO
+from gdrkit.node import Node, if_missing
 from gdrkit.programs.environment import UCX_CONF, process_sources
 from gdrkit.programs.job_settings import settings_of, taken_by
 from gdrkit.programs.nixl.consumer import NIXL
 from gdrkit.programs.old_copies import does_not_detect, version_too_old
 from gdrkit.programs.ucx.consumer import UCX, leaves_out_cuda
+from gdrkit.programs.ucx.facts import is_absent, ucx_wheels
 from gdrkit.rules.capabilities import DIRECT
 from gdrkit.rules.deciding_command import DecidingCommand
 from gdrkit.rules.remedy_names import RemedyName
@@ -18,6 +20,7 @@ from gdrkit.rules.rule import (
     NotApplicable,
     Outcome,
     Passed,
+    Status,
     rule,
     the_node,
 )
@@ -109,6 +112,54 @@ def ucx_lacks_cuda(node: Node, _: str) -> Outcome:
     Source: openucx/ucx src/ucm/cuda, src/uct/cuda; ai-dynamo/nixl src/plugins/ucx/ucx_utils.cpp.
     """
     return SHOWN_BY_MESSAGES
+
+
+def _ucx_info(node: Node) -> tuple[str, ...]:
+    """ucx_info, where it was run. A job can load another UCX, so it closes no path of the node."""
+    printed = None if is_absent(node) else if_missing(None, node.run, UCX_INFO)
+    return () if printed is None else (UCX_INFO.line,)
+
+
+@rule(
+    "ucx-lacks-verbs",
+    Layer.LIBRARY,
+    per=lambda node: (*_ucx_info(node), *(copy.source for copy in ucx_wheels(node))),
+    default_status=Status.WARNING,
+    reported_by=(
+        DecidingCommand("ucx_info -v, in the job's environment", "--without-verbs"),
+        DecidingCommand("ucx_info -d | grep 'Component: ib'", "nothing"),
+    ),
+    cost="Between nodes this UCX has TCP alone, whatever the node can.",
+    references=(_UCX,),
+)
+def ucx_lacks_verbs(node: Node, source: str) -> Outcome:
+    """This UCX was built without verbs, so it knows no InfiniBand, RoCE or EFA.
+
+    Cost: UCX, and NIXL with it, sends between nodes over TCP, without a warning.
+
+    How to tell: In the job's environment `ucx_info -v` prints `--without-verbs`, or `ucx_info -d` has no
+    `Component: ib`. A table of UCX_PROTO_INFO names tcp alone.
+
+    What to do: Load a UCX that was built with verbs: that of the image or of HPC-X, or NIXL's own package.
+    Remove the wheel libucx-cu11, -cu12 or -cu13 from the environment, or set LD_LIBRARY_PATH so that the
+    other one is found first.
+
+    Why: The wheels of libucx on PyPI are configured `--without-verbs --without-rdmacm --with-cuda`.
+
+    Source: `ucx_info -v` of the wheels 1.15.0, 1.18.1, 1.20.0, 1.21.0 and 1.22.0.
+    """
+    if source != UCX_INFO.line:
+        return Failed(
+            seen=f"{source}: a wheel of UCX, which has no verbs",
+            expected="a UCX with verbs",
+            subject=source,
+        )
+    lines = node.run(UCX_INFO).splitlines()
+    configured = next((number for number, line in enumerate(lines, 1) if "--without-verbs" in line), None)
+    if configured is not None:
+        node.mark(UCX_INFO.line, configured)
+        return Failed(seen="UCX was configured --without-verbs", expected="a UCX with verbs", subject="UCX")
+    return Passed("UCX was not configured without verbs")
 
 
 @rule(

@@ -26,7 +26,7 @@ def _failed(call: str, *numbers: int) -> str:
     texts = "|".join(rf"{strerror(number)}|{NAMES[number]}\b" for number in numbers)
     digits = "|".join(map(str, numbers))
     answer = rf"{{answer:{texts}|err\w{{0,9}}[ =:]{{1,9}}(?:{digits})\b}}"
-    return rf"{{:\w{{0,32}}}}{call}{{how:\w{{0,32}}(?:\(\))?\W.{{0,80}}?}}{answer}"
+    return rf"{{:\b\w{{0,32}}?}}{call}{{how:\w{{0,32}}+(?:\(\))?\W.{{0,80}}?}}{answer}"
 
 
 def _failure(call: str, number: int, *, source: str, sample: str, decides: bool = True) -> MessageTemplate:
@@ -36,6 +36,9 @@ def _failure(call: str, number: int, *, source: str, sample: str, decides: bool 
         decides=decides, sample=sample,
     )  # fmt: skip
 
+
+_WITHOUT_ERROR = r"{:(?:\(\))?} failed{:[\s.!:]*$}"
+"""The end of a message about a call that does not say with which error it failed."""
 
 ROWS = (
     _failure(
@@ -58,6 +61,24 @@ ROWS = (
         open_end=True,
         decides=False,  # a NIC has a limit of queues, too
         sample="ERROR mlx5_0: ibv_create_cq() failed: Cannot allocate memory.",
+    ),
+    MessageTemplate(
+        "verbs",
+        rf"ibv_create_{{call:cq|qp|srq}}{_WITHOUT_ERROR}",
+        ("memlock-limit",),
+        source="NCCL before 2.10 src/misc/ibvwrap.cc; the queue's memory is locked: ibv_create_cq(3)",
+        decides=False,
+        hides_error=True,
+        sample="NCCL WARN Call to ibv_create_qp failed",
+    ),
+    MessageTemplate(
+        "verbs",
+        rf"ibv_reg_mr{{:(?:_iova2?)?}}{_WITHOUT_ERROR}",
+        ("memlock-limit", *causes_of("ibv_reg_mr", EFAULT)),
+        source="NCCL before 2.10 src/misc/ibvwrap.cc; ibv_reg_mr(3)",
+        decides=False,
+        hides_error=True,
+        sample="NCCL WARN Call to ibv_reg_mr failed",
     ),
     MessageTemplate(
         "verbs",
@@ -218,7 +239,8 @@ ROWS = (
     ),
     MessageTemplate(
         "mlx5_core",
-        "CREATE_MKEY({opcode:0x[0-9a-f]+}) op_mod(0x0) failed, status limits exceeded(0x8)",
+        r"CREATE_MKEY({opcode:0x[0-9a-f]+}) op_mod(0x0) failed, status"
+        r" {:limits exceeded\(0x8\)|no resources\(0xf\)}",
         ("mkeys-exhausted",),
         source="Linux drivers/net/ethernet/mellanox/mlx5/core/cmd.c, mlx5_cmd_out_err()",
         open_end=True,

@@ -91,7 +91,11 @@ def verbs_provider_mismatch(node: Node, _: str) -> Outcome:
     "mkeys-exhausted",
     Layer.FIRMWARE,
     per=the_node,
-    reported_by=(DecidingCommand("sudo dmesg | grep CREATE_MKEY", "status limits exceeded(0x8)"),),
+    reported_by=(
+        DecidingCommand(
+            "sudo dmesg | grep CREATE_MKEY", "`status limits exceeded(0x8)` or `no resources(0xf)`"
+        ),
+    ),
     cost="No more memory can be registered with this NIC.",
     references=("https://docs.kernel.org/networking/device_drivers/ethernet/mellanox/mlx5/index.html",),
 )
@@ -100,7 +104,8 @@ def mkeys_exhausted(node: Node, _: str) -> Outcome:
 
     Cost: Registration fails, usually with ENOMEM, although locked memory and BAR1 suffice.
 
-    How to tell: The kernel log has `CREATE_MKEY(0x200) ... status limits exceeded(0x8)`.
+    How to tell: The kernel log has `CREATE_MKEY(0x200) ... status limits exceeded(0x8)` or
+    `status no resources(0xf)`.
 
     What to do: Register fewer and larger regions, close processes that leak registrations, and give a
     virtual function or a scalable function more keys. A large region of small pages needs many entries:

@@ -273,7 +273,7 @@ class Journal:
         return last if isinstance(last, RebootWanted) else None
 
 
-_RUN = re.compile(r"\d{8}-\d{6}-\d{2}")
+_RUN = re.compile(r"\d{8}-\d{6}-\d{2}", re.ASCII)
 
 
 def runs(root: RootFS) -> tuple[str, ...]:
@@ -286,11 +286,23 @@ def runs(root: RootFS) -> tuple[str, ...]:
     return tuple(sorted(name for name in names if _RUN.fullmatch(name)))
 
 
+def _next_name(run: str) -> str:
+    digits = f"{int(run.replace('-', '')) + 1:016d}"
+    name = f"{digits[:8]}-{digits[8:14]}-{digits[14:]}"
+    if not _RUN.fullmatch(name):
+        raise ApplyError(f"no name comes after that of run {run}", "remove its folder")
+    return name
+
+
 def new_run(root: RootFS, now: str) -> Journal:
-    """A journal in a new folder. `now` is the time, as YYYYmmdd-HHMMSS."""
+    """A journal in a new folder. `now` is the time, as YYYYmmdd-HHMMSS.
+
+    Its name comes after those of all other runs, since the order of the names is that of the runs: after
+    the hundredth run of a second, or where the clock was set back, the newest name is counted up. Raises
+    ApplyError."""
     with store.folder(root, create=True):
-        taken = runs(root)
-    run = next(name for name in (f"{now}-{n:02d}" for n in range(100)) if name not in taken)
+        newest = runs(root)[-1:]
+    run = max([f"{now}-00", *map(_next_name, newest)])
     for inside in ((run,), (run, BACKUPS)):
         with store.folder(root, *inside, create=True):
             pass

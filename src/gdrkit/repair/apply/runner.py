@@ -34,9 +34,10 @@ from gdrkit.repair.apply.root_fs import RootFS
 from gdrkit.repair.platforms.action import Procedure
 from gdrkit.repair.platforms.choices import ProcedureChoices
 from gdrkit.repair.platforms.procedures import procedure_for
-from gdrkit.repair.remedies import BY_NAME
+from gdrkit.repair.remedies import remedy_of
 from gdrkit.repair.remedies.plan import predicted
 from gdrkit.repair.remedies.remedy import Remedy
+from gdrkit.rules.remedy_names import RemedyName
 
 BOOT_ID = "/proc/sys/kernel/random/boot_id"
 ConfirmStep = Callable[[int, Remedy, Procedure], bool]
@@ -131,9 +132,9 @@ def begin_run(
 
 def remedy_named(name: str) -> Remedy:
     """The remedy with this name. Raises ApplyError if it is unknown."""
-    if name not in BY_NAME:
-        raise ApplyError(f"unknown step: {name}", f"known steps: {', '.join(BY_NAME)}")
-    return BY_NAME[name]
+    if name not in list(RemedyName):
+        raise ApplyError(f"unknown step: {name}", f"known steps: {', '.join(RemedyName)}")
+    return remedy_of(name)
 
 
 class Runner:
@@ -177,10 +178,7 @@ class Runner:
         procedure = self.journal.procedure_for_step(number)
         if procedure is None:
             node = Node(host_of(self.root))
-            choices, replaces = self.journal.begin.choices, remedy.replaces_driver
-            procedure = with_programs(
-                procedure_for(node, remedy.name, remedy.becomes, choices, replaces_driver=replaces)
-            )
+            procedure = with_programs(procedure_for(node, remedy, self.journal.begin.choices))
             if not self.confirm(number, remedy, procedure):
                 return False
             self.journal.append(StepBegun(step=number, procedure=procedure))

@@ -10,6 +10,7 @@ from gdrkit.repair.config import (
     boot_files,
     containers,
     declared,
+    grafana,
     imex,
     nccl_env,
     operators,
@@ -86,14 +87,13 @@ KINDS = {
         _same_for_every_node(
             "alerts", "Prometheus alerts on the metrics of gdr export", "rules", "prometheusrule"
         ),
+        ConfigKind("grafana", "Grafana dashboard of the metrics of gdr export", grafana.grafana),
         _same_for_every_node(
             "slurm-health", "Slurm scripts that drain a blocked node", "health", "prolog", "epilog"
         ),
         _same_for_every_node("npd", "plugin for node-problem-detector", "config", "plugin"),
-        ConfigKind(
-            "daemonset",
-            "DaemonSet that sets a node condition in Kubernetes",
-            lambda request: filled("daemonset", "yaml", request),
+        _same_for_every_node(
+            "daemonset", "DaemonSet that sets a node condition, or logs verdicts", "yaml", "image"
         ),
     )
 }

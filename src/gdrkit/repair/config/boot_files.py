@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gdrkit.evidence import EvidenceMissing
+from gdrkit.facts.acs_layout import layout_needs, wrong_ports
 from gdrkit.facts.acs_redirects import bridges_between, redirect_control
 from gdrkit.facts.driver_files import DRIVER
 from gdrkit.facts.machine import distribution
@@ -21,8 +22,9 @@ from gdrkit.repair.config.request import (
     state_of,
 )
 from gdrkit.repair.platforms import file_contents
-from gdrkit.repair.platforms.driver_options import OPTIONS, arguments
-from gdrkit.repair.platforms.fabric import set_acs
+from gdrkit.repair.platforms.driver_options import arguments
+from gdrkit.repair.remedies import every_remedy
+from gdrkit.repair.remedies.clear_acs_redirect import set_acs
 from gdrkit.rules.data_direct_missing import data_direct_functions
 from gdrkit.rules.remedy_names import RemedyName
 from gdrkit.verdict.path_state import State
@@ -32,6 +34,9 @@ LOADS_IT = frozenset((RemedyName.LOAD_PEERMEM, RemedyName.PERSIST_PEERMEM))
 
 
 # -- modules-load.d ----------------------------------------------------------------------------------
+
+
+WHY_PEERMEM = "nothing else loads it; modprobe also loads nvidia and ib_core, so they need no entry"
 
 
 def modules_load(request: ConfigRequest) -> ConfigOutput | ConfigRefused:
@@ -71,9 +76,6 @@ def modules_load(request: ConfigRequest) -> ConfigOutput | ConfigRefused:
     )
 
 
-WHY_PEERMEM = "nothing else loads it; modprobe also loads nvidia and ib_core, so they need no entry"
-
-
 def _ofed_notes(request: ConfigRequest) -> tuple[str, ...]:
     if ask(request, lambda node: node.exists(OPENIBD)):
         return ("openibd restart unloads it and does not load it again; gdr fix adds a unit that does",)
@@ -107,7 +109,7 @@ REASONS = {
     ): "the driver enlarges BAR1 as far as the firmware allows",
     ("nvidia", "NVreg_GrdmaPciTopoCheckOverride"): (
         "the driver maps GPU memory for a NIC on any topology; NVIDIA does not trust this chipset with it: "
-        "risk of data corruption"
+        "risk of data corruption; drivers from 595.91.07 on ignore it"
     ),
     ("nvidia", "NVreg_RegistryDwords"): (
         "keys of the resource manager; PeerMappingOverride=1 lets any user's GPUs ring a NIC's doorbell"
@@ -140,9 +142,10 @@ def module_parameters(request: ConfigRequest) -> tuple[tuple[str, str, str], ...
     if (node := request.node) is not None:
         if is_remedy_needed(node, RemedyName.ENLARGE_BAR1):
             found[_RESIZABLE] = None
-        for remedy in OPTIONS:
-            if is_remedy_needed(node, remedy, request.consumer):
-                given = if_missing({}, arguments, node, remedy)
+        for remedy in every_remedy():
+            options = remedy.driver_options
+            if options is not None and is_remedy_needed(node, remedy.name, request.consumer):
+                given = if_missing({}, arguments, node, options)
                 found.update({(DRIVER, name, value): None for name, value in given.items()})
     return tuple(found)
 
@@ -204,12 +207,8 @@ def _bridges(kind: str, request: ConfigRequest) -> dict[str, str] | ConfigRefuse
             why="the bridges to change depend on the node",
             instead=f"give a TARGET that was collected by root: sudo gdr collect{_OTHERS.get(kind, '')}",
         )
-    if ask(request, data_direct_functions):
-        return ConfigRefused(
-            kind=kind,
-            why="Data Direct needs certain ACS bits set",
-            instead="sudo rdma_topo check; sudo rdma_topo write-grub-acs",
-        )
+    if (refused := _of_layout(kind, request)) is not None:
+        return refused
     try:
         found = pairs_redirected(request.node)
     except EvidenceMissing as error:
@@ -220,6 +219,28 @@ def _bridges(kind: str, request: ConfigRequest) -> dict[str, str] | ConfigRefuse
     if not hardware_pairs(request.node):
         return ConfigRefused(kind=kind, why="no GPU-NIC pairs on this node")
     return found or ConfigRefused(kind=kind, why="no bridge between a GPU and a NIC redirects their traffic")
+
+
+def _of_layout(kind: str, request: ConfigRequest) -> ConfigRefused | None:
+    """Why a layout that needs certain bits gets no file: setpci comes after the boot, which alone decides
+    the groups. None for an ordinary switch."""
+    needs = ask(request, layout_needs)
+    if needs is None:
+        if not ask(request, data_direct_functions):
+            return None
+        why, instead = "Data Direct needs certain ACS bits set", "sudo rdma_topo check"
+    elif (wrong := ask(request, wrong_ports)) is None:
+        why = (
+            f"this layout ({needs.layout}) needs certain ACS bits set, and those of its ports are not known"
+        )
+        instead = "sudo rdma_topo check"
+    elif wrong:
+        ports = ", ".join(port.address for port, _ in wrong)
+        why = f"this layout ({needs.layout}) needs certain ACS bits set, from the boot on: {ports} differ"
+        instead = f"gdr fix --steps {RemedyName.SET_ACS_BITS}"
+    else:
+        why, instead = f"the ports already have the ACS bits that this layout ({needs.layout}) needs", ""
+    return ConfigRefused(kind=kind, why=why, instead=instead)
 
 
 RISK = "devices below these bridges lose their isolation: do not use it on a host that passes them to guests"

@@ -7,13 +7,23 @@ import re
 from collections.abc import Iterator
 from itertools import islice
 
+from msgspec.structs import replace
+
 from gdrkit.facts.assignments import NAME, settings_in
+from gdrkit.facts.kubernetes import settings_of
+from gdrkit.facts.modprobe_config import directives
 from gdrkit.formats.yaml_text import CHARACTERS_LIMIT
 from gdrkit.formats.yaml_values import Value, duplicates
+from gdrkit.node import Node
+from gdrkit.repair.config import node_check as on_node
+from gdrkit.repair.config.boot_check import NCCL, boot_faults, kind_of
 from gdrkit.repair.config.fault import CheckedFile, ConfigFault, FoundDocument
-from gdrkit.repair.config.recognise import ConfigObject, recognise
+from gdrkit.repair.config.node_check import Setting, module_faults
+from gdrkit.repair.config.recognise import ConfigObject, Recognised, recognise
 from gdrkit.repair.config.schema_check import BY_KIND, faults, schema_for
-from gdrkit.repair.config.semantic_check import semantic_faults, setting_faults
+from gdrkit.repair.config.semantic_check import has_meaning, semantic_faults, setting_faults
+from gdrkit.repair.config.workload_check import workload_faults
+from gdrkit.repair.config.workloads import pods_of
 from gdrkit.rules.policy_duplicate_key import keys_lost
 
 __all__ = ["CheckedFile", "check"]
@@ -26,8 +36,8 @@ REJECTING = "Talos, kustomize (go-yaml 3) and ruamel.yaml"
 ruamel.yaml; for the others see kubernetes/kubernetes issue 14791 and go-yaml v3."""
 
 
-def check(content: bytes, name: str, version: str = "") -> CheckedFile:
-    """The faults in a file, in the order of lines. Accepts any bytes."""
+def check(content: bytes, name: str, version: str = "", node: Node | None = None) -> CheckedFile:
+    """The faults in a file, in the order of lines; with a node, also what it lacks. Accepts any bytes."""
     if len(content) > CHARACTERS_LIMIT:
         return _unreadable(name, 1, f"{len(content)} bytes; the limit is {CHARACTERS_LIMIT}")
     try:
@@ -35,17 +45,19 @@ def check(content: bytes, name: str, version: str = "") -> CheckedFile:
     except UnicodeDecodeError as error:
         line = content[: error.start].count(b"\n") + 1
         return _unreadable(name, line, f"byte {error.start} is not valid UTF-8")
+    if kind := kind_of(name, text):
+        return _boot_file(kind, text, content, name, node)
     found, last = recognise(text), text.count("\n") + 1
     out = [_unparsable(document.fault, document.line, last) for document in found.unreadable]
     for part in found.parts:
         out += islice(_object_faults(part, version), max(MOST_FAULTS - len(out), 0))
+    out = list(_at_their_lines(out, text.split("\n")))
     settings = tuple(islice(_settings(text), MOST_FAULTS))
-    known = {(fault.line, fault.code) for fault in out}
-    for line, variable, value in settings:
-        found_here = setting_faults(line, variable, value, "")
-        out += (fault for fault in found_here if (line, fault.code) not in known)
+    out += _of_settings(settings, out)
+    if node is not None:
+        out = list(_with_node(out, found, settings, node, text))
     parts = tuple(
-        FoundDocument(part.manifest.line, part.manifest.kind, part.manifest.name)
+        FoundDocument(part.manifest.line, part.manifest.kind, part.manifest.name, _is_judged(part))
         for part in found.parts
         if part.manifest.kind
     )
@@ -94,6 +106,37 @@ def _object_faults(part: ConfigObject, version: str) -> Iterator[ConfigFault]:
                 if not fault.path.endswith("contents.inline"):  # reported by semantic_faults, with a remedy
                     yield fault
     yield from semantic_faults(manifest)
+    yield from workload_faults(manifest, whole=part.whole)
+
+
+def _is_judged(part: ConfigObject) -> bool:
+    """Whether anything of an object is judged: its kind, the pods that it runs, or settings in it."""
+    kind, value = part.manifest.kind, part.manifest.value
+    known = kind in BY_KIND or has_meaning(kind)
+    return known or any(True for _ in pods_of(value)) or any(True for _ in settings_of(value))
+
+
+def _boot_file(kind: str, text: str, content: bytes, name: str, node: Node | None) -> CheckedFile:
+    """The faults of a file of modprobe.d, or of NCCL's."""
+    out = list(islice(boot_faults(kind, text), MOST_FAULTS))
+    if kind == NCCL:
+        if b"\r\n" in content:
+            seen = "lines end in a carriage return, which becomes a part of each value"
+            out.append(_fault_of_line(content[: content.index(b"\r\n")].count(b"\n") + 1, seen))
+        settings = tuple(islice(_settings(text), MOST_FAULTS))
+        out += _of_settings(settings, out)
+        if node is not None:
+            out += on_node.setting_faults(node, settings, on_host=True)
+    elif node is not None:
+        out += islice(module_faults(node, directives(text)), MOST_FAULTS)
+    out.sort(key=lambda fault: (fault.line, fault.code))
+    return CheckedFile(name, (FoundDocument(1, kind),), tuple(out))
+
+
+def _fault_of_line(line: int, seen: str) -> ConfigFault:
+    return ConfigFault(
+        line=line, code="wrong-value", severity="error", path="", seen=seen, expected="line feeds alone"
+    )
 
 
 def _duplicate_keys(value: Value) -> Iterator[ConfigFault]:
@@ -110,6 +153,49 @@ def _duplicate_keys(value: Value) -> Iterator[ConfigFault]:
             f"{duplicate.lines[-1]}{gone}; {REJECTING} reject the file",
             expected="each key once",
         )
+
+
+def _with_node(
+    out: list[ConfigFault], found: Recognised, settings: tuple[Setting, ...], node: Node, text: str
+) -> Iterator[ConfigFault]:
+    """The faults, and what the node lacks: of each object's settings by what its pods see of the node."""
+    yield from out
+    new: list[ConfigFault] = []
+    for part in found.parts:
+        new += on_node.pod_faults(node, part.manifest)
+        if on_node.sees_host_devices(part.manifest):
+            own = tuple((line, name, value) for line, name, value, _ in settings_of(part.manifest.value))
+            on_host = on_node.is_on_host(part.manifest)
+            new += on_node.setting_faults(node, own, on_host=on_host)
+    if not any(part.manifest.kind for part in found.parts):
+        new += on_node.setting_faults(node, settings, on_host=True)
+    yield from islice(_at_their_lines(new, text.split("\n")), MOST_FAULTS)
+
+
+def _at_their_lines(found: list[ConfigFault], lines: list[str]) -> Iterator[ConfigFault]:
+    """The faults, those of a setting in a command of several lines at the line of the setting."""
+    for fault in found:
+        name = fault.path.rpartition(".")[2]
+        if _named().fullmatch(name) and not any(name in line for line in lines[fault.line - 2 : fault.line]):
+            later = lines[fault.line : fault.line + COMMAND_LINES]
+            ahead = (number for number, line in enumerate(later, 1) if f"{name}=" in line)
+            fault = replace(fault, line=fault.line + next(ahead, 0))
+        yield fault
+
+
+COMMAND_LINES = 200
+"""Lines of a command in a manifest in which a setting is looked for."""
+
+
+def _of_settings(settings: tuple[Setting, ...], found: list[ConfigFault]) -> tuple[ConfigFault, ...]:
+    """The faults of settings in any file, but for those that were found at their lines."""
+    known = {(fault.line, fault.code) for fault in found}
+    return tuple(
+        fault
+        for line, variable, value in settings
+        for fault in setting_faults(line, variable, value, "")
+        if (line, fault.code) not in known
+    )
 
 
 def _settings(text: str) -> Iterator[tuple[int, str, str]]:

@@ -60,6 +60,9 @@ def needs(request: ConfigRequest) -> Iterator[Need]:
         yield IMEX
 
 
+NO_NODE = "the node has neither GDRCopy nor NVLink to other hosts"
+
+
 def container(request: ConfigRequest) -> ConfigOutput | ConfigRefused:
     """Options for docker run, or a patch for a pod."""
     found = tuple(needs(request))
@@ -79,13 +82,16 @@ def container(request: ConfigRequest) -> ConfigOutput | ConfigRefused:
     )
 
 
-NO_NODE = "the node has neither GDRCopy nor NVLink to other hosts"
-
-
 def _docker(found: tuple[Need, ...]) -> tuple[OutputLine, ...]:
     every = (Need(docker="--gpus=all", why="the GPUs, by NVIDIA's container toolkit"), *found)
     options = (OutputLine(f"  {need.docker}", need.why) for need in every)
     return OutputLine("gdr_options=("), *options, OutputLine(")")
+
+
+CLAIM = "imex-channel"
+TEMPLATE = "gdrkit-imex-channel"
+WHY_TEMPLATE = "as the ComputeDomain names it: gdr config imex"
+IMEX_CLAIM = Field("claims", Items(((Field("name", CLAIM),),)), IMEX.why)
 
 
 def _pod(found: tuple[Need, ...]) -> tuple[OutputLine, ...]:
@@ -111,12 +117,6 @@ def _pod(found: tuple[Need, ...]) -> tuple[OutputLine, ...]:
         claim = (Field("name", CLAIM, IMEX.why), Field("resourceClaimTemplateName", TEMPLATE, WHY_TEMPLATE))
         spec.append(Field("resourceClaims", Items((claim,))))
     return lines((Field("spec", tuple(spec)),))
-
-
-CLAIM = "imex-channel"
-TEMPLATE = "gdrkit-imex-channel"
-WHY_TEMPLATE = "as the ComputeDomain names it: gdr config imex"
-IMEX_CLAIM = Field("claims", Items(((Field("name", CLAIM),),)), IMEX.why)
 
 
 def _notes(request: ConfigRequest, found: tuple[Need, ...], is_docker: bool) -> Iterator[str]:

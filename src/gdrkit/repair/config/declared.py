@@ -8,6 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gdrkit.facts.kernel import architecture
+from gdrkit.facts.passthrough import PASSTHROUGH, passthrough_costs_cuda
 from gdrkit.repair.config.boot_files import (
     acs_unit_text,
     impossible,
@@ -28,9 +29,6 @@ IGNITION = "3.2.0"
 """OpenShift 4.7 and newer read it, and translate it if necessary. Source: Butane's variants."""
 BUTANE = "4.13.0"
 """The newest stable variant of butane 0.18.0, which the tests use. It produces Ignition 3.2.0."""
-PASSTHROUGH = {"aarch64": "iommu.passthrough=1"}
-"""iommu=pt is for x86 only: Linux Documentation/admin-guide/kernel-parameters.txt, iommu= and
-iommu.passthrough=."""
 CRIO = "/etc/crio/crio.conf.d/90-gdrkit-memlock.conf"
 
 
@@ -63,13 +61,13 @@ def _unit(request: ConfigRequest) -> str:
 
 def _arguments(request: ConfigRequest) -> tuple[tuple[tuple[str, str], ...], tuple[str, ...]]:
     translating = needs_passthrough(request)
-    if translating is False:
+    if translating is False or ask(request, passthrough_costs_cuda):
         return (), ()
     why = "the IOMMU does not translate the devices' addresses: peer traffic can go directly"
     assumed = (
         () if translating else ("x86 with a translating IOMMU; without one, the argument has no effect",)
     )
-    return ((PASSTHROUGH.get(ask(request, architecture) or "", "iommu=pt"), why),), assumed
+    return ((PASSTHROUGH.get(ask(request, architecture) or "", PASSTHROUGH["x86_64"]), why),), assumed
 
 
 def _openshift_host(request: ConfigRequest) -> DeclaredHost:
@@ -86,6 +84,9 @@ OPERATOR_LOADS = (
 
 def _notes(choice: PathChoice) -> tuple[str, ...]:
     return (*choice.notes, *((OPERATOR_LOADS,) if choice.path == "peermem" else ()))
+
+
+WHY_99 = "applied after the platform's own, which start with 00 and 01"
 
 
 def machineconfig(request: ConfigRequest) -> ConfigOutput | ConfigRefused:
@@ -117,9 +118,6 @@ def machineconfig(request: ConfigRequest) -> ConfigOutput | ConfigRefused:
         assumed=host.assumed,
         notes=_notes(choice),
     )
-
-
-WHY_99 = "applied after the platform's own, which start with 00 and 01"
 
 
 def _role(request: ConfigRequest) -> Field:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from msgspec import Struct
 
 SEVERITIES = ("error", "unreadable", "warning", "note")
-"""Worst first. Unreadable: a part that could not be checked. Note: right where another path is meant."""
+"""Worst first. Unreadable: a part that could not be checked. Note: right where another path is meant, or on
+nodes that are set up for it."""
 
 
 class ConfigFault(Struct, frozen=True, kw_only=True):
@@ -25,12 +26,20 @@ class ConfigFault(Struct, frozen=True, kw_only=True):
         return f"{path}{self.seen}; expected {self.expected} [{self.code}]"
 
 
+def fault_at(
+    line: int, code: str, path: str, seen: str, expected: str, severity: str = "error"
+) -> ConfigFault:
+    """The fault of a line; an error unless it is said to be less."""
+    return ConfigFault(line=line, code=code, severity=severity, path=path, seen=seen, expected=expected)
+
+
 class FoundDocument(Struct, frozen=True):
-    """A recognised document: its first line, kind and name."""
+    """A recognised document: its first line, kind and name, and whether anything in it is judged."""
 
     line: int
     kind: str
     name: str = ""
+    judged: bool = True
 
 
 class CheckedFile(Struct, frozen=True):
@@ -46,13 +55,21 @@ class CheckedFile(Struct, frozen=True):
         found = {fault.severity for fault in self.faults}
         return next((severity for severity in SEVERITIES if severity in found), "")
 
+    @property
+    def is_not_judged(self) -> bool:
+        """Whether nothing in the file is judged, so that no fault means nothing."""
+        return not self.faults and not any(found.judged for found in self.documents)
+
     def lines(self) -> tuple[str, ...]:
         """Each fault in the format of compilers: file:line: severity: message."""
         return tuple(f"{self.file}:{fault.line}: {fault.severity}: {fault.message}" for fault in self.faults)
 
     def summary(self) -> str:
         """One line: the file, the kinds of its documents, and the number of faults."""
-        kinds = ", ".join(dict.fromkeys(found.kind for found in self.documents)) or "no known kind"
+        words = (found.kind + ("" if found.judged else " (not judged)") for found in self.documents)
+        kinds = ", ".join(dict.fromkeys(words)) or "no known kind"
+        if self.is_not_judged:
+            return f"{self.file}: {kinds}"
         counts = [(sum(f.severity == severity for f in self.faults), severity) for severity in SEVERITIES]
         totals = ", ".join(f"{count} {severity}" for count, severity in counts if count) or "no faults"
         return f"{self.file}: {kinds}: {totals}"

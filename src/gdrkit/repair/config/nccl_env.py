@@ -8,6 +8,8 @@ from gdrkit.facts.rdma import NEAR, RdmaPort, roce_v2_gid
 from gdrkit.facts.virtual import virtual_machine
 from gdrkit.programs.nccl.releases import first_release_with, release
 from gdrkit.programs.nccl.settings import path_type
+from gdrkit.programs.nccl.variables import COMPARED as VARIABLE_COMPARED
+from gdrkit.programs.nccl.variables import COMPARISON, DIAGNOSTICS, ON_ALL_RANKS
 from gdrkit.repair.config.env_forms import EnvSetting, env_lines
 from gdrkit.repair.config.output import ConfigOutput, ConfigRefused
 from gdrkit.repair.config.rail_settings import rail_settings
@@ -40,7 +42,20 @@ def settings(request: ConfigRequest) -> tuple[EnvSetting, ...]:
     found += [_queue_pairs(near), *rail_settings(request, near), _level(request)]
     if path == "peermem":
         found.append(_dmabuf(request))
+    found += _diagnostics(request)
     return tuple(found)
+
+
+def _diagnostics(request: ConfigRequest) -> tuple[EnvSetting, ...]:
+    """What a job can be run with once, to examine it; never set for all jobs."""
+    version = ask(request, nccl_version) or ""
+    if version and not release(version).has_diagnostics:
+        return ()
+    which = "" if version else f"NCCL {first_release_with('has_diagnostics')} and newer: "
+    return (
+        EnvSetting(DIAGNOSTICS, "", f"{which}1 for one run tests NICs with ib_write_bw; {ON_ALL_RANKS}"),
+        EnvSetting(COMPARISON, "", f"{which}1 for one run {VARIABLE_COMPARED}"),
+    )
 
 
 def _dmabuf(request: ConfigRequest) -> EnvSetting:
@@ -161,6 +176,27 @@ def _level(request: ConfigRequest) -> EnvSetting:
     )
 
 
+_FORMS = {
+    "shell": (
+        "NCCL's environment, for a shell", "nccl-env.sh", "source it on every rank: . nccl-env.sh", ""
+    ),
+    "conf": (
+        "NCCL settings for all jobs on this node", file_contents.NCCL_CONF,
+        f"install as {file_contents.NCCL_CONF}; a job's own environment takes precedence", "",
+    ),
+    "kubernetes": (
+        "NCCL's environment, for a container", "env.yaml",
+        "merge it into spec.containers[].env of each worker's pod", "",
+    ),
+    "slurm": (
+        "NCCL's environment, for a Slurm TaskProlog", "/etc/slurm/task_prolog.sh",
+        "set TaskProlog= in slurm.conf to it; Slurm sets each printed `export NAME=value` for the task",
+        "#!/bin/sh",
+    ),
+}  # fmt: skip
+"""Title, file, use, and first line of each form. Source of the last: slurm.conf(5), TaskProlog."""
+
+
 def nccl_env(request: ConfigRequest) -> ConfigOutput | ConfigRefused:
     """The environment in one of its forms."""
     form = request.form or "shell"
@@ -192,27 +228,6 @@ def _node_notes(request: ConfigRequest) -> tuple[str, ...]:
         return (own,) if request.saved is not None else ()
     version = ask(request, nccl_version)
     return (own, *((f"written for NCCL {version}, the oldest found on the node",) if version else ()))
-
-
-_FORMS = {
-    "shell": (
-        "NCCL's environment, for a shell", "nccl-env.sh", "source it on every rank: . nccl-env.sh", ""
-    ),
-    "conf": (
-        "NCCL settings for all jobs on this node", file_contents.NCCL_CONF,
-        f"install as {file_contents.NCCL_CONF}; a job's own environment takes precedence", "",
-    ),
-    "kubernetes": (
-        "NCCL's environment, for a container", "env.yaml",
-        "merge it into spec.containers[].env of each worker's pod", "",
-    ),
-    "slurm": (
-        "NCCL's environment, for a Slurm TaskProlog", "/etc/slurm/task_prolog.sh",
-        "set TaskProlog= in slurm.conf to it; Slurm sets each printed `export NAME=value` for the task",
-        "#!/bin/sh",
-    ),
-}  # fmt: skip
-"""Title, file, use, and first line of each form. Source of the last: slurm.conf(5), TaskProlog."""
 
 
 def conf_text(request: ConfigRequest) -> str:

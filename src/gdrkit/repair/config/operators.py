@@ -194,6 +194,9 @@ def _has_default(request: ConfigRequest, assumed: list[str]) -> bool:
     return version >= newest
 
 
+WHY_NAMESPACE = "must be the operator's namespace"
+
+
 def _config_map(request: ConfigRequest) -> ConfigOutput | ConfigRefused:
     """Module parameters for the driver container: a file per module, one parameter per line."""
     by_module: dict[str, list[tuple[str, str]]] = {}
@@ -233,12 +236,12 @@ def _config_map(request: ConfigRequest) -> ConfigOutput | ConfigRefused:
     )
 
 
-WHY_NAMESPACE = "must be the operator's namespace"
-
-
 # -- Network Operator --------------------------------------------------------------------------------
 
 REPOSITORY = "nvcr.io/nvidia/mellanox"
+WHY_OFED = "provides the peer-memory API that nvidia-peermem is built against"
+WHY_SHARED = "provides /dev/infiniband to pods that request rdma/rdma_shared_device_a: 1"
+WHY_NAME = "the operator accepts no other name"
 
 
 def network_operator(request: ConfigRequest) -> ConfigOutput | ConfigRefused:
@@ -281,9 +284,7 @@ def network_operator(request: ConfigRequest) -> ConfigOutput | ConfigRefused:
     )
 
 
-WHY_OFED = "provides the peer-memory API that nvidia-peermem is built against"
-WHY_SHARED = "provides /dev/infiniband to pods that request rdma/rdma_shared_device_a: 1"
-WHY_NAME = "the operator accepts no other name"
+WHY_DRAIN = "GPU pods use nvidia-peermem, which uses the RDMA modules to be replaced"
 
 
 def _ofed(version: str) -> tuple[Field, ...]:
@@ -299,9 +300,6 @@ def _ofed(version: str) -> tuple[Field, ...]:
             ),
         ),
     )
-
-
-WHY_DRAIN = "GPU pods use nvidia-peermem, which uses the RDMA modules to be replaced"
 
 
 def _shared(request: ConfigRequest, tag: str) -> tuple[Field, ...]:

@@ -14,6 +14,16 @@ from gdrkit.repair.config.output import ConfigOutput, ConfigRefused
 from gdrkit.repair.config.request import ConfigRequest, ask, choose, failed_subjects, known_ports
 
 FORMS = ("shell", "kubernetes", "slurm")
+_FORMS = {
+    "shell": ("program-env.sh", "source it on every rank: . program-env.sh", ""),
+    "kubernetes": ("env.yaml", "merge it into spec.containers[].env of each worker's pod", ""),
+    "slurm": (
+        "/etc/slurm/task_prolog.sh",
+        "set TaskProlog= in slurm.conf to it; Slurm sets each printed `export NAME=value` for the task",
+        "#!/bin/sh",
+    ),
+}
+"""File, use, and first line of each form. Source of the last: slurm.conf(5), TaskProlog."""
 
 
 def program_env(request: ConfigRequest) -> ConfigOutput | ConfigRefused:
@@ -46,18 +56,6 @@ def program_env(request: ConfigRequest) -> ConfigOutput | ConfigRefused:
         notes=choice.notes,
         always_explained=True,
     )
-
-
-_FORMS = {
-    "shell": ("program-env.sh", "source it on every rank: . program-env.sh", ""),
-    "kubernetes": ("env.yaml", "merge it into spec.containers[].env of each worker's pod", ""),
-    "slurm": (
-        "/etc/slurm/task_prolog.sh",
-        "set TaskProlog= in slurm.conf to it; Slurm sets each printed `export NAME=value` for the task",
-        "#!/bin/sh",
-    ),
-}
-"""File, use, and first line of each form. Source of the last: slurm.conf(5), TaskProlog."""
 
 
 def _nvshmem(request: ConfigRequest) -> Iterator[EnvSetting]:
@@ -105,6 +103,11 @@ def _letters(devices: list[str]) -> str:
     return common
 
 
+MERGE = EnvSetting(
+    "NCCL_IB_MERGE_NICS", "0", "NCCL joins the ports of one NIC, and GIN does not work with a joined device"
+)
+
+
 def _deepep(request: ConfigRequest) -> Iterator[EnvSetting]:
     name, ports = "EP_NIC_NAME", known_ports(request)
     devices = [port.device for port in ports]
@@ -128,11 +131,6 @@ def _gin(request: ConfigRequest) -> Iterator[EnvSetting]:
     yield EnvSetting("DOCA_GPUNETIO_LOG", "", "4 shows in the job why GDAKI is not used")
 
 
-MERGE = EnvSetting(
-    "NCCL_IB_MERGE_NICS", "0", "NCCL joins the ports of one NIC, and GIN does not work with a joined device"
-)
-
-
 def _mnnvl(request: ConfigRequest) -> Iterator[EnvSetting]:
     del request
     why = "older vLLM, SGLang and verl set 0, which turns NVLink between hosts off"
@@ -152,9 +150,8 @@ def _ucx(request: ConfigRequest) -> Iterator[EnvSetting]:
     why = "try by default; y makes it an error where UCX would copy through host memory without a word"
     yield EnvSetting("UCX_IB_GPU_DIRECT_RDMA", "", why)
     yield EnvSetting("UCX_CUDA_COPY_DMABUF", "", "try by default, with registration by address after it")
-    yield EnvSetting(
-        "UCX_PROTO_INFO", "", "y prints whether GPU memory goes out with zero-copy or fragmented"
-    )
+    why = "y prints which path GPU memory takes; gdr prove log --log FILE and gdr explain read the tables"
+    yield EnvSetting("UCX_PROTO_INFO", "", why)
 
 
 def _nixl(request: ConfigRequest) -> Iterator[EnvSetting]:

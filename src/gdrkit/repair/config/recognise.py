@@ -9,7 +9,7 @@ from msgspec import Struct
 from gdrkit.facts.kubernetes import Manifest, objects
 from gdrkit.facts.manifest_excerpts import excerpts
 from gdrkit.formats.yaml_text import Document, documents
-from gdrkit.formats.yaml_values import Value, YamlMapping, at, text_at
+from gdrkit.formats.yaml_values import Value, YamlMapping, YamlSequence, at, text_at
 
 
 class ConfigObject(Struct, frozen=True):
@@ -88,6 +88,8 @@ def _kind(value: Value, cloud: bool) -> tuple[str, bool]:
         return "NicClusterPolicy", False
     if isinstance(at(value, "driver"), YamlMapping):
         return "values of the GPU Operator's chart", False
+    if isinstance(at(value, "spec", "containers"), YamlSequence):
+        return "patch of a Pod", False
     if isinstance(at(value, "customization"), YamlMapping):
         return "Talos schematic", True
     return "", False

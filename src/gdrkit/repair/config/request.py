@@ -56,12 +56,9 @@ class ConfigRequest(Struct, frozen=True, kw_only=True):
     consumer: str = NAMES[0]
     hosts: tuple[str, ...] = ()  # of an IMEX domain
     gdr: str = GDR
+    expect: str = ""  # where a file of gdr expect is on the nodes
+    drain_on: tuple[str, ...] = ()  # codes that drain a node, too
     textfile_folder: str = TEXTFILES
-
-    @property
-    def gdr_assumed(self) -> str:
-        """What files assume that start gdr."""
-        return f"gdr is installed as {self.gdr} (--gdr sets it)"
 
 
 class PathChoice(Struct, frozen=True):

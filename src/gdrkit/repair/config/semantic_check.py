@@ -5,24 +5,39 @@ from __future__ import annotations
 import re
 from base64 import b64decode
 from binascii import Error
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from urllib.parse import unquote
+
+from msgspec.structs import replace
 
 from gdrkit.catalogue import every_consumer
 from gdrkit.facts.kubernetes import Manifest, boolean, settings_of
 from gdrkit.formats.module_name import canonical
-from gdrkit.formats.yaml_values import Scalar, Value, YamlMapping, YamlSequence, at, text_at
+from gdrkit.formats.yaml_values import Scalar, Value, YamlMapping, at, items_at, text_at
 from gdrkit.programs.nccl.distance_rules import NAME as GDR_LEVEL
 from gdrkit.programs.nccl.settings import gdr_level
+from gdrkit.programs.nccl.variables import VariableLife, is_ineffective, life_of
 from gdrkit.programs.setting_codes import codes_of, leaves_another_path
-from gdrkit.repair.config.fault import ConfigFault
+from gdrkit.repair.config.fault import ConfigFault, fault_at
 from gdrkit.rules.manifest_invalid import ROLE
 from gdrkit.rules.talos_no_peermem import asks_for_peermem
 
 
 def semantic_faults(manifest: Manifest) -> Iterator[ConfigFault]:
     """The faults in the meaning of an object."""
-    check = {
+    check = _checks().get(manifest.kind)
+    if check is not None:
+        yield from check(manifest)
+    yield from _environment(manifest.value, of_mpi=manifest.kind == "MPIJob")
+
+
+def has_meaning(kind: str) -> bool:
+    """Whether objects of a kind are checked here."""
+    return kind in _checks()
+
+
+def _checks() -> dict[str, Callable[[Manifest], Iterator[ConfigFault]]]:
+    return {
         "ClusterPolicy": _cluster_policy,
         "NVIDIADriver": lambda m: _driver(m, "spec"),
         "MachineConfig": _machine_config,
@@ -33,16 +48,7 @@ def semantic_faults(manifest: Manifest) -> Iterator[ConfigFault]:
         "Talos schematic": _schematic,
         "ConfigMap": _config_map,
         "cloud-config": _cloud_config,
-    }.get(manifest.kind)
-    if check is not None:
-        yield from check(manifest)
-    yield from _environment(manifest.value)
-
-
-def _fault(
-    line: int, code: str, path: str, seen: str, expected: str, severity: str = "error"
-) -> ConfigFault:
-    return ConfigFault(line=line, code=code, severity=severity, path=path, seen=seen, expected=expected)
+    }
 
 
 # -- the operators -----------------------------------------------------------------------------------
@@ -52,7 +58,9 @@ def _cluster_policy(manifest: Manifest) -> Iterator[ConfigFault]:
     rdma = manifest.at("spec", "driver", "rdma")
     if boolean(manifest.at("spec", "driver", "useNvidiaDriverCRD")) and rdma is not None:
         seen = "ignored: useNvidiaDriverCRD is true"
-        yield _fault(rdma.line, "wrong-place", "spec.driver.rdma", seen, "the key at NVIDIADriver spec.rdma")
+        yield fault_at(
+            rdma.line, "wrong-place", "spec.driver.rdma", seen, "the key at NVIDIADriver spec.rdma"
+        )
     yield from _driver(manifest, "spec", "driver")
 
 
@@ -61,13 +69,13 @@ def _driver(manifest: Manifest, *prefix: str) -> Iterator[ConfigFault]:
     old = manifest.at(*prefix, "useOpenKernelModules")
     if old is not None:
         path = f"{where}.useOpenKernelModules"
-        yield _fault(old.line, "not-honoured", path, "no longer read", "kernelModuleType: open", "warning")
+        yield fault_at(old.line, "not-honoured", path, "no longer read", "kernelModuleType: open", "warning")
     enabled = manifest.at(*prefix, "rdma", "enabled")
     precompiled = manifest.at(*prefix, "usePrecompiled")
     if boolean(enabled) and boolean(precompiled) and precompiled is not None:
         seen = "true with rdma.enabled: true; precompiled images contain a stub of nvidia-peermem"
         path = f"{where}.usePrecompiled"
-        yield _fault(precompiled.line, "stub", path, seen, "rdma.enabled: false (use dma-buf)", "warning")
+        yield fault_at(precompiled.line, "stub", path, seen, "rdma.enabled: false (use dma-buf)", "warning")
 
 
 def _config_map(manifest: Manifest) -> Iterator[ConfigFault]:
@@ -79,7 +87,7 @@ def _config_map(manifest: Manifest) -> Iterator[ConfigFault]:
         for line in entry.value.text.splitlines():
             if line.strip() and not re.fullmatch(r"\s*[\w]+=\S+\s*", line):
                 path = f"data.{entry.key}"
-                yield _fault(entry.line, "wrong-value", path, line.strip()[:60], "NAME=VALUE on each line")
+                yield fault_at(entry.line, "wrong-value", path, line.strip()[:60], "NAME=VALUE on each line")
 
 
 # -- Ignition and Butane -----------------------------------------------------------------------------
@@ -89,7 +97,7 @@ def _machine_config(manifest: Manifest) -> Iterator[ConfigFault]:
     labels = manifest.at("metadata", "labels")
     if not isinstance(labels, YamlMapping) or labels.entry(ROLE) is None:
         line = manifest.line if labels is None else labels.line
-        yield _fault(
+        yield fault_at(
             line,
             "missing-key",
             "metadata.labels",
@@ -108,11 +116,11 @@ def _ignition(config: Value, prefix: str) -> Iterator[ConfigFault]:
         if inline is not None:
             seen = "a Butane key, unknown to Ignition"
             expected = "contents.source with a data: URL (gdr config machineconfig)"
-            yield _fault(inline.line, "butane-in-ignition", f"{path}.contents.inline", seen, expected)
+            yield fault_at(inline.line, "butane-in-ignition", f"{path}.contents.inline", seen, expected)
         source = at(file, "contents", "source")
         if isinstance(source, Scalar) and source.text and ":" not in source.text:
             where = f"{path}.contents.source"
-            yield _fault(source.line, "wrong-value", where, source.text[:40], "a URL: data:, https:, ...")
+            yield fault_at(source.line, "wrong-value", where, source.text[:40], "a URL: data:, https:, ...")
         yield from _mode(file, path)
         text = inline.text if isinstance(inline, Scalar) else _data(source)
         yield from _modules(file, text, path)
@@ -125,13 +133,14 @@ def _butane(manifest: Manifest) -> Iterator[ConfigFault]:
         given = [key for key in ("source", "inline", "local") if at(file, "contents", key) is not None]
         if len(given) > 1:
             seen = " and ".join(given)
-            yield _fault(file.line, "wrong-value", f"{path}.contents", seen, "one of source, inline, local")
+            yield fault_at(
+                file.line, "wrong-value", f"{path}.contents", seen, "one of source, inline, local"
+            )
         yield from _modules(file, text_at(file, "contents", "inline"), path)
 
 
 def _files(config: Value) -> tuple[Value, ...]:
-    files = at(config, "storage", "files")
-    return files.items if isinstance(files, YamlSequence) else ()
+    return items_at(config, "storage", "files")
 
 
 def _mode(file: Value, path: str) -> Iterator[ConfigFault]:
@@ -140,7 +149,7 @@ def _mode(file: Value, path: str) -> Iterator[ConfigFault]:
     if isinstance(mode, Scalar) and re.fullmatch(r"[1-7]?[0-7]{3}", mode.text) and mode.text != "420":
         seen = f"{mode.text} is decimal: 0{int(mode.text):o} in octal"
         expected = f"{int(mode.text, 8)}, which is 0{mode.text} in octal"
-        yield _fault(mode.line, "wrong-value", f"{path}.mode", seen, expected)
+        yield fault_at(mode.line, "wrong-value", f"{path}.mode", seen, expected)
 
 
 def _data(source: Value | None) -> str:
@@ -165,7 +174,7 @@ def _modules(file: Value, text: str, path: str) -> Iterator[ConfigFault]:
     if nvidia:
         seen = f"loads {', '.join(nvidia)} on the host"
         expected = "the GPU Operator to load them: its driver is not in the host's /lib/modules"
-        yield _fault(file.line, "module-not-on-host", path, seen, expected, "warning")
+        yield fault_at(file.line, "module-not-on-host", path, seen, expected, "warning")
 
 
 # -- Talos -------------------------------------------------------------------------------------------
@@ -176,39 +185,43 @@ def _talos(manifest: Manifest) -> Iterator[ConfigFault]:
     if line:
         seen = "nvidia_peermem: always a stub on Talos; loading fails with invalid argument"
         path = "machine.kernel.modules" if manifest.kind == "MachineConfiguration" else "name"
-        yield _fault(line, "talos-no-peermem", path, seen, "no such entry (use dma-buf: gdr config talos)")
+        yield fault_at(line, "talos-no-peermem", path, seen, "no such entry (use dma-buf: gdr config talos)")
 
 
 def _schematic(manifest: Manifest) -> Iterator[ConfigFault]:
-    extensions = manifest.at("customization", "systemExtensions", "officialExtensions")
-    for item in extensions.items if isinstance(extensions, YamlSequence) else ():
+    for item in items_at(manifest.value, "customization", "systemExtensions", "officialExtensions"):
         if isinstance(item, Scalar) and "nonfree-kmod-nvidia" in item.text:
             path = "customization.systemExtensions.officialExtensions"
             seen = f"{item.text}: the proprietary driver has no dma-buf, and Talos has no peermem"
             expected = "siderolabs/nvidia-open-gpu-kernel-modules-lts or -production"
-            yield _fault(item.line, "talos-no-path", path, seen, expected)
+            yield fault_at(item.line, "talos-no-path", path, seen, expected)
 
 
 # -- cloud-init and environments ---------------------------------------------------------------------
 
 
 def _cloud_config(manifest: Manifest) -> Iterator[ConfigFault]:
-    files = manifest.at("write_files")
-    for number, file in enumerate(files.items if isinstance(files, YamlSequence) else ()):
+    for number, file in enumerate(items_at(manifest.value, "write_files")):
         path = f"write_files.{number}"
         if at(file, "path") is None:
-            yield _fault(file.line, "missing-key", path, "missing key: path", "a path")
+            yield fault_at(file.line, "missing-key", path, "missing key: path", "a path")
         mode = at(file, "permissions")
         if isinstance(mode, Scalar) and not mode.quoted and mode.text.isdigit():
             seen = f"{mode.text} without quotation marks"
             where = f"{path}.permissions"
-            yield _fault(mode.line, "wrong-type", where, seen, f'a string: "{mode.text}"', "warning")
+            yield fault_at(mode.line, "wrong-type", where, seen, f'a string: "{mode.text}"', "warning")
 
 
-def _environment(value: Value) -> Iterator[ConfigFault]:
+def _environment(value: Value, *, of_mpi: bool) -> Iterator[ConfigFault]:
     """Faults of settings anywhere in an object: in the env of a container, in data, and in commands."""
     for line, name, given, path in settings_of(value):
-        yield from setting_faults(line, name, given, path)
+        for fault in setting_faults(line, name, given, path):
+            if of_mpi and name.startswith("UCX_"):  # Open MPI sends its own messages by UCX
+                fault = replace(fault, severity="note", expected="no setting, unless only MPI uses UCX")
+            yield fault
+
+
+HCA = "NCCL_IB_HCA"
 
 
 def setting_faults(line: int, name: str, value: str, path: str) -> Iterator[ConfigFault]:
@@ -217,13 +230,44 @@ def setting_faults(line: int, name: str, value: str, path: str) -> Iterator[Conf
         yield from gdr_level_faults(line, value, path)
         return
     where = f"{path}.{name}".lstrip(".")
+    if name == HCA and (other := _other_link(value)):
+        seen = f"{value} names one PCIe link alone, of four lanes: on a DGX Spark that is half of a port"
+        yield fault_at(
+            line, "hca-not-selected", where, seen, f"{other} as well, if this is a Spark", "warning"
+        )
+    if (life := life_of(name)) is not None:
+        yield _life_fault(line, life, value, where)
     for code in codes_of(every_consumer(), name, value):
         if leaves_another_path(every_consumer(), name):
             expected = "no setting, unless another path is meant: nvidia_peermem, or a NIC, not NVLink"
-            yield _fault(line, code, where, f"{value} turns one path off", expected, "note")
+            yield fault_at(line, code, where, f"{value} turns one path off", expected, "note")
         else:
             seen = f"{value} turns {'RDMA' if code == 'ib-disabled-by-env' else 'the direct path'} off"
-            yield _fault(line, code, where, seen, "no setting, unless this is meant", "warning")
+            yield fault_at(line, code, where, seen, "no setting, unless this is meant", "warning")
+
+
+_SPARKS = re.compile(r"=?rocep1s0f[01](?::1)?")
+
+
+def _other_link(value: str) -> str:
+    """The devices of the other link of a Spark's ports, if a list names those of the first link alone; ""
+    for any other list. Each port is a device on each of two links: NVIDIA/dgx-spark-playbooks, nccl."""
+    names = value.split(",")
+    if not all(_SPARKS.fullmatch(name) for name in names):
+        return ""
+    return ",".join(name.lstrip("=").replace("rocep", "roceP2p") for name in names)
+
+
+def _life_fault(line: int, life: VariableLife, value: str, where: str) -> ConfigFault:
+    """That some releases of NCCL do not read a variable, or its value; they print no line about it."""
+    if life.until:
+        seen = f"NCCL {life.until} and newer do not read it; only {life.since} and newer before that did"
+        return fault_at(line, "variable-removed", where, seen, "no setting", "warning")
+    if is_ineffective(life, value):
+        expected = f"one of {', '.join(life.values)}"
+        return fault_at(line, "value-ignored", where, f"{value!r} is not a value of it", expected, "warning")
+    seen = f"NCCL before {life.since} ignores it; {life.effect}"
+    return fault_at(line, "variable-new", where, seen, f"NCCL {life.since} or newer", "note")
 
 
 def gdr_level_faults(line: int, value: str, path: str) -> Iterator[ConfigFault]:
@@ -232,10 +276,10 @@ def gdr_level_faults(line: int, value: str, path: str) -> Iterator[ConfigFault]:
     where = f"{path}.NCCL_NET_GDR_LEVEL".lstrip(".")
     if resolved is None:
         seen = f"{value!r} is not a valid level; NCCL ignores it silently"
-        yield _fault(line, "gdr-level-ignored", where, seen, "LOC, PIX, PXB, PHB or SYS, or no setting")
+        yield fault_at(line, "gdr-level-ignored", where, seen, "LOC, PIX, PXB, PHB or SYS, or no setting")
     elif resolved == "LOC":
         seen = f"{value} turns the direct path off"
-        yield _fault(line, "gdr-level-too-low", where, seen, "no setting, unless this is meant", "warning")
+        yield fault_at(line, "gdr-level-too-low", where, seen, "no setting, unless this is meant", "warning")
     elif value[:1].isdigit():
         seen = (
             f"{value} means {resolved}; there is no level ALL"
@@ -243,4 +287,4 @@ def gdr_level_faults(line: int, value: str, path: str) -> Iterator[ConfigFault]:
             else f"{value} means {resolved}"
         )
         expected = "no setting: the default is right if GPU and NIC share a switch"
-        yield _fault(line, "gdr-level-number", where, seen, expected, "warning")
+        yield fault_at(line, "gdr-level-number", where, seen, expected, "warning")

@@ -8,7 +8,7 @@ A template is what is written, with lines between that begin with one of these m
     #+ KIND.FORM    the lines of another template, with their reasons
     #| KIND.FORM    the text of another template as it is written, for a block of YAML
 
-The indent of the last two is that of the lines. @GDR@, @QUOTED_GDR@ and @FOLDER@ are filled in.
+The indent of the last two is that of the lines. @GDR@, @QUOTED_GDR@, @FOLDER@ and @ALSO@ are filled in.
 """
 
 from __future__ import annotations
@@ -30,8 +30,10 @@ def filled(kind: str, form: str, request: ConfigRequest) -> ConfigOutput:
     """A template, filled in for a request. Raises ValueError for one that is malformed."""
     places = {
         "@GDR@": request.gdr, "@QUOTED_GDR@": shlex.quote(request.gdr), "@FOLDER@": request.textfile_folder,
+        "@ALSO@": "".join(f" {word}" for word in _also(request)),
     }  # fmt: skip
     template = Template(f"{kind}.{form}", places)
+    also = [f"it also drains a node with {' or '.join(request.drain_on)}"] if request.drain_on else []
     (title,), (file,), (use,) = (template.head[key] for key in ("title", "file", "use"))
     return ConfigOutput(
         kind=kind,
@@ -41,10 +43,17 @@ def filled(kind: str, form: str, request: ConfigRequest) -> ConfigOutput:
         use=use,
         lines=tuple(template.lines),
         assumed=tuple(template.head["assumed"]),
-        notes=tuple(template.head["note"]),
+        notes=(*template.head["note"], *also),
         lead="".join(template.head["lead"]),
         commentable=template.head["comments"] != ["none"],
     )
+
+
+def _also(request: ConfigRequest) -> Iterator[str]:
+    """The options of gdr doctor by which also a code drains a node."""
+    if request.expect:
+        yield f"--expect {shlex.quote(request.expect)}"
+    yield from (f"--fail-on {code}" for code in request.drain_on)
 
 
 class Template:

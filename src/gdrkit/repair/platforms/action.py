@@ -78,7 +78,7 @@ class Procedure(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The actions that carry out a step on one machine."""
 
     remedy: str
-    platform: str  # debian, rhel, suse; "" if the distribution is not supported
+    platform: str  # debian, talos, gpu-operator, container, ...; "" if the distribution is not known
     actions: tuple[Action, ...] = ()
 
     @property

@@ -1,4 +1,4 @@
-"""The commands that steps may run, word by word.
+"""The commands that steps may run, word by word, in the shapes that remedies and platforms declare.
 
 Plans contain evidence, and journals contain plans. A kernel release `--outdir=x`, or a command that
 another user wrote into a journal, fits no row: it is neither planned nor run.
@@ -6,8 +6,10 @@ another user wrote into a journal, fits no row: it is neither planned nor run.
 
 from __future__ import annotations
 
+import functools
 import posixpath
 import re
+from collections.abc import Collection
 
 from gdrkit.repair.platforms.action import (
     Action,
@@ -17,6 +19,8 @@ from gdrkit.repair.platforms.action import (
     SignModules,
     WriteFile,
 )
+from gdrkit.repair.platforms.families import PLATFORMS
+from gdrkit.repair.remedies import every_remedy
 
 FOLDERS = ("/usr/sbin", "/usr/bin", "/sbin", "/bin")
 """Where programs are looked for. Only root writes there: file-hierarchy(7)."""
@@ -24,7 +28,8 @@ FOLDERS = ("/usr/sbin", "/usr/bin", "/sbin", "/bin")
 _PCI = r"(?:[\w@:;.,=/-]+,)?(?:config_acs|disable_acs_redir)=[\w@:;./]+"
 _WORDS = {
     "ADDRESS": r"[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7]",
-    "ARGUMENT": rf"iommu=pt|pci=(?:{_PCI}|'{_PCI}'|\"{_PCI}\")",  # bare: journals of older runs
+    # pci= without quotes: journals of older runs
+    "ARGUMENT": rf"iommu=pt|iommu\.passthrough=1|pci=(?:{_PCI}|'{_PCI}'|\"{_PCI}\")",
     "DKMS": r"nvidia[\w.-]*",
     "KERNEL": r"[A-Za-z0-9._+~][A-Za-z0-9._+~-]*",
     "PACKAGE": r"(?:linux-(?:modules-nvidia|headers)|nvidia|doca-ofed|rdma-core|libibverbs|"
@@ -34,50 +39,6 @@ _WORDS = {
 }
 """What stands for a word of evidence. No pattern matches a word that begins with a dash."""
 
-_ROWS = """
-apt-get install -y PACKAGE+
-apt-get install -y --only-upgrade PACKAGE+
-apt-get remove -y PACKAGE+
-depmod -a KERNEL
-depmod -b {root} KERNEL
-dkms autoinstall -k KERNEL
-dkms build -m DKMS -v VERSION -k KERNEL --force
-dkms install -m DKMS -v VERSION -k KERNEL --force
-dkms uninstall -m DKMS -v VERSION -k KERNEL
-dnf install -y PACKAGE+
-dnf remove -y PACKAGE+
-dnf swap -y PACKAGE PACKAGE
-dnf upgrade -y PACKAGE+
-dracut --force --kver KERNEL
-grubby --update-kernel=ALL --args=ARGUMENT
-grubby --update-kernel=ALL --remove-args=ARGUMENT
-modprobe -r nvidia
-modprobe -r nvidia_uvm
-modprobe nv_peer_mem
-modprobe nvidia
-modprobe nvidia-peermem
-modprobe nvidia_uvm
-pbl --add-option ARGUMENT
-pbl --config
-pbl --del-option ARGUMENT
-rdma_topo write-grub-acs
-rmmod nv_peer_mem
-rmmod nvidia_peermem
-setpci -s ADDRESS REGISTER
-systemctl daemon-reexec
-systemctl daemon-reload
-systemctl disable --now nv_peer_mem
-systemctl disable gdrkit-acs.service
-systemctl enable gdrkit-acs.service
-systemctl enable nv_peer_mem
-update-grub
-update-initramfs -u -k KERNEL
-zypper --non-interactive install --force-resolution PACKAGE
-zypper --non-interactive install PACKAGE+
-zypper --non-interactive remove PACKAGE+
-zypper --non-interactive update PACKAGE+
-"""
-
 
 def _pattern(word: str) -> str:
     name, plus = word.rstrip("+"), word.endswith("+")
@@ -86,16 +47,28 @@ def _pattern(word: str) -> str:
     return f"{one}(?:\0{one})*" if plus else one
 
 
-_SHAPES = tuple(
-    re.compile("\0".join(map(_pattern, row.split())), re.ASCII) for row in _ROWS.split("\n") if row
-)
+@functools.cache
+def _compiled(shape: str) -> re.Pattern[str]:
+    return re.compile("\0".join(map(_pattern, shape.split())), re.ASCII)
 
 
-def fits(argv: tuple[str, ...]) -> bool:
-    """Whether a command is one that a step may run."""
+@functools.cache
+def every_shape() -> frozenset[str]:
+    """The shapes that remedies and platforms declare, which are all that a step may run."""
+    return frozenset(
+        (
+            *(shape for platform in PLATFORMS for shape in platform.commands),
+            *(shape for remedy in every_remedy() for shape in remedy.commands),
+        )
+    )
+
+
+def fits(argv: tuple[str, ...], shapes: Collection[str] | None = None) -> bool:
+    """Whether a command has one of these shapes; None are those of every step."""
     folder, name = posixpath.split(argv[0] if argv else "")
     joined = "\0".join((name, *argv[1:]))
-    return folder in ("", *FOLDERS) and any(shape.fullmatch(joined) for shape in _SHAPES)
+    allowed = every_shape() if shapes is None else shapes
+    return folder in ("", *FOLDERS) and any(_compiled(shape).fullmatch(joined) for shape in allowed)
 
 
 def is_release(text: str) -> bool:
@@ -108,13 +81,15 @@ def is_plain(path: str) -> bool:
     return path.startswith("/") and posixpath.normpath(path) == path and "\0" not in path
 
 
-def fault(action: Action) -> str:
-    """Why an action must not be carried out; "" if nothing speaks against it."""
+def fault(action: Action, shapes: Collection[str] | None = None) -> str:
+    """Why an action must not be carried out; "" if nothing speaks against it.
+
+    `shapes`: those that its commands may have; None for those of every step."""
     paths: tuple[str, ...] = ()
     match action:
         case RunCommand():
             for argv in (action.argv, *action.undo, *((action.in_root,) if action.in_root else ())):
-                if not fits(argv):
+                if not fits(argv, shapes):
                     return f"not a command of any step: {' '.join(argv)}"
             paths = action.touches
         case WriteFile() | RemoveFile():

@@ -2,55 +2,57 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from gdrkit.evidence import EvidenceMissing, Missing, MissingReason
-from gdrkit.facts.driver import DRIVER, PEER_MAPPING, driver_parameters
+from gdrkit.facts.driver import driver_parameters
+from gdrkit.facts.driver_files import DRIVER
 from gdrkit.facts.modprobe_config import configuration
 from gdrkit.facts.module_arguments import split_arguments
-from gdrkit.node import Node, if_missing
+from gdrkit.node import Node, Supposition, if_missing
+from gdrkit.repair.platforms import file_contents
+from gdrkit.repair.platforms.action import Action, AskPerson, WriteFile
+from gdrkit.repair.platforms.choices import ProcedureChoices
+from gdrkit.repair.platforms.module_files import refresh_if_there
+from gdrkit.repair.platforms.platform import Planner, Platform
 from gdrkit.rules.remedy_names import RemedyName
 
 PREFIX = "NVreg_"
-DWORDS = "RegistryDwords"
-TOPOLOGY_CHECK = "GrdmaPciTopoCheckOverride"
-IMEX_CHANNEL = "CreateImexChannel0"
-_KEY = r"\w{1,80}=(?:0[xX])?[0-9a-fA-F]{1,10}"  # compiled where it is needed: `gdr doctor` imports this
+DriverOptions = Callable[[Node], Mapping[str, str]]
+"""The parameters that a remedy sets, without their prefix. Raises EvidenceMissing."""
 
 
-def dwords_with_peer_mapping(node: Node) -> str:
-    """The value of RegistryDwords with PeerMappingOverride=1: the parameter is one string, so that another
-    line which sets it would take the keys away that are set already.
-
-    Raises EvidenceMissing for a value that is not `Name=number;` and so on."""
-    given = _configured(node).get(DWORDS, if_missing({}, driver_parameters, node).get(DWORDS, ""))
-    keys = [key for key in given.replace(" ", "").split(";") if key]
-    if not all(re.fullmatch(_KEY, key, re.ASCII) for key in keys):
-        ask = f"grep {DWORDS} /proc/driver/nvidia/params"
-        raise EvidenceMissing(Missing(DWORDS, MissingReason.GARBLED, ask))
-    kept = (key for key in keys if key.partition("=")[0] != PEER_MAPPING)
-    return "".join(f"{key};" for key in (*kept, f"{PEER_MAPPING}=1"))
-
-
-def _configured(node: Node) -> dict[str, str]:
-    """The driver's parameters that modprobe.d and the kernel's command line set, without their prefix."""
-    text = if_missing("", lambda: configuration(node).arguments_of(DRIVER))
-    return {word.name.removeprefix(PREFIX): word.shown for word in split_arguments(text)}
-
-
-OPTIONS: Mapping[RemedyName, Callable[[Node], Mapping[str, str]]] = {
-    RemedyName.OVERRIDE_TOPOLOGY_CHECK: lambda node: {TOPOLOGY_CHECK: "1"},
-    RemedyName.ALLOW_PEER_MAPPING: lambda node: {
-        "EnableStreamMemOPs": "1",
-        DWORDS: dwords_with_peer_mapping(node),
-    },
-    RemedyName.CREATE_IMEX_CHANNEL: lambda node: {IMEX_CHANNEL: "1"},
-}
-"""The parameters that a remedy sets, without their prefix."""
-
-
-def arguments(node: Node, remedy: RemedyName) -> dict[str, str]:
-    """The parameters of a remedy as modprobe.d has them: a string with semicolons is quoted."""
-    values = OPTIONS[remedy](node)
+def arguments(node: Node, options: DriverOptions) -> dict[str, str]:
+    """The parameters as modprobe.d has them: a string with semicolons is quoted."""
+    values = options(node)
     return {f"{PREFIX}{name}": f'"{value}"' if ";" in value else value for name, value in values.items()}
+
+
+def loaded_with(options: DriverOptions) -> Callable[[Node], Iterable[Supposition]]:
+    """The effect of a remedy that sets options: the driver is loaded with them."""
+
+    def effect(node: Node) -> Iterable[Supposition]:
+        yield driver_parameters.becomes({**driver_parameters(node), **options(node)})
+
+    return effect
+
+
+def set_options(remedy: RemedyName, options: DriverOptions, why: str) -> Planner:
+    """The procedure of a remedy that sets options. Of several files the last by name decides, and the
+    kernel's command line after all of them: kmod, libkmod-config.c."""
+
+    def procedure(node: Node, platform: Platform, choices: ProcedureChoices) -> Iterator[Action]:
+        del choices
+        given = arguments(node, options)
+        yield WriteFile(
+            path=f"/etc/modprobe.d/zz-gdrkit-{remedy}.conf",
+            content=file_contents.modprobe_options(DRIVER, given),
+            why=why,
+        )
+        lines = if_missing((), lambda: configuration(node).options_of(DRIVER))
+        for line in lines:
+            names = {word.name for word in split_arguments(line.value)}
+            if line.file == "proc/cmdline" and names & given.keys():
+                yield AskPerson(what=f"remove {DRIVER}.{line.value} from the kernel's command line")
+        yield from refresh_if_there(node, platform, "it may contain the driver and its options")
+
+    return procedure

@@ -30,6 +30,11 @@ def modprobe_options(module: str, parameters: Mapping[str, str]) -> str:
     return f"{HEAD}\noptions {module} {words}\n"
 
 
+def modprobe_blacklist(module: str) -> str:
+    """A file for modprobe.d(5) that keeps devices from loading a module."""
+    return f"{HEAD}\nblacklist {module}\n"
+
+
 def peermem_unit(modprobe: str = "/usr/sbin/modprobe", rmmod: str = "/usr/sbin/rmmod") -> str:
     """A unit that loads nvidia-peermem after OFED starts, and unloads it before OFED stops.
 

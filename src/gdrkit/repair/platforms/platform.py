@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from msgspec import Struct
 
-from gdrkit.facts.machine import distribution
-from gdrkit.node import Node, if_missing
+from gdrkit.node import Node
 from gdrkit.repair.platforms.action import Action, RunCommand
-
-IMMUTABLE = frozenset(("talos", "rhcos", "fedora-coreos", "flatcar", "bottlerocket", "cos", "sl-micro"))
-"""Distributions whose system must not be changed by hand, whatever their ID_LIKE: os-release(5), ID."""
+from gdrkit.repair.platforms.choices import ProcedureChoices
 
 
 class Platform(Struct, frozen=True, kw_only=True):
@@ -26,11 +23,11 @@ class Platform(Struct, frozen=True, kw_only=True):
     initramfs: tuple[str, ...]  # of {kernel}
     boot_argument: Callable[[str, str], tuple[Action, ...]]  # of one kernel argument and a file name
     writes_for_grub_alone: bool  # whether boot_argument has no effect under another boot loader
-    open_modules: Callable[[Node], tuple[Action, ...]]
     ofed: tuple[str, ...]  # packages
     verbs: tuple[str, ...]
     nccl: tuple[str, ...]
     headers: str  # package, of {kernel}
+    commands: tuple[str, ...]  # their shapes, in the words of command_shapes.py: a step may run no others
 
     def packages(self, *names: str, why: str, undo: tuple[tuple[str, ...], ...]) -> RunCommand:
         """Install packages. Not tested: NVIDIA's repositories are not in the lab."""
@@ -42,9 +39,14 @@ class Platform(Struct, frozen=True, kw_only=True):
         return RunCommand(argv=argv, why=why, again=True, never_executed=True)
 
 
-def family(node: Node, platforms: tuple[Platform, ...]) -> Platform | None:
-    """The family of a node's distribution; None if it is unknown, or in IMMUTABLE."""
-    found = if_missing(None, distribution, node)
-    if found is None or IMMUTABLE & found.family:
-        return None
-    return next((row for row in platforms if row.members & found.family), None)
+def without_packages(name: str, boot_argument: Callable[[str, str], tuple[Action, ...]]) -> Platform:
+    """A platform without a package manager, an initramfs or a command of its own."""
+    return Platform(
+        name=name, members=frozenset(), install=(), upgrade=(), remove=(), with_version="", initramfs=(),
+        boot_argument=boot_argument, writes_for_grub_alone=False, ofed=(), verbs=(), nccl=(), headers="",
+        commands=(),
+    )  # fmt: skip
+
+
+Planner = Callable[[Node, Platform, ProcedureChoices], Iterator[Action]]
+"""Returns the actions that carry out a remedy. Raises EvidenceMissing if the evidence does not suffice."""

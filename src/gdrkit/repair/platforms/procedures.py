@@ -1,93 +1,63 @@
-"""How each step is carried out, by its name."""
+"""How a step is carried out on a node: the actions of its remedy, each of an allowed shape."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterable
 
 from gdrkit.evidence import EvidenceMissing, MissingReason
-from gdrkit.facts.driver_files import has_driver_container
 from gdrkit.facts.kernel import release
 from gdrkit.node import Node
-from gdrkit.repair.platforms import driver_packages, fabric, loading, programs, software
+from gdrkit.repair.platforms import container, job, operator
 from gdrkit.repair.platforms.action import Action, AskPerson, Procedure
+from gdrkit.repair.platforms.change import Change
 from gdrkit.repair.platforms.choices import ProcedureChoices
 from gdrkit.repair.platforms.command_shapes import fault, is_release
-from gdrkit.repair.platforms.debian import DEBIAN
-from gdrkit.repair.platforms.operator import change_policy
-from gdrkit.repair.platforms.platform import Platform, family
-from gdrkit.repair.platforms.rhel import RHEL
-from gdrkit.repair.platforms.suse import SUSE
-from gdrkit.rules.remedy_names import RemedyName
-
-__all__ = ["PLATFORMS", "PROCEDURES", "procedure_for"]
-
-PLATFORMS = (DEBIAN, RHEL, SUSE)
-Planner = Callable[[Node, Platform, ProcedureChoices], Iterator[Action]]
-
-PROCEDURES: Mapping[str, Planner] = {
-    RemedyName.BUILD_DRIVER_FOR_KERNEL: driver_packages.for_kernel,
-    RemedyName.LOAD_DRIVER: software.load_driver,
-    RemedyName.REBOOT: software.reboot,
-    RemedyName.POWER_CYCLE: fabric.power_cycle,
-    RemedyName.USE_DMABUF: loading.stop_loading,
-    RemedyName.OPEN_KERNEL_MODULES: software.open_modules,
-    RemedyName.UPGRADE_RDMA_CORE: software.upgrade_verbs,
-    RemedyName.UPGRADE_NCCL: software.upgrade_nccl,
-    RemedyName.SIGN_MODULE: loading.sign,
-    RemedyName.ALLOW_MODULE: loading.allow,
-    RemedyName.INSTALL_OFED: software.install_ofed,
-    RemedyName.RESTART_OFED: software.restart_ofed,
-    RemedyName.REBUILD_DRIVER: software.rebuild_driver,
-    RemedyName.REMOVE_NV_PEER_MEM: loading.remove_legacy,
-    RemedyName.LOAD_PEERMEM: loading.load,
-    RemedyName.PERSIST_PEERMEM: software.persistent,
-    RemedyName.OVERRIDE_TOPOLOGY_CHECK: loading.set_options(
-        RemedyName.OVERRIDE_TOPOLOGY_CHECK, "the driver maps GPU memory regardless of the PCIe topology"
-    ),
-    RemedyName.CLEAR_ACS_REDIRECT: fabric.clear_redirect,
-    RemedyName.IOMMU_PASSTHROUGH: fabric.passthrough,
-    RemedyName.ENLARGE_BAR1: fabric.enlarge_bar,
-    RemedyName.RAISE_MEMLOCK: software.memlock,
-    RemedyName.RAISE_READ_REQUEST: fabric.read_request,
-    RemedyName.ALLOW_PEER_MAPPING: loading.set_options(
-        RemedyName.ALLOW_PEER_MAPPING, "the driver lets a GPU map the NIC's doorbell for any user"
-    ),
-    RemedyName.CREATE_IMEX_CHANNEL: loading.set_options(
-        RemedyName.CREATE_IMEX_CHANNEL, "the driver makes /dev/nvidia-caps-imex-channels/channel0"
-    ),
-    RemedyName.MOONCAKE_USE_DMABUF: programs.mooncake_dmabuf,
-    RemedyName.MOONCAKE_USE_PEERMEM: programs.mooncake_peermem,
-    RemedyName.UPGRADE_NVSHMEM: programs.newer_nvshmem,
-    RemedyName.UPGRADE_UCX: programs.newer_ucx,
-    RemedyName.GIVE_CONTAINER_DEVICES: programs.give_devices,
-    RemedyName.CLEAN_NCCL_SETTINGS: software.clean_settings,
-}
-"""The function that plans a remedy's actions, by the remedy's name."""
+from gdrkit.repair.platforms.families import family, immutable
+from gdrkit.repair.platforms.immutable import carry_out as by_image
+from gdrkit.repair.platforms.means import CONTAINER, OPERATOR, Means, means
+from gdrkit.repair.remedies.remedy import Remedy
 
 
-def procedure_for(
-    node: Node, remedy: str, becomes: str, choices: ProcedureChoices, *, replaces_driver: bool = False
-) -> Procedure:
-    """The exact commands and files of a step on this node.
+def procedure_for(node: Node, remedy: Remedy, choices: ProcedureChoices) -> Procedure:
+    """The exact commands and files of a step on this node, or what its platform has in their place.
 
-    If the distribution is not supported, or evidence is missing, the procedure only says what to achieve.
+    If the distribution is not supported, or evidence is missing, the procedure only says what to achieve. So
+    it does if a command has another shape than those that the remedy and the platform declare. If the
+    platform cannot do it, it says why.
     """
-    platform = family(node, PLATFORMS)
-    if platform is None:
-        return Procedure(remedy=remedy, platform="", actions=(AskPerson(what=_achieve(becomes)),))
-    in_container = replaces_driver and has_driver_container(node)
+    way = means(node, remedy)
+    if way.cannot:
+        actions: tuple[Action, ...] = (AskPerson(what=f"not possible here: {way.cannot}"),)
+        return Procedure(remedy=remedy.name, platform=way.platform, actions=actions)
     try:
-        actions = tuple(
-            change_policy(node, remedy) if in_container else PROCEDURES[remedy](node, platform, choices)
-        )
+        found = _actions(node, remedy, choices, way)
+        if found is None:
+            return _by_hand(remedy, "", "")
+        actions = tuple(found)
     except EvidenceMissing as error:
         missing = error.missing
-        what = f"{_achieve(becomes)} (no exact commands: {missing.source} is missing; {missing.ask})"
-        return Procedure(remedy=remedy, platform=platform.name, actions=(AskPerson(what=what),))
-    if wrong := next(filter(None, (_unusual_release(node), *map(fault, actions))), ""):
-        what = f"{_achieve(becomes)} (no exact commands: {wrong})"
-        return Procedure(remedy=remedy, platform=platform.name, actions=(AskPerson(what=what),))
-    return Procedure(remedy=remedy, platform=platform.name, actions=actions)
+        return _by_hand(remedy, way.platform, f"{missing.source} is missing; {missing.ask}")
+    platform = family(node)
+    shapes = (*remedy.commands, *(platform.commands if platform else ()))
+    wrong = _unusual_release(node) or next(filter(None, (fault(action, shapes) for action in actions)), "")
+    if wrong:
+        return _by_hand(remedy, way.platform, wrong)
+    return Procedure(remedy=remedy.name, platform=way.platform, actions=actions)
+
+
+def _actions(node: Node, remedy: Remedy, choices: ProcedureChoices, way: Means) -> Iterable[Action] | None:
+    """None where nothing is known of the distribution."""
+    system = immutable(node)
+    if remedy.changes is Change.JOB and (way.platform == CONTAINER or system is not None):
+        return job.carry_out(node, remedy, choices)
+    if way.platform == CONTAINER:
+        return container.carry_out(remedy)
+    if way.platform == OPERATOR:
+        return operator.carry_out(node, remedy)
+    if system is not None:
+        return by_image(node, system, remedy, choices)
+    platform = family(node)
+    return None if platform is None else remedy.procedure(node, platform, choices)
 
 
 def _unusual_release(node: Node) -> str:
@@ -99,5 +69,7 @@ def _unusual_release(node: Node) -> str:
     return "" if is_release(kernel) else f"not a kernel release: {kernel}"
 
 
-def _achieve(becomes: str) -> str:
-    return f"make sure that {becomes}"
+def _by_hand(remedy: Remedy, platform: str, why: str) -> Procedure:
+    """A procedure that says what to achieve, and why there are no commands."""
+    what = f"make sure that {remedy.becomes}" + (f" (no exact commands: {why})" if why else "")
+    return Procedure(remedy=remedy.name, platform=platform, actions=(AskPerson(what=what),))

@@ -1,11 +1,10 @@
 """RHEL, Rocky, Alma, Oracle and Fedora.
 
-Sources: dnf(8), dracut(8), grubby(8); NVIDIA driver installation guide, RHEL family.
+Sources: dnf(8), dracut(8), grubby(8).
 """
 
 from __future__ import annotations
 
-from gdrkit.node import Node
 from gdrkit.repair.platforms.action import Action, RunCommand
 from gdrkit.repair.platforms.boot_quoting import for_grub
 from gdrkit.repair.platforms.platform import Platform
@@ -31,20 +30,6 @@ def _boot_argument(argument: str, name: str) -> tuple[Action, ...]:
     )
 
 
-def _open_modules(node: Node) -> tuple[Action, ...]:
-    """Swap the packages of NVIDIA's repository, which conflict with each other."""
-    del node
-    names = ("kmod-nvidia-latest-dkms", "kmod-nvidia-open-dkms")
-    return (
-        RunCommand(
-            argv=("dnf", "swap", "-y", *names),
-            why="the open modules replace the proprietary ones",
-            undo=(("dnf", "swap", "-y", *reversed(names)),),
-            never_executed=True,
-        ),
-    )
-
-
 RHEL = Platform(
     name="rhel",
     members=frozenset(("rhel", "centos", "fedora", "rocky", "almalinux", "ol")),
@@ -55,9 +40,16 @@ RHEL = Platform(
     initramfs=("dracut", "--force", "--kver", "{kernel}"),
     boot_argument=_boot_argument,
     writes_for_grub_alone=True,
-    open_modules=_open_modules,
     ofed=("doca-ofed",),
     verbs=("rdma-core", "libibverbs"),
     nccl=("libnccl",),
     headers="kernel-devel-{kernel}",
+    commands=(
+        "dnf install -y PACKAGE+",
+        "dnf upgrade -y PACKAGE+",
+        "dnf remove -y PACKAGE+",
+        "dracut --force --kver KERNEL",
+        "grubby --update-kernel=ALL --args=ARGUMENT",
+        "grubby --update-kernel=ALL --remove-args=ARGUMENT",
+    ),
 )

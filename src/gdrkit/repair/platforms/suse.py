@@ -1,12 +1,10 @@
 """SUSE Linux Enterprise and openSUSE.
 
-Sources: zypper(8), dracut(8), pbl(8), which keeps the kernel arguments in /etc/default/grub; NVIDIA driver
-installation guide, SUSE.
+Sources: zypper(8), dracut(8), pbl(8), which keeps the kernel arguments in /etc/default/grub.
 """
 
 from __future__ import annotations
 
-from gdrkit.node import Node
 from gdrkit.repair.platforms.action import Action, RunCommand
 from gdrkit.repair.platforms.boot_quoting import for_kernel
 from gdrkit.repair.platforms.platform import Platform
@@ -34,20 +32,6 @@ def _boot_argument(argument: str, name: str) -> tuple[Action, ...]:
     )  # fmt: skip
 
 
-def _open_modules(node: Node) -> tuple[Action, ...]:
-    """Install the distribution's signed packages; zypper removes the proprietary ones, which conflict."""
-    del node
-    install = (*_ZYPPER, "install", "--force-resolution")
-    return (
-        RunCommand(
-            argv=(*install, "nvidia-open-driver-G06-signed-kmp-default"),
-            why="the open modules replace the proprietary ones",
-            undo=((*install, "nvidia-driver-G06-kmp-default"),),
-            never_executed=True,
-        ),
-    )
-
-
 SUSE = Platform(
     name="suse",
     members=frozenset(("suse", "sles", "sled", "opensuse", "opensuse-leap", "opensuse-tumbleweed")),
@@ -58,9 +42,17 @@ SUSE = Platform(
     initramfs=("dracut", "--force", "--kver", "{kernel}"),
     boot_argument=_boot_argument,
     writes_for_grub_alone=False,
-    open_modules=_open_modules,
     ofed=("doca-ofed",),
     verbs=("rdma-core", "libibverbs1"),
     nccl=("libnccl2",),
     headers="kernel-default-devel",
+    commands=(
+        "zypper --non-interactive install PACKAGE+",
+        "zypper --non-interactive update PACKAGE+",
+        "zypper --non-interactive remove PACKAGE+",
+        "dracut --force --kver KERNEL",
+        "pbl --add-option ARGUMENT",
+        "pbl --del-option ARGUMENT",
+        "pbl --config",
+    ),
 )

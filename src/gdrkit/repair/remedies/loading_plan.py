@@ -11,10 +11,12 @@ from collections.abc import Iterator
 from gdrkit.catalogue import CODES, rule_of
 from gdrkit.loader import Prediction
 from gdrkit.node import Node, Supposition, each_known
-from gdrkit.repair.remedies import REMEDIES
-from gdrkit.repair.remedies.modules import load_peermem
+from gdrkit.repair.platforms.means import can_do
+from gdrkit.repair.remedies import remedy_of
+from gdrkit.repair.remedies.load_peermem import LOAD_PEERMEM
 from gdrkit.repair.remedies.plan import STEPS_AT_MOST, predicted, untried
 from gdrkit.repair.remedies.remedy import Remedy, standing
+from gdrkit.rules.remedy_names import RemedyName
 
 
 def loading_plan(node: Node) -> tuple[Remedy, ...] | None:
@@ -28,7 +30,7 @@ def loading_plan(node: Node) -> tuple[Remedy, ...] | None:
         here, steps = queue.popleft()
         prediction = predicted(here)
         if prediction is not None and (prediction.loaded or prediction.result_unknown):
-            return (*steps, load_peermem)
+            return (*steps, LOAD_PEERMEM)
         if len(steps) + 1 < STEPS_AT_MOST:
             for remedy, changes in untried(_applicable(here, prediction, steps), steps, seen):
                 queue.append((here.after(remedy.name, changes), (*steps, remedy)))
@@ -42,5 +44,7 @@ def _applicable(
     stops = ("module-unsigned",) if prediction is None else (prediction.reason, *prediction.unless)
     names = {name for code in stops if code in CODES for name in rule_of(code).remedies}
     done = standing(taken)
-    remedies = (r for r in REMEDIES if "peermem" in r.paths and r not in done and r.name in names)
+    named = map(remedy_of, (name for name in RemedyName if name in names))
+    able = (remedy for remedy in named if "peermem" in remedy.paths and can_do(node, remedy))
+    remedies = (remedy for remedy in able if remedy not in done)
     return each_known(lambda remedy: (remedy, tuple(remedy.effect(node))), remedies)

@@ -18,7 +18,8 @@ from gdrkit.facts.rdma import Pair
 from gdrkit.facts.secure_boot import signatures_needed
 from gdrkit.loader import Prediction, modprobe
 from gdrkit.node import Node, Supposition, each_known, if_missing
-from gdrkit.repair.remedies import BY_NAME
+from gdrkit.repair.platforms.means import can_do
+from gdrkit.repair.remedies import remedy_of
 from gdrkit.repair.remedies.remedy import Remedy, needs_signing, standing
 from gdrkit.rules.remedy_names import RemedyName
 from gdrkit.rules.rule import Unknown
@@ -146,15 +147,17 @@ def _choices(
     names = [name for result in results for name in result.rule.remedies]
     if needs_signing(taken) and if_missing(False, signatures_needed, node):
         names.insert(0, RemedyName.SIGN_MODULE)
-    named = (BY_NAME[name] for name in dict.fromkeys(names))
+    named = map(remedy_of, dict.fromkeys(names))
     done = standing(taken)
-    fitting = (remedy for remedy in named if path in remedy.paths and remedy not in done)
+    able = (remedy for remedy in named if path in remedy.paths and can_do(node, remedy))
+    fitting = (remedy for remedy in able if remedy not in done)
     return each_known(lambda remedy: (remedy, tuple(remedy.effect(node))), fitting)
 
 
 def plan(node: Node, verdict: Verdict, consumer: str) -> tuple[Chain, ...]:
-    """The shortest plans from blocked to ready: at most one for each direct path, the shortest first, of two
-    equally long ones that with fewer reboots, then that for the path that lacks less.
+    """The shortest plans from blocked to ready: at most one for each direct path, first one that replaces no
+    driver, then the shortest, of two equally long ones that with fewer reboots, then that for the path that
+    lacks less.
 
     Empty for a node that is not blocked.
     """
@@ -167,8 +170,9 @@ def plan(node: Node, verdict: Verdict, consumer: str) -> tuple[Chain, ...]:
     )
 
 
-def _effort(chain: Chain, path: str) -> tuple[int, int, bool]:
-    return len(chain), sum(step.remedy.needs_reboot for step in chain), chain[0].path != path
+def _effort(chain: Chain, path: str) -> tuple[bool, int, int, bool]:
+    builds = any(step.remedy.drops_signatures for step in chain)  # other modules than those that were tested
+    return builds, len(chain), sum(step.remedy.needs_reboot for step in chain), chain[0].path != path
 
 
 def explained(node: Node, verdict: Verdict, consumer: str, plans: tuple[Chain, ...]) -> Verdict:

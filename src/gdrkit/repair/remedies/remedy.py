@@ -1,4 +1,4 @@
-"""What a remedy is: what it makes true, and what it makes uncertain."""
+"""What a remedy is: what it makes true, what it makes uncertain, and the commands that carry it out."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ from collections.abc import Callable, Iterable, Sequence
 from msgspec import Struct
 
 from gdrkit.node import Node, Supposition
+from gdrkit.repair.platforms.change import Change
+from gdrkit.repair.platforms.driver_options import DriverOptions
+from gdrkit.repair.platforms.platform import Planner
 from gdrkit.rules.capabilities import DIRECT
 from gdrkit.rules.remedy_names import RemedyName
 
@@ -16,14 +19,17 @@ class Remedy(Struct, frozen=True, kw_only=True, eq=False):
 
     name: RemedyName
     title: str  # imperative: "sign the module with a key of your own"
+    changes: Change  # which platforms can do it, and how
     effect: Callable[[Node], Iterable[Supposition]]  # raises EvidenceMissing if not possible here
     becomes: str  # what is true afterwards, in one clause
+    procedure: Planner
+    commands: tuple[str, ...] = ()  # the shapes of those that it runs, besides those of each platform
     risk: str
     undo: str
     needs_root: bool = True
     needs_reboot: bool = False
     paths: tuple[str, ...] = DIRECT  # the paths that it serves
-    replaces_driver: bool = False  # if an operator's container installs the driver, change that one
+    driver_options: DriverOptions | None = None
     drops_signatures: bool = False  # NVIDIA's modules are other files afterwards, with another signer
 
 

@@ -1,1 +1,1 @@
-"""Move bytes in order to measure: how fast each path is, and which way they went."""
+"""Move bytes in order to measure: how fast each path is, and which path they took."""

@@ -108,7 +108,7 @@ class Counters:
         return found if found.value is None else CounterValue(found.value * WORD_BYTES)
 
     def _nic_address(self) -> str:
-        """The NIC's PCI address, or a word that is none."""
+        """The NIC's PCI address; another word for a device without one."""
         name = (self._device or "").partition(":")[0]
         return os.path.basename(os.path.realpath(os.path.join(self._root, f"{_DEVICES}/{name}/device")))
 

@@ -78,11 +78,16 @@ def session(
 @contextmanager
 def _other(host: str | None) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
     """The other process, and this node's address as the other node sees it. The process ends with the
-    block.
+    block. Errors name the host.
     """
     command = isolated("gdrkit.transport.measure.peer") if host is None else ssh(host, remote.COMMAND)
-    with remote.process(command, _END_SECONDS) as process:
-        if host is None:
-            yield process, ""
-        else:
-            yield process, remote.client_address(remote.introduce(process, CONNECT_SECONDS))
+    try:
+        with remote.process(command, _END_SECONDS) as process:
+            if host is None:
+                yield process, ""
+            else:
+                yield process, remote.client_address(remote.introduce(process, CONNECT_SECONDS))
+    except TransportError as error:
+        if host is not None:
+            error.args = (f"{host}: {error}",)
+        raise

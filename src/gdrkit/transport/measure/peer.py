@@ -24,7 +24,7 @@ from gdrkit.transport.native.cuda import CudaError, CudaNotAvailable
 
 TASK_LIMIT = 1 << 20  # letters of a task's line: some hundreds are usual
 FAILED = "the other side: "
-"""Begins the line of standard error with which this program says why it failed."""
+"""The prefix of the line on standard error that gives this program's reason for failing."""
 _DISCARD = 9  # RFC 863; nothing is sent to it
 
 
@@ -97,7 +97,7 @@ def _write_line(content: object) -> None:
 
 
 def _end_with_input() -> None:
-    """End this process once its standard input ends, whatever it waits for."""
+    """End this process once its standard input ends, even during a wait."""
     while sys.stdin.read(1):
         continue
     os._exit(1)

@@ -177,7 +177,7 @@ class QueuePair:
         context = VerbsStruct("ibv_context", device.context)
         self._post_send = POST(context["ops.post_send"])
         self._post_recv = POST(context["ops.post_recv"])
-        self._request = _Request()
+        self._request = _WorkRequest()
         self._receive = VerbsStruct("ibv_recv_wr")  # all zero: a request without memory
         self._bad = ctypes.c_void_p()
         self._bad_address = ctypes.addressof(self._bad)
@@ -253,7 +253,7 @@ class QueuePair:
         self.receives.close()
 
 
-class _Request:
+class _WorkRequest:
     """A signalled read or write with one scatter/gather element, created once and filled in for each
     request, since ibv_post_send copies it. Not thread-safe.
     """

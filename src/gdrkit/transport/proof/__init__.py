@@ -1,1 +1,1 @@
-"""Proofs of the route that known bytes took: evidence, the table of known routes, and the verdict."""
+"""Proofs of the path that known bytes took: evidence, the table of known paths, and the verdict."""

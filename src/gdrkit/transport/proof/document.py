@@ -10,18 +10,18 @@ from msgspec import Struct
 from gdrkit.transport.path_names import PathName
 from gdrkit.transport.proof.evidence import Trial
 from gdrkit.transport.proof.log import LogProof
-from gdrkit.transport.proof.proof import RouteProof
+from gdrkit.transport.proof.proof import PathProof
 
 _LABEL = 15  # width of the labels in text
 
 
-class PathProof(Struct, frozen=True):
+class PathRun(Struct, frozen=True):
     """One path: its verdict and the trial behind it, or in `unavailable` the reason why it is not
     available.
     """
 
     path: PathName
-    proof: RouteProof | None = None
+    proof: PathProof | None = None
     trial: Trial | None = None
     unavailable: str = ""
     asked: bool = False  # the path was requested by name
@@ -35,19 +35,21 @@ class ProveDocument(Struct, frozen=True, kw_only=True, tag_field="schema", tag="
     there: str
     size_bytes: int
     repeats: int
-    runs: tuple[PathProof, ...] = ()
-    control: PathProof | None = None
+    runs: tuple[PathRun, ...] = ()
+    control: PathRun | None = None
     logs: tuple[LogProof, ...] = ()
 
 
 def as_text(document: ProveDocument, *, every: bool = False) -> str:
     """The verdicts as text; with `every`, each signal too."""
     count, size = document.repeats, document.size_bytes / (1 << 20)
-    lines = [
-        f"{document.kind}: {document.here} to {document.there}, "
-        f"{count} and {2 * count} messages of {size:g} MiB; N = bytes of a round",
-        "",
-    ]
+    lines = []
+    if document.kind != "log":
+        lines += [
+            f"{document.kind}: {document.here} to {document.there}, "
+            f"{count} and {2 * count} messages of {size:g} MiB; N = bytes of a round",
+            "",
+        ]
     if document.control:
         lines += [_control(document.control), ""]
     for run in document.runs:
@@ -58,7 +60,7 @@ def as_text(document: ProveDocument, *, every: bool = False) -> str:
     return "\n".join(lines)
 
 
-def _run(run: PathProof, every: bool) -> Iterable[str]:
+def _run(run: PathRun, every: bool) -> Iterable[str]:
     if run.proof is None:
         yield f"{run.path}: not run: {run.unavailable}"
         return
@@ -78,7 +80,7 @@ def _run(run: PathProof, every: bool) -> Iterable[str]:
             yield f"  {'readings' if not number else '':<{_LABEL}} {signal.words}"
 
 
-def _control(control: PathProof) -> str:
+def _control(control: PathRun) -> str:
     if control.proof is None:
         return f"control run, host memory: not run: {control.unavailable}"
     return f"control run, host memory: {control.proof.claim}"

@@ -1,13 +1,15 @@
-"""What a log of NCCL or perftest proves about the route of bytes: less than its lines suggest."""
+"""What a log of NCCL, perftest or UCX proves about the path of bytes: less than its lines suggest."""
 
 from __future__ import annotations
 
 from msgspec import Struct
 
 from gdrkit.formats.errors import FormatError
+from gdrkit.formats.ucx_proto import read_tables
 from gdrkit.programs.nccl import log as nccl_log
 from gdrkit.programs.nccl.log import JobLog
 from gdrkit.programs.nccl.log_records import Carrier
+from gdrkit.programs.ucx.proto_tables import verdict
 from gdrkit.programs.verbs import perftest_log
 from gdrkit.programs.verbs.perftest_log import PerftestRun
 
@@ -22,7 +24,11 @@ class LogProof(Struct, frozen=True, kw_only=True):
 
 
 def judge_log(text: str, name: str) -> LogProof:
-    """The verdict on a log of NCCL or perftest. Raises FormatError if it is from neither."""
+    """The verdict on a log of NCCL, perftest or UCX, whose tables UCX_PROTO_INFO prints. Raises FormatError
+    if it is from none of them."""
+    tables = verdict(read_tables(text))
+    if tables is not None:
+        return LogProof(name=name, claim=tables.claim, direct=tables.direct, decided_by=tables.decided_by)
     try:
         run = perftest_log.parse(text, name)
     except FormatError:

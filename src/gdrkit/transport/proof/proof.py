@@ -1,7 +1,7 @@
-"""The route that known bytes took, judged by which counters moved and which did not.
+"""The path that known bytes took, judged by which counters moved and which did not.
 
-The requested path does not count as evidence, and neither does speed. A route is proven when a reading
-that can distinguish them contradicts every other possible route, and the readings that the route requires
+The requested path does not count as evidence, and neither does speed. A path is proven when a reading
+that can distinguish them contradicts every other possible path, and the readings that the path requires
 were seen.
 """
 
@@ -20,11 +20,11 @@ from gdrkit.transport.proof.table import (
     MOVED_AT_MOST,
     REGISTRATION_COUNTERS,
     STILL_AT_MOST,
-    KnownRoute,
+    KnownPath,
     Movement,
-    RouteName,
     SignalName,
-    possible_routes,
+    TakenPath,
+    possible_paths,
 )
 
 Confidence = Literal["high", "medium", "none"]
@@ -39,25 +39,25 @@ class Signal(Struct, frozen=True):
     words: str
 
 
-class RouteProof(Struct, frozen=True, kw_only=True):
+class PathProof(Struct, frozen=True, kw_only=True):
     """A verdict on one trial. `proven` False means inconclusive; then `claim` has the reason.
 
     `direct`: whether the bytes bypassed host memory; None if that does not apply, or is unknown.
     """
 
     proven: bool
-    way: RouteName | Literal[""]
+    path: TakenPath | Literal[""]
     claim: str
     direct: bool | None
     confidence: Confidence
     decided_by: tuple[str, ...] = ()
     supported_by: tuple[str, ...] = ()
-    open_ways: tuple[str, ...] = ()
+    open_paths: tuple[str, ...] = ()
     limits: tuple[str, ...] = ()
     signals: tuple[Signal, ...] = ()
 
 
-def judge(trial: Trial, control: Trial | None = None) -> RouteProof:
+def judge(trial: Trial, control: Trial | None = None) -> PathProof:
     """The verdict on a trial. `control` moved host memory only: a GPU counter that moves there too is
     ignored.
     """
@@ -66,23 +66,23 @@ def judge(trial: Trial, control: Trial | None = None) -> RouteProof:
         why = "differ from those that were sent" if trial.bytes_right is False else "were not compared"
         return _open(f"the received bytes {why}", (), signals)
     if trial.integrated:
-        return _open("this GPU's memory is host memory, so the routes look the same", (), signals)
+        return _open("this GPU's memory is host memory, so the paths look the same", (), signals)
     excluded: dict[str, tuple[Signal, ...]] = {}
-    left: list[KnownRoute] = []
-    for route in possible_routes(trial):
-        if route.registered != trial.registered:
+    left: list[KnownPath] = []
+    for path in possible_paths(trial):
+        if path.registered != trial.registered:
             continue
-        against = tuple(_against(route, signals))
+        against = tuple(_against(path, signals))
         if against:
-            excluded[route.claim] = against
+            excluded[path.claim] = against
         else:
-            left.append(route)
+            left.append(path)
     if not left:
         return _open(_contradictory(excluded), (), signals)
     unseen = [name for name in left[0].required if signals[name].did == _UNKNOWN]
     if len(left) > 1:
-        claims = tuple(route.claim for route in left)
-        return _open(f"the readings fit more than one route: {'; '.join(claims)}", claims, signals)
+        claims = tuple(path.claim for path in left)
+        return _open(f"the readings fit more than one path: {'; '.join(claims)}", claims, signals)
     if unseen:
         words = "; ".join(signals[name].words for name in unseen)
         return _open(f"only {left[0].claim} remains, but is not shown: {words}", (left[0].claim,), signals)
@@ -96,73 +96,73 @@ def judge(trial: Trial, control: Trial | None = None) -> RouteProof:
 
 def _contradictory(excluded: dict[str, tuple[Signal, ...]]) -> str:
     if not excluded:
-        return "no known route fits this kind of memory registration"
-    return "the readings contradict every route: " + "; ".join(
+        return "no known path fits this kind of memory registration"
+    return "the readings contradict every path: " + "; ".join(
         f"not {claim} ({against[0].words})" for claim, against in excluded.items()
     )
 
 
 def _proven(
-    route: KnownRoute,
+    path: KnownPath,
     trial: Trial,
     signals: dict[SignalName, Signal],
     excluded: dict[str, tuple[Signal, ...]],
-) -> RouteProof:
-    fits = [name for name, does in route.expects.items() if signals[name].did == does]
+) -> PathProof:
+    fits = [name for name, does in path.expects.items() if signals[name].did == does]
     against = {signal.name for found in excluded.values() for signal in found}
-    deciding = [name for name in fits if name in route.required or name in against]
+    deciding = [name for name in fits if name in path.required or name in against]
     decided = [signals[name].words for name in deciding]
-    if route.registered:
-        decided.insert(0, f"our own registration: {route.registered}")
-    return RouteProof(
+    if path.registered:
+        decided.insert(0, f"our own registration: {path.registered}")
+    return PathProof(
         proven=True,
-        way=route.name,
-        claim=route.claim,
-        direct=_direct(route, trial),
-        confidence="high" if len(fits) == len(route.expects) else "medium",
+        path=path.name,
+        claim=path.claim,
+        direct=_direct(path, trial),
+        confidence="high" if len(fits) == len(path.expects) else "medium",
         decided_by=tuple(decided),
         supported_by=tuple(signals[name].words for name in fits if name not in deciding),
-        limits=tuple(_limits(route, trial)),
+        limits=tuple(_limits(path, trial)),
         signals=tuple(signals.values()),
     )
 
 
-def _direct(route: KnownRoute, trial: Trial) -> bool | None:
-    if route.registered in ("dmabuf", "peermem") and trial.registered_there not in ("dmabuf", "peermem"):
+def _direct(path: KnownPath, trial: Trial) -> bool | None:
+    if path.registered in ("dmabuf", "peermem") and trial.registered_there not in ("dmabuf", "peermem"):
         return False
-    return route.direct
+    return path.direct
 
 
-def _limits(route: KnownRoute, trial: Trial) -> Iterable[str]:
-    if route.registered in ("dmabuf", "peermem"):
+def _limits(path: KnownPath, trial: Trial) -> Iterable[str]:
+    if path.registered in ("dmabuf", "peermem"):
         yield "never run with a GPU and an RDMA NIC in one machine: expectations are from driver sources"
         if trial.registered_there not in ("dmabuf", "peermem"):
             yield f"the other end's memory is not accessed directly ({trial.registered_there or 'unknown'})"
     if not trial.one_node:
         yield "only this node's counters were read"
-    if route.name in ("staged", "nic-staged"):
-        yield "this is the route of gdr's own path; other programs may use another route"
-    if route.name == "nvlink":
-        yield "does not show the route to a network"
-    if route.name.startswith(("host", "nic-host")):
+    if path.name in ("staged", "nic-staged"):
+        yield "this is the path that gdr's own transport took; other programs may use another"
+    if path.name == "nvlink":
+        yield "does not show the path to a network"
+    if path.name.startswith(("host", "nic-host")):
         yield "a control run: does not show anything about GPU memory"
 
 
-def _open(why: str, claims: tuple[str, ...], signals: dict[SignalName, Signal]) -> RouteProof:
-    return RouteProof(
+def _open(why: str, claims: tuple[str, ...], signals: dict[SignalName, Signal]) -> PathProof:
+    return PathProof(
         proven=False,
-        way="",
+        path="",
         claim=f"inconclusive: {why}",
         direct=None,
         confidence="none",
-        open_ways=claims,
+        open_paths=claims,
         signals=tuple(signals.values()),
     )
 
 
-def _against(route: KnownRoute, signals: dict[SignalName, Signal]) -> Iterable[Signal]:
-    """The signals that contradict a route."""
-    for name, does in route.expects.items():
+def _against(path: KnownPath, signals: dict[SignalName, Signal]) -> Iterable[Signal]:
+    """The signals that contradict a path."""
+    for name, does in path.expects.items():
         signal = signals[name]
         if signal.did in (does, _UNKNOWN):
             continue
@@ -171,8 +171,8 @@ def _against(route: KnownRoute, signals: dict[SignalName, Signal]) -> Iterable[S
 
 
 def _signals(trial: Trial, control: Trial | None) -> dict[SignalName, Signal]:
-    """Every signal that a possible route mentions; unknown if it was not read."""
-    names = {name for route in possible_routes(trial) for name in (*route.expects, *route.required)}
+    """Every signal that a possible path mentions; unknown if it was not read."""
+    names = {name for path in possible_paths(trial) for name in (*path.expects, *path.required)}
     found = {}
     for name in sorted(names - {"search"}):
         signal = _counted(name, trial)

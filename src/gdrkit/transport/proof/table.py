@@ -1,4 +1,4 @@
-"""The known routes of bytes, and how each moves each counter, for N bytes.
+"""The known paths of bytes, and how each moves each counter, for N bytes.
 
 Measured on two H200s of a virtual machine with driver 580.159.04. When N bytes went through host memory,
 PCIe out of the sending GPU and into the receiving one moved by 1.08 to 1.22 N, loopback by 1.001 N over
@@ -25,8 +25,8 @@ subtracting that much would not change the result.
 """
 
 AMBIGUOUS_IF_MOVED: tuple[SignalName, ...] = ("pcie-out", "pcie-in", "nic")
-"""Direct and bounced traffic move these counters alike, so their movement does not exclude a route. If
-they did not move, that excludes every route that would have moved them.
+"""Direct and bounced traffic move these counters alike, so their movement does not exclude a path. If
+they did not move, that excludes every path that would have moved them.
 """
 
 REGISTRATION_COUNTERS: tuple[Counter, ...] = (
@@ -43,18 +43,18 @@ Movement = Literal["moved", "still", "more", "found", "none", "unknown"]
 
 Signals = dict[SignalName, Movement]
 
-RouteName = Literal[
+TakenPath = Literal[
     "nvlink", "pcie", "bounced", "one-gpu", "staged", "tcp", "host", "nic-dmabuf", "nic-peermem",
     "nic-staged", "nic-host",
 ]  # fmt: skip
 
 
-class KnownRoute(Struct, frozen=True):
-    """A route from one memory to the other: what each signal does on it, and the signals that must be
+class KnownPath(Struct, frozen=True):
+    """A path from one memory to the other: what each signal does on it, and the signals that must be
     seen.
     """
 
-    name: RouteName
+    name: TakenPath
     claim: str
     direct: bool | None  # None: does not apply
     expects: Signals
@@ -68,89 +68,89 @@ _PCIE_STILL: Signals = {"pcie-out": "still", "pcie-in": "still"}
 _NO_TCP: Signals = {"loopback": "still"}
 _NO_NETWORK: Signals = {"network": "still"}
 
-NVLINK = KnownRoute(
+NVLINK = KnownPath(
     "nvlink", "GPU to GPU over NVLink", True,
     {"nvlink-out": "moved", "nvlink-in": "moved", "search": "none", **_PCIE_STILL, **_NO_TCP},
     ("nvlink-out", "nvlink-in"),
 )  # fmt: skip
-PCIE = KnownRoute(
+PCIE = KnownPath(
     "pcie", "GPU to GPU over PCIe", True,
     _NO_NVLINK | _OVER_PCIE | _NO_TCP | {"search": "none"},
     ("pcie-out", "pcie-in"),
 )  # fmt: skip
 # No reading distinguishes it from PCIE: both move PCIe alike, and no process maps the driver's memory.
-BOUNCED = KnownRoute(
+BOUNCED = KnownPath(
     "bounced", "GPU to GPU over PCIe, bounced by the driver through its own host memory", False,
     _NO_NVLINK | _OVER_PCIE | _NO_TCP | {"search": "none"},
     ("pcie-out", "pcie-in"),
 )  # fmt: skip
-ONE_GPU = KnownRoute(
+ONE_GPU = KnownPath(
     "one-gpu", "within the memory of one GPU", True,
     _NO_NVLINK | _PCIE_STILL | _NO_TCP | {"search": "none"},
     ("nvlink-out", "nvlink-in", "pcie-out", "pcie-in", "loopback", "search"),
 )  # fmt: skip
-STAGED = KnownRoute(
+STAGED = KnownPath(
     "staged", "staged through host memory", False,
     _NO_NVLINK | _OVER_PCIE | _NO_TCP | {"search": "found"},
     ("search", "loopback"),
 )  # fmt: skip
-TCP = KnownRoute(
+TCP = KnownPath(
     "tcp", "TCP, staged through host memory at both ends", False,
     _NO_NVLINK | _OVER_PCIE | {"loopback": "moved", "search": "found"},
     ("loopback",),
 )  # fmt: skip
-TCP_BETWEEN = KnownRoute(
+TCP_BETWEEN = KnownPath(
     "tcp", "TCP between the nodes, staged through host memory at both ends", False,
     {"pcie-out": "moved", "network": "moved"},
     ("network",),
 )  # fmt: skip
-HOST = KnownRoute(
+HOST = KnownPath(
     "host", "host memory, shared by both processes", None,
     _NO_TCP | {"search": "found"},
     ("loopback", "search"),
 )  # fmt: skip
-HOST_TCP = KnownRoute(
+HOST_TCP = KnownPath(
     "tcp", "TCP from host memory to host memory", None,
     {"loopback": "moved"},
     ("loopback",),
 )  # fmt: skip
-HOST_TCP_BETWEEN = KnownRoute(
+HOST_TCP_BETWEEN = KnownPath(
     "tcp", "TCP between the nodes, from host memory", None,
     {"network": "moved"},
     ("network",),
 )  # fmt: skip
 # Linux drivers/infiniband/core/umem_dmabuf.c attaches the device to the dma-buf.
-NIC_DMABUF = KnownRoute(
+NIC_DMABUF = KnownPath(
     "nic-dmabuf", "direct from GPU memory to the NIC by dma-buf", True,
     _NO_NVLINK | _NO_TCP | {"nic": "moved", "dmabuf-attachments": "more", "search": "none"},
     ("nic",), "dmabuf",
 )  # fmt: skip
 # nvidia-peermem.c, nv_mem_acquire: each registration holds the module.
-NIC_PEERMEM = KnownRoute(
+NIC_PEERMEM = KnownPath(
     "nic-peermem", "direct from GPU memory to the NIC by nvidia-peermem", True,
     _NO_NVLINK | _NO_TCP | {"nic": "moved", "search": "none"}
     | {"peermem-references": "more", "memory-peer-registrations": "more"},
     ("nic",), "peermem",
 )  # fmt: skip
-NIC_STAGED = KnownRoute(
+NIC_STAGED = KnownPath(
     "nic-staged", "RDMA from host memory, staged from GPU memory", False,
     _NO_NVLINK | {"search": "found", "peermem-references": "still", "dmabuf-attachments": "still"},
     (), "staged",
 )  # fmt: skip
-NIC_HOST = KnownRoute(
+NIC_HOST = KnownPath(
     "nic-host", "RDMA from host memory", None,
     {"peermem-references": "still", "dmabuf-attachments": "still"},
     (), "host",
 )  # fmt: skip
 
 
-def possible_routes(trial: Trial) -> tuple[KnownRoute, ...]:
-    """Every route between the ends of this trial, whatever path was requested."""
+def possible_paths(trial: Trial) -> tuple[KnownPath, ...]:
+    """Every path between the ends of this trial, whatever path was requested."""
     gpus = trial.source == "gpu" and trial.destination == "gpu"
-    nic: tuple[KnownRoute, ...] = (
+    nic: tuple[KnownPath, ...] = (
         (NIC_DMABUF, NIC_PEERMEM, NIC_STAGED) if trial.source == "gpu" else (NIC_HOST,)
     )
-    nic = tuple(route if trial.one_node else _between_nodes(route) for route in nic)
+    nic = tuple(path if trial.one_node else _between_nodes(path) for path in nic)
     if not trial.one_node:
         return (TCP_BETWEEN if trial.source == "gpu" else HOST_TCP_BETWEEN, *nic)
     if not gpus:
@@ -160,13 +160,13 @@ def possible_routes(trial: Trial) -> tuple[KnownRoute, ...]:
     return (NVLINK, PCIE, BOUNCED, STAGED, TCP, *nic)
 
 
-def _between_nodes(route: KnownRoute) -> KnownRoute:
-    """The same route between two nodes, where only this node's counters are read, and no memory is
+def _between_nodes(path: KnownPath) -> KnownPath:
+    """The same path between two nodes, where only this node's counters are read, and no memory is
     searched.
     """
     left: Signals = {
         name: does
-        for name, does in route.expects.items()
+        for name, does in path.expects.items()
         if name in ("nic", *REGISTRATION_COUNTERS, "pcie-out")
     }
-    return structs.replace(route, expects=left | (_NO_NETWORK if route.direct else {}))
+    return structs.replace(path, expects=left | (_NO_NETWORK if path.direct else {}))

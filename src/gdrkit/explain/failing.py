@@ -1,0 +1,52 @@
+"""Whether lines report a failure, or only what a machine is like."""
+
+from __future__ import annotations
+
+from gdrkit import catalogue
+from gdrkit.catalogue import rule_of
+from gdrkit.explain.blocks import command_of
+from gdrkit.explain.transcript import TextLine
+from gdrkit.explain.unexplained import reports_failure
+from gdrkit.messages import registration
+from gdrkit.rules.rule import ADDRESS
+
+LOADERS = ("kernel", "modprobe", "modinfo", "insmod", "systemd", "nvidia")
+"""Programs whose messages about a module do not show that anything needs it."""
+ASKING = frozenset(("-n", "--dry-run", "--show", "-D", "--show-depends", "-R", "--resolve-alias"))
+"""Options with which modprobe loads nothing."""
+
+
+def needs_path(lines: tuple[TextLine, ...]) -> bool:
+    """Whether a line reports a failure of a program that uses GPU memory, not only of loading a module."""
+    for line in lines:
+        known = catalogue.match(line.text) if line.kind in ("machine", "shown") else None
+        if known is not None and known.causes:
+            loads = known.message.loads or known.message.program in LOADERS
+            if not loads and any(ADDRESS in rule_of(code).takes("") for code in known.causes):
+                return True
+        elif known is None and line.kind == "machine" and registration.causes(line.text):
+            return True
+    return False
+
+
+def is_asked(line: TextLine) -> bool:
+    """Whether a command printed a line that only asks, and loads nothing: modinfo, `modprobe -n`.
+
+    Source: kmod tools/modinfo.c and modprobe.c."""
+    argv, _ = command_of(line.command)
+    if argv[:1] == ("modprobe",):
+        return not ASKING.isdisjoint(argv)
+    return argv[:1] == ("modinfo",) or line.text.lstrip().startswith("modinfo:")
+
+
+def fails(lines: tuple[TextLine, ...]) -> bool:
+    """Whether an output reports a failure that is not one of those known to be harmless."""
+    return any(
+        line.kind == "machine" and reports_failure(line) and not _is_harmless(line.text) for line in lines
+    )
+
+
+def _is_harmless(text: str) -> bool:
+    known = catalogue.match(text)
+    meaning = known.message.meaning if known is not None else None
+    return meaning is not None and meaning.effect == "harmless"

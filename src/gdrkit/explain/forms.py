@@ -1,0 +1,111 @@
+"""Outputs of programs by their form, for texts that show them without the command.
+
+Each row is one output: a line that no other text has, and the lines that belong to it up to the first other
+one. What is indented below `nvidia-smi -q`, ibstat, ibv_devinfo or lspci, lines.py recognises.
+
+Sources: nccl-tests src/common.cu; perftest src/perftest_parameters.h; NVIDIA/nvbandwidth output.cpp;
+rdma-core libibverbs/examples/device_list.c; MLNX_OFED's show_gids, ibdev2netdev and mlnx_qos; ethtool.c;
+iproute2 ip/ipaddress.c, rdma/link.c; DCGM dcgmi/Diag.cpp; UCX src/tools/perf; libfabric util/info.c; dkms;
+dpkg-query; rpm(8); binutils nm.c; Linux scripts/mod/modpost.c; bash builtins/ulimit.def; procps sysctl.c;
+pciutils ls-tree.c; strace(1); ai-dynamo/nixl benchmark/nixlbench; nvidia-smi itself.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+
+from gdrkit.formats.nccl_tests import BARE_ROW
+
+_TABLE = r"\s*[|+]"
+_INDENTED = r"\s+\S"
+_NAME = r"[A-Za-z][\w.-]{0,40}"
+_FORMS: tuple[tuple[str, str], ...] = (
+    (
+        r"# nThread \d|# nccl-tests version|# Collective test starting|#\s+Using devices"
+        r"|#\s+Rank\s+\d+ .*\bdevice +\d|# {2,40}(?:size|bytes) +count +type|# Out of bounds values"
+        rf"|# Avg bus bandwidth|{BARE_ROW.pattern}",
+        r"#|\s+\d+\s+\d+\s",
+    ),
+    (
+        r"(?:NIC )?Legend:$|\s+(?:X|SYS|NODE|PHB|PXB|PIX|NV#) +="
+        r"|\s+GPU0(?:\s+(?:GPU|NIC|mlx|ib|roce)\w*)*\s+CPU Affinity"
+        r"|GPU\d+\s+(?:X|NV\d+|PIX|PXB|PHB|NODE|SYS)\s",
+        r"(?:GPU|NIC|mlx|ib|roce)\w*\s|(?:NIC )?Legend:|\s+(?:X|SYS|NODE|PHB|PXB|PIX|NV#) +=|\s+NIC\d+: ",
+    ),
+    (r"# gpu\s+\w+", r"#|\s+\d+\s+[\d-]"),
+    (
+        r"\s*#bytes +#iterations|\s+(?:RDMA_|Send|Atomic_|WriteImm|Raw)\S*(?: \S+)* Test$|initializing CUDA$"
+        r"|\* Waiting for client to connect|Listing all CUDA devices|Picking device No|creating CUDA Ctx",
+        r"-{20}|\*{20}| [A-Z][\w. ]{2,20}: | (?:local|remote) address:|\s*#bytes| ?\d+ +\d+ +[\d.]+"
+        r"| GID: |[Pp]icking|\[pid|CUDA|creating|making|cuMem|allocated|destroying|deallocating",
+    ),
+    (
+        r"nvbandwidth Version: |Running \w{6,60}\.$|memcpy (?:CE|SM) |SUM \w{6,60} [\d.]+$",
+        r"\s*\d+\s+[\d.N/A]+|\s+\d+|SUM |Built from|CUDA \w+ Version|Driver Version|Device \d|NOTE:|memcpy ",
+    ),
+    (r"\s+device\s+node GUID$", rf"\s+-+\s+-+$|\s+{_NAME}\s+[0-9a-f]{{16}}$"),
+    (r"DEV\s+PORT\s+INDEX\s+GID\b", rf"---|{_NAME}\s+\d+\s+\d+\s|n_gids_found="),
+    (rf"{_NAME}\t\d{{1,3}}\t\d{{1,4}}\t[0-9a-f:]{{39}}\s", rf"{_NAME}\s+\d+\s+\d+\s|n_gids_found="),
+    (r"Settings for \S+:$", _INDENTED),
+    (r"\d{1,4}: [\w@.-]+: <[A-Z_,-]+> mtu \d", _INDENTED),
+    (r"DCBX mode: |Priority trust state: ", r"\s+\S|[A-Z]\w+ \w+.*:|tc: "),
+    (r"\| NVIDIA-SMI \d", _TABLE),
+    (r"\+-{20,}\+?-*\+?", _TABLE),
+    (
+        r"No devices were found$|Unable to determine the device handle for|NVIDIA-SMI has failed because",
+        r"(?!)",
+    ),
+    (r"[\w.-]+/[\w.+~-]+, \d+\.\d+\.\d\S*, \w+: (?:installed|built|added)", r"(?!)"),
+    (r"(?:ii|rc|hi|iU|iF)  \S+ +\S+ +(?:amd64|arm64|all)\b", r"(?!)"),
+    (r"[A-Za-z][\w.+]*(?:-[\w.+]+)*-\d[\w.~+^]*-[\w.~+^]+\.(?:x86_64|aarch64|noarch)$", r"(?!)"),
+    (r"(?:[0-9a-f]{16}| {16}) [A-Za-z] \w+$", r"(?!)"),
+    (r"0x[0-9a-f]{8}\t\w+\t\S+\tEXPORT_SYMBOL", r"(?!)"),
+    (r"[a-z][a-z -]{3,40}(?:\([a-z -]+\))? +\((?:[a-z0-9 -]+, )?-[a-zA-Z]\) (?:unlimited|\d+)$", r"(?!)"),
+    (r"(?:vm|kernel|net|fs|user|dev)\.[\w./-]+ = \S", r"(?!)"),
+    (r"BOOT_IMAGE=\S+ ", r"(?!)"),
+    (r"/(?:sys|proc)/[\w./:-]+:\S", r"(?!)"),
+    (rf"link {_NAME}/\d+ (?:subnet_prefix \S+ .*)?state [A-Z]|{_NAME} port \d+ ==> \S+ \(", r"(?!)"),
+    (r"[ |\\+-]*\[[0-9a-f]{4}:[0-9a-f]{2}\]-", r"[ |\\+-]*[|\\+]-"),
+    (r"Successfully ran diagnostic for group|\| Diagnostic +\| Result", _TABLE),
+    (r"\|\s+Stage\s+\|\s+# iterations|\[thread \d+\]\s+\d+ |Final:\s+\d+ ", r"\s*[|+]|\[thread|Final:"),
+    (r"# Library version: \d|# API headers version: ", r"# \w"),
+    (r"provider: [\w;]+$", r"\s+\w+: \S"),
+    (r"Block Size \(B\)\s+Batch Size", r"-{20}|\d+\s+\d+\s+[\d.]"),
+    (r"\[key \d+\]$|SHA1 Fingerprint: ", r"\s+\S|Certificate:|SHA1 Fingerprint"),
+    (r"(?:OK|FAIL|WARN|WARNING)\t\S", r"\s+\S"),
+    (r"(?:iommu|DMAR|AMD-Vi): [A-Z]", r"(?!)"),
+    (r"\w{3,30}\(.{0,300}\)\s+= (?:-1 E[A-Z]+|-?\d+|0x)", r"\+\+\+ "),
+    (r"(?:PRETTY_NAME|NAME|VERSION_ID)=\"", r"[A-Z_]+="),
+    (
+        r"\s+(?:state|phys_state|active_mtu|max_mtu|link_layer|sm_lid|port_lid|port_lmc|base lid|phys state"
+        r"|Link layer|Link detected|Speed|Duplex|Port GUID):\s",
+        r"\s+[\w -]+:\s",
+    ),
+    (r"GRUB_[A-Z_]+=", r"GRUB_[A-Z_]+="),
+    (r"options (?:nvidia|nvidia[-_]\w+|mlx\w+|ib_\w+|gdrdrv) \w+=", r"(?!)"),
+    (r"\[?none\]? \[?integrity\]? \[?confidentiality\]?$", r"(?!)"),
+)
+
+
+@functools.cache
+def _starts() -> re.Pattern[str]:
+    return re.compile("|".join(f"(?P<f{index}>{start})" for index, (start, _) in enumerate(_unnamed())))
+
+
+def _unnamed() -> tuple[tuple[str, str], ...]:
+    """The rows without names of groups, which one pattern of all rows cannot have twice."""
+    return tuple((re.sub(r"\(\?P<\w+>", "(?:", start), rest) for start, rest in _FORMS)
+
+
+@functools.cache
+def _rest(form: int) -> re.Pattern[str]:
+    return re.compile(_FORMS[form][1])
+
+
+def form_of(text: str, before: int | None) -> int | None:
+    """The output that a line starts or, after a line of the output `before`, continues; None for neither."""
+    if before is not None and _rest(before).match(text):
+        return before
+    found = _starts().match(text)
+    return int(found.lastgroup[1:]) if found is not None and found.lastgroup else None

@@ -1,0 +1,187 @@
+"""What the NCCL log of a text shows, as evidence for its explanation.
+
+`gdr nccl` analyses the log, once: of the lines that it reads, nothing else here decides anything. It is
+given what the rest of the text proves and excludes, since the rest may decide between causes of a line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+from msgspec import Struct
+
+from gdrkit.catalogue import rule_of
+from gdrkit.evidence import Confidence
+from gdrkit.explain.explanation import (
+    Answer,
+    AnswerKind,
+    EstablishedProblem,
+    KnownFact,
+    QuotedLine,
+    Sureness,
+)
+from gdrkit.explain.log_events import LogEvent
+from gdrkit.explain.transcript import TextLine
+from gdrkit.verdict.cells import paths_closed_by
+
+CHANNELS = "NCCL channels"
+"""The name of the fact what carries a job's traffic."""
+MOST_STEPS = 5
+
+
+class OtherEvidence(Struct, frozen=True):
+    """What outputs beside a log show: the codes that they prove, and those that they exclude."""
+
+    proven: frozenset[str]
+    cleared: frozenset[str]
+
+    def left(self, codes: tuple[str, ...]) -> tuple[str, ...]:
+        """Those of the possible causes of a line that are left. One that is proven is the only one; if all
+        are excluded, a part of the text was printed at another time, and none is."""
+        known = tuple(code for code in codes if code in self.proven)
+        return known or tuple(code for code in codes if code not in self.cleared) or codes
+
+
+class LoggedCause(Struct, frozen=True, kw_only=True):
+    """The causes that a line of a log proves or leaves open."""
+
+    line: QuotedLine
+    codes: tuple[str, ...]  # the likeliest first; a proven one alone
+    proven: bool = False
+    matters: bool = True  # false: proven, and without effect on the path
+    subject: str = ""
+    seen: str = ""  # "" where the line itself is the failure
+    leads: bool = False  # the first cause is by far the likeliest
+    note: str = ""
+    message: str = ""  # its name in the catalogue, if it has one
+
+
+class DiagnosticsReport(Struct, frozen=True, kw_only=True):
+    """What a report of NCCL's diagnostics shows."""
+
+    summary: str
+    shown: bool  # a cause, and not only what differs
+    problems: bool  # anything that is wrong, or no check that was made
+    todo: tuple[str, ...]
+
+
+class LoggedJob(Struct, frozen=True, kw_only=True):
+    """What a log shows."""
+
+    state: str  # active, blocked, unknown
+    failed: bool  # a line reports a failure
+    summary: str
+    causes: tuple[LoggedCause, ...]
+    legs: KnownFact | None  # what carries the traffic; None if no line shows it
+    report: DiagnosticsReport | None
+    judged: frozenset[str]  # the codes about which the analysis decides, as rules do of a supplied log
+    unread: frozenset[int] = frozenset()  # numbers of lines that may be examples, of which nothing is read
+
+    @property
+    def decides_nothing(self) -> bool:
+        """Whether all lines may be examples."""
+        decided = self.state != "unknown" or self.causes or self.failed or self.report
+        return bool(self.unread) and not decided
+
+    def decides(self, event: LogEvent) -> bool:
+        """Whether the analysis of the log decides about a line."""
+        return event.of_log and event.line.number not in self.unread
+
+
+Reader = Callable[[OtherEvidence], LoggedJob | None]
+"""Reads the log of a text, with what the rest of the text shows. None: it has no log."""
+
+
+def no_log(_: OtherEvidence) -> None:
+    """The reader of a text without a log."""
+
+
+class JobEvidence:
+    """The part of a job's causes that the lines of one machine show."""
+
+    def __init__(self, job: LoggedJob | None, lines: Iterable[TextLine], *, others: bool) -> None:
+        """`others`: the causes of lines that no machine has are this one's."""
+        self.job = job
+        self._positions = {line.number: (index, line) for index, line in enumerate(lines)}
+        self._others = others
+
+    def established(self, *, matters: bool) -> Iterator[EstablishedProblem]:
+        """The problems that the log proves."""
+        for cause in self._own():
+            if cause.proven and cause.matters == matters:
+                (code,) = cause.codes
+                yield EstablishedProblem(
+                    code=code, layer=rule_of(code).layer, subject=cause.subject or "node",
+                    seen=cause.seen or cause.line.text, confidence=Confidence.CERTAIN, proofs=(cause.line,),
+                    blocks=paths_closed_by(rule_of(code).takes(cause.subject)) if matters else (),
+                )  # fmt: skip
+
+    def events(self) -> Iterator[LogEvent]:
+        """The lines whose cause the log leaves open."""
+        for cause in self._own():
+            if not cause.proven:
+                number, text = cause.line.line, cause.line.text
+                position, line = self._positions.get(number, (0, TextLine(number, text, "machine")))
+                yield LogEvent(
+                    line=line, position=position, codes=cause.codes, decides=False, leads=cause.leads,
+                    note=cause.note, message=cause.message,
+                )  # fmt: skip
+
+    def legs(self) -> Iterator[KnownFact]:
+        """What carries the traffic, where a line of this machine shows it."""
+        legs = self.job.legs if self.job else None
+        if legs is not None and self._has(legs.line or 0):
+            yield legs
+
+    def _own(self) -> Iterator[LoggedCause]:
+        return (one for one in (self.job.causes if self.job else ()) if self._has(one.line.line))
+
+    def _has(self, number: int) -> bool:
+        return number in self._positions or self._others
+
+
+# -- the answer ------------------------------------------------------------------------------------------
+
+
+def answer_of(job: LoggedJob | None) -> Answer | None:
+    """What the log shows where no single cause leads, without the causes; None if it decides nothing."""
+    if job is None:
+        return None
+    if job.state == "blocked" or job.failed:
+        blocked = "NCCL does not access GPU memory directly, at least in part"
+        first = next((one.line for one in job.causes if one.matters), None)
+        return _answer(
+            AnswerKind.SEVERAL,
+            f"{blocked if job.state == 'blocked' else 'The job fails'}: {job.summary}.",
+            Sureness.CERTAIN, lines=() if first is None else (first,),
+        )  # fmt: skip
+    report = job.report
+    if job.state == "active" or report is None:
+        return None
+    return _answer(
+        AnswerKind.SEVERAL if report.problems else AnswerKind.NOTHING,
+        f"NCCL's {report.summary}.",
+        Sureness.CERTAIN if report.shown else Sureness.POSSIBLE,
+        now=report.todo[:MOST_STEPS],
+    )  # fmt: skip
+
+
+def undecided() -> Answer:
+    """That lines of NCCL name no process, in a text that people wrote."""
+    return _answer(
+        AnswerKind.NOTHING,
+        "The text has lines of NCCL without the process that printed them: they may be examples, so"
+        " they prove nothing.",
+        Sureness.POSSIBLE,
+        now=("Give gdr nccl the log itself, with host and process in front of each line.",),
+    )
+
+
+def _answer(
+    kind: AnswerKind, sentence: str, sureness: Sureness, *, lines: tuple[QuotedLine, ...] = (),
+    now: tuple[str, ...] = (),
+) -> Answer:  # fmt: skip
+    return Answer(
+        kind=kind, sentence=sentence, cause=None, subject="", machine="", sureness=sureness, claimed=False,
+        lines=lines, now=now, others=(), besides=(),
+    )  # fmt: skip

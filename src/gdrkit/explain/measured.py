@@ -1,0 +1,122 @@
+"""What outputs of benchmarks measured, and what listings show where nothing is wrong."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from gdrkit.explain.blocks import EVIDENCE
+from gdrkit.explain.explanation import KnownFact
+from gdrkit.explain.readings import port_states
+from gdrkit.explain.transcript import TextLine
+from gdrkit.formats import nccl_tests, perftest
+from gdrkit.formats.errors import FormatError
+from gdrkit.formats.plural import plural
+
+NCCL_TESTS, PERFTEST = "nccl-tests result", "perftest result"
+PORTS, DOWN = "ports", "ports without a link"
+OF_A_GPU = " from GPU memory"
+"""In the result of a run that sent the memory of a GPU that has memory of its own."""
+ESTIMATED = (NCCL_TESTS, PERFTEST)
+"""What `gdr estimate --measured` reads."""
+NVBANDWIDTH, UCX_PERFTEST = "nvbandwidth result", "ucx_perftest result"
+NIXLBENCH = "nixlbench result"
+BENCHMARKS = (*ESTIMATED, NVBANDWIDTH, UCX_PERFTEST, NIXLBENCH)
+MOST_PORTS = 16
+MOST_LINES = 20_000
+"""Lines that are searched for tables: those of a whole cluster's runs are fewer."""
+
+
+def measured(lines: tuple[TextLine, ...]) -> Iterator[KnownFact]:
+    """The best rate of each benchmark in a text, and the ports that listings show as active."""
+    shown = [line for line in lines if line.kind in EVIDENCE or line.kind == "typed"][:MOST_LINES]
+    yield from _of_nccl_tests(shown)
+    yield from _of_perftest(shown)
+    yield from _of_last(NVBANDWIDTH, _SUM, "{1} GB/s in all by {0}", shown)
+    yield from _of_last(UCX_PERFTEST, _FINAL, "{0} MB/s over all iterations", shown)
+    if any("B/W (GB/Sec)   " in line.text for line in shown):
+        yield from _of_last(NIXLBENCH, _ROW, "{1} GB/s in blocks of {0} bytes", shown)
+    yield from _of_ports(lines)
+
+
+def _of_nccl_tests(shown: list[TextLine]) -> Iterator[KnownFact]:
+    if not any("busbw" in line.text or nccl_tests.BARE_ROW.match(line.text) for line in shown):
+        return
+    try:
+        runs = nccl_tests.parse_nccl_tests("\n".join(line.text for line in shown))
+    except FormatError:
+        return
+    for run in runs:
+        rates = [(row.best.bus_gb_per_s or 0.0, row) for row in run.rows if row.best is not None]
+        if not rates:
+            continue
+        rate, row = max(rates, key=lambda one: one[0])
+        whole = len({rank.rank for rank in run.ranks}) > max((rank.rank for rank in run.ranks), default=0)
+        where = f", {plural(len(run.ranks), 'GPU')} on {plural(len(run.hosts), 'host')}" if whole else ""
+        line = _line_of(row.size_bytes, shown)
+        program = f"{run.program} " if run.program else ""
+        value = f"{program}{rate:g} GB/s of bus bandwidth at {row.size_bytes} bytes{where}"
+        yield KnownFact(NCCL_TESTS, value, line.number, line.text.strip())
+
+
+def _of_perftest(shown: list[TextLine]) -> Iterator[KnownFact]:
+    if not any("#iterations" in line.text for line in shown):
+        return
+    try:
+        runs = perftest.parse_perftest("\n".join(line.text for line in shown))
+    except FormatError:
+        return
+    for run in runs:
+        rows = [row for row in run.rows if row.average_gb_per_s]
+        if not rows:
+            continue
+        row = max(rows, key=lambda one: one.average_gb_per_s or 0.0)
+        line = _line_of(row.size_bytes, shown)
+        device = f" on {run.device}" if run.device else ""
+        value = f"{row.average_gb_per_s:.4g} GB/s at {row.size_bytes} bytes from {_memory(run)}{device}"
+        yield KnownFact(PERFTEST, value, line.number, line.text.strip())
+
+
+_SUM = re.compile(r"\s*SUM (\w{6,60}) (\d{1,7}(?:\.\d{1,3})?)\s*$")
+"""The sum over a matrix of GPUs. Source: NVIDIA/nvbandwidth output.cpp, whose unit is 10^9 bytes."""
+_FINAL = re.compile(r"\s*Final:\s+\d+(?:\s+\d+\.\d{1,3}){4}\s+(\d{1,9}\.\d\d)\s+\d+\s+\d+\s*$")
+"""Three latencies, two bandwidths, of which the second is over all iterations, and two rates of messages.
+Source: openucx/ucx src/tools/perf/perftest.c, print_progress()."""
+
+_ROW = re.compile(r"\s*(\d{1,12}) +\d{1,9} +(\d{1,6}\.\d{1,9})(?: +\d{1,12}\.\d{1,9}){7,9}\s*$")
+"""Sizes of a block and a batch, the bandwidth of one worker, and times; between several workers also the sum
+of bandwidths. Source: ai-dynamo/nixl benchmark/nixlbench, its guide's section about reading the output."""
+
+
+def _of_last(name: str, row: re.Pattern[str], words: str, shown: list[TextLine]) -> Iterator[KnownFact]:
+    """The last result of a benchmark whose results are one line each."""
+    found = [(line, match) for line in shown if (match := row.match(line.text))]
+    for line, match in found[-1:]:
+        yield KnownFact(name, words.format(*match.groups()), line.number, line.text.strip())
+
+
+def _memory(run: perftest.Perftest) -> str:
+    """Whose memory a run used: that of an integrated GPU is the host's."""
+    if run.uses_gpu:
+        return "host memory" if run.integrated_gpu else f"{run.memory or 'GPU'} memory"
+    return "host memory" if run.command else "memory that is not shown"
+
+
+def _line_of(size_bytes: int, shown: list[TextLine]) -> TextLine:
+    """The line of a table's row: it begins with the size."""
+    return next((line for line in shown if line.text.split()[:1] == [str(size_bytes)]), shown[0])
+
+
+def _of_ports(lines: tuple[TextLine, ...]) -> Iterator[KnownFact]:
+    shown = tuple(port_states(lines))
+    states = [port for port in shown if port.state == "active"]
+    if states:
+        names = ", ".join(dict.fromkeys(port.device for port in states[:MOST_PORTS]))
+        line = lines[states[0].position]
+        yield KnownFact(PORTS, f"active ports of {names}", line.number, line.text.strip())
+        active = {port.device for port in states}
+        down = [port for port in shown if port.device not in active]
+        if down:
+            names = ", ".join(dict.fromkeys(port.device for port in down[:MOST_PORTS]))
+            line = lines[down[0].position]
+            yield KnownFact(DOWN, f"no active port of {names}", line.number, line.text.strip())

@@ -1,0 +1,60 @@
+"""What `nm` and `strings` of nvidia-peermem's file show: whether it was built with the peer-memory API.
+
+Source: open-gpu-kernel-modules kernel-open/nvidia-peermem/nvidia-peermem.c, nv_mem_client_init(): it calls
+ib_register_peer_memory_client() if the build found that, and else only returns -EINVAL.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from gdrkit.explain.blocks import Block, blocks
+from gdrkit.explain.readings import Reading
+from gdrkit.explain.transcript import TextLine
+
+STUB = "peermem-stub"
+CALL = "ib_register_peer_memory_client"
+_FILE = re.compile(r"(?:/usr)?/lib/modules/.*/nvidia-peermem\.ko")
+"""The file where modprobe finds it, as it was built: in a compressed one, no program finds a name."""
+_SEARCH = re.compile(
+    r"[^|]*\| *grep (?:-[iEFn]+ )?[\"']?(?P<text>ib_\w{0,40}|\w{0,40}peer_memory\w{0,40})[\"']? *"
+)
+
+
+def symbol_readings(lines: tuple[TextLine, ...]) -> Iterator[Reading]:
+    """A whole list of the module's symbols, or an empty search in it, without the call of a working one."""
+    positions = {line.number: position for position, line in enumerate(lines)}
+    for block in _lists(lines):
+        if not _calls(block) and _is_whole(block):
+            position = positions[block.number]
+            yield Reading(lines[position], position, (STUB,), f"the file does not name {CALL}", decides=True)
+            return
+
+
+def is_shown_to_register(lines: tuple[TextLine, ...]) -> bool:
+    """Whether a list of the module's symbols has the call of a working one."""
+    return any(_calls(block) for block in _lists(lines))
+
+
+def _lists(lines: tuple[TextLine, ...]) -> Iterator[Block]:
+    for block in blocks(lines):
+        if block.argv[:1] in (("nm",), ("strings",)) and _FILE.fullmatch(block.argv[-1]):
+            yield block
+
+
+def _calls(block: Block) -> bool:
+    return any(CALL in line.text for line in block.lines)
+
+
+def _is_whole(block: Block) -> bool:
+    """Whether the call would be shown, if the file had it."""
+    if any(line.cut for line in block.lines):
+        return False
+    if not block.filtered:
+        return block.ended and any("init_module" in line.text for line in block.lines)
+    found = _SEARCH.fullmatch(block.command)
+    shows_errors = "2>" not in block.command
+    return (
+        found is not None and found["text"] in CALL and shows_errors and block.prompted and not block.lines
+    )

@@ -1,0 +1,72 @@
+"""What UCX's own outputs in a text decide: the tables of UCX_PROTO_INFO, and `ucx_info -d`."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+
+from gdrkit.explain.blocks import EVIDENCE
+from gdrkit.explain.readings import Reading
+from gdrkit.explain.transcript import TextLine
+from gdrkit.programs.ucx.domains import can_register, memory_domains
+from gdrkit.programs.ucx.proto_tables import UcxPath, UcxVerdict
+
+STAGED = ("ucx-misses-peermem", "peermem-not-loaded", "ucx-lacks-dmabuf", "driver-proprietary")
+"""Why UCX copies GPU memory that goes over RDMA: it found neither peer memory nor dma-buf (openucx/ucx
+src/uct/ib/base/ib_md.c), as far as no setting asks for it."""
+
+OVER_TCP = ("ucx-transport-excluded", "ucx-lacks-verbs", "no-rdma-device", "rdma-device-not-in-container")
+"""Why UCX uses TCP between nodes: it has, or may use, no transport over RDMA."""
+
+NO_DOMAIN = ("ucx-lacks-verbs", "no-rdma-device", "rdma-device-not-in-container")
+"""Why `ucx_info -d`, which no setting of transports changes, lists no NIC."""
+
+
+_CAUSES = {UcxPath.STAGED: STAGED, UcxPath.MIXED: OVER_TCP, UcxPath.TCP: OVER_TCP}
+
+
+@functools.lru_cache(maxsize=8)  # of a machine, for its facts and for its readings
+def ucx_tables(lines: tuple[TextLine, ...]) -> UcxVerdict | None:
+    """The verdict on the tables of one machine; None if its lines show none."""
+    text = _text_with("cfg", lines)
+    if not text:
+        return None
+    from gdrkit.formats.ucx_proto import read_tables
+    from gdrkit.programs.ucx.proto_tables import verdict
+
+    return verdict(read_tables(text))
+
+
+def ucx_readings(lines: tuple[TextLine, ...]) -> Iterator[Reading]:
+    """The row that shows GPU memory copied, and the domains of NICs that cannot register it."""
+    positions = {line.number: position for position, line in enumerate(lines)}
+    found = ucx_tables(lines)
+    if found is not None and found.worst is not None:
+        codes = _CAUSES.get(found.worst.path)
+        if codes is not None:
+            position = positions[found.worst.line]
+            yield Reading(lines[position], position, codes, found.claim)
+    domains = memory_domains(_text_with("Memory domain: ", lines))
+    nics = [one for one in domains if one.component == "ib"]
+    # a list without its beginning or without another network is an excerpt: what it leaves out is not known
+    if not nics and {"self", "tcp"} <= {one.component for one in domains}:
+        position = positions[domains[0].line]
+        yield Reading(lines[position], position, NO_DOMAIN, "ucx_info lists no NIC: no `Component: ib`")
+    for nic in nics:
+        if any(one.component == "cuda_cpy" for one in domains) and not can_register(domains, nic):
+            position = positions[nic.line]
+            yield Reading(
+                lines[position], position, STAGED, f"UCX cannot register GPU memory with {nic.name}"
+            )
+
+
+def _text_with(words: str, lines: tuple[TextLine, ...]) -> str:
+    """What programs printed in the lines, each at its number in the text; "" if no line has the words."""
+    printed = [line for line in lines if line.kind in EVIDENCE]
+    if not any(words in line.text for line in printed):
+        return ""
+    text: list[str] = []
+    for line in printed:
+        text += [""] * (line.number - 1 - len(text))
+        text.append(line.text)
+    return "\n".join(text)

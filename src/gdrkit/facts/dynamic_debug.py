@@ -1,0 +1,45 @@
+"""What dynamic debug says of a query that a module is loaded with.
+
+Source: Linux lib/dynamic_debug.c, ddebug_exec_queries(), ddebug_parse_flags() and ddebug_parse_query(), at
+6.1 and 6.12. A query that it takes is silent.
+"""
+
+from __future__ import annotations
+
+import re
+
+from gdrkit.messages import kernel
+
+_FLAGS = "pmfsltd_"  # the letters of all versions; those that came later are not told apart
+_OLD_FLAGS = "pmflt_"
+_KEYS = ("func", "file", "module", "format")
+
+
+def answer(query: str) -> tuple[str, ...] | None:
+    """The lines that a query logs; None where they are not known."""
+    lines: list[str] = []
+    for part in re.split(r"[;\n]", query):
+        words = part.split()
+        if not words or words[0].startswith("#"):
+            continue
+        said = _of_one(words)
+        if said is None:
+            return None
+        lines += said
+    return tuple(lines)
+
+
+def _of_one(words: list[str]) -> tuple[str, ...] | None:
+    if any(letter in word for word in words for letter in "\"'\\"):
+        return None
+    *specification, flags = words
+    if flags[0] not in "+-=":
+        return kernel.BAD_FLAG_OPERATOR.say(letter=flags[0], flags=flags), kernel.BAD_FLAGS.say()
+    for letter in flags[1:]:
+        if letter not in _FLAGS:
+            return kernel.UNKNOWN_FLAG.say(letter=letter), kernel.BAD_FLAGS.say()
+        if letter not in _OLD_FLAGS:
+            return None
+    keys = specification[::2]
+    known = len(specification) % 2 == 0 and len({*keys}) == len(keys) and all(key in _KEYS for key in keys)
+    return () if known else None

@@ -1,0 +1,202 @@
+"""A job by its hosts: which of them do not go directly, how they differ from the others, what to do there.
+
+A rank's legs are proof (`Leg`); a host is as its worst leg. What no line shows stays unknown.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from typing import Literal
+
+from msgspec import Struct
+
+from gdrkit.formats.plural import plural
+from gdrkit.jobs.document import NAMED, NcclDocument
+from gdrkit.jobs.job import JobFinding, Leg, LegDirection, Rank
+from gdrkit.programs.nccl.log_records import INDIRECT, OVER_NETWORK, Carrier
+
+HostPath = Literal["staged", "socket", "direct", "nvlink", "unknown"]
+
+SLOWER: tuple[HostPath, ...] = ("staged", "socket")
+GOES: dict[HostPath, str] = {
+    "staged": "through host memory", "socket": "over TCP", "direct": "directly", "nvlink": "over NVLink",
+    "unknown": "by a path that no line shows",
+}  # fmt: skip
+_HOST = re.compile(r"[A-Za-z0-9][\w.-]{0,252}", re.ASCII)
+"""What may be part of a command: a log is written by others. RFC 1035 has the length."""
+
+
+class JobHosts(Struct, frozen=True, kw_only=True):
+    """Hosts of a job that are alike, and what is so on each of them."""
+
+    path: HostPath
+    hosts: tuple[str, ...]
+    devices: tuple[str, ...]  # network devices that the legs use which are not direct; of direct hosts, all
+    of_devices: int  # network devices that any leg uses, on the host that uses most
+    direction: LegDirection  # send or receive, if only that is not direct
+    ranks: int  # of all these hosts: those with such legs; of direct hosts, all
+
+
+def by_host(document: NcclDocument) -> tuple[JobHosts, ...]:
+    """The hosts in groups of equal ones, what to act on first."""
+    ranks: dict[str, list[Rank]] = defaultdict(list)
+    for rank in (rank for job in document.jobs for rank in job.ranks):
+        ranks[rank.host].append(rank)
+    groups: dict[tuple[HostPath, tuple[str, ...], LegDirection], list[tuple[str, int, int]]] = defaultdict(
+        list
+    )
+    for host, members in ranks.items():
+        path = _path(members)
+        legs = [(rank, leg) for rank in members for leg in rank.legs if _counts(leg, path)]
+        directions = {leg.direction for _, leg in legs}
+        one = directions.pop() if path in SLOWER and len(directions) == 1 else None
+        devices = tuple(sorted({device(leg) for _, leg in legs}, key=_natural))
+        number = len({id(rank) for rank, _ in legs}) or len(members)
+        used = {device(leg) for rank in members for leg in rank.legs if leg.carried in OVER_NETWORK}
+        groups[path, devices, one or LegDirection.BOTH].append((host, number, len(used)))
+    order = list(GOES)
+    return tuple(
+        JobHosts(
+            path=path, hosts=tuple(sorted((host for host, _, _ in found), key=_natural)), devices=devices,
+            of_devices=max(used for _, _, used in found), direction=direction,
+            ranks=sum(number for _, number, _ in found),
+        )
+        for (path, devices, direction), found in sorted(
+            groups.items(), key=lambda group: (order.index(group[0][0]), -len(group[1]), group[0][1])
+        )
+    )  # fmt: skip
+
+
+def headline(groups: tuple[JobHosts, ...]) -> str:
+    """`2 of 16 hosts go through host memory: gpu05, gpu11 (all 8 NICs, 16 ranks)`; "" for one host, or where
+    no host is slower."""
+    slower = [group for group in groups if group.path in SLOWER]
+    every = {host for group in groups for host in group.hosts}
+    if not slower or len(every) < 2 or "" in every:
+        return ""
+    taken = [path for path in SLOWER if any(group.path == path for group in slower)]
+    some = sorted({host for group in slower for host in group.hosts}, key=_natural)
+    verb = "goes" if len(some) == 1 else "go"
+    many = "all" if len(some) == len(every) else f"{len(some)} of"
+    parts = {_part(group) for group in slower}
+    what = f"{part}, " if len(parts) == 1 and (part := parts.pop()) else ""
+    inside = f"{what}{plural(sum(group.ranks for group in slower), 'rank')}"
+    named = "" if len(some) == len(every) else f": {names(some)}"
+    return f"{many} {len(every)} hosts {verb} {' or '.join(GOES[path] for path in taken)}{named} ({inside})"
+
+
+def host_line(group: JobHosts) -> str:
+    """`through host memory: gpu05, gpu11 (all 8 NICs, 16 ranks)`."""
+    part = f"{_part(group)}, " if group.path in SLOWER and _part(group) else ""
+    inside = f"{part}{plural(group.ranks, 'rank')}"
+    return f"{GOES[group.path]}: {names(group.hosts)} ({inside})"
+
+
+def contrast(document: NcclDocument, groups: tuple[JobHosts, ...]) -> str:
+    """What the log shows of the hosts that go directly beside the slower ones; "" if there are none."""
+    direct = [host for group in groups if group.path == "direct" for host in group.hosts]
+    if not direct or not headline(groups):
+        return ""
+    others = f"{plural(len(direct), 'other host')} {'goes' if len(direct) == 1 else 'go'} directly"
+    if _settings_differ(document):
+        return f"{others}; settings of the ranks differ"
+    versions = {version for job in document.jobs for version in job.nccl_versions}
+    same = ["no other version of NCCL"] if len(versions) == 1 else []
+    same += ["no setting that differs"] if document.logged.env else []
+    shows = f", and the log shows {' and '.join(same)}" if same else ""
+    return f"{others}{shows}: look for what differs between the hosts"
+
+
+def _settings_differ(document: NcclDocument) -> bool:
+    return any(finding.code == "env-differs-between-ranks" for finding in document.findings)
+
+
+def next_steps(document: NcclDocument, groups: tuple[JobHosts, ...]) -> Iterator[str]:
+    """What to do first: about causes that are certain; then what to run on the first slower host, beside one
+    that goes directly if there is one, without root and with it."""
+    for code in dict.fromkeys(finding.code for finding in document.findings if _certain(finding)):
+        yield f"`gdr codes {code}` says what to do"
+    slow, good = _first(groups, *SLOWER), _first(groups, "direct")
+    if not slow:
+        return
+    pair = [host for host in (slow, good) if host]
+    why = f"compares {slow} with {good}" if good else f"judges {slow}"
+    yield (
+        f"without root: `gdr doctor {' '.join(f'ssh://{host}' for host in pair)}` {why}; of a job in "
+        "containers, run `gdr doctor` in one"
+    )
+    yield (
+        f"with root: `gdr doctor {' '.join(f'ssh://root@{host}' for host in pair)}` also reads the kernel's "
+        "log and ACS"
+    )
+
+
+def _certain(finding: JobFinding) -> bool:
+    """Whether a finding is a cause, or a setting that may be one."""
+    return finding.status == "failed" or finding.code == "env-differs-between-ranks"
+
+
+def _first(groups: Iterable[JobHosts], *paths: HostPath) -> str:
+    """The first host that takes one of these paths, and that a command may name; "" if there is none."""
+    hosts = (host for group in groups if group.path in paths for host in group.hosts)
+    return next((host for host in hosts if _HOST.fullmatch(host)), "")
+
+
+def device(leg: Leg) -> str:
+    """The network device of a leg, by name if a line shows it."""
+    if leg.device:
+        return leg.device
+    return f"{leg.network} {leg.index}" if leg.index is not None else leg.network
+
+
+def names(some: Iterable[str]) -> str:
+    """The first names, and how many more there are."""
+    every = list(some)
+    more = f" and {len(every) - NAMED} more" if len(every) > NAMED else ""
+    return ", ".join(every[:NAMED]) + more
+
+
+_PATHS: tuple[tuple[Carrier, HostPath], ...] = (
+    (Carrier.SOCKET, "socket"), (Carrier.BOUNCED, "staged"), (Carrier.DIRECT, "direct"),
+    (Carrier.NVLINK, "nvlink"),
+)  # fmt: skip
+"""Worst first."""
+
+
+def _path(ranks: Iterable[Rank]) -> HostPath:
+    """What the worst rank of a host does. One without a leg over a network counts by what other lines
+    show."""
+    seen = {leg.carried for rank in ranks for leg in rank.legs}
+    seen |= {rank.network_path for rank in ranks if rank.network_path is not None}
+    for carried, path in _PATHS:
+        if carried in seen:
+            return path
+    return "unknown"
+
+
+def _counts(leg: Leg, path: HostPath) -> bool:
+    """Whether a leg is one by which a host takes its path."""
+    if path in SLOWER:
+        return leg.carried in INDIRECT
+    return leg.carried in OVER_NETWORK
+
+
+def _part(group: JobHosts) -> str:
+    """`all 8 NICs`, `2 of 8 NICs`, `sending, all 8 NICs`; "" if no leg names one."""
+    number = len(group.devices)
+    if not number:
+        return ""
+    only = {LegDirection.SEND: "sending, ", LegDirection.RECEIVE: "receiving, "}.get(group.direction, "")
+    noun = "device" if group.path == "socket" else "NIC"
+    if number < group.of_devices:
+        return f"{only}{number} of {group.of_devices} {noun}s"
+    every = {1: f"1 {noun}", 2: f"both {noun}s"}
+    return only + every.get(number, f"all {number} {noun}s")
+
+
+def _natural(name: str) -> list[tuple[int, str]]:
+    """Sorts gpu2 before gpu10."""
+    parts = re.split(r"(\d{1,9})", name, flags=re.ASCII)
+    return [(int(part), "") if part.isascii() and part.isdigit() else (-1, part) for part in parts]

@@ -1,0 +1,329 @@
+"""What the next boot will make of a node that is ready now: a second verdict on the same node.
+
+A boot replaces what runs by what is installed. The node is judged again under the supposition that it
+booted: the modules come from their files, and nvidia-peermem is loaded only if something loads it and the
+kernel accepts it. Where a boot changes nothing that the verdict rests on, nothing is judged again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from gdrkit.catalogue import Code
+from gdrkit.evidence import Confidence, EvidenceMissing, Missing, MissingReason
+from gdrkit.evidence.quoting import quoted
+from gdrkit.facts.boot_loading import listed_loader, root_is_kept, scripted_loader
+from gdrkit.facts.driver import (
+    DRIVER,
+    DriverBuild,
+    disk_driver_flavour,
+    disk_driver_version,
+    driver_build,
+    driver_flavour,
+    driver_path,
+    driver_version,
+    memory_peers,
+    peermem_path,
+)
+from gdrkit.facts.initramfs import Held, boot_copy
+from gdrkit.facts.kernel import release
+from gdrkit.facts.kubernetes import has_gpu_operator
+from gdrkit.facts.loaded_modules import PEERMEM, LoadedModule, loaded
+from gdrkit.facts.modules import module_path
+from gdrkit.facts.next_kernel import has_driver, next_kernel
+from gdrkit.facts.peer_memory import CLIENT, LEGACY
+from gdrkit.facts.running_files import RDMA_STACK, RunningFile, running_file
+from gdrkit.facts.virtual import scope
+from gdrkit.loader import modprobe
+from gdrkit.node import Node, Supposition, if_absent, if_missing
+from gdrkit.repair.platforms.families import family, immutable
+from gdrkit.repair.remedies.plan import Chain, plan
+from gdrkit.rules.driver_not_loaded import driver_not_loaded
+from gdrkit.rules.remedy_names import RemedyName
+from gdrkit.rules.rule import Failed, Rule
+from gdrkit.verdict import Verdict, judge_node
+from gdrkit.verdict.path_state import GOOD, State
+
+STEP = "a reboot"
+NVIDIA = "nvidia"
+"""How the names of the driver's modules begin: all need nvidia."""
+NOT_PERSISTENT: Code = "peermem-not-persistent"
+PERSIST = RemedyName.PERSIST_PEERMEM
+AT_BOOT = (RemedyName.REBOOT, RemedyName.LOAD_DRIVER, RemedyName.RESTART_OFED)
+"""Steps that the boot itself takes."""
+
+
+class NextBoot(Struct, frozen=True, kw_only=True):
+    """The verdict of one program after the next boot."""
+
+    state: State
+    kernel: str = ""  # that boots; "" if not known
+    cause: Code | None = None  # None unless it is blocked
+    seen: str = ""  # what the boot will find, or the evidence that is missing
+    steps: tuple[RemedyName, ...] = ()  # that keep it ready, taken before the boot
+    commands: tuple[str, ...] = ()  # that keep it ready, where they are for a kernel that does not run yet
+    confidence: Confidence = Confidence.CERTAIN
+
+
+def next_boot(node: Node, verdict: Verdict, consumer: str) -> NextBoot | None:
+    """The verdict after the next boot on a node that is ready for a program; None for any other node."""
+    if verdict.of(consumer).state not in GOOD:
+        return None
+    try:
+        return _judged(node, verdict, consumer)
+    except EvidenceMissing as error:
+        return NextBoot(state=State.UNKNOWN, seen=error.missing.source)
+
+
+def _judged(node: Node, verdict: Verdict, consumer: str) -> NextBoot:
+    _require_own_boot(node)
+    kernel = next_kernel(node)
+    confidence = node.confidence(next_kernel)
+    if kernel != release(node):
+        if has_driver(node, kernel):
+            raise _undecided(f"modules of Linux {kernel}, which boots next")
+        return _without_driver(node, kernel, consumer, min(confidence, node.confidence(has_driver, kernel)))
+    now = verdict.of(consumer)
+    changes = _Changes(node, any(judgement.path == "peermem" for judgement in now.judgements))
+    confidence = min((confidence, *changes.confidences()))
+    if not changes.any:
+        return NextBoot(state=State.READY, kernel=kernel, confidence=confidence)
+    after = node.after(STEP, changes.suppositions())
+    found = _after(after, changes, consumer, now.path)
+    return replace(found, kernel=kernel, confidence=confidence)
+
+
+def _require_own_boot(node: Node) -> None:
+    """Raises EvidenceMissing unless the node's own files decide what the next boot loads: not in a
+    container, not where one installs the driver, and not on an image that each boot unpacks anew."""
+    if scope(node) != "host" or has_gpu_operator(node):
+        raise _undecided("host whose boot loads the modules")
+    if not root_is_kept(node) or immutable(node) is not None:
+        raise _undecided("image of the next boot")
+
+
+def _undecided(source: str, ask: str = "gdr doctor") -> EvidenceMissing:
+    """Only the boot itself decides, and no one reboots to find out: `gdr doctor` tells it afterwards."""
+    return EvidenceMissing(Missing(source, MissingReason.UNDECIDED, ask))
+
+
+# -- the running kernel boots again --------------------------------------------------------------------
+
+
+class _Changes:
+    """What a boot of the same kernel changes in the modules. Raises EvidenceMissing if that is not known."""
+
+    def __init__(self, node: Node, peermem: bool) -> None:
+        self.node = node
+        self.before = loaded(node)
+        if LEGACY in self.before and peermem:
+            raise _undecided(f"service that loads {LEGACY}")
+        watched = (DRIVER, *RDMA_STACK, *((PEERMEM,) if peermem else ()))
+        here = {name: _booted(node, name) for name in watched if name in self.before}
+        self.files = {name: path for name, path in here.items() if path is not None}
+        self.is_former = any(path and path != _file(node, name) for name, path in self.files.items())
+        self.loads_peermem = not peermem or bool(_loader(node))
+        self.any = bool(self.files) or not self.loads_peermem
+
+    def confidences(self) -> Iterator[Confidence]:
+        """Of the facts that show what changes. It is likely that the boot loads the installed files, unless
+        it is known that the initramfs does not hold the former ones."""
+        for name in self.files:
+            held = if_missing(None, boot_copy, self.node, name) if self.files[name] else None
+            yield Confidence.LIKELY if held is None or held.held is Held.FORMER else Confidence.CERTAIN
+            yield self.node.confidence(running_file, name)
+
+    def suppositions(self) -> Iterator[Supposition]:
+        """The facts that the boot sets."""
+        yield from self._installed()
+        after = self.before
+        if DRIVER in self.files and not self._is_accepted(DRIVER, self._without(NVIDIA)):
+            after = self._without(NVIDIA)
+        elif not self.loads_peermem or not self._peermem_is_accepted():
+            after = self._without(PEERMEM)
+        yield loaded.becomes(after)
+        if PEERMEM in self.before and PEERMEM not in after:
+            peers = if_absent(None, memory_peers, self.node)
+            if peers is not None:
+                left = tuple(peer for peer in peers if not peer.client.startswith(CLIENT))
+                yield memory_peers.becomes(left)
+
+    def _installed(self) -> Iterator[Supposition]:
+        """The modules come from their files."""
+        for name, path in self.files.items():
+            if path:
+                yield running_file.becomes(RunningFile(path), name)
+        if self.files.get(DRIVER):
+            version, flavour = disk_driver_version(self.node), disk_driver_flavour(self.node)
+            yield driver_version.becomes(version)
+            yield driver_flavour.becomes(flavour)
+            yield driver_build.becomes(DriverBuild(version, flavour))
+
+    def _without(self, start: str) -> Mapping[str, LoadedModule]:
+        return {name: one for name, one in self.before.items() if not name.startswith(start)}
+
+    def _peermem_is_accepted(self) -> bool:
+        if not self.files or PEERMEM not in self.before:
+            return True
+        return self._is_accepted(PEERMEM, self._without(PEERMEM))
+
+    def _is_accepted(self, module: str, present: Mapping[str, LoadedModule]) -> bool:
+        """Whether modprobe is predicted to load a module while these are loaded."""
+        if self.files.get(module) == "":
+            return False
+        prediction = modprobe(self.node.after(STEP, (*self._installed(), loaded.becomes(present))), module)
+        if prediction.undecided:
+            raise _undecided(f"result of loading {module} at boot", f"gdr modprobe {module}")
+        return prediction.loaded
+
+
+def _booted(node: Node, name: str) -> str | None:
+    """The file that the boot loads in place of the one that runs, "" if there is none; None if it loads the
+    one that runs. Raises EvidenceMissing where the initramfs holds a former build that is not on disk."""
+    copy = if_missing(None, boot_copy, node, name)
+    if copy is None or copy.held is not Held.FORMER:
+        return _file(node, name) if _is_replaced(node, name) else None
+    runs = running_file(node, name)
+    if name in RDMA_STACK and copy.path:
+        return None if runs.path == copy.path else copy.path
+    if runs.differs:
+        return None
+    raise _undecided(f"{name} in the initramfs, which is older than the installed one")
+
+
+def _is_replaced(node: Node, name: str) -> bool:
+    """Whether another file than the one that runs would be loaded, or none."""
+    if not running_file(node, name).differs:
+        return False
+    own = _file(node, name)
+    if own and own != if_absent("", module_path, node, name):
+        # Debian's files have other names; the driver's version is all that is compared.
+        return disk_driver_version(node) != driver_version(node)
+    return True
+
+
+def _file(node: Node, name: str) -> str:
+    """The file of a module; "" if it is gone. Raises EvidenceMissing for one of the RDMA stack that is gone:
+    what the boot loads in its place is not known."""
+    if name not in (DRIVER, PEERMEM):
+        return module_path(node, name)
+    path = if_absent("", driver_path if name == DRIVER else peermem_path, node)
+    return path if path and node.exists(path) else ""
+
+
+def _loader(node: Node) -> str:
+    """What loads nvidia-peermem at boot; "" if nothing does."""
+    return listed_loader(node, PEERMEM) or scripted_loader(node, PEERMEM)
+
+
+def _after(after: Node, changes: _Changes, consumer: str, path: str) -> NextBoot:
+    """The verdict on the node after the boot, and what keeps the path open that is open now."""
+    verdict = judge_node(after, asked=consumer).toward(after, consumer, path)
+    state = verdict.of(consumer)
+    if state.state in GOOD:
+        return NextBoot(state=State.READY)
+    blocked_by = state.worst.blocked_by if state.worst else ()
+    no_driver = (result for result in blocked_by if result.rule is driver_not_loaded)
+    cause = next(no_driver, state.cause)  # without the driver, whatever else is missing follows
+    if cause is None or not isinstance(cause.outcome, Failed):
+        missing = state.worst.missing if state.worst else ()
+        raise _undecided(missing[0].source if missing else "verdict after the boot")
+    code, seen = cause.rule.code, _with_subject(cause.rule, cause.outcome)
+    if not changes.loads_peermem and code == "peermem-not-loaded":
+        # it runs today, so to load it at boot is all that is missing, whatever else a plan would leave open
+        return NextBoot(
+            state=state.state,
+            cause=NOT_PERSISTENT,
+            seen="nothing loads nvidia-peermem at boot",
+            steps=(PERSIST,),
+        )
+    if changes.is_former:
+        return NextBoot(
+            state=state.state,
+            cause=code,
+            seen=f"{seen}; the initramfs holds former modules",
+            commands=tuple(_renewal(after)),
+        )
+    return NextBoot(
+        state=state.state,
+        cause=code,
+        seen=seen,
+        steps=_steps(plan(after, verdict, consumer), changes, path),
+    )
+
+
+def _renewal(node: Node) -> Iterator[str]:
+    """The command that writes the initramfs of this kernel again."""
+    platform = family(node)
+    if platform is not None:
+        yield f"sudo {' '.join(platform.refresh_initramfs(release(node), '').argv)}"
+
+
+def _with_subject(rule: Rule, outcome: Failed) -> str:
+    """What a rule saw, with what it is about."""
+    if outcome.subject in outcome.seen:
+        return outcome.seen
+    about = f"{outcome.subject} does not load" if rule.loading is not None else outcome.subject
+    return f"{about}: {outcome.seen}"
+
+
+def _steps(plans: tuple[Chain, ...], changes: _Changes, path: str) -> tuple[RemedyName, ...]:
+    """The steps of the plan for a path, else of the shortest one, without those that the boot takes; ()
+    without a plan."""
+    chain = next((chain for chain in plans if chain[0].path == path), plans[0] if plans else ())
+    named = [step.remedy.name for step in chain if step.remedy.name not in AT_BOOT]
+    if changes.loads_peermem:
+        return tuple(name for name in named if name != RemedyName.LOAD_PEERMEM)
+    return tuple(PERSIST if name == RemedyName.LOAD_PEERMEM else name for name in named)
+
+
+# -- another kernel boots ------------------------------------------------------------------------------
+
+
+def _without_driver(node: Node, kernel: str, consumer: str, confidence: Confidence) -> NextBoot:
+    """The verdict where the kernel that boots has no NVIDIA module."""
+    ask = f"ls {quoted(f'/lib/modules/{kernel}')}"
+    absent = Missing(f"driver of Linux {kernel}", MissingReason.ABSENT, ask)
+    present = {name: one for name, one in loaded(node).items() if not name.startswith(NVIDIA)}
+    after = node.after(
+        STEP,
+        (
+            loaded.becomes(present),
+            driver_path.becomes(absent),
+            peermem_path.becomes(absent),
+            module_path.becomes(absent, DRIVER),
+            module_path.becomes(absent, PEERMEM),
+        ),
+    )
+    state = judge_node(after, asked=consumer).of(consumer)
+    if state.state in GOOD or state.cause is None:
+        raise _undecided(f"verdict on Linux {kernel}, which boots next")
+    return NextBoot(
+        state=state.state,
+        kernel=kernel,
+        cause=state.cause.rule.code,
+        seen=f"Linux {kernel}, which boots next, has no NVIDIA module",
+        commands=tuple(_commands(node, kernel)),
+        confidence=confidence,
+    )
+
+
+def _commands(node: Node, kernel: str) -> Iterator[str]:
+    """What installs or builds the driver for a kernel that does not run yet.
+
+    The procedures are imported here because few nodes need them."""
+    import shlex
+
+    from gdrkit.repair.platforms.action import RunCommand
+    from gdrkit.repair.platforms.command_shapes import fault, is_release
+    from gdrkit.repair.remedies.build_driver_for_kernel import BUILD_DRIVER_FOR_KERNEL, build_for
+
+    platform = family(node)
+    if platform is not None and is_release(kernel):
+        shapes = (*BUILD_DRIVER_FOR_KERNEL.commands, *platform.commands)
+        for action in build_for(node, platform, kernel):
+            if isinstance(action, RunCommand) and not fault(action, shapes):
+                yield f"sudo {shlex.join(action.argv)}"

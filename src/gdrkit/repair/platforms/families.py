@@ -1,0 +1,30 @@
+"""The families of distributions that gdrkit has commands for, and the systems that boot an image."""
+
+from __future__ import annotations
+
+from gdrkit.facts.machine import distribution
+from gdrkit.node import Node, if_missing
+from gdrkit.repair.platforms.debian import DEBIAN
+from gdrkit.repair.platforms.immutable_systems import SYSTEMS, ImmutableSystem
+from gdrkit.repair.platforms.platform import Platform
+from gdrkit.repair.platforms.rhel import RHEL
+from gdrkit.repair.platforms.suse import SUSE
+
+PLATFORMS = (DEBIAN, RHEL, SUSE)
+
+
+def family(node: Node) -> Platform | None:
+    """The family of a node's distribution; None if it is unknown, or boots an image that is not edited."""
+    found = if_missing(None, distribution, node)
+    if found is None or immutable(node) is not None:
+        return None
+    return next((row for row in PLATFORMS if row.members & found.family), None)
+
+
+def immutable(node: Node) -> ImmutableSystem | None:
+    """The system of a node that boots an image, whatever its ID_LIKE; None for any other."""
+    found = if_missing(None, distribution, node)
+    if found is None:
+        return None
+    names = {found.id, f"{found.id}/{found.variant}"}
+    return next((row for row in SYSTEMS if row.members & names), None)

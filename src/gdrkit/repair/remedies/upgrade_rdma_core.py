@@ -1,0 +1,46 @@
+"""libibverbs comes from an rdma-core that supports dma-buf."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from gdrkit.facts.libraries import has_dmabuf, other_libibverbs, verbs_has_dmabuf
+from gdrkit.node import Node, Supposition, if_missing
+from gdrkit.repair.platforms.action import Action, AskPerson, RunCommand
+from gdrkit.repair.platforms.change import Change
+from gdrkit.repair.platforms.choices import ProcedureChoices
+from gdrkit.repair.platforms.platform import Platform
+from gdrkit.repair.remedies.remedy import Remedy
+from gdrkit.rules.remedy_names import RemedyName
+
+
+def _effect(node: Node) -> Iterable[Supposition]:
+    yield verbs_has_dmabuf.becomes(True)
+    for copy in if_missing((), other_libibverbs, node):
+        yield has_dmabuf.becomes(True, copy.path)
+
+
+def _procedure(node: Node, platform: Platform, choices: ProcedureChoices) -> Iterator[Action]:
+    """Upgrade to the distribution's newest rdma-core. Images of jobs have their own."""
+    del node, choices
+    yield RunCommand(
+        argv=(*platform.upgrade, *platform.verbs),
+        why="a libibverbs that supports dma-buf",
+        never_executed=True,
+    )
+    yield AskPerson(
+        what="use rdma-core 34 or newer also in the images of jobs, and update other copies of libibverbs"
+    )
+
+
+UPGRADE_RDMA_CORE = Remedy(
+    name=RemedyName.UPGRADE_RDMA_CORE,
+    title="install rdma-core 34 or newer, also in the image that the job runs in",
+    effect=_effect,
+    changes=Change.JOB,
+    becomes="libibverbs has ibv_reg_dmabuf_mr",
+    risk="programs that were linked to a vendor's libibverbs may need that one",
+    undo="install the previous version",
+    paths=("dmabuf",),
+    procedure=_procedure,
+)

@@ -1,0 +1,93 @@
+"""What `gdr example` writes, and that each example shows what the list says of it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import gdrkit.cli.example
+from gdrkit.cli import main
+from gdrkit.cli.example import EXAMPLES
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def judged(path: Path, capsys) -> dict:
+    capsys.readouterr()
+    main(["doctor", str(path), "--json"])
+    return json.loads(capsys.readouterr().out)["verdict"]
+
+
+@pytest.mark.parametrize(
+    ("name", "state", "cause"),
+    [
+        ("h100", "blocked", "port-down"),
+        ("spark", "impossible", "gpu-integrated"),
+        ("geforce", "impossible", "gpu-consumer"),
+    ],
+)
+def test_a_node_is_judged_as_the_list_says(name, state, cause, here, capsys):
+    assert main(["example", name]) == 0
+    verdict = judged(here / EXAMPLES[name].file, capsys)
+    assert (verdict["state"], verdict["cause"]) == (state, cause)
+
+
+def test_the_node_of_the_operator_waits_for_ofed(here, capsys):
+    assert main(["example", "operator"]) == 0
+    capsys.readouterr()
+    main(["doctor", "operator.tar.xz", "-v"])
+    assert "operator-waits-for-ofed" in capsys.readouterr().out
+
+
+def test_the_fleet_has_the_faults_that_the_list_counts(here, capsys):
+    assert main(["example", "fleet", "--output", "nodes"]) == 0
+    assert len(list(here.glob("nodes/*.tar.gz"))) == 12
+    capsys.readouterr()
+    main(["fleet", "doctor", "nodes"])
+    out = capsys.readouterr().out
+    for fault in ("port-down", "acs-redirect", "peermem-stub", "595.45.04"):
+        assert fault in out
+
+
+def test_the_log_shows_a_job(here, capsys):
+    assert main(["example", "job"]) == 0
+    assert "gdr nccl job.log" in capsys.readouterr().out
+    main(["nccl", "job.log"])
+    assert "4 ranks" in capsys.readouterr().out
+
+
+def test_without_a_name_the_examples_are_listed_and_nothing_is_written(here, capsys):
+    assert main(["example"]) == 0
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == [*EXAMPLES]
+    assert not [*here.iterdir()]
+
+
+@pytest.mark.parametrize("name", ["h100", "fleet"])
+def test_an_existing_file_is_replaced_only_with_force(name, here, capsys):
+    assert main(["example", name]) == 0
+    assert main(["example", name]) == 64
+    assert "exists" in capsys.readouterr().err
+    assert main(["example", name, "--force"]) == 0
+
+
+def test_a_command_names_a_path_so_that_a_shell_reads_it(here, capsys):
+    assert main(["example", "h100", "-o", "my node.tar.xz"]) == 0
+    assert "gdr doctor 'my node.tar.xz'" in capsys.readouterr().out
+
+
+def test_a_folder_that_cannot_be_made_is_refused_in_one_line(here, capsys):
+    (here / "file").write_text("")
+    assert main(["example", "fleet", "-o", "file/nodes"]) == 73
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_examples_stay_small():
+    """They are in each wheel."""
+    folder = Path(gdrkit.cli.example.__file__).with_name("examples")
+    assert sum(file.stat().st_size for file in folder.iterdir() if file.is_file()) < 400_000

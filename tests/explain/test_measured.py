@@ -1,0 +1,40 @@
+"""What benchmarks in a pasted text measured."""
+
+from __future__ import annotations
+
+from gdrkit.explain.measured import NIXLBENCH, measured
+from gdrkit.explain.pasted_host import PastedHost
+
+TITLE = (
+    "Block Size (B)      Batch Size     B/W (GB/Sec)   Avg Lat. (us)  Avg Prep (us)  P99 Prep (us)  "
+    "Avg Post (us)  P99 Post (us)  Avg Tx (us)    P99 Tx (us)    "
+)
+ROW = "16384               4              4.524677       3.6            62.0           62.0           7.3            8.0            7.1            11.0           "  # noqa: E501
+LAST = "67108864            1              46.120001      1455.3         25.0           25.0           1.1            1.6            1454.2         1462.0         "  # noqa: E501
+
+
+def facts(*lines: str) -> list[tuple[str, str, int | None]]:
+    host = PastedHost("\n".join(lines) + "\n")
+    return [(fact.name, fact.value, fact.line) for fact in measured(host.own_lines)]
+
+
+def test_the_last_row_of_nixlbench_is_its_largest_block():
+    assert facts(TITLE, "-" * 150, ROW, LAST) == [
+        (NIXLBENCH, "46.120001 GB/s in blocks of 67108864 bytes", 4)
+    ]
+
+
+def test_a_row_without_its_title_is_nobodys():
+    assert facts("$ ./bench", ROW) == []
+
+
+def test_the_first_release_printed_other_columns():
+    old = "Block Size (B)      Batch Size     Avg Lat. (us)  B/W (MiB/Sec)  B/W (GiB/Sec)  B/W (GB/Sec)   "
+    assert (
+        facts(
+            old,
+            "-" * 80,
+            "4096                1              20.1           194.3          0.190          0.204",
+        )
+        == []
+    )

@@ -1,0 +1,276 @@
+"""The pastes that everybody makes: one error or one listing, answered first and right."""
+
+from __future__ import annotations
+
+import pytest
+
+from gdrkit.explain.text import text as as_text
+from tests.explain.explaining import EINVAL, explained
+
+SPARK = "$ nvidia-smi -L\nGPU 0: NVIDIA GB10 (UUID: GPU-9c0e1d2f-1111-2222-3333-444455556666)\n"
+
+
+def codes_of(text: str) -> list[str]:
+    """The cause of an answer and the other ones, in order."""
+    found = explained(text).answer
+    return [*([found.cause] if found.cause else []), *(other.code for other in found.others)]
+
+
+# -- a module that does not load ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "line", [EINVAL, "systemd-modules-load[512]: Failed to insert module 'nvidia_peermem': Invalid argument"]
+)
+def test_an_error_of_a_module_that_many_machines_do_not_need_is_often_harmless(line: str):
+    found = explained(f"{line}\n")
+    assert found.answer.now[0].startswith("Often nothing: a DGX Spark")
+    assert codes_of(f"{line}\n")[:2] == ["peermem-stub", "module-crc-mismatch"]
+
+
+def test_it_is_not_called_harmless_where_a_job_fails_without_the_module():
+    job = "$ ib_write_bw --use_cuda=0\nCouldn't allocate MR with error=14\n"
+    failing = f"$ modprobe nvidia_peermem\n{EINVAL}\n{job}"
+    assert "Often nothing" not in as_text(explained(failing))
+
+
+def test_of_another_module_nothing_is_harmless():
+    line = "modprobe: ERROR: could not insert 'nvidia': Invalid argument\n"
+    assert "Often nothing" not in as_text(explained(line))
+
+
+def test_on_a_spark_one_cause_settles_everything():
+    found = explained(f"$ modprobe nvidia_peermem\n{EINVAL}\n{SPARK}")
+    assert found.answer.cause == "gpu-integrated"
+    assert "peermem-stub" not in as_text(found)
+    assert "peermem-stub" in as_text(found, verbose=True)
+
+
+# -- a module that is not listed ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "$ lsmod | grep peermem\n$\n",
+        "root@gpu01:~# lsmod | grep peermem\nroot@gpu01:~# \n",
+        "$ lsmod | grep -E 'peer_?mem'\n$\n",
+    ],
+)
+def test_an_empty_list_leaves_open_whether_the_module_is_installed_or_matters(text: str):
+    found = explained(text)
+    assert (found.answer.kind, found.answer.cause, found.exit_code) == ("several", None, 3)
+    page = as_text(found)
+    assert "neither whether it is installed nor whether that matters" in " ".join(page.split())
+    assert "sudo modprobe" not in page
+
+
+def test_it_is_the_cause_where_a_job_fails_for_lack_of_it():
+    failing = "$ lsmod | grep peermem\n$ ib_write_bw --use_cuda=0\nCouldn't allocate MR with error=14\n$\n"
+    assert explained(failing).answer.cause == "peermem-not-loaded"
+
+
+@pytest.mark.parametrize("command", ["sudo modprobe nvidia-peermem", "modprobe -v nvidia_peermem"])
+def test_a_module_that_modprobe_loaded_and_lsmod_does_not_list_is_a_contradiction(command: str):
+    found = explained(f"$ {command}\n$ lsmod | grep peermem\n$\n")
+    assert "`install` line" in found.answer.sentence
+    assert [len(one.contradictions) for one in found.machines] == [1]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "$ lsmod | grep peermem\n$ sudo modprobe nvidia-peermem\n$\n",
+        "$ sudo modprobe -r nvidia-peermem\n$ lsmod | grep peermem\n$\n",
+        "$ sudo modprobe mlx5_ib\n$ lsmod | grep peermem\n$\n",
+    ],
+)
+def test_an_order_or_a_command_that_loads_nothing_contradicts_nothing(text: str):
+    assert not any(one.contradictions for one in explained(text).machines)
+
+
+# -- memory that cannot be registered ----------------------------------------------------------------------
+
+
+NINE = [
+    "peermem-not-loaded", "gpu-integrated", "gpu-consumer", "gpu-unsupported", "gpu-vgpu",
+    "gpu-confidential", "gpu-mig", "bar1-exhausted", "memory-not-registrable",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "ibv_reg_mr failed: Bad address",
+        "ibv_reg_mr() failed: EFAULT",
+        "Couldn't allocate MR with error=14",
+        "[1700000000.123456] [node1:1234 :0]          ib_md.c:309  UCX  ERROR"
+        " ibv_reg_mr(address=0x7f2a00000000, length=4194304, access=0xf) failed: Bad address",
+    ],
+)
+def test_a_bad_address_alone_has_nine_causes_if_the_memory_is_a_gpus(line: str):
+    found = explained(f"{line}\n")
+    assert "if it is a GPU's" in found.answer.sentence
+    assert codes_of(f"{line}\n") == NINE
+    assert found.question is not None
+
+
+def test_with_a_gpu_in_the_text_there_is_no_condition():
+    found = explained("$ ib_write_bw --use_cuda=0\nCouldn't allocate MR with error=14\n")
+    assert found.answer.cause or "if it is a GPU's" not in found.answer.sentence
+
+
+@pytest.mark.parametrize("call", ["ibv_create_qp", "ibv_create_cq", "ibv_create_srq"])
+@pytest.mark.parametrize("before", ["", "n1:2:3 [0] misc/ibvwrap.cc:268 ", "n1:2:3 [0] "])
+def test_a_call_without_its_error_asks_for_the_limit_of_locked_memory(call: str, before: str):
+    found = explained(f"{before}NCCL WARN Call to {call} failed\n")
+    assert (found.answer.cause, found.answer.sureness) == ("memlock-limit", "possible")
+    assert found.question is not None and found.question.command == "ulimit -l"
+
+
+def test_a_registration_without_its_error_has_the_causes_of_both_errors():
+    assert codes_of("n1:2:3 [0] NCCL WARN Call to ibv_reg_mr failed\n") == ["memlock-limit", *NINE][:9]
+
+
+def test_an_error_that_is_shown_is_no_hidden_one():
+    assert codes_of("NCCL WARN Call to ibv_create_qp failed with error Invalid argument\n") == []
+
+
+# -- the limit of locked memory ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        "Couldn't allocate MR with error=12",
+        "n1:2:3 [0] NCCL WARN Call to ibv_reg_mr failed with error Cannot allocate memory",
+    ],
+)
+def test_the_printed_limit_decides_what_an_enomem_left_open(error: str):
+    found = explained(f"$ ulimit -l\n8192\n$ ./job\n{error}\n")
+    assert (found.answer.cause, found.answer.sureness) == ("memlock-limit", "likely")
+    assert found.question is None or found.question.command != "ulimit -l"
+
+
+@pytest.mark.parametrize("limit", ["unlimited", "134217728"])
+def test_a_high_limit_points_to_nothing(limit: str):
+    found = explained(f"$ ulimit -l\n{limit}\n$ ./job\nCouldn't allocate MR with error=12\n")
+    assert found.answer.cause is None
+
+
+def test_a_number_of_another_command_is_no_limit():
+    assert explained("$ ulimit -n\n8192\n$ ./job\n").answer.cause is None
+
+
+# -- messages in short -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "cause"),
+    [
+        ("modprobe: FATAL: Module nvidia_peermem not found", "module-not-found"),
+        ("Module nvidia_peermem not found", "module-not-found"),
+        ("[ 10.2] nvidia_peermem: Unknown symbol ib_register_peer_memory_client", "module-symbol-missing"),
+        (
+            "[ 5.1] mlx5_core 0000:41:00.0: 63.008 Gb/s available PCIe bandwidth, limited by 8.0 GT/s PCIe"
+            " x8 link at 0000:40:01.0 (capable of 252.048 Gb/s with 16.0 GT/s PCIe x16 link)",
+            "link-degraded",
+        ),
+        (
+            "[ 14.1] mlx5_core 0000:41:00.0: Port module event[error]: module 0, Cable error, Bus stuck",
+            "port-down",
+        ),
+        ("mlx5_core 0000:41:00.0: Port module event: module 0, Cable unplugged", "port-down"),
+    ],
+)
+def test_a_message_without_its_end_or_its_program_keeps_its_cause(text: str, cause: str):
+    assert explained(f"{text}\n").answer.cause == cause
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "mlx5_core 0000:41:00.0: 252.048 Gb/s available PCIe bandwidth (16.0 GT/s PCIe x16 link)",
+        "mlx5_core 0000:41:00.0: Port module event: module 0, Cable plugged",
+        'finit_module(3, "", 0) = 0',
+    ],
+)
+def test_the_same_programs_on_a_good_day_report_nothing(text: str):
+    found = explained(f"{text}\n").answer
+    assert (found.cause, found.others) == (None, ())
+
+
+def test_a_system_call_that_strace_shows_has_the_causes_of_its_error():
+    assert codes_of('finit_module(3, "", 0) = -1 EINVAL (Invalid argument)\n')[0] == "module-crc-mismatch"
+    rejected = codes_of('init_module(0x1, 2, "") = -1 EKEYREJECTED (Key was rejected by service)\n')
+    assert "module-crc-mismatch" not in rejected
+    assert rejected
+
+
+def test_a_listing_of_devices_excludes_that_there_is_none():
+    text = (
+        "$ ibv_devices\n    device          \t   node GUID\n    ------          \t----------------\n"
+        "    roceP3p1s0      \ta088c20300aabbcc\n"
+        "g2:12:30 [0] NCCL INFO NCCL_IB_HCA set to {name}\n"
+        "g2:12:30 [0] NCCL INFO NET/IB : No device found.\n"
+    )
+    assert codes_of(text.format(name="mlx5_0")) == ["hca-not-selected"]
+    assert "hca-not-selected" not in codes_of(text.format(name="roceP3p1s0"))[:1]
+
+
+def test_the_container_of_the_operator_needs_its_own_remedy():
+    crc = "[ 100.1] nvidia_peermem: disagrees about version of symbol ib_register_peer_memory_client\n"
+    container = "nvidia-peermem-ctr: + chroot /run/nvidia/driver modprobe nvidia-peermem\n"
+    failed = "modprobe: ERROR: could not insert 'nvidia_peermem': Invalid argument\n"
+    found = explained(container + failed + crc).answer
+    assert found.cause == "operator-ofed-changed"
+    assert "delete the driver pod" in " ".join(found.now)
+    assert explained(failed + crc).answer.cause == "module-crc-mismatch"
+
+
+def test_another_makers_accelerator_has_no_cause_of_nvidias_stack():
+    text = (
+        "$ rocm-smi\nGPU[0]\t\t: Card Series: AMD Instinct MI300X\n$ ./all_reduce_perf\n"
+        "n1:1:2 [0] RCCL version 2.20.5\n"
+        "n1:1:2 [0] NCCL INFO NET/IB : GPU Direct RDMA Disabled for HCA 0 'bnxt_re0'\n"
+        "ibv_reg_mr failed: Bad address\n"
+    )
+    assert codes_of(text) == []
+    assert "AMD" in explained(text).answer.sentence
+
+
+CRC = "[ 100.1] nvidia_peermem: disagrees about version of symbol ib_register_peer_memory_client\n"
+POD = "nvidia-driver-daemonset-x7k2p"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        f"kubectl logs -n gpu-operator {POD} -c nvidia-peermem-ctr",
+        f"kubectl -n gpu-operator logs {POD} -c nvidia-peermem-ctr --tail=-1",
+        "sudo chroot /run/nvidia/driver modprobe nvidia-peermem",
+    ],
+)
+def test_a_command_about_the_operators_container_needs_the_operators_remedy(command: str):
+    found = explained(f"$ {command}\n{EINVAL}\n$ dmesg | tail -1\n{CRC}").answer
+    assert (found.cause, found.others) == ("operator-ofed-changed", ())
+    assert "delete the driver pod" in " ".join(found.now)
+
+
+def test_the_log_of_another_pod_does_not_make_the_machine_one_of_the_operator():
+    text = f"$ kubectl logs -n default trainer-0\n{EINVAL}\n$ dmesg | tail -1\n{CRC}"
+    assert "operator-ofed-changed" not in codes_of(text)
+
+
+RCCL = (
+    "g1:42:43 [0] NCCL INFO RCCL version : 2.22.3-HEAD:9f7c2a\n"
+    "g1:42:43 [0] NCCL INFO NET/IB : GPU Direct RDMA Disabled for HCA 0 'bnxt_re0'\n"
+    "g1:42:43 [0] NCCL INFO Channel 00/0 : 8[0] -> 0[0] [receive] via NET/IB/0\n"
+    "g1:42:43 [0] NCCL WARN Call to ibv_reg_mr failed with error Bad address\n"
+)
+
+
+def test_amds_library_has_no_cause_of_nvidias_stack_although_each_line_says_nccl():
+    assert codes_of(RCCL) == []
+    assert "AMD" in explained(RCCL).answer.sentence
+    assert codes_of(RCCL.replace("RCCL version :", "NCCL version"))

@@ -1,0 +1,152 @@
+"""A job by its hosts: which are slower, what the others show, what to do there."""
+
+from __future__ import annotations
+
+import cProfile
+import pstats
+import re
+
+import pytest
+
+from gdrkit.jobs.document import document
+from gdrkit.jobs.hosts import JobHosts, by_host, contrast, headline, next_steps
+from gdrkit.jobs.job import LegDirection
+from gdrkit.jobs.text import text
+from tests.jobs.large_job import large_job
+from tests.jobs.samples import info
+from tests.jobs.test_samples import analysed
+
+TWO = ("gpu05", "gpu11")
+SET = "NCCL_IB_HCA set by environment to mlx5"
+LEG = "Channel 00/0 : {}[0] -> {}[0] [send] via NET/{}"
+
+
+def read(log: str):
+    found = document(analysed(log))
+    return found, by_host(found)
+
+
+@pytest.mark.parametrize(
+    ("log", "line"),
+    [(large_job(staged=TWO), "2 of 16 hosts go through host memory: gpu05, gpu11 (all 8 NICs, 16 ranks)"),
+     (large_job(staged=TWO, nics=3),
+      "2 of 16 hosts go through host memory: gpu05, gpu11 (3 of 8 NICs, 6 ranks)"),
+     (large_job(hosts=3, staged=("gpu03",), nics=1),
+      "1 of 3 hosts goes through host memory: gpu03 (1 of 8 NICs, 1 rank)"),
+     (large_job(hosts=2, staged=("gpu01", "gpu02")),
+      "all 2 hosts go through host memory (all 8 NICs, 16 ranks)"),
+     (large_job(hosts=12, staged=[f"gpu{number:02}" for number in range(1, 12)]),
+      "11 of 12 hosts go through host memory: gpu01, gpu02, gpu03, gpu04, gpu05, gpu06, gpu07, gpu08 and 3 "
+      "more (all 8 NICs, 88 ranks)"),
+     (large_job(), ""),
+     (info("n1:1", 0, LEG.format(0, 1, "IB/0")), "")],
+)  # fmt: skip
+def test_the_hosts_that_do_not_go_directly_are_named(log, line):
+    _, groups = read(log)
+    assert headline(groups) == line
+
+
+def test_hosts_that_go_different_ways_are_counted_together_and_listed_apart():
+    log = large_job(3, staged=("gpu02",)) + info("tcp:1", 0, LEG.format(24, 0, "Socket/0"))
+    found, groups = read(log)
+
+    assert headline(groups) == "2 of 4 hosts go through host memory or over TCP: gpu02, tcp (9 ranks)"
+    assert [(group.path, group.hosts) for group in groups] == [
+        ("staged", ("gpu02",)), ("socket", ("tcp",)), ("direct", ("gpu01", "gpu03")),
+    ]  # fmt: skip
+    assert "over TCP: tcp (sending, 1 device, 1 rank)" in text(found)
+
+
+def test_the_others_show_where_to_look_and_no_more_than_the_log_has():
+    """A setting that differs is said instead; a second version makes no contrast."""
+    assert contrast(*read(large_job(staged=TWO))) == (
+        "14 other hosts go directly, and the log shows no other version of NCCL: look for what differs "
+        "between the hosts"
+    )
+    others = large_job(3, staged=("gpu02",))
+    assert "no setting" in contrast(*read(others + info("gpu01:4100", 0, SET) + info("gpu02:4108", 0, SET)))
+    level = "NCCL_NET_GDR_LEVEL set by environment to {}"
+    differing = info("gpu01:4100", 0, level.format("SYS")) + info("gpu02:4108", 0, level.format("PXB"))
+    assert contrast(*read(others + differing)) == "2 other hosts go directly; settings of the ranks differ"
+    mixed = large_job(2) + large_job(2, staged=("gpu02",), version="2.20.5")
+    assert "version" not in contrast(*read(mixed))
+    assert not contrast(*read(large_job(2, staged=("gpu01", "gpu02"))))
+
+
+def test_the_next_step_names_a_slow_host_and_a_good_one_without_root_and_with_it():
+    without, with_root = next_steps(*read(large_job(staged=TWO)))
+
+    assert without.startswith("without root: `gdr doctor ssh://gpu05 ssh://gpu01` compares gpu05 with gpu01")
+    assert with_root.startswith("with root: `gdr doctor ssh://root@gpu05 ssh://root@gpu01` ")
+    alone, _ = next_steps(*read(large_job(2, staged=("gpu01", "gpu02"))))
+    assert alone.startswith("without root: `gdr doctor ssh://gpu01` judges gpu01")
+
+
+def test_a_cause_that_is_certain_comes_before_a_look_at_the_host():
+    off = info("gpu02:4108", 0, "NCCL_NET_GDR_LEVEL set by environment to LOC")
+    first, *_ = next_steps(*read(large_job(2, staged=("gpu02",), nics=1) + off))
+
+    assert first == "`gdr codes gdr-level-too-low` says what to do"
+
+
+@pytest.mark.parametrize("name", ["-oProxyCommand=x", "a;reboot", "a`id`", "$(id)"])
+def test_a_command_has_no_name_that_a_shell_could_read(name):
+    log = large_job(2, staged=("gpu02",)).replace("gpu02:", f"{name}:")
+    assert not any(name in step for step in next_steps(*read(log)))
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_equal_paragraphs_are_printed_once(width):
+    found, _ = read(large_job(staged=TWO))
+    shown = text(found, width=width)
+
+    (why,) = found.why_not_direct
+    assert (why.ranks, why.text.count("mlx5_")) == (16, 8)
+    assert len(re.findall("possible\\s+causes", shown)) == 1
+    assert max(map(len, shown.splitlines())) <= width and len(shown.splitlines()) < 40
+
+
+def test_a_device_is_not_found_within_the_name_of_another():
+    """mlx5_1 does not belong to mlx5_10."""
+    start = info("n1:1", 0, "NET/IB : Using [0]mlx5_1:1/IB [1]mlx5_10:1/IB [RO]; OOB eth0:10.0.0.1<0>")
+    log = start + info(
+        "n1:1", 0, "NET/IB : GPU Direct RDMA Disabled for HCA 0 'mlx5_1'",
+        "NET/IB : GPU Direct RDMA Disabled for HCA 1 'mlx5_10'", LEG.format(0, 1, "IB/0"),
+        LEG.format(0, 1, "IB/1"),
+    )  # fmt: skip
+    (why,) = read(log)[0].why_not_direct
+    assert why.text.endswith("for mlx5_1, mlx5_10")
+
+
+def test_the_version_that_a_process_prints_excludes_causes_though_another_prints_an_older_one():
+    """2.27.5 finds nvidia-peermem where 2.12 does not, and has dma-buf."""
+    log = large_job(2, staged=("gpu02",)).replace("gpu01:4100:4107 [0] NCCL INFO NCCL version 2.27.5", "x")
+    old = "gpu01:4100:4107 [0] NCCL INFO NCCL version 2.12.12+cuda11.7\n"
+    (why,) = read(old + log)[0].why_not_direct
+
+    assert "peermem-not-loaded" in why.codes
+    assert not {"nccl-misses-peermem", "nccl-lacks-dmabuf"} & set(why.codes)
+
+
+@pytest.mark.parametrize(
+    ("other", "line"), [("gpu02", "1 of 2 hosts goes through host memory: gpu01"), ("", "")]
+)
+def test_hosts_are_counted_only_where_each_has_a_name(other, line):
+    """Lines without a frame may be of a host that others name."""
+    groups = tuple(
+        JobHosts(path=path, hosts=(host,), devices=(), of_devices=0, direction=LegDirection.BOTH, ranks=1)
+        for path, host in (("staged", "gpu01"), ("direct", other))
+    )
+    assert headline(groups).startswith(line) and bool(headline(groups)) is bool(line)
+
+
+def calls(hosts: int) -> int:
+    """Calls of functions for a job of some hosts: a measure of work without a clock."""
+    log = large_job(hosts, staged=TWO)
+    profile = cProfile.Profile()
+    profile.runcall(read, log)
+    return pstats.Stats(profile).total_calls
+
+
+def test_the_work_for_a_job_grows_with_its_ranks_and_not_with_their_square():
+    assert calls(64) < 4.5 * calls(16)

@@ -1,0 +1,60 @@
+"""Faults of modprobe.d and nccl.conf, each beside a line that differs in one thing and is right."""
+
+from __future__ import annotations
+
+import pytest
+
+from gdrkit.repair.config.check import check
+
+
+def codes(text: str, name: str) -> list[tuple[int, str]]:
+    return [(fault.line, fault.code) for fault in check(text.encode(), name).faults]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "found", "right"),
+    [
+        ("export NCCL_DEBUG=INFO\n", [(1, "wrong-value")], "NCCL_DEBUG=INFO\n"),
+        ("NCCL_DEBUG =INFO\n", [(1, "wrong-value")], "NCCL_DEBUG=INFO\n"),
+        ('NCCL_IB_HCA="mlx5_0"\n', [(1, "wrong-value")], "NCCL_IB_HCA==mlx5_0\n"),
+        ("NCCL_IB_TC=41 # lossless\n", [(1, "wrong-value")], "# lossless\nNCCL_IB_TC=41\n"),
+        ("NCCL_IB_TC 41\n", [(1, "wrong-value")], "\n#NCCL_IB_TC 41\nNCCL_IB_TC=41\n"),
+        ("NCCL_IB_TC=41\nNCCL_IB_TC=42\n", [(2, "set-twice")], "NCCL_IB_TC=41\nNCCL_IB_SL=42\n"),
+        ("NCCL_DEBUG=INFO\r\n", [(1, "wrong-value")], "NCCL_DEBUG=INFO\n"),
+        ("NCCL_IB_HCA=mlx5_0,^mlx5_1\n", [(1, "settings-contradict")], "NCCL_IB_HCA=^mlx5_0,mlx5_1\n"),
+        ("NCCL_P2P_DISABLE=1\nNCCL_P2P_LEVEL=SYS\n", [(2, "settings-contradict")],
+         "NCCL_P2P_DISABLE=0\nNCCL_P2P_LEVEL=SYS\n"),
+    ],
+)  # fmt: skip
+def test_nccl_reads_lines_as_it_does(wrong, found, right):
+    assert codes(wrong, "/etc/nccl.conf") == found
+    assert codes(right, "/etc/nccl.conf") == []
+
+
+def test_a_network_plugin_may_read_what_the_own_transport_does_not():
+    off = "NCCL_IB_DISABLE=1\nNCCL_IB_TC=41\n"
+    assert (2, "settings-contradict") in codes(off, "nccl.conf")
+    assert codes(f"{off}NCCL_NET_PLUGIN=spcx\n", "nccl.conf") == [(1, "ib-disabled-by-env")]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "found", "right"),
+    [
+        ("optoins nvidia a=1\noptions nvidia b=1\n", [(1, "wrong-value")], "options nvidia a=1 b=1\n"),
+        ("blacklist nvidia-peermem\n", [(1, "module-blacklisted")], "blacklist nouveau\n"),
+        ("install nvidia_peermem /bin/false\n", [(1, "install-override")], "install nouveau /bin/false\n"),
+        ("options nvidia NVreg_RegistryDwords=\"A=1\"\noptions nvidia NVreg_RegistryDwords=\"B=1\"\n",
+         [(2, "set-twice")], "options nvidia NVreg_RegistryDwords=\"A=1;B=1\"\noptions nvidia_uvm a=1\n"),
+        ("options nvidia NVreg_EnableStreamMemOps=1\n", [(1, "unknown-key")],
+         "options nvidia NVreg_EnableStreamMemOPs=1\noptions nvidia NVreg_EnableGpuFirmware=0\n"),
+    ],
+)  # fmt: skip
+def test_faults_of_modprobe_d(wrong, found, right):
+    assert codes(wrong, "etc/modprobe.d/a.conf") == found
+    assert codes(right, "etc/modprobe.d/a.conf") == []
+    assert check(right.encode(), "-").documents[0].kind == "modprobe.d"
+
+
+def test_prose_and_scripts_are_not_modprobe_d():
+    assert check(b"install the driver\nthen reboot\nand look\n", "readme").documents == ()
+    assert codes("export NCCL_DEBUG=INFO\nexport NCCL_DEBUG=WARN\n", "job.sh") == []

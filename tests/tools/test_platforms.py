@@ -1,0 +1,129 @@
+"""No advice names what a platform lacks: every remedy on every platform, and a few nodes of both kinds.
+
+`python -m tools.platforms --named` walks all nodes of the evidence and 300 of the generator over all."""
+
+from __future__ import annotations
+
+import pytest
+from machines.cases import case
+from machines.judge import written
+from tools.platforms import SETTINGS, faults, faults_of_steps, on
+
+from gdrkit.evidence.target import open_host
+from gdrkit.node import Node
+from gdrkit.repair.platforms.choices import ProcedureChoices
+from gdrkit.repair.platforms.means import can_do, means, platform_of
+from gdrkit.repair.platforms.procedures import procedure_for
+from gdrkit.repair.remedies import every_remedy, remedy_of
+from gdrkit.report.fix import FixOptions, fix_report
+from tests.evidence_nodes import laid_down
+
+BLOCKED = {
+    "debian": "peermem-blacklisted",
+    "rhel": "ofed-rebuilt",
+    "suse": "mixed-signers",
+    "gpu-operator": "ofed-removed",
+    "container": "ofed-rebuilt",
+    "talos": "dgx-a100-proprietary",
+    "rhcos": "dgx-a100-proprietary",
+    "fedora-coreos": "iommu-translating",
+    "flatcar": "acs-redirect",
+    "bottlerocket": "gpu-off-the-bus",
+    "cos": "rail-down",
+    "sl-micro": "dgx-a100-proprietary",
+}
+"""A node with something to repair for each platform."""
+
+
+def node(name: str) -> Node:
+    return Node(open_host(str(laid_down(name))))
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_no_remedy_is_carried_out_with_what_the_platform_lacks(name):
+    assert faults_of_steps(node("acs-redirect"), name) == []
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_no_advice_for_a_node_names_what_its_platform_lacks(name):
+    assert faults(node(BLOCKED[name]), name) == []
+
+
+@pytest.mark.parametrize(("number", "name"), [(0, "talos"), (26, "gpu-operator")])
+def test_no_advice_for_a_machine_of_the_generator_does(number, name):
+    with written(case(7, number, "").machine) as path:
+        assert faults(Node(open_host(str(path))), name) == []
+
+
+@pytest.mark.parametrize("name", ["gpu-operator-stub", "gpu-operator-waits", "gpu-operator-ofed-changed"])
+def test_what_an_operator_is_given_is_accepted_by_config_check(name):
+    assert faults(node(name), "gpu-operator") == []
+
+
+def test_advice_for_another_platform_is_noticed():
+    """The walk can fail: what is right on one platform is wrong on most others."""
+    here = node("ofed-rebuilt")
+    words = str(fix_report(on(here, "rhel"), FixOptions()))
+    for name in SETTINGS.keys() - {"rhel"}:
+        assert SETTINGS[name].lacks.search(words), name
+
+
+def test_a_waiting_operator_is_not_given_what_it_waits_for():
+    """operator-waits-for-ofed: `rdma.enabled: true` without a NicClusterPolicy is the state that hangs."""
+    (step,) = fix_report(node("gpu-operator-waits"), FixOptions()).further
+    assert step.remedy == "use-dmabuf" and not step.needs_root and not step.needs_reboot
+    (action,) = step.actions
+    assert "enabled: false" in action.content and "enabled: true" not in action.content
+
+
+def test_the_order_of_a_plan_for_peermem_is_that_of_the_operators():
+    here = on(node("ofed-removed"), "gpu-operator")
+    plans = [plan for plan in fix_report(here, FixOptions()).plans if plan.steps[0].remedy == "install-ofed"]
+    written = [action.content for plan in plans for step in plan.steps for action in step.actions]
+    first, *_ = [text for text in written if text]
+    assert "kind: NicClusterPolicy" in first and "ofedDriver" in first
+
+
+def test_a_remedy_that_a_platform_cannot_do_says_why_and_is_in_no_plan():
+    here = on(node("ofed-rebuilt"), "talos")
+    for name in ("install-ofed", "sign-module", "load-peermem", "rebuild-driver"):
+        remedy = remedy_of(name)
+        assert means(here, remedy).cannot.startswith("on Talos, ") and not can_do(here, remedy)
+    report = fix_report(here, FixOptions())
+    steps = [*(step for plan in report.plans for step in plan.steps), *report.further]
+    assert steps and all(can_do(here, remedy_of(step.remedy)) for step in steps)
+
+
+def test_in_a_container_the_owner_of_the_host_is_asked_by_one_sentence():
+    report = fix_report(on(node("ofed-rebuilt"), "container"), FixOptions())
+    assert report.ask.startswith("On the host of my container") and " Please " in report.ask
+    assert "gdr collect" in report.ask and report.node.platform == "container"
+    for step in report.plans[0].steps:
+        (action,) = step.actions
+        assert action.commands == ("gdr collect",) and step.undo == "ask the same person to undo it"
+    assert fix_report(on(node("ofed-rebuilt"), "rhel"), FixOptions()).ask == ""
+
+
+def test_the_files_of_an_image_do_not_make_a_container_a_host():
+    talos = on(node("ofed-rebuilt"), "talos")
+    assert platform_of(talos) == "talos" and platform_of(on(talos, "container")) == "container"
+
+
+def test_every_platform_can_do_something_about_the_driver():
+    """A platform where nothing can be done would be a row that was forgotten."""
+    for name in SETTINGS:
+        here = on(node("dgx-a100-proprietary"), name)
+        assert any(can_do(here, remedy) for remedy in every_remedy() if remedy.changes == "driver"), name
+
+
+@pytest.mark.parametrize("name", ["talos", "fedora-coreos", "flatcar", "bottlerocket", "sl-micro"])
+@pytest.mark.parametrize(
+    ("remedy", "words"),
+    [("allow-peer-mapping", "PeerMappingOverride=1"), ("iommu-passthrough", "iommu=pt")],
+)
+def test_an_image_is_given_the_options_and_arguments_that_a_remedy_sets(name, remedy, words):
+    """The walk knows what must not be said; a remedy that is offered nowhere would pass it."""
+    here = on(node("iommu-translating"), name)
+    assert can_do(here, remedy_of(remedy))
+    (action,) = procedure_for(here, remedy_of(remedy), ProcedureChoices()).actions
+    assert words in " ".join((action.what, *action.commands))
