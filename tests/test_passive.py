@@ -38,7 +38,6 @@ LOADS_NONE = {
     "nvidia-imex-ctl": "asks the nvidia-imex service by a socket: NVIDIA IMEX guide, Command Service",
     "ofed_info": "prints a version",
     "rdma": "asks ib_core by netlink, which answers only where it is loaded",
-    "rdma_topo": "check reads PCI configuration from sysfs: rdma-core, kernel-boot/rdma_topo",
     "rpm": "reads its database",
     "systemd-detect-virt": "reads files and CPUID",
     "ucx_info": "-v prints a version",

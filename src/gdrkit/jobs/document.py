@@ -117,7 +117,7 @@ def summary(found: JobAnalysis) -> str:
         if decided := _decided(found):
             return decided
         if found.ucx is not None:
-            return clip(f"no channel of NCCL; {found.ucx.claim}", WIDTH)
+            return clip(found.ucx.claim, WIDTH)
         if found.errors:
             return clip(f"no channel over a network; {found.errors[0].words}", WIDTH)
         if found.diagnostics is not None:

@@ -227,7 +227,6 @@ COMMANDS: Tuple[CommandSource, ...] = (
                    "nvidia-fabricmanager.service"), "whether NVSwitches are set up"),
     CommandSource(("nvidia-imex-ctl", "-N"), "NVLink between hosts"),
     CommandSource(("ibv_devinfo", "-v"), "RDMA devices", "infiniband"),
-    CommandSource(("rdma_topo", "check"), "ACS bits and groups, as rdma-core judges them"),
     CommandSource(("rdma", "-j", "link"), "RDMA links"),
     CommandSource(("rdma", "-j", "dev"), "RDMA devices"),
     CommandSource(("rdma", "system"), "RDMA namespaces"),

@@ -169,8 +169,8 @@ def verdict(tables: Iterable[ProtoTable]) -> UcxVerdict | None:
     worst = max(found, key=lambda one: order.index(one.path))
     counted = sum(one.count or 0 for one in found)
     kinds = sorted({one.path for one in found}, key=order.index)
-    does = f"in {counted} operations UCX moved" if counted else "UCX chose to move"
-    claim = f"{does} GPU memory {'; '.join(WORDS[kind] for kind in kinds)}"
+    used = f" in {counted:,} operations" if counted else ""
+    claim = f"UCX's path for GPU memory{used}: {'; '.join(WORDS[kind] for kind in kinds)}"
     claim += "" if counted else f" ({CHOSEN})"
     return UcxVerdict(
         direct=all(one.path in NIC_DIRECT for one in found) if UcxPath.NVLINK not in kinds else None,
