@@ -71,6 +71,8 @@ _OF_HOST = re.compile(  # of a host whose driver a container installs
 _INSIDE = re.compile(
     r"\bapt-get\b|\bdnf\b|\bzypper\b|\bdkms\b|/etc/mod|\bsudo (?!gdr collect)|systemctl|\bmodprobe -|setpci"
 )
+_CODE_PAGE = re.compile(r"`gdr codes [\w-]+`")
+"""A name of a code may hold the name of a tool, and is no advice to run it."""
 SETTINGS = {
     "debian": Setting(_of(_UBUNTU), re.compile(r"\b(?:dnf|zypper|grubby|pbl|talosctl|apiclient)\b")),
     "rhel": Setting(_of(_ROCKY), re.compile(r"\b(?:apt-get|zypper|pbl|update-grub|rpm-ostree)\b")),
@@ -123,7 +125,7 @@ def faults(node: Node, name: str) -> list[str]:
     fix = fix_report(here, FixOptions())
     found = []
     for where, text in (*_of_doctor(here, report), *_of_fix(fix)):
-        if lacking := lacks.search(text):
+        if lacking := lacks.search(_CODE_PAGE.sub("", text)):
             found.append(f"{where}: {lacking[0]!r} in {text!r}")
     return [*found, *_disorder(fix), *_refused(fix)]
 
@@ -168,11 +170,15 @@ def _disorder(fix: FixReport) -> Iterator[str]:
             done.append(_words(action))
 
 
+_WRITTEN = re.compile(r"^(?:apiVersion|kind|machine):", re.MULTILINE)
+"""Of a manifest. Options for `docker run` are no file that `gdr config check` reads."""
+
+
 def _refused(fix: FixReport) -> Iterator[str]:
     """Resources that `gdr config check` does not accept."""
     for step in (*(step for plan in fix.plans for step in plan.steps), *fix.further):
         for action in step.actions:
-            if action.kind == "ask-person" and action.content:
+            if action.kind == "ask-person" and _WRITTEN.search(action.content):
                 for fault in check(action.content.encode(), "written").faults:
                     yield f"config check: {step.remedy}: {fault.code}: {fault.seen}"
 

@@ -11,7 +11,7 @@ from gdrkit.diagnosis import diagnose
 from gdrkit.evidence.target import open_host
 from gdrkit.facts.expectation import Supplied
 from gdrkit.formats.expectation import parse
-from gdrkit.report.answers import answers, first_cause, works
+from gdrkit.report.answers import answers, deciding, first_cause, works
 from gdrkit.report.document import GpuSection, Report
 from gdrkit.report.terminal import COMMAND, render, wrapped
 from gdrkit.report.text import explained, text
@@ -202,6 +202,21 @@ def test_the_plan_is_named_with_the_target_and_the_program():
 def test_one_command_answers_what_is_unknown():
     assert answer(report("h100-confidential"), "Now") == "Run `gdr doctor --probe` to find out."
     assert "`sudo gdr collect`" in answer(report("dgx-os-5-nv-peer-mem"), "Now")
+
+
+def test_a_system_without_a_shell_is_asked_by_a_pod_unless_the_command_needs_no_shell():
+    whole = report("h100-confidential")
+    (asked,) = deciding(whole)
+    image = replace(whole, ask="", node=replace(whole.node, scope="host", platform="bottlerocket"))
+
+    def now(command: str, of: Report = image) -> str:
+        every = tuple(replace(one, expected=command) if one == asked else one for one in of.findings)
+        return answer(replace(of, findings=every), "Now")
+
+    assert "by a Pod on the node" in now("ls /lib/modules")
+    assert now("talosctl read /proc/modules") == "Run `talosctl read /proc/modules` to find out."
+    ordinary = replace(image, node=replace(image.node, platform="debian"))
+    assert now("ls /lib/modules", ordinary) == "Run `ls /lib/modules` to find out."
 
 
 def test_on_this_machine_root_finds_out_what_was_denied():

@@ -30,6 +30,8 @@ COLLECTABLE = {MissingReason.DENIED.value, MissingReason.NOT_COLLECTED.value, Mi
 IN_POD = "kubectl exec POD"
 """In a command that is to be run in the container of the job: its image decides, not the host."""
 
+NEED_NO_SHELL = ("talosctl ", "kubectl ", "gdr ")
+"""Commands for elsewhere, or for a container. What a Pod collects holds no answer of `gdr doctor --probe`."""
 BY_POD = ("talos", "bottlerocket", "cos", "rhcos")
 """Platforms whose nodes run nothing but pods."""
 
@@ -295,12 +297,14 @@ def _find_out(report: Report) -> str:
         return "Run the commands below from where talosctl works: this machine has no shell."
     if len(found) == 1 and IN_POD in found[0].expected:
         return f"The {BELOW} tells whether a pod can use dma-buf: 1 or more is yes, 0 is no."
-    if len(found) == 1 or not reasons <= COLLECTABLE:
+    without_shell = all(finding.expected.startswith(NEED_NO_SHELL) for finding in found)
+    by_pod = report.node.platform in BY_POD and not without_shell
+    if not by_pod and (len(found) == 1 or not reasons <= COLLECTABLE):
         more = "" if len(found) == 1 else "; the other commands are below"
         return f"Run `{found[0].expected}` to find out{more}."
     if report.ask and report.node.scope == "container":
         return "What is missing is on the host: ask for it by the sentence below."
-    if report.node.platform in BY_POD:
+    if by_pod:
         return "Run `gdr fleet doctor --kubernetes`, which collects what is missing by a Pod on the node."
     if report.node.source == "live":
         return "Run `sudo gdr doctor`: root may read what is missing."
