@@ -72,7 +72,7 @@ _INSIDE = re.compile(
     r"\bapt-get\b|\bdnf\b|\bzypper\b|\bdkms\b|/etc/mod|\bsudo (?!gdr collect)|systemctl|\bmodprobe -|setpci"
 )
 _CODE_PAGE = re.compile(r"`gdr codes [\w-]+`")
-"""A name of a code may hold the name of a tool, and is no advice to run it."""
+"""The name of a code may contain the name of a tool; nobody is told to run that."""
 SETTINGS = {
     "debian": Setting(_of(_UBUNTU), re.compile(r"\b(?:dnf|zypper|grubby|pbl|talosctl|apiclient)\b")),
     "rhel": Setting(_of(_ROCKY), re.compile(r"\b(?:apt-get|zypper|pbl|update-grub|rpm-ostree)\b")),
@@ -171,7 +171,7 @@ def _disorder(fix: FixReport) -> Iterator[str]:
 
 
 _WRITTEN = re.compile(r"^(?:apiVersion|kind|machine):", re.MULTILINE)
-"""Of a manifest. Options for `docker run` are no file that `gdr config check` reads."""
+"""The beginning of a manifest: `gdr config check` does not read options for `docker run`."""
 
 
 def _refused(fix: FixReport) -> Iterator[str]:
